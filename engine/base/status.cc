@@ -1,0 +1,132 @@
+#include "engine/base/status.h"
+
+#include <array>
+
+namespace nacre {
+
+#if NACRE_SENTENCES
+
+namespace {
+
+// In the order of Code; the static_assert below keeps the two in step, a test reads every pair.
+constexpr const char* kSentences[] = {
+    "nothing is wrong",
+    "no bytes were given",
+    "fewer bytes than a header",
+    "more bytes than the caller's limit",
+    "the base address must be a multiple of 16",
+    "not a Nacre model: the first four bytes must be NACR",
+    "the byte order mark differs: the file or this machine is big-endian",
+    "file version of another library; convert the model again with this one",
+    "the model needs a feature that this library does not have",
+    "the file is shorter than its header says: it was cut off",
+    "bytes follow the end that the header states",
+    "header and FlatBuffer must fit into the file, the FlatBuffer at byte 64",
+    "CRC-32C of header and FlatBuffer differs: the file is damaged",
+    "a FlatBuffers offset, vector or string lies outside the buffer",
+    "a required field is missing",
+    "more records than this build or caller allows",
+    "a string is longer than the caller's limit",
+    "a reserved field must be 0",
+    "a segment must lie inside the file, after the one before it",
+    "a segment must start at a multiple of 64",
+    "CRC-32C of a segment differs: the weights are damaged",
+    "a weight is NaN or infinite",
+
+    "unknown element type",
+    "unknown region, or a region where this record must not be",
+    "rank over 6",
+    "a dimension must lie in [1, 2^28], and be 0 beyond the rank",
+    "elements or bytes overflow: at most 2^31 - 1 elements",
+    "bytes must equal the product of the dims times the element size",
+    "offset + bytes must lie inside the region",
+    "the offset must be a multiple of the element size",
+    "records must be sorted as FORMAT.md says",
+    "two tensors that live at the same time share bytes",
+    "first step <= last step < steps of the program must hold",
+    "an alias must name an earlier tensor of the same region that is no alias",
+    "an alias must lie inside its target",
+    "unknown bank or segment",
+    "unknown quantizer, or one of other codes than the tensor's",
+    "the initial value must be in weights and have as many bytes",
+    "flags do not fit the region",
+
+    "a scale must be a positive, normal, finite number",
+    "scales must be one, or one per channel",
+    "the zero point must be one of the codes",
+    "the axis must be inside the rank",
+
+    "unknown kind of program, or two of one kind for one target",
+    "steps of a program must follow those of the program before it",
+    "arena tensors of a program must follow those of the program before it",
+    "attributes lie outside the table of words",
+    "operands lie outside the table of operands",
+    "unknown layer",
+    "unknown place",
+    "a guard must be one uint32 that the program can see",
+    "unknown op",
+    "an operand names a tensor that does not exist or belongs to another program",
+    "the role of an operand is not allowed for its region in this kind of program",
+    "a tensor is read before a step has written it",
+    "a tensor is written twice, or an input is written",
+    "a step uses a tensor outside its first and last step",
+    "an input or output must be an arena tensor of the program that lives from the first, or to the last, step",
+    "a tensor is two inputs",
+    "no step writes this output",
+    "axis 0 of a batched tensor must be the program's batch, at least 1",
+    "unknown element type, quantization or rule in a policy",
+    "a golden pair must name a program and have the bytes of its inputs and outputs",
+    "more multiply-accumulates than the caller's limit",
+
+    "no linked kernel takes this op with these types; link the kernel or convert for this target",
+    "wrong number of operands for the op",
+    "operand types do not fit together",
+    "a rank does not fit the op",
+    "the shapes of the inputs do not fit together",
+    "the weights do not fit the input",
+    "the bias must have one value per output channel",
+    "scales must be one, or one per output channel",
+    "the declared shape of an output differs from the computed one",
+    "groups must divide the input and output channels",
+    "stride, dilation and kernel must lie in [1, 16384]",
+    "padding must not be negative and must be less than the kernel reaches",
+    "the window does not fit into the padded input",
+    "an axis must be inside the rank and given once",
+    "not a permutation of the axes",
+    "the number of elements must not change",
+    "the lower bound must not exceed the upper one",
+    "an attribute is outside its range",
+    "a zero point must be one of the codes",
+    "a sum of so many terms could overflow an int32 accumulator",
+    "an output overlaps an operand, and the kernel cannot work in place",
+    "the batch cannot be lowered for this tensor",
+
+    "a block of memory is smaller than needed",
+    "a block of memory must start at a multiple of 16",
+    "two blocks of memory overlap",
+
+    "the model has no such program",
+    "open and bind must succeed first",
+    "rows must lie in [1, compiled batch]",
+    "a range of steps must lie inside the program",
+    "an index in the data is out of range",
+};
+static_assert(std::size(kSentences) == size_t(Code::kCodeCount));
+
+constexpr const char* kTables[] = {"",        "file",  "header", "segment", "root",   "tensor", "quantizer",
+                                   "step",    "program", "layer", "binding", "memory", "golden"};
+static_assert(std::size(kTables) == size_t(Table::kGolden) + 1);
+
+}  // namespace
+
+const char* sentence(Code code) { return code < Code::kCodeCount ? kSentences[size_t(code)] : ""; }
+const char* table_name(Table table) { return table <= Table::kGolden ? kTables[size_t(table)] : ""; }
+
+#else
+
+const char* sentence(Code) { return ""; }
+const char* table_name(Table) { return ""; }
+
+#endif
+
+}  // namespace nacre

@@ -1,0 +1,112 @@
+// Tensors as the engine sees them: a pointer and the record that stands in the model file.
+//
+// The records are read in place: these structs are the FlatBuffers structs of schema/model.fbs, byte for byte
+// (engine/model/model.cc asserts every offset). Little-endian machines only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace nacre {
+
+inline constexpr int kMaxRank = 6;
+inline constexpr int kMaxBanks = 8;
+inline constexpr uint32_t kNoIndex = 0xFFFFFFFF;  // "none" wherever an index is optional
+inline constexpr size_t kAlignment = 16;          // of every block the caller gives, and of planned offsets
+
+// Ids never change meaning.
+enum class ElementType : uint8_t {
+  kNone = 0,
+  kFloat32 = 1,
+  kFloat16 = 2,
+  kBfloat16 = 3,
+  kFloat64 = 4,
+  kInt8 = 5,
+  kUint8 = 6,
+  kInt16 = 7,
+  kInt32 = 8,
+  kInt64 = 9,
+  kUint32 = 10,
+  kBool = 11,
+  kInt4 = 12,    // two per byte, low nibble first
+  kFloat8E4M3 = 13,
+  kFloat8E5M2 = 14,
+  kFloat8E4M3Fnuz = 15,
+  kFloat8E5M2Fnuz = 16,
+  kFloat8E8M0 = 17,
+  kFloat4E2M1 = 18,
+  kUint4 = 19,
+  kTernary = 20,  // five per byte
+  kCount
+};
+
+// Bits of one element as stored; 0 for an unknown type. Ternary counts in whole bytes of five.
+constexpr uint32_t element_bits(ElementType type) {
+  constexpr uint8_t kBits[] = {0, 32, 16, 16, 64, 8, 8, 16, 32, 64, 32, 8, 4, 8, 8, 8, 8, 8, 4, 4, 0};
+  static_assert(sizeof kBits == size_t(ElementType::kCount));
+  return type < ElementType::kCount ? kBits[size_t(type)] : 0;
+}
+
+// Bytes of `elements` elements; exact for every type with up to 2^58 elements.
+constexpr uint64_t storage_bytes(ElementType type, uint64_t elements) {
+  if (type == ElementType::kTernary) return (elements + 4) / 5;
+  return (elements * element_bits(type) + 7) / 8;
+}
+
+enum class Region : uint8_t { kWeights = 0, kState = 1, kStream = 2, kDerived = 3, kStep = 4, kArena = 5, kCount };
+
+enum TensorFlags : uint16_t {
+  kBatched = 1,    // axis 0 is the batch: run(rows) lowers it
+  kTrainable = 2,  // a parameter in state that a gradient is made for
+  kInput = 4,      // written by the caller
+  kOutput = 8,     // read by the caller after run
+};
+
+struct TensorRecord {  // schema/FORMAT.md, "tensors"
+  uint64_t offset;     // bytes; from the start of the region, bank, segment, or of the alias's target
+  uint64_t bytes;
+  int32_t dims[kMaxRank];
+  uint32_t first_step, last_step;  // arena: steps of its program between which it holds its value
+  uint32_t alias_of;               // tensor id or kNoIndex
+  uint32_t quantizer;              // index or kNoIndex: what the codes mean
+  uint32_t initial;                // state: tensor id in weights, or kNoIndex for zeros
+  ElementType element;
+  uint8_t rank;
+  Region region;
+  uint8_t bank;                    // arena: bank; weights: segment
+  uint16_t flags;
+  uint16_t reserved[7];
+};
+static_assert(sizeof(TensorRecord) == 80);
+
+// A view of the record's dims, with axis 0 replaced by the rows of this run where the tensor is batched.
+struct Shape {
+  int rank = 0;
+  const int32_t* dims = nullptr;
+  int32_t rows = 0;
+
+  constexpr int operator[](int axis) const { return axis == 0 && rows > 0 ? rows : dims[axis]; }
+  constexpr int last() const { return (*this)[rank - 1]; }
+  // prod_{first <= i < end} dims[i]: fits an int, because open() bounds the elements of every tensor to 2^31 - 1.
+  constexpr int product(int first, int end) const {
+    int product = 1;
+    for (int i = first; i < end; ++i) product *= (*this)[i];
+    return product;
+  }
+  constexpr int elements() const { return product(0, rank); }
+};
+
+// Dims as a value: what a shape rule computes.
+struct Dims {
+  int rank = 0;
+  int32_t size[kMaxRank] = {};
+
+  constexpr void push(int32_t dim) { size[rank++] = dim; }
+};
+
+struct Tensor {
+  void* data;                  // weights are const: roles say who may write
+  const TensorRecord* record;  // null: an optional operand that is absent
+};
+
+}  // namespace nacre

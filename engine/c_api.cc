@@ -1,0 +1,100 @@
+#include <cstring>
+
+#include "engine/nacre.h"
+#include "engine/nacre_c.h"
+
+namespace {
+
+using nacre::Model;
+using nacre::Program;
+
+static_assert(sizeof(Model) <= sizeof(nacre_model) && alignof(Model) <= alignof(nacre_model));
+static_assert(sizeof(Program) <= sizeof(nacre_program) && alignof(Program) <= alignof(nacre_program));
+static_assert(std::is_trivially_copyable_v<Model> && std::is_trivially_copyable_v<Program>);
+
+// Handles are filled by copying an object's bytes into them, which creates the object (C++20 [intro.object] 10).
+const Model& of(const nacre_model* model) { return *static_cast<const Model*>(static_cast<const void*>(model->opaque)); }
+const Program& of(const nacre_program* program) {
+  return *static_cast<const Program*>(static_cast<const void*>(program->opaque));
+}
+
+nacre_status to_c(const nacre::Status& s) { return {uint8_t(s.code), uint8_t(s.table), s.index, s.needed, s.given}; }
+
+void to_c(const nacre::Sizes& from, nacre_sizes* to) {
+  nacre_sizes sizes = {};
+  sizes.size = to->size;
+  sizes.calls = from.bytes[nacre::kCalls];
+  sizes.prepared = from.bytes[nacre::kPrepared];
+  sizes.scratch = from.bytes[nacre::kScratch];
+  sizes.state = from.bytes[nacre::kState];
+  sizes.stream = from.bytes[nacre::kStream];
+  sizes.derived = from.bytes[nacre::kDerived];
+  sizes.step = from.bytes[nacre::kStepSums];
+  for (int i = 0; i < nacre::kMaxBanks; ++i) sizes.arena[i] = from.bytes[nacre::kArena + i];
+  sizes.total = from.total();
+  sizes.work = from.work;
+  std::memcpy(to, &sizes, to->size < sizeof sizes ? to->size : sizeof sizes);
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* nacre_version(void) { return NACRE_VERSION; }
+const char* nacre_sentence(uint8_t code) { return nacre::sentence(nacre::Code(code)); }
+
+const nacre_kernels* nacre_reference_kernels(void) { return &nacre::reference::kernels(); }
+
+nacre_status nacre_model_open(nacre_model* model, const void* bytes, size_t size) {
+  Model object;
+  const nacre::Status status = object.open({static_cast<const std::byte*>(bytes), size});
+  std::memcpy(model->opaque, &object, sizeof object);
+  return to_c(status);
+}
+
+nacre_status nacre_model_check_weights(const nacre_model* model) { return to_c(of(model).check_weights()); }
+
+uint32_t nacre_model_program_count(const nacre_model* model) {
+  return of(model).opened() ? of(model).program_count() : 0;
+}
+
+nacre_status nacre_program_measure(const nacre_model* model, uint32_t program, const nacre_kernels* kernels, nacre_sizes* sizes) {
+  const nacre::KernelSet* set = kernels;
+  nacre::Sizes measured;
+  const nacre::Status status = Program::measure(of(model), program, {&set, 1}, &measured);
+  to_c(measured, sizes);
+  return to_c(status);
+}
+
+nacre_status nacre_program_bind(nacre_program* program, const nacre_model* model, uint32_t index, const nacre_kernels* kernels,
+                                void* memory, size_t size) {
+  Program object;
+  const nacre::KernelSet* set = kernels;
+  nacre::Sizes sizes;
+  nacre::Memory blocks;
+  nacre::Status status = Program::measure(of(model), index, {&set, 1}, &sizes);
+  if (status.ok()) status = nacre::Memory::cut({static_cast<std::byte*>(memory), size}, sizes, &blocks);
+  if (status.ok()) status = object.bind(of(model), index, {&set, 1}, blocks);
+  std::memcpy(program->opaque, &object, sizeof object);
+  return to_c(status);
+}
+
+uint32_t nacre_program_input_count(const nacre_program* program) { return of(program).input_count(); }
+uint32_t nacre_program_output_count(const nacre_program* program) { return of(program).output_count(); }
+
+void* nacre_program_input(const nacre_program* program, uint32_t index, size_t* size) {
+  const std::span<std::byte> bytes = of(program).input(index);
+  *size = bytes.size();
+  return bytes.data();
+}
+
+const void* nacre_program_output(const nacre_program* program, uint32_t index, size_t* size) {
+  const std::span<const std::byte> bytes = of(program).output(index);
+  *size = bytes.size();
+  return bytes.data();
+}
+
+nacre_status nacre_program_run(const nacre_program* program) { return to_c(of(program).run()); }
+nacre_status nacre_program_run_rows(const nacre_program* program, uint32_t rows) { return to_c(of(program).run_rows(rows)); }
+
+}  // extern "C"

@@ -1,0 +1,102 @@
+// Adapter: turns a member function of an op's struct into a Kernel and its KernelEntry. No unpacking is written by hand.
+//
+//   void Dense::forward(const float* x, const float* w, Optional<const float> bias, float* y) const
+//
+// becomes an entry with operands {f32 in, f32 in, f32 in optional, f32 out}. Parameters are the step's operands in
+// order: `const T*` is an input, `T*` an output, Optional<const T> an input that may be absent, Update<T> is read and
+// written, Inputs<T> any number of inputs of one type; Scratch is no operand.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include "engine/kernels/kernel.h"
+#include "engine/numeric/element.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+template <class P>
+struct Parameter;
+
+template <class T>
+struct Parameter<const T*> {
+  static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn)};
+  static const T* get(const Operands& o, int i) { return static_cast<const T*>(o.tensor[i].data); }
+};
+template <class T>
+struct Parameter<T*> {
+  static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kOut)};
+  static T* get(const Operands& o, int i) { return static_cast<T*>(o.tensor[i].data); }
+};
+template <class T>
+struct Parameter<Optional<const T>> {
+  static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn) | kOptional};
+  static Optional<const T> get(const Operands& o, int i) { return {static_cast<const T*>(o.tensor[i].data)}; }
+};
+template <class T>
+struct Parameter<Update<T>> {
+  static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kUpdate)};
+  static Update<T> get(const Operands& o, int i) { return {static_cast<T*>(o.tensor[i].data)}; }
+};
+template <class T>
+struct Parameter<Inputs<T>> {  // must come first; what follows is counted from the end
+  static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn) | kVariadic};
+  static Inputs<T> get(const Operands& o, int) { return {o.tensor}; }
+};
+
+template <class O, auto Method>
+struct Adapter;
+
+// Method may be a member of a base of O: depthwise_conv2d runs the loops of conv2d.
+template <class O, class Base, class Result, class... P, Result (Base::*Method)(P...) const>
+struct Adapter<O, Method> {
+  static constexpr OperandType kOperands[] = {Parameter<P>::kType...};
+
+  static Code run(const Args& args) { return call(args, std::index_sequence_for<P...>{}); }
+
+  // Multiply-accumulates, or elements visited: what O::work() says, else the elements of the last operand.
+  static uint64_t work(const Words& words, const Operands& operands) {
+    if constexpr (requires(const O& op) { op.work(); }) {
+      return O::from(words, operands).work();
+    } else {
+      return uint64_t(operands[operands.count - 1].elements());
+    }
+  }
+
+ private:
+  template <size_t... I>
+  static Code call(const Args& args, std::index_sequence<I...>) {
+    const Operands o = args.operands();
+    const O op = O::from(args.words, o);
+    const int extra = o.count - int(sizeof...(P));  // of a variadic op: further inputs before the rest
+    const auto slot = [&](size_t i) { return i == 0 ? 0 : int(i) + extra; };
+    if constexpr (std::same_as<Result, Code>) {
+      return (op.*Method)(Parameter<P>::get(o, slot(I))...);
+    } else {
+      (op.*Method)(Parameter<P>::get(o, slot(I))...);
+      return Code::kOk;
+    }
+  }
+};
+
+// The entry of a method that needs neither scratch nor preparation.
+template <class O, auto Method>
+constexpr KernelEntry entry(Op op, Rounding rounding = Rounding::kNone, uint8_t in_place = 0) {
+  using A = Adapter<O, Method>;
+  return {.op = op,
+          .rounding = rounding,
+          .in_place = in_place,
+          .operand_count = uint8_t(std::size(A::kOperands)),
+          .operands = A::kOperands,
+          .shapes = &O::shapes,
+          .run = &A::run,
+          .accepts = nullptr,
+          .scratch_bytes = nullptr,
+          .prepared_bytes = nullptr,
+          .prepare = nullptr,
+          .work = &A::work};
+}
+
+}  // namespace nacre

@@ -1,0 +1,22 @@
+// The reference kernels: engine/ops made into entries. The oracle of every other port, and the fallback of all.
+//
+// Firmware names single entries and links only those (-ffunction-sections -fdata-sections, --gc-sections); kernels() and
+// list() name, and so link, all of them. Names are k<Op><Types>[<Rounding>], as in reference.inc.
+#pragma once
+
+#include "engine/kernels/kernel.h"
+
+namespace nacre::reference {
+
+#define NACRE_ENTRY(name, ...) extern const KernelEntry name;
+#include "engine/kernels/reference.inc"
+
+struct NamedEntry {
+  const char* name;
+  const KernelEntry* entry;
+};
+
+const KernelSet& kernels();
+std::span<const NamedEntry> list();
+
+}  // namespace nacre::reference

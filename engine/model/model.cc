@@ -1,0 +1,135 @@
+#include "engine/model/model.h"
+
+#include <cstring>
+
+#include "engine/base/crc32c.h"
+#include "engine/model/verify.h"
+#include "engine/model/flatbuffer.h"
+
+namespace nacre {
+
+// The engine's records are the schema's, byte for byte.
+static_assert(sizeof(schema::TensorRecord) == sizeof(TensorRecord));
+static_assert(sizeof(schema::StepRecord) == sizeof(StepRecord));
+static_assert(sizeof(schema::QuantizerRecord) == sizeof(QuantizerRecord));
+static_assert(sizeof(schema::SegmentRecord) == sizeof(SegmentRecord));
+static_assert(sizeof(schema::PolicyRecord) == sizeof(Policy));
+static_assert(sizeof(schema::BankRecord) == sizeof(uint64_t));
+static_assert(alignof(schema::TensorRecord) == alignof(TensorRecord));
+
+Status Model::open(std::span<const std::byte> bytes, const Limits& limits) {
+  *this = Model();
+  Verifier verifier(bytes, limits);
+  TRY(verifier.check(this));
+  bytes_ = bytes;
+  work_limit_ = limits.work;
+  return {};
+}
+
+Status Model::attach(uint32_t segment, std::span<const std::byte> data) {
+  if (!opened()) return {Code::kNotBound, Table::kFile};
+  const auto& segments = *root_->segments();
+  if (segment >= segments.size() || segment >= kMaxSegments) return {Code::kIndex, Table::kSegment, segment};
+  const uint64_t needed = segments.Get(segment)->bytes();
+  if (data.size() < needed) return {Code::kMemorySize, Table::kSegment, segment, needed, data.size()};
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(data.data()) % kSegmentAlignment;
+  if (offset != 0) return {Code::kMemoryAlignment, Table::kSegment, segment, kSegmentAlignment, offset};
+  attached_[segment] = data.data();
+  return {};
+}
+
+const std::byte* Model::segment(uint32_t index) const {
+  if (index < kMaxSegments && attached_[index] != nullptr) return attached_[index];
+  return bytes_.data() + root_->segments()->Get(index)->offset();
+}
+
+const std::byte* Model::weights(uint32_t tensor) const {
+  const TensorRecord* record = &tensors_[tensor];
+  uint64_t offset = record->offset;
+  if (record->alias_of != kNoIndex) {
+    record = &tensors_[record->alias_of];
+    offset += record->offset;
+  }
+  return segment(record->bank) + offset;
+}
+
+uint64_t Model::region_bytes(Region region) const {
+  switch (region) {
+    case Region::kState: return root_->state_bytes();
+    case Region::kStream: return root_->stream_bytes();
+    case Region::kDerived: return root_->derived_bytes();
+    case Region::kStep: return root_->step_bytes();
+    default: return 0;
+  }
+}
+
+uint32_t Model::program_count() const { return root_->programs()->size(); }
+
+ProgramView Model::program(uint32_t index) const {
+  const schema::Program& p = *root_->programs()->Get(index);
+  const auto* banks = reinterpret_cast<const uint64_t*>(p.banks()->Data());
+  const auto* inputs = reinterpret_cast<const uint32_t*>(p.inputs()->Data());
+  const auto* outputs = reinterpret_cast<const uint32_t*>(p.outputs()->Data());
+  return {.entry = Entry(p.entry()),
+          .first_step = p.first_step(),
+          .step_count = p.step_count(),
+          .first_tensor = p.first_tensor(),
+          .tensor_count = p.tensor_count(),
+          .batch = p.batch(),
+          .inputs = {inputs, p.inputs()->size()},
+          .outputs = {outputs, p.outputs()->size()},
+          .banks = {banks, p.banks()->size()}};
+}
+
+Status Model::find(Entry entry, const char* target, uint32_t* index) const {
+  for (uint32_t i = 0; i < program_count(); ++i) {
+    const schema::Program& p = *root_->programs()->Get(i);
+    const bool same_target = target == nullptr || (std::strlen(target) == p.target()->size() &&
+                                                   std::memcmp(target, p.target()->Data(), p.target()->size()) == 0);
+    if (Entry(p.entry()) == entry && same_target) {
+      *index = i;
+      return {};
+    }
+  }
+  return {Code::kNoEntry, Table::kProgram, uint32_t(entry)};
+}
+
+namespace {
+
+// Whether a float of this type stored at `data` is NaN or infinite: all exponent bits set. Types that have neither, and
+// the 8-bit ones whose codes the policies define, are finite.
+bool not_finite(ElementType type, const std::byte* data) {
+  const auto has_all = [&](auto bits, auto mask) {
+    std::memcpy(&bits, data, sizeof bits);
+    return (bits & mask) == mask;
+  };
+  switch (type) {
+    case ElementType::kFloat32: return has_all(uint32_t{}, uint32_t{0x7F800000});
+    case ElementType::kFloat16: return has_all(uint16_t{}, uint16_t{0x7C00});
+    case ElementType::kBfloat16: return has_all(uint16_t{}, uint16_t{0x7F80});
+    case ElementType::kFloat64: return has_all(uint64_t{}, uint64_t{0x7FF0000000000000});
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Status Model::check_weights() const {
+  if (!opened()) return {Code::kNotBound, Table::kFile};
+  const auto& segments = *root_->segments();
+  for (uint32_t i = 0; i < segments.size(); ++i) {
+    const schema::SegmentRecord& s = *segments.Get(i);
+    if (crc32c({segment(i), size_t(s.bytes())}) != s.crc()) return {Code::kSegmentCrc, Table::kSegment, i};
+  }
+  for (uint32_t id = 0; id < tensors_.size(); ++id) {
+    const TensorRecord& r = tensors_[id];
+    const uint32_t size = element_bits(r.element) / 8;
+    if (r.region != Region::kWeights || r.alias_of != kNoIndex || size == 0) continue;
+    const std::byte* data = weights(id);
+    for (uint64_t at = 0; at < r.bytes; at += size)
+      if (not_finite(r.element, data + at)) return {Code::kNotFinite, Table::kTensor, id};
+  }
+  return {};
+}
+
+}  // namespace nacre

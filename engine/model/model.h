@@ -1,0 +1,133 @@
+// Model: a checked view of a model file's bytes, read in place. Owns nothing, copies nothing.
+//
+//   nacre::Model model;
+//   if (nacre::Status s = model.open(bytes); !s.ok()) ...   // any bytes: a model, or one refusal
+//
+// open() trusts no byte: after it, every index, offset and lifetime in the file is proven to lie where FORMAT.md says, so
+// that nothing after it needs to check again. It reads no weight: check_weights() does, in time proportional to the file.
+// It knows no op: what a step may hold is the business of Program::measure and bind.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/base/status.h"
+#include "engine/base/tensor.h"
+#include "engine/numeric/policy.h"
+#include "engine/ops/op.h"
+
+namespace nacre::schema {
+struct Model;
+struct Program;
+}  // namespace nacre::schema
+
+namespace nacre {
+
+inline constexpr char kMagic[4] = {'N', 'A', 'C', 'R'};
+inline constexpr uint16_t kFileVersion = 1;
+inline constexpr uint16_t kByteOrderMark = 0x0102;
+inline constexpr uint32_t kKnownFeatures = 0;
+inline constexpr size_t kSegmentAlignment = 64;
+
+struct FileHeader {  // the first 64 bytes, little-endian; schema/FORMAT.md, "header"
+  char magic[4];
+  uint16_t version;
+  uint16_t byte_order;
+  uint32_t features;          // bits that a reader must know
+  uint32_t crc;               // CRC-32C of header (this field left out) and FlatBuffer
+  uint64_t total_bytes;
+  uint32_t flatbuffer_offset;  // 64
+  uint32_t flatbuffer_bytes;
+  uint8_t hash[16];           // first 16 bytes of the SHA-256 of all that follows the header
+  uint8_t reserved[16];
+};
+static_assert(sizeof(FileHeader) == 64);
+
+struct QuantizerRecord {  // real = scale * (code - zero)
+  float scale;            // per tensor; 0 when `scales` is given
+  int32_t zero;
+  uint32_t scales;  // tensor id: float32, one per index of `axis`; or kNoIndex
+  uint32_t zeros;   // tensor id: int32, as many; or kNoIndex: all `zero`
+  ElementType codes;
+  uint8_t axis;
+  ScaleForm form;
+  uint8_t reserved;
+};
+static_assert(sizeof(QuantizerRecord) == 20);
+
+struct SegmentRecord {
+  uint64_t offset, bytes;  // from the start of the file
+  uint32_t crc;
+  uint32_t reserved;
+};
+static_assert(sizeof(SegmentRecord) == 24);
+
+enum class Entry : uint8_t { kInfer = 0, kGradients = 1, kUpdate = 2, kDerive = 3, kCount };
+
+// What the caller will not exceed, whatever a file says.
+struct Limits {
+  uint64_t file_bytes = uint64_t{1} << 40;
+  uint32_t tensors = 16384;  // checking a plan takes time in tensors^2
+  uint32_t steps = 16384;
+  uint32_t string_bytes = 4096;
+  uint64_t work = uint64_t{1} << 50;  // multiply-accumulates of one run
+};
+
+// A program of the model, as plain values and views into the file.
+struct ProgramView {
+  Entry entry = Entry::kInfer;
+  uint32_t first_step = 0, step_count = 0, first_tensor = 0, tensor_count = 0, batch = 1;
+  std::span<const uint32_t> inputs, outputs;  // tensor ids
+  std::span<const uint64_t> banks;            // bytes of the arena, per bank
+};
+
+class Model {
+ public:
+  // `bytes` must start at a multiple of 16 and stay as they are for the life of the Model.
+  Status open(std::span<const std::byte> bytes, const Limits& limits = {});
+
+  // Weights that lie apart from the file (another flash, another mapping): data of segment i, which may start anywhere at a
+  // multiple of 64. Segments not attached are read from the file. At most kMaxSegments.
+  static constexpr uint32_t kMaxSegments = 4;
+  Status attach(uint32_t segment, std::span<const std::byte> data);
+
+  // Reads every weight: CRC of each segment, and that no float weight is NaN or infinite.
+  Status check_weights() const;
+
+  bool opened() const { return root_ != nullptr; }
+  const FileHeader& header() const { return *reinterpret_cast<const FileHeader*>(bytes_.data()); }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+  std::span<const TensorRecord> tensors() const { return tensors_; }
+  std::span<const StepRecord> steps() const { return steps_; }
+  Words words(const StepRecord& step) const { return {words_ + step.first_word, step.word_count}; }
+  const uint32_t* operands(const StepRecord& step) const { return operands_ + step.first_operand; }
+  uint64_t region_bytes(Region region) const;  // of state, stream, derived and step
+  const std::byte* weights(uint32_t tensor) const;  // of a tensor in Region::kWeights
+
+  uint32_t program_count() const;
+  ProgramView program(uint32_t index) const;
+  // The first program of this kind for this target; null takes any. kNoEntry if there is none.
+  Status find(Entry entry, const char* target, uint32_t* index) const;
+
+  uint64_t work_limit() const { return work_limit_; }
+  // The FlatBuffer, for tools that read names, layers and metadata.
+  const schema::Model* root() const { return root_; }
+
+ private:
+  friend class Verifier;
+
+  const std::byte* segment(uint32_t index) const;
+
+  std::span<const std::byte> bytes_;
+  const schema::Model* root_ = nullptr;
+  std::span<const TensorRecord> tensors_;
+  std::span<const StepRecord> steps_;
+  const uint32_t* words_ = nullptr;
+  const uint32_t* operands_ = nullptr;
+  const std::byte* attached_[kMaxSegments] = {};
+  uint64_t work_limit_ = 0;
+};
+
+}  // namespace nacre

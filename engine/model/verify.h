@@ -1,0 +1,51 @@
+// Verifier: every check that Model::open makes, once. schema/FORMAT.md states each as an invariant.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/model/model.h"
+
+namespace nacre {
+
+class Verifier {
+ public:
+  Verifier(std::span<const std::byte> bytes, const Limits& limits) : bytes_(bytes), limits_(limits) {}
+
+  // Fills `model`'s views when all holds; leaves it closed when it does not.
+  Status check(Model* model);
+
+ private:
+  // Each returns whether all holds; if not, status_ says what. Half the code of returning a Status from each.
+  bool refuse(Code code, Table table, uint32_t index = 0);
+  bool refuse(Code code, Table table, uint32_t index, uint64_t needed, uint64_t given);
+  bool header();
+  bool flatbuffer();
+  bool counts();
+  bool segments();
+  bool strings();
+  bool tensor(uint32_t id);
+  bool tensor_size(uint32_t id);
+  bool place(uint32_t id);
+  bool alias(uint32_t id);
+  bool globals(uint32_t end);
+  bool quantizers();
+  bool programs();
+  bool program(uint32_t index, uint32_t first_tensor, uint32_t first_step);
+  bool plan(const ProgramView& p);
+  bool bindings(const ProgramView& p, uint32_t index);
+  bool step(const ProgramView& p, uint32_t index);
+  bool operand(const ProgramView& p, uint32_t step, uint32_t operand);
+  bool written(const ProgramView& p, uint32_t id);
+  bool layers();
+  bool golden();
+
+  std::span<const std::byte> bytes_;
+  const Limits& limits_;
+  Status status_;
+  const schema::Model* root_ = nullptr;
+  Model view_;  // of the bytes while they are checked
+};
+
+}  // namespace nacre

@@ -1,0 +1,12 @@
+// Nacre: runs neural networks in the caller's memory. The one header that a C++ application includes.
+//
+//   Model     a checked view of a model file's bytes             engine/model/model.h
+//   Program   one program of it, bound to kernels and memory     engine/run/program.h
+//   Status    what every call that can refuse returns            engine/base/status.h
+//   reference::kernels()   the kernels that run everywhere       engine/kernels/reference.h
+#pragma once
+
+#include "engine/base/status.h"
+#include "engine/kernels/reference.h"
+#include "engine/model/model.h"
+#include "engine/run/program.h"

@@ -1,0 +1,95 @@
+// Requantization: an int32 accumulator times a real multiplier, rounded to an integer. NUMERICS.md section 1.
+//
+// A real multiplier M is stored as {multiplier m, shift s}, M = m * 2^(s - 31), m in [2^30, 2^31) or 0. The converter
+// makes the pair (tools/passes); no double arithmetic is needed here. Pairs come from weights, which are not trusted:
+// every function is defined for every argument, shifts are masked.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/numeric/rounding.h"
+
+namespace nacre {
+
+struct FixedPoint {  // one row of a requantization tensor, int32 [channels, 2]
+  int32_t multiplier, shift;
+};
+
+// round(a * b / 2^31), ties towards +infinity, saturating: SaturatingRoundingDoublingHighMul (gemmlowp fixedpoint.h).
+constexpr int32_t doubling_high_multiply(int32_t a, int32_t b) {
+  if (a == INT32_MIN && b == INT32_MIN) return INT32_MAX;
+  const int64_t product = int64_t{a} * b;
+  return int32_t((product + (product >= 0 ? (int64_t{1} << 30) : 1 - (int64_t{1} << 30))) / (int64_t{1} << 31));
+}
+
+// round(x / 2^exponent), ties away from zero: RoundingDivideByPOT (gemmlowp fixedpoint.h). exponent in [0, 31].
+constexpr int32_t rounding_shift_right(int32_t x, int exponent) {
+  const auto mask = int32_t((uint32_t{1} << (exponent & 31)) - 1);
+  const int32_t remainder = x & mask;
+  return (x >> (exponent & 31)) + (remainder > (mask >> 1) + (x < 0 ? 1 : 0) ? 1 : 0);
+}
+
+constexpr int32_t wrapping_add(int32_t a, int32_t b) { return int32_t(uint32_t(a) + uint32_t(b)); }
+constexpr int32_t wrapping_sub(int32_t a, int32_t b) { return int32_t(uint32_t(a) - uint32_t(b)); }
+constexpr int32_t wrapping_shift_left(int32_t a, int shift) { return int32_t(uint32_t(a) << (shift & 31)); }
+
+// x * M, rounded to an integer.  NUMERICS.md eq. 2 (kDouble), eq. 3 (kSingle).
+template <Rounding kRounding>
+constexpr int32_t multiply(int32_t x, FixedPoint scale) {
+  if constexpr (kRounding == Rounding::kDouble) {
+    const int left = scale.shift > 0 ? int(scale.shift) : 0;
+    const int right = scale.shift > 0 ? 0 : int(0u - uint32_t(scale.shift));  // INT32_MIN has no negative
+    return rounding_shift_right(doubling_high_multiply(wrapping_shift_left(x, left), scale.multiplier), right);
+  } else {
+    static_assert(kRounding == Rounding::kSingle);
+    const int total = int((31u - uint32_t(scale.shift)) & 63);  // 1 .. 62 for a shift in [-31, 30]
+    const uint64_t half = total > 0 ? uint64_t{1} << (total - 1) : 0;
+    return int32_t(int64_t(uint64_t(int64_t{x} * scale.multiplier) + half) >> total);
+  }
+}
+
+// round(x) to the nearest integer, half to even, saturating to int32; NaN gives 0. Without libm and in any rounding
+// mode: the cast truncates exactly, and the rest is exact because x and its whole part are neighbours.
+constexpr int32_t round_half_even(float x) {
+  if (!(x > -2147483648.0f)) return x == x ? INT32_MIN : 0;
+  if (x >= 2147483648.0f) return INT32_MAX;
+  const int32_t whole = int32_t(x);  // towards zero
+  const float rest = x - float(whole);
+  if (rest > 0.5f || (rest == 0.5f && (whole & 1) != 0)) return whole + 1;
+  if (rest < -0.5f || (rest == -0.5f && (whole & 1) != 0)) return whole - 1;
+  return whole;
+}
+
+// The same, half away from zero (std::round).
+template <class T>  // float or double
+constexpr int32_t round_half_away(T x) {
+  if (!(x > T(-2147483648.0))) return x == x ? INT32_MIN : 0;
+  if (x >= T(2147483647.5)) return INT32_MAX;  // as a float: 2^31
+  const int32_t whole = int32_t(x);
+  const T rest = x - T(whole);
+  return whole + (rest >= T(0.5) ? 1 : 0) - (rest <= T(-0.5) ? 1 : 0);
+}
+
+template <Rounding kRounding>
+constexpr int32_t round_to_integer(float x) {
+  if constexpr (kRounding == Rounding::kHalfAway) return round_half_away(x);
+  else return round_half_even(x);
+}
+
+// The scale of an epilogue by rounding: {multiplier, shift} pairs for kDouble and kSingle, float32 for kFloatEven.
+template <Rounding kRounding>
+struct Requant {
+  using Stored = int32_t;  // [channels, 2]
+  static constexpr int32_t apply(int32_t sum, const int32_t* scale, int channel) {
+    return multiply<kRounding>(sum, {scale[2 * channel], scale[2 * channel + 1]});
+  }
+};
+template <>
+struct Requant<Rounding::kFloatEven> {
+  using Stored = float;  // [channels]
+  static constexpr int32_t apply(int32_t sum, const float* scale, int channel) {
+    return round_half_even(float(sum) * scale[channel]);
+  }
+};
+
+}  // namespace nacre

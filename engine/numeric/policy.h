@@ -1,0 +1,45 @@
+// The numeric policy of a layer: in which type variables are kept, in which the layer computes, what it gives out, and
+// how it is quantized. A record; the names that people write are the tools' business.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/tensor.h"
+
+namespace nacre {
+
+enum class Quantization : uint8_t {
+  kNone = 0,
+  kInt8Dynamic = 1,  // activations quantized at run time, per row
+  kInt8Static = 2,   // calibrated full integer (TFLite's scheme)
+  kInt8Weights = 3,  // weights only, float arithmetic
+  kInt4Weights = 4,
+  kFloat8 = 5,        // delayed scaling over an amax history
+  kFloat8Current = 6, // scale from the tensor itself
+  kCount
+};
+enum class UpdateOrder : uint8_t { kTransformerEngine = 0, kKeras = 1, kCount };
+enum class AmaxRule : uint8_t { kMax = 0, kMostRecent = 1, kCount };
+enum class ScaleForm : uint8_t { kStep = 0, kReciprocal = 1, kCount };  // real = code * step, or code = real * reciprocal
+enum class LossScale : uint8_t { kNone = 0, kFixed = 1, kDynamic = 2, kCount };
+
+struct Policy {  // schema/FORMAT.md, "policies"
+  ElementType variable = ElementType::kFloat32;
+  ElementType compute = ElementType::kFloat32;
+  ElementType output = ElementType::kFloat32;
+  Quantization quantization = Quantization::kNone;
+  uint16_t amax_history_length = 0;
+  int8_t margin = 0;
+  UpdateOrder update_order = UpdateOrder::kTransformerEngine;
+  AmaxRule amax_rule = AmaxRule::kMax;
+  ScaleForm scale_form = ScaleForm::kStep;
+  uint8_t rounding = 0;  // Rounding of ops/op.h
+  LossScale loss_scale = LossScale::kNone;
+  uint32_t block = 0;    // elements that share a scale; 0: per channel or per tensor
+  float loss_scale_value = 0;
+  uint8_t activation_zero = 0;  // kInt8Dynamic: 1 = activations get a zero point beside their scale, 0 = symmetric
+  uint8_t reserved[11] = {};
+};
+static_assert(sizeof(Policy) == 32);
+
+}  // namespace nacre

@@ -1,0 +1,136 @@
+// Functions of one element.
+//
+//   clamp        y = min(max(x, low), high)
+//   leaky_relu   y = x for x > 0, else alpha x
+//   sigmoid      y = 1 / (1 + exp(-x))
+//   tanh         y = tanh(x)
+//   hard_swish   y = x min(max(x + 3, 0), 6) / 6
+//   lookup       y = table[x + 128]: every function of an int8 code. The converter makes the table (NUMERICS.md section 4).
+//
+// clamp on int8: y = clamp(zero_y + (x - zero_x) M), M = requant, or 1 where it is absent (NUMERICS.md eq. 8).
+#pragma once
+
+#include <cmath>
+
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+struct Clip {  // the op clamp
+  int elements;
+  Clamp clamp;
+  int x_zero, y_zero;
+
+  enum Word { kClamp = 0, kXZero = 3, kYZero = 4 };
+
+  static Clip from(const Words& words, const Operands& operands) {
+    return {.elements = operands[0].elements(),
+            .clamp = Clamp::from(words, kClamp),
+            .x_zero = words.integer(kXZero),
+            .y_zero = words.integer(kYZero)};
+  }
+
+  template <class T>
+  void forward(const T* x, T* y) const {
+    for (int i = 0; i < elements; ++i) y[i] = clamp.real(x[i]);
+  }
+
+  template <Rounding kRounding>
+  void forward_int8(const int8_t* x, Optional<const int32_t> requant, int8_t* y) const {
+    for (int i = 0; i < elements; ++i) {
+      const int32_t difference = x[i] - x_zero;
+      const int32_t scaled = requant ? multiply<kRounding>(difference, {requant[0], requant[1]}) : difference;
+      y[i] = clamp.code(wrapping_add(scaled, y_zero));
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const ElementType codes = operands.element(0);
+    for (const int word : {kXZero, kYZero}) TRY_CODE(check_zero(words.integer(word), codes));
+    TRY_CODE(check_clamp(words, kClamp, codes));
+    TRY_CODE(check_pairs(operands, 1, 1));
+    *y = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {
+      {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}};
+  static constexpr const char* kInputs[] = {"x", "requant?"};
+  static constexpr const char* kOutputs[] = {"y"};
+};
+
+struct Activation {  // the functions of real numbers
+  int elements;
+  float alpha;  // of leaky_relu
+
+  static Activation from(const Words& words, const Operands& operands) {
+    return {.elements = operands[0].elements(), .alpha = words.real(0)};
+  }
+
+  template <class T>
+  void leaky_relu(const T* x, T* y) const {
+    for (int i = 0; i < elements; ++i) y[i] = x[i] > 0 ? x[i] : T(alpha) * x[i];
+  }
+  template <class T>
+  void sigmoid(const T* x, T* y) const {
+    for (int i = 0; i < elements; ++i) y[i] = 1 / (1 + std::exp(-x[i]));
+  }
+  template <class T>
+  void tanh(const T* x, T* y) const {
+    for (int i = 0; i < elements; ++i) y[i] = std::tanh(x[i]);
+  }
+  template <class T>
+  void hard_swish(const T* x, T* y) const {
+    for (int i = 0; i < elements; ++i) {
+      const T shifted = x[i] + 3, gate = shifted < 0 ? 0 : shifted > 6 ? 6 : shifted;
+      y[i] = x[i] * gate / 6;
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    if (!is_finite(words[0])) return Code::kAttribute;
+    *y = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"alpha", Coding::kReal}};
+  static constexpr const char* kInputs[] = {"x"};
+  static constexpr const char* kOutputs[] = {"y"};
+};
+
+struct Lookup {
+  int elements;
+
+  static Lookup from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
+
+  void forward(const int8_t* x, const int8_t* table, int8_t* y) const {
+    for (int i = 0; i < elements; ++i) y[i] = table[x[i] + 128];
+  }
+
+  static Code shapes(const Words&, const Operands& operands, Dims* y) {
+    const Shape table = operands[1];
+    if (table.rank != 1 || table[0] != 256) return Code::kShapeWeights;
+    *y = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"x", "table"};
+  static constexpr const char* kOutputs[] = {"y"};
+};
+
+inline constexpr OpRule kClampRule = {Op::kClamp,        "clamp",       Numerics::kPointwise, &Clip::shapes,
+                                      Clip::kAttributes, Clip::kInputs, Clip::kOutputs};
+inline constexpr OpRule kLeakyReluRule = {
+    Op::kLeakyRelu,          "leaky_relu",        Numerics::kPointwise, &Activation::shapes,
+    Activation::kAttributes, Activation::kInputs, Activation::kOutputs};
+inline constexpr OpRule kSigmoidRule = {
+    Op::kSigmoid, "sigmoid", Numerics::kPointwise, &Activation::shapes, {}, Activation::kInputs, Activation::kOutputs};
+inline constexpr OpRule kTanhRule = {
+    Op::kTanh, "tanh", Numerics::kPointwise, &Activation::shapes, {}, Activation::kInputs, Activation::kOutputs};
+inline constexpr OpRule kHardSwishRule = {
+    Op::kHardSwish, "hard_swish",        Numerics::kPointwise, &Activation::shapes,
+    {},             Activation::kInputs, Activation::kOutputs};
+inline constexpr OpRule kLookupRule = {
+    Op::kLookup, "lookup", Numerics::kPointwise, &Lookup::shapes, {}, Lookup::kInputs, Lookup::kOutputs};
+
+}  // namespace nacre

@@ -1,0 +1,32 @@
+#include "engine/ops/all.h"
+
+#include <cstring>
+
+namespace nacre {
+namespace {
+
+constexpr const OpRule* kRules[] = {
+    &kDenseRule,    &kConv2dRule,     &kDepthwiseConv2dRule, &kAveragePoolRule, &kMaxPoolRule,  &kAddRule,
+    &kSubRule,      &kMulRule,        &kClampRule,           &kLeakyReluRule,   &kSigmoidRule,  &kTanhRule,
+    &kHardSwishRule, &kLookupRule,    &kSoftmaxRule,         &kBatchNormRule,   &kMeanRule,     &kReshapeRule,
+    &kTransposeRule, &kConcatRule,    &kPadRule,             &kSliceRule,       &kCopyRule,     &kQuantizeRule,
+    &kDequantizeRule, &kRequantizeRule, &kCastRule,          &kDynamicQuantizeRule,
+};
+
+}  // namespace
+
+std::span<const OpRule* const> all_rules() { return kRules; }
+
+const OpRule* find_rule(Op op) {
+  for (const OpRule* rule : kRules)
+    if (rule->op == op) return rule;
+  return nullptr;
+}
+
+const OpRule* find_rule(const char* name) {
+  for (const OpRule* rule : kRules)
+    if (std::strcmp(rule->name, name) == 0) return rule;
+  return nullptr;
+}
+
+}  // namespace nacre

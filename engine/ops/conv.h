@@ -1,0 +1,185 @@
+// Convolutions over NHWC, with explicit pads, groups and dilation.
+//
+//   x [batch, in_h, in_w, in_c]   b [out_c]   y [batch, out_h, out_w, out_c]
+//   conv2d            w [out_c, kernel_h, kernel_w, in_c / groups]
+//   depthwise_conv2d  w [kernel_h, kernel_w, out_c],  out_c = in_c multiplier,  output channel k reads input k / multiplier
+//
+//   y_nhwk = epilogue(b_k, sum_{i,j,c} x_{n, h sh - top + i dh, w sw - left + j dw, c} w_kijc)
+//
+// Positions outside x contribute nothing: their real value is 0. The epilogues are those of dense.h.
+#pragma once
+
+#include "engine/ops/window.h"
+
+namespace nacre {
+
+// What conv2d and depthwise_conv2d share: sizes, the loop over outputs, and the epilogues.
+struct Conv2d {
+  int batch, in_c, out_c, group_in, group_out, multiplier;  // multiplier: 0 for conv2d
+  Window window;
+  bool per_channel;
+  Clamp clamp;
+  int x_zero, y_zero;
+
+  enum Word { kWindow = 0, kClamp = 8, kXZero = 11, kYZero = 12, kGroups = 13 };
+  enum Operand { kX, kW, kBias, kScale, kXScale, kXZeroPoint };
+
+  static Conv2d from(const Words& words, const Operands& operands) {
+    const int groups = words.integer(kGroups) + 1;
+    const Shape w = operands[kW];
+    return make(words, operands, w[0], w[1], w[2], groups, 0);
+  }
+
+  uint64_t work() const {
+    const uint64_t outputs = uint64_t(uint32_t(batch * window.h.out * window.w.out)) * uint32_t(out_c);
+    return outputs * uint32_t(window.h.kernel * window.w.kernel) * uint32_t(multiplier > 0 ? 1 : group_in);
+  }
+
+  template <class T>
+  void forward(const T* x, const T* w, Optional<const T> b, T* y) const {
+    each_output([&](int n, int h, int v, int k) {
+      T sum = 0;
+      each_tap(n, h, v, k, [&](int xi, int wi) { sum += x[xi] * w[wi]; });
+      *y++ = clamp.real(b ? sum + b[k] : sum);
+    });
+  }
+
+  template <Rounding kRounding>
+  void forward_int8(const int8_t* x, const int8_t* w, Optional<const int32_t> b,
+                    const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
+    each_output([&](int n, int h, int v, int k) {
+      const int32_t sum = dot(x, w, x_zero, n, h, v, k);
+      const int32_t code = Requant<kRounding>::apply(b ? wrapping_add(sum, b[k]) : sum, scale, per_channel ? k : 0);
+      *y++ = clamp.code(wrapping_add(code, y_zero));
+    });
+  }
+
+  void forward_weight_only(const float* x, const int8_t* w, Optional<const float> b, const float* scale, float* y) const {
+    each_output([&](int n, int h, int v, int k) {
+      float sum = 0;
+      each_tap(n, h, v, k, [&](int xi, int wi) { sum += x[xi] * float(w[wi]); });
+      sum *= scale[per_channel ? k : 0];
+      *y++ = clamp.real(b ? sum + b[k] : sum);
+    });
+  }
+
+  void forward_hybrid(const int8_t* x, const int8_t* w, Optional<const float> b, const float* scale,
+                      const float* x_scale, const int32_t* x_zeros, float* y) const {
+    each_output([&](int n, int h, int v, int k) {
+      const float sum = float(dot(x, w, x_zeros[n], n, h, v, k)) * (x_scale[n] * scale[per_channel ? k : 0]);
+      *y++ = clamp.real(b ? sum + b[k] : sum);
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape x = operands[kX], w = operands[kW];
+    if (x.rank != 4 || w.rank != 4) return Code::kShapeRank;
+    const uint32_t groups = words[kGroups] + 1;
+    if (groups == 0 || uint32_t(x[3]) % groups != 0 || uint32_t(w[0]) % groups != 0) return Code::kGroups;
+    if (uint32_t(w[3]) != uint32_t(x[3]) / groups) return Code::kShapeWeights;
+    TRY_CODE(check_terms(operands, int64_t{w[1]} * w[2] * w[3]));
+    return shapes(words, operands, w[1], w[2], w[0], y);
+  }
+
+  static constexpr Attribute kAttributes[] = {
+      kWindowAttributes[0], kWindowAttributes[1], kWindowAttributes[2], kWindowAttributes[3], kWindowAttributes[4],
+      kWindowAttributes[5], kWindowAttributes[6], kWindowAttributes[7], {"clamp"}, {"low", Coding::kBound},
+      {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}, {"groups", Coding::kLessOne}};
+  static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale?", "x_zero?"};
+  static constexpr const char* kOutputs[] = {"y"};
+
+ protected:
+  static Conv2d make(const Words& words, const Operands& operands, int out_c, int kernel_h, int kernel_w, int groups,
+                     int multiplier) {
+    const Shape x = operands[kX], y = operands[operands.count - 1];
+    return {.batch = x[0],
+            .in_c = x[3],
+            .out_c = out_c,
+            .group_in = x[3] / groups,
+            .group_out = out_c / groups,
+            .multiplier = multiplier,
+            .window = Window::from(words, kWindow, x, y, kernel_h, kernel_w),
+            .per_channel = operands.has(kScale) && operands[kScale][0] > 1,
+            .clamp = Clamp::from(words, kClamp),
+            .x_zero = words.integer(kXZero),
+            .y_zero = words.integer(kYZero)};
+  }
+
+  // The part of the shape rule that both share.
+  static Code shapes(const Words& words, const Operands& operands, int kernel_h, int kernel_w, int out_c, Dims* y) {
+    const Shape x = operands[kX];
+    TRY_CODE(check_bias(operands, kBias, out_c));
+    TRY_CODE(check_scales(operands, kScale, out_c));
+    TRY_CODE(check_row_scales(operands, kXScale, x[0]));
+    const ElementType codes = operands.has(kXScale) ? ElementType::kNone : operands.element(kX);
+    TRY_CODE(check_zero(words.integer(kXZero), codes));
+    TRY_CODE(check_zero(words.integer(kYZero), codes));
+    TRY_CODE(check_clamp(words, kClamp, codes));
+    int out_h = 0, out_w = 0;
+    TRY_CODE(Window::sizes(words, kWindow, x, kernel_h, kernel_w, &out_h, &out_w));
+    *y = {4, {x[0], out_h, out_w, out_c}};
+    return Code::kOk;
+  }
+
+ private:
+  template <class F>
+  void each_output(F f) const {
+    for (int n = 0; n < batch; ++n)
+      for (int h = 0; h < window.h.out; ++h)
+        for (int v = 0; v < window.w.out; ++v)
+          for (int k = 0; k < out_c; ++k) f(n, h, v, k);
+  }
+
+  // f(index into x, index into w) for every tap of output (n, h, v, k) that lies inside x.
+  template <class F>
+  void each_tap(int n, int h, int v, int k, F f) const {
+    for (int i = 0; i < window.h.kernel; ++i) {
+      const int row = window.h.position(h, i);
+      if (!window.h.inside(row)) continue;
+      for (int j = 0; j < window.w.kernel; ++j) {
+        const int column = window.w.position(v, j);
+        if (!window.w.inside(column)) continue;
+        const int pixel = ((n * window.h.in + row) * window.w.in + column) * in_c;
+        const int tap = i * window.w.kernel + j;
+        if (multiplier > 0) {
+          f(pixel + k / multiplier, tap * out_c + k);
+        } else {
+          const int first = pixel + k / group_out * group_in;
+          const int weight = (k * window.h.kernel * window.w.kernel + tap) * group_in;
+          for (int c = 0; c < group_in; ++c) f(first + c, weight + c);
+        }
+      }
+    }
+  }
+
+  // sum (x - zero) w. Unsigned products wrap where untrusted numbers would overflow; no valid model does.
+  int32_t dot(const int8_t* x, const int8_t* w, int zero, int n, int h, int v, int k) const {
+    uint32_t sum = 0;
+    each_tap(n, h, v, k, [&](int xi, int wi) { sum += uint32_t(x[xi] - zero) * uint32_t(w[wi]); });
+    return int32_t(sum);
+  }
+};
+
+struct DepthwiseConv2d : Conv2d {
+  static DepthwiseConv2d from(const Words& words, const Operands& operands) {
+    const Shape x = operands[kX], w = operands[kW];
+    return {make(words, operands, w[2], w[0], w[1], 1, w[2] / x[3])};
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape x = operands[kX], w = operands[kW];
+    if (x.rank != 4 || w.rank != 3) return Code::kShapeRank;
+    if (words[kGroups] != 0) return Code::kGroups;
+    if (w[2] % x[3] != 0) return Code::kShapeWeights;
+    TRY_CODE(check_terms(operands, int64_t{w[0]} * w[1]));
+    return Conv2d::shapes(words, operands, w[0], w[1], w[2], y);
+  }
+};
+
+inline constexpr OpRule kConv2dRule = {Op::kConv2d,         "conv2d",        Numerics::kMatmul, &Conv2d::shapes,
+                                       Conv2d::kAttributes, Conv2d::kInputs, Conv2d::kOutputs};
+inline constexpr OpRule kDepthwiseConv2dRule = {
+    Op::kDepthwiseConv2d, "depthwise_conv2d", Numerics::kMatmul,
+    &DepthwiseConv2d::shapes, Conv2d::kAttributes, Conv2d::kInputs, Conv2d::kOutputs};
+
+}  // namespace nacre

@@ -1,0 +1,166 @@
+// Sums, differences and products of two arrays, broadcast as in numpy: dims are aligned at the last axis, a dim of 1
+// repeats.
+//
+//   a, b, y of at most 6 dims
+//
+//   add  y = clamp(a + b)     sub  y = clamp(a - b)     mul  y = clamp(a b)                      float
+//
+//   add, sub  y = clamp(zero_y + (A +- B) M_y),  A = (a - zero_a) 2^left_shift M_a,  B alike     int8, NUMERICS.md eq. 6
+//   mul       y = clamp(zero_y + (a - zero_a) (b - zero_b) M)                                    int8, NUMERICS.md eq. 7
+//
+// requant: pairs int32 [3, 2], rows M_a, M_b, M_y, or [1, 2] of a product.
+#pragma once
+
+#include "engine/ops/walk.h"
+
+namespace nacre {
+
+// The shape of a broadcast pair, and the walk over it.
+constexpr Code broadcast_shape(Shape a, Shape b, Dims* y) {
+  const int rank = a.rank > b.rank ? a.rank : b.rank;
+  *y = {};
+  for (int axis = 0; axis < rank; ++axis) {
+    const int i = axis - (rank - a.rank), j = axis - (rank - b.rank);
+    const int size_a = i < 0 ? 1 : a[i], size_b = j < 0 ? 1 : b[j];
+    if (size_a != size_b && size_a != 1 && size_b != 1) return Code::kShapeInput;
+    y->push(size_a == 1 ? size_b : size_a);
+  }
+  int64_t elements = 1;
+  for (int axis = 0; axis < rank; ++axis)
+    if ((elements *= y->size[axis]) > INT32_MAX) return Code::kOverflow;
+  return Code::kOk;
+}
+
+inline Walk<2> broadcast_walk(Shape a, Shape b, Shape y) {
+  Walk<2> walk;
+  walk.rank = y.rank;
+  for (int axis = 0; axis < y.rank; ++axis) {
+    walk.size[axis] = y[axis];
+    const int i = axis - (y.rank - a.rank), j = axis - (y.rank - b.rank);
+    walk.stride[0][axis] = i < 0 || a[i] == 1 ? 0 : stride_of(a, i);
+    walk.stride[1][axis] = j < 0 || b[j] == 1 ? 0 : stride_of(b, j);
+  }
+  return walk;
+}
+
+// A result of multiply() as a code of y.
+template <Rounding kRounding>
+int8_t to_code(int32_t v, const int32_t* requant, int y_zero, const Clamp& clamp) {
+  return clamp.code(wrapping_add(multiply<kRounding>(v, {requant[0], requant[1]}), y_zero));
+}
+
+struct Sum {  // add and sub
+  Walk<2> walk;
+  Clamp clamp;
+  int a_zero, b_zero, y_zero, left_shift;
+
+  enum Word { kClamp = 0, kAZero = 3, kBZero = 4, kYZero = 5, kLeftShift = 6 };
+  enum Operand { kA, kB, kRequant };
+
+  static Sum from(const Words& words, const Operands& operands) {
+    return {.walk = broadcast_walk(operands[kA], operands[kB], operands[operands.count - 1]),
+            .clamp = Clamp::from(words, kClamp),
+            .a_zero = words.integer(kAZero),
+            .b_zero = words.integer(kBZero),
+            .y_zero = words.integer(kYZero),
+            .left_shift = words.integer(kLeftShift)};
+  }
+
+  template <class T>
+  void add(const T* a, const T* b, T* y) const {
+    walk.each([&](const int32_t* at) { *y++ = clamp.real(a[at[0]] + b[at[1]]); });
+  }
+  template <class T>
+  void sub(const T* a, const T* b, T* y) const {
+    walk.each([&](const int32_t* at) { *y++ = clamp.real(a[at[0]] - b[at[1]]); });
+  }
+
+  template <Rounding kRounding>
+  void add_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
+    walk.each([&](const int32_t* at) {
+      const int32_t sum = wrapping_add(scaled<kRounding>(a[at[0]] - a_zero, requant),
+                                       scaled<kRounding>(b[at[1]] - b_zero, requant + 2));
+      *y++ = to_code<kRounding>(sum, requant + 4, y_zero, clamp);
+    });
+  }
+  template <Rounding kRounding>
+  void sub_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
+    walk.each([&](const int32_t* at) {
+      const int32_t difference = wrapping_sub(scaled<kRounding>(a[at[0]] - a_zero, requant),
+                                              scaled<kRounding>(b[at[1]] - b_zero, requant + 2));
+      *y++ = to_code<kRounding>(difference, requant + 4, y_zero, clamp);
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const ElementType codes = operands.element(kA);
+    for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), codes));
+    // 255 * 2^22 < 2^30: a shifted code and the sum of two of them fit into int32.
+    if (words[kLeftShift] > (codes == ElementType::kInt8 ? 22u : 0u)) return Code::kAttribute;
+    TRY_CODE(check_clamp(words, kClamp, codes));
+    TRY_CODE(check_pairs(operands, kRequant, 3));
+    return broadcast_shape(operands[kA], operands[kB], y);
+  }
+
+  static constexpr Attribute kAttributes[] = {
+      {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"a_zero"}, {"b_zero"}, {"y_zero"}, {"left_shift"}};
+  static constexpr const char* kInputs[] = {"a", "b", "requant?"};
+  static constexpr const char* kOutputs[] = {"y"};
+
+ private:
+  template <Rounding kRounding>
+  int32_t scaled(int32_t difference, const int32_t* requant) const {
+    return multiply<kRounding>(wrapping_shift_left(difference, left_shift), {requant[0], requant[1]});
+  }
+};
+
+struct Product {  // mul
+  Walk<2> walk;
+  Clamp clamp;
+  int a_zero, b_zero, y_zero;
+
+  enum Word { kClamp = 0, kAZero = 3, kBZero = 4, kYZero = 5 };
+  enum Operand { kA, kB, kRequant };
+
+  static Product from(const Words& words, const Operands& operands) {
+    return {.walk = broadcast_walk(operands[kA], operands[kB], operands[operands.count - 1]),
+            .clamp = Clamp::from(words, kClamp),
+            .a_zero = words.integer(kAZero),
+            .b_zero = words.integer(kBZero),
+            .y_zero = words.integer(kYZero)};
+  }
+
+  template <class T>
+  void forward(const T* a, const T* b, T* y) const {
+    walk.each([&](const int32_t* at) { *y++ = clamp.real(a[at[0]] * b[at[1]]); });
+  }
+
+  template <Rounding kRounding>
+  void forward_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
+    walk.each([&](const int32_t* at) {
+      *y++ = to_code<kRounding>((a[at[0]] - a_zero) * (b[at[1]] - b_zero), requant, y_zero, clamp);
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const ElementType codes = operands.element(kA);
+    for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), codes));
+    TRY_CODE(check_clamp(words, kClamp, codes));
+    TRY_CODE(check_pairs(operands, kRequant, 1));
+    return broadcast_shape(operands[kA], operands[kB], y);
+  }
+
+  static constexpr Attribute kAttributes[] = {
+      {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"a_zero"}, {"b_zero"}, {"y_zero"}};
+  static constexpr const char* kInputs[] = {"a", "b", "requant?"};
+  static constexpr const char* kOutputs[] = {"y"};
+};
+
+inline constexpr OpRule kAddRule = {Op::kAdd,         "add",        Numerics::kPointwise, &Sum::shapes,
+                                    Sum::kAttributes, Sum::kInputs, Sum::kOutputs};
+inline constexpr OpRule kSubRule = {Op::kSub,         "sub",        Numerics::kPointwise, &Sum::shapes,
+                                    Sum::kAttributes, Sum::kInputs, Sum::kOutputs};
+inline constexpr OpRule kMulRule = {Op::kMul,             "mul",            Numerics::kPointwise, &Product::shapes,
+                                    Product::kAttributes, Product::kInputs, Product::kOutputs};
+
+}  // namespace nacre

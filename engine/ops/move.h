@@ -1,0 +1,272 @@
+// Ops that move elements and compute nothing: any element type, quantizers travel along.
+//
+//   reshape    y = x in the same order, other dims
+//   copy       y = x
+//   transpose  y[i_0, i_1, ..] = x[j],  j_perm(a) = i_a
+//   concat     y = the inputs one after another along `axis`
+//   pad        y[i] = x[i - before] inside x; outside `value`, or the mirrored (without its edge) or nearest element
+//   slice      y[i] = x[begin + i step]
+#pragma once
+
+#include <cstring>
+
+#include "engine/numeric/element.h"
+#include "engine/ops/walk.h"
+
+namespace nacre {
+
+inline constexpr int32_t kMaxDim = 1 << 28;  // the limit of Model::open on every dim
+
+struct Copy {
+  int elements;
+
+  static Copy from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
+
+  template <class T>
+  void forward(const T* x, T* y) const {
+    std::memcpy(y, x, size_t(elements) * sizeof(T));
+  }
+
+  static Code shapes(const Words&, const Operands& operands, Dims* y) {
+    *y = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"x"};
+  static constexpr const char* kOutputs[] = {"y"};
+};
+
+struct Reshape {
+  Copy copy;
+
+  enum Word { kRank = 0, kDims = 1 };
+
+  static Reshape from(const Words& words, const Operands& operands) { return {Copy::from(words, operands)}; }
+
+  template <class T>
+  void forward(const T* x, T* y) const {
+    copy.forward(x, y);
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape x = operands[0];
+    if (words[kRank] > uint32_t(kMaxRank)) return Code::kShapeRank;
+    int64_t elements = 1;
+    for (int axis = 0; axis < words.integer(kRank); ++axis) {
+      const uint32_t dim = words[kDims + axis];
+      if (dim < 1 || dim > uint32_t(kMaxDim)) return Code::kAttribute;
+      if ((elements *= dim) > INT32_MAX) return Code::kElements;
+      y->push(int32_t(dim));
+    }
+    const Shape compiled = {x.rank, x.dims, 0};
+    if (elements != compiled.elements()) return Code::kElements;
+    if (x.rows == 0) return Code::kOk;
+    if (y->rank < 1 || y->size[0] != x.dims[0]) return Code::kRowsUnsupported;
+    y->size[0] = x.rows;
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"rank"}, {"dims", Coding::kInteger, kMaxRank}};
+};
+
+struct Transpose {
+  Walk<1> walk;
+
+  static Transpose from(const Words& words, const Operands& operands) {
+    const Shape x = operands[0];
+    Transpose transpose;
+    transpose.walk.rank = x.rank;
+    for (int axis = 0; axis < x.rank; ++axis) {
+      transpose.walk.size[axis] = x[words.integer(axis)];
+      transpose.walk.stride[0][axis] = stride_of(x, words.integer(axis));
+    }
+    return transpose;
+  }
+
+  template <class T>
+  void forward(const T* x, T* y) const {
+    walk.each([&](const int32_t* at) { *y++ = x[at[0]]; });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape x = operands[0];
+    uint32_t seen = 0;
+    for (int axis = 0; axis < x.rank; ++axis) {
+      if (words[axis] >= uint32_t(x.rank) || (seen >> words[axis] & 1) != 0) return Code::kPermutation;
+      seen |= 1u << words[axis];
+      y->push(x[words.integer(axis)]);
+    }
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"perm", Coding::kInteger, kMaxRank}};
+};
+
+struct Concat {
+  Operands operands;
+  int axis;
+
+  static Concat from(const Words& words, const Operands& operands) { return {operands, words.integer(0)}; }
+
+  template <class T>
+  void forward(Inputs<T> x, T* y) const {
+    const Shape shape = operands[operands.count - 1];
+    const int outer = shape.product(0, axis);
+    const int stride = shape.product(axis, shape.rank);
+    for (int i = 0; i + 1 < operands.count; ++i) {
+      const int run = operands[i].product(axis, shape.rank);
+      for (int r = 0; r < outer; ++r) std::memcpy(y + r * stride, x[i] + r * run, size_t(run) * sizeof(T));
+      y += run;
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    if (operands.count < 1) return Code::kOperandCount;
+    const Shape x = operands[0];
+    if (words[0] >= uint32_t(x.rank)) return Code::kAttributeAxis;
+    const int axis = words.integer(0);
+    *y = dims_of(x);
+    int64_t sum = x[axis];
+    for (int i = 1; i < operands.count; ++i) {
+      if (operands[i].rank != x.rank) return Code::kShapeRank;
+      for (int j = 0; j < x.rank; ++j)
+        if (j != axis && operands[i][j] != x[j]) return Code::kShapeInput;
+      sum += operands[i][axis];
+    }
+    if (sum > kMaxDim) return Code::kOverflow;
+    y->size[axis] = int32_t(sum);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"axis"}};
+  static constexpr const char* kInputs[] = {"x", "..."};
+  static constexpr const char* kOutputs[] = {"y"};
+};
+
+struct Pad {
+  Shape x, y;
+  Words words;
+
+  enum Word { kBefore = 0, kAfter = 6, kValue = 12, kMode = 13 };
+  enum Mode : uint32_t { kConstant = 0, kReflect = 1, kEdge = 2 };
+
+  static Pad from(const Words& words, const Operands& operands) {
+    return {operands[0], operands[operands.count - 1], words};
+  }
+
+  template <class T>
+  void forward(const T* input, T* output) const {
+    const T outside = value<T>(words[kValue]);
+    Dims size = dims_of(y);
+    each_index(size.rank, size.size, [&](const int32_t* index) {
+      const int source = position(index);
+      *output++ = source < 0 ? outside : input[source];
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape x = operands[0];
+    if (words[kMode] > kEdge) return Code::kAttribute;
+    if (operands.element(0) == ElementType::kInt8 && !is_code(words.integer(kValue))) return Code::kAttribute;
+    for (int axis = 0; axis < x.rank; ++axis) {
+      const uint32_t before = words[kBefore + axis], after = words[kAfter + axis];
+      const auto limit = uint32_t(words[kMode] == kReflect ? x[axis] - 1 : kMaxDim);
+      if (before > limit || after > limit) return Code::kPadding;
+      const int64_t dim = int64_t{x[axis]} + before + after;
+      if (dim > kMaxDim) return Code::kOverflow;
+      y->push(int32_t(dim));
+    }
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"before", Coding::kInteger, kMaxRank},
+                                              {"after", Coding::kInteger, kMaxRank},
+                                              {"value"},
+                                              {"mode"}};
+
+ private:
+  template <class T>
+  static T value(uint32_t word) {
+    if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(word);
+    else if constexpr (std::is_same_v<T, Bool>) return {uint8_t(word & 1)};
+    else return T(int32_t(word));
+  }
+
+  // The index into x that output `index` copies, or -1 outside.
+  int position(const int32_t* index) const {
+    int source = 0;
+    for (int axis = 0; axis < x.rank; ++axis) {
+      int i = index[axis] - words.integer(kBefore + axis);
+      if (i < 0 || i >= x[axis]) {
+        if (words[kMode] == kConstant) return -1;
+        if (words[kMode] == kReflect) i = i < 0 ? -i : 2 * (x[axis] - 1) - i;
+        else i = i < 0 ? 0 : x[axis] - 1;
+      }
+      source = source * x[axis] + i;
+    }
+    return source;
+  }
+};
+
+struct Slice {
+  Walk<1> walk;
+
+  enum Word { kBegin = 0, kSize = 6, kStep = 12 };
+
+  static Slice from(const Words& words, const Operands& operands) {
+    const Shape x = operands[0], y = operands[operands.count - 1];
+    Slice slice;
+    slice.walk.rank = x.rank;
+    for (int axis = 0; axis < x.rank; ++axis) {
+      const int stride = stride_of(x, axis);
+      slice.walk.size[axis] = y[axis];
+      slice.walk.stride[0][axis] = y[axis] > 1 ? step(words, axis) * stride : 0;
+      slice.walk.first[0] += words.integer(kBegin + axis) * stride;
+    }
+    return slice;
+  }
+
+  template <class T>
+  void forward(const T* x, T* y) const {
+    walk.each([&](const int32_t* at) { *y++ = x[at[0]]; });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape x = operands[0];
+    for (int axis = 0; axis < x.rank; ++axis) {
+      const int64_t dim = x.dims[axis], begin = words[kBegin + axis], size = words[kSize + axis];
+      if (step(words, axis) == 0) return Code::kStride;
+      if (size < 1 || size > dim || begin >= dim) return Code::kBounds;
+      const int64_t last = begin + (size - 1) * step(words, axis);
+      if (last < 0 || last >= dim) return Code::kBounds;
+      y->push(int32_t(size));
+    }
+    if (x.rows == 0) return Code::kOk;
+    if (words[kBegin] != 0 || words[kStep] != 0 || y->size[0] != x.dims[0]) return Code::kRowsUnsupported;
+    y->size[0] = x.rows;
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"begin", Coding::kInteger, kMaxRank},
+                                              {"size", Coding::kInteger, kMaxRank},
+                                              {"step", Coding::kLessOne, kMaxRank}};
+
+ private:
+  static int step(const Words& words, int axis) { return int(words[kStep + axis] + 1); }
+};
+
+inline constexpr OpRule kReshapeRule = {
+    Op::kReshape, "reshape", Numerics::kMove, &Reshape::shapes, Reshape::kAttributes, Copy::kInputs, Copy::kOutputs};
+inline constexpr OpRule kTransposeRule = {
+    Op::kTranspose,         "transpose",   Numerics::kMove, &Transpose::shapes,
+    Transpose::kAttributes, Copy::kInputs, Copy::kOutputs};
+inline constexpr OpRule kConcatRule = {
+    Op::kConcat, "concat", Numerics::kMove, &Concat::shapes, Concat::kAttributes, Concat::kInputs, Concat::kOutputs};
+inline constexpr OpRule kPadRule = {
+    Op::kPad, "pad", Numerics::kMove, &Pad::shapes, Pad::kAttributes, Copy::kInputs, Copy::kOutputs};
+inline constexpr OpRule kSliceRule = {
+    Op::kSlice, "slice", Numerics::kMove, &Slice::shapes, Slice::kAttributes, Copy::kInputs, Copy::kOutputs};
+inline constexpr OpRule kCopyRule = {
+    Op::kCopy, "copy", Numerics::kMove, &Copy::shapes, {}, Copy::kInputs, Copy::kOutputs};
+
+}  // namespace nacre

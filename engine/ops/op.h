@@ -1,0 +1,109 @@
+// What an op is: an id, attributes as 32-bit words, a shape rule, and, for the tools, a description.
+//
+// The op's own file (dense.h, conv.h, ...) holds all of it: formula, loops, attributes, shape rule. Attributes are a
+// counted run of words in the model; a missing trailing word reads as 0, so an op can grow. What naturally starts at 1
+// (stride, dilation, groups, kernel size) is stored less 1.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+
+#include "engine/base/status.h"
+#include "engine/base/tensor.h"
+#include "engine/numeric/rounding.h"
+
+namespace nacre {
+
+// Ids never change meaning. Families have room to grow.
+enum class Op : uint16_t {
+  kNone = 0,
+  kDense = 1, kConv2d = 2, kDepthwiseConv2d = 3,
+  kAveragePool = 16, kMaxPool = 17,
+  kAdd = 32, kSub = 33, kMul = 34,
+  kClamp = 48, kLeakyRelu = 49, kSigmoid = 50, kTanh = 51, kHardSwish = 52, kLookup = 53,
+  kSoftmax = 64, kBatchNorm = 65, kMean = 66,
+  kReshape = 80, kTranspose = 81, kConcat = 82, kPad = 83, kSlice = 84, kCopy = 85,
+  kQuantize = 96, kDequantize = 97, kRequantize = 98, kCast = 99, kDynamicQuantize = 100,
+};
+
+enum class Numerics : uint8_t { kMatmul, kPointwise, kReduction, kMove };
+
+enum class Role : uint8_t { kIn = 0, kOut = 1, kUpdate = 2 };
+inline constexpr uint32_t kOperandIdMask = 0x3FFFFFFF;
+inline constexpr uint32_t kNoOperand = kOperandIdMask;  // an optional operand that is absent
+
+struct StepRecord {  // schema/FORMAT.md, "steps"
+  Op op;
+  uint8_t word_count, operand_count;
+  uint32_t first_word, first_operand;
+  uint32_t layer;   // index or kNoIndex
+  uint32_t guard;   // tensor id or kNoIndex: if its one uint32 is 0 the step has no effect
+  uint8_t place;
+  Rounding rounding;
+  uint16_t flags;
+  uint32_t reserved[2];
+};
+static_assert(sizeof(StepRecord) == 32);
+
+// Attributes of one step. Missing trailing words read as 0.
+struct Words {
+  const uint32_t* data = nullptr;
+  int count = 0;
+
+  constexpr uint32_t operator[](int i) const { return i < count ? data[i] : 0; }
+  constexpr int integer(int i) const { return int((*this)[i]); }
+  constexpr float real(int i) const { return std::bit_cast<float>((*this)[i]); }
+};
+
+// Operands of one step, inputs first, then outputs, in the order of the kernel's parameters.
+struct Operands {
+  const Tensor* tensor = nullptr;
+  int count = 0;
+  int rows = 0;  // > 0: rows of this run, for batched tensors
+
+  constexpr bool has(int i) const { return i < count && tensor[i].record != nullptr; }
+  constexpr Shape operator[](int i) const {
+    const TensorRecord& r = *tensor[i].record;
+    return {r.rank, r.dims, (r.flags & kBatched) != 0 ? rows : 0};
+  }
+  constexpr ElementType element(int i) const { return tensor[i].record->element; }
+};
+
+// Checks attributes and the shapes of the inputs, and computes the shape of every output, in order. `operands` holds the
+// inputs only (count = inputs of this step, absent ones included): dense in float has 3, in int8 4. Runs after the
+// element types have been matched with an entry, so required inputs are present, and before anything else that uses the
+// step, on untrusted numbers: every dim is in [1, 2^28], every tensor below 2^31 elements. `outputs` comes zeroed.
+using ShapeRule = Code (*)(const Words& words, const Operands& operands, Dims* outputs);
+
+// ---- For the tools only: no engine .cc refers to what follows, so firmware does not link it. ----
+
+enum class Coding : uint8_t {
+  kInteger,
+  kLessOne,  // stored less 1
+  kReal,     // float32 bits
+  kBound,    // of a clamp: float32 bits in a float step, a code in an int8 step
+};
+
+struct Attribute {
+  const char* name;
+  Coding coding = Coding::kInteger;
+  int count = 1;  // consecutive words
+};
+
+struct OpRule {
+  Op op;
+  const char* name;
+  Numerics numerics;
+  ShapeRule shapes;
+  std::span<const Attribute> attributes;  // in word order
+  std::span<const char* const> inputs;    // names; a trailing '?' means optional; a last "...": any number more like the first
+  std::span<const char* const> outputs;
+};
+
+// The rule of an op, or null. Defined in engine/ops/all.cc from one table.
+const OpRule* find_rule(Op op);
+const OpRule* find_rule(const char* name);
+std::span<const OpRule* const> all_rules();
+
+}  // namespace nacre

@@ -1,0 +1,130 @@
+// Parameter types of an op's methods beside plain pointers, and the checks that shape rules share.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/numeric/fixed_point.h"
+#include "engine/ops/op.h"
+
+namespace nacre {
+
+template <class T>
+struct Optional {  // an operand that may be absent
+  T* data;
+  explicit operator bool() const { return data != nullptr; }
+  T& operator[](int i) const { return data[i]; }
+};
+
+template <class T>
+struct Update {  // read and written
+  T* data;
+};
+
+template <class T>
+struct Inputs {  // any number of inputs of one type; the op knows how many
+  const Tensor* tensor;
+  const T* operator[](int i) const { return static_cast<const T*>(tensor[i].data); }
+};
+
+// Limits on attributes: small enough that no 32-bit expression in a shape rule overflows.
+inline constexpr int kMaxWindow = 1 << 14;  // kernel, stride, dilation, padding
+
+// A fused clamp: words {kind, low, high}; float32 bits for float steps, codes for int8 steps.
+struct Clamp {
+  enum Kind : uint32_t { kNone = 0, kBounds = 1 };
+  uint32_t kind, low, high;
+
+  static constexpr Clamp from(const Words& words, int first) { return {words[first], words[first + 1], words[first + 2]}; }
+
+  template <class T>  // float or double
+  constexpr T real(T v) const {
+    if (kind == kNone) return v;
+    const T l = T(std::bit_cast<float>(low)), h = T(std::bit_cast<float>(high));
+    return v < l ? l : v > h ? h : v;  // NaN passes
+  }
+  constexpr int8_t code(int32_t v) const {
+    const int32_t l = kind == kNone ? -128 : int32_t(low), h = kind == kNone ? 127 : int32_t(high);
+    return int8_t(v < l ? l : v > h ? h : v);
+  }
+};
+
+constexpr Dims dims_of(Shape shape) {
+  Dims dims;
+  for (int i = 0; i < shape.rank; ++i) dims.push(shape[i]);
+  return dims;
+}
+
+// Of float32 bits: an exponent of all ones is infinity or NaN.
+constexpr bool is_finite(uint32_t bits) { return (bits & 0x7F800000u) != 0x7F800000u; }
+
+// a <= b of float32 bits, false for NaN: in integers, because a firmware that runs int8 alone has no float instruction.
+// Magnitudes are ordered as their bits are.
+constexpr bool at_most(uint32_t a, uint32_t b) {
+  const uint32_t size_a = a & 0x7FFFFFFFu, size_b = b & 0x7FFFFFFFu;
+  if (size_a > 0x7F800000u || size_b > 0x7F800000u) return false;
+  if (a == size_a) return b == size_b ? a <= b : (size_a | size_b) == 0;
+  return b == size_b || size_a >= size_b;
+}
+
+constexpr bool is_code(int v) { return v >= -128 && v <= 127; }
+
+// Clamp words at `first` of a step whose output has type `element`.
+constexpr Code check_clamp(const Words& words, int first, ElementType element) {
+  const Clamp clamp = Clamp::from(words, first);
+  if (clamp.kind > Clamp::kBounds) return Code::kAttribute;
+  if (clamp.kind == Clamp::kNone) return Code::kOk;
+  if (element == ElementType::kInt8) {
+    const auto low = int(clamp.low), high = int(clamp.high);
+    return is_code(low) && is_code(high) && low <= high ? Code::kOk : Code::kClamp;
+  }
+  return at_most(clamp.low, clamp.high) ? Code::kOk : Code::kClamp;
+}
+
+// A zero point attribute of a step on `element`: a code for int8, else 0.
+constexpr Code check_zero(int zero, ElementType element) {
+  return (element == ElementType::kInt8 ? is_code(zero) : zero == 0) ? Code::kOk : Code::kAttributeZero;
+}
+
+// Scales at operand `slot`, where present: float32 [1 | channels], or pairs int32 [1 | channels, 2].
+constexpr Code check_scales(const Operands& operands, int slot, int channels) {
+  if (!operands.has(slot)) return Code::kOk;
+  const Shape scale = operands[slot];
+  const bool pairs = operands.element(slot) == ElementType::kInt32;
+  if (scale.rank != (pairs ? 2 : 1) || (pairs && scale[1] != 2)) return Code::kShapeScale;
+  return scale[0] == 1 || scale[0] == channels ? Code::kOk : Code::kShapeScale;
+}
+
+// Requantization pairs at operand `slot`, where present: int32 [rows, 2].
+constexpr Code check_pairs(const Operands& operands, int slot, int rows) {
+  if (!operands.has(slot)) return Code::kOk;
+  const Shape pairs = operands[slot];
+  return pairs.rank == 2 && pairs[0] == rows && pairs[1] == 2 ? Code::kOk : Code::kShapeScale;
+}
+
+// Scales and zero points made at run time, at operands `slot` and `slot` + 1: [rows] each, one per row of axis 0.
+constexpr Code check_row_scales(const Operands& operands, int slot, int rows) {
+  if (!operands.has(slot)) return Code::kOk;
+  if (!operands.has(slot + 1)) return Code::kOperandCount;
+  const Shape scale = operands[slot], zero = operands[slot + 1];
+  return scale.rank == 1 && zero.rank == 1 && scale[0] == rows && zero[0] == rows ? Code::kOk : Code::kShapeScale;
+}
+
+// A bias at operand `slot`, where present: [channels].
+constexpr Code check_bias(const Operands& operands, int slot, int channels) {
+  if (!operands.has(slot)) return Code::kOk;
+  const Shape bias = operands[slot];
+  return bias.rank == 1 && bias[0] == channels ? Code::kOk : Code::kShapeBias;
+}
+
+// Terms of an int32 sum of (x - zero) * w: |x - zero| <= 255, |w| <= 128, so 2^31 / (255 * 128) = 65793 terms fit.
+constexpr Code check_terms(const Operands& operands, int64_t terms) {
+  return operands.element(0) == ElementType::kInt8 && terms > 65793 ? Code::kAccumulator : Code::kOk;
+}
+
+// Returns early with the code of whatever was refused.
+#define TRY_CODE(expression)                                                   \
+  do {                                                                         \
+    if (const ::nacre::Code code_ = (expression); code_ != ::nacre::Code::kOk) return code_; \
+  } while (false)
+
+}  // namespace nacre

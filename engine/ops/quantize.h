@@ -1,0 +1,226 @@
+// Between real numbers and codes: real = scale (code - zero), per tensor or per index of `axis`.
+//
+//   quantize          q = saturate(round(x / scale) + zero)           round: half away from zero, or half to even
+//   dequantize        y = scale (q - zero)
+//   requantize        y = saturate(zero_y + (x - zero_x) M)           int8 and uint8, NUMERICS.md eq. 8
+//   cast              y = x in another element type: real to integer truncates and saturates, NaN gives 0; integer to a
+//                     narrower integer keeps the low bits; to bool: x != 0
+//   dynamic_quantize  scale and zero point from the values of each row; NUMERICS.md eq. 13
+//
+//   scale, zero [1] or [size of axis];  dynamic: x [.., ..], rows = product of the dims before `axis`, scale, zero [rows]
+#pragma once
+
+#include <limits>
+
+#include "engine/numeric/element.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+// v in the range of T.
+template <class T>
+constexpr T saturate(int64_t v) {
+  constexpr int64_t kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max();
+  return T(v < kLow ? kLow : v > kHigh ? kHigh : v);
+}
+
+struct Quantize {  // and dequantize
+  int outer, channels, inner;
+  bool per_channel;
+
+  enum Word { kAxis = 0 };
+  enum Operand { kX, kScale, kZero };
+
+  static Quantize from(const Words& words, const Operands& operands) {
+    const Shape x = operands[kX];
+    if (operands[kScale][0] == 1) return {1, 1, x.elements(), false};
+    const int axis = words.integer(kAxis);
+    return {x.product(0, axis), x[axis], x.product(axis + 1, x.rank), true};
+  }
+
+  template <Rounding kRounding, class Q>
+  void forward(const float* x, const float* scale, Optional<const int32_t> zero, Q* q) const {
+    each_element([&](int i, int c) {
+      q[i] = saturate<Q>(int64_t{round_to_integer<kRounding>(x[i] / scale[c])} + (zero ? zero[c] : 0));
+    });
+  }
+
+  template <class Q>
+  void backward(const Q* q, const float* scale, Optional<const int32_t> zero, float* x) const {
+    each_element([&](int i, int c) { x[i] = scale[c] * float(wrapping_sub(q[i], zero ? zero[c] : 0)); });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape x = operands[kX], scale = operands[kScale];
+    if (scale.rank != 1) return Code::kShapeScale;
+    if (scale[0] != 1) {
+      if (words[kAxis] >= uint32_t(x.rank)) return Code::kAttributeAxis;
+      if (scale[0] != x[words.integer(kAxis)]) return Code::kShapeScale;
+    }
+    if (operands.has(kZero) && (operands[kZero].rank != 1 || operands[kZero][0] != scale[0])) return Code::kShapeScale;
+    *y = dims_of(x);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"axis"}};
+  static constexpr const char* kInputs[] = {"x", "scale", "zero?"};
+  static constexpr const char* kOutputs[] = {"y"};
+
+ private:
+  template <class F>
+  void each_element(F f) const {  // f(index, channel)
+    for (int o = 0, i = 0; o < outer; ++o)
+      for (int c = 0; c < channels; ++c)
+        for (int j = 0; j < inner; ++j, ++i) f(i, per_channel ? c : 0);
+  }
+};
+
+struct Requantize {
+  int elements, x_zero, y_zero;
+
+  enum Word { kXZero = 0, kYZero = 1 };
+
+  static Requantize from(const Words& words, const Operands& operands) {
+    return {operands[0].elements(), words.integer(kXZero), words.integer(kYZero)};
+  }
+
+  template <Rounding kRounding, class X, class Y>  // int8_t or uint8_t
+  void forward(const X* x, const int32_t* requant, Y* y) const {
+    for (int i = 0; i < elements; ++i)
+      y[i] = saturate<Y>(wrapping_add(multiply<kRounding>(x[i] - x_zero, {requant[0], requant[1]}), y_zero));
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    for (const int word : {kXZero, kYZero})  // of int8 or uint8: this rule does not see the type of y
+      if (words.integer(word) < -128 || words.integer(word) > 255) return Code::kAttributeZero;
+    TRY_CODE(check_pairs(operands, 1, 1));
+    *y = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"x_zero"}, {"y_zero"}};
+  static constexpr const char* kInputs[] = {"x", "requant"};
+  static constexpr const char* kOutputs[] = {"y"};
+};
+
+struct Cast {
+  int elements;
+
+  static Cast from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
+
+  template <class From, class To>
+  void forward(const From* x, To* y) const {
+    for (int i = 0; i < elements; ++i) y[i] = convert<To>(value(x[i]));
+  }
+
+  static Code shapes(const Words&, const Operands& operands, Dims* y) {
+    *y = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"x"};
+  static constexpr const char* kOutputs[] = {"y"};
+
+ private:
+  template <class From>
+  static auto value(From x) {
+    if constexpr (std::is_same_v<From, Bool>) return int32_t(x.byte != 0);
+    else return x;
+  }
+
+  template <class To, class From>
+  static To convert(From x) {
+    if constexpr (std::is_same_v<To, Bool>) {
+      return {uint8_t(x != 0)};
+    } else if constexpr (std::is_floating_point_v<From> && std::numeric_limits<To>::is_integer) {
+      constexpr From kPast = From(uint64_t{1} << (std::numeric_limits<To>::digits - 1)) * 2;  // max + 1, exact
+      if (x != x) return 0;
+      if (x >= kPast) return std::numeric_limits<To>::max();
+      return x > From(std::numeric_limits<To>::min()) ? To(x) : std::numeric_limits<To>::min();
+    } else {
+      return To(x);
+    }
+  }
+};
+
+struct DynamicQuantize {
+  int rows, width;
+  bool symmetric;
+
+  enum Word { kAxis = 0, kSymmetric = 1 };
+
+  static DynamicQuantize from(const Words& words, const Operands& operands) {
+    const Shape x = operands[0];
+    const int axis = words.integer(kAxis);
+    return {x.product(0, axis), x.product(axis, x.rank), words[kSymmetric] != 0};
+  }
+
+  void forward(const float* x, int8_t* q, float* scale, int32_t* zero) const {
+    for (int r = 0; r < rows; ++r, x += width, q += width) {
+      float low = 0, high = 0;
+      for (int i = 0; i < width; ++i) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+      }
+      if (symmetric) quantize_symmetric(x, -low > high ? -low : high, q, scale + r, zero + r);
+      else quantize_asymmetric(x, low, high, q, scale + r, zero + r);
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
+    const Shape x = operands[0];
+    if (words[kAxis] > uint32_t(x.rank)) return Code::kAttributeAxis;
+    if (words[kSymmetric] > 1) return Code::kAttribute;
+    const int rows = x.product(0, words.integer(kAxis));
+    if (rows > (1 << 28)) return Code::kOverflow;
+    outputs[0] = dims_of(x);
+    outputs[1] = outputs[2] = {1, {rows}};
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"axis"}, {"symmetric"}};
+  static constexpr const char* kInputs[] = {"x"};
+  static constexpr const char* kOutputs[] = {"q", "scale", "zero"};
+
+ private:
+  void quantize_symmetric(const float* x, float amax, int8_t* q, float* scale, int32_t* zero) const {
+    *zero = 0;
+    *scale = amax == 0 ? 1 : amax / 127;
+    const float inverse = amax == 0 ? 0 : 127 / amax;
+    for (int i = 0; i < width; ++i) {
+      const int32_t code = round_half_away(x[i] * inverse);
+      q[i] = int8_t(code < -127 ? -127 : code > 127 ? 127 : code);
+    }
+  }
+
+  // The zero point is taken from the end of the range at which it is rounded from the smaller magnitude.
+  void quantize_asymmetric(const float* x, float low, float high, int8_t* q, float* scale, int32_t* zero) const {
+    *scale = 1;
+    *zero = 0;
+    if (low != high) {
+      const double step = (double(high) - double(low)) / 255;
+      const double below = -double(low) / step, above = double(high) / step;
+      *zero = saturate<int8_t>(round_half_away(128 + below < 127 + above ? below - 128 : 127 - above));
+      *scale = float(step);
+    }
+    const float inverse = 1 / *scale;
+    for (int i = 0; i < width; ++i) q[i] = saturate<int8_t>(round_half_away(float(*zero) + x[i] * inverse));
+  }
+};
+
+inline constexpr OpRule kQuantizeRule = {
+    Op::kQuantize,         "quantize",        Numerics::kPointwise, &Quantize::shapes,
+    Quantize::kAttributes, Quantize::kInputs, Quantize::kOutputs};
+inline constexpr OpRule kDequantizeRule = {
+    Op::kDequantize,       "dequantize",      Numerics::kPointwise, &Quantize::shapes,
+    Quantize::kAttributes, Quantize::kInputs, Quantize::kOutputs};
+inline constexpr OpRule kRequantizeRule = {
+    Op::kRequantize,         "requantize",        Numerics::kPointwise, &Requantize::shapes,
+    Requantize::kAttributes, Requantize::kInputs, Requantize::kOutputs};
+inline constexpr OpRule kCastRule = {
+    Op::kCast, "cast", Numerics::kPointwise, &Cast::shapes, {}, Cast::kInputs, Cast::kOutputs};
+inline constexpr OpRule kDynamicQuantizeRule = {
+    Op::kDynamicQuantize,         "dynamic_quantize",       Numerics::kPointwise, &DynamicQuantize::shapes,
+    DynamicQuantize::kAttributes, DynamicQuantize::kInputs, DynamicQuantize::kOutputs};
+
+}  // namespace nacre

@@ -1,0 +1,106 @@
+// The mean over any set of axes.
+//
+//   y_j = mean_{i in axes} x_ij                                                              float
+//   y_j = clamp(zero_y + (sum_i x_ij - count zero_x) M / count)                              int8, NUMERICS.md eq. 10
+//
+// int8: requant is the pair of scale_x / scale_y, 1 where it is absent. As in TFLite the pair of M / count is made from
+// it in integers, once per step.
+#pragma once
+
+#include "engine/ops/walk.h"
+
+namespace nacre {
+
+// floor(value / divisor) by shift and subtract: a 64-bit division would link 770 bytes of helper on a Cortex-M.
+constexpr uint64_t divide(uint64_t value, uint32_t divisor) {
+  uint64_t quotient = 0, rest = 0;
+  for (int bit = 63; bit >= 0; --bit) {
+    rest = rest << 1 | (value >> bit & 1);
+    quotient <<= 1;
+    if (rest >= divisor) rest -= divisor, quotient |= 1;
+  }
+  return quotient;
+}
+
+// The pair of M / count: m' = floor(m 2^n / count), s' = s - n, n = min(floor(log2 count), 31 + s).  No pair of the
+// converter has a shift outside [-31, 31].
+constexpr FixedPoint divide(FixedPoint scale, int count) {
+  if (scale.shift < -31 || scale.shift > 31) return {0, 0};
+  int n = 31 - std::countl_zero(uint32_t(count));
+  if (n > 31 + scale.shift) n = int(31 + scale.shift);
+  const uint64_t m = divide(uint64_t(scale.multiplier < 0 ? 0 : scale.multiplier) << n, uint32_t(count));
+  return {int32_t(m), scale.shift - n};
+}
+
+struct Mean {
+  Walk<1> outer, inner;  // over the elements of y, and over those of x that belong to one of them
+  int x_zero, y_zero;
+
+  enum Word { kAxes = 0, kKeepDims = 1, kXZero = 2, kYZero = 3 };
+
+  static Mean from(const Words& words, const Operands& operands) {
+    const Shape x = operands[0];
+    Mean mean = {.outer = {}, .inner = {}, .x_zero = words.integer(kXZero), .y_zero = words.integer(kYZero)};
+    for (int axis = 0; axis < x.rank; ++axis) {
+      Walk<1>& walk = (words[kAxes] >> axis & 1) != 0 ? mean.inner : mean.outer;
+      walk.size[walk.rank] = x[axis];
+      walk.stride[0][walk.rank++] = stride_of(x, axis);
+    }
+    return mean;
+  }
+
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const int count = terms();
+    outer.each([&](const int32_t* at) {
+      typename Element<T>::Accumulator sum = 0;
+      inner.each([&](const int32_t* i) { sum += x[at[0] + i[0]]; });
+      *y++ = T(sum / T(count));
+    });
+  }
+
+  template <Rounding kRounding>
+  void forward_int8(const int8_t* x, Optional<const int32_t> requant, int8_t* y) const {
+    constexpr FixedPoint kOne = {1 << 30, 1};
+    const int count = terms();
+    const FixedPoint scale = divide(requant ? FixedPoint{requant[0], requant[1]} : kOne, count);
+    const Clamp all = {};
+    outer.each([&](const int32_t* at) {
+      int32_t sum = 0;
+      inner.each([&](const int32_t* i) { sum += x[at[0] + i[0]]; });
+      *y++ = all.code(wrapping_add(multiply<kRounding>(sum - x_zero * count, scale), y_zero));
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape x = operands[0];
+    if (words[kAxes] >> x.rank != 0) return Code::kAttributeAxis;
+    if (words[kKeepDims] > 1) return Code::kAttribute;
+    for (const int word : {kXZero, kYZero}) TRY_CODE(check_zero(words.integer(word), operands.element(0)));
+    TRY_CODE(check_pairs(operands, 1, 1));
+    int count = 1;
+    for (int axis = 0; axis < x.rank; ++axis) {
+      const bool reduced = (words[kAxes] >> axis & 1) != 0;
+      if (reduced) count *= x[axis];
+      if (!reduced || words[kKeepDims] != 0) y->push(reduced ? 1 : x[axis]);
+    }
+    // 2^23 * 255 < 2^31: the sum of x - zero_x fits into int32.
+    return operands.element(0) == ElementType::kInt8 && count > (1 << 23) ? Code::kAccumulator : Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"axes"}, {"keep_dims"}, {"x_zero"}, {"y_zero"}};
+  static constexpr const char* kInputs[] = {"x", "requant?"};
+  static constexpr const char* kOutputs[] = {"y"};
+
+ private:
+  int terms() const {
+    int product = 1;
+    for (int i = 0; i < inner.rank; ++i) product *= inner.size[i];
+    return product;
+  }
+};
+
+inline constexpr OpRule kMeanRule = {Op::kMean,         "mean",        Numerics::kReduction, &Mean::shapes,
+                                     Mean::kAttributes, Mean::kInputs, Mean::kOutputs};
+
+}  // namespace nacre

@@ -1,0 +1,102 @@
+// Softmax over one axis.
+//
+//   y_i = exp(beta (x_i - m)) / sum_j exp(beta (x_j - m)),   m = max_j x_j
+//
+// Subtracting m keeps every exponential in (0, 1], and the sum is at least 1: no overflow, no division by 0.
+//
+// int8, over the last axis: TFLite's fixed point, NUMERICS.md eq. 11. y has scale 1/256 and zero point -128. `multiplier`
+// and `shift` are the pair of min(beta scale_x 2^26, 2^31 - 1); what is further than `diff_min` below the maximum is 0.
+#pragma once
+
+#include <cmath>
+
+#include "engine/numeric/fixed_point_functions.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+struct Softmax {
+  int outer, width, inner;
+  uint32_t beta;  // float32 bits: the int8 form touches no float register
+  FixedPoint scale;
+  int diff_min;
+
+  enum Word { kAxis = 0, kBeta = 1, kMultiplier = 2, kShift = 3, kDiffMin = 4 };
+
+  static Softmax from(const Words& words, const Operands& operands) {
+    const Shape x = operands[0];
+    const int axis = words.integer(kAxis);
+    return {.outer = x.product(0, axis),
+            .width = x[axis],
+            .inner = x.product(axis + 1, x.rank),
+            .beta = words[kBeta],
+            .scale = {words.integer(kMultiplier), words.integer(kShift)},
+            .diff_min = words.integer(kDiffMin)};
+  }
+
+  template <class T>
+  void forward(const T* x, T* y) const {
+    const T b = T(std::bit_cast<float>(beta));
+    for (int o = 0; o < outer; ++o, x += width * inner, y += width * inner)
+      for (int i = 0; i < inner; ++i) {
+        T peak = x[i], sum = 0;
+        for (int j = i; j < width * inner; j += inner) peak = x[j] > peak ? x[j] : peak;
+        for (int j = i; j < width * inner; j += inner) sum += y[j] = std::exp((x[j] - peak) * b);
+        for (int j = i; j < width * inner; j += inner) y[j] /= sum;
+      }
+  }
+
+  template <Rounding kRounding>
+  void forward_int8(const int8_t* x, int8_t* y) const {
+    for (int o = 0; o < outer; ++o, x += width, y += width) {
+      int peak = -128;
+      for (int j = 0; j < width; ++j) peak = x[j] > peak ? x[j] : peak;
+      int32_t sum = 0;  // Q12: at most 4095 terms of at most 1
+      for (int j = 0; j < width; ++j)
+        if (x[j] - peak >= diff_min) sum += rounding_shift_right(exponential<kRounding>(x[j] - peak), 12);
+      const int zeros = std::countl_zero(uint32_t(sum));
+      const int32_t reciprocal = reciprocal_of_one_plus(int32_t((uint32_t(sum) << zeros) - (uint32_t{1} << 31)));
+      const int exponent = 12 - zeros + 31 - 8;
+      for (int j = 0; j < width; ++j) {
+        int32_t code = -128;
+        if (x[j] - peak >= diff_min && exponent <= 31)  // beyond, every y rounds to 0
+          code += rounding_shift_right(doubling_high_multiply(reciprocal, exponential<kRounding>(x[j] - peak)), exponent);
+        y[j] = int8_t(code > 127 ? 127 : code);
+      }
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape x = operands[0];
+    if (words[kAxis] >= uint32_t(x.rank)) return Code::kAttributeAxis;
+    if (operands.element(0) == ElementType::kInt8) TRY_CODE(check_int8(words, x));
+    else if (!is_finite(words[kBeta])) return Code::kAttribute;
+    *y = dims_of(x);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {
+      {"axis"}, {"beta", Coding::kReal}, {"multiplier"}, {"shift"}, {"diff_min"}};
+  static constexpr const char* kInputs[] = {"x"};
+  static constexpr const char* kOutputs[] = {"y"};
+
+ private:
+  // exp of a difference to the maximum, Q0: the scaled difference is Q5.
+  template <Rounding kRounding>
+  int32_t exponential(int32_t difference) const {
+    return exp_of_negative<5>(multiply<kRounding>(difference, scale));
+  }
+
+  // The maximum itself counts (diff_min <= 0), so the sum is at least 1; 4095 terms of 2^19 fit into int32.
+  static Code check_int8(const Words& words, Shape x) {
+    if (words.integer(kAxis) != x.rank - 1) return Code::kAttributeAxis;
+    if (words.integer(kMultiplier) < 0 || words[kShift] > 31 || words.integer(kDiffMin) > 0) return Code::kAttribute;
+    return x.last() > 4095 ? Code::kAccumulator : Code::kOk;
+  }
+};
+
+inline constexpr OpRule kSoftmaxRule = {
+    Op::kSoftmax,         "softmax",        Numerics::kReduction, &Softmax::shapes,
+    Softmax::kAttributes, Softmax::kInputs, Softmax::kOutputs};
+
+}  // namespace nacre

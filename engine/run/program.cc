@@ -1,0 +1,280 @@
+#include "engine/run/program.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+
+namespace nacre {
+namespace {
+
+constexpr int kMaxOperands = 64;  // of one step; their Tensors stand on the stack while a step is checked
+constexpr int kMaxOutputs = 4;
+
+constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Bytes of a bound step: run, step, prepared, and {data, record} per operand and guard.
+constexpr uint64_t call_bytes(const StepRecord& step, uint32_t pointer_bytes) {
+  return pointer_bytes * (3 + 2 * (uint64_t{step.operand_count} + (step.guard != kNoIndex)));
+}
+
+// Where a tensor lies: its block and the offset in it. Aliases lie in their target.
+struct Place {
+  uint32_t block;
+  uint64_t offset;
+};
+
+Place place_of(const Model& model, uint32_t id) {
+  const TensorRecord* r = &model.tensors()[id];
+  uint64_t offset = r->offset;
+  if (r->alias_of != kNoIndex) {
+    r = &model.tensors()[r->alias_of];
+    offset += r->offset;
+  }
+  const uint32_t block = r->region == Region::kArena ? uint32_t(kArena) + r->bank
+                                                     : uint32_t(kState) + uint32_t(r->region) - uint32_t(Region::kState);
+  return {block, offset};
+}
+static_assert(kStream - kState == uint32_t(Region::kStream) - uint32_t(Region::kState));
+static_assert(kDerived - kState == uint32_t(Region::kDerived) - uint32_t(Region::kState));
+static_assert(kStepSums - kState == uint32_t(Region::kStep) - uint32_t(Region::kState));
+
+// The operands of a step as a kernel's shape rule sees them: without data.
+struct Step {
+  const Model& model;
+  const StepRecord& record;
+  uint32_t index;
+  Tensor tensors[kMaxOperands];
+
+  Status refuse(Code code) const { return {code, Table::kStep, index}; }
+  Words words() const { return model.words(record); }
+  Operands operands() const { return {tensors, record.operand_count, 0}; }
+};
+
+Status load(Step* step) {
+  if (step->record.operand_count > kMaxOperands) return step->refuse(Code::kOperandCount);
+  const uint32_t* ids = step->model.operands(step->record);
+  for (int i = 0; i < step->record.operand_count; ++i) {
+    const uint32_t id = ids[i] & kOperandIdMask;
+    step->tensors[i] = {nullptr, id == kNoOperand ? nullptr : &step->model.tensors()[id]};
+  }
+  return {};
+}
+
+// The entry's type of operand i of `count`: a variadic first operand stands for as many as there are.
+const OperandType& type_of(const KernelEntry& entry, int i, int count) {
+  if ((entry.operands[0].role & kVariadic) == 0) return entry.operands[i];
+  return entry.operands[std::max(0, i - (count - int(entry.operand_count)))];
+}
+
+bool matches(const KernelEntry& entry, const Step& step) {
+  const int count = step.record.operand_count;
+  const bool variadic = entry.operand_count > 0 && (entry.operands[0].role & kVariadic) != 0;
+  if (entry.op != step.record.op || entry.rounding != step.record.rounding) return false;
+  if (variadic ? count < int(entry.operand_count) : count != int(entry.operand_count)) return false;
+  const uint32_t* ids = step.model.operands(step.record);
+  for (int i = 0; i < count; ++i) {
+    const OperandType& type = type_of(entry, i, count);
+    if (uint32_t(type.role & 3) != ids[i] >> 30) return false;
+    if (step.tensors[i].record == nullptr ? (type.role & kOptional) == 0 : step.tensors[i].record->element != type.element)
+      return false;
+  }
+  return true;
+}
+
+// The declared shapes of the outputs are those that the rule computes.
+Status check_shapes(const KernelEntry& entry, const Step& step) {
+  const int count = step.record.operand_count;
+  int first = count;  // outputs come last
+  while (first > 0 && (type_of(entry, first - 1, count).role & 3) == uint8_t(Role::kOut)) --first;
+  NACRE_CHECK(count - first <= kMaxOutputs);
+  Dims outputs[kMaxOutputs] = {};
+  if (const Code code = entry.shapes(step.words(), step.operands(), outputs); code != Code::kOk) return step.refuse(code);
+  for (int i = first; i < count; ++i) {
+    const TensorRecord& declared = *step.tensors[i].record;
+    const Dims& computed = outputs[i - first];
+    if (declared.rank != computed.rank) return step.refuse(Code::kShapeOutput);
+    for (int axis = 0; axis < computed.rank; ++axis)
+      if (declared.dims[axis] != computed.size[axis]) return step.refuse(Code::kShapeOutput);
+  }
+  return {};
+}
+
+// No output shares bytes with another operand, unless the kernel works in place on exactly the same bytes.
+Status check_overlap(const KernelEntry& entry, const Step& step) {
+  const uint32_t* ids = step.model.operands(step.record);
+  const int count = step.record.operand_count;
+  for (int out = 0; out < count; ++out) {
+    if (ids[out] >> 30 == uint32_t(Role::kIn)) continue;
+    const Place a = place_of(step.model, ids[out] & kOperandIdMask);
+    const uint64_t a_bytes = step.tensors[out].record->bytes;
+    for (int i = 0; i < count; ++i) {
+      const TensorRecord* other = step.tensors[i].record;
+      if (i == out || other == nullptr || other->region == Region::kWeights) continue;
+      const Place b = place_of(step.model, ids[i] & kOperandIdMask);
+      if (a.block != b.block || a.offset >= b.offset + other->bytes || b.offset >= a.offset + a_bytes) continue;
+      const bool same = a.offset == b.offset && a_bytes == other->bytes;
+      if (!same || i >= 8 || (entry.in_place >> i & 1) == 0) return step.refuse(Code::kInPlace);
+    }
+  }
+  return {};
+}
+
+// The first entry that accepts the step.
+Status find_entry(const Step& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
+  for (const KernelSet* set : kernels)
+    for (const KernelEntry* entry : set->entries) {
+      if (!matches(*entry, step)) continue;
+      TRY(check_shapes(*entry, step));  // a rule is the op's, the same for every entry
+      if (entry->accepts != nullptr && !entry->accepts(step.words(), step.operands())) continue;
+      TRY(check_overlap(*entry, step));
+      *found = entry;
+      return {};
+    }
+  return step.refuse(Code::kNoKernel);
+}
+
+uint64_t size_or_zero(size_t (*size)(const Words&, const Operands&), const Step& step) {
+  return size == nullptr ? 0 : size(step.words(), step.operands());
+}
+
+// Calls visit(step, entry) for every step of the program.
+template <class F>
+Status each_step(const Model& model, const ProgramView& view, std::span<const KernelSet* const> kernels, F visit) {
+  for (uint32_t i = view.first_step; i < view.first_step + view.step_count; ++i) {
+    Step step = {model, model.steps()[i], i, {}};
+    const KernelEntry* entry = nullptr;
+    TRY(load(&step));
+    TRY(find_entry(step, kernels, &entry));
+    TRY(visit(step, *entry));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Program::measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
+                        const Machine& machine) {
+  *sizes = Sizes();
+  if (!model.opened()) return {Code::kNotBound, Table::kFile};
+  if (program >= model.program_count()) return {Code::kNoEntry, Table::kProgram, program};
+  const ProgramView view = model.program(program);
+  uint64_t* bytes = sizes->bytes;
+  TRY(each_step(model, view, kernels, [&](const Step& step, const KernelEntry& entry) -> Status {
+    bytes[kCalls] += call_bytes(step.record, machine.pointer_bytes);
+    bytes[kPrepared] += round_up(size_or_zero(entry.prepared_bytes, step), kAlignment);
+    bytes[kScratch] = std::max(bytes[kScratch], size_or_zero(entry.scratch_bytes, step) * machine.workers);
+    if (entry.work != nullptr) sizes->work += entry.work(step.words(), step.operands());
+    if (sizes->work > model.work_limit()) return {Code::kWork, Table::kStep, step.index, model.work_limit(), sizes->work};
+    return {};
+  }));
+  for (uint32_t block = kState; block <= kStepSums; ++block)
+    bytes[block] = model.region_bytes(Region(uint32_t(Region::kState) + block - kState));
+  for (uint32_t bank = 0; bank < view.banks.size(); ++bank) bytes[kArena + bank] = view.banks[bank];
+  return {};
+}
+
+Status Memory::cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memory) {
+  const uintptr_t misaligned = reinterpret_cast<uintptr_t>(whole.data()) % kAlignment;
+  if (misaligned != 0) return {Code::kMemoryAlignment, Table::kMemory, 0, kAlignment, misaligned};
+  if (whole.size() < sizes.total()) return {Code::kMemorySize, Table::kMemory, 0, sizes.total(), whole.size()};
+  size_t at = 0;
+  for (uint32_t block = 0; block < kBlockCount; ++block) {
+    const auto bytes = size_t(sizes.bytes[block]);
+    memory->block[block] = whole.subspan(at, bytes);
+    at += size_t(round_up(bytes, kAlignment));
+  }
+  return {};
+}
+
+namespace {
+
+Status check_memory(const Memory& memory, const Sizes& sizes) {
+  for (uint32_t i = 0; i < kBlockCount; ++i) {
+    const std::span<std::byte> block = memory.block[i];
+    if (block.size() < sizes.bytes[i]) return {Code::kMemorySize, Table::kMemory, i, sizes.bytes[i], block.size()};
+    if (sizes.bytes[i] == 0) continue;
+    const auto start = reinterpret_cast<uintptr_t>(block.data());
+    if (start % kAlignment != 0) return {Code::kMemoryAlignment, Table::kMemory, i, kAlignment, start % kAlignment};
+    for (uint32_t j = 0; j < i; ++j) {
+      const auto other = reinterpret_cast<uintptr_t>(memory.block[j].data());
+      if (sizes.bytes[j] != 0 && start < other + memory.block[j].size() && other < start + block.size())
+        return {Code::kMemoryOverlap, Table::kMemory, i};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Program::bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, const Memory& memory,
+                     const Workers* workers) {
+  *this = Program();
+  Sizes sizes;
+  const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
+  TRY(measure(model, program, kernels, &sizes, machine));
+  TRY(check_memory(memory, sizes));
+  for (uint32_t block = kState; block < kBlockCount; ++block) region_[block - kState] = memory.block[block].data();
+  model_ = &model;
+  workers_ = workers;
+  scratch_ = memory.block[kScratch].first(size_t(sizes.bytes[kScratch]));
+  view_ = model.program(program);
+
+  std::byte* next_call = memory.block[kCalls].data();
+  std::byte* next_prepared = memory.block[kPrepared].data();
+  const Status status = each_step(model, view_, kernels, [&](const Step& step, const KernelEntry& entry) -> Status {
+    auto* call = reinterpret_cast<Call*>(next_call);
+    next_call += call_bytes(step.record, sizeof(void*));
+    *call = {entry.run, &step.record, next_prepared};
+    const uint32_t* ids = model.operands(step.record);
+    for (int i = 0; i < step.record.operand_count; ++i) {
+      call->operands()[i] = step.tensors[i];
+      if (step.tensors[i].record != nullptr) call->operands()[i].data = bytes(ids[i] & kOperandIdMask).data();
+    }
+    if (step.record.guard != kNoIndex)
+      call->operands()[step.record.operand_count] = {bytes(step.record.guard).data(), &model.tensors()[step.record.guard]};
+    next_prepared += round_up(size_or_zero(entry.prepared_bytes, step), kAlignment);
+    if (entry.prepare == nullptr) return {};
+    const Code code = entry.prepare({*call, step.words(), 0, scratch_, workers});
+    return code == Code::kOk ? Status{} : step.refuse(code);
+  });
+  if (!status.ok()) {
+    *this = Program();
+    return status;
+  }
+  calls_ = reinterpret_cast<Call*>(memory.block[kCalls].data());
+  return {};
+}
+
+std::span<std::byte> Program::bytes(uint32_t tensor) const {
+  if (model_ == nullptr || tensor >= model_->tensors().size()) return {};
+  const TensorRecord& r = model_->tensors()[tensor];
+  // Weights are constant: roles, checked by open, keep every kernel from writing them.
+  if (r.region == Region::kWeights) return {const_cast<std::byte*>(model_->weights(tensor)), size_t(r.bytes)};
+  const Place place = place_of(*model_, tensor);
+  return {region_[place.block - kState] + place.offset, size_t(r.bytes)};
+}
+
+Status Program::run_rows(uint32_t rows) const {
+  if (rows == 0 || rows > view_.batch) return {Code::kRows, Table::kProgram, 0, view_.batch, rows};
+  return run(0, view_.step_count, rows == view_.batch ? 0 : rows);
+}
+
+Status Program::run(uint32_t first, uint32_t last, uint32_t rows) const {
+  if (calls_ == nullptr) return {Code::kNotBound, Table::kProgram};
+  if (first > last || last > view_.step_count) return {Code::kRange, Table::kProgram, 0, view_.step_count, last};
+  if (rows > view_.batch) return {Code::kRows, Table::kProgram, 0, view_.batch, rows};
+  const Call* call = calls_;
+  for (uint32_t i = 0; i < last; ++i) {
+    const StepRecord& step = *call->step;
+    const Tensor* guard = step.guard == kNoIndex ? nullptr : call->operands() + step.operand_count;
+    const bool skip = i < first || (guard != nullptr && *static_cast<const uint32_t*>(guard->data) == 0);
+    if (!skip) {
+      const Code code = call->run({*call, model_->words(step), int(rows), scratch_, workers_});
+      if (code != Code::kOk) return {code, Table::kStep, view_.first_step + i};
+    }
+    call = reinterpret_cast<const Call*>(call->operands() + step.operand_count + (guard != nullptr ? 1 : 0));
+  }
+  return {};
+}
+
+}  // namespace nacre

@@ -1,0 +1,94 @@
+// Program: one compiled program of a model, bound to kernels and to the caller's memory.
+//
+//   nacre::Sizes sizes;
+//   TRY(nacre::Program::measure(model, index, kernels, &sizes));   // every byte that bind will ask for, exactly
+//   TRY(program.bind(model, index, kernels, memory));                 // `memory` has at least that much
+//   write program.input(0); TRY(program.run()); read program.output(0);
+//
+// All that can fail, fails in open, measure or bind; run fails only on indices found in data. Nothing is allocated, ever.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/kernels/kernel.h"
+#include "engine/model/model.h"
+
+namespace nacre {
+
+// Blocks of memory that the caller provides. Each starts at a multiple of kAlignment (16).
+enum Block : uint32_t {
+  kCalls = 0,     // bound steps: 12 + 8 bytes per operand each on a 32-bit machine
+  kPrepared = 1,  // what kernels make of constant weights
+  kScratch = 2,   // workers x the largest need of a step
+  kState = 3,     // what training learns; saved
+  kStream = 4,    // what survives from run to run; zero it to reset
+  kDerived = 5,
+  kStepSums = 6,
+  kArena = 8,     // kArena + bank: activations, inputs and outputs
+  kBlockCount = kArena + kMaxBanks,
+};
+
+struct Sizes {
+  uint64_t bytes[kBlockCount] = {};
+  uint64_t work = 0;  // multiply-accumulates of one run of the compiled batch
+
+  uint64_t total() const {
+    uint64_t sum = 0;
+    for (uint64_t b : bytes) sum += (b + kAlignment - 1) & ~uint64_t{kAlignment - 1};
+    return sum;
+  }
+};
+
+struct Memory {
+  std::span<std::byte> block[kBlockCount];
+
+  // Cuts one block of at least sizes.total() bytes, at a multiple of 16, into all of them.
+  static Status cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memory);
+};
+
+// For which machine measure() counts. The default is the one it runs on.
+struct Machine {
+  uint32_t pointer_bytes = sizeof(void*);
+  uint32_t workers = 1;
+};
+
+class Program {
+ public:
+  // Checks every step against the kernel that will run it and says every size. Needs no memory.
+  static Status measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
+                        const Machine& machine = {});
+
+  // The same checks; then fills the caller's memory. `model`, the kernel sets and `workers` must outlive the Program.
+  Status bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, const Memory& memory,
+              const Workers* workers = nullptr);
+
+  uint32_t input_count() const { return uint32_t(view_.inputs.size()); }
+  uint32_t output_count() const { return uint32_t(view_.outputs.size()); }
+  // The bytes of an input (write before every run) or output (read after it); empty if there is no such.
+  std::span<std::byte> input(uint32_t i) const { return i < input_count() ? bytes(view_.inputs[i]) : std::span<std::byte>(); }
+  std::span<const std::byte> output(uint32_t i) const {
+    return i < output_count() ? bytes(view_.outputs[i]) : std::span<std::byte>();
+  }
+  // Any tensor of the program, wherever it lives; valid between its first and last step.
+  std::span<std::byte> bytes(uint32_t tensor) const;
+
+  Status run() const { return run(0, view_.step_count, 0); }
+  // The first `rows` rows of the compiled batch.
+  Status run_rows(uint32_t rows) const;
+  // Steps [first, last) of the program, with `rows` rows (0: all).
+  Status run(uint32_t first, uint32_t last, uint32_t rows) const;
+
+  const ProgramView& view() const { return view_; }
+
+ private:
+  const Model* model_ = nullptr;
+  const Workers* workers_ = nullptr;
+  std::span<std::byte> scratch_;
+  Call* calls_ = nullptr;
+  ProgramView view_;
+  std::byte* region_[kBlockCount - kState] = {};  // of block kState and up
+};
+
+}  // namespace nacre
