@@ -1,0 +1,115 @@
+// The example image: a model in flash, all memory in .bss, inputs and outputs as files of the host.
+//
+//   example [INPUT OUTPUT]...     INPUT: the bytes of input 0, OUTPUT: where the bytes of output 0 go
+//
+// Prints what the application must provide, to the byte, and what a run costs. A product does the same without files:
+// open, measure (or `nacre size` on a PC and a constant), bind once, then write the input, run, read the output.
+
+#include "engine/nacre.h"
+#include "engine/nacre_c.h"
+#include "ports/firmware/instruction_count.h"
+#include "ports/firmware/model_image.h"
+#include "ports/firmware/print.h"
+#include "ports/firmware/semihosting.h"
+#include "ports/firmware/stack_use.h"
+
+// The kernels of this model and no others: written by `nacre kernels model.nacre`.
+#define NACRE_DEFINE_MODEL_KERNELS
+#include NACRE_MODEL_KERNELS
+
+namespace nacre::firmware {
+namespace {
+
+alignas(kAlignment) constinit std::byte g_memory[NACRE_MEMORY_BYTES];
+constinit Model g_model;
+constinit Program g_program;
+
+void report(const char* name, uint64_t value) {
+  print(name);
+  print(" ");
+  print_unsigned(uint32_t(value));
+  print("\n");
+}
+
+int refuse(const Status& status) {
+  print("refused: ");
+  print(sentence(status.code));
+  report("\n  code", uint32_t(status.code));
+  report("  table", uint32_t(status.table));
+  report("  index", status.index);
+  report("  needed", status.needed);
+  report("  given", status.given);
+  return 1;
+}
+
+int complain(const char* what, const char* path) {
+  print(what);
+  print(path);
+  print("\n");
+  return 2;
+}
+
+bool read_file(const char* path, std::span<std::byte> bytes) {
+  const int file = semihosting::open(path, semihosting::Mode::kRead);
+  if (file < 0) return false;
+  const bool fits = semihosting::length(file) == int(bytes.size());
+  const bool whole = semihosting::read(file, {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()}) == bytes.size();
+  return semihosting::close(file) && fits && whole;
+}
+
+bool write_file(const char* path, std::span<const std::byte> bytes) {
+  const int file = semihosting::open(path, semihosting::Mode::kWrite);
+  if (file < 0) return false;
+  const bool whole = semihosting::write(file, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}) == bytes.size();
+  return semihosting::close(file) && whole;
+}
+
+void report_sizes(const Sizes& sizes) {
+  report("model_object", sizeof g_model);
+  report("program_object", sizeof g_program);
+  report("steps", g_model.steps().size());
+  report("calls", sizes.bytes[kCalls]);
+  report("prepared", sizes.bytes[kPrepared]);
+  report("scratch", sizes.bytes[kScratch]);
+  for (uint32_t bank = 0; bank < g_model.program(0).banks.size(); ++bank) report("arena", sizes.bytes[kArena + bank]);
+  report("total", sizes.total());
+  report("flash", g_model.bytes().size());
+}
+
+Status prepare(Sizes* sizes) {
+  const KernelSet* const kernels[] = {&model_kernels};
+  Memory memory;
+  TRY(g_model.open(model_image()));
+  TRY(Program::measure(g_model, 0, kernels, sizes));
+  TRY(Memory::cut(g_memory, *sizes, &memory));
+  return g_program.bind(g_model, 0, kernels, memory);
+}
+
+}  // namespace
+}  // namespace nacre::firmware
+
+int app_main() {
+  using namespace nacre::firmware;
+  static char line[8192];
+  nacre::Sizes sizes;
+  start_ticks();
+  if (const nacre::Status status = prepare(&sizes); !status.ok()) return refuse(status);
+  report("instructions_prepare", instructions(read_ticks()));
+  report_sizes(sizes);
+  report("stack_prepare", stack_use_bytes());
+
+  if (!nacre::semihosting::read_command_line(line)) return complain("the command line is too long", "");
+  char* rest = line;
+  nacre::semihosting::next_word(rest);  // the image's name
+  while (const char* input = nacre::semihosting::next_word(rest)) {
+    const char* output = nacre::semihosting::next_word(rest);
+    if (output == nullptr) return complain("no output file for ", input);
+    if (!read_file(input, g_program.input(0))) return complain("cannot read exactly the input's bytes from ", input);
+    start_ticks();
+    if (const nacre::Status status = g_program.run(); !status.ok()) return refuse(status);
+    report("instructions_run", instructions(read_ticks()));
+    if (!write_file(output, g_program.output(0))) return complain("cannot write ", output);
+  }
+  report("stack", stack_use_bytes());
+  return 0;
+}

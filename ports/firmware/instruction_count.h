@@ -1,0 +1,37 @@
+// Instructions executed under QEMU with `-icount shift=N` (qemu_run.sh: N = 0), exactly repeatable.
+//
+// With icount an instruction takes 2^N ns of virtual time, and SysTick counts the 25 MHz processor
+// clock of the MPS2 boards, 40 ns a tick:
+//
+//   instructions = ticks * 40 / 2^N
+//
+// SysTick has 24 bits, so N is a choice between range and resolution:
+//
+//   N   range, instructions   step, instructions
+//   0   671 088 600           40
+//   5    20 971 518           1.25
+//   10      655 359           0.04
+//
+// This is no cycle count: QEMU has no pipeline and no wait states (and, as of 7.2, no DWT cycle
+// counter). Without icount, or on a board, the ticks are time. start_ticks() and read_ticks()
+// themselves add about 10 instructions.
+#pragma once
+
+#include <cstdint>
+
+namespace nacre::firmware {
+
+constexpr uint32_t kTooManyTicks = UINT32_MAX;
+
+// Each start is at the same phase of a tick, so that equal work gives equal ticks.
+void start_ticks();
+
+// Since start_ticks(), or kTooManyTicks after 2^24. One start serves any number of readings.
+uint32_t read_ticks();
+
+// `ticks` below 2^24: the product fits 32 bits. kTooManyTicks stays as it is.
+constexpr uint32_t instructions(uint32_t ticks, int icount_shift = 0) {
+  return ticks == kTooManyTicks ? ticks : ticks * 40 >> icount_shift;
+}
+
+}  // namespace nacre::firmware

@@ -1,0 +1,72 @@
+// memcpy, memmove, memset, memcmp and strlen: gcc calls them even in a program without a libc.
+// (strlen, because gcc 12 makes a call to it out of any loop that looks for a zero byte.)
+//
+// gcc would make these loops into calls to the very functions, hence the pragma; test_port.sh
+// checks the object. Words are read and written unaligned: the M4 does that in hardware for single
+// loads and stores, and `packed` makes gcc avoid the multiple and double ones, which fault.
+
+#include <cstddef>
+#include <cstdint>
+
+#pragma GCC optimize("no-tree-loop-distribute-patterns")
+
+namespace {
+
+struct [[gnu::packed, gnu::may_alias]] Word {
+  uint32_t bits;
+};
+
+void copy_up(uint8_t* to, const uint8_t* from, size_t count) {
+  for (; count >= 4; count -= 4, to += 4, from += 4)
+    *reinterpret_cast<Word*>(to) = *reinterpret_cast<const Word*>(from);
+  for (; count > 0; --count) *to++ = *from++;
+}
+
+void copy_down(uint8_t* to, const uint8_t* from, size_t count) {
+  for (; count >= 4; count -= 4)
+    *reinterpret_cast<Word*>(to + count - 4) = *reinterpret_cast<const Word*>(from + count - 4);
+  for (; count > 0; --count) to[count - 1] = from[count - 1];
+}
+
+}  // namespace
+
+extern "C" {
+
+void* memcpy(void* __restrict to, const void* __restrict from, size_t count) {
+  copy_up(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), count);
+  return to;
+}
+
+void* memmove(void* to, const void* from, size_t count) {
+  uint8_t* const target = static_cast<uint8_t*>(to);
+  const uint8_t* const source = static_cast<const uint8_t*>(from);
+  if (target <= source)
+    copy_up(target, source, count);
+  else
+    copy_down(target, source, count);
+  return to;
+}
+
+void* memset(void* to, int value, size_t count) {
+  uint8_t* byte = static_cast<uint8_t*>(to);
+  const uint32_t bits = 0x01010101u * static_cast<uint8_t>(value);
+  for (; count >= 4; count -= 4, byte += 4) reinterpret_cast<Word*>(byte)->bits = bits;
+  for (; count > 0; --count) *byte++ = static_cast<uint8_t>(value);
+  return to;
+}
+
+int memcmp(const void* left, const void* right, size_t count) {
+  const uint8_t* a = static_cast<const uint8_t*>(left);
+  const uint8_t* b = static_cast<const uint8_t*>(right);
+  for (; count > 0; --count, ++a, ++b)
+    if (*a != *b) return *a - *b;
+  return 0;
+}
+
+size_t strlen(const char* text) {
+  size_t length = 0;
+  while (text[length] != 0) ++length;
+  return length;
+}
+
+}  // extern "C"

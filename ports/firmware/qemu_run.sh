@@ -1,0 +1,22 @@
+#!/bin/sh
+# qemu_run.sh MACHINE IMAGE [ARGUMENT...]: runs a firmware image; the exit status is the program's.
+#
+# Text goes to stdout: without the chardev QEMU writes semihosting text to stderr. Arguments may not
+# hold blanks, with which semihosting joins them; a comma is doubled because it separates QEMU's
+# options. From the environment:
+#   NACRE_QEMU_SECONDS   limit, after which the status is 124; default 60
+#   NACRE_ICOUNT_SHIFT   see instruction_count.h; default 0
+set -eu
+machine=$1
+image=$2
+shift 2
+
+console=enable=on,target=native,chardev=console
+for word in "${image##*/}" "$@"; do
+  console=$console,arg=$(printf %s "$word" | sed 's/,/,,/g')
+done
+
+exec timeout -k 5 "${NACRE_QEMU_SECONDS:-60}" \
+  qemu-system-arm -M "$machine" -display none -monitor none -serial none \
+  -icount shift="${NACRE_ICOUNT_SHIFT:-0}" -chardev stdio,id=console,mux=off,signal=off \
+  -semihosting-config "$console" -kernel "$image" </dev/null
