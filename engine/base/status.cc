@@ -32,6 +32,7 @@ constexpr const char* kSentences[] = {
     "a segment must start at a multiple of 64",
     "CRC-32C of a segment differs: the weights are damaged",
     "a weight is NaN or infinite",
+    "a requantization multiplier must be 0 or lie in [2^30, 2^31), its shift in [-31, 30]",
 
     "unknown element type",
     "unknown region, or a region where this record must not be",
@@ -47,7 +48,8 @@ constexpr const char* kSentences[] = {
     "an alias must name an earlier tensor of the same region that is no alias",
     "an alias must lie inside its target",
     "unknown bank or segment",
-    "unknown quantizer, or one of other codes than the tensor's",
+    "unknown quantizer",
+    "the quantizer must be of the tensor's element type",
     "the initial value must be in weights and have as many bytes",
     "flags do not fit the region",
 
@@ -77,6 +79,7 @@ constexpr const char* kSentences[] = {
     "unknown element type, quantization or rule in a policy",
     "a golden pair must name a program and have the bytes of its inputs and outputs",
     "more multiply-accumulates than the caller's limit",
+    "unknown rounding",
 
     "no linked kernel takes this op with these types; link the kernel or convert for this target",
     "wrong number of operands for the op",
@@ -100,6 +103,7 @@ constexpr const char* kSentences[] = {
     "a sum of so many terms could overflow an int32 accumulator",
     "an output overlaps an operand, and the kernel cannot work in place",
     "the batch cannot be lowered for this tensor",
+    "an operand that the op needs is absent",
 
     "a block of memory is smaller than needed",
     "a block of memory must start at a multiple of 16",
@@ -114,13 +118,13 @@ constexpr const char* kSentences[] = {
 static_assert(std::size(kSentences) == size_t(Code::kCodeCount));
 
 constexpr const char* kTables[] = {"",        "file",  "header", "segment", "root",   "tensor", "quantizer",
-                                   "step",    "program", "layer", "binding", "memory", "golden"};
-static_assert(std::size(kTables) == size_t(Table::kGolden) + 1);
+                                   "step",    "program", "layer", "binding", "memory", "golden",  "metadata"};
+static_assert(std::size(kTables) == size_t(Table::kMetadata) + 1);
 
 }  // namespace
 
 const char* sentence(Code code) { return code < Code::kCodeCount ? kSentences[size_t(code)] : ""; }
-const char* table_name(Table table) { return table <= Table::kGolden ? kTables[size_t(table)] : ""; }
+const char* table_name(Table table) { return table <= Table::kMetadata ? kTables[size_t(table)] : ""; }
 
 #else
 

@@ -36,6 +36,7 @@ enum class Code : uint8_t {
   kSegmentAlignment,     // a segment does not start at a multiple of 64
   kSegmentCrc,           // CRC32C of a segment differs
   kNotFinite,            // a weight is NaN or infinite
+  kMultiplier,           // a requantization pair is outside what multiplier and shift may be
 
   // Tensor records (Table::kTensor; index = tensor id).
   kElementType,          // unknown element type
@@ -45,7 +46,7 @@ enum class Code : uint8_t {
   kOverflow,             // elements or bytes overflow
   kBytes,                // bytes differ from dims x element size
   kBounds,               // offset + bytes lies outside its region
-  kAlignment,            // offset is not a multiple of the element's alignment
+  kOffsetAlignment,      // offset is not a multiple of the element's alignment
   kOrder,                // records are not sorted as FORMAT.md says
   kOverlap,              // two records that live at the same time share bytes
   kLifetime,             // first and last step are reversed or outside the program
@@ -53,6 +54,7 @@ enum class Code : uint8_t {
   kAliasBounds,          // an alias reaches outside its target
   kBank,                 // unknown bank or segment
   kQuantizer,            // unknown quantizer
+  kCodes,                // the quantizer is of other codes than the tensor
   kInitial,              // the initial value of a parameter is missing or of another size
   kFlags,                // flags contradict the region (batched weights, trainable arena, ...)
 
@@ -84,6 +86,7 @@ enum class Code : uint8_t {
   kPolicy,               // unknown element type, quantization or rule in a policy record
   kGolden,               // a golden pair names a missing program or has other sizes
   kWork,                 // more multiply-accumulates than the caller's limit
+  kRounding,             // unknown rounding
 
   // Kernels and shapes (Table::kStep; found by measure and bind).
   kNoKernel,             // no linked kernel for this op and these types
@@ -108,6 +111,7 @@ enum class Code : uint8_t {
   kAccumulator,          // so many terms that an int32 sum could overflow
   kInPlace,              // output overlaps an operand and the kernel cannot work in place
   kRowsUnsupported,      // batch lowered for a tensor that is not batched
+  kOperandMissing,       // an operand that the op needs is absent
 
   // Memory given to bind (Table::kMemory; index = Region, or 16 + bank).
   kMemorySize,           // fewer bytes than needed: `needed`, `given`
@@ -125,6 +129,7 @@ enum class Code : uint8_t {
 
 enum class Table : uint8_t {
   kNone, kFile, kHeader, kSegment, kRoot, kTensor, kQuantizer, kStep, kProgram, kLayer, kBinding, kMemory, kGolden,
+  kMetadata,
 };
 
 struct [[nodiscard]] Status {

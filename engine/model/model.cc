@@ -17,6 +17,19 @@ static_assert(sizeof(schema::PolicyRecord) == sizeof(Policy));
 static_assert(sizeof(schema::BankRecord) == sizeof(uint64_t));
 static_assert(alignof(schema::TensorRecord) == alignof(TensorRecord));
 
+bool is_zero_point(ElementType codes, int32_t zero) {
+  const uint32_t bits = element_bits(codes);
+  switch (codes) {
+    case ElementType::kInt4:
+    case ElementType::kInt8:
+    case ElementType::kInt16: return zero >> (bits - 1) == 0 || zero >> (bits - 1) == -1;
+    case ElementType::kUint4:
+    case ElementType::kUint8: return zero >> bits == 0;
+    case ElementType::kInt32: return true;
+    default: return zero == 0;
+  }
+}
+
 Status Model::open(std::span<const std::byte> bytes, const Limits& limits) {
   *this = Model();
   Verifier verifier(bytes, limits);
@@ -54,6 +67,7 @@ const std::byte* Model::weights(uint32_t tensor) const {
 }
 
 uint64_t Model::region_bytes(Region region) const {
+  if (!opened()) return 0;
   switch (region) {
     case Region::kState: return root_->state_bytes();
     case Region::kStream: return root_->stream_bytes();
@@ -63,9 +77,10 @@ uint64_t Model::region_bytes(Region region) const {
   }
 }
 
-uint32_t Model::program_count() const { return root_->programs()->size(); }
+uint32_t Model::program_count() const { return opened() ? root_->programs()->size() : 0; }
 
 ProgramView Model::program(uint32_t index) const {
+  if (index >= program_count()) return {};
   const schema::Program& p = *root_->programs()->Get(index);
   const auto* banks = reinterpret_cast<const uint64_t*>(p.banks()->Data());
   const auto* inputs = reinterpret_cast<const uint32_t*>(p.inputs()->Data());
@@ -112,7 +127,47 @@ bool not_finite(ElementType type, const std::byte* data) {
   }
 }
 
+template <class T>
+T load(const std::byte* data) {
+  T value;
+  std::memcpy(&value, data, sizeof value);
+  return value;
+}
+
 }  // namespace
+
+// Values of a tensor that a quantizer names: scales are positive and normal, zero points are codes.
+Status Model::check_quantizers() const {
+  for (uint32_t i = 0; i < root_->quantizers()->size(); ++i) {
+    const schema::QuantizerRecord& q = *root_->quantizers()->Get(i);
+    if (q.scales() == kNoIndex || tensors_[q.scales()].region != Region::kWeights) continue;
+    const bool zeros = q.zeros() != kNoIndex && tensors_[q.zeros()].region == Region::kWeights;
+    for (int32_t c = 0; c < tensors_[q.scales()].dims[0]; ++c) {
+      if (!is_scale(load<uint32_t>(weights(q.scales()) + 4 * size_t(c)))) return {Code::kScale, Table::kQuantizer, i};
+      if (zeros && !is_zero_point(ElementType(q.codes()), load<int32_t>(weights(q.zeros()) + 4 * size_t(c))))
+        return {Code::kZeroPoint, Table::kQuantizer, i};
+    }
+  }
+  return {};
+}
+
+// In a step that rounds in fixed point, what it reads as int32 [.., 2] from weights are pairs {multiplier, shift}.
+Status Model::check_multipliers() const {
+  for (const StepRecord& step : steps_) {
+    if (step.rounding != Rounding::kDouble && step.rounding != Rounding::kSingle) continue;
+    for (uint32_t i = 0; i < step.operand_count; ++i) {
+      const uint32_t id = operands(step)[i];  // weights are read only: role 0
+      if (id >= tensors_.size()) continue;
+      const TensorRecord& r = tensors_[id];
+      if (r.region != Region::kWeights || r.element != ElementType::kInt32 || r.rank != 2 || r.dims[1] != 2) continue;
+      for (uint64_t at = 0; at < r.bytes; at += 8) {
+        const auto multiplier = load<int32_t>(weights(id) + at), shift = load<int32_t>(weights(id) + at + 4);
+        if ((multiplier != 0 && multiplier < 1 << 30) || shift < -31 || shift > 30) return {Code::kMultiplier, Table::kTensor, id};
+      }
+    }
+  }
+  return {};
+}
 
 Status Model::check_weights() const {
   if (!opened()) return {Code::kNotBound, Table::kFile};
@@ -124,12 +179,13 @@ Status Model::check_weights() const {
   for (uint32_t id = 0; id < tensors_.size(); ++id) {
     const TensorRecord& r = tensors_[id];
     const uint32_t size = element_bits(r.element) / 8;
-    if (r.region != Region::kWeights || r.alias_of != kNoIndex || size == 0) continue;
+    if (r.region != Region::kWeights || size == 0) continue;
     const std::byte* data = weights(id);
     for (uint64_t at = 0; at < r.bytes; at += size)
       if (not_finite(r.element, data + at)) return {Code::kNotFinite, Table::kTensor, id};
   }
-  return {};
+  TRY(check_quantizers());
+  return check_multipliers();
 }
 
 }  // namespace nacre

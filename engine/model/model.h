@@ -63,6 +63,12 @@ struct SegmentRecord {
 };
 static_assert(sizeof(SegmentRecord) == 24);
 
+// Positive, normal, finite, from the bits of a float: biased exponent in [1, 254], sign 0.
+constexpr bool is_scale(uint32_t bits) { return bits >= 0x00800000 && bits < 0x7F800000; }
+
+// Whether `zero` is one of the codes; types that have none beside it have 0.
+bool is_zero_point(ElementType codes, int32_t zero);
+
 enum class Entry : uint8_t { kInfer = 0, kGradients = 1, kUpdate = 2, kDerive = 3, kCount };
 
 // What the caller will not exceed, whatever a file says.
@@ -92,7 +98,8 @@ class Model {
   static constexpr uint32_t kMaxSegments = 4;
   Status attach(uint32_t segment, std::span<const std::byte> data);
 
-  // Reads every weight: CRC of each segment, and that no float weight is NaN or infinite.
+  // Reads every weight: CRC of each segment, that no float weight is NaN or infinite, and that scales, zero points and
+  // requantization pairs are what they must be.
   Status check_weights() const;
 
   bool opened() const { return root_ != nullptr; }
@@ -119,6 +126,8 @@ class Model {
   friend class Verifier;
 
   const std::byte* segment(uint32_t index) const;
+  Status check_quantizers() const;
+  Status check_multipliers() const;
 
   std::span<const std::byte> bytes_;
   const schema::Model* root_ = nullptr;

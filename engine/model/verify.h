@@ -36,7 +36,11 @@ class Verifier {
   bool plan(const ProgramView& p);
   bool bindings(const ProgramView& p, uint32_t index);
   bool step(const ProgramView& p, uint32_t index);
+  bool sees(const ProgramView& p, uint32_t id) const;
   bool operand(const ProgramView& p, uint32_t step, uint32_t operand);
+  bool uses(const ProgramView& p, uint32_t index);
+  bool writes(const ProgramView& p, uint32_t id, uint32_t end);
+  uint64_t written_bytes(const ProgramView& p, uint32_t id, uint32_t end);
   bool written(const ProgramView& p, uint32_t id);
   bool layers();
   bool golden();
@@ -44,6 +48,7 @@ class Verifier {
   std::span<const std::byte> bytes_;
   const Limits& limits_;
   Status status_;
+  uint64_t effort_ = 0;  // records visited to find who writes what: bounded, whatever the file says
   const schema::Model* root_ = nullptr;
   Model view_;  // of the bytes while they are checked
 };

@@ -181,7 +181,7 @@ struct Pad {
 
   static constexpr Attribute kAttributes[] = {{"before", Coding::kInteger, kMaxRank},
                                               {"after", Coding::kInteger, kMaxRank},
-                                              {"value"},
+                                              {"value", Coding::kBound},
                                               {"mode"}};
 
  private:

@@ -63,6 +63,11 @@ struct Pool {
     });
   }
 
+  uint64_t work() const {
+    return uint64_t(batch) * uint64_t(window.h.out) * uint64_t(window.w.out) * uint64_t(channels) *
+           uint64_t(window.h.kernel) * uint64_t(window.w.kernel);
+  }
+
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (x.rank != 4) return Code::kShapeRank;

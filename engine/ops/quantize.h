@@ -167,6 +167,8 @@ struct DynamicQuantize {
     }
   }
 
+  uint64_t work() const { return uint64_t(rows) * uint64_t(width); }
+
   static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
     const Shape x = operands[0];
     if (words[kAxis] > uint32_t(x.rank)) return Code::kAttributeAxis;

@@ -72,6 +72,12 @@ struct Mean {
     });
   }
 
+  uint64_t work() const {
+    uint64_t elements = uint64_t(terms());
+    for (int i = 0; i < outer.rank; ++i) elements *= uint64_t(outer.size[i]);
+    return elements;
+  }
+
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (words[kAxes] >> x.rank != 0) return Code::kAttributeAxis;

@@ -66,43 +66,61 @@ const OperandType& type_of(const KernelEntry& entry, int i, int count) {
   return entry.operands[std::max(0, i - (count - int(entry.operand_count)))];
 }
 
-bool matches(const KernelEntry& entry, const Step& step) {
+// How far a step fits an entry, from not at all to wholly.
+enum Fit : uint8_t { kOtherOp, kOtherCount, kAbsentOperand, kOtherRole, kOtherType, kFits };
+
+Fit fit_of(const KernelEntry& entry, const Step& step) {
   const int count = step.record.operand_count;
   const bool variadic = entry.operand_count > 0 && (entry.operands[0].role & kVariadic) != 0;
-  if (entry.op != step.record.op || entry.rounding != step.record.rounding) return false;
-  if (variadic ? count < int(entry.operand_count) : count != int(entry.operand_count)) return false;
+  if (entry.op != step.record.op || entry.rounding != step.record.rounding) return kOtherOp;
+  if (variadic ? count < int(entry.operand_count) : count != int(entry.operand_count)) return kOtherCount;
   const uint32_t* ids = step.model.operands(step.record);
+  Fit fit = kFits;
   for (int i = 0; i < count; ++i) {
     const OperandType& type = type_of(entry, i, count);
-    if (uint32_t(type.role & 3) != ids[i] >> 30) return false;
-    if (step.tensors[i].record == nullptr ? (type.role & kOptional) == 0 : step.tensors[i].record->element != type.element)
-      return false;
+    const TensorRecord* record = step.tensors[i].record;
+    if (record == nullptr && (type.role & kOptional) == 0) fit = std::min(fit, kAbsentOperand);
+    else if (uint32_t(type.role & 3) != ids[i] >> 30) fit = std::min(fit, kOtherRole);
+    else if (record != nullptr && record->element != type.element) fit = std::min(fit, kOtherType);
   }
-  return true;
+  return fit;
 }
 
-// The declared shapes of the outputs are those that the rule computes.
-Status check_shapes(const KernelEntry& entry, const Step& step) {
-  const int count = step.record.operand_count;
-  int first = count;  // outputs come last
+// Outputs come last: the index of the first.
+int first_output(const KernelEntry& entry, int count) {
+  int first = count;
   while (first > 0 && (type_of(entry, first - 1, count).role & 3) == uint8_t(Role::kOut)) --first;
+  return first;
+}
+
+// The declared shapes of the outputs are those that the rule computes from the inputs, with `rows` rows (0: the batch).
+Status check_shapes(const KernelEntry& entry, const Step& step, int rows) {
+  const int count = step.record.operand_count, first = first_output(entry, count);
   NACRE_CHECK(count - first <= kMaxOutputs);
   Dims outputs[kMaxOutputs] = {};
-  if (const Code code = entry.shapes(step.words(), step.operands(), outputs); code != Code::kOk) return step.refuse(code);
+  const Code code = entry.shapes(step.words(), {step.tensors, first, rows}, outputs);
+  if (code != Code::kOk) return step.refuse(code);
+  const Operands all = {step.tensors, count, rows};
   for (int i = first; i < count; ++i) {
-    const TensorRecord& declared = *step.tensors[i].record;
+    const Shape declared = all[i];
     const Dims& computed = outputs[i - first];
     if (declared.rank != computed.rank) return step.refuse(Code::kShapeOutput);
     for (int axis = 0; axis < computed.rank; ++axis)
-      if (declared.dims[axis] != computed.size[axis]) return step.refuse(Code::kShapeOutput);
+      if (declared[axis] != computed.size[axis]) return step.refuse(Code::kShapeOutput);
   }
   return {};
+}
+
+// Whether the step holds for every number of rows that a run may have. Sizes are linear in the rows, so two tell; of one
+// row alone a broadcast would hold by accident.
+bool lowers(const KernelEntry& entry, const Step& step, uint32_t batch) {
+  return check_shapes(entry, step, 1).ok() && check_shapes(entry, step, int(batch) - 1).ok();
 }
 
 // No output shares bytes with another operand, unless the kernel works in place on exactly the same bytes.
 Status check_overlap(const KernelEntry& entry, const Step& step) {
   const uint32_t* ids = step.model.operands(step.record);
-  const int count = step.record.operand_count;
+  const int count = step.record.operand_count, first = first_output(entry, count);
   for (int out = 0; out < count; ++out) {
     if (ids[out] >> 30 == uint32_t(Role::kIn)) continue;
     const Place a = place_of(step.model, ids[out] & kOperandIdMask);
@@ -113,24 +131,29 @@ Status check_overlap(const KernelEntry& entry, const Step& step) {
       const Place b = place_of(step.model, ids[i] & kOperandIdMask);
       if (a.block != b.block || a.offset >= b.offset + other->bytes || b.offset >= a.offset + a_bytes) continue;
       const bool same = a.offset == b.offset && a_bytes == other->bytes;
-      if (!same || i >= 8 || (entry.in_place >> i & 1) == 0) return step.refuse(Code::kInPlace);
+      const bool input = ids[i] >> 30 == uint32_t(Role::kIn);
+      if (!same || !input || out != first || i >= 8 || (entry.in_place >> i & 1) == 0) return step.refuse(Code::kInPlace);
     }
   }
   return {};
 }
 
-// The first entry that accepts the step.
+// The first entry that accepts the step; else why the one that came closest does not.
 Status find_entry(const Step& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
+  Fit closest = kOtherOp;
   for (const KernelSet* set : kernels)
     for (const KernelEntry* entry : set->entries) {
-      if (!matches(*entry, step)) continue;
-      TRY(check_shapes(*entry, step));  // a rule is the op's, the same for every entry
+      const Fit fit = fit_of(*entry, step);
+      closest = std::max(closest, fit);
+      if (fit != kFits) continue;
+      TRY(check_shapes(*entry, step, 0));  // a rule is the op's, the same for every entry
       if (entry->accepts != nullptr && !entry->accepts(step.words(), step.operands())) continue;
       TRY(check_overlap(*entry, step));
       *found = entry;
       return {};
     }
-  return step.refuse(Code::kNoKernel);
+  constexpr Code kWhy[] = {Code::kNoKernel, Code::kOperandCount, Code::kOperandMissing, Code::kRole, Code::kNoKernel, Code::kNoKernel};
+  return step.refuse(kWhy[closest]);
 }
 
 uint64_t size_or_zero(size_t (*size)(const Words&, const Operands&), const Step& step) {
@@ -163,8 +186,10 @@ Status Program::measure(const Model& model, uint32_t program, std::span<const Ke
     bytes[kCalls] += call_bytes(step.record, machine.pointer_bytes);
     bytes[kPrepared] += round_up(size_or_zero(entry.prepared_bytes, step), kAlignment);
     bytes[kScratch] = std::max(bytes[kScratch], size_or_zero(entry.scratch_bytes, step) * machine.workers);
-    if (entry.work != nullptr) sizes->work += entry.work(step.words(), step.operands());
-    if (sizes->work > model.work_limit()) return {Code::kWork, Table::kStep, step.index, model.work_limit(), sizes->work};
+    const uint64_t work = entry.work == nullptr ? 0 : entry.work(step.words(), step.operands());
+    if (work > model.work_limit() - sizes->work)
+      return {Code::kWork, Table::kStep, step.index, model.work_limit() - sizes->work, work};
+    sizes->work += work;
     return {};
   }));
   for (uint32_t block = kState; block <= kStepSums; ++block)
@@ -210,7 +235,7 @@ Status Program::bind(const Model& model, uint32_t program, std::span<const Kerne
                      const Workers* workers) {
   *this = Program();
   Sizes sizes;
-  const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
+  const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))};
   TRY(measure(model, program, kernels, &sizes, machine));
   TRY(check_memory(memory, sizes));
   for (uint32_t block = kState; block < kBlockCount; ++block) region_[block - kState] = memory.block[block].data();
@@ -233,6 +258,7 @@ Status Program::bind(const Model& model, uint32_t program, std::span<const Kerne
     if (step.record.guard != kNoIndex)
       call->operands()[step.record.operand_count] = {bytes(step.record.guard).data(), &model.tensors()[step.record.guard]};
     next_prepared += round_up(size_or_zero(entry.prepared_bytes, step), kAlignment);
+    if (view_.batch > 1 && fixed_step_ == kNoIndex && !lowers(entry, step, view_.batch)) fixed_step_ = step.index;
     if (entry.prepare == nullptr) return {};
     const Code code = entry.prepare({*call, step.words(), 0, scratch_, workers});
     return code == Code::kOk ? Status{} : step.refuse(code);
@@ -250,19 +276,23 @@ std::span<std::byte> Program::bytes(uint32_t tensor) const {
   const TensorRecord& r = model_->tensors()[tensor];
   // Weights are constant: roles, checked by open, keep every kernel from writing them.
   if (r.region == Region::kWeights) return {const_cast<std::byte*>(model_->weights(tensor)), size_t(r.bytes)};
+  if (r.region == Region::kArena && (tensor < view_.first_tensor || tensor - view_.first_tensor >= view_.tensor_count))
+    return {};  // of another program
   const Place place = place_of(*model_, tensor);
   return {region_[place.block - kState] + place.offset, size_t(r.bytes)};
 }
 
 Status Program::run_rows(uint32_t rows) const {
   if (rows == 0 || rows > view_.batch) return {Code::kRows, Table::kProgram, 0, view_.batch, rows};
-  return run(0, view_.step_count, rows == view_.batch ? 0 : rows);
+  return run(0, view_.step_count, rows);
 }
 
 Status Program::run(uint32_t first, uint32_t last, uint32_t rows) const {
   if (calls_ == nullptr) return {Code::kNotBound, Table::kProgram};
   if (first > last || last > view_.step_count) return {Code::kRange, Table::kProgram, 0, view_.step_count, last};
   if (rows > view_.batch) return {Code::kRows, Table::kProgram, 0, view_.batch, rows};
+  if (rows == view_.batch) rows = 0;
+  if (rows != 0 && fixed_step_ != kNoIndex) return {Code::kRowsUnsupported, Table::kStep, fixed_step_};
   const Call* call = calls_;
   for (uint32_t i = 0; i < last; ++i) {
     const StepRecord& step = *call->step;

@@ -88,6 +88,7 @@ class Program {
   std::span<std::byte> scratch_;
   Call* calls_ = nullptr;
   ProgramView view_;
+  uint32_t fixed_step_ = kNoIndex;  // the first step whose batch cannot be lowered
   std::byte* region_[kBlockCount - kState] = {};  // of block kState and up
 };
 
