@@ -1,0 +1,95 @@
+#include "tools/commands/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/error.h"
+#include "tools/format.h"
+#include "tools/golden.h"
+#include "tools/print.h"
+#include "tools/statistics.h"
+
+namespace nacre::tools {
+namespace {
+
+struct GoldenResult {
+  uint32_t pair;
+  float tolerance;
+  Difference difference;
+  bool ok() const { return difference.within(tolerance); }
+};
+
+std::vector<GoldenResult> run_golden(const LoadedModel& model) {
+  std::vector<GoldenResult> results;
+  const std::vector<GoldenView> pairs = model.golden();
+  for (uint32_t i = 0; i < pairs.size(); ++i) {
+    BoundProgram bound(model, pairs[i].program);
+    const std::vector<uint8_t> outputs = bound.run(pairs[i].inputs);
+    results.push_back({i, pairs[i].tolerance, difference(model, pairs[i].program, pairs[i].outputs, outputs)});
+  }
+  return results;
+}
+
+std::string text_of(const GoldenResult& result) {
+  const Difference& d = result.difference;
+  if (result.tolerance == 0) return fmt::format("{} bytes differ", d.bytes);
+  return fmt::format("largest difference {:.3g} of the largest magnitude, allowed {:.3g}{}", d.largest, result.tolerance,
+                     d.bytes > 0 ? fmt::format("; {} bytes of integer outputs differ", d.bytes) : "");
+}
+
+void print_text(const LoadedModel& model, const std::vector<Statistics>& programs, const std::vector<GoldenResult>& golden) {
+  print(fmt::format("{}: {} bytes, {} of them weights\n", model.path(), grouped(model.model().bytes().size()),
+                    grouped(model.weight_bytes())));
+  print("  structure  every index, lifetime and offset holds\n");
+  print("  weights    checksums match, all finite\n");
+  for (size_t i = 0; i < programs.size(); ++i)
+    print(fmt::format("  program {}  {} steps bound; arena {} bytes, liveness lower bound {}\n", i, programs[i].steps,
+                      grouped(programs[i].arena_bytes), grouped(programs[i].liveness_bound)));
+  for (const GoldenResult& result : golden)
+    print(fmt::format("  golden {}   {}: {}\n", result.pair, result.ok() ? "ok" : "FAILED", text_of(result)));
+  if (golden.empty()) print("  golden     none stored\n");
+}
+
+void print_as_json(const LoadedModel& model, const std::vector<Statistics>& programs,
+                   const std::vector<GoldenResult>& golden, bool ok) {
+  Json program_list = Json::array(), golden_list = Json::array();
+  for (const Statistics& s : programs)
+    program_list.push_back({{"steps", s.steps},
+                            {"tensors", s.tensors},
+                            {"batch", s.batch},
+                            {"multiply_accumulates", s.multiply_accumulates},
+                            {"arena_bytes", s.arena_bytes},
+                            {"liveness_bound", s.liveness_bound}});
+  for (const GoldenResult& result : golden)
+    golden_list.push_back({{"ok", result.ok()},
+                           {"differing_bytes", result.difference.bytes},
+                           {"largest_difference", result.difference.largest},
+                           {"tolerance", result.tolerance}});
+  print_json({{"model", model.path()},
+              {"ok", ok},
+              {"file_bytes", model.model().bytes().size()},
+              {"weight_bytes", model.weight_bytes()},
+              {"programs", program_list},
+              {"golden", golden_list}});
+}
+
+}  // namespace
+
+void check_model(const CheckOptions& options) {
+  const LoadedModel model(options.model);
+  model.require(model.model().check_weights());
+  std::vector<Statistics> programs;
+  for (uint32_t i = 0; i < model.model().program_count(); ++i) {
+    const BoundProgram bound(model, i);
+    programs.push_back(statistics(model, i));
+  }
+  const std::vector<GoldenResult> golden = run_golden(model);
+  const auto failed = std::ranges::count_if(golden, [](const GoldenResult& r) { return !r.ok(); });
+  options.json ? print_as_json(model, programs, golden, failed == 0) : print_text(model, programs, golden);
+  if (failed > 0)
+    throw Error(kFailed, model.path(), fmt::format("{} of {} golden pairs differ", failed, golden.size()),
+                "this machine's kernels or the file's weights are not those that the pairs were made with");
+}
+
+}  // namespace nacre::tools

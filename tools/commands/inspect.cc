@@ -1,0 +1,45 @@
+#include "tools/commands/inspect.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "tools/atomic_file.h"
+#include "tools/format.h"
+#include "tools/report/picture.h"
+#include "tools/report/report_json.h"
+#include "tools/report/report_text.h"
+#include "tools/report/table.h"
+
+namespace nacre::tools {
+namespace {
+
+// What belongs to the file rather than to one of its programs.
+void print_model(const LoadedModel& model) {
+  print(fmt::format("file    {} bytes, of it weights {}\n", grouped(model.model().bytes().size()), grouped(model.weight_bytes())));
+  const std::vector<GoldenView> golden = model.golden();
+  print(golden.empty() ? "golden  none stored\n" : fmt::format("golden  {} pairs of inputs and outputs: see nacre check\n", golden.size()));
+  for (const auto& [key, value] : model.metadata())
+    if (!value.empty()) print(fmt::format("meta    {}: {}\n", key, value));
+}
+
+}  // namespace
+
+void inspect(const InspectOptions& options) {
+  const LoadedModel model(options.model);
+  if (!options.svg.empty()) {
+    const ProgramReport report(model, model.infer_program(options.target));
+    write_file_whole(options.svg, picture(report, std::filesystem::path(options.model).filename().string()));
+  }
+  if (options.json) return print_json(model_json(model));
+  const size_t width = terminal_width();
+  for (uint32_t i = 0; i < model.model().program_count(); ++i) {
+    const ProgramReport report(model, i);
+    print(report_text(report, width));
+    if (options.steps) print("\n" + steps_text(report, width));
+  }
+  print_model(model);
+  if (!options.svg.empty()) print(fmt::format("picture -> {}\n", options.svg));
+}
+
+}  // namespace nacre::tools

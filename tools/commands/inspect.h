@@ -1,0 +1,18 @@
+// nacre inspect: what is in a model file, as a table, as JSON, as a picture.
+#pragma once
+
+#include <string>
+
+namespace nacre::tools {
+
+struct InspectOptions {
+  std::string model;
+  std::string svg;     // file for the picture; "": none
+  std::string target;  // of the program for the picture; "": the host's, else the first
+  bool steps = false;  // also one line per step
+  bool json = false;
+};
+
+void inspect(const InspectOptions& options);
+
+}  // namespace nacre::tools

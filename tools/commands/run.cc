@@ -1,0 +1,219 @@
+#include "tools/commands/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "tools/convert_elements.h"
+#include "tools/error.h"
+#include "tools/format.h"
+#include "tools/graph/names.h"
+#include "tools/npy.h"
+#include "tools/output_files.h"
+#include "tools/print.h"
+#include "tools/progress.h"
+#include "tools/tensor_dump.h"
+
+namespace nacre::tools {
+namespace {
+
+// One output over all samples.
+struct Output {
+  std::string name;
+  ElementType type;
+  std::vector<int64_t> dims;
+  std::vector<uint8_t> data;
+  std::optional<Scales> scales;
+  std::string file;  // as written; "": not
+};
+
+struct Times {  // of single runs, microseconds
+  double median_us, p99_us;
+};
+
+std::vector<Output> make_outputs(const BoundProgram& bound, const ProgramView& view, uint32_t program, const RunInputs& inputs) {
+  const LoadedModel& model = bound.loaded();
+  const std::vector<std::string> names = model.program_names(program).outputs;
+  std::vector<Output> outputs;
+  for (size_t i = 0; i < view.outputs.size(); ++i) {
+    const TensorRecord& r = model.model().tensors()[view.outputs[i]];
+    Output output = {.name = names[i],
+                     .type = r.element,
+                     .dims = {r.dims, r.dims + r.rank},
+                     .data = {},
+                     .scales = model.scales(view.outputs[i]),
+                     .file = ""};
+    if (has_rows(r, view.batch)) {
+      output.dims[0] = int64_t(inputs.rows());
+    } else if (inputs.runs > 1) {
+      output.dims.insert(output.dims.begin(), int64_t(inputs.runs));
+    }
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
+void write_inputs(const Program& program, const RunInputs& inputs, uint64_t run) {
+  for (uint32_t i = 0; i < program.input_count(); ++i) {
+    const std::span<std::byte> input = program.input(i);
+    const std::span<const uint8_t> sample = inputs.sample(i, run, input.size());
+    std::memcpy(input.data(), sample.data(), sample.size());
+  }
+}
+
+void keep_outputs(const Program& program, const ProgramView& view, uint32_t rows, std::vector<Output>& outputs) {
+  for (uint32_t i = 0; i < program.output_count(); ++i) {
+    const std::span<const std::byte> output = program.output(i);
+    const size_t bytes = rows == 0 ? output.size() : output.size() / view.batch * rows;
+    const auto* data = reinterpret_cast<const uint8_t*>(output.data());
+    outputs[i].data.insert(outputs[i].data.end(), data, data + bytes);
+  }
+}
+
+// Runs every sample `repeat` times; returns how long each run took.
+std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, uint32_t repeat, std::vector<Output>& outputs) {
+  using Clock = std::chrono::steady_clock;
+  const Program& program = bound.program();
+  Progress progress("run", inputs.runs * repeat);
+  std::vector<double> times;
+  for (uint64_t run = 0; run < inputs.runs; ++run) {
+    const uint32_t rows = run + 1 == inputs.runs ? inputs.last_rows : 0;
+    for (uint32_t again = 0; again < repeat; ++again) {
+      write_inputs(program, inputs, run);  // an input's memory is reused in the run
+      const Clock::time_point start = Clock::now();
+      const Status status = rows == 0 ? program.run() : program.run_rows(rows);
+      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+      bound.loaded().require(status);
+      progress.show(run * repeat + again + 1);
+    }
+    keep_outputs(program, program.view(), rows, outputs);
+  }
+  return times;
+}
+
+// The p99 is the smallest time that at least 99 of 100 runs do not exceed.
+Times summarise(std::vector<double> times) {
+  std::ranges::sort(times);
+  const size_t n = times.size();
+  const auto p99 = size_t(std::ceil(0.99 * double(n))) - 1;
+  return {.median_us = (times[(n - 1) / 2] + times[n / 2]) / 2, .p99_us = times[p99]};
+}
+
+void dequantize(std::vector<Output>& outputs) {
+  for (Output& output : outputs) {
+    if (output.type != ElementType::kInt8 || !output.scales) continue;
+    output.data = dequantize_elements(output.data, output.scales->scale[0], output.scales->zero[0]);
+    output.type = ElementType::kFloat32;
+    output.scales.reset();
+  }
+}
+
+// Element i as a number, for reports; a float32 with as many digits as tell it from its neighbours.
+Json number_at(const Output& output, size_t i) {
+  const auto at = [&]<class T>(T value) -> Json {
+    std::memcpy(&value, output.data.data() + i * sizeof value, sizeof value);
+    if constexpr (std::is_same_v<T, float>) return std::isfinite(value) ? Json(std::stod(fmt::format("{}", value))) : Json();
+    return value;
+  };
+  switch (output.type) {
+    case ElementType::kFloat32: return at(float());
+    case ElementType::kFloat64: return at(double());
+    case ElementType::kInt8: return at(int8_t());
+    case ElementType::kUint8:
+    case ElementType::kBool: return at(uint8_t());
+    case ElementType::kInt16: return at(int16_t());
+    case ElementType::kInt32: return at(int32_t());
+    case ElementType::kUint32: return at(uint32_t());
+    case ElementType::kInt64: return at(int64_t());
+    default: return nullptr;
+  }
+}
+
+size_t element_count(const Output& output) {
+  size_t count = 1;
+  for (const int64_t d : output.dims) count *= size_t(d);
+  return count;
+}
+
+void print_text(const RunOptions& options, const std::vector<Output>& outputs, const RunInputs& inputs,
+                const std::vector<double>& times) {
+  constexpr size_t kShown = 16;
+  for (const Output& output : outputs) {
+    print(fmt::format("{}  {} {}", output.name, name_of(output.type), dims_text(output.dims)));
+    if (output.scales) print(fmt::format("  real = {} * (code - {})", output.scales->scale[0], output.scales->zero[0]));
+    print(output.file.empty() ? "\n" : fmt::format("  -> {}\n", output.file));
+    if (!output.file.empty() || element_count(output) > kShown) continue;
+    for (size_t i = 0; i < element_count(output); ++i) print(fmt::format("{}{}", i == 0 ? "    " : " ", number_at(output, i).dump()));
+    print("\n");
+  }
+  if (!options.all_tensors.empty()) print(fmt::format("all tensors -> {}\n", options.all_tensors));
+  if (times.empty()) return;
+  const Times t = summarise(times);
+  print(fmt::format("{} samples, {} runs: median {:.1f} us, p99 {:.1f} us per run{}\n", inputs.rows(), times.size(),
+                    t.median_us, t.p99_us, inputs.batch > 1 ? fmt::format(" of {} rows", inputs.batch) : ""));
+}
+
+void print_as_json(const RunOptions& options, const std::vector<Output>& outputs, const RunInputs& inputs,
+                   const std::vector<double>& times) {
+  constexpr size_t kShown = 1024;
+  Json list = Json::array();
+  for (const Output& output : outputs) {
+    Json entry = {{"name", output.name}, {"type", name_of(output.type)}, {"shape", output.dims}};
+    if (output.scales) entry.update({{"scale", output.scales->scale[0]}, {"zero_point", output.scales->zero[0]}});
+    if (!output.file.empty()) entry["file"] = output.file;
+    if (output.file.empty() && element_count(output) <= kShown) {
+      Json values = Json::array();
+      for (size_t i = 0; i < element_count(output); ++i) values.push_back(number_at(output, i));
+      entry["values"] = values;
+    }
+    list.push_back(std::move(entry));
+  }
+  Json report = {{"model", options.model}, {"samples", inputs.rows()}, {"runs", times.size()}, {"outputs", list}};
+  if (!times.empty()) report.update({{"median_us", summarise(times).median_us}, {"p99_us", summarise(times).p99_us}});
+  if (!options.all_tensors.empty()) report["all_tensors"] = options.all_tensors;
+  print_json(report);
+}
+
+void add_files(const RunOptions& options, std::vector<Output>& outputs, OutputFiles& files) {
+  for (Output& output : outputs) {
+    const std::string name = files.add(file_name_of(output.name) + ".npy", npy_bytes({output.type, output.dims, output.data}));
+    output.file = fmt::format("{}{}{}", options.output, options.output.ends_with('/') ? "" : "/", name);
+  }
+}
+
+}  // namespace
+
+void run(const RunOptions& options) {
+  const LoadedModel model(options.model);
+  const uint32_t program = model.infer_program(options.target);
+  BoundProgram bound(model, program);
+  const RunInputs inputs = read_inputs(model, program, options.inputs);
+  if (!options.all_tensors.empty() && (inputs.runs > 1 || inputs.last_rows > 0))
+    throw Error(kUsage, "--all-tensors", fmt::format("keeps the tensors of one run, but {} samples are given", inputs.rows()),
+                "give one sample");
+  std::optional<OutputFiles> tensor_files, output_files;  // before the work: they refuse what cannot be a directory
+  if (!options.all_tensors.empty()) tensor_files.emplace(options.all_tensors);
+  if (!options.output.empty()) output_files.emplace(options.output);
+
+  std::vector<Output> outputs = make_outputs(bound, bound.program().view(), program, inputs);
+  const std::vector<double> times = run_all(bound, inputs, options.repeat, outputs);
+  if (options.dequantize_outputs) dequantize(outputs);
+  if (tensor_files) {
+    write_inputs(bound.program(), inputs, 0);
+    dump_tensors(bound, program, *tensor_files);
+  }
+  if (output_files) add_files(options, outputs, *output_files);
+  {
+    const HeldSignals held;
+    for (auto* files : {&tensor_files, &output_files})
+      if (*files) (*files)->stage();
+    for (auto* files : {&tensor_files, &output_files})
+      if (*files) (*files)->commit();
+  }
+  options.json ? print_as_json(options, outputs, inputs, times) : print_text(options, outputs, inputs, times);
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,26 @@
+// nacre run: a model on inputs from files; outputs to files, times to the terminal.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/run_inputs.h"
+
+namespace nacre::tools {
+
+struct RunOptions {
+  std::string model;
+  InputOptions inputs;
+  std::string output;        // a directory; "": none
+  std::string all_tensors;   // a directory; "": none
+  std::string target;        // of the program in the file; "": the host's, else the first
+  uint32_t repeat = 1;       // runs of each sample, each timed
+  bool dequantize_outputs = false;
+  bool json = false;
+};
+
+void run(const RunOptions& options);
+
+}  // namespace nacre::tools

@@ -1,0 +1,90 @@
+#include "tools/commands/size.h"
+
+#include <fmt/format.h>
+
+#include "tools/format.h"
+#include "tools/error.h"
+#include "tools/loaded_model.h"
+#include "tools/machines.h"
+#include "tools/print.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr const char* kEntries[] = {"infer", "gradients", "update", "derive"};
+static_assert(std::size(kEntries) == size_t(Entry::kCount));
+
+struct MeasuredProgram {
+  ProgramNames names;
+  ProgramView view;
+  Sizes sizes;
+  uint64_t total;  // blocks as bind wants them, each at a multiple of 16, and the two objects
+};
+
+std::vector<MeasuredProgram> programs_of(const LoadedModel& model, const TargetMachine& machine) {
+  std::vector<MeasuredProgram> programs;
+  for (uint32_t i = 0; i < model.model().program_count(); ++i) {
+    const Sizes sizes = measure(model, i, {.pointer_bytes = machine.pointer_bytes, .workers = 1});
+    programs.push_back({.names = model.program_names(i),
+                        .view = model.model().program(i),
+                        .sizes = sizes,
+                        .total = sizes.total() + machine.model_bytes + machine.program_bytes});
+  }
+  return programs;
+}
+
+bool shown(const MeasuredProgram& p, uint32_t block) {
+  return block < kArena ? p.sizes.bytes[block] > 0 || block == kCalls || block == kScratch
+                        : block - kArena < p.view.banks.size();
+}
+
+void print_text(const LoadedModel& model, const TargetMachine& machine, const std::vector<MeasuredProgram>& programs) {
+  for (const MeasuredProgram& p : programs) {
+    print(fmt::format("{}: {} for {}, in bytes on {}\n", model.path(), kEntries[size_t(p.view.entry)], p.names.target,
+                      machine.name));
+    for (uint32_t block = kBlockCount; block-- > 0;)
+      if (shown(p, block)) print(fmt::format("  {:<22} {:>14}\n", block_name(block, p.names), grouped(p.sizes.bytes[block])));
+    print(fmt::format("  {:<22} {:>14}\n", "Model", grouped(machine.model_bytes)));
+    print(fmt::format("  {:<22} {:>14}\n", "Program", grouped(machine.program_bytes)));
+    print(fmt::format("  {:<22} {:>14}   without the stack; each block starts at a multiple of {}\n", "total",
+                      grouped(p.total), kAlignment));
+  }
+  print(fmt::format("  {:<22} {:>14}   read in place; of it weights {}\n", "file", grouped(model.model().bytes().size()),
+                    grouped(model.weight_bytes())));
+}
+
+void print_as_json(const LoadedModel& model, const TargetMachine& machine, const std::vector<MeasuredProgram>& programs) {
+  Json list = Json::array();
+  for (const MeasuredProgram& p : programs) {
+    Json banks = Json::array();
+    for (size_t bank = 0; bank < p.view.banks.size(); ++bank)
+      banks.push_back({{"name", p.names.banks[bank]}, {"bytes", p.view.banks[bank]}});
+    Json blocks = Json::object();
+    for (uint32_t block = 0; block <= kStepSums; ++block) blocks[block_name(block, p.names)] = p.sizes.bytes[block];
+    list.push_back({{"entry", kEntries[size_t(p.view.entry)]},
+                    {"target", p.names.target},
+                    {"steps", p.view.step_count},
+                    {"arena", banks},
+                    {"blocks", blocks},
+                    {"model_object", machine.model_bytes},
+                    {"program_object", machine.program_bytes},
+                    {"total", p.total}});
+  }
+  print_json({{"model", model.path()},
+              {"machine", machine.name},
+              {"file_bytes", model.model().bytes().size()},
+              {"weight_bytes", model.weight_bytes()},
+              {"programs", list}});
+}
+
+}  // namespace
+
+void size(const SizeOptions& options) {
+  const TargetMachine* machine = find_machine(options.target.c_str());
+  if (machine == nullptr) throw Error(kUsage, "--target", fmt::format("'{}' is not a machine that nacre knows", options.target));
+  const LoadedModel model(options.model);
+  const std::vector<MeasuredProgram> programs = programs_of(model, *machine);
+  options.json ? print_as_json(model, *machine, programs) : print_text(model, *machine, programs);
+}
+
+}  // namespace nacre::tools

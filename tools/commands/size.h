@@ -1,0 +1,16 @@
+// nacre size: every byte that running a model takes, on this machine or another.
+#pragma once
+
+#include <string>
+
+namespace nacre::tools {
+
+struct SizeOptions {
+  std::string model;
+  std::string target = "host";  // of machines.h
+  bool json = false;
+};
+
+void size(const SizeOptions& options);
+
+}  // namespace nacre::tools

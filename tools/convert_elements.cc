@@ -1,0 +1,102 @@
+#include "tools/convert_elements.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tools/error.h"
+#include "tools/graph/names.h"
+
+namespace nacre::tools {
+namespace {
+
+// Calls f(T()) with the C++ type of `type`.
+template <class F>
+auto with_type(ElementType type, const std::string& place, F f) {
+  switch (type) {
+    case ElementType::kFloat32: return f(float());
+    case ElementType::kFloat64: return f(double());
+    case ElementType::kInt8: return f(int8_t());
+    case ElementType::kUint8: return f(uint8_t());
+    case ElementType::kInt16: return f(int16_t());
+    case ElementType::kInt32: return f(int32_t());
+    case ElementType::kUint32: return f(uint32_t());
+    case ElementType::kInt64: return f(int64_t());
+    case ElementType::kBool: return f(bool());
+    default: throw Error(kUnsupported, place, fmt::format("numbers of type {} are not converted", name_of(type)));
+  }
+}
+
+template <class T>
+T load(const uint8_t* data) {
+  if constexpr (std::same_as<T, bool>) {
+    return *data != 0;
+  } else {
+    T value;
+    std::memcpy(&value, data, sizeof value);
+    return value;
+  }
+}
+
+// Whether To holds `value` exactly. Every From fits a long double: 64 bits of significand at least on tools' machines.
+static_assert(std::numeric_limits<long double>::digits >= 63);
+template <class To, class From>
+bool holds(From value) {
+  if constexpr (std::is_floating_point_v<From>)
+    if (std::isnan(value)) return std::is_floating_point_v<To>;
+  const auto exact = static_cast<long double>(value);
+  if constexpr (std::is_floating_point_v<To>) {
+    return std::isinf(exact) || static_cast<long double>(static_cast<To>(value)) == exact;
+  } else {
+    return exact >= static_cast<long double>(std::numeric_limits<To>::lowest()) &&
+           exact <= static_cast<long double>(std::numeric_limits<To>::max()) && exact == std::trunc(exact);
+  }
+}
+
+template <class From, class To>
+std::vector<uint8_t> cast(std::span<const uint8_t> data, const std::string& place) {
+  const size_t count = data.size() / sizeof(From);
+  std::vector<uint8_t> result(count * sizeof(To));
+  for (size_t i = 0; i < count; ++i) {
+    const From value = load<From>(data.data() + i * sizeof(From));
+    if (!holds<To>(value))
+      throw Error(kBadInput, place, fmt::format("element {} is {}, which the input's type cannot hold", i, value),
+                  "convert the file to the input's type in the way that is wanted");
+    const To converted = static_cast<To>(value);
+    std::memcpy(result.data() + i * sizeof(To), &converted, sizeof converted);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, float scale, int32_t zero, const std::string& place) {
+  std::vector<uint8_t> codes(float32.size() / sizeof(float));
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const float x = load<float>(float32.data() + i * sizeof(float));
+    if (!std::isfinite(x)) throw Error(kBadInput, place, fmt::format("element {} is {}, which has no code", i, x));
+    const double code = double(std::round(x / scale)) + zero;
+    codes[i] = uint8_t(int8_t(std::clamp(code, -128.0, 127.0)));
+  }
+  return codes;
+}
+
+std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> int8, float scale, int32_t zero) {
+  std::vector<uint8_t> reals(int8.size() * sizeof(float));
+  for (size_t i = 0; i < int8.size(); ++i) {
+    const float real = scale * float(int8_t(int8[i]) - zero);
+    std::memcpy(reals.data() + i * sizeof real, &real, sizeof real);
+  }
+  return reals;
+}
+
+std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType from, ElementType to, const std::string& place) {
+  return with_type(from, place, [&]<class From>(From) {
+    return with_type(to, place, [&]<class To>(To) { return cast<From, To>(data, place); });
+  });
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,29 @@
+#include "tools/format.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cctype>
+
+namespace nacre::tools {
+
+std::string grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t i = text.size(); i > 3;) text.insert(i -= 3, 1, ',');
+  return text;
+}
+
+std::string dims_text(std::span<const int32_t> dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
+std::string dims_text(std::span<const int64_t> dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
+
+std::string file_name_of(const std::string& name) {
+  std::string text = name.substr(0, 100);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool plain = c < 0x80 && (std::isalnum(c) || c == '-' || c == '_' || (c == '.' && i > 0));
+    if (!plain) text[i] = '_';
+  }
+  return text.empty() ? "_" : text;
+}
+
+}  // namespace nacre::tools

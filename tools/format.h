@@ -1,0 +1,18 @@
+// Numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace nacre::tools {
+
+std::string grouped(uint64_t number);                 // 1234567 -> "1,234,567"
+std::string dims_text(std::span<const int32_t> dims);  // "[1, 49, 10, 1]"
+std::string dims_text(std::span<const int64_t> dims);
+
+// As a file's name: letters, digits, '.', '-' and '_' stay, everything else becomes '_'; at most 100 characters, no dot
+// in front.
+std::string file_name_of(const std::string& name);
+
+}  // namespace nacre::tools

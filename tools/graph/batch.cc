@@ -1,0 +1,103 @@
+#include "tools/graph/batch.h"
+
+#include <algorithm>
+
+namespace nacre::tools {
+namespace {
+
+const Value& value(const Graph& graph, ValueId id) { return graph.values[size_t(id)]; }
+
+bool is_batched(const Graph& graph, ValueId id) { return id != kNone && value(graph, id).batched; }
+
+// An operand that is broadcast over the rows, or has them.
+bool fits_rows(const Graph& graph, ValueId id, size_t rank) {
+  const Value& v = value(graph, id);
+  if (v.batched) return v.dims.size() == rank;  // of lower rank: its rows would meet another axis
+  return v.dims.size() < rank || v.dims[0] == 1;
+}
+
+// Elementwise with numpy broadcasting: every operand either has the rows on axis 0 or is the same for all of them.
+bool broadcasts(const Graph& graph, const Node& node) {
+  size_t rank = 0;
+  for (const ValueId x : {node.inputs[0], node.inputs[1]}) rank = std::max(rank, value(graph, x).dims.size());
+  return fits_rows(graph, node.inputs[0], rank) && fits_rows(graph, node.inputs[1], rank);
+}
+
+// Of a run of rows, axis 0 stays whole.
+bool keeps_slice(const Graph& graph, const Node& node) {
+  return get_integer(node, "begin") == 0 && get_integer(node, "step") == 1 &&
+         get_integer(node, "size") == value(graph, node.inputs[0]).dims[0];
+}
+
+bool concatenates_rows(const Graph& graph, const Node& node) {
+  if (get_integer(node, "axis") == 0) return false;
+  return std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId x) { return is_batched(graph, x) || graph.batch == 1; });
+}
+
+bool only_first_batched(const Graph& graph, const Node& node) {
+  return std::none_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId x) { return is_batched(graph, x); });
+}
+
+}  // namespace
+
+bool keeps_batch(const Graph& graph, const Node& node, std::string& why) {
+  const Value& x = value(graph, node.inputs[0]);
+  switch (node.op) {
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul:
+      why = "broadcasts the batch against another axis";
+      return broadcasts(graph, node);
+    case Op::kConcat:
+      why = "joins the batch with what has none";
+      return concatenates_rows(graph, node);
+    case Op::kDense:
+      why = "has weights that depend on the batch, or the batch as features";
+      break;
+    case Op::kSoftmax:
+      why = "normalizes over the batch";
+      return get_integer(node, "axis") != 0;
+    case Op::kMean:
+      why = "takes the mean over the batch";
+      return (get_integer(node, "axes") & 1) == 0;
+    case Op::kReshape:
+      why = "reshapes the batch";
+      return value(graph, node.outputs[0]).dims.size() > 0 && value(graph, node.outputs[0]).dims[0] == x.dims[0];
+    case Op::kTranspose:
+      why = "moves the batch to another axis";
+      return get_integer(node, "perm") == 0;
+    case Op::kPad:
+      why = "pads the batch";
+      return get_integer(node, "before") == 0 && get_integer(node, "after") == 0;
+    case Op::kSlice:
+      why = "takes a part of the batch";
+      return keeps_slice(graph, node);
+    default:
+      why = "has operands that depend on the batch";
+      return only_first_batched(graph, node);
+  }
+  return only_first_batched(graph, node) && x.dims.size() > 1;
+}
+
+void mark_batched(Graph& graph, bool wanted) {
+  for (Value& v : graph.values) v.batched = false;
+  if (!wanted) return;
+  for (const Binding& input : graph.inputs) {
+    Value& v = graph.values[size_t(input.value)];
+    v.batched = !v.dims.empty() && v.dims[0] == graph.batch;
+  }
+  for (const Node& node : graph.nodes) {
+    if (std::none_of(node.inputs.begin(), node.inputs.end(), [&](ValueId x) { return is_batched(graph, x); }))
+      continue;
+    std::string why;
+    if (!keeps_batch(graph, node, why)) {
+      for (Value& v : graph.values) v.batched = false;
+      graph.log.push_back("batch: fixed at " + std::to_string(graph.batch) + ", because " + node.name + " " + why);
+      return;
+    }
+    for (const ValueId y : node.outputs) graph.values[size_t(y)].batched = true;
+  }
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,160 @@
+// Invariants of graph.h. Every pass is followed by check(), so a mistake is named where it is made.
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tools/error.h"
+#include "tools/graph/names.h"
+#include "tools/graph/operands.h"
+
+namespace nacre::tools {
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(const Graph& graph)
+      : graph_(graph), written_(graph.values.size(), false), used_(graph.values.size(), false) {}
+
+  void run() {
+    layers();
+    mark_used();
+    for (const Value& v : graph_.values) value(v);
+    for (const Binding& b : graph_.inputs) input(b);
+    for (const Node& n : graph_.nodes) node(n);
+    for (const Binding& b : graph_.outputs) output(b);
+    if (graph_.batch < 1) fail("batch", "must be at least 1");
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& place, const std::string& fact) {
+    throw Error(kFailed, place, fact);
+  }
+
+  void layers() {
+    std::unordered_set<std::string> names;
+    for (const Layer& layer : graph_.layers)
+      if (!names.insert(layer.name).second) fail("layer " + layer.name, "two layers have this name");
+  }
+
+  bool valid(ValueId id) const { return id >= 0 && size_t(id) < graph_.values.size(); }
+
+  void mark_used() {
+    const auto mark = [&](ValueId id) {
+      if (valid(id)) used_[size_t(id)] = true;
+    };
+    for (const Node& n : graph_.nodes) {
+      for (const ValueId id : n.inputs) mark(id);
+      for (const ValueId id : n.outputs) mark(id);
+    }
+    for (const Binding& b : graph_.inputs) mark(b.value);
+    for (const Binding& b : graph_.outputs) mark(b.value);
+  }
+
+  void value(const Value& v) {
+    const std::string place = place_of(graph_, v);
+    if (!names_.insert(v.name).second) fail(place, "two values have this name");
+    if (element_bits(v.type) == 0 && v.type != ElementType::kTernary) fail(place, "has no element type");
+    const bool used = used_[size_t(&v - graph_.values.data())];
+    dims(v, place, used);
+    if (v.quantizer) quantizer(v, *v.quantizer, place);
+    if (v.alias_of != kNone && (!valid(v.alias_of) || graph_.values[size_t(v.alias_of)].alias_of != kNone))
+      fail(place, "is an alias of a missing value or of an alias");
+    if (v.batched && (v.dims.empty() || v.constant())) fail(place, "is batched but has no axis 0 of its own");
+    if (v.constant()) constant(v, place);
+  }
+
+  // Values that nothing uses may be empty: importers keep them until simplify.
+  static void dims(const Value& v, const std::string& place, bool used) {
+    if (v.dims.size() > size_t(kMaxRank)) fail(place, "has more than 6 axes");
+    int64_t elements = 1;
+    for (const int64_t dim : v.dims)
+      if (dim < (used ? 1 : 0) || dim > kDimLimit || (elements *= dim) > kElementLimit)
+        fail(place, "shape " + shape_text(v.dims) + " is outside the limits");
+  }
+
+  static void quantizer(const Value& v, const Quantizer& q, const std::string& place) {
+    if (q.scale.empty()) fail(place, "its quantizer has no scale");
+    if (q.zero.size() > 1 && q.zero.size() != q.scale.size())
+      fail(place, "its quantizer has other counts of scales and zero points");
+    if (q.scale.size() > 1) {
+      if (q.axis < 0 || size_t(q.axis) >= v.dims.size()) fail(place, "its quantizer's axis is outside the rank");
+      if (int64_t(q.scale.size()) != v.dims[size_t(q.axis)])
+        fail(place, "its quantizer has neither one scale nor one per channel");
+    }
+    for (const float s : q.scale)
+      if (!(s > 0) || s > 3.402823466e38f) fail(place, "its quantizer has a scale that is not positive and finite");
+  }
+
+  static void constant(const Value& v, const std::string& place) {
+    if (v.stored == ElementType::kNone) fail(place, "is a constant without an element type");
+    if (v.stored != v.type && !v.quantizer)
+      fail(place, std::string("is stored as ") + name_of(v.stored) + " without a quantizer for its codes");
+    const uint64_t bytes = storage_bytes(v.stored, uint64_t(v.elements()));
+    if (bytes != v.data->size())
+      fail(place, "has " + std::to_string(v.data->size()) + " bytes of data, its shape needs " + std::to_string(bytes));
+  }
+
+  void input(const Binding& b) {
+    if (!valid(b.value)) fail("input " + b.name, "has no value");
+    const Value& v = graph_.values[size_t(b.value)];
+    if (v.constant()) fail("input " + b.name, "is a constant");
+    if (written_[size_t(b.value)]) fail("input " + b.name, "is two inputs");
+    written_[size_t(b.value)] = true;
+  }
+
+  void output(const Binding& b) {
+    if (!valid(b.value)) fail("output " + b.name, "has no value");
+    if (!is_written(b.value) && !graph_.values[size_t(b.value)].constant())
+      fail("output " + b.name, "is never written");
+  }
+
+  void node(const Node& n) {
+    const std::string place = place_of(graph_, n);
+    check_operand_counts(graph_, n, rule_of(graph_, n));
+    if (n.layer != kNone && (n.layer < 0 || size_t(n.layer) >= graph_.layers.size()))
+      fail(place, "its layer does not exist");
+    for (const ValueId id : n.inputs)
+      if (id != kNone && !is_written(id) && !graph_.values[size_t(id)].constant())
+        fail(place, "reads " + graph_.values[size_t(id)].name + " before it is written");
+    const std::vector<std::vector<int64_t>> shapes = output_shapes(graph_, n);
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      const Value& y = graph_.values[size_t(n.outputs[i])];
+      if (y.constant()) fail(place, "writes the constant " + y.name);
+      if (written_[size_t(n.outputs[i])]) fail(place, "writes " + y.name + ", which is written already");
+      if (y.dims != shapes[i])
+        fail(place, y.name + " has shape " + shape_text(y.dims) + ", the op gives " + shape_text(shapes[i]));
+      written_[size_t(n.outputs[i])] = true;
+      if (y.alias_of != kNone) parts_[y.alias_of].push_back(n.outputs[i]);
+    }
+  }
+
+  // After make_views: an alias is written with its target, and a target with the aliases that are its parts.
+  bool is_written(ValueId id) const {
+    const Value& v = graph_.values[size_t(id)];
+    const ValueId target = v.alias_of == kNone ? id : v.alias_of;
+    if (written_[size_t(id)] || written_[size_t(target)]) return true;
+    const auto parts = parts_.find(target);
+    if (parts == parts_.end()) return false;
+    const auto bytes = [](const Value& value) { return storage_bytes(value.type, uint64_t(value.elements())); };
+    const uint64_t first = v.alias_of == kNone ? 0 : v.offset, end = first + bytes(v);
+    uint64_t covered = 0;  // parts do not overlap
+    for (const ValueId part : parts->second) {
+      const Value& p = graph_.values[size_t(part)];
+      const uint64_t low = std::max(first, p.offset), high = std::min(end, p.offset + bytes(p));
+      covered += high > low ? high - low : 0;
+    }
+    return covered >= end - first;
+  }
+
+  const Graph& graph_;
+  std::vector<bool> written_, used_;
+  std::unordered_map<ValueId, std::vector<ValueId>> parts_;  // by target: its aliases that steps have written
+  std::unordered_set<std::string> names_;
+};
+
+}  // namespace
+
+void check(const Graph& graph) { Checker(graph).run(); }
+
+}  // namespace nacre::tools

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <new>
+
+#include "engine/kernels/reference.h"
+#include "tools/error.h"
+#include "tools/graph/names.h"
+#include "tools/graph/operands.h"
+
+namespace nacre::tools {
+namespace {
+
+bool is_output(const OperandType& type) { return (type.role & 3) != uint8_t(Role::kIn); }
+
+// Input ids in the slots of `entry`: absent optional ones are added or cut at the end. False if the counts differ.
+bool fit_inputs(const KernelEntry& entry, const Node& node, std::vector<ValueId>& inputs) {
+  const OperandType *first = entry.operands, *last = first + entry.operand_count;
+  const auto outputs = size_t(std::count_if(first, last, is_output));
+  if (outputs != node.outputs.size()) return false;
+  inputs = node.inputs;
+  if ((first->role & kVariadic) != 0) return true;
+  const size_t slots = entry.operand_count - outputs;
+  while (inputs.size() > slots && inputs.back() == kNone) inputs.pop_back();
+  if (inputs.size() > slots) return false;
+  inputs.resize(slots, kNone);
+  return true;
+}
+
+bool fit_types(const Graph& graph, const KernelEntry& entry, const Node& node, const std::vector<ValueId>& inputs) {
+  const size_t slots = entry.operand_count - node.outputs.size();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const OperandType& type = entry.operands[std::min(i, slots - 1)];
+    const bool fits = inputs[i] == kNone ? (type.role & kOptional) != 0
+                                         : graph.values[size_t(inputs[i])].type == type.element;
+    if (!fits) return false;
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    if (graph.values[size_t(node.outputs[i])].type != entry.operands[slots + i].element) return false;
+  return true;
+}
+
+// The bytes of a constant as its type: codes of a quantizer become reals.
+std::vector<uint8_t> bytes_of(const Value& value) {
+  if (!value.constant()) throw Error(kFailed, value.name, "is not a constant");
+  if (value.stored == value.type) return *value.data;
+  if (value.type != ElementType::kFloat32)
+    throw Error(kUnsupported, value.name, std::string("codes of a value of type ") + name_of(value.type));
+  const std::vector<float> decoded = reals(value);
+  std::vector<uint8_t> bytes(decoded.size() * sizeof(float));
+  if (!bytes.empty()) std::memcpy(bytes.data(), decoded.data(), bytes.size());
+  return bytes;
+}
+
+// A call with its operands behind it, as bind lays them out.
+struct BoundCall {
+  std::vector<std::max_align_t> block;
+
+  BoundCall(const KernelEntry& entry, const StepRecord& step, const std::vector<Tensor>& tensors, void* prepared)
+      : block((sizeof(Call) + tensors.size() * sizeof(Tensor)) / sizeof(std::max_align_t) + 1) {
+    auto* call = new (block.data()) Call{entry.run, &step, prepared};
+    std::uninitialized_copy(tensors.begin(), tensors.end(), call->operands());
+  }
+  const Call& call() const { return *reinterpret_cast<const Call*>(block.data()); }
+};
+
+}  // namespace
+
+const KernelEntry* find_kernel(const Graph& graph, const Node& node) {
+  std::vector<ValueId> inputs;
+  for (const KernelEntry* entry : reference::kernels().entries)
+    if (entry->op == node.op && entry->rounding == node.rounding && fit_inputs(*entry, node, inputs) &&
+        fit_types(graph, *entry, node, inputs))
+      return entry;
+  return nullptr;
+}
+
+std::vector<std::vector<uint8_t>> evaluate(const Graph& graph, const Node& node) {
+  const std::vector<std::vector<int64_t>> shapes = output_shapes(graph, node);
+  const KernelEntry* entry = find_kernel(graph, node);
+  if (entry == nullptr) throw Error(kUnsupported, place_of(graph, node), "no reference kernel for these element types");
+  Node fitted = node;
+  fit_inputs(*entry, node, fitted.inputs);
+  Graph shaped;  // the operands alone, outputs with their shapes
+  for (std::vector<ValueId>* ids : {&fitted.inputs, &fitted.outputs})
+    for (ValueId& id : *ids) {
+      if (id == kNone) continue;
+      shaped.values.push_back(graph.values[size_t(id)]);
+      id = ValueId(shaped.values.size()) - 1;
+    }
+  for (size_t i = 0; i < shapes.size(); ++i) shaped.values[size_t(fitted.outputs[i])].dims = shapes[i];
+
+  NodeOperands operands(shaped, fitted);
+  std::vector<std::vector<uint8_t>> data;
+  for (const ValueId id : fitted.inputs)
+    data.push_back(id == kNone ? std::vector<uint8_t>() : bytes_of(shaped.values[size_t(id)]));
+  for (const ValueId id : fitted.outputs) {
+    const Value& y = shaped.values[size_t(id)];
+    data.emplace_back(storage_bytes(y.type, uint64_t(y.elements())));
+  }
+  for (size_t i = 0; i < data.size(); ++i) operands.tensors[i].data = data[i].empty() ? nullptr : data[i].data();
+
+  const Words words{node.words.data(), int(node.words.size())};
+  const Operands view{operands.tensors.data(), int(operands.tensors.size()), 0};
+  StepRecord step{};
+  step.op = node.op;
+  step.word_count = uint8_t(node.words.size());
+  step.operand_count = uint8_t(operands.tensors.size());
+  step.rounding = node.rounding;
+  std::vector<std::byte> scratch(entry->scratch_bytes != nullptr ? entry->scratch_bytes(words, view) : 0);
+  std::vector<std::byte> prepared(entry->prepared_bytes != nullptr ? entry->prepared_bytes(words, view) : 0);
+  const BoundCall bound(*entry, step, operands.tensors, prepared.data());
+  const Args args{.call = bound.call(), .words = words, .rows = 0, .scratch = scratch, .workers = nullptr};
+  Code code = entry->prepare != nullptr ? entry->prepare(args) : Code::kOk;
+  if (code == Code::kOk) code = entry->run(args);
+  if (code != Code::kOk) throw Error(kFailed, place_of(graph, node), sentence(code));
+  return {std::make_move_iterator(data.end() - ptrdiff_t(fitted.outputs.size())), std::make_move_iterator(data.end())};
+}
+
+}  // namespace nacre::tools

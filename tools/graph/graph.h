@@ -1,0 +1,134 @@
+// The converter's intermediate representation: one program as a list of nodes over values.
+//
+// Before apply_policy every op is real-valued: values have type float32 (or an integer type that is data, such as
+// indices), and a value of a quantized source file carries a Quantizer and, if constant, its original codes. After it
+// every value has the type it is stored in and every conversion is a node. Passes are functions on a Graph; check(graph)
+// holds after each.
+//
+// Layout is NHWC for every op that cares (conv, pool, batch_norm: channels last). Importers of NCHW files wrap such an
+// op into two transpose nodes; simplify removes what cancels.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/numeric/policy.h"
+#include "engine/ops/op.h"
+
+namespace nacre::tools {
+
+using ValueId = int;
+inline constexpr ValueId kNone = -1;
+
+// real = scale * (code - zero), per tensor (one entry) or per index of `axis`.
+struct Quantizer {
+  ElementType codes = ElementType::kInt8;
+  std::vector<float> scale;
+  std::vector<int64_t> zero;
+  int axis = 0;
+};
+
+struct Value {
+  std::string name;  // unique; the source's where it has one
+  ElementType type = ElementType::kFloat32;
+  std::vector<int64_t> dims;
+  bool batched = false;                // axis 0 is the batch
+  std::optional<Quantizer> quantizer;  // what the codes mean
+  // Constants: little-endian elements of type `stored`, in order. `stored` differs from `type` only before
+  // apply_policy, for codes of a quantizer. Shared, because passes copy graphs.
+  std::shared_ptr<const std::vector<uint8_t>> data;
+  ElementType stored = ElementType::kNone;
+
+  // Set by plan_memory.
+  Region region = Region::kArena;
+  uint8_t bank = 0;
+  uint64_t offset = 0;  // of an alias: from the start of its target
+  uint32_t first_step = 0, last_step = 0;
+  ValueId alias_of = kNone;
+
+  bool constant() const { return data != nullptr; }
+  int64_t elements() const {
+    int64_t product = 1;
+    for (int64_t d : dims) product *= d;
+    return product;
+  }
+};
+
+struct Node {
+  Op op = Op::kNone;
+  Rounding rounding = Rounding::kNone;
+  std::string name;              // of the source's operator
+  int layer = kNone;             // index into Graph::layers
+  std::vector<uint32_t> words;   // as the engine reads them: see the op's Attribute table
+  std::vector<ValueId> inputs;   // kNone: an optional operand that is absent
+  std::vector<ValueId> outputs;
+};
+
+// A layer of the source file: what policies, reports and errors speak of. Steps keep it through every pass.
+struct Layer {
+  std::string name;       // unique
+  std::string source_op;  // "CONV_2D", "Conv", "Dense"
+  Policy policy;
+};
+
+struct Binding {  // an input or output as the source names it
+  std::string name;
+  ValueId value = kNone;
+  std::string layout;  // "", "NCHW", "NHWC": for people
+};
+
+struct Bank {
+  std::string name;    // "sram", "tcm"
+  uint64_t limit = 0;  // bytes; 0: none
+  uint64_t used = 0;   // set by plan_memory
+};
+
+struct Graph {
+  std::string source;  // file name, for errors
+  std::vector<Value> values;
+  std::vector<Node> nodes;  // in an order in which every value is written before it is read
+  std::vector<Layer> layers;
+  std::vector<Binding> inputs, outputs;
+  int batch = 1;                                              // compiled maximum
+  std::vector<std::pair<std::string, std::string>> metadata;  // sorted by key
+  std::vector<std::string> log;                               // one line per transformation, for --verbose
+  std::vector<Bank> banks = {{"arena", 0, 0}};
+  uint64_t liveness_bound = 0;  // bytes; set by plan_memory
+
+  ValueId add(Value value);                    // makes the name unique by a suffix if it is taken
+  ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data);
+  ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<int32_t>& data);
+  ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<int8_t>& data);
+  int add_layer(Layer layer);                  // makes the name unique by a suffix if it is taken
+};
+
+// Attributes by name, coded as the op's table says. Unknown names are a programmer's error.
+int get_integer(const Node& node, const char* name, int index = 0);
+float get_real(const Node& node, const char* name, int index = 0);
+void set_integer(Node& node, const char* name, int value, int index = 0);
+void set_real(Node& node, const char* name, float value, int index = 0);
+
+// Constant data as vectors. `value` must be constant and stored in that type; reals() also decodes codes and casts
+// integers and 16-bit floats.
+std::vector<float> reals(const Value& value);
+std::vector<int64_t> integers(const Value& value);
+
+// text.cc: a form that people read and tests write. parse(dump(g)) == g, constants included (up to 64 elements in
+// full, larger ones as hex of their bytes when `full`, else as a hash, which parse refuses).
+std::string dump(const Graph& graph, bool full = false);
+Graph parse(const std::string& text);
+
+// check.cc: throws Error naming the node or value if an invariant of this page does not hold.
+void check(const Graph& graph);
+
+// infer.cc: runs the op's shape rule. `nodes` in order; sets dims of the outputs, throws Error naming the node.
+void infer_shapes(Graph& graph);
+void infer_shapes(Graph& graph, const Node& node);
+
+// evaluate.cc: runs one node with the reference kernels on constant inputs and returns its outputs' bytes.
+std::vector<std::vector<uint8_t>> evaluate(const Graph& graph, const Node& node);
+
+}  // namespace nacre::tools

@@ -1,0 +1,54 @@
+// A node as the engine sees it: records for its operands, words, and the rule's slots. For shape inference, checks and
+// evaluation in the tools.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/kernels/kernel.h"
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+// Limits of the engine on shapes: see ShapeRule.
+inline constexpr int64_t kDimLimit = int64_t{1} << 28;
+inline constexpr int64_t kElementLimit = (int64_t{1} << 31) - 1;
+
+// Records and tensors (data null) of a node: every input slot of the rule in order, absent ones with a null record,
+// then the outputs. Not copied: tensors point at records.
+struct NodeOperands {
+  NodeOperands(const Graph& graph, const Node& node, const OpRule& rule);
+  NodeOperands(const Graph& graph, const Node& node);  // the node's own slots
+  NodeOperands(const NodeOperands&) = delete;
+  NodeOperands& operator=(const NodeOperands&) = delete;
+
+  std::vector<TensorRecord> records;
+  std::vector<Tensor> tensors;
+  int inputs = 0;  // slots before the outputs
+
+  // What shape rules are given: the inputs alone.
+  Operands input_view() const { return {tensors.data(), inputs, 0}; }
+
+ private:
+  void fill(const Graph& graph, const Node& node);
+};
+
+// The rule of the node's op; throws Error if there is none.
+const OpRule& rule_of(const Graph& graph, const Node& node);
+
+// Throws Error unless ids are in range and the counts of inputs and outputs fit the rule.
+void check_operand_counts(const Graph& graph, const Node& node, const OpRule& rule);
+
+// Shapes of the outputs by the op's rule.
+std::vector<std::vector<int64_t>> output_shapes(const Graph& graph, const Node& node);
+
+// The reference kernel that evaluate() runs, by op, rounding and element types; null if there is none.
+const KernelEntry* find_kernel(const Graph& graph, const Node& node);
+
+// Names a node in errors: "speech.onnx: fc1 (dense)".
+std::string place_of(const Graph& graph, const Node& node);
+std::string place_of(const Graph& graph, const Value& value);
+
+std::string shape_text(const std::vector<int64_t>& dims);
+
+}  // namespace nacre::tools

@@ -1,0 +1,103 @@
+#include "tools/importers/importer.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+#include "tools/error.h"
+
+namespace nacre::tools {
+namespace {
+
+bool has(std::span<const uint8_t> bytes, size_t at, std::string_view magic) {
+  return bytes.size() >= at + magic.size() && std::memcmp(bytes.data() + at, magic.data(), magic.size()) == 0;
+}
+
+// A base-128 number at `at`, or false where the bytes end or it has more than ten.
+bool read_varint(std::span<const uint8_t> bytes, size_t& at, uint64_t& value) {
+  value = 0;
+  for (int shift = 0; shift < 70; shift += 7) {
+    if (at >= bytes.size()) return false;
+    const uint8_t byte = bytes[at++];
+    value |= uint64_t{byte & 0x7Fu} << (shift < 64 ? shift : 63);
+    if (byte < 0x80) return true;
+  }
+  return false;
+}
+
+// Protocol buffers have no magic. An ONNX ModelProto is a run of fields that ends with the file, and has a graph
+// (field 7, length-delimited). Other fields of it have numbers up to 25.
+bool is_onnx(std::span<const uint8_t> bytes) {
+  bool graph = false;
+  for (size_t at = 0; at < bytes.size();) {
+    uint64_t tag = 0, value = 0;
+    if (!read_varint(bytes, at, tag) || tag >> 3 == 0 || tag >> 3 > 64) return false;
+    switch (tag & 7) {
+      case 0:
+        if (!read_varint(bytes, at, value)) return false;
+        break;
+      case 2:
+        if (!read_varint(bytes, at, value) || value > bytes.size() - at) return false;
+        at += size_t(value);
+        graph |= tag >> 3 == 7;
+        break;
+      default:
+        return false;  // ModelProto has no fixed-width field
+    }
+  }
+  return graph;
+}
+
+std::vector<uint8_t> read_file(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) throw Error(kIo, path, "is a directory", "name a network's file");
+  if (std::filesystem::is_character_file(path, error)) throw Error(kIo, path, "is a device, which may never end");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(kIo, path, std::string("cannot be opened: ") + std::strerror(errno));
+  std::vector<uint8_t> bytes;
+  const auto size = std::filesystem::file_size(path, error);
+  if (!error) bytes.reserve(size_t(size));
+  constexpr std::streamsize kChunk = 1 << 20;
+  while (file) {
+    const size_t end = bytes.size();
+    bytes.resize(end + size_t(kChunk));
+    file.read(reinterpret_cast<char*>(bytes.data() + end), kChunk);
+    bytes.resize(end + size_t(file.gcount()));
+  }
+  if (file.bad()) throw Error(kIo, path, "cannot be read");
+  return bytes;
+}
+
+}  // namespace
+
+Format sniff(std::span<const uint8_t> bytes) {
+  if (has(bytes, 4, "TFL3")) return Format::kTflite;
+  if (has(bytes, 0, "\x89HDF\r\n\x1a\n")) return Format::kHdf5;
+  if (has(bytes, 0, "PK\x03\x04")) return Format::kZip;
+  if (has(bytes, 0, "version https://git-lfs")) return Format::kLfsPointer;
+  return is_onnx(bytes) ? Format::kOnnx : Format::kUnknown;
+}
+
+Graph import_network(const std::string& path, const ImportOptions& options) {
+  const std::vector<uint8_t> bytes = read_file(path);
+  switch (sniff(bytes)) {
+    case Format::kTflite:
+      return import_tflite(bytes, path, options);
+    case Format::kOnnx:
+      return import_onnx(bytes, path, options);
+    case Format::kHdf5:
+    case Format::kZip:
+      throw Error(kUnsupported, path, "is a Keras file, which this version does not read", "give ONNX or TFLite");
+    case Format::kLfsPointer:
+      throw Error(kBadInput, path, "is a Git LFS pointer, not the network itself", "fetch it with: git lfs pull");
+    case Format::kUnknown:
+      break;
+  }
+  throw Error(kBadInput, path, bytes.empty() ? "is empty" : "is neither a TFLite nor an ONNX file",
+              "formats are told by content: a TFLite file has TFL3 at byte 4");
+}
+
+}  // namespace nacre::tools

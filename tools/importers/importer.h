@@ -1,0 +1,30 @@
+// Importers: a foreign file becomes a Graph, nothing else. What the file holds is kept: names, order, shapes, layout of
+// inputs and outputs, quantizers and codes. Everything that is not supported is reported at once, in one Error of code
+// kUnsupported with a line per operator; a file that contradicts itself gives one Error of code kBadInput.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+struct ImportOptions {
+  int batch = 0;         // 0: as in the file, and 1 where the file leaves it open
+  bool io_nhwc = false;  // ONNX: inputs and outputs of rank 4 are given NHWC, without a transpose at the border
+};
+
+// `name` is the file's path: it stands in errors, and external data are looked for beside it.
+Graph import_tflite(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options = {});
+Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options = {});
+
+// By content, never by extension.
+enum class Format { kUnknown, kTflite, kOnnx, kHdf5, kZip, kLfsPointer };
+Format sniff(std::span<const uint8_t> bytes);
+
+// Reads the file and calls the importer of its format.
+Graph import_network(const std::string& path, const ImportOptions& options = {});
+
+}  // namespace nacre::tools

@@ -1,0 +1,339 @@
+// The ONNX importer: the file, its inputs and outputs, and the walk over its nodes.
+//
+// Operator versions are normalized in the operators' own functions. Nodes that no output depends on are not looked at.
+// A node that is not supported is noted and its outputs are unknown; what reads them is only checked for a known name.
+#include "tools/importers/onnx.h"
+
+#include <algorithm>
+#include <climits>
+#include <filesystem>
+#include <functional>
+#include <unordered_set>
+
+#include <google/protobuf/io/coded_stream.h>
+
+#include "tools/error.h"
+#include "tools/graph/batch.h"
+#include "tools/importers/onnx_fold.h"
+#include "tools/importers/onnx_tensor.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+constexpr int kOldestOpset = 6, kNewestOpset = 27;  // 27: of ONNX v1.22.0, whose definitions were read
+constexpr int kMaxIrVersion = 13;
+constexpr int kMaxNesting = 64;    // of messages: a graph inside an attribute adds three
+constexpr int kMaxCallDepth = 16;  // of functions
+
+bool is_main_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
+std::string canonical(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+using Nodes = google::protobuf::RepeatedPtrField<::onnx::NodeProto>;
+
+// What a node reads, with what the graphs in its attributes capture from outside.
+void each_read(const ::onnx::NodeProto& node, const std::function<void(const std::string&)>& visit) {
+  for (const std::string& input : node.input())
+    if (!input.empty()) visit(input);
+  for (const ::onnx::AttributeProto& attribute : node.attribute()) {
+    for (const ::onnx::NodeProto& inner : attribute.g().node()) each_read(inner, visit);
+    for (const ::onnx::ValueInfoProto& output : attribute.g().output()) visit(output.name());
+  }
+}
+
+// Marks what the names in `needed` depend on; counts who reads what.
+std::vector<bool> live_nodes(const Nodes& nodes, std::unordered_set<std::string> needed,
+                             std::unordered_map<std::string, int>& uses) {
+  for (const std::string& name : needed) ++uses[name];
+  std::vector<bool> live(size_t(nodes.size()), false);
+  for (int i = nodes.size() - 1; i >= 0; --i) {
+    const auto& outputs = nodes[i].output();
+    live[size_t(i)] =
+        std::any_of(outputs.begin(), outputs.end(), [&](const std::string& o) { return needed.contains(o); });
+    if (!live[size_t(i)]) continue;
+    each_read(nodes[i], [&](const std::string& name) {
+      needed.insert(name);
+      ++uses[name];
+    });
+  }
+  return live;
+}
+
+void parse(std::span<const uint8_t> bytes, const std::string& name, ::onnx::ModelProto& model) {
+  if (bytes.size() > size_t(INT_MAX))
+    throw Error(kUnsupported, name, "is larger than 2 GiB", "store the weights as external data");
+  google::protobuf::io::CodedInputStream stream(bytes.data(), int(bytes.size()));
+  stream.SetRecursionLimit(kMaxNesting);
+  stream.SetTotalBytesLimit(int(bytes.size()));
+  if (!model.ParsePartialFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
+    throw Error(kBadInput, name, "is not a whole ONNX file: its fields cannot be read to the end",
+                "it may be truncated; copy or export it again");
+  if (!model.has_graph()) throw Error(kBadInput, name, "has no graph");
+  if (model.ir_version() < 3 || model.ir_version() > kMaxIrVersion)
+    throw Error(kUnsupported, name,
+                "has IR version " + std::to_string(model.ir_version()) + ", 3 to " + std::to_string(kMaxIrVersion) +
+                    " are supported");
+}
+
+}  // namespace
+
+Import::Import(const std::string& name, const ImportOptions& options) : options_(options) { graph_.source = name; }
+
+void Import::read_opsets(Scope& scope, const google::protobuf::RepeatedPtrField<::onnx::OperatorSetIdProto>& imports) {
+  for (const auto& import : imports) {
+    const int64_t version = std::clamp<int64_t>(import.version(), -1, INT_MAX);
+    scope.opsets[canonical(import.domain())] = int(version);
+    if (is_main_domain(import.domain()) && (version < kOldestOpset || version > kNewestOpset))
+      throw Error(kUnsupported, graph_.source,
+                  "uses opset " + std::to_string(import.version()) + ", " + std::to_string(kOldestOpset) + " to " +
+                      std::to_string(kNewestOpset) + " are supported",
+                  "export it with another opset_version");
+  }
+}
+
+void Import::read_functions(const ::onnx::ModelProto& model) {
+  for (const ::onnx::FunctionProto& function : model.functions())
+    if (!functions_.emplace(std::pair(canonical(function.domain()), function.name()), &function).second)
+      throw Error(kUnsupported, graph_.source, "has two functions of the name " + function.name());
+}
+
+// Axis 0 may be symbolic: the batch, and so may every other axis of the same symbol. Others must be fixed.
+std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
+  const std::string place = "input " + input.name();
+  if (!input.type().tensor_type().has_shape())
+    throw Error(kUnsupported, place, "has no shape", "export it with fixed shapes");
+  std::vector<int64_t> dims;
+  for (const auto& dim : input.type().tensor_type().shape().dim()) {
+    const int axis = int(dims.size());
+    const int64_t batch = options_.batch > 0 ? options_.batch : 1;
+    const bool fixed = dim.has_dim_value() && dim.dim_value() >= 0;  // some exporters write -1 for "any"
+    if (fixed) {
+      dims.push_back(dim.dim_value());
+    } else if (axis == 0 || (dim.has_dim_param() && symbols_.contains(dim.dim_param()))) {
+      symbolic_batch_ = true;
+      if (dim.has_dim_param()) symbols_[dim.dim_param()] = batch;
+      dims.push_back(batch);
+    } else {
+      throw Error(kUnsupported, place,
+                  "axis " + std::to_string(axis) + " has no fixed size" +
+                      (dim.has_dim_param() ? " ('" + dim.dim_param() + "')" : ""),
+                  "export with a fixed size, or fix it: python -m onnxruntime.tools.make_dynamic_shape_fixed");
+    }
+  }
+  if (dims.size() > size_t(kMaxRank)) throw Error(kUnsupported, place, "has more than 6 axes");
+  if (checked_elements(place, dims) == 0) throw Error(kUnsupported, place, "is empty: it has no elements");
+  return dims;
+}
+
+void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
+  const std::string place = "input " + input.name();
+  if (!input.type().has_tensor_type()) throw Error(kUnsupported, place, "is no tensor");
+  const int data_type = input.type().tensor_type().elem_type();
+  Value v;
+  v.type = element_type(data_type);
+  if (!at_run_time(v.type))
+    throw Error(kUnsupported, place, "has type " + type_name(data_type), "export the network in float32");
+  auto operand = std::make_shared<Operand>();
+  operand->name = v.name = input.name();
+  operand->type = v.type;
+  operand->dims = v.dims = input_dims(input);
+  operand->uses = scope.uses[input.name()];
+  const bool last = options_.io_nhwc && operand->rank() == 4;
+  if (last) v.dims = channels_last_dims(v.dims);
+  (last ? operand->channels_last : operand->plain) = graph_.add(std::move(v));
+  graph_.inputs.push_back({input.name(), last ? operand->channels_last : operand->plain, ""});
+  if (!scope.operands.emplace(input.name(), std::move(operand)).second) throw Error(kBadInput, place, "is given twice");
+}
+
+void Import::read_inputs(Scope& scope, const ::onnx::GraphProto& graph) {
+  for (const auto& tensor : graph.initializer())
+    if (!scope.initializers.emplace(tensor.name(), &tensor).second)
+      throw Error(kBadInput, tensor.name(), "is two initializers");
+  if (graph.sparse_initializer_size() > 0)
+    refusals_.push_back("sparse initializers: not supported; store the weights densely");
+  for (const auto& input : graph.input()) {
+    if (scope.initializers.contains(input.name())) continue;  // IR < 4 lists the weights among the inputs
+    try {
+      read_input(scope, input);
+    } catch (const Error& error) {
+      if (error.code != kUnsupported) throw;
+      refusals_.push_back(error.what());
+      scope.operands.emplace(input.name(), std::make_shared<Operand>());
+    }
+  }
+}
+
+OperandPtr Import::find(Scope& scope, const std::string& name) {
+  const auto found = scope.operands.find(name);
+  if (found != scope.operands.end()) return found->second;
+  const auto tensor = scope.initializers.find(name);
+  if (tensor == scope.initializers.end()) return nullptr;
+  auto operand = std::make_shared<Operand>();
+  const std::string directory = std::filesystem::path(graph_.source).parent_path().string();
+  Value constant = read_tensor(*tensor->second, directory.empty() ? "." : directory);
+  operand->name = name;
+  operand->type = constant.type;
+  operand->dims = constant.dims;
+  operand->uses = scope.uses[name];
+  operand->constant = std::make_shared<const Value>(std::move(constant));
+  return scope.operands.emplace(name, std::move(operand)).first->second;
+}
+
+void Import::leave_unknown(Scope& scope, const ::onnx::NodeProto& node) {
+  for (const std::string& output : node.output())
+    if (!output.empty()) scope.operands.emplace(output, std::make_shared<Operand>());
+}
+
+void Import::read_node(Scope& scope, const ::onnx::NodeProto& node) {
+  try {
+    read_supported(scope, node);
+  } catch (const Error& error) {
+    if (error.code != kUnsupported) throw;
+    refusals_.push_back(error.what());
+    leave_unknown(scope, node);
+  }
+}
+
+void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
+  const std::string domain = canonical(node.domain());
+  const auto function = functions_.find({domain, node.op_type()});
+  const auto opset = scope.opsets.find(domain);
+  Source source(node, opset != scope.opsets.end() ? opset->second : 0, &scope.attributes);
+  const OperatorImporter* importer = domain.empty() ? find_importer(node.op_type()) : nullptr;
+  if (importer == nullptr && function == functions_.end()) {
+    if (domain == "com.microsoft")
+      source.refuse("is an operator of ONNX Runtime: the file was optimized by it",
+                    "export again with graph optimization off");
+    source.refuse(domain.empty() ? "this operator is not supported"
+                                 : "operators of the domain " + domain + " are not supported");
+  }
+  if (importer != nullptr && opset == scope.opsets.end()) source.malformed("no opset is given for its domain");
+  for (const std::string& input : node.input()) {
+    source.inputs.push_back(input.empty() ? nullptr : find(scope, input));
+    if (!input.empty() && source.inputs.back() == nullptr)
+      source.malformed("reads " + input + ", which nothing before it writes");
+    if (!input.empty() && !source.inputs.back()->known()) return leave_unknown(scope, node);
+  }
+  if (function != functions_.end()) return call_function(scope, node, *function->second);
+  scope_ = &scope;
+  source_ = &source;
+  layer_ = kNone;
+  importer->run(*this, source);
+  source_ = nullptr;
+}
+
+void Import::call_function(Scope& scope, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function) {
+  const std::string place = node.op_type();
+  if (scope.depth >= kMaxCallDepth) throw Error(kBadInput, place, "functions call each other more than 16 deep");
+  Scope inner;
+  inner.depth = scope.depth + 1;
+  inner.opsets = scope.opsets;
+  read_opsets(inner, function.opset_import());
+  for (const ::onnx::AttributeProto& attribute : node.attribute())
+    inner.attributes[attribute.name()] = Source(node, 0, &scope.attributes).find(attribute.name().c_str());
+  const std::unordered_set<std::string> outputs(function.output().begin(), function.output().end());
+  const std::vector<bool> live = live_nodes(function.node(), outputs, inner.uses);
+  for (int i = 0; i < function.input_size() && i < node.input_size(); ++i) {
+    if (node.input(i).empty()) continue;
+    const OperandPtr operand = find(scope, node.input(i));
+    operand->uses += inner.uses[function.input(i)] - 1;
+    inner.operands.emplace(function.input(i), operand);
+  }
+  for (int i = 0; i < function.node_size(); ++i)
+    if (live[size_t(i)]) read_node(inner, function.node(i));
+  for (int i = 0; i < node.output_size() && i < function.output_size(); ++i) {
+    const OperandPtr result = find(inner, function.output(i));
+    if (node.output(i).empty() || !result) continue;
+    result->uses += scope.uses[node.output(i)] - 1;
+    scope.operands.emplace(node.output(i), result);
+  }
+}
+
+// An output needs a value of its own, which a step has written, of the source's type.
+void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
+  const OperandPtr operand = find(scope, output.name());
+  if (!operand) throw Error(kBadInput, "output " + output.name(), "nothing writes it");
+  if (!operand->known()) return;
+  ::onnx::NodeProto proto;
+  proto.set_name(output.name());
+  proto.set_op_type("output");
+  const Source source(proto, 0, &scope.attributes);
+  source_ = &source;
+  layer_ = kNone;
+  const bool last = options_.io_nhwc && operand->rank() == 4;
+  ValueId id = last ? channels_last(operand) : plain(operand);
+  const auto is_it = [&](const Binding& b) { return b.value == id; };
+  const bool bound = std::any_of(graph_.inputs.begin(), graph_.inputs.end(), is_it) ||
+                     std::any_of(graph_.outputs.begin(), graph_.outputs.end(), is_it);
+  if (bound || value(id).constant() || value(id).quantizer) {
+    Node copy = step(Op::kCopy);
+    copy.inputs = {id};
+    id = append(std::move(copy), output.name(), value(id).type);
+  }
+  graph_.outputs.push_back({output.name(), id, ""});
+  source_ = nullptr;
+}
+
+void Import::report_refusals() const {
+  if (refusals_.empty()) return;
+  std::string list = refusals_.size() == 1 ? "1 thing is not supported:"
+                                           : std::to_string(refusals_.size()) + " things are not supported:";
+  for (const std::string& refusal : refusals_) list += "\n  " + refusal;
+  throw Error(kUnsupported, graph_.source, list);
+}
+
+Graph Import::run(const ::onnx::ModelProto& model) {
+  Scope scope;
+  read_opsets(scope, model.opset_import());
+  read_functions(model);
+  std::unordered_set<std::string> outputs;
+  for (const auto& output : model.graph().output()) outputs.insert(output.name());
+  if (outputs.empty()) throw Error(kBadInput, graph_.source, "has no outputs");
+  const std::vector<bool> live = live_nodes(model.graph().node(), outputs, scope.uses);
+  graph_.batch = options_.batch > 0 ? options_.batch : 1;
+  read_inputs(scope, model.graph());
+  for (int i = 0; i < model.graph().node_size(); ++i)
+    if (live[size_t(i)]) read_node(scope, model.graph().node(i));
+  for (const auto& output : model.graph().output()) {
+    try {
+      write_output(scope, output);
+    } catch (const Error& error) {
+      if (error.code != kUnsupported) throw;
+      refusals_.push_back(error.what());
+    }
+  }
+  report_refusals();
+  for (std::vector<Binding>* bindings : {&graph_.inputs, &graph_.outputs})
+    for (Binding& binding : *bindings)
+      if (images_ && value(binding.value).dims.size() == 4) binding.layout = options_.io_nhwc ? "NHWC" : "NCHW";
+  if (options_.batch > 1 && !symbolic_batch_)
+    throw Error(kUsage, graph_.source, "its batch is fixed: it cannot be set to " + std::to_string(options_.batch),
+                "export it with a dynamic batch axis");
+  move_quantizers_back(graph_);
+  mark_batched(graph_, symbolic_batch_);
+  if (!model.producer_name().empty()) graph_.metadata.emplace_back("source.producer", model.producer_name());
+  return std::move(graph_);
+}
+
+const OperatorImporter* find_importer(const std::string& op) {
+  static const std::unordered_map<std::string, const OperatorImporter*> kImporters = [] {
+    std::unordered_map<std::string, const OperatorImporter*> all;
+    for (const auto importers : {window_importers(), dense_importers(), pointwise_importers(), reduce_importers(),
+                                 shape_importers(), move_importers(), quantize_importers(), constant_importers()})
+      for (const OperatorImporter& importer : importers) all.emplace(importer.op, &importer);
+    return all;
+  }();
+  const auto found = kImporters.find(op);
+  return found != kImporters.end() ? found->second : nullptr;
+}
+
+}  // namespace nacre::tools::onnx_import
+
+namespace nacre::tools {
+
+Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
+  ::onnx::ModelProto model;
+  onnx_import::parse(bytes, name, model);
+  return onnx_import::Import(name, options).run(model);
+}
+
+}  // namespace nacre::tools

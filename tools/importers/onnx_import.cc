@@ -1,0 +1,299 @@
+// Operands and steps of the ONNX importer.
+#include <algorithm>
+#include <limits>
+
+#include "tools/error.h"
+#include "tools/importers/onnx.h"
+#include "tools/importers/onnx_fold.h"
+#include "tools/importers/onnx_tensor.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+constexpr uint64_t kMaxComputedBytes = uint64_t{256} << 20;
+
+std::string name_of_node(const ::onnx::NodeProto& proto) {
+  if (!proto.name().empty()) return proto.name();
+  for (const std::string& output : proto.output())
+    if (!output.empty()) return output;
+  return "unnamed";
+}
+
+// True if the permutation keeps the order of all axes that have more than one index: no element moves.
+bool moves_nothing(const std::vector<int64_t>& dims, const std::vector<int>& perm) {
+  int last = -1;
+  for (const int axis : perm) {
+    if (dims[size_t(axis)] == 1) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+}  // namespace
+
+// ---- Source
+
+Source::Source(const ::onnx::NodeProto& node, int version, const Attributes* bound)
+    : proto(node), opset(version), name(name_of_node(node)), place(name + " (" + node.op_type() + ")"), bound_(bound) {}
+
+const ::onnx::AttributeProto* Source::find(const char* key) const {
+  for (const ::onnx::AttributeProto& attribute : proto.attribute()) {
+    if (attribute.name() != key) continue;
+    if (attribute.ref_attr_name().empty()) return &attribute;
+    const auto found = bound_->find(attribute.ref_attr_name());
+    if (found == bound_->end())
+      refuse("attribute " + attribute.ref_attr_name() + " of the function around it is not given by the call");
+    return found->second;
+  }
+  return nullptr;
+}
+
+int64_t Source::integer(const char* key, int64_t otherwise) const {
+  const ::onnx::AttributeProto* attribute = find(key);
+  return attribute != nullptr ? attribute->i() : otherwise;
+}
+
+float Source::real(const char* key, float otherwise) const {
+  const ::onnx::AttributeProto* attribute = find(key);
+  return attribute != nullptr ? attribute->f() : otherwise;
+}
+
+std::string Source::text(const char* key, const std::string& otherwise) const {
+  const ::onnx::AttributeProto* attribute = find(key);
+  return attribute != nullptr ? attribute->s() : otherwise;
+}
+
+std::vector<int64_t> Source::integers(const char* key, std::vector<int64_t> otherwise) const {
+  const ::onnx::AttributeProto* attribute = find(key);
+  if (attribute == nullptr) return otherwise;
+  return {attribute->ints().begin(), attribute->ints().end()};
+}
+
+const OperandPtr& Source::operand(int input) const {
+  if (!given(input)) malformed("input " + std::to_string(input) + " is missing");
+  return inputs[size_t(input)];
+}
+
+const Value& Source::constant(int input, const char* what) const {
+  const OperandPtr& x = operand(input);
+  if (!x->constant)
+    refuse(std::string(what) + ": computed at run time (" + x->name + ")",
+           "export with fixed shapes and stored weights, or simplify the file first (onnxsim)");
+  return *x->constant;
+}
+
+std::vector<int64_t> Source::constant_integers(int input, const char* what) const {
+  const Value& x = constant(input, what);
+  if (!is_integer(x.stored) || x.quantizer || x.dims.size() > 1)
+    malformed(std::string(what) + " is no list of integers");
+  return nacre::tools::integers(x);
+}
+
+float Source::constant_real(int input, const char* what) const {
+  const Value& x = constant(input, what);
+  if (x.elements() != 1) malformed(std::string(what) + " is not one number");
+  return reals(x)[0];
+}
+
+std::optional<std::vector<int64_t>> Source::integers_or_input(const char* key, int input) const {
+  if (has(key)) return integers(key);
+  if (given(input)) return constant_integers(input, key);
+  return std::nullopt;
+}
+
+int Source::axis(int64_t axis, int rank) const {
+  if (axis < -rank || axis >= rank)
+    malformed("axis " + std::to_string(axis) + " is outside the rank " + std::to_string(rank));
+  return int(axis < 0 ? axis + rank : axis);
+}
+
+void Source::refuse(const std::string& reason, const std::string& remedy) const {
+  throw Error(kUnsupported, place, reason, remedy);
+}
+
+void Source::malformed(const std::string& fact) const { throw Error(kBadInput, place, fact); }
+
+void need_float32(const Source& source, const Operand& operand) {
+  if (operand.rank() > kMaxRank) source.refuse(operand.name + " has more than 6 axes");
+  if (operand.type != ElementType::kFloat32)
+    source.refuse("arithmetic at run time is done in float32 only (" + operand.name + " is of another type)",
+                  "export the network in float32");
+}
+
+bool at_run_time(ElementType type) {
+  constexpr ElementType kTypes[] = {ElementType::kFloat32, ElementType::kInt8,  ElementType::kUint8,
+                                    ElementType::kInt32,   ElementType::kInt64, ElementType::kBool};
+  return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
+}
+
+// ---- Layouts: [n, c, d1, d2, ..] and [n, d1, d2, .., c]
+
+std::vector<int> to_channels_last(int rank) {
+  std::vector<int> perm{0};
+  for (int i = 2; i < rank; ++i) perm.push_back(i);
+  perm.push_back(1);
+  return perm;
+}
+
+std::vector<int> from_channels_last(int rank) {
+  std::vector<int> perm{0, rank - 1};
+  for (int i = 1; i < rank - 1; ++i) perm.push_back(i);
+  return perm;
+}
+
+int channels_last_axis(int axis, int rank) { return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1; }
+
+std::vector<int64_t> channels_last_dims(const std::vector<int64_t>& dims) {
+  if (dims.size() < 3) return dims;
+  std::vector<int64_t> result;
+  for (const int axis : to_channels_last(int(dims.size()))) result.push_back(dims[size_t(axis)]);
+  return result;
+}
+
+Value Import::storable(const Operand& x) const {
+  if (!at_run_time(x.type)) source_->refuse(x.name + " has an element type that no value at run time has");
+  if (x.constant->elements() == 0) source_->refuse(x.name + " is empty: it has no elements");
+  if (x.rank() > kMaxRank) source_->refuse(x.name + " has more than 6 axes");
+  Value value = *x.constant;
+  value.name = x.name;
+  return value;
+}
+
+ValueId Import::plain(const OperandPtr& x) {
+  if (x->plain != kNone) return x->plain;
+  if (x->constant) {
+    return x->plain = graph_.add(storable(*x));
+  }
+  if (x->quantized) {  // codes that something reads as they are
+    const Quantizer& q = x->quantized->quantizer;
+    Node node = step(Op::kQuantize);
+    node.rounding = Rounding::kHalfEven;
+    const auto count = int64_t(q.scale.size());
+    const std::vector<int32_t> zeros(q.zero.begin(), q.zero.end());
+    node.inputs = {plain(x->quantized->real), graph_.constant(x->name + "/scale", {count}, q.scale),
+                   graph_.constant(x->name + "/zero", {count}, zeros)};
+    if (count > 1) set_integer(node, "axis", q.axis);
+    return x->plain = append(std::move(node), x->name, x->type);
+  }
+  return x->plain = transposed(x->channels_last, from_channels_last(x->rank()), x->name + "/nchw");
+}
+
+ValueId Import::channels_last(const OperandPtr& x) {
+  if (x->rank() < 3) return plain(x);
+  images_ |= x->rank() == 4;
+  if (x->channels_last != kNone) return x->channels_last;
+  if (x->constant) {
+    return x->channels_last = graph_.add(permuted(storable(*x), to_channels_last(x->rank())));
+  }
+  return x->channels_last = transposed(plain(x), to_channels_last(x->rank()), x->name + "/nhwc");
+}
+
+// ---- Steps
+
+Node Import::step(Op op) {
+  if (layer_ == kNone)
+    layer_ = graph_.add_layer({.name = source_->name, .source_op = source_->proto.op_type(), .policy = {}});
+  Node node;
+  node.op = op;
+  node.name = source_->name;
+  node.layer = layer_;
+  return node;
+}
+
+ValueId Import::append(Node node, const std::string& name, ElementType type) {
+  Value value;
+  value.name = name;
+  value.type = type;
+  node.outputs = {graph_.add(std::move(value))};
+  const ValueId y = node.outputs[0];
+  infer_shapes(graph_, node);
+  graph_.nodes.push_back(std::move(node));
+  return y;
+}
+
+ValueId Import::transposed(ValueId x, const std::vector<int>& perm, const std::string& name) {
+  const std::vector<int64_t> dims = value(x).dims;
+  if (moves_nothing(dims, perm)) {
+    std::vector<int64_t> moved;
+    for (const int axis : perm) moved.push_back(dims[size_t(axis)]);
+    return moved == dims ? x : reshaped(x, moved, name);
+  }
+  Node node = step(Op::kTranspose);
+  for (size_t i = 0; i < perm.size(); ++i) set_integer(node, "perm", perm[i], int(i));
+  node.inputs = {x};
+  return append(std::move(node), name, value(x).type);
+}
+
+ValueId Import::reshaped(ValueId x, const std::vector<int64_t>& dims, const std::string& name) {
+  if (value(x).dims == dims) return x;
+  if (dims.size() > size_t(kMaxRank))
+    source_->refuse("gives rank " + std::to_string(dims.size()) + ", at most 6 is supported");
+  Node node = step(Op::kReshape);
+  set_integer(node, "rank", int(dims.size()));
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] < 1) source_->refuse("gives a tensor without elements");
+    set_integer(node, "dims", int(dims[i]), int(i));
+  }
+  node.inputs = {x};
+  return append(std::move(node), name, value(x).type);
+}
+
+ValueId Import::reals(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data) {
+  return graph_.constant(name, std::move(dims), data);
+}
+
+// ---- Results
+
+void Import::give(int index, OperandPtr operand) {
+  if (!source_->wants(index)) return;
+  const std::string& name = output_name(index);
+  if (operand->name.empty()) operand->name = name;
+  const auto uses = scope_->uses.find(name);
+  // An operand under a second name is used by the readers of both; the node between them is none.
+  if (operand->uses > 0) --operand->uses;
+  operand->uses += uses != scope_->uses.end() ? uses->second : 0;
+  if (!scope_->operands.emplace(name, std::move(operand)).second)
+    source_->malformed("writes " + name + ", which is there already");
+}
+
+void Import::give_plain(int index, ValueId id) {
+  auto operand = std::make_shared<Operand>();
+  operand->type = value(id).type;
+  operand->dims = value(id).dims;
+  operand->plain = id;
+  give(index, std::move(operand));
+}
+
+void Import::give_channels_last(int index, ValueId id) {
+  const int rank = int(value(id).dims.size());
+  if (rank < 3) return give_plain(index, id);
+  auto operand = std::make_shared<Operand>();
+  operand->type = value(id).type;
+  for (const int axis : from_channels_last(rank)) operand->dims.push_back(value(id).dims[size_t(axis)]);
+  operand->channels_last = id;
+  give(index, std::move(operand));
+}
+
+void Import::give_constant(int index, Value value) {
+  auto operand = std::make_shared<Operand>();
+  if (source_->wants(index)) value.name = output_name(index);
+  operand->type = value.type;
+  operand->dims = value.dims;
+  operand->constant = std::make_shared<const Value>(std::move(value));
+  give(index, std::move(operand));
+}
+
+void Import::rename(ValueId id, const std::string& name) {
+  const auto taken = [&](const Value& v) { return v.name == name; };
+  if (std::none_of(graph_.values.begin(), graph_.values.end(), taken)) value(id).name = name;
+}
+
+void Import::log(const std::string& what) { graph_.log.push_back("import: " + source_->place + ": " + what); }
+
+void Import::spend(uint64_t bytes) {
+  if (bytes > kMaxComputedBytes || (spent_bytes_ += bytes) > kMaxComputedBytes)
+    source_->refuse("constants computed at import exceed 256 MiB");
+}
+
+}  // namespace nacre::tools::onnx_import

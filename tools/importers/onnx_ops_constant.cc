@@ -1,0 +1,173 @@
+// Constants, and operators that are supported on constants only: exporters compute shapes and weights with them.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <type_traits>
+
+#include "tools/importers/onnx.h"
+#include "tools/importers/onnx_fold.h"
+#include "tools/importers/onnx_tensor.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+const Value& stored(const Source& source, int input) {
+  const OperandPtr& x = source.operand(input);
+  if (!x->constant) source.refuse("is supported on stored values only (" + x->name + " is computed at run time)");
+  return *x->constant;
+}
+
+void constant(Import& import, const Source& source) {
+  if (const auto* a = source.find("value")) return import.give_constant(0, read_tensor(a->t(), ""));
+  if (const auto* a = source.find("value_int"))
+    return import.give_constant(0, make_constant("", ElementType::kInt64, {}, std::vector<int64_t>{a->i()}));
+  if (const auto* a = source.find("value_float"))
+    return import.give_constant(0, make_constant("", ElementType::kFloat32, {}, std::vector<float>{a->f()}));
+  if (source.has("value_ints")) {
+    const std::vector<int64_t> numbers = source.integers("value_ints");
+    return import.give_constant(0, make_constant("", ElementType::kInt64, {int64_t(numbers.size())}, numbers));
+  }
+  if (const auto* a = source.find("value_floats")) {
+    const std::vector<float> numbers(a->floats().begin(), a->floats().end());
+    return import.give_constant(0, make_constant("", ElementType::kFloat32, {int64_t(numbers.size())}, numbers));
+  }
+  source.refuse("its value is neither a dense tensor nor numbers");
+}
+
+uint64_t bytes_of(const Source& source, const std::vector<int64_t>& dims) {
+  return uint64_t(checked_elements(source.place, dims)) * 8;
+}
+
+void constant_of_shape(Import& import, const Source& source) {
+  const std::vector<int64_t> dims = source.constant_integers(0, "its shape");
+  import.spend(bytes_of(source, dims));
+  const auto* value = source.find("value");
+  const Value one = value != nullptr ? read_tensor(value->t(), "")
+                                     : make_constant("", ElementType::kFloat32, {1}, std::vector<float>{0});
+  if (one.elements() != 1) source.malformed("its value is not one number");
+  import.give_constant(0, expanded(reshaped(one, {}), dims));
+}
+
+template <class T>
+std::vector<T> range_of(Import& import, const Source& source, T start, T limit, T delta) {
+  if (delta == T{}) source.malformed("its step is 0");
+  const double count = std::ceil((double(limit) - double(start)) / double(delta));
+  if (!(count < 1e9)) source.refuse("is too long");
+  std::vector<T> numbers(count > 0 ? size_t(count) : 0);
+  import.spend(numbers.size() * 8);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if constexpr (std::is_integral_v<T>)
+      numbers[i] = T(uint64_t(start) + uint64_t(i) * uint64_t(delta));
+    else
+      numbers[i] = start + T(i) * delta;
+  }
+  return numbers;
+}
+
+void range(Import& import, const Source& source) {
+  const Value &start = stored(source, 0), &limit = stored(source, 1), &delta = stored(source, 2);
+  if (start.elements() != 1 || limit.elements() != 1 || delta.elements() != 1)
+    source.malformed("its operands are not single numbers");
+  if (is_integer(start.stored)) {
+    const std::vector<int64_t> numbers =
+        range_of(import, source, integers(start)[0], integers(limit)[0], integers(delta)[0]);
+    return import.give_constant(0, make_constant("", start.type, {int64_t(numbers.size())}, numbers));
+  }
+  const std::vector<float> numbers = range_of(import, source, reals(start)[0], reals(limit)[0], reals(delta)[0]);
+  import.give_constant(0, make_constant("", start.type, {int64_t(numbers.size())}, numbers));
+}
+
+void expand(Import& import, const Source& source) {
+  const std::vector<int64_t> dims = source.constant_integers(1, "its shape");
+  const OperandPtr& x = source.operand(0);
+  const std::optional<std::vector<int64_t>> both = broadcast(x->dims, dims);
+  if (!both) source.malformed("its input cannot be expanded to the shape asked for");
+  if (*both == x->dims) return import.give(0, x);
+  const Value& value = stored(source, 0);
+  import.spend(bytes_of(source, *both));
+  import.give_constant(0, expanded(value, dims));
+}
+
+void tile(Import& import, const Source& source) {
+  const Value& x = stored(source, 0);
+  const std::vector<int64_t> repeats = source.constant_integers(1, "its repeats");
+  if (repeats.size() != x.dims.size()) source.malformed("its repeats do not fit its input");
+  std::vector<int64_t> dims = x.dims;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (repeats[i] < 0 || repeats[i] > (1 << 28)) source.malformed("a repeat is out of range");
+    dims[i] *= repeats[i];
+    import.spend(bytes_of(source, dims));
+  }
+  import.give_constant(0, tiled(x, repeats));
+}
+
+void binary(Import& import, const Source& source) {
+  const Value &a = stored(source, 0), &b = stored(source, 1);
+  const std::optional<std::vector<int64_t>> dims = broadcast(a.dims, b.dims);
+  if (!dims) source.malformed("its operands have shapes that cannot be combined");
+  import.spend(bytes_of(source, *dims));
+  std::optional<Value> y = pointwise(source.proto.op_type(), a, b);
+  if (!y) source.refuse("is not supported on operands of these types");
+  import.give_constant(0, std::move(*y));
+}
+
+void unary(Import& import, const Source& source) {
+  const Value& x = stored(source, 0);
+  import.spend(uint64_t(x.elements()) * 8);
+  std::optional<Value> y = pointwise(source.proto.op_type(), x);
+  if (!y) source.refuse("is not supported on operands of this type");
+  import.give_constant(0, std::move(*y));
+}
+
+void where_operator(Import& import, const Source& source) {
+  const Value &c = stored(source, 0), &a = stored(source, 1), &b = stored(source, 2);
+  const std::optional<std::vector<int64_t>> ab = broadcast(a.dims, b.dims), dims = ab ? broadcast(*ab, c.dims) : ab;
+  if (!dims) source.malformed("its operands have shapes that cannot be combined");
+  import.spend(3 * bytes_of(source, *dims));
+  import.give_constant(0, where(c, a, b));
+}
+
+// The product of a list of integers: the number of elements of a shape.
+void reduce_prod(Import& import, const Source& source) {
+  const Value& x = stored(source, 0);
+  if (!is_integer(x.stored) || x.dims.size() > 1) source.refuse("is supported on lists of integers only");
+  const std::vector<int64_t> numbers = integers(x);
+  int64_t product = 1;
+  for (const int64_t number : numbers) product = int64_t(uint64_t(product) * uint64_t(number));
+  const bool keep = source.integer("keepdims", 1) != 0 && source.operand(0)->rank() == 1;
+  import.give_constant(
+      0, make_constant("", source.operand(0)->type, keep ? std::vector<int64_t>{1} : std::vector<int64_t>{},
+                       std::vector<int64_t>{product}));
+}
+
+constexpr OperatorImporter kImporters[] = {
+    {"Constant", constant},
+    {"ConstantOfShape", constant_of_shape},
+    {"Range", range},
+    {"Expand", expand},
+    {"Tile", tile},
+    {"Where", where_operator},
+    {"ReduceProd", reduce_prod},
+    {"Pow", binary},
+    {"Equal", binary},
+    {"Less", binary},
+    {"LessOrEqual", binary},
+    {"Greater", binary},
+    {"GreaterOrEqual", binary},
+    {"And", binary},
+    {"Or", binary},
+    {"Neg", unary},
+    {"Abs", unary},
+    {"Not", unary},
+    {"Floor", unary},
+    {"Ceil", unary},
+    {"Sqrt", unary},
+    {"Reciprocal", unary},
+};
+
+}  // namespace
+
+std::span<const OperatorImporter> constant_importers() { return kImporters; }
+
+}  // namespace nacre::tools::onnx_import

@@ -1,0 +1,126 @@
+// Gemm and MatMul with stored weights: the graph's dense, y = x w^T + b with w [out, in].
+#include <algorithm>
+#include <cmath>
+
+#include "tools/importers/onnx.h"
+#include "tools/importers/onnx_fold.h"
+#include "tools/importers/onnx_tensor.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+// The engine's integer kernels take symmetric weights, and a factor goes into real ones only.
+Value dense_weights(Import& import, const Value& w, float factor) {
+  const bool symmetric =
+      !w.quantizer || std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), [](int64_t z) { return z == 0; });
+  if (symmetric && factor == 1) return w;
+  const Value real = decoded(w);
+  if (w.quantizer) import.log("quantized weights with a zero point or a factor are decoded to float32");
+  std::vector<float> numbers = reals(real);
+  for (float& number : numbers) number *= factor;
+  return make_constant(w.name, ElementType::kFloat32, real.dims, numbers);
+}
+
+// w [in, out] or, transposed, [out, in].
+ValueId dense(Import& import, ValueId x, Value w, bool transposed, ValueId bias, const std::string& w_name) {
+  if (!transposed) w = permuted(w, {1, 0});
+  w.name = w_name;
+  Node node = import.step(Op::kDense);
+  node.inputs = {x, import.graph().add(std::move(w)), bias};
+  return import.append(std::move(node), import.output_name());
+}
+
+const Value& stored_weights(const Source& source, int input) {
+  const Value& w = source.constant(input, "its second operand");
+  if (w.type != ElementType::kFloat32) source.refuse("weights of another type than float32");
+  return w;
+}
+
+// The numbers of C as one bias per column, if C is the same for all rows; else nothing.
+std::optional<std::vector<float>> row_bias(const Value& c, int64_t columns) {
+  const int64_t elements = c.elements();
+  const bool row = !c.dims.empty() && c.dims.back() == columns && elements == columns;
+  if (!row && elements != 1) return std::nullopt;
+  std::vector<float> numbers = reals(c);
+  numbers.resize(size_t(columns), numbers[0]);
+  return numbers;
+}
+
+ValueId gemm_bias(Import& import, const Source& source, int64_t columns, float beta) {
+  const OperandPtr& c = source.operand(2);
+  if (!c->constant || c->type != ElementType::kFloat32) return kNone;
+  if (beta == 1 && c->constant->dims == std::vector<int64_t>{columns}) return import.plain(c);  // with its codes
+  std::optional<std::vector<float>> numbers = row_bias(*c->constant, columns);
+  if (!numbers) return kNone;
+  for (float& number : *numbers) number *= beta;
+  return import.reals(c->name, {columns}, *numbers);
+}
+
+// y = alpha A' B' + beta C, A' and B' being A, B or their transposes. alpha goes into the weights, beta into the bias.
+void gemm(Import& import, const Source& source) {
+  const OperandPtr& a = source.operand(0);
+  need_float32(source, *a);
+  const Value& w = stored_weights(source, 1);
+  if (a->rank() != 2 || w.dims.size() != 2 || w.elements() == 0) source.malformed("its operands are not matrices");
+  const bool transpose_b = source.integer("transB", 0) != 0;
+  const int64_t columns = w.dims[transpose_b ? 0 : 1];
+  ValueId x = import.plain(a);
+  if (source.integer("transA", 0) != 0) x = import.transposed(x, {1, 0}, a->name + "/transposed");
+  const bool has_c = source.given(2);
+  const float beta = source.real("beta", 1);
+  const ValueId bias = has_c ? gemm_bias(import, source, columns, beta) : kNone;
+  const Value weights = dense_weights(import, w, source.real("alpha", 1));
+  ValueId y = dense(import, x, weights, transpose_b, bias, source.operand(1)->name);
+  if (has_c && bias == kNone && beta != 0) {
+    need_float32(source, *source.operand(2));
+    ValueId c = import.plain(source.operand(2));
+    if (beta != 1) {
+      Node scale = import.step(Op::kMul);
+      scale.inputs = {c, import.reals(source.name + "/beta", {1}, {beta})};
+      c = import.append(std::move(scale), source.operand(2)->name + "/beta");
+    }
+    Node add = import.step(Op::kAdd);
+    add.inputs = {y, c};
+    y = import.append(std::move(add), import.output_name());
+  }
+  import.give_plain(0, y);
+}
+
+// x [.., in] times w [in, out] or [in], or w [1, .., in, out].
+void matmul(Import& import, const Source& source) {
+  const OperandPtr& a = source.operand(0);
+  need_float32(source, *a);
+  if (!source.operand(1)->constant)
+    source.refuse(a->constant
+                      ? "stored values times values computed at run time: only x times stored weights is supported"
+                      : "both operands are computed at run time: a matmul needs stored weights");
+  Value w = dense_weights(import, stored_weights(source, 1), 1);
+  if (w.elements() == 0 || w.dims.empty() || a->rank() == 0) source.malformed("its operands are not matrices");
+  const bool vector = w.dims.size() == 1;
+  while (w.dims.size() > 2 && w.dims[0] == 1) {
+    if (w.quantizer && w.quantizer->scale.size() > 1) --w.quantizer->axis;
+    w.dims.erase(w.dims.begin());
+  }
+  if (w.dims.size() > 2) source.refuse("its stored operand is a batch of matrices");
+  if (vector) w = reshaped(w, {w.dims[0], 1});
+  if (source.operand(1)->rank() > std::max(a->rank(), 2))
+    source.refuse("its stored operand has a higher rank than the other");
+  ValueId x = import.plain(a);
+  std::vector<int64_t> dims = a->dims;
+  if (a->rank() == 1) x = import.reshaped(x, {1, dims[0]}, a->name + "/row");
+  ValueId y = dense(import, x, w, false, kNone, source.operand(1)->name);
+  if (vector || a->rank() == 1) {
+    dims.pop_back();
+    if (!vector) dims.push_back(w.dims[1]);
+    y = import.reshaped(y, dims, import.output_name() + "/shape");
+  }
+  import.give_plain(0, y);
+}
+
+constexpr OperatorImporter kImporters[] = {{"Gemm", gemm}, {"MatMul", matmul}};
+
+}  // namespace
+
+std::span<const OperatorImporter> dense_importers() { return kImporters; }
+
+}  // namespace nacre::tools::onnx_import

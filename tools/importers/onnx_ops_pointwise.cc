@@ -1,0 +1,309 @@
+// Elementwise operators: arithmetic with numpy broadcast, clamps and activations. They run in the layout that their
+// operands are in.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tools/importers/onnx.h"
+#include "tools/importers/onnx_fold.h"
+#include "tools/importers/onnx_tensor.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// ---- One operand
+
+ValueId any_layout(Import& import, const OperandPtr& x) {
+  return import.prefers_channels_last(*x) ? import.channels_last(x) : import.plain(x);
+}
+
+void give_like(Import& import, const OperandPtr& x, ValueId y) {
+  if (import.prefers_channels_last(*x))
+    import.give_channels_last(0, y);
+  else
+    import.give_plain(0, y);
+}
+
+void unary(Import& import, const Source& source, Op op) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  Node node = import.step(op);
+  node.inputs = {any_layout(import, x)};
+  give_like(import, x, import.append(std::move(node), import.output_name()));
+}
+
+ValueId clamp_step(Import& import, ValueId x, float low, float high, const std::string& name) {
+  Node node = import.step(Op::kClamp);
+  set_integer(node, "clamp", 1);
+  set_real(node, "low", low);
+  set_real(node, "high", high);
+  node.inputs = {x};
+  return import.append(std::move(node), name);
+}
+
+void give_clamp(Import& import, const Source& source, const OperandPtr& x, float low, float high) {
+  need_float32(source, *x);
+  if (std::isnan(low) || std::isnan(high)) source.malformed("a bound is not a number");
+  const ValueId y = clamp_step(import, any_layout(import, x), std::min(low, high), high, import.output_name());
+  give_like(import, x, y);
+}
+
+void relu(Import& import, const Source& source) { give_clamp(import, source, source.operand(0), 0, kInfinity); }
+
+// y = min(max(x, low), high): with low > high it is high. Attributes until opset 10, inputs from 11.
+void clip(Import& import, const Source& source) {
+  need_float32(source, *source.operand(0));
+  const float low = source.given(1) ? source.constant_real(1, "its minimum") : source.real("min", -kInfinity);
+  const float high = source.given(2) ? source.constant_real(2, "its maximum") : source.real("max", kInfinity);
+  give_clamp(import, source, source.operand(0), low, high);
+}
+
+ValueId leaky(Import& import, ValueId x, float alpha) {
+  Node node = import.step(Op::kLeakyRelu);
+  set_real(node, "alpha", alpha);
+  node.inputs = {x};
+  return import.append(std::move(node), import.output_name());
+}
+
+void leaky_relu(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  give_like(import, x, leaky(import, any_layout(import, x), source.real("alpha", 0.01f)));
+}
+
+void sigmoid(Import& import, const Source& source) { unary(import, source, Op::kSigmoid); }
+void tanh(Import& import, const Source& source) { unary(import, source, Op::kTanh); }
+void hard_swish(Import& import, const Source& source) { unary(import, source, Op::kHardSwish); }
+
+ValueId with_scalar(Import& import, Op op, ValueId x, float scalar, const std::string& name) {
+  Node node = import.step(op);
+  node.inputs = {x, import.reals(name + "/scalar", {1}, {scalar})};
+  return import.append(std::move(node), name);
+}
+
+// y = max(0, min(1, alpha x + beta))
+void hard_sigmoid(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  ValueId y =
+      with_scalar(import, Op::kMul, any_layout(import, x), source.real("alpha", 0.2f), import.output_name() + "/mul");
+  y = with_scalar(import, Op::kAdd, y, source.real("beta", 0.5f), import.output_name() + "/add");
+  give_like(import, x, clamp_step(import, y, 0, 1, import.output_name()));
+}
+
+// ---- Two operands
+
+// An operand with axes of 1 before its own, so that both have one rank and can change layout together.
+OperandPtr of_rank(Import& import, const OperandPtr& x, int rank) {
+  if (x->rank() == rank) return x;
+  auto wide = std::make_shared<Operand>(*x);
+  wide->plain = wide->channels_last = kNone;
+  wide->dims.insert(wide->dims.begin(), size_t(rank - x->rank()), 1);
+  if (x->constant)
+    wide->constant = std::make_shared<const Value>(reshaped(*x->constant, wide->dims));
+  else
+    wide->plain = import.reshaped(import.plain(x), wide->dims, x->name + "/rank");
+  return wide;
+}
+
+OperandPtr binary_step(Import& import, const Source& source, Op op, OperandPtr a, OperandPtr b,
+                       const std::string& name) {
+  need_float32(source, *a);
+  need_float32(source, *b);
+  const std::optional<std::vector<int64_t>> dims = broadcast(a->dims, b->dims);
+  if (!dims) source.malformed("its operands have shapes that cannot be combined");
+  const int rank = int(dims->size());
+  const bool last = (import.prefers_channels_last(*a) && a->rank() == rank) ||
+                    (import.prefers_channels_last(*b) && b->rank() == rank);
+  // One number needs no axes.
+  const auto scalar = [](const OperandPtr& x) { return x->constant && x->constant->elements() == 1 && x->rank() == 1; };
+  if (last && !scalar(a)) a = of_rank(import, a, rank);
+  if (last && !scalar(b)) b = of_rank(import, b, rank);
+  Node node = import.step(op);
+  for (const OperandPtr& x : {a, b})
+    node.inputs.push_back(last && x->rank() == rank ? import.channels_last(x) : import.plain(x));
+  auto y = std::make_shared<Operand>();
+  y->dims = *dims;
+  (last ? y->channels_last : y->plain) = import.append(std::move(node), name);
+  return y;
+}
+
+// Opset 6: `axis` says where b's axes stand among a's; from 7 on b's are the last.
+OperandPtr old_broadcast(Import& import, const Source& source, const OperandPtr& a, const OperandPtr& b) {
+  if (source.opset >= 7 || !source.has("axis")) return b;
+  const int axis = source.axis(source.integer("axis", 0), a->rank());
+  const int missing = a->rank() - axis - b->rank();
+  if (missing < 0) source.malformed("axis does not fit its operands");
+  auto wide = std::make_shared<Operand>(*b);
+  wide->plain = wide->channels_last = kNone;
+  wide->dims.insert(wide->dims.end(), size_t(missing), 1);
+  if (b->constant)
+    wide->constant = std::make_shared<const Value>(reshaped(*b->constant, wide->dims));
+  else
+    wide->plain = import.reshaped(import.plain(b), wide->dims, b->name + "/rank");
+  return wide;
+}
+
+bool fold(Import& import, const Source& source) {
+  std::optional<Value> y;
+  for (const OperandPtr& x : source.inputs) {
+    if (!x || !x->constant) return false;
+    import.spend(uint64_t(x->constant->elements()) * 8);
+    y = y ? pointwise(source.proto.op_type(), *y, *x->constant) : *x->constant;
+    if (!y) return false;
+  }
+  if (!y) return false;
+  import.give_constant(0, std::move(*y));
+  return true;
+}
+
+// A matmul and the stored bias after it are one layer: give the dense step the bias.
+bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
+  if (!b->constant || b->type != ElementType::kFloat32 || x->plain == kNone || x->uses != 1 ||
+      import.graph().nodes.empty())
+    return false;
+  Node& producer = import.graph().nodes.back();
+  const int64_t columns = x->rank() > 0 ? x->dims.back() : 0;
+  if (producer.op != Op::kDense || producer.outputs[0] != x->plain || producer.inputs[2] != kNone) return false;
+  if (import.value(x->plain).quantizer || b->constant->elements() != columns || b->rank() > x->rank() ||
+      b->rank() == 0 || b->dims.back() != columns)
+    return false;
+  producer.inputs[2] = b->rank() == 1 ? import.plain(b) : import.reals(b->name, {columns}, reals(*b->constant));
+  import.log("is the bias of " + producer.name);
+  x->name = import.output_name();
+  import.rename(x->plain, x->name);
+  import.give(0, x);
+  return true;
+}
+
+void arithmetic(Import& import, const Source& source, Op op) {
+  if (fold(import, source)) return;
+  const OperandPtr& a = source.operand(0);
+  const OperandPtr b = old_broadcast(import, source, a, source.operand(1));
+  if (op == Op::kAdd && (add_bias(import, a, b) || add_bias(import, b, a))) return;
+  import.give(0, binary_step(import, source, op, a, b, import.output_name()));
+}
+
+void add(Import& import, const Source& source) { arithmetic(import, source, Op::kAdd); }
+void sub(Import& import, const Source& source) { arithmetic(import, source, Op::kSub); }
+void mul(Import& import, const Source& source) { arithmetic(import, source, Op::kMul); }
+
+// x / c = x (1 / c): 1 / c is rounded, so the result may differ in its last bit unless c is a power of two.
+void div(Import& import, const Source& source) {
+  if (fold(import, source)) return;
+  const OperandPtr& a = source.operand(0);
+  const OperandPtr b = old_broadcast(import, source, a, source.operand(1));
+  need_float32(source, *a);
+  need_float32(source, *b);
+  if (!b->constant) source.refuse("divides by values computed at run time");
+  std::vector<float> numbers = reals(*b->constant);
+  bool exact = true;
+  for (float& number : numbers) {
+    if (number == 0) source.refuse("divides by zero");
+    int exponent = 0;
+    exact &= std::fabs(std::frexp(number, &exponent)) == 0.5f;
+    number = 1 / number;
+  }
+  if (!exact) import.log("division by a constant is multiplication by its reciprocal");
+  auto reciprocal = std::make_shared<Operand>();
+  reciprocal->name = b->name + "/reciprocal";
+  reciprocal->dims = b->dims;
+  reciprocal->constant =
+      std::make_shared<const Value>(make_constant(reciprocal->name, ElementType::kFloat32, b->dims, numbers));
+  import.give(0, binary_step(import, source, Op::kMul, a, reciprocal, import.output_name()));
+}
+
+void sum(Import& import, const Source& source) {
+  if (fold(import, source)) return;
+  OperandPtr total = source.operand(0);
+  const int count = int(source.inputs.size());
+  for (int i = 1; i < count; ++i) {
+    const std::string name = import.output_name() + (i + 1 < count ? "/" + std::to_string(i) : "");
+    total = binary_step(import, source, Op::kAdd, total, source.operand(i), name);
+  }
+  import.give(0, total);
+}
+
+// Min and Max of one operand and any number of single constants: a clamp.
+void bound(Import& import, const Source& source, bool is_max) {
+  if (fold(import, source)) return;
+  OperandPtr x;
+  float limit = is_max ? -kInfinity : kInfinity;
+  for (int i = 0; i < int(source.inputs.size()); ++i) {
+    const OperandPtr& operand = source.operand(i);
+    if (operand->constant && operand->constant->elements() == 1) {
+      const float number = reals(*operand->constant)[0];
+      limit = is_max ? std::max(limit, number) : std::min(limit, number);
+    } else if (x) {
+      source.refuse("has more than one operand that is not a single constant");
+    } else {
+      x = operand;
+    }
+  }
+  if (!x) source.malformed("has no operand");
+  for (const OperandPtr& operand : source.inputs)
+    if (operand->rank() > x->rank()) source.refuse("a constant has a higher rank than the other operand");
+  if (std::isinf(limit)) return import.give(0, x);
+  give_clamp(import, source, x, is_max ? limit : -kInfinity, is_max ? kInfinity : limit);
+}
+
+void min(Import& import, const Source& source) { bound(import, source, false); }
+void max(Import& import, const Source& source) { bound(import, source, true); }
+
+// One slope for all: leaky_relu. Else y = max(x, 0) + slope min(x, 0): four steps, each exact but the product.
+// Opset 6 has a slope of shape [c] for axis 1.
+void prelu(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  OperandPtr slope = source.operand(1);
+  need_float32(source, *x);
+  need_float32(source, *slope);
+  if (slope->constant && slope->constant->elements() > 0) {
+    const std::vector<float> slopes = reals(*slope->constant);
+    if (std::all_of(slopes.begin(), slopes.end(), [&](float s) { return s == slopes[0]; }))
+      return give_like(import, x, leaky(import, any_layout(import, x), slopes[0]));
+  }
+  if (source.opset < 7 && slope->rank() == 1 && slope->constant && x->rank() > 2) {
+    auto channels = std::make_shared<Operand>(*slope);
+    channels->plain = kNone;
+    channels->dims.insert(channels->dims.end(), size_t(x->rank() - 2), 1);
+    channels->constant = std::make_shared<const Value>(reshaped(*slope->constant, channels->dims));
+    slope = channels;
+  }
+  const bool last = import.prefers_channels_last(*x);
+  const auto half = [&](float low, float high, const char* suffix) {
+    auto y = std::make_shared<Operand>();
+    y->dims = x->dims;
+    (last ? y->channels_last : y->plain) =
+        clamp_step(import, any_layout(import, x), low, high, import.output_name() + suffix);
+    return y;
+  };
+  const OperandPtr above = half(0, kInfinity, "/positive"), below = half(-kInfinity, 0, "/negative");
+  const OperandPtr scaled = binary_step(import, source, Op::kMul, below, slope, import.output_name() + "/slope");
+  import.give(0, binary_step(import, source, Op::kAdd, above, scaled, import.output_name()));
+}
+
+constexpr OperatorImporter kImporters[] = {
+    {"Add", add},
+    {"Sub", sub},
+    {"Mul", mul},
+    {"Div", div},
+    {"Sum", sum},
+    {"Min", min},
+    {"Max", max},
+    {"Relu", relu},
+    {"Clip", clip},
+    {"LeakyRelu", leaky_relu},
+    {"PRelu", prelu},
+    {"Sigmoid", sigmoid},
+    {"Tanh", tanh},
+    {"HardSwish", hard_swish},
+    {"HardSigmoid", hard_sigmoid},
+};
+
+}  // namespace
+
+std::span<const OperatorImporter> pointwise_importers() { return kImporters; }
+
+}  // namespace nacre::tools::onnx_import

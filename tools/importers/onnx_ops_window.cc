@@ -1,0 +1,268 @@
+// Conv and the pools: ONNX's windows into those of engine/ops/window.h.
+//
+//   out = floor or ceil((in + before + after - span) / stride) + 1,  span = (kernel - 1) dilation + 1   (per axis)
+//
+// 1-D windows run with height 1. The engine wants explicit pads smaller than the span; ceil_mode becomes a larger pad
+// after. What does not fit is padded by a step of its own.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tools/importers/onnx.h"
+#include "tools/importers/onnx_fold.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+struct Axis {
+  int64_t in = 1, kernel = 1, stride = 1, dilation = 1, before = 0, after = 0, out = 1;
+  int64_t overhang = 0;  // what ceil_mode adds after the pads of the source
+  int64_t span() const { return (kernel - 1) * dilation + 1; }
+};
+
+struct Window {
+  Axis h, w;
+};
+
+constexpr int64_t kMaxAttribute = 1 << 14;  // engine/ops/parameters.h, kMaxWindow
+
+void check_range(const Source& source, const char* what, int64_t value, int64_t low) {
+  if (value < low || value >= kMaxAttribute)
+    source.malformed(std::string(what) + " " + std::to_string(value) + " is out of range");
+}
+
+// SAME_UPPER, SAME_LOWER: out = ceil(in / stride), the odd pad after or before.
+void pad_same(Axis& axis, bool upper) {
+  const int64_t out = (axis.in + axis.stride - 1) / axis.stride;
+  const int64_t total = std::max<int64_t>(0, (out - 1) * axis.stride + axis.span() - axis.in);
+  axis.before = upper ? total / 2 : total - total / 2;
+  axis.after = total - axis.before;
+}
+
+// Sets out, and `after` to what the windows really reach. In ceil_mode a window that would start in the padding after x
+// is left out (onnx AveragePool-19, MaxPool-12, and PyTorch).
+void fit(const Source& source, Axis& axis, bool ceil) {
+  const int64_t room = axis.in + axis.before + axis.after - axis.span();
+  if (room < 0) source.malformed("its window is larger than the padded input");
+  axis.out = room / axis.stride + 1;
+  if (ceil && room % axis.stride != 0 && axis.out * axis.stride < axis.in + axis.before) ++axis.out;
+  const int64_t reached = std::max<int64_t>(0, (axis.out - 1) * axis.stride + axis.span() - axis.in - axis.before);
+  axis.overhang = std::max<int64_t>(0, reached - axis.after);
+  axis.after = std::min(axis.after, reached);
+}
+
+// The axes of an operand of rank 3 or 4 (source's order), from the attributes of Conv and of the pools.
+Window read_window(const Source& source, const std::vector<int64_t>& dims, const std::vector<int64_t>& kernel,
+                   bool ceil) {
+  const size_t spatial = dims.size() - 2;
+  const std::vector<int64_t> ones(spatial, 1), zeros(2 * spatial, 0);
+  const std::vector<int64_t> strides = source.integers("strides", ones), dilations = source.integers("dilations", ones);
+  const std::vector<int64_t> pads = source.integers("pads", zeros);
+  const std::string automatic = source.text("auto_pad", "NOTSET");
+  if (kernel.size() != spatial || strides.size() != spatial || dilations.size() != spatial ||
+      pads.size() != 2 * spatial)
+    source.malformed("kernel, strides, dilations and pads do not fit the rank of its input");
+  if (automatic != "NOTSET" && automatic != "VALID" && automatic != "SAME_UPPER" && automatic != "SAME_LOWER")
+    source.malformed("auto_pad '" + automatic + "' is unknown");
+  Window window;
+  for (size_t i = 0; i < spatial; ++i) {
+    Axis& axis = i + 1 == spatial ? window.w : window.h;
+    axis = {.in = dims[i + 2], .kernel = kernel[i], .stride = strides[i], .dilation = dilations[i]};
+    check_range(source, "kernel size", axis.kernel, 1);
+    check_range(source, "stride", axis.stride, 1);
+    check_range(source, "dilation", axis.dilation, 1);
+    if (automatic == "NOTSET") axis.before = pads[i], axis.after = pads[i + spatial];
+    if (automatic.starts_with("SAME")) pad_same(axis, automatic == "SAME_UPPER");
+    check_range(source, "pad", axis.before, 0);
+    check_range(source, "pad", axis.after, 0);
+    fit(source, axis, ceil);
+  }
+  return window;
+}
+
+const OperandPtr& image(const Source& source, const char* what) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  if (x->rank() != 3 && x->rank() != 4)
+    source.refuse(std::string(what) + " over an input of rank " + std::to_string(x->rank()) +
+                  ": only 1-D and 2-D are supported");
+  return x;
+}
+
+// NHWC; of an operand of rank 3 with height 1.
+ValueId as_image(Import& import, const OperandPtr& x) {
+  const ValueId last = import.channels_last(x);
+  if (x->rank() == 4) return last;
+  const std::vector<int64_t> d = import.value(last).dims;
+  return import.reshaped(last, {d[0], 1, d[1], d[2]}, x->name + "/2d");
+}
+
+void give_image(Import& import, int rank, ValueId y) {
+  if (rank == 3) {
+    const std::vector<int64_t> d = import.value(y).dims;
+    y = import.reshaped(y, {d[0], d[2], d[3]}, import.output_name() + "/1d");
+  }
+  import.give_channels_last(0, y);
+}
+
+void set_window(Node& node, const Window& window) {
+  set_integer(node, "stride_h", int(window.h.stride));
+  set_integer(node, "stride_w", int(window.w.stride));
+  set_integer(node, "dilation_h", int(window.h.dilation));
+  set_integer(node, "dilation_w", int(window.w.dilation));
+  set_integer(node, "pad_top", int(window.h.before));
+  set_integer(node, "pad_left", int(window.w.before));
+  set_integer(node, "pad_bottom", int(window.h.after + window.h.overhang));
+  set_integer(node, "pad_right", int(window.w.after + window.w.overhang));
+}
+
+bool fits_engine(const Axis& axis) { return axis.before < axis.span() && axis.after + axis.overhang < axis.span(); }
+
+// x (NHWC) with the window's pads as a step of their own; the window keeps none but the overhang of ceil_mode.
+ValueId padded(Import& import, ValueId x, Window& window, float fill) {
+  Node node = import.step(Op::kPad);
+  set_integer(node, "before", int(window.h.before), 1);
+  set_integer(node, "before", int(window.w.before), 2);
+  set_integer(node, "after", int(window.h.after), 1);
+  set_integer(node, "after", int(window.w.after), 2);
+  set_real(node, "value", fill);
+  node.inputs = {x};
+  for (Axis* axis : {&window.h, &window.w}) {
+    axis->in += axis->before + axis->after;
+    axis->before = axis->after = 0;
+  }
+  return import.append(std::move(node), import.output_name() + "/pad");
+}
+
+// ---- Conv: x [n, c, h, w], w [out, c / group, kh, kw], b [out]
+
+// OIHW -> OHWI; depthwise [c m, 1, kh, kw] -> [kh, kw, c m]. 1-D kernels get height 1.
+Value conv_weights(const Value& w, bool depthwise) {
+  Value four = w;
+  if (w.dims.size() == 3) {  // per-channel codes keep their axis: it stands before the new one
+    four.dims.insert(four.dims.begin() + 2, 1);
+  }
+  if (!depthwise) return permuted(four, {0, 2, 3, 1});
+  Value y = permuted(four, {2, 3, 1, 0});
+  y.dims = {y.dims[0], y.dims[1], y.dims[3]};
+  if (y.quantizer && y.quantizer->scale.size() > 1) y.quantizer->axis = 2;
+  return y;
+}
+
+// The engine's integer kernels take symmetric weights. Others are decoded: the layer then computes in float32.
+Value symmetric(Import& import, const Value& w) {
+  const auto zero = [](int64_t z) { return z == 0; };
+  if (!w.quantizer || std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), zero)) return w;
+  import.log("weights with a zero point other than 0 are decoded to float32");
+  return decoded(w);
+}
+
+void conv(Import& import, const Source& source) {
+  const OperandPtr& x = image(source, "convolution");
+  const Value& w = source.constant(1, "its weights");
+  if (int(w.dims.size()) != x->rank() || w.elements() == 0) source.malformed("weights and input have other ranks");
+  if (w.type != ElementType::kFloat32) source.refuse("weights of another type than float32");
+  std::vector<int64_t> kernel(w.dims.begin() + 2, w.dims.end());
+  if (source.integers("kernel_shape", kernel) != kernel)
+    source.malformed("kernel_shape contradicts the shape of the weights");
+  Window window = read_window(source, x->dims, kernel, false);
+  const int64_t groups = source.integer("group", 1), in = x->dims[1], out = w.dims[0];
+  if (groups < 1 || in % groups != 0 || out % groups != 0 || w.dims[1] != in / groups)
+    source.malformed("group " + std::to_string(groups) + " and weights do not fit " + std::to_string(in) + " channels");
+  const bool depthwise = groups == in && groups > 1;
+
+  ValueId image = as_image(import, x);
+  if (!fits_engine(window.h) || !fits_engine(window.w)) image = padded(import, image, window, 0);
+  Node node = import.step(depthwise ? Op::kDepthwiseConv2d : Op::kConv2d);
+  set_window(node, window);
+  if (!depthwise) set_integer(node, "groups", int(groups));
+  Value weights = conv_weights(symmetric(import, w), depthwise);
+  weights.name = source.operand(1)->name;
+  node.inputs = {image, import.graph().add(std::move(weights)), kNone};
+  if (source.given(2)) {
+    source.constant(2, "its bias");
+    node.inputs[2] = import.plain(source.operand(2));
+  }
+  give_image(import, x->rank(), import.append(std::move(node), import.output_name()));
+}
+
+// ---- Pools
+
+void pool(Import& import, const Source& source, Op op) {
+  const OperandPtr& x = image(source, "pooling");
+  if (source.wants(1)) source.refuse("its second output (indices) is used");
+  if (source.integer("storage_order", 0) != 0 && source.wants(1)) source.refuse("storage_order is not 0");
+  Window window = read_window(source, x->dims, source.integers("kernel_shape"), source.integer("ceil_mode", 0) != 0);
+  const bool average = op == Op::kAveragePool;
+  // Pads that count are zeros of the input; the overhang of ceil_mode never counts.
+  bool count = average && source.integer("count_include_pad", 0) != 0;
+  const bool overhangs = window.h.overhang + window.w.overhang > 0;
+  const bool fits = fits_engine(window.h) && fits_engine(window.w);
+  ValueId image = as_image(import, x);
+  if (count && (overhangs || !fits)) {
+    image = padded(import, image, window, 0);
+    count = false;
+  } else if (!fits && average) {
+    source.refuse("its pads are larger than its window");
+  } else if (!fits) {
+    image = padded(import, image, window, -std::numeric_limits<float>::infinity());
+  }
+  if (!fits_engine(window.h) || !fits_engine(window.w)) source.refuse("its pads are larger than its window");
+  Node node = import.step(op);
+  set_window(node, window);
+  set_integer(node, "kernel_h", int(window.h.kernel));
+  set_integer(node, "kernel_w", int(window.w.kernel));
+  if (count) set_integer(node, "count_include_pad", 1);
+  node.inputs = {image};
+  give_image(import, x->rank(), import.append(std::move(node), import.output_name()));
+}
+
+void average_pool(Import& import, const Source& source) { pool(import, source, Op::kAveragePool); }
+void max_pool(Import& import, const Source& source) { pool(import, source, Op::kMaxPool); }
+
+// The mean over all spatial axes, kept: channels_last [n, d.., c] over axes 1 .. rank - 2.
+void global_average_pool(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  if (x->rank() < 3) source.malformed("needs an input with spatial axes");
+  Node node = import.step(Op::kMean);
+  set_integer(node, "axes", (1 << (x->rank() - 1)) - 2);
+  set_integer(node, "keep_dims", 1);
+  node.inputs = {import.channels_last(x)};
+  import.give_channels_last(0, import.append(std::move(node), import.output_name()));
+}
+
+void global_max_pool(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  if (x->rank() < 3) source.malformed("needs an input with spatial axes");
+  std::vector<int64_t> dims = channels_last_dims(x->dims);
+  ValueId image = import.channels_last(x);
+  int64_t rows = 1;
+  for (size_t i = 1; i + 2 < dims.size(); ++i) rows *= dims[i];
+  const int64_t columns = dims[dims.size() - 2];
+  if (rows > kMaxAttribute || columns > kMaxAttribute) source.refuse("its input has more than 16384 rows or columns");
+  image = import.reshaped(image, {dims[0], rows, columns, dims.back()}, x->name + "/2d");
+  Node node = import.step(Op::kMaxPool);
+  set_integer(node, "kernel_h", int(rows));
+  set_integer(node, "kernel_w", int(columns));
+  set_window(node, {.h = {}, .w = {}});
+  node.inputs = {image};
+  const ValueId y = import.append(std::move(node), import.output_name());
+  std::fill(dims.begin() + 1, dims.end() - 1, 1);
+  import.give_channels_last(0, import.reshaped(y, dims, import.output_name() + "/nd"));
+}
+
+constexpr OperatorImporter kImporters[] = {
+    {"Conv", conv},
+    {"AveragePool", average_pool},
+    {"MaxPool", max_pool},
+    {"GlobalAveragePool", global_average_pool},
+    {"GlobalMaxPool", global_max_pool},
+};
+
+}  // namespace
+
+std::span<const OperatorImporter> window_importers() { return kImporters; }
+
+}  // namespace nacre::tools::onnx_import

@@ -1,0 +1,282 @@
+// import_tflite: the file as a whole. Nothing in it is trusted: the FlatBuffers Verifier comes first, and every index is
+// checked before it is used.
+#include "tools/importers/tflite.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "tools/graph/batch.h"
+
+namespace nacre::tools {
+namespace tflite {
+namespace {
+
+// Far above any real network (the largest of 238 examined has 170 operators), and few enough that no step below takes long.
+constexpr size_t kMaxTensors = 20000;
+constexpr size_t kMaxOperands = 1024;  // of one operator
+constexpr size_t kMaxReported = 100;
+
+template <class T>
+size_t count(const flatbuffers::Vector<T>* vector) {
+  return vector == nullptr ? 0 : vector->size();
+}
+
+const Converter* find_converter(BuiltinOperator code) {
+  for (const auto& rows : {matmul_converters(), pointwise_converters(), move_converters(), slice_converters()})
+    for (const Converter& row : rows)
+      if (row.code == code) return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+Importer::Importer(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options)
+    : bytes_(bytes), name_(name), options_(options) {
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % 16 != 0) {
+    aligned_.assign(bytes.begin(), bytes.end());
+    bytes_ = aligned_;
+  }
+  graph_.source = name_;
+}
+
+void Importer::bad(const std::string& place, const std::string& fact) const {
+  throw Error(kBadInput, name_, place + ": " + fact);
+}
+void Importer::bad(const Operation& op, const std::string& fact) const {
+  bad(op.name + " (" + op.code_name + ")", fact);
+}
+void Importer::unsupported(const std::string& place, const std::string& reason) const {
+  throw Error(kUnsupported, name_, place + ": " + reason + ", which is not supported");
+}
+void Importer::unsupported(const Operation& op, const std::string& reason) const { unsupported(op.name, reason); }
+
+void Importer::check_counts() {
+  // A file of 2 GiB or more keeps its data behind the FlatBuffer; offsets inside that are signed 32-bit.
+  const size_t verified = std::min(bytes_.size(), size_t{FLATBUFFERS_MAX_BUFFER_SIZE} - 1);
+  flatbuffers::Verifier verifier(bytes_.data(), verified);
+  if (bytes_.size() < 8 || !VerifyModelBuffer(verifier))
+    throw Error(kBadInput, name_, "is damaged: its FlatBuffer does not verify");
+  model_ = GetModel(bytes_.data());
+  if (model_->version() != 3)
+    throw Error(kUnsupported, name_,
+                "is of schema version " + std::to_string(model_->version()) + ", only 3 is known");
+  if (count(model_->subgraphs()) == 0) throw Error(kBadInput, name_, "has no graph");
+  subgraph_ = model_->subgraphs()->Get(0);
+  const size_t tensors = count(subgraph_->tensors()), operators = count(subgraph_->operators());
+  if (tensors > kMaxTensors || operators > kMaxTensors)
+    throw Error(kUnsupported, name_,
+                "has " + std::to_string(std::max(tensors, operators)) + " tensors or operators, the limit is " +
+                    std::to_string(kMaxTensors));
+  values_.assign(tensors, kNone);
+  written_.assign(tensors, false);
+}
+
+std::vector<int> Importer::operands(const flatbuffers::Vector<int32_t>* ids, const std::string& place) const {
+  std::vector<int> result;
+  if (count(ids) > kMaxOperands) unsupported(place, "has " + std::to_string(ids->size()) + " tensors");
+  for (size_t i = 0; i < count(ids); ++i) {
+    const int id = ids->Get(flatbuffers::uoffset_t(i));
+    if (id < -1 || id >= int(values_.size()))
+      bad(place, "names tensor " + std::to_string(id) + ", which does not exist");
+    result.push_back(id);
+  }
+  return result;
+}
+
+Operation Importer::read_operation(const Operator& record, size_t index) const {
+  Operation op;
+  op.record = &record;
+  const std::string place = "operator " + std::to_string(index);
+  if (record.opcode_index() >= count(model_->operator_codes())) bad(place, "has no operator code");
+  const OperatorCode& code = *model_->operator_codes()->Get(record.opcode_index());
+  // Old files have only the byte; new ones repeat it there, or say 127 where it does not fit.
+  op.code = std::max(code.builtin_code(), BuiltinOperator(code.deprecated_builtin_code()));
+  const char* known = EnumNameBuiltinOperator(op.code);
+  op.code_name = *known != '\0' ? known : "operator code " + std::to_string(int(op.code));
+  if (op.code == BuiltinOperator::CUSTOM)
+    op.code_name =
+        "CUSTOM " + (code.custom_code() != nullptr ? code.custom_code()->str() : std::string("without a name"));
+  op.inputs = operands(record.inputs(), place);
+  op.outputs = operands(record.outputs(), place);
+  if (op.outputs.empty() || std::count(op.outputs.begin(), op.outputs.end(), kNone) > 0) bad(place, "has no output");
+  op.name = tensor_name(op.outputs[0]);
+  for (const int id : op.outputs)
+    if (has_data(id)) bad(op, "writes " + tensor_name(id) + ", which is a constant");
+  return op;
+}
+
+// Axis 0 is a batch if every input has it open, or 1, and all agree.
+void Importer::find_batch() {
+  const std::vector<int> inputs = operands(subgraph_->inputs(), "the list of inputs");
+  batchable_ = !inputs.empty();
+  int64_t batch = 0;
+  for (const int id : inputs) {
+    if (id == kNone) bad("the list of inputs", "names no tensor");
+    const std::vector<int64_t> dims = dims_of(id);
+    const auto* open = tensor(id).shape_signature();
+    const bool is_open = count(open) == dims.size() && !dims.empty() && open->Get(0) == -1;
+    const bool fits = !dims.empty() && (is_open || dims[0] == 1) && (batch == 0 || dims[0] == batch);
+    if (!fits && options_.batch > 0)
+      throw Error(kUsage, name_,
+                  "input " + tensor_name(id) + " of shape " + dims_text(dims) + " has no batch on its first axis",
+                  "leave out --batch");
+    if (fits) batch = dims[0];
+    batchable_ = batchable_ && fits;
+  }
+  graph_.batch = !batchable_ ? 1 : options_.batch > 0 ? options_.batch : int(batch);
+  same_batch_ = !batchable_ || graph_.batch == batch;
+}
+
+void Importer::read_inputs() {
+  find_batch();
+  for (const int id : operands(subgraph_->inputs(), "the list of inputs")) {
+    if (has_data(id)) bad(tensor_name(id), "is an input and a constant");
+    if (values_[size_t(id)] != kNone) bad(tensor_name(id), "is two inputs");
+    Value v = make_value(id);
+    if (v.type == ElementType::kFloat16) unsupported(tensor_name(id), "is a float16 input");
+    v.name = unique(tensor_name(id));
+    v.stored = ElementType::kNone;
+    v.dims = dims_of(id);
+    if (batchable_) v.dims[0] = graph_.batch;
+    check_limits(v.dims, tensor_name(id));
+    values_[size_t(id)] = graph_.add(std::move(v));
+    graph_.inputs.push_back({graph_.values.back().name, values_[size_t(id)], ""});
+  }
+}
+
+void Importer::convert(Operation& op) {
+  if (fold_shape_arithmetic(*this, op)) return;
+  const Converter* converter = find_converter(op.code);
+  if (converter == nullptr) unsupported(op, "an operator that the engine does not have");
+  converter->convert(*this, op);
+}
+
+// What was inferred must be what the file says, where it says something.
+void Importer::check_outputs(const Operation& op) {
+  for (const int id : op.outputs) {
+    const ValueId y = values_[size_t(id)];
+    if (y == kNone) bad(op, "gives out more tensors than it has");
+    const std::vector<int64_t> expected = dims_of(id), &found = value(y).dims;
+    if (!same_batch_ || tensor(id).shape() == nullptr) continue;
+    bool equal = expected.size() == found.size();
+    for (size_t i = 0; equal && i < expected.size(); ++i) {
+      const auto* open = tensor(id).shape_signature();
+      equal =
+          expected[i] == found[i] || (count(open) == expected.size() && open->Get(flatbuffers::uoffset_t(i)) == -1);
+    }
+    if (!equal)
+      bad(op,
+          "the file gives its output shape " + dims_text(expected) + ", the operator computes " + dims_text(found));
+  }
+}
+
+// "name (CONV_2D): reason", from the sentence of an Error.
+std::string Importer::problem(const Operation& op, std::string what) const {
+  for (const std::string& prefix : {name_ + ": ", op.name + ": "})
+    if (what.starts_with(prefix)) what.erase(0, prefix.size());
+  return op.name + " (" + op.code_name + "): " + what.substr(0, what.find(", which is not supported"));
+}
+
+void Importer::read_operations() {
+  for (size_t i = 0; i < count(subgraph_->operators()); ++i) {
+    Operation op = read_operation(*subgraph_->operators()->Get(flatbuffers::uoffset_t(i)), i);
+    for (const int id : op.outputs) {
+      if (written_[size_t(id)] || values_[size_t(id)] != kNone)
+        bad(op, "writes " + tensor_name(id) + " a second time");
+      if (std::count(op.inputs.begin(), op.inputs.end(), id) > 0)
+        bad(op, "reads " + tensor_name(id) + ", which it writes");
+      written_[size_t(id)] = true;
+    }
+    try {
+      convert(op);
+      check_outputs(op);
+    } catch (const Error& error) {
+      if (error.code != kUnsupported) throw;
+      problems_.push_back(problem(op, error.what()));
+      for (const int id : op.outputs)  // so that what follows is looked at too
+        if (values_[size_t(id)] == kNone || value(values_[size_t(id)]).dims.empty()) {
+          Value v;
+          v.name = unique(tensor_name(id));
+          if (count(tensor(id).shape()) <= size_t(kMaxRank)) v.dims = dims_of(id);
+          values_[size_t(id)] = graph_.add(std::move(v));
+        }
+    }
+  }
+}
+
+void Importer::read_outputs() {
+  for (const int id : operands(subgraph_->outputs(), "the list of outputs")) {
+    if (id == kNone) bad("the list of outputs", "names no tensor");
+    const ValueId y = values_[size_t(id)];
+    if (y == kNone || (!written_[size_t(id)] && value(y).constant()))
+      bad(tensor_name(id), "is an output that no operator writes");
+    if (value(y).constant())
+      problems_.push_back(tensor_name(id) + ": is an output that does not depend on the inputs");
+    graph_.outputs.push_back({value(y).name, y, ""});
+  }
+  if (graph_.outputs.empty()) throw Error(kBadInput, name_, "has no output");
+}
+
+// Names of the first signature of this graph, where the file has one; "NHWC" where a spatial operator reads an input.
+void Importer::name_bindings() {
+  for (size_t i = 0; i < count(model_->signature_defs()); ++i) {
+    const SignatureDef& signature = *model_->signature_defs()->Get(flatbuffers::uoffset_t(i));
+    if (signature.subgraph_index() != 0) continue;
+    const auto rename = [&](const flatbuffers::Vector<flatbuffers::Offset<TensorMap>>* maps,
+                            std::vector<Binding>& bindings) {
+      for (size_t j = 0; j < count(maps) && j < kMaxOperands; ++j) {
+        const TensorMap& map = *maps->Get(flatbuffers::uoffset_t(j));
+        if (map.name() == nullptr || map.tensor_index() >= values_.size()) continue;
+        for (Binding& b : bindings)
+          if (b.value == values_[map.tensor_index()]) b.name = map.name()->str();
+      }
+    };
+    rename(signature.inputs(), graph_.inputs);
+    rename(signature.outputs(), graph_.outputs);
+    break;
+  }
+  for (const Node& node : graph_.nodes) {
+    if (node.op != Op::kConv2d && node.op != Op::kDepthwiseConv2d && node.op != Op::kAveragePool &&
+        node.op != Op::kMaxPool)
+      continue;
+    for (Binding& b : graph_.inputs)
+      if (b.value == node.inputs[0]) b.layout = "NHWC";
+  }
+}
+
+void Importer::describe() {
+  if (model_->description() != nullptr && model_->description()->size() > 0 && model_->description()->size() <= 1024)
+    graph_.metadata.emplace_back("description", model_->description()->str());
+  graph_.metadata.emplace_back("format", "tflite");
+}
+
+void Importer::report_problems() const {
+  if (problems_.empty()) return;
+  std::string text;
+  for (size_t i = 0; i < problems_.size() && i < kMaxReported; ++i) text += "\n    " + problems_[i];
+  if (problems_.size() > kMaxReported)
+    text += "\n    and " + std::to_string(problems_.size() - kMaxReported) + " more";
+  throw Error(kUnsupported, name_,
+              std::to_string(problems_.size()) + " of " + std::to_string(count(subgraph_->operators())) +
+                  " operators are not supported:" + text);
+}
+
+Graph Importer::run() {
+  check_counts();
+  read_inputs();
+  read_operations();
+  read_outputs();
+  report_problems();
+  name_bindings();
+  describe();
+  mark_batched(graph_, batchable_);
+  return std::move(graph_);
+}
+
+}  // namespace tflite
+
+Graph import_tflite(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
+  return tflite::Importer(bytes, name, options).run();
+}
+
+}  // namespace nacre::tools

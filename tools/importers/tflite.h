@@ -1,0 +1,142 @@
+// What the parts of the TensorFlow Lite importer share. Private to tools/importers/tflite*.cc.
+//
+//   tflite.cc           the file: checks, order of operators, inputs and outputs, batch
+//   tflite_tensors.cc   tensors become values: types, quantizers, constants
+//   tflite_nodes.cc     operands and nodes, which the converters below use
+//   tflite_matmul.cc    CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, pools
+//   tflite_pointwise.cc arithmetic, activations, SOFTMAX, MEAN, QUANTIZE, DEQUANTIZE, CAST
+//   tflite_move.cc      RESHAPE and its kin, TRANSPOSE, CONCATENATION, PACK, PAD, SHAPE
+//   tflite_slice.cc     SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK
+//
+// The graph is real-valued: a quantized tensor is a float32 value with a Quantizer, constants keep their codes.
+// QUANTIZE and DEQUANTIZE, which leave real values as they are, become copies; apply_policy makes steps of them.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tflite_generated.h"
+#include "tools/error.h"
+#include "tools/importers/importer.h"
+
+namespace nacre::tools::tflite {
+
+inline constexpr int64_t kMaxSize = int64_t{1} << 28;  // of an axis: the engine's limit
+
+struct Operation {  // an operator of the file
+  const Operator* record = nullptr;
+  BuiltinOperator code = BuiltinOperator::ADD;
+  std::string code_name;             // "CONV_2D", or the custom operator's own
+  std::string name;                  // of its layer: the name of its first output
+  std::vector<int> inputs, outputs;  // tensors; kNone: absent
+  int layer = kNone;                 // made by the first node
+};
+
+class Importer {
+ public:
+  Importer(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options);
+  Graph run();
+
+  // Operands. An input is a value that exists: a constant, an input of the graph or what an operator before gave out.
+  bool has_input(const Operation& op, size_t i) const { return i < op.inputs.size() && op.inputs[i] != kNone; }
+  ValueId input(const Operation& op, size_t i);
+  ValueId real_input(const Operation& op, size_t i);              // refuses integer data
+  std::vector<int64_t> integers(const Operation& op, size_t i);   // of a constant that says how, not what
+  bool is_computed(const Operation& op, size_t i) const;          // a constant that an operator before gave out
+  std::vector<int64_t> file_dims(const Operation& op, size_t i);  // of an input, before --batch
+  Value& value(ValueId id) { return graph_.values[size_t(id)]; }
+  Graph& graph() { return graph_; }
+
+  ValueId output(const Operation& op, size_t i = 0);         // its value, without dims
+  ValueId between(ValueId like, const std::string& suffix);  // a value of the same type and quantizer, without dims
+  void define(const Operation& op, Value constant);          // output 0 is this constant
+  void define_integers(const Operation& op, const std::vector<int64_t>& numbers, const std::vector<int64_t>& dims);
+
+  // The node gets name and layer; the shapes of its outputs are inferred.
+  void emit(Operation& op, Node node);
+  // The same, with a fused activation before its one output: `y`, or output 0 of the operator.
+  void emit_activated(Operation& op, Node node, Activation activation, ValueId y = kNone);
+  // y = x with other dims.
+  void emit_reshape(Operation& op, ValueId x, const std::vector<int64_t>& dims, ValueId y);
+  Policy& policy(Operation& op);
+
+  template <class T>
+  const T& options(const Operation& op) const {
+    const T* options = op.record->template builtin_options_as<T>();
+    if (options == nullptr) bad(op, "has no options of its kind");
+    return *options;
+  }
+
+  // An axis in [-rank, rank) as one in [0, rank).
+  int axis(const Operation& op, int64_t axis, size_t rank) const;
+  int integer(const Operation& op, int64_t number, const char* what) const;  // fits an int
+
+  [[noreturn]] void unsupported(const Operation& op, const std::string& reason) const;
+  [[noreturn]] void unsupported(const std::string& place, const std::string& reason) const;
+  [[noreturn]] void bad(const Operation& op, const std::string& fact) const;
+  [[noreturn]] void bad(const std::string& place, const std::string& fact) const;
+
+ private:
+  const Tensor& tensor(int index) const { return *subgraph_->tensors()->Get(flatbuffers::uoffset_t(index)); }
+  std::string tensor_name(int index) const;
+  void check_counts();
+  void read_operations();
+  Operation read_operation(const Operator& record, size_t index) const;
+  std::vector<int> operands(const flatbuffers::Vector<int32_t>* ids, const std::string& place) const;
+  void read_inputs();
+  void find_batch();
+  void convert(Operation& op);
+  void check_outputs(const Operation& op);
+  void read_outputs();
+  void name_bindings();
+  void describe();
+  std::string problem(const Operation& op, std::string what) const;
+  void report_problems() const;
+
+  // tflite_tensors.cc
+  Value make_value(int tensor) const;  // name, type and quantizer; throws kUnsupported
+  std::optional<Quantizer> make_quantizer(int index, ElementType stored) const;
+  bool has_data(int tensor) const;
+  std::shared_ptr<const std::vector<uint8_t>> data_of(int tensor);
+  ValueId constant(int tensor);
+  std::vector<int64_t> dims_of(int tensor) const;  // as in the file
+  void check_limits(const std::vector<int64_t>& dims,
+                    const std::string& place) const;  // at least one element, fewer than 2^31
+  std::string unique(const std::string& name);
+
+  std::span<const uint8_t> bytes_;
+  std::vector<uint8_t> aligned_;  // a copy, where the caller's bytes are not aligned
+  std::string name_;
+  ImportOptions options_;
+  const Model* model_ = nullptr;
+  const SubGraph* subgraph_ = nullptr;
+  Graph graph_;
+  std::vector<ValueId> values_;  // of tensors; kNone: not yet
+  std::vector<bool> written_;    // by an operator
+  bool batchable_ = false;       // axis 0 of all inputs is a batch
+  bool same_batch_ = true;       // it has the size that the file gives it
+  std::map<uint32_t, std::shared_ptr<const std::vector<uint8_t>>> buffers_;
+  uint64_t copied_bytes_ = 0;
+  std::unordered_map<std::string, int> names_;  // how often a name was taken
+  std::vector<std::string> problems_;
+};
+
+using Convert = void (*)(Importer& importer, Operation& op);
+struct Converter {
+  BuiltinOperator code;
+  Convert convert;
+};
+std::span<const Converter> matmul_converters();
+std::span<const Converter> pointwise_converters();
+std::span<const Converter> move_converters();
+std::span<const Converter> slice_converters();
+
+// Integers that are shapes, folded while reading; true if the operator was one of these.
+bool fold_shape_arithmetic(Importer& importer, Operation& op);
+
+std::string dims_text(const std::vector<int64_t>& dims);
+
+}  // namespace nacre::tools::tflite

@@ -1,0 +1,219 @@
+// CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, and the pools, which share the window of the first two. Layouts of the
+// file: filters of conv [out, h, w, in / groups], of depthwise [1, h, w, out] with output channel = input channel *
+// multiplier + m; dense weights [out, in]; activations NHWC.
+#include <algorithm>
+
+#include "tools/importers/tflite.h"
+
+namespace nacre::tools::tflite {
+namespace {
+
+enum Input { kX, kW, kBias };
+
+// SAME: out = ceil(in / stride); what is missing is padded, the odd one after.
+//
+//   total = max(0, (out - 1) stride + (kernel - 1) dilation + 1 - in),   before = total / 2
+struct WindowAxis {
+  const char *stride_name, *dilation_name, *before_name, *after_name;
+  int64_t in, kernel, stride, dilation;
+};
+
+void set_axis(Importer& importer, const Operation& op, Node& node, const WindowAxis& a, Padding padding) {
+  constexpr int64_t kMost = 1 << 14;  // the engine's limit on windows
+  if (a.stride < 1 || a.dilation < 1 || a.kernel < 1)
+    importer.bad(op, "a stride, dilation or kernel size is not positive");
+  if (a.stride > kMost || a.dilation > kMost || a.kernel > kMost) importer.unsupported(op, "a window over 2^14");
+  set_integer(node, a.stride_name, int(a.stride));
+  set_integer(node, a.dilation_name, int(a.dilation));
+  if (padding == Padding::VALID) return;
+  const int64_t out = (a.in + a.stride - 1) / a.stride;
+  const int64_t total = std::max<int64_t>(0, (out - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 - a.in);
+  set_integer(node, a.before_name, int(total / 2));
+  set_integer(node, a.after_name, int(total - total / 2));
+}
+
+struct Sizes {
+  int64_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+};
+
+void set_window(Importer& importer, const Operation& op, Node& node, const Value& x, const Sizes& s,
+                Padding padding) {
+  if (x.dims.size() != 4) importer.bad(op, "its input has " + std::to_string(x.dims.size()) + " axes, not 4");
+  if (padding != Padding::SAME && padding != Padding::VALID) importer.bad(op, "padding is neither SAME nor VALID");
+  set_axis(importer, op, node,
+           {"stride_h", "dilation_h", "pad_top", "pad_bottom", x.dims[1], s.kernel_h, s.stride_h, s.dilation_h},
+           padding);
+  set_axis(importer, op, node,
+           {"stride_w", "dilation_w", "pad_left", "pad_right", x.dims[2], s.kernel_w, s.stride_w, s.dilation_w},
+           padding);
+}
+
+bool is_coded(const Value& v) { return v.quantizer.has_value(); }
+
+ValueId weights(Importer& importer, const Operation& op, size_t rank) {
+  const ValueId id = importer.input(op, kW);
+  const Value& w = importer.value(id);
+  if (!w.constant()) importer.unsupported(op, "weights that are computed at run time");
+  if (w.dims.size() != rank) importer.bad(op, "weights of shape " + dims_text(w.dims));
+  if (w.type != ElementType::kFloat32) importer.unsupported(op, "weights that are neither float32 nor quantized");
+  if (!is_coded(w)) return id;
+  if (w.stored != ElementType::kInt8) importer.unsupported(op, "weights quantized to another type than int8");
+  if (std::any_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), [](int64_t zero) { return zero != 0; }))
+    importer.unsupported(op, "weights with a zero point");
+  return id;
+}
+
+// Codes of a bias are in units of s_x s_w: where the file does not say so, they get that quantizer.
+ValueId bias(Importer& importer, const Operation& op, ValueId x_id, ValueId w_id) {
+  if (!importer.has_input(op, kBias)) return kNone;
+  const ValueId id = importer.input(op, kBias);
+  Value& b = importer.value(id);
+  const Value &x = importer.value(x_id), &w = importer.value(w_id);
+  if (!b.constant()) importer.unsupported(op, "a bias that is computed at run time");
+  if (!is_coded(x)) {
+    if (b.stored != ElementType::kFloat32) importer.unsupported(op, "a bias that is not float32, of a float32 layer");
+    return id;
+  }
+  if (b.stored != ElementType::kInt32) importer.unsupported(op, "a bias that is not int32, of an int8 layer");
+  if (!is_coded(b)) {
+    Quantizer q{.codes = ElementType::kInt32, .scale = {}, .zero = {}, .axis = 0};
+    for (const float s : w.quantizer->scale) q.scale.push_back(x.quantizer->scale[0] * s);
+    q.zero.assign(q.scale.size(), 0);
+    if (q.scale.size() > 1 && (b.dims.size() != 1 || b.dims[0] != int64_t(q.scale.size())))
+      importer.bad(op, "bias of shape " + dims_text(b.dims));
+    b.quantizer = q;
+    b.type = ElementType::kFloat32;
+  }
+  return id;
+}
+
+// How the layer is quantized, by the types of its operands.
+void set_policy(Importer& importer, Operation& op, ValueId x, ValueId w, bool activation_zero) {
+  const bool x_coded = is_coded(importer.value(x)), w_coded = is_coded(importer.value(w));
+  if (x_coded && !w_coded) importer.unsupported(op, "float32 weights under quantized activations");
+  Policy& policy = importer.policy(op);
+  if (x_coded) {
+    policy.quantization = Quantization::kInt8Static;
+    policy.rounding = uint8_t(Rounding::kDouble);
+  } else if (w_coded) {
+    policy.quantization = Quantization::kInt8Dynamic;
+    policy.activation_zero = activation_zero ? 1 : 0;
+  }
+}
+
+// Hybrid convolutions quantize activations with a zero point where the weights' scales differ by channel, or where there
+// are groups (LiteRT conv.cc: is_hybrid_per_channel, EvalImpl).
+bool scales_differ(const Value& w) {
+  if (!is_coded(w)) return false;
+  const std::vector<float>& s = w.quantizer->scale;
+  return std::any_of(s.begin(), s.end(), [&](float v) { return v != s[0]; });
+}
+
+void convert_conv(Importer& importer, Operation& op) {
+  const auto& options = importer.options<Conv2DOptions>(op);
+  const ValueId x_id = importer.real_input(op, kX), w_id = weights(importer, op, 4),
+                b = bias(importer, op, x_id, w_id);
+  const Value &x = importer.value(x_id), &w = importer.value(w_id);
+  Node node{.op = Op::kConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
+  if (b != kNone) node.inputs.push_back(b);
+  set_window(
+      importer, op, node, x,
+      {w.dims[1], w.dims[2], options.stride_h(), options.stride_w(), options.dilation_h(), options.dilation_w()},
+      options.padding());
+  const int64_t groups = w.dims[3] > 0 ? x.dims[3] / w.dims[3] : 0;
+  if (groups < 1 || groups * w.dims[3] != x.dims[3])
+    importer.bad(op, std::to_string(x.dims[3]) + " channels for weights of shape " + dims_text(w.dims));
+  set_integer(node, "groups", importer.integer(op, groups, "groups"));
+  set_policy(importer, op, x_id, w_id, scales_differ(w) || groups > 1);
+  importer.emit_activated(op, std::move(node), options.activation());
+}
+
+// A filter without the axis of size 1: the same bytes.
+ValueId drop_first_axis(Importer& importer, const Operation& op, ValueId id) {
+  Value w = importer.value(id);
+  if (w.dims[0] != 1) importer.bad(op, "weights of shape " + dims_text(w.dims));
+  if (w.quantizer && w.quantizer->scale.size() > 1 && --w.quantizer->axis != 2)
+    importer.unsupported(op, "weights with scales along another axis than channels");
+  w.dims.erase(w.dims.begin());
+  w.name = importer.value(id).name + "/hwc";
+  return importer.graph().add(std::move(w));
+}
+
+void convert_depthwise(Importer& importer, Operation& op) {
+  const auto& options = importer.options<DepthwiseConv2DOptions>(op);
+  const ValueId x_id = importer.real_input(op, kX), file_w = weights(importer, op, 4),
+                b = bias(importer, op, x_id, file_w);
+  const ValueId w_id = drop_first_axis(importer, op, file_w);
+  const Value &x = importer.value(x_id), &w = importer.value(w_id);
+  Node node{.op = Op::kDepthwiseConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
+  if (b != kNone) node.inputs.push_back(b);
+  set_window(
+      importer, op, node, x,
+      {w.dims[0], w.dims[1], options.stride_h(), options.stride_w(), options.dilation_h(), options.dilation_w()},
+      options.padding());
+  if (options.depth_multiplier() != 0 && int64_t{options.depth_multiplier()} * x.dims[3] != w.dims[2])
+    importer.bad(op, "a depth multiplier of " + std::to_string(options.depth_multiplier()) + " for " +
+                         std::to_string(x.dims[3]) + " channels and weights of shape " + dims_text(w.dims));
+  set_policy(importer, op, x_id, w_id, true);
+  importer.emit_activated(op, std::move(node), options.activation());
+}
+
+// x of any rank is [rows, in] to the operator; dense takes the last axis as features, so reshapes stand only where the
+// file's shapes need them. Hybrid layers quantize each of the rows by itself, dense each index of axis 0: they get [rows, in].
+void convert_dense(Importer& importer, Operation& op) {
+  const auto& options = importer.options<FullyConnectedOptions>(op);
+  if (options.weights_format() != WeightsFormat::DEFAULT) importer.unsupported(op, "shuffled weights");
+  ValueId x = importer.real_input(op, kX);
+  const ValueId w_id = weights(importer, op, 2), b = bias(importer, op, x, w_id);
+  const std::vector<int64_t> dims = importer.value(x).dims, w = importer.value(w_id).dims;
+  const int64_t in = w[1], elements = importer.value(x).elements();
+  if (in < 1 || dims.empty() || elements % in != 0)
+    importer.bad(op, "an input of shape " + dims_text(dims) + " for weights of shape " + dims_text(w));
+  const bool hybrid = !is_coded(importer.value(x)) && is_coded(importer.value(w_id));
+  set_policy(importer, op, x, w_id, options.asymmetric_quantize_inputs());
+  const bool keeps = options.keep_num_dims() && dims.size() != 2;
+  if (keeps && dims.back() != in)
+    importer.bad(op, "an input of shape " + dims_text(dims) + " for weights of shape " + dims_text(w));
+  const bool flat = dims.size() == 2 && dims[1] == in, restores = keeps && hybrid;
+  if (!flat && (!keeps || hybrid)) {
+    const ValueId rows = importer.between(x, "/rows");
+    importer.emit_reshape(op, x, {elements / in, in}, rows);
+    x = rows;
+  }
+  Node node{.op = Op::kDense, .name = "", .words = {}, .inputs = {x, w_id}, .outputs = {}};
+  if (b != kNone) node.inputs.push_back(b);
+  if (!restores) return importer.emit_activated(op, std::move(node), options.activation());
+  const ValueId rows = importer.between(importer.output(op), "/rows");
+  importer.emit_activated(op, std::move(node), options.activation(), rows);
+  std::vector<int64_t> restored = dims;
+  restored.back() = w[0];
+  importer.emit_reshape(op, rows, restored, importer.output(op));
+}
+
+template <Op kOp>
+void convert_pool(Importer& importer, Operation& op) {
+  const auto& options = importer.options<Pool2DOptions>(op);
+  const ValueId x = importer.real_input(op, kX);
+  Node node{.op = kOp, .name = "", .words = {}, .inputs = {x}, .outputs = {}};
+  set_window(importer, op, node, importer.value(x),
+             {options.filter_h(), options.filter_w(), options.stride_h(), options.stride_w(), 1, 1},
+             options.padding());
+  set_integer(node, "kernel_h", options.filter_h());
+  set_integer(node, "kernel_w", options.filter_w());
+  importer.emit_activated(op, std::move(node), options.activation());
+}
+
+}  // namespace
+
+std::span<const Converter> matmul_converters() {
+  static constexpr Converter kRows[] = {
+      {BuiltinOperator::CONV_2D, &convert_conv},
+      {BuiltinOperator::DEPTHWISE_CONV_2D, &convert_depthwise},
+      {BuiltinOperator::FULLY_CONNECTED, &convert_dense},
+      {BuiltinOperator::AVERAGE_POOL_2D, &convert_pool<Op::kAveragePool>},
+      {BuiltinOperator::MAX_POOL_2D, &convert_pool<Op::kMaxPool>},
+  };
+  return kRows;
+}
+
+}  // namespace nacre::tools::tflite

@@ -1,0 +1,151 @@
+// Operands and nodes: what the converters of operators build with.
+#include <limits>
+
+#include "tools/importers/tflite.h"
+
+namespace nacre::tools::tflite {
+
+ValueId Importer::input(const Operation& op, size_t i) {
+  if (!has_input(op, i)) bad(op, "input " + std::to_string(i) + " is missing");
+  const int id = op.inputs[i];
+  ValueId& made = values_[size_t(id)];
+  if (made == kNone) {
+    if (!has_data(id)) bad(op, "reads " + tensor_name(id) + " before it is written");
+    made = constant(id);
+  }
+  return made;
+}
+
+ValueId Importer::real_input(const Operation& op, size_t i) {
+  const ValueId id = input(op, i);
+  const Value& v = value(id);
+  if (v.type != ElementType::kFloat32) unsupported(op, "arithmetic on integer or float16 data (" + v.name + ")");
+  return id;
+}
+
+bool Importer::is_computed(const Operation& op, size_t i) const {
+  return has_input(op, i) && written_[size_t(op.inputs[i])];
+}
+
+std::vector<int64_t> Importer::integers(const Operation& op, size_t i) {
+  if (!has_input(op, i)) bad(op, "input " + std::to_string(i) + " is missing");
+  const int id = op.inputs[i];
+  if (values_[size_t(id)] == kNone && !has_data(id)) {
+    const std::vector<int64_t> dims = dims_of(id);
+    if (dims.size() == 1 && dims[0] == 0) return {};  // the empty list has no bytes, like what is yet to be computed
+  }
+  const Value& v = value(input(op, i));
+  if (!v.constant()) unsupported(op, v.name + " is computed at run time; only constants are supported there");
+  if (v.stored != ElementType::kInt32 && v.stored != ElementType::kInt64) bad(op, v.name + " must hold integers");
+  if (v.elements() > kMaxRank * 2 + 1024)
+    unsupported(op, v.name + " has " + std::to_string(v.elements()) + " elements");
+  return tools::integers(v);
+}
+
+std::vector<int64_t> Importer::file_dims(const Operation& op, size_t i) {
+  const Value& v = value(input(op, i));
+  if (same_batch_ || v.constant()) return v.dims;
+  const std::vector<int64_t> dims = dims_of(op.inputs[i]);
+  if (dims.size() != v.dims.size()) unsupported(op, v.name + " has no shape in the file, which another batch needs");
+  return dims;
+}
+
+ValueId Importer::output(const Operation& op, size_t i) {
+  if (i >= op.outputs.size()) bad(op, "has no output " + std::to_string(i));
+  const int id = op.outputs[i];
+  if (values_[size_t(id)] != kNone) return values_[size_t(id)];
+  Value v = make_value(id);
+  if (v.type == ElementType::kFloat16) unsupported(op, "float16 activations (" + tensor_name(id) + ")");
+  if (v.quantizer && v.quantizer->scale.size() > 1)
+    unsupported(op, tensor_name(id) + " is an activation with a scale per channel");
+  if (v.quantizer && v.quantizer->codes == ElementType::kInt32)
+    unsupported(op, tensor_name(id) + " is an activation quantized to int32");
+  v.stored = ElementType::kNone;
+  v.name = unique(tensor_name(id));
+  return values_[size_t(id)] = graph_.add(std::move(v));
+}
+
+ValueId Importer::between(ValueId like, const std::string& suffix) {
+  Value v;
+  v.type = value(like).type;
+  v.quantizer = value(like).quantizer;
+  v.name = unique(value(like).name + suffix);
+  return graph_.add(std::move(v));
+}
+
+void Importer::define(const Operation& op, Value constant) {
+  constant.name = unique(tensor_name(op.outputs[0]));
+  constant.region = Region::kWeights;
+  values_[size_t(op.outputs[0])] = graph_.add(std::move(constant));
+}
+
+Policy& Importer::policy(Operation& op) {
+  if (op.layer == kNone) op.layer = graph_.add_layer({value(output(op)).name, op.code_name, {}});
+  return graph_.layers[size_t(op.layer)].policy;
+}
+
+void Importer::emit(Operation& op, Node node) {
+  policy(op);
+  node.layer = op.layer;
+  node.name = graph_.layers[size_t(op.layer)].name;
+  infer_shapes(graph_, node);
+  graph_.nodes.push_back(std::move(node));
+}
+
+namespace {
+
+struct Bounds {
+  float low, high;
+};
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Of RELU, RELU_N1_TO_1, RELU6.
+constexpr Bounds kBounds[] = {{}, {0, kInfinity}, {-1, 1}, {0, 6}};
+
+}  // namespace
+
+void Importer::emit_activated(Operation& op, Node node, Activation activation, ValueId y) {
+  if (y == kNone) y = output(op);
+  const bool clamps =
+      activation == Activation::RELU || activation == Activation::RELU_N1_TO_1 || activation == Activation::RELU6;
+  if (activation == Activation::NONE || clamps) {
+    if (clamps) {
+      set_integer(node, "clamp", 1);
+      set_real(node, "low", kBounds[int(activation)].low);
+      set_real(node, "high", kBounds[int(activation)].high);
+    }
+    node.outputs = {y};
+    return emit(op, std::move(node));
+  }
+  if (activation != Activation::TANH) unsupported(op, "fused activation " + std::to_string(int(activation)));
+  if (value(y).quantizer) unsupported(op, "a fused TANH on codes");
+  node.outputs = {between(y, "/before_tanh")};
+  const ValueId x = node.outputs[0];
+  emit(op, std::move(node));
+  emit(op, {.op = Op::kTanh, .name = "", .words = {}, .inputs = {x}, .outputs = {y}});
+}
+
+void Importer::emit_reshape(Operation& op, ValueId x, const std::vector<int64_t>& dims, ValueId y) {
+  if (dims.size() > size_t(kMaxRank)) unsupported(op, "more than 6 axes");
+  Node node{.op = Op::kReshape, .name = "", .words = {}, .inputs = {x}, .outputs = {y}};
+  set_integer(node, "rank", int(dims.size()));
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] < 1 || dims[i] > kMaxSize) unsupported(op, "a shape of " + dims_text(dims));
+    set_integer(node, "dims", int(dims[i]), int(i));
+  }
+  emit(op, std::move(node));
+}
+
+int Importer::axis(const Operation& op, int64_t axis, size_t rank) const {
+  if (axis < -int64_t(rank) || axis >= int64_t(rank))
+    bad(op, "axis " + std::to_string(axis) + " of a tensor with " + std::to_string(rank) + " axes");
+  return int(axis < 0 ? axis + int64_t(rank) : axis);
+}
+
+int Importer::integer(const Operation& op, int64_t number, const char* what) const {
+  if (number < -kMaxSize || number > kMaxSize) bad(op, std::string(what) + " of " + std::to_string(number));
+  return int(number);
+}
+
+}  // namespace nacre::tools::tflite

@@ -1,0 +1,187 @@
+// Tensors of a TensorFlow Lite file become values: element types, quantizers, constants.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tools/importers/tflite.h"
+
+namespace nacre::tools::tflite {
+namespace {
+
+struct TypeRow {
+  TensorType type;
+  ElementType element;
+};
+
+// What the graph can hold. float16 only as a constant.
+constexpr TypeRow kTypes[] = {
+    {TensorType::FLOAT32, ElementType::kFloat32}, {TensorType::FLOAT16, ElementType::kFloat16},
+    {TensorType::INT8, ElementType::kInt8},       {TensorType::UINT8, ElementType::kUint8},
+    {TensorType::INT32, ElementType::kInt32},     {TensorType::INT64, ElementType::kInt64},
+    {TensorType::BOOL, ElementType::kBool},
+};
+
+ElementType element_of(TensorType type) {
+  for (const TypeRow& row : kTypes)
+    if (row.type == type) return row.element;
+  return ElementType::kNone;
+}
+
+struct Range {
+  int64_t low, high;
+};
+
+Range code_range(ElementType type) {
+  if (type == ElementType::kInt8) return {-128, 127};
+  if (type == ElementType::kUint8) return {0, 255};
+  return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+}
+
+// Types whose quantization parameters mean something.
+bool has_codes(ElementType type) {
+  return type == ElementType::kInt8 || type == ElementType::kUint8 || type == ElementType::kInt32;
+}
+
+}  // namespace
+
+std::string dims_text(const std::vector<int64_t>& dims) {
+  std::string text = "[";
+  for (size_t i = 0; i < dims.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(dims[i]);
+  return text + "]";
+}
+
+std::string Importer::tensor_name(int index) const {
+  const auto* name = tensor(index).name();
+  return name != nullptr && name->size() > 0 ? name->str() : "tensor_" + std::to_string(index);
+}
+
+// `name`, or name_2, name_3, ... : one step per tensor, whatever the file's names are.
+std::string Importer::unique(const std::string& name) {
+  int& count = names_[name];
+  if (++count == 1) return name;
+  for (;; ++count) {
+    const std::string candidate = name + "_" + std::to_string(count);
+    if (names_.try_emplace(candidate, 1).second) return candidate;
+  }
+}
+
+std::vector<int64_t> Importer::dims_of(int index) const {
+  const auto* shape = tensor(index).shape();
+  std::vector<int64_t> dims;
+  if (shape == nullptr) return dims;
+  if (shape->size() > size_t(kMaxRank))
+    unsupported(tensor_name(index), "has " + std::to_string(shape->size()) + " axes, more than 6");
+  for (const int32_t dim : *shape) {
+    // Files say 1 where a size is open, and keep the -1 in shape_signature; some say -1 here too.
+    if (dim < -1) bad(tensor_name(index), "has a dimension of " + std::to_string(dim));
+    dims.push_back(dim == -1 ? 1 : dim);
+  }
+  return dims;
+}
+
+void Importer::check_limits(const std::vector<int64_t>& dims, const std::string& place) const {
+  int64_t elements = 1;
+  for (const int64_t dim : dims) {
+    if (dim == 0) bad(place, "has no elements");
+    if (dim > kMaxSize || (elements *= dim) >= int64_t{1} << 31) unsupported(place, "has shape " + dims_text(dims));
+  }
+}
+
+std::optional<Quantizer> Importer::make_quantizer(int index, ElementType stored) const {
+  const QuantizationParameters* q = tensor(index).quantization();
+  if (q == nullptr || !has_codes(stored)) return std::nullopt;
+  if (q->details_type() != QuantizationDetails::NONE)
+    unsupported(tensor_name(index), "has block-wise or custom quantization");
+  if (q->scale() == nullptr || q->scale()->size() == 0) return std::nullopt;
+  const std::string place = tensor_name(index);
+  Quantizer quantizer{.codes = stored, .scale = {q->scale()->begin(), q->scale()->end()}, .zero = {}, .axis = 0};
+  const size_t count = quantizer.scale.size();
+  if (q->zero_point() != nullptr) {
+    // Copied as bytes: the Verifier of FlatBuffers 2.0.8 does not see that 8-byte elements stand at a multiple of 4.
+    quantizer.zero.resize(q->zero_point()->size());
+    if (!quantizer.zero.empty())
+      std::memcpy(quantizer.zero.data(), q->zero_point()->Data(), quantizer.zero.size() * sizeof(int64_t));
+  }
+  if (quantizer.zero.empty()) quantizer.zero.assign(count, 0);
+  if (quantizer.zero.size() != count)
+    bad(place, std::to_string(count) + " scales but " + std::to_string(quantizer.zero.size()) + " zero points");
+  for (const float scale : quantizer.scale)
+    if (!(scale > 0) || !std::isfinite(scale)) bad(place, "a scale is not positive and finite");
+  const Range range = code_range(stored);
+  for (const int64_t zero : quantizer.zero)
+    if (zero < range.low || zero > range.high) bad(place, "a zero point is outside the range of the codes");
+  if (count > 1) {
+    const std::vector<int64_t> dims = dims_of(index);
+    quantizer.axis = q->quantized_dimension();
+    if (quantizer.axis < 0 || size_t(quantizer.axis) >= dims.size() || dims[size_t(quantizer.axis)] != int64_t(count))
+      bad(place, std::to_string(count) + " scales along axis " + std::to_string(quantizer.axis) + " of shape " +
+                     dims_text(dims));
+  }
+  return quantizer;
+}
+
+Value Importer::make_value(int index) const {
+  const Tensor& t = tensor(index);
+  const std::string place = tensor_name(index);
+  const ElementType element = element_of(t.type());
+  if (element == ElementType::kNone) {
+    const char* known = EnumNameTensorType(t.type());
+    const std::string type = *known != '\0' ? known : std::to_string(int(t.type()));
+    unsupported(place, "has element type " + type);
+  }
+  if (t.is_variable()) unsupported(place, "is a variable that lives between runs");
+  if (t.sparsity() != nullptr) unsupported(place, "is stored sparse");
+  Value value;
+  value.type = value.stored = element;
+  value.quantizer = make_quantizer(index, element);
+  if (value.quantizer) value.type = ElementType::kFloat32;
+  return value;
+}
+
+bool Importer::has_data(int index) const {
+  const uint32_t id = tensor(index).buffer();
+  const auto* buffers = model_->buffers();
+  if (id == 0) return false;  // by definition the empty one
+  if (buffers == nullptr || id >= buffers->size())
+    bad(tensor_name(index), "names buffer " + std::to_string(id) + ", which does not exist");
+  const Buffer& buffer = *buffers->Get(id);
+  return (buffer.data() != nullptr && buffer.data()->size() > 0) || buffer.offset() > 1;
+}
+
+// Shared between tensors of one buffer. Buffers of a valid file do not overlap; in a hostile one a thousand of them may
+// be the same bytes, so what is copied is bounded by what there is.
+std::shared_ptr<const std::vector<uint8_t>> Importer::data_of(int index) {
+  const uint32_t id = tensor(index).buffer();
+  if (const auto found = buffers_.find(id); found != buffers_.end()) return found->second;
+  const Buffer& buffer = *model_->buffers()->Get(id);
+  std::span<const uint8_t> data;
+  if (buffer.offset() > 1) {
+    if (buffer.offset() > bytes_.size() || buffer.size() > bytes_.size() - buffer.offset())
+      bad(tensor_name(index), "its data lie outside the file");
+    data = bytes_.subspan(size_t(buffer.offset()), size_t(buffer.size()));
+  } else {
+    data = {buffer.data()->data(), buffer.data()->size()};
+  }
+  copied_bytes_ += data.size();
+  if (copied_bytes_ > bytes_.size()) bad(tensor_name(index), "its data overlap those of another tensor");
+  auto copy = std::make_shared<const std::vector<uint8_t>>(data.begin(), data.end());
+  buffers_.emplace(id, copy);
+  return copy;
+}
+
+ValueId Importer::constant(int index) {
+  Value value = make_value(index);
+  value.dims = dims_of(index);
+  value.region = Region::kWeights;
+  check_limits(value.dims, tensor_name(index));
+  const auto elements = uint64_t(value.elements());
+  value.data = data_of(index);
+  if (value.data->size() != storage_bytes(value.stored, elements))
+    bad(tensor_name(index), "has " + std::to_string(value.data->size()) + " bytes of data, its shape " +
+                                dims_text(value.dims) + " needs " +
+                                std::to_string(storage_bytes(value.stored, elements)));
+  value.name = unique(tensor_name(index));
+  return graph_.add(std::move(value));
+}
+
+}  // namespace nacre::tools::tflite

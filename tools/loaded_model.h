@@ -1,0 +1,122 @@
+// A model file in memory, opened, with the names that people read; and its programs, bound to the reference kernels.
+//
+// A refusal of the engine becomes one Error: file, place (step 7 (fc1)), fact, both numbers, remedy.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/model/model.h"
+#include "engine/run/program.h"
+
+namespace nacre::tools {
+
+// Bytes at a multiple of 64, as files and memory for programs need them. Zeroed.
+class AlignedBytes {
+ public:
+  void resize(size_t bytes) {
+    lines_.resize((bytes + sizeof(Line) - 1) / sizeof(Line));
+    size_ = bytes;
+  }
+  std::span<std::byte> bytes() { return {reinterpret_cast<std::byte*>(lines_.data()), size_}; }
+  std::span<const std::byte> bytes() const { return {reinterpret_cast<const std::byte*>(lines_.data()), size_}; }
+
+ private:
+  struct alignas(64) Line {
+    std::byte data[64];
+  };
+  std::vector<Line> lines_;
+  size_t size_ = 0;
+};
+
+struct ProgramNames {
+  std::string target;
+  std::vector<std::string> banks, inputs, outputs, input_layouts, output_layouts;  // as many as there are
+  uint64_t liveness_bound = 0;
+};
+
+struct LayerName {
+  std::string name, source_op;
+  Policy policy = {};
+};
+
+// real = scale * (code - zero); one of each, or one per index of `axis`.
+struct Scales {
+  std::vector<float> scale;
+  std::vector<int32_t> zero;
+  int axis = 0;
+};
+
+struct GoldenView {  // a stored pair of inputs and outputs
+  uint32_t program;
+  std::span<const uint8_t> inputs, outputs;
+  float tolerance;
+};
+
+class LoadedModel {
+ public:
+  explicit LoadedModel(const std::string& path);
+  // A copy of bytes that are in memory already; `remedy` stands in every refusal.
+  LoadedModel(std::span<const uint8_t> bytes, const std::string& name, const std::string& remedy);
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+
+  const std::string& path() const { return path_; }
+  const Model& model() const { return model_; }
+
+  void require(const Status& status) const;  // throws what the engine refused
+  std::string place(const Status& status) const;  // "step 7 (fc1)"
+
+  // The inference program for `target`; where that is "", the one for the host, else the first.
+  uint32_t infer_program(const std::string& target = "") const;
+
+  std::string tensor_name(uint32_t tensor) const;  // "tensor12" where names were stripped
+  uint32_t layer_count() const;
+  LayerName layer(uint32_t index) const;
+  std::string step_name(uint32_t step) const;      // the layer's name, "" if it has none
+  ProgramNames program_names(uint32_t program) const;
+  std::optional<Scales> scales(uint32_t tensor) const;
+  uint64_t weight_bytes() const;
+  std::vector<std::pair<std::string, std::string>> metadata() const;
+  std::vector<GoldenView> golden() const;
+
+ private:
+  void open();
+
+  std::string path_, remedy_;  // "": by code
+  AlignedBytes file_;
+  Model model_;
+};
+
+// A program with memory of its own. The model must outlive it.
+class BoundProgram {
+ public:
+  BoundProgram(const LoadedModel& model, uint32_t index);
+  BoundProgram(const BoundProgram&) = delete;
+  BoundProgram& operator=(const BoundProgram&) = delete;
+
+  const Program& program() const { return program_; }
+  const Sizes& sizes() const { return sizes_; }
+  const LoadedModel& loaded() const { return model_; }
+
+  // Bytes of all inputs, or outputs, one after the other: what a golden pair holds.
+  std::vector<uint8_t> run(std::span<const uint8_t> inputs);
+
+ private:
+  const LoadedModel& model_;
+  AlignedBytes memory_;
+  Sizes sizes_;
+  Program program_;
+};
+
+// Sizes of a program on another machine; throws what measure refuses.
+Sizes measure(const LoadedModel& model, uint32_t program, const Machine& machine = {});
+
+// "arena bank 1 (sram)"
+std::string block_name(uint32_t block, const ProgramNames& names);
+
+}  // namespace nacre::tools

@@ -1,0 +1,229 @@
+// The command `nacre`: options become structs, commands do the work (tools/commands), one Error becomes one sentence.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "tools/commands/check.h"
+#include "tools/commands/compare.h"
+#include "tools/commands/convert.h"
+#include "tools/commands/inspect.h"
+#include "tools/commands/kernels.h"
+#include "tools/commands/run.h"
+#include "tools/commands/size.h"
+#include "tools/error.h"
+#include "tools/graph/names.h"
+#include "tools/machines.h"
+#include "tools/version.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad input, 4 not supported, 5 reading or writing failed.\n"
+    "On any other than 0 no file is written. Each command has its own --help with an example.";
+
+void add_target(CLI::App& command, std::string& target, const std::string& help) {
+  std::vector<std::string> names;
+  for (const TargetMachine& machine : kMachines) names.emplace_back(machine.name);
+  command.add_option("--target", target, help)
+      ->check(CLI::IsMember(names).description(""))
+      ->type_name(CLI::detail::join(names, "|"));
+}
+
+void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON, for machines"); }
+
+void add_model(CLI::App& command, std::string& model) {
+  command.add_option("MODEL", model, "model file, made by nacre convert")->required()->type_name("");
+}
+
+// An option that takes one of a few words. Help shows them as `type`.
+template <class T>
+void add_choice(CLI::App& command, const std::string& name, T& value, const std::map<std::string, T>& words,
+                const std::string& type, const std::string& help) {
+  command.add_option(name, value, help)->transform(CLI::CheckedTransformer(words).description(""))->type_name(type);
+}
+
+CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, int low, int high, const std::string& help) {
+  return command.add_option(name, value, help)->check(CLI::Range(low, high).description(""))->type_name("N");
+}
+
+void add_convert(CLI::App& app) {
+  auto o = std::make_shared<ConvertOptions>();
+  CLI::App& c = *app.add_subcommand("convert", "compile a network (TFLite or ONNX, told by content) into a model file");
+  c.footer(
+      "Examples:\n"
+      "  nacre convert kws.tflite -o kws.nacre --golden 2\n"
+      "  nacre convert digits.onnx -o digits.nacre --batch 8 --bank tcm=64K,sram=512K\n"
+      "  nacre convert digits.onnx --stop-after simplify        the graph as text, no model");
+  c.add_option("NETWORK", o->network, "the network's file")->required()->type_name("");
+  c.add_option("-o,--output", o->model, "the model file to write")->type_name("MODEL");
+  add_number(c, "--batch", o->batch, 1, 1 << 20, "rows per run, where the network leaves it open [1]");
+  add_choice(c, "--io-layout", o->io_nhwc, {{"source", false}, {"nhwc", true}}, "source|nhwc",
+             "of inputs and outputs; nhwc needs no transpose [source]");
+  c.add_option("--bank", o->banks, "memory banks for the arena, fastest first; with K, M, G")->type_name("NAME=BYTES,...");
+  c.add_flag("--keep-inputs", o->keep_inputs, "inputs stay valid across runs: their bytes are not used again");
+  add_target(c, o->target, "name under which programs find this one [host]");
+  add_choice(c, "--rounding", o->rounding,
+             {{"double", Rounding::kDouble}, {"single", Rounding::kSingle}, {"float_even", Rounding::kFloatEven}},
+             "double|single|float_even", "of int8 results [double, as TFLite]");
+  c.add_flag_callback("--no-fold-bn", [o] { o->fold_batch_norm = false; }, "keep batch normalizations as steps of their own");
+  add_number(c, "--golden", o->golden, 0, 1000, "store N pairs of seeded inputs and outputs, for nacre check [0]");
+  c.add_option("--stop-after", o->stop_after, "print the graph as text after this pass, and stop: " + CLI::detail::join(pass_names(), ", "))
+      ->check(CLI::IsMember(pass_names()).description(""))
+      ->type_name("PASS");
+  CLI::Option* dump = c.add_flag("--dump", o->dump, "print the graph as text after the last pass");
+  c.add_flag("--strip-names", o->strip_names, "leave out the names of tensors");
+  c.add_flag("--verbose", o->verbose, "say what each pass did, on standard error");
+  add_json(c, o->json);
+  c.get_option("--json")->excludes(dump);
+  c.callback([o] { convert(*o); });
+}
+
+void add_inspect(CLI::App& app) {
+  auto o = std::make_shared<InspectOptions>();
+  CLI::App& c = *app.add_subcommand("inspect", "what is in a model file: layers, types, policies, costs, memory");
+  c.footer(
+      "Examples:\n"
+      "  nacre inspect kws.nacre --steps\n"
+      "  nacre inspect kws.nacre --svg kws.svg                  the graph and its memory plan as a picture\n"
+      "Names are shortened to fit the terminal; --json has them whole, with every step, operand and tensor.");
+  add_model(c, o->model);
+  c.add_flag("--steps", o->steps, "also one line per step");
+  c.add_option("--svg", o->svg, "picture to write");
+  c.add_option("--target", o->target, "of several programs, the one to draw");
+  add_json(c, o->json);
+  c.callback([o] { inspect(*o); });
+}
+
+void add_size(CLI::App& app) {
+  auto o = std::make_shared<SizeOptions>();
+  CLI::App& c = *app.add_subcommand("size", "every byte that running a model takes: exactly what bind asks for");
+  c.footer("Example:\n  nacre size kws.nacre --target arm/m4");
+  add_model(c, o->model);
+  add_target(c, o->target, "the machine [host]");
+  add_json(c, o->json);
+  c.callback([o] { size(*o); });
+}
+
+void add_run(CLI::App& app) {
+  auto o = std::make_shared<RunOptions>();
+  CLI::App& c = *app.add_subcommand("run", "run a model on inputs from files");
+  c.footer(
+      "Examples:\n"
+      "  nacre run kws.nacre --input input=features.npy --output out\n"
+      "  nacre run kws.nacre --seed 1 --repeat 100              time it on random inputs\n"
+      "A .npy must have the input's type and shape, or samples of it stacked on axis 0, which run one after another;\n"
+      "a .bin holds the elements alone, little-endian. Times are of single runs; inputs are copied outside of them.");
+  add_model(c, o->model);
+  c.add_option("--input", o->inputs.files, "NAME=FILE.npy or NAME=FILE.bin, one per input")
+      ->allow_extra_args(false)
+      ->type_name("NAME=FILE");
+  c.add_option("--seed", o->inputs.seed, "random numbers for inputs without a file")->type_name("N");
+  c.add_option("--output", o->output, "directory for the outputs, each as NAME.npy")->type_name("DIR");
+  add_number(c, "--repeat", o->repeat, 1, 100'000'000, "run every sample N times [1]");
+  c.add_option("--all-tensors", o->all_tensors, "directory for every tensor, as STEP_NAME.npy, and index.json")->type_name("DIR");
+  c.add_flag("--quantize-inputs", o->inputs.quantize, "turn float32 files into codes by the input's scale");
+  c.add_flag("--dequantize-outputs", o->dequantize_outputs, "give int8 outputs as float32, by their scale");
+  c.add_flag("--cast-inputs", o->inputs.cast, "change the type of numbers, where none changes by it");
+  add_target(c, o->target, "of several programs, the one for this target");
+  add_json(c, o->json);
+  c.callback([o] { run(*o); });
+}
+
+void add_check(CLI::App& app) {
+  auto o = std::make_shared<CheckOptions>();
+  CLI::App& c = *app.add_subcommand("check", "verify a model file: structure, weights, plan, golden pairs");
+  c.footer("Example:\n  nacre check kws.nacre\nExit code 1 where a golden pair differs.");
+  add_model(c, o->model);
+  add_json(c, o->json);
+  c.callback([o] { check_model(*o); });
+}
+
+void add_compare(CLI::App& app) {
+  auto o = std::make_shared<CompareOptions>();
+  CLI::App& c = *app.add_subcommand("compare", "two models on the same data: the error of every layer and of the outputs");
+  c.footer(
+      "Examples:\n"
+      "  nacre compare kws_float.nacre kws_int8.nacre --data samples.npz\n"
+      "  nacre compare a.nacre b.nacre --data x.npy --sort error --csv errors.csv\n"
+      "Layers are matched by the names of the network they came from. SQNR = 10 log10(sum a^2 / sum (a - b)^2); relative is\n"
+      "the largest error over A's largest magnitude. Where A takes float32 and B int8, B gets A's data through its scale.");
+  c.add_option("A", o->a, "the reference, made by nacre convert")->required();
+  c.add_option("B", o->b, "the model to judge")->required();
+  c.add_option("--data", o->data, ".npz with an array per input, or .npy for the only one; samples stacked on axis 0")->required();
+  c.add_option("--sort", o->by_error, "order of the layers: execution, or largest relative error first [execution]")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"execution", false}, {"error", true}}));
+  c.add_option("--csv", o->csv, "file for the table, every digit of it");
+  c.add_option("--target", o->target, "of several programs, the ones for this target");
+  add_json(c, o->json);
+  c.callback([o] { compare(*o); });
+}
+
+void add_kernels(CLI::App& app) {
+  auto o = std::make_shared<KernelsOptions>();
+  CLI::App& c = *app.add_subcommand("kernels", "the kernels a model needs, as a header for firmware");
+  c.footer("Example:\n  nacre kernels kws.nacre -o model_kernels.h");
+  add_model(c, o->model);
+  c.add_option("-o,--output", o->header, "the header to write [standard output]")->type_name("FILE");
+  c.callback([o] { kernels(*o); });
+}
+
+// Wrong usage as one sentence, with the command's own help as the remedy.
+int refuse_usage(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> used = app.get_subcommands();
+  const std::string command = used.empty() ? "nacre" : "nacre " + used.front()->get_name();
+  fmt::print(stderr, "{}: {}\n    see: {} --help\n", used.empty() ? "nacre" : "nacre: " + used.front()->get_name(),
+             error.what(), command);
+  return kUsage;
+}
+
+// What was printed may still be in a buffer: a full disk shows here.
+int flush_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return kSuccess;
+  fmt::print(stderr, "nacre: standard output: cannot be written: {}\n", std::strerror(errno));
+  return kIo;
+}
+
+int run_tool(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files shows as a failed write
+  CLI::App app("Converts neural networks into model files that run in the caller's memory, and runs them.", "nacre");
+  app.footer(kExitCodes);
+  app.set_version_flag("--version", fmt::format("nacre {}", kVersion));
+  app.require_subcommand(0, 1);
+  add_convert(app);
+  add_inspect(app);
+  add_size(app);
+  add_run(app);
+  add_check(app);
+  add_compare(app);
+  add_kernels(app);
+  try {
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw Error(kUsage, "command", "none was given", "see: nacre --help");
+    return flush_output();
+  } catch (const CLI::Success& help) {
+    app.exit(help);
+    return flush_output();
+  } catch (const CLI::ParseError& error) {
+    return refuse_usage(app, error);
+  } catch (const Error& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "nacre: {}\n", error.what());
+    return error.code;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "nacre: memory: this machine has not enough for that\n");
+    return kFailed;
+  }
+}
+
+}  // namespace
+}  // namespace nacre::tools
+
+int main(int argc, char** argv) { return nacre::tools::run_tool(argc, argv); }

@@ -1,0 +1,49 @@
+// Files of one directory that appear together or not at all: what a command writes when it makes several.
+//
+//   OutputFiles files("out");  files.add("y.npy", bytes);  files.stage();  files.commit();
+//
+// stage() writes everything beside its place, commit() only renames. The directory is made if its parent exists. Nothing
+// is left where one of them fails. Interrupts wait between the two: see HeldSignals.
+#pragma once
+
+#include <signal.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nacre::tools {
+
+// SIGINT, SIGTERM and SIGHUP wait for the end of its life: for the moment in which files are written.
+class HeldSignals {
+ public:
+  HeldSignals();
+  ~HeldSignals();
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+class OutputFiles {
+ public:
+  explicit OutputFiles(const std::string& directory);  // throws if that is no directory and cannot become one
+  ~OutputFiles();
+  OutputFiles(const OutputFiles&) = delete;
+  OutputFiles& operator=(const OutputFiles&) = delete;
+
+  // Returns the name it will have: `name`, or with a number before its extension where that is taken.
+  std::string add(const std::string& name, std::vector<uint8_t> bytes);
+  void stage();
+  void commit();
+
+ private:
+  std::string directory_;
+  std::string staging_;  // "": none
+  bool exists_;          // the directory, before
+  std::vector<std::pair<std::string, std::vector<uint8_t>>> files_;
+};
+
+}  // namespace nacre::tools

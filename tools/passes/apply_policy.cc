@@ -1,0 +1,168 @@
+// apply_policy: the walk. Every node takes the first of these that holds:
+//
+//   it copies one value into another form            quantize, dequantize, requantize or copy
+//   none of its activations carries codes            float32; dense and conv by their layer's policy
+//   all do, and its op has an integer form           that form (apply_policy_forms.cc, apply_policy_matmul.cc)
+//   otherwise                                        dequantize, float32, quantize: logged
+#include "tools/passes/apply_policy.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/passes/simplify.h"
+
+namespace nacre::tools {
+namespace {
+
+// Ops that give out their input's real values: what they do follows from the quantizers on both sides.
+bool is_identity(const Node& node) {
+  const bool op =
+      node.op == Op::kCopy || node.op == Op::kQuantize || node.op == Op::kDequantize || node.op == Op::kRequantize;
+  return op && std::count_if(node.inputs.begin(), node.inputs.end(), [](ValueId id) { return id != kNone; }) == 1;
+}
+
+bool converts(Op op) {
+  return op == Op::kQuantize || op == Op::kDequantize || op == Op::kRequantize || op == Op::kDynamicQuantize;
+}
+
+}  // namespace
+
+int32_t bound_code(float bound, Codes y) {
+  const float code = std::round(bound / y.scale) + float(y.zero);
+  return code > 127.0f ? 127 : code >= -128.0f ? int32_t(code) : -128;
+}
+
+Node make_step(Op op, const Node& near, const std::string& name, std::vector<ValueId> inputs,
+               std::vector<ValueId> outputs) {
+  Node node;
+  node.op = op;
+  node.name = name;
+  node.layer = near.layer;
+  node.inputs = std::move(inputs);
+  node.outputs = std::move(outputs);
+  return node;
+}
+
+const Policy& PolicyPass::policy(const Node& node) const {
+  static const Policy kFloat32;
+  return node.layer == kNone ? kFloat32 : asked_[size_t(node.layer)].policy;
+}
+
+void PolicyPass::log(const Node& node, const std::string& what) {
+  const std::string& name = node.layer == kNone ? node.name : graph_.layers[size_t(node.layer)].name;
+  graph_.log.push_back("apply_policy: " + name + ": " + what);
+}
+
+void PolicyPass::record(const Node& node, ElementType variable, ElementType compute, ElementType output,
+                        Quantization quantization) {
+  // A layer is described by its matmul, else its reduction, else what is left; last by what only converts.
+  constexpr int kStrength[] = {4, 2, 3, 1};  // kMatmul, kPointwise, kReduction, kMove
+  if (node.layer == kNone) return;
+  const int strength = converts(node.op) ? 0 : kStrength[size_t(find_rule(node.op)->numerics)];
+  const auto [at, first] = recorded_.try_emplace(node.layer, strength);
+  if (!first && at->second >= strength) return;
+  at->second = strength;
+  Policy& policy = graph_.layers[size_t(node.layer)].policy;
+  policy.variable = variable;
+  policy.compute = compute;
+  policy.output = output;
+  policy.quantization = quantization;
+  policy.rounding = uint8_t(node.rounding);
+}
+
+void PolicyPass::emit(Node node) {
+  const ElementType x = node.inputs.empty() ? ElementType::kFloat32 : value(node.inputs[0]).type;
+  const ElementType y = value(node.outputs[0]).type;
+  const bool codes = x == ElementType::kInt8 && y == ElementType::kInt8;
+  const ElementType compute = converts(node.op) && !codes ? ElementType::kFloat32 : x;
+  if (!is_matmul(node.op)) record(node, x, compute, y, codes ? Quantization::kInt8Static : Quantization::kNone);
+  steps_.push_back(std::move(node));
+}
+
+void PolicyPass::convert(const Node& node) {
+  const ValueId x = *std::find_if(node.inputs.begin(), node.inputs.end(), [](ValueId id) { return id != kNone; });
+  const ValueId y = node.outputs[0];
+  const bool from = coded(x), to = coded(y);
+  if (from && to && codes(x) != codes(y)) return requantize(node, as_codes(x), y);
+  if (from && !to) return dequantize(node, as_codes(x), y);
+  if (!from && to) return quantize(node, as_real(node, x), y);
+  emit(make_step(Op::kCopy, node, node.name, {from ? as_codes(x) : as_real(node, x)}, {y}));
+}
+
+void PolicyPass::resolve(const Node& node) {
+  if (is_identity(node)) return convert(node);
+  const auto activation = [&](ValueId id) { return id != kNone && !value(id).constant(); };
+  const auto is_coded = [&](ValueId id) { return !activation(id) || coded(id); };
+  const auto is_real = [&](ValueId id) { return !activation(id) || !coded(id); };
+  const auto all = [&](auto holds) {
+    return std::all_of(node.inputs.begin(), node.inputs.end(), holds) &&
+           std::all_of(node.outputs.begin(), node.outputs.end(), holds);
+  };
+  if (all(is_real)) return real(node);
+  if (!all(is_coded)) return by_way_of_real(node, "int8 and float32 values meet");
+  if (!coded(as_codes(node.inputs[0]))) return by_way_of_real(node, "its input is a constant without int8 codes");
+  std::string why = "it has no integer form";
+  if (is_matmul(node.op)) {
+    if (write_int8_matmul(*this, node, why)) return;
+    return by_way_of_real(node, why);
+  }
+  const IntegerForm* form = find_integer_form(node.op);
+  if (form == nullptr) return by_way_of_real(node, why);
+  // Of an op that gives out the codes it takes, another quantizer for y needs a step of its own.
+  const ValueId x = node.inputs[0], y = node.outputs[0];
+  if (form->output == IntegerForm::kOwn || codes(x) == codes(y)) {
+    if (!form->write(*this, node, why)) by_way_of_real(node, why);
+    return;
+  }
+  Node step = node;
+  step.outputs[0] = like(y, "/codes", ElementType::kInt8);
+  value(step.outputs[0]).quantizer = value(x).quantizer;
+  if (!form->write(*this, step, why)) return by_way_of_real(node, why);
+  requantize(node, step.outputs[0], y);
+}
+
+void PolicyPass::real(Node node) {
+  if (is_matmul(node.op)) return write_real_matmul(*this, std::move(node));
+  for (ValueId& id : node.inputs)
+    if (id != kNone) id = as_real(node, id);
+  emit(std::move(node));
+}
+
+void PolicyPass::by_way_of_real(Node node, const std::string& reason) {
+  log(node, std::string(find_rule(node.op)->name) + " runs in float32 between dequantize and quantize: " + reason);
+  for (ValueId& id : node.inputs)
+    if (id != kNone && !value(id).constant()) id = as_real(node, id);
+  std::vector<std::pair<ValueId, ValueId>> quantized;
+  for (ValueId& id : node.outputs) {
+    if (!coded(id)) continue;
+    const ValueId y = id;
+    id = like(y, "/real", ElementType::kFloat32);
+    quantized.emplace_back(id, y);
+  }
+  const Node near = node;
+  real(std::move(node));
+  for (const auto& [x, y] : quantized) quantize(near, x, y);
+  if (near.layer != kNone && !quantized.empty()) graph_.layers[size_t(near.layer)].policy.output = ElementType::kInt8;
+}
+
+void PolicyPass::run() {
+  prepare_values();
+  add_uint8_borders();
+  let_quantizers_travel();
+  const std::vector<Node> nodes = std::move(graph_.nodes);
+  graph_.nodes.clear();
+  for (const Node& node : nodes) resolve(node);
+  for (const auto& [inside, border] : output_borders_) requantize(Node(), inside, border);
+  for (Value& v : graph_.values)
+    if (v.constant()) v.type = v.stored;
+  graph_.nodes = std::move(steps_);
+}
+
+// A real-valued clamp belongs to the op before it: its codes then have a form, though the value between has none.
+void apply_policy(Graph& graph, const PolicyOptions& options) {
+  fuse(graph);
+  PolicyPass(graph, options).run();
+  remove_dead_values(graph, {});
+}
+
+}  // namespace nacre::tools

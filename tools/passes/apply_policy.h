@@ -1,0 +1,110 @@
+// What the parts of apply_policy share. Private to tools/passes/apply_policy*.cc.
+//
+//   apply_policy.cc         the walk over the nodes: which form each takes, and what stands at the borders
+//   apply_policy_values.cc  conversions of values: codes of constants, quantize, dequantize, requantize, uint8 borders
+//   apply_policy_matmul.cc  dense and conv: int8, weight-only, hybrid
+//   apply_policy_forms.cc   the table of integer forms of all other ops
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/graph/graph.h"
+#include "tools/passes/passes.h"
+
+namespace nacre::tools {
+
+// Of one activation: real = scale * (code - zero).
+struct Codes {
+  float scale;
+  int32_t zero;
+
+  bool operator==(const Codes&) const = default;
+};
+
+class PolicyPass {
+ public:
+  PolicyPass(Graph& graph, const PolicyOptions& options) : graph_(graph), options_(options) {}
+
+  void run();
+
+  const Value& value(ValueId id) const { return graph_.values[size_t(id)]; }
+  Value& value(ValueId id) { return graph_.values[size_t(id)]; }
+  Graph& graph() { return graph_; }
+
+  // True for a value that is stored as int8 codes with one quantizer for all of it.
+  bool coded(ValueId id) const;
+  Codes codes(ValueId id) const;
+  const Policy& policy(const Node& node) const;
+
+  // Adds a step. Its layer's record is filled by the first step of the strongest numeric class.
+  void emit(Node node);
+  void record(const Node& node, ElementType variable, ElementType compute, ElementType output,
+              Quantization quantization);
+  void log(const Node& node, const std::string& what);
+
+  // The int8 codes of a constant, as they stand in the source.
+  ValueId as_codes(ValueId id);
+  // A constant or an int8 value as float32; one dequantize step per value.
+  ValueId as_real(const Node& reader, ValueId id);
+  // `x` with the codes of another quantizer: a requantize step.
+  ValueId with_codes(const Node& reader, ValueId x, const Quantizer& quantizer);
+  void requantize(const Node& near, ValueId x, ValueId y);
+  // A new activation of the same dims as `like`.
+  ValueId like(ValueId like, const std::string& suffix, ElementType type);
+
+  // {multiplier, shift} per row, int32 [rows, 2]; of a dense or conv under kFloatEven: float32 [rows].
+  ValueId requant(Node& node, const std::vector<double>& multipliers);
+  Rounding rounding(const Node& node);
+  // The clamp words of an int8 step, from real bounds: facts of quantizer y.
+  void set_clamp_codes(Node& node, Codes y);
+
+ private:
+  void prepare_values();
+  void prepare_constant(Value& value);
+  void prepare_activation(Value& value);
+  void add_uint8_borders();
+  void let_quantizers_travel();
+  void resolve(const Node& node);
+  void convert(const Node& node);
+  void real(Node node);
+  void by_way_of_real(Node node, const std::string& reason);
+  void quantize(const Node& near, ValueId x, ValueId y);
+  void dequantize(const Node& near, ValueId x, ValueId y);
+  std::vector<ValueId> with_scale(ValueId x, Codes codes, const std::string& name);
+
+  Graph& graph_;
+  const PolicyOptions& options_;
+  const std::vector<Layer> asked_ = graph_.layers;  // as the source and the user want them; record() tells what became of it
+  std::vector<Node> steps_;
+  std::vector<std::pair<ValueId, ValueId>> output_borders_;  // int8 value, uint8 output
+  std::map<ValueId, ValueId> reals_;                         // of codes
+  std::map<int, int> recorded_;                              // layer -> numeric class of the recorded step
+};
+
+// A step of the layer of `near`.
+Node make_step(Op op, const Node& near, const std::string& name, std::vector<ValueId> inputs,
+               std::vector<ValueId> outputs);
+
+// An op that TFLite computes on int8 codes. write() emits the steps and returns true, or returns false and has emitted
+// nothing if the node's attributes or quantizers have no exact form; `why` then says so.
+struct IntegerForm {
+  Op op;
+  enum Output : uint8_t { kOwn, kOfInput } output;  // kOfInput: the codes of y must be those of x
+  bool (*write)(PolicyPass& pass, Node node, std::string& why);
+};
+const IntegerForm* find_integer_form(Op op);
+
+// apply_policy_matmul.cc
+bool is_matmul(Op op);
+bool write_int8_matmul(PolicyPass& pass, Node node, std::string& why);
+// Of a dense or conv with float activations: hybrid or weight-only if the layer's policy says so, else float.
+void write_real_matmul(PolicyPass& pass, Node node);
+
+// The code of a real bound, TFLite's CalculateActivationRangeQuantized (kernel_util.cc): zero + round(v / scale), half
+// away from zero, in float32, saturated to int8.
+int32_t bound_code(float bound, Codes y);
+
+}  // namespace nacre::tools

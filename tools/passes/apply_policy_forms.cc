@@ -1,0 +1,190 @@
+// apply_policy: the integer forms of everything but dense and conv. Numbers are made exactly as TensorFlow Lite Micro's
+// Prepare functions make them; the source file is named at each form.
+#include <algorithm>
+#include <cmath>
+
+#include "tools/passes/apply_policy.h"
+#include "tools/passes/lookup_tables.h"
+#include "tools/passes/quantize_multiplier.h"
+
+namespace nacre::tools {
+namespace {
+
+// micro/kernels/add_common.cc: inputs shifted left by 20, each scaled by s_i / (2 max(s_a, s_b)), the sum by
+// 2 max / (2^20 s_y), in float64.
+std::vector<double> add_multipliers(Codes a, Codes b, Codes y) {
+  const double twice = 2 * double(std::max(a.scale, b.scale));
+  return {double(a.scale) / twice, double(b.scale) / twice, twice / (double(1 << 20) * double(y.scale))};
+}
+
+// micro/kernels/sub_common.cc: the same, in float32.
+std::vector<double> sub_multipliers(Codes a, Codes b, Codes y) {
+  const float twice = 2 * std::max(a.scale, b.scale);
+  return {double(a.scale / twice), double(b.scale / twice), double(twice / (float(1 << 20) * y.scale))};
+}
+
+// micro/kernels/mul_common.cc
+std::vector<double> mul_multipliers(Codes a, Codes b, Codes y) {
+  return {double(a.scale) * double(b.scale) / double(y.scale)};
+}
+
+template <auto Multipliers>
+bool write_binary(PolicyPass& pass, Node node, std::string& why) {
+  const ValueId x = node.inputs[0], w = node.inputs[1];
+  if (!pass.coded(x) || !pass.coded(w)) {
+    why = "an operand is a constant without int8 codes";
+    return false;
+  }
+  const Codes a = pass.codes(x), b = pass.codes(w), y = pass.codes(node.outputs[0]);
+  node.inputs = {pass.as_codes(x), pass.as_codes(w), pass.requant(node, Multipliers(a, b, y))};
+  set_integer(node, "a_zero", a.zero);
+  set_integer(node, "b_zero", b.zero);
+  set_integer(node, "y_zero", y.zero);
+  if (node.op != Op::kMul) set_integer(node, "left_shift", 20);
+  pass.set_clamp_codes(node, y);
+  pass.emit(std::move(node));
+  return true;
+}
+
+// x -> y by M = s_x / s_y in float64, or no requantization where the codes agree: micro/kernels/activations_common.cc
+// (RELU), reduce_common.cc (MEAN).
+void add_rescale(PolicyPass& pass, Node& node) {
+  const Codes x = pass.codes(node.inputs[0]), y = pass.codes(node.outputs[0]);
+  if (x == y)
+    node.rounding = pass.rounding(node);
+  else
+    node.inputs = {node.inputs[0], pass.requant(node, {double(x.scale) / double(y.scale)})};
+  set_integer(node, "x_zero", x.zero);
+  set_integer(node, "y_zero", y.zero);
+}
+
+bool write_clamp(PolicyPass& pass, Node node, std::string&) {
+  const Codes y = pass.codes(node.outputs[0]);
+  add_rescale(pass, node);
+  const int32_t low = bound_code(get_real(node, "low"), y), high = bound_code(get_real(node, "high"), y);
+  set_integer(node, "clamp", 1);
+  set_integer(node, "low", low);
+  set_integer(node, "high", high);
+  pass.emit(std::move(node));
+  return true;
+}
+
+bool write_mean(PolicyPass& pass, Node node, std::string&) {
+  add_rescale(pass, node);
+  pass.emit(std::move(node));
+  return true;
+}
+
+// y = table[code of x + 128]: all 256 results, made by the arithmetic of TFLite's kernel.
+template <auto Table>
+bool write_lookup(PolicyPass& pass, Node node, std::string&) {
+  const ValueId x = node.inputs[0], y = node.outputs[0];
+  const std::array<int8_t, 256> table = Table(node, *pass.value(x).quantizer, *pass.value(y).quantizer);
+  const ValueId data =
+      pass.graph().constant(pass.value(y).name + "/table", {256}, std::vector<int8_t>(table.begin(), table.end()));
+  pass.emit(make_step(Op::kLookup, node, node.name, {x, data}, {y}));
+  return true;
+}
+
+// micro/kernels/softmax_common.cc and PreprocessSoftmaxScaling, CalculateInputRadius (quantization_util.cc):
+// differences of codes are scaled to 5 integer bits,
+//
+//   M = min(beta s_x 2^26, 2^31 - 1)     diff_min = -floor(31 * 2^26 / 2^shift)          single rounding: 2^30 - 1
+constexpr int kSoftmaxIntegerBits = 5;
+
+std::string refusal_of_softmax(const PolicyPass& pass, const Node& node, double multiplier) {
+  const std::vector<int64_t>& dims = pass.value(node.inputs[0]).dims;
+  if (pass.codes(node.outputs[0]) != Codes{1.0f / 256, -128})
+    return "its output is not coded as TFLite's softmax codes it (scale 1/256, zero -128)";
+  if (get_integer(node, "axis") != int(dims.size()) - 1) return "its axis is not the last";
+  if (dims.back() > 4095) return "it has more than 4095 classes";
+  return multiplier > 1 ? "" : "its scale is too small for fixed point";
+}
+
+bool write_softmax(PolicyPass& pass, Node node, std::string& why) {
+  constexpr int kFractionBits = 31 - kSoftmaxIntegerBits;
+  const double real =
+      double(get_real(node, "beta")) * double(pass.codes(node.inputs[0]).scale) * double(1 << kFractionBits);
+  why = refusal_of_softmax(pass, node, real);
+  if (!why.empty()) return false;
+  node.rounding = pass.rounding(node);
+  const double most = double(node.rounding == Rounding::kSingle ? INT32_MAX / 2 : INT32_MAX);
+  const FixedPoint m = quantize_multiplier(std::min(real, most));
+  const double radius = double((1 << kSoftmaxIntegerBits) - 1) * double(1 << kFractionBits) / std::ldexp(1.0, m.shift);
+  set_integer(node, "multiplier", m.multiplier);
+  set_integer(node, "shift", m.shift);
+  set_integer(node, "diff_min", -int(std::floor(radius)));
+  pass.emit(std::move(node));
+  return true;
+}
+
+// Works on the codes of x as they are: pools (TFLite demands one quantizer for x and y) and moves.
+bool write_same(PolicyPass& pass, Node node, std::string&) {
+  pass.emit(std::move(node));
+  return true;
+}
+
+bool write_pool(PolicyPass& pass, Node node, std::string& why) {
+  const auto padded = [&](const char* side) { return get_integer(node, side) != 0; };
+  const bool pads = padded("pad_top") || padded("pad_left") || padded("pad_bottom") || padded("pad_right");
+  if (pads && get_integer(node, "count_include_pad") != 0) {
+    why = "its average counts padded positions";
+    return false;
+  }
+  pass.set_clamp_codes(node, pass.codes(node.outputs[0]));
+  pass.emit(std::move(node));
+  return true;
+}
+
+bool write_pad(PolicyPass& pass, Node node, std::string&) {
+  set_integer(node, "value", bound_code(get_real(node, "value"), pass.codes(node.outputs[0])));
+  pass.emit(std::move(node));
+  return true;
+}
+
+// Inputs take the codes of y first where they have others.
+bool write_concat(PolicyPass& pass, Node node, std::string& why) {
+  const Value& y = pass.value(node.outputs[0]);
+  for (const ValueId id : node.inputs)
+    if (!pass.coded(id)) {
+      why = "an input is a constant without int8 codes";
+      return false;
+    }
+  const Quantizer to = *y.quantizer;
+  for (ValueId& id : node.inputs) {
+    pass.as_codes(id);
+    if (pass.codes(id) != pass.codes(node.outputs[0])) id = pass.with_codes(node, id, to);
+  }
+  pass.emit(std::move(node));
+  return true;
+}
+
+constexpr IntegerForm kForms[] = {
+    {Op::kAveragePool, IntegerForm::kOfInput, &write_pool},
+    {Op::kMaxPool, IntegerForm::kOfInput, &write_pool},
+    {Op::kAdd, IntegerForm::kOwn, &write_binary<&add_multipliers>},
+    {Op::kSub, IntegerForm::kOwn, &write_binary<&sub_multipliers>},
+    {Op::kMul, IntegerForm::kOwn, &write_binary<&mul_multipliers>},
+    {Op::kClamp, IntegerForm::kOwn, &write_clamp},
+    {Op::kLeakyRelu, IntegerForm::kOwn, &write_lookup<&leaky_relu>},
+    {Op::kSigmoid, IntegerForm::kOwn, &write_lookup<&sigmoid>},
+    {Op::kTanh, IntegerForm::kOwn, &write_lookup<&tanh>},
+    {Op::kHardSwish, IntegerForm::kOwn, &write_lookup<&hard_swish>},
+    {Op::kSoftmax, IntegerForm::kOwn, &write_softmax},
+    {Op::kMean, IntegerForm::kOwn, &write_mean},
+    {Op::kReshape, IntegerForm::kOfInput, &write_same},
+    {Op::kTranspose, IntegerForm::kOfInput, &write_same},
+    {Op::kConcat, IntegerForm::kOwn, &write_concat},
+    {Op::kPad, IntegerForm::kOfInput, &write_pad},
+    {Op::kSlice, IntegerForm::kOfInput, &write_same},
+};
+
+}  // namespace
+
+const IntegerForm* find_integer_form(Op op) {
+  const auto* found =
+      std::find_if(std::begin(kForms), std::end(kForms), [&](const IntegerForm& form) { return form.op == op; });
+  return found == std::end(kForms) ? nullptr : found;
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,165 @@
+// apply_policy: dense and convolutions. Multipliers are made exactly as TensorFlow Lite Micro makes them
+// (kernels/kernel_util.cc, micro/kernels/{conv,depthwise_conv,fully_connected}_common.cc):
+//
+//   conv, depthwise, dense per channel   M_k = double(s_x) double(s_wk) / double(s_y)
+//   dense per tensor                     M   = double(s_x s_w) / double(s_y), the product in float32
+//   kFloatEven (XNNPACK)                 M_k = s_x s_wk / s_y, in float32
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tools/error.h"
+#include "tools/passes/apply_policy.h"
+
+namespace nacre::tools {
+namespace {
+
+enum Operand { kX, kW, kBias, kScale, kXScale, kXZero };
+
+ValueId operand(const Node& node, size_t index) { return index < node.inputs.size() ? node.inputs[index] : kNone; }
+
+// Output channels: axis 0 of w, of a depthwise filter [kernel_h, kernel_w, out] the last.
+size_t channel_axis(Op op) { return op == Op::kDepthwiseConv2d ? 2 : 0; }
+int64_t channels(const PolicyPass& pass, const Node& node) {
+  return pass.value(node.inputs[kW]).dims[channel_axis(node.op)];
+}
+
+// Why the weights cannot be the int8 operand of a matmul, or "".
+std::string refusal_of_weights(const PolicyPass& pass, const Node& node) {
+  const Value& w = pass.value(node.inputs[kW]);
+  if (!w.constant() || w.stored != ElementType::kInt8 || !w.quantizer) return "its weights are not int8 codes";
+  const Quantizer& q = *w.quantizer;
+  if (std::any_of(q.zero.begin(), q.zero.end(), [](int64_t zero) { return zero != 0; }))
+    return "its weights have a zero point";
+  const bool per_channel = int64_t(q.scale.size()) == channels(pass, node) && size_t(q.axis) == channel_axis(node.op);
+  return q.scale.size() == 1 || per_channel ? "" : "its weights have scales along another axis";
+}
+
+// s_x s_wk, what one unit of the accumulator is worth: in float32 where TFLite multiplies in float32.
+std::vector<double> accumulator_scales(const PolicyPass& pass, const Node& node, Rounding rounding) {
+  const float x = pass.codes(node.inputs[kX]).scale;
+  const std::vector<float>& w = pass.value(node.inputs[kW]).quantizer->scale;
+  const bool single = rounding == Rounding::kFloatEven || (node.op == Op::kDense && w.size() == 1);
+  std::vector<double> scales;
+  for (const float s : w) scales.push_back(single ? double(x * s) : double(x) * double(s));
+  return scales;
+}
+
+// The bias as int32 codes in units of the accumulator. Codes of the source stay as they are where their scale agrees
+// as TFLite asks, |s_x s_w - s_b| / s_y <= 0.02 and zero points are 0; otherwise the real bias is quantized anew.
+ValueId bias_codes(PolicyPass& pass, const Node& node, const std::vector<double>& scales) {
+  const ValueId id = operand(node, kBias);
+  if (id == kNone) return kNone;
+  const Value& bias = pass.value(id);
+  const double y_scale = pass.codes(node.outputs[0]).scale;
+  const auto agrees = [&] {
+    if (bias.stored != ElementType::kInt32 || !bias.quantizer) return false;
+    const Quantizer& q = *bias.quantizer;
+    for (size_t k = 0; k < std::max(q.scale.size(), scales.size()); ++k)
+      if (std::abs(scales[k % scales.size()] - double(q.scale[k % q.scale.size()])) / y_scale > 0.02) return false;
+    return std::all_of(q.zero.begin(), q.zero.end(), [](int64_t zero) { return zero == 0; });
+  };
+  if (agrees()) return pass.as_codes(id);
+  pass.log(node, bias.name + ": bias quantized to the scale of the accumulator");
+  const std::vector<float> real = reals(bias);
+  std::vector<int32_t> codes;
+  for (size_t k = 0; k < real.size(); ++k) {
+    const double code = std::round(double(real[k]) / scales[k % scales.size()]);
+    if (std::isnan(code))
+      throw Error(kUnsupported, pass.graph().source,
+                  node.name + ": its bias has no code: NaN, or scales below float32");
+    codes.push_back(int32_t(std::clamp(code, double(INT32_MIN), double(INT32_MAX))));
+  }
+  return pass.graph().constant(bias.name + "/codes", bias.dims, codes);
+}
+
+// int8 x by {q, scale, zero} per row of axis 0, found at run time.
+struct DynamicCodes {
+  ValueId q, scale, zero;
+};
+
+DynamicCodes quantize_dynamically(PolicyPass& pass, const Node& node, bool symmetric) {
+  const ValueId x = node.inputs[kX];
+  const Value source = pass.value(x);
+  const bool rows = source.dims.size() > 1;
+  const auto per_row = [&](const char* suffix, ElementType type) {
+    const ValueId id = pass.like(x, suffix, type);
+    pass.value(id).dims = {rows ? source.dims[0] : 1};
+    pass.value(id).batched = source.batched && rows;
+    return id;
+  };
+  const DynamicCodes codes = {pass.like(x, "/codes", ElementType::kInt8), per_row("/scale", ElementType::kFloat32),
+                              per_row("/zero", ElementType::kInt32)};
+  Node step = make_step(Op::kDynamicQuantize, node, node.name + "/quantize", {x}, {codes.q, codes.scale, codes.zero});
+  set_integer(step, "axis", rows ? 1 : 0);
+  set_integer(step, "symmetric", symmetric ? 1 : 0);
+  pass.emit(std::move(step));
+  return codes;
+}
+
+void write_hybrid(PolicyPass& pass, Node node) {
+  const std::vector<float> scales = pass.value(node.inputs[kW]).quantizer->scale;
+  const bool symmetric = pass.policy(node).activation_zero == 0;
+  const ValueId y = node.outputs[0], bias = operand(node, kBias);
+  const ValueId scale = pass.graph().constant(pass.value(y).name + "/w_scale", {int64_t(scales.size())}, scales);
+  const DynamicCodes x = quantize_dynamically(pass, node, symmetric);
+  node.inputs = {
+      x.q, pass.as_codes(node.inputs[kW]), bias == kNone ? kNone : pass.as_real(node, bias), scale, x.scale, x.zero};
+  pass.record(node, ElementType::kInt8, ElementType::kInt8, ElementType::kFloat32, Quantization::kInt8Dynamic);
+  pass.emit(std::move(node));
+}
+
+void write_weight_only(PolicyPass& pass, Node node) {
+  const std::vector<float> scales = pass.value(node.inputs[kW]).quantizer->scale;
+  const ValueId bias = operand(node, kBias);
+  const ValueId scale =
+      pass.graph().constant(pass.value(node.outputs[0]).name + "/w_scale", {int64_t(scales.size())}, scales);
+  node.inputs = {node.inputs[kX], pass.as_codes(node.inputs[kW]), bias == kNone ? kNone : pass.as_real(node, bias),
+                 scale};
+  pass.record(node, ElementType::kInt8, ElementType::kFloat32, ElementType::kFloat32, Quantization::kInt8Weights);
+  pass.emit(std::move(node));
+}
+
+}  // namespace
+
+bool is_matmul(Op op) { return op == Op::kDense || op == Op::kConv2d || op == Op::kDepthwiseConv2d; }
+
+bool write_int8_matmul(PolicyPass& pass, Node node, std::string& why) {
+  why = refusal_of_weights(pass, node);
+  const ValueId bias_id = operand(node, kBias);
+  if (why.empty() && bias_id != kNone && !pass.value(bias_id).constant()) why = "its bias is not constant";
+  if (!why.empty()) return false;
+  const Codes x = pass.codes(node.inputs[kX]), y = pass.codes(node.outputs[0]);
+  const Rounding rounding = pass.rounding(node);
+  const std::vector<double> scales = accumulator_scales(pass, node, rounding);
+  std::vector<double> multipliers;
+  for (const double s : scales)
+    multipliers.push_back(rounding == Rounding::kFloatEven ? double(float(s) / y.scale) : s / double(y.scale));
+  const ValueId bias = bias_codes(pass, node, scales);
+  node.inputs = {node.inputs[kX], pass.as_codes(node.inputs[kW]), bias, pass.requant(node, multipliers)};
+  set_integer(node, "x_zero", x.zero);
+  set_integer(node, "y_zero", y.zero);
+  pass.set_clamp_codes(node, y);
+  pass.record(node, ElementType::kInt8, ElementType::kInt8, ElementType::kInt8, Quantization::kInt8Static);
+  pass.emit(std::move(node));
+  return true;
+}
+
+void write_real_matmul(PolicyPass& pass, Node node) {
+  using Write = void (*)(PolicyPass&, Node);
+  const Quantization quantization = pass.policy(node).quantization;
+  const Write write = quantization == Quantization::kInt8Dynamic   ? &write_hybrid
+                      : quantization == Quantization::kInt8Weights ? &write_weight_only
+                                                                   : nullptr;
+  if (write != nullptr) {
+    const std::string refusal = refusal_of_weights(pass, node);
+    if (refusal.empty()) return write(pass, std::move(node));
+    pass.log(node, "runs in float32: " + refusal);
+  }
+  for (ValueId& id : node.inputs)
+    if (id != kNone) id = pass.as_real(node, id);
+  pass.record(node, ElementType::kFloat32, ElementType::kFloat32, ElementType::kFloat32, Quantization::kNone);
+  pass.emit(std::move(node));
+}
+
+}  // namespace nacre::tools

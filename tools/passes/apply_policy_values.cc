@@ -1,0 +1,240 @@
+// apply_policy: how values get their stored type, and the steps that convert between types.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "engine/kernels/reference.h"
+#include "tools/error.h"
+#include "tools/graph/names.h"
+#include "tools/passes/apply_policy.h"
+#include "tools/passes/quantize_multiplier.h"
+
+namespace nacre::tools {
+namespace {
+
+std::shared_ptr<const std::vector<uint8_t>> flip_sign_bits(const std::vector<uint8_t>& codes) {
+  std::vector<uint8_t> flipped(codes);
+  for (uint8_t& code : flipped) code ^= 0x80;
+  return std::make_shared<const std::vector<uint8_t>>(std::move(flipped));
+}
+
+// uint8 codes c are the int8 codes c - 128 with zero point zero - 128.
+Quantizer shifted_to_int8(Quantizer quantizer) {
+  quantizer.codes = ElementType::kInt8;
+  for (int64_t& zero : quantizer.zero) zero -= 128;
+  if (quantizer.zero.empty()) quantizer.zero.assign(quantizer.scale.size(), -128);
+  return quantizer;
+}
+
+// True if padding codes pads exactly the real values.
+bool pads_with_a_code(const Node& node, Codes x) {
+  const float value = get_real(node, "value");
+  return get_integer(node, "mode") != 0 || value == x.scale * float(bound_code(value, x) - x.zero);
+}
+
+bool contains(const std::vector<Binding>& bindings, ValueId id) {
+  return std::any_of(bindings.begin(), bindings.end(), [&](const Binding& b) { return b.value == id; });
+}
+
+}  // namespace
+
+bool PolicyPass::coded(ValueId id) const {
+  const Value& v = value(id);
+  if (!v.quantizer || v.quantizer->codes != ElementType::kInt8 || v.quantizer->scale.size() != 1) return false;
+  return !v.constant() || v.stored == ElementType::kInt8;
+}
+
+Codes PolicyPass::codes(ValueId id) const {
+  const Quantizer& q = *value(id).quantizer;
+  return {q.scale[0], q.zero.empty() ? 0 : int32_t(q.zero[0])};
+}
+
+void PolicyPass::prepare_values() {
+  for (Value& v : graph_.values) {
+    if (!v.quantizer) continue;
+    if (v.constant())
+      prepare_constant(v);
+    else
+      prepare_activation(v);
+  }
+}
+
+void PolicyPass::prepare_constant(Value& v) {
+  if (v.stored != ElementType::kUint8 || v.quantizer->codes != ElementType::kUint8) return;
+  v.data = flip_sign_bits(*v.data);
+  v.stored = ElementType::kInt8;
+  v.quantizer = shifted_to_int8(*v.quantizer);
+}
+
+void PolicyPass::prepare_activation(Value& v) {
+  const Quantizer& q = *v.quantizer;
+  if (q.codes != ElementType::kInt8 && q.codes != ElementType::kUint8)
+    throw Error(kUnsupported, graph_.source,
+                v.name + ": activations quantized to " + name_of(q.codes) + " are not supported",
+                "quantize activations to int8 or uint8");
+  if (q.scale.size() != 1)
+    throw Error(kUnsupported, graph_.source,
+                v.name + ": an activation with " + std::to_string(q.scale.size()) + " scales is not supported",
+                "quantize activations with one scale per tensor");
+  v.type = q.codes;
+}
+
+// uint8 at inputs and outputs stays; inside all codes are int8, one requantize step away.
+void PolicyPass::add_uint8_borders() {
+  std::map<ValueId, ValueId> inside;
+  const size_t count = graph_.values.size();
+  for (size_t i = 0; i < count; ++i) {
+    const auto id = ValueId(i);
+    if (value(id).constant() || !value(id).quantizer || value(id).type != ElementType::kUint8) continue;
+    const Quantizer quantizer = shifted_to_int8(*value(id).quantizer);
+    const bool input = contains(graph_.inputs, id), output = contains(graph_.outputs, id);
+    if (!input && !output) {
+      value(id).type = ElementType::kInt8;
+      value(id).quantizer = quantizer;
+      continue;
+    }
+    const ValueId codes = like(id, "/int8", ElementType::kInt8);
+    value(codes).quantizer = quantizer;
+    inside.emplace(id, codes);
+    if (input)
+      requantize(Node(), id, codes);
+    else
+      output_borders_.emplace_back(codes, id);
+  }
+  const auto replace = [&](ValueId& id) {
+    if (const auto found = inside.find(id); found != inside.end()) id = found->second;
+  };
+  for (Node& node : graph_.nodes) {
+    for (ValueId& id : node.inputs) replace(id);
+    for (ValueId& id : node.outputs) replace(id);
+  }
+}
+
+// What moves bytes moves codes: a moved value without a quantizer has that of its source. Bitwise the same as moving
+// real values, because dequantize is elementwise.
+void PolicyPass::let_quantizers_travel() {
+  for (const Node& node : graph_.nodes) {
+    const OpRule* rule = find_rule(node.op);
+    if (rule == nullptr || rule->numerics != Numerics::kMove || node.op == Op::kCopy ||
+        find_integer_form(node.op) == nullptr)
+      continue;
+    Value& y = value(node.outputs[0]);
+    if (y.quantizer || y.type != ElementType::kFloat32 || contains(graph_.outputs, node.outputs[0])) continue;
+    const ValueId x = node.inputs[0];
+    if (!coded(x) || (node.op == Op::kPad && !pads_with_a_code(node, codes(x)))) continue;
+    const auto same = [&](ValueId id) { return coded(id) && codes(id) == codes(x); };
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(), same)) continue;
+    y.quantizer = value(x).quantizer;
+    y.type = ElementType::kInt8;
+  }
+}
+
+ValueId PolicyPass::like(ValueId id, const std::string& suffix, ElementType type) {
+  Value copy;
+  copy.name = value(id).name + suffix;
+  copy.type = type;
+  copy.dims = value(id).dims;
+  copy.batched = value(id).batched;
+  return graph_.add(std::move(copy));
+}
+
+ValueId PolicyPass::as_codes(ValueId id) {
+  if (value(id).constant()) value(id).type = value(id).stored;
+  return id;
+}
+
+ValueId PolicyPass::as_real(const Node& reader, ValueId id) {
+  const Value& v = value(id);
+  const bool constant_codes =
+      v.constant() && (v.stored != v.type || (v.quantizer && v.stored != ElementType::kFloat32));
+  if (v.constant() ? !constant_codes : !coded(id)) return id;
+  if (const auto found = reals_.find(id); found != reals_.end()) return found->second;
+  ValueId real;
+  if (v.constant()) {
+    log(reader, v.name + ": codes of a float32 step are decoded to float32");
+    real = graph_.constant(v.name + "/real", v.dims, reals(v));
+  } else {
+    real = like(id, "/real", ElementType::kFloat32);
+    dequantize(reader, id, real);
+  }
+  return reals_.emplace(id, real).first->second;
+}
+
+// {x, scale, zero}: the operands of a quantize or dequantize step.
+std::vector<ValueId> PolicyPass::with_scale(ValueId x, Codes codes, const std::string& name) {
+  const ValueId scale = graph_.constant(name + "/scale", {1}, std::vector<float>{codes.scale});
+  const ValueId zero = graph_.constant(name + "/zero", {1}, std::vector<int32_t>{codes.zero});
+  return {x, scale, zero};
+}
+
+void PolicyPass::quantize(const Node& near, ValueId x, ValueId y) {
+  const std::string name = value(y).name + "/quantize";
+  Node step = make_step(Op::kQuantize, near, name, with_scale(x, codes(y), name), {y});
+  step.rounding = options_.quantize_rounding;
+  emit(std::move(step));
+}
+
+void PolicyPass::dequantize(const Node& near, ValueId x, ValueId y) {
+  const std::string name = value(y).name + "/dequantize";
+  emit(make_step(Op::kDequantize, near, name, with_scale(x, codes(x), name), {y}));
+  reals_.emplace(x, y);
+}
+
+// TFLite QUANTIZE on codes: M = s_x / s_y in float64 (tflite-micro quantize_common.cc). uint8 codes keep their zero
+// point.
+void PolicyPass::requantize(const Node& near, ValueId x, ValueId y) {
+  const Codes from = codes(x), to = codes(y);
+  Node step = make_step(Op::kRequantize, near, value(y).name + "/requantize", {}, {y});
+  step.inputs = {x, requant(step, {double(from.scale) / double(to.scale)})};
+  set_integer(step, "x_zero", from.zero);
+  set_integer(step, "y_zero", to.zero);
+  emit(std::move(step));
+}
+
+ValueId PolicyPass::with_codes(const Node& reader, ValueId x, const Quantizer& quantizer) {
+  const ValueId y = like(x, "/requantized", ElementType::kInt8);
+  value(y).quantizer = quantizer;
+  requantize(reader, x, y);
+  return y;
+}
+
+// The rounding asked for, or TFLite's where the reference kernels have no int8 form of the op with it.
+Rounding PolicyPass::rounding(const Node& node) {
+  const auto rounds = [&](const KernelEntry* entry) {
+    return entry->op == node.op && entry->rounding == options_.rounding;
+  };
+  const auto entries = reference::kernels().entries;
+  if (std::any_of(entries.begin(), entries.end(), rounds)) return options_.rounding;
+  log(node, std::string(find_rule(node.op)->name) + " has no kernel with the rounding asked for: rounds as TFLite");
+  return Rounding::kDouble;
+}
+
+ValueId PolicyPass::requant(Node& node, const std::vector<double>& multipliers) {
+  node.rounding = rounding(node);
+  if (!std::all_of(multipliers.begin(), multipliers.end(), [](double m) { return std::isfinite(m); }))
+    throw Error(kUnsupported, graph_.source, node.name + ": the scales of its operands are too far apart");
+  const std::string name = value(node.outputs[0]).name + "/requant";
+  const auto rows = int64_t(multipliers.size());
+  if (node.rounding == Rounding::kFloatEven) {
+    const std::vector<float> scales(multipliers.begin(), multipliers.end());
+    return graph_.constant(name, {rows}, scales);
+  }
+  std::vector<int32_t> pairs;
+  for (const double multiplier : multipliers) {
+    const FixedPoint pair = quantize_multiplier(multiplier);
+    pairs.insert(pairs.end(), {pair.multiplier, pair.shift});
+  }
+  return graph_.constant(name, {rows, 2}, pairs);
+}
+
+void PolicyPass::set_clamp_codes(Node& node, Codes y) {
+  const bool bounds = get_integer(node, "clamp") != 0;
+  const int32_t low = bounds ? bound_code(get_real(node, "low"), y) : -128;
+  const int32_t high = bounds ? bound_code(get_real(node, "high"), y) : 127;
+  const bool clamps = low > -128 || high < 127;
+  set_integer(node, "clamp", clamps ? 1 : 0);
+  set_integer(node, "low", clamps ? low : 0);
+  set_integer(node, "high", clamps ? high : 0);
+}
+
+}  // namespace nacre::tools

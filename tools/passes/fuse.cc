@@ -1,0 +1,145 @@
+// fuse: clamps into the step before them.
+//
+// A step's fused clamp works on its final value, so moving a following clamp into it changes no bit: in float32 always,
+// in int8 where the clamp keeps the codes (no requantization). Before apply_policy, where ops are real-valued, a value
+// with a quantizer stays: it is rounded. Two clamps in a row are one:
+//
+//   clamp_{l2,h2}(clamp_{l1,h1}(v)) = clamp_{l,h}(v)     l = clamp_{l2,h2}(l1),  h = clamp_{l2,h2}(h1)
+#include <bit>
+#include <limits>
+#include <string_view>
+
+#include "engine/ops/parameters.h"
+#include "tools/passes/simplify.h"
+
+namespace nacre::tools {
+namespace {
+
+// Index of the first of the words {kind, low, high}, or -1 if the op has no clamp.
+int clamp_word(Op op) {
+  const OpRule* rule = find_rule(op);
+  int word = 0;
+  for (const Attribute& attribute : rule->attributes) {
+    if (std::string_view(attribute.name) == "clamp") return word;
+    word += attribute.count;
+  }
+  return -1;
+}
+
+Clamp clamp_of(const Node& node) {
+  return Clamp::from({node.words.data(), int(node.words.size())}, clamp_word(node.op));
+}
+
+void set_clamp(Node& node, const Clamp& clamp) {
+  const auto first = size_t(clamp_word(node.op));
+  if (node.words.size() < first + 3) node.words.resize(first + 3);
+  node.words[first] = clamp.kind;
+  node.words[first + 1] = clamp.low;
+  node.words[first + 2] = clamp.high;
+}
+
+// True for a clamp that lets every value of `type` pass.
+bool passes_all(const Clamp& clamp, ElementType type) {
+  if (clamp.kind == Clamp::kNone) return true;
+  if (type == ElementType::kInt8) return int32_t(clamp.low) <= -128 && int32_t(clamp.high) >= 127;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  return std::bit_cast<float>(clamp.low) == -kInfinity && std::bit_cast<float>(clamp.high) == kInfinity;
+}
+
+// second(first(v)). Bounds of an absent clamp are the ends of the type.
+Clamp composed(Clamp first, const Clamp& second, ElementType type) {
+  if (first.kind == Clamp::kNone) return second;
+  if (second.kind == Clamp::kNone) return first;
+  if (type == ElementType::kInt8) {
+    first.low = uint32_t(int32_t(second.code(int32_t(first.low))));
+    first.high = uint32_t(int32_t(second.code(int32_t(first.high))));
+  } else {
+    first.low = std::bit_cast<uint32_t>(second.real(std::bit_cast<float>(first.low)));
+    first.high = std::bit_cast<uint32_t>(second.real(std::bit_cast<float>(first.high)));
+  }
+  return first;
+}
+
+class Fuser {
+ public:
+  explicit Fuser(Graph& graph) : graph_(graph), writer_(graph.values.size(), -1), reads_(graph.values.size(), 0) {}
+
+  void run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      for (const ValueId id : graph_.nodes[i].inputs)
+        if (id != kNone) ++reads_[size_t(id)];
+      for (const ValueId id : graph_.nodes[i].outputs) writer_[size_t(id)] = int(i);
+    }
+    for (const Binding& output : graph_.outputs) reads_[size_t(output.value)] += 2;  // must keep existing
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node& node = graph_.nodes[i];
+      drop_idle_clamp(node);
+      if (is_plain_clamp(node)) melt(node, i);
+    }
+    std::erase_if(graph_.nodes, [](const Node& node) { return node.op == Op::kNone; });
+  }
+
+ private:
+  // A kClamp that keeps the codes of its input.
+  static bool is_plain_clamp(const Node& node) {
+    if (node.op != Op::kClamp || (node.inputs.size() > 1 && node.inputs[1] != kNone)) return false;
+    return get_integer(node, "x_zero") == get_integer(node, "y_zero");
+  }
+
+  ElementType type(ValueId id) const { return graph_.values[size_t(id)].type; }
+
+  // A real value that apply_policy will store as codes.
+  bool is_rounded(ValueId id) const { return graph_.values[size_t(id)].quantizer && type(id) == ElementType::kFloat32; }
+
+  void drop_idle_clamp(Node& node) {
+    if (clamp_word(node.op) < 0 || !passes_all(clamp_of(node), type(node.outputs[0]))) return;
+    set_clamp(node, {Clamp::kNone, 0, 0});
+    while (!node.words.empty() && node.words.back() == 0) node.words.pop_back();
+  }
+
+  // The clamp's source, with the clamp as its own, writes the clamp's output.
+  void melt(Node& clamp, size_t index) {
+    const ValueId x = clamp.inputs[0], y = clamp.outputs[0];
+    const Clamp bounds = clamp_of(clamp);
+    const int writer = writer_[size_t(x)];
+    if (writer < 0 || reads_[size_t(x)] != 1 || type(x) != type(y) || is_rounded(x)) {
+      if (bounds.kind == Clamp::kNone) bypass(clamp, index);
+      return;
+    }
+    Node& source = graph_.nodes[size_t(writer)];
+    if (source.outputs.size() != 1 || (bounds.kind != Clamp::kNone && clamp_word(source.op) < 0)) return;
+    graph_.log.push_back("fuse: " + clamp.name + " into " + source.name);
+    if (bounds.kind != Clamp::kNone) set_clamp(source, composed(clamp_of(source), bounds, type(y)));
+    source.outputs[0] = y;
+    writer_[size_t(y)] = writer;
+    clamp = {};
+  }
+
+  // A clamp that does nothing: its readers read its input. An output of the graph keeps a value of its own, and so do
+  // codes of another quantizer.
+  void bypass(Node& clamp, size_t index) {
+    const ValueId x = clamp.inputs[0], y = clamp.outputs[0];
+    if (type(x) != type(y) || is_rounded(x) || is_rounded(y)) return;
+    for (const Binding& output : graph_.outputs)
+      if (output.value == y) return;
+    for (size_t i = index + 1; i < graph_.nodes.size(); ++i)
+      for (ValueId& id : graph_.nodes[i].inputs)
+        if (id == y) id = x, ++reads_[size_t(x)];
+    --reads_[size_t(x)];
+    graph_.log.push_back("fuse: " + clamp.name + " does nothing");
+    clamp = {};
+  }
+
+  Graph& graph_;
+  std::vector<int> writer_;  // node index; -1: input or constant
+  std::vector<int> reads_;
+};
+
+}  // namespace
+
+void fuse(Graph& graph) {
+  Fuser(graph).run();
+  remove_dead_values(graph, {});
+}
+
+}  // namespace nacre::tools

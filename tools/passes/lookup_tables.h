@@ -1,0 +1,24 @@
+// The 256-byte tables that unary int8 functions become: entry q + 128 is the code of y for the code q of x.
+#pragma once
+
+#include <array>
+
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+using LookupTable = std::array<int8_t, 256>;
+
+// The results of TensorFlow Lite Micro's reference kernels, to the bit: NUMERICS.md section 4. The quantizers
+// are per tensor. Where TFLite has no kernel for a pair of quantizers (sigmoid needs an output scale of 1/256
+// with zero point -128, tanh 1/128 with 0, hard_swish an output scale of at least scale_x / 128) the table is
+// function_table's.
+LookupTable sigmoid(const Node& node, const Quantizer& x, const Quantizer& y);
+LookupTable tanh(const Node& node, const Quantizer& x, const Quantizer& y);
+LookupTable hard_swish(const Node& node, const Quantizer& x, const Quantizer& y);
+LookupTable leaky_relu(const Node& node, const Quantizer& x, const Quantizer& y);  // reads `alpha`
+
+// saturate(zero_y + round(f(scale_x (q - zero_x)) / scale_y)), in float32, half away from zero.
+LookupTable function_table(float (*f)(float), const Quantizer& x, const Quantizer& y);
+
+}  // namespace nacre::tools

@@ -1,0 +1,43 @@
+// The passes of the converter, in the order of `nacre convert`. Each takes a graph for which check() holds and leaves one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+struct SimplifyOptions {
+  bool fold_batch_norm = true;  // off for layers that train
+};
+
+// Constant folding, dead nodes, batch norm into the preceding conv or dense, transposes that cancel or move nothing,
+// reshapes of reshapes. Never changes a quantized layer's codes.
+void simplify(Graph& graph, const SimplifyOptions& options = {});
+
+// Resolves every layer's policy into types: integer forms of the ops whose values carry quantizers, visible quantize and
+// dequantize nodes at the borders, hybrid and weight-only layers, 256-byte tables for unary int8 ops.
+struct PolicyOptions {
+  Rounding rounding = Rounding::kDouble;             // of int8 steps
+  Rounding quantize_rounding = Rounding::kHalfAway;  // of quantize steps: TFLite's; kHalfEven is ONNX's
+};
+void apply_policy(Graph& graph, const PolicyOptions& options = {});
+
+// Clamps (relu, relu6, clip) into the step before them, where the result stays the same to the bit. Aliases are
+// plan_memory's.
+void fuse(Graph& graph);
+
+// Orders the nodes: tries several orders and keeps the one that plan_memory places in the fewest bytes.
+struct Target {
+  std::string name = "host";
+  std::vector<Bank> banks;  // empty: one without limit
+  bool keep_inputs = false;  // inputs stay valid across runs
+};
+void schedule(Graph& graph, const Target& target);
+
+// Places every arena value; sets offsets, steps, aliases, banks' used bytes and the liveness lower bound.
+void plan_memory(Graph& graph, const Target& target);
+
+}  // namespace nacre::tools

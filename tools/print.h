@@ -1,0 +1,14 @@
+// What commands write to standard output. main() flushes it and reports a failure.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace nacre::tools {
+
+using Json = nlohmann::ordered_json;
+
+void print(const std::string& text);
+void print_json(const Json& json);  // names that are no UTF-8 are mended, not refused
+
+}  // namespace nacre::tools

@@ -1,0 +1,34 @@
+#include "tools/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace nacre::tools {
+namespace {
+
+constexpr auto kPatience = std::chrono::milliseconds(500), kInterval = std::chrono::milliseconds(100);
+constexpr int kWidth = 30;
+
+}  // namespace
+
+Progress::Progress(const std::string& what, uint64_t total)
+    : what_(what), total_(total), terminal_(isatty(STDERR_FILENO) == 1), next_(std::chrono::steady_clock::now() + kPatience) {}
+
+Progress::~Progress() {
+  if (shown_) std::fputs("\r\x1b[K", stderr);
+}
+
+void Progress::show(uint64_t done) {
+  if (!terminal_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) return;
+  next_ = now + kInterval;
+  shown_ = true;
+  const int filled = total_ == 0 ? 0 : int(double(done) / double(total_) * kWidth);
+  fmt::print(stderr, "\r{} [{:=<{}}{:{}}] {} of {}", what_, "", filled, "", kWidth - filled, done, total_);
+  std::fflush(stderr);
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,51 @@
+#include "tools/report/error_measure.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace nacre::tools {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+}  // namespace
+
+void ErrorMeasure::add(std::span<const float> a, std::span<const float> b) {
+  elements_ += a.size();
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) {
+      not_finite_ += same(a[i], b[i]) ? 0 : 1;
+      continue;
+    }
+    const double x = a[i], y = b[i], difference = std::abs(x - y);
+    signal_ += x * x;
+    other_ += y * y;
+    product_ += x * y;
+    noise_ += difference * difference;
+    largest_ = std::max(largest_, difference);
+    peak_ = std::max(peak_, std::abs(x));
+  }
+}
+
+double ErrorMeasure::sqnr_db() const {
+  if (not_finite_ > 0) return -kInfinity;
+  if (noise_ == 0) return kInfinity;
+  return 10 * std::log10(signal_ / noise_);
+}
+
+double ErrorMeasure::relative() const {
+  if (not_finite_ > 0) return kInfinity;
+  if (largest_ == 0) return 0;
+  return peak_ == 0 ? kInfinity : largest_ / peak_;
+}
+
+double ErrorMeasure::cosine() const {
+  if (signal_ == 0 && other_ == 0) return 1;
+  if (signal_ == 0 || other_ == 0) return 0;
+  return std::clamp(product_ / std::sqrt(signal_ * other_), -1.0, 1.0);
+}
+
+}  // namespace nacre::tools

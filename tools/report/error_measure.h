@@ -1,0 +1,33 @@
+// How far values are from reference values, over any number of samples.
+//
+//   SQNR      10 log10(sum a^2 / sum (a - b)^2) dB: signal a, noise a - b. Infinite where nothing differs.
+//   largest   max |a - b|,   relative   max |a - b| / max |a|
+//   cosine    sum a b / sqrt(sum a^2 sum b^2);  1 where both are all zeros, 0 where one is
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace nacre::tools {
+
+class ErrorMeasure {
+ public:
+  // `a` is the reference; both have as many elements. Pairs that are not finite are counted, and left out of the rest,
+  // unless both are the same infinity or both NaN.
+  void add(std::span<const float> a, std::span<const float> b);
+
+  double sqnr_db() const;
+  double largest() const { return largest_; }
+  double relative() const;
+  double cosine() const;
+  uint64_t elements() const { return elements_; }
+  uint64_t not_finite() const { return not_finite_; }
+  bool equal() const { return largest_ == 0 && not_finite_ == 0; }
+
+ private:
+  double signal_ = 0, noise_ = 0, other_ = 0, product_ = 0;  // sums of a^2, (a - b)^2, b^2, a b
+  double largest_ = 0, peak_ = 0;                            // max |a - b|, max |a|
+  uint64_t elements_ = 0, not_finite_ = 0;
+};
+
+}  // namespace nacre::tools

@@ -1,0 +1,18 @@
+// A program as a picture: the graph of its steps from top to bottom, and beside it, row by row, which bytes of the arena
+// hold what while those steps run. SVG; pointing at anything tells all about it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "tools/report/program_report.h"
+
+namespace nacre::tools {
+
+// A larger picture would help nobody, and takes long: lanes are rows that an edge passes.
+inline constexpr size_t kMostPictureSteps = 2000, kMostPictureLanes = 40'000;
+
+// Throws Error(kUnsupported) where the program is larger. `name` stands on top.
+std::string picture(const ProgramReport& report, const std::string& name);
+
+}  // namespace nacre::tools

@@ -1,0 +1,13 @@
+// A model's report for machines: everything that the file says about its programs, names whole.
+#pragma once
+
+#include "tools/print.h"
+#include "tools/report/program_report.h"
+
+namespace nacre::tools {
+
+Json tensor_json(const ProgramReport& report, uint32_t tensor);
+Json program_json(const ProgramReport& report);
+Json model_json(const LoadedModel& model);  // with a program_json of each program
+
+}  // namespace nacre::tools

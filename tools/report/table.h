@@ -1,0 +1,44 @@
+// Tables for terminals: columns as wide as their texts, long names shortened in the middle where the line would not fit.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace nacre::tools {
+
+enum class Align { kLeft, kRight };
+
+struct Column {
+  std::string title;
+  Align align = Align::kLeft;
+  size_t least = 0;  // > 0: may be shortened in the middle, to no fewer characters than this
+};
+
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  void add(std::vector<std::string> cells);  // as many as columns
+  void rule();                               // a line before the rows that follow
+
+  // Lines of at most `width` characters, as far as shortening allows.
+  std::string text(size_t width) const;
+
+ private:
+  std::vector<size_t> widths(size_t width) const;
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;  // empty: a rule
+};
+
+// Characters of a UTF-8 text; bytes that are no UTF-8 count as one each.
+size_t characters(const std::string& text);
+
+// At most `most` characters: "functional_1/act...nv2d/Conv2D1", more of the end than of the front: there names differ.
+std::string shorten(const std::string& text, size_t most);
+
+// Of the terminal that standard output is, else 140.
+size_t terminal_width();
+
+}  // namespace nacre::tools

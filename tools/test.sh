@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Builds and runs every test that needs no Python, on a fresh Debian or Ubuntu machine: installs what is missing first.
+#
+#   tools/test.sh [--peers] [--long] [--quick]
+#
+#   --peers   also the comparisons with systems from PyPI (numpy, ml_dtypes, onnx, onnxruntime) in a virtual environment
+#   --long    also the whole sweeps, which take hours
+#   --quick   only the plain build: no sanitizers, fuzzers or firmware
+#
+# ../shared (or NACRE_SHARED) holds trained networks and golden data; what needs them is skipped, and counted, without it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/packages.sh
+
+peers=false long=false quick=false
+for argument in "$@"; do
+  case $argument in
+    --peers) peers=true ;;
+    --long) long=true ;;
+    --quick) quick=true ;;
+    --help | -h) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "test.sh: $argument: unknown; --help says what there is" >&2; exit 2 ;;
+  esac
+done
+groups=(build tools tests)
+$quick || groups+=(firmware fuzz)
+! $peers || groups+=(peers)
+need_packages "${groups[@]}"
+export NACRE_LONG=$($long && echo 1 || echo 0)
+if [ -d "${NACRE_SHARED-../shared}" ]; then NACRE_SHARED=$(cd "${NACRE_SHARED-../shared}" && pwd); else NACRE_SHARED=; fi
+export NACRE_SHARED
+[ -n "$NACRE_SHARED" ] || echo "no ../shared: tests that need trained networks are skipped" >&2
+
+# build NAME [MESON OPTION...]: build/NAME, with a log that is shown when it fails.
+build() {
+  local name=$1 log=build/$1.log started=$SECONDS
+  shift
+  mkdir -p build
+  if { [ -f "build/$name/build.ninja" ] || meson setup "build/$name" "$@"; } >"$log" 2>&1 && ninja -C "build/$name" >>"$log" 2>&1; then
+    echo "built build/$name in $((SECONDS - started)) s"
+  else
+    grep -nE 'error|FAILED' "$log" | head -n 20 >&2
+    tail -n 30 "$log" >&2
+    echo "test.sh: build/$name failed; the whole log is in $log" >&2
+    return 1
+  fi
+}
+
+failures=0
+total_passed=0 total_failed=0 total_skipped=0
+# run TITLE COMMAND...: shows the output and adds its closing line to the totals.
+run() {
+  local title=$1 out status=0 p f s
+  shift
+  out=build/${title// /-}.out
+  printf '\n== %s\n' "$title"
+  set +e
+  "$@" 2>&1 | tee "$out" | grep -vE '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'
+  status=${PIPESTATUS[0]}
+  set -e
+  read -r p f s < <(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$out" | tail -n 1) || { p=0 f=1 s=0; }
+  [ "$status" -eq 0 ] || [ "$f" -gt 0 ] || f=1
+  total_passed=$((total_passed + p)) total_failed=$((total_failed + f)) total_skipped=$((total_skipped + s))
+}
+
+started=$SECONDS
+python=
+! $peers || python=$(bash tools/peers.sh)
+export NACRE_PEERS_PYTHON=$python
+build test --buildtype=release -Dtests=true -Dbench=true -Dwerror=true
+run "plain build" tests/run.sh build/test
+if ! $quick; then
+  build asan --buildtype=debugoptimized -Dtests=true -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
+  run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan
+  run "firmware" tests/firmware.sh
+  run "fuzzers" tests/fuzz/run.sh
+fi
+
+printf '\n%s\n' "wall time $((SECONDS - started)) s"
+printf '%d passed, %d failed, %d skipped\n' "$total_passed" "$total_failed" "$total_skipped"
+[ "$total_failed" -eq 0 ]

@@ -1,0 +1,351 @@
+#include "tools/writer.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "engine/base/crc32c.h"
+#include "model_generated.h"
+#include "tools/error.h"
+
+namespace nacre::tools {
+namespace {
+
+using flatbuffers::Offset;
+
+std::vector<uint8_t> digest(std::span<const uint8_t> bytes) {
+  std::vector<uint8_t> hash(32);
+  unsigned length = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), hash.data(), &length, EVP_sha256(), nullptr) != 1 || length != hash.size())
+    throw Error(kFailed, "SHA-256", "the library refused");
+  return hash;
+}
+
+// Everything of the file before it is laid out. Ids are final as soon as they are given: weights first, then the arena
+// records of each program.
+class Writer {
+ public:
+  explicit Writer(const WriteOptions& options) : options_(options) {}
+
+  std::vector<uint8_t> write(std::span<const ProgramSource> programs) {
+    for (const ProgramSource& p : programs) add_constants(*p.graph);
+    for (const ProgramSource& p : programs) add_program(p);
+    return pack(build(programs));
+  }
+
+ private:
+  struct ProgramRecord {
+    uint32_t first_step, step_count, first_tensor, tensor_count;
+    std::vector<uint32_t> inputs, outputs;
+  };
+  using Ids = std::vector<uint32_t>;  // of a graph's values
+
+  // ---- Weights ----
+
+  uint32_t add_weights(ElementType type, std::span<const int64_t> dims, std::span<const uint8_t> bytes, const std::string& name) {
+    std::string key(1, char(type));
+    for (const int64_t d : dims) key += std::to_string(d) + ",";
+    key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto [found, is_new] = shared_.emplace(std::move(key), uint32_t(tensors_.size()));
+    if (!is_new) return found->second;
+    weights_.resize((weights_.size() + kAlignment - 1) / kAlignment * kAlignment);
+    TensorRecord record = blank(type, dims);
+    record.region = Region::kWeights;
+    record.offset = weights_.size();
+    weights_.insert(weights_.end(), bytes.begin(), bytes.end());
+    return add_record(record, name);
+  }
+
+  void add_constants(const Graph& graph) {
+    Ids ids(graph.values.size(), kNoIndex);
+    for (const Node& node : graph.nodes)
+      for (const ValueId input : node.inputs) {
+        if (input == kNone || !graph.values[size_t(input)].constant() || ids[size_t(input)] != kNoIndex) continue;
+        const Value& v = graph.values[size_t(input)];
+        const uint32_t id = add_weights(v.type, v.dims, *v.data, v.name);
+        ids[size_t(input)] = id;
+        if (v.quantizer && v.quantizer->codes == v.type) set_quantizer(id, v);
+      }
+    ids_.push_back(std::move(ids));
+  }
+
+  void set_quantizer(uint32_t id, const Value& value) {
+    const uint32_t quantizer = add_quantizer(*value.quantizer, value.name);
+    tensors_[id].quantizer = quantizer;
+  }
+
+  uint32_t add_quantizer(const Quantizer& q, const std::string& name) {
+    QuantizerRecord record = {.scale = 0,
+                              .zero = int32_t(q.zero.empty() ? 0 : q.zero[0]),
+                              .scales = kNoIndex,
+                              .zeros = kNoIndex,
+                              .codes = q.codes,
+                              .axis = uint8_t(std::max(0, q.axis)),
+                              .form = ScaleForm::kStep,
+                              .reserved = 0};
+    if (q.scale.size() == 1) {
+      record.scale = q.scale[0];
+    } else {
+      const int64_t count = int64_t(q.scale.size());
+      record.scales = add_weights(ElementType::kFloat32, {&count, 1}, as_bytes(q.scale), name + "/scale");
+      const bool differ = std::any_of(q.zero.begin(), q.zero.end(), [&](int64_t z) { return z != q.zero[0]; });
+      if (differ) {
+        const std::vector<int32_t> zeros(q.zero.begin(), q.zero.end());
+        record.zeros = add_weights(ElementType::kInt32, {&count, 1}, as_bytes(zeros), name + "/zero");
+      }
+    }
+    for (size_t i = 0; i < quantizers_.size(); ++i)
+      if (std::memcmp(&quantizers_[i], &record, sizeof record) == 0) return uint32_t(i);
+    quantizers_.push_back(record);
+    return uint32_t(quantizers_.size() - 1);
+  }
+
+  // ---- Programs ----
+
+  void add_program(const ProgramSource& source) {
+    const Graph& graph = *source.graph;
+    Ids& ids = ids_[programs_.size()];
+    ProgramRecord program = {.first_step = uint32_t(steps_.size()),
+                             .step_count = uint32_t(graph.nodes.size()),
+                             .first_tensor = uint32_t(tensors_.size()),
+                             .tensor_count = 0,
+                             .inputs = {},
+                             .outputs = {}};
+    add_arena(graph, ids);
+    program.tensor_count = uint32_t(tensors_.size()) - program.first_tensor;
+    for (const Binding& b : graph.inputs) program.inputs.push_back(bind(ids, b, kInput));
+    for (const Binding& b : graph.outputs) program.outputs.push_back(bind(ids, b, kOutput));
+    const auto first_layer = uint32_t(layers_.size());
+    layers_.insert(layers_.end(), graph.layers.begin(), graph.layers.end());
+    for (const Node& node : graph.nodes) add_step(node, ids, first_layer);
+    programs_.push_back(std::move(program));
+  }
+
+  // Used arena values, sorted by first step, aliases last.
+  void add_arena(const Graph& graph, Ids& ids) {
+    std::vector<bool> used(graph.values.size(), false);
+    const auto use = [&](ValueId id) {
+      for (; id != kNone && !used[size_t(id)]; id = graph.values[size_t(id)].alias_of) used[size_t(id)] = true;
+    };
+    for (const Node& node : graph.nodes) {
+      for (const ValueId id : node.inputs) use(id);
+      for (const ValueId id : node.outputs) use(id);
+    }
+    for (const Binding& b : graph.inputs) use(b.value);
+    for (const Binding& b : graph.outputs) use(b.value);
+    std::vector<ValueId> order;
+    for (ValueId id = 0; id < ValueId(graph.values.size()); ++id)
+      if (used[size_t(id)] && !graph.values[size_t(id)].constant()) order.push_back(id);
+    std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) {
+      const Value &va = graph.values[size_t(a)], &vb = graph.values[size_t(b)];
+      if ((va.alias_of != kNone) != (vb.alias_of != kNone)) return vb.alias_of != kNone;
+      return va.first_step < vb.first_step;
+    });
+    for (const ValueId id : order) {
+      const Value& v = graph.values[size_t(id)];
+      TensorRecord record = blank(v.type, v.dims);
+      record.region = v.region;
+      record.bank = v.bank;
+      record.offset = v.offset;
+      record.first_step = v.first_step;
+      record.last_step = v.last_step;
+      record.alias_of = v.alias_of == kNone ? kNoIndex : ids[size_t(v.alias_of)];
+      record.flags = v.batched ? kBatched : 0;
+      if (v.quantizer && v.quantizer->codes == v.type && v.quantizer->scale.size() == 1)
+        record.quantizer = add_quantizer(*v.quantizer, v.name);
+      ids[size_t(id)] = add_record(record, v.name);
+    }
+  }
+
+  uint32_t bind(const Ids& ids, const Binding& binding, TensorFlags flag) {
+    const uint32_t id = ids[size_t(binding.value)];
+    tensors_[id].flags = uint16_t(tensors_[id].flags | flag);
+    return id;
+  }
+
+  void add_step(const Node& node, const Ids& ids, uint32_t first_layer) {
+    std::vector<uint32_t> words = node.words;
+    while (!words.empty() && words.back() == 0) words.pop_back();
+    StepRecord step = {};
+    step.op = node.op;
+    step.word_count = uint8_t(words.size());
+    step.operand_count = uint8_t(node.inputs.size() + node.outputs.size());
+    if (words.size() > 255 || node.inputs.size() + node.outputs.size() > 64)
+      throw Error(kUnsupported, node.name, "more than 64 operands or 255 attribute words in one step", "split the operator");
+    step.first_word = add_words(words);
+    step.first_operand = uint32_t(operands_.size());
+    step.layer = node.layer == kNone ? kNoIndex : first_layer + uint32_t(node.layer);
+    step.guard = kNoIndex;
+    step.rounding = node.rounding;
+    const auto operand = [&](ValueId id, Role role) {
+      operands_.push_back(id == kNone ? kNoOperand : ids[size_t(id)] | uint32_t(role) << 30);
+    };
+    for (const ValueId id : node.inputs) operand(id, Role::kIn);
+    for (const ValueId id : node.outputs) operand(id, Role::kOut);
+    steps_.push_back(step);
+  }
+
+  // Equal runs of attributes are stored once.
+  uint32_t add_words(const std::vector<uint32_t>& words) {
+    const auto [found, is_new] = runs_.emplace(words, uint32_t(words_.size()));
+    if (is_new) words_.insert(words_.end(), words.begin(), words.end());
+    return found->second;
+  }
+
+  // ---- Records ----
+
+  static TensorRecord blank(ElementType type, std::span<const int64_t> dims) {
+    TensorRecord record = {};
+    record.element = type;
+    record.rank = uint8_t(dims.size());
+    uint64_t elements = 1;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      record.dims[i] = int32_t(dims[i]);
+      elements *= uint64_t(dims[i]);
+    }
+    record.bytes = storage_bytes(type, elements);
+    record.alias_of = record.quantizer = record.initial = kNoIndex;
+    return record;
+  }
+
+  uint32_t add_record(const TensorRecord& record, const std::string& name) {
+    tensors_.push_back(record);
+    names_.push_back(name);
+    return uint32_t(tensors_.size() - 1);
+  }
+
+  template <class T>
+  static std::span<const uint8_t> as_bytes(const std::vector<T>& v) {
+    return {reinterpret_cast<const uint8_t*>(v.data()), v.size() * sizeof(T)};
+  }
+
+  // ---- FlatBuffer and file ----
+
+  template <class Record, class T>
+  static auto structs(flatbuffers::FlatBufferBuilder& b, const std::vector<T>& records) {
+    static_assert(sizeof(Record) == sizeof(T));
+    return b.CreateVectorOfStructs(reinterpret_cast<const Record*>(records.data()), records.size());
+  }
+
+  Offset<schema::Program> build_program(flatbuffers::FlatBufferBuilder& b, const ProgramSource& source, const ProgramRecord& p) {
+    const Graph& graph = *source.graph;
+    std::vector<uint64_t> banks;
+    std::vector<std::string> bank_names, names[2], layouts[2];
+    for (const Bank& bank : graph.banks) {
+      banks.push_back(bank.used);
+      bank_names.push_back(bank.name);
+    }
+    const std::vector<Binding>* bindings[] = {&graph.inputs, &graph.outputs};
+    for (int side = 0; side < 2; ++side)
+      for (const Binding& binding : *bindings[side]) {
+        names[side].push_back(binding.name);
+        layouts[side].push_back(binding.layout);
+      }
+    return schema::CreateProgram(
+        b, uint8_t(source.entry), b.CreateString(source.target), p.first_step, p.step_count, p.first_tensor, p.tensor_count,
+        uint32_t(graph.batch), structs<schema::BankRecord>(b, banks), b.CreateVectorOfStrings(bank_names),
+        b.CreateVector(p.inputs), b.CreateVector(p.outputs), b.CreateVectorOfStrings(names[0]),
+        b.CreateVectorOfStrings(names[1]), b.CreateVectorOfStrings(layouts[0]), b.CreateVectorOfStrings(layouts[1]),
+        graph.liveness_bound);
+  }
+
+  flatbuffers::DetachedBuffer build(std::span<const ProgramSource> sources) {
+    flatbuffers::FlatBufferBuilder b;
+    std::vector<Offset<schema::Program>> programs;
+    for (size_t i = 0; i < sources.size(); ++i) programs.push_back(build_program(b, sources[i], programs_[i]));
+    std::vector<Offset<schema::Layer>> layers;
+    for (const Layer& layer : layers_) {
+      schema::PolicyRecord policy;
+      std::memcpy(static_cast<void*>(&policy), &layer.policy, sizeof policy);
+      const auto name = b.CreateString(layer.name), op = b.CreateString(layer.source_op);
+      layers.push_back(schema::CreateLayer(b, name, op, &policy));
+    }
+    std::vector<Offset<schema::KeyValue>> metadata;
+    for (const auto& [key, value] : sources[0].graph->metadata) {
+      const auto k = b.CreateString(key), v = b.CreateString(value);
+      metadata.push_back(schema::CreateKeyValue(b, k, v));
+    }
+    std::vector<Offset<schema::Golden>> golden;
+    for (const GoldenPair& pair : options_.golden) {
+      const auto in = b.CreateVector(pair.inputs), out = b.CreateVector(pair.outputs);
+      golden.push_back(schema::CreateGolden(b, pair.program, in, out, pair.tolerance));
+    }
+    const std::vector<SegmentRecord> segments = {{.offset = 0, .bytes = weights_.size(), .crc = 0, .reserved = 0}};
+    const auto tensors = structs<schema::TensorRecord>(b, tensors_);
+    const auto quantizers = structs<schema::QuantizerRecord>(b, quantizers_);
+    const auto steps = structs<schema::StepRecord>(b, steps_);
+    const auto segment_vector = structs<schema::SegmentRecord>(b, segments);
+    const auto words = b.CreateVector(words_), operands = b.CreateVector(operands_);
+    const auto program_vector = b.CreateVector(programs);
+    const auto layer_vector = b.CreateVector(layers);
+    const auto names = options_.names ? b.CreateVectorOfStrings(names_) : 0;
+    const auto metadata_vector = b.CreateVector(metadata);
+    const auto golden_vector = golden.empty() ? 0 : b.CreateVector(golden);
+    b.Finish(schema::CreateModel(b, tensors, quantizers, steps, words, operands, segment_vector, program_vector, layer_vector,
+                                 0, 0, 0, 0, names, metadata_vector, golden_vector));
+    return b.Release();
+  }
+
+  // Header, FlatBuffer, weights; then what is known only now: offsets, checksums and the hash.
+  std::vector<uint8_t> pack(const flatbuffers::DetachedBuffer& flatbuffer) {
+    const size_t end = sizeof(FileHeader) + flatbuffer.size();
+    const size_t weights = (end + kSegmentAlignment - 1) / kSegmentAlignment * kSegmentAlignment;
+    std::vector<uint8_t> file(weights + weights_.size());
+    std::memcpy(file.data() + sizeof(FileHeader), flatbuffer.data(), flatbuffer.size());
+    std::copy(weights_.begin(), weights_.end(), file.begin() + std::ptrdiff_t(weights));
+
+    const schema::Model* root = schema::GetModel(file.data() + sizeof(FileHeader));
+    const auto* record = reinterpret_cast<const uint8_t*>(root->segments()->Get(0));
+    const SegmentRecord segment = {
+        .offset = weights, .bytes = weights_.size(), .crc = crc32c(std::as_bytes(std::span(weights_))), .reserved = 0};
+    std::memcpy(file.data() + (record - file.data()), &segment, sizeof segment);
+
+    FileHeader header = {};
+    std::memcpy(header.magic, kMagic, sizeof kMagic);
+    header.version = kFileVersion;
+    header.byte_order = kByteOrderMark;
+    header.total_bytes = file.size();
+    header.flatbuffer_offset = sizeof(FileHeader);
+    header.flatbuffer_bytes = uint32_t(flatbuffer.size());
+    const std::vector<uint8_t> hash = digest(std::span(file).subspan(sizeof(FileHeader)));
+    std::copy_n(hash.begin(), sizeof header.hash, header.hash);
+    std::memcpy(file.data(), &header, sizeof header);
+    const auto bytes = std::as_bytes(std::span(file));
+    header.crc = crc32c(bytes.subspan(16, end - 16), crc32c(bytes.first(12)));
+    std::memcpy(file.data(), &header, sizeof header);
+    return file;
+  }
+
+  const WriteOptions& options_;
+  std::map<std::string, uint32_t> shared_;                // type, dims and bytes of a constant -> tensor id
+  std::map<std::vector<uint32_t>, uint32_t> runs_;        // attributes -> first word
+  std::vector<Ids> ids_;                                  // per program
+  std::vector<TensorRecord> tensors_;
+  std::vector<std::string> names_;
+  std::vector<QuantizerRecord> quantizers_;
+  std::vector<StepRecord> steps_;
+  std::vector<uint32_t> words_, operands_;
+  std::vector<ProgramRecord> programs_;
+  std::vector<Layer> layers_;
+  std::vector<uint8_t> weights_;
+};
+
+}  // namespace
+
+std::string sha256(std::span<const uint8_t> bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const uint8_t byte : digest(bytes)) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+std::vector<uint8_t> write_model(std::span<const ProgramSource> programs, const WriteOptions& options) {
+  return Writer(options).write(programs);
+}
+
+}  // namespace nacre::tools
