@@ -1,0 +1,172 @@
+// Time per inference of whole networks with the reference kernels.
+//
+//   models [DIR_OF_MODELS] [--benchmark_filter=kws] [--benchmark_min_time=0.1] [--benchmark_out=FILE]
+//
+// DIR_OF_MODELS holds the MLPerf Tiny networks as .tflite (default: models/mlperf_tiny of NACRE_SHARED, or of ../shared); the
+// digits sample is always there. Each network is converted in this process, bound, run and checked before it is timed:
+// against the golden outputs where there are (golden/tflite beside models/), else for finite numbers. An inference
+// includes copying the input into the arena.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include "bench/report.h"
+#include "tools/error.h"
+#include "tools/golden.h"
+#include "tools/graph/graph.h"
+#include "tools/importers/importer.h"
+#include "tools/passes/passes.h"
+#include "tools/statistics.h"
+#include "tools/writer.h"
+
+namespace nacre::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using Bytes = std::vector<uint8_t>;
+using tools::Error;
+
+struct Network {
+  const char *name, *types, *file;  // without ".tflite"
+};
+
+constexpr Network kNetworks[] = {
+    {"ad", "int8", "ad01_int8"},
+    {"ad", "float32", "ad01_fp32"},
+    {"kws", "int8", "kws_ref_model"},
+    {"kws", "hybrid", "kws_ref_model_float32"},
+    {"ic", "int8", "pretrainedResnet_quant"},
+    {"ic", "float32", "pretrainedResnet"},
+    {"vww", "int8", "vww_96_int8"},
+    {"vww", "float32", "vww_96_float"},
+    {"str_ww", "int8", "str_ww_ref_model"},
+};
+
+// A network that is ready to run. BoundProgram refers to the model.
+struct Ready {
+  std::unique_ptr<tools::LoadedModel> model;
+  std::unique_ptr<tools::BoundProgram> bound;
+  Bytes input;
+  uint64_t multiply_accumulates = 0;
+  std::string checked;  // against what
+};
+
+// As `nacre convert` does.
+std::unique_ptr<tools::LoadedModel> convert(const fs::path& network) {
+  tools::Graph graph = tools::import_network(network.string());
+  tools::simplify(graph);
+  tools::apply_policy(graph);
+  tools::fuse(graph);
+  const tools::Target target;
+  tools::schedule(graph, target);
+  tools::plan_memory(graph, target);
+  tools::check(graph);
+  const tools::ProgramSource source = {.graph = &graph};
+  return std::make_unique<tools::LoadedModel>(tools::write_model({&source, 1}), network.string(), "");
+}
+
+std::optional<Bytes> read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  return Bytes{std::istreambuf_iterator<char>(file), {}};
+}
+
+void require_finite(const tools::LoadedModel& model, const Bytes& outputs, const std::string& place) {
+  for (const uint32_t id : model.model().program(0).outputs) {
+    if (model.model().tensors()[id].element != ElementType::kFloat32) continue;
+    for (size_t i = 0; i + sizeof(float) <= outputs.size(); i += sizeof(float)) {
+      float value;
+      std::memcpy(&value, outputs.data() + i, sizeof value);
+      if (!std::isfinite(value)) throw Error(tools::kFailed, place, "gives numbers that are not finite");
+    }
+  }
+}
+
+// Runs once and compares with the golden output: equal to the byte for integers, within kFloatTolerance of the largest
+// magnitude for float32.
+void check_result(Ready& ready, const std::optional<Bytes>& golden, const std::string& place) {
+  const Bytes outputs = ready.bound->run(ready.input);
+  require_finite(*ready.model, outputs, place);
+  ready.checked = "finite";
+  if (!golden) return;
+  if (golden->size() != outputs.size()) throw Error(tools::kFailed, place, "the golden output has another size");
+  const tools::Difference d = tools::difference(*ready.model, 0, *golden, outputs);
+  if (!d.within(tools::kFloatTolerance))
+    throw Error(tools::kFailed, place, fmt::format("differs from the golden output: {} bytes, {:.3g} relative", d.bytes, d.largest));
+  ready.checked = "golden";
+}
+
+Ready make_ready(const fs::path& network, const fs::path& golden) {
+  Ready ready;
+  ready.model = convert(network);
+  ready.bound = std::make_unique<tools::BoundProgram>(*ready.model, 0);
+  ready.multiply_accumulates = tools::statistics(*ready.model, 0).multiply_accumulates;
+  const std::string stem = network.stem().string() + ".s1.";
+  const std::optional<Bytes> input = read(golden / (stem + "in0.bin")), output = read(golden / (stem + "out0.bin"));
+  ready.input = input && output ? *input : tools::seeded_inputs(*ready.model, 0, 1);
+  if (ready.input.size() != ready.bound->program().input(0).size())
+    throw Error(tools::kFailed, network.string(), "the golden input has another size than the network's");
+  check_result(ready, input && output ? output : std::nullopt, network.string());
+  return ready;
+}
+
+void time(benchmark::State& state, const Ready& ready) {
+  const Program& program = ready.bound->program();
+  for (auto _ : state) {
+    std::memcpy(program.input(0).data(), ready.input.data(), ready.input.size());
+    const Status status = program.run();
+    if (!status.ok()) return state.SkipWithError(sentence(status.code));
+    benchmark::ClobberMemory();
+  }
+  set_rate(state, "GMAC/s", double(ready.multiply_accumulates));
+}
+
+fs::path project_root() {
+  const char* root = std::getenv("NACRE_ROOT");
+  return root != nullptr ? root : NACRE_ROOT;
+}
+
+fs::path models_folder(int argc, char** argv) {
+  if (argc > 1) return argv[1];
+  const char* shared = std::getenv("NACRE_SHARED");
+  return (shared != nullptr && *shared != 0 ? fs::path(shared) : project_root() / ".." / "shared") / "models" / "mlperf_tiny";
+}
+
+int run(int argc, char** argv) {
+  const fs::path folder = models_folder(argc, argv), golden = folder / ".." / ".." / "golden" / "tflite";
+  std::vector<std::shared_ptr<Ready>> networks;
+  const auto register_network = [&](const std::string& path, const fs::path& file) {
+    networks.push_back(std::make_shared<Ready>(make_ready(file, golden)));
+    fmt::print("checked {} ({})\n", path, networks.back()->checked);
+    add(path, [ready = networks.back()](benchmark::State& state) { time(state, *ready); });
+  };
+  if (!fs::is_directory(folder)) {
+    if (argc > 1) throw Error(tools::kIo, folder.string(), "is no directory");
+    fmt::print(stderr, "{} is not there: only the sample is timed\n", folder.string());
+  } else {
+    for (const Network& n : kNetworks)
+      register_network(fmt::format("infer/{}/reference/{}", n.types, n.name), folder / (std::string(n.file) + ".tflite"));
+  }
+  register_network("infer/float32/reference/digits", project_root() / "tools" / "samples" / "digits.onnx");
+  fmt::print("\n");
+  return bench::run();
+}
+
+}  // namespace
+}  // namespace nacre::bench
+
+int main(int argc, char** argv) {
+  if (!nacre::bench::initialize(&argc, argv)) return nacre::tools::kUsage;
+  try {
+    return nacre::bench::run(argc, argv);
+  } catch (const nacre::tools::Error& error) {
+    fmt::print(stderr, "models: {}\n", error.what());
+    return error.code;
+  }
+}

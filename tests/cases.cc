@@ -1,0 +1,421 @@
+#include "tests/cases.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "tools/passes/quantize_multiplier.h"
+
+namespace nacre::tests {
+namespace {
+
+int pick(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
+bool chance(Random& random, int percent) { return pick(random, 1, 100) <= percent; }
+double between(Random& random, double low, double high) {
+  return std::uniform_real_distribution<double>(low, high)(random);
+}
+uint32_t bits(double v) { return std::bit_cast<uint32_t>(float(v)); }
+
+bool coded(const KernelEntry& entry) { return entry.operands[0].element == ElementType::kInt8; }
+
+std::vector<int32_t> random_dims(Random& random, int rank, int most) {
+  std::vector<int32_t> dims;
+  for (int i = 0; i < rank; ++i) dims.push_back(pick(random, 1, most));
+  return dims;
+}
+
+Input input_of(ElementType element, std::vector<int32_t> dims) {
+  Input input = {.element = element, .dims = std::move(dims)};
+  switch (element) {
+    case ElementType::kInt8: input.low = -128, input.high = 127; break;
+    case ElementType::kUint8: input.low = 0, input.high = 255; break;
+    case ElementType::kBool: input.low = 0, input.high = 1; break;
+    case ElementType::kInt32:
+    case ElementType::kInt64: input.low = -100000, input.high = 100000; break;
+    default: input.low = -4, input.high = 4;
+  }
+  return input;
+}
+Input pairs(int rows, double low, double high) {
+  return {.element = ElementType::kInt32, .dims = {rows, 2}, .low = low, .high = high, .fill = Input::kPairs};
+}
+
+void add_clamp(const KernelEntry& entry, Random& random, Case& made) {
+  if (chance(random, 40)) {
+    made.words.insert(made.words.end(), {0, 0, 0});
+    return;
+  }
+  if (coded(entry) && entry.operands[entry.operand_count - 1].element == ElementType::kInt8) {
+    const int low = pick(random, -128, 20), high = pick(random, low, 127);
+    made.words.insert(made.words.end(), {1, uint32_t(low), uint32_t(high)});
+  } else {
+    const double low = between(random, -3, 0.5);
+    made.words.insert(made.words.end(),
+                      {1, bits(low), bits(chance(random, 50) ? low + between(random, 0, 4) : INFINITY)});
+  }
+}
+
+// Codes for int8 with an int8 output, else 0.
+uint32_t zero_word(const KernelEntry& entry, Random& random) {
+  const bool codes = coded(entry) && entry.operands[entry.operand_count - 1].element == ElementType::kInt8;
+  return codes ? uint32_t(pick(random, -128, 127)) : 0;
+}
+
+// bias, scale, row scale, row zero: what follows x and w, by the entry's form.
+void add_epilogue(const KernelEntry& entry, Random& random, int channels, int rows, Case& made) {
+  made.inputs.push_back(input_of(entry.operands[2].element, {channels}));
+  if (entry.operands[2].element == ElementType::kInt32) made.inputs[2].low = -3000, made.inputs[2].high = 3000;
+  if (chance(random, 30)) made.inputs[2] = {};
+  const int count = chance(random, 50) ? 1 : channels;
+  const int inputs = input_count(entry);
+  if (inputs > 3 && entry.operands[3].element == ElementType::kInt32)
+    made.inputs.push_back(pairs(count, 1.0 / 4096, 1.0 / 16));
+  if (inputs > 3 && entry.operands[3].element == ElementType::kFloat32)
+    made.inputs.push_back({.element = ElementType::kFloat32, .dims = {count}, .low = 0.0005, .high = 0.05});
+  if (inputs > 4) {
+    made.inputs.push_back({.element = ElementType::kFloat32, .dims = {rows}, .low = 0.001, .high = 0.1});
+    made.inputs.push_back({.element = ElementType::kInt32, .dims = {rows}, .low = -128, .high = 127});
+  }
+}
+
+void dense(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 1, 6);
+  std::vector<int32_t> dims = random_dims(random, rank, 3);
+  dims.back() = pick(random, 1, 40);
+  const int out = pick(random, 1, 12);
+  add_clamp(entry, random, made);
+  made.words.insert(made.words.end(), {zero_word(entry, random), zero_word(entry, random)});
+  made.inputs = {input_of(entry.operands[0].element, dims),
+                 input_of(entry.operands[1].element, {out, dims.back()})};
+  add_epilogue(entry, random, out, rank > 1 ? dims[0] : 1, made);
+  if (rank != 2) made.traits |= kRankTrait;
+}
+
+struct Axis {
+  int in, kernel, stride, dilation, before, after;
+};
+
+Axis random_axis(Random& random, int most_kernel) {
+  Axis axis = {.in = pick(random, 1, 9),
+               .kernel = pick(random, 1, most_kernel),
+               .stride = pick(random, 1, 3),
+               .dilation = chance(random, 60) ? 1 : pick(random, 2, 3),
+               .before = 0,
+               .after = 0};
+  const int span = (axis.kernel - 1) * axis.dilation + 1;
+  axis.before = pick(random, 0, span - 1);
+  axis.after = chance(random, 40) ? axis.before : pick(random, 0, span - 1);
+  axis.in = std::max(axis.in, span - axis.before - axis.after);
+  return axis;
+}
+
+void add_window(const Axis& h, const Axis& w, Case& made) {
+  for (const int word :
+       {h.stride - 1, w.stride - 1, h.dilation - 1, w.dilation - 1, h.before, w.before, h.after, w.after})
+    made.words.push_back(uint32_t(word));
+  if ((h.dilation > 1 && h.kernel > 1) || (w.dilation > 1 && w.kernel > 1)) made.traits |= kDilationTrait;
+  if (h.before != h.after || w.before != w.after) made.traits |= kAsymmetricTrait;
+}
+
+void conv(const KernelEntry& entry, Random& random, Case& made, bool depthwise) {
+  const Axis h = random_axis(random, 4), w = random_axis(random, 4);
+  const int batch = pick(random, 1, 2), groups = depthwise || chance(random, 40) ? 1 : pick(random, 2, 3);
+  const int group_in = pick(random, 1, 4), multiplier = depthwise ? pick(random, 1, 3) : pick(random, 1, 4);
+  const int in_c = groups * group_in, out_c = depthwise ? in_c * multiplier : groups * multiplier;
+  add_window(h, w, made);
+  add_clamp(entry, random, made);
+  made.words.insert(made.words.end(),
+                    {zero_word(entry, random), zero_word(entry, random), uint32_t(groups - 1)});
+  made.inputs = {input_of(entry.operands[0].element, {batch, h.in, w.in, in_c})};
+  const std::vector<int32_t> weights = depthwise ? std::vector<int32_t>{h.kernel, w.kernel, out_c}
+                                                 : std::vector<int32_t>{out_c, h.kernel, w.kernel, group_in};
+  made.inputs.push_back(input_of(entry.operands[1].element, weights));
+  add_epilogue(entry, random, out_c, batch, made);
+  if (groups > 1) made.traits |= kGroupsTrait;
+  if (depthwise && multiplier > 1) made.traits |= kMultiplierTrait;
+}
+void conv2d(const KernelEntry& entry, Random& random, Case& made) { conv(entry, random, made, false); }
+void depthwise_conv2d(const KernelEntry& entry, Random& random, Case& made) { conv(entry, random, made, true); }
+
+void pool(const KernelEntry& entry, Random& random, Case& made) {
+  Axis h = random_axis(random, 4), w = random_axis(random, 4);
+  h.in = std::max(h.in, h.dilation);
+  w.in = std::max(w.in, w.dilation);
+  const bool count_pads = chance(random, 30);
+  if (count_pads && coded(entry)) {
+    h.before = h.after = w.before = w.after = 0;
+    h.in = std::max(h.in, (h.kernel - 1) * h.dilation + 1);
+    w.in = std::max(w.in, (w.kernel - 1) * w.dilation + 1);
+  }
+  add_window(h, w, made);
+  made.words.insert(made.words.end(), {uint32_t(h.kernel - 1), uint32_t(w.kernel - 1), uint32_t(count_pads)});
+  add_clamp(entry, random, made);
+  made.inputs = {input_of(entry.operands[0].element, {pick(random, 1, 2), h.in, w.in, pick(random, 1, 5)})};
+}
+
+void elementwise(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 0, 6);
+  std::vector<int32_t> a = random_dims(random, rank, 4), b = a;
+  if (chance(random, 60)) {
+    for (int32_t& dim : a) dim = chance(random, 30) ? 1 : dim;
+    for (int32_t& dim : b) dim = chance(random, 30) ? 1 : dim;
+    std::vector<int32_t>& shorter = chance(random, 50) ? a : b;
+    shorter.erase(shorter.begin(), shorter.begin() + pick(random, 0, rank));
+  }
+  if (a != b) made.traits |= kBroadcastTrait;
+  if (rank != 4) made.traits |= kRankTrait;
+  add_clamp(entry, random, made);
+  for (int i = 0; i < 3; ++i) made.words.push_back(zero_word(entry, random));
+  if (entry.op != Op::kMul) made.words.push_back(coded(entry) ? 20 : 0);
+  made.inputs = {input_of(entry.operands[0].element, a), input_of(entry.operands[1].element, b)};
+  if (!coded(entry)) return;
+  made.inputs.push_back(entry.op == Op::kMul ? pairs(1, 1.0 / 4096, 1.0 / 32)
+                                             : pairs(3, std::exp2(-21), std::exp2(-17)));
+  if (entry.op != Op::kMul) made.inputs.back().fill = Input::kSumPairs;
+}
+
+// One input, elementwise.
+void unary(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 0, 6);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.inputs = {input_of(entry.operands[0].element, random_dims(random, rank, 4))};
+}
+
+void clamp(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  add_clamp(entry, random, made);
+  made.words.insert(made.words.end(), {zero_word(entry, random), zero_word(entry, random)});
+  if (!coded(entry)) return;
+  made.inputs.push_back(chance(random, 50) ? pairs(1, 0.1, 4) : Input());
+}
+
+void activation(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  made.inputs[0].low = -10;
+  made.inputs[0].high = 10;
+  if (entry.op == Op::kLeakyRelu) made.words = {bits(between(random, -0.5, 1.5))};
+}
+
+void lookup(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  made.inputs.push_back(input_of(ElementType::kInt8, {256}));
+}
+
+void softmax(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 1, 6);
+  std::vector<int32_t> dims = random_dims(random, rank, 3);
+  const int axis = coded(entry) ? rank - 1 : pick(random, 0, rank - 1);
+  dims[size_t(axis)] = pick(random, 1, 30);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {uint32_t(axis), bits(between(random, 0.1, 2))};
+  made.inputs = {input_of(entry.operands[0].element, dims)};
+  if (!coded(entry)) return;
+  // As micro/kernels/softmax_common.cc makes them of beta = 1 and a scale in [1/1000, 1/2].
+  const FixedPoint scale = tools::quantize_multiplier(std::exp2(between(random, -10, -1)) * (1 << 26));
+  made.words.insert(made.words.end(),
+                    {uint32_t(scale.multiplier), uint32_t(scale.shift),
+                     uint32_t(-int(std::floor(std::ldexp(31.0 * (1 << 26), -int(scale.shift)))))});
+}
+
+void batch_norm(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 1, 6);
+  const std::vector<int32_t> dims = random_dims(random, rank, 5);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {bits(between(random, 1e-5, 1e-2))};
+  made.inputs = {input_of(entry.operands[0].element, dims)};
+  for (int i = 0; i < 4; ++i) made.inputs.push_back(input_of(ElementType::kFloat32, {dims.back()}));
+  made.inputs[4].low = 0.01;
+}
+
+void mean(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 0, 6);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {uint32_t(pick(random, 0, (1 << rank) - 1)), uint32_t(pick(random, 0, 1)),
+                zero_word(entry, random), zero_word(entry, random)};
+  made.inputs = {input_of(entry.operands[0].element, random_dims(random, rank, 5))};
+  if (coded(entry)) made.inputs.push_back(chance(random, 60) ? pairs(1, 0.1, 4) : Input());
+}
+
+void reshape(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  std::vector<int32_t> dims = made.inputs[0].dims;
+  std::shuffle(dims.begin(), dims.end(), random);
+  while (dims.size() > 1 && chance(random, 30)) {  // melt two axes
+    dims[dims.size() - 2] *= dims.back();
+    dims.pop_back();
+  }
+  while (dims.size() < 6 && chance(random, 30)) dims.insert(dims.begin(), 1);
+  made.words.push_back(uint32_t(dims.size()));
+  made.words.insert(made.words.end(), dims.begin(), dims.end());
+}
+
+void transpose(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  for (size_t i = 0; i < made.inputs[0].dims.size(); ++i) made.words.push_back(uint32_t(i));
+  std::shuffle(made.words.begin(), made.words.end(), random);
+}
+
+void concat(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 1, 6), axis = pick(random, 0, rank - 1);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {uint32_t(axis)};
+  std::vector<int32_t> dims = random_dims(random, rank, 4);
+  for (int i = pick(random, 1, 5); i > 0; --i) {
+    dims[size_t(axis)] = pick(random, 1, 4);
+    made.inputs.push_back(input_of(entry.operands[0].element, dims));
+  }
+}
+
+void pad(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  const int mode = pick(random, 0, 2);
+  made.words.resize(14);
+  for (size_t i = 0; i < made.inputs[0].dims.size(); ++i) {
+    const int most = mode == 1 ? made.inputs[0].dims[i] - 1 : 3;
+    made.words[i] = uint32_t(pick(random, 0, most));
+    made.words[6 + i] = uint32_t(pick(random, 0, most));
+    if (made.words[i] != made.words[6 + i]) made.traits |= kAsymmetricTrait;
+  }
+  made.words[12] = entry.operands[0].element == ElementType::kFloat32 ? bits(between(random, -3, 3))
+                   : entry.operands[0].element == ElementType::kInt8  ? uint32_t(pick(random, -128, 127))
+                                                                      : uint32_t(pick(random, 0, 1));
+  made.words[13] = uint32_t(mode);
+}
+
+void slice(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  made.words.resize(18);
+  for (size_t i = 0; i < made.inputs[0].dims.size(); ++i) {
+    const int dim = made.inputs[0].dims[i], begin = pick(random, 0, dim - 1);
+    const int step = pick(random, 1, 3) * (chance(random, 40) ? -1 : 1);
+    const int room = step > 0 ? (dim - 1 - begin) / step : begin / -step;
+    made.words[i] = uint32_t(begin);
+    made.words[6 + i] = uint32_t(pick(random, 1, room + 1));
+    made.words[12 + i] = uint32_t(step - 1);
+  }
+}
+
+void quantize(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  const auto& dims = made.inputs[0].dims;
+  const int axis = dims.empty() ? 0 : pick(random, 0, int(dims.size()) - 1);
+  const int count = dims.empty() || chance(random, 50) ? 1 : dims[size_t(axis)];
+  made.words = {uint32_t(axis)};
+  made.inputs.push_back({.element = ElementType::kFloat32, .dims = {count}, .low = 0.01, .high = 0.2});
+  made.inputs.push_back({.element = ElementType::kInt32, .dims = {count}, .low = -128, .high = 127});
+  if (chance(random, 30)) made.inputs.back() = {};
+}
+
+void requantize(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  for (const int slot : {0, 2}) {
+    const bool is_signed = entry.operands[slot].element == ElementType::kInt8;
+    made.words.push_back(uint32_t(is_signed ? pick(random, -128, 127) : pick(random, 0, 255)));
+  }
+  made.inputs.push_back(pairs(1, 0.1, 4));
+}
+
+void cast(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  if (entry.operands[0].element == ElementType::kFloat32) made.inputs[0].low = -300, made.inputs[0].high = 300;
+}
+
+void dynamic_quantize(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  made.words = {uint32_t(pick(random, 0, int(made.inputs[0].dims.size()))), uint32_t(pick(random, 0, 1))};
+  if (chance(random, 20)) made.inputs[0].low = 0;
+}
+
+struct Row {
+  Op op;
+  CaseMaker make;
+  unsigned traits;  // that its cases must show
+};
+
+constexpr unsigned kWindowTraits = kDilationTrait | kAsymmetricTrait;
+constexpr Row kRows[] = {
+    {Op::kDense, &dense, kRankTrait},
+    {Op::kConv2d, &conv2d, kWindowTraits | kGroupsTrait},
+    {Op::kDepthwiseConv2d, &depthwise_conv2d, kWindowTraits | kMultiplierTrait},
+    {Op::kAveragePool, &pool, kWindowTraits},
+    {Op::kMaxPool, &pool, kWindowTraits},
+    {Op::kAdd, &elementwise, kRankTrait | kBroadcastTrait},
+    {Op::kSub, &elementwise, kRankTrait | kBroadcastTrait},
+    {Op::kMul, &elementwise, kRankTrait | kBroadcastTrait},
+    {Op::kClamp, &clamp, kRankTrait},
+    {Op::kLeakyRelu, &activation, kRankTrait},
+    {Op::kSigmoid, &activation, kRankTrait},
+    {Op::kTanh, &activation, kRankTrait},
+    {Op::kHardSwish, &activation, kRankTrait},
+    {Op::kLookup, &lookup, kRankTrait},
+    {Op::kSoftmax, &softmax, kRankTrait},
+    {Op::kBatchNorm, &batch_norm, kRankTrait},
+    {Op::kMean, &mean, kRankTrait},
+    {Op::kReshape, &reshape, kRankTrait},
+    {Op::kTranspose, &transpose, kRankTrait},
+    {Op::kConcat, &concat, kRankTrait},
+    {Op::kPad, &pad, kRankTrait | kAsymmetricTrait},
+    {Op::kSlice, &slice, kRankTrait},
+    {Op::kCopy, &unary, kRankTrait},
+    {Op::kQuantize, &quantize, kRankTrait},
+    {Op::kDequantize, &quantize, kRankTrait},
+    {Op::kRequantize, &requantize, kRankTrait},
+    {Op::kCast, &cast, kRankTrait},
+    {Op::kDynamicQuantize, &dynamic_quantize, kRankTrait},
+};
+
+const Row* find_row(Op op) {
+  const auto* found =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& row) { return row.op == op; });
+  return found == std::end(kRows) ? nullptr : found;
+}
+
+void fill_pairs(const Input& input, Random& random, Array& array) {
+  for (int row = 0; row < input.dims[0]; ++row) {
+    const bool operand = input.fill == Input::kSumPairs && row < 2;  // s / (2 max s)
+    const double low = operand ? 1.0 / 32 : input.low, high = operand ? 0.5 : input.high;
+    const FixedPoint pair =
+        tools::quantize_multiplier(std::exp2(between(random, std::log2(low), std::log2(high))));
+    array.set(2 * row, pair.multiplier);
+    array.set(2 * row + 1, pair.shift);
+  }
+}
+
+}  // namespace
+
+CaseMaker find_case_maker(Op op) { return find_row(op) == nullptr ? nullptr : find_row(op)->make; }
+unsigned expected_traits(Op op) { return find_row(op) == nullptr ? 0 : find_row(op)->traits; }
+
+Case random_case(const KernelEntry& entry, Random& random) {
+  Case made;
+  find_row(entry.op)->make(entry, random, made);
+  return made;
+}
+
+std::vector<Array> random_inputs(const Case& made, Random& random) {
+  std::vector<Array> arrays;
+  for (const Input& input : made.inputs) {
+    arrays.push_back(input.element == ElementType::kNone ? Array() : make_array(input.element, input.dims));
+    Array& array = arrays.back();
+    if (input.fill != Input::kUniform) {
+      fill_pairs(input, random, array);
+      continue;
+    }
+    const bool real = input.element == ElementType::kFloat32;
+    for (int64_t i = 0; array.present() && i < array.elements(); ++i)
+      array.set(i, real ? between(random, input.low, input.high)
+                        : double(std::uniform_int_distribution<int64_t>(int64_t(input.low),
+                                                                        int64_t(input.high))(random)));
+  }
+  return arrays;
+}
+
+std::string text(const Case& made) {
+  std::string text = "words";
+  for (const uint32_t word : made.words) text += ' ' + std::to_string(int32_t(word));
+  for (const Input& input : made.inputs) text += ", " + Array{input.element, input.dims, {}}.text();
+  return text;
+}
+
+}  // namespace nacre::tests

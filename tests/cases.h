@@ -1,0 +1,54 @@
+// Random cases of every op: attributes, input shapes and value ranges, from a seed. One row per op in cases.cc.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/one_step.h"
+
+namespace nacre::tests {
+
+using Random = std::mt19937_64;
+
+// What makes a case worth counting: the columns of the op table.
+enum Trait : unsigned {
+  kGroupsTrait = 1,      // groups > 1
+  kDilationTrait = 2,    // dilation > 1
+  kAsymmetricTrait = 4,  // pads that differ at the two ends of an axis
+  kMultiplierTrait = 8,  // more than one output channel per input channel
+  kRankTrait = 16,       // another rank than the usual: 2 for dense, 4 for the rest
+  kBroadcastTrait = 32,  // operands of different shapes
+};
+inline constexpr const char* kTraitNames[] = {"groups",    "dilation", "asym. pad",
+                                              "mult. > 1", "rank",     "broadcast"};
+inline constexpr int kTraitCount = 6;
+
+struct Input {
+  enum Fill { kUniform, kPairs, kSumPairs };
+  ElementType element = ElementType::kNone;  // kNone: absent
+  std::vector<int32_t> dims;
+  // Of the values; of the real multipliers for pairs, drawn evenly by logarithm (kSumPairs: of row y; rows a
+  // and b are those of scales that differ by less than 16).
+  double low = -1, high = 1;
+  Fill fill = kUniform;
+};
+
+struct Case {
+  std::vector<uint32_t> words;
+  std::vector<Input> inputs;
+  unsigned traits = 0;
+};
+
+// Null where no row generates cases of the op.
+using CaseMaker = void (*)(const KernelEntry& entry, Random& random, Case& made);
+CaseMaker find_case_maker(Op op);
+
+// Traits that cases of the op must show.
+unsigned expected_traits(Op op);
+
+Case random_case(const KernelEntry& entry, Random& random);
+std::vector<Array> random_inputs(const Case& made, Random& random);
+std::string text(const Case& made);
+
+}  // namespace nacre::tests

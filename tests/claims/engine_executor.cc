@@ -1,0 +1,82 @@
+// The executor of claims that goes the whole way: plan, model file, open, bind, and the engine step by step.
+#include <cstring>
+
+#include "engine/nacre.h"
+#include "tests/claims/executor.h"
+#include "tools/error.h"
+#include "tools/loaded_model.h"
+#include "tools/passes/passes.h"
+#include "tools/writer.h"
+
+namespace nacre::tools {
+namespace {
+
+void require(const char* what, const Status& status) {
+  if (!status.ok()) throw Error(kFailed, what, sentence(status.code));
+}
+
+// The model, bound, with the names of its tensors.
+struct Bound {
+  AlignedBytes file, memory;
+  Model model;
+  Program program;
+  std::vector<std::string> names;
+};
+
+void bind(const std::vector<uint8_t>& bytes, Bound* bound) {
+  bound->file.resize(bytes.size());
+  std::memcpy(bound->file.bytes().data(), bytes.data(), bytes.size());
+  const KernelSet* const kernels[] = {&reference::kernels()};
+  Sizes sizes;
+  Memory memory;
+  require("open", bound->model.open(bound->file.bytes()));
+  require("check_weights", bound->model.check_weights());
+  require("measure", Program::measure(bound->model, 0, kernels, &sizes));
+  bound->memory.resize(size_t(sizes.total()));
+  require("cut", Memory::cut(bound->memory.bytes(), sizes, &memory));
+  require("bind", bound->program.bind(bound->model, 0, kernels, memory));
+}
+
+}  // namespace
+
+std::map<std::string, Bytes> execute(const Graph& graph, const std::vector<Bytes>& inputs) {
+  Graph planned = graph;
+  const Target target;
+  schedule(planned, target);
+  plan_memory(planned, target);
+  check(planned);
+  const ProgramSource source = {.graph = &planned};
+  const std::vector<uint8_t> bytes = write_model({&source, 1});
+  Bound bound;
+  bind(bytes, &bound);
+  const LoadedModel names(bytes, "claim", "");
+
+  std::map<std::string, Bytes> tensors;
+  const auto keep = [&](uint32_t id) {
+    const std::span<const std::byte> data = bound.program.bytes(id);
+    const auto* first = reinterpret_cast<const uint8_t*>(data.data());
+    tensors[names.tensor_name(id)] = Bytes(first, first + data.size());
+  };
+  const ProgramView& view = bound.program.view();
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    std::memcpy(bound.program.input(i).data(), inputs[i].data(), inputs[i].size());
+    keep(view.inputs[i]);
+  }
+  // Kept from the step that writes it on, again while it lives: a concatenation is complete only after its last part. Not at
+  // its last step, where an output may have taken its place.
+  for (uint32_t step = 0; step < view.step_count; ++step) {
+    require("run", bound.program.run(step, step + 1, 0));
+    for (uint32_t i = 0; i < view.tensor_count; ++i) {
+      const uint32_t id = view.first_tensor + i;
+      const TensorRecord& r = bound.model.tensors()[id];
+      if (r.first_step <= step && step <= r.last_step && (r.flags & kInput) == 0 &&
+          (step < r.last_step || !tensors.contains(names.tensor_name(id))))
+        keep(id);
+    }
+  }
+  return tensors;
+}
+
+const char* executor_name() { return "engine"; }
+
+}  // namespace nacre::tools

@@ -1,0 +1,188 @@
+// Claim op_table, first part: every linked reference kernel against an oracle, on random cases from a seed.
+//
+// Prints the table {op} x {float32, int8, other forms} x {groups, dilation, asymmetric padding, multiplier > 1,
+// rank, broadcast} with the number of cases per cell. A cell that must not be empty and is, a kernel without
+// cases or oracle, and a result outside its tolerance fail. Part two, the ONNX node tests, is a program of its
+// own.
+//
+//   op_table [cases per kernel] [seed]
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+#include "engine/kernels/reference.h"
+#include "engine/ops/op.h"
+#include "tests/cases.h"
+#include "tests/oracle.h"
+
+namespace nacre::tests {
+namespace {
+
+enum Form { kFloat32, kInt8, kOther, kFormCount };
+constexpr const char* kFormNames[] = {"float32", "int8", "other"};
+
+struct Cell {
+  int cases = 0;
+  int by_trait[kTraitCount] = {};
+  std::set<size_t> ranks;
+};
+
+struct Report {
+  std::map<std::pair<Op, Form>, Cell> cells;
+  int cases = 0, failures = 0;
+  int64_t elements = 0, exact = 0;
+  double worst = 0;  // error in tolerances
+
+  void fail(const std::string& what) {
+    if (++failures <= 20) std::printf("FAILED %s\n", what.c_str());
+  }
+};
+
+// All of float32, all of int8 (multipliers and biases are int32), or another mixture.
+Form form_of(const KernelEntry& entry) {
+  const ElementType x = entry.operands[0].element, y = entry.operands[entry.operand_count - 1].element;
+  if (x != y)
+    return entry.op == Op::kQuantize && y == ElementType::kInt8     ? kInt8
+           : entry.op == Op::kDequantize && x == ElementType::kInt8 ? kInt8
+                                                                    : kOther;
+  if (x == ElementType::kInt8) return kInt8;
+  if (x != ElementType::kFloat32 || (entry.operand_count > 2 && entry.operands[1].element != x)) return kOther;
+  return kFloat32;
+}
+
+// Forms that an op does not have by design: its int8 form is a lookup table, or it exists for one number format
+// only.
+bool has_form(Op op, Form form) {
+  switch (op) {
+    case Op::kLeakyRelu:
+    case Op::kSigmoid:
+    case Op::kTanh:
+    case Op::kHardSwish:
+    case Op::kBatchNorm: return form == kFloat32;
+    case Op::kLookup: return form == kInt8;
+    case Op::kRequantize:
+    case Op::kQuantize:
+    case Op::kDequantize: return form != kFloat32;
+    case Op::kCast:
+    case Op::kDynamicQuantize: return form == kOther;
+    default: return form != kOther;
+  }
+}
+
+// Empty if the outputs are what the oracle expects.
+std::string compare(const std::vector<Array>& outputs, const std::vector<Expected>& expected, Report& report) {
+  if (outputs.size() != expected.size()) return "another number of outputs";
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    if (outputs[o].dims != expected[o].dims)
+      return "output " + std::to_string(o) + " has shape " + outputs[o].text();
+    for (int64_t i = 0; i < outputs[o].elements(); ++i) {
+      const double got = outputs[o].real(i), want = expected[o].value[size_t(i)],
+                   tolerance = expected[o].tolerance[size_t(i)];
+      const double error = std::abs(got - want);
+      ++report.elements;
+      report.exact += tolerance == 0;
+      if (!(error <= tolerance))
+        return "output " + std::to_string(o) + " element " + std::to_string(i) + ": " + std::to_string(got) +
+               ", expected " + std::to_string(want) + " +- " + std::to_string(tolerance);
+      if (tolerance > 0) report.worst = std::max(report.worst, error / tolerance);
+    }
+  }
+  return "";
+}
+
+std::string try_case(const KernelEntry& entry, const Case& made, Random& random, Report& report) {
+  const std::vector<Array> inputs = random_inputs(made, random);
+  const Execution run = execute(entry, made.words, inputs);
+  if (run.code != Code::kOk) return "refused with code " + std::to_string(int(run.code));
+  if (run.overrun) return "wrote outside its output";
+  if (run.impure) return "wrote an input";
+  const std::string difference = compare(run.outputs, oracle(entry, made.words, inputs), report);
+  if (!difference.empty()) return difference;
+  for (int slot = 0; slot < int(inputs.size()); ++slot) {
+    if ((entry.in_place >> slot & 1) == 0 || inputs[size_t(slot)].bytes.size() != run.outputs[0].bytes.size())
+      continue;
+    if (execute_in_place(entry, made.words, inputs, slot).outputs[0].bytes != run.outputs[0].bytes)
+      return "another result in place of input " + std::to_string(slot);
+  }
+  return "";
+}
+
+void try_entry(const reference::NamedEntry& named, int cases, uint64_t seed, Report& report) {
+  const KernelEntry& entry = *named.entry;
+  if (find_case_maker(entry.op) == nullptr)
+    return report.fail(std::string(named.name) + ": no row in cases.cc");
+  Cell& cell = report.cells[{entry.op, form_of(entry)}];
+  for (int i = 0; i < cases; ++i) {
+    Random random(seed + uint64_t(i));
+    const Case made = random_case(entry, random);
+    const std::string wrong = try_case(entry, made, random, report);
+    if (!wrong.empty()) {
+      report.fail(std::string(named.name) + ", seed " + std::to_string(seed + uint64_t(i)) + " (" + text(made) +
+                  "): " + wrong);
+      continue;
+    }
+    ++report.cases;
+    ++cell.cases;
+    cell.ranks.insert(made.inputs[0].dims.size());
+    for (int t = 0; t < kTraitCount; ++t) cell.by_trait[t] += (made.traits >> t & 1) != 0;
+  }
+}
+
+void print_row(const OpRule& rule, Form form, Report& report) {
+  const auto found = report.cells.find({rule.op, form});
+  if (found == report.cells.end()) {
+    if (has_form(rule.op, form)) report.fail(std::string(rule.name) + " has no kernel in " + kFormNames[form]);
+    return;
+  }
+  const Cell& cell = found->second;
+  std::printf("%-18s %-8s %7d", rule.name, kFormNames[form], cell.cases);
+  for (int t = 0; t < kTraitCount; ++t) {
+    const bool expected = (expected_traits(rule.op) >> t & 1) != 0;
+    if (!expected && cell.by_trait[t] == 0)
+      std::printf(" %9s", "-");
+    else if (1 << t == kRankTrait)
+      std::printf(" %5d/%zur", cell.by_trait[t], cell.ranks.size());
+    else
+      std::printf(" %9d", cell.by_trait[t]);
+    if (expected && cell.by_trait[t] == 0)
+      report.fail(std::string(rule.name) + " " + kFormNames[form] + ": no case with " + kTraitNames[t]);
+  }
+  std::printf("\n");
+}
+
+int claim(int cases, uint64_t seed) {
+  Report report;
+  for (const reference::NamedEntry& named : reference::list()) try_entry(named, cases, seed, report);
+  std::printf("%-18s %-8s %7s", "op", "form", "cases");
+  for (const char* name : kTraitNames) std::printf(" %9s", name);
+  std::printf("      (a/br: a cases of an unusual rank, b ranks seen)\n");
+  for (const OpRule* rule : all_rules())
+    for (const Form form : {kFloat32, kInt8, kOther}) print_row(*rule, form, report);
+  std::printf("worst float error: %.2f of its tolerance\n", report.worst);
+  if (report.failures > 0) {
+    std::printf("CLAIM op_table NOT SHOWN: %d failures\n", report.failures);
+    return 1;
+  }
+  std::printf(
+      "CLAIM op_table shown: %d cases of %zu kernels of %zu ops, %lld elements (%lld to the bit), seed %llu\n",
+      report.cases, reference::list().size(), all_rules().size(), static_cast<long long>(report.elements),
+      static_cast<long long>(report.exact), static_cast<unsigned long long>(seed));
+  return 0;
+}
+
+}  // namespace
+}  // namespace nacre::tests
+
+int main(int count, char** arguments) {
+  const int cases = count > 1 ? std::atoi(arguments[1]) : 300;
+  const uint64_t seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1;
+  if (cases < 1) {
+    std::printf("op_table: [cases per kernel] [seed]\n");
+    return 2;
+  }
+  return nacre::tests::claim(cases, seed);
+}

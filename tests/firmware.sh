@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# The Cortex-M4F image in QEMU against the PC. Needs build/test (tools/test.sh) and the firmware packages. Claims:
+#
+#   firmware_matches_host   KWS: outputs of 10 random inputs equal the PC's; sizes, stack, instructions
+#   exact_memory_m4         AD, KWS, IC, VWW: the image prints what `nacre size --target arm/m4` says
+#
+# Without the shared networks the image holds the digits sample, and the numbers that name a network are skipped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+nacre=build/test/tools/nacre
+work=build/firmware
+mkdir -p "$work"
+passed=0 failed=0 skipped=0
+shared=${NACRE_SHARED-../shared}
+
+# claim NAME RESULT TEXT
+claim() {
+  if [ "$2" = ok ]; then
+    passed=$((passed + 1)); echo "CLAIM $1 shown: $3"
+  else
+    failed=$((failed + 1)); echo "CLAIM $1 NOT SHOWN: $3"
+  fi
+}
+
+# image MODEL [MESON OPTION...]: build/m4/ports/firmware/example.elf with this model and its kernels.
+image() {
+  local model=$1 header
+  shift
+  header=$PWD/$work/$(basename "$model" .nacre)_kernels.h
+  "$nacre" kernels "$model" -o "$header" >/dev/null
+  local options=(-Dfirmware_model="$PWD/$model" -Dfirmware_kernels="$header" "$@")
+  if [ -f build/m4/build.ninja ]; then
+    meson configure build/m4 "${options[@]}"
+  else
+    meson setup build/m4 --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true "${options[@]}"
+  fi >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; return 1; }
+  ninja -C build/m4 >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
+}
+
+elf=build/m4/ports/firmware/example.elf
+run() { ports/firmware/qemu_run.sh mps2-an386 "$elf" "$@"; }
+number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$2" | tail -n 1; }
+# Code and constants without the model: the sections of flash, less the model's own.
+code_bytes() {
+  arm-none-eabi-size -A "$elf" | awk '$1 ~ /^\.(vectors|text|rodata|init_array|ARM\.exidx|data)$/ {s += $2} END {print s + 0}'
+}
+
+port_log=$work/port.log
+if ports/firmware/test_port.sh >"$port_log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); tail -n 20 "$port_log"; fi
+
+networks=(ad01_int8 kws_ref_model pretrainedResnet_quant vww_96_int8)
+arena_bound=(768 16000 49152 55296)
+if [ ! -d "$shared/models/mlperf_tiny" ]; then
+  echo "no shared networks: the image holds the digits sample"
+  "$nacre" convert tools/samples/digits.onnx -o "$work/digits.nacre" --strip-names >/dev/null
+  image "$work/digits.nacre" -Dsentences=false
+  if run >"$work/digits.txt"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  cat "$work/digits.txt"
+  echo "$passed passed, $failed failed, 2 skipped"
+  exit "$((failed > 0))"
+fi
+
+# ---- exact_memory_m4 ----
+verdict=ok text=
+for i in "${!networks[@]}"; do
+  name=${networks[$i]}
+  "$nacre" convert "$shared/models/mlperf_tiny/$name.tflite" -o "$work/$name.nacre" --strip-names >/dev/null
+  image "$work/$name.nacre" -Dsentences=false
+  out=$work/$name.txt
+  run >"$out" || verdict=failed
+  said=$work/$name.size.json
+  "$nacre" size "$work/$name.nacre" --target arm/m4 --json >"$said"
+  arena=$(number arena "$out") calls=$(number calls "$out") steps=$(number steps "$out") scratch=$(number scratch "$out")
+  objects=$(($(number model_object "$out") + $(number program_object "$out")))
+  [ "$arena" -le "${arena_bound[$i]}" ] && [ "$scratch" -le 256 ] && [ $((calls + objects)) -le $((60 * steps + 192)) ] || verdict=failed
+  for pair in "calls:$calls" "scratch:$scratch" "arena:$arena" "model_object:$(number model_object "$out")" "program_object:$(number program_object "$out")"; do
+    grep -qE "\"(${pair%%:*})\": ${pair#*:}(,|\$)" "$said" || { verdict=failed; text+="[$name: size says another ${pair%%:*} than the image's ${pair#*:}] "; }
+  done
+  text+="$name arena $arena (bound ${arena_bound[$i]}), other RAM $((calls + objects)) of $((60 * steps + 192)), scratch $scratch; "
+done
+claim exact_memory_m4 "$verdict" "${text%; }"
+
+# ---- firmware_matches_host ----
+model=$work/kws_ref_model.nacre
+verdict=ok
+image "$model" -Dsentences=false
+echo "flags: $(sed -n '/^\[constants\]/,/^$/p' ports/firmware/m4.ini | grep -E '^(core|code)' | tr '\n' ' ') -Os -DNDEBUG"
+arguments=()
+for seed in 1 2 3 4 5 6 7 8 9 10; do
+  build/test/tests/random_bytes "$seed" 490 >"$work/in$seed.bin"
+  arguments+=("$work/in$seed.bin" "$work/out$seed.bin")
+done
+run "${arguments[@]}" >"$work/run.txt" || verdict=failed
+equal=0
+name=$("$nacre" inspect "$model" --json | sed -n '/"inputs"/,/\]/s/.*"name": "\(.*\)".*/\1/p' | head -n 1)
+for seed in 1 2 3 4 5 6 7 8 9 10; do
+  rm -rf "$work/host"
+  "$nacre" run "$model" --input "$name=$work/in$seed.bin" --output "$work/host" >/dev/null
+  tail -c 12 "$work"/host/*.npy | cmp -s - "$work/out$seed.bin" && equal=$((equal + 1))
+done
+[ "$equal" -eq 10 ] || verdict=failed
+small=$(code_bytes)
+stack=$(number stack "$work/run.txt")
+instructions_os=$(number instructions_run "$work/run.txt")
+# No software or hardware floating point, no libm: start-up enables the FPU, nothing uses it.
+if arm-none-eabi-nm "$elf" | grep -E '__aeabi_(f|d|[iu]l?2[fd])|__(add|sub|mul|div)[sd]f3|expf|tanhf|sqrtf'; then verdict=failed; fi
+floats=$(arm-none-eabi-objdump -d "$elf" | grep -cE '\sv(add|sub|mul|div|fma|mla|cvt|sqrt|cmp)' || true)
+[ "$floats" -eq 0 ] || verdict=failed
+divisions=$(arm-none-eabi-nm "$elf" | grep -c 'divmod' || true)
+[ "$divisions" -eq 0 ] || verdict=failed
+image "$model" -Dsentences=true
+sentences=$(code_bytes)
+image "$model" -Dsentences=false -Doptimization=2
+fast=$(code_bytes)
+run "$work/in1.bin" "$work/fast.bin" >"$work/fast.txt" || verdict=failed
+cmp -s "$work/fast.bin" "$work/out1.bin" || verdict=failed
+claim firmware_matches_host "$verdict" "$equal of 10 outputs equal to the bit; text+rodata without the model, -Os: $small bytes (goal 12000), \
+$sentences with sentences (goal 15500), -O2: $fast; stack $stack (goal 1100); instructions a run: $instructions_os at -Os, \
+$(number instructions_run "$work/fast.txt") at -O2; $floats float instructions, $divisions division helpers"
+image "$model" -Dsentences=false -Doptimization=s
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

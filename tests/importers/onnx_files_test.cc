@@ -1,0 +1,299 @@
+// import_onnx on bad input, on external data and on real files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/graph/run_graph.h"
+#include "tests/importers/onnx_builder.h"
+#include "tools/error.h"
+#include "tools/importers/importer.h"
+
+namespace nacre::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using ::onnx::TensorProto;
+
+fs::path root() {
+  const char* given = std::getenv("NACRE_ROOT");
+  return given != nullptr ? given : NACRE_ROOT;
+}
+
+fs::path shared() {
+  const char* given = std::getenv("NACRE_SHARED");
+  return given != nullptr ? fs::path(given) : root() / ".." / "shared";
+}
+
+std::vector<uint8_t> read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string refusal(const std::vector<uint8_t>& file, ExitCode code, const ImportOptions& options = {},
+                    const std::string& name = "test.onnx") {
+  try {
+    check(import_onnx(file, name, options));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "the file was accepted";
+  return "";
+}
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+OnnxBuilder small_network() {
+  OnnxBuilder b;
+  b.input("x", {1, 2, 4, 4});
+  b.counted("w", {3, 2, 3, 3});
+  b.node("Conv", {"x", "w"}, {"c"}).ints("pads", {1, 1, 1, 1});
+  b.node("Relu", {"c"}, {"y"});
+  b.output("y");
+  return b;
+}
+
+// ---- Bytes
+
+TEST(onnx_files, every_truncation_is_refused_or_whole) {
+  const std::vector<uint8_t> file = small_network().finish();
+  int refused = 0;
+  for (size_t length = 0; length < file.size(); ++length) {
+    try {
+      check(import_onnx(std::span(file).first(length), "test.onnx"));
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.code == kBadInput || error.code == kUnsupported) << length << ": " << error.what();
+      ++refused;
+    }
+  }
+  // The last field is the opset's import: before it nothing says which operators these are.
+  EXPECT_EQ(refused, int(file.size()));
+}
+
+TEST(onnx_files, every_flipped_byte_gives_a_graph_or_an_error) {
+  const std::vector<uint8_t> file = small_network().finish();
+  for (size_t i = 0; i < file.size(); ++i)
+    for (const int bit : {0, 2, 7}) {
+      std::vector<uint8_t> changed = file;
+      changed[i] = uint8_t(changed[i] ^ (1 << bit));
+      try {
+        check(import_onnx(changed, "test.onnx"));
+      } catch (const Error& error) {
+        EXPECT_NE(error.code, kFailed) << "byte " << i << ", bit " << bit << ": " << error.what();
+      }
+    }
+}
+
+TEST(onnx_files, graphs_nested_deeper_than_the_limit_are_refused) {
+  ::onnx::GraphProto graph;
+  for (int depth = 0; depth < 40; ++depth) {
+    ::onnx::GraphProto outer;
+    auto& attribute = *outer.add_node()->add_attribute();
+    attribute.mutable_g()->Swap(&graph);
+    graph.Swap(&outer);
+  }
+  OnnxBuilder b = small_network();
+  b.model().mutable_graph()->add_node()->add_attribute()->mutable_g()->Swap(&graph);
+  EXPECT_TRUE(says(refusal(b.finish(), kBadInput), "cannot be read to the end"));
+}
+
+TEST(onnx_files, functions_that_call_themselves_are_refused) {
+  OnnxBuilder b;
+  b.model().add_opset_import()->set_domain("mine");
+  b.input("x", {2});
+  b.node("Loop", {"x"}, {"y"}).domain("mine");
+  b.output("y");
+  ::onnx::FunctionProto& f = *b.model().add_functions();
+  f.set_name("Loop");
+  f.set_domain("mine");
+  f.add_input("a");
+  f.add_output("c");
+  OnnxBuilder body;
+  body.node("Loop", {"a"}, {"c"}).domain("mine");
+  *f.add_node() = body.model().graph().node(0);
+  EXPECT_TRUE(says(refusal(b.finish(), kBadInput), "more than 16 deep"));
+}
+
+TEST(onnx_files, a_few_bytes_cannot_ask_for_gigabytes) {
+  for (const int64_t side : {int64_t{1} << 15, int64_t{1} << 40}) {
+    OnnxBuilder b;
+    b.integers("shape", {2}, {side, side});
+    b.node("ConstantOfShape", {"shape"}, {"c"});
+    b.node("Relu", {"c"}, {"y"});
+    b.output("y");
+    refusal(b.finish(), kUnsupported);
+  }
+}
+
+TEST(onnx_files, a_weight_with_too_few_bytes_is_refused_by_name) {
+  OnnxBuilder b = small_network();
+  b.model().mutable_graph()->mutable_initializer(0)->mutable_raw_data()->resize(10);
+  EXPECT_TRUE(says(refusal(b.finish(), kBadInput), "w: has 10 bytes of data, its shape needs 216"));
+}
+
+TEST(onnx_files, a_name_that_nothing_writes_is_refused) {
+  OnnxBuilder b;
+  b.input("x", {2});
+  b.node("Add", {"x", "ghost"}, {"y"});
+  b.output("y");
+  EXPECT_TRUE(says(refusal(b.finish(), kBadInput), "y_node (Add): reads ghost"));
+}
+
+TEST(onnx_files, opsets_and_ir_versions_outside_the_known_ones_are_refused) {
+  for (const int opset : {5, 28}) {
+    OnnxBuilder b(opset);
+    b.input("x", {2});
+    b.node("Relu", {"x"}, {"y"});
+    b.output("y");
+    EXPECT_TRUE(says(refusal(b.finish(), kUnsupported), "uses opset " + std::to_string(opset)));
+  }
+  OnnxBuilder b = small_network();
+  b.model().set_ir_version(99);
+  EXPECT_TRUE(says(refusal(b.finish(), kUnsupported), "IR version 99"));
+}
+
+// ---- What is not supported
+
+TEST(onnx_files, everything_unsupported_is_listed_at_once) {
+  OnnxBuilder b;
+  b.model().add_opset_import()->set_domain("com.microsoft");
+  b.input("x", {1, 2});
+  b.node("Einsum", {"x", "x"}, {"a"}).text("equation", "ij,ij->ij");
+  b.node("Relu", {"a"}, {"r"});
+  b.node("FusedGemm", {"r", "x"}, {"f"}).domain("com.microsoft");
+  b.node("MatMul", {"x", "x"}, {"m"});
+  b.node("Sum", {"a", "f", "m"}, {"y"});
+  b.output("y");
+  const std::string text = refusal(b.finish(), kUnsupported);
+  EXPECT_TRUE(says(text, "test.onnx: 3 things are not supported"));
+  EXPECT_TRUE(says(text, "a_node (Einsum): this operator is not supported"));
+  EXPECT_TRUE(says(text, "f_node (FusedGemm): is an operator of ONNX Runtime"));
+  EXPECT_TRUE(says(text, "m_node (MatMul): both operands are computed at run time"));
+}
+
+TEST(onnx_files, a_symbolic_size_other_than_the_batch_is_refused_with_a_remedy) {
+  OnnxBuilder b;
+  b.input("x", {1, 3, 0, 4}, {"N", "", "height", ""});
+  b.node("Relu", {"x"}, {"y"});
+  b.output("y");
+  const std::string text = refusal(b.finish(), kUnsupported);
+  EXPECT_TRUE(says(text, "axis 2 has no fixed size ('height')"));
+  EXPECT_TRUE(says(text, "make_dynamic_shape_fixed"));
+}
+
+TEST(onnx_files, a_fixed_batch_is_not_changed) {
+  EXPECT_TRUE(says(refusal(small_network().finish(), kUsage, {.batch = 2}), "its batch is fixed"));
+}
+
+TEST(onnx_files, values_of_other_types_than_float32_are_not_computed_with) {
+  OnnxBuilder b;
+  b.input("x", {2}, {}, TensorProto::INT64);
+  b.node("Add", {"x", "x"}, {"y"});
+  b.output("y");
+  EXPECT_TRUE(says(refusal(b.finish(), kUnsupported), "float32 only"));
+}
+
+// ---- External data
+
+struct Folder {
+  fs::path path =
+      fs::temp_directory_path() / ("nacre_onnx_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
+                                   std::to_string(reinterpret_cast<uintptr_t>(this)));
+  Folder() { fs::create_directories(path / "model"); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+OnnxBuilder with_external(const std::string& location, const std::string& offset = "", const std::string& length = "") {
+  OnnxBuilder b;
+  b.input("x", {2});
+  b.floats("c", {2}, {0, 0});
+  TensorProto& c = *b.model().mutable_graph()->mutable_initializer(0);
+  c.clear_raw_data();
+  c.set_data_location(TensorProto::EXTERNAL);
+  const std::pair<const char*, std::string> entries[] = {
+      {"location", location}, {"offset", offset}, {"length", length}};
+  for (const auto& [key, text] : entries) {
+    if (text.empty()) continue;
+    auto& entry = *c.add_external_data();
+    entry.set_key(key);
+    entry.set_value(text);
+  }
+  b.node("Add", {"x", "c"}, {"y"});
+  b.output("y");
+  return b;
+}
+
+void write_floats(const fs::path& path, const std::vector<float>& numbers) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(numbers.data()), std::streamsize(4 * numbers.size()));
+}
+
+TEST(onnx_files, external_data_are_read_beside_the_model) {
+  const Folder folder;
+  write_floats(folder.path / "model" / "w.bin", {7, 8, 9});
+  const Graph graph =
+      import_onnx(with_external("w.bin", "4", "8").finish(), (folder.path / "model" / "m.onnx").string());
+  const Graph run = run_graph(graph, {bytes_of(std::vector<float>{1, 2})});
+  EXPECT_EQ(reals(run.values[size_t(graph.outputs[0].value)]), (std::vector<float>{9, 11}));
+}
+
+TEST(onnx_files, external_data_outside_the_model_s_folder_are_refused) {
+  const Folder folder;
+  write_floats(folder.path / "secret.bin", {7, 8});
+  fs::create_symlink(folder.path / "secret.bin", folder.path / "model" / "link.bin");
+  const std::string model = (folder.path / "model" / "m.onnx").string();
+  const auto text = [&](const std::string& location) {
+    return refusal(with_external(location).finish(), kBadInput, {}, model);
+  };
+  EXPECT_TRUE(says(text((folder.path / "secret.bin").string()), "is an absolute path"));
+  EXPECT_TRUE(says(text("../secret.bin"), "leaves the directory"));
+  EXPECT_TRUE(says(text("a/../../secret.bin"), "leaves the directory"));
+  EXPECT_TRUE(says(text("..\\secret.bin"), "leaves the directory"));
+  EXPECT_TRUE(says(text("C:\\secret.bin"), "is an absolute path"));
+  EXPECT_TRUE(says(text("link.bin"), "leaves the directory"));
+  EXPECT_TRUE(says(text(""), "no location"));
+}
+
+TEST(onnx_files, external_data_that_do_not_fit_are_refused) {
+  const Folder folder;
+  write_floats(folder.path / "model" / "w.bin", {7, 8});
+  const std::string model = (folder.path / "model" / "m.onnx").string();
+  EXPECT_TRUE(says(refusal(with_external("w.bin", "4").finish(), kBadInput, {}, model), "the tensor ends at 12"));
+  EXPECT_TRUE(says(refusal(with_external("w.bin", "0", "4").finish(), kBadInput, {}, model), "its shape needs 8"));
+  EXPECT_TRUE(
+      says(refusal(with_external("w.bin", "99999999999999999999").finish(), kBadInput, {}, model), "not a number"));
+  EXPECT_TRUE(says(refusal(with_external("none.bin").finish(), kIo, {}, model), "cannot be read"));
+}
+
+// ---- Real files
+
+TEST(onnx_files, the_sample_becomes_one_layer_per_operator) {
+  const std::vector<uint8_t> file = read(root() / "tools" / "samples" / "digits.onnx");
+  ASSERT_FALSE(file.empty());
+  const Graph graph = import_onnx(file, "digits.onnx");
+  check(graph);
+  EXPECT_EQ(graph.inputs[0].name, "pixels");
+  EXPECT_EQ(graph.inputs[0].layout, "NCHW");
+  EXPECT_EQ(graph.outputs[0].name, "probabilities");
+  EXPECT_EQ(graph.layers.size(), 21u);
+  EXPECT_EQ(std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op == Op::kTranspose; }),
+            1);
+}
+
+TEST(onnx_files, silero_is_refused_with_its_whole_list) {
+  const fs::path folder = shared() / "models" / "silero";
+  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not there";
+  const std::string openvino = refusal(read(folder / "silero_vad_openvino_16k.onnx"), kUnsupported);
+  EXPECT_TRUE(says(openvino, "3 things are not supported"));
+  EXPECT_TRUE(says(openvino, "stft/Pow (Pow)"));
+  EXPECT_TRUE(says(openvino, "rnn/LSTM (LSTM)"));
+  const std::string ifless = refusal(read(folder / "silero_vad_op18_ifless.onnx"), kUnsupported);
+  EXPECT_TRUE(says(ifless, "('sequence')"));
+  EXPECT_TRUE(says(ifless, "(If): this operator is not supported"));
+}
+
+}  // namespace
+}  // namespace nacre::tools

@@ -1,0 +1,79 @@
+// What the tests of import_tflite share: importing with check(), looking at the result, one-operator files.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/importers/tflite_builder.h"
+#include "tools/error.h"
+#include "tools/importers/importer.h"
+
+namespace nacre::tools::tflite {
+
+using Dims = std::vector<int64_t>;
+using nacre::Op;
+
+inline Graph imported(const std::vector<uint8_t>& file, const ImportOptions& options = {}) {
+  Graph graph = import_tflite(file, "test.tflite", options);
+  check(graph);
+  return graph;
+}
+
+inline std::string refusal(const std::vector<uint8_t>& file, ExitCode code, const ImportOptions& options = {}) {
+  try {
+    import_tflite(file, "test.tflite", options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "the file was accepted";
+  return "";
+}
+
+inline const Value& value(const Graph& graph, const std::string& name) {
+  for (const Value& v : graph.values)
+    if (v.name == name) return v;
+  throw Error(kFailed, name, "no such value");
+}
+
+inline const Value& input(const Graph& graph, const Node& node, size_t i) {
+  return graph.values[size_t(node.inputs[i])];
+}
+inline const Value& output(const Graph& graph, const Node& node) { return graph.values[size_t(node.outputs[0])]; }
+
+// One operator without weights: x -> y.
+template <class Options>
+std::vector<uint8_t> unary(BuiltinOperator code, const std::vector<int32_t>& x_shape,
+                           const std::vector<int32_t>& y_shape, Options make) {
+  TfliteBuilder b;
+  const int x = b.activation("x", x_shape), y = b.activation("y", y_shape);
+  b.op(code, {x}, {y}, make(b.fbb()));
+  return b.finish({x}, {y});
+}
+inline std::vector<uint8_t> unary(BuiltinOperator code, const std::vector<int32_t>& x_shape,
+                                  const std::vector<int32_t>& y_shape) {
+  TfliteBuilder b;
+  const int x = b.activation("x", x_shape), y = b.activation("y", y_shape);
+  b.op(code, {x}, {y});
+  return b.finish({x}, {y});
+}
+
+// x -> y with an int32 list as second input.
+inline std::vector<uint8_t> with_list(BuiltinOperator code, const std::vector<int32_t>& x_shape,
+                                      const std::vector<int32_t>& y_shape, const std::vector<int32_t>& list_shape,
+                                      const std::vector<int32_t>& list) {
+  TfliteBuilder b;
+  const int x = b.activation("x", x_shape), y = b.activation("y", y_shape), l = b.int32s("list", list_shape, list);
+  b.op(code, {x, l}, {y});
+  return b.finish({x}, {y});
+}
+
+inline std::vector<Op> ops(const Graph& graph) {
+  std::vector<Op> list;
+  for (const Node& node : graph.nodes) list.push_back(node.op);
+  return list;
+}
+
+}  // namespace nacre::tools::tflite

@@ -1,0 +1,47 @@
+// Execute: what a host does with a model's bytes, from open to run, in exact-size blocks, so that ASan sees every access
+// outside them. Also poison around the blocks and checks that nothing but them changed.
+#pragma once
+
+#include <span>
+
+#include "engine/kernels/reference.h"
+#include "engine/model/model.h"
+#include "engine/run/program.h"
+#include "tests/model/builder.h"
+
+namespace nacre::test {
+
+inline std::span<const KernelSet* const> reference_kernels() {
+  static const KernelSet* const kSets[] = {&reference::kernels()};
+  return kSets;
+}
+
+// One exact-size heap block per block of memory.
+struct Blocks {
+  Buffer block[kBlockCount];
+  Memory memory;
+
+  explicit Blocks(const Sizes& sizes, std::byte fill = std::byte{0xA5}) {
+    for (uint32_t i = 0; i < kBlockCount; ++i) {
+      block[i] = Buffer(size_t(sizes.bytes[i]), fill);
+      memory.block[i] = block[i].bytes();
+    }
+  }
+};
+
+// Open, measure and bind of one program.
+struct Bound {
+  Model model;
+  Program program;
+  Sizes sizes;
+  std::optional<Blocks> blocks;
+
+  Status open(std::span<const std::byte> file, uint32_t index = 0, const Limits& limits = {}) {
+    TRY(model.open(file, limits));
+    TRY(Program::measure(model, index, reference_kernels(), &sizes));
+    blocks.emplace(sizes);
+    return program.bind(model, index, reference_kernels(), blocks->memory);
+  }
+};
+
+}  // namespace nacre::test

@@ -1,0 +1,134 @@
+#include "tests/model/exercise.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "engine/base/crc32c.h"
+#include "engine/model/flatbuffer.h"
+#include "tests/model/execute.h"
+
+namespace nacre::test {
+namespace {
+
+void require(bool promise, const char* text) {
+  if (promise) return;
+  std::fprintf(stderr, "broken promise: %s\n", text);
+  std::abort();
+}
+
+volatile uint64_t touched;  // keeps reads from being optimised away
+
+void touch(const flatbuffers::String* s) {
+  uint64_t sum = 0;
+  if (s != nullptr)
+    for (const char c : *s) sum += uint64_t(uint8_t(c));
+  touched = touched + sum;
+}
+void touch(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* v) {
+  if (v != nullptr)
+    for (const auto* s : *v) touch(s);
+}
+void touch(const flatbuffers::Vector<uint8_t>* v) {
+  uint64_t sum = 0;
+  if (v != nullptr)
+    for (const uint8_t byte : *v) sum += byte;
+  touched = touched + sum;
+}
+
+// Reads what tools read of a verified FlatBuffer, to its last byte.
+void walk(const Model& model) {
+  const schema::Model& root = *model.root();
+  const std::span<const std::byte> bytes = model.bytes();
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data()) + sizeof(FileHeader);
+  // The engine's own structure check is at least as strict as the generated one.
+  flatbuffers::Verifier verifier(data, model.header().flatbuffer_bytes, 64, 1u << 24);
+  require(schema::VerifyModelBuffer(verifier), "flatbuffers::Verifier accepts what open accepts");
+  touch(root.tensor_names());
+  for (const schema::Program* p : *root.programs()) {
+    touch(p->target());
+    touch(p->bank_names());
+    for (const auto* names : {p->input_names(), p->output_names(), p->input_layouts(), p->output_layouts()}) touch(names);
+  }
+  for (const schema::Layer* layer : *root.layers()) touch(layer->name()), touch(layer->source_op());
+  if (root.metadata() != nullptr)
+    for (const schema::KeyValue* pair : *root.metadata()) touch(pair->key()), touch(pair->value());
+  if (root.golden() != nullptr)
+    for (const schema::Golden* pair : *root.golden()) touch(pair->inputs()), touch(pair->outputs());
+}
+
+enum class Fill : uint8_t { kZero, kLow, kHigh, kOdd, kCount };  // odd: NaN, infinities, alternating codes
+
+void fill(std::span<std::byte> bytes, ElementType type, Fill how) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  constexpr float kOdd[] = {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity, 1e-42f};
+  if (type == ElementType::kFloat32) {
+    for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+      const float v = how == Fill::kZero ? 0 : how == Fill::kLow ? -kLargest : how == Fill::kHigh ? kLargest : kOdd[i / 4 % 4];
+      std::memcpy(bytes.data() + i, &v, 4);
+    }
+    return;
+  }
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = how == Fill::kZero  ? std::byte{0}
+               : how == Fill::kLow ? std::byte{0x80}
+                                   : std::byte(how == Fill::kHigh || i % 2 == 0 ? 0x7F : 0x81);
+}
+
+// A run refuses nothing but what it finds in data, or rows that this program cannot lower.
+void run(const Model& model, const Program& program, uint32_t batch) {
+  for (uint8_t how = 0; how < uint8_t(Fill::kCount); ++how) {
+    for (uint32_t i = 0; i < program.input_count(); ++i)
+      fill(program.input(i), model.tensors()[program.view().inputs[i]].element, Fill(how));
+    const Status s = program.run();
+    require(s.ok() || s.code == Code::kIndex, "run refuses nothing but an index in data");
+    for (const uint32_t rows : {1u, batch - 1}) {
+      if (batch < 2) break;
+      const Status lowered = program.run_rows(rows);
+      require(lowered.ok() || lowered.code == Code::kIndex || lowered.code == Code::kRowsUnsupported, "rows are run or refused");
+    }
+  }
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < program.output_count(); ++i)
+    for (const std::byte b : program.output(i)) sum += uint64_t(b);
+  touched = touched + sum;
+}
+
+Outcome exercise(const Model& model, uint32_t index, const Caps& caps) {
+  Sizes sizes;
+  const Status measured = Program::measure(model, index, reference_kernels(), &sizes);
+  if (measured.code == Code::kWork) return Outcome::kCaps;
+  if (!measured.ok()) return Outcome::kMeaning;
+  require(sizes.total() >= *std::max_element(sizes.bytes, sizes.bytes + kBlockCount), "the total does not wrap");
+  if (sizes.total() > caps.memory_bytes) return Outcome::kCaps;
+  Blocks blocks(sizes);
+  Program program;
+  require(program.bind(model, index, reference_kernels(), blocks.memory).ok(), "bind takes what measure asked for");
+  run(model, program, model.program(index).batch);
+  return Outcome::kRun;
+}
+
+}  // namespace
+
+Exercised exercise(std::span<const std::byte> file, const Caps& caps) {
+  Model model;
+  const Status opened = model.open(file, {.work = caps.work});
+  if (!opened.ok()) {
+    require(!model.opened() && model.program_count() == 0, "a refused model is closed");
+    const bool damaged = opened.code == Code::kCrc || opened.code == Code::kLengthOver ||
+                         (opened.code == Code::kLengthUnder && opened.table == Table::kHeader);
+    return {damaged ? Outcome::kCrc : Outcome::kMeaning, {}};
+  }
+  walk(model);
+  const uint32_t before = crc32c(file);
+  Exercised result = {Outcome::kMeaning, model.check_weights()};
+  for (uint32_t i = 0; i < model.program_count(); ++i) result.outcome = std::max(result.outcome, exercise(model, i, caps));
+  if (result.outcome == Outcome::kRun) require(crc32c(file) == before, "no run writes into the file");
+  return result;
+}
+
+}  // namespace nacre::test

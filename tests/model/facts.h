@@ -1,0 +1,68 @@
+// Facts: what a model file can say that is not so, one row each: a valid model, one mutation, and the one refusal it must get.
+// Numbered as the list of malformed models that FORMAT.md's invariants answer ("what is refused"); a number may hold several
+// facts. 0: facts of this format beyond that list.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/kernels/kernel.h"
+#include "tests/model/builder.h"
+
+namespace nacre::test {
+
+enum class Stage : uint8_t { kOpen, kMeasure, kBind, kWeights };
+inline constexpr const char* kStageNames[] = {"open", "measure", "bind", "check_weights"};
+
+// What must be seen. `index` of the record in its table.
+struct Refusal {
+  Code code;
+  Table table;
+  uint32_t index = 0;
+  Stage stage = Stage::kOpen;
+};
+
+struct Fact {
+  int number;
+  const char* text;
+  Draft (*base)();
+  std::function<void(Draft&)> draft;  // before packing: length and CRC are right
+  std::function<void(Buffer&)> file;  // after packing; repairs what it must
+  std::function<std::span<const std::byte>(std::span<const std::byte>)> view;  // what is given to open
+  Limits limits;
+  std::span<const KernelSet* const> kernels;  // empty: the reference kernels
+  Refusal expected;
+};
+
+// Builder of one row: Fact is filled by the call that names the mutation.
+class Facts {
+ public:
+  using OnDraft = std::function<void(Draft&)>;
+  using OnFile = std::function<void(Buffer&)>;
+
+  void draft(int number, const char* text, Draft (*base)(), OnDraft mutate, Refusal expected) {
+    rows.push_back({number, text, base, std::move(mutate), {}, {}, {}, {}, expected});
+  }
+  void file(int number, const char* text, Draft (*base)(), OnFile mutate, Refusal expected) {
+    rows.push_back({number, text, base, {}, std::move(mutate), {}, {}, {}, expected});
+  }
+  Fact& last() { return rows.back(); }
+
+  std::vector<Fact> rows;
+};
+
+void file_facts(Facts& facts);    // bytes, header, FlatBuffer, counts, strings, segments
+void tensor_facts(Facts& facts);  // records, quantizers, weights
+void program_facts(Facts& facts); // programs, plan, steps
+void kernel_facts(Facts& facts);  // shapes and attributes, found by measure
+
+// Numbers with no row, and why.
+struct Absent {
+  const char* numbers;
+  const char* why;
+};
+std::span<const Absent> absent_facts();
+
+}  // namespace nacre::test

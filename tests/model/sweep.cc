@@ -1,0 +1,131 @@
+#include "tests/model/sweep.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "engine/base/crc32c.h"
+#include "engine/model/flatbuffer.h"
+#include "tests/model/builder.h"
+
+namespace nacre::test {
+namespace {
+
+constexpr unsigned kHangSeconds = 30;  // of one mutant: those that are accepted take milliseconds
+constexpr uint64_t kWeightStep = 256;
+
+char current[512];  // the mutant being exercised, for whoever reads a crash
+
+void on_signal(int signal) {
+  // Only async-signal-safe calls.
+  const char* const what = signal == SIGALRM ? "\nhang: " : "\ncrash: ";
+  if (write(2, what, std::strlen(what)) < 0 || write(2, current, std::strlen(current)) < 0) _exit(99);
+  _exit(98);
+}
+
+// splitmix64, Steele et al. 2014.
+uint64_t mix(uint64_t x) {
+  x += 0x9E3779B97F4A7C15;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+  return x ^ (x >> 31);
+}
+
+struct Mutants {
+  std::span<const std::byte> file;
+  uint64_t structure_bytes, bits, weights, lengths;
+
+  explicit Mutants(std::span<const std::byte> bytes) : file(bytes) {
+    FileHeader header;
+    std::memcpy(&header, file.data(), sizeof header);
+    structure_bytes = sizeof header + header.flatbuffer_bytes;
+    bits = 8 * structure_bytes;
+    weights = (file.size() - structure_bytes + kWeightStep - 1) / kWeightStep;
+    lengths = file.size();
+  }
+  uint64_t count() const { return 2 * (bits + weights + lengths); }
+};
+
+// CRCs of the segments: their bytes were changed, their records were not.
+void repair_segments(Buffer& file) {
+  const auto& segments = *schema::GetModel(file.data() + sizeof(FileHeader))->segments();
+  for (uint32_t i = 0; i < segments.size(); ++i) {
+    auto* record = reinterpret_cast<SegmentRecord*>(const_cast<schema::SegmentRecord*>(segments.Get(i)));
+    record->crc = crc32c(std::as_const(file).bytes().subspan(size_t(record->offset), size_t(record->bytes)));
+  }
+}
+
+struct Mutant {
+  Buffer file;
+  bool in_weights = false, in_segment = false, repaired = false;
+};
+
+bool in_segment(std::span<const std::byte> file, uint64_t at) {
+  for (const auto* s : *schema::GetModel(file.data() + sizeof(FileHeader))->segments())
+    if (at >= s->offset() && at - s->offset() < s->bytes()) return true;
+  return false;
+}
+
+Mutant make(const Mutants& all, const std::string& name, uint64_t index) {
+  Mutant m;
+  m.repaired = index % 2 == 1;
+  uint64_t i = index / 2;
+  const char* const how = m.repaired ? ", repaired" : "";
+  if (i < all.bits + all.weights) {
+    m.in_weights = i >= all.bits;
+    const uint64_t byte = m.in_weights ? all.structure_bytes + (i - all.bits) * kWeightStep + mix(i) % kWeightStep : i / 8;
+    const uint64_t at = std::min<uint64_t>(byte, all.file.size() - 1);
+    const unsigned bit = m.in_weights ? unsigned(mix(i) >> 32 & 7) : unsigned(i % 8);
+    m.file = Buffer(all.file);
+    m.in_segment = m.in_weights && in_segment(all.file, at);
+    m.file.data()[at] ^= std::byte(1u << bit);
+    std::snprintf(current, sizeof current, "%s: byte %llu bit %u%s\n", name.c_str(), static_cast<unsigned long long>(at), bit, how);
+  } else {
+    i -= all.bits + all.weights;
+    m.file = Buffer(all.file.first(size_t(i)));
+    std::snprintf(current, sizeof current, "%s: cut to %llu bytes%s\n", name.c_str(), static_cast<unsigned long long>(i), how);
+  }
+  if (m.repaired && m.in_weights) repair_segments(m.file);
+  if (m.repaired) repair(m.file.bytes());
+  return m;
+}
+
+}  // namespace
+
+Swept& Swept::operator+=(const Swept& other) {
+  tried += other.tried;
+  of += other.of;
+  missed += other.missed;
+  for (size_t i = 0; i < std::size(outcomes); ++i) outcomes[i] += other.outcomes[i];
+  return *this;
+}
+
+Swept sweep(const std::string& name, std::span<const std::byte> file, double seconds, uint64_t seed) {
+  using Clock = std::chrono::steady_clock;
+  for (const int signal : {SIGALRM, SIGABRT, SIGFPE, SIGSEGV, SIGBUS, SIGILL}) std::signal(signal, on_signal);
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  const Mutants all(file);
+  Swept swept;
+  swept.of = all.count();
+  // i * stride + start mod count visits every mutant once: the stride has no factor in common with the count.
+  uint64_t stride = mix(seed) % swept.of | 1, at = mix(seed + 1) % swept.of;
+  while (std::gcd(stride, swept.of) != 1) ++stride;
+  if (seconds == 0) stride = 1;
+  for (uint64_t i = 0; i < swept.of && (seconds == 0 || Clock::now() < end); ++i, at = (at + stride) % swept.of) {
+    const Mutant mutant = make(all, name, at);
+    alarm(kHangSeconds);
+    const Exercised seen = exercise(mutant.file.bytes());
+    ++swept.tried;
+    ++swept.outcomes[size_t(seen.outcome)];
+    if (mutant.in_segment && !mutant.repaired && seen.weights.code != Code::kSegmentCrc) ++swept.missed;
+  }
+  alarm(0);
+  return swept;
+}
+
+}  // namespace nacre::test

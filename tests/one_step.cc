@@ -1,0 +1,179 @@
+#include "tests/one_step.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+namespace nacre::tests {
+namespace {
+
+constexpr size_t kGuard = 64;
+constexpr uint8_t kGuardByte = 0xA5, kPoison = 0xCD;
+
+template <class T>
+T load(const std::vector<uint8_t>& bytes, int64_t i) {
+  T value;
+  std::memcpy(&value, bytes.data() + size_t(i) * sizeof(T), sizeof(T));
+  return value;
+}
+
+// f(T()) for the C++ type of `element`.
+template <class F>
+auto with_type(ElementType element, F f) {
+  switch (element) {
+    case ElementType::kFloat32: return f(float());
+    case ElementType::kInt8: return f(int8_t());
+    case ElementType::kInt32: return f(int32_t());
+    case ElementType::kInt64: return f(int64_t());
+    default: return f(uint8_t());  // uint8, bool
+  }
+}
+
+TensorRecord record_of(const Array& array) {
+  TensorRecord record = {};
+  record.element = array.element;
+  record.rank = uint8_t(array.dims.size());
+  std::copy(array.dims.begin(), array.dims.end(), record.dims);
+  record.bytes = array.bytes.size();
+  return record;
+}
+
+// What bind makes of a step.
+struct Bound {
+  std::vector<TensorRecord> records;
+  std::vector<Tensor> tensors;
+  std::vector<uint64_t> call;  // Call and its operands, aligned
+
+  explicit Bound(size_t operands) { records.reserve(operands); }
+
+  void add(const Array& array, void* data) {
+    if (!array.present()) {
+      tensors.push_back({nullptr, nullptr});
+      return;
+    }
+    records.push_back(record_of(array));
+    tensors.push_back({data, &records.back()});
+  }
+
+  Code run(const KernelEntry& entry, const Words& words) {
+    StepRecord step = {};
+    step.op = entry.op;
+    step.rounding = entry.rounding;
+    step.operand_count = uint8_t(tensors.size());
+    call.resize((sizeof(Call) + tensors.size() * sizeof(Tensor) + 7) / 8);
+    const Call head = {entry.run, &step, nullptr};
+    std::memcpy(call.data(), &head, sizeof head);
+    std::memcpy(reinterpret_cast<uint8_t*>(call.data()) + sizeof head, tensors.data(),
+                tensors.size() * sizeof(Tensor));
+    return entry.run({.call = *reinterpret_cast<const Call*>(call.data()),
+                      .words = words,
+                      .rows = 0,
+                      .scratch = {},
+                      .workers = nullptr});
+  }
+};
+
+Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words,
+                  const std::vector<Array>& inputs, int over) {
+  const Words view = {words.data(), int(words.size())};
+  std::vector<std::vector<uint8_t>> blocks;  // operands between guards, outputs after the inputs
+  for (const Array& input : inputs) blocks.push_back(input.bytes);
+  Bound bound(inputs.size() + 4);
+  for (size_t i = 0; i < inputs.size(); ++i) bound.add(inputs[i], blocks[i].data());
+
+  Execution result;
+  Dims dims[4] = {};
+  result.code = entry.shapes(view, {bound.tensors.data(), int(bound.tensors.size()), 0}, dims);
+  if (result.code != Code::kOk) return result;
+  const int outputs = int(entry.operand_count) - (variadic(entry) ? 1 : input_count(entry));
+  for (int i = 0; i < outputs; ++i) {
+    const ElementType element = entry.operands[entry.operand_count - outputs + i].element;
+    result.outputs.push_back(make_array(element, {dims[i].size, dims[i].size + dims[i].rank}));
+    const size_t bytes = result.outputs.back().bytes.size();
+    blocks.emplace_back(bytes + 2 * kGuard, kGuardByte);
+    if (over < 0) std::memset(blocks.back().data() + kGuard, kPoison, bytes);
+  }
+  for (int i = 0; i < outputs; ++i)
+    bound.add(result.outputs[size_t(i)],
+              over < 0 ? blocks[inputs.size() + size_t(i)].data() + kGuard : blocks[size_t(over)].data());
+  result.code = bound.run(entry, view);
+  for (int i = 0; i < outputs; ++i) {
+    Array& output = result.outputs[size_t(i)];
+    std::memcpy(output.bytes.data(), bound.tensors[inputs.size() + size_t(i)].data, output.bytes.size());
+    const std::vector<uint8_t>& block = blocks[inputs.size() + size_t(i)];
+    const auto intact = [](uint8_t byte) { return byte == kGuardByte; };
+    result.overrun |= !std::all_of(block.begin(), block.begin() + kGuard, intact) ||
+                      !std::all_of(block.end() - kGuard, block.end(), intact);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) result.impure |= int(i) != over && blocks[i] != inputs[i].bytes;
+  return result;
+}
+
+}  // namespace
+
+int64_t Array::elements() const {
+  int64_t product = 1;
+  for (const int32_t dim : dims) product *= dim;
+  return product;
+}
+
+double Array::real(int64_t i) const {
+  return with_type(element, [&](auto type) { return double(load<decltype(type)>(bytes, i)); });
+}
+
+int64_t Array::integer(int64_t i) const {
+  return with_type(element, [&](auto type) { return int64_t(load<decltype(type)>(bytes, i)); });
+}
+
+void Array::set(int64_t i, double value) {
+  with_type(element, [&](auto type) {
+    type = decltype(type)(value);
+    std::memcpy(bytes.data() + size_t(i) * sizeof type, &type, sizeof type);
+    return 0;
+  });
+}
+
+std::string Array::text() const {
+  std::string text = type_name(element) + " [";
+  for (size_t i = 0; i < dims.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(dims[i]);
+  return text + "]";
+}
+
+Array make_array(ElementType element, std::vector<int32_t> dims) {
+  Array array = {element, std::move(dims), {}};
+  array.bytes.resize(size_t(storage_bytes(element, uint64_t(array.elements()))));
+  return array;
+}
+
+Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words,
+                  const std::vector<Array>& inputs) {
+  return execute(entry, words, inputs, -1);
+}
+
+Execution execute_in_place(const KernelEntry& entry, const std::vector<uint32_t>& words,
+                           const std::vector<Array>& inputs, int slot) {
+  return execute(entry, words, inputs, slot);
+}
+
+bool variadic(const KernelEntry& entry) { return (entry.operands[0].role & kVariadic) != 0; }
+
+int input_count(const KernelEntry& entry) {
+  int count = 0;
+  while (count < int(entry.operand_count) && (entry.operands[count].role & 3) == uint8_t(Role::kIn)) ++count;
+  return count;
+}
+
+std::string type_name(ElementType element) {
+  switch (element) {
+    case ElementType::kNone: return "none";
+    case ElementType::kFloat32: return "float32";
+    case ElementType::kInt8: return "int8";
+    case ElementType::kUint8: return "uint8";
+    case ElementType::kInt32: return "int32";
+    case ElementType::kInt64: return "int64";
+    case ElementType::kBool: return "bool";
+    default: return "type " + std::to_string(int(element));
+  }
+}
+
+}  // namespace nacre::tests

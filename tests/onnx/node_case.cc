@@ -1,0 +1,173 @@
+#include "tests/onnx/node_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include <onnx/onnx_pb.h>
+
+#include "tools/error.h"
+#include "tools/graph/names.h"
+#include "tools/importers/onnx_tensor.h"
+
+namespace nacre::tools {
+namespace {
+
+// Operands that are weights, shapes or axes. All of an operator that is supported on constants only.
+const std::map<std::string, std::vector<int>>& baked_operands() {
+  static const std::map<std::string, std::vector<int>> kBaked = {
+      {"Conv", {1, 2}},
+      {"Gemm", {1, 2}},
+      {"MatMul", {1}},
+      {"BatchNormalization", {1, 2, 3, 4}},
+      {"PRelu", {1}},
+      {"Reshape", {1}},
+      {"Slice", {1, 2, 3, 4}},
+      {"Pad", {1, 2, 3}},
+      {"Squeeze", {1}},
+      {"Unsqueeze", {1}},
+      {"Split", {1}},
+      {"ReduceMean", {1}},
+      {"Clip", {1, 2}},
+      {"Dropout", {1, 2}},
+      {"QuantizeLinear", {1, 2}},
+      {"DequantizeLinear", {1, 2}},
+      {"Div", {1}},
+      {"ConstantOfShape", {0}},
+      {"Range", {0, 1, 2}},
+      {"Gather", {1}},
+      {"Expand", {0, 1}},
+      {"Tile", {0, 1}},
+      {"Where", {0, 1, 2}},
+      {"ReduceProd", {0, 1}},
+      {"Pow", {0, 1}},
+      {"Equal", {0, 1}},
+      {"Less", {0, 1}},
+      {"LessOrEqual", {0, 1}},
+      {"Greater", {0, 1}},
+      {"GreaterOrEqual", {0, 1}},
+      {"And", {0, 1}},
+      {"Or", {0, 1}},
+      {"Neg", {0}},
+      {"Abs", {0}},
+      {"Not", {0}},
+      {"Floor", {0}},
+      {"Ceil", {0}},
+      {"Sqrt", {0}},
+      {"Reciprocal", {0}},
+  };
+  return kBaked;
+}
+
+bool is_baked(const ::onnx::GraphProto& graph, const std::string& input) {
+  bool read = false;
+  for (const auto& node : graph.node())
+    for (int i = 0; i < node.input_size(); ++i) {
+      if (node.input(i) != input) continue;
+      read = true;
+      const auto row = baked_operands().find(node.op_type());
+      if (row == baked_operands().end() || std::count(row->second.begin(), row->second.end(), i) == 0) return false;
+    }
+  return read;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(kIo, path, "cannot be opened");
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+::onnx::TensorProto read_proto(const std::string& path) {
+  ::onnx::TensorProto tensor;
+  if (!tensor.ParseFromString(read_file(path))) throw Error(kUnsupported, path, "is no tensor");
+  return tensor;
+}
+
+void read_data(const std::string& directory, ::onnx::ModelProto& model, NodeCase& test) {
+  ::onnx::GraphProto& graph = *model.mutable_graph();
+  const ::onnx::GraphProto given = graph;
+  std::set<std::string> stored;
+  for (const auto& tensor : given.initializer()) stored.insert(tensor.name());
+  int index = 0;
+  for (const auto& input : given.input()) {
+    if (stored.contains(input.name())) continue;
+    if (!input.type().has_tensor_type()) throw Error(kUnsupported, input.name(), "is no tensor");
+    ::onnx::TensorProto tensor = read_proto(directory + "/input_" + std::to_string(index++) + ".pb");
+    if (is_baked(given, input.name())) {
+      tensor.set_name(input.name());
+      *graph.add_initializer() = tensor;
+    } else {
+      test.inputs.push_back(onnx_import::read_tensor(tensor, ""));
+    }
+  }
+  for (int i = 0; i < given.output_size(); ++i) {
+    if (!given.output(i).type().has_tensor_type()) throw Error(kUnsupported, given.output(i).name(), "is no tensor");
+    test.outputs.push_back(
+        onnx_import::read_tensor(read_proto(directory + "/output_" + std::to_string(i) + ".pb"), ""));
+  }
+  test.folded = test.inputs.empty();
+}
+
+bool close(float actual, float expected) {
+  if (std::isnan(expected) || std::isinf(expected))
+    return std::isnan(expected) ? std::isnan(actual) : actual == expected;
+  return std::fabs(double(actual) - double(expected)) <= 1e-7 + 1e-3 * std::fabs(double(expected));
+}
+
+std::string shape_of(const std::vector<int64_t>& dims) {
+  std::string text = "[";
+  for (const int64_t dim : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(dim);
+  return text + "]";
+}
+
+}  // namespace
+
+std::vector<std::string> list_cases(const std::string& root, const std::vector<std::string>& suites) {
+  std::vector<std::string> names;
+  for (const std::string& suite : suites)
+    for (const auto& entry : std::filesystem::directory_iterator(root + "/" + suite))
+      if (std::filesystem::exists(entry.path() / "model.onnx"))
+        names.push_back(suite + "/" + entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+NodeCase load_case(const std::string& root, const std::string& name) {
+  NodeCase test;
+  test.name = name;
+  ::onnx::ModelProto model;
+  if (!model.ParseFromString(read_file(root + "/" + name + "/model.onnx")))
+    throw Error(kBadInput, name, "cannot be parsed");
+  std::set<std::string> ops;
+  for (const auto& node : model.graph().node())
+    ops.insert((node.domain().empty() ? "" : node.domain() + "::") + node.op_type());
+  test.ops.assign(ops.begin(), ops.end());
+  try {
+    read_data(root + "/" + name + "/test_data_set_0", model, test);
+  } catch (const Error& error) {
+    if (error.code != kUnsupported) throw;
+    test.unreadable = error.what();
+  }
+  const std::string bytes = model.SerializeAsString();
+  test.model.assign(bytes.begin(), bytes.end());
+  return test;
+}
+
+std::string difference(const Value& expected, ElementType type, const std::vector<int64_t>& dims,
+                       const std::vector<uint8_t>& bytes) {
+  if (type != expected.type) return std::string("type ") + name_of(type) + ", expected " + name_of(expected.type);
+  if (dims != expected.dims) return "shape " + shape_of(dims) + ", expected " + shape_of(expected.dims);
+  if (type != ElementType::kFloat32) return bytes == *expected.data ? "" : "integers differ";
+  Value actual = expected;
+  actual.data = std::make_shared<const std::vector<uint8_t>>(bytes);
+  const std::vector<float> a = reals(actual), e = reals(expected);
+  for (size_t i = 0; i < e.size(); ++i)
+    if (!close(a[i], e[i]))
+      return "element " + std::to_string(i) + ": " + std::to_string(a[i]) + ", expected " + std::to_string(e[i]);
+  return "";
+}
+
+}  // namespace nacre::tools

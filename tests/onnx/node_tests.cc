@@ -1,0 +1,187 @@
+// onnx_node_tests DATA EXPECTED [--write]
+//
+// Runs ONNX's backend tests of all operators that the importer knows: import, the passes of `nacre convert`, then the
+// executor that is linked (tests/claims/executor.h). Prints a row per operator and every reason for a refusal. A test
+// that stands in EXPECTED and does not pass, or any wrong result, fails; --write makes the list anew.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/claims/executor.h"
+#include "tests/onnx/node_case.h"
+#include "tools/error.h"
+#include "tools/importers/importer.h"
+#include "tools/importers/onnx.h"
+#include "tools/passes/passes.h"
+
+namespace nacre::tools {
+namespace {
+
+struct Outcome {
+  enum Kind { kPassed, kFolded, kUnsupported, kWrong } kind;
+  std::string why;
+};
+
+struct Row {
+  int selected = 0, passed = 0, folded = 0, unsupported = 0, wrong = 0;
+};
+
+Graph converted(const NodeCase& test) {
+  Graph graph = import_onnx(test.model, test.name, {});
+  check(graph);
+  simplify(graph);
+  check(graph);
+  apply_policy(graph);
+  check(graph);
+  fuse(graph);
+  check(graph);
+  return graph;
+}
+
+Outcome compare(const NodeCase& test, const Graph& graph, const std::map<std::string, Bytes>& tensors) {
+  if (graph.outputs.size() != test.outputs.size()) return {Outcome::kWrong, "another number of outputs"};
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    const Value& y = graph.values[size_t(graph.outputs[i].value)];
+    const auto bytes = tensors.find(y.name);
+    if (bytes == tensors.end()) return {Outcome::kWrong, "output " + y.name + " was not computed"};
+    const std::string what = difference(test.outputs[i], y.type, y.dims, bytes->second);
+    if (!what.empty()) return {Outcome::kWrong, "output " + std::to_string(i) + ": " + what};
+  }
+  return {test.folded ? Outcome::kFolded : Outcome::kPassed, ""};
+}
+
+// What is folded stands in the model file, which refuses numbers that are not finite.
+bool stores_not_finite(const NodeCase& test) {
+  const auto is_finite = [](float number) { return std::isfinite(number); };
+  return test.folded && std::any_of(test.outputs.begin(), test.outputs.end(), [&](const Value& y) {
+           if (y.type != ElementType::kFloat32) return false;
+           const std::vector<float> numbers = reals(y);
+           return !std::all_of(numbers.begin(), numbers.end(), is_finite);
+         });
+}
+
+Outcome run_case(const NodeCase& test) {
+  Graph graph;
+  if (stores_not_finite(test)) return {Outcome::kUnsupported, test.name + ": stored values that are not finite"};
+  try {
+    graph = converted(test);
+    if (!test.unreadable.empty()) return {Outcome::kUnsupported, test.unreadable};
+  } catch (const Error& error) {
+    return {error.code == kUnsupported ? Outcome::kUnsupported : Outcome::kWrong, error.what()};
+  }
+  try {
+    std::vector<Bytes> inputs;
+    for (const Value& x : test.inputs) inputs.push_back(*x.data);
+    return compare(test, graph, execute(graph, inputs));
+  } catch (const std::exception& error) {  // converted, so it must run
+    return {Outcome::kWrong, error.what()};
+  }
+}
+
+bool is_selected(const NodeCase& test) {
+  return std::all_of(test.ops.begin(), test.ops.end(),
+                     [](const std::string& op) { return onnx_import::find_importer(op) != nullptr; });
+}
+
+// "place: the reason (names)\n remedy" without place, names and remedy, so that equal reasons are counted together.
+std::string reason_of(const std::string& what) {
+  const size_t listed = what.find("supported:\n  ");
+  std::string text = listed == std::string::npos ? what : what.substr(listed + 13);
+  text = text.substr(0, text.find('\n'));
+  const size_t place = text.find("): "), colon = text.find(": ");
+  if (place != std::string::npos)
+    text = text.substr(place + 3);
+  else if (colon != std::string::npos)
+    text = text.substr(colon + 2);
+  return text.substr(0, text.find(" ("));
+}
+
+class Report {
+ public:
+  void add(const NodeCase& test, const Outcome& outcome) {
+    Row& row = rows_[test.ops.size() == 1 ? test.ops[0] : "(several)"];
+    for (Row* r : {&row, &total_}) {
+      ++r->selected;
+      int Row::* const kCounts[] = {&Row::passed, &Row::folded, &Row::unsupported, &Row::wrong};
+      ++(r->*kCounts[outcome.kind]);
+    }
+    if (outcome.kind == Outcome::kUnsupported)
+      ++reasons_[test.ops.size() == 1 ? test.ops[0] : "(several)"][reason_of(outcome.why)];
+    if (outcome.kind == Outcome::kWrong) wrong_.push_back(test.name + ": " + outcome.why);
+    if (outcome.kind == Outcome::kPassed || outcome.kind == Outcome::kFolded) passed_.insert(test.name);
+  }
+
+  void print() const {
+    std::printf("%-24s %8s %8s %8s %12s %8s\n", "operator", "selected", "passed", "folded", "unsupported", "wrong");
+    for (const auto& [op, row] : rows_) print_row(op, row);
+    print_row("all", total_);
+    std::printf("\nunsupported, by reason:\n");
+    for (const auto& [op, reasons] : reasons_)
+      for (const auto& [reason, count] : reasons) std::printf("  %4d %-20s %s\n", count, op.c_str(), reason.c_str());
+    for (const std::string& line : wrong_) std::printf("WRONG %s\n", line.c_str());
+  }
+
+  bool holds(const std::string& expected_path) const {
+    std::ifstream file(expected_path);
+    if (!file) throw Error(kIo, expected_path, "cannot be opened", "make it with --write");
+    bool holds = wrong_.empty();
+    int expected = 0;
+    for (std::string name; std::getline(file, name); ++expected)
+      if (!passed_.contains(name)) {
+        std::printf("LEFT THE LIST %s\n", name.c_str());
+        holds = false;
+      }
+    std::printf("%zu passed, %d expected to (executor: %s)\n", passed_.size(), expected, executor_name());
+    return holds;
+  }
+
+  void write(const std::string& expected_path) const {
+    std::ofstream file(expected_path);
+    for (const std::string& name : passed_) file << name << '\n';
+  }
+
+ private:
+  static void print_row(const std::string& op, const Row& row) {
+    std::printf("%-24s %8d %8d %8d %12d %8d\n", op.c_str(), row.selected, row.passed, row.folded, row.unsupported,
+                row.wrong);
+  }
+
+  std::map<std::string, Row> rows_;
+  std::map<std::string, std::map<std::string, int>> reasons_;
+  Row total_;
+  std::set<std::string> passed_;
+  std::vector<std::string> wrong_;
+};
+
+int run(const std::string& data, const std::string& expected, bool write) {
+  Report report;
+  for (const std::string& name : list_cases(data, {"node", "pytorch-converted", "pytorch-operator", "simple"})) {
+    const NodeCase test = load_case(data, name);
+    if (is_selected(test)) report.add(test, run_case(test));
+  }
+  report.print();
+  if (write) report.write(expected);
+  return report.holds(expected) ? kSuccess : kFailed;
+}
+
+}  // namespace
+}  // namespace nacre::tools
+
+int main(int count, char** arguments) {
+  const std::vector<std::string> given(arguments + 1, arguments + count);
+  if (given.size() < 2 || given.size() > 3 || (given.size() == 3 && given[2] != "--write")) {
+    std::fprintf(stderr, "onnx_node_tests DATA EXPECTED [--write]\n");
+    return nacre::tools::kUsage;
+  }
+  try {
+    return nacre::tools::run(given[0], given[1], given.size() == 3);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "onnx_node_tests: %s\n", error.what());
+    return nacre::tools::kFailed;
+  }
+}

@@ -1,0 +1,22 @@
+// What every op should give, computed in another way than engine/ops does: float64 with a bound on the error of
+// float32, or exact integers. Windows are materialised (padded input, dilated kernel), everything else gathers
+// by multi-index.
+#pragma once
+
+#include <vector>
+
+#include "tests/one_step.h"
+
+namespace nacre::tests {
+
+struct Expected {
+  std::vector<int32_t> dims;
+  std::vector<double> value;
+  std::vector<double> tolerance;  // 0: to the bit
+};
+
+// One per output. Throws std::out_of_range for an op without an oracle.
+std::vector<Expected> oracle(const KernelEntry& entry, const std::vector<uint32_t>& words,
+                             const std::vector<Array>& inputs);
+
+}  // namespace nacre::tests

@@ -1,0 +1,90 @@
+// What the parts of the oracle share: a step as a problem, multi-indices, and results with their tolerance.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "tests/oracle.h"
+#include "tests/oracle_fixed_point.h"
+
+namespace nacre::tests {
+
+inline constexpr double kEpsilon = FLT_EPSILON;  // twice the rounding error of one float32 operation
+using Index = std::vector<int32_t>;
+
+struct Problem {
+  const KernelEntry& entry;
+  const std::vector<uint32_t>& words;
+  const std::vector<Array>& in;
+
+  int word(int i) const { return size_t(i) < words.size() ? int(words[size_t(i)]) : 0; }
+  double real_word(int i) const { return double(std::bit_cast<float>(uint32_t(word(i)))); }
+  bool has(int i) const { return size_t(i) < in.size() && in[size_t(i)].present(); }
+  bool coded() const { return in[0].element == ElementType::kInt8; }
+  ElementType output() const { return entry.operands[entry.operand_count - 1].element; }
+};
+
+inline int64_t offset(const Index& dims, const Index& index) {
+  int64_t at = 0;
+  for (size_t i = 0; i < dims.size(); ++i) at = at * dims[i] + index[i];
+  return at;
+}
+
+// All indices of `dims`, by counting: index i of element e is e / (product of later dims) % dim.
+inline Index index_of(const Index& dims, int64_t element) {
+  Index index(dims.size());
+  for (size_t i = dims.size(); i-- > 0; element /= dims[i]) index[i] = int32_t(element % dims[i]);
+  return index;
+}
+
+inline int64_t count_of(const Index& dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Fills an Expected element by element: f(index) -> {value, tolerance}.
+using Result = std::pair<double, double>;
+template <class F>
+Expected expect(const Index& dims, F f) {
+  Expected expected = {dims, {}, {}};
+  for (int64_t e = 0; e < count_of(dims); ++e) {
+    const auto [value, tolerance] = f(index_of(dims, e));
+    expected.value.push_back(value);
+    expected.tolerance.push_back(tolerance);
+  }
+  return expected;
+}
+
+inline Result clamped(const Problem& p, int first, Result v) {
+  if (p.word(first) == 0) return v;
+  return {std::min(std::max(v.first, p.real_word(first + 1)), p.real_word(first + 2)), v.second};
+}
+inline Result clamped_code(const Problem& p, int first, int64_t v) {
+  const int64_t low = p.word(first) == 0 ? -128 : p.word(first + 1),
+                high = p.word(first) == 0 ? 127 : p.word(first + 2);
+  return {double(std::min(std::max(v, low), high)), 0};
+}
+// v as a code of the output: int8 or uint8.
+inline Result saturated(const Problem& p, int64_t v) {
+  const int64_t low = p.output() == ElementType::kUint8 ? 0 : -128;
+  return {double(std::clamp(v, low, low + 255)), 0};
+}
+
+inline int64_t scaled(const Problem& p, int slot, int64_t row, int64_t x) {
+  return exact_multiply(p.entry.rounding, x, p.in[size_t(slot)].integer(2 * row),
+                        p.in[size_t(slot)].integer(2 * row + 1));
+}
+
+std::vector<Expected> dense(const Problem& p);
+std::vector<Expected> conv(const Problem& p);
+std::vector<Expected> pool(const Problem& p);
+std::vector<Expected> reshape(const Problem& p);
+std::vector<Expected> transpose(const Problem& p);
+std::vector<Expected> concat(const Problem& p);
+std::vector<Expected> pad(const Problem& p);
+std::vector<Expected> slice(const Problem& p);
+
+}  // namespace nacre::tests

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Runs every test program of a build and counts: tests/run.sh BUILD. One line per folder, then the claims, then
+#   N passed, N failed, N skipped
+# A program's whole output is in BUILD/test-logs. NACRE_TEST_FILTER: only programs whose name contains it.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "$1" && pwd)
+logs=$build/test-logs
+mkdir -p "$logs"
+export NACRE_ROOT=$root NACRE_BUILD=$build NACRE_TOOL=$build/tools/nacre NACRE_LIBRARY=$build/engine/libnacre.a
+export NACRE_SHARED=${NACRE_SHARED-$root/../shared}
+
+declare -A passed failed skipped seconds
+folders=() claims=() bad=()
+
+# count FOLDER LOG STATUS: a GoogleTest program counts its tests, any other program counts as one.
+count() {
+  local p f s
+  if grep -q '^\[==========\] .* ran\.' "$2"; then
+    p=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$2" | tail -n 1)
+    f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test.*, listed below:/\1/p' "$2" | tail -n 1)
+    s=$(sed -n 's/^\[  SKIPPED \] \([0-9]*\) test.*, listed below:/\1/p' "$2" | tail -n 1)
+    p=${p:-0} f=${f:-0} s=${s:-0}
+    [ "$3" -eq 0 ] || [ "$f" -gt 0 ] || f=1
+  else
+    p=0 f=0 s=0
+    case $3 in 0) p=1 ;; 77) s=1 ;; *) f=1 ;; esac
+  fi
+  passed[$1]=$((${passed[$1]:-0} + p))
+  failed[$1]=$((${failed[$1]:-0} + f))
+  skipped[$1]=$((${skipped[$1]:-0} + s))
+  [ "$f" -eq 0 ] || bad+=("$2")
+}
+
+while read -r folder name program; do
+  [[ -z ${NACRE_TEST_FILTER-} || $folder/$name == *$NACRE_TEST_FILTER* ]] || continue
+  [[ " ${folders[*]-} " == *" $folder "* ]] || folders+=("$folder")
+  log=$logs/$folder-$name.log
+  started=$SECONDS
+  [ ! -t 2 ] || printf '\r\033[K%s/%s' "$folder" "$name" >&2
+  timeout -k 10 "${NACRE_TEST_SECONDS:-900}" "$program" >"$log" 2>&1 </dev/null
+  status=$?
+  seconds[$folder]=$((${seconds[$folder]:-0} + SECONDS - started))
+  count "$folder" "$log" "$status"
+  while IFS= read -r line; do claims+=("$line"); done < <(grep '^CLAIM ' "$log")
+done <"$build/tests/programs.txt"
+[ ! -t 2 ] || printf '\r\033[K' >&2
+
+total_passed=0 total_failed=0 total_skipped=0
+printf '%-12s %8s %8s %8s %8s\n' folder passed failed skipped seconds
+for folder in "${folders[@]}"; do
+  printf '%-12s %8d %8d %8d %8d\n' "$folder" "${passed[$folder]}" "${failed[$folder]}" "${skipped[$folder]}" "${seconds[$folder]}"
+  total_passed=$((total_passed + passed[$folder]))
+  total_failed=$((total_failed + failed[$folder]))
+  total_skipped=$((total_skipped + skipped[$folder]))
+done
+for log in "${bad[@]-}"; do
+  [ -n "$log" ] || continue
+  printf '\n== %s\n' "${log#"$root"/}"
+  grep -nE 'FAILED|Failure|ERROR|error|NOT SHOWN' "$log" | head -n 20
+  tail -n 15 "$log"
+done
+printf '\n'
+[ "${#claims[@]}" -eq 0 ] || printf '%s\n' "${claims[@]}"
+printf '%d passed, %d failed, %d skipped\n' "$total_passed" "$total_failed" "$total_skipped"
+[ "$total_failed" -eq 0 ]

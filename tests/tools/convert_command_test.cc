@@ -1,0 +1,186 @@
+// nacre convert, run as a program: what it writes, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/run_tool.h"
+#include "tools/loaded_model.h"
+
+namespace nacre::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string kDigits = project_path("tools/samples/digits.onnx");
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// One sentence on standard error, the place first, nothing on standard output, and no file beside those there were.
+void expect_refusal(const ToolRun& run, int exit_code, const std::string& part) {
+  EXPECT_EQ(run.exit_code, exit_code) << run.err;
+  EXPECT_EQ(run.err.rfind("nacre: ", 0), 0u) << run.err;
+  EXPECT_TRUE(has(run.err, part)) << run.err;
+  EXPECT_EQ(run.out, "");
+}
+
+TEST(convert, prints_what_the_model_costs) {
+  const TemporaryDirectory directory;
+  const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "digits.nacre", "--golden", "2"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  for (const char* part : {"layers   21 (11 steps)", "MACs     347,392", "weights  ", "liveness lower bound", "golden   2 pairs"})
+    EXPECT_TRUE(has(run.out, part)) << part << " in\n" << run.out;
+  EXPECT_EQ(run.err, "");
+  EXPECT_EQ(run_tool({"check", directory / "digits.nacre"}).exit_code, 0);
+}
+
+TEST(convert, prints_json_with_the_numbers_of_the_model) {
+  const TemporaryDirectory directory;
+  const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "digits.nacre", "--json", "--batch", "3"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  const LoadedModel model(directory / "digits.nacre");
+  EXPECT_EQ(json["batch"], 3);
+  EXPECT_EQ(json["arena_bytes"], model.model().program(0).banks[0]);
+  EXPECT_EQ(json["file_bytes"], model.model().bytes().size());
+  EXPECT_GE(json["arena_bytes"], json["liveness_bound"]);
+  EXPECT_EQ(json["metadata"]["converter_options"], "--batch 3");
+  EXPECT_EQ(json["metadata"]["source_sha256"].get<std::string>().size(), 64u);
+}
+
+TEST(convert, same_input_and_options_give_the_same_bytes_anywhere) {
+  const TemporaryDirectory a, b;
+  std::filesystem::copy_file(kDigits, b / "another_name");
+  ASSERT_EQ(run_tool({"convert", kDigits, "-o", a / "x.nacre", "--golden", "1"}).exit_code, 0);
+  ASSERT_EQ(run_tool({"convert", "another_name", "--golden", "1", "-o", "y"}, {.directory = b.path().string()}).exit_code, 0);
+  EXPECT_EQ(read_bytes(a / "x.nacre"), read_bytes(b / "y"));
+}
+
+TEST(convert, options_change_the_model) {
+  const TemporaryDirectory directory;
+  const auto converted = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {"convert", kDigits, "-o", directory / "x.nacre"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const ToolRun run = run_tool(arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return std::make_unique<LoadedModel>(directory / "x.nacre");
+  };
+  const auto plain = converted({}), stripped = converted({"--strip-names"}), unfolded = converted({"--no-fold-bn"}),
+             keeping = converted({"--keep-inputs"}), nhwc = converted({"--io-layout", "nhwc"}),
+             for_m4 = converted({"--target", "arm/m4"}), banks = converted({"--bank", "tcm=4K,sram=64K"});
+  EXPECT_LT(stripped->model().bytes().size(), plain->model().bytes().size());
+  EXPECT_EQ(stripped->tensor_name(0), "tensor0");
+  EXPECT_GT(unfolded->model().steps().size(), plain->model().steps().size());
+  EXPECT_GE(keeping->model().program(0).banks[0], plain->model().program(0).banks[0]);
+  const TensorRecord& input = nhwc->model().tensors()[nhwc->model().program(0).inputs[0]];
+  EXPECT_EQ(input.dims[3], 1);  // [1, 8, 8, 1], in the source [1, 1, 8, 8]
+  EXPECT_EQ(for_m4->program_names(0).target, "arm/m4");
+  ASSERT_EQ(banks->model().program(0).banks.size(), 2u);
+  EXPECT_LE(banks->model().program(0).banks[0], 4096u);
+  EXPECT_EQ(banks->program_names(0).banks, (std::vector<std::string>{"tcm", "sram"}));
+}
+
+TEST(convert, stop_after_prints_the_graph_and_writes_nothing) {
+  const TemporaryDirectory directory;
+  for (const char* pass : {"import", "simplify", "apply_policy", "fuse", "schedule", "plan_memory"}) {
+    const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--stop-after", pass});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_TRUE(has(run.out, "conv2d")) << pass;
+  }
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(convert, verbose_says_what_passes_did_on_standard_error) {
+  const TemporaryDirectory directory;
+  const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--verbose"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_TRUE(has(run.err, "folded bn1")) << run.err;
+}
+
+TEST(convert, refuses_what_is_no_network) {
+  const TemporaryDirectory directory;
+  const std::string model = directory / "x.nacre", file = directory / "file";
+  expect_refusal(run_tool({"convert", directory / "missing", "-o", model}), 5, "missing: cannot be opened");
+  expect_refusal(run_tool({"convert", directory.path().string(), "-o", model}), 5, "is a directory");
+  write_bytes(file, {});
+  expect_refusal(run_tool({"convert", file, "-o", model}), 3, "is empty");
+  write_bytes(file, {'h', 'e', 'l', 'l', 'o'});
+  expect_refusal(run_tool({"convert", file, "-o", model}), 3, "neither a TFLite nor an ONNX file");
+  write_bytes(file, {0x89, 'H', 'D', 'F', '\r', '\n', 0x1A, '\n'});
+  expect_refusal(run_tool({"convert", file, "-o", model}), 4, "Keras");
+  write_bytes(file, {'P', 'K', 3, 4, 0, 0});
+  expect_refusal(run_tool({"convert", file, "-o", model}), 4, "Keras");
+  std::vector<uint8_t> cut = read_bytes(kDigits);
+  cut.resize(cut.size() / 2);
+  write_bytes(file, cut);
+  expect_refusal(run_tool({"convert", file, "-o", model}), 3, "file");
+  EXPECT_FALSE(std::filesystem::exists(model));
+}
+
+TEST(convert, tells_formats_by_content_not_by_extension) {
+  const TemporaryDirectory directory;
+  std::filesystem::copy_file(kDigits, directory / "digits.tflite");
+  EXPECT_EQ(run_tool({"convert", directory / "digits.tflite", "-o", directory / "x.nacre"}).exit_code, 0);
+}
+
+TEST(convert, leaves_nothing_where_the_model_cannot_be_written) {
+  const TemporaryDirectory directory;
+  expect_refusal(run_tool({"convert", kDigits, "-o", "/dev/full"}), 5, "No space left");
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "no/such/x.nacre"}), 5, "No such file or directory");
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory.path().string()}), 5, "directory");
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x.nacre"}, {.file_limit_bytes = 4096}), 5, "x.nacre");
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(convert, a_refused_conversion_leaves_the_model_that_was_there) {
+  const TemporaryDirectory directory;
+  write_bytes(directory / "x.nacre", {1, 2, 3});
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x.nacre"}, {.file_limit_bytes = 4096}), 5, "x.nacre");
+  EXPECT_EQ(read_bytes(directory / "x.nacre"), (std::vector<uint8_t>{1, 2, 3}));
+  EXPECT_EQ(directory.entries(), 1u);
+}
+
+TEST(convert, does_not_overwrite_its_network) {
+  const TemporaryDirectory directory;
+  std::filesystem::copy_file(kDigits, directory / "net");
+  expect_refusal(run_tool({"convert", directory / "net", "-o", directory / "net"}), 2, "is the network itself");
+  EXPECT_EQ(read_bytes(directory / "net"), read_bytes(kDigits));
+}
+
+TEST(convert, refuses_wrong_options_before_it_works) {
+  const struct {
+    std::vector<std::string> options;
+    const char* part;
+  } cases[] = {{{"--bank", "tcm"}, "is not NAME=BYTES"},
+               {{"--bank", "tcm=12Q"}, "is no number of bytes"},
+               {{"--bank", "tcm=0"}, "is no number of bytes"},
+               {{"--bank", "tcm=99999999999999999999"}, "is no number of bytes"},
+               {{"--bank", "a=1K,a=2K"}, "given twice"},
+               {{"--bank", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1"}, "at most 8"},
+               {{"--batch", "0"}, "--batch"},
+               {{"--batch", "x"}, "--batch"},
+               {{"--golden", "-1"}, "--golden"},
+               {{"--rounding", "up"}, "--rounding"},
+               {{"--target", "z80"}, "--target"},
+               {{"--stop-after", "nothing"}, "--stop-after"},
+               {{"--dump", "--json"}, "excludes"},
+               {{"--frobnicate"}, "--frobnicate"}};
+  for (const auto& c : cases) {
+    const TemporaryDirectory directory;
+    std::vector<std::string> arguments = {"convert", kDigits, "-o", directory / "x.nacre"};
+    arguments.insert(arguments.end(), c.options.begin(), c.options.end());
+    expect_refusal(run_tool(arguments), 2, c.part);
+    EXPECT_EQ(directory.entries(), 0u) << c.part;
+  }
+  expect_refusal(run_tool({"convert", kDigits}), 2, "no model file was named");
+}
+
+TEST(convert, says_which_bank_is_too_small) {
+  const TemporaryDirectory directory;
+  const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--bank", "tcm=1K,sram=2K"});
+  expect_refusal(run, 3, "sram");
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+}  // namespace
+}  // namespace nacre::tools

@@ -1,0 +1,100 @@
+#include "tools/output_files.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/tools/run_tool.h"
+#include "tools/error.h"
+
+namespace nacre::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(output_files, appear_together_in_a_new_directory) {
+  const TemporaryDirectory directory;
+  OutputFiles files(directory / "out");
+  files.add("a", {1, 2});
+  files.add("b", {3});
+  files.stage();
+  EXPECT_FALSE(fs::exists(directory / "out"));
+  files.commit();
+  EXPECT_EQ(read_bytes(directory / "out/a"), (std::vector<uint8_t>{1, 2}));
+  EXPECT_EQ(read_bytes(directory / "out/b"), (std::vector<uint8_t>{3}));
+  EXPECT_EQ(directory.entries(), 1u);
+}
+
+TEST(output_files, replace_their_own_in_an_old_directory_and_nothing_else) {
+  const TemporaryDirectory directory;
+  write_bytes(directory / "a", {9});
+  write_bytes(directory / "other", {9});
+  {
+    OutputFiles files(directory.path().string() + "/");
+    files.add("a", {1});
+    files.stage();
+    EXPECT_EQ(read_bytes(directory / "a"), (std::vector<uint8_t>{9}));
+    files.commit();
+  }
+  EXPECT_EQ(read_bytes(directory / "a"), (std::vector<uint8_t>{1}));
+  EXPECT_EQ(read_bytes(directory / "other"), (std::vector<uint8_t>{9}));
+  EXPECT_EQ(directory.entries(), 2u);
+}
+
+TEST(output_files, leave_nothing_when_they_are_not_committed) {
+  const TemporaryDirectory directory;
+  {
+    OutputFiles files(directory / "out");
+    files.add("a", {1});
+    files.stage();
+  }
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(output_files, equal_names_are_numbered) {
+  const TemporaryDirectory directory;
+  OutputFiles files(directory / "out");
+  EXPECT_EQ(files.add("x.npy", {}), "x.npy");
+  EXPECT_EQ(files.add("x.npy", {}), "x_2.npy");
+  EXPECT_EQ(files.add("x.npy", {}), "x_3.npy");
+}
+
+TEST(output_files, refuse_what_cannot_be_their_directory) {
+  const TemporaryDirectory directory;
+  write_bytes(directory / "file", {1});
+  EXPECT_THROW(OutputFiles(directory / "file"), Error);
+  EXPECT_THROW(OutputFiles(directory / "no/such"), Error);
+  fs::create_directory(directory / "out");
+  fs::create_directory(directory / "out/a");
+  OutputFiles files(directory / "out");
+  files.add("a", {1});
+  EXPECT_THROW(files.stage(), Error);
+}
+
+TEST(output_files, have_the_permissions_of_any_new_directory) {
+  const TemporaryDirectory directory;
+  OutputFiles files(directory / "out");
+  files.add("a", {1});
+  files.stage();
+  files.commit();
+  fs::create_directory(directory / "plain");
+  EXPECT_EQ(fs::status(directory / "out").permissions(), fs::status(directory / "plain").permissions());
+}
+
+TEST(held_signals, wait_until_the_files_are_there) {
+  const TemporaryDirectory directory;
+  const auto interrupted = [&] {
+    const HeldSignals held;
+    std::raise(SIGINT);
+    OutputFiles files(directory / "out");
+    files.add("a", {1});
+    files.stage();
+    files.commit();
+  };
+  EXPECT_EXIT(interrupted(), testing::KilledBySignal(SIGINT), "");
+  EXPECT_TRUE(fs::exists(directory / "out/a"));
+}
+
+}  // namespace
+}  // namespace nacre::tools

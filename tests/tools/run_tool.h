@@ -1,0 +1,48 @@
+// Runs the built `nacre` (environment NACRE_TOOL) as a user does: arguments in, exit code and text out.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace nacre::tools {
+
+struct ToolRun {
+  int exit_code = -1;  // -1: ended by a signal
+  int signal = 0;
+  std::string out, err;
+};
+
+struct ToolOptions {
+  std::string out_path;          // standard output goes to this file; "": into ToolRun::out
+  std::string directory;         // working directory; "": the test's
+  int interrupt_after_ms = 0;    // then SIGINT is sent
+  uint64_t file_limit_bytes = 0; // no file can grow larger, as on a full disk; 0: none
+};
+
+ToolRun run_tool(const std::vector<std::string>& arguments, const ToolOptions& options = {});
+
+// Removed with everything in it at the end of its life.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  const std::filesystem::path& path() const { return path_; }
+  size_t entries() const;  // files and folders directly in it
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string project_path(const std::string& path);  // of a file of the project
+std::string shared_path(const std::string& path);   // of shared data, which may not be there
+
+std::vector<uint8_t> read_bytes(const std::string& path);
+void write_bytes(const std::string& path, const std::vector<uint8_t>& bytes);
+
+}  // namespace nacre::tools
