@@ -47,9 +47,9 @@ constexpr uint32_t element_bits(ElementType type) {
   return type < ElementType::kCount ? kBits[size_t(type)] : 0;
 }
 
-// Bytes of `elements` elements; exact for every type with up to 2^58 elements.
+// Bytes of `elements` elements, at most 2^32 - 5: open() bounds them to 2^31 - 1. (A 64-bit division costs 770 bytes of code.)
 constexpr uint64_t storage_bytes(ElementType type, uint64_t elements) {
-  if (type == ElementType::kTernary) return (elements + 4) / 5;
+  if (type == ElementType::kTernary) return (uint32_t(elements) + 4) / 5;
   return (elements * element_bits(type) + 7) / 8;
 }
 

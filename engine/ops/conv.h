@@ -15,7 +15,8 @@ namespace nacre {
 
 // What conv2d and depthwise_conv2d share: sizes, the loop over outputs, and the epilogues.
 struct Conv2d {
-  int batch, in_c, out_c, group_in, group_out, multiplier;  // multiplier: 0 for conv2d
+  int batch, in_c, out_c, group_in, group_out;  // depthwise: one input channel a group, `multiplier` outputs
+  int w_channel, w_column;  // from one output channel, and one tap of a row, to the next in w
   Window window;
   bool per_channel;
   Clamp clamp;
@@ -27,47 +28,45 @@ struct Conv2d {
   static Conv2d from(const Words& words, const Operands& operands) {
     const int groups = words.integer(kGroups) + 1;
     const Shape w = operands[kW];
-    return make(words, operands, w[0], w[1], w[2], groups, 0);
+    return make(words, operands, w[0], w[1], w[2], groups);
   }
 
   uint64_t work() const {
     const uint64_t outputs = uint64_t(uint32_t(batch * window.h.out * window.w.out)) * uint32_t(out_c);
-    return outputs * uint32_t(window.h.kernel * window.w.kernel) * uint32_t(multiplier > 0 ? 1 : group_in);
+    return outputs * uint32_t(window.h.kernel * window.w.kernel) * uint32_t(group_in);
   }
 
   template <class T>
   void forward(const T* x, const T* w, Optional<const T> b, T* y) const {
-    each_output([&](int n, int h, int v, int k) {
-      T sum = 0;
-      each_tap(n, h, v, k, [&](int xi, int wi) { sum += x[xi] * w[wi]; });
-      *y++ = clamp.real(b ? sum + b[k] : sum);
+    each_output([&](const Pixel& pixel, int k) {
+      const T s = sum(x, w, pixel, k);
+      *y++ = clamp.real(b ? s + b[k] : s);
     });
   }
 
   template <Rounding kRounding>
   void forward_int8(const int8_t* x, const int8_t* w, Optional<const int32_t> b,
                     const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
-    each_output([&](int n, int h, int v, int k) {
-      const int32_t sum = dot(x, w, x_zero, n, h, v, k);
-      const int32_t code = Requant<kRounding>::apply(b ? wrapping_add(sum, b[k]) : sum, scale, per_channel ? k : 0);
+    each_output([&](const Pixel& pixel, int k) {
+      int32_t s = dot(x, w, x_zero, pixel, k);
+      if (b) s = wrapping_add(s, b[k]);
+      const int32_t code = Requant<kRounding>::apply(s, scale, per_channel ? k : 0);
       *y++ = clamp.code(wrapping_add(code, y_zero));
     });
   }
 
   void forward_weight_only(const float* x, const int8_t* w, Optional<const float> b, const float* scale, float* y) const {
-    each_output([&](int n, int h, int v, int k) {
-      float sum = 0;
-      each_tap(n, h, v, k, [&](int xi, int wi) { sum += x[xi] * float(w[wi]); });
-      sum *= scale[per_channel ? k : 0];
-      *y++ = clamp.real(b ? sum + b[k] : sum);
+    each_output([&](const Pixel& pixel, int k) {
+      const float s = sum(x, w, pixel, k) * scale[per_channel ? k : 0];
+      *y++ = clamp.real(b ? s + b[k] : s);
     });
   }
 
   void forward_hybrid(const int8_t* x, const int8_t* w, Optional<const float> b, const float* scale,
                       const float* x_scale, const int32_t* x_zeros, float* y) const {
-    each_output([&](int n, int h, int v, int k) {
-      const float sum = float(dot(x, w, x_zeros[n], n, h, v, k)) * (x_scale[n] * scale[per_channel ? k : 0]);
-      *y++ = clamp.real(b ? sum + b[k] : sum);
+    each_output([&](const Pixel& pixel, int k) {
+      const float s = float(dot(x, w, x_zeros[pixel.n], pixel, k)) * (x_scale[pixel.n] * scale[per_channel ? k : 0]);
+      *y++ = clamp.real(b ? s + b[k] : s);
     });
   }
 
@@ -89,15 +88,16 @@ struct Conv2d {
   static constexpr const char* kOutputs[] = {"y"};
 
  protected:
-  static Conv2d make(const Words& words, const Operands& operands, int out_c, int kernel_h, int kernel_w, int groups,
-                     int multiplier) {
+  static Conv2d make(const Words& words, const Operands& operands, int out_c, int kernel_h, int kernel_w, int groups) {
     const Shape x = operands[kX], y = operands[operands.count - 1];
+    const int group_in = x[3] / groups;
     return {.batch = x[0],
             .in_c = x[3],
             .out_c = out_c,
-            .group_in = x[3] / groups,
+            .group_in = group_in,
             .group_out = out_c / groups,
-            .multiplier = multiplier,
+            .w_channel = kernel_h * kernel_w * group_in,
+            .w_column = group_in,
             .window = Window::from(words, kWindow, x, y, kernel_h, kernel_w),
             .per_channel = operands.has(kScale) && operands[kScale][0] > 1,
             .clamp = Clamp::from(words, kClamp),
@@ -122,40 +122,64 @@ struct Conv2d {
   }
 
  private:
+  // One window: where its first tap inside x lies in x and in w (of channel 0), and the runs of consecutive products from there:
+  // `rows` times `columns` runs of `length`.
+  struct Pixel {
+    int n, x, w, rows, columns, length;
+  };
+
+  // f(pixel, k) for every output, in order. Where all channels are read and columns are not dilated, a whole row of the window
+  // is one run.
   template <class F>
   void each_output(F f) const {
+    const bool whole_rows = group_in == in_c && w_column == in_c && window.w.dilation == 1;
     for (int n = 0; n < batch; ++n)
-      for (int h = 0; h < window.h.out; ++h)
-        for (int v = 0; v < window.w.out; ++v)
-          for (int k = 0; k < out_c; ++k) f(n, h, v, k);
-  }
-
-  // f(index into x, index into w) for every tap of output (n, h, v, k) that lies inside x.
-  template <class F>
-  void each_tap(int n, int h, int v, int k, F f) const {
-    for (int i = 0; i < window.h.kernel; ++i) {
-      const int row = window.h.position(h, i);
-      if (!window.h.inside(row)) continue;
-      for (int j = 0; j < window.w.kernel; ++j) {
-        const int column = window.w.position(v, j);
-        if (!window.w.inside(column)) continue;
-        const int pixel = ((n * window.h.in + row) * window.w.in + column) * in_c;
-        const int tap = i * window.w.kernel + j;
-        if (multiplier > 0) {
-          f(pixel + k / multiplier, tap * out_c + k);
-        } else {
-          const int first = pixel + k / group_out * group_in;
-          const int weight = (k * window.h.kernel * window.w.kernel + tap) * group_in;
-          for (int c = 0; c < group_in; ++c) f(first + c, weight + c);
+      for (int h = 0; h < window.h.out; ++h) {
+        const WindowAxis::Taps rows = window.h.taps(h);
+        for (int v = 0; v < window.w.out; ++v) {
+          const WindowAxis::Taps columns = window.w.taps(v);
+          const int count = columns.end - columns.first;
+          const int row = n * window.h.in + window.h.position(h, rows.first);
+          const Pixel pixel = {.n = n,
+                               .x = (row * window.w.in + window.w.position(v, columns.first)) * in_c,
+                               .w = (rows.first * window.w.kernel + columns.first) * w_column,
+                               .rows = rows.end - rows.first,
+                               .columns = whole_rows ? (count > 0 ? 1 : 0) : count,
+                               .length = whole_rows ? count * in_c : group_in};
+          for (int k = 0; k < out_c; ++k) f(pixel, k);
         }
       }
-    }
+  }
+
+  // f(index into x, index into w, length) for the runs of output k at `pixel`, in order of i, j, c.
+  template <class F>
+  void each_run(const Pixel& pixel, int k, F f) const {
+    int x_row = pixel.x + k / group_out * group_in, w_row = pixel.w + k * w_channel;
+    const int x_rows = window.h.dilation * window.w.in * in_c, w_rows = window.w.kernel * w_column;
+    const int x_columns = window.w.dilation * in_c;
+    for (int i = 0; i < pixel.rows; ++i, x_row += x_rows, w_row += w_rows)
+      for (int j = 0, xi = x_row, wi = w_row; j < pixel.columns; ++j, xi += x_columns, wi += w_column) f(xi, wi, pixel.length);
+  }
+
+  // sum_c x_c w_c over the runs, from float or int8 weights.
+  template <class T, class W>
+  T sum(const T* x, const W* w, const Pixel& pixel, int k) const {
+    T sum = 0;
+    each_run(pixel, k, [&](int xi, int wi, int length) {
+      for (int c = 0; c < length; ++c) sum += x[xi + c] * T(w[wi + c]);
+    });
+    return sum;
   }
 
   // sum (x - zero) w. Unsigned products wrap where untrusted numbers would overflow; no valid model does.
-  int32_t dot(const int8_t* x, const int8_t* w, int zero, int n, int h, int v, int k) const {
+  int32_t dot(const int8_t* x, const int8_t* w, int zero, const Pixel& pixel, int k) const {
     uint32_t sum = 0;
-    each_tap(n, h, v, k, [&](int xi, int wi) { sum += uint32_t(x[xi] - zero) * uint32_t(w[wi]); });
+    each_run(pixel, k, [&](int xi, int wi, int length) {
+      const int8_t *a = x + xi, *b = w + wi;
+      uint32_t part = 0;  // in a register: `sum` is captured by reference
+      for (int c = 0; c < length; ++c) part += uint32_t(a[c] - zero) * uint32_t(b[c]);
+      sum += part;
+    });
     return int32_t(sum);
   }
 };
@@ -163,7 +187,10 @@ struct Conv2d {
 struct DepthwiseConv2d : Conv2d {
   static DepthwiseConv2d from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX], w = operands[kW];
-    return {make(words, operands, w[2], w[0], w[1], 1, w[2] / x[3])};
+    DepthwiseConv2d op = {make(words, operands, w[2], w[0], w[1], x[3])};
+    op.w_channel = 1;
+    op.w_column = w[2];
+    return op;
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {

@@ -13,6 +13,17 @@ struct WindowAxis {
 
   constexpr int position(int o, int tap) const { return o * stride - before + tap * dilation; }
   constexpr bool inside(int position) const { return position >= 0 && position < in; }
+
+  // Taps [first, end) of output position o that read inside x: none may, where all of the window is padding.
+  struct Taps {
+    int first, end;
+  };
+  constexpr Taps taps(int o) const {
+    Taps taps = {0, kernel};
+    while (taps.first < kernel && position(o, taps.first) < 0) ++taps.first;
+    while (taps.end > taps.first && position(o, taps.end - 1) >= in) --taps.end;
+    return taps;
+  }
 };
 
 // Eight words from `first`: stride_h, stride_w, dilation_h, dilation_w (less 1), pad_top, pad_left, pad_bottom, pad_right.
