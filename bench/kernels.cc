@@ -1,11 +1,14 @@
-// Time of every reference kernel, each on one case: the largest of a fixed series of random cases from tests/cases.h. A new
-// line in engine/kernels/reference.inc brings its benchmark by itself.
+// Time of every reference kernel, each on one case: the largest of a fixed series of random cases
+// from tests/cases.h. A new line in engine/kernels/reference.inc brings its benchmark by itself.
+// The cases are small: the cost of a call counts.
 //
-//   kernels [--benchmark_filter=Dense] [--benchmark_min_time=0.1]
+//   kernels [--benchmark_filter=^dense] [--benchmark_min_time=0.1]
 //
 // Matmuls are measured in multiply-accumulates, everything else in bytes read and written.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -26,7 +29,8 @@ constexpr uint64_t kSeed = 20;
 // What bind makes of a step: a Call and its operands, over memory of its own.
 class BoundStep {
  public:
-  BoundStep(const KernelEntry& entry, const std::vector<uint32_t>& words, std::vector<Array> arrays, size_t inputs)
+  BoundStep(const KernelEntry& entry, const std::vector<uint32_t>& words, std::vector<Array> arrays,
+            size_t inputs)
       : entry_(entry), words_(words), arrays_(std::move(arrays)), records_(arrays_.size()) {
     call_.resize((sizeof(Call) + arrays_.size() * sizeof(Tensor) + 7) / 8);
     step_.op = entry.op;
@@ -34,7 +38,8 @@ class BoundStep {
     step_.operand_count = uint8_t(arrays_.size());
     new (call_.data()) Call{entry.run, &step_, nullptr};
     for (size_t i = 0; i < arrays_.size(); ++i) {
-      new (call().operands() + i) Tensor{arrays_[i].present() ? arrays_[i].bytes.data() : nullptr, record(i)};
+      new (call().operands() + i)
+          Tensor{arrays_[i].present() ? arrays_[i].bytes.data() : nullptr, record(i)};
       bytes_ += arrays_[i].bytes.size();
     }
     inputs_ = inputs;
@@ -42,7 +47,10 @@ class BoundStep {
   BoundStep(const BoundStep&) = delete;
   BoundStep& operator=(const BoundStep&) = delete;
 
-  Code run() { return entry_.run({.call = call(), .words = words(), .rows = 0, .scratch = {}, .workers = nullptr}); }
+  Code run() {
+    return entry_.run(
+        {.call = call(), .words = words(), .rows = 0, .scratch = {}, .workers = nullptr});
+  }
   uint64_t work() { return entry_.work({words()}, {call().operands(), int(arrays_.size()), 0}); }
   size_t bytes() const { return bytes_; }
   const Array& output(size_t i) const { return arrays_[inputs_ + i]; }
@@ -77,13 +85,15 @@ struct Prepared {
   std::string wrong;  // "": the result is the oracle's
 };
 
-std::string first_difference(const tests::Execution& found, const std::vector<tests::Expected>& expected) {
+std::string first_difference(const tests::Execution& found,
+                             const std::vector<tests::Expected>& expected) {
   if (found.overrun || found.impure) return "wrote outside its output";
   for (size_t o = 0; o < expected.size(); ++o)
     for (size_t i = 0; i < expected[o].value.size(); ++i) {
       const double value = found.outputs[o].real(int64_t(i));
       if (!(std::abs(value - expected[o].value[i]) <= expected[o].tolerance[i]))
-        return fmt::format("output {}, element {}: {} instead of {}", o, i, value, expected[o].value[i]);
+        return fmt::format("output {}, element {}: {} instead of {}", o, i, value,
+                           expected[o].value[i]);
     }
   return "";
 }
@@ -105,7 +115,8 @@ Prepared prepare(const KernelEntry& entry) {
     const uint64_t work = step->work();
     if (best.step != nullptr && work <= most) continue;
     most = work;
-    best = {std::move(step), given[0].text(), first_difference(execution, tests::oracle(entry, made.words, given))};
+    best = {std::move(step), fmt::format("{}", fmt::join(given[0].dims, "x")),
+            first_difference(execution, tests::oracle(entry, made.words, given))};
   }
   return best;
 }
@@ -113,27 +124,42 @@ Prepared prepare(const KernelEntry& entry) {
 void time(benchmark::State& state, Prepared& prepared, bool matmul) {
   if (!prepared.wrong.empty()) return state.SkipWithError(prepared.wrong.c_str());
   for (auto _ : state) {
-    if (prepared.step->run() != Code::kOk) return state.SkipWithError("the kernel refused its operands");
+    if (prepared.step->run() != Code::kOk)
+      return state.SkipWithError("the kernel refused its operands");
     benchmark::ClobberMemory();
   }
   if (matmul) {
-    set_rate(state, "GMAC/s", double(prepared.step->work()));
+    set_rate(state, "MAC/s", double(prepared.step->work()));
   } else {
-    set_rate(state, "GB/s", double(prepared.step->bytes()));
+    set_rate(state, "B/s", double(prepared.step->bytes()));
   }
 }
 
-int run() {
+// "kDepthwiseConv2dI8Double" of depthwise_conv2d -> "depthwise_conv2d/i8double".
+std::string path_of(const reference::NamedEntry& named) {
+  const OpRule* rule = find_rule(named.entry->op);
+  std::string camel = "k";
+  for (const char* c = rule->name; *c != 0; ++c) {
+    if (*c == '_') continue;
+    camel += char(c == rule->name || c[-1] == '_' ? std::toupper(*c) : *c);
+  }
+  std::string types = named.name;
+  if (types.starts_with(camel)) types.erase(0, camel.size());
+  for (char& c : types) c = char(std::tolower(c));
+  return fmt::format("{}/{}", rule->name, types);
+}
+
+int time_kernels() {
   for (const reference::NamedEntry& named : reference::list()) {
-    if (tests::find_case_maker(named.entry->op) == nullptr) continue;
+    const OpRule* rule = find_rule(named.entry->op);
+    if (rule == nullptr || tests::find_case_maker(named.entry->op) == nullptr) continue;
     const auto prepared = std::make_shared<Prepared>(prepare(*named.entry));
     if (prepared->step == nullptr) continue;
-    const OpRule* rule = find_rule(named.entry->op);
-    const bool matmul = rule != nullptr && rule->numerics == Numerics::kMatmul;
-    add(fmt::format("{}/reference/{}", named.name + 1, prepared->shape),
+    const bool matmul = rule->numerics == Numerics::kMatmul;
+    add(fmt::format("{}/reference/{}", path_of(named), prepared->shape),
         [prepared, matmul](benchmark::State& state) { time(state, *prepared, matmul); });
   }
-  return bench::run();
+  return run_benchmarks();
 }
 
 }  // namespace
@@ -141,5 +167,5 @@ int run() {
 
 int main(int argc, char** argv) {
   if (!nacre::bench::initialize(&argc, argv)) return 2;
-  return nacre::bench::run();
+  return nacre::bench::time_kernels();
 }

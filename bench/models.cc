@@ -1,11 +1,13 @@
 // Time per inference of whole networks with the reference kernels.
 //
-//   models [DIR_OF_MODELS] [--benchmark_filter=kws] [--benchmark_min_time=0.1] [--benchmark_out=FILE]
+//   models [DIR_OF_MODELS] [--benchmark_filter=kws] [--benchmark_min_time=0.1]
+//   [--benchmark_out=FILE]
 //
-// DIR_OF_MODELS holds the MLPerf Tiny networks as .tflite (default: models/mlperf_tiny of NACRE_SHARED, or of ../shared); the
-// digits sample is always there. Each network is converted in this process, bound, run and checked before it is timed:
-// against the golden outputs where there are (golden/tflite beside models/), else for finite numbers. An inference
-// includes copying the input into the arena.
+// DIR_OF_MODELS holds the MLPerf Tiny networks as .tflite (default: models/mlperf_tiny of
+// NACRE_SHARED, or of ../shared); the digits sample is always there. Each network is converted in
+// this process, bound, run and checked before it is timed: against the golden outputs where there
+// are (golden/tflite beside models/), else for finite numbers. An inference includes copying the
+// input into the arena.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -68,7 +70,8 @@ std::unique_ptr<tools::LoadedModel> convert(const fs::path& network) {
   tools::plan_memory(graph, target);
   tools::check(graph);
   const tools::ProgramSource source = {.graph = &graph};
-  return std::make_unique<tools::LoadedModel>(tools::write_model({&source, 1}), network.string(), "");
+  return std::make_unique<tools::LoadedModel>(tools::write_model({&source, 1}), network.string(),
+                                              "");
 }
 
 std::optional<Bytes> read(const fs::path& path) {
@@ -77,28 +80,33 @@ std::optional<Bytes> read(const fs::path& path) {
   return Bytes{std::istreambuf_iterator<char>(file), {}};
 }
 
-void require_finite(const tools::LoadedModel& model, const Bytes& outputs, const std::string& place) {
+void require_finite(const tools::LoadedModel& model, const Bytes& outputs,
+                    const std::string& place) {
   for (const uint32_t id : model.model().program(0).outputs) {
     if (model.model().tensors()[id].element != ElementType::kFloat32) continue;
     for (size_t i = 0; i + sizeof(float) <= outputs.size(); i += sizeof(float)) {
       float value;
       std::memcpy(&value, outputs.data() + i, sizeof value);
-      if (!std::isfinite(value)) throw Error(tools::kFailed, place, "gives numbers that are not finite");
+      if (!std::isfinite(value))
+        throw Error(tools::kFailed, place, "gives numbers that are not finite");
     }
   }
 }
 
-// Runs once and compares with the golden output: equal to the byte for integers, within kFloatTolerance of the largest
-// magnitude for float32.
+// Runs once and compares with the golden output: equal to the byte for integers, within
+// kFloatTolerance of the largest magnitude for float32.
 void check_result(Ready& ready, const std::optional<Bytes>& golden, const std::string& place) {
   const Bytes outputs = ready.bound->run(ready.input);
   require_finite(*ready.model, outputs, place);
   ready.checked = "finite";
   if (!golden) return;
-  if (golden->size() != outputs.size()) throw Error(tools::kFailed, place, "the golden output has another size");
+  if (golden->size() != outputs.size())
+    throw Error(tools::kFailed, place, "the golden output has another size");
   const tools::Difference d = tools::difference(*ready.model, 0, *golden, outputs);
   if (!d.within(tools::kFloatTolerance))
-    throw Error(tools::kFailed, place, fmt::format("differs from the golden output: {} bytes, {:.3g} relative", d.bytes, d.largest));
+    throw Error(tools::kFailed, place,
+                fmt::format("differs from the golden output: {} bytes, {:.3g} relative", d.bytes,
+                            d.largest));
   ready.checked = "golden";
 }
 
@@ -108,10 +116,12 @@ Ready make_ready(const fs::path& network, const fs::path& golden) {
   ready.bound = std::make_unique<tools::BoundProgram>(*ready.model, 0);
   ready.multiply_accumulates = tools::statistics(*ready.model, 0).multiply_accumulates;
   const std::string stem = network.stem().string() + ".s1.";
-  const std::optional<Bytes> input = read(golden / (stem + "in0.bin")), output = read(golden / (stem + "out0.bin"));
+  const std::optional<Bytes> input = read(golden / (stem + "in0.bin")),
+                             output = read(golden / (stem + "out0.bin"));
   ready.input = input && output ? *input : tools::seeded_inputs(*ready.model, 0, 1);
   if (ready.input.size() != ready.bound->program().input(0).size())
-    throw Error(tools::kFailed, network.string(), "the golden input has another size than the network's");
+    throw Error(tools::kFailed, network.string(),
+                "the golden input has another size than the network's");
   check_result(ready, input && output ? output : std::nullopt, network.string());
   return ready;
 }
@@ -124,7 +134,7 @@ void time(benchmark::State& state, const Ready& ready) {
     if (!status.ok()) return state.SkipWithError(sentence(status.code));
     benchmark::ClobberMemory();
   }
-  set_rate(state, "GMAC/s", double(ready.multiply_accumulates));
+  set_rate(state, "MAC/s", double(ready.multiply_accumulates));
 }
 
 fs::path project_root() {
@@ -135,11 +145,13 @@ fs::path project_root() {
 fs::path models_folder(int argc, char** argv) {
   if (argc > 1) return argv[1];
   const char* shared = std::getenv("NACRE_SHARED");
-  return (shared != nullptr && *shared != 0 ? fs::path(shared) : project_root() / ".." / "shared") / "models" / "mlperf_tiny";
+  return (shared != nullptr && *shared != 0 ? fs::path(shared) : project_root() / ".." / "shared") /
+         "models" / "mlperf_tiny";
 }
 
-int run(int argc, char** argv) {
-  const fs::path folder = models_folder(argc, argv), golden = folder / ".." / ".." / "golden" / "tflite";
+int time_networks(int argc, char** argv) {
+  const fs::path folder = models_folder(argc, argv),
+                 golden = folder / ".." / ".." / "golden" / "tflite";
   std::vector<std::shared_ptr<Ready>> networks;
   const auto register_network = [&](const std::string& path, const fs::path& file) {
     networks.push_back(std::make_shared<Ready>(make_ready(file, golden)));
@@ -151,11 +163,13 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "{} is not there: only the sample is timed\n", folder.string());
   } else {
     for (const Network& n : kNetworks)
-      register_network(fmt::format("infer/{}/reference/{}", n.types, n.name), folder / (std::string(n.file) + ".tflite"));
+      register_network(fmt::format("infer/{}/reference/{}", n.types, n.name),
+                       folder / (std::string(n.file) + ".tflite"));
   }
-  register_network("infer/float32/reference/digits", project_root() / "tools" / "samples" / "digits.onnx");
+  register_network("infer/float32/reference/digits",
+                   project_root() / "tools" / "samples" / "digits.onnx");
   fmt::print("\n");
-  return bench::run();
+  return run_benchmarks();
 }
 
 }  // namespace
@@ -164,7 +178,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   if (!nacre::bench::initialize(&argc, argv)) return nacre::tools::kUsage;
   try {
-    return nacre::bench::run(argc, argv);
+    return nacre::bench::time_networks(argc, argv);
   } catch (const nacre::tools::Error& error) {
     fmt::print(stderr, "models: {}\n", error.what());
     return error.code;

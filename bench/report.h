@@ -1,8 +1,10 @@
-// What every benchmark program prints: where it ran, and one line per benchmark with the median of at least 11 repetitions.
+// What every benchmark program prints: where it ran, and one line per benchmark with the median of
+// at least 11 repetitions.
 //
-//   infer/int8/reference/kws               11 x  25.31 ms   cv 0.4 %   104.9 MMAC/s
+//   infer/int8/reference/kws               11 x  25.31 ms   cv 0.4 %   0.105 GMAC/s
 //
-// Google Benchmark's own formats are there for machines: --benchmark_out=FILE, or --benchmark_format=json.
+// Google Benchmark's own formats are there for machines: --benchmark_out=FILE, or
+// --benchmark_format=json.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -13,17 +15,23 @@ namespace nacre::bench {
 
 inline constexpr int kRepetitions = 11;
 
-// Registers under a path such as "infer/int8/reference/kws"; only aggregates of kRepetitions runs are reported.
+// Registers under a path such as "infer/int8/reference/kws"; only aggregates of kRepetitions runs
+// are reported.
 template <class F>
 void add(const std::string& path, F function) {
-  benchmark::RegisterBenchmark(path.c_str(), function)->Repetitions(kRepetitions)->ReportAggregatesOnly(true)->UseRealTime();
+  benchmark::RegisterBenchmark(path.c_str(), function)
+      ->Repetitions(kRepetitions)
+      ->ReportAggregatesOnly(true)
+      ->UseRealTime();
 }
 
-// A rate that the line shows: `per_iteration` units in each iteration.
+// A rate that the line shows in thousand millions: `per_iteration` units, such as "MAC/s", in each
+// iteration.
 void set_rate(benchmark::State& state, const char* unit, double per_iteration);
 
-// Removes Google Benchmark's own options from the arguments. Returns false, with a sentence, where one is unknown.
+// Removes Google Benchmark's own options from the arguments. Returns false, with a sentence, where
+// one is unknown.
 bool initialize(int* argc, char** argv);
-int run();
+int run_benchmarks();
 
 }  // namespace nacre::bench

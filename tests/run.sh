@@ -32,13 +32,13 @@ count() {
   [ "$f" -eq 0 ] || bad+=("$2")
 }
 
-while read -r folder name program; do
+while read -r folder name command; do
   [[ -z ${NACRE_TEST_FILTER-} || $folder/$name == *$NACRE_TEST_FILTER* ]] || continue
   [[ " ${folders[*]-} " == *" $folder "* ]] || folders+=("$folder")
   log=$logs/$folder-$name.log
   started=$SECONDS
   [ ! -t 2 ] || printf '\r\033[K%s/%s' "$folder" "$name" >&2
-  timeout -k 10 "${NACRE_TEST_SECONDS:-900}" "$program" >"$log" 2>&1 </dev/null
+  timeout -k 10 "${NACRE_TEST_SECONDS:-900}" $command >"$log" 2>&1 </dev/null  # words: a program and its arguments; no path of a build holds a blank
   status=$?
   seconds[$folder]=$((${seconds[$folder]:-0} + SECONDS - started))
   count "$folder" "$log" "$status"

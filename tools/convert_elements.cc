@@ -17,16 +17,26 @@ namespace {
 template <class F>
 auto with_type(ElementType type, const std::string& place, F f) {
   switch (type) {
-    case ElementType::kFloat32: return f(float());
-    case ElementType::kFloat64: return f(double());
-    case ElementType::kInt8: return f(int8_t());
-    case ElementType::kUint8: return f(uint8_t());
-    case ElementType::kInt16: return f(int16_t());
-    case ElementType::kInt32: return f(int32_t());
-    case ElementType::kUint32: return f(uint32_t());
-    case ElementType::kInt64: return f(int64_t());
-    case ElementType::kBool: return f(bool());
-    default: throw Error(kUnsupported, place, fmt::format("numbers of type {} are not converted", name_of(type)));
+    case ElementType::kFloat32:
+      return f(float());
+    case ElementType::kFloat64:
+      return f(double());
+    case ElementType::kInt8:
+      return f(int8_t());
+    case ElementType::kUint8:
+      return f(uint8_t());
+    case ElementType::kInt16:
+      return f(int16_t());
+    case ElementType::kInt32:
+      return f(int32_t());
+    case ElementType::kUint32:
+      return f(uint32_t());
+    case ElementType::kInt64:
+      return f(int64_t());
+    case ElementType::kBool:
+      return f(bool());
+    default:
+      throw Error(kUnsupported, place, fmt::format("numbers of type {} are not converted", name_of(type)));
   }
 }
 
@@ -73,7 +83,8 @@ std::vector<uint8_t> cast(std::span<const uint8_t> data, const std::string& plac
 
 }  // namespace
 
-std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, float scale, int32_t zero, const std::string& place) {
+std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, float scale, int32_t zero,
+                                       const std::string& place) {
   std::vector<uint8_t> codes(float32.size() / sizeof(float));
   for (size_t i = 0; i < codes.size(); ++i) {
     const float x = load<float>(float32.data() + i * sizeof(float));
@@ -93,7 +104,8 @@ std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> int8, float sc
   return reals;
 }
 
-std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType from, ElementType to, const std::string& place) {
+std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType from, ElementType to,
+                                   const std::string& place) {
   return with_type(from, place, [&]<class From>(From) {
     return with_type(to, place, [&]<class To>(To) { return cast<From, To>(data, place); });
   });

@@ -11,12 +11,14 @@
 namespace nacre::tools {
 
 // code = clamp(round(x / scale) + zero, -128, 127), ties away from zero: TFLite's quantize. `place` names x in errors.
-std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, float scale, int32_t zero, const std::string& place);
+std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, float scale, int32_t zero,
+                                       const std::string& place);
 
 // scale * (code - zero), as float32.
 std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> int8, float scale, int32_t zero);
 
 // Number for number. Refuses the first that the type `to` cannot hold exactly, and types that are no plain numbers.
-std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType from, ElementType to, const std::string& place);
+std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType from, ElementType to,
+                                   const std::string& place);
 
 }  // namespace nacre::tools

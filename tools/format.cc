@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cctype>
+#include <cstdlib>
 
 namespace nacre::tools {
 
@@ -13,8 +14,16 @@ std::string grouped(uint64_t number) {
   return text;
 }
 
+std::string counted(uint64_t number, const std::string& noun) {
+  return grouped(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
 std::string dims_text(std::span<const int32_t> dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
 std::string dims_text(std::span<const int64_t> dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
+
+std::string quantizer_text(float scale, int32_t zero) {
+  return fmt::format("real = {} * (code {} {})", scale, zero < 0 ? '+' : '-', std::abs(int64_t{zero}));
+}
 
 std::string file_name_of(const std::string& name) {
   std::string text = name.substr(0, 100);

@@ -7,9 +7,12 @@
 
 namespace nacre::tools {
 
-std::string grouped(uint64_t number);                 // 1234567 -> "1,234,567"
-std::string dims_text(std::span<const int32_t> dims);  // "[1, 49, 10, 1]"
+std::string grouped(uint64_t number);                           // 1234567 -> "1,234,567"
+std::string counted(uint64_t number, const std::string& noun);  // "1 sample", "1,797 samples"
+std::string dims_text(std::span<const int32_t> dims);           // "[1, 49, 10, 1]"
 std::string dims_text(std::span<const int64_t> dims);
+
+std::string quantizer_text(float scale, int32_t zero);  // "real = 0.5 * (code + 128)"
 
 // As a file's name: letters, digits, '.', '-' and '_' stay, everything else becomes '_'; at most 100 characters, no dot
 // in front.

@@ -37,16 +37,24 @@ void append(std::vector<uint8_t>& bytes, T value) {
 void append_element(std::vector<uint8_t>& bytes, ElementType type, uint64_t z) {
   const double real = double(z >> 40) / 0x1p24 * 2 - 1;
   switch (type) {
-    case ElementType::kFloat32: return append(bytes, float(real));
-    case ElementType::kFloat64: return append(bytes, real);
+    case ElementType::kFloat32:
+      return append(bytes, float(real));
+    case ElementType::kFloat64:
+      return append(bytes, real);
     case ElementType::kInt8:
-    case ElementType::kUint8: return append(bytes, uint8_t(z >> 56));
-    case ElementType::kInt16: return append(bytes, uint16_t(z >> 48));
-    case ElementType::kBool: return append(bytes, uint8_t(z >> 63));
+    case ElementType::kUint8:
+      return append(bytes, uint8_t(z >> 56));
+    case ElementType::kInt16:
+      return append(bytes, uint16_t(z >> 48));
+    case ElementType::kBool:
+      return append(bytes, uint8_t(z >> 63));
     case ElementType::kInt32:
-    case ElementType::kUint32: return append(bytes, uint32_t(z >> 57));
-    case ElementType::kInt64: return append(bytes, z >> 57);
-    default: throw Error(kUnsupported, "seeded inputs", std::string("no rule for elements of type ") + name_of(type));
+    case ElementType::kUint32:
+      return append(bytes, uint32_t(z >> 57));
+    case ElementType::kInt64:
+      return append(bytes, z >> 57);
+    default:
+      throw Error(kUnsupported, "seeded inputs", std::string("no rule for elements of type ") + name_of(type));
   }
 }
 

@@ -18,8 +18,8 @@ namespace nacre::tools {
 //   32 and 64 bits     z >> 57, in [0, 128)
 std::vector<uint8_t> seeded_inputs(const LoadedModel& model, uint32_t program, uint64_t seed);
 
-// `count` pairs, of seeds 1, 2, ..., run by the reference kernels. The tolerance is 0 where every output is of an integer
-// type, else kFloatTolerance.
+// `count` pairs, of seeds 1, 2, ..., run by the reference kernels. The tolerance is 0 where every output is of an
+// integer type, else kFloatTolerance.
 std::vector<GoldenPair> make_golden(const LoadedModel& model, uint32_t program, uint32_t count);
 
 // Of the largest magnitude of an output. Two float32 dot products of n terms in different orders differ by up to about
@@ -27,8 +27,8 @@ std::vector<GoldenPair> make_golden(const LoadedModel& model, uint32_t program, 
 inline constexpr float kFloatTolerance = 1e-5f;
 
 struct Difference {
-  uint64_t bytes = 0;   // that differ, of integer outputs
-  double largest = 0;   // max |a - b| / max |a|, over float outputs
+  uint64_t bytes = 0;  // that differ, of integer outputs
+  double largest = 0;  // max |a - b| / max |a|, over float outputs
   bool within(float tolerance) const { return bytes == 0 && largest <= double(tolerance); }
 };
 

@@ -43,28 +43,35 @@ void read_file(const std::string& path, AlignedBytes* file) {
 }
 
 ExitCode exit_code_of(Code code) {
-  const bool other_library = code == Code::kVersion || code == Code::kFeature || code == Code::kNoKernel ||
-                             code == Code::kNoEntry;
+  const bool other_library =
+      code == Code::kVersion || code == Code::kFeature || code == Code::kNoKernel || code == Code::kNoEntry;
   return other_library ? kUnsupported : kBadInput;
 }
 
 std::string remedy_of(Code code) {
   switch (code) {
     case Code::kNull:
-    case Code::kMagic: return "a network is converted first: nacre convert NETWORK -o MODEL";
+    case Code::kMagic:
+      return "a network is converted first: nacre convert NETWORK -o MODEL";
     case Code::kVersion:
-    case Code::kFeature: return "convert the network again with this nacre, or run it with the one that made it";
+    case Code::kFeature:
+      return "convert the network again with this nacre, or run it with the one that made it";
     case Code::kTooSmall:
     case Code::kLengthOver:
     case Code::kLengthUnder:
     case Code::kCrc:
-    case Code::kSegmentCrc: return "copy the file again, or convert the network again";
-    case Code::kNoEntry: return "convert the network for this target: nacre convert --target NAME";
-    case Code::kNoKernel: return "this nacre has the reference kernels only; convert the network again with it";
+    case Code::kSegmentCrc:
+      return "copy the file again, or convert the network again";
+    case Code::kNoEntry:
+      return "convert the network for this target: nacre convert --target NAME";
+    case Code::kNoKernel:
+      return "this nacre has the reference kernels only; convert the network again with it";
     case Code::kWork:
     case Code::kTooLarge:
-    case Code::kCount: return "";
-    default: return "the file was changed after it was made; convert the network again";
+    case Code::kCount:
+      return "";
+    default:
+      return "the file was changed after it was made; convert the network again";
   }
 }
 
@@ -73,7 +80,8 @@ std::string numbers_of(const Status& s) {
   if (s.needed == 0 && s.given == 0) return "";
   switch (s.code) {
     case Code::kCrc:
-    case Code::kSegmentCrc: return fmt::format(" (stated {:08x}, found {:08x})", s.needed, s.given);
+    case Code::kSegmentCrc:
+      return fmt::format(" (stated {:08x}, found {:08x})", s.needed, s.given);
     case Code::kWrittenTwice:
     case Code::kReadBeforeWrite:
     case Code::kNotLive:
@@ -86,7 +94,8 @@ std::string numbers_of(const Status& s) {
     case Code::kTooSmall:
     case Code::kBytes:
       return fmt::format(" (needed {} bytes, given {})", grouped(s.needed), grouped(s.given));
-    default: return fmt::format(" (needed {}, given {})", grouped(s.needed), grouped(s.given));
+    default:
+      return fmt::format(" (needed {}, given {})", grouped(s.needed), grouped(s.given));
   }
 }
 
@@ -95,7 +104,8 @@ std::string fact_of(const Status& s) {
   return (*fact != 0 ? fact : fmt::format("refused with code {}", int(s.code))) + numbers_of(s);
 }
 
-std::vector<std::string> texts(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* names, size_t count) {
+std::vector<std::string> texts(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* names,
+                               size_t count) {
   std::vector<std::string> result(count);
   for (size_t i = 0; names != nullptr && i < std::min<size_t>(count, names->size()); ++i)
     result[i] = text(names->Get(uint32_t(i)));
@@ -140,7 +150,8 @@ std::string LoadedModel::place(const Status& status) const {
     case Table::kNone:
     case Table::kFile:
     case Table::kRoot:
-    case Table::kHeader: return "";
+    case Table::kHeader:
+      return "";
     case Table::kMemory:
       return status.index < kArena ? "memory, " + block_name(status.index, {})
                                    : fmt::format("memory, arena bank {}", status.index - kArena);
@@ -152,7 +163,8 @@ std::string LoadedModel::place(const Status& status) const {
       if (model_.opened() && status.index < model_.tensors().size())
         return fmt::format("tensor {} ({})", status.index, tensor_name(status.index));
       break;
-    default: break;
+    default:
+      break;
   }
   const char* table = table_name(status.table);
   return fmt::format("{} {}", *table != 0 ? table : "record", status.index);
@@ -246,7 +258,8 @@ Sizes measure(const LoadedModel& model, uint32_t program, const Machine& machine
 }
 
 std::string block_name(uint32_t block, const ProgramNames& names) {
-  constexpr const char* kNames[] = {"calls", "prepared", "scratch", "state", "stream", "derived", "step sums", "unused"};
+  constexpr const char* kNames[] = {"calls",  "prepared", "scratch",   "state",
+                                    "stream", "derived",  "step sums", "unused"};
   static_assert(std::size(kNames) == kArena);
   if (block < kArena) return kNames[block];
   const uint32_t bank = block - kArena;

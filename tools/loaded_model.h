@@ -68,7 +68,7 @@ class LoadedModel {
   const std::string& path() const { return path_; }
   const Model& model() const { return model_; }
 
-  void require(const Status& status) const;  // throws what the engine refused
+  void require(const Status& status) const;       // throws what the engine refused
   std::string place(const Status& status) const;  // "step 7 (fc1)"
 
   // The inference program for `target`; where that is "", the one for the host, else the first.
@@ -77,7 +77,7 @@ class LoadedModel {
   std::string tensor_name(uint32_t tensor) const;  // "tensor12" where names were stripped
   uint32_t layer_count() const;
   LayerName layer(uint32_t index) const;
-  std::string step_name(uint32_t step) const;      // the layer's name, "" if it has none
+  std::string step_name(uint32_t step) const;  // the layer's name, "" if it has none
   ProgramNames program_names(uint32_t program) const;
   std::optional<Scales> scales(uint32_t tensor) const;
   uint64_t weight_bytes() const;

@@ -1,7 +1,7 @@
 // The command `nacre`: options become structs, commands do the work (tools/commands), one Error becomes one sentence.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad input, 4 not supported, 5 reading or writing failed.\n"
-    "On any other than 0 no file is written. Each command has its own --help with an example.";
+    "Every file is written whole or not at all. Each command has its own --help with an example.";
 
 void add_target(CLI::App& command, std::string& target, const std::string& help) {
   std::vector<std::string> names;
@@ -50,7 +50,8 @@ void add_choice(CLI::App& command, const std::string& name, T& value, const std:
   command.add_option(name, value, help)->transform(CLI::CheckedTransformer(words).description(""))->type_name(type);
 }
 
-CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, int low, int high, const std::string& help) {
+CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, int low, int high,
+                        const std::string& help) {
   return command.add_option(name, value, help)->check(CLI::Range(low, high).description(""))->type_name("N");
 }
 
@@ -61,21 +62,25 @@ void add_convert(CLI::App& app) {
       "Examples:\n"
       "  nacre convert kws.tflite -o kws.nacre --golden 2\n"
       "  nacre convert digits.onnx -o digits.nacre --batch 8 --bank tcm=64K,sram=512K\n"
-      "  nacre convert digits.onnx --stop-after simplify        the graph as text, no model");
+      "  nacre convert digits.onnx --stop-after simplify        the graph as text, no model\n"
+      "Passes: " +
+      CLI::detail::join(pass_names(), ", "));
   c.add_option("NETWORK", o->network, "the network's file")->required()->type_name("");
   c.add_option("-o,--output", o->model, "the model file to write")->type_name("MODEL");
   add_number(c, "--batch", o->batch, 1, 1 << 20, "rows per run, where the network leaves it open [1]");
   add_choice(c, "--io-layout", o->io_nhwc, {{"source", false}, {"nhwc", true}}, "source|nhwc",
              "of inputs and outputs; nhwc needs no transpose [source]");
-  c.add_option("--bank", o->banks, "memory banks for the arena, fastest first; with K, M, G")->type_name("NAME=BYTES,...");
+  c.add_option("--bank", o->banks, "memory banks for the arena, fastest first; with K, M, G")
+      ->type_name("NAME=BYTES,...");
   c.add_flag("--keep-inputs", o->keep_inputs, "inputs stay valid across runs: their bytes are not used again");
   add_target(c, o->target, "name under which programs find this one [host]");
   add_choice(c, "--rounding", o->rounding,
              {{"double", Rounding::kDouble}, {"single", Rounding::kSingle}, {"float_even", Rounding::kFloatEven}},
              "double|single|float_even", "of int8 results [double, as TFLite]");
-  c.add_flag_callback("--no-fold-bn", [o] { o->fold_batch_norm = false; }, "keep batch normalizations as steps of their own");
+  c.add_flag_callback(
+      "--no-fold-bn", [o] { o->fold_batch_norm = false; }, "keep batch normalizations as steps of their own");
   add_number(c, "--golden", o->golden, 0, 1000, "store N pairs of seeded inputs and outputs, for nacre check [0]");
-  c.add_option("--stop-after", o->stop_after, "print the graph as text after this pass, and stop: " + CLI::detail::join(pass_names(), ", "))
+  c.add_option("--stop-after", o->stop_after, "print the graph as text after this pass, and stop")
       ->check(CLI::IsMember(pass_names()).description(""))
       ->type_name("PASS");
   CLI::Option* dump = c.add_flag("--dump", o->dump, "print the graph as text after the last pass");
@@ -128,7 +133,8 @@ void add_run(CLI::App& app) {
   c.add_option("--seed", o->inputs.seed, "random numbers for inputs without a file")->type_name("N");
   c.add_option("--output", o->output, "directory for the outputs, each as NAME.npy")->type_name("DIR");
   add_number(c, "--repeat", o->repeat, 1, 100'000'000, "run every sample N times [1]");
-  c.add_option("--all-tensors", o->all_tensors, "directory for every tensor, as STEP_NAME.npy, and index.json")->type_name("DIR");
+  c.add_option("--all-tensors", o->all_tensors, "directory for every tensor, as STEP_NAME.npy, and index.json")
+      ->type_name("DIR");
   c.add_flag("--quantize-inputs", o->inputs.quantize, "turn float32 files into codes by the input's scale");
   c.add_flag("--dequantize-outputs", o->dequantize_outputs, "give int8 outputs as float32, by their scale");
   c.add_flag("--cast-inputs", o->inputs.cast, "change the type of numbers, where none changes by it");
@@ -148,18 +154,23 @@ void add_check(CLI::App& app) {
 
 void add_compare(CLI::App& app) {
   auto o = std::make_shared<CompareOptions>();
-  CLI::App& c = *app.add_subcommand("compare", "two models on the same data: the error of every layer and of the outputs");
+  CLI::App& c =
+      *app.add_subcommand("compare", "two models on the same data: the error of every layer and of the outputs");
   c.footer(
       "Examples:\n"
       "  nacre compare kws_float.nacre kws_int8.nacre --data samples.npz\n"
       "  nacre compare a.nacre b.nacre --data x.npy --sort error --csv errors.csv\n"
-      "Layers are matched by the names of the network they came from. SQNR = 10 log10(sum a^2 / sum (a - b)^2); relative is\n"
-      "the largest error over A's largest magnitude. Where A takes float32 and B int8, B gets A's data through its scale.");
+      "Layers are matched by the names of the network they came from. SQNR = 10 log10(sum a^2 / sum (a - b)^2); "
+      "relative is\n"
+      "the largest error over A's largest magnitude. Where A takes float32 and B int8, B gets A's data through its "
+      "scale.");
   c.add_option("A", o->a, "the reference, made by nacre convert")->required();
   c.add_option("B", o->b, "the model to judge")->required();
-  c.add_option("--data", o->data, ".npz with an array per input, or .npy for the only one; samples stacked on axis 0")->required();
-  c.add_option("--sort", o->by_error, "order of the layers: execution, or largest relative error first [execution]")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"execution", false}, {"error", true}}));
+  c.add_option("--data", o->data, ".npz with an array per input, or .npy for the only one; samples stacked on axis 0")
+      ->required();
+  c.add_option("--sort", o->sort, "order of the layers; error: largest relative error first [execution]")
+      ->check(CLI::IsMember({"execution", "error"}).description(""))
+      ->type_name("execution|error");
   c.add_option("--csv", o->csv, "file for the table, every digit of it");
   c.add_option("--target", o->target, "of several programs, the ones for this target");
   add_json(c, o->json);
@@ -219,6 +230,9 @@ int run_tool(int argc, char** argv) {
     return error.code;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "nacre: memory: this machine has not enough for that\n");
+    return kFailed;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "nacre: internal error: {}\n    report it with the command and its files\n", error.what());
     return kFailed;
   }
 }

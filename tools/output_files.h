@@ -2,8 +2,8 @@
 //
 //   OutputFiles files("out");  files.add("y.npy", bytes);  files.stage();  files.commit();
 //
-// stage() writes everything beside its place, commit() only renames. The directory is made if its parent exists. Nothing
-// is left where one of them fails. Interrupts wait between the two: see HeldSignals.
+// stage() writes everything beside its place, commit() only renames. The directory is made if its parent exists.
+// Nothing is left where one of them fails. Interrupts wait between the two: see HeldSignals.
 #pragma once
 
 #include <signal.h>

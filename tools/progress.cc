@@ -14,7 +14,10 @@ constexpr int kWidth = 30;
 }  // namespace
 
 Progress::Progress(const std::string& what, uint64_t total)
-    : what_(what), total_(total), terminal_(isatty(STDERR_FILENO) == 1), next_(std::chrono::steady_clock::now() + kPatience) {}
+    : what_(what),
+      total_(total),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      next_(std::chrono::steady_clock::now() + kPatience) {}
 
 Progress::~Progress() {
   if (shown_) std::fputs("\r\x1b[K", stderr);

@@ -1,5 +1,5 @@
-// A line on the terminal for what takes long: "run  420 of 1797". Silent where standard error is no terminal, and for the
-// first half second.
+// A line on the terminal for what takes long: "run  420 of 1797". Silent where standard error is no terminal, and for
+// the first half second.
 #pragma once
 
 #include <chrono>

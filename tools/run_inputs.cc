@@ -60,11 +60,8 @@ Samples split_shape(const Target& target, const std::string& file, const std::ve
               "give that shape, or several samples of it stacked on axis 0");
 }
 
-std::string quantizer_text(const Scales& s) {
-  return fmt::format("real = {} * (code - {})", s.scale[0], s.zero[0]);
-}
-
-std::vector<uint8_t> to_type(const Target& target, const std::string& file, NpyArray array, const InputOptions& options) {
+std::vector<uint8_t> to_type(const Target& target, const std::string& file, NpyArray array,
+                             const InputOptions& options) {
   const ElementType wanted = target.record().element;
   const std::optional<Scales> scales = target.model.scales(target.id);
   if (options.quantize && scales && array.type == ElementType::kFloat32 && wanted == ElementType::kInt8)
@@ -73,7 +70,7 @@ std::vector<uint8_t> to_type(const Target& target, const std::string& file, NpyA
   if (options.cast) return cast_elements(array.data, array.type, wanted, file);
   const std::string fact = fmt::format("holds {}, but {}", name_of(array.type), target.text());
   if (scales && array.type == ElementType::kFloat32 && wanted == ElementType::kInt8)
-    throw Error(kBadInput, file, fmt::format("{}, {}", fact, quantizer_text(*scales)),
+    throw Error(kBadInput, file, fmt::format("{}, {}", fact, quantizer_text(scales->scale[0], scales->zero[0])),
                 "give codes, or have them made with --quantize-inputs");
   throw Error(kBadInput, file, fact, "give that type, or, where no number changes by it, --cast-inputs");
 }
@@ -93,9 +90,10 @@ Samples read_samples(const Target& target, const std::string& file, const InputO
   const bool rows = has_rows(record, target.batch);
   const uint64_t unit = rows ? record.bytes / target.batch : record.bytes;
   if (bytes.empty() || bytes.size() % unit != 0)
-    throw Error(kBadInput, file, fmt::format("holds {} bytes, but {}: {} bytes", grouped(bytes.size()), target.text(),
-                                             grouped(record.bytes)),
-                "give the elements alone, little-endian, of one sample or of several");
+    throw Error(
+        kBadInput, file,
+        fmt::format("holds {} bytes, but {}: {} bytes", grouped(bytes.size()), target.text(), grouped(record.bytes)),
+        "give the elements alone, little-endian, of one sample or of several");
   Samples samples = rows ? split_rows(target, file, bytes.size() / unit) : Samples{{}, bytes.size() / unit, 0};
   samples.data = std::move(bytes);
   return samples;
@@ -116,8 +114,10 @@ size_t find_input(const std::vector<std::string>& names, const std::string& argu
   if (equals != std::string::npos && found != names.end()) return size_t(found - names.begin());
   if (equals == std::string::npos && names.size() == 1) return 0;
   if (equals == std::string::npos)
-    throw Error(kUsage, "--input " + argument, "the model has several inputs", "write NAME=FILE; inputs: " + list_inputs(names));
-  throw Error(kUsage, "--input " + argument, fmt::format("the model has no input {}", name), "inputs: " + list_inputs(names));
+    throw Error(kUsage, "--input " + argument, "the model has several inputs",
+                "write NAME=FILE; inputs: " + list_inputs(names));
+  throw Error(kUsage, "--input " + argument, fmt::format("the model has no input {}", name),
+              "inputs: " + list_inputs(names));
 }
 
 std::vector<std::string> files_of(const std::vector<std::string>& names, const InputOptions& options) {
@@ -125,7 +125,8 @@ std::vector<std::string> files_of(const std::vector<std::string>& names, const I
   for (const std::string& argument : options.files) {
     std::string file;
     const size_t input = find_input(names, argument, &file);
-    if (!files[input].empty()) throw Error(kUsage, "--input " + argument, fmt::format("{} is given twice", names[input]));
+    if (!files[input].empty())
+      throw Error(kUsage, "--input " + argument, fmt::format("{} is given twice", names[input]));
     if (file.empty()) throw Error(kUsage, "--input " + argument, "no file is named", "write NAME=FILE");
     files[input] = file;
   }
@@ -148,7 +149,8 @@ RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOpt
   const std::vector<std::string> names = model.program_names(program).inputs;
   const std::vector<std::string> files = files_of(names, options);
   RunInputs inputs = {.data = {}, .runs = 1, .batch = view.batch, .last_rows = 0};
-  const std::vector<uint8_t> seeded = options.seed ? seeded_inputs(model, program, *options.seed) : std::vector<uint8_t>();
+  const std::vector<uint8_t> seeded =
+      options.seed ? seeded_inputs(model, program, *options.seed) : std::vector<uint8_t>();
   std::string first;  // the file that set the number of samples
   for (size_t i = 0, at = 0; i < names.size(); ++i) {
     const Target target = {model, view.inputs[i], names[i], view.batch};

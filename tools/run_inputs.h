@@ -32,8 +32,8 @@ struct RunInputs {
 
 RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOptions& options);
 
-// The same from arrays that were read already, one per input of the program; `place` of each names it in errors. `quantize`
-// as in InputOptions.
+// The same from arrays that were read already, one per input of the program; `place` of each names it in errors.
+// `quantize` as in InputOptions.
 RunInputs stack_inputs(const LoadedModel& model, uint32_t program, const std::vector<NpyArray>& arrays, bool quantize);
 
 // Whether axis 0 of this tensor counts rows, so that samples can be stacked on it.

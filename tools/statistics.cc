@@ -36,7 +36,8 @@ Statistics statistics(const LoadedModel& loaded, uint32_t program) {
   for (const StepRecord& step : model.steps().subspan(view.first_step, view.step_count))
     s.multiply_accumulates += multiply_accumulates(model, step);
   for (size_t bank = 0; bank < view.banks.size(); ++bank) {
-    s.banks.push_back({names.banks[bank].empty() ? "bank" + std::to_string(bank) : names.banks[bank], view.banks[bank]});
+    s.banks.push_back(
+        {names.banks[bank].empty() ? "bank" + std::to_string(bank) : names.banks[bank], view.banks[bank]});
     s.arena_bytes += view.banks[bank];
   }
   return s;

@@ -20,12 +20,13 @@ struct Statistics {
   uint64_t multiply_accumulates = 0;  // of one run of the compiled batch, matmul-like steps only
   uint64_t weight_bytes = 0;          // of all segments: what flash holds beside the program
   uint64_t file_bytes = 0;
-  uint64_t arena_bytes = 0;           // sum over banks
-  uint64_t liveness_bound = 0;        // no plan can do with fewer
+  uint64_t arena_bytes = 0;     // sum over banks
+  uint64_t liveness_bound = 0;  // no plan can do with fewer
   std::vector<BankUse> banks;
 };
 
-// Of a dense or convolution step, 0 of any other. Every element of y is a sum of (elements of w / channels of y) products:
+// Of a dense or convolution step, 0 of any other. Every element of y is a sum of (elements of w / channels of y)
+// products:
 //   w [out, ...] or, depthwise, [kernel_h, kernel_w, out];   y [..., out]
 uint64_t multiply_accumulates(const Model& model, const StepRecord& step);
 

@@ -74,9 +74,8 @@ void dump_tensors(const BoundProgram& bound, uint32_t program, OutputFiles& file
       const TensorRecord& r = loaded.model().tensors()[id];
       const auto* data = reinterpret_cast<const uint8_t*>(bound.program().bytes(id).data());
       const std::string prefix = step == kInputStep ? "input" : fmt::format("{:0{}}", step, digits);
-      const std::string file =
-          files.add(fmt::format("{}_{}.npy", prefix, file_name_of(loaded.tensor_name(id))),
-                    npy_bytes({r.element, {r.dims, r.dims + r.rank}, {data, data + r.bytes}}));
+      const std::string file = files.add(fmt::format("{}_{}.npy", prefix, file_name_of(loaded.tensor_name(id))),
+                                         npy_bytes({r.element, {r.dims, r.dims + r.rank}, {data, data + r.bytes}}));
       index.push_back(index_entry(loaded, view, id, step, file));
     }
   }

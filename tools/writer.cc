@@ -172,8 +172,8 @@ class Writer {
     step.op = node.op;
     step.word_count = uint8_t(words.size());
     step.operand_count = uint8_t(node.inputs.size() + node.outputs.size());
-    if (words.size() > 255 || node.inputs.size() + node.outputs.size() > 64)
-      throw Error(kUnsupported, node.name, "more than 64 operands or 255 attribute words in one step", "split the operator");
+    if (words.size() > 255 || node.inputs.size() + node.outputs.size() > 24)
+      throw Error(kUnsupported, node.name, "more than 24 operands or 255 attribute words in one step", "split the operator");
     step.first_word = add_words(words);
     step.first_operand = uint32_t(operands_.size());
     step.layer = node.layer == kNone ? kNoIndex : first_layer + uint32_t(node.layer);

@@ -83,7 +83,7 @@ struct Limits {
 // A program of the model, as plain values and views into the file.
 struct ProgramView {
   Entry entry = Entry::kInfer;
-  uint32_t first_step = 0, step_count = 0, first_tensor = 0, tensor_count = 0, batch = 1;
+  uint32_t first_step = 0, step_count = 0, first_tensor = 0, tensor_count = 0, batch = 0;
   std::span<const uint32_t> inputs, outputs;  // tensor ids
   std::span<const uint64_t> banks;            // bytes of the arena, per bank
 };

@@ -248,7 +248,7 @@ bool Verifier::tensor(uint32_t id) {
 bool Verifier::place(uint32_t id) {
   const TensorRecord& r = view_.tensors_[id];
   const uint32_t unit = element_bits(r.element) / 8;
-  if (unit > 1 && r.offset % unit != 0) return refuse(Code::kOffsetAlignment, Table::kTensor, id);
+  if (unit > 1 && (r.offset & (unit - 1)) != 0) return refuse(Code::kOffsetAlignment, Table::kTensor, id);
   if (r.region == Region::kArena) return true;
   if (r.region == Region::kWeights) {
     if (r.bank >= root_->segments()->size()) return refuse(Code::kBank, Table::kTensor, id);
@@ -268,7 +268,7 @@ bool Verifier::alias(uint32_t id) {
     return refuse(Code::kAliasTarget, Table::kTensor, id);
   if (!in_range(r.offset, r.bytes, target.bytes)) return refuse(Code::kAliasBounds, Table::kTensor, id, target.bytes, r.offset);
   const uint32_t unit = element_bits(r.element) / 8;
-  if (unit > 1 && (target.offset + r.offset) % unit != 0) return refuse(Code::kOffsetAlignment, Table::kTensor, id);
+  if (unit > 1 && ((target.offset + r.offset) & (unit - 1)) != 0) return refuse(Code::kOffsetAlignment, Table::kTensor, id);
   return true;
 }
 

@@ -7,8 +7,8 @@
 namespace nacre {
 namespace {
 
-constexpr int kMaxOperands = 64;  // of one step; their Tensors stand on the stack while a step is checked
-constexpr int kMaxOutputs = 4;
+constexpr int kMaxOperands = 24;  // of one step; their Tensors stand on the stack while a step is checked
+constexpr int kMaxOutputs = 3;
 
 constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -111,9 +111,18 @@ Status check_shapes(const KernelEntry& entry, const Step& step, int rows) {
   return {};
 }
 
-// Whether the step holds for every number of rows that a run may have. Sizes are linear in the rows, so two tell; of one
-// row alone a broadcast would hold by accident.
+// Whether the step holds for every number of rows that a run may have: what is made of batched tensors is batched (of one row a
+// broadcast to the whole batch would hold by accident), and shapes hold for two numbers of rows, in which they are linear.
 bool lowers(const KernelEntry& entry, const Step& step, uint32_t batch) {
+  const int count = step.record.operand_count, first = first_output(entry, count);
+  bool from_batch = false, all_batched = true;
+  for (int i = 0; i < count; ++i) {
+    if (step.tensors[i].record == nullptr) continue;
+    const bool batched = (step.tensors[i].record->flags & kBatched) != 0;
+    if (i < first) from_batch |= batched;
+    else all_batched &= batched;
+  }
+  if (from_batch && !all_batched) return false;
   return check_shapes(entry, step, 1).ok() && check_shapes(entry, step, int(batch) - 1).ok();
 }
 
@@ -160,20 +169,70 @@ uint64_t size_or_zero(size_t (*size)(const Words&, const Operands&), const Step&
   return size == nullptr ? 0 : size(step.words(), step.operands());
 }
 
-// Calls visit(step, entry) for every step of the program.
-template <class F>
-Status each_step(const Model& model, const ProgramView& view, std::span<const KernelSet* const> kernels, F visit) {
-  for (uint32_t i = view.first_step; i < view.first_step + view.step_count; ++i) {
-    Step step = {model, model.steps()[i], i, {}};
+}  // namespace
+
+// One pass over the steps of a program: checks each against its kernel and adds up what it needs; where `bound` is given,
+// writes its call too. The sums so far say where in the blocks that goes.
+struct Program::Pass {
+  const Model& model;
+  std::span<const KernelSet* const> kernels;
+  const Machine& machine;
+  Program* bound = nullptr;
+  std::byte* prepared = nullptr;
+  uint64_t call_sum = 0, prepared_sum = 0, scratch = 0, work = 0;
+
+  Status run(const ProgramView& view) {
+    call_sum = prepared_sum = scratch = work = 0;
+    for (uint32_t i = view.first_step; i < view.first_step + view.step_count; ++i) TRY(visit(i));
+    return {};
+  }
+
+  // All sizes, after a run.
+  void tell(const ProgramView& view, Sizes* sizes) const {
+    uint64_t* bytes = sizes->bytes;
+    bytes[kCalls] = call_sum;
+    bytes[kPrepared] = prepared_sum;
+    bytes[kScratch] = scratch;
+    sizes->work = work;
+    for (uint32_t block = kState; block <= kStepSums; ++block)
+      bytes[block] = model.region_bytes(Region(uint32_t(Region::kState) + block - kState));
+    for (uint32_t bank = 0; bank < view.banks.size(); ++bank) bytes[kArena + bank] = view.banks[bank];
+  }
+
+ private:
+  Status visit(uint32_t index) {
+    Step step = {model, model.steps()[index], index, {}};
     const KernelEntry* entry = nullptr;
     TRY(load(&step));
     TRY(find_entry(step, kernels, &entry));
-    TRY(visit(step, *entry));
+    if (bound != nullptr) TRY(write(step, *entry));
+    call_sum += call_bytes(step.record, machine.pointer_bytes);
+    prepared_sum += round_up(size_or_zero(entry->prepared_bytes, step), kAlignment);
+    scratch = std::max(scratch, uint64_t{size_or_zero(entry->scratch_bytes, step)} * machine.workers);
+    const uint64_t more = entry->work == nullptr ? 0 : entry->work(step.words(), step.operands());
+    const uint64_t left = model.work_limit() - work;
+    if (more > left) return {Code::kWork, Table::kStep, index, left, more};
+    work += more;
+    return {};
   }
-  return {};
-}
 
-}  // namespace
+  Status write(const Step& step, const KernelEntry& entry) const {
+    auto* call = reinterpret_cast<Call*>(reinterpret_cast<std::byte*>(bound->calls_) + call_sum);
+    *call = {entry.run, &step.record, prepared + prepared_sum};
+    const uint32_t* ids = model.operands(step.record);
+    Tensor* operand = call->operands();
+    for (int i = 0; i < step.record.operand_count; ++i, ++operand) {
+      *operand = step.tensors[i];
+      if (operand->record != nullptr) operand->data = bound->bytes(ids[i] & kOperandIdMask).data();
+    }
+    const uint32_t guard = step.record.guard;
+    if (guard != kNoIndex) *operand = {bound->bytes(guard).data(), &model.tensors()[guard]};
+    const uint32_t batch = bound->view_.batch;
+    if (batch > 1 && bound->fixed_step_ == 0 && !lowers(entry, step, batch)) bound->fixed_step_ = step.index + 1;
+    const Code code = entry.prepare == nullptr ? Code::kOk : entry.prepare({*call, step.words(), 0, bound->scratch_, bound->workers_});
+    return code == Code::kOk ? Status{} : step.refuse(code);
+  }
+};
 
 Status Program::measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine) {
@@ -181,20 +240,9 @@ Status Program::measure(const Model& model, uint32_t program, std::span<const Ke
   if (!model.opened()) return {Code::kNotBound, Table::kFile};
   if (program >= model.program_count()) return {Code::kNoEntry, Table::kProgram, program};
   const ProgramView view = model.program(program);
-  uint64_t* bytes = sizes->bytes;
-  TRY(each_step(model, view, kernels, [&](const Step& step, const KernelEntry& entry) -> Status {
-    bytes[kCalls] += call_bytes(step.record, machine.pointer_bytes);
-    bytes[kPrepared] += round_up(size_or_zero(entry.prepared_bytes, step), kAlignment);
-    bytes[kScratch] = std::max(bytes[kScratch], size_or_zero(entry.scratch_bytes, step) * machine.workers);
-    const uint64_t work = entry.work == nullptr ? 0 : entry.work(step.words(), step.operands());
-    if (work > model.work_limit() - sizes->work)
-      return {Code::kWork, Table::kStep, step.index, model.work_limit() - sizes->work, work};
-    sizes->work += work;
-    return {};
-  }));
-  for (uint32_t block = kState; block <= kStepSums; ++block)
-    bytes[block] = model.region_bytes(Region(uint32_t(Region::kState) + block - kState));
-  for (uint32_t bank = 0; bank < view.banks.size(); ++bank) bytes[kArena + bank] = view.banks[bank];
+  Pass pass = {.model = model, .kernels = kernels, .machine = machine};
+  TRY(pass.run(view));
+  pass.tell(view, sizes);
   return {};
 }
 
@@ -211,9 +259,10 @@ Status Memory::cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memor
   return {};
 }
 
-namespace {
-
-Status check_memory(const Memory& memory, const Sizes& sizes) {
+// The caller's blocks are there, aligned and apart. Out of line: the sizes are on the stack of this call only.
+[[gnu::noinline]] Status Program::check_memory(const Pass& pass, const ProgramView& view, const Memory& memory) {
+  Sizes sizes;
+  pass.tell(view, &sizes);
   for (uint32_t i = 0; i < kBlockCount; ++i) {
     const std::span<std::byte> block = memory.block[i];
     if (block.size() < sizes.bytes[i]) return {Code::kMemorySize, Table::kMemory, i, sizes.bytes[i], block.size()};
@@ -229,47 +278,34 @@ Status check_memory(const Memory& memory, const Sizes& sizes) {
   return {};
 }
 
-}  // namespace
-
 Status Program::bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, const Memory& memory,
                      const Workers* workers) {
-  *this = Program();
-  Sizes sizes;
+  reset();
+  if (!model.opened()) return {Code::kNotBound, Table::kFile};
+  if (program >= model.program_count()) return {Code::kNoEntry, Table::kProgram, program};
   const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))};
-  TRY(measure(model, program, kernels, &sizes, machine));
-  TRY(check_memory(memory, sizes));
+  view_ = model.program(program);
+  Pass pass = {.model = model, .kernels = kernels, .machine = machine};
+  Status status = pass.run(view_);
+  if (status.ok()) status = check_memory(pass, view_, memory);
+  if (!status.ok()) {
+    reset();
+    return status;
+  }
   for (uint32_t block = kState; block < kBlockCount; ++block) region_[block - kState] = memory.block[block].data();
   model_ = &model;
   workers_ = workers;
-  scratch_ = memory.block[kScratch].first(size_t(sizes.bytes[kScratch]));
-  view_ = model.program(program);
-
-  std::byte* next_call = memory.block[kCalls].data();
-  std::byte* next_prepared = memory.block[kPrepared].data();
-  const Status status = each_step(model, view_, kernels, [&](const Step& step, const KernelEntry& entry) -> Status {
-    auto* call = reinterpret_cast<Call*>(next_call);
-    next_call += call_bytes(step.record, sizeof(void*));
-    *call = {entry.run, &step.record, next_prepared};
-    const uint32_t* ids = model.operands(step.record);
-    for (int i = 0; i < step.record.operand_count; ++i) {
-      call->operands()[i] = step.tensors[i];
-      if (step.tensors[i].record != nullptr) call->operands()[i].data = bytes(ids[i] & kOperandIdMask).data();
-    }
-    if (step.record.guard != kNoIndex)
-      call->operands()[step.record.operand_count] = {bytes(step.record.guard).data(), &model.tensors()[step.record.guard]};
-    next_prepared += round_up(size_or_zero(entry.prepared_bytes, step), kAlignment);
-    if (view_.batch > 1 && fixed_step_ == kNoIndex && !lowers(entry, step, view_.batch)) fixed_step_ = step.index;
-    if (entry.prepare == nullptr) return {};
-    const Code code = entry.prepare({*call, step.words(), 0, scratch_, workers});
-    return code == Code::kOk ? Status{} : step.refuse(code);
-  });
-  if (!status.ok()) {
-    *this = Program();
-    return status;
-  }
+  scratch_ = memory.block[kScratch];
   calls_ = reinterpret_cast<Call*>(memory.block[kCalls].data());
-  return {};
+  pass.bound = this;
+  pass.prepared = memory.block[kPrepared].data();
+  status = pass.run(view_);
+  if (!status.ok()) reset();
+  return status;
 }
+
+// Out of line: the temporary is on the stack of this call only.
+[[gnu::noinline]] void Program::reset() { *this = Program(); }
 
 std::span<std::byte> Program::bytes(uint32_t tensor) const {
   if (model_ == nullptr || tensor >= model_->tensors().size()) return {};
@@ -292,7 +328,7 @@ Status Program::run(uint32_t first, uint32_t last, uint32_t rows) const {
   if (first > last || last > view_.step_count) return {Code::kRange, Table::kProgram, 0, view_.step_count, last};
   if (rows > view_.batch) return {Code::kRows, Table::kProgram, 0, view_.batch, rows};
   if (rows == view_.batch) rows = 0;
-  if (rows != 0 && fixed_step_ != kNoIndex) return {Code::kRowsUnsupported, Table::kStep, fixed_step_};
+  if (rows != 0 && fixed_step_ != 0) return {Code::kRowsUnsupported, Table::kStep, fixed_step_ - 1};
   const Call* call = calls_;
   for (uint32_t i = 0; i < last; ++i) {
     const StepRecord& step = *call->step;

@@ -83,12 +83,17 @@ class Program {
   const ProgramView& view() const { return view_; }
 
  private:
+  struct Pass;
+
+  void reset();
+  static Status check_memory(const Pass& pass, const ProgramView& view, const Memory& memory);
+
   const Model* model_ = nullptr;
   const Workers* workers_ = nullptr;
   std::span<std::byte> scratch_;
   Call* calls_ = nullptr;
   ProgramView view_;
-  uint32_t fixed_step_ = kNoIndex;  // the first step whose batch cannot be lowered
+  uint32_t fixed_step_ = 0;  // 1 + the first step whose batch cannot be lowered; 0: none
   std::byte* region_[kBlockCount - kState] = {};  // of block kState and up
 };
 

@@ -12,6 +12,7 @@
 #include "ports/firmware/print.h"
 #include "ports/firmware/semihosting.h"
 #include "ports/firmware/stack_use.h"
+#include "tools/machines.h"  // asserts what `nacre size --target arm/m4` says of this machine
 
 // The kernels of this model and no others: written by `nacre kernels model.nacre`.
 #define NACRE_DEFINE_MODEL_KERNELS
@@ -23,6 +24,8 @@ namespace {
 alignas(kAlignment) constinit std::byte g_memory[NACRE_MEMORY_BYTES];
 constinit Model g_model;
 constinit Program g_program;
+constinit Sizes g_sizes;
+constinit Memory g_blocks;
 
 void report(const char* name, uint64_t value) {
   print(name);
@@ -64,25 +67,24 @@ bool write_file(const char* path, std::span<const std::byte> bytes) {
   return semihosting::close(file) && whole;
 }
 
-void report_sizes(const Sizes& sizes) {
+void report_sizes() {
   report("model_object", sizeof g_model);
   report("program_object", sizeof g_program);
   report("steps", g_model.steps().size());
-  report("calls", sizes.bytes[kCalls]);
-  report("prepared", sizes.bytes[kPrepared]);
-  report("scratch", sizes.bytes[kScratch]);
-  for (uint32_t bank = 0; bank < g_model.program(0).banks.size(); ++bank) report("arena", sizes.bytes[kArena + bank]);
-  report("total", sizes.total());
+  report("calls", g_sizes.bytes[kCalls]);
+  report("prepared", g_sizes.bytes[kPrepared]);
+  report("scratch", g_sizes.bytes[kScratch]);
+  for (uint32_t bank = 0; bank < g_model.program(0).banks.size(); ++bank) report("arena", g_sizes.bytes[kArena + bank]);
+  report("total", g_sizes.total());
   report("flash", g_model.bytes().size());
 }
 
-Status prepare(Sizes* sizes) {
+Status prepare() {
   const KernelSet* const kernels[] = {&model_kernels};
-  Memory memory;
   TRY(g_model.open(model_image()));
-  TRY(Program::measure(g_model, 0, kernels, sizes));
-  TRY(Memory::cut(g_memory, *sizes, &memory));
-  return g_program.bind(g_model, 0, kernels, memory);
+  TRY(Program::measure(g_model, 0, kernels, &g_sizes));
+  TRY(Memory::cut(g_memory, g_sizes, &g_blocks));
+  return g_program.bind(g_model, 0, kernels, g_blocks);
 }
 
 }  // namespace
@@ -91,11 +93,10 @@ Status prepare(Sizes* sizes) {
 int app_main() {
   using namespace nacre::firmware;
   static char line[8192];
-  nacre::Sizes sizes;
   start_ticks();
-  if (const nacre::Status status = prepare(&sizes); !status.ok()) return refuse(status);
+  if (const nacre::Status status = prepare(); !status.ok()) return refuse(status);
   report("instructions_prepare", instructions(read_ticks()));
-  report_sizes(sizes);
+  report_sizes();
   report("stack_prepare", stack_use_bytes());
 
   if (!nacre::semihosting::read_command_line(line)) return complain("the command line is too long", "");

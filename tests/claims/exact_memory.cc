@@ -1,8 +1,8 @@
 // Claim: a program takes the bytes that measure() says, of the regions it says, and not one byte else.
 //
-//   poison    every block stands between guards, filled with 0xA5, then 0x5A: the guards stay, the outputs are the same
+//   poison    every block stands between guards, filled with 0xA5, then 0x5A: guards stay, outputs are the same
 //   exact     every block of exactly its size runs; one byte less of any is refused, with both numbers
-//   places    a base that is not at a multiple of 16 is refused at each of the 15 others, so are two blocks that share a byte
+//   places    a misaligned base is refused at each of 15 places, so are two blocks that share a byte
 //   numbers   arena at the liveness bound, calls, scratch of the four integer networks
 //
 // The image for a Cortex-M4 prints the same numbers (tests/firmware.sh), with the sizes of Model and Program there.
@@ -48,7 +48,8 @@ struct Guarded {
       const auto bytes = whole[i].bytes();
       const auto is_fill = [&](std::byte b) { return b == fill; };
       const auto before = bytes.first(kGuard), behind = bytes.last(kGuard);
-      if (!std::all_of(before.begin(), before.end(), is_fill) || !std::all_of(behind.begin(), behind.end(), is_fill)) return false;
+      if (!std::all_of(before.begin(), before.end(), is_fill) || !std::all_of(behind.begin(), behind.end(), is_fill))
+        return false;
     }
     return true;
   }
@@ -101,9 +102,11 @@ void one_byte_less(Tally& tally, const char* name, const Model& model, uint32_t 
       blocks.memory.block[i] = blocks.block[i].bytes();
       Program program;
       const Status s = program.bind(model, index, reference_kernels(), blocks.memory);
-      tally.that(s.code == Code::kMemorySize && s.table == Table::kMemory && s.index == i && s.needed == bytes && s.given == given,
+      tally.that(s.code == Code::kMemorySize && s.table == Table::kMemory && s.index == i && s.needed == bytes &&
+                     s.given == given,
                  name, "fewer bytes are refused with both numbers", i);
-      tally.that(program.run().code == Code::kNotBound && program.input_count() == 0, name, "what is not bound does not run", i);
+      tally.that(program.run().code == Code::kNotBound && program.input_count() == 0, name,
+                 "what is not bound does not run", i);
     }
   }
 }
@@ -156,7 +159,8 @@ void cut(Tally& tally, const char* name, const Model& model, uint32_t index, con
   Buffer less(total - 1);
   Memory memory;
   const Status s = Memory::cut(less.bytes(), sizes, &memory);
-  tally.that(s.code == Code::kMemorySize && s.needed == total && s.given == total - 1, name, "one byte less than the total is refused");
+  tally.that(s.code == Code::kMemorySize && s.needed == total && s.given == total - 1, name,
+             "one byte less than the total is refused");
 }
 
 void all_of(Tally& tally, const char* name, const Model& model) {
@@ -173,22 +177,29 @@ void all_of(Tally& tally, const char* name, const Model& model) {
 // The numbers of a network on a 32-bit machine.
 void numbers(Tally& tally, const Network& network, const Model& model) {
   Sizes sizes;
-  if (!tally.that(Program::measure(model, 0, reference_kernels(), &sizes, k32Bit).ok(), network.name, "measures")) return;
+  if (!tally.that(Program::measure(model, 0, reference_kernels(), &sizes, k32Bit).ok(), network.name, "measures"))
+    return;
   uint64_t arena = 0, operands = 0;
   for (uint32_t bank = 0; bank < uint32_t(kMaxBanks); ++bank) arena += sizes.bytes[kArena + bank];
   const ProgramView view = model.program(0);
   for (uint32_t i = 0; i < view.step_count; ++i)
     operands = std::max<uint64_t>(operands, model.steps()[view.first_step + i].operand_count);
   const auto number = [](uint64_t v) { return static_cast<unsigned long long>(v); };
-  std::printf("%-7s %3u steps: arena %6llu, calls %5llu (%.1f per step, up to %llu operands), prepared %llu, scratch %llu, state %llu, "
-              "stream %llu, derived %llu bytes\n", network.name, view.step_count, number(arena), number(sizes.bytes[kCalls]),
-              double(sizes.bytes[kCalls]) / view.step_count, number(operands), number(sizes.bytes[kPrepared]),
-              number(sizes.bytes[kScratch]), number(sizes.bytes[kState]), number(sizes.bytes[kStream]), number(sizes.bytes[kDerived]));
+  std::printf(
+      "%-7s %3u steps: arena %6llu, calls %5llu (%.1f per step, up to %llu operands), prepared %llu, scratch %llu, "
+      "state %llu, "
+      "stream %llu, derived %llu bytes\n",
+      network.name, view.step_count, number(arena), number(sizes.bytes[kCalls]),
+      double(sizes.bytes[kCalls]) / view.step_count, number(operands), number(sizes.bytes[kPrepared]),
+      number(sizes.bytes[kScratch]), number(sizes.bytes[kState]), number(sizes.bytes[kStream]),
+      number(sizes.bytes[kDerived]));
   if (network.arena_bytes == 0) return;
   tally.that(arena == network.arena_bytes, network.name, "the arena is at the liveness bound");
-  tally.that(sizes.bytes[kCalls] <= 60 * uint64_t{view.step_count}, network.name, "calls take at most 60 bytes per step");
+  tally.that(sizes.bytes[kCalls] <= 60 * uint64_t{view.step_count}, network.name,
+             "calls take at most 60 bytes per step");
   tally.that(sizes.bytes[kScratch] <= 256, network.name, "scratch is at most 256 bytes");
-  tally.that(sizes.bytes[kPrepared] == 0 && sizes.bytes[kState] == 0 && sizes.bytes[kStream] == 0 && sizes.bytes[kDerived] == 0,
+  tally.that(sizes.bytes[kPrepared] == 0 && sizes.bytes[kState] == 0 && sizes.bytes[kStream] == 0 &&
+                 sizes.bytes[kDerived] == 0,
              network.name, "nothing else is asked for");
 }
 
@@ -216,8 +227,11 @@ int claim() {
   }
   const bool shown = tally.failures == 0 && missing == 0;
   std::printf("CLAIM exact_memory %s: %d networks (%d missing) and %zu small models, %llu checks, %llu failed\n",
-              shown ? "shown" : tally.failures == 0 ? "partly shown" : "NOT shown", networks, missing, cases().size(),
-              static_cast<unsigned long long>(tally.checks), static_cast<unsigned long long>(tally.failures));
+              shown                 ? "shown"
+              : tally.failures == 0 ? "partly shown"
+                                    : "NOT shown",
+              networks, missing, cases().size(), static_cast<unsigned long long>(tally.checks),
+              static_cast<unsigned long long>(tally.failures));
   return tally.failures != 0 ? 1 : missing != 0 ? 77 : 0;
 }
 

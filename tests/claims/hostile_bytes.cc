@@ -1,10 +1,11 @@
-// Claim: any bytes given to open, measure and bind are a model that runs, or one refusal. In two parts: one file per fact, and
-// a sweep over whole files: the models of tests/model/cases.cc, then the sample, AD and KWS as the converter makes them.
+// Claim: any bytes given to open, measure and bind are a model that runs, or one refusal. In two parts: one file per
+// fact, and a sweep over whole files: the models of tests/model/cases.cc, then the sample, AD and KWS as the converter
+// makes them.
 //
 //   hostile_bytes [--facts] [--seconds N] [--seed N] [--long] [MODEL ...]
 //
-// --facts: no sweep. --long (or NACRE_LONG=1): all of every file; else a seeded sample of the networks, --seconds (60; 150 under
-// sanitizers) in all. MODEL: these files instead.
+// --facts: no sweep. --long (or NACRE_LONG=1): all of every file; else a seeded sample of the networks, --seconds (60;
+// 150 under sanitizers) in all. MODEL: these files instead.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -53,12 +54,14 @@ bool check(const Fact& fact) {
   const Seen seen = judge(fact.view ? fact.view(all) : all, fact.limits, kernels);
   const Status& s = seen.status;
   const Refusal& e = fact.expected;
-  const bool right = base.status.ok() && s.code == e.code && s.table == e.table && s.index == e.index && seen.stage == e.stage;
+  const bool right =
+      base.status.ok() && s.code == e.code && s.table == e.table && s.index == e.index && seen.stage == e.stage;
   std::printf("%s %2d  %-58s %s: code %d, %s %u: %s\n", right ? "ok  " : "FAIL", fact.number, fact.text,
               kStageNames[size_t(seen.stage)], int(s.code), table_name(s.table), s.index, sentence(s.code));
   if (!right)
-    std::printf("         expected %s: code %d, %s %u: %s%s\n", kStageNames[size_t(e.stage)], int(e.code), table_name(e.table),
-                e.index, sentence(e.code), base.status.ok() ? "" : "; the file is refused before its mutation");
+    std::printf("         expected %s: code %d, %s %u: %s%s\n", kStageNames[size_t(e.stage)], int(e.code),
+                table_name(e.table), e.index, sentence(e.code),
+                base.status.ok() ? "" : "; the file is refused before its mutation");
   return right;
 }
 
@@ -135,12 +138,18 @@ bool parse(int count, char** arguments, Options* o) {
   for (int i = 1; i < count; ++i) {
     const std::string argument = arguments[i];
     const bool value = i + 1 < count;
-    if (argument == "--facts") o->facts_only = true;
-    else if (argument == "--long") o->whole = true;
-    else if (argument == "--seconds" && value) o->seconds = std::atof(arguments[++i]);
-    else if (argument == "--seed" && value) o->seed = std::strtoull(arguments[++i], nullptr, 10);
-    else if (argument[0] == '-') return false;
-    else o->files.push_back(argument);
+    if (argument == "--facts")
+      o->facts_only = true;
+    else if (argument == "--long")
+      o->whole = true;
+    else if (argument == "--seconds" && value)
+      o->seconds = std::atof(arguments[++i]);
+    else if (argument == "--seed" && value)
+      o->seed = std::strtoull(arguments[++i], nullptr, 10);
+    else if (argument[0] == '-')
+      return false;
+    else
+      o->files.push_back(argument);
   }
   return o->seconds > 0;
 }
@@ -161,8 +170,10 @@ bool gather(const Options& o, Files* files, int* missing) {
       if (std::string(network.name) != name) continue;
       Buffer file;
       std::string why;
-      if (convert(network, &file, &why)) files->emplace_back(name, std::move(file));
-      else ++*missing, std::printf("%s: %s\n", name, why.c_str());
+      if (convert(network, &file, &why))
+        files->emplace_back(name, std::move(file));
+      else
+        ++*missing, std::printf("%s: %s\n", name, why.c_str());
     }
   return true;
 }
@@ -170,9 +181,11 @@ bool gather(const Options& o, Files* files, int* missing) {
 void print(const char* start, const Swept& s) {
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   const auto count = [&](Outcome outcome) { return number(s.outcomes[size_t(outcome)]); };
-  std::printf("%s: tried %llu of %llu, refused by CRC or length %llu, by meaning %llu, over the caps %llu, accepted and run %llu", start,
-              number(s.tried), number(s.of), count(Outcome::kCrc), count(Outcome::kMeaning), count(Outcome::kCaps),
-              count(Outcome::kRun));
+  std::printf(
+      "%s: tried %llu of %llu, refused by CRC or length %llu, by meaning %llu, over the caps %llu, accepted and run "
+      "%llu",
+      start, number(s.tried), number(s.of), count(Outcome::kCrc), count(Outcome::kMeaning), count(Outcome::kCaps),
+      count(Outcome::kRun));
 }
 
 int sweep_files(const Options& o) {
@@ -194,7 +207,10 @@ int sweep_files(const Options& o) {
     good = good && untouched.outcome == Outcome::kRun && untouched.weights.ok() && swept.missed == 0;
     sum += swept;
   }
-  std::printf("CLAIM hostile_bytes %s: %d networks missing; seed %llu", !good ? "NOT shown" : missing > 0 ? "partly shown" : "shown",
+  std::printf("CLAIM hostile_bytes %s: %d networks missing; seed %llu",
+              !good         ? "NOT shown"
+              : missing > 0 ? "partly shown"
+                            : "shown",
               missing, static_cast<unsigned long long>(o.seed));
   print("", sum);
   std::printf("; 0 crashes, 0 hangs\n");

@@ -1,6 +1,7 @@
-// Claim: the engine allocates nothing, ever, and cannot: the library names no allocator, and inference runs with one that kills.
+// Claim: the engine allocates nothing, ever, and cannot: the library names no allocator, and inference runs with one
+// that kills.
 //
-//   symbols    what libnacre.a (NACRE_LIBRARY) leaves undefined is in kAllowed, whole; it has no data to initialise or change
+//   symbols    what libnacre.a (NACRE_LIBRARY) leaves undefined is in kAllowed; it has no data to initialise or change
 //   armed      malloc, its kin and operator new end the process from before open() through inference
 //   deliberate one allocation in the same place, in a child process, is seen: the trap works
 #include <sys/wait.h>
@@ -68,10 +69,19 @@ namespace {
 
 // ---- The library's symbols ----
 
-constexpr const char* kAllowed[] = {"memcpy", "memset", "memmove", "memcmp", "strlen",          // of every C compiler
-                                    "strcmp",                                                    // of ops/all.cc: an op's name
-                                    "expf", "exp", "tanhf", "tanh", "sqrtf", "sqrt",            // of float ops
-                                    "_GLOBAL_OFFSET_TABLE_"};                                    // of position-independent code
+constexpr const char* kAllowed[] = {"memcpy",
+                                    "memset",
+                                    "memmove",
+                                    "memcmp",
+                                    "strlen",  // of every C compiler
+                                    "strcmp",  // of ops/all.cc: an op's name
+                                    "expf",
+                                    "exp",
+                                    "tanhf",
+                                    "tanh",
+                                    "sqrtf",
+                                    "sqrt",                    // of float ops
+                                    "_GLOBAL_OFFSET_TABLE_"};  // of position-independent code
 
 // Lines of a command's output.
 template <class F>
@@ -88,8 +98,10 @@ bool symbols(const std::string& library) {
   const bool read = each_line("nm -P '" + library + "' 2>/dev/null", [&](const std::string& line) {
     char name[4096], type = 0;
     if (std::sscanf(line.c_str(), "%4095s %c", name, &type) != 2) return;
-    if (type == 'U' || type == 'w' || type == 'v') undefined.insert(name);
-    else defined.insert(name);
+    if (type == 'U' || type == 'w' || type == 'v')
+      undefined.insert(name);
+    else
+      defined.insert(name);
   });
   bool good = read && !defined.empty();
   std::printf("undefined in libnacre.a:");
@@ -109,13 +121,14 @@ bool symbols(const std::string& library) {
     if (std::sscanf(line.c_str(), "%4095s %llu", name, &bytes) != 2 || bytes == 0) return;
     const std::string section = name;
     const auto starts = [&](const char* prefix) { return section.rfind(prefix, 0) == 0; };
-    if (starts(".data.rel.ro")) constants += bytes;  // constant once the loader has placed it
+    if (starts(".data.rel.ro"))
+      constants += bytes;  // constant once the loader has placed it
     else if (starts(".data") || starts(".bss") || starts(".tdata") || starts(".tbss") || starts(".init_array") ||
              starts(".ctors") || starts(".fini_array"))
       changeable += bytes, std::printf("%s has %llu bytes\n", name, bytes);
   });
-  std::printf(".data, .bss, .init_array: %llu bytes (.data.rel.ro: %llu)\n", static_cast<unsigned long long>(changeable),
-              static_cast<unsigned long long>(constants));
+  std::printf(".data, .bss, .init_array: %llu bytes (.data.rel.ro: %llu)\n",
+              static_cast<unsigned long long>(changeable), static_cast<unsigned long long>(constants));
   return good && sized && changeable == 0;
 }
 
@@ -136,7 +149,8 @@ bool infer(std::span<const std::byte> file) {
     if (!Program::measure(model, i, kSets, &sizes).ok() || !Memory::cut(memory, sizes, &blocks).ok() ||
         !program.bind(model, i, kSets, blocks).ok())
       return false;
-    for (uint32_t k = 0; k < program.input_count(); ++k) std::memset(program.input(k).data(), 1, program.input(k).size());
+    for (uint32_t k = 0; k < program.input_count(); ++k)
+      std::memset(program.input(k).data(), 1, program.input(k).size());
     if (!program.run().ok() || (program.view().batch > 1 && !program.run_rows(1).ok())) return false;
     for (uint32_t k = 0; k < program.output_count(); ++k)
       for (const std::byte b : program.output(k)) sum += uint64_t(b);
@@ -205,11 +219,20 @@ int claim() {
   const bool instrumented = std::getenv("NACRE_SANITIZED") != nullptr;  // its symbols are the sanitizer's too
   const bool read = library != nullptr && !instrumented;
   const bool clean = read && symbols(library);
-  if (!read) std::printf("symbols not read: %s\n", instrumented ? "the library is instrumented" : "NACRE_LIBRARY must name libnacre.a");
+  if (!read)
+    std::printf("symbols not read: %s\n",
+                instrumented ? "the library is instrumented" : "NACRE_LIBRARY must name libnacre.a");
   const bool good = failures == 0 && trapped && (clean || !read);
-  std::printf("CLAIM no_heap %s: %d models (%d networks) ran from open to output with an allocator that kills, %d failed; symbols %s\n",
-              !good ? "NOT shown" : read ? "shown" : "partly shown", runs, networks, failures,
-              clean ? "clean" : read ? "NOT clean" : "not read");
+  std::printf(
+      "CLAIM no_heap %s: %d models (%d networks) ran from open to output with an allocator that kills, %d failed; "
+      "symbols %s\n",
+      !good  ? "NOT shown"
+      : read ? "shown"
+             : "partly shown",
+      runs, networks, failures,
+      clean  ? "clean"
+      : read ? "NOT clean"
+             : "not read");
   return !good ? 1 : read || instrumented ? 0 : 77;
 }
 

@@ -1,7 +1,9 @@
-// libFuzzer: any bytes given to open, measure, bind and run are a model or one refusal (tests/model/exercise.h says all that is
-// done with them). The mutator knows where records stand, and makes length and CRC right, so that what is tried is not the CRC.
+// libFuzzer: any bytes given to open, measure, bind and run are a model or one refusal (tests/model/exercise.h says all
+// that is done with them). The mutator knows where records stand, and makes length and CRC right, so that what is tried
+// is not the CRC.
 //
-//   fuzz_open -max_len=16384 corpus/          seeds: `fuzz_open --write-seeds DIR` writes the models of tests/model/cases.cc
+//   fuzz_open -max_len=16384 corpus/
+//   fuzz_open --write-seeds DIR           writes the models of tests/model/cases.cc, to begin a corpus with
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -21,9 +23,42 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 namespace {
 
 // Numbers at which checks turn.
-constexpr uint32_t kTurns[] = {0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 63, 64, 127, 128, 255, 256, 0x3FFF, 0x4000, 0xFFFF, 0x10000,
-                               1u << 24, 1u << 28, (1u << 28) + 1, 0x3FFFFFFF, 1u << 30, 2u << 30, 0x7FFFFFFF, 1u << 31,
-                               0x7F800000, 0x7FC00000, 0xFF800000, 0xFFFFFFF0, 0xFFFFFFFE, 0xFFFFFFFF};
+constexpr uint32_t kTurns[] = {0,
+                               1,
+                               2,
+                               3,
+                               4,
+                               5,
+                               7,
+                               8,
+                               15,
+                               16,
+                               63,
+                               64,
+                               127,
+                               128,
+                               255,
+                               256,
+                               0x3FFF,
+                               0x4000,
+                               0xFFFF,
+                               0x10000,
+                               1u << 24,
+                               1u << 28,
+                               (1u << 28) + 1,
+                               0x3FFFFFFF,
+                               1u << 30,
+                               2u << 30,
+                               0x7FFFFFFF,
+                               1u << 31,
+                               0x7F800000,
+                               0x7FC00000,
+                               0xFF800000,
+                               0xFFFFFFF0,
+                               0xFFFFFFFE,
+                               0xFFFFFFFF};
+
+constexpr size_t kLeast = sizeof(FileHeader) + 8;  // of what can be changed with knowledge
 
 class Mutator {
  public:
@@ -31,9 +66,9 @@ class Mutator {
       : data_(data), size_(size), max_size_(max_size), random_(seed) {}
 
   size_t mutate() {
-    if (size_ < sizeof(FileHeader) + 8 || one_of(16)) return LLVMFuzzerMutate(data_, size_, max_size_);
-    for (unsigned i = 0, count = 1 + below(3); i < count; ++i) change();
-    mend();
+    if (size_ < kLeast || one_of(16)) return LLVMFuzzerMutate(data_, size_, max_size_);
+    for (unsigned i = 0, count = 1 + below(3); i < count && size_ >= kLeast; ++i) change();
+    if (size_ >= kLeast) mend();
     return size_;
   }
 
@@ -45,16 +80,20 @@ class Mutator {
 
   void change() {
     switch (below(6)) {
-      case 0: return whole();
-      case 1: return nudge();
-      default: return one_of(3) || !record() ? word() : void();
+      case 0:
+        return whole();
+      case 1:
+        return nudge();
+      default:
+        return one_of(3) || !record() ? word() : void();
     }
   }
 
   // What libFuzzer knows: insert, erase, splice, cross over. The FlatBuffer keeps its share of the file.
   void whole() {
     const size_t before = size_;
-    size_ = sizeof(FileHeader) + LLVMFuzzerMutate(data_ + sizeof(FileHeader), size_ - sizeof(FileHeader), max_size_ - sizeof(FileHeader));
+    size_ = sizeof(FileHeader) +
+            LLVMFuzzerMutate(data_ + sizeof(FileHeader), size_ - sizeof(FileHeader), max_size_ - sizeof(FileHeader));
     if (one_of(2)) header().flatbuffer_bytes += uint32_t(size_ - before);
   }
 
@@ -67,10 +106,17 @@ class Mutator {
     uint32_t value = 0;
     std::memcpy(&value, at, 4);
     switch (below(4)) {
-      case 0: value = kTurns[below(std::size(kTurns))]; break;
-      case 1: value += below(9) - 4; break;
-      case 2: value ^= 1u << below(32); break;
-      default: std::memcpy(&value, data_ + sizeof(FileHeader) + below((size_ - sizeof(FileHeader)) / 4) * 4, 4);
+      case 0:
+        value = kTurns[below(std::size(kTurns))];
+        break;
+      case 1:
+        value += below(9) - 4;
+        break;
+      case 2:
+        value ^= 1u << below(32);
+        break;
+      default:
+        std::memcpy(&value, data_ + sizeof(FileHeader) + below((size_ - sizeof(FileHeader)) / 4) * 4, 4);
     }
     std::memcpy(at, &value, 4);
   }
@@ -84,12 +130,18 @@ class Mutator {
     if (reinterpret_cast<uintptr_t>(start) % 8 != 0 || !nacre::schema::VerifyModelBuffer(verifier)) return false;
     const auto* root = nacre::schema::GetModel(start);
     switch (below(6)) {
-      case 0: return in(root->tensors(), sizeof(nacre::TensorRecord));
-      case 1: return in(root->steps(), sizeof(nacre::StepRecord));
-      case 2: return in(root->operands(), 4);
-      case 3: return in(root->words(), 4);
-      case 4: return in(root->quantizers(), sizeof(nacre::QuantizerRecord));
-      default: return in(root->segments(), sizeof(nacre::SegmentRecord));
+      case 0:
+        return in(root->tensors(), sizeof(nacre::TensorRecord));
+      case 1:
+        return in(root->steps(), sizeof(nacre::StepRecord));
+      case 2:
+        return in(root->operands(), 4);
+      case 3:
+        return in(root->words(), 4);
+      case 4:
+        return in(root->quantizers(), sizeof(nacre::QuantizerRecord));
+      default:
+        return in(root->segments(), sizeof(nacre::SegmentRecord));
     }
   }
 
@@ -98,8 +150,10 @@ class Mutator {
     if (vector == nullptr || vector->size() == 0) return false;
     auto* first = const_cast<uint8_t*>(vector->Data());
     uint8_t* at = first + below(vector->size()) * record_bytes + below(record_bytes);
-    if (one_of(3)) *at = one_of(2) ? uint8_t(kTurns[below(24)]) : uint8_t(*at + below(5) - 2);
-    else word_at(first + (at - first) / 4 * 4);
+    if (one_of(3))
+      *at = one_of(2) ? uint8_t(kTurns[below(24)]) : uint8_t(*at + below(5) - 2);
+    else
+      word_at(first + (at - first) / 4 * 4);
     return true;
   }
 
@@ -126,7 +180,8 @@ int write_seeds(const char* folder) {
     const Buffer file = nacre::test::pack(c.make());
     const std::string path = std::string(folder) + "/" + c.name;
     std::FILE* out = std::fopen(path.c_str(), "wb");
-    if (out == nullptr || std::fwrite(file.bytes().data(), 1, file.size(), out) != file.size() || std::fclose(out) != 0) {
+    if (out == nullptr || std::fwrite(file.bytes().data(), 1, file.size(), out) != file.size() ||
+        std::fclose(out) != 0) {
       std::fprintf(stderr, "%s: cannot be written\n", path.c_str());
       return 1;
     }

@@ -69,7 +69,8 @@ std::vector<std::byte> flatbuffer(const Draft& draft, const std::vector<SegmentR
     golden.push_back(schema::CreateGolden(b, pair.program, inputs, outputs, pair.tolerance));
   }
   const auto tensors = b.CreateVectorOfStructs(as<schema::TensorRecord>(draft.tensors), draft.tensors.size());
-  const auto quantizers = b.CreateVectorOfStructs(as<schema::QuantizerRecord>(draft.quantizers), draft.quantizers.size());
+  const auto quantizers =
+      b.CreateVectorOfStructs(as<schema::QuantizerRecord>(draft.quantizers), draft.quantizers.size());
   const auto steps = b.CreateVectorOfStructs(as<schema::StepRecord>(draft.steps), draft.steps.size());
   const auto words = b.CreateVector(draft.words), operands = b.CreateVector(draft.operands);
   const auto records = b.CreateVectorOfStructs(as<schema::SegmentRecord>(segments), segments.size());
@@ -79,8 +80,8 @@ std::vector<std::byte> flatbuffer(const Draft& draft, const std::vector<SegmentR
   const auto metadata_tables = metadata.empty() ? 0 : b.CreateVector(metadata);
   const auto golden_tables = golden.empty() ? 0 : b.CreateVector(golden);
   b.Finish(schema::CreateModel(b, tensors, quantizers, steps, words, operands, records, program_tables, layer_tables,
-                               draft.region_bytes[0], draft.region_bytes[1], draft.region_bytes[2], draft.region_bytes[3],
-                               tensor_names, metadata_tables, golden_tables));
+                               draft.region_bytes[0], draft.region_bytes[1], draft.region_bytes[2],
+                               draft.region_bytes[3], tensor_names, metadata_tables, golden_tables));
   const auto bytes = std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize()));
   return {bytes.begin(), bytes.end()};
 }
@@ -90,7 +91,9 @@ std::vector<std::byte> flatbuffer(const Draft& draft, const std::vector<SegmentR
 Buffer::Buffer(size_t size, std::byte fill) : data_(new (kBufferAlignment) std::byte[size]), size_(size) {
   std::fill_n(data_, size, fill);
 }
-Buffer::Buffer(std::span<const std::byte> bytes) : Buffer(bytes.size()) { std::copy(bytes.begin(), bytes.end(), data_); }
+Buffer::Buffer(std::span<const std::byte> bytes) : Buffer(bytes.size()) {
+  std::copy(bytes.begin(), bytes.end(), data_);
+}
 Buffer& Buffer::operator=(Buffer other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
@@ -114,7 +117,8 @@ uint32_t Draft::add(TensorRecord record, const std::vector<int32_t>& dims) {
   return uint32_t(tensors.size() - 1);
 }
 
-uint32_t Draft::weights(ElementType type, std::vector<int32_t> dims, std::span<const std::byte> values, uint32_t quantizer) {
+uint32_t Draft::weights(ElementType type, std::vector<int32_t> dims, std::span<const std::byte> values,
+                        uint32_t quantizer) {
   if (segments.empty()) segments.emplace_back();
   std::vector<std::byte>& data = segments.back();
   data.resize(round_up(data.size(), kAlignment));
@@ -190,7 +194,8 @@ uint32_t update(uint32_t id) { return id | uint32_t(Role::kUpdate) << 30; }
 
 uint32_t Draft::first_arena() const {
   if (!programs.empty()) return programs.back().first_tensor + programs.back().tensor_count;
-  const auto arena = std::find_if(tensors.begin(), tensors.end(), [](const auto& r) { return r.region == Region::kArena; });
+  const auto arena =
+      std::find_if(tensors.begin(), tensors.end(), [](const auto& r) { return r.region == Region::kArena; });
   return uint32_t(arena - tensors.begin());
 }
 
@@ -229,7 +234,8 @@ void Draft::layer(const std::string& name, const std::string& source_op, const P
 
 Buffer pack(const Draft& draft) {
   std::vector<SegmentRecord> segments(draft.segments.size());
-  const size_t flatbuffer_bytes = flatbuffer(draft, segments).size();  // the same for every value of a fixed-size record
+  const size_t flatbuffer_bytes =
+      flatbuffer(draft, segments).size();  // the same for every value of a fixed-size record
   uint64_t end = sizeof(FileHeader) + flatbuffer_bytes;
   for (size_t i = 0; i < segments.size(); ++i) {
     const auto& data = draft.segments[i];
@@ -258,7 +264,8 @@ Buffer pack(const Draft& draft) {
   if (total == file.size()) return file;
   header_of(file.bytes()).total_bytes = total;  // the length is what was edited: only the CRC is made right
   const std::span<const std::byte> bytes = file.bytes();
-  header_of(file.bytes()).crc = crc32c(bytes.subspan(16, sizeof(FileHeader) + flatbuffer_bytes - 16), crc32c(bytes.first(12)));
+  header_of(file.bytes()).crc =
+      crc32c(bytes.subspan(16, sizeof(FileHeader) + flatbuffer_bytes - 16), crc32c(bytes.first(12)));
   return file;
 }
 

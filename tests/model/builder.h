@@ -1,5 +1,6 @@
 // Builder: small valid models, made without the converter, so that any one fact of them can be changed before the bytes
-// are packed, and length and CRC made right after. What a test changes is what the engine must notice: nothing else is off.
+// are packed, and length and CRC made right after. What a test changes is what the engine must notice: nothing else is
+// off.
 //
 //   Draft draft = dense_int8();
 //   draft.tensors[3].dims[0] = -1;
@@ -112,13 +113,34 @@ inline constexpr uint32_t kAbsent = kNoOperand;
 
 template <class T>
 struct ElementOf;
-template <> struct ElementOf<float> { static constexpr ElementType kType = ElementType::kFloat32; };
-template <> struct ElementOf<double> { static constexpr ElementType kType = ElementType::kFloat64; };
-template <> struct ElementOf<int8_t> { static constexpr ElementType kType = ElementType::kInt8; };
-template <> struct ElementOf<uint8_t> { static constexpr ElementType kType = ElementType::kUint8; };
-template <> struct ElementOf<uint16_t> { static constexpr ElementType kType = ElementType::kFloat16; };
-template <> struct ElementOf<int32_t> { static constexpr ElementType kType = ElementType::kInt32; };
-template <> struct ElementOf<uint32_t> { static constexpr ElementType kType = ElementType::kUint32; };
+template <>
+struct ElementOf<float> {
+  static constexpr ElementType kType = ElementType::kFloat32;
+};
+template <>
+struct ElementOf<double> {
+  static constexpr ElementType kType = ElementType::kFloat64;
+};
+template <>
+struct ElementOf<int8_t> {
+  static constexpr ElementType kType = ElementType::kInt8;
+};
+template <>
+struct ElementOf<uint8_t> {
+  static constexpr ElementType kType = ElementType::kUint8;
+};
+template <>
+struct ElementOf<uint16_t> {
+  static constexpr ElementType kType = ElementType::kFloat16;
+};
+template <>
+struct ElementOf<int32_t> {
+  static constexpr ElementType kType = ElementType::kInt32;
+};
+template <>
+struct ElementOf<uint32_t> {
+  static constexpr ElementType kType = ElementType::kUint32;
+};
 
 template <class T>
 uint32_t Draft::weights(std::vector<int32_t> dims, const std::vector<T>& values, uint32_t quantizer) {
@@ -131,8 +153,8 @@ Buffer pack(const Draft& draft);
 void repair(std::span<std::byte> file);
 FileHeader& header_of(std::span<std::byte> file);
 
-// The two bytes of a table's vtable that say where a field stands; `slot` is the generated VT_ number. Tables of one layout
-// share their vtable.
+// The two bytes of a table's vtable that say where a field stands; `slot` is the generated VT_ number. Tables of one
+// layout share their vtable.
 std::span<std::byte> vtable_entry(const void* table, uint16_t slot);
 
 // ---- Cases: each opens, binds and runs. ----

@@ -1,5 +1,5 @@
-// Execute: what a host does with a model's bytes, from open to run, in exact-size blocks, so that ASan sees every access
-// outside them. Also poison around the blocks and checks that nothing but them changed.
+// Execute: what a host does with a model's bytes, from open to bind, in exact-size heap blocks, so that ASan sees every
+// access outside them.
 #pragma once
 
 #include <span>

@@ -51,7 +51,8 @@ void walk(const Model& model) {
   for (const schema::Program* p : *root.programs()) {
     touch(p->target());
     touch(p->bank_names());
-    for (const auto* names : {p->input_names(), p->output_names(), p->input_layouts(), p->output_layouts()}) touch(names);
+    for (const auto* names : {p->input_names(), p->output_names(), p->input_layouts(), p->output_layouts()})
+      touch(names);
   }
   for (const schema::Layer* layer : *root.layers()) touch(layer->name()), touch(layer->source_op());
   if (root.metadata() != nullptr)
@@ -60,36 +61,32 @@ void walk(const Model& model) {
     for (const schema::Golden* pair : *root.golden()) touch(pair->inputs()), touch(pair->outputs());
 }
 
-enum class Fill : uint8_t { kZero, kLow, kHigh, kOdd, kCount };  // odd: NaN, infinities, alternating codes
-
-void fill(std::span<std::byte> bytes, ElementType type, Fill how) {
+// Zeros, or the ends of the type one after another: all lowest, all highest, and, of floats, infinities, NaN,
+// subnormals; in stretches, so that whole windows see one of them.
+void fill(std::span<std::byte> bytes, ElementType type, bool extremes) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kLargest = std::numeric_limits<float>::max();
-  constexpr float kOdd[] = {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity, 1e-42f};
-  if (type == ElementType::kFloat32) {
-    for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
-      const float v = how == Fill::kZero ? 0 : how == Fill::kLow ? -kLargest : how == Fill::kHigh ? kLargest : kOdd[i / 4 % 4];
-      std::memcpy(bytes.data() + i, &v, 4);
-    }
-    return;
-  }
-  for (size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = how == Fill::kZero  ? std::byte{0}
-               : how == Fill::kLow ? std::byte{0x80}
-                                   : std::byte(how == Fill::kHigh || i % 2 == 0 ? 0x7F : 0x81);
+  constexpr float kEnds[] = {-kLargest, kLargest, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(),
+                             1e-42f};
+  constexpr size_t kStretch = 40;
+  const bool real = type == ElementType::kFloat32;
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::byte(!extremes ? 0 : i / kStretch % 2 == 0 ? 0x80 : 0x7F);
+  for (size_t i = 0; real && extremes && i + 4 <= bytes.size(); i += 4)
+    std::memcpy(bytes.data() + i, &kEnds[i / kStretch % std::size(kEnds)], 4);
 }
 
 // A run refuses nothing but what it finds in data, or rows that this program cannot lower.
 void run(const Model& model, const Program& program, uint32_t batch) {
-  for (uint8_t how = 0; how < uint8_t(Fill::kCount); ++how) {
+  for (const bool extremes : {false, true}) {
     for (uint32_t i = 0; i < program.input_count(); ++i)
-      fill(program.input(i), model.tensors()[program.view().inputs[i]].element, Fill(how));
+      fill(program.input(i), model.tensors()[program.view().inputs[i]].element, extremes);
     const Status s = program.run();
     require(s.ok() || s.code == Code::kIndex, "run refuses nothing but an index in data");
     for (const uint32_t rows : {1u, batch - 1}) {
       if (batch < 2) break;
       const Status lowered = program.run_rows(rows);
-      require(lowered.ok() || lowered.code == Code::kIndex || lowered.code == Code::kRowsUnsupported, "rows are run or refused");
+      require(lowered.ok() || lowered.code == Code::kIndex || lowered.code == Code::kRowsUnsupported,
+              "rows are run or refused");
     }
   }
   uint64_t sum = 0;
@@ -126,7 +123,8 @@ Exercised exercise(std::span<const std::byte> file, const Caps& caps) {
   walk(model);
   const uint32_t before = crc32c(file);
   Exercised result = {Outcome::kMeaning, model.check_weights()};
-  for (uint32_t i = 0; i < model.program_count(); ++i) result.outcome = std::max(result.outcome, exercise(model, i, caps));
+  for (uint32_t i = 0; i < model.program_count(); ++i)
+    result.outcome = std::max(result.outcome, exercise(model, i, caps));
   if (result.outcome == Outcome::kRun) require(crc32c(file) == before, "no run writes into the file");
   return result;
 }

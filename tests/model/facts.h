@@ -1,6 +1,6 @@
-// Facts: what a model file can say that is not so, one row each: a valid model, one mutation, and the one refusal it must get.
-// Numbered as the list of malformed models that FORMAT.md's invariants answer ("what is refused"); a number may hold several
-// facts. 0: facts of this format beyond that list.
+// Facts: what a model file can say that is not so, one row each: a valid model, one mutation, and the one refusal it
+// must get. Numbered as the list of malformed models that FORMAT.md's invariants answer ("what is refused"); a number
+// may hold several facts. 0: facts of this format beyond that list.
 #pragma once
 
 #include <functional>
@@ -53,10 +53,10 @@ class Facts {
   std::vector<Fact> rows;
 };
 
-void file_facts(Facts& facts);    // bytes, header, FlatBuffer, counts, strings, segments
-void tensor_facts(Facts& facts);  // records, quantizers, weights
-void program_facts(Facts& facts); // programs, plan, steps
-void kernel_facts(Facts& facts);  // shapes and attributes, found by measure
+void file_facts(Facts& facts);     // bytes, header, FlatBuffer, counts, strings, segments
+void tensor_facts(Facts& facts);   // records, quantizers, weights
+void program_facts(Facts& facts);  // programs, plan, steps
+void kernel_facts(Facts& facts);   // shapes and attributes, found by measure
 
 // Numbers with no row, and why.
 struct Absent {

@@ -28,16 +28,18 @@ class Rows {
   }
   // A tensor of these dims where another was declared.
   void dims(int number, const char* text, uint32_t id, std::vector<int32_t> dims, Code code, uint32_t step) {
-    f_.draft(number, text, base_, [=](Draft& d) {
-      TensorRecord& r = d.tensors[id];
-      uint64_t elements = 1;
-      r.rank = uint8_t(dims.size());
-      for (size_t i = 0; i < kMaxRank; ++i) {
-        r.dims[i] = i < dims.size() ? dims[i] : 0;
-        elements *= i < dims.size() ? uint64_t(dims[i]) : 1;
-      }
-      r.bytes = storage_bytes(r.element, elements);
-    }, {code, Table::kStep, step, Stage::kMeasure});
+    f_.draft(number, text, base_,
+             [=](Draft& d) {
+               TensorRecord& r = d.tensors[id];
+               uint64_t elements = 1;
+               r.rank = uint8_t(dims.size());
+               for (size_t i = 0; i < kMaxRank; ++i) {
+                 r.dims[i] = i < dims.size() ? dims[i] : 0;
+                 elements *= i < dims.size() ? uint64_t(dims[i]) : 1;
+               }
+               r.bytes = storage_bytes(r.element, elements);
+             },
+             {code, Table::kStep, step, Stage::kMeasure});
   }
 
  private:
@@ -51,36 +53,49 @@ void the_entries(Facts& f) {
   f.last().kernels = kSomeSets;
   f.draft(16, "a rounding that is not linked", dense_int8, {}, {Code::kNoKernel, Table::kStep, 0, Stage::kMeasure});
   f.last().kernels = kSomeSets;
-  dense.edit(16, "an op of no version", [](Draft& d) { d.steps[1].op = Op(60000); }, Code::kNoKernel, 1);
-  dense.edit(16, "types that no kernel takes", [](Draft& d) { d.tensors[1].element = ElementType::kUint32; }, Code::kNoKernel, 0);
-  dense.edit(20, "an operand too few", [](Draft& d) { d.operands[8] = d.operands[9], d.steps[1].operand_count = 4; },
-             Code::kOperandCount, 1);
-  dense.edit(20, "no operands", [](Draft& d) {
-    d.steps.insert(d.steps.begin() + 1, d.steps[1]);
-    d.steps[1].operand_count = 0;
-    d.programs[0].step_count = 3;
-    d.tensors[7].last_step = d.tensors[8].first_step = d.tensors[8].last_step = 2;
-  }, Code::kOperandCount, 1);
-  f.draft(20, "65 operands", moves, [](Draft& d) {
-    d.steps[3].first_operand = uint32_t(d.operands.size());
-    d.steps[3].operand_count = 65;
-    for (int i = 0; i < 64; ++i) d.operands.push_back(2);
-    d.operands.push_back(4 | 1u << 30);
-  }, {Code::kOperandCount, Table::kStep, 3, Stage::kMeasure});
-  dense.edit(20, "weights that are absent", [](Draft& d) { d.operands[6] = kNoOperand; }, Code::kOperandMissing, 1);
-  dense.edit(20, "an operand too many", [](Draft& d) {
-    d.steps[1].first_operand = uint32_t(d.operands.size());
-    d.steps[1].operand_count = 8;
-    for (const uint32_t id : {7u, 3u, 4u, 5u, 5u, 5u, 5u, 8u | 1u << 30}) d.operands.push_back(id);
-  }, Code::kOperandCount, 1);
+  dense.edit(
+      16, "an op of no version", [](Draft& d) { d.steps[1].op = Op(60000); }, Code::kNoKernel, 1);
+  dense.edit(
+      16, "types that no kernel takes", [](Draft& d) { d.tensors[1].element = ElementType::kUint32; }, Code::kNoKernel,
+      0);
+  dense.edit(
+      20, "an operand too few", [](Draft& d) { d.operands[8] = d.operands[9], d.steps[1].operand_count = 4; },
+      Code::kOperandCount, 1);
+  dense.edit(
+      20, "no operands",
+      [](Draft& d) {
+        d.steps.insert(d.steps.begin() + 1, d.steps[1]);
+        d.steps[1].operand_count = 0;
+        d.programs[0].step_count = 3;
+        d.tensors[7].last_step = d.tensors[8].first_step = d.tensors[8].last_step = 2;
+      },
+      Code::kOperandCount, 1);
+  f.draft(20, "65 operands", moves,
+          [](Draft& d) {
+            d.steps[3].first_operand = uint32_t(d.operands.size());
+            d.steps[3].operand_count = 65;
+            for (int i = 0; i < 64; ++i) d.operands.push_back(2);
+            d.operands.push_back(4 | 1u << 30);
+          },
+          {Code::kOperandCount, Table::kStep, 3, Stage::kMeasure});
+  dense.edit(
+      20, "weights that are absent", [](Draft& d) { d.operands[6] = kNoOperand; }, Code::kOperandMissing, 1);
+  dense.edit(
+      20, "an operand too many",
+      [](Draft& d) {
+        d.steps[1].first_operand = uint32_t(d.operands.size());
+        d.steps[1].operand_count = 8;
+        for (const uint32_t id : {7u, 3u, 4u, 5u, 5u, 5u, 5u, 8u | 1u << 30}) d.operands.push_back(id);
+      },
+      Code::kOperandCount, 1);
   f.draft(20, "a scale without its zero point", casts, [](Draft& d) { d.operands[20] = kNoOperand; },
           {Code::kOperandMissing, Table::kStep, 4, Stage::kMeasure});
-  f.draft(39, "an output where an input belongs", casts, [](Draft& d) {
-    std::swap(d.operands[13], d.operands[11]);
-  }, {Code::kRole, Table::kStep, 3, Stage::kMeasure});
+  f.draft(39, "an output where an input belongs", casts, [](Draft& d) { std::swap(d.operands[13], d.operands[11]); },
+          {Code::kRole, Table::kStep, 3, Stage::kMeasure});
   f.draft(38, "in place, of a kernel that cannot", moves, [](Draft& d) { d.tensors[2].offset = 0; },
           {Code::kInPlace, Table::kStep, 1, Stage::kMeasure});
-  f.draft(44, "more multiply-accumulates than the caller allows", float_chain, {}, {Code::kWork, Table::kStep, 1, Stage::kMeasure});
+  f.draft(44, "more multiply-accumulates than the caller allows", float_chain, {},
+          {Code::kWork, Table::kStep, 1, Stage::kMeasure});
   f.last().limits.work = 2000;
 }
 
@@ -88,9 +103,12 @@ void the_matrices(Facts& f) {
   Rows dense(f, dense_int8);
   dense.dims(30, "weights that do not fit the input", 3, {4, 3}, Code::kShapeWeights, 1);
   dense.dims(21, "weights of rank 1", 3, {12}, Code::kShapeRank, 1);
-  f.draft(21, "input of rank 0", dense_int8, [](Draft& d) {
-    d.tensors[6].rank = 0, d.tensors[6].dims[0] = d.tensors[6].dims[1] = 0, d.tensors[6].bytes = 1, d.golden.clear();
-  }, {Code::kShapeRank, Table::kStep, 0, Stage::kMeasure});
+  f.draft(21, "input of rank 0", dense_int8,
+          [](Draft& d) {
+            d.tensors[6].rank = 0, d.tensors[6].dims[0] = d.tensors[6].dims[1] = 0, d.tensors[6].bytes = 1,
+            d.golden.clear();
+          },
+          {Code::kShapeRank, Table::kStep, 0, Stage::kMeasure});
   dense.dims(30, "bias of another length", 1, {3}, Code::kShapeBias, 0);
   dense.dims(30, "bias of rank 2", 1, {4, 1}, Code::kShapeBias, 0);
   dense.dims(34, "2 multipliers for 3 channels", 5, {2, 2}, Code::kShapeScale, 1);
@@ -105,14 +123,16 @@ void the_matrices(Facts& f) {
   f.rows.back().expected.code = Code::kClamp;
   dense.words(42, "clamp bound that is no code", 2, 128, Code::kClamp, 0);
   dense.words(42, "unknown kind of clamp", 0, 2, Code::kAttribute, 0);
-  f.draft(36, "so many terms that the sum could overflow", dense_int8, [](Draft& d) {
-    d.tensors[0].dims[1] = d.tensors[6].dims[1] = 65794;  // and what follows from it
-    d.tensors[0].bytes = 4 * 65794, d.tensors[6].bytes = 65794;
-    d.tensors[7].offset = 1 << 17, d.programs[0].banks[0] = 1 << 18;
-    for (uint32_t id = 1; id < 6; ++id) d.tensors[id].offset += 1 << 19;
-    d.segments[0].resize(1 << 20);
-    d.golden.clear();
-  }, {Code::kAccumulator, Table::kStep, 0, Stage::kMeasure});
+  f.draft(36, "so many terms that the sum could overflow", dense_int8,
+          [](Draft& d) {
+            d.tensors[0].dims[1] = d.tensors[6].dims[1] = 65794;  // and what follows from it
+            d.tensors[0].bytes = 4 * 65794, d.tensors[6].bytes = 65794;
+            d.tensors[7].offset = 1 << 17, d.programs[0].banks[0] = 1 << 18;
+            for (uint32_t id = 1; id < 6; ++id) d.tensors[id].offset += 1 << 19;
+            d.segments[0].resize(1 << 20);
+            d.golden.clear();
+          },
+          {Code::kAccumulator, Table::kStep, 0, Stage::kMeasure});
 
   Rows floats(f, float_chain);
   floats.words(42, "clamp bound NaN", 9, kNan, Code::kClamp, 0);
@@ -180,10 +200,13 @@ void the_others(Facts& f) {
   cast.dims(34, "scale of a quantize step of rank 2", 0, {1, 1}, Code::kShapeScale, 0);
   f.draft(33, "reshape to other elements", reshaped, [](Draft& d) { d.words[1] = 4; },
           {Code::kElements, Table::kStep, 0, Stage::kMeasure});
-  f.draft(33, "reshape to elements that wrap 2^32", reshaped, [](Draft& d) { d.words[1] = 1u << 17, d.words[2] = 1u << 15; },
+  f.draft(33, "reshape to elements that wrap 2^32", reshaped,
+          [](Draft& d) { d.words[1] = 1u << 17, d.words[2] = 1u << 15; },
           {Code::kElements, Table::kStep, 0, Stage::kMeasure});
-  f.draft(21, "reshape to rank 7", reshaped, [](Draft& d) { d.words[0] = 7; }, {Code::kShapeRank, Table::kStep, 0, Stage::kMeasure});
-  f.draft(22, "reshape to a dimension 0", reshaped, [](Draft& d) { d.words[2] = 0; }, {Code::kAttribute, Table::kStep, 0, Stage::kMeasure});
+  f.draft(21, "reshape to rank 7", reshaped, [](Draft& d) { d.words[0] = 7; },
+          {Code::kShapeRank, Table::kStep, 0, Stage::kMeasure});
+  f.draft(22, "reshape to a dimension 0", reshaped, [](Draft& d) { d.words[2] = 0; },
+          {Code::kAttribute, Table::kStep, 0, Stage::kMeasure});
 }
 
 }  // namespace
@@ -200,8 +223,10 @@ std::span<const Absent> absent_facts() {
       {"11", "nesting deeper than a limit: the schema nests once, and open follows no table inside a table"},
       {"17", "unions: the schema has none; attributes are words, checked by the op (18, 30 to 33, 42)"},
       {"35", "a zero point of symmetric weights: no step has a field for one"},
-      {"36", "bias scale unequal to input scale times weight scale: a bias enters in the accumulator's units, unscaled"},
-      {"37, 42, 43", "amax histories, running statistics, losses, optimizers and their hyper-parameters: with training"},
+      {"36",
+       "bias scale unequal to input scale times weight scale: a bias enters in the accumulator's units, unscaled"},
+      {"37, 42, 43",
+       "amax histories, running statistics, losses, optimizers and their hyper-parameters: with training"},
       {"46, 47", "checkpoints: with training"}};
   return kNoRow;
 }

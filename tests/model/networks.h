@@ -1,4 +1,5 @@
-// The trained networks that claims measure: converted by the tool under test, from the shared data or the repository's sample.
+// The trained networks that claims measure: converted by the tool under test, from the shared data or the repository's
+// sample.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace nacre::test {
 
 struct Network {
   const char* name;
-  const char* file;      // below the shared data, or the repository for the sample
+  const char* file;  // below the shared data, or the repository for the sample
   bool sample;
   uint64_t arena_bytes;  // its liveness bound, inputs and outputs included; 0: none stated
 };
@@ -24,8 +25,8 @@ inline constexpr Network kNetworks[] = {
     {"digits", "tools/samples/digits.onnx", true, 0},
 };
 
-// The model file made of a network by `NACRE_TOOL convert`, in a folder of this process. False, with why: no tool, no network,
-// or the tool refused.
+// The model file made of a network by `NACRE_TOOL convert`, in a folder of this process. False, with why: no tool, no
+// network, or the tool refused.
 bool convert(const Network& network, Buffer* model, std::string* why);
 
 bool read_file(const std::string& path, Buffer* file);

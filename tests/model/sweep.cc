@@ -78,17 +78,20 @@ Mutant make(const Mutants& all, const std::string& name, uint64_t index) {
   const char* const how = m.repaired ? ", repaired" : "";
   if (i < all.bits + all.weights) {
     m.in_weights = i >= all.bits;
-    const uint64_t byte = m.in_weights ? all.structure_bytes + (i - all.bits) * kWeightStep + mix(i) % kWeightStep : i / 8;
+    const uint64_t byte =
+        m.in_weights ? all.structure_bytes + (i - all.bits) * kWeightStep + mix(i) % kWeightStep : i / 8;
     const uint64_t at = std::min<uint64_t>(byte, all.file.size() - 1);
     const unsigned bit = m.in_weights ? unsigned(mix(i) >> 32 & 7) : unsigned(i % 8);
     m.file = Buffer(all.file);
     m.in_segment = m.in_weights && in_segment(all.file, at);
     m.file.data()[at] ^= std::byte(1u << bit);
-    std::snprintf(current, sizeof current, "%s: byte %llu bit %u%s\n", name.c_str(), static_cast<unsigned long long>(at), bit, how);
+    std::snprintf(current, sizeof current, "%s: byte %llu bit %u%s\n", name.c_str(),
+                  static_cast<unsigned long long>(at), bit, how);
   } else {
     i -= all.bits + all.weights;
     m.file = Buffer(all.file.first(size_t(i)));
-    std::snprintf(current, sizeof current, "%s: cut to %llu bytes%s\n", name.c_str(), static_cast<unsigned long long>(i), how);
+    std::snprintf(current, sizeof current, "%s: cut to %llu bytes%s\n", name.c_str(),
+                  static_cast<unsigned long long>(i), how);
   }
   if (m.repaired && m.in_weights) repair_segments(m.file);
   if (m.repaired) repair(m.file.bytes());

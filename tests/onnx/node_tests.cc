@@ -145,6 +145,13 @@ class Report {
     for (const std::string& name : passed_) file << name << '\n';
   }
 
+  // The part of claim op_table that ONNX's own tests show.
+  void claim(bool holds) const {
+    std::printf("CLAIM op_table_onnx %s: %d selected, %d passed, %d folded into constants, %d unsupported with a reason, %d wrong\n",
+                holds && wrong_.empty() ? "shown" : "NOT SHOWN", total_.selected, total_.passed, total_.folded, total_.unsupported,
+                total_.wrong);
+  }
+
  private:
   static void print_row(const std::string& op, const Row& row) {
     std::printf("%-24s %8d %8d %8d %12d %8d\n", op.c_str(), row.selected, row.passed, row.folded, row.unsupported,
@@ -166,7 +173,9 @@ int run(const std::string& data, const std::string& expected, bool write) {
   }
   report.print();
   if (write) report.write(expected);
-  return report.holds(expected) ? kSuccess : kFailed;
+  const bool holds = report.holds(expected);
+  report.claim(holds);
+  return holds ? kSuccess : kFailed;
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ TEST(convert, prints_what_the_model_costs) {
   const TemporaryDirectory directory;
   const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "digits.nacre", "--golden", "2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  for (const char* part : {"layers   21 (11 steps)", "MACs     347,392", "weights  ", "liveness lower bound", "golden   2 pairs"})
+  for (const char* part :
+       {"layers   21 (11 steps)", "MACs     347,392", "weights  ", "liveness lower bound", "golden   2 pairs"})
     EXPECT_TRUE(has(run.out, part)) << part << " in\n" << run.out;
   EXPECT_EQ(run.err, "");
   EXPECT_EQ(run_tool({"check", directory / "digits.nacre"}).exit_code, 0);
@@ -52,7 +53,8 @@ TEST(convert, same_input_and_options_give_the_same_bytes_anywhere) {
   const TemporaryDirectory a, b;
   std::filesystem::copy_file(kDigits, b / "another_name");
   ASSERT_EQ(run_tool({"convert", kDigits, "-o", a / "x.nacre", "--golden", "1"}).exit_code, 0);
-  ASSERT_EQ(run_tool({"convert", "another_name", "--golden", "1", "-o", "y"}, {.directory = b.path().string()}).exit_code, 0);
+  ASSERT_EQ(
+      run_tool({"convert", "another_name", "--golden", "1", "-o", "y"}, {.directory = b.path().string()}).exit_code, 0);
   EXPECT_EQ(read_bytes(a / "x.nacre"), read_bytes(b / "y"));
 }
 

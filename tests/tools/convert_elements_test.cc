@@ -27,7 +27,8 @@ std::vector<T> values_of(const std::vector<uint8_t>& bytes) {
 
 TEST(quantize_elements, rounds_half_away_from_zero_and_saturates) {
   const std::vector<float> x = {0.5f, -0.5f, 1.5f, -1.5f, 0.49f, 1e30f, -1e30f};
-  EXPECT_EQ(values_of<int8_t>(quantize_elements(bytes_of(x), 1, 3, "x")), (std::vector<int8_t>{4, 2, 5, 1, 3, 127, -128}));
+  EXPECT_EQ(values_of<int8_t>(quantize_elements(bytes_of(x), 1, 3, "x")),
+            (std::vector<int8_t>{4, 2, 5, 1, 3, 127, -128}));
 }
 
 TEST(quantize_elements, refuses_what_has_no_code) {
@@ -69,6 +70,16 @@ TEST(format, groups_digits_by_three) {
   EXPECT_EQ(grouped(1000), "1,000");
   EXPECT_EQ(grouped(1234567), "1,234,567");
   EXPECT_EQ(grouped(UINT64_MAX), "18,446,744,073,709,551,615");
+}
+
+TEST(format, says_one_sample_and_two_samples) {
+  EXPECT_EQ(counted(1, "sample"), "1 sample");
+  EXPECT_EQ(counted(1797, "sample"), "1,797 samples");
+}
+
+TEST(format, quantizers_show_the_sign_of_the_zero_point) {
+  EXPECT_EQ(quantizer_text(0.5f, -128), "real = 0.5 * (code + 128)");
+  EXPECT_EQ(quantizer_text(0.25f, 3), "real = 0.25 * (code - 3)");
 }
 
 TEST(format, file_names_leave_no_directory) {

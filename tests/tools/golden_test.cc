@@ -32,9 +32,9 @@ TEST_F(golden, seeded_inputs_are_those_of_the_shared_golden_data) {
   if (!std::filesystem::exists(shared_path("golden/tflite"))) GTEST_SKIP() << "no shared data";
   for (const char* name : {"kws_ref_model", "ad01_fp32"}) {
     const auto model = convert(shared_path(std::string("models/mlperf_tiny/") + name + ".tflite"), directory_);
-    for (const uint64_t seed : {1, 2})
-      EXPECT_EQ(seeded_inputs(*model, 0, seed),
-                read_bytes(shared_path(std::string("golden/tflite/") + name + ".s" + std::to_string(seed) + ".in0.bin")));
+    for (const uint64_t seed : {uint64_t{1}, uint64_t{2}})
+      EXPECT_EQ(seeded_inputs(*model, 0, seed), read_bytes(shared_path(std::string("golden/tflite/") + name + ".s" +
+                                                                       std::to_string(seed) + ".in0.bin")));
   }
 }
 

@@ -20,7 +20,8 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 class model_commands : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", digits_, "--golden", "2"}).exit_code, 0);
+    ASSERT_EQ(
+        run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", digits_, "--golden", "2"}).exit_code, 0);
   }
 
   void expect_refusal(const ToolRun& run, int exit_code, const std::string& part) {
@@ -63,6 +64,14 @@ TEST_F(model_commands, size_of_m4_counts_12_bytes_a_step_and_8_an_operand) {
   uint64_t calls = 0;
   for (const StepRecord& step : model.model().steps()) calls += 12 + 8 * uint64_t{step.operand_count};
   EXPECT_EQ(measure(model, 0, {.pointer_bytes = 4, .workers = 1}).bytes[kCalls], calls);
+}
+
+// machines.h asserts its numbers with the compiler of each machine.
+TEST_F(model_commands, size_of_the_objects_on_m4_is_what_its_compiler_says) {
+  if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0) GTEST_SKIP() << "no ARM compiler";
+  const std::string command = "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fsyntax-only -x c++ -I" +
+                              project_path("") + " " + project_path("tools/machines.h");
+  EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
 TEST_F(model_commands, check_runs_the_golden_pairs) {
@@ -128,7 +137,8 @@ TEST_F(model_commands, kernels_header_compiles_as_c_and_as_cpp) {
   ASSERT_EQ(run_tool({"kernels", digits_, "-o", header}).exit_code, 0);
   const auto compile = [&](const std::string& compiler, const std::string& name, const std::string& text) {
     write_bytes(directory_ / name, {text.begin(), text.end()});
-    return std::system((compiler + " -fsyntax-only -Wall -Wextra -Werror -I" + project_path("") + " " + (directory_ / name)).c_str());
+    return std::system(
+        (compiler + " -fsyntax-only -Wall -Wextra -Werror -I" + project_path("") + " " + (directory_ / name)).c_str());
   };
   const std::string c = "#include \"model_kernels.h\"\nconst void* use(void) { return &model_kernels; }\n";
   const std::string cpp =
@@ -138,13 +148,15 @@ TEST_F(model_commands, kernels_header_compiles_as_c_and_as_cpp) {
   EXPECT_EQ(compile("c++ -std=c++20", "a.cc", cpp), 0);
   if (std::system("command -v arm-none-eabi-g++ >/dev/null") == 0) {
     EXPECT_EQ(compile("arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -std=c99 -pedantic", "a.c", c), 0);
-    EXPECT_EQ(compile("arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fno-exceptions -fno-rtti", "a.cc", cpp), 0);
+    EXPECT_EQ(compile("arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fno-exceptions -fno-rtti", "a.cc", cpp),
+              0);
   }
 }
 
 TEST_F(model_commands, kernels_are_those_of_the_steps_and_no_others) {
   const std::string text = run_tool({"kernels", digits_}).out;
-  for (const char* name : {"kConv2dF32", "kDepthwiseConv2dF32", "kDenseF32", "kSoftmaxF32"}) EXPECT_TRUE(has(text, name)) << text;
+  for (const char* name : {"kConv2dF32", "kDepthwiseConv2dF32", "kDenseF32", "kSoftmaxF32"})
+    EXPECT_TRUE(has(text, name)) << text;
   EXPECT_FALSE(has(text, "I8")) << text;
   EXPECT_FALSE(has(text, "Hybrid")) << text;
 }

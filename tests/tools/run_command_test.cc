@@ -22,9 +22,12 @@ class run_command : public testing::Test {
   static void SetUpTestSuite() {
     models_ = new TemporaryDirectory;
     ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", digits()}).exit_code, 0);
-    ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", batched(), "--batch", "4"}).exit_code, 0);
+    ASSERT_EQ(
+        run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", batched(), "--batch", "4"}).exit_code, 0);
     const std::string kws = shared_path("models/mlperf_tiny/kws_ref_model.tflite");
-    if (std::filesystem::exists(kws)) ASSERT_EQ(run_tool({"convert", kws, "-o", keywords()}).exit_code, 0);
+    if (std::filesystem::exists(kws)) {
+      ASSERT_EQ(run_tool({"convert", kws, "-o", keywords()}).exit_code, 0);
+    }
   }
   static void TearDownTestSuite() {
     delete models_;
@@ -60,9 +63,10 @@ class run_command : public testing::Test {
 };
 
 TEST_F(run_command, classifies_the_digits_as_onnxruntime_does) {
-  const ToolRun run = run_tool({"run", digits(), "--input", "pixels=" + images(), "--cast-inputs", "--output", directory_ / "out"});
+  const ToolRun run =
+      run_tool({"run", digits(), "--input", "pixels=" + images(), "--cast-inputs", "--output", directory_ / "out"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_TRUE(has(run.out, "1797 samples, 1797 runs: median ")) << run.out;
+  EXPECT_TRUE(has(run.out, "1,797 samples, 1,797 runs: median ")) << run.out;
   EXPECT_EQ(run.err, "");  // no progress into a pipe
   const NpyArray y = read_npy(directory_ / "out/probabilities.npy");
   ASSERT_EQ(y.dims, (std::vector<int64_t>{1797, 10}));
@@ -117,7 +121,8 @@ TEST_F(run_command, repeat_times_every_run) {
 }
 
 TEST_F(run_command, all_tensors_are_indexed_and_end_with_the_output) {
-  const ToolRun run = run_tool({"run", digits(), "--seed", "1", "--output", directory_ / "out", "--all-tensors", directory_ / "t"});
+  const ToolRun run =
+      run_tool({"run", digits(), "--seed", "1", "--output", directory_ / "out", "--all-tensors", directory_ / "t"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const std::vector<uint8_t> text = read_bytes(directory_ / "t/index.json");
   const Json index = Json::parse(text.begin(), text.end())["tensors"];
@@ -176,7 +181,8 @@ TEST_F(run_command, refuses_wrong_inputs) {
 
 TEST_F(run_command, all_tensors_are_of_one_sample) {
   write_npy(directory_ / "x.npy", reals({2, 1, 8, 8}));
-  expect_refusal(run_tool({"run", digits(), "--input", directory_ / "x.npy", "--all-tensors", directory_ / "out"}), 2, "one sample");
+  expect_refusal(run_tool({"run", digits(), "--input", directory_ / "x.npy", "--all-tensors", directory_ / "out"}), 2,
+                 "one sample");
 }
 
 TEST_F(run_command, leaves_nothing_where_outputs_cannot_be_written) {
@@ -191,8 +197,9 @@ TEST_F(run_command, leaves_nothing_where_outputs_cannot_be_written) {
 }
 
 TEST_F(run_command, an_interrupt_leaves_nothing) {
-  const ToolRun run = run_tool({"run", digits(), "--seed", "1", "--repeat", "100000000", "--output", directory_ / "out"},
-                               {.interrupt_after_ms = 300});
+  const ToolRun run =
+      run_tool({"run", digits(), "--seed", "1", "--repeat", "100000000", "--output", directory_ / "out"},
+               {.interrupt_after_ms = 300});
   EXPECT_EQ(run.signal, SIGINT);
   EXPECT_EQ(directory_.entries(), 0u);
 }
@@ -221,7 +228,8 @@ TEST_F(run_command, floats_become_codes_only_when_asked) {
   const std::vector<std::string> plain = {"run", keywords(), "--input", directory_ / "x.npy", "--json"};
   const ToolRun refused = run_tool(plain);
   EXPECT_EQ(refused.exit_code, 3);
-  EXPECT_TRUE(has(refused.err, "holds float32, but the input input_1 is int8 [1, 49, 10, 1], real = 0.5847029 * (code - 83)"))
+  EXPECT_TRUE(
+      has(refused.err, "holds float32, but the input input_1 is int8 [1, 49, 10, 1], real = 0.5847029 * (code - 83)"))
       << refused.err;
   EXPECT_TRUE(has(refused.err, "--quantize-inputs")) << refused.err;
 

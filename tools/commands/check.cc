@@ -34,11 +34,12 @@ std::vector<GoldenResult> run_golden(const LoadedModel& model) {
 std::string text_of(const GoldenResult& result) {
   const Difference& d = result.difference;
   if (result.tolerance == 0) return fmt::format("{} bytes differ", d.bytes);
-  return fmt::format("largest difference {:.3g} of the largest magnitude, allowed {:.3g}{}", d.largest, result.tolerance,
-                     d.bytes > 0 ? fmt::format("; {} bytes of integer outputs differ", d.bytes) : "");
+  return fmt::format("largest difference {:.3g} of the largest magnitude, allowed {:.3g}{}", d.largest,
+                     result.tolerance, d.bytes > 0 ? fmt::format("; {} bytes of integer outputs differ", d.bytes) : "");
 }
 
-void print_text(const LoadedModel& model, const std::vector<Statistics>& programs, const std::vector<GoldenResult>& golden) {
+void print_text(const LoadedModel& model, const std::vector<Statistics>& programs,
+                const std::vector<GoldenResult>& golden) {
   print(fmt::format("{}: {} bytes, {} of them weights\n", model.path(), grouped(model.model().bytes().size()),
                     grouped(model.weight_bytes())));
   print("  structure  every index, lifetime and offset holds\n");

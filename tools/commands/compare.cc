@@ -26,7 +26,8 @@ std::string decibels(const ErrorMeasure& e) {
 }
 
 std::string types_text(const TensorRecord& a, const TensorRecord& b) {
-  return a.element == b.element ? name_of(a.element) : fmt::format("{} | {}", name_of(a.element), name_of(b.element));
+  return a.element == b.element ? name_of(a.element)
+                                : fmt::format("{} | {}", name_of(a.element), name_of(b.element));
 }
 
 std::string layer_name(const ProgramReport& report, uint32_t step) {
@@ -37,19 +38,23 @@ std::string layer_name(const ProgramReport& report, uint32_t step) {
 NpzArrays read_data(const std::string& path) {
   if (path.ends_with(".npz")) return read_npz(path);
   if (path.ends_with(".npy")) return {{"", read_npy(path)}};
-  throw Error(kUsage, path, "is neither .npz nor .npy", "give one array per input as .npz, or the only one as .npy");
+  throw Error(kUsage, path, "is neither .npz nor .npy",
+              "give one array per input as .npz, or the only one as .npy");
 }
 
 void sort_by_error(Comparison& comparison) {
-  std::ranges::stable_sort(comparison.tensors, std::ranges::greater(), [](const ComparedTensor& t) { return t.error.relative(); });
+  std::ranges::stable_sort(comparison.tensors, std::ranges::greater(),
+                           [](const ComparedTensor& t) { return t.error.relative(); });
 }
 
 std::vector<std::string> error_cells(const ErrorMeasure& e) {
-  return {decibels(e), fmt::format("{:.4g}", e.largest()), fmt::format("{:.4g}", e.relative()), fmt::format("{:.6f}", e.cosine())};
+  return {decibels(e), fmt::format("{:.4g}", e.largest()), fmt::format("{:.4g}", e.relative()),
+          fmt::format("{:.6f}", e.cosine())};
 }
 
 std::vector<Column> error_columns(std::vector<Column> first) {
-  for (const char* title : {"SQNR dB", "largest", "relative", "cosine"}) first.push_back({title, Align::kRight});
+  for (const char* title : {"SQNR dB", "largest", "relative", "cosine"})
+    first.push_back({title, Align::kRight});
   return first;
 }
 
@@ -59,20 +64,31 @@ void add_row(Table& table, std::vector<std::string> cells, const ErrorMeasure& e
 }
 
 void print_tensors(const Models& models, const Comparison& comparison) {
-  Table table(error_columns({{"step", Align::kRight}, {"op", Align::kLeft, 8}, {"tensor", Align::kLeft, 16}, {"shape", Align::kLeft}, {"types", Align::kLeft}}));
+  Table table(error_columns({{"step", Align::kRight},
+                             {"op", Align::kLeft, 8},
+                             {"tensor", Align::kLeft, 16},
+                             {"shape", Align::kLeft},
+                             {"types", Align::kLeft}}));
   for (const ComparedTensor& t : comparison.tensors)
-    add_row(table, {std::to_string(t.step), models.a.steps()[t.step].op_name, models.a.loaded().tensor_name(t.a),
-                    models.a.shape_text(t.a), types_text(models.a.tensor(t.a), models.b.tensor(t.b))},
+    add_row(table,
+            {std::to_string(t.step), models.a.steps()[t.step].op_name,
+             models.a.loaded().tensor_name(t.a), models.a.shape_text(t.a),
+             types_text(models.a.tensor(t.a), models.b.tensor(t.b))},
             t.error);
   print(table.text(terminal_width()));
 }
 
 void print_outputs(const Models& models, const Comparison& comparison) {
-  Table table(error_columns({{"output", Align::kLeft, 12}, {"shape", Align::kLeft}, {"types", Align::kLeft}, {"same largest", Align::kRight}}));
+  Table table(error_columns({{"output", Align::kLeft, 12},
+                             {"shape", Align::kLeft},
+                             {"types", Align::kLeft},
+                             {"same largest", Align::kRight}}));
   for (const ComparedOutput& o : comparison.outputs) {
     const uint32_t a = models.a.view().outputs[o.a], b = models.b.view().outputs[o.b];
-    add_row(table, {models.a.names().outputs[o.a], models.a.shape_text(a), types_text(models.a.tensor(a), models.b.tensor(b)),
-                    o.rows == 0 ? "-" : fmt::format("{} of {}", o.same_best, o.rows)},
+    add_row(table,
+            {models.a.names().outputs[o.a], models.a.shape_text(a),
+             types_text(models.a.tensor(a), models.b.tensor(b)),
+             o.rows == 0 ? "-" : fmt::format("{} of {}", o.same_best, o.rows)},
             o.error);
   }
   print(table.text(terminal_width()));
@@ -82,7 +98,13 @@ void print_outputs(const Models& models, const Comparison& comparison) {
 void print_unmatched(const Models& models, const Comparison& comparison) {
   if (comparison.unmatched.empty()) return;
   print("\nmade by one of the two only:\n");
-  Table table({{"", Align::kLeft}, {"step", Align::kRight}, {"op", Align::kLeft}, {"tensor", Align::kLeft, 16}, {"shape", Align::kLeft}, {"type", Align::kLeft}, {"", Align::kLeft}});
+  Table table({{"", Align::kLeft},
+               {"step", Align::kRight},
+               {"op", Align::kLeft},
+               {"tensor", Align::kLeft, 16},
+               {"shape", Align::kLeft},
+               {"type", Align::kLeft},
+               {"", Align::kLeft}});
   const std::vector<Unmatched>& all = comparison.unmatched;
   for (size_t first = 0; first < all.size();) {
     const Unmatched& u = all[first];
@@ -90,16 +112,19 @@ void print_unmatched(const Models& models, const Comparison& comparison) {
     while (end < all.size() && all[end].in_a == u.in_a && all[end].step == u.step) ++end;
     const ProgramReport& report = u.in_a ? models.a : models.b;
     const std::string more = end - first > 1 ? fmt::format("and {} more", end - first - 1) : u.why;
-    table.add({u.in_a ? "A" : "B", std::to_string(u.step), report.steps()[u.step].op_name, report.loaded().tensor_name(u.tensor),
-               report.shape_text(u.tensor), name_of(report.tensor(u.tensor).element), more});
+    table.add({u.in_a ? "A" : "B", std::to_string(u.step), report.steps()[u.step].op_name,
+               report.loaded().tensor_name(u.tensor), report.shape_text(u.tensor),
+               name_of(report.tensor(u.tensor).element), more});
     first = end;
   }
   print(table.text(terminal_width()));
 }
 
 void print_text(const Models& models, const Comparison& comparison) {
-  print(fmt::format("A {} (reference)\nB {}\n{} samples; real = scale * (code - zero) where a tensor holds codes\n",
-                    models.a.loaded().path(), models.b.loaded().path(), grouped(comparison.samples)));
+  print(
+      fmt::format("A {} (reference)\nB {}\n{} samples; real = scale * (code - zero) where a tensor "
+                  "holds codes\n",
+                  models.a.loaded().path(), models.b.loaded().path(), grouped(comparison.samples)));
   for (const std::string& note : comparison.notes) print(note + "\n");
   print("\n");
   print_tensors(models, comparison);
@@ -132,8 +157,11 @@ Json side_json(const ProgramReport& report, uint32_t tensor) {
 void print_as_json(const Models& models, const Comparison& comparison) {
   Json tensors = Json::array(), outputs = Json::array(), unmatched = Json::array();
   for (const ComparedTensor& t : comparison.tensors) {
-    Json json = {{"step", t.step}, {"layer", layer_name(models.a, t.step)}, {"op", models.a.steps()[t.step].op_name},
-                 {"a", side_json(models.a, t.a)}, {"b", side_json(models.b, t.b)}};
+    Json json = {{"step", t.step},
+                 {"layer", layer_name(models.a, t.step)},
+                 {"op", models.a.steps()[t.step].op_name},
+                 {"a", side_json(models.a, t.a)},
+                 {"b", side_json(models.b, t.b)}};
     add_error(json, t.error);
     tensors.push_back(std::move(json));
   }
@@ -168,19 +196,22 @@ std::string quoted(const std::string& text) {
 }
 
 std::string csv_text(const Models& models, const Comparison& comparison) {
-  std::string text = "kind,step,layer,name,op,type_a,type_b,elements,sqnr_db,largest_error,relative_error,cosine,not_finite\n";
+  std::string text =
+      "kind,step,layer,name,op,type_a,type_b,elements,sqnr_db,largest_error,relative_error,cosine,"
+      "not_finite\n";
   const auto add = [&](const std::string& head, uint32_t a, uint32_t b, const ErrorMeasure& e) {
-    text += fmt::format("{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{}\n", head, name_of(models.a.tensor(a).element),
-                        name_of(models.b.tensor(b).element), e.elements(), e.sqnr_db(), e.largest(), e.relative(), e.cosine(),
+    text += fmt::format("{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{}\n", head,
+                        name_of(models.a.tensor(a).element), name_of(models.b.tensor(b).element),
+                        e.elements(), e.sqnr_db(), e.largest(), e.relative(), e.cosine(),
                         e.not_finite());
   };
   for (const ComparedTensor& t : comparison.tensors)
-    add(fmt::format("tensor,{},{},{},{}", t.step, quoted(layer_name(models.a, t.step)), quoted(models.a.loaded().tensor_name(t.a)),
-                    models.a.steps()[t.step].op_name),
+    add(fmt::format("tensor,{},{},{},{}", t.step, quoted(layer_name(models.a, t.step)),
+                    quoted(models.a.loaded().tensor_name(t.a)), models.a.steps()[t.step].op_name),
         t.a, t.b, t.error);
   for (const ComparedOutput& o : comparison.outputs)
-    add(fmt::format("output,,,{},", quoted(models.a.names().outputs[o.a])), models.a.view().outputs[o.a],
-        models.b.view().outputs[o.b], o.error);
+    add(fmt::format("output,,,{},", quoted(models.a.names().outputs[o.a])),
+        models.a.view().outputs[o.a], models.b.view().outputs[o.b], o.error);
   return text;
 }
 
@@ -188,10 +219,11 @@ std::string csv_text(const Models& models, const Comparison& comparison) {
 
 void compare(const CompareOptions& options) {
   const LoadedModel model_a(options.a), model_b(options.b);
-  const ProgramReport a(model_a, model_a.infer_program(options.target)), b(model_b, model_b.infer_program(options.target));
+  const ProgramReport a(model_a, model_a.infer_program(options.target)),
+      b(model_b, model_b.infer_program(options.target));
   const Models models = {a, b};
   Comparison comparison = compare_programs(a, b, read_data(options.data));
-  if (options.by_error) sort_by_error(comparison);
+  if (options.sort == "error") sort_by_error(comparison);
   if (!options.csv.empty()) write_file_whole(options.csv, csv_text(models, comparison));
   options.json ? print_as_json(models, comparison) : print_text(models, comparison);
 }

@@ -6,11 +6,11 @@
 namespace nacre::tools {
 
 struct CompareOptions {
-  std::string a, b;   // model files; A is the reference
-  std::string data;   // .npz with an array per input of A, or .npy for the only one
-  std::string csv;    // file to write; "": none
-  std::string target; // of several programs, the ones for this target
-  bool by_error = false;  // largest relative error first
+  std::string a, b;                // model files; A is the reference
+  std::string data;                // .npz with an array per input of A, or .npy for the only one
+  std::string csv;                 // file to write; "": none
+  std::string target;              // of several programs, the ones for this target
+  std::string sort = "execution";  // or "error": largest relative error first
   bool json = false;
 };
 

@@ -30,8 +30,8 @@ struct Pass {
   std::function<void(Graph&)> run;
 };
 
-// The table of contents of the converter. Policies come after simplify, which sees real-valued ops only; fuse comes after
-// them, so that clamps melt into steps whose types are known.
+// The table of contents of the converter. Policies come after simplify, which sees real-valued ops only; fuse comes
+// after them, so that clamps melt into steps whose types are known.
 std::vector<Pass> passes(const ConvertOptions& options, const Target& target) {
   const SimplifyOptions simplifying = {.fold_batch_norm = options.fold_batch_norm};
   const PolicyOptions policies = {.rounding = options.rounding};
@@ -103,13 +103,15 @@ void add_metadata(Graph& graph, const ConvertOptions& options) {
 void print_summary(const ConvertOptions& options, const Statistics& s, const Sizes& sizes) {
   print(fmt::format("{} -> {}\n", options.network, options.model));
   print(fmt::format("  layers   {} ({} steps)\n", s.layers, s.steps));
-  print(fmt::format("  MACs     {}{}\n", grouped(s.multiply_accumulates), s.batch > 1 ? fmt::format(" for a batch of {}", s.batch) : ""));
+  print(fmt::format("  MACs     {}{}\n", grouped(s.multiply_accumulates),
+                    s.batch > 1 ? fmt::format(" for a batch of {}", s.batch) : ""));
   print(fmt::format("  weights  {} bytes\n", grouped(s.weight_bytes)));
-  print(fmt::format("  arena    {} bytes (liveness lower bound {})\n", grouped(s.arena_bytes), grouped(s.liveness_bound)));
+  print(fmt::format("  arena    {} bytes (liveness lower bound {})\n", grouped(s.arena_bytes),
+                    grouped(s.liveness_bound)));
   if (s.banks.size() > 1)
     for (const BankUse& bank : s.banks) print(fmt::format("    {:<7}{} bytes\n", bank.name, grouped(bank.bytes)));
   if (sizes.bytes[kScratch] > 0) print(fmt::format("  scratch  {} bytes\n", grouped(sizes.bytes[kScratch])));
-  if (options.golden > 0) print(fmt::format("  golden   {} pairs\n", options.golden));
+  if (options.golden > 0) print(fmt::format("  golden   {}\n", counted(options.golden, "pair")));
   print(fmt::format("  file     {} bytes\n", grouped(s.file_bytes)));
 }
 
@@ -136,7 +138,8 @@ void print_summary_json(const ConvertOptions& options, const Statistics& s, cons
 // Before any work: an answer to a typing error should not take a minute.
 void check_paths(const ConvertOptions& options) {
   if (options.model.empty() && options.stop_after.empty())
-    throw Error(kUsage, "convert", "no model file was named", "add -o MODEL, or --stop-after PASS to see the graph only");
+    throw Error(kUsage, "convert", "no model file was named",
+                "add -o MODEL, or --stop-after PASS to see the graph only");
   std::error_code error;
   if (std::filesystem::equivalent(options.network, options.model, error))
     throw Error(kUsage, options.model, "is the network itself", "name another file with -o");
@@ -152,7 +155,8 @@ std::vector<std::string> pass_names() {
 
 void convert(const ConvertOptions& options) {
   check_paths(options);
-  const Target target = {.name = options.target, .banks = parse_banks(options.banks), .keep_inputs = options.keep_inputs};
+  const Target target = {
+      .name = options.target, .banks = parse_banks(options.banks), .keep_inputs = options.keep_inputs};
   Graph graph = import_network(options.network, {.batch = options.batch, .io_nhwc = options.io_nhwc});
   for (const Pass& pass : passes(options, target)) {
     pass.run(graph);

@@ -11,16 +11,16 @@ namespace nacre::tools {
 
 struct ConvertOptions {
   std::string network, model;
-  int batch = 0;                // 0: as in the file, and 1 where the file leaves it open
+  int batch = 0;  // 0: as in the file, and 1 where the file leaves it open
   bool io_nhwc = false;
-  std::string banks;            // "tcm=64K,sram=512K"; "": one without limit
+  std::string banks;  // "tcm=64K,sram=512K"; "": one without limit
   bool keep_inputs = false;
   std::string target = "host";
   Rounding rounding = Rounding::kDouble;
   bool fold_batch_norm = true;
-  uint32_t golden = 0;          // pairs
-  std::string stop_after;       // a pass; prints the graph instead of writing a model
-  bool dump = false;            // prints the graph after the last pass
+  uint32_t golden = 0;     // pairs
+  std::string stop_after;  // a pass; prints the graph instead of writing a model
+  bool dump = false;       // prints the graph after the last pass
   bool strip_names = false;
   bool json = false, verbose = false;
 };

@@ -16,9 +16,12 @@ namespace {
 
 // What belongs to the file rather than to one of its programs.
 void print_model(const LoadedModel& model) {
-  print(fmt::format("file    {} bytes, of it weights {}\n", grouped(model.model().bytes().size()), grouped(model.weight_bytes())));
+  print(fmt::format("file    {} bytes, of it weights {}\n", grouped(model.model().bytes().size()),
+                    grouped(model.weight_bytes())));
   const std::vector<GoldenView> golden = model.golden();
-  print(golden.empty() ? "golden  none stored\n" : fmt::format("golden  {} pairs of inputs and outputs: see nacre check\n", golden.size()));
+  print(golden.empty() ? "golden  none stored\n"
+                       : fmt::format("golden  {} pairs of inputs and outputs: see nacre check\n",
+                                     golden.size()));
   for (const auto& [key, value] : model.metadata())
     if (!value.empty()) print(fmt::format("meta    {}: {}\n", key, value));
 }
@@ -29,7 +32,8 @@ void inspect(const InspectOptions& options) {
   const LoadedModel model(options.model);
   if (!options.svg.empty()) {
     const ProgramReport report(model, model.infer_program(options.target));
-    write_file_whole(options.svg, picture(report, std::filesystem::path(options.model).filename().string()));
+    write_file_whole(options.svg,
+                     picture(report, std::filesystem::path(options.model).filename().string()));
   }
   if (options.json) return print_json(model_json(model));
   const size_t width = terminal_width();

@@ -29,8 +29,8 @@ bool suffice(const LoadedModel& model, const std::vector<NamedEntry>& named) {
   return true;
 }
 
-// A smallest list: each entry is left out, the last first, unless the model then cannot run. So of two entries that take
-// one step the first stays: the one that bind takes.
+// A smallest list: each entry is left out, the last first, unless the model then cannot run. So of two entries that
+// take one step the first stays: the one that bind takes.
 std::vector<NamedEntry> needed_entries(const LoadedModel& model) {
   for (uint32_t i = 0; i < model.model().program_count(); ++i) measure(model, i);  // says what is missing, if anything
   std::vector<NamedEntry> kept(reference::list().begin(), reference::list().end());
@@ -45,8 +45,8 @@ std::vector<NamedEntry> needed_entries(const LoadedModel& model) {
 constexpr const char* kTop =
     R"(/* The kernels that the model {hash} needs, written by `nacre kernels`. Valid C and C++.
  *
- * One C++ file of the firmware defines NACRE_DEFINE_MODEL_KERNELS before it includes this header; every other file, C or
- * C++, includes it as it is and gives &model_kernels to nacre_program_measure and nacre_program_bind, or to
+ * One C++ file of the firmware defines NACRE_DEFINE_MODEL_KERNELS before it includes this header; every other file, C
+ * or C++, includes it as it is and gives &model_kernels to nacre_program_measure and nacre_program_bind, or to
  * nacre::Program. */
 #ifndef NACRE_MODEL_KERNELS_H
 #define NACRE_MODEL_KERNELS_H

@@ -34,7 +34,8 @@ struct Times {  // of single runs, microseconds
   double median_us, p99_us;
 };
 
-std::vector<Output> make_outputs(const BoundProgram& bound, const ProgramView& view, uint32_t program, const RunInputs& inputs) {
+std::vector<Output> make_outputs(const BoundProgram& bound, const ProgramView& view, uint32_t program,
+                                 const RunInputs& inputs) {
   const LoadedModel& model = bound.loaded();
   const std::vector<std::string> names = model.program_names(program).outputs;
   std::vector<Output> outputs;
@@ -74,7 +75,8 @@ void keep_outputs(const Program& program, const ProgramView& view, uint32_t rows
 }
 
 // Runs every sample `repeat` times; returns how long each run took.
-std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, uint32_t repeat, std::vector<Output>& outputs) {
+std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, uint32_t repeat,
+                            std::vector<Output>& outputs) {
   using Clock = std::chrono::steady_clock;
   const Program& program = bound.program();
   Progress progress("run", inputs.runs * repeat);
@@ -115,20 +117,30 @@ void dequantize(std::vector<Output>& outputs) {
 Json number_at(const Output& output, size_t i) {
   const auto at = [&]<class T>(T value) -> Json {
     std::memcpy(&value, output.data.data() + i * sizeof value, sizeof value);
-    if constexpr (std::is_same_v<T, float>) return std::isfinite(value) ? Json(std::stod(fmt::format("{}", value))) : Json();
+    if constexpr (std::is_same_v<T, float>)
+      return std::isfinite(value) ? Json(std::stod(fmt::format("{}", value))) : Json();
     return value;
   };
   switch (output.type) {
-    case ElementType::kFloat32: return at(float());
-    case ElementType::kFloat64: return at(double());
-    case ElementType::kInt8: return at(int8_t());
+    case ElementType::kFloat32:
+      return at(float());
+    case ElementType::kFloat64:
+      return at(double());
+    case ElementType::kInt8:
+      return at(int8_t());
     case ElementType::kUint8:
-    case ElementType::kBool: return at(uint8_t());
-    case ElementType::kInt16: return at(int16_t());
-    case ElementType::kInt32: return at(int32_t());
-    case ElementType::kUint32: return at(uint32_t());
-    case ElementType::kInt64: return at(int64_t());
-    default: return nullptr;
+    case ElementType::kBool:
+      return at(uint8_t());
+    case ElementType::kInt16:
+      return at(int16_t());
+    case ElementType::kInt32:
+      return at(int32_t());
+    case ElementType::kUint32:
+      return at(uint32_t());
+    case ElementType::kInt64:
+      return at(int64_t());
+    default:
+      return nullptr;
   }
 }
 
@@ -143,17 +155,19 @@ void print_text(const RunOptions& options, const std::vector<Output>& outputs, c
   constexpr size_t kShown = 16;
   for (const Output& output : outputs) {
     print(fmt::format("{}  {} {}", output.name, name_of(output.type), dims_text(output.dims)));
-    if (output.scales) print(fmt::format("  real = {} * (code - {})", output.scales->scale[0], output.scales->zero[0]));
+    if (output.scales) print("  " + quantizer_text(output.scales->scale[0], output.scales->zero[0]));
     print(output.file.empty() ? "\n" : fmt::format("  -> {}\n", output.file));
     if (!output.file.empty() || element_count(output) > kShown) continue;
-    for (size_t i = 0; i < element_count(output); ++i) print(fmt::format("{}{}", i == 0 ? "    " : " ", number_at(output, i).dump()));
+    for (size_t i = 0; i < element_count(output); ++i)
+      print(fmt::format("{}{}", i == 0 ? "    " : " ", number_at(output, i).dump()));
     print("\n");
   }
   if (!options.all_tensors.empty()) print(fmt::format("all tensors -> {}\n", options.all_tensors));
   if (times.empty()) return;
   const Times t = summarise(times);
-  print(fmt::format("{} samples, {} runs: median {:.1f} us, p99 {:.1f} us per run{}\n", inputs.rows(), times.size(),
-                    t.median_us, t.p99_us, inputs.batch > 1 ? fmt::format(" of {} rows", inputs.batch) : ""));
+  print(fmt::format("{}, {}: median {:.1f} us, p99 {:.1f} us per run{}\n", counted(inputs.rows(), "sample"),
+                    counted(times.size(), "run"), t.median_us, t.p99_us,
+                    inputs.batch > 1 ? fmt::format(" of {} rows", inputs.batch) : ""));
 }
 
 void print_as_json(const RunOptions& options, const std::vector<Output>& outputs, const RunInputs& inputs,
@@ -179,7 +193,8 @@ void print_as_json(const RunOptions& options, const std::vector<Output>& outputs
 
 void add_files(const RunOptions& options, std::vector<Output>& outputs, OutputFiles& files) {
   for (Output& output : outputs) {
-    const std::string name = files.add(file_name_of(output.name) + ".npy", npy_bytes({output.type, output.dims, output.data}));
+    const std::string name =
+        files.add(file_name_of(output.name) + ".npy", npy_bytes({output.type, output.dims, output.data}));
     output.file = fmt::format("{}{}{}", options.output, options.output.ends_with('/') ? "" : "/", name);
   }
 }
@@ -192,7 +207,8 @@ void run(const RunOptions& options) {
   BoundProgram bound(model, program);
   const RunInputs inputs = read_inputs(model, program, options.inputs);
   if (!options.all_tensors.empty() && (inputs.runs > 1 || inputs.last_rows > 0))
-    throw Error(kUsage, "--all-tensors", fmt::format("keeps the tensors of one run, but {} samples are given", inputs.rows()),
+    throw Error(kUsage, "--all-tensors",
+                fmt::format("keeps the tensors of one run, but {} samples are given", inputs.rows()),
                 "give one sample");
   std::optional<OutputFiles> tensor_files, output_files;  // before the work: they refuse what cannot be a directory
   if (!options.all_tensors.empty()) tensor_files.emplace(options.all_tensors);

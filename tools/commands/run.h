@@ -13,10 +13,10 @@ namespace nacre::tools {
 struct RunOptions {
   std::string model;
   InputOptions inputs;
-  std::string output;        // a directory; "": none
-  std::string all_tensors;   // a directory; "": none
-  std::string target;        // of the program in the file; "": the host's, else the first
-  uint32_t repeat = 1;       // runs of each sample, each timed
+  std::string output;       // a directory; "": none
+  std::string all_tensors;  // a directory; "": none
+  std::string target;       // of the program in the file; "": the host's, else the first
+  uint32_t repeat = 1;      // runs of each sample, each timed
   bool dequantize_outputs = false;
   bool json = false;
 };

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "tools/format.h"
 #include "tools/error.h"
+#include "tools/format.h"
 #include "tools/loaded_model.h"
 #include "tools/machines.h"
 #include "tools/print.h"
@@ -43,17 +43,19 @@ void print_text(const LoadedModel& model, const TargetMachine& machine, const st
     print(fmt::format("{}: {} for {}, in bytes on {}\n", model.path(), kEntries[size_t(p.view.entry)], p.names.target,
                       machine.name));
     for (uint32_t block = kBlockCount; block-- > 0;)
-      if (shown(p, block)) print(fmt::format("  {:<22} {:>14}\n", block_name(block, p.names), grouped(p.sizes.bytes[block])));
+      if (shown(p, block))
+        print(fmt::format("  {:<22} {:>14}\n", block_name(block, p.names), grouped(p.sizes.bytes[block])));
     print(fmt::format("  {:<22} {:>14}\n", "Model", grouped(machine.model_bytes)));
     print(fmt::format("  {:<22} {:>14}\n", "Program", grouped(machine.program_bytes)));
     print(fmt::format("  {:<22} {:>14}   without the stack; each block starts at a multiple of {}\n", "total",
                       grouped(p.total), kAlignment));
   }
-  print(fmt::format("  {:<22} {:>14}   read in place; of it weights {}\n", "file", grouped(model.model().bytes().size()),
-                    grouped(model.weight_bytes())));
+  print(fmt::format("  {:<22} {:>14}   read in place; of it weights {}\n", "file",
+                    grouped(model.model().bytes().size()), grouped(model.weight_bytes())));
 }
 
-void print_as_json(const LoadedModel& model, const TargetMachine& machine, const std::vector<MeasuredProgram>& programs) {
+void print_as_json(const LoadedModel& model, const TargetMachine& machine,
+                   const std::vector<MeasuredProgram>& programs) {
   Json list = Json::array();
   for (const MeasuredProgram& p : programs) {
     Json banks = Json::array();
@@ -81,7 +83,8 @@ void print_as_json(const LoadedModel& model, const TargetMachine& machine, const
 
 void size(const SizeOptions& options) {
   const TargetMachine* machine = find_machine(options.target.c_str());
-  if (machine == nullptr) throw Error(kUsage, "--target", fmt::format("'{}' is not a machine that nacre knows", options.target));
+  if (machine == nullptr)
+    throw Error(kUsage, "--target", fmt::format("'{}' is not a machine that nacre knows", options.target));
   const LoadedModel model(options.model);
   const std::vector<MeasuredProgram> programs = programs_of(model, *machine);
   options.json ? print_as_json(model, *machine, programs) : print_text(model, *machine, programs);

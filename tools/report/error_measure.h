@@ -1,8 +1,8 @@
 // How far values are from reference values, over any number of samples.
 //
-//   SQNR      10 log10(sum a^2 / sum (a - b)^2) dB: signal a, noise a - b. Infinite where nothing differs.
-//   largest   max |a - b|,   relative   max |a - b| / max |a|
-//   cosine    sum a b / sqrt(sum a^2 sum b^2);  1 where both are all zeros, 0 where one is
+//   SQNR      10 log10(sum a^2 / sum (a - b)^2) dB: signal a, noise a - b. Infinite where nothing
+//   differs. largest   max |a - b|,   relative   max |a - b| / max |a| cosine    sum a b / sqrt(sum
+//   a^2 sum b^2);  1 where both are all zeros, 0 where one is
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace nacre::tools {
 
 class ErrorMeasure {
  public:
-  // `a` is the reference; both have as many elements. Pairs that are not finite are counted, and left out of the rest,
-  // unless both are the same infinity or both NaN.
+  // `a` is the reference; both have as many elements. Pairs that are not finite are counted, and
+  // left out of the rest, unless both are the same infinity or both NaN.
   void add(std::span<const float> a, std::span<const float> b);
 
   double sqnr_db() const;

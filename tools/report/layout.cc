@@ -11,14 +11,15 @@ namespace {
 // A box, or a dummy where edges of one box pass a row.
 struct Vertex {
   bool box;
+  int fork = -1;  // of a box where paths meet: the last box that all of them come through
   std::vector<int> above, below;  // neighbours in the adjacent rows
 };
 
 struct Layers {
-  std::vector<Vertex> vertices;            // boxes first, with the indices of the nodes
-  std::vector<std::vector<int>> rows;      // vertices from left to right
-  std::vector<size_t> place;               // by vertex: its index in its row
-  std::vector<std::vector<int>> passed;    // by edge: its dummies, from top to bottom
+  std::vector<Vertex> vertices;          // boxes first, with the indices of the nodes
+  std::vector<std::vector<int>> rows;    // vertices from left to right
+  std::vector<size_t> place;             // by vertex: its index in its row
+  std::vector<std::vector<int>> passed;  // by edge: its dummies, from top to bottom
 };
 
 void number_row(Layers& layers, size_t r) {
@@ -36,9 +37,26 @@ std::vector<int> longest_path_rows(int nodes, const std::vector<LayoutEdge>& edg
   return row;
 }
 
+// Immediate dominators (Cooper, Harvey and Kennedy 2001) of nodes in topological order; -1 is above
+// all that have none.
+std::vector<int> dominators(int nodes, const std::vector<LayoutEdge>& edges) {
+  std::vector<std::vector<int>> sources(static_cast<size_t>(nodes));
+  for (const LayoutEdge& edge : edges) sources[size_t(edge.to)].push_back(edge.from);
+  std::vector<int> dominator(static_cast<size_t>(nodes), -1);
+  for (size_t i = 0; i < dominator.size(); ++i) {
+    if (sources[i].empty()) continue;
+    int common = sources[i][0];
+    for (int other : sources[i])
+      while (other != common)
+        (other > common ? other : common) = dominator[size_t(std::max(other, common))];
+    dominator[i] = common;
+  }
+  return dominator;
+}
+
 Layers make_layers(const std::vector<int>& row, const std::vector<LayoutEdge>& edges) {
   Layers layers;
-  layers.vertices.resize(row.size(), {.box = true, .above = {}, .below = {}});
+  layers.vertices.resize(row.size(), {.box = true, .fork = -1, .above = {}, .below = {}});
   layers.rows.resize(row.empty() ? 0 : size_t(row.back()) + 1);
   for (size_t i = 0; i < row.size(); ++i) layers.rows[size_t(row[i])].push_back(int(i));
   std::map<std::pair<int, int>, int> dummies;  // {source, row}
@@ -54,7 +72,7 @@ Layers make_layers(const std::vector<int>& row, const std::vector<LayoutEdge>& e
     for (int r = row[size_t(edge.from)] + 1; r < row[size_t(edge.to)]; ++r) {
       const auto [dummy, made] = dummies.try_emplace({edge.from, r}, int(layers.vertices.size()));
       if (made) {
-        layers.vertices.push_back({.box = false, .above = {}, .below = {}});
+        layers.vertices.push_back({.box = false, .fork = -1, .above = {}, .below = {}});
         layers.rows[size_t(r)].push_back(dummy->second);
       }
       connect(last, dummy->second);
@@ -89,7 +107,8 @@ size_t crossings(const Layers& layers) {
   return sum;
 }
 
-// Orders a row by the mean place of each vertex' neighbours above or below; without any it keeps its own.
+// Orders a row by the mean place of each vertex' neighbours above or below; without any it keeps
+// its own.
 void order_row(Layers& layers, size_t r, bool by_above) {
   const std::vector<size_t>& place = layers.place;
   std::vector<std::pair<double, int>> keys;
@@ -98,7 +117,9 @@ void order_row(Layers& layers, size_t r, bool by_above) {
     const std::vector<int>& neighbours = by_above ? v.above : v.below;
     double sum = 0;
     for (const int n : neighbours) sum += double(place[size_t(n)]);
-    keys.emplace_back(neighbours.empty() ? double(place[size_t(vertex)]) : sum / double(neighbours.size()), vertex);
+    keys.emplace_back(
+        neighbours.empty() ? double(place[size_t(vertex)]) : sum / double(neighbours.size()),
+        vertex);
   }
   std::ranges::stable_sort(keys, {}, &std::pair<double, int>::first);
   for (size_t i = 0; i < keys.size(); ++i) layers.rows[r][i] = keys[i].second;
@@ -121,10 +142,12 @@ void order(Layers& layers) {
   for (size_t r = 0; r < layers.rows.size(); ++r) number_row(layers, r);
 }
 
-// Where a vertex would like to stand: in the middle of its neighbours. A box looks at boxes first, so that what passes by
-// does not bend a chain of boxes.
+// Where a vertex would like to stand: in the middle of its neighbours. A box looks at boxes first,
+// so that what passes by does not bend a chain of boxes; where branches meet, it stands below the
+// box where they parted, so that repeated blocks stand below one another.
 double wanted(const Layers& layers, int vertex, bool by_above, const std::vector<double>& x) {
   const Vertex& v = layers.vertices[size_t(vertex)];
+  if (by_above && v.fork >= 0) return x[size_t(v.fork)];
   double sum[2] = {0, 0};
   int count[2] = {0, 0};
   for (const int n : by_above ? v.above : v.below) {
@@ -136,8 +159,9 @@ double wanted(const Layers& layers, int vertex, bool by_above, const std::vector
   return count[0] + count[1] == 0 ? x[size_t(vertex)] : (sum[0] + sum[1]) / (count[0] + count[1]);
 }
 
-void place_row(const Layers& layers, size_t r, bool by_above, const LayoutOptions& options, std::vector<double>& x) {
-  constexpr double kBoxWeight = 1000;  // boxes push lanes aside
+void place_row(const Layers& layers, size_t r, bool by_above, const LayoutOptions& options,
+               std::vector<double>& x) {
+  constexpr double kBoxWeight = 1e9;  // boxes push lanes aside, and do not move for them
   const std::vector<int>& row = layers.rows[r];
   std::vector<double> goals, separation, weight;
   for (size_t i = 0; i < row.size(); ++i) {
@@ -146,7 +170,9 @@ void place_row(const Layers& layers, size_t r, bool by_above, const LayoutOption
     weight.push_back(box ? kBoxWeight : 1);
     if (i + 1 == row.size()) break;
     const bool next_box = layers.vertices[size_t(row[i + 1])].box;
-    const double halves = ((box ? options.box_width : options.lane_width) + (next_box ? options.box_width : options.lane_width)) / 2;
+    const double halves = ((box ? options.box_width : options.lane_width) +
+                           (next_box ? options.box_width : options.lane_width)) /
+                          2;
     separation.push_back(halves + (box || next_box ? options.gap / (box && next_box ? 1 : 2) : 0));
   }
   const std::vector<double> placed = spread(goals, separation, weight);
@@ -184,7 +210,8 @@ std::vector<double> spread(const std::vector<double>& wanted, const std::vector<
 size_t lane_count(int nodes, const std::vector<LayoutEdge>& edges) {
   const std::vector<int> row = longest_path_rows(nodes, edges);
   std::vector<int> furthest(row);
-  for (const LayoutEdge& e : edges) furthest[size_t(e.from)] = std::max(furthest[size_t(e.from)], row[size_t(e.to)] - 1);
+  for (const LayoutEdge& e : edges)
+    furthest[size_t(e.from)] = std::max(furthest[size_t(e.from)], row[size_t(e.to)] - 1);
   size_t count = 0;
   for (size_t i = 0; i < row.size(); ++i) count += size_t(furthest[i] - row[i]);
   return count;
@@ -196,6 +223,10 @@ Layout lay_out(int nodes, const std::vector<LayoutEdge>& edges, const LayoutOpti
   layout.row = longest_path_rows(nodes, edges);
   Layers layers = make_layers(layout.row, edges);
   order(layers);
+  const std::vector<int> dominator = dominators(nodes, edges);
+  for (int i = 0; i < nodes; ++i)
+    if (layers.vertices[size_t(i)].above.size() > 1)
+      layers.vertices[size_t(i)].fork = dominator[size_t(i)];
   std::vector<double> x(layers.vertices.size(), 0);
   for (int pass = 0; pass < kPasses; ++pass) {
     for (size_t r = 0; r < layers.rows.size(); ++r) place_row(layers, r, true, options, x);

@@ -1,4 +1,5 @@
-// The arena over time: every tensor a rectangle, as wide as its bytes and as high as the steps during which it lives.
+// The arena over time: every tensor a rectangle, as wide as its bytes and as high as the steps
+// during which it lives.
 #pragma once
 
 #include <vector>

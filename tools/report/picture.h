@@ -1,5 +1,6 @@
-// A program as a picture: the graph of its steps from top to bottom, and beside it, row by row, which bytes of the arena
-// hold what while those steps run. SVG; pointing at anything tells all about it.
+// A program as a picture: the graph of its steps from top to bottom, and beside it, row by row,
+// which bytes of the arena hold what while those steps run. SVG; pointing at anything tells all
+// about it.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,8 @@
 namespace nacre::tools {
 
 const char* const kPictureStyle =
-    "text { font-family: Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; font-size: 10.5px; fill: #333 }\n"
+    "text { font-family: Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; "
+    "font-size: 10.5px; fill: #333 }\n"
     ".page { fill: #fff }\n"
     ".title { font-size: 20px; font-weight: bold; fill: #111 }\n"
     ".subtitle { font-size: 12px; fill: #555 }\n"
@@ -21,11 +22,12 @@ const char* const kPictureStyle =
     ".layer { fill: #777 }\n"
     ".mid { text-anchor: middle }\n"
     ".end { text-anchor: end }\n"
-    ".shape { fill: #1a1a1a; font-size: 10px; paint-order: stroke; stroke: #fff; stroke-width: 3px; stroke-linejoin: round }\n"
+    ".shape { fill: #1a1a1a; font-size: 10px; paint-order: stroke; stroke: #fff; stroke-width: "
+    "3px; stroke-linejoin: round }\n"
     ".edge { fill: none; stroke: #666; stroke-width: 1.3; marker-end: url(#arrow) }\n"
     ".hit { fill: none; stroke: #fff; stroke-width: 7; stroke-opacity: 0.75 }\n"
-    "g:hover > .edge { stroke: #d0021b; stroke-width: 2.2 }\n"
-    "g:hover > .box, g:hover > .tensor { stroke: #d0021b }\n"
+    "g:hover .edge { stroke: #d0021b; stroke-width: 2.2 }\n"
+    "g:hover .box, g:hover .tensor { stroke: #d0021b }\n"
     ".box { stroke-width: 1.3; fill: #f0f0f0; stroke: #999 }\n"
     ".io { fill: #fff; stroke: #444 }\n"
     ".float32 { fill: #dceaf9; stroke: #5a8bc6 }\n"
@@ -41,7 +43,8 @@ const char* const kPictureStyle =
     ".tensor { stroke-width: 1 }\n";
 
 const char* const kArrowHead =
-    "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6.5\" markerHeight=\"6.5\" orient=\"auto\">"
+    "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6.5\" "
+    "markerHeight=\"6.5\" orient=\"auto\">"
     "<path d=\"M0 0.5L8 4L0 7.5z\" fill=\"#666\"/></marker></defs>";
 
 std::string fit(const std::string& text, double width, double font_size) {
@@ -69,32 +72,41 @@ std::string short_shape(const ProgramReport& report, uint32_t tensor) {
 
 std::string tensor_title(const ProgramReport& report, uint32_t tensor) {
   const TensorRecord& r = report.tensor(tensor);
-  std::string title = fmt::format("{}\n{} {}, {} bytes", report.loaded().tensor_name(tensor), name_of(r.element),
-                                  report.shape_text(tensor), grouped(r.bytes));
+  std::string title = fmt::format("{}\n{} {}, {} bytes", report.loaded().tensor_name(tensor),
+                                  name_of(r.element), report.shape_text(tensor), grouped(r.bytes));
   if (r.region == Region::kArena)
-    title += fmt::format("\narena bytes {} to {}, steps {} to {}", grouped(report.location(tensor).offset),
-                         grouped(report.location(tensor).offset + r.bytes), r.first_step, r.last_step);
-  if (r.alias_of != kNoIndex) title += fmt::format("\npart of {}", report.loaded().tensor_name(r.alias_of));
+    title += fmt::format(
+        "\narena bytes {} to {}, steps {} to {}", grouped(report.location(tensor).offset),
+        grouped(report.location(tensor).offset + r.bytes), r.first_step, r.last_step);
+  if (r.alias_of != kNoIndex)
+    title += fmt::format("\npart of {}", report.loaded().tensor_name(r.alias_of));
   if (const std::optional<Scales> scales = report.loaded().scales(tensor))
-    title += fmt::format("\nreal = {} * (code - {}){}", scales->scale[0], scales->zero[0],
-                         scales->scale.size() > 1 ? fmt::format(", and {} more", scales->scale.size() - 1) : "");
+    title += fmt::format(
+        "\nreal = {} * (code - {}){}", scales->scale[0], scales->zero[0],
+        scales->scale.size() > 1 ? fmt::format(", and {} more", scales->scale.size() - 1) : "");
   return title;
 }
 
 namespace {
 
 bool converts(Op op) {
-  return op == Op::kQuantize || op == Op::kDequantize || op == Op::kRequantize || op == Op::kCast || op == Op::kDynamicQuantize;
+  return op == Op::kQuantize || op == Op::kDequantize || op == Op::kRequantize || op == Op::kCast ||
+         op == Op::kDynamicQuantize;
 }
 
 std::string policy_class(const Policy& policy) {
   switch (policy.quantization) {
-    case Quantization::kNone: return policy.compute == ElementType::kFloat32 ? "float32" : "half";
-    case Quantization::kInt8Dynamic: return "dynamic";
-    case Quantization::kInt8Static: return "int8";
+    case Quantization::kNone:
+      return policy.compute == ElementType::kFloat32 ? "float32" : "half";
+    case Quantization::kInt8Dynamic:
+      return "dynamic";
+    case Quantization::kInt8Static:
+      return "int8";
     case Quantization::kInt8Weights:
-    case Quantization::kInt4Weights: return "weights";
-    default: return "float8";
+    case Quantization::kInt4Weights:
+      return "weights";
+    default:
+      return "float8";
   }
 }
 

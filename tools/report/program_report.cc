@@ -19,7 +19,9 @@ std::string slot_name(const OpRule* rule, const std::vector<Role>& roles, size_t
   if (rule == nullptr) return fmt::format("operand{}", i);
   const size_t outputs = size_t(std::ranges::count(roles, Role::kOut));
   const size_t inputs = roles.size() - outputs;
-  if (i >= inputs) return i - inputs < rule->outputs.size() ? rule->outputs[i - inputs] : fmt::format("output{}", i - inputs);
+  if (i >= inputs)
+    return i - inputs < rule->outputs.size() ? rule->outputs[i - inputs]
+                                             : fmt::format("output{}", i - inputs);
   const bool variadic = !rule->inputs.empty() && std::strcmp(rule->inputs.back(), "...") == 0;
   if (variadic) return fmt::format("{}{}", rule->inputs[0], i);
   if (i >= rule->inputs.size()) return fmt::format("input{}", i);
@@ -29,8 +31,8 @@ std::string slot_name(const OpRule* rule, const std::vector<Role>& roles, size_t
 }
 
 bool is_float(ElementType type) {
-  return type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
-         type == ElementType::kFloat64;
+  return type == ElementType::kFloat32 || type == ElementType::kFloat16 ||
+         type == ElementType::kBfloat16 || type == ElementType::kFloat64;
 }
 
 // Attributes by name: what summary() reads.
@@ -40,10 +42,13 @@ class Attributes {
 
   int integer(std::string_view name) const {
     const ReportAttribute* a = find(name);
-    return a != nullptr && std::holds_alternative<int32_t>(a->values[0]) ? std::get<int32_t>(a->values[0]) : 0;
+    return a != nullptr && std::holds_alternative<int32_t>(a->values[0])
+               ? std::get<int32_t>(a->values[0])
+               : 0;
   }
   const ReportAttribute* find(std::string_view name) const {
-    const auto found = std::ranges::find_if(step_.attributes, [&](const ReportAttribute& a) { return name == a.name; });
+    const auto found = std::ranges::find_if(
+        step_.attributes, [&](const ReportAttribute& a) { return name == a.name; });
     return found == step_.attributes.end() ? nullptr : &*found;
   }
 
@@ -56,14 +61,17 @@ std::string value_text(const std::variant<int32_t, float>& value) {
 }
 
 bool is_zero(const ReportAttribute& a) {
-  return std::ranges::all_of(a.values, [](const auto& v) { return std::visit([](auto x) { return x == 0; }, v); });
+  return std::ranges::all_of(
+      a.values, [](const auto& v) { return std::visit([](auto x) { return x == 0; }, v); });
 }
 
 std::string clamp_text(const Attributes& attributes) {
   if (attributes.find("clamp") == nullptr || attributes.integer("clamp") == 0) return "";
-  const std::variant<int32_t, float> low = attributes.find("low")->values[0], high = attributes.find("high")->values[0];
+  const std::variant<int32_t, float> low = attributes.find("low")->values[0],
+                                     high = attributes.find("high")->values[0];
   const bool codes = std::holds_alternative<int32_t>(low);
-  const bool from_zero = codes ? std::get<int32_t>(low) == attributes.integer("y_zero") : std::get<float>(low) == 0;
+  const bool from_zero =
+      codes ? std::get<int32_t>(low) == attributes.integer("y_zero") : std::get<float>(low) == 0;
   const bool to_end = codes ? std::get<int32_t>(high) == 127 : std::get<float>(high) > 3e38f;
   if (from_zero && to_end) return "relu";
   if (from_zero && !codes && std::get<float>(high) == 6) return "relu6";
@@ -77,17 +85,20 @@ void add_window(const Attributes& a, std::vector<std::string>* parts) {
   };
   pair("stride", a.integer("stride_h"), a.integer("stride_w"));
   pair("dilation", a.integer("dilation_h"), a.integer("dilation_w"));
-  const int pads[] = {a.integer("pad_top"), a.integer("pad_left"), a.integer("pad_bottom"), a.integer("pad_right")};
-  if (std::ranges::any_of(pads, [](int pad) { return pad != 0; })) parts->push_back(fmt::format("pad {}", fmt::join(pads, " ")));
+  const int pads[] = {a.integer("pad_top"), a.integer("pad_left"), a.integer("pad_bottom"),
+                      a.integer("pad_right")};
+  if (std::ranges::any_of(pads, [](int pad) { return pad != 0; }))
+    parts->push_back(fmt::format("pad {}", fmt::join(pads, " ")));
   if (a.integer("groups") > 1) parts->push_back(fmt::format("groups {}", a.integer("groups")));
 }
 
 // Attributes that summary() words in its own way, or that only complete others.
 bool has_own_words(std::string_view name) {
-  constexpr std::string_view kNames[] = {"clamp",  "low",      "high",   "groups",     "kernel_h",   "kernel_w",
-                                         "rank",   "left_shift", "multiplier", "shift",  "diff_min"};
-  return std::ranges::find(kNames, name) != std::end(kNames) || name.starts_with("stride") || name.starts_with("dilation") ||
-         name.starts_with("pad_") || name.ends_with("_zero");
+  constexpr std::string_view kNames[] = {"clamp",      "low",      "high",    "groups",
+                                         "kernel_h",   "kernel_w", "rank",    "left_shift",
+                                         "multiplier", "shift",    "diff_min"};
+  return std::ranges::find(kNames, name) != std::end(kNames) || name.starts_with("stride") ||
+         name.starts_with("dilation") || name.starts_with("pad_") || name.ends_with("_zero");
 }
 
 }  // namespace
@@ -99,7 +110,10 @@ uint32_t ReportStep::output() const {
 }
 
 ProgramReport::ProgramReport(const LoadedModel& model, uint32_t program)
-    : loaded_(model), program_(program), view_(model.model().program(program)), names_(model.program_names(program)) {
+    : loaded_(model),
+      program_(program),
+      view_(model.model().program(program)),
+      names_(model.program_names(program)) {
   layers_.resize(loaded_.layer_count());
   for (uint32_t i = 0; i < layers_.size(); ++i) {
     const LayerName layer = loaded_.layer(i);
@@ -115,15 +129,16 @@ void ProgramReport::add_step(uint32_t index, std::vector<bool>* seen) {
   const Model& model = loaded_.model();
   const StepRecord& record = model.steps()[view_.first_step + index];
   const OpRule* rule = find_rule(record.op);
-  ReportStep step = {.index = index,
-                     .layer = record.layer,
-                     .op = record.op,
-                     .op_name = rule != nullptr ? rule->name : fmt::format("op{}", uint32_t(record.op)),
-                     .rounding = record.rounding,
-                     .place = record.place,
-                     .operands = {},
-                     .attributes = {},
-                     .multiply_accumulates = nacre::tools::multiply_accumulates(model, record)};
+  ReportStep step = {
+      .index = index,
+      .layer = record.layer,
+      .op = record.op,
+      .op_name = rule != nullptr ? rule->name : fmt::format("op{}", uint32_t(record.op)),
+      .rounding = record.rounding,
+      .place = record.place,
+      .operands = {},
+      .attributes = {},
+      .multiply_accumulates = nacre::tools::multiply_accumulates(model, record)};
   describe_operands(record, &step);
   describe_attributes(record, &step);
   for (const ReportOperand& operand : step.operands) {
@@ -150,7 +165,8 @@ void ProgramReport::describe_operands(const StepRecord& record, ReportStep* step
   for (uint32_t i = 0; i < record.operand_count; ++i) roles.push_back(Role(operands[i] >> 30));
   for (uint32_t i = 0; i < record.operand_count; ++i) {
     const uint32_t id = operands[i] & kOperandIdMask;
-    step->operands.push_back({slot_name(find_rule(record.op), roles, i), roles[i], id == kNoOperand ? kNoIndex : id});
+    step->operands.push_back(
+        {slot_name(find_rule(record.op), roles, i), roles[i], id == kNoOperand ? kNoIndex : id});
   }
 }
 
@@ -163,7 +179,8 @@ void ProgramReport::describe_attributes(const StepRecord& record, ReportStep* st
   int at = 0;
   for (const Attribute& attribute : rule->attributes) {
     ReportAttribute named = {attribute.name, {}};
-    const bool real = attribute.coding == Coding::kReal || (attribute.coding == Coding::kBound && real_bounds);
+    const bool real =
+        attribute.coding == Coding::kReal || (attribute.coding == Coding::kBound && real_bounds);
     for (int i = 0; i < attribute.count; ++i, ++at) {
       const uint32_t less_one = attribute.coding == Coding::kLessOne ? 1 : 0;
       if (real) {
@@ -189,10 +206,13 @@ std::string ProgramReport::shape_text(uint32_t id) const {
 
 std::string ProgramReport::types_text(const ReportStep& step) const {
   const auto type = [&](size_t i) -> std::string {
-    return i < step.operands.size() && step.operands[i].tensor != kNoIndex ? name_of(tensor(step.operands[i].tensor).element) : "";
+    return i < step.operands.size() && step.operands[i].tensor != kNoIndex
+               ? name_of(tensor(step.operands[i].tensor).element)
+               : "";
   };
   const OpRule* rule = find_rule(step.op);
-  const bool matmul = rule != nullptr && rule->numerics == Numerics::kMatmul && step.operands.size() > 2;
+  const bool matmul =
+      rule != nullptr && rule->numerics == Numerics::kMatmul && step.operands.size() > 2;
   const std::string x = type(0), w = matmul ? type(1) : x;
   const std::string y = step.output() == kNoIndex ? "" : name_of(tensor(step.output()).element);
   if (x == w && x == y) return x;
@@ -202,12 +222,14 @@ std::string ProgramReport::types_text(const ReportStep& step) const {
 std::string ProgramReport::summary(const ReportStep& step) const {
   const Attributes attributes(step);
   std::vector<std::string> parts;
-  if ((step.op == Op::kConv2d || step.op == Op::kDepthwiseConv2d) && step.operands.size() > 1 && step.operands[1].tensor != kNoIndex) {
+  if ((step.op == Op::kConv2d || step.op == Op::kDepthwiseConv2d) && step.operands.size() > 1 &&
+      step.operands[1].tensor != kNoIndex) {
     const int32_t* w = tensor(step.operands[1].tensor).dims + (step.op == Op::kConv2d ? 1 : 0);
     parts.push_back(fmt::format("{}x{}", w[0], w[1]));
   }
   if (attributes.find("kernel_h") != nullptr)
-    parts.push_back(fmt::format("{}x{}", attributes.integer("kernel_h"), attributes.integer("kernel_w")));
+    parts.push_back(
+        fmt::format("{}x{}", attributes.integer("kernel_h"), attributes.integer("kernel_w")));
   add_window(attributes, &parts);
   for (const ReportAttribute& a : step.attributes) {
     if (has_own_words(a.name) || is_zero(a)) continue;
@@ -225,7 +247,9 @@ std::vector<ProgramReport::Edge> ProgramReport::edges() const {
     uint32_t tensor;
   };
   std::vector<std::vector<Written>> of_root(loaded_.model().tensors().size());
-  const auto write = [&](int from, uint32_t id) { of_root[location(id).root].push_back({from, id}); };
+  const auto write = [&](int from, uint32_t id) {
+    of_root[location(id).root].push_back({from, id});
+  };
   const auto overlap = [&](uint32_t a, uint32_t b) {
     const uint64_t at_a = location(a).offset, at_b = location(b).offset;
     return at_a < at_b + tensor(b).bytes && at_b < at_a + tensor(a).bytes;
@@ -238,23 +262,28 @@ std::vector<ProgramReport::Edge> ProgramReport::edges() const {
   for (size_t i = 0; i < view_.inputs.size(); ++i) write(-1 - int(i), view_.inputs[i]);
   for (const ReportStep& step : steps_) {
     for (const ReportOperand& operand : step.operands)
-      if (operand.tensor != kNoIndex && operand.role != Role::kOut) read(step.index, operand.tensor);
+      if (operand.tensor != kNoIndex && operand.role != Role::kOut)
+        read(step.index, operand.tensor);
     for (const ReportOperand& operand : step.operands)
-      if (operand.tensor != kNoIndex && operand.role != Role::kIn) write(int(step.index), operand.tensor);
+      if (operand.tensor != kNoIndex && operand.role != Role::kIn)
+        write(int(step.index), operand.tensor);
   }
-  for (size_t i = 0; i < view_.outputs.size(); ++i) read(view_.step_count + uint32_t(i), view_.outputs[i]);
+  for (size_t i = 0; i < view_.outputs.size(); ++i)
+    read(view_.step_count + uint32_t(i), view_.outputs[i]);
   return edges;
 }
 
 std::vector<uint64_t> ProgramReport::live_bytes() const {
-  using Bytes = std::tuple<uint8_t, uint64_t, uint64_t, uint32_t>;  // bank, offset, bytes, last step
+  using Bytes =
+      std::tuple<uint8_t, uint64_t, uint64_t, uint32_t>;  // bank, offset, bytes, last step
   std::set<Bytes> ending;
   std::vector<uint64_t> live(view_.step_count, 0);
   for (uint32_t id = view_.first_tensor; id < view_.first_tensor + view_.tensor_count; ++id) {
     const TensorRecord& t = tensor(id);  // sorted by first step
     if (t.alias_of != kNoIndex) continue;
     const bool takes_over = ending.contains({t.bank, t.offset, t.bytes, t.first_step});
-    for (uint32_t step = t.first_step + (takes_over ? 1 : 0); step <= t.last_step; ++step) live[step] += t.bytes;
+    for (uint32_t step = t.first_step + (takes_over ? 1 : 0); step <= t.last_step; ++step)
+      live[step] += t.bytes;
     ending.insert({t.bank, t.offset, t.bytes, t.last_step});
   }
   return live;

@@ -1,7 +1,9 @@
-// One program as reports tell it: its layers, their steps, attributes and operands by name, and what each costs. The text
-// table, the JSON and the picture of `nacre inspect` are three views of this.
+// One program as reports tell it: its layers, their steps, attributes and operands by name, and
+// what each costs. The text table, the JSON and the picture of `nacre inspect` are three views of
+// this.
 //
-// Needs no kernel: a model that this library can open can be reported, even one with ops it does not know.
+// Needs no kernel: a model that this library can open can be reported, even one with ops it does
+// not know.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +21,9 @@ struct ReportAttribute {
 };
 
 struct ReportOperand {
-  std::string slot;                // as the op names it: "x", "w", "bias"
+  std::string slot;  // as the op names it: "x", "w", "bias"
   Role role = Role::kIn;
-  uint32_t tensor = kNoIndex;      // kNoIndex: absent
+  uint32_t tensor = kNoIndex;  // kNoIndex: absent
 };
 
 // Where a tensor lies: of an alias, inside the tensor that it is a view of.
@@ -49,7 +51,8 @@ struct ReportStep {
 struct ReportLayer {
   std::string name, source_op;
   Policy policy = {};
-  std::vector<uint32_t> steps;  // indices in the program; none: what it did is in other layers' steps, or costs nothing
+  std::vector<uint32_t> steps;  // indices in the program; none: what it did is in other layers'
+                                // steps, or costs nothing
   uint64_t multiply_accumulates = 0, weight_bytes = 0, activation_bytes = 0;
 };
 
@@ -67,21 +70,24 @@ class ProgramReport {
   const TensorRecord& tensor(uint32_t id) const { return loaded_.model().tensors()[id]; }
   Location location(uint32_t id) const;
   std::string shape_text(uint32_t id) const;  // "[1, 25, 5, 64]"
-  // "int8" where all are alike, else "float32 x int8 -> float32": activations, weights of a matmul, result.
+  // "int8" where all are alike, else "float32 x int8 -> float32": activations, weights of a matmul,
+  // result.
   std::string types_text(const ReportStep& step) const;
   // Window, stride, clamp, axes: what of the attributes differs from the usual, in a few words.
   std::string summary(const ReportStep& step) const;
 
-  // Who reads what was written by whom: one edge per writer of the bytes of a tensor that a step, or the caller, reads.
+  // Who reads what was written by whom: one edge per writer of the bytes of a tensor that a step,
+  // or the caller, reads.
   struct Edge {
-    int from;                // step, or -1 - index of the program's input
-    uint32_t to;             // step, or the number of steps + index of the program's output
-    uint32_t written, read;  // tensor ids; they differ where the reader sees a view of what was written
+    int from;     // step, or -1 - index of the program's input
+    uint32_t to;  // step, or the number of steps + index of the program's output
+    uint32_t written,
+        read;  // tensor ids; they differ where the reader sees a view of what was written
   };
   std::vector<Edge> edges() const;
 
-  // By step: bytes of the arena that hold something while it runs, over all banks. Where an output takes the bytes of an
-  // input they count once.
+  // By step: bytes of the arena that hold something while it runs, over all banks. Where an output
+  // takes the bytes of an input they count once.
   std::vector<uint64_t> live_bytes() const;
 
  private:

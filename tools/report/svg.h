@@ -1,5 +1,5 @@
-// Text of an SVG picture, element by element. Coordinates have one decimal, names are escaped: the same picture is always
-// the same bytes, and always well-formed.
+// Text of an SVG picture, element by element. Coordinates have one decimal, names are escaped: the
+// same picture is always the same bytes, and always well-formed.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace nacre::tools {
 
-// Text inside an element or attribute: & < > " and quotes as entities; what XML 1.0 does not allow (most control
-// characters, bytes that are no UTF-8) as U+FFFD.
+// Text inside an element or attribute: & < > " and quotes as entities; what XML 1.0 does not allow
+// (most control characters, bytes that are no UTF-8) as U+FFFD.
 std::string xml_escape(std::string_view text);
 
 // "12.5", "3": a coordinate.
@@ -27,7 +27,8 @@ class Svg {
   void open_group(std::string_view title, std::string_view css_class = "");
   void close();
 
-  void rectangle(const Rectangle& r, std::string_view css_class, double radius = 0, std::string_view fill = "");
+  void rectangle(const Rectangle& r, std::string_view css_class, double radius = 0,
+                 std::string_view fill = "");
   void line(double x1, double y1, double x2, double y2, std::string_view css_class);
   void path(std::string_view data, std::string_view css_class);
   void text(double x, double y, std::string_view words, std::string_view css_class);
@@ -39,7 +40,8 @@ class Svg {
   std::string text_;
 };
 
-// Width in pixels of a text in a sans-serif font of 1 pixel, from the advance widths of Helvetica, a little generous.
+// Width in pixels of a text in a sans-serif font of 1 pixel, from the advance widths of Helvetica,
+// a little generous.
 double text_width(std::string_view text);
 
 }  // namespace nacre::tools

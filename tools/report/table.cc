@@ -27,20 +27,26 @@ std::string padded(const std::string& text, size_t width, Align align) {
 
 }  // namespace
 
-size_t characters(const std::string& text) { return size_t(std::ranges::count_if(text, starts_character)); }
+size_t characters(const std::string& text) {
+  return size_t(std::ranges::count_if(text, starts_character));
+}
 
 std::string shorten(const std::string& text, size_t most) {
   const size_t count = characters(text);
   if (count <= most) return text;
   const std::string dots = most < 8 ? "." : "...";
   const size_t kept = most - std::min(most, dots.size()), front = kept / (kept < 24 ? 5 : 3);
-  return text.substr(0, position(text, front)) + dots + text.substr(position(text, count - (kept - front)));
+  return text.substr(0, position(text, front)) + dots +
+         text.substr(position(text, count - (kept - front)));
 }
 
 size_t terminal_width() {
   constexpr size_t kOfFiles = 140;
   winsize size = {};
-  return isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kOfFiles;
+  return isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+                 size.ws_col > 0
+             ? size.ws_col
+             : kOfFiles;
 }
 
 void Table::add(std::vector<std::string> cells) {
@@ -62,7 +68,8 @@ std::vector<size_t> Table::widths(size_t width) const {
   while (total > width) {  // the column with the most to give
     size_t most = 0, column = 0;
     for (size_t c = 0; c < columns_.size(); ++c)
-      if (columns_[c].least > 0 && widths[c] > columns_[c].least + most) most = widths[column = c] - columns_[c].least;
+      if (columns_[c].least > 0 && widths[c] > columns_[c].least + most)
+        most = widths[column = c] - columns_[c].least;
     if (most == 0) break;
     --widths[column];
     --total;
@@ -78,7 +85,8 @@ std::string Table::text(size_t width) const {
   const auto line = [&](const std::vector<std::string>& cells) {
     std::string joined;
     for (size_t c = 0; c < w.size(); ++c)
-      joined += (c == 0 ? "" : std::string(kGap, ' ')) + padded(shorten(cells[c], w[c]), w[c], columns_[c].align);
+      joined += (c == 0 ? "" : std::string(kGap, ' ')) +
+                padded(shorten(cells[c], w[c]), w[c], columns_[c].align);
     joined.erase(joined.find_last_not_of(' ') + 1);
     text += joined + '\n';
   };

@@ -1,4 +1,5 @@
-// Tables for terminals: columns as wide as their texts, long names shortened in the middle where the line would not fit.
+// Tables for terminals: columns as wide as their texts, long names shortened in the middle where
+// the line would not fit.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,8 @@ class Table {
 // Characters of a UTF-8 text; bytes that are no UTF-8 count as one each.
 size_t characters(const std::string& text);
 
-// At most `most` characters: "functional_1/act...nv2d/Conv2D1", more of the end than of the front: there names differ.
+// At most `most` characters: "functional_1/act...nv2d/Conv2D1", more of the end than of the front:
+// there names differ.
 std::string shorten(const std::string& text, size_t most);
 
 // Of the terminal that standard output is, else 140.

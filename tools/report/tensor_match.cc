@@ -50,7 +50,8 @@ std::string layer_of_result(const ProgramReport& report, const Made& made) {
 
 class Matcher {
  public:
-  Matcher(const ProgramReport& a, const ProgramReport& b) : a_(a), b_(b), made_a_(made_tensors(a)), made_b_(made_tensors(b)) {
+  Matcher(const ProgramReport& a, const ProgramReport& b)
+      : a_(a), b_(b), made_a_(made_tensors(a)), made_b_(made_tensors(b)) {
     partner_.assign(made_a_.size(), kNone);
     taken_.assign(made_b_.size(), false);
   }
@@ -64,11 +65,13 @@ class Matcher {
         result.unmatched.push_back({true, made_a_[i].tensor, uint32_t(made_a_[i].step), why_a_[i]});
       } else {
         const Made& partner = made_b_[partner_[i]];
-        result.pairs.push_back({made_a_[i].tensor, partner.tensor, uint32_t(made_a_[i].step), uint32_t(partner.step)});
+        result.pairs.push_back(
+            {made_a_[i].tensor, partner.tensor, uint32_t(made_a_[i].step), uint32_t(partner.step)});
       }
     }
     for (size_t i = 0; i < made_b_.size(); ++i)
-      if (!taken_[i]) result.unmatched.push_back({false, made_b_[i].tensor, uint32_t(made_b_[i].step), ""});
+      if (!taken_[i])
+        result.unmatched.push_back({false, made_b_[i].tensor, uint32_t(made_b_[i].step), ""});
     return result;
   }
 
@@ -113,6 +116,8 @@ bool same_shape(const TensorRecord& a, const TensorRecord& b) {
   return axes(a) == axes(b);
 }
 
-TensorMatch match_tensors(const ProgramReport& a, const ProgramReport& b) { return Matcher(a, b).match(); }
+TensorMatch match_tensors(const ProgramReport& a, const ProgramReport& b) {
+  return Matcher(a, b).match();
+}
 
 }  // namespace nacre::tools

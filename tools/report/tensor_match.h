@@ -1,4 +1,5 @@
-// Which tensors of two models hold the same thing: those of the same name, else the results of layers of the same name.
+// Which tensors of two models hold the same thing: those of the same name, else the results of
+// layers of the same name.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ struct TensorMatch {
   std::vector<Unmatched> unmatched;
 };
 
-// Of what steps make; inputs are not compared, and views of what was made neither. A tensor whose name was stripped has none.
+// Of what steps make; inputs are not compared, and views of what was made neither. A tensor whose
+// name was stripped has none.
 TensorMatch match_tensors(const ProgramReport& a, const ProgramReport& b);
 
 // Whether both have the same elements in the same order, axes of 1 apart.
