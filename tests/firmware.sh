@@ -73,7 +73,7 @@ for i in "${!networks[@]}"; do
   arena=$(number arena "$out") calls=$(number calls "$out") steps=$(number steps "$out") scratch=$(number scratch "$out")
   objects=$(($(number model_object "$out") + $(number program_object "$out")))
   [ "$arena" -le "${arena_bound[$i]}" ] && [ "$scratch" -le 256 ] && [ $((calls + objects)) -le $((60 * steps + 192)) ] || verdict=failed
-  for pair in "calls:$calls" "scratch:$scratch" "arena:$arena" "model_object:$(number model_object "$out")" "program_object:$(number program_object "$out")"; do
+  for pair in "calls:$calls" "scratch:$scratch" "bytes:$arena" "model_object:$(number model_object "$out")" "program_object:$(number program_object "$out")"; do
     grep -qE "\"(${pair%%:*})\": ${pair#*:}(,|\$)" "$said" || { verdict=failed; text+="[$name: size says another ${pair%%:*} than the image's ${pair#*:}] "; }
   done
   text+="$name arena $arena (bound ${arena_bound[$i]}), other RAM $((calls + objects)) of $((60 * steps + 192)), scratch $scratch; "

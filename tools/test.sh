@@ -70,7 +70,7 @@ export NACRE_PEERS_PYTHON=$python
 build test --buildtype=release -Dtests=true -Dbench=true -Dwerror=true
 run "plain build" tests/run.sh build/test
 if ! $quick; then
-  build asan --buildtype=debugoptimized -Dtests=true -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
+  build asan --buildtype=plain -Doptimization=1 -Dtests=true -Db_sanitize=address,undefined -Db_lundef=false
   run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan
   run "firmware" tests/firmware.sh
   run "fuzzers" tests/fuzz/run.sh

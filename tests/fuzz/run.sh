@@ -15,7 +15,7 @@ targets=("$@")
 passed=0 failed=0
 log=build/fuzz.log
 mkdir -p build
-if ! { [ -f $build/build.ninja ] || CXX=${CXX:-clang++-19} meson setup $build --buildtype=debugoptimized -Dfuzz=true -Dtests=false \
+if ! { [ -f $build/build.ninja ] || CXX=${CXX:-clang++-19} meson setup $build --buildtype=plain -Doptimization=1 -Dfuzz=true -Dtests=false \
   -Db_sanitize=address,undefined -Db_lundef=false -Dcpp_args=-fsanitize=fuzzer-no-link; } >$log 2>&1 ||
   ! ninja -C $build "${targets[@]/#/tests/fuzz_}" >>$log 2>&1; then
   tail -n 30 $log

@@ -38,7 +38,10 @@ std::vector<Pass> passes(const ConvertOptions& options, const Target& target) {
   return {
       {"import", [](Graph&) {}},
       {"simplify", [=](Graph& graph) { simplify(graph, simplifying); }},
-      {"apply_policy", [=](Graph& graph) { apply_policy(graph, policies); }},
+      {"apply_policy",
+       [=](Graph& graph) {
+         apply_policy(graph, {.rounding = policies.rounding, .quantize_rounding = graph.quantize_rounding});
+       }},
       {"fuse", [](Graph& graph) { fuse(graph); }},
       {"schedule", [=](Graph& graph) { schedule(graph, target); }},
       {"plan_memory", [=](Graph& graph) { plan_memory(graph, target); }},

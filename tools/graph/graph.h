@@ -93,6 +93,7 @@ struct Graph {
   std::vector<Layer> layers;
   std::vector<Binding> inputs, outputs;
   int batch = 1;                                              // compiled maximum
+  Rounding quantize_rounding = Rounding::kHalfAway;           // of reals to codes, as the source does it: ONNX half to even
   std::vector<std::pair<std::string, std::string>> metadata;  // sorted by key
   std::vector<std::string> log;                               // one line per transformation, for --verbose
   std::vector<Bank> banks = {{"arena", 0, 0}};

@@ -333,7 +333,9 @@ namespace nacre::tools {
 Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
   ::onnx::ModelProto model;
   onnx_import::parse(bytes, name, model);
-  return onnx_import::Import(name, options).run(model);
+  Graph graph = onnx_import::Import(name, options).run(model);
+  graph.quantize_rounding = Rounding::kHalfEven;  // QuantizeLinear
+  return graph;
 }
 
 }  // namespace nacre::tools
