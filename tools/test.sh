@@ -27,6 +27,7 @@ $quick || groups+=(firmware fuzz)
 ! $peers || groups+=(peers)
 need_packages "${groups[@]}"
 export NACRE_LONG=$($long && echo 1 || echo 0)
+! $long || export NACRE_TEST_SECONDS=${NACRE_TEST_SECONDS:-21600}
 if [ -d "${NACRE_SHARED-../shared}" ]; then NACRE_SHARED=$(cd "${NACRE_SHARED-../shared}" && pwd); else NACRE_SHARED=; fi
 export NACRE_SHARED
 [ -n "$NACRE_SHARED" ] || echo "no ../shared: tests that need trained networks are skipped" >&2
@@ -69,6 +70,7 @@ python=
 export NACRE_PEERS_PYTHON=$python
 build test --buildtype=release -Dtests=true -Dbench=true -Dwerror=true
 run "plain build" tests/run.sh build/test
+! $peers || run "peers" tests/peers/run.sh build/test
 if ! $quick; then
   build asan --buildtype=plain -Doptimization=1 -Dtests=true -Db_sanitize=address,undefined -Db_lundef=false
   run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan

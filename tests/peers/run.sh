@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The comparisons with systems from PyPI: tests/peers/run.sh BUILD, with the interpreter of tools/peers.sh in NACRE_PEERS_PYTHON.
+# Closes with  N passed, N failed, N skipped.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+build=$1 passed=0 failed=0
+compare() { if "$NACRE_PEERS_PYTHON" "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
+compare tests/peers/digits.py "$build/tools/nacre" "$build/tools/digits"
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
