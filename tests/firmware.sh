@@ -53,7 +53,7 @@ arena_bound=(768 16000 49152 55296)
 if [ ! -d "$shared/models/mlperf_tiny" ]; then
   echo "no shared networks: the image holds the digits sample"
   "$nacre" convert tools/samples/digits.onnx -o "$work/digits.nacre" --strip-names >/dev/null
-  image "$work/digits.nacre" -Dsentences=false
+  image "$work/digits.nacre" -Dsentences=false -Dfirmware_libm=true
   if run >"$work/digits.txt"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
   cat "$work/digits.txt"
   echo "$passed passed, $failed failed, 2 skipped"
