@@ -89,7 +89,7 @@ inside_root() {
     system=$1
     shift
     exec chroot "$system" "$@"' inside "$system" env -i "${environment[@]}" HOME=/root \
-    bash -c "cd /root/nacre && exec $1"
+    bash -c "cd /srv/nacre && exec $1"
 }
 inside_home() {
   exec setsid env -i "${environment[@]}" HOME="$system" bash -c "cd '$system/nacre' && exec $1"
@@ -145,7 +145,7 @@ if [[ -z $why ]]; then
   mkdir "$system"
   tar -C "$system" -xzf "$base"
   copy_network_configuration
-  system_clone=$system/root/nacre
+  system_clone=$system/srv/nacre
 else
   say "no clean system: $why. Instead: a new HOME and an empty environment on this one"
   where="this system" inside=inside_home system=$work/home
