@@ -19,6 +19,11 @@ uint32_t bits(double v) { return std::bit_cast<uint32_t>(float(v)); }
 
 bool coded(const KernelEntry& entry) { return entry.operands[0].element == ElementType::kInt8; }
 
+bool is_float(ElementType element) {
+  return element == ElementType::kFloat32 || element == ElementType::kFloat16 || element == ElementType::kBfloat16 ||
+         element == ElementType::kFloat64 || element == ElementType::kFloat8E4M3 || element == ElementType::kFloat8E5M2;
+}
+
 std::vector<int32_t> random_dims(Random& random, int rank, int most) {
   std::vector<int32_t> dims;
   for (int i = 0; i < rank; ++i) dims.push_back(pick(random, 1, most));
@@ -29,6 +34,7 @@ Input input_of(ElementType element, std::vector<int32_t> dims) {
   Input input = {.element = element, .dims = std::move(dims)};
   switch (element) {
     case ElementType::kInt8: input.low = -128, input.high = 127; break;
+    case ElementType::kInt4: input.low = -8, input.high = 7; break;
     case ElementType::kUint8: input.low = 0, input.high = 255; break;
     case ElementType::kBool: input.low = 0, input.high = 1; break;
     case ElementType::kInt32:
@@ -62,21 +68,49 @@ uint32_t zero_word(const KernelEntry& entry, Random& random) {
   return codes ? uint32_t(pick(random, -128, 127)) : 0;
 }
 
-// bias, scale, row scale, row zero: what follows x and w, by the entry's form.
-void add_epilogue(const KernelEntry& entry, Random& random, int channels, int rows, Case& made) {
-  made.inputs.push_back(input_of(entry.operands[2].element, {channels}));
-  if (entry.operands[2].element == ElementType::kInt32) made.inputs[2].low = -3000, made.inputs[2].high = 3000;
+struct Sums {
+  int channels, terms;
+  int batch;                   // rows of hybrid
+  std::vector<int32_t> rows;   // dims of the other forms' x_scale; empty: [1]
+};
+
+// Groups of `block` weights: float32 steps and int8 zero points.
+void add_groups(Random& random, const Sums& sums, Case& made) {
+  const int block = pick(random, 1, sums.terms + 2), groups = (sums.terms + block - 1) / block;
+  made.words.back() = uint32_t(block);
+  const std::vector<int32_t> dims = {sums.channels, groups};
+  made.inputs.push_back({.element = ElementType::kFloat32, .dims = dims, .low = 0.0005, .high = 0.05});
+  made.inputs.push_back({.element = ElementType::kInt8, .dims = dims, .low = -8, .high = 7});
+}
+
+// What follows x and w, by the entry's form (engine/ops/epilogue.h); the last words are {form, block}.
+void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Case& made) {
+  const auto type = [&](int slot) { return entry.operands[slot].element; };
+  const auto scales = [&](int slot, std::vector<int32_t> dims, double low, double high) {
+    made.inputs.push_back({.element = type(slot), .dims = std::move(dims), .low = low, .high = high});
+  };
+  made.inputs.push_back(input_of(type(2), {sums.channels}));
+  if (type(2) == ElementType::kInt32) made.inputs[2].low = -3000, made.inputs[2].high = 3000;
   if (chance(random, 30)) made.inputs[2] = {};
-  const int count = chance(random, 50) ? 1 : channels;
-  const int inputs = input_count(entry);
-  if (inputs > 3 && entry.operands[3].element == ElementType::kInt32)
-    made.inputs.push_back(pairs(count, 1.0 / 4096, 1.0 / 16));
-  if (inputs > 3 && entry.operands[3].element == ElementType::kFloat32)
-    made.inputs.push_back({.element = ElementType::kFloat32, .dims = {count}, .low = 0.0005, .high = 0.05});
-  if (inputs > 4) {
-    made.inputs.push_back({.element = ElementType::kFloat32, .dims = {rows}, .low = 0.001, .high = 0.1});
-    made.inputs.push_back({.element = ElementType::kInt32, .dims = {rows}, .low = -128, .high = 127});
+  made.words.insert(made.words.end(), {0, 0});
+  const int count = chance(random, 50) ? 1 : sums.channels, inputs = input_count(entry);
+  const bool codes = type(0) == ElementType::kInt8, float8 = type(0) == ElementType::kFloat8E4M3;
+  if (inputs == 3) return;
+  if (inputs == 5 && type(4) == ElementType::kInt8) return add_groups(random, sums, made);
+  const bool dynamic = inputs == 5 && codes, reciprocal = inputs == 4 && !codes && chance(random, 50);
+  made.words[made.words.size() - 2] = reciprocal ? 1 : 0;
+  if (type(3) == ElementType::kInt32) made.inputs.push_back(pairs(count, 1.0 / 4096, 1.0 / 16));
+  else if (dynamic) scales(3, {count}, 10, 500);
+  else if (reciprocal) scales(3, {count}, 20, 2000);
+  else scales(3, {count}, 0.0005, 0.05);
+  if (inputs == 4) return;
+  if (type(5) == ElementType::kInt32 && codes && !dynamic) {
+    scales(4, {sums.batch}, 0.001, 0.1);
+    return scales(5, {sums.batch}, -128, 127);
   }
+  const bool one = sums.rows.empty() || (float8 && chance(random, 30));
+  scales(4, one ? std::vector<int32_t>{1} : sums.rows, dynamic ? 10 : 0.01, dynamic ? 500 : 5);
+  if (inputs > 5) scales(5, {1}, 0.0005, 0.5);
 }
 
 void dense(const KernelEntry& entry, Random& random, Case& made) {
@@ -88,7 +122,8 @@ void dense(const KernelEntry& entry, Random& random, Case& made) {
   made.words.insert(made.words.end(), {zero_word(entry, random), zero_word(entry, random)});
   made.inputs = {input_of(entry.operands[0].element, dims),
                  input_of(entry.operands[1].element, {out, dims.back()})};
-  add_epilogue(entry, random, out, rank > 1 ? dims[0] : 1, made);
+  const Sums sums = {out, dims.back(), rank > 1 ? dims[0] : 1, {dims.begin(), dims.end() - 1}};
+  add_epilogue(entry, random, sums, made);
   if (rank != 2) made.traits |= kRankTrait;
 }
 
@@ -131,7 +166,7 @@ void conv(const KernelEntry& entry, Random& random, Case& made, bool depthwise) 
   const std::vector<int32_t> weights = depthwise ? std::vector<int32_t>{h.kernel, w.kernel, out_c}
                                                  : std::vector<int32_t>{out_c, h.kernel, w.kernel, group_in};
   made.inputs.push_back(input_of(entry.operands[1].element, weights));
-  add_epilogue(entry, random, out_c, batch, made);
+  add_epilogue(entry, random, {out_c, h.kernel * w.kernel * (depthwise ? 1 : group_in), batch, {batch}}, made);
   if (groups > 1) made.traits |= kGroupsTrait;
   if (depthwise && multiplier > 1) made.traits |= kMultiplierTrait;
 }
@@ -224,7 +259,7 @@ void batch_norm(const KernelEntry& entry, Random& random, Case& made) {
   if (rank != 4) made.traits |= kRankTrait;
   made.words = {bits(between(random, 1e-5, 1e-2))};
   made.inputs = {input_of(entry.operands[0].element, dims)};
-  for (int i = 0; i < 4; ++i) made.inputs.push_back(input_of(ElementType::kFloat32, {dims.back()}));
+  for (int i = 0; i < 4; ++i) made.inputs.push_back(input_of(entry.operands[i + 1].element, {dims.back()}));
   made.inputs[4].low = 0.01;
 }
 
@@ -277,9 +312,9 @@ void pad(const KernelEntry& entry, Random& random, Case& made) {
     made.words[6 + i] = uint32_t(pick(random, 0, most));
     if (made.words[i] != made.words[6 + i]) made.traits |= kAsymmetricTrait;
   }
-  made.words[12] = entry.operands[0].element == ElementType::kFloat32 ? bits(between(random, -3, 3))
-                   : entry.operands[0].element == ElementType::kInt8  ? uint32_t(pick(random, -128, 127))
-                                                                      : uint32_t(pick(random, 0, 1));
+  made.words[12] = is_float(entry.operands[0].element) ? bits(between(random, -3, 3))
+                   : coded(entry)                      ? uint32_t(pick(random, -128, 127))
+                                                       : uint32_t(pick(random, 0, 1));
   made.words[13] = uint32_t(mode);
 }
 
@@ -301,8 +336,16 @@ void quantize(const KernelEntry& entry, Random& random, Case& made) {
   const auto& dims = made.inputs[0].dims;
   const int axis = dims.empty() ? 0 : pick(random, 0, int(dims.size()) - 1);
   const int count = dims.empty() || chance(random, 50) ? 1 : dims[size_t(axis)];
-  made.words = {uint32_t(axis)};
-  made.inputs.push_back({.element = ElementType::kFloat32, .dims = {count}, .low = 0.01, .high = 0.2});
+  const bool reciprocal = chance(random, 40), to_real = entry.op == Op::kDequantize;
+  made.words = {uint32_t(axis), reciprocal};
+  // float8: some of the codes saturate. Codes are drawn over the whole range of their format.
+  const double least = input_count(entry) > 2 ? 0.01 : 0.004;
+  made.inputs.push_back({.element = ElementType::kFloat32, .dims = {count}, .low = least, .high = 0.2});
+  if (reciprocal) made.inputs.back().low = 5, made.inputs.back().high = 1 / least;
+  const ElementType type = entry.operands[0].element;
+  const double most = type == ElementType::kFloat8E4M3 ? 448 : type == ElementType::kFloat8E5M2 ? 57344 : 0;
+  if (to_real && most > 0) made.inputs[0].low = -most, made.inputs[0].high = most;
+  if (input_count(entry) == 2) return;
   made.inputs.push_back({.element = ElementType::kInt32, .dims = {count}, .low = -128, .high = 127});
   if (chance(random, 30)) made.inputs.back() = {};
 }
@@ -318,13 +361,18 @@ void requantize(const KernelEntry& entry, Random& random, Case& made) {
 
 void cast(const KernelEntry& entry, Random& random, Case& made) {
   unary(entry, random, made);
-  if (entry.operands[0].element == ElementType::kFloat32) made.inputs[0].low = -300, made.inputs[0].high = 300;
+  if (!is_float(entry.operands[0].element)) return;
+  // Also beyond the largest float16 and below its smallest normal number.
+  const double most = chance(random, 20) ? 1e5 : chance(random, 20) ? 1e-5 : 300;
+  made.inputs[0].low = -most, made.inputs[0].high = most;
 }
 
 void dynamic_quantize(const KernelEntry& entry, Random& random, Case& made) {
   unary(entry, random, made);
   made.words = {uint32_t(pick(random, 0, int(made.inputs[0].dims.size()))), uint32_t(pick(random, 0, 1))};
   if (chance(random, 20)) made.inputs[0].low = 0;
+  if (chance(random, 10)) made.inputs[0].low = made.inputs[0].high = 0;
+  if (chance(random, 10)) made.inputs[0].low *= 1e-7, made.inputs[0].high *= 1e-7;  // as small as abs-max's epsilon
 }
 
 struct Row {
@@ -402,7 +450,7 @@ std::vector<Array> random_inputs(const Case& made, Random& random) {
       fill_pairs(input, random, array);
       continue;
     }
-    const bool real = input.element == ElementType::kFloat32;
+    const bool real = is_float(input.element);
     for (int64_t i = 0; array.present() && i < array.elements(); ++i)
       array.set(i, real ? between(random, input.low, input.high)
                         : double(std::uniform_int_distribution<int64_t>(int64_t(input.low),

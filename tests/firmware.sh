@@ -3,6 +3,7 @@
 #
 #   firmware_matches_host   KWS: outputs of 10 random inputs equal the PC's; sizes, stack, instructions
 #   exact_memory_m4         AD, KWS, IC, VWW: the image prints what `nacre size --target arm/m4` says
+#   no_silent_fallback      second line: the digits sample under every policy runs in the image and gives what the PC gives
 #
 # Without the shared networks the image holds the digits sample, and the numbers that name a network are skipped.
 set -euo pipefail
@@ -48,6 +49,39 @@ code_bytes() {
 port_log=$work/port.log
 if ports/firmware/test_port.sh >"$port_log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); tail -n 20 "$port_log"; fi
 
+# ---- no_silent_fallback, in the image ----
+# Integer policies equal the PC to the bit. Of the others a libm's exp and the rounding of -Os may differ in last bits:
+# 1e-5 of the largest output.
+close() {  # two files of float32
+  paste -d ' ' <(od -An -v -tf4 -w4 "$1") <(od -An -v -tf4 -w4 "$2") |
+    awk '{d = $1 - $2; d = d < 0 ? -d : d; m = $1 < 0 ? -$1 : $1; if (d > e) e = d; if (m > l) l = m} END {exit !(NR > 0 && e <= 1e-5 * l)}'
+}
+policies_in_the_image() {
+  local policy model verdict=ok rows= input output count=0 equal=0 bytes
+  for policy in float32 bfloat16 mixed_float16 mixed_bfloat16 int8_from_float32 int8_from_mixed_bfloat16 int8/static_from_float32 \
+      int8/weights_from_float32 int4_from_float32 int4/32_from_float32 float8_from_float32 float8/current_from_float32 float64; do
+    model=$work/policy.nacre
+    rm -rf "$work/host" "$work/dump"
+    "$nacre" convert tools/samples/digits.onnx -o "$model" --strip-names --policy "$policy" \
+      --calibrate tools/samples/digits_images.npy --cast-samples >"$work/policy.txt"
+    "$nacre" run "$model" --seed 1 --output "$work/host" --all-tensors "$work/dump" >/dev/null
+    image "$model" -Dsentences=false -Dfirmware_libm=true
+    input=$work/policy_in.bin output=$work/policy_out.bin
+    tail -c 256 "$work"/dump/input_*.npy >"$input"  # 64 float32
+    run "$input" "$output" >"$work/policy_run.txt" || verdict=failed
+    tail -c 40 "$work"/host/*.npy >"$work/policy_host.bin"
+    bytes=$(cmp -l "$work/policy_host.bin" "$output" | wc -l)
+    count=$((count + 1))
+    [ "$bytes" -ne 0 ] || equal=$((equal + 1))
+    if [ "$policy" = int8/static_from_float32 ]; then [ "$bytes" -eq 0 ] || verdict=failed; fi
+    close "$work/policy_host.bin" "$output" || verdict=failed
+    rows+="$(printf '  %-28s text+rodata %6d  instructions %9d  differing bytes %2d of 40' "$policy" "$(code_bytes)" \
+      "$(number instructions_run "$work/policy_run.txt")" "$bytes")"$'\n'
+  done
+  printf '%s' "$rows"
+  claim no_silent_fallback "$verdict" "in the Cortex-M4F image: $count policies of the digits sample ran, $equal equal to the PC to the bit"
+}
+
 networks=(ad01_int8 kws_ref_model pretrainedResnet_quant vww_96_int8)
 arena_bound=(768 16000 49152 55296)
 if [ ! -d "$shared/models/mlperf_tiny" ]; then
@@ -56,6 +90,7 @@ if [ ! -d "$shared/models/mlperf_tiny" ]; then
   image "$work/digits.nacre" -Dsentences=false -Dfirmware_libm=true
   if run >"$work/digits.txt"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
   cat "$work/digits.txt"
+  policies_in_the_image
   echo "$passed passed, $failed failed, 2 skipped"
   exit "$((failed > 0))"
 fi
@@ -118,6 +153,7 @@ claim firmware_matches_host "$verdict" "$equal of 10 outputs equal to the bit; t
 $sentences with sentences (goal 15500), -O2: $fast; stack $stack (goal 1100); instructions a run: $instructions_os at -Os, \
 $(number instructions_run "$work/fast.txt") at -O2; $floats float instructions, $divisions division helpers"
 image "$model" -Dsentences=false -Doptimization=s
+policies_in_the_image
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <memory>
 
+#include "engine/numeric/small_float.h"
+
 namespace nacre::tests {
 namespace {
 
@@ -17,16 +19,26 @@ T load(const std::vector<uint8_t>& bytes, int64_t i) {
   return value;
 }
 
-// f(T()) for the C++ type of `element`.
+// f(T()) for the C++ type of `element`, but int4, of which two share a byte.
 template <class F>
 auto with_type(ElementType element, F f) {
   switch (element) {
     case ElementType::kFloat32: return f(float());
+    case ElementType::kFloat64: return f(double());
+    case ElementType::kFloat16: return f(Float16());
+    case ElementType::kBfloat16: return f(Bfloat16());
+    case ElementType::kFloat8E4M3: return f(Float8E4M3());
+    case ElementType::kFloat8E5M2: return f(Float8E5M2());
     case ElementType::kInt8: return f(int8_t());
     case ElementType::kInt32: return f(int32_t());
     case ElementType::kInt64: return f(int64_t());
     default: return f(uint8_t());  // uint8, bool
   }
+}
+
+int nibble(const std::vector<uint8_t>& bytes, int64_t i) {
+  const int code = bytes[size_t(i / 2)] / (i % 2 == 0 ? 1 : 16) % 16;
+  return code < 8 ? code : code - 16;
 }
 
 TensorRecord record_of(const Array& array) {
@@ -118,14 +130,24 @@ int64_t Array::elements() const {
 }
 
 double Array::real(int64_t i) const {
+  if (element == ElementType::kInt4) return nibble(bytes, i);
   return with_type(element, [&](auto type) { return double(load<decltype(type)>(bytes, i)); });
 }
 
 int64_t Array::integer(int64_t i) const {
-  return with_type(element, [&](auto type) { return int64_t(load<decltype(type)>(bytes, i)); });
+  if (element == ElementType::kInt4) return nibble(bytes, i);
+  return with_type(element, [&](auto type) {
+    if constexpr (std::is_integral_v<decltype(type)>) return int64_t(load<decltype(type)>(bytes, i));
+    else return int64_t(double(load<decltype(type)>(bytes, i)));
+  });
 }
 
 void Array::set(int64_t i, double value) {
+  if (element == ElementType::kInt4) {
+    const int code = int(value) & 15, other = bytes[size_t(i / 2)];
+    bytes[size_t(i / 2)] = uint8_t(i % 2 == 0 ? (other & 0xF0) | code : (other & 0x0F) | code << 4);
+    return;
+  }
   with_type(element, [&](auto type) {
     type = decltype(type)(value);
     std::memcpy(bytes.data() + size_t(i) * sizeof type, &type, sizeof type);
@@ -167,6 +189,12 @@ std::string type_name(ElementType element) {
   switch (element) {
     case ElementType::kNone: return "none";
     case ElementType::kFloat32: return "float32";
+    case ElementType::kFloat16: return "float16";
+    case ElementType::kBfloat16: return "bfloat16";
+    case ElementType::kFloat64: return "float64";
+    case ElementType::kInt4: return "int4";
+    case ElementType::kFloat8E4M3: return "float8_e4m3";
+    case ElementType::kFloat8E5M2: return "float8_e5m2";
     case ElementType::kInt8: return "int8";
     case ElementType::kUint8: return "uint8";
     case ElementType::kInt32: return "int32";

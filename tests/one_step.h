@@ -18,7 +18,7 @@ struct Array {
   int64_t elements() const;
   double real(int64_t i) const;       // any element type
   int64_t integer(int64_t i) const;   // integer types
-  void set(int64_t i, double value);  // rounds towards zero
+  void set(int64_t i, double value);  // integers round towards zero, floats to the nearest
   std::string text() const;           // "int8 [2, 3]"
 };
 

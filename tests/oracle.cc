@@ -19,12 +19,12 @@ std::vector<Expected> elementwise(const Problem& p) {
   for (size_t i = 0; i < a.size(); ++i) dims.push_back(a[i] == 1 ? b[i] : a[i]);
   return {expect(dims, [&](const Index& index) -> Result {
     const int64_t i = broadcast_offset(p.in[0].dims, index), j = broadcast_offset(p.in[1].dims, index);
-    const double u = p.in[0].real(i), v = p.in[1].real(j);
+    const Real u = p.in[0].real(i), v = p.in[1].real(j);
     const int sign = p.entry.op == Op::kSub ? -1 : 1;
     const bool product = p.entry.op == Op::kMul;
     if (!p.coded()) {
-      const double exact = product ? u * v : u + sign * v;
-      return clamped(p, 0, {exact, kEpsilon / 2 * std::abs(exact)});
+      const Real exact = product ? u * v : u + sign * v;
+      return stored(p, clamped(p, 0, exact), p.epsilon() / 2 * std::abs(exact));
     }
     const auto x = int64_t(u) - p.word(3), z = int64_t(v) - p.word(4);
     const int64_t unit = int64_t{1} << p.word(6);
@@ -38,7 +38,7 @@ std::vector<Expected> elementwise(const Problem& p) {
 std::vector<Expected> clamp(const Problem& p) {
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {
     const int64_t i = offset(p.in[0].dims, index);
-    if (!p.coded()) return clamped(p, 0, {p.in[0].real(i), 0});
+    if (!p.coded()) return {round_to(p.output(), clamped(p, 0, p.in[0].real(i))), 0};
     const int64_t x = p.in[0].integer(i) - p.word(3);
     return clamped_code(p, 0, (p.has(1) ? scaled(p, 1, 0, x) : x) + p.word(4));
   })};
@@ -46,18 +46,18 @@ std::vector<Expected> clamp(const Problem& p) {
 
 std::vector<Expected> activation(const Problem& p) {
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {
-    const double x = p.in[0].real(offset(p.in[0].dims, index));
-    double y = 0;
+    const Real x = p.in[0].real(offset(p.in[0].dims, index));
+    Real y = 0;
     switch (p.entry.op) {
       case Op::kLeakyRelu: y = x > 0 ? x : x * p.real_word(0); break;
       case Op::kSigmoid: y = 1 / (1 + std::exp(-x)); break;
       case Op::kTanh: y = std::tanh(x); break;
-      default: y = x * std::clamp(x + 3, 0.0, 6.0) / 6;
+      default: y = x * std::clamp<Real>(x + 3, 0, 6) / 6;
     }
     // At most an exponential (1 ulp) and three more operations, each within half an epsilon. hard_swish rounds
     // x + 3, which matters by half an epsilon of 3 where the sum is small.
-    const double cancelled = p.entry.op == Op::kHardSwish ? std::abs(x) * kEpsilon : 0;
-    return {y, 4 * kEpsilon * std::abs(y) + cancelled};
+    const Real cancelled = p.entry.op == Op::kHardSwish ? std::abs(x) * p.epsilon() : 0;
+    return stored(p, y, 4 * p.epsilon() * std::abs(y) + cancelled);
   })};
 }
 
@@ -81,28 +81,26 @@ std::vector<Expected> softmax(const Problem& p) {
     const std::vector<double> x = along(p.in[0], index, axis);
     const auto i = size_t(index[axis]);
     if (p.coded()) return {double(softmax_code(x, i, p.entry.rounding, p.word(2), p.word(3), p.word(4))), 0};
-    const double peak = *std::max_element(x.begin(), x.end()), beta = p.real_word(1);
-    double sum = 0, furthest = 0;
+    const Real peak = *std::max_element(x.begin(), x.end()), beta = p.real_word(1);
+    Real sum = 0, furthest = 0;
     for (const double v : x) {
       sum += std::exp((v - peak) * beta);
       furthest = std::max(furthest, (peak - v) * std::abs(beta));
     }
-    const double y = std::exp((x[i] - peak) * beta) / sum;
+    const Real y = std::exp((x[i] - peak) * beta) / sum;
     // The argument of exp has a relative error of an epsilon; then come exp, the sum of `width` terms, a
     // quotient.
-    return {y, kEpsilon * y * (4 + double(x.size()) + 2 * furthest)};
+    return stored(p, y, p.epsilon() * y * (4 + Real(x.size()) + 2 * furthest));
   })};
 }
 
 std::vector<Expected> batch_norm(const Problem& p) {
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {
     const int c = index.back();
-    const double scale = p.in[1].real(c), bias = p.in[2].real(c), mean = p.in[3].real(c),
-                 variance = p.in[4].real(c);
-    const double x = p.in[0].real(offset(p.in[0].dims, index)),
-                 factor = scale / std::sqrt(variance + p.real_word(0));
-    return {(x - mean) * factor + bias,
-            5 * kEpsilon * ((std::abs(x) + std::abs(mean)) * std::abs(factor) + std::abs(bias))};
+    const Real scale = p.in[1].real(c), bias = p.in[2].real(c), mean = p.in[3].real(c), variance = p.in[4].real(c);
+    const Real x = p.in[0].real(offset(p.in[0].dims, index)), factor = scale / std::sqrt(variance + p.real_word(0));
+    return stored(p, (x - mean) * factor + bias,
+                  5 * p.epsilon() * ((std::abs(x) + std::abs(mean)) * std::abs(factor) + std::abs(bias)));
   })};
 }
 
@@ -116,7 +114,7 @@ std::vector<Expected> mean(const Problem& p) {
     count *= reduced ? x[i] : 1;
     if (!reduced || p.word(1) != 0) dims.push_back(kept.back());
   }
-  std::vector<double> sum(size_t(count_of(kept))), magnitude(sum.size());
+  std::vector<Real> sum(size_t(count_of(kept))), magnitude(sum.size());
   for (int64_t e = 0; e < count_of(x); ++e) {  // scatter
     const auto at = size_t(broadcast_offset(kept, index_of(x, e)));
     sum[at] += p.in[0].real(e);
@@ -125,7 +123,7 @@ std::vector<Expected> mean(const Problem& p) {
   return {expect(dims, [&](const Index& index) -> Result {
     const auto at = size_t(offset(dims, index));
     if (!p.coded())
-      return {sum[at] / double(count), (double(count) + 2) * kEpsilon * magnitude[at] / double(count)};
+      return stored(p, sum[at] / Real(count), Real(count + 2) * p.epsilon() * magnitude[at] / Real(count));
     int64_t multiplier = p.has(1) ? p.in[1].integer(0) : int64_t{1} << 30,
             shift = p.has(1) ? p.in[1].integer(1) : 1;
     const int64_t room = std::min<int64_t>(int64_t(std::floor(std::log2(double(count)))), 31 + shift);
@@ -135,78 +133,6 @@ std::vector<Expected> mean(const Problem& p) {
         p,
         exact_multiply(p.entry.rounding, int64_t(sum[at]) - p.word(2) * count, multiplier, shift) + p.word(3));
   })};
-}
-
-std::vector<Expected> quantize(const Problem& p) {
-  return {expect(p.in[0].dims, [&](const Index& index) -> Result {
-    const int c = p.in[1].dims[0] == 1 ? 0 : index[size_t(p.word(0))];
-    const int64_t at = offset(p.in[0].dims, index), zero = p.has(2) ? p.in[2].integer(c) : 0;
-    const double scale = p.in[1].real(c);
-    if (p.entry.op == Op::kDequantize) {
-      const double y = scale * double(p.in[0].integer(at) - zero);
-      return {y, kEpsilon / 2 * std::abs(y)};
-    }
-    const float quotient = float(p.in[0].real(at)) / float(scale);
-    const double code = p.entry.rounding == Rounding::kHalfAway ? std::round(double(quotient))
-                                                                : std::nearbyint(double(quotient));
-    return saturated(p, int64_t(code) + zero);
-  })};
-}
-
-std::vector<Expected> requantize(const Problem& p) {
-  return {expect(p.in[0].dims, [&](const Index& index) {
-    return saturated(p, scaled(p, 1, 0, p.in[0].integer(offset(p.in[0].dims, index)) - p.word(0)) + p.word(1));
-  })};
-}
-
-std::vector<Expected> cast(const Problem& p) {
-  const std::map<ElementType, std::pair<double, double>> ranges = {{ElementType::kInt8, {-128, 127}},
-                                                                   {ElementType::kUint8, {0, 255}},
-                                                                   {ElementType::kInt32, {-0x1p31, 0x1p31 - 1}},
-                                                                   {ElementType::kInt64, {-0x1p63, 0x1p63}}};
-  return {expect(p.in[0].dims, [&](const Index& index) -> Result {
-    const double x = p.in[0].real(offset(p.in[0].dims, index));
-    if (p.output() == ElementType::kFloat32) return {double(float(x)), 0};
-    if (p.output() == ElementType::kBool) return {x != 0, 0};
-    const auto [low, high] = ranges.at(p.output());
-    if (p.in[0].element == ElementType::kFloat32) return {std::clamp(std::trunc(x), low, high), 0};
-    const double period = high - low + 1,
-                 wrapped = x - std::floor((x - low) / period) * period;  // modulo 2^bits
-    return {p.output() == ElementType::kInt64 ? x : wrapped, 0};
-  })};
-}
-
-// Codes may differ by one where the quotient lies within the error of float32 from a half: |x / step| is at
-// most 255, and step, its inverse and the product are each within half an epsilon.
-std::vector<Expected> dynamic_quantize(const Problem& p) {
-  const Index& x = p.in[0].dims;
-  const auto axis = size_t(p.word(0));
-  const Index rows(x.begin(), x.begin() + long(axis));
-  const int64_t width = count_of(x) / count_of(rows);
-  Expected q = {x, {}, {}}, scale = {{int32_t(count_of(rows))}, {}, {}}, zero = scale;
-  for (int64_t r = 0; r < count_of(rows); ++r) {
-    double low = 0, high = 0;
-    for (int64_t i = 0; i < width; ++i)
-      low = std::min(low, p.in[0].real(r * width + i)), high = std::max(high, p.in[0].real(r * width + i));
-    const double amax = std::max(-low, high);
-    double step = p.word(1) != 0 ? amax / 127 : (high - low) / 255, code = 0;
-    if (step == 0)
-      step = 1;
-    else if (p.word(1) == 0)
-      code = -low / step + 128 < high / step + 127 ? -128 - low / step : 127 - high / step;
-    scale.value.push_back(step);
-    scale.tolerance.push_back(kEpsilon * step);
-    zero.value.push_back(std::clamp(std::round(code), -128.0, 127.0));
-    zero.tolerance.push_back(0);
-    for (int64_t i = 0; i < width; ++i) {
-      q.value.push_back(std::clamp(std::round(p.in[0].real(r * width + i) / step + zero.value.back()),
-                                   p.word(1) != 0 ? -127.0 : -128.0, 127.0));
-      const double rest =
-          std::abs(p.in[0].real(r * width + i) / step - std::trunc(p.in[0].real(r * width + i) / step));
-      q.tolerance.push_back(std::abs(rest - 0.5) < 256 * kEpsilon ? 1 : 0);
-    }
-  }
-  return {q, scale, zero};
 }
 
 using Oracle = std::vector<Expected> (*)(const Problem& problem);

@@ -55,7 +55,10 @@ std::vector<Expected> pad(const Problem& p) {
   const Index& x = p.in[0].dims;
   Index dims;
   for (size_t i = 0; i < x.size(); ++i) dims.push_back(x[i] + p.word(int(i)) + p.word(6 + int(i)));
-  const double outside = p.in[0].element == ElementType::kFloat32 ? p.real_word(12) : double(p.word(12));
+  const ElementType type = p.in[0].element;
+  const bool real = type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
+                    type == ElementType::kFloat64;
+  const double outside = real ? round_to(type, p.real_word(12)) : double(p.word(12));
   return {moved(p, dims, outside, [&](Index index) {
     bool inside = true;
     for (size_t i = 0; i < x.size(); ++i) {

@@ -10,10 +10,12 @@
 
 #include "tests/oracle.h"
 #include "tests/oracle_fixed_point.h"
+#include "tests/oracle_rounding.h"
 
 namespace nacre::tests {
 
 inline constexpr double kEpsilon = FLT_EPSILON;  // twice the rounding error of one float32 operation
+using Real = long double;  // 64 bits of mantissa on x86: what float64 kernels are measured against
 using Index = std::vector<int32_t>;
 
 struct Problem {
@@ -24,6 +26,8 @@ struct Problem {
   int word(int i) const { return size_t(i) < words.size() ? int(words[size_t(i)]) : 0; }
   double real_word(int i) const { return double(std::bit_cast<float>(uint32_t(word(i)))); }
   bool has(int i) const { return size_t(i) < in.size() && in[size_t(i)].present(); }
+  // Twice the rounding error of one operation on sums: float32, of float64 steps float64.
+  double epsilon() const { return in[0].element == ElementType::kFloat64 ? DBL_EPSILON : kEpsilon; }
   bool coded() const { return in[0].element == ElementType::kInt8; }
   ElementType output() const { return entry.operands[entry.operand_count - 1].element; }
 };
@@ -58,9 +62,19 @@ Expected expect(const Index& dims, F f) {
   return expected;
 }
 
-inline Result clamped(const Problem& p, int first, Result v) {
+// v, whose error in the accumulator is at most `error`, as it is stored: a 16-bit type adds half of its last place,
+// float64 half of the one that the expected value loses.
+inline Result stored(const Problem& p, Real v, Real error) {
+  const auto narrow = [](ElementType t) { return t == ElementType::kFloat16 || t == ElementType::kBfloat16; };
+  // A fused cast rounds to the narrower.
+  const ElementType type = narrow(p.in[0].element) ? p.in[0].element : p.output();
+  const bool rounds = narrow(type) || type == ElementType::kFloat64;
+  return {double(v), double(error + (rounds ? quantum(type, std::abs(v) + error) / 2 : 0))};
+}
+
+inline Real clamped(const Problem& p, int first, Real v) {
   if (p.word(first) == 0) return v;
-  return {std::min(std::max(v.first, p.real_word(first + 1)), p.real_word(first + 2)), v.second};
+  return std::min<Real>(std::max<Real>(v, p.real_word(first + 1)), p.real_word(first + 2));
 }
 inline Result clamped_code(const Problem& p, int first, int64_t v) {
   const int64_t low = p.word(first) == 0 ? -128 : p.word(first + 1),
@@ -86,5 +100,9 @@ std::vector<Expected> transpose(const Problem& p);
 std::vector<Expected> concat(const Problem& p);
 std::vector<Expected> pad(const Problem& p);
 std::vector<Expected> slice(const Problem& p);
+std::vector<Expected> quantize(const Problem& p);
+std::vector<Expected> requantize(const Problem& p);
+std::vector<Expected> cast(const Problem& p);
+std::vector<Expected> dynamic_quantize(const Problem& p);
 
 }  // namespace nacre::tests

@@ -6,40 +6,78 @@ namespace {
 
 // Terms of a multiply-accumulate, and what its form makes of them.
 struct Dot {
-  double sum = 0, magnitude = 0;
+  Real sum = 0, magnitude = 0;
   int64_t exact = 0;
   int terms = 0;
 
-  void add(const Problem& p, int64_t x, int64_t w, int64_t zero) {
-    const double a = p.in[0].real(x), b = p.in[1].real(w);
+  // `k` and `term`: whose weight it is, where they come in groups.
+  void add(const Problem& p, int64_t x, int64_t w, int64_t zero, int64_t k, int64_t term) {
+    const Real a = p.in[0].real(x), b = grouped(p) ? weight(p, w, k, term) : Real(p.in[1].real(w));
     sum += a * b;
     magnitude += std::abs(a * b);
     ++terms;
     if (p.coded()) exact += (p.in[0].integer(x) - zero) * p.in[1].integer(w);
   }
+
+  static bool grouped(const Problem& p) { return p.has(4) && p.in[4].element == ElementType::kInt8; }
+  static Real weight(const Problem& p, int64_t w, int64_t k, int64_t term) {  // a float32, in every step
+    const int64_t block = p.word(p.entry.op == Op::kDense ? 6 : 15), g = k * p.in[3].dims[1] + term / block;
+    return round_to(ElementType::kFloat32, Real(p.in[3].real(g)) * Real(p.in[1].integer(w) - p.in[4].integer(g)));
+  }
 };
 
+// Keras' int8 to the bit: each operation is rounded to the type of y. The sum reaches bfloat16 by way of float32. Of
+// float64 the operations are the machine's: long double would round twice.
+Result keras_quotient(const Problem& p, const Dot& dot, int clamp, int k, int row) {
+  const ElementType type = p.output();
+  const double scale = p.in[3].real(p.in[3].dims[0] > 1 ? k : 0);
+  const double x_scale = p.in[4].real(p.in[4].elements() > 1 ? row : 0);
+  double y;
+  if (type == ElementType::kFloat64) {
+    y = double(dot.exact) / (scale * x_scale);
+    if (p.has(2)) y += p.in[2].real(k);
+  } else {
+    const double sum = round_to(type, round_to(ElementType::kFloat32, Real(dot.exact)));
+    y = round_to(type, Real(sum) / Real(round_to(type, Real(scale) * Real(x_scale))));
+    if (p.has(2)) y = round_to(type, Real(y) + Real(p.in[2].real(k)));
+  }
+  return {round_to(type, clamped(p, clamp, y)), 0};
+}
+
+// A value as an E4M3 code: its error over y_scale, a quotient, and half of the code's last place.
+Result float8_code(const Problem& p, Real value, Real error) {
+  const Real u = value / Real(p.in[5].real(0)), off = error / Real(p.in[5].real(0)) + kEpsilon * std::abs(u);
+  const Real half = quantum(ElementType::kFloat8E4M3, std::abs(u) + off) / 2;
+  return {double(std::clamp<Real>(u, -448, 448)), double(off + half)};
+}
+
 // Bias, scale and clamp of dense and conv by operand types. `clamp` is the word of the clamp; zeros follow it.
-Result epilogue(const Problem& p, const Dot& dot, int clamp, int k, int n) {
+// `row`: of x, where x_scale has one value per row.
+Result epilogue(const Problem& p, const Dot& dot, int clamp, int k, int n, int row) {
   const auto scale_at = [&](int slot) { return p.in[size_t(slot)].dims[0] > 1 ? k : 0; };
   if (p.coded() && p.output() == ElementType::kInt8) {
-    const int64_t sum = dot.exact + (p.has(2) ? p.in[2].integer(k) : 0), row = scale_at(3);
+    const int64_t sum = dot.exact + (p.has(2) ? p.in[2].integer(k) : 0), at = scale_at(3);
     const int64_t code = p.entry.rounding == Rounding::kFloatEven
-                             ? int64_t(std::nearbyint(float(sum) * float(p.in[3].real(row))))
-                             : scaled(p, 3, row, sum);
+                             ? int64_t(std::nearbyint(float(sum) * float(p.in[3].real(at))))
+                             : scaled(p, 3, at, sum);
     return clamped_code(p, clamp, code + p.word(clamp + 4));
   }
-  double value = dot.sum, magnitude = dot.magnitude, factor = 1;
-  if (p.coded()) value = double(dot.exact), magnitude = std::abs(value), factor = p.in[4].real(n);
-  if (p.has(3)) factor *= p.in[3].real(scale_at(3));
-  const double bias = p.has(2) ? p.in[2].real(k) : 0;
-  // `terms` products and sums, a scale, a bias: each adds at most half an epsilon of the magnitude so far.
-  const double bound = (dot.terms + 4) * kEpsilon * (magnitude * std::abs(factor) + std::abs(bias));
-  return clamped(p, clamp, {value * factor + bias, bound});
+  if (p.coded() && p.in.size() == 5) return keras_quotient(p, dot, clamp, k, row);
+  Real value = dot.sum, magnitude = dot.magnitude, factor = 1;
+  const bool float8 = p.in[0].element == ElementType::kFloat8E4M3;
+  if (p.coded()) value = Real(dot.exact), magnitude = std::abs(value), factor = p.in[4].real(n);
+  if (float8) factor = p.in[4].real(p.in[4].elements() > 1 ? row : 0);
+  if (p.has(3) && !Dot::grouped(p)) factor *= p.in[3].real(scale_at(3));
+  if (p.word(clamp == 0 ? 5 : 14) != 0) factor = 1 / factor;
+  const Real bias = p.has(2) ? p.in[2].real(k) : 0;
+  // `terms` products and sums, two scales, a bias: each adds at most half an epsilon of the magnitude so far.
+  const Real bound = (dot.terms + 4) * p.epsilon() * (magnitude * std::abs(factor) + std::abs(bias));
+  const Real y = clamped(p, clamp, value * factor + bias);
+  return p.output() == ElementType::kFloat8E4M3 ? float8_code(p, y, bound) : stored(p, y, bound);
 }
 
 int64_t zero_of_x(const Problem& p, int clamp, int n) {
-  return p.has(5) ? p.in[5].integer(n) : p.word(clamp + 3);
+  return p.coded() && p.has(5) ? p.in[5].integer(n) : p.word(clamp + 3);
 }
 
 // One axis of a window, materialised: source[o][t] = position of tap t of output o, or -1 in the padding.
@@ -78,10 +116,13 @@ std::vector<Expected> dense(const Problem& p) {
   dims.back() = out;
   return {expect(dims, [&](Index index) {
     const int k = index.back(), n = dims.size() > 1 ? index[0] : 0;
+    index.back() = 0;
+    const auto row = int(offset(p.in[0].dims, index) / width);
     Dot dot;
-    for (index.back() = 0; index.back() < width; ++index.back())
-      dot.add(p, offset(p.in[0].dims, index), offset(p.in[1].dims, {k, index.back()}), zero_of_x(p, 0, n));
-    return epilogue(p, dot, 0, k, n);
+    for (; index.back() < width; ++index.back())
+      dot.add(p, offset(p.in[0].dims, index), offset(p.in[1].dims, {k, index.back()}), zero_of_x(p, 0, n), k,
+              index.back());
+    return epilogue(p, dot, 0, k, n, row);
   })};
 }
 
@@ -98,10 +139,12 @@ std::vector<Expected> conv(const Problem& p) {
       for (int c = 0; c < x[3]; ++c) {
         if (c / group_in != k / group_out) continue;
         const Index tap = depthwise ? Index{i, j, k} : Index{k, i, j, c % group_in};
-        dot.add(p, offset(x, {n, row, column, c}), offset(w, tap), zero_of_x(p, 8, n));
+        const int w_tap = i * w[depthwise ? 1 : 2] + j;
+        dot.add(p, offset(x, {n, row, column, c}), offset(w, tap), zero_of_x(p, 8, n), k,
+                depthwise ? w_tap : w_tap * group_in + c % group_in);
       }
     });
-    return epilogue(p, dot, 8, k, n);
+    return epilogue(p, dot, 8, k, n, n);
   })};
 }
 
@@ -109,21 +152,23 @@ std::vector<Expected> pool(const Problem& p) {
   const Index& x = p.in[0].dims;
   const int kernel_h = p.word(8) + 1, kernel_w = p.word(9) + 1;
   const Taps window(p, kernel_h, kernel_w);
-  return {expect({x[0], int(window.h.size()), int(window.w.size()), x[3]}, [&](const Index& index) {
+  return {expect({x[0], int(window.h.size()), int(window.w.size()), x[3]}, [&](const Index& index) -> Result {
     std::vector<double> values;
     window.each(index[1], index[2], [&](int row, int column, int, int) {
       values.push_back(p.in[0].real(offset(x, {index[0], row, column, index[3]})));
     });
-    const double most = *std::max_element(values.begin(), values.end()),
-                 sum = std::accumulate(values.begin(), values.end(), 0.0);
-    const double magnitude =
-        std::accumulate(values.begin(), values.end(), 0.0, [](double s, double v) { return s + std::abs(v); });
-    const double divisor = p.word(10) != 0 ? kernel_h * kernel_w : double(values.size());
-    if (p.entry.op == Op::kMaxPool)
-      return p.coded() ? clamped_code(p, 11, int64_t(most)) : clamped(p, 11, {most, 0});
+    const double most = *std::max_element(values.begin(), values.end());
+    const Real sum = std::accumulate(values.begin(), values.end(), Real(0));
+    const Real magnitude =
+        std::accumulate(values.begin(), values.end(), Real(0), [](Real s, double v) { return s + std::abs(v); });
+    const Real divisor = p.word(10) != 0 ? kernel_h * kernel_w : Real(values.size());
+    if (p.entry.op == Op::kMaxPool) {
+      if (p.coded()) return clamped_code(p, 11, int64_t(most));
+      return {round_to(p.output(), clamped(p, 11, most)), 0};
+    }
     if (p.coded())
       return clamped_code(p, 11, int64_t(std::round(sum / divisor)));  // exact: |sum| < 2^20, halves are
-    return clamped(p, 11, {sum / divisor, (double(values.size()) + 2) * kEpsilon * magnitude / divisor});
+    return stored(p, clamped(p, 11, sum / divisor), Real(values.size() + 2) * p.epsilon() * magnitude / divisor);
   })};
 }
 

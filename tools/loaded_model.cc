@@ -18,10 +18,10 @@ namespace nacre::tools {
 namespace {
 
 // A name from the file, which may hold anything: nothing of it reaches a terminal as a control code.
-std::string text(const flatbuffers::String* s) {
+std::string text(const flatbuffers::String* s, bool lines = false) {
   std::string result = s == nullptr ? std::string() : s->str();
   for (char& c : result)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+    if ((static_cast<unsigned char>(c) < 0x20 && !(lines && c == '\n')) || c == 0x7F) c = '?';
   return result;
 }
 
@@ -236,7 +236,7 @@ uint64_t LoadedModel::weight_bytes() const {
 std::vector<std::pair<std::string, std::string>> LoadedModel::metadata() const {
   std::vector<std::pair<std::string, std::string>> pairs;
   if (const auto* metadata = model_.root()->metadata())
-    for (const auto* pair : *metadata) pairs.emplace_back(text(pair->key()), text(pair->value()));
+    for (const auto* pair : *metadata) pairs.emplace_back(text(pair->key()), text(pair->value(), true));
   return pairs;
 }
 

@@ -1,25 +1,20 @@
 // The command `nacre`: options become structs, commands do the work (tools/commands), one Error becomes one sentence.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <vector>
 
+#include "tools/cli.h"
 #include "tools/commands/check.h"
-#include "tools/commands/compare.h"
-#include "tools/commands/convert.h"
 #include "tools/commands/inspect.h"
 #include "tools/commands/kernels.h"
 #include "tools/commands/run.h"
 #include "tools/commands/size.h"
 #include "tools/error.h"
-#include "tools/graph/names.h"
-#include "tools/machines.h"
 #include "tools/version.h"
 
 namespace nacre::tools {
@@ -28,68 +23,6 @@ namespace {
 constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad input, 4 not supported, 5 reading or writing failed.\n"
     "Every file is written whole or not at all. Each command has its own --help with an example.";
-
-void add_target(CLI::App& command, std::string& target, const std::string& help) {
-  std::vector<std::string> names;
-  for (const TargetMachine& machine : kMachines) names.emplace_back(machine.name);
-  command.add_option("--target", target, help)
-      ->check(CLI::IsMember(names).description(""))
-      ->type_name(CLI::detail::join(names, "|"));
-}
-
-void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON, for machines"); }
-
-void add_model(CLI::App& command, std::string& model) {
-  command.add_option("MODEL", model, "model file, made by nacre convert")->required()->type_name("");
-}
-
-// An option that takes one of a few words. Help shows them as `type`.
-template <class T>
-void add_choice(CLI::App& command, const std::string& name, T& value, const std::map<std::string, T>& words,
-                const std::string& type, const std::string& help) {
-  command.add_option(name, value, help)->transform(CLI::CheckedTransformer(words).description(""))->type_name(type);
-}
-
-CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, int low, int high,
-                        const std::string& help) {
-  return command.add_option(name, value, help)->check(CLI::Range(low, high).description(""))->type_name("N");
-}
-
-void add_convert(CLI::App& app) {
-  auto o = std::make_shared<ConvertOptions>();
-  CLI::App& c = *app.add_subcommand("convert", "compile a network (TFLite or ONNX, told by content) into a model file");
-  c.footer(
-      "Examples:\n"
-      "  nacre convert kws.tflite -o kws.nacre --golden 2\n"
-      "  nacre convert digits.onnx -o digits.nacre --batch 8 --bank tcm=64K,sram=512K\n"
-      "  nacre convert digits.onnx --stop-after simplify        the graph as text, no model\n"
-      "Passes: " +
-      CLI::detail::join(pass_names(), ", "));
-  c.add_option("NETWORK", o->network, "the network's file")->required()->type_name("");
-  c.add_option("-o,--output", o->model, "the model file to write")->type_name("MODEL");
-  add_number(c, "--batch", o->batch, 1, 1 << 20, "rows per run, where the network leaves it open [1]");
-  add_choice(c, "--io-layout", o->io_nhwc, {{"source", false}, {"nhwc", true}}, "source|nhwc",
-             "of inputs and outputs; nhwc needs no transpose [source]");
-  c.add_option("--bank", o->banks, "memory banks for the arena, fastest first; with K, M, G")
-      ->type_name("NAME=BYTES,...");
-  c.add_flag("--keep-inputs", o->keep_inputs, "inputs stay valid across runs: their bytes are not used again");
-  add_target(c, o->target, "name under which programs find this one [host]");
-  add_choice(c, "--rounding", o->rounding,
-             {{"double", Rounding::kDouble}, {"single", Rounding::kSingle}, {"float_even", Rounding::kFloatEven}},
-             "double|single|float_even", "of int8 results [double, as TFLite]");
-  c.add_flag_callback(
-      "--no-fold-bn", [o] { o->fold_batch_norm = false; }, "keep batch normalizations as steps of their own");
-  add_number(c, "--golden", o->golden, 0, 1000, "store N pairs of seeded inputs and outputs, for nacre check [0]");
-  c.add_option("--stop-after", o->stop_after, "print the graph as text after this pass, and stop")
-      ->check(CLI::IsMember(pass_names()).description(""))
-      ->type_name("PASS");
-  CLI::Option* dump = c.add_flag("--dump", o->dump, "print the graph as text after the last pass");
-  c.add_flag("--strip-names", o->strip_names, "leave out the names of tensors");
-  c.add_flag("--verbose", o->verbose, "say what each pass did, on standard error");
-  add_json(c, o->json);
-  c.get_option("--json")->excludes(dump);
-  c.callback([o] { convert(*o); });
-}
 
 void add_inspect(CLI::App& app) {
   auto o = std::make_shared<InspectOptions>();
@@ -152,31 +85,6 @@ void add_check(CLI::App& app) {
   c.callback([o] { check_model(*o); });
 }
 
-void add_compare(CLI::App& app) {
-  auto o = std::make_shared<CompareOptions>();
-  CLI::App& c =
-      *app.add_subcommand("compare", "two models on the same data: the error of every layer and of the outputs");
-  c.footer(
-      "Examples:\n"
-      "  nacre compare kws_float.nacre kws_int8.nacre --data samples.npz\n"
-      "  nacre compare a.nacre b.nacre --data x.npy --sort error --csv errors.csv\n"
-      "Layers are matched by the names of the network they came from. SQNR = 10 log10(sum a^2 / sum (a - b)^2); "
-      "relative is\n"
-      "the largest error over A's largest magnitude. Where A takes float32 and B int8, B gets A's data through its "
-      "scale.");
-  c.add_option("A", o->a, "the reference, made by nacre convert")->required();
-  c.add_option("B", o->b, "the model to judge")->required();
-  c.add_option("--data", o->data, ".npz with an array per input, or .npy for the only one; samples stacked on axis 0")
-      ->required();
-  c.add_option("--sort", o->sort, "order of the layers; error: largest relative error first [execution]")
-      ->check(CLI::IsMember({"execution", "error"}).description(""))
-      ->type_name("execution|error");
-  c.add_option("--csv", o->csv, "file for the table, every digit of it");
-  c.add_option("--target", o->target, "of several programs, the ones for this target");
-  add_json(c, o->json);
-  c.callback([o] { compare(*o); });
-}
-
 void add_kernels(CLI::App& app) {
   auto o = std::make_shared<KernelsOptions>();
   CLI::App& c = *app.add_subcommand("kernels", "the kernels a model needs, as a header for firmware");
@@ -214,6 +122,10 @@ int run_tool(int argc, char** argv) {
   add_run(app);
   add_check(app);
   add_compare(app);
+  add_eval(app);
+  add_search(app);
+  add_report(app);
+  add_policies(app);
   add_kernels(app);
   try {
     app.parse(argc, argv);

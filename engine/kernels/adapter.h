@@ -4,7 +4,8 @@
 //
 // becomes an entry with operands {f32 in, f32 in, f32 in optional, f32 out}. Parameters are the step's operands in
 // order: `const T*` is an input, `T*` an output, Optional<const T> an input that may be absent, Update<T> is read and
-// written, Inputs<T> any number of inputs of one type; Scratch is no operand.
+// written, Inputs<T> any number of inputs of one type, PerRow<const T> an input with one value per row or one for all;
+// WordAt is no operand and comes last.
 #pragma once
 
 #include <concepts>
@@ -46,6 +47,22 @@ struct Parameter<Inputs<T>> {  // must come first; what follows is counted from 
   static Inputs<T> get(const Operands& o, int) { return {o.tensor}; }
 };
 
+template <class T>
+struct Parameter<PerRow<const T>> {
+  static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn)};
+  static PerRow<const T> get(const Operands& o, int i) {
+    return {static_cast<const T*>(o.tensor[i].data), o[i].elements() == 1 ? 0 : 1};
+  }
+};
+template <int kIndex>
+struct Parameter<WordAt<kIndex>> {
+  static constexpr OperandType kType = {ElementType::kNone, 0};
+  static constexpr int kWord = kIndex;
+};
+
+template <class P>
+inline constexpr bool kIsOperand = !requires { Parameter<P>::kWord; };
+
 template <class O, auto Method>
 struct Adapter;
 
@@ -53,6 +70,7 @@ struct Adapter;
 template <class O, class Base, class Result, class... P, Result (Base::*Method)(P...) const>
 struct Adapter<O, Method> {
   static constexpr OperandType kOperands[] = {Parameter<P>::kType...};
+  static constexpr int kOperandCount = (int{kIsOperand<P>} + ...);
 
   static Code run(const Args& args) { return call(args, std::index_sequence_for<P...>{}); }
 
@@ -66,16 +84,22 @@ struct Adapter<O, Method> {
   }
 
  private:
+  template <class Q>
+  static Q get([[maybe_unused]] const Words& words, const Operands& o, int i) {
+    if constexpr (kIsOperand<Q>) return Parameter<Q>::get(o, i);
+    else return {words[Parameter<Q>::kWord]};
+  }
+
   template <size_t... I>
   static Code call(const Args& args, std::index_sequence<I...>) {
     const Operands o = args.operands();
     const O op = O::from(args.words, o);
-    const int extra = o.count - int(sizeof...(P));  // of a variadic op: further inputs before the rest
+    const int extra = o.count - kOperandCount;  // of a variadic op: further inputs before the rest
     const auto slot = [&](size_t i) { return i == 0 ? 0 : int(i) + extra; };
     if constexpr (std::same_as<Result, Code>) {
-      return (op.*Method)(Parameter<P>::get(o, slot(I))...);
+      return (op.*Method)(get<P>(args.words, o, slot(I))...);
     } else {
-      (op.*Method)(Parameter<P>::get(o, slot(I))...);
+      (op.*Method)(get<P>(args.words, o, slot(I))...);
       return Code::kOk;
     }
   }
@@ -88,7 +112,7 @@ constexpr KernelEntry entry(Op op, Rounding rounding = Rounding::kNone, uint8_t 
   return {.op = op,
           .rounding = rounding,
           .in_place = in_place,
-          .operand_count = uint8_t(std::size(A::kOperands)),
+          .operand_count = uint8_t(A::kOperandCount),
           .operands = A::kOperands,
           .shapes = &O::shapes,
           .run = &A::run,

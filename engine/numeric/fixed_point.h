@@ -48,15 +48,25 @@ constexpr int32_t multiply(int32_t x, FixedPoint scale) {
   }
 }
 
+// The same for a wide accumulator (16x8: int16 activations, int8 weights), |x| < 2^47.  NUMERICS.md eq. 23. The
+// multiplier is cut to 16 bits first, so this is not `single` on a longer x; beyond int32 the result wraps.
+constexpr int32_t multiply_wide(int64_t x, FixedPoint scale) {
+  const int64_t m = scale.multiplier < 0x7FFF0000 ? (int64_t{scale.multiplier} + 0x8000) >> 16 : 0x7FFF;
+  const int total = int((15u - uint32_t(scale.shift)) & 63);  // 8 .. 46 for a shift in [-31, 7]
+  const uint64_t half = total > 0 ? uint64_t{1} << (total - 1) : 0;
+  return int32_t(int64_t(uint64_t(x) * uint64_t(m) + half) >> total);
+}
+
 // round(x) to the nearest integer, half to even, saturating to int32; NaN gives 0. Without libm and in any rounding
 // mode: the cast truncates exactly, and the rest is exact because x and its whole part are neighbours.
-constexpr int32_t round_half_even(float x) {
-  if (!(x > -2147483648.0f)) return x == x ? INT32_MIN : 0;
-  if (x >= 2147483648.0f) return INT32_MAX;
+template <class T>  // float or double
+constexpr int32_t round_half_even(T x) {
+  if (!(x > T(-2147483648.0))) return x == x ? INT32_MIN : 0;
+  if (x >= T(2147483647.5)) return INT32_MAX;  // as a float: 2^31
   const int32_t whole = int32_t(x);  // towards zero
-  const float rest = x - float(whole);
-  if (rest > 0.5f || (rest == 0.5f && (whole & 1) != 0)) return whole + 1;
-  if (rest < -0.5f || (rest == -0.5f && (whole & 1) != 0)) return whole - 1;
+  const T rest = x - T(whole);
+  if (rest > T(0.5) || (rest == T(0.5) && (whole & 1) != 0)) return whole + 1;
+  if (rest < T(-0.5) || (rest == T(-0.5) && (whole & 1) != 0)) return whole - 1;
   return whole;
 }
 

@@ -12,6 +12,7 @@
 
 #include <cmath>
 
+#include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre {
@@ -32,7 +33,8 @@ struct Clip {  // the op clamp
 
   template <class T>
   void forward(const T* x, T* y) const {
-    for (int i = 0; i < elements; ++i) y[i] = clamp.real(x[i]);
+    using A = typename Element<T>::Accumulator;
+    for (int i = 0; i < elements; ++i) y[i] = T(clamp.real(A(x[i])));
   }
 
   template <Rounding kRounding>
@@ -69,22 +71,22 @@ struct Activation {  // the functions of real numbers
 
   template <class T>
   void leaky_relu(const T* x, T* y) const {
-    for (int i = 0; i < elements; ++i) y[i] = x[i] > 0 ? x[i] : T(alpha) * x[i];
+    each(x, y, [&](auto v) { return v > 0 ? v : decltype(v)(alpha) * v; });
   }
   template <class T>
   void sigmoid(const T* x, T* y) const {
-    for (int i = 0; i < elements; ++i) y[i] = 1 / (1 + std::exp(-x[i]));
+    each(x, y, [](auto v) { return 1 / (1 + std::exp(-v)); });
   }
   template <class T>
   void tanh(const T* x, T* y) const {
-    for (int i = 0; i < elements; ++i) y[i] = std::tanh(x[i]);
+    each(x, y, [](auto v) { return std::tanh(v); });
   }
   template <class T>
   void hard_swish(const T* x, T* y) const {
-    for (int i = 0; i < elements; ++i) {
-      const T shifted = x[i] + 3, gate = shifted < 0 ? 0 : shifted > 6 ? 6 : shifted;
-      y[i] = x[i] * gate / 6;
-    }
+    each(x, y, [](auto v) {
+      const auto shifted = v + 3, gate = shifted < 0 ? 0 : shifted > 6 ? 6 : shifted;
+      return v * gate / 6;
+    });
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {
@@ -96,6 +98,14 @@ struct Activation {  // the functions of real numbers
   static constexpr Attribute kAttributes[] = {{"alpha", Coding::kReal}};
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
+
+ private:
+  // y = f(x), f of the accumulator type: float32 for 16-bit elements, rounded once.
+  template <class T, class F>
+  void each(const T* x, T* y, F f) const {
+    using A = typename Element<T>::Accumulator;
+    for (int i = 0; i < elements; ++i) y[i] = T(f(A(x[i])));
+  }
 };
 
 struct Lookup {

@@ -6,9 +6,10 @@
 //
 //   y_nhwk = epilogue(b_k, sum_{i,j,c} x_{n, h sh - top + i dh, w sw - left + j dw, c} w_kijc)
 //
-// Positions outside x contribute nothing: their real value is 0. The epilogues are those of dense.h.
+// Positions outside x contribute nothing: their real value is 0. The epilogues: epilogue.h.
 #pragma once
 
+#include "engine/ops/epilogue.h"
 #include "engine/ops/window.h"
 
 namespace nacre {
@@ -22,8 +23,8 @@ struct Conv2d {
   Clamp clamp;
   int x_zero, y_zero;
 
-  enum Word { kWindow = 0, kClamp = 8, kXZero = 11, kYZero = 12, kGroups = 13 };
-  enum Operand { kX, kW, kBias, kScale, kXScale, kXZeroPoint };
+  enum Word { kWindow = 0, kClamp = 8, kXZero = 11, kYZero = 12, kGroups = 13, kForm = 14, kBlock = 15 };
+  enum Operand { kX, kW, kBias, kScale };
 
   static Conv2d from(const Words& words, const Operands& operands) {
     const int groups = words.integer(kGroups) + 1;
@@ -36,11 +37,12 @@ struct Conv2d {
     return outputs * uint32_t(window.h.kernel * window.w.kernel) * uint32_t(group_in);
   }
 
-  template <class T>
-  void forward(const T* x, const T* w, Optional<const T> b, T* y) const {
+  template <class T, class Y = T>
+  void forward(const T* x, const T* w, Optional<const T> b, Y* y) const {
+    using A = typename Element<T>::Accumulator;
     each_output([&](const Pixel& pixel, int k) {
-      const T s = sum(x, w, pixel, k);
-      *y++ = clamp.real(b ? s + b[k] : s);
+      const A s = sum(x, w, pixel, k);
+      *y++ = rounded<T, Y>(clamp.real(b ? s + A(b[k]) : s));
     });
   }
 
@@ -55,11 +57,53 @@ struct Conv2d {
     });
   }
 
-  void forward_weight_only(const float* x, const int8_t* w, Optional<const float> b, const float* scale, float* y) const {
+  template <class T, class W>  // int8 or int4 weights
+  void forward_weight_only(const T* x, const W* w, Optional<const T> b, const float* scale, T* y,
+                           WordAt<kForm> form) const {
+    using A = typename Element<T>::Accumulator;
     each_output([&](const Pixel& pixel, int k) {
-      const float s = sum(x, w, pixel, k) * scale[per_channel ? k : 0];
-      *y++ = clamp.real(b ? s + b[k] : s);
+      const A s = scaled(sum(x, w, pixel, k), A(scale[per_channel ? k : 0]), form.value);
+      *y++ = T(clamp.real(b ? s + A(b[k]) : s));
     });
+  }
+
+  // w = s_kg (q - z_kg), g = i / block for term i of output k's filter, in the order i, j, c; in float32.
+  template <class T>
+  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const float* scale, const int8_t* zero,
+                       T* y, WordAt<kBlock> block) const {
+    using A = typename Element<T>::Accumulator;
+    const int size = int(block.value), groups = (window.h.kernel * window.w.kernel * group_in - 1) / size + 1;
+    each_output([&](const Pixel& pixel, int k) {
+      A s = 0;
+      each_run(pixel, k, [&](int xi, int wi, int length) {
+        const int first = (wi - k * w_channel) / w_column * group_in;  // the run's first term
+        for (int c = 0; c < length; ++c) {
+          const int g = k * groups + (first + c) / size;
+          s += A(x[xi + c]) * A(scale[g] * float(int4_code(w, wi + c) - zero[g]));
+        }
+      });
+      *y++ = T(clamp.real(b ? s + A(b[k]) : s));
+    });
+  }
+
+  template <class T>
+  void forward_dynamic(const int8_t* x, const int8_t* w, Optional<const T> b, const T* scale, PerRow<const T> x_scale,
+                       T* y) const {
+    each_output([&](const Pixel& pixel, int k) {
+      const Rounded<T> v = quotient(dot(x, w, 0, pixel, k), scale[per_channel ? k : 0], x_scale[pixel.n]);
+      *y++ = T(clamp.real((b ? v + Rounded<T>(b[k]) : v).wide()));
+    });
+  }
+
+  template <class T>
+  void forward_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
+                      PerRow<const float> x_scale, T* y) const {
+    each_float8(x, w, b, scale, x_scale, [&](float v) { *y++ = T(v); });
+  }
+
+  void forward_float8_quantized(const Float8E4M3* x, const Float8E4M3* w, Optional<const float> b, const float* scale,
+                                PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y) const {
+    each_float8(x, w, b, scale, x_scale, [&](float v) { *y++ = Float8E4M3::saturated(v / y_scale[0]); });
   }
 
   void forward_hybrid(const int8_t* x, const int8_t* w, Optional<const float> b, const float* scale,
@@ -76,15 +120,15 @@ struct Conv2d {
     const uint32_t groups = words[kGroups] + 1;
     if (groups == 0 || uint32_t(x[3]) % groups != 0 || uint32_t(w[0]) % groups != 0) return Code::kGroups;
     if (uint32_t(w[3]) != uint32_t(x[3]) / groups) return Code::kShapeWeights;
-    TRY_CODE(check_terms(operands, int64_t{w[1]} * w[2] * w[3]));
-    return shapes(words, operands, w[1], w[2], w[0], y);
+    TRY_CODE(Epilogue({w[0], w.product(1, 4), 1, kClamp, kForm}).check(words, operands));
+    return window_shape(words, x, w[1], w[2], w[0], y);
   }
 
   static constexpr Attribute kAttributes[] = {
       kWindowAttributes[0], kWindowAttributes[1], kWindowAttributes[2], kWindowAttributes[3], kWindowAttributes[4],
       kWindowAttributes[5], kWindowAttributes[6], kWindowAttributes[7], {"clamp"}, {"low", Coding::kBound},
-      {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}, {"groups", Coding::kLessOne}};
-  static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale?", "x_zero?"};
+      {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}, {"groups", Coding::kLessOne}, {"form"}, {"block"}};
+  static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale_or_zero?", "x_zero_or_y_scale?"};
   static constexpr const char* kOutputs[] = {"y"};
 
  protected:
@@ -105,16 +149,7 @@ struct Conv2d {
             .y_zero = words.integer(kYZero)};
   }
 
-  // The part of the shape rule that both share.
-  static Code shapes(const Words& words, const Operands& operands, int kernel_h, int kernel_w, int out_c, Dims* y) {
-    const Shape x = operands[kX];
-    TRY_CODE(check_bias(operands, kBias, out_c));
-    TRY_CODE(check_scales(operands, kScale, out_c));
-    TRY_CODE(check_row_scales(operands, kXScale, x[0]));
-    const ElementType codes = operands.has(kXScale) ? ElementType::kNone : operands.element(kX);
-    TRY_CODE(check_zero(words.integer(kXZero), codes));
-    TRY_CODE(check_zero(words.integer(kYZero), codes));
-    TRY_CODE(check_clamp(words, kClamp, codes));
+  static Code window_shape(const Words& words, Shape x, int kernel_h, int kernel_w, int out_c, Dims* y) {
     int out_h = 0, out_w = 0;
     TRY_CODE(Window::sizes(words, kWindow, x, kernel_h, kernel_w, &out_h, &out_w));
     *y = {4, {x[0], out_h, out_w, out_c}};
@@ -161,14 +196,24 @@ struct Conv2d {
       for (int j = 0, xi = x_row, wi = w_row; j < pixel.columns; ++j, xi += x_columns, wi += w_column) f(xi, wi, pixel.length);
   }
 
-  // sum_c x_c w_c over the runs, from float or int8 weights.
-  template <class T, class W>
-  T sum(const T* x, const W* w, const Pixel& pixel, int k) const {
-    T sum = 0;
+  // sum_c x_c w_c over the runs.
+  template <class T, class W, class A = typename Element<T>::Accumulator>
+  A sum(const T* x, const W* w, const Pixel& pixel, int k) const {
+    A sum = 0;
     each_run(pixel, k, [&](int xi, int wi, int length) {
-      for (int c = 0; c < length; ++c) sum += x[xi + c] * T(w[wi + c]);
+      for (int c = 0; c < length; ++c) sum += A(x[xi + c]) * element<A>(w, wi + c);
     });
     return sum;
+  }
+
+  // f(clamp(sum x_scale scale + b)) for every output in order.
+  template <class T, class F>
+  void each_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
+                   PerRow<const float> x_scale, F f) const {
+    each_output([&](const Pixel& pixel, int k) {
+      const float s = sum(x, w, pixel, k) * (x_scale[pixel.n] * scale[per_channel ? k : 0]);
+      f(clamp.real(b ? s + float(b[k]) : s));
+    });
   }
 
   // sum (x - zero) w. Unsigned products wrap where untrusted numbers would overflow; no valid model does.
@@ -198,8 +243,8 @@ struct DepthwiseConv2d : Conv2d {
     if (x.rank != 4 || w.rank != 3) return Code::kShapeRank;
     if (words[kGroups] != 0) return Code::kGroups;
     if (w[2] % x[3] != 0) return Code::kShapeWeights;
-    TRY_CODE(check_terms(operands, int64_t{w[0]} * w[1]));
-    return Conv2d::shapes(words, operands, w[0], w[1], w[2], y);
+    TRY_CODE(Epilogue({w[2], w[0] * w[1], 1, kClamp, kForm}).check(words, operands));
+    return window_shape(words, x, w[0], w[1], w[2], y);
   }
 };
 

@@ -4,12 +4,14 @@
 //
 //   y_rk = clamp(b_k + sum_i x_ri w_ki)                                                          float
 //   y_rk = clamp(zero_y + requant_k(b_k + sum_i (x_ri - zero_x) w_ki))                           int8, NUMERICS.md eq. 1
-//   y_rk = clamp(b_k + s_k sum_i x_ri q_ki)                                                      weight-only: int8 q, float x
+//   y_rk = clamp(b_k + s_k sum_i x_ri q_ki)                                                      weight-only
 //   y_rk = clamp(b_k + s_k t_n sum_i (x_ri - z_n) q_ki)                                          hybrid: int8 x, scale t, zero z
 //                                                                                                per row n of axis 0
+//
+// The other forms, and what becomes of a sum in each: epilogue.h.
 #pragma once
 
-#include "engine/ops/parameters.h"
+#include "engine/ops/epilogue.h"
 
 namespace nacre {
 
@@ -19,8 +21,8 @@ struct Dense {
   Clamp clamp;
   int x_zero, y_zero;
 
-  enum Word { kClamp = 0, kXZero = 3, kYZero = 4 };
-  enum Operand { kX, kW, kBias, kScale, kXScale, kXZeroPoint };
+  enum Word { kClamp = 0, kXZero = 3, kYZero = 4, kForm = 5, kBlock = 6 };
+  enum Operand { kX, kW, kBias, kScale };
 
   static Dense from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX], w = operands[kW];
@@ -37,13 +39,14 @@ struct Dense {
 
   uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
 
-  template <class T>
-  void forward(const T* x, const T* w, Optional<const T> b, T* y) const {
+  template <class T, class Y = T>
+  void forward(const T* x, const T* w, Optional<const T> b, Y* y) const {
+    using A = typename Element<T>::Accumulator;
     for (int r = 0; r < rows; ++r, x += in, y += out)
       for (int k = 0; k < out; ++k) {
-        T sum = 0;
-        for (int i = 0; i < in; ++i) sum += x[i] * w[k * in + i];
-        y[k] = clamp.real(b ? sum + b[k] : sum);
+        A sum = 0;
+        for (int i = 0; i < in; ++i) sum += A(x[i]) * A(w[k * in + i]);
+        y[k] = rounded<T, Y>(clamp.real(b ? sum + A(b[k]) : sum));
       }
   }
 
@@ -59,14 +62,55 @@ struct Dense {
       }
   }
 
-  void forward_weight_only(const float* x, const int8_t* w, Optional<const float> b, const float* scale, float* y) const {
+  template <class T, class W>  // int8 or int4 weights
+  void forward_weight_only(const T* x, const W* w, Optional<const T> b, const float* scale, T* y,
+                           WordAt<kForm> form) const {
+    using A = typename Element<T>::Accumulator;
     for (int r = 0; r < rows; ++r, x += in, y += out)
       for (int k = 0; k < out; ++k) {
-        float sum = 0;
-        for (int i = 0; i < in; ++i) sum += x[i] * float(w[k * in + i]);
-        sum *= scale[per_channel ? k : 0];
-        y[k] = clamp.real(b ? sum + b[k] : sum);
+        A sum = 0;
+        for (int i = 0; i < in; ++i) sum += A(x[i]) * element<A>(w, k * in + i);
+        sum = scaled(sum, A(scale[per_channel ? k : 0]), form.value);
+        y[k] = T(clamp.real(b ? sum + A(b[k]) : sum));
       }
+  }
+
+  // w_ki = s_kg (q_ki - z_kg), g = i / block, in float32.
+  template <class T>
+  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const float* scale, const int8_t* zero,
+                       T* y, WordAt<kBlock> block) const {
+    using A = typename Element<T>::Accumulator;
+    const int size = int(block.value), groups = (in - 1) / size + 1;
+    for (int r = 0; r < rows; ++r, x += in, y += out)
+      for (int k = 0; k < out; ++k) {
+        A sum = 0;
+        for (int i = 0; i < in; ++i) {
+          const int g = k * groups + i / size;
+          sum += A(x[i]) * A(scale[g] * float(int4_code(w, k * in + i) - zero[g]));
+        }
+        y[k] = T(clamp.real(b ? sum + A(b[k]) : sum));
+      }
+  }
+
+  template <class T>
+  void forward_dynamic(const int8_t* x, const int8_t* w, Optional<const T> b, const T* scale, PerRow<const T> x_scale,
+                       T* y) const {
+    for (int r = 0; r < rows; ++r, x += in, y += out)
+      for (int k = 0; k < out; ++k) {
+        const Rounded<T> v = quotient(dot(x, w + k * in, 0), scale[per_channel ? k : 0], x_scale[r]);
+        y[k] = T(clamp.real((b ? v + Rounded<T>(b[k]) : v).wide()));
+      }
+  }
+
+  template <class T>
+  void forward_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
+                      PerRow<const float> x_scale, T* y) const {
+    each_float8(x, w, b, scale, x_scale, [&](float v) { *y++ = T(v); });
+  }
+
+  void forward_float8_quantized(const Float8E4M3* x, const Float8E4M3* w, Optional<const float> b, const float* scale,
+                                PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y) const {
+    each_float8(x, w, b, scale, x_scale, [&](float v) { *y++ = Float8E4M3::saturated(v / y_scale[0]); });
   }
 
   void forward_hybrid(const int8_t* x, const int8_t* w, Optional<const float> b, const float* scale,
@@ -84,25 +128,31 @@ struct Dense {
     const Shape x = operands[kX], w = operands[kW];
     if (x.rank < 1 || w.rank != 2) return Code::kShapeRank;
     if (w[1] != x.last()) return Code::kShapeWeights;
-    TRY_CODE(check_bias(operands, kBias, w[0]));
-    TRY_CODE(check_scales(operands, kScale, w[0]));
-    TRY_CODE(check_row_scales(operands, kXScale, x.rank > 1 ? x[0] : 1));
-    TRY_CODE(check_terms(operands, w[1]));
-    const ElementType codes = operands.has(kXScale) ? ElementType::kNone : operands.element(kX);
-    TRY_CODE(check_zero(words.integer(kXZero), codes));
-    TRY_CODE(check_zero(words.integer(kYZero), codes));
-    TRY_CODE(check_clamp(words, kClamp, codes));
+    TRY_CODE(Epilogue({w[0], w[1], x.rank - 1, kClamp, kForm}).check(words, operands));
     for (int i = 0; i + 1 < x.rank; ++i) y->push(x[i]);
     y->push(w[0]);
     return Code::kOk;
   }
 
   static constexpr Attribute kAttributes[] = {
-      {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}};
-  static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale?", "x_zero?"};
+      {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}, {"form"}, {"block"}};
+  static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale_or_zero?", "x_zero_or_y_scale?"};
   static constexpr const char* kOutputs[] = {"y"};
 
  private:
+  // f(clamp(sum x_scale scale + b)) for every output in order.
+  template <class T, class F>
+  void each_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
+                   PerRow<const float> x_scale, F f) const {
+    for (int r = 0; r < rows; ++r, x += in)
+      for (int k = 0; k < out; ++k) {
+        float sum = 0;
+        for (int i = 0; i < in; ++i) sum += float(x[i]) * float(w[k * in + i]);
+        sum *= x_scale[r] * scale[per_channel ? k : 0];
+        f(clamp.real(b ? sum + float(b[k]) : sum));
+      }
+  }
+
   // sum_i (x_i - zero) w_i. Unsigned products wrap where untrusted numbers would overflow; no valid model does.
   int32_t dot(const int8_t* x, const int8_t* w, int zero) const {
     uint32_t sum = 0;

@@ -11,6 +11,7 @@
 // requant: pairs int32 [3, 2], rows M_a, M_b, M_y, or [1, 2] of a product.
 #pragma once
 
+#include "engine/numeric/element.h"
 #include "engine/ops/walk.h"
 
 namespace nacre {
@@ -68,11 +69,13 @@ struct Sum {  // add and sub
 
   template <class T>
   void add(const T* a, const T* b, T* y) const {
-    walk.each([&](const int32_t* at) { *y++ = clamp.real(a[at[0]] + b[at[1]]); });
+    using A = typename Element<T>::Accumulator;
+    walk.each([&](const int32_t* at) { *y++ = T(clamp.real(A(a[at[0]]) + A(b[at[1]]))); });
   }
   template <class T>
   void sub(const T* a, const T* b, T* y) const {
-    walk.each([&](const int32_t* at) { *y++ = clamp.real(a[at[0]] - b[at[1]]); });
+    using A = typename Element<T>::Accumulator;
+    walk.each([&](const int32_t* at) { *y++ = T(clamp.real(A(a[at[0]]) - A(b[at[1]]))); });
   }
 
   template <Rounding kRounding>
@@ -132,7 +135,8 @@ struct Product {  // mul
 
   template <class T>
   void forward(const T* a, const T* b, T* y) const {
-    walk.each([&](const int32_t* at) { *y++ = clamp.real(a[at[0]] * b[at[1]]); });
+    using A = typename Element<T>::Accumulator;
+    walk.each([&](const int32_t* at) { *y++ = T(clamp.real(A(a[at[0]]) * A(b[at[1]]))); });
   }
 
   template <Rounding kRounding>

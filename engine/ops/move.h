@@ -187,9 +187,9 @@ struct Pad {
  private:
   template <class T>
   static T value(uint32_t word) {
-    if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(word);
-    else if constexpr (std::is_same_v<T, Bool>) return {uint8_t(word & 1)};
-    else return T(int32_t(word));
+    if constexpr (std::is_same_v<T, Bool>) return {uint8_t(word & 1)};
+    else if constexpr (std::is_integral_v<T>) return T(int32_t(word));
+    else return T(std::bit_cast<float>(word));
   }
 
   // The index into x that output `index` copies, or -1 outside.

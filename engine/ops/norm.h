@@ -3,10 +3,13 @@
 //   x, y [.., channels]   scale, bias, mean, variance [channels]
 //
 //   y_rc = scale_c (x_rc - mean_c) / sqrt(variance_c + epsilon) + bias_c
+//
+// The parameters are float32 where x is float16 or bfloat16: variances leave the range of float16.
 #pragma once
 
 #include <cmath>
 
+#include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre {
@@ -20,11 +23,11 @@ struct BatchNorm {
     return {.rows = x.product(0, x.rank - 1), .channels = x.last(), .epsilon = words.real(0)};
   }
 
-  template <class T>
-  void forward(const T* x, const T* scale, const T* bias, const T* mean, const T* variance, T* y) const {
+  template <class T, class A = typename Element<T>::Accumulator>
+  void forward(const T* x, const A* scale, const A* bias, const A* mean, const A* variance, T* y) const {
     for (int c = 0; c < channels; ++c) {
-      const T factor = scale[c] / std::sqrt(variance[c] + T(epsilon));
-      for (int i = c; i < rows * channels; i += channels) y[i] = (x[i] - mean[c]) * factor + bias[c];
+      const A factor = scale[c] / std::sqrt(variance[c] + A(epsilon));
+      for (int i = c; i < rows * channels; i += channels) y[i] = T((A(x[i]) - mean[c]) * factor + bias[c]);
     }
   }
 

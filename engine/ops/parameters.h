@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/numeric/fixed_point.h"
+#include "engine/numeric/small_float.h"
 #include "engine/ops/op.h"
 
 namespace nacre {
@@ -25,6 +27,24 @@ struct Inputs {  // any number of inputs of one type; the op knows how many
   const Tensor* tensor;
   const T* operator[](int i) const { return static_cast<const T*>(tensor[i].data); }
 };
+
+template <class T>
+struct PerRow {  // an input with one value for each row, or one for all
+  T* data;
+  int step;
+  T& operator[](int row) const { return data[row * step]; }
+};
+
+template <int kIndex>
+struct WordAt {  // no operand: an attribute that only some forms of an op have; last in the list
+  uint32_t value;
+};
+
+// Code i of a packed operand.
+constexpr int int4_code(const Int4Pair* w, int i) {
+  const int nibble = w[i / 2].bits >> (i % 2 * 4) & 15;
+  return (nibble ^ 8) - 8;
+}
 
 // Limits on attributes: small enough that no 32-bit expression in a shape rule overflows.
 inline constexpr int kMaxWindow = 1 << 14;  // kernel, stride, dilation, padding
@@ -85,39 +105,19 @@ constexpr Code check_zero(int zero, ElementType element) {
   return (element == ElementType::kInt8 ? is_code(zero) : zero == 0) ? Code::kOk : Code::kAttributeZero;
 }
 
-// Scales at operand `slot`, where present: float32 [1 | channels], or pairs int32 [1 | channels, 2].
-constexpr Code check_scales(const Operands& operands, int slot, int channels) {
-  if (!operands.has(slot)) return Code::kOk;
-  const Shape scale = operands[slot];
-  const bool pairs = operands.element(slot) == ElementType::kInt32;
-  if (scale.rank != (pairs ? 2 : 1) || (pairs && scale[1] != 2)) return Code::kShapeScale;
-  return scale[0] == 1 || scale[0] == channels ? Code::kOk : Code::kShapeScale;
+// Whether operand `slot` is [a], or [a, b] where b is not 0. Out of line: the rules ask often, and code size counts.
+[[gnu::noinline]] constexpr bool is(const Operands& operands, int slot, int a, int b = 0) {
+  const Shape shape = operands[slot];
+  return shape.rank == (b == 0 ? 1 : 2) && shape[0] == a && (b == 0 || shape[1] == b);
 }
 
 // Requantization pairs at operand `slot`, where present: int32 [rows, 2].
 constexpr Code check_pairs(const Operands& operands, int slot, int rows) {
-  if (!operands.has(slot)) return Code::kOk;
-  const Shape pairs = operands[slot];
-  return pairs.rank == 2 && pairs[0] == rows && pairs[1] == 2 ? Code::kOk : Code::kShapeScale;
-}
-
-// Scales and zero points made at run time, at operands `slot` and `slot` + 1: [rows] each, one per row of axis 0.
-constexpr Code check_row_scales(const Operands& operands, int slot, int rows) {
-  if (!operands.has(slot)) return Code::kOk;
-  if (!operands.has(slot + 1)) return Code::kOperandCount;
-  const Shape scale = operands[slot], zero = operands[slot + 1];
-  return scale.rank == 1 && zero.rank == 1 && scale[0] == rows && zero[0] == rows ? Code::kOk : Code::kShapeScale;
-}
-
-// A bias at operand `slot`, where present: [channels].
-constexpr Code check_bias(const Operands& operands, int slot, int channels) {
-  if (!operands.has(slot)) return Code::kOk;
-  const Shape bias = operands[slot];
-  return bias.rank == 1 && bias[0] == channels ? Code::kOk : Code::kShapeBias;
+  return !operands.has(slot) || is(operands, slot, rows, 2) ? Code::kOk : Code::kShapeScale;
 }
 
 // Terms of an int32 sum of (x - zero) * w: |x - zero| <= 255, |w| <= 128, so 2^31 / (255 * 128) = 65793 terms fit.
-constexpr Code check_terms(const Operands& operands, int64_t terms) {
+constexpr Code check_terms(const Operands& operands, int terms) {
   return operands.element(0) == ElementType::kInt8 && terms > 65793 ? Code::kAccumulator : Code::kOk;
 }
 

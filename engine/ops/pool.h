@@ -11,6 +11,7 @@
 
 #include <limits>
 
+#include "engine/numeric/element.h"
 #include "engine/ops/window.h"
 
 namespace nacre {
@@ -34,11 +35,12 @@ struct Pool {
 
   template <class T>
   void average(const T* x, T* y) const {
+    using A = typename Element<T>::Accumulator;
     each_output([&](int n, int h, int v, int c) {
-      typename Element<T>::Accumulator sum = 0;
+      A sum = 0;
       int count = 0;
-      each_tap(n, h, v, c, [&](int i) { sum += x[i], ++count; });
-      *y++ = clamp.real(T(sum / T(divisor(count))));
+      each_tap(n, h, v, c, [&](int i) { sum += A(x[i]), ++count; });
+      *y++ = T(clamp.real(sum / A(divisor(count))));
     });
   }
 
@@ -53,13 +55,19 @@ struct Pool {
 
   template <class T>
   void max(const T* x, T* y) const {
-    constexpr T kLowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-                                                               : std::numeric_limits<T>::lowest();
+    using A = typename Element<T>::Accumulator;
     each_output([&](int n, int h, int v, int c) {
-      T peak = kLowest;
+      A peak = -std::numeric_limits<A>::infinity();
+      each_tap(n, h, v, c, [&](int i) { peak = A(x[i]) > peak ? A(x[i]) : peak; });
+      *y++ = T(clamp.real(peak));
+    });
+  }
+
+  void max_int8(const int8_t* x, int8_t* y) const {
+    each_output([&](int n, int h, int v, int c) {
+      int8_t peak = -128;
       each_tap(n, h, v, c, [&](int i) { peak = x[i] > peak ? x[i] : peak; });
-      if constexpr (std::numeric_limits<T>::is_integer) *y++ = clamp.code(peak);
-      else *y++ = clamp.real(peak);
+      *y++ = clamp.code(peak);
     });
   }
 

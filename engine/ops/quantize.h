@@ -1,19 +1,25 @@
 // Between real numbers and codes: real = scale (code - zero), per tensor or per index of `axis`.
 //
 //   quantize          q = saturate(round(x / scale) + zero)           round: half away from zero, or half to even
-//   dequantize        y = scale (q - zero)
+//                     q = saturated(x / scale)                        float8, half to even
+//   dequantize        y = scale (q - zero)                            float8: y = scale q
+//                     with form = reciprocal x scale and (q - zero) / scale
 //   requantize        y = saturate(zero_y + (x - zero_x) M)           int8 and uint8, NUMERICS.md eq. 8
 //   cast              y = x in another element type: real to integer truncates and saturates, NaN gives 0; integer to a
 //                     narrower integer keeps the low bits; to bool: x != 0
-//   dynamic_quantize  scale and zero point from the values of each row; NUMERICS.md eq. 13
+//   dynamic_quantize  scale and zero point from the values of each row: what shares the dims before `axis`
+//                     TFLite       NUMERICS.md eq. 13
+//                     Keras        s = 127 / (max |x| + 1e-7),  q = clip(round_half_even(x s), -127, 127): absmax.h
+//                     float8       f = current_scale(max |x|),  q = saturated(x f),  scale = 1 / f: float8_scale.h
 //
-//   scale, zero [1] or [size of axis];  dynamic: x [.., ..], rows = product of the dims before `axis`, scale, zero [rows]
+//   scale, zero [1] or [size of axis];  dynamic: the dims of x before `axis`, or [1]; only TFLite's has a zero point
 #pragma once
 
 #include <limits>
 
-#include "engine/numeric/element.h"
-#include "engine/ops/parameters.h"
+#include "engine/numeric/absmax.h"
+#include "engine/numeric/float8_scale.h"
+#include "engine/ops/epilogue.h"
 
 namespace nacre {
 
@@ -27,32 +33,44 @@ constexpr T saturate(int64_t v) {
 struct Quantize {  // and dequantize
   int outer, channels, inner;
   bool per_channel;
+  uint32_t form;
 
-  enum Word { kAxis = 0 };
+  enum Word { kAxis = 0, kForm = 1 };
   enum Operand { kX, kScale, kZero };
 
   static Quantize from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX];
-    if (operands[kScale][0] == 1) return {1, 1, x.elements(), false};
+    if (operands[kScale][0] == 1) return {1, 1, x.elements(), false, words[kForm]};
     const int axis = words.integer(kAxis);
-    return {x.product(0, axis), x[axis], x.product(axis + 1, x.rank), true};
+    return {x.product(0, axis), x[axis], x.product(axis + 1, x.rank), true, words[kForm]};
   }
 
   template <Rounding kRounding, class Q>
   void forward(const float* x, const float* scale, Optional<const int32_t> zero, Q* q) const {
     each_element([&](int i, int c) {
-      q[i] = saturate<Q>(int64_t{round_to_integer<kRounding>(x[i] / scale[c])} + (zero ? zero[c] : 0));
+      q[i] = saturate<Q>(int64_t{round_to_integer<kRounding>(coded(x[i], scale[c]))} + (zero ? zero[c] : 0));
     });
+  }
+
+  template <class Q>  // a float8 type
+  void forward_float8(const float* x, const float* scale, Q* q) const {
+    each_element([&](int i, int c) { q[i] = Q::saturated(coded(x[i], scale[c])); });
   }
 
   template <class Q>
   void backward(const Q* q, const float* scale, Optional<const int32_t> zero, float* x) const {
-    each_element([&](int i, int c) { x[i] = scale[c] * float(wrapping_sub(q[i], zero ? zero[c] : 0)); });
+    each_element([&](int i, int c) { x[i] = scaled(float(wrapping_sub(q[i], zero ? zero[c] : 0)), scale[c], form); });
+  }
+
+  template <class Q>
+  void backward_float8(const Q* q, const float* scale, float* x) const {
+    each_element([&](int i, int c) { x[i] = scaled(float(q[i]), scale[c], form); });
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[kX], scale = operands[kScale];
     if (scale.rank != 1) return Code::kShapeScale;
+    if (words[kForm] > 1) return Code::kAttribute;
     if (scale[0] != 1) {
       if (words[kAxis] >= uint32_t(x.rank)) return Code::kAttributeAxis;
       if (scale[0] != x[words.integer(kAxis)]) return Code::kShapeScale;
@@ -62,11 +80,13 @@ struct Quantize {  // and dequantize
     return Code::kOk;
   }
 
-  static constexpr Attribute kAttributes[] = {{"axis"}};
+  static constexpr Attribute kAttributes[] = {{"axis"}, {"form"}};
   static constexpr const char* kInputs[] = {"x", "scale", "zero?"};
   static constexpr const char* kOutputs[] = {"y"};
 
  private:
+  float coded(float x, float scale) const { return form == uint32_t(ScaleForm::kReciprocal) ? x * scale : x / scale; }
+
   template <class F>
   void each_element(F f) const {  // f(index, channel)
     for (int o = 0, i = 0; o < outer; ++o)
@@ -125,7 +145,8 @@ struct Cast {
   template <class From>
   static auto value(From x) {
     if constexpr (std::is_same_v<From, Bool>) return int32_t(x.byte != 0);
-    else return x;
+    else if constexpr (std::is_arithmetic_v<From>) return x;
+    else return float(x);
   }
 
   template <class To, class From>
@@ -145,14 +166,14 @@ struct Cast {
 
 struct DynamicQuantize {
   int rows, width;
-  bool symmetric;
+  bool symmetric, onnx;
 
-  enum Word { kAxis = 0, kSymmetric = 1 };
+  enum Word { kAxis = 0, kSymmetric = 1, kOnnx = 2 };
 
   static DynamicQuantize from(const Words& words, const Operands& operands) {
     const Shape x = operands[0];
     const int axis = words.integer(kAxis);
-    return {x.product(0, axis), x.product(axis, x.rank), words[kSymmetric] != 0};
+    return {x.product(0, axis), x.product(axis, x.rank), words[kSymmetric] != 0, words[kOnnx] != 0};
   }
 
   void forward(const float* x, int8_t* q, float* scale, int32_t* zero) const {
@@ -163,7 +184,25 @@ struct DynamicQuantize {
         high = x[i] > high ? x[i] : high;
       }
       if (symmetric) quantize_symmetric(x, -low > high ? -low : high, q, scale + r, zero + r);
+      else if (onnx) quantize_as_onnx(x, low, high, q, scale + r, zero + r);
       else quantize_asymmetric(x, low, high, q, scale + r, zero + r);
+    }
+  }
+
+  template <class T>
+  void forward_abs_max(const T* x, int8_t* q, T* scale) const {
+    const auto size = size_t(width);
+    for (int r = 0; r < rows; ++r, x += width, q += width)
+      scale[r] = absmax_quantize(std::span<const T>(x, size), std::span<int8_t>(q, size), kInt8Range);
+  }
+
+  void forward_float8(const float* x, Float8E4M3* q, float* scale) const {
+    constexpr CurrentScaling kRule = {.format_max = 448};
+    for (int r = 0; r < rows; ++r, x += width, q += width) {
+      const float amax = amax_value(amax_bits(std::span<const float>(x, size_t(width))));
+      const float factor = current_scale(amax, kRule).scale;
+      scale[r] = 1 / factor;
+      for (int i = 0; i < width; ++i) q[i] = Float8E4M3::saturated(x[i] * factor);
     }
   }
 
@@ -172,17 +211,17 @@ struct DynamicQuantize {
   static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
     const Shape x = operands[0];
     if (words[kAxis] > uint32_t(x.rank)) return Code::kAttributeAxis;
-    if (words[kSymmetric] > 1) return Code::kAttribute;
-    const int rows = x.product(0, words.integer(kAxis));
-    if (rows > (1 << 28)) return Code::kOverflow;
+    if (words[kSymmetric] > 1 || words[kOnnx] > 1 || words[kSymmetric] + words[kOnnx] > 1) return Code::kAttribute;
     outputs[0] = dims_of(x);
-    outputs[1] = outputs[2] = {1, {rows}};
+    for (int axis = 0; axis < words.integer(kAxis); ++axis) outputs[1].push(x[axis]);
+    if (words[kAxis] == 0) outputs[1].push(1);
+    outputs[2] = outputs[1];  // `zero`, where there is one
     return Code::kOk;
   }
 
-  static constexpr Attribute kAttributes[] = {{"axis"}, {"symmetric"}};
+  static constexpr Attribute kAttributes[] = {{"axis"}, {"symmetric"}, {"onnx"}};
   static constexpr const char* kInputs[] = {"x"};
-  static constexpr const char* kOutputs[] = {"q", "scale", "zero"};
+  static constexpr const char* kOutputs[] = {"q", "scale", "zero?"};
 
  private:
   void quantize_symmetric(const float* x, float amax, int8_t* q, float* scale, int32_t* zero) const {
@@ -207,6 +246,16 @@ struct DynamicQuantize {
     }
     const float inverse = 1 / *scale;
     for (int i = 0; i < width; ++i) q[i] = saturate<int8_t>(round_half_away(float(*zero) + x[i] * inverse));
+  }
+
+  // DynamicQuantizeLinear with codes and zero point 128 lower, all in float32: onnxruntime's core/util/qmath.h,
+  // GetQuantizationParameter, and core/mlas/lib/quantize.cpp. A step that underflows to 0 is 1: there it divides by 0.
+  void quantize_as_onnx(const float* x, float low, float high, int8_t* q, float* scale, int32_t* zero) const {
+    const float step = (high - low) / 255;
+    *scale = step > 0 ? step : 1;
+    const float start = -low / *scale;
+    *zero = round_half_even(start > 255 ? 255 : start) - 128;
+    for (int i = 0; i < width; ++i) q[i] = saturate<int8_t>(int64_t{round_half_even(x[i] / *scale)} + *zero);
   }
 };
 

@@ -7,6 +7,7 @@
 // it in integers, once per step.
 #pragma once
 
+#include "engine/numeric/element.h"
 #include "engine/ops/walk.h"
 
 namespace nacre {
@@ -51,11 +52,12 @@ struct Mean {
 
   template <class T>
   void forward(const T* x, T* y) const {
+    using A = typename Element<T>::Accumulator;
     const int count = terms();
     outer.each([&](const int32_t* at) {
-      typename Element<T>::Accumulator sum = 0;
-      inner.each([&](const int32_t* i) { sum += x[at[0] + i[0]]; });
-      *y++ = T(sum / T(count));
+      A sum = 0;
+      inner.each([&](const int32_t* i) { sum += A(x[at[0] + i[0]]); });
+      *y++ = T(sum / A(count));
     });
   }
 

@@ -2,7 +2,8 @@
 //
 //   y_i = exp(beta (x_i - m)) / sum_j exp(beta (x_j - m)),   m = max_j x_j
 //
-// Subtracting m keeps every exponential in (0, 1], and the sum is at least 1: no overflow, no division by 0.
+// Subtracting m keeps every exponential in (0, 1], and the sum is at least 1: no overflow, no division by 0. The
+// exponential is computed twice rather than stored: y may be float16, and would round it before the division.
 //
 // int8, over the last axis: TFLite's fixed point, NUMERICS.md eq. 11. y has scale 1/256 and zero point -128. `multiplier`
 // and `shift` are the pair of min(beta scale_x 2^26, 2^31 - 1); what is further than `diff_min` below the maximum is 0.
@@ -36,13 +37,14 @@ struct Softmax {
 
   template <class T>
   void forward(const T* x, T* y) const {
-    const T b = T(std::bit_cast<float>(beta));
+    using A = typename Element<T>::Accumulator;
+    const A b = A(std::bit_cast<float>(beta));
     for (int o = 0; o < outer; ++o, x += width * inner, y += width * inner)
       for (int i = 0; i < inner; ++i) {
-        T peak = x[i], sum = 0;
-        for (int j = i; j < width * inner; j += inner) peak = x[j] > peak ? x[j] : peak;
-        for (int j = i; j < width * inner; j += inner) sum += y[j] = std::exp((x[j] - peak) * b);
-        for (int j = i; j < width * inner; j += inner) y[j] /= sum;
+        A peak = A(x[i]), sum = 0;
+        for (int j = i; j < width * inner; j += inner) peak = A(x[j]) > peak ? A(x[j]) : peak;
+        for (int j = i; j < width * inner; j += inner) sum += std::exp((A(x[j]) - peak) * b);
+        for (int j = i; j < width * inner; j += inner) y[j] = T(std::exp((A(x[j]) - peak) * b) / sum);
       }
   }
 

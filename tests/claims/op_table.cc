@@ -1,9 +1,9 @@
 // Claim op_table, first part: every linked reference kernel against an oracle, on random cases from a seed.
 //
-// Prints the table {op} x {float32, int8, other forms} x {groups, dilation, asymmetric padding, multiplier > 1,
-// rank, broadcast} with the number of cases per cell. A cell that must not be empty and is, a kernel without
-// cases or oracle, and a result outside its tolerance fail. Part two, the ONNX node tests, is a program of its
-// own.
+// Prints the table {op} x {float32, float16, bfloat16, float64, int8, other forms} x {groups, dilation, asymmetric
+// padding, multiplier > 1, rank, broadcast} with the number of cases per cell. A cell that must not be empty and is, a
+// kernel without cases or oracle, and a result outside its tolerance fail. Part two, the ONNX node tests, is a program
+// of its own.
 //
 //   op_table [cases per kernel] [seed]
 #include <cmath>
@@ -22,8 +22,8 @@
 namespace nacre::tests {
 namespace {
 
-enum Form { kFloat32, kInt8, kOther, kFormCount };
-constexpr const char* kFormNames[] = {"float32", "int8", "other"};
+enum Form { kFloat32, kFloat16, kBfloat16, kFloat64, kInt8, kOther, kFormCount };
+constexpr const char* kFormNames[] = {"float32", "float16", "bfloat16", "float64", "int8", "other"};
 
 struct Cell {
   int cases = 0;
@@ -42,7 +42,8 @@ struct Report {
   }
 };
 
-// All of float32, all of int8 (multipliers and biases are int32), or another mixture.
+// All of one float type (the parameters of batch_norm in its accumulator), all of int8 (multipliers and biases are
+// int32), or another mixture.
 Form form_of(const KernelEntry& entry) {
   const ElementType x = entry.operands[0].element, y = entry.operands[entry.operand_count - 1].element;
   if (x != y)
@@ -50,23 +51,33 @@ Form form_of(const KernelEntry& entry) {
            : entry.op == Op::kDequantize && x == ElementType::kInt8 ? kInt8
                                                                     : kOther;
   if (x == ElementType::kInt8) return kInt8;
-  if (x != ElementType::kFloat32 || (entry.operand_count > 2 && entry.operands[1].element != x)) return kOther;
-  return kFloat32;
+  if (entry.op != Op::kBatchNorm && entry.operand_count > 2 && entry.operands[1].element != x) return kOther;
+  switch (x) {
+    case ElementType::kFloat32: return kFloat32;
+    case ElementType::kFloat16: return kFloat16;
+    case ElementType::kBfloat16: return kBfloat16;
+    case ElementType::kFloat64: return kFloat64;
+    default: return kOther;
+  }
 }
 
 // Forms that an op does not have by design: its int8 form is a lookup table, or it exists for one number format
 // only.
 bool has_form(Op op, Form form) {
+  const bool real = form < kInt8;
   switch (op) {
+    case Op::kDense:
+    case Op::kConv2d:
+    case Op::kDepthwiseConv2d: return true;
     case Op::kLeakyRelu:
     case Op::kSigmoid:
     case Op::kTanh:
     case Op::kHardSwish:
-    case Op::kBatchNorm: return form == kFloat32;
+    case Op::kBatchNorm: return real;
     case Op::kLookup: return form == kInt8;
     case Op::kRequantize:
     case Op::kQuantize:
-    case Op::kDequantize: return form != kFloat32;
+    case Op::kDequantize: return !real;
     case Op::kCast:
     case Op::kDynamicQuantize: return form == kOther;
     default: return form != kOther;
@@ -82,7 +93,7 @@ std::string compare(const std::vector<Array>& outputs, const std::vector<Expecte
     for (int64_t i = 0; i < outputs[o].elements(); ++i) {
       const double got = outputs[o].real(i), want = expected[o].value[size_t(i)],
                    tolerance = expected[o].tolerance[size_t(i)];
-      const double error = std::abs(got - want);
+      const double error = got == want ? 0 : std::abs(got - want);  // infinities too
       ++report.elements;
       report.exact += tolerance == 0;
       if (!(error <= tolerance))
@@ -161,7 +172,7 @@ int claim(int cases, uint64_t seed) {
   for (const char* name : kTraitNames) std::printf(" %9s", name);
   std::printf("      (a/br: a cases of an unusual rank, b ranks seen)\n");
   for (const OpRule* rule : all_rules())
-    for (const Form form : {kFloat32, kInt8, kOther}) print_row(*rule, form, report);
+    for (int form = 0; form < kFormCount; ++form) print_row(*rule, Form(form), report);
   std::printf("worst float error: %.2f of its tolerance\n", report.worst);
   if (report.failures > 0) {
     std::printf("CLAIM op_table NOT SHOWN: %d failures\n", report.failures);

@@ -2,50 +2,10 @@
 // here it is the shape of the graph: layouts, quantizers, folding, names. Bad input: onnx_files_test.cc.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
-#include "tests/graph/run_graph.h"
-#include "tests/importers/onnx_builder.h"
-#include "tools/error.h"
-#include "tools/importers/importer.h"
+#include "tests/importers/onnx_graphs.h"
 
 namespace nacre::tools {
 namespace {
-
-using Dims = std::vector<int64_t>;
-using ::onnx::TensorProto;
-
-Graph imported(const OnnxBuilder& builder, const ImportOptions& options = {}) {
-  Graph graph = import_onnx(builder.finish(), "test.onnx", options);
-  check(graph);
-  return graph;
-}
-
-std::vector<Op> ops(const Graph& graph) {
-  std::vector<Op> result;
-  for (const Node& node : graph.nodes) result.push_back(node.op);
-  return result;
-}
-
-const Value& value(const Graph& graph, const std::string& name) {
-  for (const Value& v : graph.values)
-    if (v.name == name) return v;
-  throw Error(kFailed, name, "no such value");
-}
-
-const Value& output(const Graph& graph, size_t i = 0) { return graph.values[size_t(graph.outputs[i].value)]; }
-
-const Node& first(const Graph& graph, Op op) {
-  const auto found = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) { return n.op == op; });
-  if (found == graph.nodes.end()) throw Error(kFailed, "graph", "has no such op");
-  return *found;
-}
-
-std::vector<float> computed(const OnnxBuilder& builder, const std::vector<float>& x) {
-  const Graph graph = imported(builder);
-  const Graph run = run_graph(graph, {bytes_of(x)});
-  return reals(run.values[size_t(graph.outputs[0].value)]);
-}
 
 // ---- Layout
 
@@ -398,110 +358,6 @@ TEST(onnx, functions_of_the_model_are_inlined_with_their_attributes) {
   const Graph graph = imported(b);
   EXPECT_EQ(ops(graph), (std::vector<Op>{Op::kClamp, Op::kSoftmax}));
   EXPECT_EQ(get_integer(graph.nodes[1], "axis"), 1);
-}
-
-// ---- Quantized files
-
-void add_quantizer(OnnxBuilder& b, const std::string& name, float scale, int zero, int type) {
-  b.floats(name + "_scale", {}, {scale});
-  b.codes(name + "_zero", {}, {zero}, type);
-}
-
-// x -> Q -> DQ -> Conv(DQ(w), DQ(b)) -> Relu -> Q -> DQ -> y
-OnnxBuilder quantized_convolution(int type, int zero) {
-  OnnxBuilder b;
-  b.input("x", {1, 2, 4, 4});
-  add_quantizer(b, "x", 0.5f, zero, type);
-  add_quantizer(b, "y", 0.25f, zero, type);
-  b.codes("w", {3, 2, 1, 1}, {1, 2, 3, 4, 5, -6});
-  b.floats("w_scale", {3}, {0.1f, 0.2f, 0.3f});
-  b.codes("w_zero", {3}, {0, 0, 0});
-  b.codes("b", {3}, {7, 8, 9}, TensorProto::INT32);
-  b.floats("b_scale", {3}, {0.05f, 0.1f, 0.15f});
-  b.node("QuantizeLinear", {"x", "x_scale", "x_zero"}, {"xq"});
-  b.node("DequantizeLinear", {"xq", "x_scale", "x_zero"}, {"xd"});
-  b.node("DequantizeLinear", {"w", "w_scale", "w_zero"}, {"wd"}).integer("axis", 0);
-  b.node("DequantizeLinear", {"b", "b_scale"}, {"bd"}).integer("axis", 0);
-  b.node("Conv", {"xd", "wd", "bd"}, {"c"});
-  b.node("Relu", {"c"}, {"r"});
-  b.node("QuantizeLinear", {"r", "y_scale", "y_zero"}, {"rq"});
-  b.node("DequantizeLinear", {"rq", "y_scale", "y_zero"}, {"y"});
-  b.output("y");
-  return b;
-}
-
-TEST(onnx, weights_keep_their_codes_and_bias_its_int32) {
-  const Graph graph = imported(quantized_convolution(TensorProto::INT8, 3));
-  const Node& conv = first(graph, Op::kConv2d);
-  const Value &w = graph.values[size_t(conv.inputs[1])], &bias = graph.values[size_t(conv.inputs[2])];
-  EXPECT_EQ(w.type, ElementType::kFloat32);
-  EXPECT_EQ(w.stored, ElementType::kInt8);
-  EXPECT_EQ(integers(w), (Dims{1, 2, 3, 4, 5, -6}));
-  EXPECT_EQ(w.quantizer->axis, 0);
-  EXPECT_EQ(bias.stored, ElementType::kInt32);
-  EXPECT_EQ(integers(bias), (Dims{7, 8, 9}));
-}
-
-TEST(onnx, quantizers_stand_on_the_values_between_q_and_dq) {
-  const Graph graph = imported(quantized_convolution(TensorProto::INT8, 3));
-  const Value& x = graph.values[size_t(graph.inputs[0].value)];
-  EXPECT_FALSE(x.quantizer);  // the source's input is real
-  EXPECT_EQ(value(graph, "r").quantizer->scale[0], 0.25f);
-  EXPECT_EQ(value(graph, "r").quantizer->zero[0], 3);
-  EXPECT_FALSE(output(graph).quantizer);
-  EXPECT_EQ(output(graph).type, ElementType::kFloat32);
-}
-
-TEST(onnx, a_quantizer_goes_back_through_relu_to_the_convolution) {
-  const Graph graph = imported(quantized_convolution(TensorProto::INT8, 3));
-  EXPECT_EQ(value(graph, "c").quantizer->scale[0], 0.25f);
-}
-
-TEST(onnx, uint8_codes_are_int8_codes_128_lower) {
-  const Graph graph = imported(quantized_convolution(TensorProto::UINT8, 131));
-  EXPECT_EQ(value(graph, "r").quantizer->codes, ElementType::kInt8);
-  EXPECT_EQ(value(graph, "r").quantizer->zero[0], 3);
-}
-
-TEST(onnx, codes_that_are_asked_for_are_computed) {
-  OnnxBuilder b;
-  b.input("x", {4});
-  add_quantizer(b, "x", 0.5f, 128, TensorProto::UINT8);
-  b.node("QuantizeLinear", {"x", "x_scale", "x_zero"}, {"y"});
-  b.output("y");
-  const Graph graph = imported(b);
-  const Graph run = run_graph(graph, {bytes_of(std::vector<float>{0, 0.25f, 0.75f, 100})});
-  EXPECT_EQ(output(graph).type, ElementType::kUint8);
-  // half to even: 0.5 -> 0, 1.5 -> 2
-  EXPECT_EQ(integers(run.values[size_t(graph.outputs[0].value)]), (Dims{128, 128, 130, 255}));
-}
-
-TEST(onnx, weights_with_a_zero_point_are_decoded_and_logged) {
-  OnnxBuilder b;
-  b.input("x", {1, 2});
-  b.codes("w", {2, 1}, {130, 126}, TensorProto::UINT8);
-  add_quantizer(b, "w", 0.5f, 127, TensorProto::UINT8);
-  b.node("DequantizeLinear", {"w", "w_scale", "w_zero"}, {"wd"});
-  b.node("MatMul", {"x", "wd"}, {"y"});
-  b.output("y");
-  const Graph graph = imported(b);
-  EXPECT_EQ(graph.log.size(), 1u);
-  EXPECT_EQ(reals(graph.values[size_t(first(graph, Op::kDense).inputs[1])]), (std::vector<float>{1.5f, -0.5f}));
-}
-
-TEST(onnx, matmul_weights_are_turned_with_their_axis) {
-  OnnxBuilder b;
-  b.input("x", {1, 2});
-  b.codes("w", {2, 3}, {1, 2, 3, 4, 5, 6});
-  b.floats("s", {3}, {1, 2, 3});
-  b.codes("z", {3}, {0, 0, 0});
-  b.node("DequantizeLinear", {"w", "s", "z"}, {"wd"}).integer("axis", 1);
-  b.node("MatMul", {"x", "wd"}, {"y"});
-  b.output("y");
-  const Graph graph = imported(b);
-  const Value& w = graph.values[size_t(first(graph, Op::kDense).inputs[1])];
-  EXPECT_EQ(integers(w), (Dims{1, 4, 2, 5, 3, 6}));
-  EXPECT_EQ(w.quantizer->axis, 0);
 }
 
 }  // namespace

@@ -399,7 +399,8 @@ input "x" %x
 output "y" %y
 %y = copy(%x) name="q"
 )");
-  apply_policy(graph, {.quantize_rounding = Rounding::kHalfEven});
+  graph.quantize_rounding = Rounding::kHalfEven;
+  apply_policy(graph);
   check(graph);
   EXPECT_EQ(graph.nodes[0].rounding, Rounding::kHalfEven);
 }

@@ -8,10 +8,16 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
+#include <sstream>
 
 #include "tests/tools/run_tool.h"
 #include "tools/npy.h"
+#include "tools/report/decode.h"
 #include "tools/report/error_measure.h"
+#include "tools/passes/passes.h"
+#include "tools/report/tensor_match.h"
+#include "tools/writer.h"
 
 namespace nacre::tools {
 namespace {
@@ -108,6 +114,41 @@ TEST_F(compare, batches_give_what_single_samples_give) {
   EXPECT_EQ(batched["outputs"][0]["elements"], single["outputs"][0]["elements"]);
 }
 
+TEST_F(compare, the_most_damaged_layer_stands_first) {
+  convert(b_, {"--no-fold-bn"});
+  const Json result = json(a_, b_, pixels_);
+  double last = -std::numeric_limits<double>::infinity();
+  for (const Json& tensor : result["tensors"]) {
+    const bool equal = tensor["equal"] == true;
+    const double now = equal ? std::numeric_limits<double>::infinity() : tensor["sqnr_db"].get<double>();
+    EXPECT_GE(now, last);
+    last = now;
+  }
+  const Json executed = json(a_, b_, pixels_, {"--sort", "execution"});
+  ASSERT_EQ(executed["tensors"].size(), result["tensors"].size());
+  for (size_t i = 1; i < executed["tensors"].size(); ++i)
+    EXPECT_GE(executed["tensors"][i]["step"], executed["tensors"][i - 1]["step"]);
+}
+
+TEST_F(compare, a_table_can_go_to_standard_output) {
+  const ToolRun run = run_tool({"compare", a_, a_, "--data", pixels_, "--csv", "-"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out.rfind("kind,step,layer,", 0), 0u);
+  size_t lines = 0;
+  std::set<ptrdiff_t> commas;  // as many on every line
+  std::istringstream text(run.out);
+  for (std::string line; std::getline(text, line); ++lines) commas.insert(std::ranges::count(line, ','));
+  EXPECT_EQ(commas.size(), 1u);
+  EXPECT_EQ(lines, 1 + json(a_, a_, pixels_)["tensors"].size() + 1);
+}
+
+TEST_F(compare, whole_numbers_are_cast_where_asked_for) {
+  NpyArray pixels = {.type = ElementType::kUint8, .dims = {3, 1, 8, 8}, .data = std::vector<uint8_t>(192, 7)};
+  write_npy(directory_ / "whole.npy", pixels);
+  expect_refusal(run_tool({"compare", a_, a_, "--data", directory_ / "whole.npy"}), 3, "--cast-inputs");
+  EXPECT_EQ(json(a_, a_, directory_ / "whole.npy", {"--cast-inputs"})["samples"], 3);
+}
+
 TEST_F(compare, sorts_by_error_and_writes_a_table) {
   convert(b_, {"--no-fold-bn"});
   const std::string csv = directory_ / "errors.csv";
@@ -158,15 +199,130 @@ TEST_F(compare, an_int8_network_is_judged_by_its_float_sibling) {
   ASSERT_EQ(run_tool({"convert", models + "vww_96_float.tflite", "-o", f}).exit_code, 0);
   ASSERT_EQ(run_tool({"convert", models + "vww_96_int8.tflite", "-o", q}).exit_code, 0);
   write_npy(data, random_array({1, 96, 96, 3}, 0, 1));
-  const Json result = json(f, q, data);
+  const Json result = json(f, q, data, {"--sort", "execution"});
   ASSERT_EQ(result["notes"].size(), 1u);
-  EXPECT_TRUE(has(result["notes"][0], "quantized for B")) << result["notes"];
+  EXPECT_TRUE(has(result["notes"][0], "quantized, code = round(x / 0.00392")) << result["notes"];
   EXPECT_GE(result["tensors"].size(), 28u);
   // The first convolution sees inputs rounded to 1/255 and gives codes of 8 bits: some 6 dB a bit,
   // less its clamp.
   EXPECT_GT(result["tensors"][0]["sqnr_db"].get<double>(), 15);
   EXPECT_GT(result["outputs"][0]["cosine"].get<double>(), 0.9);
-  expect_refusal(run_tool({"compare", q, f, "--data", data}), 4, "but float32");
+  uint64_t saturated = 0;
+  for (const Json& tensor : result["tensors"]) saturated += tensor["saturated"].get<uint64_t>();
+  EXPECT_GT(saturated, 0u);  // noise of full range leaves the ranges that images gave
+  // The other way around the same samples are compared: errors are as large, whoever is the reference.
+  const Json reverse = json(q, f, data, {"--sort", "execution"});
+  ASSERT_EQ(reverse["tensors"].size(), result["tensors"].size());
+  for (size_t i = 0; i < result["tensors"].size(); ++i)
+    EXPECT_EQ(reverse["tensors"][i]["largest_error"], result["tensors"][i]["largest_error"]);
+}
+
+// An activation of 8 values per row.
+Value eight(const std::string& name, ElementType type = ElementType::kFloat32) {
+  Value value;
+  value.name = name;
+  value.type = type;
+  value.dims = {1, 8};
+  value.batched = true;
+  return value;
+}
+
+// One path of steps over [1, 8] float32 values: {op's layer, name of what it gives}.
+std::vector<uint8_t> path_model(const std::vector<std::pair<std::string, std::string>>& steps) {
+  Graph graph = parse("");
+  const auto value = [&](const std::string& name) {
+    return graph.add(eight(name));
+  };
+  ValueId x = value("x");
+  graph.inputs = {{"x", x, ""}};
+  for (const auto& [layer, name] : steps) {
+    const auto known = std::ranges::find(graph.layers, layer, &Layer::name);
+    Node node = {.op = Op::kAdd, .name = name, .words = {}, .inputs = {x, x}, .outputs = {value(name)}};
+    node.layer = known != graph.layers.end() ? int(known - graph.layers.begin()) : graph.add_layer({layer, "Add", {}});
+    x = node.outputs[0];
+    graph.nodes.push_back(node);
+  }
+  graph.outputs = {{"y", x, ""}};
+  plan_memory(graph, {});
+  const ProgramSource source = {.graph = &graph};
+  return write_model({&source, 1});
+}
+
+TEST(match_tensors, the_layers_final_value_counts_whatever_stands_beside_it) {
+  const LoadedModel plain(path_model({{"one", "y"}, {"two", "z"}}), "plain", "");
+  const LoadedModel other(path_model({{"one", "x/bfloat16"},     // the input in another type: nobody compares it
+                                      {"one", "y/bfloat16"},     // what layer one makes first
+                                      {"one", "y"},              // and gives out
+                                      {"two", "y/codes"},        // in the form that layer two reads
+                                      {"two", "y/codes/real"},
+                                      {"two", "z/float16"}}),
+                          "other", "");
+  const ProgramReport a(plain, 0), b(other, 0);
+  const TensorMatch match = match_tensors(a, b);
+  ASSERT_EQ(match.pairs.size(), 2u);
+  EXPECT_TRUE(match.unmatched.empty());
+  EXPECT_EQ(other.tensor_name(match.pairs[0].b), "y");
+  EXPECT_EQ(other.tensor_name(match.pairs[1].b), "z/float16");
+  const TensorMatch reverse = match_tensors(b, a);
+  ASSERT_EQ(reverse.pairs.size(), 2u);
+  EXPECT_EQ(reverse.pairs[0].a, match.pairs[0].b);
+}
+
+TEST(source_name, leaves_what_the_network_said) {
+  EXPECT_EQ(source_name("conv1"), "conv1");
+  EXPECT_EQ(source_name("conv1/bfloat16"), "conv1");
+  EXPECT_EQ(source_name("conv1/codes/real"), "conv1");
+  EXPECT_EQ(source_name("model/conv1/Conv2D"), "model/conv1/Conv2D");
+  EXPECT_EQ(source_name("block/float16/conv1"), "block/float16/conv1");
+  EXPECT_EQ(source_name("/float32"), "/float32");  // no name would be left
+  EXPECT_EQ(source_name(""), "");
+}
+
+TEST(decode, every_type_means_what_it_says) {
+  const auto of = [](ElementType type, std::vector<uint8_t> bytes, int64_t count, std::optional<Scales> scales = {}) {
+    return decode({.type = type, .dims = {count}, .bytes = bytes, .scales = std::move(scales)});
+  };
+  using Reals = std::vector<double>;
+  EXPECT_EQ(of(ElementType::kInt8, {0x80, 0x7F}, 2), (Reals{-128, 127}));
+  EXPECT_EQ(of(ElementType::kInt8, {0x80, 0x7F}, 2, Scales{{0.5f}, {-128}}), (Reals{0, 127.5}));
+  EXPECT_EQ(of(ElementType::kInt4, {0x87, 0x01}, 3), (Reals{7, -8, 1}));  // low nibble first
+  EXPECT_EQ(of(ElementType::kUint4, {0x87}, 2), (Reals{7, 8}));
+  EXPECT_EQ(of(ElementType::kFloat16, {0x00, 0x3C, 0xFF, 0x7B}, 2), (Reals{1, 65504}));
+  EXPECT_EQ(of(ElementType::kBfloat16, {0x80, 0xBF}, 1), (Reals{-1}));
+  EXPECT_EQ(of(ElementType::kFloat8E4M3, {0x7E}, 1, Scales{{0.25f}, {0}}), (Reals{112}));  // 448 / 4
+  EXPECT_EQ(of(ElementType::kInt8, {1, 1, 1, 1}, 4, Scales{{1, 2, 4, 8}, {0, 0, 0, 1}, 0}), (Reals{1, 2, 4, 0}));
+}
+
+TEST(meaning_of, float8_codes_take_the_scale_of_the_step_that_makes_them) {
+  for (const ScaleForm form : {ScaleForm::kStep, ScaleForm::kReciprocal}) {
+    Graph graph = parse("");
+    const ValueId x = graph.add(eight("x")), q = graph.add(eight("x/float8", ElementType::kFloat8E4M3));
+    Node node = {.op = Op::kQuantize, .name = "n", .words = {}, .inputs = {x, kNone}, .outputs = {q}};
+    node.inputs[1] = graph.constant("scale", {1}, std::vector<float>{0.25f});
+    set_integer(node, "form", int(form));
+    graph.nodes = {node};
+    graph.inputs = {{"x", x, ""}};
+    graph.outputs = {{"q", q, ""}};
+    plan_memory(graph, {});
+    const ProgramSource source = {.graph = &graph};
+    const LoadedModel model(write_model({&source, 1}), "test", "");
+    const ProgramReport report(model, 0);
+    const std::optional<Scales> scales = meaning_of(report, report.view().outputs[0]);
+    ASSERT_TRUE(scales);
+    EXPECT_EQ(scales->scale[0], form == ScaleForm::kStep ? 0.25f : 4.0f);
+    EXPECT_FALSE(meaning_of(report, report.view().inputs[0]));
+  }
+}
+
+TEST(saturated, counts_the_ends_of_a_type_but_not_its_zero) {
+  const auto of = [](ElementType type, std::vector<uint8_t> bytes, int64_t count, std::optional<Scales> scales = {}) {
+    return saturated({.type = type, .dims = {count}, .bytes = bytes, .scales = std::move(scales)});
+  };
+  EXPECT_EQ(of(ElementType::kInt8, {0x80, 0x7F, 0, 0x81}, 4, Scales{{1}, {0}}), 2u);
+  EXPECT_EQ(of(ElementType::kInt8, {0x80, 0x7F, 0, 0x81}, 4, Scales{{1}, {-128}}), 1u);  // -128 is exactly 0
+  EXPECT_EQ(of(ElementType::kInt8, {0x80, 0x7F}, 2), 0u);                                // plain integers
+  EXPECT_EQ(of(ElementType::kFloat8E4M3, {0x7E, 0xFE, 0x7D, 0x7F}, 4), 2u);              // +-448; the last is NaN
+  EXPECT_EQ(of(ElementType::kFloat16, {0xFF, 0x7B, 0x00, 0xFC, 0x00, 0x3C}, 3), 2u);     // 65504, -infinity, 1
 }
 
 TEST(error_measure, follows_its_formulas) {
@@ -182,12 +338,15 @@ TEST(error_measure, follows_its_formulas) {
 
 TEST(error_measure, two_parts_are_one_whole) {
   const float a[] = {1, 2, 3, 4}, b[] = {1, 2.5, 3, 3};
-  ErrorMeasure whole, parts;
+  const double wide_a[] = {1, 2, 3, 4}, wide_b[] = {1, 2.5, 3, 3};
+  ErrorMeasure whole, parts, wide;
+  wide.add(wide_a, wide_b);
   whole.add(a, b);
   parts.add(std::span(a).first(1), std::span(b).first(1));
   parts.add(std::span(a).subspan(1), std::span(b).subspan(1));
   EXPECT_EQ(whole.sqnr_db(), parts.sqnr_db());
   EXPECT_EQ(whole.cosine(), parts.cosine());
+  EXPECT_EQ(whole.sqnr_db(), wide.sqnr_db());
 }
 
 TEST(error_measure, edges) {

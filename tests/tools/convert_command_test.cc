@@ -153,12 +153,12 @@ TEST(convert, refuses_wrong_options_before_it_works) {
   const struct {
     std::vector<std::string> options;
     const char* part;
-  } cases[] = {{{"--bank", "tcm"}, "is not NAME=BYTES"},
-               {{"--bank", "tcm=12Q"}, "is no number of bytes"},
-               {{"--bank", "tcm=0"}, "is no number of bytes"},
-               {{"--bank", "tcm=99999999999999999999"}, "is no number of bytes"},
+  } cases[] = {{{"--bank", "=1K"}, "a bank has no name"},
+               {{"--bank", "tcm=12Q"}, "not a size"},
+               {{"--bank", "tcm=0"}, "not a size"},
+               {{"--bank", "tcm=99999999999999999999"}, "not a size"},
                {{"--bank", "a=1K,a=2K"}, "given twice"},
-               {{"--bank", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1"}, "at most 8"},
+               {{"--bank", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1"}, "more than 8 banks"},
                {{"--batch", "0"}, "--batch"},
                {{"--batch", "x"}, "--batch"},
                {{"--golden", "-1"}, "--golden"},

@@ -152,14 +152,28 @@ TEST(table, shortens_the_column_with_the_most_to_give) {
 
 TEST(policy_name, says_what_people_write) {
   EXPECT_EQ(policy_name({}), "float32");
-  EXPECT_EQ(policy_name({.compute = ElementType::kFloat16, .output = ElementType::kFloat16}),
-            "mixed float16");
-  EXPECT_EQ(policy_name({.quantization = Quantization::kInt8Static}), "int8/static");
-  EXPECT_EQ(policy_name({.quantization = Quantization::kInt8Dynamic}), "int8 (dynamic)");
-  EXPECT_EQ(policy_name({.quantization = Quantization::kInt8Weights}), "int8/weights");
-  EXPECT_EQ(policy_name({.quantization = Quantization::kInt4Weights, .block = 64}), "int4/64");
-  EXPECT_EQ(policy_name({.quantization = Quantization::kFloat8, .amax_history_length = 1024}),
-            "float8/1024");
+  EXPECT_EQ(policy_name({.compute = ElementType::kFloat16,
+                         .output = ElementType::kFloat16,
+                         .loss_scale = LossScale::kDynamic}),
+            "mixed_float16");
+  EXPECT_EQ(policy_name({.quantization = Quantization::kInt8Static}), "int8/static_from_float32");
+  EXPECT_EQ(policy_name({.quantization = Quantization::kInt8Weights}), "int8/weights_from_float32");
+  EXPECT_EQ(policy_name({.quantization = Quantization::kInt4Weights, .block = 64}), "int4/64_from_float32");
+  EXPECT_EQ(policy_name({.quantization = Quantization::kFloat8,
+                         .amax_history_length = 1024,
+                         .update_order = UpdateOrder::kKeras}),
+            "float8_from_float32");
+}
+
+TEST(policy_name, layers_of_quantized_files_have_names_too) {
+  using enum ElementType;
+  const Policy codes = {.variable = kInt8, .compute = kInt8, .output = kInt8, .quantization = Quantization::kInt8Static};
+  EXPECT_EQ(policy_name(codes), "int8/static");
+  EXPECT_EQ(policy_name({.variable = kInt8, .compute = kInt8, .quantization = Quantization::kInt8Dynamic}),
+            "int8 (dynamic)");
+  // What no policy has together is still shown.
+  EXPECT_NE(policy_name({.quantization = Quantization(200)}), "");
+  EXPECT_NE(policy_name({.variable = ElementType(99)}), "");
 }
 
 }  // namespace

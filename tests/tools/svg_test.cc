@@ -12,6 +12,7 @@
 #include "tools/passes/passes.h"
 #include "tools/report/layout.h"
 #include "tools/report/picture.h"
+#include "tools/report/policy_name.h"
 #include "tools/writer.h"
 
 namespace nacre::tools {
@@ -53,18 +54,23 @@ std::string malformed(const std::string& xml) {
   return open.empty() ? "" : "still open: " + open.back();
 }
 
+// An activation of 8 values per row.
+Value eight(const std::string& name, ElementType type = ElementType::kFloat32) {
+  Value value;
+  value.name = name;
+  value.type = type;
+  value.dims = {1, 8};
+  value.batched = true;
+  return value;
+}
+
 // A random network of clamps and adds over [1, 8] float32: chains, forks, long skips. `prefix`
 // stands before every name.
 Graph random_network(uint32_t seed, int nodes, const std::string& prefix = "") {
   std::mt19937 random(seed);
   Graph graph;
   const auto value = [&](const std::string& name) {
-    return graph.add({.name = prefix + name,
-                      .type = ElementType::kFloat32,
-                      .dims = {1, 8},
-                      .batched = true,
-                      .quantizer = {},
-                      .data = {}});
+    return graph.add(eight(prefix + name));
   };
   std::vector<ValueId> made = {value("x")};
   graph.inputs = {{prefix + "x", made[0], "NHWC"}};
@@ -208,6 +214,57 @@ TEST(picture, shows_every_step_and_every_tensor_once) {
   EXPECT_EQ(count("<rect class=\"tensor\""), tensors + 1);  // and the legend
 }
 
+TEST(picture, every_policy_has_its_colour_and_its_place_in_the_legend) {
+  using enum ElementType;
+  const std::vector<std::pair<Policy, std::string>> policies = {
+      {{}, "float32"},
+      {{.variable = kFloat64, .compute = kFloat64, .output = kFloat64}, "float64"},
+      {{.variable = kFloat16, .compute = kFloat16, .output = kFloat16}, "float16"},
+      {{.variable = kBfloat16, .compute = kBfloat16, .output = kBfloat16}, "bfloat16"},
+      {{.compute = kFloat16, .output = kFloat16}, "mixed"},
+      {{.quantization = Quantization::kInt8Static}, "static"},
+      {{.quantization = Quantization::kInt8Dynamic}, "dynamic"},
+      {{.quantization = Quantization::kInt8Weights}, "weights"},
+      {{.quantization = Quantization::kInt4Weights, .block = 32}, "int4"},
+      {{.quantization = Quantization::kFloat8, .amax_history_length = 1024}, "float8"}};
+  Graph graph = random_network(6, int(policies.size()));
+  for (size_t i = 0; i < policies.size(); ++i) graph.layers[i].policy = policies[i].first;
+  const std::string svg = picture_of(graph);
+  EXPECT_EQ(malformed(svg), "");
+  for (const auto& [policy, css] : policies) {
+    const std::string box = "<rect class=\"box " + css + "\"";
+    const size_t first = svg.find(box);
+    ASSERT_NE(first, std::string::npos) << css;
+    EXPECT_NE(svg.find(box, first + 1), std::string::npos) << css << ": one in the legend, one in the graph";
+    EXPECT_NE(svg.find("." + css + " { fill: #"), std::string::npos) << css;
+    EXPECT_NE(svg.find(">" + xml_escape(policy_name(policy)) + "</text>"), std::string::npos) << css;
+  }
+}
+
+TEST(picture, what_runs_in_another_type_than_its_policy_says_is_dashed) {
+  Graph graph = random_network(6, 5);
+  EXPECT_EQ(picture_of(graph).find("fallback\""), std::string::npos);
+  graph.metadata = {{"fallbacks", graph.layers[2].name + " (add): wants float16, runs in float32: no kernel\n" +
+                                      graph.layers[4].name + " (add): wants float16, runs in float32: no kernel\n"}};
+  const std::string svg = picture_of(graph);
+  EXPECT_EQ(malformed(svg), "");
+  const std::string box = "<rect class=\"box float32 fallback\"";
+  const size_t first = svg.find(box);
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_NE(svg.find(box, first + 1), std::string::npos) << "the second line counts, too";
+  EXPECT_NE(svg.find("<rect class=\"box fallback\""), std::string::npos);  // the legend's
+}
+
+TEST(picture, pictures_of_one_page_have_arrows_of_their_own) {
+  const Graph graph = random_network(3, 4);
+  const ProgramSource source = {.graph = &graph};
+  const LoadedModel model(write_model({&source, 1}), "test", "");
+  const std::string svg = picture(ProgramReport(model, 0), "test", "tip7");
+  EXPECT_NE(svg.find("<marker id=\"tip7\""), std::string::npos);
+  EXPECT_NE(svg.find("url(#tip7)"), std::string::npos);
+  EXPECT_EQ(svg.find("url(#arrow)"), std::string::npos);
+}
+
 TEST(picture, what_is_too_large_is_refused) {
   Graph graph = random_network(2, 1);
   const auto x = graph.nodes[0].outputs[0];
@@ -218,12 +275,7 @@ TEST(picture, what_is_too_large_is_refused) {
                  .inputs = {i == 0 ? x : ValueId(graph.values.size() - 1)},
                  .outputs = {}};
     node.layer = 0;
-    node.outputs = {graph.add({.name = "w",
-                               .type = ElementType::kFloat32,
-                               .dims = {1, 8},
-                               .batched = true,
-                               .quantizer = {},
-                               .data = {}})};
+    node.outputs = {graph.add(eight("w"))};
     graph.nodes.push_back(node);
   }
   graph.outputs[0].value = ValueId(graph.values.size() - 1);

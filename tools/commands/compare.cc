@@ -6,11 +6,12 @@
 #include <cmath>
 
 #include "tools/atomic_file.h"
-#include "tools/error.h"
 #include "tools/format.h"
 #include "tools/graph/names.h"
 #include "tools/print.h"
 #include "tools/report/comparison.h"
+#include "tools/report/policy_name.h"
+#include "tools/report/sample_data.h"
 #include "tools/report/table.h"
 
 namespace nacre::tools {
@@ -30,16 +31,19 @@ std::string types_text(const TensorRecord& a, const TensorRecord& b) {
                                 : fmt::format("{} | {}", name_of(a.element), name_of(b.element));
 }
 
-std::string layer_name(const ProgramReport& report, uint32_t step) {
+const ReportLayer* layer_of(const ProgramReport& report, uint32_t step) {
   const uint32_t layer = report.steps()[step].layer;
-  return layer == kNoIndex ? "" : report.layers()[layer].name;
+  return layer == kNoIndex ? nullptr : &report.layers()[layer];
 }
 
-NpzArrays read_data(const std::string& path) {
-  if (path.ends_with(".npz")) return read_npz(path);
-  if (path.ends_with(".npy")) return {{"", read_npy(path)}};
-  throw Error(kUsage, path, "is neither .npz nor .npy",
-              "give one array per input as .npz, or the only one as .npy");
+std::string layer_name(const ProgramReport& report, uint32_t step) {
+  const ReportLayer* layer = layer_of(report, step);
+  return layer == nullptr ? "" : layer->name;
+}
+
+std::string policy_of(const ProgramReport& report, uint32_t step) {
+  const ReportLayer* layer = layer_of(report, step);
+  return layer == nullptr ? "" : policy_name(layer->policy);
 }
 
 void sort_by_error(Comparison& comparison) {
@@ -47,34 +51,40 @@ void sort_by_error(Comparison& comparison) {
                            [](const ComparedTensor& t) { return t.error.relative(); });
 }
 
-std::vector<std::string> error_cells(const ErrorMeasure& e) {
+std::string percent(uint64_t part, uint64_t whole) {
+  return part == 0 ? "-" : fmt::format("{:.2f} %", 100 * double(part) / double(whole));
+}
+
+std::vector<std::string> error_cells(const ErrorMeasure& e, uint64_t saturated) {
   return {decibels(e), fmt::format("{:.4g}", e.largest()), fmt::format("{:.4g}", e.relative()),
-          fmt::format("{:.6f}", e.cosine())};
+          fmt::format("{:.6f}", e.cosine()), percent(saturated, e.elements())};
 }
 
 std::vector<Column> error_columns(std::vector<Column> first) {
-  for (const char* title : {"SQNR dB", "largest", "relative", "cosine"})
+  for (const char* title : {"SQNR dB", "largest", "relative", "cosine", "saturated"})
     first.push_back({title, Align::kRight});
   return first;
 }
 
-void add_row(Table& table, std::vector<std::string> cells, const ErrorMeasure& error) {
-  for (std::string& cell : error_cells(error)) cells.push_back(std::move(cell));
+void add_row(Table& table, std::vector<std::string> cells, const ErrorMeasure& error, uint64_t saturated) {
+  for (std::string& cell : error_cells(error, saturated)) cells.push_back(std::move(cell));
   table.add(std::move(cells));
 }
 
 void print_tensors(const Models& models, const Comparison& comparison) {
   Table table(error_columns({{"step", Align::kRight},
+                             {"layer", Align::kLeft, 12},
                              {"op", Align::kLeft, 8},
-                             {"tensor", Align::kLeft, 16},
-                             {"shape", Align::kLeft},
-                             {"types", Align::kLeft}}));
-  for (const ComparedTensor& t : comparison.tensors)
+                             {"policy of B", Align::kLeft, 12},
+                             {"types", Align::kLeft, 8}}));
+  for (const ComparedTensor& t : comparison.tensors) {
+    const std::string layer = layer_name(models.a, t.step);
     add_row(table,
-            {std::to_string(t.step), models.a.steps()[t.step].op_name,
-             models.a.loaded().tensor_name(t.a), models.a.shape_text(t.a),
+            {std::to_string(t.step), layer.empty() ? models.a.loaded().tensor_name(t.a) : layer,
+             models.a.steps()[t.step].op_name, policy_of(models.b, t.step_b),
              types_text(models.a.tensor(t.a), models.b.tensor(t.b))},
-            t.error);
+            t.error, t.saturated);
+  }
   print(table.text(terminal_width()));
 }
 
@@ -89,7 +99,7 @@ void print_outputs(const Models& models, const Comparison& comparison) {
             {models.a.names().outputs[o.a], models.a.shape_text(a),
              types_text(models.a.tensor(a), models.b.tensor(b)),
              o.rows == 0 ? "-" : fmt::format("{} of {}", o.same_best, o.rows)},
-            o.error);
+            o.error, o.saturated);
   }
   print(table.text(terminal_width()));
 }
@@ -121,10 +131,9 @@ void print_unmatched(const Models& models, const Comparison& comparison) {
 }
 
 void print_text(const Models& models, const Comparison& comparison) {
-  print(
-      fmt::format("A {} (reference)\nB {}\n{} samples; real = scale * (code - zero) where a tensor "
-                  "holds codes\n",
-                  models.a.loaded().path(), models.b.loaded().path(), grouped(comparison.samples)));
+  print(fmt::format("A {} (reference)\nB {}\n{}; real = scale * (code - zero) where a tensor holds codes; "
+                    "saturated: share of B's elements at the ends of their type\n",
+                    models.a.loaded().path(), models.b.loaded().path(), counted(comparison.samples, "sample")));
   for (const std::string& note : comparison.notes) print(note + "\n");
   print("\n");
   print_tensors(models, comparison);
@@ -136,14 +145,15 @@ void print_text(const Models& models, const Comparison& comparison) {
 // JSON has no infinity: null, and `equal` or `not_finite` say why.
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-void add_error(Json& json, const ErrorMeasure& e) {
+void add_error(Json& json, const ErrorMeasure& e, uint64_t saturated) {
   json.update({{"elements", e.elements()},
                {"equal", e.equal()},
                {"not_finite", e.not_finite()},
                {"sqnr_db", finite(e.sqnr_db())},
                {"largest_error", e.largest()},
                {"relative_error", finite(e.relative())},
-               {"cosine", e.cosine()}});
+               {"cosine", e.cosine()},
+               {"saturated", saturated}});
 }
 
 Json side_json(const ProgramReport& report, uint32_t tensor) {
@@ -160,9 +170,11 @@ void print_as_json(const Models& models, const Comparison& comparison) {
     Json json = {{"step", t.step},
                  {"layer", layer_name(models.a, t.step)},
                  {"op", models.a.steps()[t.step].op_name},
+                 {"policy_a", policy_of(models.a, t.step)},
+                 {"policy_b", policy_of(models.b, t.step_b)},
                  {"a", side_json(models.a, t.a)},
                  {"b", side_json(models.b, t.b)}};
-    add_error(json, t.error);
+    add_error(json, t.error, t.saturated);
     tensors.push_back(std::move(json));
   }
   for (const ComparedOutput& o : comparison.outputs) {
@@ -170,7 +182,7 @@ void print_as_json(const Models& models, const Comparison& comparison) {
                  {"a", side_json(models.a, models.a.view().outputs[o.a])},
                  {"b", side_json(models.b, models.b.view().outputs[o.b])}};
     if (o.rows > 0) json.update({{"rows", o.rows}, {"same_largest", o.same_best}});
-    add_error(json, o.error);
+    add_error(json, o.error, o.saturated);
     outputs.push_back(std::move(json));
   }
   for (const Unmatched& u : comparison.unmatched) {
@@ -197,21 +209,21 @@ std::string quoted(const std::string& text) {
 
 std::string csv_text(const Models& models, const Comparison& comparison) {
   std::string text =
-      "kind,step,layer,name,op,type_a,type_b,elements,sqnr_db,largest_error,relative_error,cosine,"
-      "not_finite\n";
-  const auto add = [&](const std::string& head, uint32_t a, uint32_t b, const ErrorMeasure& e) {
-    text += fmt::format("{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{}\n", head,
-                        name_of(models.a.tensor(a).element), name_of(models.b.tensor(b).element),
-                        e.elements(), e.sqnr_db(), e.largest(), e.relative(), e.cosine(),
-                        e.not_finite());
+      "kind,step,layer,name,op,policy_b,type_a,type_b,elements,sqnr_db,largest_error,relative_error,cosine,"
+      "not_finite,saturated\n";
+  const auto add = [&](const std::string& head, uint32_t a, uint32_t b, const ErrorMeasure& e, uint64_t saturated) {
+    text += fmt::format("{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{},{}\n", head,
+                        name_of(models.a.tensor(a).element), name_of(models.b.tensor(b).element), e.elements(),
+                        e.sqnr_db(), e.largest(), e.relative(), e.cosine(), e.not_finite(), saturated);
   };
   for (const ComparedTensor& t : comparison.tensors)
-    add(fmt::format("tensor,{},{},{},{}", t.step, quoted(layer_name(models.a, t.step)),
-                    quoted(models.a.loaded().tensor_name(t.a)), models.a.steps()[t.step].op_name),
-        t.a, t.b, t.error);
+    add(fmt::format("tensor,{},{},{},{},{}", t.step, quoted(layer_name(models.a, t.step)),
+                    quoted(models.a.loaded().tensor_name(t.a)), models.a.steps()[t.step].op_name,
+                    quoted(policy_of(models.b, t.step_b))),
+        t.a, t.b, t.error, t.saturated);
   for (const ComparedOutput& o : comparison.outputs)
-    add(fmt::format("output,,,{},", quoted(models.a.names().outputs[o.a])),
-        models.a.view().outputs[o.a], models.b.view().outputs[o.b], o.error);
+    add(fmt::format("output,,,{},,", quoted(models.a.names().outputs[o.a])), models.a.view().outputs[o.a],
+        models.b.view().outputs[o.b], o.error, o.saturated);
   return text;
 }
 
@@ -222,8 +234,10 @@ void compare(const CompareOptions& options) {
   const ProgramReport a(model_a, model_a.infer_program(options.target)),
       b(model_b, model_b.infer_program(options.target));
   const Models models = {a, b};
-  Comparison comparison = compare_programs(a, b, read_data(options.data));
+  Comparison comparison = compare_programs(a, b, read_arrays(options.data), options.cast_inputs);
+  if (options.sort == "damage") sort_by_damage(comparison);
   if (options.sort == "error") sort_by_error(comparison);
+  if (options.csv == "-") return print(csv_text(models, comparison));
   if (!options.csv.empty()) write_file_whole(options.csv, csv_text(models, comparison));
   options.json ? print_as_json(models, comparison) : print_text(models, comparison);
 }

@@ -3,19 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <functional>
 
 #include "tools/atomic_file.h"
+#include "tools/compile.h"
 #include "tools/error.h"
 #include "tools/format.h"
 #include "tools/golden.h"
 #include "tools/graph/names.h"
 #include "tools/importers/importer.h"
 #include "tools/npy.h"
-#include "tools/passes/passes.h"
+#include "tools/passes/plan_memory.h"
 #include "tools/print.h"
+#include "tools/report/table.h"
 #include "tools/statistics.h"
 #include "tools/version.h"
 #include "tools/writer.h"
@@ -25,58 +25,45 @@ namespace {
 
 constexpr const char* kReport = "this is a defect of the converter: report it with the network";
 
-struct Pass {
-  const char* name;
-  std::function<void(Graph&)> run;
+// What one conversion works with beside the graph.
+struct Work {
+  const ConvertOptions& options;
+  CompileOptions compiling;
+  Calibration calibration;
+  std::vector<RewriteDecision> decisions;
+  Json explained;         // what --explain prints: a text, or with --json an object
+  Json policy;            // what --emit-policy writes
 };
 
-// The table of contents of the converter. Policies come after simplify, which sees real-valued ops only; fuse comes
-// after them, so that clamps melt into steps whose types are known.
-std::vector<Pass> passes(const ConvertOptions& options, const Target& target) {
-  const SimplifyOptions simplifying = {.fold_batch_norm = options.fold_batch_norm};
-  const PolicyOptions policies = {.rounding = options.rounding};
-  return {
+void rewrite(Work& work, Graph& graph) {
+  const RewriteArguments& rewrite = work.options.rewrite;
+  if (rewrite.type.empty()) return;
+  work.decisions = rewrite_mixed(graph, rewrite.options);
+  if (!rewrite.explain) return;
+  if (work.options.json) work.explained = explain_json(graph, rewrite.options, work.decisions);
+  else work.explained = explain_text(graph, rewrite.options, work.decisions, terminal_width());
+}
+
+void measure_ranges(Work& work, const Graph& graph) {
+  const CalibrationArguments& arguments = work.options.calibration;
+  if (arguments.data.empty()) return;
+  CalibrationOptions options = arguments.options;
+  options.method = parse_range_method(arguments.method, "--range-method");
+  for (const std::string& text : arguments.overrides) options.overrides.push_back(parse_range_rule(text, "--range"));
+  work.calibration = calibrate(graph, read_samples(graph, arguments.data, arguments.samples), options);
+  work.compiling.calibration = &work.calibration;
+}
+
+// The passes of the converter; those after simplify are compile()'s.
+std::vector<NamedPass> passes(Work& work) {
+  std::vector<NamedPass> all = {
       {"import", [](Graph&) {}},
-      {"simplify", [=](Graph& graph) { simplify(graph, simplifying); }},
-      {"apply_policy",
-       [=](Graph& graph) {
-         apply_policy(graph, {.rounding = policies.rounding, .quantize_rounding = graph.quantize_rounding});
-       }},
-      {"fuse", [](Graph& graph) { fuse(graph); }},
-      {"schedule", [=](Graph& graph) { schedule(graph, target); }},
-      {"plan_memory", [=](Graph& graph) { plan_memory(graph, target); }},
+      {"rewrite", [&](Graph& graph) { rewrite(work, graph); }},
+      {"simplify", [&](Graph& graph) { simplify(graph, {.fold_batch_norm = work.options.fold_batch_norm}); }},
+      {"calibrate", [&](Graph& graph) { measure_ranges(work, graph); }},
   };
-}
-
-// "64K" -> 65536. K and M are powers of 1024.
-uint64_t parse_bytes(const std::string& text, const std::string& place) {
-  uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  const std::string_view unit(rest, size_t(end - rest));
-  const uint64_t factor = unit.empty() ? 1 : unit == "K" ? 1 << 10 : unit == "M" ? 1 << 20 : unit == "G" ? 1 << 30 : 0;
-  if (error != std::errc() || factor == 0 || number == 0 || number > (uint64_t{1} << 40) / factor)
-    throw Error(kUsage, place, fmt::format("'{}' is no number of bytes", text), "write bytes, or 64K, 2M, 1G");
-  return number * factor;
-}
-
-std::vector<Bank> parse_banks(const std::string& text) {
-  std::vector<Bank> banks;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    const std::string entry = text.substr(at, end - at), place = "--bank " + text;
-    const size_t equals = entry.find('=');
-    const std::string name = entry.substr(0, equals);
-    if (equals == std::string::npos || name.empty())
-      throw Error(kUsage, place, fmt::format("'{}' is not NAME=BYTES", entry), "for example --bank tcm=64K,sram=512K");
-    if (std::ranges::any_of(banks, [&](const Bank& b) { return b.name == name; }))
-      throw Error(kUsage, place, fmt::format("the bank {} is given twice", name));
-    banks.push_back({.name = name, .limit = parse_bytes(entry.substr(equals + 1), place)});
-    at = end + 1;
-  }
-  if (banks.size() > size_t(kMaxBanks))
-    throw Error(kUsage, "--bank", fmt::format("{} banks, at most {} are possible", banks.size(), kMaxBanks));
-  return banks;
+  for (NamedPass& pass : compile_passes(work.compiling)) all.push_back(std::move(pass));
+  return all;
 }
 
 // What changes the bytes of the model, as one would type it.
@@ -92,6 +79,16 @@ std::string options_text(const ConvertOptions& o) {
   if (!o.fold_batch_norm) add("--no-fold-bn");
   if (o.golden > 0) add(fmt::format("--golden {}", o.golden));
   if (o.strip_names) add("--strip-names");
+  if (o.io_types == IoTypes::kPolicy) add("--io-types policy");
+  if (!o.fuse) add("--no-fuse");
+  if (!o.rewrite.type.empty()) add("--rewrite " + o.rewrite.type);
+  if (!o.policies.policy.empty()) add("--policy " + o.policies.policy);
+  for (const std::string& rule : o.policies.set) add("--set " + rule);
+  for (const std::string& ops : o.policies.only) add("--only " + ops);
+  for (const std::string& ops : o.policies.except) add("--except " + ops);
+  if (!o.policies.file.empty()) add("--policy-file sha256:" + sha256(read_file(o.policies.file)));
+  if (!o.calibration.data.empty()) add("--calibrate with --range-method " + o.calibration.method);
+  for (const std::string& rule : o.calibration.overrides) add("--range " + rule);
   return text;
 }
 
@@ -100,10 +97,13 @@ void add_metadata(Graph& graph, const ConvertOptions& options) {
   graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
   graph.metadata.emplace_back("converter_options", options_text(options));
   graph.metadata.emplace_back("source_sha256", sha256(read_file(options.network)));
+  std::string fallbacks;
+  for (const std::string& line : graph.fallbacks) fallbacks += line + "\n";
+  if (!fallbacks.empty()) graph.metadata.emplace_back("fallbacks", fallbacks);
   std::ranges::sort(graph.metadata);
 }
 
-void print_summary(const ConvertOptions& options, const Statistics& s, const Sizes& sizes) {
+void print_summary(const ConvertOptions& options, const Graph& graph, const Statistics& s, const Sizes& sizes) {
   print(fmt::format("{} -> {}\n", options.network, options.model));
   print(fmt::format("  layers   {} ({} steps)\n", s.layers, s.steps));
   print(fmt::format("  MACs     {}{}\n", grouped(s.multiply_accumulates),
@@ -116,14 +116,18 @@ void print_summary(const ConvertOptions& options, const Statistics& s, const Siz
   if (sizes.bytes[kScratch] > 0) print(fmt::format("  scratch  {} bytes\n", grouped(sizes.bytes[kScratch])));
   if (options.golden > 0) print(fmt::format("  golden   {}\n", counted(options.golden, "pair")));
   print(fmt::format("  file     {} bytes\n", grouped(s.file_bytes)));
+  if (graph.fallbacks.empty()) return;
+  print(fmt::format("{} run in another type than their policy says:\n", counted(graph.fallbacks.size(), "step")));
+  for (const std::string& line : graph.fallbacks) print("  " + line + "\n");
 }
 
-void print_summary_json(const ConvertOptions& options, const Statistics& s, const LoadedModel& model) {
+void print_summary_json(const Work& work, const Graph& graph, const Statistics& s, const LoadedModel& model) {
+  const ConvertOptions& options = work.options;
   Json banks = Json::array();
   for (const BankUse& bank : s.banks) banks.push_back({{"name", bank.name}, {"bytes", bank.bytes}});
   Json metadata = Json::object();
   for (const auto& [key, value] : model.metadata()) metadata[key] = value;
-  print_json({{"network", options.network},
+  Json summary = {{"network", options.network},
               {"model", options.model},
               {"layers", s.layers},
               {"steps", s.steps},
@@ -135,42 +139,26 @@ void print_summary_json(const ConvertOptions& options, const Statistics& s, cons
               {"banks", banks},
               {"file_bytes", s.file_bytes},
               {"golden", options.golden},
-              {"metadata", metadata}});
+              {"fallbacks", graph.fallbacks},
+              {"metadata", metadata}};
+  if (work.explained.is_object()) summary["rewrite"] = work.explained;
+  print_json(summary);
 }
 
 // Before any work: an answer to a typing error should not take a minute.
 void check_paths(const ConvertOptions& options) {
-  if (options.model.empty() && options.stop_after.empty())
+  if (options.model.empty() && options.stop_after.empty() && !options.rewrite.explain && options.emit_policy.empty())
     throw Error(kUsage, "convert", "no model file was named",
                 "add -o MODEL, or --stop-after PASS to see the graph only");
+  if (options.rewrite.explain && options.rewrite.type.empty())
+    throw Error(kUsage, "--explain", "there is no rewrite to explain", "add --rewrite mixed_float16 or mixed_bfloat16");
   std::error_code error;
   if (std::filesystem::equivalent(options.network, options.model, error))
     throw Error(kUsage, options.model, "is the network itself", "name another file with -o");
 }
 
-}  // namespace
-
-std::vector<std::string> pass_names() {
-  std::vector<std::string> names;
-  for (const Pass& pass : passes({}, {})) names.emplace_back(pass.name);
-  return names;
-}
-
-void convert(const ConvertOptions& options) {
-  check_paths(options);
-  const Target target = {
-      .name = options.target, .banks = parse_banks(options.banks), .keep_inputs = options.keep_inputs};
-  Graph graph = import_network(options.network, {.batch = options.batch, .io_nhwc = options.io_nhwc});
-  for (const Pass& pass : passes(options, target)) {
-    pass.run(graph);
-    check(graph);
-    if (pass.name == options.stop_after) break;
-  }
-  if (options.verbose)
-    for (const std::string& line : graph.log) fmt::print(stderr, "{}\n", line);
-  if (options.dump || !options.stop_after.empty()) print(dump(graph));
-  if (!options.stop_after.empty()) return;
-
+void write(const Work& work, Graph& graph) {
+  const ConvertOptions& options = work.options;
   add_metadata(graph, options);
   const ProgramSource source = {.graph = &graph, .entry = Entry::kInfer, .target = options.target};
   WriteOptions writing = {.names = !options.strip_names, .golden = {}};
@@ -183,7 +171,47 @@ void convert(const ConvertOptions& options) {
   const Sizes sizes = measure(model, 0);
   write_file_whole(options.model, bytes);
   const Statistics s = statistics(model, 0);
-  options.json ? print_summary_json(options, s, model) : print_summary(options, s, sizes);
+  options.json ? print_summary_json(work, graph, s, model) : print_summary(options, graph, s, sizes);
+}
+
+}  // namespace
+
+std::vector<std::string> pass_names() {
+  const ConvertOptions none;
+  Work work{none, {}, {}, {}, {}, {}};
+  std::vector<std::string> names;
+  for (const NamedPass& pass : passes(work)) names.emplace_back(pass.name);
+  return names;
+}
+
+void convert(const ConvertOptions& options) {
+  check_paths(options);
+  Work work{options, {}, {}, {}, {}, {}};
+  CompileOptions& compiling = work.compiling;
+  compiling.policies = parse_policy_options(options.policies);
+  compiling.rounding = options.rounding;
+  compiling.io_types = options.io_types;
+  compiling.fuse = options.fuse;
+  compiling.target = {
+      .name = options.target, .banks = options.banks.empty() ? std::vector<Bank>() : parse_bank_list(options.banks), .keep_inputs = options.keep_inputs};
+  if (!options.rewrite.type.empty()) check_against_rewrite(compiling.policies, "--rewrite " + options.rewrite.type);
+
+  Graph graph = import_network(options.network, {.batch = options.batch, .io_nhwc = options.io_nhwc});
+  for (const std::string& warning : compiling.policies.warnings) graph.log.push_back(warning);
+  for (const NamedPass& pass : passes(work)) {
+    pass.run(graph);
+    check(graph);
+    if (pass.name == std::string_view("resolve_policies") && !options.emit_policy.empty())
+      work.policy = policy_json(graph, compiling.policies);
+    if (pass.name == options.stop_after) break;
+  }
+  if (options.verbose)
+    for (const std::string& line : graph.log) fmt::print(stderr, "{}\n", line);
+  if (work.explained.is_string()) print(work.explained.get<std::string>());
+  if (options.dump || !options.stop_after.empty()) print(dump(graph));
+  if (!options.model.empty() && options.stop_after.empty()) write(work, graph);
+  else if (work.explained.is_object()) print_json(work.explained);
+  if (!work.policy.is_null()) write_file_whole(options.emit_policy, work.policy.dump(2) + "\n");
 }
 
 }  // namespace nacre::tools

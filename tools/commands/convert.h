@@ -6,8 +6,26 @@
 #include <vector>
 
 #include "engine/numeric/rounding.h"
+#include "tools/calibration/calibrate.h"
+#include "tools/passes/passes.h"
+#include "tools/passes/rewrite.h"
+#include "tools/policies/policy_request.h"
 
 namespace nacre::tools {
+
+struct RewriteArguments {
+  std::string type;  // mixed_float16, mixed_bfloat16; "": no rewrite
+  RewriteOptions options;
+  bool explain = false;
+};
+
+struct CalibrationArguments {
+  std::string data;  // "": none
+  std::string method = "min_max";
+  CalibrationOptions options;
+  std::vector<std::string> overrides;  // PATTERN=METHOD
+  SampleOptions samples;
+};
 
 struct ConvertOptions {
   std::string network, model;
@@ -18,6 +36,12 @@ struct ConvertOptions {
   std::string target = "host";
   Rounding rounding = Rounding::kDouble;
   bool fold_batch_norm = true;
+  PolicyArguments policies;
+  std::string emit_policy;  // file
+  RewriteArguments rewrite;
+  CalibrationArguments calibration;
+  IoTypes io_types = IoTypes::kSource;
+  bool fuse = true;
   uint32_t golden = 0;     // pairs
   std::string stop_after;  // a pass; prints the graph instead of writing a model
   bool dump = false;       // prints the graph after the last pass

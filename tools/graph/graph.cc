@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "engine/numeric/small_float.h"
 #include "tools/error.h"
 
 namespace nacre::tools {
@@ -69,14 +70,6 @@ void set_word(Node& node, int word, uint32_t bits) {
   node.words[size_t(word)] = bits;
 }
 
-// IEEE 754 binary16 to binary32: every value is exact.
-float half_to_float(uint16_t half) {
-  const uint32_t sign = uint32_t{half & 0x8000u} << 16, exponent = (half >> 10) & 31u, fraction = half & 0x3FFu;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000u | fraction << 13);
-  if (exponent == 0) return (sign != 0 ? -1.0f : 1.0f) * float(fraction) * 0x1p-24f;
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
 template <class T>
 T load(const uint8_t* bytes, size_t index) {
   T element;
@@ -108,12 +101,16 @@ size_t checked_elements(const Value& value) {
   return size_t(elements);
 }
 
-// real = scale * (code - zero); the product in float64, as TFLite does, rounded once.
+float load_real(const Value& value, size_t i);
+
+// real = scale * (code - zero); the product in float64, as TFLite does, rounded once. A float8 code is the number it means.
 float decode(const Value& value, size_t i, size_t inner) {
   const Quantizer& q = *value.quantizer;
   const size_t channel = q.scale.size() > 1 ? i / inner % q.scale.size() : 0;
   const int64_t zero = q.zero.empty() ? 0 : q.zero[q.zero.size() > 1 ? channel : 0];
-  return float(double(q.scale[channel]) * double(load_integer(value, i) - zero));
+  const bool float8 = value.stored == ElementType::kFloat8E4M3 || value.stored == ElementType::kFloat8E5M2;
+  const double code = float8 ? double(load_real(value, i)) : double(load_integer(value, i));
+  return float(double(q.scale[channel]) * (code - double(zero)));
 }
 
 float load_real(const Value& value, size_t i) {
@@ -121,8 +118,10 @@ float load_real(const Value& value, size_t i) {
   switch (value.stored) {
     case ElementType::kFloat32: return load<float>(bytes, i);
     case ElementType::kFloat64: return float(load<double>(bytes, i));
-    case ElementType::kFloat16: return half_to_float(load<uint16_t>(bytes, i));
-    case ElementType::kBfloat16: return std::bit_cast<float>(uint32_t{load<uint16_t>(bytes, i)} << 16);
+    case ElementType::kFloat16: return float(Float16::of_bits(load<uint16_t>(bytes, i)));
+    case ElementType::kBfloat16: return float(Bfloat16::of_bits(load<uint16_t>(bytes, i)));
+    case ElementType::kFloat8E4M3: return float(Float8E4M3::of_bits(bytes[i]));
+    case ElementType::kFloat8E5M2: return float(Float8E5M2::of_bits(bytes[i]));
     default: return float(load_integer(value, i));
   }
 }

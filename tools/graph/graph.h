@@ -41,6 +41,7 @@ struct Value {
   // apply_policy, for codes of a quantizer. Shared, because passes copy graphs.
   std::shared_ptr<const std::vector<uint8_t>> data;
   ElementType stored = ElementType::kNone;
+  std::vector<float> amaxes = {};  // max |x| per calibration sample, oldest first: what fills a float8 history
 
   // Set by plan_memory.
   Region region = Region::kArena;
@@ -72,6 +73,7 @@ struct Layer {
   std::string name;       // unique
   std::string source_op;  // "CONV_2D", "Conv", "Dense"
   Policy policy;
+  bool asked = false;     // the policy is the user's wish; else the layer runs as its source does
 };
 
 struct Binding {  // an input or output as the source names it
@@ -96,6 +98,7 @@ struct Graph {
   Rounding quantize_rounding = Rounding::kHalfAway;           // of reals to codes, as the source does it: ONNX half to even
   std::vector<std::pair<std::string, std::string>> metadata;  // sorted by key
   std::vector<std::string> log;                               // one line per transformation, for --verbose
+  std::vector<std::string> fallbacks;                         // one line per step that runs in another type than its policy says
   std::vector<Bank> banks = {{"arena", 0, 0}};
   uint64_t liveness_bound = 0;  // bytes; set by plan_memory
 

@@ -11,7 +11,7 @@ bool variadic(const OpRule& rule) {
   return !rule.inputs.empty() && std::string_view(rule.inputs.back()).ends_with("...");
 }
 
-bool optional(const OpRule& rule, size_t slot) { return std::string_view(rule.inputs[slot]).ends_with('?'); }
+bool optional(const char* slot) { return std::string_view(slot).ends_with('?'); }
 
 // Dims of a value that is read must be within the engine's limits; those of a value that is yet to be inferred may be
 // anything.
@@ -105,7 +105,8 @@ void check_operand_counts(const Graph& graph, const Node& node, const OpRule& ru
     if (id != kNone && !valid(id)) fail("reads value " + std::to_string(id) + ", which does not exist");
   for (const ValueId id : node.outputs)
     if (!valid(id)) fail("writes value " + std::to_string(id) + ", which does not exist");
-  if (node.outputs.size() != rule.outputs.size())
+  const auto required = size_t(std::count_if(rule.outputs.begin(), rule.outputs.end(), [](const char* y) { return !optional(y); }));
+  if (node.outputs.size() > rule.outputs.size() || node.outputs.size() < required)
     fail("has " + std::to_string(node.outputs.size()) + " outputs, the op " + std::to_string(rule.outputs.size()));
   if (variadic(rule)) {
     if (node.inputs.empty() || std::count(node.inputs.begin(), node.inputs.end(), kNone) > 0)
@@ -115,7 +116,7 @@ void check_operand_counts(const Graph& graph, const Node& node, const OpRule& ru
   if (node.inputs.size() > rule.inputs.size())
     fail("has " + std::to_string(node.inputs.size()) + " inputs, the op at most " + std::to_string(rule.inputs.size()));
   for (size_t i = 0; i < rule.inputs.size(); ++i)
-    if (!optional(rule, i) && (i >= node.inputs.size() || node.inputs[i] == kNone))
+    if (!optional(rule.inputs[i]) && (i >= node.inputs.size() || node.inputs[i] == kNone))
       fail(std::string("input ") + rule.inputs[i] + " is missing");
 }
 
@@ -124,7 +125,7 @@ std::vector<std::vector<int64_t>> output_shapes(const Graph& graph, const Node& 
   check_operand_counts(graph, node, rule);
   if (node.words.size() > 255) throw Error(kUnsupported, place_of(graph, node), "has more than 255 attribute words");
   const NodeOperands operands(graph, node, rule);
-  std::vector<Dims> dims(node.outputs.size());
+  std::vector<Dims> dims(rule.outputs.size());
   const Code code = rule.shapes({node.words.data(), int(node.words.size())}, operands.input_view(), dims.data());
   if (code != Code::kOk) {
     std::string why = sentence(code);
@@ -133,6 +134,7 @@ std::vector<std::vector<int64_t>> output_shapes(const Graph& graph, const Node& 
   }
   std::vector<std::vector<int64_t>> shapes;
   for (const Dims& d : dims) shapes.emplace_back(d.size, d.size + d.rank);
+  shapes.resize(node.outputs.size());
   return shapes;
 }
 

@@ -3,7 +3,7 @@
 //   graph "speech.onnx" batch=1 liveness_bound=0
 //   bank "sram" limit=65536 used=0
 //   meta "key" "value"
-//   layer "conv1" source="Conv" quantization=int8/static compute=int8          fields that are not the default
+//   layer "conv1" source="Conv" asked=1 quantization=int8/static               fields that are not the default
 //   value %x float32 [1, 28, 28, 1] batched
 //   value %w float32 [2, 1] codes=int8 axis=0 scale=[0.5, 0.25] zero=[0, 0] region=weights data=int8 {1, -2}
 //   value %y int8 [1, 10] bank=1 offset=64 steps=[0, 3] alias=%x
@@ -11,6 +11,7 @@
 //   output "scores" %y
 //   %y = conv2d(%x, %w, none) stride_h=2 rounding=double name="conv1/Conv2D" layer="conv1"
 //   log "folded ..."
+//   fallback "fc1 (dense): wants ..."
 //
 // Attributes stand by their op's names, decoded (stride_h=2 is stored as 1); those whose words are 0 are omitted. Bounds
 // (Coding::kBound) are real where the first output is a float, else codes. Names that are not plain words are quoted:
@@ -88,6 +89,7 @@ void field(std::string& out, const char* key, const T& value, const T& otherwise
 std::string layer_line(const Layer& layer) {
   const Policy &p = layer.policy, standard;
   std::string out = "layer " + quoted(layer.name) + " source=" + quoted(layer.source_op);
+  field(out, "asked", uint32_t{layer.asked}, 0u);
   field(out, "variable", p.variable, standard.variable);
   field(out, "compute", p.compute, standard.compute);
   field(out, "output", p.output, standard.output);
@@ -161,6 +163,7 @@ std::string value_line(const Graph& graph, const Value& value, bool full) {
     out += std::string(" codes=") + name_of(value.quantizer->codes) + " axis=" + number(value.quantizer->axis);
     out += " scale=" + list(value.quantizer->scale) + " zero=" + list(value.quantizer->zero);
   }
+  if (!value.amaxes.empty()) out += " amaxes=" + list(value.amaxes);
   field(out, "region", value.region, Region::kArena);
   field(out, "bank", uint32_t{value.bank}, 0u);
   field(out, "offset", value.offset, uint64_t{0});
@@ -251,6 +254,7 @@ std::string dump(const Graph& graph, bool full) {
   for (const Binding& b : graph.outputs) line(binding_line(graph, "output", b));
   for (const Node& node : graph.nodes) line(node_line(graph, node));
   for (const std::string& text : graph.log) line("log " + quoted(text));
+  for (const std::string& text : graph.fallbacks) line("fallback " + quoted(text));
   return out + '\n';
 }
 

@@ -84,6 +84,7 @@ class Parser {
     if (kind == "input") return graph_.inputs.push_back(binding(line));
     if (kind == "output") return graph_.outputs.push_back(binding(line));
     if (kind == "log") return graph_.log.push_back(line.string());
+    if (kind == "fallback") return graph_.fallbacks.push_back(line.string());
     if (kind != "meta") line.fail("unknown record '" + kind + "'");
     std::string key = line.string();
     graph_.metadata.emplace_back(std::move(key), line.string());
@@ -121,10 +122,11 @@ class Parser {
   }
 
   void layer(Line& line) {
-    Layer layer{line.string(), "", {}};
+    Layer layer = {.name = line.string(), .source_op = "", .policy = {}};
     Policy& p = layer.policy;
     fields(line, [&](const std::string& key) {
       if (key == "source") layer.source_op = line.string();
+      else if (key == "asked") layer.asked = line.number<uint8_t>() != 0;
       else if (key == "variable") p.variable = line.one_of<ElementType>("an element type");
       else if (key == "compute") p.compute = line.one_of<ElementType>("an element type");
       else if (key == "output") p.output = line.one_of<ElementType>("an element type");
@@ -172,6 +174,7 @@ class Parser {
     else if (key == "axis") quantizer().axis = line.number<int>();
     else if (key == "scale") quantizer().scale = line.list<float>();
     else if (key == "zero") quantizer().zero = line.list<int64_t>();
+    else if (key == "amaxes") v.amaxes = line.list<float>();
     else if (key == "region") v.region = line.one_of<Region>("a region");
     else if (key == "bank") v.bank = line.number<uint8_t>();
     else if (key == "offset") v.offset = line.number<uint64_t>();

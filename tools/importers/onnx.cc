@@ -24,6 +24,8 @@ constexpr int kOldestOpset = 6, kNewestOpset = 27;  // 27: of ONNX v1.22.0, whos
 constexpr int kMaxIrVersion = 13;
 constexpr int kMaxNesting = 64;    // of messages: a graph inside an attribute adds three
 constexpr int kMaxCallDepth = 16;  // of functions
+constexpr char kKeepFloat32[] =
+    "export the network in float32, or convert it to 16 bits with its inputs and outputs kept (keep_io_types)";
 
 bool is_main_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 std::string canonical(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -131,7 +133,8 @@ void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
   Value v;
   v.type = element_type(data_type);
   if (!at_run_time(v.type))
-    throw Error(kUnsupported, place, "has type " + type_name(data_type), "export the network in float32");
+    throw Error(kUnsupported, place, "has type " + type_name(data_type),
+                is_half(v.type) ? kKeepFloat32 : "export the network in float32");
   auto operand = std::make_shared<Operand>();
   operand->name = v.name = input.name();
   operand->type = v.type;
@@ -169,7 +172,7 @@ OperandPtr Import::find(Scope& scope, const std::string& name) {
   if (tensor == scope.initializers.end()) return nullptr;
   auto operand = std::make_shared<Operand>();
   const std::string directory = std::filesystem::path(graph_.source).parent_path().string();
-  Value constant = read_tensor(*tensor->second, directory.empty() ? "." : directory);
+  Value constant = widened_to_float32(read_tensor(*tensor->second, directory.empty() ? "." : directory));
   operand->name = name;
   operand->type = constant.type;
   operand->dims = constant.dims;
@@ -198,9 +201,9 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   const auto function = functions_.find({domain, node.op_type()});
   const auto opset = scope.opsets.find(domain);
   Source source(node, opset != scope.opsets.end() ? opset->second : 0, &scope.attributes);
-  const OperatorImporter* importer = domain.empty() ? find_importer(node.op_type()) : nullptr;
+  const OperatorImporter* importer = find_importer(node.op_type(), domain);
   if (importer == nullptr && function == functions_.end()) {
-    if (domain == "com.microsoft")
+    if (domain.starts_with("com.microsoft"))
       source.refuse("is an operator of ONNX Runtime: the file was optimized by it",
                     "export again with graph optimization off");
     source.refuse(domain.empty() ? "this operator is not supported"
@@ -217,24 +220,32 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   scope_ = &scope;
   source_ = &source;
   layer_ = kNone;
-  importer->run(*this, source);
+  check_dynamic(source);
+  if (!import_on_codes(*this, source)) importer->run(*this, source);
   source_ = nullptr;
 }
 
 void Import::call_function(Scope& scope, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function) {
-  const std::string place = node.op_type();
-  if (scope.depth >= kMaxCallDepth) throw Error(kBadInput, place, "functions call each other more than 16 deep");
   Scope inner;
-  inner.depth = scope.depth + 1;
   inner.opsets = scope.opsets;
   read_opsets(inner, function.opset_import());
   for (const ::onnx::AttributeProto& attribute : node.attribute())
     inner.attributes[attribute.name()] = Source(node, 0, &scope.attributes).find(attribute.name().c_str());
+  std::vector<OperandPtr> inputs;
+  for (const std::string& input : node.input()) inputs.push_back(input.empty() ? nullptr : find(scope, input));
+  run_body(scope, inner, node, function, inputs);
+}
+
+void Import::run_body(Scope& scope, Scope& inner, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function,
+                      const std::vector<OperandPtr>& inputs) {
+  if (scope.depth >= kMaxCallDepth)
+    throw Error(kBadInput, node.op_type(), "functions call each other more than 16 deep");
+  inner.depth = scope.depth + 1;
   const std::unordered_set<std::string> outputs(function.output().begin(), function.output().end());
   const std::vector<bool> live = live_nodes(function.node(), outputs, inner.uses);
-  for (int i = 0; i < function.input_size() && i < node.input_size(); ++i) {
-    if (node.input(i).empty()) continue;
-    const OperandPtr operand = find(scope, node.input(i));
+  for (int i = 0; i < function.input_size() && size_t(i) < inputs.size(); ++i) {
+    const OperandPtr& operand = inputs[size_t(i)];
+    if (operand == nullptr) continue;
     operand->uses += inner.uses[function.input(i)] - 1;
     inner.operands.emplace(function.input(i), operand);
   }
@@ -248,6 +259,19 @@ void Import::call_function(Scope& scope, const ::onnx::NodeProto& node, const ::
   }
 }
 
+void Import::expand(const Source& source, const Body& body) {
+  Scope inner, &outer = *scope_;
+  inner.opsets = outer.opsets;
+  if (body.opset != 0) inner.opsets[""] = body.opset;
+  const std::string layer_op = layer_op_;
+  if (layer_op_.empty()) layer_op_ = body.source_op;
+  run_body(outer, inner, source.proto, body.function(), body.operands());
+  layer_op_ = layer_op;
+  scope_ = &outer;
+  source_ = &source;
+  layer_ = kNone;
+}
+
 // An output needs a value of its own, which a step has written, of the source's type.
 void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
   const OperandPtr operand = find(scope, output.name());
@@ -259,7 +283,12 @@ void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
   const Source source(proto, 0, &scope.attributes);
   source_ = &source;
   layer_ = kNone;
+  const ElementType type = element_type(output.type().tensor_type().elem_type());
+  if (is_half(type))
+    source.refuse("has type " + type_name(output.type().tensor_type().elem_type()), kKeepFloat32);
   const bool last = options_.io_nhwc && operand->rank() == 4;
+  const ValueId codes = last ? kNone : codes_value(*this, operand);
+  if (codes != kNone) return graph_.outputs.push_back({output.name(), codes, ""});
   ValueId id = last ? channels_last(operand) : plain(operand);
   const auto is_it = [&](const Binding& b) { return b.value == id; };
   const bool bound = std::any_of(graph_.inputs.begin(), graph_.inputs.end(), is_it) ||
@@ -314,16 +343,26 @@ Graph Import::run(const ::onnx::ModelProto& model) {
   return std::move(graph_);
 }
 
-const OperatorImporter* find_importer(const std::string& op) {
-  static const std::unordered_map<std::string, const OperatorImporter*> kImporters = [] {
-    std::unordered_map<std::string, const OperatorImporter*> all;
-    for (const auto importers : {window_importers(), dense_importers(), pointwise_importers(), reduce_importers(),
-                                 shape_importers(), move_importers(), quantize_importers(), constant_importers()})
-      for (const OperatorImporter& importer : importers) all.emplace(importer.op, &importer);
-    return all;
-  }();
-  const auto found = kImporters.find(op);
-  return found != kImporters.end() ? found->second : nullptr;
+using Importers = std::unordered_map<std::string, const OperatorImporter*>;
+
+Importers table_of(std::initializer_list<std::span<const OperatorImporter>> parts) {
+  Importers all;
+  for (const auto importers : parts)
+    for (const OperatorImporter& importer : importers) all.emplace(importer.op, &importer);
+  return all;
+}
+
+const OperatorImporter* find_importer(const std::string& op, const std::string& domain) {
+  static const Importers kMain =
+      table_of({window_importers(), dense_importers(), pointwise_importers(), reduce_importers(), shape_importers(),
+                move_importers(), quantize_importers(), qlinear_importers(), dynamic_importers(),
+                constant_importers()});
+  static const Importers kMicrosoft =
+      table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers()});
+  if (!domain.empty() && domain != "com.microsoft") return nullptr;
+  const Importers& table = domain.empty() ? kMain : kMicrosoft;
+  const auto found = table.find(op);
+  return found != table.end() ? found->second : nullptr;
 }
 
 }  // namespace nacre::tools::onnx_import

@@ -2,6 +2,8 @@
 //
 //   onnx.cc               the file: opsets, inputs, outputs, functions, the walk over the nodes
 //   onnx_import.cc        operands: where a value stands, in which layout; steps
+//   onnx_source.cc        one node of the file: its attributes and operands, checked
+//   onnx_body.cc          operators that are others in one: bodies, as functions of a file have them
 //   onnx_tensor.cc        TensorProto -> Value
 //   onnx_fold.cc          arithmetic on constants: what PyTorch exports compute shapes with
 //   onnx_ops_<subject>.cc one function per operator
@@ -31,8 +33,8 @@ struct Operand;
 using OperandPtr = std::shared_ptr<Operand>;
 
 // A tensor of the source. Exactly one of these is true when it is made: it has `constant`, or `plain` or
-// `channels_last`, or it is `quantized` (codes that no step has needed so far), or an earlier refusal means that
-// nothing is known of it.
+// `channels_last`, or it is `quantized` (codes that no step has needed so far), or it is `dynamic` (what only a whole
+// layer has a use for), or an earlier refusal means that nothing is known of it.
 struct Operand {
   std::string name;
   ElementType type = ElementType::kFloat32;
@@ -47,8 +49,20 @@ struct Operand {
   };
   std::optional<Quantized> quantized;
 
+  // What stands between DynamicQuantizeLinear and the product of sums and scales: onnx_ops_dynamic.cc.
+  struct Dynamic {
+    enum Part : uint8_t { kCodes, kScale, kZero, kSums, kScales } part;
+    OperandPtr x = nullptr;                       // what is quantized at run time
+    OperandPtr w = nullptr, w_zero = nullptr;     // kSums: codes, and their zero point if it is given
+    OperandPtr w_scale = nullptr;                 // kScales
+    const ::onnx::NodeProto* integers = nullptr;  // kSums: MatMulInteger or ConvInteger
+  };
+  std::optional<Dynamic> dynamic;
+
   int rank() const { return int(dims.size()); }
-  bool known() const { return constant || plain != kNone || channels_last != kNone || quantized; }
+  bool known() const { return constant || plain != kNone || channels_last != kNone || quantized || dynamic; }
+  // Codes with one scale that no step has needed so far.
+  bool codes() const { return quantized && plain == kNone && quantized->quantizer.scale.size() == 1; }
 };
 
 // One node of the file with its operands and attributes.
@@ -91,6 +105,33 @@ class Source {
   const Attributes* bound_;
 };
 
+// An operator in terms of others, as a function of a file would say it. Node names and outputs are those of the source.
+class Body {
+ public:
+  explicit Body(const Source& source);
+
+  std::string take(const OperandPtr& x);  // the name by which the nodes know an operand of the source
+  ::onnx::NodeProto& node(const char* op, const std::vector<std::string>& inputs, const std::string& output);
+  // A node with the attributes of `from`, but for those of the list.
+  ::onnx::NodeProto& node_like(const ::onnx::NodeProto& from, const char* op, const std::vector<std::string>& inputs,
+                               const std::string& output, const std::vector<std::string>& without = {});
+  std::string fresh(const std::string& wanted);  // with a suffix if something in the body has the name
+  void give(const std::string& value);           // the next output
+
+  const ::onnx::FunctionProto& function() const { return function_; }
+  const std::vector<OperandPtr>& operands() const { return operands_; }
+
+  int opset = 0;                // of the ONNX operators in it; 0: the file's
+  std::string name, source_op;  // of the layer in the file
+
+ private:
+  ::onnx::FunctionProto function_;
+  std::vector<OperandPtr> operands_;
+  std::map<std::string, int> names_;
+};
+void set_attribute(::onnx::NodeProto& node, const char* key, int64_t value);
+OperandPtr constant_operand(Value value);
+
 std::vector<int64_t> channels_last_dims(const std::vector<int64_t>& dims);
 int channels_last_axis(int axis, int rank);  // where a source's axis stands in channels_last
 std::vector<int> to_channels_last(int rank);
@@ -101,6 +142,9 @@ class Import {
   Import(const std::string& name, const ImportOptions& options);
 
   Graph run(const ::onnx::ModelProto& model);
+
+  // The current node as the nodes of `body`, whose outputs are its own.
+  void expand(const Source& source, const Body& body);
 
   // The value of an operand in one of the two layouts; added to the graph on first use.
   ValueId plain(const OperandPtr& operand);
@@ -125,6 +169,7 @@ class Import {
 
   void rename(ValueId id, const std::string& name);  // unless another value has the name
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
+  bool is_input(ValueId id) const;
   Graph& graph() { return graph_; }
   void log(const std::string& what);
   // Accounts for bytes of constants that the importer computes: hostile files ask for gigabytes in a few bytes.
@@ -149,6 +194,8 @@ class Import {
   void read_node(Scope& scope, const ::onnx::NodeProto& node);
   void read_supported(Scope& scope, const ::onnx::NodeProto& node);
   void call_function(Scope& scope, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function);
+  void run_body(Scope& scope, Scope& inner, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function,
+                const std::vector<OperandPtr>& inputs);
   void write_output(Scope& scope, const ::onnx::ValueInfoProto& output);
   Value storable(const Operand& operand) const;  // its constant, checked
   OperandPtr find(Scope& scope, const std::string& name);
@@ -167,6 +214,7 @@ class Import {
   Scope* scope_ = nullptr;  // of the node that is being imported
   const Source* source_ = nullptr;
   int layer_ = kNone;
+  std::string layer_op_;  // of the node that is expanded
 };
 
 // How operators are imported. A function reads the node and calls append() and give().
@@ -180,15 +228,41 @@ std::span<const OperatorImporter> pointwise_importers();  // onnx_ops_pointwise.
 std::span<const OperatorImporter> reduce_importers();     // onnx_ops_reduce.cc: softmax, norms, means
 std::span<const OperatorImporter> shape_importers();      // onnx_ops_shape.cc: reshape family, Transpose, Shape
 std::span<const OperatorImporter> move_importers();       // onnx_ops_move.cc: Concat, Pad, Slice, Split
-std::span<const OperatorImporter> quantize_importers();   // onnx_ops_quantize.cc
+std::span<const OperatorImporter> quantize_importers();   // onnx_ops_quantize.cc: Q, DQ, Cast
+std::span<const OperatorImporter> qlinear_importers();    // onnx_ops_qlinear.cc: QLinearConv, QLinearMatMul
+std::span<const OperatorImporter> dynamic_importers();    // onnx_ops_dynamic.cc: DynamicQuantizeLinear and its readers
 std::span<const OperatorImporter> constant_importers();   // onnx_ops_constant.cc: on constants only
-const OperatorImporter* find_importer(const std::string& op);
+// Of the domain com.microsoft:
+std::span<const OperatorImporter> microsoft_qlinear_importers();  // onnx_ops_qlinear.cc
+std::span<const OperatorImporter> microsoft_dynamic_importers();  // onnx_ops_dynamic.cc
+std::span<const OperatorImporter> microsoft_block_importers();    // onnx_ops_block.cc: MatMulNBits
+const OperatorImporter* find_importer(const std::string& op, const std::string& domain = "");
 
 // Types that values at run time have; constants may have others until they are stored.
 bool at_run_time(ElementType type);
 
-// onnx_ops_quantize.cc: quantizers of values after Relu and the like, onto the values before.
+// onnx_quantizers.cc
+bool is_code_type(ElementType type);
+bool is_float8(ElementType type);  // of the two kinds whose codes weights may have
+Quantizer as_int8(Quantizer quantizer);  // uint8 codes c with zero z are the int8 codes c - 128 with z - 128
+bool same(const Quantizer& a, const Quantizer& b);  // the same reals for the same codes, or for codes 128 lower
+// Scales (input 1) and zero points (input 2) of a tensor of `dims`.
+Quantizer read_quantizer(const Source& source, const std::vector<int64_t>& dims, ElementType codes);
+// Quantizers of values after Relu and the like, onto the values before.
 void move_quantizers_back(Graph& graph);
+// What chooses or moves elements does so with codes as with reals: true, if the node is imported so.
+bool import_on_codes(Import& import, const Source& source);
+// The value of codes that an output of the file gives out, if a step can write them; else kNone.
+ValueId codes_value(Import& import, const OperandPtr& codes);
+
+// onnx_ops_dynamic.cc. Refuses a node that reads parts of a dynamically quantized layer and is no part of it.
+void check_dynamic(const Source& source);
+// Cast and Mul of its parts: true if the node is such a one.
+bool cast_dynamic(Import& import, const Source& source, ElementType type);
+bool multiply_dynamic(Import& import, const Source& source);
+
+// onnx_ops_block.cc: a DequantizeLinear with one scale per block, on constants.
+void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);
 
 // Refuses what is not float32: arithmetic is done in no other type.
 void need_float32(const Source& source, const Operand& operand);

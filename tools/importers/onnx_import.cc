@@ -12,13 +12,6 @@ namespace {
 
 constexpr uint64_t kMaxComputedBytes = uint64_t{256} << 20;
 
-std::string name_of_node(const ::onnx::NodeProto& proto) {
-  if (!proto.name().empty()) return proto.name();
-  for (const std::string& output : proto.output())
-    if (!output.empty()) return output;
-  return "unnamed";
-}
-
 // True if the permutation keeps the order of all axes that have more than one index: no element moves.
 bool moves_nothing(const std::vector<int64_t>& dims, const std::vector<int>& perm) {
   int last = -1;
@@ -31,88 +24,6 @@ bool moves_nothing(const std::vector<int64_t>& dims, const std::vector<int>& per
 }
 
 }  // namespace
-
-// ---- Source
-
-Source::Source(const ::onnx::NodeProto& node, int version, const Attributes* bound)
-    : proto(node), opset(version), name(name_of_node(node)), place(name + " (" + node.op_type() + ")"), bound_(bound) {}
-
-const ::onnx::AttributeProto* Source::find(const char* key) const {
-  for (const ::onnx::AttributeProto& attribute : proto.attribute()) {
-    if (attribute.name() != key) continue;
-    if (attribute.ref_attr_name().empty()) return &attribute;
-    const auto found = bound_->find(attribute.ref_attr_name());
-    if (found == bound_->end())
-      refuse("attribute " + attribute.ref_attr_name() + " of the function around it is not given by the call");
-    return found->second;
-  }
-  return nullptr;
-}
-
-int64_t Source::integer(const char* key, int64_t otherwise) const {
-  const ::onnx::AttributeProto* attribute = find(key);
-  return attribute != nullptr ? attribute->i() : otherwise;
-}
-
-float Source::real(const char* key, float otherwise) const {
-  const ::onnx::AttributeProto* attribute = find(key);
-  return attribute != nullptr ? attribute->f() : otherwise;
-}
-
-std::string Source::text(const char* key, const std::string& otherwise) const {
-  const ::onnx::AttributeProto* attribute = find(key);
-  return attribute != nullptr ? attribute->s() : otherwise;
-}
-
-std::vector<int64_t> Source::integers(const char* key, std::vector<int64_t> otherwise) const {
-  const ::onnx::AttributeProto* attribute = find(key);
-  if (attribute == nullptr) return otherwise;
-  return {attribute->ints().begin(), attribute->ints().end()};
-}
-
-const OperandPtr& Source::operand(int input) const {
-  if (!given(input)) malformed("input " + std::to_string(input) + " is missing");
-  return inputs[size_t(input)];
-}
-
-const Value& Source::constant(int input, const char* what) const {
-  const OperandPtr& x = operand(input);
-  if (!x->constant)
-    refuse(std::string(what) + ": computed at run time (" + x->name + ")",
-           "export with fixed shapes and stored weights, or simplify the file first (onnxsim)");
-  return *x->constant;
-}
-
-std::vector<int64_t> Source::constant_integers(int input, const char* what) const {
-  const Value& x = constant(input, what);
-  if (!is_integer(x.stored) || x.quantizer || x.dims.size() > 1)
-    malformed(std::string(what) + " is no list of integers");
-  return nacre::tools::integers(x);
-}
-
-float Source::constant_real(int input, const char* what) const {
-  const Value& x = constant(input, what);
-  if (x.elements() != 1) malformed(std::string(what) + " is not one number");
-  return reals(x)[0];
-}
-
-std::optional<std::vector<int64_t>> Source::integers_or_input(const char* key, int input) const {
-  if (has(key)) return integers(key);
-  if (given(input)) return constant_integers(input, key);
-  return std::nullopt;
-}
-
-int Source::axis(int64_t axis, int rank) const {
-  if (axis < -rank || axis >= rank)
-    malformed("axis " + std::to_string(axis) + " is outside the rank " + std::to_string(rank));
-  return int(axis < 0 ? axis + rank : axis);
-}
-
-void Source::refuse(const std::string& reason, const std::string& remedy) const {
-  throw Error(kUnsupported, place, reason, remedy);
-}
-
-void Source::malformed(const std::string& fact) const { throw Error(kBadInput, place, fact); }
 
 void need_float32(const Source& source, const Operand& operand) {
   if (operand.rank() > kMaxRank) source.refuse(operand.name + " has more than 6 axes");
@@ -162,6 +73,7 @@ Value Import::storable(const Operand& x) const {
 
 ValueId Import::plain(const OperandPtr& x) {
   if (x->plain != kNone) return x->plain;
+  if (x->dynamic) source_->refuse(x->name + " is a part of a dynamically quantized layer: it has no value of its own");
   if (x->constant) {
     return x->plain = graph_.add(storable(*x));
   }
@@ -193,7 +105,9 @@ ValueId Import::channels_last(const OperandPtr& x) {
 
 Node Import::step(Op op) {
   if (layer_ == kNone)
-    layer_ = graph_.add_layer({.name = source_->name, .source_op = source_->proto.op_type(), .policy = {}});
+    layer_ = graph_.add_layer({.name = source_->name,
+                               .source_op = layer_op_.empty() ? source_->proto.op_type() : layer_op_,
+                               .policy = {}});
   Node node;
   node.op = op;
   node.name = source_->name;
@@ -276,6 +190,7 @@ void Import::give_channels_last(int index, ValueId id) {
 }
 
 void Import::give_constant(int index, Value value) {
+  value = widened_to_float32(std::move(value));
   auto operand = std::make_shared<Operand>();
   if (source_->wants(index)) value.name = output_name(index);
   operand->type = value.type;
@@ -287,6 +202,10 @@ void Import::give_constant(int index, Value value) {
 void Import::rename(ValueId id, const std::string& name) {
   const auto taken = [&](const Value& v) { return v.name == name; };
   if (std::none_of(graph_.values.begin(), graph_.values.end(), taken)) value(id).name = name;
+}
+
+bool Import::is_input(ValueId id) const {
+  return std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const Binding& b) { return b.value == id; });
 }
 
 void Import::log(const std::string& what) { graph_.log.push_back("import: " + source_->place + ": " + what); }

@@ -159,21 +159,24 @@ bool fold(Import& import, const Source& source) {
   return true;
 }
 
-// A matmul and the stored bias after it are one layer: give the dense step the bias.
+bool is_matmul(Op op) { return op == Op::kDense || op == Op::kConv2d || op == Op::kDepthwiseConv2d; }
+
+// A matmul and the stored bias after it are one layer: give the step the bias. Of a convolution's result axis 1 are the
+// channels, of a dense's the last.
 bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
-  if (!b->constant || b->type != ElementType::kFloat32 || x->plain == kNone || x->uses != 1 ||
-      import.graph().nodes.empty())
-    return false;
+  if (!b->constant || b->type != ElementType::kFloat32 || x->uses != 1 || import.graph().nodes.empty()) return false;
   Node& producer = import.graph().nodes.back();
-  const int64_t columns = x->rank() > 0 ? x->dims.back() : 0;
-  if (producer.op != Op::kDense || producer.outputs[0] != x->plain || producer.inputs[2] != kNone) return false;
-  if (import.value(x->plain).quantizer || b->constant->elements() != columns || b->rank() > x->rank() ||
-      b->rank() == 0 || b->dims.back() != columns)
+  const ValueId value = x->plain != kNone ? x->plain : x->channels_last;
+  if (!is_matmul(producer.op) || producer.outputs[0] != value || producer.inputs[2] != kNone) return false;
+  const int axis = producer.op == Op::kDense ? x->rank() - 1 : 1, of_bias = axis - (x->rank() - b->rank());
+  const int64_t channels = x->dims[size_t(axis)];
+  if (import.value(value).quantizer || b->rank() > x->rank() || of_bias < 0 || b->constant->elements() != channels ||
+      b->dims[size_t(of_bias)] != channels)
     return false;
-  producer.inputs[2] = b->rank() == 1 ? import.plain(b) : import.reals(b->name, {columns}, reals(*b->constant));
+  producer.inputs[2] = b->rank() == 1 ? import.plain(b) : import.reals(b->name, {channels}, reals(*b->constant));
   import.log("is the bias of " + producer.name);
   x->name = import.output_name();
-  import.rename(x->plain, x->name);
+  import.rename(value, x->name);
   import.give(0, x);
   return true;
 }
@@ -188,7 +191,10 @@ void arithmetic(Import& import, const Source& source, Op op) {
 
 void add(Import& import, const Source& source) { arithmetic(import, source, Op::kAdd); }
 void sub(Import& import, const Source& source) { arithmetic(import, source, Op::kSub); }
-void mul(Import& import, const Source& source) { arithmetic(import, source, Op::kMul); }
+
+void mul(Import& import, const Source& source) {
+  if (!multiply_dynamic(import, source)) arithmetic(import, source, Op::kMul);
+}
 
 // x / c = x (1 / c): 1 / c is rounded, so the result may differ in its last bit unless c is a power of two.
 void div(Import& import, const Source& source) {

@@ -2,7 +2,8 @@
 //
 // A value that goes through Q and DQ is, in the graph, a real value with a quantizer: apply_policy makes codes of it.
 // uint8 codes c with zero point z become the int8 codes c - 128 with z - 128: the same real values. Stored codes that
-// are dequantized stay what they are, with their quantizer. Where codes themselves are asked for, Q and DQ are steps.
+// are dequantized stay what they are, with their quantizer: integers, and float8 of weights. Where codes themselves are
+// asked for, Q and DQ are steps.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -13,43 +14,6 @@
 
 namespace nacre::tools::onnx_import {
 namespace {
-
-// Scales (input 1) and zero points (input 2) of a tensor of `dims`.
-Quantizer read_quantizer(const Source& source, const std::vector<int64_t>& dims, ElementType codes) {
-  const Value& scale = source.constant(1, "its scale");
-  if (is_integer(scale.stored) || scale.quantizer) source.refuse("its scale is no real number");
-  Quantizer quantizer{.codes = codes, .scale = reals(scale), .zero = {}, .axis = 0};
-  const size_t count = quantizer.scale.size();
-  if (source.given(2))
-    quantizer.zero = integers(source.constant(2, "its zero point"));
-  else
-    quantizer.zero.assign(count, 0);
-  if (count == 0 || quantizer.zero.size() != count) source.malformed("its scales and zero points have several lengths");
-  for (const float s : quantizer.scale)
-    if (!(s > 0) || std::isinf(s)) source.malformed("a scale is not positive and finite");
-  const int64_t low = codes == ElementType::kUint8 ? 0 : codes == ElementType::kInt8 ? -128 : INT32_MIN;
-  const int64_t high = codes == ElementType::kUint8 ? 255 : codes == ElementType::kInt8 ? 127 : INT32_MAX;
-  for (const int64_t zero : quantizer.zero)
-    if (zero < low || zero > high) source.malformed("a zero point is outside the range of its codes");
-  if (count == 1) return quantizer;
-  if (source.integer("block_size", 0) != 0 || scale.dims.size() != 1) source.refuse("scales per block");
-  quantizer.axis = source.axis(source.integer("axis", 1), int(dims.size()));
-  if (int64_t(count) != dims[size_t(quantizer.axis)]) source.malformed("has neither one scale nor one per channel");
-  return quantizer;
-}
-
-Quantizer as_int8(Quantizer quantizer) {
-  if (quantizer.codes != ElementType::kUint8) return quantizer;
-  quantizer.codes = ElementType::kInt8;
-  for (int64_t& zero : quantizer.zero) zero -= 128;
-  return quantizer;
-}
-
-bool same(const Quantizer& a, const Quantizer& b) {
-  return a.codes == b.codes && a.scale == b.scale && a.zero == b.zero && (a.scale.size() == 1 || a.axis == b.axis);
-}
-
-bool is_code_type(ElementType type) { return type == ElementType::kInt8 || type == ElementType::kUint8; }
 
 // ---- QuantizeLinear: y = saturate(round_half_even(x / scale) + zero)
 
@@ -77,6 +41,9 @@ void quantize_linear(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
   const ElementType codes = output_type(source);
+  if (is_float8(codes) && !x->constant)
+    source.refuse("quantizes activations to float8",
+                  "export the float network, and convert it with --policy float8_from_float32 and --calibrate");
   if (!is_code_type(codes)) source.refuse("quantizes to another type than int8 and uint8");
   if (source.operand(1)->type != ElementType::kFloat32) source.refuse("its scale is not float32");
   const Quantizer quantizer = read_quantizer(source, x->dims, codes);
@@ -99,6 +66,8 @@ Value widened(const Value& x) {
 
 void dequantize_constant(Import& import, const Source& source, const Value& stored) {
   Value codes = widened(stored);
+  const int64_t block = source.integer("block_size", 0);
+  if (block != 0) return dequantize_blocks(import, source, codes, block);
   Quantizer quantizer = read_quantizer(source, codes.dims, codes.stored);
   if (codes.stored == ElementType::kUint8) {
     std::vector<int64_t> shifted = integers(codes);
@@ -108,19 +77,21 @@ void dequantize_constant(Import& import, const Source& source, const Value& stor
   }
   codes.type = ElementType::kFloat32;
   codes.quantizer = std::move(quantizer);
-  const bool kept = codes.stored == ElementType::kInt8 || codes.stored == ElementType::kInt32;
+  const bool kept =
+      codes.stored == ElementType::kInt8 || codes.stored == ElementType::kInt32 || is_float8(codes.stored);
   import.give_constant(0, kept ? codes : decoded(codes));
 }
 
-// The value of `real` with the quantizer: on itself if nobody else reads it, else on a copy.
-void give_quantized(Import& import, const OperandPtr& real, const Quantizer& quantizer, int readers) {
+// The value of `real` with the quantizer: on itself if nobody reads it unrounded, else on a copy.
+void give_quantized(Import& import, const OperandPtr& real, const Quantizer& quantizer) {
   const bool last = import.prefers_channels_last(*real);
   ValueId id = last ? import.channels_last(real) : import.plain(real);
   Value& value = import.value(id);
-  if (value.quantizer && same(*value.quantizer, quantizer)) return import.give(0, real);
-  const auto is_it = [&](const Binding& b) { return b.value == id; };
-  const bool input = std::any_of(import.graph().inputs.begin(), import.graph().inputs.end(), is_it);
-  if (!value.quantizer && !input && real->uses == 1 && readers == 1 &&
+  if (value.quantizer && same(*value.quantizer, quantizer)) {
+    ++real->uses;  // give() takes away the use by this node, which read the codes
+    return import.give(0, real);
+  }
+  if (!value.quantizer && !import.is_input(id) && real->uses == 1 &&
       (last ? real->plain : real->channels_last) == kNone) {
     value.quantizer = quantizer;
     return import.give(0, real);
@@ -133,6 +104,24 @@ void give_quantized(Import& import, const OperandPtr& real, const Quantizer& qua
     import.give_channels_last(0, id);
   else
     import.give_plain(0, id);
+}
+
+// Codes that are an input of the file, and that no step has read: the input is a real value that is given as codes.
+void open_input(Import& import, const OperandPtr& x, const Quantizer& quantizer) {
+  if (quantizer.scale.size() != 1 || !is_code_type(x->type) || x->quantized) return;
+  const ValueId id = x->plain != kNone ? x->plain : x->channels_last;
+  const auto reads = [id](const Node& node) {
+    return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
+  };
+  const std::vector<Node>& nodes = import.graph().nodes;
+  if (id == kNone || !import.is_input(id) || std::any_of(nodes.begin(), nodes.end(), reads)) return;
+  import.value(id).type = ElementType::kFloat32;
+  import.value(id).quantizer = quantizer;
+  auto real = std::make_shared<Operand>(*x);
+  real->type = ElementType::kFloat32;
+  real->uses = 1;
+  x->quantized = {.real = std::move(real), .quantizer = quantizer};
+  x->plain = x->channels_last = kNone;
 }
 
 // Codes computed or given at run time.
@@ -151,12 +140,14 @@ void dequantize_step(Import& import, const Source& source, const OperandPtr& x, 
 void dequantize_linear(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (source.operand(1)->type != ElementType::kFloat32) source.refuse("its scale is not float32");
-  if (!is_integer(x->type) || x->type == ElementType::kBool) source.refuse("dequantizes codes that are no integers");
+  const bool float8 = x->constant && is_float8(x->type);
+  if (!float8 && (!is_integer(x->type) || x->type == ElementType::kBool))
+    source.refuse("dequantizes codes of another type than integers, float8e4m3fn and float8e5m2");
   if (x->constant) return dequantize_constant(import, source, *x->constant);
   const Quantizer quantizer = read_quantizer(source, x->dims, x->type);
-  const bool pair =
-      x->quantized && x->plain == kNone && same(x->quantized->quantizer, quantizer) && quantizer.scale.size() == 1;
-  if (pair) return give_quantized(import, x->quantized->real, as_int8(quantizer), x->uses);
+  open_input(import, x, quantizer);
+  if (x->codes() && same(x->quantized->quantizer, quantizer))
+    return give_quantized(import, x->quantized->real, as_int8(quantizer));
   dequantize_step(import, source, x, quantizer);
 }
 
@@ -172,7 +163,12 @@ bool can_cast(ElementType from, ElementType to) {  // the reference kernels: flo
 
 void cast_to(Import& import, const Source& source, ElementType type) {
   const OperandPtr& x = source.operand(0);
+  if (is_half(type)) {
+    import.log("casts to 16 bits: computed in float32");
+    type = ElementType::kFloat32;
+  }
   if (x->type == type) return import.give(0, x);
+  if (cast_dynamic(import, source, type)) return;
   if (type == ElementType::kNone) source.refuse("casts to a type that is not supported");
   if (x->constant) return import.give_constant(0, cast(*x->constant, type));
   if (!can_cast(x->type, type))
@@ -191,44 +187,13 @@ void cast_operator(Import& import, const Source& source) {
   cast_to(import, source, element_type(int(std::clamp<int64_t>(source.integer("to", 0), 0, 1000))));
 }
 
-// Integer forms: one layer of the source in several operators' clothes.
-void refuse_integer_form(Import&, const Source& source) {
-  source.refuse("operators on codes are not supported",
-                "export with QuantizeLinear and DequantizeLinear (QDQ) instead");
-}
-
 constexpr OperatorImporter kImporters[] = {
     {"QuantizeLinear", quantize_linear},
     {"DequantizeLinear", dequantize_linear},
     {"Cast", cast_operator},
-    {"QLinearConv", refuse_integer_form},
-    {"QLinearMatMul", refuse_integer_form},
-    {"ConvInteger", refuse_integer_form},
-    {"MatMulInteger", refuse_integer_form},
-    {"DynamicQuantizeLinear", refuse_integer_form},
 };
 
 }  // namespace
-
-// y = f(x) with f monotone and applied to each element, or moving or choosing elements: rounding to y's codes before f
-// or after it gives the same codes, so x, which nobody else reads, can have them. Q stands after Relu in the files; the
-// convolution before it is to be an integer one.
-void move_quantizers_back(Graph& graph) {
-  std::vector<int> readers(graph.values.size(), 0);
-  for (const Node& node : graph.nodes)
-    for (const ValueId id : node.inputs)
-      if (id != kNone) ++readers[size_t(id)];
-  for (const auto* bindings : {&graph.inputs, &graph.outputs})
-    for (const Binding& binding : *bindings) readers[size_t(binding.value)] += 2;
-  constexpr Op kCommutes[] = {Op::kClamp, Op::kMaxPool, Op::kReshape, Op::kTranspose};
-  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    if (std::find(std::begin(kCommutes), std::end(kCommutes), node->op) == std::end(kCommutes)) continue;
-    const Value& y = graph.values[size_t(node->outputs[0])];
-    Value& x = graph.values[size_t(node->inputs[0])];
-    if (!y.quantizer || y.quantizer->scale.size() != 1 || x.quantizer || x.constant()) continue;
-    if (x.type == ElementType::kFloat32 && readers[size_t(node->inputs[0])] == 1) x.quantizer = y.quantizer;
-  }
-}
 
 std::span<const OperatorImporter> quantize_importers() { return kImporters; }
 

@@ -274,6 +274,12 @@ Value make_constant(const std::string& name, ElementType type, std::vector<int64
   return make(name, type, std::move(dims), reals);
 }
 
+bool is_half(ElementType type) { return type == ElementType::kFloat16 || type == ElementType::kBfloat16; }
+
+Value widened_to_float32(Value value) {
+  return is_half(value.stored) ? make_constant(value.name, ElementType::kFloat32, value.dims, reals(value)) : value;
+}
+
 bool is_integer(ElementType type) {
   switch (type) {
     case ElementType::kInt8:

@@ -22,6 +22,10 @@ std::string type_name(int data_type);
 // The tensor as a constant. `directory` is where external data may stand; empty: nowhere.
 Value read_tensor(const ::onnx::TensorProto& tensor, const std::string& directory);
 
+// float16 and bfloat16: the tools compute in float32, which holds all of their values.
+bool is_half(ElementType type);
+Value widened_to_float32(Value value);  // of those two; others stay
+
 // Product of dims, each checked to be >= 0 and the product to be below 2^31 (the engine's limit).
 int64_t checked_elements(const std::string& place, const std::vector<int64_t>& dims);
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/graph/names.h"
 #include "tools/passes/simplify.h"
 
 namespace nacre::tools {
@@ -21,11 +22,11 @@ bool is_identity(const Node& node) {
   return op && std::count_if(node.inputs.begin(), node.inputs.end(), [](ValueId id) { return id != kNone; }) == 1;
 }
 
+}  // namespace
+
 bool converts(Op op) {
   return op == Op::kQuantize || op == Op::kDequantize || op == Op::kRequantize || op == Op::kDynamicQuantize;
 }
-
-}  // namespace
 
 int32_t bound_code(float bound, Codes y) {
   const float code = std::round(bound / y.scale) + float(y.zero);
@@ -53,11 +54,20 @@ void PolicyPass::log(const Node& node, const std::string& what) {
   graph_.log.push_back("apply_policy: " + name + ": " + what);
 }
 
+void PolicyPass::fall_back(const Node& node, const std::string& wanted, const std::string& runs, const std::string& reason) {
+  const std::string& name = node.layer == kNone ? node.name : graph_.layers[size_t(node.layer)].name;
+  const std::string step = name + " (" + find_rule(node.op)->name + "):";
+  const auto listed = [&](const std::string& line) { return line.starts_with(step); };  // by quantize_static, which knows more
+  if (std::none_of(graph_.fallbacks.begin(), graph_.fallbacks.end(), listed))
+    graph_.fallbacks.push_back(step + " wants " + wanted + ", runs in " + runs + ": " + reason);
+  log(node, "wants " + wanted + ", runs in " + runs + ": " + reason);
+}
+
 void PolicyPass::record(const Node& node, ElementType variable, ElementType compute, ElementType output,
                         Quantization quantization) {
   // A layer is described by its matmul, else its reduction, else what is left; last by what only converts.
   constexpr int kStrength[] = {4, 2, 3, 1};  // kMatmul, kPointwise, kReduction, kMove
-  if (node.layer == kNone) return;
+  if (node.layer == kNone || asked(node)) return;  // what was asked stands; graph.fallbacks says where it does not hold
   const int strength = converts(node.op) ? 0 : kStrength[size_t(find_rule(node.op)->numerics)];
   const auto [at, first] = recorded_.try_emplace(node.layer, strength);
   if (!first && at->second >= strength) return;
@@ -85,8 +95,9 @@ void PolicyPass::convert(const Node& node) {
   const bool from = coded(x), to = coded(y);
   if (from && to && codes(x) != codes(y)) return requantize(node, as_codes(x), y);
   if (from && !to) return dequantize(node, as_codes(x), y);
-  if (!from && to) return quantize(node, as_real(node, x), y);
-  emit(make_step(Op::kCopy, node, node.name, {from ? as_codes(x) : as_real(node, x)}, {y}));
+  if (!from && to) return quantize(node, x, y);
+  Node copy = make_step(Op::kCopy, node, node.name, {x}, {y});
+  from ? emit(std::move(copy)) : real(std::move(copy));
 }
 
 void PolicyPass::resolve(const Node& node) {
@@ -99,6 +110,8 @@ void PolicyPass::resolve(const Node& node) {
            std::all_of(node.outputs.begin(), node.outputs.end(), holds);
   };
   if (all(is_real)) return real(node);
+  const bool wants_reals = asked(node) && policy(node).quantization != Quantization::kInt8Static;
+  if (wants_reals && find_rule(node.op)->numerics != Numerics::kMove) return by_way_of_real(node, "its policy is not int8/static");
   if (!all(is_coded)) return by_way_of_real(node, "int8 and float32 values meet");
   if (!coded(as_codes(node.inputs[0]))) return by_way_of_real(node, "its input is a constant without int8 codes");
   std::string why = "it has no integer form";
@@ -121,15 +134,11 @@ void PolicyPass::resolve(const Node& node) {
   requantize(node, step.outputs[0], y);
 }
 
-void PolicyPass::real(Node node) {
-  if (is_matmul(node.op)) return write_real_matmul(*this, std::move(node));
-  for (ValueId& id : node.inputs)
-    if (id != kNone) id = as_real(node, id);
-  emit(std::move(node));
-}
-
 void PolicyPass::by_way_of_real(Node node, const std::string& reason) {
-  log(node, std::string(find_rule(node.op)->name) + " runs in float32 between dequantize and quantize: " + reason);
+  log(node, std::string(find_rule(node.op)->name) + " runs in " + name_of(compute(node)) +
+                " between dequantize and quantize: " + reason);
+  if (asked(node) && policy(node).quantization == Quantization::kInt8Static)
+    fall_back(node, "int8/static", name_of(compute(node)), reason);
   for (ValueId& id : node.inputs)
     if (id != kNone && !value(id).constant()) id = as_real(node, id);
   std::vector<std::pair<ValueId, ValueId>> quantized;
@@ -142,7 +151,7 @@ void PolicyPass::by_way_of_real(Node node, const std::string& reason) {
   const Node near = node;
   real(std::move(node));
   for (const auto& [x, y] : quantized) quantize(near, x, y);
-  if (near.layer != kNone && !quantized.empty()) graph_.layers[size_t(near.layer)].policy.output = ElementType::kInt8;
+  if (near.layer != kNone && !asked(near) && !quantized.empty()) graph_.layers[size_t(near.layer)].policy.output = ElementType::kInt8;
 }
 
 void PolicyPass::run() {
@@ -156,11 +165,11 @@ void PolicyPass::run() {
   for (Value& v : graph_.values)
     if (v.constant()) v.type = v.stored;
   graph_.nodes = std::move(steps_);
+  if (options_.io_types == IoTypes::kPolicy) open_io_types();
 }
 
-// A real-valued clamp belongs to the op before it: its codes then have a form, though the value between has none.
 void apply_policy(Graph& graph, const PolicyOptions& options) {
-  fuse(graph);
+  fuse_quantized_clamps(graph);
   PolicyPass(graph, options).run();
   remove_dead_values(graph, {});
 }

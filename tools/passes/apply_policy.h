@@ -2,12 +2,15 @@
 //
 //   apply_policy.cc         the walk over the nodes: which form each takes, and what stands at the borders
 //   apply_policy_values.cc  conversions of values: codes of constants, quantize, dequantize, requantize, uint8 borders
-//   apply_policy_matmul.cc  dense and conv: int8, weight-only, hybrid
+//   apply_policy_types.cc   float types: which one a step runs in, casts, constants in it
+//   apply_policy_matmul.cc  dense and conv on codes that the source brings: int8, hybrid
+//   apply_policy_weights.cc dense and conv whose weights are quantized here: int8, int4, float8
 //   apply_policy_forms.cc   the table of integer forms of all other ops
 #pragma once
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -38,17 +41,28 @@ class PolicyPass {
   bool coded(ValueId id) const;
   Codes codes(ValueId id) const;
   const Policy& policy(const Node& node) const;
+  bool asked(const Node& node) const { return node.layer != kNone && asked_[size_t(node.layer)].asked; }
+  // float32, float16, bfloat16 or float64: what the layer of this node computes in.
+  ElementType compute(const Node& node) const { return asked(node) ? policy(node).compute : ElementType::kFloat32; }
 
   // Adds a step. Its layer's record is filled by the first step of the strongest numeric class.
   void emit(Node node);
   void record(const Node& node, ElementType variable, ElementType compute, ElementType output,
               Quantization quantization);
   void log(const Node& node, const std::string& what);
+  // Lists a step that runs in another way than its layer's policy says.
+  void fall_back(const Node& node, const std::string& wanted, const std::string& runs, const std::string& reason);
 
   // The int8 codes of a constant, as they stand in the source.
   ValueId as_codes(ValueId id);
   // A constant or an int8 value as float32; one dequantize step per value.
-  ValueId as_real(const Node& reader, ValueId id);
+  ValueId as_real(const Node& reader, ValueId id) { return as_type(reader, id, ElementType::kFloat32); }
+  // A real value in a float type, by a cast step where it has another; one per value and type. Constants are rounded to the
+  // type in which the reader's policy keeps variables first. Integers that are data stay as they are.
+  ValueId as_type(const Node& reader, ValueId id, ElementType type);
+  // Adds a step whose float outputs are made in `type`, and what brings them into the type in which they are kept: the
+  // policy's output type, or the graph's.
+  void emit_in(Node node, ElementType type);
   // `x` with the codes of another quantizer: a requantize step.
   ValueId with_codes(const Node& reader, ValueId x, const Quantizer& quantizer);
   void requantize(const Node& near, ValueId x, ValueId y);
@@ -62,14 +76,21 @@ class PolicyPass {
   void set_clamp_codes(Node& node, Codes y);
 
  private:
+  void drop_quantizers();
   void prepare_values();
   void prepare_constant(Value& value);
   void prepare_activation(Value& value);
   void add_uint8_borders();
+  void open_io_types();
   void let_quantizers_travel();
   void resolve(const Node& node);
   void convert(const Node& node);
   void real(Node node);
+  ElementType step_type(const Node& node) const;
+  std::vector<ElementType> kept_types(const Node& node, ValueId y, ElementType type) const;
+  ValueId decoded(const Node& reader, ValueId id);
+  ValueId constant_in(const Node& reader, ValueId id, ElementType type);
+  void cast(const Node& near, ValueId x, ValueId y);
   void by_way_of_real(Node node, const std::string& reason);
   void quantize(const Node& near, ValueId x, ValueId y);
   void dequantize(const Node& near, ValueId x, ValueId y);
@@ -81,6 +102,8 @@ class PolicyPass {
   std::vector<Node> steps_;
   std::vector<std::pair<ValueId, ValueId>> output_borders_;  // int8 value, uint8 output
   std::map<ValueId, ValueId> reals_;                         // of codes
+  std::map<std::pair<ValueId, ElementType>, ValueId> typed_;  // the same real value in another float type
+  std::map<std::tuple<ValueId, ElementType, ElementType>, ValueId> constants_;  // rounded to a variable's and a compute type
   std::map<int, int> recorded_;                              // layer -> numeric class of the recorded step
 };
 
@@ -97,11 +120,22 @@ struct IntegerForm {
 };
 const IntegerForm* find_integer_form(Op op);
 
+bool is_float_type(ElementType type);  // one in which steps compute
+bool converts(Op op);                  // only from codes to reals, or back
+
 // apply_policy_matmul.cc
 bool is_matmul(Op op);
 bool write_int8_matmul(PolicyPass& pass, Node node, std::string& why);
-// Of a dense or conv with float activations: hybrid or weight-only if the layer's policy says so, else float.
+// Of a dense or conv with float activations: as its layer's policy says, else in the policy's compute type.
 void write_real_matmul(PolicyPass& pass, Node node);
+// With the int8 codes that the source file brings.
+void write_hybrid(PolicyPass& pass, Node node);
+void write_weight_only(PolicyPass& pass, Node node);
+std::string refusal_of_weights(const PolicyPass& pass, const Node& node);  // why they are no such codes, or ""
+size_t channel_axis(Op op);
+
+// apply_policy_weights.cc: with weights that are quantized here. Empty: written; else why not.
+std::string write_quantized_matmul(PolicyPass& pass, const Node& node);
 
 // The code of a real bound, TFLite's CalculateActivationRangeQuantized (kernel_util.cc): zero + round(v / scale), half
 // away from zero, in float32, saturated to int8.

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "tools/error.h"
+#include "tools/graph/names.h"
 #include "tools/passes/apply_policy.h"
 
 namespace nacre::tools {
@@ -18,21 +19,8 @@ enum Operand { kX, kW, kBias, kScale, kXScale, kXZero };
 
 ValueId operand(const Node& node, size_t index) { return index < node.inputs.size() ? node.inputs[index] : kNone; }
 
-// Output channels: axis 0 of w, of a depthwise filter [kernel_h, kernel_w, out] the last.
-size_t channel_axis(Op op) { return op == Op::kDepthwiseConv2d ? 2 : 0; }
 int64_t channels(const PolicyPass& pass, const Node& node) {
   return pass.value(node.inputs[kW]).dims[channel_axis(node.op)];
-}
-
-// Why the weights cannot be the int8 operand of a matmul, or "".
-std::string refusal_of_weights(const PolicyPass& pass, const Node& node) {
-  const Value& w = pass.value(node.inputs[kW]);
-  if (!w.constant() || w.stored != ElementType::kInt8 || !w.quantizer) return "its weights are not int8 codes";
-  const Quantizer& q = *w.quantizer;
-  if (std::any_of(q.zero.begin(), q.zero.end(), [](int64_t zero) { return zero != 0; }))
-    return "its weights have a zero point";
-  const bool per_channel = int64_t(q.scale.size()) == channels(pass, node) && size_t(q.axis) == channel_axis(node.op);
-  return q.scale.size() == 1 || per_channel ? "" : "its weights have scales along another axis";
 }
 
 // s_x s_wk, what one unit of the accumulator is worth: in float32 where TFLite multiplies in float32.
@@ -93,34 +81,25 @@ DynamicCodes quantize_dynamically(PolicyPass& pass, const Node& node, bool symme
   Node step = make_step(Op::kDynamicQuantize, node, node.name + "/quantize", {x}, {codes.q, codes.scale, codes.zero});
   set_integer(step, "axis", rows ? 1 : 0);
   set_integer(step, "symmetric", symmetric ? 1 : 0);
+  if (!symmetric && pass.graph().quantize_rounding == Rounding::kHalfEven) set_integer(step, "onnx", 1);  // as the source
   pass.emit(std::move(step));
   return codes;
 }
 
-void write_hybrid(PolicyPass& pass, Node node) {
-  const std::vector<float> scales = pass.value(node.inputs[kW]).quantizer->scale;
-  const bool symmetric = pass.policy(node).activation_zero == 0;
-  const ValueId y = node.outputs[0], bias = operand(node, kBias);
-  const ValueId scale = pass.graph().constant(pass.value(y).name + "/w_scale", {int64_t(scales.size())}, scales);
-  const DynamicCodes x = quantize_dynamically(pass, node, symmetric);
-  node.inputs = {
-      x.q, pass.as_codes(node.inputs[kW]), bias == kNone ? kNone : pass.as_real(node, bias), scale, x.scale, x.zero};
-  pass.record(node, ElementType::kInt8, ElementType::kInt8, ElementType::kFloat32, Quantization::kInt8Dynamic);
-  pass.emit(std::move(node));
-}
-
-void write_weight_only(PolicyPass& pass, Node node) {
-  const std::vector<float> scales = pass.value(node.inputs[kW]).quantizer->scale;
-  const ValueId bias = operand(node, kBias);
-  const ValueId scale =
-      pass.graph().constant(pass.value(node.outputs[0]).name + "/w_scale", {int64_t(scales.size())}, scales);
-  node.inputs = {node.inputs[kX], pass.as_codes(node.inputs[kW]), bias == kNone ? kNone : pass.as_real(node, bias),
-                 scale};
-  pass.record(node, ElementType::kInt8, ElementType::kFloat32, ElementType::kFloat32, Quantization::kInt8Weights);
-  pass.emit(std::move(node));
-}
-
 }  // namespace
+
+// Output channels: axis 0 of w, of a depthwise filter [kernel_h, kernel_w, out] the last.
+size_t channel_axis(Op op) { return op == Op::kDepthwiseConv2d ? 2 : 0; }
+
+std::string refusal_of_weights(const PolicyPass& pass, const Node& node) {
+  const Value& w = pass.value(node.inputs[kW]);
+  if (!w.constant() || w.stored != ElementType::kInt8 || !w.quantizer) return "its weights are not int8 codes";
+  const Quantizer& q = *w.quantizer;
+  if (std::any_of(q.zero.begin(), q.zero.end(), [](int64_t zero) { return zero != 0; }))
+    return "its weights have a zero point";
+  const bool per_channel = int64_t(q.scale.size()) == channels(pass, node) && size_t(q.axis) == channel_axis(node.op);
+  return q.scale.size() == 1 || per_channel ? "" : "its weights have scales along another axis";
+}
 
 bool is_matmul(Op op) { return op == Op::kDense || op == Op::kConv2d || op == Op::kDepthwiseConv2d; }
 
@@ -145,21 +124,47 @@ bool write_int8_matmul(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
+void write_hybrid(PolicyPass& pass, Node node) {
+  const std::vector<float> scales = pass.value(node.inputs[kW]).quantizer->scale;
+  const bool symmetric = pass.policy(node).activation_zero == 0;
+  const ValueId y = node.outputs[0], bias = operand(node, kBias);
+  const ValueId scale = pass.graph().constant(pass.value(y).name + "/w_scale", {int64_t(scales.size())}, scales);
+  node.inputs[kX] = pass.as_real(node, node.inputs[kX]);
+  const DynamicCodes x = quantize_dynamically(pass, node, symmetric);
+  node.inputs = {
+      x.q, pass.as_codes(node.inputs[kW]), bias == kNone ? kNone : pass.as_real(node, bias), scale, x.scale, x.zero};
+  pass.record(node, ElementType::kInt8, ElementType::kInt8, ElementType::kFloat32, Quantization::kInt8Dynamic);
+  pass.emit_in(std::move(node), ElementType::kFloat32);
+}
+
+void write_weight_only(PolicyPass& pass, Node node) {
+  const std::vector<float> scales = pass.value(node.inputs[kW]).quantizer->scale;
+  const ValueId bias = operand(node, kBias);
+  const ElementType type = pass.compute(node);
+  const ValueId scale =
+      pass.graph().constant(pass.value(node.outputs[0]).name + "/w_scale", {int64_t(scales.size())}, scales);
+  node.inputs = {pass.as_type(node, node.inputs[kX], type), pass.as_codes(node.inputs[kW]),
+                 bias == kNone ? kNone : pass.as_type(node, bias, type), scale};
+  pass.record(node, ElementType::kInt8, type, type, Quantization::kInt8Weights);
+  pass.emit_in(std::move(node), type);
+}
+
 void write_real_matmul(PolicyPass& pass, Node node) {
-  using Write = void (*)(PolicyPass&, Node);
   const Quantization quantization = pass.policy(node).quantization;
-  const Write write = quantization == Quantization::kInt8Dynamic   ? &write_hybrid
-                      : quantization == Quantization::kInt8Weights ? &write_weight_only
-                                                                   : nullptr;
-  if (write != nullptr) {
-    const std::string refusal = refusal_of_weights(pass, node);
-    if (refusal.empty()) return write(pass, std::move(node));
-    pass.log(node, "runs in float32: " + refusal);
+  const bool hybrid = quantization == Quantization::kInt8Dynamic && pass.policy(node).scale_form == ScaleForm::kStep;
+  const bool of_source = hybrid || quantization == Quantization::kInt8Weights;  // codes that the file brings are taken as they are
+  if (of_source && refusal_of_weights(pass, node).empty())
+    return hybrid ? write_hybrid(pass, std::move(node)) : write_weight_only(pass, std::move(node));
+  const ElementType type = pass.compute(node);
+  if (quantization != Quantization::kNone) {
+    const std::string refusal = write_quantized_matmul(pass, node);
+    if (refusal.empty()) return;
+    pass.fall_back(node, name_of(quantization), name_of(type), refusal);
   }
   for (ValueId& id : node.inputs)
-    if (id != kNone) id = pass.as_real(node, id);
-  pass.record(node, ElementType::kFloat32, ElementType::kFloat32, ElementType::kFloat32, Quantization::kNone);
-  pass.emit(std::move(node));
+    if (id != kNone) id = pass.as_type(node, id, type);
+  pass.record(node, type, type, type, Quantization::kNone);
+  pass.emit_in(std::move(node), type);
 }
 
 }  // namespace nacre::tools

@@ -49,7 +49,17 @@ Codes PolicyPass::codes(ValueId id) const {
   return {q.scale[0], q.zero.empty() ? 0 : int32_t(q.zero[0])};
 }
 
+// A layer of a quantized file that is asked for another policy gives out real values: only codes at the graph's outputs stay.
+void PolicyPass::drop_quantizers() {
+  for (const Node& node : graph_.nodes) {
+    if (!asked(node) || policy(node).quantization == Quantization::kInt8Static) continue;
+    for (const ValueId id : node.outputs)
+      if (!contains(graph_.outputs, id)) value(id).quantizer.reset();
+  }
+}
+
 void PolicyPass::prepare_values() {
+  drop_quantizers();
   for (Value& v : graph_.values) {
     if (!v.quantizer) continue;
     if (v.constant())
@@ -77,6 +87,40 @@ void PolicyPass::prepare_activation(Value& v) {
                 v.name + ": an activation with " + std::to_string(q.scale.size()) + " scales is not supported",
                 "quantize activations with one scale per tensor");
   v.type = q.codes;
+}
+
+// Inputs and outputs in the types of the steps beside them: where one step that only converts reads an input or writes an
+// output, it goes.
+void PolicyPass::open_io_types() {
+  const auto only_converts = [&](const Node& node) {
+    return node.op == Op::kCast || node.op == Op::kQuantize || node.op == Op::kDequantize;
+  };
+  const auto constant_scales = [&](const Node& node) {
+    return std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId id) { return value(id).constant(); });
+  };
+  for (Binding& input : graph_.inputs) {
+    Node* reader = nullptr;
+    int readers = 0;
+    for (Node& node : graph_.nodes)
+      for (const ValueId id : node.inputs)
+        if (id == input.value) reader = &node, ++readers;
+    if (readers != 1 || !only_converts(*reader) || !constant_scales(*reader) || contains(graph_.outputs, input.value)) continue;
+    if (value(reader->outputs[0]).type == ElementType::kFloat8E4M3) continue;  // nobody has such data at hand
+    value(input.value).type = ElementType::kFloat32;
+    input.value = reader->outputs[0];
+    *reader = {};
+  }
+  const auto is_read = [&](ValueId id) {
+    return std::ranges::any_of(graph_.nodes, [&](const Node& n) { return std::ranges::count(n.inputs, id) > 0; });
+  };
+  for (Binding& output : graph_.outputs)
+    for (Node& node : graph_.nodes)
+      if (node.op != Op::kNone && node.outputs[0] == output.value && only_converts(node) && constant_scales(node) &&
+          !is_read(output.value) && !contains(graph_.inputs, node.inputs[0]) && !value(node.inputs[0]).constant()) {
+        output.value = node.inputs[0];
+        node = {};
+      }
+  std::erase_if(graph_.nodes, [](const Node& node) { return node.op == Op::kNone; });
 }
 
 // uint8 at inputs and outputs stays; inside all codes are int8, one requantize step away.
@@ -143,23 +187,6 @@ ValueId PolicyPass::as_codes(ValueId id) {
   return id;
 }
 
-ValueId PolicyPass::as_real(const Node& reader, ValueId id) {
-  const Value& v = value(id);
-  const bool constant_codes =
-      v.constant() && (v.stored != v.type || (v.quantizer && v.stored != ElementType::kFloat32));
-  if (v.constant() ? !constant_codes : !coded(id)) return id;
-  if (const auto found = reals_.find(id); found != reals_.end()) return found->second;
-  ValueId real;
-  if (v.constant()) {
-    log(reader, v.name + ": codes of a float32 step are decoded to float32");
-    real = graph_.constant(v.name + "/real", v.dims, reals(v));
-  } else {
-    real = like(id, "/real", ElementType::kFloat32);
-    dequantize(reader, id, real);
-  }
-  return reals_.emplace(id, real).first->second;
-}
-
 // {x, scale, zero}: the operands of a quantize or dequantize step.
 std::vector<ValueId> PolicyPass::with_scale(ValueId x, Codes codes, const std::string& name) {
   const ValueId scale = graph_.constant(name + "/scale", {1}, std::vector<float>{codes.scale});
@@ -169,8 +196,8 @@ std::vector<ValueId> PolicyPass::with_scale(ValueId x, Codes codes, const std::s
 
 void PolicyPass::quantize(const Node& near, ValueId x, ValueId y) {
   const std::string name = value(y).name + "/quantize";
-  Node step = make_step(Op::kQuantize, near, name, with_scale(x, codes(y), name), {y});
-  step.rounding = options_.quantize_rounding;
+  Node step = make_step(Op::kQuantize, near, name, with_scale(as_real(near, x), codes(y), name), {y});
+  step.rounding = graph_.quantize_rounding;
   emit(std::move(step));
 }
 

@@ -1,15 +1,24 @@
-// fuse: clamps into the step before them.
+// fuse: clamps, casts and float8 quantizers into the step before them.
 //
 // A step's fused clamp works on its final value, so moving a following clamp into it changes no bit: in float32 always,
 // in int8 where the clamp keeps the codes (no requantization). Before apply_policy, where ops are real-valued, a value
 // with a quantizer stays: it is rounded. Two clamps in a row are one:
 //
 //   clamp_{l2,h2}(clamp_{l1,h1}(v)) = clamp_{l,h}(v)     l = clamp_{l2,h2}(l1),  h = clamp_{l2,h2}(h1)
+//
+// In a 16-bit type T a fused clamp stands before the rounding to T. That is the same, because rounding is monotone:
+// T(clamp(v)) = T(clamp(T(v))) for every v and every bound, be it a value of T or not.
+//
+// A cast, and a quantize step to float8, is melted where the kernels have an entry for it. Such an entry rounds to the type that
+// the step alone would have stored before it converts.
 #include <bit>
 #include <limits>
 #include <string_view>
 
+#include "engine/numeric/small_float.h"
 #include "engine/ops/parameters.h"
+#include "tools/graph/operands.h"
+#include "tools/passes/apply_policy.h"
 #include "tools/passes/simplify.h"
 
 namespace nacre::tools {
@@ -64,7 +73,7 @@ class Fuser {
  public:
   explicit Fuser(Graph& graph) : graph_(graph), writer_(graph.values.size(), -1), reads_(graph.values.size(), 0) {}
 
-  void run() {
+  void run(bool quantized_clamps_only) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       for (const ValueId id : graph_.nodes[i].inputs)
         if (id != kNone) ++reads_[size_t(id)];
@@ -74,7 +83,9 @@ class Fuser {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
       drop_idle_clamp(node);
-      if (is_plain_clamp(node)) melt(node, i);
+      if (is_plain_clamp(node) && (!quantized_clamps_only || is_rounded(node.outputs[0]))) melt(node, i);
+      if (node.op == Op::kCast) melt_conversion(node, kNone);
+      if (node.op == Op::kQuantize && type(node.outputs[0]) == ElementType::kFloat8E4M3) melt_conversion(node, node.inputs[1]);
     }
     std::erase_if(graph_.nodes, [](const Node& node) { return node.op == Op::kNone; });
   }
@@ -97,6 +108,16 @@ class Fuser {
     while (!node.words.empty() && node.words.back() == 0) node.words.pop_back();
   }
 
+  // A matmul with a fused cast rounds to its operands' type after the clamp: bounds must be values of that type.
+  bool bounds_survive(const Node& source, const Clamp& bounds) const {
+    const ElementType inner = type(source.inputs[0]);
+    if (!is_matmul(source.op) || bounds.kind == Clamp::kNone || inner == type(source.outputs[0])) return true;
+    const float low = std::bit_cast<float>(bounds.low), high = std::bit_cast<float>(bounds.high);
+    if (inner == ElementType::kFloat16) return float(Float16(low)) == low && float(Float16(high)) == high;
+    if (inner == ElementType::kBfloat16) return float(Bfloat16(low)) == low && float(Bfloat16(high)) == high;
+    return true;
+  }
+
   // The clamp's source, with the clamp as its own, writes the clamp's output.
   void melt(Node& clamp, size_t index) {
     const ValueId x = clamp.inputs[0], y = clamp.outputs[0];
@@ -108,11 +129,29 @@ class Fuser {
     }
     Node& source = graph_.nodes[size_t(writer)];
     if (source.outputs.size() != 1 || (bounds.kind != Clamp::kNone && clamp_word(source.op) < 0)) return;
+    if (!bounds_survive(source, bounds)) return;
     graph_.log.push_back("fuse: " + clamp.name + " into " + source.name);
     if (bounds.kind != Clamp::kNone) set_clamp(source, composed(clamp_of(source), bounds, type(y)));
     source.outputs[0] = y;
     writer_[size_t(y)] = writer;
     clamp = {};
+  }
+
+  // The matmul that makes x of `step` writes y of it, if the kernels can; `scale`: an operand that this adds.
+  void melt_conversion(Node& step, ValueId scale) {
+    const ValueId x = step.inputs[0];
+    const int writer = writer_[size_t(x)];
+    if (writer < 0 || reads_[size_t(x)] != 1) return;
+    Node& source = graph_.nodes[size_t(writer)];
+    if (!is_matmul(source.op) || (scale != kNone && get_integer(step, "form") != 0)) return;
+    Node fused = source;
+    fused.outputs[0] = step.outputs[0];
+    if (scale != kNone) fused.inputs.push_back(scale);
+    if (find_kernel(graph_, fused) == nullptr) return;
+    graph_.log.push_back("fuse: " + step.name + " into " + source.name);
+    writer_[size_t(step.outputs[0])] = writer;
+    source = std::move(fused);
+    step = {};
   }
 
   // A clamp that does nothing: its readers read its input. An output of the graph keeps a value of its own, and so do
@@ -138,7 +177,12 @@ class Fuser {
 }  // namespace
 
 void fuse(Graph& graph) {
-  Fuser(graph).run();
+  Fuser(graph).run(false);
+  remove_dead_values(graph, {});
+}
+
+void fuse_quantized_clamps(Graph& graph) {
+  Fuser(graph).run(true);
   remove_dead_values(graph, {});
 }
 

@@ -17,17 +17,23 @@ struct SimplifyOptions {
 // reshapes of reshapes. Never changes a quantized layer's codes.
 void simplify(Graph& graph, const SimplifyOptions& options = {});
 
-// Resolves every layer's policy into types: integer forms of the ops whose values carry quantizers, visible quantize and
-// dequantize nodes at the borders, hybrid and weight-only layers, 256-byte tables for unary int8 ops.
+// Resolves every layer's policy into types: casts, integer forms of the ops whose values carry quantizers, quantized
+// weights, visible quantize and dequantize nodes at the borders, 256-byte tables for unary int8 ops.
+enum class IoTypes : uint8_t {
+  kSource,  // inputs and outputs of the graph have the source's types
+  kPolicy,  // those of the steps beside them: int8 codes, float16
+};
 struct PolicyOptions {
-  Rounding rounding = Rounding::kDouble;             // of int8 steps
-  Rounding quantize_rounding = Rounding::kHalfAway;  // of quantize steps: TFLite's; kHalfEven is ONNX's
+  Rounding rounding = Rounding::kDouble;  // of int8 steps
+  IoTypes io_types = IoTypes::kSource;
 };
 void apply_policy(Graph& graph, const PolicyOptions& options = {});
 
-// Clamps (relu, relu6, clip) into the step before them, where the result stays the same to the bit. Aliases are
-// plan_memory's.
+// Clamps (relu, relu6, clip), casts and float8 quantizers into the step before them, where the result stays the same to
+// the bit. Aliases are plan_memory's.
 void fuse(Graph& graph);
+// Only what apply_policy needs: a clamp whose result is coded, into the step before it, whose result is not.
+void fuse_quantized_clamps(Graph& graph);
 
 // Orders the nodes: tries several orders and keeps the one that plan_memory places in the fewest bytes.
 struct Target {

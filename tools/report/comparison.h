@@ -11,17 +11,19 @@
 namespace nacre::tools {
 
 struct ComparedTensor {
-  uint32_t a, b;  // tensor ids
-  uint32_t step;  // of A
+  uint32_t a, b;            // tensor ids
+  uint32_t step, step_b;    // of A and of B
   ErrorMeasure error;
+  uint64_t saturated = 0;   // elements of B at the ends of their type: report/decode.h
+
+  double saturated_share() const { return error.elements() == 0 ? 0 : double(saturated) / double(error.elements()); }
 };
 
 struct ComparedOutput {
   uint32_t a, b;  // indices of the programs' outputs
   ErrorMeasure error;
-  uint64_t rows = 0,
-           same_best =
-               0;  // rows along the last axis, and in how many the largest element is the same one
+  uint64_t saturated = 0;            // as above
+  uint64_t rows = 0, same_best = 0;  // along the last axis, and in how many the largest element is the same one
 };
 
 struct Comparison {
@@ -32,8 +34,12 @@ struct Comparison {
   uint64_t samples = 0;
 };
 
-// `data` by name of A's inputs; a single array may have any name. Throws Error where inputs or
-// outputs do not fit together.
-Comparison compare_programs(const ProgramReport& a, const ProgramReport& b, const NpzArrays& data);
+// Most damaging first: by SQNR from the lowest, then by the relative error.
+void sort_by_damage(Comparison& comparison);
+
+// `data` by name of A's inputs; a single array may have any name. Both programs get the same samples, each in the type
+// of its inputs (report/sample_data.h); `cast` allows exact changes of type. Throws Error where inputs or outputs do
+// not fit together.
+Comparison compare_programs(const ProgramReport& a, const ProgramReport& b, const NpzArrays& data, bool cast = false);
 
 }  // namespace nacre::tools

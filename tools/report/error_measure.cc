@@ -9,25 +9,31 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 }  // namespace
 
-void ErrorMeasure::add(std::span<const float> a, std::span<const float> b) {
-  elements_ += a.size();
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) {
-      not_finite_ += same(a[i], b[i]) ? 0 : 1;
-      continue;
-    }
-    const double x = a[i], y = b[i], difference = std::abs(x - y);
-    signal_ += x * x;
-    other_ += y * y;
-    product_ += x * y;
-    noise_ += difference * difference;
-    largest_ = std::max(largest_, difference);
-    peak_ = std::max(peak_, std::abs(x));
+void ErrorMeasure::add_pair(double a, double b) {
+  ++elements_;
+  if (!std::isfinite(a) || !std::isfinite(b)) {
+    not_finite_ += same(a, b) ? 0 : 1;
+    return;
   }
+  const double difference = std::abs(a - b);
+  signal_ += a * a;
+  other_ += b * b;
+  product_ += a * b;
+  noise_ += difference * difference;
+  largest_ = std::max(largest_, difference);
+  peak_ = std::max(peak_, std::abs(a));
+}
+
+void ErrorMeasure::add(std::span<const float> a, std::span<const float> b) {
+  for (size_t i = 0; i < a.size(); ++i) add_pair(double(a[i]), double(b[i]));
+}
+
+void ErrorMeasure::add(std::span<const double> a, std::span<const double> b) {
+  for (size_t i = 0; i < a.size(); ++i) add_pair(a[i], b[i]);
 }
 
 double ErrorMeasure::sqnr_db() const {

@@ -1,8 +1,8 @@
 // How far values are from reference values, over any number of samples.
 //
-//   SQNR      10 log10(sum a^2 / sum (a - b)^2) dB: signal a, noise a - b. Infinite where nothing
-//   differs. largest   max |a - b|,   relative   max |a - b| / max |a| cosine    sum a b / sqrt(sum
-//   a^2 sum b^2);  1 where both are all zeros, 0 where one is
+//   SQNR      10 log10(sum a^2 / sum (a - b)^2) dB: signal a, noise a - b. Infinite where nothing differs.
+//   largest   max |a - b|,   relative   max |a - b| / max |a|
+//   cosine    sum a b / sqrt(sum a^2 sum b^2);  1 where both are all zeros, 0 where one is
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@ class ErrorMeasure {
   // `a` is the reference; both have as many elements. Pairs that are not finite are counted, and
   // left out of the rest, unless both are the same infinity or both NaN.
   void add(std::span<const float> a, std::span<const float> b);
+  void add(std::span<const double> a, std::span<const double> b);
 
   double sqnr_db() const;
   double largest() const { return largest_; }
@@ -25,6 +26,8 @@ class ErrorMeasure {
   bool equal() const { return largest_ == 0 && not_finite_ == 0; }
 
  private:
+  void add_pair(double a, double b);
+
   double signal_ = 0, noise_ = 0, other_ = 0, product_ = 0;  // sums of a^2, (a - b)^2, b^2, a b
   double largest_ = 0, peak_ = 0;                            // max |a - b|, max |a|
   uint64_t elements_ = 0, not_finite_ = 0;

@@ -45,7 +45,7 @@ class GraphPicture {
     choose_ports();
   }
 
-  std::string draw();
+  std::string draw(const std::string& arrow);
 
  private:
   int inputs() const { return int(report_.view().inputs.size()); }
@@ -67,6 +67,12 @@ class GraphPicture {
   void draw_link(Svg& svg, size_t index) const;
   void draw_labels(Svg& svg) const;
   void draw_step(Svg& svg, const ReportStep& step) const;
+  bool falls_back(const ReportStep& step) const {
+    return fallen_.contains(step.layer) && step_class(report_, step) != "conversion";
+  }
+  std::string box_class(const ReportStep& step) const {
+    return fmt::format("box {}{}", step_class(report_, step), falls_back(step) ? " fallback" : "");
+  }
   void draw_binding(Svg& svg, int node, const std::string& name, const std::string& layout,
                     uint32_t tensor, bool input) const;
   std::vector<Band> bands() const;
@@ -76,6 +82,7 @@ class GraphPicture {
   std::vector<Link> links_;
   Layout layout_;
   double left_ = 0;
+  const std::set<uint32_t> fallen_ = layers_that_fall_back(report_);
 };
 
 void GraphPicture::collect_links() {
@@ -232,7 +239,7 @@ void GraphPicture::draw_step(Svg& svg, const ReportStep& step) const {
   const std::string number = std::to_string(step.index), words = report_.summary(step);
   const double after_number = text_width(number) * kSmallFont + 7;
   svg.open_group(step_title(report_, step));
-  svg.rectangle(r, fmt::format("box {}", step_class(report_, step)), 5);
+  svg.rectangle(r, box_class(step), 5);
   svg.text(r.x + kInset, r.y + 18, number, "layer");
   svg.text(
       r.x + kInset + after_number, r.y + 18,
@@ -269,14 +276,18 @@ void GraphPicture::draw_header(Svg& svg, double width) const {
       s.steps, s.layers, grouped(s.multiply_accumulates), grouped(s.weight_bytes),
       grouped(s.arena_bytes), s.batch > 1 ? fmt::format(" \u00B7 batch {}", s.batch) : "");
   svg.text(kMargin, 58, line, "subtitle");
-  std::map<std::string, std::string> kinds;  // words by class
-  for (const ReportStep& step : report_.steps())
+  std::map<std::string, std::string> kinds;  // classes by words
+  for (const ReportStep& step : report_.steps()) {
     kinds.emplace(step_class_words(report_, step), step_class(report_, step));
-  double x = kMargin;
+    if (falls_back(step)) kinds.emplace("has a step in another type than its policy says", "fallback");
+  }
+  double x = kMargin, y = 74;
   for (const auto& [words, css] : kinds) {
-    svg.rectangle({x, 74, 18, 12}, fmt::format("box {}", css), 3);
-    svg.text(x + 24, 84, words, "words");
-    x += 24 + text_width(words) * kSmallFont + 22;
+    const double needed = 24 + text_width(words) * kSmallFont + 22;
+    if (x > kMargin && x + needed > width - kMargin) x = kMargin, y += 17;
+    svg.rectangle({x, y, 18, 12}, fmt::format("box {}", css), 3);
+    svg.text(x + 24, y + 10, words, "words");
+    x += needed;
   }
 }
 
@@ -294,12 +305,12 @@ std::vector<Band> GraphPicture::bands() const {
   return bands;
 }
 
-std::string GraphPicture::draw() {
+std::string GraphPicture::draw(const std::string& arrow) {
   const double panel_x = left_ + std::max(layout_.width, kLeastGraph) + kPanelGap;
   const double width = panel_x + kMemoryPanelWidth + kMargin,
                height = row_top(layout_.rows) - kRowGap + kMargin + 12;
-  Svg svg(width, height, kPictureStyle);
-  svg.raw(kArrowHead);
+  Svg svg(width, height, picture_style(arrow));
+  svg.raw(arrow_head(arrow));
   svg.rectangle({0, 0, width, height}, "page");
   draw_header(svg, width);
   draw_memory(svg, report_, bands(), panel_x);
@@ -318,8 +329,8 @@ std::string GraphPicture::draw() {
 
 }  // namespace
 
-std::string picture(const ProgramReport& report, const std::string& name) {
-  return GraphPicture(report, name).draw();
+std::string picture(const ProgramReport& report, const std::string& name, const std::string& arrow) {
+  return GraphPicture(report, name).draw(arrow);
 }
 
 }  // namespace nacre::tools

@@ -13,7 +13,8 @@ namespace nacre::tools {
 // A larger picture would help nobody, and takes long: lanes are rows that an edge passes.
 inline constexpr size_t kMostPictureSteps = 2000, kMostPictureLanes = 40'000;
 
-// Throws Error(kUnsupported) where the program is larger. `name` stands on top.
-std::string picture(const ProgramReport& report, const std::string& name);
+// Throws Error(kUnsupported) where the program is larger. `name` stands on top. `arrow`: the id of the arrow head, for
+// pages with several pictures.
+std::string picture(const ProgramReport& report, const std::string& name, const std::string& arrow = "arrow");
 
 }  // namespace nacre::tools

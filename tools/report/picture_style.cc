@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "tools/format.h"
 #include "tools/graph/names.h"
 #include "tools/report/policy_name.h"
@@ -11,7 +14,9 @@
 
 namespace nacre::tools {
 
-const char* const kPictureStyle =
+namespace {
+
+constexpr const char* kStyle =
     "text { font-family: Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; "
     "font-size: 10.5px; fill: #333 }\n"
     ".page { fill: #fff }\n"
@@ -30,22 +35,42 @@ const char* const kPictureStyle =
     "g:hover .box, g:hover .tensor { stroke: #d0021b }\n"
     ".box { stroke-width: 1.3; fill: #f0f0f0; stroke: #999 }\n"
     ".io { fill: #fff; stroke: #444 }\n"
+    ".float64 { fill: #dfe0fb; stroke: #5d62c4 }\n"
     ".float32 { fill: #dceaf9; stroke: #5a8bc6 }\n"
-    ".half { fill: #dff3f5; stroke: #3f9aa5 }\n"
-    ".int8 { fill: #def1dd; stroke: #58a055 }\n"
+    ".float16 { fill: #d9f2f4; stroke: #3f9aa5 }\n"
+    ".bfloat16 { fill: #d5f3e6; stroke: #35976f }\n"
+    ".mixed { fill: #eaf7f7; stroke: #3f9aa5; stroke-width: 2.4 }\n"
+    ".static { fill: #dff1d6; stroke: #58a055 }\n"
     ".dynamic { fill: #fdf1cd; stroke: #c2952c }\n"
     ".weights { fill: #fce4d3; stroke: #cf7f3d }\n"
+    ".int4 { fill: #fad9d5; stroke: #c4584a }\n"
     ".float8 { fill: #f9deea; stroke: #c25d8d }\n"
     ".conversion { fill: #e9e3f6; stroke: #8a6fc0 }\n"
     ".band { fill: #f7f7f8 }\n"
     ".peak { fill: #fdeceb }\n"
+    ".fallback { stroke-dasharray: 5 3; stroke: #d0021b; stroke-width: 1.8 }\n"
     ".frame { fill: none; stroke: #bbb }\n"
     ".tensor { stroke-width: 1 }\n";
 
-const char* const kArrowHead =
-    "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6.5\" "
-    "markerHeight=\"6.5\" orient=\"auto\">"
-    "<path d=\"M0 0.5L8 4L0 7.5z\" fill=\"#666\"/></marker></defs>";
+// `text` with every "#arrow" and id "arrow" as another name.
+std::string renamed(std::string text, const std::string& arrow) {
+  for (const std::string before : {"url(#", "id=\""})
+    for (size_t at = text.find(before + "arrow"); at != std::string::npos; at = text.find(before + "arrow", at + 1))
+      text.replace(at + before.size(), 5, arrow);
+  return text;
+}
+
+}  // namespace
+
+std::string picture_style(const std::string& arrow) { return renamed(kStyle, arrow); }
+
+std::string arrow_head(const std::string& arrow) {
+  return renamed(
+      "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6.5\" "
+      "markerHeight=\"6.5\" orient=\"auto\">"
+      "<path d=\"M0 0.5L8 4L0 7.5z\" fill=\"#666\"/></marker></defs>",
+      arrow);
+}
 
 std::string fit(const std::string& text, double width, double font_size) {
   if (text_width(text) * font_size <= width) return text;
@@ -97,14 +122,16 @@ bool converts(Op op) {
 std::string policy_class(const Policy& policy) {
   switch (policy.quantization) {
     case Quantization::kNone:
-      return policy.compute == ElementType::kFloat32 ? "float32" : "half";
+      if (policy.compute == ElementType::kInt8) return "static";
+      return policy.variable == policy.compute ? name_of(policy.compute) : "mixed";
     case Quantization::kInt8Dynamic:
       return "dynamic";
     case Quantization::kInt8Static:
-      return "int8";
+      return "static";
     case Quantization::kInt8Weights:
-    case Quantization::kInt4Weights:
       return "weights";
+    case Quantization::kInt4Weights:
+      return "int4";
     default:
       return "float8";
   }
@@ -120,6 +147,25 @@ std::string step_class(const ProgramReport& report, const ReportStep& step) {
 std::string step_class_words(const ProgramReport& report, const ReportStep& step) {
   if (converts(step.op)) return "conversion";
   return step.layer == kNoIndex ? "of no layer" : policy_name(report.layers()[step.layer].policy);
+}
+
+std::set<uint32_t> layers_that_fall_back(const ProgramReport& report) {
+  std::set<uint32_t> layers;
+  for (const std::string& line : fallbacks_of(report.loaded()))
+    for (uint32_t i = 0; i < report.layers().size(); ++i)
+      if (line.starts_with(report.layers()[i].name + " (")) layers.insert(i);
+  return layers;
+}
+
+std::vector<std::string> fallbacks_of(const LoadedModel& model) {
+  std::vector<std::string> lines;
+  for (const auto& [key, value] : model.metadata()) {
+    if (key != "fallbacks") continue;
+    std::istringstream text(value);
+    for (std::string line; std::getline(text, line);)
+      if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
 }
 
 }  // namespace nacre::tools

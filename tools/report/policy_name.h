@@ -1,4 +1,4 @@
-// Policy records as people write and read them.
+// Policy records as reports show them.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace nacre::tools {
 
-// "float32", "mixed float16", "int8/static", "int8 (dynamic)", "int4/64", "float8/1024": the fields
-// that differ from what such a policy usually has follow in words.
+// What people write (policies/policy_text.h) where such a policy exists: "mixed_float16", "int8/static_from_float32".
+// Records of layers that run as a quantized file says have types that no policy has: "int8/static", "int8 (dynamic)".
 std::string policy_name(const Policy& policy);
 
 }  // namespace nacre::tools

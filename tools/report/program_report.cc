@@ -19,9 +19,12 @@ std::string slot_name(const OpRule* rule, const std::vector<Role>& roles, size_t
   if (rule == nullptr) return fmt::format("operand{}", i);
   const size_t outputs = size_t(std::ranges::count(roles, Role::kOut));
   const size_t inputs = roles.size() - outputs;
-  if (i >= inputs)
-    return i - inputs < rule->outputs.size() ? rule->outputs[i - inputs]
-                                             : fmt::format("output{}", i - inputs);
+  if (i >= inputs) {
+    std::string name = i - inputs < rule->outputs.size() ? rule->outputs[i - inputs]
+                                                         : fmt::format("output{}", i - inputs);
+    if (name.ends_with('?')) name.pop_back();
+    return name;
+  }
   const bool variadic = !rule->inputs.empty() && std::strcmp(rule->inputs.back(), "...") == 0;
   if (variadic) return fmt::format("{}{}", rule->inputs[0], i);
   if (i >= rule->inputs.size()) return fmt::format("input{}", i);

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "tools/graph/names.h"
 #include "tools/tensor_dump.h"
 
 namespace nacre::tools {
@@ -37,7 +38,43 @@ std::vector<Made> made_tensors(const ProgramReport& report) {
 // "" where names were stripped: LoadedModel then makes one of the id.
 std::string own_name(const ProgramReport& report, uint32_t tensor) {
   const std::string name = report.loaded().tensor_name(tensor);
-  return name == fmt::format("tensor{}", tensor) ? "" : name;
+  return name == fmt::format("tensor{}", tensor) ? "" : source_name(name);
+}
+
+// What apply_policy appends to a value's name when it stores the value in another way; beside these, names of types.
+bool is_policy_suffix(std::string_view word) {
+  constexpr std::string_view kSuffixes[] = {"codes", "real", "requantized", "quantized", "float8"};
+  return std::ranges::find(kSuffixes, word) != std::end(kSuffixes) || find_name<ElementType>(word);
+}
+
+// Codes of a scale that is made at run time: they mean nothing without it, and their value stands beside them.
+bool is_dynamic_code(const ProgramReport& report, const Made& made) {
+  return report.steps()[size_t(made.step)].op == Op::kDynamicQuantize;
+}
+
+uint32_t layer_of(const ProgramReport& report, const Made& made) {
+  return report.steps()[size_t(made.step)].layer;
+}
+
+// Of all tensors with one source name the one that counts, in the order in which they are complete.
+std::vector<Made> counting(const ProgramReport& report, const std::vector<Made>& made) {
+  std::map<std::string, std::pair<uint32_t, size_t>> groups;  // by source name: layer of the first, index of the last
+  std::set<std::string> inputs;
+  for (const uint32_t input : report.view().inputs) inputs.insert(own_name(report, input));
+  for (size_t i = 0; i < made.size(); ++i) {
+    const std::string own = own_name(report, made[i].tensor);
+    if (is_dynamic_code(report, made[i]) || (!own.empty() && inputs.contains(own))) continue;
+    const uint32_t layer = layer_of(report, made[i]);
+    const auto [found, first] =
+        groups.try_emplace(own.empty() ? fmt::format("tensor {}", i) : "named " + own, layer, i);
+    if (!first && layer == found->second.first) found->second.second = i;
+  }
+  std::vector<size_t> chosen;
+  for (const auto& [name, group] : groups) chosen.push_back(group.second);
+  std::ranges::sort(chosen);
+  std::vector<Made> result;
+  for (const size_t i : chosen) result.push_back(made[i]);
+  return result;
 }
 
 // The layer whose last step makes this tensor, else "".
@@ -51,7 +88,7 @@ std::string layer_of_result(const ProgramReport& report, const Made& made) {
 class Matcher {
  public:
   Matcher(const ProgramReport& a, const ProgramReport& b)
-      : a_(a), b_(b), made_a_(made_tensors(a)), made_b_(made_tensors(b)) {
+      : a_(a), b_(b), made_a_(counting(a, made_tensors(a))), made_b_(counting(b, made_tensors(b))) {
     partner_.assign(made_a_.size(), kNone);
     taken_.assign(made_b_.size(), false);
   }
@@ -106,6 +143,14 @@ class Matcher {
 };
 
 }  // namespace
+
+std::string source_name(std::string_view name) {
+  for (size_t slash = name.rfind('/'); slash != std::string_view::npos && slash > 0; slash = name.rfind('/')) {
+    if (!is_policy_suffix(name.substr(slash + 1))) break;
+    name = name.substr(0, slash);
+  }
+  return std::string(name);
+}
 
 bool same_shape(const TensorRecord& a, const TensorRecord& b) {
   const auto axes = [](const TensorRecord& r) {

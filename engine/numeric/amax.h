@@ -1,0 +1,31 @@
+// The largest magnitude of a tensor as an integer: the bits of |x| order as the magnitudes do, infinity above every
+// number and NaN above infinity. So one maximum carries amax and verdict, and maxima of parts merge.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+
+namespace nacre {
+
+inline constexpr uint32_t kInfinityBits = 0x7F800000u;
+
+constexpr uint32_t magnitude_bits(float v) { return std::bit_cast<uint32_t>(v) & 0x7FFFFFFFu; }
+
+// max_i |x_i| as bits, 0 of nothing; T is float or converts to it exactly.
+template <class T>
+constexpr uint32_t amax_bits(std::span<const T> x, uint32_t amax = 0) {
+  for (const T& v : x) {
+    const uint32_t bits = magnitude_bits(float(v));
+    amax = bits > amax ? bits : amax;
+  }
+  return amax;
+}
+
+constexpr float amax_value(uint32_t bits) { return std::bit_cast<float>(bits); }  // NaN if any x was NaN
+
+constexpr bool is_finite(float v) { return magnitude_bits(v) < kInfinityBits; }
+constexpr bool is_infinite(float v) { return magnitude_bits(v) == kInfinityBits; }
+constexpr bool is_nan(float v) { return magnitude_bits(v) > kInfinityBits; }
+
+}  // namespace nacre

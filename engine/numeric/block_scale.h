@@ -1,0 +1,79 @@
+// Scales shared by blocks: MXFP8 (32 elements, E8M0) and NVFP4 (16 elements, E4M3, and one float32 per tensor).
+// NUMERICS.md section 11. Blocks are spans; their amaxes are magnitudes or NaN.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/numeric/float8_scale.h"
+#include "engine/numeric/small_float.h"
+
+namespace nacre {
+
+inline constexpr int kMxBlock = 32, kNvfp4Block = 16;
+
+// The float8 value range a block is scaled into.
+template <class Q>
+constexpr float largest_of() {
+  return float(Q::of_bits(decltype(Q::bits)(Q::kMax)));
+}
+
+// NUMERICS.md eq. 34, TransformerEngine: the power of two not below amax / max, so that no element saturates. 0 gives
+// code 0, infinity the largest.
+template <class Q>
+constexpr Float8E8M0 mx_scale(float amax) {
+  constexpr float kReciprocal = 1 / largest_of<Q>();
+  return Float8E8M0::rounded_up(amax * kReciprocal);
+}
+
+// NUMERICS.md eq. 35, OCP Microscaling Formats 1.0, 6.3: 2^(floor(log2 amax) - emax), clamped to the range of E8M0;
+// elements between max and 2^(emax + 1) saturate. Not defined there for amax 0 (here code 0) and where it is not finite
+// (here NaN).
+template <class Q>
+constexpr Float8E8M0 mx_scale_floor(float amax) {
+  if (amax == 0) return Float8E8M0::of_bits(0);
+  if (!is_finite(amax) || amax < 0) return Float8E8M0::of_bits(Float8E8M0::kNan);
+  const int code = exponent_of(amax) - exponent_of(largest_of<Q>()) + 127;
+  return Float8E8M0::of_bits(uint8_t(code < 0 ? 0 : code));  // at most 254
+}
+
+// q = saturated(x 2^(127 - code)); of a NaN scale, NaN.
+template <class Q>
+constexpr Q mx_code(float x, Float8E8M0 scale) {
+  return Q::saturated(scale.bits == Float8E8M0::kNan ? float(scale) : x * power_of_two(127 - scale.bits));
+}
+template <class Q>
+constexpr float mx_value(Q q, Float8E8M0 scale) {
+  return float(q) * float(scale);
+}
+
+// NVFP4, NUMERICS.md eq. 36: x ~ q s_b / S, q E2M1, s_b E4M3, S float32.
+//
+// S = 448 6 / amax of the tensor, at most the largest float32; 1 where amax is 0 or infinite. NaN counts as tiny, as in
+// TransformerEngine, whose minimum passes over it.
+constexpr float nvfp4_tensor_scale(float amax) {
+  const float scale = largest_of<Float8E4M3>() * largest_of<Float4E2M1>() / amax;
+  const float capped = scale < kLargest ? scale : kLargest;
+  return amax == 0 || capped == 0 ? 1 : capped;
+}
+
+constexpr Float8E4M3 nvfp4_block_scale(float block_amax, float tensor_scale) {
+  constexpr float kReciprocal = 1 / largest_of<Float4E2M1>();
+  return Float8E4M3::saturated(block_amax * (tensor_scale * kReciprocal));
+}
+
+// What x is multiplied by: 1 / (s_b (1 / S)), at most the largest float32.
+constexpr float nvfp4_multiplier(Float8E4M3 block_scale, float tensor_scale) {
+  const float multiplier = 1 / (float(block_scale) * (1 / tensor_scale));
+  return multiplier < kLargest ? multiplier : kLargest;
+}
+
+constexpr Float4E2M1 nvfp4_code(float x, float multiplier) { return Float4E2M1(x * multiplier); }
+
+constexpr float nvfp4_value(Float4E2M1 q, Float8E4M3 block_scale, float tensor_scale) {
+  return float(q) * float(block_scale) * (1 / tensor_scale);
+}
+
+}  // namespace nacre

@@ -1,0 +1,99 @@
+// One scale from one amax, for float8 tensors. NUMERICS.md section 9.
+//
+//   delayed_scale   TransformerEngine: the scale multiplies, q = saturated(x * scale)
+//   keras_step      Keras: the scale is a step, q = saturated(x / step)
+//   current_scale   TransformerEngine's current scaling, from this tensor's own amax: multiplies
+//
+// Each says what happened, for the counters; the caller stores the scale. amax is a magnitude or NaN.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "engine/numeric/amax.h"
+#include "engine/numeric/power_of_two.h"
+
+namespace nacre {
+
+enum class ScaleEvent : uint8_t {
+  kUpdated,    // the scale is that of the amax
+  kZero,       // amax 0: no information
+  kInfinite,   // amax infinite
+  kNan,        // amax NaN
+  kOverflow,   // amax tiny: the multiplying scale was beyond float32, or its inverse not a normal number
+  kUnderflow,  // amax huge, or the margin: the multiplying scale was not a normal number
+  kCount
+};
+
+struct ScaleCounters {  // 0 at first; part of the state
+  uint32_t events[int(ScaleEvent::kCount)] = {};
+
+  constexpr void count(ScaleEvent event) { ++events[int(event)]; }
+  constexpr uint32_t operator[](ScaleEvent event) const { return events[int(event)]; }
+};
+
+struct NewScale {
+  float scale;
+  ScaleEvent event;
+};
+
+inline constexpr float kLargest = std::numeric_limits<float>::max();
+inline constexpr float kSmallestNormal = std::numeric_limits<float>::min();
+
+// kZero, kInfinite or kNan, else kUpdated.
+constexpr ScaleEvent event_of(float amax) {
+  if (is_nan(amax)) return ScaleEvent::kNan;
+  if (is_infinite(amax)) return ScaleEvent::kInfinite;
+  return amax > 0 ? ScaleEvent::kUpdated : ScaleEvent::kZero;
+}
+
+// NUMERICS.md eq. 24: max 2^-margin / amax, the old scale where amax is 0, infinite or NaN; at most the largest
+// float32. With `guard`, at least the smallest normal, whose reciprocal is finite (TransformerEngine: unguarded).
+constexpr NewScale delayed_scale(float amax, float old_scale, float format_max, int margin, bool guard) {
+  ScaleEvent event = event_of(amax);
+  float scale = event == ScaleEvent::kUpdated ? format_max * power_of_two(-margin) / amax : old_scale;
+  if (is_infinite(scale)) {
+    scale = kLargest;
+    if (event == ScaleEvent::kUpdated) event = ScaleEvent::kOverflow;
+  } else if (scale < kSmallestNormal && event == ScaleEvent::kUpdated) {
+    event = ScaleEvent::kUnderflow;
+    if (guard) scale = kSmallestNormal;
+  }
+  return {scale, event};
+}
+
+// NUMERICS.md eq. 27: 1 / sf, sf = (max / amax) / 2^margin, or 1 / old where amax is 0, infinite or NaN. Keras inverts
+// twice even then, so an idle update can move the step by one ulp. With `guard` it does not, and the step stays within
+// the normal numbers; without, a tiny amax gives a step of 0 (Keras: unguarded).
+constexpr NewScale keras_step(float amax, float old_step, float format_max, int margin, bool guard) {
+  ScaleEvent event = event_of(amax);
+  if (event != ScaleEvent::kUpdated) return {guard ? old_step : 1 / (1 / old_step), event};
+  const float reciprocal = format_max / amax / power_of_two(margin);
+  float step = 1 / reciprocal;
+  if (step < kSmallestNormal) event = ScaleEvent::kOverflow;
+  if (reciprocal < kSmallestNormal) event = ScaleEvent::kUnderflow;
+  if (guard && event == ScaleEvent::kOverflow) step = kSmallestNormal;
+  if (guard && event == ScaleEvent::kUnderflow && is_infinite(step)) step = kLargest;
+  return {step, event};
+}
+
+struct CurrentScaling {
+  float format_max;
+  float epsilon = 0;          // amax is at least this
+  bool power_of_two = false;  // cut the mantissa: q's exponents are those of x, shifted
+};
+
+// NUMERICS.md eq. 28. Where amax is 0, infinite or NaN the scale is 1, not the last one.
+constexpr NewScale current_scale(float amax, const CurrentScaling& rule) {
+  if (amax < rule.epsilon) amax = rule.epsilon;
+  ScaleEvent event = event_of(amax);
+  if (event != ScaleEvent::kUpdated) return {1, event};
+  float scale = rule.format_max / amax;
+  if (is_infinite(scale)) {
+    scale = kLargest;
+    event = ScaleEvent::kOverflow;
+  }
+  return {rule.power_of_two ? cut_to_power_of_two(scale) : scale, event};
+}
+
+}  // namespace nacre

@@ -1,0 +1,48 @@
+// Keras' grouped int4: every group of `block` weights has a step and a zero point. NUMERICS.md section 7.
+//
+//   x ~ (q - zero) scale,   -8 <= q, zero <= 7
+//
+// Float32; numpy's path of Keras (`to_numpy`), which is the one that quantizes kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/numeric/absmax.h"
+
+namespace nacre {
+
+enum class GroupRange : uint8_t {
+  kOfValues,  // [min x, max x]: a group of one sign saturates (Keras 3.15)
+  kWithZero,  // [min(min x, 0), max(max x, 0)]: 0 has a code (Keras after 3.15)
+};
+
+struct Group {
+  float scale;
+  int8_t zero;
+};
+
+// x: the group as it stands; `block` > x.size() means that zeros follow, as Keras pads its last group.
+constexpr Group group_of(std::span<const float> x, size_t block, GroupRange range) {
+  float low = 0, high = 0;
+  const bool zero_counts = range == GroupRange::kWithZero || block > x.size() || x.empty();
+  if (!zero_counts) low = high = x[0];
+  for (const float v : x) {
+    low = v < low ? v : low;
+    high = v > high ? v : high;
+  }
+  const float scale = (high - low + float(kAbsMaxEpsilon)) / 15.0f;
+  const int64_t zero = int64_t{round_half_even(-low / scale)} - 8;  // of a constant group beyond int32
+  return {scale, int8_t(zero < -8 ? -8 : zero > 7 ? 7 : zero)};
+}
+
+// clip(round_half_even(x / scale) + zero, -8, 7); NaN gives the zero point.
+constexpr int8_t group_code(float x, Group group) {
+  const int64_t code = int64_t{round_half_even(x / group.scale)} + group.zero;
+  return int8_t(code < -8 ? -8 : code > 7 ? 7 : code);
+}
+
+constexpr float group_value(int8_t q, Group group) { return float(q - group.zero) * group.scale; }
+
+}  // namespace nacre

@@ -1,0 +1,121 @@
+// Loss scaling: the loss is multiplied by a scale, the gradients divided by it, and the scale follows what overflows.
+// NUMERICS.md section 10.
+//
+//   LossScaler rule = loss_scaler(LossScaleSystem::kNacre);
+//   LossScaleState state = rule.start();                          // saved with the model
+//   const LossVerdict verdict = rule.step(state, gradients_of(amax_bits(gradients)));
+//   if (verdict.apply) ...                                        // gradients were made with verdict.scale
+//
+// Nothing is scaled or skipped here.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/numeric/amax.h"
+#include "engine/numeric/float8_scale.h"
+#include "engine/numeric/policy.h"
+
+namespace nacre {
+
+enum class LossScaleSystem : uint8_t {
+  kNacre,       // clamped to [min, max]; says when the floor overflows. Powers of two: unscaling is exact
+  kTensorFlow,  // TF1, tf.keras 2: floor 1, grows only to finite scales
+  kKeras,       // Keras 3: neither floor nor ceiling
+  kJmp,         // as kTensorFlow, the floor may be chosen
+  kFastai,      // fastai v1: a ceiling; at scale 1 overflow is ignored
+  kAxon,        // applies every update; NaN counts as finite
+};
+
+struct Gradients {  // of one step: what they hold that is not finite
+  bool infinite = false, nan = false;
+
+  constexpr bool finite() const { return !infinite && !nan; }
+};
+
+// From the maximum of their magnitude bits, in which NaN hides infinity.
+constexpr Gradients gradients_of(uint32_t amax_bits) {
+  return {amax_bits == kInfinityBits, amax_bits > kInfinityBits};
+}
+
+struct LossScaleState {  // 0 at first where not said otherwise
+  float scale;           // LossScaler::start
+  uint32_t good = 0;     // finite steps since the scale changed
+  uint32_t skipped = 0;  // steps not applied, in all
+  uint32_t at_floor = 0; // of those, in a row, at the lowest scale: scaling cannot cure the overflow
+};
+
+struct LossVerdict {
+  bool apply;              // commit this step
+  float scale;             // that its gradients were made with
+  bool overflow_at_floor;  // and so will the next be, unless the loss changes
+};
+
+struct LossScaler {
+  LossScaleSystem system = LossScaleSystem::kNacre;
+  LossScale kind = LossScale::kDynamic;
+  float initial = 32768;  // 2^15
+  uint32_t period = 2000;
+  float factor = 2;
+  float min = 1, max = 16777216;  // 2^24
+
+  constexpr LossScaleState start() const { return {.scale = kind == LossScale::kNone ? 1 : initial}; }
+
+  // Powers of two, so that unscaling rounds nothing: asked of kNacre only, the systems imitated allow any.
+  constexpr bool valid() const {
+    if (!is_finite(initial) || !(initial > 0) || !is_finite(factor) || !(factor > 1) || period == 0) return false;
+    if (system != LossScaleSystem::kNacre) return kind != LossScale::kFixed || initial >= 1;
+    const bool exact = power(initial) && power(factor) && power(min) && power(max);
+    return exact && min <= max && (kind != LossScale::kDynamic || (min <= initial && initial <= max));
+  }
+
+  // NUMERICS.md eq. 29 to 33.
+  constexpr LossVerdict step(LossScaleState& state, Gradients gradients) const {
+    LossVerdict verdict = {true, state.scale, false};
+    const bool overflow = system == LossScaleSystem::kAxon ? gradients.infinite : !gradients.finite();
+    if (kind != LossScale::kDynamic) {
+      verdict.apply = system != LossScaleSystem::kNacre || !overflow;  // the others do not look
+    } else if (overflow && !(system == LossScaleSystem::kFastai && state.scale <= 1)) {
+      verdict.apply = system == LossScaleSystem::kAxon;
+      verdict.overflow_at_floor = system == LossScaleSystem::kNacre && state.scale <= min;
+      state.scale = shrunk(state.scale);
+      state.good = 0;
+    } else if (++state.good >= period) {
+      grow(state);
+    }
+    state.skipped += verdict.apply ? 0 : 1;
+    state.at_floor = verdict.overflow_at_floor ? state.at_floor + 1 : 0;
+    return verdict;
+  }
+
+ private:
+  static constexpr bool power(float v) { return v > 0 && is_finite(v) && cut_to_power_of_two(v) == v; }
+
+  constexpr float shrunk(float scale) const {
+    const float less = scale / factor;
+    const bool floor = system != LossScaleSystem::kKeras && system != LossScaleSystem::kFastai;
+    return less >= min || !floor ? less : min;
+  }
+
+  constexpr void grow(LossScaleState& state) const {
+    if (system == LossScaleSystem::kFastai && state.scale >= max) return;  // its counter goes on
+    const float more = state.scale * factor;
+    state.good = 0;
+    if (system == LossScaleSystem::kKeras) state.scale = more;
+    else if (system == LossScaleSystem::kNacre) state.scale = more < max ? more : max;
+    else if (is_finite(more)) state.scale = more;
+  }
+};
+
+// The defaults of each system.
+constexpr LossScaler loss_scaler(LossScaleSystem system, LossScale kind = LossScale::kDynamic) {
+  LossScaler rule = {.system = system, .kind = kind};
+  if (system != LossScaleSystem::kNacre) rule.max = kLargest;
+  if (system == LossScaleSystem::kFastai) {
+    rule.initial = kind == LossScale::kDynamic ? 65536 : 512;
+    rule.period = 1000;
+    rule.max = 16777216;
+  }
+  return rule;
+}
+
+}  // namespace nacre

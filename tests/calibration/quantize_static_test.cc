@@ -1,0 +1,389 @@
+// quantize_static: quantizers and codes on small networks, and what apply_policy makes of them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "tests/graph/run_graph.h"
+#include "tools/calibration/quantize_static.h"
+#include "tools/calibration/quantizers.h"
+#include "tools/error.h"
+#include "tools/passes/passes.h"
+
+namespace nacre::tools {
+namespace {
+
+const std::string kHead = "graph \"net\" batch=1\n";
+
+std::string activation(const std::string& name, const std::string& dims = "[1, 4]") {
+  return "value %" + name + " float32 " + dims + " batched\n";
+}
+
+Graph asked(const std::string& text, const std::vector<std::string>& not_static = {}) {
+  Graph graph = parse(text);
+  check(graph);
+  for (Layer& layer : graph.layers) {
+    if (std::ranges::count(not_static, layer.name) != 0) continue;
+    layer.policy.quantization = Quantization::kInt8Static;
+    layer.asked = true;
+  }
+  return graph;
+}
+
+Calibration ranges(const std::vector<std::pair<std::string, Range>>& list) {
+  Calibration c;
+  c.samples = 1;
+  for (const auto& [name, range] : list)
+    c.ranges[name] = {.range = range, .method = RangeMethod::kMinMax, .amaxes = {1, 2}};
+  return c;
+}
+
+const Value& value(const Graph& graph, const std::string& name) {
+  for (const Value& v : graph.values)
+    if (v.name == name) return v;
+  throw Error(kFailed, name, "no such value");
+}
+
+bool has_value(const Graph& graph, const std::string& name) {
+  return std::ranges::any_of(graph.values, [&](const Value& v) { return v.name == name; });
+}
+
+void expect_codes(const Graph& graph, const std::string& name, Range range) {
+  const std::optional<Quantizer>& q = value(graph, name).quantizer;
+  ASSERT_TRUE(q.has_value()) << name;
+  const Quantizer expected = quantizer_of_range(range);
+  EXPECT_EQ(q->scale, expected.scale) << name;
+  EXPECT_EQ(q->zero, expected.zero) << name;
+}
+
+Graph quantized(Graph graph, const Calibration& c, const StaticOptions& options = {}) {
+  quantize_static(graph, &c, options);
+  check(graph);
+  return graph;
+}
+
+Graph compiled(Graph graph) {
+  apply_policy(graph);
+  fuse(graph);
+  check(graph);
+  return graph;
+}
+
+std::vector<Op> ops(const Graph& graph) {
+  std::vector<Op> list;
+  for (const Node& node : graph.nodes) list.push_back(node.op);
+  return list;
+}
+
+std::string refusal(Graph graph, const Calibration* calibration) {
+  try {
+    quantize_static(graph, calibration);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
+const std::string kDense =
+    kHead + R"(layer "fc" source="FULLY_CONNECTED"
+layer "act" source="RELU"
+)" + activation("x") +
+    activation("h", "[1, 2]") + activation("y", "[1, 2]") +
+    R"(value %w float32 [2, 4] region=weights data=float32 {1.1, -2, 0.5, 0.25, 0.01, 0.03, -0.04, 0}
+value %b float32 [2] region=weights data=float32 {0.3, -0.1}
+input "x" %x
+output "y" %y
+%h = dense(%x, %w, %b) name="fc" layer="fc"
+%y = clamp(%h) clamp=1 high=inf name="act" layer="act"
+)";
+
+const std::vector<std::pair<std::string, Range>> kDenseRanges = {{"x", {-1, 1}}, {"h", {-5, 4}}, {"y", {0, 4}}};
+
+TEST(quantize_static, a_clamp_is_fused_before_the_quantizer) {
+  const Graph graph = quantized(asked(kDense), ranges(kDenseRanges));
+  EXPECT_FALSE(value(graph, "h").quantizer.has_value());
+  expect_codes(graph, "x/int8", {-1, 1});
+  expect_codes(graph, "y/int8", {0, 4});
+  EXPECT_EQ(ops(compiled(graph)), (std::vector<Op>{Op::kQuantize, Op::kDense, Op::kDequantize}));
+}
+
+TEST(quantize_static, a_value_that_others_read_keeps_its_codes_before_the_clamp) {
+  const Graph graph = quantized(asked(kDense + "output \"h\" %h\n"), ranges(kDenseRanges));
+  expect_codes(graph, "h/int8", {-5, 4});
+}
+
+TEST(quantize_static, weights_are_coded_per_output_and_the_bias_by_both_scales) {
+  const Graph graph = quantized(asked(kDense), ranges(kDenseRanges));
+  const Value &w = value(graph, "w"), &b = value(graph, "b");
+  EXPECT_EQ(w.stored, ElementType::kInt8);
+  EXPECT_EQ(w.quantizer->scale, (std::vector<float>{float(2.0 / 127), float(double(0.04f) / 127)}));
+  EXPECT_EQ(integers(w), (std::vector<int64_t>{70, -127, 32, 16, 32, 95, -127, 0}));  // 69.85, 31.75, 15.875, 95.25
+  EXPECT_EQ(b.stored, ElementType::kInt32);
+  const double x_scale = quantizer_of_range({-1, 1}).scale[0];
+  for (size_t k = 0; k < 2; ++k) {
+    const double unit = x_scale * double(w.quantizer->scale[k]);
+    EXPECT_FLOAT_EQ(b.quantizer->scale[k], float(unit));
+    EXPECT_EQ(integers(b)[k], std::llround(double(k == 0 ? 0.3f : -0.1f) / unit));
+  }
+}
+
+TEST(quantize_static, dense_weights_have_one_scale_where_asked_for) {
+  const Graph graph = quantized(asked(kDense), ranges(kDenseRanges), {.dense_per_channel = false});
+  EXPECT_EQ(value(graph, "w").quantizer->scale, std::vector<float>{float(2.0 / 127)});
+  EXPECT_EQ(value(graph, "b").quantizer->scale.size(), 1u);
+}
+
+// |b| = 3 in units of s_x s_w = (2 / 255) (5e-7 / 127) would be 9.7e10: twice past half of int32 is where the scale
+// must be.
+TEST(quantize_static, a_bias_beyond_int32_widens_its_channel) {
+  std::string text = kDense;
+  text.replace(text.find("{1.1, -2, 0.5, 0.25, 0.01, 0.03, -0.04, 0}"), 42, "{1, -2, 0.5, 0.25, 0, 0, 0, 1e-20}");
+  text.replace(text.find("{0.3, -0.1}"), 11, "{0.3, -3}");
+  const Graph graph = quantized(asked(text), ranges(kDenseRanges));
+  const double x_scale = quantizer_of_range({-1, 1}).scale[0];
+  EXPECT_FLOAT_EQ(value(graph, "w").quantizer->scale[1], float(6 / (x_scale * 2147483647.0)));
+  EXPECT_NEAR(double(integers(value(graph, "b"))[1]), -double(1 << 30), 256);  // s_w is rounded to 2^-24 of itself
+  EXPECT_FLOAT_EQ(value(graph, "w").quantizer->scale[0], 2.0f / 127);
+}
+
+// A value that is in [-1, 1] and rounded to a step s: each factor of a product is off by half a step,
+//
+//   |y' - y| <= sum_j (|w_j| s_x + |x_j| s_w + s_x s_w / 2) / 2 + s_b / 2 + s_y
+//
+// with s_y, not s_y / 2, for the fixed-point multiplier.
+TEST(quantize_static, a_dense_layer_stays_within_half_steps) {
+  const Graph real = parse(kDense);
+  const Graph program = compiled(quantized(asked(kDense), ranges(kDenseRanges)));
+  const Graph static_graph = quantized(asked(kDense), ranges(kDenseRanges));
+  const double s_x = value(static_graph, "x/int8").quantizer->scale[0],
+               s_y = value(static_graph, "y/int8").quantizer->scale[0];
+  const std::vector<float> w = reals(value(real, "w"));
+  std::mt19937 rng(1);
+  for (int run = 0; run < 200; ++run) {
+    const std::vector<std::vector<uint8_t>> inputs = random_inputs(real, rng);
+    const std::vector<float> a = reals(value(run_graph(real, inputs), "y")),
+                             b = reals(value(run_graph(program, inputs), "y"));
+    for (size_t k = 0; k < 2; ++k) {
+      const double s_w = value(static_graph, "w").quantizer->scale[k];
+      double bound = s_x * s_w / 2 + s_y;
+      for (size_t j = 0; j < 4; ++j) bound += (std::abs(double(w[4 * k + j])) * s_x + s_w + s_x * s_w / 2) / 2;
+      EXPECT_LE(std::abs(double(a[k]) - double(b[k])), bound) << "run " << run << " output " << k;
+    }
+  }
+}
+
+const std::string kThree = kHead + R"(layer "a" source="RELU"
+layer "b" source="RELU"
+layer "c" source="RELU"
+)" + activation("x") + activation("p") +
+                           activation("q") + activation("y") +
+                           R"(input "x" %x
+output "y" %y
+%p = leaky_relu(%x) alpha=0.5 name="a" layer="a"
+%q = leaky_relu(%p) alpha=0.5 name="b" layer="b"
+%y = leaky_relu(%q) alpha=0.5 name="c" layer="c"
+)";
+const std::vector<std::pair<std::string, Range>> kThreeRanges = {
+    {"x", {-1, 1}}, {"p", {-1, 2}}, {"q", {-1, 3}}, {"y", {-1, 4}}};
+
+TEST(quantize_static, only_the_int8_side_of_a_border_is_rounded) {
+  const Graph graph = quantized(asked(kThree, {"a", "c"}), ranges(kThreeRanges));
+  for (const char* real : {"x", "p", "q", "y"}) EXPECT_FALSE(value(graph, real).quantizer.has_value()) << real;
+  expect_codes(graph, "p/int8", {-1, 2});
+  expect_codes(graph, "q/int8", {-1, 3});
+  EXPECT_EQ(ops(graph), (std::vector<Op>{Op::kLeakyRelu, Op::kCopy, Op::kLeakyRelu, Op::kCopy, Op::kLeakyRelu}));
+  EXPECT_EQ(ops(compiled(graph)),
+            (std::vector<Op>{Op::kLeakyRelu, Op::kQuantize, Op::kLookup, Op::kDequantize, Op::kLeakyRelu}));
+}
+
+TEST(quantize_static, a_value_read_by_both_sides_is_rounded_for_one) {
+  std::string text = kThree;
+  text.replace(text.find("%y = leaky_relu(%q)"), 19, "%y = leaky_relu(%p)");
+  text += "output \"q\" %q\n";
+  const Graph graph = quantized(asked(text, {"a", "c"}), ranges(kThreeRanges));
+  EXPECT_EQ(graph.nodes.back().inputs[0], graph.nodes[0].outputs[0]);  // c reads what a wrote
+  expect_codes(graph, "p/int8", {-1, 2});
+}
+
+TEST(quantize_static, inputs_and_outputs_stay_real) {
+  const Graph real = quantized(asked(kThree), ranges(kThreeRanges));
+  EXPECT_EQ(ops(real), (std::vector<Op>{Op::kCopy, Op::kLeakyRelu, Op::kLeakyRelu, Op::kLeakyRelu, Op::kCopy}));
+  EXPECT_EQ(ops(compiled(real)),
+            (std::vector<Op>{Op::kQuantize, Op::kLookup, Op::kLookup, Op::kLookup, Op::kDequantize}));
+}
+
+TEST(quantize_static, moves_and_pools_share_one_quantizer) {
+  const std::string text = kHead + "layer \"l\" source=\"X\"\n" + activation("x", "[1, 4, 4, 2]") +
+                           activation("a", "[1, 4, 4, 2]") + activation("b", "[1, 4, 4, 2]") +
+                           activation("p", "[1, 2, 2, 2]") + activation("r", "[1, 8]") + activation("s", "[1, 8]") +
+                           activation("c", "[1, 16]") + activation("y", "[1, 16]") +
+                           R"(input "x" %x
+output "y" %y
+%a = leaky_relu(%x) alpha=0.1 name="a" layer="l"
+%b = hard_swish(%x) name="b" layer="l"
+%p = max_pool(%a) kernel_h=2 kernel_w=2 stride_h=2 stride_w=2 name="p" layer="l"
+%r = reshape(%p) rank=2 dims=[1, 8] name="r" layer="l"
+)";
+  const std::string tail = R"(value %t float32 [1, 2, 2, 2] batched
+%t = average_pool(%b) kernel_h=2 kernel_w=2 stride_h=2 stride_w=2 name="t" layer="l"
+%s = reshape(%t) rank=2 dims=[1, 8] name="s" layer="l"
+%c = concat(%r, %s) axis=1 name="c" layer="l"
+%y = hard_swish(%c) name="y" layer="l"
+)";
+  const Calibration c = ranges({{"x", {-3, 3}},
+                                {"a", {-1, 3}},
+                                {"b", {-2, 2}},
+                                {"p", {-0.5, 3}},
+                                {"t", {-1, 1}},
+                                {"r", {-9, 9}},
+                                {"s", {-9, 9}},
+                                {"c", {-0.5, 3}},
+                                {"y", {-1, 3}}});
+  const Graph graph = quantized(asked(text + tail), c);
+  for (const char* name : {"a", "b", "p", "r", "t", "s", "c"})
+    expect_codes(graph, name, {-2, 3});  // of a and b: what is coded
+  expect_codes(graph, "x/int8", {-3, 3});
+  const Graph program = compiled(graph);
+  EXPECT_EQ(std::ranges::count(ops(program), Op::kRequantize), 0);
+}
+
+TEST(quantize_static, fixed_outputs_have_fixed_codes_through_moves) {
+  const std::string text = kHead + "layer \"l\" source=\"X\"\n" + activation("x") + activation("s") + activation("t") +
+                           activation("g") + activation("r", "[1, 2, 2]") + activation("c", "[1, 12]") +
+                           R"(input "x" %x
+output "r" %r
+output "c" %c
+%s = softmax(%x) beta=1 axis=1 name="s" layer="l"
+%t = tanh(%x) name="t" layer="l"
+%g = sigmoid(%x) name="g" layer="l"
+%r = reshape(%s) rank=3 dims=[1, 2, 2] name="r" layer="l"
+%c = concat(%s, %t, %g) axis=1 name="c" layer="l"
+)";
+  const Calibration c = ranges({{"x", {-3, 3}},
+                                {"s", {0, 0.7f}},
+                                {"t", {-0.9f, 0.9f}},
+                                {"g", {0.1f, 0.9f}},
+                                {"r", {0, 0.7f}},
+                                {"c", {-0.9f, 0.9f}}});
+  const Graph graph = quantized(asked(text), c);
+  for (const char* name : {"s", "g", "r/int8"}) {
+    EXPECT_EQ(value(graph, name).quantizer->scale[0], 1.0f / 256) << name;
+    EXPECT_EQ(value(graph, name).quantizer->zero[0], -128) << name;
+  }
+  EXPECT_EQ(value(graph, "t").quantizer->scale[0], 1.0f / 128);
+  EXPECT_EQ(value(graph, "t").quantizer->zero[0], 0);
+  expect_codes(graph, "c/int8", {-0.9f, 0.9f});  // inputs of several codes take those of the output
+  const Graph program = compiled(graph);
+  for (const Node& node : program.nodes) EXPECT_NE(node.op, Op::kSigmoid);
+}
+
+TEST(quantize_static, constant_operands_are_coded) {
+  const std::string text = kHead + "layer \"l\" source=\"ADD\"\n" + activation("x") + activation("y") +
+                           R"(value %k float32 [4] region=weights data=float32 {-1, 0, 2, 4}
+input "x" %x
+output "y" %y
+%y = add(%x, %k) name="l" layer="l"
+)";
+  const Graph graph = quantized(asked(text), ranges({{"x", {-1, 1}}, {"y", {-2, 5}}}));
+  expect_codes(graph, "k", {-1, 4});
+  EXPECT_EQ(integers(value(graph, "k")), (std::vector<int64_t>{-128, -77, 25, 127}));
+  EXPECT_EQ(ops(compiled(graph)), (std::vector<Op>{Op::kQuantize, Op::kAdd, Op::kDequantize}));
+}
+
+TEST(quantize_static, an_op_without_integer_form_stays_real_and_is_listed) {
+  const std::string text = kHead + "layer \"bn\" source=\"BatchNorm\"\nlayer \"r\" source=\"RELU\"\n" +
+                           activation("x") + activation("h") + activation("y") +
+                           R"(value %g float32 [4] region=weights data=float32 {1, 1, 1, 1}
+value %z float32 [4] region=weights data=float32 {0, 0, 0, 0}
+value %m float32 [4] region=weights data=float32 {0, 0, 0, 0}
+value %v float32 [4] region=weights data=float32 {1, 1, 1, 1}
+input "x" %x
+output "y" %y
+%h = batch_norm(%x, %g, %z, %m, %v) epsilon=0.001 name="bn" layer="bn"
+%y = leaky_relu(%h) alpha=0.1 name="r" layer="r"
+)";
+  const Graph graph = quantized(asked(text), ranges({{"x", {-1, 1}}, {"h", {-2, 2}}, {"y", {-1, 1}}}));
+  EXPECT_EQ(graph.fallbacks,
+            std::vector<std::string>{"bn (batch_norm): wants int8/static, runs in float32: it has no integer form"});
+  EXPECT_FALSE(value(graph, "h").quantizer.has_value());
+  expect_codes(graph, "h/int8", {-2, 2});
+}
+
+TEST(quantize_static, weights_that_a_real_layer_reads_too_are_copied) {
+  std::string text = kDense + "%z = dense(%x, %w, %b) name=\"real\" layer=\"real\"\noutput \"z\" %z\n";
+  text.insert(text.find("value %x"), activation("z", "[1, 2]"));
+  text.insert(text.find("layer \"act\""), "layer \"real\" source=\"FULLY_CONNECTED\"\n");
+  const Graph graph = quantized(asked(text, {"real"}), ranges(kDenseRanges));
+  EXPECT_EQ(value(graph, "w").stored, ElementType::kFloat32);
+  EXPECT_EQ(value(graph, "w/int8").stored, ElementType::kInt8);
+  compiled(graph);
+}
+
+TEST(quantize_static, a_missing_range_names_the_layer_and_the_remedy) {
+  EXPECT_EQ(refusal(asked(kDense), nullptr),
+            "net: fc (FULLY_CONNECTED): policy int8/static needs a range for its input\n"
+            "    give samples with --calibrate FILE, or a policy with dynamic scales (int8)");
+  const Calibration other = ranges({{"x", {-1, 1}}});
+  EXPECT_NE(refusal(asked(kDense), &other).find("no range was recorded for y"), std::string::npos);
+}
+
+TEST(quantize_static, weights_that_are_not_finite_are_refused_by_name) {
+  const Calibration c = ranges(kDenseRanges);
+  for (const auto& [name, at] : {std::pair{"w", size_t{5}}, std::pair{"b", size_t{1}}}) {
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+      Graph graph = asked(kDense);
+      for (Value& v : graph.values) {
+        if (v.name != name) continue;
+        std::vector<uint8_t> bytes = *v.data;
+        std::memcpy(&bytes[at * sizeof bad], &bad, sizeof bad);
+        v.data = std::make_shared<const std::vector<uint8_t>>(bytes);
+      }
+      const std::string told = refusal(graph, &c);
+      EXPECT_NE(told.find(std::string("net: fc (FULLY_CONNECTED): ") + name + " has "), std::string::npos) << told;
+      EXPECT_NE(told.find(" at element " + std::to_string(at)), std::string::npos) << told;
+    }
+  }
+}
+
+TEST(quantize_static, a_quantized_network_keeps_its_quantizers_and_needs_no_data) {
+  const std::string text = kHead + R"(layer "fc" source="FULLY_CONNECTED"
+value %x float32 [1, 4] codes=int8 axis=0 scale=[0.05] zero=[-5]
+value %w float32 [3, 4] codes=int8 axis=0 scale=[0.01] zero=[0] data=int8 {1, 2, 3, -4, 127, 0, 0, 0, 1, 1, 1, 1}
+value %b float32 [3] codes=int32 axis=0 scale=[0.0005] zero=[0] data=int32 {100, -200, 0}
+value %y float32 [1, 3] codes=int8 axis=0 scale=[0.1] zero=[3]
+input "x" %x
+output "y" %y
+%y = dense(%x, %w, %b) name="fc" layer="fc"
+)";
+  Graph graph = asked(text);
+  const std::string before = dump(graph);
+  quantize_static(graph, nullptr);
+  EXPECT_EQ(dump(graph), before);
+}
+
+TEST(quantize_static, layers_that_did_not_ask_stay_as_they_are) {
+  Graph graph = parse(kDense);
+  for (Layer& layer : graph.layers)
+    layer.policy.quantization = Quantization::kInt8Static;  // as a source says it, without asking
+  const std::string before = dump(graph);
+  quantize_static(graph, nullptr);
+  EXPECT_EQ(dump(graph), before);
+}
+
+TEST(quantize_static, float8_layers_get_the_amaxes_of_their_inputs) {
+  Graph graph = parse(kDense);
+  graph.layers[0].policy.quantization = Quantization::kFloat8;
+  graph.layers[0].asked = true;
+  const Calibration c = ranges(kDenseRanges);
+  quantize_static(graph, &c);
+  EXPECT_EQ(value(graph, "x").amaxes, (std::vector<float>{1, 2}));
+  EXPECT_TRUE(value(graph, "h").amaxes.empty());
+  EXPECT_TRUE(value(graph, "w").amaxes.empty());
+  EXPECT_FALSE(has_value(graph, "x/int8"));
+}
+
+}  // namespace
+}  // namespace nacre::tools

@@ -1,0 +1,132 @@
+// Claim: under Keras's int8 and float8 policies a dense layer gives Keras's numbers.
+//
+//   int8     Dense under int8_from_float32 and int8_from_mixed_bfloat16, 100 random layers each, by the converter and
+//            the engine: kernel codes, activation codes, accumulators and both scales equal, outputs within 1 ulp of
+//            the compute type
+//   float8   Dense 16x8 and EinsumDense abc,cd->abd under float8_from_float32, histories of 4, 16 and 1024, 50 training
+//            steps each: scales and amax histories of x and kernel equal to the bit, x and kernel as quantized too, y
+//            within 4 eps sqrt(K) of the sum of magnitudes
+//
+//   names    policy names, JSON objects and map lookups inside the common grammar: the same result, or the same refusal
+//
+// The numbers are Keras's own: tests/peers/keras_int8.json, keras_float8.json and keras_language.json, written by the
+// scripts beside them. A changed element, another update order, another rounding of the bias: each must be seen.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "tests/claims/executor.h"
+#include "tests/claims/keras_parity.h"
+#include "tests/policies/keras_language_check.h"
+#include "tools/error.h"
+
+namespace nacre::tools {
+namespace {
+
+using std::to_string;
+
+std::string text(const Count& count) { return to_string(count.equal) + "/" + to_string(count.total); }
+
+void print_row(const std::string& name, const std::vector<std::string>& cells, const std::string& last) {
+  std::printf("%-24s", name.c_str());
+  for (const std::string& cell : cells) std::printf(" %11s", cell.c_str());
+  std::printf("   %s\n", last.c_str());
+}
+
+void print(const std::string& policy, const Int8Parity& p) {
+  print_row(policy,
+            {to_string(p.layers), text(p.kernel), text(p.kernel_scale), text(p.x), text(p.x_scale), text(p.sums)},
+            to_string(p.exact) + " of " + to_string(p.outputs) + " exact, " + to_string(p.within) + " within 1 ulp");
+}
+
+void print(const Float8Parity& p) {
+  print_row("", {"layers", "steps", "states", "quantized"}, "y");
+  print_row("float8_from_float32", {to_string(p.layers), to_string(p.steps), text(p.states), text(p.quantized)},
+            to_string(p.within) + " of " + to_string(p.outputs) + " within 4 eps sqrt(K)");
+  std::printf("  with the guards that Keras lacks, %d of %d scales would be others\n", p.guarded, p.scales);
+}
+
+// Each must be seen, and where it should be.
+bool changes_are_seen(const Json& int8, const Json& float8, std::string& report) {
+  const Int8Parity kernel = compare_int8(int8, "int8_from_float32", {.kernel = 0.75f});
+  const Int8Parity x = compare_int8(int8, "int8_from_mixed_bfloat16", {.x = 0.75f});
+  const Float8Parity order = compare_float8(float8, {.transformer_engine = true});
+  const Float8Parity bias = compare_float8(float8, {.plain_bias = true});
+  report = "a kernel element (codes of " + to_string(kernel.kernel.total - kernel.kernel.equal) +
+           " layers), an x element (" + to_string(x.x.total - x.x.equal) + "), the update order (" +
+           to_string(order.states.total - order.states.equal) + " states), the bias's rounding (" +
+           to_string(bias.outputs - bias.within) + " y)";
+  return !kernel.kernel.all() && kernel.x.all() && !x.x.all() && x.kernel.all() && !order.states.all() &&
+         bias.states.all() && bias.within < bias.outputs;
+}
+
+std::string text(const Json& versions) {
+  const std::string keras = versions.at("keras"), backend = versions.at("backend"), numpy = versions.at("numpy");
+  return "Keras " + keras + " (" + backend + ", numpy " + numpy + ", eager)";
+}
+
+struct Int8Total {
+  int layers = 0;
+  int64_t outputs = 0, exact = 0;
+  bool shown = true;
+};
+
+Int8Total compare_policies(const Json& table) {
+  Int8Total total;
+  print_row("", {"layers", "kernel", "its scale", "x", "its scale", "sums"}, "y");
+  for (const std::string policy : {"int8_from_float32", "int8_from_mixed_bfloat16"}) {
+    const Int8Parity parity = compare_int8(table, policy);
+    print(policy, parity);
+    total.shown = total.shown && parity.shown() && parity.layers >= 100;
+    total.layers += parity.layers;
+    total.outputs += parity.outputs;
+    total.exact += parity.exact;
+  }
+  return total;
+}
+
+void print(const LanguageCheck& names) {
+  std::printf("names, objects, lookups: %d of %d as %s takes or refuses them%s%s\n", names.agreed, names.cases,
+              names.versions.c_str(), names.first_difference.empty() ? "" : "; first difference: ",
+              names.first_difference.c_str());
+}
+
+int claim(const std::filesystem::path& peers) {
+  const Json int8 = read_table(peers / "keras_int8.json"), float8 = read_table(peers / "keras_float8.json");
+  const Int8Total layers = compare_policies(int8);
+  const Float8Parity trained = compare_float8(float8);
+  print(trained);
+  const LanguageCheck names = check_keras_language((peers / "keras_language.json").string());
+  print(names);
+  std::string changes;
+  const bool seen = changes_are_seen(int8, float8, changes);
+  std::printf("changed and seen: %s\n", changes.c_str());
+  if (!layers.shown || !trained.shown() || trained.steps != 50 * trained.layers || names.cases < 200 ||
+      names.agreed != names.cases || !seen || int8.at("versions") != float8.at("versions")) {
+    std::printf("CLAIM keras_parity NOT SHOWN: a count of the table above is short, or a change was not seen\n");
+    return kFailed;
+  }
+  std::printf(
+      "CLAIM keras_parity shown: %s: %d int8 layers, codes, scales and accumulators equal, %lld of %lld outputs exact, "
+      "all within 1 ulp; %d float8 layers of 50 steps, %s states equal to the bit, y at most %.2f of 4 eps sqrt(K); %d "
+      "of %d names and lookups agree; by the %s\n",
+      text(int8.at("versions")).c_str(), layers.layers, static_cast<long long>(layers.exact),
+      static_cast<long long>(layers.outputs), trained.layers, text(trained.states).c_str(), trained.worst, names.agreed,
+      names.cases, executor_name());
+  return kSuccess;
+}
+
+}  // namespace
+}  // namespace nacre::tools
+
+int main() {
+  const char* given_root = std::getenv("NACRE_ROOT");
+  const std::filesystem::path root = given_root != nullptr ? given_root : NACRE_ROOT;
+  try {
+    return nacre::tools::claim(root / "tests/peers");
+  } catch (const std::exception& error) {
+    std::printf("CLAIM keras_parity NOT SHOWN: %s\n", error.what());
+    return 1;
+  }
+}

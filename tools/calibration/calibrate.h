@@ -1,0 +1,46 @@
+// Calibration: the ranges of all activations of a network over samples, found once and used for any number of policies.
+//
+// The network runs in float32 over every sample; where a method needs more than the ends of each sample (percentile,
+// mse, entropy) it runs a second time. Memory: the network's activations, 12 bytes per value and sample, 16 KiB per
+// value, and for percentiles what lies outside of them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/calibration/range_method.h"
+#include "tools/calibration/samples.h"
+
+namespace nacre::tools {
+
+struct CalibrationOptions {
+  RangeMethod method = RangeMethod::kMinMax;
+  double percentile = 99.99;  // in [90, 100]
+  double decay = 0.999;       // of the moving average, in [0, 1)
+  // Pattern and method: first an exact name, then RE2 full match, of the layer that writes the value, or of an input of
+  // the network. Two patterns with different methods for one value are an error, as is a pattern that nothing matches.
+  std::vector<std::pair<std::string, RangeMethod>> overrides = {};
+};
+
+struct ValueRange {
+  Range range;
+  RangeMethod method = RangeMethod::kMinMax;
+  std::vector<float> amaxes;  // max |x| per sample, in order
+};
+
+struct Calibration {
+  std::map<std::string, ValueRange> ranges;  // by the value's name
+  int64_t samples = 0;
+
+  const ValueRange* find(const std::string& value) const {
+    const auto found = ranges.find(value);
+    return found == ranges.end() ? nullptr : &found->second;
+  }
+};
+
+// Refuses activations that are not finite, by value, layer and sample.
+Calibration calibrate(const Graph& simplified, const Samples& samples, const CalibrationOptions& options = {});
+
+}  // namespace nacre::tools

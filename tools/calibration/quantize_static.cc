@@ -1,0 +1,231 @@
+#include "tools/calibration/quantize_static.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "tools/calibration/quantizers.h"
+#include "tools/calibration/static_constants.h"
+#include "tools/calibration/static_groups.h"
+#include "tools/calibration/static_plan.h"
+#include "tools/error.h"
+#include "tools/passes/simplify.h"
+
+namespace nacre::tools {
+namespace {
+
+class StaticPass {
+ public:
+  StaticPass(Graph& graph, const Calibration* calibration, const StaticOptions& options)
+      : graph_(graph), calibration_(calibration), options_(options), plan_(graph) {}
+
+  void run() {
+    if (!plan_.any()) return;
+    cut_borders();
+    StaticGroups groups(graph_.values.size());
+    fix_given(groups);
+    join_moves(groups);
+    include_ranges(groups);
+    assign(groups);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!coded_[i]) continue;
+      Node node = graph_.nodes[i];
+      if (static_form(node.op) == StaticForm::kMatmul)
+        code_matmul(graph_, node, options_.dense_per_channel);
+      else
+        code_operands(graph_, node);
+      graph_.nodes[i] = std::move(node);
+    }
+    remove_dead_values(graph_, {});
+  }
+
+ private:
+  Value& value(ValueId id) { return graph_.values[size_t(id)]; }
+
+  // Where a value is read or written by both sides, the int8 side gets a value of its own and a copy stands between.
+  void cut_borders() {
+    std::vector<ValueId> twins(graph_.values.size(), kNone);
+    for (size_t id = 0; id < twins.size(); ++id)
+      if (needs_twin(ValueId(id))) twins[id] = kTwinWanted;
+    for (size_t id = 0; id < twins.size(); ++id)
+      if (twins[id] == kTwinWanted) twins[id] = add_twin(ValueId(id));
+
+    std::vector<Node> nodes;
+    const auto push = [&](Node node, bool coded) {
+      nodes.push_back(std::move(node));
+      coded_.push_back(coded);
+    };
+    const auto twin = [&](ValueId id) { return id != kNone && size_t(id) < twins.size() ? twins[size_t(id)] : kNone; };
+    for (const Binding& b : graph_.inputs)
+      if (twin(b.value) != kNone) push(border(b.value, b.value, twin(b.value)), false);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node node = graph_.nodes[i];
+      const bool coded = plan_.coded(i);
+      for (ValueId& id : node.inputs)
+        if (coded && twin(id) != kNone) id = twin(id);
+      for (ValueId& id : node.outputs)
+        if (coded && twin(id) != kNone) id = twin(id);
+      push(std::move(node), coded);
+      for (const ValueId id : graph_.nodes[i].outputs) {
+        if (twin(id) == kNone) continue;
+        push(coded ? border(id, twin(id), id) : border(id, id, twin(id)), false);
+      }
+    }
+    graph_.nodes = std::move(nodes);
+  }
+
+  bool needs_twin(ValueId id) const {
+    const Value& v = graph_.values[size_t(id)];
+    if (!is_activation(graph_, id) || v.quantizer || plan_.bare(id)) return false;
+    const auto is_coded = [&](int node) { return plan_.coded(size_t(node)); };
+    const std::vector<int>& readers = plan_.readers(id);
+    const bool read_coded = std::ranges::any_of(readers, is_coded);
+    const bool read_real = !std::ranges::all_of(readers, is_coded) || plan_.is_output(id);
+    const bool written_coded = plan_.writer(id) >= 0 && is_coded(plan_.writer(id));
+    return written_coded ? read_real : read_coded;
+  }
+
+  ValueId add_twin(ValueId id) {
+    Value codes;
+    codes.name = value(id).name + "/int8";
+    codes.dims = value(id).dims;
+    codes.batched = value(id).batched;
+    const ValueId twin = graph_.add(std::move(codes));
+    origins_.emplace(twin, value(id).name);
+    return twin;
+  }
+
+  // A copy x -> y of the int8 layer that `id` borders on.
+  Node border(ValueId id, ValueId x, ValueId y) {
+    Node node;
+    node.op = Op::kCopy;
+    node.name = value(y).name + "/border";
+    node.inputs = {x};
+    node.outputs = {y};
+    const int writer = plan_.writer(id);
+    if (writer >= 0 && plan_.coded(size_t(writer))) {
+      node.layer = graph_.nodes[size_t(writer)].layer;
+      return node;
+    }
+    for (const int reader : plan_.readers(id))
+      if (plan_.coded(size_t(reader)) && node.layer == kNone) node.layer = graph_.nodes[size_t(reader)].layer;
+    return node;
+  }
+
+  bool takes_codes(ValueId id) const { return is_activation(graph_, id) && !is_bare(id); }
+  bool is_bare(ValueId id) const { return origins_.count(id) == 0 && plan_.bare(id); }
+
+  // What the source or the op says.
+  void fix_given(StaticGroups& groups) {
+    for (size_t id = 0; id < graph_.values.size(); ++id)
+      if (!value(ValueId(id)).constant() && value(ValueId(id)).quantizer)
+        groups.fix(ValueId(id), *value(ValueId(id)).quantizer);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const std::optional<Quantizer> fixed = fixed_quantizer(graph_.nodes[i].op);
+      if (!coded_[i] || !fixed) continue;
+      for (const ValueId y : graph_.nodes[i].outputs)
+        if (!groups.fixed(y)) groups.fix(y, *fixed);
+    }
+  }
+
+  void join_moves(StaticGroups& groups) {
+    joined_.resize(graph_.values.size());
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (!coded_[i] || static_form(node.op) != StaticForm::kSame) continue;
+      const ValueId y = node.outputs[0];
+      if (node.op == Op::kConcat) {
+        join_concat(groups, node);
+      } else if (takes_codes(node.inputs[0])) {
+        joined_[size_t(y)] = groups.merge(node.inputs[0], y);
+      }
+    }
+  }
+
+  // Inputs with given codes that are not all the same keep them: apply_policy requantizes them into the output's.
+  void join_concat(StaticGroups& groups, const Node& node) {
+    const ValueId y = node.outputs[0];
+    const ValueId first = node.inputs[0];
+    const bool alike = std::ranges::all_of(node.inputs, [&](ValueId x) {
+      return takes_codes(x) && groups.fixed(x) && groups.fixed(first) &&
+             same_codes(*groups.fixed(x), *groups.fixed(first));
+    });
+    for (const ValueId x : node.inputs)
+      if (takes_codes(x) && (alike || !groups.fixed(x))) joined_[size_t(y)] = groups.merge(x, y) || joined_[size_t(y)];
+  }
+
+  // Every value that no move has made from others brings its range; what a pad or constant adds counts too.
+  void include_ranges(StaticGroups& groups) {
+    if (calibration_ == nullptr) return;
+    const auto include = [&](ValueId id) {
+      if (takes_codes(id) && !groups.fixed(id)) groups.include(id, calibrated(id));
+    };
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!coded_[i]) continue;
+      const Node& node = graph_.nodes[i];
+      for (const ValueId x : node.inputs)
+        if (x != kNone && !joined_[size_t(x)]) include(x);
+      const bool adds = node.op == Op::kPad || node.op == Op::kConcat;
+      for (const ValueId y : node.outputs)
+        if (!joined_[size_t(y)] || adds) include(y);
+    }
+  }
+
+  Range calibrated(ValueId id) {
+    const auto origin = origins_.find(id);
+    const std::string& name = origin == origins_.end() ? value(id).name : origin->second;
+    if (const ValueRange* found = calibration_->find(name)) return found->range;
+    throw Error(kFailed, graph_.source, "no range was recorded for " + name, "calibrate this network, after simplify");
+  }
+
+  void assign(StaticGroups& groups) {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!coded_[i]) continue;
+      const Node& node = graph_.nodes[i];
+      for (const ValueId x : node.inputs)
+        if (takes_codes(x)) assign(groups, node, x, "input");
+      for (const ValueId y : node.outputs)
+        if (takes_codes(y)) assign(groups, node, y, "output");
+    }
+  }
+
+  void assign(StaticGroups& groups, const Node& node, ValueId id, const char* what) {
+    if (value(id).quantizer) return;
+    if (!groups.fixed(id) && !groups.range(id))
+      throw Error(kUsage, layer_place(graph_, node), fmt::format("policy int8/static needs a range for its {}", what),
+                  "give samples with --calibrate FILE, or a policy with dynamic scales (int8)");
+    value(id).quantizer = groups.fixed(id) ? *groups.fixed(id) : quantizer_of_range(*groups.range(id));
+  }
+
+  Graph& graph_;
+  const Calibration* calibration_;
+  const StaticOptions& options_;
+  const StaticPlan plan_;  // of the graph as it came
+  static constexpr ValueId kTwinWanted = -2;
+
+  std::vector<bool> coded_;                 // per node of the graph with its borders
+  std::map<ValueId, std::string> origins_;  // of a twin: the name that its range was recorded under
+  std::vector<bool> joined_;                // written by a move that shares its input's quantizer
+};
+
+void fill_amaxes(Graph& graph, const Calibration& calibration) {
+  for (const Node& node : graph.nodes) {
+    if (node.layer == kNone || graph.layers[size_t(node.layer)].policy.quantization != Quantization::kFloat8) continue;
+    for (const ValueId id : node.inputs) {
+      if (!is_activation(graph, id)) continue;
+      Value& v = graph.values[size_t(id)];
+      if (const ValueRange* found = calibration.find(v.name)) v.amaxes = found->amaxes;
+    }
+  }
+}
+
+}  // namespace
+
+void quantize_static(Graph& graph, const Calibration* calibration, const StaticOptions& options) {
+  if (calibration != nullptr) fill_amaxes(graph, *calibration);
+  StaticPass(graph, calibration, options).run();
+}
+
+}  // namespace nacre::tools

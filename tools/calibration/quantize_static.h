@@ -1,0 +1,34 @@
+// Post-training static quantization, TensorFlow Lite's full-integer scheme: quantizers on the activations of every
+// layer whose policy was asked to be int8/static, int8 codes for its weights, int32 for its bias. apply_policy then
+// makes the integer steps that it makes of an int8 file.
+//
+//   activations   int8, one scale and zero point a tensor, from the calibrated range (quantizers.h)
+//   weights       int8 in [-127, 127], a scale per output channel
+//   bias          int32, scale_k = scale_x scale_wk
+//   same codes    average and max pool, reshape, transpose, concat, pad, slice, copy: one quantizer in and out
+//   fixed         softmax and sigmoid (1/256, -128), tanh (1/128, 0)
+//
+// Between these layers and others stands a copy: only the int8 side sees rounded values, and inputs and outputs of
+// the network stay real. An op without an integer form stays real and is listed in graph.fallbacks. What a quantized
+// source brought keeps its quantizers and needs no range. Layers under float8 get the amaxes of their inputs.
+#pragma once
+
+#include "tools/calibration/calibrate.h"
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+struct StaticOptions {
+  // Scales of dense weights per output, as TensorFlow Lite's converter makes them today; false: one per tensor, its
+  // _experimental_disable_per_channel_quantization_for_dense_layers, as the MLPerf Tiny files are.
+  bool dense_per_channel = true;
+};
+
+// After simplify, before apply_policy. `calibration`: null where no data was given. A range that is missing, and
+// weights that are not finite, are an Error naming the layer.
+//
+// A quantizer that an activation already has is kept, and one on a constant stored in float32 says how it is coded: so
+// the scales of another file can be taken over.
+void quantize_static(Graph& graph, const Calibration* calibration, const StaticOptions& options = {});
+
+}  // namespace nacre::tools

@@ -1,0 +1,31 @@
+// The real range [low, high] that int8 codes will cover, found from the values that a tensor took on calibration
+// samples. Five methods, one file each: range_<method>.cc holds its formula and where it comes from.
+//
+// What a method needs was collected by statistics.h: the ends of every sample, a histogram, or the tails.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include "tools/calibration/statistics.h"
+#include "tools/graph/names.h"
+
+namespace nacre::tools {
+
+enum class RangeMethod : uint8_t { kMinMax, kMovingAverage, kPercentile, kMse, kEntropy, kCount };
+
+template <>
+std::span<const char* const> names<RangeMethod>();
+
+Range min_max_range(std::span<const Range> samples);
+Range moving_average_range(std::span<const Range> samples, double decay);
+Range percentile_range(const Tails& tails);
+Range mse_range(const Histogram& histogram);
+Range entropy_range(const Histogram& histogram, Range observed);
+
+// What a user wrote: "mse", and "PATTERN=METHOD". `place` is the option, for the error.
+RangeMethod parse_range_method(const std::string& text, const std::string& place);
+std::pair<std::string, RangeMethod> parse_range_rule(const std::string& text, const std::string& place);
+
+}  // namespace nacre::tools

@@ -1,0 +1,14 @@
+// Constants as codes: weights, bias, and constant operands of an elementwise op. Private to quantize_static.
+#pragma once
+
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+// Codes for the weights and the bias of a dense or conv whose input has its quantizer.
+void code_matmul(Graph& graph, Node& node, bool dense_per_channel);
+
+// Codes for the constant operands of any other op; those of a concat are its output's.
+void code_operands(Graph& graph, Node& node);
+
+}  // namespace nacre::tools

@@ -1,0 +1,164 @@
+#include "tools/calibration/static_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "tools/graph/names.h"
+#include "tools/graph/operands.h"
+
+namespace nacre::tools {
+namespace {
+
+struct FormOf {
+  Op op;
+  StaticForm form;
+};
+
+// facts of TensorFlow Lite: operator_property.cc (lite/tools/optimize), restrict_same_input_output_scale and
+// restrict_scale; kernels exist for each in apply_policy.
+constexpr FormOf kForms[] = {
+    {Op::kDense, StaticForm::kMatmul},
+    {Op::kConv2d, StaticForm::kMatmul},
+    {Op::kDepthwiseConv2d, StaticForm::kMatmul},
+    {Op::kAdd, StaticForm::kOwn},
+    {Op::kSub, StaticForm::kOwn},
+    {Op::kMul, StaticForm::kOwn},
+    {Op::kClamp, StaticForm::kOwn},
+    {Op::kLeakyRelu, StaticForm::kOwn},
+    {Op::kHardSwish, StaticForm::kOwn},
+    {Op::kMean, StaticForm::kOwn},
+    {Op::kSoftmax, StaticForm::kFixed},
+    {Op::kSigmoid, StaticForm::kFixed},
+    {Op::kTanh, StaticForm::kFixed},
+    {Op::kAveragePool, StaticForm::kSame},
+    {Op::kMaxPool, StaticForm::kSame},
+    {Op::kReshape, StaticForm::kSame},
+    {Op::kTranspose, StaticForm::kSame},
+    {Op::kConcat, StaticForm::kSame},
+    {Op::kPad, StaticForm::kSame},
+    {Op::kSlice, StaticForm::kSame},
+    {Op::kCopy, StaticForm::kSame},
+};
+
+bool converts(const Node& node) {
+  return node.op == Op::kQuantize || node.op == Op::kDequantize || node.op == Op::kRequantize;
+}
+
+bool has_clamp(Op op) {
+  const OpRule* rule = find_rule(op);
+  return std::ranges::any_of(rule->attributes, [](const Attribute& a) { return std::string_view(a.name) == "clamp"; });
+}
+
+bool pads(const Node& node) {
+  for (const char* side : {"pad_top", "pad_left", "pad_bottom", "pad_right"})
+    if (get_integer(node, side) != 0) return true;
+  return false;
+}
+
+}  // namespace
+
+StaticForm static_form(Op op) {
+  const auto* found = std::ranges::find(kForms, op, &FormOf::op);
+  return found == std::end(kForms) ? StaticForm::kReal : found->form;
+}
+
+std::optional<Quantizer> fixed_quantizer(Op op) {
+  if (op == Op::kSoftmax || op == Op::kSigmoid) return Quantizer{ElementType::kInt8, {1.0f / 256}, {-128}, 0};
+  if (op == Op::kTanh) return Quantizer{ElementType::kInt8, {1.0f / 128}, {0}, 0};
+  return std::nullopt;
+}
+
+bool is_activation(const Graph& graph, ValueId id) {
+  if (id == kNone) return false;
+  const Value& v = graph.values[size_t(id)];
+  return !v.constant() && v.type == ElementType::kFloat32;
+}
+
+std::string layer_place(const Graph& graph, const Node& node) {
+  if (node.layer == kNone) return place_of(graph, node);
+  const Layer& layer = graph.layers[size_t(node.layer)];
+  return (graph.source.empty() ? "" : graph.source + ": ") + layer.name +
+         (layer.source_op.empty() ? "" : " (" + layer.source_op + ")");
+}
+
+StaticPlan::StaticPlan(Graph& graph)
+    : graph_(graph),
+      writer_(graph.values.size(), -1),
+      readers_(graph.values.size()),
+      output_(graph.values.size(), false),
+      coded_(graph.nodes.size(), false),
+      bare_(graph.values.size(), false) {
+  for (const Binding& b : graph.outputs) output_[size_t(b.value)] = true;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId id : graph.nodes[i].inputs)
+      if (id != kNone) readers_[size_t(id)].push_back(int(i));
+    for (const ValueId id : graph.nodes[i].outputs) writer_[size_t(id)] = int(i);
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (!wanted(node)) {
+      coded_[i] = follows_codes(node);
+      continue;
+    }
+    const std::string why = refusal(node);
+    any_ = any_ || why.empty();
+    coded_[i] = why.empty();
+    if (why.empty()) continue;
+    const Layer& layer = graph.layers[size_t(node.layer)];
+    graph.fallbacks.push_back(fmt::format("{} ({}): wants int8/static, runs in {}: {}", layer.name,
+                                          find_rule(node.op)->name, name_of(layer.policy.compute), why));
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (coded_[i] && melts(graph.nodes[i])) bare_[size_t(graph.nodes[i].inputs[0])] = true;
+}
+
+// A conversion that stands in the source says itself what it does.
+bool StaticPlan::wanted(const Node& node) const {
+  if (node.layer == kNone || converts(node)) return false;
+  const Layer& layer = graph_.layers[size_t(node.layer)];
+  if (!layer.asked || layer.policy.quantization != Quantization::kInt8Static) return false;
+  const auto quantized = [&](ValueId id) { return id != kNone && graph_.values[size_t(id)].quantizer.has_value(); };
+  return node.op != Op::kCopy || (!quantized(node.inputs[0]) && !quantized(node.outputs[0]));
+}
+
+// What moves codes and belongs to no layer stays among them.
+bool StaticPlan::follows_codes(const Node& node) const {
+  if (node.layer != kNone || static_form(node.op) != StaticForm::kSame) return false;
+  return std::ranges::all_of(node.inputs, [&](ValueId id) {
+    return id != kNone && writer_[size_t(id)] >= 0 && coded_[size_t(writer_[size_t(id)])];
+  });
+}
+
+std::string StaticPlan::refusal(const Node& node) const {
+  const StaticForm form = static_form(node.op);
+  if (form == StaticForm::kReal) return "it has no integer form";
+  const auto value = [&](ValueId id) -> const Value& { return graph_.values[size_t(id)]; };
+  for (const ValueId id : node.inputs)
+    if (id != kNone && value(id).type != ElementType::kFloat32)
+      return "it works on " + std::string(name_of(value(id).type));
+  for (size_t i = 1; form == StaticForm::kMatmul && i < node.inputs.size(); ++i)
+    if (node.inputs[i] != kNone && !value(node.inputs[i]).constant())
+      return i == 1 ? "its weights are not constant" : "its bias is not constant";
+  const std::vector<int64_t>& dims = value(node.inputs[0]).dims;
+  if (node.op == Op::kSoftmax && get_integer(node, "axis") != int(dims.size()) - 1) return "its axis is not the last";
+  if (node.op == Op::kSoftmax && dims.back() > 4095) return "it has more than 4095 classes";
+  if (node.op == Op::kAveragePool && get_integer(node, "count_include_pad") != 0 && pads(node))
+    return "its average counts padded positions";
+  return "";
+}
+
+// As fuse() does before types are chosen.
+bool StaticPlan::melts(const Node& clamp) const {
+  if (clamp.op != Op::kClamp) return false;
+  const ValueId x = clamp.inputs[0];
+  const int writer = writer_[size_t(x)];
+  if (writer < 0 || !coded_[size_t(writer)] || readers_[size_t(x)].size() != 1 || output_[size_t(x)]) return false;
+  const Node& node = graph_.nodes[size_t(writer)];
+  const StaticForm form = static_form(node.op);
+  return (form == StaticForm::kMatmul || form == StaticForm::kOwn) && has_clamp(node.op) && node.outputs.size() == 1 &&
+         !graph_.values[size_t(x)].quantizer;
+}
+
+}  // namespace nacre::tools

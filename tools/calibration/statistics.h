@@ -1,0 +1,82 @@
+// What calibration keeps of the values of one tensor, in memory that does not grow with the data but for the tails.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace nacre::tools {
+
+struct Range {
+  float low = 0, high = 0;
+  bool operator==(const Range&) const = default;
+};
+
+// The smallest and the largest element; elements are finite, at least one.
+Range range_of(std::span<const float> x);
+
+// 2048 bins over `observed` and 0. Centers are multiples of the width, 0 among them, so that what is exactly 0 (a
+// relu's output) is counted as 0:
+//
+//   width = (max - min) / 2047,   index(x) = floor(x / width + 1/2),   center = index width
+class Histogram {
+ public:
+  static constexpr size_t kBins = 2048;
+
+  Histogram() = default;
+  explicit Histogram(Range observed);
+
+  void add(std::span<const float> x);
+
+  const std::vector<uint64_t>& counts() const { return counts_; }
+  int64_t index(size_t bin) const { return first_ + int64_t(bin); }
+  double center(size_t bin) const { return double(index(bin)) * width_; }
+  double width() const { return width_; }    // 0: every value was 0
+  uint64_t zeros() const { return zeros_; }  // exactly 0, also counted in their bin
+  Range range() const { return range_; }     // observed, with 0
+
+ private:
+  Range range_;
+  double width_ = 0;
+  int64_t first_ = 0;
+  uint64_t zeros_ = 0;
+  std::vector<uint64_t> counts_;
+};
+
+// The `cut` smallest and largest values of many, and the next ones: 16 (cut + 1) bytes.
+class Tails {
+ public:
+  Tails() = default;
+  // Of `count` values, those outside the middle `percentile` percent.
+  Tails(double percentile, uint64_t count);
+
+  void add(std::span<const float> x);
+  float low() const { return lowest_.last(); }     // the (cut + 1)-th smallest
+  float high() const { return -highest_.last(); }  // the (cut + 1)-th largest
+
+ private:
+  // The `kept` smallest of all: values are collected and the larger ones dropped when there are twice as many.
+  class Smallest {
+   public:
+    explicit Smallest(size_t kept = 1) : kept_(kept) {}
+    void add(float x) {
+      if (x >= bound_) return;
+      held_.push_back(x);
+      if (held_.size() == 2 * kept_) drop();
+    }
+    float last() const;
+
+   private:
+    void drop();
+
+    size_t kept_;
+    float bound_ = std::numeric_limits<float>::infinity();  // the largest of those kept at the last drop
+    std::vector<float> held_;
+  };
+
+  Smallest lowest_, highest_;  // highest_ of -x
+};
+
+}  // namespace nacre::tools

@@ -1,0 +1,48 @@
+// What the parts of the command line share: nacre.cc, cli_convert.cc, cli_judge.cc.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/machines.h"
+
+namespace nacre::tools {
+
+// cli_convert.cc
+void add_convert(CLI::App& app);
+void add_policies(CLI::App& app);
+// cli_judge.cc
+void add_compare(CLI::App& app);
+void add_eval(CLI::App& app);
+void add_search(CLI::App& app);
+void add_report(CLI::App& app);
+
+inline void add_target(CLI::App& command, std::string& target, const std::string& help) {
+  std::vector<std::string> names;
+  for (const TargetMachine& machine : kMachines) names.emplace_back(machine.name);
+  command.add_option("--target", target, help)
+      ->check(CLI::IsMember(names).description(""))
+      ->type_name(CLI::detail::join(names, "|"));
+}
+
+inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON, for machines"); }
+
+inline void add_model(CLI::App& command, std::string& model) {
+  command.add_option("MODEL", model, "model file, made by nacre convert")->required()->type_name("");
+}
+
+// An option that takes one of a few words. Help shows them as `type`.
+template <class T>
+void add_choice(CLI::App& command, const std::string& name, T& value, const std::map<std::string, T>& words,
+                const std::string& type, const std::string& help) {
+  command.add_option(name, value, help)->transform(CLI::CheckedTransformer(words).description(""))->type_name(type);
+}
+
+inline CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, int low, int high,
+                        const std::string& help) {
+  return command.add_option(name, value, help)->check(CLI::Range(low, high).description(""))->type_name("N");
+}
+
+}  // namespace nacre::tools

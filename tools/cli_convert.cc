@@ -1,0 +1,129 @@
+#include <memory>
+
+#include "tools/cli.h"
+#include "tools/commands/convert.h"
+#include "tools/commands/policies.h"
+
+namespace nacre::tools {
+namespace {
+
+void add_policy_options(CLI::App& c, ConvertOptions& o) {
+  c.add_option("--policy", o.policies.policy, "for every layer; nacre policies explains the names [as the file has it]")
+      ->type_name("POLICY");
+  c.add_option("--set", o.policies.set, "for layers by name, or by a pattern (RE2) that matches the whole name")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN=POLICY");
+  c.add_option("--policy-file", o.policies.file, "JSON: Keras's of any policy class, or what --emit-policy writes")
+      ->type_name("FILE");
+  c.add_option("--only", o.policies.only, "--policy is for layers of these ops alone")->allow_extra_args(false)->type_name("OPS");
+  c.add_option("--except", o.policies.except, "--policy is for all ops but these, such as batch_norm")
+      ->allow_extra_args(false)
+      ->type_name("OPS");
+  c.add_option("--emit-policy", o.emit_policy, "write the policy of every layer, as --policy-file takes it")->type_name("FILE");
+  add_choice(c, "--io-types", o.io_types, {{"source", IoTypes::kSource}, {"policy", IoTypes::kPolicy}}, "source|policy",
+             "of inputs and outputs; policy: those of the steps beside them, such as int8 [source]");
+  c.add_flag_callback("--no-fuse", [&o] { o.fuse = false; }, "keep clamps, casts and quantize steps apart: same results");
+}
+
+void add_list_option(CLI::App& c, const std::string& list, ListEdit& edit) {
+  const auto add = [&](const std::string& verb, std::vector<std::string>& ops) {
+    c.add_option("--" + list + "list-" + verb, ops)->delimiter(',')->allow_extra_args(false)->type_name("OP,...")->group("");
+  };
+  add("add", edit.add);
+  add("remove", edit.remove);
+}
+
+void add_rewrite_options(CLI::App& c, RewriteArguments& o) {
+  c.add_option("--rewrite", o.type, "TensorFlow's graph rewrite: 16 bits where its lists allow them")
+      ->check(CLI::IsMember({"mixed_float16", "mixed_bfloat16"}).description(""))
+      ->each([&o](const std::string& type) {
+        o.options.type = type == "mixed_float16" ? ElementType::kFloat16 : ElementType::kBfloat16;
+      })
+      ->type_name("mixed_float16|mixed_bfloat16");
+  add_choice(c, "--lists", o.options.tf2_lists, {{"tf1", false}, {"tf2", true}}, "tf1|tf2",
+             "of the rewrite: of TensorFlow 1.15, softmax denied, or today's, softmax inferred [tf1]");
+  add_choice(c, "--rewrite-level", o.options.level,
+             {{"standard", RewriteLevel::kStandard},
+              {"TENSOR_CORES_ONLY", RewriteLevel::kTensorCoresOnly},
+              {"UNSAFE_FORCE_ALL", RewriteLevel::kUnsafeForceAll},
+              {"TREAT_INFER_AS_DENY", RewriteLevel::kTreatInferAsDeny}},
+             "LEVEL", "TensorFlow's TENSOR_CORES_ONLY, UNSAFE_FORCE_ALL, TREAT_INFER_AS_DENY [standard]");
+  c.add_flag("--infer-after-allow", o.options.infer_after_allow,
+             "paint infer ops right after 16-bit ones with float16 too, as TensorFlow 2.21 does (2.15: bfloat16 only)");
+  c.add_option("--preserve", o.options.preserve, "layers that the rewrite leaves in float32")->delimiter(',')->type_name("LAYER,...");
+  add_list_option(c, "allow", o.options.edits.allow);
+  add_list_option(c, "infer", o.options.edits.infer);
+  add_list_option(c, "deny", o.options.edits.deny);
+  add_list_option(c, "clear", o.options.edits.clear);
+  c.add_flag("--explain", o.explain,
+             "print every decision of the rewrite with its reason. Lists are edited by\n"
+             "--{allow,infer,deny,clear}list-{add,remove} OP,...");
+}
+
+void add_calibration_options(CLI::App& c, CalibrationArguments& o) {
+  c.add_option("--calibrate", o.data, "samples for int8/static and float8: .npz, .npy, or a folder of .npy")->type_name("DATA");
+  c.add_option("--range-method", o.method, "how ranges are found in them [min_max]")
+      ->check(CLI::IsMember({"min_max", "moving_average", "percentile", "mse", "entropy"}).description(""))
+      ->type_name("min_max|moving_average|percentile|mse|entropy");
+  c.add_option("--range", o.overrides, "the method for the layers that PATTERN matches")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN=METHOD");
+  c.add_option("--percentile", o.options.percentile, "of --range-method percentile [99.99]")->type_name("P");
+  c.add_option("--range-decay", o.options.decay, "of --range-method moving_average [0.999]")->type_name("D");
+  c.add_flag("--cast-samples", o.samples.cast, "change the type of samples, where no number changes by it");
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app) {
+  auto o = std::make_shared<ConvertOptions>();
+  CLI::App& c = *app.add_subcommand("convert", "compile a network (TFLite or ONNX, told by content) into a model file");
+  c.footer(
+      "Examples:\n"
+      "  nacre convert kws.tflite -o kws.nacre --golden 2\n"
+      "  nacre convert digits.onnx -o digits.nacre --batch 8 --bank tcm=64K,sram=512K\n"
+      "  nacre convert digits.onnx --stop-after simplify        the graph as text, no model\n"
+      "  nacre convert digits.onnx -o d.nacre --policy mixed_bfloat16 --set 'fc.*=int8_from_float32'\n"
+      "  nacre convert digits.onnx -o d.nacre --policy int8/static_from_float32 --calibrate samples.npz\n"
+      "  nacre convert digits.onnx --rewrite mixed_float16 --explain      what TensorFlow's rewrite would do\n"
+      "Policies: nacre policies. Passes: " +
+      CLI::detail::join(pass_names(), ", "));
+  c.add_option("NETWORK", o->network, "the network's file")->required()->type_name("");
+  c.add_option("-o,--output", o->model, "the model file to write")->type_name("MODEL");
+  add_number(c, "--batch", o->batch, 1, 1 << 20, "rows per run, where the network leaves it open [1]");
+  add_choice(c, "--io-layout", o->io_nhwc, {{"source", false}, {"nhwc", true}}, "source|nhwc",
+             "of inputs and outputs; nhwc needs no transpose [source]");
+  c.add_option("--bank", o->banks, "memory banks for the arena, fastest first; with K, M, G")
+      ->type_name("NAME=BYTES,...");
+  c.add_flag("--keep-inputs", o->keep_inputs, "inputs stay valid across runs: their bytes are not used again");
+  add_target(c, o->target, "name under which programs find this one [host]");
+  add_choice(c, "--rounding", o->rounding,
+             {{"double", Rounding::kDouble}, {"single", Rounding::kSingle}, {"float_even", Rounding::kFloatEven}},
+             "double|single|float_even", "of int8 results [double, as TFLite]");
+  c.add_flag_callback(
+      "--no-fold-bn", [o] { o->fold_batch_norm = false; }, "keep batch normalizations as steps of their own");
+  add_number(c, "--golden", o->golden, 0, 1000, "store N pairs of seeded inputs and outputs, for nacre check [0]");
+  c.add_option("--stop-after", o->stop_after, "print the graph as text after this pass, and stop")
+      ->check(CLI::IsMember(pass_names()).description(""))
+      ->type_name("PASS");
+  CLI::Option* dump = c.add_flag("--dump", o->dump, "print the graph as text after the last pass");
+  c.add_flag("--strip-names", o->strip_names, "leave out the names of tensors");
+  c.add_flag("--verbose", o->verbose, "say what each pass did, on standard error");
+  add_json(c, o->json);
+  c.get_option("--json")->excludes(dump);
+  add_policy_options(c, *o);
+  add_rewrite_options(c, o->rewrite);
+  add_calibration_options(c, o->calibration);
+  c.callback([o] { convert(*o); });
+}
+
+void add_policies(CLI::App& app) {
+  auto o = std::make_shared<PoliciesOptions>();
+  CLI::App& c = *app.add_subcommand("policies", "every form of a policy's name, explained; or what one policy means");
+  c.footer("Examples:\n  nacre policies\n  nacre policies int8_from_mixed_bfloat16");
+  c.add_option("POLICY", o->name, "one policy, to say what it means")->type_name("");
+  add_json(c, o->json);
+  c.callback([o] { policies(*o); });
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,15 @@
+// nacre policies: every form of a policy's name, explained, with an example; or what one policy means.
+#pragma once
+
+#include <string>
+
+namespace nacre::tools {
+
+struct PoliciesOptions {
+  std::string name;  // "": all forms
+  bool json = false;
+};
+
+void policies(const PoliciesOptions& options);
+
+}  // namespace nacre::tools

@@ -1,0 +1,22 @@
+// nacre report: models side by side as one self-contained HTML page.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/report/evaluation.h"
+
+namespace nacre::tools {
+
+struct ReportOptions {
+  std::vector<std::string> models;  // the first is the reference
+  SetOptions set;                   // no data: nothing is run; no labels: errors only
+  std::string output;               // the output that is judged; "": the only one
+  std::string target;
+  std::string html;  // the page to write
+  bool cast_inputs = false;
+};
+
+void report(const ReportOptions& options);
+
+}  // namespace nacre::tools

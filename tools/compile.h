@@ -1,0 +1,44 @@
+// The converter as a function: a network's file, a policy, the bytes of a model. What `nacre convert` and `nacre search` run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/calibration/calibrate.h"
+#include "tools/importers/importer.h"
+#include "tools/passes/passes.h"
+#include "tools/passes/rewrite.h"
+#include "tools/policies/policy_request.h"
+#include "tools/writer.h"
+
+namespace nacre::tools {
+
+struct CompileOptions {
+  PolicyRequest policies;
+  const Calibration* calibration = nullptr;  // of the simplified graph; null: none was measured
+  Rounding rounding = Rounding::kDouble;
+  IoTypes io_types = IoTypes::kSource;
+  bool fuse = true;
+  Target target;
+};
+
+struct NamedPass {
+  const char* name;
+  std::function<void(Graph&)> run;
+};
+
+// What follows simplify, in order. The options must outlive the passes.
+std::vector<NamedPass> compile_passes(const CompileOptions& options);
+
+// The network's graph with real-valued ops, simplified: what calibration measures and policies are applied to.
+Graph load_network(const std::string& path, const ImportOptions& importing = {}, const SimplifyOptions& simplifying = {});
+
+struct Compiled {
+  Graph graph;                 // after the last pass: its log, its fallbacks
+  std::vector<uint8_t> bytes;  // a model of one program, `infer`, without metadata but what the passes leave
+};
+Compiled compile(Graph simplified, const CompileOptions& options);
+
+}  // namespace nacre::tools

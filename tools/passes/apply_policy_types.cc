@@ -1,0 +1,196 @@
+// apply_policy: in which float type a step runs, and how its operands and results get there.
+//
+//   matmul, pointwise, reduction   the compute type of its layer's policy; sums and functions are float32 inside (ops/)
+//   move                           the type of what it moves
+//
+// A step's operands are cast to its type, as Keras and Axon cast the inputs of a layer and its parameters. Its result is cast to
+// the policy's output type, if that is another. Integers that are data (indices) are never cast.
+#include <algorithm>
+#include <cstring>
+
+#include "engine/kernels/reference.h"
+#include "engine/numeric/small_float.h"
+#include "tools/graph/names.h"
+#include "tools/graph/operands.h"
+#include "tools/passes/apply_policy.h"
+
+namespace nacre::tools {
+namespace {
+
+// The reference kernel that runs `op` on a first operand of type x and gives y in it: it says which types the others need.
+const KernelEntry* find_float_entry(Op op, ElementType x) {
+  for (const KernelEntry* entry : reference::kernels().entries)
+    if (entry->op == op && entry->rounding == Rounding::kNone && entry->operands[0].element == x &&
+        entry->operands[entry->operand_count - 1].element == x)
+      return entry;
+  return nullptr;
+}
+
+template <class T>
+T convert_to(float v) {
+  if constexpr (std::is_floating_point_v<T>) return T(v);
+  else return T(v);
+}
+
+template <class T>
+void append(std::vector<uint8_t>& bytes, float v) {
+  const T element = convert_to<T>(v);
+  const auto* first = reinterpret_cast<const uint8_t*>(&element);
+  bytes.insert(bytes.end(), first, first + sizeof element);
+}
+
+using Append = void (*)(std::vector<uint8_t>& bytes, float v);
+Append append_as(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat16: return &append<Float16>;
+    case ElementType::kBfloat16: return &append<Bfloat16>;
+    case ElementType::kFloat64: return &append<double>;
+    default: return &append<float>;
+  }
+}
+
+// v rounded to a float type, as a float32: none of them holds more digits of a float32.
+float rounded_to(ElementType type, float v) {
+  if (type == ElementType::kFloat16) return float(Float16(v));
+  if (type == ElementType::kBfloat16) return float(Bfloat16(v));
+  return v;
+}
+
+int digits(ElementType type) {  // of the significand
+  switch (type) {
+    case ElementType::kBfloat16: return 8;
+    case ElementType::kFloat16: return 11;
+    case ElementType::kFloat32: return 24;
+    default: return 53;
+  }
+}
+
+// True if every value of `from` is one of `to`.
+bool holds_all(ElementType to, ElementType from) {
+  return to == from || (digits(to) >= 24 && digits(to) >= digits(from));
+}
+
+bool is_output(const Graph& graph, ValueId id) {
+  return std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const Binding& b) { return b.value == id; });
+}
+
+}  // namespace
+
+bool is_float_type(ElementType type) {
+  return type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
+         type == ElementType::kFloat64;
+}
+
+ElementType PolicyPass::step_type(const Node& node) const {
+  if (node.op == Op::kCast || converts(node.op)) return ElementType::kFloat32;
+  if (find_rule(node.op)->numerics != Numerics::kMove) return compute(node);
+  ElementType type = ElementType::kNone;
+  for (const ValueId id : node.inputs) {
+    if (id == kNone || value(id).constant() || coded(id)) continue;
+    if (type != ElementType::kNone && type != value(id).type) return compute(node);
+    type = value(id).type;
+  }
+  return type == ElementType::kNone ? compute(node) : type;
+}
+
+void PolicyPass::real(Node node) {
+  if (is_matmul(node.op)) return write_real_matmul(*this, std::move(node));
+  ElementType type = step_type(node);
+  const KernelEntry* entry = find_float_entry(node.op, type);
+  if (entry == nullptr && type != ElementType::kFloat32 && is_float_type(type)) {
+    fall_back(node, name_of(type), "float32", std::string(find_rule(node.op)->name) + " has no kernel in it");
+    type = ElementType::kFloat32;
+    entry = find_float_entry(node.op, type);
+  }
+  const bool variadic = entry != nullptr && (entry->operands[0].role & kVariadic) != 0;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const bool known = entry != nullptr && (variadic || i + 1 < entry->operand_count);
+    const ElementType wanted = known ? entry->operands[variadic ? 0 : i].element : type;
+    if (node.inputs[i] != kNone) node.inputs[i] = as_type(node, node.inputs[i], is_float_type(wanted) ? wanted : ElementType::kFloat32);
+  }
+  if (asked(node) && policy(node).quantization == Quantization::kInt8Static && !converts(node.op) && is_float_type(type))
+    fall_back(node, "int8/static", name_of(type), "its values have no int8 codes");
+  emit_in(std::move(node), type);
+}
+
+// From the type in which a step makes y to the one in which y is kept, one after the other: each rounds.
+std::vector<ElementType> PolicyPass::kept_types(const Node& node, ValueId y, ElementType type) const {
+  std::vector<ElementType> types = {type};
+  const auto then = [&](ElementType next) {
+    if (next != types.back()) types.push_back(next);
+  };
+  const bool moves = find_rule(node.op)->numerics == Numerics::kMove;
+  if (!moves && asked(node) && is_float_type(policy(node).output)) then(policy(node).output);
+  if (is_output(graph_, y)) then(ElementType::kFloat32);  // as the source has it
+  return types;
+}
+
+void PolicyPass::emit_in(Node node, ElementType type) {
+  std::vector<std::pair<ValueId, ValueId>> casts;
+  for (ValueId& id : node.outputs) {
+    if (!is_float_type(value(id).type)) continue;
+    const ValueId y = id;
+    const std::vector<ElementType> types = kept_types(node, y, type);
+    value(y).type = types.back();
+    ElementType narrowest = types.back();
+    for (size_t i = types.size() - 1; i-- > 0;) {  // from y back to what the step writes
+      const ValueId inner = like(y, std::string("/") + name_of(types[i]), types[i]);
+      casts.emplace_back(inner, id);
+      id = inner;
+      // Whoever wants this type may read it here, if nothing between here and y rounds.
+      if (holds_all(narrowest, types[i])) typed_.emplace(std::pair(y, types[i]), inner);
+      if (!holds_all(narrowest, types[i])) narrowest = types[i + 1];
+    }
+  }
+  const Node near = node;
+  emit(std::move(node));
+  for (size_t i = casts.size(); i-- > 0;) cast(near, casts[i].first, casts[i].second);
+}
+
+void PolicyPass::cast(const Node& near, ValueId x, ValueId y) {
+  emit(make_step(Op::kCast, near, value(y).name + "/cast", {x}, {y}));
+}
+
+ValueId PolicyPass::as_type(const Node& reader, ValueId id, ElementType type) {
+  if (value(id).constant()) return constant_in(reader, id, type);
+  const ValueId real = decoded(reader, id);
+  if (value(real).type == type || !is_float_type(value(real).type)) return real;
+  if (const auto found = typed_.find({real, type}); found != typed_.end()) return found->second;
+  const ValueId typed = like(real, std::string("/") + name_of(type), type);
+  cast(reader, real, typed);
+  typed_.emplace(std::pair(real, type), typed);
+  return typed;
+}
+
+// Codes of an activation as float32.
+ValueId PolicyPass::decoded(const Node& reader, ValueId id) {
+  if (!coded(id)) return id;
+  if (const auto found = reals_.find(id); found != reals_.end()) return found->second;
+  const ValueId real = like(id, "/real", ElementType::kFloat32);
+  dequantize(reader, id, real);
+  return real;
+}
+
+ValueId PolicyPass::constant_in(const Node& reader, ValueId id, ElementType type) {
+  const Value& v = value(id);
+  const bool codes = v.quantizer && v.stored != ElementType::kFloat32;
+  if (!codes && !is_float_type(v.stored)) return id;
+  const ElementType variable =
+      asked(reader) && is_float_type(policy(reader).variable) ? policy(reader).variable : ElementType::kFloat32;
+  if (!codes && v.stored == type && holds_all(variable, type)) return id;
+  const auto key = std::tuple(id, variable, type);
+  if (const auto found = constants_.find(key); found != constants_.end()) return found->second;
+  if (codes) log(reader, v.name + ": codes of a float step are decoded to " + name_of(type));
+  std::vector<uint8_t> bytes;
+  for (const float x : reals(v)) append_as(type)(bytes, rounded_to(variable, x));
+  Value constant;
+  constant.name = v.name + (type == ElementType::kFloat32 ? "/real" : std::string("/") + name_of(type));
+  constant.type = constant.stored = type;
+  constant.dims = v.dims;
+  constant.data = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+  const ValueId made = graph_.add(std::move(constant));
+  constants_.emplace(key, made);
+  return made;
+}
+
+}  // namespace nacre::tools

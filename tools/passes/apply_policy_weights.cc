@@ -1,0 +1,219 @@
+// apply_policy: dense and conv whose weights are quantized here, because the user's policy says so.
+//
+//   int8            weights and activations by Keras's abs-max, activations anew in every run; per row, of a conv per sample
+//   int8/weights    int8 weights by TFLite's rule, float arithmetic
+//   int4            per channel by Keras's abs-max, or in groups with zero points; float arithmetic
+//   float8          E4M3 weights, and activations by a scale that calibration found
+//   float8/current  the same by scales of the values themselves
+#include <algorithm>
+#include <cmath>
+
+#include "engine/numeric/absmax.h"
+#include "engine/numeric/float8_scale.h"
+#include "engine/numeric/small_float.h"
+#include "tools/error.h"
+#include "tools/graph/names.h"
+#include "tools/graph/operands.h"
+#include "tools/passes/apply_policy.h"
+#include "tools/passes/quantize_weights.h"
+
+namespace nacre::tools {
+namespace {
+
+enum Operand { kX, kW, kBias };
+
+class QuantizedMatmul {
+ public:
+  QuantizedMatmul(PolicyPass& pass, const Node& node)
+      : pass_(pass), node_(node), policy_(pass.policy(node)), type_(pass.compute(node)),
+        name_(pass.value(node.outputs[0]).name) {}
+
+  std::string write() {
+    const Value& w = pass_.value(node_.inputs[kW]);
+    if (!w.constant()) return "its weights are no constant";
+    const ValueId bias = node_.inputs.size() > kBias ? node_.inputs[kBias] : kNone;
+    if (bias != kNone && !pass_.value(bias).constant()) return "its bias is no constant";
+    w_ = reals(w);
+    for (float& v : w_) {
+      if (!std::isfinite(v))
+        throw Error(kBadInput, pass_.graph().source, w.name + ": a weight is not finite, which has no code",
+                    "mend the network, or keep the layer in a float policy");
+      v = kept(v);
+    }
+    layout_ = layout_of(node_.op, w.dims);
+    switch (policy_.quantization) {
+      case Quantization::kInt8Dynamic: return dynamic();
+      case Quantization::kInt8Weights: return weight_only(step_codes(w_, layout_), ElementType::kInt8, false);
+      case Quantization::kInt4Weights: return int4();
+      case Quantization::kFloat8: return float8();
+      case Quantization::kFloat8Current: return float8_current();
+      default: return "its values have no int8 codes";
+    }
+  }
+
+ private:
+  // As the policy keeps variables.
+  float kept(float v) const {
+    if (policy_.variable == ElementType::kFloat16) return float(Float16(v));
+    if (policy_.variable == ElementType::kBfloat16) return float(Bfloat16(v));
+    return v;
+  }
+
+  ValueId constant(const std::string& suffix, ElementType type, std::vector<int64_t> dims, std::vector<uint8_t> bytes) {
+    Value value;
+    value.name = name_ + suffix;
+    value.type = value.stored = type;
+    value.dims = std::move(dims);
+    value.data = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+    return pass_.graph().add(std::move(value));
+  }
+
+  // Under the name of the source's weights: what they became.
+  ValueId weights(ElementType type, std::vector<uint8_t> bytes) {
+    const Value& w = pass_.value(node_.inputs[kW]);
+    const std::vector<int64_t> dims = w.dims;
+    const ValueId id = constant("", type, dims, std::move(bytes));
+    pass_.value(id).name = pass_.value(node_.inputs[kW]).name + "/" + name_of(type);
+    return id;
+  }
+  static std::vector<uint8_t> bytes_of(const std::vector<int8_t>& codes) { return {codes.begin(), codes.end()}; }
+
+  ValueId x(ElementType type) { return pass_.as_type(node_, node_.inputs[kX], type); }
+  ValueId bias(ElementType type) {
+    if (node_.inputs.size() <= kBias || node_.inputs[kBias] == kNone) return kNone;
+    return pass_.as_type(node_, node_.inputs[kBias], type);
+  }
+  ValueId scales(const std::string& suffix, const std::vector<float>& scale) {
+    return pass_.graph().constant(name_ + suffix, {int64_t(scale.size())}, scale);
+  }
+
+  // Emits the step on these operands, if there is a kernel for them.
+  std::string emit(std::vector<ValueId> inputs, ElementType type, bool reciprocal = false, int block = 0) {
+    Node node = node_;
+    node.inputs = std::move(inputs);
+    if (reciprocal) set_integer(node, "form", 1);
+    if (block > 0) set_integer(node, "block", block);
+    Graph& graph = pass_.graph();
+    const ElementType before = pass_.value(node.outputs[0]).type;
+    pass_.value(node.outputs[0]).type = type;
+    const bool runs = find_kernel(graph, node) != nullptr;
+    pass_.value(node.outputs[0]).type = before;
+    if (!runs) return std::string("there is no kernel for it in ") + name_of(type);
+    pass_.emit_in(std::move(node), type);
+    return "";
+  }
+
+  // {q, scale}: the rows of x in codes, each with a scale of its own.
+  std::pair<ValueId, ValueId> quantize_rows(ValueId x, ElementType codes, ElementType scale_type) {
+    const Value source = pass_.value(x);
+    const size_t rank = source.dims.size();
+    const size_t axis = rank < 2 ? 0 : node_.op == Op::kDense ? rank - 1 : 1;
+    const ValueId q = pass_.like(x, "/codes", codes), scale = pass_.like(x, "/scale", scale_type);
+    pass_.value(scale).dims.assign(source.dims.begin(), source.dims.begin() + std::ptrdiff_t(axis));
+    if (axis == 0) pass_.value(scale).dims = {1};
+    pass_.value(scale).batched = source.batched && axis > 0;
+    Node step = make_step(Op::kDynamicQuantize, node_, node_.name + "/quantize", {x}, {q, scale});
+    set_integer(step, "axis", int(axis));
+    pass_.emit(std::move(step));
+    return {q, scale};
+  }
+
+  // y = acc / (scale x_scale) + b, all in the compute type: the weights' scale is a variable, cast like any other.
+  std::string dynamic() {
+    if (policy_.scale_form != ScaleForm::kReciprocal) return "weights that the source does not bring take the reciprocal form";
+    if (type_ == ElementType::kFloat16) return "float16 is too narrow for the products of scales";
+    const WeightCodes codes = absmax_codes(w_, layout_, kInt8Range);
+    const ValueId w = weights(ElementType::kInt8, bytes_of(codes.codes));
+    const ValueId scale = pass_.as_type(node_, scales("/w_scale", codes.scale), type_);
+    const auto [q, x_scale] = quantize_rows(x(type_), ElementType::kInt8, type_);
+    return emit({q, w, bias(type_), scale, x_scale}, type_);
+  }
+
+  std::string weight_only(const WeightCodes& codes, ElementType stored, bool reciprocal) {
+    const ValueId w = weights(stored, stored == ElementType::kInt4 ? packed_int4(codes.codes) : bytes_of(codes.codes));
+    return emit({x(type_), w, bias(type_), scales("/w_scale", codes.scale)}, type_, reciprocal);
+  }
+
+  std::string int4() {
+    const auto block = int64_t(policy_.block);
+    if (block == 0) return weight_only(absmax_codes(w_, layout_, kInt4Range), ElementType::kInt4, true);
+    const WeightCodes codes = grouped_codes(w_, layout_, std::min(block, layout_.terms));
+    const int64_t groups = int64_t(codes.scale.size()) / layout_.channels;
+    const ValueId w = weights(ElementType::kInt4, packed_int4(codes.codes));
+    const ValueId scale = pass_.graph().constant(name_ + "/w_scale", {layout_.channels, groups}, codes.scale);
+    const ValueId zero = pass_.graph().constant(name_ + "/w_zero", {layout_.channels, groups}, codes.zero);
+    return emit({x(type_), w, bias(type_), scale, zero}, type_, false, int(std::min(block, layout_.terms)));
+  }
+
+  float amax() const { return absmax(std::span(w_)); }
+
+  // Of the history that the calibration samples leave: its maximum, or its newest entry.
+  float history_amax(const std::vector<float>& amaxes) const {
+    const size_t length = std::max<size_t>(policy_.amax_history_length, 1);
+    const size_t first = amaxes.size() > length ? amaxes.size() - length : 0;
+    if (policy_.amax_rule == AmaxRule::kMostRecent) return amaxes.back();
+    return *std::max_element(amaxes.begin() + std::ptrdiff_t(first), amaxes.end());
+  }
+
+  static constexpr float kMax = float(Float8E4M3::of_bits(Float8E4M3::kMax));
+
+  // What a history whose amax this is gives: {what multiplies, the step}. By Keras's rule the step is made and divides, by
+  // TransformerEngine's the factor is made and multiplies (NUMERICS.md section 9).
+  std::pair<float, float> factor_and_step(float amax) const {
+    if (policy_.update_order == UpdateOrder::kKeras) {
+      const float step = keras_step(amax, 1, kMax, policy_.margin, true).scale;
+      return {1 / step, step};
+    }
+    const float factor = delayed_scale(amax, 1, kMax, policy_.margin, true).scale;
+    return {factor, 1 / factor};
+  }
+
+  // Keras rounds a float32 bias of a float8 layer through bfloat16.
+  ValueId float8_bias() {
+    if (policy_.update_order != UpdateOrder::kKeras || type_ != ElementType::kFloat32) return bias(type_);
+    if (node_.inputs.size() <= kBias || node_.inputs[kBias] == kNone) return kNone;
+    std::vector<float> b = reals(pass_.value(node_.inputs[kBias]));
+    for (float& v : b) v = float(Bfloat16(kept(v)));
+    return pass_.graph().constant(pass_.value(node_.inputs[kBias]).name + "/rounded", {int64_t(b.size())}, b);
+  }
+
+  std::string float8() {
+    const std::vector<float>& amaxes = pass_.value(node_.inputs[kX]).amaxes;
+    if (amaxes.empty())
+      throw Error(kUsage, pass_.graph().source, node_.name + ": policy float8 needs a range for its input",
+                  "give samples with --calibrate FILE, or a policy with scales found at run time (float8/current)");
+    const auto [x_factor, x_step] = factor_and_step(history_amax(amaxes));
+    const auto [w_factor, w_step] = factor_and_step(amax());
+    const bool reciprocal = policy_.update_order != UpdateOrder::kKeras;
+    const ValueId w = weights(ElementType::kFloat8E4M3,
+                              reciprocal ? float8_codes_by_reciprocal(w_, w_factor) : float8_codes(w_, w_step));
+    const ValueId real = x(ElementType::kFloat32), q = pass_.like(real, "/float8", ElementType::kFloat8E4M3);
+    Node step = make_step(Op::kQuantize, node_, node_.name + "/quantize",
+                          {real, scales(reciprocal ? "/x_factor" : "/x_scale", {reciprocal ? x_factor : x_step})}, {q});
+    step.rounding = Rounding::kHalfEven;
+    if (reciprocal) set_integer(step, "form", 1);
+    pass_.emit(std::move(step));
+    return emit({q, w, float8_bias(), scales("/w_scale", {w_step}), scales("/x_step", {x_step})}, type_);
+  }
+
+  std::string float8_current() {
+    const float w_factor = current_scale(amax(), {.format_max = kMax}).scale;
+    const ValueId w = weights(ElementType::kFloat8E4M3, float8_codes_by_reciprocal(w_, w_factor));
+    const auto [q, x_step] = quantize_rows(x(ElementType::kFloat32), ElementType::kFloat8E4M3, ElementType::kFloat32);
+    return emit({q, w, float8_bias(), scales("/w_scale", {1 / w_factor}), x_step}, type_);
+  }
+
+  PolicyPass& pass_;
+  const Node node_;
+  const Policy& policy_;
+  const ElementType type_;
+  const std::string name_;
+  std::vector<float> w_;
+  WeightLayout layout_;
+};
+
+}  // namespace
+
+std::string write_quantized_matmul(PolicyPass& pass, const Node& node) { return QuantizedMatmul(pass, node).write(); }
+
+}  // namespace nacre::tools

@@ -1,0 +1,105 @@
+#include "tools/passes/rewrite_ops.h"
+
+#include <limits>
+
+namespace nacre::tools {
+namespace {
+
+// How TensorFlow writes an op. Where the source's operator says more than the node, a row with `source` comes first.
+//
+// hard_swish is x Relu6(x + 3) / 6 there: AddV2, Relu6, Mul, Mul, of the infer and clear lists; Mul gives the result.
+// ONNX's PRelu and HardSigmoid, and Gemm with a computed C, are several nodes, each looked up for itself. Global
+// average pools are means, as in Keras.
+struct Row {
+  Op op;
+  const char* source;  // operator of the file; null: any
+  const char* name;
+};
+
+constexpr Row kRows[] = {
+    {Op::kDense, nullptr, "MatMul"},
+    {Op::kConv2d, nullptr, "Conv2D"},
+    {Op::kDepthwiseConv2d, nullptr, "DepthwiseConv2dNative"},
+    {Op::kAveragePool, nullptr, "AvgPool"},
+    {Op::kMaxPool, "GlobalMaxPool", "Max"},
+    {Op::kMaxPool, nullptr, "MaxPool"},
+    {Op::kAdd, "Sum", "AddN"},
+    {Op::kAdd, nullptr, "AddV2"},
+    {Op::kSub, nullptr, "Sub"},
+    {Op::kMul, "Div", "RealDiv"},
+    {Op::kMul, nullptr, "Mul"},
+    {Op::kLeakyRelu, nullptr, "LeakyRelu"},
+    {Op::kSigmoid, nullptr, "Sigmoid"},
+    {Op::kTanh, nullptr, "Tanh"},
+    {Op::kHardSwish, nullptr, "Mul"},
+    {Op::kSoftmax, nullptr, "Softmax"},
+    {Op::kBatchNorm, nullptr, "FusedBatchNormV3"},
+    {Op::kMean, nullptr, "Mean"},
+    {Op::kReshape, "Squeeze", "Squeeze"},
+    {Op::kReshape, "SQUEEZE", "Squeeze"},
+    {Op::kReshape, "Unsqueeze", "ExpandDims"},
+    {Op::kReshape, "EXPAND_DIMS", "ExpandDims"},
+    {Op::kReshape, nullptr, "Reshape"},
+    {Op::kTranspose, nullptr, "Transpose"},
+    {Op::kConcat, "PACK", "Pack"},
+    {Op::kConcat, nullptr, "ConcatV2"},
+    {Op::kSlice, "Split", "Split"},
+    {Op::kSlice, "SPLIT", "Split"},
+    {Op::kSlice, "SPLIT_V", "SplitV"},
+    {Op::kSlice, "UNPACK", "Unpack"},
+    {Op::kSlice, "Gather", "GatherV2"},
+    {Op::kSlice, "SLICE", "Slice"},
+    {Op::kSlice, nullptr, "StridedSlice"},
+    {Op::kCopy, "QUANTIZE", "QuantizeV2"},
+    {Op::kCopy, "DEQUANTIZE", "Dequantize"},
+    {Op::kCopy, nullptr, "Identity"},
+    {Op::kQuantize, nullptr, "QuantizeV2"},
+    {Op::kDynamicQuantize, nullptr, "QuantizeV2"},
+    {Op::kDequantize, nullptr, "Dequantize"},
+    {Op::kRequantize, nullptr, "Requantize"},
+    {Op::kCast, nullptr, "Cast"},
+};
+
+// y = min(max(x, low), high), by its bounds.
+std::string clamp_name(const Node& node) {
+  if (get_integer(node, "clamp") == 0) return "Identity";
+  const float low = get_real(node, "low"), high = get_real(node, "high");
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (low == 0 && high == kInfinity) return "Relu";
+  if (low == 0 && high == 6) return "Relu6";
+  if (low == -kInfinity) return "Minimum";
+  return high == kInfinity ? "Maximum" : "ClipByValue";
+}
+
+// modes of engine/ops/move.h: constant, reflect, edge. TensorFlow has no edge; MirrorPad is the nearest.
+std::string pad_name(const Node& node) {
+  if (get_integer(node, "mode") != 0) return "MirrorPad";
+  return get_real(node, "value") == 0 ? "Pad" : "PadV2";
+}
+
+bool has_clamp(Op op) {
+  for (const Attribute& attribute : find_rule(op)->attributes)
+    if (std::string(attribute.name) == "clamp") return true;
+  return false;
+}
+
+}  // namespace
+
+TensorflowOp tensorflow_op(const Graph& graph, const Node& node) {
+  if (node.op == Op::kClamp) return {clamp_name(node), ""};
+  if (node.op == Op::kPad) return {pad_name(node), ""};
+  const std::string source = node.layer == kNone ? "" : graph.layers[size_t(node.layer)].source_op;
+  TensorflowOp result;
+  for (const Row& row : kRows) {
+    if (row.op != node.op || (row.source != nullptr && row.source != source)) continue;
+    result.name = row.name;
+    break;
+  }
+  const bool matmul = node.op == Op::kDense || node.op == Op::kConv2d || node.op == Op::kDepthwiseConv2d;
+  if (matmul && node.inputs.size() > 2 && node.inputs[2] != kNone) result.with += "+BiasAdd";
+  if (find_rule(node.op) != nullptr && has_clamp(node.op) && get_integer(node, "clamp") != 0)
+    result.with += "+" + clamp_name(node);
+  return result;
+}
+
+}  // namespace nacre::tools

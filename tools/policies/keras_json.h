@@ -1,0 +1,37 @@
+// Policies as Keras writes them into .keras files (config.json, key "dtype" of a layer):
+//
+//   "mixed_bfloat16"                                                                       a bare name
+//   {"class_name": C, "config": {...}, "module": ..., "registered_name": ..., "shared_object_id": ...}
+//
+//   C                                              config
+//   DTypePolicy, FloatDTypePolicy                  {"name"}
+//   QuantizedDTypePolicy, Int4DTypePolicy,
+//   GPTQ-, AWQ-, TernaryDTypePolicy                {"mode", "source_name"}
+//   QuantizedFloat8DTypePolicy                     {"mode", "source_name", "amax_history_length"}
+//   DTypePolicyMap                                 {"default_policy", "policy_map": {name or pattern: policy}}
+//
+// module, registered_name and shared_object_id say how Python finds the class: they are not read. A null name,
+// source_name or default_policy is the global policy. Everything unexpected is an error that says where it stands.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/policies/keras_policy.h"
+#include "tools/print.h"
+
+namespace nacre::tools {
+
+struct KerasObject {
+  std::optional<KerasPolicy> policy;  // of a map: its default; nothing: the global policy
+  bool map = false;
+  std::vector<std::pair<std::string, KerasPolicy>> entries;  // of a map, in order
+};
+
+// `global` is the name of the global policy. Throws PolicyError, labelled as parse_keras_policy, and UnknownClass,
+// UnknownField, MissingField, WrongType, NameNotString, AmaxLengthNotInt, DefaultIsMap.
+KerasObject read_keras_json(const Json& json, const Place& place, const std::string& global = "float32");
+
+}  // namespace nacre::tools

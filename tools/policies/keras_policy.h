@@ -1,0 +1,59 @@
+// Policy names as Keras resolves them (keras/src/dtype_policies, 3.15, and the ternary mode that came after it).
+//
+//   policy    := plain | mixed | quantized
+//   plain     := dtype                                     compute = variable = that type
+//   mixed     := "mixed_float16" | "mixed_bfloat16"        compute = float16 | bfloat16, variable = float32
+//   quantized := mode "_from_" (plain | mixed)             both of the source
+//   mode      := "int8" | "float8" | "ternary" | "int4" | "int4/" B | "gptq/" W "/" G | "awq/4/" G
+//   B, G      := -1 | positive integer | (B only) "None", read as -1        W := 2 | 3 | 4 | 8
+//   dtype     := float16 float32 float64 bfloat16 uint8..64 int8..64 bool string float8_e4m3fn float8_e5m2
+//                complex64 complex128 | "int", which is int32
+//
+// Integers are what Python's int() reads: spaces around, a sign, '_' between digits. Departures: only ASCII digits, and
+// nothing beyond 2^31 - 1. This is Keras alone; what Nacre adds is in policy_language.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tools/policies/policy_error.h"
+
+namespace nacre::tools {
+
+struct KerasPolicy {
+  std::string class_name;               // "DTypePolicy", "QuantizedDTypePolicy", ...
+  std::string name;                     // canonical: "int4/-1_from_float32" for "int4/None_from_float32"
+  std::string compute, variable;        // Keras's names of types
+  std::string mode;                     // "int8", "float8", "int4", "ternary", "gptq", "awq"; "": not quantized
+  std::string source;                   // of a quantized policy; the name itself of others
+  int block_size = 0;                   // Int4DTypePolicy: -1 = per channel; 0: none
+  int weight_bits = 0, group_size = 0;  // GPTQDTypePolicy, AWQDTypePolicy
+  int64_t amax_history_length = 0;      // QuantizedFloat8DTypePolicy
+  bool operator==(const KerasPolicy&) const = default;
+};
+
+inline constexpr int64_t kKerasAmaxHistoryLength = 1024;
+
+// keras.dtype_policies.get(name), which also set_dtype_policy and every layer's dtype= use. A name that STARTS with a
+// mode's word is taken as quantized, so that "int8" and "float8_e4m3fn" are refused here. Throws PolicyError, labelled:
+//
+//   CannotConvert    no such plain policy or source           NotAPair         not exactly one "_from_"
+//   InvalidMode      no such mode                             BadModeFormat    wrong number of parts between '/'
+//   BlockSizeNotInt  BitsOrGroupNotInt                        BadBlockSize  BadWeightBits  BadGroupSize  out of range
+//   Int8WithFloat16  int8 from a policy that computes in float16
+KerasPolicy parse_keras_policy(const std::string& name, const Place& place = {});
+
+// keras.DTypePolicy(name), the constructor: takes any type's name, "int8" too, and no quantized one.
+KerasPolicy construct_keras_policy(const std::string& name, const Place& place = {});
+
+// One of the quantized classes called with (mode, source). What Keras leaves unchecked stays so:
+// QuantizedFloat8DTypePolicy takes mode "int8", QuantizedDTypePolicy takes "gptq".
+KerasPolicy construct_keras_quantized(const std::string& class_name, const std::string& mode, const std::string& source,
+                                      const Place& place = {});
+
+std::span<const std::string> keras_modes();           // in Keras's order
+std::span<const std::string> keras_policy_classes();  // those of quantized policies
+
+}  // namespace nacre::tools

@@ -1,0 +1,118 @@
+#include "tools/policies/pattern.h"
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <cstring>
+#include <string_view>
+
+#include "tools/policies/nearest.h"
+#include "tools/print.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr const char* kRemedy = "patterns are RE2's: https://github.com/google/re2/wiki/Syntax";
+
+// What RE2 stumbled over, in words. The first entry with which the pattern goes on there counts.
+struct Construct {
+  const char* start;
+  const char* name;
+};
+constexpr Construct kConstructs[] = {
+    {"(?=", "look-ahead, (?=...)"},
+    {"(?!", "negative look-ahead, (?!...)"},
+    {"(?<=", "look-behind, (?<=...)"},
+    {"(?<!", "negative look-behind, (?<!...)"},
+    {"(?<", "group named without P: write (?P<name>...)"},
+    {"(?P=", "back-reference, (?P=name)"},
+    {"(?>", "atomic group, (?>...)"},
+    {"(?(", "conditional, (?(...)...)"},
+    {"(?#", "comment, (?#...)"},
+};
+
+bool digit(char c) { return c >= '0' && c <= '9'; }
+
+// `where`: what RE2 names, which may be the beginning only.
+std::string construct_at(const std::string& text, const std::string& where) {
+  for (size_t at = text.find(where); at != std::string::npos; at = text.find(where, at + 1))
+    for (const Construct& c : kConstructs)
+      if (text.compare(at, std::strlen(c.start), c.start) == 0) return c.name;
+  if (where.size() >= 2 && where[0] == '\\' && digit(where[1])) return "back-reference, " + where;
+  return in_quotes(where);
+}
+
+std::string refusal(const std::string& text, const re2::RE2& compiled) {
+  using re2::RE2;
+  const std::string& where = compiled.error_arg();
+  switch (compiled.error_code()) {
+    case RE2::ErrorBadPerlOp:
+    case RE2::ErrorBadNamedCapture:
+    case RE2::ErrorBadEscape:
+      return "RE2 has no " + construct_at(text, where);
+    case RE2::ErrorRepeatOp:
+      return fmt::format("RE2 has no repetition {}, possessive or doubled", in_quotes(where));
+    case RE2::ErrorRepeatSize:
+      return fmt::format("the repetition {} is out of order or larger than RE2's 1000", in_quotes(where));
+    case RE2::ErrorPatternTooLarge:
+      return fmt::format("it compiles to more than {} bytes", kPatternMemory);
+    default:  // "missing ]: [a..."
+      return compiled.error().substr(0, compiled.error().find(':'));
+  }
+}
+
+// Python's re reads "{,3}" as a repetition and "[[:alpha:]]" as a set of characters and a ']'; RE2 reads the former as
+// text and the latter as a class. A silent difference would be worse than a refusal.
+const char* differs_from_python(std::string_view text) {
+  bool in_set = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+      continue;
+    }
+    if (in_set && text.substr(i).starts_with("[:"))
+      return "a class like [:alpha:], which Python has not: write [a-zA-Z]";
+    if (text[i] == '[' && !in_set) {
+      in_set = true;
+      if (text.substr(i + 1).starts_with("^")) ++i;
+      if (text.substr(i + 1).starts_with("]")) ++i;  // the first ']' is a member
+    } else if (text[i] == ']') {
+      in_set = false;
+    } else if (!in_set && text.substr(i).starts_with("{,")) {
+      return "a repetition without its least number, {,n}: write {0,n}";
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Pattern::Pattern(const std::string& text, const Place& place) {
+  if (text.size() > kLongestPattern)
+    place.refuse("BadPattern",
+                 fmt::format("a pattern of {} bytes, at most {} are allowed", text.size(), kLongestPattern),
+                 "use several shorter ones");
+  const std::string subject = "pattern " + in_quotes(text) + ": ";
+  if (const char* difference = differs_from_python(text)) place.refuse("BadPattern", subject + difference);
+  re2::RE2::Options options;
+  options.set_log_errors(false);
+  options.set_max_mem(kPatternMemory);
+  compiled_ = std::make_unique<re2::RE2>(text, options);
+  if (!compiled_->ok()) place.refuse("BadPattern", subject + refusal(text, *compiled_), kRemedy);
+}
+
+Pattern::~Pattern() = default;
+Pattern::Pattern(Pattern&&) noexcept = default;
+Pattern& Pattern::operator=(Pattern&&) noexcept = default;
+
+bool Pattern::matches(const std::string& name) const { return re2::RE2::FullMatch(name, *compiled_); }
+
+int64_t Pattern::cost() const { return compiled_->ProgramSize(); }
+
+bool literal(const std::string& text) { return text.find_first_of("\\^$.|?*+()[]{}") == std::string::npos; }
+
+std::string mended(const std::string& name) {
+  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+}
+
+}  // namespace nacre::tools

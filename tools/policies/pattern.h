@@ -1,0 +1,42 @@
+// A regular expression over names of layers, in RE2's syntax: matching takes time linear in the name, whatever the
+// pattern, and memory below a bound. What RE2 cannot take is refused by the name of the construct; so is the little
+// that it takes in another sense than Python's re, from which such patterns come.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tools/policies/policy_error.h"
+
+namespace re2 {
+class RE2;
+}
+
+namespace nacre::tools {
+
+inline constexpr size_t kLongestPattern = 4096;     // bytes
+inline constexpr int64_t kPatternMemory = 1 << 19;  // bytes, of the compiled pattern and its automaton
+
+class Pattern {
+ public:
+  // Throws PolicyError "BadPattern".
+  Pattern(const std::string& text, const Place& place);
+  ~Pattern();
+  Pattern(Pattern&&) noexcept;
+  Pattern& operator=(Pattern&&) noexcept;
+
+  bool matches(const std::string& name) const;  // the whole of it
+  int64_t cost() const;                         // most work per character of a name, in instructions of the automaton
+
+ private:
+  std::unique_ptr<re2::RE2> compiled_;
+};
+
+// Whether a text matches only itself, as a regular expression.
+bool literal(const std::string& text);
+
+// Bytes that are no UTF-8 become U+FFFD, which JSON can write and a pattern's '.' matches.
+std::string mended(const std::string& name);
+
+}  // namespace nacre::tools

@@ -1,0 +1,19 @@
+#include "tools/policies/policy_error.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "tools/policies/nearest.h"
+
+namespace nacre::tools {
+
+Place Place::of(const std::string& key) const {
+  const bool plain = !key.empty() && key.size() <= 80 && std::ranges::all_of(key, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  });
+  return {text + (plain ? "." + key : "[" + in_quotes(key) + "]"), code};
+}
+
+Place Place::of(size_t index) const { return {text + "[" + std::to_string(index) + "]", code}; }
+
+}  // namespace nacre::tools

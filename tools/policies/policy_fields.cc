@@ -1,0 +1,189 @@
+#include "tools/policies/policy_fields.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "engine/numeric/rounding.h"
+#include "tools/graph/names.h"
+#include "tools/policies/nearest.h"
+#include "tools/policies/policy_text.h"
+
+namespace nacre::tools {
+namespace {
+
+template <class E>
+bool set_name(const Json& value, E* field) {
+  if (!value.is_string()) return false;
+  const auto found = find_name<E>(value.get_ref<const std::string&>());
+  if (found) *field = *found;
+  return found.has_value();
+}
+
+template <class Integer>
+bool set_number(const Json& value, int64_t low, int64_t high, Integer* field) {
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max())) return false;
+  const int64_t number = value.get<int64_t>();
+  if (number < low || number > high) return false;
+  *field = Integer(number);
+  return true;
+}
+
+template <ElementType Policy::*kField>
+bool set_type(Policy& p, const Json& value) {
+  ElementType type{};
+  if (!set_name(value, &type) || !floating(type)) return false;
+  p.*kField = type;
+  return true;
+}
+
+Json get_loss_scale(const Policy& p) {
+  return p.loss_scale == LossScale::kFixed ? Json(p.loss_scale_value) : Json(name_of(p.loss_scale));
+}
+
+// TensorFlow's experimental Policy: "auto" is dynamic for mixed_float16 and none for all else; a number is a fixed
+// scale and at least 1 (FixedLossScale); a dynamic one starts at the trainer's value.
+bool set_loss_scale(Policy& p, const Json& value) {
+  p.loss_scale_value = 0;
+  if (value.is_number()) {
+    const float number = float(value.get<double>());
+    if (!std::isfinite(number) || number < 1) return false;
+    p.loss_scale = LossScale::kFixed;
+    p.loss_scale_value = number;
+    return true;
+  }
+  if (!value.is_string()) return false;
+  const std::string& word = value.get_ref<const std::string&>();
+  if (word == "auto")
+    p.loss_scale = is_mixed_float16(p) ? LossScale::kDynamic : LossScale::kNone;
+  else if (word == "dynamic")
+    p.loss_scale = LossScale::kDynamic;
+  else if (word == "none")
+    p.loss_scale = LossScale::kNone;
+  else
+    return false;
+  return true;
+}
+
+constexpr const char* kTypeWords = "float32, float16, bfloat16 or float64";
+
+// loss_scale last: "auto" looks at the others.
+const PolicyField kFields[] = {
+    {"variable", kTypeWords, [](const Policy& p) { return Json(name_of(p.variable)); }, set_type<&Policy::variable>},
+    {"compute", kTypeWords, [](const Policy& p) { return Json(name_of(p.compute)); }, set_type<&Policy::compute>},
+    {"output", kTypeWords, [](const Policy& p) { return Json(name_of(p.output)); }, set_type<&Policy::output>},
+    {"quantization", "none, int8, int8/static, int8/weights, int4, float8 or float8/current",
+     [](const Policy& p) { return Json(name_of(p.quantization)); },
+     [](Policy& p, const Json& v) { return set_name(v, &p.quantization); }},
+    {"block", "0 to 2147483647", [](const Policy& p) { return Json(p.block); },
+     [](Policy& p, const Json& v) { return set_number(v, 0, 2147483647, &p.block); }},
+    {"amax_history_length", "0 to 65535", [](const Policy& p) { return Json(p.amax_history_length); },
+     [](Policy& p, const Json& v) { return set_number(v, 0, 65535, &p.amax_history_length); }},
+    {"margin", "-128 to 127", [](const Policy& p) { return Json(p.margin); },
+     [](Policy& p, const Json& v) { return set_number(v, -128, 127, &p.margin); }},
+    {"update_order", "keras or transformer_engine", [](const Policy& p) { return Json(name_of(p.update_order)); },
+     [](Policy& p, const Json& v) { return set_name(v, &p.update_order); }},
+    {"amax_rule", "max or most_recent", [](const Policy& p) { return Json(name_of(p.amax_rule)); },
+     [](Policy& p, const Json& v) { return set_name(v, &p.amax_rule); }},
+    {"scale_form", "step or reciprocal", [](const Policy& p) { return Json(name_of(p.scale_form)); },
+     [](Policy& p, const Json& v) { return set_name(v, &p.scale_form); }},
+    {"activation_zero", "0 or 1", [](const Policy& p) { return Json(p.activation_zero); },
+     [](Policy& p, const Json& v) { return set_number(v, 0, 1, &p.activation_zero); }},
+    {"rounding", "none, double, single, float_even, half_away or half_even",
+     [](const Policy& p) { return Json(name_of(Rounding(p.rounding))); },
+     [](Policy& p, const Json& v) {
+       Rounding rounding{};
+       const bool known = set_name(v, &rounding);
+       if (known) p.rounding = uint8_t(rounding);
+       return known;
+     }},
+    {"loss_scale", "none, dynamic, auto or a finite number of at least 1", get_loss_scale, set_loss_scale},
+};
+
+const PolicyField* find_field(const std::string& key) {
+  for (const PolicyField& field : kFields)
+    if (key == field.key) return &field;
+  return nullptr;
+}
+
+std::string shown(const Json& value) {
+  return in_quotes(value.is_string() ? value.get<std::string>()
+                                     : value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string nearest_fields(const std::string& key) {
+  std::vector<std::string> keys;
+  for (const PolicyField& field : kFields) keys.emplace_back(field.key);
+  const std::string near = alternatives(nearest_names(key, keys));
+  return near.empty() ? "fields are " + listed(keys, keys.size()) : "did you mean " + near + "?";
+}
+
+}  // namespace
+
+std::span<const PolicyField> policy_fields() { return kFields; }
+
+bool floating(ElementType type) {
+  return type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
+         type == ElementType::kFloat64;
+}
+
+void set_policy_field(Policy& policy, const std::string& key, const Json& value, const Place& place) {
+  const PolicyField* field = find_field(key);
+  if (field == nullptr)
+    place.refuse("UnknownField", fmt::format("{} is no field of a policy", in_quotes(key)), nearest_fields(key));
+  if (!field->set(policy, value))
+    place.refuse("BadField", fmt::format("{} cannot be {}, expected {}", key, shown(value), field->expected));
+}
+
+void set_policy_field(Policy& policy, const std::string& assignment, const Place& place) {
+  const size_t equals = assignment.find('=');
+  if (equals == std::string::npos)
+    place.refuse("BadField", fmt::format("{} is not FIELD=VALUE", in_quotes(assignment)),
+                 "for example ;loss_scale=dynamic");
+  const std::string key = assignment.substr(0, equals), text = assignment.substr(equals + 1);
+  const char* end = text.data() + text.size();
+  Json value = text;
+  int64_t integer = 0;
+  double real = 0;
+  if (const auto [rest, error] = std::from_chars(text.data(), end, integer); error == std::errc() && rest == end)
+    value = integer;
+  else if (const auto [r, e] = std::from_chars(text.data(), end, real);
+           e == std::errc() && r == end && std::isfinite(real))
+    value = real;
+  set_policy_field(policy, key, value, place);
+}
+
+void check_policy(const Policy& p, const Place& place) {
+  const auto need = [&](bool holds, const char* key, const char* owner) {
+    if (!holds)
+      place.refuse("Contradiction",
+                   fmt::format("{} belongs to {}, and the quantization is {}", key, owner, name_of(p.quantization)));
+  };
+  const bool delayed = p.quantization == Quantization::kFloat8;
+  const bool int8 = p.quantization == Quantization::kInt8Dynamic;
+  need(p.block == 0 || p.quantization == Quantization::kInt4Weights, "block", "int4");
+  need(p.amax_history_length == 0 || delayed, "amax_history_length", "float8 with a history");
+  need(p.update_order == UpdateOrder::kTransformerEngine || delayed, "update_order", "float8 with a history");
+  need(p.amax_rule == AmaxRule::kMax || delayed, "amax_rule", "float8 with a history");
+  need(p.margin == 0 || delayed || p.quantization == Quantization::kFloat8Current, "margin", "float8");
+  need(p.activation_zero == 0 || int8, "activation_zero", "int8 with dynamic scales");
+  need(p.scale_form == ScaleForm::kStep || p.quantization != Quantization::kNone, "scale_form", "a quantization");
+  if (int8 && p.compute == ElementType::kFloat16)
+    place.refuse("Int8WithFloat16", "int8 with dynamic scales does not go with compute type float16",
+                 "take bfloat16 or float32, or quantize the weights only: int8/weights");
+  if (delayed && p.amax_history_length == 0)
+    place.refuse("Contradiction", "amax_history_length: float8 with a history needs one of 1 to 65535",
+                 "or take float8/current, whose scale is the tensor's own");
+}
+
+bool equal(const Policy& a, const Policy& b) {
+  for (const PolicyField& field : kFields)
+    if (field.get(a) != field.get(b)) return false;
+  return a.loss_scale == b.loss_scale;
+}
+
+}  // namespace nacre::tools

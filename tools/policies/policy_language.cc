@@ -1,0 +1,209 @@
+#include "tools/policies/policy_language.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "tools/graph/names.h"
+#include "tools/policies/nearest.h"
+#include "tools/policies/policy_fields.h"
+#include "tools/policies/policy_names.h"
+#include "tools/policies/policy_text.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr size_t kLongestPolicy = 1000;
+
+// ---- Nacre's extensions of Keras's grammar ----
+
+// H of "float8/H", 1 to 65535: it is a 16-bit field of the record.
+uint16_t history_length(const std::string& text, const Place& place) {
+  uint32_t length = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, length);
+  if (error != std::errc() || rest != end || length == 0 || length > 65535)
+    place.refuse("BadHistoryLength", fmt::format("float8/{}: {} is no history length", text, in_quotes(text)),
+                 "write 1 to 65535, as in float8/16_from_float32, or float8/current_from_float32");
+  return uint16_t(length);
+}
+
+// Nothing where `name` is not in the extended part of the grammar: then Keras's rules decide.
+std::optional<Policy> parse_extension(const std::string& name, const Place& place) {
+  const size_t from = name.find("_from_");
+  const std::string mode = name.substr(0, from);
+  const bool int8 = mode == "int8/static" || mode == "int8/weights", float8 = mode.starts_with("float8/");
+  if (from == std::string::npos || (!int8 && !float8)) return std::nullopt;
+  // A source of two parts, "int8_from_float32", is no plain or mixed policy: the constructor refuses it.
+  const KerasPolicy source = construct_keras_policy(name.substr(from + 6), place);
+  Policy policy = policy_of(source, place);
+  policy.loss_scale = LossScale::kNone;
+  if (int8) {
+    policy.quantization = mode == "int8/static" ? Quantization::kInt8Static : Quantization::kInt8Weights;
+  } else if (mode == "float8/current") {
+    policy.quantization = Quantization::kFloat8Current;
+  } else {
+    policy.quantization = Quantization::kFloat8;
+    policy.amax_history_length = history_length(mode.substr(7), place);
+    policy.update_order = UpdateOrder::kKeras;
+  }
+  return policy;
+}
+
+// ---- jmp (jmp/_src/policy.py) ----
+
+struct JmpType {
+  const char* name;
+  ElementType type;
+};
+constexpr JmpType kJmpTypes[] = {
+    {"half", ElementType::kFloat16},  // jmp on anything but a TPU
+    {"full", ElementType::kFloat32},      {"f32", ElementType::kFloat32},     {"float32", ElementType::kFloat32},
+    {"f16", ElementType::kFloat16},       {"float16", ElementType::kFloat16}, {"bf16", ElementType::kBfloat16},
+    {"bfloat16", ElementType::kBfloat16}, {"f64", ElementType::kFloat64},     {"float64", ElementType::kFloat64},
+};
+
+std::optional<ElementType> jmp_type(const std::string& name) {
+  for (const JmpType& t : kJmpTypes)
+    if (name == t.name) return t.type;
+  return std::nullopt;
+}
+
+// spec := item ("," item)*, item := key "=" type. params defaults to float32, compute to params, output to compute; of
+// a key given twice the last counts; spaces are not skipped.
+Policy parse_jmp(const std::string& text, const Place& place) {
+  ElementType params = ElementType::kFloat32;
+  std::optional<ElementType> compute, output;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string item = text.substr(at, end - at);
+    const size_t equals = item.find('=');
+    at = end + 1;
+    if (equals == std::string::npos || item.find('=', equals + 1) != std::string::npos)
+      place.refuse("NotKeyValue", fmt::format("{} of {} is not KEY=TYPE", in_quotes(item), in_quotes(text)),
+                   "for example params=float32,compute=bfloat16,output=float32");
+    const std::string key = item.substr(0, equals), word = item.substr(equals + 1);
+    const std::optional<ElementType> type = jmp_type(word);
+    if (!type)
+      place.refuse("UnknownType", fmt::format("{} is no type for {}", in_quotes(word), in_quotes(key)),
+                   "types are float32 (f32, full), float16 (f16, half), bfloat16 (bf16) and float64 (f64)");
+    if (key == "p" || key == "params")
+      params = *type;
+    else if (key == "c" || key == "compute")
+      compute = type;
+    else if (key == "o" || key == "output")
+      output = type;
+    else
+      place.refuse("UnknownKey", fmt::format("{} of {} is none of the three keys", in_quotes(key), in_quotes(text)),
+                   "keys are params, compute and output, or p, c and o");
+  }
+  Policy policy;
+  policy.variable = params;
+  policy.compute = compute.value_or(params);
+  policy.output = output.value_or(policy.compute);
+  return policy;
+}
+
+std::optional<Policy> parse_jmp_word(const std::string& name) {
+  const std::optional<ElementType> type = jmp_type(name);
+  if (!type) return std::nullopt;
+  Policy policy;
+  policy.variable = policy.compute = policy.output = *type;
+  return policy;
+}
+
+// ---- records of Keras's policies ----
+
+Place unsupported(const Place& place) { return {place.text, kUnsupported}; }
+
+ElementType compute_type(const std::string& type, const KerasPolicy& keras, const Place& place) {
+  const std::optional<ElementType> found = find_name<ElementType>(type);
+  if (found && floating(*found)) return *found;
+  unsupported(place).refuse("NotConvertible",
+                            fmt::format("{} computes in {}, which no layer here does", in_quotes(keras.name), type),
+                            "take float32, float16, bfloat16 or float64; for integer arithmetic int8_from_float32 or "
+                            "int8/static_from_float32; for float8 float8_from_float32");
+}
+
+[[noreturn]] void refuse_fitted(const KerasPolicy& keras, const Place& place) {
+  const bool eight = keras.weight_bits == 8;
+  const std::string instead = eight                  ? "int8/weights_from_" + keras.source
+                              : keras.group_size > 0 ? fmt::format("int4/{}_from_{}", keras.group_size, keras.source)
+                                                     : "int4_from_" + keras.source;
+  unsupported(place).refuse(
+      "NotConvertible",
+      fmt::format("{} cannot be made here: {}", in_quotes(keras.name),
+                  keras.mode == "ternary" ? "layers have no ternary form yet"
+                                          : "its weights are fitted to data by an optimizer of Keras's"),
+      "take " + instead + " instead");
+}
+
+void set_float8(const KerasPolicy& keras, Policy& policy, const Place& place) {
+  // QuantizedDTypePolicy takes "float8" too, without a length: layers then use the default.
+  const int64_t length =
+      keras.class_name == "QuantizedFloat8DTypePolicy" ? keras.amax_history_length : kKerasAmaxHistoryLength;
+  if (length < 1 || length > 65535)
+    unsupported(place).refuse("NotConvertible",
+                              fmt::format("amax_history_length is {}, and Nacre keeps 1 to 65535 magnitudes", length),
+                              "Keras's default is 1024; for none at all take float8/current_from_" + keras.source);
+  policy.quantization = Quantization::kFloat8;
+  policy.amax_history_length = uint16_t(length);
+  policy.update_order = UpdateOrder::kKeras;
+}
+
+}  // namespace
+
+Policy policy_of(const KerasPolicy& keras, const Place& place) {
+  Policy policy;
+  policy.compute = policy.output = compute_type(keras.compute, keras, place);
+  policy.variable = compute_type(keras.variable, keras, place);
+  if (keras.mode == "ternary" || keras.mode == "gptq" || keras.mode == "awq") refuse_fitted(keras, place);
+  if (keras.mode.empty() && keras.name == "mixed_float16") policy.loss_scale = LossScale::kDynamic;
+  if (keras.mode == "float8") set_float8(keras, policy, place);
+  if (keras.mode == "int8") {
+    policy.quantization = Quantization::kInt8Dynamic;
+    policy.scale_form = ScaleForm::kReciprocal;
+  }
+  if (keras.mode == "int4") {
+    policy.quantization = Quantization::kInt4Weights;
+    policy.block = keras.block_size > 0 ? uint32_t(keras.block_size) : 0;
+    policy.scale_form = policy.block == 0 ? ScaleForm::kReciprocal : ScaleForm::kStep;
+  }
+  return policy;
+}
+
+std::optional<std::string> loss_scale_warning(const Policy& policy, const Place& place) {
+  if (policy.loss_scale == LossScale::kNone || policy.compute == ElementType::kFloat16) return std::nullopt;
+  return fmt::format("{}: a loss scale serves float16 only, and this policy computes in {}", place.text,
+                     name_of(policy.compute));
+}
+
+ParsedPolicy parse_policy(const std::string& text, const Place& place) {
+  if (text.size() > kLongestPolicy)
+    place.refuse("CannotConvert", fmt::format("{} is longer than any policy", in_quotes(text)), nearest_policies(""));
+  ParsedPolicy parsed;
+  parsed.text = text;
+  size_t at = std::min(text.find(';'), text.size());
+  const std::string name = text.substr(0, at);
+  if (name == "source") {
+    parsed.source = true;
+    if (at < text.size()) place.refuse("Contradiction", "'source' keeps the file's policy, so it takes no fields");
+    return parsed;
+  }
+  std::optional<Policy> policy;
+  if (name.find('=') != std::string::npos) policy = parse_jmp(name, place);
+  if (!policy) policy = parse_extension(name, place);
+  if (!policy) policy = parse_jmp_word(name);
+  parsed.policy = policy ? *policy : policy_of(parse_keras_policy(name, place), place);
+  while (at < text.size()) {
+    const size_t end = std::min(text.find(';', at + 1), text.size());
+    set_policy_field(parsed.policy, text.substr(at + 1, end - at - 1), place);
+    at = end;
+  }
+  check_policy(parsed.policy, place);
+  if (std::optional<std::string> warning = loss_scale_warning(parsed.policy, place))
+    parsed.warnings.push_back(*warning);
+  return parsed;
+}
+
+}  // namespace nacre::tools

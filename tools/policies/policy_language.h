@@ -1,0 +1,38 @@
+// One policy as text, in any of the languages that people know, made into the record of the engine:
+//
+//   policy := name (";" FIELD "=" VALUE)*
+//   name   := what Keras takes (keras_policy.h)
+//           | "int8/static_from_S" | "int8/weights_from_S" | "float8/H_from_S" | "float8/current_from_S"
+//           | jmp: "params=T,compute=T,output=T" | half | full | f16 | bf16 | f32 | f64
+//           | "source"                                    the layer stays as the network's file has it
+//
+// S is a plain or mixed policy, H the length of the amax history.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/numeric/policy.h"
+#include "tools/policies/keras_policy.h"
+
+namespace nacre::tools {
+
+struct ParsedPolicy {
+  Policy policy;
+  bool source = false;                // "source": there is no record
+  std::string text;                   // as written
+  std::vector<std::string> warnings;  // lines for the log
+};
+
+// Throws PolicyError. Beside Keras's labels: BadHistoryLength, UnknownKey, UnknownType, NotKeyValue (jmp),
+// UnknownField, BadField, Contradiction, and NotConvertible for what Keras takes and no layer here can run.
+ParsedPolicy parse_policy(const std::string& text, const Place& place = {});
+
+// The record of a policy that Keras took; NotConvertible names what to take instead.
+Policy policy_of(const KerasPolicy& keras, const Place& place = {});
+
+// Warns, as TensorFlow does, of a loss scale where nothing is computed in float16.
+std::optional<std::string> loss_scale_warning(const Policy& policy, const Place& place);
+
+}  // namespace nacre::tools

@@ -1,0 +1,78 @@
+#include "tools/policies/policy_text.h"
+
+#include <fmt/format.h>
+
+#include "tools/graph/names.h"
+#include "tools/policies/keras_policy.h"
+#include "tools/policies/policy_fields.h"
+#include "tools/policies/policy_language.h"
+
+namespace nacre::tools {
+namespace {
+
+bool mixed(const Policy& p) {
+  return p.variable == ElementType::kFloat32 &&
+         (p.compute == ElementType::kFloat16 || p.compute == ElementType::kBfloat16);
+}
+
+std::string source_name(const Policy& p) { return (mixed(p) ? "mixed_" : "") + std::string(name_of(p.compute)); }
+
+std::string mode_name(const Policy& p) {
+  switch (p.quantization) {
+    case Quantization::kInt4Weights:
+      return p.block == 0 ? "int4" : fmt::format("int4/{}", p.block);
+    case Quantization::kFloat8:
+      return p.amax_history_length == kKerasAmaxHistoryLength ? "float8"
+                                                              : fmt::format("float8/{}", p.amax_history_length);
+    default:
+      return name_of(p.quantization);
+  }
+}
+
+// The shortest text that reads back as the same float32.
+std::string value_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number_float() ? fmt::format("{}", value.get<float>()) : value.dump();
+}
+
+std::string three_types(const Policy& p) {
+  return fmt::format("params={},compute={},output={}", name_of(p.variable), name_of(p.compute), name_of(p.output));
+}
+
+std::string name_without_fields(const Policy& p) {
+  if (p.quantization != Quantization::kNone) {
+    // int8 from float16 has no name: Keras refuses it.
+    const bool refused = p.quantization == Quantization::kInt8Dynamic && p.compute == ElementType::kFloat16;
+    return mode_name(p) + "_from_" + (refused ? "float32" : source_name(p));
+  }
+  const bool same = p.variable == p.compute || mixed(p);
+  if (same && p.output == p.compute) return source_name(p);
+  return three_types(p);
+}
+
+}  // namespace
+
+bool is_mixed_float16(const Policy& p) {
+  return p.variable == ElementType::kFloat32 && p.compute == ElementType::kFloat16 &&
+         p.output == ElementType::kFloat16 && p.quantization == Quantization::kNone;
+}
+
+std::string policy_text(const Policy& policy) {
+  // A layer of a converted model may compute in integers. No text asks for that, so this one only tells.
+  const bool asked = floating(policy.variable) && floating(policy.compute) && floating(policy.output);
+  std::string text = asked ? name_without_fields(policy) : three_types(policy);
+  Policy named = policy;
+  if (asked)
+    named = parse_policy(text).policy;
+  else
+    named.quantization = Quantization::kNone;
+  for (const PolicyField& field : policy_fields()) {
+    const Json value = field.get(policy);
+    if (field.get(named) == value) continue;
+    text += fmt::format(";{}={}", field.key, value_text(value));
+    field.set(named, value);
+  }
+  return text;
+}
+
+}  // namespace nacre::tools

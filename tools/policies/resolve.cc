@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tools/policies/nearest.h"
+#include "tools/policies/op_filter.h"
+#include "tools/policies/policy_fields.h"
+#include "tools/policies/policy_map.h"
+#include "tools/policies/policy_request.h"
+#include "tools/policies/policy_text.h"
+
+namespace nacre::tools {
+namespace {
+
+// Instructions of the patterns' automata times characters of the layers' names: what resolving can cost at most, some
+// nanoseconds each.
+constexpr int64_t kMostWork = 1'000'000'000;
+
+// The rules of one source: of the file, or of the command line.
+struct RuleSet {
+  PolicyMap map;
+  std::vector<const PolicyRule*> rules;  // by index in the map
+};
+
+RuleSet rule_set(const PolicyRequest& request, bool in_file) {
+  RuleSet set;
+  for (const PolicyRule& rule : request.rules) {
+    if (rule.in_file != in_file) continue;
+    set.map.insert(rule.pattern, {rule.origin, in_file ? kBadInput : kUsage});
+    set.rules.push_back(&rule);
+  }
+  return set;
+}
+
+std::vector<std::string> mended_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Layer& layer : graph.layers) names.push_back(mended(layer.name));
+  return names;
+}
+
+void check_work(const RuleSet& set, const std::vector<std::string>& names) {
+  int64_t characters = 0;
+  for (const std::string& name : names) characters += int64_t(name.size()) + 1;
+  if (set.map.cost() <= kMostWork / std::max<int64_t>(characters, 1)) return;
+  throw PolicyError("TooManyRules", kBadInput, set.rules.front()->origin,
+                    fmt::format("matching these patterns against {} layers would take too long", names.size()),
+                    "use fewer or simpler patterns, or exact names");
+}
+
+std::vector<bool> folded_layers(const Graph& graph) {
+  std::vector<bool> folded(graph.layers.size(), true);
+  for (const Node& node : graph.nodes)
+    if (node.layer != kNone) folded[size_t(node.layer)] = false;
+  return folded;
+}
+
+[[noreturn]] void refuse_unmatched(const PolicyRule& rule, const std::vector<std::string>& names) {
+  const std::vector<std::string> near = nearest_names(rule.pattern, names);
+  throw PolicyError("NoSuchLayer", rule.in_file ? kBadInput : kUsage, rule.origin,
+                    fmt::format("no layer of the network is named {} or matches it", in_quotes(rule.pattern)),
+                    near.empty() ? "layers are " + listed(names) + "; a pattern must match the whole name"
+                                 : "did you mean " + alternatives(near) + "?");
+}
+
+// Every rule hits a layer; what hits only folded ones does nothing, which the log says.
+void report_hits(Graph& graph, const RuleSet& set, const std::vector<std::string>& names) {
+  const std::vector<bool> folded = folded_layers(graph);
+  std::vector<std::vector<size_t>> hits(set.rules.size());
+  for (size_t i = 0; i < names.size(); ++i)
+    for (const size_t rule : set.map.matches(names[i])) hits[rule].push_back(i);
+  for (size_t r = 0; r < hits.size(); ++r) {
+    if (hits[r].empty()) refuse_unmatched(*set.rules[r], names);
+    if (!std::ranges::all_of(hits[r], [&](size_t i) { return folded[i]; })) continue;
+    std::vector<std::string> hit;
+    for (const size_t i : hits[r]) hit.push_back(names[i]);
+    graph.log.push_back(
+        fmt::format("policy rule {} hits only layers that were folded: {}", set.rules[r]->origin, listed(hit)));
+  }
+}
+
+void apply_rules(Graph& graph, const RuleSet& set, const std::vector<std::string>& names,
+                 const std::vector<Layer>& source) {
+  static const Policy kPlain;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::optional<size_t> hit = set.map.find(names[i]);
+    if (!hit) continue;
+    const PolicyRule& rule = *set.rules[*hit];
+    const Policy& of_file = source[i].asked ? kPlain : source[i].policy;  // asked: painted by a rewrite
+    graph.layers[i].policy = rule.source ? of_file : rule.policy;
+    graph.layers[i].asked = !rule.source;
+  }
+}
+
+void apply_base(Graph& graph, const PolicyRequest& request) {
+  const Place place = {request.filter_origin, kUsage};
+  for (const auto* names : {&request.only, &request.except})
+    for (const std::string& name : *names) check_op_name(graph, name, place);
+  const OpFilter filter(request.only, request.except);
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    Layer& layer = graph.layers[i];
+    if (layer.asked || !filter.takes(graph, int(i))) continue;
+    layer.policy = *request.base;
+    layer.asked = true;
+  }
+}
+
+Json record_json(const Policy& policy) {
+  Json record = {{"policy", policy_text(policy)}};
+  for (const PolicyField& field : policy_fields()) record[field.key] = field.get(policy);
+  return record;
+}
+
+}  // namespace
+
+void resolve_policies(Graph& graph, const PolicyRequest& request) {
+  for (const std::string& warning : request.warnings) graph.log.push_back("policy: " + warning);
+  const std::vector<std::string> names = mended_names(graph);
+  const std::vector<Layer> source = graph.layers;
+  if (request.base) apply_base(graph, request);
+  for (const bool in_file : {true, false}) {
+    const RuleSet set = rule_set(request, in_file);
+    if (set.rules.empty()) continue;
+    check_work(set, names);
+    report_hits(graph, set, names);
+    apply_rules(graph, set, names, source);
+  }
+}
+
+void check_against_rewrite(const PolicyRequest& request, const std::string& rewrite) {
+  if (!request.base || request.base->variable == request.base->compute) return;
+  throw PolicyError("Contradiction", kUsage, rewrite + " and " + request.base_origin,
+                    "contradict each other: the policy is mixed, and both would place casts",
+                    "keep one of them; a policy says per layer what happens, a rewrite decides by lists of ops");
+}
+
+Json policy_json(const Graph& resolved, const PolicyRequest& request) {
+  Json layers = Json::object();
+  for (const Layer& layer : resolved.layers)
+    layers[mended(layer.name)] = layer.asked ? record_json(layer.policy) : Json("source");
+  return {{"default", request.base ? record_json(*request.base) : Json("source")}, {"layers", layers}};
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,24 @@
+// An evaluation as people and machines read it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/print.h"
+#include "tools/report/evaluation.h"
+
+namespace nacre::tools {
+
+// Titles and one row per model; the first cell is the model's file.
+struct EvalCells {
+  std::vector<std::string> titles;
+  std::vector<std::vector<std::string>> rows;
+};
+EvalCells evaluation_cells(const Evaluation& evaluation, const Metric& metric, const std::string& name);
+
+// The notes and the table.
+std::string evaluation_text(const Evaluation& evaluation, const Metric& metric, const std::string& name);
+
+Json evaluation_json(const Evaluation& evaluation, const Metric& metric, const std::string& name);
+
+}  // namespace nacre::tools

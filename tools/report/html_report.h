@@ -1,0 +1,26 @@
+// Models side by side as one HTML page: what they are, what each layer's policy costs, how far they are from the first.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/report/comparison.h"
+#include "tools/report/evaluation.h"
+#include "tools/report/program_report.h"
+
+namespace nacre::tools {
+
+struct ReportedModel {
+  const ProgramReport* program;
+  const Comparison* against_first = nullptr;  // null: the first, or nothing was run
+};
+
+struct ReportedSet {  // labels were given
+  const Evaluation* evaluation = nullptr;
+  Metric metric;
+  std::string metric_name;
+};
+
+std::string html_report(const std::vector<ReportedModel>& models, const ReportedSet& set);
+
+}  // namespace nacre::tools
