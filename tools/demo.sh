@@ -27,3 +27,8 @@ show inspect "$model"
 show size "$model" --target arm/m4
 printf '\n'
 "$build/tools/digits" "$model" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy"
+
+printf '\nWhat each policy costs on the 450 test images:\n'
+"$build/tools/policy_table" "$samples/digits.onnx" "$samples/digits_images.npy" "$samples/digits_labels.npy" "$samples/digits_test.npy"
+show convert "$samples/digits.onnx" -o "$build/digits_int8.nacre" --policy int8_from_float32
+show report "$model" "$build/digits_int8.nacre" --data "$samples/digits_images.npy" --labels "$samples/digits_labels.npy" --indices "$samples/digits_test.npy" --cast-inputs -o "$build/digits.html"
