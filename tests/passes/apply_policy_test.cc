@@ -3,23 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <string>
 
+#include "tests/passes/graph_text.h"
 #include "tools/error.h"
-#include "tools/graph/graph.h"
 #include "tools/passes/passes.h"
 
 namespace nacre::tools {
 namespace {
-
-std::string steps(const Graph& graph) {
-  std::istringstream text(dump(graph));
-  std::string line, out;
-  while (std::getline(text, line))
-    if (line.starts_with('%')) out += line + '\n';
-  return out;
-}
 
 Graph resolved(const std::string& text, Rounding rounding = Rounding::kDouble) {
   Graph graph = parse(text);
@@ -27,12 +18,6 @@ Graph resolved(const std::string& text, Rounding rounding = Rounding::kDouble) {
   apply_policy(graph, {.rounding = rounding});
   check(graph);
   return graph;
-}
-
-const Value& value(const Graph& graph, const std::string& name) {
-  for (const Value& v : graph.values)
-    if (v.name == name) return v;
-  throw Error(kFailed, name, "no such value");
 }
 
 using Codes = std::vector<int64_t>;

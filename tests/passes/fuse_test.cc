@@ -1,23 +1,13 @@
 // fuse: text in, text out. What it may merge, what it must leave, and that the bytes stay the same.
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <string>
 
-#include "tools/graph/graph.h"
+#include "tests/passes/graph_text.h"
 #include "tools/passes/passes.h"
 
 namespace nacre::tools {
 namespace {
-
-// The steps of a graph, one line each.
-std::string steps(const Graph& graph) {
-  std::istringstream text(dump(graph));
-  std::string line, out;
-  while (std::getline(text, line))
-    if (line.starts_with('%')) out += line + '\n';
-  return out;
-}
 
 std::string fused(const std::string& text) {
   Graph graph = parse(text);

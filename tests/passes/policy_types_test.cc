@@ -3,23 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <string>
 
+#include "tests/passes/graph_text.h"
 #include "tools/error.h"
-#include "tools/graph/graph.h"
 #include "tools/passes/passes.h"
 
 namespace nacre::tools {
 namespace {
-
-std::string steps(const Graph& graph) {
-  std::istringstream text(dump(graph));
-  std::string line, out;
-  while (std::getline(text, line))
-    if (line.starts_with('%')) out += line.substr(0, line.find(" name=")) + '\n';  // name and layer come last
-  return out;
-}
 
 Graph resolved(const std::string& text, const PolicyOptions& options = {}) {
   Graph graph = parse(text);
@@ -27,12 +18,6 @@ Graph resolved(const std::string& text, const PolicyOptions& options = {}) {
   apply_policy(graph, options);
   check(graph);
   return graph;
-}
-
-const Value& value(const Graph& graph, const std::string& name) {
-  for (const Value& v : graph.values)
-    if (v.name == name) return v;
-  throw Error(kFailed, name, "no such value");
 }
 
 // x -> fc (dense) -> act (relu) -> sm (softmax) -> y, each a layer of its own with the policy given.
@@ -58,12 +43,12 @@ const std::string kFloat32 = "asked=1";
 
 TEST(apply_policy_types, a_layer_nobody_asked_about_runs_in_float32) {
   const Graph graph = resolved(network("", "", ""));
-  EXPECT_EQ(steps(graph), "%h = dense(%x, %w, %b)\n%r = clamp(%h) clamp=1 high=inf\n%y = softmax(%r) axis=1 beta=1\n");
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames), "%h = dense(%x, %w, %b)\n%r = clamp(%h) clamp=1 high=inf\n%y = softmax(%r) axis=1 beta=1\n");
 }
 
 TEST(apply_policy_types, inputs_are_cast_once_and_the_output_keeps_the_source_s_type) {
   const Graph graph = resolved(network(kBfloat16, kBfloat16, kBfloat16));
-  EXPECT_EQ(steps(graph),
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
             "%x/bfloat16 = cast(%x)\n%h = dense(%x/bfloat16, %w/bfloat16, %b/bfloat16)\n%r = clamp(%h) clamp=1 high=inf\n"
             "%y/bfloat16 = softmax(%r) axis=1 beta=1\n%y = cast(%y/bfloat16)\n");
   EXPECT_EQ(value(graph, "h").type, ElementType::kBfloat16);
@@ -74,7 +59,7 @@ TEST(apply_policy_types, inputs_are_cast_once_and_the_output_keeps_the_source_s_
 
 TEST(apply_policy_types, layers_of_other_types_meet_in_visible_casts) {
   const Graph graph = resolved(network(kMixed, kFloat32, kMixed));
-  EXPECT_EQ(steps(graph),
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
             "%x/float16 = cast(%x)\n%h = dense(%x/float16, %w/float16, %b/float16)\n%h/float32 = cast(%h)\n"
             "%r = clamp(%h/float32) clamp=1 high=inf\n%r/float16 = cast(%r)\n%y/float16 = softmax(%r/float16) axis=1 beta=1\n"
             "%y = cast(%y/float16)\n");
@@ -83,7 +68,7 @@ TEST(apply_policy_types, layers_of_other_types_meet_in_visible_casts) {
 TEST(apply_policy_types, an_output_type_of_its_own_is_a_cast_that_readers_see) {
   const std::string jmp = "asked=1 variable=float32 compute=float32 output=bfloat16";
   const Graph graph = resolved(network(jmp, kFloat32, kFloat32));
-  EXPECT_EQ(steps(graph), "%h/float32 = dense(%x, %w, %b)\n%h = cast(%h/float32)\n%h/float32_2 = cast(%h)\n"
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames), "%h/float32 = dense(%x, %w, %b)\n%h = cast(%h/float32)\n%h/float32_2 = cast(%h)\n"
                           "%r = clamp(%h/float32_2) clamp=1 high=inf\n%y = softmax(%r) axis=1 beta=1\n");
 }
 
@@ -91,7 +76,7 @@ TEST(apply_policy_types, an_output_type_of_its_own_is_a_cast_that_readers_see) {
 TEST(apply_policy_types, a_reader_skips_a_cast_that_rounds_nothing) {
   const std::string jmp = "asked=1 variable=float32 compute=bfloat16 output=float32";
   const Graph graph = resolved(network(jmp, jmp, jmp));
-  EXPECT_EQ(steps(graph),
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
             "%x/bfloat16 = cast(%x)\n%h/bfloat16 = dense(%x/bfloat16, %w/bfloat16, %b/bfloat16)\n%h = cast(%h/bfloat16)\n"
             "%r/bfloat16 = clamp(%h/bfloat16) clamp=1 high=inf\n%r = cast(%r/bfloat16)\n"
             "%y/bfloat16 = softmax(%r/bfloat16) axis=1 beta=1\n%y = cast(%y/bfloat16)\n");
@@ -105,7 +90,7 @@ TEST(apply_policy_types, variables_are_rounded_to_the_type_that_keeps_them) {
 
 TEST(apply_policy_types, borders_take_the_steps_types_when_asked) {
   const Graph graph = resolved(network(kMixed, kMixed, kMixed), {.io_types = IoTypes::kPolicy});
-  EXPECT_EQ(steps(graph), "%h = dense(%x/float16, %w/float16, %b/float16)\n%r = clamp(%h) clamp=1 high=inf\n"
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames), "%h = dense(%x/float16, %w/float16, %b/float16)\n%r = clamp(%h) clamp=1 high=inf\n"
                           "%y/float16 = softmax(%r) axis=1 beta=1\n");
   EXPECT_EQ(graph.values[size_t(graph.inputs[0].value)].type, ElementType::kFloat16);
   EXPECT_EQ(graph.inputs[0].name, "x");
@@ -115,7 +100,7 @@ TEST(apply_policy_types, borders_take_the_steps_types_when_asked) {
 // Keras: scale = 127 / (amax + 1e-7) per output channel, half to even; activations per row.
 TEST(apply_policy_types, int8_quantizes_weights_by_abs_max_and_activations_at_run_time) {
   const Graph graph = resolved(network("asked=1 quantization=int8 scale_form=reciprocal", kFloat32, kFloat32));
-  EXPECT_EQ(steps(graph),
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
             "%x/codes, %x/scale = dynamic_quantize(%x) axis=1\n"
             "%h = dense(%x/codes, %w/int8, %b, %h/w_scale, %x/scale)\n%r = clamp(%h) clamp=1 high=inf\n"
             "%y = softmax(%r) axis=1 beta=1\n");
@@ -125,19 +110,19 @@ TEST(apply_policy_types, int8_quantizes_weights_by_abs_max_and_activations_at_ru
 
 TEST(apply_policy_types, weight_only_stores_codes_and_computes_in_float) {
   const Graph graph = resolved(network("asked=1 quantization=int8/weights", kFloat32, kFloat32));
-  EXPECT_EQ(steps(graph).substr(0, 43), "%h = dense(%x, %w/int8, %b, %h/w_scale)\n%r ");
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames).substr(0, 43), "%h = dense(%x, %w/int8, %b, %h/w_scale)\n%r ");
   EXPECT_EQ(value(graph, "w/int8").data->size(), 6u);
 }
 
 TEST(apply_policy_types, int4_packs_two_codes_a_byte) {
   const Graph graph = resolved(network("asked=1 quantization=int4 scale_form=reciprocal", kFloat32, kFloat32));
-  EXPECT_EQ(steps(graph).substr(0, 47), "%h = dense(%x, %w/int4, %b, %h/w_scale) form=1\n");
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames).substr(0, 47), "%h = dense(%x, %w/int4, %b, %h/w_scale) form=1\n");
   EXPECT_EQ(*value(graph, "w/int4").data, (std::vector<uint8_t>{0x74, 0x75, 0x96}));  // 3.5 and 7, 5.25 and 7, 5.83 and -7
 }
 
 TEST(apply_policy_types, int4_in_blocks_has_a_scale_and_a_zero_point_per_group) {
   const Graph graph = resolved(network("asked=1 quantization=int4 block=1", kFloat32, kFloat32));
-  EXPECT_EQ(steps(graph).substr(0, 57), "%h = dense(%x, %w/int4, %b, %h/w_scale, %h/w_zero) block=");
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames).substr(0, 57), "%h = dense(%x, %w/int4, %b, %h/w_scale, %h/w_zero) block=");
   EXPECT_EQ(value(graph, "h/w_scale").dims, (std::vector<int64_t>{3, 2}));
 }
 
@@ -155,7 +140,7 @@ TEST(apply_policy_types, float8_scales_come_from_the_history_that_calibration_fi
   std::string text = network("asked=1 quantization=float8 amax_history_length=4 update_order=keras", kFloat32, kFloat32);
   text.replace(text.find("value %x float32 [1, 2]"), 23, "value %x float32 [1, 2] amaxes=[8, 1, 2, 3.5, 0]");
   const Graph graph = resolved(text);
-  EXPECT_EQ(steps(graph),
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
             "%x/float8 = quantize(%x, %h/x_scale) rounding=half_even\n"
             "%h = dense(%x/float8, %w/float8_e4m3, %b/rounded, %h/w_scale, %h/x_step)\n"
             "%r = clamp(%h) clamp=1 high=inf\n%y = softmax(%r) axis=1 beta=1\n");
@@ -166,7 +151,7 @@ TEST(apply_policy_types, float8_scales_come_from_the_history_that_calibration_fi
 
 TEST(apply_policy_types, float8_current_finds_both_scales_itself) {
   const Graph graph = resolved(network("asked=1 quantization=float8/current", kFloat32, kFloat32));
-  EXPECT_EQ(steps(graph).substr(0, 49), "%x/codes, %x/scale = dynamic_quantize(%x) axis=1\n");
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames).substr(0, 49), "%x/codes, %x/scale = dynamic_quantize(%x) axis=1\n");
   EXPECT_TRUE(graph.fallbacks.empty());
 }
 
@@ -191,7 +176,7 @@ input "x" %x
 output "y" %y
 %y = dense(%x, %w) name="fc" layer="fc"
 )");
-  EXPECT_EQ(steps(graph),
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
             "%x/real = dequantize(%x, %x/real/dequantize/scale, %x/real/dequantize/zero)\n%x/real/bfloat16 = cast(%x/real)\n"
             "%y/real = dense(%x/real/bfloat16, %w/bfloat16)\n%y/real/float32 = cast(%y/real)\n"
             "%y = quantize(%y/real/float32, %y/quantize/scale, %y/quantize/zero) rounding=half_away\n");
@@ -203,7 +188,7 @@ TEST(fuse, melts_casts_into_the_matmul_that_they_follow) {
   Graph graph = resolved(network(kMixed, kFloat32, kFloat32));
   fuse(graph);
   check(graph);
-  EXPECT_EQ(steps(graph), "%x/float16 = cast(%x)\n%r = dense(%x/float16, %w/float16, %b/float16) clamp=1 high=inf\n"
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames), "%x/float16 = cast(%x)\n%r = dense(%x/float16, %w/float16, %b/float16) clamp=1 high=inf\n"
                           "%y = softmax(%r) axis=1 beta=1\n");
   EXPECT_EQ(value(graph, "r").type, ElementType::kFloat32);
 }
@@ -214,7 +199,7 @@ TEST(fuse, leaves_a_bound_that_the_inner_type_does_not_have) {
   text.replace(text.find("high=inf"), 8, "high=0.1");
   Graph graph = resolved(text);
   fuse(graph);
-  EXPECT_EQ(steps(graph), "%x/float16 = cast(%x)\n%h/float32 = dense(%x/float16, %w/float16, %b/float16)\n"
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames), "%x/float16 = cast(%x)\n%h/float32 = dense(%x/float16, %w/float16, %b/float16)\n"
                           "%r = clamp(%h/float32) clamp=1 high=0.1\n%y = softmax(%r) axis=1 beta=1\n");
 }
 
