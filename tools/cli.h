@@ -37,7 +37,20 @@ inline void add_model(CLI::App& command, std::string& model) {
 template <class T>
 void add_choice(CLI::App& command, const std::string& name, T& value, const std::map<std::string, T>& words,
                 const std::string& type, const std::string& help) {
-  command.add_option(name, value, help)->transform(CLI::CheckedTransformer(words).description(""))->type_name(type);
+  const auto known = [words](std::string& word) {
+    const auto found = words.find(word);
+    std::string list;
+    for (const auto& [w, unused] : words) list += (list.empty() ? "" : ",") + w;
+    if (found == words.end()) return word + " not in {" + list + "}";
+    word = CLI::detail::value_string(found->second);
+    return std::string();
+  };
+  command.add_option(name, value, help)->transform(CLI::Validator(known, ""))->type_name(type);
+}
+
+// For an option whose "" would stand for none: an empty variable of a shell is no wish.
+inline CLI::Validator not_empty() {
+  return CLI::Validator([](std::string& text) { return std::string(text.empty() ? "is empty" : ""); }, "");
 }
 
 inline CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, int low, int high,

@@ -9,17 +9,23 @@ namespace {
 
 void add_policy_options(CLI::App& c, ConvertOptions& o) {
   c.add_option("--policy", o.policies.policy, "for every layer; nacre policies explains the names [as the file has it]")
+      ->check(not_empty())
       ->type_name("POLICY");
   c.add_option("--set", o.policies.set, "for layers by name, or by a pattern (RE2) that matches the whole name")
       ->allow_extra_args(false)
       ->type_name("PATTERN=POLICY");
   c.add_option("--policy-file", o.policies.file, "JSON: Keras's of any policy class, or what --emit-policy writes")
+      ->check(not_empty())
       ->type_name("FILE");
-  c.add_option("--only", o.policies.only, "--policy is for layers of these ops alone")->allow_extra_args(false)->type_name("OPS");
+  c.add_option("--only", o.policies.only, "--policy is for layers of these ops alone: OP,OP or given again")
+      ->allow_extra_args(false)
+      ->type_name("OPS");
   c.add_option("--except", o.policies.except, "--policy is for all ops but these, such as batch_norm")
       ->allow_extra_args(false)
       ->type_name("OPS");
-  c.add_option("--emit-policy", o.emit_policy, "write the policy of every layer, as --policy-file takes it")->type_name("FILE");
+  c.add_option("--emit-policy", o.emit_policy, "write the policy of every layer, as --policy-file takes it")
+      ->check(not_empty())
+      ->type_name("FILE");
   add_choice(c, "--io-types", o.io_types, {{"source", IoTypes::kSource}, {"policy", IoTypes::kPolicy}}, "source|policy",
              "of inputs and outputs; policy: those of the steps beside them, such as int8 [source]");
   c.add_flag_callback("--no-fuse", [&o] { o.fuse = false; }, "keep clamps, casts and quantize steps apart: same results");
@@ -61,7 +67,9 @@ void add_rewrite_options(CLI::App& c, RewriteArguments& o) {
 }
 
 void add_calibration_options(CLI::App& c, CalibrationArguments& o) {
-  c.add_option("--calibrate", o.data, "samples for int8/static and float8: .npz, .npy, or a folder of .npy")->type_name("DATA");
+  c.add_option("--calibrate", o.data, "samples for int8/static and float8: .npz, .npy, or a folder of .npy")
+      ->check(not_empty())
+      ->type_name("DATA");
   c.add_option("--range-method", o.method, "how ranges are found in them [min_max]")
       ->check(CLI::IsMember({"min_max", "moving_average", "percentile", "mse", "entropy"}).description(""))
       ->type_name("min_max|moving_average|percentile|mse|entropy");

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/numeric/small_float.h"
 #include "tools/error.h"
 #include "tools/graph/names.h"
 
@@ -41,6 +42,10 @@ void append_element(std::vector<uint8_t>& bytes, ElementType type, uint64_t z) {
       return append(bytes, float(real));
     case ElementType::kFloat64:
       return append(bytes, real);
+    case ElementType::kFloat16:
+      return append(bytes, Float16(real).bits);
+    case ElementType::kBfloat16:
+      return append(bytes, Bfloat16(real).bits);
     case ElementType::kInt8:
     case ElementType::kUint8:
       return append(bytes, uint8_t(z >> 56));

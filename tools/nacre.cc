@@ -68,7 +68,8 @@ void add_run(CLI::App& app) {
   add_number(c, "--repeat", o->repeat, 1, 100'000'000, "run every sample N times [1]");
   c.add_option("--all-tensors", o->all_tensors, "directory for every tensor, as STEP_NAME.npy, and index.json")
       ->type_name("DIR");
-  c.add_flag("--quantize-inputs", o->inputs.quantize, "turn float32 files into codes by the input's scale");
+  c.add_flag("--quantize-inputs", o->inputs.quantize,
+             "turn float32 files into codes by the input's scale, or round them to its float type");
   c.add_flag("--dequantize-outputs", o->dequantize_outputs, "give int8 outputs as float32, by their scale");
   c.add_flag("--cast-inputs", o->inputs.cast, "change the type of numbers, where none changes by it");
   add_target(c, o->target, "of several programs, the one for this target");

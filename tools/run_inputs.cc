@@ -67,11 +67,16 @@ std::vector<uint8_t> to_type(const Target& target, const std::string& file, NpyA
   if (options.quantize && scales && array.type == ElementType::kFloat32 && wanted == ElementType::kInt8)
     return quantize_elements(array.data, scales->scale[0], scales->zero[0], file);
   if (array.type == wanted) return std::move(array.data);
+  const bool small = wanted == ElementType::kFloat16 || wanted == ElementType::kBfloat16;
+  if (options.quantize && array.type == ElementType::kFloat32 && (small || wanted == ElementType::kFloat64))
+    return round_elements(array.data, wanted, file);
   if (options.cast) return cast_elements(array.data, array.type, wanted, file);
   const std::string fact = fmt::format("holds {}, but {}", name_of(array.type), target.text());
   if (scales && array.type == ElementType::kFloat32 && wanted == ElementType::kInt8)
     throw Error(kBadInput, file, fmt::format("{}, {}", fact, quantizer_text(scales->scale[0], scales->zero[0])),
                 "give codes, or have them made with --quantize-inputs");
+  if (small && array.type == ElementType::kFloat32)
+    throw Error(kBadInput, file, fact, "give that type, or have the numbers rounded with --quantize-inputs");
   throw Error(kBadInput, file, fact, "give that type, or, where no number changes by it, --cast-inputs");
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tools/convert_elements.h"
 #include "tools/format.h"
 #include "tools/graph/names.h"
 #include "tools/npy.h"
@@ -21,6 +22,7 @@ Json index_entry(const LoadedModel& loaded, const ProgramView& view, uint32_t id
                 {"name", loaded.tensor_name(id)},
                 {"type", name_of(r.element)},
                 {"shape", std::vector<int32_t>(r.dims, r.dims + r.rank)}};
+  if (const ElementType held = numpy_type(r.element); held != r.element) entry["stored_as"] = name_of(held);
   if (step != kInputStep) {
     const StepRecord& record = loaded.model().steps()[view.first_step + uint32_t(step)];
     const OpRule* rule = find_rule(record.op);
@@ -74,8 +76,9 @@ void dump_tensors(const BoundProgram& bound, uint32_t program, OutputFiles& file
       const TensorRecord& r = loaded.model().tensors()[id];
       const auto* data = reinterpret_cast<const uint8_t*>(bound.program().bytes(id).data());
       const std::string prefix = step == kInputStep ? "input" : fmt::format("{:0{}}", step, digits);
-      const std::string file = files.add(fmt::format("{}_{}.npy", prefix, file_name_of(loaded.tensor_name(id))),
-                                         npy_bytes({r.element, {r.dims, r.dims + r.rank}, {data, data + r.bytes}}));
+      const NpyArray array = in_numpy_type({r.element, {r.dims, r.dims + r.rank}, {data, data + r.bytes}});
+      const std::string file =
+          files.add(fmt::format("{}_{}.npy", prefix, file_name_of(loaded.tensor_name(id))), npy_bytes(array));
       index.push_back(index_entry(loaded, view, id, step, file));
     }
   }

@@ -123,7 +123,8 @@ class Writer {
     programs_.push_back(std::move(program));
   }
 
-  // Used arena values, sorted by first step, aliases last.
+  // Used arena values, sorted by first step, aliases last. Of one first step inputs come first: they are there before the
+  // step, and may hand their bytes to what it writes.
   void add_arena(const Graph& graph, Ids& ids) {
     std::vector<bool> used(graph.values.size(), false);
     const auto use = [&](ValueId id) {
@@ -133,7 +134,11 @@ class Writer {
       for (const ValueId id : node.inputs) use(id);
       for (const ValueId id : node.outputs) use(id);
     }
-    for (const Binding& b : graph.inputs) use(b.value);
+    std::vector<bool> is_input(graph.values.size(), false);
+    for (const Binding& b : graph.inputs) {
+      use(b.value);
+      is_input[size_t(b.value)] = true;
+    }
     for (const Binding& b : graph.outputs) use(b.value);
     std::vector<ValueId> order;
     for (ValueId id = 0; id < ValueId(graph.values.size()); ++id)
@@ -141,7 +146,8 @@ class Writer {
     std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) {
       const Value &va = graph.values[size_t(a)], &vb = graph.values[size_t(b)];
       if ((va.alias_of != kNone) != (vb.alias_of != kNone)) return vb.alias_of != kNone;
-      return va.first_step < vb.first_step;
+      if (va.first_step != vb.first_step) return va.first_step < vb.first_step;
+      return is_input[size_t(a)] && !is_input[size_t(b)];
     });
     for (const ValueId id : order) {
       const Value& v = graph.values[size_t(id)];

@@ -158,9 +158,11 @@ struct Conv2d {
 
  private:
   // One window: where its first tap inside x lies in x and in w (of channel 0), and the runs of consecutive products from there:
-  // `rows` times `columns` runs of `length`.
+  // `rows` times `columns` runs of `length`. Without a tap inside x, `x` is no index, and may have wrapped.
   struct Pixel {
-    int n, x, w, rows, columns, length;
+    int n;
+    uint32_t x, w;
+    int rows, columns, length;
   };
 
   // f(pixel, k) for every output, in order. Where all channels are read and columns are not dilated, a whole row of the window
@@ -174,10 +176,11 @@ struct Conv2d {
         for (int v = 0; v < window.w.out; ++v) {
           const WindowAxis::Taps columns = window.w.taps(v);
           const int count = columns.end - columns.first;
-          const int row = n * window.h.in + window.h.position(h, rows.first);
+          const uint32_t row = uint32_t(n * window.h.in) + uint32_t(window.h.position(h, rows.first));
+          const uint32_t first = row * uint32_t(window.w.in) + uint32_t(window.w.position(v, columns.first));
           const Pixel pixel = {.n = n,
-                               .x = (row * window.w.in + window.w.position(v, columns.first)) * in_c,
-                               .w = (rows.first * window.w.kernel + columns.first) * w_column,
+                               .x = first * uint32_t(in_c),
+                               .w = uint32_t((rows.first * window.w.kernel + columns.first) * w_column),
                                .rows = rows.end - rows.first,
                                .columns = whole_rows ? (count > 0 ? 1 : 0) : count,
                                .length = whole_rows ? count * in_c : group_in};
@@ -186,14 +189,18 @@ struct Conv2d {
       }
   }
 
-  // f(index into x, index into w, length) for the runs of output k at `pixel`, in order of i, j, c.
+  // f(index into x, index into w, length) for the runs of output k at `pixel`, in order of i, j, c. Unsigned: the step
+  // past the last run, and one that no run takes, may be beyond int.
   template <class F>
   void each_run(const Pixel& pixel, int k, F f) const {
-    int x_row = pixel.x + k / group_out * group_in, w_row = pixel.w + k * w_channel;
-    const int x_rows = window.h.dilation * window.w.in * in_c, w_rows = window.w.kernel * w_column;
-    const int x_columns = window.w.dilation * in_c;
-    for (int i = 0; i < pixel.rows; ++i, x_row += x_rows, w_row += w_rows)
-      for (int j = 0, xi = x_row, wi = w_row; j < pixel.columns; ++j, xi += x_columns, wi += w_column) f(xi, wi, pixel.length);
+    uint32_t x_row = pixel.x + uint32_t(k / group_out * group_in), w_row = pixel.w + uint32_t(k * w_channel);
+    const uint32_t x_columns = uint32_t(window.w.dilation) * uint32_t(in_c), w_columns = uint32_t(w_column);
+    const uint32_t x_rows = uint32_t(window.h.dilation) * uint32_t(window.w.in) * uint32_t(in_c);
+    const uint32_t w_rows = uint32_t(window.w.kernel) * w_columns;
+    for (int i = 0; i < pixel.rows; ++i, x_row += x_rows, w_row += w_rows) {
+      uint32_t xi = x_row, wi = w_row;
+      for (int j = 0; j < pixel.columns; ++j, xi += x_columns, wi += w_columns) f(int(xi), int(wi), pixel.length);
+    }
   }
 
   // sum_c x_c w_c over the runs.
@@ -216,13 +223,13 @@ struct Conv2d {
     });
   }
 
-  // sum (x - zero) w. Unsigned products wrap where untrusted numbers would overflow; no valid model does.
+  // sum (x - zero) w. Unsigned numbers wrap where untrusted ones would overflow; no valid model's do.
   int32_t dot(const int8_t* x, const int8_t* w, int zero, const Pixel& pixel, int k) const {
     uint32_t sum = 0;
     each_run(pixel, k, [&](int xi, int wi, int length) {
       const int8_t *a = x + xi, *b = w + wi;
       uint32_t part = 0;  // in a register: `sum` is captured by reference
-      for (int c = 0; c < length; ++c) part += uint32_t(a[c] - zero) * uint32_t(b[c]);
+      for (int c = 0; c < length; ++c) part += (uint32_t(a[c]) - uint32_t(zero)) * uint32_t(b[c]);
       sum += part;
     });
     return int32_t(sum);

@@ -153,10 +153,10 @@ struct Dense {
       }
   }
 
-  // sum_i (x_i - zero) w_i. Unsigned products wrap where untrusted numbers would overflow; no valid model does.
+  // sum_i (x_i - zero) w_i. Unsigned numbers wrap where untrusted ones would overflow; no valid model's do.
   int32_t dot(const int8_t* x, const int8_t* w, int zero) const {
     uint32_t sum = 0;
-    for (int i = 0; i < in; ++i) sum += uint32_t(x[i] - zero) * uint32_t(w[i]);
+    for (int i = 0; i < in; ++i) sum += (uint32_t(x[i]) - uint32_t(zero)) * uint32_t(w[i]);
     return int32_t(sum);
   }
 };

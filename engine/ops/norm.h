@@ -27,7 +27,8 @@ struct BatchNorm {
   void forward(const T* x, const A* scale, const A* bias, const A* mean, const A* variance, T* y) const {
     for (int c = 0; c < channels; ++c) {
       const A factor = scale[c] / std::sqrt(variance[c] + A(epsilon));
-      for (int i = c; i < rows * channels; i += channels) y[i] = T((A(x[i]) - mean[c]) * factor + bias[c]);
+      for (auto i = uint32_t(c); i < uint32_t(rows * channels); i += uint32_t(channels))  // past the last: beyond int
+        y[i] = T((A(x[i]) - mean[c]) * factor + bias[c]);
     }
   }
 

@@ -39,12 +39,13 @@ struct Softmax {
   void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
     const A b = A(std::bit_cast<float>(beta));
-    for (int o = 0; o < outer; ++o, x += width * inner, y += width * inner)
-      for (int i = 0; i < inner; ++i) {
+    const auto step = uint32_t(inner), size = uint32_t(width * inner);  // the index past the last may be beyond int
+    for (int o = 0; o < outer; ++o, x += size, y += size)
+      for (uint32_t i = 0; i < step; ++i) {
         A peak = A(x[i]), sum = 0;
-        for (int j = i; j < width * inner; j += inner) peak = A(x[j]) > peak ? A(x[j]) : peak;
-        for (int j = i; j < width * inner; j += inner) sum += std::exp((A(x[j]) - peak) * b);
-        for (int j = i; j < width * inner; j += inner) y[j] = T(std::exp((A(x[j]) - peak) * b) / sum);
+        for (uint32_t j = i; j < size; j += step) peak = A(x[j]) > peak ? A(x[j]) : peak;
+        for (uint32_t j = i; j < size; j += step) sum += std::exp((A(x[j]) - peak) * b);
+        for (uint32_t j = i; j < size; j += step) y[j] = T(std::exp((A(x[j]) - peak) * b) / sum);
       }
   }
 

@@ -1,5 +1,5 @@
 // Claim: any bytes given to open, measure and bind are a model that runs, or one refusal. In two parts: one file per
-// fact, and a sweep over whole files: the models of tests/model/cases.cc, then the sample, AD and KWS as the converter
+// fact, and a sweep over whole files: the models of tests/model/cases*.cc, then the sample, AD and KWS as the converter
 // makes them.
 //
 //   hostile_bytes [--facts] [--seconds N] [--seed N] [--long] [MODEL ...]
@@ -99,6 +99,7 @@ bool facts() {
   tensor_facts(all);
   program_facts(all);
   kernel_facts(all);
+  form_facts(all);
   size_t right = 0, unrelated = 0;
   std::set<int> numbers;
   std::map<std::pair<Code, Table>, std::set<int>> by_code;

@@ -53,7 +53,7 @@ struct Count {
 };
 
 void count_steps(const PolicyNetwork& network, const std::string& policy, Count& count) {
-  const Compiled compiled = compile_under(network, policy);
+  const Compiled compiled = compile_under(network, everywhere(policy));
   const LoadedModel model(compiled.bytes, network.name, "");
   model.require(model.model().check_weights());
   const BoundProgram bound(model, 0);  // every step has a kernel

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <sstream>
 
 #include "tools/error.h"
 #include "tools/policies/policy_request.h"
@@ -68,9 +69,20 @@ std::optional<PolicyNetwork> load_shared(const std::string& name, const std::str
   return calibrated(name, path, samples);
 }
 
-Compiled compile_under(const PolicyNetwork& network, const std::string& policy, bool fuse, IoTypes io_types) {
+PolicyArguments everywhere(const std::string& policy) {
+  return {.policy = policy, .set = {}, .file = {}, .only = {}, .except = {}};
+}
+
+PolicyArguments by_layer(const std::string& rules) {
+  PolicyArguments arguments;
+  std::istringstream text(rules);
+  for (std::string rule; text >> rule;) arguments.set.push_back(rule);
+  return arguments;
+}
+
+Compiled compile_under(const PolicyNetwork& network, const PolicyArguments& policies, bool fuse, IoTypes io_types) {
   CompileOptions options;
-  options.policies = parse_policy_options({.policy = policy, .set = {}, .file = {}, .only = {}, .except = {}});
+  options.policies = parse_policy_options(policies);
   options.calibration = &network.calibration;
   options.fuse = fuse;
   options.io_types = io_types;

@@ -35,6 +35,17 @@ inline constexpr const char* kPolicies[] = {
     "float8/current_from_float32",
 };
 
+// Policies that change from layer to layer of the digits sample, as --set gives them: where casts, quantizers and clamps of
+// different policies meet.
+inline constexpr const char* kMixedMaps[] = {
+    "relu4=int8_from_bfloat16",
+    "relu4=float16 add=params=float32,compute=bfloat16,output=float16",
+    "relu3=params=float32,compute=bfloat16,output=float16",
+    "relu1=int4/16_from_float16",
+    "conv1=float8_from_float32 depthwise=float8_from_float32 pointwise=float16",
+    "conv4=int8/static_from_float32 relu4=int8/static_from_float32 conv5=float16 add=bfloat16",
+};
+
 // A network, what it was calibrated on, and inputs to run it on.
 struct PolicyNetwork {
   std::string name;
@@ -48,7 +59,9 @@ struct PolicyNetwork {
 std::optional<PolicyNetwork> load_digits();
 std::optional<PolicyNetwork> load_shared(const std::string& name, const std::string& file, float low, float high);
 
-tools::Compiled compile_under(const PolicyNetwork& network, const std::string& policy, bool fuse = true,
+tools::PolicyArguments everywhere(const std::string& policy);
+tools::PolicyArguments by_layer(const std::string& rules);  // of kMixedMaps
+tools::Compiled compile_under(const PolicyNetwork& network, const tools::PolicyArguments& policies, bool fuse = true,
                               tools::IoTypes io_types = tools::IoTypes::kSource);
 
 // Every tensor of one run by its name, at the moment it is complete.

@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <span>
 
 #include "tests/calibration/brute_force.h"
 #include "tests/claims/executor.h"
@@ -335,7 +336,8 @@ int claim(const fs::path& folder) {
   print_head();
   bool shown = true;
   std::string text;
-  for (const Pair& pair : kPairs) {
+  const bool sanitized = std::getenv("NACRE_SANITIZED") != nullptr;  // eight times slower: the smallest network will do
+  for (const Pair& pair : std::span(kPairs).first(sanitized ? 1 : std::size(kPairs))) {
     const Row row = compare(folder, pair);
     print_row(pair, row);
     shown = shown && holds(pair, row);
@@ -352,7 +354,7 @@ int claim(const fs::path& folder) {
   const bool different = all_different(methods);
   shown = shown && equal == methods.size() && different;
   fmt::print("CLAIM static_int8_parity {}: {}; {} of {} methods equal brute force, ranges {}different\n",
-             shown ? "shown" : "NOT SHOWN", text, equal, methods.size(), different ? "all " : "not all ");
+             !shown ? "NOT SHOWN" : sanitized ? "partly shown" : "shown", text, equal, methods.size(), different ? "all " : "not all ");
   return shown ? kSuccess : kFailed;
 }
 

@@ -3,7 +3,7 @@
 // is not the CRC.
 //
 //   fuzz_open -max_len=16384 corpus/
-//   fuzz_open --write-seeds DIR           writes the models of tests/model/cases.cc, to begin a corpus with
+//   fuzz_open --write-seeds DIR           writes the models of tests/model/cases*.cc, to begin a corpus with
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -129,9 +129,12 @@ class Mutator {
     flatbuffers::Verifier verifier(start, bytes, 64, 1 << 16);
     if (reinterpret_cast<uintptr_t>(start) % 8 != 0 || !nacre::schema::VerifyModelBuffer(verifier)) return false;
     const auto* root = nacre::schema::GetModel(start);
-    switch (below(6)) {
+    switch (below(8)) {
       case 0:
         return in(root->tensors(), sizeof(nacre::TensorRecord));
+      case 6:
+      case 7:
+        return tensor(root->tensors());
       case 1:
         return in(root->steps(), sizeof(nacre::StepRecord));
       case 2:
@@ -154,6 +157,26 @@ class Mutator {
       *at = one_of(2) ? uint8_t(kTurns[below(24)]) : uint8_t(*at + below(5) - 2);
     else
       word_at(first + (at - first) / 4 * 4);
+    return true;
+  }
+
+  // A tensor of other dims or of another type, its bytes made right: what shape rules and entries see.
+  template <class V>
+  bool tensor(const V* tensors) {
+    if (tensors == nullptr || tensors->size() == 0) return false;
+    uint8_t* at = const_cast<uint8_t*>(tensors->Data()) + below(tensors->size()) * sizeof(nacre::TensorRecord);
+    nacre::TensorRecord r;  // a copy: a damaged vector may lie at any address
+    std::memcpy(&r, at, sizeof r);
+    if (one_of(3)) r.element = nacre::ElementType(1 + below(uint32_t(nacre::ElementType::kCount) - 1));
+    else if (one_of(8)) r.rank = uint8_t(below(nacre::kMaxRank + 1));
+    else r.dims[below(nacre::kMaxRank)] = int32_t(one_of(4) ? kTurns[below(20)] : 1 + below(6));
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < uint32_t(nacre::kMaxRank); ++i) {
+      if (i >= r.rank) r.dims[i] = 0;
+      else elements = elements * uint32_t(r.dims[i]) & 0x7FFFFFFF;
+    }
+    r.bytes = nacre::storage_bytes(r.element, elements);
+    std::memcpy(at, &r, sizeof r);
     return true;
   }
 

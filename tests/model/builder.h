@@ -174,10 +174,26 @@ Draft per_channel();    // a quantizer with one scale per channel; conv with as 
 Draft reshaped();       // a reshape as a step
 Draft casts();          // quantize, requantize, dequantize, dynamic quantize with hybrid dense
 
+// Of cases_forms.cc: what policies make.
+Draft network_f16();  // conv2d, depthwise, both pools, batch_norm, mean, dense, softmax
+Draft network_bf16();
+Draft network_f64();
+Draft moves_f16();        // pad, transpose, slice, concat, reshape, copy
+Draft pointwise_bf16();   // add, sub, mul, clamp and the activations
+Draft weight_only();      // int8 and int4 weights, both forms of scale
+Draft grouped_int4();     // a scale and a zero point per group
+Draft dynamic_int8();     // Keras' int8: a scale per row, per image, for all
+Draft float8_static();    // static scales, quantized output, E5M2
+Draft float8_current();   // scales from the values at hand
+Draft fused_casts();      // outputs of another type, and casts
+Draft dynamic_batched();  // dynamic scales in a compiled batch of 4
+Draft hybrid();           // TFLite's, with zero points at the ends of int32
+
 struct Case {
   const char* name;
   Draft (*make)();
 };
-std::span<const Case> cases();
+std::span<const Case> form_cases();  // those of cases_forms.cc
+const std::vector<Case>& cases();    // all
 
 }  // namespace nacre::test

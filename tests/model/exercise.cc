@@ -1,15 +1,13 @@
 #include "tests/model/exercise.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <limits>
 
 #include "engine/base/crc32c.h"
 #include "engine/model/flatbuffer.h"
 #include "tests/model/execute.h"
+#include "tests/model/filling.h"
 
 namespace nacre::test {
 namespace {
@@ -61,25 +59,11 @@ void walk(const Model& model) {
     for (const schema::Golden* pair : *root.golden()) touch(pair->inputs()), touch(pair->outputs());
 }
 
-// Zeros, or the ends of the type one after another: all lowest, all highest, and, of floats, infinities, NaN,
-// subnormals; in stretches, so that whole windows see one of them.
-void fill(std::span<std::byte> bytes, ElementType type, bool extremes) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  constexpr float kEnds[] = {-kLargest, kLargest, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(),
-                             1e-42f};
-  constexpr size_t kStretch = 40;
-  const bool real = type == ElementType::kFloat32;
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::byte(!extremes ? 0 : i / kStretch % 2 == 0 ? 0x80 : 0x7F);
-  for (size_t i = 0; real && extremes && i + 4 <= bytes.size(); i += 4)
-    std::memcpy(bytes.data() + i, &kEnds[i / kStretch % std::size(kEnds)], 4);
-}
-
 // A run refuses nothing but what it finds in data, or rows that this program cannot lower.
 void run(const Model& model, const Program& program, uint32_t batch) {
-  for (const bool extremes : {false, true}) {
+  for (const Filling filling : {Filling::kZeros, Filling::kStretches, Filling::kRandom}) {
     for (uint32_t i = 0; i < program.input_count(); ++i)
-      fill(program.input(i), model.tensors()[program.view().inputs[i]].element, extremes);
+      fill(program.input(i), model.tensors()[program.view().inputs[i]].element, filling, i);
     const Status s = program.run();
     require(s.ok() || s.code == Code::kIndex, "run refuses nothing but an index in data");
     for (const uint32_t rows : {1u, batch - 1}) {

@@ -57,6 +57,7 @@ void file_facts(Facts& facts);     // bytes, header, FlatBuffer, counts, strings
 void tensor_facts(Facts& facts);   // records, quantizers, weights
 void program_facts(Facts& facts);  // programs, plan, steps
 void kernel_facts(Facts& facts);   // shapes and attributes, found by measure
+void form_facts(Facts& facts);     // the same of the forms that policies make
 
 // Numbers with no row, and why.
 struct Absent {

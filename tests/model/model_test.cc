@@ -129,6 +129,93 @@ TEST(quantizer, zero_points_are_codes) {
   }
 }
 
+// A convolution with one filter of ones and bias 5 over these dims.
+Draft filter(std::vector<int32_t> x_dims, std::vector<int32_t> w_dims, std::vector<uint32_t> words, int32_t out_w) {
+  Draft d;
+  const auto taps = size_t(w_dims[1]) * size_t(w_dims[2]) * size_t(w_dims[3]);
+  const uint32_t w = d.weights<float>(w_dims, std::vector<float>(taps, 1)), b = d.weights<float>({1}, {5});
+  const uint32_t x = d.arena(ElementType::kFloat32, x_dims, 0, 0, 0, kNoIndex, kInput);
+  const uint64_t end = d.tensors[x].bytes;
+  const uint32_t y = d.arena(ElementType::kFloat32, {1, 1, out_w, 1}, 0, 0, end, kNoIndex, kOutput);
+  d.step(Op::kConv2d, words, {x, w, b}, {y});
+  d.program(Entry::kInfer, "", {end + 64});
+  return d;
+}
+
+// 2^14 rows of 2^18 elements are a step beyond int. It is not taken where the kernel has one row, or where the only tap
+// after it is padding.
+TEST(conv2d, steps_beyond_int_are_not_taken) {
+  constexpr int32_t kWide = 1 << 18;
+  constexpr uint32_t kFar = (1 << 14) - 1;
+  const struct {
+    const char* text;
+    Draft draft;
+    float y;
+  } rows[] = {
+      {"rows that are padding", filter({1, 1, kWide, 1}, {1, 2, 1, 1}, {0, kFar, kFar, 0, 1, 0, kFar, 0}, 16), 5},
+      {"a kernel of one row", filter({1, 1, kWide, 1}, {1, 1, 1, 1}, {0, kFar, kFar}, 16), 6},
+      {"columns that are padding", filter({1, 1, 1, kWide}, {1, 1, 2, kWide}, {0, 0, 0, kFar, 0, 1, 0, kFar}, 1), 5},
+      {"a kernel of one column", filter({1, 1, 1, kWide}, {1, 1, 1, kWide}, {0, 0, 0, kFar}, 1), 5 + kWide}};
+  for (const auto& row : rows) {
+    const Buffer file = pack(row.draft);
+    Bound bound;
+    const Status s = bound.open(file.bytes());
+    ASSERT_TRUE(s.ok()) << row.text << ": " << sentence(s.code);
+    const std::span<std::byte> x = bound.program.input(0);
+    for (size_t i = 0; i < x.size(); i += 4) std::memcpy(x.data() + i, "\0\0\x80\x3F", 4);  // 1
+    ASSERT_TRUE(bound.program.run().ok()) << row.text;
+    const auto y = bound.program.output(0);
+    for (size_t i = 0; i < y.size(); i += 4) {
+      float v;
+      std::memcpy(&v, y.data() + i, 4);
+      ASSERT_EQ(v, row.y) << row.text;
+    }
+  }
+}
+
+// Zero points of a hybrid step are data: x - zero passes 2^31, and sums of it wrap.
+TEST(hybrid, zero_points_at_the_ends_of_int32_wrap) {
+  const Buffer file = pack(hybrid());
+  Bound bound;
+  ASSERT_TRUE(bound.open(file.bytes()).ok());
+  for (const int v : {-128, 0, 127}) {
+    const std::span<std::byte> x = bound.program.input(0);
+    std::fill(x.begin(), x.end(), std::byte(v));
+    ASSERT_TRUE(bound.program.run().ok());
+    const auto* y = reinterpret_cast<const float*>(bound.program.bytes(7).data());
+    const auto* w = reinterpret_cast<const int8_t*>(bound.model.weights(3));
+    for (int i = 0; i < 8; ++i) {
+      const int32_t zero = i < 4 ? INT32_MIN : INT32_MAX;
+      uint32_t sum = 0;
+      for (int j = 0; j < 3; ++j) sum += (uint32_t(v) - uint32_t(zero)) * uint32_t(w[i % 4 * 3 + j]);
+      const float scale = i < 4 ? 0.125f : 0.25f;  // of the row; of the weights: 0.125
+      EXPECT_EQ(y[i], float(int32_t(sum)) * (scale * 0.125f)) << v << ", output " << i;
+    }
+  }
+}
+
+// A row of codes has its own scale: what other rows hold, or that they are not run, does not reach it.
+TEST(dynamic_quantize, lowered_rows_are_those_of_the_whole_batch) {
+  const Buffer file = pack(dynamic_batched());
+  Bound bound;
+  ASSERT_TRUE(bound.open(file.bytes()).ok());
+  const std::span<std::byte> x = bound.program.input(0);
+  for (size_t i = 0; i < x.size() / 4; ++i) {
+    const float v = 1.5f * float(i % 5) - float(i);
+    std::memcpy(x.data() + 4 * i, &v, 4);
+  }
+  ASSERT_TRUE(bound.program.run().ok());
+  const auto y = bound.program.output(0);
+  const std::vector<std::byte> whole(y.begin(), y.end());
+  for (const uint32_t rows : {1u, 2u, 3u}) {
+    std::fill_n(bound.blocks->block[kArena].data() + x.size(), bound.blocks->block[kArena].size() - x.size(),
+                std::byte{0x5A});
+    const Status s = bound.program.run_rows(rows);
+    ASSERT_TRUE(s.ok()) << rows << ": " << sentence(s.code);
+    EXPECT_EQ(std::memcmp(y.data(), whole.data(), rows * 8), 0) << rows;
+  }
+}
+
 // Files that are small but would keep a checker busy that follows everything they name: refused after bounded work.
 TEST(model, sharing_does_not_multiply_work) {
   Draft draft = dense_int8();  // 64 programs that share one table with 20,000 names

@@ -12,12 +12,14 @@
 #include "engine/base/crc32c.h"
 #include "engine/model/flatbuffer.h"
 #include "tests/model/builder.h"
+#include "tests/model/filling.h"
 
 namespace nacre::test {
 namespace {
 
 constexpr unsigned kHangSeconds = 30;  // of one mutant: those that are accepted take milliseconds
 constexpr uint64_t kWeightStep = 256;
+constexpr uint64_t kConstantFillings = 64;
 
 char current[512];  // the mutant being exercised, for whoever reads a crash
 
@@ -28,17 +30,9 @@ void on_signal(int signal) {
   _exit(98);
 }
 
-// splitmix64, Steele et al. 2014.
-uint64_t mix(uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
 struct Mutants {
   std::span<const std::byte> file;
-  uint64_t structure_bytes, bits, weights, lengths;
+  uint64_t structure_bytes, bits, weights, constants, lengths;
 
   explicit Mutants(std::span<const std::byte> bytes) : file(bytes) {
     FileHeader header;
@@ -46,9 +40,10 @@ struct Mutants {
     structure_bytes = sizeof header + header.flatbuffer_bytes;
     bits = 8 * structure_bytes;
     weights = (file.size() - structure_bytes + kWeightStep - 1) / kWeightStep;
+    constants = weights > 0 ? kConstantFillings : 0;
     lengths = file.size();
   }
-  uint64_t count() const { return 2 * (bits + weights + lengths); }
+  uint64_t count() const { return 2 * (bits + weights + constants + lengths); }
 };
 
 // CRCs of the segments: their bytes were changed, their records were not.
@@ -57,6 +52,18 @@ void repair_segments(Buffer& file) {
   for (uint32_t i = 0; i < segments.size(); ++i) {
     auto* record = reinterpret_cast<SegmentRecord*>(const_cast<schema::SegmentRecord*>(segments.Get(i)));
     record->crc = crc32c(std::as_const(file).bytes().subspan(size_t(record->offset), size_t(record->bytes)));
+  }
+}
+
+// Every tensor in weights, in one of the fillings of its type; what lies between them stays.
+void fill_constants(Buffer& file, uint64_t index) {
+  const auto* root = schema::GetModel(file.data() + sizeof(FileHeader));
+  const auto filling = Filling(index % 3 + 1);
+  for (uint32_t id = 0; id < root->tensors()->size(); ++id) {
+    const auto& r = *reinterpret_cast<const TensorRecord*>(root->tensors()->Get(id));
+    if (r.region != Region::kWeights || r.alias_of != kNoIndex) continue;
+    const uint64_t start = root->segments()->Get(r.bank)->offset() + r.offset;
+    fill(file.bytes().subspan(size_t(start), size_t(r.bytes)), r.element, filling, mix(index) + mix(id));
   }
 }
 
@@ -87,8 +94,14 @@ Mutant make(const Mutants& all, const std::string& name, uint64_t index) {
     m.file.data()[at] ^= std::byte(1u << bit);
     std::snprintf(current, sizeof current, "%s: byte %llu bit %u%s\n", name.c_str(),
                   static_cast<unsigned long long>(at), bit, how);
+  } else if (i < all.bits + all.weights + all.constants) {
+    m.in_weights = m.in_segment = true;
+    m.file = Buffer(all.file);
+    fill_constants(m.file, i - all.bits - all.weights);
+    std::snprintf(current, sizeof current, "%s: constants %llu%s\n", name.c_str(),
+                  static_cast<unsigned long long>(i - all.bits - all.weights), how);
   } else {
-    i -= all.bits + all.weights;
+    i -= all.bits + all.weights + all.constants;
     m.file = Buffer(all.file.first(size_t(i)));
     std::snprintf(current, sizeof current, "%s: cut to %llu bytes%s\n", name.c_str(),
                   static_cast<unsigned long long>(i), how);

@@ -2,6 +2,7 @@
 //
 //   bits      every bit of header and FlatBuffer flipped
 //   weights   one flip per 256 bytes of what follows
+//   constants all constants at once at the ends of their types, or random bits: NaN, infinity, subnormals
 //   lengths   cut at every length
 //
 // each as it is, and with length and CRCs made right again.

@@ -83,6 +83,39 @@ TEST(fuse, a_clamp_that_lets_all_pass_is_dropped) {
             "%z = add(%a, %a) name=\"twice\"\n");
 }
 
+// A kernel rounds to its operands' type and then to one more: a third rounding is a step, or it would be lost.
+TEST(fuse, of_two_casts_one_after_the_other_the_first_melts) {
+  EXPECT_EQ(fused(R"(graph "t" batch=1
+value %x float32 [1, 2]
+value %w float32 [3, 2] data=float32 {1, 2, 3, 4, 5, 6}
+value %h float32 [1, 3]
+value %r bfloat16 [1, 3]
+value %y float32 [1, 3]
+input "x" %x
+output "y" %y
+%h = dense(%x, %w) name="fc"
+%r = cast(%h) name="down"
+%y = cast(%r) name="up"
+)"),
+            "%r = dense(%x, %w) name=\"fc\"\n%y = cast(%r) name=\"up\"\n");
+}
+
+// Of codes: nothing in the operands says that the step alone rounds to float16.
+TEST(fuse, a_cast_of_what_is_made_of_float8_stays) {
+  const std::string nodes = "%h = dense(%x, %w, none, %s, %t) name=\"fc\"\n%y = cast(%h) name=\"up\"\n";
+  EXPECT_EQ(fused(R"(graph "t" batch=1
+value %x float8_e4m3 [1, 2]
+value %w float8_e4m3 [3, 2] data=float8_e4m3 hex 383838383838
+value %s float32 [1] data=float32 {0.3}
+value %t float32 [1] data=float32 {0.7}
+value %h float16 [1, 3]
+value %y float32 [1, 3]
+input "x" %x
+output "y" %y
+)" + nodes),
+            nodes);
+}
+
 const std::string kInt8 = R"(graph "t" batch=1
 layer "l" source="ADD"
 value %a int8 [2] codes=int8 axis=0 scale=[0.5] zero=[3]

@@ -186,6 +186,12 @@ TEST(policy_request, a_policy_file_of_keras) {
   EXPECT_EQ(resolved({.file = one.path(), .only = {"softmax"}}), "soft=bfloat16");
 }
 
+TEST(policy_request, a_look_around_is_not_split_at_its_equals_sign) {
+  const Refusal ahead = refused({.set = {"(?=fc).*=float16"}}), behind = refused({.set = {"(?<=fc).*=float16"}});
+  EXPECT_NE(ahead.text.find("RE2 has no look-ahead, (?=...)"), std::string::npos) << ahead.text;
+  EXPECT_NE(behind.text.find("RE2 has no look-behind, (?<=...)"), std::string::npos) << behind.text;
+}
+
 TEST(policy_request, contradictions_name_both_sides) {
   const PolicyFile file(R"({"default": "bfloat16", "only": ["dense"]})");
   const Refusal base = refused({.policy = "float16", .file = file.path()});

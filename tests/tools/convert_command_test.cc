@@ -58,6 +58,67 @@ TEST(convert, same_input_and_options_give_the_same_bytes_anywhere) {
   EXPECT_EQ(read_bytes(a / "x.nacre"), read_bytes(b / "y"));
 }
 
+TEST(convert, options_that_would_change_nothing_are_refused) {
+  const TemporaryDirectory directory;
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"--lists", "tf2"}, "--lists tf2: is about a rewrite"},
+      {{"--rewrite-level", "UNSAFE_FORCE_ALL"}, "is about a rewrite"},
+      {{"--infer-after-allow"}, "is about a rewrite"},
+      {{"--preserve", "fc"}, "--preserve fc: is about a rewrite"},
+      {{"--denylist-add", "Add,Mul"}, "--denylist-add Add,Mul: is about a rewrite"},
+      {{"--range-method", "mse"}, "--range-method mse: is about ranges"},
+      {{"--range", "fc=mse"}, "--range fc=mse: is about ranges"},
+      {{"--percentile", "99"}, "--percentile 99: is about ranges"},
+      {{"--cast-samples"}, "--cast-samples: is about ranges"},
+      {{"--calibrate", "x.npy", "--percentile", "99"}, "--percentile: no range is found by percentiles"},
+      {{"--calibrate", "x.npy", "--range-decay", "0.9"}, "--range-decay: no range is found by a moving average"},
+      {{"--policy", ""}, "--policy: is empty"},
+      {{"--calibrate", ""}, "--calibrate: is empty"},
+      {{"--lists", "tf3"}, "tf3 not in {tf1,tf2}"},
+      {{"--lists", "1"}, "1 not in {tf1,tf2}"},
+  };
+  for (const auto& [options, why] : cases) {
+    std::vector<std::string> arguments = {"convert", kDigits, "-o", directory / "x.nacre"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    expect_refusal(run_tool(arguments), 2, why);
+  }
+}
+
+TEST(convert, the_model_tells_every_option_of_its_rewrite) {
+  const TemporaryDirectory directory;
+  const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--json", "--rewrite", "mixed_float16",
+                                "--lists", "tf2", "--preserve", "fc", "--denylist-add", "Add", "--inferlist-remove", "Add"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(Json::parse(run.out)["metadata"]["converter_options"],
+            "--rewrite mixed_float16 --lists tf2 --preserve fc --inferlist-remove Add --denylist-add Add");
+}
+
+// The input's new record stands behind those of the values that take over its bytes.
+TEST(convert, models_whose_borders_have_the_policy_s_types_can_be_read) {
+  const TemporaryDirectory directory;
+  for (const std::string policy : {"bfloat16", "float16", "mixed_float16"})
+    for (const std::string batch : {"1", "4"}) {
+      const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--policy", policy, "--io-types",
+                                    "policy", "--batch", batch});
+      ASSERT_EQ(run.exit_code, 0) << policy << batch << run.err;
+      EXPECT_EQ(run_tool({"check", directory / "x.nacre"}).exit_code, 0);
+    }
+}
+
+// From the file's int8 codes to the policy's float16 there are two steps at each border, and both go.
+TEST(convert, borders_of_a_quantized_network_take_the_policy_s_types) {
+  const std::string network = shared_path("models/mlperf_tiny/kws_ref_model.tflite");
+  if (!std::filesystem::exists(network)) GTEST_SKIP() << "no shared data";
+  const TemporaryDirectory directory;
+  const ToolRun run =
+      run_tool({"convert", network, "-o", directory / "x.nacre", "--policy", "float16", "--io-types", "policy"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const LoadedModel model(directory / "x.nacre");
+  const ProgramView program = model.model().program(0);
+  EXPECT_EQ(model.model().tensors()[program.inputs[0]].element, ElementType::kFloat16);
+  EXPECT_EQ(model.model().tensors()[program.outputs[0]].element, ElementType::kFloat16);
+}
+
 TEST(convert, options_change_the_model) {
   const TemporaryDirectory directory;
   const auto converted = [&](const std::vector<std::string>& options) {

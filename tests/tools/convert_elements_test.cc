@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/numeric/small_float.h"
 #include "tools/error.h"
 #include "tools/format.h"
 
@@ -45,6 +46,35 @@ TEST(quantize_elements, codes_survive_a_round_trip) {
   }
 }
 
+// 0.1 lies between numbers of both formats; 65520 is the first that rounds to float16's infinity.
+TEST(round_elements, gives_the_nearest_number_of_a_float_type) {
+  const std::vector<uint8_t> x = bytes_of<float>({0.1f, -2, 65519});
+  EXPECT_EQ(values_of<uint16_t>(round_elements(x, ElementType::kFloat16, "x")),
+            (std::vector<uint16_t>{0x2E66, 0xC000, 0x7BFF}));
+  EXPECT_EQ(values_of<uint16_t>(round_elements(x, ElementType::kBfloat16, "x")),
+            (std::vector<uint16_t>{0x3DCD, 0xC000, 0x4780}));
+  EXPECT_EQ(values_of<double>(round_elements(x, ElementType::kFloat64, "x"))[0], double(0.1f));
+  EXPECT_THROW(round_elements(bytes_of<float>({65520}), ElementType::kFloat16, "x"), Error);
+}
+
+// Every code of the formats that numpy has no name for is a float32; NaN stays NaN.
+TEST(in_numpy_type, keeps_every_code) {
+  std::vector<uint8_t> codes(256);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = uint8_t(i);
+  for (const ElementType type : {ElementType::kFloat8E4M3, ElementType::kFloat8E5M2}) {
+    const NpyArray array = in_numpy_type({type, {256}, codes});
+    EXPECT_EQ(array.type, ElementType::kFloat32);
+    const std::vector<float> x = array.values<float>();
+    for (size_t i = 0; i < codes.size(); ++i) {
+      const float wanted = type == ElementType::kFloat8E4M3 ? float(Float8E4M3::of_bits(uint8_t(i)))
+                                                            : float(Float8E5M2::of_bits(uint8_t(i)));
+      EXPECT_TRUE(x[i] == wanted || (std::isnan(x[i]) && std::isnan(wanted))) << i;
+    }
+  }
+  EXPECT_EQ(in_numpy_type({ElementType::kBfloat16, {1}, {0xCD, 0x3D}}).values<float>()[0], 0.10009765625f);
+  EXPECT_EQ(in_numpy_type({ElementType::kFloat16, {1}, {0, 0}}).type, ElementType::kFloat16);
+}
+
 TEST(cast_elements, keeps_every_number_or_refuses) {
   const auto cast = [](auto from, ElementType from_type, ElementType to) {
     return cast_elements(bytes_of(std::vector{from}), from_type, to, "x");
@@ -54,6 +84,10 @@ TEST(cast_elements, keeps_every_number_or_refuses) {
   EXPECT_EQ(values_of<int64_t>(cast(-0x1p63, ElementType::kFloat64, ElementType::kInt64))[0], INT64_MIN);
   EXPECT_EQ(values_of<float>(cast(int32_t{1 << 24}, ElementType::kInt32, ElementType::kFloat32))[0], 0x1p24f);
   EXPECT_TRUE(std::isnan(values_of<float>(cast(std::nan(""), ElementType::kFloat64, ElementType::kFloat32))[0]));
+  EXPECT_EQ(values_of<uint16_t>(cast(uint8_t{16}, ElementType::kUint8, ElementType::kBfloat16))[0], 0x4180);
+  EXPECT_EQ(values_of<float>(cast(uint16_t{0x2E66}, ElementType::kFloat16, ElementType::kFloat32))[0], 0.0999755859375f);
+  EXPECT_THROW(cast(257.0f, ElementType::kFloat32, ElementType::kBfloat16), Error);
+  EXPECT_THROW(cast(INT64_MAX, ElementType::kInt64, ElementType::kBfloat16), Error);
   EXPECT_THROW(cast(int32_t{(1 << 24) + 1}, ElementType::kInt32, ElementType::kFloat32), Error);
   EXPECT_THROW(cast(0.1, ElementType::kFloat64, ElementType::kFloat32), Error);
   EXPECT_THROW(cast(0.5f, ElementType::kFloat32, ElementType::kInt8), Error);
@@ -61,7 +95,7 @@ TEST(cast_elements, keeps_every_number_or_refuses) {
   EXPECT_THROW(cast(0x1p63, ElementType::kFloat64, ElementType::kInt64), Error);
   EXPECT_THROW(cast(std::nan(""), ElementType::kFloat64, ElementType::kInt32), Error);
   EXPECT_THROW(cast(int64_t{INT64_MAX}, ElementType::kInt64, ElementType::kFloat64), Error);
-  EXPECT_THROW(cast(uint16_t{0}, ElementType::kFloat16, ElementType::kFloat32), Error);
+  EXPECT_THROW(cast(uint16_t{0}, ElementType::kTernary, ElementType::kFloat32), Error);
 }
 
 TEST(format, groups_digits_by_three) {

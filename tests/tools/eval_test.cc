@@ -157,7 +157,7 @@ class eval : public testing::Test {
   std::string write(const std::string& name, std::vector<int64_t> dims, const std::vector<T>& values) {
     NpyArray array = {.type = Element<T>::kType, .dims = std::move(dims), .data = {}};
     array.data.resize(values.size() * sizeof(T));
-    std::memcpy(array.data.data(), values.data(), array.data.size());
+    if (!values.empty()) std::memcpy(array.data.data(), values.data(), array.data.size());
     write_npy(directory_ / name, array);
     return directory_ / name;
   }

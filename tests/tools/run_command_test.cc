@@ -222,6 +222,49 @@ TEST_F(run_command, int8_outputs_equal_tflite_to_the_byte) {
   }
 }
 
+// numpy has no name for bfloat16 and float8: their numbers come as float32, and the index says what they are.
+TEST_F(run_command, tensors_of_small_types_are_numbers_that_numpy_reads) {
+  const std::string model = directory_ / "small.nacre", out = directory_ / "all";
+  for (const auto& [policy, type] :
+       {std::pair("bfloat16", "bfloat16"), std::pair("float8/current_from_float32", "float8_e4m3")}) {
+    ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", model, "--policy", policy}).exit_code, 0);
+    const ToolRun run = run_tool({"run", model, "--seed", "1", "--all-tensors", out});
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    const std::vector<uint8_t> text = read_bytes(out + "/index.json");
+    const Json index = Json::parse(text.begin(), text.end());
+    int small = 0;
+    for (const Json& tensor : index["tensors"]) {
+      if (tensor["type"] != type) continue;
+      ++small;
+      EXPECT_EQ(tensor["stored_as"], "float32");
+      EXPECT_EQ(read_npy(out + "/" + tensor["file"].get<std::string>()).type, ElementType::kFloat32);
+    }
+    EXPECT_GT(small, 0) << policy;
+    std::filesystem::remove_all(out);
+  }
+}
+
+// A cast at the border rounds as the file's numbers are rounded without it.
+TEST_F(run_command, a_model_whose_borders_are_16_bits_takes_rounded_floats) {
+  const std::string digits = project_path("tools/samples/digits.onnx");
+  write_npy(directory_ / "x.npy", reals({1, 1, 8, 8}, 1.1f));
+  for (const std::string policy : {"bfloat16", "float16", "float64"}) {
+    std::vector<Json> values;
+    for (const std::string types : {"source", "policy"}) {
+      const std::string model = directory_ / types;
+      ASSERT_EQ(run_tool({"convert", digits, "-o", model, "--policy", policy, "--io-types", types}).exit_code, 0);
+      const ToolRun run = run_tool({"run", model, "--input", directory_ / "x.npy", "--quantize-inputs", "--json"});
+      ASSERT_EQ(run.exit_code, 0) << run.err;
+      values.push_back(Json::parse(run.out)["outputs"][0]["values"]);
+    }
+    ASSERT_EQ(values[0].size(), 10u);
+    for (size_t i = 0; i < 10; ++i) EXPECT_EQ(float(values[0][i]), float(values[1][i])) << policy << i;
+    const ToolRun plain = run_tool({"run", directory_ / "policy", "--input", directory_ / "x.npy"});
+    EXPECT_EQ(plain.exit_code, 3);
+    EXPECT_EQ(run_tool({"run", directory_ / "policy", "--seed", "1"}).exit_code, 0);
+  }
+}
+
 TEST_F(run_command, floats_become_codes_only_when_asked) {
   if (!std::filesystem::exists(keywords())) GTEST_SKIP() << "no shared data";
   write_npy(directory_ / "x.npy", reals({1, 49, 10, 1}, 12.5f));

@@ -42,6 +42,7 @@ void expose(Graph& graph) {
 }
 
 Graph real_graph(Graph graph) {
+  keep_saturation(graph, [](const Node&) { return true; });
   for (Value& v : graph.values) decode(v);
   for (Node& node : graph.nodes)
     if (is_identity(node)) {

@@ -66,6 +66,34 @@ std::vector<NamedPass> passes(Work& work) {
   return all;
 }
 
+// The options of the rewrite that are not what they are by default.
+std::string rewrite_options_text(const RewriteOptions& o) {
+  std::string text;
+  if (o.tf2_lists) text += " --lists tf2";
+  if (o.level != RewriteLevel::kStandard) text += fmt::format(" --rewrite-level {}", name_of(o.level));
+  if (o.infer_after_allow) text += " --infer-after-allow";
+  if (!o.preserve.empty()) text += fmt::format(" --preserve {}", fmt::join(o.preserve, ","));
+  const std::pair<const char*, const ListEdit&> lists[] = {
+      {"allow", o.edits.allow}, {"infer", o.edits.infer}, {"deny", o.edits.deny}, {"clear", o.edits.clear}};
+  for (const auto& [list, edit] : lists) {
+    if (!edit.add.empty()) text += fmt::format(" --{}list-add {}", list, fmt::join(edit.add, ","));
+    if (!edit.remove.empty()) text += fmt::format(" --{}list-remove {}", list, fmt::join(edit.remove, ","));
+  }
+  return text;
+}
+
+// The same of how ranges are found.
+std::string calibration_options_text(const CalibrationArguments& o) {
+  const CalibrationOptions usual;
+  std::string text;
+  if (o.method != CalibrationArguments().method) text += " --range-method " + o.method;
+  for (const std::string& rule : o.overrides) text += " --range " + rule;
+  if (o.options.percentile != usual.percentile) text += fmt::format(" --percentile {}", o.options.percentile);
+  if (o.options.decay != usual.decay) text += fmt::format(" --range-decay {}", o.options.decay);
+  if (o.samples.cast) text += " --cast-samples";
+  return text;
+}
+
 // What changes the bytes of the model, as one would type it.
 std::string options_text(const ConvertOptions& o) {
   std::string text;
@@ -81,14 +109,13 @@ std::string options_text(const ConvertOptions& o) {
   if (o.strip_names) add("--strip-names");
   if (o.io_types == IoTypes::kPolicy) add("--io-types policy");
   if (!o.fuse) add("--no-fuse");
-  if (!o.rewrite.type.empty()) add("--rewrite " + o.rewrite.type);
+  if (!o.rewrite.type.empty()) add("--rewrite " + o.rewrite.type + rewrite_options_text(o.rewrite.options));
   if (!o.policies.policy.empty()) add("--policy " + o.policies.policy);
   for (const std::string& rule : o.policies.set) add("--set " + rule);
   for (const std::string& ops : o.policies.only) add("--only " + ops);
   for (const std::string& ops : o.policies.except) add("--except " + ops);
   if (!o.policies.file.empty()) add("--policy-file sha256:" + sha256(read_file(o.policies.file)));
-  if (!o.calibration.data.empty()) add("--calibrate with --range-method " + o.calibration.method);
-  for (const std::string& rule : o.calibration.overrides) add("--range " + rule);
+  if (!o.calibration.data.empty()) add("--calibrate DATA" + calibration_options_text(o.calibration));
   return text;
 }
 
@@ -150,11 +177,33 @@ void check_paths(const ConvertOptions& options) {
   if (options.model.empty() && options.stop_after.empty() && !options.rewrite.explain && options.emit_policy.empty())
     throw Error(kUsage, "convert", "no model file was named",
                 "add -o MODEL, or --stop-after PASS to see the graph only");
-  if (options.rewrite.explain && options.rewrite.type.empty())
-    throw Error(kUsage, "--explain", "there is no rewrite to explain", "add --rewrite mixed_float16 or mixed_bfloat16");
   std::error_code error;
   if (std::filesystem::equivalent(options.network, options.model, error))
     throw Error(kUsage, options.model, "is the network itself", "name another file with -o");
+}
+
+// An option that would change nothing is a mistake of whoever gave it.
+void check_options(const ConvertOptions& options) {
+  const RewriteArguments& rewrite = options.rewrite;
+  const CalibrationArguments& calibration = options.calibration;
+  if (rewrite.explain && rewrite.type.empty())
+    throw Error(kUsage, "--explain", "there is no rewrite to explain", "add --rewrite mixed_float16 or mixed_bfloat16");
+  const std::string of_rewrite = rewrite_options_text(rewrite.options), of_ranges = calibration_options_text(calibration);
+  if (!of_rewrite.empty() && rewrite.type.empty())
+    throw Error(kUsage, of_rewrite.substr(1), "is about a rewrite, and there is none",
+                "add --rewrite mixed_float16 or mixed_bfloat16");
+  if (!of_ranges.empty() && calibration.data.empty())
+    throw Error(kUsage, of_ranges.substr(1), "is about ranges, and there are no samples to find them in",
+                "add --calibrate DATA");
+  const auto uses = [&](const std::string& method) {
+    return calibration.method == method ||
+           std::ranges::any_of(calibration.overrides, [&](const std::string& rule) { return rule.ends_with("=" + method); });
+  };
+  const CalibrationOptions usual;
+  if (calibration.options.percentile != usual.percentile && !uses("percentile"))
+    throw Error(kUsage, "--percentile", "no range is found by percentiles", "add --range-method percentile");
+  if (calibration.options.decay != usual.decay && !uses("moving_average"))
+    throw Error(kUsage, "--range-decay", "no range is found by a moving average", "add --range-method moving_average");
 }
 
 void write(const Work& work, Graph& graph) {
@@ -186,18 +235,18 @@ std::vector<std::string> pass_names() {
 
 void convert(const ConvertOptions& options) {
   check_paths(options);
+  check_options(options);
   Work work{options, {}, {}, {}, {}, {}};
   CompileOptions& compiling = work.compiling;
   compiling.policies = parse_policy_options(options.policies);
   compiling.rounding = options.rounding;
   compiling.io_types = options.io_types;
   compiling.fuse = options.fuse;
-  compiling.target = {
-      .name = options.target, .banks = options.banks.empty() ? std::vector<Bank>() : parse_bank_list(options.banks), .keep_inputs = options.keep_inputs};
+  compiling.target = {.name = options.target, .banks = {}, .keep_inputs = options.keep_inputs};
+  if (!options.banks.empty()) compiling.target.banks = parse_bank_list(options.banks);
   if (!options.rewrite.type.empty()) check_against_rewrite(compiling.policies, "--rewrite " + options.rewrite.type);
 
   Graph graph = import_network(options.network, {.batch = options.batch, .io_nhwc = options.io_nhwc});
-  for (const std::string& warning : compiling.policies.warnings) graph.log.push_back(warning);
   for (const NamedPass& pass : passes(work)) {
     pass.run(graph);
     check(graph);
@@ -205,8 +254,8 @@ void convert(const ConvertOptions& options) {
       work.policy = policy_json(graph, compiling.policies);
     if (pass.name == options.stop_after) break;
   }
-  if (options.verbose)
-    for (const std::string& line : graph.log) fmt::print(stderr, "{}\n", line);
+  for (const std::string& line : graph.log)  // what came of the user's rules is said in any case
+    if (options.verbose || line.starts_with("policy")) fmt::print(stderr, "{}\n", line);
   if (work.explained.is_string()) print(work.explained.get<std::string>());
   if (options.dump || !options.stop_after.empty()) print(dump(graph));
   if (!options.model.empty() && options.stop_after.empty()) write(work, graph);

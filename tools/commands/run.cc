@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/numeric/small_float.h"
 #include "tools/convert_elements.h"
 #include "tools/error.h"
 #include "tools/format.h"
@@ -119,9 +120,16 @@ Json number_at(const Output& output, size_t i) {
     std::memcpy(&value, output.data.data() + i * sizeof value, sizeof value);
     if constexpr (std::is_same_v<T, float>)
       return std::isfinite(value) ? Json(std::stod(fmt::format("{}", value))) : Json();
-    return value;
+    else if constexpr (requires { value.bits; })
+      return std::isfinite(float(value)) ? Json(std::stod(fmt::format("{}", float(value)))) : Json();
+    else
+      return value;
   };
   switch (output.type) {
+    case ElementType::kFloat16:
+      return at(Float16());
+    case ElementType::kBfloat16:
+      return at(Bfloat16());
     case ElementType::kFloat32:
       return at(float());
     case ElementType::kFloat64:
@@ -194,7 +202,7 @@ void print_as_json(const RunOptions& options, const std::vector<Output>& outputs
 void add_files(const RunOptions& options, std::vector<Output>& outputs, OutputFiles& files) {
   for (Output& output : outputs) {
     const std::string name =
-        files.add(file_name_of(output.name) + ".npy", npy_bytes({output.type, output.dims, output.data}));
+        files.add(file_name_of(output.name) + ".npy", npy_bytes(in_numpy_type({output.type, output.dims, output.data})));
     output.file = fmt::format("{}{}{}", options.output, options.output.ends_with('/') ? "" : "/", name);
   }
 }

@@ -8,6 +8,7 @@
 //   apply_policy_forms.cc   the table of integer forms of all other ops
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <tuple>
@@ -60,6 +61,9 @@ class PolicyPass {
   // A real value in a float type, by a cast step where it has another; one per value and type. Constants are rounded to the
   // type in which the reader's policy keeps variables first. Integers that are data stay as they are.
   ValueId as_type(const Node& reader, ValueId id, ElementType type);
+  // The elements of a constant, each rounded to `types` one after the other. Throws for one that is not finite, in the
+  // source or in one of these types.
+  std::vector<float> rounded_reals(const Node& reader, const Value& constant, std::initializer_list<ElementType> types) const;
   // Adds a step whose float outputs are made in `type`, and what brings them into the type in which they are kept: the
   // policy's output type, or the graph's.
   void emit_in(Node node, ElementType type);
@@ -81,6 +85,9 @@ class PolicyPass {
   void prepare_constant(Value& value);
   void prepare_activation(Value& value);
   void add_uint8_borders();
+  bool only_converts(const Node& node) const;
+  bool open_input(Binding& input);
+  bool open_output(Binding& output);
   void open_io_types();
   void let_quantizers_travel();
   void resolve(const Node& node);

@@ -5,11 +5,14 @@
 //
 // A step's operands are cast to its type, as Keras and Axon cast the inputs of a layer and its parameters. Its result is cast to
 // the policy's output type, if that is another. Integers that are data (indices) are never cast.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 
 #include "engine/kernels/reference.h"
 #include "engine/numeric/small_float.h"
+#include "tools/error.h"
 #include "tools/graph/names.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
@@ -27,14 +30,8 @@ const KernelEntry* find_float_entry(Op op, ElementType x) {
 }
 
 template <class T>
-T convert_to(float v) {
-  if constexpr (std::is_floating_point_v<T>) return T(v);
-  else return T(v);
-}
-
-template <class T>
 void append(std::vector<uint8_t>& bytes, float v) {
-  const T element = convert_to<T>(v);
+  const T element(v);
   const auto* first = reinterpret_cast<const uint8_t*>(&element);
   bytes.insert(bytes.end(), first, first + sizeof element);
 }
@@ -171,18 +168,41 @@ ValueId PolicyPass::decoded(const Node& reader, ValueId id) {
   return real;
 }
 
+std::vector<float> PolicyPass::rounded_reals(const Node& reader, const Value& constant,
+                                             std::initializer_list<ElementType> types) const {
+  std::vector<float> x = reals(constant);
+  const auto refuse = [&](ExitCode code, size_t i, const std::string& why, const std::string& remedy) {
+    throw Error(code, graph_.source,
+                fmt::format("{}: {} has {} at element {}, {}", reader.name, constant.name, x[i], i, why), remedy);
+  };
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (!std::isfinite(x[i]))
+      refuse(kBadInput, i, "which no weight may be", "the network was saved broken: train or export it again");
+    float y = x[i];
+    for (const ElementType type : types) {
+      y = rounded_to(type, y);
+      if (!std::isfinite(y))
+        refuse(kUnsupported, i, fmt::format("beyond {}", name_of(type)),
+               "keep this layer in float32 or bfloat16, in which such numbers exist: --set LAYER=POLICY");
+    }
+    x[i] = y;
+  }
+  return x;
+}
+
 ValueId PolicyPass::constant_in(const Node& reader, ValueId id, ElementType type) {
   const Value& v = value(id);
   const bool codes = v.quantizer && v.stored != ElementType::kFloat32;
   if (!codes && !is_float_type(v.stored)) return id;
   const ElementType variable =
       asked(reader) && is_float_type(policy(reader).variable) ? policy(reader).variable : ElementType::kFloat32;
-  if (!codes && v.stored == type && holds_all(variable, type)) return id;
   const auto key = std::tuple(id, variable, type);
   if (const auto found = constants_.find(key); found != constants_.end()) return found->second;
+  const std::vector<float> kept = rounded_reals(reader, v, {variable, type});
+  if (!codes && v.stored == type && holds_all(variable, type)) return constants_.emplace(key, id).first->second;
   if (codes) log(reader, v.name + ": codes of a float step are decoded to " + name_of(type));
   std::vector<uint8_t> bytes;
-  for (const float x : reals(v)) append_as(type)(bytes, rounded_to(variable, x));
+  for (const float x : kept) append_as(type)(bytes, x);
   Value constant;
   constant.name = v.name + (type == ElementType::kFloat32 ? "/real" : std::string("/") + name_of(type));
   constant.type = constant.stored = type;

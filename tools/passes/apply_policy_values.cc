@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "engine/kernels/reference.h"
 #include "tools/error.h"
@@ -36,6 +37,18 @@ bool contains(const std::vector<Binding>& bindings, ValueId id) {
   return std::any_of(bindings.begin(), bindings.end(), [&](const Binding& b) { return b.value == id; });
 }
 
+// The largest real of y's codes, where these hold no negative number and the node that writes y has no clamp of its own.
+std::optional<float> saturates_at(const Graph& graph, const Node& node) {
+  constexpr Op kSigned[] = {Op::kDense, Op::kConv2d, Op::kDepthwiseConv2d, Op::kAdd, Op::kSub, Op::kMul, Op::kBatchNorm};
+  if (std::ranges::count(kSigned, node.op) == 0) return std::nullopt;
+  const std::optional<Quantizer>& q = graph.values[size_t(node.outputs[0])].quantizer;
+  const bool clamped = node.op != Op::kBatchNorm && get_integer(node, "clamp") != 0;
+  if (clamped || !q || q->scale.size() != 1) return std::nullopt;
+  const int64_t zero = q->zero.empty() ? 0 : q->zero[0];
+  const bool at_lowest = q->codes == ElementType::kInt8 ? zero == -128 : q->codes == ElementType::kUint8 && zero == 0;
+  return at_lowest ? std::optional(q->scale[0] * 255) : std::nullopt;
+}
+
 }  // namespace
 
 bool PolicyPass::coded(ValueId id) const {
@@ -51,11 +64,14 @@ Codes PolicyPass::codes(ValueId id) const {
 
 // A layer of a quantized file that is asked for another policy gives out real values: only codes at the graph's outputs stay.
 void PolicyPass::drop_quantizers() {
-  for (const Node& node : graph_.nodes) {
-    if (!asked(node) || policy(node).quantization == Quantization::kInt8Static) continue;
+  const auto drops = [&](const Node& node) {
+    return asked(node) && policy(node).quantization != Quantization::kInt8Static && !contains(graph_.outputs, node.outputs[0]);
+  };
+  keep_saturation(graph_, drops);
+  for (const Node& node : graph_.nodes)
     for (const ValueId id : node.outputs)
-      if (!contains(graph_.outputs, id)) value(id).quantizer.reset();
-  }
+      if (asked(node) && policy(node).quantization != Quantization::kInt8Static && !contains(graph_.outputs, id))
+        value(id).quantizer.reset();
 }
 
 void PolicyPass::prepare_values() {
@@ -89,37 +105,50 @@ void PolicyPass::prepare_activation(Value& v) {
   v.type = q.codes;
 }
 
-// Inputs and outputs in the types of the steps beside them: where one step that only converts reads an input or writes an
-// output, it goes.
-void PolicyPass::open_io_types() {
-  const auto only_converts = [&](const Node& node) {
-    return node.op == Op::kCast || node.op == Op::kQuantize || node.op == Op::kDequantize;
-  };
-  const auto constant_scales = [&](const Node& node) {
-    return std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId id) { return value(id).constant(); });
-  };
-  for (Binding& input : graph_.inputs) {
-    Node* reader = nullptr;
-    int readers = 0;
-    for (Node& node : graph_.nodes)
-      for (const ValueId id : node.inputs)
-        if (id == input.value) reader = &node, ++readers;
-    if (readers != 1 || !only_converts(*reader) || !constant_scales(*reader) || contains(graph_.outputs, input.value)) continue;
-    if (value(reader->outputs[0]).type == ElementType::kFloat8E4M3) continue;  // nobody has such data at hand
-    value(input.value).type = ElementType::kFloat32;
-    input.value = reader->outputs[0];
-    *reader = {};
+// Whether `node` only changes how numbers are kept, by scales that are known.
+bool PolicyPass::only_converts(const Node& node) const {
+  return (node.op == Op::kCast || node.op == Op::kQuantize || node.op == Op::kDequantize) &&
+         std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId id) { return value(id).constant(); });
+}
+
+// The input takes the place of what its only reader makes of it, if that step only converts. Float8 codes stay inside: nobody
+// has such data at hand.
+bool PolicyPass::open_input(Binding& input) {
+  Node* reader = nullptr;
+  int readers = 0;
+  for (Node& node : graph_.nodes)
+    for (const ValueId id : node.inputs)
+      if (id == input.value) reader = &node, ++readers;
+  if (readers != 1 || !only_converts(*reader) || contains(graph_.outputs, input.value)) return false;
+  if (value(reader->outputs[0]).type == ElementType::kFloat8E4M3) return false;
+  value(input.value).type = ElementType::kFloat32;
+  input.value = reader->outputs[0];
+  *reader = {};
+  return true;
+}
+
+// The output gives what the step that writes it reads, if that step only converts and nobody else reads the output.
+bool PolicyPass::open_output(Binding& output) {
+  for (const Node& node : graph_.nodes)
+    if (std::ranges::count(node.inputs, output.value) > 0) return false;
+  for (Node& node : graph_.nodes) {
+    if (node.op == Op::kNone || node.outputs[0] != output.value) continue;
+    const ValueId x = node.inputs[0];
+    if (!only_converts(node) || contains(graph_.inputs, x) || value(x).constant()) return false;
+    output.value = x;
+    node = {};
+    return true;
   }
-  const auto is_read = [&](ValueId id) {
-    return std::ranges::any_of(graph_.nodes, [&](const Node& n) { return std::ranges::count(n.inputs, id) > 0; });
-  };
+  return false;
+}
+
+// Inputs and outputs in the types of the steps beside them. Several steps may convert one after the other: codes of the source
+// to float32, and that to float16.
+void PolicyPass::open_io_types() {
+  for (Binding& input : graph_.inputs)
+    while (open_input(input)) {}
   for (Binding& output : graph_.outputs)
-    for (Node& node : graph_.nodes)
-      if (node.op != Op::kNone && node.outputs[0] == output.value && only_converts(node) && constant_scales(node) &&
-          !is_read(output.value) && !contains(graph_.inputs, node.inputs[0]) && !value(node.inputs[0]).constant()) {
-        output.value = node.inputs[0];
-        node = {};
-      }
+    while (open_output(output)) {}
   std::erase_if(graph_.nodes, [](const Node& node) { return node.op == Op::kNone; });
 }
 
@@ -262,6 +291,26 @@ void PolicyPass::set_clamp_codes(Node& node, Codes y) {
   set_integer(node, "clamp", clamps ? 1 : 0);
   set_integer(node, "low", clamps ? low : 0);
   set_integer(node, "high", clamps ? high : 0);
+}
+
+void keep_saturation(Graph& graph, const std::function<bool(const Node&)>& where) {
+  const std::vector<Node> nodes = std::move(graph.nodes);
+  graph.nodes.clear();
+  for (const Node& node : nodes) {
+    graph.nodes.push_back(node);
+    const std::optional<float> high = saturates_at(graph, node);
+    if (!high || !where(node)) continue;
+    const ValueId y = node.outputs[0];
+    Value before = graph.values[size_t(y)];
+    before.name += "/unsaturated";
+    before.quantizer.reset();
+    graph.nodes.back().outputs[0] = graph.add(std::move(before));
+    Node clamp = make_step(Op::kClamp, node, node.name + "/saturate", {graph.nodes.back().outputs[0]}, {y});
+    set_integer(clamp, "clamp", 1);
+    set_real(clamp, "low", 0);
+    set_real(clamp, "high", *high);
+    graph.nodes.push_back(std::move(clamp));
+  }
 }
 
 }  // namespace nacre::tools

@@ -6,7 +6,6 @@
 //   float8          E4M3 weights, and activations by a scale that calibration found
 //   float8/current  the same by scales of the values themselves
 #include <algorithm>
-#include <cmath>
 
 #include "engine/numeric/absmax.h"
 #include "engine/numeric/float8_scale.h"
@@ -33,13 +32,7 @@ class QuantizedMatmul {
     if (!w.constant()) return "its weights are no constant";
     const ValueId bias = node_.inputs.size() > kBias ? node_.inputs[kBias] : kNone;
     if (bias != kNone && !pass_.value(bias).constant()) return "its bias is no constant";
-    w_ = reals(w);
-    for (float& v : w_) {
-      if (!std::isfinite(v))
-        throw Error(kBadInput, pass_.graph().source, w.name + ": a weight is not finite, which has no code",
-                    "mend the network, or keep the layer in a float policy");
-      v = kept(v);
-    }
+    w_ = pass_.rounded_reals(node_, w, {policy_.variable});
     layout_ = layout_of(node_.op, w.dims);
     switch (policy_.quantization) {
       case Quantization::kInt8Dynamic: return dynamic();
@@ -52,13 +45,6 @@ class QuantizedMatmul {
   }
 
  private:
-  // As the policy keeps variables.
-  float kept(float v) const {
-    if (policy_.variable == ElementType::kFloat16) return float(Float16(v));
-    if (policy_.variable == ElementType::kBfloat16) return float(Bfloat16(v));
-    return v;
-  }
-
   ValueId constant(const std::string& suffix, ElementType type, std::vector<int64_t> dims, std::vector<uint8_t> bytes) {
     Value value;
     value.name = name_ + suffix;
@@ -172,8 +158,8 @@ class QuantizedMatmul {
   ValueId float8_bias() {
     if (policy_.update_order != UpdateOrder::kKeras || type_ != ElementType::kFloat32) return bias(type_);
     if (node_.inputs.size() <= kBias || node_.inputs[kBias] == kNone) return kNone;
-    std::vector<float> b = reals(pass_.value(node_.inputs[kBias]));
-    for (float& v : b) v = float(Bfloat16(kept(v)));
+    const std::vector<float> b =
+        pass_.rounded_reals(node_, pass_.value(node_.inputs[kBias]), {policy_.variable, ElementType::kBfloat16});
     return pass_.graph().constant(pass_.value(node_.inputs[kBias]).name + "/rounded", {int64_t(b.size())}, b);
   }
 

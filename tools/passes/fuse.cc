@@ -9,8 +9,9 @@
 // In a 16-bit type T a fused clamp stands before the rounding to T. That is the same, because rounding is monotone:
 // T(clamp(v)) = T(clamp(T(v))) for every v and every bound, be it a value of T or not.
 //
-// A cast, and a quantize step to float8, is melted where the kernels have an entry for it. Such an entry rounds to the type that
-// the step alone would have stored before it converts.
+// A cast, and a quantize step to float8, is melted where the kernels have an entry for it. Such an entry rounds to the
+// type of its operands, which the step alone would have stored, before it converts. So a cast stays where the step gives
+// another type than that: what was melted before, or what is made of codes, would lose its rounding.
 #include <bit>
 #include <limits>
 #include <string_view>
@@ -144,6 +145,7 @@ class Fuser {
     if (writer < 0 || reads_[size_t(x)] != 1) return;
     Node& source = graph_.nodes[size_t(writer)];
     if (!is_matmul(source.op) || (scale != kNone && get_integer(step, "form") != 0)) return;
+    if (scale == kNone && type(source.inputs[0]) != type(x)) return;
     Node fused = source;
     fused.outputs[0] = step.outputs[0];
     if (scale != kNone) fused.inputs.push_back(scale);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ struct PolicyOptions {
   IoTypes io_types = IoTypes::kSource;
 };
 void apply_policy(Graph& graph, const PolicyOptions& options = {});
+
+// Makes a clamp of what codes did by saturating, for the nodes of `where`: onnxruntime's quantizer drops a Relu or Clip before
+// codes whose lowest is the zero point (QDQRemovableActivation, quantization/operators/activation.py). For whoever takes
+// the quantizers away next.
+void keep_saturation(Graph& graph, const std::function<bool(const Node&)>& where);
 
 // Clamps (relu, relu6, clip), casts and float8 quantizers into the step before them, where the result stays the same to
 // the bit. Aliases are plan_memory's.

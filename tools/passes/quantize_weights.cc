@@ -75,10 +75,10 @@ std::vector<uint8_t> float8_codes_by_reciprocal(const std::vector<float>& w, flo
 }
 
 std::vector<uint8_t> packed_int4(const std::vector<int8_t>& codes) {
-  std::vector<uint8_t> bytes(int4_bytes(codes.size()));
-  for (size_t i = 0; i < codes.size(); i += 2)
-    bytes[i / 2] = int4_pair(codes[i], i + 1 < codes.size() ? codes[i + 1] : int8_t{0}).bits;
-  return bytes;
+  std::vector<Int4Pair> pairs(int4_bytes(codes.size()));
+  pack_int4(codes, pairs);
+  const auto* first = reinterpret_cast<const uint8_t*>(pairs.data());
+  return {first, first + pairs.size()};
 }
 
 }  // namespace nacre::tools

@@ -72,9 +72,20 @@ void add_rule(PolicyRequest& request, const std::string& pattern, const ParsedPo
   request.rules.push_back({pattern, parsed.policy, parsed.text, origin, parsed.source, in_file});
 }
 
+// The '=' between pattern and policy. That of a look-around, (?= or (?<=, is the pattern's: RE2 refuses it by name.
+size_t find_equals(const std::string& text) {
+  const auto looks = [&](size_t at) {
+    const std::string before = text.substr(0, at);
+    return before.ends_with("(?") || before.ends_with("(?<");
+  };
+  size_t at = text.find('=');
+  while (at != std::string::npos && looks(at)) at = text.find('=', at + 1);
+  return at;
+}
+
 void add_set(PolicyRequest& request, const std::string& text) {
   const Place place = {"--set " + in_quotes(text), kUsage};
-  const size_t equals = text.find('=');
+  const size_t equals = find_equals(text);
   if (equals == std::string::npos || equals == 0)
     place.refuse("NotKeyValue", "is not PATTERN=POLICY", "for example --set 'dense.*=int8_from_float32'");
   add_rule(request, text.substr(0, equals), parse_policy(text.substr(equals + 1), place), place.text, false);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "engine/numeric/small_float.h"
 #include "tools/convert_elements.h"
 #include "tools/error.h"
 #include "tools/format.h"
@@ -13,31 +12,8 @@
 namespace nacre::tools {
 namespace {
 
-template <class T>
-std::vector<uint8_t> rounded(const NpyArray& array) {
-  const std::vector<float> values = array.values<float>();
-  std::vector<uint8_t> data(values.size() * sizeof(T));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const T value(values[i]);
-    std::memcpy(data.data() + i * sizeof value, &value, sizeof value);
-  }
-  return data;
-}
-
 NpyArray with(const NpyArray& array, ElementType type, std::vector<uint8_t> data) {
   return {.type = type, .dims = array.dims, .data = std::move(data), .place = array.place};
-}
-
-// float32 in another float type.
-std::vector<uint8_t> rounded_to(ElementType type, const NpyArray& array) {
-  switch (type) {
-    case ElementType::kFloat16:
-      return rounded<Float16>(array);
-    case ElementType::kBfloat16:
-      return rounded<Bfloat16>(array);
-    default:
-      return rounded<double>(array);
-  }
 }
 
 bool is_float(ElementType type) {
@@ -135,7 +111,7 @@ NpyArray fit_input(const LoadedModel& model, uint32_t tensor, const std::string&
   }
   if (array.type == ElementType::kFloat32 && is_float(wanted)) {
     note(fmt::format("rounded to {}", name_of(wanted)));
-    return with(array, wanted, rounded_to(wanted, array));
+    return with(array, wanted, round_elements(array.data, wanted, array.place));
   }
   throw Error(
       kBadInput, array.place,
