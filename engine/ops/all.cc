@@ -11,6 +11,8 @@ constexpr const OpRule* kRules[] = {
     &kHardSwishRule, &kLookupRule,    &kSoftmaxRule,         &kBatchNormRule,   &kMeanRule,     &kReshapeRule,
     &kTransposeRule, &kConcatRule,    &kPadRule,             &kSliceRule,       &kCopyRule,     &kQuantizeRule,
     &kDequantizeRule, &kRequantizeRule, &kCastRule,          &kDynamicQuantizeRule,
+    // Training.
+    &kAccumulateRule,
 };
 
 }  // namespace

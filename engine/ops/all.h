@@ -5,6 +5,7 @@
 #include "engine/ops/conv.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/elementwise.h"
+#include "engine/ops/gradient.h"
 #include "engine/ops/move.h"
 #include "engine/ops/norm.h"
 #include "engine/ops/pool.h"

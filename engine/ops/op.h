@@ -18,13 +18,40 @@ namespace nacre {
 // Ids never change meaning. Families have room to grow.
 enum class Op : uint16_t {
   kNone = 0,
-  kDense = 1, kConv2d = 2, kDepthwiseConv2d = 3,
+  kDense = 1, kConv2d = 2, kDepthwiseConv2d = 3, kBatchedMatmul = 4,
   kAveragePool = 16, kMaxPool = 17,
   kAdd = 32, kSub = 33, kMul = 34,
   kClamp = 48, kLeakyRelu = 49, kSigmoid = 50, kTanh = 51, kHardSwish = 52, kLookup = 53,
-  kSoftmax = 64, kBatchNorm = 65, kMean = 66,
+  kGelu = 54, kSilu = 55, kDropout = 56,
+  kSoftmax = 64, kBatchNorm = 65, kMean = 66, kBatchNormTraining = 67, kLayerNorm = 68,
   kReshape = 80, kTranspose = 81, kConcat = 82, kPad = 83, kSlice = 84, kCopy = 85,
   kQuantize = 96, kDequantize = 97, kRequantize = 98, kCast = 99, kDynamicQuantize = 100,
+  kFakeQuantize = 101, kFakeFloat8 = 102, kFakeFloat8Gradient = 103,
+  kObserveRange = 104,
+  kEmbedding = 112,
+  kLstm = 128, kGru = 129,
+
+  // Backward: steps of the programs `gradients` and `update` only.
+  kSumTo = 512, kMulGradient = 513, kClampGradient = 514, kLeakyReluGradient = 515, kSigmoidGradient = 516,
+  kTanhGradient = 517, kHardSwishGradient = 518, kSoftmaxGradient = 519, kMeanGradient = 520, kPadGradient = 521,
+  kSliceGradient = 522, kAccumulate = 523,
+  kDenseGradientX = 528, kDenseGradientW = 529, kBiasGradient = 530, kConv2dGradientX = 531, kConv2dGradientW = 532,
+  kDepthwiseConv2dGradientX = 533, kDepthwiseConv2dGradientW = 534,
+  kAveragePoolGradient = 540, kMaxPoolGradient = 541,
+  kBatchNormGradientX = 544, kBatchNormGradientScale = 545, kBatchNormTrainingGradientX = 546,
+  kBatchNormTrainingGradientScale = 547,
+  kFakeQuantizeGradientX = 552, kFakeQuantizeGradientScale = 553,
+  kBatchedMatmulGradientA = 576, kBatchedMatmulGradientB = 577, kLayerNormGradientX = 578, kLayerNormGradientScale = 579,
+  kGeluGradient = 580, kSiluGradient = 581, kDropoutGradient = 582, kEmbeddingGradient = 583,
+  kLstmGradient = 584, kLstmGradientW = 585, kGruGradient = 586, kGruGradientW = 587,
+
+  kSoftmaxCrossEntropy = 640, kSoftmaxCrossEntropyGradient = 641, kDenseCrossEntropy = 642, kDenseCrossEntropyGradient = 643,
+  kSigmoidCrossEntropy = 644, kSigmoidCrossEntropyGradient = 645, kSquaredError = 646, kSquaredErrorGradient = 647,
+  kAbsoluteError = 648, kAbsoluteErrorGradient = 649, kHuber = 650, kHuberGradient = 651,
+
+  kSgd = 704, kMomentum = 705, kNesterov = 706, kAdam = 707, kAdamW = 708, kRmsprop = 709, kAdagrad = 710,
+  kOnnxMomentum = 711, kOnnxAdam = 712, kOnnxAdagrad = 713,
+  kVerdict = 736, kUpdateScales = 737, kAdjustLossScale = 738, kCountStep = 739, kUpdateStatistics = 740, kUpdateRange = 741,
 };
 
 enum class Numerics : uint8_t { kMatmul, kPointwise, kReduction, kMove };
@@ -91,14 +118,48 @@ struct Attribute {
   int count = 1;  // consecutive words
 };
 
+// Where an operand of a gradient step comes from.
+struct GradientRead {
+  enum Source : uint8_t {
+    kInput,          // input `index` of the step that is differentiated
+    kOutput,         // its output `index`
+    kGradient,       // the gradient of its output `index`
+    kInputGradient,  // the gradient of its input `index`, made by an earlier row
+    kSeed,           // what the backward pass starts with: the loss scale, float32 [1]
+  } source;
+  uint8_t index = 0;
+};
+constexpr GradientRead input_of(uint8_t i) { return {GradientRead::kInput, i}; }
+constexpr GradientRead output_of(uint8_t i) { return {GradientRead::kOutput, i}; }
+constexpr GradientRead gradient_of(uint8_t i) { return {GradientRead::kGradient, i}; }
+constexpr GradientRead input_gradient_of(uint8_t i) { return {GradientRead::kInputGradient, i}; }
+inline constexpr GradientRead kBackwardSeed = {GradientRead::kSeed, 0};
+
+// One row of an op's gradient table: a step of op `by` makes the gradients of inputs `of`, its outputs in order. With
+// `adds`, of one input, the step instead adds to a sum in the step block, its last operand. An absent input is an absent
+// operand; a row whose inputs are all absent or need no gradient is left out.
+struct Gradient {
+  std::span<const uint8_t> of;
+  Op by;
+  std::span<const GradientRead> reads;
+  bool adds = false;
+  // Attributes of the step, at most 32, of the attributes and operands (inputs, then outputs) of the step that is
+  // differentiated and the index of the input in question (of variadic ops the place in the list); returns how many. Null: the same attributes.
+  int (*words)(const Words& words, const Operands& operands, int input, uint32_t* made) = nullptr;
+};
+
 struct OpRule {
   Op op;
   const char* name;
   Numerics numerics;
   ShapeRule shapes;
   std::span<const Attribute> attributes;  // in word order
-  std::span<const char* const> inputs;    // names; a trailing '?' means optional; a last "...": any number more like the first
+  // Names; a trailing '?' means optional, a leading '&' read and written (Role::kUpdate; after what is only read); a last
+  // "...": any number more like the first.
+  std::span<const char* const> inputs;
   std::span<const char* const> outputs;
+  std::span<const Gradient> gradients = {};  // empty: nothing flows back through the op
+  uint32_t parameters = 0;                   // bit i: input i is a parameter that can be trained, where it is constant
 };
 
 // The rule of an op, or null. Defined in engine/ops/all.cc from one table.

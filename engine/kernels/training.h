@@ -1,0 +1,15 @@
+// The reference kernels of training: gradients, losses, optimizers, and what a step commits. Apart from reference.h, so that a
+// firmware which only infers links none of them: a program of kind `gradients` or `update` needs both sets.
+#pragma once
+
+#include "engine/kernels/reference.h"
+
+namespace nacre::reference {
+
+#define NACRE_ENTRY(name, ...) extern const KernelEntry name;
+#include "engine/kernels/training.inc"
+
+const KernelSet& training_kernels();
+std::span<const NamedEntry> training_list();
+
+}  // namespace nacre::reference
