@@ -13,6 +13,9 @@ namespace nacre::tools {
 // cli_convert.cc
 void add_convert(CLI::App& app);
 void add_policies(CLI::App& app);
+// cli_training.cc: what convert --train and tune share
+struct TrainingArguments;
+void add_training_options(CLI::App& c, TrainingArguments& a);
 // cli_judge.cc
 void add_compare(CLI::App& app);
 void add_eval(CLI::App& app);

@@ -94,6 +94,7 @@ void add_convert(CLI::App& app) {
       "  nacre convert digits.onnx -o d.nacre --policy mixed_bfloat16 --set 'fc.*=int8_from_float32'\n"
       "  nacre convert digits.onnx -o d.nacre --policy int8/static_from_float32 --calibrate samples.npz\n"
       "  nacre convert digits.onnx --rewrite mixed_float16 --explain      what TensorFlow's rewrite would do\n"
+      "  nacre convert digits.onnx -o train.nacre --train softmax_cross_entropy --batch 32 --optimizer adam\n"
       "Policies: nacre policies. Passes: " +
       CLI::detail::join(pass_names(), ", "));
   c.add_option("NETWORK", o->network, "the network's file")->required()->type_name("");
@@ -122,6 +123,11 @@ void add_convert(CLI::App& app) {
   add_policy_options(c, *o);
   add_rewrite_options(c, o->rewrite);
   add_calibration_options(c, o->calibration);
+  c.add_option("--train", o->training.loss, CLI::detail::join(loss_names(), ", ") + "; makes a model that trains")
+      ->check(not_empty())
+      ->type_name("LOSS[,FIELD=X]")
+      ->group("Training");
+  add_training_options(c, o->training);
   c.callback([o] { convert(*o); });
 }
 

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/kernels/reference.h"
+#include "engine/kernels/training.h"
 #include "engine/model/flatbuffer.h"
 #include "tools/error.h"
 #include "tools/format.h"
@@ -115,7 +115,7 @@ std::vector<std::string> texts(const flatbuffers::Vector<flatbuffers::Offset<fla
 uint64_t memory_of_machine() { return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE)); }
 
 std::span<const KernelSet* const> kernel_sets() {
-  static const KernelSet* const kSets[] = {&reference::kernels()};
+  static const KernelSet* const kSets[] = {&reference::kernels(), &reference::training_kernels()};
   return kSets;
 }
 

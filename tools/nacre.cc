@@ -43,9 +43,10 @@ void add_inspect(CLI::App& app) {
 void add_size(CLI::App& app) {
   auto o = std::make_shared<SizeOptions>();
   CLI::App& c = *app.add_subcommand("size", "every byte that running a model takes: exactly what bind asks for");
-  c.footer("Example:\n  nacre size kws.nacre --target arm/m4");
+  c.footer("Examples:\n  nacre size kws.nacre --target arm/m4\n  nacre size digits_train.nacre --train");
   add_model(c, o->model);
   add_target(c, o->target, "the machine [host]");
+  c.add_flag("--train", o->train, "what training takes, by what it is for");
   add_json(c, o->json);
   c.callback([o] { size(*o); });
 }

@@ -9,6 +9,7 @@
 #include "engine/base/crc32c.h"
 #include "model_generated.h"
 #include "tools/error.h"
+#include "tools/graph/operands.h"
 
 namespace nacre::tools {
 namespace {
@@ -31,6 +32,9 @@ class Writer {
 
   std::vector<uint8_t> write(std::span<const ProgramSource> programs) {
     for (const ProgramSource& p : programs) add_constants(*p.graph);
+    for (const ProgramSource& p : programs) collect_persistent(*p.graph);
+    for (const Region region : {Region::kState, Region::kStream, Region::kDerived, Region::kStep}) add_persistent(region);
+    for (size_t i = 0; i < programs.size(); ++i) find_persistent(*programs[i].graph, ids_[i]);
     for (const ProgramSource& p : programs) add_program(p);
     return pack(build(programs));
   }
@@ -68,6 +72,8 @@ class Writer {
         ids[size_t(input)] = id;
         if (v.quantizer && v.quantizer->codes == v.type) set_quantizer(id, v);
       }
+    for (const Value& v : graph.values)
+      if (v.initial && !initial_.contains(v.name)) initial_.emplace(v.name, add_weights(v.type, v.dims, *v.initial, v.name));
     ids_.push_back(std::move(ids));
   }
 
@@ -102,6 +108,56 @@ class Writer {
     return uint32_t(quantizers_.size() - 1);
   }
 
+  // ---- State, stream, derived, step: one record for the values of one name in all programs ----
+
+  struct Persistent {
+    const Value* value;
+    const Value* root = nullptr;  // of an alias
+    uint32_t id = kNoIndex;
+  };
+
+  void collect_persistent(const Graph& graph) {
+    for (const Value& v : graph.values) {
+      if (!v.persists()) continue;
+      const Value* root = v.alias_of == kNone ? nullptr : &graph.values[size_t(v.alias_of)];
+      const auto [found, is_new] = persistent_.emplace(v.name, Persistent{&v, root});
+      const Value& first = *found->second.value;
+      if (is_new) names_in_order_.push_back(v.name);
+      else if (first.type != v.type || first.dims != v.dims || first.region != v.region)
+        throw Error(kFailed, v.name, "two programs mean different tensors by this name");
+    }
+  }
+
+  // State is sorted by what it keeps, then all as they were met; aliases after their targets. The initial value of a state
+  // tensor stands among the weights.
+  void add_persistent(Region region) {
+    std::vector<Persistent*> members;
+    for (const std::string& name : names_in_order_)
+      if (Persistent& p = persistent_.at(name); p.value->region == region) members.push_back(&p);
+    std::ranges::stable_sort(members, {}, [](const Persistent* p) { return std::pair(p->root != nullptr, p->value->kept); });
+    uint64_t& bytes = region_bytes_[size_t(region)];
+    for (Persistent* p : members) {
+      const Value& v = *p->value;
+      TensorRecord record = blank(v.type, v.dims);
+      record.region = region;
+      record.flags = uint16_t((v.batched ? kBatched : 0) | (v.trainable ? kTrainable : 0));
+      if (p->root != nullptr) {
+        record.alias_of = persistent_.at(p->root->name).id;
+        record.offset = v.offset;
+      } else {
+        record.offset = bytes;
+        bytes = (bytes + record.bytes + kAlignment - 1) / kAlignment * kAlignment;
+      }
+      if (v.initial) record.initial = initial_.at(v.name);
+      p->id = add_record(record, v.name);
+    }
+  }
+
+  void find_persistent(const Graph& graph, Ids& ids) const {
+    for (size_t i = 0; i < graph.values.size(); ++i)
+      if (graph.values[i].persists()) ids[i] = persistent_.at(graph.values[i].name).id;
+  }
+
   // ---- Programs ----
 
   void add_program(const ProgramSource& source) {
@@ -117,10 +173,20 @@ class Writer {
     program.tensor_count = uint32_t(tensors_.size()) - program.first_tensor;
     for (const Binding& b : graph.inputs) program.inputs.push_back(bind(ids, b, kInput));
     for (const Binding& b : graph.outputs) program.outputs.push_back(bind(ids, b, kOutput));
-    const auto first_layer = uint32_t(layers_.size());
-    layers_.insert(layers_.end(), graph.layers.begin(), graph.layers.end());
-    for (const Node& node : graph.nodes) add_step(node, ids, first_layer);
+    const Ids layers = add_layers(graph);
+    for (const Node& node : graph.nodes) add_step(node, ids, layers);
     programs_.push_back(std::move(program));
+  }
+
+  // Programs of one network have the same layers: stored once, as the first of them has it.
+  Ids add_layers(const Graph& graph) {
+    Ids ids;
+    for (const Layer& layer : graph.layers) {
+      const auto [found, is_new] = layer_ids_.emplace(layer.name, uint32_t(layers_.size()));
+      if (is_new) layers_.push_back(layer);
+      ids.push_back(found->second);
+    }
+    return ids;
   }
 
   // Used arena values, sorted by first step, aliases last. Of one first step inputs come first: they are there before the
@@ -133,6 +199,7 @@ class Writer {
     for (const Node& node : graph.nodes) {
       for (const ValueId id : node.inputs) use(id);
       for (const ValueId id : node.outputs) use(id);
+      use(node.guard);
     }
     std::vector<bool> is_input(graph.values.size(), false);
     for (const Binding& b : graph.inputs) {
@@ -142,7 +209,7 @@ class Writer {
     for (const Binding& b : graph.outputs) use(b.value);
     std::vector<ValueId> order;
     for (ValueId id = 0; id < ValueId(graph.values.size()); ++id)
-      if (used[size_t(id)] && !graph.values[size_t(id)].constant()) order.push_back(id);
+      if (used[size_t(id)] && !graph.values[size_t(id)].constant() && !graph.values[size_t(id)].persists()) order.push_back(id);
     std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) {
       const Value &va = graph.values[size_t(a)], &vb = graph.values[size_t(b)];
       if ((va.alias_of != kNone) != (vb.alias_of != kNone)) return vb.alias_of != kNone;
@@ -171,7 +238,7 @@ class Writer {
     return id;
   }
 
-  void add_step(const Node& node, const Ids& ids, uint32_t first_layer) {
+  void add_step(const Node& node, const Ids& ids, const Ids& layers) {
     std::vector<uint32_t> words = node.words;
     while (!words.empty() && words.back() == 0) words.pop_back();
     StepRecord step = {};
@@ -182,13 +249,15 @@ class Writer {
       throw Error(kUnsupported, node.name, "more than 24 operands or 255 attribute words in one step", "split the operator");
     step.first_word = add_words(words);
     step.first_operand = uint32_t(operands_.size());
-    step.layer = node.layer == kNone ? kNoIndex : first_layer + uint32_t(node.layer);
-    step.guard = kNoIndex;
+    step.layer = node.layer == kNone ? kNoIndex : layers[size_t(node.layer)];
+    step.guard = node.guard == kNone ? kNoIndex : ids[size_t(node.guard)];
     step.rounding = node.rounding;
     const auto operand = [&](ValueId id, Role role) {
       operands_.push_back(id == kNone ? kNoOperand : ids[size_t(id)] | uint32_t(role) << 30);
     };
-    for (const ValueId id : node.inputs) operand(id, Role::kIn);
+    const OpRule* rule = find_rule(node.op);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      operand(node.inputs[i], rule != nullptr && is_updated(*rule, i) ? Role::kUpdate : Role::kIn);
     for (const ValueId id : node.outputs) operand(id, Role::kOut);
     steps_.push_back(step);
   }
@@ -290,7 +359,8 @@ class Writer {
     const auto metadata_vector = b.CreateVector(metadata);
     const auto golden_vector = golden.empty() ? 0 : b.CreateVector(golden);
     b.Finish(schema::CreateModel(b, tensors, quantizers, steps, words, operands, segment_vector, program_vector, layer_vector,
-                                 0, 0, 0, 0, names, metadata_vector, golden_vector));
+                                 region_bytes_[size_t(Region::kState)], region_bytes_[size_t(Region::kStream)],
+                                 region_bytes_[size_t(Region::kDerived)], region_bytes_[size_t(Region::kStep)], names, metadata_vector, golden_vector));
     return b.Release();
   }
 
@@ -328,12 +398,17 @@ class Writer {
   std::map<std::string, uint32_t> shared_;                // type, dims and bytes of a constant -> tensor id
   std::map<std::vector<uint32_t>, uint32_t> runs_;        // attributes -> first word
   std::vector<Ids> ids_;                                  // per program
+  std::map<std::string, Persistent> persistent_;          // by name
+  std::vector<std::string> names_in_order_;               // of persistent values, as first met
+  std::map<std::string, uint32_t> initial_;               // of state values: tensor ids
+  uint64_t region_bytes_[size_t(Region::kCount)] = {};
   std::vector<TensorRecord> tensors_;
   std::vector<std::string> names_;
   std::vector<QuantizerRecord> quantizers_;
   std::vector<StepRecord> steps_;
   std::vector<uint32_t> words_, operands_;
   std::vector<ProgramRecord> programs_;
+  std::map<std::string, uint32_t> layer_ids_;
   std::vector<Layer> layers_;
   std::vector<uint8_t> weights_;
 };

@@ -22,8 +22,8 @@ constexpr uint8_t bit(Region region) { return uint8_t(1u << unsigned(region)); }
 // Where a program of each kind may write. "infer and gradients never write state; only update does."
 constexpr uint8_t kOutRegions[] = {bit(Region::kArena), bit(Region::kArena), bit(Region::kArena),
                                    uint8_t(bit(Region::kArena) | bit(Region::kDerived))};
-constexpr uint8_t kUpdateRegions[] = {bit(Region::kStream), uint8_t(bit(Region::kStream) | bit(Region::kStep)),
-                                      uint8_t(bit(Region::kState) | bit(Region::kStep)), 0};
+constexpr uint8_t kUpdateRegions[] = {bit(Region::kStream), uint8_t(bit(Region::kStream) | bit(Region::kStep) | bit(Region::kArena)),
+                                      uint8_t(bit(Region::kState) | bit(Region::kStep) | bit(Region::kArena)), 0};
 static_assert(std::size(kOutRegions) == size_t(Entry::kCount) && std::size(kUpdateRegions) == size_t(Entry::kCount));
 
 template <class V>
@@ -476,6 +476,12 @@ bool Verifier::sees(const ProgramView& p, uint32_t id) const {
   return id < root_->programs()->Get(0)->first_tensor() || (id >= p.first_tensor && id - p.first_tensor < p.tensor_count);
 }
 
+// An input of a program, or a part of one.
+bool Verifier::is_input(uint32_t id) const {
+  const TensorRecord& r = view_.tensors_[id];
+  return ((r.alias_of == kNoIndex ? r : view_.tensors_[r.alias_of]).flags & kInput) != 0;
+}
+
 bool Verifier::operand(const ProgramView& p, uint32_t index, uint32_t position) {
   const StepRecord& s = view_.steps_[index];
   const uint32_t* operands = view_.operands_ + s.first_operand;
@@ -486,7 +492,7 @@ bool Verifier::operand(const ProgramView& p, uint32_t index, uint32_t position) 
   if (!sees(p, id)) return refuse(Code::kOperandId, Table::kStep, index, position, id);
   const TensorRecord& r = view_.tensors_[id];
   if (role == Role::kOut && (kOutRegions[size_t(p.entry)] & bit(r.region)) == 0) return refuse(Code::kRole, Table::kStep, index, position, id);
-  if (role == Role::kUpdate && (kUpdateRegions[size_t(p.entry)] & bit(r.region)) == 0)
+  if (role == Role::kUpdate && ((kUpdateRegions[size_t(p.entry)] & bit(r.region)) == 0 || is_input(id)))
     return refuse(Code::kRole, Table::kStep, index, position, id);
   if (role == Role::kOut)
     for (uint32_t i = 0; i < position; ++i)
@@ -534,7 +540,7 @@ bool Verifier::uses(const ProgramView& p, uint32_t index) {
     const uint32_t id = word & kOperandIdMask;
     if (id == kNoOperand || view_.tensors_[id].region != Region::kArena) continue;
     const TensorRecord& r = view_.tensors_[id];
-    const bool input = ((r.alias_of == kNoIndex ? r : view_.tensors_[r.alias_of]).flags & kInput) != 0;
+    const bool input = is_input(id);
     if (now > r.last_step || now < r.first_step) return refuse(Code::kNotLive, Table::kStep, index, i, id);
     if (Role(word >> 30) == Role::kOut) {
       if (input || r.first_step != now || written_bytes(p, id, kNoIndex) != r.bytes)

@@ -37,6 +37,7 @@ class Verifier {
   bool bindings(const ProgramView& p, uint32_t index);
   bool step(const ProgramView& p, uint32_t index);
   bool sees(const ProgramView& p, uint32_t id) const;
+  bool is_input(uint32_t id) const;
   bool operand(const ProgramView& p, uint32_t step, uint32_t operand);
   bool uses(const ProgramView& p, uint32_t index);
   bool writes(const ProgramView& p, uint32_t id, uint32_t end);

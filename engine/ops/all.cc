@@ -12,7 +12,7 @@ constexpr const OpRule* kRules[] = {
     &kTransposeRule, &kConcatRule,    &kPadRule,             &kSliceRule,       &kCopyRule,     &kQuantizeRule,
     &kDequantizeRule, &kRequantizeRule, &kCastRule,          &kDynamicQuantizeRule,
     // Training.
-    &kAccumulateRule,
+    &kAccumulateRule, &kZerosRule,
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ enum class Op : uint16_t {
   // Backward: steps of the programs `gradients` and `update` only.
   kSumTo = 512, kMulGradient = 513, kClampGradient = 514, kLeakyReluGradient = 515, kSigmoidGradient = 516,
   kTanhGradient = 517, kHardSwishGradient = 518, kSoftmaxGradient = 519, kMeanGradient = 520, kPadGradient = 521,
-  kSliceGradient = 522, kAccumulate = 523,
+  kSliceGradient = 522, kAccumulate = 523, kZeros = 524,
   kDenseGradientX = 528, kDenseGradientW = 529, kBiasGradient = 530, kConv2dGradientX = 531, kConv2dGradientW = 532,
   kDepthwiseConv2dGradientX = 533, kDepthwiseConv2dGradientW = 534,
   kAveragePoolGradient = 540, kMaxPoolGradient = 541,

@@ -12,11 +12,14 @@
 #include "tools/golden.h"
 #include "tools/graph/names.h"
 #include "tools/importers/importer.h"
+#include "tools/machines.h"
 #include "tools/npy.h"
 #include "tools/passes/plan_memory.h"
 #include "tools/print.h"
 #include "tools/report/table.h"
 #include "tools/statistics.h"
+#include "tools/training/memory.h"
+#include "tools/training/training.h"
 #include "tools/version.h"
 #include "tools/writer.h"
 
@@ -59,7 +62,7 @@ std::vector<NamedPass> passes(Work& work) {
   std::vector<NamedPass> all = {
       {"import", [](Graph&) {}},
       {"rewrite", [&](Graph& graph) { rewrite(work, graph); }},
-      {"simplify", [&](Graph& graph) { simplify(graph, {.fold_batch_norm = work.options.fold_batch_norm}); }},
+      {"simplify", [&](Graph& graph) { simplify(graph, {.fold_batch_norm = work.options.fold_batch_norm && work.options.training.loss.empty()}); }},
       {"calibrate", [&](Graph& graph) { measure_ranges(work, graph); }},
   };
   for (NamedPass& pass : compile_passes(work.compiling)) all.push_back(std::move(pass));
@@ -115,6 +118,7 @@ std::string options_text(const ConvertOptions& o) {
   for (const std::string& ops : o.policies.only) add("--only " + ops);
   for (const std::string& ops : o.policies.except) add("--except " + ops);
   if (!o.policies.file.empty()) add("--policy-file sha256:" + sha256(read_file(o.policies.file)));
+  if (!o.training.loss.empty()) add(training_text(o.training));
   if (!o.calibration.data.empty()) add("--calibrate DATA" + calibration_options_text(o.calibration));
   return text;
 }
@@ -128,6 +132,26 @@ void add_metadata(Graph& graph, const ConvertOptions& options) {
   for (const std::string& line : graph.fallbacks) fallbacks += line + "\n";
   if (!fallbacks.empty()) graph.metadata.emplace_back("fallbacks", fallbacks);
   std::ranges::sort(graph.metadata);
+}
+
+void print_training_summary(const ConvertOptions& options, const TrainingModel& made, const LoadedModel& model) {
+  const TrainingMemory m = training_memory(model, *find_machine("host"));
+  if (options.json)
+    return print_json({{"network", options.network}, {"model", options.model}, {"file_bytes", made.bytes.size()},
+                       {"state_bytes", m.state()}, {"arena_bytes", m.arena}, {"liveness_bound", m.bound}, {"total", m.total()},
+                       {"fallbacks", made.gradients.fallbacks}});
+  print(fmt::format("{} -> {}\n", options.network, options.model));
+  const std::pair<const char*, const Graph*> programs[] = {
+      {"infer", &made.infer}, {"gradients", &made.gradients}, {"update", &made.update}, {"derive", &made.derive}};
+  for (const auto& [name, graph] : programs)
+    if (!graph->nodes.empty()) print(fmt::format("  {:<10} {} steps\n", name, graph->nodes.size()));
+  print(fmt::format("  state      {} bytes, of them parameters {}\n", grouped(m.state()), grouped(m.parameters)));
+  print(fmt::format("  arena      {} bytes (liveness lower bound {})\n", grouped(m.arena), grouped(m.bound)));
+  print(fmt::format("  training   {} bytes of RAM in all: nacre size --train {}\n", grouped(m.total()), options.model));
+  print(fmt::format("  file       {} bytes\n", grouped(made.bytes.size())));
+  if (made.gradients.fallbacks.empty()) return;
+  print(fmt::format("{} run in another type than their policy says:\n", counted(made.gradients.fallbacks.size(), "step")));
+  for (const std::string& line : made.gradients.fallbacks) print("  " + line + "\n");
 }
 
 void print_summary(const ConvertOptions& options, const Graph& graph, const Statistics& s, const Sizes& sizes) {
@@ -223,6 +247,25 @@ void write(const Work& work, Graph& graph) {
   options.json ? print_summary_json(work, graph, s, model) : print_summary(options, graph, s, sizes);
 }
 
+// The graph after calibrate becomes a training model.
+void write_training(const Work& work, Graph& graph) {
+  const ConvertOptions& options = work.options;
+  add_metadata(graph, options);
+  const TrainingOptions training = parse_training(options.training, computes_in(graph, work.compiling.policies, ElementType::kFloat16));
+  const TrainingModel made = compile_training(graph, training, work.compiling, {.names = !options.strip_names, .golden = {}});
+  for (const Graph* program : {&made.infer, &made.gradients, &made.update, &made.derive}) {
+    if (program->nodes.empty()) continue;
+    for (const std::string& line : program->log)
+      if (options.verbose || line.starts_with("policy")) fmt::print(stderr, "{}\n", line);
+    if (options.dump) print(dump(*program));
+  }
+  if (options.model.empty()) return;
+  const LoadedModel model(made.bytes, options.network, kReport);
+  for (uint32_t i = 0; i < model.model().program_count(); ++i) measure(model, i);
+  write_file_whole(options.model, made.bytes);
+  print_training_summary(options, made, model);
+}
+
 }  // namespace
 
 std::vector<std::string> pass_names() {
@@ -248,6 +291,7 @@ void convert(const ConvertOptions& options) {
 
   Graph graph = import_network(options.network, {.batch = options.batch, .io_nhwc = options.io_nhwc});
   for (const NamedPass& pass : passes(work)) {
+    if (pass.name == std::string_view("resolve_policies") && !options.training.loss.empty()) return write_training(work, graph);
     pass.run(graph);
     check(graph);
     if (pass.name == std::string_view("resolve_policies") && !options.emit_policy.empty())

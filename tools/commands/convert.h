@@ -10,6 +10,7 @@
 #include "tools/passes/passes.h"
 #include "tools/passes/rewrite.h"
 #include "tools/policies/policy_request.h"
+#include "tools/training/arguments.h"
 
 namespace nacre::tools {
 
@@ -42,6 +43,7 @@ struct ConvertOptions {
   CalibrationArguments calibration;
   IoTypes io_types = IoTypes::kSource;
   bool fuse = true;
+  TrainingArguments training;  // loss "": an inference model
   uint32_t golden = 0;     // pairs
   std::string stop_after;  // a pass; prints the graph instead of writing a model
   bool dump = false;       // prints the graph after the last pass

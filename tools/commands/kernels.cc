@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/kernels/reference.h"
+#include "engine/kernels/training.h"
 #include "tools/atomic_file.h"
 #include "tools/loaded_model.h"
 #include "tools/print.h"
@@ -34,6 +34,7 @@ bool suffice(const LoadedModel& model, const std::vector<NamedEntry>& named) {
 std::vector<NamedEntry> needed_entries(const LoadedModel& model) {
   for (uint32_t i = 0; i < model.model().program_count(); ++i) measure(model, i);  // says what is missing, if anything
   std::vector<NamedEntry> kept(reference::list().begin(), reference::list().end());
+  kept.insert(kept.end(), reference::training_list().begin(), reference::training_list().end());
   for (size_t i = kept.size(); i-- > 0;) {
     std::vector<NamedEntry> fewer = kept;
     fewer.erase(fewer.begin() + std::ptrdiff_t(i));
@@ -62,7 +63,7 @@ extern const struct nacre_kernels model_kernels;
 #endif
 
 #if defined(__cplusplus) && defined(NACRE_DEFINE_MODEL_KERNELS)
-#include "engine/kernels/reference.h"
+#include "engine/kernels/training.h"
 
 )";
 

@@ -7,6 +7,7 @@
 #include "tools/loaded_model.h"
 #include "tools/machines.h"
 #include "tools/print.h"
+#include "tools/training/memory.h"
 
 namespace nacre::tools {
 namespace {
@@ -79,6 +80,47 @@ void print_as_json(const LoadedModel& model, const TargetMachine& machine,
               {"programs", list}});
 }
 
+struct Line {
+  const char* name;
+  uint64_t bytes;
+  const char* note;
+};
+
+std::vector<Line> lines(const TrainingMemory& m) {
+  return {{"parameters", m.parameters, "state: the trained numbers, masters of what is cast"},
+          {"moments", m.moments, "state: the optimizer's"},
+          {"statistics", m.statistics, "state: running statistics, scales, counters"},
+          {"gradients", m.gradients, "step block"},
+          {"sums", m.sums, "step block: loss, counts, statistics"},
+          {"derived", m.derived, "casts of parameters"},
+          {"stream", m.stream, "what survives from run to run"},
+          {"arena", m.arena, "the largest of the programs"},
+          {"scratch", m.scratch, ""},
+          {"calls", m.calls, "bound steps of all programs"},
+          {"objects", m.objects, "Model and Programs"}};
+}
+
+void print_training(const LoadedModel& model, const TargetMachine& machine, bool json) {
+  if (!trains(model))
+    throw Error(kUsage, model.path(), "holds no program that trains", "make one: nacre convert NETWORK --train LOSS -o MODEL");
+  const TrainingMemory m = training_memory(model, machine);
+  if (json) {
+    Json bytes = Json::object();
+    for (const Line& line : lines(m)) bytes[line.name] = line.bytes;
+    return print_json({{"model", model.path()}, {"machine", machine.name}, {"bytes", bytes}, {"state", m.state()}, {"total", m.total()},
+                       {"weights", m.weights}, {"activations", m.activations}, {"liveness_bound", m.bound}});
+  }
+  print(fmt::format("{}: training, in bytes on {}\n", model.path(), machine.name));
+  for (const Line& line : lines(m)) {
+    print(fmt::format("  {:<12} {:>14}{}{}\n", line.name, grouped(line.bytes), *line.note != 0 ? "   " : "", line.note));
+    if (std::string_view(line.name) == "arena")
+      print(fmt::format("  {:<12} {:>14}   of it held for the backward pass {}; no plan is smaller than {}\n", "", "", grouped(m.activations),
+                        grouped(m.bound)));
+  }
+  print(fmt::format("  {:<12} {:>14}   without the stack\n", "total", grouped(m.total())));
+  print(fmt::format("  {:<12} {:>14}   in the file, read in place: frozen parameters and first values\n", "weights", grouped(m.weights)));
+}
+
 }  // namespace
 
 void size(const SizeOptions& options) {
@@ -86,6 +128,7 @@ void size(const SizeOptions& options) {
   if (machine == nullptr)
     throw Error(kUsage, "--target", fmt::format("'{}' is not a machine that nacre knows", options.target));
   const LoadedModel model(options.model);
+  if (options.train) return print_training(model, *machine, options.json);
   const std::vector<MeasuredProgram> programs = programs_of(model, *machine);
   options.json ? print_as_json(model, *machine, programs) : print_text(model, *machine, programs);
 }

@@ -46,6 +46,7 @@ class Checker {
     for (const Node& n : graph_.nodes) {
       for (const ValueId id : n.inputs) mark(id);
       for (const ValueId id : n.outputs) mark(id);
+      mark(n.guard);
     }
     for (const Binding& b : graph_.inputs) mark(b.value);
     for (const Binding& b : graph_.outputs) mark(b.value);
@@ -62,6 +63,9 @@ class Checker {
       fail(place, "is an alias of a missing value or of an alias");
     if (v.batched && (v.dims.empty() || v.constant())) fail(place, "is batched but has no axis 0 of its own");
     if (v.constant()) constant(v, place);
+    if (v.initial && (v.region != Region::kState || v.initial->size() != storage_bytes(v.type, uint64_t(v.elements()))))
+      fail(place, "has an initial value, but not of its own size in state");
+    if (v.trainable && v.region != Region::kState) fail(place, "is trainable but not in state");
   }
 
   // Values that nothing uses may be empty: importers keep them until simplify.
@@ -114,9 +118,9 @@ class Checker {
     check_operand_counts(graph_, n, rule_of(graph_, n));
     if (n.layer != kNone && (n.layer < 0 || size_t(n.layer) >= graph_.layers.size()))
       fail(place, "its layer does not exist");
-    for (const ValueId id : n.inputs)
-      if (id != kNone && !is_written(id) && !graph_.values[size_t(id)].constant())
-        fail(place, "reads " + graph_.values[size_t(id)].name + " before it is written");
+    for (const ValueId id : n.inputs) readable(id, place);
+    if (n.guard != kNone) guard(n.guard, place);
+    updates(n, place);
     const std::vector<std::vector<int64_t>> shapes = output_shapes(graph_, n);
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       const Value& y = graph_.values[size_t(n.outputs[i])];
@@ -127,6 +131,31 @@ class Checker {
       written_[size_t(n.outputs[i])] = true;
       if (y.alias_of != kNone) parts_[y.alias_of].push_back(n.outputs[i]);
     }
+  }
+
+  void readable(ValueId id, const std::string& place) const {
+    if (id == kNone || is_written(id)) return;
+    const Value& v = graph_.values[size_t(id)];
+    if (!v.constant() && !v.persists()) fail(place, "reads " + v.name + " before it is written");
+  }
+
+  void guard(ValueId id, const std::string& place) const {
+    if (!valid(id)) fail(place, "its guard does not exist");
+    readable(id, place);
+    const Value& v = graph_.values[size_t(id)];
+    if (v.type != ElementType::kUint32 || v.elements() != 1) fail(place, "its guard " + v.name + " is not one uint32");
+  }
+
+  void updates(const Node& n, const std::string& place) const {
+    const OpRule& rule = rule_of(graph_, n);
+    for (size_t i = 0; i < n.inputs.size(); ++i)
+      if (n.inputs[i] != kNone && is_updated(rule, i)) updated(n.inputs[i], place);
+  }
+
+  void updated(ValueId id, const std::string& place) const {
+    const Value& v = graph_.values[size_t(id)];
+    const bool input = std::ranges::any_of(graph_.inputs, [&](const Binding& b) { return b.value == id; });
+    if (v.constant() || input) fail(place, "updates " + v.name + ", which is a constant or an input");
   }
 
   // After make_views: an alias is written with its target, and a target with the aliases that are its parts.

@@ -5,7 +5,7 @@
 #include <memory>
 #include <new>
 
-#include "engine/kernels/reference.h"
+#include "engine/kernels/training.h"
 #include "tools/error.h"
 #include "tools/graph/names.h"
 #include "tools/graph/operands.h"
@@ -13,7 +13,7 @@
 namespace nacre::tools {
 namespace {
 
-bool is_output(const OperandType& type) { return (type.role & 3) != uint8_t(Role::kIn); }
+bool is_output(const OperandType& type) { return (type.role & 3) == uint8_t(Role::kOut); }
 
 // Input ids in the slots of `entry`: absent optional ones are added or cut at the end. False if the counts differ.
 bool fit_inputs(const KernelEntry& entry, const Node& node, std::vector<ValueId>& inputs) {
@@ -70,10 +70,11 @@ struct BoundCall {
 
 const KernelEntry* find_kernel(const Graph& graph, const Node& node) {
   std::vector<ValueId> inputs;
-  for (const KernelEntry* entry : reference::kernels().entries)
-    if (entry->op == node.op && entry->rounding == node.rounding && fit_inputs(*entry, node, inputs) &&
-        fit_types(graph, *entry, node, inputs))
-      return entry;
+  for (const KernelSet* set : {&reference::kernels(), &reference::training_kernels()})
+    for (const KernelEntry* entry : set->entries)
+      if (entry->op == node.op && entry->rounding == node.rounding && fit_inputs(*entry, node, inputs) &&
+          fit_types(graph, *entry, node, inputs))
+        return entry;
   return nullptr;
 }
 

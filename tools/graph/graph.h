@@ -31,6 +31,9 @@ struct Quantizer {
   int axis = 0;
 };
 
+// Order of the values of the state block.
+enum class Kept : uint8_t { kParameter, kStatistic, kOptimizer, kNumerics, kCounter };
+
 struct Value {
   std::string name;  // unique; the source's where it has one
   ElementType type = ElementType::kFloat32;
@@ -43,7 +46,13 @@ struct Value {
   ElementType stored = ElementType::kNone;
   std::vector<float> amaxes = {};  // max |x| per calibration sample, oldest first: what fills a float8 history
 
-  // Set by plan_memory.
+  // Of values in state, stream, derived and step: the graphs of one model that have one of this name mean the same tensor, and
+  // nodes may update it (OpRule::inputs, '&'). `initial`: state's first value, elements of `type`; null: zeros.
+  std::shared_ptr<const std::vector<uint8_t>> initial = nullptr;
+  Kept kept = Kept::kParameter;  // state
+  bool trainable = false;        // state: a gradient is made for it
+
+  // Set by plan_memory, but for what persists.
   Region region = Region::kArena;
   uint8_t bank = 0;
   uint64_t offset = 0;  // of an alias: from the start of its target
@@ -51,6 +60,8 @@ struct Value {
   ValueId alias_of = kNone;
 
   bool constant() const { return data != nullptr; }
+  // Held by the model, not by one run.
+  bool persists() const { return !constant() && region != Region::kArena && region != Region::kWeights; }
   int64_t elements() const {
     int64_t product = 1;
     for (int64_t d : dims) product *= d;
@@ -66,6 +77,7 @@ struct Node {
   std::vector<uint32_t> words;   // as the engine reads them: see the op's Attribute table
   std::vector<ValueId> inputs;   // kNone: an optional operand that is absent
   std::vector<ValueId> outputs;
+  ValueId guard = kNone;         // one uint32: where it is 0 the node has no effect
 };
 
 // A layer of the source file: what policies, reports and errors speak of. Steps keep it through every pass.

@@ -46,6 +46,8 @@ std::string operand_shapes(const Graph& graph, const Node& node) {
 
 }  // namespace
 
+bool is_updated(const OpRule& rule, size_t slot) { return slot < rule.inputs.size() && rule.inputs[slot][0] == '&'; }
+
 std::string shape_text(const std::vector<int64_t>& dims) {
   std::string text = "[";
   for (size_t i = 0; i < dims.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(dims[i]);

@@ -5,6 +5,8 @@
 namespace nacre::tools {
 namespace {
 
+constexpr const char* kKept[] = {"parameter", "statistic", "optimizer", "numerics", "counter"};
+
 constexpr const char* kElementTypes[] = {
     "none",  "float32", "float16", "bfloat16", "float64",     "int8",        "uint8",           "int16",
     "int32", "int64",   "uint32",  "bool",     "int4",        "float8_e4m3", "float8_e5m2",     "float8_e4m3fnuz",
@@ -35,6 +37,7 @@ static_assert(std::size(kLossScales) == size_t(LossScale::kCount));
 
 }  // namespace
 
+template <> std::span<const char* const> names<Kept>() { return kKept; }
 template <> std::span<const char* const> names<ElementType>() { return kElementTypes; }
 template <> std::span<const char* const> names<Region>() { return kRegions; }
 template <> std::span<const char* const> names<Rounding>() { return kRoundings; }

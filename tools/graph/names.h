@@ -7,10 +7,11 @@
 
 #include "engine/numeric/policy.h"
 #include "engine/ops/op.h"
+#include "tools/graph/graph.h"
 
 namespace nacre::tools {
 
-// In the order of the enumerators. Defined for ElementType, Region, Rounding, Quantization, UpdateOrder, AmaxRule,
+// In the order of the enumerators. Defined for Kept, ElementType, Region, Rounding, Quantization, UpdateOrder, AmaxRule,
 // ScaleForm and LossScale.
 template <class E>
 std::span<const char* const> names();
@@ -27,6 +28,7 @@ std::optional<E> find_name(std::string_view name) {
   return std::nullopt;
 }
 
+template <> std::span<const char* const> names<Kept>();
 template <> std::span<const char* const> names<ElementType>();
 template <> std::span<const char* const> names<Region>();
 template <> std::span<const char* const> names<Rounding>();

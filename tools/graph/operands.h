@@ -45,6 +45,9 @@ std::vector<std::vector<int64_t>> output_shapes(const Graph& graph, const Node& 
 // The reference kernel that evaluate() runs, by op, rounding and element types; null if there is none.
 const KernelEntry* find_kernel(const Graph& graph, const Node& node);
 
+// Whether a node of this rule reads and writes its input `slot`.
+bool is_updated(const OpRule& rule, size_t slot);
+
 // Names a node in errors: "speech.onnx: fc1 (dense)".
 std::string place_of(const Graph& graph, const Node& node);
 std::string place_of(const Graph& graph, const Value& value);

@@ -7,9 +7,11 @@
 //   value %x float32 [1, 28, 28, 1] batched
 //   value %w float32 [2, 1] codes=int8 axis=0 scale=[0.5, 0.25] zero=[0, 0] region=weights data=int8 {1, -2}
 //   value %y int8 [1, 10] bank=1 offset=64 steps=[0, 3] alias=%x
+//   value %w float32 [2, 1] region=state kept=parameter trainable initial={1, 2}
 //   input "image" %x layout="NCHW"
 //   output "scores" %y
 //   %y = conv2d(%x, %w, none) stride_h=2 rounding=double name="conv1/Conv2D" layer="conv1"
+//   none = sgd(%g, %report, %rate, %w) guard=%apply                            no outputs: it updates %w
 //   log "folded ..."
 //   fallback "fc1 (dense): wants ..."
 //
@@ -147,12 +149,11 @@ std::string hash_text(const std::vector<uint8_t>& bytes) {
   return "hash " + std::string(text, std::to_chars(text, text + sizeof text, hash, 16).ptr);
 }
 
-std::string data_text(const Value& value, bool full) {
-  const uint64_t bits = uint64_t{value.data->size()} * 8;
-  const uint32_t element = std::max(element_bits(value.stored), 1u);
-  if (bits / element > kPrintedElements) return full ? hex_text(*value.data) : hash_text(*value.data);
-  const std::string numbers = numbers_text(value.stored, *value.data);
-  return numbers.empty() ? hex_text(*value.data) : numbers;
+std::string data_text(ElementType type, const std::vector<uint8_t>& bytes, bool full) {
+  const uint32_t element = std::max(element_bits(type), 1u);
+  if (uint64_t{bytes.size()} * 8 / element > kPrintedElements) return full ? hex_text(bytes) : hash_text(bytes);
+  const std::string numbers = numbers_text(type, bytes);
+  return numbers.empty() ? hex_text(bytes) : numbers;
 }
 
 std::string value_line(const Graph& graph, const Value& value, bool full) {
@@ -170,8 +171,11 @@ std::string value_line(const Graph& graph, const Value& value, bool full) {
   if (value.first_step != 0 || value.last_step != 0)
     out += " steps=[" + number(value.first_step) + ", " + number(value.last_step) + ']';
   if (value.alias_of != kNone) out += " alias=" + reference(graph, value.alias_of);
-  if (value.constant()) out += std::string(" data=") + name_of(value.stored) + ' ' + data_text(value, full);
+  if (value.constant()) out += std::string(" data=") + name_of(value.stored) + ' ' + data_text(value.stored, *value.data, full);
   else field(out, "stored", value.stored, ElementType::kNone);
+  if (value.region == Region::kState) out += std::string(" kept=") + name_of(value.kept);
+  if (value.trainable) out += " trainable";
+  if (value.initial != nullptr) out += " initial=" + data_text(value.type, *value.initial, full);
   return out;
 }
 
@@ -220,7 +224,7 @@ std::string raw_words(const Node& node, const OpRule* rule) {
 
 std::string node_line(const Graph& graph, const Node& node) {
   const OpRule* rule = find_rule(node.op);
-  std::string out;
+  std::string out = node.outputs.empty() ? "none" : "";
   for (size_t i = 0; i < node.outputs.size(); ++i) out += (i > 0 ? ", " : "") + reference(graph, node.outputs[i]);
   out += " = " + (rule != nullptr ? std::string(rule->name) : "op" + number(uint32_t(node.op))) + '(';
   for (size_t i = 0; i < node.inputs.size(); ++i) out += (i > 0 ? ", " : "") + reference(graph, node.inputs[i]);
@@ -231,6 +235,7 @@ std::string node_line(const Graph& graph, const Node& node) {
   if (!node.name.empty()) out += " name=" + quoted(node.name);
   if (node.layer >= 0 && size_t(node.layer) < graph.layers.size())
     out += " layer=" + quoted(graph.layers[size_t(node.layer)].name);
+  if (node.guard != kNone) out += " guard=" + reference(graph, node.guard);
   return out;
 }
 

@@ -158,8 +158,8 @@ class Parser {
     if (!values_.emplace(v.name, id).second) line.fail("two values are named " + v.name);
     while (!line.end()) {
       const std::string key = line.word();
-      if (key == "batched") {
-        v.batched = true;
+      if (key == "batched" || key == "trainable") {
+        (key == "batched" ? v.batched : v.trainable) = true;
         continue;
       }
       line.expect('=');
@@ -182,6 +182,8 @@ class Parser {
     else if (key == "steps") steps(line, v);
     else if (key == "alias") line.expect('%'), aliases_.push_back({id, line.name(), line});
     else if (key == "data") data(line, v);
+    else if (key == "kept") v.kept = line.one_of<Kept>("what state keeps");
+    else if (key == "initial") v.initial = std::make_shared<const std::vector<uint8_t>>(data_bytes(line, v.type));
     else line.fail("unknown field '" + key + "'");
   }
 
@@ -220,8 +222,7 @@ class Parser {
 
   void node(Line& line, bool none_taken = false) {
     Node node;
-    if (none_taken) node.outputs.push_back(kNone);
-    else node.outputs.push_back(reference(line));
+    if (!none_taken) node.outputs.push_back(reference(line));
     while (line.take(',')) node.outputs.push_back(reference(line));
     line.expect('=');
     const std::string op = line.word();
@@ -253,7 +254,8 @@ class Parser {
         if (key == a.name) return attribute(line, node, a, first), true;
         first += size_t(a.count);
       }
-    if (key == "rounding") node.rounding = line.one_of<Rounding>("a rounding");
+    if (key == "guard") node.guard = reference(line);
+    else if (key == "rounding") node.rounding = line.one_of<Rounding>("a rounding");
     else if (key == "name") node.name = line.string();
     else if (key == "layer") node.layer = layer_of(line, line.string());
     else if (key == "words") put_words(line, node, line.list<uint32_t>(), first);
@@ -274,7 +276,7 @@ class Parser {
   }
 
   void attribute(Line& line, Node& node, const Attribute& a, size_t first) const {
-    const ElementType y = node.outputs[0] == kNone ? ElementType::kNone : graph_.values[size_t(node.outputs[0])].type;
+    const ElementType y = node.outputs.empty() ? ElementType::kNone : graph_.values[size_t(node.outputs[0])].type;
     const bool float_step = y == ElementType::kFloat32 || y == ElementType::kFloat16 || y == ElementType::kBfloat16 ||
                             y == ElementType::kFloat64;
     std::vector<uint32_t> words;

@@ -82,7 +82,7 @@ void PolicyPass::record(const Node& node, ElementType variable, ElementType comp
 
 void PolicyPass::emit(Node node) {
   const ElementType x = node.inputs.empty() ? ElementType::kFloat32 : value(node.inputs[0]).type;
-  const ElementType y = value(node.outputs[0]).type;
+  const ElementType y = node.outputs.empty() ? x : value(node.outputs[0]).type;
   const bool codes = x == ElementType::kInt8 && y == ElementType::kInt8;
   const ElementType compute = converts(node.op) && !codes ? ElementType::kFloat32 : x;
   if (!is_matmul(node.op)) record(node, x, compute, y, codes ? Quantization::kInt8Static : Quantization::kNone);

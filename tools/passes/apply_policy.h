@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/kernels/kernel.h"
 #include "tools/graph/graph.h"
 #include "tools/passes/passes.h"
 
@@ -66,7 +67,8 @@ class PolicyPass {
   std::vector<float> rounded_reals(const Node& reader, const Value& constant, std::initializer_list<ElementType> types) const;
   // Adds a step whose float outputs are made in `type`, and what brings them into the type in which they are kept: the
   // policy's output type, or the graph's.
-  void emit_in(Node node, ElementType type);
+  // `entry`: the kernel that says which outputs have another type; null: none.
+  void emit_in(Node node, ElementType type, const KernelEntry* entry = nullptr);
   // `x` with the codes of another quantizer: a requantize step.
   ValueId with_codes(const Node& reader, ValueId x, const Quantizer& quantizer);
   void requantize(const Node& near, ValueId x, ValueId y);

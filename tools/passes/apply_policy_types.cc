@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/kernels/reference.h"
+#include "engine/kernels/training.h"
 #include "engine/numeric/small_float.h"
 #include "tools/error.h"
 #include "tools/graph/names.h"
@@ -20,13 +20,17 @@
 namespace nacre::tools {
 namespace {
 
-// The reference kernel that runs `op` on a first operand of type x and gives y in it: it says which types the others need.
+// The reference kernel that runs `op` on a first operand of type x, best one that gives y in it too: it says which types the
+// others need.
 const KernelEntry* find_float_entry(Op op, ElementType x) {
-  for (const KernelEntry* entry : reference::kernels().entries)
-    if (entry->op == op && entry->rounding == Rounding::kNone && entry->operands[0].element == x &&
-        entry->operands[entry->operand_count - 1].element == x)
-      return entry;
-  return nullptr;
+  const KernelEntry* mixed = nullptr;
+  for (const KernelSet* set : {&reference::kernels(), &reference::training_kernels()})
+    for (const KernelEntry* entry : set->entries) {
+      if (entry->op != op || entry->rounding != Rounding::kNone || entry->operands[0].element != x) continue;
+      if (entry->operands[entry->operand_count - 1].element == x) return entry;
+      if (mixed == nullptr) mixed = entry;
+    }
+  return mixed;
 }
 
 template <class T>
@@ -99,15 +103,17 @@ void PolicyPass::real(Node node) {
     type = ElementType::kFloat32;
     entry = find_float_entry(node.op, type);
   }
+  const OpRule& rule = *find_rule(node.op);
   const bool variadic = entry != nullptr && (entry->operands[0].role & kVariadic) != 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const bool known = entry != nullptr && (variadic || i + 1 < entry->operand_count);
+    if (node.inputs[i] == kNone || is_updated(rule, i)) continue;
+    const bool known = entry != nullptr && (variadic || i + node.outputs.size() < entry->operand_count);
     const ElementType wanted = known ? entry->operands[variadic ? 0 : i].element : type;
-    if (node.inputs[i] != kNone) node.inputs[i] = as_type(node, node.inputs[i], is_float_type(wanted) ? wanted : ElementType::kFloat32);
+    node.inputs[i] = as_type(node, node.inputs[i], is_float_type(wanted) ? wanted : ElementType::kFloat32);
   }
   if (asked(node) && policy(node).quantization == Quantization::kInt8Static && !converts(node.op) && is_float_type(type))
     fall_back(node, "int8/static", name_of(type), "its values have no int8 codes");
-  emit_in(std::move(node), type);
+  emit_in(std::move(node), type, entry);
 }
 
 // From the type in which a step makes y to the one in which y is kept, one after the other: each rounds.
@@ -122,11 +128,18 @@ std::vector<ElementType> PolicyPass::kept_types(const Node& node, ValueId y, Ele
   return types;
 }
 
-void PolicyPass::emit_in(Node node, ElementType type) {
+void PolicyPass::emit_in(Node node, ElementType type, const KernelEntry* entry) {
   std::vector<std::pair<ValueId, ValueId>> casts;
-  for (ValueId& id : node.outputs) {
+  for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
+    ValueId& id = node.outputs[slot];
     if (!is_float_type(value(id).type)) continue;
     const ValueId y = id;
+    // What a step saves in a wider type, as batch_norm_training its mean, stays in that.
+    const ElementType made = entry == nullptr ? type : entry->operands[entry->operand_count - node.outputs.size() + slot].element;
+    if (made != type && entry->op == node.op) {
+      value(y).type = made;
+      continue;
+    }
     const std::vector<ElementType> types = kept_types(node, y, type);
     value(y).type = types.back();
     ElementType narrowest = types.back();

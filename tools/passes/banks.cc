@@ -163,19 +163,19 @@ Error does_not_fit(const Graph& graph, std::span<const Storage> storages, const 
               " bytes are in use at one time: give larger banks, or a last one without a limit"};
 }
 
-uint64_t parse_size(std::string_view text, std::string_view entry) {
+}  // namespace
+
+uint64_t parse_bytes(std::string_view place, std::string_view text) {
   uint64_t number = 0;
   const char* end = text.data() + text.size();
   const auto [rest, failed] = std::from_chars(text.data(), end, number);
   const std::string_view unit(rest, size_t(end - rest));
   const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : -1;
   if (failed != std::errc() || shift < 0 || number == 0 || number > (uint64_t{1} << 40) >> shift)
-    throw Error(kUsage, "--bank " + std::string(entry),
+    throw Error(kUsage, std::string(place),
                 "not a size, expected bytes such as 65536, 64K or 2M, at most 2^40");
   return number << shift;
 }
-
-}  // namespace
 
 std::vector<Bank> parse_bank_list(std::string_view text) {
   std::vector<Bank> banks;
@@ -186,7 +186,7 @@ std::vector<Bank> parse_bank_list(std::string_view text) {
     const size_t equals = std::min(entry.find('='), entry.size());
     Bank bank{.name = std::string(entry.substr(0, equals))};
     if (bank.name.empty()) throw Error(kUsage, place, "a bank has no name", "write tcm=64K,sram=512K");
-    if (equals < entry.size()) bank.limit = parse_size(entry.substr(equals + 1), entry);
+    if (equals < entry.size()) bank.limit = parse_bytes("--bank " + std::string(entry), entry.substr(equals + 1));
     if (bank.limit == 0 && end < text.size())
       throw Error(kUsage, place, "bank " + bank.name + " has no limit, so those after it would stay empty");
     if (std::any_of(banks.begin(), banks.end(), [&](const Bank& b) { return b.name == bank.name; }))

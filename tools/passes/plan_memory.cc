@@ -24,6 +24,7 @@ class Lifetimes {
     for (const Node& node : graph.nodes) {
       for (const ValueId v : node.inputs) mention(v);
       for (const ValueId v : node.outputs) mention(v);
+      mention(node.guard);
     }
     for (const Binding& b : graph.inputs) mention(b.value);
     for (const Binding& b : graph.outputs) mention(b.value);
@@ -42,6 +43,7 @@ class Lifetimes {
       const Node& node = graph_.nodes[order[step]];
       for (const ValueId v : node.inputs) use(v, step);
       for (const ValueId v : node.outputs) use(v, step);
+      use(node.guard, step);
     }
     for (uint32_t step = 0; step < order.size(); ++step) find_takeover(graph_.nodes[order[step]], step);
     return std::move(storages_);
@@ -112,6 +114,7 @@ class AliasSteps {
       const Node& node = graph.nodes[step];
       for (const ValueId v : node.inputs)
         if (v != kNone) read_[size_t(v)] = step;
+      if (node.guard != kNone) read_[size_t(node.guard)] = step;
       for (const ValueId v : node.outputs)
         if (v != kNone) written_[size_t(v)] = step;
     }

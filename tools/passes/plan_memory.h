@@ -21,6 +21,9 @@ namespace nacre::tools {
 // "=" has no limit. Throws Error(kUsage).
 std::vector<Bank> parse_bank_list(std::string_view text);
 
+// "65536", "64K", "2M"; throws Error at `place`.
+uint64_t parse_bytes(std::string_view place, std::string_view text);
+
 // Bytes that a value takes: storage_bytes of its type and elements.
 uint64_t value_bytes(const Value& value);
 

@@ -5,10 +5,12 @@
 // exact on small graphs. The source's order stays unless another takes fewer bytes.
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "tools/graph/operands.h"
 #include "tools/passes/orders.h"
 #include "tools/passes/plan_memory.h"
 
@@ -44,8 +46,12 @@ class Builder {
     problem_.successors.resize(count);
     problem_.predecessors.resize(count);
     problem_.gives_way.resize(count);
+    find_updated();
     for (uint32_t n = 0; n < count; ++n) {
       for (const ValueId v : graph_.nodes[n].inputs) read(n, v);
+      if (graph_.nodes[n].guard != kNone) read(n, graph_.nodes[n].guard);
+      order_updates(n);
+      for (const uint32_t before : problem_.predecessors[n]) add(problem_.successors[before], n);
       for (const ValueId v : graph_.nodes[n].outputs) write(n, v);
       for (const uint32_t p : problem_.uses[n]) ++problem_.pieces[p].users;
     }
@@ -80,8 +86,35 @@ class Builder {
       if (w.start < mine.end && mine.start < w.end) add(problem_.predecessors[n], w.node);
   }
 
+  void find_updated() {
+    updated_.assign(graph_.values.size(), false);
+    for (const Node& node : graph_.nodes) {
+      const OpRule& rule = rule_of(graph_, node);
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        if (node.inputs[i] != kNone && is_updated(rule, i)) updated_[size_t(node.inputs[i])] = true;
+    }
+  }
+
+  // What nodes update is read and updated in the source's order: an update comes after all uses before it.
+  void order_updates(uint32_t n) {
+    const Node& node = graph_.nodes[n];
+    const OpRule& rule = rule_of(graph_, node);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId v = node.inputs[i];
+      if (v == kNone || !updated_[size_t(v)]) continue;
+      Uses& uses = uses_[v];
+      if (uses.update >= 0 && uint32_t(uses.update) != n) add(problem_.predecessors[n], uint32_t(uses.update));
+      if (!is_updated(rule, i)) {
+        uses.reads.push_back(n);
+        continue;
+      }
+      for (const uint32_t reader : uses.reads)
+        if (reader != n) add(problem_.predecessors[n], reader);
+      uses = {int64_t(n), {}};
+    }
+  }
+
   void write(uint32_t n, ValueId v) {
-    for (const uint32_t before : problem_.predecessors[n]) add(problem_.successors[before], n);
     if (storage(v) == kNone) return;
     const auto piece = uint32_t(storage(v));
     add(problem_.uses[n], piece);
@@ -100,7 +133,14 @@ class Builder {
       }
   }
 
+  struct Uses {
+    int64_t update = -1;           // the last node that updated the value
+    std::vector<uint32_t> reads = {};  // nodes that read it since
+  };
+
   const Graph& graph_;
+  std::vector<bool> updated_;  // values that some node updates
+  std::map<ValueId, Uses> uses_;
   std::vector<int> storage_of_;                // by value
   std::vector<std::vector<Written>> writers_;  // by storage
   OrderProblem problem_;

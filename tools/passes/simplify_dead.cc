@@ -42,6 +42,7 @@ std::vector<bool> used_values(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     std::for_each(node.inputs.begin(), node.inputs.end(), mark);
     std::for_each(node.outputs.begin(), node.outputs.end(), mark);
+    mark(node.guard);
   }
   for (const Binding& b : graph.inputs) mark(b.value);
   for (const Binding& b : graph.outputs) mark(b.value);
@@ -68,6 +69,7 @@ void remove_dead_values(Graph& graph, const std::vector<ValueId>& origins) {
   for (Node& node : graph.nodes) {
     std::for_each(node.inputs.begin(), node.inputs.end(), rename);
     std::for_each(node.outputs.begin(), node.outputs.end(), rename);
+    rename(node.guard);
   }
   for (Binding& b : graph.inputs) rename(b.value);
   for (Binding& b : graph.outputs) rename(b.value);

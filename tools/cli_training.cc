@@ -1,0 +1,33 @@
+#include "tools/cli.h"
+#include "tools/training/arguments.h"
+
+namespace nacre::tools {
+
+void add_training_options(CLI::App& c, TrainingArguments& a) {
+  const auto add = [&](const std::string& name, auto& value, const std::string& type, const std::string& help) {
+    return c.add_option(name, value, help)->type_name(type)->group("Training");
+  };
+  add("--optimizer", a.optimizer, "NAME[,FIELD=X]",
+      CLI::detail::join(optimizer_names(), ", ") + "; such as adamw,weight_decay=0.01 [momentum]");
+  add("--train-layers", a.layers, "PATTERN", "train these layers only, by name or pattern (RE2); may be given again")->allow_extra_args(false);
+  add("--train-last", a.last_layers, "K", "of these the last K that have parameters")->check(CLI::Range(1, 1 << 16).description(""));
+  c.add_flag("--train-biases", a.biases_only, "of these the biases alone")->group("Training");
+  c.add_flag("--freeze-batch-norm", a.frozen_batch_norm, "batch norms keep their running statistics")->group("Training");
+  add("--no-decay", a.no_decay, "PATTERN", "layers whose weights do not decay (biases and norms never do)")->allow_extra_args(false);
+  add("--clip-norm", a.clip_norm, "X", "scale the gradient down to this 2-norm");
+  add("--clip-value", a.clip_value, "X", "clip each number of the gradient");
+  add("--moments", a.moments, "float32|bfloat16", "type of the optimizer's moments [float32]");
+  add("--loss-scale", a.loss_scale, "auto|none|fixed=S|dynamic[=S]", "auto: dynamic where a layer computes in float16 [auto]");
+  add("--loss-scale-rule", a.loss_scale_rule, "RULE", "nacre, or as in tf, keras, jmp, fastai, axon [nacre]");
+  add("--batch-norm-momentum", a.batch_norm_momentum, "M", "running = M running + (1 - M) batch [0.99]");
+  c.add_flag("--unbiased-variance", a.unbiased_variance, "running variances count n - 1, as torch's do")->group("Training");
+  add("--seed", a.seed, "N", "of dropout and of what is initialised here [1]");
+  c.add_option_function<std::string>("--update", [&a](const std::string& how) { a.immediate = how == "immediate"; },
+                                     "immediate: commit each parameter as soon as its gradient is there, least memory [step]")
+      ->check(CLI::IsMember({"step", "immediate"}).description(""))
+      ->type_name("step|immediate")
+      ->group("Training");
+  add("--arena-limit", a.arena_limit, "BYTES", "compute activations anew in the backward pass until the arena fits; with K, M");
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,189 @@
+#include "tools/training/arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "tools/error.h"
+#include "tools/passes/plan_memory.h"
+#include "tools/training/loss_step.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr Loss kLosses[] = {Loss::kSoftmaxCrossEntropy, Loss::kDenseCrossEntropy, Loss::kSigmoidCrossEntropy,
+                            Loss::kSquaredError,        Loss::kAbsoluteError,     Loss::kHuber};
+
+const std::map<std::string, Optimizer> kOptimizers = {
+    {"sgd", Optimizer::kSgd},     {"momentum", Optimizer::kMomentum}, {"nesterov", Optimizer::kNesterov}, {"adam", Optimizer::kAdam},
+    {"adamw", Optimizer::kAdamW}, {"rmsprop", Optimizer::kRmsprop},   {"adagrad", Optimizer::kAdagrad}};
+
+const std::map<std::string, LossScaleSystem> kSystems = {
+    {"nacre", LossScaleSystem::kNacre}, {"tf", LossScaleSystem::kTensorFlow}, {"keras", LossScaleSystem::kKeras},
+    {"jmp", LossScaleSystem::kJmp},     {"fastai", LossScaleSystem::kFastai}, {"axon", LossScaleSystem::kAxon}};
+
+std::vector<std::string> keys(const auto& map) {
+  std::vector<std::string> names;
+  for (const auto& [name, unused] : map) names.push_back(name);
+  return names;
+}
+
+const auto& find(const auto& map, const std::string& option, const std::string& name) {
+  const auto found = map.find(name);
+  if (found == map.end())
+    throw Error(kUsage, option, fmt::format("'{}' is none of {}", name, fmt::join(keys(map), ", ")));
+  return found->second;
+}
+
+float number(const std::string& option, const std::string& text, float low, float high) {
+  float value = 0;
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || last != end || !(value >= low && value <= high))
+    throw Error(kUsage, option, fmt::format("'{}' is no number in [{}, {}]", text, low, high));
+  return value;
+}
+
+// "name,key=value,key=value"
+struct Named {
+  std::string name;
+  std::map<std::string, std::string> fields;
+};
+Named split(const std::string& option, const std::string& text) {
+  Named named;
+  for (size_t first = 0; first <= text.size();) {
+    const size_t end = std::min(text.find(',', first), text.size());
+    const std::string part = text.substr(first, end - first);
+    const size_t equals = part.find('=');
+    if (first == 0) named.name = part;
+    else if (equals == std::string::npos) throw Error(kUsage, option, fmt::format("'{}' is no field=number", part));
+    else named.fields[part.substr(0, equals)] = part.substr(equals + 1);
+    first = end + 1;
+  }
+  return named;
+}
+
+using Fields = std::map<std::string, float*>;
+void read_fields(const std::string& option, const Named& named, const Fields& fields, float high) {
+  for (const auto& [key, text] : named.fields) *find(fields, option + " " + named.name, key) = number(option + ": " + key, text, 0, high);
+}
+
+LossOptions parse_loss(const std::string& text) {
+  Named named = split("--loss", text);
+  LossOptions loss;
+  const auto found = std::ranges::find_if(kLosses, [&](Loss l) { return name_of(l) == named.name; });
+  if (found == std::end(kLosses))
+    throw Error(kUsage, "--loss", fmt::format("'{}' is none of {}", named.name, fmt::join(loss_names(), ", ")));
+  loss.kind = *found;
+  if (const auto ignored = named.fields.find("ignore_index"); ignored != named.fields.end() && labels_are_classes(loss.kind)) {
+    loss.ignores = true;
+    loss.ignore_index = int32_t(number("--loss: ignore_index", ignored->second, -2147483648.0f, 16777216.0f));
+    named.fields.erase(ignored);
+  }
+  Fields fields;
+  if (loss.kind == Loss::kHuber) fields["delta"] = &loss.delta;
+  if (loss.kind == Loss::kSoftmaxCrossEntropy || loss.kind == Loss::kDenseCrossEntropy) fields["label_smoothing"] = &loss.label_smoothing;
+  read_fields("--loss", named, fields, loss.kind == Loss::kHuber ? 1e30f : 1.0f);
+  return loss;
+}
+
+OptimizerOptions parse_optimizer(const TrainingArguments& a) {
+  const Named named = split("--optimizer", a.optimizer);
+  OptimizerOptions o;
+  o.kind = find(kOptimizers, "--optimizer", named.name);
+  Fields fields = {{"weight_decay", &o.weight_decay}};
+  const bool adam = o.kind == Optimizer::kAdam || o.kind == Optimizer::kAdamW;
+  if (adam) fields["beta1"] = &o.beta1, fields["beta2"] = &o.beta2;
+  if (o.kind == Optimizer::kMomentum || o.kind == Optimizer::kNesterov) fields["momentum"] = &o.momentum;
+  if (o.kind == Optimizer::kRmsprop) fields["alpha"] = &o.alpha;
+  if (adam || o.kind == Optimizer::kRmsprop || o.kind == Optimizer::kAdagrad) fields["epsilon"] = &o.epsilon;
+  read_fields("--optimizer", named, fields, 1e6f);
+  o.no_decay = a.no_decay;
+  o.clip_norm = a.clip_norm;
+  o.clip_value = a.clip_value;
+  if (a.moments != "float32" && a.moments != "bfloat16") throw Error(kUsage, "--moments", fmt::format("'{}' is none of float32, bfloat16", a.moments));
+  if (a.moments == "bfloat16") o.moments = ElementType::kBfloat16;
+  return o;
+}
+
+LossScaler parse_loss_scale(const TrainingArguments& a, bool float16) {
+  const LossScaleSystem system = find(kSystems, "--loss-scale-rule", a.loss_scale_rule);
+  const std::string text = a.loss_scale == "auto" ? (float16 ? "dynamic" : "none") : a.loss_scale;
+  const size_t equals = text.find('=');
+  const std::string word = text.substr(0, equals);
+  if (word != "none" && word != "fixed" && word != "dynamic")
+    throw Error(kUsage, "--loss-scale", fmt::format("'{}' is none of auto, none, fixed=S, dynamic, dynamic=S", a.loss_scale));
+  if (word == "fixed" && equals == std::string::npos) throw Error(kUsage, "--loss-scale", "fixed needs a scale", "write fixed=128");
+  LossScaler rule = loss_scaler(system, word == "none" ? LossScale::kNone : word == "fixed" ? LossScale::kFixed : LossScale::kDynamic);
+  if (equals != std::string::npos) rule.initial = number("--loss-scale", text.substr(equals + 1), 1e-30f, 1e30f);
+  if (!rule.valid())
+    throw Error(kUsage, "--loss-scale", fmt::format("{} is no scale of the rule {}", text, a.loss_scale_rule),
+                "take a power of two in [1, 16777216], for which unscaling rounds nothing");
+  return rule;
+}
+
+}  // namespace
+
+std::vector<std::string> loss_names() {
+  std::vector<std::string> names;
+  for (const Loss loss : kLosses) names.emplace_back(name_of(loss));
+  return names;
+}
+
+std::vector<std::string> optimizer_names() { return keys(kOptimizers); }
+
+TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
+  TrainingOptions options;
+  options.loss = parse_loss(a.loss);
+  options.optimizer = parse_optimizer(a);
+  options.loss_scale = parse_loss_scale(a, float16);
+  options.train = {.layers = a.layers, .last_layers = a.last_layers, .biases_only = a.biases_only, .frozen_batch_norm = a.frozen_batch_norm};
+  if (!(a.batch_norm_momentum >= 0 && a.batch_norm_momentum < 1))
+    throw Error(kUsage, "--batch-norm-momentum", fmt::format("{} is not in [0, 1)", a.batch_norm_momentum));
+  for (const auto& [name, clip] : {std::pair("--clip-norm", a.clip_norm), std::pair("--clip-value", a.clip_value)})
+    if (!std::isfinite(clip) || clip < 0) throw Error(kUsage, name, fmt::format("{} is no positive number", clip));
+  options.batch_norm_momentum = a.batch_norm_momentum;
+  options.unbiased_variance = a.unbiased_variance;
+  options.seed = a.seed;
+  options.immediate = a.immediate;
+  if (!a.arena_limit.empty()) options.arena_limit = parse_bytes("--arena-limit", a.arena_limit);
+  if (a.immediate && options.loss_scale.kind == LossScale::kDynamic)
+    throw Error(kUsage, "--update immediate", "cannot go with a dynamic loss scale: a step is committed before it is known whether all of it is finite",
+                "take --loss-scale none or fixed=S, or leave --update away");
+  if (a.immediate && a.clip_norm > 0)
+    throw Error(kUsage, "--update immediate", "cannot go with --clip-norm: the norm is known only after the last gradient",
+                "take --clip-value, or leave --update away");
+  return options;
+}
+
+std::string training_text(const TrainingArguments& a) {
+  const TrainingArguments usual;
+  std::string text = "--train " + a.loss;
+  const auto add = [&](bool given, const std::string& option) {
+    if (given) text += " " + option;
+  };
+  add(a.optimizer != usual.optimizer, "--optimizer " + a.optimizer);
+  for (const std::string& pattern : a.layers) add(true, "--train-layers " + pattern);
+  add(a.last_layers > 0, fmt::format("--train-last {}", a.last_layers));
+  add(a.biases_only, "--train-biases");
+  add(a.frozen_batch_norm, "--freeze-batch-norm");
+  for (const std::string& pattern : a.no_decay) add(true, "--no-decay " + pattern);
+  add(a.clip_norm > 0, fmt::format("--clip-norm {}", a.clip_norm));
+  add(a.clip_value > 0, fmt::format("--clip-value {}", a.clip_value));
+  add(a.moments != usual.moments, "--moments " + a.moments);
+  add(a.loss_scale != usual.loss_scale, "--loss-scale " + a.loss_scale);
+  add(a.loss_scale_rule != usual.loss_scale_rule, "--loss-scale-rule " + a.loss_scale_rule);
+  add(a.batch_norm_momentum != usual.batch_norm_momentum, fmt::format("--batch-norm-momentum {}", a.batch_norm_momentum));
+  add(a.unbiased_variance, "--unbiased-variance");
+  add(a.seed != usual.seed, fmt::format("--seed {}", a.seed));
+  add(a.immediate, "--update immediate");
+  add(!a.arena_limit.empty(), "--arena-limit " + a.arena_limit);
+  return text;
+}
+
+}  // namespace nacre::tools

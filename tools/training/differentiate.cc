@@ -1,0 +1,355 @@
+#include "tools/training/differentiate.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "tools/error.h"
+#include "tools/graph/operands.h"
+#include "tools/passes/apply_policy.h"
+#include "tools/passes/passes.h"
+#include "tools/training/loss_step.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr int64_t kGradientAlignment = int64_t(kAlignment);
+
+bool is_variadic(const OpRule& rule) { return !rule.inputs.empty() && std::string_view(rule.inputs.back()) == "..."; }
+
+// The node's clamp as a node of its own: gradients are of the unclamped op.
+void split_clamp(Graph& graph, std::vector<Node>& nodes, Node node) {
+  const OpRule& rule = rule_of(graph, node);
+  const bool has = node.op != Op::kClamp && std::ranges::any_of(rule.attributes, [](const Attribute& a) { return std::string_view(a.name) == "clamp"; });
+  if (!has || get_integer(node, "clamp") == 0) return nodes.push_back(std::move(node));
+  Node clamp = make_step(Op::kClamp, node, node.name + "/clamp", {}, node.outputs);
+  set_integer(clamp, "clamp", 1);
+  set_real(clamp, "low", get_real(node, "low"));
+  set_real(clamp, "high", get_real(node, "high"));
+  for (const char* word : {"clamp", "low", "high"}) set_integer(node, word, 0);
+  Value before = graph.values[size_t(node.outputs[0])];
+  before.name += "/unclamped";
+  before.quantizer.reset();
+  node.outputs[0] = graph.add(std::move(before));
+  clamp.inputs = {node.outputs[0]};
+  nodes.push_back(std::move(node));
+  nodes.push_back(std::move(clamp));
+}
+
+class Differentiator {
+ public:
+  Differentiator(const Graph& graph, const TrainingOptions& options) : options_(options) { result_.graph = graph; }
+
+  Differentiated run() {
+    find_sum_type();
+    prepare_forward();
+    make_sums();
+    loss_ = add_loss(graph(), options_.loss, result_.sums);
+    forward_count_ = graph().nodes.size();
+    find_needs();
+    for (size_t i = forward_count_; i-- > 0;) backward(i);
+    count_micro_batch();
+    for (const GradientOf& g : result_.gradients)
+      if (!reached_[g.parameter])
+        throw Error(kUnsupported, graph().source, g.parameter + " does not change the loss: it cannot be trained",
+                    "leave its layer out of --train-layers");
+    return std::move(result_);
+  }
+
+ private:
+  Graph& graph() { return result_.graph; }
+  Value& value(ValueId id) { return graph().values[size_t(id)]; }
+  const OpRule& rule(const Node& node) { return rule_of(graph(), node); }
+  bool trains(ValueId id) { return id != kNone && value(id).trainable; }
+
+  // ---- Forward ----
+
+  void find_sum_type() {
+    bool wide = false, narrow = false;
+    for (const Node& node : graph().nodes) {
+      if (node.layer == kNone || std::ranges::none_of(node.inputs, [&](ValueId id) { return trains(id); })) continue;
+      const Layer& layer = graph().layers[size_t(node.layer)];
+      (layer.asked && layer.policy.compute == ElementType::kFloat64 ? wide : narrow) = true;
+    }
+    if (wide && narrow)
+      throw Error(kUnsupported, graph().source, "some trained layers compute in float64 and some do not",
+                  "give all of them float64, or none");
+    if (wide) result_.sums = ElementType::kFloat64;
+  }
+
+  // Clamps apart, batch norms in their training form, random numbers for dropout; codes of a quantized file that a trained
+  // parameter reaches become real numbers, saturated as the codes were.
+  void prepare_forward() {
+    find_needs();
+    keep_saturation(graph(), [&](const Node& node) { return needs(node.outputs[0]); });
+    find_needs();
+    std::vector<Node> nodes;
+    for (Node node : std::vector<Node>(graph().nodes)) {
+      if (std::ranges::any_of(node.outputs, [&](ValueId id) { return needs(id); })) {
+        for (const ValueId id : node.outputs) value(id).quantizer.reset();
+        if (node.op == Op::kBatchNorm && value(node.inputs[3]).region == Region::kState) to_training_form(node);
+        if (node.op == Op::kDropout) feed_dropout(nodes, node);
+        split_clamp(graph(), nodes, std::move(node));
+      } else {
+        if (node.op == Op::kDropout) feed_dropout(nodes, node);
+        nodes.push_back(std::move(node));
+      }
+    }
+    graph().nodes = std::move(nodes);
+  }
+
+  ValueId add_value(const std::string& name, ElementType type, std::vector<int64_t> dims, Region region) {
+    Value v;
+    v.name = name;
+    v.type = type;
+    v.dims = std::move(dims);
+    v.region = region;
+    return graph().add(std::move(v));
+  }
+
+  void to_training_form(Node& node) {
+    const std::string prefix = value(node.outputs[0]).name;
+    const std::vector<int64_t> channels = value(node.inputs[1]).dims;
+    const ValueId mean_sum = add_value(prefix + "/mean_sum", result_.sums, channels, Region::kStep);
+    const ValueId variance_sum = add_value(prefix + "/variance_sum", result_.sums, channels, Region::kStep);
+    const ValueId batches = add_value(prefix + "/batches", ElementType::kFloat32, {1}, Region::kStep);
+    const ValueId mean = add_value(prefix + "/mean", ElementType::kFloat32, channels, Region::kArena);
+    const ValueId deviation = add_value(prefix + "/inverse_deviation", ElementType::kFloat32, channels, Region::kArena);
+    result_.statistics.push_back({value(node.inputs[3]).name, value(node.inputs[4]).name, value(mean_sum).name,
+                                  value(variance_sum).name, value(batches).name});
+    const float epsilon = get_real(node, "epsilon");
+    node.op = Op::kBatchNormTraining;
+    node.words.clear();
+    set_real(node, "epsilon", epsilon);
+    set_integer(node, "unbiased", options_.unbiased_variance ? 1 : 0);
+    node.inputs = {node.inputs[0], node.inputs[1], node.inputs[2], mean_sum, variance_sum, batches};
+    node.outputs = {node.outputs[0], mean, deviation};
+  }
+
+  // {seed low, seed high, step, micro-batch}: the same for all dropouts, told apart by their layer's number.
+  void feed_dropout(std::vector<Node>& nodes, Node& node) {
+    if (random_ == kNone) {
+      const ValueId seed = add_value(kSeedName, ElementType::kUint32, {2}, Region::kState);
+      std::vector<uint8_t> bytes(8);
+      for (size_t i = 0; i < 8; ++i) bytes[i] = uint8_t(options_.seed >> (8 * i));
+      value(seed).initial = std::make_shared<const std::vector<uint8_t>>(bytes);
+      value(seed).kept = Kept::kCounter;
+      const ValueId step = add_value(kStepCountName, ElementType::kUint32, {1}, Region::kState);
+      value(step).kept = Kept::kCounter;
+      micro_batch_ = add_value(kMicroBatchName, ElementType::kUint32, {1}, Region::kStep);
+      random_ = add_value("random", ElementType::kUint32, {4}, Region::kArena);
+      nodes.push_back(make_step(Op::kConcat, Node(), "random", {seed, step, micro_batch_}, {random_}));
+    }
+    node.inputs.resize(2, kNone);
+    node.inputs[1] = random_;
+    set_integer(node, "layer", ++dropouts_);
+  }
+
+  void count_micro_batch() {
+    if (random_ != kNone) graph().nodes.push_back(make_step(Op::kCountStep, Node(), "count_micro_batch", {micro_batch_}, {}));
+  }
+
+  // One block for all gradients, so that one pass sees them: each is a part of it, from a multiple of 16 bytes.
+  void make_sums() {
+    const auto size = int64_t(element_bits(result_.sums) / 8);
+    int64_t bytes = 0;
+    std::vector<std::pair<ValueId, int64_t>> parts;
+    for (ValueId id = 0; id < ValueId(graph().values.size()); ++id) {
+      if (!value(id).trainable) continue;
+      parts.emplace_back(id, bytes);
+      bytes += (value(id).elements() * size + kGradientAlignment - 1) / kGradientAlignment * kGradientAlignment;
+    }
+    const ValueId root = add_value(kGradientsName, result_.sums, {bytes / size}, Region::kStep);
+    const std::map<ValueId, Node> readers = readers_of_parameters();
+    for (const auto& [id, offset] : parts) {
+      const ValueId sum = add_value(value(id).name + "/gradient", result_.sums, value(id).dims, Region::kStep);
+      value(sum).alias_of = root;
+      value(sum).offset = uint64_t(offset);
+      sums_[id] = sum;
+      const Node& reader = readers.at(id);
+      const bool norm = reader.op == Op::kBatchNorm || reader.op == Op::kBatchNormTraining || reader.op == Op::kLayerNorm;
+      result_.gradients.push_back({value(id).name, value(sum).name,
+                                   reader.layer == kNone ? "" : graph().layers[size_t(reader.layer)].name,
+                                   value(id).dims.size() > 1 && !norm});
+    }
+    const ValueId scale = add_value(kLossScaleName, ElementType::kFloat32, {1}, Region::kState);
+    value(scale).kept = Kept::kNumerics;
+    const float start = options_.loss_scale.start().scale;
+    std::vector<uint8_t> initial(sizeof start);
+    std::copy_n(reinterpret_cast<const uint8_t*>(&start), sizeof start, initial.begin());
+    value(scale).initial = std::make_shared<const std::vector<uint8_t>>(std::move(initial));
+    seed_ = scale;
+  }
+
+  std::map<ValueId, Node> readers_of_parameters() {
+    std::map<ValueId, Node> readers;
+    for (const Node& node : graph().nodes)
+      for (const ValueId id : node.inputs)
+        if (trains(id)) readers.try_emplace(id, node);
+    return readers;
+  }
+
+  // ---- Backward ----
+
+  bool needs(ValueId id) const { return id != kNone && size_t(id) < needs_.size() && needs_[size_t(id)]; }
+
+  // What depends on a parameter.
+  void find_needs() {
+    needs_.assign(graph().values.size(), false);
+    for (size_t id = 0; id < needs_.size(); ++id) needs_[id] = graph().values[id].trainable;
+    for (const Node& node : graph().nodes)
+      if (std::ranges::any_of(node.inputs, [&](ValueId id) { return needs(id); }))
+        for (const ValueId id : node.outputs) needs_[size_t(id)] = true;
+  }
+
+  // The sum of what was found of a value's gradient; kNone: nothing reaches it.
+  ValueId gradient(ValueId id) {
+    const auto found = parts_.find(id);
+    if (found == parts_.end()) return kNone;
+    std::vector<ValueId>& parts = found->second;
+    while (parts.size() > 1) {
+      const ValueId sum = gradient_value(id);
+      Node add = make_step(Op::kAdd, near_, value(sum).name, {parts[0], parts[1]}, {sum});
+      graph().nodes.push_back(std::move(add));
+      parts.erase(parts.begin());
+      parts[0] = sum;
+    }
+    return parts[0];
+  }
+
+  ValueId gradient_value(ValueId of) {
+    Value v;
+    v.name = value(of).name + "/gradient";
+    v.dims = value(of).dims;
+    v.batched = value(of).batched;
+    return graph().add(std::move(v));
+  }
+
+  // A part of the gradient of `id`: a parameter's is added to its sum at once.
+  void contribute(ValueId id, ValueId part) {
+    const auto sum = sums_.find(id);
+    if (sum == sums_.end()) return parts_[id].push_back(part);
+    reached_[value(id).name] = true;
+    Node add = make_step(Op::kAccumulate, near_, value(id).name + "/accumulate", {part, sum->second}, {});
+    graph().nodes.push_back(std::move(add));
+  }
+
+  void backward(size_t index) {
+    const Node node = graph().nodes[index];
+    if (std::ranges::none_of(node.inputs, [&](ValueId id) { return needs(id); })) return;
+    near_ = node;
+    const bool loss = index == loss_;
+    if (!loss && (node.outputs.empty() || gradient(node.outputs[0]) == kNone)) return;
+    const OpRule& op = rule(node);
+    if (op.gradients.empty())
+      throw Error(kUnsupported, place_of(graph(), node), "has no gradient: nothing before it can be trained",
+                  "name only layers behind it with --train-layers, or leave the op out");
+    std::vector<bool> wanted = wanted_rows(node, op);
+    std::map<size_t, ValueId> made;  // of this node's inputs
+    for (size_t row = 0; row < op.gradients.size(); ++row)
+      if (wanted[row]) write_row(node, op, op.gradients[row], made);
+  }
+
+  std::vector<bool> wanted_rows(const Node& node, const OpRule& op) {
+    const auto wants = [&](const Gradient& row) {
+      if (is_variadic(op)) return true;
+      return std::ranges::any_of(row.of, [&](uint8_t i) { return i < node.inputs.size() && needs(node.inputs[i]); });
+    };
+    std::vector<bool> wanted(op.gradients.size());
+    for (size_t row = op.gradients.size(); row-- > 0;) {
+      wanted[row] = wanted[row] || wants(op.gradients[row]);
+      if (!wanted[row]) continue;
+      for (const GradientRead& read : op.gradients[row].reads)  // what an earlier row must make for this one
+        for (size_t earlier = 0; read.source == GradientRead::kInputGradient && earlier < row; ++earlier)
+          if (std::ranges::count(op.gradients[earlier].of, read.index) > 0) wanted[earlier] = true;
+    }
+    return wanted;
+  }
+
+  void write_row(const Node& node, const OpRule& op, const Gradient& row, std::map<size_t, ValueId>& made) {
+    if (!is_variadic(op)) return write_step(node, row, std::vector<size_t>(row.of.begin(), row.of.end()), made);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (needs(node.inputs[i])) write_step(node, row, {i}, made);
+  }
+
+  ValueId read(const Node& node, const GradientRead& source, size_t input, const std::map<size_t, ValueId>& made) {
+    const size_t i = is_variadic(rule(node)) && source.source == GradientRead::kInput ? input : source.index;
+    switch (source.source) {
+      case GradientRead::kInput: return i < node.inputs.size() ? node.inputs[i] : kNone;
+      case GradientRead::kOutput: return i < node.outputs.size() ? node.outputs[i] : kNone;
+      case GradientRead::kGradient: return i < node.outputs.size() ? gradient(node.outputs[i]) : kNone;
+      case GradientRead::kInputGradient: return made.contains(i) ? made.at(i) : kNone;
+      case GradientRead::kSeed: return seed_;
+    }
+    return kNone;
+  }
+
+  void write_step(const Node& node, const Gradient& row, const std::vector<size_t>& of, std::map<size_t, ValueId>& made) {
+    std::vector<ValueId> inputs;
+    for (const GradientRead& source : row.reads) inputs.push_back(read(node, source, of[0], made));
+    if (row.by == Op::kNone) return contribute(node.inputs[of[0]], inputs[0]);  // the gradient is that value
+    Node step = make_step(row.by, node, node.name + "/gradient", inputs, {});
+    step.words = words_of(node, row, int(of[0]));
+    if (row.adds) return write_sum(std::move(step), node.inputs[of[0]]);
+    std::vector<std::pair<ValueId, ValueId>> parts;
+    for (const size_t i : of) {
+      const ValueId x = i < node.inputs.size() ? node.inputs[i] : kNone;
+      if (x == kNone) continue;  // an output for an absent input is absent: such rows come last in `of`
+      const ValueId part = gradient_value(x);
+      step.outputs.push_back(part);
+      made[i] = part;
+      parts.emplace_back(x, part);
+    }
+    graph().nodes.push_back(std::move(step));
+    for (const auto& [x, part] : parts)
+      if (needs(x)) contribute(x, part);
+  }
+
+  // A row that adds: to the sum of a parameter, or, of a value that is made of parameters, to zeros.
+  void write_sum(Node step, ValueId x) {
+    const auto sum = sums_.find(x);
+    if (sum != sums_.end()) {
+      reached_[value(x).name] = true;
+      step.inputs.push_back(sum->second);
+      graph().nodes.push_back(std::move(step));
+      return;
+    }
+    const ValueId part = gradient_value(x);
+    value(part).batched = false;
+    Node zeros = make_step(Op::kZeros, Node(), value(part).name + "/zeros", {}, {part});
+    zeros.layer = loss_layer(graph());
+    set_integer(zeros, "rank", int(value(x).dims.size()));
+    for (size_t i = 0; i < value(x).dims.size(); ++i) set_integer(zeros, "dims", int(value(x).dims[i]), int(i));
+    graph().nodes.push_back(std::move(zeros));
+    step.inputs.push_back(part);
+    graph().nodes.push_back(std::move(step));
+    contribute(x, part);
+  }
+
+  std::vector<uint32_t> words_of(const Node& node, const Gradient& row, int input) {
+    if (row.words == nullptr) return node.words;
+    const NodeOperands operands(graph(), node, rule(node));
+    std::vector<uint32_t> words(32);
+    const Operands all = {operands.tensors.data(), int(operands.tensors.size()), 0};
+    words.resize(size_t(row.words({node.words.data(), int(node.words.size())}, all, input, words.data())));
+    return words;
+  }
+
+  const TrainingOptions& options_;
+  Differentiated result_;
+  size_t loss_ = 0, forward_count_ = 0;
+  Node near_;  // the node that is differentiated
+  ValueId seed_ = kNone, random_ = kNone, micro_batch_ = kNone;
+  int dropouts_ = 0;
+  std::vector<bool> needs_;                       // by value
+  std::map<ValueId, ValueId> sums_;               // of parameters
+  std::map<ValueId, std::vector<ValueId>> parts_;  // of gradients
+  std::map<std::string, bool> reached_;           // parameters
+};
+
+}  // namespace
+
+Differentiated differentiate(const Graph& graph, const TrainingOptions& options) { return Differentiator(graph, options).run(); }
+
+}  // namespace nacre::tools

@@ -1,0 +1,21 @@
+// Parameters of a network: the constants that training may change. They move from the file's weights into the state block,
+// with the file's numbers as their first value.
+#pragma once
+
+#include "tools/graph/graph.h"
+#include "tools/training/options.h"
+
+namespace nacre::tools {
+
+// Moves the parameters that `options` names into state, in `graph`'s order of nodes. Codes of a quantized file become the real
+// numbers they mean. Throws if there is none to train, if a pattern matches no layer with parameters, or if a parameter is shared
+// by a layer that trains and one that does not.
+void make_parameters(Graph& graph, const TrainedParameters& options);
+
+// The running statistics of batch norms whose scale or bias is trained move into state as well: inference reads them there.
+void make_statistics(Graph& graph, const TrainedParameters& options);
+
+// True if the layer of this name matches one of the patterns (RE2, as a whole) or there is none.
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns);
+
+}  // namespace nacre::tools

@@ -1,0 +1,66 @@
+#include "tools/training/training.h"
+
+#include <algorithm>
+
+#include "tools/training/derive.h"
+#include "tools/training/parameters.h"
+#include "tools/training/update_program.h"
+
+namespace nacre::tools {
+namespace {
+
+// Steps compute in the types of the layers' policies; what a policy quantizes is nodes already.
+void apply_types(Graph& graph, const CompileOptions& options) {
+  const std::vector<Layer> layers = graph.layers;
+  for (Layer& layer : graph.layers) layer.policy.quantization = Quantization::kNone;
+  apply_policy(graph, {.rounding = options.rounding, .io_types = options.io_types});
+  check(graph);
+  if (options.fuse) fuse(graph);
+  check(graph);
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (layers[i].asked) graph.layers[i].policy = layers[i].policy;
+}
+
+}  // namespace
+
+bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type) {
+  resolve_policies(simplified, policies);
+  return std::ranges::any_of(simplified.layers, [&](const Layer& layer) { return layer.asked && layer.policy.compute == type; });
+}
+
+TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
+                               const WriteOptions& writing) {
+  resolve_policies(simplified, compiling.policies);
+  make_parameters(simplified, training.train);
+  make_statistics(simplified, training.train);
+  check(simplified);
+
+  TrainingModel model;
+  model.infer = simplified;
+  Differentiated differentiated = differentiate(simplified, training);
+  check(differentiated.graph);
+  apply_types(model.infer, compiling);
+  apply_types(differentiated.graph, compiling);
+  model.update = update_program(differentiated, training);
+  check(model.update);
+  model.gradients = std::move(differentiated.graph);
+  Graph* const readers[] = {&model.infer, &model.gradients};
+  model.derive = derive(readers);
+
+  std::vector<ProgramSource> programs;
+  const std::pair<Graph*, Entry> all[] = {{&model.infer, Entry::kInfer},
+                                          {&model.gradients, Entry::kGradients},
+                                          {&model.update, Entry::kUpdate},
+                                          {&model.derive, Entry::kDerive}};
+  for (const auto& [graph, entry] : all) {
+    if (graph->nodes.empty()) continue;
+    if (entry == Entry::kInfer || entry == Entry::kGradients) schedule(*graph, compiling.target);
+    plan_memory(*graph, compiling.target);
+    check(*graph);
+    programs.push_back({.graph = graph, .entry = entry, .target = compiling.target.name});
+  }
+  model.bytes = write_model(programs, writing);
+  return model;
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,25 @@
+// A network becomes a training model: the programs infer, gradients, update and derive over one state.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tools/compile.h"
+#include "tools/training/differentiate.h"
+#include "tools/training/options.h"
+
+namespace nacre::tools {
+
+struct TrainingModel {
+  Graph infer, gradients, update, derive;  // after the last pass; derive without nodes: the model has none
+  std::vector<uint8_t> bytes;
+};
+
+// `simplified`: load_network() with batch norms not folded. `compiling.policies` say in which types layers are trained.
+TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
+                               const WriteOptions& writing = {});
+
+// Whether a layer computes in this type under these policies.
+bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type);
+
+}  // namespace nacre::tools
