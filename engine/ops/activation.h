@@ -8,6 +8,15 @@
 //   lookup       y = table[x + 128]: every function of an int8 code. The converter makes the table (NUMERICS.md section 4).
 //
 // clamp on int8: y = clamp(zero_y + (x - zero_x) M), M = requant, or 1 where it is absent (NUMERICS.md eq. 8).
+//
+// Backward:
+//
+//   clamp        dx = dy for low < y < high, else 0        at a bound 0, as the frameworks' relu and relu6; reads y, which
+//                                                          the next layer keeps anyway
+//   leaky_relu   dx = dy for x > 0, else alpha dy
+//   sigmoid      dx = dy y (1 - y)
+//   tanh         dx = dy (1 - y^2)
+//   hard_swish   dx = 0 for x <= -3, dy for x >= 3, else dy (2 x + 3) / 6
 #pragma once
 
 #include <cmath>
@@ -59,6 +68,7 @@ struct Clip {  // the op clamp
       {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}};
   static constexpr const char* kInputs[] = {"x", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
+  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kClampGradient, kReads<gradient_of(0), output_of(0)>}};
 };
 
 struct Activation {  // the functions of real numbers
@@ -98,6 +108,12 @@ struct Activation {  // the functions of real numbers
   static constexpr Attribute kAttributes[] = {{"alpha", Coding::kReal}};
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
+  static constexpr Gradient kLeakyReluGradients[] = {
+      {kOf<0>, Op::kLeakyReluGradient, kReads<gradient_of(0), input_of(0)>}};
+  static constexpr Gradient kSigmoidGradients[] = {{kOf<0>, Op::kSigmoidGradient, kReads<gradient_of(0), output_of(0)>}};
+  static constexpr Gradient kTanhGradients[] = {{kOf<0>, Op::kTanhGradient, kReads<gradient_of(0), output_of(0)>}};
+  static constexpr Gradient kHardSwishGradients[] = {
+      {kOf<0>, Op::kHardSwishGradient, kReads<gradient_of(0), input_of(0)>}};
 
  private:
   // y = f(x), f of the accumulator type: float32 for 16-bit elements, rounded once.
@@ -105,6 +121,76 @@ struct Activation {  // the functions of real numbers
   void each(const T* x, T* y, F f) const {
     using A = typename Element<T>::Accumulator;
     for (int i = 0; i < elements; ++i) y[i] = T(f(A(x[i])));
+  }
+};
+
+struct ActivationGradient {
+  int elements;
+  Words words;
+
+  static ActivationGradient from(const Words& words, const Operands& operands) {
+    return {operands[0].elements(), words};
+  }
+
+  // Between the bounds as T has them: what the forward step gave, where it clamped. NaN passes.
+  template <class T>
+  void clamp(const T* dy, const T* y, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    const bool bounds = words[Clip::kClamp] != Clamp::kNone;
+    const A low = A(T(A(words.real(Clip::kClamp + 1)))), high = A(T(A(words.real(Clip::kClamp + 2))));
+    each(dy, y, dx, [&](A d, A v) { return bounds && (v <= low || v >= high) ? A(0) : d; });
+  }
+  template <class T>
+  void leaky_relu(const T* dy, const T* x, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    const A alpha = A(words.real(0));
+    each(dy, x, dx, [&](A d, A v) { return v > 0 ? d : alpha * d; });
+  }
+  template <class T>
+  void sigmoid(const T* dy, const T* y, T* dx) const {
+    each(dy, y, dx, [](auto d, auto v) { return d * v * (1 - v); });
+  }
+  template <class T>
+  void tanh(const T* dy, const T* y, T* dx) const {
+    each(dy, y, dx, [](auto d, auto v) { return d * (1 - v * v); });
+  }
+  template <class T>
+  void hard_swish(const T* dy, const T* x, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    each(dy, x, dx, [](A d, A v) { return v <= -3 ? A(0) : v >= 3 ? d : d * (2 * v + 3) / 6; });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape y = operands[0], x = operands[1];
+    if (!is_finite(words[0])) return Code::kAttribute;  // alpha
+    if (x.rank != y.rank) return Code::kShapeRank;
+    for (int axis = 0; axis < x.rank; ++axis)
+      if (x[axis] != y[axis]) return Code::kShapeInput;
+    *dx = dims_of(y);
+    return Code::kOk;
+  }
+
+  static constexpr const char* kXInputs[] = {"dy", "x"};
+  static constexpr const char* kYInputs[] = {"dy", "y"};
+  static constexpr const char* kOutputs[] = {"dx"};
+
+ private:
+  // dx = f(dy, v), f of the accumulator type.
+  template <class T, class F>
+  void each(const T* dy, const T* v, T* dx, F f) const {
+    using A = typename Element<T>::Accumulator;
+    for (int i = 0; i < elements; ++i) dx[i] = T(f(A(dy[i]), A(v[i])));
+  }
+};
+
+struct ClampGradient : ActivationGradient {
+  static ClampGradient from(const Words& words, const Operands& operands) {
+    return {ActivationGradient::from(words, operands)};
+  }
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    if (words[Clip::kXZero] != 0 || words[Clip::kYZero] != 0) return Code::kAttributeZero;
+    TRY_CODE(check_clamp(words, Clip::kClamp, operands.element(0)));
+    return ActivationGradient::shapes({}, operands, dx);
   }
 };
 
@@ -129,18 +215,36 @@ struct Lookup {
 };
 
 inline constexpr OpRule kClampRule = {Op::kClamp,        "clamp",       Numerics::kPointwise, &Clip::shapes,
-                                      Clip::kAttributes, Clip::kInputs, Clip::kOutputs};
+                                      Clip::kAttributes, Clip::kInputs, Clip::kOutputs,       Clip::kGradients};
 inline constexpr OpRule kLeakyReluRule = {
     Op::kLeakyRelu,          "leaky_relu",        Numerics::kPointwise, &Activation::shapes,
-    Activation::kAttributes, Activation::kInputs, Activation::kOutputs};
+    Activation::kAttributes, Activation::kInputs, Activation::kOutputs, Activation::kLeakyReluGradients};
 inline constexpr OpRule kSigmoidRule = {
-    Op::kSigmoid, "sigmoid", Numerics::kPointwise, &Activation::shapes, {}, Activation::kInputs, Activation::kOutputs};
+    Op::kSigmoid, "sigmoid",           Numerics::kPointwise, &Activation::shapes,
+    {},           Activation::kInputs, Activation::kOutputs, Activation::kSigmoidGradients};
 inline constexpr OpRule kTanhRule = {
-    Op::kTanh, "tanh", Numerics::kPointwise, &Activation::shapes, {}, Activation::kInputs, Activation::kOutputs};
+    Op::kTanh, "tanh",              Numerics::kPointwise, &Activation::shapes,
+    {},        Activation::kInputs, Activation::kOutputs, Activation::kTanhGradients};
 inline constexpr OpRule kHardSwishRule = {
     Op::kHardSwish, "hard_swish",        Numerics::kPointwise, &Activation::shapes,
-    {},             Activation::kInputs, Activation::kOutputs};
+    {},             Activation::kInputs, Activation::kOutputs, Activation::kHardSwishGradients};
 inline constexpr OpRule kLookupRule = {
     Op::kLookup, "lookup", Numerics::kPointwise, &Lookup::shapes, {}, Lookup::kInputs, Lookup::kOutputs};
+
+inline constexpr OpRule kClampGradientRule = {
+    Op::kClampGradient, "clamp_gradient",             Numerics::kPointwise,        &ClampGradient::shapes,
+    Clip::kAttributes,  ActivationGradient::kYInputs, ActivationGradient::kOutputs};
+inline constexpr OpRule kLeakyReluGradientRule = {
+    Op::kLeakyReluGradient,  "leaky_relu_gradient",        Numerics::kPointwise,        &ActivationGradient::shapes,
+    Activation::kAttributes, ActivationGradient::kXInputs, ActivationGradient::kOutputs};
+inline constexpr OpRule kSigmoidGradientRule = {
+    Op::kSigmoidGradient, "sigmoid_gradient",           Numerics::kPointwise,        &ActivationGradient::shapes,
+    {},                   ActivationGradient::kYInputs, ActivationGradient::kOutputs};
+inline constexpr OpRule kTanhGradientRule = {
+    Op::kTanhGradient, "tanh_gradient",              Numerics::kPointwise,        &ActivationGradient::shapes,
+    {},                ActivationGradient::kYInputs, ActivationGradient::kOutputs};
+inline constexpr OpRule kHardSwishGradientRule = {
+    Op::kHardSwishGradient, "hard_swish_gradient",        Numerics::kPointwise,        &ActivationGradient::shapes,
+    {},                     ActivationGradient::kXInputs, ActivationGradient::kOutputs};
 
 }  // namespace nacre

@@ -13,6 +13,12 @@ constexpr const OpRule* kRules[] = {
     &kDequantizeRule, &kRequantizeRule, &kCastRule,          &kDynamicQuantizeRule,
     // Training.
     &kAccumulateRule, &kZerosRule,
+    &kAccumulateRule, &kSumToRule, &kBiasGradientRule, &kMulGradientRule, &kClampGradientRule, &kLeakyReluGradientRule,
+    &kSigmoidGradientRule, &kTanhGradientRule, &kHardSwishGradientRule, &kSoftmaxGradientRule, &kMeanGradientRule,
+    &kPadGradientRule, &kSliceGradientRule, &kDenseGradientXRule, &kDenseGradientWRule, &kConv2dGradientXRule,
+    &kConv2dGradientWRule, &kDepthwiseConv2dGradientXRule, &kDepthwiseConv2dGradientWRule, &kAveragePoolGradientRule,
+    &kMaxPoolGradientRule, &kBatchNormGradientXRule, &kBatchNormGradientScaleRule, &kBatchNormTrainingRule,
+    &kBatchNormTrainingGradientXRule, &kBatchNormTrainingGradientScaleRule,
 };
 
 }  // namespace

@@ -6,10 +6,11 @@
 //
 //   y_nhwk = epilogue(b_k, sum_{i,j,c} x_{n, h sh - top + i dh, w sw - left + j dw, c} w_kijc)
 //
-// Positions outside x contribute nothing: their real value is 0. The epilogues: epilogue.h.
+// Positions outside x contribute nothing: their real value is 0. The epilogues: epilogue.h. Backward: conv_gradient.h.
 #pragma once
 
 #include "engine/ops/epilogue.h"
+#include "engine/ops/gradient.h"
 #include "engine/ops/window.h"
 
 namespace nacre {
@@ -27,9 +28,10 @@ struct Conv2d {
   enum Operand { kX, kW, kBias, kScale };
 
   static Conv2d from(const Words& words, const Operands& operands) {
-    const int groups = words.integer(kGroups) + 1;
     const Shape w = operands[kW];
-    return make(words, operands, w[0], w[1], w[2], groups);
+    Conv2d op = make(words, operands[kX], operands[operands.count - 1], w[1], w[2], words.integer(kGroups) + 1);
+    op.per_channel = has_channel_scales(operands);
+    return op;
   }
 
   uint64_t work() const {
@@ -130,24 +132,36 @@ struct Conv2d {
       {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}, {"groups", Coding::kLessOne}, {"form"}, {"block"}};
   static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale_or_zero?", "x_zero_or_y_scale?"};
   static constexpr const char* kOutputs[] = {"y"};
+  static constexpr uint32_t kParameters = 1u << kW | 1u << kBias;
+
+  // Attributes of the gradient steps: those of the step, {clamp .. block}, and the dims of x but for the batch.
+  static int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
+    for (int i = 0; i <= kBlock; ++i) made[i] = words[i];
+    for (int axis = 1; axis < 4; ++axis) made[kBlock + axis] = uint32_t(operands[kX].dims[axis]);
+    return kBlock + 4;
+  }
+  static constexpr Gradient kGradients[] = {
+      {kOf<kX>, Op::kConv2dGradientX, kReads<gradient_of(0), input_of(kW)>, false, &words_of_x},
+      {kOf<kW>, Op::kConv2dGradientW, kReads<gradient_of(0), input_of(kX)>, true},
+      {kOf<kBias>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &bias_words<kClamp>}};
 
  protected:
-  static Conv2d make(const Words& words, const Operands& operands, int out_c, int kernel_h, int kernel_w, int groups) {
-    const Shape x = operands[kX], y = operands[operands.count - 1];
+  static Conv2d make(const Words& words, Shape x, Shape y, int kernel_h, int kernel_w, int groups) {
     const int group_in = x[3] / groups;
     return {.batch = x[0],
             .in_c = x[3],
-            .out_c = out_c,
+            .out_c = y[3],
             .group_in = group_in,
-            .group_out = out_c / groups,
+            .group_out = y[3] / groups,
             .w_channel = kernel_h * kernel_w * group_in,
             .w_column = group_in,
             .window = Window::from(words, kWindow, x, y, kernel_h, kernel_w),
-            .per_channel = operands.has(kScale) && operands[kScale][0] > 1,
+            .per_channel = false,
             .clamp = Clamp::from(words, kClamp),
             .x_zero = words.integer(kXZero),
             .y_zero = words.integer(kYZero)};
   }
+  static bool has_channel_scales(const Operands& operands) { return operands.has(kScale) && operands[kScale][0] > 1; }
 
   static Code window_shape(const Words& words, Shape x, int kernel_h, int kernel_w, int out_c, Dims* y) {
     int out_h = 0, out_w = 0;
@@ -156,7 +170,6 @@ struct Conv2d {
     return Code::kOk;
   }
 
- private:
   // One window: where its first tap inside x lies in x and in w (of channel 0), and the runs of consecutive products from there:
   // `rows` times `columns` runs of `length`. Without a tap inside x, `x` is no index, and may have wrapped.
   struct Pixel {
@@ -165,10 +178,18 @@ struct Conv2d {
     int rows, columns, length;
   };
 
-  // f(pixel, k) for every output, in order. Where all channels are read and columns are not dilated, a whole row of the window
-  // is one run.
+  // f(pixel, k) for every output, in order.
   template <class F>
   void each_output(F f) const {
+    each_pixel([&](const Pixel& pixel) {
+      for (int k = 0; k < out_c; ++k) f(pixel, k);
+    });
+  }
+
+  // f(pixel) for every position of y, in order. Where all channels are read and columns are not dilated, a whole row of the
+  // window is one run.
+  template <class F>
+  void each_pixel(F f) const {
     const bool whole_rows = group_in == in_c && w_column == in_c && window.w.dilation == 1;
     for (int n = 0; n < batch; ++n)
       for (int h = 0; h < window.h.out; ++h) {
@@ -184,7 +205,7 @@ struct Conv2d {
                                .rows = rows.end - rows.first,
                                .columns = whole_rows ? (count > 0 ? 1 : 0) : count,
                                .length = whole_rows ? count * in_c : group_in};
-          for (int k = 0; k < out_c; ++k) f(pixel, k);
+          f(pixel);
         }
       }
   }
@@ -203,6 +224,7 @@ struct Conv2d {
     }
   }
 
+ private:
   // sum_c x_c w_c over the runs.
   template <class T, class W, class A = typename Element<T>::Accumulator>
   A sum(const T* x, const W* w, const Pixel& pixel, int k) const {
@@ -239,7 +261,8 @@ struct Conv2d {
 struct DepthwiseConv2d : Conv2d {
   static DepthwiseConv2d from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX], w = operands[kW];
-    DepthwiseConv2d op = {make(words, operands, w[2], w[0], w[1], x[3])};
+    DepthwiseConv2d op = {make(words, x, operands[operands.count - 1], w[0], w[1], x[3])};
+    op.per_channel = has_channel_scales(operands);
     op.w_channel = 1;
     op.w_column = w[2];
     return op;
@@ -253,12 +276,18 @@ struct DepthwiseConv2d : Conv2d {
     TRY_CODE(Epilogue({w[2], w[0] * w[1], 1, kClamp, kForm}).check(words, operands));
     return window_shape(words, x, w[0], w[1], w[2], y);
   }
+
+  static constexpr Gradient kGradients[] = {
+      {kOf<kX>, Op::kDepthwiseConv2dGradientX, kReads<gradient_of(0), input_of(kW)>, false, &words_of_x},
+      {kOf<kW>, Op::kDepthwiseConv2dGradientW, kReads<gradient_of(0), input_of(kX)>, true},
+      {kOf<kBias>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &bias_words<kClamp>}};
 };
 
-inline constexpr OpRule kConv2dRule = {Op::kConv2d,         "conv2d",        Numerics::kMatmul, &Conv2d::shapes,
-                                       Conv2d::kAttributes, Conv2d::kInputs, Conv2d::kOutputs};
+inline constexpr OpRule kConv2dRule = {
+    Op::kConv2d,     "conv2d",         Numerics::kMatmul,  &Conv2d::shapes,    Conv2d::kAttributes,
+    Conv2d::kInputs, Conv2d::kOutputs, Conv2d::kGradients, Conv2d::kParameters};
 inline constexpr OpRule kDepthwiseConv2dRule = {
-    Op::kDepthwiseConv2d, "depthwise_conv2d", Numerics::kMatmul,
-    &DepthwiseConv2d::shapes, Conv2d::kAttributes, Conv2d::kInputs, Conv2d::kOutputs};
+    Op::kDepthwiseConv2d, "depthwise_conv2d", Numerics::kMatmul,           &DepthwiseConv2d::shapes, Conv2d::kAttributes,
+    Conv2d::kInputs,      Conv2d::kOutputs,   DepthwiseConv2d::kGradients, Conv2d::kParameters};
 
 }  // namespace nacre

@@ -9,9 +9,14 @@
 //                                                                                                per row n of axis 0
 //
 // The other forms, and what becomes of a sum in each: epilogue.h.
+//
+// Backward, of the float form without a clamp:
+//
+//   dx_ri = sum_k dy_rk w_ki      dw_ki += sum_r dy_rk x_ri      db_k += sum_r dy_rk (bias_gradient)
 #pragma once
 
 #include "engine/ops/epilogue.h"
+#include "engine/ops/gradient.h"
 
 namespace nacre {
 
@@ -138,6 +143,10 @@ struct Dense {
       {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}, {"form"}, {"block"}};
   static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale_or_zero?", "x_zero_or_y_scale?"};
   static constexpr const char* kOutputs[] = {"y"};
+  static constexpr Gradient kGradients[] = {
+      {kOf<kX>, Op::kDenseGradientX, kReads<gradient_of(0), input_of(kW)>},
+      {kOf<kW>, Op::kDenseGradientW, kReads<gradient_of(0), input_of(kX)>, true},
+      {kOf<kBias>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &bias_words<kClamp>}};
 
  private:
   // f(clamp(sum x_scale scale + b)) for every output in order.
@@ -161,7 +170,97 @@ struct Dense {
   }
 };
 
-inline constexpr OpRule kDenseRule = {Op::kDense,         "dense",        Numerics::kMatmul, &Dense::shapes,
-                                      Dense::kAttributes, Dense::kInputs, Dense::kOutputs};
+struct DenseGradientX {
+  int rows, in, out;
+
+  static DenseGradientX from(const Words&, const Operands& operands) {
+    const Shape y = operands[0], w = operands[1];
+    return {.rows = y.product(0, y.rank - 1), .in = w[1], .out = w[0]};
+  }
+
+  uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
+
+  template <class T>
+  void forward(const T* dy, const T* w, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    for (int r = 0; r < rows; ++r, dy += out, dx += in)
+      each_run_of(in, [&](int first, int count) {
+        A sum[kRun] = {};
+        for (int k = 0; k < out; ++k) {
+          const A d = A(dy[k]);
+          const T* from = w + k * in + first;
+          for (int i = 0; i < count; ++i) sum[i] += d * A(from[i]);
+        }
+        for (int i = 0; i < count; ++i) dx[first + i] = T(sum[i]);
+      });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape y = operands[0], w = operands[1];
+    TRY_CODE(real_form(words));
+    if (y.rank < 1 || w.rank != 2) return Code::kShapeRank;
+    if (w[0] != y.last()) return Code::kShapeWeights;
+    if (int64_t{y.product(0, y.rank - 1)} * w[1] > INT32_MAX) return Code::kElements;
+    for (int i = 0; i + 1 < y.rank; ++i) dx->push(y[i]);
+    dx->push(w[1]);
+    return Code::kOk;
+  }
+
+  // Gradients are of the float form without a clamp: every attribute is 0.
+  static Code real_form(const Words& words) {
+    for (int i = Dense::kClamp; i <= Dense::kBlock; ++i)
+      if (words[i] != 0) return Code::kAttribute;
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"dy", "w"};
+  static constexpr const char* kOutputs[] = {"dx"};
+};
+
+struct DenseGradientW {
+  int rows, in, out;
+
+  static DenseGradientW from(const Words&, const Operands& operands) {
+    const Shape y = operands[0], x = operands[1];
+    return {.rows = y.product(0, y.rank - 1), .in = x.last(), .out = y.last()};
+  }
+
+  uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
+
+  // A row of dw stays near while all of x passes.
+  template <class T>
+  void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
+    using A = typename Element<T>::Accumulator;
+    for (int k = 0; k < out; ++k) {
+      A* sum = dw.data + k * in;
+      for (int r = 0; r < rows; ++r) {
+        const A d = A(dy[r * out + k]);
+        const T* from = x + r * in;
+        for (int i = 0; i < in; ++i) sum[i] += d * A(from[i]);
+      }
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    const Shape y = operands[0], x = operands[1], w = operands[2];
+    TRY_CODE(DenseGradientX::real_form(words));
+    if (y.rank < 1 || x.rank != y.rank || w.rank != 2) return Code::kShapeRank;
+    for (int i = 0; i + 1 < y.rank; ++i)
+      if (x[i] != y[i]) return Code::kShapeInput;
+    return w[0] == y.last() && w[1] == x.last() ? Code::kOk : Code::kShapeWeights;
+  }
+
+  static constexpr const char* kInputs[] = {"dy", "x", "&dw"};
+};
+
+inline constexpr OpRule kDenseRule = {
+    Op::kDense,      "dense",         Numerics::kMatmul, &Dense::shapes,   Dense::kAttributes,
+    Dense::kInputs,  Dense::kOutputs, Dense::kGradients, 1u << Dense::kW | 1u << Dense::kBias};
+inline constexpr OpRule kDenseGradientXRule = {
+    Op::kDenseGradientX, "dense_gradient_x",      Numerics::kMatmul,       &DenseGradientX::shapes,
+    Dense::kAttributes,  DenseGradientX::kInputs, DenseGradientX::kOutputs};
+inline constexpr OpRule kDenseGradientWRule = {
+    Op::kDenseGradientW, "dense_gradient_w", Numerics::kMatmul, &DenseGradientW::shapes, Dense::kAttributes,
+    DenseGradientW::kInputs, {}};
 
 }  // namespace nacre

@@ -9,9 +9,16 @@
 //   mul       y = clamp(zero_y + (a - zero_a) (b - zero_b) M)                                    int8, NUMERICS.md eq. 7
 //
 // requant: pairs int32 [3, 2], rows M_a, M_b, M_y, or [1, 2] of a product.
+//
+// Backward, without a clamp; R_a = the axes along which a was repeated:
+//
+//   add  da = sum_{R_a} dy      sub  db = -sum_{R_b} dy (sum_to)      mul  da = sum_{R_a} dy b (mul_gradient), db alike
+//
+// A constant a or b of add is a parameter: its gradient is bias_gradient's.
 #pragma once
 
 #include "engine/numeric/element.h"
+#include "engine/ops/gradient.h"
 #include "engine/ops/walk.h"
 
 namespace nacre {
@@ -109,6 +116,14 @@ struct Sum {  // add and sub
       {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"a_zero"}, {"b_zero"}, {"y_zero"}, {"left_shift"}};
   static constexpr const char* kInputs[] = {"a", "b", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
+  static constexpr Gradient kAddGradients[] = {
+      {kOf<kA>, Op::kSumTo, kReads<gradient_of(0)>, false, &sum_words<kClamp>},
+      {kOf<kB>, Op::kSumTo, kReads<gradient_of(0)>, false, &sum_words<kClamp>},
+      {kOf<kA>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &bias_words<kClamp>},
+      {kOf<kB>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &bias_words<kClamp>}};
+  static constexpr Gradient kSubGradients[] = {
+      {kOf<kA>, Op::kSumTo, kReads<gradient_of(0)>, false, &sum_words<kClamp>},
+      {kOf<kB>, Op::kSumTo, kReads<gradient_of(0)>, false, &sum_words<kClamp, true>}};
 
  private:
   template <Rounding kRounding>
@@ -158,13 +173,71 @@ struct Product {  // mul
       {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"a_zero"}, {"b_zero"}, {"y_zero"}};
   static constexpr const char* kInputs[] = {"a", "b", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
+  static constexpr Gradient kGradients[] = {
+      {kOf<kA>, Op::kMulGradient, kReads<gradient_of(0), input_of(kB)>, false, &sum_words<kClamp>},
+      {kOf<kB>, Op::kMulGradient, kReads<gradient_of(0), input_of(kA)>, false, &sum_words<kClamp>}};
 };
 
-inline constexpr OpRule kAddRule = {Op::kAdd,         "add",        Numerics::kPointwise, &Sum::shapes,
-                                    Sum::kAttributes, Sum::kInputs, Sum::kOutputs};
+struct MulGradient {
+  Walk<2> outer, inner;  // over a, and over the elements of y made of one of a; offsets into dy and b
+
+  static MulGradient from(const Words& words, const Operands& operands) {
+    const Shape y = operands[0], b = operands[1];
+    const Walk<2> all = broadcast_walk(y, b, y);
+    MulGradient op;
+    Dims a;
+    if (broadcast_source(words, SumTo::kRank, y, &a) != Code::kOk) return op;  // the shape rule has seen it
+    for (int axis = 0; axis < y.rank; ++axis) {
+      const int i = axis - (y.rank - a.rank);
+      const bool repeated = i < 0 || (a.size[i] == 1 && y[axis] != 1);
+      Walk<2>& walk = repeated ? op.inner : op.outer;
+      walk.size[walk.rank] = y[axis];
+      for (int n = 0; n < 2; ++n) walk.stride[n][walk.rank] = all.stride[n][axis];
+      ++walk.rank;
+    }
+    return op;
+  }
+
+  template <class T>
+  void forward(const T* dy, const T* b, T* da) const {
+    using A = typename Element<T>::Accumulator;
+    outer.each([&](const int32_t* at) {
+      A sum = 0;
+      inner.each([&](const int32_t* i) { sum += A(dy[at[0] + i[0]]) * A(b[at[1] + i[1]]); });
+      *da++ = T(sum);
+    });
+  }
+
+  uint64_t work() const {
+    uint64_t elements = 1;
+    for (int i = 0; i < outer.rank; ++i) elements *= uint64_t(outer.size[i]);
+    for (int i = 0; i < inner.rank; ++i) elements *= uint64_t(inner.size[i]);
+    return elements;
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* da) {
+    const Shape y = operands[0], b = operands[1];
+    TRY_CODE(SumTo::shapes(words, operands, da));
+    if (words[SumTo::kNegative] != 0) return Code::kAttribute;
+    if (b.rank > y.rank) return Code::kShapeRank;
+    for (int axis = 0; axis < b.rank; ++axis)
+      if (b[axis] != 1 && b[axis] != y[y.rank - b.rank + axis]) return Code::kShapeInput;
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"dy", "b"};
+  static constexpr const char* kOutputs[] = {"da"};
+};
+
+inline constexpr OpRule kAddRule = {
+    Op::kAdd,     "add",         Numerics::kPointwise, &Sum::shapes, Sum::kAttributes,
+    Sum::kInputs, Sum::kOutputs, Sum::kAddGradients,   1u << Sum::kA | 1u << Sum::kB};
 inline constexpr OpRule kSubRule = {Op::kSub,         "sub",        Numerics::kPointwise, &Sum::shapes,
-                                    Sum::kAttributes, Sum::kInputs, Sum::kOutputs};
+                                    Sum::kAttributes, Sum::kInputs, Sum::kOutputs,        Sum::kSubGradients};
 inline constexpr OpRule kMulRule = {Op::kMul,             "mul",            Numerics::kPointwise, &Product::shapes,
-                                    Product::kAttributes, Product::kInputs, Product::kOutputs};
+                                    Product::kAttributes, Product::kInputs, Product::kOutputs,    Product::kGradients};
+inline constexpr OpRule kMulGradientRule = {
+    Op::kMulGradient,   "mul_gradient",       Numerics::kReduction, &MulGradient::shapes,
+    SumTo::kAttributes, MulGradient::kInputs, MulGradient::kOutputs};
 
 }  // namespace nacre

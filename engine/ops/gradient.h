@@ -6,8 +6,182 @@
 
 #include "engine/numeric/element.h"
 #include "engine/ops/move.h"
+//   dy [n ..]   the gradient of a broadcast y, of rank n
+//   x [m ..]    aligned with y at the last axis, m <= n; a dim of 1, or one that is absent, was repeated
+//
+//   sum_to          dx = +-sum of dy over the axes along which x was repeated
+//   bias_gradient   s += sum of dy over the axes along which s was repeated: of a bias [channels] all but the last
+//   accumulate      s += x, the sum wider than x
+//
+// sum_to with the dims of dy and sign + is dy itself: whoever makes the step may leave it out.
+#pragma once
+
+#include "engine/numeric/element.h"
+#include "engine/ops/walk.h"
 
 namespace nacre {
+
+// Sums of a run of channels that are made side by side, each rounded once: at most 256 bytes of stack.
+inline constexpr int kRun = 32;
+
+// f(first, count) for the runs of `channels`.
+template <class F>
+void each_run_of(int channels, F f) {
+  for (int first = 0; first < channels; first += kRun) f(first, channels - first < kRun ? channels - first : kRun);
+}
+
+// sum[c] += sum_r f(r, c) for `count` columns, at most kColumns. Rows are added in blocks: the error of a sum grows with
+// kBlockRows + rows / kBlockRows, not with rows.
+inline constexpr int kColumns = 16, kBlockRows = 128;
+
+template <class A, class F>
+void add_columns(int rows, int count, A* sum, F f) {
+  for (int r = 0; r < rows;) {
+    const int end = rows - r < kBlockRows ? rows : r + kBlockRows;
+    A part[kColumns] = {};
+    for (; r < end; ++r)
+      for (int c = 0; c < count; ++c) part[c] += f(r, c);
+    for (int c = 0; c < count; ++c) sum[c] += part[c];
+  }
+}
+
+// f(first, count) for the runs of at most kColumns of `columns`.
+template <class F>
+void each_columns(int columns, F f) {
+  for (int first = 0; first < columns; first += kColumns)
+    f(first, columns - first < kColumns ? columns - first : kColumns);
+}
+
+// Dims as attributes: {rank, dims[6]}, the compiled ones. Returns how many words.
+inline int words_of_dims(Shape shape, uint32_t* made) {
+  made[0] = uint32_t(shape.rank);
+  for (int axis = 0; axis < kMaxRank; ++axis) made[1 + axis] = axis < shape.rank ? uint32_t(shape.dims[axis]) : 0;
+  return 1 + kMaxRank;
+}
+
+// The reverse, from untrusted words: dims in [1, 2^28], fewer than 2^31 elements.
+inline Code dims_of_words(const Words& words, int first, Dims* dims) {
+  if (words[first] > uint32_t(kMaxRank)) return Code::kShapeRank;
+  int64_t elements = 1;
+  for (int axis = 0; axis < words.integer(first); ++axis) {
+    const uint32_t dim = words[first + 1 + axis];
+    if (dim < 1 || dim > 1u << 28) return Code::kAttribute;
+    if ((elements *= dim) > INT32_MAX) return Code::kElements;
+    dims->push(int32_t(dim));
+  }
+  return Code::kOk;
+}
+
+// The dims of x from words at `first`, for a run of `y`: where axis 0 of x is that of y, it has the rows of this run.
+inline Code broadcast_source(const Words& words, int first, Shape y, Dims* x) {
+  TRY_CODE(dims_of_words(words, first, x));
+  if (x->rank > y.rank) return Code::kShapeRank;
+  for (int axis = 0; axis < x->rank; ++axis) {
+    const int size = y.dims[y.rank - x->rank + axis];
+    if (x->size[axis] != 1 && x->size[axis] != size) return Code::kShapeInput;
+  }
+  if (y.rows > 0 && x->rank == y.rank && x->rank > 0 && x->size[0] == y.dims[0]) x->size[0] = y.rows;
+  return Code::kOk;
+}
+
+// A walk over x (outer) and, for each of its elements, over those of y that are made of it (inner). Offsets are into y.
+struct Repeats {
+  Walk<1> outer, inner;
+
+  Repeats(const Dims& x, Shape y) {
+    for (int axis = 0; axis < y.rank; ++axis) {
+      const int i = axis - (y.rank - x.rank);
+      const bool repeated = i < 0 || (x.size[i] == 1 && y[axis] != 1);
+      Walk<1>& walk = repeated ? inner : outer;
+      walk.size[walk.rank] = y[axis];
+      walk.stride[0][walk.rank++] = stride_of(y, axis);
+    }
+  }
+};
+
+struct SumTo {
+  Shape y;
+  Words words;
+
+  enum Word { kClamp = 0, kRank = 1, kNegative = 2 + kMaxRank };
+
+  static SumTo from(const Words& words, const Operands& operands) { return {operands[0], words}; }
+
+  template <class T>
+  void forward(const T* dy, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    Dims x;
+    if (broadcast_source(words, kRank, y, &x) != Code::kOk) return;  // the shape rule has seen it
+    const Repeats repeats(x, y);
+    const bool negative = words[kNegative] != 0;
+    repeats.outer.each([&](const int32_t* at) {
+      A sum = 0;
+      repeats.inner.each([&](const int32_t* i) { sum += A(dy[at[0] + i[0]]); });
+      *dx++ = T(negative ? -sum : sum);
+    });
+  }
+
+  uint64_t work() const { return uint64_t(uint32_t(y.elements())); }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    if (words[kClamp] != 0 || words[kNegative] > 1) return Code::kAttribute;
+    return broadcast_source(words, kRank, operands[0], dx);
+  }
+
+  // clamp: that of the step which is differentiated, to be refused.
+  static constexpr Attribute kAttributes[] = {{"clamp"}, {"rank"}, {"dims", Coding::kInteger, kMaxRank}, {"negative"}};
+  static constexpr const char* kInputs[] = {"dy"};
+  static constexpr const char* kOutputs[] = {"dx"};
+};
+
+struct BiasGradient {
+  int rows, columns;  // dy as a matrix, if the sum has one value per column; else 0
+  Walk<1> walk;       // over dy, into the sum
+
+  static BiasGradient from(const Words&, const Operands& operands) {
+    const Shape y = operands[0], x = operands[1];
+    const int lead = y.rank - x.rank;
+    BiasGradient op = {.rows = y.product(0, lead), .columns = y.product(lead, y.rank), .walk = {}};
+    op.walk.rank = y.rank;
+    for (int axis = 0; axis < y.rank; ++axis) {
+      op.walk.size[axis] = y[axis];
+      op.walk.stride[0][axis] = axis < lead || x[axis - lead] == 1 ? 0 : stride_of(x, axis - lead);
+    }
+    if (op.columns != x.elements()) op.rows = op.columns = 0;
+    return op;
+  }
+
+  template <class T>
+  void forward(const T* dy, Update<typename Element<T>::Accumulator> sum) const {
+    using A = typename Element<T>::Accumulator;
+    if (rows == 0) {
+      walk.each([&](const int32_t* at) { sum.data[at[0]] += A(*dy++); });
+      return;
+    }
+    each_columns(columns, [&](int first, int count) {
+      const T* d = dy + first;
+      add_columns(rows, count, sum.data + first, [&](int r, int c) { return A(d[r * columns + c]); });
+    });
+  }
+
+  uint64_t work() const {
+    uint64_t elements = 1;
+    for (int i = 0; i < walk.rank; ++i) elements *= uint64_t(walk.size[i]);
+    return elements;
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    const Shape y = operands[0], x = operands[1];
+    if (words[0] != 0) return Code::kAttribute;
+    if (x.rank > y.rank) return Code::kShapeRank;
+    for (int axis = 0; axis < x.rank; ++axis)
+      if (x[axis] != 1 && x[axis] != y[y.rank - x.rank + axis]) return Code::kShapeInput;
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"clamp"}};  // as in sum_to
+  static constexpr const char* kInputs[] = {"dy", "&sum"};
+};
 
 struct Accumulate {
   int elements;
@@ -54,6 +228,25 @@ struct Zeros {
 
 inline constexpr OpRule kZerosRule = {
     Op::kZeros, "zeros", Numerics::kMove, &Zeros::shapes, Reshape::kAttributes, {}, Zeros::kOutputs};
+// Attributes of bias_gradient and sum_to in a gradient table: the clamp at word kClamp of the step, and the dims of the input.
+template <int kClamp>
+int bias_words(const Words& words, const Operands&, int, uint32_t* made) {
+  made[0] = words[kClamp];
+  return 1;
+}
+template <int kClamp, bool kNegative = false>
+int sum_words(const Words& words, const Operands& operands, int input, uint32_t* made) {
+  made[0] = words[kClamp];
+  const int count = 1 + words_of_dims(operands[input], made + 1);
+  made[count] = kNegative ? 1 : 0;
+  return count + 1;
+}
+
+inline constexpr OpRule kSumToRule = {Op::kSumTo,         "sum_to",       Numerics::kReduction, &SumTo::shapes,
+                                      SumTo::kAttributes, SumTo::kInputs, SumTo::kOutputs};
+inline constexpr OpRule kBiasGradientRule = {
+    Op::kBiasGradient, "bias_gradient", Numerics::kReduction, &BiasGradient::shapes, BiasGradient::kAttributes,
+    BiasGradient::kInputs, {}};
 inline constexpr OpRule kAccumulateRule = {
     Op::kAccumulate, "accumulate", Numerics::kPointwise, &Accumulate::shapes, {}, Accumulate::kInputs, {}};
 

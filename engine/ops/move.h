@@ -6,11 +6,15 @@
 //   concat     y = the inputs one after another along `axis`
 //   pad        y[i] = x[i - before] inside x; outside `value`, or the mirrored (without its edge) or nearest element
 //   slice      y[i] = x[begin + i step]
+//
+// Backward, most are moves themselves: reshape to the dims of x, copy, transpose by the inverse permutation, of concat the
+// slice that an input became. Those of pad and slice: move_gradient.h.
 #pragma once
 
 #include <cstring>
 
 #include "engine/numeric/element.h"
+#include "engine/ops/gradient.h"
 #include "engine/ops/walk.h"
 
 namespace nacre {
@@ -34,6 +38,7 @@ struct Copy {
 
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
+  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kCopy, kReads<gradient_of(0)>}};
 };
 
 struct Reshape {
@@ -67,6 +72,11 @@ struct Reshape {
   }
 
   static constexpr Attribute kAttributes[] = {{"rank"}, {"dims", Coding::kInteger, kMaxRank}};
+
+  static int words_of_x(const Words&, const Operands& operands, int, uint32_t* made) {
+    return words_of_dims(operands[0], made);
+  }
+  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kReshape, kReads<gradient_of(0)>, false, &words_of_x}};
 };
 
 struct Transpose {
@@ -100,6 +110,13 @@ struct Transpose {
   }
 
   static constexpr Attribute kAttributes[] = {{"perm", Coding::kInteger, kMaxRank}};
+
+  static int inverse(const Words& words, const Operands& operands, int, uint32_t* made) {
+    for (int axis = 0; axis < kMaxRank; ++axis) made[axis] = 0;
+    for (int axis = 0; axis < operands[0].rank; ++axis) made[words[axis]] = uint32_t(axis);
+    return kMaxRank;
+  }
+  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kTranspose, kReads<gradient_of(0)>, false, &inverse}};
 };
 
 struct Concat {
@@ -141,6 +158,10 @@ struct Concat {
   static constexpr Attribute kAttributes[] = {{"axis"}};
   static constexpr const char* kInputs[] = {"x", "..."};
   static constexpr const char* kOutputs[] = {"y"};
+
+  // Attributes of the slice of y that input `input` became.
+  static int slice_words(const Words& words, const Operands& operands, int input, uint32_t* made);
+  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kSlice, kReads<gradient_of(0)>, false, &slice_words}};
 };
 
 struct Pad {
@@ -183,6 +204,7 @@ struct Pad {
                                               {"after", Coding::kInteger, kMaxRank},
                                               {"value", Coding::kBound},
                                               {"mode"}};
+  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kPadGradient, kReads<gradient_of(0)>}};
 
  private:
   template <class T>
@@ -214,7 +236,9 @@ struct Slice {
   enum Word { kBegin = 0, kSize = 6, kStep = 12 };
 
   static Slice from(const Words& words, const Operands& operands) {
-    const Shape x = operands[0], y = operands[operands.count - 1];
+    return make(words, operands[0], operands[operands.count - 1]);
+  }
+  static Slice make(const Words& words, Shape x, Shape y) {
     Slice slice;
     slice.walk.rank = x.rank;
     for (int axis = 0; axis < x.rank; ++axis) {
@@ -251,22 +275,38 @@ struct Slice {
                                               {"size", Coding::kInteger, kMaxRank},
                                               {"step", Coding::kLessOne, kMaxRank}};
 
+  // Attributes of slice_gradient: those of the step and the dims of x, so that x need not stay in memory.
+  static int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
+    const Shape x = operands[0];
+    for (int i = 0; i < kStep + kMaxRank; ++i) made[i] = words[i];
+    for (int axis = 0; axis < kMaxRank; ++axis) made[kStep + kMaxRank + axis] = axis < x.rank ? uint32_t(x.dims[axis]) : 0;
+    return kStep + 2 * kMaxRank;
+  }
+  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kSliceGradient, kReads<gradient_of(0)>, false, &words_of_x}};
+
  private:
   static int step(const Words& words, int axis) { return int(words[kStep + axis] + 1); }
 };
 
-inline constexpr OpRule kReshapeRule = {
-    Op::kReshape, "reshape", Numerics::kMove, &Reshape::shapes, Reshape::kAttributes, Copy::kInputs, Copy::kOutputs};
-inline constexpr OpRule kTransposeRule = {
-    Op::kTranspose,         "transpose",   Numerics::kMove, &Transpose::shapes,
-    Transpose::kAttributes, Copy::kInputs, Copy::kOutputs};
-inline constexpr OpRule kConcatRule = {
-    Op::kConcat, "concat", Numerics::kMove, &Concat::shapes, Concat::kAttributes, Concat::kInputs, Concat::kOutputs};
-inline constexpr OpRule kPadRule = {
-    Op::kPad, "pad", Numerics::kMove, &Pad::shapes, Pad::kAttributes, Copy::kInputs, Copy::kOutputs};
-inline constexpr OpRule kSliceRule = {
-    Op::kSlice, "slice", Numerics::kMove, &Slice::shapes, Slice::kAttributes, Copy::kInputs, Copy::kOutputs};
+inline int Concat::slice_words(const Words& words, const Operands& operands, int input, uint32_t* made) {
+  const Shape x = operands[input];
+  for (int i = 0; i < Slice::kStep + kMaxRank; ++i) made[i] = 0;
+  for (int i = 0; i < input; ++i) made[Slice::kBegin + words.integer(0)] += uint32_t(operands[i].dims[words.integer(0)]);
+  for (int axis = 0; axis < x.rank; ++axis) made[Slice::kSize + axis] = uint32_t(x.dims[axis]);
+  return Slice::kStep + kMaxRank;
+}
+
+inline constexpr OpRule kReshapeRule = {Op::kReshape,         "reshape",     Numerics::kMove, &Reshape::shapes,
+                                        Reshape::kAttributes, Copy::kInputs, Copy::kOutputs,  Reshape::kGradients};
+inline constexpr OpRule kTransposeRule = {Op::kTranspose,         "transpose",   Numerics::kMove, &Transpose::shapes,
+                                          Transpose::kAttributes, Copy::kInputs, Copy::kOutputs,  Transpose::kGradients};
+inline constexpr OpRule kConcatRule = {Op::kConcat,         "concat",        Numerics::kMove,  &Concat::shapes,
+                                       Concat::kAttributes, Concat::kInputs, Concat::kOutputs, Concat::kGradients};
+inline constexpr OpRule kPadRule = {Op::kPad,         "pad",         Numerics::kMove, &Pad::shapes,
+                                    Pad::kAttributes, Copy::kInputs, Copy::kOutputs,  Pad::kGradients};
+inline constexpr OpRule kSliceRule = {Op::kSlice,         "slice",       Numerics::kMove, &Slice::shapes,
+                                      Slice::kAttributes, Copy::kInputs, Copy::kOutputs,  Slice::kGradients};
 inline constexpr OpRule kCopyRule = {
-    Op::kCopy, "copy", Numerics::kMove, &Copy::shapes, {}, Copy::kInputs, Copy::kOutputs};
+    Op::kCopy, "copy", Numerics::kMove, &Copy::shapes, {}, Copy::kInputs, Copy::kOutputs, Copy::kGradients};
 
 }  // namespace nacre

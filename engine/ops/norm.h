@@ -5,11 +5,17 @@
 //   y_rc = scale_c (x_rc - mean_c) / sqrt(variance_c + epsilon) + bias_c
 //
 // The parameters are float32 where x is float16 or bfloat16: variances leave the range of float16.
+//
+// Backward, with mean and variance as they stand (a frozen layer; in training: batch_norm_training.h), f_c = 1 / sqrt(variance_c
+// + epsilon):
+//
+//   dx_rc = dy_rc scale_c f_c     dscale_c += f_c sum_r dy_rc (x_rc - mean_c)     dbias_c += sum_r dy_rc (bias_gradient)
 #pragma once
 
 #include <cmath>
 
 #include "engine/numeric/element.h"
+#include "engine/ops/gradient.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre {
@@ -45,10 +51,103 @@ struct BatchNorm {
   static constexpr Attribute kAttributes[] = {{"epsilon", Coding::kReal}};
   static constexpr const char* kInputs[] = {"x", "scale", "bias", "mean", "variance"};
   static constexpr const char* kOutputs[] = {"y"};
+
+  enum Operand { kX, kScale, kBias, kMean, kVariance };
+  static int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
+  static constexpr Gradient kGradients[] = {
+      {kOf<kX>, Op::kBatchNormGradientX, kReads<gradient_of(0), input_of(kScale), input_of(kVariance)>},
+      {kOf<kScale>, Op::kBatchNormGradientScale,
+       kReads<gradient_of(0), input_of(kX), input_of(kMean), input_of(kVariance)>, true},
+      {kOf<kBias>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &no_words}};
+};
+
+struct BatchNormGradient {
+  int rows, channels;
+  float epsilon;
+
+  static BatchNormGradient from(const Words& words, const Operands& operands) {
+    const BatchNorm op = BatchNorm::from(words, operands);
+    return {op.rows, op.channels, op.epsilon};
+  }
+
+  // Every operand from `first` to `end` is [channels].
+  static Code check(const Words& words, const Operands& operands, int first, int end) {
+    const Shape y = operands[0];
+    if (y.rank < 1) return Code::kShapeRank;
+    if (!is_finite(words[0]) || words.real(0) < 0) return Code::kAttribute;
+    for (int i = first; i < end; ++i)
+      if (!is(operands, i, y.last())) return Code::kShapeWeights;
+    return Code::kOk;
+  }
+
+  // Whether operand 1, x, has the dims of operand 0, dy.
+  static Code check_x(const Operands& operands) {
+    const Shape y = operands[0], x = operands[1];
+    if (x.rank != y.rank) return Code::kShapeRank;
+    for (int axis = 0; axis < x.rank; ++axis)
+      if (x[axis] != y[axis]) return Code::kShapeInput;
+    return Code::kOk;
+  }
+
+  uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(channels); }
+};
+
+struct BatchNormGradientX : BatchNormGradient {
+  static BatchNormGradientX from(const Words& words, const Operands& operands) {
+    return {BatchNormGradient::from(words, operands)};
+  }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  void forward(const T* dy, const A* scale, const A* variance, T* dx) const {
+    for (int c = 0; c < channels; ++c) {
+      const A factor = scale[c] / std::sqrt(variance[c] + A(epsilon));
+      for (auto i = uint32_t(c); i < uint32_t(rows * channels); i += uint32_t(channels))  // past the last: beyond int
+        dx[i] = T(A(dy[i]) * factor);
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    TRY_CODE(check(words, operands, 1, 3));
+    *dx = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"dy", "scale", "variance"};
+  static constexpr const char* kOutputs[] = {"dx"};
+};
+
+struct BatchNormGradientScale : BatchNormGradient {
+  static BatchNormGradientScale from(const Words& words, const Operands& operands) {
+    return {BatchNormGradient::from(words, operands)};
+  }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  void forward(const T* dy, const T* x, const A* mean, const A* variance, Update<A> dscale) const {
+    each_columns(channels, [&](int first, int count) {
+      const T *d = dy + first, *v = x + first;
+      A sum[kColumns] = {};
+      add_columns(rows, count, sum,
+                  [&](int r, int c) { return A(d[r * channels + c]) * (A(v[r * channels + c]) - mean[first + c]); });
+      for (int c = 0; c < count; ++c) dscale.data[first + c] += sum[c] / std::sqrt(variance[first + c] + A(epsilon));
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    TRY_CODE(check_x(operands));
+    return check(words, operands, 2, 5);
+  }
+
+  static constexpr const char* kInputs[] = {"dy", "x", "mean", "variance", "&dscale"};
 };
 
 inline constexpr OpRule kBatchNormRule = {
-    Op::kBatchNorm,         "batch_norm",       Numerics::kReduction, &BatchNorm::shapes,
-    BatchNorm::kAttributes, BatchNorm::kInputs, BatchNorm::kOutputs};
+    Op::kBatchNorm,     "batch_norm",        Numerics::kReduction,  &BatchNorm::shapes, BatchNorm::kAttributes,
+    BatchNorm::kInputs, BatchNorm::kOutputs, BatchNorm::kGradients, 1u << BatchNorm::kScale | 1u << BatchNorm::kBias};
+inline constexpr OpRule kBatchNormGradientXRule = {
+    Op::kBatchNormGradientX, "batch_norm_gradient_x",     Numerics::kReduction,        &BatchNormGradientX::shapes,
+    BatchNorm::kAttributes,  BatchNormGradientX::kInputs, BatchNormGradientX::kOutputs};
+inline constexpr OpRule kBatchNormGradientScaleRule = {
+    Op::kBatchNormGradientScale, "batch_norm_gradient_scale", Numerics::kReduction, &BatchNormGradientScale::shapes,
+    BatchNorm::kAttributes, BatchNormGradientScale::kInputs, {}};
 
 }  // namespace nacre

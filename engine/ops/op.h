@@ -135,9 +135,16 @@ constexpr GradientRead gradient_of(uint8_t i) { return {GradientRead::kGradient,
 constexpr GradientRead input_gradient_of(uint8_t i) { return {GradientRead::kInputGradient, i}; }
 inline constexpr GradientRead kBackwardSeed = {GradientRead::kSeed, 0};
 
+// The lists of a row: .of = kOf<0>, .reads = kReads<gradient_of(0), input_of(1)>.
+template <uint8_t... kInputs>
+inline constexpr uint8_t kOf[] = {kInputs...};
+template <GradientRead... kSources>
+inline constexpr GradientRead kReads[] = {kSources...};
+
 // One row of an op's gradient table: a step of op `by` makes the gradients of inputs `of`, its outputs in order. With
 // `adds`, of one input, the step instead adds to a sum in the step block, its last operand. An absent input is an absent
-// operand; a row whose inputs are all absent or need no gradient is left out.
+// operand; a row whose inputs are all absent or need no gradient is left out. Where an input has a row that adds and one that
+// does not, the first is for a parameter, which has a sum, and the other for a value.
 struct Gradient {
   std::span<const uint8_t> of;
   Op by;

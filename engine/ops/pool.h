@@ -7,11 +7,18 @@
 //   max_pool       y_nhvc = clamp(max_W x)
 //
 // int8 has one quantizer for x and y, so codes are averaged: rounded half away from zero, NUMERICS.md eq. 9.
+//
+// Backward, without a clamp; V = the outputs in whose windows the pixel (p, q) of x lies:
+//
+//   average_pool   dx_npqc = sum_V dy_nhvc / |W_hv|
+//   max_pool       dx_npqc = sum of dy_nhvc over those of V whose maximum stands at (p, q). Of equal values the first of the
+//                  window takes all, as in TensorFlow and PyTorch on a CPU.
 #pragma once
 
 #include <limits>
 
 #include "engine/numeric/element.h"
+#include "engine/ops/gradient.h"
 #include "engine/ops/window.h"
 
 namespace nacre {
@@ -22,15 +29,10 @@ struct Pool {
   bool count_include_pad;
   Clamp clamp;
 
-  enum Word { kWindow = 0, kKernelH = 8, kKernelW = 9, kCountIncludePad = 10, kClamp = 11 };
+  enum Word { kWindow = 0, kKernelH = 8, kKernelW = 9, kCountIncludePad = 10, kClamp = 11, kHigh = 13 };
 
   static Pool from(const Words& words, const Operands& operands) {
-    const Shape x = operands[0], y = operands[operands.count - 1];
-    return {.batch = x[0],
-            .channels = x[3],
-            .window = Window::from(words, kWindow, x, y, words.integer(kKernelH) + 1, words.integer(kKernelW) + 1),
-            .count_include_pad = words[kCountIncludePad] != 0,
-            .clamp = Clamp::from(words, kClamp)};
+    return make(words, operands[0], operands[operands.count - 1]);
   }
 
   template <class T>
@@ -109,7 +111,25 @@ struct Pool {
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
 
- private:
+  // Attributes of average_pool_gradient: those of the step and {in_h, in_w}, so that x need not stay in memory.
+  static int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
+    for (int i = 0; i <= kHigh; ++i) made[i] = words[i];
+    for (int axis = 1; axis < 3; ++axis) made[kHigh + axis] = uint32_t(operands[0].dims[axis]);
+    return kHigh + 3;
+  }
+  static constexpr Gradient kAverageGradients[] = {
+      {kOf<0>, Op::kAveragePoolGradient, kReads<gradient_of(0)>, false, &words_of_x}};
+  static constexpr Gradient kMaxGradients[] = {{kOf<0>, Op::kMaxPoolGradient, kReads<gradient_of(0), input_of(0)>}};
+
+ protected:
+  static Pool make(const Words& words, Shape x, Shape y) {
+    return {.batch = x[0],
+            .channels = x[3],
+            .window = Window::from(words, kWindow, x, y, words.integer(kKernelH) + 1, words.integer(kKernelW) + 1),
+            .count_include_pad = words[kCountIncludePad] != 0,
+            .clamp = Clamp::from(words, kClamp)};
+  }
+
   int divisor(int count) const { return count_include_pad ? window.h.kernel * window.w.kernel : count; }
 
   // Every window has a tap inside x. Pads are less than the span, so a window without one needs a dilation over the
@@ -150,9 +170,153 @@ struct Pool {
   }
 };
 
+// What the gradients share: `window` is that of the forward step, from x to y.
+struct PoolGradient : Pool {
+  // Whether y is the shape that the pool makes of x.
+  static Code check(const Words& words, const Operands& x, Shape y) {
+    if (words[kClamp] != 0) return Code::kAttribute;
+    if (y.rank != 4) return Code::kShapeRank;
+    Dims expected;
+    TRY_CODE(Pool::shapes(words, x, &expected));
+    for (int axis = 0; axis < 4; ++axis)
+      if (y[axis] != expected.size[axis]) return Code::kShapeInput;
+    return Code::kOk;
+  }
+
+ protected:
+  // Every element of dx, as the sum of what f(sum, place) adds for each window that it lies in.
+  template <class T, class F>
+  void each_source(T* dx, F f) const {
+    using A = typename Element<T>::Accumulator;
+    for (int n = 0; n < batch; ++n)
+      for (int p = 0; p < window.h.in; ++p)
+        for (int q = 0; q < window.w.in; ++q, dx += channels)
+          each_run_of(channels, [&](int first, int count) {
+            A sum[kRun] = {};
+            each_window(p, q, [&](int h, int v) { f(sum, Place{n, p, q, h, v, first, count}); });
+            for (int c = 0; c < count; ++c) dx[first + c] = T(sum[c]);
+          });
+  }
+
+  struct Place {  // pixel (n, p, q) of x in the window of output (h, v), and a run of channels
+    int n, p, q, h, v, first, count;
+  };
+  int index_of_x(const Place& at) const {
+    return ((at.n * window.h.in + at.p) * window.w.in + at.q) * channels + at.first;
+  }
+  int index_of_y(const Place& at) const {
+    return ((at.n * window.h.out + at.h) * window.w.out + at.v) * channels + at.first;
+  }
+
+ private:
+  template <class F>
+  void each_window(int p, int q, F f) const {
+    for (int i = 0; i < window.h.kernel; ++i) {
+      const int h = window.h.output(p, i);
+      if (h < 0) continue;
+      for (int j = 0; j < window.w.kernel; ++j) {
+        const int v = window.w.output(q, j);
+        if (v >= 0) f(h, v);
+      }
+    }
+  }
+};
+
+struct AveragePoolGradient : PoolGradient {
+  enum XWord { kInH = kHigh + 1, kInW };
+
+  static AveragePoolGradient from(const Words& words, const Operands& operands) {
+    return {{make(words, operands[1], operands[0])}};
+  }
+
+  template <class T>
+  void forward(const T* dy, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    each_source(dx, [&](A* sum, const Place& at) {
+      const WindowAxis::Taps rows = window.h.taps(at.h), columns = window.w.taps(at.v);
+      const A size = A(divisor((rows.end - rows.first) * (columns.end - columns.first)));
+      const T* d = dy + index_of_y(at);
+      for (int c = 0; c < at.count; ++c) sum[c] += A(d[c]) / size;
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape y = operands[0];
+    if (y.rank != 4) return Code::kShapeRank;
+    int64_t elements = int64_t{y[0]} * y[3];
+    for (const int word : {int{kInH}, int{kInW}}) {
+      if (words[word] < 1 || words[word] > 1u << 28) return Code::kAttribute;
+      if (elements > INT32_MAX || (elements *= words[word]) > INT32_MAX) return Code::kElements;
+    }
+    *dx = {4, {y[0], words.integer(kInH), words.integer(kInW), y[3]}};
+    TensorRecord record = {};
+    record.element = operands.element(0);
+    record.rank = 4;
+    for (int axis = 0; axis < 4; ++axis) record.dims[axis] = dx->size[axis];
+    const Tensor x = {nullptr, &record};
+    return check(words, {&x, 1, 0}, y);
+  }
+
+  static constexpr Attribute kAttributes[] = {
+      Pool::kAttributes[0],  Pool::kAttributes[1],  Pool::kAttributes[2],  Pool::kAttributes[3],
+      Pool::kAttributes[4],  Pool::kAttributes[5],  Pool::kAttributes[6],  Pool::kAttributes[7],
+      Pool::kAttributes[8],  Pool::kAttributes[9],  Pool::kAttributes[10], Pool::kAttributes[11],
+      Pool::kAttributes[12], Pool::kAttributes[13], {"in_h"},              {"in_w"}};
+  static constexpr const char* kInputs[] = {"dy"};
+  static constexpr const char* kOutputs[] = {"dx"};
+};
+
+struct MaxPoolGradient : PoolGradient {
+  static MaxPoolGradient from(const Words& words, const Operands& operands) {
+    return {{make(words, operands[1], operands[0])}};
+  }
+
+  template <class T>
+  void forward(const T* dy, const T* x, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    each_source(dx, [&](A* sum, const Place& at) {
+      const T *d = dy + index_of_y(at), *from = x + index_of_x(at);
+      for (int c = 0; c < at.count; ++c)
+        if (is_first_maximum(x, A(from[c]), at, c)) sum[c] += A(d[c]);
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Operands x = {operands.tensor + 1, 1, operands.rows};
+    TRY_CODE(check(words, x, operands[0]));
+    *dx = dims_of(x[0]);
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"dy", "x"};
+  static constexpr const char* kOutputs[] = {"dx"};
+
+ private:
+  // Whether no value of the window before (p, q) is as large as that, and none after it larger.
+  template <class T, class A>
+  bool is_first_maximum(const T* x, A value, const Place& at, int c) const {
+    if (value != value) return false;
+    const WindowAxis::Taps rows = window.h.taps(at.h), columns = window.w.taps(at.v);
+    for (int i = rows.first; i < rows.end; ++i)
+      for (int j = columns.first; j < columns.end; ++j) {
+        const int p = window.h.position(at.h, i), q = window.w.position(at.v, j);
+        const A other = A(x[((at.n * window.h.in + p) * window.w.in + q) * channels + at.first + c]);
+        const bool before = p < at.p || (p == at.p && q < at.q);
+        if (before ? other >= value : other > value) return false;
+      }
+    return true;
+  }
+};
+
 inline constexpr OpRule kAveragePoolRule = {Op::kAveragePool,  "average_pool", Numerics::kReduction, &Pool::shapes,
-                                            Pool::kAttributes, Pool::kInputs,  Pool::kOutputs};
+                                            Pool::kAttributes, Pool::kInputs,  Pool::kOutputs,       Pool::kAverageGradients};
 inline constexpr OpRule kMaxPoolRule = {Op::kMaxPool,      "max_pool",    Numerics::kReduction, &Pool::shapes,
-                                        Pool::kAttributes, Pool::kInputs, Pool::kOutputs};
+                                        Pool::kAttributes, Pool::kInputs, Pool::kOutputs,       Pool::kMaxGradients};
+inline constexpr OpRule kAveragePoolGradientRule = {
+    Op::kAveragePoolGradient,         "average_pool_gradient",      Numerics::kReduction,         &AveragePoolGradient::shapes,
+    AveragePoolGradient::kAttributes, AveragePoolGradient::kInputs, AveragePoolGradient::kOutputs};
+inline constexpr OpRule kMaxPoolGradientRule = {
+    Op::kMaxPoolGradient, "max_pool_gradient",      Numerics::kReduction,     &MaxPoolGradient::shapes,
+    Pool::kAttributes,    MaxPoolGradient::kInputs, MaxPoolGradient::kOutputs};
 
 }  // namespace nacre

@@ -5,9 +5,12 @@
 //
 // int8: requant is the pair of scale_x / scale_y, 1 where it is absent. As in TFLite the pair of M / count is made from
 // it in integers, once per step.
+//
+// Backward:   dx_ij = dy_j / count
 #pragma once
 
 #include "engine/numeric/element.h"
+#include "engine/ops/gradient.h"
 #include "engine/ops/walk.h"
 
 namespace nacre {
@@ -100,6 +103,14 @@ struct Mean {
   static constexpr const char* kInputs[] = {"x", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
 
+  // Attributes of mean_gradient: {axes, keep_dims} and the dims of x, so that x need not stay in memory.
+  static int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
+    made[kAxes] = words[kAxes];
+    made[kKeepDims] = words[kKeepDims];
+    return 2 + words_of_dims(operands[0], made + 2);
+  }
+  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kMeanGradient, kReads<gradient_of(0)>, false, &words_of_x}};
+
  private:
   int terms() const {
     int product = 1;
@@ -108,7 +119,59 @@ struct Mean {
   }
 };
 
+struct MeanGradient {
+  Walk<1> walk;  // over x, with the offset into dy
+  int count;
+
+  enum Word { kAxes = 0, kKeepDims = 1, kRank = 2 };
+
+  static MeanGradient from(const Words& words, const Operands& operands) {
+    const Shape x = operands[operands.count - 1];
+    MeanGradient op = {.walk = {}, .count = 1};
+    op.walk.rank = x.rank;
+    int stride = 1;
+    for (int axis = x.rank - 1; axis >= 0; --axis) {
+      const bool reduced = (words[kAxes] >> axis & 1) != 0;
+      op.walk.size[axis] = x[axis];
+      op.walk.stride[0][axis] = reduced ? 0 : stride;
+      (reduced ? op.count : stride) *= x[axis];
+    }
+    return op;
+  }
+
+  template <class T>
+  void forward(const T* dy, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    walk.each([&](const int32_t* at) { *dx++ = T(A(dy[at[0]]) / A(count)); });
+  }
+
+  // Axis 0 of x, where it is kept, has the rows of this run.
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape y = operands[0];
+    TRY_CODE(dims_of_words(words, kRank, dx));
+    if (words[kAxes] >> dx->rank != 0) return Code::kAttributeAxis;
+    if (words[kKeepDims] > 1) return Code::kAttribute;
+    int rank = 0;
+    for (int axis = 0; axis < dx->rank; ++axis) {
+      const bool reduced = (words[kAxes] >> axis & 1) != 0;
+      if (reduced && words[kKeepDims] == 0) continue;
+      if (rank >= y.rank || y.dims[rank] != (reduced ? 1 : dx->size[axis])) return Code::kShapeInput;
+      if (axis == 0 && !reduced) dx->size[0] = y[0];
+      ++rank;
+    }
+    return rank == y.rank ? Code::kOk : Code::kShapeRank;
+  }
+
+  static constexpr Attribute kAttributes[] = {
+      {"axes"}, {"keep_dims"}, {"rank"}, {"dims", Coding::kInteger, kMaxRank}};
+  static constexpr const char* kInputs[] = {"dy"};
+  static constexpr const char* kOutputs[] = {"dx"};
+};
+
 inline constexpr OpRule kMeanRule = {Op::kMean,         "mean",        Numerics::kReduction, &Mean::shapes,
-                                     Mean::kAttributes, Mean::kInputs, Mean::kOutputs};
+                                     Mean::kAttributes, Mean::kInputs, Mean::kOutputs,       Mean::kGradients};
+inline constexpr OpRule kMeanGradientRule = {
+    Op::kMeanGradient,         "mean_gradient",       Numerics::kReduction,  &MeanGradient::shapes,
+    MeanGradient::kAttributes, MeanGradient::kInputs, MeanGradient::kOutputs};
 
 }  // namespace nacre

@@ -7,6 +7,8 @@
 //
 // int8, over the last axis: TFLite's fixed point, NUMERICS.md eq. 11. y has scale 1/256 and zero point -128. `multiplier`
 // and `shift` are the pair of min(beta scale_x 2^26, 2^31 - 1); what is further than `diff_min` below the maximum is 0.
+//
+// Backward, from y alone:   dx_i = beta y_i (dy_i - sum_j dy_j y_j)
 #pragma once
 
 #include <cmath>
@@ -82,6 +84,7 @@ struct Softmax {
       {"axis"}, {"beta", Coding::kReal}, {"multiplier"}, {"shift"}, {"diff_min"}};
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
+  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kSoftmaxGradient, kReads<gradient_of(0), output_of(0)>}};
 
  private:
   // exp of a difference to the maximum, Q0: the scaled difference is Q5.
@@ -98,8 +101,41 @@ struct Softmax {
   }
 };
 
+struct SoftmaxGradient {
+  Softmax forward_step;
+
+  static SoftmaxGradient from(const Words& words, const Operands& operands) { return {Softmax::from(words, operands)}; }
+
+  template <class T>
+  void forward(const T* dy, const T* y, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    const A beta = A(std::bit_cast<float>(forward_step.beta));
+    const auto step = uint32_t(forward_step.inner), size = uint32_t(forward_step.width * forward_step.inner);
+    for (int o = 0; o < forward_step.outer; ++o, dy += size, y += size, dx += size)
+      for (uint32_t i = 0; i < step; ++i) {
+        A sum = 0;
+        for (uint32_t j = i; j < size; j += step) sum += A(dy[j]) * A(y[j]);
+        for (uint32_t j = i; j < size; j += step) dx[j] = T(beta * A(y[j]) * (A(dy[j]) - sum));
+      }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape dy = operands[0], y = operands[1];
+    if (y.rank != dy.rank) return Code::kShapeRank;
+    for (int axis = 0; axis < y.rank; ++axis)
+      if (y[axis] != dy[axis]) return Code::kShapeInput;
+    return Softmax::shapes(words, operands, dx);
+  }
+
+  static constexpr const char* kInputs[] = {"dy", "y"};
+  static constexpr const char* kOutputs[] = {"dx"};
+};
+
 inline constexpr OpRule kSoftmaxRule = {
     Op::kSoftmax,         "softmax",        Numerics::kReduction, &Softmax::shapes,
-    Softmax::kAttributes, Softmax::kInputs, Softmax::kOutputs};
+    Softmax::kAttributes, Softmax::kInputs, Softmax::kOutputs,    Softmax::kGradients};
+inline constexpr OpRule kSoftmaxGradientRule = {
+    Op::kSoftmaxGradient, "softmax_gradient",       Numerics::kReduction,     &SoftmaxGradient::shapes,
+    Softmax::kAttributes, SoftmaxGradient::kInputs, SoftmaxGradient::kOutputs};
 
 }  // namespace nacre

@@ -14,6 +14,13 @@ struct WindowAxis {
   constexpr int position(int o, int tap) const { return o * stride - before + tap * dilation; }
   constexpr bool inside(int position) const { return position >= 0 && position < in; }
 
+  // The output position whose tap `tap` reads `position`, or -1: gradients gather where the forward pass does.
+  constexpr int output(int position, int tap) const {
+    const int offset = position + before - tap * dilation;
+    if (offset < 0 || offset % stride != 0) return -1;
+    return offset / stride < out ? offset / stride : -1;
+  }
+
   // Taps [first, end) of output position o that read inside x: none may, where all of the window is padding.
   struct Taps {
     int first, end;

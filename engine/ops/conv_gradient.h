@@ -1,0 +1,242 @@
+// Gradients of the convolutions of conv.h, of the float form without a clamp.
+//
+//   dy [batch, out_h, out_w, out_c]      x, dx [batch, in_h, in_w, in_c]      w, dw as in conv.h
+//
+//   conv2d            dx_npqc = sum_{i,j} sum_{k in the group of c} dy_nhvk w_kijc     over the (h, v) whose tap (i, j) is at (p, q):
+//                                                                                      h sh - top + i dh = p, v sw - left + j dw = q
+//                     dw_kijc += sum_{n,h,v} dy_nhvk x_{n, h sh - top + i dh, v sw - left + j dw, c}
+//   depthwise_conv2d  the same with w_ijk, and c = k / multiplier
+//   bias              db_k += sum_{n,h,v} dy_nhvk (bias_gradient)
+//
+// The size of x is not known from that of y where the stride is over 1: gradient_x has it in words {in_h, in_w, in_c}, so
+// that x need not stay in memory for it.
+#pragma once
+
+#include "engine/ops/conv.h"
+
+namespace nacre {
+
+// What the gradient steps share: attributes, and their shape rules.
+struct ConvGradient : Conv2d {
+  enum XWord { kInH = kBlock + 1, kInW, kInC };
+
+  // Gradients are of the float form without a clamp.
+  static Code real_form(const Words& words) {
+    for (const int word : {int{kClamp}, kClamp + 1, kClamp + 2, int{kXZero}, int{kYZero}, int{kForm}, int{kBlock}})
+      if (words[word] != 0) return Code::kAttribute;
+    return Code::kOk;
+  }
+
+  // The dims of x from the words, with the rows of this run.
+  static Code x_dims(const Words& words, Shape y, Dims* x) {
+    x->push(y[0]);
+    int64_t elements = y[0];
+    for (const int word : {int{kInH}, int{kInW}, int{kInC}}) {
+      if (words[word] < 1 || words[word] > 1u << 28) return Code::kAttribute;
+      if ((elements *= words[word]) > INT32_MAX) return Code::kElements;
+      x->push(words.integer(word));
+    }
+    return Code::kOk;
+  }
+
+  // Whether y is what conv2d, or depthwise_conv2d, makes of x and w.
+  static Code check_conv(const Words& words, Shape x, Shape w, Shape y) {
+    TRY_CODE(real_form(words));
+    if (x.rank != 4 || w.rank != 4 || y.rank != 4) return Code::kShapeRank;
+    const uint32_t groups = words[kGroups] + 1;
+    if (groups == 0 || uint32_t(x[3]) % groups != 0 || uint32_t(w[0]) % groups != 0) return Code::kGroups;
+    if (uint32_t(w[3]) != uint32_t(x[3]) / groups) return Code::kShapeWeights;
+    return check_output(words, x, y, {4, {x[0], w[1], w[2], w[0]}});
+  }
+  static Code check_depthwise(const Words& words, Shape x, Shape w, Shape y) {
+    TRY_CODE(real_form(words));
+    if (x.rank != 4 || w.rank != 3 || y.rank != 4) return Code::kShapeRank;
+    if (words[kGroups] != 0) return Code::kGroups;
+    if (w[2] % x[3] != 0) return Code::kShapeWeights;
+    return check_output(words, x, y, {4, {x[0], w[0], w[1], w[2]}});
+  }
+
+  static constexpr Attribute kXAttributes[] = {
+      kAttributes[0], kAttributes[1], kAttributes[2],  kAttributes[3],  kAttributes[4],  kAttributes[5],  kAttributes[6],
+      kAttributes[7], kAttributes[8], kAttributes[9],  kAttributes[10], kAttributes[11], kAttributes[12], kAttributes[13],
+      kAttributes[14], kAttributes[15], {"in_h"}, {"in_w"}, {"in_c"}};
+  static constexpr const char* kXInputs[] = {"dy", "w"};
+  static constexpr const char* kXOutputs[] = {"dx"};
+  static constexpr const char* kWInputs[] = {"dy", "x", "&dw"};
+
+ protected:
+  // f(n, p, q) for every pixel of x, in order.
+  template <class F>
+  void each_source(F f) const {
+    for (int n = 0; n < batch; ++n)
+      for (int p = 0; p < window.h.in; ++p)
+        for (int q = 0; q < window.w.in; ++q) f(n, p, q);
+  }
+
+  // f(pixel of y, tap of w) for every product that pixel (p, q) of image n is in.
+  template <class F>
+  void each_use(int n, int p, int q, F f) const {
+    for (int i = 0; i < window.h.kernel; ++i) {
+      const int h = window.h.output(p, i);
+      if (h < 0) continue;
+      for (int j = 0; j < window.w.kernel; ++j) {
+        const int v = window.w.output(q, j);
+        if (v >= 0) f((n * window.h.out + h) * window.w.out + v, i * window.w.kernel + j);
+      }
+    }
+  }
+
+ private:
+  // made: {batch, kernel_h, kernel_w, out_c}
+  static Code check_output(const Words& words, Shape x, Shape y, const Dims& made) {
+    Dims expected;
+    TRY_CODE(window_shape(words, x, made.size[1], made.size[2], made.size[3], &expected));
+    for (int axis = 0; axis < 4; ++axis)
+      if (y[axis] != expected.size[axis]) return Code::kShapeInput;
+    return Code::kOk;
+  }
+};
+
+struct Conv2dGradientX : ConvGradient {
+  static Conv2dGradientX from(const Words& words, const Operands& operands) {
+    const Shape y = operands[0], w = operands[1], x = operands[2];
+    return {{make(words, x, y, w[1], w[2], words.integer(kGroups) + 1)}};
+  }
+
+  template <class T>
+  void forward(const T* dy, const T* w, T* dx) const {
+    each_source([&](int n, int p, int q) {
+      for (int group = 0; group < in_c; group += group_in) {
+        each_run_of(group_in, [&](int first, int count) { run(dy, w + first, n, p, q, group / group_in, count, dx + first); });
+        dx += group_in;
+      }
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape y = operands[0];
+    if (y.rank != 4) return Code::kShapeRank;
+    TRY_CODE(x_dims(words, y, dx));
+    return check_conv(words, {4, dx->size, 0}, operands[1], y);
+  }
+
+ private:
+  // `count` channels of one pixel and group; w from the first of them.
+  template <class T>
+  void run(const T* dy, const T* w, int n, int p, int q, int group, int count, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    A sum[kRun] = {};
+    each_use(n, p, q, [&](int pixel, int tap) {
+      for (int k = group * group_out; k < (group + 1) * group_out; ++k) {
+        const A d = A(dy[pixel * out_c + k]);
+        const T* from = w + k * w_channel + tap * w_column;
+        for (int c = 0; c < count; ++c) sum[c] += d * A(from[c]);
+      }
+    });
+    for (int c = 0; c < count; ++c) dx[c] = T(sum[c]);
+  }
+};
+
+struct Conv2dGradientW : ConvGradient {
+  static Conv2dGradientW from(const Words& words, const Operands& operands) {
+    const Shape y = operands[0], x = operands[1], w = operands[2];
+    return {{make(words, x, y, w[1], w[2], words.integer(kGroups) + 1)}};
+  }
+
+  // A few filters at a time pass over all of x, so that their sums stay near.
+  template <class T>
+  void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
+    using A = typename Element<T>::Accumulator;
+    constexpr int kFilters = 8;
+    for (int first = 0; first < out_c; first += kFilters) {
+      const int end = first + kFilters < out_c ? first + kFilters : out_c;
+      uint32_t pixels = 0;  // the step past the last may be beyond int
+      each_pixel([&](const Pixel& pixel) {
+        for (int k = first; k < end; ++k) {
+          const A d = A(dy[pixels + uint32_t(k)]);
+          each_run(pixel, k, [&](int xi, int wi, int length) {
+            const T* from = x + xi;
+            A* sum = dw.data + wi;
+            for (int c = 0; c < length; ++c) sum[c] += d * A(from[c]);
+          });
+        }
+        pixels += uint32_t(out_c);
+      });
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    return check_conv(words, operands[1], operands[2], operands[0]);
+  }
+};
+
+struct DepthwiseConv2dGradientX : ConvGradient {
+  static DepthwiseConv2dGradientX from(const Words& words, const Operands& operands) {
+    const Shape y = operands[0], w = operands[1], x = operands[2];
+    return {{make(words, x, y, w[0], w[1], x[3])}};
+  }
+
+  template <class T>
+  void forward(const T* dy, const T* w, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    each_source([&](int n, int p, int q) {
+      each_run_of(in_c, [&](int first, int count) {
+        A sum[kRun] = {};
+        each_use(n, p, q, [&](int pixel, int tap) {
+          const T *d = dy + pixel * out_c + first * group_out, *from = w + tap * out_c + first * group_out;
+          for (int c = 0; c < count; ++c)
+            for (int m = 0; m < group_out; ++m) sum[c] += A(d[c * group_out + m]) * A(from[c * group_out + m]);
+        });
+        for (int c = 0; c < count; ++c) dx[first + c] = T(sum[c]);
+      });
+      dx += in_c;
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape y = operands[0];
+    if (y.rank != 4) return Code::kShapeRank;
+    TRY_CODE(x_dims(words, y, dx));
+    return check_depthwise(words, {4, dx->size, 0}, operands[1], y);
+  }
+};
+
+struct DepthwiseConv2dGradientW : ConvGradient {
+  static DepthwiseConv2dGradientW from(const Words& words, const Operands& operands) {
+    const Shape y = operands[0], x = operands[1], w = operands[2];
+    return {{make(words, x, y, w[0], w[1], x[3])}};
+  }
+
+  template <class T>
+  void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
+    using A = typename Element<T>::Accumulator;
+    each_source([&](int n, int p, int q) {
+      each_use(n, p, q, [&](int pixel, int tap) {
+        const T* d = dy + pixel * out_c;
+        A* sum = dw.data + tap * out_c;
+        for (int c = 0; c < in_c; ++c)
+          for (int m = 0; m < group_out; ++m) sum[c * group_out + m] += A(d[c * group_out + m]) * A(x[c]);
+      });
+      x += in_c;
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    return check_depthwise(words, operands[1], operands[2], operands[0]);
+  }
+};
+
+inline constexpr OpRule kConv2dGradientXRule = {
+    Op::kConv2dGradientX,       "conv2d_gradient_x",    Numerics::kMatmul,      &Conv2dGradientX::shapes,
+    ConvGradient::kXAttributes, ConvGradient::kXInputs, ConvGradient::kXOutputs};
+inline constexpr OpRule kConv2dGradientWRule = {
+    Op::kConv2dGradientW, "conv2d_gradient_w", Numerics::kMatmul, &Conv2dGradientW::shapes, Conv2d::kAttributes,
+    ConvGradient::kWInputs, {}};
+inline constexpr OpRule kDepthwiseConv2dGradientXRule = {
+    Op::kDepthwiseConv2dGradientX, "depthwise_conv2d_gradient_x", Numerics::kMatmul,      &DepthwiseConv2dGradientX::shapes,
+    ConvGradient::kXAttributes,    ConvGradient::kXInputs,        ConvGradient::kXOutputs};
+inline constexpr OpRule kDepthwiseConv2dGradientWRule = {
+    Op::kDepthwiseConv2dGradientW, "depthwise_conv2d_gradient_w", Numerics::kMatmul, &DepthwiseConv2dGradientW::shapes,
+    Conv2d::kAttributes, ConvGradient::kWInputs, {}};
+
+}  // namespace nacre

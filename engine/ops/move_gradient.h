@@ -1,0 +1,129 @@
+// Gradients of pad and slice, which are no moves themselves.
+//
+//   pad     dx_j = sum of dy_i over the i that copy x_j: i = j + before, and in the modes reflect and edge what mirrors or
+//           repeats it
+//   slice   dx[begin + i step] = dy[i], 0 elsewhere
+#pragma once
+
+#include "engine/ops/move.h"
+
+namespace nacre {
+
+struct PadGradient {
+  Shape x, y;
+  Words words;
+
+  static PadGradient from(const Words& words, const Operands& operands) { return {operands[1], operands[0], words}; }
+
+  template <class T>
+  void forward(const T* dy, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    const Dims size = dims_of(x);
+    each_index(size.rank, size.size, [&](const int32_t* index) {
+      int32_t uses[kMaxRank] = {};
+      for (int axis = 0; axis < x.rank; ++axis) uses[axis] = count(axis, index[axis]);
+      A sum = 0;
+      each_index(size.rank, uses, [&](const int32_t* use) {
+        int at = 0;
+        for (int axis = 0; axis < x.rank; ++axis) at = at * y[axis] + position(axis, index[axis], use[axis]);
+        sum += A(dy[at]);
+      });
+      *dx++ = T(sum);
+    });
+  }
+
+  uint64_t work() const { return uint64_t(uint32_t(y.elements())); }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape y = operands[0];
+    if (words[Pad::kMode] > Pad::kEdge) return Code::kAttribute;
+    for (int axis = 0; axis < y.rank; ++axis) {
+      const int64_t before = words[Pad::kBefore + axis], after = words[Pad::kAfter + axis];
+      const int64_t dim = y[axis] - before - after;
+      if (dim < 1) return Code::kPadding;
+      if (words[Pad::kMode] == Pad::kReflect && (before >= dim || after >= dim)) return Code::kPadding;
+      dx->push(int32_t(dim));
+    }
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"dy"};
+  static constexpr const char* kOutputs[] = {"dx"};
+
+ private:
+  int before(int axis) const { return words.integer(Pad::kBefore + axis); }
+  int after(int axis) const { return words.integer(Pad::kAfter + axis); }
+  bool mirrored_before(int axis, int i) const { return words[Pad::kMode] == Pad::kReflect && i > 0 && i <= before(axis); }
+  bool mirrored_after(int axis, int i) const {
+    const int last = x[axis] - 1;
+    return words[Pad::kMode] == Pad::kReflect && i < last && last - i <= after(axis);
+  }
+
+  // How many indices of y along `axis` copy index i of x, and which.
+  int count(int axis, int i) const {
+    int uses = 1 + int{mirrored_before(axis, i)} + int{mirrored_after(axis, i)};
+    if (words[Pad::kMode] == Pad::kEdge) uses += (i == 0 ? before(axis) : 0) + (i == x[axis] - 1 ? after(axis) : 0);
+    return uses;
+  }
+  int position(int axis, int i, int use) const {
+    if (words[Pad::kMode] == Pad::kEdge) return (i == 0 ? 0 : before(axis) + i) + use;
+    if (use == 0) return before(axis) + i;
+    if (use == 1 && mirrored_before(axis, i)) return before(axis) - i;
+    return before(axis) + 2 * (x[axis] - 1) - i;
+  }
+};
+
+struct SliceGradient {
+  Slice slice;
+  int elements;
+
+  enum Word { kDims = Slice::kStep + kMaxRank };
+
+  static SliceGradient from(const Words& words, const Operands& operands) {
+    return {Slice::make(words, operands[1], operands[0]), operands[1].elements()};
+  }
+
+  template <class T>
+  void forward(const T* dy, T* dx) const {
+    for (int i = 0; i < elements; ++i) dx[i] = T(0.0f);
+    slice.walk.each([&](const int32_t* at) { dx[at[0]] = *dy++; });
+  }
+
+  // The slice that takes dy of dx, both as compiled; a run of rows takes whole rows.
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape y = operands[0];
+    TensorRecord record = {};
+    record.rank = uint8_t(y.rank);
+    int64_t elements = 1;
+    for (int axis = 0; axis < y.rank; ++axis) {
+      const uint32_t dim = words[kDims + axis];
+      if (dim < 1 || dim > uint32_t(kMaxDim)) return Code::kAttribute;
+      if ((elements *= dim) > INT32_MAX) return Code::kElements;
+      record.dims[axis] = int32_t(dim);
+      dx->push(int32_t(dim));
+    }
+    const Tensor x = {nullptr, &record};
+    Dims expected;
+    TRY_CODE(Slice::shapes(words, {&x, 1, 0}, &expected));
+    for (int axis = 0; axis < y.rank; ++axis)
+      if (y.dims[axis] != expected.size[axis]) return Code::kShapeInput;
+    if (y.rows == 0) return Code::kOk;
+    if (words[Slice::kBegin] != 0 || words[Slice::kStep] != 0 || y.dims[0] != dx->size[0]) return Code::kRowsUnsupported;
+    dx->size[0] = y.rows;
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {Slice::kAttributes[0], Slice::kAttributes[1], Slice::kAttributes[2],
+                                              {"dims", Coding::kInteger, kMaxRank}};
+  static constexpr const char* kInputs[] = {"dy"};
+  static constexpr const char* kOutputs[] = {"dx"};
+};
+
+inline constexpr OpRule kPadGradientRule = {
+    Op::kPadGradient, "pad_gradient",       Numerics::kReduction, &PadGradient::shapes,
+    Pad::kAttributes, PadGradient::kInputs, PadGradient::kOutputs};
+inline constexpr OpRule kSliceGradientRule = {
+    Op::kSliceGradient,         "slice_gradient",       Numerics::kMove,        &SliceGradient::shapes,
+    SliceGradient::kAttributes, SliceGradient::kInputs, SliceGradient::kOutputs};
+
+}  // namespace nacre
