@@ -13,6 +13,12 @@ constexpr const OpRule* kRules[] = {
     &kDequantizeRule, &kRequantizeRule, &kCastRule,          &kDynamicQuantizeRule,
     // Training.
     &kAccumulateRule,
+    // Losses, optimizers, what a step commits.
+    &kSoftmaxCrossEntropyRule, &kSoftmaxCrossEntropyGradientRule, &kDenseCrossEntropyRule, &kDenseCrossEntropyGradientRule,
+    &kSigmoidCrossEntropyRule, &kSigmoidCrossEntropyGradientRule, &kSquaredErrorRule, &kSquaredErrorGradientRule,
+    &kAbsoluteErrorRule, &kAbsoluteErrorGradientRule, &kHuberRule, &kHuberGradientRule,
+    &kSgdRule, &kMomentumRule, &kNesterovRule, &kAdamRule, &kAdamWRule, &kRmspropRule, &kAdagradRule,
+    &kVerdictRule, &kUpdateStatisticsRule, &kUpdateRangeRule, &kUpdateScalesRule, &kAdjustLossScaleRule, &kCountStepRule,
 };
 
 }  // namespace
