@@ -19,6 +19,13 @@ constexpr const OpRule* kRules[] = {
     &kConv2dGradientWRule, &kDepthwiseConv2dGradientXRule, &kDepthwiseConv2dGradientWRule, &kAveragePoolGradientRule,
     &kMaxPoolGradientRule, &kBatchNormGradientXRule, &kBatchNormGradientScaleRule, &kBatchNormTrainingRule,
     &kBatchNormTrainingGradientXRule, &kBatchNormTrainingGradientScaleRule,
+    &kAccumulateRule,
+    // Losses, optimizers, what a step commits.
+    &kSoftmaxCrossEntropyRule, &kSoftmaxCrossEntropyGradientRule, &kDenseCrossEntropyRule, &kDenseCrossEntropyGradientRule,
+    &kSigmoidCrossEntropyRule, &kSigmoidCrossEntropyGradientRule, &kSquaredErrorRule, &kSquaredErrorGradientRule,
+    &kAbsoluteErrorRule, &kAbsoluteErrorGradientRule, &kHuberRule, &kHuberGradientRule,
+    &kSgdRule, &kMomentumRule, &kNesterovRule, &kAdamRule, &kAdamWRule, &kRmspropRule, &kAdagradRule,
+    &kVerdictRule, &kUpdateStatisticsRule, &kUpdateRangeRule, &kUpdateScalesRule, &kAdjustLossScaleRule, &kCountStepRule,
 };
 
 }  // namespace

@@ -1,0 +1,281 @@
+// What a training step commits beside the parameters, and whether it commits at all.
+//
+//   verdict             one look at everything the step summed up: may it be applied, and with which factor
+//   update_statistics   running means and variances of batch norm
+//   update_range        a running range of activations
+//   update_scales       a float8 scale and its amax history             engine/numeric/amax_history.h
+//   adjust_loss_scale   the loss scale, after every step                engine/numeric/loss_scale.h
+//   count_step          step = step + 1, at most 2^32 - 1
+//
+// All but the last two are guarded by the verdict's `apply` in the programs that the converter makes.
+#pragma once
+
+#include <cmath>
+#include <type_traits>
+
+#include "engine/numeric/amax_history.h"
+#include "engine/numeric/element.h"
+#include "engine/numeric/loss_scale.h"
+#include "engine/ops/loss.h"
+
+namespace nacre {
+
+// The verdict over gradients G A [n], with loss L (a sum), count N and loss scale s:
+//
+//   amax   = max_i |G_i| as float32 bits: infinity above every number, NaN above infinity
+//   norm   = |G|_2 / (s N), of the unscaled mean gradient
+//   factor = min(1, clip_norm / norm) / (s N)          clip_norm 0: 1 / (s N); Pascanu et al. 2013, algorithm 1
+//   apply  = every G_i and L finite, N > 0 and finite, s > 0, factor finite
+//   report = {factor, norm, L / N, s}                  factor 0 where apply is 0
+//
+// The sum of squares is of G 2^-e, e the exponent of the largest, so that it cannot overflow, and compensated (Kahan 1965): its
+// error is 2 u + O(n u^2) instead of n u, and each square adds u (float32: norm within 3 ulp for n <= 2^20). One quotient by s and
+// one by N, not one by s N: s may be 2^127. A double G is compared by its own bits, so that no infinity or NaN is lost or
+// made; its amax is then rounded to float32, finite numbers beyond float32 to the largest.
+struct Verdict {
+  int elements;
+  float clip_norm;
+
+  static Verdict from(const Words& words, const Operands& operands) { return {operands[0].elements(), words.real(0)}; }
+
+  uint64_t work() const { return uint64_t(elements) * 2; }
+
+  template <class A>
+  void forward(const A* gradients, const A* loss, const float* count, const float* loss_scale, uint32_t* apply,
+               uint32_t* amax, A* report) const {
+    const A n = A(count[0]), s = A(loss_scale[0]), largest = largest_magnitude(gradients);
+    amax[0] = magnitude_bits(to_float(largest));
+    const bool counted = n > 0 && finite(n) && s > 0 && finite(s);
+    const A norm = counted ? norm_of(gradients, largest, s, n) : A(0);
+    const A limit = A(clip_norm), factor = (limit > 0 && norm > limit ? limit / norm : A(1)) / s / n;
+    apply[0] = counted && finite(largest) && finite(loss[0]) && finite(factor) ? 1 : 0;
+    report[0] = apply[0] != 0 ? factor : A(0);
+    report[1] = norm;
+    report[2] = n > 0 ? loss[0] / n : A(0);
+    report[3] = s;
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
+    if (!real_within(words, 0, 0, kLargest)) return Code::kAttribute;
+    for (const int i : {1, 2, 3})
+      if (!is(operands, i, 1)) return Code::kShapeInput;
+    outputs[0].push(1);
+    outputs[1].push(1);
+    outputs[2].push(4);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"clip_norm", Coding::kReal}};
+  static constexpr const char* kInputs[] = {"gradients", "loss", "count", "loss_scale"};
+  static constexpr const char* kOutputs[] = {"apply", "amax", "report"};
+
+ private:
+  template <class A>
+  using Bits = std::conditional_t<sizeof(A) == 4, uint32_t, uint64_t>;
+  template <class A>
+  static constexpr Bits<A> kInfinity = std::bit_cast<Bits<A>>(std::numeric_limits<A>::infinity());
+
+  template <class A>
+  static Bits<A> magnitude(A v) {
+    return std::bit_cast<Bits<A>>(v) & (~Bits<A>{0} >> 1);
+  }
+  template <class A>
+  static bool finite(A v) {
+    return magnitude(v) < kInfinity<A>;
+  }
+
+  template <class A>
+  A largest_magnitude(const A* gradients) const {
+    Bits<A> largest = 0;
+    for (int i = 0; i < elements; ++i) {
+      const Bits<A> bits = magnitude(gradients[i]);
+      largest = bits > largest ? bits : largest;
+    }
+    return std::bit_cast<A>(largest);
+  }
+
+  template <class A>
+  static float to_float(A v) {
+    return finite(v) && v > A(kLargest) ? kLargest : float(v);
+  }
+
+  // `largest` may be infinite or NaN: so is the norm then.
+  template <class A>
+  A norm_of(const A* gradients, A largest, A s, A n) const {
+    if (!finite(largest) || !(largest > 0)) return largest;
+    // 2^-e is a normal number, also of a subnormal or a huge `largest`: the scaled one is within [epsilon, 4).
+    constexpr int kMost = std::numeric_limits<A>::max_exponent - 2;
+    int e, scale_exponent;
+    std::frexp(largest, &e);
+    e = e > kMost ? kMost : e < -kMost ? -kMost : e;
+    const A scale = std::ldexp(A(1), -e);
+    A sum = 0, lost = 0;
+    for (int i = 0; i < elements; ++i) {
+      const A v = gradients[i] * scale, term = v * v - lost, next = sum + term;
+      lost = (next - sum) - term;
+      sum = next;
+    }
+    const A rest = std::frexp(s, &scale_exponent);  // so that a huge s does not underflow what 2^e lifts again
+    return std::ldexp(std::sqrt(sum) / rest / n, e - scale_exponent);
+  }
+};
+
+// running = momentum running + (1 - momentum) sum / batches, C numbers: Keras' BatchNormalization; torch's momentum is 1 less this.
+// Without a batch nothing moves.
+struct UpdateStatistics {
+  int channels;
+  float momentum;
+
+  static UpdateStatistics from(const Words& words, const Operands& operands) {
+    return {operands[0].elements(), words.real(0)};
+  }
+
+  template <class A>
+  void forward(const A* sum, const float* batches, Update<A> running) const {
+    if (!(batches[0] > 0)) return;
+    const A keep = A(momentum), n = A(batches[0]);
+    for (int c = 0; c < channels; ++c) running.data[c] = keep * running.data[c] + (1 - keep) * (sum[c] / n);
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    if (!real_within(words, 0, 0, 1)) return Code::kAttribute;
+    if (!is(operands, 1, 1)) return Code::kShapeInput;
+    return operands[2].elements() == operands[0].elements() ? Code::kOk : Code::kShapeWeights;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"momentum", Coding::kReal}};
+  static constexpr const char* kInputs[] = {"sum", "batches", "&running"};
+};
+
+// range = decay range + (1 - decay) sum / batches, {min, max}; a range that is still {0, 0} takes the mean itself.
+struct UpdateRange {
+  float decay;
+
+  static UpdateRange from(const Words& words, const Operands&) { return {words.real(0)}; }
+
+  void forward(const float* sum, const float* batches, Update<float> range) const {
+    if (!(batches[0] > 0)) return;
+    const bool fresh = range.data[0] == 0 && range.data[1] == 0;
+    for (int i = 0; i < 2; ++i) {
+      const float mean = sum[i] / batches[0];
+      range.data[i] = fresh ? mean : decay * range.data[i] + (1 - decay) * mean;
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    if (!real_within(words, 0, 0, 1)) return Code::kAttribute;
+    return is(operands, 0, 2) && is(operands, 1, 1) && is(operands, 2, 2) ? Code::kOk : Code::kShapeInput;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"decay", Coding::kReal}};
+  static constexpr const char* kInputs[] = {"sum", "batches", "&range"};
+};
+
+// NUMERICS.md eq. 24 to 27, with the amax of the whole step. `counters` counts ScaleEvents.
+struct UpdateScales {
+  int length;
+  DelayedScaling rule;
+
+  enum Word { kFormatMax = 0, kOrder = 1, kRule = 2, kMargin = 3, kFused = 4, kGuard = 5 };
+
+  static UpdateScales from(const Words& words, const Operands& operands) {
+    return {.length = operands[2].elements(),
+            .rule = {.format_max = words.real(kFormatMax),
+                     .order = UpdateOrder(words[kOrder]),
+                     .rule = AmaxRule(words[kRule]),
+                     .margin = int8_t(words.integer(kMargin)),
+                     .fused = words[kFused] != 0,
+                     .guard = words[kGuard] != 0}};
+  }
+
+  void forward(const uint32_t* amax, Update<float> scale, Update<float> history, Update<uint32_t> counters) const {
+    constexpr int kEvents = int(ScaleEvent::kCount);
+    ScaleCounters counts;
+    for (int i = 0; i < kEvents; ++i) counts.events[i] = counters.data[i];
+    AmaxHistory{{history.data, size_t(length)}, scale.data, &counts}.update(amax_value(amax[0]), rule);
+    for (int i = 0; i < kEvents; ++i) counters.data[i] = counts.events[i];
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    if (!is_finite(words[kFormatMax]) || !(words.real(kFormatMax) > 0)) return Code::kAttribute;
+    if (words[kOrder] >= uint32_t(UpdateOrder::kCount) || words[kRule] >= uint32_t(AmaxRule::kCount)) return Code::kAttribute;
+    if (!is_code(words.integer(kMargin)) || words[kFused] > 1 || words[kGuard] > 1) return Code::kAttribute;
+    if (!is(operands, 0, 1) || !is(operands, 3, int(ScaleEvent::kCount))) return Code::kShapeInput;
+    return is(operands, 1, 1) && operands[2].rank == 1 ? Code::kOk : Code::kShapeScale;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"format_max", Coding::kReal}, {"order"}, {"rule"},
+                                              {"margin"},                    {"fused"}, {"guard"}};
+  static constexpr const char* kInputs[] = {"amax", "&scale", "&history", "&counters"};
+};
+
+// NUMERICS.md eq. 29 to 33, from the amax of all gradients. counters: {good, skipped, at_floor}.
+struct AdjustLossScale {
+  LossScaler rule;
+
+  enum Word { kSystem = 0, kKind = 1, kInitial = 2, kPeriod = 3, kFactor = 4, kMin = 5, kMax = 6 };
+
+  static AdjustLossScale from(const Words& words, const Operands&) {
+    return {{.system = LossScaleSystem(words[kSystem]),
+             .kind = LossScale(words[kKind]),
+             .initial = words.real(kInitial),
+             .period = words[kPeriod],
+             .factor = words.real(kFactor),
+             .min = words.real(kMin),
+             .max = words.real(kMax)}};
+  }
+
+  void forward(const uint32_t* amax, Update<float> scale, Update<uint32_t> counters) const {
+    uint32_t* c = counters.data;
+    LossScaleState state = {.scale = scale.data[0], .good = c[0], .skipped = c[1], .at_floor = c[2]};
+    rule.step(state, gradients_of(amax[0]));
+    scale.data[0] = state.scale;
+    c[0] = state.good, c[1] = state.skipped, c[2] = state.at_floor;
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    if (words[kSystem] > uint32_t(LossScaleSystem::kAxon) || words[kKind] >= uint32_t(LossScale::kCount)) return Code::kAttribute;
+    if (!from(words, operands).rule.valid()) return Code::kAttribute;
+    return is(operands, 0, 1) && is(operands, 1, 1) && is(operands, 2, 3) ? Code::kOk : Code::kShapeInput;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"system"},
+                                              {"kind"},
+                                              {"initial", Coding::kReal},
+                                              {"period"},
+                                              {"factor", Coding::kReal},
+                                              {"min", Coding::kReal},
+                                              {"max", Coding::kReal}};
+  static constexpr const char* kInputs[] = {"amax", "&scale", "&counters"};
+};
+
+struct CountStep {
+  static CountStep from(const Words&, const Operands&) { return {}; }
+
+  void forward(Update<uint32_t> step) const { step.data[0] += step.data[0] != ~uint32_t{0} ? 1 : 0; }
+
+  static Code shapes(const Words&, const Operands& operands, Dims*) {
+    return is(operands, 0, 1) ? Code::kOk : Code::kShapeInput;
+  }
+
+  static constexpr const char* kInputs[] = {"&step"};
+};
+
+inline constexpr OpRule kVerdictRule = {Op::kVerdict,         "verdict",        Numerics::kReduction, &Verdict::shapes,
+                                        Verdict::kAttributes, Verdict::kInputs, Verdict::kOutputs};
+inline constexpr OpRule kUpdateStatisticsRule = {
+    Op::kUpdateStatistics,         "update_statistics",       Numerics::kPointwise, &UpdateStatistics::shapes,
+    UpdateStatistics::kAttributes, UpdateStatistics::kInputs, {}};
+inline constexpr OpRule kUpdateRangeRule = {
+    Op::kUpdateRange,         "update_range",       Numerics::kPointwise, &UpdateRange::shapes,
+    UpdateRange::kAttributes, UpdateRange::kInputs, {}};
+inline constexpr OpRule kUpdateScalesRule = {
+    Op::kUpdateScales,         "update_scales",       Numerics::kPointwise, &UpdateScales::shapes,
+    UpdateScales::kAttributes, UpdateScales::kInputs, {}};
+inline constexpr OpRule kAdjustLossScaleRule = {
+    Op::kAdjustLossScale,         "adjust_loss_scale",       Numerics::kPointwise, &AdjustLossScale::shapes,
+    AdjustLossScale::kAttributes, AdjustLossScale::kInputs, {}};
+inline constexpr OpRule kCountStepRule = {Op::kCountStep, "count_step", Numerics::kPointwise, &CountStep::shapes, {},
+                                          CountStep::kInputs, {}};
+
+}  // namespace nacre

@@ -1,0 +1,214 @@
+// Losses of classes: softmax cross-entropy of labels and of whole target distributions. Losses of single numbers are in
+// loss_elementwise.h.
+//
+//   logits x [.., classes], rows = product of the leading dims     labels y int32 [..]     targets t [.., classes]
+//
+//   loss_r = -sum_k q_rk log p_rk,   p_rk = exp(x_rk - m_r) / S_r,   m_r = max_k x_rk,   S_r = sum_k exp(x_rk - m_r)
+//          = sum_k q_rk (log S_r - (x_rk - m_r))
+//   q_rk   = (1 - s) [k = y_r] + s / classes,  or of targets  (1 - s) t_rk + s / classes
+//
+// s: label_smoothing, Szegedy et al. 2015, arXiv:1512.00567, section 7; torch.nn.CrossEntropyLoss and Keras'
+// CategoricalCrossentropy agree. Nothing overflows: every exponential is in (0, 1] and S_r >= 1.
+//
+// The step adds the sum over rows to `loss` and the number of counted rows to `count` (float32: exact up to 2^24 in one
+// step block), never means: the mean is the verdict's business (commit.h). With `ignore` rows whose label is ignore_index
+// are not counted, as in torch. Any other label outside [0, classes) is refused with kIndex before anything is written.
+//
+// Backward, seed the loss scale, and T_r = sum_k q_rk (1 for labels):
+//
+//   dx_rk = seed (T_r p_rk - q_rk);   0 in rows that are ignored
+#pragma once
+
+#include <cmath>
+
+#include "engine/numeric/element.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+// The real attribute i lies within [low, high]; NaN does not.
+inline bool real_within(const Words& words, int i, float low, float high) {
+  return words.real(i) >= low && words.real(i) <= high;
+}
+
+// Adds up the loss of one run before it goes into the sum of the step: few sums, few roundings.
+struct CrossEntropy {
+  int rows, classes;
+  float smoothing;
+  bool ignores;
+  int32_t ignored;
+
+  enum Word { kSmoothing = 0, kIgnore = 1, kIgnoreIndex = 2 };
+
+  static CrossEntropy from(const Words& words, const Operands& operands) {
+    const Shape x = operands[0];
+    return {.rows = x.product(0, x.rank - 1),
+            .classes = x.last(),
+            .smoothing = words.real(kSmoothing),
+            .ignores = words[kIgnore] != 0,
+            .ignored = words.integer(kIgnoreIndex)};
+  }
+
+  uint64_t work() const { return uint64_t(rows) * uint64_t(classes); }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  Code of_labels(const T* x, const int32_t* y, Update<A> loss, Update<float> count) const {
+    if (!labels_fit(y)) return Code::kIndex;
+    A sum = 0;
+    int counted = 0;
+    for (int r = 0; r < rows; ++r, x += classes)
+      if (!skips(y[r])) {
+        sum += row_loss<T, A>(x, A(1), [&](int k) { return label(A(smoothing), y[r], k); });
+        ++counted;
+      }
+    loss.data[0] += sum;
+    count.data[0] += float(counted);
+    return Code::kOk;
+  }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  void of_targets(const T* x, const T* t, Update<A> loss, Update<float> count) const {
+    A sum = 0;
+    for (int r = 0; r < rows; ++r, x += classes, t += classes)
+      sum += row_loss<T, A>(x, total<T, A>(t), [&](int k) { return target(A(smoothing), A(t[k])); });
+    loss.data[0] += sum;
+    count.data[0] += float(rows);
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    TRY_CODE(check(words, operands));
+    return is(operands, 2, 1) && is(operands, 3, 1) ? Code::kOk : Code::kShapeOutput;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"label_smoothing", Coding::kReal}, {"ignore"}, {"ignore_index"}};
+  static constexpr const char* kInputs[] = {"logits", "labels", "&loss", "&count"};
+  static constexpr uint8_t kOfLogits[] = {0};
+  static constexpr GradientRead kReads[] = {input_of(0), input_of(1), kBackwardSeed};
+
+ protected:
+  static Code check(const Words& words, const Operands& operands) {
+    const Shape x = operands[0], y = operands[1];
+    const bool labels = operands.element(1) == ElementType::kInt32;
+    if (x.rank < 1) return Code::kShapeRank;
+    if (!real_within(words, kSmoothing, 0, 1) || words[kIgnore] > (labels ? 1u : 0u)) return Code::kAttribute;
+    if (y.rank != x.rank - (labels ? 1 : 0)) return Code::kShapeRank;
+    for (int axis = 0; axis < y.rank; ++axis)
+      if (y[axis] != x[axis]) return Code::kShapeInput;
+    return Code::kOk;
+  }
+
+  bool skips(int32_t label) const { return ignores && label == ignored; }
+  bool labels_fit(const int32_t* y) const {
+    for (int r = 0; r < rows; ++r)
+      if (!skips(y[r]) && (y[r] < 0 || y[r] >= classes)) return false;
+    return true;
+  }
+
+  template <class A>
+  A label(A s, int32_t y, int k) const {
+    return (k == y ? 1 - s : A(0)) + s / A(classes);
+  }
+  template <class A>
+  A target(A s, A t) const {
+    return (1 - s) * t + s / A(classes);
+  }
+  // sum_k q_rk of targets.
+  template <class T, class A>
+  A total(const T* t) const {
+    A sum = 0;
+    for (int k = 0; k < classes; ++k) sum += A(t[k]);
+    return (1 - A(smoothing)) * sum + A(smoothing);
+  }
+
+  template <class T, class A>
+  A peak(const T* x) const {
+    A peak = A(x[0]);
+    for (int k = 1; k < classes; ++k) peak = A(x[k]) > peak ? A(x[k]) : peak;
+    return peak;
+  }
+  template <class T, class A>
+  A sum_of_exponentials(const T* x, A m) const {
+    A sum = 0;
+    for (int k = 0; k < classes; ++k) sum += std::exp(A(x[k]) - m);
+    return sum;
+  }
+
+  // T_r log S_r - sum_k q_rk (x_rk - m_r). A class of probability 0 may have a logit of -infinity.
+  template <class T, class A, class Q>
+  A row_loss(const T* x, A total, Q q) const {
+    const A m = peak<T, A>(x);
+    A sum = total * std::log(sum_of_exponentials<T, A>(x, m));
+    for (int k = 0; k < classes; ++k)
+      if (const A share = q(k); share != 0) sum -= share * (A(x[k]) - m);
+    return sum;
+  }
+};
+
+struct CrossEntropyGradient : CrossEntropy {
+  static CrossEntropyGradient from(const Words& words, const Operands& operands) {
+    return {CrossEntropy::from(words, operands)};
+  }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  Code of_labels(const T* x, const int32_t* y, const float* seed, T* dx) const {
+    if (!labels_fit(y)) return Code::kIndex;
+    for (int r = 0; r < rows; ++r, x += classes, dx += classes)
+      if (skips(y[r])) fill(dx);
+      else row_gradient<T, A>(x, A(seed[0]), A(1), [&](int k) { return label(A(smoothing), y[r], k); }, dx);
+    return Code::kOk;
+  }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  void of_targets(const T* x, const T* t, const float* seed, T* dx) const {
+    for (int r = 0; r < rows; ++r, x += classes, t += classes, dx += classes)
+      row_gradient<T, A>(x, A(seed[0]), total<T, A>(t), [&](int k) { return target(A(smoothing), A(t[k])); }, dx);
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    TRY_CODE(check(words, operands));
+    if (!is(operands, 2, 1)) return Code::kShapeInput;
+    *dx = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"logits", "labels", "seed"};
+  static constexpr const char* kOutputs[] = {"dlogits"};
+
+ private:
+  template <class T>
+  void fill(T* dx) const {
+    for (int k = 0; k < classes; ++k) dx[k] = T(0.0f);
+  }
+
+  template <class T, class A, class Q>
+  void row_gradient(const T* x, A seed, A total, Q q, T* dx) const {
+    const A m = peak<T, A>(x), sum = sum_of_exponentials<T, A>(x, m);
+    for (int k = 0; k < classes; ++k) dx[k] = T(seed * (total * (std::exp(A(x[k]) - m) / sum) - q(k)));
+  }
+};
+
+inline constexpr Gradient kSoftmaxCrossEntropyGradients[] = {
+    {.of = CrossEntropy::kOfLogits, .by = Op::kSoftmaxCrossEntropyGradient, .reads = CrossEntropy::kReads}};
+inline constexpr Gradient kDenseCrossEntropyGradients[] = {
+    {.of = CrossEntropy::kOfLogits, .by = Op::kDenseCrossEntropyGradient, .reads = CrossEntropy::kReads}};
+
+inline constexpr const char* kDenseCrossEntropyInputs[] = {"logits", "targets", "&loss", "&count"};
+inline constexpr const char* kDenseCrossEntropyGradientInputs[] = {"logits", "targets", "seed"};
+inline constexpr Attribute kDenseCrossEntropyAttributes[] = {{"label_smoothing", Coding::kReal}};
+
+inline constexpr OpRule kSoftmaxCrossEntropyRule = {
+    Op::kSoftmaxCrossEntropy,  "softmax_cross_entropy", Numerics::kReduction, &CrossEntropy::shapes,
+    CrossEntropy::kAttributes, CrossEntropy::kInputs,   {},                   kSoftmaxCrossEntropyGradients};
+inline constexpr OpRule kSoftmaxCrossEntropyGradientRule = {
+    Op::kSoftmaxCrossEntropyGradient, "softmax_cross_entropy_gradient", Numerics::kReduction,
+    &CrossEntropyGradient::shapes,    CrossEntropy::kAttributes,        CrossEntropyGradient::kInputs,
+    CrossEntropyGradient::kOutputs};
+inline constexpr OpRule kDenseCrossEntropyRule = {
+    Op::kDenseCrossEntropy,       "dense_cross_entropy",    Numerics::kReduction, &CrossEntropy::shapes,
+    kDenseCrossEntropyAttributes, kDenseCrossEntropyInputs, {},                   kDenseCrossEntropyGradients};
+inline constexpr OpRule kDenseCrossEntropyGradientRule = {
+    Op::kDenseCrossEntropyGradient, "dense_cross_entropy_gradient", Numerics::kReduction,
+    &CrossEntropyGradient::shapes,  kDenseCrossEntropyAttributes,   kDenseCrossEntropyGradientInputs,
+    CrossEntropyGradient::kOutputs};
+
+}  // namespace nacre

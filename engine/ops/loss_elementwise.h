@@ -1,0 +1,202 @@
+// Losses of single numbers: the mean over the elements of a sample, summed over the samples (axis 0).
+//
+//   y, t [rows, ..], d = y - t, width = elements of a sample
+//
+//   loss = sum_r 1 / width sum_j f(y_rj, t_rj)      added to `loss`; `count` grows by rows (float32: exact up to 2^24)
+//   dy_rj = seed / width f'(y_rj, t_rj)             f' = df / dy
+//
+//   sigmoid_cross_entropy   f = max(y, 0) - y t + log(1 + exp(-|y|))                 f' = 1 / (1 + exp(-y)) - t
+//   squared_error           f = d^2                                                  f' = 2 d
+//   absolute_error          f = |d|                                                  f' = sign(d), 0 at 0
+//   huber, delta            f = d^2 / 2 for |d| <= delta, else delta (|d| - delta / 2)   f' = d within [-delta, delta]
+//
+// Keras' BinaryCrossentropy(from_logits), MeanSquaredError, MeanAbsoluteError and Huber, torch's BCEWithLogitsLoss, MSELoss,
+// L1Loss and HuberLoss with reduction mean, where every sample has the same width. The form of the first is that of
+// tf.nn.sigmoid_cross_entropy_with_logits: no exponential over 1. Huber 1964, eq. 3.1. NaN reaches loss and gradient.
+#pragma once
+
+#include "engine/ops/loss.h"
+
+namespace nacre {
+
+struct ElementwiseLoss {
+  int rows, width;
+  float delta;  // of huber
+
+  static ElementwiseLoss from(const Words& words, const Operands& operands) {
+    const Shape y = operands[0];
+    return {y[0], y.product(1, y.rank), words.real(0)};
+  }
+
+  uint64_t work() const { return uint64_t(rows) * uint64_t(width); }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  void sigmoid(const T* y, const T* t, Update<A> loss, Update<float> count) const {
+    add<T, A>(y, t, loss, count, [](A v, A target) {
+      return (v > 0 ? v : A(0)) - v * target + std::log1p(std::exp(-std::abs(v)));
+    });
+  }
+  template <class T, class A = typename Element<T>::Accumulator>
+  void squared(const T* y, const T* t, Update<A> loss, Update<float> count) const {
+    add<T, A>(y, t, loss, count, [](A v, A target) { return (v - target) * (v - target); });
+  }
+  template <class T, class A = typename Element<T>::Accumulator>
+  void absolute(const T* y, const T* t, Update<A> loss, Update<float> count) const {
+    add<T, A>(y, t, loss, count, [](A v, A target) { return std::abs(v - target); });
+  }
+  template <class T, class A = typename Element<T>::Accumulator>
+  void huber(const T* y, const T* t, Update<A> loss, Update<float> count) const {
+    const A limit = A(delta);
+    add<T, A>(y, t, loss, count, [limit](A v, A target) {
+      const A d = std::abs(v - target);
+      return d > limit ? limit * (d - limit / 2) : d * d / 2;
+    });
+  }
+
+  static Code shapes(const Words&, const Operands& operands, Dims*) {
+    TRY_CODE(check(operands));
+    return is(operands, 2, 1) && is(operands, 3, 1) ? Code::kOk : Code::kShapeOutput;
+  }
+
+  static constexpr Attribute kHuberAttributes[] = {{"delta", Coding::kReal}};
+  static constexpr const char* kInputs[] = {"y", "targets", "&loss", "&count"};
+
+ protected:
+  static Code check(const Operands& operands) {
+    const Shape y = operands[0], t = operands[1];
+    if (y.rank < 1 || t.rank != y.rank) return Code::kShapeRank;
+    for (int axis = 0; axis < y.rank; ++axis)
+      if (y[axis] != t[axis]) return Code::kShapeInput;
+    return Code::kOk;
+  }
+  static Code check_delta(const Words& words) {
+    return is_finite(words[0]) && words.real(0) > 0 ? Code::kOk : Code::kAttribute;
+  }
+
+ private:
+  template <class T, class A, class F>
+  void add(const T* y, const T* t, Update<A> loss, Update<float> count, F f) const {
+    A all = 0;
+    for (int r = 0; r < rows; ++r, y += width, t += width) {
+      A sum = 0;
+      for (int j = 0; j < width; ++j) sum += f(A(y[j]), A(t[j]));
+      all += sum / A(width);
+    }
+    loss.data[0] += all;
+    count.data[0] += float(rows);
+  }
+};
+
+struct ElementwiseLossGradient : ElementwiseLoss {
+  static ElementwiseLossGradient from(const Words& words, const Operands& operands) {
+    return {ElementwiseLoss::from(words, operands)};
+  }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  void sigmoid(const T* y, const T* t, const float* seed, T* dy) const {
+    each<T, A>(y, t, seed, dy, [](A v, A target) {
+      const A e = std::exp(-std::abs(v));
+      return (v >= 0 ? 1 : e) / (1 + e) - target;
+    });
+  }
+  template <class T, class A = typename Element<T>::Accumulator>
+  void squared(const T* y, const T* t, const float* seed, T* dy) const {
+    each<T, A>(y, t, seed, dy, [](A v, A target) { return 2 * (v - target); });
+  }
+  template <class T, class A = typename Element<T>::Accumulator>
+  void absolute(const T* y, const T* t, const float* seed, T* dy) const {
+    each<T, A>(y, t, seed, dy, [](A v, A target) {
+      const A d = v - target;
+      return d > 0 ? A(1) : d < 0 ? A(-1) : d;
+    });
+  }
+  template <class T, class A = typename Element<T>::Accumulator>
+  void huber(const T* y, const T* t, const float* seed, T* dy) const {
+    const A limit = A(delta);
+    each<T, A>(y, t, seed, dy, [limit](A v, A target) {
+      const A d = v - target;
+      return d > limit ? limit : d < -limit ? -limit : d;
+    });
+  }
+
+  static Code shapes(const Words&, const Operands& operands, Dims* dy) {
+    TRY_CODE(check(operands));
+    if (!is(operands, 2, 1)) return Code::kShapeInput;
+    *dy = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"y", "targets", "seed"};
+  static constexpr const char* kOutputs[] = {"dy"};
+
+ private:
+  template <class T, class A, class F>
+  void each(const T* y, const T* t, const float* seed, T* dy, F f) const {
+    const A scale = A(seed[0]) / A(width);
+    for (uint32_t i = 0; i < uint32_t(rows * width); ++i) dy[i] = T(scale * f(A(y[i]), A(t[i])));
+  }
+};
+
+struct Huber : ElementwiseLoss {
+  static Huber from(const Words& words, const Operands& operands) { return {ElementwiseLoss::from(words, operands)}; }
+  static Code shapes(const Words& words, const Operands& operands, Dims* none) {
+    TRY_CODE(check_delta(words));
+    return ElementwiseLoss::shapes(words, operands, none);
+  }
+};
+
+struct HuberGradient : ElementwiseLossGradient {
+  static HuberGradient from(const Words& words, const Operands& operands) {
+    return {ElementwiseLossGradient::from(words, operands)};
+  }
+  static Code shapes(const Words& words, const Operands& operands, Dims* dy) {
+    TRY_CODE(check_delta(words));
+    return ElementwiseLossGradient::shapes(words, operands, dy);
+  }
+};
+
+inline constexpr Gradient kSigmoidCrossEntropyGradients[] = {
+    {.of = CrossEntropy::kOfLogits, .by = Op::kSigmoidCrossEntropyGradient, .reads = CrossEntropy::kReads}};
+inline constexpr Gradient kSquaredErrorGradients[] = {
+    {.of = CrossEntropy::kOfLogits, .by = Op::kSquaredErrorGradient, .reads = CrossEntropy::kReads}};
+inline constexpr Gradient kAbsoluteErrorGradients[] = {
+    {.of = CrossEntropy::kOfLogits, .by = Op::kAbsoluteErrorGradient, .reads = CrossEntropy::kReads}};
+inline constexpr Gradient kHuberGradients[] = {
+    {.of = CrossEntropy::kOfLogits, .by = Op::kHuberGradient, .reads = CrossEntropy::kReads}};
+
+constexpr OpRule elementwise_loss(Op op, const char* name, std::span<const Gradient> gradients) {
+  return {op, name, Numerics::kReduction, &ElementwiseLoss::shapes, {}, ElementwiseLoss::kInputs, {}, gradients};
+}
+constexpr OpRule elementwise_loss_gradient(Op op, const char* name) {
+  return {op, name, Numerics::kPointwise, &ElementwiseLossGradient::shapes, {}, ElementwiseLossGradient::kInputs,
+          ElementwiseLossGradient::kOutputs};
+}
+
+inline constexpr OpRule kSigmoidCrossEntropyRule =
+    elementwise_loss(Op::kSigmoidCrossEntropy, "sigmoid_cross_entropy", kSigmoidCrossEntropyGradients);
+inline constexpr OpRule kSigmoidCrossEntropyGradientRule =
+    elementwise_loss_gradient(Op::kSigmoidCrossEntropyGradient, "sigmoid_cross_entropy_gradient");
+inline constexpr OpRule kSquaredErrorRule = elementwise_loss(Op::kSquaredError, "squared_error", kSquaredErrorGradients);
+inline constexpr OpRule kSquaredErrorGradientRule =
+    elementwise_loss_gradient(Op::kSquaredErrorGradient, "squared_error_gradient");
+inline constexpr OpRule kAbsoluteErrorRule =
+    elementwise_loss(Op::kAbsoluteError, "absolute_error", kAbsoluteErrorGradients);
+inline constexpr OpRule kAbsoluteErrorGradientRule =
+    elementwise_loss_gradient(Op::kAbsoluteErrorGradient, "absolute_error_gradient");
+inline constexpr OpRule kHuberRule = {Op::kHuber,
+                                      "huber",
+                                      Numerics::kReduction,
+                                      &Huber::shapes,
+                                      ElementwiseLoss::kHuberAttributes,
+                                      ElementwiseLoss::kInputs,
+                                      {},
+                                      kHuberGradients};
+inline constexpr OpRule kHuberGradientRule = {Op::kHuberGradient,
+                                              "huber_gradient",
+                                              Numerics::kPointwise,
+                                              &HuberGradient::shapes,
+                                              ElementwiseLoss::kHuberAttributes,
+                                              ElementwiseLossGradient::kInputs,
+                                              ElementwiseLossGradient::kOutputs};
+
+}  // namespace nacre

@@ -1,0 +1,246 @@
+// Optimizers: one step each, of one parameter, in place. NUMERICS.md section 12.
+//
+//   gradient G A [n]   report A [4], report[0] the factor of the verdict (commit.h)   learning_rate r float32 [1]
+//   parameter p P [n]   moments M [n], zeros at first
+//
+//   g = clip(factor G, -clip_value, clip_value) + weight_decay p        clip_value 0: no clipping; adamw: no decay here
+//
+//   sgd       p = p - r g
+//   momentum  u = mu u + g;   p = p - r u                                                torch.optim.SGD, dampening 0
+//   nesterov  u = mu u + g;   p = p - r (g + mu u)                                       torch.optim.SGD(nesterov=True)
+//   adam      m = m + (1 - beta1) (g - m);   v = beta2 v + (1 - beta2) g^2               torch.optim.Adam;
+//             p = p - r / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)      Kingma & Ba 2015, algorithm 1
+//   adamw     p = (1 - r weight_decay) p, then as adam                                   Loshchilov & Hutter 2019
+//   rmsprop   v = alpha v + (1 - alpha) g^2;   p = p - r g / (sqrt(v) + epsilon)         torch.optim.RMSprop
+//   adagrad   s = s + g^2;   p = p - r g / (sqrt(s) + epsilon)                           torch.optim.Adagrad, lr_decay 0
+//
+// Keras is the same but for: adam's epsilon, which it adds before the bias correction (r sqrt(1 - beta2^t) / (1 - beta1^t)
+// m / (sqrt(v) + epsilon)); momentum, where r is inside the sum (u = mu u - r g), so that a schedule acts on what
+// comes after it only; rmsprop and adagrad, sqrt(v + epsilon); adagrad's sum starts at 0.1.
+//
+// t = step + 1: `step` counts what was applied before. Arithmetic is in A = float, or double for double parameters, in
+// the order of torch's loops over one tensor, so that steps from equal state agree to the bit or an ulp. Attributes are
+// float32: 1 - beta of such a beta >= 1/2 is exact in A. The two powers and the rate of adam are computed in float64,
+// once for each tensor: of a Cortex-M4 some 40 multiplications in software; 1 - beta^t in float32 would lose 10 bits at t = 1.
+#pragma once
+
+#include <cmath>
+
+#include "engine/numeric/element.h"
+#include "engine/numeric/integer_power.h"
+#include "engine/ops/loss.h"
+
+namespace nacre {
+
+// What all have in common: words 0 and 1, and the gradient that the formulas call g.
+struct Optimizer {
+  int elements;
+  float clip_value, weight_decay;
+
+  enum Word { kClipValue = 0, kWeightDecay = 1, kFirst = 2 };
+  static constexpr float kLargestAttribute = 1e30f;
+
+  static Optimizer from(const Words& words, const Operands& operands) {
+    return {operands[0].elements(), words.real(kClipValue), words.real(kWeightDecay)};
+  }
+
+  template <class A>
+  A clipped(A g) const {
+    const A limit = A(clip_value);
+    return !(limit > 0) ? g : g > limit ? limit : g < -limit ? -limit : g;  // NaN passes
+  }
+  template <class A>
+  A gradient(A raw, A factor, A p) const {
+    const A g = clipped(raw * factor);
+    return weight_decay != 0 ? g + A(weight_decay) * p : g;
+  }
+
+  // Operands: gradient, report, learning_rate, then [1] each of `scalars` further ones, then parameter and moments.
+  static Code check(const Words& words, const Operands& operands, int scalars) {
+    for (const int word : {kClipValue, kWeightDecay})
+      if (!real_within(words, word, 0, kLargestAttribute)) return Code::kAttribute;
+    if (!is(operands, 1, 4)) return Code::kShapeInput;
+    for (int i = 2; i < 3 + scalars; ++i)
+      if (!is(operands, i, 1)) return Code::kShapeInput;
+    for (int i = 3 + scalars; i < operands.count; ++i)
+      if (operands[i].elements() != operands[0].elements()) return Code::kShapeWeights;
+    return Code::kOk;
+  }
+  static bool is_share(const Words& words, int i) { return real_within(words, i, 0, 1) && words.real(i) < 1; }
+  // Epsilon is what keeps 0 / 0 away from an element that never had a gradient.
+  static bool is_epsilon(const Words& words, int i) {
+    return real_within(words, i, 0, kLargestAttribute) && words.real(i) > 0;
+  }
+
+  static constexpr Attribute kClip = {"clip_value", Coding::kReal}, kDecay = {"weight_decay", Coding::kReal},
+                             kEpsilon = {"epsilon", Coding::kReal};
+};
+
+struct Sgd : Optimizer {
+  static Sgd from(const Words& words, const Operands& operands) { return {Optimizer::from(words, operands)}; }
+
+  template <class A, class P>
+  void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter) const {
+    for (int i = 0; i < elements; ++i) {
+      const A p = A(parameter.data[i]);
+      parameter.data[i] = P(p - A(rate[0]) * gradient(gradients[i], report[0], p));
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) { return check(words, operands, 0); }
+
+  static constexpr Attribute kAttributes[] = {kClip, kDecay};
+  static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "&parameter"};
+};
+
+struct Momentum : Optimizer {  // and nesterov
+  float mu;
+
+  static Momentum from(const Words& words, const Operands& operands) {
+    return {Optimizer::from(words, operands), words.real(kFirst)};
+  }
+
+  template <class A, class P, class M>
+  void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter, Update<M> velocity) const {
+    step<false>(gradients, report, A(rate[0]), parameter.data, velocity.data);
+  }
+  template <class A, class P, class M>
+  void nesterov(const A* gradients, const A* report, const float* rate, Update<P> parameter, Update<M> velocity) const {
+    step<true>(gradients, report, A(rate[0]), parameter.data, velocity.data);
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    return real_within(words, kFirst, 0, 1) ? check(words, operands, 0) : Code::kAttribute;
+  }
+
+  static constexpr Attribute kAttributes[] = {kClip, kDecay, {"momentum", Coding::kReal}};
+  static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "&parameter", "&velocity"};
+
+ private:
+  template <bool kNesterov, class A, class P, class M>
+  void step(const A* gradients, const A* report, A rate, P* parameter, M* velocity) const {
+    for (int i = 0; i < elements; ++i) {
+      const A p = A(parameter[i]), g = gradient(gradients[i], report[0], p), u = A(mu) * A(velocity[i]) + g;
+      velocity[i] = M(u);
+      parameter[i] = P(p - rate * (kNesterov ? g + A(mu) * u : u));
+    }
+  }
+};
+
+struct Adam : Optimizer {  // and adamw
+  float beta1, beta2, epsilon;
+
+  static Adam from(const Words& words, const Operands& operands) {
+    return {Optimizer::from(words, operands), words.real(kFirst), words.real(kFirst + 1), words.real(kFirst + 2)};
+  }
+
+  template <class A, class P, class M>
+  void forward(const A* gradients, const A* report, const float* rate, const uint32_t* step, Update<P> parameter,
+               Update<M> m, Update<M> v) const {
+    update(*this, gradients, report, A(1), rate[0], step[0], parameter.data, m.data, v.data);
+  }
+  template <class A, class P, class M>
+  void decoupled(const A* gradients, const A* report, const float* rate, const uint32_t* step, Update<P> parameter,
+                 Update<M> m, Update<M> v) const {
+    Adam plain = *this;
+    plain.weight_decay = 0;
+    update(plain, gradients, report, A(1 - double(rate[0]) * double(weight_decay)), rate[0], step[0], parameter.data,
+           m.data, v.data);
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    if (!is_share(words, kFirst) || !is_share(words, kFirst + 1) || !is_epsilon(words, kFirst + 2)) return Code::kAttribute;
+    return check(words, operands, 1);
+  }
+
+  static constexpr Attribute kAttributes[] = {
+      kClip, kDecay, {"beta1", Coding::kReal}, {"beta2", Coding::kReal}, kEpsilon};
+  static constexpr const char* kInputs[] = {"gradient",   "report", "learning_rate", "step",
+                                            "&parameter", "&m",     "&v"};
+
+ private:
+  template <class A, class P, class M>
+  static void update(const Adam& adam, const A* gradients, const A* report, A keep, float rate, uint32_t step,
+                     P* parameter, M* m, M* v) {
+    const A b1 = A(adam.beta1), b2 = A(adam.beta2), first = 1 - b1, second = 1 - b2;
+    const A size = A(double(rate) / correction(adam.beta1, step)), root = std::sqrt(A(correction(adam.beta2, step)));
+    for (int i = 0; i < adam.elements; ++i) {
+      const A p = A(parameter[i]) * keep, g = adam.gradient(gradients[i], report[0], p);
+      const A mean = A(m[i]) + first * (g - A(m[i])), square = b2 * A(v[i]) + second * g * g;
+      m[i] = M(mean);
+      v[i] = M(square);
+      parameter[i] = P(p - size * mean / (std::sqrt(square) / root + A(adam.epsilon)));
+    }
+  }
+
+  // 1 - beta^(step + 1).
+  static double correction(float beta, uint32_t step) { return 1 - double(beta) * integer_power(double(beta), step); }
+};
+
+struct Rmsprop : Optimizer {
+  float alpha, epsilon;
+
+  static Rmsprop from(const Words& words, const Operands& operands) {
+    return {Optimizer::from(words, operands), words.real(kFirst), words.real(kFirst + 1)};
+  }
+
+  template <class A, class P, class M>
+  void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter, Update<M> mean_square) const {
+    const A keep = A(alpha), take = 1 - keep;
+    for (int i = 0; i < elements; ++i) {
+      const A p = A(parameter.data[i]), g = gradient(gradients[i], report[0], p);
+      const A square = keep * A(mean_square.data[i]) + take * g * g;
+      mean_square.data[i] = M(square);
+      parameter.data[i] = P(p - A(rate[0]) * g / (std::sqrt(square) + A(epsilon)));
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    if (!is_share(words, kFirst) || !is_epsilon(words, kFirst + 1)) return Code::kAttribute;
+    return check(words, operands, 0);
+  }
+
+  static constexpr Attribute kAttributes[] = {kClip, kDecay, {"alpha", Coding::kReal}, kEpsilon};
+  static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "&parameter", "&mean_square"};
+};
+
+struct Adagrad : Optimizer {
+  float epsilon;
+
+  static Adagrad from(const Words& words, const Operands& operands) {
+    return {Optimizer::from(words, operands), words.real(kFirst)};
+  }
+
+  template <class A, class P, class M>
+  void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter, Update<M> sum) const {
+    for (int i = 0; i < elements; ++i) {
+      const A p = A(parameter.data[i]), g = gradient(gradients[i], report[0], p), squares = A(sum.data[i]) + g * g;
+      sum.data[i] = M(squares);
+      parameter.data[i] = P(p - A(rate[0]) * g / (std::sqrt(squares) + A(epsilon)));
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    return is_epsilon(words, kFirst) ? check(words, operands, 0) : Code::kAttribute;
+  }
+
+  static constexpr Attribute kAttributes[] = {kClip, kDecay, kEpsilon};
+  static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "&parameter", "&sum"};
+};
+
+inline constexpr OpRule kSgdRule = {Op::kSgd,         "sgd",        Numerics::kPointwise, &Sgd::shapes,
+                                    Sgd::kAttributes, Sgd::kInputs, {}};
+inline constexpr OpRule kMomentumRule = {Op::kMomentum,         "momentum",        Numerics::kPointwise, &Momentum::shapes,
+                                         Momentum::kAttributes, Momentum::kInputs, {}};
+inline constexpr OpRule kNesterovRule = {Op::kNesterov,         "nesterov",        Numerics::kPointwise, &Momentum::shapes,
+                                         Momentum::kAttributes, Momentum::kInputs, {}};
+inline constexpr OpRule kAdamRule = {Op::kAdam,         "adam",        Numerics::kPointwise, &Adam::shapes,
+                                     Adam::kAttributes, Adam::kInputs, {}};
+inline constexpr OpRule kAdamWRule = {Op::kAdamW,        "adamw",       Numerics::kPointwise, &Adam::shapes,
+                                      Adam::kAttributes, Adam::kInputs, {}};
+inline constexpr OpRule kRmspropRule = {Op::kRmsprop,         "rmsprop",        Numerics::kPointwise, &Rmsprop::shapes,
+                                        Rmsprop::kAttributes, Rmsprop::kInputs, {}};
+inline constexpr OpRule kAdagradRule = {Op::kAdagrad,         "adagrad",        Numerics::kPointwise, &Adagrad::shapes,
+                                        Adagrad::kAttributes, Adagrad::kInputs, {}};
+
+}  // namespace nacre

@@ -1,0 +1,364 @@
+// What a step commits: the verdict over everything that may be wrong with a gradient, and the rules of scales as steps.
+#include "engine/ops/commit.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "engine/kernels/training.h"
+#include "tests/ops/step_in_place.h"
+
+namespace nacre::tests {
+namespace {
+
+using nlohmann::json;
+using Real = long double;
+using namespace reference;
+
+constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+
+template <class A>
+struct Judged {
+  uint32_t apply = 9, amax = 9;
+  std::vector<A> report = {9, 9, 9, 9};
+};
+template <class A>
+const KernelEntry& verdict_entry() {
+  if constexpr (sizeof(A) == 4)
+    return kVerdictF32;
+  else
+    return kVerdictF64;
+}
+
+template <class A>
+Judged<A> judge(std::vector<A> gradients, float count = 1, float scale = 1, double clip = 0, A loss = 1) {
+  std::vector<A> losses = {loss}, report(4, A(9));
+  std::vector<float> counts = {count}, scales = {scale};
+  std::vector<uint32_t> apply = {9}, amax = {9};
+  EXPECT_EQ(Step(&verdict_entry<A>(), {bits(clip)})
+                .operand(gradients, {int32_t(gradients.size())})
+                .operand(losses, {1})
+                .operand(counts, {1})
+                .operand(scales, {1})
+                .operand(apply, {1})
+                .operand(amax, {1})
+                .operand(report, {4})
+                .run(),
+            Code::kOk);
+  return {apply[0], amax[0], report};
+}
+
+template <class A>
+class verdict : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(verdict, Types);
+
+TYPED_TEST(verdict, gives_norm_factor_and_mean_loss) {
+  using A = TypeParam;
+  const Real u = std::numeric_limits<A>::epsilon() / 2;
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> normal;
+  for (int trial = 0; trial < 40; ++trial) {
+    const int n = trial < 20 ? 1 + trial : 1000 * (trial - 19), exponent = int(random() % 60) - 30;
+    std::vector<A> gradients;
+    Real squares = 0;
+    for (int i = 0; i < n; ++i) {
+      gradients.push_back(A(std::ldexp(normal(random), exponent)));
+      squares += Real(gradients.back()) * Real(gradients.back());
+    }
+    const float count = float(1 + random() % 200), scale = std::ldexp(1.0f, int(random() % 20)),
+                clip = trial % 2 == 0 ? 0 : 0.5f;
+    const Judged<A> seen = judge<A>(gradients, count, scale, clip, A(7));
+    const Real norm = std::sqrt(squares) / scale / count;
+    // Squares u each, sum 2 u + n u^2, halved by the root, which adds u, as does the quotient by the count.
+    const Real relative = u * (1.5L + n * u + 2) + 8 * u * u;
+    EXPECT_LE(std::abs(Real(seen.report[1]) - norm), relative * norm) << n;
+    const Real factor = (clip > 0 && norm > clip ? clip / norm : 1) / scale / count;
+    EXPECT_LE(std::abs(Real(seen.report[0]) - factor), (relative + 3 * u) * factor);
+    EXPECT_EQ(seen.report[2], A(7) / A(count));
+    EXPECT_EQ(seen.report[3], A(scale));
+    EXPECT_EQ(seen.apply, 1u);
+  }
+}
+
+TYPED_TEST(verdict, sees_every_infinity_and_nan) {
+  using A = TypeParam;
+  const A inf = std::numeric_limits<A>::infinity(), nan = std::numeric_limits<A>::quiet_NaN();
+  for (const size_t at : {0u, 1u, 8u})
+    for (const A bad : {inf, -inf, nan, -nan, std::numeric_limits<A>::signaling_NaN()}) {
+      std::vector<A> gradients(9, A(-1));
+      gradients[at] = bad;
+      const Judged<A> seen = judge<A>(gradients);
+      EXPECT_EQ(seen.apply, 0u);
+      EXPECT_EQ(seen.report[0], 0);
+      const Gradients what = gradients_of(seen.amax);
+      EXPECT_EQ(what.nan, bad != bad);
+      EXPECT_EQ(what.infinite, bad == bad);
+      EXPECT_FALSE(std::isfinite(seen.report[1]));
+    }
+  std::vector<A> both = {inf, nan, 0};
+  EXPECT_TRUE(gradients_of(judge<A>(both).amax).nan);
+}
+
+TYPED_TEST(verdict, passes_zeros_and_the_ends_of_the_range) {
+  using A = TypeParam;
+  Judged<A> seen = judge<A>({A(-0.0), A(0)});
+  EXPECT_EQ(seen.amax, 0u);
+  EXPECT_EQ(seen.apply, 1u);
+  EXPECT_EQ(seen.report[1], 0);
+  const A tiny = std::numeric_limits<A>::denorm_min(), most = std::numeric_limits<A>::max();
+  seen = judge<A>({tiny, -tiny, tiny, tiny});
+  EXPECT_EQ(seen.report[1], 2 * tiny);  // the squares would all be 0
+  EXPECT_EQ(seen.apply, 1u);
+  EXPECT_EQ(seen.amax, sizeof(A) == 4 ? 1u : 0u);
+  seen = judge<A>({most, most, -most, most}, 1, 4);
+  EXPECT_EQ(seen.apply, 1u);
+  EXPECT_EQ(seen.report[1], most / 2);  // the sum of squares would be infinite
+  EXPECT_EQ(seen.amax, std::bit_cast<uint32_t>(kLargest));
+  EXPECT_TRUE(gradients_of(seen.amax).finite());
+  seen = judge<A>({most / 8}, 1, 0x1p127f);  // neither the scale nor the product of scale and count overflows
+  EXPECT_EQ(seen.report[1], std::ldexp(most, -130));
+}
+
+TYPED_TEST(verdict, refuses_what_cannot_be_divided) {
+  using A = TypeParam;
+  const std::vector<A> gradients = {1, 2};
+  for (const float count : {0.0f, -1.0f, kNan, kInf}) EXPECT_EQ(judge<A>(gradients, count).apply, 0u) << count;
+  for (const float scale : {0.0f, -1.0f, kNan, kInf, 1e-45f})
+    EXPECT_EQ(judge<A>(gradients, 1, scale).apply, sizeof(A) == 8 && scale > 0 && scale < 1 ? 1u : 0u) << scale;
+  for (const A loss : {std::numeric_limits<A>::quiet_NaN(), std::numeric_limits<A>::infinity()}) {
+    const Judged<A> seen = judge<A>(gradients, 1, 1, 0, loss);
+    EXPECT_EQ(seen.apply, 0u);
+    EXPECT_TRUE(gradients_of(seen.amax).finite());
+  }
+  EXPECT_EQ(judge<A>(gradients, 0).report, (std::vector<A>{0, 0, 0, 1}));
+}
+
+TEST(verdict, refuses_attributes_and_shapes) {
+  std::vector<float> g(4), loss(2), count(1), scale(1), report(4);
+  std::vector<uint32_t> apply(1), amax(1);
+  const auto run = [&](double clip, int32_t losses = 1, int32_t reports = 4) {
+    return Step(&kVerdictF32, {bits(clip)})
+        .operand(g, {4})
+        .operand(loss, {losses})
+        .operand(count, {1})
+        .operand(scale, {1})
+        .operand(apply, {1})
+        .operand(amax, {1})
+        .operand(report, {reports})
+        .run();
+  };
+  EXPECT_EQ(run(0), Code::kOk);
+  for (const double bad : {-1.0, double(NAN), double(INFINITY)}) EXPECT_EQ(run(bad), Code::kAttribute);
+  EXPECT_EQ(run(0, 2), Code::kShapeInput);
+  EXPECT_EQ(run(0, 1, 3), Code::kShapeOutput);
+}
+
+TEST(update_statistics, moves_by_keras_formula) {
+  std::vector<float> sum = {6, -3}, batches = {3}, running = {1, 10};
+  const auto run = [&] {
+    return Step(&kUpdateStatisticsF32, {bits(0.75)})
+        .operand(sum, {2})
+        .operand(batches, {1})
+        .operand(running, {2})
+        .run();
+  };
+  EXPECT_EQ(run(), Code::kOk);
+  EXPECT_EQ(running, (std::vector<float>{0.75f + 0.25f * 2, 7.5f - 0.25f}));
+  batches = {0};
+  EXPECT_EQ(run(), Code::kOk);
+  EXPECT_EQ(running, (std::vector<float>{1.25f, 7.25f}));
+  std::vector<double> sum64 = {6}, running64 = {1};
+  batches = {3};
+  EXPECT_EQ(
+      Step(&kUpdateStatisticsF64, {bits(0.75)}).operand(sum64, {1}).operand(batches, {1}).operand(running64, {1}).run(),
+      Code::kOk);
+  EXPECT_EQ(running64[0], 1.25);
+  EXPECT_EQ(
+      Step(&kUpdateStatisticsF64, {bits(1.5)}).operand(sum64, {1}).operand(batches, {1}).operand(running64, {1}).run(),
+      Code::kAttribute);
+  EXPECT_EQ(Step(&kUpdateStatisticsF32, {0}).operand(sum, {2}).operand(batches, {1}).operand(running, {1}).run(),
+            Code::kShapeWeights);
+}
+
+TEST(update_range, starts_at_the_first_mean) {
+  std::vector<float> sum = {-4, 8}, batches = {2}, range = {0, 0};
+  const auto run = [&](double decay = 0.5) {
+    return Step(&kUpdateRangeF32, {bits(decay)}).operand(sum, {2}).operand(batches, {1}).operand(range, {2}).run();
+  };
+  EXPECT_EQ(run(), Code::kOk);
+  EXPECT_EQ(range, (std::vector<float>{-2, 4}));
+  sum = {0, 0};
+  EXPECT_EQ(run(), Code::kOk);
+  EXPECT_EQ(range, (std::vector<float>{-1, 2}));
+  batches = {0};
+  EXPECT_EQ(run(), Code::kOk);
+  EXPECT_EQ(range, (std::vector<float>{-1, 2}));
+  EXPECT_EQ(run(-0.5), Code::kAttribute);
+}
+
+TEST(count_step, stops_at_the_end) {
+  std::vector<uint32_t> step = {0xFFFFFFFD};
+  for (const uint32_t expected : {0xFFFFFFFEu, 0xFFFFFFFFu, 0xFFFFFFFFu}) {
+    EXPECT_EQ(Step(&kCountStepU32).operand(step, {1}).run(), Code::kOk);
+    EXPECT_EQ(step[0], expected);
+  }
+}
+
+// The golden tables.
+
+json golden(const char* topic) {
+  const char* shared = std::getenv("NACRE_SHARED");
+  static std::ifstream file((shared != nullptr ? std::string(shared) : std::string(NACRE_ROOT) + "/../shared") +
+                            "/golden/policies.json");
+  static const json tables = file ? json::parse(file) : json();
+  return tables.is_null() ? json() : tables.at(topic);
+}
+float number(const json& v) {
+  return v.is_string() ? std::strtof(v.get<std::string>().c_str(), nullptr) : v.get<float>();
+}
+bool same(float a, float b) { return a == b || (a != a && b != b); }
+
+struct ScaleTopic {
+  const char* name;
+  int32_t length;
+  std::vector<uint32_t> words;  // format_max, order, rule, margin, fused, guard
+};
+
+TEST(update_scales, replays_the_golden_histories) {
+  const ScaleTopic topics[] = {{"te_delayed_max_L4", 4, {bits(448), 0, 0, 0, 1, 0}},
+                               {"te_delayed_max_L4_unfused", 4, {bits(448), 0, 0, 0, 0, 0}},
+                               {"te_delayed_most_recent_L4", 4, {bits(448), 0, 1, 0, 1, 0}},
+                               {"te_delayed_margin2_L2_e5m2", 2, {bits(57344), 0, 0, 2, 1, 0}},
+                               {"keras_fp8_e4m3_L4", 4, {bits(448), 1, 0, 0, 1, 0}},
+                               {"keras_fp8_e5m2_L4", 4, {bits(57344), 1, 0, 0, 1, 0}}};
+  for (const ScaleTopic& topic : topics) {
+    const json table = golden(topic.name);
+    if (table.is_null()) GTEST_SKIP() << "no golden tables";
+    std::vector<float> scale = {1}, history(size_t(topic.length), 0);
+    std::vector<uint32_t> counters(6);
+    uint32_t events = 0;
+    for (const json& row : table) {
+      EXPECT_TRUE(same(scale[0], number(row["scale_used"]))) << topic.name << row.dump();
+      std::vector<uint32_t> amax = {magnitude_bits(number(row["amax"]))};
+      ASSERT_EQ(Step(&kUpdateScalesF32, topic.words)
+                    .operand(amax, {1})
+                    .operand(scale, {1})
+                    .operand(history, {topic.length})
+                    .operand(counters, {6})
+                    .run(),
+                Code::kOk);
+      EXPECT_TRUE(same(scale[0], number(row["new_scale"]))) << topic.name << row.dump() << scale[0];
+      for (size_t i = 0; i < history.size(); ++i)
+        EXPECT_TRUE(same(history[i], number(row["history_after"][i]))) << topic.name << row.dump();
+      uint32_t now = 0;
+      for (const uint32_t counter : counters) now += counter;
+      EXPECT_EQ(now, ++events);  // each update is one event
+    }
+    EXPECT_GT(events, 0u);
+  }
+}
+
+TEST(update_scales, refuses_attributes_and_shapes) {
+  const std::vector<uint32_t> good = {bits(448), 0, 0, uint32_t(-128), 1, 1};
+  const auto run = [](const std::vector<uint32_t>& words, int32_t counts = 6, int32_t scales = 1) {
+    std::vector<float> scale = {1, 1}, history(4);
+    std::vector<uint32_t> amax = {0}, counters(7);
+    return Step(&kUpdateScalesF32, words)
+        .operand(amax, {1})
+        .operand(scale, {scales})
+        .operand(history, {4})
+        .operand(counters, {counts})
+        .run();
+  };
+  EXPECT_EQ(run(good), Code::kOk);
+  const std::pair<size_t, uint32_t> bad[] = {{0, bits(0)}, {0, bits(-1)}, {0, bits(NAN)}, {0, bits(INFINITY)},
+                                             {1, 2},       {2, 2},        {3, 128},       {3, uint32_t(-129)},
+                                             {4, 2},       {5, 2}};
+  for (const auto& [word, value] : bad) {
+    std::vector<uint32_t> words = good;
+    words[word] = value;
+    EXPECT_EQ(run(words), Code::kAttribute) << word;
+  }
+  EXPECT_EQ(run(good, 5), Code::kShapeInput);
+  EXPECT_EQ(run(good, 6, 2), Code::kShapeScale);
+}
+
+struct LossTopic {
+  const char* name;
+  LossScaleSystem system;
+  LossScale kind = LossScale::kDynamic;
+  float initial = 32768;
+  uint32_t period = 3;
+  float factor = 2, min = 1, max = kLargest;
+  const char* topic = "loss_scale";
+};
+
+TEST(adjust_loss_scale, replays_the_golden_sequences) {
+  using enum LossScaleSystem;
+  constexpr LossScale kDynamic = LossScale::kDynamic, kFixed = LossScale::kFixed;
+  const LossTopic topics[] = {
+      {"tf_jmp_period3_init32768", kTensorFlow},
+      {"tf_jmp_period3_init32768", kJmp},
+      {"keras3_growth3_init32768", kKeras},
+      {"fastai_noskip3_init65536_max131072", kFastai, kDynamic, 65536, 3, 2, 1, 131072},
+      {"axon_period3_init32768", kAxon},
+      {"tf_floor_init4", kTensorFlow, kDynamic, 4},
+      {"tf_floor_init4", kJmp, kDynamic, 4},
+      {"keras3_no_floor_init4", kKeras, kDynamic, 4},
+      {"fastai_floor_init4", kFastai, kDynamic, 4},
+      {"tf_ceiling_init2^126_period1", kTensorFlow, kDynamic, 0x1p126f, 1},
+      {"tf_ceiling_init2^126_period1", kAxon, kDynamic, 0x1p126f, 1},
+      {"keras3_ceiling_init2^126_growth1", kKeras, kDynamic, 0x1p126f, 1},
+      {"fastai_static512", kFastai, kFixed, 512, 1000, 2, 1, 0x1p24f},
+      {"tf_multiplier4_period2", kTensorFlow, kDynamic, 64, 2, 4},
+      {"min1_max2^24_period2_init2^23", kNacre, kDynamic, 0x1p23f, 2, 2, 1, 0x1p24f, "recommended_loss_scale"},
+      {"min1_max2^24_period2_init2", kNacre, kDynamic, 2, 2, 2, 1, 0x1p24f, "recommended_loss_scale"}};
+  for (const LossTopic& topic : topics) {
+    const json tables = golden(topic.topic);
+    if (tables.is_null()) GTEST_SKIP() << "no golden tables";
+    std::vector<float> scale = {topic.initial};
+    std::vector<uint32_t> counters(3);
+    const std::vector<uint32_t> words = {uint32_t(topic.system), uint32_t(topic.kind), bits(topic.initial),
+                                         topic.period,           bits(topic.factor),   bits(topic.min),
+                                         bits(topic.max)};
+    uint32_t skipped = 0;
+    for (const json& row : tables.at(topic.name)) {
+      std::vector<uint32_t> amax = {row[0] == "I" ? kInfinityBits : row[0] == "N" ? 0x7FC00000u : bits(3)};
+      EXPECT_TRUE(same(scale[0], number(row[1]))) << topic.name << row.dump();
+      ASSERT_EQ(Step(&kAdjustLossScaleF32, words).operand(amax, {1}).operand(scale, {1}).operand(counters, {3}).run(),
+                Code::kOk);
+      EXPECT_TRUE(same(scale[0], number(row[3]))) << topic.name << row.dump();
+      EXPECT_EQ(counters[0], row[4].get<uint32_t>()) << topic.name << row.dump();
+      skipped += row[2].get<bool>() ? 0 : 1;  // the rule's own verdict
+      EXPECT_EQ(counters[1], skipped) << topic.name << row.dump();
+      EXPECT_EQ(counters[2] > 0, row.size() > 5 && row[5].get<bool>()) << topic.name << row.dump();
+    }
+  }
+}
+
+TEST(adjust_loss_scale, refuses_attributes_and_shapes) {
+  const std::vector<uint32_t> good = {0, 2, bits(32768), 2000, bits(2), bits(1), bits(16777216)};
+  const auto run = [](const std::vector<uint32_t>& words, int32_t counts = 3) {
+    std::vector<float> scale = {1};
+    std::vector<uint32_t> amax = {0}, counters(4);
+    return Step(&kAdjustLossScaleF32, words).operand(amax, {1}).operand(scale, {1}).operand(counters, {counts}).run();
+  };
+  EXPECT_EQ(run(good), Code::kOk);
+  const std::pair<size_t, uint32_t> bad[] = {{0, 6},        {1, 3},       {2, bits(3)},        {2, bits(NAN)},
+                                             {3, 0},        {4, bits(1)}, {4, bits(INFINITY)}, {5, bits(0)},
+                                             {6, bits(0.5)}};
+  for (const auto& [word, value] : bad) {
+    std::vector<uint32_t> words = good;
+    words[word] = value;
+    EXPECT_EQ(run(words), Code::kAttribute) << word;
+  }
+  EXPECT_EQ(run({}), Code::kAttribute);
+  EXPECT_EQ(run(good, 4), Code::kShapeInput);
+}
+
+}  // namespace
+}  // namespace nacre::tests

@@ -1,0 +1,449 @@
+// Losses against the formulas in long double, written from the definitions (probabilities, then logarithms), with
+// bounds derived from the operations of the engine's form. u is half an epsilon of the accumulator, the error of one
+// operation.
+#include "engine/ops/loss.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "engine/kernels/training.h"
+#include "engine/ops/loss_elementwise.h"
+#include "tests/ops/step_in_place.h"
+#include "tests/oracle_rounding.h"
+
+namespace nacre::tests {
+namespace {
+
+using Real = long double;
+using namespace reference;
+
+template <class T>
+using Sum = typename Element<T>::Accumulator;
+template <class T>
+constexpr Real kUnit = std::numeric_limits<Sum<T>>::epsilon() / 2;
+
+template <class T>
+struct Kernels {
+  const KernelEntry *labels, *labels_gradient, *targets, *targets_gradient;
+  const KernelEntry *elementwise[4], *elementwise_gradient[4];  // sigmoid, squared, absolute, huber
+};
+#define KERNELS(type, t)                                                                          \
+  template <>                                                                                     \
+  const Kernels<type>& kernels_of() {                                                             \
+    static const Kernels<type> kernels = {                                                        \
+        &kSoftmaxCrossEntropy##t,                                                                 \
+        &kSoftmaxCrossEntropyGradient##t,                                                         \
+        &kDenseCrossEntropy##t,                                                                   \
+        &kDenseCrossEntropyGradient##t,                                                           \
+        {&kSigmoidCrossEntropy##t, &kSquaredError##t, &kAbsoluteError##t, &kHuber##t},            \
+        {&kSigmoidCrossEntropyGradient##t, &kSquaredErrorGradient##t, &kAbsoluteErrorGradient##t, \
+         &kHuberGradient##t}};                                                                    \
+    return kernels;                                                                               \
+  }
+template <class T>
+const Kernels<T>& kernels_of();
+KERNELS(float, F32)
+KERNELS(Float16, F16)
+KERNELS(Bfloat16, Bf16)
+KERNELS(double, F64)
+
+template <class T>
+std::vector<T> values(std::mt19937_64& random, size_t count, double low, double high) {
+  std::uniform_real_distribution<double> draw(low, high);
+  std::vector<T> made;
+  for (size_t i = 0; i < count; ++i) made.push_back(T(Sum<T>(draw(random))));
+  return made;
+}
+
+// One row: the value, the bound of its error, probabilities and their bounds (both relative to nothing: absolute).
+struct Row {
+  Real loss = 0, bound = 0;
+  std::vector<Real> gradient, gradient_bound;
+};
+
+// q: the target distribution, exact. Engine: S by C exponentials, each with an error of 2 u and of |d| u from its
+// argument; T log S; C products q d, of three to five roundings, summed. q itself has 3 roundings.
+Row row_of(const std::vector<Real>& x, const std::vector<Real>& q, Real u) {
+  const auto classes = Real(x.size());
+  Real largest = x[0], sum = 0, total = 0, sum_error = 0;
+  for (const Real v : x) largest = std::max(largest, v);
+  for (size_t k = 0; k < x.size(); ++k) {
+    const Real e = std::exp(x[k] - largest);
+    sum += e;
+    sum_error += e * (largest - x[k] + 2);
+    total += q[k];
+  }
+  const Real relative = u * (classes + sum_error / sum);
+  Row row;
+  row.bound = total * (relative + u * (4 + classes) * std::log(sum));
+  for (size_t k = 0; k < x.size(); ++k) {
+    const Real p = std::exp(x[k] - largest) / sum;
+    if (q[k] > 0) row.loss -= q[k] * std::log(p);
+    if (q[k] > 0) row.bound += u * (8 + classes) * q[k] * (largest - x[k]);
+    row.gradient.push_back(total * p - q[k]);
+    row.gradient_bound.push_back(total * p * (relative + u * (largest - x[k] + 10 + classes)) + 6 * u * q[k] +
+                                 4 * u * std::abs(row.gradient.back()));
+  }
+  row.bound += u * (2 + classes) * std::abs(row.loss);
+  return row;
+}
+
+template <class T>
+void expect_gradient(T given, Real value, Real bound, Real seed) {
+  const Real scaled = seed * value, error = std::abs(seed) * bound;
+  EXPECT_LE(std::abs(Real(Sum<T>(given)) - scaled), error + quantum(Element<T>::kType, std::abs(scaled) + error) / 2)
+      << "expected " << double(scaled);
+}
+
+template <class T>
+class losses : public testing::Test {};
+using Types = testing::Types<float, Float16, Bfloat16, double>;
+TYPED_TEST_SUITE(losses, Types);
+
+TYPED_TEST(losses, softmax_cross_entropy_is_the_formula) {
+  using T = TypeParam;
+  std::mt19937_64 random(1);
+  for (int trial = 0; trial < 60; ++trial) {
+    const int rows = 1 + int(random() % 7), classes = 1 + int(random() % 13);
+    const float smoothing = trial % 3 == 0 ? 0 : float(random() % 11) / 10,
+                seed = std::ldexp(1.0f, int(random() % 9) - 2);
+    const bool ignores = trial % 2 == 0, of_labels = trial % 5 < 3;
+    const int ignored = trial % 4 == 0 ? -100 : 0;
+    auto x = values<T>(random, size_t(rows * classes), -9, 9), t = values<T>(random, size_t(rows * classes), 0, 1);
+    std::vector<int32_t> y;
+    for (int r = 0; r < rows; ++r)
+      y.push_back(ignores && random() % 3 == 0 ? ignored : int32_t(random() % uint64_t(classes)));
+    std::vector<Sum<T>> loss = {Sum<T>(0.5)};
+    std::vector<float> count = {3}, seeds = {seed};
+    std::vector<T> dx(x.size());
+    const std::vector<int32_t> dims = {rows, classes};
+    Code forward, backward;
+    if (of_labels) {
+      const std::vector<uint32_t> words = {bits(smoothing), ignores ? 1u : 0u, uint32_t(ignored)};
+      forward = Step(kernels_of<T>().labels, words)
+                    .operand(x, dims, true)
+                    .operand(y, {rows}, true)
+                    .operand(loss, {1})
+                    .operand(count, {1})
+                    .run();
+      backward = Step(kernels_of<T>().labels_gradient, words)
+                     .operand(x, dims, true)
+                     .operand(y, {rows}, true)
+                     .operand(seeds, {1})
+                     .operand(dx, dims, true)
+                     .run();
+    } else {
+      const std::vector<uint32_t> words = {bits(smoothing)};
+      forward = Step(kernels_of<T>().targets, words)
+                    .operand(x, dims)
+                    .operand(t, dims)
+                    .operand(loss, {1})
+                    .operand(count, {1})
+                    .run();
+      backward = Step(kernels_of<T>().targets_gradient, words)
+                     .operand(x, dims)
+                     .operand(t, dims)
+                     .operand(seeds, {1})
+                     .operand(dx, dims)
+                     .run();
+    }
+    ASSERT_EQ(forward, Code::kOk);
+    ASSERT_EQ(backward, Code::kOk);
+    const Real s = smoothing, u = kUnit<T>;
+    Real sum = 0, bound = 0, counted = 0;
+    for (int r = 0; r < rows; ++r) {
+      const bool skipped = of_labels && ignores && y[size_t(r)] == ignored;
+      std::vector<Real> row, q;
+      for (int k = 0; k < classes; ++k) {
+        const auto i = size_t(r * classes + k);
+        row.push_back(Real(Sum<T>(x[i])));
+        const Real target = of_labels ? Real(y[size_t(r)] == k) : Real(Sum<T>(t[i]));
+        q.push_back(target * (1 - s) + s / classes);
+      }
+      const Row expected = row_of(row, q, u);
+      for (int k = 0; k < classes; ++k) {
+        const T given = dx[size_t(r * classes + k)];
+        if (skipped)
+          EXPECT_EQ(Sum<T>(given), 0);
+        else
+          expect_gradient(given, expected.gradient[size_t(k)], expected.gradient_bound[size_t(k)], seed);
+      }
+      if (skipped) continue;
+      sum += expected.loss, bound += expected.bound, ++counted;
+    }
+    EXPECT_EQ(count[0], 3 + float(counted));
+    EXPECT_LE(std::abs(Real(loss[0]) - (sum + 0.5L)), bound + u * (rows + 1) * (sum + 0.5L)) << "trial " << trial;
+  }
+}
+
+// f and f' of one number, and the sum of the magnitudes of what the engine adds up for it.
+struct Term {
+  Real value, size, gradient, gradient_size;
+};
+Term term_of(int kind, Real y, Real t, Real delta) {
+  const Real d = y - t, a = std::abs(d);
+  switch (kind) {
+    case 0: {
+      const Real p = 1 / (1 + std::exp(-y));
+      const Real value = -(t * std::log(p) + (1 - t) * std::log1p(-p));
+      const Real soft = std::log1p(std::exp(-std::abs(y)));  // for y < -1 almost e^y: relative error 2 u (1 + of log1p)
+      return {std::abs(y) < 20 ? value : std::max<Real>(y, 0) - y * t + soft,
+              std::max<Real>(y, 0) + std::abs(y * t) + 3 * soft, p - t, 6 * p + std::abs(t)};
+    }
+    case 1:
+      return {d * d, 3 * d * d, 2 * d, 2 * a};
+    case 2:
+      return {a, a, Real((d > 0) - (d < 0)), 1};
+    default:
+      return {a > delta ? delta * a - delta * delta / 2 : d * d / 2,
+              a > delta ? 2 * delta * a + delta * delta : 2 * d * d, std::max(-delta, std::min(delta, d)),
+              std::min(a, delta)};
+  }
+}
+
+TYPED_TEST(losses, elementwise_losses_are_the_formulas) {
+  using T = TypeParam;
+  std::mt19937_64 random(2);
+  for (int kind = 0; kind < 4; ++kind)
+    for (int trial = 0; trial < 25; ++trial) {
+      const int rows = 1 + int(random() % 5), width = 1 + int(random() % 9);
+      const double high = kind == 0 ? 1 : 3, low = kind == 0 ? 0 : -3;
+      auto y = values<T>(random, size_t(rows * width), -8, 8), t = values<T>(random, size_t(rows * width), low, high);
+      if (kind == 2) t[0] = y[0];
+      const float delta = float(random() % 5 + 1) / 2, seed = 4;
+      std::vector<Sum<T>> loss = {Sum<T>(0.25)};
+      std::vector<float> count = {1}, seeds = {seed};
+      std::vector<T> dy(y.size());
+      const std::vector<int32_t> dims =
+          trial % 2 == 0 ? std::vector<int32_t>{rows, width} : std::vector<int32_t>{rows, 1, width, 1};
+      const std::vector<uint32_t> words = kind == 3 ? std::vector<uint32_t>{bits(delta)} : std::vector<uint32_t>{};
+      ASSERT_EQ(Step(kernels_of<T>().elementwise[kind], words)
+                    .operand(y, dims)
+                    .operand(t, dims)
+                    .operand(loss, {1})
+                    .operand(count, {1})
+                    .run(),
+                Code::kOk);
+      ASSERT_EQ(Step(kernels_of<T>().elementwise_gradient[kind], words)
+                    .operand(y, dims)
+                    .operand(t, dims)
+                    .operand(seeds, {1})
+                    .operand(dy, dims)
+                    .run(),
+                Code::kOk);
+      // Long double loses the sigmoid's 1 - p for large y: its own 2^-64 relative to 1, times 1 / p; below every bound
+      // here.
+      Real sum = 0.25L, size = 0.25L;
+      for (size_t i = 0; i < y.size(); ++i) {
+        const Term term = term_of(kind, Real(Sum<T>(y[i])), Real(Sum<T>(t[i])), delta);
+        sum += term.value / width, size += term.size / width;
+        expect_gradient(dy[i], term.gradient / width,
+                        kUnit<T> * (3 * std::abs(term.gradient) + term.gradient_size) / width, seed);
+      }
+      const Real own = kind == 0 ? std::exp(Real(8)) * std::numeric_limits<Real>::epsilon() * rows : 0;
+      EXPECT_LE(std::abs(Real(loss[0]) - sum), kUnit<T> * (width + rows + 3) * size + own) << "kind " << kind;
+      EXPECT_EQ(count[0], 1 + float(rows));
+    }
+}
+
+TEST(softmax_cross_entropy, refuses_labels_out_of_range_and_adds_nothing) {
+  for (const int32_t label : {-1, 3, INT32_MIN, INT32_MAX}) {
+    std::vector<float> x = {1, 2, 3, 4, 5, 6}, loss = {7}, count = {2}, seed = {1}, dx(6, 9);
+    std::vector<int32_t> y = {0, label};
+    for (const uint32_t ignores : {0u, 1u}) {
+      const std::vector<uint32_t> words = {0, ignores, uint32_t(-100)};
+      EXPECT_EQ(Step(&kSoftmaxCrossEntropyF32, words)
+                    .operand(x, {2, 3})
+                    .operand(y, {2})
+                    .operand(loss, {1})
+                    .operand(count, {1})
+                    .run(),
+                Code::kIndex);
+      EXPECT_EQ(Step(&kSoftmaxCrossEntropyGradientF32, words)
+                    .operand(x, {2, 3})
+                    .operand(y, {2})
+                    .operand(seed, {1})
+                    .operand(dx, {2, 3})
+                    .run(),
+                Code::kIndex);
+    }
+    EXPECT_EQ(loss[0], 7);
+    EXPECT_EQ(count[0], 2);
+    EXPECT_EQ(dx, std::vector<float>(6, 9));
+    std::vector<uint32_t> ignored = {0, 1, uint32_t(label)};  // the same label, to be ignored
+    EXPECT_EQ(Step(&kSoftmaxCrossEntropyF32, ignored)
+                  .operand(x, {2, 3})
+                  .operand(y, {2})
+                  .operand(loss, {1})
+                  .operand(count, {1})
+                  .run(),
+              Code::kOk);
+    EXPECT_EQ(count[0], 3);
+  }
+}
+
+TEST(softmax_cross_entropy, takes_the_largest_logits) {
+  constexpr float kMost = std::numeric_limits<float>::max(), kNever = -std::numeric_limits<float>::infinity();
+  std::vector<float> x = {kMost, -kMost, 0, 1000, 0, -1000, 3, kNever, 3}, loss = {0}, count = {0}, seed = {2}, dx(9);
+  std::vector<int32_t> y = {0, 0, 2};
+  EXPECT_EQ(Step(&kSoftmaxCrossEntropyF32, {0})
+                .operand(x, {3, 3})
+                .operand(y, {3})
+                .operand(loss, {1})
+                .operand(count, {1})
+                .run(),
+            Code::kOk);
+  EXPECT_FLOAT_EQ(loss[0], std::log(2.0f));  // rows 0 and 1 are certain
+  EXPECT_EQ(Step(&kSoftmaxCrossEntropyGradientF32, {0})
+                .operand(x, {3, 3})
+                .operand(y, {3})
+                .operand(seed, {1})
+                .operand(dx, {3, 3})
+                .run(),
+            Code::kOk);
+  EXPECT_EQ(dx, (std::vector<float>{0, 0, 0, 0, 0, 0, 1, 0, -1}));
+  std::vector<Float16> h = {Float16(65504.0f), Float16(-65504.0f)}, dh(2);
+  std::vector<int32_t> wrong = {1};
+  loss = {0};
+  EXPECT_EQ(Step(&kSoftmaxCrossEntropyF16, {0})
+                .operand(h, {1, 2})
+                .operand(wrong, {1})
+                .operand(loss, {1})
+                .operand(count, {1})
+                .run(),
+            Code::kOk);
+  EXPECT_EQ(loss[0], 131008);  // the float16 could not hold it
+  x[1] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(Step(&kSoftmaxCrossEntropyF32, {0})
+                .operand(x, {3, 3})
+                .operand(y, {3})
+                .operand(loss, {1})
+                .operand(count, {1})
+                .run(),
+            Code::kOk);
+  EXPECT_TRUE(std::isnan(loss[0]));
+}
+
+TEST(elementwise_losses, let_nan_through_and_overflow_to_infinity) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (int kind = 0; kind < 4; ++kind) {
+    std::vector<float> y = {nan, 1}, t = {1, 1}, loss = {0}, count = {0}, seed = {1}, dy(2);
+    EXPECT_EQ(Step(kernels_of<float>().elementwise[kind], {bits(1)})
+                  .operand(y, {2})
+                  .operand(t, {2})
+                  .operand(loss, {1})
+                  .operand(count, {1})
+                  .run(),
+              Code::kOk);
+    EXPECT_EQ(Step(kernels_of<float>().elementwise_gradient[kind], {bits(1)})
+                  .operand(y, {2})
+                  .operand(t, {2})
+                  .operand(seed, {1})
+                  .operand(dy, {2})
+                  .run(),
+              Code::kOk);
+    EXPECT_TRUE(std::isnan(loss[0]) && std::isnan(dy[0])) << kind;
+  }
+  std::vector<float> y = {1e30f}, t = {0}, loss = {0}, count = {0};
+  EXPECT_EQ(Step(&kSquaredErrorF32).operand(y, {1}).operand(t, {1}).operand(loss, {1}).operand(count, {1}).run(),
+            Code::kOk);
+  EXPECT_TRUE(std::isinf(loss[0]));
+  for (const float large : {3e38f, -3e38f}) {
+    y = {large}, loss = {0};
+    EXPECT_EQ(
+        Step(&kSigmoidCrossEntropyF32).operand(y, {1}).operand(t, {1}).operand(loss, {1}).operand(count, {1}).run(),
+        Code::kOk);
+    EXPECT_EQ(loss[0], large > 0 ? large : 0);
+  }
+}
+
+TEST(losses, see_only_the_rows_of_the_run) {
+  std::vector<float> x = {1, 2, 3, 4, 5, 6}, loss = {0}, one = {0}, count = {0}, seed = {1}, dx(6, 9), targets(6, 0.5f);
+  std::vector<int32_t> y = {1, 99, 99};  // beyond the run: not looked at
+  EXPECT_EQ(Step(&kSoftmaxCrossEntropyF32, {0})
+                .operand(x, {3, 2}, true)
+                .operand(y, {3}, true)
+                .operand(loss, {1})
+                .operand(count, {1})
+                .run(1),
+            Code::kOk);
+  EXPECT_EQ(count[0], 1);
+  EXPECT_EQ(Step(&kSoftmaxCrossEntropyGradientF32, {0})
+                .operand(x, {3, 2}, true)
+                .operand(y, {3}, true)
+                .operand(seed, {1})
+                .operand(dx, {3, 2}, true)
+                .run(1),
+            Code::kOk);
+  EXPECT_EQ(std::vector<float>(dx.begin() + 2, dx.end()), std::vector<float>(4, 9));
+  EXPECT_EQ(Step(&kSquaredErrorF32)
+                .operand(x, {3, 2}, true)
+                .operand(targets, {3, 2}, true)
+                .operand(one, {1})
+                .operand(count, {1})
+                .run(2),
+            Code::kOk);
+  EXPECT_EQ(count[0], 3);
+  EXPECT_EQ(one[0], (0.25f + 2.25f) / 2 + (6.25f + 12.25f) / 2);
+}
+
+TEST(losses, refuse_shapes_and_attributes) {
+  std::vector<float> x(24), sum(4), count(1);
+  std::vector<int32_t> y(24);
+  const auto labels = [&](std::vector<uint32_t> words, std::vector<int32_t> dx, std::vector<int32_t> dy,
+                          std::vector<int32_t> ds) {
+    return Step(&kSoftmaxCrossEntropyF32, words)
+        .operand(x, dx)
+        .operand(y, dy)
+        .operand(sum, ds)
+        .operand(count, {1})
+        .run();
+  };
+  EXPECT_EQ(labels({}, {2, 3, 4}, {2, 3}, {1}), Code::kOk);
+  EXPECT_EQ(labels({}, {4}, {}, {1}), Code::kOk);
+  EXPECT_EQ(labels({}, {}, {}, {1}), Code::kShapeRank);
+  EXPECT_EQ(labels({}, {2, 3}, {2, 3}, {1}), Code::kShapeRank);
+  EXPECT_EQ(labels({}, {2, 3}, {3}, {1}), Code::kShapeInput);
+  EXPECT_EQ(labels({}, {2, 3}, {2}, {2}), Code::kShapeOutput);
+  for (const double bad : {-0.1, 1.1, double(NAN), double(INFINITY)})
+    EXPECT_EQ(labels({bits(bad)}, {2, 3}, {2}, {1}), Code::kAttribute);
+  EXPECT_EQ(labels({0, 2}, {2, 3}, {2}, {1}), Code::kAttribute);
+  const auto huber = [&](double delta, std::vector<int32_t> dy, std::vector<int32_t> dt) {
+    std::vector<float> t(24);
+    return Step(&kHuberF32, {bits(delta)}).operand(x, dy).operand(t, dt).operand(sum, {1}).operand(count, {1}).run();
+  };
+  EXPECT_EQ(huber(1, {4, 2}, {4, 2}), Code::kOk);
+  for (const double bad : {0.0, -1.0, double(NAN), double(INFINITY)})
+    EXPECT_EQ(huber(bad, {4, 2}, {4, 2}), Code::kAttribute);
+  EXPECT_EQ(huber(1, {}, {}), Code::kShapeRank);
+  EXPECT_EQ(huber(1, {4, 2}, {8}), Code::kShapeRank);
+  EXPECT_EQ(huber(1, {4, 2}, {2, 4}), Code::kShapeInput);
+  std::vector<float> t(24), seed(2), dx(24);
+  EXPECT_EQ(Step(&kDenseCrossEntropyGradientF32, {0, 1})
+                .operand(x, {2, 3})
+                .operand(t, {2, 3})
+                .operand(seed, {1})
+                .operand(dx, {2, 3})
+                .run(),
+            Code::kAttribute);
+  EXPECT_EQ(Step(&kDenseCrossEntropyGradientF32)
+                .operand(x, {2, 3})
+                .operand(t, {2, 3})
+                .operand(seed, {2})
+                .operand(dx, {2, 3})
+                .run(),
+            Code::kShapeInput);
+  EXPECT_EQ(Step(&kHuberGradientF32, {bits(1)})
+                .operand(x, {2, 3})
+                .operand(t, {2, 3})
+                .operand(seed, {2})
+                .operand(dx, {2, 3})
+                .run(),
+            Code::kShapeInput);
+}
+
+}  // namespace
+}  // namespace nacre::tests

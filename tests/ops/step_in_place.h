@@ -1,0 +1,83 @@
+// A step on the test's own vectors, for kernels with operands that are read and written: what bind and run make of it,
+// without copies. Vectors end where their operands do, so that a sanitizer sees what goes beyond.
+//
+//   Step step(reference::kSgdF32, {bits(0), bits(0)});
+//   step.operand(gradient, {4}).operand(report, {4}).operand(rate, {1}).operand(parameter, {4});
+//   EXPECT_EQ(step.run(), Code::kOk);
+#pragma once
+
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "engine/kernels/adapter.h"
+#include "engine/kernels/kernel.h"
+
+namespace nacre::tests {
+
+inline uint32_t bits(double v) { return std::bit_cast<uint32_t>(float(v)); }
+
+class Step {
+ public:
+  explicit Step(const KernelEntry* entry, std::vector<uint32_t> words = {}) : entry_(entry), words_(std::move(words)) {}
+
+  template <class T>
+  Step& operand(std::vector<T>& values, std::vector<int32_t> dims, bool batched = false) {
+    TensorRecord& record = records_.emplace_back();
+    record.element = Element<T>::kType;
+    record.rank = uint8_t(dims.size());
+    std::copy(dims.begin(), dims.end(), record.dims);
+    record.flags = batched ? kBatched : 0;
+    data_.push_back(values.data());
+    sizes_.push_back(values.size());
+    return *this;
+  }
+
+  // kNoKernel where the operands are not those of the entry; else what the shape rule or the kernel says, kShapeOutput
+  // where the rule makes other outputs than were given.
+  Code run(int rows = 0) const {
+    const auto count = int(records_.size());
+    if (count != int(entry_->operand_count)) return Code::kNoKernel;
+    std::vector<Tensor> tensors;
+    int first = count;
+    for (int i = 0; i < count; ++i) {
+      if (records_[size_t(i)].element != entry_->operands[i].element) return Code::kNoKernel;
+      if ((entry_->operands[i].role & 3) == uint8_t(Role::kOut) && first == count) first = i;
+      tensors.push_back({data_[size_t(i)], &records_[size_t(i)]});
+    }
+    const Words words = {words_.data(), int(words_.size())};
+    Dims dims[3] = {};
+    if (const Code code = entry_->shapes(words, {tensors.data(), first, rows}, dims); code != Code::kOk) return code;
+    const Operands all = {tensors.data(), count, rows};
+    for (int i = 0; i < count; ++i)
+      if (size_t(all[i].elements()) > sizes_[size_t(i)]) return Code::kBounds;
+    for (int i = first; i < count; ++i) {
+      if (all[i].rank != dims[i - first].rank) return Code::kShapeOutput;
+      for (int axis = 0; axis < all[i].rank; ++axis)
+        if (all[i][axis] != dims[i - first].size[axis]) return Code::kShapeOutput;
+    }
+    return call(words, tensors, rows);
+  }
+
+ private:
+  Code call(const Words& words, const std::vector<Tensor>& tensors, int rows) const {
+    StepRecord record = {};
+    record.op = entry_->op;
+    record.rounding = entry_->rounding;
+    record.operand_count = uint8_t(tensors.size());
+    std::vector<uint64_t> block((sizeof(Call) + tensors.size() * sizeof(Tensor) + 7) / 8);
+    const Call head = {entry_->run, &record, nullptr};
+    std::memcpy(block.data(), &head, sizeof head);
+    std::memcpy(reinterpret_cast<uint8_t*>(block.data()) + sizeof head, tensors.data(),
+                tensors.size() * sizeof(Tensor));
+    return entry_->run({*reinterpret_cast<const Call*>(block.data()), words, rows, {}, nullptr});
+  }
+
+  const KernelEntry* entry_;
+  std::vector<uint32_t> words_;
+  std::vector<TensorRecord> records_;
+  std::vector<void*> data_;
+  std::vector<size_t> sizes_;
+};
+
+}  // namespace nacre::tests
