@@ -12,14 +12,12 @@ constexpr const OpRule* kRules[] = {
     &kTransposeRule, &kConcatRule,    &kPadRule,             &kSliceRule,       &kCopyRule,     &kQuantizeRule,
     &kDequantizeRule, &kRequantizeRule, &kCastRule,          &kDynamicQuantizeRule,
     // Training.
-    &kAccumulateRule, &kZerosRule,
-    &kAccumulateRule, &kSumToRule, &kBiasGradientRule, &kMulGradientRule, &kClampGradientRule, &kLeakyReluGradientRule,
+    &kAccumulateRule, &kZerosRule, &kSumToRule, &kBiasGradientRule, &kMulGradientRule, &kClampGradientRule, &kLeakyReluGradientRule,
     &kSigmoidGradientRule, &kTanhGradientRule, &kHardSwishGradientRule, &kSoftmaxGradientRule, &kMeanGradientRule,
     &kPadGradientRule, &kSliceGradientRule, &kDenseGradientXRule, &kDenseGradientWRule, &kConv2dGradientXRule,
     &kConv2dGradientWRule, &kDepthwiseConv2dGradientXRule, &kDepthwiseConv2dGradientWRule, &kAveragePoolGradientRule,
     &kMaxPoolGradientRule, &kBatchNormGradientXRule, &kBatchNormGradientScaleRule, &kBatchNormTrainingRule,
     &kBatchNormTrainingGradientXRule, &kBatchNormTrainingGradientScaleRule,
-    &kAccumulateRule,
     // Losses, optimizers, what a step commits.
     &kSoftmaxCrossEntropyRule, &kSoftmaxCrossEntropyGradientRule, &kDenseCrossEntropyRule, &kDenseCrossEntropyGradientRule,
     &kSigmoidCrossEntropyRule, &kSigmoidCrossEntropyGradientRule, &kSquaredErrorRule, &kSquaredErrorGradientRule,

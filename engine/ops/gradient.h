@@ -1,17 +1,12 @@
 // What gradient steps share: sums over broadcast axes, and sums over steps.
 //
-//   accumulate   s += x, the sum wider than x
-//   zeros        y = 0, of the shape that the attributes say: what a step adds to that makes the gradient of a value
-#pragma once
-
-#include "engine/numeric/element.h"
-#include "engine/ops/move.h"
 //   dy [n ..]   the gradient of a broadcast y, of rank n
 //   x [m ..]    aligned with y at the last axis, m <= n; a dim of 1, or one that is absent, was repeated
 //
 //   sum_to          dx = +-sum of dy over the axes along which x was repeated
 //   bias_gradient   s += sum of dy over the axes along which s was repeated: of a bias [channels] all but the last
 //   accumulate      s += x, the sum wider than x
+//   zeros           y = 0, of the dims in the attributes: what a step adds to that makes the gradient of no parameter
 //
 // sum_to with the dims of dy and sign + is dy itself: whoever makes the step may leave it out.
 #pragma once
@@ -201,33 +196,6 @@ struct Accumulate {
   static constexpr const char* kInputs[] = {"x", "&sum"};
 };
 
-struct Zeros {
-  int elements;
-
-  static Zeros from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
-
-  template <class T>
-  void forward(T* y) const {
-    for (int i = 0; i < elements; ++i) y[i] = 0;
-  }
-
-  static Code shapes(const Words& words, const Operands&, Dims* y) {
-    if (words[0] > uint32_t(kMaxRank)) return Code::kShapeRank;
-    int64_t elements = 1;
-    for (int axis = 0; axis < words.integer(0); ++axis) {
-      const uint32_t dim = words[1 + axis];
-      if (dim < 1 || dim > uint32_t(kMaxDim)) return Code::kAttribute;
-      if ((elements *= dim) > INT32_MAX) return Code::kElements;
-      y->push(int32_t(dim));
-    }
-    return Code::kOk;
-  }
-
-  static constexpr const char* kOutputs[] = {"y"};
-};
-
-inline constexpr OpRule kZerosRule = {
-    Op::kZeros, "zeros", Numerics::kMove, &Zeros::shapes, Reshape::kAttributes, {}, Zeros::kOutputs};
 // Attributes of bias_gradient and sum_to in a gradient table: the clamp at word kClamp of the step, and the dims of the input.
 template <int kClamp>
 int bias_words(const Words& words, const Operands&, int, uint32_t* made) {
@@ -249,5 +217,23 @@ inline constexpr OpRule kBiasGradientRule = {
     BiasGradient::kInputs, {}};
 inline constexpr OpRule kAccumulateRule = {
     Op::kAccumulate, "accumulate", Numerics::kPointwise, &Accumulate::shapes, {}, Accumulate::kInputs, {}};
+
+struct Zeros {
+  int elements;
+
+  static Zeros from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
+
+  template <class T>
+  void forward(T* y) const {
+    for (int i = 0; i < elements; ++i) y[i] = 0;
+  }
+
+  static Code shapes(const Words& words, const Operands&, Dims* y) { return dims_of_words(words, 0, y); }
+
+  static constexpr Attribute kAttributes[] = {{"rank"}, {"dims", Coding::kInteger, kMaxRank}};
+  static constexpr const char* kOutputs[] = {"y"};
+};
+
+inline constexpr OpRule kZerosRule = {Op::kZeros, "zeros", Numerics::kMove, &Zeros::shapes, Zeros::kAttributes, {}, Zeros::kOutputs};
 
 }  // namespace nacre

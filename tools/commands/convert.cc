@@ -147,6 +147,9 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
     if (!graph->nodes.empty()) print(fmt::format("  {:<10} {} steps\n", name, graph->nodes.size()));
   print(fmt::format("  state      {} bytes, of them parameters {}\n", grouped(m.state()), grouped(m.parameters)));
   print(fmt::format("  arena      {} bytes (liveness lower bound {})\n", grouped(m.arena), grouped(m.bound)));
+  if (made.rematerialized.steps > 0)
+    print(fmt::format("  again      {} steps are computed a second time: {} of {} multiply-accumulates more\n", made.rematerialized.steps,
+                      grouped(made.rematerialized.work), grouped(made.rematerialized.work_before)));
   print(fmt::format("  training   {} bytes of RAM in all: nacre size --train {}\n", grouped(m.total()), options.model));
   print(fmt::format("  file       {} bytes\n", grouped(made.bytes.size())));
   if (made.gradients.fallbacks.empty()) return;

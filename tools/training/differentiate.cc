@@ -10,6 +10,7 @@
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/passes.h"
 #include "tools/training/loss_step.h"
+#include "tools/training/update_program.h"
 
 namespace nacre::tools {
 namespace {
@@ -48,12 +49,17 @@ class Differentiator {
     loss_ = add_loss(graph(), options_.loss, result_.sums);
     forward_count_ = graph().nodes.size();
     find_needs();
-    for (size_t i = forward_count_; i-- > 0;) backward(i);
+    count_readers();
+    for (size_t i = forward_count_; i-- > 0;) {
+      backward(i);
+      if (options_.immediate) update_finished(graph().nodes[i]);
+    }
     count_micro_batch();
     for (const GradientOf& g : result_.gradients)
       if (!reached_[g.parameter])
         throw Error(kUnsupported, graph().source, g.parameter + " does not change the loss: it cannot be trained",
                     "leave its layer out of --train-layers");
+    if (options_.immediate) finish_update();
     return std::move(result_);
   }
 
@@ -160,16 +166,19 @@ class Differentiator {
       parts.emplace_back(id, bytes);
       bytes += (value(id).elements() * size + kGradientAlignment - 1) / kGradientAlignment * kGradientAlignment;
     }
-    const ValueId root = add_value(kGradientsName, result_.sums, {bytes / size}, Region::kStep);
+    const ValueId root = options_.immediate ? kNone : add_value(kGradientsName, result_.sums, {bytes / size}, Region::kStep);
     const std::map<ValueId, Node> readers = readers_of_parameters();
     for (const auto& [id, offset] : parts) {
-      const ValueId sum = add_value(value(id).name + "/gradient", result_.sums, value(id).dims, Region::kStep);
-      value(sum).alias_of = root;
-      value(sum).offset = uint64_t(offset);
-      sums_[id] = sum;
+      const std::string name = value(id).name + "/gradient";
+      if (!options_.immediate) {
+        const ValueId sum = add_value(name, result_.sums, value(id).dims, Region::kStep);
+        value(sum).alias_of = root;
+        value(sum).offset = uint64_t(offset);
+        sums_[id] = sum;
+      }
       const Node& reader = readers.at(id);
       const bool norm = reader.op == Op::kBatchNorm || reader.op == Op::kBatchNormTraining || reader.op == Op::kLayerNorm;
-      result_.gradients.push_back({value(id).name, value(sum).name,
+      result_.gradients.push_back({value(id).name, name,
                                    reader.layer == kNone ? "" : graph().layers[size_t(reader.layer)].name,
                                    value(id).dims.size() > 1 && !norm});
     }
@@ -228,9 +237,9 @@ class Differentiator {
 
   // A part of the gradient of `id`: a parameter's is added to its sum at once.
   void contribute(ValueId id, ValueId part) {
+    if (trains(id)) reached_[value(id).name] = true;
     const auto sum = sums_.find(id);
     if (sum == sums_.end()) return parts_[id].push_back(part);
-    reached_[value(id).name] = true;
     Node add = make_step(Op::kAccumulate, near_, value(id).name + "/accumulate", {part, sum->second}, {});
     graph().nodes.push_back(std::move(add));
   }
@@ -327,6 +336,37 @@ class Differentiator {
     contribute(x, part);
   }
 
+  // ---- Updates at once: a parameter whose readers are all differentiated is updated, under a verdict of its own ----
+
+  void count_readers() {
+    for (size_t i = 0; i < forward_count_; ++i)
+      for (const ValueId id : graph().nodes[i].inputs)
+        if (trains(id)) ++readers_[id];
+  }
+
+  UpdateSteps& updates() {
+    if (!updates_) updates_.emplace(graph(), graph(), options_, result_.sums);
+    return *updates_;
+  }
+
+  void update_finished(const Node& node) {
+    const std::vector<ValueId> inputs = node.inputs;
+    for (const ValueId id : inputs) {
+      if (!trains(id) || --readers_[id] > 0) continue;
+      const ValueId sum = gradient(id);
+      if (sum == kNone) continue;
+      const auto of = std::ranges::find(result_.gradients, value(id).name, &GradientOf::parameter);
+      updates().optimize(*of, sum, updates().verdict(sum, "/" + value(id).name));
+    }
+  }
+
+  // The program's own verdict is of the loss alone: which parameters took part is told by their guards.
+  void finish_update() {
+    const UpdateSteps::Verdict verdict = updates().verdict(updates().shared(kLossName));
+    for (const StatisticsOf& s : result_.statistics) updates().statistics(s, verdict);
+    updates().finish(verdict);
+  }
+
   std::vector<uint32_t> words_of(const Node& node, const Gradient& row, int input) {
     if (row.words == nullptr) return node.words;
     const NodeOperands operands(graph(), node, rule(node));
@@ -346,6 +386,8 @@ class Differentiator {
   std::map<ValueId, ValueId> sums_;               // of parameters
   std::map<ValueId, std::vector<ValueId>> parts_;  // of gradients
   std::map<std::string, bool> reached_;           // parameters
+  std::map<ValueId, int> readers_;                // of parameters: nodes that are not differentiated yet
+  std::optional<UpdateSteps> updates_;            // of --update immediate
 };
 
 }  // namespace

@@ -98,7 +98,7 @@ size_t add_loss(Graph& graph, const LossOptions& options, ElementType sums) {
   if (options.kind == Loss::kSoftmaxCrossEntropy || options.kind == Loss::kDenseCrossEntropy)
     set_real(node, "label_smoothing", options.label_smoothing);
   if (options.kind == Loss::kSoftmaxCrossEntropy && options.ignores) {
-    set_integer(node, "ignores", 1);
+    set_integer(node, "ignore", 1);
     set_integer(node, "ignore_index", options.ignore_index);
   }
   if (options.kind == Loss::kHuber) set_real(node, "delta", options.delta);

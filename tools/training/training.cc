@@ -4,6 +4,7 @@
 
 #include "tools/training/derive.h"
 #include "tools/training/parameters.h"
+#include "tools/training/rematerialize.h"
 #include "tools/training/update_program.h"
 
 namespace nacre::tools {
@@ -41,10 +42,11 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
   check(differentiated.graph);
   apply_types(model.infer, compiling);
   apply_types(differentiated.graph, compiling);
-  model.update = update_program(differentiated, training);
+  Graph& backward = training.immediate ? model.update : model.gradients;
+  if (!training.immediate) model.update = update_program(differentiated, training);
+  backward = std::move(differentiated.graph);
   check(model.update);
-  model.gradients = std::move(differentiated.graph);
-  Graph* const readers[] = {&model.infer, &model.gradients};
+  Graph* const readers[] = {&model.infer, &backward};
   model.derive = derive(readers);
 
   std::vector<ProgramSource> programs;
@@ -54,7 +56,9 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
                                           {&model.derive, Entry::kDerive}};
   for (const auto& [graph, entry] : all) {
     if (graph->nodes.empty()) continue;
-    if (entry == Entry::kInfer || entry == Entry::kGradients) schedule(*graph, compiling.target);
+    const bool whole = graph == &backward;
+    if (whole && training.arena_limit > 0) model.rematerialized = rematerialize(*graph, training.arena_limit);
+    if (entry == Entry::kInfer || whole) schedule(*graph, compiling.target);
     plan_memory(*graph, compiling.target);
     check(*graph);
     programs.push_back({.graph = graph, .entry = entry, .target = compiling.target.name});

@@ -7,11 +7,13 @@
 #include "tools/compile.h"
 #include "tools/training/differentiate.h"
 #include "tools/training/options.h"
+#include "tools/training/rematerialize.h"
 
 namespace nacre::tools {
 
 struct TrainingModel {
   Graph infer, gradients, update, derive;  // after the last pass; derive without nodes: the model has none
+  Rematerialized rematerialized;  // of gradients
   std::vector<uint8_t> bytes;
 };
 

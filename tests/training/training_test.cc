@@ -1,0 +1,158 @@
+// The programs that compile_training makes: what they hold, what they leave out, and that the engine accepts them.
+#include "tools/training/training.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/training/small_networks.h"
+#include "tools/error.h"
+#include "tools/loaded_model.h"
+#include "tools/training/memory.h"
+
+namespace nacre::tools {
+namespace {
+
+using tests::convolutional;
+using tests::perceptron;
+
+TrainingModel compiled(const Graph& graph, const TrainingOptions& training = {}, const char* policy = "") {
+  CompileOptions compiling;
+  if (*policy != 0) compiling.policies = parse_policy_options({.policy = policy});
+  TrainingModel made = compile_training(graph, training, compiling);
+  const LoadedModel model(made.bytes, "test", "");
+  for (uint32_t i = 0; i < model.model().program_count(); ++i) measure(model, i);  // throws what the engine refuses
+  return made;
+}
+
+int count(const Graph& graph, Op op) {
+  return int(std::ranges::count(graph.nodes, op, &Node::op));
+}
+
+const Value& named(const Graph& graph, const std::string& name) {
+  const auto found = std::ranges::find(graph.values, name, &Value::name);
+  if (found == graph.values.end()) throw Error(kFailed, name, "no such value");
+  return *found;
+}
+
+TEST(training, a_perceptron_has_the_steps_of_its_chain_rule) {
+  const TrainingModel made = compiled(perceptron());
+  EXPECT_EQ(count(made.gradients, Op::kDense), 2);
+  EXPECT_EQ(count(made.gradients, Op::kDenseGradientW), 2);
+  EXPECT_EQ(count(made.gradients, Op::kBiasGradient), 2);
+  EXPECT_EQ(count(made.gradients, Op::kDenseGradientX), 1);  // nothing before the first layer needs one
+  EXPECT_EQ(count(made.gradients, Op::kClampGradient), 1);
+  EXPECT_EQ(count(made.gradients, Op::kSoftmaxCrossEntropy), 1);
+  EXPECT_EQ(count(made.update, Op::kSgd), 4);
+  EXPECT_EQ(made.update.nodes.front().op, Op::kVerdict);
+  EXPECT_EQ(made.update.nodes.back().op, Op::kAdjustLossScale);
+  EXPECT_EQ(made.update.nodes.back().guard, kNone);
+  EXPECT_TRUE(made.derive.nodes.empty());
+  for (size_t i = 1; i + 1 < made.update.nodes.size(); ++i) EXPECT_NE(made.update.nodes[i].guard, kNone) << i;
+}
+
+TEST(training, gradients_lie_in_one_block_in_order) {
+  const TrainingModel made = compiled(perceptron());
+  const Value& block = named(made.gradients, kGradientsName);
+  uint64_t end = 0;
+  for (const Value& v : made.gradients.values) {
+    if (v.region != Region::kStep || v.alias_of == kNone) continue;
+    EXPECT_EQ(v.offset, end) << v.name;
+    end = (v.offset + uint64_t(v.elements()) * 4 + 15) / 16 * 16;
+  }
+  EXPECT_EQ(uint64_t(block.elements()) * 4, end);
+}
+
+TEST(training, only_the_layers_that_are_named_are_trained) {
+  TrainingOptions options;
+  options.train.last_layers = 1;
+  const TrainingModel made = compiled(perceptron(), options);
+  EXPECT_EQ(count(made.gradients, Op::kDenseGradientW), 1);
+  EXPECT_EQ(count(made.gradients, Op::kDenseGradientX), 0);
+  EXPECT_EQ(count(made.gradients, Op::kClampGradient), 0);
+  options.train = {.layers = {"fc1"}, .last_layers = 0, .biases_only = true, .frozen_batch_norm = false};
+  const TrainingModel biases = compiled(perceptron(), options);
+  EXPECT_EQ(count(biases.gradients, Op::kDenseGradientW), 0);
+  EXPECT_EQ(count(biases.gradients, Op::kBiasGradient), 1);
+  EXPECT_EQ(count(biases.gradients, Op::kDenseGradientX), 1);
+  options.train = {.layers = {"conv.*"}, .last_layers = 0, .biases_only = false, .frozen_batch_norm = false};
+  EXPECT_THROW(compiled(perceptron(), options), Error);
+}
+
+TEST(training, sixteen_bits_compute_and_float32_masters_learn) {
+  const TrainingModel made = compiled(perceptron(), {}, "mixed_bfloat16");
+  EXPECT_EQ(named(made.gradients, "w1").type, ElementType::kFloat32);
+  EXPECT_EQ(named(made.gradients, kGradientsName).type, ElementType::kFloat32);
+  EXPECT_EQ(count(made.derive, Op::kCast), 4);  // of the masters, once for both programs
+  for (const Graph* graph : {&made.infer, &made.gradients})
+    for (const Node& node : graph->nodes) {
+      if (node.op != Op::kDense && node.op != Op::kDenseGradientW && node.op != Op::kDenseGradientX) continue;
+      EXPECT_EQ(graph->values[size_t(node.inputs[0])].type, ElementType::kBfloat16) << node.name;
+    }
+}
+
+TEST(training, float64_sums_are_float64) {
+  const TrainingModel made = compiled(perceptron(), {}, "float64");
+  EXPECT_EQ(named(made.gradients, kGradientsName).type, ElementType::kFloat64);
+  EXPECT_EQ(named(made.gradients, kLossName).type, ElementType::kFloat64);
+  EXPECT_EQ(named(made.gradients, "w1").type, ElementType::kFloat64);
+}
+
+TEST(training, batch_norm_learns_its_statistics_unless_it_is_frozen) {
+  const TrainingModel made = compiled(convolutional());
+  EXPECT_EQ(count(made.gradients, Op::kBatchNormTraining), 1);
+  EXPECT_EQ(count(made.infer, Op::kBatchNorm), 1);
+  EXPECT_EQ(count(made.update, Op::kUpdateStatistics), 2);
+  TrainingOptions frozen;
+  frozen.train.frozen_batch_norm = true;
+  const TrainingModel kept = compiled(convolutional(), frozen);
+  EXPECT_EQ(count(kept.gradients, Op::kBatchNormTraining), 0);
+  EXPECT_EQ(count(kept.update, Op::kUpdateStatistics), 0);
+}
+
+TEST(training, an_immediate_update_needs_no_block_of_gradients) {
+  TrainingOptions options;
+  options.immediate = true;
+  const TrainingModel at_once = compiled(convolutional(), options), in_steps = compiled(convolutional());
+  EXPECT_TRUE(at_once.gradients.nodes.empty());
+  EXPECT_EQ(at_once.update.inputs.back().name, "learning_rate");
+  const TrainingMemory a = training_memory(LoadedModel(at_once.bytes, "test", ""), *find_machine("host")),
+                       b = training_memory(LoadedModel(in_steps.bytes, "test", ""), *find_machine("host"));
+  EXPECT_EQ(a.gradients, 0u);
+  EXPECT_GT(b.gradients, 0u);
+  // Each parameter is read for the last time before it is changed.
+  std::vector<ValueId> changed;
+  for (const Node& node : at_once.update.nodes) {
+    const bool optimizer = node.op == Op::kSgd;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      EXPECT_EQ(std::ranges::count(changed, node.inputs[i]), 0) << node.name;
+    if (optimizer) changed.push_back(node.inputs.back());
+  }
+}
+
+TEST(training, activations_are_computed_again_to_save_memory) {
+  TrainingOptions options;
+  const TrainingModel plain = compiled(convolutional(), options);
+  options.arena_limit = 1;
+  const TrainingModel again = compiled(convolutional(), options);
+  EXPECT_GT(again.rematerialized.steps, 0);
+  EXPECT_LT(again.gradients.liveness_bound, plain.gradients.liveness_bound);
+  EXPECT_EQ(count(again.gradients, Op::kSoftmaxCrossEntropy), 1);  // what observes runs once
+  EXPECT_EQ(count(again.gradients, Op::kBatchNormTraining), 1);
+}
+
+TEST(training, what_cannot_be_trained_is_named) {
+  Graph graph = perceptron();
+  for (Node& node : graph.nodes)
+    if (node.op == Op::kClamp) node.op = Op::kCopy;
+  graph.layers.push_back({.name = "loss", .source_op = "", .policy = {}});
+  try {
+    compiled(graph);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("loss"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace nacre::tools
