@@ -31,6 +31,7 @@ auto with_type(ElementType element, F f) {
     case ElementType::kFloat8E5M2: return f(Float8E5M2());
     case ElementType::kInt8: return f(int8_t());
     case ElementType::kInt32: return f(int32_t());
+    case ElementType::kUint32: return f(uint32_t());
     case ElementType::kInt64: return f(int64_t());
     default: return f(uint8_t());  // uint8, bool
   }
@@ -88,10 +89,18 @@ struct Bound {
 Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words,
                   const std::vector<Array>& inputs, int over) {
   const Words view = {words.data(), int(words.size())};
-  std::vector<std::vector<uint8_t>> blocks;  // operands between guards, outputs after the inputs
-  for (const Array& input : inputs) blocks.push_back(input.bytes);
+  const auto written = [&](size_t i) {  // an updated operand
+    return !variadic(entry) && (entry.operands[i].role & 3) == uint8_t(Role::kUpdate) && inputs[i].present();
+  };
+  const auto guarded = [](const Array& array) {
+    std::vector<uint8_t> block(array.bytes.size() + 2 * kGuard, kGuardByte);
+    std::copy(array.bytes.begin(), array.bytes.end(), block.begin() + kGuard);
+    return block;
+  };
+  std::vector<std::vector<uint8_t>> blocks;  // outputs after the inputs; what is written stands between guards
+  for (size_t i = 0; i < inputs.size(); ++i) blocks.push_back(written(i) ? guarded(inputs[i]) : inputs[i].bytes);
   Bound bound(inputs.size() + 4);
-  for (size_t i = 0; i < inputs.size(); ++i) bound.add(inputs[i], blocks[i].data());
+  for (size_t i = 0; i < inputs.size(); ++i) bound.add(inputs[i], blocks[i].data() + (written(i) ? kGuard : 0));
 
   Execution result;
   Dims dims[4] = {};
@@ -107,17 +116,24 @@ Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words,
   }
   for (int i = 0; i < outputs; ++i)
     bound.add(result.outputs[size_t(i)],
-              over < 0 ? blocks[inputs.size() + size_t(i)].data() + kGuard : blocks[size_t(over)].data());
+              over < 0 || i > 0 ? blocks[inputs.size() + size_t(i)].data() + kGuard : blocks[size_t(over)].data());
   result.code = bound.run(entry, view);
-  for (int i = 0; i < outputs; ++i) {
-    Array& output = result.outputs[size_t(i)];
-    std::memcpy(output.bytes.data(), bound.tensors[inputs.size() + size_t(i)].data, output.bytes.size());
-    const std::vector<uint8_t>& block = blocks[inputs.size() + size_t(i)];
+  const auto take = [&](size_t i, Array& array) {
+    if (!array.bytes.empty()) std::memcpy(array.bytes.data(), bound.tensors[i].data, array.bytes.size());
+    const std::vector<uint8_t>& block = blocks[i];
     const auto intact = [](uint8_t byte) { return byte == kGuardByte; };
     result.overrun |= !std::all_of(block.begin(), block.begin() + kGuard, intact) ||
                       !std::all_of(block.end() - kGuard, block.end(), intact);
+  };
+  for (int i = 0; i < outputs; ++i) take(inputs.size() + size_t(i), result.outputs[size_t(i)]);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (written(i)) {
+      result.updated.push_back(inputs[i]);
+      take(i, result.updated.back());
+    } else {
+      result.impure |= int(i) != over && blocks[i] != inputs[i].bytes;
+    }
   }
-  for (size_t i = 0; i < inputs.size(); ++i) result.impure |= int(i) != over && blocks[i] != inputs[i].bytes;
   return result;
 }
 
@@ -181,7 +197,7 @@ bool variadic(const KernelEntry& entry) { return (entry.operands[0].role & kVari
 
 int input_count(const KernelEntry& entry) {
   int count = 0;
-  while (count < int(entry.operand_count) && (entry.operands[count].role & 3) == uint8_t(Role::kIn)) ++count;
+  while (count < int(entry.operand_count) && (entry.operands[count].role & 3) != uint8_t(Role::kOut)) ++count;
   return count;
 }
 
@@ -198,6 +214,7 @@ std::string type_name(ElementType element) {
     case ElementType::kInt8: return "int8";
     case ElementType::kUint8: return "uint8";
     case ElementType::kInt32: return "int32";
+    case ElementType::kUint32: return "uint32";
     case ElementType::kInt64: return "int64";
     case ElementType::kBool: return "bool";
     default: return "type " + std::to_string(int(element));

@@ -1,0 +1,412 @@
+// Gradient kernels in float32, float16 and bfloat16 against the float64 kernel on the same numbers; in place; and hostile
+// attributes. The float64 kernels are held against central differences by claim `gradients`.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "engine/kernels/training.h"
+#include "tests/gradient_check.h"
+
+namespace nacre::tests {
+namespace {
+
+constexpr ElementType kF32 = ElementType::kFloat32, kF16 = ElementType::kFloat16, kBf16 = ElementType::kBfloat16,
+                      kF64 = ElementType::kFloat64;
+
+// Half an ulp, relative, and the smallest step: what rounding to the type costs.
+struct Precision {
+  double half_ulp, smallest;
+};
+Precision precision(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat16: return {0x1p-11, 0x1p-25};
+    case ElementType::kBfloat16: return {0x1p-8, 0x1p-134};
+    case ElementType::kFloat32: return {0x1p-24, 0x1p-150};
+    default: return {0x1p-53, 0};
+  }
+}
+
+// For every element of what the step gives: the sum of the magnitudes of its terms.
+using Magnitude = std::vector<double> (*)(const GradientStep& step);
+
+std::vector<double> values(const Array& array) {
+  std::vector<double> all;
+  for (int64_t i = 0; i < array.elements(); ++i) all.push_back(array.real(i));
+  return all;
+}
+Array result(const Execution& run) { return run.outputs.empty() ? run.updated.at(0) : run.outputs[0]; }
+
+// Of a step that is linear in each operand: the step itself on magnitudes. sum_to without its sign.
+std::vector<double> linear(const GradientStep& step) {
+  GradientStep absolute = step;
+  for (Array& operand : absolute.operands)
+    for (int64_t i = 0; operand.present() && i < operand.elements(); ++i) operand.set(i, std::abs(operand.real(i)));
+  if (absolute.entry->op == Op::kSumTo) absolute.words.back() = 0;
+  std::vector<double> all = values(result(execute(*absolute.entry, absolute.words, absolute.operands)));
+  for (double& v : all) v = std::abs(v);
+  return all;
+}
+// |dy| times what no factor exceeds.
+std::vector<double> scaled(const GradientStep& step, double (*factor)(double v)) {
+  std::vector<double> all;
+  for (int64_t i = 0; i < step.operands[0].elements(); ++i)
+    all.push_back(std::abs(step.operands[0].real(i)) * factor(step.operands[1].real(i)));
+  return all;
+}
+std::vector<double> gated(const GradientStep& step) {  // sigmoid, tanh
+  return scaled(step, [](double y) { return 1 + std::abs(y); });
+}
+std::vector<double> selected(const GradientStep& step) {  // clamp, leaky_relu (|alpha| <= 1.5)
+  return scaled(step, [](double) { return 1.5; });
+}
+std::vector<double> hard_swish(const GradientStep& step) {
+  return scaled(step, [](double x) { return (2 * std::abs(x) + 9) / 6; });
+}
+// beta |y_i| (|dy_i| + sum_j |dy_j y_j|)
+std::vector<double> softmax(const GradientStep& step) {
+  const Array &dy = step.operands[0], &y = step.operands[1];
+  const size_t axis = step.words[0];
+  const double beta = std::bit_cast<float>(step.words[1]);
+  int64_t inner = 1;
+  for (size_t i = axis + 1; i < y.dims.size(); ++i) inner *= y.dims[i];
+  const int64_t width = y.dims[axis];
+  std::vector<double> all;
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    const int64_t first = i / (width * inner) * width * inner + i % inner;
+    double sum = std::abs(dy.real(i));
+    for (int64_t j = 0; j < width; ++j) sum += std::abs(dy.real(first + j * inner) * y.real(first + j * inner));
+    all.push_back(beta * std::abs(y.real(i)) * sum);
+  }
+  return all;
+}
+// sum_r |dy (x - mean)| f + |the sum before|, f = inverse_deviation or 1 / sqrt(variance + epsilon)
+std::vector<double> norm_scale(const GradientStep& step) {
+  const Array &dy = step.operands[0], &x = step.operands[1], &mean = step.operands[2], &f = step.operands[3];
+  const int64_t channels = mean.elements();
+  const bool frozen = step.entry->op == Op::kBatchNormGradientScale;
+  const double epsilon = frozen ? double(std::bit_cast<float>(step.words[0])) : 0;
+  std::vector<double> all;
+  for (int64_t c = 0; c < channels; ++c) {
+    double sum = 0;
+    for (int64_t i = c; i < x.elements(); i += channels) sum += std::abs(dy.real(i) * (x.real(i) - mean.real(c)));
+    all.push_back(sum * (frozen ? 1 / std::sqrt(f.real(c) + epsilon) : f.real(c)) + std::abs(step.operands[4].real(c)));
+  }
+  return all;
+}
+// |scale f| (|dy| + sum |dy| / n + |u| sum |dy u| / n)
+std::vector<double> norm_x(const GradientStep& step) {
+  const Array &dy = step.operands[0], &x = step.operands[1], &scale = step.operands[2], &mean = step.operands[3],
+              &f = step.operands[4];
+  const int64_t channels = mean.elements(), rows = x.elements() / channels;
+  std::vector<double> all;
+  const auto u = [&](int64_t i) { return std::abs((x.real(i) - mean.real(i % channels)) * f.real(i % channels)); };
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    double sum = 0, product = 0;
+    for (int64_t j = i % channels; j < x.elements(); j += channels)
+      sum += std::abs(dy.real(j)), product += std::abs(dy.real(j)) * u(j);
+    all.push_back(std::abs(scale.real(i % channels) * f.real(i % channels)) *
+                  (std::abs(dy.real(i)) + sum / double(rows) + u(i) * product / double(rows)));
+  }
+  return all;
+}
+// The same elements of |dy|.
+std::vector<double> max_pool(const GradientStep& step) {
+  std::vector<Array> operands = step.operands;
+  for (int64_t i = 0; i < operands[0].elements(); ++i) operands[0].set(i, std::abs(operands[0].real(i)));
+  return values(result(execute(*step.entry, step.words, operands)));
+}
+
+const std::map<Op, Magnitude> kMagnitudes = {
+    {Op::kSumTo, &linear},
+    {Op::kBiasGradient, &linear},
+    {Op::kMulGradient, &linear},
+    {Op::kDenseGradientX, &linear},
+    {Op::kDenseGradientW, &linear},
+    {Op::kConv2dGradientX, &linear},
+    {Op::kConv2dGradientW, &linear},
+    {Op::kDepthwiseConv2dGradientX, &linear},
+    {Op::kDepthwiseConv2dGradientW, &linear},
+    {Op::kAveragePoolGradient, &linear},
+    {Op::kMeanGradient, &linear},
+    {Op::kPadGradient, &linear},
+    {Op::kSliceGradient, &linear},
+    {Op::kBatchNormGradientX, &linear},
+    {Op::kMaxPoolGradient, &max_pool},
+    {Op::kClampGradient, &selected},
+    {Op::kLeakyReluGradient, &selected},
+    {Op::kSigmoidGradient, &gated},
+    {Op::kTanhGradient, &gated},
+    {Op::kHardSwishGradient, &hard_swish},
+    {Op::kSoftmaxGradient, &softmax},
+    {Op::kBatchNormGradientScale, &norm_scale},
+    {Op::kBatchNormTrainingGradientX, &norm_x},
+    {Op::kBatchNormTrainingGradientScale, &norm_scale},
+};
+
+Array converted(const Array& from, ElementType element) {
+  Array to = make_array(element, from.dims);
+  for (int64_t i = 0; i < from.elements(); ++i) to.set(i, from.real(i));
+  return to;
+}
+
+// The entry of the same op on `element`, sums in its accumulator.
+const KernelEntry* entry_of(Op op, ElementType element) {
+  for (const reference::NamedEntry& named : reference::training_list())
+    if (named.entry->op == op && named.entry->operands[0].element == element) return named.entry;
+  return nullptr;
+}
+
+// f(step, target) for every gradient step of `cases` random cases of every op.
+void each_gradient(int cases, const std::function<void(const GradientStep&)>& f) {
+  for (const OpRule* rule : all_rules()) {
+    const GradientRow* row = rule->gradients.empty() ? nullptr : find_gradient_row(rule->op);
+    if (row == nullptr) continue;  // the claim asks for it
+    for (int i = 0; i < cases; ++i) {
+      Random random(uint64_t(i) * 977 + uint64_t(rule->op));
+      GradientCase made;
+      row->make(random, made);
+      const Linearized step = linearize(*row, made, random);
+      ASSERT_EQ(step.why, "") << rule->name;
+      for (const Target& target : targets(step)) {
+        const GradientStep gradient = gradient_step(step, target);
+        ASSERT_NE(gradient.entry, nullptr) << rule->name;
+        if (kMagnitudes.contains(gradient.entry->op)) f(gradient);
+      }
+    }
+  }
+}
+
+// |got - exact| <= gamma_K S + half an ulp of the type: K = work per element + 8 roundings in the accumulator, gamma_K = K u / (1 -
+// K u) (Higham 2002, section 3.1), S the sum of the magnitudes of the terms.
+void expect_close(const GradientStep& exact, const KernelEntry& entry) {
+  std::vector<Array> operands;
+  GradientStep same = exact;
+  for (size_t i = 0; i < exact.operands.size(); ++i) {
+    operands.push_back(converted(exact.operands[i], entry.operands[i].element));
+    same.operands[i] = converted(operands.back(), exact.operands[i].element);
+  }
+  const Execution run = execute(entry, exact.words, operands);
+  ASSERT_EQ(run.code, Code::kOk) << find_rule(entry.op)->name;
+  EXPECT_FALSE(run.overrun) << find_rule(entry.op)->name;
+  EXPECT_FALSE(run.impure) << find_rule(entry.op)->name;
+  const Array got = result(run), want = result(execute(*same.entry, same.words, same.operands));
+  const std::vector<double> magnitude = kMagnitudes.at(entry.op)(same);
+  ASSERT_EQ(got.elements(), want.elements());
+  // Every element of an operand is in at most one term of an element of the result.
+  int64_t terms = 8;
+  for (const Array& operand : same.operands) terms = std::max(terms, operand.elements() + 8);
+  const double u = 0x1p-24, gamma = double(terms) * u / (1 - double(terms) * u);
+  const Precision type = precision(got.element);
+  for (int64_t i = 0; i < got.elements(); ++i) {
+    const double bound = gamma * magnitude[size_t(i)] + type.half_ulp * (std::abs(want.real(i)) + gamma * magnitude[size_t(i)]) +
+                         type.smallest + 0x1p-140;
+    ASSERT_LE(std::abs(got.real(i) - want.real(i)), bound)
+        << find_rule(entry.op)->name << " " << got.text() << " element " << i << " of " << same.operands[0].text();
+  }
+  for (int slot = 0; slot < int(operands.size()); ++slot) {
+    if ((entry.in_place >> slot & 1) == 0 || operands[size_t(slot)].bytes.size() != got.bytes.size()) continue;
+    EXPECT_EQ(execute_in_place(entry, exact.words, operands, slot).outputs[0].bytes, got.bytes)
+        << find_rule(entry.op)->name << " in place of operand " << slot;
+  }
+}
+
+TEST(gradients, of_smaller_floats_are_within_their_rounding) {
+  std::map<std::pair<Op, ElementType>, int> seen;
+  each_gradient(25, [&](const GradientStep& step) {
+    for (const ElementType element : {kF32, kF16, kBf16, kF64}) {
+      const KernelEntry* entry = entry_of(step.entry->op, element);
+      ASSERT_NE(entry, nullptr) << find_rule(step.entry->op)->name << " has no kernel on type " << int(element);
+      expect_close(step, *entry);
+      ++seen[{step.entry->op, element}];
+    }
+  });
+  EXPECT_EQ(seen.size(), kMagnitudes.size() * 4);
+}
+
+// Whether the shape rule accepts the step, with outputs and work within the limits of this test.
+bool accepted(const KernelEntry& entry, const GradientStep& step) {
+  std::vector<TensorRecord> records(step.operands.size() + 3, TensorRecord{});
+  std::vector<Tensor> tensors;
+  const auto add = [&](ElementType element, const int32_t* dims, int rank) {
+    TensorRecord& record = records[tensors.size()];
+    record.element = element, record.rank = uint8_t(rank);
+    std::copy(dims, dims + rank, record.dims);
+    tensors.push_back({nullptr, &record});
+  };
+  for (const Array& operand : step.operands) add(operand.element, operand.dims.data(), int(operand.dims.size()));
+  const Words words = {step.words.data(), int(step.words.size())};
+  Dims outputs[4] = {};
+  if (entry.shapes(words, {tensors.data(), int(tensors.size()), 0}, outputs) != Code::kOk) return false;
+  for (int i = input_count(entry); i < int(entry.operand_count); ++i) {
+    const Dims& y = outputs[i - input_count(entry)];
+    int64_t elements = 1;
+    for (int axis = 0; axis < y.rank; ++axis)
+      if (y.size[axis] < 1 || (elements *= y.size[axis]) > 1 << 14) return false;
+    add(entry.operands[i].element, y.size, y.rank);
+  }
+  return entry.work(words, {tensors.data(), int(tensors.size()), 0}) <= 1 << 20;
+}
+
+// One attribute, or the dims of one operand, become others.
+void change(GradientStep& step, Random& random) {
+  constexpr uint32_t kTurns[] = {0,       1,       2,       3,          7,          16,         127,        255,       1 << 14,
+                                 1 << 24, 1 << 28, 0x3FFFu, 0x7F800000, 0x7FC00000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF};
+  const auto below = [&](uint64_t n) { return random() % n; };
+  Array& operand = step.operands[below(step.operands.size())];
+  if (below(3) > 0) {
+    const size_t k = below(step.words.size() + 2);
+    if (k >= step.words.size()) step.words.resize(k + 1);
+    step.words[k] = below(2) == 0 ? kTurns[below(std::size(kTurns))] : uint32_t(below(6));
+    return;
+  }
+  std::vector<int32_t> dims = operand.dims;
+  const uint64_t what = below(4);
+  if (what == 0 && dims.size() < size_t(kMaxRank)) dims.insert(dims.begin() + long(below(dims.size() + 1)), 1);
+  else if (what == 1 && !dims.empty()) dims.erase(dims.begin() + long(below(dims.size())));
+  else if (!dims.empty()) dims[below(dims.size())] = int32_t(1 + below(6));
+  operand = make_array(operand.element, dims);
+}
+
+// No number is trusted: what a shape rule lets pass runs and touches nothing else (under the sanitizers: reads nothing else).
+TEST(gradients, take_what_their_shape_rules_accept) {
+  int ran = 0, refused = 0;
+  Random random(11);
+  each_gradient(12, [&](const GradientStep& step) {
+    for (int trial = 0; trial < 30; ++trial) {
+      GradientStep changed = step;
+      for (uint64_t changes = 1 + random() % 3; changes > 0; --changes) change(changed, random);
+      if (!accepted(*changed.entry, changed)) {
+        ++refused;
+        continue;
+      }
+      ++ran;
+      const Execution run = execute(*changed.entry, changed.words, changed.operands);
+      ASSERT_EQ(run.code, Code::kOk);
+      ASSERT_FALSE(run.overrun) << find_rule(step.entry->op)->name;
+      ASSERT_FALSE(run.impure) << find_rule(step.entry->op)->name;
+    }
+  });
+  EXPECT_GT(ran, 1000);
+  EXPECT_GT(refused, 1000);
+}
+
+Code refusal(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<std::vector<int32_t>>& dims) {
+  std::vector<Array> inputs;
+  for (size_t i = 0; i < dims.size(); ++i) inputs.push_back(make_array(entry.operands[i].element, dims[i]));
+  return execute(entry, words, inputs).code;
+}
+
+TEST(gradients, refuse_fused_clamps) {
+  using namespace reference;
+  const std::vector<std::vector<int32_t>> maps = {{1, 3, 3, 6}, {6, 1, 1, 4}}, weights = {{1, 3, 3, 6}, {1, 3, 3, 4}, {6, 1, 1, 4}},
+                                          filters = {{1, 3, 3, 6}, {1, 1, 6}}, depthwise = {{1, 3, 3, 6}, {1, 3, 3, 3}, {1, 1, 6}};
+  std::vector<uint32_t> conv(19);
+  conv[16] = conv[17] = 3, conv[18] = 4;
+  std::vector<uint32_t> channels = conv;
+  channels[18] = 3;
+  const auto with = [](std::vector<uint32_t> words, size_t i, uint32_t value) {
+    if (words.size() <= i) words.resize(i + 1);
+    words[i] = value;
+    return words;
+  };
+  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, maps), Code::kOk);
+  EXPECT_EQ(refusal(kConv2dGradientXF32, with(conv, 8, 1), maps), Code::kAttribute);
+  EXPECT_EQ(refusal(kConv2dGradientWF32, conv, weights), Code::kOk);
+  EXPECT_EQ(refusal(kConv2dGradientWF32, with(conv, 8, 1), weights), Code::kAttribute);
+  EXPECT_EQ(refusal(kDepthwiseConv2dGradientXF32, channels, filters), Code::kOk);
+  EXPECT_EQ(refusal(kDepthwiseConv2dGradientXF32, with(channels, 8, 1), filters), Code::kAttribute);
+  EXPECT_EQ(refusal(kDepthwiseConv2dGradientWF32, channels, depthwise), Code::kOk);
+  EXPECT_EQ(refusal(kDepthwiseConv2dGradientWF32, with(channels, 8, 1), depthwise), Code::kAttribute);
+  EXPECT_EQ(refusal(kDenseGradientXF32, {}, {{2, 3}, {3, 4}}), Code::kOk);
+  EXPECT_EQ(refusal(kDenseGradientXF32, {1}, {{2, 3}, {3, 4}}), Code::kAttribute);
+  EXPECT_EQ(refusal(kDenseGradientWF32, {}, {{2, 3}, {2, 4}, {3, 4}}), Code::kOk);
+  EXPECT_EQ(refusal(kDenseGradientWF32, {1}, {{2, 3}, {2, 4}, {3, 4}}), Code::kAttribute);
+  EXPECT_EQ(refusal(kBiasGradientF32, {1}, {{2, 3}, {3}}), Code::kAttribute);
+  EXPECT_EQ(refusal(kSumToF32, {1, 1, 3}, {{2, 3}}), Code::kAttribute);
+  EXPECT_EQ(refusal(kMulGradientF32, {1, 1, 3}, {{2, 3}, {2, 3}}), Code::kAttribute);
+  std::vector<uint32_t> pool(16);
+  pool[14] = pool[15] = 3;
+  EXPECT_EQ(refusal(kAveragePoolGradientF32, pool, {{1, 3, 3, 2}}), Code::kOk);
+  EXPECT_EQ(refusal(kAveragePoolGradientF32, with(pool, 11, 1), {{1, 3, 3, 2}}), Code::kAttribute);
+  EXPECT_EQ(refusal(kMaxPoolGradientF32, pool, {{1, 3, 3, 2}, {1, 3, 3, 2}}), Code::kOk);
+  EXPECT_EQ(refusal(kMaxPoolGradientF32, with(pool, 11, 1), {{1, 3, 3, 2}, {1, 3, 3, 2}}), Code::kAttribute);
+}
+
+TEST(gradients, refuse_shapes_that_do_not_belong_together) {
+  using namespace reference;
+  std::vector<uint32_t> conv(19);
+  conv[0] = 1, conv[16] = conv[17] = 4, conv[18] = 4;  // stride 2 down: 4 rows give 2
+  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 2, 4, 6}, {6, 1, 1, 4}}), Code::kOk);
+  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 3, 4, 6}, {6, 1, 1, 4}}), Code::kShapeInput);
+  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 2, 4, 5}, {6, 1, 1, 4}}), Code::kShapeInput);
+  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 2, 4, 6}, {6, 1, 1, 2}}), Code::kShapeWeights);
+  conv[16] = 0;
+  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 2, 4, 6}, {6, 1, 1, 4}}), Code::kAttribute);
+  conv[16] = 1 << 28;
+  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 2, 4, 6}, {6, 1, 1, 4}}), Code::kElements);
+  EXPECT_EQ(refusal(kDenseGradientXF32, {}, {{2, 3}, {4, 3}}), Code::kShapeWeights);
+  EXPECT_EQ(refusal(kDenseGradientXF32, {}, {{1 << 15, 1}, {1, 1 << 16}}), Code::kElements);
+  EXPECT_EQ(refusal(kDenseGradientWF32, {}, {{2, 3}, {3, 4}, {3, 4}}), Code::kShapeInput);
+  EXPECT_EQ(refusal(kDenseGradientWF32, {}, {{2, 3}, {2, 4}, {4, 3}}), Code::kShapeWeights);
+  EXPECT_EQ(refusal(kBiasGradientF32, {}, {{2, 3}, {2}}), Code::kShapeInput);
+  EXPECT_EQ(refusal(kBiasGradientF32, {}, {{3}, {1, 3}}), Code::kShapeRank);
+  EXPECT_EQ(refusal(kSumToF32, {0, 1, 2}, {{2, 3}}), Code::kShapeInput);
+  EXPECT_EQ(refusal(kSumToF32, {0, 7, 2}, {{2, 3}}), Code::kShapeRank);
+  EXPECT_EQ(refusal(kSumToF32, {0, 1, 0}, {{2, 3}}), Code::kAttribute);
+  EXPECT_EQ(refusal(kMulGradientF32, {0, 1, 3}, {{2, 3}, {2}}), Code::kShapeInput);
+  EXPECT_EQ(refusal(kSigmoidGradientF32, {}, {{2, 3}, {3, 2}}), Code::kShapeInput);
+  EXPECT_EQ(refusal(kSoftmaxGradientF32, {2, 0x3F800000}, {{2, 3}, {2, 3}}), Code::kAttributeAxis);
+  EXPECT_EQ(refusal(kMeanGradientF32, {1, 0, 2, 4, 3}, {{3}}), Code::kOk);
+  EXPECT_EQ(refusal(kMeanGradientF32, {2, 0, 2, 4, 3}, {{3}}), Code::kShapeInput);
+  EXPECT_EQ(refusal(kMeanGradientF32, {4, 0, 2, 4, 3}, {{3}}), Code::kAttributeAxis);
+  EXPECT_EQ(refusal(kPadGradientF32, {3}, {{3}}), Code::kPadding);
+  EXPECT_EQ(refusal(kPadGradientF32, {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, {{4}}), Code::kPadding);
+  EXPECT_EQ(refusal(kBatchNormGradientXF32, {0}, {{2, 3}, {3}, {2}}), Code::kShapeWeights);
+  EXPECT_EQ(refusal(kBatchNormTrainingF32, {0, 2}, {{2, 3}, {3}, {3}, {3}, {3}, {1}}), Code::kAttribute);
+  EXPECT_EQ(refusal(kBatchNormTrainingF32, {0, 1}, {{2, 3}, {3}, {3}, {3}, {3}, {2}}), Code::kShapeInput);
+}
+
+// Of equal values the first of the window takes all.
+TEST(gradients, first_maximum_takes_all) {
+  std::vector<uint32_t> words(14);
+  words[9] = 1;  // a kernel of 1 x 2, stride 1
+  const Array x = array_of<double>(kF32, {1, 1, 4, 1}, {2, 2, 2, 1}), dy = array_of<double>(kF32, {1, 1, 3, 1}, {1, 10, 100});
+  const Execution run = execute(reference::kMaxPoolGradientF32, words, {dy, x});
+  ASSERT_EQ(run.code, Code::kOk);
+  const double expected[] = {1, 10, 100, 0};
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(run.outputs[0].real(i), expected[i]) << i;
+}
+
+// relu at 0, relu6 at 6: no gradient, as TensorFlow's and PyTorch's; NaN shows.
+TEST(gradients, of_clamps_stop_at_the_bounds) {
+  const std::vector<uint32_t> words = {1, 0, std::bit_cast<uint32_t>(6.0f)};
+  const Array y = array_of<double>(kF32, {5}, {0, 0.5, 6, -0.0, NAN}), dy = array_of<double>(kF32, {5}, {1, 2, 3, 4, 5});
+  const Execution run = execute(reference::kClampGradientF32, words, {dy, y});
+  ASSERT_EQ(run.code, Code::kOk);
+  const double expected[] = {0, 2, 0, 0, 5};
+  for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(run.outputs[0].real(i), expected[i]) << i;
+}
+
+// The forward step of batch_norm_training by its definition, two rows of one channel: mean 3, variance 4.
+TEST(batch_norm_training, normalizes_and_adds_to_the_statistics) {
+  const Array x = array_of<double>(kF64, {2, 1}, {1, 5}), one = array_of<double>(kF64, {1}, {1});
+  for (const uint32_t unbiased : {0u, 1u}) {
+    const Execution run = execute(reference::kBatchNormTrainingF64, {0, unbiased},
+                                  {x, array_of<double>(kF64, {1}, {3}), array_of<double>(kF64, {1}, {0.5}), one, one,
+                                   array_of<double>(kF32, {1}, {7})});
+    ASSERT_EQ(run.code, Code::kOk);
+    EXPECT_EQ(run.outputs[0].real(0), -2.5);
+    EXPECT_EQ(run.outputs[0].real(1), 3.5);
+    EXPECT_EQ(run.outputs[1].real(0), 3);
+    EXPECT_EQ(run.outputs[2].real(0), 0.5);
+    EXPECT_EQ(run.updated[0].real(0), 4);
+    EXPECT_EQ(run.updated[1].real(0), unbiased == 1 ? 9 : 5);
+    EXPECT_EQ(run.updated[2].real(0), 8);
+  }
+}
+
+}  // namespace
+}  // namespace nacre::tests
