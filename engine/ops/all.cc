@@ -23,6 +23,7 @@ constexpr const OpRule* kRules[] = {
     &kSigmoidCrossEntropyRule, &kSigmoidCrossEntropyGradientRule, &kSquaredErrorRule, &kSquaredErrorGradientRule,
     &kAbsoluteErrorRule, &kAbsoluteErrorGradientRule, &kHuberRule, &kHuberGradientRule,
     &kSgdRule, &kMomentumRule, &kNesterovRule, &kAdamRule, &kAdamWRule, &kRmspropRule, &kAdagradRule,
+    &kOnnxMomentumRule, &kOnnxAdamRule, &kOnnxAdagradRule,
     &kVerdictRule, &kUpdateStatisticsRule, &kUpdateRangeRule, &kUpdateScalesRule, &kAdjustLossScaleRule, &kCountStepRule,
 };
 

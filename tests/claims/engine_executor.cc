@@ -1,6 +1,7 @@
 // The executor of claims that goes the whole way: plan, model file, open, bind, and the engine step by step.
 #include <cstring>
 
+#include "engine/kernels/training.h"
 #include "engine/nacre.h"
 #include "tests/claims/executor.h"
 #include "tools/error.h"
@@ -26,7 +27,7 @@ struct Bound {
 void bind(const std::vector<uint8_t>& bytes, Bound* bound) {
   bound->file.resize(bytes.size());
   std::memcpy(bound->file.bytes().data(), bytes.data(), bytes.size());
-  const KernelSet* const kernels[] = {&reference::kernels()};
+  const KernelSet* const kernels[] = {&reference::kernels(), &reference::training_kernels()};
   Sizes sizes;
   Memory memory;
   require("open", bound->model.open(bound->file.bytes()));

@@ -84,8 +84,11 @@ Outcome run_case(const NodeCase& test) {
 }
 
 bool is_selected(const NodeCase& test) {
-  return std::all_of(test.ops.begin(), test.ops.end(),
-                     [](const std::string& op) { return onnx_import::find_importer(op) != nullptr; });
+  return std::all_of(test.ops.begin(), test.ops.end(), [](const std::string& op) {
+    const size_t domain = op.find("::");
+    return domain == std::string::npos ? onnx_import::find_importer(op) != nullptr
+                                       : onnx_import::find_importer(op.substr(domain + 2), op.substr(0, domain)) != nullptr;
+  });
 }
 
 // "place: the reason (names)\n remedy" without place, names and remedy, so that equal reasons are counted together.

@@ -359,8 +359,11 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
                 constant_importers()});
   static const Importers kMicrosoft =
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers()});
-  if (!domain.empty() && domain != "com.microsoft") return nullptr;
-  const Importers& table = domain.empty() ? kMain : kMicrosoft;
+  static const Importers kTraining = table_of({training_importers()}), kOther;
+  const Importers& table = domain.empty()                         ? kMain
+                           : domain == "com.microsoft"            ? kMicrosoft
+                           : domain == "ai.onnx.preview.training" ? kTraining
+                                                                  : kOther;
   const auto found = table.find(op);
   return found != table.end() ? found->second : nullptr;
 }

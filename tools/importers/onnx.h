@@ -236,6 +236,8 @@ std::span<const OperatorImporter> constant_importers();   // onnx_ops_constant.c
 std::span<const OperatorImporter> microsoft_qlinear_importers();  // onnx_ops_qlinear.cc
 std::span<const OperatorImporter> microsoft_dynamic_importers();  // onnx_ops_dynamic.cc
 std::span<const OperatorImporter> microsoft_block_importers();    // onnx_ops_block.cc: MatMulNBits
+// Of the domain ai.onnx.preview.training:
+std::span<const OperatorImporter> training_importers();  // onnx_ops_training.cc: Momentum, Adam, Adagrad
 const OperatorImporter* find_importer(const std::string& op, const std::string& domain = "");
 
 // Types that values at run time have; constants may have others until they are stored.

@@ -1,0 +1,91 @@
+// import_onnx on the optimizers of ai.onnx.preview.training: one step for each tensor, in the order of the operator's lists,
+// and a refusal of every file that has other operands. That they compute ONNX's numbers is tests/onnx/'s to show.
+#include <gtest/gtest.h>
+
+#include "tests/importers/onnx_graphs.h"
+
+namespace nacre::tools {
+namespace {
+
+OnnxBuilder training(const std::vector<std::string>& tensors, int count_type = TensorProto::INT64) {
+  OnnxBuilder b;
+  ::onnx::OperatorSetIdProto& import = *b.model().add_opset_import();
+  import.set_domain("ai.onnx.preview.training");
+  import.set_version(1);
+  b.input("r", {});
+  b.input("t", {}, {}, count_type);
+  for (const std::string& name : tensors) b.input(name, {int64_t(name.back() - '0'), 2});
+  return b;
+}
+
+TEST(onnx_training, lists_become_one_step_for_each_tensor) {
+  OnnxBuilder b = training({"x1", "x2", "g1", "g2", "v1", "v2"});
+  b.node("Momentum", {"r", "t", "x1", "x2", "g1", "g2", "v1", "v2"}, {"a1", "a2", "b1", "b2"})
+      .domain("ai.onnx.preview.training")
+      .real("alpha", 0.5f)
+      .real("beta", 0.25f)
+      .real("norm_coefficient", 0.125f)
+      .text("mode", "nesterov");
+  for (const char* name : {"a1", "a2", "b1", "b2"}) b.output(name);
+  const Graph graph = imported(b);
+  ASSERT_EQ(ops(graph), (std::vector<Op>{Op::kOnnxMomentum, Op::kOnnxMomentum}));
+  for (size_t i = 0; i < 2; ++i) {
+    const Node& node = graph.nodes[i];
+    const std::string n = std::to_string(i + 1);
+    const char* const names[] = {"x", "g", "v"};
+    for (size_t k = 0; k < 3; ++k) EXPECT_EQ(operand(graph, node, 2 + k).name, names[k] + n);
+    EXPECT_EQ(output(graph, i).name, "a" + n);
+    EXPECT_EQ(node.outputs[0], graph.outputs[i].value);
+    EXPECT_EQ(node.outputs[1], graph.outputs[2 + i].value);
+    EXPECT_EQ(value(graph, "b" + n).dims, (Dims{int64_t(i) + 1, 2}));
+    EXPECT_EQ(get_real(node, "alpha"), 0.5f);
+    EXPECT_EQ(get_real(node, "beta"), 0.25f);
+    EXPECT_EQ(get_real(node, "norm_coefficient"), 0.125f);
+    EXPECT_EQ(get_integer(node, "nesterov"), 1);
+  }
+  EXPECT_EQ(ops(converted(b)), ops(graph));
+}
+
+TEST(onnx_training, defaults_are_onnx_s) {
+  OnnxBuilder b = training({"x1", "g1", "v1", "h1"});
+  b.node("Adam", {"r", "t", "x1", "g1", "v1", "h1"}, {"a1", "b1", "c1"}).domain("ai.onnx.preview.training");
+  b.output("a1");
+  const Graph graph = imported(b);
+  const Node& node = first(graph, Op::kOnnxAdam);
+  EXPECT_EQ(get_real(node, "alpha"), 0.9f);
+  EXPECT_EQ(get_real(node, "beta"), 0.999f);
+  EXPECT_EQ(get_real(node, "epsilon"), 0.0f);
+}
+
+std::string refused(const char* op, const std::vector<std::string>& tensors, const std::vector<std::string>& outputs,
+                    const char* mode = nullptr, int count_type = TensorProto::INT64) {
+  OnnxBuilder b = training(tensors, count_type);
+  std::vector<std::string> inputs = {"r", "t"};
+  inputs.insert(inputs.end(), tensors.begin(), tensors.end());
+  OnnxNode node = b.node(op, inputs, outputs).domain("ai.onnx.preview.training");
+  if (mode != nullptr) node.real("alpha", 0).real("beta", 0).real("norm_coefficient", 0).text("mode", mode);
+  b.output(outputs[0]);
+  return refusal(b);
+}
+
+TEST(onnx_training, other_operands_and_attributes_are_refused) {
+  const std::pair<std::string, const char*> cases[] = {
+      {refused("Adagrad", {"x1", "g1", "h1"}, {"a", "b"}), ""},
+      {refused("Adagrad", {"x1", "g1"}, {"a", "b"}), "has 4 inputs"},
+      {refused("Adagrad", {}, {"a", "b"}), "has 2 inputs"},
+      {refused("Adam", {"x1", "g1", "v1"}, {"a", "b", "c"}), "has 5 inputs"},
+      {refused("Adagrad", {"x1", "g1", "h1"}, {"a", "b", "c"}), "more outputs"},
+      {refused("Adagrad", {"x1", "g2", "h1"}, {"a", "b"}), "shape"},
+      {refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}), "mode"},
+      {refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}, "fast"), "mode"},
+      {refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}, "standard"), ""},
+      {refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}, "standard", TensorProto::INT32), "int64"},
+      {refused("Gradient", {"x1"}, {"a"}), "ai.onnx.preview.training"}};
+  for (const auto& [said, expected] : cases) {
+    if (*expected == 0) EXPECT_EQ(said, "");
+    else EXPECT_NE(said.find(expected), std::string::npos) << "expected '" << expected << "' in: " << said;
+  }
+}
+
+}  // namespace
+}  // namespace nacre::tools
