@@ -5,29 +5,17 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/cases_random.h"
 #include "tools/passes/quantize_multiplier.h"
 
 namespace nacre::tests {
 namespace {
-
-int pick(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
-bool chance(Random& random, int percent) { return pick(random, 1, 100) <= percent; }
-double between(Random& random, double low, double high) {
-  return std::uniform_real_distribution<double>(low, high)(random);
-}
-uint32_t bits(double v) { return std::bit_cast<uint32_t>(float(v)); }
 
 bool coded(const KernelEntry& entry) { return entry.operands[0].element == ElementType::kInt8; }
 
 bool is_float(ElementType element) {
   return element == ElementType::kFloat32 || element == ElementType::kFloat16 || element == ElementType::kBfloat16 ||
          element == ElementType::kFloat64 || element == ElementType::kFloat8E4M3 || element == ElementType::kFloat8E5M2;
-}
-
-std::vector<int32_t> random_dims(Random& random, int rank, int most) {
-  std::vector<int32_t> dims;
-  for (int i = 0; i < rank; ++i) dims.push_back(pick(random, 1, most));
-  return dims;
 }
 
 Input input_of(ElementType element, std::vector<int32_t> dims) {
@@ -411,6 +399,13 @@ constexpr Row kRows[] = {
     {Op::kRequantize, &requantize, kRankTrait},
     {Op::kCast, &cast, kRankTrait},
     {Op::kDynamicQuantize, &dynamic_quantize, kRankTrait},
+    {Op::kGelu, &gelu_case, kRankTrait},
+    {Op::kSilu, &activation, kRankTrait},
+    {Op::kLayerNorm, &layer_norm_case, kRankTrait},
+    {Op::kEmbedding, &embedding_case, kRankTrait},
+    {Op::kBatchedMatmul, &batched_matmul_case, kRankTrait | kBroadcastTrait},
+    {Op::kLstm, &lstm_case, 0},
+    {Op::kGru, &gru_case, 0},
 };
 
 const Row* find_row(Op op) {

@@ -56,6 +56,7 @@ struct Bound {
   std::vector<TensorRecord> records;
   std::vector<Tensor> tensors;
   std::vector<uint64_t> call;  // Call and its operands, aligned
+  std::vector<std::byte> scratch;
 
   explicit Bound(size_t operands) { records.reserve(operands); }
 
@@ -78,11 +79,18 @@ struct Bound {
     std::memcpy(call.data(), &head, sizeof head);
     std::memcpy(reinterpret_cast<uint8_t*>(call.data()) + sizeof head, tensors.data(),
                 tensors.size() * sizeof(Tensor));
+    const size_t bytes = entry.scratch_bytes == nullptr ? 0 : entry.scratch_bytes(words, {tensors.data(), int(tensors.size()), 0});
+    scratch.assign(bytes + kGuard, std::byte{kGuardByte});
     return entry.run({.call = *reinterpret_cast<const Call*>(call.data()),
                       .words = words,
                       .rows = 0,
-                      .scratch = {},
+                      .scratch = {scratch.data(), bytes},
                       .workers = nullptr});
+  }
+
+  bool scratch_overrun() const {
+    return !std::all_of(scratch.end() - std::min<long>(long(scratch.size()), long{kGuard}), scratch.end(),
+                        [](std::byte b) { return b == std::byte{kGuardByte}; });
   }
 };
 
@@ -134,6 +142,7 @@ Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words,
       result.impure |= int(i) != over && blocks[i] != inputs[i].bytes;
     }
   }
+  result.overrun |= bound.scratch_overrun();
   return result;
 }
 

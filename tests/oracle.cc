@@ -5,13 +5,6 @@
 namespace nacre::tests {
 namespace {
 
-// The element of an operand that numpy broadcasts to `index`.
-int64_t broadcast_offset(const Index& dims, const Index& index) {
-  Index own(index.end() - long(dims.size()), index.end());
-  for (size_t i = 0; i < dims.size(); ++i) own[i] %= dims[i];  // a dim of 1 gives 0
-  return offset(dims, own);
-}
-
 std::vector<Expected> elementwise(const Problem& p) {
   Index a = p.in[0].dims, b = p.in[1].dims, dims;
   a.insert(a.begin(), std::max(a.size(), b.size()) - a.size(), 1);
@@ -165,6 +158,13 @@ const std::map<Op, Oracle> kOracles = {
     {Op::kRequantize, &requantize},
     {Op::kCast, &cast},
     {Op::kDynamicQuantize, &dynamic_quantize},
+    {Op::kGelu, &gated},
+    {Op::kSilu, &gated},
+    {Op::kLayerNorm, &layer_norm},
+    {Op::kEmbedding, &embedding},
+    {Op::kBatchedMatmul, &batched_matmul},
+    {Op::kLstm, &lstm},
+    {Op::kGru, &gru},
 };
 
 }  // namespace

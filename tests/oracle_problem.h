@@ -45,6 +45,13 @@ inline Index index_of(const Index& dims, int64_t element) {
   return index;
 }
 
+// The element of an operand that numpy broadcasts to `index`.
+inline int64_t broadcast_offset(const Index& dims, const Index& index) {
+  Index own(index.end() - long(dims.size()), index.end());
+  for (size_t i = 0; i < dims.size(); ++i) own[i] %= dims[i];  // a dim of 1 gives 0
+  return offset(dims, own);
+}
+
 inline int64_t count_of(const Index& dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
 }
@@ -104,5 +111,11 @@ std::vector<Expected> quantize(const Problem& p);
 std::vector<Expected> requantize(const Problem& p);
 std::vector<Expected> cast(const Problem& p);
 std::vector<Expected> dynamic_quantize(const Problem& p);
+std::vector<Expected> gated(const Problem& p);
+std::vector<Expected> layer_norm(const Problem& p);
+std::vector<Expected> embedding(const Problem& p);
+std::vector<Expected> batched_matmul(const Problem& p);
+std::vector<Expected> lstm(const Problem& p);
+std::vector<Expected> gru(const Problem& p);
 
 }  // namespace nacre::tests

@@ -15,9 +15,15 @@ uint64_t multiply_accumulates(const Model& model, const StepRecord& step) {
   const OpRule* rule = find_rule(step.op);
   if (rule == nullptr || rule->numerics != Numerics::kMatmul || step.operand_count < 3) return 0;
   const uint32_t* operands = model.operands(step);
-  const uint32_t w_id = operands[1] & kOperandIdMask, y_id = operands[step.operand_count - 1] & kOperandIdMask;
-  if (w_id == kNoOperand || y_id == kNoOperand) return 0;  // measure refuses such a step, open does not
-  const TensorRecord &w = model.tensors()[w_id], &y = model.tensors()[y_id];
+  const uint32_t x_id = operands[0] & kOperandIdMask, w_id = operands[1] & kOperandIdMask;
+  const uint32_t y_id = operands[step.operand_count - 1] & kOperandIdMask;
+  if (x_id == kNoOperand || w_id == kNoOperand || y_id == kNoOperand) return 0;  // measure refuses such a step, open does not
+  const TensorRecord &x = model.tensors()[x_id], &w = model.tensors()[w_id], &y = model.tensors()[y_id];
+  if (step.op == Op::kBatchedMatmul && x.rank > 1) {
+    const bool transposed = step.word_count > 0 && model.words(step)[0] != 0;
+    return elements(y) * uint64_t(x.dims[x.rank - (transposed ? 2 : 1)]);
+  }
+  if ((step.op == Op::kLstm || step.op == Op::kGru) && w.rank == 2) return elements(x) * uint64_t(w.dims[1]);
   return y.rank == 0 ? 0 : elements(y) / uint64_t(y.dims[y.rank - 1]) * elements(w);
 }
 

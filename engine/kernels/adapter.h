@@ -5,7 +5,7 @@
 // becomes an entry with operands {f32 in, f32 in, f32 in optional, f32 out}. Parameters are the step's operands in
 // order: `const T*` is an input, `T*` an output, Optional<const T> an input that may be absent, Update<T> is read and
 // written, Inputs<T> any number of inputs of one type, PerRow<const T> an input with one value per row or one for all;
-// WordAt is no operand and comes last.
+// Scratch<T>, of the bytes that the op's scratch_bytes(words, operands) says, and WordAt are no operands and come last.
 #pragma once
 
 #include <concepts>
@@ -60,8 +60,17 @@ struct Parameter<WordAt<kIndex>> {
   static constexpr int kWord = kIndex;
 };
 
+template <class T>
+struct Parameter<Scratch<T>> {
+  static constexpr OperandType kType = {ElementType::kNone, 0};
+  static constexpr bool kScratch = true;
+  static Scratch<T> get(const Args& args) { return {reinterpret_cast<T*>(args.scratch.data())}; }
+};
+
 template <class P>
-inline constexpr bool kIsOperand = !requires { Parameter<P>::kWord; };
+inline constexpr bool kIsScratch = requires { Parameter<P>::kScratch; };
+template <class P>
+inline constexpr bool kIsOperand = !kIsScratch<P> && !requires { Parameter<P>::kWord; };
 
 template <class O, auto Method>
 struct Adapter;
@@ -71,6 +80,7 @@ template <class O, class Base, class Result, class... P, Result (Base::*Method)(
 struct Adapter<O, Method> {
   static constexpr OperandType kOperands[] = {Parameter<P>::kType...};
   static constexpr int kOperandCount = (int{kIsOperand<P>} + ...);
+  static constexpr bool kScratch = (kIsScratch<P> || ...);
 
   static Code run(const Args& args) { return call(args, std::index_sequence_for<P...>{}); }
 
@@ -85,9 +95,10 @@ struct Adapter<O, Method> {
 
  private:
   template <class Q>
-  static Q get([[maybe_unused]] const Words& words, const Operands& o, int i) {
+  static Q get([[maybe_unused]] const Args& args, const Operands& o, int i) {
     if constexpr (kIsOperand<Q>) return Parameter<Q>::get(o, i);
-    else return {words[Parameter<Q>::kWord]};
+    else if constexpr (kIsScratch<Q>) return Parameter<Q>::get(args);
+    else return {args.words[Parameter<Q>::kWord]};
   }
 
   template <size_t... I>
@@ -97,15 +108,21 @@ struct Adapter<O, Method> {
     const int extra = o.count - kOperandCount;  // of a variadic op: further inputs before the rest
     const auto slot = [&](size_t i) { return i == 0 ? 0 : int(i) + extra; };
     if constexpr (std::same_as<Result, Code>) {
-      return (op.*Method)(get<P>(args.words, o, slot(I))...);
+      return (op.*Method)(get<P>(args, o, slot(I))...);
     } else {
-      (op.*Method)(get<P>(args.words, o, slot(I))...);
+      (op.*Method)(get<P>(args, o, slot(I))...);
       return Code::kOk;
     }
   }
 };
 
-// The entry of a method that needs neither scratch nor preparation.
+template <class O, auto Method>
+constexpr size_t (*scratch_of())(const Words&, const Operands&) {
+  if constexpr (Adapter<O, Method>::kScratch) return &O::scratch_bytes;
+  else return nullptr;
+}
+
+// The entry of a method that needs no preparation.
 template <class O, auto Method>
 constexpr KernelEntry entry(Op op, Rounding rounding = Rounding::kNone, uint8_t in_place = 0) {
   using A = Adapter<O, Method>;
@@ -117,7 +134,7 @@ constexpr KernelEntry entry(Op op, Rounding rounding = Rounding::kNone, uint8_t 
           .shapes = &O::shapes,
           .run = &A::run,
           .accepts = nullptr,
-          .scratch_bytes = nullptr,
+          .scratch_bytes = scratch_of<O, Method>(),
           .prepared_bytes = nullptr,
           .prepare = nullptr,
           .work = &A::work};

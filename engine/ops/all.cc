@@ -11,6 +11,8 @@ constexpr const OpRule* kRules[] = {
     &kHardSwishRule, &kLookupRule,    &kSoftmaxRule,         &kBatchNormRule,   &kMeanRule,     &kReshapeRule,
     &kTransposeRule, &kConcatRule,    &kPadRule,             &kSliceRule,       &kCopyRule,     &kQuantizeRule,
     &kDequantizeRule, &kRequantizeRule, &kCastRule,          &kDynamicQuantizeRule,
+    &kBatchedMatmulRule, &kGeluRule,  &kSiluRule,            &kLayerNormRule,   &kEmbeddingRule,
+    &kLstmRule,     &kGruRule,
     // Training.
     &kAccumulateRule, &kZerosRule, &kSumToRule, &kBiasGradientRule, &kMulGradientRule, &kClampGradientRule, &kLeakyReluGradientRule,
     &kSigmoidGradientRule, &kTanhGradientRule, &kHardSwishGradientRule, &kSoftmaxGradientRule, &kMeanGradientRule,
@@ -18,6 +20,10 @@ constexpr const OpRule* kRules[] = {
     &kConv2dGradientWRule, &kDepthwiseConv2dGradientXRule, &kDepthwiseConv2dGradientWRule, &kAveragePoolGradientRule,
     &kMaxPoolGradientRule, &kBatchNormGradientXRule, &kBatchNormGradientScaleRule, &kBatchNormTrainingRule,
     &kBatchNormTrainingGradientXRule, &kBatchNormTrainingGradientScaleRule,
+    &kDropoutRule, &kLayerNormGradientXRule, &kLayerNormGradientScaleRule, &kGeluGradientRule, &kSiluGradientRule,
+    &kBatchedMatmulGradientARule, &kBatchedMatmulGradientBRule, &kEmbeddingGradientRule,
+    &kLstmGradientRule, &kLstmGradientWRule, &kGruGradientRule, &kGruGradientWRule, &kGruGradientBiasRule,
+    &kAccumulateRule,
     // Losses, optimizers, what a step commits.
     &kSoftmaxCrossEntropyRule, &kSoftmaxCrossEntropyGradientRule, &kDenseCrossEntropyRule, &kDenseCrossEntropyGradientRule,
     &kSigmoidCrossEntropyRule, &kSigmoidCrossEntropyGradientRule, &kSquaredErrorRule, &kSquaredErrorGradientRule,

@@ -43,7 +43,7 @@ enum class Op : uint16_t {
   kFakeQuantizeGradientX = 552, kFakeQuantizeGradientScale = 553,
   kBatchedMatmulGradientA = 576, kBatchedMatmulGradientB = 577, kLayerNormGradientX = 578, kLayerNormGradientScale = 579,
   kGeluGradient = 580, kSiluGradient = 581, kDropoutGradient = 582, kEmbeddingGradient = 583,
-  kLstmGradient = 584, kLstmGradientW = 585, kGruGradient = 586, kGruGradientW = 587,
+  kLstmGradient = 584, kLstmGradientW = 585, kGruGradient = 586, kGruGradientW = 587, kGruGradientBias = 588,
 
   kSoftmaxCrossEntropy = 640, kSoftmaxCrossEntropyGradient = 641, kDenseCrossEntropy = 642, kDenseCrossEntropyGradient = 643,
   kSigmoidCrossEntropy = 644, kSigmoidCrossEntropyGradient = 645, kSquaredError = 646, kSquaredErrorGradient = 647,

@@ -35,6 +35,11 @@ struct PerRow {  // an input with one value for each row, or one for all
   T& operator[](int row) const { return data[row * step]; }
 };
 
+template <class T>
+struct Scratch {  // no operand: memory of one step, scratch_bytes() of it; after the operands
+  T* data;
+};
+
 template <int kIndex>
 struct WordAt {  // no operand: an attribute that only some forms of an op have; last in the list
   uint32_t value;
@@ -86,6 +91,13 @@ constexpr bool at_most(uint32_t a, uint32_t b) {
   return b == size_b || size_a >= size_b;
 }
 
+constexpr bool same(Shape a, Shape b) {
+  if (a.rank != b.rank) return false;
+  for (int i = 0; i < a.rank; ++i)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
 constexpr bool is_code(int v) { return v >= -128 && v <= 127; }
 
 // Clamp words at `first` of a step whose output has type `element`.
@@ -120,6 +132,9 @@ constexpr Code check_pairs(const Operands& operands, int slot, int rows) {
 constexpr Code check_terms(const Operands& operands, int terms) {
   return operands.element(0) == ElementType::kInt8 && terms > 65793 ? Code::kAccumulator : Code::kOk;
 }
+
+// Gradient::words of a step that takes none of the attributes of the one it belongs to.
+inline int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
 
 // Returns early with the code of whatever was refused.
 #define TRY_CODE(expression)                                                   \

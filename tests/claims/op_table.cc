@@ -16,6 +16,7 @@
 #include <stdexcept>
 
 #include "engine/kernels/reference.h"
+#include "engine/kernels/training.h"
 #include "engine/ops/op.h"
 #include "tests/cases.h"
 #include "tests/oracle.h"
@@ -43,7 +44,7 @@ struct Report {
   }
 };
 
-// All of one float type (the parameters of batch_norm in its accumulator), all of int8 (multipliers and biases are
+// All of one float type (the parameters of norms in its accumulator, the ids of embedding integers), all of int8 (multipliers and biases are
 // int32), or another mixture.
 Form form_of(const KernelEntry& entry) {
   const ElementType x = entry.operands[0].element, y = entry.operands[entry.operand_count - 1].element;
@@ -52,7 +53,8 @@ Form form_of(const KernelEntry& entry) {
            : entry.op == Op::kDequantize && x == ElementType::kInt8 ? kInt8
                                                                     : kOther;
   if (x == ElementType::kInt8) return kInt8;
-  if (entry.op != Op::kBatchNorm && entry.operand_count > 2 && entry.operands[1].element != x) return kOther;
+  const bool mixed = entry.op == Op::kBatchNorm || entry.op == Op::kLayerNorm || entry.op == Op::kEmbedding;
+  if (!mixed && entry.operand_count > 2 && entry.operands[1].element != x) return kOther;
   switch (x) {
     case ElementType::kFloat32: return kFloat32;
     case ElementType::kFloat16: return kFloat16;
@@ -74,7 +76,14 @@ bool has_form(Op op, Form form) {
     case Op::kSigmoid:
     case Op::kTanh:
     case Op::kHardSwish:
-    case Op::kBatchNorm: return real;
+    case Op::kBatchNorm:
+    case Op::kGelu:
+    case Op::kSilu:
+    case Op::kLayerNorm:
+    case Op::kEmbedding:
+    case Op::kBatchedMatmul:
+    case Op::kLstm:
+    case Op::kGru: return real;
     case Op::kLookup: return form == kInt8;
     case Op::kRequantize:
     case Op::kQuantize:
@@ -83,6 +92,12 @@ bool has_form(Op op, Form form) {
     case Op::kDynamicQuantize: return form == kOther;
     default: return form != kOther;
   }
+}
+
+// Ops that only training has: their kernels are in another set, with tests of their own.
+bool of_training(Op op) {
+  const auto runs = [op](const reference::NamedEntry& named) { return named.entry->op == op; };
+  return std::ranges::any_of(reference::training_list(), runs) && std::ranges::none_of(reference::list(), runs);
 }
 
 // Empty if the outputs are what the oracle expects.

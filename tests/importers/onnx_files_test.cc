@@ -164,7 +164,7 @@ TEST(onnx_files, everything_unsupported_is_listed_at_once) {
   b.node("Einsum", {"x", "x"}, {"a"}).text("equation", "ij,ij->ij");
   b.node("Relu", {"a"}, {"r"});
   b.node("FusedGemm", {"r", "x"}, {"f"}).domain("com.microsoft");
-  b.node("MatMul", {"x", "x"}, {"m"});
+  b.node("MatMulInteger", {"x", "x"}, {"m"});
   b.node("Sum", {"a", "f", "m"}, {"y"});
   b.output("y");
   const std::string text = refusal(b.finish(), kUnsupported);

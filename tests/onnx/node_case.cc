@@ -36,6 +36,8 @@ const std::map<std::string, std::vector<int>>& baked_operands() {
       {"QuantizeLinear", {1, 2}},
       {"DequantizeLinear", {1, 2}},
       {"Div", {1}},
+      {"LSTM", {1, 2, 3, 4, 7}},
+      {"GRU", {1, 2, 3, 4}},
       {"ConstantOfShape", {0}},
       {"Range", {0, 1, 2}},
       {"Gather", {1}},

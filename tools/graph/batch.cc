@@ -35,6 +35,23 @@ bool concatenates_rows(const Graph& graph, const Node& node) {
                      [&](ValueId x) { return is_batched(graph, x) || graph.batch == 1; });
 }
 
+// Matrices on axis 0, or the rows of a single left one.
+bool multiplies_batch(const Graph& graph, const Node& node) {
+  const size_t rank_a = value(graph, node.inputs[0]).dims.size(), rank_b = value(graph, node.inputs[1]).dims.size();
+  const size_t rank = std::max(rank_a, rank_b);
+  const bool rows = rank_a == 2 && get_integer(node, "transpose_a") == 0 && !is_batched(graph, node.inputs[1]) && rank == 2;
+  return rows || (rank > 2 && fits_rows(graph, node.inputs[0], rank) && fits_rows(graph, node.inputs[1], rank));
+}
+
+// x, and the initial states where they are given; weights are the same for all rows.
+bool recurs_by_row(const Graph& graph, const Node& node) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const bool weights = i == 1 || i == 2;
+    if (node.inputs[i] != kNone && is_batched(graph, node.inputs[i]) == weights) return false;
+  }
+  return true;
+}
+
 bool only_first_batched(const Graph& graph, const Node& node) {
   return std::none_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId x) { return is_batched(graph, x); });
 }
@@ -54,6 +71,19 @@ bool keeps_batch(const Graph& graph, const Node& node, std::string& why) {
       return concatenates_rows(graph, node);
     case Op::kDense:
       why = "has weights that depend on the batch, or the batch as features";
+      break;
+    case Op::kBatchedMatmul:
+      why = "multiplies along the batch";
+      return multiplies_batch(graph, node);
+    case Op::kLstm:
+    case Op::kGru:
+      why = "has weights that depend on the batch, or an initial state that does not";
+      return recurs_by_row(graph, node);
+    case Op::kEmbedding:
+      why = "has a table that depends on the batch";
+      return !is_batched(graph, node.inputs[0]);
+    case Op::kLayerNorm:
+      why = "normalizes over the batch";
       break;
     case Op::kSoftmax:
       why = "normalizes over the batch";

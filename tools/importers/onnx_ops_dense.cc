@@ -1,4 +1,4 @@
-// Gemm and MatMul with stored weights: the graph's dense, y = x w^T + b with w [out, in].
+// Gemm and MatMul with stored weights: the graph's dense, y = x w^T + b with w [out, in]. MatMul without: batched_matmul.
 #include <algorithm>
 #include <cmath>
 
@@ -86,14 +86,34 @@ void gemm(Import& import, const Source& source) {
   import.give_plain(0, y);
 }
 
+// As a matrix, or a stack of them: a vector is a row on the left and a column on the right.
+ValueId matrices(Import& import, const OperandPtr& x, bool left) {
+  const ValueId plain = import.plain(x);
+  if (x->rank() > 1) return plain;
+  const std::vector<int64_t> dims = left ? std::vector<int64_t>{1, x->dims[0]} : std::vector<int64_t>{x->dims[0], 1};
+  return import.reshaped(plain, dims, x->name + "/matrix");
+}
+
+// Both operands are computed at run time, or one of them is a stored stack of matrices.
+void batched_matmul(Import& import, const Source& source) {
+  const OperandPtr &a = source.operand(0), &b = source.operand(1);
+  if (a->rank() == 0 || b->rank() == 0) source.malformed("its operands are not matrices");
+  Node node = import.step(Op::kBatchedMatmul);
+  node.inputs = {matrices(import, a, true), matrices(import, b, false)};
+  const ValueId y = import.append(std::move(node), import.output_name());
+  std::vector<int64_t> dims = import.value(y).dims;
+  if (b->rank() == 1) dims.pop_back();
+  if (a->rank() == 1) dims.erase(dims.end() - (b->rank() == 1 ? 1 : 2));
+  import.give_plain(0, import.reshaped(y, dims, import.output_name() + "/shape"));
+}
+
 // x [.., in] times w [in, out] or [in], or w [1, .., in, out].
 void matmul(Import& import, const Source& source) {
-  const OperandPtr& a = source.operand(0);
+  const OperandPtr &a = source.operand(0), &b = source.operand(1);
   need_float32(source, *a);
-  if (!source.operand(1)->constant)
-    source.refuse(a->constant
-                      ? "stored values times values computed at run time: only x times stored weights is supported"
-                      : "both operands are computed at run time: a matmul needs stored weights");
+  need_float32(source, *b);
+  const bool stack = b->constant && b->rank() > 2 && std::any_of(b->dims.begin(), b->dims.end() - 2, [](int64_t d) { return d != 1; });
+  if (!b->constant || stack || b->rank() > std::max(a->rank(), 2)) return batched_matmul(import, source);
   Value w = dense_weights(import, stored_weights(source, 1), 1);
   if (w.elements() == 0 || w.dims.empty() || a->rank() == 0) source.malformed("its operands are not matrices");
   const bool vector = w.dims.size() == 1;
@@ -101,10 +121,7 @@ void matmul(Import& import, const Source& source) {
     if (w.quantizer && w.quantizer->scale.size() > 1) --w.quantizer->axis;
     w.dims.erase(w.dims.begin());
   }
-  if (w.dims.size() > 2) source.refuse("its stored operand is a batch of matrices");
   if (vector) w = reshaped(w, {w.dims[0], 1});
-  if (source.operand(1)->rank() > std::max(a->rank(), 2))
-    source.refuse("its stored operand has a higher rank than the other");
   ValueId x = import.plain(a);
   std::vector<int64_t> dims = a->dims;
   if (a->rank() == 1) x = import.reshaped(x, {1, dims[0]}, a->name + "/row");

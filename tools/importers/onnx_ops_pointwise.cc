@@ -77,6 +77,17 @@ void sigmoid(Import& import, const Source& source) { unary(import, source, Op::k
 void tanh(Import& import, const Source& source) { unary(import, source, Op::kTanh); }
 void hard_swish(Import& import, const Source& source) { unary(import, source, Op::kHardSwish); }
 
+void gelu(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  const std::string approximate = source.text("approximate", "none");
+  if (approximate != "none" && approximate != "tanh") source.malformed("approximate is " + approximate);
+  Node node = import.step(Op::kGelu);
+  set_integer(node, "tanh", approximate == "tanh" ? 1 : 0);
+  node.inputs = {any_layout(import, x)};
+  give_like(import, x, import.append(std::move(node), import.output_name()));
+}
+
 ValueId with_scalar(Import& import, Op op, ValueId x, float scalar, const std::string& name) {
   Node node = import.step(op);
   node.inputs = {x, import.reals(name + "/scalar", {1}, {scalar})};
@@ -305,6 +316,7 @@ constexpr OperatorImporter kImporters[] = {
     {"Sigmoid", sigmoid},
     {"Tanh", tanh},
     {"HardSwish", hard_swish},
+    {"Gelu", gelu},
     {"HardSigmoid", hard_sigmoid},
 };
 

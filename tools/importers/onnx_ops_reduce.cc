@@ -1,8 +1,10 @@
-// Softmax, batch normalization and means: what sums over axes.
+// Softmax, normalizations and means: what sums over axes.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "tools/importers/onnx.h"
+#include "tools/importers/onnx_fold.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
@@ -94,8 +96,85 @@ void reduce_mean(Import& import, const Source& source) {
   import.give_plain(0, y);
 }
 
-constexpr OperatorImporter kImporters[] = {
-    {"Softmax", softmax}, {"BatchNormalization", batch_normalization}, {"ReduceMean", reduce_mean}};
+ValueId mean_of_rows(Import& import, ValueId x, const std::string& name) {
+  Node node = import.step(Op::kMean);
+  set_integer(node, "axes", 2);
+  set_integer(node, "keep_dims", 1);
+  node.inputs = {x};
+  return import.append(std::move(node), name);
+}
+
+// Mean and 1 / sqrt(variance + epsilon) of the rows of x [rows, width]: the second as what batch_norm makes of ones.
+void give_moments(Import& import, const Source& source, ValueId x, const std::vector<int64_t>& dims, float epsilon) {
+  const int64_t rows = import.value(x).dims[0];
+  const ValueId mean = mean_of_rows(import, x, source.name + "/mean");
+  if (source.wants(1)) import.give_plain(1, import.reshaped(mean, dims, import.output_name(1) + "/shape"));
+  if (!source.wants(2)) return;
+  Node difference = import.step(Op::kSub);
+  difference.inputs = {x, mean};
+  const ValueId d = import.append(std::move(difference), source.name + "/difference");
+  Node square = import.step(Op::kMul);
+  square.inputs = {d, d};
+  const ValueId variance = mean_of_rows(import, import.append(std::move(square), source.name + "/square"), source.name + "/variance");
+  Node norm = import.step(Op::kBatchNorm);
+  set_real(norm, "epsilon", epsilon);
+  const auto fill = [&](const char* name, std::vector<int64_t> shape, float number) {
+    return import.reals(source.name + name, std::move(shape), std::vector<float>(size_t(rows), number));
+  };
+  norm.inputs = {fill("/ones", {1, rows}, 1), fill("/scale", {rows}, 1), fill("/bias", {rows}, 0), fill("/zeros", {rows}, 0),
+                 import.reshaped(variance, {rows}, source.name + "/variances")};
+  const ValueId inverse = import.append(std::move(norm), source.name + "/inverse_deviation");
+  import.give_plain(2, import.reshaped(inverse, dims, import.output_name(2) + "/shape"));
+}
+
+// Scale or bias of `dims`, the normalized axes of x, as [width].
+ValueId norm_parameter(Import& import, const Source& source, int input, const std::vector<int64_t>& dims, int64_t width) {
+  if (!source.given(input)) return kNone;
+  const OperandPtr& given = source.operand(input);
+  need_float32(source, *given);
+  if (given->constant && given->dims.size() <= dims.size() && given->dims != dims) {
+    Value wide = reshaped(expanded(decoded(*given->constant), dims), {width});
+    if (wide.elements() != width) source.malformed("its scale or bias does not fit its input");
+    wide.name = given->name;
+    return import.graph().add(std::move(wide));
+  }
+  if (given->dims != dims) source.refuse("a scale or bias of another shape than its normalized axes");
+  return import.reshaped(import.plain(given), {width}, given->name + "/row");
+}
+
+// Over all axes from `axis` on: the graph's is over the last, so x is reshaped where there are several.
+void layer_normalization(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  const int rank = x->rank();
+  if (rank == 0) source.malformed("its input has no axis");
+  const int axis = source.axis(source.integer("axis", -1), rank);
+  const float epsilon = source.real("epsilon", 1e-5f);
+  if (!(epsilon >= 0) || std::isinf(epsilon)) source.malformed("its epsilon is no positive number");
+  const std::vector<int64_t> normalized(x->dims.begin() + axis, x->dims.end());
+  const auto product = [](auto first, auto last) { return std::accumulate(first, last, int64_t{1}, std::multiplies<>()); };
+  const int64_t width = product(normalized.begin(), normalized.end()), rows = product(x->dims.begin(), x->dims.begin() + axis);
+  ValueId in = import.plain(x);
+  if (normalized.size() > 1) {
+    std::vector<int64_t> dims(x->dims.begin(), x->dims.begin() + axis);
+    dims.push_back(width);
+    in = import.reshaped(in, dims, x->name + "/rows");
+  }
+  Node node = import.step(Op::kLayerNorm);
+  set_real(node, "epsilon", epsilon);
+  node.inputs = {in, norm_parameter(import, source, 1, normalized, width), norm_parameter(import, source, 2, normalized, width)};
+  const ValueId y = import.append(std::move(node), import.output_name());
+  import.give_plain(0, import.reshaped(y, x->dims, import.output_name() + "/shape"));
+  if (!source.wants(1) && !source.wants(2)) return;
+  std::vector<int64_t> moments(x->dims.begin(), x->dims.begin() + axis);
+  moments.resize(size_t(rank), 1);
+  give_moments(import, source, import.reshaped(in, {rows, width}, x->name + "/matrix"), moments, epsilon);
+}
+
+constexpr OperatorImporter kImporters[] = {{"Softmax", softmax},
+                                           {"BatchNormalization", batch_normalization},
+                                           {"LayerNormalization", layer_normalization},
+                                           {"ReduceMean", reduce_mean}};
 
 }  // namespace
 

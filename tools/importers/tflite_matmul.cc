@@ -1,5 +1,5 @@
-// CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, and the pools, which share the window of the first two. Layouts of the
-// file: filters of conv [out, h, w, in / groups], of depthwise [1, h, w, out] with output channel = input channel *
+// CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, rows of tables, and the pools, which share the window of the
+// first two. Layouts of the file: filters of conv [out, h, w, in / groups], of depthwise [1, h, w, out] with output channel = input channel *
 // multiplier + m; dense weights [out, in]; activations NHWC.
 #include <algorithm>
 
@@ -190,6 +190,53 @@ void convert_dense(Importer& importer, Operation& op) {
   importer.emit_reshape(op, rows, restored, importer.output(op));
 }
 
+void convert_batch_matmul(Importer& importer, Operation& op) {
+  const auto& options = importer.options<BatchMatMulOptions>(op);
+  Node node{.op = Op::kBatchedMatmul, .name = "", .words = {}, .inputs = {importer.real_input(op, 0), importer.real_input(op, 1)}, .outputs = {}};
+  set_integer(node, "transpose_a", options.adj_x() ? 1 : 0);
+  set_integer(node, "transpose_b", options.adj_y() ? 1 : 0);
+  importer.emit_activated(op, std::move(node), Activation::NONE);
+}
+
+// Rows of a stored table [entries, ..] by ids of run time.
+void lookup_rows(Importer& importer, Operation& op, ValueId table, ValueId ids) {
+  if (!importer.value(table).constant()) importer.unsupported(op, "rows of what is computed at run time");
+  const ElementType type = importer.value(ids).type;
+  if (type != ElementType::kInt32 && type != ElementType::kInt64) importer.bad(op, "indices that are no integers");
+  if (importer.value(ids).constant()) importer.unsupported(op, "stored rows by stored indices");
+  const std::vector<int64_t> dims = importer.value(table).dims, of_ids = importer.value(ids).dims;
+  if (dims.empty()) importer.bad(op, "a table of shape " + dims_text(dims));
+  ValueId matrix = table;
+  if (dims.size() != 2) {
+    Value v = importer.value(table);
+    if (v.quantizer && v.quantizer->scale.size() > 1) importer.unsupported(op, "a table with several scales that is no matrix");
+    v.dims = {dims[0], v.elements() / dims[0]};
+    v.name += "/rows";
+    matrix = importer.graph().add(std::move(v));
+  }
+  Node node{.op = Op::kEmbedding, .name = "", .words = {}, .inputs = {matrix, ids}, .outputs = {}};
+  if (dims.size() == 2) return importer.emit_activated(op, std::move(node), Activation::NONE);
+  const ValueId rows = importer.between(importer.output(op), "/rows");
+  node.outputs = {rows};
+  importer.emit(op, std::move(node));
+  std::vector<int64_t> shape = of_ids;
+  shape.insert(shape.end(), dims.begin() + 1, dims.end());
+  importer.emit_reshape(op, rows, shape, importer.output(op));
+}
+
+void convert_gather(Importer& importer, Operation& op) {
+  const auto& options = importer.options<GatherOptions>(op);
+  const ValueId table = importer.real_input(op, 0), ids = importer.input(op, 1);
+  if (importer.axis(op, options.axis(), importer.value(table).dims.size()) != 0 || options.batch_dims() != 0)
+    importer.unsupported(op, "indices along another axis than 0");
+  lookup_rows(importer, op, table, ids);
+}
+
+void convert_embedding_lookup(Importer& importer, Operation& op) {
+  const ValueId ids = importer.input(op, 0);
+  lookup_rows(importer, op, importer.real_input(op, 1), ids);
+}
+
 template <Op kOp>
 void convert_pool(Importer& importer, Operation& op) {
   const auto& options = importer.options<Pool2DOptions>(op);
@@ -210,6 +257,9 @@ std::span<const Converter> matmul_converters() {
       {BuiltinOperator::CONV_2D, &convert_conv},
       {BuiltinOperator::DEPTHWISE_CONV_2D, &convert_depthwise},
       {BuiltinOperator::FULLY_CONNECTED, &convert_dense},
+      {BuiltinOperator::BATCH_MATMUL, &convert_batch_matmul},
+      {BuiltinOperator::GATHER, &convert_gather},
+      {BuiltinOperator::EMBEDDING_LOOKUP, &convert_embedding_lookup},
       {BuiltinOperator::AVERAGE_POOL_2D, &convert_pool<Op::kAveragePool>},
       {BuiltinOperator::MAX_POOL_2D, &convert_pool<Op::kMaxPool>},
   };

@@ -34,6 +34,12 @@ void convert_unary(Importer& importer, Operation& op) {
   importer.emit_activated(op, unary(kOp, importer.real_input(op, 0)), Activation::NONE);
 }
 
+void convert_gelu(Importer& importer, Operation& op) {
+  Node node = unary(Op::kGelu, importer.real_input(op, 0));
+  set_integer(node, "tanh", importer.options<GeluOptions>(op).approximate() ? 1 : 0);
+  importer.emit_activated(op, std::move(node), Activation::NONE);
+}
+
 void convert_leaky_relu(Importer& importer, Operation& op) {
   Node node = unary(Op::kLeakyRelu, importer.real_input(op, 0));
   set_real(node, "alpha", importer.options<LeakyReluOptions>(op).alpha());
@@ -106,6 +112,7 @@ std::span<const Converter> pointwise_converters() {
       {BuiltinOperator::LOGISTIC, &convert_unary<Op::kSigmoid>},
       {BuiltinOperator::TANH, &convert_unary<Op::kTanh>},
       {BuiltinOperator::HARD_SWISH, &convert_unary<Op::kHardSwish>},
+      {BuiltinOperator::GELU, &convert_gelu},
       {BuiltinOperator::SOFTMAX, &convert_softmax},
       {BuiltinOperator::MEAN, &convert_mean},
       {BuiltinOperator::QUANTIZE, &convert_copy},

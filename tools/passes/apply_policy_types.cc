@@ -86,8 +86,10 @@ ElementType PolicyPass::step_type(const Node& node) const {
   if (node.op == Op::kCast || converts(node.op)) return ElementType::kFloat32;
   if (find_rule(node.op)->numerics != Numerics::kMove) return compute(node);
   ElementType type = ElementType::kNone;
+  const bool reals = is_float_type(value(node.outputs[0]).type);
   for (const ValueId id : node.inputs) {
     if (id == kNone || value(id).constant() || coded(id)) continue;
+    if (reals && !is_float_type(value(id).type)) continue;  // indices
     if (type != ElementType::kNone && type != value(id).type) return compute(node);
     type = value(id).type;
   }
@@ -111,7 +113,10 @@ void PolicyPass::real(Node node) {
     const ElementType wanted = known ? entry->operands[variadic ? 0 : i].element : type;
     node.inputs[i] = as_type(node, node.inputs[i], is_float_type(wanted) ? wanted : ElementType::kFloat32);
   }
-  if (asked(node) && policy(node).quantization == Quantization::kInt8Static && !converts(node.op) && is_float_type(type))
+  const Quantization quantization = policy(node).quantization;
+  if (asked(node) && find_rule(node.op)->numerics == Numerics::kMatmul && quantization != Quantization::kNone)
+    fall_back(node, name_of(quantization), name_of(type), "it has no quantized form");
+  else if (asked(node) && quantization == Quantization::kInt8Static && !converts(node.op) && is_float_type(type))
     fall_back(node, "int8/static", name_of(type), "its values have no int8 codes");
   emit_in(std::move(node), type, entry);
 }

@@ -11,6 +11,7 @@ enum class Kind { kOther, kUnary, kBinary, kAll };  // which inputs have the reg
 inline Kind kind_of(Op op) {
   switch (op) {
     case Op::kClamp: case Op::kLeakyRelu: case Op::kSigmoid: case Op::kTanh: case Op::kHardSwish: case Op::kLookup:
+    case Op::kGelu: case Op::kSilu:
     case Op::kSoftmax: case Op::kMean: case Op::kPad: case Op::kSlice: case Op::kCopy:
     case Op::kQuantize: case Op::kDequantize: case Op::kRequantize: case Op::kCast: return Kind::kUnary;
     case Op::kAdd: case Op::kSub: case Op::kMul: return Kind::kBinary;

@@ -1,0 +1,217 @@
+// Products of two stacks of matrices, both made at run time.
+//
+//   a [.., m, k] or with transpose_a [.., k, m]   b [.., k, n] or with transpose_b [.., n, k]   y [.., m, n]
+//
+//   y = a' b',  a' and b' being a and b or their transposes; leading dims are broadcast as in numpy
+//
+// Backward. An operand whose leading dims were repeated gets the sum over its repetitions:
+//
+//   da' = dy b'^T    db' = a'^T dy     and da, db are these or their transposes
+//
+// The gradient step of a reads a itself for its shape alone, which broadcasting hides from dy; that of b reads b so.
+#pragma once
+
+#include "engine/numeric/element.h"
+#include "engine/ops/elementwise.h"
+
+namespace nacre {
+
+// A matrix that may be stored transposed.
+template <class T>
+struct MatrixView {
+  const T* data;
+  int row, column;  // strides
+
+  const T& operator()(int i, int j) const { return data[i * row + j * column]; }
+};
+
+struct BatchedMatmul {
+  int m, n, k;
+  bool transpose_a, transpose_b;
+  Shape a, b;  // leading dims
+
+  enum Word { kTransposeA = 0, kTransposeB = 1 };
+
+  static BatchedMatmul from(const Words& words, const Operands& operands) { return make(words, operands[0], operands[1]); }
+
+  uint64_t work() const {
+    Dims batch;
+    broadcast_shape(a, b, &batch);
+    uint64_t product = uint64_t(uint32_t(m)) * uint32_t(n);  // <= 2^31, as the elements of y
+    for (int i = 0; i < batch.rank; ++i) product *= uint32_t(batch.size[i]);
+    return product * uint32_t(k);
+  }
+
+  template <class T>
+  void forward(const T* a_data, const T* b_data, T* y) const {
+    using A = typename Element<T>::Accumulator;
+    batches().each([&](const int32_t* at) {
+      const MatrixView<T> left = matrix_a(a_data + at[0] * (m * k)), right = matrix_b(b_data + at[1] * (k * n));
+      for (int i = 0; i < m; ++i)
+        for (int j = 0; j < n; ++j) {
+          A sum = 0;
+          for (int p = 0; p < k; ++p) sum += A(left(i, p)) * A(right(p, j));
+          *y++ = T(sum);
+        }
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape a = operands[0], b = operands[1];
+    if (words[kTransposeA] > 1 || words[kTransposeB] > 1) return Code::kAttribute;
+    if (a.rank < 2 || b.rank < 2) return Code::kShapeRank;
+    const int m = a[a.rank - 2 + words.integer(kTransposeA)], k = a[a.rank - 1 - words.integer(kTransposeA)];
+    const int n = b[b.rank - 1 - words.integer(kTransposeB)];
+    if (b[b.rank - 2 + words.integer(kTransposeB)] != k) return Code::kShapeInput;
+    TRY_CODE(broadcast_shape(leading(a), leading(b), y));
+    int64_t elements = m;
+    for (int axis = 0; axis < y->rank && elements <= INT32_MAX; ++axis) elements *= y->size[axis];
+    if (elements > INT32_MAX || elements * n > INT32_MAX) return Code::kOverflow;
+    y->push(m);
+    y->push(n);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"transpose_a"}, {"transpose_b"}};
+  static constexpr const char* kInputs[] = {"a", "b"};
+  static constexpr const char* kOutputs[] = {"y"};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kBatchedMatmulGradientA, .reads = kReads<input_of(0), input_of(1), gradient_of(0)>},
+      {.of = kOf<1>, .by = Op::kBatchedMatmulGradientB, .reads = kReads<input_of(0), input_of(1), gradient_of(0)>}};
+
+ protected:
+  static constexpr Shape leading(Shape x) { return {x.rank - 2, x.dims, x.rank > 2 ? x.rows : 0}; }
+
+  static BatchedMatmul make(const Words& words, Shape a, Shape b) {
+    const int ta = words.integer(kTransposeA), tb = words.integer(kTransposeB);
+    return {.m = a[a.rank - 2 + ta],
+            .n = b[b.rank - 1 - tb],
+            .k = a[a.rank - 1 - ta],
+            .transpose_a = ta != 0,
+            .transpose_b = tb != 0,
+            .a = leading(a),
+            .b = leading(b)};
+  }
+
+  template <class T>
+  MatrixView<T> matrix_a(const T* data) const {
+    return transpose_a ? MatrixView<T>{data, 1, m} : MatrixView<T>{data, k, 1};
+  }
+  template <class T>
+  MatrixView<T> matrix_b(const T* data) const {
+    return transpose_b ? MatrixView<T>{data, 1, k} : MatrixView<T>{data, n, 1};
+  }
+
+  // Over the matrices of y; offsets count matrices of a and b.
+  Walk<2> batches() const {
+    Dims y;
+    broadcast_shape(a, b, &y);
+    return broadcast_walk(a, b, {y.rank, y.size, 0});
+  }
+};
+
+struct BatchedMatmulGradient : BatchedMatmul {
+ protected:
+  // Over the matrices of x, and for each over its repetitions in y. Offsets count matrices of the other operand and of y.
+  struct Repetitions {
+    Walk<2> outer, inner;
+
+    Repetitions(Shape x, Shape other) {
+      Dims y;
+      broadcast_shape(x, other, &y);
+      const Shape whole = {y.rank, y.size, 0};
+      const Walk<2> both = broadcast_walk(x, other, whole);
+      for (int axis = 0; axis < y.rank; ++axis) {
+        Walk<2>& walk = both.stride[0][axis] == 0 ? inner : outer;
+        walk.size[walk.rank] = y.size[axis];
+        walk.stride[0][walk.rank] = both.stride[1][axis];
+        walk.stride[1][walk.rank++] = stride_of(whole, axis);
+      }
+    }
+
+    // f(matrix of other, matrix of y) for all of the matrix of x at `outer`.
+    template <class F>
+    void each(const int32_t* at, F f) const {
+      inner.each([&](const int32_t* i) { f(at[0] + i[0], at[1] + i[1]); });
+    }
+  };
+
+  static Code shapes_of(int which, const Words& words, const Operands& operands, Dims* dx) {
+    Dims y;
+    TRY_CODE(BatchedMatmul::shapes(words, operands, &y));
+    if (!same(operands[2], {y.rank, y.size, 0})) return Code::kShapeInput;
+    *dx = dims_of(operands[which]);
+    return Code::kOk;
+  }
+};
+
+struct BatchedMatmulGradientA : BatchedMatmulGradient {
+  static BatchedMatmulGradientA from(const Words& words, const Operands& operands) {
+    return {make(words, operands[0], operands[1])};
+  }
+
+  template <class T>
+  void forward(const T*, const T* b_data, const T* dy, T* da) const {
+    using A = typename Element<T>::Accumulator;
+    const Repetitions repetitions(a, b);
+    repetitions.outer.each([&](const int32_t* at) {
+      for (int e = 0; e < m * k; ++e) {
+        const int i = transpose_a ? e % m : e / k, p = transpose_a ? e / m : e % k;
+        A sum = 0;
+        repetitions.each(at, [&](int b_matrix, int y_matrix) {
+          const MatrixView<T> right = matrix_b(b_data + b_matrix * (k * n));
+          const T* row = dy + y_matrix * (m * n) + i * n;
+          for (int j = 0; j < n; ++j) sum += A(row[j]) * A(right(p, j));
+        });
+        *da++ = T(sum);
+      }
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* da) { return shapes_of(0, words, operands, da); }
+
+  static constexpr const char* kInputs[] = {"a", "b", "dy"};
+  static constexpr const char* kOutputs[] = {"da"};
+};
+
+struct BatchedMatmulGradientB : BatchedMatmulGradient {
+  static BatchedMatmulGradientB from(const Words& words, const Operands& operands) {
+    return {make(words, operands[0], operands[1])};
+  }
+
+  template <class T>
+  void forward(const T* a_data, const T*, const T* dy, T* db) const {
+    using A = typename Element<T>::Accumulator;
+    const Repetitions repetitions(b, a);
+    repetitions.outer.each([&](const int32_t* at) {
+      for (int e = 0; e < k * n; ++e) {
+        const int p = transpose_b ? e % k : e / n, j = transpose_b ? e / k : e % n;
+        A sum = 0;
+        repetitions.each(at, [&](int a_matrix, int y_matrix) {
+          const MatrixView<T> left = matrix_a(a_data + a_matrix * (m * k));
+          const T* column = dy + y_matrix * (m * n) + j;
+          for (int i = 0; i < m; ++i) sum += A(left(i, p)) * A(column[i * n]);
+        });
+        *db++ = T(sum);
+      }
+    });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* db) { return shapes_of(1, words, operands, db); }
+
+  static constexpr const char* kOutputs[] = {"db"};
+};
+
+inline constexpr OpRule kBatchedMatmulRule = {
+    Op::kBatchedMatmul,         "batched_matmul",       Numerics::kMatmul,       &BatchedMatmul::shapes,
+    BatchedMatmul::kAttributes, BatchedMatmul::kInputs, BatchedMatmul::kOutputs, BatchedMatmul::kGradients};
+inline constexpr OpRule kBatchedMatmulGradientARule = {
+    Op::kBatchedMatmulGradientA, "batched_matmul_gradient_a",      Numerics::kMatmul,
+    &BatchedMatmulGradientA::shapes, BatchedMatmul::kAttributes, BatchedMatmulGradientA::kInputs,
+    BatchedMatmulGradientA::kOutputs};
+inline constexpr OpRule kBatchedMatmulGradientBRule = {
+    Op::kBatchedMatmulGradientB, "batched_matmul_gradient_b",      Numerics::kMatmul,
+    &BatchedMatmulGradientB::shapes, BatchedMatmul::kAttributes, BatchedMatmulGradientA::kInputs,
+    BatchedMatmulGradientB::kOutputs};
+
+}  // namespace nacre

@@ -1,0 +1,59 @@
+// Dropout: each element is 0 with probability `rate`, else scaled so that its expectation stays.  Srivastava et al. 2014,
+// JMLR 15, section 4, with the scale in training ("inverted dropout") as PyTorch and Keras have it.
+//
+//   x, y [..]   random uint32 [4] = {seed low, seed high, step, micro-batch}
+//
+//   y_e = x_e / (1 - rate) where u_e >= rate, else 0
+//   u_e = word e mod 4 of philox({e div 4, layer, step, micro-batch}, {seed low, seed high}) 2^-32
+//
+// So u is a function of seed, step, micro-batch, layer and element. The gradient is dropout of dy with the same operands: y is
+// linear in x, and the mask, made again, is not stored. In inference there is no such step.
+#pragma once
+
+#include "engine/numeric/element.h"
+#include "engine/numeric/philox.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+struct Dropout {
+  int elements;
+  float rate;
+  uint32_t layer;
+
+  enum Word { kRate = 0, kLayer = 1 };
+
+  static Dropout from(const Words& words, const Operands& operands) {
+    return {.elements = operands[0].elements(), .rate = words.real(kRate), .layer = words[kLayer]};
+  }
+
+  template <class T>
+  void forward(const T* x, const uint32_t* random, T* y) const {
+    using A = typename Element<T>::Accumulator;
+    const auto dropped = uint32_t(rate * 0x1p32f);  // of 2^32; exact, and less because rate < 1
+    const A kept = 1 - A(rate);
+    PhiloxCounter word = {};
+    for (int e = 0; e < elements; ++e) {
+      if (e % 4 == 0) word = philox({uint32_t(e / 4), layer, random[2], random[3]}, {random[0], random[1]});
+      y[e] = word[size_t(e % 4)] >= dropped ? T(A(x[e]) / kept) : T(A(0));
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    if (!is_finite(words[kRate]) || !(words.real(kRate) >= 0) || !(words.real(kRate) < 1)) return Code::kAttribute;
+    if (!is(operands, 1, 4)) return Code::kShapeInput;
+    *y = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"rate", Coding::kReal}, {"layer"}};
+  static constexpr const char* kInputs[] = {"x", "random"};
+  static constexpr const char* kOutputs[] = {"y"};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kDropout, .reads = kReads<gradient_of(0), input_of(1)>}};
+};
+
+inline constexpr OpRule kDropoutRule = {Op::kDropout,         "dropout",        Numerics::kPointwise, &Dropout::shapes,
+                                        Dropout::kAttributes, Dropout::kInputs, Dropout::kOutputs,    Dropout::kGradients};
+
+}  // namespace nacre

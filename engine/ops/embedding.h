@@ -1,0 +1,108 @@
+// Rows of a table by their index.
+//
+//   table [entries, width]   ids [..], integers   y [.., width]
+//
+//   y_i = table[ids_i]
+//
+// Backward, the rows that were read get what came of them, again for each time they were read:
+//
+//   dtable[ids_i] += dy_i
+//
+// An id outside [0, entries), or with `negative` outside [-entries, entries), where -1 is the last row (ONNX Gather), is
+// refused at run time with Code::kIndex before anything is written.
+#pragma once
+
+#include <cstring>
+
+#include "engine/numeric/element.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+struct Embedding {
+  int entries, width, count;
+  bool negative;
+
+  enum Operand { kTable, kIds };
+
+  static Embedding from(const Words& words, const Operands& operands) {
+    return {.entries = operands[kTable][0],
+            .width = operands[kTable][1],
+            .count = operands[kIds].elements(),
+            .negative = words[0] != 0};
+  }
+
+  template <class T, class I>
+  Code forward(const T* table, const I* ids, T* y) const {
+    TRY_CODE(check(ids));
+    for (int i = 0; i < count; ++i) std::memcpy(y + i * width, table + row(ids[i]) * width, size_t(width) * sizeof(T));
+    return Code::kOk;
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape table = operands[kTable], ids = operands[kIds];
+    if (words[0] > 1) return Code::kAttribute;
+    if (table.rank != 2 || ids.rank >= kMaxRank) return Code::kShapeRank;
+    if (int64_t{ids.elements()} * table[1] > INT32_MAX) return Code::kOverflow;
+    *y = dims_of(ids);
+    y->push(table[1]);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"negative"}};
+  static constexpr const char* kInputs[] = {"table", "ids"};
+  static constexpr const char* kOutputs[] = {"y"};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kEmbeddingGradient, .reads = kReads<input_of(1), gradient_of(0)>, .adds = true}};
+
+ protected:
+  template <class I>
+  Code check(const I* ids) const {
+    for (int i = 0; i < count; ++i)
+      if (ids[i] >= entries || ids[i] < (negative ? -entries : 0)) return Code::kIndex;
+    return Code::kOk;
+  }
+  template <class I>
+  int row(I id) const {
+    return int(id) < 0 ? int(id) + entries : int(id);
+  }
+};
+
+struct EmbeddingGradient : Embedding {
+  static EmbeddingGradient from(const Words& words, const Operands& operands) {
+    return {{.entries = operands[2][0], .width = operands[2][1], .count = operands[0].elements(), .negative = words[0] != 0}};
+  }
+
+  uint64_t work() const { return uint64_t(uint32_t(count)) * uint32_t(width); }
+
+  template <class T, class I>
+  Code forward(const I* ids, const T* dy, Update<typename Element<T>::Accumulator> dtable) const {
+    using A = typename Element<T>::Accumulator;
+    TRY_CODE(check(ids));
+    for (int i = 0; i < count; ++i, dy += width) {
+      A* sum = dtable.data + row(ids[i]) * width;
+      for (int j = 0; j < width; ++j) sum[j] += A(dy[j]);
+    }
+    return Code::kOk;
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    const Shape ids = operands[0], dy = operands[1], table = operands[2];
+    if (words[0] > 1) return Code::kAttribute;
+    if (table.rank != 2 || dy.rank != ids.rank + 1) return Code::kShapeRank;
+    for (int i = 0; i < ids.rank; ++i)
+      if (dy[i] != ids[i]) return Code::kShapeInput;
+    return dy.last() == table[1] ? Code::kOk : Code::kShapeWeights;
+  }
+
+  static constexpr const char* kInputs[] = {"ids", "dy", "&dtable"};
+};
+
+inline constexpr OpRule kEmbeddingRule = {
+    Op::kEmbedding,     "embedding",         Numerics::kMove,       &Embedding::shapes, Embedding::kAttributes,
+    Embedding::kInputs, Embedding::kOutputs, Embedding::kGradients, 0b1};
+inline constexpr OpRule kEmbeddingGradientRule = {
+    Op::kEmbeddingGradient, "embedding_gradient",       Numerics::kReduction, &EmbeddingGradient::shapes,
+    Embedding::kAttributes, EmbeddingGradient::kInputs, {}};
+
+}  // namespace nacre

@@ -1,0 +1,133 @@
+// Smooth relatives of relu: x times a gate of x.
+//
+//   gelu   y = x Phi(x), Phi the standard normal distribution.  Hendrycks & Gimpel 2016, arXiv:1606.08415
+//     erf    Phi(x) = erfc(-x / sqrt(2)) / 2
+//     tanh   Phi(x) = (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)),  u = sqrt(2/pi) (x + 0.044715 x^3)
+//   silu   y = x s,  s = 1 / (1 + exp(-x))                        ibid., section 2; also called swish
+//
+// Both forms of Phi keep their digits where it is small, which 1 + erf and 1 + tanh lose.
+//
+// Backward, from x:
+//
+//   gelu erf    dx = dy (Phi + x exp(-x^2 / 2) / sqrt(2 pi))
+//   gelu tanh   dx = dy (Phi + x Phi (1 - Phi) 2 u'),  u' = sqrt(2/pi) (1 + 3 0.044715 x^2)
+//   silu        dx = dy s (1 + x (1 - s))
+#pragma once
+
+#include <cmath>
+
+#include "engine/numeric/element.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+struct Gelu {
+  int elements;
+  bool tanh;
+
+  static constexpr double kSqrtHalf = 0.70710678118654752440;         // sqrt(1/2)
+  static constexpr double kSqrt2OverPi = 0.79788456080286535588;      // sqrt(2/pi)
+  static constexpr double kInverseSqrt2Pi = 0.39894228040143267794;   // 1 / sqrt(2 pi)
+  static constexpr double kCubic = 0.044715;                          // of the paper
+
+  static Gelu from(const Words& words, const Operands& operands) {
+    return {.elements = operands[0].elements(), .tanh = words[0] != 0};
+  }
+
+  template <class T>
+  void forward(const T* x, T* y) const {
+    using A = typename Element<T>::Accumulator;
+    for (int i = 0; i < elements; ++i) y[i] = T(A(x[i]) * gate(A(x[i])));
+  }
+
+  template <class T>
+  void gradient(const T* x, const T* dy, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    for (int i = 0; i < elements; ++i) dx[i] = T(A(dy[i]) * slope(A(x[i])));
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    if (words[0] > 1) return Code::kAttribute;
+    *y = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"tanh"}};
+  static constexpr const char* kInputs[] = {"x"};
+  static constexpr const char* kOutputs[] = {"y"};
+  static constexpr const char* kGradientInputs[] = {"x", "dy"};
+  static constexpr const char* kGradientOutputs[] = {"dx"};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kGeluGradient, .reads = kReads<input_of(0), gradient_of(0)>}};
+
+ private:
+  template <class A>
+  A gate(A x) const {
+    if (!tanh) return A(0.5) * std::erfc(-x * A(kSqrtHalf));
+    return 1 / (1 + std::exp(-2 * A(kSqrt2OverPi) * (x + A(kCubic) * x * x * x)));
+  }
+
+  template <class A>
+  A slope(A x) const {
+    const A phi = gate(x);
+    if (!tanh) return phi + x * std::exp(-x * x / 2) * A(kInverseSqrt2Pi);
+    const A bend = phi * (1 - phi);  // 0 far from 0, where x^2 may be infinite
+    return bend == 0 ? phi : phi + x * bend * 2 * A(kSqrt2OverPi) * (1 + 3 * A(kCubic) * x * x);
+  }
+};
+
+struct Silu {
+  int elements;
+
+  static Silu from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
+
+  template <class T>
+  void forward(const T* x, T* y) const {
+    using A = typename Element<T>::Accumulator;
+    for (int i = 0; i < elements; ++i) y[i] = T(A(x[i]) / (1 + std::exp(-A(x[i]))));
+  }
+
+  template <class T>
+  void gradient(const T* x, const T* dy, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    for (int i = 0; i < elements; ++i) {
+      const A v = A(x[i]), s = 1 / (1 + std::exp(-v));
+      dx[i] = T(A(dy[i]) * s * (1 + v * (1 - s)));
+    }
+  }
+
+  static Code shapes(const Words&, const Operands& operands, Dims* y) {
+    *y = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kSiluGradient, .reads = kReads<input_of(0), gradient_of(0)>}};
+};
+
+struct GeluGradient : Gelu {
+  static GeluGradient from(const Words& words, const Operands& operands) { return {Gelu::from(words, operands)}; }
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    return same(operands[0], operands[1]) ? Gelu::shapes(words, operands, dx) : Code::kShapeInput;
+  }
+};
+
+struct SiluGradient : Silu {
+  static SiluGradient from(const Words& words, const Operands& operands) { return {Silu::from(words, operands)}; }
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    return same(operands[0], operands[1]) ? Silu::shapes(words, operands, dx) : Code::kShapeInput;
+  }
+};
+
+inline constexpr OpRule kGeluRule = {Op::kGelu,         "gelu",        Numerics::kPointwise, &Gelu::shapes,
+                                     Gelu::kAttributes, Gelu::kInputs, Gelu::kOutputs,       Gelu::kGradients};
+inline constexpr OpRule kSiluRule = {Op::kSilu, "silu",        Numerics::kPointwise, &Silu::shapes,
+                                     {},        Gelu::kInputs, Gelu::kOutputs,       Silu::kGradients};
+inline constexpr OpRule kGeluGradientRule = {
+    Op::kGeluGradient, "gelu_gradient",       Numerics::kPointwise,  &GeluGradient::shapes,
+    Gelu::kAttributes, Gelu::kGradientInputs, Gelu::kGradientOutputs};
+inline constexpr OpRule kSiluGradientRule = {
+    Op::kSiluGradient, "silu_gradient",       Numerics::kPointwise,  &SiluGradient::shapes,
+    {},                Gelu::kGradientInputs, Gelu::kGradientOutputs};
+
+}  // namespace nacre

@@ -1,0 +1,151 @@
+// Layer normalization over the last axis.  Ba, Kiros & Hinton 2016, arXiv:1607.06450, eq. 3; with epsilon inside the root as
+// in PyTorch, Keras and ONNX.
+//
+//   x, y [.., width]   scale, bias [width] (absent: 1, 0)
+//
+//   m_r = mean_j x_rj     s_r = 1 / sqrt(mean_j (x_rj - m_r)^2 + epsilon)     h_rj = (x_rj - m_r) s_r
+//   y_rj = h_rj scale_j + bias_j
+//
+// Backward, with g_rj = dy_rj scale_j:
+//
+//   dx_rj     = s_r (g_rj - mean_k g_rk - h_rj mean_k(g_rk h_rk))
+//   dscale_j += sum_r dy_rj h_rj     dbias_j += sum_r dy_rj
+//
+// m and s are computed again in the backward steps, which read x anyway: two sums per row instead of two tensors that live
+// from the forward pass to the backward one. The parameters are float32 where x is float16 or bfloat16, as of batch_norm.
+#pragma once
+
+#include <cmath>
+
+#include "engine/numeric/element.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+struct LayerNorm {
+  int rows, width;
+  float epsilon;
+
+  static LayerNorm from(const Words& words, const Operands& operands) {
+    const Shape x = operands[0];
+    return {.rows = x.product(0, x.rank - 1), .width = x.last(), .epsilon = words.real(0)};
+  }
+
+  uint64_t work() const { return 3 * uint64_t(uint32_t(rows)) * uint32_t(width); }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  void forward(const T* x, Optional<const A> scale, Optional<const A> bias, T* y) const {
+    for (int r = 0; r < rows; ++r, x += width, y += width) {
+      const Moments<A> row = moments<A>(x);
+      for (int j = 0; j < width; ++j) {
+        const A h = row.normalized(A(x[j])), v = scale ? h * scale[j] : h;
+        y[j] = T(bias ? v + bias[j] : v);
+      }
+    }
+  }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  void gradient_x(const T* x, Optional<const A> scale, const T* dy, T* dx) const {
+    for (int r = 0; r < rows; ++r, x += width, dy += width, dx += width) {
+      const Moments<A> row = moments<A>(x);
+      const auto g = [&](int j) { return scale ? A(dy[j]) * scale[j] : A(dy[j]); };
+      A sum = 0, projection = 0;
+      for (int j = 0; j < width; ++j) {
+        sum += g(j);
+        projection += g(j) * row.normalized(A(x[j]));
+      }
+      sum /= A(width);
+      projection /= A(width);
+      for (int j = 0; j < width; ++j)
+        dx[j] = T(row.inverse_deviation * (g(j) - sum - row.normalized(A(x[j])) * projection));
+    }
+  }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  void gradient_scale(const T* x, const T* dy, Update<A> dscale) const {
+    for (int r = 0; r < rows; ++r, x += width, dy += width) {
+      const Moments<A> row = moments<A>(x);
+      for (int j = 0; j < width; ++j) dscale.data[j] += A(dy[j]) * row.normalized(A(x[j]));
+    }
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape x = operands[0];
+    TRY_CODE(check(words, x));
+    for (const int parameter : {1, 2})
+      if (operands.has(parameter) && !is(operands, parameter, x.last()))
+        return parameter == 1 ? Code::kShapeScale : Code::kShapeBias;
+    *y = dims_of(x);
+    return Code::kOk;
+  }
+  static constexpr Attribute kAttributes[] = {{"epsilon", Coding::kReal}};
+  static constexpr const char* kInputs[] = {"x", "scale?", "bias?"};
+  static constexpr const char* kOutputs[] = {"y"};
+
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kLayerNormGradientX, .reads = kReads<input_of(0), input_of(1), gradient_of(0)>},
+      {.of = kOf<1>, .by = Op::kLayerNormGradientScale, .reads = kReads<input_of(0), gradient_of(0)>, .adds = true},
+      {.of = kOf<2>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words},
+  };
+
+ protected:
+  static Code check(const Words& words, Shape x) {
+    if (x.rank < 1) return Code::kShapeRank;
+    return is_finite(words[0]) && words.real(0) >= 0 ? Code::kOk : Code::kAttribute;
+  }
+
+ private:
+  template <class A>
+  struct Moments {
+    A mean, inverse_deviation;
+    A normalized(A v) const { return (v - mean) * inverse_deviation; }
+  };
+
+  template <class A, class T>
+  Moments<A> moments(const T* x) const {
+    A sum = 0, squares = 0;
+    for (int j = 0; j < width; ++j) sum += A(x[j]);
+    const A mean = sum / A(width);
+    for (int j = 0; j < width; ++j) squares += (A(x[j]) - mean) * (A(x[j]) - mean);
+    return {mean, 1 / std::sqrt(squares / A(width) + A(epsilon))};
+  }
+};
+
+struct LayerNormGradientX : LayerNorm {
+  static LayerNormGradientX from(const Words& words, const Operands& operands) { return {LayerNorm::from(words, operands)}; }
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape x = operands[0];
+    TRY_CODE(check(words, x));
+    if (operands.has(1) && !is(operands, 1, x.last())) return Code::kShapeScale;
+    if (!same(x, operands[2])) return Code::kShapeInput;
+    *dx = dims_of(x);
+    return Code::kOk;
+  }
+  static constexpr const char* kInputs[] = {"x", "scale?", "dy"};
+  static constexpr const char* kOutputs[] = {"dx"};
+};
+
+struct LayerNormGradientScale : LayerNorm {
+  static LayerNormGradientScale from(const Words& words, const Operands& operands) {
+    return {LayerNorm::from(words, operands)};
+  }
+  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+    const Shape x = operands[0];
+    TRY_CODE(check(words, x));
+    if (!same(x, operands[1])) return Code::kShapeInput;
+    return is(operands, 2, x.last()) ? Code::kOk : Code::kShapeScale;
+  }
+  static constexpr const char* kInputs[] = {"x", "dy", "&dscale"};
+};
+
+inline constexpr OpRule kLayerNormRule = {Op::kLayerNorm,         "layer_norm",       Numerics::kReduction, &LayerNorm::shapes,
+                                          LayerNorm::kAttributes, LayerNorm::kInputs, LayerNorm::kOutputs,  LayerNorm::kGradients,
+                                          0b110};
+inline constexpr OpRule kLayerNormGradientXRule = {
+    Op::kLayerNormGradientX, "layer_norm_gradient_x",     Numerics::kReduction,        &LayerNormGradientX::shapes,
+    LayerNorm::kAttributes,  LayerNormGradientX::kInputs, LayerNormGradientX::kOutputs};
+inline constexpr OpRule kLayerNormGradientScaleRule = {
+    Op::kLayerNormGradientScale, "layer_norm_gradient_scale",     Numerics::kReduction, &LayerNormGradientScale::shapes,
+    LayerNorm::kAttributes,      LayerNormGradientScale::kInputs, {}};
+
+}  // namespace nacre

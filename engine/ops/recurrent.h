@@ -1,0 +1,63 @@
+// What lstm and gru share: sizes, products with the recurrent weights, and walks over steps.
+#pragma once
+
+#include <cmath>
+
+#include "engine/numeric/element.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+struct Sequence {
+  int batch, time, width;
+
+  // Multiply-accumulates of `gates` products with the recurrent weights, in all steps.
+  uint64_t work(int gates) const {
+    return uint64_t(uint32_t(batch * time)) * uint32_t(gates * width) * uint32_t(width);
+  }
+
+  // f(step, y_{t-1}) for every step, counted over all samples; null where that is 0: h0 absent. y [batch, time, width].
+  template <class T, class F>
+  void each_step(const T* y, const T* h0, F f) const {
+    for (int n = 0; n < batch; ++n)
+      for (int t = 0; t < time; ++t) {
+        const int step = n * time + t;
+        f(step, t > 0 ? y + (step - 1) * width : h0 == nullptr ? nullptr : h0 + n * width);
+      }
+  }
+};
+
+template <class A>
+A logistic(A v) {
+  return 1 / (1 + std::exp(-v));
+}
+
+// (w y)_row, w [.., width]; 0 where y is null.
+template <class A, class T>
+A recurrent(const T* w, const T* y, int row, int width) {
+  A sum = 0;
+  for (int j = 0; y != nullptr && j < width; ++j) sum += A(w[row * width + j]) * A(y[j]);
+  return sum;
+}
+
+// sum += w^T da, w [rows, width].
+template <class T, class A>
+void add_transposed(const T* w, const T* da, int rows, int width, A* sum) {
+  for (int k = 0; k < rows; ++k)
+    for (int j = 0; j < width; ++j) sum[j] += A(w[k * width + j]) * A(da[k]);
+}
+
+// Operand `x` [batch, time, gates width] with recurrent weights [gates width, width] at `w`.
+constexpr Code check_sequence(const Operands& operands, int x_slot, int w_slot, int gates) {
+  const Shape x = operands[x_slot], w = operands[w_slot];
+  if (x.rank != 3 || w.rank != 2) return Code::kShapeRank;
+  const int64_t rows = int64_t{gates} * w[1];
+  return w[0] == rows && x[2] == rows ? Code::kOk : Code::kShapeWeights;
+}
+
+// Whether y is [batch, time, width] of the sequence x.
+constexpr bool is_sequence(Shape y, Shape x, int width) {
+  return y.rank == 3 && y[0] == x[0] && y[1] == x[1] && y[2] == width;
+}
+
+}  // namespace nacre

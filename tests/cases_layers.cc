@@ -1,0 +1,83 @@
+// Cases of the layers of larger networks: norms, gates, embeddings, products of activations, recurrence.
+#include <algorithm>
+
+#include "tests/cases_random.h"
+
+namespace nacre::tests {
+namespace {
+
+Input input(const KernelEntry& entry, int slot, std::vector<int32_t> dims, double most) {
+  return {.element = entry.operands[slot].element, .dims = std::move(dims), .low = -most, .high = most};
+}
+
+void absent_or(Random& random, Case& made, Input given) {
+  made.inputs.push_back(chance(random, 40) ? Input() : std::move(given));
+}
+
+}  // namespace
+
+void gelu_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 0, 6);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {uint32_t(pick(random, 0, 1))};
+  made.inputs = {input(entry, 0, random_dims(random, rank, 4), 10)};
+}
+
+void layer_norm_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 1, 6);
+  std::vector<int32_t> dims = random_dims(random, rank, 3);
+  dims.back() = pick(random, 1, 20);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {bits(between(random, 1e-5, 1e-2))};
+  made.inputs = {input(entry, 0, dims, 4)};
+  for (const int slot : {1, 2}) absent_or(random, made, input(entry, slot, {dims.back()}, 4));
+}
+
+void embedding_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 0, 5), entries = pick(random, 1, 9), negative = pick(random, 0, 1);
+  if (rank != 2) made.traits |= kRankTrait;
+  made.words = {uint32_t(negative)};
+  made.inputs = {input(entry, 0, {entries, pick(random, 1, 7)}, 4), input(entry, 1, random_dims(random, rank, 3), 0)};
+  made.inputs[1].low = negative != 0 ? -entries : 0;
+  made.inputs[1].high = entries - 1;
+}
+
+void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 2, 6), m = pick(random, 1, 5), n = pick(random, 1, 5), k = pick(random, 1, 9);
+  std::vector<int32_t> a = random_dims(random, rank - 2, 3), b = a;
+  if (chance(random, 60)) {
+    for (int32_t& dim : a) dim = chance(random, 30) ? 1 : dim;
+    for (int32_t& dim : b) dim = chance(random, 30) ? 1 : dim;
+    std::vector<int32_t>& shorter = chance(random, 50) ? a : b;
+    shorter.erase(shorter.begin(), shorter.begin() + pick(random, 0, rank - 2));
+  }
+  if (a != b) made.traits |= kBroadcastTrait;
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {uint32_t(pick(random, 0, 1)), uint32_t(pick(random, 0, 1))};
+  const auto add = [](std::vector<int32_t>& dims, bool transposed, int rows, int columns) {
+    dims.insert(dims.end(), {transposed ? columns : rows, transposed ? rows : columns});
+  };
+  add(a, made.words[0] != 0, m, k);
+  add(b, made.words[1] != 0, k, n);
+  made.inputs = {input(entry, 0, a, 4), input(entry, 1, b, 4)};
+}
+
+namespace {
+
+void recurrent_case(const KernelEntry& entry, Random& random, Case& made, int gates, int states) {
+  const int batch = pick(random, 1, 3), time = pick(random, 1, 5), width = pick(random, 1, 6);
+  made.inputs = {input(entry, 0, {batch, time, gates * width}, 2), input(entry, 1, {gates * width, width}, 0.8)};
+  absent_or(random, made, input(entry, 2, {gates * width}, 1));
+  for (int i = 0; i < states; ++i) absent_or(random, made, input(entry, 3 + i, {batch, width}, 1));
+}
+
+}  // namespace
+
+void lstm_case(const KernelEntry& entry, Random& random, Case& made) { recurrent_case(entry, random, made, 4, 2); }
+
+void gru_case(const KernelEntry& entry, Random& random, Case& made) {
+  recurrent_case(entry, random, made, 3, 1);
+  made.words = {uint32_t(pick(random, 0, 1))};
+}
+
+}  // namespace nacre::tests

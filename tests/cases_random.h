@@ -1,0 +1,31 @@
+// Random numbers and dims that case makers draw.
+#pragma once
+
+#include <bit>
+
+#include "tests/cases.h"
+
+namespace nacre::tests {
+
+inline int pick(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
+inline bool chance(Random& random, int percent) { return pick(random, 1, 100) <= percent; }
+inline double between(Random& random, double low, double high) {
+  return std::uniform_real_distribution<double>(low, high)(random);
+}
+inline uint32_t bits(double v) { return std::bit_cast<uint32_t>(float(v)); }
+
+inline std::vector<int32_t> random_dims(Random& random, int rank, int most) {
+  std::vector<int32_t> dims;
+  for (int i = 0; i < rank; ++i) dims.push_back(pick(random, 1, most));
+  return dims;
+}
+
+// cases_layers.cc
+void gelu_case(const KernelEntry& entry, Random& random, Case& made);
+void layer_norm_case(const KernelEntry& entry, Random& random, Case& made);
+void embedding_case(const KernelEntry& entry, Random& random, Case& made);
+void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made);
+void lstm_case(const KernelEntry& entry, Random& random, Case& made);
+void gru_case(const KernelEntry& entry, Random& random, Case& made);
+
+}  // namespace nacre::tests

@@ -1,0 +1,199 @@
+// The oracle of the layers of larger networks: norms, gates, embeddings, products of activations, recurrence.
+#include <numbers>
+
+#include "tests/oracle_problem.h"
+
+namespace nacre::tests {
+
+// gelu and silu. A factor c of 1/2 erfc(-x c) and the product are each off by half an epsilon, and z erfc'(z) / erfc(z) is at
+// most 2 z^2 + 1 = x^2 + 1 in size; the exponent of the other gates is off by four operations.
+std::vector<Expected> gated(const Problem& p) {
+  return {expect(p.in[0].dims, [&](const Index& index) -> Result {
+    const Real x = p.in[0].real(offset(p.in[0].dims, index));
+    Real y = 0, error = 0;
+    if (p.entry.op == Op::kGelu && p.word(0) == 0) {
+      y = x / 2 * std::erfc(-x / std::sqrt(Real(2)));
+      error = x * x + 5;
+    } else {
+      const Real u = p.entry.op == Op::kSilu ? x : 2 * std::sqrt(2 / std::numbers::pi_v<Real>) * (x + Real(0.044715) * x * x * x);
+      y = x / (1 + std::exp(-u));
+      error = 4 * std::abs(u) + 4;
+    }
+    const Real smallest = p.in[0].element == ElementType::kFloat64 ? DBL_MIN : FLT_MIN;  // below it digits go
+    return stored(p, y, p.epsilon() * (error * std::abs(y) + smallest));
+  })};
+}
+
+// With M = max |x| of the row of n: the mean is off by n epsilon M, so x - mean by d = (n + 1) epsilon M; a variance v + e by
+// 2 sqrt(v) d + d^2 + n epsilon v, and its inverse root s, relatively, by half of that over v + e.
+std::vector<Expected> layer_norm(const Problem& p) {
+  const Index& dims = p.in[0].dims;
+  return {expect(dims, [&](Index index) -> Result {
+    const int j = index.back(), n = dims.back();
+    std::vector<Real> x;
+    for (index.back() = 0; index.back() < n; ++index.back()) x.push_back(p.in[0].real(offset(dims, index)));
+    const Real mean = std::accumulate(x.begin(), x.end(), Real(0)) / n;
+    Real variance = 0, most = 0;
+    for (const Real v : x) {
+      variance += (v - mean) * (v - mean) / n;
+      most = std::max(most, std::abs(v));
+    }
+    const Real power = variance + p.real_word(0), s = 1 / std::sqrt(power), h = (x[size_t(j)] - mean) * s;
+    const Real d = (n + 1) * p.epsilon() * most;
+    const Real relative = (2 * std::sqrt(variance) * d + d * d + (n + 2) * p.epsilon() * variance) / (2 * power) + 4 * p.epsilon();
+    const Real scale = p.has(1) ? p.in[1].real(j) : 1, bias = p.has(2) ? p.in[2].real(j) : 0;
+    const Real error = (std::abs(h) * relative + d * s) * std::abs(scale);
+    return stored(p, h * scale + bias, error + 2 * p.epsilon() * (std::abs(h * scale) + std::abs(bias)));
+  })};
+}
+
+std::vector<Expected> embedding(const Problem& p) {
+  Index dims = p.in[1].dims;
+  dims.push_back(p.in[0].dims[1]);
+  return {expect(dims, [&](const Index& index) -> Result {
+    const int64_t id = p.in[1].integer(offset(p.in[1].dims, Index(index.begin(), index.end() - 1))), n = p.in[0].dims[0];
+    return {p.in[0].real((id + n) % n * p.in[0].dims[1] + index.back()), 0};
+  })};
+}
+
+std::vector<Expected> batched_matmul(const Problem& p) {
+  const Index &a = p.in[0].dims, &b = p.in[1].dims;
+  const bool swap[] = {p.word(0) != 0, p.word(1) != 0};
+  // The dims of an operand as it is multiplied, and the element of it at an index that is broadcast.
+  const auto straight = [](Index dims, bool swapped) {
+    if (swapped) std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+    return dims;
+  };
+  const auto element = [&](int which, Index index) {
+    const Index stored_index = straight(index, swap[which]);
+    return Real(p.in[size_t(which)].real(broadcast_offset(p.in[size_t(which)].dims, stored_index)));
+  };
+  const Index left = straight(a, swap[0]), right = straight(b, swap[1]);
+  const size_t rank = std::max(a.size(), b.size());
+  Index dims(rank, 1);
+  for (size_t i = 0; i + 2 < rank; ++i)
+    for (const Index* x : {&left, &right})
+      if (i + x->size() >= rank) dims[i] = std::max(dims[i], (*x)[i + x->size() - rank]);
+  dims[rank - 2] = left[left.size() - 2];
+  dims[rank - 1] = right.back();
+  return {expect(dims, [&](const Index& index) -> Result {
+    Index i = index, j = index;
+    Real sum = 0, magnitude = 0;
+    for (int32_t k = 0; k < left.back(); ++k) {
+      i[rank - 1] = j[rank - 2] = k;
+      const Real product = element(0, i) * element(1, j);
+      sum += product;
+      magnitude += std::abs(product);
+    }
+    return stored(p, sum, p.epsilon() / 2 * Real(left.back() + 1) * magnitude);
+  })};
+}
+
+namespace {
+
+// A number and a bound on the error of the kernel's, carried through every operation to first order; a product of two errors is
+// covered by the whole epsilon per operation, of which half is used.
+struct Bounded {
+  Real v = 0, error = 0;
+};
+
+class Recurrence {
+ public:
+  explicit Recurrence(const Problem& p) : p_(p), h(p.in[1].dims[1]), batch(p.in[0].dims[0]), time(p.in[0].dims[1]) {}
+
+  Bounded sum(Bounded a, Bounded b) const { return rounded(a.v + b.v, a.error + b.error); }
+  Bounded product(Bounded a, Bounded b) const {
+    return rounded(a.v * b.v, std::abs(a.v) * b.error + std::abs(b.v) * a.error + a.error * b.error);
+  }
+  Bounded minus(Bounded a) const { return {-a.v, a.error}; }
+  Bounded sigmoid(Bounded a) const {  // slope at most 1/4; exp, sum, quotient
+    const Real y = 1 / (1 + std::exp(-a.v));
+    return {y, a.error / 4 + 4 * p_.epsilon() * y};
+  }
+  Bounded tanh(Bounded a) const { return {std::tanh(a.v), a.error + 4 * p_.epsilon() * std::abs(std::tanh(a.v))}; }
+  Bounded exact(const Array& x, int64_t i) const { return {x.real(i), 0}; }
+  Bounded bias(int row) const { return p_.has(2) ? exact(p_.in[2], row) : Bounded(); }
+  Bounded state(int slot, int n, int j) const { return p_.has(slot) ? exact(p_.in[size_t(slot)], n * h + j) : Bounded(); }
+  // As the kernel keeps it in the type of x.
+  Bounded kept(Bounded a) const {
+    const auto [v, error] = stored(p_, a.v, a.error);
+    return {a.v, error};
+  }
+  Bounded weighted(int row, const std::vector<Bounded>& y) const {
+    Bounded total;
+    for (int j = 0; j < h; ++j) total = sum(total, product(exact(p_.in[1], row * h + j), y[size_t(j)]));
+    return total;
+  }
+
+  // step(n, t, y_{t-1}) -> y_t
+  template <class F>
+  std::vector<Expected> run(int h0, F step) const {
+    Expected y = {{batch, time, h}, {}, {}};
+    for (int n = 0; n < batch; ++n) {
+      std::vector<Bounded> state_of;
+      state_of.resize(size_t(h));
+      for (int j = 0; j < h; ++j) state_of[size_t(j)] = state(h0, n, j);
+      for (int t = 0; t < time; ++t) {
+        state_of = step(n, t, state_of);
+        for (Bounded& v : state_of) {
+          v = kept(v);
+          y.value.push_back(double(v.v));
+          y.tolerance.push_back(double(v.error));
+        }
+      }
+    }
+    return {y};
+  }
+
+ private:
+  Bounded rounded(Real v, Real error) const { return {v, error + p_.epsilon() * std::abs(v)}; }
+
+  const Problem& p_;
+
+ public:
+  const int h, batch, time;
+};
+
+}  // namespace
+
+std::vector<Expected> lstm(const Problem& p) {
+  const Recurrence r(p);
+  std::vector<std::vector<Bounded>> cells(size_t(r.batch), std::vector<Bounded>(size_t(r.h)));
+  for (int n = 0; n < r.batch; ++n)
+    for (int j = 0; j < r.h; ++j) cells[size_t(n)][size_t(j)] = r.state(4, n, j);
+  return r.run(3, [&](int n, int t, const std::vector<Bounded>& before) {
+    std::vector<Bounded> y;
+    for (int j = 0; j < r.h; ++j) {
+      const auto sum = [&](int gate) {
+        const int row = gate * r.h + j;
+        const Bounded x = r.exact(p.in[0], (n * r.time + t) * 4 * r.h + row);
+        return r.sum(r.sum(x, r.weighted(row, before)), r.bias(row));
+      };
+      Bounded& c = cells[size_t(n)][size_t(j)];
+      c = r.sum(r.product(r.sigmoid(sum(1)), c), r.product(r.sigmoid(sum(0)), r.tanh(sum(2))));
+      y.push_back(r.product(r.sigmoid(sum(3)), r.tanh(c)));
+    }
+    return y;
+  });
+}
+
+std::vector<Expected> gru(const Problem& p) {
+  const Recurrence r(p);
+  return r.run(3, [&](int n, int t, const std::vector<Bounded>& before) {
+    const auto x = [&](int row) { return r.exact(p.in[0], (n * r.time + t) * 3 * r.h + row); };
+    const auto gate = [&](int row) { return r.sigmoid(r.sum(r.sum(x(row), r.weighted(row, before)), r.bias(row))); };
+    std::vector<Bounded> reset, y;
+    for (int j = 0; j < r.h; ++j) reset.push_back(r.product(gate(r.h + j), before[size_t(j)]));
+    for (int j = 0; j < r.h; ++j) {
+      const int row = 2 * r.h + j;
+      const Bounded inner = p.word(0) != 0
+                                ? r.product(gate(r.h + j), r.sum(r.weighted(row, before), r.bias(row)))
+                                : r.sum(r.weighted(row, reset), r.bias(row));
+      const Bounded z = gate(j), candidate = r.tanh(r.sum(x(row), inner));
+      y.push_back(r.sum(r.product(r.sum({1, 0}, r.minus(z)), candidate), r.product(z, before[size_t(j)])));
+    }
+    return y;
+  });
+}
+
+}  // namespace nacre::tests
