@@ -114,17 +114,31 @@ constexpr const char* kSentences[] = {
     "rows must lie in [1, compiled batch]",
     "a range of steps must lie inside the program",
     "an index in the data is out of range",
+
+    "not a training program: update reads the learning rate, a float32 [1], last and gives apply, amax and report first",
+    "nothing was accumulated since the last commit",
+    "the learning rate must be finite and not negative",
+
+    "program and erase sizes must be powers of two, program at most 256 and at most erase",
+    "the checkpoint does not fit into half of the storage",
+    "the storage could not read, program or erase",
+    "what was programmed reads back differently: the checkpoint was not saved, the one before it stays",
+    "nothing was saved in this storage",
+    "neither slot holds a whole checkpoint: save again, or start from the model's own values",
+    "the checkpoint is of another model: no parameter has the name, type and size of one of this model's",
+    "an earlier confirm was cut off, and its mark cannot be programmed again: save the checkpoint again",
 };
 static_assert(std::size(kSentences) == size_t(Code::kCodeCount));
 
 constexpr const char* kTables[] = {"",        "file",  "header", "segment", "root",   "tensor", "quantizer",
-                                   "step",    "program", "layer", "binding", "memory", "golden",  "metadata"};
-static_assert(std::size(kTables) == size_t(Table::kMetadata) + 1);
+                                   "step",    "program", "layer", "binding", "memory", "golden",  "metadata",
+                                   "checkpoint"};
+static_assert(std::size(kTables) == size_t(Table::kCheckpoint) + 1);
 
 }  // namespace
 
 const char* sentence(Code code) { return code < Code::kCodeCount ? kSentences[size_t(code)] : ""; }
-const char* table_name(Table table) { return table <= Table::kMetadata ? kTables[size_t(table)] : ""; }
+const char* table_name(Table table) { return table <= Table::kCheckpoint ? kTables[size_t(table)] : ""; }
 
 #else
 

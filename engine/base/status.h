@@ -124,12 +124,27 @@ enum class Code : uint8_t {
   kRows,                 // 0 rows or more than compiled
   kRange,                // a range of steps outside the program
   kIndex,                // an index inside data is out of range
+
+  // Training (Table::kProgram; index = Entry).
+  kTrainingProgram,      // inputs or outputs are not those of a training program
+  kNothingAccumulated,   // commit without a sample
+  kLearningRate,         // negative or not finite
+
+  // Checkpoints (Table::kCheckpoint; index = slot).
+  kStorageGranule,       // granule sizes that the protocol cannot use: `needed`, `given`
+  kStorageSize,          // a checkpoint does not fit into half of the storage: `needed`, `given`
+  kStorageFailed,        // the storage could not read, program or erase
+  kReadBack,             // what was programmed reads back differently
+  kNoCheckpoint,         // nothing was ever saved there
+  kCheckpointDamaged,    // neither slot holds a whole checkpoint
+  kCheckpointModel,      // no parameter of the checkpoint is one of the model's
+  kConfirmTorn,          // the mark of an earlier confirm was cut off
   kCodeCount
 };
 
 enum class Table : uint8_t {
   kNone, kFile, kHeader, kSegment, kRoot, kTensor, kQuantizer, kStep, kProgram, kLayer, kBinding, kMemory, kGolden,
-  kMetadata,
+  kMetadata, kCheckpoint,
 };
 
 struct [[nodiscard]] Status {

@@ -1,0 +1,374 @@
+#include "engine/train/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/crc32c.h"
+#include "engine/train/state_table.h"
+
+namespace nacre {
+namespace {
+
+constexpr size_t kBufferBytes = 256;
+constexpr char kCheckpointMagic[4] = {'N', 'C', 'K', 'P'}, kMarkMagic[4] = {'N', 'C', 'K', 'C'};
+constexpr uint16_t kCheckpointVersion = 1;
+constexpr uint32_t kPendingFlag = 1;
+
+struct Mark {  // what confirm programs
+  char magic[4];
+  uint32_t generation, header_crc;  // of the checkpoint that is confirmed
+  uint32_t crc;                     // of the 12 bytes before it
+};
+static_assert(sizeof(Mark) == 16);
+
+constexpr bool is_power_of_two(uint32_t n) { return n != 0 && (n & (n - 1)) == 0; }
+constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
+
+constexpr Status refuse(Code code, uint32_t slot = 0, uint64_t needed = 0, uint64_t given = 0) {
+  return {code, Table::kCheckpoint, slot, needed, given};
+}
+
+}  // namespace
+
+struct Checkpoint::Header {  // schema/FORMAT.md, "Checkpoints"
+  char magic[4];
+  uint16_t version, byte_order;
+  uint32_t generation, flags;
+  uint64_t layout;  // state_layout of the model
+  uint64_t state_bytes;
+  uint64_t model;   // first 8 bytes of the model file's hash: for people
+  uint32_t records, note_bytes;
+  uint32_t program_bytes;
+  uint32_t payload_crc;  // of generation, table, state and note
+  uint32_t reserved;
+  uint32_t crc;  // of the 60 bytes before it
+
+  // Offsets in the slot: header, mark, table, state and note start at whole granules.
+  uint64_t mark() const { return round_up(sizeof(Header), program_bytes); }
+  uint64_t table() const { return mark() + round_up(sizeof(Mark), program_bytes); }
+  uint64_t state() const { return table() + round_up(records * uint64_t{sizeof(StateRow)}, program_bytes); }
+  uint64_t note() const { return state() + round_up(state_bytes, program_bytes); }
+  uint64_t end() const { return note() + round_up(note_bytes, program_bytes); }
+  uint32_t own_crc() const { return crc32c(bytes_of(*this).first(sizeof(Header) - 4)); }
+};
+
+// One of the two slots, as it is read now.
+struct Checkpoint::Slot {
+  uint32_t index = 0;
+  uint64_t base = 0, bytes = 0;
+  Header header = Header();
+  bool failed = false;    // could not be read
+  bool blank = false;     // as if never programmed: says which refusal, nothing more
+  bool valid = false;     // the header is; after find(), the payload too
+  bool counts = false;    // not pending, or confirmed
+};
+
+struct Checkpoint::Slots {
+  Slot slot[2];
+  int newest = -1;
+  int keep = -1;  // what a save must not write over
+};
+
+struct Checkpoint::Found {
+  uint32_t learned = 0, of_update = 0, parameters = 0;
+};
+
+// Programs a run of bytes that starts at a whole granule, and sums them up.
+class Checkpoint::Writer {
+ public:
+  Writer(const Storage& storage, uint64_t at, uint32_t crc, std::byte* buffer)
+      : storage_(storage), at_(at), buffer_(buffer), crc_(crc) {}
+
+  bool append(std::span<const std::byte> bytes) {
+    crc_ = crc32c(bytes, crc_);
+    while (!bytes.empty()) {
+      size_t count = bytes.size() & ~(kBufferBytes - 1);
+      if (fill_ == 0 && count != 0) {  // straight from the caller's memory
+        if (!program(bytes.first(count))) return false;
+      } else {
+        count = std::min(bytes.size(), kBufferBytes - fill_);
+        std::memcpy(buffer_ + fill_, bytes.data(), count);
+        fill_ += count;
+        if (fill_ == kBufferBytes && !pad()) return false;
+      }
+      bytes = bytes.subspan(count);
+    }
+    return true;
+  }
+
+  // Fills the last granule with ones: what a flash has there already.
+  bool pad() {
+    if (fill_ == 0) return true;
+    const auto end = size_t(round_up(fill_, storage_.program_bytes));
+    std::memset(buffer_ + fill_, 0xFF, end - fill_);
+    fill_ = 0;
+    return program({buffer_, end});
+  }
+
+  uint32_t crc() const { return crc_; }
+
+ private:
+  bool program(std::span<const std::byte> bytes) {
+    const uint64_t at = at_;
+    at_ += bytes.size();
+    return storage_.program(storage_.context, at, bytes);
+  }
+
+  const Storage& storage_;
+  uint64_t at_;
+  std::byte* buffer_;  // kBufferBytes
+  uint32_t crc_;
+  size_t fill_ = 0;
+};
+
+// Out of line: the buffer is on the stack of this call only.
+[[gnu::noinline]] bool Checkpoint::put(uint64_t at, std::span<const std::byte> bytes) const {
+  std::byte buffer[kBufferBytes];
+  Writer writer(storage_, at, 0, buffer);
+  return writer.append(bytes) && writer.pad() && flush();
+}
+
+Status Checkpoint::check() const {
+  const uint32_t program = storage_.program_bytes, erase = storage_.erase_bytes;
+  if (!is_power_of_two(program) || program > kBufferBytes) return refuse(Code::kStorageGranule, 0, kBufferBytes, program);
+  if (!is_power_of_two(erase) || erase < program) return refuse(Code::kStorageGranule, 1, program, erase);
+  if (storage_.read == nullptr || storage_.program == nullptr || storage_.erase == nullptr) return refuse(Code::kStorageFailed);
+  return {};
+}
+
+Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
+  Slot s;
+  s.index = index;
+  s.bytes = storage_.bytes / 2 & ~uint64_t{storage_.erase_bytes - 1};
+  s.base = index * s.bytes;
+  Header& h = s.header;
+  if (s.bytes < sizeof(Header)) {
+    s.blank = true;
+    return s;
+  }
+  s.failed = !read(s.base, writable(h));
+  if (s.failed) return s;
+  const auto bytes = bytes_of(h);
+  s.blank = (bytes[0] == std::byte{0xFF} || bytes[0] == std::byte{0}) &&
+            std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == bytes[0]; });
+  // Nothing in a header is trusted, whole or not: no sum below overflows.
+  s.valid = std::memcmp(h.magic, kCheckpointMagic, sizeof h.magic) == 0 && h.version == kCheckpointVersion &&
+            h.byte_order == kByteOrderMark && h.crc == h.own_crc() && (h.flags & ~kPendingFlag) == 0 &&
+            is_power_of_two(h.program_bytes) && h.program_bytes <= kBufferBytes && h.state_bytes <= s.bytes &&
+            h.end() <= s.bytes;
+  if (!s.valid) return s;
+  Mark mark;
+  s.counts = (h.flags & kPendingFlag) == 0;
+  if (s.counts || !read(s.base + h.mark(), writable(mark))) return s;
+  s.counts = std::memcmp(mark.magic, kMarkMagic, sizeof mark.magic) == 0 && mark.generation == h.generation &&
+             mark.header_crc == h.crc && mark.crc == crc32c(bytes_of(mark).first(12));
+  return s;
+}
+
+// Whether the payload is what the header says. Out of line, as put is.
+[[gnu::noinline]] bool Checkpoint::whole(const Slot& slot) const {
+  const Header& h = slot.header;
+  const struct {
+    uint64_t offset, bytes;
+  } parts[] = {{h.table(), h.records * uint64_t{sizeof(StateRow)}}, {h.state(), h.state_bytes}, {h.note(), h.note_bytes}};
+  std::byte buffer[kBufferBytes];
+  uint32_t crc = crc32c(bytes_of(h.generation));
+  for (const auto& part : parts)
+    for (uint64_t at = 0; at < part.bytes; at += kBufferBytes) {
+      const std::span<std::byte> chunk(buffer, size_t(std::min(part.bytes - at, uint64_t{kBufferBytes})));
+      if (!read(slot.base + part.offset + at, chunk)) return false;
+      crc = crc32c(chunk, crc);
+    }
+  return crc == h.payload_crc;
+}
+
+// Both slots as they are. Refuses where there is no checkpoint, and says why.
+Status Checkpoint::find(Slots* slots) const {
+  TRY(check());
+  Slot* const s = slots->slot;
+  for (uint32_t i = 0; i < 2; ++i) {
+    s[i] = slot(i);
+    s[i].valid = s[i].valid && whole(s[i]);
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (s[i].failed && !s[1 - i].valid) return refuse(Code::kStorageFailed, uint32_t(i));
+    // Generations wrap: their difference is what counts.
+    if (s[i].valid && (!s[1 - i].valid || int32_t(s[i].header.generation - s[1 - i].header.generation) > 0)) slots->newest = i;
+  }
+  if (s[0].valid && s[1].valid && slots->newest < 0) slots->newest = 0;  // equal: no save makes that
+  if (slots->newest < 0) return refuse(s[0].blank && s[1].blank ? Code::kNoCheckpoint : Code::kCheckpointDamaged);
+  const int other = 1 - slots->newest;
+  slots->keep = !s[slots->newest].counts && s[other].valid && s[other].counts ? other : slots->newest;
+  return {};
+}
+
+Status Checkpoint::measure(const Model& model, const Storage& storage, uint32_t note_bytes, uint64_t* bytes) {
+  *bytes = 0;
+  TRY(Checkpoint(storage).check());
+  if (!model.opened()) return {Code::kNotBound, Table::kFile};
+  Header h = Header();
+  h.program_bytes = storage.program_bytes;
+  h.records = state_records(model);
+  h.state_bytes = model.region_bytes(Region::kState);
+  h.note_bytes = note_bytes;
+  *bytes = 2 * round_up(h.end(), storage.erase_bytes);
+  return {};
+}
+
+Status Checkpoint::save(const Model& model, std::span<const std::byte> state, const Info& info) {
+  if (!model.opened()) return {Code::kNotBound, Table::kFile};
+  const uint64_t state_bytes = model.region_bytes(Region::kState);
+  if (state.size() < state_bytes) return {Code::kMemorySize, Table::kCheckpoint, 0, state_bytes, state.size()};
+  if (info.note.size() > INT32_MAX) return refuse(Code::kStorageSize, 0, INT32_MAX, info.note.size());
+  uint64_t needed = 0;
+  TRY(measure(model, storage_, uint32_t(info.note.size()), &needed));
+  if (needed > storage_.bytes) return refuse(Code::kStorageSize, 0, needed, storage_.bytes);
+  Slots slots;
+  const Status found = find(&slots);
+  if (found.code == Code::kStorageFailed) return found;
+  Slot& target = slots.slot[slots.keep < 0 ? 0 : 1 - slots.keep];
+  uint32_t generation = 1;
+  if (slots.newest >= 0) generation = slots.slot[slots.newest].header.generation + 1;
+  Header& h = target.header = Header();
+  std::memcpy(h.magic, kCheckpointMagic, sizeof h.magic);
+  std::memcpy(&h.model, model.header().hash, sizeof h.model);
+  h.version = kCheckpointVersion;
+  h.byte_order = kByteOrderMark;
+  h.generation = generation;
+  h.flags = info.pending ? kPendingFlag : 0;
+  h.layout = state_layout(model);
+  h.state_bytes = state_bytes;
+  h.records = state_records(model);
+  h.note_bytes = uint32_t(info.note.size());
+  h.program_bytes = storage_.program_bytes;
+  return write(model, target, state.first(size_t(state_bytes)), info.note);
+}
+
+// The order is the protocol: the old header dies first, the new one is born last.
+Status Checkpoint::write(const Model& model, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note) {
+  Header& h = slot.header;
+  const Status failed = refuse(Code::kStorageFailed, slot.index);
+  for (uint64_t at = 0; at < h.end(); at += storage_.erase_bytes)
+    if (!storage_.erase(storage_.context, slot.base + at)) return failed;
+  if (!payload(model, slot, state, note) || !flush()) return failed;
+  if (!whole(slot)) return refuse(Code::kReadBack, slot.index);
+  h.crc = h.own_crc();
+  if (!put(slot.base, bytes_of(h))) return failed;
+  Header back;
+  if (!read(slot.base, writable(back)) || std::memcmp(&back, &h, sizeof h) != 0) return refuse(Code::kReadBack, slot.index);
+  return {};
+}
+
+[[gnu::noinline]] bool Checkpoint::payload(const Model& model, Slot& slot, std::span<const std::byte> state,
+                                           std::span<const std::byte> note) {
+  Header& h = slot.header;
+  std::byte buffer[kBufferBytes];
+  Writer writer(storage_, slot.base + h.table(), crc32c(bytes_of(h.generation)), buffer);
+  for (uint32_t id = 0; id < model.tensors().size(); ++id)
+    if (in_state(model, id) && !writer.append(bytes_of(state_row(model, id)))) return false;
+  if (!writer.pad() || !writer.append(state) || !writer.pad() || !writer.append(note) || !writer.pad()) return false;
+  h.payload_crc = writer.crc();
+  return true;
+}
+
+// Compares the slot's table with the model's state; where `state` is given, reads what matches into it: what is learned, and
+// with `all` the rest. False: the storage could not be read.
+[[gnu::noinline]] bool Checkpoint::match(const Model& model, const Slot& slot, bool all, std::span<std::byte> state,
+                                         Found* found) const {
+  constexpr uint32_t kAtOnce = 4;
+  StateRow rows[kAtOnce];
+  const Header& h = slot.header;
+  for (uint32_t first = 0; first < h.records; first += kAtOnce) {
+    const std::span<StateRow> chunk(rows, std::min(h.records - first, kAtOnce));
+    if (!read(slot.base + h.table() + first * uint64_t{sizeof(StateRow)}, std::as_writable_bytes(chunk))) return false;
+    for (const StateRow& e : chunk) {
+      uint32_t id = 0;
+      if (e.name == 0 || e.bytes > h.state_bytes || e.offset > h.state_bytes - e.bytes || !find_in_state(model, e, &id)) continue;
+      const TensorRecord& r = model.tensors()[id];
+      const bool own = learned(model, id);
+      ++(own ? found->learned : found->of_update);
+      found->parameters += (r.flags & kTrainable) != 0;
+      if (state.empty() || (!own && !all)) continue;
+      if (!read(slot.base + h.state() + e.offset, state.subspan(size_t(r.offset), size_t(r.bytes)))) return false;
+    }
+  }
+  return true;
+}
+
+Status Checkpoint::load(const Model& model, std::span<std::byte> state, Report* report, std::span<std::byte> note) {
+  if (!model.opened()) return {Code::kNotBound, Table::kFile};
+  const uint64_t state_bytes = model.region_bytes(Region::kState);
+  if (state.size() < state_bytes) return {Code::kMemorySize, Table::kCheckpoint, 0, state_bytes, state.size()};
+  state = state.first(size_t(state_bytes));
+  Slots slots;
+  TRY(find(&slots));
+  const Slot& slot = slots.slot[slots.newest];
+  const Header& h = slot.header;
+  const Status failed = refuse(Code::kStorageFailed, slot.index);
+  const uint32_t records = state_records(model);
+  Report told = report_of(slot);
+  told.same_layout = h.layout == state_layout(model) && h.state_bytes == state_bytes && h.records == records;
+  if (told.same_layout) {
+    if (!read(slot.base + h.state(), state)) return failed;
+    told.taken = records;
+  } else {
+    Found found;
+    if (!match(model, slot, false, {}, &found)) return failed;
+    if (found.parameters == 0) return refuse(Code::kCheckpointModel, slot.index);
+    uint32_t of_update = 0;
+    for (uint32_t id = 0; id < model.tensors().size(); ++id) of_update += in_state(model, id) && !learned(model, id);
+    const bool all = found.of_update >= of_update;
+    Found again;
+    if (!match(model, slot, all, state, &again)) return failed;
+    told.taken = std::min(records, found.learned + (all ? found.of_update : 0));
+    told.kept = records - told.taken;
+  }
+  if (!note.empty() && !read(slot.base + h.note(), note.first(std::min(note.size(), size_t{h.note_bytes})))) return failed;
+  if (report != nullptr) *report = told;
+  return {};
+}
+
+Checkpoint::Report Checkpoint::report_of(const Slot& slot) {
+  return {.slot = slot.index,
+          .generation = slot.header.generation,
+          .pending = !slot.counts,
+          .note_bytes = slot.header.note_bytes};
+}
+
+Status Checkpoint::look(Report* report) {
+  Slots slots;
+  TRY(find(&slots));
+  *report = report_of(slots.slot[slots.newest]);
+  return {};
+}
+
+Status Checkpoint::confirm() {
+  Slots slots;
+  TRY(find(&slots));
+  const Slot& slot = slots.slot[slots.newest];
+  const Header& h = slot.header;
+  if (slot.counts) return {};
+  if (h.program_bytes < storage_.program_bytes) return refuse(Code::kStorageGranule, slot.index, h.program_bytes, storage_.program_bytes);
+  Mark mark = {};
+  if (!read(slot.base + h.mark(), writable(mark))) return refuse(Code::kStorageFailed, slot.index);
+  const auto bytes = bytes_of(mark);
+  if (std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0xFF}; }))
+    return refuse(Code::kConfirmTorn, slot.index);
+  std::memcpy(mark.magic, kMarkMagic, sizeof mark.magic);
+  mark.generation = h.generation;
+  mark.header_crc = h.crc;
+  mark.crc = crc32c(bytes_of(mark).first(12));
+  if (!put(slot.base + h.mark(), bytes_of(mark))) return refuse(Code::kStorageFailed, slot.index);
+  return this->slot(slot.index).counts ? Status{} : refuse(Code::kReadBack, slot.index);
+}
+
+Status Checkpoint::revert() {
+  Slots slots;
+  TRY(find(&slots));
+  const Slot& slot = slots.slot[slots.newest];
+  if (slot.counts && !slots.slot[1 - slots.newest].valid) return refuse(Code::kNoCheckpoint, 1 - slot.index);
+  if (!storage_.erase(storage_.context, slot.base) || !flush()) return refuse(Code::kStorageFailed, slot.index);
+  return this->slot(slot.index).valid ? refuse(Code::kReadBack, slot.index) : Status{};
+}
+
+}  // namespace nacre

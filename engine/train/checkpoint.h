@@ -1,0 +1,107 @@
+// Checkpoint: a model's state block in a storage that may lose its power at any moment.
+//
+//   Checkpoint checkpoint(storage);
+//   TRY(checkpoint.save(model, trainer.state()));
+//   ... TRY(checkpoint.load(model, trainer.state(), &report)); TRY(trainer.restored());
+//
+// Two slots, written in turn: erase, program the payload, read it back, and only then program the header. Whatever cuts a save
+// short, load() finds the checkpoint before it, or the new one, never a mixture. schema/FORMAT.md, "Checkpoints".
+//
+// A save may be `pending`: a trial, until confirm() makes it count or revert() forgets it. The newest checkpoint that is not
+// pending is never written over by a save before there is a newer one.
+//
+// No heap; at most 256 bytes of buffer on the stack. The storage must have one user at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/model/model.h"
+
+namespace nacre {
+
+// What the caller knows about a flash, a file, or anything else that keeps bytes. Every function returns whether it succeeded;
+// what it left behind where it did not is the protocol's business.
+struct Storage {
+  void* context = nullptr;
+  uint32_t program_bytes = 1;  // programmed at once, and once only between two erases: a power of two, at most 256
+  uint32_t erase_bytes = 1;    // erased at once: a power of two, at least program_bytes
+  uint64_t bytes = 0;          // of the storage; each slot has half, rounded down to erase_bytes
+  bool (*read)(void* context, uint64_t offset, std::span<std::byte> to) = nullptr;
+  // Offset and size are multiples of program_bytes, the bytes are erased. Any number of granules.
+  bool (*program)(void* context, uint64_t offset, std::span<const std::byte> from) = nullptr;
+  // The erase_bytes at `offset`, a multiple of it: all 0xFF afterwards.
+  bool (*erase)(void* context, uint64_t offset) = nullptr;
+  // Returns when all that was programmed is where a loss of power cannot reach it. Null: it always is.
+  bool (*flush)(void* context) = nullptr;
+};
+
+class Checkpoint {
+ public:
+  struct Info {
+    bool pending = false;
+    std::span<const std::byte> note = {};  // the caller's own: the place in the data, the best loss so far
+  };
+
+  struct Report {
+    uint32_t slot = 0;
+    uint32_t generation = 0;  // counts saves; wraps
+    bool pending = false;     // neither confirmed nor reverted
+    bool same_layout = false; // the whole block was copied
+    uint32_t taken = 0;       // tensors of the state that have the checkpoint's values
+    uint32_t kept = 0;        // tensors that keep what they had: what the checkpoint lacks, or has in another type or size
+    uint32_t note_bytes = 0;  // of the note that was saved
+  };
+
+  // `storage` is copied; its context must outlive the Checkpoint.
+  explicit Checkpoint(const Storage& storage) : storage_(storage) {}
+
+  // Bytes that a storage with these granules must have for checkpoints of this model with such a note.
+  static Status measure(const Model& model, const Storage& storage, uint32_t note_bytes, uint64_t* bytes);
+
+  // `state`: the model's whole state block. Refused or failed: the newest checkpoint before it stays the newest.
+  Status save(const Model& model, std::span<const std::byte> state) { return save(model, state, Info()); }
+  Status save(const Model& model, std::span<const std::byte> state, const Info& info);
+
+  // The newest whole checkpoint, pending or not. With the model's own layout it is copied. Else tensors that match in name, type
+  // and size are taken and the rest keeps what it has, so call Trainer::start() first: what training learns (parameters, and
+  // whatever else a program but `update` reads) one by one; what only `update` reads (moments, histories, counters) all or
+  // nothing, because an optimizer's halves do not fit together. The state is untouched where this is refused, but for
+  // kStorageFailed, when it must be started or loaded again. `note` takes the first bytes of the note that was saved.
+  Status load(const Model& model, std::span<std::byte> state, Report* report = nullptr, std::span<std::byte> note = {});
+
+  // Which checkpoint load() would take, without a model: taken and kept are 0.
+  Status look(Report* report);
+
+  // The newest checkpoint counts from now on. Nothing happens if it does already. kConfirmTorn: a confirm was cut off before.
+  Status confirm();
+
+  // Forgets the newest checkpoint: the one before it is the newest again. A pending one with nothing before it may be forgotten
+  // too; one that counts and is the only one is kept (kNoCheckpoint).
+  Status revert();
+
+ private:
+  struct Header;
+  struct Slot;
+  struct Slots;
+  struct Found;
+  class Writer;
+
+  Status check() const;
+  Slot slot(uint32_t index) const;
+  bool whole(const Slot& slot) const;
+  bool put(uint64_t at, std::span<const std::byte> bytes) const;
+  Status find(Slots* slots) const;
+  Status write(const Model& model, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note);
+  bool payload(const Model& model, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note);
+  bool match(const Model& model, const Slot& slot, bool all, std::span<std::byte> state, Found* found) const;
+  static Report report_of(const Slot& slot);
+
+  bool read(uint64_t offset, std::span<std::byte> to) const { return storage_.read(storage_.context, offset, to); }
+  bool flush() const { return storage_.flush == nullptr || storage_.flush(storage_.context); }
+
+  Storage storage_;
+};
+
+}  // namespace nacre
