@@ -26,6 +26,7 @@ constexpr const OpRule* kRules[] = {
     &kAbsoluteErrorRule, &kAbsoluteErrorGradientRule, &kHuberRule, &kHuberGradientRule,
     &kSgdRule, &kMomentumRule, &kNesterovRule, &kAdamRule, &kAdamWRule, &kRmspropRule, &kAdagradRule,
     &kVerdictRule, &kUpdateStatisticsRule, &kUpdateRangeRule, &kUpdateScalesRule, &kAdjustLossScaleRule, &kCountStepRule,
+    &kFakeQuantizeRule, &kFakeQuantizeGradientXRule, &kFakeQuantizeGradientScaleRule, &kObserveRangeRule, &kFakeFloat8Rule, &kFakeFloat8GradientRule,
 };
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include "engine/ops/conv_gradient.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/elementwise.h"
+#include "engine/ops/fake_float8.h"
+#include "engine/ops/fake_quantize.h"
 #include "engine/ops/gradient.h"
 #include "engine/ops/loss.h"
 #include "engine/ops/loss_elementwise.h"
