@@ -31,6 +31,7 @@ constexpr const OpRule* kRules[] = {
     &kSgdRule, &kMomentumRule, &kNesterovRule, &kAdamRule, &kAdamWRule, &kRmspropRule, &kAdagradRule,
     &kOnnxMomentumRule, &kOnnxAdamRule, &kOnnxAdagradRule,
     &kVerdictRule, &kUpdateStatisticsRule, &kUpdateRangeRule, &kUpdateScalesRule, &kAdjustLossScaleRule, &kCountStepRule,
+    &kFakeQuantizeRule, &kFakeQuantizeGradientXRule, &kFakeQuantizeGradientScaleRule, &kObserveRangeRule, &kFakeFloat8Rule, &kFakeFloat8GradientRule,
 };
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/gelu.h"
+#include "engine/ops/fake_float8.h"
+#include "engine/ops/fake_quantize.h"
 #include "engine/ops/gradient.h"
 #include "engine/ops/loss.h"
 #include "engine/ops/loss_elementwise.h"

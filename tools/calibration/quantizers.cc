@@ -3,24 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/numeric/int8_range.h"
+
 namespace nacre::tools {
 namespace {
 
-constexpr double kNearZero = 1e-6;  // kNearZeroTolerance of quantization_utils.h
 constexpr int64_t kLeast = -128, kMost = 127;
-
-int8_t code_of(double x, int64_t least) { return int8_t(std::clamp(std::round(x), double(least), double(kMost))); }
 
 }  // namespace
 
 Quantizer quantizer_of_range(Range range) {
-  double low = std::min(double(range.low), 0.0), high = std::max(double(range.high), 0.0);
-  if (high - low <= kNearZero) low = std::min(low, -kNearZero / 2), high = std::max(high, kNearZero / 2);
-  const double scale = (high - low) / double(kMost - kLeast);
-  const bool from_low = -double(kLeast) - low / scale < double(kMost) + high / scale;
-  const double zero = from_low ? double(kLeast) - low / scale : double(kMost) - high / scale;
-  const double nudged = std::clamp(std::round(zero), double(kLeast), double(kMost));
-  return {.codes = ElementType::kInt8, .scale = {float(scale)}, .zero = {int64_t(nudged)}, .axis = 0};
+  const AffineScale affine = affine_of_range(double(range.low), double(range.high));
+  return {.codes = ElementType::kInt8, .scale = {affine.scale}, .zero = {int64_t{affine.zero}}, .axis = 0};
 }
 
 int64_t inner_elements(const std::vector<int64_t>& dims, int axis) {
@@ -39,7 +33,7 @@ Quantizer symmetric_quantizer(std::span<const float> w, const std::vector<int64_
   }
   Quantizer quantizer = {.codes = ElementType::kInt8, .scale = {}, .zero = std::vector<int64_t>(channels), .axis = 0};
   quantizer.axis = axis == kPerTensor ? 0 : axis;
-  for (const float peak : amax) quantizer.scale.push_back(float(std::max(double(peak), kNearZero / 2) / double(kMost)));
+  for (const float peak : amax) quantizer.scale.push_back(symmetric_scale(double(peak)));
   return quantizer;
 }
 
@@ -49,14 +43,15 @@ std::vector<int8_t> symmetric_codes(std::span<const float> w, const std::vector<
   const auto inner = size_t(channels == 1 ? 1 : inner_elements(dims, quantizer.axis));
   std::vector<int8_t> codes(w.size());
   for (size_t i = 0; i < w.size(); ++i)
-    codes[i] = code_of(double(w[i]) / double(quantizer.scale[i / inner % channels]), -kMost);
+    codes[i] = symmetric_code(double(w[i]), quantizer.scale[i / inner % channels]);
   return codes;
 }
 
 std::vector<int8_t> asymmetric_codes(std::span<const float> x, const Quantizer& quantizer) {
   std::vector<int8_t> codes(x.size());
   for (size_t i = 0; i < x.size(); ++i)
-    codes[i] = code_of(std::round(double(x[i]) / double(quantizer.scale[0])) + double(quantizer.zero[0]), kLeast);
+    codes[i] = int8_t(std::clamp(std::round(double(x[i]) / double(quantizer.scale[0])) + double(quantizer.zero[0]),
+                                 double(kLeast), double(kMost)));
   return codes;
 }
 

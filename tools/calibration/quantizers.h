@@ -13,18 +13,10 @@ namespace nacre::tools {
 
 inline constexpr int kPerTensor = -1;
 
-// Codes of activations. The range is widened to hold 0, and 0 gets a code of its own:
-//
-//   scale = (high - low) / 255,   zero = round(-128 - low / scale), half away from zero
-//
-// in float64, the scale stored in float32: GetAsymmetricQuantizationParams
-// (lite/tools/optimize/quantization_utils.cc) and getNudgedScaleAndZeroPoint
-// (mlir/Dialect/Quant/FakeQuantSupport.cc), which solves for the zero point at the end with the smaller magnitude. A
-// range below 1e-6 is widened to 1e-6 around 0 (ExpandVerySmallRange, mlir/quantization/common/
-// quantization_lib/quantization_utils.cc): no scale is 0.
+// Codes of activations: affine_of_range of engine/numeric/int8_range.h.
 Quantizer quantizer_of_range(Range range);
 
-// Codes of weights in [-127, 127], zero 0:  scale_k = max |w_k| / 127, k along `axis`; at least 5e-7 / 127, as above.
+// Codes of weights in [-127, 127], zero 0:  scale_k = symmetric_scale(max |w_k|), k along `axis`.
 Quantizer symmetric_quantizer(std::span<const float> w, const std::vector<int64_t>& dims, int axis);
 
 // round(w / scale), half away from zero, saturated to [-127, 127].

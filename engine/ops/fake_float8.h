@@ -1,0 +1,134 @@
+// float8 layers in training: the values that a float8 product would see, in the type of the layer, and the largest
+// magnitudes from which their next scales are made. NUMERICS.md section 9.
+//
+//   fake_float8   y = dequantize(quantize(x)), of quantize.h's float8 forms, to the bit
+//
+//     form 0, step         y = saturated(x / scale) scale
+//     form 1, reciprocal   y = saturated(x scale) / scale
+//     amax = max(amax, max |x|) as magnitude bits (amax.h), of x before it is scaled
+//
+//   with `current`, by the values themselves, of each row: what shares the dims before `axis`; no scale, no amax
+//
+//     f = current_scale(max |x|),  y = saturated(x f) (1 / f)            as dynamic_quantize stores 1 / f
+//
+//   fake_float8_gradient   y = x: it stands behind a layer, and its gradient is fake_float8 of dy, which meets the scale and
+//                          the amax that it carries
+//
+// 16-bit floats are worked on in float32. float64 is divided in float64 and rounded to float8 once.
+//
+// Gradient of fake_float8: dx = dy, also where x saturates (Keras, layers/core/dense.py; TransformerEngine quantizes outside
+// of the tape): no step.
+//
+//   x any shape;  scale float32 [1];  amax uint32 [1]
+#pragma once
+
+#include "engine/numeric/amax.h"
+#include "engine/numeric/element.h"
+#include "engine/numeric/float8_scale.h"
+#include "engine/numeric/policy.h"
+#include "engine/numeric/small_float.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+struct FakeFloat8 {
+  int rows, width;  // of `current`; otherwise one row
+  uint32_t format, form;
+
+  enum Word { kFormat = 0, kForm = 1, kCurrent = 2, kAxis = 3 };
+  enum Operand { kX, kScale, kAmax };
+  enum Format : uint32_t { kE4M3 = 0, kE5M2 = 1 };
+
+  static FakeFloat8 from(const Words& words, const Operands& operands) {
+    const Shape x = operands[kX];
+    const int axis = words.integer(kAxis);
+    return {x.product(0, axis), x.product(axis, x.rank), words[kFormat], words[kForm]};
+  }
+
+  template <class T>
+  void forward(const T* x, const float* scale, Update<uint32_t> amax, T* y) const {
+    const auto count = size_t(rows) * size_t(width);
+    amax.data[0] = amax_bits(std::span<const T>(x, count), amax.data[0]);
+    format == kE4M3 ? by_scale<Float8E4M3>(x, *scale, y) : by_scale<Float8E5M2>(x, *scale, y);
+  }
+
+  template <class T>
+  void forward_current(const T* x, Optional<const float>, Optional<const uint32_t>, T* y) const {
+    format == kE4M3 ? by_row<Float8E4M3>(x, y) : by_row<Float8E5M2>(x, y);
+  }
+
+  template <class T>
+  void copy(const T* x, const float*, Update<uint32_t>, T* y) const {
+    for (int i = 0; i < rows * width; ++i) y[i] = x[i];
+  }
+
+  template <class T>
+  void copy_current(const T* x, Optional<const float>, Optional<const uint32_t>, T* y) const {
+    for (int i = 0; i < rows * width; ++i) y[i] = x[i];
+  }
+
+  uint64_t work() const { return uint64_t(rows) * uint64_t(width); }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    const Shape x = operands[kX];
+    if (words[kFormat] > kE5M2 || words[kForm] > 1 || words[kCurrent] > 1) return Code::kAttribute;
+    if (words[kCurrent] == 1) {
+      if (words[kForm] != 0 || operands.has(kScale) || operands.has(kAmax)) return Code::kAttribute;
+      if (words[kAxis] > uint32_t(x.rank)) return Code::kAttributeAxis;
+    } else {
+      if (words[kAxis] != 0) return Code::kAttributeAxis;
+      if (!operands.has(kScale) || !operands.has(kAmax)) return Code::kAttribute;
+      if (!is(operands, kScale, 1) || !is(operands, kAmax, 1)) return Code::kShapeScale;
+    }
+    *y = dims_of(x);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"format"}, {"form"}, {"current"}, {"axis"}};
+  static constexpr const char* kInputs[] = {"x", "scale?", "&amax?"};
+  static constexpr const char* kOutputs[] = {"y"};
+
+  static constexpr uint8_t kOfX[] = {kX};
+  static constexpr GradientRead kReadsDy[] = {gradient_of(0)};
+  static constexpr GradientRead kReadsScale[] = {gradient_of(0), input_of(kScale), input_of(kAmax)};
+  static constexpr Gradient kGradients[] = {{.of = kOfX, .by = Op::kNone, .reads = kReadsDy}};
+  static constexpr Gradient kGradientsBehind[] = {{.of = kOfX, .by = Op::kFakeFloat8, .reads = kReadsScale}};
+
+ private:
+  template <class A>
+  static float to_float(A v) {  // so that rounding it to float8 is rounding once
+    if constexpr (std::is_same_v<A, double>) return round_to_odd(v);
+    else return v;
+  }
+
+  template <class Q, class T>
+  void by_scale(const T* x, float scale, T* y) const {
+    using A = typename Element<T>::Accumulator;
+    const A s = A(scale);
+    const bool multiplies = form == uint32_t(ScaleForm::kReciprocal);
+    for (int i = 0; i < rows * width; ++i) {
+      const Q q = Q::saturated(to_float(multiplies ? A(x[i]) * s : A(x[i]) / s));
+      y[i] = T(multiplies ? A(float(q)) / s : A(float(q)) * s);
+    }
+  }
+
+  template <class Q, class T>
+  void by_row(const T* x, T* y) const {
+    using A = typename Element<T>::Accumulator;
+    constexpr CurrentScaling kRule = {.format_max = float(Q::of_bits(Q::kMax))};
+    for (int r = 0; r < rows; ++r, x += width, y += width) {
+      const float amax = amax_value(amax_bits(std::span<const T>(x, size_t(width))));
+      const float factor = current_scale(amax, kRule).scale, step = 1 / factor;
+      for (int i = 0; i < width; ++i) y[i] = T(A(float(Q::saturated(to_float(A(x[i]) * A(factor))))) * A(step));
+    }
+  }
+};
+
+inline constexpr OpRule kFakeFloat8Rule = {
+    Op::kFakeFloat8,         "fake_float8",       Numerics::kPointwise,  &FakeFloat8::shapes,
+    FakeFloat8::kAttributes, FakeFloat8::kInputs, FakeFloat8::kOutputs, FakeFloat8::kGradients};
+inline constexpr OpRule kFakeFloat8GradientRule = {
+    Op::kFakeFloat8Gradient, "fake_float8_gradient", Numerics::kPointwise,  &FakeFloat8::shapes,
+    FakeFloat8::kAttributes, FakeFloat8::kInputs,    FakeFloat8::kOutputs, FakeFloat8::kGradientsBehind};
+
+}  // namespace nacre

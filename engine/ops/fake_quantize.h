@@ -1,0 +1,267 @@
+// Quantization that training simulates: y is what an integer layer will see of x, still as a real number.
+//
+//   fake_quantize with a range [low, high]   activations, int8 codes -128 .. 127:
+//
+//     s, z = affine_of_range(low, high)                                   engine/numeric/int8_range.h
+//     y    = s (saturate(round(x / s) + z) - z)                           half away from zero
+//
+//   without one   weights, by the largest magnitude a of each channel, or of all of w:
+//
+//     rule 0  int8/static    s = symmetric_scale(a),         y = s clip(round(w / s), -127, 127)        int8_range.h
+//     rule 1  int8/weights   s = a / 127 (1 where that is 0), the same with w / s in float32
+//     rule 2  int8           s = 127 / (a + 1e-7),           y = clip(round_half_even(w s), -127, 127) / s   absmax.h
+//     rule 3  int4           s = 7 / (a + 1e-7),             y = clip(round_half_even(w s), -8, 7) / s
+//
+//   observe_range   sum += [min x, max x],  batches += 1: a running range is made of their mean (update_range)
+//
+// In float32 y is, to the bit, what the converter's codes of the same range or weights stand for: the network that is
+// exported computes what was trained. 16-bit floats are worked on in float32, float64 in float64 with the float32 scale. NaN
+// stays NaN, so that the step is refused; codes would hide it. A range of [0, 0] is none yet: y = x.
+//
+// Gradients (straight through; tf.quantization.fake_quant_with_min_max_vars, core/kernels/fake_quant_ops_functor.h), with
+// the ends of the nudged range l = s (-128 - z), h = s (127 - z):
+//
+//   dx     = dy where l <= x <= h, else 0                 dx = dy without a range: nothing is cut
+//   d low += sum dy over x < l,   d high += sum dy over x > h
+//
+//   x any shape;  range float32 [2];  sums float32 [2];  batches float32 [1]
+#pragma once
+
+#include "engine/numeric/absmax.h"
+#include "engine/numeric/int8_range.h"
+#include "engine/numeric/small_float.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+// The quantizer of a range, with the ends that codes reach.
+struct NudgedRange {
+  float scale, low, high;
+  int32_t zero;
+  bool none;
+
+  static NudgedRange from(const float* range) {
+    const AffineScale affine = affine_of_range(double(range[0]), double(range[1]));
+    return {.scale = affine.scale,
+            .low = affine.scale * float(-128 - affine.zero),
+            .high = affine.scale * float(127 - affine.zero),
+            .zero = affine.zero,
+            .none = range[0] == 0 && range[1] == 0};
+  }
+};
+
+struct FakeQuantize {
+  int outer, channels, inner;
+  uint32_t rule;
+
+  enum Word { kRule = 0, kPerChannel = 1, kAxis = 2 };
+  enum Operand { kX, kRange };
+  enum Rule : uint32_t { kStatic, kWeights, kAbsMax8, kAbsMax4, kRuleCount };
+
+  static FakeQuantize from(const Words& words, const Operands& operands) {
+    const Shape x = operands[kX];
+    if (words[kPerChannel] == 0) return {1, 1, x.elements(), words[kRule]};
+    const int axis = words.integer(kAxis);
+    return {x.product(0, axis), x[axis], x.product(axis + 1, x.rank), words[kRule]};
+  }
+
+  template <class T>
+  void forward(const T* x, Optional<const float> range, T* y) const {
+    using A = typename Element<T>::Accumulator;
+    if (range) return by_range<A>(x, NudgedRange::from(range.data), y);
+    for (int c = 0; c < channels; ++c) by_magnitude<A>(x, c, y);
+  }
+
+  uint64_t work() const { return uint64_t(outer) * uint64_t(channels) * uint64_t(inner); }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    if (words[kRule] >= kRuleCount || words[kPerChannel] > 1) return Code::kAttribute;
+    if (words[kPerChannel] == 0 ? words[kAxis] != 0 : words[kAxis] >= uint32_t(operands[kX].rank))
+      return Code::kAttributeAxis;
+    if (operands.has(kRange)) {
+      if (words[kRule] != kStatic || words[kPerChannel] != 0) return Code::kAttribute;
+      if (!is(operands, kRange, 2)) return Code::kShapeScale;
+    }
+    *y = dims_of(operands[kX]);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"rule"}, {"per_channel"}, {"axis"}};
+  static constexpr const char* kInputs[] = {"x", "range?"};
+  static constexpr const char* kOutputs[] = {"y"};
+
+  static int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
+  static constexpr uint8_t kOfX[] = {kX}, kOfRange[] = {kRange};
+  static constexpr GradientRead kReadsBoth[] = {gradient_of(0), input_of(kX), input_of(kRange)};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOfX, .by = Op::kFakeQuantizeGradientX, .reads = kReadsBoth, .words = &no_words},
+      {.of = kOfRange, .by = Op::kFakeQuantizeGradientScale, .reads = kReadsBoth, .adds = true, .words = &no_words},
+  };
+
+ private:
+  template <class A, class T>  // A: float or double
+  void by_range(const T* x, const NudgedRange& range, T* y) const {
+    const A scale = A(range.scale);
+    for (int i = 0; i < inner; ++i) {
+      const A v = A(x[i]);
+      const int8_t code = clamp_to_int8(int64_t{round_half_away(v / scale)} + range.zero);
+      y[i] = range.none || v != v ? x[i] : T(scale * A(code - range.zero));
+    }
+  }
+
+  template <class A, class T>
+  void by_magnitude(const T* x, int c, T* y) const {
+    A amax = 0;
+    each_of(c, [&](int i) {
+      const A v = A(x[i]), size = v < 0 ? -v : v;
+      if (!(size <= amax)) amax = amax != amax ? amax : size;  // NaN stays
+    });
+    switch (rule) {
+      case kStatic: {
+        const float scale = symmetric_scale(double(amax));
+        return each_of(c, [&](int i) { y[i] = by_step(x[i], symmetric_code(double(x[i]), scale), A(scale)); });
+      }
+      case kWeights: {
+        const float step = float(amax) / 127 > 0 || amax != amax ? float(amax) / 127 : 1;
+        return each_of(c, [&](int i) {
+          const int32_t code = round_half_away(A(x[i]) / A(step));
+          y[i] = by_step(x[i], code < -127 ? -127 : code > 127 ? 127 : code, A(step));
+        });
+      }
+      default: {
+        const CodeRange codes = rule == kAbsMax4 ? kInt4Range : kInt8Range;
+        const A scale = absmax_scale<A>(amax, codes);
+        return each_of(c, [&](int i) { y[i] = T(absmax_value<A>(absmax_code<A>(A(x[i]), scale, codes), scale)); });
+      }
+    }
+  }
+
+  template <class A, class T>
+  static T by_step(T x, int code, A step) {
+    return A(x) != A(x) ? x : T(step * A(code));
+  }
+
+  template <class F>
+  void each_of(int c, F f) const {  // f(index) of the elements of channel c
+    for (int o = 0; o < outer; ++o)
+      for (int j = 0; j < inner; ++j) f((o * channels + c) * inner + j);
+  }
+};
+
+struct FakeQuantizeGradient {
+  int elements;
+
+  enum Operand { kDy, kX, kRange, kSum };
+
+  static FakeQuantizeGradient from(const Words&, const Operands& operands) { return {operands[kDy].elements()}; }
+
+  template <class T>
+  void gradient_x(const T* dy, const T* x, Optional<const float> range, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    const float none[] = {0, 0};
+    const NudgedRange nudged = NudgedRange::from(range ? range.data : none);
+    const A low = A(nudged.low), high = A(nudged.high);
+    for (int i = 0; i < elements; ++i) {
+      const A v = A(x[i]);
+      dx[i] = nudged.none || v != v || (v >= low && v <= high) ? dy[i] : T(A(0));
+    }
+  }
+
+  template <class T>  // the range is float32 whatever T is, and so is its gradient
+  void gradient_range(const T* dy, const T* x, const float* range, Update<float> sum) const {
+    using A = typename Element<T>::Accumulator;
+    const NudgedRange nudged = NudgedRange::from(range);
+    if (nudged.none) return;
+    A low = 0, high = 0;
+    for (int i = 0; i < elements; ++i) {
+      const A v = A(x[i]);
+      if (v < A(nudged.low)) low += A(dy[i]);
+      if (v > A(nudged.high)) high += A(dy[i]);
+    }
+    sum.data[0] += float(low);
+    sum.data[1] += float(high);
+  }
+
+  uint64_t work() const { return uint64_t(elements); }
+
+  static Code check(const Operands& operands) {
+    const Shape dy = operands[kDy], x = operands[kX];
+    if (dy.rank != x.rank) return Code::kShapeInput;
+    for (int axis = 0; axis < x.rank; ++axis)
+      if (dy[axis] != x[axis]) return Code::kShapeInput;
+    return !operands.has(kRange) || is(operands, kRange, 2) ? Code::kOk : Code::kShapeScale;
+  }
+  static Code shapes_x(const Words&, const Operands& operands, Dims* dx) {
+    TRY_CODE(check(operands));
+    *dx = dims_of(operands[kX]);
+    return Code::kOk;
+  }
+  static Code shapes_range(const Words&, const Operands& operands, Dims*) {
+    TRY_CODE(check(operands));
+    return is(operands, kSum, 2) ? Code::kOk : Code::kShapeScale;
+  }
+
+  static constexpr const char* kInputsX[] = {"dy", "x", "range?"};
+  static constexpr const char* kInputsRange[] = {"dy", "x", "range", "&sum"};
+  static constexpr const char* kOutputs[] = {"dx"};
+};
+
+// Structs of their own, because an entry's shape rule is its struct's `shapes`.
+struct FakeQuantizeGradientX : FakeQuantizeGradient {
+  static FakeQuantizeGradientX from(const Words& words, const Operands& operands) {
+    return {FakeQuantizeGradient::from(words, operands)};
+  }
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) { return shapes_x(words, operands, dx); }
+};
+struct FakeQuantizeGradientRange : FakeQuantizeGradient {
+  static FakeQuantizeGradientRange from(const Words& words, const Operands& operands) {
+    return {FakeQuantizeGradient::from(words, operands)};
+  }
+  static Code shapes(const Words& words, const Operands& operands, Dims* none) {
+    return shapes_range(words, operands, none);
+  }
+};
+
+struct ObserveRange {
+  int elements;
+
+  enum Operand { kX, kSum, kBatches };
+
+  static ObserveRange from(const Words&, const Operands& operands) { return {operands[kX].elements()}; }
+
+  template <class T>
+  void forward(const T* x, Update<float> sum, Update<float> batches) const {
+    float low = float(x[0]), high = low;
+    for (int i = 1; i < elements; ++i) {
+      const float v = float(x[i]);
+      if (!(v >= low)) low = low != low ? low : v;  // NaN stays
+      if (!(v <= high)) high = high != high ? high : v;
+    }
+    sum.data[0] += low;
+    sum.data[1] += high;
+    batches.data[0] += 1;
+  }
+
+  uint64_t work() const { return uint64_t(elements); }
+
+  static Code shapes(const Words&, const Operands& operands, Dims*) {
+    return is(operands, kSum, 2) && is(operands, kBatches, 1) ? Code::kOk : Code::kShapeScale;
+  }
+
+  static constexpr const char* kInputs[] = {"x", "&sum", "&batches"};
+};
+
+inline constexpr OpRule kFakeQuantizeRule = {
+    Op::kFakeQuantize,         "fake_quantize",       Numerics::kPointwise,    &FakeQuantize::shapes,
+    FakeQuantize::kAttributes, FakeQuantize::kInputs, FakeQuantize::kOutputs, FakeQuantize::kGradients,
+    1u << FakeQuantize::kRange};
+inline constexpr OpRule kFakeQuantizeGradientXRule = {
+    Op::kFakeQuantizeGradientX,     "fake_quantize_gradient_x",    Numerics::kPointwise, &FakeQuantizeGradient::shapes_x, {},
+    FakeQuantizeGradient::kInputsX, FakeQuantizeGradient::kOutputs};
+inline constexpr OpRule kFakeQuantizeGradientScaleRule = {
+    Op::kFakeQuantizeGradientScale,     "fake_quantize_gradient_range", Numerics::kReduction, &FakeQuantizeGradient::shapes_range, {},
+    FakeQuantizeGradient::kInputsRange, {}};
+inline constexpr OpRule kObserveRangeRule = {
+    Op::kObserveRange, "observe_range", Numerics::kReduction, &ObserveRange::shapes, {}, ObserveRange::kInputs, {}};
+
+}  // namespace nacre
