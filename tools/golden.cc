@@ -8,25 +8,10 @@
 #include "engine/numeric/small_float.h"
 #include "tools/error.h"
 #include "tools/graph/names.h"
+#include "tools/split_mix64.h"
 
 namespace nacre::tools {
 namespace {
-
-class SplitMix64 {
- public:
-  explicit SplitMix64(uint64_t seed) : state_(seed) {}
-
-  uint64_t next() {
-    state_ += 0x9E3779B97F4A7C15;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return z ^ (z >> 31);
-  }
-
- private:
-  uint64_t state_;
-};
 
 template <class T>
 void append(std::vector<uint8_t>& bytes, T value) {
