@@ -23,7 +23,6 @@ constexpr const OpRule* kRules[] = {
     &kDropoutRule, &kLayerNormGradientXRule, &kLayerNormGradientScaleRule, &kGeluGradientRule, &kSiluGradientRule,
     &kBatchedMatmulGradientARule, &kBatchedMatmulGradientBRule, &kEmbeddingGradientRule,
     &kLstmGradientRule, &kLstmGradientWRule, &kGruGradientRule, &kGruGradientWRule, &kGruGradientBiasRule,
-    &kAccumulateRule,
     // Losses, optimizers, what a step commits.
     &kSoftmaxCrossEntropyRule, &kSoftmaxCrossEntropyGradientRule, &kDenseCrossEntropyRule, &kDenseCrossEntropyGradientRule,
     &kSigmoidCrossEntropyRule, &kSigmoidCrossEntropyGradientRule, &kSquaredErrorRule, &kSquaredErrorGradientRule,

@@ -94,12 +94,6 @@ bool has_form(Op op, Form form) {
   }
 }
 
-// Ops that only training has: their kernels are in another set, with tests of their own.
-bool of_training(Op op) {
-  const auto runs = [op](const reference::NamedEntry& named) { return named.entry->op == op; };
-  return std::ranges::any_of(reference::training_list(), runs) && std::ranges::none_of(reference::list(), runs);
-}
-
 // Empty if the outputs are what the oracle expects.
 std::string compare(const std::vector<Array>& outputs, const std::vector<Expected>& expected, Report& report) {
   if (outputs.size() != expected.size()) return "another number of outputs";
