@@ -25,14 +25,14 @@
 namespace nacre::tools {
 namespace {
 
-// Index of the first of the words {kind, low, high}, or -1 if the op has no clamp.
+// Index of the first of the words {kind, low, high}, or -1 if the op has no clamp. Some gradients have the first word alone, to
+// refuse the clamp of the step that they are of.
 int clamp_word(Op op) {
-  const OpRule* rule = find_rule(op);
+  const std::span<const Attribute> attributes = find_rule(op)->attributes;
   int word = 0;
-  for (const Attribute& attribute : rule->attributes) {
-    if (std::string_view(attribute.name) == "clamp") return word;
-    word += attribute.count;
-  }
+  for (size_t i = 0; i < attributes.size(); word += attributes[i++].count)
+    if (std::string_view(attributes[i].name) == "clamp")
+      return i + 2 < attributes.size() && std::string_view(attributes[i + 1].name) == "low" ? word : -1;
   return -1;
 }
 
@@ -83,6 +83,7 @@ class Fuser {
     for (const Binding& output : graph_.outputs) reads_[size_t(output.value)] += 2;  // must keep existing
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
+      if (node.outputs.empty()) continue;  // it only updates
       drop_idle_clamp(node);
       if (is_plain_clamp(node) && (!quantized_clamps_only || is_rounded(node.outputs[0]))) melt(node, i);
       if (node.op == Op::kCast) melt_conversion(node, kNone);

@@ -301,6 +301,9 @@ class Differentiator {
     Node step = make_step(row.by, node, node.name + "/gradient", inputs, {});
     step.words = words_of(node, row, int(of[0]));
     if (row.adds) return write_sum(std::move(step), node.inputs[of[0]]);
+    const ValueId x0 = node.inputs[of[0]];
+    if (step.op == Op::kSumTo && get_integer(step, "negative") == 0 && value(x0).dims == value(inputs[0]).dims)
+      return contribute(x0, inputs[0]);  // nothing to sum: dy itself
     std::vector<std::pair<ValueId, ValueId>> parts;
     for (const size_t i : of) {
       const ValueId x = i < node.inputs.size() ? node.inputs[i] : kNone;

@@ -40,10 +40,10 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
   model.infer = simplified;
   Differentiated differentiated = differentiate(simplified, training);
   check(differentiated.graph);
+  if (!training.immediate) model.update = update_program(differentiated, training);
   apply_types(model.infer, compiling);
   apply_types(differentiated.graph, compiling);
   Graph& backward = training.immediate ? model.update : model.gradients;
-  if (!training.immediate) model.update = update_program(differentiated, training);
   backward = std::move(differentiated.graph);
   check(model.update);
   Graph* const readers[] = {&model.infer, &backward};
