@@ -15,6 +15,12 @@ constexpr ElementType kF64 = ElementType::kFloat64, kF32 = ElementType::kFloat32
 
 int pick(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
 
+std::vector<int32_t> random_dims(Random& random, int low_rank, int high_rank, int most) {
+  std::vector<int32_t> dims;
+  for (int rank = pick(random, low_rank, high_rank); rank > 0; --rank) dims.push_back(pick(random, 1, most));
+  return dims;
+}
+
 // A multiple of kGrid in [low, high].
 double on_grid(Random& random, double low, double high) {
   return std::round(std::uniform_real_distribution<double>(low, high)(random) / kGrid) * kGrid;
@@ -75,6 +81,10 @@ void max_pool(Random& random, GradientCase& made) {
 void clamp(Random& random, GradientCase& made) {
   draw(Op::kClamp, -1, random, made);
   if (made.words[0] == 0) return;
+  for (int i = 1; i <= 2; ++i) {  // bounds that every float type has
+    const double bound = std::bit_cast<float>(made.words[size_t(i)]);
+    if (std::isfinite(bound)) made.words[size_t(i)] = std::bit_cast<uint32_t>(float(std::round(bound * 16) / 16));
+  }
   avoid(random, made.inputs[0], {std::bit_cast<float>(made.words[1]), std::bit_cast<float>(made.words[2])}, -4, 4);
 }
 void leaky_relu(Random& random, GradientCase& made) {
@@ -88,8 +98,7 @@ void hard_swish(Random& random, GradientCase& made) {
 
 // Every channel has two values a unit apart, or only one: h is small beside the deviation, or there is none.
 void batch_norm_training(Random& random, GradientCase& made) {
-  std::vector<int32_t> dims;
-  for (int rank = pick(random, 1, 6); rank > 0; --rank) dims.push_back(pick(random, 1, 4));
+  std::vector<int32_t> dims = random_dims(random, 1, 6, 4);
   dims.back() = pick(random, 1, 20);
   const std::vector<int32_t> channels = {dims.back()};
   Array x = random_array(random, dims);
@@ -101,6 +110,77 @@ void batch_norm_training(Random& random, GradientCase& made) {
   made.inputs = {x, random_array(random, channels), random_array(random, channels), random_array(random, channels),
                  random_array(random, channels), array_of<double>(kF32, {1}, {2})};
 }
+
+// The sums that a loss updates: `loss`, and `count`.
+void add_loss_sums(GradientCase& made) {
+  made.inputs.push_back(array_of<double>(kF64, {1}, {0.5}));
+  made.inputs.push_back(array_of<double>(kF32, {1}, {3}));
+}
+
+// Labels over all classes; with `ignore` one of them, or none that occurs, is not counted.
+void softmax_cross_entropy(Random& random, GradientCase& made) {
+  std::vector<int32_t> dims = random_dims(random, 1, 4, 4);
+  dims.back() = pick(random, 2, 12);
+  const int classes = dims.back();
+  made.words = {std::bit_cast<uint32_t>(pick(random, 0, 1) == 0 ? 0.0f : float(on_grid(random, 0, 1))), uint32_t(pick(random, 0, 1)),
+                uint32_t(pick(random, -1, classes - 1))};
+  Array labels = make_array(ElementType::kInt32, {dims.begin(), dims.end() - 1});
+  for (int64_t i = 0; i < labels.elements(); ++i) labels.set(i, pick(random, 0, classes - 1));
+  made.inputs = {random_array(random, dims), labels};
+  add_loss_sums(made);
+}
+void dense_cross_entropy(Random& random, GradientCase& made) {
+  std::vector<int32_t> dims = random_dims(random, 1, 4, 4);
+  dims.back() = pick(random, 2, 12);
+  made.words = {std::bit_cast<uint32_t>(pick(random, 0, 1) == 0 ? 0.0f : float(on_grid(random, 0, 1)))};
+  made.inputs = {random_array(random, dims), random_array(random, dims, 0, 1)};
+  add_loss_sums(made);
+}
+
+// y apart from where the loss has a kink in y - target: 0, or +-delta.
+void elementwise_loss(Random& random, GradientCase& made, const std::vector<double>& kinks) {
+  const std::vector<int32_t> dims = random_dims(random, 1, 4, 5);
+  made.inputs = {random_array(random, dims), random_array(random, dims, 0, 1)};
+  Array &y = made.inputs[0], &target = made.inputs[1];
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    const auto near = [&](double kink) { return std::abs(y.real(i) - target.real(i) - kink) < kClear; };
+    while (std::any_of(kinks.begin(), kinks.end(), near)) y.set(i, on_grid(random, -4, 4));
+  }
+  add_loss_sums(made);
+}
+void smooth_loss(Random& random, GradientCase& made) { elementwise_loss(random, made, {}); }
+void absolute_error(Random& random, GradientCase& made) { elementwise_loss(random, made, {0}); }
+void huber(Random& random, GradientCase& made) {
+  const double delta = on_grid(random, 0.25, 2);
+  made.words = {std::bit_cast<uint32_t>(float(delta))};
+  elementwise_loss(random, made, {-delta, delta});
+}
+
+// With a range in half of the cases: x well inside of it, or well outside, because its ends are nudged to a code's.
+void fake_quantize(Random& random, GradientCase& made) {
+  const double low = on_grid(random, -3, -1), high = on_grid(random, 1, 3);
+  const bool range = pick(random, 0, 1) == 1;
+  Array x = random_array(random, random_dims(random, 1, 4, 4));
+  for (int64_t i = 0; range && i < x.elements(); ++i)
+    while (std::abs(x.real(i) - low) < 0.25 || std::abs(x.real(i) - high) < 0.25) x.set(i, on_grid(random, -4, 4));
+  made.words = {0, 0, 0};
+  made.inputs = {x, range ? array_of<double>(kF32, {2}, {low, high}) : Array()};
+}
+// What its gradient is that of: x, cut at the ends of the range.
+std::vector<Array> straight_through_range(const GradientCase& made) {
+  Array y = made.inputs[0];
+  const Array& range = made.inputs[1];
+  for (int64_t i = 0; range.present() && i < y.elements(); ++i)
+    y.set(i, std::clamp(y.real(i), range.real(0), range.real(1)));
+  return {y};
+}
+
+void fake_float8(Random& random, GradientCase& made) {
+  made.words = {uint32_t(pick(random, 0, 1)), uint32_t(pick(random, 0, 1))};
+  made.inputs = {random_array(random, random_dims(random, 0, 4, 4)), array_of<double>(kF32, {1}, {1}),
+                 array_of<double>(ElementType::kUint32, {1}, {0})};
+}
+std::vector<Array> straight_through(const GradientCase& made) { return {made.inputs[0]}; }
 
 constexpr GradientRow kRows[] = {
     {Op::kDense, &drawn<Op::kDense, 0>},
@@ -126,6 +206,15 @@ constexpr GradientRow kRows[] = {
     {Op::kPad, &drawn<Op::kPad>},
     {Op::kSlice, &drawn<Op::kSlice>},
     {Op::kCopy, &drawn<Op::kCopy>},
+    {Op::kSoftmaxCrossEntropy, &softmax_cross_entropy},
+    {Op::kDenseCrossEntropy, &dense_cross_entropy},
+    {Op::kSigmoidCrossEntropy, &smooth_loss},
+    {Op::kSquaredError, &smooth_loss},
+    {Op::kAbsoluteError, &absolute_error},
+    {Op::kHuber, &huber},
+    {Op::kFakeQuantize, &fake_quantize, &straight_through_range},
+    {Op::kFakeFloat8, &fake_float8, &straight_through},
+    {Op::kFakeFloat8Gradient, &fake_float8},
 };
 
 }  // namespace

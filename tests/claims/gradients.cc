@@ -67,6 +67,7 @@ std::string judge(const Check& check, const TableGradient& gradient, Report* rep
 }
 
 const char* input_name(const OpRule& rule, uint8_t input) { return rule.inputs[input]; }
+std::string name_of(Op op) { return op == Op::kNone ? "no step" : find_rule(op) == nullptr ? "an unknown op" : find_rule(op)->name; }
 
 // The mutations of a row: one element of the gradient, one term, each operand whose values matter.
 std::vector<Mutation> mutations(const GradientRow& row, const Gradient& gradient, size_t index) {
@@ -120,7 +121,7 @@ void try_op(const OpRule& rule, int cases, uint64_t seed, Report& report) {
       const std::string wrong = judge(check, table_gradient(*step, target), &report);
       if (!wrong.empty())
         report.fail(std::string(rule.name) + ", gradient of " + input_name(rule, input) + " by " +
-                    find_rule(rule.gradients[target.row].by)->name + ", case " + std::to_string(i) + ": " + wrong);
+                    name_of(rule.gradients[target.row].by) + ", case " + std::to_string(i) + ": " + wrong);
     }
     ++report.cases;
   }
@@ -129,9 +130,8 @@ void try_op(const OpRule& rule, int cases, uint64_t seed, Report& report) {
     for (const uint8_t input : rule.gradients[index].of) {
       const Gradient& gradient = rule.gradients[index];
       const std::vector<Check>& of_row = checks[{index, input}];
-      const OpRule* by = find_rule(gradient.by);
       const std::string name = std::string(rule.name) + " " + input_name(rule, input) + " by " +
-                               (by == nullptr ? "an unknown op" : by->name) + (gradient.adds ? ", adds" : "");
+                               name_of(gradient.by) + (gradient.adds ? ", adds" : "");
       std::printf("  %-72s %4zu cases\n", name.c_str(), of_row.size());
       if (of_row.empty()) report.fail(name + ": no case");
       ++report.rows;
