@@ -56,8 +56,9 @@ void elementwise(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 1, 4);
   const std::vector<int32_t> dims = random_dims(random, rank);
   if (huber) made.words = {real_word(random, 0.2, 3)};
-  made.inputs = {{.element = entry.operands[0].element, .dims = dims, .low = -4, .high = 4},
-                 {.element = entry.operands[1].element, .dims = dims, .low = sigmoid ? 0.0 : -4.0, .high = sigmoid ? 1.0 : 4.0}};
+  made.inputs = {
+      {.element = entry.operands[0].element, .dims = dims, .low = -4, .high = 4},
+      {.element = entry.operands[1].element, .dims = dims, .low = sigmoid ? 0.0 : -4.0, .high = sigmoid ? 1.0 : 4.0}};
   if (rank != 2) made.traits |= kRankTrait;
   add_rest(entry, made);
 }

@@ -3,7 +3,7 @@
     optimizers.py            writes the table beside this script
     optimizers.py --check    computes it again and compares with the committed one
 
-Needs torch 2.15.0 and numpy. foreach=False: torch's loop over one tensor, which is the definition of the others.
+Needs optimizers_requirements.txt. foreach=False: torch's loop over one tensor, which is the definition of the others.
 
 Every hyperparameter is a float32, given to torch as the float64 of the same value. One record per optimizer:
 
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 PATH = pathlib.Path(__file__).with_name("optimizers.json")
-ELEMENTS = 12
+ELEMENTS = 8
 STEPS = (0, 1, 2, 9, 99, 999)
 SEEN = (1, 2, 5, 10, 20, 50, 100)
 
