@@ -21,7 +21,7 @@
 //                          dh = dy' z + w_z^T da_z + w_r^T da_r + w_n^T dq
 //   reset_after = 0:       v = w_n^T da_n                        da_r = v y_{t-1} r (1 - r)
 //                          dh = dy' z + w_z^T da_z + w_r^T da_r + v r
-//   dx_t = da              in the end dh0 = dh
+//   dx_t = da              in the end dh0 = dh: an output where h0 is there
 //
 //   dw_z += sum da_z y_{t-1}^T   dw_r alike   dw_n += sum dq y_{t-1}^T, or sum da_n (r y_{t-1})^T
 //   dbias += sum da_z, sum da_r, and sum dq or sum da_n
@@ -46,7 +46,7 @@ struct Gru {
 
   uint64_t work() const { return size.work(3); }
   static size_t scratch_bytes(const Words&, const Operands& operands) {  // r y_{t-1}, z
-    return 2 * size_t(operands[kW][1]) * sizeof(double);
+    return 2 * size_t(operands[kW][1]) * accumulator_bytes(operands.element(kX));
   }
 
   template <class T>
@@ -147,15 +147,48 @@ struct GruGradient {
 
   uint64_t work() const { return size.work(3); }
   static size_t scratch_bytes(const Words&, const Operands& operands) {  // dh and v
-    return 2 * size_t(operands[kW][1]) * sizeof(double);
+    return 2 * size_t(operands[kW][1]) * accumulator_bytes(operands.element(kGates));
   }
 
   template <class T>
-  void forward(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx, T* dh0,
+  void forward(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx,
                Scratch<typename Element<T>::Accumulator> scratch) const {
-    using A = typename Element<T>::Accumulator;
+    run(gates, y, w, h0, dy, dx, scratch.data, [](int, int, auto) {});
+  }
+
+  template <class T>
+  void forward_states(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx, T* dh0,
+                      Scratch<typename Element<T>::Accumulator> scratch) const {
+    run(gates, y, w, h0, dy, dx, scratch.data, [&](int n, int j, auto dh) { dh0[n * size.width + j] = T(dh); });
+  }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
+    const Shape y = operands[kY], w = operands[kW];
+    if (words[0] > 1) return Code::kAttribute;
+    if (y.rank != 3 || w.rank != 2) return Code::kShapeRank;
+    const int64_t width = w[1];
+    if (w[0] != 3 * width) return Code::kShapeWeights;
+    const int64_t saved = Gru::saved(words[0] != 0) * width;
+    if (y[2] != width || !same(y, operands[kDy]) || saved > INT32_MAX) return Code::kShapeInput;
+    if (!is_sequence(operands[kGates], y, int(saved))) return Code::kShapeInput;
+    if (operands.has(kH0) && !is(operands, kH0, y[0], y[2])) return Code::kShapeInput;
+    outputs[0].push(y[0]);
+    outputs[0].push(y[1]);
+    outputs[0].push(int32_t(3 * width));
+    outputs[1].push(y[0]);
+    outputs[1].push(y[2]);
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"gates", "y", "w", "h0?", "dy"};
+  static constexpr const char* kOutputs[] = {"dx", "dh0?"};
+
+ private:
+  // keep(n, j, dh) for unit j of what is left before the first step.
+  template <class T, class A, class F>
+  void run(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx, A* scratch, F keep) const {
     const int h = size.width, saved = Gru::saved(reset_after);
-    A *dh = scratch.data, *v = dh + h;
+    A *dh = scratch, *v = dh + h;
     for (int n = 0; n < size.batch; ++n) {
       for (int j = 0; j < h; ++j) dh[j] = 0;
       for (int t = size.time - 1; t >= 0; --t) {
@@ -183,30 +216,9 @@ struct GruGradient {
         }
         add_transposed(w, da, 2 * h, h, dh);
       }
-      for (int j = 0; j < h; ++j) dh0[n * h + j] = T(dh[j]);
+      for (int j = 0; j < h; ++j) keep(n, j, dh[j]);
     }
   }
-
-  static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
-    const Shape y = operands[kY], w = operands[kW];
-    if (words[0] > 1) return Code::kAttribute;
-    if (y.rank != 3 || w.rank != 2) return Code::kShapeRank;
-    const int64_t width = w[1];
-    if (w[0] != 3 * width) return Code::kShapeWeights;
-    const int64_t saved = Gru::saved(words[0] != 0) * width;
-    if (y[2] != width || !same(y, operands[kDy]) || saved > INT32_MAX) return Code::kShapeInput;
-    if (!is_sequence(operands[kGates], y, int(saved))) return Code::kShapeInput;
-    if (operands.has(kH0) && !is(operands, kH0, y[0], y[2])) return Code::kShapeInput;
-    outputs[0].push(y[0]);
-    outputs[0].push(y[1]);
-    outputs[0].push(int32_t(3 * width));
-    outputs[1].push(y[0]);
-    outputs[1].push(y[2]);
-    return Code::kOk;
-  }
-
-  static constexpr const char* kInputs[] = {"gates", "y", "w", "h0?", "dy"};
-  static constexpr const char* kOutputs[] = {"dx", "dh0"};
 };
 
 struct GruGradientW {

@@ -2,7 +2,7 @@
 // Cummins 2000.
 //
 //   x [batch, time, 4 h]  the projection W_x u_t of the layer's input u with its bias: one dense over all steps before this op
-//   w [4 h, h]   bias? [4 h]   h0?, c0? [batch, h] (absent: 0)   y [batch, time, h]
+//   w [4 h, h]   bias? [4 h]   h0?, c0? [batch, h] (both, or none: 0)   y [batch, time, h]
 //
 //   a_t = x_t + w y_{t-1} + bias                                               y_{-1} = h0
 //   i = sigmoid(a_i)   f = sigmoid(a_f)   g = tanh(a_g)   o = sigmoid(a_o)
@@ -20,7 +20,7 @@
 //   dy'  = dy_t + dh                    dc' = dy' o (1 - tanh^2 c_t) + dc
 //   da_i = dc' g i (1 - i)              da_f = dc' c_{t-1} f (1 - f)
 //   da_g = dc' i (1 - g^2)              da_o = dy' tanh(c_t) o (1 - o)
-//   dx_t = da   dh = w^T da   dc = dc' f          in the end dh0 = dh, dc0 = dc
+//   dx_t = da   dh = w^T da   dc = dc' f          in the end dh0 = dh, dc0 = dc: outputs where h0 and c0 are there
 //
 //   dw  += sum_nt da_nt y_{n,t-1}^T   dbias += sum_nt da_nt
 //
@@ -42,8 +42,8 @@ struct Lstm {
   }
 
   uint64_t work() const { return size.work(4); }
-  static size_t scratch_bytes(const Words&, const Operands& operands) {  // c, in at most a double
-    return size_t(operands[kW][1]) * sizeof(double);
+  static size_t scratch_bytes(const Words&, const Operands& operands) {  // c
+    return size_t(operands[kW][1]) * accumulator_bytes(operands.element(kX));
   }
 
   template <class T>
@@ -66,6 +66,7 @@ struct Lstm {
     TRY_CODE(check_sequence(operands, kX, kW, 4));
     const int width = operands[kW][1];
     if (operands.has(kBias) && !is(operands, kBias, 4 * width)) return Code::kShapeBias;
+    if (operands.has(kH0) != operands.has(kC0)) return Code::kOperandMissing;
     for (const int state : {kH0, kC0})
       if (operands.has(state) && !is(operands, state, x[0], width)) return Code::kShapeInput;
     for (const int size : {width, 4 * width, width}) {
@@ -127,15 +128,47 @@ struct LstmGradient {
 
   uint64_t work() const { return size.work(4); }
   static size_t scratch_bytes(const Words&, const Operands& operands) {  // dh and dc
-    return 2 * size_t(operands[kW][1]) * sizeof(double);
+    return 2 * size_t(operands[kW][1]) * accumulator_bytes(operands.element(kGates));
   }
 
   template <class T>
-  void forward(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, T* dh0, T* dc0,
+  void forward(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx,
                Scratch<typename Element<T>::Accumulator> states) const {
-    using A = typename Element<T>::Accumulator;
+    run(gates, cells, w, c0, dy, dx, states.data, [](int, int, auto, auto) {});
+  }
+
+  template <class T>
+  void forward_states(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, T* dh0, T* dc0,
+                      Scratch<typename Element<T>::Accumulator> states) const {
+    run(gates, cells, w, c0, dy, dx, states.data, [&](int n, int j, auto dh, auto dc) {
+      dh0[n * size.width + j] = T(dh);
+      dc0[n * size.width + j] = T(dc);
+    });
+  }
+
+  static Code shapes(const Words&, const Operands& operands, Dims* outputs) {
+    const Shape gates = operands[kGates], cells = operands[kCells];
+    TRY_CODE(check_sequence(operands, kGates, kW, 4));
+    const int width = operands[kW][1];
+    if (!is_sequence(cells, gates, width) || !same(cells, operands[kDy])) return Code::kShapeInput;
+    if (operands.has(kC0) && !is(operands, kC0, gates[0], width)) return Code::kShapeInput;
+    *outputs = dims_of(gates);
+    for (const int state : {1, 2}) {
+      outputs[state].push(gates[0]);
+      outputs[state].push(width);
+    }
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"gates", "cells", "w", "c0?", "dy"};
+  static constexpr const char* kOutputs[] = {"dx", "dh0?", "dc0?"};
+
+ private:
+  // keep(n, j, dh, dc) for unit j of what is left before the first step.
+  template <class T, class A, class F>
+  void run(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, A* states, F keep) const {
     const int h = size.width;
-    A *dh = states.data, *dc = dh + h;
+    A *dh = states, *dc = states + h;
     for (int n = 0; n < size.batch; ++n) {
       for (int j = 0; j < 2 * h; ++j) dh[j] = 0;
       for (int t = size.time - 1; t >= 0; --t) {
@@ -157,29 +190,9 @@ struct LstmGradient {
         }
         add_transposed(w, da, 4 * h, h, dh);
       }
-      for (int j = 0; j < h; ++j) {
-        dh0[n * h + j] = T(dh[j]);
-        dc0[n * h + j] = T(dc[j]);
-      }
+      for (int j = 0; j < h; ++j) keep(n, j, dh[j], dc[j]);
     }
   }
-
-  static Code shapes(const Words&, const Operands& operands, Dims* outputs) {
-    const Shape gates = operands[kGates], cells = operands[kCells];
-    TRY_CODE(check_sequence(operands, kGates, kW, 4));
-    const int width = operands[kW][1];
-    if (!is_sequence(cells, gates, width) || !same(cells, operands[kDy])) return Code::kShapeInput;
-    if (operands.has(kC0) && !is(operands, kC0, gates[0], width)) return Code::kShapeInput;
-    *outputs = dims_of(gates);
-    for (const int state : {1, 2}) {
-      outputs[state].push(gates[0]);
-      outputs[state].push(width);
-    }
-    return Code::kOk;
-  }
-
-  static constexpr const char* kInputs[] = {"gates", "cells", "w", "c0?", "dy"};
-  static constexpr const char* kOutputs[] = {"dx", "dh0", "dc0"};
 };
 
 struct LstmGradientW {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
@@ -26,6 +27,9 @@ struct Sequence {
       }
   }
 };
+
+// Of one number in scratch memory.
+constexpr size_t accumulator_bytes(ElementType type) { return type == ElementType::kFloat64 ? sizeof(double) : sizeof(float); }
 
 template <class A>
 A logistic(A v) {

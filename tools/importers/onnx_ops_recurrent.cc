@@ -153,15 +153,20 @@ class Recurrent {
     return import_.append(std::move(node), name);
   }
 
-  // Initial state of a direction: [batch, h], from [directions, batch, h] or with layout = 1 [batch, directions, h].
+  bool is_zero(int input) const {
+    return !source_.given(input) || (source_.operand(input)->constant && all_equal(*source_.operand(input)->constant, 0));
+  }
+
+  // Initial state of a direction: [batch, h], from [directions, batch, h] or with layout = 1 [batch, directions, h]. Of an LSTM
+  // both, or none.
   ValueId state(int input, int d) {
-    if (!source_.given(input)) return kNone;
+    if (is_zero(cell_.h0) && (cell_.op != Op::kLstm || is_zero(kC0))) return kNone;
+    if (!source_.given(input)) return import_.reals(source_.name + "/zeros", {batch_, width_}, std::vector<float>(size_t(batch_ * width_), 0));
     const OperandPtr& given = source_.operand(input);
     need_float32(source_, *given);
     const std::vector<int64_t> dims =
         batch_first_ ? std::vector<int64_t>{batch_, directions_, width_} : std::vector<int64_t>{directions_, batch_, width_};
     if (given->dims != dims) source_.malformed("an initial state does not fit its input");
-    if (given->constant && all_equal(*given->constant, 0)) return kNone;
     const int axis = batch_first_ ? 1 : 0;
     Part part = {{0, 0, 0}, dims, {1, 1, 1}};
     part.begin[size_t(axis)] = d;
