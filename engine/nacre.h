@@ -2,11 +2,16 @@
 //
 //   Model     a checked view of a model file's bytes             engine/model/model.h
 //   Program   one program of it, bound to kernels and memory     engine/run/program.h
+//   Trainer   trains the model in the caller's memory            engine/train/trainer.h
+//   Checkpoint   saves what it learned                           engine/train/checkpoint.h
 //   Status    what every call that can refuse returns            engine/base/status.h
-//   reference::kernels()   the kernels that run everywhere       engine/kernels/reference.h
+//   reference::kernels()   the kernels that run everywhere       engine/kernels/reference.h; training_kernels(): training.h
 #pragma once
 
 #include "engine/base/status.h"
 #include "engine/kernels/reference.h"
+#include "engine/kernels/training.h"
 #include "engine/model/model.h"
 #include "engine/run/program.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/trainer.h"

@@ -118,6 +118,7 @@ constexpr const char* kSentences[] = {
     "not a training program: update reads the learning rate, a float32 [1], last and gives apply, amax and report first",
     "nothing was accumulated since the last commit",
     "the learning rate must be finite and not negative",
+    "this model was compiled with --update immediate: each commit takes exactly one micro-batch",
 
     "program and erase sizes must be powers of two, program at most 256 and at most erase",
     "the checkpoint does not fit into half of the storage",

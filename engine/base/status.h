@@ -129,6 +129,7 @@ enum class Code : uint8_t {
   kTrainingProgram,      // inputs or outputs are not those of a training program
   kNothingAccumulated,   // commit without a sample
   kLearningRate,         // negative or not finite
+  kOneMicroBatch,        // a second micro-batch where each commit takes one
 
   // Checkpoints (Table::kCheckpoint; index = slot).
   kStorageGranule,       // granule sizes that the protocol cannot use: `needed`, `given`

@@ -291,7 +291,8 @@ const std::vector<Case>& cases() {
                              {"moves", moves},                 {"elided_concat", elided_concat},
                              {"stateful", stateful},           {"guarded", guarded},
                              {"two_targets", two_targets},     {"per_channel", per_channel},
-                             {"casts", casts},                 {"reshaped", reshaped}};
+                             {"casts", casts},                 {"reshaped", reshaped},
+                             {"training", training},           {"training_immediate", training_immediate}};
     all.insert(all.end(), form_cases().begin(), form_cases().end());
     return all;
   }();

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "engine/kernels/reference.h"
+#include "engine/kernels/training.h"
 #include "engine/model/model.h"
 #include "engine/run/program.h"
 #include "tests/model/builder.h"
@@ -12,7 +13,7 @@
 namespace nacre::test {
 
 inline std::span<const KernelSet* const> reference_kernels() {
-  static const KernelSet* const kSets[] = {&reference::kernels()};
+  static const KernelSet* const kSets[] = {&reference::kernels(), &reference::training_kernels()};
   return kSets;
 }
 

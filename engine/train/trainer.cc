@@ -1,0 +1,205 @@
+#include "engine/train/trainer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace nacre {
+namespace {
+
+constexpr uint64_t round_up(uint64_t bytes) { return (bytes + kAlignment - 1) & ~uint64_t{kAlignment - 1}; }
+
+void zero(std::span<std::byte> bytes) {
+  if (!bytes.empty()) std::memset(bytes.data(), 0, bytes.size());
+}
+
+template <class T>
+T value(std::span<const std::byte> bytes, size_t index = 0) {
+  T v;
+  std::memcpy(&v, bytes.data() + index * sizeof v, sizeof v);
+  return v;
+}
+
+bool is(const TensorRecord& r, ElementType element, uint64_t bytes) { return r.element == element && r.bytes == bytes; }
+
+constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram, uint32_t(entry)}; }
+
+}  // namespace
+
+// Which program of the model is which; kNoIndex where it has none. Only `update` must be there.
+Status Trainer::find(const Model& model, const char* target, uint32_t (&index)[kPrograms]) {
+  if (!model.opened()) return {Code::kNotBound, Table::kFile};
+  for (uint32_t entry = 0; entry < kPrograms; ++entry) {
+    index[entry] = kNoIndex;
+    const Status found = model.find(Entry(entry), target, &index[entry]);
+    if (!found.ok() && Entry(entry) == Entry::kUpdate) return found;
+  }
+  return check_update(model, index[size_t(Entry::kUpdate)]);
+}
+
+// Its last input is the learning rate; its outputs begin with apply, amax, and report in the type of the sums.
+Status Trainer::check_update(const Model& model, uint32_t index) {
+  const ProgramView p = model.program(index);
+  const auto tensors = model.tensors();
+  const bool holds = !p.inputs.empty() && is(tensors[p.inputs.back()], ElementType::kFloat32, 4) && p.outputs.size() >= 3 &&
+                     is(tensors[p.outputs[0]], ElementType::kUint32, 4) && is(tensors[p.outputs[1]], ElementType::kUint32, 4) &&
+                     (is(tensors[p.outputs[2]], ElementType::kFloat32, 16) || is(tensors[p.outputs[2]], ElementType::kFloat64, 32));
+  return holds ? Status{} : refuse(Code::kTrainingProgram, Entry::kUpdate);
+}
+
+Status Trainer::measure(const Model& model, const char* target, std::span<const KernelSet* const> kernels, Sizes* sizes,
+                        const Machine& machine) {
+  *sizes = Sizes();
+  uint32_t index[kPrograms];
+  TRY(find(model, target, index));
+  for (uint32_t entry = 0; entry < kPrograms; ++entry) {
+    if (index[entry] == kNoIndex) continue;
+    Sizes one;
+    if (const Status s = Program::measure(model, index[entry], kernels, &one, machine); !s.ok()) {
+      *sizes = Sizes();
+      return s;
+    }
+    for (uint32_t block = 0; block < kBlockCount; ++block) {
+      const bool own = block == kCalls || block == kPrepared;  // of each program; the rest they share
+      sizes->bytes[block] = own ? sizes->bytes[block] + round_up(one.bytes[block]) : std::max(sizes->bytes[block], one.bytes[block]);
+    }
+    if (Entry(entry) != Entry::kInfer) sizes->work += one.work;
+  }
+  return {};
+}
+
+// Out of line: sizes and memory are on the stack of this call only.
+[[gnu::noinline]] Status Trainer::bind_one(uint32_t index, std::span<const KernelSet* const> kernels, const Memory& memory,
+                                           const Workers* workers, size_t* calls, size_t* prepared) {
+  const ProgramView view = model_->program(index);
+  Memory own = memory;
+  {
+    Sizes sizes;
+    TRY(Program::measure(*model_, index, kernels, &sizes, {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))}));
+    const struct {
+      Block block;
+      size_t* at;
+    } parts[] = {{kCalls, calls}, {kPrepared, prepared}};
+    for (const auto& [block, at] : parts) {
+      const uint64_t bytes = round_up(sizes.bytes[block]), whole = memory.block[block].size();
+      if (bytes > whole - *at) return {Code::kMemorySize, Table::kMemory, block, *at + bytes, whole};
+      own.block[block] = memory.block[block].subspan(*at, size_t(bytes));
+      *at += size_t(bytes);
+    }
+  }
+  return programs_[size_t(view.entry)].bind(*model_, index, kernels, own, workers);
+}
+
+Status Trainer::bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels, const Memory& memory,
+                     const Workers* workers) {
+  bound_ = started_ = false;
+  uint32_t index[kPrograms];
+  TRY(find(model, target, index));
+  model_ = &model;
+  present_ = 0;
+  size_t calls = 0, prepared = 0;
+  for (uint32_t entry = 0; entry < kPrograms; ++entry) {
+    if (index[entry] == kNoIndex) continue;
+    TRY(bind_one(index[entry], kernels, memory, workers, &calls, &prepared));
+    present_ |= 1u << entry;
+  }
+  state_ = memory.block[kState].first(size_t(model.region_bytes(Region::kState)));
+  stream_ = memory.block[kStream].first(size_t(model.region_bytes(Region::kStream)));
+  step_ = memory.block[kStepSums].first(size_t(model.region_bytes(Region::kStep)));
+  find_sums();
+  bound_ = true;
+  return {};
+}
+
+// Where `update` keeps two numbers that its outputs do not tell: the samples that verdict counts (its third operand), and how
+// often in a row the loss scale was at its floor (the third counter of adjust_loss_scale, its third operand).
+void Trainer::find_sums() {
+  count_ = floor_ = kNoIndex;
+  const ProgramView& p = update().view();
+  for (const StepRecord& step : model_->steps().subspan(p.first_step, p.step_count)) {
+    if (step.operand_count < 3) continue;
+    const uint32_t third = model_->operands(step)[2] & kOperandIdMask;
+    if (third >= model_->tensors().size()) continue;
+    const TensorRecord& r = model_->tensors()[third];
+    if (step.op == Op::kVerdict && is(r, ElementType::kFloat32, 4) && r.region == Region::kStep) count_ = third;
+    if (step.op == Op::kAdjustLossScale && is(r, ElementType::kUint32, 12) && r.region == Region::kState) floor_ = third;
+  }
+}
+
+Status Trainer::start() {
+  if (!bound_) return refuse(Code::kNotBound, Entry::kUpdate);
+  zero(state_);
+  for (uint32_t id = 0; id < model_->tensors().size(); ++id) {
+    const TensorRecord& r = model_->tensors()[id];
+    if (r.region != Region::kState || r.alias_of != kNoIndex || r.initial == kNoIndex) continue;
+    std::memcpy(state_.data() + r.offset, model_->weights(r.initial), size_t(r.bytes));
+  }
+  return begin();
+}
+
+Status Trainer::restored() {
+  if (!bound_) return refuse(Code::kNotBound, Entry::kUpdate);
+  return begin();
+}
+
+Status Trainer::begin() {
+  zero(stream_);
+  discard();
+  refused_in_row_ = 0;
+  started_ = true;
+  return derive();
+}
+
+void Trainer::discard() {
+  zero(step_);
+  accumulated_ = 0;
+}
+
+Status Trainer::accumulate(uint32_t rows) {
+  if (!started_) return refuse(Code::kNotBound, Entry::kGradients);
+  if (immediate()) {
+    if (accumulated_ != 0) return refuse(Code::kOneMicroBatch, Entry::kUpdate);
+    if (rows > update().view().batch) return {Code::kRows, Table::kProgram, uint32_t(Entry::kUpdate), update().view().batch, rows};
+    rows_ = rows;
+  } else if (const Status s = feeding().run(0, feeding().view().step_count, rows); !s.ok()) {
+    if (s.code != Code::kRows && s.code != Code::kRowsUnsupported) discard();
+    return s;
+  }
+  if (accumulated_ != ~uint32_t{0}) ++accumulated_;
+  return {};
+}
+
+Status Trainer::commit(float learning_rate, Report* report) {
+  if (!started_) return refuse(Code::kNotBound, Entry::kUpdate);
+  if (!(learning_rate >= 0 && learning_rate <= std::numeric_limits<float>::max())) return refuse(Code::kLearningRate, Entry::kUpdate);
+  // No sample: no batch, or none of its labels counts.
+  const bool known = !immediate() && count_ != kNoIndex;
+  if (accumulated_ == 0 || (known && value<float>(update().bytes(count_)) == 0)) return refuse(Code::kNothingAccumulated, Entry::kUpdate);
+  const ProgramView& p = update().view();
+  const std::span<std::byte> rate = update().input(uint32_t(p.inputs.size()) - 1);
+  std::memcpy(rate.data(), &learning_rate, sizeof learning_rate);
+  const Status run = update().run(0, p.step_count, immediate() ? rows_ : 0);
+  Report told;
+  if (run.ok()) read_report(&told);
+  discard();
+  TRY(run);
+  refused_in_row_ = told.applied ? 0 : refused_in_row_ + (refused_in_row_ != ~uint32_t{0});
+  told.refused_in_row = refused_in_row_;
+  *report = told;
+  // Where each parameter has a verdict of its own, some may have been applied.
+  return told.applied || immediate() ? derive() : Status{};
+}
+
+void Trainer::read_report(Report* report) const {
+  const bool wide = model_->tensors()[update().view().outputs[2]].element == ElementType::kFloat64;
+  const std::span<const std::byte> numbers = update().output(2);
+  const auto number = [&](size_t i) { return wide ? float(value<double>(numbers, i)) : value<float>(numbers, i); };
+  report->applied = value<uint32_t>(update().output(0)) != 0;
+  report->norm = number(1);
+  report->loss = number(2);
+  report->loss_scale = number(3);
+  if (count_ != kNoIndex) report->samples = value<float>(update().bytes(count_));
+  if (floor_ != kNoIndex) report->overflow_at_floor = !report->applied && value<uint32_t>(update().bytes(floor_), 2) != 0;
+}
+
+}  // namespace nacre
