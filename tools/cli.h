@@ -16,6 +16,9 @@ void add_policies(CLI::App& app);
 // cli_training.cc: what convert --train and tune share
 struct TrainingArguments;
 void add_training_options(CLI::App& c, TrainingArguments& a);
+// cli_tune.cc
+void add_tune(CLI::App& app);
+void add_export(CLI::App& app);
 // cli_judge.cc
 void add_compare(CLI::App& app);
 void add_eval(CLI::App& app);

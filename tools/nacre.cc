@@ -126,6 +126,8 @@ int run_tool(int argc, char** argv) {
   add_compare(app);
   add_eval(app);
   add_search(app);
+  add_tune(app);
+  add_export(app);
   add_report(app);
   add_policies(app);
   add_kernels(app);

@@ -23,14 +23,21 @@ Progress::~Progress() {
   if (shown_) std::fputs("\r\x1b[K", stderr);
 }
 
-void Progress::show(uint64_t done) {
+void Progress::clear() {
+  if (shown_) std::fputs("\r\x1b[K", stderr);
+  std::fflush(stderr);
+  if (shown_) next_ = std::chrono::steady_clock::now();
+  shown_ = false;
+}
+
+void Progress::show(uint64_t done, const std::string& more) {
   if (!terminal_) return;
   const auto now = std::chrono::steady_clock::now();
   if (now < next_) return;
   next_ = now + kInterval;
   shown_ = true;
   const int filled = total_ == 0 ? 0 : int(double(done) / double(total_) * kWidth);
-  fmt::print(stderr, "\r{} [{:=<{}}{:{}}] {} of {}", what_, "", filled, "", kWidth - filled, done, total_);
+  fmt::print(stderr, "\r{} [{:=<{}}{:{}}] {} of {}{}{}\x1b[K", what_, "", filled, "", kWidth - filled, done, total_, more.empty() ? "" : "  ", more);
   std::fflush(stderr);
 }
 

@@ -15,7 +15,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void show(uint64_t done);
+  void show(uint64_t done, const std::string& more = "");  // `more` stands behind the bar
+  void clear();  // the line, for another to be printed; what follows shows it again
 
  private:
   std::string what_;

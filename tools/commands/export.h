@@ -1,0 +1,21 @@
+// nacre export: what a checkpoint holds, as an inference model.
+#pragma once
+
+#include <string>
+
+#include "tools/policies/policy_request.h"
+
+namespace nacre::tools {
+
+struct ExportOptions {
+  std::string model, checkpoint, output;
+  bool best = false;         // of nacre tune's checkpoints: the best epoch's
+  std::string network;       // what the training model was made of: compiled anew with what was learned
+  PolicyArguments policies;  // of network
+  int batch = 0;             // of network; 0: as in the file, and 1 where the file leaves it open
+  bool json = false;
+};
+
+void export_model(const ExportOptions& options);
+
+}  // namespace nacre::tools

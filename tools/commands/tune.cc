@@ -1,0 +1,340 @@
+#include "tools/commands/tune.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/atomic_file.h"
+#include "tools/error.h"
+#include "tools/format.h"
+#include "tools/npy.h"
+#include "tools/output_files.h"
+#include "tools/print.h"
+#include "tools/progress.h"
+#include "tools/training/schedule_option.h"
+#include "tools/training/training.h"
+#include "tools/training/tuned_model.h"
+#include "tools/training/tuner.h"
+#include "tools/version.h"
+#include "tools/writer.h"
+
+namespace nacre::tools {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr uint32_t kUsualBatch = 32;
+constexpr const char* kReport = "this is a defect of the converter: report it with the network";
+
+// SIGINT and SIGTERM as a wish, while it lives: the step that is under way ends, and is saved. A second one ends at once.
+class Interrupt {
+ public:
+  explicit Interrupt(bool wanted) : wanted_(wanted) {
+    if (!wanted_) return;
+    struct sigaction action = {};
+    action.sa_handler = [](int signal) { received_ = signal; };
+    action.sa_flags = int(SA_RESETHAND);
+    for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &action, &before_[i]);
+  }
+  ~Interrupt() {
+    if (wanted_)
+      for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  static int received() { return received_; }
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM};
+  static inline volatile std::sig_atomic_t received_ = 0;
+  bool wanted_;
+  struct sigaction before_[2] = {};
+};
+
+bool is_model(const std::string& path) {
+  char magic[sizeof kMagic] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+  return std::memcmp(magic, kMagic, sizeof kMagic) == 0;
+}
+
+void require_writable(const std::string& option, const std::string& path, const std::string& model) {
+  if (path.empty()) return;
+  const std::string folder = fs::path(path).parent_path().string();
+  std::error_code error;
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
+    throw Error(kIo, path, "cannot be written: its directory is not there or not writable", "name another file with " + option);
+  if (fs::is_directory(path, error)) throw Error(kIo, path, "is a directory", "name a file with " + option);
+  if (fs::equivalent(path, model, error)) throw Error(kUsage, path, "is the model itself", "name another file with " + option);
+}
+
+// Before any work: an answer to a typing error should not take a minute.
+void check_options(const TuneOptions& o) {
+  const bool model = is_model(o.model);
+  const TrainingArguments usual;
+  TrainingArguments given = o.training;
+  given.seed = usual.seed;  // also of the order of rows
+  if (model && (training_text(given) != training_text(usual) || !o.policies.policy.empty() || !o.policies.set.empty() || !o.policies.file.empty() ||
+                o.micro_batch > 0))
+    throw Error(kUsage, o.model, "is a training model: loss, optimizer, policies and what is trained were chosen when it was made",
+                "leave these options away, or name the network that it was made of");
+  if (!model && o.training.loss.empty() && access(o.model.c_str(), R_OK) == 0)
+    throw Error(kUsage, o.model, "is a network: which loss is to be trained?", "add --loss softmax_cross_entropy, or another of nacre tune --help");
+  if (o.output.empty() && o.checkpoint.empty()) throw Error(kUsage, "tune", "what is learned goes nowhere", "add -o MODEL, or --checkpoint DIR");
+  if (o.checkpoint.empty() && (o.restart || o.checkpoint_steps > 0))
+    throw Error(kUsage, o.restart ? "--restart" : "--checkpoint-every", "is about checkpoints, and there are none", "add --checkpoint DIR");
+  if (!o.start_from.empty() && o.start_from == o.checkpoint)
+    throw Error(kUsage, "--start-from", "names the directory of --checkpoint, from which training goes on by itself", "leave it away");
+  if (o.least != 0 && o.early_stop == 0) throw Error(kUsage, "--least", "is about stopping early", "add --early-stop N");
+  if (!std::isfinite(o.least) || o.least < 0) throw Error(kUsage, "--least", fmt::format("is {}", o.least), "give a number from 0");
+  if (o.keep == "best" && o.validate.empty())
+    throw Error(kUsage, "--keep best", "needs rows to judge by", "add --validate FRACTION");
+  require_writable("-o", o.output, o.model);
+  require_writable("--csv", o.csv, o.model);
+  require_writable("--html", o.html, o.model);
+}
+
+std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, uint32_t batch) {
+  const PolicyRequest policies = parse_policy_options(o.policies);
+  Graph graph = load_network(o.model, {.batch = int(batch)}, {.fold_batch_norm = false});
+  CompileOptions compiling;
+  compiling.policies = policies;
+  const TrainingOptions training = parse_training(o.training, computes_in(graph, policies, ElementType::kFloat16));
+  graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
+  graph.metadata.emplace_back("converter_options", training_text(o.training) + (o.policies.policy.empty() ? "" : " --policy " + o.policies.policy));
+  graph.metadata.emplace_back("source_sha256", sha256(read_file(o.model)));
+  std::ranges::sort(graph.metadata);
+  const TrainingModel made = compile_training(std::move(graph), training, compiling);
+  return std::make_unique<LoadedModel>(made.bytes, o.model, kReport);
+}
+
+std::string hash_of(const Dataset& data) {
+  std::string all;
+  for (const NpyArray& array : data.inputs) all += sha256(array.data);
+  all += sha256(data.labels.data);
+  return sha256(std::span(reinterpret_cast<const uint8_t*>(all.data()), all.size()));
+}
+
+std::string schedule_text(const Schedule& s) {
+  std::string text = fmt::format("kind {} warm-up {} {}", int(s.kind), s.warmup_steps, s.warmup_start);
+  if (s.kind != ScheduleKind::kConstant) text += fmt::format(" steps {} gamma {} end {} pct {}", s.steps, s.gamma, s.end, s.pct);
+  return text;
+}
+
+// Everything that decides what a run computes, line by line: a checkpoint of a run with other lines is refused.
+std::string decisive_text(const TuneOptions& o, const LoadedModel& model, const Dataset& data, const Split& split, const TuneSettings& s) {
+  std::string text = "model ";
+  for (const uint8_t byte : model.model().header().hash) text += fmt::format("{:02x}", byte);
+  text += fmt::format("\ndata {}\n", hash_of(data));
+  std::string rows;
+  for (const int64_t row : split.validate) rows += fmt::format("{} ", row);
+  text += fmt::format("--validate {} ({} rows, {})\n", o.validate.empty() ? "none" : fs::path(o.validate).filename().string(), split.validate.size(),
+                      sha256(std::span(reinterpret_cast<const uint8_t*>(rows.data()), rows.size())).substr(0, 16));
+  text += fmt::format("--batch {}\n--lr {}\n--schedule {}\n--seed {}\nshuffle {}\n", s.batch, s.schedule.rate, schedule_text(s.schedule), s.seed, s.shuffle);
+  text += fmt::format("--early-stop {} --least {}\n--keep {}\n--max-refused {}\n", s.early_stop.patience, s.early_stop.least,
+                      s.keep_best ? "best" : "last", s.most_refused);
+  return text + fmt::format("--start-from {}\n", o.start_from.empty() ? "nothing" : "a checkpoint");
+}
+
+TuneSettings settings_of(const TuneOptions& o, const LoadedModel& model, const Objective& objective, const Dataset& data, const Split& split) {
+  TuneSettings s;
+  s.epochs = o.epochs;
+  s.batch = o.batch > 0 ? o.batch : is_model(o.model) ? objective.batch() : kUsualBatch;
+  const uint64_t steps = (split.train.size() + s.batch - 1) / s.batch * uint64_t{o.epochs};
+  if (steps > UINT32_MAX) throw Error(kUsage, "--epochs", "makes more than 4294967295 steps", "give fewer");
+  s.schedule = parse_schedule(o.schedule, o.learning_rate, uint32_t(steps));
+  s.shuffle = o.shuffle;
+  s.seed = o.training.seed;
+  s.early_stop = {.patience = o.early_stop, .least = o.least};
+  s.keep_best = o.keep.empty() ? !split.validate.empty() : o.keep == "best";
+  s.most_refused = o.most_refused;
+  s.checkpoint = o.checkpoint;
+  s.checkpoint_steps = o.checkpoint_steps;
+  s.options = decisive_text(o, model, data, split, s);
+  return s;
+}
+
+std::string percent(double share) { return std::isnan(share) ? "" : fmt::format("  {:6.2f} %", 100 * share); }
+
+std::string epoch_line(const EpochRecord& e, uint32_t epochs) {
+  std::string line = fmt::format("epoch {:>3} of {}   loss {:<9.5g}{}", e.epoch, epochs, e.train_loss, percent(e.train_accuracy));
+  if (!std::isnan(e.validate_loss)) line += fmt::format("   validation {:<9.5g}{}", e.validate_loss, percent(e.validate_accuracy));
+  line += fmt::format("   rate {:.4g}", e.learning_rate);
+  if (e.refused > 0) line += fmt::format("   {} of {} steps refused, loss scale {}", e.refused, e.steps, e.loss_scale);
+  return line + "\n";
+}
+
+std::string clock_text(double seconds) {
+  const auto whole = uint64_t(std::max(0.0, std::ceil(seconds)));
+  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+// The page and the log, as far as the training is.
+class Told {
+ public:
+  Told(const TuneOptions& o, const Objective& objective, const Dataset& data, const Split& split, const TuneSettings& s, uint32_t steps)
+      : options_(o) {
+    page_.title = "Training of " + fs::path(o.model).filename().string();
+    page_.summary = {fmt::format("{} to train on, {} to validate on; {} of {} per epoch; loss {}.", counted(split.train.size(), "row"),
+                                 grouped(split.validate.size()), counted(steps, "step"), counted(s.batch, "row"), objective.loss_name())};
+    page_.options = {{"data", fs::path(o.data).filename().string() + fmt::format(", {}", counted(uint64_t(data.rows), "row"))},
+                     {"--validate", o.validate.empty() ? "none" : fs::path(o.validate).filename().string()},
+                     {"--epochs", std::to_string(o.epochs)},
+                     {"--batch", std::to_string(s.batch)},
+                     {"--lr", fmt::format("{}", o.learning_rate)},
+                     {"--schedule", o.schedule},
+                     {"--seed", std::to_string(s.seed)},
+                     {"--keep", s.keep_best ? "best" : "last"}};
+    if (o.early_stop > 0) page_.options.emplace_back("--early-stop", fmt::format("{}, better by more than {}", o.early_stop, o.least));
+    if (!is_model(o.model)) page_.options.emplace_back("made with", training_text(o.training) + (o.policies.policy.empty() ? "" : " --policy " + o.policies.policy));
+  }
+
+  void write(const std::vector<EpochRecord>& epochs) {
+    if (!options_.csv.empty()) write_file_whole(options_.csv, csv_log(epochs));
+    if (options_.html.empty()) return;
+    page_.epochs = epochs;
+    write_file_whole(options_.html, training_html(page_));
+  }
+
+ private:
+  const TuneOptions& options_;
+  TrainingPage page_;
+};
+
+class Session {
+ public:
+  explicit Session(const TuneOptions& o)
+      : options_(o),
+        model_(is_model(o.model) ? std::make_unique<LoadedModel>(o.model) : compile_network(o, first_batch(o))),
+        objective_(*model_),
+        data_(read(o, objective_, notes_)),
+        split_(split_rows(data_.rows, o.validate, o.training.seed)),
+        settings_(settings_of(o, *model_, objective_, data_, split_)),
+        trainer_(*model_),
+        tuner_(trainer_, objective_, data_, split_, settings_),
+        told_(o, objective_, data_, split_, settings_, tuner_.steps_per_epoch()) {}
+
+  void run() {
+    for (const std::string& note : notes_) fmt::print(stderr, "{}\n", note);
+    const bool resumed = tuner_.begin(options_.restart);
+    if (resumed) say(fmt::format("goes on from {}: epoch {}, step {}\n", options_.checkpoint, tuner_.position().epoch + 1, tuner_.position().step + 1));
+    else if (!options_.start_from.empty()) start_from();
+    const auto start = std::chrono::steady_clock::now();
+    const Tuner::End end = train(start);
+    if (end == Tuner::End::kInterrupted) return interrupted();
+    finish(end, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+
+ private:
+  static uint32_t first_batch(const TuneOptions& o) {
+    const uint32_t batch = o.batch > 0 ? o.batch : kUsualBatch;
+    if (o.micro_batch > batch) throw Error(kUsage, "--micro-batch", fmt::format("is {}, more than a batch of {}", o.micro_batch, batch));
+    return o.micro_batch > 0 ? o.micro_batch : batch;
+  }
+
+  static Dataset read(const TuneOptions& o, const Objective& objective, std::vector<std::string>& notes) {
+    DataOptions data = {.data = o.data, .labels = o.labels, .cast = o.cast_samples};
+    if (!o.scale.empty()) data.scale = parse_scale(o.scale, "--scale");
+    return read_dataset(objective.inputs(), objective.labels(), data, notes);
+  }
+
+  void say(const std::string& text) const {
+    if (options_.json) return;
+    print(text);
+    std::fflush(stdout);
+  }
+
+  void start_from() {
+    const Checkpoint::Report report = tuner_.start_from(options_.start_from);
+    say(fmt::format("starts from {}: {} of {} tensors of the state taken, {} as in the model\n", options_.start_from, report.taken,
+                    report.taken + report.kept, report.kept));
+  }
+
+  Tuner::End train(std::chrono::steady_clock::time_point start) {
+    const Interrupt interrupt(!options_.checkpoint.empty());
+    const uint64_t steps = tuner_.steps_per_epoch(), all = steps * options_.epochs;
+    const uint64_t first = tuner_.position().epoch * steps + tuner_.position().step;
+    nacre::tools::Progress bar("tune", all);
+    return tuner_.run({.step =
+                           [&](const Tuner::Progress& p) {
+                             const uint64_t done = p.position.epoch * steps + p.position.step;
+                             const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+                             bar.show(done, fmt::format("epoch {}  loss {:.4g}{}  {:.0f} rows/s  {} left", p.position.epoch + 1,
+                                                        p.position.judged.mean_loss(), percent(p.position.judged.accuracy()),
+                                                        double(p.rows) / seconds, clock_text(seconds / double(done - first) * double(all - done))));
+                           },
+                       .epoch =
+                           [&](const TunePosition& p) {
+                             bar.clear();
+                             say(epoch_line(p.epochs.back(), options_.epochs));
+                             told_.write(p.epochs);
+                           },
+                       .interrupted = [] { return Interrupt::received() != 0; }});
+  }
+
+  // As a program that was interrupted ends: by the signal.
+  void interrupted() const {
+    say(fmt::format("stopped in epoch {} after step {}: what was learned is in {}, the same command goes on with it\n", tuner_.position().epoch + 1,
+                    tuner_.position().step, options_.checkpoint));
+    std::fflush(stdout);
+    std::signal(Interrupt::received(), SIG_DFL);
+    std::raise(Interrupt::received());
+  }
+
+  void finish(Tuner::End end, double seconds) {
+    const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
+    tuner_.take_kept();
+    told_.write(epochs);
+    if (!options_.output.empty()) {
+      const std::vector<uint8_t> bytes = tuned_model(trainer_, {{"tuned", settings_.options}});
+      const HeldSignals held;
+      write_file_whole(options_.output, bytes);
+    }
+    const size_t kept = settings_.keep_best ? best_epoch(epochs).value_or(epochs.size() - 1) : epochs.size() - 1;
+    if (options_.json) return print_summary(end, kept, seconds);
+    if (end == Tuner::End::kEarly)
+      print(fmt::format("stopped early: the loss did not become better for {}\n", counted(options_.early_stop, "epoch")));
+    print(fmt::format("kept: epoch {}{}\n", epochs[kept].epoch, options_.output.empty() ? "" : " -> " + options_.output));
+    if (!options_.html.empty()) print(fmt::format("curves: {}\n", options_.html));
+  }
+
+  void print_summary(Tuner::End end, size_t kept, double seconds) const {
+    const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+    const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
+    Json list = Json::array();
+    for (const EpochRecord& e : epochs)
+      list.push_back({{"epoch", e.epoch}, {"steps", e.steps}, {"refused", e.refused}, {"learning_rate", number(double(e.learning_rate))},
+                      {"loss_scale", number(double(e.loss_scale))}, {"loss", number(e.train_loss)}, {"accuracy", number(e.train_accuracy)},
+                      {"validation_loss", number(e.validate_loss)}, {"validation_accuracy", number(e.validate_accuracy)}});
+    print_json({{"model", options_.model}, {"output", options_.output}, {"rows", split_.train.size()}, {"validation_rows", split_.validate.size()},
+                {"batch", settings_.batch}, {"steps", tuner_.position().applied}, {"stopped_early", end == Tuner::End::kEarly},
+                {"kept_epoch", epochs[kept].epoch}, {"seconds", seconds}, {"epochs", list}});
+  }
+
+  const TuneOptions& options_;
+  std::vector<std::string> notes_;
+  std::unique_ptr<LoadedModel> model_;
+  Objective objective_;
+  Dataset data_;
+  Split split_;
+  TuneSettings settings_;
+  LoadedTrainer trainer_;
+  Tuner tuner_;
+  Told told_;
+};
+
+}  // namespace
+
+void tune(const TuneOptions& options) {
+  check_options(options);
+  Session(options).run();
+}
+
+}  // namespace nacre::tools
