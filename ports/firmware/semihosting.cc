@@ -11,6 +11,7 @@ enum Operation : uint32_t {
   kWrite0 = 0x04,
   kWrite = 0x05,
   kRead = 0x06,
+  kSeek = 0x0A,
   kLength = 0x0C,
   kGetCommandLine = 0x15,
   kExitExtended = 0x20,  // SYS_EXIT (0x18) carries no status on a 32-bit machine
@@ -61,6 +62,11 @@ int open(const char* path, Mode mode) {
 int length(int handle) {
   const uint32_t block[] = {static_cast<uint32_t>(handle)};
   return static_cast<int>(call(kLength, block));
+}
+
+bool seek(int handle, uint32_t offset) {
+  const uint32_t block[] = {static_cast<uint32_t>(handle), offset};
+  return call(kSeek, block) == 0;
 }
 
 bool close(int handle) {

@@ -13,7 +13,7 @@ int app_main();
 
 namespace nacre::semihosting {
 
-enum class Mode : uint32_t { kRead = 1, kWrite = 5 };  // fopen's "rb" and "wb"
+enum class Mode : uint32_t { kRead = 1, kUpdate = 3, kWrite = 5 };  // fopen's "rb", "r+b" and "wb"
 
 void write_text(const char* text);  // ends with a zero byte
 [[noreturn]] void exit(int status);
@@ -28,6 +28,7 @@ char* next_word(char*& rest);
 // Files of the host. A relative path starts at the directory in which the host was started.
 [[nodiscard]] int open(const char* path, Mode mode);  // a handle, or -1
 [[nodiscard]] int length(int handle);                 // bytes, or -1
+[[nodiscard]] bool seek(int handle, uint32_t offset);  // from the start, at most the file's length
 [[nodiscard]] bool close(int handle);                 // false: what was written may be incomplete
 
 // Bytes moved: fewer than asked at the end of the file or on an error.

@@ -35,8 +35,8 @@ static_assert(sizeof(NoteEpoch) == 56 && std::is_trivially_copyable_v<NoteEpoch>
 
 template <class T>
 void append(std::vector<std::byte>& note, const T& value) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-  note.insert(note.end(), bytes, bytes + sizeof value);
+  note.resize(note.size() + sizeof value);
+  std::memcpy(note.data() + note.size() - sizeof value, &value, sizeof value);
 }
 
 template <class T>

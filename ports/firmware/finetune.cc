@@ -1,0 +1,170 @@
+// The fine-tuning image: a training model in flash, its state and everything else in .bss, data and an emulated flash for
+// checkpoints as files of the host.
+//
+//   finetune DATA TEST FLASH LEARNING_RATE_MILLIONTHS EPOCHS SAVE_EVERY [STATE]
+//
+// DATA, TEST: finetune.h. FLASH: a file of the emulated flash's size; what is programmed or erased is written through to it at once,
+// so that the machine may be stopped at any moment and started again with the same file. STATE: where the state block goes at the end.
+#include "engine/nacre.h"
+#include "ports/firmware/finetune.h"
+#include "ports/firmware/instruction_count.h"
+#include "ports/firmware/model_image.h"
+#include "ports/firmware/print.h"
+#include "ports/firmware/semihosting.h"
+#include "ports/firmware/stack_use.h"
+
+#define NACRE_DEFINE_MODEL_KERNELS
+#include NACRE_MODEL_KERNELS
+
+namespace nacre::firmware {
+namespace {
+
+alignas(kAlignment) constinit std::byte g_memory[NACRE_MEMORY_BYTES];
+constinit Model g_model;
+constinit Trainer g_trainer;
+constinit Sizes g_sizes;
+constinit Memory g_blocks;
+constinit FineTune g_tune = {};
+constinit int g_data = -1, g_test = -1, g_flash = -1;
+
+constexpr uint32_t kProgramBytes = 8, kEraseBytes = 2048;  // as the STM32L4's flash
+
+void report(const char* name, uint64_t value) {
+  print(name);
+  print(" ");
+  print_unsigned(uint32_t(value));
+  print("\n");
+}
+
+int refuse(const Status& status) {
+  print("refused: ");
+  print(sentence(status.code));
+  report("\n  code", uint32_t(status.code));
+  report("  table", uint32_t(status.table));
+  report("  index", status.index);
+  report("  needed", status.needed);
+  report("  given", status.given);
+  return 1;
+}
+
+bool read_at(int file, uint64_t offset, std::span<std::byte> bytes) {
+  return semihosting::seek(file, uint32_t(offset)) &&
+         semihosting::read(file, {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()}) == bytes.size();
+}
+
+bool read_data(uint64_t offset, std::span<std::byte> bytes) { return read_at(g_data, offset, bytes); }
+bool read_test(uint64_t offset, std::span<std::byte> bytes) { return read_at(g_test, offset, bytes); }
+
+bool flash_read(void*, uint64_t offset, std::span<std::byte> to) { return read_at(g_flash, offset, to); }
+bool flash_program(void*, uint64_t offset, std::span<const std::byte> from) {
+  return semihosting::seek(g_flash, uint32_t(offset)) &&
+         semihosting::write(g_flash, {reinterpret_cast<const uint8_t*>(from.data()), from.size()}) == from.size();
+}
+bool flash_erase(void*, uint64_t offset) {
+  static const uint8_t kErased[64] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+                                      255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+                                      255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+                                      255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+  if (!semihosting::seek(g_flash, uint32_t(offset))) return false;
+  for (uint32_t at = 0; at < kEraseBytes; at += sizeof kErased)
+    if (semihosting::write(g_flash, kErased) != sizeof kErased) return false;
+  return true;
+}
+
+// The first steps, told apart: what one micro-batch and its commit cost.
+void committed(uint32_t step, const Trainer::Report& r) {
+  const uint32_t now = instructions(read_ticks());
+  if (step <= 3) report("instructions_step", now);
+  if (step <= 3) report("applied", r.applied ? 1 : 0);
+  start_ticks();
+}
+
+Status prepare() {
+  const KernelSet* const kernels[] = {&model_kernels};
+  TRY(g_model.open(model_image()));
+  TRY(Trainer::measure(g_model, nullptr, kernels, &g_sizes));
+  TRY(Memory::cut(g_memory, g_sizes, &g_blocks));
+  return g_trainer.bind(g_model, nullptr, kernels, g_blocks);
+}
+
+uint32_t number(const char* text) {
+  uint32_t value = 0;
+  for (; text != nullptr && *text >= '0' && *text <= '9'; ++text) value = value * 10 + uint32_t(*text - '0');
+  return value;
+}
+
+bool write_state(const char* path) {
+  const int file = semihosting::open(path, semihosting::Mode::kWrite);
+  if (file < 0) return false;
+  const std::span<std::byte> state = g_trainer.state();
+  const bool whole = semihosting::write(file, {reinterpret_cast<const uint8_t*>(state.data()), state.size()}) == state.size();
+  return semihosting::close(file) && whole;
+}
+
+Status run() {
+  uint32_t right = 0, samples = 0;
+  TRY(g_tune.resume(g_model));
+  report("resumed_at", g_tune.seen);
+  TRY(g_tune.evaluate(&right, &samples));
+  report("right_before", right);
+  report("samples", samples);
+  start_ticks();
+  TRY(g_tune.train(g_model));
+  TRY(g_tune.evaluate(&right, &samples));
+  report("right_after", right);
+  report("micro_batches", g_tune.seen);
+  report("refused_steps", g_tune.refused);
+  return {};
+}
+
+}  // namespace
+}  // namespace nacre::firmware
+
+int app_main() {
+  using namespace nacre::firmware;
+  namespace semihosting = nacre::semihosting;
+  static char line[4096];
+  if (!semihosting::read_command_line(line)) return 2;
+  char* rest = line;
+  const char* words[8] = {};
+  for (const char*& word : words) word = semihosting::next_word(rest);
+  if (words[6] == nullptr) {
+    print("finetune DATA TEST FLASH LEARNING_RATE_MILLIONTHS EPOCHS SAVE_EVERY [STATE]\n");
+    return 2;
+  }
+  g_data = semihosting::open(words[1], semihosting::Mode::kRead);
+  g_test = semihosting::open(words[2], semihosting::Mode::kRead);
+  g_flash = semihosting::open(words[3], semihosting::Mode::kUpdate);
+  if (g_data < 0 || g_test < 0 || g_flash < 0) {
+    print("a file cannot be opened\n");
+    return 2;
+  }
+  if (const nacre::Status status = prepare(); !status.ok()) return refuse(status);
+  report("model_object", sizeof g_model);
+  report("trainer_object", sizeof g_trainer);
+  report("calls", g_sizes.bytes[nacre::kCalls]);
+  report("state", g_sizes.bytes[nacre::kState]);
+  report("step_block", g_sizes.bytes[nacre::kStepSums]);
+  report("derived", g_sizes.bytes[nacre::kDerived]);
+  report("arena", g_sizes.bytes[nacre::kArena]);
+  report("scratch", g_sizes.bytes[nacre::kScratch]);
+  report("total", g_sizes.total());
+  g_tune = {.read_data = read_data,
+            .read_test = read_test,
+            .committed = committed,
+            .trainer = &g_trainer,
+            .storage = {.context = nullptr,
+                        .program_bytes = kProgramBytes,
+                        .erase_bytes = kEraseBytes,
+                        .bytes = uint64_t(semihosting::length(g_flash)),
+                        .read = flash_read,
+                        .program = flash_program,
+                        .erase = flash_erase},
+            .learning_rate = float(number(words[4])) * 1e-6f,
+            .epochs = number(words[5]),
+            .save_every = number(words[6]) == 0 ? 1 : number(words[6])};
+  if (const nacre::Status status = run(); !status.ok()) return refuse(status);
+  if (words[7] != nullptr && !write_state(words[7])) return 2;
+  report("stack", stack_use_bytes());
+  return 0;
+}
