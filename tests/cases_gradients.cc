@@ -96,6 +96,27 @@ void hard_swish(Random& random, GradientCase& made) {
   avoid(random, made.inputs[0], {-3, 3}, -10, 10);
 }
 
+// A large epsilon bounds 1 / sqrt(variance + epsilon), and with it the derivatives that the difference leaves out.
+void layer_norm(Random& random, GradientCase& made) {
+  draw(Op::kLayerNorm, -1, random, made);
+  made.words = {std::bit_cast<uint32_t>(0.125f)};
+}
+
+void embedding(Random& random, GradientCase& made) {
+  const int entries = pick(random, 1, 9), negative = pick(random, 0, 1);
+  Array ids = make_array(ElementType::kInt32, {pick(random, 1, 4), pick(random, 1, 4)});
+  for (int64_t i = 0; i < ids.elements(); ++i) ids.set(i, pick(random, negative != 0 ? -entries : 0, entries - 1));
+  made.words = {uint32_t(negative)};
+  made.inputs = {random_array(random, {entries, pick(random, 1, 7)}), ids};
+}
+
+void dropout(Random& random, GradientCase& made) {
+  Array numbers = make_array(ElementType::kUint32, {4});
+  for (int i = 0; i < 4; ++i) numbers.set(i, i * 7 + 1);
+  made.words = {std::bit_cast<uint32_t>(0.25f * float(pick(random, 0, 3))), uint32_t(pick(random, 0, 9))};
+  made.inputs = {random_array(random, {pick(random, 1, 9), pick(random, 1, 9)}), numbers};
+}
+
 // Every channel has two values a unit apart, or only one: h is small beside the deviation, or there is none.
 void batch_norm_training(Random& random, GradientCase& made) {
   std::vector<int32_t> dims = random_dims(random, 1, 6, 4);
@@ -199,6 +220,14 @@ constexpr GradientRow kRows[] = {
     {Op::kSoftmax, &drawn<Op::kSoftmax>},
     {Op::kBatchNorm, &drawn<Op::kBatchNorm>},
     {Op::kMean, &drawn<Op::kMean>},
+    {Op::kGelu, &drawn<Op::kGelu>},
+    {Op::kSilu, &drawn<Op::kSilu>},
+    {Op::kLayerNorm, &layer_norm},
+    {Op::kDropout, &dropout},
+    {Op::kEmbedding, &embedding},
+    {Op::kBatchedMatmul, &drawn<Op::kBatchedMatmul>, nullptr, 1 << 0 | 1 << 9},
+    {Op::kLstm, &drawn<Op::kLstm>, nullptr, 1 << 3},  // dc0 does not depend on c0
+    {Op::kGru, &drawn<Op::kGru>},
     {Op::kBatchNormTraining, &batch_norm_training},
     {Op::kReshape, &drawn<Op::kReshape>},
     {Op::kTranspose, &drawn<Op::kTranspose>},

@@ -54,6 +54,23 @@ std::vector<uint32_t> words_of(const Linearized& step, const Gradient& row, int 
   return {made, made + count};
 }
 
+// Outputs that the table reads: an op may have a form that keeps more than inference needs.
+size_t outputs_read(const OpRule& rule) {
+  size_t count = 0;
+  for (const Gradient& row : rule.gradients)
+    for (const GradientRead& read : row.reads)
+      if (read.source == GradientRead::kOutput) count = std::max(count, size_t(read.index) + 1);
+  return count;
+}
+
+// Outputs of a row's step: of an input that is absent there is none.
+size_t outputs_of(const Linearized& step, const Gradient& row) {
+  if (row.adds || variadic(*step.entry)) return 0;
+  return size_t(std::count_if(row.of.begin(), row.of.end(), [&](uint8_t input) {
+    return input < step.made.inputs.size() && step.made.inputs[input].present();
+  }));
+}
+
 void negate(Array& array, size_t element) {
   const auto i = int64_t(element % size_t(array.elements()));
   array.set(i, -array.real(i));
@@ -108,7 +125,7 @@ GradientStep mutated_step(const Linearized& step, const Target& target, const Mu
     Array& sum = gradient.operands.back();
     for (int64_t i = 0; i < sum.elements(); ++i) sum.set(i, double(i % 5) - 2);
   }
-  gradient.entry = find_kernel(row.by, Rounding::kNone, gradient.operands);
+  gradient.entry = find_kernel(row.by, Rounding::kNone, gradient.operands, outputs_of(step, row));
   return gradient;
 }
 
@@ -119,11 +136,12 @@ GradientStep gradient_step(const Linearized& step, const Target& target) {
   return mutated_step(step, target, {}, made);
 }
 
-const KernelEntry* find_kernel(Op op, Rounding rounding, const std::vector<Array>& inputs) {
+const KernelEntry* find_kernel(Op op, Rounding rounding, const std::vector<Array>& inputs, size_t outputs) {
   const auto fits = [&](const KernelEntry& entry) {
     if (entry.op != op || entry.rounding != rounding) return false;
     const bool any = variadic(entry);
     if (!any && input_count(entry) != int(inputs.size())) return false;
+    if (!any && size_t(int(entry.operand_count) - input_count(entry)) < outputs) return false;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const OperandType& type = entry.operands[any ? 0 : i];
       if (!inputs[i].present() ? (type.role & kOptional) == 0 : type.element != inputs[i].element) return false;
@@ -141,7 +159,7 @@ Linearized linearize(const GradientRow& row, const GradientCase& made, Random& r
   step.row = &row;
   step.rule = find_rule(row.op);
   step.made = made;
-  step.entry = find_kernel(row.op, made.rounding, made.inputs);
+  step.entry = find_kernel(row.op, made.rounding, made.inputs, outputs_read(*step.rule));
   if (step.entry == nullptr) {
     step.why = "no float64 kernel";
     return step;

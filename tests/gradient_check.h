@@ -39,8 +39,9 @@ struct GradientRow {
 };
 const GradientRow* find_gradient_row(Op op);
 
-// The first entry, of the reference kernels or those of training, whose inputs have the types of the arrays.
-const KernelEntry* find_kernel(Op op, Rounding rounding, const std::vector<Array>& inputs);
+// The first entry, of the reference kernels or those of training, whose inputs have the types of the arrays, with at least
+// `outputs`.
+const KernelEntry* find_kernel(Op op, Rounding rounding, const std::vector<Array>& inputs, size_t outputs = 0);
 
 // A case that was run forward, and what its gradients are made of.
 struct Linearized {

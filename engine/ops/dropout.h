@@ -7,7 +7,7 @@
 //   u_e = word e mod 4 of philox({e div 4, layer, step, micro-batch}, {seed low, seed high}) 2^-32
 //
 // So u is a function of seed, step, micro-batch, layer and element. The gradient is dropout of dy with the same operands: y is
-// linear in x, and the mask, made again, is not stored. In inference there is no such step.
+// linear in x, and the mask, made again, is not stored. In inference there is no such step: it is the identity.
 #pragma once
 
 #include "engine/numeric/element.h"
@@ -41,13 +41,13 @@ struct Dropout {
 
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (!is_finite(words[kRate]) || !(words.real(kRate) >= 0) || !(words.real(kRate) < 1)) return Code::kAttribute;
-    if (!is(operands, 1, 4)) return Code::kShapeInput;
+    if (operands.has(1) && !is(operands, 1, 4)) return Code::kShapeInput;
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
 
   static constexpr Attribute kAttributes[] = {{"rate", Coding::kReal}, {"layer"}};
-  static constexpr const char* kInputs[] = {"x", "random"};
+  static constexpr const char* kInputs[] = {"x", "random?"};  // absent in a network alone: no kernel runs it so
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr Gradient kGradients[] = {
       {.of = kOf<0>, .by = Op::kDropout, .reads = kReads<gradient_of(0), input_of(1)>}};

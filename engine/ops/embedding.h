@@ -53,7 +53,7 @@ struct Embedding {
   static constexpr const char* kInputs[] = {"table", "ids"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr Gradient kGradients[] = {
-      {.of = kOf<0>, .by = Op::kEmbeddingGradient, .reads = kReads<input_of(1), gradient_of(0)>, .adds = true}};
+      {.of = kOf<0>, .by = Op::kEmbeddingGradient, .reads = kReads<gradient_of(0), input_of(1)>, .adds = true}};
 
  protected:
   template <class I>
@@ -70,13 +70,13 @@ struct Embedding {
 
 struct EmbeddingGradient : Embedding {
   static EmbeddingGradient from(const Words& words, const Operands& operands) {
-    return {{.entries = operands[2][0], .width = operands[2][1], .count = operands[0].elements(), .negative = words[0] != 0}};
+    return {{.entries = operands[2][0], .width = operands[2][1], .count = operands[1].elements(), .negative = words[0] != 0}};
   }
 
   uint64_t work() const { return uint64_t(uint32_t(count)) * uint32_t(width); }
 
   template <class T, class I>
-  Code forward(const I* ids, const T* dy, Update<typename Element<T>::Accumulator> dtable) const {
+  Code forward(const T* dy, const I* ids, Update<typename Element<T>::Accumulator> dtable) const {
     using A = typename Element<T>::Accumulator;
     TRY_CODE(check(ids));
     for (int i = 0; i < count; ++i, dy += width) {
@@ -87,7 +87,7 @@ struct EmbeddingGradient : Embedding {
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims*) {
-    const Shape ids = operands[0], dy = operands[1], table = operands[2];
+    const Shape dy = operands[0], ids = operands[1], table = operands[2];
     if (words[0] > 1) return Code::kAttribute;
     if (table.rank != 2 || dy.rank != ids.rank + 1) return Code::kShapeRank;
     for (int i = 0; i < ids.rank; ++i)
@@ -95,7 +95,7 @@ struct EmbeddingGradient : Embedding {
     return dy.last() == table[1] ? Code::kOk : Code::kShapeWeights;
   }
 
-  static constexpr const char* kInputs[] = {"ids", "dy", "&dtable"};
+  static constexpr const char* kInputs[] = {"dy", "ids", "&dtable"};
 };
 
 inline constexpr OpRule kEmbeddingRule = {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <random>
 
 #include "tests/importers/onnx_graphs.h"
@@ -164,7 +165,7 @@ TEST(onnx_recurrent, gru_is_that_of_the_operators_page) {
     }
 }
 
-// As PyTorch exports batch_first: the transposes around the recurrence cancel, and the batch stays on axis 0.
+// As PyTorch exports batch_first: the transposes around the recurrence cancel.
 TEST(onnx_recurrent, batch_first_networks_have_no_transposes) {
   OnnxBuilder b;
   b.input("x", {0, 4, 3}, {"N", "", ""});
@@ -321,6 +322,24 @@ TEST(onnx_norm, gelu_has_two_forms) {
   EXPECT_EQ(ops(graph), (std::vector<Op>{Op::kGelu, Op::kGelu}));
   EXPECT_EQ(get_integer(graph.nodes[0], "tanh"), 0);
   EXPECT_EQ(get_integer(graph.nodes[1], "tanh"), 1);
+}
+
+TEST(onnx_dropout, training_mode_is_a_step_that_inference_refuses) {
+  OnnxBuilder b;
+  b.input("x", {1, 4});
+  b.floats("ratio", {}, {0.25f});
+  b.codes("training", {}, {1}, TensorProto::BOOL);
+  b.node("Dropout", {"x", "ratio", "training"}, {"y"});
+  b.output("y");
+  const Graph graph = imported(b);
+  EXPECT_EQ(ops(graph), std::vector<Op>{Op::kDropout});
+  EXPECT_EQ(get_real(graph.nodes[0], "rate"), 0.25f);
+  try {
+    converted(b);
+    ADD_FAILURE() << "was converted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("training_mode is set"), std::string::npos);
+  }
 }
 
 TEST(onnx_recurrent, every_flipped_bit_is_imported_or_refused) {

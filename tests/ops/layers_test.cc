@@ -373,7 +373,7 @@ TEST(embedding, ids_outside_the_table_are_refused) {
         std::vector<Operand> operands = {{table, Role::kIn}, {ids, Role::kIn}};
         EXPECT_EQ(run_op(Op::kEmbedding, {negative}, operands, 1, kF32), expected) << bad;
         const Array zeros = make_array(kF32, {5, 3});
-        operands = {{ids, Role::kIn}, {dy, Role::kIn}, {zeros, Role::kUpdate}};
+        operands = {{dy, Role::kIn}, {ids, Role::kIn}, {zeros, Role::kUpdate}};
         EXPECT_EQ(run_op(Op::kEmbeddingGradient, {negative}, operands, 0, kF32), expected) << bad;
         EXPECT_EQ(operands[2].array.bytes == zeros.bytes, expected != Code::kOk) << bad;
       }

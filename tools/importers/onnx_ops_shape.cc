@@ -130,10 +130,24 @@ void transpose(Import& import, const Source& source) {
 
 void identity(Import& import, const Source& source) { import.give(0, source.operand(0)); }
 
+// In training: a step that differentiate gives random numbers, and that an inference program leaves out.
+void training_dropout(Import& import, const Source& source, float ratio) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  if (!(ratio > 0 && ratio < 1)) source.malformed("its ratio is outside [0, 1)");
+  if (source.wants(1)) source.refuse("training_mode is set, and its mask is used");
+  Node node = import.step(Op::kDropout);
+  set_real(node, "rate", ratio);
+  const bool last = import.prefers_channels_last(*x);
+  node.inputs = {last ? import.channels_last(x) : import.plain(x)};
+  const ValueId y = import.append(std::move(node), import.output_name());
+  last ? import.give_channels_last(0, y) : import.give_plain(0, y);
+}
+
 void dropout(Import& import, const Source& source) {
   const float ratio = source.given(1) ? source.constant_real(1, "its ratio") : source.real("ratio", 0.5f);
   const bool training = source.given(2) && source.constant_real(2, "its training_mode") != 0;
-  if (training && ratio != 0) source.refuse("training_mode is set", "export for inference");
+  if (training && ratio != 0) return training_dropout(import, source, ratio);
   if (source.opset < 7 && source.integer("is_test", 0) == 0)
     source.refuse("is_test is not set", "export for inference");
   import.give(0, source.operand(0));

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/error.h"
 #include "tools/graph/names.h"
 #include "tools/passes/simplify.h"
 
@@ -101,6 +102,9 @@ void PolicyPass::convert(const Node& node) {
 }
 
 void PolicyPass::resolve(const Node& node) {
+  if (node.op == Op::kDropout && (node.inputs.size() < 2 || node.inputs[1] == kNone))
+    throw Error(kUnsupported, graph_.source, node.name + " drops elements at random: training_mode is set",
+                "export for inference, or convert it for training: --train");
   if (is_identity(node)) return convert(node);
   const auto activation = [&](ValueId id) { return id != kNone && !value(id).constant(); };
   const auto is_coded = [&](ValueId id) { return !activation(id) || coded(id); };

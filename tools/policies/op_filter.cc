@@ -17,7 +17,8 @@ struct Names {
   std::initializer_list<const char*> names;
 };
 const Names kNames[] = {
-    {"dense", {"Dense", "Gemm", "MatMul", "FULLY_CONNECTED", "EinsumDense", "Linear", "BATCH_MATMUL"}},
+    {"dense", {"Dense", "Gemm", "MatMul", "FULLY_CONNECTED", "EinsumDense", "Linear"}},
+    {"batched_matmul", {"BATCH_MATMUL", "BatchMatMul"}},
     {"conv2d", {"Conv", "CONV_2D", "Conv2D"}},
     {"depthwise_conv2d", {"DEPTHWISE_CONV_2D", "DepthwiseConv2D", "depthwise_conv"}},
     {"batch_norm", {"BatchNormalization", "BatchNorm"}},
@@ -37,7 +38,13 @@ const Names kNames[] = {
     {"sigmoid", {"Sigmoid", "LOGISTIC"}},
     {"tanh", {"Tanh", "TANH"}},
     {"hard_swish", {"HardSwish", "HARD_SWISH", "hard_silu"}},
+    {"gelu", {"Gelu", "GELU"}},
+    {"silu", {"Silu", "Swish"}},
     {"softmax", {"Softmax", "SOFTMAX"}},
+    {"layer_norm", {"LayerNormalization", "LayerNorm"}},
+    {"embedding", {"Embedding", "Gather", "GATHER", "EMBEDDING_LOOKUP"}},
+    {"lstm", {"LSTM"}},
+    {"gru", {"GRU"}},
     {"mean", {"ReduceMean", "MEAN"}},
     {"reshape", {"Reshape", "RESHAPE", "Flatten"}},
     {"reshape", {"Squeeze", "SQUEEZE"}},

@@ -96,6 +96,7 @@ class Differentiator {
         for (const ValueId id : node.outputs) value(id).quantizer.reset();
         if (node.op == Op::kBatchNorm && value(node.inputs[3]).region == Region::kState) to_training_form(node);
         if (node.op == Op::kDropout) feed_dropout(nodes, node);
+        keep_outputs(node);
         split_clamp(graph(), nodes, std::move(node));
       } else {
         if (node.op == Op::kDropout) feed_dropout(nodes, node);
@@ -131,6 +132,23 @@ class Differentiator {
     set_integer(node, "unbiased", options_.unbiased_variance ? 1 : 0);
     node.inputs = {node.inputs[0], node.inputs[1], node.inputs[2], mean_sum, variance_sum, batches};
     node.outputs = {node.outputs[0], mean, deviation};
+  }
+
+  // Outputs that the gradient table reads and inference leaves out: gates and cells of a recurrence.
+  void keep_outputs(Node& node) {
+    const OpRule& op = rule(node);
+    size_t count = node.outputs.size();
+    for (const Gradient& row : op.gradients)
+      for (const GradientRead& read : row.reads)
+        if (read.source == GradientRead::kOutput) count = std::max(count, size_t(read.index) + 1);
+    if (count == node.outputs.size()) return;
+    for (size_t i = node.outputs.size(); i < count; ++i) {
+      const std::string slot = op.outputs[i];
+      node.outputs.push_back(add_value(value(node.outputs[0]).name + "/" + slot.substr(0, slot.find('?')), ElementType::kFloat32, {},
+                                       Region::kArena));
+      value(node.outputs.back()).batched = value(node.outputs[0]).batched;
+    }
+    infer_shapes(graph(), node);
   }
 
   // {seed low, seed high, step, micro-batch}: the same for all dropouts, told apart by their layer's number.

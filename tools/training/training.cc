@@ -1,7 +1,9 @@
 #include "tools/training/training.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "tools/passes/apply_policy.h"
 #include "tools/training/derive.h"
 #include "tools/training/parameters.h"
 #include "tools/training/rematerialize.h"
@@ -22,6 +24,22 @@ void apply_types(Graph& graph, const CompileOptions& options) {
     if (layers[i].asked) graph.layers[i].policy = layers[i].policy;
 }
 
+// Dropout is the identity in inference: its readers read what it does.
+void leave_out_dropout(Graph& graph) {
+  std::vector<ValueId> source(graph.values.size());
+  std::iota(source.begin(), source.end(), 0);
+  for (Node& node : graph.nodes) {
+    for (ValueId& id : node.inputs)
+      if (id != kNone) id = source[size_t(id)];
+    if (node.op != Op::kDropout) continue;
+    const ValueId y = node.outputs[0];
+    const bool given = std::ranges::any_of(graph.outputs, [&](const Binding& output) { return output.value == y; });
+    if (given) node = make_step(Op::kCopy, node, node.name, {node.inputs[0]}, {y});  // an output has a value of its own
+    else source[size_t(y)] = node.inputs[0];
+  }
+  std::erase_if(graph.nodes, [](const Node& node) { return node.op == Op::kDropout; });
+}
+
 }  // namespace
 
 bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type) {
@@ -38,6 +56,7 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
 
   TrainingModel model;
   model.infer = simplified;
+  leave_out_dropout(model.infer);
   Differentiated differentiated = differentiate(simplified, training);
   check(differentiated.graph);
   if (!training.immediate) model.update = update_program(differentiated, training);
