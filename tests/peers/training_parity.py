@@ -399,28 +399,28 @@ def train(k, network, resnet, dtype, perturbation=0.0):
     return losses, running
 
 
-def record(k, network, resnet):
-    losses, running = train(k, network, resnet, np.float64)
-    perturbed, _ = train(k, network, resnet, np.float64, PERTURBATION)
-    amplification = max(abs(a - b) / abs(a) for a, b in zip(losses, perturbed)) / PERTURBATION
-    rows = []
-    for i, (name, g) in enumerate(gradients(k, network, resnet, np.float32).items()):
-        flat = np.asarray(g).reshape(-1)
+def first_gradients(k, network, resnet):
+    rows, found = [], gradients(k, network, resnet, np.float32)
+    for i, name in enumerate(initial(k, network, resnet)):  # jax.grad sorts by name
+        flat = np.asarray(found[name]).reshape(-1)
         places = range(flat.size)
         if flat.size > ELEMENTS:
             places = [z % flat.size for z in numbers(1000 * k + 900 + i, ELEMENTS)]
         rows.append({"name": name, "elements": flat.size, "largest": f"{np.max(np.abs(flat)):.9g}",
                      "values": [f"{flat[place]:.9g}" for place in places]})
+    return rows
+
+
+def record(k, network, resnet):
+    losses, running = train(k, network, resnet, np.float64)
+    perturbed, _ = train(k, network, resnet, np.float64, PERTURBATION)
+    amplification = max(abs(a - b) / abs(a) for a, b in zip(losses, perturbed)) / PERTURBATION
     return {"name": network.name, "loss": network.loss.__name__, "optimizer": network.update.__name__,
             "learning_rate": network.rate, "batch": network.batch, "batches": network.batches,
             "amplification": f"{amplification:.3g}",
             "float64": [f"{v:.17g}" for v in losses],
             "float32": [f"{v:.9g}" for v in train(k, network, resnet, np.float32)[0]],
-            "gradients": rows, "statistics": [[f"{v:.17g}" for v in s] for s in running]}
-
-
-class Bare(str):
-    """A number that is printed as it stands."""
+            "gradients": first_gradients(k, network, resnet), "statistics": [[f"{v:.17g}" for v in s] for s in running]}
 
 
 def dump(table):

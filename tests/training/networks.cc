@@ -47,11 +47,11 @@ Definition mlp() {
 
 Definition cnn() {
   return {{8, 12, 12, 2},
-          R"(%conv1 = conv2d(%x, %conv1.w) pad_top=1 pad_left=1 pad_bottom=1 pad_right=1
+          R"(%conv1 = conv2d(%x, %conv1.w, none) pad_top=1 pad_left=1 pad_bottom=1 pad_right=1
              %bn1 = batch_norm(%conv1, %bn1.scale, %bn1.bias, %bn1.mean, %bn1.variance) epsilon=0.001
              %relu1 = clamp(%bn1) clamp=1 high=inf
              %pool = max_pool(%relu1) stride_h=2 stride_w=2 kernel_h=2 kernel_w=2
-             %depthwise = depthwise_conv2d(%pool, %depthwise.w) pad_top=1 pad_left=1 pad_bottom=1 pad_right=1
+             %depthwise = depthwise_conv2d(%pool, %depthwise.w, none) pad_top=1 pad_left=1 pad_bottom=1 pad_right=1
              %bn2 = batch_norm(%depthwise, %bn2.scale, %bn2.bias, %bn2.mean, %bn2.variance) epsilon=0.001
              %relu2 = clamp(%bn2) clamp=1 high=inf
              %conv2 = conv2d(%relu2, %conv2.w, %conv2.b) stride_h=2 stride_w=2 pad_bottom=1 pad_right=1
@@ -97,7 +97,7 @@ Definition transformer() {
              %query = dense(%ln1, %query.w, %query.b)
              %query.heads = reshape(%query) rank=4 dims=[8, 6, 4, 4]
              %query.split = transpose(%query.heads) perm=[0, 2, 1, 3]
-             %key = dense(%ln1, %key.w)
+             %key = dense(%ln1, %key.w, none)
              %key.heads = reshape(%key) rank=4 dims=[8, 6, 4, 4]
              %key.split = transpose(%key.heads) perm=[0, 2, 1, 3]
              %value = dense(%ln1, %value.w, %value.b)
@@ -128,7 +128,7 @@ Definition transformer() {
 Definition lstm() {
   return {{8, 7, 6},
           R"(%projected = dense(%x, %lstm.w, %lstm.b)
-             %lstm = lstm(%projected, %lstm.r)
+             %lstm = lstm(%projected, %lstm.r, none, none, none)
              %last = slice(%lstm) begin=[0, 6, 0] size=[8, 1, 12]
              %flat = reshape(%last) rank=2 dims=[8, 12]
              %fc = dense(%flat, %fc.w, %fc.b))",

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "tests/graph/run_graph.h"
+#include "tools/npy.h"
 #include "tools/print.h"
 
 namespace nacre::tests {
@@ -62,7 +63,7 @@ TEST_P(FirstLoss, is_the_peers) {
 }
 
 // cnn is not here: it trains with the statistics of its batches, and runs with running ones.
-INSTANTIATE_TEST_SUITE_P(networks, FirstLoss, testing::Values("mlp", "resnet8"), [](const auto& row) { return row.param; });
+INSTANTIATE_TEST_SUITE_P(networks, FirstLoss, testing::Values("mlp", "resnet8", "transformer", "lstm"), [](const auto& row) { return row.param; });
 
 }  // namespace
 }  // namespace nacre::tests
