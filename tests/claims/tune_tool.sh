@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# Claim: `nacre tune` on the digits sample: a terminal sees a progress bar, a pipe does not; the page with the curves is whole;
+# a run that is killed or interrupted and started again writes the same bytes as one that is not; wrong inputs are each answered
+# by one sentence, with nothing written.
+set -uo pipefail
+[ -z "${NACRE_SANITIZED-}" ] || { echo "a dozen trainings: too long in a sanitized build"; exit 77; }
+samples=$NACRE_ROOT/tools/samples
+network=$samples/digits.onnx
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "CLAIM tune_tool NOT SHOWN: $*"; exit 1; }
+
+# The first ROWS images and labels as IDX: 128 bytes of .npy header, then the elements.
+rows=320
+{ printf '\0\0\x08\x04\0\0\x01\x40\0\0\0\x01\0\0\0\x08\0\0\0\x08'; tail -c +129 "$samples/digits_images.npy" | head -c $((64 * rows)); } >"$work/images.idx"
+{ printf '\0\0\x08\x01\0\0\x01\x40'; tail -c +129 "$samples/digits_labels.npy" | head -c $rows; } | gzip >"$work/labels.idx.gz"
+data=(--data "$work/images.idx" --labels "$work/labels.idx.gz" --cast-samples)
+loss=(--loss softmax_cross_entropy --train-last 2 --lr 0.02 --schedule cosine,warmup=4 --validate 0.25 --batch 16)
+run() {  # run NAME ARGUMENTS..: a training with its own files
+  local name=$1
+  shift
+  mkdir -p "$work/$name"
+  "$NACRE_TOOL" tune "$network" "${data[@]}" "${loss[@]}" --epochs 4 --checkpoint "$work/$name/run" -o "$work/$name/tuned.nacre" \
+    --csv "$work/$name/log.csv" --html "$work/$name/page.html" "$@"
+}
+sums() { (cd "$work/$1" && sha256sum tuned.nacre log.csv page.html); }
+
+# 1. Uninterrupted, in a pipe.
+run whole >"$work/whole.txt" 2>"$work/whole.err" || { cat "$work/whole.err"; fail "the training"; }
+cat "$work/whole.txt"
+[ "$(grep -c '^epoch ' "$work/whole.txt")" -eq 4 ] || fail "not a line for each of 4 epochs"
+! grep -q $'\r' "$work/whole.txt" "$work/whole.err" || fail "a progress bar in a pipe"
+[ "$(wc -l <"$work/whole/log.csv")" -eq 5 ] || fail "the log has not 5 lines"
+"$NACRE_TOOL" check "$work/whole/tuned.nacre" >/dev/null || fail "nacre check refuses the tuned model"
+
+# 2. The page: whole, three curves, nothing from outside.
+page=$work/whole/page.html
+[ "$(tail -n 1 "$page")" = '</html>' ] && [ "$(grep -c '<svg ' "$page")" -eq 3 ] || fail "the page is not whole"
+! grep -qE 'src=|href=|@import|url\(' "$page" || fail "the page loads something"
+if command -v xmllint >/dev/null; then
+  awk '/^<svg /{keep=1} keep{print > (out n)} /^<\/svg>/{keep=0; n++}' out="$work/picture" "$page"
+  for picture in "$work"/picture*; do xmllint --noout "$picture" || fail "a picture is no XML"; done
+fi
+
+# 3. On a terminal.
+export -f run
+export NACRE_TOOL network work
+tune=$(printf '%q ' "$NACRE_TOOL" tune "$network" "${data[@]}" "${loss[@]}" --epochs 6 -o "$work/terminal.nacre")
+TERM=xterm script -qec "$tune" "$work/terminal.txt" >/dev/null </dev/null || fail "the training on a terminal"
+echo "on a terminal:"
+tr '\r' '\n' <"$work/terminal.txt" | grep -a 'rows/s' | tail -n 2 | sed 's/\x1b\[K//g'
+tr '\r' '\n' <"$work/terminal.txt" | grep -aqE 'tune \[=+ +\] [0-9]+ of 90  epoch [0-9]  loss [0-9.]+ .* rows/s  [0-9:]+ left' || fail "no progress bar on a terminal"
+
+# 4. Killed, interrupted, started again.
+same=0
+run killed --checkpoint-every 2 >/dev/null 2>&1 & pid=$!
+for _ in $(seq 200); do [ -s "$work/killed/run/slot1.checkpoint" ] && break; sleep 0.02; done
+kill -9 $pid 2>/dev/null || fail "it ended before it could be killed"
+wait $pid 2>/dev/null
+[ ! -e "$work/killed/tuned.nacre" ] || fail "a killed training left a model"
+run killed --checkpoint-every 2 >"$work/again.txt" || fail "the training does not go on after a kill"
+grep '^goes on' "$work/again.txt" || fail "it began anew"
+[ "$(sums killed)" = "$(sums whole)" ] || fail "after a kill other bytes"
+same=$((same + 1))
+run stopped >"$work/stopped.txt" & pid=$!
+for _ in $(seq 200); do [ -s "$work/stopped/run/slot0.checkpoint" ] && break; sleep 0.02; done
+kill -INT $pid 2>/dev/null || fail "it ended before it could be interrupted"
+wait $pid
+[ $? -eq 130 ] || fail "an interrupted training does not end by the signal"
+grep '^stopped in' "$work/stopped.txt" || fail "an interrupted training says nothing"
+run stopped >/dev/null || fail "the training does not go on after Ctrl-C"
+[ "$(sums stopped)" = "$(sums whole)" ] || fail "after Ctrl-C other bytes"
+same=$((same + 1))
+run whole >"$work/over.txt" || fail "a finished training cannot be named again"
+[ "$(sums stopped)" = "$(sums whole)" ] && ! grep -q '^epoch ' "$work/over.txt" || fail "a finished training trains again"
+same=$((same + 1))
+
+# 5. Wrong inputs: CODE, words of the answer, then what is changed of a good command.
+answered=0
+refused() {
+  local code=$1 words=$2
+  shift 2
+  local before after said
+  before=$(cd "$work" && find . | sort | sha256sum)
+  said=$("$NACRE_TOOL" tune "$@" 2>&1 >"$work/../$$.out")
+  local status=$?
+  after=$(cd "$work" && find . | sort | sha256sum)
+  rm -f "$work/../$$.out"
+  [ $status -eq "$code" ] || fail "exit code $status instead of $code for: $words: $said"
+  grep -qF -- "$words" <<<"$said" || fail "'$said' instead of '$words'"
+  [ "$before" = "$after" ] || fail "files were written: $words"
+  printf '  %s\n' "$(head -n 1 <<<"$said")"
+  answered=$((answered + 1))
+}
+good=("$network" "${data[@]}" "${loss[@]}" -o "$work/x.nacre")
+printf '1,2\n3\n' >"$work/ragged.csv"
+{ printf '\0\0\x08\x01\0\0\x01\x40'; head -c $((rows - 1)) /dev/zero; printf '\x0a'; } >"$work/high.idx"
+{ printf '\0\0\x08\x01\0\0\0\x02\0\x01'; } >"$work/few.idx"
+{ printf '\0\0\x0d\x04\0\0\0\x02\0\0\0\x01\0\0\0\x08\0\0\0\x08'; head -c 508 /dev/zero; printf '\x7f\xc0\0\0'; } >"$work/nan.idx"
+echo "wrong inputs:"
+refused 3 'the label at [319] is 10, but the loss takes the number of a class, 0 to 9' "$network" --data "$work/images.idx" --labels "$work/high.idx" --cast-samples "${loss[@]}" -o "$work/x.nacre"
+refused 3 'holds 2 labels' "$network" --data "$work/images.idx" --labels "$work/few.idx" --cast-samples "${loss[@]}" -o "$work/x.nacre"
+refused 3 'the number at [1, 0, 7, 7] is nan' "$network" --data "$work/nan.idx" --labels "$work/few.idx" "${loss[@]}" -o "$work/x.nacre"
+refused 3 'holds uint8, but the input' "$network" --data "$work/images.idx" --labels "$work/labels.idx.gz" "${loss[@]}" -o "$work/x.nacre"
+refused 3 'line 2: has 1 fields' "$network" --data "$work/ragged.csv" "${loss[@]}" -o "$work/x.nacre"
+refused 5 'cannot be opened' "$network" --data "$work/nowhere.npy" "${loss[@]}" -o "$work/x.nacre"
+refused 2 'is no file, and nothing in' "$network" --data "$work/images.idx" --labels nothing --cast-samples "${loss[@]}" -o "$work/x.nacre"
+refused 2 'is no learning rate' "${good[@]}" --lr nan
+refused 2 'is no learning rate' "${good[@]}" --lr -0.1
+refused 2 "--schedule: 'cosin' is none of" "${good[@]}" --schedule cosin
+refused 2 "is no field of cosine" "${good[@]}" --schedule cosine,every=2
+refused 3 'leaves 0 to validate on' "${good[@]}" --validate 0.0001
+refused 2 "--optimizer: 'sdg' is none of" "${good[@]}" --optimizer sdg
+refused 2 'which loss is to be trained?' "$network" "${data[@]}" -o "$work/x.nacre"
+refused 2 'holds no program that trains' "$work/whole/tuned.nacre" "${data[@]}" -o "$work/x.nacre"
+refused 2 'what is learned goes nowhere' "$network" "${data[@]}" "${loss[@]}"
+refused 5 'its directory is not there' "$network" "${data[@]}" "${loss[@]}" -o "$work/no/x.nacre"
+refused 2 'is the model itself' "$work/whole/tuned.nacre" "${data[@]}" -o "$work/whole/tuned.nacre"
+refused 2 'holds the checkpoint of another training: --batch 16, now --batch 8' "${good[@]}" --epochs 4 --batch 8 --schedule constant --checkpoint "$work/whole/run"
+refused 2 '--scale' "${good[@]}" --scale 1/0
+refused 2 'needs rows to judge by' "$network" "${data[@]}" --loss softmax_cross_entropy --keep best -o "$work/x.nacre"
+
+# A checkpoint of another model, and both slots damaged: nothing is written over.
+cp -r "$work/whole" "$work/damaged"
+for slot in "$work/damaged/run/"slot?.checkpoint; do printf 'XXXX' | dd of="$slot" bs=1 seek=100 conv=notrunc status=none; done
+before=$(cat "$work/damaged/run/"slot?.checkpoint | sha256sum)
+refused 3 "$work/damaged/run:" "${good[@]}" --epochs 4 --checkpoint "$work/damaged/run"
+[ "$before" = "$(cat "$work/damaged/run/"slot?.checkpoint | sha256sum)" ] || fail "a damaged checkpoint was written over"
+
+# Diverging: it stops with advice, the last good checkpoint goes on to be there.
+mkdir "$work/diverging"
+"$NACRE_TOOL" tune "$network" "${data[@]}" --loss softmax_cross_entropy --batch 16 --optimizer sgd --lr 1e20 --epochs 4 \
+  --checkpoint "$work/diverging/run" -o "$work/diverging/x.nacre" >"$work/diverging.txt" 2>&1
+[ $? -eq 1 ] && grep 'steps in a row gave gradients that are not finite: the training diverges' "$work/diverging.txt" || { cat "$work/diverging.txt"; fail "a diverging training"; }
+[ ! -e "$work/diverging/x.nacre" ] || fail "a diverging training left a model"
+answered=$((answered + 1))
+
+echo "CLAIM tune_tool shown: $same of 3 runs killed, interrupted or named again give the sha256 of the whole one (model, log, page), page with 3 pictures, bar on a terminal alone, $answered of $answered wrong inputs answered"
