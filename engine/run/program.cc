@@ -112,17 +112,18 @@ Status check_shapes(const KernelEntry& entry, const Step& step, int rows) {
 }
 
 // Whether the step holds for every number of rows that a run may have: what is made of batched tensors is batched (of one row a
-// broadcast to the whole batch would hold by accident), and shapes hold for two numbers of rows, in which they are linear.
+// broadcast to the whole batch would hold by accident), and shapes hold for two numbers of rows, in which they are linear. Further
+// outputs may be of the rows together: the mean that batch_norm_training saves.
 bool lowers(const KernelEntry& entry, const Step& step, uint32_t batch) {
   const int count = step.record.operand_count, first = first_output(entry, count);
-  bool from_batch = false, all_batched = true;
+  bool from_batch = false, to_batch = true;
   for (int i = 0; i < count; ++i) {
     if (step.tensors[i].record == nullptr) continue;
     const bool batched = (step.tensors[i].record->flags & kBatched) != 0;
     if (i < first) from_batch |= batched;
-    else all_batched &= batched;
+    else if (i == first) to_batch = batched;
   }
-  if (from_batch && !all_batched) return false;
+  if (from_batch && !to_batch) return false;
   return check_shapes(entry, step, 1).ok() && check_shapes(entry, step, int(batch) - 1).ok();
 }
 
