@@ -391,6 +391,105 @@ TEST(gradients, of_clamps_stop_at_the_bounds) {
   for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(run.outputs[0].real(i), expected[i]) << i;
 }
 
+// Shapes of gradient steps in a run of 3 of 4 rows: `batched` has a bit per operand whose axis 0 is the batch.
+TEST(gradients, have_the_rows_of_the_run) {
+  using namespace reference;
+  struct {
+    const KernelEntry& entry;
+    std::vector<uint32_t> words;
+    std::vector<std::vector<int32_t>> operands;
+    unsigned batched;
+    std::vector<int32_t> dx;
+  } const cases[] = {
+      {kDenseGradientXF32, {}, {{4, 2, 3}, {3, 5}}, 1, {3, 2, 5}},
+      {kDenseGradientWF32, {}, {{4, 3}, {4, 5}, {3, 5}}, 3, {}},
+      {kConv2dGradientXF32,
+       {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3, 5},
+       {{4, 2, 3, 6}, {6, 1, 1, 5}},
+       1,
+       {3, 2, 3, 5}},
+      {kConv2dGradientWF32, {}, {{4, 2, 3, 6}, {4, 2, 3, 5}, {6, 1, 1, 5}}, 3, {}},
+      {kDepthwiseConv2dGradientXF32,
+       {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3, 6},
+       {{4, 2, 3, 6}, {1, 1, 6}},
+       1,
+       {3, 2, 3, 6}},
+      {kAveragePoolGradientF32, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3}, {{4, 2, 3, 5}}, 1, {3, 2, 3, 5}},
+      {kMaxPoolGradientF32, {}, {{4, 2, 3, 5}, {4, 2, 3, 5}}, 3, {3, 2, 3, 5}},
+      {kBiasGradientF32, {}, {{4, 2, 3}, {3}}, 1, {}},
+      {kSumToF32, {0, 2, 4, 1}, {{4, 3}}, 1, {3, 1}},  // of a batched x
+      {kSumToF32, {0, 2, 1, 3}, {{4, 3}}, 1, {1, 3}},  // of one that is the same for all rows
+      {kMulGradientF32, {0, 2, 4, 3}, {{4, 3}, {3}}, 1, {3, 3}},
+      {kTanhGradientF32, {}, {{4, 3}, {4, 3}}, 3, {3, 3}},
+      {kSoftmaxGradientF32, {1, 0x3F800000}, {{4, 3}, {4, 3}}, 3, {3, 3}},
+      {kMeanGradientF32, {2, 0, 3, 4, 5, 2}, {{4, 2}}, 1, {3, 5, 2}},
+      {kPadGradientF32, {0, 1}, {{4, 3}}, 1, {3, 2}},
+      {kSliceGradientF32, {0, 1, 0, 0, 0, 0, 4, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 5}, {{4, 2}}, 1, {3, 5}},
+      {kReshapeF32, {2, 4, 6}, {{4, 2, 3}}, 1, {3, 6}},
+      {kBatchNormGradientXF32, {0}, {{4, 3}, {3}, {3}}, 1, {3, 3}},
+      {kBatchNormTrainingGradientXF32, {}, {{4, 3}, {4, 3}, {3}, {3}, {3}}, 3, {3, 3}},
+  };
+  for (const auto& c : cases) {
+    std::vector<TensorRecord> records(c.operands.size(), TensorRecord{});
+    std::vector<Tensor> tensors;
+    for (size_t i = 0; i < c.operands.size(); ++i) {
+      records[i].element = c.entry.operands[i].element;
+      records[i].rank = uint8_t(c.operands[i].size());
+      std::copy(c.operands[i].begin(), c.operands[i].end(), records[i].dims);
+      records[i].flags = uint16_t((c.batched >> i & 1) * kBatched);
+      tensors.push_back({nullptr, &records[i]});
+    }
+    Dims dx[3] = {};
+    const char* name = find_rule(c.entry.op)->name;
+    const Words words = {c.words.data(), int(c.words.size())};
+    ASSERT_EQ(c.entry.shapes(words, {tensors.data(), int(tensors.size()), 3}, dx), Code::kOk) << name;
+    EXPECT_EQ(std::vector<int32_t>(dx[0].size, dx[0].size + dx[0].rank), c.dx) << name;
+  }
+}
+
+// float32 and 16-bit floats against float64, by the roundings of the formulas:
+//   mean      u (rows + 2) max |x|                                  (sums of rows, a quotient)
+//   variance  relative u (rows + 8) and what the mean's error adds, its square
+//   y         that of x - mean, of 1 / sqrt, of two products and a sum
+TEST(batch_norm_training, of_smaller_floats_is_within_its_rounding) {
+  for (const auto& [entry, element] : {std::pair{&reference::kBatchNormTrainingF32, kF32},
+                                       std::pair{&reference::kBatchNormTrainingF16, kF16},
+                                       std::pair{&reference::kBatchNormTrainingBf16, kBf16}})
+    for (int seed = 0; seed < 40; ++seed) {
+      Random random{uint64_t(seed)};
+      GradientCase made;
+      find_gradient_row(Op::kBatchNormTraining)->make(random, made);
+      if (made.inputs[0].elements() == made.inputs[1].elements()) continue;  // one row: y is the bias
+      std::vector<Array> small;
+      for (size_t i = 0; i < made.inputs.size(); ++i) {
+        small.push_back(converted(made.inputs[i], entry->operands[i].element));
+        made.inputs[i] = converted(small.back(), made.inputs[i].element);
+      }
+      const Execution got = execute(*entry, made.words, small);
+      const Execution want = execute(reference::kBatchNormTrainingF64, made.words, made.inputs);
+      ASSERT_EQ(got.code, Code::kOk);
+      EXPECT_FALSE(got.overrun || got.impure);
+      const Array &x = made.inputs[0], &y = want.outputs[0];
+      const int64_t channels = made.inputs[1].elements(), rows = x.elements() / channels;
+      const double u = 0x1p-24, k = double(rows) + 8, largest = 4;
+      const Precision type = precision(element);
+      for (int64_t c = 0; c < channels; ++c) {
+        const double f = want.outputs[2].real(c), mean_error = u * k * largest;
+        // d variance <= u k variance + mean_error^2; f = variance^-1/2, and f <= 2 on these cases' deviations
+        const double f_error = f * (u * k + mean_error * mean_error * f * f + 4 * u);
+        EXPECT_LE(std::abs(got.outputs[1].real(c) - want.outputs[1].real(c)), mean_error);
+        EXPECT_LE(std::abs(got.outputs[2].real(c) - f), f_error);
+        for (int64_t i = c; i < x.elements(); i += channels) {
+          const double scale = std::abs(made.inputs[1].real(c)), bias = std::abs(made.inputs[2].real(c));
+          const double d = std::abs(x.real(i) - want.outputs[1].real(c));
+          const double error = scale * (mean_error * f + d * f_error + 4 * u * d * f) + 2 * u * (bias + scale * d * f);
+          EXPECT_LE(std::abs(got.outputs[0].real(i) - y.real(i)),
+                    error * (1 + type.half_ulp) + type.half_ulp * std::abs(y.real(i)) + type.smallest);
+        }
+      }
+    }
+}
+
 // The forward step of batch_norm_training by its definition, two rows of one channel: mean 3, variance 4.
 TEST(batch_norm_training, normalizes_and_adds_to_the_statistics) {
   const Array x = array_of<double>(kF64, {2, 1}, {1, 5}), one = array_of<double>(kF64, {1}, {1});
