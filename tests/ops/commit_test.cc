@@ -121,6 +121,7 @@ TYPED_TEST(verdict, passes_zeros_and_the_ends_of_the_range) {
   EXPECT_TRUE(gradients_of(seen.amax).finite());
   seen = judge<A>({most / 8}, 1, 0x1p127f);  // neither the scale nor the product of scale and count overflows
   EXPECT_EQ(seen.report[1], std::ldexp(most, -130));
+  EXPECT_EQ(judge<A>({most / 8}, 4, 0x1p127f).report[0], std::ldexp(A(1), -129));
 }
 
 TYPED_TEST(verdict, refuses_what_cannot_be_divided) {
