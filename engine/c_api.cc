@@ -1,12 +1,13 @@
 #include <cstring>
 
+#include "engine/c_api.h"
 #include "engine/nacre.h"
-#include "engine/nacre_c.h"
 
 namespace {
 
 using nacre::Model;
 using nacre::Program;
+using nacre::to_c;
 
 static_assert(sizeof(Model) <= sizeof(nacre_model) && alignof(Model) <= alignof(nacre_model));
 static_assert(sizeof(Program) <= sizeof(nacre_program) && alignof(Program) <= alignof(nacre_program));
@@ -16,24 +17,6 @@ static_assert(std::is_trivially_copyable_v<Model> && std::is_trivially_copyable_
 const Model& of(const nacre_model* model) { return *static_cast<const Model*>(static_cast<const void*>(model->opaque)); }
 const Program& of(const nacre_program* program) {
   return *static_cast<const Program*>(static_cast<const void*>(program->opaque));
-}
-
-nacre_status to_c(const nacre::Status& s) { return {uint8_t(s.code), uint8_t(s.table), s.index, s.needed, s.given}; }
-
-void to_c(const nacre::Sizes& from, nacre_sizes* to) {
-  nacre_sizes sizes = {};
-  sizes.size = to->size;
-  sizes.calls = from.bytes[nacre::kCalls];
-  sizes.prepared = from.bytes[nacre::kPrepared];
-  sizes.scratch = from.bytes[nacre::kScratch];
-  sizes.state = from.bytes[nacre::kState];
-  sizes.stream = from.bytes[nacre::kStream];
-  sizes.derived = from.bytes[nacre::kDerived];
-  sizes.step = from.bytes[nacre::kStepSums];
-  for (int i = 0; i < nacre::kMaxBanks; ++i) sizes.arena[i] = from.bytes[nacre::kArena + i];
-  sizes.total = from.total();
-  sizes.work = from.work;
-  std::memcpy(to, &sizes, to->size < sizeof sizes ? to->size : sizeof sizes);
 }
 
 }  // namespace

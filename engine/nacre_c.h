@@ -22,9 +22,11 @@ extern "C" {
 #ifdef __cplusplus
 typedef struct { alignas(uint64_t) unsigned char opaque[16 * sizeof(uint64_t)]; } nacre_model;
 typedef struct { alignas(uint64_t) unsigned char opaque[40 * sizeof(uint64_t)]; } nacre_program;
+typedef struct { alignas(uint64_t) unsigned char opaque[160 * sizeof(uint64_t)]; } nacre_trainer;
 #else
 typedef struct { uint64_t opaque[16]; } nacre_model;
 typedef struct { uint64_t opaque[40]; } nacre_program;
+typedef struct { uint64_t opaque[160]; } nacre_trainer;
 #endif
 typedef struct nacre_kernels nacre_kernels; /* a kernel set: `nacre kernels` writes one for a model */
 
@@ -65,6 +67,80 @@ void* nacre_program_input(const nacre_program* program, uint32_t index, size_t* 
 const void* nacre_program_output(const nacre_program* program, uint32_t index, size_t* size); /* NULL: no such output */
 nacre_status nacre_program_run(const nacre_program* program);
 nacre_status nacre_program_run_rows(const nacre_program* program, uint32_t rows); /* the first rows of the compiled batch */
+
+/* ---- Training: engine/train/trainer.h, checkpoint.h ----
+ *
+ *   const nacre_kernels* sets[] = {nacre_reference_kernels(), nacre_training_kernels()};
+ *   nacre_trainer_measure(&model, "host", sets, 2, &sizes); nacre_trainer_bind(&trainer, &model, "host", sets, 2, memory, sizes.total);
+ *   nacre_trainer_start(&trainer);
+ *   write nacre_trainer_input(&trainer, 0, &n), ..; nacre_trainer_accumulate(&trainer, 0);     // any number of micro-batches
+ *   nacre_report report = {sizeof report}; nacre_trainer_commit(&trainer, learning_rate, &report);
+ *   nacre_checkpoint_save(&model, &trainer, &storage, 0, NULL, 0); */
+typedef struct {
+  uint32_t size;  /* set to sizeof(nacre_report) before the call */
+  uint32_t applied;           /* 0: refused; the state is what it was but for the loss scale and its counters */
+  uint32_t overflow_at_floor; /* refused at the lowest loss scale */
+  uint32_t refused_in_row;    /* this one included */
+  float loss, norm;           /* mean over the samples; 2-norm of the mean gradient before clipping */
+  float loss_scale, samples;
+} nacre_report;
+
+/* A flash, a file, or anything else that keeps bytes. Functions return 0 where they failed. */
+typedef struct {
+  uint32_t size;           /* set to sizeof(nacre_storage) */
+  uint32_t program_bytes;  /* programmed at once, and once only between two erases: a power of two, at most 256 */
+  uint32_t erase_bytes;    /* erased at once: a power of two, at least program_bytes */
+  uint32_t reserved;
+  uint64_t bytes;          /* of the storage; two slots share it */
+  void* context;
+  int (*read)(void* context, uint64_t offset, void* to, size_t size);
+  int (*program)(void* context, uint64_t offset, const void* from, size_t size);
+  int (*erase)(void* context, uint64_t offset); /* erase_bytes, all 0xFF afterwards */
+  int (*flush)(void* context);                  /* NULL: what was programmed survives a loss of power at once */
+} nacre_storage;
+
+typedef struct {
+  uint32_t size;  /* set to sizeof(nacre_checkpoint_report) before the call */
+  uint32_t slot, generation;
+  uint32_t pending;     /* neither confirmed nor reverted */
+  uint32_t same_layout; /* the whole block was copied */
+  uint32_t taken, kept; /* tensors with the checkpoint's values; tensors that keep what they had */
+  uint32_t note_bytes;  /* of the note that was saved */
+} nacre_checkpoint_report;
+
+const nacre_kernels* nacre_training_kernels(void);
+
+/* `target`: the name that the programs were compiled for; NULL: the first of each kind. */
+nacre_status nacre_trainer_measure(const nacre_model* model, const char* target, const nacre_kernels* const* kernels, size_t count,
+                                   nacre_sizes* sizes);
+/* `memory` at a multiple of 16, at least sizes.total bytes. */
+nacre_status nacre_trainer_bind(nacre_trainer* trainer, const nacre_model* model, const char* target, const nacre_kernels* const* kernels,
+                                size_t count, void* memory, size_t size);
+nacre_status nacre_trainer_start(nacre_trainer* trainer);    /* the state becomes the model's initial values */
+nacre_status nacre_trainer_restored(nacre_trainer* trainer); /* the state was written from outside */
+uint32_t nacre_trainer_input_count(const nacre_trainer* trainer);
+uint32_t nacre_trainer_output_count(const nacre_trainer* trainer);
+void* nacre_trainer_input(const nacre_trainer* trainer, uint32_t index, size_t* size);        /* NULL: no such input */
+const void* nacre_trainer_output(const nacre_trainer* trainer, uint32_t index, size_t* size); /* NULL: no such output */
+nacre_status nacre_trainer_accumulate(nacre_trainer* trainer, uint32_t rows);                 /* 0: the compiled batch */
+nacre_status nacre_trainer_commit(nacre_trainer* trainer, float learning_rate, nacre_report* report);
+void nacre_trainer_discard(nacre_trainer* trainer); /* forgets what was accumulated */
+/* The program `infer` over the same state: run it with nacre_program_*, as long as `trainer` stays in place. */
+const nacre_program* nacre_trainer_infer(const nacre_trainer* trainer);
+void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size);
+
+/* Bytes that a storage with these granules must have. */
+nacre_status nacre_checkpoint_measure(const nacre_model* model, const nacre_storage* storage, uint32_t note_bytes, uint64_t* bytes);
+/* `pending` not 0: a trial, until confirmed or reverted. `note`: the caller's own bytes, or NULL. */
+nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer* trainer, const nacre_storage* storage, int pending,
+                                   const void* note, size_t note_bytes);
+/* Loads the newest whole checkpoint and derives what depends on it. Where it is refused, training goes on as it was; after
+   kStorageFailed call nacre_trainer_start or load again. `report` and `note` may be NULL. */
+nacre_status nacre_checkpoint_load(const nacre_model* model, nacre_trainer* trainer, const nacre_storage* storage,
+                                   nacre_checkpoint_report* report, void* note, size_t note_bytes);
+nacre_status nacre_checkpoint_look(const nacre_storage* storage, nacre_checkpoint_report* report); /* what load would take */
+nacre_status nacre_checkpoint_confirm(const nacre_storage* storage);
+nacre_status nacre_checkpoint_revert(const nacre_storage* storage);
 
 #ifdef __cplusplus
 }
