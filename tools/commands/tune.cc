@@ -228,6 +228,9 @@ class Session {
     else if (!options_.start_from.empty()) start_from();
     const auto start = std::chrono::steady_clock::now();
     const Tuner::End end = train(start);
+    if (tuner_.left_out() > 0)
+      fmt::print(stderr, "of every epoch's order the last {} are left out: the model takes whole batches of {} only\n",
+                 counted(tuner_.left_out(), "row"), objective_.batch());
     if (end == Tuner::End::kInterrupted) return interrupted();
     finish(end, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }

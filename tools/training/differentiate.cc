@@ -281,7 +281,7 @@ class Differentiator {
   std::vector<bool> wanted_rows(const Node& node, const OpRule& op) {
     const auto wants = [&](const Gradient& row) {
       if (is_variadic(op)) return true;
-      return std::ranges::any_of(row.of, [&](uint8_t i) { return i < node.inputs.size() && needs(node.inputs[i]); });
+      return std::ranges::any_of(row.of, [&](uint8_t i) { return i < node.inputs.size() && needs(node.inputs[i]) && fits(op, row, node.inputs[i]); });
     };
     std::vector<bool> wanted(op.gradients.size());
     for (size_t row = op.gradients.size(); row-- > 0;) {
@@ -292,6 +292,14 @@ class Differentiator {
           if (std::ranges::count(op.gradients[earlier].of, read.index) > 0) wanted[earlier] = true;
     }
     return wanted;
+  }
+
+  // Of two rows of one input, one that adds to a sum and one that makes a value, a parameter takes the first, others the second.
+  bool fits(const OpRule& op, const Gradient& row, ValueId x) const {
+    const bool both = std::ranges::any_of(op.gradients, [&](const Gradient& other) {
+      return other.adds != row.adds && std::ranges::equal(other.of, row.of);
+    });
+    return !both || row.adds == sums_.contains(x);
   }
 
   void write_row(const Node& node, const OpRule& op, const Gradient& row, std::map<size_t, ValueId>& made) {

@@ -11,7 +11,11 @@
 namespace nacre::tools {
 namespace {
 
-bool is_loss(Op op) { return op >= Op::kSoftmaxCrossEntropy && op <= Op::kHuber; }
+bool is_loss(Op op) {
+  constexpr Op kLosses[] = {Op::kSoftmaxCrossEntropy, Op::kDenseCrossEntropy, Op::kSigmoidCrossEntropy,
+                            Op::kSquaredError,        Op::kAbsoluteError,     Op::kHuber};
+  return std::ranges::find(kLosses, op) != std::end(kLosses);
+}
 bool is_softmax_loss(Op op) { return op == Op::kSoftmaxCrossEntropy || op == Op::kDenseCrossEntropy; }
 bool passes_on(Op op) { return op == Op::kCast || op == Op::kReshape || op == Op::kCopy || op == Op::kDequantize; }
 

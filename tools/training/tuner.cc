@@ -80,7 +80,7 @@ bool Tuner::begin(bool restart) {
     throw Error(kBadInput, settings_.checkpoint, "its checkpoint stands beyond the end of this training", "begin anew with --restart");
   std::ranges::copy(state, trainer_.state().begin());
   owner_.loaded().require(trainer_.restored());
-  if (!best_files_ || position_.epochs.empty()) return true;
+  if (!best_files_ || !best_epoch(position_.epochs)) return true;
   best_.resize(trainer_.state().size());
   require(Checkpoint(best_files_->storage()).load(owner_.loaded().model(), best_, &report), best_files_.get(), settings_.checkpoint + "/best");
   return true;
@@ -143,12 +143,17 @@ Tuner::End Tuner::run(const Watch& watch) {
 void Tuner::train_step(const std::vector<int64_t>& order) {
   const size_t first = size_t(position_.step) * settings_.batch, last = std::min(first + settings_.batch, order.size());
   const Judged before = position_.judged;
-  for (size_t at = first; at < last; at += objective_.batch())
-    micro_batch(std::span(order).subspan(at, std::min(size_t{objective_.batch()}, last - at)));
+  size_t taken = 0;
+  for (size_t at = first; at < last; at += objective_.batch()) {
+    const size_t rows = std::min(size_t{objective_.batch()}, last - at);
+    if (micro_batch(std::span(order).subspan(at, rows))) taken += rows;
+    else left_out_ = rows;
+  }
+  if (taken == 0) return;
   const float rate = settings_.schedule.at(position_.applied);
   Trainer::Report report = {};
   owner_.loaded().require(trainer_.commit(rate, &report));
-  rows_ += last - first;
+  rows_ += taken;
   ++position_.epoch_steps;
   position_.learning_rate = rate;
   position_.loss_scale = report.loss_scale;
@@ -164,7 +169,7 @@ void Tuner::train_step(const std::vector<int64_t>& order) {
   if (++position_.refused_in_row >= settings_.most_refused) refuse_divergence(report);
 }
 
-void Tuner::micro_batch(std::span<const int64_t> rows) {
+bool Tuner::micro_batch(std::span<const int64_t> rows) {
   const size_t inputs = data_.inputs.size();
   std::vector<uint8_t> labels;
   for (size_t i = 0; i <= inputs; ++i) {
@@ -177,14 +182,21 @@ void Tuner::micro_batch(std::span<const int64_t> rows) {
       if (i == inputs) labels.insert(labels.end(), bytes.begin(), bytes.end());
     }
   }
-  owner_.loaded().require(trainer_.accumulate(rows.size() == objective_.batch() ? 0 : uint32_t(rows.size())));
-  if (!objective_.trained()) return;
+  const Status status = trainer_.accumulate(rows.size() == objective_.batch() ? 0 : uint32_t(rows.size()));
+  if (status.code == Code::kRowsUnsupported) return false;
+  owner_.loaded().require(status);
+  if (!objective_.trained()) return true;
   const Judged judged = objective_.judge(*objective_.trained(), trainer_.output(0), labels, uint32_t(rows.size()));
   position_.judged.right += judged.right;
   position_.judged.answers += judged.answers;
+  return true;
 }
 
 void Tuner::end_epoch() {
+  if (position_.epoch_steps == 0)
+    throw Error(kBadInput, owner_.loaded().path(),
+                fmt::format("takes whole batches of {} only, and there are {} to train on", objective_.batch(), counted(split_.train.size(), "row")),
+                "take a smaller --batch, or more data");
   EpochRecord record = {.epoch = position_.epoch + 1,
                         .steps = position_.epoch_steps,
                         .refused = position_.epoch_refused,

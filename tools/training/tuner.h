@@ -85,11 +85,13 @@ class Tuner {
   const TunePosition& position() const { return position_; }
   uint32_t steps_per_epoch() const { return steps_per_epoch_; }
   bool finished() const { return position_.epoch >= settings_.epochs || settings_.early_stop.stops(position_.epochs); }
+  // Rows at the end of every epoch's order that no step takes: a batch norm in training may want whole batches only.
+  uint64_t left_out() const { return left_out_; }
   Judged validate();  // the rows kept for it, with what has been learned
 
  private:
   void train_step(const std::vector<int64_t>& order);
-  void micro_batch(std::span<const int64_t> rows);
+  bool micro_batch(std::span<const int64_t> rows);  // false: the model takes whole batches only
   void end_epoch();
   void save();
   void keep();
@@ -104,7 +106,7 @@ class Tuner {
   TuneSettings settings_;
   TunePosition position_;
   uint32_t steps_per_epoch_ = 0;
-  uint64_t rows_ = 0;
+  uint64_t rows_ = 0, left_out_ = 0;
   std::vector<std::byte> best_;  // the state after the best epoch
   std::unique_ptr<FileStorage> files_, best_files_;
 };

@@ -1,0 +1,263 @@
+// A training over a data set: cut off after any step it ends with the same state; what it reports is what the formulas say.
+#include "tools/training/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "tests/tools/run_tool.h"
+#include "tests/training/small_networks.h"
+#include "tools/error.h"
+#include "tools/split_mix64.h"
+#include "tools/training/schedule_option.h"
+#include "tools/training/training.h"
+#include "tools/training/tuned_model.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr int64_t kRows = 22, kWidth = 6;
+
+// Rows of three classes: the largest of the first three numbers.
+Dataset rows(int64_t count = kRows) {
+  SplitMix64 random(5);
+  std::vector<float> x;
+  std::vector<int32_t> y;
+  for (int64_t row = 0; row < count; ++row) {
+    for (int64_t i = 0; i < kWidth; ++i) x.push_back(float(double(random.next() >> 40) / 0x1p23 - 1));
+    const float* first = &x[size_t(row * kWidth)];
+    y.push_back(int32_t(std::max_element(first, first + 3) - first));
+  }
+  const auto array = [](ElementType type, std::vector<int64_t> dims, const auto& values) {
+    NpyArray a = {.type = type, .dims = std::move(dims), .data = std::vector<uint8_t>(values.size() * sizeof values[0]), .place = "test"};
+    std::memcpy(a.data.data(), values.data(), a.data.size());
+    return a;
+  };
+  Dataset set;
+  set.rows = count;
+  set.inputs.push_back(array(ElementType::kFloat32, {count, kWidth}, x));
+  set.labels = array(ElementType::kInt32, {count}, y);
+  return set;
+}
+
+std::vector<uint8_t> training_bytes(Optimizer optimizer = Optimizer::kAdam) {
+  TrainingOptions training;
+  training.optimizer.kind = optimizer;
+  return compile_training(tests::perceptron(4), training, {}).bytes;
+}
+
+struct Run {
+  Run(const std::vector<uint8_t>& bytes, TuneSettings s)
+      : model(bytes, "test", ""), objective(model), data(rows()), split(split_rows(kRows, "0.25", 3)), trainer(model), tuner(trainer, objective, data, split, std::move(s)) {}
+
+  std::vector<std::byte> state() { return {trainer.trainer().state().begin(), trainer.trainer().state().end()}; }
+
+  LoadedModel model;
+  Objective objective;
+  Dataset data;
+  Split split;
+  LoadedTrainer trainer;
+  Tuner tuner;
+};
+
+TuneSettings settings(const std::string& checkpoint = "") {
+  return {.epochs = 4, .batch = 6, .schedule = {.kind = ScheduleKind::kCosine, .rate = 0.05f, .steps = 12}, .keep_best = true, .checkpoint = checkpoint, .checkpoint_steps = 2, .options = "lr 0.05\nbatch 6\n"};
+}
+
+TEST(tuner, learns) {
+  TuneSettings s = settings();
+  s.epochs = 60;
+  s.schedule = {.rate = 0.05f};
+  Run run(training_bytes(), s);
+  EXPECT_EQ(run.tuner.run({}), Tuner::End::kEpochs);
+  const std::vector<EpochRecord>& epochs = run.tuner.position().epochs;
+  ASSERT_EQ(epochs.size(), 60u);
+  EXPECT_LT(epochs.back().train_loss, 0.2 * epochs.front().train_loss);
+  EXPECT_EQ(epochs.back().train_accuracy, 1);
+  EXPECT_EQ(epochs[0].steps, 3u);  // 16 rows of 22, 6 at a time, by micro-batches of 4, 2, 4, 2, 4
+}
+
+// The claim of the whole design: wherever it is cut off, and whatever was trained in between, the end is the same.
+TEST(tuner, cut_off_after_any_step_it_ends_the_same) {
+  const std::vector<uint8_t> bytes = training_bytes();
+  Run whole(bytes, settings());
+  whole.tuner.run({});
+  whole.tuner.take_kept();
+  for (int cut = 1; cut <= 12; ++cut) {
+    const TemporaryDirectory folder;
+    {
+      Run first(bytes, settings(folder / "run"));
+      EXPECT_FALSE(first.tuner.begin(false));
+      int steps = 0;
+      EXPECT_EQ(first.tuner.run({.step = [&](const Tuner::Progress&) { ++steps; }, .epoch = {}, .interrupted = [&] { return steps == cut; }}), Tuner::End::kInterrupted);
+    }
+    Run second(bytes, settings(folder / "run"));
+    EXPECT_TRUE(second.tuner.begin(false));
+    second.tuner.run({});
+    second.tuner.take_kept();
+    EXPECT_EQ(second.state(), whole.state()) << cut;
+    EXPECT_EQ(csv_log(second.tuner.position().epochs), csv_log(whole.tuner.position().epochs)) << cut;
+    EXPECT_EQ(tuned_model(second.trainer, {}), tuned_model(whole.trainer, {})) << cut;
+  }
+}
+
+TEST(tuner, a_finished_training_trains_no_more) {
+  const TemporaryDirectory folder;
+  const std::vector<uint8_t> bytes = training_bytes();
+  {
+    Run run(bytes, settings(folder / "run"));
+    run.tuner.run({});
+  }
+  Run again(bytes, settings(folder / "run"));
+  EXPECT_TRUE(again.tuner.begin(false));
+  const std::vector<std::byte> before = again.state();
+  EXPECT_TRUE(again.tuner.finished());
+  again.tuner.run({.step = [](const Tuner::Progress&) { ADD_FAILURE(); }, .epoch = {}, .interrupted = {}});
+  EXPECT_EQ(again.state(), before);
+}
+
+TEST(tuner, other_options_and_damage_are_refused_and_nothing_is_changed) {
+  const TemporaryDirectory folder;
+  const std::vector<uint8_t> bytes = training_bytes();
+  {
+    Run run(bytes, settings(folder / "run"));
+    run.tuner.run({});
+  }
+  {
+    TuneSettings other = settings(folder / "run");
+    other.options = "lr 0.06\nbatch 6\n";
+    Run run(bytes, other);
+    const std::vector<std::byte> before = run.state();
+    try {
+      run.tuner.begin(false);
+      ADD_FAILURE() << "taken";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("lr 0.05, now lr 0.06"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(run.state(), before);
+    EXPECT_FALSE(run.tuner.begin(true));
+  }
+  for (const char* slot : {"run/slot0.checkpoint", "run/slot1.checkpoint"}) {
+    std::vector<uint8_t> damaged = read_bytes(folder / slot);
+    damaged[damaged.size() / 2] ^= 1;
+    write_bytes(folder / slot, damaged);
+  }
+  Run run(bytes, settings(folder / "run"));
+  EXPECT_THROW(run.tuner.begin(false), Error);
+}
+
+// SGD's parameters, for the same network under Adam: what both have is taken.
+TEST(tuner, starts_from_another_training) {
+  const TemporaryDirectory folder;
+  Run sgd(training_bytes(Optimizer::kSgd), settings(folder / "run"));
+  sgd.tuner.run({});
+  Run adam(training_bytes(), settings());
+  {
+    Run gone(training_bytes(Optimizer::kSgd), settings());  // the directory is locked while `sgd` lives
+    EXPECT_THROW(gone.tuner.start_from(folder / "run"), Error);
+  }
+  EXPECT_THROW(adam.tuner.start_from(folder / "nowhere"), Error);
+  std::filesystem::copy(folder / "run", folder / "copy", std::filesystem::copy_options::recursive);
+  const Checkpoint::Report report = adam.tuner.start_from(folder / "copy");
+  EXPECT_GE(report.taken, 4u);
+  EXPECT_GT(report.kept, 0u);
+  EXPECT_EQ(adam.tuner.validate().mean_loss(), sgd.tuner.validate().mean_loss());
+}
+
+TEST(tuner, diverging_stops_with_advice) {
+  TuneSettings s = settings();
+  s.schedule = {.rate = 1e30f};
+  s.most_refused = 3;
+  s.epochs = 40;
+  Run run(training_bytes(Optimizer::kSgd), s);
+  try {
+    run.tuner.run({});
+    ADD_FAILURE() << "it did not diverge";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, kFailed);
+    EXPECT_NE(std::string(error.what()).find("3 steps in a row"), std::string::npos) << error.what();
+  }
+}
+
+TEST(tuner, early_stop_keeps_the_best_epoch) {
+  TuneSettings s = settings();
+  s.epochs = 200;
+  s.schedule = {.rate = 0.05f};
+  s.early_stop = {.patience = 5, .least = 0};
+  Run run(training_bytes(), s);
+  std::vector<std::vector<std::byte>> states;
+  ASSERT_EQ(run.tuner.run({.step = {}, .epoch = [&](const TunePosition&) { states.push_back(run.state()); }, .interrupted = {}}), Tuner::End::kEarly);
+  const size_t best = *best_epoch(run.tuner.position().epochs);
+  EXPECT_EQ(states.size(), best + 6);
+  run.tuner.take_kept();
+  EXPECT_EQ(run.state(), states[best]);
+}
+
+// The loss of probabilities, in float64: -log p of the label, mean over rows.
+TEST(objective, judges_as_the_formulas_say) {
+  const LoadedModel model(training_bytes(), "test", "");
+  const Objective objective(model);
+  EXPECT_EQ(objective.labels().classes, 3);
+  EXPECT_EQ(objective.labels().sample.dims.size(), 0u);
+  EXPECT_EQ(objective.inputs()[0].dims, (std::vector<int64_t>{6}));
+  EXPECT_EQ(objective.loss_name(), "softmax_cross_entropy");
+  const float p[4][3] = {{0.5f, 0.25f, 0.25f}, {0.125f, 0.75f, 0.125f}, {0, 0, 1}, {1, 0, 0}};
+  const int32_t y[4] = {0, 1, 2, 1};
+  const auto bytes = std::as_bytes(std::span(&p[0][0], 12));
+  const auto labels = std::span(reinterpret_cast<const uint8_t*>(y), sizeof y);
+  const Judged three = objective.judge(objective.inferred(), bytes, labels.first(12), 3);
+  EXPECT_NEAR(three.loss, -std::log(0.5) - std::log(0.75), 1e-15);
+  EXPECT_EQ(three.right, 3u);
+  EXPECT_EQ(three.answers, 3u);
+  const Judged all = objective.judge(objective.inferred(), bytes, labels, 4);
+  EXPECT_NEAR(all.loss, three.loss + 149 * std::log(2), 1e-12);  // a probability of 0 counts as 2^-149
+  EXPECT_EQ(all.right, 3u);
+  EXPECT_TRUE(std::isnan(Judged().mean_loss()) && std::isnan(Judged().accuracy()));
+}
+
+TEST(objective, a_model_that_only_infers_is_refused) {
+  Run run(training_bytes(), settings());
+  const LoadedModel tuned(tuned_model(run.trainer, {}), "tuned", "");
+  EXPECT_THROW(Objective{tuned}, Error);
+}
+
+TEST(position, comes_back_as_it_was) {
+  TunePosition p = {.epoch = 3, .step = 7, .applied = 99, .refused_in_row = 2, .epoch_steps = 7, .epoch_refused = 1, .learning_rate = 0.1f, .loss_scale = 1024,
+                    .judged = {.loss = 0.1, .samples = 12, .right = 5, .answers = 12}, .epochs = {{.epoch = 1, .steps = 9, .train_loss = 1.0 / 3}, {.epoch = 2}}};
+  const std::vector<std::byte> note = note_of(p, "a 1\nb 2\n");
+  const TunePosition q = position_of(note, "a 1\nb 2\n", "here");
+  EXPECT_EQ(note_of(q, "a 1\nb 2\n"), note);
+  EXPECT_EQ(q.applied, 99u);
+  EXPECT_EQ(q.epochs[0].train_loss, 1.0 / 3);
+  EXPECT_TRUE(std::isnan(q.epochs[1].validate_loss));
+  for (const char* other : {"a 1\nb 3\n", "a 1\n", "a 1\nb 2\nc 3\n", ""}) EXPECT_THROW(position_of(note, other, "here"), Error) << other;
+  for (size_t size = 0; size < note.size(); ++size) EXPECT_THROW(position_of(std::span(note).first(size), "a 1\nb 2\n", "here"), Error) << size;
+  for (size_t at = 0; at < 8; ++at) {  // magic and version
+    std::vector<std::byte> damaged = note;
+    damaged[at] ^= std::byte{1};
+    EXPECT_THROW(position_of(damaged, "a 1\nb 2\n", "here"), Error) << at;
+  }
+  std::vector<std::byte> many = note;
+  for (size_t at = 72; at < 76; ++at) many[at] = std::byte{0xFF};  // epochs
+  EXPECT_THROW(position_of(many, "a 1\nb 2\n", "here"), Error);
+}
+
+TEST(schedule_option, names_and_fields) {
+  EXPECT_EQ(parse_schedule("constant", 0.5f, 10).at(7), 0.5f);
+  const Schedule cosine = parse_schedule("cosine,warmup=4,end=0.1", 1, 20);
+  EXPECT_EQ(cosine.warmup_steps, 4u);
+  EXPECT_EQ(cosine.steps, 16u);  // warm-up and fall fill the run
+  EXPECT_EQ(cosine.at(20), 0.1f);
+  EXPECT_EQ(parse_schedule("cosine,steps=5", 1, 20).steps, 5u);
+  EXPECT_EQ(parse_schedule("step,every=3,gamma=0.5", 1, 20).at(6), 0.25f);
+  EXPECT_EQ(parse_schedule("linear", 1, 10).at(5), 0.5f);
+  EXPECT_EQ(parse_schedule("one_cycle", 1, 100).kind, ScheduleKind::kOneCycle);
+  for (const char* bad : {"", "cos", "step", "cosine,every=2", "cosine,end", "cosine,end=x", "cosine,end=2", "cosine,warmup=-1", "one_cycle,warmup=3", "step,every=0", "cosine,", "constant,end=0.1"})
+    EXPECT_THROW(parse_schedule(bad, 0.1f, 10), Error) << bad;
+  for (const float rate : {-0.1f, NAN, INFINITY}) EXPECT_THROW(parse_schedule("constant", rate, 10), Error) << rate;
+}
+
+}  // namespace
+}  // namespace nacre::tools
