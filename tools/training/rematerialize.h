@@ -7,15 +7,17 @@
 namespace nacre::tools {
 
 struct Rematerialized {
-  int steps = 0;                 // computed a second time
-  uint64_t work = 0;             // multiply-accumulates of these
-  uint64_t work_before = 0;      // of one run without them
-  uint64_t bound = 0;            // bytes that no plan can be smaller than, after
+  int steps = 0;             // that run a second time, or a third
+  uint64_t work = 0;         // multiply-accumulates of these
+  uint64_t work_before = 0;  // of one run without them
+  uint64_t bound = 0;        // bytes that live at one time, after
+  bool reached = false;      // bound <= limit
 };
 
-// Repeats steps of `gradients` (after the last pass before schedule) until the bytes that live at one time are at most `limit`, or
-// until no repetition lowers them. Each time it takes the one that lowers them most, of equals the cheapest. A repeated step
-// computes what it did before, from the same operands, and observes nothing: steps that update anything are not repeated.
-Rematerialized rematerialize(Graph& gradients, uint64_t limit);
+// Repeats steps of a training program (scheduled, views made) until the bytes that live at one time are at most `limit`; where that
+// cannot be reached, until they are the fewest that it finds. A repeated step computes what it did before, from the same operands,
+// and observes nothing: steps that update anything, and steps that read what was updated since, are not repeated. The order of all
+// other steps stays, so every result is the same to the bit.
+Rematerialized rematerialize(Graph& graph, uint64_t limit);
 
 }  // namespace nacre::tools

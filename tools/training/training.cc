@@ -40,6 +40,33 @@ void leave_out_dropout(Graph& graph) {
   std::erase_if(graph.nodes, [](const Node& node) { return node.op == Op::kDropout; });
 }
 
+uint64_t arena_bytes(const Graph& graph) {
+  uint64_t bytes = 0;
+  for (const Bank& bank : graph.banks) bytes += bank.used;
+  return bytes;
+}
+
+// Plans a scheduled program within `limit` bytes. What lives at one time is less than what it takes where the blocks do not fit
+// together without gaps: then again, with a limit as much lower as it was missed by.
+Rematerialized plan_within(Graph& graph, uint64_t limit, const Target& target) {
+  constexpr int kTrials = 4;
+  Rematerialized done;
+  Graph best;
+  uint64_t goal = limit;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    Graph attempt = graph;
+    const Rematerialized found = rematerialize(attempt, goal);
+    schedule(attempt, target);
+    plan_memory(attempt, target);
+    const uint64_t used = arena_bytes(attempt);
+    if (trial == 0 || used < arena_bytes(best)) done = found, best = std::move(attempt);
+    if (used <= limit || !found.reached || used - limit >= goal) break;
+    goal -= used - limit;
+  }
+  graph = std::move(best);
+  return done;
+}
+
 }  // namespace
 
 bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type) {
@@ -76,9 +103,12 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
   for (const auto& [graph, entry] : all) {
     if (graph->nodes.empty()) continue;
     const bool whole = graph == &backward;
-    if (whole && training.arena_limit > 0) model.rematerialized = rematerialize(*graph, training.arena_limit);
     if (entry == Entry::kInfer || whole) schedule(*graph, compiling.target);
-    plan_memory(*graph, compiling.target);
+    if (whole && training.arena_limit > 0) {
+      model.rematerialized = plan_within(*graph, training.arena_limit, compiling.target);
+    } else {
+      plan_memory(*graph, compiling.target);
+    }
     check(*graph);
     programs.push_back({.graph = graph, .entry = entry, .target = compiling.target.name});
   }
