@@ -3,6 +3,7 @@
 #
 #   firmware_matches_host   KWS: outputs of 10 random inputs equal the PC's; sizes, stack, instructions
 #   exact_memory_m4         AD, KWS, IC, VWW: the image prints what `nacre size --target arm/m4` says
+#   firmware_fine_tunes     the image trains the digits network's last layers on inverted digits, is stopped at any moment, goes on
 #   no_silent_fallback      second line: the digits sample under every policy runs in the image and gives what the PC gives
 #
 # Without the shared networks the image holds the digits sample, and the numbers that name a network are skipped.
@@ -31,7 +32,7 @@ image() {
   "$nacre" kernels "$model" -o "$header" >/dev/null
   local options=(-Dfirmware_model="$PWD/$model" -Dfirmware_kernels="$header" "$@")
   if [ -f build/m4/build.ninja ]; then
-    meson configure build/m4 "${options[@]}"
+    meson configure build/m4 -Dfirmware_train=false -Dfirmware_memory=131072 "${options[@]}"
   else
     meson setup build/m4 --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true "${options[@]}"
   fi >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; return 1; }
@@ -84,6 +85,41 @@ policies_in_the_image() {
   claim no_silent_fallback "$verdict" "in the Cortex-M4F image: $count policies of the digits sample ran, $equal equal to the PC to the bit"
 }
 
+# ---- firmware_fine_tunes ----
+# The last two layers with parameters learn inverted digits, from 160 images. Then the machine is stopped again and again and started with the
+# flash it left: the state in the end is that of the run that nobody stopped. The PC runs the same loop: counters are equal, numbers
+# differ by the roundings of another libm and of -Os.
+fine_tuning() {
+  local dir=$work/finetune model=$work/finetune.nacre verdict=ok elf=build/m4/ports/firmware/finetune.elf stops=0 seconds
+  rm -rf "$dir"
+  build/test/tools/shift_digits tools/samples/digits_images.npy tools/samples/digits_labels.npy tools/samples/digits_test.npy inverted "$dir"
+  "$nacre" convert tools/samples/digits.onnx -o "$model" --strip-names --train softmax_cross_entropy --train-last 2 --batch 8 >"$dir/convert.txt"
+  build/test/tests/finetune_data "$dir" 8 160 90 "$dir/data" "$dir/test"
+  image "$model" -Dsentences=false -Dfirmware_libm=true -Dfirmware_train=true -Dfirmware_memory=1048576
+  new_flash() { head -c 131072 /dev/zero | tr '\0' '\377' >"$dir/flash"; }
+  tune() { NACRE_QEMU_SECONDS=$1 ports/firmware/qemu_run.sh mps2-an386 "$elf" "$dir/data" "$dir/test" "$dir/flash" 2000 3 5 "$2"; }
+  new_flash
+  tune 300 "$dir/state" >"$dir/run.txt" || verdict=failed
+  new_flash
+  for seconds in 1.3 2.1 2.9 3.7 4.3 300; do
+    if tune "$seconds" "$dir/state_stopped" >"$dir/stopped.txt"; then break; fi
+    stops=$((stops + 1))
+  done
+  cmp -s "$dir/state" "$dir/state_stopped" || verdict=failed
+  [ "$(number resumed_at "$dir/stopped.txt")" -gt 0 ] || verdict=failed
+  build/test/tests/finetune_host "$model" "$dir/data" "$dir/test" 2000 3 "$dir/state_host" >"$dir/host.txt" || verdict=failed
+  local difference
+  difference=$(paste -d ' ' <(od -An -v -tf4 -w4 "$dir/state") <(od -An -v -tf4 -w4 "$dir/state_host") |
+    awk '{d = $1 - $2; d = d < 0 ? -d : d; m = $1 < 0 ? -$1 : $1; if (d > e) e = d; if (m > l) l = m} END {printf "%.1e", l > 0 ? e / l : 1}')
+  awk -v d="$difference" 'BEGIN {exit !(d <= 1e-4)}' || verdict=failed
+  [ "$(number right_after "$dir/run.txt")" -gt "$(number right_before "$dir/run.txt")" ] || verdict=failed
+  cat "$dir/run.txt"
+  claim firmware_fine_tunes "$verdict" "inverted digits $(number right_before "$dir/run.txt") -> $(number right_after "$dir/run.txt") of $(number samples "$dir/run.txt") \
+(PC $(number right_before "$dir/host.txt") -> $(number right_after "$dir/host.txt")); $(number micro_batches "$dir/run.txt") steps of 8, $(number instructions_step "$dir/run.txt") instructions each; \
+RAM $(number total "$dir/run.txt"): state $(number state "$dir/run.txt"), step block $(number step_block "$dir/run.txt"), arena $(number arena "$dir/run.txt"), calls $(number calls "$dir/run.txt"); stack $(number stack "$dir/run.txt"); \
+text+rodata $(code_bytes); stopped $stops times: the same state to the byte; PC's state within $difference of its largest number"
+}
+
 networks=(ad01_int8 kws_ref_model pretrainedResnet_quant vww_96_int8)
 arena_bound=(768 16000 49152 55296)
 if [ ! -d "$shared/models/mlperf_tiny" ]; then
@@ -93,6 +129,7 @@ if [ ! -d "$shared/models/mlperf_tiny" ]; then
   if run >"$work/digits.txt"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
   cat "$work/digits.txt"
   policies_in_the_image
+  fine_tuning
   echo "$passed passed, $failed failed, 2 skipped"
   exit "$((failed > 0))"
 fi
@@ -156,6 +193,7 @@ $sentences with sentences (goal 15500), -O2: $fast; stack $stack (goal 1100); in
 $(number instructions_run "$work/fast.txt") at -O2; $floats float instructions, $divisions division helpers"
 image "$model" -Dsentences=false -Doptimization=s
 policies_in_the_image
+fine_tuning
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -85,7 +85,7 @@ struct FineTune {
     *right = *samples = 0;
     for (uint64_t offset = 0; read_test(offset, x.first(row)); offset += row + sizeof label) {
       if (!read_test(offset + row, {reinterpret_cast<std::byte*>(&label), sizeof label})) break;
-      TRY(infer.run());
+      TRY(infer.run_rows(1));
       size_t best = 0;
       for (size_t i = 1; i < classes; ++i) best = score(y, i) > score(y, best) ? i : best;
       *right += int32_t(best) == label ? 1 : 0;
