@@ -200,7 +200,6 @@ TEST(onnx_recurrent, variants_are_refused_by_name) {
   EXPECT_EQ(refused(none), "");
   EXPECT_TRUE(says(refused([](OnnxNode& n) { n.real("clip", 1); }), "clips"));
   EXPECT_TRUE(says(refused([](OnnxNode& n) { n.integer("input_forget", 1); }), "couples"));
-  EXPECT_TRUE(says(refused([](OnnxNode& n) { n.integer("hidden_size", 3); }), "weights do not fit"));
   EXPECT_TRUE(says(refused([](OnnxNode& n) { n.text("direction", "sideways"); }), "direction"));
   EXPECT_TRUE(says(refused(none, {"x", "w", "r", "", "", "", "", "p"}), "peepholes"));
   EXPECT_TRUE(says(refused(none, {"x", "w", "r", "", "lengths"}), "shorter"));
