@@ -244,7 +244,7 @@ Status Checkpoint::save(const Model& model, std::span<const std::byte> state, co
   return write(model, target, state.first(size_t(state_bytes)), info.note);
 }
 
-// The order is the protocol: the old header dies first, the new one is born last.
+// The order is the protocol: the header is the first to be erased and the last to be programmed.
 Status Checkpoint::write(const Model& model, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note) {
   Header& h = slot.header;
   const Status failed = refuse(Code::kStorageFailed, slot.index);

@@ -5,7 +5,7 @@
 //   ... TRY(checkpoint.load(model, trainer.state(), &report)); TRY(trainer.restored());
 //
 // Two slots, written in turn: erase, program the payload, read it back, and only then program the header. Whatever cuts a save
-// short, load() finds the checkpoint before it, or the new one, never a mixture. schema/FORMAT.md, "Checkpoints".
+// short, load() finds the checkpoint before it or the one saved now, never a mixture. schema/FORMAT.md, "Checkpoints".
 //
 // A save may be `pending`: a trial, until confirm() makes it count or revert() forgets it. The newest checkpoint that is not
 // pending is never written over by a save before there is a newer one.

@@ -84,7 +84,7 @@ constexpr struct {
     {Code::kInputOutput, "19 40: what is bound is no arena tensor of the program"},
     {Code::kPolicy, "18 37: a field of a policy is no legal value"},
     {Code::kGolden, "19 26 27: a golden pair does not fit its program"},
-    {Code::kAttribute, "18 22 36 37 42: an attribute word is outside its range"},
+    {Code::kAttribute, "18 22 36 37 42 43: an attribute word is outside its range"},
 };
 
 bool may_share(Code code) {
@@ -100,6 +100,7 @@ bool facts() {
   program_facts(all);
   kernel_facts(all);
   form_facts(all);
+  training_facts(all);
   size_t right = 0, unrelated = 0;
   std::set<int> numbers;
   std::map<std::pair<Code, Table>, std::set<int>> by_code;

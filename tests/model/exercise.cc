@@ -6,6 +6,7 @@
 
 #include "engine/base/crc32c.h"
 #include "engine/model/flatbuffer.h"
+#include "engine/train/trainer.h"
 #include "tests/model/execute.h"
 #include "tests/model/filling.h"
 
@@ -93,6 +94,31 @@ Outcome exercise(const Model& model, uint32_t index, const Caps& caps) {
   return Outcome::kRun;
 }
 
+// Trains: zeros, then random bits, in every input; a commit refuses what it may and nothing else.
+void train(const Model& model, const Caps& caps) {
+  Sizes sizes;
+  if (!Trainer::measure(model, nullptr, reference_kernels(), &sizes).ok() || sizes.total() > caps.memory_bytes) return;
+  Blocks blocks(sizes);
+  Trainer trainer;
+  require(trainer.bind(model, nullptr, reference_kernels(), blocks.memory).ok(), "a Trainer binds what it measured");
+  const auto fine = [](const Status& s) { return s.ok() || s.code == Code::kIndex; };
+  require(fine(trainer.start()), "start refuses nothing but an index in data");
+  const uint32_t gradients = [&] {
+    uint32_t index = 0;
+    return model.find(trainer.immediate() ? Entry::kUpdate : Entry::kGradients, nullptr, &index).ok() ? index : 0;
+  }();
+  for (const Filling filling : {Filling::kZeros, Filling::kRandom}) {
+    for (uint32_t i = 0; i < trainer.input_count(); ++i)
+      fill(trainer.input(i), model.tensors()[model.program(gradients).inputs[i]].element, filling, i);
+    require(fine(trainer.accumulate()), "accumulate refuses nothing but an index in data");
+    Trainer::Report report;
+    const Status committed = trainer.commit(0.5f, &report);
+    require(fine(committed) || committed.code == Code::kNothingAccumulated, "commit refuses nothing but no samples");
+    touched = touched + report.applied + report.refused_in_row;
+  }
+  for (const std::byte b : trainer.state()) touched = touched + uint64_t(b);
+}
+
 }  // namespace
 
 Exercised exercise(std::span<const std::byte> file, const Caps& caps) {
@@ -109,6 +135,7 @@ Exercised exercise(std::span<const std::byte> file, const Caps& caps) {
   Exercised result = {Outcome::kMeaning, model.check_weights()};
   for (uint32_t i = 0; i < model.program_count(); ++i)
     result.outcome = std::max(result.outcome, exercise(model, i, caps));
+  if (result.outcome == Outcome::kRun) train(model, caps);
   if (result.outcome == Outcome::kRun) require(crc32c(file) == before, "no run writes into the file");
   return result;
 }

@@ -1,6 +1,7 @@
 // The C API gives what the C++ API gives; nacre_c.h itself is compiled as C by c_api_user.c.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -10,6 +11,9 @@
 
 extern "C" int nacre_c_run(const void* bytes, size_t size, void* memory, size_t memory_size, void* output, size_t output_size,
                            nacre_status* status);
+
+extern "C" int nacre_c_train(const void* bytes, size_t size, void* memory, size_t memory_size, int steps, const nacre_storage* storage,
+                             int resume, void* state, size_t state_size, nacre_report* report, nacre_status* status);
 
 namespace nacre::test {
 namespace {
@@ -49,6 +53,88 @@ TEST(c_api, an_older_caller_gets_the_sizes_it_knows) {
   ASSERT_EQ(nacre_program_measure(&model, 0, nacre_reference_kernels(), &sizes).code, 0);
   EXPECT_GT(sizes.calls, 0u);
   EXPECT_EQ(sizes.prepared, 0x5A5A5A5A5A5A5A5Au);
+}
+
+// ---- Training ----
+
+// A storage of 4 KiB in memory.
+struct Bytes {
+  std::vector<uint8_t> bytes = std::vector<uint8_t>(4096, 0xFF);
+  int flushes = 0;
+
+  nacre_storage storage() {
+    nacre_storage s = {};
+    s.size = sizeof s, s.program_bytes = 4, s.erase_bytes = 256, s.bytes = bytes.size(), s.context = this;
+    s.read = [](void* c, uint64_t at, void* to, size_t n) { return std::memcpy(to, of(c).bytes.data() + at, n), 1; };
+    s.program = [](void* c, uint64_t at, const void* from, size_t n) { return std::memcpy(of(c).bytes.data() + at, from, n), 1; };
+    s.erase = [](void* c, uint64_t at) { return std::memset(of(c).bytes.data() + at, 0xFF, 256), 1; };
+    s.flush = [](void* c) { return ++of(c).flushes, 1; };
+    return s;
+  }
+  static Bytes& of(void* context) { return *static_cast<Bytes*>(context); }
+};
+
+TEST(c_api, trains_saves_and_resumes_as_the_cpp_api_does) {
+  Buffer file = pack(training());
+  Model model;
+  ASSERT_TRUE(model.open(file.bytes()).ok());
+  Sizes sizes;
+  ASSERT_TRUE(Trainer::measure(model, "host", reference_kernels(), &sizes).ok());
+  Blocks blocks(sizes);
+  Trainer trainer;
+  ASSERT_TRUE(trainer.bind(model, "host", reference_kernels(), blocks.memory).ok());
+  ASSERT_TRUE(trainer.start().ok());
+  Trainer::Report expected;
+  for (int step = 0; step < 6; ++step) {  // as c_api_user.c
+    for (size_t i = 0; i < trainer.input(0).size() / 4; ++i) {
+      const float v = float((int(i) * 7 + step) % 5) * 0.25f;
+      std::memcpy(trainer.input(0).data() + 4 * i, &v, 4);
+    }
+    for (size_t i = 0; i < trainer.input(1).size() / 4; ++i) {
+      const int32_t label = int32_t(i) % 3;
+      std::memcpy(trainer.input(1).data() + 4 * i, &label, 4);
+    }
+    ASSERT_TRUE(trainer.accumulate().ok());
+    ASSERT_TRUE(trainer.commit(0.25f, &expected).ok());
+  }
+  Bytes bytes;
+  const nacre_storage storage = bytes.storage();
+  Buffer memory(sizes.total());
+  std::vector<std::byte> state(trainer.state().size());
+  nacre_status status;
+  for (const bool resume : {false, true}) {  // 3 steps, saved; 3 more in what is a second process
+    nacre_report report;
+    std::memset(&report, 0x5A, sizeof report);
+    report.size = sizeof report;
+    ASSERT_EQ(nacre_c_train(file.data(), file.size(), memory.data(), memory.size(), 3, &storage, resume, state.data(), state.size(),
+                            &report, &status), 0)
+        << nacre_sentence(status.code);
+    if (!resume) continue;
+    EXPECT_EQ(std::memcmp(state.data(), trainer.state().data(), state.size()), 0);
+    EXPECT_EQ(report.size, sizeof report);
+    EXPECT_EQ(report.applied, 1u);
+    EXPECT_EQ(report.overflow_at_floor, 0u);
+    EXPECT_EQ(report.refused_in_row, 0u);
+    EXPECT_EQ(report.loss, expected.loss);
+    EXPECT_EQ(report.norm, expected.norm);
+    EXPECT_EQ(report.loss_scale, expected.loss_scale);
+    EXPECT_EQ(report.samples, expected.samples);
+  }
+  EXPECT_EQ(bytes.flushes, 5) << "payload and header of two saves, and the confirm";
+  nacre_checkpoint_report seen = {};
+  seen.size = sizeof seen;
+  ASSERT_EQ(nacre_checkpoint_look(&storage, &seen).code, 0);
+  EXPECT_EQ(seen.generation, 2u);
+  EXPECT_EQ(seen.pending, 0u);
+  ASSERT_EQ(nacre_checkpoint_revert(&storage).code, 0);
+  ASSERT_EQ(nacre_checkpoint_look(&storage, &seen).code, 0);
+  EXPECT_EQ(seen.generation, 1u);
+  // Refusals.
+  nacre_storage older = storage;
+  older.size = offsetof(nacre_storage, flush);
+  EXPECT_EQ(Code(nacre_checkpoint_look(&older, &seen).code), Code::kStorageFailed);
+  EXPECT_NE(nacre_c_train(file.data(), file.size(), memory.data(), memory.size() - 16, 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
+  EXPECT_EQ(Code(status.code), Code::kMemorySize);
 }
 
 }  // namespace
