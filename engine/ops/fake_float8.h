@@ -5,7 +5,7 @@
 //
 //     form 0, step         y = saturated(x / scale) scale
 //     form 1, reciprocal   y = saturated(x scale) / scale
-//     amax = max(amax, max |x|) as magnitude bits (amax.h), of x before it is scaled
+//     amax = max(amax, max |x|) as magnitude bits (amax.h), of x before it is scaled; without an amax nothing is observed
 //
 //   with `current`, by the values themselves, of each row: what shares the dims before `axis`; no scale, no amax
 //
@@ -53,6 +53,11 @@ struct FakeFloat8 {
   }
 
   template <class T>
+  void forward_fixed(const T* x, const float* scale, Optional<const uint32_t>, T* y) const {
+    format == kE4M3 ? by_scale<Float8E4M3>(x, *scale, y) : by_scale<Float8E5M2>(x, *scale, y);
+  }
+
+  template <class T>
   void forward_current(const T* x, Optional<const float>, Optional<const uint32_t>, T* y) const {
     format == kE4M3 ? by_row<Float8E4M3>(x, y) : by_row<Float8E5M2>(x, y);
   }
@@ -77,8 +82,8 @@ struct FakeFloat8 {
       if (words[kAxis] > uint32_t(x.rank)) return Code::kAttributeAxis;
     } else {
       if (words[kAxis] != 0) return Code::kAttributeAxis;
-      if (!operands.has(kScale) || !operands.has(kAmax)) return Code::kAttribute;
-      if (!is(operands, kScale, 1) || !is(operands, kAmax, 1)) return Code::kShapeScale;
+      if (!operands.has(kScale)) return Code::kAttribute;
+      if (!is(operands, kScale, 1) || (operands.has(kAmax) && !is(operands, kAmax, 1))) return Code::kShapeScale;
     }
     *y = dims_of(x);
     return Code::kOk;

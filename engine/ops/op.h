@@ -144,7 +144,8 @@ inline constexpr GradientRead kReads[] = {kSources...};
 // One row of an op's gradient table: a step of op `by` makes the gradients of inputs `of`, its outputs in order. With
 // `adds`, of one input, the step instead adds to a sum in the step block, its last operand. An absent input is an absent
 // operand; a row whose inputs are all absent or need no gradient is left out. Where an input has a row that adds and one that
-// does not, the first is for a parameter, which has a sum, and the other for a value.
+// does not, the first is for a parameter, which has a sum, and the other for a value. With `by` = Op::kNone and one read there is
+// no step: what is read is the gradient (the identity, where it is gradient_of(0)).
 struct Gradient {
   std::span<const uint8_t> of;
   Op by;

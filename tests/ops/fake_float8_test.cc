@@ -147,6 +147,19 @@ TEST(fake_float8, current_is_dynamic_quantize_of_each_row) {
   }
 }
 
+TEST(fake_float8, without_an_amax_gives_the_same_numbers) {
+  std::vector<float> x = points(), y(x.size()), scale = {0.37f};
+  const std::vector<int32_t> dims = {int32_t(x.size())};
+  for (const uint32_t form : {0u, 1u}) {
+    uint32_t amax = 0;
+    const std::vector<float> want = fake(reference::kFakeFloat8F32, {1, form}, x, 0.37f, &amax);
+    StepOperands operands;
+    operands.add(dims, x).add({1}, scale).absent().add(dims, y);
+    ASSERT_EQ(run_step(reference::kFakeFloat8FixedF32, {1, form}, operands), Code::kOk);
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(same(y[i], want[i])) << x[i];
+  }
+}
+
 TEST(fake_float8_gradient, gives_x_and_touches_nothing_else) {
   uint32_t amax = 7;
   const std::vector<float> x = {1.3f, -2000, 1e-9f};

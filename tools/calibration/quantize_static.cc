@@ -41,6 +41,54 @@ class StaticPass {
     remove_dead_values(graph_, {});
   }
 
+  // What run() would give a quantizer. Changes the graph as run() does.
+  StaticValues values() {
+    StaticValues result;
+    if (!plan_.any()) return result;
+    cut_borders();
+    StaticGroups groups(graph_.values.size());
+    fix_given(groups);
+    join_moves(groups);
+    std::map<ValueId, size_t> seen;  // by value: its place in the result
+    std::map<ValueId, int> group_of;
+    const auto add = [&](ValueId id, const Node* writer) {
+      if (!takes_codes(id) || seen.contains(id)) return;
+      const auto [group, fresh] = group_of.try_emplace(groups.root(id), int(result.groups.size()));
+      if (fresh) result.groups.push_back({groups.fixed(id)});
+      const auto origin = origins_.find(id);
+      seen.emplace(id, result.values.size());
+      const bool moved = writer != nullptr && joined_[size_t(id)] && writer->op != Op::kConcat && writer->op != Op::kAveragePool;
+      result.values.push_back({.name = origin == origins_.end() ? value(id).name : origin->second,
+                               .group = group->second,
+                               .by_codes = writer != nullptr,
+                               .moved = moved,
+                               .observed = false});
+    };
+    std::vector<size_t> observed;  // by group
+    std::vector<bool> of_concat;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!coded_[i]) continue;
+      const Node& node = graph_.nodes[i];
+      for (const ValueId x : node.inputs) add(x, nullptr);
+      for (const ValueId y : node.outputs) add(y, &node);
+      observed.resize(result.groups.size(), SIZE_MAX);
+      of_concat.resize(result.groups.size(), false);
+      // The last concat of a group holds what its inputs hold; a group without one has one value that no move made.
+      const auto consider = [&](ValueId id, bool concat) {
+        if (!seen.contains(id)) return;
+        const auto group = size_t(result.values[seen.at(id)].group);
+        if (!concat && (of_concat[group] || observed[group] != SIZE_MAX || joined_[size_t(id)])) return;
+        observed[group] = seen.at(id);
+        of_concat[group] = concat;
+      };
+      for (const ValueId x : node.inputs) consider(x, false);
+      for (const ValueId y : node.outputs) consider(y, node.op == Op::kConcat && joined_[size_t(y)]);
+    }
+    for (const size_t i : observed)
+      if (i != SIZE_MAX) result.values[i].observed = true;
+    return result;
+  }
+
  private:
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
 
@@ -226,6 +274,11 @@ void fill_amaxes(Graph& graph, const Calibration& calibration) {
 void quantize_static(Graph& graph, const Calibration* calibration, const StaticOptions& options) {
   if (calibration != nullptr) fill_amaxes(graph, *calibration);
   StaticPass(graph, calibration, options).run();
+}
+
+StaticValues static_values(const Graph& graph, const StaticOptions& options) {
+  Graph copy = graph;
+  return StaticPass(copy, nullptr, options).values();
 }
 
 }  // namespace nacre::tools

@@ -13,6 +13,10 @@
 // source brought keeps its quantizers and needs no range. Layers under float8 get the amaxes of their inputs.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "tools/calibration/calibrate.h"
 #include "tools/graph/graph.h"
 
@@ -30,5 +34,22 @@ struct StaticOptions {
 // A quantizer that an activation already has is kept, and one on a constant stored in float32 says how it is coded: so
 // the scales of another file can be taken over.
 void quantize_static(Graph& graph, const Calibration* calibration, const StaticOptions& options = {});
+
+// The activations that quantize_static gives a quantizer, and which of them share one: what training simulates.
+struct StaticValue {
+  std::string name;
+  int group = 0;
+  bool by_codes = false;  // an integer step writes it: whoever reads it reads rounded numbers; else only integer steps do
+  bool moved = false;     // made of values of its group, which it neither changes nor leaves: reshape, max pool, ..
+  bool observed = false;  // the range of the group is this value's
+};
+struct StaticGroup {
+  std::optional<Quantizer> fixed;  // what the source or the op says
+};
+struct StaticValues {
+  std::vector<StaticValue> values;
+  std::vector<StaticGroup> groups;
+};
+StaticValues static_values(const Graph& graph, const StaticOptions& options = {});
 
 }  // namespace nacre::tools

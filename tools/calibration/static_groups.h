@@ -26,9 +26,9 @@ class StaticGroups {
   void include(ValueId id, Range range);
   const std::optional<Range>& range(ValueId id) { return range_[size_t(root(id))]; }
 
- private:
-  ValueId root(ValueId id);
+  ValueId root(ValueId id);  // the same for all of a group
 
+ private:
   std::vector<ValueId> parent_;
   std::vector<std::optional<Quantizer>> fixed_;
   std::vector<std::optional<Range>> range_;

@@ -40,7 +40,9 @@ void split_clamp(Graph& graph, std::vector<Node>& nodes, Node node) {
 
 class Differentiator {
  public:
-  Differentiator(const Graph& graph, const TrainingOptions& options) : options_(options) { result_.graph = graph; }
+  Differentiator(const Graph& graph, const TrainingOptions& options, const Commit& commit) : options_(options), commit_(commit) {
+    result_.graph = graph;
+  }
 
   Differentiated run() {
     find_sum_type();
@@ -393,6 +395,7 @@ class Differentiator {
   void finish_update() {
     const UpdateSteps::Verdict verdict = updates().verdict(updates().shared(kLossName));
     for (const StatisticsOf& s : result_.statistics) updates().statistics(s, verdict);
+    updates().commit(commit_, verdict);
     updates().finish(verdict);
   }
 
@@ -406,6 +409,7 @@ class Differentiator {
   }
 
   const TrainingOptions& options_;
+  const Commit& commit_;
   Differentiated result_;
   size_t loss_ = 0, forward_count_ = 0;
   Node near_;  // the node that is differentiated
@@ -421,6 +425,8 @@ class Differentiator {
 
 }  // namespace
 
-Differentiated differentiate(const Graph& graph, const TrainingOptions& options) { return Differentiator(graph, options).run(); }
+Differentiated differentiate(const Graph& graph, const TrainingOptions& options, const Commit& commit) {
+  return Differentiator(graph, options, commit).run();
+}
 
 }  // namespace nacre::tools

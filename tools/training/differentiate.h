@@ -31,13 +31,21 @@ struct Differentiated {
   std::vector<StatisticsOf> statistics;
 };
 
+// What else a step commits: nodes over `values` (state and step values; ids in `nodes` are indices here) that run under the guard,
+// after the running statistics. Values that the program `gradients` has are the same ones, by name.
+struct Commit {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+};
+
 // Names of the values that the programs of a training model share.
 inline constexpr const char *kGradientsName = "gradients", *kLossName = "loss_sum", *kCountName = "sample_count",
                             *kLossScaleName = "loss_scale", *kStepCountName = "step_count", *kMicroBatchName = "micro_batch",
                             *kSeedName = "seed";
 
 // `graph`: simplified, real-valued, policies resolved, parameters in state (make_parameters). Its first output is what the loss
-// looks at; a softmax or sigmoid that ends it is looked through by the loss that contains it.
-Differentiated differentiate(const Graph& graph, const TrainingOptions& options);
+// looks at; a softmax or sigmoid that ends it is looked through by the loss that contains it. `commit`: for --update immediate, where
+// the program commits what it finds.
+Differentiated differentiate(const Graph& graph, const TrainingOptions& options, const Commit& commit = {});
 
 }  // namespace nacre::tools

@@ -43,6 +43,12 @@ struct TrainedParameters {
   bool frozen_batch_norm = false;  // batch norms keep their running statistics
 };
 
+// How layers train whose policy quantizes them: training_quantizers.h.
+struct QuantizerTraining {
+  bool learned_ranges = false;  // of int8/static activations: trained like parameters; else running means of each step's ends
+  float range_decay = 0.99f;    // of running ranges: range = decay range + (1 - decay) ends
+};
+
 struct TrainingOptions {
   LossOptions loss;
   OptimizerOptions optimizer;
@@ -53,6 +59,7 @@ struct TrainingOptions {
   uint64_t seed = 1;                  // of dropout and of what is initialised here
   bool immediate = false;             // each parameter is updated as soon as its gradient is there
   uint64_t arena_limit = 0;           // bytes; above it activations are computed anew in the backward pass. 0: none
+  QuantizerTraining quantizers;
 };
 
 }  // namespace nacre::tools

@@ -7,6 +7,7 @@
 #include "tools/training/derive.h"
 #include "tools/training/parameters.h"
 #include "tools/training/rematerialize.h"
+#include "tools/training/training_quantizers.h"
 #include "tools/training/update_program.h"
 
 namespace nacre::tools {
@@ -77,6 +78,7 @@ bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType ty
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
                                const WriteOptions& writing) {
   resolve_policies(simplified, compiling.policies);
+  const QuantizerPlan quantizers = plan_quantizers(simplified, compiling.calibration, training.quantizers);
   make_parameters(simplified, training.train);
   make_statistics(simplified, training.train);
   check(simplified);
@@ -84,9 +86,14 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
   TrainingModel model;
   model.infer = simplified;
   leave_out_dropout(model.infer);
-  Differentiated differentiated = differentiate(simplified, training);
+  add_quantizers(model.infer, quantizers, training.quantizers, false);
+  add_quantizers(simplified, quantizers, training.quantizers, true);
+  check(model.infer);
+  check(simplified);
+  const Commit commit = commit_quantizers(simplified, training.quantizers);
+  Differentiated differentiated = differentiate(simplified, training, commit);
   check(differentiated.graph);
-  if (!training.immediate) model.update = update_program(differentiated, training);
+  if (!training.immediate) model.update = update_program(differentiated, training, commit);
   apply_types(model.infer, compiling);
   apply_types(differentiated.graph, compiling);
   Graph& backward = training.immediate ? model.update : model.gradients;

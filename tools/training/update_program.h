@@ -10,13 +10,6 @@
 
 namespace nacre::tools {
 
-// What else a step commits: nodes over `values` (state and step values; ids in `nodes` are indices here) that run under the guard,
-// after the running statistics. Values that the program `gradients` has are the same ones, by name.
-struct Commit {
-  std::vector<Value> values;
-  std::vector<Node> nodes;
-};
-
 Graph update_program(const Differentiated& differentiated, const TrainingOptions& options, const Commit& commit = {});
 
 // Writes the steps of an update into a graph: for update_program, and for differentiate where every parameter is updated at once.
