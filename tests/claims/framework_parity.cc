@@ -49,6 +49,7 @@ std::vector<uint8_t> compiled(const PeerNetwork& network, const char* policy) {
   training.optimizer.epsilon = 1e-7f;
   training.batch_norm_momentum = 0.9f;
   CompileOptions compiling;
+  compiling.io_types = IoTypes::kPolicy;  // in float64 the loss must not look at outputs rounded to float32
   compiling.policies = parse_policy_options({.policy = policy, .set = {}, .file = {}, .only = {}, .except = {}});
   return compile_training(network.graph, training, compiling).bytes;
 }
@@ -70,7 +71,7 @@ Course train(const PeerNetwork& network, const char* policy, int steps, float ra
       for (double& v : g) v /= count;
       course.gradients.push_back(std::move(g));
     }
-    if (!run.commit(rate)) throw Error(kFailed, network.name, "step " + std::to_string(step) + " was refused");
+    if (!run.commit(rate).applied) throw Error(kFailed, network.name, "step " + std::to_string(step) + " was refused");
   }
   if (network.name == "cnn")
     for (const char* name : {"bn1.mean", "bn1.variance", "bn2.mean", "bn2.variance"}) course.statistics.push_back(run.numbers(name));

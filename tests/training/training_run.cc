@@ -1,16 +1,14 @@
 #include "tests/training/training_run.h"
 
-#include <algorithm>
 #include <cstring>
 
+#include "engine/kernels/training.h"
 #include "tools/error.h"
 
 namespace nacre::tests {
 namespace {
 
 using namespace nacre::tools;
-
-constexpr uint32_t kOwn[] = {kCalls, kPrepared};  // of each program; the other blocks are shared
 
 template <class T>
 std::vector<double> doubles(std::span<const uint8_t> bytes) {
@@ -19,56 +17,25 @@ std::vector<double> doubles(std::span<const uint8_t> bytes) {
   return {items.begin(), items.end()};
 }
 
-std::span<const KernelSet* const> kernels() {
-  static const KernelSet* const kSets[] = {&reference::kernels(), &reference::training_kernels()};
-  return kSets;
-}
+// Of two tensors that share a name the first counts: a tensor and a constant of another program.
+bool is_kept(const TensorRecord& record) { return record.region == Region::kState || record.region == Region::kStep; }
 
 }  // namespace
 
 TrainingRun::TrainingRun(const std::vector<uint8_t>& model) : model_(model, "training run", "") {
-  const Model& m = model_.model();
-  const std::pair<Entry, Program*> programs[] = {
-      {Entry::kGradients, &gradients_}, {Entry::kUpdate, &update_}, {Entry::kDerive, &derive_}};
-  Sizes shared;
-  std::vector<std::pair<uint32_t, Program*>> found;
-  std::vector<Sizes> sizes;
-  for (const auto& [entry, program] : programs) {
-    uint32_t index = 0;
-    if (!m.find(entry, "host", &index).ok()) continue;
-    Sizes one;
-    model_.require(Program::measure(m, index, kernels(), &one));
-    for (uint32_t b = 0; b < kBlockCount; ++b) shared.bytes[b] = std::max(shared.bytes[b], one.bytes[b]);
-    found.emplace_back(index, program);
-    sizes.push_back(one);
-    derives_ = derives_ || entry == Entry::kDerive;
-  }
-  blocks_.resize(kBlockCount + 2 * found.size());
-  Memory memory;
-  for (uint32_t b = 0; b < kBlockCount; ++b) {
-    blocks_[b].resize(shared.bytes[b]);
-    memory.block[b] = blocks_[b].bytes();
-  }
-  memory_.assign(found.size(), memory);
-  for (uint32_t id = 0; id < m.tensors().size(); ++id) {
-    const TensorRecord& r = m.tensors()[id];
-    ids_.emplace(model_.tensor_name(id), id);
-    if (r.region == Region::kState && r.initial != kNoIndex)
-      std::memcpy(memory.block[kState].data() + r.offset, m.weights(r.initial), r.bytes);
-  }
-  for (size_t i = 0; i < found.size(); ++i) {
-    for (size_t j = 0; j < 2; ++j) {
-      AlignedBytes& own = blocks_[kBlockCount + 2 * i + j];
-      own.resize(sizes[i].bytes[kOwn[j]]);
-      memory_[i].block[kOwn[j]] = own.bytes();
-    }
-    model_.require(found[i].second->bind(m, found[i].first, kernels(), memory_[i]));
-  }
-  if (derives_) model_.require(derive_.run());
+  const KernelSet* const kernels[] = {&reference::training_kernels(), &reference::kernels()};
+  Sizes sizes;
+  require(Trainer::measure(model_.model(), nullptr, kernels, &sizes));
+  block_.resize(sizes.total());
+  require(Memory::cut(block_.bytes(), sizes, &memory_));
+  require(trainer_.bind(model_.model(), nullptr, kernels, memory_));
+  require(trainer_.start());
+  for (uint32_t id = 0; id < model_.model().tensors().size(); ++id)
+    if (is_kept(model_.model().tensors()[id])) ids_.emplace(model_.tensor_name(id), id);
 }
 
 void TrainingRun::write(uint32_t i, const std::vector<float>& numbers) {
-  const std::span<std::byte> to = gradients_.input(i);
+  const std::span<std::byte> to = trainer_.input(i);
   if (to.size() == numbers.size() * sizeof(float)) {
     std::memcpy(to.data(), numbers.data(), to.size());
   } else if (to.size() == numbers.size() * sizeof(double)) {
@@ -80,35 +47,37 @@ void TrainingRun::write(uint32_t i, const std::vector<float>& numbers) {
 }
 
 void TrainingRun::write(uint32_t i, const std::vector<int32_t>& labels) {
-  const std::span<std::byte> to = gradients_.input(i);
+  const std::span<std::byte> to = trainer_.input(i);
   if (to.size() != labels.size() * sizeof(int32_t)) throw Error(kFailed, "input " + std::to_string(i), "has another size");
   std::memcpy(to.data(), labels.data(), to.size());
 }
 
-void TrainingRun::accumulate() { model_.require(gradients_.run()); }
-
-bool TrainingRun::commit(float learning_rate) {
-  std::memcpy(update_.input(update_.input_count() - 1).data(), &learning_rate, sizeof learning_rate);
-  model_.require(update_.run());
-  uint32_t applied = 0;
-  std::memcpy(&applied, update_.output(0).data(), sizeof applied);
-  std::ranges::fill(memory_[0].block[kStepSums], std::byte{});
-  if (derives_) model_.require(derive_.run());
-  return applied != 0;
+Trainer::Report TrainingRun::commit(float learning_rate) {
+  Trainer::Report report;
+  require(trainer_.commit(learning_rate, &report));
+  return report;
 }
 
 const TensorRecord& TrainingRun::record(const std::string& tensor) const {
   const auto id = ids_.find(tensor);
-  if (id == ids_.end()) throw Error(kFailed, tensor, "no such tensor");
+  if (id == ids_.end()) throw Error(kFailed, tensor, "no such tensor in state or step");
   return model_.model().tensors()[id->second];
+}
+
+std::vector<std::string> TrainingRun::tensors(Region region) const {
+  std::map<uint32_t, std::string> names;
+  for (const auto& [name, id] : ids_)
+    if (model_.model().tensors()[id].region == region) names.emplace(id, name);
+  std::vector<std::string> ordered;
+  for (const auto& [id, name] : names) ordered.push_back(name);
+  return ordered;
 }
 
 std::vector<uint8_t> TrainingRun::bytes(const std::string& tensor) const {
   const TensorRecord& r = record(tensor);
   const uint64_t base = r.alias_of == kNoIndex ? 0 : model_.model().tensors()[r.alias_of].offset;
-  const bool state = r.region == Region::kState;
-  if (!state && r.region != Region::kStep) throw Error(kFailed, tensor, "lies neither in state nor in the step block");
-  const std::span<const std::byte> from = memory_[0].block[state ? kState : kStepSums].subspan(base + r.offset, r.bytes);
+  const Block block = r.region == Region::kState ? kState : kStepSums;
+  const std::span<const std::byte> from = memory_.block[block].subspan(base + r.offset, r.bytes);
   const auto* data = reinterpret_cast<const uint8_t*>(from.data());
   return {data, data + from.size()};
 }
