@@ -182,5 +182,36 @@ TEST(text, damaged_text_never_crashes) {
   EXPECT_GT(refused, int(good.size()));
 }
 
+TEST(text, what_persists_and_what_only_updates_is_read_back) {
+  const std::string text =
+      "graph \"train\" batch=1\n"
+      "bank \"arena\" limit=0 used=0\n"
+      "value %w float32 [2] region=state kept=parameter trainable initial={1, -2}\n"
+      "value %count uint32 [1] region=state kept=counter\n"
+      "value %g float32 [2] region=step\n"
+      "value %part float32 [1] region=step offset=4 alias=%g\n"
+      "value %x float32 [2]\n"
+      "value %apply uint32 [1]\n"
+      "input \"x\" %x\n"
+      "input \"apply\" %apply\n"
+      "none = accumulate(%x, %g)\n"
+      "none = count_step(%count) guard=%apply\n";
+  const Graph graph = parse(text);
+  EXPECT_EQ(dump(graph, true), text);
+  EXPECT_TRUE(graph.nodes[0].outputs.empty());
+  EXPECT_EQ(graph.nodes[1].guard, 5);
+  EXPECT_TRUE(graph.values[0].persists());
+  EXPECT_FALSE(graph.values[0].constant());
+  check(graph);
+}
+
+TEST(text, an_update_of_what_does_not_persist_is_refused) {
+  Graph graph = parse(
+      "graph \"train\" batch=1\nvalue %x float32 [2]\nvalue %s float32 [2]\ninput \"x\" %x\ninput \"s\" %s\nnone = accumulate(%x, %s)\n");
+  EXPECT_THROW(check(graph), Error);
+  graph.values[1].initial = std::make_shared<const std::vector<uint8_t>>(8);
+  EXPECT_THROW(check(graph), Error);
+}
+
 }  // namespace
 }  // namespace nacre::tools
