@@ -34,7 +34,7 @@ void the_roles(Facts& f) {
   f.draft(39, "update updates the learning rate", training,
           [](Draft& d) { d.operands[d.steps[kMomentum].first_operand + 3] = d.programs[2].inputs[0] | kUpdate; },
           {Code::kRole, Table::kStep, kMomentum});
-  f.draft(39, "gradients reads the learning rate of update", training,
+  f.draft(19, "gradients reads the learning rate of update", training,
           [](Draft& d) { d.operands[d.steps[kSlope].first_operand + 2] = d.programs[2].inputs[0]; },
           {Code::kOperandId, Table::kStep, kSlope});
 }
