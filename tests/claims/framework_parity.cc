@@ -49,7 +49,6 @@ std::vector<uint8_t> compiled(const PeerNetwork& network, const char* policy) {
   training.optimizer.epsilon = 1e-7f;
   training.batch_norm_momentum = 0.9f;
   CompileOptions compiling;
-  compiling.io_types = IoTypes::kPolicy;  // in float64 the loss must not look at outputs rounded to float32
   compiling.policies = parse_policy_options({.policy = policy, .set = {}, .file = {}, .only = {}, .except = {}});
   return compile_training(network.graph, training, compiling).bytes;
 }

@@ -169,8 +169,8 @@ def mlp(p, x, statistics):
 def cnn(p, x, statistics):
     norm = lambda v, name: relu(batch_norm(v, p[f"{name}.scale"], p[f"{name}.bias"], single(1e-3), statistics))  # noqa: E731
     h = max_pool2(norm(conv(x, p["conv1.w"], SAME), "bn1"))
-    h = norm(depthwise(h, p["depthwise.w"], SAME), "bn2")
-    h = relu(conv(h, p["conv2.w"], ((0, 1), (0, 1)), 2) + p["conv2.b"])
+    h = relu(depthwise(h, p["depthwise.w"], SAME) + p["depthwise.b"])
+    h = norm(conv(h, p["conv2.w"], ((0, 1), (0, 1)), 2), "bn2")
     return dense(jnp.mean(h, (1, 2)), p["fc.w"], p["fc.b"])
 
 
@@ -259,8 +259,8 @@ NETWORKS = [
         weight("fc3.w", 4, 24, exponent=-1), bias("fc3.b", 4)]),
     Network("cnn", cnn, softmax_cross_entropy, adam, 2.0**-8, (12, 12, 2), 5, 8, 4, [
         weight("conv1.w", 8, 3, 3, 2, exponent=-1), scale("bn1.scale", 8), bias("bn1.bias", 8),
-        weight("depthwise.w", 3, 3, 8, exponent=-1), scale("bn2.scale", 8), bias("bn2.bias", 8),
-        weight("conv2.w", 16, 3, 3, 8, exponent=-2), bias("conv2.b", 16),
+        weight("depthwise.w", 3, 3, 8, exponent=-1), bias("depthwise.b", 8), weight("conv2.w", 16, 3, 3, 8, exponent=-2),
+        scale("bn2.scale", 16), bias("bn2.bias", 16),
         weight("fc.w", 5, 16, exponent=-1), bias("fc.b", 5)]),
     Network("resnet8", resnet8, softmax_cross_entropy, momentum, 2.0**-24, (32, 32, 3), 10, 2, 4, [], True),
     Network("transformer", transformer, softmax_cross_entropy, adam, 2.0**-9, (6, 16), 4, 8, 4, [

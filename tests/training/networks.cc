@@ -16,7 +16,7 @@ namespace {
 using namespace nacre::tools;
 
 struct Parameter {
-  const char* name;
+  std::string name;
   std::vector<int64_t> dims;
   int exponent;
   float offset = 0;
@@ -51,16 +51,16 @@ Definition cnn() {
              %bn1 = batch_norm(%conv1, %bn1.scale, %bn1.bias, %bn1.mean, %bn1.variance) epsilon=0.001
              %relu1 = clamp(%bn1) clamp=1 high=inf
              %pool = max_pool(%relu1) stride_h=2 stride_w=2 kernel_h=2 kernel_w=2
-             %depthwise = depthwise_conv2d(%pool, %depthwise.w, none) pad_top=1 pad_left=1 pad_bottom=1 pad_right=1
-             %bn2 = batch_norm(%depthwise, %bn2.scale, %bn2.bias, %bn2.mean, %bn2.variance) epsilon=0.001
-             %relu2 = clamp(%bn2) clamp=1 high=inf
-             %conv2 = conv2d(%relu2, %conv2.w, %conv2.b) stride_h=2 stride_w=2 pad_bottom=1 pad_right=1
-             %relu3 = clamp(%conv2) clamp=1 high=inf
+             %depthwise = depthwise_conv2d(%pool, %depthwise.w, %depthwise.b) pad_top=1 pad_left=1 pad_bottom=1 pad_right=1
+             %relu2 = clamp(%depthwise) clamp=1 high=inf
+             %conv2 = conv2d(%relu2, %conv2.w, none) stride_h=2 stride_w=2 pad_bottom=1 pad_right=1
+             %bn2 = batch_norm(%conv2, %bn2.scale, %bn2.bias, %bn2.mean, %bn2.variance) epsilon=0.001
+             %relu3 = clamp(%bn2) clamp=1 high=inf
              %mean = mean(%relu3) axes=6
              %fc = dense(%mean, %fc.w, %fc.b))",
           {weight("conv1.w", {8, 3, 3, 2}, -1), scale("bn1.scale", 8), bias("bn1.bias", 8),
-           weight("depthwise.w", {3, 3, 8}, -1), scale("bn2.scale", 8), bias("bn2.bias", 8),
-           weight("conv2.w", {16, 3, 3, 8}, -2), bias("conv2.b", 16), weight("fc.w", {5, 16}, -1), bias("fc.b", 5)}};
+           weight("depthwise.w", {3, 3, 8}, -1), bias("depthwise.b", 8), weight("conv2.w", {16, 3, 3, 8}, -2),
+           scale("bn2.scale", 16), bias("bn2.bias", 16), weight("fc.w", {5, 16}, -1), bias("fc.b", 5)}};
 }
 
 // The nodes of pretrainedResnet.tflite, clamps and the final softmax aside; its weights come from the file.
@@ -146,7 +146,7 @@ std::string complete(const Definition& definition, const std::vector<Parameter>&
     return "[" + out + "]";
   };
   std::string values = "value %x float32 " + list(definition.input) + " batched\n", nodes, line, last;
-  for (const Parameter& p : constants) values += std::string("value %") + p.name + " float32 " + list(p.dims) + "\n";
+  for (const Parameter& p : constants) values += "value %" + p.name + " float32 " + list(p.dims) + "\n";
   std::istringstream text(definition.nodes);
   while (std::getline(text, line)) {
     line.erase(0, line.find('%'));
@@ -210,8 +210,9 @@ std::vector<Loaded> further_constants(const std::string& name) {
   if (name == "transformer") return {{{"half", {1}, 0}, {0.5f}}};  // 1 / sqrt(4), 4 the width of a head
   if (name != "cnn") return {};
   std::vector<Loaded> constants;
-  for (const char* norm : {"bn1.mean", "bn2.mean"}) constants.push_back({{norm, {8}, 0}, std::vector<float>(8, 0.0f)});
-  for (const char* norm : {"bn1.variance", "bn2.variance"}) constants.push_back({{norm, {8}, 0}, std::vector<float>(8, 1.0f)});
+  for (const auto& [norm, channels] : {std::pair("bn1", 8), std::pair("bn2", 16)})
+    for (const auto& [suffix, number] : {std::pair(".mean", 0.0f), std::pair(".variance", 1.0f)})
+      constants.push_back({{std::string(norm) + suffix, {channels}, 0}, std::vector<float>(size_t(channels), number)});
   return constants;
 }
 

@@ -4,6 +4,7 @@
 
 #include "tools/error.h"
 #include "tools/graph/operands.h"
+#include "tools/passes/apply_policy.h"
 #include "tools/training/differentiate.h"
 
 namespace nacre::tools {
@@ -41,6 +42,20 @@ bool is_looked_through(const Graph& graph, const Node& node, Op op) {
   return size_t(get_integer(node, "axis")) + 1 == graph.values[size_t(node.inputs[0])].dims.size() && get_real(node, "beta") == 1;
 }
 
+// Outputs are float32, as the source has them: where y is computed in float64 the caller gets a copy, and the loss y itself.
+void give_a_copy(Graph& graph, ValueId y) {
+  const bool given = std::ranges::any_of(graph.outputs, [&](const Binding& output) { return output.value == y; });
+  if (!given) return;
+  Value copy = graph.values[size_t(y)];
+  copy.name += "/output";
+  const Node* writer = writer_of(graph, y);
+  const Node near = writer == nullptr ? Node() : *writer;
+  const ValueId id = graph.add(std::move(copy));
+  for (Binding& output : graph.outputs)
+    if (output.value == y) output.value = id;
+  graph.nodes.push_back(make_step(Op::kCopy, near, near.name + "/output", {y}, {id}));
+}
+
 ValueId add_sum(Graph& graph, const char* name, ElementType type) {
   Value v;
   v.name = name;
@@ -66,6 +81,7 @@ size_t add_loss(Graph& graph, const LossOptions& options, ElementType sums) {
   ValueId y = graph.outputs[0].value;
   // Reshapes that only follow the softmax are looked through with it.
   if (const Node* last = writer_of(graph, y); last != nullptr && is_looked_through(graph, *last, row.looks_through)) y = last->inputs[0];
+  if (sums == ElementType::kFloat64) give_a_copy(graph, y);
   const Value logits = graph.values[size_t(y)];
 
   Value labels;
