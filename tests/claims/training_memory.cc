@@ -8,10 +8,10 @@
 //
 // Networks of MLPerf Tiny; KWS has the weights of its int8 file as real numbers. Beside them the peak of JAX for the same step
 // (tests/peers/training_memory.json). `again`: with an arena limit of 1, the least that the converter finds.
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -185,9 +185,9 @@ Result measure_row(Tally& tally, const Subject& subject, const Graph& network, b
   training.train.last_layers = last ? 2 : 0;
   training.immediate = way.immediate;
   training.arena_limit = way.limit;
-  const auto begun = std::chrono::steady_clock::now();
+  const std::clock_t begun = std::clock();
   const TrainingModel made = compile_training(network, training, {});
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  const double seconds = double(std::clock() - begun) / CLOCKS_PER_SEC;
   const LoadedModel loaded(made.bytes, tally.row, "");
   Result result = {.memory = training_memory(loaded, *find_machine("host")), .step = {}};
   const TrainingMemory& m = result.memory;
