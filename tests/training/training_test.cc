@@ -116,6 +116,8 @@ TEST(training, an_immediate_update_needs_no_block_of_gradients) {
   const TrainingModel at_once = compiled(convolutional(), options), in_steps = compiled(convolutional());
   EXPECT_TRUE(at_once.gradients.nodes.empty());
   EXPECT_EQ(at_once.update.inputs.back().name, "learning_rate");
+  EXPECT_EQ(at_once.update.outputs.front().name, "apply");  // the network's own outputs are not computed
+  EXPECT_EQ(at_once.update.outputs.size(), 3u);
   const TrainingMemory a = training_memory(LoadedModel(at_once.bytes, "test", ""), *find_machine("host")),
                        b = training_memory(LoadedModel(in_steps.bytes, "test", ""), *find_machine("host"));
   EXPECT_EQ(a.gradients, 0u);

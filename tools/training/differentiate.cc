@@ -391,8 +391,29 @@ class Differentiator {
     }
   }
 
+  // The program's outputs are those of an update; what only the network's own outputs needed is not computed.
+  void drop_outputs() {
+    graph().outputs.clear();
+    std::vector<bool> used(graph().values.size(), false);
+    std::vector<Node>& nodes = graph().nodes;
+    for (size_t i = nodes.size(); i-- > 0;) {
+      const OpRule& op = rule(nodes[i]);
+      bool needed = false;
+      for (const ValueId y : nodes[i].outputs) needed = needed || (y != kNone && used[size_t(y)]);
+      for (size_t slot = 0; slot < nodes[i].inputs.size(); ++slot) needed = needed || is_updated(op, slot);
+      if (!needed) {
+        nodes.erase(nodes.begin() + ptrdiff_t(i));
+        continue;
+      }
+      for (const ValueId x : nodes[i].inputs)
+        if (x != kNone) used[size_t(x)] = true;
+      if (nodes[i].guard != kNone) used[size_t(nodes[i].guard)] = true;
+    }
+  }
+
   // The program's own verdict is of the loss alone: which parameters took part is told by their guards.
   void finish_update() {
+    drop_outputs();
     const UpdateSteps::Verdict verdict = updates().verdict(updates().shared(kLossName));
     for (const StatisticsOf& s : result_.statistics) updates().statistics(s, verdict);
     updates().commit(commit_, verdict);

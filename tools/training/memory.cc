@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tools/passes/placement.h"
 #include "tools/training/differentiate.h"
 
 namespace nacre::tools {
@@ -55,7 +56,7 @@ TrainingMemory training_memory(const LoadedModel& loaded, const TargetMachine& m
     const Sizes sizes = measure(loaded, i, {.pointer_bytes = machine.pointer_bytes, .workers = 1});
     uint64_t arena = 0;
     for (uint32_t block = kArena; block < kBlockCount; ++block) arena += sizes.bytes[block];
-    m.calls += sizes.bytes[kCalls] + sizes.bytes[kPrepared];
+    m.calls += aligned(sizes.bytes[kCalls]) + aligned(sizes.bytes[kPrepared]);  // one after the other
     m.scratch = std::max(m.scratch, sizes.bytes[kScratch]);
     m.objects += machine.program_bytes;
     if (arena > m.arena) m.arena = arena, m.bound = loaded.program_names(i).liveness_bound;

@@ -8,6 +8,7 @@
 #include "tools/training/rematerialize.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -79,7 +80,11 @@ class TapeMaker {
   void add(uint32_t n) {
     const Node& node = graph_.nodes[n];
     const OpRule& rule = rule_of(graph_, node);
-    Tape::Step step{.node = n, .reads = {}, .writes = {}, .gives_way = {}, .values = node.inputs, .updates = {}, .work = work_of(graph_, node), .pure = node.guard == kNone};
+    Tape::Step step{};
+    step.node = n;
+    step.values = node.inputs;
+    step.work = work_of(graph_, node);
+    step.pure = node.guard == kNone;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       step.reads.push_back(piece(node.inputs[i]));
       if (is_updated(rule, i)) step.updates.push_back(node.inputs[i]), step.pure = false;
@@ -238,6 +243,35 @@ struct Attempt {
   uint64_t peak = 0;
 };
 
+// A value between two uses, where more lives than the limit.
+struct Gap {
+  int piece, at;      // computed again before step `at`
+  double most = 0;    // that closing it can take from the excess per unit of work
+};
+
+std::vector<Gap> gaps(const Tape& tape, const Lives& lives, uint64_t limit) {
+  std::vector<Gap> found;
+  std::vector<int> previous(tape.pieces.size(), -1);  // use
+  for (int s = 0; s < int(tape.steps.size()); ++s) {
+    std::vector<int> used = tape.steps[size_t(s)].reads;
+    used.insert(used.end(), tape.steps[size_t(s)].writes.begin(), tape.steps[size_t(s)].writes.end());
+    for (const int p : used) {
+      if (p == kNone || previous[size_t(p)] == s) continue;
+      const int before = std::exchange(previous[size_t(p)], s);
+      const Tape::Piece& piece = tape.pieces[size_t(p)];
+      if (before < 0 || s == before + 1 || !piece.repeatable) continue;
+      // Where the piece ends, an output may take over its bytes: the step of its use counts too.
+      double most = 0;
+      for (int t = before; t < s; ++t)
+        most += double(std::clamp<int64_t>(lives.live[size_t(t)] - int64_t(limit), 0, int64_t(piece.bytes)));
+      const Tape::Step& writer = tape.steps[size_t(lives.first[size_t(p)])];
+      if (most > 0) found.push_back({p, s, most / double(writer.work + piece.bytes)});
+    }
+  }
+  std::ranges::stable_sort(found, std::greater(), &Gap::most);
+  return found;
+}
+
 // Repeats until nothing exceeds the limit, or nothing lowers the excess.
 Attempt lower(Tape tape, uint64_t limit) {
   const size_t most = 4 * tape.steps.size();
@@ -247,24 +281,15 @@ Attempt lower(Tape tape, uint64_t limit) {
     if (excess == 0 || tape.steps.size() > most) return {std::move(tape), lives.peak()};
     std::optional<Tape> best;
     double best_rate = 0;
-    std::vector<int> previous(tape.pieces.size(), -1);  // use
-    for (int s = 0; s < int(tape.steps.size()); ++s) {
-      std::vector<int> used = tape.steps[size_t(s)].reads;
-      used.insert(used.end(), tape.steps[size_t(s)].writes.begin(), tape.steps[size_t(s)].writes.end());
-      for (const int p : used) {
-        if (p == kNone || previous[size_t(p)] == s) continue;
-        const int before = std::exchange(previous[size_t(p)], s);
-        if (before < 0 || !tape.pieces[size_t(p)].repeatable) continue;
-        const auto over = [&](int64_t bytes) { return bytes > int64_t(limit); };
-        if (std::none_of(lives.live.begin() + before + 1, lives.live.begin() + s, over)) continue;
-        for (const bool whole : {false, true}) {
-          Again again(tape, lives, s, whole);
-          if (!again.run(p)) continue;
-          const uint64_t then = Lives(again.tape()).excess(limit);
-          if (then >= excess) continue;
-          const double rate = double(excess - then) / double(again.work() + again.written() + 1);
-          if (rate > best_rate) best_rate = rate, best = std::move(again.tape());
-        }
+    for (const Gap& gap : gaps(tape, lives, limit)) {
+      if (gap.most <= best_rate) break;
+      for (const bool whole : {false, true}) {
+        Again again(tape, lives, gap.at, whole);
+        if (!again.run(gap.piece)) continue;
+        const uint64_t then = Lives(again.tape()).excess(limit);
+        if (then >= excess) continue;
+        const double rate = double(excess - then) / double(again.work() + again.written());
+        if (rate > best_rate) best_rate = rate, best = std::move(again.tape());
       }
     }
     if (!best) return {std::move(tape), lives.peak()};
