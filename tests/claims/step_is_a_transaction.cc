@@ -1,0 +1,407 @@
+// Claim: a training step is a transaction: everything that it learned commits, or nothing does but the loss scale and its
+// counters.
+//
+//   scales      the sequences of finite, infinite and NaN gradients of the golden tables `loss_scale` and
+//               `recommended_loss_scale`, made by targets of that kind: the scale used, the scale and the counter after each step
+//               are the table's; the step is applied where the table applies it and the gradients are finite, for what is not
+//               finite Trainer refuses whatever the rule says. Rows whose scale is infinite, which no step can use, are left out
+//   refused     convolutions with batch norm, dropout, float8 layers, Adam and a dynamic loss scale, 60 steps, every third with
+//               an infinity or a NaN in its input: the state is the same to the byte before and after every accumulate, and after
+//               a refused commit, but for the loss scale and its counters
+//   halves      two micro-batches of n rows leave the gradients, loss and count of one of 2 n, to the bit: each sum takes its
+//               terms in the order of the rows either way. Networks without batch norm
+//   float8      scales, amax histories and event counts after each of 50 steps are those of engine/numeric/amax_history.h fed
+//               by hand with the amaxes that the step block held, in Keras's and TransformerEngine's order
+//
+// That a test of bytes can fail: an applied commit must change them, and one amax that is fed wrongly must be seen.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <string>
+
+#include "engine/numeric/amax_history.h"
+#include "tests/training/networks.h"
+#include "tests/training/training_run.h"
+#include "tools/error.h"
+#include "tools/npy.h"
+#include "tools/print.h"
+#include "tools/training/training.h"
+
+namespace nacre::tests {
+namespace {
+
+using namespace nacre::tools;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+
+TrainingModel compiled(const Graph& graph, const TrainingOptions& training, const std::string& policy) {
+  CompileOptions compiling;
+  compiling.policies = parse_policy_options({.policy = policy, .set = {}, .file = {}, .only = {}, .except = {}});
+  return compile_training(graph, training, compiling);
+}
+
+struct Count {
+  int64_t right = 0, all = 0;
+  void note(bool is_right) { right += is_right ? 1 : 0, ++all; }
+  bool shown() const { return all > 0 && right == all; }
+};
+std::string text(const Count& count) { return std::to_string(count.right) + "/" + std::to_string(count.all); }
+
+// ---- scales
+
+struct Sequence {
+  const char* key;
+  LossScaler rule;
+};
+
+std::vector<Sequence> sequences() {
+  using enum LossScaleSystem;
+  const auto rule = [](LossScaleSystem system, float initial, uint32_t period, float factor = 2) {
+    LossScaler scaler = loss_scaler(system);
+    scaler.initial = initial, scaler.period = period, scaler.factor = factor;
+    return scaler;
+  };
+  LossScaler fastai = rule(kFastai, 65536, 3);
+  fastai.max = 131072;
+  return {{"tf_jmp_period3_init32768", rule(kTensorFlow, 32768, 3)}, {"tf_jmp_period3_init32768", rule(kJmp, 32768, 3)},
+          {"keras3_growth3_init32768", rule(kKeras, 32768, 3)},      {"fastai_noskip3_init65536_max131072", fastai},
+          {"axon_period3_init32768", rule(kAxon, 32768, 3)},         {"tf_floor_init4", rule(kTensorFlow, 4, 3)},
+          {"tf_floor_init4", rule(kJmp, 4, 3)},                      {"keras3_no_floor_init4", rule(kKeras, 4, 3)},
+          {"fastai_floor_init4", rule(kFastai, 4, 3)},               {"tf_ceiling_init2^126_period1", rule(kTensorFlow, 0x1p126f, 1)},
+          {"tf_ceiling_init2^126_period1", rule(kAxon, 0x1p126f, 1)}, {"keras3_ceiling_init2^126_growth1", rule(kKeras, 0x1p126f, 1)},
+          {"fastai_static512", loss_scaler(kFastai, LossScale::kFixed)}, {"tf_multiplier4_period2", rule(kTensorFlow, 64, 2, 4)},
+          {"min1_max2^24_period2_init2^23", rule(kNacre, 0x1p23f, 2)}, {"min1_max2^24_period2_init2", rule(kNacre, 2, 2)}};
+}
+
+float number(const Json& v) { return v.is_string() ? kInfinity : v.get<float>(); }
+
+// Targets 2^-12 from the outputs: gradients that a scale of 2^127 leaves finite. One target that is not finite makes the
+// gradients of its sample infinite, with no infinity against another, or NaN.
+void aim(TrainingRun& run, const PeerBatch& batch, const std::string& kind) {
+  run.write(0, batch.x);
+  run.write(1, batch.targets);
+  run.accumulate();
+  std::vector<float> targets(batch.targets.size());
+  std::memcpy(targets.data(), run.trainer().output(0).data(), targets.size() * sizeof(float));
+  run.trainer().discard();
+  for (float& t : targets) t += 0x1p-12f;
+  if (kind == "I") targets[5] = -kInfinity;
+  if (kind == "N") targets[5] = kNan;
+  run.write(0, batch.x);
+  run.write(1, targets);
+}
+
+struct Scales {
+  Count steps;
+  int sequences = 0, refused_against_rule = 0, left_out = 0;
+};
+
+void run_sequence(const PeerNetwork& network, const Sequence& sequence, const Json& rows, Scales& scales) {
+  TrainingOptions options;
+  options.loss.kind = Loss::kSquaredError;
+  options.loss_scale = sequence.rule;
+  TrainingRun run(compiled(network.graph, options, "float32").bytes);
+  const PeerBatch batch = peer_batch(network, 0);
+  for (const Json& row : rows) {
+    if (!std::isfinite(number(row[1]))) {
+      ++scales.left_out;
+      continue;
+    }
+    aim(run, batch, row[0]);
+    run.accumulate();
+    const Trainer::Report report = run.commit(0x1p-10f);
+    const bool finite = row[0] == "F", applied = finite && row[2].get<bool>();
+    scales.refused_against_rule += !finite && row[2].get<bool>() ? 1 : 0;
+    bool holds = report.loss_scale == number(row[1]) && report.applied == applied &&
+                 float(run.numbers("loss_scale").at(0)) == number(row[3]) && run.numbers("loss_scale_counters").at(0) == row[4].get<double>();
+    if (row.size() > 5) holds = holds && report.overflow_at_floor == row[5].get<bool>();
+    scales.steps.note(holds);
+    if (!holds)
+      std::printf("  %s: %s gives scale %g applied %d, after %g counter %g\n", sequence.key, row.dump().c_str(), double(report.loss_scale),
+                  int(report.applied), run.numbers("loss_scale").at(0), run.numbers("loss_scale_counters").at(0));
+  }
+  ++scales.sequences;
+}
+
+Scales compare_scales(const PeerNetwork& network, const Json& golden) {
+  Scales scales;
+  std::set<std::string> known;
+  for (const Sequence& sequence : sequences()) {
+    known.insert(sequence.key);
+    const Json& table = golden.at(sequence.rule.system == LossScaleSystem::kNacre ? "recommended_loss_scale" : "loss_scale");
+    run_sequence(network, sequence, table.at(sequence.key), scales);
+  }
+  for (const char* topic : {"loss_scale", "recommended_loss_scale"})
+    for (const auto& [key, rows] : golden.at(topic).items())
+      if (!known.contains(key)) throw Error(kFailed, topic, key + " is a sequence that no test runs");
+  return scales;
+}
+
+// ---- refused
+
+Graph with_dropout(Graph graph) {
+  const auto fc = std::ranges::find(graph.nodes, "fc", &Node::name);
+  Node dropout;
+  dropout.op = Op::kDropout;
+  dropout.name = "dropout";
+  dropout.layer = graph.add_layer({.name = "dropout", .source_op = "Dropout", .policy = {}});
+  Value y = graph.values[size_t(fc->inputs[0])];
+  y.name = "dropout";
+  dropout.inputs = {fc->inputs[0], kNone};
+  dropout.outputs = {graph.add(std::move(y))};
+  set_real(dropout, "rate", 0.25f);
+  fc->inputs[0] = dropout.outputs[0];
+  graph.nodes.insert(fc, dropout);
+  check(graph);
+  return graph;
+}
+
+using State = std::vector<std::byte>;
+
+// The state with the loss scale and its counters cleared.
+State rest_of(const TrainingRun& run) {
+  State state(run.state().begin(), run.state().end());
+  const Model& model = run.model().model();
+  for (uint32_t id = 0; id < model.tensors().size(); ++id) {
+    const TensorRecord& r = model.tensors()[id];
+    const std::string name = run.model().tensor_name(id);
+    if (r.region == Region::kState && (name == "loss_scale" || name == "loss_scale_counters"))
+      std::fill_n(state.begin() + ptrdiff_t(r.offset), r.bytes, std::byte{0});
+  }
+  return state;
+}
+
+struct Refused {
+  Count accumulates, refusals, applied;
+  size_t bytes = 0, loss_scale = 0;
+  std::string holds;  // kinds of state
+
+  bool shown() const { return accumulates.shown() && refusals.shown() && applied.shown(); }
+};
+
+Refused refuse_steps(const PeerNetwork& network) {
+  TrainingOptions options;
+  options.optimizer.kind = Optimizer::kAdam;
+  options.loss_scale = loss_scaler(LossScaleSystem::kNacre);
+  options.loss_scale.period = 5;
+  TrainingRun run(compiled(with_dropout(network.graph), options, "float8/4_from_float32").bytes);
+  Refused result;
+  result.bytes = run.state().size();
+  for (const char* wanted : {"running", "bn1.mean", "conv1.w/first_moment", "amax_history", "seed", "step_count"})
+    for (const std::string& name : run.tensors(Region::kState))
+      if (name.find(wanted) != name.npos) {
+        result.holds += (result.holds.empty() ? "" : ", ") + name;
+        break;
+      }
+  for (int step = 0; step < 60; ++step) {
+    PeerBatch batch = peer_batch(network, step);
+    const bool bad = step % 3 == 2;
+    if (bad) batch.x[size_t(step)] = step % 2 == 0 ? kInfinity : kNan;
+    for (int micro = 0; micro < 2; ++micro) {
+      const State before(run.state().begin(), run.state().end());
+      run.write(0, batch.x);
+      run.write(1, batch.labels);
+      run.accumulate();
+      result.accumulates.note(std::ranges::equal(before, run.state()));
+    }
+    const State before = rest_of(run);
+    const float scale = float(run.numbers("loss_scale").at(0));
+    const Trainer::Report report = run.commit(0x1p-8f);
+    const bool same = before == rest_of(run);
+    if (bad) result.refusals.note(!report.applied && same && float(run.numbers("loss_scale").at(0)) < scale);
+    else result.applied.note(report.applied && !same);
+  }
+  return result;
+}
+
+// ---- halves
+
+struct Halves {
+  int networks = 0;
+  Count numbers;
+  std::string fixed;  // networks that take whole batches only
+};
+
+std::vector<std::vector<uint8_t>> sums(const TrainingRun& run) {
+  std::vector<std::vector<uint8_t>> all;
+  for (const std::string& name : run.tensors(Region::kStep))
+    if (name.ends_with("/gradient") || name == "loss_sum" || name == "sample_count") all.push_back(run.bytes(name));
+  return all;
+}
+
+template <class T>
+std::vector<T> second_half_first(const std::vector<T>& items) {
+  std::vector<T> turned(items.begin() + ptrdiff_t(items.size() / 2), items.end());
+  turned.insert(turned.end(), items.begin(), items.begin() + ptrdiff_t(items.size() / 2));
+  return turned;
+}
+
+void compare_halves(const PeerNetwork& network, Halves& halves) {
+  TrainingOptions options;
+  options.loss.kind = network.squared_error ? Loss::kSquaredError : Loss::kSoftmaxCrossEntropy;
+  TrainingRun run(compiled(network.graph, options, "float32").bytes);
+  const auto feed = [&](const PeerBatch& batch) {
+    run.write(0, batch.x);
+    if (network.squared_error) run.write(1, batch.targets);
+    else run.write(1, batch.labels);
+  };
+  PeerBatch batch = peer_batch(network, 0);
+  feed(batch);
+  run.accumulate();
+  const std::vector<std::vector<uint8_t>> whole = sums(run);
+  run.trainer().discard();
+  feed(batch);
+  const auto half = uint32_t(network.batch / 2);
+  const Status first = run.trainer().accumulate(half);
+  if (first.code == Code::kRowsUnsupported) {
+    halves.fixed += (halves.fixed.empty() ? "" : ", ") + network.name;
+    return;
+  }
+  run.require(first);
+  batch.x = second_half_first(batch.x);
+  batch.targets = second_half_first(batch.targets);
+  batch.labels = second_half_first(batch.labels);
+  feed(batch);
+  run.require(run.trainer().accumulate(half));
+  const std::vector<std::vector<uint8_t>> parts = sums(run);
+  for (size_t i = 0; i < whole.size(); ++i)
+    for (size_t at = 0; at < whole[i].size(); at += sizeof(float))
+      halves.numbers.note(std::equal(&whole[i][at], &whole[i][at] + sizeof(float), &parts[i][at]));
+  ++halves.networks;
+}
+
+// ---- float8
+
+struct Scaled {
+  std::string amax, scale, history, events;
+  DelayedScaling rule;
+  std::vector<float> amaxes;
+  float value = 1;
+  ScaleCounters counters;
+};
+
+std::vector<Scaled> scaled_values(const Graph& update, const TrainingRun& run) {
+  std::vector<Scaled> all;
+  for (const Node& node : update.nodes) {
+    if (node.op != Op::kUpdateScales) continue;
+    const auto name = [&](size_t i) { return update.values[size_t(node.inputs[i])].name; };
+    Scaled s = {.amax = name(0), .scale = name(1), .history = name(2), .events = name(3), .rule = {.format_max = get_real(node, "format_max")}, .amaxes = {}, .counters = {}};
+    s.rule.order = UpdateOrder(get_integer(node, "order"));
+    s.rule.rule = AmaxRule(get_integer(node, "rule"));
+    s.rule.margin = int8_t(get_integer(node, "margin"));
+    s.rule.fused = get_integer(node, "fused") != 0;
+    s.rule.guard = get_integer(node, "guard") != 0;
+    s.amaxes.assign(run.numbers(s.history).size(), 0.0f);
+    all.push_back(std::move(s));
+  }
+  return all;
+}
+
+bool is_same(const TrainingRun& run, const Scaled& s) {
+  const auto bytes = [&](const auto* data, size_t count) {
+    const auto* first = reinterpret_cast<const uint8_t*>(data);
+    return std::vector<uint8_t>(first, first + count * sizeof *data);
+  };
+  return run.bytes(s.scale) == bytes(&s.value, 1) && run.bytes(s.history) == bytes(s.amaxes.data(), s.amaxes.size()) &&
+         run.bytes(s.events) == bytes(s.counters.events, size_t(ScaleEvent::kCount));
+}
+
+struct Float8 {
+  Count states;
+  int moved = 0;  // states whose scale is not that of the step before
+};
+
+// Inputs wander over 2^-6 .. 2^6, are all 0 for five steps and not finite in two, which are refused. `wrong_step`: its amaxes
+// are fed twice as large.
+Float8 follow_scales(const PeerNetwork& network, const std::string& policy, int wrong_step = -1) {
+  TrainingOptions options;
+  options.loss.kind = Loss::kSquaredError;
+  options.optimizer.kind = Optimizer::kMomentum;
+  const TrainingModel made = compiled(network.graph, options, policy);
+  TrainingRun run(made.bytes);
+  std::vector<Scaled> values = scaled_values(made.update, run);
+  Float8 result;
+  int exponent = 0;
+  for (int step = 0; step < 50; ++step) {
+    exponent = std::clamp(exponent + (step * step * 7 + step * 3) % 5 - 2, -6, 6);
+    PeerBatch batch = peer_batch(network, step);
+    for (float& v : batch.x) v = step >= 20 && step < 25 ? 0 : std::ldexp(v, exponent);
+    const bool bad = step == 30 || step == 41;
+    if (bad) batch.x[3] = step == 30 ? kInfinity : kNan;
+    run.write(0, batch.x);
+    run.write(1, batch.targets);
+    run.accumulate();
+    std::vector<float> amaxes;
+    for (const Scaled& s : values) amaxes.push_back(amax_value(uint32_t(run.numbers(s.amax).at(0))));
+    if (run.commit(0x1p-12f).applied == bad) throw Error(kFailed, policy, "step " + std::to_string(step) + " has another verdict");
+    for (size_t i = 0; i < values.size(); ++i) {
+      Scaled& s = values[i];
+      const float before = s.value;
+      if (!bad) AmaxHistory{s.amaxes, &s.value, &s.counters}.update(step == wrong_step ? 2 * amaxes[i] : amaxes[i], s.rule);
+      result.states.note(is_same(run, s));
+      result.moved += s.value != before ? 1 : 0;
+    }
+  }
+  return result;
+}
+
+constexpr const char* kFloat8[] = {"float8/4_from_float32", "float8/16_from_float32;update_order=transformer_engine",
+                                   "float8/4_from_float32;update_order=transformer_engine;amax_rule=most_recent;margin=1"};
+
+int claim(const std::filesystem::path& shared) {
+  const std::filesystem::path models = shared / "models/mlperf_tiny", file = shared / "golden/policies.json";
+  const PeerNetwork mlp = peer_network("mlp", models);
+  const Scales scales = compare_scales(mlp, Json::parse(read_file(file.string())));
+  std::printf("scales   %d sequences, %s steps as the table says, %d of them refused against the rule, %d left out\n", scales.sequences,
+              text(scales.steps).c_str(), scales.refused_against_rule, scales.left_out);
+
+  const Refused refused = refuse_steps(peer_network("cnn", models));
+  std::printf("refused  state of %zu bytes (%s): same after %s accumulates and %s refused commits, other after %s applied ones\n",
+              refused.bytes, refused.holds.c_str(), text(refused.accumulates).c_str(), text(refused.refusals).c_str(),
+              text(refused.applied).c_str());
+
+  Halves halves;
+  for (const char* name : {"mlp", "resnet8", "transformer", "lstm"}) compare_halves(peer_network(name, models), halves);
+  std::printf("halves   %d networks, %s sums equal to the bit%s%s\n", halves.networks, text(halves.numbers).c_str(),
+              halves.fixed.empty() ? "" : "; whole batches only: ", halves.fixed.c_str());
+
+  Count float8;
+  int moved = 0;
+  for (const char* policy : kFloat8) {
+    const Float8 found = follow_scales(mlp, policy);
+    std::printf("float8   %s: %s states, %d scales moved\n", policy, text(found.states).c_str(), found.moved);
+    float8.right += found.states.right, float8.all += found.states.all, moved += found.moved;
+  }
+  const bool seen = !follow_scales(mlp, kFloat8[0], 10).states.shown();
+
+  if (!scales.steps.shown() || !refused.shown() || !halves.numbers.shown() || halves.networks < 3 || !float8.shown() || moved == 0 || !seen) {
+    std::printf("CLAIM step_is_a_transaction NOT SHOWN: a count above is short, or a wrong amax was not seen\n");
+    return kFailed;
+  }
+  std::printf(
+      "CLAIM step_is_a_transaction shown: %s steps of %d loss-scale sequences; %s accumulates and %s refused commits leave %zu bytes of "
+      "state as they were; %s sums of halves equal to the bit; %s float8 states as the formulas say in both orders\n",
+      text(scales.steps).c_str(), scales.sequences, text(refused.accumulates).c_str(), text(refused.refusals).c_str(), refused.bytes,
+      text(halves.numbers).c_str(), text(float8).c_str());
+  return kSuccess;
+}
+
+}  // namespace
+}  // namespace nacre::tests
+
+int main() {
+  const char* shared = std::getenv("NACRE_SHARED");
+  const char* root = std::getenv("NACRE_ROOT");
+  try {
+    return nacre::tests::claim(shared != nullptr ? std::filesystem::path(shared)
+                                                 : std::filesystem::path(root != nullptr ? root : NACRE_ROOT) / "../shared");
+  } catch (const std::exception& error) {
+    std::printf("CLAIM step_is_a_transaction NOT SHOWN: %s\n", error.what());
+    return 1;
+  }
+}
