@@ -16,11 +16,11 @@ rows=320
 { printf '\0\0\x08\x01\0\0\x01\x40'; tail -c +129 "$samples/digits_labels.npy" | head -c $rows; } | gzip >"$work/labels.idx.gz"
 data=(--data "$work/images.idx" --labels "$work/labels.idx.gz" --cast-samples)
 loss=(--loss softmax_cross_entropy --train-last 2 --lr 0.02 --schedule cosine,warmup=4 --validate 0.25 --batch 16)
-run() {  # run NAME ARGUMENTS..: a training with its own files
+run() {  # run NAME ARGUMENTS..: a training with its own files; launch=exec: in place of this shell
   local name=$1
   shift
   mkdir -p "$work/$name"
-  "$NACRE_TOOL" tune "$network" "${data[@]}" "${loss[@]}" --epochs 4 --checkpoint "$work/$name/run" -o "$work/$name/tuned.nacre" \
+  ${launch-} "$NACRE_TOOL" tune "$network" "${data[@]}" "${loss[@]}" --epochs 4 --checkpoint "$work/$name/run" -o "$work/$name/tuned.nacre" \
     --csv "$work/$name/log.csv" --html "$work/$name/page.html" "$@"
 }
 sums() { (cd "$work/$1" && sha256sum tuned.nacre log.csv page.html); }
@@ -43,8 +43,6 @@ if command -v xmllint >/dev/null; then
 fi
 
 # 3. On a terminal.
-export -f run
-export NACRE_TOOL network work
 tune=$(printf '%q ' "$NACRE_TOOL" tune "$network" "${data[@]}" "${loss[@]}" --epochs 6 -o "$work/terminal.nacre")
 TERM=xterm script -qec "$tune" "$work/terminal.txt" >/dev/null </dev/null || fail "the training on a terminal"
 echo "on a terminal:"
@@ -53,7 +51,7 @@ tr '\r' '\n' <"$work/terminal.txt" | grep -aqE 'tune \[=+ +\] [0-9]+ of 90  epoc
 
 # 4. Killed, interrupted, started again.
 same=0
-run killed --checkpoint-every 2 >/dev/null 2>&1 & pid=$!
+(launch=exec; run killed --checkpoint-every 2) >/dev/null 2>&1 & pid=$!
 for _ in $(seq 200); do [ -s "$work/killed/run/slot1.checkpoint" ] && break; sleep 0.02; done
 kill -9 $pid 2>/dev/null || fail "it ended before it could be killed"
 wait $pid 2>/dev/null
@@ -62,7 +60,7 @@ run killed --checkpoint-every 2 >"$work/again.txt" || fail "the training does no
 grep '^goes on' "$work/again.txt" || fail "it began anew"
 [ "$(sums killed)" = "$(sums whole)" ] || fail "after a kill other bytes"
 same=$((same + 1))
-run stopped >"$work/stopped.txt" & pid=$!
+(launch=exec; run stopped --checkpoint-every 2) >"$work/stopped.txt" & pid=$!
 for _ in $(seq 200); do [ -s "$work/stopped/run/slot0.checkpoint" ] && break; sleep 0.02; done
 kill -INT $pid 2>/dev/null || fail "it ended before it could be interrupted"
 wait $pid
@@ -92,7 +90,8 @@ refused() {
   printf '  %s\n' "$(head -n 1 <<<"$said")"
   answered=$((answered + 1))
 }
-good=("$network" "${data[@]}" "${loss[@]}" -o "$work/x.nacre")
+good=("$network" "${data[@]}" --loss softmax_cross_entropy --train-last 2 --batch 16 -o "$work/x.nacre")
+same_run=("$network" "${data[@]}" "${loss[@]}" --epochs 4 -o "$work/x.nacre")
 printf '1,2\n3\n' >"$work/ragged.csv"
 { printf '\0\0\x08\x01\0\0\x01\x40'; head -c $((rows - 1)) /dev/zero; printf '\x0a'; } >"$work/high.idx"
 { printf '\0\0\x08\x01\0\0\0\x02\0\x01'; } >"$work/few.idx"
@@ -116,7 +115,7 @@ refused 2 'holds no program that trains' "$work/whole/tuned.nacre" "${data[@]}" 
 refused 2 'what is learned goes nowhere' "$network" "${data[@]}" "${loss[@]}"
 refused 5 'its directory is not there' "$network" "${data[@]}" "${loss[@]}" -o "$work/no/x.nacre"
 refused 2 'is the model itself' "$work/whole/tuned.nacre" "${data[@]}" -o "$work/whole/tuned.nacre"
-refused 2 'holds the checkpoint of another training: --batch 16, now --batch 8' "${good[@]}" --epochs 4 --batch 8 --schedule constant --checkpoint "$work/whole/run"
+refused 2 'holds the checkpoint of another training: --batch 16, now --batch 8' "$network" "${data[@]}" "${loss[@]/16/8}" --epochs 4 -o "$work/x.nacre" --checkpoint "$work/whole/run"
 refused 2 '--scale' "${good[@]}" --scale 1/0
 refused 2 'needs rows to judge by' "$network" "${data[@]}" --loss softmax_cross_entropy --keep best -o "$work/x.nacre"
 
@@ -124,7 +123,7 @@ refused 2 'needs rows to judge by' "$network" "${data[@]}" --loss softmax_cross_
 cp -r "$work/whole" "$work/damaged"
 for slot in "$work/damaged/run/"slot?.checkpoint; do printf 'XXXX' | dd of="$slot" bs=1 seek=100 conv=notrunc status=none; done
 before=$(cat "$work/damaged/run/"slot?.checkpoint | sha256sum)
-refused 3 "$work/damaged/run:" "${good[@]}" --epochs 4 --checkpoint "$work/damaged/run"
+refused 3 "$work/damaged/run:" "${same_run[@]}" --checkpoint "$work/damaged/run"
 [ "$before" = "$(cat "$work/damaged/run/"slot?.checkpoint | sha256sum)" ] || fail "a damaged checkpoint was written over"
 
 # Diverging: it stops with advice, the last good checkpoint goes on to be there.

@@ -100,6 +100,11 @@ void check_options(const TuneOptions& o) {
   require_writable("--html", o.html, o.model);
 }
 
+// The options by which a network becomes a training model.
+std::string made_with(const TuneOptions& o) {
+  return training_text(o.training) + (o.policies.policy.empty() ? "" : " --policy " + o.policies.policy);
+}
+
 std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, uint32_t batch) {
   const PolicyRequest policies = parse_policy_options(o.policies);
   Graph graph = load_network(o.model, {.batch = int(batch)}, {.fold_batch_norm = false});
@@ -107,7 +112,7 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, uint32_t batc
   compiling.policies = policies;
   const TrainingOptions training = parse_training(o.training, computes_in(graph, policies, ElementType::kFloat16));
   graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
-  graph.metadata.emplace_back("converter_options", training_text(o.training) + (o.policies.policy.empty() ? "" : " --policy " + o.policies.policy));
+  graph.metadata.emplace_back("converter_options", made_with(o));
   graph.metadata.emplace_back("source_sha256", sha256(read_file(o.model)));
   std::ranges::sort(graph.metadata);
   const TrainingModel made = compile_training(std::move(graph), training, compiling);
@@ -129,17 +134,18 @@ std::string schedule_text(const Schedule& s) {
 
 // Everything that decides what a run computes, line by line: a checkpoint of a run with other lines is refused.
 std::string decisive_text(const TuneOptions& o, const LoadedModel& model, const Dataset& data, const Split& split, const TuneSettings& s) {
-  std::string text = "model ";
-  for (const uint8_t byte : model.model().header().hash) text += fmt::format("{:02x}", byte);
-  text += fmt::format("\ndata {}\n", hash_of(data));
+  std::string text = fmt::format("--batch {}\n--lr {}\n--schedule {}\n--seed {}\nshuffle {}\n", s.batch, s.schedule.rate,
+                                 schedule_text(s.schedule), s.seed, s.shuffle);
   std::string rows;
   for (const int64_t row : split.validate) rows += fmt::format("{} ", row);
   text += fmt::format("--validate {} ({} rows, {})\n", o.validate.empty() ? "none" : fs::path(o.validate).filename().string(), split.validate.size(),
                       sha256(std::span(reinterpret_cast<const uint8_t*>(rows.data()), rows.size())).substr(0, 16));
-  text += fmt::format("--batch {}\n--lr {}\n--schedule {}\n--seed {}\nshuffle {}\n", s.batch, s.schedule.rate, schedule_text(s.schedule), s.seed, s.shuffle);
-  text += fmt::format("--early-stop {} --least {}\n--keep {}\n--max-refused {}\n", s.early_stop.patience, s.early_stop.least,
-                      s.keep_best ? "best" : "last", s.most_refused);
-  return text + fmt::format("--start-from {}\n", o.start_from.empty() ? "nothing" : "a checkpoint");
+  text += fmt::format("--early-stop {} --least {}\n--keep {}\n--max-refused {}\n--start-from {}\n", s.early_stop.patience, s.early_stop.least,
+                      s.keep_best ? "best" : "last", s.most_refused, o.start_from.empty() ? "nothing" : "a checkpoint");
+  if (!is_model(o.model)) text += fmt::format("made with {}\n", made_with(o));
+  text += fmt::format("data {}\nmodel ", hash_of(data));
+  for (const uint8_t byte : model.model().header().hash) text += fmt::format("{:02x}", byte);
+  return text + "\n";
 }
 
 TuneSettings settings_of(const TuneOptions& o, const LoadedModel& model, const Objective& objective, const Dataset& data, const Split& split) {
@@ -193,7 +199,7 @@ class Told {
                      {"--seed", std::to_string(s.seed)},
                      {"--keep", s.keep_best ? "best" : "last"}};
     if (o.early_stop > 0) page_.options.emplace_back("--early-stop", fmt::format("{}, better by more than {}", o.early_stop, o.least));
-    if (!is_model(o.model)) page_.options.emplace_back("made with", training_text(o.training) + (o.policies.policy.empty() ? "" : " --policy " + o.policies.policy));
+    if (!is_model(o.model)) page_.options.emplace_back("made with", made_with(o));
   }
 
   void write(const std::vector<EpochRecord>& epochs) {
