@@ -179,7 +179,8 @@ TEST(tuner, starts_from_another_training) {
 
 TEST(tuner, diverging_stops_with_advice) {
   TuneSettings s = settings();
-  s.schedule = {.rate = 1e30f};
+  s.schedule = Schedule();
+  s.schedule.rate = 1e30f;
   s.most_refused = 3;
   s.epochs = 40;
   Training run(training_bytes(Optimizer::kSgd), s);
