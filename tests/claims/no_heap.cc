@@ -4,65 +4,16 @@
 //   symbols    what libnacre.a (NACRE_LIBRARY) leaves undefined is in kAllowed; it has no data to initialise or change
 //   armed      malloc, its kin and operator new end the process from before open() through inference
 //   deliberate one allocation in the same place, in a child process, is seen: the trap works
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <set>
 #include <string>
 
 #include "engine/nacre_c.h"
+#include "tests/claims/killing_allocator.h"
 #include "tests/model/execute.h"
 #include "tests/model/networks.h"
-
-// ---- The trap ----
-
-namespace {
-
-bool armed = false;
-constexpr int kTrapped = 97;
-
-void trap() {
-  if (!armed) return;
-  constexpr char kText[] = "an allocation while armed\n";
-  if (write(2, kText, sizeof kText - 1) < 0) _exit(kTrapped + 1);
-  _exit(kTrapped);
-}
-
-}  // namespace
-
-#if defined(__SANITIZE_ADDRESS__)
-// AddressSanitizer owns malloc; it calls back for every allocation, of operator new too.
-extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
-                                                         void (*on_free)(const volatile void*));
-namespace {
-const int kInstalled = __sanitizer_install_malloc_and_free_hooks([](const volatile void*, size_t) { trap(); },
-                                                                 [](const volatile void*) { trap(); });
-}
-#else
-extern "C" {
-void* __libc_malloc(size_t);
-void __libc_free(void*);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
-
-void* malloc(size_t bytes) { return trap(), __libc_malloc(bytes); }
-void free(void* p) { trap(), __libc_free(p); }
-void* calloc(size_t count, size_t bytes) { return trap(), __libc_calloc(count, bytes); }
-void* realloc(void* p, size_t bytes) { return trap(), __libc_realloc(p, bytes); }
-void* memalign(size_t alignment, size_t bytes) { return trap(), __libc_memalign(alignment, bytes); }
-void* aligned_alloc(size_t alignment, size_t bytes) { return trap(), __libc_memalign(alignment, bytes); }
-int posix_memalign(void** p, size_t alignment, size_t bytes) {
-  trap();
-  *p = __libc_memalign(alignment, bytes);
-  return *p == nullptr ? 12 : 0;
-}
-}
-#endif
 
 namespace nacre::test {
 namespace {
@@ -175,28 +126,12 @@ int runs = 0, failures = 0;
 
 void run_armed(const char* name, const Buffer& file) {
   std::memset(memory, 0, sizeof memory);
-  armed = true;
+  arm(true);
   const bool good = infer(file.bytes()) && infer_c(file.bytes());
-  armed = false;
+  arm(false);
   ++runs;
   if (!good) ++failures, std::printf("FAIL %s: refused\n", name);
 }
-
-// A child that allocates while armed must end in the trap; one that does not, must not.
-bool seen(void (*act)()) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (freopen("/dev/null", "w", stderr) == nullptr) _exit(1);
-    armed = true;
-    act();
-    _exit(0);
-  }
-  int status = 0;
-  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == kTrapped;
-}
-
-void* volatile kept;  // what is allocated on purpose
 
 int claim() {
   for (const Case& c : cases()) run_armed(c.name, pack(c.make()));
@@ -211,8 +146,7 @@ int claim() {
     ++networks;
     run_armed(network.name, file);
   }
-  const bool trapped = seen([] { kept = std::malloc(16); }) && seen([] { kept = ::operator new(16); }) &&
-                       seen([] { kept = std::calloc(4, 4); }) && !seen([] {});
+  const bool trapped = allocator_works();
   std::printf("deliberate allocations by malloc, operator new and calloc are%s seen\n", trapped ? "" : " NOT");
 
   const char* library = std::getenv("NACRE_LIBRARY");
