@@ -48,8 +48,8 @@ std::vector<uint8_t> training_bytes(Optimizer optimizer = Optimizer::kAdam) {
   return compile_training(tests::perceptron(4), training, {}).bytes;
 }
 
-struct Run {
-  Run(const std::vector<uint8_t>& bytes, TuneSettings s)
+struct Trained {
+  Trained(const std::vector<uint8_t>& bytes, TuneSettings s)
       : model(bytes, "test", ""), objective(model), data(rows()), split(split_rows(kRows, "0.25", 3)), trainer(model), tuner(trainer, objective, data, split, std::move(s)) {}
 
   std::vector<std::byte> state() { return {trainer.trainer().state().begin(), trainer.trainer().state().end()}; }
@@ -70,7 +70,7 @@ TEST(tuner, learns) {
   TuneSettings s = settings();
   s.epochs = 60;
   s.schedule = {.rate = 0.05f};
-  Run run(training_bytes(), s);
+  Trained run(training_bytes(), s);
   EXPECT_EQ(run.tuner.run({}), Tuner::End::kEpochs);
   const std::vector<EpochRecord>& epochs = run.tuner.position().epochs;
   ASSERT_EQ(epochs.size(), 60u);
@@ -82,18 +82,18 @@ TEST(tuner, learns) {
 // The claim of the whole design: wherever it is cut off, and whatever was trained in between, the end is the same.
 TEST(tuner, cut_off_after_any_step_it_ends_the_same) {
   const std::vector<uint8_t> bytes = training_bytes();
-  Run whole(bytes, settings());
+  Trained whole(bytes, settings());
   whole.tuner.run({});
   whole.tuner.take_kept();
   for (int cut = 1; cut <= 12; ++cut) {
     const TemporaryDirectory folder;
     {
-      Run first(bytes, settings(folder / "run"));
+      Trained first(bytes, settings(folder / "run"));
       EXPECT_FALSE(first.tuner.begin(false));
       int steps = 0;
       EXPECT_EQ(first.tuner.run({.step = [&](const Tuner::Progress&) { ++steps; }, .epoch = {}, .interrupted = [&] { return steps == cut; }}), Tuner::End::kInterrupted);
     }
-    Run second(bytes, settings(folder / "run"));
+    Trained second(bytes, settings(folder / "run"));
     EXPECT_TRUE(second.tuner.begin(false));
     second.tuner.run({});
     second.tuner.take_kept();
@@ -107,10 +107,10 @@ TEST(tuner, a_finished_training_trains_no_more) {
   const TemporaryDirectory folder;
   const std::vector<uint8_t> bytes = training_bytes();
   {
-    Run run(bytes, settings(folder / "run"));
+    Trained run(bytes, settings(folder / "run"));
     run.tuner.run({});
   }
-  Run again(bytes, settings(folder / "run"));
+  Trained again(bytes, settings(folder / "run"));
   EXPECT_TRUE(again.tuner.begin(false));
   const std::vector<std::byte> before = again.state();
   EXPECT_TRUE(again.tuner.finished());
@@ -122,13 +122,13 @@ TEST(tuner, other_options_and_damage_are_refused_and_nothing_is_changed) {
   const TemporaryDirectory folder;
   const std::vector<uint8_t> bytes = training_bytes();
   {
-    Run run(bytes, settings(folder / "run"));
+    Trained run(bytes, settings(folder / "run"));
     run.tuner.run({});
   }
   {
     TuneSettings other = settings(folder / "run");
     other.options = "lr 0.06\nbatch 6\n";
-    Run run(bytes, other);
+    Trained run(bytes, other);
     const std::vector<std::byte> before = run.state();
     try {
       run.tuner.begin(false);
@@ -144,18 +144,18 @@ TEST(tuner, other_options_and_damage_are_refused_and_nothing_is_changed) {
     damaged[damaged.size() / 2] ^= 1;
     write_bytes(folder / slot, damaged);
   }
-  Run run(bytes, settings(folder / "run"));
+  Trained run(bytes, settings(folder / "run"));
   EXPECT_THROW(run.tuner.begin(false), Error);
 }
 
 // SGD's parameters, for the same network under Adam: what both have is taken.
 TEST(tuner, starts_from_another_training) {
   const TemporaryDirectory folder;
-  Run sgd(training_bytes(Optimizer::kSgd), settings(folder / "run"));
+  Trained sgd(training_bytes(Optimizer::kSgd), settings(folder / "run"));
   sgd.tuner.run({});
-  Run adam(training_bytes(), settings());
+  Trained adam(training_bytes(), settings());
   {
-    Run gone(training_bytes(Optimizer::kSgd), settings());  // the directory is locked while `sgd` lives
+    Trained gone(training_bytes(Optimizer::kSgd), settings());  // the directory is locked while `sgd` lives
     EXPECT_THROW(gone.tuner.start_from(folder / "run"), Error);
   }
   EXPECT_THROW(adam.tuner.start_from(folder / "nowhere"), Error);
@@ -171,7 +171,7 @@ TEST(tuner, diverging_stops_with_advice) {
   s.schedule = {.rate = 1e30f};
   s.most_refused = 3;
   s.epochs = 40;
-  Run run(training_bytes(Optimizer::kSgd), s);
+  Trained run(training_bytes(Optimizer::kSgd), s);
   try {
     run.tuner.run({});
     ADD_FAILURE() << "it did not diverge";
@@ -186,7 +186,7 @@ TEST(tuner, early_stop_keeps_the_best_epoch) {
   s.epochs = 200;
   s.schedule = {.rate = 0.05f};
   s.early_stop = {.patience = 5, .least = 0};
-  Run run(training_bytes(), s);
+  Trained run(training_bytes(), s);
   std::vector<std::vector<std::byte>> states;
   ASSERT_EQ(run.tuner.run({.step = {}, .epoch = [&](const TunePosition&) { states.push_back(run.state()); }, .interrupted = {}}), Tuner::End::kEarly);
   const size_t best = *best_epoch(run.tuner.position().epochs);
@@ -218,7 +218,7 @@ TEST(objective, judges_as_the_formulas_say) {
 }
 
 TEST(objective, a_model_that_only_infers_is_refused) {
-  Run run(training_bytes(), settings());
+  Trained run(training_bytes(), settings());
   const LoadedModel tuned(tuned_model(run.trainer, {}), "tuned", "");
   EXPECT_THROW(Objective{tuned}, Error);
 }
