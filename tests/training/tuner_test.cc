@@ -48,8 +48,8 @@ std::vector<uint8_t> training_bytes(Optimizer optimizer = Optimizer::kAdam) {
   return compile_training(tests::perceptron(4), training, {}).bytes;
 }
 
-struct Training {
-  Training(const std::vector<uint8_t>& bytes, TuneSettings s)
+struct Trained {
+  Trained(const std::vector<uint8_t>& bytes, TuneSettings s)
       : model(bytes, "test", ""), objective(model), data(rows()), split(split_rows(kRows, "0.25", 3)), trainer(model), tuner(trainer, objective, data, split, std::move(s)) {}
 
   std::vector<std::byte> state() { return {trainer.trainer().state().begin(), trainer.trainer().state().end()}; }
@@ -63,25 +63,14 @@ struct Training {
 };
 
 TuneSettings settings(const std::string& checkpoint = "") {
-  TuneSettings s;
-  s.epochs = 4;
-  s.batch = 6;
-  s.schedule.kind = ScheduleKind::kCosine;
-  s.schedule.rate = 0.05f;
-  s.schedule.steps = 12;
-  s.keep_best = true;
-  s.checkpoint = checkpoint;
-  s.checkpoint_steps = 2;
-  s.options = "lr 0.05\nbatch 6\n";
-  return s;
+  return {.epochs = 4, .batch = 6, .schedule = {.kind = ScheduleKind::kCosine, .rate = 0.05f, .steps = 12}, .keep_best = true, .checkpoint = checkpoint, .checkpoint_steps = 2, .options = "lr 0.05\nbatch 6\n"};
 }
 
 TEST(tuner, learns) {
   TuneSettings s = settings();
   s.epochs = 60;
-  s.schedule = Schedule();
-  s.schedule.rate = 0.05f;
-  Training run(training_bytes(), s);
+  s.schedule = {.rate = 0.05f};
+  Trained run(training_bytes(), s);
   EXPECT_EQ(run.tuner.run({}), Tuner::End::kEpochs);
   const std::vector<EpochRecord>& epochs = run.tuner.position().epochs;
   ASSERT_EQ(epochs.size(), 60u);
@@ -93,18 +82,18 @@ TEST(tuner, learns) {
 // The claim of the whole design: wherever it is cut off, and whatever was trained in between, the end is the same.
 TEST(tuner, cut_off_after_any_step_it_ends_the_same) {
   const std::vector<uint8_t> bytes = training_bytes();
-  Training whole(bytes, settings());
+  Trained whole(bytes, settings());
   whole.tuner.run({});
   whole.tuner.take_kept();
   for (int cut = 1; cut <= 12; ++cut) {
     const TemporaryDirectory folder;
     {
-      Training first(bytes, settings(folder / "run"));
+      Trained first(bytes, settings(folder / "run"));
       EXPECT_FALSE(first.tuner.begin(false));
       int steps = 0;
       EXPECT_EQ(first.tuner.run({.step = [&](const Tuner::Progress&) { ++steps; }, .epoch = {}, .interrupted = [&] { return steps == cut; }}), Tuner::End::kInterrupted);
     }
-    Training second(bytes, settings(folder / "run"));
+    Trained second(bytes, settings(folder / "run"));
     EXPECT_TRUE(second.tuner.begin(false));
     second.tuner.run({});
     second.tuner.take_kept();
@@ -118,10 +107,10 @@ TEST(tuner, a_finished_training_trains_no_more) {
   const TemporaryDirectory folder;
   const std::vector<uint8_t> bytes = training_bytes();
   {
-    Training run(bytes, settings(folder / "run"));
+    Trained run(bytes, settings(folder / "run"));
     run.tuner.run({});
   }
-  Training again(bytes, settings(folder / "run"));
+  Trained again(bytes, settings(folder / "run"));
   EXPECT_TRUE(again.tuner.begin(false));
   const std::vector<std::byte> before = again.state();
   EXPECT_TRUE(again.tuner.finished());
@@ -133,13 +122,13 @@ TEST(tuner, other_options_and_damage_are_refused_and_nothing_is_changed) {
   const TemporaryDirectory folder;
   const std::vector<uint8_t> bytes = training_bytes();
   {
-    Training run(bytes, settings(folder / "run"));
+    Trained run(bytes, settings(folder / "run"));
     run.tuner.run({});
   }
   {
     TuneSettings other = settings(folder / "run");
     other.options = "lr 0.06\nbatch 6\n";
-    Training run(bytes, other);
+    Trained run(bytes, other);
     const std::vector<std::byte> before = run.state();
     try {
       run.tuner.begin(false);
@@ -155,18 +144,18 @@ TEST(tuner, other_options_and_damage_are_refused_and_nothing_is_changed) {
     damaged[damaged.size() / 2] ^= 1;
     write_bytes(folder / slot, damaged);
   }
-  Training run(bytes, settings(folder / "run"));
+  Trained run(bytes, settings(folder / "run"));
   EXPECT_THROW(run.tuner.begin(false), Error);
 }
 
 // SGD's parameters, for the same network under Adam: what both have is taken.
 TEST(tuner, starts_from_another_training) {
   const TemporaryDirectory folder;
-  Training sgd(training_bytes(Optimizer::kSgd), settings(folder / "run"));
+  Trained sgd(training_bytes(Optimizer::kSgd), settings(folder / "run"));
   sgd.tuner.run({});
-  Training adam(training_bytes(), settings());
+  Trained adam(training_bytes(), settings());
   {
-    Training gone(training_bytes(Optimizer::kSgd), settings());  // the directory is locked while `sgd` lives
+    Trained gone(training_bytes(Optimizer::kSgd), settings());  // the directory is locked while `sgd` lives
     EXPECT_THROW(gone.tuner.start_from(folder / "run"), Error);
   }
   EXPECT_THROW(adam.tuner.start_from(folder / "nowhere"), Error);
@@ -179,11 +168,10 @@ TEST(tuner, starts_from_another_training) {
 
 TEST(tuner, diverging_stops_with_advice) {
   TuneSettings s = settings();
-  s.schedule = Schedule();
-  s.schedule.rate = 1e30f;
+  s.schedule = {.rate = 1e30f};
   s.most_refused = 3;
   s.epochs = 40;
-  Training run(training_bytes(Optimizer::kSgd), s);
+  Trained run(training_bytes(Optimizer::kSgd), s);
   try {
     run.tuner.run({});
     ADD_FAILURE() << "it did not diverge";
@@ -196,10 +184,9 @@ TEST(tuner, diverging_stops_with_advice) {
 TEST(tuner, early_stop_keeps_the_best_epoch) {
   TuneSettings s = settings();
   s.epochs = 200;
-  s.schedule = Schedule();
-  s.schedule.rate = 0.05f;
+  s.schedule = {.rate = 0.05f};
   s.early_stop = {.patience = 5, .least = 0};
-  Training run(training_bytes(), s);
+  Trained run(training_bytes(), s);
   std::vector<std::vector<std::byte>> states;
   ASSERT_EQ(run.tuner.run({.step = {}, .epoch = [&](const TunePosition&) { states.push_back(run.state()); }, .interrupted = {}}), Tuner::End::kEarly);
   const size_t best = *best_epoch(run.tuner.position().epochs);
@@ -231,7 +218,7 @@ TEST(objective, judges_as_the_formulas_say) {
 }
 
 TEST(objective, a_model_that_only_infers_is_refused) {
-  Training run(training_bytes(), settings());
+  Trained run(training_bytes(), settings());
   const LoadedModel tuned(tuned_model(run.trainer, {}), "tuned", "");
   EXPECT_THROW(Objective{tuned}, Error);
 }

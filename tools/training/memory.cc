@@ -24,7 +24,8 @@ uint64_t activations(const Model& model, const ProgramView& view, uint32_t loss)
   return bytes;
 }
 
-bool is_loss(Op op) { return op >= Op::kSoftmaxCrossEntropy && op <= Op::kHuber; }
+// Ids of losses and of their gradients alternate.
+bool is_loss(Op op) { return op >= Op::kSoftmaxCrossEntropy && op <= Op::kHuber && (int(op) - int(Op::kSoftmaxCrossEntropy)) % 2 == 0; }
 
 }  // namespace
 

@@ -80,6 +80,7 @@ bool Tuner::begin(bool restart) {
     throw Error(kBadInput, settings_.checkpoint, "its checkpoint stands beyond the end of this training", "begin anew with --restart");
   std::ranges::copy(state, trainer_.state().begin());
   owner_.loaded().require(trainer_.restored());
+  saved_ = true;
   if (!best_files_ || !best_epoch(position_.epochs)) return true;
   best_.resize(trainer_.state().size());
   require(Checkpoint(best_files_->storage()).load(owner_.loaded().model(), best_, &report), best_files_.get(), settings_.checkpoint + "/best");
@@ -100,6 +101,7 @@ void Tuner::save() {
   const std::vector<std::byte> note = note_of(position_, settings_.options);
   require(Checkpoint(files_->storage()).save(owner_.loaded().model(), trainer_.state(), {.pending = false, .note = note}), files_.get(),
           settings_.checkpoint);
+  saved_ = true;
 }
 
 // Before the epoch itself is saved: a run that is cut off between the two repeats the epoch, and keeps the same state again.
@@ -244,7 +246,7 @@ void Tuner::take_kept() {
 }
 
 void Tuner::refuse_divergence(const Trainer::Report& report) const {
-  const std::string kept = settings_.checkpoint.empty() ? "nothing is written" : "the last good checkpoint stays in " + settings_.checkpoint;
+  const std::string kept = !saved_ ? "nothing is written" : "the last good checkpoint stays in " + settings_.checkpoint;
   throw Error(kFailed, fmt::format("epoch {}, step {}", position_.epoch + 1, position_.step + 1),
               fmt::format("{} steps in a row gave gradients that are not finite: the training diverges (learning rate {}, loss scale {}{})",
                           position_.refused_in_row, position_.learning_rate, report.loss_scale,

@@ -25,15 +25,15 @@ namespace nacre::tools {
 struct TuneSettings {
   uint32_t epochs = 10;
   uint32_t batch = 0;              // rows of a step; more than the model takes at once are several micro-batches
-  Schedule schedule;
+  Schedule schedule = {};
   bool shuffle = true;
   uint64_t seed = 1;
-  EarlyStop early_stop;
+  EarlyStop early_stop = {};
   bool keep_best = false;          // the epoch with the lowest watched loss is what is kept, else the last
   uint32_t most_refused = 10;      // steps in a row; then the training has diverged
-  std::string checkpoint;          // directory; "": none
+  std::string checkpoint = {};     // directory; "": none
   uint32_t checkpoint_steps = 0;   // save after as many steps too; 0: at ends of epochs and every minute
-  std::string options;             // of position.h: what decides the result
+  std::string options = {};        // of position.h: what decides the result
 };
 
 // A Trainer with memory of its own. The model must outlive it.
@@ -63,8 +63,8 @@ class Tuner {
     uint64_t rows;   // trained on by this process
   };
   struct Watch {  // both may be empty
-    std::function<void(const Progress&)> step;       // after every step
-    std::function<void(const TunePosition&)> epoch;  // after every epoch, before it is saved
+    std::function<void(const Progress&)> step = {};       // after every step
+    std::function<void(const TunePosition&)> epoch = {};  // after every epoch, before it is saved
     std::function<bool()> interrupted = [] { return false; };
   };
 
@@ -107,6 +107,7 @@ class Tuner {
   TunePosition position_;
   uint32_t steps_per_epoch_ = 0;
   uint64_t rows_ = 0, left_out_ = 0;
+  bool saved_ = false;           // there is a checkpoint of this training
   std::vector<std::byte> best_;  // the state after the best epoch
   std::unique_ptr<FileStorage> files_, best_files_;
 };
