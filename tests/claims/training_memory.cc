@@ -7,7 +7,16 @@
 //   bounds    IC, batch 1, all layers in float32: arena below 320 KiB; last two layers on int8 ones: arena below 128 KiB
 //
 // Networks of MLPerf Tiny; KWS has the weights of its int8 file as real numbers. Beside them the peak of JAX for the same step
-// (tests/peers/training_memory.json). `again`: with an arena limit of 1, the least that the converter finds.
+// (tests/peers/training_memory.json), whose step updates each parameter as its gradient is there: `at once` is like it.
+//
+//   320K             with an arena limit below 320 KiB
+//   again            with an arena limit of 1: the least that the converter finds
+//   at once          --update immediate
+//   weights          constants in the file: frozen parameters, first values of trained ones; not in RAM
+//   saved            of the arena: what the backward pass reads of the forward pass
+//   bound            the planner's: bytes that live at one time
+//   work, plan       multiply-accumulates that are done again, of those of the program; seconds of processor time to compile
+//   RAM              all but the weights
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -263,6 +272,10 @@ int claim() {
           std::printf(" %9llu %9llu\n", static_cast<unsigned long long>(row.memory.total()),
                       static_cast<unsigned long long>(peer_peak(table, subject, last, batch)));
           ++rows;
+          if (!plain && !last && batch == 1 && row.memory.gradients > row.memory.parameters)
+            std::printf("%s: gradients %llu bytes: %llu of the parameters, the rest because each begins at a multiple of %d\n", subject.name,
+                        static_cast<unsigned long long>(row.memory.gradients), static_cast<unsigned long long>(row.memory.parameters),
+                        int(kAlignment));
           bounds(tally, subject, last, batch, way, row.memory);
           if (!plain) plain = std::move(row);
           else compare(tally, way, *plain, row);
