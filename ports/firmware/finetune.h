@@ -9,8 +9,6 @@
 #include <cstring>
 
 #include "engine/nacre.h"
-#include "engine/train/checkpoint.h"
-#include "engine/train/trainer.h"
 
 namespace nacre::firmware {
 

@@ -31,7 +31,17 @@ constexpr const char* kAllowed[] = {"memcpy",
                                     "tanhf",
                                     "tanh",
                                     "sqrtf",
-                                    "sqrt",                    // of float ops
+                                    "sqrt",
+                                    "erfcf",
+                                    "erfc",
+                                    "logf",
+                                    "log",
+                                    "log1pf",
+                                    "log1p",
+                                    "frexpf",
+                                    "frexp",
+                                    "ldexpf",
+                                    "ldexp",                   // of float ops
                                     "_GLOBAL_OFFSET_TABLE_"};  // of position-independent code
 
 // Lines of a command's output.
@@ -88,6 +98,13 @@ bool symbols(const std::string& library) {
 alignas(64) std::byte memory[4 << 20];
 constinit uint64_t sum = 0;  // of outputs, so that nothing is optimised away
 
+// Models that train are of claim training_no_heap: their labels must be classes.
+bool trains(std::span<const std::byte> file) {
+  Model model;
+  uint32_t index = 0;
+  return model.open(file).ok() && model.find(Entry::kUpdate, nullptr, &index).ok();
+}
+
 // Everything from open to reading outputs, of every program. No allocation of its own.
 bool infer(std::span<const std::byte> file) {
   Model model;
@@ -125,6 +142,7 @@ bool infer_c(std::span<const std::byte> file) {
 int runs = 0, failures = 0;
 
 void run_armed(const char* name, const Buffer& file) {
+  if (trains(file.bytes())) return;
   std::memset(memory, 0, sizeof memory);
   arm(true);
   const bool good = infer(file.bytes()) && infer_c(file.bytes());

@@ -273,8 +273,8 @@ TEST(training_quantizers, learned_ranges_move) {
   options.quantizers.learned_ranges = true;
   SmallTrainer trainer(compiled(perceptron(16), "int8/static", options, &calibration).bytes);
   EXPECT_EQ(trainer.state<float>("relu1:0/range"), (std::vector<float>{-0.5f, 0.75f}));
-  const std::vector<float> losses = train(trainer, 150, 16, 6, 0.02f);
-  EXPECT_LT(mean_of(losses, 130, 150), 0.6f * mean_of(losses, 0, 3));
+  const std::vector<float> losses = train(trainer, 400, 16, 6, 0.04f);
+  EXPECT_LT(mean_of(losses, 380, 400), 0.6f * mean_of(losses, 0, 3));
   EXPECT_NE(trainer.state<float>("relu1:0/range"), (std::vector<float>{-0.5f, 0.75f}));
 }
 
