@@ -12,6 +12,8 @@ void add_training_options(CLI::App& c, TrainingArguments& a) {
   add("--train-layers", a.layers, "PATTERN", "train these layers only, by name or pattern (RE2); may be given again")->allow_extra_args(false);
   add("--train-last", a.last_layers, "K", "of these the last K that have parameters")->check(CLI::Range(1, 1 << 16).description(""));
   c.add_flag("--train-biases", a.biases_only, "of these the biases alone")->group("Training");
+  add("--lora", a.lora_rank, "RANK", "freeze these layers and train LoRA adapters of this rank beside them")->check(CLI::Range(1, 4096).description(""));
+  add("--lora-alpha", a.lora_alpha, "X", "adapters count X / RANK [16]");
   c.add_flag("--freeze-batch-norm", a.frozen_batch_norm, "batch norms keep their running statistics")->group("Training");
   add("--no-decay", a.no_decay, "PATTERN", "layers whose weights do not decay (biases and norms never do)")->allow_extra_args(false);
   add("--clip-norm", a.clip_norm, "X", "scale the gradient down to this 2-norm");

@@ -143,6 +143,8 @@ TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
   options.optimizer = parse_optimizer(a);
   options.loss_scale = parse_loss_scale(a, float16);
   options.train = {.layers = a.layers, .last_layers = a.last_layers, .biases_only = a.biases_only, .frozen_batch_norm = a.frozen_batch_norm};
+  options.adapters = {.rank = a.lora_rank, .alpha = a.lora_alpha};
+  if (!std::isfinite(a.lora_alpha) || !(a.lora_alpha > 0)) throw Error(kUsage, "--lora-alpha", fmt::format("{} is no positive number", a.lora_alpha));
   if (!(a.batch_norm_momentum >= 0 && a.batch_norm_momentum < 1))
     throw Error(kUsage, "--batch-norm-momentum", fmt::format("{} is not in [0, 1)", a.batch_norm_momentum));
   for (const auto& [name, clip] : {std::pair("--clip-norm", a.clip_norm), std::pair("--clip-value", a.clip_value)})
@@ -171,6 +173,8 @@ std::string training_text(const TrainingArguments& a) {
   for (const std::string& pattern : a.layers) add(true, "--train-layers " + pattern);
   add(a.last_layers > 0, fmt::format("--train-last {}", a.last_layers));
   add(a.biases_only, "--train-biases");
+  add(a.lora_rank > 0, fmt::format("--lora {}", a.lora_rank));
+  add(a.lora_alpha != usual.lora_alpha, fmt::format("--lora-alpha {}", a.lora_alpha));
   add(a.frozen_batch_norm, "--freeze-batch-norm");
   for (const std::string& pattern : a.no_decay) add(true, "--no-decay " + pattern);
   add(a.clip_norm > 0, fmt::format("--clip-norm {}", a.clip_norm));

@@ -14,6 +14,8 @@ struct TrainingArguments {
   std::vector<std::string> layers;      // --train-layers, each a pattern
   int last_layers = 0;                  // --train-last
   bool biases_only = false;             // --train-biases
+  int lora_rank = 0;                    // --lora: adapters beside these layers are trained in their place
+  float lora_alpha = 16;                // --lora-alpha
   bool frozen_batch_norm = false;       // --freeze-batch-norm
   std::vector<std::string> no_decay;    // --no-decay, each a pattern
   float clip_norm = 0, clip_value = 0;

@@ -49,6 +49,12 @@ struct QuantizerTraining {
   float range_decay = 0.99f;    // of running ranges: range = decay range + (1 - decay) ends
 };
 
+// LoRA adapters, trained instead of the layers that TrainedParameters names: adapters.h.
+struct AdapterOptions {
+  int rank = 0;  // 0: none
+  float alpha = 16;
+};
+
 struct TrainingOptions {
   LossOptions loss;
   OptimizerOptions optimizer;
@@ -60,6 +66,7 @@ struct TrainingOptions {
   bool immediate = false;             // each parameter is updated as soon as its gradient is there
   uint64_t arena_limit = 0;           // bytes; above it activations are computed anew in the backward pass. 0: none
   QuantizerTraining quantizers;
+  AdapterOptions adapters;
 };
 
 }  // namespace nacre::tools

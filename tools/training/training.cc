@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tools/passes/apply_policy.h"
+#include "tools/training/adapters.h"
 #include "tools/training/derive.h"
 #include "tools/training/parameters.h"
 #include "tools/training/rematerialize.h"
@@ -78,9 +79,11 @@ bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType ty
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
                                const WriteOptions& writing) {
   resolve_policies(simplified, compiling.policies);
+  TrainedParameters train = training.train;
+  if (training.adapters.rank > 0) train = add_adapters(simplified, training.adapters, train, training.seed);
   const QuantizerPlan quantizers = plan_quantizers(simplified, compiling.calibration, training.quantizers);
-  make_parameters(simplified, training.train);
-  make_statistics(simplified, training.train);
+  make_parameters(simplified, train);
+  make_statistics(simplified, train);
   check(simplified);
 
   TrainingModel model;
