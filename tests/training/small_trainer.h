@@ -55,16 +55,6 @@ class SmallTrainer {
     return {};
   }
 
-  // Changes a state value, and what is derived from it.
-  void write(const std::string& name, const std::vector<float>& x) {
-    for (uint32_t id = 0; id < model_.model().tensors().size(); ++id) {
-      const TensorRecord& r = model_.model().tensors()[id];
-      if (r.region == Region::kState && model_.tensor_name(id) == name)
-        std::memcpy(trainer_.state().data() + r.offset, x.data(), x.size() * sizeof(float));
-    }
-    model_.require(trainer_.restored());
-  }
-
  private:
   struct alignas(16) Unit {
     uint64_t words[2];
