@@ -117,6 +117,7 @@ refused 5 'its directory is not there' "$network" "${data[@]}" "${loss[@]}" -o "
 refused 2 'is the model itself' "$work/whole/tuned.nacre" "${data[@]}" -o "$work/whole/tuned.nacre"
 refused 2 'holds the checkpoint of another training: --batch 16, now --batch 8' "$network" "${data[@]}" "${loss[@]/16/8}" --epochs 4 -o "$work/x.nacre" --checkpoint "$work/whole/run"
 refused 2 '--scale' "${good[@]}" --scale 1/0
+refused 2 'is no directory with checkpoints' "${good[@]}" --start-from "$work"
 refused 2 'needs rows to judge by' "$network" "${data[@]}" --loss softmax_cross_entropy --keep best -o "$work/x.nacre"
 
 # A checkpoint of another model, and both slots damaged: nothing is written over.

@@ -116,6 +116,12 @@ TEST(line_plot, marks_are_round_and_few) {
   }
 }
 
+TEST(line_plot, zero_has_no_sign) {
+  const std::string svg = line_plot({.x_name = "epoch", .curves = {{"loss", {{1, 0.008}, {2, 0.0039}, {3, 0.022}}}}});
+  EXPECT_NE(svg.find(">0</text>"), std::string::npos);
+  EXPECT_EQ(svg.find(">-0</text>"), std::string::npos);
+}
+
 TEST(line_plot, draws_whatever_the_numbers) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const std::vector<std::pair<double, double>>& points :

@@ -1,7 +1,6 @@
 #include "tools/commands/export.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -34,8 +33,7 @@ void check_options(const ExportOptions& o) {
 
 Checkpoint::Report load(const ExportOptions& o, const LoadedModel& model, Trainer& trainer) {
   const std::string directory = o.checkpoint + (o.best ? "/best" : "");
-  if (access(directory.c_str(), R_OK) != 0)
-    throw Error(kUsage, directory, "is no directory that can be read", o.best ? "nacre tune --keep best makes it" : "name one with checkpoints");
+  require_checkpoints(directory);
   FileStorage files(directory);
   Checkpoint::Report report;
   if (const Status status = Checkpoint(files.storage()).load(model.model(), trainer.state(), &report); !status.ok())

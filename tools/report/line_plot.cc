@@ -63,10 +63,10 @@ class Plotter {
   double down(double y) const { return kTop + (y_.high - y) / (y_.high - y_.low) * kPlotHeight; }
   std::string y_text(double y) const { return plot_.percent ? fmt::format("{:.6g} %", 100 * y) : fmt::format("{:.6g}", y); }
 
-  // Marks are whole multiples of the step: no error of adding up shows in their texts.
+  // Marks are whole multiples of the step: no error of adding up shows in their texts. (-0) + 0.0 is 0, which has no sign.
   void grid() {
     const double y_step = mark_step(y_.high - y_.low, 6), x_step = std::max(1.0, mark_step(x_.high - x_.low, 10));
-    for (double i = std::ceil(y_.low / y_step - 1e-9); i <= y_.high / y_step + 1e-9; ++i) {
+    for (double i = std::ceil(y_.low / y_step - 1e-9) + 0.0; i <= y_.high / y_step + 1e-9; ++i) {
       svg_.line(kLeft, down(i * y_step), kLeft + kPlotWidth, down(i * y_step), "line-grid");
       svg_.text(kLeft - 8, down(i * y_step) + 4, y_text(i * y_step), "line-text line-end");
     }

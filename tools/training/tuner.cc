@@ -25,6 +25,11 @@ std::span<const KernelSet* const> training_sets() {
 
 }  // namespace
 
+void require_checkpoints(const std::string& directory) {
+  if (access((directory + "/slot0.checkpoint").c_str(), R_OK) != 0)
+    throw Error(kUsage, directory, "is no directory with checkpoints that can be read", "name one that --checkpoint made");
+}
+
 LoadedTrainer::LoadedTrainer(const LoadedModel& model) : model_(model) {
   Sizes sizes;
   model.require(Trainer::measure(model.model(), nullptr, training_sets(), &sizes));
@@ -88,7 +93,7 @@ bool Tuner::begin(bool restart) {
 }
 
 Checkpoint::Report Tuner::start_from(const std::string& directory) {
-  if (access(directory.c_str(), R_OK) != 0) throw Error(kUsage, directory, "is no directory that can be read", "name one with checkpoints");
+  require_checkpoints(directory);
   FileStorage files(directory);
   Checkpoint::Report report;
   require(Checkpoint(files.storage()).load(owner_.loaded().model(), trainer_.state(), &report), &files, directory);

@@ -54,6 +54,9 @@ class LoadedTrainer {
 
 class FileStorage;
 
+// Throws where no training left anything: FileStorage would make the directory's files.
+void require_checkpoints(const std::string& directory);
+
 class Tuner {
  public:
   enum class End { kEpochs, kEarly, kInterrupted };
