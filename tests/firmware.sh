@@ -110,7 +110,7 @@ fine_tuning() {
   build/test/tests/finetune_host "$model" "$dir/data" "$dir/test" 2000 3 "$dir/state_host" >"$dir/host.txt" || verdict=failed
   local difference
   difference=$(paste -d ' ' <(od -An -v -tf4 -w4 "$dir/state") <(od -An -v -tf4 -w4 "$dir/state_host") |
-    awk '{d = $1 - $2; d = d < 0 ? -d : d; m = $1 < 0 ? -$1 : $1; if (d > e) e = d; if (m > l) l = m} END {printf "%.1e", l > 0 ? e / l : 1}')
+    awk '{d = $1 - $2; d = d < 0 ? -d : d; m = $1 < 0 ? -$1 : $1; if (d > e) e = d; if (m > l) l = m} END {printf("%.1e", (l > 0 ? e / l : 1))}')
   awk -v d="$difference" 'BEGIN {exit !(d <= 1e-4)}' || verdict=failed
   [ "$(number right_after "$dir/run.txt")" -gt "$(number right_before "$dir/run.txt")" ] || verdict=failed
   cat "$dir/run.txt"
