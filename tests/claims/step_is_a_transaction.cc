@@ -218,7 +218,10 @@ Refused refuse_steps(const PeerNetwork& network) {
     const float scale = float(run.numbers("loss_scale").at(0));
     const Trainer::Report report = run.commit(0x1p-8f);
     const bool same = before == rest_of(run);
-    if (bad) result.refusals.note(!report.applied && same && float(run.numbers("loss_scale").at(0)) < scale);
+    const bool at_floor = scale == options.loss_scale.min;
+    const float after = at_floor ? scale : scale / 2;
+    if (bad)
+      result.refusals.note(!report.applied && same && report.overflow_at_floor == at_floor && float(run.numbers("loss_scale").at(0)) == after);
     else result.applied.note(report.applied && !same);
   }
   return result;
