@@ -244,7 +244,7 @@ TEST(checkpoint, forged_headers_and_tables_stay_inside_the_storage_and_the_state
 struct Failing {
   Flash flash;
   int reads = -1, programs = -1, erases = -1;  // how many succeed; -1: all
-  bool flips = false;                          // programs one bit wrong
+  enum { kNone, kPayload, kHeader } flips = kNone;  // of what one bit is programmed wrong
 
   Storage storage() {
     Storage s = flash.storage();
@@ -253,7 +253,8 @@ struct Failing {
     s.program = [](void* c, uint64_t at, std::span<const std::byte> from) {
       if (!of(c).count(of(c).programs)) return false;
       const bool done = of(c).flash.program(at, from);
-      if (of(c).flips) of(c).flash.bytes()[at] ^= 1;
+      const bool header = at % of(c).flash.slot_bytes() == 0;
+      if (of(c).flips == (header ? kHeader : kPayload)) of(c).flash.bytes()[at] ^= 1;
       return done;
     };
     s.erase = [](void* c, uint64_t at) { return of(c).count(of(c).erases) && of(c).flash.erase(at); };
@@ -284,13 +285,15 @@ TEST(checkpoint, a_storage_that_fails_keeps_the_checkpoint_before) {
 
 TEST(checkpoint, what_reads_back_differently_was_not_saved) {
   const Opened m(learner(3, "sgd"));
-  Failing f{.flash = Flash(1, 64, bytes_for(m.model, 1, 64))};
-  ASSERT_TRUE(Checkpoint(f.storage()).save(m.model, m.state(1).bytes()).ok());
-  f.flips = true;
-  EXPECT_EQ(Checkpoint(f.storage()).save(m.model, m.state(2).bytes()).code, Code::kReadBack);
-  Buffer state = m.state(0);
-  ASSERT_TRUE(Checkpoint(f.storage()).load(m.model, state.bytes()).ok());
-  EXPECT_TRUE(all_are(state.bytes(), 1));
+  for (const auto part : {Failing::kPayload, Failing::kHeader}) {
+    Failing f{.flash = Flash(1, 64, bytes_for(m.model, 1, 64))};
+    ASSERT_TRUE(Checkpoint(f.storage()).save(m.model, m.state(1).bytes()).ok());
+    f.flips = part;
+    EXPECT_EQ(Checkpoint(f.storage()).save(m.model, m.state(2).bytes()).code, Code::kReadBack) << part;
+    Buffer state = m.state(0);
+    ASSERT_TRUE(Checkpoint(f.storage()).load(m.model, state.bytes()).ok());
+    EXPECT_TRUE(all_are(state.bytes(), 1)) << part;
+  }
 }
 
 TEST(checkpoint, sizes_are_checked) {

@@ -330,6 +330,9 @@ TEST(trainer, immediate_commits_one_micro_batch) {
     EXPECT_EQ(t.state(), plain.state()) << "the same steps in one program";
     EXPECT_TRUE(t.step_block_is_zero());
   }
+  ASSERT_TRUE(t.accumulate(random_batch(random), 3).ok());
+  ASSERT_TRUE(t.trainer.commit(0.25f, &report).ok());
+  EXPECT_EQ(report.samples, 3.0f);
   ASSERT_TRUE(t.accumulate(random_batch(random)).ok());
   EXPECT_EQ(t.trainer.accumulate().code, Code::kOneMicroBatch);
   EXPECT_EQ(t.trainer.accumulate(5).code, Code::kOneMicroBatch);
