@@ -11,6 +11,8 @@
 // rounding in float64 is expected near 2^-52 A, which is printed; and a learning rate larger by 2^-20 must be seen.
 //
 // NACRE_CURVES=DIR writes the curves as DIR/NETWORK.csv: step, JAX float64, Nacre float64, JAX float32, Nacre float32.
+// tests/peers/plot_curves.py DIR made framework_parity_curves.png of them. ResNet-8 leaves the float64 curve after 40 steps, in JAX as here;
+// the mlp here at step 140, by 1e-4.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
