@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the README's two commands, tools/demo.sh and tools/test.sh, in a fresh clone on a clean system.
 #
-#   tests/fresh_clone.sh [--no-root] [--quick]      --quick: test.sh --quick
+#   tests/fresh_clone.sh [--no-root] [--quick | --ci]      --quick: test.sh --quick
+#                                                          --ci: .ci/run instead of test.sh, with ../shared (NACRE_SHARED) beside the clone
 #
 # The clean system is a minimal Debian or Ubuntu of this machine's own release, made by debootstrap (root only) and
 # entered with chroot. Where that is not possible, or with --no-root, it is only a new HOME and an empty environment:
@@ -86,9 +87,10 @@ inside_root() {
     mount -t proc proc "$1/proc"
     mount --rbind /sys "$1/sys"
     mount --rbind /dev "$1/dev"
+    if [[ -n $2 ]]; then mkdir "$1/srv/shared" && mount --bind -o ro "$2" "$1/srv/shared"; fi
     system=$1
-    shift
-    exec chroot "$system" "$@"' inside "$system" env -i "${environment[@]}" HOME=/root \
+    shift 2
+    exec chroot "$system" "$@"' inside "$system" "$shared" env -i "${environment[@]}" HOME=/root \
     bash -c "cd /srv/nacre && exec $1"
 }
 inside_home() {
@@ -100,8 +102,8 @@ run() {
   local name=$1 start=$SECONDS code=0 tee
   say "$name"
   mkfifo "$work/pipe"
-  tee "$work/$name.log" <"$work/pipe" & tee=$!
-  "$inside" "./tools/$name" >"$work/pipe" 2>&1 </dev/null & child=$!
+  tee "$work/${name##*/}.log" <"$work/pipe" & tee=$!
+  "$inside" "./$name" >"$work/pipe" 2>&1 </dev/null & child=$!
   wait "$child" || code=$?
   child=
   wait "$tee"
@@ -120,12 +122,13 @@ check_digits() {
   [[ $line == "$expected"* ]] || failed=1
 }
 
-option= tests=test.sh
+option= tests=tools/test.sh shared=
 for argument in "$@"; do
   case $argument in
     --no-root) option=--no-root ;;
-    --quick) tests="test.sh --quick" ;;
-    *) echo "usage: tests/fresh_clone.sh [--no-root] [--quick]" >&2; exit 2 ;;
+    --quick) tests="tools/test.sh --quick" ;;
+    --ci) tests=.ci/run shared=$(cd "${NACRE_SHARED:-$root/../shared}" && pwd) ;;
+    *) echo "usage: tests/fresh_clone.sh [--no-root] [--quick | --ci]" >&2; exit 2 ;;
   esac
 done
 suite=$(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME-}")
@@ -151,13 +154,14 @@ else
   where="this system" inside=inside_home system=$work/home
   mkdir "$system"
   system_clone=$system/nacre
+  [[ -z $shared ]] || ln -s "$shared" "$system/shared"
 fi
 
 git clone --quiet --no-hardlinks "$root" "$system_clone"
 uncommitted=$(git -C "$root" status --porcelain | wc -l)
 ((uncommitted == 0)) || say "$uncommitted changes that are not committed are not in the clone"
 
-run demo.sh
+run tools/demo.sh
 run "$tests"
 check_digits
 

@@ -59,7 +59,7 @@ size_t outputs_read(const OpRule& rule) {
   size_t count = 0;
   for (const Gradient& row : rule.gradients)
     for (const GradientRead& read : row.reads)
-      if (read.source == GradientRead::kOutput) count = std::max(count, size_t(read.index) + 1);
+      if (read.source == GradientRead::kForwardOutput) count = std::max(count, size_t(read.index) + 1);
   return count;
 }
 
@@ -88,10 +88,10 @@ Array read_operand(const Linearized& step, const Target& target, size_t read, co
   const GradientRead& source = step.rule->gradients[target.row].reads[read];
   Array array;
   switch (source.source) {
-    case GradientRead::kInput:
+    case GradientRead::kForwardInput:
       if (source.index < step.made.inputs.size()) array = step.made.inputs[source.index];
       break;
-    case GradientRead::kOutput: array = step.outputs.at(source.index); break;
+    case GradientRead::kForwardOutput: array = step.outputs.at(source.index); break;
     case GradientRead::kGradient: array = step.dy.at(source.index); break;
     case GradientRead::kSeed: array = step.seed; break;
     case GradientRead::kInputGradient: {

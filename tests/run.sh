@@ -32,18 +32,40 @@ count() {
   [ "$f" -eq 0 ] || bad+=("$2")
 }
 
+# run_one FOLDER NAME COMMAND...: leaves the output in the program's log, and "STATUS SECONDS" in a file beside it.
+run_one() {
+  local log=$logs/$1-$2.log begun=$SECONDS status
+  shift 2
+  timeout -k 10 "${NACRE_TEST_SECONDS:-900}" "$@" >"$log" 2>&1 </dev/null
+  status=$?
+  echo "$status $((SECONDS - begun))" >"${log%.log}.status"
+}
+
+# As many programs at a time as there are processors; those of the folder `measured` alone.
+jobs=$(nproc) running=0
+rm -f "$logs"/*.status
+chosen=()
 while read -r folder name command; do
   [[ -z ${NACRE_TEST_FILTER-} || $folder/$name == *$NACRE_TEST_FILTER* ]] || continue
+  chosen+=("$folder $name")
   [[ " ${folders[*]-} " == *" $folder "* ]] || folders+=("$folder")
-  log=$logs/$folder-$name.log
-  started=$SECONDS
   [ ! -t 2 ] || printf '\r\033[K%s/%s' "$folder" "$name" >&2
-  timeout -k 10 "${NACRE_TEST_SECONDS:-900}" $command >"$log" 2>&1 </dev/null  # words: a program and its arguments; no path of a build holds a blank
-  status=$?
-  seconds[$folder]=$((${seconds[$folder]:-0} + SECONDS - started))
+  if [ "$folder" = measured ]; then wait; running=0; fi
+  if [ "$running" -ge "$jobs" ]; then wait -n || true; running=$((running - 1)); fi
+  run_one "$folder" "$name" $command &  # words: a program and its arguments; no path of a build holds a blank
+  running=$((running + 1))
+done <"$build/tests/programs.txt"
+wait
+
+for each in "${chosen[@]-}"; do
+  [ -n "$each" ] || continue
+  read -r folder name <<<"$each"
+  log=$logs/$folder-$name.log
+  read -r status taken <"${log%.log}.status"
+  seconds[$folder]=$((${seconds[$folder]:-0} + taken))
   count "$folder" "$log" "$status"
   while IFS= read -r line; do claims+=("$line"); done < <(grep '^CLAIM ' "$log")
-done <"$build/tests/programs.txt"
+done
 [ ! -t 2 ] || printf '\r\033[K' >&2
 
 total_passed=0 total_failed=0 total_skipped=0

@@ -42,7 +42,7 @@ enum class Op : uint16_t {
   kBatchNormTrainingGradientScale = 547,
   kFakeQuantizeGradientX = 552, kFakeQuantizeGradientScale = 553,
   kBatchedMatmulGradientA = 576, kBatchedMatmulGradientB = 577, kLayerNormGradientX = 578, kLayerNormGradientScale = 579,
-  kGeluGradient = 580, kSiluGradient = 581, kDropoutGradient = 582, kEmbeddingGradient = 583,
+  kGeluGradient = 580, kSiluGradient = 581, kEmbeddingGradient = 583,
   kLstmGradient = 584, kLstmGradientW = 585, kGruGradient = 586, kGruGradientW = 587, kGruGradientBias = 588,
 
   kSoftmaxCrossEntropy = 640, kSoftmaxCrossEntropyGradient = 641, kDenseCrossEntropy = 642, kDenseCrossEntropyGradient = 643,
@@ -121,16 +121,16 @@ struct Attribute {
 // Where an operand of a gradient step comes from.
 struct GradientRead {
   enum Source : uint8_t {
-    kInput,          // input `index` of the step that is differentiated
-    kOutput,         // its output `index`
+    kForwardInput,   // input `index` of the step that is differentiated
+    kForwardOutput,  // its output `index`
     kGradient,       // the gradient of its output `index`
     kInputGradient,  // the gradient of its input `index`, made by an earlier row
     kSeed,           // what the backward pass starts with: the loss scale, float32 [1]
   } source;
   uint8_t index = 0;
 };
-constexpr GradientRead input_of(uint8_t i) { return {GradientRead::kInput, i}; }
-constexpr GradientRead output_of(uint8_t i) { return {GradientRead::kOutput, i}; }
+constexpr GradientRead input_of(uint8_t i) { return {GradientRead::kForwardInput, i}; }
+constexpr GradientRead output_of(uint8_t i) { return {GradientRead::kForwardOutput, i}; }
 constexpr GradientRead gradient_of(uint8_t i) { return {GradientRead::kGradient, i}; }
 constexpr GradientRead input_gradient_of(uint8_t i) { return {GradientRead::kInputGradient, i}; }
 inline constexpr GradientRead kBackwardSeed = {GradientRead::kSeed, 0};

@@ -1,36 +1,36 @@
 #!/usr/bin/env bash
-# Builds the libFuzzer targets with clang and runs each over its kept corpus: tests/fuzz/run.sh [TARGET ...]
+# Runs the libFuzzer targets of a build side by side, each over its kept corpus: tests/fuzz/run.sh BUILD [TARGET ...]
+# (tools/test.sh makes such a build: clang, sanitizers, -Dfuzz=true, -Dcpp_args=-fsanitize=fuzzer-no-link.)
 #
-#   NACRE_FUZZ_SECONDS   of each target (60)
+#   NACRE_FUZZ_SECONDS   wall time of each (90: on two processors a minute for each of three)
 #
 # A finding stops its target; the input is left in build/fuzz/findings. New inputs go to build/fuzz/corpus, never into the tree.
 # Closes with  N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-build=build/fuzz
-seconds=${NACRE_FUZZ_SECONDS:-60}
+[ $# -gt 0 ] || { echo "usage: tests/fuzz/run.sh BUILD [TARGET ...]" >&2; exit 2; }
+programs=$1/tests work=build/fuzz
+shift
+seconds=${NACRE_FUZZ_SECONDS:-90}
 targets=("$@")
 [ $# -gt 0 ] || targets=(open tflite onnx)
 
-passed=0 failed=0
-log=build/fuzz.log
-mkdir -p build
-if ! { [ -f $build/build.ninja ] || CXX=${CXX:-clang++-19} meson setup $build --buildtype=plain -Doptimization=1 -Dfuzz=true -Dtests=false \
-  -Db_sanitize=address,undefined -Db_lundef=false -Dcpp_args=-fsanitize=fuzzer-no-link; } >$log 2>&1 ||
-  ! ninja -C $build "${targets[@]/#/tests/fuzz_}" >>$log 2>&1; then
-  tail -n 30 $log
-  echo "fuzz: the build failed; the whole log is in $log"
-  echo "0 passed, ${#targets[@]} failed, 0 skipped"
-  exit 1
-fi
-
-mkdir -p $build/findings
+declare -A process
+trap 'kill "${process[@]}" 2>/dev/null' EXIT
+mkdir -p $work/findings
 for target in "${targets[@]}"; do
-  kept=() out=$build/$target.log
+  kept=()
   for folder in "tests/corpus/$target" "tests/fuzz/corpus/$target"; do [ ! -d "$folder" ] || kept+=("$folder"); done
-  mkdir -p "$build/corpus/$target"
-  if $build/tests/fuzz_"$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -verbosity=1 -print_final_stats=1 \
-    -artifact_prefix="$build/findings/$target-" "$build/corpus/$target" "${kept[@]}" >"$out" 2>&1; then
+  mkdir -p "$work/corpus/$target"
+  "$programs/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -verbosity=1 -print_final_stats=1 \
+    -artifact_prefix="$work/findings/$target-" "$work/corpus/$target" "${kept[@]}" >"$work/$target.log" 2>&1 &
+  process[$target]=$!
+done
+
+passed=0 failed=0
+for target in "${targets[@]}"; do
+  out=$work/$target.log
+  if wait "${process[$target]}"; then
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$out")
     echo "fuzz_$target: $runs inputs in $seconds s, 0 findings"
     passed=$((passed + 1))

@@ -111,7 +111,7 @@ struct Differentiated {
     size_t count = 1;
     for (const Gradient& row : rule.gradients)
       for (const GradientRead read : row.reads)
-        if (read.source == GradientRead::kOutput) count = std::max(count, size_t(read.index) + 1);
+        if (read.source == GradientRead::kForwardOutput) count = std::max(count, size_t(read.index) + 1);
     return count;
   }
 
@@ -133,10 +133,10 @@ struct Differentiated {
       std::vector<Operand> operands, all;
       for (const GradientRead read : row.reads) {
         const int i = read.index;
-        operands.push_back({read.source == GradientRead::kInput      ? inputs[size_t(i)]
-                            : read.source == GradientRead::kOutput   ? y[size_t(i)]
-                            : read.source == GradientRead::kGradient ? dy
-                                                                     : found.at(i),
+        operands.push_back({read.source == GradientRead::kForwardInput    ? inputs[size_t(i)]
+                            : read.source == GradientRead::kForwardOutput ? y[size_t(i)]
+                            : read.source == GradientRead::kGradient      ? dy
+                                                                          : found.at(i),
                             Role::kIn});
       }
       std::vector<uint32_t> made = words;
@@ -393,10 +393,10 @@ TEST(layers, gradient_steps_take_what_their_shape_rules_accept) {
       const Gradient& row = step.rule.gradients[seed % step.rule.gradients.size()];
       std::vector<Operand> operands;
       for (const GradientRead read : row.reads)
-        operands.push_back({read.source == GradientRead::kInput      ? step.inputs[read.index]
-                            : read.source == GradientRead::kOutput   ? y[read.index]
-                            : read.source == GradientRead::kGradient ? y[0]
-                                                                     : step.inputs[0],
+        operands.push_back({read.source == GradientRead::kForwardInput    ? step.inputs[read.index]
+                            : read.source == GradientRead::kForwardOutput ? y[read.index]
+                            : read.source == GradientRead::kGradient      ? y[0]
+                                                                          : step.inputs[0],
                             Role::kIn});
       if (row.adds) operands.push_back({make_array(kF32, step.inputs[row.of[0]].dims), Role::kUpdate});
       std::vector<uint32_t> words = step.words;

@@ -142,7 +142,7 @@ class Differentiator {
     size_t count = node.outputs.size();
     for (const Gradient& row : op.gradients)
       for (const GradientRead& read : row.reads)
-        if (read.source == GradientRead::kOutput) count = std::max(count, size_t(read.index) + 1);
+        if (read.source == GradientRead::kForwardOutput) count = std::max(count, size_t(read.index) + 1);
     if (count == node.outputs.size()) return;
     for (size_t i = node.outputs.size(); i < count; ++i) {
       const std::string slot = op.outputs[i];
@@ -311,10 +311,10 @@ class Differentiator {
   }
 
   ValueId read(const Node& node, const GradientRead& source, size_t input, const std::map<size_t, ValueId>& made) {
-    const size_t i = is_variadic(rule(node)) && source.source == GradientRead::kInput ? input : source.index;
+    const size_t i = is_variadic(rule(node)) && source.source == GradientRead::kForwardInput ? input : source.index;
     switch (source.source) {
-      case GradientRead::kInput: return i < node.inputs.size() ? node.inputs[i] : kNone;
-      case GradientRead::kOutput: return i < node.outputs.size() ? node.outputs[i] : kNone;
+      case GradientRead::kForwardInput: return i < node.inputs.size() ? node.inputs[i] : kNone;
+      case GradientRead::kForwardOutput: return i < node.outputs.size() ? node.outputs[i] : kNone;
       case GradientRead::kGradient: return i < node.outputs.size() ? gradient(node.outputs[i]) : kNone;
       case GradientRead::kInputGradient: return made.contains(i) ? made.at(i) : kNone;
       case GradientRead::kSeed: return seed_;
