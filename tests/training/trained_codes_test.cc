@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <map>
 #include <random>
 
@@ -70,24 +73,26 @@ TrainingOptions codes(Optimizer optimizer = Optimizer::kSgd) {
   return options;
 }
 
-std::vector<uint8_t> bytes_of(const std::vector<float>& x) {
+template <class T>
+std::vector<uint8_t> bytes_of(const std::vector<T>& x) {
   const auto* first = reinterpret_cast<const uint8_t*>(x.data());
-  return {first, first + x.size() * sizeof(float)};
+  return {first, first + x.size() * sizeof(T)};
 }
 
 class CodeTrainer {
  public:
   explicit CodeTrainer(const TrainingModel& made) : model_(made.bytes, "test", ""), trainer_(model_) {}
 
-  Trainer::Report train(const Data& data, float rate) {
-    std::memcpy(trainer().input(0).data(), data.x.data(), trainer().input(0).size());
-    std::memcpy(trainer().input(1).data(), data.labels.data(), trainer().input(1).size());
+  Trainer::Report train(std::span<const uint8_t> x, std::span<const uint8_t> labels, float rate) {
+    std::memcpy(trainer().input(0).data(), x.data(), x.size());
+    std::memcpy(trainer().input(1).data(), labels.data(), labels.size());
     model_.require(trainer().accumulate());
     Trainer::Report report;
     model_.require(trainer().commit(rate, &report));
     EXPECT_TRUE(report.applied);
     return report;
   }
+  Trainer::Report train(const Data& data, float rate) { return train(bytes_of(data.x), bytes_of(data.labels), rate); }
   // Mean losses of the first and the last ten steps.
   std::pair<float, float> train(int steps, int width, float rate) {
     float first = 0, last = 0;
@@ -98,7 +103,8 @@ class CodeTrainer {
     }
     return {first, last};
   }
-  std::vector<uint8_t> infer(const std::vector<float>& x) {
+  std::vector<uint8_t> infer(const std::vector<float>& x) { return infer(bytes_of(x)); }
+  std::vector<uint8_t> infer(const std::vector<uint8_t>& x) {
     const Program& program = trainer().infer();
     std::memcpy(program.input(0).data(), x.data(), program.input(0).size());
     model_.require(program.run());
@@ -225,7 +231,7 @@ struct Codes {  // real = scale (code - zero)
   double low() const { return scale * (-128 - zero); }
   double high() const { return scale * (127 - zero); }
 };
-Codes codes_of(const Anatomy&, const LoadedModel& model, const std::string& name) {
+Codes codes_of(const LoadedModel& model, const std::string& name) {
   for (uint32_t id = 0; id < model.model().tensors().size(); ++id)
     if (model.tensor_name(id) == name)
       if (const std::optional<Scales> s = model.scales(id)) return {double(s->scale[0]), double(s->zero.empty() ? 0 : s->zero[0])};
@@ -270,9 +276,8 @@ TEST(trained_codes, one_step_is_the_scaled_rule_in_float64) {
   const std::vector<uint8_t> bytes = deployed(graph);
   const LoadedModel model(bytes, "test", "");
   CodeTrainer trainer(compile_training(graph, codes(), in_int8()));
-  const Anatomy a = anatomy(bytes);
   Layer layers[2];
-  const Codes x_codes = codes_of(a, model, "x/int8"), h_codes = codes_of(a, model, "relu1:0"), z_codes = codes_of(a, model, "fc2:0");
+  const Codes x_codes = codes_of(model, "x/int8"), h_codes = codes_of(model, "relu1:0"), z_codes = codes_of(model, "fc2:0");
   for (int l = 0; l < 2; ++l) {
     const std::string w = l == 0 ? "w1" : "w2", b = l == 0 ? "b1" : "b2";
     Layer& layer = layers[l];
@@ -373,6 +378,27 @@ TEST(trained_codes, of_named_layers) {
   }
   EXPECT_EQ(std::ranges::count(made.gradients.nodes, Op::kConv2dGradientX, &Node::op), 0);
 
+  // What is differentiated simulates what is deployed. Before fc both compute the same codes; fc's sums are exact there and within
+  // (terms + 1) 2^-24 here, its multiplier within 2^-31: only where a sum falls between two codes one of them may round otherwise.
+  CodeTrainer head(made);
+  int apart = 0, answers = 0;
+  const double step = codes_of(head.model(), "fc:0/int8").scale;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const Data data = batch(seed, 72);
+    const std::vector<uint8_t> deployed = head.infer(data.x);
+    head.train(data, 0.05f);  // what it gives out is of the codes before
+    std::vector<float> real(kRows * 3), simulated(kRows * 3);
+    ASSERT_EQ(deployed.size(), real.size() * sizeof(float));
+    std::memcpy(real.data(), deployed.data(), deployed.size());
+    std::memcpy(simulated.data(), head.trainer().output(0).data(), deployed.size());
+    for (size_t i = 0; i < real.size(); ++i, ++answers) {
+      const double error = std::abs(double(real[i]) - double(simulated[i]));
+      EXPECT_LE(error, 1.001 * step);
+      apart += error > 0.5 * step ? 1 : 0;
+    }
+  }
+  EXPECT_LT(apart, answers / 50);
+
   TrainingOptions first = codes();
   first.train.layers = {"conv1"};
   CodeTrainer trainer(compile_training(convolutional(kRows), first, in_int8()));
@@ -434,6 +460,42 @@ TEST(trained_codes, into_the_network_s_own_graph) {
       EXPECT_EQ(*v.data, a.constants.at(v.name)) << v.name;
     }
   }
+}
+
+// Files that other tools quantized; bytes at random. The first sample again and again: its loss falls.
+TEST(trained_codes, of_networks_from_files) {
+  const char* const given = std::getenv("NACRE_SHARED");
+  const std::string models = (given != nullptr ? std::string(given) : std::string(NACRE_ROOT) + "/../shared") + "/models/mlperf_tiny/";
+  int networks = 0;
+  for (const auto& [file, loss, rate] : {std::tuple("kws_ref_model.tflite", Loss::kSoftmaxCrossEntropy, 0.01f),
+                                         std::tuple("ad01_int8.tflite", Loss::kSquaredError, 0.001f),
+                                         std::tuple("pretrainedResnet_quant.tflite", Loss::kSoftmaxCrossEntropy, 0.001f)}) {
+    if (!std::filesystem::exists(models + file)) continue;
+    TrainingOptions options = codes();
+    options.loss.kind = loss;
+    const std::vector<uint8_t> bytes = compile(load_network(models + file), {}).bytes;
+    CodeTrainer trainer(compile_training(load_network(models + file, {}, {.fold_batch_norm = false}), options, {}));
+    const LoadedModel model(bytes, "test", "");
+    BoundProgram program(model, model.infer_program());
+    std::mt19937_64 random(3);
+    std::vector<uint8_t> x(program.program().input(0).size());
+    for (uint8_t& v : x) v = uint8_t(random());
+    EXPECT_EQ(trainer.infer(x), program.run(x)) << file;
+    std::vector<float> losses;
+    for (int i = 0; i < 4; ++i) losses.push_back(trainer.train(x, loss == Loss::kSquaredError ? std::vector<uint8_t>(640 * 4) : std::vector<uint8_t>{3, 0, 0, 0}, rate).loss);
+    EXPECT_LT(losses.back(), losses.front()) << file;
+    const std::vector<uint8_t> exported = trainer.exported();
+    const Anatomy a = anatomy(bytes), b = anatomy(exported);
+    EXPECT_EQ(a.steps, b.steps) << file;
+    EXPECT_EQ(a.weights, b.weights) << file;
+    EXPECT_TRUE(std::ranges::equal(a.sizes.bytes, b.sizes.bytes)) << file;
+    const std::vector<std::string> changed = differing(a, b);
+    EXPECT_GT(changed.size(), 2u);
+    for (const std::string& name : changed) EXPECT_EQ(name.find("requant"), name.npos) << name;
+    std::printf("%-30s loss %g -> %g, %zu of %zu constants changed\n", file, double(losses.front()), double(losses.back()), changed.size(), a.constants.size());
+    ++networks;
+  }
+  if (networks == 0) GTEST_SKIP() << models << " is not there";
 }
 
 TEST(trained_codes, refuse_what_has_none) {
