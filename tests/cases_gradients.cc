@@ -177,20 +177,35 @@ void huber(Random& random, GradientCase& made) {
   elementwise_loss(random, made, {-delta, delta});
 }
 
-// With a range in half of the cases: x well inside of it, or well outside, because its ends are nudged to a code's.
+// Codes in masters' units: a step for all of x or per index of an axis.
+void fake_codes(Random& random, GradientCase& made) {
+  const Array x = random_array(random, random_dims(random, 1, 4, 4));
+  const int axis = pick(random, 0, int(x.dims.size()) - 1), per_channel = pick(random, 0, 1);
+  Array step = array_of<double>(kF32, {per_channel == 1 ? x.dims[size_t(axis)] : 1}, {});
+  step.bytes.resize(size_t(step.elements()) * sizeof(float));
+  for (int64_t i = 0; i < step.elements(); ++i) step.set(i, on_grid(random, 0.01, 0.5));
+  made.words = {uint32_t(pick(random, 4, 5)), uint32_t(per_channel), uint32_t(per_channel * axis)};
+  made.inputs = {x, Array(), step};
+}
+
+// With a range in a third of the cases: x well inside of it, or well outside, because its ends are nudged to a code's. With a step in another.
 void fake_quantize(Random& random, GradientCase& made) {
+  if (pick(random, 0, 2) == 0) return fake_codes(random, made);
   const double low = on_grid(random, -3, -1), high = on_grid(random, 1, 3);
   const bool range = pick(random, 0, 1) == 1;
   Array x = random_array(random, random_dims(random, 1, 4, 4));
   for (int64_t i = 0; range && i < x.elements(); ++i)
     while (std::abs(x.real(i) - low) < 0.25 || std::abs(x.real(i) - high) < 0.25) x.set(i, on_grid(random, -4, 4));
   made.words = {0, 0, 0};
-  made.inputs = {x, range ? array_of<double>(kF32, {2}, {low, high}) : Array()};
+  made.inputs = {x, range ? array_of<double>(kF32, {2}, {low, high}) : Array(), Array()};
 }
-// What its gradient is that of: x, cut at the ends of the range.
+// What its gradient is that of: x, cut at the ends of the range; x / step: the chain rule's factor, step, times step^-2.
 std::vector<Array> straight_through_range(const GradientCase& made) {
   Array y = made.inputs[0];
-  const Array& range = made.inputs[1];
+  const Array &range = made.inputs[1], &step = made.inputs[2];
+  int64_t inner = 1;
+  for (size_t axis = made.words[2] + 1; made.words[1] == 1 && axis < y.dims.size(); ++axis) inner *= y.dims[axis];
+  for (int64_t i = 0; step.present() && i < y.elements(); ++i) y.set(i, y.real(i) / step.real(i / inner % step.elements()));
   for (int64_t i = 0; range.present() && i < y.elements(); ++i)
     y.set(i, std::clamp(y.real(i), range.real(0), range.real(1)));
   return {y};

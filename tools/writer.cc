@@ -73,6 +73,9 @@ class Writer {
         if (v.quantizer && v.quantizer->codes == v.type) set_quantizer(id, v);
       }
     for (const Value& v : graph.values)
+      if (v.region == Region::kDerived && v.quantizer && v.quantizer->codes == v.type && !derived_quantizers_.contains(v.name))
+        derived_quantizers_.emplace(v.name, add_quantizer(*v.quantizer, v.name));
+    for (const Value& v : graph.values)
       if (v.initial && !initial_.contains(v.name)) initial_.emplace(v.name, add_weights(v.type, v.dims, *v.initial, v.name));
     ids_.push_back(std::move(ids));
   }
@@ -149,6 +152,7 @@ class Writer {
         bytes = (bytes + record.bytes + kAlignment - 1) / kAlignment * kAlignment;
       }
       if (v.initial) record.initial = initial_.at(v.name);
+      if (const auto found = derived_quantizers_.find(v.name); found != derived_quantizers_.end()) record.quantizer = found->second;
       p->id = add_record(record, v.name);
     }
   }
@@ -401,6 +405,7 @@ class Writer {
   std::map<std::string, Persistent> persistent_;          // by name
   std::vector<std::string> names_in_order_;               // of persistent values, as first met
   std::map<std::string, uint32_t> initial_;               // of state values: tensor ids
+  std::map<std::string, uint32_t> derived_quantizers_;    // of derived values: what their codes mean
   uint64_t region_bytes_[size_t(Region::kCount)] = {};
   std::vector<TensorRecord> tensors_;
   std::vector<std::string> names_;

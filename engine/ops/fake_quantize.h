@@ -12,6 +12,11 @@
 //     rule 2  int8           s = 127 / (a + 1e-7),           y = clip(round_half_even(w s), -127, 127) / s   absmax.h
 //     rule 3  int4           s = 7 / (a + 1e-7),             y = clip(round_half_even(w s), -8, 7) / s
 //
+//   with a step   codes that are trained themselves, x in units of the code: an integer layer's parameters are round(x)
+//
+//     rule 4  int8 codes     y = step_c clip(round(x), -128, 127)               half away from zero, step_c > 0 fixed
+//     rule 5  int32 codes    the same, clipped to int32
+//
 //   observe_range   sum += [min x, max x],  batches += 1: a running range is made of their mean (update_range)
 //
 // In float32 y is, to the bit, what the converter's codes of the same range or weights stand for: the network that is
@@ -24,7 +29,12 @@
 //   dx     = dy where l <= x <= h, else 0                 dx = dy without a range: nothing is cut
 //   d low += sum dy over x < l,   d high += sum dy over x > h
 //
-//   x any shape;  range float32 [2];  sums float32 [2];  batches float32 [1]
+//   dx     = dy / step_c with a step: quantization-aware scaling (Lin et al. 2022, arXiv:2206.15472, section 2.1). The chain rule
+//            has step_c dy, of numbers 1 / step_c as large as the real weights' gradient is small: their ratio is step_c^2 that of
+//            the real weights, for which a learning rate is meant. QAS multiplies it by step_c^-2, so that
+//            a step of SGD moves step_c x as it would move the real weight. Nothing is cut.
+//
+//   x any shape;  range float32 [2];  step float32 [1], or [size of axis];  sums float32 [2];  batches float32 [1]
 #pragma once
 
 #include "engine/numeric/absmax.h"
@@ -55,8 +65,8 @@ struct FakeQuantize {
   uint32_t rule;
 
   enum Word { kRule = 0, kPerChannel = 1, kAxis = 2 };
-  enum Operand { kX, kRange };
-  enum Rule : uint32_t { kStatic, kWeights, kAbsMax8, kAbsMax4, kRuleCount };
+  enum Operand { kX, kRange, kStep };
+  enum Rule : uint32_t { kStatic, kWeights, kAbsMax8, kAbsMax4, kInt8Codes, kInt32Codes, kRuleCount };
 
   static FakeQuantize from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX];
@@ -66,8 +76,9 @@ struct FakeQuantize {
   }
 
   template <class T>
-  void forward(const T* x, Optional<const float> range, T* y) const {
+  void forward(const T* x, Optional<const float> range, Optional<const float> step, T* y) const {
     using A = typename Element<T>::Accumulator;
+    if (step) return by_codes<A>(x, step.data, y);
     if (range) return by_range<A>(x, NudgedRange::from(range.data), y);
     for (int c = 0; c < channels; ++c) by_magnitude<A>(x, c, y);
   }
@@ -78,6 +89,9 @@ struct FakeQuantize {
     if (words[kRule] >= kRuleCount || words[kPerChannel] > 1) return Code::kAttribute;
     if (words[kPerChannel] == 0 ? words[kAxis] != 0 : words[kAxis] >= uint32_t(operands[kX].rank))
       return Code::kAttributeAxis;
+    const bool codes = words[kRule] == kInt8Codes || words[kRule] == kInt32Codes;
+    if (codes != operands.has(kStep)) return Code::kAttribute;
+    if (codes && !is(operands, kStep, words[kPerChannel] == 0 ? 1 : operands[kX][words.integer(kAxis)])) return Code::kShapeScale;
     if (operands.has(kRange)) {
       if (words[kRule] != kStatic || words[kPerChannel] != 0) return Code::kAttribute;
       if (!is(operands, kRange, 2)) return Code::kShapeScale;
@@ -87,14 +101,21 @@ struct FakeQuantize {
   }
 
   static constexpr Attribute kAttributes[] = {{"rule"}, {"per_channel"}, {"axis"}};
-  static constexpr const char* kInputs[] = {"x", "range?"};
+  static constexpr const char* kInputs[] = {"x", "range?", "step?"};
   static constexpr const char* kOutputs[] = {"y"};
 
   static int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
+  static int step_words(const Words& words, const Operands& operands, int, uint32_t* made) {
+    if (!operands.has(kStep)) return 0;
+    made[0] = words[kPerChannel];
+    made[1] = words[kAxis];
+    return 2;
+  }
   static constexpr uint8_t kOfX[] = {kX}, kOfRange[] = {kRange};
+  static constexpr GradientRead kReadsAll[] = {gradient_of(0), input_of(kX), input_of(kRange), input_of(kStep)};
   static constexpr GradientRead kReadsBoth[] = {gradient_of(0), input_of(kX), input_of(kRange)};
   static constexpr Gradient kGradients[] = {
-      {.of = kOfX, .by = Op::kFakeQuantizeGradientX, .reads = kReadsBoth, .words = &no_words},
+      {.of = kOfX, .by = Op::kFakeQuantizeGradientX, .reads = kReadsAll, .words = &step_words},
       {.of = kOfRange, .by = Op::kFakeQuantizeGradientScale, .reads = kReadsBoth, .adds = true, .words = &no_words},
   };
 
@@ -107,6 +128,16 @@ struct FakeQuantize {
       const int8_t code = clamp_to_int8(int64_t{round_half_away(v / scale)} + range.zero);
       y[i] = range.none || v != v ? x[i] : T(scale * A(code - range.zero));
     }
+  }
+
+  template <class A, class T>
+  void by_codes(const T* x, const float* step, T* y) const {
+    const int32_t low = rule == kInt8Codes ? -128 : INT32_MIN, high = rule == kInt8Codes ? 127 : INT32_MAX;
+    for (int c = 0; c < channels; ++c)
+      each_of(c, [&](int i) {
+        const int32_t code = round_half_away(A(x[i]));
+        y[i] = by_step(x[i], code < low ? low : code > high ? high : code, A(step[c]));
+      });
   }
 
   template <class A, class T>
@@ -137,7 +168,7 @@ struct FakeQuantize {
   }
 
   template <class A, class T>
-  static T by_step(T x, int code, A step) {
+  static T by_step(T x, int32_t code, A step) {
     return A(x) != A(x) ? x : T(step * A(code));
   }
 
@@ -149,15 +180,25 @@ struct FakeQuantize {
 };
 
 struct FakeQuantizeGradient {
-  int elements;
+  int elements, channels, inner;  // channels and inner: of a step per channel, else 1
 
-  enum Operand { kDy, kX, kRange, kSum };
+  enum Word { kPerChannel = 0, kAxis = 1 };
+  enum Operand { kDy, kX, kRange, kStep, kSum = kStep };
 
-  static FakeQuantizeGradient from(const Words&, const Operands& operands) { return {operands[kDy].elements()}; }
+  static FakeQuantizeGradient from(const Words& words, const Operands& operands) {
+    const Shape dy = operands[kDy];
+    if (words[kPerChannel] == 0) return {dy.elements(), 1, 1};
+    const int axis = words.integer(kAxis);
+    return {dy.elements(), dy[axis], dy.product(axis + 1, dy.rank)};
+  }
 
   template <class T>
-  void gradient_x(const T* dy, const T* x, Optional<const float> range, T* dx) const {
+  void gradient_x(const T* dy, const T* x, Optional<const float> range, Optional<const float> step, T* dx) const {
     using A = typename Element<T>::Accumulator;
+    if (step) {
+      for (int i = 0; i < elements; ++i) dx[i] = T(A(dy[i]) / A(step.data[i / inner % channels]));
+      return;
+    }
     const float none[] = {0, 0};
     const NudgedRange nudged = NudgedRange::from(range ? range.data : none);
     const A low = A(nudged.low), high = A(nudged.high);
@@ -191,8 +232,14 @@ struct FakeQuantizeGradient {
       if (dy[axis] != x[axis]) return Code::kShapeInput;
     return !operands.has(kRange) || is(operands, kRange, 2) ? Code::kOk : Code::kShapeScale;
   }
-  static Code shapes_x(const Words&, const Operands& operands, Dims* dx) {
+  static Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
     TRY_CODE(check(operands));
+    if (words[kPerChannel] > 1 || (words[kPerChannel] != 0 && !operands.has(kStep))) return Code::kAttribute;
+    if (words[kPerChannel] == 0 ? words[kAxis] != 0 : words[kAxis] >= uint32_t(operands[kDy].rank)) return Code::kAttributeAxis;
+    if (operands.has(kStep)) {
+      if (operands.has(kRange)) return Code::kAttribute;
+      if (!is(operands, kStep, words[kPerChannel] == 0 ? 1 : operands[kDy][words.integer(kAxis)])) return Code::kShapeScale;
+    }
     *dx = dims_of(operands[kX]);
     return Code::kOk;
   }
@@ -201,7 +248,8 @@ struct FakeQuantizeGradient {
     return is(operands, kSum, 2) ? Code::kOk : Code::kShapeScale;
   }
 
-  static constexpr const char* kInputsX[] = {"dy", "x", "range?"};
+  static constexpr Attribute kAttributes[] = {{"per_channel"}, {"axis"}};
+  static constexpr const char* kInputsX[] = {"dy", "x", "range?", "step?"};
   static constexpr const char* kInputsRange[] = {"dy", "x", "range", "&sum"};
   static constexpr const char* kOutputs[] = {"dx"};
 };
@@ -214,8 +262,8 @@ struct FakeQuantizeGradientX : FakeQuantizeGradient {
   static Code shapes(const Words& words, const Operands& operands, Dims* dx) { return shapes_x(words, operands, dx); }
 };
 struct FakeQuantizeGradientRange : FakeQuantizeGradient {
-  static FakeQuantizeGradientRange from(const Words& words, const Operands& operands) {
-    return {FakeQuantizeGradient::from(words, operands)};
+  static FakeQuantizeGradientRange from(const Words&, const Operands& operands) {
+    return {FakeQuantizeGradient::from({}, operands)};
   }
   static Code shapes(const Words& words, const Operands& operands, Dims* none) {
     return shapes_range(words, operands, none);
@@ -256,7 +304,7 @@ inline constexpr OpRule kFakeQuantizeRule = {
     FakeQuantize::kAttributes, FakeQuantize::kInputs, FakeQuantize::kOutputs, FakeQuantize::kGradients,
     1u << FakeQuantize::kRange};
 inline constexpr OpRule kFakeQuantizeGradientXRule = {
-    Op::kFakeQuantizeGradientX,     "fake_quantize_gradient_x",    Numerics::kPointwise, &FakeQuantizeGradient::shapes_x, {},
+    Op::kFakeQuantizeGradientX,     "fake_quantize_gradient_x",    Numerics::kPointwise, &FakeQuantizeGradient::shapes_x, FakeQuantizeGradient::kAttributes,
     FakeQuantizeGradient::kInputsX, FakeQuantizeGradient::kOutputs};
 inline constexpr OpRule kFakeQuantizeGradientScaleRule = {
     Op::kFakeQuantizeGradientScale,     "fake_quantize_gradient_range", Numerics::kReduction, &FakeQuantizeGradient::shapes_range, {},

@@ -55,39 +55,39 @@ Graph with_quantizers(const Graph& graph, const char* policy, bool trains) {
 TEST(training_quantizers, static_int8_rounds_what_the_converter_would) {
   EXPECT_EQ(steps(with_quantizers(perceptron(), "int8/static", true)),
             "observe_range x x/range/sum x/range/batches\n"
-            "fake_quantize x x/range > x/int8\n"
-            "fake_quantize w1 - > w1/int8\n"
+            "fake_quantize x x/range - > x/int8\n"
+            "fake_quantize w1 - - > w1/int8\n"
             "observe_range relu1:0 relu1:0/range/sum relu1:0/range/batches\n"
-            "fake_quantize relu1:0 relu1:0/range > relu1:0/int8\n"
-            "fake_quantize w2 - > w2/int8\n"
+            "fake_quantize relu1:0 relu1:0/range - > relu1:0/int8\n"
+            "fake_quantize w2 - - > w2/int8\n"
             "observe_range fc2:0 fc2:0/range/sum fc2:0/range/batches\n"
-            "fake_quantize fc2:0 fc2:0/range > fc2:0/int8\n");  // the softmax behind it is the loss's
+            "fake_quantize fc2:0 fc2:0/range - > fc2:0/int8\n");  // the softmax behind it is the loss's
   EXPECT_EQ(steps(with_quantizers(perceptron(), "int8/static", false)),
-            "fake_quantize x x/range > x/int8\n"
-            "fake_quantize w1 - > w1/int8\n"
-            "fake_quantize relu1:0 relu1:0/range > relu1:0/int8\n"
-            "fake_quantize w2 - > w2/int8\n"
-            "fake_quantize fc2:0 fc2:0/range > fc2:0/int8\n");
+            "fake_quantize x x/range - > x/int8\n"
+            "fake_quantize w1 - - > w1/int8\n"
+            "fake_quantize relu1:0 relu1:0/range - > relu1:0/int8\n"
+            "fake_quantize w2 - - > w2/int8\n"
+            "fake_quantize fc2:0 fc2:0/range - > fc2:0/int8\n");
 }
 
 // Between a convolution and its batch norm nothing is rounded; behind a max pool nothing needs to be.
 TEST(training_quantizers, batch_norms_count_as_folded) {
   EXPECT_EQ(steps(with_quantizers(convolutional(), "int8/static", false)),
-            "fake_quantize x x/range > x/int8\n"
-            "fake_quantize conv1.w - > conv1.w/int8\n"
-            "fake_quantize relu1:0 relu1:0/range > relu1:0/int8\n"
-            "fake_quantize conv2.w - > conv2.w/int8\n"
-            "fake_quantize relu2:0 relu2:0/range > relu2:0/int8\n"
-            "fake_quantize mean:0 mean:0/range > mean:0/int8\n"
-            "fake_quantize fc.w - > fc.w/int8\n"
-            "fake_quantize fc:0 fc:0/range > fc:0/int8\n");
+            "fake_quantize x x/range - > x/int8\n"
+            "fake_quantize conv1.w - - > conv1.w/int8\n"
+            "fake_quantize relu1:0 relu1:0/range - > relu1:0/int8\n"
+            "fake_quantize conv2.w - - > conv2.w/int8\n"
+            "fake_quantize relu2:0 relu2:0/range - > relu2:0/int8\n"
+            "fake_quantize mean:0 mean:0/range - > mean:0/int8\n"
+            "fake_quantize fc.w - - > fc.w/int8\n"
+            "fake_quantize fc:0 fc:0/range - > fc:0/int8\n");
 }
 
 TEST(training_quantizers, other_policies) {
   EXPECT_EQ(steps(with_quantizers(perceptron(), "int8/weights", true)),
-            "fake_quantize w1 - > w1/int8\nfake_quantize w2 - > w2/int8\n");
+            "fake_quantize w1 - - > w1/int8\nfake_quantize w2 - - > w2/int8\n");
   EXPECT_EQ(steps(with_quantizers(perceptron(), "int8", true)),
-            "fake_quantize w1 - > w1/int8\nfake_quantize x - > x/int8\nfake_quantize w2 - > w2/int8\nfake_quantize relu1:0 - > relu1:0/int8\n");
+            "fake_quantize w1 - - > w1/int8\nfake_quantize x - - > x/int8\nfake_quantize w2 - - > w2/int8\nfake_quantize relu1:0 - - > relu1:0/int8\n");
   EXPECT_EQ(steps(with_quantizers(perceptron(), "float8", true)),
             "fake_float8 x fc1:0/x/float8_scale fc1:0/x/amax > x/float8\n"
             "fake_float8 w1 fc1:0/w/float8_scale fc1:0/w/amax > w1/float8\n"

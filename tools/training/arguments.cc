@@ -149,6 +149,9 @@ TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
     throw Error(kUsage, "--batch-norm-momentum", fmt::format("{} is not in [0, 1)", a.batch_norm_momentum));
   for (const auto& [name, clip] : {std::pair("--clip-norm", a.clip_norm), std::pair("--clip-value", a.clip_value)})
     if (!std::isfinite(clip) || clip < 0) throw Error(kUsage, name, fmt::format("{} is no positive number", clip));
+  options.codes = a.codes;
+  if (a.codes && a.lora_rank > 0)
+    throw Error(kUsage, "--train-codes", "cannot go with --lora, which freezes the codes", "leave one of them away");
   options.batch_norm_momentum = a.batch_norm_momentum;
   options.unbiased_variance = a.unbiased_variance;
   options.seed = a.seed;
@@ -173,6 +176,7 @@ std::string training_text(const TrainingArguments& a) {
   for (const std::string& pattern : a.layers) add(true, "--train-layers " + pattern);
   add(a.last_layers > 0, fmt::format("--train-last {}", a.last_layers));
   add(a.biases_only, "--train-biases");
+  add(a.codes, "--train-codes");
   add(a.lora_rank > 0, fmt::format("--lora {}", a.lora_rank));
   add(a.lora_alpha != usual.lora_alpha, fmt::format("--lora-alpha {}", a.lora_alpha));
   add(a.frozen_batch_norm, "--freeze-batch-norm");

@@ -17,7 +17,7 @@ namespace nacre::tools {
 Graph inference_graph(const LoadedModel& model, const Program& infer);
 
 // The constants of `simplified` (load_network, as given to compile_training) whose names are state tensors of `model` get the
-// numbers of `state`. Returns how many. Throws if one has another size.
+// numbers of `state`, those with masters their codes. Returns how many. Throws if one has another size.
 int with_parameters(Graph& simplified, const LoadedModel& model, std::span<const std::byte> state);
 
 }  // namespace nacre::tools

@@ -35,6 +35,13 @@ const Node* writer_of(const Graph& graph, ValueId id) {
   return nullptr;
 }
 
+// What computes y: a network in int8 gives it as real numbers, by a copy of the codes.
+const Node* last_step(const Graph& graph, ValueId y) {
+  const Node* last = writer_of(graph, y);
+  while (last != nullptr && (last->op == Op::kCopy || last->op == Op::kDequantize)) last = writer_of(graph, last->inputs[0]);
+  return last;
+}
+
 // A softmax over the last axis with beta 1, a sigmoid: what the loss does itself, more exactly.
 bool is_looked_through(const Graph& graph, const Node& node, Op op) {
   if (node.op != op || op == Op::kNone) return false;
@@ -79,8 +86,7 @@ size_t add_loss(Graph& graph, const LossOptions& options, ElementType sums) {
   if (graph.outputs.empty()) throw Error(kUnsupported, graph.source, "has no output to train");
   const Row& row = row_of(options.kind);
   ValueId y = graph.outputs[0].value;
-  // Reshapes that only follow the softmax are looked through with it.
-  if (const Node* last = writer_of(graph, y); last != nullptr && is_looked_through(graph, *last, row.looks_through)) y = last->inputs[0];
+  if (const Node* last = last_step(graph, y); last != nullptr && is_looked_through(graph, *last, row.looks_through)) y = last->inputs[0];
   if (sums == ElementType::kFloat64) give_a_copy(graph, y);
   const Value logits = graph.values[size_t(y)];
 

@@ -67,6 +67,7 @@ struct TrainingOptions {
   uint64_t arena_limit = 0;           // bytes; above it activations are computed anew in the backward pass. 0: none
   QuantizerTraining quantizers;
   AdapterOptions adapters;
+  bool codes = false;                 // of int8 layers, whose scales stay: trained_codes.h
 };
 
 }  // namespace nacre::tools

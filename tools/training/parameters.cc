@@ -76,12 +76,21 @@ void move_to_state(const Graph& graph, Value& v, ElementType type, Kept kept) {
   v.kept = kept;
 }
 
-// Layers with parameters, in the order of the nodes.
-std::vector<int> trained_layers(const Graph& graph, const TrainedParameters& options) {
+}  // namespace
+
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
+  return patterns.empty() || std::ranges::any_of(patterns, [&](const std::string& p) { return RE2::FullMatch(name, p); });
+}
+
+std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options, const std::function<bool(const Node&)>& takes,
+                                 const char* what) {
+  for (const std::string& pattern : options.layers)
+    if (const RE2 expression(pattern, RE2::Quiet); !expression.ok())
+      throw Error(kUsage, "--train-layers", fmt::format("'{}' is no pattern: {}", pattern, expression.error()));
   std::vector<int> layers;
   std::set<std::string> unused(options.layers.begin(), options.layers.end());
   for (const Node& node : graph.nodes) {
-    if (node.layer == kNone || parameter_slots(graph, node).empty()) continue;
+    if (node.layer == kNone || !takes(node)) continue;
     const std::string& name = graph.layers[size_t(node.layer)].name;
     if (!matches_any(name, options.layers)) continue;
     for (const std::string& pattern : options.layers)
@@ -89,24 +98,16 @@ std::vector<int> trained_layers(const Graph& graph, const TrainedParameters& opt
     if (std::ranges::find(layers, node.layer) == layers.end()) layers.push_back(node.layer);
   }
   if (!unused.empty())
-    throw Error(kUsage, "--train-layers", fmt::format("'{}' matches no layer that has parameters", *unused.begin()),
+    throw Error(kUsage, "--train-layers", fmt::format("'{}' matches no layer that has {}", *unused.begin(), what),
                 "nacre inspect NETWORK lists the layers");
   if (options.last_layers > 0 && layers.size() > size_t(options.last_layers))
     layers.erase(layers.begin(), layers.end() - options.last_layers);
   return layers;
 }
 
-}  // namespace
-
-bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
-  return patterns.empty() || std::ranges::any_of(patterns, [&](const std::string& p) { return RE2::FullMatch(name, p); });
-}
-
 void make_parameters(Graph& graph, const TrainedParameters& options) {
-  for (const std::string& pattern : options.layers)
-    if (const RE2 expression(pattern, RE2::Quiet); !expression.ok())
-      throw Error(kUsage, "--train-layers", fmt::format("'{}' is no pattern: {}", pattern, expression.error()));
-  const std::vector<int> layers = trained_layers(graph, options);
+  const auto has_parameters = [&](const Node& node) { return !parameter_slots(graph, node).empty(); };
+  const std::vector<int> layers = layers_to_train(graph, options, has_parameters, "parameters");
   std::set<ValueId> trained, frozen;
   for (const Node& node : graph.nodes) {
     const bool trains = std::ranges::find(layers, node.layer) != layers.end();

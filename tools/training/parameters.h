@@ -2,6 +2,10 @@
 // with the file's numbers as their first value.
 #pragma once
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "tools/graph/graph.h"
 #include "tools/training/options.h"
 
@@ -11,6 +15,11 @@ namespace nacre::tools {
 // numbers they mean. Throws if there is none to train, if a pattern matches no layer with parameters, or if a parameter is shared
 // by a layer that trains and one that does not.
 void make_parameters(Graph& graph, const TrainedParameters& options);
+
+// The layers that `options` names and that have a node of this kind, in the order of the nodes. Throws if a pattern matches none;
+// `what` such nodes have: "parameters".
+std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options, const std::function<bool(const Node&)>& takes,
+                                 const char* what);
 
 // The running statistics of batch norms whose scale or bias is trained move into state as well: inference reads them there.
 void make_statistics(Graph& graph, const TrainedParameters& options);

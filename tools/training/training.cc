@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tools/calibration/quantize_static.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/training/adapters.h"
 #include "tools/training/derive.h"
 #include "tools/training/parameters.h"
 #include "tools/training/rematerialize.h"
+#include "tools/training/trained_codes.h"
 #include "tools/training/training_quantizers.h"
 #include "tools/training/update_program.h"
 
@@ -40,6 +42,38 @@ void leave_out_dropout(Graph& graph) {
     else source[size_t(y)] = node.inputs[0];
   }
   std::erase_if(graph.nodes, [](const Node& node) { return node.op == Op::kDropout; });
+}
+
+// `graph`: resolved, to be differentiated.
+void make_reals_trainable(Graph& graph, Graph& infer, const TrainingOptions& training, const CompileOptions& compiling) {
+  TrainedParameters train = training.train;
+  if (training.adapters.rank > 0) train = add_adapters(graph, training.adapters, train, training.seed);
+  const QuantizerPlan quantizers = plan_quantizers(graph, compiling.calibration, training.quantizers);
+  make_parameters(graph, train);
+  make_statistics(graph, train);
+  check(graph);
+  infer = graph;
+  leave_out_dropout(infer);
+  add_quantizers(infer, quantizers, training.quantizers, false);
+  add_quantizers(graph, quantizers, training.quantizers, true);
+  check(infer);
+  check(graph);
+}
+
+// `infer` is compiled as the network that is deployed; from then on codes that were made here count as the source's.
+void make_codes_trainable(Graph& graph, Graph& infer, const TrainingOptions& training, const CompileOptions& compiling) {
+  simplify(graph);
+  quantize_static(graph, compiling.calibration);
+  infer = graph;
+  leave_out_dropout(infer);
+  apply_policy(infer, {.rounding = compiling.rounding, .io_types = compiling.io_types});
+  check(infer);
+  if (compiling.fuse) fuse(infer);
+  for (Layer& layer : graph.layers)
+    if (layer.policy.quantization == Quantization::kInt8Static) layer.asked = false;
+  train_codes(graph, infer, training.train);
+  check(infer);
+  check(graph);
 }
 
 uint64_t arena_bytes(const Graph& graph) {
@@ -79,25 +113,14 @@ bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType ty
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
                                const WriteOptions& writing) {
   resolve_policies(simplified, compiling.policies);
-  TrainedParameters train = training.train;
-  if (training.adapters.rank > 0) train = add_adapters(simplified, training.adapters, train, training.seed);
-  const QuantizerPlan quantizers = plan_quantizers(simplified, compiling.calibration, training.quantizers);
-  make_parameters(simplified, train);
-  make_statistics(simplified, train);
-  check(simplified);
-
   TrainingModel model;
-  model.infer = simplified;
-  leave_out_dropout(model.infer);
-  add_quantizers(model.infer, quantizers, training.quantizers, false);
-  add_quantizers(simplified, quantizers, training.quantizers, true);
-  check(model.infer);
-  check(simplified);
+  if (training.codes) make_codes_trainable(simplified, model.infer, training, compiling);
+  else make_reals_trainable(simplified, model.infer, training, compiling);
   const Commit commit = commit_quantizers(simplified, training.quantizers);
   Differentiated differentiated = differentiate(simplified, training, commit);
   check(differentiated.graph);
   if (!training.immediate) model.update = update_program(differentiated, training, commit);
-  apply_types(model.infer, compiling);
+  if (!training.codes) apply_types(model.infer, compiling);
   apply_types(differentiated.graph, compiling);
   Graph& backward = training.immediate ? model.update : model.gradients;
   backward = std::move(differentiated.graph);

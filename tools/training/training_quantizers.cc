@@ -138,7 +138,7 @@ class AddQuantizers {
     }
     const ValueId y = like(x, "/int8");
     Node node = step(Op::kFakeQuantize, near, x, y, false);
-    node.inputs.push_back(range);
+    node.inputs.insert(node.inputs.end(), {range, kNone});
     graph_.nodes.push_back(std::move(node));
     rounded_[x] = y;
     return y;
@@ -192,7 +192,7 @@ class AddQuantizers {
     const auto key = std::pair(w, rule);
     if (!weights_.contains(key)) {
       Node rounding = step(Op::kFakeQuantize, node, w, like(w, suffix), true);
-      rounding.inputs.push_back(kNone);
+      rounding.inputs.insert(rounding.inputs.end(), {kNone, kNone});
       set_integer(rounding, "rule", int(rule));
       set_integer(rounding, "per_channel", 1);
       set_integer(rounding, "axis", node.op == Op::kDepthwiseConv2d ? 2 : 0);
@@ -206,7 +206,7 @@ class AddQuantizers {
   void round_rows(Node& node) {
     const ValueId x = node.inputs[kX];
     Node rounding = step(Op::kFakeQuantize, node, x, like(x, "/int8"), false);
-    rounding.inputs.push_back(kNone);
+    rounding.inputs.insert(rounding.inputs.end(), {kNone, kNone});
     set_integer(rounding, "rule", int(FakeQuantize::kAbsMax8));
     if (value(x).dims.size() > 1) set_integer(rounding, "per_channel", 1);
     node.inputs[kX] = rounding.outputs[0];
