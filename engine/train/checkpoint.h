@@ -90,7 +90,7 @@ class Checkpoint {
 
   Status check() const;
   Slot slot(uint32_t index) const;
-  bool whole(const Slot& slot) const;
+  bool whole(Slot& slot) const;
   bool put(uint64_t at, std::span<const std::byte> bytes) const;
   Status find(Slots* slots) const;
   Status write(const Model& model, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note);
