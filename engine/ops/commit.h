@@ -190,6 +190,8 @@ struct UpdateScales {
                      .guard = words[kGuard] != 0}};
   }
 
+  uint64_t work() const { return uint64_t(uint32_t(length)); }
+
   void forward(const uint32_t* amax, Update<float> scale, Update<float> history, Update<uint32_t> counters) const {
     constexpr int kEvents = int(ScaleEvent::kCount);
     ScaleCounters counts;
