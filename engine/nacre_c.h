@@ -125,7 +125,8 @@ const void* nacre_trainer_output(const nacre_trainer* trainer, uint32_t index, s
 nacre_status nacre_trainer_accumulate(nacre_trainer* trainer, uint32_t rows);                 /* 0: the compiled batch */
 nacre_status nacre_trainer_commit(nacre_trainer* trainer, float learning_rate, nacre_report* report);
 void nacre_trainer_discard(nacre_trainer* trainer); /* forgets what was accumulated */
-/* The program `infer` over the same state: run it with nacre_program_*, as long as `trainer` stays in place. */
+/* The program `infer` over the same state: run it with nacre_program_*, as long as `trainer` stays in place. Where the model has
+   none, running it is refused. It shares memory with the inputs: with --update immediate not between accumulate and commit. */
 const nacre_program* nacre_trainer_infer(const nacre_trainer* trainer);
 void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size);
 
@@ -134,8 +135,9 @@ nacre_status nacre_checkpoint_measure(const nacre_model* model, const nacre_stor
 /* `pending` not 0: a trial, until confirmed or reverted. `note`: the caller's own bytes, or NULL. */
 nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer* trainer, const nacre_storage* storage, int pending,
                                    const void* note, size_t note_bytes);
-/* Loads the newest whole checkpoint and derives what depends on it. Where it is refused, training goes on as it was; after
-   kStorageFailed call nacre_trainer_start or load again. `report` and `note` may be NULL. */
+/* Loads the newest whole checkpoint and derives what depends on it. Call nacre_trainer_start first: of a checkpoint of another
+   layout, tensors that it lacks keep what they have. Where it is refused, training goes on as it was; after kStorageFailed
+   call nacre_trainer_start or load again. `report` and `note` may be NULL. */
 nacre_status nacre_checkpoint_load(const nacre_model* model, nacre_trainer* trainer, const nacre_storage* storage,
                                    nacre_checkpoint_report* report, void* note, size_t note_bytes);
 nacre_status nacre_checkpoint_look(const nacre_storage* storage, nacre_checkpoint_report* report); /* what load would take */

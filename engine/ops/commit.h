@@ -147,14 +147,16 @@ struct UpdateStatistics {
   static constexpr const char* kInputs[] = {"sum", "batches", "&running"};
 };
 
-// range = decay range + (1 - decay) sum / batches, {min, max}; a range that is still {0, 0} takes the mean itself.
+// range = decay range + (1 - decay) sum / batches, {min, max}; a range that is still {0, 0} takes the mean itself. Nothing moves
+// where an end of the sum is not finite: fake_quantize saturates an infinite activation, so no gradient refuses the step, and
+// one infinite end would make every later value NaN.
 struct UpdateRange {
   float decay;
 
   static UpdateRange from(const Words& words, const Operands&) { return {words.real(0)}; }
 
   void forward(const float* sum, const float* batches, Update<float> range) const {
-    if (!(batches[0] > 0)) return;
+    if (!(batches[0] > 0) || !nacre::is_finite(sum[0]) || !nacre::is_finite(sum[1])) return;
     const bool fresh = range.data[0] == 0 && range.data[1] == 0;
     for (int i = 0; i < 2; ++i) {
       const float mean = sum[i] / batches[0];
@@ -187,6 +189,8 @@ struct UpdateScales {
                      .fused = words[kFused] != 0,
                      .guard = words[kGuard] != 0}};
   }
+
+  uint64_t work() const { return uint64_t(uint32_t(length)); }
 
   void forward(const uint32_t* amax, Update<float> scale, Update<float> history, Update<uint32_t> counters) const {
     constexpr int kEvents = int(ScaleEvent::kCount);

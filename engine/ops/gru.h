@@ -273,6 +273,8 @@ struct GruGradientBias {
     return {.size = {.batch = dx[0], .time = dx[1], .width = operands[2][0] / 3}, .reset_after = words[0] != 0};
   }
 
+  uint64_t work() const { return uint64_t(uint32_t(size.batch * size.time)) * uint32_t(3 * size.width); }
+
   template <class T>
   void forward(const T* dx, const T* gates, Update<typename Element<T>::Accumulator> dbias) const {
     using A = typename Element<T>::Accumulator;

@@ -271,6 +271,12 @@ struct MaxPoolGradient : PoolGradient {
     return {{make(words, operands[1], operands[0])}};
   }
 
+  // All taps of a window, for each of them: up to 2^31 2^28 2^28, so it stops at 2^64 - 1.
+  uint64_t work() const {
+    const uint64_t once = Pool::work(), taps = uint64_t(window.h.kernel) * uint64_t(window.w.kernel);
+    return (once >> 28) * taps >> 35 != 0 ? ~uint64_t{0} : once * taps;
+  }
+
   template <class T>
   void forward(const T* dy, const T* x, T* dx) const {
     using A = typename Element<T>::Accumulator;

@@ -281,7 +281,7 @@ Status Memory::cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memor
 
 Status Program::bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, const Memory& memory,
                      const Workers* workers) {
-  reset();
+  unbind();
   if (!model.opened()) return {Code::kNotBound, Table::kFile};
   if (program >= model.program_count()) return {Code::kNoEntry, Table::kProgram, program};
   const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))};
@@ -290,7 +290,7 @@ Status Program::bind(const Model& model, uint32_t program, std::span<const Kerne
   Status status = pass.run(view_);
   if (status.ok()) status = check_memory(pass, view_, memory);
   if (!status.ok()) {
-    reset();
+    unbind();
     return status;
   }
   for (uint32_t block = kState; block < kBlockCount; ++block) region_[block - kState] = memory.block[block].data();
@@ -301,12 +301,12 @@ Status Program::bind(const Model& model, uint32_t program, std::span<const Kerne
   pass.bound = this;
   pass.prepared = memory.block[kPrepared].data();
   status = pass.run(view_);
-  if (!status.ok()) reset();
+  if (!status.ok()) unbind();
   return status;
 }
 
 // Out of line: the temporary is on the stack of this call only.
-[[gnu::noinline]] void Program::reset() { *this = Program(); }
+[[gnu::noinline]] void Program::unbind() { *this = Program(); }
 
 std::span<std::byte> Program::bytes(uint32_t tensor) const {
   if (model_ == nullptr || tensor >= model_->tensors().size()) return {};

@@ -63,6 +63,8 @@ class Program {
   // The same checks; then fills the caller's memory. `model`, the kernel sets and `workers` must outlive the Program.
   Status bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr);
+  // As before bind: no input, no output, and run is refused.
+  void unbind();
 
   uint32_t input_count() const { return uint32_t(view_.inputs.size()); }
   uint32_t output_count() const { return uint32_t(view_.outputs.size()); }
@@ -85,7 +87,6 @@ class Program {
  private:
   struct Pass;
 
-  void reset();
   static Status check_memory(const Pass& pass, const ProgramView& view, const Memory& memory);
 
   const Model* model_ = nullptr;

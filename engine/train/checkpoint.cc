@@ -165,8 +165,8 @@ Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
   return s;
 }
 
-// Whether the payload is what the header says. Out of line, as put is.
-[[gnu::noinline]] bool Checkpoint::whole(const Slot& slot) const {
+// Whether the payload is what the header says; where it cannot be read, the slot is `failed`. Out of line, as put is.
+[[gnu::noinline]] bool Checkpoint::whole(Slot& slot) const {
   const Header& h = slot.header;
   const struct {
     uint64_t offset, bytes;
@@ -176,7 +176,8 @@ Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
   for (const auto& part : parts)
     for (uint64_t at = 0; at < part.bytes; at += kBufferBytes) {
       const std::span<std::byte> chunk(buffer, size_t(std::min(part.bytes - at, uint64_t{kBufferBytes})));
-      if (!read(slot.base + part.offset + at, chunk)) return false;
+      slot.failed = !read(slot.base + part.offset + at, chunk);
+      if (slot.failed) return false;
       crc = crc32c(chunk, crc);
     }
   return crc == h.payload_crc;
@@ -251,12 +252,12 @@ Status Checkpoint::write(const Model& model, Slot& slot, std::span<const std::by
   for (uint64_t at = 0; at < h.end(); at += storage_.erase_bytes)
     if (!storage_.erase(storage_.context, slot.base + at)) return failed;
   if (!payload(model, slot, state, note) || !flush()) return failed;
-  if (!whole(slot)) return refuse(Code::kReadBack, slot.index);
+  if (!whole(slot)) return slot.failed ? failed : refuse(Code::kReadBack, slot.index);
   h.crc = h.own_crc();
   if (!put(slot.base, bytes_of(h))) return failed;
   Header back;
-  if (!read(slot.base, writable(back)) || std::memcmp(&back, &h, sizeof h) != 0) return refuse(Code::kReadBack, slot.index);
-  return {};
+  if (!read(slot.base, writable(back))) return failed;
+  return std::memcmp(&back, &h, sizeof h) == 0 ? Status{} : refuse(Code::kReadBack, slot.index);
 }
 
 [[gnu::noinline]] bool Checkpoint::payload(const Model& model, Slot& slot, std::span<const std::byte> state,

@@ -5,10 +5,10 @@
 //   ... TRY(checkpoint.load(model, trainer.state(), &report)); TRY(trainer.restored());
 //
 // Two slots, written in turn: erase, program the payload, read it back, and only then program the header. Whatever cuts a save
-// short, load() finds the checkpoint before it or the one saved now, never a mixture. schema/FORMAT.md, "Checkpoints".
+// short, load() finds a checkpoint from before it or the one saved now, never a mixture. schema/FORMAT.md, "Checkpoints".
 //
 // A save may be `pending`: a trial, until confirm() makes it count or revert() forgets it. The newest checkpoint that is not
-// pending is never written over by a save before there is a newer one.
+// pending is never written over by a save before there is a newer one; a pending one is written over by the next save.
 //
 // No heap; at most 256 bytes of buffer on the stack. The storage must have one user at a time.
 #pragma once
@@ -28,6 +28,8 @@ struct Storage {
   uint32_t program_bytes = 1;  // programmed at once, and once only between two erases: a power of two, at most 256
   uint32_t erase_bytes = 1;    // erased at once: a power of two, at least program_bytes
   uint64_t bytes = 0;          // of the storage; each slot has half, rounded down to erase_bytes
+  // What a loss of power left half programmed or erased may read as anything, but should not fail (a flash with error correction:
+  // give any bytes): save is refused while one slot cannot be read and the other holds no checkpoint.
   bool (*read)(void* context, uint64_t offset, std::span<std::byte> to) = nullptr;
   // Offset and size are multiples of program_bytes, the bytes are erased. Any number of granules.
   bool (*program)(void* context, uint64_t offset, std::span<const std::byte> from) = nullptr;
@@ -60,7 +62,8 @@ class Checkpoint {
   // Bytes that a storage with these granules must have for checkpoints of this model with such a note.
   static Status measure(const Model& model, const Storage& storage, uint32_t note_bytes, uint64_t* bytes);
 
-  // `state`: the model's whole state block. Refused or failed: the newest checkpoint before it stays the newest.
+  // `state`: the model's whole state block. Refused: nothing is written. Failed: the newest checkpoint that counts stays; a pending
+  // one after it is what the save was to write over, and may be gone.
   Status save(const Model& model, std::span<const std::byte> state) { return save(model, state, Info()); }
   Status save(const Model& model, std::span<const std::byte> state, const Info& info);
 
@@ -90,7 +93,7 @@ class Checkpoint {
 
   Status check() const;
   Slot slot(uint32_t index) const;
-  bool whole(const Slot& slot) const;
+  bool whole(Slot& slot) const;
   bool put(uint64_t at, std::span<const std::byte> bytes) const;
   Status find(Slots* slots) const;
   Status write(const Model& model, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note);

@@ -93,14 +93,18 @@ Status Trainer::measure(const Model& model, const char* target, std::span<const 
 Status Trainer::bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels, const Memory& memory,
                      const Workers* workers) {
   bound_ = started_ = false;
+  present_ = 0;
+  for (Program& program : programs_) program.unbind();  // from a model that may be gone
   uint32_t index[kPrograms];
   TRY(find(model, target, index));
   model_ = &model;
-  present_ = 0;
   size_t calls = 0, prepared = 0;
   for (uint32_t entry = 0; entry < kPrograms; ++entry) {
     if (index[entry] == kNoIndex) continue;
-    TRY(bind_one(index[entry], kernels, memory, workers, &calls, &prepared));
+    if (const Status s = bind_one(index[entry], kernels, memory, workers, &calls, &prepared); !s.ok()) {
+      for (Program& program : programs_) program.unbind();
+      return s;
+    }
     present_ |= 1u << entry;
   }
   state_ = memory.block[kState].first(size_t(model.region_bytes(Region::kState)));

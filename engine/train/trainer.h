@@ -57,7 +57,8 @@ class Trainer {
   }
 
   // Adds the gradients of the first `rows` rows (0: the compiled batch). kIndex, a label out of range: everything accumulated
-  // since the last commit is discarded. kRows, kRowsUnsupported: nothing happened.
+  // since the last commit is discarded. kRows, kRowsUnsupported: nothing happened. Where immediate(), commit does all of this: it
+  // gives kIndex and kRowsUnsupported, and then the micro-batch is discarded and the state is what it was.
   Status accumulate(uint32_t rows = 0);
 
   // One step with what was accumulated. kNothingAccumulated, kLearningRate (negative or not finite): nothing happened. A step
@@ -68,6 +69,7 @@ class Trainer {
   void discard();
 
   // Bound over the same state: may run between commits, and forgets no gradient. Not bound where the model has no such program.
+  // It writes where the inputs are: where immediate(), which reads them in commit, not between accumulate and commit.
   const Program& infer() const { return programs_[size_t(Entry::kInfer)]; }
 
   // The whole state block, for checkpoints.

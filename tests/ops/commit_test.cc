@@ -201,6 +201,18 @@ TEST(update_range, starts_at_the_first_mean) {
   EXPECT_EQ(run(-0.5), Code::kAttribute);
 }
 
+// An activation that overflowed saturates in codes: gradients and loss stay finite, and the step commits.
+TEST(update_range, takes_nothing_that_is_not_finite) {
+  for (const std::vector<float>& first : {std::vector<float>{-2, 4}, std::vector<float>{0, 0}})
+    for (std::vector<float> sum : {std::vector<float>{-1, kInf}, {-kInf, 1}, {kNan, 1}, {-1, kNan}}) {
+      std::vector<float> batches = {1}, range = first;
+      const Code code =
+          Step(&kUpdateRangeF32, {bits(0.5)}).operand(sum, {2}).operand(batches, {1}).operand(range, {2}).run();
+      EXPECT_EQ(code, Code::kOk);
+      EXPECT_EQ(range, first);
+    }
+}
+
 TEST(count_step, stops_at_the_end) {
   std::vector<uint32_t> step = {0xFFFFFFFD};
   for (const uint32_t expected : {0xFFFFFFFEu, 0xFFFFFFFFu, 0xFFFFFFFFu}) {

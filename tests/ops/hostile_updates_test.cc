@@ -53,6 +53,31 @@ void fill(Array& array, Random& random) {
   }
 }
 
+uint64_t work(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<std::vector<int32_t>>& dims) {
+  std::vector<TensorRecord> records(dims.size());
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    records[i].rank = uint8_t(dims[i].size());
+    std::ranges::copy(dims[i], records[i].dims);
+    tensors.push_back({nullptr, &records[i]});
+  }
+  return entry.work({words.data(), int(words.size())}, {tensors.data(), int(tensors.size()), 0});
+}
+
+// The limit on work is what keeps a file from running for hours: it counts what a step visits, not what it writes.
+TEST(training_kernels, work_is_what_they_visit) {
+  EXPECT_EQ(work(reference::kGruGradientBiasF32, {}, {{2, 100, 6}, {2, 100, 6}, {6}}), 2u * 100 * 6);
+  EXPECT_EQ(work(reference::kUpdateScalesF32, {}, {{1}, {1}, {1024}, {6}}), 1024u);
+  const auto max_pool = [](uint32_t kernel, int in, int channels) {
+    const int out = in - int(kernel) + 1;
+    const std::vector<int32_t> x = {1, in, in, channels};
+    return work(reference::kMaxPoolGradientF32, {0, 0, 0, 0, 0, 0, 0, 0, kernel - 1, kernel - 1}, {{1, out, out, channels}, x, x});
+  };
+  EXPECT_EQ(max_pool(3, 10, 2), 64u * 2 * 9 * 9);
+  EXPECT_EQ(max_pool(1 << 8, 1 << 13, 4), 4 * (uint64_t{7937 * 7937} << 32)) << "below 2^63";
+  EXPECT_EQ(max_pool(1 << 13, 1 << 14, 1), ~uint64_t{0}) << "8193^2 2^52";
+}
+
 TEST(update_kernels, run_or_are_refused_whatever_they_are_given) {
   std::map<Op, int> ran;
   int refused = 0;

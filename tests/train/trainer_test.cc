@@ -365,6 +365,26 @@ TEST(trainer, measure_says_exactly_what_bind_needs) {
   EXPECT_EQ(t.sizes.bytes[kArena], 176u) << "the largest";
 }
 
+TEST(trainer, bound_again_keeps_nothing_of_the_model_before) {
+  Draft draft = training();
+  draft.programs[0].target = "other";  // infer
+  const Buffer file = pack(draft);
+  Model without;
+  ASSERT_TRUE(without.open(file.bytes()).ok());
+  Training t;
+  ASSERT_TRUE(t.trainer.infer().run().ok());
+  ASSERT_TRUE(t.trainer.bind(without, "host", reference_kernels(), t.blocks->memory).ok());
+  EXPECT_EQ(t.trainer.infer().run().code, Code::kNotBound);
+  EXPECT_EQ(t.trainer.input_count(), 2u);
+  // Refused: nothing is bound.
+  ASSERT_TRUE(t.trainer.bind(t.model, "host", reference_kernels(), t.blocks->memory).ok());
+  Memory less = t.blocks->memory;
+  less.block[kCalls] = less.block[kCalls].first(less.block[kCalls].size() - 1);
+  EXPECT_EQ(t.trainer.bind(t.model, "host", reference_kernels(), less).code, Code::kMemorySize);
+  EXPECT_EQ(t.trainer.infer().run().code, Code::kNotBound);
+  EXPECT_EQ(t.trainer.input_count(), 0u);
+}
+
 TEST(trainer, says_what_is_missing) {
   Trainer none;
   Trainer::Report report;
