@@ -103,6 +103,25 @@ TEST(tuner, cut_off_after_any_step_it_ends_the_same) {
   }
 }
 
+// With fewer epochs than it has begun, the state is of none of them.
+TEST(tuner, a_training_that_stands_beyond_its_end_is_refused) {
+  const TemporaryDirectory folder;
+  const std::vector<uint8_t> bytes = training_bytes();
+  for (const int cut : {4, 6}) {  // of 3 steps an epoch: in the second, and at its end
+    TuneSettings s = settings(folder / std::to_string(cut));
+    {
+      Trained first(bytes, s);
+      int steps = 0;
+      first.tuner.run({.step = [&](const Tuner::Progress&) { ++steps; }, .epoch = {}, .interrupted = [&] { return steps == cut; }});
+    }
+    s.epochs = 1;
+    Trained second(bytes, s);
+    const std::vector<std::byte> before = second.state();
+    EXPECT_THROW(second.tuner.begin(false), Error) << cut;
+    EXPECT_EQ(second.state(), before) << cut;
+  }
+}
+
 TEST(tuner, a_finished_training_trains_no_more) {
   const TemporaryDirectory folder;
   const std::vector<uint8_t> bytes = training_bytes();

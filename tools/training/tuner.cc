@@ -81,7 +81,8 @@ bool Tuner::begin(bool restart) {
   position_ = position_of(note, settings_.options, settings_.checkpoint);
   if (!report.same_layout)
     throw Error(kBadInput, settings_.checkpoint, "its state is laid out for another model", "begin anew with --restart, or name it with --start-from");
-  if (position_.epoch > settings_.epochs || position_.step > steps_per_epoch_)
+  const bool beyond = position_.epoch > settings_.epochs || (position_.epoch == settings_.epochs && position_.step > 0);
+  if (beyond || position_.step > steps_per_epoch_)
     throw Error(kBadInput, settings_.checkpoint, "its checkpoint stands beyond the end of this training", "begin anew with --restart");
   std::ranges::copy(state, trainer_.state().begin());
   owner_.loaded().require(trainer_.restored());
