@@ -103,6 +103,20 @@ TEST(tuner, cut_off_after_any_step_it_ends_the_same) {
   }
 }
 
+// A log that cannot be written, on a full disk, takes no epoch with it.
+TEST(tuner, an_epoch_is_saved_before_anybody_hears_of_it) {
+  const TemporaryDirectory folder;
+  const std::vector<uint8_t> bytes = training_bytes();
+  {
+    Trained first(bytes, settings(folder / "run"));
+    EXPECT_THROW(first.tuner.run({.step = {}, .epoch = [](const TunePosition&) { throw Error(kIo, "log.csv", "cannot be written"); }, .interrupted = {}}), Error);
+  }
+  Trained second(bytes, settings(folder / "run"));
+  EXPECT_TRUE(second.tuner.begin(false));
+  EXPECT_EQ(second.tuner.position().epoch, 1u);
+  EXPECT_EQ(second.tuner.position().step, 0u);
+}
+
 // With fewer epochs than it has begun, the state is of none of them.
 TEST(tuner, a_training_that_stands_beyond_its_end_is_refused) {
   const TemporaryDirectory folder;

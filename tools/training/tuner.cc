@@ -140,10 +140,10 @@ Tuner::End Tuner::run(const Watch& watch) {
       if (stop) return End::kInterrupted;
     }
     end_epoch();
-    if (watch.epoch) watch.epoch(position_);
     keep();
     save();
     saved = std::chrono::steady_clock::now();
+    if (watch.epoch) watch.epoch(position_);
   }
   return settings_.early_stop.stops(position_.epochs) ? End::kEarly : End::kEpochs;
 }
