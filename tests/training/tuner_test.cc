@@ -214,6 +214,21 @@ TEST(tuner, diverging_stops_with_advice) {
   }
 }
 
+// One step throws the weights so far away that outputs are NaN; the loss before it was good.
+TEST(tuner, an_epoch_that_validates_to_no_number_is_not_the_best) {
+  TuneSettings s = settings();
+  s.batch = 16;
+  s.epochs = 2;
+  s.schedule = {.rate = 1e30f};
+  Trained run(training_bytes(Optimizer::kSgd), s);
+  run.tuner.run({});
+  const std::vector<EpochRecord>& epochs = run.tuner.position().epochs;
+  ASSERT_EQ(epochs[0].refused, 0u);
+  EXPECT_TRUE(std::isfinite(epochs[0].train_loss));
+  EXPECT_EQ(epochs[0].validate_loss, INFINITY);
+  EXPECT_EQ(best_epoch(epochs), std::nullopt);
+}
+
 TEST(tuner, early_stop_keeps_the_best_epoch) {
   TuneSettings s = settings();
   s.epochs = 200;

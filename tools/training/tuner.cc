@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "engine/kernels/training.h"
 #include "tools/error.h"
@@ -215,6 +216,8 @@ void Tuner::end_epoch() {
   if (!split_.validate.empty()) {
     const Judged judged = validate();
     record.validate_loss = judged.mean_loss();
+    // Outputs that are no numbers are no missing validation: the epoch must not be judged by its training loss.
+    if (judged.samples > 0 && std::isnan(record.validate_loss)) record.validate_loss = std::numeric_limits<double>::infinity();
     record.validate_accuracy = judged.accuracy();
   }
   position_.epochs.push_back(record);
