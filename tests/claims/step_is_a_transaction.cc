@@ -184,9 +184,9 @@ State rest_of(const TrainingRun& run) {
 struct Refused {
   Count accumulates, refusals, applied;
   size_t bytes = 0, loss_scale = 0;
-  std::string holds;  // kinds of state
+  std::string holds, lacks;  // kinds of state
 
-  bool shown() const { return accumulates.shown() && refusals.shown() && applied.shown(); }
+  bool shown() const { return lacks.empty() && accumulates.shown() && refusals.shown() && applied.shown(); }
 };
 
 Refused refuse_steps(const PeerNetwork& network) {
@@ -197,12 +197,12 @@ Refused refuse_steps(const PeerNetwork& network) {
   TrainingRun run(compiled(with_dropout(network.graph), options, "float32", {"conv2=float8/4_from_float32", "fc=float8/4_from_float32"}).bytes);
   Refused result;
   result.bytes = run.state().size();
-  for (const char* wanted : {"running", "bn1.mean", "conv1.w/first_moment", "amax_history", "seed", "step_count"})
-    for (const std::string& name : run.tensors(Region::kState))
-      if (name.find(wanted) != name.npos) {
-        result.holds += (result.holds.empty() ? "" : ", ") + name;
-        break;
-      }
+  const std::vector<std::string> names = run.tensors(Region::kState);
+  for (const char* wanted : {"bn1.mean", "bn1.variance", "conv1.w/first_moment", "conv1.w/second_moment", "amax_history", "seed", "step_count"}) {
+    const auto found = std::ranges::find_if(names, [&](const std::string& name) { return name.find(wanted) != name.npos; });
+    std::string& list = found == names.end() ? result.lacks : result.holds;
+    list += (list.empty() ? "" : ", ") + (found == names.end() ? std::string(wanted) : *found);
+  }
   for (int step = 0; step < 60; ++step) {
     PeerBatch batch = peer_batch(network, step);
     const bool bad = step % 3 == 2;
@@ -383,6 +383,7 @@ int claim(const std::filesystem::path& shared) {
               text(scales.steps).c_str(), scales.refused_against_rule, scales.left_out);
 
   const Refused refused = refuse_steps(peer_network("cnn", models));
+  if (!refused.lacks.empty()) std::printf("refused  the state lacks %s\n", refused.lacks.c_str());
   std::printf("refused  state of %zu bytes (%s): same after %s accumulates and %s refused commits, other after %s applied ones\n",
               refused.bytes, refused.holds.c_str(), text(refused.accumulates).c_str(), text(refused.refusals).c_str(),
               text(refused.applied).c_str());

@@ -151,7 +151,7 @@ int claim() {
     tools::Optimizer kind;
     const char* label;
   } kOptimizers[] = {{tools::Optimizer::kSgd, "sgd"}, {tools::Optimizer::kAdam, "adam"}, {tools::Optimizer::kNesterov, "nesterov"}};
-  for (const char* policy : {"", "float64", "bfloat16", "mixed_bfloat16", "mixed_float16"})
+  for (const char* policy : {"", "float64", "bfloat16", "mixed_bfloat16", "mixed_float16", "float8/4_from_float32", "int8_from_float32", "int8/static_from_float32"})
     for (const auto& optimizer : kOptimizers) {
       run_converted("perceptron", small, policy, optimizer.kind, optimizer.label);
       run_converted("convolutional", conv, policy, optimizer.kind, optimizer.label);

@@ -114,6 +114,10 @@ TEST_F(dataset, targets_are_numbers_or_classes_or_an_input) {
   EXPECT_EQ(read({.data = x_, .labels = y_}, one).labels.values<float>(), (std::vector<float>{2, 0, 1}));
   const LabelSpec same = {.sample = {.name = "labels", .dims = {2, 1}}};
   EXPECT_EQ(read({.data = x_, .labels = "pixels"}, same).labels.values<float>(), kX);
+  const std::string csv = text("x.csv", "0.5,1\n2,3\n4,250\n");
+  EXPECT_EQ(read({.data = csv, .labels = "pixels"}, same).labels.values<float>(), kX);
+  const Dataset half = read({.data = csv, .labels = "pixels", .scale = 0.5}, same);
+  EXPECT_EQ(half.labels.values<float>(), half.inputs[0].values<float>());
   expect_refusal({.data = x_, .labels = npy("w.npy", array<float>({3, 2}, kX))}, {"holds [3, 2], but the loss takes targets float32 [3] per row"}, kTargets);
   expect_refusal({.data = x_, .labels = npy("d.npy", array<double>({3, 3}, std::vector<double>(9)))}, {"holds float64", "astype(numpy.float32)"}, kTargets);
   std::vector<float> bad = targets;

@@ -103,6 +103,39 @@ TEST(tuner, cut_off_after_any_step_it_ends_the_same) {
   }
 }
 
+// A log that cannot be written, on a full disk, takes no epoch with it.
+TEST(tuner, an_epoch_is_saved_before_anybody_hears_of_it) {
+  const TemporaryDirectory folder;
+  const std::vector<uint8_t> bytes = training_bytes();
+  {
+    Trained first(bytes, settings(folder / "run"));
+    EXPECT_THROW(first.tuner.run({.step = {}, .epoch = [](const TunePosition&) { throw Error(kIo, "log.csv", "cannot be written"); }, .interrupted = {}}), Error);
+  }
+  Trained second(bytes, settings(folder / "run"));
+  EXPECT_TRUE(second.tuner.begin(false));
+  EXPECT_EQ(second.tuner.position().epoch, 1u);
+  EXPECT_EQ(second.tuner.position().step, 0u);
+}
+
+// With fewer epochs than it has begun, the state is of none of them.
+TEST(tuner, a_training_that_stands_beyond_its_end_is_refused) {
+  const TemporaryDirectory folder;
+  const std::vector<uint8_t> bytes = training_bytes();
+  for (const int cut : {4, 6}) {  // of 3 steps an epoch: in the second, and at its end
+    TuneSettings s = settings(folder / std::to_string(cut));
+    {
+      Trained first(bytes, s);
+      int steps = 0;
+      first.tuner.run({.step = [&](const Tuner::Progress&) { ++steps; }, .epoch = {}, .interrupted = [&] { return steps == cut; }});
+    }
+    s.epochs = 1;
+    Trained second(bytes, s);
+    const std::vector<std::byte> before = second.state();
+    EXPECT_THROW(second.tuner.begin(false), Error) << cut;
+    EXPECT_EQ(second.state(), before) << cut;
+  }
+}
+
 TEST(tuner, a_finished_training_trains_no_more) {
   const TemporaryDirectory folder;
   const std::vector<uint8_t> bytes = training_bytes();
@@ -179,6 +212,21 @@ TEST(tuner, diverging_stops_with_advice) {
     EXPECT_EQ(error.code, kFailed);
     EXPECT_NE(std::string(error.what()).find("3 steps in a row"), std::string::npos) << error.what();
   }
+}
+
+// One step throws the weights so far away that outputs are NaN; the loss before it was good.
+TEST(tuner, an_epoch_that_validates_to_no_number_is_not_the_best) {
+  TuneSettings s = settings();
+  s.batch = 16;
+  s.epochs = 2;
+  s.schedule = {.rate = 1e30f};
+  Trained run(training_bytes(Optimizer::kSgd), s);
+  run.tuner.run({});
+  const std::vector<EpochRecord>& epochs = run.tuner.position().epochs;
+  ASSERT_EQ(epochs[0].refused, 0u);
+  EXPECT_TRUE(std::isfinite(epochs[0].train_loss));
+  EXPECT_EQ(epochs[0].validate_loss, INFINITY);
+  EXPECT_EQ(best_epoch(epochs), std::nullopt);
 }
 
 TEST(tuner, early_stop_keeps_the_best_epoch) {

@@ -68,9 +68,28 @@ Named split(const std::string& option, const std::string& text) {
   return named;
 }
 
-using Fields = std::map<std::string, float*>;
-void read_fields(const std::string& option, const Named& named, const Fields& fields, float high) {
-  for (const auto& [key, text] : named.fields) *find(fields, option + " " + named.name, key) = number(option + ": " + key, text, 0, high);
+// What a field may be: the ranges of the steps that read it (engine/ops/optimize.h, loss.h).
+struct Field {
+  float* value;
+  float low = 0, high = 1;
+};
+const float kBelowOne = std::nextafter(1.0f, 0.0f);
+constexpr float kAboveZero = 1e-30f, kLargest = 1e30f;
+
+using Fields = std::map<std::string, Field>;
+void read_fields(const std::string& option, const Named& named, const Fields& fields) {
+  for (const auto& [key, text] : named.fields) {
+    const Field& field = find(fields, option + " " + named.name, key);
+    *field.value = number(option + ": " + key, text, field.low, field.high);
+  }
+}
+
+int32_t whole_number(const std::string& option, const std::string& text) {
+  int32_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || last != end) throw Error(kUsage, option, fmt::format("'{}' is no whole number of 32 bits", text));
+  return value;
 }
 
 LossOptions parse_loss(const std::string& text) {
@@ -82,13 +101,13 @@ LossOptions parse_loss(const std::string& text) {
   loss.kind = *found;
   if (const auto ignored = named.fields.find("ignore_index"); ignored != named.fields.end() && labels_are_classes(loss.kind)) {
     loss.ignores = true;
-    loss.ignore_index = int32_t(number("--loss: ignore_index", ignored->second, -2147483648.0f, 16777216.0f));
+    loss.ignore_index = whole_number("--loss: ignore_index", ignored->second);
     named.fields.erase(ignored);
   }
   Fields fields;
-  if (loss.kind == Loss::kHuber) fields["delta"] = &loss.delta;
-  if (loss.kind == Loss::kSoftmaxCrossEntropy || loss.kind == Loss::kDenseCrossEntropy) fields["label_smoothing"] = &loss.label_smoothing;
-  read_fields("--loss", named, fields, loss.kind == Loss::kHuber ? 1e30f : 1.0f);
+  if (loss.kind == Loss::kHuber) fields["delta"] = {&loss.delta, kAboveZero, kLargest};
+  if (loss.kind == Loss::kSoftmaxCrossEntropy || loss.kind == Loss::kDenseCrossEntropy) fields["label_smoothing"] = {&loss.label_smoothing};
+  read_fields("--loss", named, fields);
   return loss;
 }
 
@@ -96,13 +115,13 @@ OptimizerOptions parse_optimizer(const TrainingArguments& a) {
   const Named named = split("--optimizer", a.optimizer);
   OptimizerOptions o;
   o.kind = find(kOptimizers, "--optimizer", named.name);
-  Fields fields = {{"weight_decay", &o.weight_decay}};
+  Fields fields = {{"weight_decay", {&o.weight_decay, 0, 1e6f}}};
   const bool adam = o.kind == Optimizer::kAdam || o.kind == Optimizer::kAdamW;
-  if (adam) fields["beta1"] = &o.beta1, fields["beta2"] = &o.beta2;
-  if (o.kind == Optimizer::kMomentum || o.kind == Optimizer::kNesterov) fields["momentum"] = &o.momentum;
-  if (o.kind == Optimizer::kRmsprop) fields["alpha"] = &o.alpha;
-  if (adam || o.kind == Optimizer::kRmsprop || o.kind == Optimizer::kAdagrad) fields["epsilon"] = &o.epsilon;
-  read_fields("--optimizer", named, fields, 1e6f);
+  if (adam) fields["beta1"] = {&o.beta1, 0, kBelowOne}, fields["beta2"] = {&o.beta2, 0, kBelowOne};
+  if (o.kind == Optimizer::kMomentum || o.kind == Optimizer::kNesterov) fields["momentum"] = {&o.momentum};
+  if (o.kind == Optimizer::kRmsprop) fields["alpha"] = {&o.alpha, 0, kBelowOne};
+  if (adam || o.kind == Optimizer::kRmsprop || o.kind == Optimizer::kAdagrad) fields["epsilon"] = {&o.epsilon, kAboveZero, kLargest};
+  read_fields("--optimizer", named, fields);
   o.no_decay = a.no_decay;
   o.clip_norm = a.clip_norm;
   o.clip_value = a.clip_value;
@@ -118,6 +137,7 @@ LossScaler parse_loss_scale(const TrainingArguments& a, bool float16) {
   const std::string word = text.substr(0, equals);
   if (word != "none" && word != "fixed" && word != "dynamic")
     throw Error(kUsage, "--loss-scale", fmt::format("'{}' is none of auto, none, fixed=S, dynamic, dynamic=S", a.loss_scale));
+  if (word == "none" && equals != std::string::npos) throw Error(kUsage, "--loss-scale", "none takes no scale", "write none, or fixed=S");
   if (word == "fixed" && equals == std::string::npos) throw Error(kUsage, "--loss-scale", "fixed needs a scale", "write fixed=128");
   LossScaler rule = loss_scaler(system, word == "none" ? LossScale::kNone : word == "fixed" ? LossScale::kFixed : LossScale::kDynamic);
   if (equals != std::string::npos) rule.initial = number("--loss-scale", text.substr(equals + 1), 1e-30f, 1e30f);
@@ -125,6 +145,18 @@ LossScaler parse_loss_scale(const TrainingArguments& a, bool float16) {
     throw Error(kUsage, "--loss-scale", fmt::format("{} is no scale of the rule {}", text, a.loss_scale_rule),
                 "take a power of two in [1, 16777216], for which unscaling rounds nothing");
   return rule;
+}
+
+// What would change nothing is a mistake of who asked for it.
+void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) {
+  if (a.lora_rank == 0 && a.lora_alpha != TrainingArguments().lora_alpha)
+    throw Error(kUsage, "--lora-alpha", "is about adapters, and there are none", "add --lora RANK");
+  if (a.lora_rank > 0 && a.biases_only)
+    throw Error(kUsage, "--train-biases", "cannot go with --lora: adapters are trained, and no bias", "leave one of them away");
+  if (optimizer.kind == Optimizer::kSgd && a.moments != "float32")
+    throw Error(kUsage, "--moments", "is about an optimizer's moments, and sgd has none", "leave it away, or take another --optimizer");
+  if (!a.no_decay.empty() && optimizer.weight_decay == 0)
+    throw Error(kUsage, "--no-decay", "is about weight decay, and there is none", "give it: --optimizer adamw,weight_decay=0.01");
 }
 
 }  // namespace
@@ -141,6 +173,7 @@ TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
   TrainingOptions options;
   options.loss = parse_loss(a.loss);
   options.optimizer = parse_optimizer(a);
+  refuse_idle(a, options.optimizer);
   options.loss_scale = parse_loss_scale(a, float16);
   options.train = {.layers = a.layers, .last_layers = a.last_layers, .biases_only = a.biases_only, .frozen_batch_norm = a.frozen_batch_norm};
   options.adapters = {.rank = a.lora_rank, .alpha = a.lora_alpha};

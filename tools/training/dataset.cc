@@ -91,6 +91,7 @@ Sources read_sources(const std::vector<SampleSpec>& inputs, const LabelSpec& lab
   if (!options.labels.empty()) {
     if (std::ranges::find(inputs, options.labels, &SampleSpec::name) != inputs.end()) {
       sources.labels_of_input = options.labels;
+      sources.labels_decimal = false;  // they are taken when they have the input's type
       return sources;
     }
     if (take_named(data, options.labels, &sources.labels)) return sources;

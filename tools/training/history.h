@@ -21,7 +21,7 @@ struct EpochRecord {
   float loss_scale = 1;               // after its last step
   double train_loss = kNone;          // mean over the samples of steps that were applied, while it learned
   double train_accuracy = kNone;
-  double validate_loss = kNone, validate_accuracy = kNone;  // at its end
+  double validate_loss = kNone, validate_accuracy = kNone;  // at its end; infinite where outputs are no numbers
 };
 
 // One line per epoch; an empty field where there is no number. Enough digits that reading gives the same numbers.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "engine/kernels/training.h"
 #include "tools/error.h"
@@ -81,7 +82,8 @@ bool Tuner::begin(bool restart) {
   position_ = position_of(note, settings_.options, settings_.checkpoint);
   if (!report.same_layout)
     throw Error(kBadInput, settings_.checkpoint, "its state is laid out for another model", "begin anew with --restart, or name it with --start-from");
-  if (position_.epoch > settings_.epochs || position_.step > steps_per_epoch_)
+  const bool beyond = position_.epoch > settings_.epochs || (position_.epoch == settings_.epochs && position_.step > 0);
+  if (beyond || position_.step > steps_per_epoch_)
     throw Error(kBadInput, settings_.checkpoint, "its checkpoint stands beyond the end of this training", "begin anew with --restart");
   std::ranges::copy(state, trainer_.state().begin());
   owner_.loaded().require(trainer_.restored());
@@ -139,10 +141,10 @@ Tuner::End Tuner::run(const Watch& watch) {
       if (stop) return End::kInterrupted;
     }
     end_epoch();
-    if (watch.epoch) watch.epoch(position_);
     keep();
     save();
     saved = std::chrono::steady_clock::now();
+    if (watch.epoch) watch.epoch(position_);
   }
   return settings_.early_stop.stops(position_.epochs) ? End::kEarly : End::kEpochs;
 }
@@ -214,6 +216,8 @@ void Tuner::end_epoch() {
   if (!split_.validate.empty()) {
     const Judged judged = validate();
     record.validate_loss = judged.mean_loss();
+    // Outputs that are no numbers are no missing validation: the epoch must not be judged by its training loss.
+    if (judged.samples > 0 && std::isnan(record.validate_loss)) record.validate_loss = std::numeric_limits<double>::infinity();
     record.validate_accuracy = judged.accuracy();
   }
   position_.epochs.push_back(record);

@@ -67,7 +67,7 @@ class Tuner {
   };
   struct Watch {  // both may be empty
     std::function<void(const Progress&)> step = {};       // after every step
-    std::function<void(const TunePosition&)> epoch = {};  // after every epoch, before it is saved
+    std::function<void(const TunePosition&)> epoch = {};  // after every epoch, when it is saved
     std::function<bool()> interrupted = [] { return false; };
   };
 
