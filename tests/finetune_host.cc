@@ -1,6 +1,6 @@
 // The fine-tuning image's loop on this machine, for tests/firmware.sh: the same data, the same steps, no checkpoints.
 //
-//   finetune_host MODEL DATA TEST LEARNING_RATE_MILLIONTHS EPOCHS STATE
+//   finetune_host MODEL DATA TEST LEARNING_RATE_MILLIONTHS EPOCHS MICRO_BATCHES STATE
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -44,23 +44,28 @@ int run(char** a) {
                              .storage = {},
                              .learning_rate = float(std::atoi(a[4])) * 1e-6f,
                              .epochs = uint32_t(std::atoi(a[5])),
+                             .micro_batches = uint32_t(std::atoi(a[6])),
                              .save_every = 0};
   model.require(trainer.start());
-  uint32_t right = 0, samples = 0;
-  model.require(tune.evaluate(&right, &samples));
-  std::printf("right_before %u\nsamples %u\n", right, samples);
+  firmware::FineTune::Evaluation before, after, trained;
+  model.require(tune.evaluate(model.model(), read_test, &before));
   model.require(tune.train(model.model()));
-  model.require(tune.evaluate(&right, &samples));
-  std::printf("right_after %u\nmicro_batches %u\nrefused_steps %u\n", right, tune.seen, tune.refused);
-  std::ofstream(a[6], std::ios::binary).write(reinterpret_cast<const char*>(trainer.state().data()), std::streamsize(trainer.state().size()));
+  model.require(tune.evaluate(model.model(), read_test, &after));
+  std::printf("right_before %u\nsamples %u\nright_after %u\nfrozen_crc_test %u\n", before.right, before.samples, after.right, after.frozen_crc);
+  if (trainer.infer().view().batch == 1) {
+    model.require(tune.evaluate(model.model(), read_data, &trained));
+    std::printf("right_of_data %u\ndata_samples %u\nfrozen_crc_data %u\n", trained.right, trained.samples, trained.frozen_crc);
+  }
+  std::printf("micro_batches %u\nsteps %u\nrefused_steps %u\n", tune.seen, tune.steps, tune.refused);
+  std::ofstream(a[7], std::ios::binary).write(reinterpret_cast<const char*>(trainer.state().data()), std::streamsize(trainer.state().size()));
   return 0;
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 7) {
-    std::fprintf(stderr, "finetune_host MODEL DATA TEST LEARNING_RATE_MILLIONTHS EPOCHS STATE\n");
+  if (count != 8) {
+    std::fprintf(stderr, "finetune_host MODEL DATA TEST LEARNING_RATE_MILLIONTHS EPOCHS MICRO_BATCHES STATE\n");
     return 2;
   }
   try {

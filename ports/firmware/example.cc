@@ -7,9 +7,9 @@
 
 #include "engine/nacre.h"
 #include "engine/nacre_c.h"
+#include "ports/firmware/host.h"
 #include "ports/firmware/instruction_count.h"
 #include "ports/firmware/model_image.h"
-#include "ports/firmware/print.h"
 #include "ports/firmware/semihosting.h"
 #include "ports/firmware/stack_use.h"
 #include "tools/machines.h"  // asserts what `nacre size --target arm/m4` says of this machine
@@ -26,46 +26,6 @@ constinit Model g_model;
 constinit Program g_program;
 constinit Sizes g_sizes;
 constinit Memory g_blocks;
-
-void report(const char* name, uint64_t value) {
-  print(name);
-  print(" ");
-  print_unsigned(uint32_t(value));
-  print("\n");
-}
-
-int refuse(const Status& status) {
-  print("refused: ");
-  print(sentence(status.code));
-  report("\n  code", uint32_t(status.code));
-  report("  table", uint32_t(status.table));
-  report("  index", status.index);
-  report("  needed", status.needed);
-  report("  given", status.given);
-  return 1;
-}
-
-int complain(const char* what, const char* path) {
-  print(what);
-  print(path);
-  print("\n");
-  return 2;
-}
-
-bool read_file(const char* path, std::span<std::byte> bytes) {
-  const int file = semihosting::open(path, semihosting::Mode::kRead);
-  if (file < 0) return false;
-  const bool fits = semihosting::length(file) == int(bytes.size());
-  const bool whole = semihosting::read(file, {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()}) == bytes.size();
-  return semihosting::close(file) && fits && whole;
-}
-
-bool write_file(const char* path, std::span<const std::byte> bytes) {
-  const int file = semihosting::open(path, semihosting::Mode::kWrite);
-  if (file < 0) return false;
-  const bool whole = semihosting::write(file, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}) == bytes.size();
-  return semihosting::close(file) && whole;
-}
 
 void report_sizes() {
   report("model_object", sizeof g_model);

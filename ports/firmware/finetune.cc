@@ -1,15 +1,16 @@
 // The fine-tuning image: a training model in flash, its state and everything else in .bss, data and an emulated flash for
 // checkpoints as files of the host.
 //
-//   finetune DATA TEST FLASH LEARNING_RATE_MILLIONTHS EPOCHS SAVE_EVERY [STATE]
+//   finetune DATA TEST FLASH LEARNING_RATE_MILLIONTHS EPOCHS MICRO_BATCHES SAVE_EVERY [STATE]
 //
-// DATA, TEST: finetune.h. FLASH: a file of the emulated flash's size; what is programmed or erased is written through to it at once,
-// so that the machine may be stopped at any moment and started again with the same file. STATE: where the state block goes at the end.
+// DATA, TEST: finetune.h; an empty TEST is not run. FLASH: a file of the emulated flash's size; what is programmed or erased is written
+// through to it at once, so that the machine may be stopped at any moment and started again with the same file. MICRO_BATCHES: of a
+// step. SAVE_EVERY: steps between two checkpoints. STATE: where the state block goes at the end.
 #include "engine/nacre.h"
 #include "ports/firmware/finetune.h"
+#include "ports/firmware/host.h"
 #include "ports/firmware/instruction_count.h"
 #include "ports/firmware/model_image.h"
-#include "ports/firmware/print.h"
 #include "ports/firmware/semihosting.h"
 #include "ports/firmware/stack_use.h"
 
@@ -29,45 +30,18 @@ constinit int g_data = -1, g_test = -1, g_flash = -1;
 
 constexpr uint32_t kProgramBytes = 8, kEraseBytes = 2048;  // as the STM32L4's flash
 
-void report(const char* name, uint64_t value) {
-  print(name);
-  print(" ");
-  print_unsigned(uint32_t(value));
-  print("\n");
-}
-
-int refuse(const Status& status) {
-  print("refused: ");
-  print(sentence(status.code));
-  report("\n  code", uint32_t(status.code));
-  report("  table", uint32_t(status.table));
-  report("  index", status.index);
-  report("  needed", status.needed);
-  report("  given", status.given);
-  return 1;
-}
-
-bool read_at(int file, uint64_t offset, std::span<std::byte> bytes) {
-  return semihosting::seek(file, uint32_t(offset)) &&
-         semihosting::read(file, {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()}) == bytes.size();
-}
-
 bool read_data(uint64_t offset, std::span<std::byte> bytes) { return read_at(g_data, offset, bytes); }
 bool read_test(uint64_t offset, std::span<std::byte> bytes) { return read_at(g_test, offset, bytes); }
 
 bool flash_read(void*, uint64_t offset, std::span<std::byte> to) { return read_at(g_flash, offset, to); }
 bool flash_program(void*, uint64_t offset, std::span<const std::byte> from) {
-  return semihosting::seek(g_flash, uint32_t(offset)) &&
-         semihosting::write(g_flash, {reinterpret_cast<const uint8_t*>(from.data()), from.size()}) == from.size();
+  return write_at(g_flash, offset, from);
 }
 bool flash_erase(void*, uint64_t offset) {
-  static const uint8_t kErased[64] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
-                                      255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
-                                      255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
-                                      255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
-  if (!semihosting::seek(g_flash, uint32_t(offset))) return false;
-  for (uint32_t at = 0; at < kEraseBytes; at += sizeof kErased)
-    if (semihosting::write(g_flash, kErased) != sizeof kErased) return false;
+  std::byte erased[64];
+  for (std::byte& b : erased) b = std::byte{0xFF};
+  for (uint32_t at = 0; at < kEraseBytes; at += sizeof erased)
+    if (!write_at(g_flash, offset + at, erased)) return false;
   return true;
 }
 
@@ -93,26 +67,31 @@ uint32_t number(const char* text) {
   return value;
 }
 
-bool write_state(const char* path) {
-  const int file = semihosting::open(path, semihosting::Mode::kWrite);
-  if (file < 0) return false;
-  const std::span<std::byte> state = g_trainer.state();
-  const bool whole = semihosting::write(file, {reinterpret_cast<const uint8_t*>(state.data()), state.size()}) == state.size();
-  return semihosting::close(file) && whole;
+uint32_t at_least_one(const char* text) { return number(text) == 0 ? 1 : number(text); }
+
+// Nothing where there is no sample.
+Status evaluate(bool (*read)(uint64_t, std::span<std::byte>), const char* right, const char* samples, const char* crc) {
+  FineTune::Evaluation found;
+  TRY(g_tune.evaluate(g_model, read, &found));
+  if (found.samples == 0) return {};
+  report(right, found.right);
+  report(samples, found.samples);
+  report(crc, found.frozen_crc);
+  return {};
 }
 
+// The answers before are those of the model in flash: a machine that goes on has given them before.
 Status run() {
-  uint32_t right = 0, samples = 0;
   TRY(g_tune.resume(g_model));
   report("resumed_at", g_tune.seen);
-  TRY(g_tune.evaluate(&right, &samples));
-  report("right_before", right);
-  report("samples", samples);
+  if (g_tune.seen == 0) TRY(evaluate(read_test, "right_before", "samples", "frozen_crc_before"));
   start_ticks();
   TRY(g_tune.train(g_model));
-  TRY(g_tune.evaluate(&right, &samples));
-  report("right_after", right);
+  const bool tests = read_test(0, g_trainer.infer().input(0).first(1));
+  if (tests && g_trainer.infer().view().batch == 1) TRY(evaluate(read_data, "right_of_data", "data_samples", "frozen_crc_data"));
+  TRY(evaluate(read_test, "right_after", "samples", "frozen_crc_test"));
   report("micro_batches", g_tune.seen);
+  report("steps", g_tune.steps);
   report("refused_steps", g_tune.refused);
   return {};
 }
@@ -126,19 +105,14 @@ int app_main() {
   static char line[4096];
   if (!semihosting::read_command_line(line)) return 2;
   char* rest = line;
-  const char* words[8] = {};
+  const char* words[9] = {};
   for (const char*& word : words) word = semihosting::next_word(rest);
-  if (words[6] == nullptr) {
-    print("finetune DATA TEST FLASH LEARNING_RATE_MILLIONTHS EPOCHS SAVE_EVERY [STATE]\n");
-    return 2;
-  }
+  if (words[7] == nullptr)
+    return complain("finetune DATA TEST FLASH LEARNING_RATE_MILLIONTHS EPOCHS MICRO_BATCHES SAVE_EVERY [STATE]", "");
   g_data = semihosting::open(words[1], semihosting::Mode::kRead);
   g_test = semihosting::open(words[2], semihosting::Mode::kRead);
   g_flash = semihosting::open(words[3], semihosting::Mode::kUpdate);
-  if (g_data < 0 || g_test < 0 || g_flash < 0) {
-    print("a file cannot be opened\n");
-    return 2;
-  }
+  if (g_data < 0 || g_test < 0 || g_flash < 0) return complain("a file cannot be opened", "");
   if (const nacre::Status status = prepare(); !status.ok()) return refuse(status);
   report("model_object", sizeof g_model);
   report("trainer_object", sizeof g_trainer);
@@ -162,9 +136,10 @@ int app_main() {
                         .erase = flash_erase},
             .learning_rate = float(number(words[4])) * 1e-6f,
             .epochs = number(words[5]),
-            .save_every = number(words[6]) == 0 ? 1 : number(words[6])};
+            .micro_batches = at_least_one(words[6]),
+            .save_every = at_least_one(words[7])};
   if (const nacre::Status status = run(); !status.ok()) return refuse(status);
-  if (words[7] != nullptr && !write_state(words[7])) return 2;
+  if (words[8] != nullptr && !write_file(words[8], g_trainer.state())) return complain("cannot write ", words[8]);
   report("stack", stack_use_bytes());
   return 0;
 }

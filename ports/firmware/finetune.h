@@ -2,12 +2,13 @@
 // answers, over three functions that the machine provides.
 //
 //   data       micro-batches one after the other, each the bytes of all inputs of the program `gradients` (data, then labels)
-//   test       samples one after the other, each the bytes of input 0 of `infer` and an int32 label
+//   test       samples one after the other, each the bytes of input 0 of `infer` and an int32 label; so is data of a batch of 1
 //   note       of a checkpoint: how many micro-batches it has seen
 #pragma once
 
 #include <cstring>
 
+#include "engine/base/crc32c.h"
 #include "engine/nacre.h"
 
 namespace nacre::firmware {
@@ -21,9 +22,10 @@ struct FineTune {
   Trainer* trainer;
   Storage storage;
   float learning_rate;
-  uint32_t epochs, save_every;  // micro-batches between two checkpoints; 0: none are kept
+  uint32_t epochs, micro_batches;  // of a step
+  uint32_t save_every;             // steps between two checkpoints; 0: none are kept
 
-  uint32_t seen = 0;  // micro-batches
+  uint32_t seen = 0, steps = 0;  // micro-batches, steps
   uint32_t refused = 0;
   float loss = 0;     // of the last step
 
@@ -44,6 +46,7 @@ struct FineTune {
     if (status.code == Code::kNoCheckpoint) return {};
     TRY(status);
     seen = place;
+    steps = (seen + micro_batches - 1) / micro_batches;
     return trainer->restored();
   }
 
@@ -51,20 +54,23 @@ struct FineTune {
     const uint64_t bytes = micro_batch_bytes();
     uint32_t per_epoch = 0;
     while (read_data(per_epoch * bytes, trainer->input(0))) ++per_epoch;
-    for (; per_epoch > 0 && seen < epochs * per_epoch;) {
-      uint64_t offset = seen % per_epoch * bytes;
-      for (uint32_t i = 0; i < trainer->input_count(); offset += trainer->input(i).size(), ++i)
-        if (!read_data(offset, trainer->input(i))) return {Code::kRange, Table::kProgram, i};
-      TRY(trainer->accumulate());
+    for (const uint32_t all = epochs * per_epoch; seen < all;) {
+      for (uint32_t i = 0; i < micro_batches && seen < all; ++i, ++seen) TRY(accumulate(seen % per_epoch * bytes));
       Trainer::Report report;
       TRY(trainer->commit(learning_rate, &report));
-      ++seen;
+      ++steps;
       refused += report.applied ? 0 : 1;
       loss = report.loss;
-      if (committed != nullptr) committed(seen, report);
-      if (save_every != 0 && (seen % save_every == 0 || seen == epochs * per_epoch)) TRY(save(model));
+      if (committed != nullptr) committed(steps, report);
+      if (save_every != 0 && (steps % save_every == 0 || seen == all)) TRY(save(model));
     }
     return {};
+  }
+
+  Status accumulate(uint64_t offset) {
+    for (uint32_t i = 0; i < trainer->input_count(); offset += trainer->input(i).size(), ++i)
+      if (!read_data(offset, trainer->input(i))) return {Code::kRange, Table::kProgram, i};
+    return trainer->accumulate();
   }
 
   Status save(const Model& model) {
@@ -73,26 +79,66 @@ struct FineTune {
     return checkpoint.save(model, trainer->state(), {.pending = false, .note = {place, sizeof seen}});
   }
 
-  // Samples of the test set, and how many `infer` gives the highest score to their label.
-  Status evaluate(uint32_t* right, uint32_t* samples) const {
+  struct Evaluation {
+    uint32_t right = 0, samples = 0;  // right: `infer` gives the highest score to the label
+    uint32_t frozen_crc = 0;          // CRC-32C of what the frozen layers gave, sample after sample
+  };
+
+  Status evaluate(const Model& model, bool (*read)(uint64_t, std::span<std::byte>), Evaluation* found) const {
     const Program& infer = trainer->infer();
+    const Frozen frozen = frozen_part(model, infer.view());
     const std::span<std::byte> x = infer.input(0);
-    const std::span<const std::byte> y = infer.output(0);
-    const size_t rows = infer.view().batch, row = x.size() / rows, classes = y.size() / rows / sizeof(float);
-    int32_t label = 0;
-    *right = *samples = 0;
-    for (uint64_t offset = 0; read_test(offset, x.first(row)); offset += row + sizeof label) {
-      if (!read_test(offset + row, {reinterpret_cast<std::byte*>(&label), sizeof label})) break;
-      TRY(infer.run_rows(1));
-      size_t best = 0;
-      for (size_t i = 1; i < classes; ++i) best = score(y, i) > score(y, best) ? i : best;
-      *right += int32_t(best) == label ? 1 : 0;
-      ++*samples;
+    const size_t rows = infer.view().batch, row = x.size() / rows;
+    *found = {};
+    for (uint64_t offset = 0; read(offset, x.first(row)); offset += row + sizeof(int32_t)) {
+      int32_t label = 0;
+      if (!read(offset + row, {reinterpret_cast<std::byte*>(&label), sizeof label})) break;
+      TRY(infer.run(0, frozen.steps, 1));
+      if (frozen.steps != 0) {
+        const std::span<const std::byte> codes = infer.bytes(frozen.tensor);
+        found->frozen_crc = crc32c(codes.first(codes.size() / rows), found->frozen_crc);
+      }
+      TRY(infer.run(frozen.steps, infer.view().step_count, 1));
+      found->right += int32_t(best(model)) == label ? 1 : 0;
+      ++found->samples;
     }
     return {};
   }
 
-  static float score(std::span<const std::byte> y, size_t i) {
+ private:
+  // The first steps of a program, none of which reads what is trained, up to the last that gives codes of int8: `tensor`. Their results
+  // are integers, so they are equal on every machine.
+  struct Frozen {
+    uint32_t steps = 0, tensor = kNoIndex;
+  };
+  static Frozen frozen_part(const Model& model, const ProgramView& program) {
+    Frozen found;
+    for (uint32_t i = 0; i < program.step_count; ++i) {
+      const StepRecord& step = model.steps()[program.first_step + i];
+      for (uint32_t k = 0; k < step.operand_count; ++k) {
+        const uint32_t id = model.operands(step)[k] & kOperandIdMask;
+        if (id == kNoOperand) continue;
+        const TensorRecord& r = model.tensors()[id];
+        if (r.region == Region::kState) return found;
+        const bool written = Role(model.operands(step)[k] >> 30) == Role::kOut;
+        if (written && r.element == ElementType::kInt8) found = {.steps = i + 1, .tensor = id};
+      }
+    }
+    return found;
+  }
+
+  size_t best(const Model& model) const {
+    const Program& infer = trainer->infer();
+    const std::span<const std::byte> y = infer.output(0);
+    const bool codes = model.tensors()[infer.view().outputs[0]].element == ElementType::kInt8;
+    const size_t classes = y.size() / infer.view().batch / (codes ? 1 : sizeof(float));
+    size_t best = 0;
+    for (size_t i = 1; i < classes; ++i) best = score(y, codes, i) > score(y, codes, best) ? i : best;
+    return best;
+  }
+
+  static float score(std::span<const std::byte> y, bool codes, size_t i) {
+    if (codes) return float(int8_t(y[i]));
     float value;
     std::memcpy(&value, y.data() + i * sizeof value, sizeof value);
     return value;

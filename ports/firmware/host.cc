@@ -1,0 +1,67 @@
+#include "ports/firmware/host.h"
+
+#include "ports/firmware/print.h"
+#include "ports/firmware/semihosting.h"
+
+namespace nacre::firmware {
+namespace {
+
+bool read_all(int file, std::span<std::byte> bytes) {
+  return semihosting::read(file, {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()}) == bytes.size();
+}
+
+bool write_all(int file, std::span<const std::byte> bytes) {
+  return semihosting::write(file, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}) == bytes.size();
+}
+
+}  // namespace
+
+void report(const char* name, uint64_t value) {
+  print(name);
+  print(" ");
+  print_unsigned(uint32_t(value));
+  print("\n");
+}
+
+int refuse(const Status& status) {
+  print("refused: ");
+  print(sentence(status.code));
+  report("\n  code", uint32_t(status.code));
+  report("  table", uint32_t(status.table));
+  report("  index", status.index);
+  report("  needed", status.needed);
+  report("  given", status.given);
+  return 1;
+}
+
+int complain(const char* what, const char* path) {
+  print(what);
+  print(path);
+  print("\n");
+  return 2;
+}
+
+bool read_file(const char* path, std::span<std::byte> bytes) {
+  const int file = semihosting::open(path, semihosting::Mode::kRead);
+  if (file < 0) return false;
+  const bool fits = semihosting::length(file) == int(bytes.size());
+  const bool whole = read_all(file, bytes);
+  return semihosting::close(file) && fits && whole;
+}
+
+bool write_file(const char* path, std::span<const std::byte> bytes) {
+  const int file = semihosting::open(path, semihosting::Mode::kWrite);
+  if (file < 0) return false;
+  const bool whole = write_all(file, bytes);
+  return semihosting::close(file) && whole;
+}
+
+bool read_at(int file, uint64_t offset, std::span<std::byte> bytes) {
+  return semihosting::seek(file, uint32_t(offset)) && read_all(file, bytes);
+}
+
+bool write_at(int file, uint64_t offset, std::span<const std::byte> bytes) {
+  return semihosting::seek(file, uint32_t(offset)) && write_all(file, bytes);
+}
+
+}  // namespace nacre::firmware

@@ -1,0 +1,131 @@
+// Data for the fine-tuning image and the keyword network, for which there is no labelled speech here: smooth random features
+// in the shape of 49 frames of 10 cepstral coefficients. The labels are the network's own answers to them, of as many classes
+// as it gives. What it learns and is tested with is the same features shifted, as another microphone does, and with noise.
+//
+//   finetune_keywords MODEL SEED TRAIN_SAMPLES TEST_SAMPLES DATA TEST     MODEL: the int8 network for inference
+//
+// DATA, TEST: samples one after the other, each its bytes and an int32 label. Integers from SplitMix64 alone: the same everywhere.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/error.h"
+#include "tools/loaded_model.h"
+#include "tools/split_mix64.h"
+
+namespace {
+
+using nacre::tools::SplitMix64;
+
+constexpr int kFrames = 49, kCoefficients = 10, kKnots = 7, kSpacing = 8;  // frames between two knots
+constexpr int kZero = 83;                                                  // code of 0 in the network's input
+constexpr int kNoise = 6;
+constexpr int kMostDraws = 20000;
+constexpr size_t kClasses = 4;  // no class is more than one of so many samples
+
+using Features = std::array<uint8_t, kFrames * kCoefficients>;
+
+int between(SplitMix64& random, int lowest, int highest) { return lowest + int(random.below(uint64_t(highest - lowest + 1))); }
+
+uint8_t code(int value) { return uint8_t(int8_t(std::clamp(value, -128, 127))); }
+
+// Each coefficient runs in straight lines between knots, about a level of its own; the first, the loudness, is lower, and the
+// higher ones vary less, as those of speech do.
+Features draw(SplitMix64& random) {
+  const int loudness = between(random, -160, 0), liveliness = between(random, 40, 240);
+  Features x;
+  for (int c = 0; c < kCoefficients; ++c) {
+    const int swing = liveliness / (2 + c), level = c == 0 ? loudness : between(random, -60, 60);
+    int knot[kKnots + 1];
+    for (int& k : knot) k = kZero + level + between(random, -swing, swing);
+    for (int t = 0; t < kFrames; ++t) {
+      const int i = t / kSpacing, part = t % kSpacing;
+      x[size_t(t * kCoefficients + c)] = code((knot[i] * (kSpacing - part) + knot[i + 1] * part) / kSpacing);
+    }
+  }
+  return x;
+}
+
+// Another microphone: what it does to each frequency adds a constant to each cepstral coefficient. And noise.
+Features shifted(const Features& x, SplitMix64& random) {
+  static constexpr int kChannel[kCoefficients] = {40, -40, 40, -40, 30, -30, 20, -20, 10, -10};
+  Features y;
+  for (size_t i = 0; i < x.size(); ++i)
+    y[i] = code(int8_t(x[i]) + kChannel[i % kCoefficients] + between(random, -kNoise, kNoise));
+  return y;
+}
+
+int32_t best(const std::vector<uint8_t>& scores) {
+  size_t best = 0;
+  for (size_t i = 1; i < scores.size(); ++i) best = int8_t(scores[i]) > int8_t(scores[best]) ? i : best;
+  return int32_t(best);
+}
+
+class Set {
+ public:
+  Set(const char* path, size_t wanted) : file_(path, std::ios::binary), wanted_(wanted) {}
+
+  bool full() const { return kept_ == wanted_; }
+
+  // Keeps it unless its class has its share.
+  void offer(const Features& x, int32_t label) {
+    size_t& taken = taken_[label];
+    if (full() || taken * kClasses >= wanted_) return;
+    ++taken, ++kept_;
+    file_.write(reinterpret_cast<const char*>(x.data()), std::streamsize(x.size()));
+    file_.write(reinterpret_cast<const char*>(&label), sizeof label);
+  }
+
+  // "64 samples; of class 1: 12, 3: 2"
+  std::string text() const {
+    std::string text = std::to_string(kept_) + " samples; of class";
+    for (const auto& [label, taken] : taken_) text += " " + std::to_string(label) + ": " + std::to_string(taken) + ",";
+    text.pop_back();
+    return text;
+  }
+
+ private:
+  std::ofstream file_;
+  size_t wanted_, kept_ = 0;
+  std::map<int32_t, size_t> taken_;
+};
+
+void run(char** a) {
+  using namespace nacre::tools;
+  const LoadedModel model(a[1]);
+  BoundProgram network(model, model.infer_program());
+  if (network.program().input(0).size() != sizeof(Features))
+    throw Error(kBadInput, a[1], "its input is not 49 x 10 codes of int8", "give kws_ref_model, converted");
+  SplitMix64 random(std::strtoull(a[2], nullptr, 10));
+  Set sets[] = {Set(a[5], size_t(std::atoi(a[3]))), Set(a[6], size_t(std::atoi(a[4])))};
+  for (int draws = 0; !sets[0].full() || !sets[1].full(); ++draws) {
+    if (draws == kMostDraws)
+      throw Error(kFailed, a[1], "the network gives nearly all of the drawn inputs the same class", "ask for fewer samples");
+    const Features x = draw(random);
+    const int32_t answer = best(network.run(x));
+    const bool tested = sets[0].full() || (draws % 2 == 1 && !sets[1].full());
+    sets[tested].offer(shifted(x, random), answer);
+  }
+  for (const Set& set : sets) std::printf("%s\n", set.text().c_str());
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 7) {
+    std::fprintf(stderr, "finetune_keywords MODEL SEED TRAIN_SAMPLES TEST_SAMPLES DATA TEST\n");
+    return 2;
+  }
+  try {
+    run(arguments);
+  } catch (const nacre::tools::Error& error) {
+    std::fprintf(stderr, "finetune_keywords: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
