@@ -12,6 +12,9 @@ void add_training_options(CLI::App& c, TrainingArguments& a) {
   add("--train-layers", a.layers, "PATTERN", "train these layers only, by name or pattern (RE2); may be given again")->allow_extra_args(false);
   add("--train-last", a.last_layers, "K", "of these the last K that have parameters")->check(CLI::Range(1, 1 << 16).description(""));
   c.add_flag("--train-biases", a.biases_only, "of these the biases alone")->group("Training");
+  add("--train-channels", a.channels, "PATTERN=SHARE|FIRST:END",
+      "of these layers' outputs train the leading share, or FIRST to END - 1; the rest stays, and needs no gradient and no moments")
+      ->allow_extra_args(false);
   c.add_flag("--train-codes", a.codes,
              "of int8 layers train the codes of weights and biases: scales, steps and bytes of the network stay. Gradients are\n"
              "scaled so that --lr of sgd and momentum means what it means in float32; adam and the like count it in codes")

@@ -166,7 +166,7 @@ TrainedParameters add_adapters(Graph& graph, const AdapterOptions& adapters, con
     throw Error(kUsage, "--lora-rank", "no layer that was named takes an adapter: dense, or conv2d without groups",
                 "nacre inspect NETWORK lists the layers");
   AddAdapters(graph, adapters, seed).run(layers);
-  return {.layers = {std::string(".*") + kAdapterLayer}, .last_layers = 0, .biases_only = false, .frozen_batch_norm = true};
+  return {.layers = {std::string(".*") + kAdapterLayer}, .last_layers = 0, .biases_only = false, .frozen_batch_norm = true, .channels = {}};
 }
 
 int merge_adapters(Graph& simplified, const AdapterOptions& adapters, const LoadedModel& model, std::span<const std::byte> state) {

@@ -159,6 +159,34 @@ void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) 
     throw Error(kUsage, "--no-decay", "is about weight decay, and there is none", "give it: --optimizer adamw,weight_decay=0.01");
 }
 
+// "conv.*=0.25", "conv.*=8:16"
+TrainedChannels parse_channels(const std::string& text) {
+  const std::string option = "--train-channels";
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0)
+    throw Error(kUsage, option, fmt::format("'{}' is no PATTERN=SHARE and no PATTERN=FIRST:END", text), "write 'conv.*=0.25', or 'conv1=0:8' for channels 0 to 7");
+  TrainedChannels channels = {.pattern = text.substr(0, equals)};
+  const std::string what = text.substr(equals + 1);
+  const size_t colon = what.find(':');
+  if (colon == std::string::npos) {
+    channels.share = double(number(option, what, 0, 1));
+    if (channels.share > 0) return channels;
+    throw Error(kUsage, option, fmt::format("'{}' trains nothing", text), "give a share above 0, or leave the layer out of --train-layers");
+  }
+  const auto place = [&](const std::string& digits) {
+    int64_t value = -1;
+    const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || last != digits.data() + digits.size() || value < 0)
+      throw Error(kUsage, option, fmt::format("'{}' is no channel", digits), "write FIRST:END, such as 0:8 for channels 0 to 7");
+    return value;
+  };
+  channels.first = place(what.substr(0, colon));
+  channels.end = place(what.substr(colon + 1));
+  if (channels.first >= channels.end)
+    throw Error(kUsage, option, fmt::format("'{}' holds no channel", what), "write FIRST:END, such as 0:8 for channels 0 to 7");
+  return channels;
+}
+
 }  // namespace
 
 std::vector<std::string> loss_names() {
@@ -175,7 +203,7 @@ TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
   options.optimizer = parse_optimizer(a);
   refuse_idle(a, options.optimizer);
   options.loss_scale = parse_loss_scale(a, float16);
-  options.train = {.layers = a.layers, .last_layers = a.last_layers, .biases_only = a.biases_only, .frozen_batch_norm = a.frozen_batch_norm};
+  options.train = {.layers = a.layers, .last_layers = a.last_layers, .biases_only = a.biases_only, .frozen_batch_norm = a.frozen_batch_norm, .channels = {}};
   options.adapters = {.rank = a.lora_rank, .alpha = a.lora_alpha};
   if (!std::isfinite(a.lora_alpha) || !(a.lora_alpha > 0)) throw Error(kUsage, "--lora-alpha", fmt::format("{} is no positive number", a.lora_alpha));
   if (!(a.batch_norm_momentum >= 0 && a.batch_norm_momentum < 1))
@@ -183,6 +211,9 @@ TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
   for (const auto& [name, clip] : {std::pair("--clip-norm", a.clip_norm), std::pair("--clip-value", a.clip_value)})
     if (!std::isfinite(clip) || clip < 0) throw Error(kUsage, name, fmt::format("{} is no positive number", clip));
   options.codes = a.codes;
+  for (const std::string& channels : a.channels) options.train.channels.push_back(parse_channels(channels));
+  if (!a.channels.empty() && (a.codes || a.lora_rank > 0))
+    throw Error(kUsage, "--train-channels", fmt::format("cannot go with {}", a.codes ? "--train-codes" : "--lora"), "leave one of them away");
   if (a.codes && a.lora_rank > 0)
     throw Error(kUsage, "--train-codes", "cannot go with --lora, which freezes the codes", "leave one of them away");
   options.batch_norm_momentum = a.batch_norm_momentum;
@@ -209,6 +240,7 @@ std::string training_text(const TrainingArguments& a) {
   for (const std::string& pattern : a.layers) add(true, "--train-layers " + pattern);
   add(a.last_layers > 0, fmt::format("--train-last {}", a.last_layers));
   add(a.biases_only, "--train-biases");
+  for (const std::string& channels : a.channels) add(true, "--train-channels " + channels);
   add(a.codes, "--train-codes");
   add(a.lora_rank > 0, fmt::format("--lora {}", a.lora_rank));
   add(a.lora_alpha != usual.lora_alpha, fmt::format("--lora-alpha {}", a.lora_alpha));

@@ -14,6 +14,7 @@ struct TrainingArguments {
   std::vector<std::string> layers;      // --train-layers, each a pattern
   int last_layers = 0;                  // --train-last
   bool biases_only = false;             // --train-biases
+  std::vector<std::string> channels;    // --train-channels, each PATTERN=SHARE or PATTERN=FIRST:END
   bool codes = false;                   // --train-codes
   int lora_rank = 0;                    // --lora: adapters beside these layers are trained in their place
   float lora_alpha = 16;                // --lora-alpha

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "tools/error.h"
+#include "tools/training/trained_channels.h"
 #include "tools/training/trained_codes.h"
 
 namespace nacre::tools {
@@ -119,7 +120,7 @@ int with_parameters(Graph& simplified, const LoadedModel& model, std::span<const
   const std::span<const TensorRecord> tensors = model.model().tensors();
   for (uint32_t id = 0; id < tensors.size(); ++id)
     if (tensors[id].region == Region::kState) ids.emplace(model.tensor_name(id), id);
-  int taken = with_codes(simplified, model, state);
+  int taken = with_codes(simplified, model, state) + with_channels(simplified, model, state);
   for (Value& v : simplified.values) {
     const auto found = ids.find(v.name);
     if (!v.constant() || found == ids.end()) continue;

@@ -34,6 +34,13 @@ struct OptimizerOptions {
   ElementType moments = ElementType::kFloat32;  // or kBfloat16
 };
 
+// Output channels of the layers that a pattern matches, the others of which stay: the leading `share`, or first .. end - 1 where that is 0.
+struct TrainedChannels {
+  std::string pattern;
+  double share = 0;
+  int64_t first = 0, end = 0;
+};
+
 // Which parameters are trained: those of the layers that match a pattern (none given: all), then of these the last
 // `last_layers` that have any, then biases alone.
 struct TrainedParameters {
@@ -41,6 +48,7 @@ struct TrainedParameters {
   int last_layers = 0;
   bool biases_only = false;
   bool frozen_batch_norm = false;  // batch norms keep their running statistics
+  std::vector<TrainedChannels> channels = {};  // trained_channels.h; the first that matches a layer counts
 };
 
 // How layers train whose policy quantizes them: training_quantizers.h.

@@ -12,6 +12,7 @@
 #include "tools/error.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
+#include "tools/training/trained_channels.h"
 
 namespace nacre::tools {
 namespace {
@@ -106,7 +107,7 @@ std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& op
 }
 
 void make_parameters(Graph& graph, const TrainedParameters& options) {
-  const auto has_parameters = [&](const Node& node) { return !parameter_slots(graph, node).empty(); };
+  const auto has_parameters = [&](const Node& node) { return !is_frozen_part(graph.layers[size_t(node.layer)].name) && !parameter_slots(graph, node).empty(); };
   const std::vector<int> layers = layers_to_train(graph, options, has_parameters, "parameters");
   std::set<ValueId> trained, frozen;
   for (const Node& node : graph.nodes) {

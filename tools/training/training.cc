@@ -9,6 +9,7 @@
 #include "tools/training/derive.h"
 #include "tools/training/parameters.h"
 #include "tools/training/rematerialize.h"
+#include "tools/training/trained_channels.h"
 #include "tools/training/trained_codes.h"
 #include "tools/training/training_quantizers.h"
 #include "tools/training/update_program.h"
@@ -47,6 +48,7 @@ void leave_out_dropout(Graph& graph) {
 // `graph`: resolved, to be differentiated.
 void make_reals_trainable(Graph& graph, Graph& infer, const TrainingOptions& training, const CompileOptions& compiling) {
   TrainedParameters train = training.train;
+  split_channels(graph, train);
   if (training.adapters.rank > 0) train = add_adapters(graph, training.adapters, train, training.seed);
   const QuantizerPlan quantizers = plan_quantizers(graph, compiling.calibration, training.quantizers);
   make_parameters(graph, train);

@@ -6,6 +6,7 @@
 #include "tools/error.h"
 #include "tools/golden.h"
 #include "tools/training/export.h"
+#include "tools/training/trained_channels.h"
 #include "tools/writer.h"
 
 namespace nacre::tools {
@@ -34,6 +35,7 @@ std::vector<uint8_t> tuned_model(LoadedTrainer& trainer, const std::vector<std::
   const LoadedModel& source = trainer.loaded();
   const Program& infer = trainer.trainer().infer();
   Graph graph = inference_graph(source, infer);
+  merge_channels(graph);
   graph.metadata.insert(graph.metadata.end(), metadata.begin(), metadata.end());
   std::ranges::sort(graph.metadata);
   const ProgramSource program = {.graph = &graph, .entry = Entry::kInfer, .target = source.program_names(source.infer_program()).target};
