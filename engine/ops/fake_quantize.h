@@ -90,7 +90,6 @@ struct FakeQuantize {
   static constexpr const char* kInputs[] = {"x", "range?"};
   static constexpr const char* kOutputs[] = {"y"};
 
-  static int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
   static constexpr uint8_t kOfX[] = {kX}, kOfRange[] = {kRange};
   static constexpr GradientRead kReadsBoth[] = {gradient_of(0), input_of(kX), input_of(kRange)};
   static constexpr Gradient kGradients[] = {
@@ -185,10 +184,7 @@ struct FakeQuantizeGradient {
   uint64_t work() const { return uint64_t(elements); }
 
   static Code check(const Operands& operands) {
-    const Shape dy = operands[kDy], x = operands[kX];
-    if (dy.rank != x.rank) return Code::kShapeInput;
-    for (int axis = 0; axis < x.rank; ++axis)
-      if (dy[axis] != x[axis]) return Code::kShapeInput;
+    if (!same(operands[kDy], operands[kX])) return Code::kShapeInput;
     return !operands.has(kRange) || is(operands, kRange, 2) ? Code::kOk : Code::kShapeScale;
   }
   static Code shapes_x(const Words&, const Operands& operands, Dims* dx) {
