@@ -26,7 +26,7 @@ inline void to_c(const Sizes& from, nacre_sizes* to) {
   sizes.stream = from.bytes[kStream];
   sizes.derived = from.bytes[kDerived];
   sizes.step = from.bytes[kStepSums];
-  for (int i = 0; i < kMaxBanks; ++i) sizes.arena[i] = from.bytes[kArena + i];
+  for (uint32_t i = 0; i < kMaxBanks; ++i) sizes.arena[i] = from.bytes[kArena + i];
   sizes.total = from.total();
   sizes.work = from.work;
   give(sizes, to);
