@@ -81,10 +81,10 @@ struct BatchNormTraining {
   static constexpr Gradient kGradients[] = {
       {kOf<kX>, Op::kBatchNormTrainingGradientX,
        kReads<gradient_of(0), input_of(kX), input_of(kScale), output_of(kMean), output_of(kInverseDeviation)>, false,
-       &BatchNorm::no_words},
+       &no_words},
       {kOf<kScale>, Op::kBatchNormTrainingGradientScale,
-       kReads<gradient_of(0), input_of(kX), output_of(kMean), output_of(kInverseDeviation)>, true, &BatchNorm::no_words},
-      {kOf<kBias>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &BatchNorm::no_words}};
+       kReads<gradient_of(0), input_of(kX), output_of(kMean), output_of(kInverseDeviation)>, true, &no_words},
+      {kOf<kBias>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &no_words}};
 };
 
 struct BatchNormTrainingGradientX : BatchNormGradient {

@@ -25,7 +25,7 @@ namespace nacre {
 //   amax   = max_i |G_i| as float32 bits: infinity above every number, NaN above infinity
 //   norm   = |G|_2 / (s N), of the unscaled mean gradient
 //   factor = min(1, clip_norm / norm) / (s N)          clip_norm 0: 1 / (s N); Pascanu et al. 2013, algorithm 1
-//   apply  = every G_i and L finite, N > 0 and finite, s > 0, factor finite
+//   apply  = norm, and so every G_i and every G_i / (s N), and L finite, N > 0 and finite, s > 0, factor finite
 //   report = {factor, norm, L / N, s}                  factor 0 where apply is 0
 //
 // The sum of squares is of G 2^-e, e the exponent of the largest, so that it cannot overflow, and compensated (Kahan 1965): its
@@ -48,7 +48,7 @@ struct Verdict {
     const bool counted = n > 0 && finite(n) && s > 0 && finite(s);
     const A norm = counted ? norm_of(gradients, largest, s, n) : A(0);
     const A limit = A(clip_norm), factor = (limit > 0 && norm > limit ? limit / norm : A(1)) / s / n;
-    apply[0] = counted && finite(largest) && finite(loss[0]) && finite(factor) ? 1 : 0;
+    apply[0] = counted && finite(norm) && finite(loss[0]) && finite(factor) ? 1 : 0;
     report[0] = apply[0] != 0 ? factor : A(0);
     report[1] = norm;
     report[2] = n > 0 ? loss[0] / n : A(0);

@@ -104,7 +104,6 @@ struct FakeQuantize {
   static constexpr const char* kInputs[] = {"x", "range?", "step?"};
   static constexpr const char* kOutputs[] = {"y"};
 
-  static int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
   static int step_words(const Words& words, const Operands& operands, int, uint32_t* made) {
     if (!operands.has(kStep)) return 0;
     made[0] = words[kPerChannel];
@@ -226,10 +225,7 @@ struct FakeQuantizeGradient {
   uint64_t work() const { return uint64_t(elements); }
 
   static Code check(const Operands& operands) {
-    const Shape dy = operands[kDy], x = operands[kX];
-    if (dy.rank != x.rank) return Code::kShapeInput;
-    for (int axis = 0; axis < x.rank; ++axis)
-      if (dy[axis] != x[axis]) return Code::kShapeInput;
+    if (!same(operands[kDy], operands[kX])) return Code::kShapeInput;
     return !operands.has(kRange) || is(operands, kRange, 2) ? Code::kOk : Code::kShapeScale;
   }
   static Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {

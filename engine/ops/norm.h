@@ -53,7 +53,6 @@ struct BatchNorm {
   static constexpr const char* kOutputs[] = {"y"};
 
   enum Operand { kX, kScale, kBias, kMean, kVariance };
-  static int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
   static constexpr Gradient kGradients[] = {
       {kOf<kX>, Op::kBatchNormGradientX, kReads<gradient_of(0), input_of(kScale), input_of(kVariance)>},
       {kOf<kScale>, Op::kBatchNormGradientScale,

@@ -138,6 +138,19 @@ TYPED_TEST(verdict, refuses_what_cannot_be_divided) {
   EXPECT_EQ(judge<A>(gradients, 0).report, (std::vector<A>{0, 0, 0, 1}));
 }
 
+// Finite sums whose mean gradient, or its norm, is beyond the type: an optimizer would write infinities, or with a clip_norm a
+// step of gradient 0.
+TYPED_TEST(verdict, refuses_a_mean_gradient_beyond_the_type) {
+  using A = TypeParam;
+  const A most = std::numeric_limits<A>::max();
+  EXPECT_EQ(judge<A>({most / 8}, 1, 0x1p-3f).apply, 1u);
+  for (const double clip : {0.0, 1.0}) {
+    EXPECT_EQ(judge<A>({most / 8}, 1, 0x1p-4f, clip).apply, 0u);
+    EXPECT_EQ(judge<A>({most, most}, 1, 1, clip).apply, 0u);
+    EXPECT_EQ(judge<A>({most, most}, 1, 1, clip).report[0], 0);
+  }
+}
+
 TEST(verdict, refuses_attributes_and_shapes) {
   std::vector<float> g(4), loss(2), count(1), scale(1), report(4);
   std::vector<uint32_t> apply(1), amax(1);
