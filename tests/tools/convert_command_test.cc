@@ -35,6 +35,15 @@ TEST(convert, prints_what_the_model_costs) {
   EXPECT_EQ(run_tool({"check", directory / "digits.nacre"}).exit_code, 0);
 }
 
+TEST(convert, says_where_an_arena_limit_of_a_training_is_not_met) {
+  const TemporaryDirectory directory;
+  for (const auto& [limit, met] : {std::pair("1M", true), std::pair("16K", false)}) {
+    const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "train.nacre", "--train", "softmax_cross_entropy", "--batch", "2", "--arena-limit", limit});
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(has(run.out, "is not met"), !met) << run.out;
+  }
+}
+
 TEST(convert, prints_json_with_the_numbers_of_the_model) {
   const TemporaryDirectory directory;
   const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "digits.nacre", "--json", "--batch", "3"});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tests/training/small_networks.h"
 #include "tools/error.h"
@@ -77,6 +78,25 @@ TEST(training, only_the_layers_that_are_named_are_trained) {
   EXPECT_EQ(count(biases.gradients, Op::kDenseGradientX), 1);
   options.train = {.layers = {"conv.*"}, .last_layers = 0, .biases_only = false, .frozen_batch_norm = false};
   EXPECT_THROW(compiled(perceptron(), options), Error);
+}
+
+TEST(training, weights_decay_where_they_are_asked_to) {
+  for (const bool immediate : {false, true}) {
+    TrainingOptions options;
+    options.immediate = immediate;
+    options.optimizer.kind = Optimizer::kAdamW;
+    options.optimizer.weight_decay = 0.25f;
+    options.optimizer.no_decay = {"fc1|softmax"};
+    const TrainingModel made = compiled(perceptron(), options);
+    std::map<std::string, float> decays;
+    for (const Node& node : made.update.nodes)
+      if (node.op == Op::kAdamW) decays[made.update.values[size_t(node.inputs[4])].name] = get_real(node, "weight_decay");
+    EXPECT_EQ(decays, (std::map<std::string, float>{{"w1", 0}, {"b1", 0}, {"w2", 0.25f}, {"b2", 0}}));
+    for (const char* pattern : {"fc", "(["}) {
+      options.optimizer.no_decay = {"fc1", pattern};
+      EXPECT_THROW(compiled(perceptron(), options), Error) << pattern;
+    }
+  }
 }
 
 TEST(training, sixteen_bits_compute_and_float32_masters_learn) {

@@ -79,6 +79,26 @@ TEST(tuner, learns) {
   EXPECT_EQ(epochs[0].steps, 3u);  // 16 rows of 22, 6 at a time, by micro-batches of 4, 2, 4, 2, 4
 }
 
+// With a learning rate of 0 the losses of the steps, put together, are that of the rows. 40 roundings of 2^-24: a loss is the
+// logarithm of a softmax of three in float32, once by the loss step and once from `infer`'s probabilities (8 each), and a mean over
+// at most 6 rows of losses below 3 (7 each).
+TEST(tuner, reports_the_mean_over_rows_and_the_rate_of_the_schedule) {
+  TuneSettings s = settings();
+  s.epochs = 1;
+  s.schedule = {.rate = 0};
+  Trained still(training_bytes(), s);
+  still.split.validate = still.split.train;
+  still.tuner.run({});
+  const EpochRecord& e = still.tuner.position().epochs.at(0);
+  ASSERT_LT(e.train_loss, 3);
+  EXPECT_NEAR(e.train_loss, e.validate_loss, 40 * 0x1p-24);
+  EXPECT_EQ(e.train_accuracy, e.validate_accuracy);
+
+  Trained moving(training_bytes(), settings());
+  moving.tuner.run({});
+  for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(moving.tuner.position().epochs[i].learning_rate, settings().schedule.at(3 * i + 2)) << i;
+}
+
 // The claim of the whole design: wherever it is cut off, and whatever was trained in between, the end is the same.
 TEST(tuner, cut_off_after_any_step_it_ends_the_same) {
   const std::vector<uint8_t> bytes = training_bytes();

@@ -1,5 +1,8 @@
 #include "tools/training/update_program.h"
 
+#include <fmt/format.h>
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -33,10 +36,20 @@ bool has_attribute(const Node& node, std::string_view name) {
   return std::ranges::any_of(find_rule(node.op)->attributes, [&](const Attribute& a) { return a.name == name; });
 }
 
+void check_no_decay(const Graph& graph, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    const RE2 expression(pattern, RE2::Quiet);
+    if (!expression.ok()) throw Error(kUsage, "--no-decay", fmt::format("'{}' is no pattern: {}", pattern, expression.error()));
+    if (std::ranges::none_of(graph.layers, [&](const Layer& layer) { return RE2::FullMatch(layer.name, expression); }))
+      throw Error(kUsage, "--no-decay", fmt::format("'{}' matches no layer", pattern), "nacre inspect NETWORK lists the layers");
+  }
+}
+
 }  // namespace
 
 UpdateSteps::UpdateSteps(Graph& graph, const Graph& shared, const TrainingOptions& options, ElementType sums)
     : graph_(graph), options_(options), sums_(sums) {
+  check_no_decay(shared, options.optimizer.no_decay);
   for (const Value& v : shared.values) {
     if (!v.persists()) continue;
     source_.emplace(v.name, v);
