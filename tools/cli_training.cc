@@ -36,6 +36,7 @@ void add_training_options(CLI::App& c, TrainingArguments& a) {
       ->check(CLI::IsMember({"step", "immediate"}).description(""))
       ->type_name("step|immediate")
       ->group("Training");
+  c.add_flag("--learned-ranges", a.learned_ranges, "of int8/static: train the ranges of activations; else running means of their ends")->group("Training");
   add("--arena-limit", a.arena_limit, "BYTES", "compute activations anew in the backward pass until the arena fits; with K, M");
 }
 

@@ -21,6 +21,13 @@ std::string counted(uint64_t number, const std::string& noun) {
 std::string dims_text(std::span<const int32_t> dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
 std::string dims_text(std::span<const int64_t> dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
 
+std::string fallbacks_text(const std::vector<std::string>& lines) {
+  if (lines.empty()) return "";
+  std::string text = fmt::format("{} run in another type than their policy says:\n", counted(lines.size(), "step"));
+  for (const std::string& line : lines) text += "  " + line + "\n";
+  return text;
+}
+
 std::string quantizer_text(float scale, int32_t zero) {
   return fmt::format("real = {} * (code {} {})", scale, zero < 0 ? '+' : '-', std::abs(int64_t{zero}));
 }

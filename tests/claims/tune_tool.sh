@@ -33,6 +33,25 @@ cat "$work/whole.txt"
 [ "$(wc -l <"$work/whole/log.csv")" -eq 5 ] || fail "the log has not 5 lines"
 "$NACRE_TOOL" check "$work/whole/tuned.nacre" >/dev/null || fail "nacre check refuses the tuned model"
 
+# What is written is what nacre convert makes of the network: one row at a time, as many bytes. The accuracy that is printed is the file's.
+like=0
+number() { sed -n "s/^.*\"$1\": \([0-9.]*\).*/\1/p" | head -n 1; }
+for policy in float32 int8/static_from_float32; do
+  as=()
+  [ $policy = float32 ] || as=(--policy $policy)
+  "$NACRE_TOOL" tune "$network" "${data[@]}" --loss softmax_cross_entropy --train-last 2 --lr 0.02 --validate 0.25 --batch 16 --epochs 1 "${as[@]}" \
+    -o "$work/deployed.nacre" --json >"$work/deployed.json" || fail "the training under $policy"
+  calibrate=()
+  [ $policy = float32 ] || calibrate=(--calibrate "$samples/digits_images.npy" --cast-samples)
+  "$NACRE_TOOL" convert "$network" "${as[@]}" "${calibrate[@]}" -o "$work/converted.nacre" --json >"$work/converted.json" || fail "convert under $policy"
+  for what in arena_bytes weight_bytes; do
+    [ "$(number $what <"$work/deployed.json")" = "$(number $what <"$work/converted.json")" ] || fail "$policy: other $what than nacre convert's"
+  done
+  written=$(sed -n '/"written"/,$p' "$work/deployed.json" | number accuracy)
+  echo "  $policy: arena $(number arena_bytes <"$work/deployed.json"), weights $(number weight_bytes <"$work/deployed.json"), as nacre convert's; $written right"
+  like=$((like + 1))
+done
+
 # 2. The page: whole, three curves, nothing from outside.
 page=$work/whole/page.html
 [ "$(tail -n 1 "$page")" = '</html>' ] && [ "$(grep -c '<svg ' "$page")" -eq 3 ] || fail "the page is not whole"
@@ -135,4 +154,4 @@ mkdir "$work/diverging"
 [ ! -e "$work/diverging/x.nacre" ] || fail "a diverging training left a model"
 answered=$((answered + 1))
 
-echo "CLAIM tune_tool shown: $same of 3 runs killed, interrupted or named again give the sha256 of the whole one (model, log, page), page with 3 pictures, bar on a terminal alone, $answered of $answered wrong inputs answered"
+echo "CLAIM tune_tool shown: $same of 3 runs killed, interrupted or named again give the sha256 of the whole one (model, log, page), page with 3 pictures, bar on a terminal alone, $like policies written as large as nacre convert's, $answered of $answered wrong inputs answered"

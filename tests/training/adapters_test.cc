@@ -88,7 +88,7 @@ TEST(adapters, change_nothing_at_first_learn_and_merge) {
       EXPECT_LT(last, 0.6f * first) << policy << (conv ? " conv" : " dense");
       if (std::string(policy) != "float32") continue;
       Graph merged = graph;
-      EXPECT_EQ(merge_adapters(merged, options.adapters, trainer.model(), trainer.trainer().state()), conv ? 3 : 2);
+      EXPECT_EQ(merge_adapters(merged, trainer.model(), trainer.trainer().state()), conv ? 3 : 2);
       const std::vector<float> want = trainer.infer(x), y = run(merged, x);
       ASSERT_EQ(y.size(), want.size());
       // W + B A is rounded once more than W x + B (A x): terms of each sum, at most 36, of at most 2^-24 of the largest value.

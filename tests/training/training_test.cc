@@ -163,6 +163,29 @@ TEST(training, activations_are_computed_again_to_save_memory) {
   EXPECT_EQ(count(again.gradients, Op::kBatchNormTraining), 1);
 }
 
+// What is refused names the least; that is then reached.
+TEST(training, an_arena_limit_out_of_reach_is_refused) {
+  TrainingOptions options;
+  for (const bool immediate : {false, true}) {
+    options.immediate = immediate;
+    options.arena_limit = 1;
+    const TrainingModel least = compiled(convolutional(), options);
+    EXPECT_THROW(require_arena_limit(least, options), Error);
+    const LoadedModel model(least.bytes, "test", "");
+    options.arena_limit = training_memory(model, *find_machine("host")).arena;
+    EXPECT_NO_THROW(require_arena_limit(compiled(convolutional(), options), options));
+    options.arena_limit -= 1;
+    try {
+      require_arena_limit(compiled(convolutional(), options), options);
+      ADD_FAILURE() << "taken";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("the least that was found is"), std::string::npos) << error.what();
+    }
+  }
+  options.arena_limit = 0;
+  EXPECT_NO_THROW(require_arena_limit(compiled(convolutional(), options), options));
+}
+
 TEST(training, what_cannot_be_trained_is_named) {
   Graph graph = perceptron();
   for (Node& node : graph.nodes)

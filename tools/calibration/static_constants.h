@@ -1,4 +1,5 @@
-// Constants as codes: weights, bias, and constant operands of an elementwise op. Private to quantize_static.
+// Constants as codes: weights, bias, and constant operands of an elementwise op. Of quantize_static, and of what training
+// made of a source's codes.
 #pragma once
 
 #include "tools/graph/graph.h"

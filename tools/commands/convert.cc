@@ -154,9 +154,7 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
     print(fmt::format("  limit      of {} for the arena is not met: take a smaller --batch, or train fewer layers\n", limit));
   print(fmt::format("  training   {} bytes of RAM in all: nacre size --train {}\n", grouped(m.total()), options.model));
   print(fmt::format("  file       {} bytes\n", grouped(made.bytes.size())));
-  if (made.gradients.fallbacks.empty()) return;
-  print(fmt::format("{} run in another type than their policy says:\n", counted(made.gradients.fallbacks.size(), "step")));
-  for (const std::string& line : made.gradients.fallbacks) print("  " + line + "\n");
+  print(fallbacks_text(made.gradients.fallbacks));
 }
 
 void print_summary(const ConvertOptions& options, const Graph& graph, const Statistics& s, const Sizes& sizes) {
@@ -172,9 +170,7 @@ void print_summary(const ConvertOptions& options, const Graph& graph, const Stat
   if (sizes.bytes[kScratch] > 0) print(fmt::format("  scratch  {} bytes\n", grouped(sizes.bytes[kScratch])));
   if (options.golden > 0) print(fmt::format("  golden   {}\n", counted(options.golden, "pair")));
   print(fmt::format("  file     {} bytes\n", grouped(s.file_bytes)));
-  if (graph.fallbacks.empty()) return;
-  print(fmt::format("{} run in another type than their policy says:\n", counted(graph.fallbacks.size(), "step")));
-  for (const std::string& line : graph.fallbacks) print("  " + line + "\n");
+  print(fallbacks_text(graph.fallbacks));
 }
 
 void print_summary_json(const Work& work, const Graph& graph, const Statistics& s, const LoadedModel& model) {
@@ -258,6 +254,7 @@ void write_training(const Work& work, Graph& graph) {
   add_metadata(graph, options);
   const TrainingOptions training = parse_training(options.training, computes_in(graph, work.compiling.policies, ElementType::kFloat16));
   const TrainingModel made = compile_training(graph, training, work.compiling, {.names = !options.strip_names, .golden = {}});
+  require_arena_limit(made, training);
   for (const Graph* program : {&made.infer, &made.gradients, &made.update, &made.derive}) {
     if (program->nodes.empty()) continue;
     for (const std::string& line : program->log)

@@ -2,21 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "tools/atomic_file.h"
-#include "tools/compile.h"
 #include "tools/error.h"
 #include "tools/format.h"
-#include "tools/npy.h"
 #include "tools/print.h"
-#include "tools/training/export.h"
+#include "tools/training/deployed.h"
 #include "tools/training/file_storage.h"
 #include "tools/training/memory.h"
 #include "tools/training/tuned_model.h"
-#include "tools/version.h"
-#include "tools/writer.h"
 
 namespace nacre::tools {
 namespace {
@@ -42,25 +37,6 @@ Checkpoint::Report load(const ExportOptions& o, const LoadedModel& model, Traine
   return report;
 }
 
-// The network's own graph with the numbers that were learned, through all passes of the converter.
-std::vector<uint8_t> compiled_anew(const ExportOptions& o, const LoadedModel& model, std::span<const std::byte> state, int* taken) {
-  Graph graph = load_network(o.network, {.batch = o.batch}, {.fold_batch_norm = false});
-  *taken = with_parameters(graph, model, state);
-  if (*taken == 0)
-    throw Error(kBadInput, o.network, "has no constant of a name that the training model learned", "name the network that the model was made of");
-  simplify(graph, {});
-  CompileOptions compiling;
-  compiling.policies = parse_policy_options(o.policies);
-  graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
-  graph.metadata.emplace_back("source_sha256", sha256(read_file(o.network)));
-  graph.metadata.emplace_back("tuned", "from a checkpoint");
-  std::ranges::sort(graph.metadata);
-  const Compiled made = compile(std::move(graph), compiling);
-  const LoadedModel check(made.bytes, o.network, "this is a defect of the converter: report it with the network");
-  check.require(check.model().check_weights());
-  return made.bytes;
-}
-
 }  // namespace
 
 void export_model(const ExportOptions& options) {
@@ -70,15 +46,20 @@ void export_model(const ExportOptions& options) {
     throw Error(kUsage, options.model, "holds no program that trains", "name the model that the checkpoint belongs to: nacre convert NETWORK --train LOSS -o MODEL");
   LoadedTrainer trainer(model);
   const Checkpoint::Report report = load(options, model, trainer.trainer());
-  int parameters = 0;
-  const std::vector<uint8_t> bytes = options.network.empty() ? tuned_model(trainer, {{"tuned", "from a checkpoint"}})
-                                                             : compiled_anew(options, model, trainer.trainer().state(), &parameters);
-  write_file_whole(options.output, bytes);
+  const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", "from a checkpoint"}};
+  Deployed made;
+  if (options.network.empty()) made.bytes = tuned_model(trainer, metadata);
+  else
+    made = deployed_model({.network = options.network, .batch = options.batch, .policies = parse_policy_options(options.policies), .metadata = metadata},
+                          model, trainer.trainer().state());
+  write_file_whole(options.output, made.bytes);
   if (options.json)
-    return print_json({{"model", options.model}, {"output", options.output}, {"taken", report.taken}, {"kept", report.kept}, {"file_bytes", bytes.size()}});
-  print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint{}\n  file     {} bytes\n", options.model, options.output, report.taken,
-                    report.taken + report.kept, options.network.empty() ? "" : fmt::format(", {} into {}", counted(uint64_t(parameters), "constant"), options.network),
-                    grouped(bytes.size())));
+    return print_json({{"model", options.model}, {"output", options.output}, {"taken", report.taken}, {"kept", report.kept}, {"parameters", made.parameters},
+                       {"adapters", made.adapters}, {"file_bytes", made.bytes.size()}, {"fallbacks", made.fallbacks}});
+  print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint\n", options.model, options.output, report.taken, report.taken + report.kept));
+  if (!options.network.empty()) print("  network  " + deployed_text(made) + "\n");
+  print(fmt::format("  file     {} bytes\n", grouped(made.bytes.size())));
+  print(fallbacks_text(made.fallbacks));
 }
 
 }  // namespace nacre::tools

@@ -97,7 +97,7 @@ std::vector<Line> lines(const TrainingMemory& m) {
           {"arena", m.arena, "the largest of the programs"},
           {"scratch", m.scratch, ""},
           {"calls", m.calls, "bound steps of all programs"},
-          {"objects", m.objects, "Model and Programs"}};
+          {"objects", m.objects, "Model and Trainer"}};
 }
 
 void print_training(const LoadedModel& model, const TargetMachine& machine, bool json) {

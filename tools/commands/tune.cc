@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "tools/atomic_file.h"
 #include "tools/error.h"
@@ -18,6 +19,8 @@
 #include "tools/output_files.h"
 #include "tools/print.h"
 #include "tools/progress.h"
+#include "tools/statistics.h"
+#include "tools/training/deployed.h"
 #include "tools/training/schedule_option.h"
 #include "tools/training/training.h"
 #include "tools/training/tuned_model.h"
@@ -30,6 +33,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr uint32_t kUsualBatch = 32;
+constexpr size_t kMeasuredRows = 256;
 constexpr const char* kReport = "this is a defect of the converter: report it with the network";
 
 // SIGINT and SIGTERM as a wish, while it lives: the step that is under way ends, and is saved. A second one ends at once.
@@ -105,17 +109,19 @@ std::string made_with(const TuneOptions& o) {
   return training_text(o.training) + (o.policies.policy.empty() ? "" : " --policy " + o.policies.policy);
 }
 
-std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, uint32_t batch) {
+std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, uint32_t batch, const Calibration* calibration = nullptr) {
   const PolicyRequest policies = parse_policy_options(o.policies);
   Graph graph = load_network(o.model, {.batch = int(batch)}, {.fold_batch_norm = false});
   CompileOptions compiling;
   compiling.policies = policies;
+  compiling.calibration = calibration;
   const TrainingOptions training = parse_training(o.training, computes_in(graph, policies, ElementType::kFloat16));
   graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
   graph.metadata.emplace_back("converter_options", made_with(o));
   graph.metadata.emplace_back("source_sha256", sha256(read_file(o.model)));
   std::ranges::sort(graph.metadata);
   const TrainingModel made = compile_training(std::move(graph), training, compiling);
+  require_arena_limit(made, training);
   return std::make_unique<LoadedModel>(made.bytes, o.model, kReport);
 }
 
@@ -202,6 +208,8 @@ class Told {
     if (!is_model(o.model)) page_.options.emplace_back("made with", made_with(o));
   }
 
+  void add(const std::string& sentence) { page_.summary.push_back(sentence); }
+
   void write(const std::vector<EpochRecord>& epochs) {
     if (!options_.csv.empty()) write_file_whole(options_.csv, csv_log(epochs));
     if (options_.html.empty()) return;
@@ -218,7 +226,7 @@ class Session {
  public:
   explicit Session(const TuneOptions& o)
       : options_(o),
-        model_(is_model(o.model) ? std::make_unique<LoadedModel>(o.model) : compile_network(o, first_batch(o))),
+        model_(model_of(o)),
         objective_(*model_),
         data_(read(o, objective_, notes_)),
         split_(split_rows(data_.rows, o.validate, o.training.seed)),
@@ -246,6 +254,36 @@ class Session {
     const uint32_t batch = o.batch > 0 ? o.batch : kUsualBatch;
     if (o.micro_batch > batch) throw Error(kUsage, "--micro-batch", fmt::format("is {}, more than a batch of {}", o.micro_batch, batch));
     return o.micro_batch > 0 ? o.micro_batch : batch;
+  }
+
+  static std::unique_ptr<LoadedModel> model_of(const TuneOptions& o) {
+    if (is_model(o.model)) return std::make_unique<LoadedModel>(o.model);
+    if (!o.training.learned_ranges) return compile_network(o, first_batch(o));
+    const Calibration calibration = measured_ranges(o);
+    return compile_network(o, first_batch(o), &calibration);
+  }
+
+  // From where learned ranges start: those of the first rows to train on. What a row is, a model with running ranges says.
+  static Calibration measured_ranges(const TuneOptions& o) {
+    TuneOptions running = o;
+    running.training.learned_ranges = false;
+    const std::unique_ptr<LoadedModel> model = compile_network(running, first_batch(o));
+    const Objective objective(*model);
+    std::vector<std::string> notes;  // said when the data are read for training
+    Dataset data = read(o, objective, notes);
+    const Split split = split_rows(data.rows, o.validate, o.training.seed);
+    const size_t rows = std::min<size_t>(split.train.size(), kMeasuredRows);
+    for (size_t i = 0; i < data.inputs.size(); ++i) {
+      std::vector<uint8_t> bytes;
+      for (size_t row = 0; row < rows; ++row) {
+        const std::span<const uint8_t> from = data.row(i, split.train[row]);
+        bytes.insert(bytes.end(), from.begin(), from.end());
+      }
+      data.inputs[i].data = std::move(bytes);
+      data.inputs[i].dims[0] = int64_t(rows);
+    }
+    const Graph graph = load_network(o.model, {}, {.fold_batch_norm = false});
+    return calibrate(graph, make_samples(graph, std::move(data.inputs)));
   }
 
   static Dataset read(const TuneOptions& o, const Objective& objective, std::vector<std::string>& notes) {
@@ -300,17 +338,14 @@ class Session {
   void finish(Tuner::End end, double seconds) {
     const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
     tuner_.take_kept();
+    if (!options_.output.empty()) write_output();
     told_.write(epochs);
-    if (!options_.output.empty()) {
-      const std::vector<uint8_t> bytes = tuned_model(trainer_, {{"tuned", settings_.options}});
-      const HeldSignals held;
-      write_file_whole(options_.output, bytes);
-    }
     const size_t kept = settings_.keep_best ? best_epoch(epochs).value_or(epochs.size() - 1) : epochs.size() - 1;
     if (options_.json) return print_summary(end, kept, seconds);
     if (end == Tuner::End::kEarly)
       print(fmt::format("stopped early: the loss did not become better for {}\n", counted(options_.early_stop, "epoch")));
     print(fmt::format("kept: epoch {}{}\n", epochs[kept].epoch, options_.output.empty() ? "" : " -> " + options_.output));
+    if (written_) print_written();
     if (!options_.html.empty()) print(fmt::format("curves: {}\n", options_.html));
   }
 
@@ -324,7 +359,62 @@ class Session {
                       {"validation_loss", number(e.validate_loss)}, {"validation_accuracy", number(e.validate_accuracy)}});
     print_json({{"model", options_.model}, {"output", options_.output}, {"rows", split_.train.size()}, {"validation_rows", split_.validate.size()},
                 {"batch", settings_.batch}, {"steps", tuner_.position().applied}, {"stopped_early", end == Tuner::End::kEarly},
-                {"kept_epoch", epochs[kept].epoch}, {"seconds", seconds}, {"epochs", list}});
+                {"kept_epoch", epochs[kept].epoch}, {"seconds", seconds}, {"epochs", list}, {"written", written_ ? written_json() : Json()}});
+  }
+
+  // What is in the file, and how good that is: of its own program, not of the trainer's.
+  struct Written {
+    Deployed deployed;
+    Statistics statistics = {};
+    Judged judged = {};
+    std::string rows = {};  // of what
+  };
+
+  // Of a network what a user deploys; of a training model, whose network is not at hand, the program that it infers with.
+  void write_output() {
+    Written w;
+    const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", settings_.options}};
+    if (is_model(options_.model)) w.deployed.bytes = tuned_model(trainer_, metadata);
+    else
+      w.deployed = deployed_model({.network = options_.model, .policies = parse_policy_options(options_.policies), .metadata = metadata}, *model_,
+                                  trainer_.trainer().state());
+    const LoadedModel made(w.deployed.bytes, options_.output, kReport);
+    const BoundProgram bound(made, made.infer_program());
+    const bool validates = !split_.validate.empty();
+    const std::vector<int64_t>& rows = validates ? split_.validate : split_.train;
+    w.judged = objective_.judge_rows(made, bound.program(), data_, rows);
+    w.rows = counted(rows.size(), "row") + (validates ? " of validation" : " of training");
+    w.statistics = statistics(made, made.infer_program());
+    const HeldSignals held;
+    write_file_whole(options_.output, w.deployed.bytes);
+    written_ = std::move(w);
+    told_.add(fmt::format("{}: {}.", fs::path(options_.output).filename().string(), judged_text()));
+  }
+
+  std::string judged_text() const {
+    const double accuracy = written_->judged.accuracy();
+    return fmt::format("loss {:.5g}{} on the {}", written_->judged.mean_loss(), std::isnan(accuracy) ? "" : fmt::format(", {:.2f} % right", 100 * accuracy),
+                       written_->rows);
+  }
+
+  void print_written() const {
+    const Statistics& s = written_->statistics;
+    print(fmt::format("  network  {}\n",
+                      is_model(options_.model)
+                          ? "the training's own inference program; nacre export --network FILE compiles the network anew, batch norms folded"
+                          : "compiled anew: " + deployed_text(written_->deployed)));
+    print(fmt::format("  takes    {} at a time, arena {} bytes, file {} bytes\n", counted(s.batch, "row"), grouped(s.arena_bytes), grouped(s.file_bytes)));
+    print(fmt::format("  gives    {}\n", judged_text()));
+    print(fallbacks_text(written_->deployed.fallbacks));
+  }
+
+  Json written_json() const {
+    const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+    const Statistics& s = written_->statistics;
+    return {{"batch", s.batch}, {"arena_bytes", s.arena_bytes}, {"weight_bytes", s.weight_bytes}, {"file_bytes", s.file_bytes},
+            {"parameters", written_->deployed.parameters}, {"adapters", written_->deployed.adapters}, {"rows", written_->rows},
+            {"loss", number(written_->judged.mean_loss())}, {"accuracy", number(written_->judged.accuracy())},
+            {"fallbacks", written_->deployed.fallbacks}};
   }
 
   const TuneOptions& options_;
@@ -337,6 +427,7 @@ class Session {
   LoadedTrainer trainer_;
   Tuner tuner_;
   Told told_;
+  std::optional<Written> written_;
 };
 
 }  // namespace

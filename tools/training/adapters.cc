@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "tools/error.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
+#include "tools/training/export.h"
 #include "tools/training/parameters.h"
 
 namespace nacre::tools {
@@ -110,7 +111,7 @@ class AddAdapters {
 
     // The codes of y are those of the layer alone where they do not cut what stands before the activation.
     Value base = value(y);
-    base.name += "/frozen";
+    base.name += kFrozen;
     if (base.quantizer && (clamped_ || (!base.quantizer->zero.empty() && base.quantizer->zero[0] <= -128))) base.quantizer.reset();
     clamped_ = false;
     node.outputs[0] = graph_.add(std::move(base));
@@ -118,7 +119,7 @@ class AddAdapters {
 
     const ValueId bias = kNone;
     const ValueId h = step(nodes, down, prefix + "/a", {x, weights(name + kAdapterA, std::move(a_dims), true), bias});
-    const ValueId factor = graph_.constant(prefix + "/factor", {1}, std::vector<float>{options_.alpha / float(options_.rank)});
+    const ValueId factor = graph_.constant(prefix + kAdapterFactor, {1}, std::vector<float>{options_.alpha / float(options_.rank)});
     const ValueId scaled = step(nodes, scale, prefix + "/scaled", {h, factor});
     const ValueId delta = step(nodes, up, prefix + "/b", {scaled, weights(name + kAdapterB, std::move(b_dims), false), bias});
     sum.name = prefix;
@@ -134,19 +135,42 @@ class AddAdapters {
   bool clamped_ = false;
 };
 
-// The numbers of a state value in float32, by name.
-std::optional<std::vector<float>> state_value(const LoadedModel& model, std::span<const std::byte> state, const std::string& name) {
+// The numbers in float32 of a tensor of this region whose name is `name`, of weights contains it; nothing where there is none.
+std::optional<std::vector<float>> numbers_of(const LoadedModel& model, std::span<const std::byte> state, Region region, const std::string& name) {
   for (uint32_t id = 0; id < model.model().tensors().size(); ++id) {
     const TensorRecord& r = model.model().tensors()[id];
-    if (r.region != Region::kState || model.tensor_name(id) != name) continue;
+    const std::string of = model.tensor_name(id);
+    if (r.region != region || (region == Region::kState ? of != name : of.find(name) == of.npos)) continue;
     Value v;
     v.dims.assign(r.dims, r.dims + r.rank);
     v.type = v.stored = r.element;
-    const auto* first = reinterpret_cast<const uint8_t*>(state.data() + r.offset);
+    const std::byte* data = region == Region::kState ? state.data() + r.offset : model.model().weights(id);
+    const auto* first = reinterpret_cast<const uint8_t*>(data);
     v.data = std::make_shared<const std::vector<uint8_t>>(first, first + r.bytes);
     return reals(v);
   }
   return std::nullopt;
+}
+
+struct Adapter {
+  std::vector<float> a, b;
+  double factor;
+};
+
+// W += factor B A:  W [outputs, terms],  A [rank, terms],  B [outputs, rank].
+void merge(Value& w, const Adapter& adapter, const LoadedModel& model) {
+  const auto outputs = size_t(w.dims[0]), rank = adapter.b.size() / outputs, terms = adapter.a.size() / std::max<size_t>(rank, 1);
+  std::vector<float> sum = reals(w);
+  if (sum.size() != outputs * terms || adapter.b.size() != outputs * rank)
+    throw Error(kBadInput, model.path(), fmt::format("its adapter of {} has another shape than the network's weights", w.name),
+                "name the network that the training model was made of");
+  for (size_t o = 0; o < outputs; ++o)
+    for (size_t i = 0; i < terms; ++i) {
+      double delta = 0;
+      for (size_t r = 0; r < rank; ++r) delta += double(adapter.b[o * rank + r]) * double(adapter.a[r * terms + i]);
+      sum[o * terms + i] = float(double(sum[o * terms + i]) + adapter.factor * delta);
+    }
+  set_reals(w, sum);
 }
 
 }  // namespace
@@ -163,38 +187,26 @@ TrainedParameters add_adapters(Graph& graph, const AdapterOptions& adapters, con
   if (train.last_layers > 0 && layers.size() > size_t(train.last_layers))
     layers.erase(layers.begin(), layers.end() - train.last_layers);
   if (layers.empty())
-    throw Error(kUsage, "--lora-rank", "no layer that was named takes an adapter: dense, or conv2d without groups",
+    throw Error(kUsage, "--lora", "no layer that was named takes an adapter: dense, or conv2d without groups",
                 "nacre inspect NETWORK lists the layers");
   AddAdapters(graph, adapters, seed).run(layers);
   return {.layers = {std::string(".*") + kAdapterLayer}, .last_layers = 0, .biases_only = false, .frozen_batch_norm = true, .channels = {}};
 }
 
-int merge_adapters(Graph& simplified, const AdapterOptions& adapters, const LoadedModel& model, std::span<const std::byte> state) {
-  int merged = 0;
-  for (Value& w : simplified.values) {
-    if (!w.constant() || w.dims.size() < 2) continue;
-    const auto a = state_value(model, state, w.name + kAdapterA), b = state_value(model, state, w.name + kAdapterB);
+int merge_adapters(Graph& simplified, const LoadedModel& model, std::span<const std::byte> state) {
+  std::set<ValueId> merged;
+  // One for all of them, and so once in the file.
+  const auto factor = numbers_of(model, state, Region::kWeights, std::string(kAdapterLayer) + kAdapterFactor);
+  for (const Node& node : simplified.nodes) {
+    if (!takes_adapter(simplified, node) || merged.contains(node.inputs[kW])) continue;
+    Value& w = simplified.values[size_t(node.inputs[kW])];
+    const auto a = numbers_of(model, state, Region::kState, w.name + kAdapterA), b = numbers_of(model, state, Region::kState, w.name + kAdapterB);
     if (!a || !b) continue;
-    const auto outputs = size_t(w.dims[0]), rank = b->size() / outputs, terms = a->size() / rank;
-    std::vector<float> sum = reals(w);
-    if (sum.size() != outputs * terms)
-      throw Error(kBadInput, model.path(), fmt::format("its adapter of {} has another shape than the network's weights", w.name),
-                  "name the network that the training model was made of");
-    const double factor = double(adapters.alpha) / double(rank);
-    for (size_t o = 0; o < outputs; ++o)
-      for (size_t i = 0; i < terms; ++i) {
-        double delta = 0;
-        for (size_t r = 0; r < rank; ++r) delta += double((*b)[o * rank + r]) * double((*a)[r * terms + i]);
-        sum[o * terms + i] = float(double(sum[o * terms + i]) + factor * delta);
-      }
-    std::vector<uint8_t> bytes(sum.size() * sizeof(float));
-    std::memcpy(bytes.data(), sum.data(), bytes.size());
-    w.data = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
-    w.stored = w.type = ElementType::kFloat32;
-    w.quantizer.reset();
-    ++merged;
+    if (!factor) throw Error(kBadInput, model.path(), "has adapters, but not the factor they count with", "convert the network again");
+    merge(w, {*a, *b, double(factor->at(0))}, model);
+    merged.insert(node.inputs[kW]);
   }
-  return merged;
+  return int(merged.size());
 }
 
 }  // namespace nacre::tools

@@ -17,14 +17,16 @@
 
 namespace nacre::tools {
 
-inline constexpr const char *kAdapterLayer = "/lora", *kAdapterA = "/lora_a", *kAdapterB = "/lora_b";
+inline constexpr const char *kAdapterLayer = "/lora", *kAdapterA = "/lora_a", *kAdapterB = "/lora_b", *kAdapterFactor = "/factor",
+                            *kFrozen = "/frozen";  // of a frozen layer's own output
 
 // Adds adapters to the dense and ungrouped conv2d layers that `train` names, and returns what is trained then: the adapters alone.
 // Throws if there is no such layer. `graph`: simplified, policies resolved, parameters still constants.
 TrainedParameters add_adapters(Graph& graph, const AdapterOptions& adapters, const TrainedParameters& train, uint64_t seed);
 
-// Adds what the adapters of `model` learned to the weights of `simplified`, as it was given to compile_training. Returns how many
-// layers changed.
-int merge_adapters(Graph& simplified, const AdapterOptions& adapters, const LoadedModel& model, std::span<const std::byte> state);
+// Adds what the adapters of `model` learned to the weights of `simplified`, as it was given to compile_training; alpha / rank is the
+// factor that stands in the model. In float32, products and sums in float64: codes of a quantized layer become real numbers, which the
+// converter codes anew. Returns how many constants changed.
+int merge_adapters(Graph& simplified, const LoadedModel& model, std::span<const std::byte> state);
 
 }  // namespace nacre::tools

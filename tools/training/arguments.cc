@@ -220,6 +220,7 @@ TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
   options.unbiased_variance = a.unbiased_variance;
   options.seed = a.seed;
   options.immediate = a.immediate;
+  options.quantizers.learned_ranges = a.learned_ranges;
   if (!a.arena_limit.empty()) options.arena_limit = parse_bytes("--arena-limit", a.arena_limit);
   if (a.immediate && options.loss_scale.kind == LossScale::kDynamic)
     throw Error(kUsage, "--update immediate", "cannot go with a dynamic loss scale: a step is committed before it is known whether all of it is finite",
@@ -255,6 +256,7 @@ std::string training_text(const TrainingArguments& a) {
   add(a.unbiased_variance, "--unbiased-variance");
   add(a.seed != usual.seed, fmt::format("--seed {}", a.seed));
   add(a.immediate, "--update immediate");
+  add(a.learned_ranges, "--learned-ranges");
   add(!a.arena_limit.empty(), "--arena-limit " + a.arena_limit);
   return text;
 }

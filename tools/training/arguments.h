@@ -28,6 +28,7 @@ struct TrainingArguments {
   bool unbiased_variance = false;
   uint64_t seed = 1;
   bool immediate = false;
+  bool learned_ranges = false;          // --learned-ranges
   std::string arena_limit;              // bytes, with K, M, G
 };
 

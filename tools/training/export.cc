@@ -115,6 +115,12 @@ Graph inference_graph(const LoadedModel& model, const Program& infer) {
   return graph;
 }
 
+void set_reals(Value& constant, std::span<const float> numbers) {
+  constant.data = copied(std::as_bytes(numbers));
+  constant.stored = constant.type = ElementType::kFloat32;
+  constant.quantizer.reset();
+}
+
 int with_parameters(Graph& simplified, const LoadedModel& model, std::span<const std::byte> state) {
   std::map<std::string, uint32_t> ids;
   const std::span<const TensorRecord> tensors = model.model().tensors();
@@ -132,12 +138,7 @@ int with_parameters(Graph& simplified, const LoadedModel& model, std::span<const
     learned.data = copied(state.subspan(size_t(r.offset), size_t(r.bytes)));
     learned.stored = learned.type = r.element;
     learned.quantizer.reset();
-    const std::vector<float> numbers = reals(learned);
-    std::vector<uint8_t> bytes(numbers.size() * sizeof(float));
-    std::memcpy(bytes.data(), numbers.data(), bytes.size());
-    v.data = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
-    v.stored = v.type = ElementType::kFloat32;
-    v.quantizer.reset();
+    set_reals(v, reals(learned));
     ++taken;
   }
   return taken;

@@ -16,6 +16,9 @@ namespace nacre::tools {
 // After the last pass: ready for write_model. `infer`: bound, its state and derived tensors as they shall be.
 Graph inference_graph(const LoadedModel& model, const Program& infer);
 
+// A constant becomes these float32 numbers, without a quantizer.
+void set_reals(Value& constant, std::span<const float> numbers);
+
 // The constants of `simplified` (load_network, as given to compile_training) whose names are state tensors of `model` get the
 // numbers of `state`, those with masters their codes. Returns how many. Throws if one has another size.
 int with_parameters(Graph& simplified, const LoadedModel& model, std::span<const std::byte> state);

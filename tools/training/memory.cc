@@ -40,7 +40,7 @@ TrainingMemory training_memory(const LoadedModel& loaded, const TargetMachine& m
   m.weights = loaded.weight_bytes();
   m.stream = model.region_bytes(Region::kStream);
   m.derived = model.region_bytes(Region::kDerived);
-  m.objects = machine.model_bytes;
+  m.objects = machine.model_bytes + machine.trainer_bytes;
   for (uint32_t id = 0; id < model.tensors().size(); ++id) {
     const TensorRecord& r = model.tensors()[id];
     if (r.alias_of != kNoIndex) continue;
@@ -59,7 +59,6 @@ TrainingMemory training_memory(const LoadedModel& loaded, const TargetMachine& m
     for (uint32_t block = kArena; block < kBlockCount; ++block) arena += sizes.bytes[block];
     m.calls += aligned(sizes.bytes[kCalls]) + aligned(sizes.bytes[kPrepared]);  // one after the other
     m.scratch = std::max(m.scratch, sizes.bytes[kScratch]);
-    m.objects += machine.program_bytes;
     if (arena > m.arena) m.arena = arena, m.bound = loaded.program_names(i).liveness_bound;
     for (uint32_t step = 0; step < view.step_count; ++step)
       if (is_loss(model.steps()[view.first_step + step].op)) m.activations = activations(model, view, step);

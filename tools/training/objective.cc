@@ -126,16 +126,38 @@ uint32_t Objective::producer(const ProgramView& view, uint32_t tensor) const {
 
 std::string Objective::loss_name() const { return find_rule(model_.model().steps()[loss_].op)->name; }
 
-Judged Objective::judge(const Output& which, std::span<const std::byte> output, std::span<const uint8_t> labels, uint32_t rows) const {
-  const TensorRecord& r = model_.model().tensors()[which.tensor];
+Judged Objective::judge(const LoadedModel& model, const Output& which, std::span<const std::byte> output, std::span<const uint8_t> labels,
+                        uint32_t rows) const {
+  const TensorRecord& r = model.model().tensors()[which.tensor];
   StoredElements elements = {.type = r.element, .dims = {r.dims, r.dims + r.rank}, .bytes = {}, .scales = {}};
   elements.dims[0] = rows;
   elements.bytes = {reinterpret_cast<const uint8_t*>(output.data()), output.size() / which.batch * rows};
-  if (r.element != ElementType::kFloat32) elements.scales = model_.scales(which.tensor);
+  if (r.element != ElementType::kFloat32) elements.scales = model.scales(which.tensor);
   const std::vector<double> y = decode(elements);
   Judged judged;
   if (labels_.classes > 0) judge_classes(y, labels, &judged);
   else judge_targets(y, labels, rows, &judged);
+  return judged;
+}
+
+Judged Objective::judge_rows(const LoadedModel& model, const Program& infer, const Dataset& data, std::span<const int64_t> rows) const {
+  const uint32_t batch = infer.view().batch;
+  const Output output = {infer.view().outputs[0], batch};
+  Judged judged;
+  for (size_t at = 0; at < rows.size(); at += batch) {
+    const std::span<const int64_t> part = rows.subspan(at, std::min(size_t{batch}, rows.size() - at));
+    for (size_t i = 0; i < data.inputs.size(); ++i) {
+      std::byte* place = infer.input(uint32_t(i)).data();
+      for (size_t row = 0; row < batch; ++row) {
+        const std::span<const uint8_t> bytes = data.row(i, part[std::min(row, part.size() - 1)]);
+        std::memcpy(place + row * bytes.size(), bytes.data(), bytes.size());
+      }
+    }
+    std::vector<uint8_t> labels;
+    for (const int64_t row : part) labels.insert(labels.end(), data.label(row).begin(), data.label(row).end());
+    model.require(infer.run());
+    judged.add(judge(model, output, infer.output(0), labels, uint32_t(part.size())));
+  }
   return judged;
 }
 

@@ -44,7 +44,14 @@ class Objective {
   // Of that output, the first `rows` rows; in float64 by the formulas of engine/ops/loss.h. The loss of
   // probabilities of a softmax or sigmoid that the training looks through is that of their logarithms: a probability of 0
   // counts as 2^-149.
-  Judged judge(const Output& which, std::span<const std::byte> output, std::span<const uint8_t> labels, uint32_t rows) const;
+  Judged judge(const Output& which, std::span<const std::byte> output, std::span<const uint8_t> labels, uint32_t rows) const {
+    return judge(model_, which, output, labels, rows);
+  }
+  // The same of the first output of another model of this network, made for inference.
+  Judged judge(const LoadedModel& model, const Output& which, std::span<const std::byte> output, std::span<const uint8_t> labels,
+               uint32_t rows) const;
+  // Runs its program over rows of the data. What it was compiled for is filled up with copies of the last row where it takes no less.
+  Judged judge_rows(const LoadedModel& model, const Program& infer, const Dataset& data, std::span<const int64_t> rows) const;
 
  private:
   void find_loss();

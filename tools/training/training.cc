@@ -1,9 +1,13 @@
 #include "tools/training/training.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
 #include "tools/calibration/quantize_static.h"
+#include "tools/error.h"
+#include "tools/format.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/training/adapters.h"
 #include "tools/training/derive.h"
@@ -85,7 +89,7 @@ uint64_t arena_bytes(const Graph& graph) {
 }
 
 // Plans a scheduled program within `limit` bytes. What lives at one time is less than what it takes where the blocks do not fit
-// together without gaps: then again, with a limit as much lower as it was missed by.
+// together without gaps: then again, with a limit as much lower as it was missed by, and last with none, for the least.
 Rematerialized plan_within(Graph& graph, uint64_t limit, const Target& target) {
   constexpr int kTrials = 4;
   Rematerialized done;
@@ -98,14 +102,23 @@ Rematerialized plan_within(Graph& graph, uint64_t limit, const Target& target) {
     plan_memory(attempt, target);
     const uint64_t used = arena_bytes(attempt);
     if (trial == 0 || used < arena_bytes(best)) done = found, best = std::move(attempt);
-    if (used <= limit || !found.reached || used - limit >= goal) break;
-    goal -= used - limit;
+    if (used <= limit || goal <= kAlignment) break;
+    goal = !found.reached || used - limit >= goal || trial == kTrials - 2 ? 0 : goal - (used - limit);
   }
   graph = std::move(best);
   return done;
 }
 
 }  // namespace
+
+void require_arena_limit(const TrainingModel& made, const TrainingOptions& training) {
+  uint64_t least = 0;
+  for (const Graph* graph : {&made.infer, &made.gradients, &made.update, &made.derive})
+    if (!graph->nodes.empty()) least = std::max(least, arena_bytes(*graph));
+  if (training.arena_limit == 0 || least <= training.arena_limit) return;
+  throw Error(kUsage, "--arena-limit", fmt::format("{} bytes cannot be reached: the least that was found is {}", grouped(training.arena_limit), grouped(least)),
+              "give at least that, or take a smaller --batch, fewer layers (--train-last), or --update immediate");
+}
 
 bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type) {
   resolve_policies(simplified, policies);

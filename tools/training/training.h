@@ -21,6 +21,9 @@ struct TrainingModel {
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
                                const WriteOptions& writing = {});
 
+// Refuses a model that needs more than training.arena_limit, where there is one: compile_training gives the least that it finds.
+void require_arena_limit(const TrainingModel& made, const TrainingOptions& training);
+
 // Whether a layer computes in this type under these policies.
 bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type);
 

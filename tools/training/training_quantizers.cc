@@ -16,6 +16,7 @@
 #include "tools/graph/names.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
+#include "tools/training/adapters.h"
 
 namespace nacre::tools {
 namespace {
@@ -276,10 +277,22 @@ void refuse_untrainable(const Graph& graph) {
   }
 }
 
-}  // namespace
+// Ranges are float32, and so is their gradient.
+void refuse_learned_ranges(const Graph& graph) {
+  bool any = false;
+  for (const Node& node : graph.nodes) {
+    const Policy* policy = policy_of(graph, node);
+    if (policy == nullptr || policy->quantization != Quantization::kInt8Static) continue;
+    any = true;
+    if (policy->compute == ElementType::kFloat64 || policy->variable == ElementType::kFloat64)
+      throw Error(kUsage, layer_place(graph, node), "learned ranges are float32, and this layer computes in float64",
+                  "take int8/static_from_float32, or leave --learned-ranges away for running ranges");
+  }
+  if (!any)
+    throw Error(kUsage, "--learned-ranges", "is about layers under int8/static, and there are none", "add --policy int8/static_from_float32");
+}
 
-QuantizerPlan plan_quantizers(const Graph& simplified, const Calibration* calibration, const QuantizerTraining& options) {
-  refuse_untrainable(simplified);
+QuantizerPlan plan_ranges(const Graph& simplified, const Calibration* calibration, const QuantizerTraining& options) {
   Graph folded = simplified;
   simplify(folded);
   QuantizerPlan plan;
@@ -309,6 +322,14 @@ QuantizerPlan plan_quantizers(const Graph& simplified, const Calibration* calibr
                   "give samples with --calibrate FILE, or train with running ranges");
   }
   return plan;
+}
+
+}  // namespace
+
+QuantizerPlan plan_quantizers(const Graph& simplified, const Calibration* calibration, const QuantizerTraining& options) {
+  refuse_untrainable(simplified);
+  if (options.learned_ranges) refuse_learned_ranges(simplified);
+  return plan_ranges(simplified, calibration, options);
 }
 
 void add_quantizers(Graph& graph, const QuantizerPlan& plan, const QuantizerTraining& options, bool trains) {
@@ -397,14 +418,16 @@ Calibration trained_calibration(const Graph& simplified, const LoadedModel& mode
     std::memcpy(numbers.data(), state.data() + r.offset, numbers.size() * sizeof(float));
   }
   Calibration calibration;
-  const QuantizerPlan plan = plan_quantizers(simplified, nullptr, {});
+  const QuantizerPlan plan = plan_ranges(simplified, nullptr, {});
   for (const StaticValue& v : plan.values.values)
     if (const auto range = found.find(plan.ranges[size_t(v.group)]); range != found.end())
       calibration.ranges[v.name].range = {range->second[0], range->second[1]};
   for (const Node& node : simplified.nodes) {
     const Policy* policy = policy_of(simplified, node);
     if (policy == nullptr || policy->quantization != Quantization::kFloat8 || !is_matmul_layer(node.op)) continue;
-    const auto scale = found.find(scale_name(simplified.values[size_t(node.outputs[0])].name + "/x"));
+    const std::string& y = simplified.values[size_t(node.outputs[0])].name;
+    auto scale = found.find(scale_name(y + "/x"));
+    if (scale == found.end()) scale = found.find(scale_name(y + kFrozen + "/x"));  // beside an adapter
     if (scale != found.end())
       calibration.ranges[simplified.values[size_t(node.inputs[kX])].name].amaxes = {amax_of(scale->second[0], *policy)};
   }

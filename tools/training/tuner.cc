@@ -226,27 +226,7 @@ void Tuner::end_epoch() {
   ++position_.epoch;
 }
 
-Judged Tuner::validate() {
-  const Program& infer = trainer_.infer();
-  const uint32_t batch = infer.view().batch;
-  Judged judged;
-  for (size_t at = 0; at < split_.validate.size(); at += batch) {
-    const std::span<const int64_t> rows = std::span(split_.validate).subspan(at, std::min(size_t{batch}, split_.validate.size() - at));
-    std::vector<uint8_t> labels;
-    for (size_t i = 0; i < data_.inputs.size(); ++i) {
-      const std::span<std::byte> input = infer.input(uint32_t(i));
-      size_t place = 0;
-      for (const int64_t row : rows) {
-        std::memcpy(input.data() + place, data_.row(i, row).data(), data_.row(i, row).size());
-        place += data_.row(i, row).size();
-      }
-    }
-    for (const int64_t row : rows) labels.insert(labels.end(), data_.label(row).begin(), data_.label(row).end());
-    owner_.loaded().require(rows.size() == batch ? infer.run() : infer.run_rows(uint32_t(rows.size())));
-    judged.add(objective_.judge(objective_.inferred(), infer.output(0), labels, uint32_t(rows.size())));
-  }
-  return judged;
-}
+Judged Tuner::validate() { return objective_.judge_rows(owner_.loaded(), trainer_.infer(), data_, split_.validate); }
 
 void Tuner::take_kept() {
   if (best_.empty()) return;

@@ -1,0 +1,115 @@
+#include "tools/training/deployed.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/calibration/quantizers.h"
+#include "tools/calibration/static_constants.h"
+#include "tools/error.h"
+#include "tools/format.h"
+#include "tools/npy.h"
+#include "tools/passes/apply_policy.h"
+#include "tools/training/adapters.h"
+#include "tools/training/export.h"
+#include "tools/training/training_quantizers.h"
+#include "tools/version.h"
+
+namespace nacre::tools {
+namespace {
+
+enum Operand { kX, kW, kBias };
+
+bool is_matmul_layer(Op op) { return op == Op::kDense || op == Op::kConv2d || op == Op::kDepthwiseConv2d; }
+
+// Codes for the weights of a layer that the source has as int8 codes and that no policy was asked for; for its bias too.
+void code_weights(Graph& graph, const Graph& source, Node& node) {
+  const Value& before = source.values[size_t(node.inputs[kW])];
+  Value& w = graph.values[size_t(node.inputs[kW])];
+  if (!before.constant() || !before.quantizer || before.stored != ElementType::kInt8 || w.stored != ElementType::kFloat32) return;
+  const bool per_channel = before.quantizer->scale.size() > 1, bias = node.inputs.size() > kBias && node.inputs[kBias] != kNone;
+  if (bias && graph.values[size_t(node.inputs[kBias])].quantizer) {
+    Value& b = graph.values[size_t(node.inputs[kBias])];
+    set_reals(b, reals(b));
+  }
+  const std::optional<Quantizer>& x = graph.values[size_t(node.inputs[kX])].quantizer;
+  if (x && x->scale.size() == 1) return code_matmul(graph, node, per_channel);
+  const std::vector<float> numbers = reals(w);  // x is real: only the weights are codes
+  const Quantizer quantizer = symmetric_quantizer(numbers, w.dims, per_channel ? before.quantizer->axis : kPerTensor);
+  const std::vector<int8_t> codes = symmetric_codes(numbers, w.dims, quantizer);
+  const auto* first = reinterpret_cast<const uint8_t*>(codes.data());
+  w.data = std::make_shared<const std::vector<uint8_t>>(first, first + codes.size());
+  w.stored = before.stored;
+  w.type = before.type;
+  w.quantizer = quantizer;
+}
+
+void code_as_the_source(Graph& graph, const Graph& source) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node node = graph.nodes[i];
+    if (!is_matmul_layer(node.op) || (node.layer != kNone && graph.layers[size_t(node.layer)].asked)) continue;
+    code_weights(graph, source, node);
+    graph.nodes[i] = std::move(node);
+  }
+}
+
+void require_finite(const Graph& trained, const Graph& source) {
+  for (size_t id = 0; id < trained.values.size(); ++id) {
+    const Value& v = trained.values[id];
+    if (!v.constant() || v.data == source.values[id].data) continue;
+    if (!std::ranges::all_of(reals(v), [](float x) { return std::isfinite(x); }))
+      throw Error(kFailed, source.source, "what was learned cannot be written: " + v.name + " holds a number that is not finite",
+                  "take a lower --lr, or go back to an earlier checkpoint");
+  }
+}
+
+}  // namespace
+
+Deployed deploy(const Graph& simplified, const PolicyRequest& policies, const LoadedModel& training, std::span<const std::byte> state) {
+  Graph graph = simplified;
+  resolve_policies(graph, policies);
+  const Calibration found = trained_calibration(graph, training, state);
+  Deployed deployed;
+  deployed.parameters = with_parameters(graph, training, state);
+  deployed.adapters = merge_adapters(graph, training, state);
+  if (deployed.parameters + deployed.adapters == 0)
+    throw Error(kBadInput, simplified.source, "has no constant of a name that the training model learned",
+                "name the network that the model was made of");
+  require_finite(graph, simplified);
+  code_as_the_source(graph, simplified);
+  simplify(graph);
+  CompileOptions compiling;
+  compiling.policies = policies;
+  compiling.calibration = found.ranges.empty() ? nullptr : &found;
+  Compiled made = compile(std::move(graph), compiling);
+  deployed.bytes = std::move(made.bytes);
+  deployed.fallbacks = made.graph.fallbacks;
+  if (!deployed.fallbacks.empty()) {  // a fact of the file, as nacre convert writes it
+    made.graph.metadata.emplace_back("fallbacks", fmt::format("{}\n", fmt::join(deployed.fallbacks, "\n")));
+    std::ranges::sort(made.graph.metadata);
+    const ProgramSource source = {.graph = &made.graph, .entry = Entry::kInfer, .target = compiling.target.name};
+    deployed.bytes = write_model({&source, 1}, {});
+  }
+  const LoadedModel check(deployed.bytes, simplified.source, "this is a defect of the converter: report it with the network");
+  check.require(check.model().check_weights());
+  return deployed;
+}
+
+std::string deployed_text(const Deployed& deployed) {
+  std::string text = counted(uint64_t(deployed.parameters), "constant") + " trained";
+  if (deployed.adapters > 0) text += ", " + counted(uint64_t(deployed.adapters), "adapter") + " merged";
+  return text;
+}
+
+Deployed deployed_model(const DeployOptions& options, const LoadedModel& training, std::span<const std::byte> state) {
+  Graph graph = load_network(options.network, {.batch = options.batch}, {.fold_batch_norm = false});
+  graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
+  graph.metadata.emplace_back("source_sha256", sha256(read_file(options.network)));
+  graph.metadata.insert(graph.metadata.end(), options.metadata.begin(), options.metadata.end());
+  std::ranges::sort(graph.metadata);
+  return deploy(graph, options.policies, training, state);
+}
+
+}  // namespace nacre::tools
