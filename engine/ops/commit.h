@@ -121,7 +121,8 @@ struct Verdict {
 };
 
 // running = momentum running + (1 - momentum) sum / batches, C numbers: Keras' BatchNormalization; torch's momentum is 1 less this.
-// Without a batch nothing moves.
+// Without a batch nothing moves, nor does a number whose mean is not finite: of numbers beyond 1e19 the variance overflows in float32
+// where y does not, and an infinite running variance would stay for good.
 struct UpdateStatistics {
   int channels;
   float momentum;
@@ -134,7 +135,10 @@ struct UpdateStatistics {
   void forward(const A* sum, const float* batches, Update<A> running) const {
     if (!(batches[0] > 0)) return;
     const A keep = A(momentum), n = A(batches[0]);
-    for (int c = 0; c < channels; ++c) running.data[c] = keep * running.data[c] + (1 - keep) * (sum[c] / n);
+    for (int c = 0; c < channels; ++c) {
+      const A mean = sum[c] / n;
+      if (mean - mean == 0) running.data[c] = keep * running.data[c] + (1 - keep) * mean;  // finite
+    }
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims*) {

@@ -185,6 +185,11 @@ TEST(update_statistics, moves_by_keras_formula) {
   batches = {0};
   EXPECT_EQ(run(), Code::kOk);
   EXPECT_EQ(running, (std::vector<float>{1.25f, 7.25f}));
+  for (const float bad : {INFINITY, -INFINITY, NAN}) {
+    batches = {1}, sum = {bad, 7.25f};
+    EXPECT_EQ(run(), Code::kOk);
+    EXPECT_EQ(running, (std::vector<float>{1.25f, 7.25f})) << bad;
+  }
   std::vector<double> sum64 = {6}, running64 = {1};
   batches = {3};
   EXPECT_EQ(

@@ -289,6 +289,16 @@ TEST(trainer, start_begins_again) {
   EXPECT_EQ(t.get(kVelocity), std::vector<float>(12, 0));
 }
 
+TEST(trainer, has_no_state_to_save_before_it_starts) {
+  Training t;
+  Trainer trainer;
+  ASSERT_TRUE(trainer.bind(t.model, "host", reference_kernels(), t.blocks->memory).ok());
+  Flash flash(8, 256, 1 << 14);
+  EXPECT_EQ(Checkpoint(flash.storage()).save(t.model, trainer.state()).code, Code::kMemorySize);
+  ASSERT_TRUE(trainer.start().ok());
+  EXPECT_TRUE(Checkpoint(flash.storage()).save(t.model, trainer.state()).ok());
+}
+
 TEST(trainer, a_resumed_run_equals_the_uninterrupted_one_to_the_bit) {
   Training whole;
   uint64_t bytes = 0;
