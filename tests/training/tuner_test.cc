@@ -219,6 +219,28 @@ TEST(tuner, starts_from_another_training) {
   EXPECT_EQ(adam.tuner.validate().mean_loss(), sgd.tuner.validate().mean_loss());
 }
 
+// A row of NaN: of three steps the first is refused in every epoch, never two in a row, and nothing of it counts.
+TEST(tuner, a_refused_step_counts_for_nothing) {
+  TuneSettings s = settings();
+  s.epochs = 5;
+  s.shuffle = false;
+  s.most_refused = 2;
+  Trained run(training_bytes(), s);
+  const float nan = NAN;
+  std::memcpy(run.data.inputs[0].data.data() + size_t(run.split.train[0] * kWidth) * sizeof nan, &nan, sizeof nan);
+  EXPECT_EQ(run.tuner.run({}), Tuner::End::kEpochs);
+  const TunePosition& p = run.tuner.position();
+  EXPECT_EQ(p.applied, 10u);
+  for (uint32_t i = 0; i < 5; ++i) {
+    const EpochRecord& e = p.epochs.at(i);
+    EXPECT_EQ(e.refused, 1u);
+    EXPECT_EQ(e.steps, 3u);
+    EXPECT_TRUE(std::isfinite(e.train_loss));
+    EXPECT_EQ(e.train_accuracy, std::round(e.train_accuracy * 10) / 10) << "of 10 rows";
+    EXPECT_EQ(e.learning_rate, s.schedule.at(2 * i + 1)) << "the schedule waits";
+  }
+}
+
 TEST(tuner, diverging_stops_with_advice) {
   TuneSettings s = settings();
   s.schedule = {.rate = 1e30f};
