@@ -122,6 +122,23 @@ TEST(line_plot, zero_has_no_sign) {
   EXPECT_EQ(svg.find(">-0</text>"), std::string::npos);
 }
 
+// A share of one epoch, or the same in all, stands between marks that are shares too.
+TEST(line_plot, shares_stay_between_0_and_100_percent) {
+  for (const std::vector<std::pair<double, double>>& points :
+       {std::vector<std::pair<double, double>>{{1, 1.0}}, {{1, 1.0}, {2, 1.0}}, {{1, 0.0}}, {{1, 0.0}, {2, 1.0}}, {{1, 0.997}, {2, 1.0}}, {{1, 0.5}}}) {
+    const std::string svg = line_plot({.x_name = "epoch", .curves = {{"accuracy", points}}, .percent = true});
+    int marks = 0;
+    for (size_t at = svg.find(" %</text>"); at != svg.npos; at = svg.find(" %</text>", at + 1)) {
+      const size_t first = svg.rfind('>', at) + 1;
+      const double mark = std::stod(svg.substr(first, at - first));
+      EXPECT_GE(mark, 0) << svg;
+      EXPECT_LE(mark, 100) << svg;
+      ++marks;
+    }
+    EXPECT_GE(marks, 3) << svg;
+  }
+}
+
 TEST(line_plot, draws_whatever_the_numbers) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const std::vector<std::pair<double, double>>& points :

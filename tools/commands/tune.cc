@@ -340,13 +340,17 @@ class Session {
     tuner_.take_kept();
     if (!options_.output.empty()) write_output();
     told_.write(epochs);
-    const size_t kept = settings_.keep_best ? best_epoch(epochs).value_or(epochs.size() - 1) : epochs.size() - 1;
-    if (options_.json) return print_summary(end, kept, seconds);
+    const size_t kept_epoch = kept(epochs);
+    if (options_.json) return print_summary(end, kept_epoch, seconds);
     if (end == Tuner::End::kEarly)
       print(fmt::format("stopped early: the loss did not become better for {}\n", counted(options_.early_stop, "epoch")));
-    print(fmt::format("kept: epoch {}{}\n", epochs[kept].epoch, options_.output.empty() ? "" : " -> " + options_.output));
+    print(fmt::format("kept: epoch {}{}\n", epochs[kept_epoch].epoch, options_.output.empty() ? "" : " -> " + options_.output));
     if (written_) print_written();
     if (!options_.html.empty()) print(fmt::format("curves: {}\n", options_.html));
+  }
+
+  size_t kept(const std::vector<EpochRecord>& epochs) const {
+    return settings_.keep_best ? best_epoch(epochs).value_or(epochs.size() - 1) : epochs.size() - 1;
   }
 
   void print_summary(Tuner::End end, size_t kept, double seconds) const {
@@ -388,7 +392,8 @@ class Session {
     const HeldSignals held;
     write_file_whole(options_.output, w.deployed.bytes);
     written_ = std::move(w);
-    told_.add(fmt::format("{}: {}.", fs::path(options_.output).filename().string(), judged_text()));
+    const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
+    told_.add(fmt::format("{}, of epoch {}: {}.", fs::path(options_.output).filename().string(), epochs[kept(epochs)].epoch, judged_text()));
   }
 
   std::string judged_text() const {

@@ -38,6 +38,12 @@ struct Range {
     const double half = low == 0 ? 0.5 : std::abs(low) / 2;
     return {low - half, high + half};
   }
+  // The same of shares: never below 0 or above 1, whatever stands between.
+  Range drawn_share() const {
+    if (!(low <= high)) return {0, 1};
+    const double half = low == high ? 0.05 : 0;
+    return {std::max(std::min(low, 0.95) - half, std::min(low, 0.0)), std::min(std::max(high, 0.05) + half, std::max(high, 1.0))};
+  }
 };
 
 class Plotter {
@@ -47,7 +53,7 @@ class Plotter {
       for (const auto& [x, y] : curve.points)
         if (std::isfinite(y)) x_.include(x), y_.include(y);
     x_ = x_.drawn();
-    y_ = y_.drawn();
+    y_ = plot.percent ? y_.drawn_share() : y_.drawn();
     const double step = mark_step(y_.high - y_.low, 6);
     y_ = {std::floor(y_.low / step) * step, std::ceil(y_.high / step) * step};
   }
