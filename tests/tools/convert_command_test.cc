@@ -1,6 +1,8 @@
 // nacre convert, run as a program: what it writes, and what it refuses.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -35,12 +37,14 @@ TEST(convert, prints_what_the_model_costs) {
   EXPECT_EQ(run_tool({"check", directory / "digits.nacre"}).exit_code, 0);
 }
 
-TEST(convert, says_where_an_arena_limit_of_a_training_is_not_met) {
+TEST(convert, refuses_an_arena_limit_that_a_training_cannot_meet) {
   const TemporaryDirectory directory;
   for (const auto& [limit, met] : {std::pair("1M", true), std::pair("16K", false)}) {
-    const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "train.nacre", "--train", "softmax_cross_entropy", "--batch", "2", "--arena-limit", limit});
-    ASSERT_EQ(run.exit_code, 0) << run.err;
-    EXPECT_EQ(has(run.out, "is not met"), !met) << run.out;
+    const std::string model = directory / (std::string(limit) + ".nacre");
+    const ToolRun run = run_tool({"convert", kDigits, "-o", model, "--train", "softmax_cross_entropy", "--batch", "2", "--arena-limit", limit});
+    EXPECT_EQ(run.exit_code == 0, met) << run.err;
+    EXPECT_EQ(has(run.err, "16,384 bytes cannot be reached"), !met) << run.err;
+    EXPECT_EQ(std::filesystem::exists(model), met);
   }
 }
 

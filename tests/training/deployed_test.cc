@@ -125,6 +125,12 @@ TEST(deployed, computes_what_was_trained) {
 TEST(deployed, refuses_another_network) {
   SmallTrainer trainer(compile_training(perceptron(kBatch), {}, {}).bytes);
   EXPECT_THROW(deploy(convolutional(1), {}, trainer.model(), trainer.trainer().state()), Error);
+  // Also one that shares all names but one.
+  Graph other = perceptron(1);
+  const auto weights = std::ranges::find_if(other.values, [](const Value& v) { return v.constant(); });
+  ASSERT_NE(weights, other.values.end());
+  weights->name += "_of_another";
+  EXPECT_THROW(deploy(other, {}, trainer.model(), trainer.trainer().state()), Error);
 }
 
 // ---- Adapters ----

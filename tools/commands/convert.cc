@@ -150,8 +150,6 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
   if (made.rematerialized.steps > 0)
     print(fmt::format("  again      {} steps are computed a second time: {} of {} multiply-accumulates more\n", made.rematerialized.steps,
                       grouped(made.rematerialized.work), grouped(made.rematerialized.work_before)));
-  if (const std::string& limit = options.training.arena_limit; !limit.empty() && m.arena > parse_bytes("--arena-limit", limit))
-    print(fmt::format("  limit      of {} for the arena is not met: take a smaller --batch, or train fewer layers\n", limit));
   print(fmt::format("  training   {} bytes of RAM in all: nacre size --train {}\n", grouped(m.total()), options.model));
   print(fmt::format("  file       {} bytes\n", grouped(made.bytes.size())));
   print(fallbacks_text(made.gradients.fallbacks));

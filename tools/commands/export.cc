@@ -24,6 +24,7 @@ void check_options(const ExportOptions& o) {
     throw Error(kUsage, policies ? "--policy" : "--batch", "is about compiling anew, and there is no network", "add --network FILE, of which the model was made");
   std::error_code error;
   if (fs::equivalent(o.model, o.output, error)) throw Error(kUsage, o.output, "is the model itself", "name another file with -o");
+  if (fs::equivalent(o.network, o.output, error)) throw Error(kUsage, o.output, "is the network itself", "name another file with -o");
 }
 
 Checkpoint::Report load(const ExportOptions& o, const LoadedModel& model, Trainer& trainer) {

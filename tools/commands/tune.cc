@@ -10,7 +10,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <optional>
+#include <utility>
 
 #include "tools/atomic_file.h"
 #include "tools/error.h"
@@ -68,27 +70,29 @@ bool is_model(const std::string& path) {
   return std::memcmp(magic, kMagic, sizeof kMagic) == 0;
 }
 
-void require_writable(const std::string& option, const std::string& path, const std::string& model) {
+void require_writable(const std::string& option, const std::string& path, std::initializer_list<std::pair<const char*, std::string>> taken) {
   if (path.empty()) return;
   const std::string folder = fs::path(path).parent_path().string();
   std::error_code error;
   if (access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
     throw Error(kIo, path, "cannot be written: its directory is not there or not writable", "name another file with " + option);
   if (fs::is_directory(path, error)) throw Error(kIo, path, "is a directory", "name a file with " + option);
-  if (fs::equivalent(path, model, error)) throw Error(kUsage, path, "is the model itself", "name another file with " + option);
+  for (const auto& [what, other] : taken)
+    if (!other.empty() && (fs::equivalent(path, other, error) || fs::path(path).lexically_normal() == fs::path(other).lexically_normal()))
+      throw Error(kUsage, path, fmt::format("is {} itself", what), "name another file with " + option);
 }
 
 // Before any work: an answer to a typing error should not take a minute.
 void check_options(const TuneOptions& o) {
-  const bool model = is_model(o.model);
+  const bool ready = is_model(o.model);
   const TrainingArguments usual;
   TrainingArguments given = o.training;
   given.seed = usual.seed;  // also of the order of rows
-  if (model && (training_text(given) != training_text(usual) || !o.policies.policy.empty() || !o.policies.set.empty() || !o.policies.file.empty() ||
+  if (ready && (training_text(given) != training_text(usual) || !o.policies.policy.empty() || !o.policies.set.empty() || !o.policies.file.empty() ||
                 o.micro_batch > 0))
     throw Error(kUsage, o.model, "is a training model: loss, optimizer, policies and what is trained were chosen when it was made",
                 "leave these options away, or name the network that it was made of");
-  if (!model && o.training.loss.empty() && access(o.model.c_str(), R_OK) == 0)
+  if (!ready && o.training.loss.empty() && access(o.model.c_str(), R_OK) == 0)
     throw Error(kUsage, o.model, "is a network: which loss is to be trained?", "add --loss softmax_cross_entropy, or another of nacre tune --help");
   if (o.output.empty() && o.checkpoint.empty()) throw Error(kUsage, "tune", "what is learned goes nowhere", "add -o MODEL, or --checkpoint DIR");
   if (o.checkpoint.empty() && (o.restart || o.checkpoint_steps > 0))
@@ -99,9 +103,10 @@ void check_options(const TuneOptions& o) {
   if (!std::isfinite(o.least) || o.least < 0) throw Error(kUsage, "--least", fmt::format("is {}", o.least), "give a number from 0");
   if (o.keep == "best" && o.validate.empty())
     throw Error(kUsage, "--keep best", "needs rows to judge by", "add --validate FRACTION");
-  require_writable("-o", o.output, o.model);
-  require_writable("--csv", o.csv, o.model);
-  require_writable("--html", o.html, o.model);
+  const std::pair<const char*, std::string> model = {"the model", o.model}, data = {"the data", o.data}, labels = {"the file of labels", o.labels};
+  require_writable("-o", o.output, {model, data, labels});
+  require_writable("--csv", o.csv, {model, data, labels, {"what -o names", o.output}});
+  require_writable("--html", o.html, {model, data, labels, {"what -o names", o.output}, {"what --csv names", o.csv}});
 }
 
 // The options by which a network becomes a training model.
@@ -335,8 +340,16 @@ class Session {
     std::raise(Interrupt::received());
   }
 
+  // Where every judgement was infinite or no number, no epoch is worth writing.
+  void require_a_loss(const std::vector<EpochRecord>& epochs) const {
+    if (epochs.empty() || std::ranges::any_of(epochs, [](const EpochRecord& e) { return std::isfinite(watched_loss(e)); })) return;
+    throw Error(kFailed, options_.model, fmt::format("after none of {} epochs was the loss a finite number: the training diverges", epochs.size()),
+                "take a lower --lr, a warm-up or --clip-norm 1, and data of about unit size (--scale); nothing is written");
+  }
+
   void finish(Tuner::End end, double seconds) {
     const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
+    require_a_loss(epochs);
     tuner_.take_kept();
     if (!options_.output.empty()) write_output();
     told_.write(epochs);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "tools/calibration/quantizers.h"
 #include "tools/calibration/static_constants.h"
@@ -65,12 +66,30 @@ void require_finite(const Graph& trained, const Graph& source) {
   }
 }
 
+// The constants of a network that give names to a state tensor, "conv1.w/lora_a" or "conv1.w/channels[0:8]": one of them must be there.
+bool has_place(const std::set<std::string>& names, const std::string& tensor) {
+  for (size_t end = tensor.find('/'); end != std::string::npos; end = tensor.find('/', end + 1))
+    if (names.contains(tensor.substr(0, end))) return true;
+  return names.contains(tensor);
+}
+
+// Half of what was learned is a network that nobody trained.
+void require_place_for_all(const Graph& network, const LoadedModel& training) {
+  std::set<std::string> names;
+  for (const Value& v : network.values) names.insert(v.name);
+  for (uint32_t id = 0; id < training.model().tensors().size(); ++id)
+    if ((training.model().tensors()[id].flags & kTrainable) != 0 && !has_place(names, training.tensor_name(id)))
+      throw Error(kBadInput, network.source, "has no place for " + training.tensor_name(id) + ", which was trained",
+                  "name the network that the model was made of");
+}
+
 }  // namespace
 
 Deployed deploy(const Graph& simplified, const PolicyRequest& policies, const LoadedModel& training, std::span<const std::byte> state) {
   Graph graph = simplified;
   resolve_policies(graph, policies);
   const Calibration found = trained_calibration(graph, training, state);
+  require_place_for_all(graph, training);
   Deployed deployed;
   deployed.parameters = with_parameters(graph, training, state);
   deployed.adapters = merge_adapters(graph, training, state);
