@@ -219,6 +219,23 @@ TEST(trained_channels, the_others_stay_and_one_layer_comes_out) {
   }
 }
 
+TEST(trained_channels, inputs_stay_where_they_did) {
+  for (const bool keep : {false, true}) {
+    CompileOptions compiling = under("float32");
+    compiling.target.keep_inputs = keep;
+    TrainingOptions options = channels({{.pattern = "conv2", .share = 0.5}});
+    ChannelTrainer trainer(compile_training(convolutional(kRows), options, compiling)), whole(compile_training(convolutional(kRows), channels({}), compiling));
+    const std::vector<uint8_t> bytes = trainer.exported();
+    EXPECT_EQ(steps(bytes), steps(whole.exported())) << keep;
+    const LoadedModel model(bytes, "test", "");
+    BoundProgram bound(model, model.infer_program());
+    const std::vector<float> x = batch(4, 72).x;
+    const auto* first = reinterpret_cast<const uint8_t*>(x.data());
+    bound.run({first, x.size() * sizeof(float)});
+    EXPECT_EQ(std::memcmp(bound.program().input(0).data(), x.data(), x.size() * sizeof(float)) == 0, keep);
+  }
+}
+
 uint64_t aligned_bytes(uint64_t floats) { return (4 * floats + kAlignment - 1) / kAlignment * kAlignment; }
 
 // conv1 [4, 3, 3, 2] and bias, batch norm 4 and 4, conv2 [4, 3, 3, 4] and bias, fc [3, 4] and bias.

@@ -245,11 +245,13 @@ void split_channels(Graph& graph, const TrainedParameters& train) {
 }
 
 void merge_channels(Graph& graph) {
+  const auto stays = [&](const Binding& b) { return graph.values[size_t(b.value)].last_step + 1 >= graph.nodes.size(); };
+  const bool keep_inputs = std::ranges::all_of(graph.inputs, stays);  // as it was planned
   if (graph.banks.size() != 1 || !MergeChannels(graph).run()) return;
   remove_dead_values(graph, {});
   fuse(graph);
   remove_dead_values(graph, {});
-  plan_memory(graph, {.name = "", .banks = graph.banks, .keep_inputs = false});
+  plan_memory(graph, {.name = "", .banks = graph.banks, .keep_inputs = keep_inputs});
   check(graph);
 }
 
