@@ -143,7 +143,8 @@ TEST(trained_channels, only_these_rows_have_gradients) {
   std::vector<std::string> trained;
   for (const Value& v : made.gradients.values)
     if (v.trainable) trained.push_back(v.name);
-  EXPECT_EQ(trained, (std::vector<std::string>{"conv1.w", "conv1.b", "bn1.scale", "bn1.bias", "fc.w", "fc.b", "conv2.w/channels[0:2]", "conv2.b/channels[0:2]"}));
+  EXPECT_EQ(trained, (std::vector<std::string>{"conv1.w", "conv1.b", "bn1.scale", "bn1.bias", "fc.w", "fc.b", "conv2.w/channels[0:2]",
+                                               "conv2.b/channels[0:2]"}));
   for (const Node& node : made.gradients.nodes)
     if (node.op == Op::kConv2dGradientW) {
       const Value& sum = made.gradients.values[size_t(node.inputs.back())];
@@ -163,13 +164,15 @@ TEST(trained_channels, the_first_gradient_is_that_of_the_rows) {
     std::string w, b;
     std::vector<std::string> behind, before;
   };
-  const Row rows[] = {{"conv2", &convolutional, 72, 1, 3, 4, "conv2.w", "conv2.b", {"fc.w", "fc.b"}, {"conv1.w", "conv1.b", "bn1.scale", "bn1.bias"}},
-                      {"conv1", &convolutional, 72, 0, 1, 4, "conv1.w", "conv1.b", {"conv2.w", "conv2.b", "fc.w", "fc.b", "bn1.scale", "bn1.bias"}, {}},
-                      {"fc1", &perceptron, 6, 2, 4, 5, "w1", "b1", {"w2", "b2"}, {}},
-                      {"fc2", &perceptron, 6, 2, 3, 3, "w2", "b2", {}, {"w1", "b1"}}};
+  const Row rows[] = {
+      {"conv2", &convolutional, 72, 1, 3, 4, "conv2.w", "conv2.b", {"fc.w", "fc.b"}, {"conv1.w", "conv1.b", "bn1.scale", "bn1.bias"}},
+      {"conv1", &convolutional, 72, 0, 1, 4, "conv1.w", "conv1.b", {"conv2.w", "conv2.b", "fc.w", "fc.b", "bn1.scale", "bn1.bias"}, {}},
+      {"fc1", &perceptron, 6, 2, 4, 5, "w1", "b1", {"w2", "b2"}, {}},
+      {"fc2", &perceptron, 6, 2, 3, 3, "w2", "b2", {}, {"w1", "b1"}}};
   for (const Row& row : rows) {
     ChannelTrainer full(compile_training(row.make(kRows), channels({}), under("float32")));
-    ChannelTrainer part(compile_training(row.make(kRows), channels({{.pattern = row.layer, .first = row.first, .end = row.end}}), under("float32")));
+    ChannelTrainer part(
+        compile_training(row.make(kRows), channels({{.pattern = row.layer, .first = row.first, .end = row.end}}), under("float32")));
     const auto start = full.parameters();
     EXPECT_EQ(full.train(batch(3, row.width), 0.1f), part.train(batch(3, row.width), 0.1f));
     const auto want = full.parameters(), got = part.parameters();
@@ -201,7 +204,8 @@ TEST(trained_channels, the_others_stay_and_one_layer_comes_out) {
     const std::vector<uint8_t> bytes = trainer.exported();
     EXPECT_EQ(steps(bytes), steps(before)) << policy;  // those of the network that was not split
     if (std::string(policy) != "float32") continue;
-    for (const auto& [name, rows, begin, end] : {std::tuple("conv2.w", 4, 1, 3), std::tuple("conv2.b", 4, 1, 3), std::tuple("fc.w", 3, 0, 2), std::tuple("fc.b", 3, 0, 2)}) {
+    for (const auto& [name, rows, begin, end] :
+         {std::tuple("conv2.w", 4, 1, 3), std::tuple("conv2.b", 4, 1, 3), std::tuple("fc.w", 3, 0, 2), std::tuple("fc.b", 3, 0, 2)}) {
       const std::vector<float> a = constant(before, name), b = constant(bytes, name);
       for (int row = 0; row < rows; ++row) {
         const bool same = cut(a, size_t(rows), size_t(row), size_t(row) + 1) == cut(b, size_t(rows), size_t(row), size_t(row) + 1);
@@ -219,6 +223,24 @@ TEST(trained_channels, the_others_stay_and_one_layer_comes_out) {
   }
 }
 
+TEST(trained_channels, inputs_stay_where_they_did) {
+  for (const bool keep : {false, true}) {
+    CompileOptions compiling = under("float32");
+    compiling.target.keep_inputs = keep;
+    TrainingOptions options = channels({{.pattern = "conv2", .share = 0.5}});
+    ChannelTrainer trainer(compile_training(convolutional(kRows), options, compiling)),
+        whole(compile_training(convolutional(kRows), channels({}), compiling));
+    const std::vector<uint8_t> bytes = trainer.exported();
+    EXPECT_EQ(steps(bytes), steps(whole.exported())) << keep;
+    const LoadedModel model(bytes, "test", "");
+    BoundProgram bound(model, model.infer_program());
+    const std::vector<float> x = batch(4, 72).x;
+    const auto* first = reinterpret_cast<const uint8_t*>(x.data());
+    bound.run({first, x.size() * sizeof(float)});
+    EXPECT_EQ(std::memcmp(bound.program().input(0).data(), x.data(), x.size() * sizeof(float)) == 0, keep);
+  }
+}
+
 uint64_t aligned_bytes(uint64_t floats) { return (4 * floats + kAlignment - 1) / kAlignment * kAlignment; }
 
 // conv1 [4, 3, 3, 2] and bias, batch norm 4 and 4, conv2 [4, 3, 3, 4] and bias, fc [3, 4] and bias.
@@ -228,7 +250,8 @@ TEST(trained_channels, bytes_are_those_of_the_rows) {
     return training_memory(model, {});
   };
   const TrainingMemory full = memory(channels({}, Optimizer::kAdam)),
-                       part = memory(channels({{.pattern = "conv2", .share = 0.25}, {.pattern = "conv1", .first = 1, .end = 3}}, Optimizer::kAdam));
+                       part = memory(
+                           channels({{.pattern = "conv2", .share = 0.25}, {.pattern = "conv1", .first = 1, .end = 3}}, Optimizer::kAdam));
   const uint64_t frozen = 4 * (3 * 36 + 3 + 2 * 18 + 2);
   EXPECT_EQ(full.parameters, 4u * (72 + 4 + 4 + 4 + 144 + 4 + 12 + 3));
   EXPECT_EQ(full.parameters - part.parameters, frozen);
@@ -296,7 +319,8 @@ TEST(trained_channels, refuse_what_cannot_be_split) {
   EXPECT_EQ(parsed("conv.*=0.25").share, 0.25);
   EXPECT_EQ(parsed("a=b=3:7").pattern, "a=b");
   EXPECT_EQ(parsed("a=b=3:7").end, 7);
-  for (const char* text : {"conv", "=0.5", "conv=", "conv=0", "conv=1.5", "conv=-1", "conv=3:3", "conv=4:2", "conv=-1:2", "conv=1:", "conv=:2", "conv=1:2:3", "conv=nan"})
+  for (const char* text : {"conv", "=0.5", "conv=", "conv=0", "conv=1.5", "conv=-1", "conv=3:3", "conv=4:2", "conv=-1:2",
+                           "conv=1:", "conv=:2", "conv=1:2:3", "conv=nan"})
     EXPECT_THROW(parsed(text), Error) << text;
 }
 

@@ -46,8 +46,8 @@ Data batch(uint64_t seed, int width) {
 const Calibration& calibration() {
   static const Calibration made = [] {
     Calibration c;
-    const std::pair<const char*, Range> ranges[] = {{"x", {-2, 3}},      {"relu1:0", {0, 6}}, {"fc2:0", {-6, 6}}, {"relu2:0", {0, 6}},
-                                                    {"mean:0", {0, 4}}, {"fc:0", {-8, 8}}};
+    const std::pair<const char*, Range> ranges[] = {{"x", {-2, 3}},      {"relu1:0", {0, 6}}, {"fc2:0", {-6, 6}},
+                                                    {"relu2:0", {0, 6}}, {"mean:0", {0, 4}},  {"fc:0", {-8, 8}}};
     for (const auto& [name, range] : ranges) c.ranges[name].range = range;
     return c;
   }();
@@ -210,8 +210,9 @@ TEST(trained_codes, learns_and_exports_the_same_network_with_other_codes) {
     EXPECT_EQ(after.steps, before.steps);
     EXPECT_TRUE(std::ranges::equal(after.sizes.bytes, before.sizes.bytes));
     EXPECT_EQ(after.weights, before.weights);
-    std::vector<std::string> trained = subject.width == 6 ? std::vector<std::string>{"b1", "b2", "w1", "w2"}
-                                                          : std::vector<std::string>{"conv1.b", "conv1.w", "conv2.b", "conv2.w", "fc.b", "fc.w"};
+    std::vector<std::string> trained = subject.width == 6
+                                           ? std::vector<std::string>{"b1", "b2", "w1", "w2"}
+                                           : std::vector<std::string>{"conv1.b", "conv1.w", "conv2.b", "conv2.w", "fc.b", "fc.w"};
     std::vector<std::string> changed = differing(before, after);
     for (std::string& name : changed) name = name.substr(0, name.find('/'));  // of a folded batch norm
     EXPECT_EQ(changed, trained) << subject.name;
@@ -322,7 +323,8 @@ TEST(trained_codes, one_step_is_the_scaled_rule_in_float64) {
   EXPECT_NEAR(trainer.train(data, rate).loss, loss, 1e-5 * loss);
   for (int l = 0; l < 2; ++l) {
     const Layer& layer = layers[l];
-    const std::vector<float> w = trainer.state((l == 0 ? "w1" : "w2") + std::string(kMaster)), b = trainer.state((l == 0 ? "b1" : "b2") + std::string(kMaster));
+    const std::vector<float> w = trainer.state((l == 0 ? "w1" : "w2") + std::string(kMaster)),
+                             b = trainer.state((l == 0 ? "b1" : "b2") + std::string(kMaster));
     double largest = 0;
     for (const double v : layer.dw) largest = std::max(largest, std::abs(v));
     ASSERT_GT(largest, 0);
@@ -426,7 +428,8 @@ TEST(trained_codes, with_every_optimizer_and_update_at_once) {
   }
   TrainingOptions at_once = codes();
   at_once.immediate = true;
-  CodeTrainer immediate(compile_training(perceptron(kRows), at_once, in_int8())), whole(compile_training(perceptron(kRows), codes(), in_int8()));
+  CodeTrainer immediate(compile_training(perceptron(kRows), at_once, in_int8())),
+      whole(compile_training(perceptron(kRows), codes(), in_int8()));
   immediate.train(batch(1, 6), 0.05f);
   whole.train(batch(1, 6), 0.05f);
   for (const char* name : {"w1/master", "b1/master", "w2/master", "b2/master"}) EXPECT_EQ(immediate.state(name), whole.state(name)) << name;
@@ -467,9 +470,9 @@ TEST(trained_codes, of_networks_from_files) {
   const char* const given = std::getenv("NACRE_SHARED");
   const std::string models = (given != nullptr ? std::string(given) : std::string(NACRE_ROOT) + "/../shared") + "/models/mlperf_tiny/";
   int networks = 0;
-  for (const auto& [file, loss, rate] : {std::tuple("kws_ref_model.tflite", Loss::kSoftmaxCrossEntropy, 0.01f),
-                                         std::tuple("ad01_int8.tflite", Loss::kSquaredError, 0.001f),
-                                         std::tuple("pretrainedResnet_quant.tflite", Loss::kSoftmaxCrossEntropy, 0.001f)}) {
+  for (const auto& [file, loss, rate] :
+       {std::tuple("kws_ref_model.tflite", Loss::kSoftmaxCrossEntropy, 0.01f), std::tuple("ad01_int8.tflite", Loss::kSquaredError, 0.001f),
+        std::tuple("pretrainedResnet_quant.tflite", Loss::kSoftmaxCrossEntropy, 0.001f)}) {
     if (!std::filesystem::exists(models + file)) continue;
     TrainingOptions options = codes();
     options.loss.kind = loss;
@@ -482,7 +485,9 @@ TEST(trained_codes, of_networks_from_files) {
     for (uint8_t& v : x) v = uint8_t(random());
     EXPECT_EQ(trainer.infer(x), program.run(x)) << file;
     std::vector<float> losses;
-    for (int i = 0; i < 4; ++i) losses.push_back(trainer.train(x, loss == Loss::kSquaredError ? std::vector<uint8_t>(640 * 4) : std::vector<uint8_t>{3, 0, 0, 0}, rate).loss);
+    for (int i = 0; i < 4; ++i)
+      losses.push_back(
+          trainer.train(x, loss == Loss::kSquaredError ? std::vector<uint8_t>(640 * 4) : std::vector<uint8_t>{3, 0, 0, 0}, rate).loss);
     EXPECT_LT(losses.back(), losses.front()) << file;
     const std::vector<uint8_t> exported = trainer.exported();
     const Anatomy a = anatomy(bytes), b = anatomy(exported);
@@ -492,7 +497,8 @@ TEST(trained_codes, of_networks_from_files) {
     const std::vector<std::string> changed = differing(a, b);
     EXPECT_GT(changed.size(), 2u);
     for (const std::string& name : changed) EXPECT_EQ(name.find("requant"), name.npos) << name;
-    std::printf("%-30s loss %g -> %g, %zu of %zu constants changed\n", file, double(losses.front()), double(losses.back()), changed.size(), a.constants.size());
+    std::printf("%-30s loss %g -> %g, %zu of %zu constants changed\n", file, double(losses.front()), double(losses.back()), changed.size(),
+                a.constants.size());
     ++networks;
   }
   if (networks == 0) GTEST_SKIP() << models << " is not there";

@@ -164,7 +164,8 @@ TrainedChannels parse_channels(const std::string& text) {
   const std::string option = "--train-channels";
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0)
-    throw Error(kUsage, option, fmt::format("'{}' is no PATTERN=SHARE and no PATTERN=FIRST:END", text), "write 'conv.*=0.25', or 'conv1=0:8' for channels 0 to 7");
+    throw Error(kUsage, option, fmt::format("'{}' is no PATTERN=SHARE and no PATTERN=FIRST:END", text),
+                "write 'conv.*=0.25', or 'conv1=0:8' for channels 0 to 7");
   TrainedChannels channels = {.pattern = text.substr(0, equals)};
   const std::string what = text.substr(equals + 1);
   const size_t colon = what.find(':');
@@ -203,7 +204,8 @@ TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
   options.optimizer = parse_optimizer(a);
   refuse_idle(a, options.optimizer);
   options.loss_scale = parse_loss_scale(a, float16);
-  options.train = {.layers = a.layers, .last_layers = a.last_layers, .biases_only = a.biases_only, .frozen_batch_norm = a.frozen_batch_norm, .channels = {}};
+  options.train = {.layers = a.layers, .last_layers = a.last_layers, .biases_only = a.biases_only,
+                   .frozen_batch_norm = a.frozen_batch_norm, .channels = {}};
   options.adapters = {.rank = a.lora_rank, .alpha = a.lora_alpha};
   if (!std::isfinite(a.lora_alpha) || !(a.lora_alpha > 0)) throw Error(kUsage, "--lora-alpha", fmt::format("{} is no positive number", a.lora_alpha));
   if (!(a.batch_norm_momentum >= 0 && a.batch_norm_momentum < 1))

@@ -33,7 +33,9 @@ struct PartName {
   Range range;
   std::string made;
 };
-std::string part_name(const std::string& whole, const char* part, Range r) { return fmt::format("{}{}[{}:{}]", whole, part, r.first, r.end); }
+std::string part_name(const std::string& whole, const char* part, Range r) {
+  return fmt::format("{}{}[{}:{}]", whole, part, r.first, r.end);
+}
 std::optional<PartName> parse_part(const std::string& name) {
   static const RE2 kPart(R"((.+)/(?:frozen_channels|channels)\[(\d+):(\d+)\](.*))");
   PartName part;
@@ -58,19 +60,22 @@ class SplitChannels {
     all_ = &nodes;
     for (Node& node : nodes) {
       const std::string layer = node.layer == kNone ? "" : graph_.layers[size_t(node.layer)].name;
-      const auto found = std::ranges::find_if(channels, [&](const TrainedChannels& c) { return node.layer != kNone && RE2::FullMatch(layer, c.pattern); });
+      const auto found =
+          std::ranges::find_if(channels, [&](const TrainedChannels& c) { return node.layer != kNone && RE2::FullMatch(layer, c.pattern); });
       if (found == channels.end() || !is_matmul(node.op)) {
         graph_.nodes.push_back(node);
         continue;
       }
       used[size_t(found - channels.begin())] = true;
       if (!matches_any(layer, train.layers))
-        throw Error(kUsage, "--train-channels", fmt::format("'{}' names {}, which is not trained", found->pattern, layer), "name it with --train-layers too");
+        throw Error(kUsage, "--train-channels", fmt::format("'{}' names {}, which is not trained", found->pattern, layer),
+                    "name it with --train-layers too");
       split(node, *found);
     }
     for (size_t i = 0; i < channels.size(); ++i)
       if (!used[i])
-        throw Error(kUsage, "--train-channels", fmt::format("'{}' matches no layer whose channels can be trained apart: dense, or conv2d", channels[i].pattern),
+        throw Error(kUsage, "--train-channels",
+                    fmt::format("'{}' matches no layer whose channels can be trained apart: dense, or conv2d", channels[i].pattern),
                     "nacre inspect NETWORK lists the layers");
   }
 
@@ -81,20 +86,28 @@ class SplitChannels {
     const int64_t outputs = value(node.inputs[kW]).dims[0];
     if (c.share > 0) return {0, std::clamp(int64_t(std::ceil(c.share * double(outputs) - 1e-9)), int64_t{1}, outputs)};
     if (c.end > outputs)
-      throw Error(kUsage, "--train-channels", fmt::format("{} has {} output channels: there is no {}:{}", graph_.layers[size_t(node.layer)].name, outputs, c.first, c.end),
-                  fmt::format("give FIRST:END within 0:{}", outputs));
+      throw Error(
+          kUsage, "--train-channels",
+          fmt::format("{} has {} output channels: there is no {}:{}", graph_.layers[size_t(node.layer)].name, outputs, c.first, c.end),
+          fmt::format("give FIRST:END within 0:{}", outputs));
     return {c.first, c.end};
   }
 
   void require(const Node& node) const {
     const Layer& layer = graph_.layers[size_t(node.layer)];
-    const auto refuse = [&](const std::string& fact, const char* remedy) { throw Error(kUnsupported, graph_.source, layer.name + " " + fact, remedy); };
-    if (!splits(graph_, node)) refuse("cannot be trained by channels: it is no dense and no conv2d without groups, of constant weights", "name other layers with --train-channels");
+    const auto refuse = [&](const std::string& fact, const char* remedy) {
+      throw Error(kUnsupported, graph_.source, layer.name + " " + fact, remedy);
+    };
+    if (!splits(graph_, node))
+      refuse("cannot be trained by channels: it is no dense and no conv2d without groups, of constant weights",
+             "name other layers with --train-channels");
     if (layer.asked && layer.policy.quantization != Quantization::kNone)
-      refuse("cannot be trained by channels under a policy that quantizes it: parts would have other scales than the whole", "train it in float32 or 16 bits, and export --network under that policy");
+      refuse("cannot be trained by channels under a policy that quantizes it: parts would have other scales than the whole",
+             "train it in float32 or 16 bits, and export --network under that policy");
     int readers = 0;
     for (const Node& other : *all_) readers += int(std::ranges::count(other.inputs, node.inputs[kW]));
-    if (readers > 1) refuse("shares its weights with another step: they cannot be trained by channels", "name other layers with --train-channels");
+    if (readers > 1)
+      refuse("shares its weights with another step: they cannot be trained by channels", "name other layers with --train-channels");
   }
 
   // Rows of a constant, a row being what shares an index of axis 0.
@@ -130,7 +143,8 @@ class SplitChannels {
     const ValueId y = node.outputs[0];
     Node concat = make_step(Op::kConcat, node, node.name + "/concat", {}, {y});
     set_integer(concat, "axis", int(value(y).dims.size()) - 1);
-    for (const auto& [range, is_trained] : {std::pair(Range{0, trained.first}, false), std::pair(trained, true), std::pair(Range{trained.end, outputs}, false)}) {
+    for (const auto& [range, is_trained] :
+         {std::pair(Range{0, trained.first}, false), std::pair(trained, true), std::pair(Range{trained.end, outputs}, false)}) {
       if (range.first == range.end) continue;
       const char* const part = is_trained ? kTrainedPart : kFrozenPart;
       Node piece = node;
@@ -179,7 +193,8 @@ class MergeChannels {
 
   // Parts of one step: the same op, attributes, input and types, of constants that follow one another.
   bool fits(const Node& first, const Node& part, int64_t row) {
-    if (part.op != first.op || part.words != first.words || part.rounding != first.rounding || part.inputs.size() != first.inputs.size()) return false;
+    if (part.op != first.op || part.words != first.words || part.rounding != first.rounding || part.inputs.size() != first.inputs.size())
+      return false;
     for (size_t slot = 0; slot < part.inputs.size(); ++slot) {
       const ValueId a = first.inputs[slot], b = part.inputs[slot];
       if (slot != kW && slot != kBias) {
@@ -189,7 +204,8 @@ class MergeChannels {
       if ((a == kNone) != (b == kNone)) return false;
       if (a == kNone) continue;
       const std::optional<PartName> whole = parse_part(value(a).name), name = parse_part(value(b).name);
-      if (!whole || !name || whole->whole != name->whole || name->range.first != row || name->range.end - row != value(b).dims[0]) return false;
+      if (!whole || !name || whole->whole != name->whole || name->range.first != row || name->range.end - row != value(b).dims[0])
+        return false;
       if (!value(b).constant() || value(a).type != value(b).type || value(b).quantizer) return false;
     }
     return true;
@@ -245,11 +261,13 @@ void split_channels(Graph& graph, const TrainedParameters& train) {
 }
 
 void merge_channels(Graph& graph) {
+  const auto stays = [&](const Binding& b) { return graph.values[size_t(b.value)].last_step + 1 >= graph.nodes.size(); };
+  const bool keep_inputs = std::ranges::all_of(graph.inputs, stays);  // as it was planned
   if (graph.banks.size() != 1 || !MergeChannels(graph).run()) return;
   remove_dead_values(graph, {});
   fuse(graph);
   remove_dead_values(graph, {});
-  plan_memory(graph, {.name = "", .banks = graph.banks, .keep_inputs = false});
+  plan_memory(graph, {.name = "", .banks = graph.banks, .keep_inputs = keep_inputs});
   check(graph);
 }
 
@@ -260,7 +278,8 @@ int with_channels(Graph& simplified, const LoadedModel& model, std::span<const s
     if (r.region != Region::kState || (r.flags & kTrainable) == 0) continue;
     const std::optional<PartName> part = parse_part(model.tensor_name(id));
     if (!part || !part->made.empty()) continue;
-    const auto v = std::ranges::find_if(simplified.values, [&](const Value& value) { return value.constant() && value.name == part->whole; });
+    const auto v =
+        std::ranges::find_if(simplified.values, [&](const Value& value) { return value.constant() && value.name == part->whole; });
     if (v == simplified.values.end()) continue;
     if (part->range.end > v->dims[0] || part->range.end - part->range.first != r.dims[0])
       throw Error(kBadInput, model.path(), fmt::format("its state tensor {} has another shape than the network's", model.tensor_name(id)),

@@ -23,7 +23,8 @@ void split_channels(Graph& graph, const TrainedParameters& train);
 
 bool is_frozen_part(const std::string& layer);  // of a split layer
 
-// A split layer of constants alone becomes the layer that it was. `graph`: as inference_graph gives it; planned anew.
+// A split layer of constants alone becomes the layer that it was. `graph`: as inference_graph gives it; planned anew, inputs kept where
+// they were. In several banks, whose limits a model does not hold, layers stay split; so do those whose parts have other types.
 void merge_channels(Graph& graph);
 
 // The rows of `simplified`'s constants that `state` has in parts. Returns of how many constants.

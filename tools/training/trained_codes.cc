@@ -38,7 +38,8 @@ class TrainCodes {
   }
 
   void run(const TrainedParameters& options) {
-    const std::vector<int> layers = layers_to_train(graph_, options, [&](const Node& node) { return step_of(node) != nullptr; }, "int8 codes");
+    const std::vector<int> layers = layers_to_train(
+        graph_, options, [&](const Node& node) { return step_of(node) != nullptr; }, "int8 codes");
     std::set<std::string> frozen;
     const std::vector<Node> nodes = std::move(graph_.nodes);
     find_inner(nodes);
@@ -46,14 +47,17 @@ class TrainCodes {
     for (Node node : nodes) {
       const Node* step = step_of(node);
       const bool trains = step != nullptr && std::ranges::find(layers, node.layer) != layers.end();
-      if (trains) train(node, *step, options.biases_only);
-      else for (const ValueId id : node.inputs)
-        if (id != kNone && graph_.values[size_t(id)].constant()) frozen.insert(graph_.values[size_t(id)].name);
+      if (trains)
+        train(node, *step, options.biases_only);
+      else
+        for (const ValueId id : node.inputs)
+          if (id != kNone && graph_.values[size_t(id)].constant()) frozen.insert(graph_.values[size_t(id)].name);
       push(std::move(node));
     }
     for (const auto& [name, id] : reals_)
       if (frozen.contains(name))
-        throw Error(kUnsupported, graph_.source, name + " belongs to a layer that trains and to one that does not", "train both, or neither");
+        throw Error(kUnsupported, graph_.source, name + " belongs to a layer that trains and to one that does not",
+                    "train both, or neither");
     if (reals_.empty())
       throw Error(kUsage, graph_.source, "there are no codes to train: no layer that was named runs in int8",
                   "name a network in int8, or convert with --policy int8/static_from_float32 --calibrate FILE");
@@ -68,7 +72,8 @@ class TrainCodes {
     if (!is_matmul(node.op) || node.inputs.size() <= kRequant || node.inputs[kRequant] == kNone || node.inputs[kX] == kNone) return false;
     const Value &x = infer_.values[size_t(node.inputs[kX])], &w = infer_.values[size_t(node.inputs[kW])],
                 &y = infer_.values[size_t(node.outputs[0])];
-    return w.constant() && w.type == ElementType::kInt8 && w.quantizer && x.type == ElementType::kInt8 && x.quantizer && y.type == ElementType::kInt8;
+    return w.constant() && w.type == ElementType::kInt8 && w.quantizer && x.type == ElementType::kInt8 && x.quantizer &&
+           y.type == ElementType::kInt8;
   }
 
   // What some step computes with.
@@ -101,7 +106,8 @@ class TrainCodes {
     const std::vector<int64_t> dims = graph_.values[size_t(id)].dims;
     const Value& constant = infer_.values[size_t(codes)];
     if (steps.size() > 1 && (constant.dims != dims || axis >= dims.size() || dims[axis] != int64_t(steps.size())))
-      throw Error(kUnsupported, graph_.source, name + " has another axis of channels than its scales", "train other layers: --train-layers PATTERN");
+      throw Error(kUnsupported, graph_.source, name + " has another axis of channels than its scales",
+                  "train other layers: --train-layers PATTERN");
     const bool bias = constant.type == ElementType::kInt32;
     Value master;
     master.name = name + kMaster;
@@ -109,8 +115,10 @@ class TrainCodes {
     master.region = Region::kState;
     master.trainable = true;
     std::vector<float> initial;
-    if (bias) for (const int64_t code : integers(constant)) initial.push_back(float(code));
-    else for (const uint8_t byte : *constant.data) initial.push_back(float(int8_t(byte)));
+    if (bias)
+      for (const int64_t code : integers(constant)) initial.push_back(float(code));
+    else
+      for (const uint8_t byte : *constant.data) initial.push_back(float(int8_t(byte)));
     master.initial = bytes_of(initial);
     derive_codes(master, codes, bias);
 
