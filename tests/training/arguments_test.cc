@@ -81,10 +81,12 @@ TEST(training_arguments, options_that_would_do_nothing_are_refused) {
   expect_refusal("--lora-alpha", [](auto& a) { a.lora_rank = 2, a.lora_alpha = NAN; });
   expect_refusal("--train-biases", [](auto& a) { a.lora_rank = 2, a.biases_only = true; });
   expect_refusal("--moments", [](auto& a) { a.optimizer = "sgd", a.moments = "bfloat16"; });
+  for (const char* optimizer : {"adam", "adamw,beta2=0.997", "rmsprop,alpha=0.999"})  // 0.997 v rounds to v where its fraction is near 1
+    expect_refusal("--moments", [&](auto& a) { a.optimizer = optimizer, a.moments = "bfloat16"; });
   expect_refusal("--moments", [](auto& a) { a.moments = "float16"; });
   expect_refusal("--no-decay", [](auto& a) { a.no_decay = {"fc1"}; });
   EXPECT_EQ(parse_training(with([](auto& a) { a.lora_rank = 2, a.lora_alpha = 8; }), false).adapters.alpha, 8);
-  EXPECT_EQ(parse_training(with([](auto& a) { a.optimizer = "adam", a.moments = "bfloat16"; }), false).optimizer.moments, ElementType::kBfloat16);
+  EXPECT_EQ(parse_training(with([](auto& a) { a.optimizer = "adam,beta2=0.99", a.moments = "bfloat16"; }), false).optimizer.moments, ElementType::kBfloat16);
   EXPECT_EQ(parse_training(with([](auto& a) { a.optimizer = "sgd,weight_decay=0.1", a.no_decay = {"fc1"}; }), false).optimizer.no_decay.size(), 1u);
 }
 

@@ -147,6 +147,15 @@ LossScaler parse_loss_scale(const TrainingArguments& a, bool float16) {
   return rule;
 }
 
+// A second moment in bfloat16 must become smaller again: NUMERICS.md eq. 42. Half a unit in its last place is at most 2^-8 of it.
+void require_decay(const OptimizerOptions& o) {
+  const bool adam = o.kind == Optimizer::kAdam || o.kind == Optimizer::kAdamW;
+  const float decay = adam ? o.beta2 : o.kind == Optimizer::kRmsprop ? o.alpha : 0;
+  if (decay >= 1 - 0x1p-8f)
+    throw Error(kUsage, "--moments", fmt::format("bfloat16 holds no mean that changes by {:.2g} of itself: it would never become smaller", 1 - decay),
+                adam ? "give --optimizer adam,beta2=0.99" : "give --optimizer rmsprop,alpha=0.99");
+}
+
 // What would change nothing is a mistake of who asked for it.
 void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) {
   if (a.lora_rank == 0 && a.lora_alpha != TrainingArguments().lora_alpha)
@@ -155,6 +164,7 @@ void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) 
     throw Error(kUsage, "--train-biases", "cannot go with --lora: adapters are trained, and no bias", "leave one of them away");
   if (optimizer.kind == Optimizer::kSgd && a.moments != "float32")
     throw Error(kUsage, "--moments", "is about an optimizer's moments, and sgd has none", "leave it away, or take another --optimizer");
+  if (optimizer.moments == ElementType::kBfloat16) require_decay(optimizer);
   if (!a.no_decay.empty() && optimizer.weight_decay == 0)
     throw Error(kUsage, "--no-decay", "is about weight decay, and there is none", "give it: --optimizer adamw,weight_decay=0.01");
 }
