@@ -5,6 +5,8 @@
 namespace nacre::tools {
 namespace {
 
+constexpr const char* kFixed = "batch: fixed at ";
+
 const Value& value(const Graph& graph, ValueId id) { return graph.values[size_t(id)]; }
 
 bool is_batched(const Graph& graph, ValueId id) { return id != kNone && value(graph, id).batched; }
@@ -123,11 +125,15 @@ void mark_batched(Graph& graph, bool wanted) {
     std::string why;
     if (!keeps_batch(graph, node, why)) {
       for (Value& v : graph.values) v.batched = false;
-      graph.log.push_back("batch: fixed at " + std::to_string(graph.batch) + ", because " + node.name + " " + why);
+      graph.log.push_back(kFixed + std::to_string(graph.batch) + ", because " + node.name + " " + why);
       return;
     }
     for (const ValueId y : node.outputs) graph.values[size_t(y)].batched = true;
   }
+}
+
+void mark_batched_again(Graph& graph) {
+  if (std::erase_if(graph.log, [](const std::string& line) { return line.starts_with(kFixed); }) > 0) mark_batched(graph, true);
 }
 
 }  // namespace nacre::tools

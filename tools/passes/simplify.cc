@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tools/graph/batch.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
@@ -158,6 +159,7 @@ void simplify(Graph& graph, const SimplifyOptions& options) {
   for (size_t round = 0; round < bound; ++round)
     if (!apply_rules(r, options) && !move_transposes(r)) break;
   r.finish();
+  mark_batched_again(graph);
 }
 
 }  // namespace nacre::tools
