@@ -152,6 +152,18 @@ TEST(training, an_immediate_update_needs_no_block_of_gradients) {
   }
 }
 
+TEST(training, memory_by_class_needs_no_names) {
+  TrainingOptions adam;
+  adam.optimizer.kind = Optimizer::kAdam;
+  const TrainingModel named = compiled(convolutional(), adam), bare = compile_training(convolutional(), adam, {}, {.names = false, .golden = {}});
+  const TrainingMemory a = training_memory(LoadedModel(named.bytes, "test", ""), *find_machine("host")),
+                       b = training_memory(LoadedModel(bare.bytes, "test", ""), *find_machine("host"));
+  EXPECT_EQ(a.moments, 2 * a.parameters);
+  EXPECT_EQ(b.moments, a.moments);
+  EXPECT_GT(b.gradients, 0u);
+  EXPECT_EQ(b.gradients, a.gradients);
+}
+
 TEST(training, activations_are_computed_again_to_save_memory) {
   TrainingOptions options;
   const TrainingModel plain = compiled(convolutional(), options);

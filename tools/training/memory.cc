@@ -1,17 +1,27 @@
 #include "tools/training/memory.h"
 
 #include <algorithm>
+#include <set>
 
 #include "tools/passes/placement.h"
-#include "tools/training/differentiate.h"
 
 namespace nacre::tools {
 namespace {
 
-constexpr const char* kMoments[] = {"/velocity", "/first_moment", "/second_moment", "/mean_square", "/square_sum"};
+bool is_optimizer(Op op) { return op >= Op::kSgd && op <= Op::kAdagrad; }
 
-bool is_moment(const std::string& name) {
-  return std::ranges::any_of(kMoments, [&](const char* suffix) { return name.ends_with(suffix); });
+// What an optimizer's step updates beside the parameter, and what the verdict judges: by the steps, for names may have been left out.
+void add_optimizer(const Model& model, TrainingMemory* m) {
+  std::set<uint32_t> moments;
+  for (const StepRecord& step : model.steps()) {
+    const uint32_t* operands = model.operands(step);
+    const auto tensor = [&](uint32_t i) -> const TensorRecord& { return model.tensors()[operands[i] & kOperandIdMask]; };
+    if (step.op == Op::kVerdict && tensor(0).region == Region::kStep) m->gradients = tensor(0).bytes;
+    if (!is_optimizer(step.op)) continue;
+    for (uint32_t i = 0; i < step.operand_count; ++i)
+      if (Role(operands[i] >> 30) == Role::kUpdate && (tensor(i).flags & kTrainable) == 0) moments.insert(operands[i] & kOperandIdMask);
+  }
+  for (const uint32_t id : moments) m->moments += model.tensors()[id].bytes;
 }
 
 // What the backward pass reads of the forward pass: arena tensors that hold their value across the loss step.
@@ -44,12 +54,9 @@ TrainingMemory training_memory(const LoadedModel& loaded, const TargetMachine& m
   for (uint32_t id = 0; id < model.tensors().size(); ++id) {
     const TensorRecord& r = model.tensors()[id];
     if (r.alias_of != kNoIndex) continue;
-    const std::string name = loaded.tensor_name(id);
-    if (r.region == Region::kStep && name == kGradientsName) m.gradients = r.bytes;
-    if (r.region != Region::kState) continue;
-    if ((r.flags & kTrainable) != 0) m.parameters += r.bytes;
-    else if (is_moment(name)) m.moments += r.bytes;
+    if (r.region == Region::kState && (r.flags & kTrainable) != 0) m.parameters += r.bytes;
   }
+  add_optimizer(model, &m);
   m.statistics = model.region_bytes(Region::kState) - m.parameters - m.moments;  // the gaps of alignment with it
   m.sums = model.region_bytes(Region::kStep) - m.gradients;
   for (uint32_t i = 0; i < model.program_count(); ++i) {
