@@ -139,6 +139,9 @@ refused 2 'is the model itself' "$work/whole/tuned.nacre" "${data[@]}" -o "$work
 refused 2 'holds the checkpoint of another training: --batch 16, now --batch 8' "$network" "${data[@]}" "${loss[@]/16/8}" --epochs 4 -o "$work/x.nacre" --checkpoint "$work/whole/run"
 refused 2 '--scale' "${good[@]}" --scale 1/0
 refused 2 'is no directory with checkpoints' "${good[@]}" --start-from "$work"
+refused 2 '--arena-limit: 1,000 bytes cannot be reached: the least that was found is' "${good[@]}" --arena-limit 1000
+refused 2 '--learned-ranges: is about layers under int8/static, and there are none' "${good[@]}" --learned-ranges
+refused 2 'learned ranges are float32, and this layer computes in float64' "${good[@]}" --learned-ranges --policy int8/static_from_float64
 refused 2 'needs rows to judge by' "$network" "${data[@]}" --loss softmax_cross_entropy --keep best -o "$work/x.nacre"
 
 # A checkpoint of another model, and both slots damaged: nothing is written over.

@@ -58,7 +58,8 @@ void export_model(const ExportOptions& options) {
     return print_json({{"model", options.model}, {"output", options.output}, {"taken", report.taken}, {"kept", report.kept}, {"parameters", made.parameters},
                        {"adapters", made.adapters}, {"file_bytes", made.bytes.size()}, {"fallbacks", made.fallbacks}});
   print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint\n", options.model, options.output, report.taken, report.taken + report.kept));
-  if (!options.network.empty()) print("  network  " + deployed_text(made) + "\n");
+  print(fmt::format("  network  {}\n", options.network.empty() ? "as the training infers, batch norms and adapters as steps; --network FILE compiles it anew without them"
+                                                                  : deployed_text(made)));
   print(fmt::format("  file     {} bytes\n", grouped(made.bytes.size())));
   print(fallbacks_text(made.fallbacks));
 }

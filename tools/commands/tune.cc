@@ -419,7 +419,7 @@ class Session {
     const Statistics& s = written_->statistics;
     print(fmt::format("  network  {}\n",
                       is_model(options_.model)
-                          ? "the training's own inference program; nacre export --network FILE compiles the network anew, batch norms folded"
+                          ? "the training's own inference program; nacre export --network FILE compiles the network anew, batch norms folded, adapters merged"
                           : "compiled anew: " + deployed_text(written_->deployed)));
     print(fmt::format("  takes    {} at a time, arena {} bytes, file {} bytes\n", counted(s.batch, "row"), grouped(s.arena_bytes), grouped(s.file_bytes)));
     print(fmt::format("  gives    {}\n", judged_text()));
