@@ -87,7 +87,7 @@ inside_root() {
     mount -t proc proc "$1/proc"
     mount --rbind /sys "$1/sys"
     mount --rbind /dev "$1/dev"
-    if [[ -n $2 ]]; then mkdir "$1/srv/shared" && mount --bind -o ro "$2" "$1/srv/shared"; fi
+    if [[ -n $2 ]]; then mkdir -p "$1/srv/shared"; mount --bind -o ro "$2" "$1/srv/shared"; fi
     system=$1
     shift 2
     exec chroot "$system" "$@"' inside "$system" "$shared" env -i "${environment[@]}" HOME=/root \
