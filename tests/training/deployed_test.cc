@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <random>
 
 #include "tests/training/small_networks.h"
 #include "tests/training/small_trainer.h"
@@ -36,21 +35,8 @@ CompileOptions under(const PolicyRequest& request, const Calibration* calibratio
   return options;
 }
 
-struct Data {
-  std::vector<float> x;
-  std::vector<int32_t> labels;
-};
-
-Data data(uint64_t seed, int width) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> noise(0, 0.3f);
-  Data d;
-  for (int r = 0; r < kBatch; ++r) {
-    d.labels.push_back(int32_t(random() % 3));
-    for (int i = 0; i < width; ++i) d.x.push_back(noise(random) + (i % 3 == d.labels.back() ? 1.5f : -0.5f));
-  }
-  return d;
-}
+using Data = tests::LabelledRows;
+Data data(uint64_t seed, int width) { return tests::three_classes(seed, kBatch, width); }
 
 void train(SmallTrainer& trainer, int width, int steps = 40) {
   for (int i = 0; i < steps; ++i) {

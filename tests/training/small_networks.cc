@@ -1,6 +1,7 @@
 #include "tests/training/small_networks.h"
 
 #include <cmath>
+#include <random>
 
 #include "tools/graph/batch.h"
 
@@ -101,6 +102,17 @@ Graph convolutional(int batch) {
   x = m.relu("relu2", x);
   x = m.step(Op::kMean, "mean", {x}, {6});
   return m.finish(m.step(Op::kDense, "fc", {x, m.parameter("fc.w", {3, 4}, 4), m.parameter("fc.b", {3}, 4)}));
+}
+
+LabelledRows three_classes(uint64_t seed, int rows, int width) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> noise(0, 0.3f);
+  LabelledRows made;
+  for (int r = 0; r < rows; ++r) {
+    made.labels.push_back(int32_t(random() % 3));
+    for (int i = 0; i < width; ++i) made.x.push_back(noise(random) + (i % 3 == made.labels.back() ? 1.5f : -0.5f));
+  }
+  return made;
 }
 
 }  // namespace nacre::tests

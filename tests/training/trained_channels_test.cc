@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <random>
 
 #include "tests/training/small_networks.h"
 #include "tools/calibration/quantize_static.h"
@@ -26,20 +25,8 @@ using tests::perceptron;
 
 constexpr int kRows = 16;
 
-struct Data {
-  std::vector<float> x;
-  std::vector<int32_t> labels;
-};
-Data batch(uint64_t seed, int width) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> noise(0, 0.3f);
-  Data data;
-  for (int r = 0; r < kRows; ++r) {
-    data.labels.push_back(int32_t(random() % 3));
-    for (int i = 0; i < width; ++i) data.x.push_back(noise(random) + (i % 3 == data.labels.back() ? 1.5f : -0.5f));
-  }
-  return data;
-}
+using Data = tests::LabelledRows;
+Data batch(uint64_t seed, int width) { return tests::three_classes(seed, kRows, width); }
 
 TrainingOptions channels(std::vector<TrainedChannels> of, Optimizer optimizer = Optimizer::kSgd) {
   TrainingOptions options;
