@@ -66,7 +66,7 @@ tune=$(printf '%q ' "$NACRE_TOOL" tune "$network" "${data[@]}" "${loss[@]}" --ep
 TERM=xterm script -qec "$tune" "$work/terminal.txt" >/dev/null </dev/null || fail "the training on a terminal"
 echo "on a terminal:"
 tr '\r' '\n' <"$work/terminal.txt" | grep -a 'rows/s' | tail -n 2 | sed 's/\x1b\[K//g'
-tr '\r' '\n' <"$work/terminal.txt" | grep -aqE 'tune \[=+ +\] [0-9]+ of 90  epoch [0-9]  loss [0-9.]+ .* rows/s  [0-9:]+ left' || fail "no progress bar on a terminal"
+tr '\r' '\n' <"$work/terminal.txt" | grep -aqE 'tune \[=+ +\] [0-9]+ of 90  epoch [0-9]  loss [0-9.e-]+ .* rows/s  [0-9:]+ left' || fail "no progress bar on a terminal"
 
 # 4. Killed, interrupted, started again.
 same=0

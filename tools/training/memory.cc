@@ -13,10 +13,12 @@ bool is_optimizer(Op op) { return op >= Op::kSgd && op <= Op::kAdagrad; }
 // What an optimizer's step updates beside the parameter, and what the verdict judges: by the steps, for names may have been left out.
 void add_optimizer(const Model& model, TrainingMemory* m) {
   std::set<uint32_t> moments;
+  uint32_t program = 0;
+  const bool sums = model.find(Entry::kGradients, nullptr, &program).ok();  // else each gradient is used up where it is made
   for (const StepRecord& step : model.steps()) {
     const uint32_t* operands = model.operands(step);
     const auto tensor = [&](uint32_t i) -> const TensorRecord& { return model.tensors()[operands[i] & kOperandIdMask]; };
-    if (step.op == Op::kVerdict && tensor(0).region == Region::kStep) m->gradients = tensor(0).bytes;
+    if (sums && step.op == Op::kVerdict) m->gradients = tensor(0).bytes;
     if (!is_optimizer(step.op)) continue;
     for (uint32_t i = 0; i < step.operand_count; ++i)
       if (Role(operands[i] >> 30) == Role::kUpdate && (tensor(i).flags & kTrainable) == 0) moments.insert(operands[i] & kOperandIdMask);
