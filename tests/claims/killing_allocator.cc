@@ -20,7 +20,15 @@ void trap() {
 
 }  // namespace
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)  // clang's word for it
+#if __has_feature(address_sanitizer)
+#define NACRE_ADDRESS_SANITIZER
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define NACRE_ADDRESS_SANITIZER
+#endif
+
+#ifdef NACRE_ADDRESS_SANITIZER
 // AddressSanitizer owns malloc; it calls back for every allocation, of operator new too.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
                                                          void (*on_free)(const volatile void*));
