@@ -178,7 +178,7 @@ class Writer {
     for (const Binding& b : graph.inputs) program.inputs.push_back(bind(ids, b, kInput));
     for (const Binding& b : graph.outputs) program.outputs.push_back(bind(ids, b, kOutput));
     const Ids layers = add_layers(graph);
-    for (const Node& node : graph.nodes) add_step(node, ids, layers);
+    for (const Node& node : graph.nodes) add_step(graph, node, ids, layers);
     programs_.push_back(std::move(program));
   }
 
@@ -242,14 +242,15 @@ class Writer {
     return id;
   }
 
-  void add_step(const Node& node, const Ids& ids, const Ids& layers) {
+  void add_step(const Graph& graph, const Node& node, const Ids& ids, const Ids& layers) {
+    const std::vector<ValueId> inputs = inputs_of_kernel(graph, node);
     std::vector<uint32_t> words = node.words;
     while (!words.empty() && words.back() == 0) words.pop_back();
     StepRecord step = {};
     step.op = node.op;
     step.word_count = uint8_t(words.size());
-    step.operand_count = uint8_t(node.inputs.size() + node.outputs.size());
-    if (words.size() > 255 || node.inputs.size() + node.outputs.size() > 24)
+    step.operand_count = uint8_t(inputs.size() + node.outputs.size());
+    if (words.size() > 255 || inputs.size() + node.outputs.size() > 24)
       throw Error(kUnsupported, node.name, "more than 24 operands or 255 attribute words in one step", "split the operator");
     step.first_word = add_words(words);
     step.first_operand = uint32_t(operands_.size());
@@ -260,8 +261,8 @@ class Writer {
       operands_.push_back(id == kNone ? kNoOperand : ids[size_t(id)] | uint32_t(role) << 30);
     };
     const OpRule* rule = find_rule(node.op);
-    for (size_t i = 0; i < node.inputs.size(); ++i)
-      operand(node.inputs[i], rule != nullptr && is_updated(*rule, i) ? Role::kUpdate : Role::kIn);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      operand(inputs[i], rule != nullptr && is_updated(*rule, i) ? Role::kUpdate : Role::kIn);
     for (const ValueId id : node.outputs) operand(id, Role::kOut);
     steps_.push_back(step);
   }

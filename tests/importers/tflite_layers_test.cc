@@ -1,8 +1,13 @@
-// import_tflite of GATHER and EMBEDDING_LOOKUP of stored tables, BATCH_MATMUL and GELU.
+// import_tflite of GATHER and EMBEDDING_LOOKUP of stored tables, BATCH_MATMUL, GELU, PRELU, MAXIMUM, MINIMUM, REDUCE_MAX, and layers without bias as the engine
+// binds them.
 #include <gtest/gtest.h>
 
 #include "tests/graph/run_graph.h"
+#include "engine/kernels/reference.h"
+#include "engine/run/program.h"
 #include "tests/importers/tflite_imports.h"
+#include "tools/compile.h"
+#include "tools/loaded_model.h"
 
 namespace nacre::tools::tflite {
 namespace {
@@ -60,6 +65,104 @@ TEST(import_tflite, gelu_has_two_forms) {
         unary(BuiltinOperator::GELU, {1, 4}, {1, 4}, [&](auto& f) { return CreateGeluOptions(f, approximate); }));
     EXPECT_EQ(ops(graph), (std::vector{Op::kGelu}));
     EXPECT_EQ(get_integer(graph.nodes[0], "tanh"), approximate ? 1 : 0);
+  }
+}
+
+// x -> y; the weights are 1, the bias is absent: -1 in the file, or not there.
+std::vector<uint8_t> without_bias(BuiltinOperator code, bool named) {
+  TfliteBuilder b;
+  const bool dense = code == BuiltinOperator::FULLY_CONNECTED;
+  const int x = b.activation("x", dense ? std::vector<int32_t>{1, 2} : std::vector<int32_t>{1, 1, 1, 2});
+  const int y = b.activation("y", dense ? std::vector<int32_t>{1, 2} : std::vector<int32_t>{1, 1, 1, 2});
+  const std::vector<int32_t> w_shape = dense ? std::vector<int32_t>{2, 2} : code == BuiltinOperator::CONV_2D ? std::vector<int32_t>{2, 1, 1, 2} : std::vector<int32_t>{1, 1, 1, 2};
+  const int w = b.floats("w", w_shape, std::vector<float>(code == BuiltinOperator::DEPTHWISE_CONV_2D ? 2 : 4, 1));
+  std::vector<int32_t> inputs = {x, w};
+  if (named) inputs.push_back(-1);
+  if (dense) b.op(code, inputs, {y}, CreateFullyConnectedOptions(b.fbb()));
+  else if (code == BuiltinOperator::CONV_2D) b.op(code, inputs, {y}, CreateConv2DOptions(b.fbb(), Padding::VALID, 1, 1));
+  else b.op(code, inputs, {y}, CreateDepthwiseConv2DOptions(b.fbb(), Padding::VALID, 1, 1, 1));
+  return b.finish({x}, {y});
+}
+
+TEST(import_tflite, layers_without_bias_are_bound) {
+  for (const BuiltinOperator code : {BuiltinOperator::FULLY_CONNECTED, BuiltinOperator::CONV_2D, BuiltinOperator::DEPTHWISE_CONV_2D})
+    for (const bool named : {false, true}) {
+      Graph graph = imported(without_bias(code, named));
+      simplify(graph);
+      const Compiled compiled = compile(std::move(graph), {});
+      const LoadedModel model(compiled.bytes, "test", "");
+      const KernelSet* const kernels[] = {&reference::kernels()};
+      Sizes sizes;
+      EXPECT_TRUE(Program::measure(model.model(), 0, kernels, &sizes).ok()) << int(code) << named;
+    }
+}
+
+TEST(import_tflite, prelu_is_leaky_relu_or_composed) {
+  const std::vector<float> x_values = {-2, 3, -4, 0.5f};
+  const auto prelu = [](const std::vector<float>& slopes, float scale) {
+    TfliteBuilder b;
+    const int x = scale > 0 ? b.activation("x", {1, 2, 2}, scale, 0) : b.activation("x", {1, 2, 2});
+    const int y = scale > 0 ? b.activation("y", {1, 2, 2}, scale, 0) : b.activation("y", {1, 2, 2});
+    b.op(BuiltinOperator::PRELU, {x, b.floats("slope", {1, 2}, slopes)}, {y});
+    return b.finish({x}, {y});
+  };
+  const Graph one = imported(prelu({0.5f, 0.5f}, 0));
+  EXPECT_EQ(ops(one), (std::vector{Op::kLeakyRelu}));
+  EXPECT_EQ(reals(value(run_graph(one, {bytes_of(x_values)}), "y")), (std::vector<float>{-1, 3, -2, 0.5f}));
+  const Graph many = imported(prelu({0.5f, -1}, 0));
+  EXPECT_EQ(ops(many), (std::vector{Op::kClamp, Op::kClamp, Op::kMul, Op::kAdd}));
+  EXPECT_EQ(reals(value(run_graph(many, {bytes_of(std::vector<float>{-2, -3, 4, 0.5f})}), "y")), (std::vector<float>{-1, 3, 4, 0.5f}));
+  EXPECT_NE(refusal(prelu({0.5f, -1}, 0.5f), kUnsupported).find("slopes per channel on codes"), std::string::npos);
+}
+
+TEST(import_tflite, extrema_with_a_number_are_clamps) {
+  for (const bool maximum : {false, true})
+    for (const bool number_first : {false, true}) {
+      TfliteBuilder b;
+      const int x = b.activation("x", {1, 3}), y = b.activation("y", {1, 3}), one = b.floats("one", {}, {1});
+      b.op(maximum ? BuiltinOperator::MAXIMUM : BuiltinOperator::MINIMUM, number_first ? std::vector<int32_t>{one, x} : std::vector<int32_t>{x, one}, {y});
+      const Graph graph = imported(b.finish({x}, {y}));
+      EXPECT_EQ(ops(graph), (std::vector{Op::kClamp}));
+      EXPECT_EQ(reals(value(run_graph(graph, {bytes_of(std::vector<float>{-3, 1, 5})}), "y")),
+                maximum ? (std::vector<float>{1, 1, 5}) : (std::vector<float>{-3, 1, 1}));
+    }
+  TfliteBuilder b;
+  const int x = b.activation("x", {1, 3}), y = b.activation("y", {1, 3});
+  b.op(BuiltinOperator::MAXIMUM, {x, b.floats("several", {3}, {1, 2, 3})}, {y});
+  EXPECT_NE(refusal(b.finish({x}, {y}), kUnsupported).find("another operand than one stored number"), std::string::npos);
+}
+
+struct MaximumCase {
+  std::vector<int32_t> x, y, axes;
+  bool keep;
+  std::vector<float> expected;
+};
+
+TEST(import_tflite, a_maximum_over_neighbouring_axes_is_a_pool) {
+  std::vector<float> numbers(12);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = float(i * 5 % 12);  // 0 5 10 3 8 1 6 11 4 9 2 7
+  const MaximumCase cases[] = {
+      {{1, 2, 3, 2}, {1, 2}, {1, 2}, false, {10, 11}},                      // GlobalMaxPooling2D
+      {{1, 2, 3, 2}, {1, 1, 1, 2}, {-2, 1}, true, {10, 11}},                // kept
+      {{1, 6, 2}, {1, 2}, {1}, false, {10, 11}},                            // GlobalMaxPooling1D
+      {{1, 2, 3, 2}, {1, 2, 3}, {3}, false, {5, 10, 8, 11, 9, 7}},          // the last axis
+      {{2, 3, 2}, {2, 2}, {1}, false, {10, 5, 6, 11}},                      // of each row of a batch
+  };
+  for (const MaximumCase& c : cases) {
+    TfliteBuilder b;
+    const int x = b.activation("x", c.x), y = b.activation("y", c.y), axes = b.int32s("axes", {int32_t(c.axes.size())}, c.axes);
+    b.op(BuiltinOperator::REDUCE_MAX, {x, axes}, {y}, CreateReducerOptions(b.fbb(), c.keep));
+    const Graph graph = imported(b.finish({x}, {y}));
+    EXPECT_EQ(ops(graph), (std::vector{Op::kReshape, Op::kMaxPool, Op::kReshape}));
+    EXPECT_EQ(value(graph, "y").dims, Dims(c.y.begin(), c.y.end()));
+    EXPECT_EQ(reals(value(run_graph(graph, {bytes_of(numbers)}), "y")), c.expected);
+  }
+}
+
+TEST(import_tflite, other_maxima_are_refused) {
+  for (const std::vector<int32_t>& axes : {std::vector<int32_t>{0}, {1, 3}}) {
+    const std::vector<uint8_t> file = with_list(BuiltinOperator::REDUCE_MAX, {1, 2, 3, 2}, {1}, {int32_t(axes.size())}, axes);
+    EXPECT_NE(refusal(file, kUnsupported).find("a maximum over other axes than neighbours behind the first"), std::string::npos);
   }
 }
 

@@ -78,6 +78,12 @@ const KernelEntry* find_kernel(const Graph& graph, const Node& node) {
   return nullptr;
 }
 
+std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node) {
+  std::vector<ValueId> inputs = node.inputs;
+  if (const KernelEntry* entry = find_kernel(graph, node); entry != nullptr) fit_inputs(*entry, node, inputs);
+  return inputs;
+}
+
 std::vector<std::vector<uint8_t>> evaluate(const Graph& graph, const Node& node) {
   const std::vector<std::vector<int64_t>> shapes = output_shapes(graph, node);
   const KernelEntry* entry = find_kernel(graph, node);
