@@ -140,6 +140,24 @@ TEST(onnx, pads_that_count_are_zeros_but_the_overhang_of_ceil_mode_is_not) {
 
 // ---- Matrices
 
+TEST(onnx, a_maximum_over_all_spatial_axes_is_a_pool) {
+  for (const bool keep : {true, false}) {
+    OnnxBuilder b;
+    b.input("x", {1, 2, 2, 3});
+    b.node("ReduceMax", {"x"}, {"y"}).ints("axes", {2, -1}).integer("keepdims", keep ? 1 : 0);
+    b.output("y");
+    const Graph graph = imported(b);
+    EXPECT_EQ(output(graph).dims, keep ? (Dims{1, 2, 1, 1}) : (Dims{1, 2}));
+    EXPECT_EQ(first(graph, Op::kMaxPool).op, Op::kMaxPool);
+    EXPECT_EQ(computed(b, {0, 5, 1, 4, 2, 3, -7, -1, -2, -3, -4, -5}), (std::vector<float>{5, -1}));
+  }
+  OnnxBuilder b;
+  b.input("x", {1, 2, 2, 3});
+  b.node("ReduceMax", {"x"}, {"y"}).ints("axes", {1});
+  b.output("y");
+  EXPECT_NE(refusal(b).find("a maximum over other axes than all spatial ones"), std::string::npos);
+}
+
 TEST(onnx, gemm_puts_alpha_into_the_weights_and_beta_into_the_bias) {
   OnnxBuilder b;
   b.input("x", {2, 1});

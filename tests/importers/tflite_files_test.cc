@@ -131,10 +131,42 @@ TEST(import_tflite_files, all_that_is_not_supported_is_reported_at_once) {
   const Error error = refused(b.finish({x}, {y}));
   EXPECT_EQ(error.code, kUnsupported);
   EXPECT_STREQ(error.what(),
-               "bad.tflite: 3 of 4 operators are not supported:\n"
+               "bad.tflite: 3 things are not supported, of 4 operators:\n"
                "    first (TOPK_V2): an operator that the engine does not have\n"
                "    second (CUSTOM ethos-u): an operator that the engine does not have\n"
                "    third (QUANTIZE): has element type INT16");
+}
+
+// Operators of streaming networks, of which some give out nothing.
+TEST(import_tflite_files, operators_without_output_are_reported_with_the_others) {
+  TfliteBuilder b;
+  const int x = b.activation("x", {1, 4}), state = b.activation("state", {}), y = b.activation("y", {1, 4});
+  b.op(BuiltinOperator::CALL_ONCE, {}, {});
+  b.op(BuiltinOperator::VAR_HANDLE, {}, {state});
+  b.op(BuiltinOperator::ASSIGN_VARIABLE, {state, x}, {});
+  b.op(BuiltinOperator::TANH, {x}, {y});
+  const Error error = refused(b.finish({x}, {y}));
+  EXPECT_EQ(error.code, kUnsupported);
+  EXPECT_STREQ(error.what(),
+               "bad.tflite: 3 things are not supported, of 4 operators:\n"
+               "    operator 0 (CALL_ONCE): an operator that the engine does not have\n"
+               "    state (VAR_HANDLE): an operator that the engine does not have\n"
+               "    operator 2 (ASSIGN_VARIABLE): an operator that the engine does not have");
+}
+
+// Its shapes say 1 where a size is open: what does not fit after that is no fact of its own.
+TEST(import_tflite_files, open_sizes_beyond_the_batch_are_reported) {
+  TfliteBuilder b;
+  const int x = b.tensor({.name = "x", .shape = {1, 1, 4}, .data = {}, .codes = {}, .signature = {-1, -1, 4}});
+  const int p = b.activation("p", {1, 1, 4}), y = b.activation("y", {1, 5});
+  b.op(BuiltinOperator::TOPK_V2, {x}, {p});
+  b.op(BuiltinOperator::FULLY_CONNECTED, {p, b.floats("w", {2, 12}, std::vector<float>(24, 1)), -1}, {y}, CreateFullyConnectedOptions(b.fbb()));
+  const Error error = refused(b.finish({x}, {y}));
+  EXPECT_EQ(error.code, kUnsupported);
+  EXPECT_STREQ(error.what(),
+               "bad.tflite: 2 things are not supported, of 2 operators:\n"
+               "    input x: axis 1 has no fixed size: export it with a fixed shape\n"
+               "    p (TOPK_V2): an operator that the engine does not have");
 }
 
 // Each makes one file that is wrong in one way, and names a part of the sentence that says so.

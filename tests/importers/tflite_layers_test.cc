@@ -126,10 +126,14 @@ TEST(import_tflite, extrema_with_a_number_are_clamps) {
       EXPECT_EQ(reals(value(run_graph(graph, {bytes_of(std::vector<float>{-3, 1, 5})}), "y")),
                 maximum ? (std::vector<float>{1, 1, 5}) : (std::vector<float>{-3, 1, 1}));
     }
-  TfliteBuilder b;
-  const int x = b.activation("x", {1, 3}), y = b.activation("y", {1, 3});
-  b.op(BuiltinOperator::MAXIMUM, {x, b.floats("several", {3}, {1, 2, 3})}, {y});
-  EXPECT_NE(refusal(b.finish({x}, {y}), kUnsupported).find("another operand than one stored number"), std::string::npos);
+  const auto with = [](const std::vector<float>& numbers) {
+    TfliteBuilder b;
+    const int x = b.activation("x", {1, 3}), y = b.activation("y", {1, 3});
+    b.op(BuiltinOperator::MAXIMUM, {x, b.floats("c", {int32_t(numbers.size())}, numbers)}, {y});
+    return b.finish({x}, {y});
+  };
+  EXPECT_NE(refusal(with({1, 2, 3}), kUnsupported).find("another operand than one stored number"), std::string::npos);
+  EXPECT_NE(refusal(with({NAN}), kBadInput).find("a bound that is not a number"), std::string::npos);
 }
 
 struct MaximumCase {

@@ -232,25 +232,48 @@ void global_average_pool(Import& import, const Source& source) {
   import.give_channels_last(0, import.append(std::move(node), import.output_name()));
 }
 
-void global_max_pool(Import& import, const Source& source) {
-  const OperandPtr& x = source.operand(0);
-  need_float32(source, *x);
-  if (x->rank() < 3) source.malformed("needs an input with spatial axes");
-  std::vector<int64_t> dims = channels_last_dims(x->dims);
-  ValueId image = import.channels_last(x);
+// x channels_last [n, d.., c] pooled over all of d: [n, 1, 1, c].
+ValueId maximum_of_image(Import& import, const Source& source, const OperandPtr& x) {
+  const std::vector<int64_t> dims = channels_last_dims(x->dims);
   int64_t rows = 1;
   for (size_t i = 1; i + 2 < dims.size(); ++i) rows *= dims[i];
   const int64_t columns = dims[dims.size() - 2];
   if (rows > kMaxAttribute || columns > kMaxAttribute) source.refuse("its input has more than 16384 rows or columns");
-  image = import.reshaped(image, {dims[0], rows, columns, dims.back()}, x->name + "/2d");
   Node node = import.step(Op::kMaxPool);
   set_integer(node, "kernel_h", int(rows));
   set_integer(node, "kernel_w", int(columns));
   set_window(node, {.h = {}, .w = {}});
-  node.inputs = {image};
-  const ValueId y = import.append(std::move(node), import.output_name());
+  node.inputs = {import.reshaped(import.channels_last(x), {dims[0], rows, columns, dims.back()}, x->name + "/2d")};
+  return import.append(std::move(node), import.output_name());
+}
+
+void give_maximum(Import& import, const OperandPtr& x, ValueId y) {
+  std::vector<int64_t> dims = channels_last_dims(x->dims);
   std::fill(dims.begin() + 1, dims.end() - 1, 1);
   import.give_channels_last(0, import.reshaped(y, dims, import.output_name() + "/nd"));
+}
+
+void global_max_pool(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  if (x->rank() < 3) source.malformed("needs an input with spatial axes");
+  give_maximum(import, x, maximum_of_image(import, source, x));
+}
+
+// Over all spatial axes it is GlobalMaxPool, kept or not.
+void reduce_max(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  const int rank = x->rank();
+  std::vector<bool> reduced(size_t(rank), false);
+  for (const int64_t axis : source.integers_or_input("axes", 1).value_or(std::vector<int64_t>{}))
+    reduced[size_t(source.axis(axis, rank))] = true;
+  bool spatial = rank >= 3;
+  for (int i = 0; i < rank; ++i) spatial = spatial && reduced[size_t(i)] == (i > 1);
+  if (!spatial) source.refuse("a maximum over other axes than all spatial ones");
+  const ValueId y = maximum_of_image(import, source, x);
+  if (source.integer("keepdims", 1) != 0) return give_maximum(import, x, y);
+  import.give_plain(0, import.reshaped(y, {x->dims[0], x->dims[1]}, import.output_name() + "/flat"));
 }
 
 constexpr OperatorImporter kImporters[] = {
@@ -259,6 +282,7 @@ constexpr OperatorImporter kImporters[] = {
     {"MaxPool", max_pool},
     {"GlobalAveragePool", global_average_pool},
     {"GlobalMaxPool", global_max_pool},
+    {"ReduceMax", reduce_max},
 };
 
 }  // namespace

@@ -98,8 +98,9 @@ Operation Importer::read_operation(const Operator& record, size_t index) const {
         "CUSTOM " + (code.custom_code() != nullptr ? code.custom_code()->str() : std::string("without a name"));
   op.inputs = operands(record.inputs(), place);
   op.outputs = operands(record.outputs(), place);
-  if (op.outputs.empty() || std::count(op.outputs.begin(), op.outputs.end(), kNone) > 0) bad(place, "has no output");
-  op.name = tensor_name(op.outputs[0]);
+  const bool gives = std::erase(op.outputs, kNone) == 0 && !op.outputs.empty();
+  if (!gives && find_converter(op.code) != nullptr) bad(place, "has no output");
+  op.name = op.outputs.empty() ? place : tensor_name(op.outputs[0]);  // CALL_ONCE, ASSIGN_VARIABLE give out nothing
   for (const int id : op.outputs)
     if (has_data(id)) bad(op, "writes " + tensor_name(id) + ", which is a constant");
   return op;
@@ -127,11 +128,22 @@ void Importer::find_batch() {
   same_batch_ = !batchable_ || graph_.batch == batch;
 }
 
+// Sizes that the file leaves open, beyond the batch: nothing after them has a known shape.
+void Importer::find_open_axes(int id) {
+  const auto* open = tensor(id).shape_signature();
+  const std::vector<int64_t> dims = dims_of(id);
+  for (size_t i = 1; i < dims.size() && count(open) == dims.size(); ++i) {
+    if (open->Get(flatbuffers::uoffset_t(i)) == -1 && dims[i] == 1)
+      problems_.push_back("input " + tensor_name(id) + ": axis " + std::to_string(i) + " has no fixed size: export it with a fixed shape");
+  }
+}
+
 void Importer::read_inputs() {
   find_batch();
   for (const int id : operands(subgraph_->inputs(), "the list of inputs")) {
     if (has_data(id)) bad(tensor_name(id), "is an input and a constant");
     if (values_[size_t(id)] != kNone) bad(tensor_name(id), "is two inputs");
+    find_open_axes(id);
     Value v = make_value(id);
     if (v.type == ElementType::kFloat16) unsupported(tensor_name(id), "is a float16 input");
     v.name = unique(tensor_name(id));
@@ -145,7 +157,7 @@ void Importer::read_inputs() {
 }
 
 void Importer::convert(Operation& op) {
-  if (fold_shape_arithmetic(*this, op)) return;
+  if (!op.outputs.empty() && fold_shape_arithmetic(*this, op)) return;
   const Converter* converter = find_converter(op.code);
   if (converter == nullptr) unsupported(op, "an operator that the engine does not have");
   converter->convert(*this, op);
@@ -191,8 +203,8 @@ void Importer::read_operations() {
       convert(op);
       check_outputs(op);
     } catch (const Error& error) {
-      if (error.code != kUnsupported) throw;
-      problems_.push_back(problem(op, error.what()));
+      if (error.code != kUnsupported && problems_.empty()) throw;  // else perhaps their consequence: what gives no shape leaves the file's
+      if (error.code == kUnsupported) problems_.push_back(problem(op, error.what()));
       for (const int id : op.outputs)  // so that what follows is looked at too
         if (values_[size_t(id)] == kNone || value(values_[size_t(id)]).dims.empty()) {
           Value v;
@@ -256,9 +268,8 @@ void Importer::report_problems() const {
   for (size_t i = 0; i < problems_.size() && i < kMaxReported; ++i) text += "\n    " + problems_[i];
   if (problems_.size() > kMaxReported)
     text += "\n    and " + std::to_string(problems_.size() - kMaxReported) + " more";
-  throw Error(kUnsupported, name_,
-              std::to_string(problems_.size()) + " of " + std::to_string(count(subgraph_->operators())) +
-                  " operators are not supported:" + text);
+  const std::string things = problems_.size() == 1 ? "1 thing is" : std::to_string(problems_.size()) + " things are";
+  throw Error(kUnsupported, name_, things + " not supported, of " + std::to_string(count(subgraph_->operators())) + " operators:" + text);
 }
 
 Graph Importer::run() {

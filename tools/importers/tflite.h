@@ -3,8 +3,8 @@
 //   tflite.cc           the file: checks, order of operators, inputs and outputs, batch
 //   tflite_tensors.cc   tensors become values: types, quantizers, constants
 //   tflite_nodes.cc     operands and nodes, which the converters below use
-//   tflite_matmul.cc    CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, GATHER, EMBEDDING_LOOKUP, pools
-//   tflite_pointwise.cc arithmetic, activations, SOFTMAX, MEAN, QUANTIZE, DEQUANTIZE, CAST
+//   tflite_matmul.cc    CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, GATHER, EMBEDDING_LOOKUP, pools, REDUCE_MAX
+//   tflite_pointwise.cc arithmetic, activations, PRELU, MAXIMUM, MINIMUM, SOFTMAX, MEAN, QUANTIZE, DEQUANTIZE, CAST
 //   tflite_move.cc      RESHAPE and its kin, TRANSPOSE, CONCATENATION, PACK, PAD, SHAPE
 //   tflite_slice.cc     SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK
 //
@@ -88,6 +88,7 @@ class Importer {
   std::vector<int> operands(const flatbuffers::Vector<int32_t>* ids, const std::string& place) const;
   void read_inputs();
   void find_batch();
+  void find_open_axes(int id);
   void convert(Operation& op);
   void check_outputs(const Operation& op);
   void read_outputs();

@@ -1,5 +1,5 @@
-// CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, rows of tables, and the pools, which share the window of the
-// first two. Layouts of the file: filters of conv [out, h, w, in / groups], of depthwise [1, h, w, out] with output channel = input channel *
+// CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, rows of tables, and the pools (REDUCE_MAX is one), which share the
+// window of the first two. Layouts of the file: filters of conv [out, h, w, in / groups], of depthwise [1, h, w, out] with output channel = input channel *
 // multiplier + m; dense weights [out, in]; activations NHWC.
 #include <algorithm>
 
@@ -114,8 +114,7 @@ void convert_conv(Importer& importer, Operation& op) {
   const ValueId x_id = importer.real_input(op, kX), w_id = weights(importer, op, 4),
                 b = bias(importer, op, x_id, w_id);
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
-  Node node{.op = Op::kConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
-  if (b != kNone) node.inputs.push_back(b);
+  Node node{.op = Op::kConv2d, .name = "", .words = {}, .inputs = {x_id, w_id, b}, .outputs = {}};
   set_window(
       importer, op, node, x,
       {w.dims[1], w.dims[2], options.stride_h(), options.stride_w(), options.dilation_h(), options.dilation_w()},
@@ -145,8 +144,7 @@ void convert_depthwise(Importer& importer, Operation& op) {
                 b = bias(importer, op, x_id, file_w);
   const ValueId w_id = drop_first_axis(importer, op, file_w);
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
-  Node node{.op = Op::kDepthwiseConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
-  if (b != kNone) node.inputs.push_back(b);
+  Node node{.op = Op::kDepthwiseConv2d, .name = "", .words = {}, .inputs = {x_id, w_id, b}, .outputs = {}};
   set_window(
       importer, op, node, x,
       {w.dims[0], w.dims[1], options.stride_h(), options.stride_w(), options.dilation_h(), options.dilation_w()},
@@ -180,8 +178,7 @@ void convert_dense(Importer& importer, Operation& op) {
     importer.emit_reshape(op, x, {elements / in, in}, rows);
     x = rows;
   }
-  Node node{.op = Op::kDense, .name = "", .words = {}, .inputs = {x, w_id}, .outputs = {}};
-  if (b != kNone) node.inputs.push_back(b);
+  Node node{.op = Op::kDense, .name = "", .words = {}, .inputs = {x, w_id, b}, .outputs = {}};
   if (!restores) return importer.emit_activated(op, std::move(node), options.activation());
   const ValueId rows = importer.between(importer.output(op), "/rows");
   importer.emit_activated(op, std::move(node), options.activation(), rows);
@@ -250,6 +247,31 @@ void convert_pool(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), options.activation());
 }
 
+// The maximum over neighbouring axes first .. last (Keras: GlobalMaxPooling) is a pool over all of them:
+// [batch, d.., r.., e..] as [batch, d, r, e], window (1, r).
+void convert_reduce_max(Importer& importer, Operation& op) {
+  const ValueId x = importer.real_input(op, 0);
+  const std::vector<int64_t> dims = importer.value(x).dims;
+  const auto* options = op.record->builtin_options_as<ReducerOptions>();
+  const bool keep = options != nullptr && options->keep_dims();
+  std::vector<bool> reduced(dims.size());
+  for (const int64_t axis : importer.integers(op, 1)) reduced[size_t(importer.axis(op, axis, dims.size()))] = true;
+  std::vector<int64_t> image = {dims.empty() ? 1 : dims[0], 1, 1, 1}, left;
+  for (size_t i = 0, part = 1; i < dims.size(); ++i) {
+    if (reduced[i] && (i == 0 || part == 3)) importer.unsupported(op, "a maximum over other axes than neighbours behind the first");
+    part = reduced[i] ? 2 : part == 2 ? 3 : part;
+    if (i > 0) image[part] *= dims[i];
+    if (!reduced[i] || keep) left.push_back(reduced[i] ? 1 : dims[i]);
+  }
+  if (image[2] > 1 << 14) importer.unsupported(op, "a window over 2^14");
+  const ValueId y = importer.output(op), in = importer.between(x, "/image"), out = importer.between(y, "/image");
+  importer.emit_reshape(op, x, image, in);
+  Node node{.op = Op::kMaxPool, .name = "", .words = {}, .inputs = {in}, .outputs = {out}};
+  set_integer(node, "kernel_w", int(image[2]));
+  importer.emit(op, std::move(node));
+  importer.emit_reshape(op, out, left, y);
+}
+
 }  // namespace
 
 std::span<const Converter> matmul_converters() {
@@ -262,6 +284,7 @@ std::span<const Converter> matmul_converters() {
       {BuiltinOperator::EMBEDDING_LOOKUP, &convert_embedding_lookup},
       {BuiltinOperator::AVERAGE_POOL_2D, &convert_pool<Op::kAveragePool>},
       {BuiltinOperator::MAX_POOL_2D, &convert_pool<Op::kMaxPool>},
+      {BuiltinOperator::REDUCE_MAX, &convert_reduce_max},
   };
   return kRows;
 }

@@ -1,10 +1,15 @@
 // Arithmetic, activations, SOFTMAX, MEAN, and what only changes how real values are coded.
+#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "tools/importers/tflite.h"
 
 namespace nacre::tools::tflite {
 namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Node unary(Op op, ValueId x) { return {.op = op, .name = "", .words = {}, .inputs = {x}, .outputs = {}}; }
 
@@ -21,12 +26,17 @@ void convert_relu(Importer& importer, Operation& op) {
   importer.emit_activated(op, unary(Op::kClamp, importer.real_input(op, 0)), kActivation);
 }
 
-void convert_relu_0_to_1(Importer& importer, Operation& op) {
-  Node node = unary(Op::kClamp, importer.real_input(op, 0));
+// Node of a clamp to [low, high].
+Node clamp(ValueId x, float low, float high) {
+  Node node = unary(Op::kClamp, x);
   set_integer(node, "clamp", 1);
-  set_real(node, "low", 0);
-  set_real(node, "high", 1);
-  importer.emit_activated(op, std::move(node), Activation::NONE);
+  set_real(node, "low", low);
+  set_real(node, "high", high);
+  return node;
+}
+
+void convert_relu_0_to_1(Importer& importer, Operation& op) {
+  importer.emit_activated(op, clamp(importer.real_input(op, 0), 0, 1), Activation::NONE);
 }
 
 template <Op kOp>
@@ -44,6 +54,44 @@ void convert_leaky_relu(Importer& importer, Operation& op) {
   Node node = unary(Op::kLeakyRelu, importer.real_input(op, 0));
   set_real(node, "alpha", importer.options<LeakyReluOptions>(op).alpha());
   importer.emit_activated(op, std::move(node), Activation::NONE);
+}
+
+// y = clamp(x, 0, inf) + a clamp(x, -inf, 0), exact in float32; one slope for all is leaky_relu. On codes TFLite rounds a x once,
+// which no step does.
+void convert_prelu(Importer& importer, Operation& op) {
+  const ValueId x = importer.real_input(op, 0), slope = importer.real_input(op, 1);
+  if (importer.value(x).quantizer) importer.unsupported(op, "slopes per channel on codes");
+  if (const Value& a = importer.value(slope); a.constant()) {
+    const std::vector<float> slopes = reals(a);
+    if (!slopes.empty() && std::all_of(slopes.begin(), slopes.end(), [&](float s) { return s == slopes[0]; })) {
+      Node node = unary(Op::kLeakyRelu, x);
+      set_real(node, "alpha", slopes[0]);
+      return importer.emit_activated(op, std::move(node), Activation::NONE);
+    }
+  }
+  const ValueId y = importer.output(op);
+  const ValueId positive = importer.between(y, "/positive"), negative = importer.between(y, "/negative"), scaled = importer.between(y, "/scaled");
+  const auto emit = [&](Node node, ValueId out) {
+    node.outputs = {out};
+    importer.emit(op, std::move(node));
+  };
+  emit(clamp(x, 0, kInfinity), positive);
+  emit(clamp(x, -kInfinity, 0), negative);
+  emit({.op = Op::kMul, .name = "", .words = {}, .inputs = {negative, slope}, .outputs = {}}, scaled);
+  emit({.op = Op::kAdd, .name = "", .words = {}, .inputs = {positive, scaled}, .outputs = {}}, y);
+}
+
+// With one stored number: a clamp.
+template <BuiltinOperator kCode>
+void convert_extremum(Importer& importer, Operation& op) {
+  ValueId x = importer.real_input(op, 0), bound = importer.real_input(op, 1);
+  if (importer.value(x).constant()) std::swap(x, bound);
+  const Value& b = importer.value(bound);
+  if (!b.constant() || importer.value(x).constant() || b.elements() != 1) importer.unsupported(op, "another operand than one stored number");
+  const float number = reals(b)[0];
+  if (std::isnan(number)) importer.bad(op, "a bound that is not a number");
+  const bool maximum = kCode == BuiltinOperator::MAXIMUM;
+  importer.emit_activated(op, clamp(x, maximum ? number : -kInfinity, maximum ? kInfinity : number), Activation::NONE);
 }
 
 void convert_softmax(Importer& importer, Operation& op) {
@@ -109,6 +157,9 @@ std::span<const Converter> pointwise_converters() {
       {BuiltinOperator::RELU_N1_TO_1, &convert_relu<Activation::RELU_N1_TO_1>},
       {BuiltinOperator::RELU_0_TO_1, &convert_relu_0_to_1},
       {BuiltinOperator::LEAKY_RELU, &convert_leaky_relu},
+      {BuiltinOperator::PRELU, &convert_prelu},
+      {BuiltinOperator::MAXIMUM, &convert_extremum<BuiltinOperator::MAXIMUM>},
+      {BuiltinOperator::MINIMUM, &convert_extremum<BuiltinOperator::MINIMUM>},
       {BuiltinOperator::LOGISTIC, &convert_unary<Op::kSigmoid>},
       {BuiltinOperator::TANH, &convert_unary<Op::kTanh>},
       {BuiltinOperator::HARD_SWISH, &convert_unary<Op::kHardSwish>},

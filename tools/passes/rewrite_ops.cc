@@ -22,6 +22,8 @@ constexpr Row kRows[] = {
     {Op::kDepthwiseConv2d, nullptr, "DepthwiseConv2dNative"},
     {Op::kAveragePool, nullptr, "AvgPool"},
     {Op::kMaxPool, "GlobalMaxPool", "Max"},
+    {Op::kMaxPool, "ReduceMax", "Max"},
+    {Op::kMaxPool, "REDUCE_MAX", "Max"},
     {Op::kMaxPool, nullptr, "MaxPool"},
     {Op::kAdd, "Sum", "AddN"},
     {Op::kAdd, nullptr, "AddV2"},

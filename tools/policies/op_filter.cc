@@ -25,7 +25,7 @@ const Names kNames[] = {
     {"average_pool", {"AveragePool", "AVERAGE_POOL_2D", "AveragePooling2D", "avg_pool"}},
     {"average_pool", {"GlobalAveragePool", "GlobalAveragePooling2D", "global_avg_pool"}},
     {"max_pool", {"MaxPool", "MAX_POOL_2D", "MaxPooling2D"}},
-    {"max_pool", {"GlobalMaxPool", "GlobalMaxPooling2D"}},
+    {"max_pool", {"GlobalMaxPool", "GlobalMaxPooling2D", "ReduceMax", "REDUCE_MAX"}},
     {"add", {"Add", "ADD", "Sum", "ADD_N"}},
     {"sub", {"Sub", "SUB", "Subtract"}},
     {"mul", {"Mul", "MUL", "Multiply"}},
