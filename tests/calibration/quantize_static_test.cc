@@ -280,6 +280,19 @@ output "c" %c
   for (const Node& node : program.nodes) EXPECT_NE(node.op, Op::kSigmoid);
 }
 
+TEST(quantize_static, a_pad_with_what_fixed_codes_do_not_reach_has_its_own) {
+  for (const char* number : {"1.5", "0.5"}) {
+    const std::string text = kHead + "layer \"l\" source=\"X\"\n" + activation("x") + activation("g") + activation("y", "[1, 5]") +
+                             "input \"x\" %x\noutput \"y\" %y\n%g = sigmoid(%x) name=\"g\" layer=\"l\"\n"
+                             "%y = pad(%g) before=[0, 1] after=[0, 0] value=" + number + " name=\"p\" layer=\"l\"\n";
+    const Calibration c = ranges({{"x", {-3, 3}}, {"g", {0.1f, 0.9f}}, {"y", {0.1f, std::stof(number)}}});
+    const Graph graph = quantized(asked(text), c);
+    if (std::stof(number) > 1) expect_codes(graph, "y/int8", {0, 1.5f});
+    else EXPECT_EQ(value(graph, "y/int8").quantizer->scale[0], 1.0f / 256);
+    EXPECT_NO_THROW(compiled(graph));
+  }
+}
+
 TEST(quantize_static, constant_operands_are_coded) {
   const std::string text = kHead + "layer \"l\" source=\"ADD\"\n" + activation("x") + activation("y") +
                            R"(value %k float32 [4] region=weights data=float32 {-1, 0, 2, 4}

@@ -237,6 +237,12 @@ output "y" %y
   EXPECT_EQ(steps(resolved(with("1"))),
             "%y/codes = average_pool(%x) kernel_h=2 kernel_w=2 name=\"p\"\n"
             "%y = requantize(%y/codes, %y/requant) x_zero=3 y_zero=3 rounding=double name=\"y/requantize\"\n");
+  // The mean of four codes of x is a fourth of a step between them, which a finer y has codes for.
+  const Graph finer = resolved(with("0.125"));
+  EXPECT_EQ(steps(finer),
+            "%x/real = dequantize(%x, %x/real/dequantize/scale, %x/real/dequantize/zero) name=\"x/real/dequantize\"\n"
+            "%y/real = average_pool(%x/real) kernel_h=2 kernel_w=2 name=\"p\"\n"
+            "%y = quantize(%y/real, %y/quantize/scale, %y/quantize/zero) rounding=half_away name=\"y/quantize\"\n");
 }
 
 TEST(apply_policy, concat_requantizes_inputs_of_other_codes_and_pad_fills_with_the_zero_point) {
@@ -255,6 +261,18 @@ output "y" %y
             "name=\"b/requantized/requantize\"\n"
             "%c = concat(%a, %b/requantized) axis=1 name=\"c\"\n"
             "%y = pad(%c) before=[0, 1] after=[0, 1] value=3 name=\"p\"\n");
+}
+
+TEST(apply_policy, pad_fills_with_a_number_that_its_input_has_no_code_for) {
+  EXPECT_EQ(steps(resolved(R"(graph "t" batch=1
+value %x float32 [1, 4] codes=int8 axis=0 scale=[0.001] zero=[31]
+value %y float32 [1, 6] codes=int8 axis=0 scale=[0.5] zero=[3]
+input "x" %x
+output "y" %y
+%y = pad(%x) before=[0, 1] after=[0, 1] value=20 name="p"
+)")),
+            "%x/requantized = requantize(%x, %x/requantized/requant) x_zero=31 y_zero=3 rounding=double name=\"x/requantized/requantize\"\n"
+            "%y = pad(%x/requantized) before=[0, 1] after=[0, 1] value=43 name=\"p\"\n");
 }
 
 TEST(apply_policy, quantizers_travel_with_moved_bytes) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -186,10 +187,18 @@ class StaticPass {
       const ValueId y = node.outputs[0];
       if (node.op == Op::kConcat) {
         join_concat(groups, node);
-      } else if (takes_codes(node.inputs[0])) {
+      } else if (takes_codes(node.inputs[0]) && !pads_beyond(groups, node)) {
         joined_[size_t(y)] = groups.merge(node.inputs[0], y);
       }
     }
+  }
+
+  // Whether it pads with a number that the given int8 codes of its input do not reach (a sigmoid's end at 255 / 256): y has its own.
+  bool pads_beyond(StaticGroups& groups, const Node& node) {
+    const std::optional<Quantizer>& given = groups.fixed(node.inputs[0]);
+    if (node.op != Op::kPad || get_integer(node, "mode") != 0 || !given) return false;
+    const double number = double(get_real(node, "value")), code = number / double(given->scale[0]) + double(given->zero[0]);
+    return std::isfinite(number) && (code < -128.5 || code > 127.5);
   }
 
   // Inputs with given codes that are not all the same keep them: apply_policy requantizes them into the output's.

@@ -136,8 +136,14 @@ bool write_pool(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
+// x takes the codes of y first: what it is padded with need not have a code in those of x.
 bool write_pad(PolicyPass& pass, Node node, std::string&) {
-  set_integer(node, "value", bound_code(get_real(node, "value"), pass.codes(node.outputs[0])));
+  const ValueId y = node.outputs[0];
+  if (pass.codes(node.inputs[0]) != pass.codes(y)) {
+    const Quantizer to = *pass.value(y).quantizer;
+    node.inputs[0] = pass.with_codes(node, node.inputs[0], to);
+  }
+  set_integer(node, "value", bound_code(get_real(node, "value"), pass.codes(y)));
   pass.emit(std::move(node));
   return true;
 }
@@ -175,7 +181,7 @@ constexpr IntegerForm kForms[] = {
     {Op::kReshape, IntegerForm::kOfInput, &write_same},
     {Op::kTranspose, IntegerForm::kOfInput, &write_same},
     {Op::kConcat, IntegerForm::kOwn, &write_concat},
-    {Op::kPad, IntegerForm::kOfInput, &write_pad},
+    {Op::kPad, IntegerForm::kOwn, &write_pad},
     {Op::kSlice, IntegerForm::kOfInput, &write_same},
 };
 
