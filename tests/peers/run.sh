@@ -7,6 +7,7 @@ build=$1 passed=0 failed=0
 compare() { if "$NACRE_PEERS_PYTHON" "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
 compare tests/peers/digits.py "$build/tools/nacre" "$build/tools/digits"
 compare tests/peers/onnxruntime_parity.py "$build/tools/nacre"
+compare tests/peers/random_networks.py "$build/tools/nacre"
 compare tests/peers/formats.py "$build/tests/formats_dump"
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]
