@@ -140,6 +140,19 @@ TEST(onnx, pads_that_count_are_zeros_but_the_overhang_of_ceil_mode_is_not) {
 
 // ---- Matrices
 
+TEST(onnx, ceil_mode_takes_a_window_larger_than_its_input) {
+  const auto pool = [](const char* op, int64_t stride) {
+    OnnxBuilder b(19);
+    b.input("x", {1, 1, 1, 2});
+    b.node(op, {"x"}, {"y"}).ints("kernel_shape", {1, 3}).ints("strides", {1, stride}).integer("ceil_mode", 1);
+    b.output("y");
+    return b;
+  };
+  EXPECT_EQ(computed(pool("MaxPool", 2), {1, 5}), (std::vector<float>{5}));
+  EXPECT_EQ(computed(pool("AveragePool", 2), {1, 5}), (std::vector<float>{3}));  // the overhang does not count
+  EXPECT_NE(refusal(pool("MaxPool", 1)).find("its window is larger than the padded input"), std::string::npos);
+}
+
 TEST(onnx, a_maximum_over_all_spatial_axes_is_a_pool) {
   for (const bool keep : {true, false}) {
     OnnxBuilder b;

@@ -109,12 +109,13 @@ def convolution(n):
 
 
 def pool(n):
-    kernel = [n.whole(1, 3), n.whole(1, 2)]
-    if len(n.dims) != 4 or min(n.dims[2:]) < 3:
+    ceil = n.whole(0, 1) if n.opset >= 10 else 0
+    if len(n.dims) != 4 or (min(n.dims[2:]) < 3 and not ceil):  # onnxruntime takes windows that do not fit: floor(-1 / 2) is 0 there
         return
+    kernel = [n.whole(1, 3), n.whole(1, 2)]
     attributes = {"kernel_shape": kernel, "strides": [n.whole(1, 2), n.whole(1, 2)], "pads": [n.whole(0, k - 1) for k in kernel * 2]}
-    if n.opset >= 10:
-        attributes["ceil_mode"] = n.whole(0, 1)
+    if ceil:
+        attributes["ceil_mode"] = ceil
     op = n.choose("AveragePool", "MaxPool")
     if op == "AveragePool":
         attributes["count_include_pad"] = n.whole(0, 1)
