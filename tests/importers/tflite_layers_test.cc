@@ -1,10 +1,12 @@
-// import_tflite of GATHER and EMBEDDING_LOOKUP of stored tables, BATCH_MATMUL, GELU, PRELU, MAXIMUM, MINIMUM, REDUCE_MAX, and layers without bias as the engine
-// binds them.
+// import_tflite of GATHER and EMBEDDING_LOOKUP of stored tables, BATCH_MATMUL, GELU, PRELU, MAXIMUM, MINIMUM, REDUCE_MAX; and layers
+// without bias, as the engine binds them.
 #include <gtest/gtest.h>
 
-#include "tests/graph/run_graph.h"
+#include <cmath>
+
 #include "engine/kernels/reference.h"
 #include "engine/run/program.h"
+#include "tests/graph/run_graph.h"
 #include "tests/importers/tflite_imports.h"
 #include "tools/compile.h"
 #include "tools/loaded_model.h"
@@ -72,10 +74,10 @@ TEST(import_tflite, gelu_has_two_forms) {
 std::vector<uint8_t> without_bias(BuiltinOperator code, bool named) {
   TfliteBuilder b;
   const bool dense = code == BuiltinOperator::FULLY_CONNECTED;
-  const int x = b.activation("x", dense ? std::vector<int32_t>{1, 2} : std::vector<int32_t>{1, 1, 1, 2});
-  const int y = b.activation("y", dense ? std::vector<int32_t>{1, 2} : std::vector<int32_t>{1, 1, 1, 2});
-  const std::vector<int32_t> w_shape = dense ? std::vector<int32_t>{2, 2} : code == BuiltinOperator::CONV_2D ? std::vector<int32_t>{2, 1, 1, 2} : std::vector<int32_t>{1, 1, 1, 2};
-  const int w = b.floats("w", w_shape, std::vector<float>(code == BuiltinOperator::DEPTHWISE_CONV_2D ? 2 : 4, 1));
+  const int32_t rows = code == BuiltinOperator::DEPTHWISE_CONV_2D ? 1 : 2;
+  const auto shape = [&](int32_t first) { return dense ? std::vector<int32_t>{first, 2} : std::vector<int32_t>{first, 1, 1, 2}; };
+  const int x = b.activation("x", shape(1)), y = b.activation("y", shape(1));
+  const int w = b.floats("w", shape(rows), std::vector<float>(size_t(2 * rows), 1));
   std::vector<int32_t> inputs = {x, w};
   if (named) inputs.push_back(-1);
   if (dense) b.op(code, inputs, {y}, CreateFullyConnectedOptions(b.fbb()));

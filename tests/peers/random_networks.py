@@ -11,7 +11,6 @@ it: codes differ by at most 1.
 """
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 
@@ -19,6 +18,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
+
+from onnxruntime_parity import Nacre
 
 TOLERANCE = 1e-5
 OPSETS = (7, 9, 11, 12, 13, 15, 17, 18, 21)
@@ -252,23 +253,20 @@ def random_network(seed):
     return n, n.model(names)
 
 
-class Nacre:
-    def __init__(self, program, folder):
-        self.program, self.folder = program, folder
-
-    def call(self, *words):
-        done = subprocess.run([self.program, *map(str, words)], capture_output=True, text=True)
-        return "" if done.returncode == 0 else done.stderr.strip().replace("\n", " | ")
-
-    def run(self, model, x):
-        """Outputs by name, or why there are none."""
+class Runner(Nacre):
+    def outputs(self, model, x):
+        """By name; or why there are none."""
         source, target, out = self.folder / "a.onnx", self.folder / "a.nacre", self.folder / "out"
         onnx.save(model, source)
         np.save(self.folder / "x.npy", x)
         for old in out.glob("*"):
             old.unlink()
-        refused = self.call("convert", source, "-o", target) or self.call("run", target, "--input", f"x={self.folder / 'x.npy'}", "--output", out)
-        return refused or {o.name: np.load(out / f"{o.name}.npy") for o in model.graph.output}
+        try:
+            self.call("convert", source, "-o", target)
+            self.call("run", target, "--input", f"x={self.folder / 'x.npy'}", "--output", out)
+        except RuntimeError as refused:
+            return str(refused)
+        return {o.name: np.load(out / f"{o.name}.npy") for o in model.graph.output}
 
 
 def compare_networks(nacre, seeds):
@@ -277,7 +275,7 @@ def compare_networks(nacre, seeds):
     for seed in seeds:
         n, model = random_network(seed)
         x = n.numbers.standard_normal(n.input_dims).astype(np.float32)
-        theirs, ours = answers(model, {"x": x}), nacre.run(model, x)
+        theirs, ours = answers(model, {"x": x}), nacre.outputs(model, x)
         largest = max(np.abs(v).max() for v in answers(n.model([name for name, _ in n.values[1:]]), {"x": x}))
         nodes += len(n.nodes)
         if isinstance(ours, str):
@@ -340,7 +338,7 @@ def compare_codes(nacre):
                 model = coded_model(op, attributes, operands, scales, dtype)
                 limits = np.iinfo(dtype)
                 x = np.random.default_rng(count).integers(limits.min, limits.max + 1, SHAPE).astype(dtype)
-                (theirs,), ours = answers(model, {"x": x}), nacre.run(model, x)
+                (theirs,), ours = answers(model, {"x": x}), nacre.outputs(model, x)
                 count += 1
                 if isinstance(ours, str):
                     wrong.append(f"{op} {scales} {dtype.__name__}: {ours}")
@@ -352,7 +350,7 @@ def compare_codes(nacre):
 def main():
     first, count = (int(sys.argv[2]), int(sys.argv[3])) if len(sys.argv) > 3 else (1, 500)
     with tempfile.TemporaryDirectory() as name:
-        nacre = Nacre(sys.argv[1], pathlib.Path(name))
+        nacre = Runner(sys.argv[1], pathlib.Path(name))
         nodes, wrong = compare_networks(nacre, range(first, first + count))
         coded, wrong_codes = compare_codes(nacre)
     for line in wrong + wrong_codes:

@@ -43,9 +43,8 @@ void pad_same(Axis& axis, bool upper) {
 // is left out (onnx AveragePool-19, MaxPool-12, and PyTorch).
 void fit(const Source& source, Axis& axis, bool ceil) {
   const int64_t room = axis.in + axis.before + axis.after - axis.span();
-  const bool one = room < 0 && ceil && -room < axis.stride;  // ceil(room / stride) is 0: one window, which hangs over
-  if (room < 0 && !one) source.malformed("its window is larger than the padded input");
-  axis.out = one ? 1 : room / axis.stride + 1;
+  if (room < 0 && (!ceil || room <= -axis.stride)) source.malformed("its window is larger than the padded input");
+  axis.out = room / axis.stride + 1;  // less than a stride short, in ceil_mode: one window, which hangs over
   if (ceil && room > 0 && room % axis.stride != 0 && axis.out * axis.stride < axis.in + axis.before) ++axis.out;
   const int64_t reached = std::max<int64_t>(0, (axis.out - 1) * axis.stride + axis.span() - axis.in - axis.before);
   axis.overhang = std::max<int64_t>(0, reached - axis.after);

@@ -10,6 +10,8 @@ namespace {
 
 enum Input { kX, kW, kBias };
 
+constexpr int64_t kMost = 1 << 14;  // the engine's limit on windows
+
 // SAME: out = ceil(in / stride); what is missing is padded, the odd one after.
 //
 //   total = max(0, (out - 1) stride + (kernel - 1) dilation + 1 - in),   before = total / 2
@@ -19,7 +21,6 @@ struct WindowAxis {
 };
 
 void set_axis(Importer& importer, const Operation& op, Node& node, const WindowAxis& a, Padding padding) {
-  constexpr int64_t kMost = 1 << 14;  // the engine's limit on windows
   if (a.stride < 1 || a.dilation < 1 || a.kernel < 1)
     importer.bad(op, "a stride, dilation or kernel size is not positive");
   if (a.stride > kMost || a.dilation > kMost || a.kernel > kMost) importer.unsupported(op, "a window over 2^14");
@@ -114,7 +115,8 @@ void convert_conv(Importer& importer, Operation& op) {
   const ValueId x_id = importer.real_input(op, kX), w_id = weights(importer, op, 4),
                 b = bias(importer, op, x_id, w_id);
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
-  Node node{.op = Op::kConv2d, .name = "", .words = {}, .inputs = {x_id, w_id, b}, .outputs = {}};
+  Node node{.op = Op::kConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
+  if (b != kNone) node.inputs.push_back(b);
   set_window(
       importer, op, node, x,
       {w.dims[1], w.dims[2], options.stride_h(), options.stride_w(), options.dilation_h(), options.dilation_w()},
@@ -144,7 +146,8 @@ void convert_depthwise(Importer& importer, Operation& op) {
                 b = bias(importer, op, x_id, file_w);
   const ValueId w_id = drop_first_axis(importer, op, file_w);
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
-  Node node{.op = Op::kDepthwiseConv2d, .name = "", .words = {}, .inputs = {x_id, w_id, b}, .outputs = {}};
+  Node node{.op = Op::kDepthwiseConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
+  if (b != kNone) node.inputs.push_back(b);
   set_window(
       importer, op, node, x,
       {w.dims[0], w.dims[1], options.stride_h(), options.stride_w(), options.dilation_h(), options.dilation_w()},
@@ -178,7 +181,8 @@ void convert_dense(Importer& importer, Operation& op) {
     importer.emit_reshape(op, x, {elements / in, in}, rows);
     x = rows;
   }
-  Node node{.op = Op::kDense, .name = "", .words = {}, .inputs = {x, w_id, b}, .outputs = {}};
+  Node node{.op = Op::kDense, .name = "", .words = {}, .inputs = {x, w_id}, .outputs = {}};
+  if (b != kNone) node.inputs.push_back(b);
   if (!restores) return importer.emit_activated(op, std::move(node), options.activation());
   const ValueId rows = importer.between(importer.output(op), "/rows");
   importer.emit_activated(op, std::move(node), options.activation(), rows);
@@ -263,7 +267,7 @@ void convert_reduce_max(Importer& importer, Operation& op) {
     if (i > 0) image[part] *= dims[i];
     if (!reduced[i] || keep) left.push_back(reduced[i] ? 1 : dims[i]);
   }
-  if (image[2] > 1 << 14) importer.unsupported(op, "a window over 2^14");
+  if (image[2] > kMost) importer.unsupported(op, "a window over 2^14");
   const ValueId y = importer.output(op), in = importer.between(x, "/image"), out = importer.between(y, "/image");
   importer.emit_reshape(op, x, image, in);
   Node node{.op = Op::kMaxPool, .name = "", .words = {}, .inputs = {in}, .outputs = {out}};
