@@ -1,6 +1,6 @@
 // Time of every reference kernel, each on one case: the largest of a fixed series of random cases
-// from tests/cases.h. A new line in engine/kernels/reference.inc brings its benchmark by itself.
-// The cases are small: the cost of a call counts.
+// from tests/cases.h. A new line in engine/kernels/reference.inc brings its benchmark by itself; one
+// without a case is an error. The cases are small: the cost of a call counts.
 //
 //   kernels [--benchmark_filter=^dense] [--benchmark_min_time=0.1]
 //
@@ -10,13 +10,13 @@
 
 #include <cctype>
 #include <cmath>
-#include <cstring>
 #include <memory>
 
 #include "bench/report.h"
 #include "engine/kernels/reference.h"
 #include "tests/cases.h"
 #include "tests/oracle.h"
+#include "tools/graph/bound_step.h"
 
 namespace nacre::bench {
 namespace {
@@ -26,61 +26,47 @@ using tests::Array;
 constexpr int kCases = 300;
 constexpr uint64_t kSeed = 20;
 
-// What bind makes of a step: a Call and its operands, over memory of its own.
-class BoundStep {
+// A case with memory of its own, bound to its kernel.
+class BoundCase {
  public:
-  BoundStep(const KernelEntry& entry, const std::vector<uint32_t>& words, std::vector<Array> arrays,
-            size_t inputs)
-      : entry_(entry), words_(words), arrays_(std::move(arrays)), records_(arrays_.size()) {
-    call_.resize((sizeof(Call) + arrays_.size() * sizeof(Tensor) + 7) / 8);
-    step_.op = entry.op;
-    step_.rounding = entry.rounding;
-    step_.operand_count = uint8_t(arrays_.size());
-    new (call_.data()) Call{entry.run, &step_, nullptr};
-    for (size_t i = 0; i < arrays_.size(); ++i) {
-      new (call().operands() + i)
-          Tensor{arrays_[i].present() ? arrays_[i].bytes.data() : nullptr, record(i)};
-      bytes_ += arrays_[i].bytes.size();
-    }
-    inputs_ = inputs;
-  }
-  BoundStep(const BoundStep&) = delete;
-  BoundStep& operator=(const BoundStep&) = delete;
+  BoundCase(const KernelEntry& entry, const std::vector<uint32_t>& words, std::vector<Array> arrays)
+      : words_(words),
+        arrays_(std::move(arrays)),
+        records_(records_of(arrays_)),
+        step_(entry, {words_.data(), int(words_.size())}, operands()) {}
+  BoundCase(const BoundCase&) = delete;
+  BoundCase& operator=(const BoundCase&) = delete;
 
-  Code run() {
-    return entry_.run(
-        {.call = call(), .words = words(), .rows = 0, .scratch = {}, .workers = nullptr});
+  Code prepare() { return step_.prepare(); }
+  Code run() { return step_.run(); }
+  uint64_t work() const { return step_.work(); }
+  size_t bytes() const {
+    size_t sum = 0;
+    for (const Array& array : arrays_) sum += array.bytes.size();
+    return sum;
   }
-  uint64_t work() { return entry_.work({words()}, {call().operands(), int(arrays_.size()), 0}); }
-  size_t bytes() const { return bytes_; }
-  const Array& output(size_t i) const { return arrays_[inputs_ + i]; }
 
  private:
-  Call& call() { return *reinterpret_cast<Call*>(call_.data()); }
-  Words words() const { return {words_.data(), int(words_.size())}; }
-  const TensorRecord* record(size_t i) {
-    const Array& array = arrays_[i];
-    if (!array.present()) return nullptr;
-    TensorRecord& r = records_[i];
-    r = {};
-    r.element = array.element;
-    r.rank = uint8_t(array.dims.size());
-    std::copy(array.dims.begin(), array.dims.end(), r.dims);
-    r.bytes = array.bytes.size();
-    return &r;
+  static std::vector<TensorRecord> records_of(const std::vector<Array>& arrays) {
+    std::vector<TensorRecord> records;
+    for (const Array& array : arrays) records.push_back(tests::record_of(array));
+    return records;
+  }
+  std::vector<Tensor> operands() {
+    std::vector<Tensor> tensors;
+    for (size_t i = 0; i < arrays_.size(); ++i)
+      tensors.push_back(arrays_[i].present() ? Tensor{arrays_[i].bytes.data(), &records_[i]} : Tensor{nullptr, nullptr});
+    return tensors;
   }
 
-  const KernelEntry& entry_;
   std::vector<uint32_t> words_;
   std::vector<Array> arrays_;
   std::vector<TensorRecord> records_;
-  std::vector<uint64_t> call_;
-  StepRecord step_ = {};
-  size_t bytes_ = 0, inputs_ = 0;
+  tools::BoundStep step_;
 };
 
 struct Prepared {
-  std::unique_ptr<BoundStep> step;
+  std::unique_ptr<BoundCase> step;
   std::string shape;
   std::string wrong;  // "": the result is the oracle's
 };
@@ -98,26 +84,27 @@ std::string first_difference(const tests::Execution& found,
   return "";
 }
 
-// The case with the most work.
+// The case with the most work; none where the kernel accepts none.
 Prepared prepare(const KernelEntry& entry) {
-  tests::Random random(kSeed);
   Prepared best;
+  if (tests::find_case_maker(entry.op) == nullptr) return best;
+  tests::Random random(kSeed);
   uint64_t most = 0;
   for (int i = 0; i < kCases; ++i) {
     const tests::Case made = tests::random_case(entry, random);
-    std::vector<Array> arrays = tests::random_inputs(made, random);
-    const tests::Execution execution = tests::execute(entry, made.words, arrays);
+    const std::vector<Array> given = tests::random_inputs(made, random);
+    const tests::Execution execution = tests::execute(entry, made.words, given);
     if (execution.code != Code::kOk) continue;
-    const size_t inputs = arrays.size();
-    const std::vector<Array> given = arrays;
+    std::vector<Array> arrays = given;
     arrays.insert(arrays.end(), execution.outputs.begin(), execution.outputs.end());
-    auto step = std::make_unique<BoundStep>(entry, made.words, std::move(arrays), inputs);
+    auto step = std::make_unique<BoundCase>(entry, made.words, std::move(arrays));
     const uint64_t work = step->work();
     if (best.step != nullptr && work <= most) continue;
     most = work;
     best = {std::move(step), fmt::format("{}", fmt::join(given[0].dims, "x")),
             first_difference(execution, tests::oracle(entry, made.words, given))};
   }
+  if (best.step != nullptr && best.step->prepare() != Code::kOk) best.wrong = "the kernel cannot prepare";
   return best;
 }
 
@@ -150,16 +137,20 @@ std::string path_of(const reference::NamedEntry& named) {
 }
 
 int time_kernels() {
+  int without_case = 0;
   for (const reference::NamedEntry& named : reference::list()) {
-    const OpRule* rule = find_rule(named.entry->op);
-    if (rule == nullptr || tests::find_case_maker(named.entry->op) == nullptr) continue;
     const auto prepared = std::make_shared<Prepared>(prepare(*named.entry));
-    if (prepared->step == nullptr) continue;
-    const bool matmul = rule->numerics == Numerics::kMatmul;
+    if (prepared->step == nullptr) {
+      fmt::print(stderr, "kernels: {}: no case of tests/cases.cc fits it: give its op one\n", named.name);
+      ++without_case;
+      continue;
+    }
+    const bool matmul = find_rule(named.entry->op)->numerics == Numerics::kMatmul;
     add(fmt::format("{}/reference/{}", path_of(named), prepared->shape),
         [prepared, matmul](benchmark::State& state) { time(state, *prepared, matmul); });
   }
-  return run_benchmarks();
+  fmt::print(stderr, "{} kernels, {} without a case\n", reference::list().size(), without_case);
+  return without_case > 0 ? 1 : run_benchmarks();
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "engine/numeric/small_float.h"
+#include "tools/graph/bound_step.h"
 
 namespace nacre::tests {
 namespace {
@@ -42,21 +42,10 @@ int nibble(const std::vector<uint8_t>& bytes, int64_t i) {
   return code < 8 ? code : code - 16;
 }
 
-TensorRecord record_of(const Array& array) {
-  TensorRecord record = {};
-  record.element = array.element;
-  record.rank = uint8_t(array.dims.size());
-  std::copy(array.dims.begin(), array.dims.end(), record.dims);
-  record.bytes = array.bytes.size();
-  return record;
-}
-
-// What bind makes of a step.
+// Operands as bind makes them.
 struct Bound {
   std::vector<TensorRecord> records;
   std::vector<Tensor> tensors;
-  std::vector<uint64_t> call;  // Call and its operands, aligned
-  std::vector<std::byte> scratch;
 
   explicit Bound(size_t operands) { records.reserve(operands); }
 
@@ -67,30 +56,6 @@ struct Bound {
     }
     records.push_back(record_of(array));
     tensors.push_back({data, &records.back()});
-  }
-
-  Code run(const KernelEntry& entry, const Words& words) {
-    StepRecord step = {};
-    step.op = entry.op;
-    step.rounding = entry.rounding;
-    step.operand_count = uint8_t(tensors.size());
-    call.resize((sizeof(Call) + tensors.size() * sizeof(Tensor) + 7) / 8);
-    const Call head = {entry.run, &step, nullptr};
-    std::memcpy(call.data(), &head, sizeof head);
-    std::memcpy(reinterpret_cast<uint8_t*>(call.data()) + sizeof head, tensors.data(),
-                tensors.size() * sizeof(Tensor));
-    const size_t bytes = entry.scratch_bytes == nullptr ? 0 : entry.scratch_bytes(words, {tensors.data(), int(tensors.size()), 0});
-    scratch.assign(bytes + kGuard, std::byte{kGuardByte});
-    return entry.run({.call = *reinterpret_cast<const Call*>(call.data()),
-                      .words = words,
-                      .rows = 0,
-                      .scratch = {scratch.data(), bytes},
-                      .workers = nullptr});
-  }
-
-  bool scratch_overrun() const {
-    return !std::all_of(scratch.end() - std::min<long>(long(scratch.size()), long{kGuard}), scratch.end(),
-                        [](std::byte b) { return b == std::byte{kGuardByte}; });
   }
 };
 
@@ -125,7 +90,9 @@ Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words,
   for (int i = 0; i < outputs; ++i)
     bound.add(result.outputs[size_t(i)],
               over < 0 || i > 0 ? blocks[inputs.size() + size_t(i)].data() + kGuard : blocks[size_t(over)].data());
-  result.code = bound.run(entry, view);
+  tools::BoundStep step(entry, view, bound.tensors);
+  result.code = step.prepare();
+  if (result.code == Code::kOk) result.code = step.run();
   const auto take = [&](size_t i, Array& array) {
     if (!array.bytes.empty()) std::memcpy(array.bytes.data(), bound.tensors[i].data, array.bytes.size());
     const std::vector<uint8_t>& block = blocks[i];
@@ -142,7 +109,7 @@ Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words,
       result.impure |= int(i) != over && blocks[i] != inputs[i].bytes;
     }
   }
-  result.overrun |= bound.scratch_overrun();
+  result.overrun |= step.overran();
   return result;
 }
 
@@ -184,6 +151,15 @@ std::string Array::text() const {
   std::string text = type_name(element) + " [";
   for (size_t i = 0; i < dims.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(dims[i]);
   return text + "]";
+}
+
+TensorRecord record_of(const Array& array) {
+  TensorRecord record = {};
+  record.element = array.element;
+  record.rank = uint8_t(array.dims.size());
+  std::copy(array.dims.begin(), array.dims.end(), record.dims);
+  record.bytes = array.bytes.size();
+  return record;
 }
 
 Array make_array(ElementType element, std::vector<int32_t> dims) {

@@ -23,6 +23,7 @@ struct Array {
 };
 
 Array make_array(ElementType element, std::vector<int32_t> dims);
+TensorRecord record_of(const Array& array);
 template <class T>
 Array array_of(ElementType element, std::vector<int32_t> dims, const std::vector<T>& values) {
   Array array = make_array(element, std::move(dims));

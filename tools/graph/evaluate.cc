@@ -2,11 +2,10 @@
 #include <cstddef>
 #include <cstring>
 #include <iterator>
-#include <memory>
-#include <new>
 
 #include "engine/kernels/training.h"
 #include "tools/error.h"
+#include "tools/graph/bound_step.h"
 #include "tools/graph/names.h"
 #include "tools/graph/operands.h"
 
@@ -54,18 +53,6 @@ std::vector<uint8_t> bytes_of(const Value& value) {
   return bytes;
 }
 
-// A call with its operands behind it, as bind lays them out.
-struct BoundCall {
-  std::vector<std::max_align_t> block;
-
-  BoundCall(const KernelEntry& entry, const StepRecord& step, const std::vector<Tensor>& tensors, void* prepared)
-      : block((sizeof(Call) + tensors.size() * sizeof(Tensor)) / sizeof(std::max_align_t) + 1) {
-    auto* call = new (block.data()) Call{entry.run, &step, prepared};
-    std::uninitialized_copy(tensors.begin(), tensors.end(), call->operands());
-  }
-  const Call& call() const { return *reinterpret_cast<const Call*>(block.data()); }
-};
-
 }  // namespace
 
 const KernelEntry* find_kernel(const Graph& graph, const Node& node) {
@@ -110,18 +97,9 @@ std::vector<std::vector<uint8_t>> evaluate(const Graph& graph, const Node& node)
   for (size_t i = 0; i < data.size(); ++i) operands.tensors[i].data = data[i].empty() ? nullptr : data[i].data();
 
   const Words words{node.words.data(), int(node.words.size())};
-  const Operands view{operands.tensors.data(), int(operands.tensors.size()), 0};
-  StepRecord step{};
-  step.op = node.op;
-  step.word_count = uint8_t(node.words.size());
-  step.operand_count = uint8_t(operands.tensors.size());
-  step.rounding = node.rounding;
-  std::vector<std::byte> scratch(entry->scratch_bytes != nullptr ? entry->scratch_bytes(words, view) : 0);
-  std::vector<std::byte> prepared(entry->prepared_bytes != nullptr ? entry->prepared_bytes(words, view) : 0);
-  const BoundCall bound(*entry, step, operands.tensors, prepared.data());
-  const Args args{.call = bound.call(), .words = words, .rows = 0, .scratch = scratch, .workers = nullptr};
-  Code code = entry->prepare != nullptr ? entry->prepare(args) : Code::kOk;
-  if (code == Code::kOk) code = entry->run(args);
+  BoundStep step(*entry, words, operands.tensors);
+  Code code = step.prepare();
+  if (code == Code::kOk) code = step.run();
   if (code != Code::kOk) throw Error(kFailed, place_of(graph, node), sentence(code));
   return {std::make_move_iterator(data.end() - ptrdiff_t(fitted.outputs.size())), std::make_move_iterator(data.end())};
 }

@@ -1,0 +1,38 @@
+// One step bound by hand, as Program::bind binds the steps of a model: a call with its operands behind it, and memory for what its
+// kernel prepares and for its scratch. For constant folding, tests and benchmarks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/kernels/kernel.h"
+
+namespace nacre::tools {
+
+class BoundStep {
+ public:
+  // `tensors` in slot order. The words, and the data and records of the tensors, must outlive the step.
+  BoundStep(const KernelEntry& entry, Words words, std::span<const Tensor> tensors);
+  BoundStep(const BoundStep&) = delete;
+  BoundStep& operator=(const BoundStep&) = delete;
+
+  Code prepare();  // once, before the first run
+  Code run();
+  uint64_t work() const;  // multiply-accumulates of a run
+  bool overran() const;   // whether the kernel wrote behind the memory that it asked for
+
+ private:
+  Call& call() { return *reinterpret_cast<Call*>(block_.data()); }
+  Args args();
+
+  const KernelEntry& entry_;
+  Words words_;
+  StepRecord step_ = {};
+  std::vector<std::max_align_t> block_;           // the call, then its operands
+  std::vector<std::byte> scratch_, prepared_;     // guard bytes behind each
+  Operands operands_;                             // those in block_
+};
+
+}  // namespace nacre::tools
