@@ -2,6 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -59,9 +61,25 @@ inline CLI::Validator not_empty() {
   return CLI::Validator([](std::string& text) { return std::string(text.empty() ? "is empty" : ""); }, "");
 }
 
-inline CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, int low, int high,
-                        const std::string& help) {
-  return command.add_option(name, value, help)->check(CLI::Range(low, high).description(""))->type_name("N");
+// Decimal digits and nothing else, from `low` to `high`. CLI11's own conversion takes -1 for 2^64 - 1, 010 for 8, and whatever
+// the type cannot hold for its largest.
+inline CLI::Validator whole_number(uint64_t low, uint64_t high) {
+  const auto judge = [low, high](std::string& text) {
+    uint64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || rest != end || value < low || value > high)
+      return "'" + text + "' is no whole number from " + std::to_string(low) + " to " + std::to_string(high);
+    text = std::to_string(value);
+    return std::string();
+  };
+  return CLI::Validator(judge, "");
+}
+
+// The one way to add an option that counts.
+inline CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, uint64_t low, uint64_t high,
+                               const std::string& help) {
+  return command.add_option(name, value, help)->transform(whole_number(low, high))->type_name("N");
 }
 
 }  // namespace nacre::tools

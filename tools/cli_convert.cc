@@ -102,7 +102,7 @@ void add_convert(CLI::App& app) {
   add_number(c, "--batch", o->batch, 1, 1 << 20, "rows per run, where the network leaves it open [1]");
   add_choice(c, "--io-layout", o->io_nhwc, {{"source", false}, {"nhwc", true}}, "source|nhwc",
              "of inputs and outputs; nhwc needs no transpose [source]");
-  c.add_option("--bank", o->banks, "memory banks for the arena, fastest first; with K, M, G")
+  c.add_option("--bank", o->banks, "memory banks for the arena, fastest first; with K, M")
       ->type_name("NAME=BYTES,...");
   c.add_flag("--keep-inputs", o->keep_inputs, "inputs stay valid across runs: their bytes are not used again");
   add_target(c, o->target, "name under which programs find this one [host]");

@@ -90,7 +90,7 @@ void add_search(CLI::App& app) {
   c.add_option("--calibrate", o->calibrate, "samples for int8/static and float8 [those of --data]")->type_name("DATA");
   c.add_option("--policies", o->policies, "to choose from; the first is the reference")->delimiter(',')->type_name("POLICY,...");
   c.add_option("--max-drop", o->max_drop, "in units of the metric [0]")->type_name("D");
-  c.add_option("--max-bytes", o->max_bytes, "of the model file")->type_name("N");
+  add_number(c, "--max-bytes", o->max_bytes, 1, UINT64_MAX, "of the model file");
   c.add_option("--max-time-us", o->max_time_us, "median per sample, on this machine with the reference kernels")->type_name("T");
   add_number(c, "--budget", o->budget, 1, 1'000'000, "models that are compiled and run, at most [200]");
   c.add_option("-o,--output", o->map, "the policy file to write")->type_name("FILE");

@@ -10,7 +10,10 @@ void add_training_options(CLI::App& c, TrainingArguments& a) {
   add("--optimizer", a.optimizer, "NAME[,FIELD=X]",
       CLI::detail::join(optimizer_names(), ", ") + "; such as adamw,weight_decay=0.01 [momentum]");
   add("--train-layers", a.layers, "PATTERN", "train these layers only, by name or pattern (RE2); may be given again")->allow_extra_args(false);
-  add("--train-last", a.last_layers, "K", "of these the last K that have parameters")->check(CLI::Range(1, 1 << 16).description(""));
+  const auto count = [&](const std::string& name, auto& value, uint64_t low, uint64_t high, const std::string& help) {
+    return add_number(c, name, value, low, high, help)->group("Training");
+  };
+  count("--train-last", a.last_layers, 1, 1 << 16, "of these the last N that have parameters");
   c.add_flag("--train-biases", a.biases_only, "of these the biases alone")->group("Training");
   add("--train-channels", a.channels, "PATTERN=SHARE|FIRST:END",
       "of these layers' outputs train the leading share, or FIRST to END - 1; the rest stays, and needs no gradient and no moments")
@@ -19,7 +22,7 @@ void add_training_options(CLI::App& c, TrainingArguments& a) {
              "of int8 layers train the codes of weights and biases: scales, steps and bytes of the network stay. Gradients are\n"
              "scaled so that --lr of sgd and momentum means what it means in float32; adam and the like count it in codes")
       ->group("Training");
-  add("--lora", a.lora_rank, "RANK", "freeze these layers and train LoRA adapters of this rank beside them")->check(CLI::Range(1, 4096).description(""));
+  count("--lora", a.lora_rank, 1, 4096, "freeze these layers and train LoRA adapters of this rank beside them")->type_name("RANK");
   add("--lora-alpha", a.lora_alpha, "X", "adapters count X / RANK [16]");
   c.add_flag("--freeze-batch-norm", a.frozen_batch_norm, "batch norms keep their running statistics")->group("Training");
   add("--no-decay", a.no_decay, "PATTERN", "layers whose weights do not decay (biases and norms never do)")->allow_extra_args(false);
@@ -30,7 +33,7 @@ void add_training_options(CLI::App& c, TrainingArguments& a) {
   add("--loss-scale-rule", a.loss_scale_rule, "RULE", "nacre, or as in tf, keras, jmp, fastai, axon [nacre]");
   add("--batch-norm-momentum", a.batch_norm_momentum, "M", "running = M running + (1 - M) batch [0.99]");
   c.add_flag("--unbiased-variance", a.unbiased_variance, "running variances count n - 1, as torch's do")->group("Training");
-  add("--seed", a.seed, "N", "of dropout and of what is initialised here [1]");
+  count("--seed", a.seed, 0, UINT64_MAX, "of dropout and of what is initialised here [1]");
   c.add_option_function<std::string>("--update", [&a](const std::string& how) { a.immediate = how == "immediate"; },
                                      "immediate: commit each parameter as soon as its gradient is there, least memory [step]")
       ->check(CLI::IsMember({"step", "immediate"}).description(""))

@@ -64,9 +64,9 @@ void add_run(CLI::App& app) {
   c.add_option("--input", o->inputs.files, "NAME=FILE.npy or NAME=FILE.bin, one per input")
       ->allow_extra_args(false)
       ->type_name("NAME=FILE");
-  c.add_option("--seed", o->inputs.seed, "random numbers for inputs without a file")->type_name("N");
+  add_number(c, "--seed", o->inputs.seed, 0, UINT64_MAX, "random numbers for inputs without a file");
   c.add_option("--output", o->output, "directory for the outputs, each as NAME.npy")->type_name("DIR");
-  add_number(c, "--repeat", o->repeat, 1, 100'000'000, "run every sample N times [1]");
+  add_number(c, "--repeat", o->repeat, 1, 100'000'000, "run every sample N times, to time a program for this machine [1]");
   c.add_option("--all-tensors", o->all_tensors, "directory for every tensor, as STEP_NAME.npy, and index.json")
       ->type_name("DIR");
   c.add_flag("--quantize-inputs", o->inputs.quantize,

@@ -29,7 +29,7 @@ struct TrainingArguments {
   uint64_t seed = 1;
   bool immediate = false;
   bool learned_ranges = false;          // --learned-ranges
-  std::string arena_limit;              // bytes, with K, M, G
+  std::string arena_limit;              // bytes, with K, M
 };
 
 // `float16`: whether some layer computes in it. Throws Error naming the option, what it takes, and what it was given.
