@@ -1,5 +1,5 @@
-// A line on the terminal for what takes long: "run  420 of 1797". Silent where standard error is no terminal, and for
-// the first half second.
+// A line on the terminal for what takes long: "run  420 of 1797". Silent where standard error is no terminal, and for the first half
+// second. Environment: NACRE_PROGRESS_MS=N, other milliseconds than 500; with 0 every step is shown, whatever it takes.
 #pragma once
 
 #include <chrono>
@@ -22,6 +22,7 @@ class Progress {
   std::string what_;
   uint64_t total_;
   bool terminal_, shown_ = false;
+  std::chrono::milliseconds interval_;  // between two showings
   std::chrono::steady_clock::time_point next_;
 };
 

@@ -199,8 +199,9 @@ TEST_F(run_command, leaves_nothing_where_outputs_cannot_be_written) {
 TEST_F(run_command, an_interrupt_leaves_nothing) {
   const ToolRun run =
       run_tool({"run", digits(), "--seed", "1", "--repeat", "100000000", "--output", directory_ / "out"},
-               {.interrupt_after_ms = 300});
+               {.interrupt = true});
   EXPECT_EQ(run.signal, SIGINT);
+  EXPECT_TRUE(has(run.err, " of 100000000")) << "it came while it ran: " << run.err;
   EXPECT_EQ(directory_.entries(), 0u);
 }
 

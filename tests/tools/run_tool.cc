@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -18,9 +17,21 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Pipe {
-  int ends[2];
+  int ends[2];  // to read from, to write to
   Pipe() {
     if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+  }
+  Pipe(int read_end, int write_end) : ends{read_end, write_end} {}
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
+  // One whose writer finds itself on a terminal.
+  static Pipe terminal() {
+    const int read_end = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (read_end < 0 || grantpt(read_end) != 0 || unlockpt(read_end) != 0) throw std::runtime_error("posix_openpt");
+    const int write_end = open(ptsname(read_end), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (write_end < 0) throw std::runtime_error("a pseudo terminal");
+    return {read_end, write_end};
   }
   ~Pipe() {
     for (const int end : ends)
@@ -51,33 +62,33 @@ void become_tool(const std::vector<std::string>& arguments, const ToolOptions& o
     const rlimit limit = {options.file_limit_bytes, options.file_limit_bytes};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return;
   }
+  if (options.interrupt && setenv("NACRE_PROGRESS_MS", "0", 1) != 0) return;
   std::signal(SIGINT, SIG_DFL);
   execv(tool.c_str(), argv.data());
 }
 
-// Reads both pipes to their ends; sends SIGINT when its time has come.
-void collect(const Pipe& out, const Pipe& err, pid_t child, int interrupt_after_ms, ToolRun* run) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point interrupt = Clock::now() + std::chrono::milliseconds(interrupt_after_ms);
-  bool waiting = interrupt_after_ms > 0;
-  pollfd polled[] = {{out.ends[0], POLLIN, 0}, {err.ends[0], POLLIN, 0}};
+// Appends what is there to `text`; false at the end. Of a terminal whose other side is closed, reading fails.
+bool read_some(int file, std::string* text) {
+  char buffer[4096];
+  const ssize_t count = read(file, buffer, sizeof buffer);
+  if (count > 0) text->append(buffer, size_t(count));
+  return count > 0;
+}
+
+// Reads both to their ends. `interrupt`: the child gets SIGINT as soon as there is something on standard error.
+void collect(int out, int err, pid_t child, bool interrupt, ToolRun* run) {
+  pollfd polled[] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
   std::string* texts[] = {&run->out, &run->err};
   for (int open_ends = 2; open_ends > 0;) {
-    poll(polled, 2, waiting ? 10 : -1);
-    if (waiting && Clock::now() >= interrupt) {
+    poll(polled, 2, -1);
+    if (interrupt && polled[1].revents != 0) {
       kill(child, SIGINT);
-      waiting = false;
+      interrupt = false;
     }
     for (int i = 0; i < 2; ++i) {
-      if (polled[i].fd < 0 || polled[i].revents == 0) continue;
-      char buffer[4096];
-      const ssize_t count = read(polled[i].fd, buffer, sizeof buffer);
-      if (count > 0) {
-        texts[i]->append(buffer, size_t(count));
-      } else {
-        polled[i].fd = -1;
-        --open_ends;
-      }
+      if (polled[i].fd < 0 || polled[i].revents == 0 || read_some(polled[i].fd, texts[i])) continue;
+      polled[i].fd = -1;
+      --open_ends;
     }
   }
 }
@@ -91,7 +102,7 @@ std::string from_environment(const char* name, const std::string& otherwise) {
 
 ToolRun run_tool(const std::vector<std::string>& arguments, const ToolOptions& options) {
   tool_path();
-  Pipe out, err;
+  Pipe out, err = options.interrupt ? Pipe::terminal() : Pipe();
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("fork");
   if (child == 0) {
@@ -101,7 +112,7 @@ ToolRun run_tool(const std::vector<std::string>& arguments, const ToolOptions& o
   out.close_end(1);
   err.close_end(1);
   ToolRun run;
-  collect(out, err, child, options.interrupt_after_ms, &run);
+  collect(out.ends[0], err.ends[0], child, options.interrupt, &run);
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFEXITED(status)) run.exit_code = WEXITSTATUS(status);

@@ -17,7 +17,7 @@ struct ToolRun {
 struct ToolOptions {
   std::string out_path = {};      // standard output goes to this file; "": into ToolRun::out
   std::string directory = {};     // working directory; "": the test's
-  int interrupt_after_ms = 0;     // then SIGINT is sent
+  bool interrupt = false;         // SIGINT is sent when the first progress is shown: standard error is a terminal then
   uint64_t file_limit_bytes = 0;  // no file can grow larger, as on a full disk; 0: none
 };
 

@@ -328,8 +328,9 @@ TEST_F(search, limits_that_nothing_meets_write_nothing) {
 }
 
 TEST_F(search, an_interrupt_leaves_no_map_and_nothing_half_written) {
-  const ToolRun run = run_tool(arguments({"--budget", "100000"}), {.interrupt_after_ms = 150});
+  const ToolRun run = run_tool(arguments({"--budget", "100000"}), {.interrupt = true});
   EXPECT_EQ(run.signal, SIGINT);
+  EXPECT_NE(run.err.find(" of "), std::string::npos) << "it came while models were measured: " << run.err;
   EXPECT_EQ(directory_.entries(), 1u);  // the indices
 }
 
