@@ -182,6 +182,8 @@ TEST(convert, refuses_what_is_no_network) {
   expect_refusal(run_tool({"convert", file, "-o", model}), 3, "is empty");
   write_bytes(file, {'h', 'e', 'l', 'l', 'o'});
   expect_refusal(run_tool({"convert", file, "-o", model}), 3, "neither a TFLite nor an ONNX file");
+  write_bytes(file, {'N', 'A', 'C', 'R', 0, 0, 0, 0});
+  expect_refusal(run_tool({"convert", file, "-o", model}), 3, "is a model file already");
   write_bytes(file, {0x89, 'H', 'D', 'F', '\r', '\n', 0x1A, '\n'});
   expect_refusal(run_tool({"convert", file, "-o", model}), 4, "Keras");
   write_bytes(file, {'P', 'K', 3, 4, 0, 0});

@@ -97,6 +97,15 @@ std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, 
   return times;
 }
 
+// Whether a program is for the machine that it runs on here: what a run takes says nothing of another.
+bool is_for_host(const LoadedModel& model, uint32_t program) { return model.program_names(program).target == "host"; }
+
+void refuse_timing(const LoadedModel& model, uint32_t program) {
+  throw Error(kUsage, model.path(),
+              fmt::format("its program is for {}, and --repeat times runs on this machine", model.program_names(program).target),
+              "leave --repeat out, or convert the network with --target host");
+}
+
 // The p99 is the smallest time that at least 99 of 100 runs do not exceed.
 Times summarise(std::vector<double> times) {
   std::ranges::sort(times);
@@ -193,7 +202,7 @@ void print_as_json(const RunOptions& options, const std::vector<Output>& outputs
     }
     list.push_back(std::move(entry));
   }
-  Json report = {{"model", options.model}, {"samples", inputs.rows()}, {"runs", times.size()}, {"outputs", list}};
+  Json report = {{"model", options.model}, {"samples", inputs.rows()}, {"runs", inputs.runs * options.repeat}, {"outputs", list}};
   if (!times.empty()) report.update({{"median_us", summarise(times).median_us}, {"p99_us", summarise(times).p99_us}});
   if (!options.all_tensors.empty()) report["all_tensors"] = options.all_tensors;
   print_json(report);
@@ -212,6 +221,8 @@ void add_files(const RunOptions& options, std::vector<Output>& outputs, OutputFi
 void run(const RunOptions& options) {
   const LoadedModel model(options.model);
   const uint32_t program = model.infer_program(options.target);
+  const bool timed = is_for_host(model, program);
+  if (!timed && options.repeat > 1) refuse_timing(model, program);
   BoundProgram bound(model, program);
   const RunInputs inputs = read_inputs(model, program, options.inputs);
   if (!options.all_tensors.empty() && (inputs.runs > 1 || inputs.last_rows > 0))
@@ -223,7 +234,8 @@ void run(const RunOptions& options) {
   if (!options.output.empty()) output_files.emplace(options.output);
 
   std::vector<Output> outputs = make_outputs(bound, bound.program().view(), program, inputs);
-  const std::vector<double> times = run_all(bound, inputs, options.repeat, outputs);
+  std::vector<double> times = run_all(bound, inputs, options.repeat, outputs);
+  if (!timed) times.clear();
   if (options.dequantize_outputs) dequantize(outputs);
   if (tensor_files) {
     write_inputs(bound.program(), inputs, 0);

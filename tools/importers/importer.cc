@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/model/model.h"
 #include "tools/error.h"
 
 namespace nacre::tools {
@@ -74,6 +75,7 @@ std::vector<uint8_t> read_file(const std::string& path) {
 }  // namespace
 
 Format sniff(std::span<const uint8_t> bytes) {
+  if (has(bytes, 0, {kMagic, sizeof kMagic})) return Format::kModel;
   if (has(bytes, 4, "TFL3")) return Format::kTflite;
   if (has(bytes, 0, "\x89HDF\r\n\x1a\n")) return Format::kHdf5;
   if (has(bytes, 0, "PK\x03\x04")) return Format::kZip;
@@ -93,6 +95,9 @@ Graph import_network(const std::string& path, const ImportOptions& options) {
       throw Error(kUnsupported, path, "is a Keras file, which this version does not read", "give ONNX or TFLite");
     case Format::kLfsPointer:
       throw Error(kBadInput, path, "is a Git LFS pointer, not the network itself", "fetch it with: git lfs pull");
+    case Format::kModel:
+      throw Error(kBadInput, path, "is a model file already, for the machine that it was converted for",
+                  "give the network that it was made from: ONNX or TFLite");
     case Format::kUnknown:
       break;
   }

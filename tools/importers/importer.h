@@ -21,7 +21,7 @@ Graph import_tflite(std::span<const uint8_t> bytes, const std::string& name, con
 Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options = {});
 
 // By content, never by extension.
-enum class Format { kUnknown, kTflite, kOnnx, kHdf5, kZip, kLfsPointer };
+enum class Format { kUnknown, kTflite, kOnnx, kHdf5, kZip, kLfsPointer, kModel };
 Format sniff(std::span<const uint8_t> bytes);
 
 // Reads the file and calls the importer of its format.

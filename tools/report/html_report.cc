@@ -60,7 +60,7 @@ void add_evaluation(Html& page, const ReportedSet& set) {
   page.heading(2, "On the labelled set");
   page.paragraph(counted(set.evaluation->samples, "sample") +
                  "; drops are against the first model; times are medians "
-                 "with the reference kernels");
+                 "on this machine with the reference kernels");
   page.list(set.evaluation->notes);
   EvalCells cells = evaluation_cells(*set.evaluation, set.metric, set.metric_name);
   for (std::vector<std::string>& row : cells.rows) row[0] = std::filesystem::path(row[0]).filename().string();
