@@ -3,7 +3,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -128,18 +128,17 @@ Swept& Swept::operator+=(const Swept& other) {
   return *this;
 }
 
-Swept sweep(const std::string& name, std::span<const std::byte> file, double seconds, uint64_t seed) {
-  using Clock = std::chrono::steady_clock;
+Swept sweep(const std::string& name, std::span<const std::byte> file, uint64_t tries, uint64_t seed) {
   for (const int signal : {SIGVTALRM, SIGABRT, SIGFPE, SIGSEGV, SIGBUS, SIGILL}) std::signal(signal, on_signal);
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   const Mutants all(file);
   Swept swept;
   swept.of = all.count();
   // i * stride + start mod count visits every mutant once: the stride has no factor in common with the count.
   uint64_t stride = mix(seed) % swept.of | 1, at = mix(seed + 1) % swept.of;
   while (std::gcd(stride, swept.of) != 1) ++stride;
-  if (seconds == 0) stride = 1;
-  for (uint64_t i = 0; i < swept.of && (seconds == 0 || Clock::now() < end); ++i, at = (at + stride) % swept.of) {
+  if (tries == 0) stride = 1;
+  const uint64_t last = tries == 0 ? swept.of : std::min(tries, swept.of);
+  for (uint64_t i = 0; i < last; ++i, at = (at + stride) % swept.of) {
     const Mutant mutant = make(all, name, at);
     limit(kHangSeconds);
     const Exercised seen = exercise(mutant.file.bytes());

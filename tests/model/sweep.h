@@ -24,7 +24,7 @@ struct Swept {
   Swept& operator+=(const Swept& other);
 };
 
-// Sweeps until `seconds` have passed, in an order given by `seed`; 0 seconds: the whole.
-Swept sweep(const std::string& name, std::span<const std::byte> file, double seconds, uint64_t seed);
+// Sweeps the first `tries` in an order given by `seed`; 0: the whole, from start to end.
+Swept sweep(const std::string& name, std::span<const std::byte> file, uint64_t tries, uint64_t seed);
 
 }  // namespace nacre::test

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -169,26 +169,28 @@ TEST(orders, are_topological_and_the_beam_finds_the_least_peak_of_all) {
   }
 }
 
-TEST(schedule, sixty_thousand_nodes_are_planned_in_seconds) {
-  Graph graph = random_graph({.nodes = 60000}, 1);
-  const auto start = std::chrono::steady_clock::now();
+// Processor time of planning so many nodes.
+double planning(int nodes, uint32_t seed) {
+  Graph graph = random_graph({.nodes = nodes}, seed);
+  const std::clock_t begun = std::clock();
   schedule(graph, {});
   plan_memory(graph, {});
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::printf("60,000 nodes: %.2f s, %s\n", seconds, graph.log.back().c_str());
-  EXPECT_LT(seconds, 60) << "measured 3 s at -O1; the rest is for sanitizers and busy machines";
+  const double taken = double(std::clock() - begun);
+  std::printf("%d nodes: %.2f s, %s\n", nodes, taken / CLOCKS_PER_SEC, graph.log.back().c_str());
+  return taken;
 }
 
-TEST(schedule, hundreds_and_thousands_of_nodes_are_planned_in_seconds) {
-  for (const int nodes : {500, 4000}) {
-    Graph graph = random_graph({.nodes = nodes}, 2);
-    const auto start = std::chrono::steady_clock::now();
-    schedule(graph, {});
-    plan_memory(graph, {});
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    std::printf("%d nodes: %.2f s, %s\n", nodes, seconds, graph.log.front().c_str());
-    EXPECT_LT(seconds, 60);
-  }
+// Ten times the nodes take 13 times as long where the effort is n log n, and 100 times where it is n^2; 8 were measured, for the search
+// that 6,000 nodes still get has a fixed effort. A ratio, because seconds are the machine's; the least of three, because other work
+// on it disturbs one or the other.
+TEST(schedule, planning_ten_times_the_nodes_takes_far_less_than_a_hundred_times_as_long) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3 && !(least < 30); ++i) least = std::min(least, planning(60000, 1) / planning(6000, 1));
+  EXPECT_LT(least, 30);
+}
+
+TEST(schedule, hundreds_and_thousands_of_nodes_are_planned) {
+  for (const int nodes : {500, 4000}) planning(nodes, 2);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <random>
 
@@ -247,13 +246,13 @@ TEST(policy_language, nearest_names_are_at_most_three_and_the_nearest) {
   EXPECT_TRUE(nearest_names(std::string(100000, 'a'), policy_names()).empty());
 }
 
+// 1.3 s of processor time at -O1. What does not end is ended by the time limit of tests/run.sh, and fails.
 TEST(policy_language, hostile_texts_end_in_bounded_time_and_one_error) {
   std::mt19937 random(11);
   const std::string pieces[] = {
       "int8",       "int4",  "/",     "float8", "_from_", "float32", "mixed_",  "128",    "-1",   "=",
       ";",          "p",     "c=f16", ",",      "gptq",   "awq",     "current", "static", "\xff", "\n",
       "loss_scale", "1e999", "\xc3",  "\xa9",   "None",   "_",       "margin",  "source", "0",    std::string(1, '\0')};
-  const auto start = std::chrono::steady_clock::now();
   int accepted = 0;
   for (int i = 0; i < 20000; ++i) {
     std::string text;
@@ -271,8 +270,6 @@ TEST(policy_language, hostile_texts_end_in_bounded_time_and_one_error) {
     EXPECT_FALSE(r.label.empty());
     EXPECT_LT(r.text.size(), 1000u);
   }
-  // 1.3 s of CPU time at -O1; the bound is for a slow and busy machine.
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(120));
 }
 
 }  // namespace

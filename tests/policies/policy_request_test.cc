@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 
@@ -281,8 +280,8 @@ TEST(policy_request, what_a_policy_file_has_wrong_is_named_with_its_path) {
   }
 }
 
+// What does not end is ended by the time limit of tests/run.sh, and fails.
 TEST(policy_request, hostile_rules_end_in_bounded_time) {
-  const auto start = std::chrono::steady_clock::now();
   Graph graph;
   for (int i = 0; i < 5000; ++i)
     graph.add_layer({.name = std::string(100, 'a') + std::to_string(i), .source_op = "Conv", .policy = {}});
@@ -295,7 +294,6 @@ TEST(policy_request, hostile_rules_end_in_bounded_time) {
   for (const Layer& l : graph.layers) exact.set.push_back(l.name + "=float16");
   resolve_policies(graph, request(exact));
   EXPECT_TRUE(graph.layers.back().asked);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
 }  // namespace
