@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Runs the README's two commands, tools/demo.sh and tools/test.sh, in a fresh clone on a clean system.
 #
-#   tests/fresh_clone.sh [--no-root] [--quick | --ci]      --quick: test.sh --quick
-#                                                          --ci: .ci/run instead of test.sh, with ../shared (NACRE_SHARED) beside the clone
+#   tests/fresh_clone.sh [--no-root] [--quick | --ci] [--loaded]
+#
+#   --quick    test.sh --quick
+#   --ci       .ci/run instead of test.sh, with ../shared (NACRE_SHARED) beside the clone
+#   --loaded   with two busy loops a processor beside them
 #
 # The clean system is a minimal Debian or Ubuntu of this machine's own release, made by debootstrap (root only) and
 # entered with chroot. Where that is not possible, or with --no-root, it is only a new HOME and an empty environment:
@@ -16,9 +19,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${XDG_CACHE_HOME:-$root/build}/nacre
 clean_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 work=$(mktemp -d "${TMPDIR:-/tmp}/nacre-fresh.XXXXXX")
-child=
+child= loops=()
 
 finish() {
+  ((${#loops[@]} == 0)) || kill "${loops[@]}" 2>/dev/null || true
   # The whole group (setsid), and KILL, because unshare waits out a TERM; --kill-child takes the namespace with it.
   if [[ -n $child ]]; then
     kill -KILL -- "-$child" 2>/dev/null || true
@@ -112,6 +116,16 @@ run() {
   ((code == 0)) || failed=1
 }
 
+# The other work of a loaded machine. At the same priority: the tests get their share of it, and no more.
+start_loops() {
+  local i
+  for ((i = 2 * $(nproc); i > 0; --i)); do
+    (while :; do :; done) &
+    loops+=($!)
+  done
+  where+=", ${#loops[@]} busy loops beside"
+}
+
 number_of() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$system_clone/tools/samples/digits_expected.json"; }
 
 check_digits() {
@@ -122,13 +136,14 @@ check_digits() {
   [[ $line == "$expected"* ]] || failed=1
 }
 
-option= tests=tools/test.sh shared=
+option= tests=tools/test.sh shared= loaded=
 for argument in "$@"; do
   case $argument in
     --no-root) option=--no-root ;;
     --quick) tests="tools/test.sh --quick" ;;
+    --loaded) loaded=1 ;;
     --ci) tests=.ci/run shared=$(cd "${NACRE_SHARED:-$root/../shared}" && pwd) ;;
-    *) echo "usage: tests/fresh_clone.sh [--no-root] [--quick | --ci]" >&2; exit 2 ;;
+    *) echo "usage: tests/fresh_clone.sh [--no-root] [--quick | --ci] [--loaded]" >&2; exit 2 ;;
   esac
 done
 suite=$(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME-}")
@@ -161,6 +176,9 @@ git clone --quiet --no-hardlinks "$root" "$system_clone"
 uncommitted=$(git -C "$root" status --porcelain | wc -l)
 ((uncommitted == 0)) || say "$uncommitted changes that are not committed are not in the clone"
 
+[[ -z $loaded ]] || start_loops
+read -r load _ </proc/loadavg
+say "load $load at the start"
 run tools/demo.sh
 run "$tests"
 check_digits
