@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Runs every test program of a build and counts: tests/run.sh BUILD. One line per folder, then the claims, then
 #   N passed, N failed, N skipped
-# A program's whole output is in BUILD/test-logs. NACRE_TEST_FILTER: only programs whose name contains it.
+# A program's whole output is in BUILD/test-logs (NACRE_TEST_LOGS). NACRE_TEST_FILTER: only programs whose name contains it;
+# NACRE_TEST_PROGRAMS: a list like BUILD/tests/programs.txt. NACRE_TEST_SECONDS ends a program that hangs: it is no bound on speed.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
-logs=$build/test-logs
+logs=${NACRE_TEST_LOGS:-$build/test-logs}
 mkdir -p "$logs"
 export NACRE_ROOT=$root NACRE_BUILD=$build NACRE_TOOL=$build/tools/nacre NACRE_LIBRARY=$build/engine/libnacre.a
 export NACRE_SHARED=${NACRE_SHARED-$root/../shared}
@@ -36,7 +37,7 @@ count() {
 run_one() {
   local log=$logs/$1-$2.log begun=$SECONDS status
   shift 2
-  timeout -k 10 "${NACRE_TEST_SECONDS:-900}" "$@" >"$log" 2>&1 </dev/null
+  timeout -k 10 "${NACRE_TEST_SECONDS:-3600}" "$@" >"$log" 2>&1 </dev/null
   status=$?
   echo "$status $((SECONDS - begun))" >"${log%.log}.status"
 }
@@ -54,7 +55,7 @@ while read -r folder name command; do
   if [ "$running" -ge "$jobs" ]; then wait -n || true; running=$((running - 1)); fi
   run_one "$folder" "$name" $command &  # words: a program and its arguments; no path of a build holds a blank
   running=$((running + 1))
-done <"$build/tests/programs.txt"
+done <"${NACRE_TEST_PROGRAMS:-$build/tests/programs.txt}"
 wait
 
 for each in "${chosen[@]-}"; do

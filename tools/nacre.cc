@@ -22,7 +22,8 @@ namespace {
 
 constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad input, 4 not supported, 5 reading or writing failed.\n"
-    "Every file is written whole or not at all. Each command has its own --help with an example.";
+    "Every file is written whole or not at all. Each command has its own --help with an example.\n"
+    "Environment: NACRE_PROGRESS_MS, how long a line of progress on a terminal waits [500]; 0: every step is shown.";
 
 void add_inspect(CLI::App& app) {
   auto o = std::make_shared<InspectOptions>();

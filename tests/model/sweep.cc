@@ -18,7 +18,7 @@
 namespace nacre::test {
 namespace {
 
-constexpr time_t kHangSeconds = 30;  // of the processor, for one mutant: those that are accepted take milliseconds
+constexpr time_t kHangSeconds = 600;  // of the processor, for one mutant: those that are accepted take milliseconds
 constexpr uint64_t kWeightStep = 256;
 constexpr uint64_t kConstantFillings = 64;
 

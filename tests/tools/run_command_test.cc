@@ -218,6 +218,15 @@ TEST_F(run_command, an_interrupt_leaves_nothing) {
   EXPECT_EQ(directory_.entries(), 0u);
 }
 
+TEST_F(run_command, a_wait_for_progress_is_a_number) {
+  for (const char* wait : {"soon", "-1", "1.5", "99999999999"}) {
+    setenv("NACRE_PROGRESS_MS", wait, 1);
+    expect_refusal(run_tool({"run", digits(), "--seed", "1"}), 2, "NACRE_PROGRESS_MS: '" + std::string(wait) + "' is no number of milliseconds");
+  }
+  unsetenv("NACRE_PROGRESS_MS");
+  EXPECT_EQ(run_tool({"run", digits(), "--seed", "1"}).exit_code, 0);
+}
+
 TEST_F(run_command, a_full_standard_output_is_an_error) {
   const ToolRun run = run_tool({"run", digits(), "--seed", "1"}, {.out_path = "/dev/full"});
   EXPECT_EQ(run.exit_code, 5);

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The suite with the clock of the tests 20 times faster than this machine's, and 20 times slower: what a test finds may not depend on it.
+# To a test whose clock is 20 times slower, the machine is 20 times faster, and the other way round.
+#
+#   tests/any_speed.sh BUILD          every program of tests/run.sh; NACRE_TEST_FILTER as there
+#   tests/any_speed.sh BUILD --read   only those that can see the clock: they read or wait for it, or start a program that may
+#
+# libfaketime tells programs the time, and makes sleep and poll wait by it. Processor time, and the limits of `timeout`, which end what
+# hangs, stay those of the machine. Closes with  CLAIM any_speed ...; logs are in BUILD/any-speed.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "$1" && pwd)
+fail() { echo "CLAIM any_speed NOT SHOWN: $*"; exit 1; }
+[ -z "${NACRE_ANY_SPEED-}" ] || { echo "under such a clock already"; exit 77; }
+[ -z "${NACRE_SANITIZED-}" ] || { echo "a sanitizer's runtime must be loaded before libfaketime: the plain build shows it"; exit 77; }
+command -v faketime >/dev/null || fail "faketime is not installed: bash tools/packages.sh tests"
+
+# sees_clock FOLDER/NAME COMMAND: by the calls of its own objects; a script by what it starts.
+sees_clock() {
+  case $1 in
+    *.sh) grep -qE 'NACRE_TOOL|NACRE_BUILD/(bench|tools)|\bsleep\b|\bdate\b|SECONDS' "$1" ;;
+    *) nm -u "$1".p/*.o | grep -E 'steady_clock|system_clock|clock_gettime|gettimeofday| time$|sleep|alarm|timer_|poll$|fork$|exec|spawn|popen| system$' >/dev/null ;;  # no -q: nm would end by SIGPIPE
+  esac
+}
+
+programs=$build/tests/programs.txt
+if [ "${2-}" = --read ]; then
+  mkdir -p "$build/any-speed"
+  programs=$build/any-speed/programs.txt
+  while read -r folder name command; do
+    if sees_clock "${command%% *}"; then echo "$folder $name $command"; fi
+  done <"$build/tests/programs.txt" | grep -v ' any_speed ' >"$programs"
+  cut -d ' ' -f 1,2 "$programs" | tr ' ' / | paste -sd ' ' | sed 's/^/can see the clock: /'
+fi
+[ -s "$programs" ] || fail "no program of the list"
+
+summary=
+for rate in 20 0.05; do
+  echo "== the clock $rate times as fast"
+  out=$build/any-speed/x$rate.txt
+  mkdir -p "$build/any-speed/x$rate"
+  NACRE_ANY_SPEED=$rate NO_FAKE_STAT=1 NACRE_TEST_PROGRAMS=$programs NACRE_TEST_LOGS=$build/any-speed/x$rate \
+    faketime -f "+0 x$rate" "$root/tests/run.sh" "$build" 2>&1 | tee "$out"
+  passed=${PIPESTATUS[0]}
+  [ "$passed" -eq 0 ] || fail "with the clock $rate times as fast $(tail -n 1 "$out")"
+  summary+="${summary:+; }the clock $rate times as fast: $(tail -n 1 "$out")"
+done
+echo "CLAIM any_speed shown: $summary"
