@@ -58,7 +58,8 @@ void Progress::show(uint64_t done, const std::string& more) {
   next_ = now + interval_;
   shown_ = true;
   const int filled = total_ == 0 ? 0 : int(double(done) / double(total_) * kWidth);
-  fmt::print(stderr, "\r{} [{:=<{}}{:{}}] {} of {}{}{}\x1b[K", what_, "", filled, "", kWidth - filled, done, total_, more.empty() ? "" : "  ", more);
+  fmt::print(stderr, "\r{} [{:=<{}}{:{}}] {} of {}{}{}\x1b[K", what_, "", filled, "", kWidth - filled, done, total_,
+             more.empty() ? "" : "  ", more);
   std::fflush(stderr);
 }
 

@@ -130,7 +130,8 @@ TEST_F(run_command, a_program_for_another_machine_runs_and_is_not_timed) {
   EXPECT_EQ(here.out.rfind(there.out, 0), 0u) << "the same numbers, and no line of times: " << there.out;
   const ToolRun json = run_tool({"run", model, "--seed", "7", "--json"});
   EXPECT_FALSE(Json::parse(json.out).contains("median_us"));
-  expect_refusal(run_tool({"run", model, "--seed", "7", "--repeat", "2"}), 2, "its program is for arm/m4, and --repeat times runs on this machine");
+  expect_refusal(run_tool({"run", model, "--seed", "7", "--repeat", "2"}), 2,
+                 "its program is for arm/m4, and --repeat times runs on this machine");
 }
 
 TEST_F(run_command, all_tensors_are_indexed_and_end_with_the_output) {
@@ -221,7 +222,8 @@ TEST_F(run_command, an_interrupt_leaves_nothing) {
 TEST_F(run_command, a_wait_for_progress_is_a_number) {
   for (const char* wait : {"soon", "-1", "1.5", "99999999999"}) {
     setenv("NACRE_PROGRESS_MS", wait, 1);
-    expect_refusal(run_tool({"run", digits(), "--seed", "1"}), 2, "NACRE_PROGRESS_MS: '" + std::string(wait) + "' is no number of milliseconds");
+    expect_refusal(run_tool({"run", digits(), "--seed", "1"}), 2,
+                   "NACRE_PROGRESS_MS: '" + std::string(wait) + "' is no number of milliseconds");
   }
   unsetenv("NACRE_PROGRESS_MS");
   EXPECT_EQ(run_tool({"run", digits(), "--seed", "1"}).exit_code, 0);
