@@ -9,9 +9,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nacre::tools;
   try {
-    // The last byte chooses batch and layout, so that all ways through the shapes are taken.
+    // The last byte chooses batch, layout and use, so that all ways through the shapes are taken.
     const int choice = size > 0 ? data[size - 1] % 4 : 0;
-    check(import_onnx({data, size}, "fuzz.onnx", {.batch = choice == 1 ? 3 : 0, .io_nhwc = choice == 2}));
+    check(import_onnx({data, size}, "fuzz.onnx", {.batch = choice == 1 ? 3 : 0, .io_nhwc = choice == 2, .train = choice == 3}));
   } catch (const Error& error) {
     if (error.code == kFailed || std::string(error.what()).empty()) __builtin_trap();  // a broken graph, not bad input
   }

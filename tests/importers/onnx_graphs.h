@@ -88,14 +88,14 @@ inline std::string refusal(const OnnxBuilder& builder) {
 }
 
 // Flips bits of every byte: each file is imported, or refused with a reason.
-inline void flip_every_byte(const OnnxBuilder& builder) {
+inline void flip_every_byte(const OnnxBuilder& builder, const ImportOptions& options = {}) {
   const std::vector<uint8_t> file = builder.finish();
   for (size_t i = 0; i < file.size(); ++i)
     for (const int bit : {0, 1, 3, 6, 7}) {
       std::vector<uint8_t> changed = file;
       changed[i] = uint8_t(changed[i] ^ (1 << bit));
       try {
-        check(import_onnx(changed, "test.onnx"));
+        check(import_onnx(changed, "test.onnx", options));
       } catch (const Error& error) {
         EXPECT_NE(error.code, kFailed) << "byte " << i << ", bit " << bit << ": " << error.what();
       }

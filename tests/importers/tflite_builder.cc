@@ -20,7 +20,7 @@ int TfliteBuilder::tensor(const TensorSpec& spec) {
     quantization = CreateQuantizationParameters(fbb_, 0, 0, fbb_.CreateVector(spec.codes.scale),
                                                 fbb_.CreateVector(spec.codes.zero), QuantizationDetails::NONE, 0,
                                                 spec.codes.axis);
-  uint32_t buffer = 0;
+  uint32_t buffer = spec.buffer;
   if (!spec.data.empty()) {
     buffer = uint32_t(buffers_.size());
     buffers_.push_back(spec.data);

@@ -28,6 +28,7 @@ struct TensorSpec {
   Codes codes;
   std::vector<int32_t> signature;  // shape_signature, where it differs
   bool variable = false;
+  uint32_t buffer = 0;  // of another tensor; 0: of its own
 };
 
 class TfliteBuilder {

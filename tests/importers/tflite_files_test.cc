@@ -382,5 +382,23 @@ TEST(import_tflite_files, one_buffer_serves_many_tensors) {
             graph.values[size_t(graph.nodes[999].inputs[1])].data);
 }
 
+TEST(import_tflite_files, tensors_of_one_buffer_are_parameters_of_their_own) {
+  TfliteBuilder b;
+  const int w = b.floats("w", {4, 4}, std::vector<float>(16, 1));  // buffer 1
+  const int v = b.tensor({.name = "v", .shape = {4, 4}, .data = {}, .codes = {}, .signature = {}, .buffer = 1});
+  int x = b.activation("x", {1, 4});
+  const int first = x;
+  for (const int weights : {w, v, w}) {
+    const int y = b.activation("y", {1, 4});
+    b.op(BuiltinOperator::FULLY_CONNECTED, {x, weights, -1}, {y}, CreateFullyConnectedOptions(b.fbb()));
+    x = y;
+  }
+  const Graph graph = import_tflite(b.finish({first}, {x}), "three", {.train = true});
+  const auto weights = [&](size_t node) { return graph.nodes[node].inputs[1]; };
+  EXPECT_EQ(weights(0), weights(2));
+  EXPECT_NE(weights(0), weights(1));
+  EXPECT_EQ(graph.values[size_t(weights(0))].data, graph.values[size_t(weights(1))].data);
+}
+
 }  // namespace
 }  // namespace nacre::tools

@@ -547,5 +547,64 @@ TEST(simplify, inputs_and_outputs_keep_names_order_and_shapes) {
   }
 }
 
+// To train: a constant that two steps read. No rule puts a changed copy of it into one of them.
+TEST(simplify, what_is_to_be_trained_stays_one) {
+  const char* const kTwoBiases = R"(graph "" batch=1
+value %x float32 [1, 2]
+value %w float32 [2, 2] data=float32 {1, 2, 3, 4}
+value %b float32 [2] data=float32 {5, 6}
+value %t float32 [2, 2]
+value %u float32 [1, 2]
+value %v float32 [1, 2]
+value %z float32 [1, 2]
+value %y float32 [1, 2]
+input "x" %x
+output "y" %y
+%t = transpose(%w) perm=[1, 0]
+%u = dense(%x, %w)
+%v = add(%u, %b)
+%z = dense(%v, %t)
+%y = add(%z, %b)
+)";
+  const Graph run = simplified(kTwoBiases);
+  EXPECT_EQ(count(run, Op::kTranspose), 0);
+  EXPECT_EQ(count(run, Op::kAdd), 0);
+  const Graph trained = simplified(kTwoBiases, kSimplifyToTrain);
+  EXPECT_EQ(count(trained, Op::kTranspose), 1);
+  EXPECT_EQ(count(trained, Op::kAdd), 0);
+  std::vector<ValueId> biases;
+  for (const Node& node : trained.nodes)
+    if (node.op == Op::kDense) biases.push_back(node.inputs.at(2));
+  ASSERT_EQ(biases.size(), 2u);
+  EXPECT_EQ(biases[0], biases[1]);
+  const std::vector<float> x = {1, -1};
+  const auto result = [&](const Graph& g) {
+    const Graph done = run_graph(g, {bytes_of(x)});
+    return reals(done.values[size_t(done.outputs[0].value)]);
+  };
+  EXPECT_EQ(result(trained), result(run));
+}
+
+TEST(simplify, a_shared_constant_keeps_a_flattened_image_in_its_order) {
+  const char* const kFlattened = R"(graph "" batch=1
+value %x float32 [1, 2, 1, 2]
+value %t float32 [1, 2, 2, 1]
+value %f float32 [1, 4]
+value %w float32 [4, 4] data=float32 {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+value %h float32 [1, 4]
+value %y float32 [1, 4]
+input "x" %x
+output "y" %y
+%t = transpose(%x) perm=[0, 3, 1, 2]
+%f = reshape(%t) rank=2 dims=[1, 4]
+%h = dense(%f, %w)
+%y = dense(%h, %w)
+)";
+  EXPECT_EQ(count(simplified(kFlattened), Op::kTranspose), 0);
+  const Graph trained = simplified(kFlattened, kSimplifyToTrain);
+  EXPECT_EQ(count(trained, Op::kTranspose), 1);
+  EXPECT_EQ(trained.nodes.back().inputs[1], std::prev(trained.nodes.end(), 2)->inputs[1]);
+}
+
 }  // namespace
 }  // namespace nacre::tools

@@ -14,7 +14,14 @@ namespace nacre::tools {
 struct ImportOptions {
   int batch = 0;         // 0: as in the file, and 1 where the file leaves it open
   bool io_nhwc = false;  // ONNX: inputs and outputs of rank 4 are given NHWC, without a transpose at the border
+  bool train = false;    // the graph is to be trained: constants that the file shares stay one, below
 };
+
+// What is one parameter and what are two, where `train` is set. A constant that several operators read, each as it is or
+// transposed or reshaped, is one: a layer used twice, an embedding that is the output layer too. Equal constants are parameters
+// of their own where the file has a tensor for each: in ONNX also behind an Identity, which torch's exporter leaves where it
+// merged equal initializers; in TensorFlow Lite also where they share a buffer. Without `train` nothing is kept apart or tied:
+// constants are only read.
 
 // `name` is the file's path: it stands in errors, and external data are looked for beside it.
 Graph import_tflite(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options = {});

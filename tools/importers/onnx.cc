@@ -221,7 +221,11 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   source_ = &source;
   layer_ = kNone;
   check_dynamic(source);
-  if (!import_on_codes(*this, source)) importer->run(*this, source);
+  const std::string key = options_.train ? key_of_computed(source) : "";
+  if (!reuse_computed(key)) {
+    if (!import_on_codes(*this, source)) importer->run(*this, source);
+    keep_computed(scope, source, key);
+  }
   source_ = nullptr;
 }
 

@@ -5,6 +5,7 @@
 //   onnx_source.cc        one node of the file: its attributes and operands, checked
 //   onnx_body.cc          operators that are others in one: bodies, as functions of a file have them
 //   onnx_tensor.cc        TensorProto -> Value
+//   onnx_parameters.cc    constants that are to be trained: which are one, which are two
 //   onnx_fold.cc          arithmetic on constants: what PyTorch exports compute shapes with
 //   onnx_ops_<subject>.cc one function per operator
 //
@@ -32,6 +33,19 @@ namespace nacre::tools::onnx_import {
 struct Operand;
 using OperandPtr = std::shared_ptr<Operand>;
 
+// What an importer does to a constant before it stores it. Two constants are one parameter if the same was done to one initializer.
+struct Move {
+  enum Kind : uint8_t { kTranspose, kReshape, kOther } kind;
+  std::vector<int64_t> to;  // kTranspose: the permutation; kReshape: the dims
+  std::string what = {};    // kOther: names it; no step does it again
+
+  static Move transpose(const std::vector<int>& perm) { return {kTranspose, {perm.begin(), perm.end()}}; }
+  static Move reshape(std::vector<int64_t> dims) { return {kReshape, std::move(dims)}; }
+  static Move other(std::string what) { return {kOther, {}, std::move(what)}; }
+  bool operator==(const Move&) const = default;
+};
+using Moves = std::vector<Move>;
+
 // A tensor of the source. Exactly one of these is true when it is made: it has `constant`, or `plain` or
 // `channels_last`, or it is `quantized` (codes that no step has needed so far), or it is `dynamic` (what only a whole
 // layer has a use for), or an earlier refusal means that nothing is known of it.
@@ -42,6 +56,16 @@ struct Operand {
   std::shared_ptr<const Value> constant;
   ValueId plain = kNone, channels_last = kNone;
   int uses = 0;  // by nodes and outputs of the source
+
+  // Constants that are to be trained: what this one is made of and how; as what it stands in the graph, and for which node.
+  struct Form {
+    Moves moves;
+    ValueId value;
+    const ::onnx::NodeProto* node;
+  };
+  OperandPtr origin = nullptr;  // null: it is an initializer, or is made of several
+  Moves moves = {};
+  std::vector<Form> forms = {};
 
   struct Quantized {
     OperandPtr real;
@@ -160,12 +184,19 @@ class Import {
   ValueId reshaped(ValueId x, const std::vector<int64_t>& dims, const std::string& name);
   ValueId reals(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data);
 
+  // onnx_parameters.cc. `made`: the constant x after `moves`, as a step is to read it. In a graph that is to be trained, one
+  // value for all that read x so, and where others read it in another order or shape, a step that makes this one of theirs.
+  ValueId parameter(const OperandPtr& x, const Moves& moves, Value made);
+  OperandPtr moved(const OperandPtr& x, const Move& move, Value made) const;  // the constant x after `move`; without a name
+  OperandPtr under_new_name(const OperandPtr& x) const;  // what an Identity gives: of a constant one that is trained apart
+
   // What output `index` of the current source node is.
   const std::string& output_name(int index = 0) const { return source_->proto.output(index); }
   void give(int index, OperandPtr operand);
   void give_plain(int index, ValueId value);
   void give_channels_last(int index, ValueId value);
   void give_constant(int index, Value value);
+  void give_moved(int index, const OperandPtr& x, const Move& move, Value made);
 
   void rename(ValueId id, const std::string& name);  // unless another value has the name
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
@@ -198,6 +229,9 @@ class Import {
                 const std::vector<OperandPtr>& inputs);
   void write_output(Scope& scope, const ::onnx::ValueInfoProto& output);
   Value storable(const Operand& operand) const;  // its constant, checked
+  bool reuse_computed(const std::string& key);
+  void keep_computed(Scope& scope, const Source& source, const std::string& key);
+  ValueId rearranged(const Operand::Form& from, const Moves& to, const Operand& origin, const std::string& name);
   OperandPtr find(Scope& scope, const std::string& name);
   void leave_unknown(Scope& scope, const ::onnx::NodeProto& node);
   void report_refusals() const;
@@ -206,6 +240,10 @@ class Import {
   Graph graph_;
   std::map<std::pair<std::string, std::string>, const ::onnx::FunctionProto*> functions_;
   std::map<std::string, int64_t> symbols_;  // symbolic dims that stand for the batch
+  struct Computed {
+    std::vector<OperandPtr> inputs, outputs;
+  };
+  std::map<std::string, Computed> computed_;  // what nodes made of constants alone, by what they do and read
   std::vector<std::string> refusals_;
   uint64_t spent_bytes_ = 0;
   bool symbolic_batch_ = false;
@@ -243,6 +281,9 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
 
 // Types that values at run time have; constants may have others until they are stored.
 bool at_run_time(ElementType type);
+
+// onnx_parameters.cc. Equal for nodes that compute the same of the same constants; empty for what is not computed of constants.
+std::string key_of_computed(const Source& source);
 
 // onnx_quantizers.cc
 bool is_code_type(ElementType type);

@@ -74,9 +74,7 @@ Value Import::storable(const Operand& x) const {
 ValueId Import::plain(const OperandPtr& x) {
   if (x->plain != kNone) return x->plain;
   if (x->dynamic) source_->refuse(x->name + " is a part of a dynamically quantized layer: it has no value of its own");
-  if (x->constant) {
-    return x->plain = graph_.add(storable(*x));
-  }
+  if (x->constant) return x->plain = parameter(x, {}, storable(*x));
   if (x->quantized) {  // codes that something reads as they are
     const Quantizer& q = x->quantized->quantizer;
     Node node = step(Op::kQuantize);
@@ -96,7 +94,8 @@ ValueId Import::channels_last(const OperandPtr& x) {
   images_ |= x->rank() == 4;
   if (x->channels_last != kNone) return x->channels_last;
   if (x->constant) {
-    return x->channels_last = graph_.add(permuted(storable(*x), to_channels_last(x->rank())));
+    const std::vector<int> perm = to_channels_last(x->rank());
+    return x->channels_last = parameter(x, {Move::transpose(perm)}, permuted(storable(*x), perm));
   }
   return x->channels_last = transposed(plain(x), to_channels_last(x->rank()), x->name + "/nhwc");
 }
@@ -197,6 +196,11 @@ void Import::give_constant(int index, Value value) {
   operand->dims = value.dims;
   operand->constant = std::make_shared<const Value>(std::move(value));
   give(index, std::move(operand));
+}
+
+void Import::give_moved(int index, const OperandPtr& x, const Move& move, Value made) {
+  if (source_->wants(index)) made.name = output_name(index);
+  give(index, moved(x, move, std::move(made)));
 }
 
 void Import::rename(ValueId id, const std::string& name) {

@@ -1,5 +1,6 @@
 // Gemm and MatMul with stored weights: the graph's dense, y = x w^T + b with w [out, in]. MatMul without: batched_matmul.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "tools/importers/onnx.h"
@@ -21,13 +22,28 @@ Value dense_weights(Import& import, const Value& w, float factor) {
   return make_constant(w.name, ElementType::kFloat32, real.dims, numbers);
 }
 
-// w [in, out] or, transposed, [out, in].
-ValueId dense(Import& import, ValueId x, Value w, bool transposed, ValueId bias, const std::string& w_name) {
-  if (!transposed) w = permuted(w, {1, 0});
-  w.name = w_name;
+// The operand `of` after `moves`: w [in, out] or, transposed, [out, in].
+struct Weights {
+  const OperandPtr& of;
+  Moves moves;
+  Value w;
+  bool transposed;
+};
+
+ValueId dense(Import& import, ValueId x, Weights weights, ValueId bias) {
+  Value& w = weights.w;
+  if (!weights.transposed) {
+    w = permuted(w, {1, 0});
+    weights.moves.push_back(Move::transpose({1, 0}));
+  }
+  w.name = weights.of->name;
   Node node = import.step(Op::kDense);
-  node.inputs = {x, import.graph().add(std::move(w)), bias};
+  node.inputs = {x, import.parameter(weights.of, weights.moves, std::move(w)), bias};
   return import.append(std::move(node), import.output_name());
+}
+
+Moves scaled_by(float factor) {
+  return factor == 1 ? Moves() : Moves{Move::other("times " + std::to_string(std::bit_cast<uint32_t>(factor)))};
 }
 
 const Value& stored_weights(const Source& source, int input) {
@@ -53,7 +69,9 @@ ValueId gemm_bias(Import& import, const Source& source, int64_t columns, float b
   std::optional<std::vector<float>> numbers = row_bias(*c->constant, columns);
   if (!numbers) return kNone;
   for (float& number : *numbers) number *= beta;
-  return import.reals(c->name, {columns}, *numbers);
+  Moves moves = scaled_by(beta);
+  moves.push_back(c->constant->elements() == columns ? Move::reshape({columns}) : Move::other("repeated"));
+  return import.parameter(c, moves, make_constant(c->name, ElementType::kFloat32, {columns}, *numbers));
 }
 
 // y = alpha A' B' + beta C, A' and B' being A, B or their transposes. alpha goes into the weights, beta into the bias.
@@ -69,8 +87,8 @@ void gemm(Import& import, const Source& source) {
   const bool has_c = source.given(2);
   const float beta = source.real("beta", 1);
   const ValueId bias = has_c ? gemm_bias(import, source, columns, beta) : kNone;
-  const Value weights = dense_weights(import, w, source.real("alpha", 1));
-  ValueId y = dense(import, x, weights, transpose_b, bias, source.operand(1)->name);
+  const float alpha = source.real("alpha", 1);
+  ValueId y = dense(import, x, {source.operand(1), scaled_by(alpha), dense_weights(import, w, alpha), transpose_b}, bias);
   if (has_c && bias == kNone && beta != 0) {
     need_float32(source, *source.operand(2));
     ValueId c = import.plain(source.operand(2));
@@ -122,13 +140,15 @@ void matmul(Import& import, const Source& source) {
     w.dims.erase(w.dims.begin());
   }
   if (vector) w = reshaped(w, {w.dims[0], 1});
+  const Moves moves = {Move::reshape(w.dims)};
+  const int64_t columns = w.dims[1];
   ValueId x = import.plain(a);
   std::vector<int64_t> dims = a->dims;
   if (a->rank() == 1) x = import.reshaped(x, {1, dims[0]}, a->name + "/row");
-  ValueId y = dense(import, x, w, false, kNone, source.operand(1)->name);
+  ValueId y = dense(import, x, {b, moves, std::move(w), false}, kNone);
   if (vector || a->rank() == 1) {
     dims.pop_back();
-    if (!vector) dims.push_back(w.dims[1]);
+    if (!vector) dims.push_back(columns);
     y = import.reshaped(y, dims, import.output_name() + "/shape");
   }
   import.give_plain(0, y);

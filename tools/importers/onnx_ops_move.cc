@@ -199,7 +199,8 @@ void embedding(Import& import, const Source& source) {
   matrix.name = table->name;
   Node node = import.step(Op::kEmbedding);
   set_integer(node, "negative", 1);
-  const ValueId stored = table->dims.size() == 2 ? import.plain(table) : import.graph().add(std::move(matrix));
+  const Moves moves = {Move::reshape({entries, width})};
+  const ValueId stored = table->dims.size() == 2 ? import.plain(table) : import.parameter(table, moves, std::move(matrix));
   node.inputs = {stored, import.plain(ids)};
   const ValueId y = import.append(std::move(node), import.output_name());
   std::vector<int64_t> dims = ids->dims;

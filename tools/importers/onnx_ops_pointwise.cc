@@ -106,17 +106,23 @@ void hard_sigmoid(Import& import, const Source& source) {
 
 // ---- Two operands
 
+OperandPtr of_dims(Import& import, const OperandPtr& x, const std::vector<int64_t>& dims) {
+  auto wide = std::make_shared<Operand>(*x);
+  if (x->constant) *wide = *import.moved(x, Move::reshape(dims), reshaped(*x->constant, dims));
+  else wide->plain = import.reshaped(import.plain(x), dims, x->name + "/rank");
+  wide->name = x->name;
+  wide->uses = x->uses;
+  wide->dims = dims;
+  wide->channels_last = kNone;
+  return wide;
+}
+
 // An operand with axes of 1 before its own, so that both have one rank and can change layout together.
 OperandPtr of_rank(Import& import, const OperandPtr& x, int rank) {
   if (x->rank() == rank) return x;
-  auto wide = std::make_shared<Operand>(*x);
-  wide->plain = wide->channels_last = kNone;
-  wide->dims.insert(wide->dims.begin(), size_t(rank - x->rank()), 1);
-  if (x->constant)
-    wide->constant = std::make_shared<const Value>(reshaped(*x->constant, wide->dims));
-  else
-    wide->plain = import.reshaped(import.plain(x), wide->dims, x->name + "/rank");
-  return wide;
+  std::vector<int64_t> dims = x->dims;
+  dims.insert(dims.begin(), size_t(rank - x->rank()), 1);
+  return of_dims(import, x, dims);
 }
 
 OperandPtr binary_step(Import& import, const Source& source, Op op, OperandPtr a, OperandPtr b,
@@ -147,14 +153,9 @@ OperandPtr old_broadcast(Import& import, const Source& source, const OperandPtr&
   const int axis = source.axis(source.integer("axis", 0), a->rank());
   const int missing = a->rank() - axis - b->rank();
   if (missing < 0) source.malformed("axis does not fit its operands");
-  auto wide = std::make_shared<Operand>(*b);
-  wide->plain = wide->channels_last = kNone;
-  wide->dims.insert(wide->dims.end(), size_t(missing), 1);
-  if (b->constant)
-    wide->constant = std::make_shared<const Value>(reshaped(*b->constant, wide->dims));
-  else
-    wide->plain = import.reshaped(import.plain(b), wide->dims, b->name + "/rank");
-  return wide;
+  std::vector<int64_t> dims = b->dims;
+  dims.insert(dims.end(), size_t(missing), 1);
+  return of_dims(import, b, dims);
 }
 
 bool fold(Import& import, const Source& source) {
@@ -176,7 +177,8 @@ bool is_matmul(Op op) { return op == Op::kDense || op == Op::kConv2d || op == Op
 // channels, of a dense's the last.
 bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
   if (!b->constant || b->type != ElementType::kFloat32 || x->uses != 1 || import.graph().nodes.empty()) return false;
-  Node& producer = import.graph().nodes.back();
+  std::vector<Node>& nodes = import.graph().nodes;
+  const Node& producer = nodes.back();
   const ValueId value = x->plain != kNone ? x->plain : x->channels_last;
   if (!is_matmul(producer.op) || producer.outputs[0] != value || producer.inputs[2] != kNone) return false;
   const int axis = producer.op == Op::kDense ? x->rank() - 1 : 1, of_bias = axis - (x->rank() - b->rank());
@@ -184,8 +186,12 @@ bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
   if (import.value(value).quantizer || b->rank() > x->rank() || of_bias < 0 || b->constant->elements() != channels ||
       b->dims[size_t(of_bias)] != channels)
     return false;
-  producer.inputs[2] = b->rank() == 1 ? import.plain(b) : import.reals(b->name, {channels}, reals(*b->constant));
   import.log("is the bias of " + producer.name);
+  Node with_bias = std::move(nodes.back());  // behind the steps that the bias may take
+  nodes.pop_back();
+  Value row = make_constant(b->name, ElementType::kFloat32, {channels}, reals(*b->constant));
+  with_bias.inputs[2] = b->rank() == 1 ? import.plain(b) : import.parameter(b, {Move::reshape({channels})}, std::move(row));
+  nodes.push_back(std::move(with_bias));
   x->name = import.output_name();
   import.rename(value, x->name);
   import.give(0, x);
@@ -282,11 +288,9 @@ void prelu(Import& import, const Source& source) {
       return give_like(import, x, leaky(import, any_layout(import, x), slopes[0]));
   }
   if (source.opset < 7 && slope->rank() == 1 && slope->constant && x->rank() > 2) {
-    auto channels = std::make_shared<Operand>(*slope);
-    channels->plain = kNone;
-    channels->dims.insert(channels->dims.end(), size_t(x->rank() - 2), 1);
-    channels->constant = std::make_shared<const Value>(reshaped(*slope->constant, channels->dims));
-    slope = channels;
+    std::vector<int64_t> dims = slope->dims;
+    dims.insert(dims.end(), size_t(x->rank() - 2), 1);
+    slope = of_dims(import, slope, dims);
   }
   const bool last = import.prefers_channels_last(*x);
   const auto half = [&](float low, float high, const char* suffix) {

@@ -6,6 +6,8 @@
 //   B = {W bias, R bias}        both in the projection, but the second of a GRU with linear_before_reset, which is inside
 //
 // A direction `reverse` is the recurrence between two slices that turn the axis of time around.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -112,6 +114,14 @@ class Recurrent {
     return rows;
   }
 
+  // The gates of direction d, `part` of them, as a parameter of the graph.
+  ValueId stored(int input, int d, const char* part, std::vector<int64_t> dims, const std::vector<float>& numbers) {
+    const bool reset_after = source_.integer("linear_before_reset", 0) != 0;
+    const std::string how = fmt::format("{} gates, direction {}, reset after {}{}", cell_.gates, d, reset_after, part);
+    return import_.parameter(source_.operand(input), {Move::other(how)},
+                             make_constant(named(input, d) + part, ElementType::kFloat32, std::move(dims), numbers));
+  }
+
   std::string named(int input, int d) const {
     return source_.operand(input)->name + (directions_ == 1 ? "" : d == 0 ? "/forward" : "/reverse");
   }
@@ -198,9 +208,9 @@ class Recurrent {
       std::vector<float> sum = rows_of(cell_.bias, d, 1);
       const std::vector<float> other = rows_of(cell_.bias, d, 1, cell_.gates);
       for (size_t i = 0; i < sum.size() && !inside; ++i) sum[i] += other[i];
-      bias = import_.reals(named(cell_.bias, d), {rows}, sum);
+      bias = stored(cell_.bias, d, "", {rows}, sum);
     }
-    dense.inputs = {x, import_.reals(named(kW, d), {rows, in}, rows_of(kW, d, in)), bias};
+    dense.inputs = {x, stored(kW, d, "", {rows, in}, rows_of(kW, d, in)), bias};
     return import_.append(std::move(dense), name + "/gates");
   }
 
@@ -213,9 +223,9 @@ class Recurrent {
     x = projection(x, d, reset_after, name);
     Node node = import_.step(cell_.op);
     if (cell_.op == Op::kGru) set_integer(node, "reset_after", reset_after ? 1 : 0);
-    const ValueId w = import_.reals(named(kR, d), {rows, width_}, rows_of(kR, d, width_));
+    const ValueId w = stored(kR, d, "", {rows, width_}, rows_of(kR, d, width_));
     const ValueId bias = reset_after && source_.given(cell_.bias)
-                             ? import_.reals(named(cell_.bias, d) + "/recurrent", {rows}, rows_of(cell_.bias, d, 1, cell_.gates))
+                             ? stored(cell_.bias, d, "/recurrent", {rows}, rows_of(cell_.bias, d, 1, cell_.gates))
                              : kNone;
     node.inputs = {x, w, bias, state(cell_.h0, d)};
     if (cell_.op == Op::kLstm) node.inputs.push_back(state(kC0, d));

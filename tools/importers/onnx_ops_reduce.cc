@@ -136,7 +136,8 @@ ValueId norm_parameter(Import& import, const Source& source, int input, const st
     Value wide = reshaped(expanded(decoded(*given->constant), dims), {width});
     if (wide.elements() != width) source.malformed("its scale or bias does not fit its input");
     wide.name = given->name;
-    return import.graph().add(std::move(wide));
+    const bool repeated = given->constant->elements() != width;
+    return import.parameter(given, {repeated ? Move::other("repeated") : Move::reshape({width})}, std::move(wide));
   }
   if (given->dims != dims) source.refuse("a scale or bias of another shape than its normalized axes");
   return import.reshaped(import.plain(given), {width}, given->name + "/row");

@@ -18,7 +18,7 @@ void give_reshaped(Import& import, const Source& source, const OperandPtr& x, co
   if (checked_elements(source.place, dims) != product(x->dims.begin(), x->dims.end()))
     source.malformed("changes the number of elements");
   if (dims == x->dims) return import.give(0, x);
-  if (x->constant) return import.give_constant(0, reshaped(*x->constant, dims));
+  if (x->constant) return import.give_moved(0, x, Move::reshape(dims), reshaped(*x->constant, dims));
   import.give_plain(0, import.reshaped(import.plain(x), dims, import.output_name()));
 }
 
@@ -121,14 +121,14 @@ void transpose(Import& import, const Source& source) {
   for (int i = 0; i < int(sorted.size()); ++i)
     if (sorted[size_t(i)] != i || int(sorted.size()) != rank)
       source.malformed("its perm is no permutation of its input's axes");
-  if (x->constant) return import.give_constant(0, permuted(*x->constant, perm));
+  if (x->constant) return import.give_moved(0, x, Move::transpose(perm), permuted(*x->constant, perm));
   if (rank > 2 && perm == to_channels_last(rank) && x->channels_last != kNone)
     return import.give_plain(0, x->channels_last);
   if (rank > 2 && perm == from_channels_last(rank)) return import.give_channels_last(0, import.plain(x));
   import.give_plain(0, import.transposed(import.plain(x), perm, import.output_name()));
 }
 
-void identity(Import& import, const Source& source) { import.give(0, source.operand(0)); }
+void identity(Import& import, const Source& source) { import.give(0, import.under_new_name(source.operand(0))); }
 
 // In training: a step that differentiate gives random numbers, and that an inference program leaves out.
 void training_dropout(Import& import, const Source& source, float ratio) {

@@ -137,16 +137,20 @@ ValueId padded(Import& import, ValueId x, Window& window, float fill) {
 // ---- Conv: x [n, c, h, w], w [out, c / group, kh, kw], b [out]
 
 // OIHW -> OHWI; depthwise [c m, 1, kh, kw] -> [kh, kw, c m]. 1-D kernels get height 1.
-Value conv_weights(const Value& w, bool depthwise) {
+ValueId conv_weights(Import& import, const OperandPtr& of, const Value& w, bool depthwise) {
   Value four = w;
   if (w.dims.size() == 3) {  // per-channel codes keep their axis: it stands before the new one
     four.dims.insert(four.dims.begin() + 2, 1);
   }
-  if (!depthwise) return permuted(four, {0, 2, 3, 1});
-  Value y = permuted(four, {2, 3, 1, 0});
-  y.dims = {y.dims[0], y.dims[1], y.dims[3]};
-  if (y.quantizer && y.quantizer->scale.size() > 1) y.quantizer->axis = 2;
-  return y;
+  const std::vector<int> perm = depthwise ? std::vector<int>{2, 3, 1, 0} : std::vector<int>{0, 2, 3, 1};
+  Value y = permuted(four, perm);
+  if (depthwise) {
+    y.dims = {y.dims[0], y.dims[1], y.dims[3]};
+    if (y.quantizer && y.quantizer->scale.size() > 1) y.quantizer->axis = 2;
+  }
+  y.name = of->name;
+  const Moves moves = {Move::reshape(four.dims), Move::transpose(perm), Move::reshape(y.dims)};
+  return import.parameter(of, moves, std::move(y));
 }
 
 // The engine's integer kernels take symmetric weights. Others are decoded: the layer then computes in float32.
@@ -176,9 +180,7 @@ void conv(Import& import, const Source& source) {
   Node node = import.step(depthwise ? Op::kDepthwiseConv2d : Op::kConv2d);
   set_window(node, window);
   if (!depthwise) set_integer(node, "groups", int(groups));
-  Value weights = conv_weights(symmetric(import, w), depthwise);
-  weights.name = source.operand(1)->name;
-  node.inputs = {image, import.graph().add(std::move(weights)), kNone};
+  node.inputs = {image, conv_weights(import, source.operand(1), symmetric(import, w), depthwise), kNone};
   if (source.given(2)) {
     source.constant(2, "its bias");
     node.inputs[2] = import.plain(source.operand(2));

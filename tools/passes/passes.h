@@ -12,7 +12,10 @@ namespace nacre::tools {
 
 struct SimplifyOptions {
   bool fold_batch_norm = true;  // off for layers that train
+  // For what trains: a constant that several steps read is one parameter, so no rule makes another constant of it for one of them.
+  bool keep_shared = false;
 };
+inline constexpr SimplifyOptions kSimplifyToTrain = {.fold_batch_norm = false, .keep_shared = true};
 
 // Constant folding, dead nodes, batch norm into the preceding conv or dense, transposes that cancel or move nothing,
 // reshapes of reshapes. Never changes a quantized layer's codes.

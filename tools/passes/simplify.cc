@@ -7,7 +7,7 @@
 
 namespace nacre::tools {
 
-Rewriter::Rewriter(Graph& g) : graph(g), uses_(g.values.size()), origins_(g.values.size(), kNone) {
+Rewriter::Rewriter(Graph& g, bool keep_shared) : graph(g), keep_shared_(keep_shared), uses_(g.values.size()), origins_(g.values.size(), kNone) {
   for (Node& node : g.nodes) nodes.push_back(std::move(node));
   g.nodes.clear();
   for (Place p = nodes.begin(); p != nodes.end(); ++p) attach(p);
@@ -27,6 +27,12 @@ Node* Rewriter::writer(ValueId id) { return uses_[size_t(id)].written ? &*uses_[
 bool Rewriter::only_reader(ValueId id, const Node& node) const {
   const Uses& uses = uses_[size_t(id)];
   return uses.readers.size() == 1 && uses.readers[0] == &node && !uses.output;
+}
+
+bool Rewriter::shared(ValueId id) const {
+  const Value& v = value(id);
+  const bool real = v.constant() && (v.stored == ElementType::kFloat32 || v.quantizer);
+  return keep_shared_ && real && v.elements() > 1 && uses_[size_t(id)].readers.size() > 1;
 }
 
 ValueId Rewriter::add_value(Value v, ValueId origin) {
@@ -152,7 +158,7 @@ bool apply_rules(Rewriter& r, const SimplifyOptions& options) {
 }  // namespace
 
 void simplify(Graph& graph, const SimplifyOptions& options) {
-  Rewriter r(graph);
+  Rewriter r(graph, options.keep_shared);
   // Every rule removes a node, or bytes that transposes move, or brings transposes nearer to the border: this ends. The
   // bound is for a mistake in that argument, so that it costs a slower program and not a hang.
   const size_t bound = 16 + 4 * r.nodes.size();

@@ -32,7 +32,7 @@ class Rewriter {
  public:
   using Place = std::list<Node>::iterator;
 
-  explicit Rewriter(Graph& graph);
+  explicit Rewriter(Graph& graph, bool keep_shared = false);
   void finish();  // gives the nodes back to the graph, in order, and removes the values that nothing uses
 
   Graph& graph;
@@ -46,6 +46,9 @@ class Rewriter {
   bool is_input(ValueId id) const { return uses_[size_t(id)].input; }
   bool is_output(ValueId id) const { return uses_[size_t(id)].output; }
   bool only_reader(ValueId id, const Node& node) const;  // read once, by `node`, and no output of the graph
+
+  // A constant that may be one parameter of several steps, where such stay one: none of them may get a changed copy.
+  bool shared(ValueId id) const;
 
   // `origin`: the value that the new one stands for; it gives its name if it is dead in the end.
   ValueId add_value(Value value, ValueId origin = kNone);
@@ -72,6 +75,7 @@ class Rewriter {
   void detach(Node& node);
   Place place_of_node(Node& node);
 
+  bool keep_shared_;
   std::vector<Uses> uses_;
   std::vector<ValueId> origins_;
 };

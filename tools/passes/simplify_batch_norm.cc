@@ -24,16 +24,29 @@ bool matmul(const Node* node) {
   return node != nullptr && (node->op == Op::kDense || node->op == Op::kConv2d || node->op == Op::kDepthwiseConv2d);
 }
 
+// A constant that may be changed.
+bool of_its_own(const Rewriter& r, ValueId id) { return r.value(id).constant() && !r.shared(id); }
+
 int64_t channels_of(const Node& layer, const Value& w) { return layer.op == Op::kDepthwiseConv2d ? w.dims.back() : w.dims.front(); }
 
-// The float layer that writes `x` for `reader` alone, with constant weights, at most a bias and no clamp yet; or null.
+// A constant, or what transposes and reshapes make of a shared one.
+bool is_stored(Rewriter& r, ValueId id) {
+  while (const Node* writer = r.writer(id)) {
+    if (writer->op != Op::kTranspose && writer->op != Op::kReshape) return false;
+    id = writer->inputs[0];
+  }
+  return r.value(id).constant();
+}
+
+// The float layer that writes `x` for `reader` alone, with stored weights, at most a bias and no clamp yet; or null.
 Node* layer_before(Rewriter& r, ValueId x, const Node& reader) {
   Node* layer = r.writer(x);
   if (!matmul(layer) || !r.only_reader(x, reader) || get_integer(*layer, "clamp") != 0) return nullptr;
   for (size_t slot = 0; slot < layer->inputs.size(); ++slot) {
     const ValueId id = layer->inputs[slot];
     if (id == kNone) continue;
-    if (slot > 2 || !plain_real(r.value(id)) || (slot > 0 && !r.value(id).constant())) return nullptr;
+    if (slot > 2 || !plain_real(r.value(id)) || (slot > 0 && !is_stored(r, id))) return nullptr;
+    if (slot == 2 && (r.shared(id) || !r.value(id).constant())) return nullptr;
   }
   return plain_real(r.value(x)) && plain_real(r.value(reader.outputs[0])) ? layer : nullptr;
 }
@@ -98,6 +111,7 @@ bool fold_batch_norm(Rewriter& r, Node& node) {
   if (layer == nullptr) return false;
   for (size_t slot = 1; slot <= 4; ++slot)
     if (const Value& v = r.value(node.inputs[slot]); !v.constant() || !plain_real(v)) return false;
+  if (!of_its_own(r, layer->inputs[1])) return false;
   const int64_t channels = channels_of(*layer, r.value(layer->inputs[1]));
   std::vector<double> bias = bias_of(r, *layer, channels), s(bias.size());
   const std::vector<float> scale = reals(r.value(node.inputs[1])), shift = reals(r.value(node.inputs[2]));
@@ -115,6 +129,22 @@ bool fold_batch_norm(Rewriter& r, Node& node) {
   return true;
 }
 
+// A constant that other steps read too becomes the bias itself.
+void share_bias(Rewriter& r, Node& layer, ValueId id, int64_t channels) {
+  if (r.value(id).dims.size() != 1) {
+    Value row = r.value(id);
+    row.name += "/reshaped";
+    row.dims = {channels};
+    row.data = nullptr;
+    row.stored = ElementType::kNone;
+    row.region = Region::kArena;
+    const ValueId y = r.add_value(std::move(row));
+    r.insert_after_writer(id, reshape_node(id, {channels}, y, layer.layer));
+    id = y;
+  }
+  r.set_input(layer, 2, id);
+}
+
 bool fold_channel_arithmetic(Rewriter& r, Node& node, bool scale_weights) {
   if (node.op != Op::kAdd && node.op != Op::kSub && !(node.op == Op::kMul && scale_weights)) return false;
   if (node.inputs.size() > 2 && node.inputs[2] != kNone) return false;
@@ -127,10 +157,18 @@ bool fold_channel_arithmetic(Rewriter& r, Node& node, bool scale_weights) {
     const int64_t channels = channels_of(*layer, r.value(layer->inputs[1]));
     const Value& constant = r.value(node.inputs[1 - slot]);
     if (!per_channel(constant, y, channels)) continue;
+    const ValueId id = node.inputs[1 - slot];
+    const bool had_bias = layer->inputs.size() > 2 && layer->inputs[2] != kNone;
+    if (r.shared(id)) {
+      if (node.op != Op::kAdd || had_bias || constant.elements() != channels) continue;
+      share_bias(r, *layer, id, channels);
+      take_over(r, *layer, node);
+      return true;
+    }
+    if (node.op == Op::kMul && !of_its_own(r, layer->inputs[1])) continue;
     const std::vector<double> c = channel_values(constant, channels);
     std::vector<double> bias = bias_of(r, *layer, channels);
     for (size_t k = 0; k < c.size(); ++k) bias[k] = node.op == Op::kMul ? bias[k] * c[k] : node.op == Op::kAdd ? bias[k] + c[k] : bias[k] - c[k];
-    const bool had_bias = layer->inputs.size() > 2 && layer->inputs[2] != kNone;
     if (node.op == Op::kMul) scale_weights_by(r, *layer, c);
     if (node.op != Op::kMul || had_bias) set_bias(r, *layer, bias);
     take_over(r, *layer, node);

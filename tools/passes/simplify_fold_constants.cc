@@ -55,6 +55,7 @@ bool fold_constants(Rewriter& r, Node& node) {
   for (const ValueId x : node.inputs) {
     if (x == kNone) continue;
     if (!r.value(x).constant()) return false;
+    if (r.shared(x) && (node.op == Op::kTranspose || node.op == Op::kReshape)) return false;
     codes = codes || !plain_constant(r.value(x));
   }
   const bool bound = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId y) { return r.is_output(y); });

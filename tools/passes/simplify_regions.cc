@@ -170,7 +170,7 @@ class Mover {
   bool need_input(const Region& region, ValueId v, const Permutation& perm, bool same, Needed& needed) {
     const Value& value = r_.value(v);
     if (region.inside.contains(v)) return true;
-    if (value.constant()) return same || element_bits(value.stored) >= 8;
+    if (value.constant()) return same || (element_bits(value.stored) >= 8 && !r_.shared(v));
     if (rank(v) < region.rank) {
       needed.add(v, value, expanded(value.dims, region.rank), perm, r_.is_input(v));
       return true;

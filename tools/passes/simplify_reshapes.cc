@@ -73,7 +73,7 @@ bool is_flattening(const Rewriter& r, const Node& node) {
     if (dense->op != Op::kDense || dense->inputs[0] != node.outputs[0]) return false;
     const Value& w = r.value(dense->inputs[1]);
     const bool rows = !w.quantizer || w.quantizer->scale.size() == 1 || w.quantizer->axis == 0;
-    return whole_bytes(w) && w.dims.size() == 2 && rows;
+    return whole_bytes(w) && w.dims.size() == 2 && rows && !r.shared(dense->inputs[1]);
   });
 }
 
