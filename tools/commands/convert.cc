@@ -62,7 +62,10 @@ std::vector<NamedPass> passes(Work& work) {
   std::vector<NamedPass> all = {
       {"import", [](Graph&) {}},
       {"rewrite", [&](Graph& graph) { rewrite(work, graph); }},
-      {"simplify", [&](Graph& graph) { simplify(graph, {.fold_batch_norm = work.options.fold_batch_norm && work.options.training.loss.empty()}); }},
+      {"simplify",
+       [&](Graph& graph) {
+         simplify(graph, work.options.training.loss.empty() ? SimplifyOptions{.fold_batch_norm = work.options.fold_batch_norm} : kSimplifyToTrain);
+       }},
       {"calibrate", [&](Graph& graph) { measure_ranges(work, graph); }},
   };
   for (NamedPass& pass : compile_passes(work.compiling)) all.push_back(std::move(pass));
@@ -289,7 +292,8 @@ void convert(const ConvertOptions& options) {
   if (!options.banks.empty()) compiling.target.banks = parse_bank_list(options.banks);
   if (!options.rewrite.type.empty()) check_against_rewrite(compiling.policies, "--rewrite " + options.rewrite.type);
 
-  Graph graph = import_network(options.network, {.batch = options.batch, .io_nhwc = options.io_nhwc});
+  Graph graph = import_network(options.network,
+                               {.batch = options.batch, .io_nhwc = options.io_nhwc, .train = !options.training.loss.empty()});
   for (const NamedPass& pass : passes(work)) {
     if (pass.name == std::string_view("resolve_policies") && !options.training.loss.empty()) return write_training(work, graph);
     pass.run(graph);

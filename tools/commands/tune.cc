@@ -116,7 +116,7 @@ std::string made_with(const TuneOptions& o) {
 
 std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, uint32_t batch, const Calibration* calibration = nullptr) {
   const PolicyRequest policies = parse_policy_options(o.policies);
-  Graph graph = load_network(o.model, {.batch = int(batch)}, {.fold_batch_norm = false});
+  Graph graph = load_network(o.model, {.batch = int(batch), .train = true}, kSimplifyToTrain);
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = calibration;
@@ -287,7 +287,7 @@ class Session {
       data.inputs[i].data = std::move(bytes);
       data.inputs[i].dims[0] = int64_t(rows);
     }
-    const Graph graph = load_network(o.model, {}, {.fold_batch_norm = false});
+    const Graph graph = load_network(o.model, {.train = true}, kSimplifyToTrain);
     return calibrate(graph, make_samples(graph, std::move(data.inputs)));
   }
 

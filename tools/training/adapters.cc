@@ -19,9 +19,10 @@ namespace {
 
 enum Operand { kX, kW };
 
-bool takes_adapter(const Graph& graph, const Node& node) {
+// `stored`: stored_values of the graph.
+bool takes_adapter(const Node& node, const std::vector<ValueId>& stored) {
   const bool takes = node.op == Op::kDense || (node.op == Op::kConv2d && get_integer(node, "groups") == 1);
-  return takes && node.layer != kNone && graph.values[size_t(node.inputs[kW])].constant();
+  return takes && node.layer != kNone && stored[size_t(node.inputs[kW])] != kNone;
 }
 
 // Knuth's MMIX generator; its upper 24 bits as a number in [-1, 1).
@@ -42,10 +43,11 @@ class AddAdapters {
   AddAdapters(Graph& graph, const AdapterOptions& options, uint64_t seed) : graph_(graph), options_(options), random_(seed) {}
 
   void run(const std::vector<std::string>& layers) {
+    const std::vector<ValueId> stored = stored_values(graph_);
     std::vector<Node> nodes;
     for (Node node : std::vector<Node>(graph_.nodes)) {
       const bool named = node.layer != kNone && std::ranges::count(layers, graph_.layers[size_t(node.layer)].name) > 0;
-      if (named && takes_adapter(graph_, node)) adapt(nodes, std::move(node));
+      if (named && takes_adapter(node, stored)) adapt(nodes, std::move(node));
       else nodes.push_back(std::move(node));
     }
     graph_.nodes = std::move(nodes);
@@ -152,6 +154,14 @@ std::optional<std::vector<float>> numbers_of(const LoadedModel& model, std::span
   return std::nullopt;
 }
 
+// What transposes and reshapes make of a constant, as a constant.
+Value constant_form(Graph graph, ValueId id) {
+  Value& root = graph.values[size_t(stored_values(graph)[size_t(id)])];
+  set_reals(root, reals(root));
+  store_frozen_forms(graph);
+  return graph.values[size_t(id)];
+}
+
 struct Adapter {
   std::vector<float> a, b;
   double factor;
@@ -173,14 +183,40 @@ void merge(Value& w, const Adapter& adapter, const LoadedModel& model) {
   set_reals(w, sum);
 }
 
+// Those of the source that have an adapter in the training model.
+std::set<std::string> adapted_layers(const LoadedModel& model) {
+  std::set<std::string> layers;
+  for (uint32_t layer = 0; layer < model.layer_count(); ++layer) {
+    const std::string name = model.layer(layer).name;
+    if (name.ends_with(kAdapterLayer)) layers.insert(name.substr(0, name.size() - std::string_view(kAdapterLayer).size()));
+  }
+  return layers;
+}
+
+// The weights `id` as a constant that adapted layers alone read: others that share it go on reading what it was.
+ValueId own_weights(Graph& graph, const Graph& source, ValueId id, const std::set<std::string>& adapted, const std::vector<ValueId>& stored) {
+  bool shared = !source.values[size_t(id)].constant();
+  for (const Node& node : source.nodes)
+    for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
+      if (node.inputs[slot] != id) continue;
+      const bool reads_adapted = slot == kW && takes_adapter(node, stored) && adapted.contains(source.layers[size_t(node.layer)].name);
+      shared = shared || !reads_adapted;
+    }
+  if (!shared) return id;
+  Value copy = constant_form(source, id);
+  copy.name = source.values[size_t(id)].name + "/adapted";
+  return graph.add(std::move(copy));
+}
+
 }  // namespace
 
 TrainedParameters add_adapters(Graph& graph, const AdapterOptions& adapters, const TrainedParameters& train, uint64_t seed) {
   if (!(std::isfinite(adapters.alpha) && adapters.alpha > 0))
     throw Error(kUsage, "--lora-alpha", fmt::format("{} is no positive number", adapters.alpha));
   std::vector<std::string> layers;
+  const std::vector<ValueId> stored = stored_values(graph);
   for (const Node& node : graph.nodes) {
-    if (!takes_adapter(graph, node) || !matches_any(graph.layers[size_t(node.layer)].name, train.layers)) continue;
+    if (!takes_adapter(node, stored) || !matches_any(graph.layers[size_t(node.layer)].name, train.layers)) continue;
     const std::string& name = graph.layers[size_t(node.layer)].name;
     if (std::ranges::find(layers, name) == layers.end()) layers.push_back(name);
   }
@@ -194,17 +230,25 @@ TrainedParameters add_adapters(Graph& graph, const AdapterOptions& adapters, con
 }
 
 int merge_adapters(Graph& simplified, const LoadedModel& model, std::span<const std::byte> state) {
-  std::set<ValueId> merged;
+  std::map<std::string, ValueId> merged;  // by the name of the weights
+  const std::vector<ValueId> stored = stored_values(simplified);
   // One for all of them, and so once in the file.
   const auto factor = numbers_of(model, state, Region::kWeights, std::string(kAdapterLayer) + kAdapterFactor);
-  for (const Node& node : simplified.nodes) {
-    if (!takes_adapter(simplified, node) || merged.contains(node.inputs[kW])) continue;
-    Value& w = simplified.values[size_t(node.inputs[kW])];
-    const auto a = numbers_of(model, state, Region::kState, w.name + kAdapterA), b = numbers_of(model, state, Region::kState, w.name + kAdapterB);
-    if (!a || !b) continue;
-    if (!factor) throw Error(kBadInput, model.path(), "has adapters, but not the factor they count with", "convert the network again");
-    merge(w, {*a, *b, double(factor->at(0))}, model);
-    merged.insert(node.inputs[kW]);
+  const std::set<std::string> adapted = adapted_layers(model);
+  const Graph source = simplified;
+  for (Node& node : simplified.nodes) {
+    if (!takes_adapter(node, stored) || !adapted.contains(simplified.layers[size_t(node.layer)].name)) continue;
+    const ValueId id = node.inputs[kW];
+    const std::string name = source.values[size_t(id)].name;
+    if (!merged.contains(name)) {
+      const auto a = numbers_of(model, state, Region::kState, name + kAdapterA), b = numbers_of(model, state, Region::kState, name + kAdapterB);
+      if (!a || !b) continue;
+      if (!factor) throw Error(kBadInput, model.path(), "has adapters, but not the factor they count with", "convert the network again");
+      const ValueId own = own_weights(simplified, source, id, adapted, stored);
+      merge(simplified.values[size_t(own)], {*a, *b, double(factor->at(0))}, model);
+      merged.emplace(name, own);
+    }
+    node.inputs[kW] = merged.at(name);
   }
   return int(merged.size());
 }

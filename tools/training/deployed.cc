@@ -15,6 +15,7 @@
 #include "tools/passes/apply_policy.h"
 #include "tools/training/adapters.h"
 #include "tools/training/export.h"
+#include "tools/training/parameters.h"
 #include "tools/training/training_quantizers.h"
 #include "tools/version.h"
 
@@ -26,8 +27,7 @@ enum Operand { kX, kW, kBias };
 bool is_matmul_layer(Op op) { return op == Op::kDense || op == Op::kConv2d || op == Op::kDepthwiseConv2d; }
 
 // Codes for the weights of a layer that the source has as int8 codes and that no policy was asked for; for its bias too.
-void code_weights(Graph& graph, const Graph& source, Node& node) {
-  const Value& before = source.values[size_t(node.inputs[kW])];
+void code_weights(Graph& graph, const Value& before, Node& node) {
   Value& w = graph.values[size_t(node.inputs[kW])];
   if (!before.constant() || !before.quantizer || before.stored != ElementType::kInt8 || w.stored != ElementType::kFloat32) return;
   const bool per_channel = before.quantizer->scale.size() > 1, bias = node.inputs.size() > kBias && node.inputs[kBias] != kNone;
@@ -51,7 +51,7 @@ void code_as_the_source(Graph& graph, const Graph& source) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node node = graph.nodes[i];
     if (!is_matmul_layer(node.op) || (node.layer != kNone && graph.layers[size_t(node.layer)].asked)) continue;
-    code_weights(graph, source, node);
+    code_weights(graph, source.values[size_t(source.nodes[i].inputs[kW])], node);
     graph.nodes[i] = std::move(node);
   }
 }
@@ -59,7 +59,7 @@ void code_as_the_source(Graph& graph, const Graph& source) {
 void require_finite(const Graph& trained, const Graph& source) {
   for (size_t id = 0; id < trained.values.size(); ++id) {
     const Value& v = trained.values[id];
-    if (!v.constant() || v.data == source.values[id].data) continue;
+    if (!v.constant() || (id < source.values.size() && v.data == source.values[id].data)) continue;
     if (!std::ranges::all_of(reals(v), [](float x) { return std::isfinite(x); }))
       throw Error(kFailed, source.source, "what was learned cannot be written: " + v.name + " holds a number that is not finite",
                   "take a lower --lr, or go back to an earlier checkpoint");
@@ -85,7 +85,8 @@ void require_place_for_all(const Graph& network, const LoadedModel& training) {
 
 }  // namespace
 
-Deployed deploy(const Graph& simplified, const PolicyRequest& policies, const LoadedModel& training, std::span<const std::byte> state) {
+Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training, std::span<const std::byte> state) {
+  separate_statistics(simplified);
   Graph graph = simplified;
   resolve_policies(graph, policies);
   const Calibration found = trained_calibration(graph, training, state);
@@ -123,7 +124,7 @@ std::string deployed_text(const Deployed& deployed) {
 }
 
 Deployed deployed_model(const DeployOptions& options, const LoadedModel& training, std::span<const std::byte> state) {
-  Graph graph = load_network(options.network, {.batch = options.batch}, {.fold_batch_norm = false});
+  Graph graph = load_network(options.network, {.batch = options.batch, .train = true}, kSimplifyToTrain);
   graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
   graph.metadata.emplace_back("source_sha256", sha256(read_file(options.network)));
   graph.metadata.insert(graph.metadata.end(), options.metadata.begin(), options.metadata.end());

@@ -32,7 +32,7 @@ struct Deployed {
 // `training`, trained. Weights of layers without a policy that are int8 codes in the source are coded anew, per output
 // channel where they were:  scale_k = max |w_k| / 127,  code = round(w / scale_k); ranges of activations stay the source's.
 // Throws where `simplified` has no place for something that was trained, or a number is not finite.
-Deployed deploy(const Graph& simplified, const PolicyRequest& policies, const LoadedModel& training, std::span<const std::byte> state);
+Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training, std::span<const std::byte> state);
 
 // "4 constants trained, 2 adapters merged".
 std::string deployed_text(const Deployed& deployed);

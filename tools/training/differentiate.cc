@@ -187,7 +187,7 @@ class Differentiator {
       bytes += (value(id).elements() * size + kGradientAlignment - 1) / kGradientAlignment * kGradientAlignment;
     }
     const ValueId root = options_.immediate ? kNone : add_value(kGradientsName, result_.sums, {bytes / size}, Region::kStep);
-    const std::map<ValueId, Node> readers = readers_of_parameters();
+    const std::map<ValueId, std::vector<Node>> readers = readers_of_parameters();
     for (const auto& [id, offset] : parts) {
       const std::string name = value(id).name + "/gradient";
       if (!options_.immediate) {
@@ -196,11 +196,12 @@ class Differentiator {
         value(sum).offset = uint64_t(offset);
         sums_[id] = sum;
       }
-      const Node& reader = readers.at(id);
-      const bool norm = reader.op == Op::kBatchNorm || reader.op == Op::kBatchNormTraining || reader.op == Op::kLayerNorm;
-      result_.gradients.push_back({value(id).name, name,
-                                   reader.layer == kNone ? "" : graph().layers[size_t(reader.layer)].name,
-                                   value(id).dims.size() > 1 && !norm});
+      GradientOf g = {value(id).name, name, {}, value(id).dims.size() > 1};
+      for (const Node& reader : readers.at(id)) {
+        if (reader.layer != kNone) g.layers.push_back(graph().layers[size_t(reader.layer)].name);
+        if (reader.op == Op::kBatchNorm || reader.op == Op::kBatchNormTraining || reader.op == Op::kLayerNorm) g.decays = false;
+      }
+      result_.gradients.push_back(std::move(g));
     }
     const ValueId scale = add_value(kLossScaleName, ElementType::kFloat32, {1}, Region::kState);
     value(scale).kept = Kept::kNumerics;
@@ -211,11 +212,11 @@ class Differentiator {
     seed_ = scale;
   }
 
-  std::map<ValueId, Node> readers_of_parameters() {
-    std::map<ValueId, Node> readers;
+  std::map<ValueId, std::vector<Node>> readers_of_parameters() {
+    std::map<ValueId, std::vector<Node>> readers;
     for (const Node& node : graph().nodes)
       for (const ValueId id : node.inputs)
-        if (trains(id)) readers.try_emplace(id, node);
+        if (trains(id)) readers[id].push_back(node);
     return readers;
   }
 

@@ -16,7 +16,7 @@ namespace nacre::tools {
 // A sum of the step block that the update program commits.
 struct GradientOf {
   std::string parameter, gradient;  // names of the state value and of the step value
-  std::string layer;                // of the parameter, "" for none
+  std::vector<std::string> layers;  // that read the parameter
   bool decays = true;               // weights do, biases and what norms hold do not
 };
 

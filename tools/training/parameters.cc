@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "engine/numeric/small_float.h"
@@ -21,20 +22,20 @@ bool is_parameter(const OpRule& rule, size_t slot) { return slot < 32 && (rule.p
 
 // Constants of one number are factors of the network's arithmetic (a scale, an epsilon), no parameters, where the op takes any.
 bool is_parameter_value(const Node& node, const Value& v) {
-  if (!v.constant()) return false;
-  const bool real = is_float_type(v.stored) || v.quantizer;
+  const bool real = v.constant() ? is_float_type(v.stored) || v.quantizer : v.trainable;
   return real && (v.elements() > 1 || node.op == Op::kDense || node.op == Op::kConv2d || node.op == Op::kDepthwiseConv2d ||
                   node.op == Op::kBatchNorm || node.op == Op::kLayerNorm);
 }
 
-// The slots of the node that hold parameters.
-std::vector<size_t> parameter_slots(const Graph& graph, const Node& node) {
+// What the slots of the node that hold parameters read, by slot.
+std::map<size_t, ValueId> parameters_of(const Graph& graph, const Node& node, const std::vector<ValueId>& stored) {
   const OpRule& rule = rule_of(graph, node);
-  std::vector<size_t> slots;
-  for (size_t i = 0; i < node.inputs.size(); ++i)
-    if (node.inputs[i] != kNone && is_parameter(rule, i) && is_parameter_value(node, graph.values[size_t(node.inputs[i])]))
-      slots.push_back(i);
-  return slots;
+  std::map<size_t, ValueId> parameters;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId id = node.inputs[i] == kNone ? kNone : stored[size_t(node.inputs[i])];
+    if (id != kNone && is_parameter(rule, i) && is_parameter_value(node, graph.values[size_t(id)])) parameters.emplace(i, id);
+  }
+  return parameters;
 }
 
 template <class T>
@@ -79,6 +80,15 @@ void move_to_state(const Graph& graph, Value& v, ElementType type, Kept kept) {
 
 }  // namespace
 
+std::vector<ValueId> stored_values(const Graph& graph) {
+  std::vector<ValueId> stored(graph.values.size(), kNone);
+  for (size_t id = 0; id < stored.size(); ++id)
+    if (graph.values[id].constant() || graph.values[id].region == Region::kState) stored[id] = ValueId(id);
+  for (const Node& node : graph.nodes)
+    if (node.op == Op::kTranspose || node.op == Op::kReshape) stored[size_t(node.outputs[0])] = stored[size_t(node.inputs[0])];
+  return stored;
+}
+
 bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
   return patterns.empty() || std::ranges::any_of(patterns, [&](const std::string& p) { return RE2::FullMatch(name, p); });
 }
@@ -106,18 +116,48 @@ std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& op
   return layers;
 }
 
+void refuse_quantized_forms(const Graph& graph) {
+  const std::vector<ValueId> stored = stored_values(graph);
+  for (const Node& node : graph.nodes) {
+    if (node.layer == kNone) continue;
+    const Layer& layer = graph.layers[size_t(node.layer)];
+    if (!layer.asked || layer.policy.quantization == Quantization::kNone) continue;
+    for (const auto& [slot, id] : parameters_of(graph, node, stored))
+      if (id != node.inputs[slot])
+        throw Error(kUnsupported, graph.source,
+                    fmt::format("{} reads {} in another form than the layer that it shares it with: it cannot be trained under a policy that "
+                                "quantizes it", layer.name, graph.values[size_t(id)].name),
+                    "train it in float32 or 16 bits, and export --network under that policy");
+  }
+}
+
+void refuse_shared_codes(const Graph& graph, const TrainedParameters& options) {
+  const std::vector<ValueId> stored = stored_values(graph);
+  std::map<ValueId, std::vector<std::string>> readers;  // layers
+  for (const Node& node : graph.nodes)
+    for (const auto& [slot, id] : parameters_of(graph, node, stored))
+      readers[id].push_back(node.layer == kNone ? "" : graph.layers[size_t(node.layer)].name);
+  for (const auto& [id, layers] : readers)
+    if (layers.size() > 1 && std::ranges::any_of(layers, [&](const std::string& layer) { return matches_any(layer, options.layers); }))
+      throw Error(kUnsupported, graph.source, graph.values[size_t(id)].name + " is shared by layers: its codes cannot be trained",
+                  "train without --train-codes, and export --network under the policy");
+}
+
 void make_parameters(Graph& graph, const TrainedParameters& options) {
-  const auto has_parameters = [&](const Node& node) { return !is_frozen_part(graph.layers[size_t(node.layer)].name) && !parameter_slots(graph, node).empty(); };
+  const std::vector<ValueId> stored = stored_values(graph);
+  const auto has_parameters = [&](const Node& node) {
+    return !is_frozen_part(graph.layers[size_t(node.layer)].name) && !parameters_of(graph, node, stored).empty();
+  };
   const std::vector<int> layers = layers_to_train(graph, options, has_parameters, "parameters");
   std::set<ValueId> trained, frozen;
   for (const Node& node : graph.nodes) {
     const bool trains = std::ranges::find(layers, node.layer) != layers.end();
-    for (const size_t slot : parameter_slots(graph, node)) {
-      const bool bias = graph.values[size_t(node.inputs[slot])].dims.size() <= 1 && slot > 1;
+    for (const auto& [slot, id] : parameters_of(graph, node, stored)) {
+      Value& v = graph.values[size_t(id)];
+      const bool bias = v.dims.size() <= 1 && slot > 1;
       const bool takes = trains && (!options.biases_only || bias);
-      (takes ? trained : frozen).insert(node.inputs[slot]);
+      (takes ? trained : frozen).insert(id);
       if (!takes) continue;
-      Value& v = graph.values[size_t(node.inputs[slot])];
       if (v.constant()) move_to_state(graph, v, variable_type(graph, node), Kept::kParameter);
       v.trainable = true;
     }
@@ -131,11 +171,62 @@ void make_parameters(Graph& graph, const TrainedParameters& options) {
                 "nacre inspect NETWORK lists the layers");
 }
 
+void store_frozen_forms(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    if (node.op != Op::kTranspose && node.op != Op::kReshape) continue;
+    const Value& x = graph.values[size_t(node.inputs[0])];
+    const bool is_output = std::ranges::count(graph.outputs, node.outputs[0], &Binding::value) > 0;
+    if (!x.constant() || x.quantizer || is_output) continue;
+    Value& y = graph.values[size_t(node.outputs[0])];
+    y.data = std::make_shared<const std::vector<uint8_t>>(std::move(evaluate(graph, node)[0]));
+    y.stored = y.type;
+    y.region = Region::kWeights;
+    y.batched = false;
+    node = {};
+  }
+  std::erase_if(graph.nodes, [](const Node& node) { return node.op == Op::kNone; });
+}
+
+void separate_statistics(Graph& graph) {
+  enum Slot { kMean = 3, kVariance = 4 };
+  using Reader = std::pair<size_t, std::vector<ValueId>>;  // the slot of a statistic, and the norm's parameters and statistics
+  const auto reader_of = [](const Node& node, size_t slot) {
+    const bool statistic = node.op == Op::kBatchNorm && (slot == kMean || slot == kVariance);
+    return statistic ? Reader(slot, {node.inputs.begin() + 1, node.inputs.begin() + 5}) : Reader();
+  };
+  std::map<ValueId, Reader> owner;  // who keeps a constant: what is no statistic, else who reads it first
+  for (const Node& node : graph.nodes)
+    for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
+      const Reader reader = reader_of(node, slot);
+      const auto [found, is_new] = owner.try_emplace(node.inputs[slot], reader);
+      if (reader == Reader()) found->second = reader;
+    }
+  std::map<std::pair<ValueId, Reader>, ValueId> copies;
+  for (Node& node : graph.nodes) {
+    const Node as_read = node;
+    for (const size_t slot : {kMean, kVariance}) {
+      if (node.op != Op::kBatchNorm || !graph.values[size_t(node.inputs[slot])].constant()) continue;
+      const ValueId id = as_read.inputs[slot];
+      const Reader reader = reader_of(as_read, slot);
+      if (owner.at(id) == reader) continue;
+      const auto [copy, is_new] = copies.try_emplace({id, reader}, kNone);
+      if (is_new) {
+        Value v = graph.values[size_t(id)];
+        v.name += slot == kMean ? "/mean" : "/variance";
+        copy->second = graph.add(std::move(v));
+      }
+      node.inputs[slot] = copy->second;
+    }
+  }
+}
+
 void make_statistics(Graph& graph, const TrainedParameters& options) {
   if (options.frozen_batch_norm) return;
+  const std::vector<ValueId> stored = stored_values(graph);
+  const auto trains = [&](ValueId id) { return stored[size_t(id)] != kNone && graph.values[size_t(stored[size_t(id)])].trainable; };
   for (const Node& node : graph.nodes) {
     if (node.op != Op::kBatchNorm) continue;
-    if (!graph.values[size_t(node.inputs[1])].trainable && !graph.values[size_t(node.inputs[2])].trainable) continue;
+    if (!trains(node.inputs[1]) && !trains(node.inputs[2])) continue;
     for (const size_t slot : {3, 4}) {
       Value& v = graph.values[size_t(node.inputs[slot])];
       const ElementType type = variable_type(graph, node) == ElementType::kFloat64 ? ElementType::kFloat64 : ElementType::kFloat32;

@@ -21,6 +21,22 @@ void make_parameters(Graph& graph, const TrainedParameters& options);
 std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options, const std::function<bool(const Node&)>& takes,
                                  const char* what);
 
+// By value: the constant or the value in state that it is, or that transposes and reshapes make it of: the forms in which layers
+// read one parameter. kNone for what is computed of anything else.
+std::vector<ValueId> stored_values(const Graph& graph);
+
+// Forms of constants that are not trained become constants: nothing is left to compute. After make_parameters.
+void store_frozen_forms(Graph& graph);
+
+// Statistics are never parameters, and no two norms have them in common: where a file stores equal ones once (ones as scale and
+// variance), each norm gets its own. A norm that is applied twice shares all four and stays one.
+void separate_statistics(Graph& graph);
+
+// Throws where a layer that trains under a quantizing policy reads its weights as a form of another layer's: codes of one are not
+// codes of the other. And, for training in codes, where layers share weights or a bias: their scales are not one.
+void refuse_quantized_forms(const Graph& graph);
+void refuse_shared_codes(const Graph& graph, const TrainedParameters& options);
+
 // The running statistics of batch norms whose scale or bias is trained move into state as well: inference reads them there.
 void make_statistics(Graph& graph, const TrainedParameters& options);
 

@@ -104,10 +104,13 @@ class SplitChannels {
     if (layer.asked && layer.policy.quantization != Quantization::kNone)
       refuse("cannot be trained by channels under a policy that quantizes it: parts would have other scales than the whole",
              "train it in float32 or 16 bits, and export --network under that policy");
-    int readers = 0;
-    for (const Node& other : *all_) readers += int(std::ranges::count(other.inputs, node.inputs[kW]));
-    if (readers > 1)
-      refuse("shares its weights with another step: they cannot be trained by channels", "name other layers with --train-channels");
+    for (size_t slot = kW; slot < node.inputs.size() && node.inputs[slot] != kNone; ++slot) {
+      int readers = 0;
+      for (const Node& other : *all_) readers += int(std::ranges::count(other.inputs, node.inputs[slot]));
+      if (readers > 1)
+        refuse("shares its weights or its bias with another step: they cannot be trained by channels",
+               "name other layers with --train-channels");
+    }
   }
 
   // Rows of a constant, a row being what shares an index of axis 0.

@@ -54,8 +54,10 @@ void make_reals_trainable(Graph& graph, Graph& infer, const TrainingOptions& tra
   TrainedParameters train = training.train;
   split_channels(graph, train);
   if (training.adapters.rank > 0) train = add_adapters(graph, training.adapters, train, training.seed);
+  refuse_quantized_forms(graph);
   const QuantizerPlan quantizers = plan_quantizers(graph, compiling.calibration, training.quantizers);
   make_parameters(graph, train);
+  store_frozen_forms(graph);
   make_statistics(graph, train);
   check(graph);
   infer = graph;
@@ -68,6 +70,7 @@ void make_reals_trainable(Graph& graph, Graph& infer, const TrainingOptions& tra
 
 // `infer` is compiled as the network that is deployed; from then on codes that were made here count as the source's.
 void make_codes_trainable(Graph& graph, Graph& infer, const TrainingOptions& training, const CompileOptions& compiling) {
+  refuse_shared_codes(graph, training.train);
   simplify(graph);
   quantize_static(graph, compiling.calibration);
   infer = graph;
@@ -128,6 +131,7 @@ bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType ty
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
                                const WriteOptions& writing) {
   resolve_policies(simplified, compiling.policies);
+  separate_statistics(simplified);
   TrainingModel model;
   if (training.codes) make_codes_trainable(simplified, model.infer, training, compiling);
   else make_reals_trainable(simplified, model.infer, training, compiling);

@@ -130,7 +130,8 @@ void UpdateSteps::optimize(const GradientOf& g, ValueId gradient, const Verdict&
   for (int i = 0; i < row.moments; ++i)
     inputs.push_back(state(g.parameter + "/" + row.names[i], moment_type(p.type), p.dims, Kept::kOptimizer));
   Node& node = guarded(row.op, g.parameter + "/" + find_rule(row.op)->name, std::move(inputs), verdict);
-  const bool decays = g.decays && (o.no_decay.empty() || !matches_any(g.layer, o.no_decay));
+  const auto is_named = [&](const std::string& layer) { return !o.no_decay.empty() && matches_any(layer, o.no_decay); };
+  const bool decays = g.decays && std::ranges::none_of(g.layers, is_named);  // one of those that share it is enough
   const std::pair<const char*, float> attributes[] = {
       {"momentum", o.momentum}, {"beta1", o.beta1},           {"beta2", o.beta2},          {"alpha", o.alpha},
       {"epsilon", o.epsilon},   {"clip_value", o.clip_value}, {"weight_decay", decays ? o.weight_decay : 0}};
