@@ -42,6 +42,14 @@ void open_to_others(const std::string& directory) {
   chmod(directory.c_str(), 0777 & ~mask);
 }
 
+void make_directories(const std::string& path, const std::string& shown) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error) return;
+  errno = error.value();
+  fail(shown, "cannot be made");
+}
+
 }  // namespace
 
 HeldSignals::HeldSignals() {
@@ -56,12 +64,10 @@ HeldSignals::~HeldSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 OutputFiles::OutputFiles(const std::string& directory) : directory_(directory) {
   while (directory_.size() > 1 && directory_.back() == '/') directory_.pop_back();
   std::error_code error;
-  exists_ = fs::exists(directory_, error);
-  if (exists_ && !fs::is_directory(directory_, error))
-    throw Error(kIo, directory_, "is not a directory", "name a directory for the output");
-  const fs::path parent = fs::path(directory_).parent_path();
-  if (!exists_ && !parent.empty() && !fs::is_directory(parent, error))
-    throw Error(kIo, directory_, "cannot be made: its parent is not there", "make " + parent.string() + " first");
+  for (fs::path path = directory_; !path.empty() && !fs::exists(path, error); path = path.parent_path()) first_made_ = path.string();
+  const fs::path there = first_made_.empty() ? fs::path(directory_) : fs::path(first_made_).parent_path();
+  if (!there.empty() && !fs::is_directory(there, error))
+    throw Error(kIo, there.string(), "is not a directory", "name a directory for the output");
 }
 
 OutputFiles::~OutputFiles() {
@@ -81,27 +87,37 @@ std::string OutputFiles::add(const std::string& name, std::vector<uint8_t> bytes
   return free_name;
 }
 
+std::vector<std::string> OutputFiles::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& [name, bytes] : files_) paths.push_back(directory_ + "/" + name);
+  return paths;
+}
+
 void OutputFiles::stage() {
-  std::string name = exists_ ? directory_ + "/.nacre-XXXXXX" : directory_ + ".nacre-XXXXXX";
+  std::string name = first_made_.empty() ? directory_ + "/.nacre-XXXXXX" : first_made_ + ".nacre-XXXXXX";
   if (mkdtemp(name.data()) == nullptr) fail(directory_, "cannot be written into");
   staging_ = name;
   open_to_others(staging_);
+  make_directories(staged(), directory_);
   for (const auto& [file, bytes] : files_) {
     std::error_code error;
-    if (exists_ && fs::is_directory(directory_ + "/" + file, error))
+    if (fs::is_directory(directory_ + "/" + file, error))
       throw Error(kIo, directory_ + "/" + file, "is a directory", "remove it, or name another output directory");
-    write_file(staging_ + "/" + file, directory_ + "/" + file, bytes);
+    write_file(staged() + "/" + file, directory_ + "/" + file, bytes);
   }
 }
 
+// Where the files wait: the rest of the way to directory_ is there already.
+std::string OutputFiles::staged() const { return first_made_.empty() ? staging_ : staging_ + directory_.substr(first_made_.size()); }
+
 void OutputFiles::commit() {
-  if (!exists_) {
-    if (std::rename(staging_.c_str(), directory_.c_str()) != 0) fail(directory_, "cannot be made");
+  if (!first_made_.empty() && std::rename(staging_.c_str(), first_made_.c_str()) == 0) {
     staging_.clear();
     return;
   }
+  make_directories(directory_, directory_);  // another output of the same command may have made some: "out" and "out/tensors"
   for (const auto& [file, bytes] : files_)
-    if (std::rename((staging_ + "/" + file).c_str(), (directory_ + "/" + file).c_str()) != 0)
+    if (std::rename((staged() + "/" + file).c_str(), (directory_ + "/" + file).c_str()) != 0)
       fail(directory_ + "/" + file, "cannot be replaced");
 }
 

@@ -2,7 +2,7 @@
 //
 //   OutputFiles files("out");  files.add("y.npy", bytes);  files.stage();  files.commit();
 //
-// stage() writes everything beside its place, commit() only renames. The directory is made if its parent exists.
+// stage() writes everything beside its place, commit() only renames. The directory and what leads to it are made then.
 // Nothing is left where one of them fails. Interrupts wait between the two: see HeldSignals.
 #pragma once
 
@@ -29,20 +29,23 @@ class HeldSignals {
 
 class OutputFiles {
  public:
-  explicit OutputFiles(const std::string& directory);  // throws if that is no directory and cannot become one
+  explicit OutputFiles(const std::string& directory);  // throws if that is no directory and cannot become one; makes nothing
   ~OutputFiles();
   OutputFiles(const OutputFiles&) = delete;
   OutputFiles& operator=(const OutputFiles&) = delete;
 
   // Returns the name it will have: `name`, or with a number before its extension where that is taken.
   std::string add(const std::string& name, std::vector<uint8_t> bytes);
+  std::vector<std::string> paths() const;  // of all that was added
   void stage();
   void commit();
 
  private:
+  std::string staged() const;
+
   std::string directory_;
-  std::string staging_;  // "": none
-  bool exists_;          // the directory, before
+  std::string first_made_;  // the outermost directory that was not there before, or "": all were
+  std::string staging_;     // stands for it until commit(), or lies in directory_; "": none
   std::vector<std::pair<std::string, std::vector<uint8_t>>> files_;
 };
 

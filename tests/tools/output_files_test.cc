@@ -26,6 +26,19 @@ TEST(output_files, appear_together_in_a_new_directory) {
   EXPECT_EQ(directory.entries(), 1u);
 }
 
+TEST(output_files, make_what_leads_to_their_directory_when_they_are_written) {
+  const TemporaryDirectory directory;
+  OutputFiles inner(directory / "a/b/c"), outer(directory / "a/b");
+  EXPECT_EQ(directory.entries(), 0u);
+  inner.add("x", {1});
+  outer.add("y", {2});
+  for (OutputFiles* files : {&inner, &outer}) files->stage();
+  EXPECT_FALSE(fs::exists(directory / "a"));
+  for (OutputFiles* files : {&inner, &outer}) files->commit();
+  EXPECT_EQ(read_bytes(directory / "a/b/c/x"), (std::vector<uint8_t>{1}));
+  EXPECT_EQ(read_bytes(directory / "a/b/y"), (std::vector<uint8_t>{2}));
+}
+
 TEST(output_files, replace_their_own_in_an_old_directory_and_nothing_else) {
   const TemporaryDirectory directory;
   write_bytes(directory / "a", {9});
@@ -64,7 +77,7 @@ TEST(output_files, refuse_what_cannot_be_their_directory) {
   const TemporaryDirectory directory;
   write_bytes(directory / "file", {1});
   EXPECT_THROW(OutputFiles(directory / "file"), Error);
-  EXPECT_THROW(OutputFiles(directory / "no/such"), Error);
+  EXPECT_THROW(OutputFiles(directory / "file/in/it"), Error);
   fs::create_directory(directory / "out");
   fs::create_directory(directory / "out/a");
   OutputFiles files(directory / "out");

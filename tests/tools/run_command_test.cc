@@ -204,10 +204,20 @@ TEST_F(run_command, leaves_nothing_where_outputs_cannot_be_written) {
     return run_tool({"run", digits(), "--seed", "1", "--output", output, "--all-tensors", directory_ / "t"}, options);
   };
   write_bytes(directory_ / "file", {1});
-  expect_refusal(run(directory_ / "no/out", {}), 5, "its parent is not there");
   expect_refusal(run(directory_ / "file", {}), 5, "is not a directory");
+  expect_refusal(run(directory_ / "file/out", {}), 5, "is not a directory");
   expect_refusal(run(directory_ / "out", {.file_limit_bytes = 100}), 5, "cannot be written");
+  expect_refusal(run(directory_ / "out/a/b", {.file_limit_bytes = 100}), 5, "cannot be written");
   EXPECT_EQ(directory_.entries(), 1u);  // "file"
+}
+
+TEST_F(run_command, makes_the_folders_of_its_outputs_and_what_leads_to_them) {
+  const ToolRun run =
+      run_tool({"run", digits(), "--seed", "1", "--output", directory_ / "a/b", "--all-tensors", directory_ / "a/b/tensors"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "a/b/probabilities.npy"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "a/b/tensors/index.json"));
+  EXPECT_EQ(directory_.entries(), 1u);
 }
 
 TEST_F(run_command, an_interrupt_leaves_nothing) {
