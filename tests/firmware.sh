@@ -59,7 +59,7 @@ close() {  # two files of float32
     awk '{d = $1 - $2; d = d < 0 ? -d : d; m = $1 < 0 ? -$1 : $1; if (d > e) e = d; if (m > l) l = m} END {exit !(NR > 0 && e <= 1e-5 * l)}'
 }
 policies_in_the_image() {
-  local policy model=$work/policy.nacre verdict=ok rows= count=0 equal=0 bytes
+  local policy model=$work/policy.nacre verdict=ok rows= count=0 equal=0 bytes calibrate
   local input=$work/policy_in.bin output=$work/policy_out.bin
   rm -rf "$work/dump"
   "$nacre" convert tools/samples/digits.onnx -o "$model" >/dev/null
@@ -68,8 +68,9 @@ policies_in_the_image() {
   for policy in float32 bfloat16 mixed_float16 mixed_bfloat16 int8_from_float32 int8_from_mixed_bfloat16 int8/static_from_float32 \
       int8/weights_from_float32 int4_from_float32 int4/32_from_float32 float8_from_float32 float8/current_from_float32 float64; do
     rm -rf "$work/host"
-    "$nacre" convert tools/samples/digits.onnx -o "$model" --strip-names --policy "$policy" \
-      --calibrate tools/samples/digits_images.npy --cast-samples >"$work/policy.txt"
+    calibrate=()
+    case $policy in int8/static* | float8_*) calibrate=(--calibrate tools/samples/digits_images.npy --cast-samples) ;; esac
+    "$nacre" convert tools/samples/digits.onnx -o "$model" --strip-names --policy "$policy" "${calibrate[@]}" >"$work/policy.txt"
     "$nacre" run "$model" --input "pixels=$input" --output "$work/host" >/dev/null
     image "$model" -Dsentences=false -Dfirmware_libm=true
     run "$input" "$output" >"$work/policy_run.txt" || verdict=failed

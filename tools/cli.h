@@ -1,4 +1,4 @@
-// What the parts of the command line share: nacre.cc, cli_convert.cc, cli_judge.cc.
+// The command line: every command with its options, and what the parts that declare them share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,16 +8,26 @@
 #include <string>
 #include <vector>
 
+#include "tools/command.h"
 #include "tools/machines.h"
 
 namespace nacre::tools {
 
+void add_commands(CLI::App& app);  // all of them, in the order of --help
+
+// cli_models.cc
+void add_inspect(CLI::App& app);
+void add_size(CLI::App& app);
+void add_run(CLI::App& app);
+void add_check(CLI::App& app);
+void add_kernels(CLI::App& app);
 // cli_convert.cc
 void add_convert(CLI::App& app);
 void add_policies(CLI::App& app);
 // cli_training.cc: what convert --train and tune share
 struct TrainingArguments;
-void add_training_options(CLI::App& c, TrainingArguments& a);
+void add_training_options(Command& c, TrainingArguments& a);
+Command::Names training_options(const Command& c);  // their names
 // cli_tune.cc
 void add_tune(CLI::App& app);
 void add_export(CLI::App& app);
@@ -37,8 +47,8 @@ inline void add_target(CLI::App& command, std::string& target, const std::string
 
 inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON, for machines"); }
 
-inline void add_model(CLI::App& command, std::string& model) {
-  command.add_option("MODEL", model, "model file, made by nacre convert")->required()->type_name("");
+inline void add_model(Command& command, std::string& model) {
+  command.reads(command.add_option("MODEL", model, "model file, made by nacre convert")->required()->type_name(""));
 }
 
 // An option that takes one of a few words. Help shows them as `type`.
@@ -54,11 +64,6 @@ void add_choice(CLI::App& command, const std::string& name, T& value, const std:
     return std::string();
   };
   command.add_option(name, value, help)->transform(CLI::Validator(known, ""))->type_name(type);
-}
-
-// For an option whose "" would stand for none: an empty variable of a shell is no wish.
-inline CLI::Validator not_empty() {
-  return CLI::Validator([](std::string& text) { return std::string(text.empty() ? "is empty" : ""); }, "");
 }
 
 // Decimal digits and nothing else, from `low` to `high`. CLI11's own conversion takes -1 for 2^64 - 1, 010 for 8, and whatever

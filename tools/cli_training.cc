@@ -3,7 +3,7 @@
 
 namespace nacre::tools {
 
-void add_training_options(CLI::App& c, TrainingArguments& a) {
+void add_training_options(Command& c, TrainingArguments& a) {
   const auto add = [&](const std::string& name, auto& value, const std::string& type, const std::string& help) {
     return c.add_option(name, value, help)->type_name(type)->group("Training");
   };
@@ -40,7 +40,15 @@ void add_training_options(CLI::App& c, TrainingArguments& a) {
       ->type_name("step|immediate")
       ->group("Training");
   c.add_flag("--learned-ranges", a.learned_ranges, "of int8/static: train the ranges of activations; else running means of their ends")->group("Training");
-  add("--arena-limit", a.arena_limit, "BYTES", "compute activations anew in the backward pass until the arena fits; with K, M");
+  add("--arena-limit", a.arena_limit, "BYTES", "compute activations anew in the backward pass until the arena fits; with K, M")->check(not_empty());
+  c.only_with({"--lora-alpha"}, {"--lora"}, {"is about adapters, and there are none", "add --lora RANK"});
+}
+
+Command::Names training_options(const Command& c) {
+  Command::Names names;
+  for (const CLI::Option* option : c.get_options())
+    if (option->get_group() == "Training" && !option->check_lname("train") && !option->check_lname("loss")) names.push_back(name_of(*option));
+  return names;
 }
 
 }  // namespace nacre::tools

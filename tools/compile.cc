@@ -1,5 +1,7 @@
 #include "tools/compile.h"
 
+#include <algorithm>
+
 #include "tools/calibration/quantize_static.h"
 
 namespace nacre::tools {
@@ -24,6 +26,11 @@ Graph load_network(const std::string& path, const ImportOptions& importing, cons
   simplify(graph, simplifying);
   check(graph);
   return graph;
+}
+
+bool any_policy(Graph simplified, const PolicyRequest& policies, const std::function<bool(const Policy&)>& is) {
+  resolve_policies(simplified, policies);
+  return std::ranges::any_of(simplified.layers, [&](const Layer& layer) { return layer.asked && is(layer.policy); });
 }
 
 Compiled compile(Graph simplified, const CompileOptions& options) {

@@ -35,6 +35,9 @@ std::vector<NamedPass> compile_passes(const CompileOptions& options);
 // The network's graph with real-valued ops, simplified: what calibration measures and policies are applied to.
 Graph load_network(const std::string& path, const ImportOptions& importing = {}, const SimplifyOptions& simplifying = {});
 
+// Whether a layer that these policies, or the graph itself, give a policy has one for which `is` holds.
+bool any_policy(Graph simplified, const PolicyRequest& policies, const std::function<bool(const Policy&)>& is);
+
 struct Compiled {
   Graph graph;                 // after the last pass: its log, its fallbacks
   std::vector<uint8_t> bytes;  // a model of one program, `infer`, without metadata but what the passes leave

@@ -177,7 +177,7 @@ uint32_t LoadedModel::infer_program(const std::string& target) const {
     std::string targets;
     for (uint32_t i = 0; i < model_.program_count(); ++i)
       if (model_.program(i).entry == Entry::kInfer) targets += (targets.empty() ? "" : ", ") + program_names(i).target;
-    throw Error(kUnsupported, path_, fmt::format("has no inference program for {}", target), "it has: " + targets);
+    throw Error(kUnsupported, "--target " + target, path_ + " has no inference program for it", "it has: " + targets);
   }
   if (!model_.find(Entry::kInfer, "host", &index).ok()) require(model_.find(Entry::kInfer, nullptr, &index));
   return index;

@@ -153,6 +153,8 @@ RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOpt
   const ProgramView view = model.model().program(program);
   const std::vector<std::string> names = model.program_names(program).inputs;
   const std::vector<std::string> files = files_of(names, options);
+  if (options.seed && std::ranges::none_of(files, [](const std::string& file) { return file.empty(); }))
+    throw Error(kUsage, "--seed", "is for inputs without a file, and every input has one", "leave it away");
   RunInputs inputs = {.data = {}, .runs = 1, .batch = view.batch, .last_rows = 0};
   const std::vector<uint8_t> seeded =
       options.seed ? seeded_inputs(model, program, *options.seed) : std::vector<uint8_t>();

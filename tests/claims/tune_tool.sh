@@ -137,9 +137,9 @@ refused 2 'which loss is to be trained?' "$network" "${data[@]}" -o "$work/x.nac
 refused 2 'holds no program that trains' "$work/whole/tuned.nacre" "${data[@]}" -o "$work/x.nacre"
 refused 2 'what is learned goes nowhere' "$network" "${data[@]}" "${loss[@]}"
 refused 5 'its directory is not there' "$network" "${data[@]}" "${loss[@]}" -o "$work/no/x.nacre"
-refused 2 'is the data itself' "${good[@]:0:${#good[@]}-1}" "$work/images.idx"
-refused 2 'is what --csv names itself' "${good[@]}" --csv "$work/one" --html "$work/one"
-refused 2 'is the model itself' "$work/whole/tuned.nacre" "${data[@]}" -o "$work/whole/tuned.nacre"
+refused 2 'is what --data names' "${good[@]:0:${#good[@]}-1}" "$work/images.idx"
+refused 2 'is what --csv names' "${good[@]}" --csv "$work/one" --html "$work/one"
+refused 2 'is what MODEL names' "$work/whole/tuned.nacre" "${data[@]}" -o "$work/whole/tuned.nacre"
 refused 2 'holds the checkpoint of another training: --batch 16, now --batch 8' "$network" "${data[@]}" "${loss[@]/16/8}" --epochs 4 -o "$work/x.nacre" --checkpoint "$work/whole/run"
 refused 2 '--scale' "${good[@]}" --scale 1/0
 refused 2 'is no directory with checkpoints' "${good[@]}" --start-from "$work"

@@ -240,6 +240,15 @@ TEST(onnx_files, external_data_are_read_beside_the_model) {
   EXPECT_EQ(reals(run.values[size_t(graph.outputs[0].value)]), (std::vector<float>{9, 11}));
 }
 
+TEST(onnx_files, external_data_are_files_of_the_network) {
+  const Folder folder;
+  const std::string model = (folder.path / "model" / "m.onnx").string(), weights = (folder.path / "model" / "w.bin").string();
+  const std::vector<uint8_t> bytes = with_external("w.bin").finish();
+  std::ofstream(model, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+  EXPECT_EQ(files_of_network(model), (std::vector<std::string>{model, weights}));
+  EXPECT_EQ(files_of_network(weights), std::vector<std::string>{weights});
+}
+
 TEST(onnx_files, external_data_outside_the_model_s_folder_are_refused) {
   const Folder folder;
   write_floats(folder.path / "secret.bin", {7, 8});

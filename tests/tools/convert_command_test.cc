@@ -74,14 +74,14 @@ TEST(convert, same_input_and_options_give_the_same_bytes_anywhere) {
 TEST(convert, options_that_would_change_nothing_are_refused) {
   const TemporaryDirectory directory;
   const std::pair<std::vector<std::string>, std::string> cases[] = {
-      {{"--lists", "tf2"}, "--lists tf2: is about a rewrite"},
+      {{"--lists", "tf2"}, "--lists: is about a rewrite"},
       {{"--rewrite-level", "UNSAFE_FORCE_ALL"}, "is about a rewrite"},
       {{"--infer-after-allow"}, "is about a rewrite"},
-      {{"--preserve", "fc"}, "--preserve fc: is about a rewrite"},
-      {{"--denylist-add", "Add,Mul"}, "--denylist-add Add,Mul: is about a rewrite"},
-      {{"--range-method", "mse"}, "--range-method mse: is about ranges"},
-      {{"--range", "fc=mse"}, "--range fc=mse: is about ranges"},
-      {{"--percentile", "99"}, "--percentile 99: is about ranges"},
+      {{"--preserve", "fc"}, "--preserve: is about a rewrite"},
+      {{"--denylist-add", "Add,Mul"}, "--denylist-add: is about a rewrite"},
+      {{"--range-method", "mse"}, "--range-method: is about ranges"},
+      {{"--range", "fc=mse"}, "--range: is about ranges"},
+      {{"--percentile", "99"}, "--percentile: is about ranges"},
       {{"--cast-samples"}, "--cast-samples: is about ranges"},
       {{"--calibrate", "x.npy", "--percentile", "99"}, "--percentile: no range is found by percentiles"},
       {{"--calibrate", "x.npy", "--range-decay", "0.9"}, "--range-decay: no range is found by a moving average"},
@@ -158,8 +158,9 @@ TEST(convert, options_change_the_model) {
 
 TEST(convert, stop_after_prints_the_graph_and_writes_nothing) {
   const TemporaryDirectory directory;
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--stop-after", "import"}), 2, "--stop-after: prints the graph");
   for (const char* pass : {"import", "simplify", "apply_policy", "fuse", "schedule", "plan_memory"}) {
-    const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--stop-after", pass});
+    const ToolRun run = run_tool({"convert", kDigits, "--stop-after", pass}, {.directory = directory.path().string()});
     EXPECT_EQ(run.exit_code, 0) << run.err;
     EXPECT_TRUE(has(run.out, "conv2d")) << pass;
   }
@@ -221,7 +222,7 @@ TEST(convert, a_refused_conversion_leaves_the_model_that_was_there) {
 TEST(convert, does_not_overwrite_its_network) {
   const TemporaryDirectory directory;
   std::filesystem::copy_file(kDigits, directory / "net");
-  expect_refusal(run_tool({"convert", directory / "net", "-o", directory / "net"}), 2, "is the network itself");
+  expect_refusal(run_tool({"convert", directory / "net", "-o", directory / "net"}), 2, "is what NETWORK names");
   EXPECT_EQ(read_bytes(directory / "net"), read_bytes(kDigits));
 }
 
@@ -241,7 +242,7 @@ TEST(convert, refuses_wrong_options_before_it_works) {
                {{"--rounding", "up"}, "--rounding"},
                {{"--target", "z80"}, "--target"},
                {{"--stop-after", "nothing"}, "--stop-after"},
-               {{"--dump", "--json"}, "excludes"},
+               {{"--dump", "--json"}, "--json: cannot go with --dump"},
                {{"--frobnicate"}, "--frobnicate"}};
   for (const auto& c : cases) {
     const TemporaryDirectory directory;

@@ -77,7 +77,6 @@ TEST(training_arguments, a_loss_scale_is_one_of_its_rule) {
 }
 
 TEST(training_arguments, options_that_would_do_nothing_are_refused) {
-  expect_refusal("--lora-alpha", [](auto& a) { a.lora_alpha = 8; });
   expect_refusal("--lora-alpha", [](auto& a) { a.lora_rank = 2, a.lora_alpha = NAN; });
   expect_refusal("--train-biases", [](auto& a) { a.lora_rank = 2, a.biases_only = true; });
   expect_refusal("--moments", [](auto& a) { a.optimizer = "sgd", a.moments = "bfloat16"; });

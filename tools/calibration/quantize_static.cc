@@ -269,7 +269,7 @@ class StaticPass {
 
 void fill_amaxes(Graph& graph, const Calibration& calibration) {
   for (const Node& node : graph.nodes) {
-    if (node.layer == kNone || graph.layers[size_t(node.layer)].policy.quantization != Quantization::kFloat8) continue;
+    if (node.layer == kNone || !reads_amaxes(graph.layers[size_t(node.layer)].policy)) continue;
     for (const ValueId id : node.inputs) {
       if (!is_activation(graph, id)) continue;
       Value& v = graph.values[size_t(id)];
@@ -279,6 +279,9 @@ void fill_amaxes(Graph& graph, const Calibration& calibration) {
 }
 
 }  // namespace
+
+bool reads_ranges(const Policy& policy) { return policy.quantization == Quantization::kInt8Static; }
+bool reads_amaxes(const Policy& policy) { return policy.quantization == Quantization::kFloat8; }
 
 void quantize_static(Graph& graph, const Calibration* calibration, const StaticOptions& options) {
   if (calibration != nullptr) fill_amaxes(graph, *calibration);

@@ -28,6 +28,10 @@ struct StaticOptions {
   bool dense_per_channel = true;
 };
 
+// What a policy takes from calibration: int8/static ranges, float8 the largest magnitude of each sample, which no range method changes.
+bool reads_ranges(const Policy& policy);
+bool reads_amaxes(const Policy& policy);
+
 // After simplify, before apply_policy. `calibration`: null where no data was given. A range that is missing, and
 // weights that are not finite, are an Error naming the layer.
 //

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "tools/atomic_file.h"
+#include "tools/calibration/quantize_static.h"
 #include "tools/compile.h"
 #include "tools/error.h"
 #include "tools/format.h"
@@ -47,9 +47,24 @@ void rewrite(Work& work, Graph& graph) {
   else work.explained = explain_text(graph, rewrite.options, work.decisions, terminal_width());
 }
 
+// Before samples are read: ranges that no layer takes are work for nothing.
+void require_readers(const Work& work, const Graph& graph) {
+  const CalibrationArguments& arguments = work.options.calibration;
+  const PolicyRequest& policies = work.compiling.policies;
+  if (any_policy(graph, policies, reads_ranges)) return;
+  if (!work.options.training.loss.empty() || !any_policy(graph, policies, reads_amaxes))
+    throw Error(kUsage, "--calibrate", "no layer has a policy that reads samples",
+                "add --policy int8/static_from_float32, or leave it away");
+  if (arguments.method != CalibrationArguments().method || !arguments.overrides.empty())
+    throw Error(kUsage, arguments.overrides.empty() ? "--range-method" : "--range",
+                "no layer reads ranges: float8 takes the largest magnitudes",
+                "add --policy int8/static_from_float32, or leave it away");
+}
+
 void measure_ranges(Work& work, const Graph& graph) {
   const CalibrationArguments& arguments = work.options.calibration;
   if (arguments.data.empty()) return;
+  require_readers(work, graph);
   CalibrationOptions options = arguments.options;
   options.method = parse_range_method(arguments.method, "--range-method");
   for (const std::string& text : arguments.overrides) options.overrides.push_back(parse_range_rule(text, "--range"));
@@ -199,37 +214,10 @@ void print_summary_json(const Work& work, const Graph& graph, const Statistics& 
 }
 
 // Before any work: an answer to a typing error should not take a minute.
-void check_paths(const ConvertOptions& options) {
+void require_output(const ConvertOptions& options) {
   if (options.model.empty() && options.stop_after.empty() && !options.rewrite.explain && options.emit_policy.empty())
     throw Error(kUsage, "convert", "no model file was named",
                 "add -o MODEL, or --stop-after PASS to see the graph only");
-  std::error_code error;
-  if (std::filesystem::equivalent(options.network, options.model, error))
-    throw Error(kUsage, options.model, "is the network itself", "name another file with -o");
-}
-
-// An option that would change nothing is a mistake of whoever gave it.
-void check_options(const ConvertOptions& options) {
-  const RewriteArguments& rewrite = options.rewrite;
-  const CalibrationArguments& calibration = options.calibration;
-  if (rewrite.explain && rewrite.type.empty())
-    throw Error(kUsage, "--explain", "there is no rewrite to explain", "add --rewrite mixed_float16 or mixed_bfloat16");
-  const std::string of_rewrite = rewrite_options_text(rewrite.options), of_ranges = calibration_options_text(calibration);
-  if (!of_rewrite.empty() && rewrite.type.empty())
-    throw Error(kUsage, of_rewrite.substr(1), "is about a rewrite, and there is none",
-                "add --rewrite mixed_float16 or mixed_bfloat16");
-  if (!of_ranges.empty() && calibration.data.empty())
-    throw Error(kUsage, of_ranges.substr(1), "is about ranges, and there are no samples to find them in",
-                "add --calibrate DATA");
-  const auto uses = [&](const std::string& method) {
-    return calibration.method == method ||
-           std::ranges::any_of(calibration.overrides, [&](const std::string& rule) { return rule.ends_with("=" + method); });
-  };
-  const CalibrationOptions usual;
-  if (calibration.options.percentile != usual.percentile && !uses("percentile"))
-    throw Error(kUsage, "--percentile", "no range is found by percentiles", "add --range-method percentile");
-  if (calibration.options.decay != usual.decay && !uses("moving_average"))
-    throw Error(kUsage, "--range-decay", "no range is found by a moving average", "add --range-method moving_average");
 }
 
 void write(const Work& work, Graph& graph) {
@@ -256,6 +244,9 @@ void write_training(const Work& work, Graph& graph) {
   const TrainingOptions training = parse_training(options.training, computes_in(graph, work.compiling.policies, ElementType::kFloat16));
   const TrainingModel made = compile_training(graph, training, work.compiling, {.names = !options.strip_names, .golden = {}});
   require_arena_limit(made, training);
+  require_batch_norm(made, training);
+  if (training.seed != TrainingOptions().seed && !draws(made, training))
+    throw Error(kUsage, "--seed", "is of dropout and of adapters, and there are none", "leave it away");
   for (const Graph* program : {&made.infer, &made.gradients, &made.update, &made.derive}) {
     if (program->nodes.empty()) continue;
     for (const std::string& line : program->log)
@@ -280,8 +271,7 @@ std::vector<std::string> pass_names() {
 }
 
 void convert(const ConvertOptions& options) {
-  check_paths(options);
-  check_options(options);
+  require_output(options);
   Work work{options, {}, {}, {}, {}, {}};
   CompileOptions& compiling = work.compiling;
   compiling.policies = parse_policy_options(options.policies);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "tools/atomic_file.h"
 #include "tools/error.h"
 #include "tools/format.h"
@@ -15,17 +13,6 @@
 
 namespace nacre::tools {
 namespace {
-
-namespace fs = std::filesystem;
-
-void check_options(const ExportOptions& o) {
-  const bool policies = !o.policies.policy.empty() || !o.policies.set.empty() || !o.policies.file.empty();
-  if (o.network.empty() && (policies || o.batch > 0))
-    throw Error(kUsage, policies ? "--policy" : "--batch", "is about compiling anew, and there is no network", "add --network FILE, of which the model was made");
-  std::error_code error;
-  if (fs::equivalent(o.model, o.output, error)) throw Error(kUsage, o.output, "is the model itself", "name another file with -o");
-  if (fs::equivalent(o.network, o.output, error)) throw Error(kUsage, o.output, "is the network itself", "name another file with -o");
-}
 
 Checkpoint::Report load(const ExportOptions& o, const LoadedModel& model, Trainer& trainer) {
   const std::string directory = o.checkpoint + (o.best ? "/best" : "");
@@ -41,7 +28,6 @@ Checkpoint::Report load(const ExportOptions& o, const LoadedModel& model, Traine
 }  // namespace
 
 void export_model(const ExportOptions& options) {
-  check_options(options);
   const LoadedModel model(options.model);
   if (!trains(model))
     throw Error(kUsage, options.model, "holds no program that trains", "name the model that the checkpoint belongs to: nacre convert NETWORK --train LOSS -o MODEL");

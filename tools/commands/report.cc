@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 
 #include "tools/atomic_file.h"
@@ -16,14 +15,8 @@ namespace {
 void check_options(const ReportOptions& options) {
   if (options.html.empty()) throw Error(kUsage, "report", "no page was named", "add -o REPORT.html");
   if (options.models.empty()) throw Error(kUsage, "report", "no model is named", "name one or several model files");
-  if (options.set.data.empty() && !options.set.labels.empty())
-    throw Error(kUsage, "--labels", "labels without samples say nothing", "add --data FILE");
   if (!options.set.data.empty() && options.set.labels.empty() && options.models.size() == 1)
     throw Error(kUsage, "--data", "samples alone say nothing about one model", "add --labels FILE, or a second model");
-  std::error_code error;
-  for (const std::string& model : options.models)
-    if (std::filesystem::equivalent(model, options.html, error))
-      throw Error(kUsage, options.html, "is one of the models", "name another file with -o");
 }
 
 // Each model against the first, in the order of the models from the second.

@@ -216,9 +216,21 @@ void add_files(const RunOptions& options, std::vector<Output>& outputs, OutputFi
   }
 }
 
+void require_no_input(const CommandFiles& given, const std::string& option, const std::optional<OutputFiles>& files) {
+  if (!files) return;
+  for (const std::string& path : files->paths()) given.require_no_input(option, path);
+}
+
+// What nothing would come of is a mistake of whoever asked for it.
+void require_codes(const RunOptions& options, const std::vector<Output>& outputs) {
+  const auto coded = [](const Output& output) { return output.type == ElementType::kInt8 && output.scales; };
+  if (options.dequantize_outputs && std::ranges::none_of(outputs, coded))
+    throw Error(kUsage, "--dequantize-outputs", "no output of the model is int8", "leave it away");
+}
+
 }  // namespace
 
-void run(const RunOptions& options) {
+void run(const RunOptions& options, const CommandFiles& given) {
   const LoadedModel model(options.model);
   const uint32_t program = model.infer_program(options.target);
   const bool timed = is_for_host(model, program);
@@ -234,6 +246,7 @@ void run(const RunOptions& options) {
   if (!options.output.empty()) output_files.emplace(options.output);
 
   std::vector<Output> outputs = make_outputs(bound, bound.program().view(), program, inputs);
+  require_codes(options, outputs);
   std::vector<double> times = run_all(bound, inputs, options.repeat, outputs);
   if (!timed) times.clear();
   if (options.dequantize_outputs) dequantize(outputs);
@@ -242,6 +255,8 @@ void run(const RunOptions& options) {
     dump_tensors(bound, program, *tensor_files);
   }
   if (output_files) add_files(options, outputs, *output_files);
+  require_no_input(given, "--all-tensors", tensor_files);
+  require_no_input(given, "--output", output_files);
   {
     const HeldSignals held;
     for (auto* files : {&tensor_files, &output_files})

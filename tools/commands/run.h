@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/command_files.h"
 #include "tools/run_inputs.h"
 
 namespace nacre::tools {
@@ -21,6 +22,7 @@ struct RunOptions {
   bool json = false;
 };
 
-void run(const RunOptions& options);
+// `given`: the files that none of the outputs may be.
+void run(const RunOptions& options, const CommandFiles& given);
 
 }  // namespace nacre::tools

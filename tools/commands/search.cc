@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "tools/atomic_file.h"
 #include "tools/calibration/calibrate.h"
+#include "tools/calibration/quantize_static.h"
 #include "tools/compile.h"
 #include "tools/error.h"
 #include "tools/format.h"
@@ -34,10 +34,6 @@ std::vector<int> searched_layers(const Graph& graph) {
     if (w != kNone && graph.values[size_t(w)].constant()) found.insert(node.layer);
   }
   return {found.begin(), found.end()};
-}
-
-bool wants_ranges(const Policy& policy) {
-  return policy.quantization == Quantization::kInt8Static || policy.quantization == Quantization::kFloat8;
 }
 
 // The network under any choice: compiled, run on the set, scored.
@@ -120,7 +116,10 @@ class Bench {
   }
 
   void calibrate_once() {
-    const bool wanted = std::ranges::any_of(policies_, [](const ParsedPolicy& p) { return wants_ranges(p.policy); });
+    const auto reads = [](const ParsedPolicy& p) { return reads_ranges(p.policy) || reads_amaxes(p.policy); };
+    const bool wanted = std::ranges::any_of(policies_, reads);
+    if (!wanted && !options_.calibrate.empty())
+      throw Error(kUsage, "--calibrate", "none of the policies reads samples", "add int8/static or float8 to --policies, or leave it away");
     if (!wanted) return;
     const SampleOptions sampling = {.cast = options_.cast_inputs};
     if (!options_.calibrate.empty()) {
@@ -160,9 +159,6 @@ void check_options(const SearchOptions& options) {
                           options.policies[i]) != options.policies.begin() + std::ptrdiff_t(i))
       throw Error(kUsage, "--policies", fmt::format("names {} twice", options.policies[i]));
   if (options.max_time_us && !(*options.max_time_us > 0)) throw Error(kUsage, "--max-time-us", "is no time");
-  std::error_code error;
-  if (std::filesystem::equivalent(options.network, options.map, error))
-    throw Error(kUsage, options.map, "is the network itself", "name another file with -o");
 }
 
 SearchLimits limits_of(const SearchOptions& options) {

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <optional>
 #include <utility>
 
@@ -64,49 +63,32 @@ class Interrupt {
   struct sigaction before_[2] = {};
 };
 
-bool is_model(const std::string& path) {
-  char magic[sizeof kMagic] = {};
-  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
-  return std::memcmp(magic, kMagic, sizeof kMagic) == 0;
-}
-
-void require_writable(const std::string& option, const std::string& path, std::initializer_list<std::pair<const char*, std::string>> taken) {
+void require_writable(const std::string& option, const std::string& path) {
   if (path.empty()) return;
   const std::string folder = fs::path(path).parent_path().string();
   std::error_code error;
   if (access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
     throw Error(kIo, path, "cannot be written: its directory is not there or not writable", "name another file with " + option);
   if (fs::is_directory(path, error)) throw Error(kIo, path, "is a directory", "name a file with " + option);
-  for (const auto& [what, other] : taken)
-    if (!other.empty() && (fs::equivalent(path, other, error) || fs::path(path).lexically_normal() == fs::path(other).lexically_normal()))
-      throw Error(kUsage, path, fmt::format("is {} itself", what), "name another file with " + option);
+}
+
+void require_draws(const TuneOptions& o, bool of_model) {
+  if (o.training.seed == TrainingArguments().seed || o.shuffle || draws_rows(o.validate) || of_model) return;
+  throw Error(kUsage, "--seed", "chooses nothing: rows keep their order, and nothing is drawn", "leave it away, or --no-shuffle");
 }
 
 // Before any work: an answer to a typing error should not take a minute.
 void check_options(const TuneOptions& o) {
-  const bool ready = is_model(o.model);
-  const TrainingArguments usual;
-  TrainingArguments given = o.training;
-  given.seed = usual.seed;  // also of the order of rows
-  if (ready && (training_text(given) != training_text(usual) || !o.policies.policy.empty() || !o.policies.set.empty() || !o.policies.file.empty() ||
-                o.micro_batch > 0))
-    throw Error(kUsage, o.model, "is a training model: loss, optimizer, policies and what is trained were chosen when it was made",
-                "leave these options away, or name the network that it was made of");
-  if (!ready && o.training.loss.empty() && access(o.model.c_str(), R_OK) == 0)
+  if (!is_model(o.model) && o.training.loss.empty() && access(o.model.c_str(), R_OK) == 0)
     throw Error(kUsage, o.model, "is a network: which loss is to be trained?", "add --loss softmax_cross_entropy, or another of nacre tune --help");
+  if (is_model(o.model)) require_draws(o, false);
   if (o.output.empty() && o.checkpoint.empty()) throw Error(kUsage, "tune", "what is learned goes nowhere", "add -o MODEL, or --checkpoint DIR");
-  if (o.checkpoint.empty() && (o.restart || o.checkpoint_steps > 0))
-    throw Error(kUsage, o.restart ? "--restart" : "--checkpoint-every", "is about checkpoints, and there are none", "add --checkpoint DIR");
-  if (!o.start_from.empty() && o.start_from == o.checkpoint)
-    throw Error(kUsage, "--start-from", "names the directory of --checkpoint, from which training goes on by itself", "leave it away");
-  if (o.least != 0 && o.early_stop == 0) throw Error(kUsage, "--least", "is about stopping early", "add --early-stop N");
   if (!std::isfinite(o.least) || o.least < 0) throw Error(kUsage, "--least", fmt::format("is {}", o.least), "give a number from 0");
   if (o.keep == "best" && o.validate.empty())
     throw Error(kUsage, "--keep best", "needs rows to judge by", "add --validate FRACTION");
-  const std::pair<const char*, std::string> model = {"the model", o.model}, data = {"the data", o.data}, labels = {"the file of labels", o.labels};
-  require_writable("-o", o.output, {model, data, labels});
-  require_writable("--csv", o.csv, {model, data, labels, {"what -o names", o.output}});
-  require_writable("--html", o.html, {model, data, labels, {"what -o names", o.output}, {"what --csv names", o.csv}});
+  require_writable("-o", o.output);
+  require_writable("--csv", o.csv);
+  require_writable("--html", o.html);
 }
 
 // The options by which a network becomes a training model.
@@ -127,6 +109,8 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, uint32_t batc
   std::ranges::sort(graph.metadata);
   const TrainingModel made = compile_training(std::move(graph), training, compiling);
   require_arena_limit(made, training);
+  require_batch_norm(made, training);
+  require_draws(o, draws(made, training));
   return std::make_unique<LoadedModel>(made.bytes, o.model, kReport);
 }
 
@@ -449,6 +433,12 @@ class Session {
 };
 
 }  // namespace
+
+bool is_model(const std::string& path) {
+  char magic[sizeof kMagic] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+  return std::memcmp(magic, kMagic, sizeof kMagic) == 0;
+}
 
 void tune(const TuneOptions& options) {
   check_options(options);

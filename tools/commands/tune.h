@@ -32,6 +32,9 @@ struct TuneOptions {
   bool json = false;
 };
 
+// Whether the file holds a model of Nacre's; else it may be a network's.
+bool is_model(const std::string& path);
+
 // Ends by the signal that interrupted it, after saving; or throws Error.
 void tune(const TuneOptions& options);
 

@@ -83,6 +83,16 @@ Format sniff(std::span<const uint8_t> bytes) {
   return is_onnx(bytes) ? Format::kOnnx : Format::kUnknown;
 }
 
+std::vector<std::string> files_of_network(const std::string& path) {
+  std::vector<std::string> files = {path};
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return files;  // a pipe can be read once
+  const std::vector<uint8_t> bytes = read_file(path);
+  if (sniff(bytes) != Format::kOnnx) return files;
+  for (const std::string& file : external_files(bytes, path)) files.push_back(file);
+  return files;
+}
+
 Graph import_network(const std::string& path, const ImportOptions& options) {
   const std::vector<uint8_t> bytes = read_file(path);
   switch (sniff(bytes)) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tools/graph/graph.h"
 
@@ -27,9 +28,14 @@ struct ImportOptions {
 Graph import_tflite(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options = {});
 Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options = {});
 
+std::vector<std::string> external_files(std::span<const uint8_t> onnx, const std::string& name);  // none where it is no whole file
+
 // By content, never by extension.
 enum class Format { kUnknown, kTflite, kOnnx, kHdf5, kZip, kLfsPointer, kModel };
 Format sniff(std::span<const uint8_t> bytes);
+
+// The files that import_network would read: `path`, and the external data of an ONNX file, where they are there.
+std::vector<std::string> files_of_network(const std::string& path);
 
 // Reads the file and calls the importer of its format.
 Graph import_network(const std::string& path, const ImportOptions& options = {});

@@ -376,6 +376,21 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
 
 namespace nacre::tools {
 
+std::vector<std::string> external_files(std::span<const uint8_t> onnx, const std::string& name) {
+  ::onnx::ModelProto model;
+  if (!model.ParsePartialFromArray(onnx.data(), int(std::min(onnx.size(), size_t(INT_MAX))))) return {};
+  const std::filesystem::path directory = std::filesystem::path(name).parent_path();
+  std::vector<std::string> files;
+  const auto add = [&](const ::onnx::TensorProto& tensor) {
+    for (const auto& entry : tensor.external_data())
+      if (entry.key() == "location") files.push_back((directory / entry.value()).string());
+  };
+  for (const ::onnx::TensorProto& tensor : model.graph().initializer()) add(tensor);
+  for (const ::onnx::NodeProto& node : model.graph().node())
+    for (const ::onnx::AttributeProto& attribute : node.attribute()) add(attribute.t());
+  return files;
+}
+
 Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
   ::onnx::ModelProto model;
   onnx_import::parse(bytes, name, model);

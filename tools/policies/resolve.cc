@@ -128,10 +128,10 @@ void resolve_policies(Graph& graph, const PolicyRequest& request) {
 }
 
 void check_against_rewrite(const PolicyRequest& request, const std::string& rewrite) {
-  if (!request.base || request.base->variable == request.base->compute) return;
+  if (!request.base) return;
   throw PolicyError("Contradiction", kUsage, rewrite + " and " + request.base_origin,
-                    "contradict each other: the policy is mixed, and both would place casts",
-                    "keep one of them; a policy says per layer what happens, a rewrite decides by lists of ops");
+                    "contradict each other: both give every layer its policy",
+                    "keep one of them, or give some layers a policy with --set PATTERN=POLICY");
 }
 
 Json policy_json(const Graph& resolved, const PolicyRequest& request) {

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "tools/command_files.h"
 #include "tools/error.h"
 #include "tools/npy.h"
 
@@ -18,6 +19,7 @@ namespace nacre::tools {
 namespace {
 
 constexpr uint8_t kWhite = 16;
+constexpr const char* kArguments[] = {"IMAGES.npy", "LABELS.npy", "TEST.npy"};
 
 void invert(uint8_t* image, size_t pixels) {
   for (size_t i = 0; i < pixels; ++i) image[i] = uint8_t(kWhite - image[i]);
@@ -62,12 +64,17 @@ int run(const std::vector<std::string>& a) {
   for (const int32_t row : read_npy(a[2]).values<int32_t>()) tested.insert(size_t(row));
   std::vector<size_t> split[2];
   for (size_t row = 0; row < size_t(images.dims[0]); ++row) split[tested.contains(row)].push_back(row);
-  std::filesystem::create_directories(a[4]);
+  std::vector<std::pair<std::string, NpyArray>> outputs;
   const char* const kNames[] = {"train", "test"};
   for (int part = 0; part < 2; ++part) {
-    write_npy(a[4] + "/" + kNames[part] + "_images.npy", rows_of(images, split[part]));
-    write_npy(a[4] + "/" + kNames[part] + "_labels.npy", rows_of(labels, split[part]));
+    outputs.emplace_back(a[4] + "/" + kNames[part] + "_images.npy", rows_of(images, split[part]));
+    outputs.emplace_back(a[4] + "/" + kNames[part] + "_labels.npy", rows_of(labels, split[part]));
   }
+  CommandFiles files;
+  for (int input = 0; input < 3; ++input) files.add_input(kArguments[input], a[size_t(input)]);
+  for (const auto& [path, array] : outputs) files.add_output("OUT_DIR", path);
+  std::filesystem::create_directories(a[4]);
+  for (const auto& [path, array] : outputs) write_npy(path, array);
   return 0;
 }
 

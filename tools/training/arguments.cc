@@ -158,8 +158,6 @@ void require_decay(const OptimizerOptions& o) {
 
 // What would change nothing is a mistake of who asked for it.
 void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) {
-  if (a.lora_rank == 0 && a.lora_alpha != TrainingArguments().lora_alpha)
-    throw Error(kUsage, "--lora-alpha", "is about adapters, and there are none", "add --lora RANK");
   if (a.lora_rank > 0 && a.biases_only)
     throw Error(kUsage, "--train-biases", "cannot go with --lora: adapters are trained, and no bias", "leave one of them away");
   if (optimizer.kind == Optimizer::kSgd && a.moments != "float32")
@@ -216,6 +214,10 @@ TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
   options.loss_scale = parse_loss_scale(a, float16);
   options.train = {.layers = a.layers, .last_layers = a.last_layers, .biases_only = a.biases_only,
                    .frozen_batch_norm = a.frozen_batch_norm, .channels = {}};
+  if (options.loss_scale.kind == LossScale::kNone && a.loss_scale_rule != TrainingArguments().loss_scale_rule)
+    throw Error(kUsage, "--loss-scale-rule", "is about a loss scale, and there is none", "add --loss-scale dynamic, or --policy mixed_float16");
+  if (a.codes && a.learned_ranges)
+    throw Error(kUsage, "--learned-ranges", "cannot go with --train-codes, which keeps every scale", "leave one of them away");
   options.adapters = {.rank = a.lora_rank, .alpha = a.lora_alpha};
   if (!std::isfinite(a.lora_alpha) || !(a.lora_alpha > 0)) throw Error(kUsage, "--lora-alpha", fmt::format("{} is no positive number", a.lora_alpha));
   if (!(a.batch_norm_momentum >= 0 && a.batch_norm_momentum < 1))

@@ -11,6 +11,7 @@
 
 #include "engine/numeric/small_float.h"
 #include "tools/error.h"
+#include "tools/format.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/training/trained_channels.h"
@@ -111,7 +112,10 @@ std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& op
   if (!unused.empty())
     throw Error(kUsage, "--train-layers", fmt::format("'{}' matches no layer that has {}", *unused.begin(), what),
                 "nacre inspect NETWORK lists the layers");
-  if (options.last_layers > 0 && layers.size() > size_t(options.last_layers))
+  if (size_t(options.last_layers) > layers.size())
+    throw Error(kUsage, fmt::format("--train-last {}", options.last_layers),
+                fmt::format("{} here can be trained: those with {}", counted(layers.size(), "layer"), what), "give at most that, or leave it away");
+  if (options.last_layers > 0)
     layers.erase(layers.begin(), layers.end() - options.last_layers);
   return layers;
 }

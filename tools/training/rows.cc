@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "tools/error.h"
 #include "tools/format.h"
@@ -45,6 +46,14 @@ std::vector<int64_t> listed(int64_t rows, const std::string& path) {
   return list;
 }
 
+// The fraction of rows that `validate` says, or nothing where it names a file.
+std::optional<double> fraction_of(const std::string& validate) {
+  double fraction = 0;
+  const auto [end, error] = std::from_chars(validate.data(), validate.data() + validate.size(), fraction);
+  if (error != std::errc() || end != validate.data() + validate.size()) return std::nullopt;
+  return fraction;
+}
+
 }  // namespace
 
 std::vector<int64_t> shuffled(int64_t rows, uint64_t seed, uint64_t epoch) {
@@ -57,13 +66,13 @@ std::vector<int64_t> shuffled(int64_t rows, uint64_t seed, uint64_t epoch) {
   return order;
 }
 
+bool draws_rows(const std::string& validate) { return fraction_of(validate).has_value(); }
+
 Split split_rows(int64_t rows, const std::string& validate, uint64_t seed) {
   Split split;
   if (!validate.empty()) {
-    double fraction = 0;
-    const auto [end, error] = std::from_chars(validate.data(), validate.data() + validate.size(), fraction);
-    const bool number = error == std::errc() && end == validate.data() + validate.size();
-    split.validate = number ? drawn(rows, fraction, seed) : listed(rows, validate);
+    const std::optional<double> fraction = fraction_of(validate);
+    split.validate = fraction ? drawn(rows, *fraction, seed) : listed(rows, validate);
   }
   for (int64_t row = 0; row < rows; ++row)
     if (!std::ranges::binary_search(split.validate, row)) split.train.push_back(row);

@@ -19,6 +19,9 @@ struct Split {
   std::vector<int64_t> train, validate;  // rows, ascending
 };
 
+// Whether the seed chooses the rows for validation: --validate FRACTION, not ROWS.npy.
+bool draws_rows(const std::string& validate);
+
 // `validate`: "" for none; a fraction in (0, 1), of which the nearest number of rows is drawn by the seed, at least one and
 // not all; or a .npy with the rows' numbers.
 Split split_rows(int64_t rows, const std::string& validate, uint64_t seed);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "tools/calibration/quantize_static.h"
 #include "tools/error.h"
@@ -123,9 +124,27 @@ void require_arena_limit(const TrainingModel& made, const TrainingOptions& train
               "give at least that, or take a smaller --batch, fewer layers (--train-last), or --update immediate");
 }
 
+void require_batch_norm(const TrainingModel& made, const TrainingOptions& training) {
+  const auto trains = [&](const Node& node) {
+    const auto trainable = [&](size_t slot) { return made.infer.values[size_t(node.inputs[slot])].trainable; };
+    return node.op == Op::kBatchNorm && (trainable(1) || trainable(2));
+  };
+  const bool any = std::ranges::any_of(made.infer.nodes, trains), frozen = training.train.frozen_batch_norm;
+  const std::tuple<const char*, bool, bool> options[] = {
+      {"--freeze-batch-norm", frozen, any},
+      {"--unbiased-variance", training.unbiased_variance, any && !frozen},
+      {"--batch-norm-momentum", training.batch_norm_momentum != TrainingOptions().batch_norm_momentum, any && !frozen}};
+  for (const auto& [option, given, acts] : options)
+    if (given && !acts) throw Error(kUsage, option, "is about running statistics, and no batch norm here changes its own", "leave it away");
+}
+
+bool draws(const TrainingModel& made, const TrainingOptions& training) {
+  const auto drops = [](const Node& node) { return node.op == Op::kDropout; };
+  return training.adapters.rank > 0 || std::ranges::any_of(made.gradients.nodes, drops) || std::ranges::any_of(made.update.nodes, drops);
+}
+
 bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type) {
-  resolve_policies(simplified, policies);
-  return std::ranges::any_of(simplified.layers, [&](const Layer& layer) { return layer.asked && layer.policy.compute == type; });
+  return any_policy(std::move(simplified), policies, [&](const Policy& policy) { return policy.compute == type; });
 }
 
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,

@@ -24,6 +24,12 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
 // Refuses a model that needs more than training.arena_limit, where there is one: compile_training gives the least that it finds.
 void require_arena_limit(const TrainingModel& made, const TrainingOptions& training);
 
+// Refuses options about batch norms where none trains.
+void require_batch_norm(const TrainingModel& made, const TrainingOptions& training);
+
+// Whether training draws random numbers: for dropout, for what is initialised.
+bool draws(const TrainingModel& made, const TrainingOptions& training);
+
 // Whether a layer computes in this type under these policies.
 bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type);
 

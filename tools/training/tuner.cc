@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include "engine/kernels/training.h"
@@ -25,6 +26,13 @@ std::span<const KernelSet* const> training_sets() {
 }
 
 }  // namespace
+
+std::vector<std::string> checkpoint_files(const std::string& directory) {
+  std::vector<std::string> files = {directory, directory + "/best"};
+  for (const char* folder : {"", "/best"})
+    for (const char* slot : {"/slot0.checkpoint", "/slot1.checkpoint"}) files.push_back(directory + folder + slot);
+  return files;
+}
 
 void require_checkpoints(const std::string& directory) {
   if (access((directory + "/slot0.checkpoint").c_str(), R_OK) != 0)
@@ -55,6 +63,8 @@ Tuner::Tuner(LoadedTrainer& trainer, const Objective& objective, const Dataset& 
   const auto rows = uint64_t(split.train.size());
   steps_per_epoch_ = uint32_t((rows + settings_.batch - 1) / settings_.batch);
   if (settings_.checkpoint.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(settings_.checkpoint, error);  // FileStorage says what it cannot open
   files_ = std::make_unique<FileStorage>(settings_.checkpoint);
   if (settings_.keep_best) best_files_ = std::make_unique<FileStorage>(settings_.checkpoint + "/best");
 }

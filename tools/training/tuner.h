@@ -54,6 +54,9 @@ class LoadedTrainer {
 
 class FileStorage;
 
+// What a training makes of its directory of checkpoints: itself, the slots of FileStorage, and those of the best epoch.
+std::vector<std::string> checkpoint_files(const std::string& directory);
+
 // Throws where no training left anything: FileStorage would make the directory's files.
 void require_checkpoints(const std::string& directory);
 

@@ -1,0 +1,52 @@
+// nacre tune, run as a program: where it keeps its checkpoints.
+#include <gtest/gtest.h>
+
+#include "tests/tools/run_tool.h"
+
+namespace nacre::tools {
+namespace {
+
+ToolRun tune(const std::vector<std::string>& options) {
+  const std::string samples = project_path("tools/samples/");
+  std::vector<std::string> words = {"tune", samples + "digits.onnx", "--loss", "softmax_cross_entropy", "--data", samples + "digits_images.npy",
+                                    "--labels", samples + "digits_labels.npy", "--cast-samples", "--train-last", "1", "--epochs", "1",
+                                    "--validate", "0.95"};
+  words.insert(words.end(), options.begin(), options.end());
+  return run_tool(words);
+}
+
+TEST(tune_command, makes_the_folder_of_its_checkpoints_and_what_leads_to_it) {
+  const TemporaryDirectory directory;
+  const ToolRun run = tune({"--checkpoint", directory / "a/b/run"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(std::filesystem::exists(directory / "a/b/run/slot0.checkpoint"));
+}
+
+TEST(tune_command, makes_no_folder_where_it_is_refused) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(tune({"--checkpoint", directory / "a/b", "--lr", "nan"}).exit_code, 2);
+  EXPECT_EQ(tune({"--checkpoint", directory / "a/b", "--optimizer", "none"}).exit_code, 2);
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(tune_command, refuses_one_name_for_its_model_and_its_checkpoints) {
+  const TemporaryDirectory directory;
+  for (const char* model : {"run", "./run", "run/slot1.checkpoint", "run/best/slot0.checkpoint", "run/best"}) {
+    const ToolRun run = tune({"--checkpoint", directory / "run", "-o", directory / model});
+    EXPECT_EQ(run.exit_code, 2) << model;
+    EXPECT_NE(run.err.find("would be overwritten"), std::string::npos) << run.err;
+  }
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(tune_command, restarts_where_there_is_no_checkpoint_too) {
+  const TemporaryDirectory directory;
+  for (int time = 0; time < 2; ++time) {
+    const ToolRun run = tune({"--checkpoint", directory / "run", "--restart"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(run.out.find("goes on"), std::string::npos) << run.out;
+  }
+}
+
+}  // namespace
+}  // namespace nacre::tools
