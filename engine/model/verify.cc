@@ -378,7 +378,8 @@ bool Verifier::program(uint32_t index, uint32_t first_tensor, uint32_t first_ste
 }
 
 // Arena records: sorted by first step, aliases last; inside their bank; no two that live at one time share bytes, except that
-// an output may take exactly the bytes of an operand that its step reads last (bind asks the kernel).
+// an output may take exactly the bytes of an operand that its step reads last (bind asks the kernel). An input takes none: it
+// is there before the first step.
 bool Verifier::plan(const ProgramView& p) {
   bool aliases = false;
   for (uint32_t i = 0; i < p.tensor_count; ++i) {
@@ -401,8 +402,8 @@ bool Verifier::plan(const ProgramView& p) {
     for (uint32_t j = p.first_tensor; j < id; ++j) {
       const TensorRecord& other = view_.tensors_[j];
       if (other.last_step < r.first_step || other.bank != r.bank || !overlaps(other, r)) continue;
-      const bool handed_over =
-          other.last_step == r.first_step && other.offset == r.offset && other.bytes == r.bytes;
+      const bool handed_over = (r.flags & kInput) == 0 && other.last_step == r.first_step && other.offset == r.offset &&
+                               other.bytes == r.bytes;
       if (!handed_over) return refuse(Code::kOverlap, Table::kTensor, id);
     }
   }

@@ -97,6 +97,22 @@ void the_programs(Facts& f) {
           {Code::kGolden, Table::kGolden, 0});
 }
 
+// w = relu(a) in the first step, y = relu(x) in the second. w, the first record, is read by nobody and gone when x is read.
+constexpr uint32_t kFirstInput = 1, kLateInput = 2;
+Draft late_input() {
+  constexpr ElementType kF32 = ElementType::kFloat32;
+  const std::vector<uint32_t> relu = {1, 0, std::bit_cast<uint32_t>(6.0f)};
+  Draft d;
+  const uint32_t w = d.arena(kF32, {4}, 0, 0, 0);
+  const uint32_t a = d.arena(kF32, {4}, 0, 0, 16, kNoIndex, kInput);
+  const uint32_t x = d.arena(kF32, {4}, 0, 1, 32, kNoIndex, kInput);
+  const uint32_t y = d.arena(kF32, {4}, 1, 1, 48, kNoIndex, kOutput);
+  d.step(Op::kClamp, relu, {a}, {w});
+  d.step(Op::kClamp, relu, {x}, {y});
+  d.program(Entry::kInfer, "", {64});
+  return d;
+}
+
 void the_plan(Facts& f) {
   const auto tensor = [&](const char* text, Draft (*base)(), uint32_t id, void (*edit)(TensorRecord&), Code code,
                           Table table = Table::kTensor) {
@@ -120,6 +136,17 @@ void the_plan(Facts& f) {
       "handed over, but not exactly", conv_add_int8, 8, [](R& r) { r.offset = 66; }, Code::kOverlap);
   f.draft(38, "output over an operand that lives on", conv_add_int8, [](Draft& d) { d.tensors[7].last_step = 2; },
           {Code::kOverlap, Table::kTensor, 8});
+  f.draft(38, "a step writes over an input that a later step reads", late_input,
+          [](Draft& d) { d.tensors[0].offset = d.tensors[kLateInput].offset; }, {Code::kOverlap, Table::kTensor, kLateInput});
+  f.draft(38, "two inputs share bytes, one of them read by the first step alone", late_input,
+          [](Draft& d) { d.tensors[kLateInput].offset = d.tensors[kFirstInput].offset; },
+          {Code::kOverlap, Table::kTensor, kLateInput});
+  f.draft(38, "two inputs share bytes, both read by the first step alone", late_input,
+          [](Draft& d) {
+            d.tensors[kLateInput].offset = d.tensors[kFirstInput].offset, d.tensors[kLateInput].last_step = 0;
+            d.tensors[0].last_step = 1, d.operands[2] = 0;  // the second step reads w
+          },
+          {Code::kOverlap, Table::kTensor, kLateInput});
   f.draft(38, "the last step overwrites an output", guarded,
           [](Draft& d) {
             d.tensors[2].flags |= kOutput;
