@@ -94,19 +94,19 @@ int first_output(const KernelEntry& entry, int count) {
 }
 
 // The declared shapes of the outputs are those that the rule computes from the inputs, with `rows` rows (0: the batch).
-Status check_shapes(const KernelEntry& entry, const Step& step, int rows) {
+Code check_shapes(const KernelEntry& entry, const Step& step, int rows) {
   const int count = step.record.operand_count, first = first_output(entry, count);
   NACRE_CHECK(count - first <= kMaxOutputs);
   Dims outputs[kMaxOutputs] = {};
   const Code code = entry.shapes(step.words(), {step.tensors, first, rows}, outputs);
-  if (code != Code::kOk) return step.refuse(code);
+  if (code != Code::kOk) return code;
   const Operands all = {step.tensors, count, rows};
   for (int i = first; i < count; ++i) {
     const Shape declared = all[i];
     const Dims& computed = outputs[i - first];
-    if (declared.rank != computed.rank) return step.refuse(Code::kShapeOutput);
+    if (declared.rank != computed.rank) return Code::kShapeOutput;
     for (int axis = 0; axis < computed.rank; ++axis)
-      if (declared[axis] != computed.size[axis]) return step.refuse(Code::kShapeOutput);
+      if (declared[axis] != computed.size[axis]) return Code::kShapeOutput;
   }
   return {};
 }
@@ -124,11 +124,11 @@ bool lowers(const KernelEntry& entry, const Step& step, uint32_t batch) {
     else if (i == first) to_batch = batched;
   }
   if (from_batch && !to_batch) return false;
-  return check_shapes(entry, step, 1).ok() && check_shapes(entry, step, int(batch) - 1).ok();
+  return check_shapes(entry, step, 1) == Code::kOk && check_shapes(entry, step, int(batch) - 1) == Code::kOk;
 }
 
 // No output shares bytes with another operand, unless the kernel works in place on exactly the same bytes.
-Status check_overlap(const KernelEntry& entry, const Step& step) {
+Code check_overlap(const KernelEntry& entry, const Step& step) {
   const uint32_t* ids = step.model.operands(step.record);
   const int count = step.record.operand_count, first = first_output(entry, count);
   for (int out = 0; out < count; ++out) {
@@ -142,28 +142,32 @@ Status check_overlap(const KernelEntry& entry, const Step& step) {
       if (a.block != b.block || a.offset >= b.offset + other->bytes || b.offset >= a.offset + a_bytes) continue;
       const bool same = a.offset == b.offset && a_bytes == other->bytes;
       const bool input = ids[i] >> 30 == uint32_t(Role::kIn);
-      if (!same || !input || out != first || i >= 8 || (entry.in_place >> i & 1) == 0) return step.refuse(Code::kInPlace);
+      if (!same || !input || out != first || i >= 8 || (entry.in_place >> i & 1) == 0) return Code::kInPlace;
     }
   }
-  return {};
+  return Code::kOk;
 }
 
-// The first entry that accepts the step; else why the one that came closest does not.
+// The first entry that takes the step; else why the first whose types fit does not, or why none fits.
 Status find_entry(const Step& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
   Fit closest = kOtherOp;
+  Code refused = Code::kOk;
   for (const KernelSet* set : kernels)
     for (const KernelEntry* entry : set->entries) {
       const Fit fit = fit_of(*entry, step);
       closest = std::max(closest, fit);
       if (fit != kFits) continue;
-      TRY(check_shapes(*entry, step, 0));  // a rule is the op's, the same for every entry
-      if (entry->accepts != nullptr && !entry->accepts(step.words(), step.operands())) continue;
-      TRY(check_overlap(*entry, step));
-      *found = entry;
-      return {};
+      Code code = check_shapes(*entry, step, 0);  // before accepts, which may rely on it
+      if (code == Code::kOk && entry->accepts != nullptr && !entry->accepts(step.words(), step.operands())) continue;
+      if (code == Code::kOk) code = check_overlap(*entry, step);
+      if (code == Code::kOk) {
+        *found = entry;
+        return {};
+      }
+      if (refused == Code::kOk) refused = code;
     }
   constexpr Code kWhy[] = {Code::kNoKernel, Code::kOperandCount, Code::kOperandMissing, Code::kRole, Code::kNoKernel, Code::kNoKernel};
-  return step.refuse(kWhy[closest]);
+  return step.refuse(refused != Code::kOk ? refused : kWhy[closest]);
 }
 
 uint64_t size_or_zero(size_t (*size)(const Words&, const Operands&), const Step& step) {
