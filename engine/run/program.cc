@@ -108,17 +108,26 @@ Code check_shapes(const KernelEntry& entry, const Step& step, int rows) {
     for (int axis = 0; axis < computed.rank; ++axis)
       if (declared[axis] != computed.size[axis]) return Code::kShapeOutput;
   }
-  return {};
+  return Code::kOk;
+}
+
+// Whether the first rows of a tensor are the first rows of what it is an alias of, and no others.
+bool keeps_rows(const Model& model, const TensorRecord& r) {
+  if (r.alias_of == kNoIndex) return true;
+  const TensorRecord& target = model.tensors()[r.alias_of];
+  if (((r.flags ^ target.flags) & kBatched) != 0) return false;
+  return (r.flags & kBatched) == 0 || r.bytes == target.bytes;
 }
 
 // Whether the step holds for every number of rows that a run may have: what is made of batched tensors is batched (of one row a
-// broadcast to the whole batch would hold by accident), and shapes hold for two numbers of rows, in which they are linear. Further
-// outputs may be of the rows together: the mean that batch_norm_training saves.
+// broadcast to the whole batch would hold by accident), aliases among them too, and shapes hold for two numbers of rows, in which
+// they are linear. Further outputs may be of the rows together: the mean that batch_norm_training saves.
 bool lowers(const KernelEntry& entry, const Step& step, uint32_t batch) {
   const int count = step.record.operand_count, first = first_output(entry, count);
   bool from_batch = false, to_batch = true;
   for (int i = 0; i < count; ++i) {
     if (step.tensors[i].record == nullptr) continue;
+    if (!keeps_rows(step.model, *step.tensors[i].record)) return false;
     const bool batched = (step.tensors[i].record->flags & kBatched) != 0;
     if (i < first) from_batch |= batched;
     else if (i == first) to_batch = batched;
@@ -302,6 +311,8 @@ Status Program::bind(const Model& model, uint32_t program, std::span<const Kerne
   workers_ = workers;
   scratch_ = memory.block[kScratch];
   calls_ = reinterpret_cast<Call*>(memory.block[kCalls].data());
+  for (const uint32_t id : view_.outputs)
+    if (!keeps_rows(model, model.tensors()[id])) fixed_step_ = view_.first_step + view_.step_count;
   pass.bound = this;
   pass.prepared = memory.block[kPrepared].data();
   status = pass.run(view_);
