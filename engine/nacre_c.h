@@ -110,7 +110,7 @@ typedef struct {
 
 const nacre_kernels* nacre_training_kernels(void);
 
-/* `target`: the name that the programs were compiled for; NULL: the first of each kind. */
+/* `target`: the name that the programs were compiled for; NULL: that of the first `update`. */
 nacre_status nacre_trainer_measure(const nacre_model* model, const char* target, const nacre_kernels* const* kernels, size_t count,
                                    nacre_sizes* sizes);
 /* `memory` at a multiple of 16, at least sizes.total bytes. */
@@ -123,7 +123,7 @@ uint32_t nacre_trainer_output_count(const nacre_trainer* trainer);
 void* nacre_trainer_input(const nacre_trainer* trainer, uint32_t index, size_t* size);        /* NULL: no such input */
 const void* nacre_trainer_output(const nacre_trainer* trainer, uint32_t index, size_t* size); /* NULL: no such output */
 nacre_status nacre_trainer_accumulate(nacre_trainer* trainer, uint32_t rows);                 /* 0: the compiled batch */
-nacre_status nacre_trainer_commit(nacre_trainer* trainer, float learning_rate, nacre_report* report);
+nacre_status nacre_trainer_commit(nacre_trainer* trainer, float learning_rate, nacre_report* report); /* `report` may be NULL */
 void nacre_trainer_discard(nacre_trainer* trainer); /* forgets what was accumulated */
 /* The program `infer` over the same state: run it with nacre_program_*, as long as `trainer` stays in place. Where the model has
    none, running it is refused. It shares memory with the inputs: with --update immediate not between accumulate and commit. */

@@ -107,10 +107,10 @@ constexpr const char* kSentences[] = {
 
     "a block of memory is smaller than needed",
     "a block of memory must start at a multiple of 16",
-    "two blocks of memory overlap",
+    "a block of memory overlaps another one, or the bytes of the model",
 
     "the model has no such program",
-    "open and bind must succeed first",
+    "open and bind must succeed first; after attach or another open, bind again",
     "rows must lie in [1, compiled batch]",
     "a range of steps must lie inside the program",
     "an index in the data is out of range",

@@ -116,11 +116,11 @@ enum class Code : uint8_t {
   // Memory given to bind (Table::kMemory; index = Region, or 16 + bank).
   kMemorySize,           // fewer bytes than needed: `needed`, `given`
   kMemoryAlignment,      // base address not a multiple of the required alignment: `needed`, `given` mod
-  kMemoryOverlap,        // two of the caller's blocks overlap
+  kMemoryOverlap,        // a block overlaps another one or the model's bytes
 
   // Use (Table::kProgram).
   kNoEntry,              // the model has no such program
-  kNotBound,             // run before bind, or after a bind that failed
+  kNotBound,             // run before bind, or after what undoes it: a bind that failed, attach or open
   kRows,                 // 0 rows or more than compiled
   kRange,                // a range of steps outside the program
   kIndex,                // an index inside data is out of range

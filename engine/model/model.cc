@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "engine/base/bytes.h"
 #include "engine/base/crc32c.h"
 #include "engine/model/verify.h"
 #include "engine/model/flatbuffer.h"
@@ -31,7 +32,9 @@ bool is_zero_point(ElementType codes, int32_t zero) {
 }
 
 Status Model::open(std::span<const std::byte> bytes, const Limits& limits) {
+  const auto changes = uint16_t(changes_ + 1);
   *this = Model();
+  changes_ = changes;
   Verifier verifier(bytes, limits);
   TRY(verifier.check(this));
   bytes_ = bytes;
@@ -44,11 +47,19 @@ Status Model::attach(uint32_t segment, std::span<const std::byte> data) {
   const auto& segments = *root_->segments();
   if (segment >= segments.size() || segment >= kMaxSegments) return {Code::kIndex, Table::kSegment, segment};
   const uint64_t needed = segments.Get(segment)->bytes();
-  if (data.size() < needed) return {Code::kMemorySize, Table::kSegment, segment, needed, data.size()};
+  if (bytes_in(data) < needed) return {Code::kMemorySize, Table::kSegment, segment, needed, bytes_in(data)};
   const uintptr_t offset = reinterpret_cast<uintptr_t>(data.data()) % kSegmentAlignment;
   if (offset != 0) return {Code::kMemoryAlignment, Table::kSegment, segment, kSegmentAlignment, offset};
   attached_[segment] = data.data();
+  ++changes_;
   return {};
+}
+
+bool Model::shares_bytes(std::span<const std::byte> block) const {
+  if (share_bytes(block, bytes_)) return true;
+  for (uint32_t i = 0; i < kMaxSegments; ++i)
+    if (attached_[i] != nullptr && share_bytes(block, {attached_[i], size_t(root_->segments()->Get(i)->bytes())})) return true;
+  return false;
 }
 
 const std::byte* Model::segment(uint32_t index) const {
@@ -86,6 +97,7 @@ ProgramView Model::program(uint32_t index) const {
   const auto* inputs = reinterpret_cast<const uint32_t*>(p.inputs()->Data());
   const auto* outputs = reinterpret_cast<const uint32_t*>(p.outputs()->Data());
   return {.entry = Entry(p.entry()),
+          .changes = changes_,
           .first_step = p.first_step(),
           .step_count = p.step_count(),
           .first_tensor = p.first_tensor(),
@@ -97,10 +109,21 @@ ProgramView Model::program(uint32_t index) const {
 }
 
 Status Model::find(Entry entry, const char* target, uint32_t* index) const {
+  if (target == nullptr) return find(entry, {}, true, index);
+  return find(entry, {target, std::strlen(target)}, false, index);
+}
+
+Status Model::find_beside(uint32_t program, Entry entry, uint32_t* index) const {
+  if (program >= program_count()) return {Code::kNoEntry, Table::kProgram, uint32_t(entry)};
+  const flatbuffers::String& target = *root_->programs()->Get(program)->target();
+  return find(entry, {target.c_str(), target.size()}, false, index);
+}
+
+Status Model::find(Entry entry, std::span<const char> target, bool any, uint32_t* index) const {
   for (uint32_t i = 0; i < program_count(); ++i) {
     const schema::Program& p = *root_->programs()->Get(i);
-    const bool same_target = target == nullptr || (std::strlen(target) == p.target()->size() &&
-                                                   std::memcmp(target, p.target()->Data(), p.target()->size()) == 0);
+    const bool same_target = any || (target.size() == p.target()->size() &&
+                                     std::memcmp(target.data(), p.target()->Data(), target.size()) == 0);
     if (Entry(p.entry()) == entry && same_target) {
       *index = i;
       return {};

@@ -83,6 +83,7 @@ struct Limits {
 // A program of the model, as plain values and views into the file.
 struct ProgramView {
   Entry entry = Entry::kInfer;
+  uint16_t changes = 0;  // Model::changes() when it was taken
   uint32_t first_step = 0, step_count = 0, first_tensor = 0, tensor_count = 0, batch = 0;
   std::span<const uint32_t> inputs, outputs;  // tensor ids
   std::span<const uint64_t> banks;            // bytes of the arena, per bank
@@ -95,6 +96,7 @@ class Model {
 
   // Weights that lie apart from the file (another flash, another mapping): data of segment i, which may start anywhere at a
   // multiple of 64. Segments not attached are read from the file. At most kMaxSegments.
+  // Programs bound before point at what was there before: they are as before bind.
   static constexpr uint32_t kMaxSegments = 4;
   Status attach(uint32_t segment, std::span<const std::byte> data);
 
@@ -105,6 +107,10 @@ class Model {
   bool opened() const { return root_ != nullptr; }
   const FileHeader& header() const { return *reinterpret_cast<const FileHeader*>(bytes_.data()); }
   std::span<const std::byte> bytes() const { return bytes_; }
+  // How often open and attach have changed where this model's bytes are.
+  uint16_t changes() const { return changes_; }
+  // Whether a block has a byte in common with the file or with an attached segment.
+  bool shares_bytes(std::span<const std::byte> block) const;
 
   std::span<const TensorRecord> tensors() const { return tensors_; }
   std::span<const StepRecord> steps() const { return steps_; }
@@ -117,6 +123,8 @@ class Model {
   ProgramView program(uint32_t index) const;
   // The first program of this kind for this target; null takes any. kNoEntry if there is none.
   Status find(Entry entry, const char* target, uint32_t* index) const;
+  // The program of this kind for the target that `program` is compiled for.
+  Status find_beside(uint32_t program, Entry entry, uint32_t* index) const;
 
   uint64_t work_limit() const { return work_limit_; }
   // The FlatBuffer, for tools that read names, layers and metadata.
@@ -125,6 +133,7 @@ class Model {
  private:
   friend class Verifier;
 
+  Status find(Entry entry, std::span<const char> target, bool any, uint32_t* index) const;
   const std::byte* segment(uint32_t index) const;
   Status check_quantizers() const;
   Status check_multipliers() const;
@@ -136,6 +145,7 @@ class Model {
   const uint32_t* words_ = nullptr;
   const uint32_t* operands_ = nullptr;
   const std::byte* attached_[kMaxSegments] = {};
+  uint16_t changes_ = 0;
   uint64_t work_limit_ = 0;
 };
 

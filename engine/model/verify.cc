@@ -96,6 +96,7 @@ constexpr bool overlaps(const TensorRecord& a, const TensorRecord& b) {
 Status Verifier::check(Model* model) {
   const bool holds = header() && flatbuffer() && counts() && segments() && strings() && programs() && quantizers() &&
                      layers() && golden();
+  view_.changes_ = model->changes_;
   if (holds) *model = view_;
   return status_;
 }

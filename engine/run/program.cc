@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/bytes.h"
 #include "engine/base/check.h"
 
 namespace nacre {
@@ -263,7 +264,8 @@ Status Program::measure(const Model& model, uint32_t program, std::span<const Ke
 Status Memory::cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memory) {
   const uintptr_t misaligned = reinterpret_cast<uintptr_t>(whole.data()) % kAlignment;
   if (misaligned != 0) return {Code::kMemoryAlignment, Table::kMemory, 0, kAlignment, misaligned};
-  if (whole.size() < sizes.total()) return {Code::kMemorySize, Table::kMemory, 0, sizes.total(), whole.size()};
+  const size_t given = bytes_in(whole);
+  if (given < sizes.total()) return {Code::kMemorySize, Table::kMemory, 0, sizes.total(), given};
   size_t at = 0;
   for (uint32_t block = 0; block < kBlockCount; ++block) {
     const auto bytes = size_t(sizes.bytes[block]);
@@ -273,21 +275,21 @@ Status Memory::cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memor
   return {};
 }
 
-// The caller's blocks are there, aligned and apart. Out of line: the sizes are on the stack of this call only.
+// The caller's blocks are there, aligned and apart from each other and from the model. Out of line: the sizes are on the stack
+// of this call only.
 [[gnu::noinline]] Status Program::check_memory(const Pass& pass, const ProgramView& view, const Memory& memory) {
   Sizes sizes;
   pass.tell(view, &sizes);
   for (uint32_t i = 0; i < kBlockCount; ++i) {
     const std::span<std::byte> block = memory.block[i];
-    if (block.size() < sizes.bytes[i]) return {Code::kMemorySize, Table::kMemory, i, sizes.bytes[i], block.size()};
+    const size_t given = bytes_in(block);
+    if (given < sizes.bytes[i]) return {Code::kMemorySize, Table::kMemory, i, sizes.bytes[i], given};
     if (sizes.bytes[i] == 0) continue;
-    const auto start = reinterpret_cast<uintptr_t>(block.data());
-    if (start % kAlignment != 0) return {Code::kMemoryAlignment, Table::kMemory, i, kAlignment, start % kAlignment};
-    for (uint32_t j = 0; j < i; ++j) {
-      const auto other = reinterpret_cast<uintptr_t>(memory.block[j].data());
-      if (sizes.bytes[j] != 0 && start < other + memory.block[j].size() && other < start + block.size())
-        return {Code::kMemoryOverlap, Table::kMemory, i};
-    }
+    const uintptr_t offset = reinterpret_cast<uintptr_t>(block.data()) % kAlignment;
+    if (offset != 0) return {Code::kMemoryAlignment, Table::kMemory, i, kAlignment, offset};
+    bool overlaps = pass.model.shares_bytes(block);
+    for (uint32_t j = 0; j < i; ++j) overlaps |= sizes.bytes[j] != 0 && share_bytes(block, memory.block[j]);
+    if (overlaps) return {Code::kMemoryOverlap, Table::kMemory, i};
   }
   return {};
 }
@@ -323,8 +325,10 @@ Status Program::bind(const Model& model, uint32_t program, std::span<const Kerne
 // Out of line: the temporary is on the stack of this call only.
 [[gnu::noinline]] void Program::unbind() { *this = Program(); }
 
+bool Program::bound() const { return calls_ != nullptr && view_.changes == model_->changes(); }
+
 std::span<std::byte> Program::bytes(uint32_t tensor) const {
-  if (model_ == nullptr || tensor >= model_->tensors().size()) return {};
+  if (!bound() || tensor >= model_->tensors().size()) return {};
   const TensorRecord& r = model_->tensors()[tensor];
   // Weights are constant: roles, checked by open, keep every kernel from writing them.
   if (r.region == Region::kWeights) return {const_cast<std::byte*>(model_->weights(tensor)), size_t(r.bytes)};
@@ -340,7 +344,7 @@ Status Program::run_rows(uint32_t rows) const {
 }
 
 Status Program::run(uint32_t first, uint32_t last, uint32_t rows) const {
-  if (calls_ == nullptr) return {Code::kNotBound, Table::kProgram};
+  if (!bound()) return {Code::kNotBound, Table::kProgram};
   if (first > last || last > view_.step_count) return {Code::kRange, Table::kProgram, 0, view_.step_count, last};
   if (rows > view_.batch) return {Code::kRows, Table::kProgram, 0, view_.batch, rows};
   if (rows == view_.batch) rows = 0;

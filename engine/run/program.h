@@ -60,14 +60,16 @@ class Program {
   static Status measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine = {});
 
-  // The same checks; then fills the caller's memory. `model`, the kernel sets and `workers` must outlive the Program.
+  // The same checks; then fills the caller's memory, which lies apart from the model's bytes. `model`, the kernel sets and
+  // `workers` must outlive the Program. After Model::attach or open it must be bound again.
   Status bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr);
   // As before bind: no input, no output, and run is refused.
   void unbind();
+  bool bound() const;
 
-  uint32_t input_count() const { return uint32_t(view_.inputs.size()); }
-  uint32_t output_count() const { return uint32_t(view_.outputs.size()); }
+  uint32_t input_count() const { return bound() ? uint32_t(view_.inputs.size()) : 0; }
+  uint32_t output_count() const { return bound() ? uint32_t(view_.outputs.size()) : 0; }
   // The bytes of an input (write before every run) or output (read after it); empty if there is no such.
   std::span<std::byte> input(uint32_t i) const { return i < input_count() ? bytes(view_.inputs[i]) : std::span<std::byte>(); }
   std::span<const std::byte> output(uint32_t i) const {

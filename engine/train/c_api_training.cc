@@ -28,6 +28,9 @@ nacre_checkpoint_report report_of(const Checkpoint::Report& r) {
 
 const nacre_storage& storage_of(void* context) { return *static_cast<const nacre_storage*>(context); }
 
+// A note of some bytes that are nowhere.
+nacre_status no_note() { return to_c({nacre::Code::kNull, nacre::Table::kCheckpoint}); }
+
 // The caller's functions are called through its struct, which outlives the call that this is for.
 Storage of(const nacre_storage* s) {
   Storage storage;
@@ -98,7 +101,7 @@ nacre_status nacre_trainer_commit(nacre_trainer* trainer, float learning_rate, n
   const nacre::Status status = of(trainer).commit(learning_rate, &told);
   const nacre_report c = {0,         told.applied, told.overflow_at_floor, told.refused_in_row,
                           told.loss, told.norm,    told.loss_scale,        told.samples};
-  if (status.ok()) give(c, report);
+  if (status.ok() && report != nullptr) give(c, report);
   return to_c(status);
 }
 
@@ -120,12 +123,14 @@ nacre_status nacre_checkpoint_measure(const nacre_model* model, const nacre_stor
 
 nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer* trainer, const nacre_storage* storage, int pending,
                                    const void* note, size_t note_bytes) {
+  if (note == nullptr && note_bytes != 0) return no_note();
   const Checkpoint::Info info = {pending != 0, {static_cast<const std::byte*>(note), note_bytes}};
   return to_c(Checkpoint(of(storage)).save(of(model), of(trainer).state(), info));
 }
 
 nacre_status nacre_checkpoint_load(const nacre_model* model, nacre_trainer* trainer, const nacre_storage* storage,
                                    nacre_checkpoint_report* report, void* note, size_t note_bytes) {
+  if (note == nullptr && note_bytes != 0) return no_note();
   Checkpoint::Report told;
   nacre::Status status = Checkpoint(of(storage)).load(of(model), of(trainer).state(), &told, {static_cast<std::byte*>(note), note_bytes});
   if (status.ok()) status = of(trainer).restored();

@@ -26,15 +26,14 @@ constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram,
 
 }  // namespace
 
-// Which program of the model is which; kNoIndex where it has none. Only `update` must be there.
+// Which program of the model is which; kNoIndex where it has none. Only `update` must be there; all are of its target.
 Status Trainer::find(const Model& model, const char* target, uint32_t (&index)[kPrograms]) {
   if (!model.opened()) return {Code::kNotBound, Table::kFile};
-  for (uint32_t entry = 0; entry < kPrograms; ++entry) {
-    index[entry] = kNoIndex;
-    const Status found = model.find(Entry(entry), target, &index[entry]);
-    if (!found.ok() && Entry(entry) == Entry::kUpdate) return found;
-  }
-  return check_update(model, index[size_t(Entry::kUpdate)]);
+  uint32_t update;
+  TRY(model.find(Entry::kUpdate, target, &update));
+  for (uint32_t entry = 0; entry < kPrograms; ++entry)
+    if (!model.find_beside(update, Entry(entry), &index[entry]).ok()) index[entry] = kNoIndex;
+  return check_update(model, update);
 }
 
 // Its last input is the learning rate; its outputs begin with apply, amax, and report in the type of the sums.
@@ -92,7 +91,7 @@ Status Trainer::measure(const Model& model, const char* target, std::span<const 
 
 Status Trainer::bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels, const Memory& memory,
                      const Workers* workers) {
-  bound_ = started_ = false;
+  started_ = false;
   present_ = 0;
   for (Program& program : programs_) program.unbind();  // from a model that may be gone
   uint32_t index[kPrograms];
@@ -111,7 +110,6 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
   stream_ = memory.block[kStream].first(size_t(model.region_bytes(Region::kStream)));
   step_ = memory.block[kStepSums].first(size_t(model.region_bytes(Region::kStep)));
   find_sums();
-  bound_ = true;
   return {};
 }
 
@@ -131,7 +129,7 @@ void Trainer::find_sums() {
 }
 
 Status Trainer::start() {
-  if (!bound_) return refuse(Code::kNotBound, Entry::kUpdate);
+  if (!update().bound()) return refuse(Code::kNotBound, Entry::kUpdate);
   zero(state_);
   for (uint32_t id = 0; id < model_->tensors().size(); ++id) {
     const TensorRecord& r = model_->tensors()[id];
@@ -142,7 +140,7 @@ Status Trainer::start() {
 }
 
 Status Trainer::restored() {
-  if (!bound_) return refuse(Code::kNotBound, Entry::kUpdate);
+  if (!update().bound()) return refuse(Code::kNotBound, Entry::kUpdate);
   return begin();
 }
 
@@ -160,7 +158,7 @@ void Trainer::discard() {
 }
 
 Status Trainer::accumulate(uint32_t rows) {
-  if (!started_) return refuse(Code::kNotBound, Entry::kGradients);
+  if (!ready()) return refuse(Code::kNotBound, Entry::kGradients);
   if (immediate()) {
     if (accumulated_ != 0) return refuse(Code::kOneMicroBatch, Entry::kUpdate);
     if (rows > update().view().batch) return {Code::kRows, Table::kProgram, uint32_t(Entry::kUpdate), update().view().batch, rows};
@@ -174,7 +172,7 @@ Status Trainer::accumulate(uint32_t rows) {
 }
 
 Status Trainer::commit(float learning_rate, Report* report) {
-  if (!started_) return refuse(Code::kNotBound, Entry::kUpdate);
+  if (!ready()) return refuse(Code::kNotBound, Entry::kUpdate);
   if (!(learning_rate >= 0 && learning_rate <= std::numeric_limits<float>::max())) return refuse(Code::kLearningRate, Entry::kUpdate);
   // No sample: no batch, or none of its labels counts.
   const bool known = !immediate() && count_ != kNoIndex;
@@ -189,7 +187,7 @@ Status Trainer::commit(float learning_rate, Report* report) {
   TRY(run);
   refused_in_row_ = told.applied ? 0 : refused_in_row_ + (refused_in_row_ != ~uint32_t{0});
   told.refused_in_row = refused_in_row_;
-  *report = told;
+  if (report != nullptr) *report = told;
   // Where each parameter has a verdict of its own, some may have been applied.
   return told.applied || immediate() ? derive() : Status{};
 }

@@ -33,12 +33,12 @@ class Trainer {
   };
 
   // kernels: training kernels and those of inference (kernels/training.h, reference.h), a port's before them. `target`: the
-  // name that the programs are compiled for; null: the first of each kind. calls and prepared are sums over the programs, arena and
-  // scratch the largest; work is that of one accumulate and one commit.
+  // name that the programs are compiled for; null: that of the first `update`. calls and prepared are sums over the programs, arena
+  // and scratch the largest; work is that of one accumulate and one commit.
   static Status measure(const Model& model, const char* target, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine = {});
 
-  // `model`, the kernel sets, memory and `workers` must outlive the Trainer.
+  // `model`, the kernel sets, memory and `workers` must outlive the Trainer. After Model::attach or open it must be bound again.
   Status bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr);
 
@@ -62,7 +62,7 @@ class Trainer {
   Status accumulate(uint32_t rows = 0);
 
   // One step with what was accumulated. kNothingAccumulated, kLearningRate (negative or not finite): nothing happened. A step
-  // refused by the verdict is no error: report->applied says so.
+  // refused by the verdict is no error: report->applied says so. `report` may be null.
   Status commit(float learning_rate, Report* report);
 
   // Forgets what was accumulated.
@@ -75,7 +75,7 @@ class Trainer {
   // The whole state block, for checkpoints. Empty before start: what stands there is nobody's to save.
   std::span<std::byte> state() const { return started_ ? state_ : std::span<std::byte>(); }
   // Whether each commit takes one micro-batch (--update immediate).
-  bool immediate() const { return bound_ && !has(Entry::kGradients); }
+  bool immediate() const { return update().bound() && !has(Entry::kGradients); }
 
  private:
   static constexpr uint32_t kPrograms = uint32_t(Entry::kCount);
@@ -88,6 +88,7 @@ class Trainer {
   Status begin();
   void read_report(Report* report) const;
 
+  bool ready() const { return started_ && update().bound(); }
   bool has(Entry entry) const { return (present_ >> uint32_t(entry) & 1) != 0; }
   const Program& feeding() const { return programs_[size_t(immediate() ? Entry::kUpdate : Entry::kGradients)]; }
   const Program& update() const { return programs_[size_t(Entry::kUpdate)]; }
@@ -102,7 +103,7 @@ class Trainer {
   uint32_t accumulated_ = 0;         // micro-batches since the last commit
   uint32_t rows_ = 0;                // of the micro-batch, where immediate
   uint32_t refused_in_row_ = 0;
-  bool bound_ = false, started_ = false;
+  bool started_ = false;
 };
 
 }  // namespace nacre

@@ -1,4 +1,4 @@
-// Which kernel bind takes.
+// Which kernel bind takes, which memory it takes, and what undoes it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -125,6 +125,137 @@ TEST(binding, where_no_kernel_takes_a_step_the_first_refusal_is_told) {
     }
     EXPECT_EQ(outcome.sizes.total(), 0u);
   }
+}
+
+// ---- Memory ----
+
+TEST(binding, memory_that_is_nowhere_is_refused) {
+  const Buffer file = pack(dense_int8());
+  Bound b;
+  ASSERT_TRUE(b.open(file.bytes()).ok());
+  Memory memory;
+  const Status cut = Memory::cut({static_cast<std::byte*>(nullptr), size_t(b.sizes.total())}, b.sizes, &memory);
+  EXPECT_EQ(cut.code, Code::kMemorySize);
+  EXPECT_EQ(cut.table, Table::kMemory);
+  EXPECT_EQ(cut.needed, b.sizes.total());
+  EXPECT_EQ(cut.given, 0u);
+  for (uint32_t block = 0; block < kBlockCount; ++block) {
+    if (b.sizes.bytes[block] == 0) continue;
+    memory = b.blocks->memory;
+    memory.block[block] = {static_cast<std::byte*>(nullptr), memory.block[block].size()};
+    const Status s = b.program.bind(b.model, 0, reference_kernels(), memory);
+    EXPECT_EQ(s.code, Code::kMemorySize);
+    EXPECT_EQ(s.table, Table::kMemory);
+    EXPECT_EQ(s.index, block);
+    EXPECT_EQ(s.needed, b.sizes.bytes[block]);
+    EXPECT_EQ(s.given, 0u);
+  }
+}
+
+// A file in the middle of a larger block, so that memory can be given around and inside it.
+struct FileInside {
+  static constexpr size_t kBefore = 4096;
+  Buffer file, whole;
+  Model model;
+  Sizes sizes;
+
+  explicit FileInside(const Draft& draft) : file(pack(draft)), whole(file.size() + 2 * kBefore) {
+    std::memcpy(whole.data() + kBefore, file.data(), file.size());
+    EXPECT_TRUE(model.open(whole.bytes().subspan(kBefore, file.size())).ok());
+    EXPECT_TRUE(Program::measure(model, 0, reference_kernels(), &sizes).ok());
+  }
+  std::span<std::byte> at(size_t offset, size_t bytes) { return whole.bytes().subspan(offset, bytes); }
+  bool intact() const { return std::memcmp(whole.bytes().data() + kBefore, file.bytes().data(), file.size()) == 0; }
+};
+
+TEST(binding, memory_over_the_models_bytes_is_refused) {
+  FileInside f(dense_int8());
+  const size_t end = (FileInside::kBefore + f.file.size() + kAlignment - 1) / kAlignment * kAlignment;
+  for (uint32_t block = 0; block < kBlockCount; ++block) {
+    const auto bytes = size_t(f.sizes.bytes[block]);
+    if (bytes == 0) continue;
+    const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const struct {
+      size_t offset, bytes;
+      bool fits;
+    } rows[] = {{FileInside::kBefore - rounded, bytes, true},
+                {FileInside::kBefore - rounded + kAlignment, rounded, false},
+                {FileInside::kBefore, bytes, false},
+                {FileInside::kBefore + 64, bytes, false},
+                {end - kAlignment, bytes, false},
+                {end, bytes, true},
+                {0, f.whole.size(), false}};
+    for (const auto& row : rows) {
+      Blocks blocks(f.sizes);
+      blocks.memory.block[block] = f.at(row.offset, row.bytes);
+      Program program;
+      const Status s = program.bind(f.model, 0, reference_kernels(), blocks.memory);
+      EXPECT_EQ(s.code, row.fits ? Code::kOk : Code::kMemoryOverlap) << block << " at " << row.offset;
+      EXPECT_EQ(s.index, row.fits ? 0 : block);
+      EXPECT_TRUE(f.intact());
+    }
+  }
+}
+
+TEST(binding, memory_over_an_attached_segment_is_refused) {
+  const Draft draft = dense_int8();
+  const Buffer file = pack(draft);
+  const std::vector<std::byte>& weights = draft.segments[0];
+  Buffer around(64 + weights.size() + 4096);
+  std::memcpy(around.data() + 64, weights.data(), weights.size());
+  Bound b;
+  ASSERT_TRUE(b.open(file.bytes()).ok());
+  ASSERT_TRUE(b.model.attach(0, around.bytes().subspan(64)).ok());
+  const size_t end = 64 + (weights.size() + kAlignment - 1) / kAlignment * kAlignment;
+  for (uint32_t block = 0; block < kBlockCount; ++block) {
+    const auto bytes = size_t(b.sizes.bytes[block]);
+    if (bytes == 0) continue;
+    Memory memory = b.blocks->memory;
+    memory.block[block] = around.bytes().subspan(end - kAlignment, std::max(bytes, kAlignment));
+    EXPECT_EQ(b.program.bind(b.model, 0, reference_kernels(), memory).code, Code::kMemoryOverlap) << block;
+    memory.block[block] = around.bytes().subspan(end, bytes);
+    EXPECT_TRUE(b.program.bind(b.model, 0, reference_kernels(), memory).ok()) << "right behind what is used of it";
+  }
+}
+
+// ---- What undoes it ----
+
+TEST(binding, attach_and_open_undo_it) {
+  const Draft draft = dense_int8();
+  const Buffer file = pack(draft);
+  const Buffer apart{std::span<const std::byte>(draft.segments[0])};
+  Bound b;
+  ASSERT_TRUE(b.open(file.bytes()).ok());
+  const auto refuses = [&] {
+    const Status s = b.program.run();
+    return s.code == Code::kNotBound && s.table == Table::kProgram && !b.program.bound() && b.program.input(0).empty() &&
+           b.program.output(0).empty() && b.program.input_count() == 0 && b.program.bytes(0).empty();
+  };
+  EXPECT_FALSE(refuses());
+  EXPECT_EQ(b.model.attach(1, apart.bytes()).code, Code::kIndex);
+  EXPECT_FALSE(refuses()) << "nothing was attached";
+  ASSERT_TRUE(b.model.attach(0, apart.bytes()).ok());
+  EXPECT_TRUE(refuses()) << "its kernels point into the file";
+  ASSERT_TRUE(b.program.bind(b.model, 0, reference_kernels(), b.blocks->memory).ok());
+  EXPECT_FALSE(refuses());
+  EXPECT_EQ(b.program.bytes(0).data(), apart.bytes().data());
+  ASSERT_TRUE(b.model.open(file.bytes()).ok());
+  EXPECT_TRUE(refuses()) << "of another opening";
+  ASSERT_TRUE(b.program.bind(b.model, 0, reference_kernels(), b.blocks->memory).ok());
+  EXPECT_FALSE(refuses());
+  EXPECT_EQ(b.model.open(file.bytes().first(100)).code, Code::kLengthOver);
+  EXPECT_TRUE(refuses()) << "of a model that is closed";
+}
+
+TEST(binding, a_segment_that_is_nowhere_is_not_attached) {
+  const Buffer file = pack(dense_int8());
+  Bound b;
+  ASSERT_TRUE(b.open(file.bytes()).ok());
+  const Status s = b.model.attach(0, {static_cast<const std::byte*>(nullptr), 1 << 20});
+  EXPECT_EQ(s.code, Code::kMemorySize);
+  EXPECT_EQ(s.table, Table::kSegment);
+  EXPECT_EQ(s.given, 0u);
+  EXPECT_TRUE(b.program.run().ok());
 }
 
 }  // namespace

@@ -43,6 +43,20 @@ TEST(c_api, passes_refusals_on) {
   EXPECT_EQ(Code(status.code), Code::kLengthOver);
 }
 
+TEST(c_api, memory_that_is_nowhere_or_over_the_model_is_refused) {
+  Buffer file = pack(dense_int8());
+  const Buffer before = file;
+  nacre_status status;
+  EXPECT_NE(nacre_c_run(file.data(), file.size(), nullptr, 4096, nullptr, 0, &status), 0);
+  EXPECT_EQ(Code(status.code), Code::kMemorySize);
+  EXPECT_EQ(Table(status.table), Table::kMemory);
+  EXPECT_EQ(status.given, 0u);
+  ASSERT_GT(file.size(), 1024u);
+  EXPECT_NE(nacre_c_run(file.data(), file.size(), file.data() + 64, file.size() - 64, nullptr, 0, &status), 0);
+  EXPECT_EQ(Code(status.code), Code::kMemoryOverlap);
+  EXPECT_EQ(std::memcmp(file.data(), before.bytes().data(), file.size()), 0);
+}
+
 TEST(c_api, an_older_caller_gets_the_sizes_it_knows) {
   Buffer file = pack(dense_int8());
   nacre_model model;
@@ -130,11 +144,49 @@ TEST(c_api, trains_saves_and_resumes_as_the_cpp_api_does) {
   ASSERT_EQ(nacre_checkpoint_look(&storage, &seen).code, 0);
   EXPECT_EQ(seen.generation, 1u);
   // Refusals.
+  EXPECT_NE(nacre_c_train(file.data(), file.size(), nullptr, memory.size(), 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
+  EXPECT_EQ(Code(status.code), Code::kMemorySize);
+  EXPECT_EQ(status.given, 0u);
+  EXPECT_NE(nacre_c_train(file.data(), file.size(), file.data(), file.size(), 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
+  EXPECT_EQ(Code(status.code), Code::kMemoryOverlap);
   nacre_storage older = storage;
   older.size = offsetof(nacre_storage, flush);
   EXPECT_EQ(Code(nacre_checkpoint_look(&older, &seen).code), Code::kStorageFailed);
   EXPECT_NE(nacre_c_train(file.data(), file.size(), memory.data(), memory.size() - 16, 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
   EXPECT_EQ(Code(status.code), Code::kMemorySize);
+}
+
+TEST(c_api, what_may_be_null_is_not_written) {
+  Buffer file = pack(training());
+  Buffer memory(8192);
+  Bytes bytes;
+  const nacre_storage storage = bytes.storage();
+  nacre_status status;
+  std::vector<std::byte> with(4096), without(4096);
+  nacre_report report = {};
+  report.size = sizeof report;
+  Model model;
+  ASSERT_TRUE(model.open(file.bytes()).ok());
+  const auto size = size_t(model.region_bytes(Region::kState));
+  for (nacre_report* told : {&report, static_cast<nacre_report*>(nullptr)}) {
+    std::vector<std::byte>& state = told != nullptr ? with : without;
+    state.resize(size);
+    ASSERT_EQ(nacre_c_train(file.data(), file.size(), memory.data(), memory.size(), 2, &storage, 0, state.data(), size, told, &status), 0)
+        << nacre_sentence(status.code);
+  }
+  EXPECT_EQ(with, without);
+  // A note of some bytes that are nowhere.
+  nacre_model handle;
+  nacre_trainer trainer;
+  const nacre_kernels* const sets[] = {nacre_reference_kernels(), nacre_training_kernels()};
+  ASSERT_EQ(nacre_model_open(&handle, file.data(), file.size()).code, 0);
+  ASSERT_EQ(nacre_trainer_bind(&trainer, &handle, "host", sets, 2, memory.data(), memory.size()).code, 0);
+  ASSERT_EQ(nacre_trainer_start(&trainer).code, 0);
+  const std::vector<uint8_t> saved = bytes.bytes;
+  EXPECT_EQ(Code(nacre_checkpoint_save(&handle, &trainer, &storage, 0, nullptr, 4).code), Code::kNull);
+  EXPECT_EQ(Code(nacre_checkpoint_load(&handle, &trainer, &storage, nullptr, nullptr, 4).code), Code::kNull);
+  EXPECT_EQ(bytes.bytes, saved);
+  EXPECT_EQ(nacre_checkpoint_load(&handle, &trainer, &storage, nullptr, nullptr, 0).code, 0);
 }
 
 }  // namespace

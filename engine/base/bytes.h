@@ -1,0 +1,20 @@
+// Blocks of memory that a caller gives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace nacre {
+
+// How many bytes there are: a block that is nowhere has none, whatever size it states.
+inline size_t bytes_in(std::span<const std::byte> block) { return block.data() == nullptr ? 0 : block.size(); }
+
+// Whether two blocks have a byte in common. Out of line: code size counts.
+[[gnu::noinline]] inline bool share_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+  const auto at = reinterpret_cast<uintptr_t>(a.data()), other = reinterpret_cast<uintptr_t>(b.data());
+  if (a.empty() || b.empty()) return false;
+  return at < other ? other - at < a.size() : at - other < b.size();
+}
+
+}  // namespace nacre

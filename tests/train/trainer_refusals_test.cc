@@ -1,0 +1,112 @@
+// What a Trainer refuses, and what undoes its bind.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "tests/train/regression.h"
+
+namespace nacre::test {
+namespace {
+
+TEST(trainer, commits_for_who_wants_no_report) {
+  for (const Draft& draft : {training(), training_immediate()}) {
+    Training t(draft), other(draft);
+    std::mt19937 random(12);
+    for (int step = 0; step < 3; ++step) {
+      const Batch batch = random_batch(random);
+      EXPECT_TRUE(other.step(batch).applied);
+      ASSERT_TRUE(t.accumulate(batch).ok());
+      ASSERT_TRUE(t.trainer.commit(0.25f, nullptr).ok());
+      EXPECT_EQ(t.state(), other.state());
+    }
+    EXPECT_EQ(t.trainer.commit(0.25f, nullptr).code, Code::kNothingAccumulated);
+  }
+}
+
+// ---- Targets ----
+
+TEST(trainer, trains_with_the_programs_of_one_target) {
+  for (const Entry other : {Entry::kInfer, Entry::kGradients, Entry::kDerive}) {
+    Draft draft = training();
+    draft.programs[size_t(other)].target = "other";
+    ASSERT_EQ(Entry(draft.programs[size_t(other)].entry), other);
+    const Buffer file = pack(draft);
+    Model model;
+    ASSERT_TRUE(model.open(file.bytes()).ok());
+    Sizes named, unnamed;
+    ASSERT_TRUE(Trainer::measure(model, "host", reference_kernels(), &named).ok());
+    ASSERT_TRUE(Trainer::measure(model, nullptr, reference_kernels(), &unnamed).ok());
+    EXPECT_EQ(named.bytes[kCalls], unnamed.bytes[kCalls]) << int(other);
+    EXPECT_EQ(Trainer::measure(model, "other", reference_kernels(), &named).code, Code::kNoEntry);
+    Blocks blocks(unnamed);
+    Trainer trainer;
+    ASSERT_TRUE(trainer.bind(model, nullptr, reference_kernels(), blocks.memory).ok());
+    EXPECT_EQ(trainer.infer().bound(), other != Entry::kInfer);
+    EXPECT_EQ(trainer.immediate(), other == Entry::kGradients);
+  }
+}
+
+// ---- Memory, and what undoes bind ----
+
+TEST(trainer, memory_over_the_models_bytes_is_refused) {
+  const Buffer file = pack(training());
+  Sizes sizes;
+  {
+    Model model;
+    ASSERT_TRUE(model.open(file.bytes()).ok());
+    ASSERT_TRUE(Trainer::measure(model, "host", reference_kernels(), &sizes).ok());
+  }
+  const size_t total = size_t(sizes.total()), start = 4096;
+  ASSERT_LE(total, start);
+  Buffer whole(start + file.size() + start);
+  std::memcpy(whole.data() + start, file.bytes().data(), file.size());
+  Model model;
+  ASSERT_TRUE(model.open(whole.bytes().subspan(start, file.size())).ok());
+  const size_t end = (start + file.size() + kAlignment - 1) / kAlignment * kAlignment;
+  for (const size_t at : {start - total, start - total + kAlignment, start, start + 64, end - kAlignment, end}) {
+    Memory memory;
+    ASSERT_TRUE(Memory::cut(whole.bytes().subspan(at, total), sizes, &memory).ok());
+    Trainer trainer;
+    const Status s = trainer.bind(model, "host", reference_kernels(), memory);
+    const bool apart = at + total <= start || at >= end;
+    EXPECT_EQ(s.code, apart ? Code::kOk : Code::kMemoryOverlap) << at;
+    EXPECT_EQ(trainer.start().code, apart ? Code::kOk : Code::kNotBound) << at;
+    EXPECT_EQ(std::memcmp(whole.data() + start, file.bytes().data(), file.size()), 0) << at;
+  }
+}
+
+TEST(trainer, attach_and_open_undo_bind) {
+  for (const bool immediate : {false, true}) {
+    const Draft draft = immediate ? training_immediate() : training();
+    Training t(draft);
+    std::mt19937 random(13);
+    const Batch batch = random_batch(random);
+    const Buffer apart{std::span<const std::byte>(draft.segments[0])};
+    const auto refuses_everything = [&] {
+      Trainer::Report report;
+      for (const Status& s : {t.trainer.start(), t.trainer.restored(), t.trainer.accumulate(), t.trainer.commit(0.25f, &report),
+                              t.trainer.infer().run()})
+        EXPECT_EQ(s.code, Code::kNotBound);
+      EXPECT_EQ(t.trainer.input_count(), 0u);
+      EXPECT_TRUE(t.trainer.input(0).empty() && t.trainer.output(0).empty());
+    };
+    t.step(batch);
+    ASSERT_TRUE(t.accumulate(batch).ok());
+    const auto learned = t.state();
+    ASSERT_TRUE(t.model.attach(0, apart.bytes()).ok());
+    refuses_everything();
+    EXPECT_EQ(t.state(), learned) << "not touched";
+    ASSERT_TRUE(t.trainer.bind(t.model, "host", reference_kernels(), t.blocks->memory).ok());
+    ASSERT_TRUE(t.trainer.restored().ok());
+    EXPECT_EQ(t.state(), learned);
+    EXPECT_TRUE(t.step(batch).applied);
+    ASSERT_TRUE(t.model.open(t.file.bytes()).ok());
+    refuses_everything();
+    EXPECT_FALSE(t.model.open({}).ok());
+    refuses_everything();
+  }
+}
+
+}  // namespace
+}  // namespace nacre::test
