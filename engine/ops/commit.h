@@ -7,7 +7,7 @@
 //   adjust_loss_scale   the loss scale, after every step                engine/numeric/loss_scale.h
 //   count_step          step = step + 1, at most 2^32 - 1
 //
-// All but the last two are guarded by the verdict's `apply` in the programs that the converter makes.
+// All but verdict and adjust_loss_scale are guarded by the verdict's `apply` in the programs that the converter makes.
 #pragma once
 
 #include <cmath>
@@ -217,7 +217,8 @@ struct UpdateScales {
   static constexpr const char* kInputs[] = {"amax", "&scale", "&history", "&counters"};
 };
 
-// NUMERICS.md eq. 29 to 33, from the amax of all gradients. counters: {good, skipped, at_floor}.
+// NUMERICS.md eq. 29 to 33, from the amax of all gradients. counters: {good, skipped, at_floor}. A step that the verdict refused
+// though all gradients are finite (their norm or the loss is not) counts as one with infinite gradients.
 struct AdjustLossScale {
   LossScaler rule;
 
@@ -233,18 +234,22 @@ struct AdjustLossScale {
              .max = words.real(kMax)}};
   }
 
-  void forward(const uint32_t* amax, Update<float> scale, Update<uint32_t> counters) const {
+  void forward(const uint32_t* amax, const uint32_t* apply, Update<float> scale, Update<uint32_t> counters) const {
+    const bool refused = apply[0] == 0;
+    Gradients gradients = gradients_of(amax[0]);
+    if (refused && gradients.finite()) gradients.infinite = true;
     uint32_t* c = counters.data;
     LossScaleState state = {.scale = scale.data[0], .good = c[0], .skipped = c[1], .at_floor = c[2]};
-    rule.step(state, gradients_of(amax[0]));
+    rule.step(state, gradients);
     scale.data[0] = state.scale;
-    c[0] = state.good, c[1] = state.skipped, c[2] = state.at_floor;
+    c[0] = state.good, c[1] += refused ? 1 : 0, c[2] = state.at_floor;
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims*) {
     if (words[kSystem] > uint32_t(LossScaleSystem::kAxon) || words[kKind] >= uint32_t(LossScale::kCount)) return Code::kAttribute;
     if (!from(words, operands).rule.valid()) return Code::kAttribute;
-    return is(operands, 0, 1) && is(operands, 1, 1) && is(operands, 2, 3) ? Code::kOk : Code::kShapeInput;
+    const bool fit = is(operands, 0, 1) && is(operands, 1, 1) && is(operands, 2, 1) && is(operands, 3, 3);
+    return fit ? Code::kOk : Code::kShapeInput;
   }
 
   static constexpr Attribute kAttributes[] = {{"system"},
@@ -254,7 +259,7 @@ struct AdjustLossScale {
                                               {"factor", Coding::kReal},
                                               {"min", Coding::kReal},
                                               {"max", Coding::kReal}};
-  static constexpr const char* kInputs[] = {"amax", "&scale", "&counters"};
+  static constexpr const char* kInputs[] = {"amax", "apply", "&scale", "&counters"};
 };
 
 struct CountStep {

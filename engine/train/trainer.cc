@@ -114,17 +114,19 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
 }
 
 // Where `update` keeps two numbers that its outputs do not tell: the samples that verdict counts (its third operand), and how
-// often in a row the loss scale was at its floor (the third counter of adjust_loss_scale, its third operand).
+// often in a row the loss scale was at its floor (the third counter of adjust_loss_scale, its fourth operand).
 void Trainer::find_sums() {
   count_ = floor_ = kNoIndex;
   const ProgramView& p = update().view();
   for (const StepRecord& step : model_->steps().subspan(p.first_step, p.step_count)) {
-    if (step.operand_count < 3) continue;
-    const uint32_t third = model_->operands(step)[2] & kOperandIdMask;
-    if (third >= model_->tensors().size()) continue;
-    const TensorRecord& r = model_->tensors()[third];
-    if (step.op == Op::kVerdict && is(r, ElementType::kFloat32, 4) && r.region == Region::kStep) count_ = third;
-    if (step.op == Op::kAdjustLossScale && is(r, ElementType::kUint32, 12) && r.region == Region::kState) floor_ = third;
+    const bool verdict = step.op == Op::kVerdict;
+    const int operand = verdict ? 2 : 3;
+    if ((!verdict && step.op != Op::kAdjustLossScale) || step.operand_count <= operand) continue;
+    const uint32_t id = model_->operands(step)[operand] & kOperandIdMask;
+    if (id >= model_->tensors().size()) continue;
+    const TensorRecord& r = model_->tensors()[id];
+    if (verdict && is(r, ElementType::kFloat32, 4) && r.region == Region::kStep) count_ = id;
+    if (!verdict && is(r, ElementType::kUint32, 12) && r.region == Region::kState) floor_ = id;
   }
 }
 

@@ -4,7 +4,8 @@
 //   scales      the sequences of finite, infinite and NaN gradients of the golden tables `loss_scale` and
 //               `recommended_loss_scale`, made by targets of that kind: the scale used, the scale and the counter after each step
 //               are the table's; the step is applied where the table applies it and the gradients are finite, for what is not
-//               finite Trainer refuses whatever the rule says. Rows whose scale is infinite, which no step can use, are left out
+//               finite Trainer refuses whatever the rule says. Then once more with gradients that are finite and a loss that is
+//               infinite instead of infinite gradients. Rows whose scale is infinite, which no step can use, are left out
 //   refused     convolutions with batch norm, dropout, float8 layers behind a float32 one, Adam and a dynamic loss scale, 60
 //               steps, every third with an infinity or a NaN in its input: the state is the same to the byte before and after
 //               every accumulate, and after a refused commit, but for the loss scale and its counters
@@ -85,7 +86,7 @@ std::vector<Sequence> sequences() {
 float number(const Json& v) { return v.is_string() ? kInfinity : v.get<float>(); }
 
 // Targets 2^-12 from the outputs: gradients that a scale of 2^127 leaves finite. One target that is not finite makes the
-// gradients of its sample infinite, with no infinity against another, or NaN.
+// gradients of its sample infinite, with no infinity against another, or NaN; one of 2^80 makes the loss, a square, infinite.
 void aim(TrainingRun& run, const PeerBatch& batch, const std::string& kind) {
   run.write(0, batch.x);
   run.write(1, batch.targets);
@@ -96,6 +97,7 @@ void aim(TrainingRun& run, const PeerBatch& batch, const std::string& kind) {
   for (float& t : targets) t += 0x1p-12f;
   if (kind == "I") targets[5] = -kInfinity;
   if (kind == "N") targets[5] = kNan;
+  if (kind == "L") targets[5] = 0x1p80f;
   run.write(0, batch.x);
   run.write(1, targets);
 }
@@ -105,7 +107,8 @@ struct Scales {
   int sequences = 0, refused_against_rule = 0, left_out = 0;
 };
 
-void run_sequence(const PeerNetwork& network, const Sequence& sequence, const Json& rows, Scales& scales) {
+// `infinite`: how a step becomes one of infinite gradients, I or L.
+void run_sequence(const PeerNetwork& network, const Sequence& sequence, const Json& rows, const char* infinite, Scales& scales) {
   TrainingOptions options;
   options.loss.kind = Loss::kSquaredError;
   options.loss_scale = sequence.rule;
@@ -117,7 +120,7 @@ void run_sequence(const PeerNetwork& network, const Sequence& sequence, const Js
       ++scales.left_out;
       continue;
     }
-    aim(run, batch, row[0]);
+    aim(run, batch, row[0] == "I" ? infinite : row[0].get<std::string>());
     run.accumulate();
     const Trainer::Report report = run.commit(0x1p-10f);
     const bool finite = row[0] == "F", applied = finite && row[2].get<bool>();
@@ -139,7 +142,7 @@ Scales compare_scales(const PeerNetwork& network, const Json& golden) {
   for (const Sequence& sequence : sequences()) {
     known.insert(sequence.key);
     const Json& table = golden.at(sequence.rule.system == LossScaleSystem::kNacre ? "recommended_loss_scale" : "loss_scale");
-    run_sequence(network, sequence, table.at(sequence.key), scales);
+    for (const char* infinite : {"I", "L"}) run_sequence(network, sequence, table.at(sequence.key), infinite, scales);
   }
   for (const char* topic : {"loss_scale", "recommended_loss_scale"})
     for (const auto& [key, rows] : golden.at(topic).items())

@@ -75,7 +75,7 @@ struct Learner {
         d.step(Op::kSgd, {}, {db, report, rate, update(b)}, {}), d.step(Op::kCountStep, {}, {update(steps)}, {})};
     for (const uint32_t step : guarded) d.steps[step].guard = apply;
     d.step(Op::kAdjustLossScale, {uint32_t(LossScaleSystem::kNacre), uint32_t(LossScale::kDynamic), bits(1024), 6, bits(2), bits(1), bits(4096)},
-           {amax, update(scale), update(counters)}, {});
+           {amax, apply, update(scale), update(counters)}, {});
   }
 
   void derive() {

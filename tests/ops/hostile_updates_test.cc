@@ -26,7 +26,7 @@ std::vector<int32_t> wanted(const KernelEntry& entry, int i, const std::vector<i
     case Op::kUpdateStatistics: return i == 1 ? std::vector<int32_t>{1} : base;
     case Op::kUpdateRange: return {i == 1 ? 1 : 2};
     case Op::kUpdateScales: return {i == 2 ? base[0] : i == 3 ? 6 : 1};
-    case Op::kAdjustLossScale: return {i == 2 ? 3 : 1};
+    case Op::kAdjustLossScale: return {i == 3 ? 3 : 1};
     case Op::kCountStep: return {1};
     default: return i == 0 ? base : std::vector<int32_t>{1};  // verdict
   }

@@ -1,13 +1,54 @@
-// What a Trainer refuses, and what undoes its bind.
+// What a Trainer refuses, what undoes its bind, and what a refused step leaves.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "tests/train/regression.h"
 
 namespace nacre::test {
 namespace {
+
+uint32_t counter(const Training& t, size_t i) { return t.get<uint32_t>(kCounters)[i]; }
+
+// A bias of 3e38 for another class than the labels': the loss of each sample is finite, their sum is not, and no gradient exceeds
+// the loss scale.
+void make_the_loss_infinite(Training& t, Batch& batch) {
+  const float bias[kClasses] = {0, 3e38f, 0};
+  std::memcpy(t.trainer.state().data() + t.model.tensors()[kB].offset, bias, sizeof bias);
+  ASSERT_TRUE(t.trainer.restored().ok());
+  for (int32_t& label : batch.labels) label = 0;
+}
+
+TEST(trainer, a_step_refused_for_its_loss_lowers_the_loss_scale) {
+  for (const Draft& draft : {training(), training_immediate()}) {
+    Training t(draft);
+    std::mt19937 random(11);
+    t.step(random_batch(random));
+    EXPECT_EQ(counter(t, 0), 1u);
+    Batch bad = random_batch(random);
+    make_the_loss_infinite(t, bad);
+    const auto w = t.get(kW), b = t.get(kB), velocity = t.get(kVelocity);
+    for (uint32_t row = 1; row <= 12; ++row) {
+      const Trainer::Report report = t.step(bad);
+      EXPECT_FALSE(report.applied);
+      EXPECT_TRUE(std::isinf(report.loss));
+      EXPECT_TRUE(std::isfinite(report.norm));
+      EXPECT_EQ(report.refused_in_row, row);
+      EXPECT_EQ(report.overflow_at_floor, row > 10) << row;
+      EXPECT_EQ(t.get(kScale)[0], std::exp2(float(std::max(0, 10 - int(row))))) << row;
+      EXPECT_EQ(counter(t, 0), 0u) << "good steps";
+      EXPECT_EQ(counter(t, 1), row) << "refused steps";
+      EXPECT_EQ(counter(t, 2), row > 10 ? row - 10 : 0u) << "at the floor";
+      EXPECT_EQ(t.get<uint32_t>(kSteps)[0], 1u);
+    }
+    EXPECT_EQ(t.get(kW), w);
+    EXPECT_EQ(t.get(kB), b);
+    EXPECT_EQ(t.get(kVelocity), velocity);
+  }
+}
 
 TEST(trainer, commits_for_who_wants_no_report) {
   for (const Draft& draft : {training(), training_immediate()}) {

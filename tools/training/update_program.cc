@@ -164,7 +164,8 @@ void UpdateSteps::commit(const Commit& commit, const Verdict& verdict) {
 void UpdateSteps::finish(const Verdict& verdict) {
   guarded(Op::kCountStep, "count_step", {step_count()}, verdict);
   const ValueId counters = state("loss_scale_counters", ElementType::kUint32, {3}, Kept::kCounter);
-  Node node = make_step(Op::kAdjustLossScale, Node(), "adjust_loss_scale", {verdict.amax, shared(kLossScaleName), counters}, {});
+  Node node = make_step(Op::kAdjustLossScale, Node(), "adjust_loss_scale",
+                        {verdict.amax, verdict.apply, shared(kLossScaleName), counters}, {});
   const LossScaler& rule = options_.loss_scale;
   set_integer(node, "system", int(rule.system));
   set_integer(node, "kind", int(rule.kind));
