@@ -4,7 +4,7 @@
 //   W = the taps of output (h, v) that lie inside x
 //
 //   average_pool   y_nhvc = clamp(sum_W x / |W|), or / (kernel_h kernel_w) with count_include_pad
-//   max_pool       y_nhvc = clamp(max_W x)
+//   max_pool       y_nhvc = clamp(max_W x), NaN if any of W is (NUMERICS.md eq. 49)
 //
 // int8 has one quantizer for x and y, so codes are averaged: rounded half away from zero, NUMERICS.md eq. 9.
 //
@@ -12,7 +12,7 @@
 //
 //   average_pool   dx_npqc = sum_V dy_nhvc / |W_hv|
 //   max_pool       dx_npqc = sum of dy_nhvc over those of V whose maximum stands at (p, q). Of equal values the first of the
-//                  window takes all, as in TensorFlow and PyTorch on a CPU.
+//                  window takes all, as in TensorFlow and PyTorch on a CPU; of a window with NaN the last NaN, as in PyTorch.
 #pragma once
 
 #include <limits>
@@ -60,7 +60,7 @@ struct Pool {
     using A = typename Element<T>::Accumulator;
     each_output([&](int n, int h, int v, int c) {
       A peak = -std::numeric_limits<A>::infinity();
-      each_tap(n, h, v, c, [&](int i) { peak = A(x[i]) > peak ? A(x[i]) : peak; });
+      each_tap(n, h, v, c, [&](int i) { peak = replaces(A(x[i]), peak) ? A(x[i]) : peak; });
       *y++ = T(clamp.real(peak));
     });
   }
@@ -128,6 +128,12 @@ struct Pool {
             .window = Window::from(words, kWindow, x, y, words.integer(kKernelH) + 1, words.integer(kKernelW) + 1),
             .count_include_pad = words[kCountIncludePad] != 0,
             .clamp = Clamp::from(words, kClamp)};
+  }
+
+  // Whether the maximum so far gives way to a later tap.
+  template <class A>
+  static bool replaces(A later, A peak) {
+    return later > peak || later != later;
   }
 
   int divisor(int count) const { return count_include_pad ? window.h.kernel * window.w.kernel : count; }
@@ -283,7 +289,7 @@ struct MaxPoolGradient : PoolGradient {
     each_source(dx, [&](A* sum, const Place& at) {
       const T *d = dy + index_of_y(at), *from = x + index_of_x(at);
       for (int c = 0; c < at.count; ++c)
-        if (is_first_maximum(x, A(from[c]), at, c)) sum[c] += A(d[c]);
+        if (is_maximum(x, A(from[c]), at, c)) sum[c] += A(d[c]);
     });
   }
 
@@ -298,17 +304,17 @@ struct MaxPoolGradient : PoolGradient {
   static constexpr const char* kOutputs[] = {"dx"};
 
  private:
-  // Whether no value of the window before (p, q) is as large as that, and none after it larger.
+  // Whether the one at (p, q) is what the window's taps, in order, leave as their maximum.
   template <class T, class A>
-  bool is_first_maximum(const T* x, A value, const Place& at, int c) const {
-    if (value != value) return false;
+  bool is_maximum(const T* x, A value, const Place& at, int c) const {
     const WindowAxis::Taps rows = window.h.taps(at.h), columns = window.w.taps(at.v);
     for (int i = rows.first; i < rows.end; ++i)
       for (int j = columns.first; j < columns.end; ++j) {
         const int p = window.h.position(at.h, i), q = window.w.position(at.v, j);
+        if (p == at.p && q == at.q) continue;
         const A other = A(x[((at.n * window.h.in + p) * window.w.in + q) * channels + at.first + c]);
         const bool before = p < at.p || (p == at.p && q < at.q);
-        if (before ? other >= value : other > value) return false;
+        if (before ? !replaces(value, other) : replaces(other, value)) return false;
       }
     return true;
   }
