@@ -106,6 +106,7 @@ typedef struct {
   uint32_t same_layout; /* the whole block was copied */
   uint32_t taken, kept; /* tensors with the checkpoint's values; tensors that keep what they had */
   uint32_t note_bytes;  /* of the note that was saved */
+  uint32_t same_model;  /* it was saved with this very model file, as its hash tells */
 } nacre_checkpoint_report;
 
 const nacre_kernels* nacre_training_kernels(void);

@@ -23,7 +23,7 @@ const Trainer& of(const nacre_trainer* t) { return *static_cast<const Trainer*>(
 Trainer& of(nacre_trainer* t) { return *static_cast<Trainer*>(static_cast<void*>(t->opaque)); }
 
 nacre_checkpoint_report report_of(const Checkpoint::Report& r) {
-  return {0, r.slot, r.generation, r.pending, r.same_layout, r.taken, r.kept, r.note_bytes};
+  return {0, r.slot, r.generation, r.pending, r.same_layout, r.taken, r.kept, r.note_bytes, r.same_model};
 }
 
 const nacre_storage& storage_of(void* context) { return *static_cast<const nacre_storage*>(context); }

@@ -36,7 +36,7 @@ struct Checkpoint::Header {  // schema/FORMAT.md, "Checkpoints"
   uint32_t generation, flags;
   uint64_t layout;  // state_layout of the model
   uint64_t state_bytes;
-  uint64_t model;   // first 8 bytes of the model file's hash: for people
+  uint64_t model;   // first 8 bytes of the model file's hash
   uint32_t records, note_bytes;
   uint32_t program_bytes;
   uint32_t payload_crc;  // of generation, table, state and note
@@ -151,11 +151,11 @@ Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
   const auto bytes = bytes_of(h);
   s.blank = (bytes[0] == std::byte{0xFF} || bytes[0] == std::byte{0}) &&
             std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == bytes[0]; });
-  // Nothing in a header is trusted, whole or not: no sum below overflows.
+  // Nothing in a header is trusted, whole or not: no sum below overflows, and what it describes lies in what the slot holds.
+  const uint64_t filled = storage_.filled == nullptr ? s.bytes : std::min(s.bytes, storage_.filled(storage_.context, s.base));
   s.valid = std::memcmp(h.magic, kCheckpointMagic, sizeof h.magic) == 0 && h.version == kCheckpointVersion &&
             h.byte_order == kByteOrderMark && h.crc == h.own_crc() && (h.flags & ~kPendingFlag) == 0 &&
-            is_power_of_two(h.program_bytes) && h.program_bytes <= kBufferBytes && h.state_bytes <= s.bytes &&
-            h.end() <= s.bytes;
+            is_power_of_two(h.program_bytes) && h.program_bytes <= kBufferBytes && h.state_bytes <= filled && h.end() <= filled;
   if (!s.valid) return s;
   Mark mark;
   s.counts = (h.flags & kPendingFlag) == 0;
@@ -165,22 +165,44 @@ Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
   return s;
 }
 
-// Whether the payload is what the header says; where it cannot be read, the slot is `failed`. Out of line, as put is.
-[[gnu::noinline]] bool Checkpoint::whole(Slot& slot) const {
+// Whether the payload is what the header says; where it cannot be read, the slot is `failed`.
+bool Checkpoint::whole(Slot& slot) const {
   const Header& h = slot.header;
-  const struct {
-    uint64_t offset, bytes;
-  } parts[] = {{h.table(), h.records * uint64_t{sizeof(StateRow)}}, {h.state(), h.state_bytes}, {h.note(), h.note_bytes}};
-  std::byte buffer[kBufferBytes];
   uint32_t crc = crc32c(bytes_of(h.generation));
-  for (const auto& part : parts)
-    for (uint64_t at = 0; at < part.bytes; at += kBufferBytes) {
-      const std::span<std::byte> chunk(buffer, size_t(std::min(part.bytes - at, uint64_t{kBufferBytes})));
-      slot.failed = !read(slot.base + part.offset + at, chunk);
-      if (slot.failed) return false;
-      crc = crc32c(chunk, crc);
+  return table(slot, &crc) && sum(slot, h.state(), h.state_bytes, &crc) && sum(slot, h.note(), h.note_bytes, &crc) &&
+         crc == h.payload_crc;
+}
+
+// Whether the table is that of the header's layout: rows in the order of their offsets, each behind the one before, all in the
+// state. So what match() reads is never more than the state. Out of line, as put is.
+[[gnu::noinline]] bool Checkpoint::table(Slot& slot, uint32_t* crc) const {
+  constexpr uint64_t kAtOnce = kBufferBytes / sizeof(StateRow);
+  StateRow rows[kAtOnce];
+  const Header& h = slot.header;
+  uint64_t layout = empty_layout(h.state_bytes), end = 0;
+  for (uint64_t first = 0; first < h.records; first += kAtOnce) {
+    const std::span<StateRow> chunk(rows, size_t(std::min(h.records - first, kAtOnce)));
+    slot.failed = !read(slot.base + h.table() + first * sizeof(StateRow), std::as_writable_bytes(chunk));
+    if (slot.failed) return false;
+    *crc = crc32c(std::as_bytes(chunk), *crc);
+    for (const StateRow& row : chunk) {
+      if (row.offset < end || row.offset > h.state_bytes || row.bytes > h.state_bytes - row.offset) return false;
+      end = row.offset + row.bytes;
+      layout = add_row(layout, row);
     }
-  return crc == h.payload_crc;
+  }
+  return layout == h.layout;
+}
+
+[[gnu::noinline]] bool Checkpoint::sum(Slot& slot, uint64_t offset, uint64_t bytes, uint32_t* crc) const {
+  std::byte buffer[kBufferBytes];
+  for (uint64_t at = 0; at < bytes; at += kBufferBytes) {
+    const std::span<std::byte> chunk(buffer, size_t(std::min(bytes - at, uint64_t{kBufferBytes})));
+    slot.failed = !read(slot.base + offset + at, chunk);
+    if (slot.failed) return false;
+    *crc = crc32c(chunk, *crc);
+  }
+  return true;
 }
 
 // Both slots as they are. Refuses where there is no checkpoint, and says why.
@@ -276,15 +298,15 @@ Status Checkpoint::write(const Model& model, Slot& slot, std::span<const std::by
 // with `all` the rest. False: the storage could not be read.
 [[gnu::noinline]] bool Checkpoint::match(const Model& model, const Slot& slot, bool all, std::span<std::byte> state,
                                          Found* found) const {
-  constexpr uint32_t kAtOnce = 4;
+  constexpr uint64_t kAtOnce = 4;
   StateRow rows[kAtOnce];
   const Header& h = slot.header;
-  for (uint32_t first = 0; first < h.records; first += kAtOnce) {
-    const std::span<StateRow> chunk(rows, std::min(h.records - first, kAtOnce));
-    if (!read(slot.base + h.table() + first * uint64_t{sizeof(StateRow)}, std::as_writable_bytes(chunk))) return false;
+  for (uint64_t first = 0; first < h.records; first += kAtOnce) {
+    const std::span<StateRow> chunk(rows, size_t(std::min(h.records - first, kAtOnce)));
+    if (!read(slot.base + h.table() + first * sizeof(StateRow), std::as_writable_bytes(chunk))) return false;
     for (const StateRow& e : chunk) {
       uint32_t id = 0;
-      if (e.name == 0 || e.bytes > h.state_bytes || e.offset > h.state_bytes - e.bytes || !find_in_state(model, e, &id)) continue;
+      if (e.name == 0 || !find_in_state(model, e, &id)) continue;
       const TensorRecord& r = model.tensors()[id];
       const bool own = learned(model, id);
       ++(own ? found->learned : found->of_update);
@@ -308,6 +330,7 @@ Status Checkpoint::load(const Model& model, std::span<std::byte> state, Report* 
   const Status failed = refuse(Code::kStorageFailed, slot.index);
   const uint32_t records = state_records(model);
   Report told = report_of(slot);
+  told.same_model = std::memcmp(&h.model, model.header().hash, sizeof h.model) == 0;
   told.same_layout = h.layout == state_layout(model) && h.state_bytes == state_bytes && h.records == records;
   if (told.same_layout) {
     if (!read(slot.base + h.state(), state)) return failed;

@@ -37,6 +37,9 @@ struct Storage {
   bool (*erase)(void* context, uint64_t offset) = nullptr;
   // Returns when all that was programmed is where a loss of power cannot reach it. Null: it always is.
   bool (*flush)(void* context) = nullptr;
+  // How many bytes of the slot that starts at `offset` may be anything but erased: of a storage that offers more than it holds, as
+  // files do. What a header says is beyond them is never read. Null: a whole slot.
+  uint64_t (*filled)(void* context, uint64_t offset) = nullptr;
 };
 
 class Checkpoint {
@@ -50,6 +53,7 @@ class Checkpoint {
     uint32_t slot = 0;
     uint32_t generation = 0;  // counts saves; wraps
     bool pending = false;     // neither confirmed nor reverted
+    bool same_model = false;  // it was saved with this very model file, as its hash tells
     bool same_layout = false; // the whole block was copied
     uint32_t taken = 0;       // tensors of the state that have the checkpoint's values
     uint32_t kept = 0;        // tensors that keep what they had: what the checkpoint lacks, or has in another type or size
@@ -74,7 +78,7 @@ class Checkpoint {
   // kStorageFailed, when it must be started or loaded again. `note` takes the first bytes of the note that was saved.
   Status load(const Model& model, std::span<std::byte> state, Report* report = nullptr, std::span<std::byte> note = {});
 
-  // Which checkpoint load() would take, without a model: taken and kept are 0.
+  // Which checkpoint load() would take, without a model: what compares it with one is 0.
   Status look(Report* report);
 
   // The newest checkpoint counts from now on. Nothing happens if it does already. kConfirmTorn: a confirm was cut off before.
@@ -94,6 +98,8 @@ class Checkpoint {
   Status check() const;
   Slot slot(uint32_t index) const;
   bool whole(Slot& slot) const;
+  bool table(Slot& slot, uint32_t* crc) const;
+  bool sum(Slot& slot, uint64_t offset, uint64_t bytes, uint32_t* crc) const;
   bool put(uint64_t at, std::span<const std::byte> bytes) const;
   Status find(Slots* slots) const;
   Status write(const Model& model, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note);

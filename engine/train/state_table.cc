@@ -39,12 +39,14 @@ uint32_t state_records(const Model& model) {
   return count;
 }
 
+uint64_t empty_layout(uint64_t state_bytes) { return fnv1a(bytes_of(state_bytes)); }
+uint64_t add_row(uint64_t layout, const StateRow& row) { return fnv1a(bytes_of(row), layout); }
+
 uint64_t state_layout(const Model& model) {
-  const uint64_t state_bytes = model.region_bytes(Region::kState);
-  uint64_t hash = fnv1a(bytes_of(state_bytes));
+  uint64_t layout = empty_layout(model.region_bytes(Region::kState));
   for (uint32_t id = 0; id < model.tensors().size(); ++id)
-    if (in_state(model, id)) hash = fnv1a(bytes_of(state_row(model, id)), hash);
-  return hash;
+    if (in_state(model, id)) layout = add_row(layout, state_row(model, id));
+  return layout;
 }
 
 bool find_in_state(const Model& model, const StateRow& row, uint32_t* id) {

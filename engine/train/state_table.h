@@ -34,7 +34,9 @@ bool in_state(const Model& model, uint32_t id);
 StateRow state_row(const Model& model, uint32_t id);
 uint32_t state_records(const Model& model);
 
-// All rows in one number. Equal: two blocks are laid out alike.
+// All rows in one number: add_row over them, from a hash of the block's size. Equal: two blocks are laid out alike.
+uint64_t empty_layout(uint64_t state_bytes);
+uint64_t add_row(uint64_t layout, const StateRow& row);
 uint64_t state_layout(const Model& model);
 
 // The tensor of the state that has this name, type and size.
