@@ -94,6 +94,7 @@ void add_export(CLI::App& app) {
   c.get_option("MODEL")->description("the training model");
   c.reads(add_text(c, "--checkpoint", o->checkpoint, "DIR", "directory of checkpoints")->required(), checkpoint_files);
   c.add_flag("--best", o->best, "of nacre tune's: the best epoch instead of the last");
+  c.add_flag("--any-training", o->any_training, "take what matches in name, type and size from a checkpoint of another training");
   c.writes(add_text(c, "-o,--output", o->output, "MODEL", "the model to write")->required());
   c.reads(add_text(c, "--network", o->network, "FILE", "compile this network anew with what was learned: batch norms folded, any policy"),
           files_of_network);

@@ -1,6 +1,7 @@
 #include "tools/training/file_storage.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -38,25 +39,25 @@ class file_storage : public testing::Test {
 TEST_F(file_storage, keeps_checkpoints_from_process_to_process) {
   {
     FileStorage files(directory_);
-    EXPECT_EQ(loaded(files.storage()), -int(Code::kNoCheckpoint));
+    EXPECT_EQ(loaded(files.storage(model)), -int(Code::kNoCheckpoint));
   }
   for (uint8_t i = 1; i <= 3; ++i) {
     FileStorage files(directory_);
-    ASSERT_TRUE(Checkpoint(files.storage()).save(model, state(i).bytes()).ok()) << files.problem();
-    EXPECT_EQ(loaded(files.storage()), i);
+    ASSERT_TRUE(Checkpoint(files.storage(model)).save(model, state(i).bytes()).ok()) << files.problem();
+    EXPECT_EQ(loaded(files.storage(model)), i);
     EXPECT_EQ(files.problem(), "");
   }
   // header, mark, 4 rows, state
   EXPECT_EQ(std::filesystem::file_size(directory_ / "slot0.checkpoint"), 64 + 16 + 128 + model.region_bytes(Region::kState));
   FileStorage files(directory_);
-  EXPECT_EQ(loaded(files.storage()), 3);
-  ASSERT_TRUE(Checkpoint(files.storage()).revert().ok());
-  EXPECT_EQ(loaded(files.storage()), 2);
+  EXPECT_EQ(loaded(files.storage(model)), 3);
+  ASSERT_TRUE(Checkpoint(files.storage(model)).revert().ok());
+  EXPECT_EQ(loaded(files.storage(model)), 2);
 }
 
 TEST_F(file_storage, confirms) {
   FileStorage files(directory_);
-  Checkpoint checkpoint(files.storage());
+  Checkpoint checkpoint(files.storage(model));
   ASSERT_TRUE(checkpoint.save(model, state(1).bytes(), {.pending = true}).ok());
   ASSERT_TRUE(checkpoint.confirm().ok());
   Checkpoint::Report report;
@@ -67,20 +68,20 @@ TEST_F(file_storage, confirms) {
 TEST_F(file_storage, cut_files_give_the_checkpoint_before) {
   {
     FileStorage files(directory_);
-    for (uint8_t i = 1; i <= 2; ++i) ASSERT_TRUE(Checkpoint(files.storage()).save(model, state(i).bytes()).ok());
+    for (uint8_t i = 1; i <= 2; ++i) ASSERT_TRUE(Checkpoint(files.storage(model)).save(model, state(i).bytes()).ok());
   }
   const std::string newest = directory_ / "slot1.checkpoint";
   for (uint64_t size = std::filesystem::file_size(newest); size-- > 0;) {
     std::filesystem::resize_file(newest, size);
     FileStorage files(directory_);
-    ASSERT_EQ(loaded(files.storage()), 1) << size;
+    ASSERT_EQ(loaded(files.storage(model)), 1) << size;
   }
   std::filesystem::resize_file(directory_ / "slot0.checkpoint", 100);
   std::ofstream(newest) << "not a checkpoint at all, but a file of more than sixty-four bytes, so that the header is there";
   FileStorage files(directory_);
-  EXPECT_EQ(loaded(files.storage()), -int(Code::kCheckpointDamaged));
-  ASSERT_TRUE(Checkpoint(files.storage()).save(model, state(5).bytes()).ok());
-  EXPECT_EQ(loaded(files.storage()), 5);
+  EXPECT_EQ(loaded(files.storage(model)), -int(Code::kCheckpointDamaged));
+  ASSERT_TRUE(Checkpoint(files.storage(model)).save(model, state(5).bytes()).ok());
+  EXPECT_EQ(loaded(files.storage(model)), 5);
 }
 
 TEST_F(file_storage, one_process_at_a_time_and_only_directories) {
@@ -94,6 +95,59 @@ TEST_F(file_storage, one_process_at_a_time_and_only_directories) {
   std::ofstream(directory_ / "plain") << "x";
   EXPECT_THROW(FileStorage(directory_ / "plain"), Error);
   EXPECT_THROW(FileStorage("/proc/nothing/here"), Error);
+}
+
+// As from a medium that cannot be written: the directory stays as it is, to its names and times.
+TEST_F(file_storage, reads_without_making_or_writing_anything) {
+  EXPECT_THROW(FileStorage(directory_, FileStorage::Use::kRead), Error) << "there is none";
+  EXPECT_FALSE(std::filesystem::exists(directory_));
+  {
+    FileStorage files(directory_);
+    ASSERT_TRUE(Checkpoint(files.storage(model)).save(model, state(4).bytes()).ok());
+  }
+  std::filesystem::remove(directory_ / "slot1.checkpoint");
+  std::filesystem::permissions(directory_ / "slot0.checkpoint", std::filesystem::perms::owner_read);
+  std::filesystem::permissions(directory_, std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  const auto time = std::filesystem::last_write_time(directory_);
+  {
+    FileStorage files(directory_, FileStorage::Use::kRead), other(directory_, FileStorage::Use::kRead);
+    EXPECT_EQ(loaded(files.storage(model)), 4);
+    EXPECT_EQ(loaded(other.storage(model)), 4) << "two may read";
+    EXPECT_EQ(Checkpoint(files.storage(model)).save(model, state(5).bytes()).code, Code::kStorageFailed);
+    EXPECT_FALSE(std::filesystem::exists(directory_ / "slot1.checkpoint"));
+    EXPECT_EQ(std::filesystem::last_write_time(directory_), time);
+  }
+  std::filesystem::permissions(directory_, std::filesystem::perms::owner_all);
+  FileStorage saves(directory_);
+  EXPECT_THROW(FileStorage(directory_, FileStorage::Use::kRead), Error) << "while another saves";
+}
+
+TEST_F(file_storage, slots_are_two_regular_files) {
+  const std::filesystem::path slot0 = directory_ / "slot0.checkpoint", slot1 = directory_ / "slot1.checkpoint";
+  const auto refusal = [&](FileStorage::Use use) -> std::string {
+    try {
+      FileStorage files(directory_, use);
+      return "accepted";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  };
+  const auto expect = [&](const char* words) {
+    for (const auto use : {FileStorage::Use::kSave, FileStorage::Use::kRead})
+      EXPECT_NE(refusal(use).find(words), std::string::npos) << refusal(use);
+  };
+  std::filesystem::create_directories(slot0);
+  expect("is a directory");
+  std::filesystem::remove(slot0);
+  ASSERT_EQ(mkfifo(slot0.c_str(), 0666), 0);
+  expect("is no file, but a pipe");  // at once: nobody writes to it
+  std::filesystem::remove(slot0);
+  std::filesystem::create_symlink("/dev/zero", slot0);
+  expect("is no file, but a pipe");
+  std::filesystem::remove(slot0);
+  std::ofstream(slot0) << "x";
+  std::filesystem::create_hard_link(slot0, slot1);
+  expect("is slot0.checkpoint itself");
 }
 
 }  // namespace

@@ -314,7 +314,7 @@ TEST(objective, a_model_that_only_infers_is_refused) {
 }
 
 TEST(position, comes_back_as_it_was) {
-  TunePosition p = {.epoch = 3, .step = 7, .applied = 99, .refused_in_row = 2, .epoch_steps = 7, .epoch_refused = 1, .learning_rate = 0.1f, .loss_scale = 1024,
+  TunePosition p = {.epoch = 2, .step = 7, .applied = 99, .refused_in_row = 2, .epoch_steps = 7, .epoch_refused = 1, .learning_rate = 0.1f, .loss_scale = 1024,
                     .judged = {.loss = 0.1, .samples = 12, .right = 5, .answers = 12}, .epochs = {{.epoch = 1, .steps = 9, .train_loss = 1.0 / 3}, {.epoch = 2}}};
   const std::vector<std::byte> note = note_of(p, "a 1\nb 2\n");
   const TunePosition q = position_of(note, "a 1\nb 2\n", "here");
@@ -324,7 +324,7 @@ TEST(position, comes_back_as_it_was) {
   EXPECT_TRUE(std::isnan(q.epochs[1].validate_loss));
   for (const char* other : {"a 1\nb 3\n", "a 1\n", "a 1\nb 2\nc 3\n", ""}) EXPECT_THROW(position_of(note, other, "here"), Error) << other;
   for (size_t size = 0; size < note.size(); ++size) EXPECT_THROW(position_of(std::span(note).first(size), "a 1\nb 2\n", "here"), Error) << size;
-  for (size_t at = 0; at < 8; ++at) {  // magic and version
+  for (size_t at = 0; at < 9; ++at) {  // magic, version, and an epoch that has no record
     std::vector<std::byte> damaged = note;
     damaged[at] ^= std::byte{1};
     EXPECT_THROW(position_of(damaged, "a 1\nb 2\n", "here"), Error) << at;

@@ -115,43 +115,6 @@ std::string calibration_options_text(const CalibrationArguments& o) {
   return text;
 }
 
-// What changes the bytes of the model, as one would type it.
-std::string options_text(const ConvertOptions& o) {
-  std::string text;
-  const auto add = [&](const std::string& option) { text += (text.empty() ? "" : " ") + option; };
-  if (o.batch > 0) add(fmt::format("--batch {}", o.batch));
-  if (o.io_nhwc) add("--io-layout nhwc");
-  if (!o.banks.empty()) add("--bank " + o.banks);
-  if (o.keep_inputs) add("--keep-inputs");
-  if (o.target != "host") add("--target " + o.target);
-  if (o.rounding != Rounding::kDouble) add(fmt::format("--rounding {}", name_of(o.rounding)));
-  if (!o.fold_batch_norm) add("--no-fold-bn");
-  if (o.golden > 0) add(fmt::format("--golden {}", o.golden));
-  if (o.strip_names) add("--strip-names");
-  if (o.io_types == IoTypes::kPolicy) add("--io-types policy");
-  if (!o.fuse) add("--no-fuse");
-  if (!o.rewrite.type.empty()) add("--rewrite " + o.rewrite.type + rewrite_options_text(o.rewrite.options));
-  if (!o.policies.policy.empty()) add("--policy " + o.policies.policy);
-  for (const std::string& rule : o.policies.set) add("--set " + rule);
-  for (const std::string& ops : o.policies.only) add("--only " + ops);
-  for (const std::string& ops : o.policies.except) add("--except " + ops);
-  if (!o.policies.file.empty()) add("--policy-file sha256:" + sha256(read_file(o.policies.file)));
-  if (!o.training.loss.empty()) add(training_text(o.training));
-  if (!o.calibration.data.empty()) add("--calibrate DATA" + calibration_options_text(o.calibration));
-  return text;
-}
-
-// What the model was made of: no path and no time, so that equal inputs give equal bytes.
-void add_metadata(Graph& graph, const ConvertOptions& options) {
-  graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
-  graph.metadata.emplace_back("converter_options", options_text(options));
-  graph.metadata.emplace_back("source_sha256", sha256(read_file(options.network)));
-  std::string fallbacks;
-  for (const std::string& line : graph.fallbacks) fallbacks += line + "\n";
-  if (!fallbacks.empty()) graph.metadata.emplace_back("fallbacks", fallbacks);
-  std::ranges::sort(graph.metadata);
-}
-
 void print_training_summary(const ConvertOptions& options, const TrainingModel& made, const LoadedModel& model) {
   const TrainingMemory m = training_memory(model, *find_machine("host"));
   if (options.json)
@@ -261,6 +224,41 @@ void write_training(const Work& work, Graph& graph) {
 }
 
 }  // namespace
+
+std::string options_text(const ConvertOptions& o) {
+  std::string text;
+  const auto add = [&](const std::string& option) { text += (text.empty() ? "" : " ") + option; };
+  if (o.batch > 0) add(fmt::format("--batch {}", o.batch));
+  if (o.io_nhwc) add("--io-layout nhwc");
+  if (!o.banks.empty()) add("--bank " + o.banks);
+  if (o.keep_inputs) add("--keep-inputs");
+  if (o.target != "host") add("--target " + o.target);
+  if (o.rounding != Rounding::kDouble) add(fmt::format("--rounding {}", name_of(o.rounding)));
+  if (!o.fold_batch_norm) add("--no-fold-bn");
+  if (o.golden > 0) add(fmt::format("--golden {}", o.golden));
+  if (o.strip_names) add("--strip-names");
+  if (o.io_types == IoTypes::kPolicy) add("--io-types policy");
+  if (!o.fuse) add("--no-fuse");
+  if (!o.rewrite.type.empty()) add("--rewrite " + o.rewrite.type + rewrite_options_text(o.rewrite.options));
+  if (!o.policies.policy.empty()) add("--policy " + o.policies.policy);
+  for (const std::string& rule : o.policies.set) add("--set " + rule);
+  for (const std::string& ops : o.policies.only) add("--only " + ops);
+  for (const std::string& ops : o.policies.except) add("--except " + ops);
+  if (!o.policies.file.empty()) add("--policy-file sha256:" + sha256(read_file(o.policies.file)));
+  if (!o.training.loss.empty()) add(training_text(o.training));
+  if (!o.calibration.data.empty()) add("--calibrate DATA" + calibration_options_text(o.calibration));
+  return text;
+}
+
+void add_metadata(Graph& graph, const ConvertOptions& options) {
+  graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
+  graph.metadata.emplace_back("converter_options", options_text(options));
+  graph.metadata.emplace_back("source_sha256", sha256(read_file(options.network)));
+  std::string fallbacks;
+  for (const std::string& line : graph.fallbacks) fallbacks += line + "\n";
+  if (!fallbacks.empty()) graph.metadata.emplace_back("fallbacks", fallbacks);
+  std::ranges::sort(graph.metadata);
+}
 
 std::vector<std::string> pass_names() {
   const ConvertOptions none;

@@ -56,4 +56,10 @@ std::vector<std::string> pass_names();
 
 void convert(const ConvertOptions& options);
 
+// What changes the bytes of the model, as one would type it.
+std::string options_text(const ConvertOptions& options);
+
+// What the model was made of, as it stands in its file: no path and no time, so that equal inputs give equal bytes.
+void add_metadata(Graph& graph, const ConvertOptions& options);
+
 }  // namespace nacre::tools

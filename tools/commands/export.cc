@@ -14,13 +14,16 @@
 namespace nacre::tools {
 namespace {
 
+// Of another training only where that is wished: tensors that match by chance make a network that nobody trained.
 Checkpoint::Report load(const ExportOptions& o, const LoadedModel& model, Trainer& trainer) {
   const std::string directory = o.checkpoint + (o.best ? "/best" : "");
-  require_checkpoints(directory);
-  FileStorage files(directory);
+  FileStorage files(directory, FileStorage::Use::kRead);
   Checkpoint::Report report;
-  if (const Status status = Checkpoint(files.storage()).load(model.model(), trainer.state(), &report); !status.ok())
+  if (const Status status = Checkpoint(files.storage(model.model())).load(model.model(), trainer.state(), &report); !status.ok())
     throw Error(kBadInput, directory, files.problem().empty() ? sentence(status.code) : files.problem(), "name a directory with checkpoints of this model");
+  if (!report.same_model && !o.any_training)
+    throw Error(kBadInput, directory, fmt::format("holds a checkpoint of another training: {} of {} tensors of this model's state are in it", report.taken, report.taken + report.kept),
+                "name the model that was trained (of nacre tune NETWORK: convert it with the same options), or take what matches with --any-training");
   model.require(trainer.restored());
   return report;
 }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tools/atomic_file.h"
+#include "tools/commands/convert.h"
 #include "tools/error.h"
 #include "tools/format.h"
 #include "tools/npy.h"
@@ -91,22 +92,32 @@ void check_options(const TuneOptions& o) {
   require_writable("--html", o.html);
 }
 
-// The options by which a network becomes a training model.
-std::string made_with(const TuneOptions& o) {
-  return training_text(o.training) + (o.policies.policy.empty() ? "" : " --policy " + o.policies.policy);
+uint32_t rows_at_once(const TuneOptions& o) {
+  const uint32_t batch = o.batch > 0 ? o.batch : kUsualBatch;
+  if (o.micro_batch > batch) throw Error(kUsage, "--micro-batch", fmt::format("is {}, more than a batch of {}", o.micro_batch, batch));
+  return o.micro_batch > 0 ? o.micro_batch : batch;
 }
 
-std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, uint32_t batch, const Calibration* calibration = nullptr) {
+// The nacre convert by which a network becomes the model that is trained: the same bytes, so that a checkpoint is of both.
+ConvertOptions conversion_of(const TuneOptions& o) {
+  ConvertOptions options;
+  options.network = o.model;
+  options.batch = int(rows_at_once(o));
+  options.policies = o.policies;
+  options.training = o.training;
+  if (o.training.learned_ranges) options.calibration.data = o.data;
+  return options;
+}
+
+std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibration* calibration = nullptr) {
+  const ConvertOptions conversion = conversion_of(o);
   const PolicyRequest policies = parse_policy_options(o.policies);
-  Graph graph = load_network(o.model, {.batch = int(batch), .train = true}, kSimplifyToTrain);
+  Graph graph = load_network(o.model, {.batch = conversion.batch, .train = true}, kSimplifyToTrain);
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = calibration;
   const TrainingOptions training = parse_training(o.training, computes_in(graph, policies, ElementType::kFloat16));
-  graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
-  graph.metadata.emplace_back("converter_options", made_with(o));
-  graph.metadata.emplace_back("source_sha256", sha256(read_file(o.model)));
-  std::ranges::sort(graph.metadata);
+  add_metadata(graph, conversion);
   const TrainingModel made = compile_training(std::move(graph), training, compiling);
   require_arena_limit(made, training);
   require_batch_norm(made, training);
@@ -137,7 +148,7 @@ std::string decisive_text(const TuneOptions& o, const LoadedModel& model, const 
                       sha256(std::span(reinterpret_cast<const uint8_t*>(rows.data()), rows.size())).substr(0, 16));
   text += fmt::format("--early-stop {} --least {}\n--keep {}\n--max-refused {}\n--start-from {}\n", s.early_stop.patience, s.early_stop.least,
                       s.keep_best ? "best" : "last", s.most_refused, o.start_from.empty() ? "nothing" : "a checkpoint");
-  if (!is_model(o.model)) text += fmt::format("made with {}\n", made_with(o));
+  if (!is_model(o.model)) text += fmt::format("made with {}\n", options_text(conversion_of(o)));
   text += fmt::format("data {}\nmodel ", hash_of(data));
   for (const uint8_t byte : model.model().header().hash) text += fmt::format("{:02x}", byte);
   return text + "\n";
@@ -194,7 +205,7 @@ class Told {
                      {"--seed", std::to_string(s.seed)},
                      {"--keep", s.keep_best ? "best" : "last"}};
     if (o.early_stop > 0) page_.options.emplace_back("--early-stop", fmt::format("{}, better by more than {}", o.early_stop, o.least));
-    if (!is_model(o.model)) page_.options.emplace_back("made with", made_with(o));
+    if (!is_model(o.model)) page_.options.emplace_back("made with", options_text(conversion_of(o)));
   }
 
   void add(const std::string& sentence) { page_.summary.push_back(sentence); }
@@ -239,24 +250,18 @@ class Session {
   }
 
  private:
-  static uint32_t first_batch(const TuneOptions& o) {
-    const uint32_t batch = o.batch > 0 ? o.batch : kUsualBatch;
-    if (o.micro_batch > batch) throw Error(kUsage, "--micro-batch", fmt::format("is {}, more than a batch of {}", o.micro_batch, batch));
-    return o.micro_batch > 0 ? o.micro_batch : batch;
-  }
-
   static std::unique_ptr<LoadedModel> model_of(const TuneOptions& o) {
     if (is_model(o.model)) return std::make_unique<LoadedModel>(o.model);
-    if (!o.training.learned_ranges) return compile_network(o, first_batch(o));
+    if (!o.training.learned_ranges) return compile_network(o);
     const Calibration calibration = measured_ranges(o);
-    return compile_network(o, first_batch(o), &calibration);
+    return compile_network(o, &calibration);
   }
 
   // From where learned ranges start: those of the first rows to train on. What a row is, a model with running ranges says.
   static Calibration measured_ranges(const TuneOptions& o) {
     TuneOptions running = o;
     running.training.learned_ranges = false;
-    const std::unique_ptr<LoadedModel> model = compile_network(running, first_batch(o));
+    const std::unique_ptr<LoadedModel> model = compile_network(running);
     const Objective objective(*model);
     std::vector<std::string> notes;  // said when the data are read for training
     Dataset data = read(o, objective, notes);

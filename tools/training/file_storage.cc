@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -13,23 +14,51 @@
 
 namespace nacre::tools {
 
-FileStorage::FileStorage(const std::string& directory) {
-  const auto refuse = [&](const std::string& place, const std::string& remedy) {
-    const std::string why = std::strerror(errno);
+namespace {
+
+constexpr uint64_t kLeastPlausible = uint64_t{16} << 20;
+
+[[noreturn]] void refuse(const std::string& place, const std::string& remedy) { throw Error(kIo, place, std::strerror(errno), remedy); }
+
+}  // namespace
+
+FileStorage::FileStorage(const std::string& directory, Use use) {
+  try {
+    const bool saves = use == Use::kSave;
+    if (saves && mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) refuse(directory, "name a directory that can be made");
+    directory_ = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory_ < 0 && saves) refuse(directory, "name a directory for checkpoints");
+    for (int i = 0; i < 2; ++i) {
+      paths_[i] = directory + "/slot" + std::to_string(i) + ".checkpoint";
+      open_slot(i, use);
+    }
+    if (files_[0] < 0 && files_[1] < 0)
+      throw Error(kUsage, directory, "is no directory with checkpoints", "name one that --checkpoint made");
+    struct stat first, second;
+    if (files_[0] >= 0 && files_[1] >= 0 && fstat(files_[0], &first) == 0 && fstat(files_[1], &second) == 0 &&
+        first.st_dev == second.st_dev && first.st_ino == second.st_ino)
+      throw Error(kIo, paths_[1], "is slot0.checkpoint itself", "name another directory, or remove it");
+    for (const int file : files_)
+      if (file >= 0 && flock(file, (saves ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0)
+        refuse(directory, "another process trains with these checkpoints: end it, or name another directory");
+    if (saves && fsync(directory_) != 0) refuse(directory, "the directory must be on a disk that can be synced");
+  } catch (...) {
     close_all();
-    throw Error(kIo, place, why, remedy);
-  };
-  if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) refuse(directory, "name a directory that can be made");
-  directory_ = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory_ < 0) refuse(directory, "name a directory for checkpoints");
-  for (int i = 0; i < 2; ++i) {
-    paths_[i] = directory + "/slot" + std::to_string(i) + ".checkpoint";
-    files_[i] = open(paths_[i].c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (files_[i] < 0) refuse(paths_[i], "the directory must be writable");
+    throw;
   }
-  if (flock(files_[0], LOCK_EX | LOCK_NB) != 0)
-    refuse(directory, "another process trains with these checkpoints: end it, or name another directory");
-  if (fsync(directory_) != 0) refuse(directory, "the directory must be on a disk that can be synced");
+}
+
+// Without waiting: opening a pipe would, until somebody writes to it.
+void FileStorage::open_slot(int slot, Use use) {
+  const char* const path = paths_[slot].c_str();
+  struct stat now;
+  if (stat(path, &now) == 0 && !S_ISREG(now.st_mode))
+    throw Error(kIo, paths_[slot], S_ISDIR(now.st_mode) ? "is a directory" : "is no file, but a pipe, a socket or a device",
+                "name another directory, or remove it");
+  const int flags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  files_[slot] = use == Use::kSave ? open(path, O_RDWR | O_CREAT | flags, 0666) : open(path, O_RDONLY | flags);
+  if (files_[slot] < 0 && use == Use::kSave) refuse(paths_[slot], "the directory must be writable");
+  if (files_[slot] < 0 && errno != ENOENT) refuse(paths_[slot], "it must be readable");
 }
 
 FileStorage::~FileStorage() { close_all(); }
@@ -41,15 +70,21 @@ void FileStorage::close_all() {
   }
 }
 
-Storage FileStorage::storage() {
-  return {.context = this,
-          .program_bytes = 1,
-          .erase_bytes = kEraseBytes,
-          .bytes = 2 * kSlotBytes,
-          .read = [](void* c, uint64_t at, std::span<std::byte> to) { return static_cast<FileStorage*>(c)->read(at, to); },
-          .program = [](void* c, uint64_t at, std::span<const std::byte> from) { return static_cast<FileStorage*>(c)->program(at, from); },
-          .erase = [](void* c, uint64_t at) { return static_cast<FileStorage*>(c)->erase(at); },
-          .flush = [](void* c) { return static_cast<FileStorage*>(c)->flush(); }};
+Storage FileStorage::storage(const Model& model) {
+  Storage storage = {
+      .context = this,
+      .program_bytes = 1,
+      .erase_bytes = 1,
+      .bytes = 2 * kSlotBytes,
+      .read = [](void* c, uint64_t at, std::span<std::byte> to) { return static_cast<FileStorage*>(c)->read(at, to); },
+      .program = [](void* c, uint64_t at, std::span<const std::byte> from) { return static_cast<FileStorage*>(c)->program(at, from); },
+      .erase = [](void* c, uint64_t at) { return static_cast<FileStorage*>(c)->erase(at); },
+      .flush = [](void* c) { return static_cast<FileStorage*>(c)->flush(); },
+      .filled = [](void* c, uint64_t at) { return static_cast<FileStorage*>(c)->filled(at); }};
+  uint64_t both_slots = 0;
+  if (Checkpoint::measure(model, storage, 0, &both_slots).ok()) plausible_bytes_ = std::max(kLeastPlausible, both_slots);
+  storage.erase_bytes = kEraseBytes;
+  return storage;
 }
 
 bool FileStorage::fail(uint32_t slot, const char* what) {
@@ -57,11 +92,11 @@ bool FileStorage::fail(uint32_t slot, const char* what) {
   return false;
 }
 
-// Beyond the end of a file everything is erased.
+// Beyond the end of a file everything is erased, and of a file that is not there.
 bool FileStorage::read(uint64_t offset, std::span<std::byte> to) {
   const auto slot = uint32_t(offset / kSlotBytes);
   for (offset %= kSlotBytes; !to.empty();) {
-    const ssize_t count = pread(files_[slot], to.data(), to.size(), off_t(offset));
+    const ssize_t count = files_[slot] < 0 ? 0 : pread(files_[slot], to.data(), to.size(), off_t(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return fail(slot, "cannot be read");
     if (count == 0) {
@@ -103,6 +138,15 @@ bool FileStorage::erase(uint64_t offset) {
   if (fstat(files_[slot], &now) != 0) return fail(slot, "cannot be read");
   if (uint64_t(now.st_size) <= offset) return true;
   return ftruncate(files_[slot], off_t(offset)) == 0 || fail(slot, "cannot be cut to length");
+}
+
+// A file's length is what it claims, its blocks are what somebody had to write.
+uint64_t FileStorage::filled(uint64_t offset) const {
+  struct stat now;
+  const int file = files_[offset / kSlotBytes];
+  if (file < 0 || fstat(file, &now) != 0) return 0;
+  constexpr uint64_t kBlock = 512;  // of st_blocks, whatever the disk's are
+  return std::min(uint64_t(now.st_size), std::max(plausible_bytes_, uint64_t(now.st_blocks) * kBlock));
 }
 
 bool FileStorage::flush() {

@@ -88,6 +88,7 @@ TunePosition position_of(std::span<const std::byte> note, const std::string& opt
   const auto h = take<NoteHeader>(note);
   if (std::memcmp(h.magic, kNoteMagic, sizeof h.magic) != 0) refuse("its checkpoint was not left by nacre tune: it does not say where the training stood");
   if (h.version != kNoteVersion) refuse(fmt::format("its checkpoint is of version {}, known is {}", h.version, kNoteVersion));
+  if (h.epochs != h.epoch) refuse(fmt::format("its checkpoint stands in epoch {}, after {} that are over", h.epoch + uint64_t{1}, h.epochs));
   if (note.size() != h.epochs * uint64_t{sizeof(NoteEpoch)} + h.options_bytes) refuse("what its checkpoint says of the training has another length than it promises");
   TunePosition p = {.epoch = h.epoch, .step = h.step, .applied = h.applied, .refused_in_row = h.refused_in_row,
                     .epoch_steps = h.epoch_steps, .epoch_refused = h.epoch_refused, .learning_rate = h.learning_rate,

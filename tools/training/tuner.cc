@@ -34,11 +34,6 @@ std::vector<std::string> checkpoint_files(const std::string& directory) {
   return files;
 }
 
-void require_checkpoints(const std::string& directory) {
-  if (access((directory + "/slot0.checkpoint").c_str(), R_OK) != 0)
-    throw Error(kUsage, directory, "is no directory with checkpoints that can be read", "name one that --checkpoint made");
-}
-
 LoadedTrainer::LoadedTrainer(const LoadedModel& model) : model_(model) {
   Sizes sizes;
   model.require(Trainer::measure(model.model(), nullptr, training_sets(), &sizes));
@@ -81,14 +76,14 @@ void Tuner::require(const Status& status, const FileStorage* storage, const std:
 
 bool Tuner::begin(bool restart) {
   if (!files_ || restart) return false;
-  Checkpoint checkpoint(files_->storage());
+  Checkpoint checkpoint(files_->storage(model()));
   Checkpoint::Report report;
   if (const Status status = checkpoint.look(&report); status.code == Code::kNoCheckpoint) return false;
   else require(status, files_.get(), settings_.checkpoint);
   std::vector<std::byte> note(report.note_bytes);
   // The note first, from a copy of the state: a checkpoint of another training must not leave anything behind.
   std::vector<std::byte> state(trainer_.state().begin(), trainer_.state().end());
-  require(checkpoint.load(owner_.loaded().model(), state, &report, note), files_.get(), settings_.checkpoint);
+  require(checkpoint.load(model(), state, &report, note), files_.get(), settings_.checkpoint);
   position_ = position_of(note, settings_.options, settings_.checkpoint);
   if (!report.same_layout)
     throw Error(kBadInput, settings_.checkpoint, "its state is laid out for another model", "begin anew with --restart, or name it with --start-from");
@@ -100,15 +95,14 @@ bool Tuner::begin(bool restart) {
   saved_ = true;
   if (!best_files_ || !best_epoch(position_.epochs)) return true;
   best_.resize(trainer_.state().size());
-  require(Checkpoint(best_files_->storage()).load(owner_.loaded().model(), best_, &report), best_files_.get(), settings_.checkpoint + "/best");
+  require(Checkpoint(best_files_->storage(model())).load(model(), best_, &report), best_files_.get(), settings_.checkpoint + "/best");
   return true;
 }
 
 Checkpoint::Report Tuner::start_from(const std::string& directory) {
-  require_checkpoints(directory);
-  FileStorage files(directory);
+  FileStorage files(directory, FileStorage::Use::kRead);
   Checkpoint::Report report;
-  require(Checkpoint(files.storage()).load(owner_.loaded().model(), trainer_.state(), &report), &files, directory);
+  require(Checkpoint(files.storage(model())).load(model(), trainer_.state(), &report), &files, directory);
   owner_.loaded().require(trainer_.restored());
   return report;
 }
@@ -116,7 +110,7 @@ Checkpoint::Report Tuner::start_from(const std::string& directory) {
 void Tuner::save() {
   if (!files_) return;
   const std::vector<std::byte> note = note_of(position_, settings_.options);
-  require(Checkpoint(files_->storage()).save(owner_.loaded().model(), trainer_.state(), {.pending = false, .note = note}), files_.get(),
+  require(Checkpoint(files_->storage(model())).save(model(), trainer_.state(), {.pending = false, .note = note}), files_.get(),
           settings_.checkpoint);
   saved_ = true;
 }
@@ -126,7 +120,7 @@ void Tuner::keep() {
   if (!settings_.keep_best || best_epoch(position_.epochs) != position_.epochs.size() - 1) return;
   best_.assign(trainer_.state().begin(), trainer_.state().end());
   if (!best_files_) return;
-  require(Checkpoint(best_files_->storage()).save(owner_.loaded().model(), best_), best_files_.get(), settings_.checkpoint + "/best");
+  require(Checkpoint(best_files_->storage(model())).save(model(), best_), best_files_.get(), settings_.checkpoint + "/best");
 }
 
 Tuner::End Tuner::run(const Watch& watch) {

@@ -57,9 +57,6 @@ class FileStorage;
 // What a training makes of its directory of checkpoints: itself, the slots of FileStorage, and those of the best epoch.
 std::vector<std::string> checkpoint_files(const std::string& directory);
 
-// Throws where no training left anything: FileStorage would make the directory's files.
-void require_checkpoints(const std::string& directory);
-
 class Tuner {
  public:
   enum class End { kEpochs, kEarly, kInterrupted };
@@ -96,6 +93,7 @@ class Tuner {
   Judged validate();  // the rows kept for it, with what has been learned
 
  private:
+  const Model& model() const { return owner_.loaded().model(); }
   void train_step(const std::vector<int64_t>& order);
   bool micro_batch(std::span<const int64_t> rows);  // false: the model takes whole batches only
   void end_epoch();
