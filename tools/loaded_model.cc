@@ -4,15 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "engine/kernels/training.h"
 #include "engine/model/flatbuffer.h"
 #include "tools/error.h"
 #include "tools/format.h"
+#include "tools/input_file.h"
 
 namespace nacre::tools {
 namespace {
@@ -23,23 +21,6 @@ std::string text(const flatbuffers::String* s, bool lines = false) {
   for (char& c : result)
     if ((static_cast<unsigned char>(c) < 0x20 && !(lines && c == '\n')) || c == 0x7F) c = '?';
   return result;
-}
-
-// The file's bytes. One that is no model is not read to its end: it may have none.
-void read_file(const std::string& path, AlignedBytes* file) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) throw Error(kIo, path, "is a directory", "name a model file");
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw Error(kIo, path, fmt::format("cannot be opened: {}", std::strerror(errno)));
-  size_t size = 0;
-  for (size_t chunk = 1 << 16; stream; chunk = std::max(chunk, size)) {
-    file->resize(size + chunk);
-    stream.read(reinterpret_cast<char*>(file->bytes().data() + size), std::streamsize(chunk));
-    size += size_t(stream.gcount());
-    if (size < sizeof kMagic || std::memcmp(file->bytes().data(), kMagic, sizeof kMagic) != 0) break;
-  }
-  if (stream.bad()) throw Error(kIo, path, fmt::format("cannot be read: {}", std::strerror(errno)));
-  file->resize(size);
 }
 
 ExitCode exit_code_of(Code code) {
@@ -122,8 +103,23 @@ std::span<const KernelSet* const> kernel_sets() {
 }  // namespace
 
 LoadedModel::LoadedModel(const std::string& path) : path_(path) {
-  read_file(path, &file_);
+  const InputFile file(path);
+  file_.resize(size_t(std::min<uint64_t>(file.size(), kHeadBytes)));
+  if (file.read(0, file_.bytes()) == kHeadBytes) read_rest(file);
   open();
+}
+
+// Of a file whose head no model has, or that is not as long as its header says, nothing more is read.
+void LoadedModel::read_rest(const InputFile& file) {
+  const Status head = model_.open(file_.bytes());
+  if (head.code != Code::kLengthOver) return;
+  const uint64_t stated = head.needed;
+  if (stated != file.size())
+    require({stated > file.size() ? Code::kLengthOver : Code::kLengthUnder, head.table, head.index, stated, file.size()});
+  if (stated > memory_of_machine())
+    throw Error(kBadInput, path_, fmt::format("has {} bytes", grouped(stated)), fmt::format("this machine has {} of memory", grouped(memory_of_machine())));
+  file_.resize(size_t(stated));
+  if (file.read(0, file_.bytes()) != stated) throw Error(kIo, path_, "became shorter while it was read");
 }
 
 LoadedModel::LoadedModel(std::span<const uint8_t> bytes, const std::string& name, const std::string& remedy)

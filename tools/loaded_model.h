@@ -15,6 +15,8 @@
 
 namespace nacre::tools {
 
+class InputFile;
+
 // Bytes at a multiple of 64, as files and memory for programs need them. Zeroed.
 class AlignedBytes {
  public:
@@ -85,6 +87,7 @@ class LoadedModel {
   std::vector<GoldenView> golden() const;
 
  private:
+  void read_rest(const InputFile& file);
   void open();
 
   std::string path_, remedy_;  // "": by code

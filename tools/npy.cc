@@ -5,15 +5,9 @@
 #include "tools/npy.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
-#include <filesystem>
-#include <memory>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
 #include "tools/atomic_file.h"
 #include "tools/graph/names.h"
@@ -198,9 +192,8 @@ Header parse_header(std::span<const uint8_t> bytes, const std::string& place, si
   return HeaderParser(text.substr(start, length), place).parse();
 }
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
+bool begins_npy(std::span<const uint8_t> head) { return std::ranges::equal(head.first(kMagic.size()), kMagic, {}, {}, [](char c) { return uint8_t(c); }); }
+bool begins_zip(std::span<const uint8_t> head) { return head[0] == 'P' && head[1] == 'K'; }
 
 }  // namespace
 
@@ -251,25 +244,9 @@ std::vector<uint8_t> npy_bytes(const NpyArray& array) {
   return bytes;
 }
 
-std::vector<uint8_t> read_file(const std::string& path, uint64_t most_bytes) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) throw Error(kIo, path, "is a directory", "name a file");
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rbe"));
-  if (file == nullptr) throw Error(kIo, path, "cannot be opened: " + std::generic_category().message(errno));
-  std::vector<uint8_t> bytes;
-  std::array<uint8_t, 1 << 16> chunk;
-  while (const size_t count = std::fread(chunk.data(), 1, chunk.size(), file.get())) {
-    bytes.insert(bytes.end(), chunk.begin(), chunk.begin() + ptrdiff_t(count));
-    if (bytes.size() > most_bytes)
-      throw Error(kUnsupported, path, "has more than " + std::to_string(most_bytes) + " bytes");
-  }
-  if (std::ferror(file.get()) != 0) throw Error(kIo, path, "cannot be read: " + std::generic_category().message(errno));
-  return bytes;
-}
-
-NpyArray read_npy(const std::string& path) { return parse_npy(read_file(path), path); }
+NpyArray read_npy(const std::string& path) { return parse_npy(read_file(path, kMostNpyBytes, begins_npy), path); }
 void write_npy(const std::string& path, const NpyArray& array) { write_file_whole(path, npy_bytes(array)); }
-NpzArrays read_npz(const std::string& path) { return parse_npz(read_file(path), path); }
+NpzArrays read_npz(const std::string& path) { return parse_npz(read_file(path, kMostNpyBytes, begins_zip), path); }
 void write_npz(const std::string& path, const NpzArrays& arrays) { write_file_whole(path, npz_bytes(arrays)); }
 
 }  // namespace nacre::tools

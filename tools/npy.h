@@ -13,6 +13,7 @@
 
 #include "engine/numeric/element.h"
 #include "tools/error.h"
+#include "tools/input_file.h"
 
 namespace nacre::tools {
 
@@ -43,7 +44,7 @@ struct NpyArray {
 // A .npz: arrays by name, in the order of the file. The name of a member is the array's with ".npy".
 using NpzArrays = std::vector<std::pair<std::string, NpyArray>>;
 
-inline constexpr uint64_t kMostNpyBytes = uint64_t{4} << 30;  // of a file, and of a .npz when inflated
+inline constexpr uint64_t kMostNpyBytes = kMostFileBytes;  // of a file, and of a .npz when inflated
 
 NpyArray parse_npy(std::span<const uint8_t> bytes, const std::string& place);
 NpyArray read_npy(const std::string& path);
@@ -54,8 +55,5 @@ NpzArrays parse_npz(std::span<const uint8_t> bytes, const std::string& place, ui
 NpzArrays read_npz(const std::string& path);
 std::vector<uint8_t> npz_bytes(const NpzArrays& arrays);  // stored; the same arrays give the same bytes
 void write_npz(const std::string& path, const NpzArrays& arrays);
-
-// All bytes of a file of at most `most_bytes`.
-std::vector<uint8_t> read_file(const std::string& path, uint64_t most_bytes = kMostNpyBytes);
 
 }  // namespace nacre::tools

@@ -136,7 +136,7 @@ TEST(policy_file, hostile_json_is_refused_in_bounded_time) {
 TEST(policy_file, a_file_that_is_not_there_is_an_error_of_reading) {
   EXPECT_EQ(refusal([] { read_policy_json("/nonexistent/F.json"); }).code, kIo);
   EXPECT_EQ(refusal([] { read_policy_json("/tmp"); }).code, kIo);
-  EXPECT_EQ(refusal([] { read_policy_json("/dev/zero"); }).label, "BadJson");
+  EXPECT_EQ(refusal([] { read_policy_json("/dev/zero"); }).code, kIo);
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ TEST_F(model_commands, files_that_are_no_models_are_refused_by_every_command) {
   for (const char* command : {"check", "size", "run", "kernels"}) {
     expect_refusal(run_tool({command, directory_ / "missing"}), 5, "No such file");
     expect_refusal(run_tool({command, directory_.path().string()}), 5, "is a directory");
-    expect_refusal(run_tool({command, "/dev/zero"}), 3, "not a Nacre model");
+    expect_refusal(run_tool({command, "/dev/zero"}), 5, "is a device");
     expect_refusal(run_tool({command, project_path("tools/samples/digits.onnx")}), 3, "nacre convert NETWORK");
     expect_refusal(run_tool({command}), 2, "MODEL is required");
   }

@@ -140,10 +140,10 @@ TEST_F(file_storage, slots_are_two_regular_files) {
   expect("is a directory");
   std::filesystem::remove(slot0);
   ASSERT_EQ(mkfifo(slot0.c_str(), 0666), 0);
-  expect("is no file, but a pipe");  // at once: nobody writes to it
+  expect("is a pipe");  // at once: nobody writes to it
   std::filesystem::remove(slot0);
   std::filesystem::create_symlink("/dev/zero", slot0);
-  expect("is no file, but a pipe");
+  expect("is a device");
   std::filesystem::remove(slot0);
   std::ofstream(slot0) << "x";
   std::filesystem::create_hard_link(slot0, slot1);

@@ -1,17 +1,18 @@
 #include "tools/importers/importer.h"
 
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 #include <vector>
 
 #include "engine/model/model.h"
 #include "tools/error.h"
+#include "tools/input_file.h"
 
 namespace nacre::tools {
 namespace {
+
+constexpr uint64_t kMostNetworkBytes = uint64_t{1} << 31;  // what a FlatBuffer and a protocol buffer can be
 
 bool has(std::span<const uint8_t> bytes, size_t at, std::string_view magic) {
   return bytes.size() >= at + magic.size() && std::memcmp(bytes.data() + at, magic.data(), magic.size()) == 0;
@@ -52,24 +53,12 @@ bool is_onnx(std::span<const uint8_t> bytes) {
   return graph;
 }
 
-std::vector<uint8_t> read_file(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) throw Error(kIo, path, "is a directory", "name a network's file");
-  if (std::filesystem::is_character_file(path, error)) throw Error(kIo, path, "is a device, which may never end");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(kIo, path, std::string("cannot be opened: ") + std::strerror(errno));
-  std::vector<uint8_t> bytes;
-  const auto size = std::filesystem::file_size(path, error);
-  if (!error) bytes.reserve(size_t(size));
-  constexpr std::streamsize kChunk = 1 << 20;
-  while (file) {
-    const size_t end = bytes.size();
-    bytes.resize(end + size_t(kChunk));
-    file.read(reinterpret_cast<char*>(bytes.data() + end), kChunk);
-    bytes.resize(end + size_t(file.gcount()));
-  }
-  if (file.bad()) throw Error(kIo, path, "cannot be read");
-  return bytes;
+// Whether a network's file may begin so. Of ONNX only the first field is looked at: the next may be beyond the head.
+bool begins_network(std::span<const uint8_t> head) {
+  if (sniff(head) != Format::kUnknown) return true;
+  size_t at = 0;
+  uint64_t tag = 0;
+  return read_varint(head, at, tag) && tag >> 3 != 0 && tag >> 3 <= 64 && ((tag & 7) == 0 || (tag & 7) == 2);
 }
 
 }  // namespace
@@ -86,15 +75,15 @@ Format sniff(std::span<const uint8_t> bytes) {
 std::vector<std::string> files_of_network(const std::string& path) {
   std::vector<std::string> files = {path};
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return files;  // a pipe can be read once
-  const std::vector<uint8_t> bytes = read_file(path);
+  if (!std::filesystem::is_regular_file(path, error)) return files;
+  const std::vector<uint8_t> bytes = read_file(path, kMostNetworkBytes, begins_network);
   if (sniff(bytes) != Format::kOnnx) return files;
   for (const std::string& file : external_files(bytes, path)) files.push_back(file);
   return files;
 }
 
 Graph import_network(const std::string& path, const ImportOptions& options) {
-  const std::vector<uint8_t> bytes = read_file(path);
+  const std::vector<uint8_t> bytes = read_file(path, kMostNetworkBytes, begins_network);
   switch (sniff(bytes)) {
     case Format::kTflite:
       return import_tflite(bytes, path, options);

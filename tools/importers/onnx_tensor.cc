@@ -3,11 +3,11 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <optional>
 
 #include "tools/error.h"
+#include "tools/input_file.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
@@ -141,17 +141,13 @@ std::vector<uint8_t> read_external(const std::string& place, const TensorProto& 
     throw Error(
         kBadInput, place,
         "external data: has " + std::to_string(*range.length) + " bytes, its shape needs " + std::to_string(bytes));
-  std::error_code error;
-  const uint64_t size = std::filesystem::file_size(path, error);
-  if (error) throw Error(kIo, place, "external data: '" + range.location + "' cannot be read: " + error.message());
-  if (range.offset > size || size - range.offset < bytes)
+  const InputFile file(path.string());
+  if (range.offset > file.size() || file.size() - range.offset < bytes)
     throw Error(kBadInput, place,
-                "external data: '" + range.location + "' has " + std::to_string(size) + " bytes, the tensor ends at " +
+                "external data: '" + range.location + "' has " + std::to_string(file.size()) + " bytes, the tensor ends at " +
                     std::to_string(range.offset + bytes));
   std::vector<uint8_t> data(bytes);
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(std::streamoff(range.offset));
-  if (!file.read(reinterpret_cast<char*>(data.data()), std::streamsize(bytes)))
+  if (file.read(range.offset, data) != bytes)
     throw Error(kIo, place, "external data: '" + range.location + "' cannot be read");
   return data;
 }

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <unordered_set>
 #include <vector>
 
+#include "tools/input_file.h"
 #include "tools/policies/nearest.h"
 
 namespace nacre::tools {
@@ -62,13 +61,8 @@ Json parse_policy_json(const std::string& text, const std::string& name) {
 }
 
 Json read_policy_json(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMostPolicyFileBytes + 1, '\0');
-  errno = 0;
-  if (file) file.read(text.data(), std::streamsize(text.size()));
-  if (!file.is_open() || file.bad() || (file.gcount() == 0 && errno != 0))
-    throw Error(kIo, path, fmt::format("cannot be read: {}", std::strerror(errno)));
-  text.resize(size_t(file.gcount()));
+  const std::vector<uint8_t> bytes = read_file(path, kMostPolicyFileBytes);
+  const std::string text(bytes.begin(), bytes.end());
   return parse_policy_json(text, path);
 }
 

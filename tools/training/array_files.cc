@@ -24,6 +24,11 @@ bool is_text(std::span<const uint8_t> bytes) {
                              [](uint8_t b) { return b >= 0x20 || (b >= '\t' && b <= '\r'); });
 }
 
+bool begins_array_file(std::span<const uint8_t> head) {
+  return starts_with(head, {0x1F, 0x8B}) || starts_with(head, {0x93, 'N', 'U', 'M', 'P', 'Y'}) || starts_with(head, {'P', 'K'}) ||
+         (starts_with(head, {0, 0}) && head[2] != 0) || is_text(head);
+}
+
 struct IdxType {
   uint8_t code;
   ElementType type;
@@ -113,6 +118,6 @@ ArrayFile parse_array_file(std::span<const uint8_t> bytes, const std::string& pl
   return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, place);
 }
 
-ArrayFile read_array_file(const std::string& path) { return parse_array_file(read_file(path), path); }
+ArrayFile read_array_file(const std::string& path) { return parse_array_file(read_file(path, kMostNpyBytes, begins_array_file), path); }
 
 }  // namespace nacre::tools

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/error.h"
+#include "tools/input_file.h"
 
 namespace nacre::tools {
 
@@ -53,8 +54,7 @@ void FileStorage::open_slot(int slot, Use use) {
   const char* const path = paths_[slot].c_str();
   struct stat now;
   if (stat(path, &now) == 0 && !S_ISREG(now.st_mode))
-    throw Error(kIo, paths_[slot], S_ISDIR(now.st_mode) ? "is a directory" : "is no file, but a pipe, a socket or a device",
-                "name another directory, or remove it");
+    throw Error(kIo, paths_[slot], not_a_file(now.st_mode), "name another directory, or remove it");
   const int flags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   files_[slot] = use == Use::kSave ? open(path, O_RDWR | O_CREAT | flags, 0666) : open(path, O_RDONLY | flags);
   if (files_[slot] < 0 && use == Use::kSave) refuse(paths_[slot], "the directory must be writable");
