@@ -27,22 +27,12 @@ struct Slot {
 Slot slots[kSlots];
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// Only what POSIX lists as async-signal-safe. The signal is raised again, so the process ends as it would have.
-void remove_temporaries(int signal) {
-  for (Slot& slot : slots)
-    if (slot.state.load() == kNamed) unlink(slot.name);
-  struct sigaction action = {};
-  action.sa_handler = SIG_DFL;
-  sigaction(signal, &action, nullptr);
-  raise(signal);
-}
-
 // Once, and only where nobody has decided otherwise. SIGXFSZ is ignored: write() then says EFBIG.
 bool install_handlers() {
   struct sigaction action = {}, before = {};
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXFSZ}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) {
     if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
-    action.sa_handler = signal == SIGXFSZ ? SIG_IGN : remove_temporaries;
+    action.sa_handler = signal == SIGXFSZ ? SIG_IGN : end_by_signal;
     sigaction(signal, &action, nullptr);
   }
   return true;
@@ -72,9 +62,23 @@ std::string resolved(const std::string& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolved(path)) {
+// Only what POSIX lists as async-signal-safe.
+void end_by_signal(int signal) {
+  for (Slot& slot : slots)
+    if (slot.state.load() == kNamed) unlink(slot.name);
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  sigaction(signal, &action, nullptr);
+  raise(signal);
+}
+
+void remove_temporaries_on_signals() {
   static const bool installed = install_handlers();
   static_cast<void>(installed);
+}
+
+AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolved(path)) {
+  remove_temporaries_on_signals();
   struct stat status = {};
   const bool exists = stat(target_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail("cannot be written", EISDIR);

@@ -37,6 +37,13 @@ class AtomicFile {
   int slot_ = -1;  // of the temporary's name; -1: none, written directly
 };
 
+// From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE remove the temporary files before they end the process. The first AtomicFile
+// does it too; a command that has handlers of its own for a while does it before.
+void remove_temporaries_on_signals();
+
+// Ends the process by this signal, as if nobody handled it, without temporary files. For signal handlers too.
+void end_by_signal(int signal);
+
 void write_file_whole(const std::string& path, std::span<const uint8_t> bytes);
 void write_file_whole(const std::string& path, std::string_view text);
 

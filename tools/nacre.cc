@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include "tools/atomic_file.h"
 #include "tools/cli.h"
 #include "tools/error.h"
 #include "tools/version.h"
@@ -36,7 +36,7 @@ int flush_output() {
 }
 
 int run_tool(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files shows as a failed write
+  remove_temporaries_on_signals();
   CLI::App app("Converts neural networks into model files that run in the caller's memory, and runs them.", "nacre");
   app.footer(kExitCodes);
   app.set_version_flag("--version", fmt::format("nacre {}", kVersion));

@@ -18,17 +18,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kHeldSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
 [[noreturn]] void fail(const std::string& path, const char* what) {
   const int error = errno;
   throw Error(kIo, path, fmt::format("{}: {}", what, std::strerror(error)),
               error == ENOSPC ? "free some space, or name another disk" : "");
 }
 
+bool signal_waits() {
+  sigset_t waiting;
+  sigpending(&waiting);
+  return std::ranges::any_of(kHeldSignals, [&](int signal) { return sigismember(&waiting, signal) == 1; });
+}
+
 // `shown` is the path that it will have.
 void write_file(const std::string& path, const std::string& shown, const std::vector<uint8_t>& bytes) {
   std::FILE* file = std::fopen(path.c_str(), "wbx");
   if (file == nullptr) fail(shown, "cannot be made");
-  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  constexpr size_t kChunk = 1 << 24;
+  bool written = true;
+  for (size_t at = 0; written && at < bytes.size() && !signal_waits(); at += kChunk) {
+    const size_t count = std::min(kChunk, bytes.size() - at);
+    written = std::fwrite(bytes.data() + at, 1, count, file) == count;
+  }
   const int error = errno;
   if (std::fclose(file) == 0 && written) return;
   if (!written) errno = error;
@@ -55,7 +68,7 @@ void make_directories(const std::string& path, const std::string& shown) {
 HeldSignals::HeldSignals() {
   sigset_t held;
   sigemptyset(&held);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, signal);
+  for (const int signal : kHeldSignals) sigaddset(&held, signal);
   sigprocmask(SIG_BLOCK, &held, &before_);
 }
 
@@ -70,9 +83,12 @@ OutputFiles::OutputFiles(const std::string& directory) : directory_(directory) {
     throw Error(kIo, there.string(), "is not a directory", "name a directory for the output");
 }
 
-OutputFiles::~OutputFiles() {
+OutputFiles::~OutputFiles() { discard(); }
+
+void OutputFiles::discard() {
   std::error_code ignored;
   if (!staging_.empty()) fs::remove_all(staging_, ignored);
+  staging_.clear();
 }
 
 std::string OutputFiles::add(const std::string& name, std::vector<uint8_t> bytes) {
@@ -104,6 +120,7 @@ void OutputFiles::stage() {
     if (fs::is_directory(directory_ + "/" + file, error))
       throw Error(kIo, directory_ + "/" + file, "is a directory", "remove it, or name another output directory");
     write_file(staged() + "/" + file, directory_ + "/" + file, bytes);
+    if (signal_waits()) throw Error(kFailed, directory_, "was not written: a signal came");  // it ends the process, once let in
   }
 }
 
@@ -119,6 +136,17 @@ void OutputFiles::commit() {
   for (const auto& [file, bytes] : files_)
     if (std::rename((staged() + "/" + file).c_str(), (directory_ + "/" + file).c_str()) != 0)
       fail(directory_ + "/" + file, "cannot be replaced");
+}
+
+void write_together(std::span<OutputFiles* const> all) {
+  const HeldSignals held;
+  try {
+    for (OutputFiles* files : all) files->stage();
+    for (OutputFiles* files : all) files->commit();
+  } catch (...) {
+    for (OutputFiles* files : all) files->discard();  // before signals are let in again
+    throw;
+  }
 }
 
 }  // namespace nacre::tools

@@ -3,12 +3,13 @@
 //   OutputFiles files("out");  files.add("y.npy", bytes);  files.stage();  files.commit();
 //
 // stage() writes everything beside its place, commit() only renames. The directory and what leads to it are made then.
-// Nothing is left where one of them fails. Interrupts wait between the two: see HeldSignals.
+// Nothing is left where one of them fails, or where a signal comes between them: see write_together.
 #pragma once
 
 #include <signal.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,7 @@ class OutputFiles {
   std::vector<std::string> paths() const;  // of all that was added
   void stage();
   void commit();
+  void discard();  // what was staged
 
  private:
   std::string staged() const;
@@ -48,5 +50,9 @@ class OutputFiles {
   std::string staging_;     // stands for it until commit(), or lies in directory_; "": none
   std::vector<std::pair<std::string, std::vector<uint8_t>>> files_;
 };
+
+// All of several directories, or none: staged, then committed, while signals wait. One that waits meanwhile ends it before the
+// next file, with nothing left.
+void write_together(std::span<OutputFiles* const> all);
 
 }  // namespace nacre::tools

@@ -95,14 +95,34 @@ TEST(output_files, have_the_permissions_of_any_new_directory) {
   EXPECT_EQ(fs::status(directory / "out").permissions(), fs::status(directory / "plain").permissions());
 }
 
+// A signal that comes while files are written ends the process with all of them, or with nothing: not even what was staged.
+TEST(held_signals, end_the_process_between_two_files_with_nothing_left) {
+  const TemporaryDirectory directory;
+  const auto interrupted = [&] {
+    OutputFiles one(directory / "one"), two(directory / "two");
+    one.add("a", {1});
+    two.add("b", {2});
+    const HeldSignals held;
+    std::raise(SIGINT);
+    OutputFiles* const both[] = {&one, &two};
+    try {
+      write_together(both);
+    } catch (const Error& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+    }
+  };
+  EXPECT_EXIT(interrupted(), testing::KilledBySignal(SIGINT), "a signal came");
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
 TEST(held_signals, wait_until_the_files_are_there) {
   const TemporaryDirectory directory;
   const auto interrupted = [&] {
-    const HeldSignals held;
-    std::raise(SIGINT);
     OutputFiles files(directory / "out");
     files.add("a", {1});
     files.stage();
+    const HeldSignals held;
+    std::raise(SIGINT);
     files.commit();
   };
   EXPECT_EXIT(interrupted(), testing::KilledBySignal(SIGINT), "");

@@ -257,13 +257,10 @@ void run(const RunOptions& options, const CommandFiles& given) {
   if (output_files) add_files(options, outputs, *output_files);
   require_no_input(given, "--all-tensors", tensor_files);
   require_no_input(given, "--output", output_files);
-  {
-    const HeldSignals held;
-    for (auto* files : {&tensor_files, &output_files})
-      if (*files) (*files)->stage();
-    for (auto* files : {&tensor_files, &output_files})
-      if (*files) (*files)->commit();
-  }
+  std::vector<OutputFiles*> written;
+  for (auto* files : {&tensor_files, &output_files})
+    if (*files) written.push_back(&**files);
+  write_together(written);
   options.json ? print_as_json(options, outputs, inputs, times) : print_text(options, outputs, inputs, times);
 }
 

@@ -1,15 +1,15 @@
 #include "tools/commands/tune.h"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -17,8 +17,8 @@
 #include "tools/commands/convert.h"
 #include "tools/error.h"
 #include "tools/format.h"
+#include "tools/input_file.h"
 #include "tools/npy.h"
-#include "tools/output_files.h"
 #include "tools/print.h"
 #include "tools/progress.h"
 #include "tools/statistics.h"
@@ -27,7 +27,6 @@
 #include "tools/training/training.h"
 #include "tools/training/tuned_model.h"
 #include "tools/training/tuner.h"
-#include "tools/version.h"
 #include "tools/writer.h"
 
 namespace nacre::tools {
@@ -38,19 +37,25 @@ constexpr uint32_t kUsualBatch = 32;
 constexpr size_t kMeasuredRows = 256;
 constexpr const char* kReport = "this is a defect of the converter: report it with the network";
 
-// SIGINT and SIGTERM as a wish, while it lives: the step that is under way ends, and is saved. A second one ends at once.
+// SIGINT and SIGTERM as a wish, while it lives: what is under way ends, and what was learned is saved, within a second of processor
+// time. The end of that second, or a second signal, ends the process at once: the checkpoint is then the one that was saved last.
 class Interrupt {
  public:
   explicit Interrupt(bool wanted) : wanted_(wanted) {
     if (!wanted_) return;
+    sigevent event = {};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = kSignals[0];
+    if (timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer_) != 0)
+      throw Error(kFailed, "tune", "this machine gives no timer of the processor's time");
     struct sigaction action = {};
-    action.sa_handler = [](int signal) { received_ = signal; };
-    action.sa_flags = int(SA_RESETHAND);
+    action.sa_handler = receive;
     for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &action, &before_[i]);
   }
   ~Interrupt() {
-    if (wanted_)
-      for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &before_[i], nullptr);
+    if (!wanted_) return;
+    timer_delete(timer_);
+    for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &before_[i], nullptr);
   }
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
@@ -59,7 +64,18 @@ class Interrupt {
 
  private:
   static constexpr int kSignals[] = {SIGINT, SIGTERM};
-  static inline volatile std::sig_atomic_t received_ = 0;
+
+  // Only what POSIX lists as async-signal-safe. The timer's signal is like a second one.
+  static void receive(int signal) {
+    if (received_ != 0) return end_by_signal(received_);
+    received_ = signal;
+    itimerspec second = {};
+    second.it_value.tv_sec = 1;
+    timer_settime(timer_, 0, &second, nullptr);
+  }
+
+  static inline volatile sig_atomic_t received_ = 0;
+  static inline timer_t timer_ = {};
   bool wanted_;
   struct sigaction before_[2] = {};
 };
@@ -80,7 +96,7 @@ void require_draws(const TuneOptions& o, bool of_model) {
 
 // Before any work: an answer to a typing error should not take a minute.
 void check_options(const TuneOptions& o) {
-  if (!is_model(o.model) && o.training.loss.empty() && access(o.model.c_str(), R_OK) == 0)
+  if (!is_model(o.model) && o.training.loss.empty())
     throw Error(kUsage, o.model, "is a network: which loss is to be trained?", "add --loss softmax_cross_entropy, or another of nacre tune --help");
   if (is_model(o.model)) require_draws(o, false);
   if (o.output.empty() && o.checkpoint.empty()) throw Error(kUsage, "tune", "what is learned goes nowhere", "add -o MODEL, or --checkpoint DIR");
@@ -325,8 +341,7 @@ class Session {
     say(fmt::format("stopped in epoch {} after step {}: what was learned is in {}, the same command goes on with it\n", tuner_.position().epoch + 1,
                     tuner_.position().step, options_.checkpoint));
     std::fflush(stdout);
-    std::signal(Interrupt::received(), SIG_DFL);
-    std::raise(Interrupt::received());
+    end_by_signal(Interrupt::received());
   }
 
   // Where every judgement was infinite or no number, no epoch is worth writing.
@@ -391,7 +406,6 @@ class Session {
     w.judged = objective_.judge_rows(made, bound.program(), data_, rows);
     w.rows = counted(rows.size(), "row") + (validates ? " of validation" : " of training");
     w.statistics = statistics(made, made.infer_program());
-    const HeldSignals held;
     write_file_whole(options_.output, w.deployed.bytes);
     written_ = std::move(w);
     const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
@@ -441,7 +455,7 @@ class Session {
 
 bool is_model(const std::string& path) {
   char magic[sizeof kMagic] = {};
-  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+  InputFile(path).read(0, std::as_writable_bytes(std::span(magic)));
   return std::memcmp(magic, kMagic, sizeof kMagic) == 0;
 }
 

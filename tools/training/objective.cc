@@ -140,7 +140,8 @@ Judged Objective::judge(const LoadedModel& model, const Output& which, std::span
   return judged;
 }
 
-Judged Objective::judge_rows(const LoadedModel& model, const Program& infer, const Dataset& data, std::span<const int64_t> rows) const {
+Judged Objective::judge_rows(const LoadedModel& model, const Program& infer, const Dataset& data, std::span<const int64_t> rows,
+                             const std::function<bool()>& stop) const {
   const uint32_t batch = infer.view().batch;
   const Output output = {infer.view().outputs[0], batch};
   Judged judged;
@@ -157,6 +158,7 @@ Judged Objective::judge_rows(const LoadedModel& model, const Program& infer, con
     for (const int64_t row : part) labels.insert(labels.end(), data.label(row).begin(), data.label(row).end());
     model.require(infer.run());
     judged.add(judge(model, output, infer.output(0), labels, uint32_t(part.size())));
+    if (stop && stop()) break;
   }
   return judged;
 }

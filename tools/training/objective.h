@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,7 +52,9 @@ class Objective {
   Judged judge(const LoadedModel& model, const Output& which, std::span<const std::byte> output, std::span<const uint8_t> labels,
                uint32_t rows) const;
   // Runs its program over rows of the data. What it was compiled for is filled up with copies of the last row where it takes no less.
-  Judged judge_rows(const LoadedModel& model, const Program& infer, const Dataset& data, std::span<const int64_t> rows) const;
+  // Ends early where `stop`, asked after every run, says so.
+  Judged judge_rows(const LoadedModel& model, const Program& infer, const Dataset& data, std::span<const int64_t> rows,
+                    const std::function<bool()>& stop = {}) const;
 
  private:
   void find_loss();

@@ -125,6 +125,12 @@ void Tuner::keep() {
 
 Tuner::End Tuner::run(const Watch& watch) {
   auto saved = std::chrono::steady_clock::now();
+  bool stopped = false;
+  const auto stop = [&] { return stopped = stopped || (watch.interrupted && watch.interrupted()); };
+  const auto interrupted = [&] {
+    save();
+    return End::kInterrupted;
+  };
   while (!finished()) {
     std::vector<int64_t> order = split_.train;
     if (settings_.shuffle) {
@@ -132,19 +138,19 @@ Tuner::End Tuner::run(const Watch& watch) {
       for (size_t i = 0; i < order.size(); ++i) order[i] = split_.train[size_t(places[i])];
     }
     while (position_.step < steps_per_epoch_) {
-      train_step(order);
+      if (!train_step(order, stop)) return interrupted();
       ++position_.step;
       if (watch.step) watch.step({position_, steps_per_epoch_, rows_});
-      const bool stop = watch.interrupted && watch.interrupted(), over = position_.step == steps_per_epoch_;
+      if (stop()) return interrupted();
+      const bool over = position_.step == steps_per_epoch_;
       const auto now = std::chrono::steady_clock::now();
       const bool due = settings_.checkpoint_steps > 0 ? position_.step % settings_.checkpoint_steps == 0 : now - saved >= kSaveEvery;
-      if (stop || (due && !over)) {
+      if (due && !over) {
         save();
         saved = now;
       }
-      if (stop) return End::kInterrupted;
     }
-    end_epoch();
+    if (!end_epoch(stop)) return interrupted();
     keep();
     save();
     saved = std::chrono::steady_clock::now();
@@ -153,16 +159,21 @@ Tuner::End Tuner::run(const Watch& watch) {
   return settings_.early_stop.stops(position_.epochs) ? End::kEarly : End::kEpochs;
 }
 
-void Tuner::train_step(const std::vector<int64_t>& order) {
+bool Tuner::train_step(const std::vector<int64_t>& order, const Stop& stop) {
   const size_t first = size_t(position_.step) * settings_.batch, last = std::min(first + settings_.batch, order.size());
   const Judged before = position_.judged;
   size_t taken = 0;
   for (size_t at = first; at < last; at += objective_.batch()) {
     const size_t rows = std::min(size_t{objective_.batch()}, last - at);
+    if (at > first && stop()) {
+      trainer_.discard();
+      position_.judged = before;
+      return false;
+    }
     if (micro_batch(std::span(order).subspan(at, rows))) taken += rows;
     else left_out_ = rows;
   }
-  if (taken == 0) return;
+  if (taken == 0) return true;
   const float rate = settings_.schedule.at(position_.applied);
   Trainer::Report report = {};
   owner_.loaded().require(trainer_.commit(rate, &report));
@@ -175,11 +186,12 @@ void Tuner::train_step(const std::vector<int64_t>& order) {
     position_.refused_in_row = 0;
     position_.judged.loss += double(report.loss) * double(report.samples);
     position_.judged.samples += double(report.samples);
-    return;
+    return true;
   }
   position_.judged = before;  // of a refused step nothing counts
   ++position_.epoch_refused;
   if (++position_.refused_in_row >= settings_.most_refused) refuse_divergence(report);
+  return true;
 }
 
 bool Tuner::micro_batch(std::span<const int64_t> rows) {
@@ -205,7 +217,7 @@ bool Tuner::micro_batch(std::span<const int64_t> rows) {
   return true;
 }
 
-void Tuner::end_epoch() {
+bool Tuner::end_epoch(const Stop& stop) {
   if (position_.epoch_steps == 0)
     throw Error(kBadInput, owner_.loaded().path(),
                 fmt::format("takes whole batches of {} only, and there are {} to train on", objective_.batch(), counted(split_.train.size(), "row")),
@@ -218,7 +230,8 @@ void Tuner::end_epoch() {
                         .train_loss = position_.judged.mean_loss(),
                         .train_accuracy = position_.judged.accuracy()};
   if (!split_.validate.empty()) {
-    const Judged judged = validate();
+    const Judged judged = validate(stop);
+    if (stop()) return false;
     record.validate_loss = judged.mean_loss();
     // Outputs that are no numbers are no missing validation: the epoch must not be judged by its training loss.
     if (judged.samples > 0 && std::isnan(record.validate_loss)) record.validate_loss = std::numeric_limits<double>::infinity();
@@ -228,9 +241,12 @@ void Tuner::end_epoch() {
   position_.judged = {};
   position_.epoch_steps = position_.epoch_refused = position_.step = 0;
   ++position_.epoch;
+  return true;
 }
 
-Judged Tuner::validate() { return objective_.judge_rows(owner_.loaded(), trainer_.infer(), data_, split_.validate); }
+Judged Tuner::validate(const Stop& stop) {
+  return objective_.judge_rows(owner_.loaded(), trainer_.infer(), data_, split_.validate, stop);
+}
 
 void Tuner::take_kept() {
   if (best_.empty()) return;

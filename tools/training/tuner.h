@@ -68,7 +68,7 @@ class Tuner {
   struct Watch {  // both may be empty
     std::function<void(const Progress&)> step = {};       // after every step
     std::function<void(const TunePosition&)> epoch = {};  // after every epoch, when it is saved
-    std::function<bool()> interrupted = [] { return false; };
+    std::function<bool()> interrupted = [] { return false; };  // asked after every micro-batch, and after every one of validation
   };
 
   Tuner(LoadedTrainer& trainer, const Objective& objective, const Dataset& data, const Split& split, TuneSettings settings);
@@ -90,13 +90,15 @@ class Tuner {
   bool finished() const { return position_.epoch >= settings_.epochs || settings_.early_stop.stops(position_.epochs); }
   // Rows at the end of every epoch's order that no step takes: a batch norm in training may want whole batches only.
   uint64_t left_out() const { return left_out_; }
-  Judged validate();  // the rows kept for it, with what has been learned
+  using Stop = std::function<bool()>;
+  Judged validate(const Stop& stop = {});  // the rows kept for it, with what has been learned
 
  private:
   const Model& model() const { return owner_.loaded().model(); }
-  void train_step(const std::vector<int64_t>& order);
+  // Both false: stopped before the end, and nothing of it counts.
+  bool train_step(const std::vector<int64_t>& order, const Stop& stop);
+  bool end_epoch(const Stop& stop);
   bool micro_batch(std::span<const int64_t> rows);  // false: the model takes whole batches only
-  void end_epoch();
   void save();
   void keep();
   [[noreturn]] void refuse_divergence(const Trainer::Report& report) const;
