@@ -262,11 +262,14 @@ const Wrong kWrong[] = {
     {"3 scales along axis 0 of shape [2, 2]", kBadInput, &dense_with<[](TfliteBuilder& b) {
        return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1, 1, 1}, {0, 0, 0}, 0});
      }>},
-    {"2 scales but 1 zero points", kBadInput, &dense_with<[](TfliteBuilder& b) {
-       return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1, 1}, {0}, 0});
+    {"2 scales but 3 zero points", kBadInput, &dense_with<[](TfliteBuilder& b) {
+       return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1, 1}, {0, 0, 0}, 0});
      }>},
-    {"a scale is not positive and finite", kBadInput, &dense_with<[](TfliteBuilder& b) {
+    {"w: a scale is not a positive, normal, finite number", kBadInput, &dense_with<[](TfliteBuilder& b) {
        return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{-1}, {0}, 0});
+     }>},
+    {"w: a scale is not a positive, normal, finite number", kBadInput, &dense_with<[](TfliteBuilder& b) {
+       return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1, 1e-40f}, {0, 0}, 0});
      }>},
     {"a zero point is outside the range of the codes", kBadInput, &dense_with<[](TfliteBuilder& b) {
        return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1}, {128}, 0});

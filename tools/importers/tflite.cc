@@ -66,7 +66,7 @@ void Importer::check_counts() {
   if (tensors > kMaxTensors || operators > kMaxTensors)
     throw Error(kUnsupported, name_,
                 "has " + std::to_string(std::max(tensors, operators)) + " tensors or operators, the limit is " +
-                    std::to_string(kMaxTensors));
+                    std::to_string(kMaxTensors), "split the network into several");
   values_.assign(tensors, kNone);
   written_.assign(tensors, false);
 }

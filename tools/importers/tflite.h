@@ -101,6 +101,7 @@ class Importer {
   Value make_value(int tensor) const;  // name, type and quantizer; throws kUnsupported
   std::optional<Quantizer> make_quantizer(int index, ElementType stored) const;
   bool has_data(int tensor) const;
+  bool has_scale(int tensor) const;
   std::shared_ptr<const std::vector<uint8_t>> data_of(int tensor);
   ValueId constant(int tensor);
   std::vector<int64_t> dims_of(int tensor) const;  // as in the file

@@ -2,7 +2,9 @@
 // window of the first two. Layouts of the file: filters of conv [out, h, w, in / groups], of depthwise [1, h, w, out] with output channel = input channel *
 // multiplier + m; dense weights [out, in]; activations NHWC.
 #include <algorithm>
+#include <bit>
 
+#include "engine/model/model.h"
 #include "tools/importers/tflite.h"
 
 namespace nacre::tools::tflite {
@@ -64,27 +66,44 @@ ValueId weights(Importer& importer, const Operation& op, size_t rank) {
   return id;
 }
 
-// Codes of a bias are in units of s_x s_w: where the file does not say so, they get that quantizer.
+// Of a layer between codes: s_x s_w, what one code of its bias is worth.
+Quantizer units_of_bias(Importer& importer, const Operation& op, const Value& x, const Value& w) {
+  Quantizer q{.codes = ElementType::kInt32, .scale = {}, .zero = {}, .axis = 0};
+  if (!is_coded(w)) importer.unsupported(op, "float32 weights under quantized activations");
+  for (const float s : w.quantizer->scale) {
+    q.scale.push_back(x.quantizer->scale[0] * s);
+    if (!is_scale(std::bit_cast<uint32_t>(q.scale.back())))
+      importer.unsupported(op, "an input and weights whose scales multiply to no normal, finite number");
+  }
+  q.zero.assign(q.scale.size(), 0);
+  return q;
+}
+
+// LiteRT's kernels read a bias as a list of numbers, whatever its shape says, and of a layer between codes in units of s_x s_w,
+// whatever its own quantization says.
 ValueId bias(Importer& importer, const Operation& op, ValueId x_id, ValueId w_id) {
   if (!importer.has_input(op, kBias)) return kNone;
+  const size_t values = importer.graph().values.size();
   const ValueId id = importer.input(op, kBias);
-  Value& b = importer.value(id);
+  const bool first_use = importer.graph().values.size() > values;
+  Value b = importer.value(id);
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
   if (!b.constant()) importer.unsupported(op, "a bias that is computed at run time");
-  if (!is_coded(x)) {
-    if (b.stored != ElementType::kFloat32) importer.unsupported(op, "a bias that is not float32, of a float32 layer");
-    return id;
-  }
-  if (b.stored != ElementType::kInt32) importer.unsupported(op, "a bias that is not int32, of an int8 layer");
-  if (!is_coded(b)) {
-    Quantizer q{.codes = ElementType::kInt32, .scale = {}, .zero = {}, .axis = 0};
-    for (const float s : w.quantizer->scale) q.scale.push_back(x.quantizer->scale[0] * s);
-    q.zero.assign(q.scale.size(), 0);
-    if (q.scale.size() > 1 && (b.dims.size() != 1 || b.dims[0] != int64_t(q.scale.size())))
-      importer.bad(op, "bias of shape " + dims_text(b.dims));
-    b.quantizer = q;
+  const std::vector<int64_t> list = {b.elements()};
+  if (is_coded(x)) {
+    if (b.stored != ElementType::kInt32) importer.unsupported(op, "a bias that is not int32, of an int8 layer");
+    Quantizer units = units_of_bias(importer, op, x, w);
+    if (units.scale.size() > 1 && list[0] != int64_t(units.scale.size())) importer.bad(op, "bias of shape " + dims_text(b.dims));
+    if (b.dims == list && b.quantizer && b.quantizer->scale == units.scale) return id;
+    b.quantizer = std::move(units);
     b.type = ElementType::kFloat32;
+  } else {
+    if (b.stored != ElementType::kFloat32) importer.unsupported(op, "a bias that is not float32, of a float32 layer");
+    if (b.dims == list) return id;
   }
+  b.dims = list;
+  if (!first_use) return importer.graph().add(std::move(b));  // another operator reads it as something else
+  importer.value(id) = std::move(b);
   return id;
 }
 

@@ -58,7 +58,7 @@ ValueId Importer::output(const Operation& op, size_t i) {
   if (v.type == ElementType::kFloat16) unsupported(op, "float16 activations (" + tensor_name(id) + ")");
   if (v.quantizer && v.quantizer->scale.size() > 1)
     unsupported(op, tensor_name(id) + " is an activation with a scale per channel");
-  if (v.quantizer && v.quantizer->codes == ElementType::kInt32)
+  if (v.type == ElementType::kInt32 && has_scale(id))
     unsupported(op, tensor_name(id) + " is an activation quantized to int32");
   v.stored = ElementType::kNone;
   v.name = unique(tensor_name(id));

@@ -1,8 +1,8 @@
 // Tensors of a TensorFlow Lite file become values: element types, quantizers, constants.
-#include <cmath>
+#include <bit>
 #include <cstring>
-#include <limits>
 
+#include "engine/model/model.h"
 #include "tools/importers/tflite.h"
 
 namespace nacre::tools::tflite {
@@ -27,19 +27,19 @@ ElementType element_of(TensorType type) {
   return ElementType::kNone;
 }
 
-struct Range {
-  int64_t low, high;
-};
+// Types whose quantization parameters kernels read. Of int32 none does: indices and shapes are themselves, and a bias is in
+// units of its layer's other operands.
+bool has_codes(ElementType type) { return type == ElementType::kInt8 || type == ElementType::kUint8; }
 
-Range code_range(ElementType type) {
-  if (type == ElementType::kInt8) return {-128, 127};
-  if (type == ElementType::kUint8) return {0, 255};
-  return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-}
-
-// Types whose quantization parameters mean something.
-bool has_codes(ElementType type) {
-  return type == ElementType::kInt8 || type == ElementType::kUint8 || type == ElementType::kInt32;
+// As many as are given; one stands for all, and none for zeros. Copied as bytes: the Verifier of FlatBuffers 2.0.8 does not see
+// that 8-byte elements stand at a multiple of 4.
+std::vector<int64_t> zero_points(const QuantizationParameters& q, size_t scales) {
+  const size_t given = q.zero_point() == nullptr ? 0 : q.zero_point()->size();
+  if (given == 0) return std::vector<int64_t>(scales, 0);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(q.zero_point()) + sizeof(flatbuffers::uoffset_t);  // behind the count
+  std::vector<int64_t> zeros(given == 1 ? scales : given);
+  for (size_t i = 0; i < zeros.size(); ++i) std::memcpy(&zeros[i], bytes + (given == 1 ? 0 : i) * sizeof(int64_t), sizeof(int64_t));
+  return zeros;
 }
 
 }  // namespace
@@ -96,20 +96,13 @@ std::optional<Quantizer> Importer::make_quantizer(int index, ElementType stored)
   const std::string place = tensor_name(index);
   Quantizer quantizer{.codes = stored, .scale = {q->scale()->begin(), q->scale()->end()}, .zero = {}, .axis = 0};
   const size_t count = quantizer.scale.size();
-  if (q->zero_point() != nullptr) {
-    // Copied as bytes: the Verifier of FlatBuffers 2.0.8 does not see that 8-byte elements stand at a multiple of 4.
-    quantizer.zero.resize(q->zero_point()->size());
-    if (!quantizer.zero.empty())
-      std::memcpy(quantizer.zero.data(), q->zero_point()->Data(), quantizer.zero.size() * sizeof(int64_t));
-  }
-  if (quantizer.zero.empty()) quantizer.zero.assign(count, 0);
+  quantizer.zero = zero_points(*q, count);
   if (quantizer.zero.size() != count)
     bad(place, std::to_string(count) + " scales but " + std::to_string(quantizer.zero.size()) + " zero points");
   for (const float scale : quantizer.scale)
-    if (!(scale > 0) || !std::isfinite(scale)) bad(place, "a scale is not positive and finite");
-  const Range range = code_range(stored);
+    if (!is_scale(std::bit_cast<uint32_t>(scale))) bad(place, "a scale is not a positive, normal, finite number");
   for (const int64_t zero : quantizer.zero)
-    if (zero < range.low || zero > range.high) bad(place, "a zero point is outside the range of the codes");
+    if (zero != int32_t(zero) || !is_zero_point(stored, int32_t(zero))) bad(place, "a zero point is outside the range of the codes");
   if (count > 1) {
     const std::vector<int64_t> dims = dims_of(index);
     quantizer.axis = q->quantized_dimension();
@@ -167,6 +160,11 @@ std::shared_ptr<const std::vector<uint8_t>> Importer::data_of(int index) {
   auto copy = std::make_shared<const std::vector<uint8_t>>(data.begin(), data.end());
   buffers_.emplace(id, copy);
   return copy;
+}
+
+bool Importer::has_scale(int index) const {
+  const QuantizationParameters* q = tensor(index).quantization();
+  return q != nullptr && q->scale() != nullptr && q->scale()->size() > 0;
 }
 
 ValueId Importer::constant(int index) {
