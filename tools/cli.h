@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <map>
@@ -37,11 +38,21 @@ void add_eval(CLI::App& app);
 void add_search(CLI::App& app);
 void add_report(CLI::App& app);
 
+// Refuses in this tool's own words.
+inline CLI::Validator one_of(const std::vector<std::string>& words) {
+  return CLI::Validator(
+      [words](std::string& word) {
+        const bool known = std::find(words.begin(), words.end(), word) != words.end();
+        return known ? std::string() : "'" + word + "' is not one of " + CLI::detail::join(words, ", ");
+      },
+      "");
+}
+
 inline void add_target(CLI::App& command, std::string& target, const std::string& help) {
   std::vector<std::string> names;
   for (const TargetMachine& machine : kMachines) names.emplace_back(machine.name);
   command.add_option("--target", target, help)
-      ->check(CLI::IsMember(names).description(""))
+      ->check(one_of(names))
       ->type_name(CLI::detail::join(names, "|"));
 }
 
@@ -58,8 +69,8 @@ void add_choice(CLI::App& command, const std::string& name, T& value, const std:
   const auto known = [words](std::string& word) {
     const auto found = words.find(word);
     std::string list;
-    for (const auto& [w, unused] : words) list += (list.empty() ? "" : ",") + w;
-    if (found == words.end()) return word + " not in {" + list + "}";
+    for (const auto& [w, unused] : words) list += (list.empty() ? "" : ", ") + w;
+    if (found == words.end()) return "'" + word + "' is not one of " + list;
     word = CLI::detail::value_string(found->second);
     return std::string();
   };

@@ -40,7 +40,7 @@ void add_list_option(Command& c, const std::string& list, ListEdit& edit) {
 
 void add_rewrite_options(Command& c, RewriteArguments& o) {
   c.add_option("--rewrite", o.type, "TensorFlow's graph rewrite: 16 bits where its lists allow them")
-      ->check(CLI::IsMember({"mixed_float16", "mixed_bfloat16"}).description(""))
+      ->check(one_of({"mixed_float16", "mixed_bfloat16"}))
       ->each([&o](const std::string& type) {
         o.options.type = type == "mixed_float16" ? ElementType::kFloat16 : ElementType::kBfloat16;
       })
@@ -68,7 +68,7 @@ void add_rewrite_options(Command& c, RewriteArguments& o) {
 void add_calibration_options(Command& c, CalibrationArguments& o) {
   c.reads(c.add_option("--calibrate", o.data, "samples for int8/static and float8: .npz, .npy, or a folder of .npy")->type_name("DATA"));
   c.add_option("--range-method", o.method, "how ranges are found in them [min_max]")
-      ->check(CLI::IsMember({"min_max", "moving_average", "percentile", "mse", "entropy"}).description(""))
+      ->check(one_of({"min_max", "moving_average", "percentile", "mse", "entropy"}))
       ->type_name("min_max|moving_average|percentile|mse|entropy");
   c.add_option("--range", o.overrides, "the method for the layers that PATTERN matches")
       ->allow_extra_args(false)
@@ -164,7 +164,7 @@ void add_convert(CLI::App& app) {
       "--no-fold-bn", [o] { o->fold_batch_norm = false; }, "keep batch normalizations as steps of their own");
   add_number(c, "--golden", o->golden, 0, 1000, "store N pairs of seeded inputs and outputs, for nacre check [0]");
   c.add_option("--stop-after", o->stop_after, "print the graph as text after this pass, and stop")
-      ->check(CLI::IsMember(pass_names()).description(""))
+      ->check(one_of(pass_names()))
       ->type_name("PASS");
   c.add_flag("--dump", o->dump, "print the graph as text after the last pass");
   c.add_flag("--strip-names", o->strip_names, "leave out the names of tensors");

@@ -57,7 +57,7 @@ void add_compare(CLI::App& app) {
               ->required()
               ->type_name("FILE"));
   c.add_option("--sort", o->sort, "order of the layers: worst SQNR, or largest relative error, first [damage]")
-      ->check(CLI::IsMember({"damage", "execution", "error"}).description(""))
+      ->check(one_of({"damage", "execution", "error"}))
       ->type_name("damage|execution|error");
   c.writes(c.add_option("--csv", o->csv, "file for the table, every digit of it; -: standard output")->type_name("FILE"), file_or_output);
   add_judged_target(c, o->target);

@@ -36,7 +36,7 @@ void add_training_options(Command& c, TrainingArguments& a) {
   count("--seed", a.seed, 0, UINT64_MAX, "of dropout and of what is initialised here [1]");
   c.add_option_function<std::string>("--update", [&a](const std::string& how) { a.immediate = how == "immediate"; },
                                      "immediate: commit each parameter as soon as its gradient is there, least memory [step]")
-      ->check(CLI::IsMember({"step", "immediate"}).description(""))
+      ->check(one_of({"step", "immediate"}))
       ->type_name("step|immediate")
       ->group("Training");
   c.add_flag("--learned-ranges", a.learned_ranges, "of int8/static: train the ranges of activations; else running means of their ends")->group("Training");

@@ -56,7 +56,7 @@ void add_tune(CLI::App& app) {
   add_number(c, "--early-stop", o->early_stop, 1, 100'000, "stop where the loss has not become better for N epochs");
   c.add_option("--least", o->least, "of --early-stop: a loss lower by more than this is better [0]")->type_name("X");
   c.add_option("--keep", o->keep, "which epoch's numbers to write; best: the lowest loss [best where there is --validate]")
-      ->check(CLI::IsMember({"best", "last"}).description(""))
+      ->check(one_of({"best", "last"}))
       ->type_name("best|last");
   add_number(c, "--max-refused", o->most_refused, 1, 1'000'000, "steps in a row without finite gradients that end a training [10]");
   c.writes(add_text(c, "--checkpoint", o->checkpoint, "DIR", "where the training is saved, and goes on from"), checkpoint_files);

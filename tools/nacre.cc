@@ -9,6 +9,7 @@
 #include "tools/atomic_file.h"
 #include "tools/cli.h"
 #include "tools/error.h"
+#include "tools/print.h"
 #include "tools/version.h"
 
 namespace nacre::tools {
@@ -19,12 +20,27 @@ constexpr const char* kExitCodes =
     "Every file is written whole or not at all. Each command has its own --help with an example.\n"
     "Environment: NACRE_PROGRESS_MS, how long a line of progress on a terminal waits [500]; 0: every step is shown.";
 
+// What CLI11 found, in this tool's words. Its own start with the option ("--batch: ..."), or end with it (": --batch = x").
+std::string words_of(const CLI::ParseError& error) {
+  const std::string said = error.what();
+  const size_t colon = said.find(": ");
+  const std::string before = said.substr(0, colon), behind = colon == std::string::npos ? "" : said.substr(colon + 2);
+  switch (CLI::ExitCodes(error.get_exit_code())) {
+    case CLI::ExitCodes::ExtrasError: return behind + ": this command has no such option or argument";
+    case CLI::ExitCodes::RequiredError: return before;  // "MODEL is required"
+    case CLI::ExitCodes::ConversionError: return behind.substr(0, behind.find(" = ")) + ": its value is of another kind than it takes";
+    case CLI::ExitCodes::ArgumentMismatch: return before + ": takes another number of values";
+    case CLI::ExitCodes::ValidationError: return before + ": " + behind;  // of the validators in cli.h
+    default: return before + ": cannot be used so";
+  }
+}
+
 // Wrong usage as one sentence, with the command's own help as the remedy.
 int refuse_usage(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> used = app.get_subcommands();
   const std::string command = used.empty() ? "nacre" : "nacre " + used.front()->get_name();
   fmt::print(stderr, "{}: {}\n    see: {} --help\n", used.empty() ? "nacre" : "nacre: " + used.front()->get_name(),
-             error.what(), command);
+             printable(words_of(error)), command);
   return kUsage;
 }
 
@@ -53,13 +69,16 @@ int run_tool(int argc, char** argv) {
     return refuse_usage(app, error);
   } catch (const Error& error) {
     std::fflush(stdout);
-    fmt::print(stderr, "nacre: {}\n", error.what());
+    fmt::print(stderr, "nacre: {}\n", printable(error.what()));
     return error.code;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "nacre: memory: this machine has not enough for that\n");
     return kFailed;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "nacre: internal error: {}\n    report it with the command and its files\n", error.what());
+  } catch (const std::length_error&) {
+    fmt::print(stderr, "nacre: memory: this machine has not enough for that\n");
+    return kFailed;
+  } catch (const std::exception&) {
+    fmt::print(stderr, "nacre: internal error: this is a defect of the tool\n    report it with the command and its files\n");
     return kFailed;
   }
 }

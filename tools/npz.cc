@@ -29,10 +29,17 @@ struct FreeSource {
 };
 using Source = std::unique_ptr<zip_source_t, FreeSource>;
 
-std::string text_of(zip_error_t* error) {
-  const std::string text = zip_error_strerror(error);
-  zip_error_fini(error);
-  return text;
+// What libzip refused, by its code.
+std::string words_of(zip_error_t* error) {
+  switch (zip_error_code_zip(error)) {
+    case ZIP_ER_NOZIP: return "it is no zip archive";
+    case ZIP_ER_INCONS: return "its directory contradicts its members";
+    case ZIP_ER_CRC: return "a checksum differs";
+    case ZIP_ER_EOF: return "it ends too early";
+    case ZIP_ER_MEMORY: return "this machine has not enough memory";
+    case ZIP_ER_COMPNOTSUPP: return "its compression is not known";
+    default: return "it is damaged";
+  }
 }
 
 Archive open_archive(std::span<const uint8_t> bytes, const std::string& place) {
@@ -40,11 +47,13 @@ Archive open_archive(std::span<const uint8_t> bytes, const std::string& place) {
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
-  if (source == nullptr) throw Error(kFailed, place, text_of(&error));
+  if (source == nullptr) throw Error(kFailed, place, words_of(&error));
   Archive archive(zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error));
   if (archive == nullptr) {
     zip_source_free(source);
-    throw Error(kBadInput, place, "not a .npz file: " + text_of(&error));
+    const std::string words = words_of(&error);
+    zip_error_fini(&error);
+    throw Error(kBadInput, place, "not a .npz file: " + words, "save it with numpy.savez");
   }
   zip_error_fini(&error);
   return archive;
@@ -53,13 +62,13 @@ Archive open_archive(std::span<const uint8_t> bytes, const std::string& place) {
 // The bytes of a member, at most `most`. Memory grows with what is really there, not with what the directory promises.
 std::vector<uint8_t> inflate(zip_t* archive, zip_uint64_t index, const std::string& place, uint64_t most) {
   const std::unique_ptr<zip_file_t, CloseMember> member(zip_fopen_index(archive, index, 0));
-  if (member == nullptr) throw Error(kBadInput, place, std::string("cannot be unpacked: ") + zip_strerror(archive));
+  if (member == nullptr) throw Error(kBadInput, place, "cannot be unpacked: " + words_of(zip_get_error(archive)));
   std::vector<uint8_t> bytes;
   for (;;) {
     const size_t start = bytes.size();
     bytes.resize(start + kChunk);
     const zip_int64_t count = zip_fread(member.get(), bytes.data() + start, kChunk);
-    if (count < 0) throw Error(kBadInput, place, std::string("cannot be unpacked: ") + zip_file_strerror(member.get()));
+    if (count < 0) throw Error(kBadInput, place, "cannot be unpacked: " + words_of(zip_file_get_error(member.get())));
     bytes.resize(start + size_t(count));
     if (count == 0) return bytes;  // the CRC-32 has been compared
     if (bytes.size() > most) throw Error(kUnsupported, place, "unpacks to more bytes than allowed");
@@ -132,13 +141,13 @@ std::vector<uint8_t> npz_bytes(const NpzArrays& arrays) {
     const zip_int64_t index = zip_file_add(archive.get(), name.c_str(), source, ZIP_FL_ENC_UTF_8);
     if (index < 0) {
       zip_source_free(source);
-      throw Error(kFailed, ".npz", "cannot pack " + name + ": " + zip_strerror(archive.get()));
+      throw Error(kFailed, ".npz", "cannot pack " + name + ": " + words_of(zip_get_error(archive.get())));
     }
     zip_set_file_compression(archive.get(), zip_uint64_t(index), ZIP_CM_STORE, 0);
     zip_file_set_dostime(archive.get(), zip_uint64_t(index), 0, kDosEpoch, 0);
   }
   if (zip_close(archive.get()) != 0)
-    throw Error(kFailed, ".npz", std::string("cannot be packed: ") + zip_strerror(archive.get()));
+    throw Error(kFailed, ".npz", "cannot be packed: " + words_of(zip_get_error(archive.get())));
   static_cast<void>(archive.release());
   return bytes_of(target.get());
 }

@@ -9,6 +9,7 @@ namespace nacre::tools {
 using Json = nlohmann::ordered_json;
 
 void print(const std::string& text);
+std::string printable(std::string text);  // control codes, which a name of a file may hold, as '?'; lines stay lines
 void print_json(const Json& json);  // names that are no UTF-8 are mended, not refused
 
 }  // namespace nacre::tools

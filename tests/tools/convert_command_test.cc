@@ -87,8 +87,8 @@ TEST(convert, options_that_would_change_nothing_are_refused) {
       {{"--calibrate", "x.npy", "--range-decay", "0.9"}, "--range-decay: no range is found by a moving average"},
       {{"--policy", ""}, "--policy: is empty"},
       {{"--calibrate", ""}, "--calibrate: is empty"},
-      {{"--lists", "tf3"}, "tf3 not in {tf1,tf2}"},
-      {{"--lists", "1"}, "1 not in {tf1,tf2}"},
+      {{"--lists", "tf3"}, "'tf3' is not one of tf1, tf2"},
+      {{"--lists", "1"}, "'1' is not one of tf1, tf2"},
   };
   for (const auto& [options, why] : cases) {
     std::vector<std::string> arguments = {"convert", kDigits, "-o", directory / "x.nacre"};

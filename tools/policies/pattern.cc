@@ -56,8 +56,21 @@ std::string refusal(const std::string& text, const re2::RE2& compiled) {
       return fmt::format("the repetition {} is out of order or larger than RE2's 1000", in_quotes(where));
     case RE2::ErrorPatternTooLarge:
       return fmt::format("it compiles to more than {} bytes", kPatternMemory);
-    default:  // "missing ]: [a..."
-      return compiled.error().substr(0, compiled.error().find(':'));
+    case RE2::ErrorBadCharClass:
+    case RE2::ErrorBadCharRange:
+      return fmt::format("no set of characters is written {}", in_quotes(where));
+    case RE2::ErrorMissingBracket:
+      return "missing ] of a set of characters";
+    case RE2::ErrorMissingParen:
+      return "missing ) of a group";
+    case RE2::ErrorTrailingBackslash:
+      return "it ends with a backslash that escapes nothing";
+    case RE2::ErrorRepeatArgument:
+      return fmt::format("nothing stands before the repetition {}", in_quotes(where));
+    case RE2::ErrorBadUTF8:
+      return "it is not UTF-8";
+    default:
+      return "it is no regular expression" + (where.empty() ? "" : ": " + in_quotes(where));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <unordered_set>
@@ -42,6 +43,15 @@ class Guard {
   std::vector<std::unordered_set<std::string>> keys_;  // of the open objects
 };
 
+// Where the byte stands that JSON cannot have there: the first of which `read` bytes were read.
+std::string place_in(const std::string& text, size_t read) {
+  const size_t at = std::min(read == 0 ? 0 : read - 1, text.size());
+  if (at == text.size()) return "it ends too early";
+  const size_t line = text.rfind('\n', at == 0 ? 0 : at - 1), start = line == std::string::npos || at == 0 ? 0 : line + 1;
+  return fmt::format("{} in line {}, column {}, cannot stand there", in_quotes(text.substr(at, 1)),
+                     1 + std::count(text.begin(), text.begin() + std::ptrdiff_t(at), '\n'), at - start + 1);
+}
+
 }  // namespace
 
 Json parse_policy_json(const std::string& text, const std::string& name) {
@@ -52,11 +62,9 @@ Json parse_policy_json(const std::string& text, const std::string& name) {
   try {
     return Json::parse(text, std::ref(guard));
   } catch (const Json::parse_error& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...": from "parse error" on.
-    const char* said = std::strstr(error.what(), "parse error at");
-    place.refuse("BadJson", fmt::format("is no JSON: {}", in_quotes(said == nullptr ? error.what() : said, 200)));
-  } catch (const Json::exception& error) {
-    place.refuse("BadJson", fmt::format("cannot be read as JSON: {}", in_quotes(error.what())));
+    place.refuse("BadJson", "is no JSON: " + place_in(text, error.byte), "look for a missing comma, quote or bracket, or a byte that is no UTF-8");
+  } catch (const Json::exception&) {
+    place.refuse("BadJson", "is no JSON: it holds a number that no float64 holds");
   }
 }
 
