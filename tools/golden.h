@@ -16,6 +16,9 @@ namespace nacre::tools {
 //   float32, float64   (z >> 40) / 2^24 * 2 - 1, in [-1, 1)
 //   8 and 16 bits      the top bits, as they are;   bool  the top bit
 //   32 and 64 bits     z >> 57, in [0, 128)
+//
+// Integers that reach a table as indices, as they are or moved about, are taken modulo its entries: every index is one.
+// More than a Budget of the file is refused.
 std::vector<uint8_t> seeded_inputs(const LoadedModel& model, uint32_t program, uint64_t seed);
 
 // `count` pairs, of seeds 1, 2, ..., run by the reference kernels. The tolerance is 0 where every output is of an

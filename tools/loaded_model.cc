@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "engine/kernels/training.h"
 #include "engine/model/flatbuffer.h"
@@ -29,6 +30,11 @@ ExitCode exit_code_of(Code code) {
   return other_library ? kUnsupported : kBadInput;
 }
 
+// What a network or its data can bring about, however a model was made of them.
+bool is_of_network(Code code) {
+  return code == Code::kWork || code == Code::kTooLarge || code == Code::kNotFinite || code == Code::kIndex;
+}
+
 std::string remedy_of(Code code) {
   switch (code) {
     case Code::kNull:
@@ -48,9 +54,14 @@ std::string remedy_of(Code code) {
     case Code::kNoKernel:
       return "this nacre has the reference kernels only; convert the network again with it";
     case Code::kWork:
+      return "convert it with a smaller batch, or split the network";
     case Code::kTooLarge:
     case Code::kCount:
-      return "";
+      return "split the network into several";
+    case Code::kNotFinite:
+      return "mend the network's weights, or take a policy of a type that holds them";
+    case Code::kIndex:
+      return "the indices are the inputs': give those of rows that the table has";
     default:
       return "the file was changed after it was made; convert the network again";
   }
@@ -102,6 +113,23 @@ std::span<const KernelSet* const> kernel_sets() {
 
 }  // namespace
 
+void AlignedBytes::resize(size_t bytes) {
+  constexpr size_t kLine = 64;
+  if (bytes > capacity_) {
+    std::unique_ptr<void, Free> block(bytes > SIZE_MAX - kLine ? nullptr : std::calloc(bytes + kLine, 1));
+    if (block == nullptr) throw std::bad_alloc();
+    const size_t misaligned = reinterpret_cast<uintptr_t>(block.get()) % kLine;
+    auto* data = static_cast<std::byte*>(block.get()) + (kLine - misaligned);
+    if (size_ > 0) std::memcpy(data, data_, size_);
+    block_ = std::move(block);
+    data_ = data;
+    capacity_ = bytes;
+  } else if (bytes > size_) {
+    std::memset(data_ + size_, 0, bytes - size_);
+  }
+  size_ = bytes;
+}
+
 LoadedModel::LoadedModel(const std::string& path) : path_(path) {
   const InputFile file(path);
   file_.resize(size_t(std::min<uint64_t>(file.size(), kHeadBytes)));
@@ -138,7 +166,7 @@ void LoadedModel::require(const Status& status) const {
   if (status.ok()) return;
   const std::string where = place(status);
   throw Error(exit_code_of(status.code), where.empty() ? path_ : path_ + ", " + where, fact_of(status),
-              remedy_.empty() ? remedy_of(status.code) : remedy_);
+              remedy_.empty() || is_of_network(status.code) ? remedy_of(status.code) : remedy_);
 }
 
 std::string LoadedModel::place(const Status& status) const {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,22 +19,20 @@ namespace nacre::tools {
 
 class InputFile;
 
-// Bytes at a multiple of 64, as files and memory for programs need them. Zeroed.
+// Bytes at a multiple of 64, as files and memory for programs need them. Zeroed; what nobody touches takes no memory.
 class AlignedBytes {
  public:
-  void resize(size_t bytes) {
-    lines_.resize((bytes + sizeof(Line) - 1) / sizeof(Line));
-    size_ = bytes;
-  }
-  std::span<std::byte> bytes() { return {reinterpret_cast<std::byte*>(lines_.data()), size_}; }
-  std::span<const std::byte> bytes() const { return {reinterpret_cast<const std::byte*>(lines_.data()), size_}; }
+  void resize(size_t bytes);  // keeps what fits
+  std::span<std::byte> bytes() { return {data_, size_}; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
 
  private:
-  struct alignas(64) Line {
-    std::byte data[64];
+  struct Free {
+    void operator()(void* block) const { std::free(block); }
   };
-  std::vector<Line> lines_;
-  size_t size_ = 0;
+  std::unique_ptr<void, Free> block_;
+  std::byte* data_ = nullptr;  // in the block, at a multiple of 64
+  size_t size_ = 0, capacity_ = 0;
 };
 
 struct ProgramNames {

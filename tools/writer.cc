@@ -10,6 +10,7 @@
 #include "model_generated.h"
 #include "tools/error.h"
 #include "tools/graph/operands.h"
+#include "tools/model_limits.h"
 
 namespace nacre::tools {
 namespace {
@@ -31,11 +32,16 @@ class Writer {
   explicit Writer(const WriteOptions& options) : options_(options) {}
 
   std::vector<uint8_t> write(std::span<const ProgramSource> programs) {
-    for (const ProgramSource& p : programs) add_constants(*p.graph);
+    for (const ProgramSource& p : programs) {
+      require_steps(*p.graph);
+      require_names(*p.graph);
+      add_constants(*p.graph);
+    }
     for (const ProgramSource& p : programs) collect_persistent(*p.graph);
     for (const Region region : {Region::kState, Region::kStream, Region::kDerived, Region::kStep}) add_persistent(region);
     for (size_t i = 0; i < programs.size(); ++i) find_persistent(*programs[i].graph, ids_[i]);
     for (const ProgramSource& p : programs) add_program(p);
+    require_tensors(*programs[0].graph, tensors_.size());
     return pack(build(programs));
   }
 
@@ -250,8 +256,6 @@ class Writer {
     step.op = node.op;
     step.word_count = uint8_t(words.size());
     step.operand_count = uint8_t(inputs.size() + node.outputs.size());
-    if (words.size() > 255 || inputs.size() + node.outputs.size() > 24)
-      throw Error(kUnsupported, node.name, "more than 24 operands or 255 attribute words in one step", "split the operator");
     step.first_word = add_words(words);
     step.first_operand = uint32_t(operands_.size());
     step.layer = node.layer == kNone ? kNoIndex : layers[size_t(node.layer)];

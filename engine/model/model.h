@@ -71,6 +71,8 @@ bool is_zero_point(ElementType codes, int32_t zero);
 
 enum class Entry : uint8_t { kInfer = 0, kGradients = 1, kUpdate = 2, kDerive = 3, kCount };
 
+inline constexpr uint32_t kMaxLayers = 1u << 16;
+
 // What the caller will not exceed, whatever a file says.
 struct Limits {
   uint64_t file_bytes = uint64_t{1} << 40;

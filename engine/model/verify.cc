@@ -12,7 +12,7 @@ namespace nacre {
 namespace {
 
 // Enough for any op and any network that has been seen, small enough that no sum below overflows.
-constexpr uint32_t kMaxPrograms = 64, kMaxWords = 1u << 24, kMaxOperands = 1u << 24, kMaxLayers = 1u << 16;
+constexpr uint32_t kMaxPrograms = 64, kMaxWords = 1u << 24, kMaxOperands = 1u << 24;
 constexpr uint32_t kMaxStrings = 1u << 20, kMaxGolden = 1u << 12;
 constexpr int32_t kMaxDim = 1 << 28;
 constexpr uint64_t kMaxRegionBytes = uint64_t{1} << 48;  // of a region or bank: the sum of all is far from 2^64

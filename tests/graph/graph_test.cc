@@ -130,7 +130,7 @@ TEST(check, names_what_does_not_hold) {
        [](Graph& g) { g.values[1].quantizer = Quantizer{.scale = {1, 1, 1}, .zero = {}}; }},
       {"axis is outside the rank",
        [](Graph& g) { g.values[1].quantizer = Quantizer{.scale = {1, 1}, .zero = {}, .axis = 4}; }},
-      {"not positive and finite", [](Graph& g) { g.values[0].quantizer = Quantizer{.scale = {0}, .zero = {}}; }},
+      {"not a positive, normal, finite number", [](Graph& g) { g.values[0].quantizer = Quantizer{.scale = {0}, .zero = {}}; }},
       {"other counts of scales and zero points",
        [](Graph& g) { g.values[1].quantizer = Quantizer{.scale = {1, 1}, .zero = {1, 2, 3}}; }},
       {"is an alias of a missing value", [](Graph& g) { g.values[3].alias_of = 99; }},

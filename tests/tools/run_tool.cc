@@ -114,7 +114,9 @@ ToolRun run_tool(const std::vector<std::string>& arguments, const ToolOptions& o
   ToolRun run;
   collect(out.ends[0], err.ends[0], child, options.interrupt, &run);
   int status = 0;
-  waitpid(child, &status, 0);
+  rusage usage = {};
+  wait4(child, &status, 0, &usage);
+  run.peak_kib = usage.ru_maxrss;
   if (WIFEXITED(status)) run.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) run.signal = WTERMSIG(status);
   return run;

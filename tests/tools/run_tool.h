@@ -12,6 +12,7 @@ struct ToolRun {
   int exit_code = -1;  // -1: ended by a signal
   int signal = 0;
   std::string out, err;
+  long peak_kib = 0;  // of memory in use
 };
 
 struct ToolOptions {

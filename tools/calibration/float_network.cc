@@ -65,10 +65,16 @@ std::vector<uint8_t> model_bytes(const Graph& simplified) {
   return write_model({&source, 1});
 }
 
+const LoadedModel& within_budget(const LoadedModel& model) {
+  Budget(model.model().bytes().size())
+      .take(measure(model, 0).total(), model.path(), "running the network with every value kept", "calibrate it with a smaller batch or input");
+  return model;
+}
+
 }  // namespace
 
 FloatNetwork::FloatNetwork(const Graph& simplified)
-    : model_(model_bytes(simplified), simplified.source, kRemedy), bound_(model_, 0) {
+    : model_(model_bytes(simplified), simplified.source, kRemedy), bound_(within_budget(model_), 0) {
   std::unordered_map<std::string, uint32_t> tensors;
   const ProgramView& view = bound_.program().view();
   for (uint32_t i = view.first_tensor; i < view.first_tensor + view.tensor_count; ++i)

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
+#include "engine/model/model.h"
 #include "tools/calibration/quantizers.h"
 #include "tools/calibration/static_plan.h"
 #include "tools/error.h"
@@ -75,7 +77,7 @@ void code_bias(Graph& graph, Node& node, const Quantizer& w, float x_scale, std:
     const double code = std::round(double(bias[k]) / (double(x_scale) * double(w.scale[k % w.scale.size()])));
     codes.push_back(int32_t(std::clamp(code, -2147483647.0, 2147483647.0)));
   }
-  if (std::ranges::any_of(quantizer.scale, [](float s) { return !(s > 0) || !std::isfinite(s); }))
+  if (std::ranges::any_of(quantizer.scale, [](float s) { return !is_scale(std::bit_cast<uint32_t>(s)); }))
     throw Error(kUnsupported, layer_place(graph, node),
                 "the scales of its input and weights are too small or too large to multiply");
   store(graph, node, kBias, codes, quantizer, ElementType::kInt32);

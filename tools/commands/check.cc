@@ -4,21 +4,13 @@
 
 #include <algorithm>
 
+#include "tools/atomic_file.h"
 #include "tools/error.h"
 #include "tools/format.h"
-#include "tools/golden.h"
 #include "tools/print.h"
-#include "tools/statistics.h"
 
 namespace nacre::tools {
 namespace {
-
-struct GoldenResult {
-  uint32_t pair;
-  float tolerance;
-  Difference difference;
-  bool ok() const { return difference.within(tolerance); }
-};
 
 std::vector<GoldenResult> run_golden(const LoadedModel& model) {
   std::vector<GoldenResult> results;
@@ -77,20 +69,33 @@ void print_as_json(const LoadedModel& model, const std::vector<Statistics>& prog
 
 }  // namespace
 
+std::vector<GoldenResult> check_loaded(const LoadedModel& model) {
+  model.require(model.model().check_weights());
+  for (uint32_t i = 0; i < model.model().program_count(); ++i) const BoundProgram bound(model, i);
+  return run_golden(model);
+}
+
+void require_golden(const LoadedModel& model, const std::vector<GoldenResult>& results) {
+  const auto failed = std::ranges::count_if(results, [](const GoldenResult& r) { return !r.ok(); });
+  if (failed > 0)
+    throw Error(kFailed, model.path(), fmt::format("{} of {} golden pairs differ", failed, results.size()),
+                "this machine's kernels or the file's weights are not those that the pairs were made with");
+}
+
+void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network) {
+  const LoadedModel model(bytes, network, "this is a defect of the converter: report it with the network");
+  require_golden(model, check_loaded(model));
+  write_file_whole(path, bytes);
+}
+
 void check_model(const CheckOptions& options) {
   const LoadedModel model(options.model);
-  model.require(model.model().check_weights());
+  const std::vector<GoldenResult> golden = check_loaded(model);
   std::vector<Statistics> programs;
-  for (uint32_t i = 0; i < model.model().program_count(); ++i) {
-    const BoundProgram bound(model, i);
-    programs.push_back(statistics(model, i));
-  }
-  const std::vector<GoldenResult> golden = run_golden(model);
-  const auto failed = std::ranges::count_if(golden, [](const GoldenResult& r) { return !r.ok(); });
-  options.json ? print_as_json(model, programs, golden, failed == 0) : print_text(model, programs, golden);
-  if (failed > 0)
-    throw Error(kFailed, model.path(), fmt::format("{} of {} golden pairs differ", failed, golden.size()),
-                "this machine's kernels or the file's weights are not those that the pairs were made with");
+  for (uint32_t i = 0; i < model.model().program_count(); ++i) programs.push_back(statistics(model, i));
+  const bool ok = std::ranges::all_of(golden, &GoldenResult::ok);
+  options.json ? print_as_json(model, programs, golden, ok) : print_text(model, programs, golden);
+  require_golden(model, golden);
 }
 
 }  // namespace nacre::tools

@@ -1,7 +1,14 @@
 // nacre check: everything about a model file that can be checked without other data.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
+
+#include "tools/golden.h"
+#include "tools/loaded_model.h"
+#include "tools/statistics.h"
 
 namespace nacre::tools {
 
@@ -9,6 +16,21 @@ struct CheckOptions {
   std::string model;
   bool json = false;
 };
+
+struct GoldenResult {
+  uint32_t pair;
+  float tolerance;
+  Difference difference;
+  bool ok() const { return difference.within(tolerance); }
+};
+
+// What is checked of a model: its weights, that every program binds, its golden pairs. Throws the first refusal, and where pairs
+// differ returns them.
+std::vector<GoldenResult> check_loaded(const LoadedModel& model);
+void require_golden(const LoadedModel& model, const std::vector<GoldenResult>& results);
+
+// Writes a model that was just made of `network`: not before it passes all of the above, read from these bytes.
+void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network);
 
 void check_model(const CheckOptions& options);
 

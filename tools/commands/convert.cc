@@ -6,6 +6,7 @@
 
 #include "tools/atomic_file.h"
 #include "tools/calibration/quantize_static.h"
+#include "tools/commands/check.h"
 #include "tools/compile.h"
 #include "tools/error.h"
 #include "tools/format.h"
@@ -193,9 +194,9 @@ void write(const Work& work, Graph& graph) {
     writing.golden = make_golden(LoadedModel(bytes, options.network, kReport), 0, options.golden);
     bytes = write_model({&source, 1}, writing);
   }
-  const LoadedModel model(bytes, options.network, kReport);  // what is written can be read
+  const LoadedModel model(bytes, options.network, kReport);
   const Sizes sizes = measure(model, 0);
-  write_file_whole(options.model, bytes);
+  write_checked(options.model, bytes, options.network);
   const Statistics s = statistics(model, 0);
   options.json ? print_summary_json(work, graph, s, model) : print_summary(options, graph, s, sizes);
 }
@@ -218,8 +219,7 @@ void write_training(const Work& work, Graph& graph) {
   }
   if (options.model.empty()) return;
   const LoadedModel model(made.bytes, options.network, kReport);
-  for (uint32_t i = 0; i < model.model().program_count(); ++i) measure(model, i);
-  write_file_whole(options.model, made.bytes);
+  write_checked(options.model, made.bytes, options.network);
   print_training_summary(options, made, model);
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tools/atomic_file.h"
+#include "tools/commands/check.h"
 #include "tools/error.h"
 #include "tools/format.h"
 #include "tools/print.h"
@@ -42,7 +42,7 @@ void export_model(const ExportOptions& options) {
   else
     made = deployed_model({.network = options.network, .batch = options.batch, .policies = parse_policy_options(options.policies), .metadata = metadata},
                           model, trainer.trainer().state());
-  write_file_whole(options.output, made.bytes);
+  write_checked(options.output, made.bytes, options.model);
   if (options.json)
     return print_json({{"model", options.model}, {"output", options.output}, {"taken", report.taken}, {"kept", report.kept}, {"parameters", made.parameters},
                        {"adapters", made.adapters}, {"file_bytes", made.bytes.size()}, {"fallbacks", made.fallbacks}});

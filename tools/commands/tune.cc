@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tools/atomic_file.h"
+#include "tools/commands/check.h"
 #include "tools/commands/convert.h"
 #include "tools/error.h"
 #include "tools/format.h"
@@ -406,7 +407,7 @@ class Session {
     w.judged = objective_.judge_rows(made, bound.program(), data_, rows);
     w.rows = counted(rows.size(), "row") + (validates ? " of validation" : " of training");
     w.statistics = statistics(made, made.infer_program());
-    write_file_whole(options_.output, w.deployed.bytes);
+    write_checked(options_.output, w.deployed.bytes, options_.model);
     written_ = std::move(w);
     const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
     told_.add(fmt::format("{}, of epoch {}: {}.", fs::path(options_.output).filename().string(), epochs[kept(epochs)].epoch, judged_text()));

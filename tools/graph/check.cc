@@ -1,9 +1,11 @@
 // Invariants of graph.h. Every pass is followed by check(), so a mistake is named where it is made.
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "engine/model/model.h"
 #include "tools/error.h"
 #include "tools/graph/names.h"
 #include "tools/graph/operands.h"
@@ -87,7 +89,7 @@ class Checker {
         fail(place, "its quantizer has neither one scale nor one per channel");
     }
     for (const float s : q.scale)
-      if (!(s > 0) || s > 3.402823466e38f) fail(place, "its quantizer has a scale that is not positive and finite");
+      if (!is_scale(std::bit_cast<uint32_t>(s))) fail(place, "its quantizer has a scale that is not a positive, normal, finite number");
   }
 
   static void constant(const Value& v, const std::string& place) {

@@ -1,29 +1,14 @@
 #include "tools/graph/graph.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string_view>
-#include <unordered_set>
 
 #include "engine/numeric/small_float.h"
 #include "tools/error.h"
 
 namespace nacre::tools {
 namespace {
-
-// `name`, or name_2, name_3, ... : the first that no record has.
-template <class Record>
-std::string unique_name(const std::vector<Record>& records, const std::string& name, const char* otherwise) {
-  const std::string wanted = name.empty() ? otherwise : name;
-  if (std::none_of(records.begin(), records.end(), [&](const Record& r) { return r.name == wanted; })) return wanted;
-  std::unordered_set<std::string_view> taken;
-  for (const Record& r : records) taken.insert(r.name);
-  for (int i = 2;; ++i) {
-    const std::string candidate = wanted + "_" + std::to_string(i);
-    if (!taken.contains(candidate)) return candidate;
-  }
-}
 
 template <class T>
 ValueId add_constant(Graph& graph, const std::string& name, std::vector<int64_t> dims, const std::vector<T>& data,
@@ -129,9 +114,13 @@ float load_real(const Value& value, size_t i) {
 }  // namespace
 
 ValueId Graph::add(Value value) {
-  value.name = unique_name(values, value.name, "value");
+  value.name = value_names_.unique(values, value.name.empty() ? "value" : value.name);
   values.push_back(std::move(value));
   return ValueId(values.size()) - 1;
+}
+
+void Graph::rename(ValueId id, const std::string& name) {
+  if (!value_names_.has(values, name)) value_names_.rename(values, size_t(id), name);
 }
 
 ValueId Graph::constant(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data) {
@@ -147,7 +136,7 @@ ValueId Graph::constant(const std::string& name, std::vector<int64_t> dims, cons
 }
 
 int Graph::add_layer(Layer layer) {
-  layer.name = unique_name(layers, layer.name, "layer");
+  layer.name = layer_names_.unique(layers, layer.name.empty() ? "layer" : layer.name);
   layers.push_back(std::move(layer));
   return int(layers.size()) - 1;
 }

@@ -17,6 +17,8 @@
 
 #include "engine/numeric/policy.h"
 #include "engine/ops/op.h"
+#include "tools/budget.h"
+#include "tools/graph/name_index.h"
 
 namespace nacre::tools {
 
@@ -113,12 +115,17 @@ struct Graph {
   std::vector<std::string> fallbacks;                         // one line per step that runs in another type than its policy says
   std::vector<Bank> banks = {{"arena", 0, 0}};
   uint64_t liveness_bound = 0;  // bytes; set by plan_memory
+  Budget budget;                // of constants that importers and passes compute
 
   ValueId add(Value value);                    // makes the name unique by a suffix if it is taken
+  void rename(ValueId id, const std::string& name);  // unless a value has the name: names are not assigned
   ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data);
   ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<int32_t>& data);
   ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<int8_t>& data);
   int add_layer(Layer layer);                  // makes the name unique by a suffix if it is taken
+
+ private:
+  NameIndex value_names_, layer_names_;
 };
 
 // Attributes by name, coded as the op's table says. Unknown names are a programmer's error.

@@ -1,13 +1,17 @@
 #include "tools/importers/importer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "engine/model/model.h"
 #include "tools/error.h"
 #include "tools/input_file.h"
+#include "tools/model_limits.h"
+#include "tools/print.h"
 
 namespace nacre::tools {
 namespace {
@@ -82,8 +86,9 @@ std::vector<std::string> files_of_network(const std::string& path) {
   return files;
 }
 
-Graph import_network(const std::string& path, const ImportOptions& options) {
-  const std::vector<uint8_t> bytes = read_file(path, kMostNetworkBytes, begins_network);
+namespace {
+
+Graph import_bytes(std::span<const uint8_t> bytes, const std::string& path, const ImportOptions& options) {
   switch (sniff(bytes)) {
     case Format::kTflite:
       return import_tflite(bytes, path, options);
@@ -102,6 +107,42 @@ Graph import_network(const std::string& path, const ImportOptions& options) {
   }
   throw Error(kBadInput, path, bytes.empty() ? "is empty" : "is neither a TFLite nor an ONNX file",
               "formats are told by content: a TFLite file has TFL3 at byte 4");
+}
+
+std::string one_line(const std::string& name) {
+  std::string text = printable(name);
+  std::replace(text.begin(), text.end(), '\n', '?');
+  return text;
+}
+
+// Names of a file may hold anything. A model keeps none with control codes, so that the name that people read is the one that
+// options, patterns and other models of the network find.
+void make_names_printable(Graph& graph) {
+  for (size_t id = 0; id < graph.values.size(); ++id) {
+    const std::string found = graph.values[id].name, wanted = one_line(found);
+    for (int i = 2; wanted != found && graph.values[id].name == found; ++i)
+      graph.rename(ValueId(id), i == 2 ? wanted : wanted + "_" + std::to_string(i - 1));
+  }
+  std::unordered_set<std::string> layers;
+  for (const Layer& layer : graph.layers) layers.insert(layer.name);
+  for (Layer& layer : graph.layers) {
+    const std::string wanted = one_line(layer.name);
+    layer.source_op = one_line(layer.source_op);
+    if (wanted == layer.name) continue;
+    for (int i = 1; !layers.insert(layer.name = i == 1 ? wanted : wanted + "_" + std::to_string(i)).second;) ++i;
+  }
+  for (Node& node : graph.nodes) node.name = one_line(node.name);
+  for (std::vector<Binding>* bindings : {&graph.inputs, &graph.outputs})
+    for (Binding& b : *bindings) b.name = one_line(b.name);
+}
+
+}  // namespace
+
+Graph import_network(const std::string& path, const ImportOptions& options) {
+  Graph graph = import_bytes(read_file(path, kMostNetworkBytes, begins_network), path, options);
+  make_names_printable(graph);
+  require_names(graph);
+  return graph;
 }
 
 }  // namespace nacre::tools

@@ -11,11 +11,13 @@
 #include <unordered_set>
 
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include "tools/error.h"
 #include "tools/graph/batch.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
+#include "tools/model_limits.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
@@ -63,6 +65,7 @@ std::vector<bool> live_nodes(const Nodes& nodes, std::unordered_set<std::string>
 void parse(std::span<const uint8_t> bytes, const std::string& name, ::onnx::ModelProto& model) {
   if (bytes.size() > size_t(INT_MAX))
     throw Error(kUnsupported, name, "is larger than 2 GiB", "store the weights as external data");
+  google::protobuf::SetLogHandler(nullptr);  // it would print its own words; what it refuses is said below
   google::protobuf::io::CodedInputStream stream(bytes.data(), int(bytes.size()));
   stream.SetRecursionLimit(kMaxNesting);
   stream.SetTotalBytesLimit(int(bytes.size()));
@@ -151,8 +154,7 @@ void Import::read_inputs(Scope& scope, const ::onnx::GraphProto& graph) {
   for (const auto& tensor : graph.initializer())
     if (!scope.initializers.emplace(tensor.name(), &tensor).second)
       throw Error(kBadInput, tensor.name(), "is two initializers");
-  if (graph.sparse_initializer_size() > 0)
-    refusals_.push_back("sparse initializers: not supported; store the weights densely");
+  for (const auto& tensor : graph.sparse_initializer()) scope.initializers.emplace(tensor.values().name(), nullptr);  // refused where it is read
   for (const auto& input : graph.input()) {
     if (scope.initializers.contains(input.name())) continue;  // IR < 4 lists the weights among the inputs
     try {
@@ -170,6 +172,7 @@ OperandPtr Import::find(Scope& scope, const std::string& name) {
   if (found != scope.operands.end()) return found->second;
   const auto tensor = scope.initializers.find(name);
   if (tensor == scope.initializers.end()) return nullptr;
+  if (tensor->second == nullptr) throw Error(kUnsupported, name, "is a sparse initializer", "store the weights densely");
   auto operand = std::make_shared<Operand>();
   const std::string directory = std::filesystem::path(graph_.source).parent_path().string();
   Value constant = widened_to_float32(read_tensor(*tensor->second, directory.empty() ? "." : directory));
@@ -324,6 +327,7 @@ Graph Import::run(const ::onnx::ModelProto& model) {
   const std::vector<bool> live = live_nodes(model.graph().node(), outputs, scope.uses);
   graph_.batch = options_.batch > 0 ? options_.batch : 1;
   read_inputs(scope, model.graph());
+  require_bindings(graph_, graph_.inputs.size(), outputs.size());
   for (int i = 0; i < model.graph().node_size(); ++i)
     if (live[size_t(i)]) read_node(scope, model.graph().node(i));
   for (const auto& output : model.graph().output()) {

@@ -198,13 +198,13 @@ class Import {
   void give_constant(int index, Value value);
   void give_moved(int index, const OperandPtr& x, const Move& move, Value made);
 
-  void rename(ValueId id, const std::string& name);  // unless another value has the name
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
   bool is_input(ValueId id) const;
   Graph& graph() { return graph_; }
   void log(const std::string& what);
-  // Accounts for bytes of constants that the importer computes: hostile files ask for gigabytes in a few bytes.
+  // Asks for the bytes of a constant before it is computed: hostile files ask for gigabytes in a few bytes.
   void spend(uint64_t bytes);
+  void spend_elements(const Value& constant) { spend(uint64_t(constant.elements()) * 8); }  // computed in int64 or float64
 
  private:
   struct Scope {  // the names of the graph, or of one call of a function
@@ -245,7 +245,6 @@ class Import {
   };
   std::map<std::string, Computed> computed_;  // what nodes made of constants alone, by what they do and read
   std::vector<std::string> refusals_;
-  uint64_t spent_bytes_ = 0;
   bool symbolic_batch_ = false;
   bool images_ = false;  // some step works on channels_last of rank 4
 

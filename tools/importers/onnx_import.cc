@@ -10,8 +10,6 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
-constexpr uint64_t kMaxComputedBytes = uint64_t{256} << 20;
-
 // True if the permutation keeps the order of all axes that have more than one index: no element moves.
 bool moves_nothing(const std::vector<int64_t>& dims, const std::vector<int>& perm) {
   int last = -1;
@@ -203,11 +201,6 @@ void Import::give_moved(int index, const OperandPtr& x, const Move& move, Value 
   give(index, moved(x, move, std::move(made)));
 }
 
-void Import::rename(ValueId id, const std::string& name) {
-  const auto taken = [&](const Value& v) { return v.name == name; };
-  if (std::none_of(graph_.values.begin(), graph_.values.end(), taken)) value(id).name = name;
-}
-
 bool Import::is_input(ValueId id) const {
   return std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const Binding& b) { return b.value == id; });
 }
@@ -215,8 +208,7 @@ bool Import::is_input(ValueId id) const {
 void Import::log(const std::string& what) { graph_.log.push_back("import: " + source_->place + ": " + what); }
 
 void Import::spend(uint64_t bytes) {
-  if (bytes > kMaxComputedBytes || (spent_bytes_ += bytes) > kMaxComputedBytes)
-    source_->refuse("constants computed at import exceed 256 MiB");
+  graph_.budget.take(bytes, source_->place, "constants computed at import", "export the network with smaller constants");
 }
 
 }  // namespace nacre::tools::onnx_import

@@ -52,10 +52,11 @@ void constant_of_shape(Import& import, const Source& source) {
 template <class T>
 std::vector<T> range_of(Import& import, const Source& source, T start, T limit, T delta) {
   if (delta == T{}) source.malformed("its step is 0");
-  const double count = std::ceil((double(limit) - double(start)) / double(delta));
-  if (!(count < 1e9)) source.refuse("is too long");
-  std::vector<T> numbers(count > 0 ? size_t(count) : 0);
-  import.spend(numbers.size() * 8);
+  const double steps = std::ceil((double(limit) - double(start)) / double(delta));
+  if (!(steps < 0x1p31)) source.refuse("is too long");
+  const auto count = size_t(std::max(0.0, steps));
+  import.spend(count * 8);
+  std::vector<T> numbers(count);
   for (size_t i = 0; i < numbers.size(); ++i) {
     if constexpr (std::is_integral_v<T>)
       numbers[i] = T(uint64_t(start) + uint64_t(i) * uint64_t(delta));

@@ -149,7 +149,7 @@ OperandPtr flat(const OperandPtr& scale) {
   return constant_operand(reshaped(*scale->constant, {scale->constant->elements()}));
 }
 
-bool is_scale(const OperandPtr& x) { return x && x->constant && x->type == ElementType::kFloat32; }
+bool is_stored_scale(const OperandPtr& x) { return x && x->constant && x->type == ElementType::kFloat32; }
 
 // com.microsoft.DynamicQuantizeMatMul: A, B, b_scale, b_zero_point, bias
 void dynamic_quantize_matmul(Import& import, const Source& source) {
@@ -159,7 +159,7 @@ void dynamic_quantize_matmul(Import& import, const Source& source) {
   if (source.given(3)) layer.w_zero = source.operand(3);
   if (source.given(4)) layer.bias = source.operand(4);
   if (x->constant) source.refuse("quantizes a constant at run time", kRemedy);
-  if (!is_scale(layer.w_scale)) source.refuse("the scale of its weights is computed at run time", kRemedy);
+  if (!is_stored_scale(layer.w_scale)) source.refuse("the scale of its weights is computed at run time", kRemedy);
   check_weights(source, layer.w, layer.w_zero);
   layer.w_scale = flat(layer.w_scale);
   write_layer(import, source, layer);
@@ -176,7 +176,7 @@ void matmul_integer_to_float(Import& import, const Source& source) {
   Layer layer = {.x = q->dynamic->x, .w = source.operand(1), .w_scale = source.operand(3)};
   if (source.given(5)) layer.w_zero = source.operand(5);
   if (source.given(6)) layer.bias = source.operand(6);
-  if (!is_scale(layer.w_scale)) source.refuse("the scale of its weights is computed at run time", kRemedy);
+  if (!is_stored_scale(layer.w_scale)) source.refuse("the scale of its weights is computed at run time", kRemedy);
   check_weights(source, layer.w, layer.w_zero);
   layer.w_scale = flat(layer.w_scale);
   write_layer(import, source, layer);
@@ -216,7 +216,7 @@ bool multiply_dynamic(Import& import, const Source& source) {
   OperandPtr a = source.operand(0), b = source.operand(1);
   if (!a->dynamic && !b->dynamic) return false;
   if (is_part(b, Dynamic::kScale) || is_part(b, Dynamic::kSums)) std::swap(a, b);
-  if (is_part(a, Dynamic::kScale) && is_scale(b)) {
+  if (is_part(a, Dynamic::kScale) && is_stored_scale(b)) {
     const Dynamic scales = {.part = Dynamic::kScales, .x = a->dynamic->x, .w_scale = flat(b)};
     import.give(0, part_of(scales, ElementType::kFloat32, {}));
     return true;

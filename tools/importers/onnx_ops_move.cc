@@ -37,10 +37,12 @@ void concat(Import& import, const Source& source) {
   if (source.inputs.size() == 1) return import.give(0, first);
   if (constant) {
     std::vector<const Value*> values;
+    uint64_t elements = 0;
     for (const OperandPtr& x : source.inputs) {
-      import.spend(x->constant->data->size());
+      elements += uint64_t(x->constant->elements());
       values.push_back(x->constant.get());
     }
+    import.spend(elements * 8);
     return import.give_constant(0, concatenated(values, axis));
   }
   Node node = import.step(Op::kConcat);
@@ -73,7 +75,10 @@ Part whole(const std::vector<int64_t>& dims) {
 
 void give_slice(Import& import, const Source& source, int index, const OperandPtr& x, const Part& part) {
   if (!source.wants(index)) return;
-  if (x->constant) return import.give_constant(index, sliced(*x->constant, part));
+  if (x->constant) {
+    import.spend(uint64_t(checked_elements(source.place, part.size)) * 8);
+    return import.give_constant(index, sliced(*x->constant, part));
+  }
   for (const int64_t size : part.size)
     if (size == 0) source.refuse("gives a tensor without elements");
   const bool last = import.prefers_channels_last(*x);

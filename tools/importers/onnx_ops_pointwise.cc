@@ -162,7 +162,9 @@ bool fold(Import& import, const Source& source) {
   std::optional<Value> y;
   for (const OperandPtr& x : source.inputs) {
     if (!x || !x->constant) return false;
-    import.spend(uint64_t(x->constant->elements()) * 8);
+    const auto dims = y ? broadcast(y->dims, x->dims) : x->dims;
+    if (!dims) source.malformed("its operands have shapes that cannot be combined");
+    import.spend(uint64_t(checked_elements(source.place, *dims)) * 8);
     y = y ? pointwise(source.proto.op_type(), *y, *x->constant) : *x->constant;
     if (!y) return false;
   }
@@ -193,7 +195,7 @@ bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
   with_bias.inputs[2] = b->rank() == 1 ? import.plain(b) : import.parameter(b, {Move::reshape({channels})}, std::move(row));
   nodes.push_back(std::move(with_bias));
   x->name = import.output_name();
-  import.rename(value, x->name);
+  import.graph().rename(value, x->name);
   import.give(0, x);
   return true;
 }

@@ -47,7 +47,10 @@ void quantize_linear(Import& import, const Source& source) {
   if (!is_code_type(codes)) source.refuse("quantizes to another type than int8 and uint8");
   if (source.operand(1)->type != ElementType::kFloat32) source.refuse("its scale is not float32");
   const Quantizer quantizer = read_quantizer(source, x->dims, codes);
-  if (x->constant) return import.give_constant(0, quantized(*x->constant, quantizer));
+  if (x->constant) {
+    import.spend_elements(*x->constant);
+    return import.give_constant(0, quantized(*x->constant, quantizer));
+  }
   auto y = std::make_shared<Operand>();
   y->type = codes;
   y->dims = x->dims;
@@ -170,7 +173,10 @@ void cast_to(Import& import, const Source& source, ElementType type) {
   if (x->type == type) return import.give(0, x);
   if (cast_dynamic(import, source, type)) return;
   if (type == ElementType::kNone) source.refuse("casts to a type that is not supported");
-  if (x->constant) return import.give_constant(0, cast(*x->constant, type));
+  if (x->constant) {
+    import.spend_elements(*x->constant);
+    return import.give_constant(0, cast(*x->constant, type));
+  }
   if (!can_cast(x->type, type))
     source.refuse("casts at run time between types of which neither is float32, or to a type that is not supported");
   Node node = import.step(Op::kCast);

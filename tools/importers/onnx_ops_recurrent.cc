@@ -171,7 +171,10 @@ class Recurrent {
   // both, or none.
   ValueId state(int input, int d) {
     if (is_zero(cell_.h0) && (cell_.op != Op::kLstm || is_zero(kC0))) return kNone;
-    if (!source_.given(input)) return import_.reals(source_.name + "/zeros", {batch_, width_}, std::vector<float>(size_t(batch_ * width_), 0));
+    if (!source_.given(input)) {
+      import_.spend(uint64_t(checked_elements(source_.place, {batch_, width_})) * sizeof(float));
+      return import_.reals(source_.name + "/zeros", {batch_, width_}, std::vector<float>(size_t(batch_ * width_), 0));
+    }
     const OperandPtr& given = source_.operand(input);
     need_float32(source_, *given);
     const std::vector<int64_t> dims =

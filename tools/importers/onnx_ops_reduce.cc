@@ -5,6 +5,7 @@
 
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
+#include "tools/importers/onnx_tensor.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
@@ -118,6 +119,7 @@ void give_moments(Import& import, const Source& source, ValueId x, const std::ve
   const ValueId variance = mean_of_rows(import, import.append(std::move(square), source.name + "/square"), source.name + "/variance");
   Node norm = import.step(Op::kBatchNorm);
   set_real(norm, "epsilon", epsilon);
+  import.spend(4 * uint64_t(rows) * sizeof(float));
   const auto fill = [&](const char* name, std::vector<int64_t> shape, float number) {
     return import.reals(source.name + name, std::move(shape), std::vector<float>(size_t(rows), number));
   };
@@ -133,6 +135,7 @@ ValueId norm_parameter(Import& import, const Source& source, int input, const st
   const OperandPtr& given = source.operand(input);
   need_float32(source, *given);
   if (given->constant && given->dims.size() <= dims.size() && given->dims != dims) {
+    import.spend(uint64_t(checked_elements(source.place, dims)) * sizeof(float));
     Value wide = reshaped(expanded(decoded(*given->constant), dims), {width});
     if (wide.elements() != width) source.malformed("its scale or bias does not fit its input");
     wide.name = given->name;

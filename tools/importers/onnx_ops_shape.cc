@@ -121,7 +121,10 @@ void transpose(Import& import, const Source& source) {
   for (int i = 0; i < int(sorted.size()); ++i)
     if (sorted[size_t(i)] != i || int(sorted.size()) != rank)
       source.malformed("its perm is no permutation of its input's axes");
-  if (x->constant) return import.give_moved(0, x, Move::transpose(perm), permuted(*x->constant, perm));
+  if (x->constant) {
+    import.spend(x->constant->data->size());
+    return import.give_moved(0, x, Move::transpose(perm), permuted(*x->constant, perm));
+  }
   if (rank > 2 && perm == to_channels_last(rank) && x->channels_last != kNone)
     return import.give_plain(0, x->channels_last);
   if (rank > 2 && perm == from_channels_last(rank)) return import.give_channels_last(0, import.plain(x));

@@ -3,25 +3,17 @@
 // Codes between QuantizeLinear and DequantizeLinear are, in the graph, a real value with a quantizer: apply_policy
 // makes the codes. Operators on codes are the same operators between DQ and Q.
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <cstdint>
 #include <string_view>
 
+#include "engine/model/model.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
-
-struct Range {
-  int64_t low, high;
-};
-Range range_of(ElementType codes) {
-  if (codes == ElementType::kUint8) return {0, 255};
-  if (codes == ElementType::kInt8) return {-128, 127};
-  return {INT32_MIN, INT32_MAX};
-}
 
 // A float8 has no zero point: what stands there tells its type.
 std::vector<int64_t> read_zeros(const Source& source, ElementType codes, size_t count) {
@@ -65,10 +57,10 @@ Quantizer read_quantizer(const Source& source, const std::vector<int64_t>& dims,
   quantizer.zero = read_zeros(source, codes, count);
   if (count == 0 || quantizer.zero.size() != count) source.malformed("its scales and zero points have several lengths");
   for (const float s : quantizer.scale)
-    if (!(s > 0) || std::isinf(s)) source.malformed("a scale is not positive and finite");
-  const Range range = range_of(codes);
+    if (!is_scale(std::bit_cast<uint32_t>(s))) source.malformed("a scale is not a positive, normal, finite number");
   for (const int64_t zero : quantizer.zero)
-    if (zero < range.low || zero > range.high) source.malformed("a zero point is outside the range of its codes");
+    if (zero != int32_t(zero) || !is_zero_point(codes, int32_t(zero)))
+      source.malformed("a zero point is outside the range of its codes");
   if (count == 1) return quantizer;
   if (scale.dims.size() != 1) source.refuse("scales per block");
   quantizer.axis = source.axis(source.integer("axis", 1), int(dims.size()));
@@ -134,7 +126,7 @@ ValueId codes_value(Import& import, const OperandPtr& codes) {
   if (import.is_input(id)) return kNone;
   if (!import.value(id).quantizer && real->uses == 1) {
     import.value(id).quantizer = codes->quantized->quantizer;
-    import.rename(id, codes->name);
+    import.graph().rename(id, codes->name);
     return id;
   }
   Node node = import.step(Op::kCopy);

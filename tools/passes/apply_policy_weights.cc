@@ -59,7 +59,7 @@ class QuantizedMatmul {
     const Value& w = pass_.value(node_.inputs[kW]);
     const std::vector<int64_t> dims = w.dims;
     const ValueId id = constant("", type, dims, std::move(bytes));
-    pass_.value(id).name = pass_.value(node_.inputs[kW]).name + "/" + name_of(type);
+    pass_.graph().rename(id, pass_.value(node_.inputs[kW]).name + "/" + name_of(type));
     return id;
   }
   static std::vector<uint8_t> bytes_of(const std::vector<int8_t>& codes) { return {codes.begin(), codes.end()}; }

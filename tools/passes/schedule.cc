@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tools/graph/operands.h"
+#include "tools/model_limits.h"
 #include "tools/passes/orders.h"
 #include "tools/passes/plan_memory.h"
 
@@ -224,6 +225,7 @@ class Scheduler {
 }  // namespace
 
 void schedule(Graph& graph, const Target& target) {
+  require_steps(graph);
   make_views(graph);
   Scheduler(graph, target).run();
 }

@@ -4,6 +4,7 @@
 
 #include "tools/graph/batch.h"
 #include "tools/graph/operands.h"
+#include "tools/model_limits.h"
 
 namespace nacre::tools {
 
@@ -165,6 +166,7 @@ void simplify(Graph& graph, const SimplifyOptions& options) {
   for (size_t round = 0; round < bound; ++round)
     if (!apply_rules(r, options) && !move_transposes(r)) break;
   r.finish();
+  require_operators(graph);
   mark_batched_again(graph);
 }
 

@@ -16,6 +16,12 @@ int64_t bytes_of(const Value& v) {
 
 bool plain_constant(const Value& v) { return v.constant() && !v.quantizer && v.stored == v.type; }
 
+uint64_t output_bytes(const Rewriter& r, const Node& node) {
+  uint64_t bytes = 0;
+  for (const ValueId y : node.outputs) bytes += uint64_t(bytes_of(r.value(y)));
+  return bytes;
+}
+
 bool worthwhile(const Rewriter& r, const Node& node) {
   int64_t growth = 0, work = 0;
   for (const ValueId y : node.outputs) growth += bytes_of(r.value(y)), work += r.value(y).elements();
@@ -25,7 +31,7 @@ bool worthwhile(const Rewriter& r, const Node& node) {
     const Value& w = r.value(node.inputs[1]);
     work *= std::max<int64_t>(1, w.elements() / (node.op == Op::kDepthwiseConv2d ? w.dims.back() : w.dims.front()));
   }
-  return growth <= kMaxGrowth && work <= kMaxWork;
+  return growth <= kMaxGrowth && work <= kMaxWork && r.graph.budget.has(output_bytes(r, node));
 }
 
 // Codes keep their values and their quantizer: they are moved, not evaluated.
@@ -34,6 +40,8 @@ bool fold_codes(Rewriter& r, Node& node) {
   if (element_bits(r.value(x).stored) < 8 || r.value(x).type != r.value(y).type) return false;
   ValueId folded = kNone;
   if (const Permutation perm = pure_transpose(r, &node); !perm.empty()) {
+    if (!r.graph.budget.has(uint64_t(bytes_of(r.value(x))))) return false;
+    r.graph.budget.spend(uint64_t(bytes_of(r.value(x))));
     folded = permuted_constant(r, x, perm);
   } else if (node.op == Op::kReshape && r.value(x).quantizer && r.value(x).quantizer->scale.size() == 1 &&
              (!r.value(y).quantizer || same_quantizer(r.value(x), r.value(y)))) {
@@ -65,6 +73,7 @@ bool fold_constants(Rewriter& r, Node& node) {
                                      [&](ValueId y) { return r.value(y).quantizer.has_value(); });
   if (quantized || node.op == Op::kQuantize || node.op == Op::kDequantize) return false;
   if (!worthwhile(r, node) || find_kernel(r.graph, node) == nullptr) return false;
+  r.graph.budget.spend(output_bytes(r, node));
   std::vector<std::vector<uint8_t>> results = evaluate(r.graph, node);
   r.log("folded " + title(r, node) + ": its inputs are constant");
   const std::vector<ValueId> outputs = node.outputs;

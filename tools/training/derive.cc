@@ -73,7 +73,7 @@ class Derive {
         v.region = Region::kDerived;
         v.batched = false;
         if (const auto name = names_.find(key); name != names_.end()) {
-          v.name = name->second;
+          graph.rename(y, name->second);
         } else {
           names_.emplace(key, v.name);
           Node moved = node;

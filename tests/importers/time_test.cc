@@ -1,0 +1,83 @@
+// Time of import and of simplify grows with the number of nodes, not with its square.
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <functional>
+
+#include "tests/importers/onnx_builder.h"
+#include "tools/importers/importer.h"
+#include "tools/passes/passes.h"
+
+namespace nacre::tools {
+namespace {
+
+std::string name(const char* stem, int i) { return stem + std::to_string(i); }
+
+OnnxBuilder chain(int count, const std::function<void(OnnxBuilder&, const std::string& x, const std::string& y, int i)>& add) {
+  OnnxBuilder b;
+  b.input("x", {1, 4});
+  for (int i = 0; i < count; ++i) add(b, i == 0 ? "x" : name("v", i), name("v", i + 1), i);
+  b.output(name("v", count));
+  return b;
+}
+
+const struct {
+  const char* what;
+  OnnxBuilder (*make)(int count);
+} kShapes[] = {
+    {"a chain of steps", [](int n) { return chain(n, [](OnnxBuilder& of, auto& x, auto& y, int) { of.node("Sigmoid", {x}, {y}); }); }},
+    {"steps of one name",
+     [](int n) {
+       OnnxBuilder b = chain(n, [](OnnxBuilder& of, auto& x, auto& y, int) { of.node("Sigmoid", {x}, {y}); });
+       for (auto& node : *b.model().mutable_graph()->mutable_node()) node.set_name("same");
+       return b;
+     }},
+    {"steps with a constant each",
+     [](int n) {
+       return chain(n, [](OnnxBuilder& of, auto& x, auto& y, int i) {
+         of.floats(name("c", i), {4}, {1, 2, 3, 4});
+         of.node("Add", {x, name("c", i)}, {y});
+       });
+     }},
+    {"identities", [](int n) { return chain(n, [](OnnxBuilder& of, auto& x, auto& y, int) { of.node("Identity", {x}, {y}); }); }},
+    {"reshapes that cancel",
+     [](int n) {
+       OnnxBuilder b = chain(n, [](OnnxBuilder& of, auto& x, auto& y, int i) { of.node("Reshape", {x, i % 2 == 0 ? "a" : "b"}, {y}); });
+       b.integers("a", {2}, {4, 1});
+       b.integers("b", {2}, {1, 4});
+       return b;
+     }},
+    {"quantizers",
+     [](int n) {
+       OnnxBuilder b = chain(n, [](OnnxBuilder& of, auto& x, auto& y, int i) {
+         of.node("QuantizeLinear", {x, "s", "z"}, {name("q", i)});
+         of.node("DequantizeLinear", {name("q", i), "s", "z"}, {name("d", i)});
+         of.node("Sigmoid", {name("d", i)}, {y});
+       });
+       b.floats("s", {}, {0.5f});
+       b.codes("z", {}, {0});
+       return b;
+     }},
+};
+
+double seconds(const std::vector<uint8_t>& file) {
+  const std::clock_t begun = std::clock();
+  Graph graph = import_onnx(file, "test.onnx");
+  simplify(graph);
+  check(graph);
+  return double(std::clock() - begun) / CLOCKS_PER_SEC;
+}
+
+// 16 times the nodes take 16 times as long where time is linear, and 256 times where it is quadratic: the middle of both, as
+// ratios go, is 64. Processor time, so the load of the machine matters little; the small file is timed at its best of three.
+TEST(import_time, grows_with_the_nodes_and_not_with_their_square) {
+  constexpr int kFew = 1000, kMany = 16 * kFew;
+  for (const auto& shape : kShapes) {
+    const std::vector<uint8_t> few = shape.make(kFew).finish(), many = shape.make(kMany).finish();
+    const double best = std::min({seconds(few), seconds(few), seconds(few)}), all = seconds(many);
+    EXPECT_LT(all, 64 * best) << shape.what << ": " << best << " s of " << kFew << ", " << all << " s of " << kMany;
+  }
+}
+
+}  // namespace
+}  // namespace nacre::tools
