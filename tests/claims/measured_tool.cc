@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <ctime>
 #include <stdexcept>
 
 namespace nacre::test {
@@ -21,13 +20,6 @@ constexpr int kMostSeconds = 120;
 
 double seconds_of(const rusage& r) {
   return double(r.ru_utime.tv_sec + r.ru_stime.tv_sec) + 1e-6 * double(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
-}
-
-double seconds_so_far(pid_t child) {
-  clockid_t clock;
-  timespec time = {};
-  if (clock_getcpuclockid(child, &clock) != 0 || clock_gettime(clock, &time) != 0) throw std::runtime_error("clock_getcpuclockid");
-  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
 std::string text_of(int file) {
@@ -128,7 +120,7 @@ Measured run_counted(const Arguments& arguments, uint64_t at) {
       ++m.calls;
       if (at == kAtTimer && number == SYS_timer_create) at = m.calls + 2;  // the second of the two handlers that follow
       if (!sent && m.calls == at) {
-        before = seconds_so_far(child);
+        before = seconds_of(used);
         sent = kill(child, SIGTERM) == 0;
       }
     }

@@ -180,13 +180,13 @@ double planning(int nodes, uint32_t seed) {
   return taken;
 }
 
-// Ten times the nodes take 13 times as long where the effort is n log n, and 100 times where it is n^2; 8 were measured, for the search
-// that 6,000 nodes still get has a fixed effort. A ratio, because seconds are the machine's; the least of three, because other work
-// on it disturbs one or the other.
-TEST(schedule, planning_ten_times_the_nodes_takes_far_less_than_a_hundred_times_as_long) {
+// 16,000 nodes are nearly the most that a model holds. They take 0.7 times as long as 1,600, whose order is searched for with a fixed
+// effort; work of 10 ns for every pair of nodes would add 2.6 s to 0.23. A ratio, because seconds are the machine's; the least of
+// three, because other work on it disturbs one or the other.
+TEST(schedule, planning_the_most_nodes_takes_little_longer_than_planning_a_tenth_of_them) {
   double least = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < 3 && !(least < 30); ++i) least = std::min(least, planning(60000, 1) / planning(6000, 1));
-  EXPECT_LT(least, 30);
+  for (int i = 0; i < 3 && !(least < 3); ++i) least = std::min(least, planning(16000, 1) / planning(1600, 1));
+  EXPECT_LT(least, 3);
 }
 
 TEST(schedule, hundreds_and_thousands_of_nodes_are_planned) {
