@@ -70,7 +70,7 @@ ValueId gemm_bias(Import& import, const Source& source, int64_t columns, float b
   if (!numbers) return kNone;
   for (float& number : *numbers) number *= beta;
   Moves moves = scaled_by(beta);
-  moves.push_back(c->constant->elements() == columns ? Move::reshape({columns}) : Move::other("repeated"));
+  moves.push_back(c->constant->elements() == columns ? Move::reshape({columns}) : Move::other("repeated to " + std::to_string(columns)));
   return import.parameter(c, moves, make_constant(c->name, ElementType::kFloat32, {columns}, *numbers));
 }
 

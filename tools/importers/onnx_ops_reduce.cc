@@ -140,7 +140,7 @@ ValueId norm_parameter(Import& import, const Source& source, int input, const st
     if (wide.elements() != width) source.malformed("its scale or bias does not fit its input");
     wide.name = given->name;
     const bool repeated = given->constant->elements() != width;
-    return import.parameter(given, {repeated ? Move::other("repeated") : Move::reshape({width})}, std::move(wide));
+    return import.parameter(given, {repeated ? Move::other("repeated to " + std::to_string(width)) : Move::reshape({width})}, std::move(wide));
   }
   if (given->dims != dims) source.refuse("a scale or bias of another shape than its normalized axes");
   return import.reshaped(import.plain(given), {width}, given->name + "/row");

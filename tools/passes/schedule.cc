@@ -72,6 +72,11 @@ class Builder {
 
   int storage(ValueId v) const { return v == kNone ? kNone : storage_of_[size_t(v)]; }
 
+  ValueId root(ValueId v) const {
+    const ValueId target = graph_.values[size_t(v)].alias_of;
+    return target == kNone ? v : target;
+  }
+
   Written range(ValueId v, uint32_t node) const {
     const Value& value = graph_.values[size_t(v)];
     const uint64_t start = value.alias_of == kNone ? 0 : value.offset;
@@ -92,26 +97,26 @@ class Builder {
     for (const Node& node : graph_.nodes) {
       const OpRule& rule = rule_of(graph_, node);
       for (size_t i = 0; i < node.inputs.size(); ++i)
-        if (node.inputs[i] != kNone && is_updated(rule, i)) updated_[size_t(node.inputs[i])] = true;
+        if (node.inputs[i] != kNone && is_updated(rule, i)) updated_[size_t(root(node.inputs[i]))] = true;
     }
   }
 
-  // What nodes update is read and updated in the source's order: an update comes after all uses before it.
+  // What nodes update is read and updated in the source's order, through whichever alias: an update comes after all uses before it
+  // of a byte that it changes, and a use after the updates before it.
   void order_updates(uint32_t n) {
     const Node& node = graph_.nodes[n];
     const OpRule& rule = rule_of(graph_, node);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId v = node.inputs[i];
-      if (v == kNone || !updated_[size_t(v)]) continue;
-      Uses& uses = uses_[v];
-      if (uses.update >= 0 && uint32_t(uses.update) != n) add(problem_.predecessors[n], uint32_t(uses.update));
-      if (!is_updated(rule, i)) {
-        uses.reads.push_back(n);
-        continue;
-      }
-      for (const uint32_t reader : uses.reads)
-        if (reader != n) add(problem_.predecessors[n], reader);
-      uses = {int64_t(n), {}};
+      if (v == kNone || !updated_[size_t(root(v))]) continue;
+      std::vector<Use>& uses = uses_[root(v)];
+      const Use mine = {range(v, n), is_updated(rule, i)};
+      for (const Use& use : uses)
+        if ((mine.updates || use.updates) && use.bytes.node != n && use.bytes.start < mine.bytes.end && mine.bytes.start < use.bytes.end)
+          add(problem_.predecessors[n], use.bytes.node);
+      if (mine.updates)  // stands for the uses of these bytes that it comes after
+        std::erase_if(uses, [&](const Use& use) { return mine.bytes.start <= use.bytes.start && use.bytes.end <= mine.bytes.end; });
+      uses.push_back(mine);
     }
   }
 
@@ -134,14 +139,14 @@ class Builder {
       }
   }
 
-  struct Uses {
-    int64_t update = -1;           // the last node that updated the value
-    std::vector<uint32_t> reads = {};  // nodes that read it since
+  struct Use {
+    Written bytes;
+    bool updates;
   };
 
   const Graph& graph_;
-  std::vector<bool> updated_;  // values that some node updates
-  std::map<ValueId, Uses> uses_;
+  std::vector<bool> updated_;  // by root: whether some node updates it, or an alias of it
+  std::map<ValueId, std::vector<Use>> uses_;  // by root
   std::vector<int> storage_of_;                // by value
   std::vector<std::vector<Written>> writers_;  // by storage
   OrderProblem problem_;
