@@ -31,6 +31,7 @@ bool is_zero_point(ElementType codes, int32_t zero) {
   }
 }
 
+// The CRC takes part in the number of changes: a Model that was opened elsewhere and copied over this one has counted as few.
 Status Model::open(std::span<const std::byte> bytes, const Limits& limits) {
   const auto changes = uint16_t(changes_ + 1);
   *this = Model();
@@ -38,6 +39,7 @@ Status Model::open(std::span<const std::byte> bytes, const Limits& limits) {
   Verifier verifier(bytes, limits);
   TRY(verifier.check(this));
   bytes_ = bytes;
+  changes_ = uint16_t(changes + header().crc);
   work_limit_ = limits.work;
   return {};
 }

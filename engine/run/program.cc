@@ -325,7 +325,11 @@ Status Program::bind(const Model& model, uint32_t program, std::span<const Kerne
 // Out of line: the temporary is on the stack of this call only.
 [[gnu::noinline]] void Program::unbind() { *this = Program(); }
 
-bool Program::bound() const { return calls_ != nullptr && view_.changes == model_->changes(); }
+// Of a program with steps the first call knows where its model's record of the step lies: another model has it elsewhere.
+bool Program::bound() const {
+  if (calls_ == nullptr || !model_->opened() || view_.changes != model_->changes()) return false;
+  return view_.step_count == 0 || calls_->step == model_->steps().data() + view_.first_step;
+}
 
 std::span<std::byte> Program::bytes(uint32_t tensor) const {
   if (!bound() || tensor >= model_->tensors().size()) return {};

@@ -141,7 +141,7 @@ nacre_status nacre_checkpoint_load(const nacre_model* model, nacre_trainer* trai
 nacre_status nacre_checkpoint_look(const nacre_storage* storage, nacre_checkpoint_report* report) {
   Checkpoint::Report told;
   const nacre::Status status = Checkpoint(of(storage)).look(&told);
-  if (status.ok()) give(report_of(told), report);
+  if (status.ok() && report != nullptr) give(report_of(told), report);
   return to_c(status);
 }
 

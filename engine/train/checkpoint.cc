@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/base/bytes.h"
 #include "engine/base/crc32c.h"
 #include "engine/train/state_table.h"
 
@@ -152,7 +153,9 @@ Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
   s.blank = (bytes[0] == std::byte{0xFF} || bytes[0] == std::byte{0}) &&
             std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == bytes[0]; });
   // Nothing in a header is trusted, whole or not: no sum below overflows, and what it describes lies in what the slot holds.
-  const uint64_t filled = storage_.filled == nullptr ? s.bytes : std::min(s.bytes, storage_.filled(storage_.context, s.base));
+  // A mark that was never programmed is no part of what must be there.
+  uint64_t filled = s.bytes;
+  if (storage_.filled != nullptr) filled = std::min(s.bytes, std::max(storage_.filled(storage_.context, s.base), h.table()));
   s.valid = std::memcmp(h.magic, kCheckpointMagic, sizeof h.magic) == 0 && h.version == kCheckpointVersion &&
             h.byte_order == kByteOrderMark && h.crc == h.own_crc() && (h.flags & ~kPendingFlag) == 0 &&
             is_power_of_two(h.program_bytes) && h.program_bytes <= kBufferBytes && h.state_bytes <= filled && h.end() <= filled;
@@ -241,7 +244,7 @@ Status Checkpoint::measure(const Model& model, const Storage& storage, uint32_t 
 Status Checkpoint::save(const Model& model, std::span<const std::byte> state, const Info& info) {
   if (!model.opened()) return {Code::kNotBound, Table::kFile};
   const uint64_t state_bytes = model.region_bytes(Region::kState);
-  if (state.size() < state_bytes) return {Code::kMemorySize, Table::kCheckpoint, 0, state_bytes, state.size()};
+  if (bytes_in(state) < state_bytes) return {Code::kMemorySize, Table::kCheckpoint, 0, state_bytes, bytes_in(state)};
   if (info.note.size() > INT32_MAX) return refuse(Code::kStorageSize, 0, INT32_MAX, info.note.size());
   uint64_t needed = 0;
   TRY(measure(model, storage_, uint32_t(info.note.size()), &needed));
@@ -321,7 +324,7 @@ Status Checkpoint::write(const Model& model, Slot& slot, std::span<const std::by
 Status Checkpoint::load(const Model& model, std::span<std::byte> state, Report* report, std::span<std::byte> note) {
   if (!model.opened()) return {Code::kNotBound, Table::kFile};
   const uint64_t state_bytes = model.region_bytes(Region::kState);
-  if (state.size() < state_bytes) return {Code::kMemorySize, Table::kCheckpoint, 0, state_bytes, state.size()};
+  if (bytes_in(state) < state_bytes) return {Code::kMemorySize, Table::kCheckpoint, 0, state_bytes, bytes_in(state)};
   state = state.first(size_t(state_bytes));
   Slots slots;
   TRY(find(&slots));

@@ -37,8 +37,8 @@ struct Storage {
   bool (*erase)(void* context, uint64_t offset) = nullptr;
   // Returns when all that was programmed is where a loss of power cannot reach it. Null: it always is.
   bool (*flush)(void* context) = nullptr;
-  // How many bytes of the slot that starts at `offset` may be anything but erased: of a storage that offers more than it holds, as
-  // files do. What a header says is beyond them is never read. Null: a whole slot.
+  // The end, from the start of the slot at `offset`, of the last granule that was programmed since its erase: of a storage that offers
+  // more than it holds, as files do. What a header says is beyond it is never read. Null: a whole slot.
   uint64_t (*filled)(void* context, uint64_t offset) = nullptr;
 };
 

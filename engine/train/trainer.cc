@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/base/bytes.h"
+
 namespace nacre {
 namespace {
 
@@ -23,6 +25,19 @@ T value(std::span<const std::byte> bytes, size_t index = 0) {
 bool is(const TensorRecord& r, ElementType element, uint64_t bytes) { return r.element == element && r.bytes == bytes; }
 
 constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram, uint32_t(entry)}; }
+
+// The blocks that the programs share, and those with a part for each, are apart. Each program's bind sees its own parts alone.
+// Out of line: the sizes are on the stack of this call only.
+[[gnu::noinline]] Status check_apart(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
+                                     const Memory& memory, const Machine& machine) {
+  Sizes sizes;
+  TRY(Trainer::measure(model, target, kernels, &sizes, machine));
+  for (uint32_t i = 0; i < kBlockCount; ++i)
+    for (uint32_t j = 0; j < i; ++j)
+      if (sizes.bytes[i] != 0 && sizes.bytes[j] != 0 && share_bytes(memory.block[i], memory.block[j]))
+        return {Code::kMemoryOverlap, Table::kMemory, i};
+  return {};
+}
 
 }  // namespace
 
@@ -93,9 +108,11 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
                      const Workers* workers) {
   started_ = false;
   present_ = 0;
+  state_ = stream_ = step_ = {};
   for (Program& program : programs_) program.unbind();  // from a model that may be gone
   uint32_t index[kPrograms];
   TRY(find(model, target, index));
+  TRY(check_apart(model, target, kernels, memory, {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))}));
   model_ = &model;
   size_t calls = 0, prepared = 0;
   for (uint32_t entry = 0; entry < kPrograms; ++entry) {
@@ -155,7 +172,7 @@ Status Trainer::begin() {
 }
 
 void Trainer::discard() {
-  zero(step_);
+  if (update().bound()) zero(step_);
   accumulated_ = 0;
 }
 

@@ -72,8 +72,8 @@ class Trainer {
   // It writes where the inputs are: where immediate(), which reads them in commit, not between accumulate and commit.
   const Program& infer() const { return programs_[size_t(Entry::kInfer)]; }
 
-  // The whole state block, for checkpoints. Empty before start: what stands there is nobody's to save.
-  std::span<std::byte> state() const { return started_ ? state_ : std::span<std::byte>(); }
+  // The whole state block, for checkpoints. Empty before start, and once bind is undone: what stands there is nobody's to save.
+  std::span<std::byte> state() const { return ready() ? state_ : std::span<std::byte>(); }
   // Whether each commit takes one micro-batch (--update immediate).
   bool immediate() const { return update().bound() && !has(Entry::kGradients); }
 

@@ -1,6 +1,7 @@
 // The C API gives what the C++ API gives; nacre_c.h itself is compiled as C by c_api_user.c.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -55,6 +56,43 @@ TEST(c_api, memory_that_is_nowhere_or_over_the_model_is_refused) {
   EXPECT_NE(nacre_c_run(file.data(), file.size(), file.data() + 64, file.size() - 64, nullptr, 0, &status), 0);
   EXPECT_EQ(Code(status.code), Code::kMemoryOverlap);
   EXPECT_EQ(std::memcmp(file.data(), before.bytes().data(), file.size()), 0);
+}
+
+// What the program was bound to is gone, whether the second open of its model's handle succeeds or not.
+TEST(c_api, another_open_of_a_handle_undoes_what_is_bound_to_it) {
+  const Buffer file = pack(dense_int8()), other = pack(casts());
+  const size_t sizes_of_second[] = {other.size(), 100};
+  for (const size_t second : sizes_of_second) {
+    nacre_model model;
+    nacre_program program;
+    Buffer memory(4096);
+    ASSERT_EQ(nacre_model_open(&model, file.bytes().data(), file.size()).code, 0);
+    ASSERT_EQ(nacre_program_bind(&program, &model, 0, nacre_reference_kernels(), memory.data(), memory.size()).code, 0);
+    ASSERT_EQ(nacre_program_run(&program).code, 0);
+    EXPECT_EQ(nacre_model_open(&model, other.bytes().data(), second).code == 0, second == other.size());
+    EXPECT_EQ(nacre_program_input_count(&program), 0u);
+    size_t bytes = 1;
+    EXPECT_EQ(nacre_program_input(&program, 0, &bytes), nullptr);
+    EXPECT_EQ(bytes, 0u);
+    EXPECT_EQ(Code(nacre_program_run(&program).code), Code::kNotBound);
+  }
+}
+
+// Two files one after the other at one place: only their bytes tell them apart.
+TEST(c_api, another_file_at_the_same_place_is_another_model) {
+  Draft described = dense_int8();
+  described.metadata = {{"description", "the same network with other bytes"}};
+  const Buffer first = pack(dense_int8()), other = pack(described);
+  Buffer place(std::max(first.size(), other.size()));
+  std::memcpy(place.data(), first.bytes().data(), first.size());
+  nacre_model model;
+  nacre_program program;
+  Buffer memory(4096);
+  ASSERT_EQ(nacre_model_open(&model, place.data(), first.size()).code, 0);
+  ASSERT_EQ(nacre_program_bind(&program, &model, 0, nacre_reference_kernels(), memory.data(), memory.size()).code, 0);
+  std::memcpy(place.data(), other.bytes().data(), other.size());
+  ASSERT_EQ(nacre_model_open(&model, place.data(), other.size()).code, 0);
+  EXPECT_EQ(Code(nacre_program_run(&program).code), Code::kNotBound);
 }
 
 TEST(c_api, an_older_caller_gets_the_sizes_it_knows) {

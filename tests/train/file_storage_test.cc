@@ -55,6 +55,30 @@ TEST_F(file_storage, keeps_checkpoints_from_process_to_process) {
   EXPECT_EQ(loaded(files.storage(model)), 2);
 }
 
+// Header and mark alone, of which the mark is not written before confirm.
+TEST_F(file_storage, keeps_a_checkpoint_that_has_no_state) {
+  const Buffer stateless = test::pack(test::dense_int8());
+  Model inference;
+  ASSERT_TRUE(inference.open(stateless.bytes()).ok());
+  FileStorage files(directory_);
+  const Storage storage = files.storage(inference);
+  ASSERT_TRUE(Checkpoint(storage).save(inference, {}).ok());
+  Checkpoint::Report report;
+  ASSERT_TRUE(Checkpoint(storage).look(&report).ok());
+  EXPECT_EQ(report.generation, 1u);
+  EXPECT_FALSE(report.pending);
+}
+
+// Stated bytes that are nowhere are none.
+TEST_F(file_storage, neither_saves_nor_loads_a_state_at_null) {
+  FileStorage files(directory_);
+  const Storage storage = files.storage(model);
+  ASSERT_TRUE(Checkpoint(storage).save(model, state(1).bytes()).ok());
+  const std::span<std::byte> nowhere(static_cast<std::byte*>(nullptr), model.region_bytes(Region::kState));
+  EXPECT_EQ(Checkpoint(storage).save(model, nowhere).code, Code::kMemorySize);
+  EXPECT_EQ(Checkpoint(storage).load(model, nowhere).code, Code::kMemorySize);
+}
+
 TEST_F(file_storage, confirms) {
   FileStorage files(directory_);
   Checkpoint checkpoint(files.storage(model));

@@ -144,7 +144,8 @@ bool FileStorage::erase(uint64_t offset) {
 uint64_t FileStorage::filled(uint64_t offset) const {
   struct stat now;
   const int file = files_[offset / kSlotBytes];
-  if (file < 0 || fstat(file, &now) != 0) return 0;
+  if (file < 0) return 0;
+  if (fstat(file, &now) != 0) return kSlotBytes;  // reading will say why
   constexpr uint64_t kBlock = 512;  // of st_blocks, whatever the disk's are
   return std::min(uint64_t(now.st_size), std::max(plausible_bytes_, uint64_t(now.st_blocks) * kBlock));
 }

@@ -13,8 +13,9 @@ bool is_optimizer(Op op) { return op >= Op::kSgd && op <= Op::kAdagrad; }
 // What an optimizer's step updates beside the parameter, and what the verdict judges: by the steps, for names may have been left out.
 void add_optimizer(const Model& model, TrainingMemory* m) {
   std::set<uint32_t> moments;
-  uint32_t program = 0;
-  const bool sums = model.find(Entry::kGradients, nullptr, &program).ok();  // else each gradient is used up where it is made
+  uint32_t update = 0, program = 0;
+  const bool sums = model.find(Entry::kUpdate, nullptr, &update).ok() &&
+                    model.find_beside(update, Entry::kGradients, &program).ok();  // else each gradient is used up where it is made
   for (const StepRecord& step : model.steps()) {
     const uint32_t* operands = model.operands(step);
     const auto tensor = [&](uint32_t i) -> const TensorRecord& { return model.tensors()[operands[i] & kOperandIdMask]; };

@@ -20,9 +20,9 @@ bool is_softmax_loss(Op op) { return op == Op::kSoftmaxCrossEntropy || op == Op:
 bool passes_on(Op op) { return op == Op::kCast || op == Op::kReshape || op == Op::kCopy || op == Op::kDequantize; }
 
 uint32_t gradients_program(const LoadedModel& model) {
-  uint32_t index = 0;
-  if (model.model().find(Entry::kGradients, nullptr, &index).ok()) return index;
-  if (model.model().find(Entry::kUpdate, nullptr, &index).ok()) return index;  // --update immediate
+  uint32_t update = 0, index = 0;
+  const bool trains = model.model().find(Entry::kUpdate, nullptr, &update).ok();  // the first target's, as a Trainer takes it
+  if (trains) return model.model().find_beside(update, Entry::kGradients, &index).ok() ? index : update;  // --update immediate: update
   throw Error(kUsage, model.path(), "holds no program that trains", "make one: nacre convert NETWORK --train LOSS -o MODEL");
 }
 
