@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 
 #include "tools/error.h"
@@ -51,13 +51,14 @@ std::string directory_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// The file that a path leads to: itself if it does not exist yet.
+// The file that a path leads to, which need not exist yet.
 std::string resolved(const std::string& path) {
-  char* real = realpath(path.c_str(), nullptr);
-  if (real == nullptr) return path;
-  const std::string result = real;
-  std::free(real);
-  return result;
+  constexpr int kMostLinks = 40;  // as Linux has it
+  std::filesystem::path target = path;
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(target, error); ++i)
+    target = target.parent_path() / std::filesystem::read_symlink(target, error);
+  return target.string();
 }
 
 }  // namespace

@@ -83,8 +83,7 @@ void declare_passes(Command& c, const ConvertOptions& o) {
   const std::pair<std::string, Command::Names> acting[] = {
       {"rewrite", {"--rewrite"}},
       {"simplify", {"--no-fold-bn"}},
-      {"calibrate", {"--calibrate"}},
-      {"resolve_policies", {"--policy", "--set", "--policy-file", "--only", "--except"}},
+      {"calibrate", {"--calibrate", "--policy", "--set", "--policy-file", "--only", "--except"}},
       {"apply_policy", {"--io-types", "--rounding"}},
       {"fuse", {"--no-fuse"}},
       {"schedule", {"--bank", "--keep-inputs"}},

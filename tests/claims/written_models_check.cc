@@ -186,7 +186,7 @@ class Claim {
 
 int main(int argc, char** argv) {
   const bool sanitized = std::getenv("NACRE_SANITIZED") != nullptr;
-  nacre::tests::Claim claim(argc > 1 ? std::atoi(argv[1]) : sanitized ? 60 : 300);
+  nacre::tests::Claim claim(argc > 1 ? std::atoi(argv[1]) : sanitized ? 100 : 300);
   claim.run();
   return claim.report();
 }

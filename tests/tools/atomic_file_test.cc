@@ -181,5 +181,13 @@ TEST_F(atomic_file, more_files_at_once_than_can_be_kept_in_mind_are_refused) {
   write_file_whole(path(), "x");  // and there is room again
 }
 
+TEST_F(AtomicFileTest, follows_a_link_to_a_file_that_is_not_there_yet) {
+  fs::create_directory(directory_ / "folder");
+  fs::create_symlink("folder/target", path("link"));
+  write_file_whole(path("link"), std::string_view("new"));
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_TRUE(fs::is_regular_file(directory_ / "folder/target"));
+}
+
 }  // namespace
 }  // namespace nacre::tools

@@ -261,5 +261,22 @@ TEST(convert, says_which_bank_is_too_small) {
   EXPECT_EQ(directory.entries(), 0u);
 }
 
+TEST(convert, trains_with_inputs_and_outputs_in_the_types_of_the_policy) {
+  const TemporaryDirectory directory;
+  for (const char* policy : {"bfloat16", "int8_from_float32", "float8_from_float32"})
+    for (const char* update : {"step", "immediate"}) {
+      const ToolRun run = run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", directory / "m.nacre", "--train", "softmax_cross_entropy",
+                                    "--policy", policy, "--io-types", "policy", "--optimizer", "sgd", "--update", update});
+      EXPECT_EQ(run.signal, 0) << policy << " " << update;
+      EXPECT_TRUE(run.exit_code == 0 || !run.err.empty()) << policy << " " << update;
+    }
+}
+
+TEST(convert, shows_the_graph_after_its_calibration) {
+  const ToolRun run = run_tool({"convert", project_path("tools/samples/digits.onnx"), "--stop-after", "calibrate", "--policy",
+                                "int8/static_from_float32", "--calibrate", project_path("tools/samples/digits_images.npy"), "--cast-samples"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+}
+
 }  // namespace
 }  // namespace nacre::tools

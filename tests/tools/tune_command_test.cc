@@ -48,5 +48,25 @@ TEST(tune_command, restarts_where_there_is_no_checkpoint_too) {
   }
 }
 
+// A seed that orders rows alone is none of the training model's, as nacre convert makes it.
+TEST(tune_command, with_a_seed_leaves_a_checkpoint_that_export_takes) {
+  const TemporaryDirectory directory;
+  const std::string network = project_path("tools/samples/digits.onnx"), model = directory / "train.nacre";
+  const ToolRun tuned = tune({"--checkpoint", directory / "run", "--seed", "7"});
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  const ToolRun converted = run_tool({"convert", network, "-o", model, "--train", "softmax_cross_entropy", "--train-last", "1", "--batch", "32"});
+  ASSERT_EQ(converted.exit_code, 0) << converted.err;
+  const ToolRun exported = run_tool({"export", model, "--checkpoint", directory / "run", "-o", directory / "tuned.nacre"});
+  EXPECT_EQ(exported.exit_code, 0) << exported.err;
+}
+
+TEST(tune_command, refuses_a_file_name_that_ends_as_a_folder_before_it_trains) {
+  const TemporaryDirectory directory;
+  const ToolRun run = tune({"-o", directory / "tuned.nacre/"});
+  EXPECT_EQ(run.exit_code, 5) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
 }  // namespace
 }  // namespace nacre::tools

@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "tools/error.h"
+#include "tools/policies/nearest.h"
+#include "tools/policies/pattern.h"
 
 namespace nacre::tools {
 namespace {
@@ -26,9 +28,7 @@ MethodRules::MethodRules(const Graph& graph, const CalibrationOptions& options) 
     const bool exact = std::ranges::any_of(graph.layers, [&](const Layer& l) { return l.name == rule.first; }) ||
                        std::ranges::any_of(graph.inputs, [&](const Binding& b) { return b.name == rule.first; });
     if (exact) continue;
-    if (!patterns_[i]->ok())
-      throw Error(kUsage, rule_text(rule), "is no pattern: " + patterns_[i]->error(),
-                  "patterns are regular expressions of RE2");
+    require_pattern(rule.first, {rule_text(rule)});
     const bool any = std::ranges::any_of(graph.layers, [&](const Layer& l) { return matches(i, l.name); }) ||
                      std::ranges::any_of(graph.inputs, [&](const Binding& b) { return matches(i, b.name); });
     if (!any)

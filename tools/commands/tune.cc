@@ -87,7 +87,7 @@ void require_writable(const std::string& option, const std::string& path) {
   std::error_code error;
   if (access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
     throw Error(kIo, path, "cannot be written: its directory is not there or not writable", "name another file with " + option);
-  if (fs::is_directory(path, error)) throw Error(kIo, path, "is a directory", "name a file with " + option);
+  if (fs::is_directory(path, error) || path.ends_with('/')) throw Error(kIo, path, "is a directory", "name a file with " + option);
 }
 
 void require_draws(const TuneOptions& o, bool of_model) {
@@ -127,15 +127,23 @@ ConvertOptions conversion_of(const TuneOptions& o) {
 }
 
 std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibration* calibration = nullptr) {
-  const ConvertOptions conversion = conversion_of(o);
+  ConvertOptions conversion = conversion_of(o);
   const PolicyRequest policies = parse_policy_options(o.policies);
-  Graph graph = load_network(o.model, {.batch = conversion.batch, .train = true}, kSimplifyToTrain);
+  const Graph graph = load_network(o.model, {.batch = conversion.batch, .train = true}, kSimplifyToTrain);
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = calibration;
   const TrainingOptions training = parse_training(o.training, computes_in(graph, policies, ElementType::kFloat16));
-  add_metadata(graph, conversion);
-  const TrainingModel made = compile_training(std::move(graph), training, compiling);
+  const auto compile = [&] {
+    Graph described = graph;
+    add_metadata(described, conversion);
+    return compile_training(std::move(described), training, compiling);
+  };
+  TrainingModel made = compile();
+  if (o.training.seed != TrainingArguments().seed && !draws(made, training)) {
+    conversion.training.seed = TrainingArguments().seed;  // it orders rows alone: nacre convert refuses it
+    made = compile();
+  }
   require_arena_limit(made, training);
   require_batch_norm(made, training);
   require_draws(o, draws(made, training));

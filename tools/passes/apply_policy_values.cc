@@ -132,7 +132,7 @@ bool PolicyPass::open_output(Binding& output) {
   for (const Node& node : graph_.nodes)
     if (std::ranges::count(node.inputs, output.value) > 0) return false;
   for (Node& node : graph_.nodes) {
-    if (node.op == Op::kNone || node.outputs[0] != output.value) continue;
+    if (std::ranges::count(node.outputs, output.value) == 0) continue;
     const ValueId x = node.inputs[0];
     if (!only_converts(node) || contains(graph_.inputs, x) || value(x).constant()) return false;
     output.value = x;

@@ -118,6 +118,8 @@ Pattern::~Pattern() = default;
 Pattern::Pattern(Pattern&&) noexcept = default;
 Pattern& Pattern::operator=(Pattern&&) noexcept = default;
 
+void require_pattern(const std::string& text, const Place& place) { Pattern(text, place); }
+
 bool Pattern::matches(const std::string& name) const { return re2::RE2::FullMatch(name, *compiled_); }
 
 int64_t Pattern::cost() const { return compiled_->ProgramSize(); }

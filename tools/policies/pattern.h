@@ -33,6 +33,9 @@ class Pattern {
   std::unique_ptr<re2::RE2> compiled_;
 };
 
+// Throws as a Pattern of it does.
+void require_pattern(const std::string& text, const Place& place);
+
 // Whether a text matches only itself, as a regular expression.
 bool literal(const std::string& text);
 

@@ -14,6 +14,8 @@
 #include "tools/format.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
+#include "tools/policies/nearest.h"
+#include "tools/policies/pattern.h"
 #include "tools/training/trained_channels.h"
 
 namespace nacre::tools {
@@ -96,9 +98,7 @@ bool matches_any(const std::string& name, const std::vector<std::string>& patter
 
 std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options, const std::function<bool(const Node&)>& takes,
                                  const char* what) {
-  for (const std::string& pattern : options.layers)
-    if (const RE2 expression(pattern, RE2::Quiet); !expression.ok())
-      throw Error(kUsage, "--train-layers", fmt::format("'{}' is no pattern: {}", pattern, expression.error()));
+  for (const std::string& pattern : options.layers) require_pattern(pattern, {"--train-layers " + in_quotes(pattern)});
   std::vector<int> layers;
   std::set<std::string> unused(options.layers.begin(), options.layers.end());
   for (const Node& node : graph.nodes) {

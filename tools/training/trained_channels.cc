@@ -13,6 +13,8 @@
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/passes.h"
 #include "tools/passes/simplify.h"
+#include "tools/policies/nearest.h"
+#include "tools/policies/pattern.h"
 #include "tools/training/parameters.h"
 
 namespace nacre::tools {
@@ -257,9 +259,7 @@ class MergeChannels {
 bool is_frozen_part(const std::string& layer) { return layer.ends_with(kFrozenPart); }
 
 void split_channels(Graph& graph, const TrainedParameters& train) {
-  for (const TrainedChannels& c : train.channels)
-    if (const RE2 expression(c.pattern, RE2::Quiet); !expression.ok())
-      throw Error(kUsage, "--train-channels", fmt::format("'{}' is no pattern: {}", c.pattern, expression.error()));
+  for (const TrainedChannels& c : train.channels) require_pattern(c.pattern, {"--train-channels " + in_quotes(c.pattern)});
   if (!train.channels.empty()) SplitChannels(graph).run(train);
 }
 

@@ -11,6 +11,8 @@
 #include "tools/error.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
+#include "tools/policies/nearest.h"
+#include "tools/policies/pattern.h"
 #include "tools/training/parameters.h"
 
 namespace nacre::tools {
@@ -38,8 +40,8 @@ bool has_attribute(const Node& node, std::string_view name) {
 
 void check_no_decay(const Graph& graph, const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
+    require_pattern(pattern, {"--no-decay " + in_quotes(pattern)});
     const RE2 expression(pattern, RE2::Quiet);
-    if (!expression.ok()) throw Error(kUsage, "--no-decay", fmt::format("'{}' is no pattern: {}", pattern, expression.error()));
     if (std::ranges::none_of(graph.layers, [&](const Layer& layer) { return RE2::FullMatch(layer.name, expression); }))
       throw Error(kUsage, "--no-decay", fmt::format("'{}' matches no layer", pattern), "nacre inspect NETWORK lists the layers");
   }
