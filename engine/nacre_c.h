@@ -7,7 +7,8 @@
  *   write nacre_program_input(&program, 0, &n); nacre_program_run(&program); read nacre_program_output(&program, 0, &n);
  *
  * Handles hold no pointers to themselves' memory but to the bytes and memory given: keep those, and `model`, in place.
- * No call allocates. Pointers must not be NULL but where it is said that they may. A status with code 0 is success; nacre_sentence(code) says what another one means. */
+ * Pointers must not be NULL but where it is said that they may. No call allocates. A status with code 0 is success;
+ * nacre_sentence(code) says what another one means. */
 #ifndef NACRE_C_H
 #define NACRE_C_H
 
@@ -141,7 +142,7 @@ nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer
    call nacre_trainer_start or load again. `report` and `note` may be NULL. */
 nacre_status nacre_checkpoint_load(const nacre_model* model, nacre_trainer* trainer, const nacre_storage* storage,
                                    nacre_checkpoint_report* report, void* note, size_t note_bytes);
-nacre_status nacre_checkpoint_look(const nacre_storage* storage, nacre_checkpoint_report* report); /* what load would take; or NULL */
+nacre_status nacre_checkpoint_look(const nacre_storage* storage, nacre_checkpoint_report* report); /* what load would take; `report` may be NULL */
 nacre_status nacre_checkpoint_confirm(const nacre_storage* storage);
 nacre_status nacre_checkpoint_revert(const nacre_storage* storage);
 
