@@ -204,7 +204,7 @@ struct BatchedMatmulGradientB : BatchedMatmulGradient {
 
 inline constexpr OpRule kBatchedMatmulRule = {
     Op::kBatchedMatmul,         "batched_matmul",       Numerics::kMatmul,       &BatchedMatmul::shapes,
-    BatchedMatmul::kAttributes, BatchedMatmul::kInputs, BatchedMatmul::kOutputs, BatchedMatmul::kGradients};
+    BatchedMatmul::kAttributes, BatchedMatmul::kInputs, BatchedMatmul::kOutputs, BatchedMatmul::kGradients, 0b11};
 inline constexpr OpRule kBatchedMatmulGradientARule = {
     Op::kBatchedMatmulGradientA, "batched_matmul_gradient_a",      Numerics::kMatmul,
     &BatchedMatmulGradientA::shapes, BatchedMatmul::kAttributes, BatchedMatmulGradientA::kInputs,

@@ -136,20 +136,158 @@ TEST(onnx_parameters, what_is_computed_twice_of_one_is_one) {
   }
 }
 
-TEST(onnx_parameters, forms_that_no_step_makes_of_each_other_are_refused) {
+TEST(onnx_parameters, factors_of_a_product_are_steps) {
   OnnxBuilder b;
   b.input("x", {1, 3});
   b.counted("w", {3, 3});
+  b.floats("c", {3}, {1, 2, 3});
   b.node("Gemm", {"x", "w"}, {"h"});
-  b.node("Gemm", {"h", "w"}, {"y"}).real("alpha", 2);
+  b.node("Gemm", {"h", "w", "c"}, {"y"}).real("alpha", 2).real("beta", 3);
   b.output("y");
+  const Graph graph = imported(b, kTrain);
+  const std::vector<ValueId> ids = read_by(graph, Op::kDense, 1);
+  EXPECT_EQ(ids[0], ids[1]);
+  EXPECT_EQ(constants(graph), 4) << "w, c and the factors";
+  Graph trained = graph;
+  simplify(trained, kSimplifyToTrain);
+  EXPECT_EQ(constants(trained), 4);
+  const std::vector<float> x = {1, -2, 3};
+  const Graph result = run_graph(trained, {bytes_of(x)});
+  EXPECT_EQ(reals(result.values[size_t(result.outputs[0].value)]), computed(b, x));
+}
+
+void expect_refused(const OnnxBuilder& b, const std::string& words) {
   EXPECT_NO_THROW(imported(b));
   try {
     imported(b, kTrain);
     FAIL() << "was imported";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("w is read by another layer too"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
   }
+}
+
+TEST(onnx_parameters, forms_that_no_step_makes_of_each_other_are_refused) {
+  OnnxBuilder gates;  // the recurrence of a cell, and a layer that reads its matrix
+  gates.input("x", {2, 1, 2});
+  gates.counted("w", {1, 8, 2});
+  gates.counted("r", {8, 2});
+  gates.integers("axes", {1}, {0});
+  gates.integers("one", {1}, {1});
+  gates.node("Unsqueeze", {"r", "axes"}, {"s"});
+  gates.node("LSTM", {"x", "w", "s"}, {"h"}).integer("hidden_size", 2);
+  gates.node("Squeeze", {"h", "one"}, {"i"});
+  gates.node("Transpose", {"r"}, {"t"}).ints("perm", {1, 0});
+  gates.node("MatMul", {"i", "t"}, {"y"});
+  gates.output("y");
+  expect_refused(gates, "r is read by another layer too");
+
+  OnnxBuilder joined;  // the same of what is cut and joined
+  joined.input("x", {2, 1, 2});
+  joined.counted("w", {1, 8, 2});
+  joined.counted("r", {8, 2});
+  joined.integers("axes", {1}, {0});
+  joined.integers("one", {1}, {1});
+  joined.integers("zero", {1}, {0});
+  joined.integers("four", {1}, {4});
+  joined.integers("eight", {1}, {8});
+  joined.node("Slice", {"r", "zero", "four", "zero"}, {"r1"});
+  joined.node("Slice", {"r", "four", "eight", "zero"}, {"r2"});
+  joined.node("Concat", {"r2", "r1"}, {"r3"}).integer("axis", 0);
+  joined.node("Unsqueeze", {"r3", "axes"}, {"s"});
+  joined.node("LSTM", {"x", "w", "s"}, {"h"}).integer("hidden_size", 2);
+  joined.node("Squeeze", {"h", "one"}, {"i"});
+  OnnxBuilder alone = joined;
+  alone.output("i");
+  EXPECT_TRUE(read_by(imported(alone, kTrain), Op::kSlice, 0).empty());
+  joined.node("Transpose", {"r"}, {"t"}).ints("perm", {1, 0});
+  joined.node("MatMul", {"i", "t"}, {"y"});
+  joined.output("y");
+  expect_refused(joined, "r3 is read by another layer too");
+
+  OnnxBuilder divides;
+  divides.input("x", {1, 3});
+  divides.floats("c", {3}, {1, 2, 4});
+  divides.node("Add", {"x", "c"}, {"h"});
+  divides.node("Div", {"h", "c"}, {"y"});
+  divides.output("y");
+  expect_refused(divides, "c/reciprocal is read by another layer too");
+}
+
+TEST(onnx_parameters, parts_that_nothing_else_reads_are_parameters) {
+  OnnxBuilder b;
+  b.input("x", {1, 2});
+  b.counted("w", {2, 6});
+  b.node("Split", {"w"}, {"q", "k", "v"}).integer("axis", 1);
+  b.node("MatMul", {"x", "q"}, {"a"});
+  b.node("MatMul", {"a", "k"}, {"b"});
+  b.node("MatMul", {"b", "v"}, {"y"});
+  b.output("y");
+  const Graph graph = imported(b, kTrain);
+  EXPECT_EQ(constants(graph), 3);
+  EXPECT_EQ(graph.nodes.size(), 3u);
+}
+
+// A row of w, twice.
+TEST(onnx_parameters, parts_of_what_is_read_elsewhere_are_steps) {
+  OnnxBuilder b;
+  b.input("x", {1, 2});
+  b.counted("w", {2, 2});
+  b.integers("rows", {2}, {1, 1});
+  b.node("Gather", {"w", "rows"}, {"g"}).integer("axis", 0);
+  b.node("MatMul", {"x", "g"}, {"h"});
+  b.output("h");
+  Graph graph = imported(b, kTrain);
+  simplify(graph, kSimplifyToTrain);
+  EXPECT_EQ(constants(graph), 1);
+  EXPECT_EQ(operand(graph, first(graph, Op::kSlice), 0).name, "w");
+  EXPECT_TRUE(operand(graph, first(graph, Op::kSlice), 0).keeps_steps);
+  const std::vector<float> x = {3, -2};
+  const Graph trained = run_graph(graph, {bytes_of(x)});
+  EXPECT_EQ(reals(trained.values[size_t(trained.outputs[0].value)]), computed(b, x));
+  simplify(graph);
+  EXPECT_EQ(ops(graph), std::vector<Op>{Op::kDense}) << "as it is deployed";
+}
+
+TEST(onnx_parameters, codes_that_are_dequantized_twice_are_one) {
+  OnnxBuilder b;
+  b.input("x", {1, 2});
+  b.codes("c", {2, 2}, {1, 2, 3, 4}, TensorProto::INT8);
+  b.floats("scale", {}, {0.5f});
+  for (const std::string k : {"1", "2"}) b.node("DequantizeLinear", {"c", "scale"}, {"w" + k});
+  b.node("MatMul", {"x", "w1"}, {"h"});
+  b.node("MatMul", {"h", "w2"}, {"y"});
+  b.output("y");
+  const std::vector<ValueId> ids = read_by(imported(b, kTrain), Op::kDense, 1);
+  EXPECT_EQ(ids[0], ids[1]);
+}
+
+bool notes(const Graph& graph, const std::string& words) {
+  return std::any_of(graph.log.begin(), graph.log.end(), [&](const std::string& line) { return line.starts_with("training: ") && line.find(words) != line.npos; });
+}
+
+TEST(onnx_parameters, what_the_file_does_not_tell_is_said) {
+  for (const auto& [name, one] : {std::pair("/Identity_output_0", true), std::pair("onnx::MatMul_16", false)}) {
+    OnnxBuilder b;
+    b.input("x", {1, 3});
+    b.counted("w", {3, 3});
+    b.node("Identity", {"w"}, {name});
+    b.node("MatMul", {"x", "w"}, {"h"});
+    b.node("MatMul", {"h", name}, {"y"});
+    b.output("y");
+    const Graph graph = imported(b, kTrain);
+    const std::vector<ValueId> ids = read_by(graph, Op::kDense, 1);
+    EXPECT_EQ(ids[0] == ids[1], one);
+    EXPECT_EQ(notes(graph, "is trained apart from it"), !one);
+    EXPECT_FALSE(notes(imported(b), ""));
+  }
+  OnnxBuilder power;
+  power.input("x", {1, 3});
+  power.counted("w", {3, 3});
+  power.floats("two", {}, {2});
+  power.node("Pow", {"w", "two"}, {"p"});
+  power.node("MatMul", {"x", "p"}, {"y"});
+  power.output("y");
+  EXPECT_TRUE(notes(imported(power, kTrain), "its numbers are trained in the place"));
 }
 
 TEST(onnx_parameters, every_flipped_bit_is_imported_or_refused) {

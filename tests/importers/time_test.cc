@@ -69,12 +69,15 @@ double seconds(const std::vector<uint8_t>& file) {
 }
 
 // 16 times the nodes take 16 times as long where time is linear, and 256 times where it is quadratic: the middle of both, as
-// ratios go, is 64. Processor time, so the load of the machine matters little; the small file is timed at its best of three.
+// ratios go, is 64. Processor time, so the load of the machine matters little; the small file is timed at its best of three, and the
+// large one again where it took longer, up to five times: what shares the caches with it goes away, a square does not.
 TEST(import_time, grows_with_the_nodes_and_not_with_their_square) {
   constexpr int kFew = 1000, kMany = 16 * kFew;
   for (const auto& shape : kShapes) {
     const std::vector<uint8_t> few = shape.make(kFew).finish(), many = shape.make(kMany).finish();
-    const double best = std::min({seconds(few), seconds(few), seconds(few)}), all = seconds(many);
+    const double best = std::min({seconds(few), seconds(few), seconds(few)});
+    double all = seconds(many);
+    for (int again = 0; again < 4 && all >= 64 * best; ++again) all = std::min(all, seconds(many));
     EXPECT_LT(all, 64 * best) << shape.what << ": " << best << " s of " << kFew << ", " << all << " s of " << kMany;
   }
 }

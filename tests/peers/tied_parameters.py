@@ -160,6 +160,62 @@ class Autoencoder(nn.Module):
         return torch.tanh(x @ self.w.t() + self.b) @ self.w + self.c
 
 
+class Parts(nn.Module):
+    """A matrix and a bias beside their first rows, and beside their rows in another order."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.out = nn.Linear(5, 5), nn.Linear(3, 3)
+
+    def forward(self, x):
+        order = torch.tensor([3, 0, 4, 1, 2])
+        x = torch.tanh(self.first(x))
+        x = torch.tanh(F.linear(x, self.first.weight[order], self.first.bias))
+        return self.out(torch.tanh(F.linear(x, self.first.weight[:3], self.first.bias[1:4])))
+
+
+class Joined(nn.Module):
+    """Two matrices joined, and each of them alone; a bias joined of one bias twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = (nn.Parameter(torch.zeros(*dims)) for dims in ((3, 5), (2, 5), (2,)))
+        self.out = nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = torch.tanh(F.linear(x, torch.cat((self.a, self.b))))
+        x = torch.cat((F.linear(x, self.a), F.linear(x, self.b)), 1)
+        return self.out(torch.tanh(x + torch.cat((self.c, self.c[:1], self.c))))
+
+
+class Factors(nn.Module):
+    """Matrices computed of parameters: a multiple, a difference, a product; each factor of a sum is read elsewhere too."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.low, self.high = (nn.Parameter(torch.zeros(*dims)) for dims in ((4, 4), (4, 4), (4, 2), (2, 4)))
+        self.shift, self.out = nn.Parameter(torch.zeros(4, 1)), nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = torch.tanh(F.linear(x, 2 * self.a))
+        x = torch.tanh(F.linear(x, self.a - self.b))
+        x = torch.tanh(F.linear(x, self.low @ self.high) + F.linear(x, self.b + self.shift))
+        return self.out(x)
+
+
+class Token(nn.Module):
+    """A row that is repeated for each sample and joined to its sequence."""
+
+    def __init__(self):
+        super().__init__()
+        self.token, self.position = nn.Parameter(torch.zeros(1, 1, 4)), nn.Parameter(torch.zeros(1, 4, 4))
+        self.hidden, self.out = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = torch.cat((self.token.expand(x.shape[0], -1, -1), x), 1) + self.position
+        return self.out(torch.tanh(self.hidden(torch.tanh(x + self.token.repeat(1, 4, 1)))).mean(1))
+
+
 def sgd(groups, rate):
     return torch.optim.SGD(groups, lr=rate, foreach=False)
 
@@ -189,6 +245,10 @@ NETWORKS = [
     ("embedding_without_bias", lambda: Embedding(False), (3,), 7, 7, momentum, 2.0**-5, False, [EVALUATION, TRAINING]),
     ("recurrence", Recurrence, (5, 4), 0, 3, adam, 2.0**-7, False, [EVALUATION, TRAINING]),
     ("autoencoder", Autoencoder, (6,), 0, 0, momentum, 2.0**-5, False, [EVALUATION, TRAINING]),
+    ("parts", Parts, (5,), 0, 3, adam, 2.0**-7, False, [EVALUATION, TRAINING]),
+    ("joined", Joined, (5,), 0, 3, momentum, 2.0**-5, False, [EVALUATION, TRAINING]),
+    ("factors", Factors, (4,), 0, 3, sgd, 2.0**-4, False, [EVALUATION, TRAINING]),
+    ("token", Token, (3, 4), 0, 3, adam, 2.0**-7, False, [EVALUATION, TRAINING]),
 ]
 
 

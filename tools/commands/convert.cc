@@ -88,6 +88,12 @@ std::vector<NamedPass> passes(Work& work) {
   return all;
 }
 
+// What came of the user's rules, and what training does to a file that can be read in two ways, is said in any case.
+void print_log(const Graph& graph, bool all) {
+  for (const std::string& line : graph.log)
+    if (all || line.starts_with("policy") || line.starts_with("training")) fmt::print(stderr, "{}\n", line);
+}
+
 // The options of the rewrite that are not what they are by default.
 std::string rewrite_options_text(const RewriteOptions& o) {
   std::string text;
@@ -283,15 +289,17 @@ void convert(const ConvertOptions& options) {
   Graph graph = import_network(options.network,
                                {.batch = options.batch, .io_nhwc = options.io_nhwc, .train = !options.training.loss.empty()});
   for (const NamedPass& pass : passes(work)) {
-    if (pass.name == std::string_view("resolve_policies") && !options.training.loss.empty()) return write_training(work, graph);
+    if (pass.name == std::string_view("resolve_policies") && !options.training.loss.empty()) {
+      print_log(graph, options.verbose);
+      return write_training(work, graph);
+    }
     pass.run(graph);
     check(graph);
     if (pass.name == std::string_view("resolve_policies") && !options.emit_policy.empty())
       work.policy = policy_json(graph, compiling.policies);
     if (pass.name == options.stop_after) break;
   }
-  for (const std::string& line : graph.log)  // what came of the user's rules is said in any case
-    if (options.verbose || line.starts_with("policy")) fmt::print(stderr, "{}\n", line);
+  print_log(graph, options.verbose);
   if (work.explained.is_string()) print(work.explained.get<std::string>());
   if (options.dump || !options.stop_after.empty()) print(dump(graph));
   if (!options.model.empty() && options.stop_after.empty()) write(work, graph);

@@ -46,6 +46,7 @@ struct Value {
   // apply_policy, for codes of a quantizer. Shared, because passes copy graphs.
   std::shared_ptr<const std::vector<uint8_t>> data;
   ElementType stored = ElementType::kNone;
+  bool keeps_steps = false;        // constants that are to be trained: what steps make of it is not folded
   std::vector<float> amaxes = {};  // max |x| per calibration sample, oldest first: what fills a float8 history
 
   // Of values in state, stream, derived and step: the graphs of one model that have one of this name mean the same tensor, and

@@ -158,8 +158,8 @@ class Parser {
     if (!values_.emplace(v.name, id).second) line.fail("two values are named " + v.name);
     while (!line.end()) {
       const std::string key = line.word();
-      if (key == "batched" || key == "trainable") {
-        (key == "batched" ? v.batched : v.trainable) = true;
+      if (key == "batched" || key == "trainable" || key == "keeps_steps") {
+        (key == "batched" ? v.batched : key == "trainable" ? v.trainable : v.keeps_steps) = true;
         continue;
       }
       line.expect('=');

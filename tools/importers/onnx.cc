@@ -81,7 +81,9 @@ void parse(std::span<const uint8_t> bytes, const std::string& name, ::onnx::Mode
 
 }  // namespace
 
-Import::Import(const std::string& name, const ImportOptions& options) : options_(options) { graph_.source = name; }
+Import::Import(const std::string& name, const ImportOptions& options, SplitParameters split) : options_(options), split_(std::move(split)) {
+  graph_.source = name;
+}
 
 void Import::read_opsets(Scope& scope, const google::protobuf::RepeatedPtrField<::onnx::OperatorSetIdProto>& imports) {
   for (const auto& import : imports) {
@@ -228,6 +230,7 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   if (!reuse_computed(key)) {
     if (!import_on_codes(*this, source)) importer->run(*this, source);
     keep_computed(scope, source, key);
+    note_computed(scope, source, *importer);
   }
   source_ = nullptr;
 }
@@ -398,7 +401,10 @@ std::vector<std::string> external_files(std::span<const uint8_t> onnx, const std
 Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
   ::onnx::ModelProto model;
   onnx_import::parse(bytes, name, model);
-  Graph graph = onnx_import::Import(name, options).run(model);
+  onnx_import::Import first(name, options, {});
+  Graph graph = first.run(model);
+  if (const onnx_import::SplitParameters split = first.split_parameters(); !split.computed.empty())
+    graph = onnx_import::Import(name, options, split).run(model);
   graph.quantize_rounding = Rounding::kHalfEven;  // QuantizeLinear
   return graph;
 }

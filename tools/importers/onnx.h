@@ -6,6 +6,7 @@
 //   onnx_body.cc          operators that are others in one: bodies, as functions of a file have them
 //   onnx_tensor.cc        TensorProto -> Value
 //   onnx_parameters.cc    constants that are to be trained: which are one, which are two
+//   onnx_computed.cc      constants that are computed of them: folded, or by steps
 //   onnx_fold.cc          arithmetic on constants: what PyTorch exports compute shapes with
 //   onnx_ops_<subject>.cc one function per operator
 //
@@ -18,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -31,6 +33,7 @@
 namespace nacre::tools::onnx_import {
 
 struct Operand;
+struct OperatorImporter;
 using OperandPtr = std::shared_ptr<Operand>;
 
 // What an importer does to a constant before it stores it. Two constants are one parameter if the same was done to one initializer.
@@ -63,9 +66,14 @@ struct Operand {
     ValueId value;
     const ::onnx::NodeProto* node;
   };
-  OperandPtr origin = nullptr;  // null: it is an initializer, or is made of several
+  OperandPtr origin = nullptr;  // null: it is an initializer, or is computed by other than moves
   Moves moves = {};
   std::vector<Form> forms = {};
+  // Of what is computed by other than moves: the initializers that it depends on, and where each of its elements comes from
+  // (int64, ::first_place and on of an initializer, -1: of none); null where numbers are computed.
+  std::vector<OperandPtr> roots = {};
+  std::shared_ptr<const Value> places = nullptr;
+  int64_t first_place = -1;  // of an initializer
 
   struct Quantized {
     OperandPtr real;
@@ -161,9 +169,14 @@ int channels_last_axis(int axis, int rank);  // where a source's axis stands in 
 std::vector<int> to_channels_last(int rank);
 std::vector<int> from_channels_last(int rank);
 
+// Initializers that are to be trained and of which others are computed, by steps: `computed`; of them those that are read elsewhere too.
+struct SplitParameters {
+  std::set<std::string> computed, shared;
+};
+
 class Import {
  public:
-  Import(const std::string& name, const ImportOptions& options);
+  Import(const std::string& name, const ImportOptions& options, SplitParameters split);
 
   Graph run(const ::onnx::ModelProto& model);
 
@@ -188,7 +201,12 @@ class Import {
   // value for all that read x so, and where others read it in another order or shape, a step that makes this one of theirs.
   ValueId parameter(const OperandPtr& x, const Moves& moves, Value made);
   OperandPtr moved(const OperandPtr& x, const Move& move, Value made) const;  // the constant x after `move`; without a name
-  OperandPtr under_new_name(const OperandPtr& x) const;  // what an Identity gives: of a constant one that is trained apart
+  OperandPtr under_new_name(const OperandPtr& x);  // what an Identity gives: of a constant one that is trained apart
+  bool to_train() const { return options_.train; }
+
+  // onnx_computed.cc.
+  OperandPtr computed(const OperandPtr& x, Value made);  // a constant that an importer computes of the constant x
+  SplitParameters split_parameters() const;                    // of what was read so far
 
   // What output `index` of the current source node is.
   const std::string& output_name(int index = 0) const { return source_->proto.output(index); }
@@ -202,6 +220,7 @@ class Import {
   bool is_input(ValueId id) const;
   Graph& graph() { return graph_; }
   void log(const std::string& what);
+  void note(const std::string& what);  // of a graph that is to be trained, for the user in any case
   // Asks for the bytes of a constant before it is computed: hostile files ask for gigabytes in a few bytes.
   void spend(uint64_t bytes);
   void spend_elements(const Value& constant) { spend(uint64_t(constant.elements()) * 8); }  // computed in int64 or float64
@@ -231,6 +250,11 @@ class Import {
   Value storable(const Operand& operand) const;  // its constant, checked
   bool reuse_computed(const std::string& key);
   void keep_computed(Scope& scope, const Source& source, const std::string& key);
+  bool computes(const std::vector<OperandPtr>& roots, const std::set<std::string>& names) const;
+  void number(const std::vector<OperandPtr>& roots);
+  std::shared_ptr<const Value> places_of(const OperandPtr& x);
+  std::vector<OperandPtr> outputs_with(const Source& source, const OperatorImporter& importer, std::vector<OperandPtr> inputs);
+  void note_computed(Scope& scope, const Source& source, const OperatorImporter& importer);
   ValueId rearranged(const Operand::Form& from, const Moves& to, const Operand& origin, const std::string& name);
   OperandPtr find(Scope& scope, const std::string& name);
   void leave_unknown(Scope& scope, const ::onnx::NodeProto& node);
@@ -244,6 +268,9 @@ class Import {
     std::vector<OperandPtr> inputs, outputs;
   };
   std::map<std::string, Computed> computed_;  // what nodes made of constants alone, by what they do and read
+  const SplitParameters split_;
+  std::vector<OperandPtr> read_;  // constants to be trained that stand in the graph
+  int64_t places_ = 0;            // elements of initializers of which others are computed
   std::vector<std::string> refusals_;
   bool symbolic_batch_ = false;
   bool images_ = false;  // some step works on channels_last of rank 4
@@ -281,6 +308,7 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
 // Types that values at run time have; constants may have others until they are stored.
 bool at_run_time(ElementType type);
 
+bool is_trainable(const Value& v);  // onnx_parameters.cc: of more than one number
 // onnx_parameters.cc. Equal for nodes that compute the same of the same constants; empty for what is not computed of constants.
 std::string key_of_computed(const Source& source);
 

@@ -112,6 +112,14 @@ Node Import::step(Op op) {
   return node;
 }
 
+// What steps make of constants alone would be folded, and trained in the place of what it is made of.
+static void keep_steps_of_constants(Graph& graph, const Node& node) {
+  const auto constant = [&](ValueId id) { return id == kNone || graph.values[size_t(id)].constant(); };
+  if (node.op == Op::kTranspose || node.op == Op::kReshape || !std::all_of(node.inputs.begin(), node.inputs.end(), constant)) return;
+  for (const ValueId id : node.inputs)
+    if (id != kNone && is_trainable(graph.values[size_t(id)])) graph.values[size_t(id)].keeps_steps = true;
+}
+
 ValueId Import::append(Node node, const std::string& name, ElementType type) {
   Value value;
   value.name = name;
@@ -119,6 +127,7 @@ ValueId Import::append(Node node, const std::string& name, ElementType type) {
   node.outputs = {graph_.add(std::move(value))};
   const ValueId y = node.outputs[0];
   infer_shapes(graph_, node);
+  if (options_.train) keep_steps_of_constants(graph_, node);
   graph_.nodes.push_back(std::move(node));
   return y;
 }
@@ -206,6 +215,8 @@ bool Import::is_input(ValueId id) const {
 }
 
 void Import::log(const std::string& what) { graph_.log.push_back("import: " + source_->place + ": " + what); }
+
+void Import::note(const std::string& what) { graph_.log.push_back("training: " + source_->place + ": " + what); }
 
 void Import::spend(uint64_t bytes) {
   graph_.budget.take(bytes, source_->place, "constants computed at import", "export the network with smaller constants");

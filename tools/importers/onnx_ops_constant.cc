@@ -79,28 +79,56 @@ void range(Import& import, const Source& source) {
   import.give_constant(0, make_constant("", start.type, {int64_t(numbers.size())}, numbers));
 }
 
+// x at run time times ones: exact, and its gradient is summed over what is repeated.
+void expand_step(Import& import, const Source& source, const std::vector<int64_t>& dims) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  import.spend(bytes_of(source, dims));
+  const std::vector<float> ones(size_t(checked_elements(source.place, dims)), 1);
+  Node node = import.step(Op::kMul);
+  node.inputs = {import.plain(x), import.reals(source.name + "/ones", dims, ones)};
+  import.give_plain(0, import.append(std::move(node), import.output_name()));
+}
+
 void expand(Import& import, const Source& source) {
   const std::vector<int64_t> dims = source.constant_integers(1, "its shape");
   const OperandPtr& x = source.operand(0);
   const std::optional<std::vector<int64_t>> both = broadcast(x->dims, dims);
   if (!both) source.malformed("its input cannot be expanded to the shape asked for");
   if (*both == x->dims) return import.give(0, x);
+  if (!x->constant) return expand_step(import, source, *both);
   const Value& value = stored(source, 0);
   import.spend(bytes_of(source, *both));
   import.give_constant(0, expanded(value, dims));
 }
 
+// x at run time, joined to itself along one axis after the other.
+void tile_step(Import& import, const Source& source, const std::vector<int64_t>& repeats) {
+  constexpr int64_t kMaxParts = 64;
+  ValueId y = import.plain(source.operand(0));
+  for (size_t axis = 0; axis < repeats.size(); ++axis) {
+    if (repeats[axis] == 1) continue;
+    if (repeats[axis] < 1 || repeats[axis] > kMaxParts) source.refuse("repeats what is computed at run time 0 or more than 64 times along one axis");
+    Node node = import.step(Op::kConcat);
+    set_integer(node, "axis", int(axis));
+    node.inputs.assign(size_t(repeats[axis]), y);
+    y = import.append(std::move(node), import.output_name() + "/" + std::to_string(axis), source.operand(0)->type);
+  }
+  import.give_plain(0, y);
+}
+
 void tile(Import& import, const Source& source) {
-  const Value& x = stored(source, 0);
+  const OperandPtr& x = source.operand(0);
   const std::vector<int64_t> repeats = source.constant_integers(1, "its repeats");
-  if (repeats.size() != x.dims.size()) source.malformed("its repeats do not fit its input");
-  std::vector<int64_t> dims = x.dims;
+  if (repeats.size() != x->dims.size()) source.malformed("its repeats do not fit its input");
+  if (!x->constant) return tile_step(import, source, repeats);
+  std::vector<int64_t> dims = x->dims;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (repeats[i] < 0 || repeats[i] > (1 << 28)) source.malformed("a repeat is out of range");
     dims[i] *= repeats[i];
     import.spend(bytes_of(source, dims));
   }
-  import.give_constant(0, tiled(x, repeats));
+  import.give_constant(0, tiled(stored(source, 0), repeats));
 }
 
 void binary(Import& import, const Source& source) {

@@ -74,7 +74,14 @@ ValueId gemm_bias(Import& import, const Source& source, int64_t columns, float b
   return import.parameter(c, moves, make_constant(c->name, ElementType::kFloat32, {columns}, *numbers));
 }
 
-// y = alpha A' B' + beta C, A' and B' being A, B or their transposes. alpha goes into the weights, beta into the bias.
+ValueId times(Import& import, ValueId x, float factor, const std::string& name) {
+  Node node = import.step(Op::kMul);
+  node.inputs = {x, import.reals(name, {1}, {factor})};
+  return import.append(std::move(node), name + "/product");
+}
+
+// y = alpha A' B' + beta C, A' and B' being A, B or their transposes. alpha goes into the weights, beta into the bias; in a graph
+// that is to be trained they are steps, because the gradients of B and C have them as factors.
 void gemm(Import& import, const Source& source) {
   const OperandPtr& a = source.operand(0);
   need_float32(source, *a);
@@ -86,17 +93,17 @@ void gemm(Import& import, const Source& source) {
   if (source.integer("transA", 0) != 0) x = import.transposed(x, {1, 0}, a->name + "/transposed");
   const bool has_c = source.given(2);
   const float beta = source.real("beta", 1);
-  const ValueId bias = has_c ? gemm_bias(import, source, columns, beta) : kNone;
-  const float alpha = source.real("alpha", 1);
+  const ValueId bias = has_c && !(import.to_train() && beta != 1) ? gemm_bias(import, source, columns, beta) : kNone;
+  float alpha = source.real("alpha", 1);
+  if (import.to_train() && alpha != 1) {
+    x = times(import, x, alpha, source.name + "/alpha");
+    alpha = 1;
+  }
   ValueId y = dense(import, x, {source.operand(1), scaled_by(alpha), dense_weights(import, w, alpha), transpose_b}, bias);
   if (has_c && bias == kNone && beta != 0) {
     need_float32(source, *source.operand(2));
     ValueId c = import.plain(source.operand(2));
-    if (beta != 1) {
-      Node scale = import.step(Op::kMul);
-      scale.inputs = {c, import.reals(source.name + "/beta", {1}, {beta})};
-      c = import.append(std::move(scale), source.operand(2)->name + "/beta");
-    }
+    if (beta != 1) c = times(import, c, beta, source.name + "/beta");
     Node add = import.step(Op::kAdd);
     add.inputs = {y, c};
     y = import.append(std::move(add), import.output_name());
@@ -112,7 +119,8 @@ ValueId matrices(Import& import, const OperandPtr& x, bool left) {
   return import.reshaped(plain, dims, x->name + "/matrix");
 }
 
-// Both operands are computed at run time, or one of them is a stored stack of matrices.
+// Both operands are computed at run time, or one of them is a stored stack of matrices; or, in a graph that is to be trained, the
+// left one is a parameter.
 void batched_matmul(Import& import, const Source& source) {
   const OperandPtr &a = source.operand(0), &b = source.operand(1);
   if (a->rank() == 0 || b->rank() == 0) source.malformed("its operands are not matrices");
@@ -131,7 +139,8 @@ void matmul(Import& import, const Source& source) {
   need_float32(source, *a);
   need_float32(source, *b);
   const bool stack = b->constant && b->rank() > 2 && std::any_of(b->dims.begin(), b->dims.end() - 2, [](int64_t d) { return d != 1; });
-  if (!b->constant || stack || b->rank() > std::max(a->rank(), 2)) return batched_matmul(import, source);
+  const bool trained = import.to_train() && a->constant;
+  if (!b->constant || stack || trained || b->rank() > std::max(a->rank(), 2)) return batched_matmul(import, source);
   Value w = dense_weights(import, stored_weights(source, 1), 1);
   if (w.elements() == 0 || w.dims.empty() || a->rank() == 0) source.malformed("its operands are not matrices");
   const bool vector = w.dims.size() == 1;

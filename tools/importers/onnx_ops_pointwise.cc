@@ -232,11 +232,7 @@ void div(Import& import, const Source& source) {
     number = 1 / number;
   }
   if (!exact) import.log("division by a constant is multiplication by its reciprocal");
-  auto reciprocal = std::make_shared<Operand>();
-  reciprocal->name = b->name + "/reciprocal";
-  reciprocal->dims = b->dims;
-  reciprocal->constant =
-      std::make_shared<const Value>(make_constant(reciprocal->name, ElementType::kFloat32, b->dims, numbers));
+  const OperandPtr reciprocal = import.computed(b, make_constant(b->name + "/reciprocal", ElementType::kFloat32, b->dims, numbers));
   import.give(0, binary_step(import, source, Op::kMul, a, reciprocal, import.output_name()));
 }
 

@@ -10,12 +10,13 @@
 #include "tools/importers/onnx.h"
 
 namespace nacre::tools::onnx_import {
-namespace {
 
 // Constants of one number are factors of the arithmetic, and integers are shapes and indices.
 bool is_trainable(const Value& v) {
   return v.elements() > 1 && (v.stored == ElementType::kFloat32 || v.quantizer);
 }
+
+namespace {
 
 std::string dump_constant(const Value& v) {
   std::string text = std::to_string(int(v.stored));
@@ -91,23 +92,24 @@ ValueId Import::rearranged(const Operand::Form& from, const Moves& to, const Ope
 }
 
 ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
-  if (!options_.train || !is_trainable(made)) return graph_.add(std::move(made));
-  Operand& origin = x->origin ? *x->origin : *x;
-  const Moves all = normalized(origin.dims, joined(x->moves, moves));
-  if (steps_make(all)) made.name = origin.name;
+  const OperandPtr& origin = x->origin ? x->origin : x;
+  if (!options_.train || (!is_trainable(made) && origin->roots.empty())) return graph_.add(std::move(made));
+  const Moves all = normalized(origin->dims, joined(x->moves, moves));
+  if (steps_make(all)) made.name = origin->name;
   const ::onnx::NodeProto* node = &source_->proto;
   const Operand::Form* from = nullptr;
-  bool elsewhere = false;  // another node has it already
-  for (const Operand::Form& form : origin.forms) {
+  bool elsewhere = computes(origin->roots, split_.shared);  // another layer reads it, or an initializer that it is computed of
+  for (const Operand::Form& form : origin->forms) {
     if (form.moves == all) return form.value;
     if (from == nullptr && steps_make(form.moves) && steps_make(all)) from = &form;
-    elsewhere = elsewhere || form.node != node;
+    elsewhere = elsewhere || (origin->roots.empty() && form.node != node);
   }
   if (from == nullptr && elsewhere)
-    source_->refuse(origin.name + " is read by another layer too, in a form that no step can make of this one's: training "
+    source_->refuse(origin->name + " is read by another layer too, in a form that no step can make of this one's: training "
                     "could not keep them equal", "give each layer weights of its own");
-  const ValueId id = from != nullptr ? rearranged(*from, all, origin, made.name) : graph_.add(std::move(made));
-  origin.forms.push_back({all, id, node});
+  if (origin->forms.empty()) read_.push_back(origin);
+  const ValueId id = from != nullptr ? rearranged(*from, all, *origin, made.name) : graph_.add(std::move(made));
+  origin->forms.push_back({all, id, node});
   return id;
 }
 
@@ -128,9 +130,11 @@ std::string key_of_computed(const Source& source) {
     if (!attribute.ref_attr_name().empty()) return "";
     key += "\n" + attribute.SerializeAsString();
   }
-  for (const OperandPtr& input : source.inputs) {
+  for (size_t i = 0; i < source.inputs.size(); ++i) {
+    const OperandPtr& input = source.inputs[i];
     if (input && !input->constant) return "";
-    const bool trains = input && is_trainable(*input->constant);
+    const bool codes = i == 0 && source.proto.op_type() == "DequantizeLinear";
+    const bool trains = input && (is_trainable(*input->constant) || codes);
     trainable = trainable || trains;
     key += "\n";
     if (trains) key += std::to_string(reinterpret_cast<uintptr_t>(input.get()));
@@ -162,8 +166,13 @@ void Import::keep_computed(Scope& scope, const Source& source, const std::string
   computed_.emplace(key, std::move(computed));
 }
 
-OperandPtr Import::under_new_name(const OperandPtr& x) const {
+OperandPtr Import::under_new_name(const OperandPtr& x) {
   if (!options_.train || !x->constant || !is_trainable(*x->constant)) return x;
+  const std::string& name = output_name();
+  if (name.starts_with("/")) return x;  // PyTorch names so what the network computes: a clone, not a parameter
+  if (name.starts_with("onnx::"))
+    note("has the numbers of " + x->name + " and is trained apart from it: PyTorch writes a matrix so that two layers have, and one that a layer "
+         "applied twice has. If it is one, export with do_constant_folding=False");
   auto y = std::make_shared<Operand>();
   y->type = x->type;
   y->dims = x->dims;

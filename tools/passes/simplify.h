@@ -50,6 +50,9 @@ class Rewriter {
   // A constant that may be one parameter of several steps, where such stay one: none of them may get a changed copy.
   bool shared(ValueId id) const;
 
+  // A constant that is to be trained, and stays apart from what steps make of it.
+  bool keeps_steps(ValueId id) const { return keep_shared_ && value(id).keeps_steps; }
+
   // `origin`: the value that the new one stands for; it gives its name if it is dead in the end.
   ValueId add_value(Value value, ValueId origin = kNone);
   Node& insert_after_writer(ValueId id, Node inserted);  // first of all where nothing writes it

@@ -63,6 +63,7 @@ bool fold_constants(Rewriter& r, Node& node) {
   for (const ValueId x : node.inputs) {
     if (x == kNone) continue;
     if (!r.value(x).constant()) return false;
+    if (r.keeps_steps(x)) return false;
     if (r.shared(x) && (node.op == Op::kTranspose || node.op == Op::kReshape)) return false;
     codes = codes || !plain_constant(r.value(x));
   }

@@ -23,20 +23,43 @@ namespace {
 
 bool is_parameter(const OpRule& rule, size_t slot) { return slot < 32 && (rule.parameters >> slot & 1) != 0; }
 
-// Constants of one number are factors of the network's arithmetic (a scale, an epsilon), no parameters, where the op takes any.
-bool is_parameter_value(const Node& node, const Value& v) {
+// Constants of one number are factors of the network's arithmetic (a scale, an epsilon), no parameters, where the op takes any, and
+// where a step computes with them what the op reads.
+bool is_parameter_value(const Node& node, const Value& v, bool as_it_is) {
   const bool real = v.constant() ? is_float_type(v.stored) || v.quantizer : v.trainable;
+  if (!as_it_is) return real && v.elements() > 1;
   return real && (v.elements() > 1 || node.op == Op::kDense || node.op == Op::kConv2d || node.op == Op::kDepthwiseConv2d ||
                   node.op == Op::kBatchNorm || node.op == Op::kLayerNorm);
 }
 
-// What the slots of the node that hold parameters read, by slot.
-std::map<size_t, ValueId> parameters_of(const Graph& graph, const Node& node, const std::vector<ValueId>& stored) {
+// The constants and state that values are computed of, by value; none of what depends on an input.
+using Sources = std::vector<std::set<ValueId>>;
+
+Sources sources_of(const Graph& graph) {
+  Sources sources(graph.values.size());
+  for (size_t id = 0; id < sources.size(); ++id)
+    if (graph.values[id].constant() || graph.values[id].region == Region::kState) sources[id] = {ValueId(id)};
+  for (const Node& node : graph.nodes) {
+    std::set<ValueId> all;
+    for (const ValueId id : node.inputs) {
+      if (id == kNone) continue;
+      if (sources[size_t(id)].empty()) all.clear();
+      if (sources[size_t(id)].empty()) break;
+      all.insert(sources[size_t(id)].begin(), sources[size_t(id)].end());
+    }
+    for (const ValueId y : node.outputs) sources[size_t(y)] = all;
+  }
+  return sources;
+}
+
+// What the slots of the node that hold parameters read, by slot: of what is computed by steps all that it is computed of.
+std::multimap<size_t, ValueId> parameters_of(const Graph& graph, const Node& node, const std::vector<ValueId>& stored, const Sources& sources) {
   const OpRule& rule = rule_of(graph, node);
-  std::map<size_t, ValueId> parameters;
+  std::multimap<size_t, ValueId> parameters;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const ValueId id = node.inputs[i] == kNone ? kNone : stored[size_t(node.inputs[i])];
-    if (id != kNone && is_parameter(rule, i) && is_parameter_value(node, graph.values[size_t(id)])) parameters.emplace(i, id);
+    if (node.inputs[i] == kNone || !is_parameter(rule, i)) continue;
+    for (const ValueId id : sources[size_t(node.inputs[i])])
+      if (is_parameter_value(node, graph.values[size_t(id)], stored[size_t(node.inputs[i])] == id)) parameters.emplace(i, id);
   }
   return parameters;
 }
@@ -122,11 +145,12 @@ std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& op
 
 void refuse_quantized_forms(const Graph& graph) {
   const std::vector<ValueId> stored = stored_values(graph);
+  const Sources sources = sources_of(graph);
   for (const Node& node : graph.nodes) {
     if (node.layer == kNone) continue;
     const Layer& layer = graph.layers[size_t(node.layer)];
     if (!layer.asked || layer.policy.quantization == Quantization::kNone) continue;
-    for (const auto& [slot, id] : parameters_of(graph, node, stored))
+    for (const auto& [slot, id] : parameters_of(graph, node, stored, sources))
       if (id != node.inputs[slot])
         throw Error(kUnsupported, graph.source,
                     fmt::format("{} reads {} in another form than the layer that it shares it with: it cannot be trained under a policy that "
@@ -137,9 +161,10 @@ void refuse_quantized_forms(const Graph& graph) {
 
 void refuse_shared_codes(const Graph& graph, const TrainedParameters& options) {
   const std::vector<ValueId> stored = stored_values(graph);
+  const Sources sources = sources_of(graph);
   std::map<ValueId, std::vector<std::string>> readers;  // layers
   for (const Node& node : graph.nodes)
-    for (const auto& [slot, id] : parameters_of(graph, node, stored))
+    for (const auto& [slot, id] : parameters_of(graph, node, stored, sources))
       readers[id].push_back(node.layer == kNone ? "" : graph.layers[size_t(node.layer)].name);
   for (const auto& [id, layers] : readers)
     if (layers.size() > 1 && std::ranges::any_of(layers, [&](const std::string& layer) { return matches_any(layer, options.layers); }))
@@ -149,14 +174,15 @@ void refuse_shared_codes(const Graph& graph, const TrainedParameters& options) {
 
 void make_parameters(Graph& graph, const TrainedParameters& options) {
   const std::vector<ValueId> stored = stored_values(graph);
+  const Sources sources = sources_of(graph);
   const auto has_parameters = [&](const Node& node) {
-    return !is_frozen_part(graph.layers[size_t(node.layer)].name) && !parameters_of(graph, node, stored).empty();
+    return !is_frozen_part(graph.layers[size_t(node.layer)].name) && !parameters_of(graph, node, stored, sources).empty();
   };
   const std::vector<int> layers = layers_to_train(graph, options, has_parameters, "parameters");
   std::set<ValueId> trained, frozen;
   for (const Node& node : graph.nodes) {
     const bool trains = std::ranges::find(layers, node.layer) != layers.end();
-    for (const auto& [slot, id] : parameters_of(graph, node, stored)) {
+    for (const auto& [slot, id] : parameters_of(graph, node, stored, sources)) {
       Value& v = graph.values[size_t(id)];
       const bool bias = v.dims.size() <= 1 && slot > 1;
       const bool takes = trains && (!options.biases_only || bias);
@@ -177,10 +203,9 @@ void make_parameters(Graph& graph, const TrainedParameters& options) {
 
 void store_frozen_forms(Graph& graph) {
   for (Node& node : graph.nodes) {
-    if (node.op != Op::kTranspose && node.op != Op::kReshape) continue;
-    const Value& x = graph.values[size_t(node.inputs[0])];
+    const auto plain_constant = [&](ValueId id) { return id == kNone || (graph.values[size_t(id)].constant() && !graph.values[size_t(id)].quantizer); };
     const bool is_output = std::ranges::count(graph.outputs, node.outputs[0], &Binding::value) > 0;
-    if (!x.constant() || x.quantizer || is_output) continue;
+    if (node.outputs.size() != 1 || is_output || !std::ranges::all_of(node.inputs, plain_constant)) continue;
     Value& y = graph.values[size_t(node.outputs[0])];
     y.data = std::make_shared<const std::vector<uint8_t>>(std::move(evaluate(graph, node)[0]));
     y.stored = y.type;
