@@ -82,6 +82,10 @@ void move_to_state(const Graph& graph, Value& v, ElementType type, Kept kept) {
   v.kept = kept;
 }
 
+void require_patterns(const TrainedParameters& options) {
+  for (const std::string& pattern : options.layers) require_pattern(pattern, {"--train-layers " + in_quotes(pattern)});
+}
+
 }  // namespace
 
 std::vector<ValueId> stored_values(const Graph& graph) {
@@ -99,7 +103,7 @@ bool matches_any(const std::string& name, const std::vector<std::string>& patter
 
 std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options, const std::function<bool(const Node&)>& takes,
                                  const char* what) {
-  for (const std::string& pattern : options.layers) require_pattern(pattern, {"--train-layers " + in_quotes(pattern)});
+  require_patterns(options);
   std::vector<int> layers;
   std::set<std::string> unused(options.layers.begin(), options.layers.end());
   for (const Node& node : graph.nodes) {
@@ -150,6 +154,7 @@ void refuse_shared_codes(const Graph& graph, const TrainedParameters& options) {
 
 std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options) {
   if (options.biases_only) return {};
+  require_patterns(options);
   const std::vector<ValueId> stored = stored_values(graph);
   const auto layer_name = [&](const Node& node) { return node.layer == kNone ? std::string() : graph.layers[size_t(node.layer)].name; };
   std::set<ValueId> seen;  // parameters among them: shared with such an operand they are trained, or frozen as asked
