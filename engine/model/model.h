@@ -97,7 +97,7 @@ class Model {
   Status open(std::span<const std::byte> bytes, const Limits& limits = {});
 
   // Weights that lie apart from the file (another flash, another mapping): data of segment i, which may start anywhere at a
-  // multiple of 64. Segments not attached are read from the file. At most kMaxSegments.
+  // multiple of 64. Segments not attached are read from the file, all of whose bytes stay reserved. At most kMaxSegments.
   // Programs bound before point at what was there before: they are as before bind.
   static constexpr uint32_t kMaxSegments = 4;
   Status attach(uint32_t segment, std::span<const std::byte> data);

@@ -547,6 +547,67 @@ TEST(simplify, inputs_and_outputs_keep_names_order_and_shapes) {
   }
 }
 
+// Two directions of a recurrence, [batch, time, direction, h], as PyTorch joins them: between two changes of batch and time.
+TEST(simplify, a_transpose_meets_its_inverse_behind_a_reshape_that_joins_axes) {
+  EXPECT_EQ(after(R"(graph "" batch=1
+value %x float32 [4, 5, 2, 3]
+value %t float32 [5, 4, 2, 3]
+value %r float32 [5, 4, 6]
+value %u float32 [4, 5, 6]
+value %y float32 [4, 5, 6]
+input "x" %x
+output "y" %y
+%t = transpose(%x) perm=[1, 0, 2, 3]
+%r = reshape(%t) rank=3 dims=[5, 4, 6] name="join"
+%u = transpose(%r) perm=[1, 0, 2]
+%y = tanh(%u)
+)"),
+            R"(graph "" batch=1
+value %x float32 [4, 5, 2, 3]
+value %y float32 [4, 5, 6]
+value %r float32 [4, 5, 6]
+input "x" %x
+output "y" %y
+%r = reshape(%x) rank=3 dims=[4, 5, 6] name="join"
+%y = tanh(%r)
+)");
+}
+
+// An axis of 1 in front, as that of a batch of 1, stays in front; one that the reshape drops is gone; what was the last axis is it again.
+TEST(simplify, a_delayed_transpose_leaves_axes_of_1_where_they_are) {
+  const Graph g = simplified(R"(graph "" batch=1
+value %x float32 [1, 4, 5, 1, 3]
+value %t float32 [1, 3, 4, 1, 5]
+value %r float32 [1, 3, 20]
+value %u float32 [1, 20, 3]
+value %y float32 [1, 20, 3]
+input "x" %x
+output "y" %y
+%t = transpose(%x) perm=[0, 4, 1, 3, 2]
+%r = reshape(%t) rank=3 dims=[1, 3, 20]
+%u = transpose(%r) perm=[0, 2, 1]
+%y = tanh(%u)
+)");
+  EXPECT_EQ(count(g, Op::kTranspose), 0);
+  EXPECT_EQ(count(g, Op::kReshape), 1);
+}
+
+// Joined axes that do not follow each other in x, an axis that is split, another reader.
+TEST(simplify, a_transpose_stays_before_a_reshape_that_needs_it) {
+  const char* const kRest[] = {"value %r float32 [5, 12]\nvalue %y float32 [5, 12]\ninput \"x\" %x\noutput \"y\" %y\n"
+                               "%t = transpose(%x) perm=[1, 2, 0]\n%r = reshape(%t) rank=2 dims=[5, 12]\n%y = tanh(%r)\n",
+                               "value %r float32 [10, 6]\nvalue %y float32 [10, 6]\ninput \"x\" %x\noutput \"y\" %y\n"
+                               "%t = transpose(%x) perm=[1, 2, 0]\n%r = reshape(%t) rank=2 dims=[10, 6]\n%y = tanh(%r)\n",
+                               "value %r float32 [15, 4]\nvalue %y float32 [15, 4]\nvalue %z float32 [5, 3, 4]\ninput \"x\" %x\noutput \"y\" %y\n"
+                               "output \"z\" %t\n%t = transpose(%x) perm=[1, 2, 0]\n%r = reshape(%t) rank=2 dims=[15, 4]\n%y = tanh(%r)\n"};
+  for (const char* rest : kRest) {
+    const Graph g = simplified(std::string("graph \"\" batch=1\nvalue %x float32 [4, 5, 3]\nvalue %t float32 [5, 3, 4]\n") + rest);
+    ASSERT_FALSE(g.nodes.empty());
+    EXPECT_EQ(g.nodes[0].op, Op::kTranspose) << rest;
+    EXPECT_EQ(count(g, Op::kReshape), 1) << rest;
+  }
+}
+
 // To train: a constant that two steps read. No rule puts a changed copy of it into one of them.
 TEST(simplify, what_is_to_be_trained_stays_one) {
   const char* const kTwoBiases = R"(graph "" batch=1

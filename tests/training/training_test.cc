@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "tests/training/small_networks.h"
+#include "tests/training/training_run.h"
 #include "tools/error.h"
 #include "tools/loaded_model.h"
 #include "tools/training/memory.h"
@@ -16,6 +18,7 @@ namespace {
 
 using tests::convolutional;
 using tests::perceptron;
+using tests::TrainingRun;
 
 TrainingModel compiled(const Graph& graph, const TrainingOptions& training = {}, const char* policy = "") {
   CompileOptions compiling;
@@ -150,6 +153,42 @@ TEST(training, an_immediate_update_needs_no_block_of_gradients) {
       EXPECT_EQ(std::ranges::count(changed, node.inputs[i]), 0) << node.name;
     if (optimizer) changed.push_back(node.inputs.back());
   }
+}
+
+// Of one micro-batch a gradient is its sum: the same numbers to the bit, statistics of the norm among them.
+TEST(training, float64_updates_at_once_are_those_in_steps) {
+  for (const Optimizer kind : {Optimizer::kSgd, Optimizer::kNesterov, Optimizer::kAdamW, Optimizer::kRmsprop, Optimizer::kAdagrad})
+    for (const Loss loss : {Loss::kSoftmaxCrossEntropy, Loss::kSquaredError}) {
+      TrainingOptions options;
+      options.optimizer.kind = kind;
+      options.loss.kind = loss;
+      TrainingRun in_steps(compiled(convolutional(), options, "float64").bytes);
+      options.immediate = true;
+      const TrainingModel made = compiled(convolutional(), options, "float64");
+      TrainingRun at_once(made.bytes);
+      EXPECT_TRUE(made.update.fallbacks.empty());
+      const tests::LabelledRows data = tests::three_classes(3, 2, 72);
+      for (int step = 0; step < 3; ++step)
+        for (TrainingRun* run : {&in_steps, &at_once}) {
+          run->write(0, data.x);
+          if (loss == Loss::kSoftmaxCrossEntropy) run->write(1, data.labels);
+          else run->write(1, std::vector<float>{0.5f, -1, 0.25f, 2, 0, -0.125f});
+          run->accumulate();
+          EXPECT_TRUE(run->commit(0.125f).applied);
+        }
+      int parameters = 0, moved = 0;
+      const TrainingRun fresh(made.bytes);
+      for (const uint32_t id : std::views::iota(0u, uint32_t(at_once.model().model().tensors().size()))) {
+        const TensorRecord& r = at_once.model().model().tensors()[id];
+        if (r.region != Region::kState || r.element != ElementType::kFloat64) continue;
+        const std::string name = at_once.model().tensor_name(id);
+        EXPECT_EQ(at_once.bytes(name), in_steps.bytes(name)) << name;
+        moved += at_once.bytes(name) != fresh.bytes(name) ? 1 : 0;
+        parameters += (r.flags & kTrainable) != 0 ? 1 : 0;
+      }
+      EXPECT_EQ(parameters, 8);  // two convolutions, a norm, a dense layer
+      EXPECT_GE(moved, 9);       // all, and what the norm keeps; but that a bias before a norm has no gradient
+    }
 }
 
 TEST(training, memory_by_class_needs_no_names) {

@@ -20,6 +20,7 @@
 #include "tools/report/table.h"
 #include "tools/statistics.h"
 #include "tools/training/memory.h"
+#include "tools/training/parameters.h"
 #include "tools/training/training.h"
 #include "tools/version.h"
 #include "tools/writer.h"
@@ -127,13 +128,14 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
   if (options.json)
     return print_json({{"network", options.network}, {"model", options.model}, {"file_bytes", made.bytes.size()},
                        {"state_bytes", m.state()}, {"arena_bytes", m.arena}, {"liveness_bound", m.bound}, {"total", m.total()},
-                       {"fallbacks", made.gradients.fallbacks}});
+                       {"not_trained", made.not_trained}, {"fallbacks", made.gradients.fallbacks}});
   print(fmt::format("{} -> {}\n", options.network, options.model));
   const std::pair<const char*, const Graph*> programs[] = {
       {"infer", &made.infer}, {"gradients", &made.gradients}, {"update", &made.update}, {"derive", &made.derive}};
   for (const auto& [name, graph] : programs)
     if (!graph->nodes.empty()) print(fmt::format("  {:<10} {} steps\n", name, graph->nodes.size()));
   print(fmt::format("  state      {} bytes, of them parameters {}\n", grouped(m.state()), grouped(m.parameters)));
+  if (!made.not_trained.empty()) print(fmt::format("  {}\n", not_trained_text(made.not_trained)));
   print(fmt::format("  arena      {} bytes (liveness lower bound {})\n", grouped(m.arena), grouped(m.bound)));
   if (made.rematerialized.steps > 0)
     print(fmt::format("  again      {} steps are computed a second time: {} of {} multiply-accumulates more\n", made.rematerialized.steps,

@@ -24,6 +24,7 @@
 #include "tools/progress.h"
 #include "tools/statistics.h"
 #include "tools/training/deployed.h"
+#include "tools/training/parameters.h"
 #include "tools/training/schedule_option.h"
 #include "tools/training/training.h"
 #include "tools/training/tuned_model.h"
@@ -372,6 +373,8 @@ class Session {
       print(fmt::format("stopped early: the loss did not become better for {}\n", counted(options_.early_stop, "epoch")));
     print(fmt::format("kept: epoch {}{}\n", epochs[kept_epoch].epoch, options_.output.empty() ? "" : " -> " + options_.output));
     if (written_) print_written();
+    if (const std::vector<std::string> constants = not_trained_of(*model_); !constants.empty())
+      print(fmt::format("  {}\n", not_trained_text(constants)));
     if (!options_.html.empty()) print(fmt::format("curves: {}\n", options_.html));
   }
 
@@ -389,7 +392,7 @@ class Session {
                       {"validation_loss", number(e.validate_loss)}, {"validation_accuracy", number(e.validate_accuracy)}});
     print_json({{"model", options_.model}, {"output", options_.output}, {"rows", split_.train.size()}, {"validation_rows", split_.validate.size()},
                 {"batch", settings_.batch}, {"steps", tuner_.position().applied}, {"stopped_early", end == Tuner::End::kEarly},
-                {"kept_epoch", epochs[kept].epoch}, {"seconds", seconds}, {"epochs", list}, {"written", written_ ? written_json() : Json()}});
+                {"kept_epoch", epochs[kept].epoch}, {"not_trained", not_trained_of(*model_)}, {"seconds", seconds}, {"epochs", list}, {"written", written_ ? written_json() : Json()}});
   }
 
   // What is in the file, and how good that is: of its own program, not of the trainer's.

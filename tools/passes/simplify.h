@@ -110,6 +110,7 @@ bool move_transposes(Rewriter& r);                 // through regions of ops tha
 
 bool simplify_reshape(Rewriter& r, Node& node);    // of reshapes, identities, one for several
 bool absorb_transpose(Rewriter& r, Node& node);    // before a flattening reshape, into the weights of dense
+bool delay_transpose(Rewriter& r, Node& node);     // behind a reshape that joins axes which it keeps together
 
 // A reshape to [axis 0, rest] that only dense layers with constant weights read.
 bool is_flattening(const Rewriter& r, const Node& node);

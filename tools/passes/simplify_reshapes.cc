@@ -33,6 +33,39 @@ bool merge_twin(Rewriter& r, Node& node) {
   return false;
 }
 
+// One axis of a reshape's output, longer than 1: `first` and `last` are the axes that it joins, as they lie before the transpose.
+struct JoinedAxis {
+  int first = 0, last = 0;
+  int64_t size = 1;
+  size_t place = 0;  // among the output's axes
+};
+
+// What reshape makes of transpose(u, perm), without the axes of 1; empty if it splits an axis, or joins axes that do not follow each
+// other in u.
+std::vector<JoinedAxis> joined_axes(const std::vector<int64_t>& u, const Permutation& perm, const std::vector<int64_t>& y) {
+  std::vector<int> from;  // axes of u longer than 1, in the order of the transpose
+  for (const int axis : perm)
+    if (u[size_t(axis)] != 1) from.push_back(axis);
+  const auto follow = [&](int a, int b) {
+    return b > a && std::all_of(u.begin() + a + 1, u.begin() + b, [](int64_t size) { return size == 1; });
+  };
+  std::vector<JoinedAxis> joined;
+  size_t next = 0;
+  for (size_t place = 0; place < y.size(); ++place) {
+    if (y[place] == 1) continue;
+    if (next == from.size()) return {};
+    JoinedAxis axis = {from[next], from[next], u[size_t(from[next])], place};
+    while (++next < from.size() && axis.size < y[place]) {
+      if (!follow(axis.last, from[next])) return {};
+      axis.last = from[next];
+      axis.size *= u[size_t(axis.last)];
+    }
+    if (axis.size != y[place]) return {};
+    joined.push_back(axis);
+  }
+  return joined;
+}
+
 bool whole_bytes(const Value& v) { return v.constant() && element_bits(v.stored) >= 8; }
 
 }  // namespace
@@ -103,6 +136,50 @@ bool absorb_transpose(Rewriter& r, Node& node) {
     r.log("reordered the weights of " + title(r, *dense) + " instead of " + title(r, *before));
   }
   r.set_input(node, 0, before->inputs[0]);
+  return true;
+}
+
+// y = reshape(transpose(u, p)) = transpose(reshape(u), q): so a transpose meets the one that undoes it, as the two directions of a
+// recurrence do, joined on one axis between two changes of batch and time.
+bool delay_transpose(Rewriter& r, Node& node) {
+  if (!pure_reshape(r, &node)) return false;
+  Node* before = r.writer(node.inputs[0]);
+  const Permutation perm = pure_transpose(r, before);
+  const ValueId y = node.outputs[0];
+  const Value target = r.value(y);
+  if (perm.empty() || !r.only_reader(node.inputs[0], node) || target.dims.size() >= perm.size()) return false;
+  const ValueId u = before->inputs[0];
+  if (r.value(u).quantizer && r.value(u).quantizer->scale.size() > 1) return false;
+  std::vector<JoinedAxis> axes = joined_axes(r.value(u).dims, perm, target.dims);
+  if (axes.empty()) return false;
+  // Axes of 1 stand in front where they lead y, else behind: axis 0 stays the batch, also a batch of 1.
+  std::vector<size_t> order;
+  const size_t leading = axes[0].place;
+  std::ranges::sort(axes, {}, &JoinedAxis::first);
+  for (size_t place = 0; place < leading; ++place) order.push_back(place);
+  for (const JoinedAxis& axis : axes) order.push_back(axis.place);
+  for (size_t place = leading; place < target.dims.size(); ++place)
+    if (target.dims[place] == 1) order.push_back(place);
+  Value joined = target;
+  joined.dims.clear();
+  Permutation back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    joined.dims.push_back(target.dims[order[i]]);
+    back[order[i]] = int(i);
+  }
+  joined.quantizer = r.value(u).quantizer;
+  joined.batched = r.value(u).batched;
+  r.log("moved " + title(r, *before) + " behind " + title(r, node));
+  const std::vector<int64_t> dims = joined.dims;
+  const ValueId id = r.add_value(std::move(joined), y);
+  Node reshape = reshape_node(u, dims, id, node.layer);
+  reshape.name = node.name;
+  r.remove(*before);
+  r.insert_after_writer(u, std::move(reshape));
+  r.set_input(node, 0, id);
+  const Node moved = transpose_node(id, back, y, node.layer);
+  node.op = moved.op;
+  node.words = moved.words;
   return true;
 }
 

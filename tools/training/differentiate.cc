@@ -1,5 +1,7 @@
 #include "tools/training/differentiate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -270,6 +272,7 @@ class Differentiator {
     if (std::ranges::none_of(node.inputs, [&](ValueId id) { return needs(id); })) return;
     near_ = node;
     const bool loss = index == loss_;
+    require_read_gradients(node);
     if (!loss && (node.outputs.empty() || gradient(node.outputs[0]) == kNone)) return;
     const OpRule& op = rule(node);
     if (op.gradients.empty())
@@ -279,6 +282,19 @@ class Differentiator {
     std::map<size_t, ValueId> made;  // of this node's inputs
     for (size_t row = 0; row < op.gradients.size(); ++row)
       if (wanted[row]) write_row(node, op, op.gradients[row], made);
+  }
+
+  // A gradient that no row takes would be lost in silence: that of an LSTM's cells, where the network looks at the last of them.
+  void require_read_gradients(const Node& node) {
+    const OpRule& op = rule(node);
+    for (size_t i = 1; i < node.outputs.size(); ++i) {
+      const auto reads = [&](const GradientRead& read) { return read.source == GradientRead::kGradient && read.index == i; };
+      if (!parts_.contains(node.outputs[i]) || std::ranges::any_of(op.gradients, [&](const Gradient& row) { return std::ranges::any_of(row.reads, reads); }))
+        continue;
+      throw Error(kUnsupported, place_of(graph(), node),
+                  fmt::format("has no gradient of its output {}, which the loss depends on: nothing before it can be trained", value(node.outputs[i]).name),
+                  "name only layers behind it with --train-layers, or let the network read its other outputs");
+    }
   }
 
   std::vector<bool> wanted_rows(const Node& node, const OpRule& op) {

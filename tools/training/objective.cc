@@ -66,7 +66,7 @@ Objective::Objective(const LoadedModel& model) : model_(model), program_(gradien
   batch_ = view.batch;
   find_loss();
   const uint32_t* operands = model.model().operands(model.model().steps()[loss_]);
-  const uint32_t label_tensor = operands[1] & kOperandIdMask;
+  const uint32_t label_tensor = origin(view, operands[1] & kOperandIdMask).tensor;
   for (size_t i = 0; i < view.inputs.size(); ++i) {
     const SampleSpec spec = spec_of(view.inputs[i], names.inputs[i]);
     if (view.inputs[i] == label_tensor) labels_.sample = spec;
@@ -85,7 +85,7 @@ Objective::Objective(const LoadedModel& model) : model_(model), program_(gradien
     if (words[CrossEntropy::kIgnore] != 0) labels_.ignored = words.integer(CrossEntropy::kIgnoreIndex);
   }
   const Op through = is_softmax_loss(loss.op) ? Op::kSoftmax : loss.op == Op::kSigmoidCrossEntropy ? Op::kSigmoid : Op::kNone;
-  const uint32_t last = producer(infer, inferred_.tensor), before = producer(view, operands[0] & kOperandIdMask);
+  const uint32_t last = origin(infer, inferred_.tensor).step, before = origin(view, operands[0] & kOperandIdMask).step;
   probabilities_ = through != Op::kNone && last != kNoIndex && model.model().steps()[last].op == through &&
                    (before == kNoIndex || model.model().steps()[before].op != through);
 }
@@ -106,7 +106,7 @@ SampleSpec Objective::spec_of(uint32_t tensor, const std::string& name) const {
   return {.name = name, .type = r.element, .dims = {r.dims + (rows ? 1 : 0), r.dims + r.rank}, .scales = model_.scales(tensor)};
 }
 
-uint32_t Objective::producer(const ProgramView& view, uint32_t tensor) const {
+Objective::Origin Objective::origin(const ProgramView& view, uint32_t tensor) const {
   const std::span<const TensorRecord> tensors = model_.model().tensors();
   for (uint32_t step = view.first_step + view.step_count; step-- > view.first_step;) {
     const StepRecord& record = model_.model().steps()[step];
@@ -118,10 +118,10 @@ uint32_t Objective::producer(const ProgramView& view, uint32_t tensor) const {
       writes = writes || id == tensor || tensors[tensor].alias_of == id || tensors[id].alias_of == tensor;
     }
     if (!writes) continue;
-    if (!passes_on(record.op)) return step;
+    if (!passes_on(record.op)) return {tensor, step};
     tensor = operands[0] & kOperandIdMask;
   }
-  return kNoIndex;
+  return {tensor, kNoIndex};
 }
 
 std::string Objective::loss_name() const { return find_rule(model_.model().steps()[loss_].op)->name; }

@@ -59,8 +59,12 @@ class Objective {
  private:
   void find_loss();
   SampleSpec spec_of(uint32_t tensor, const std::string& name) const;
-  // The step of a program that computes a tensor, casts and reshapes looked through; kNoIndex: none.
-  uint32_t producer(const ProgramView& view, uint32_t tensor) const;
+  // Where a program has a tensor from, casts and reshapes looked through: what it copies, and the step that computes that; kNoIndex:
+  // none, it is an input or persists.
+  struct Origin {
+    uint32_t tensor = 0, step = kNoIndex;
+  };
+  Origin origin(const ProgramView& view, uint32_t tensor) const;
 
   void judge_classes(const std::vector<double>& y, std::span<const uint8_t> labels, Judged* judged) const;
   void judge_targets(const std::vector<double>& y, std::span<const uint8_t> labels, uint32_t rows, Judged* judged) const;

@@ -4,6 +4,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -104,6 +105,10 @@ void move_to_state(const Graph& graph, Value& v, ElementType type, Kept kept) {
   v.kept = kept;
 }
 
+void require_patterns(const TrainedParameters& options) {
+  for (const std::string& pattern : options.layers) require_pattern(pattern, {"--train-layers " + in_quotes(pattern)});
+}
+
 }  // namespace
 
 std::vector<ValueId> stored_values(const Graph& graph) {
@@ -121,7 +126,7 @@ bool matches_any(const std::string& name, const std::vector<std::string>& patter
 
 std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options, const std::function<bool(const Node&)>& takes,
                                  const char* what) {
-  for (const std::string& pattern : options.layers) require_pattern(pattern, {"--train-layers " + in_quotes(pattern)});
+  require_patterns(options);
   std::vector<int> layers;
   std::set<std::string> unused(options.layers.begin(), options.layers.end());
   for (const Node& node : graph.nodes) {
@@ -170,6 +175,48 @@ void refuse_shared_codes(const Graph& graph, const TrainedParameters& options) {
     if (layers.size() > 1 && std::ranges::any_of(layers, [&](const std::string& layer) { return matches_any(layer, options.layers); }))
       throw Error(kUnsupported, graph.source, graph.values[size_t(id)].name + " is shared by layers: its codes cannot be trained",
                   "train without --train-codes, and export --network under the policy");
+}
+
+std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options) {
+  if (options.biases_only) return {};
+  require_patterns(options);
+  const std::vector<ValueId> stored = stored_values(graph);
+  const auto layer_name = [&](const Node& node) { return node.layer == kNone ? std::string() : graph.layers[size_t(node.layer)].name; };
+  std::set<ValueId> seen;  // parameters among them: shared with such an operand they are trained, or frozen as asked
+  std::vector<int> trained;
+  for (const Node& node : graph.nodes) {
+    const std::map<size_t, ValueId> parameters = parameters_of(graph, node, stored);
+    for (const auto& [slot, id] : parameters) seen.insert(id);
+    const bool trains = !parameters.empty() && matches_any(layer_name(node), options.layers);
+    if (trains && std::ranges::find(trained, node.layer) == trained.end()) trained.push_back(node.layer);
+  }
+  const size_t last = options.last_layers == 0 ? trained.size() : std::min(trained.size(), size_t(options.last_layers));
+  bool behind = options.last_layers == 0;  // the first layer of --train-last, or at it
+  std::vector<std::string> found;
+  for (const Node& node : graph.nodes) {
+    behind = behind || std::ranges::find(trained.end() - ptrdiff_t(last), trained.end(), node.layer) != trained.end();
+    const bool passes = node.op == Op::kTranspose || node.op == Op::kReshape || node.op == Op::kBatchNorm;  // forms, statistics
+    if (!behind || passes || !matches_any(layer_name(node), options.layers)) continue;
+    for (const ValueId input : node.inputs) {
+      const ValueId id = input == kNone ? kNone : stored[size_t(input)];
+      if (id == kNone || !graph.values[size_t(id)].constant()) continue;
+      const Value& v = graph.values[size_t(id)];
+      if (v.elements() <= 1 || (!is_float_type(v.stored) && !v.quantizer) || !seen.insert(id).second) continue;
+      std::string op = node.layer == kNone ? "" : graph.layers[size_t(node.layer)].source_op;
+      if (op.empty()) op = find_rule(node.op)->name;
+      std::ranges::transform(op, op.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+      found.push_back(fmt::format("{} ({})", v.name, op));
+    }
+  }
+  return found;
+}
+
+std::string not_trained_text(const std::vector<std::string>& constants) {
+  constexpr size_t kMost = 4;
+  if (constants.empty()) return "";
+  const size_t shown = std::min(kMost, constants.size());
+  const std::string names = fmt::format("{}", fmt::join(constants.begin(), constants.begin() + ptrdiff_t(shown), ", "));
+  return "not trained: " + names + (constants.size() > shown ? fmt::format(" and {} more", constants.size() - shown) : "");
 }
 
 void make_parameters(Graph& graph, const TrainedParameters& options) {

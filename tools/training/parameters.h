@@ -37,6 +37,11 @@ void separate_statistics(Graph& graph);
 void refuse_quantized_forms(const Graph& graph);
 void refuse_shared_codes(const Graph& graph, const TrainedParameters& options);
 
+// Real constants of more than one number that a step reads as no parameter, so that no training changes them: factors, slopes, what
+// is subtracted; as "gamma (mul)", in the order of the nodes. Only of layers that `options` does not freeze. Before make_parameters.
+std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options);
+std::string not_trained_text(const std::vector<std::string>& constants);  // "not trained: gamma (mul), slope (prelu)", at most four; "" of none
+
 // The running statistics of batch norms whose scale or bias is trained move into state as well: inference reads them there.
 void make_statistics(Graph& graph, const TrainedParameters& options);
 

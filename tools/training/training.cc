@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <sstream>
 #include <tuple>
 
 #include "tools/calibration/quantize_static.h"
@@ -21,6 +22,8 @@
 
 namespace nacre::tools {
 namespace {
+
+constexpr const char* kNotTrained = "not_trained";
 
 // Steps compute in the types of the layers' policies; what a policy quantizes is nodes already.
 void apply_types(Graph& graph, const CompileOptions& options) {
@@ -143,6 +146,16 @@ bool draws(const TrainingModel& made, const TrainingOptions& training) {
   return training.adapters.rank > 0 || std::ranges::any_of(made.gradients.nodes, drops) || std::ranges::any_of(made.update.nodes, drops);
 }
 
+std::vector<std::string> not_trained_of(const LoadedModel& model) {
+  std::vector<std::string> lines;
+  for (const auto& [key, value] : model.metadata()) {
+    if (key != kNotTrained) continue;
+    std::istringstream text(value);
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+  }
+  return lines;
+}
+
 bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type) {
   return any_policy(std::move(simplified), policies, [&](const Policy& policy) { return policy.compute == type; });
 }
@@ -152,6 +165,11 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
   resolve_policies(simplified, compiling.policies);
   separate_statistics(simplified);
   TrainingModel model;
+  if (training.adapters.rank == 0) model.not_trained = untrained_constants(simplified, training.train);
+  if (!model.not_trained.empty() && writing.names) {
+    simplified.metadata.emplace_back(kNotTrained, fmt::format("{}\n", fmt::join(model.not_trained, "\n")));
+    std::ranges::sort(simplified.metadata);
+  }
   if (training.codes) make_codes_trainable(simplified, model.infer, training, compiling);
   else make_reals_trainable(simplified, model.infer, training, compiling);
   const Commit commit = commit_quantizers(simplified, training.quantizers);

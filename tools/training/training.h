@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/compile.h"
+#include "tools/loaded_model.h"
 #include "tools/training/differentiate.h"
 #include "tools/training/options.h"
 #include "tools/training/rematerialize.h"
@@ -14,6 +15,7 @@ namespace nacre::tools {
 struct TrainingModel {
   Graph infer, gradients, update, derive;  // after the last pass; derive without nodes: the model has none
   Rematerialized rematerialized;  // of gradients
+  std::vector<std::string> not_trained;  // untrained_constants(): also the model's metadata "not_trained", a line for each
   std::vector<uint8_t> bytes;
 };
 
@@ -26,6 +28,9 @@ void require_arena_limit(const TrainingModel& made, const TrainingOptions& train
 
 // Refuses options about batch norms where none trains.
 void require_batch_norm(const TrainingModel& made, const TrainingOptions& training);
+
+// What a training model says in its metadata of the constants that it does not train.
+std::vector<std::string> not_trained_of(const LoadedModel& model);
 
 // Whether training draws random numbers: for dropout, for what is initialised.
 bool draws(const TrainingModel& made, const TrainingOptions& training);

@@ -13,6 +13,7 @@
 #include "tools/passes/apply_policy.h"
 #include "tools/policies/nearest.h"
 #include "tools/policies/pattern.h"
+#include "tools/training/loss_step.h"
 #include "tools/training/parameters.h"
 
 namespace nacre::tools {
@@ -105,11 +106,16 @@ Node& UpdateSteps::guarded(Op op, const std::string& name, std::vector<ValueId> 
   return graph_.nodes.back();
 }
 
+// The layer of the steps that read sums: in float64 that of the loss, by whose policy they compute in it where the graph gets its
+// types later (--update immediate).
+int UpdateSteps::layer_of_sums() const { return sums_ == ElementType::kFloat64 ? loss_layer(graph_) : kNone; }
+
 UpdateSteps::Verdict UpdateSteps::verdict(ValueId gradients, const std::string& suffix) {
   const Verdict made = {arena("apply" + suffix, ElementType::kUint32, 1), arena("amax" + suffix, ElementType::kUint32, 1),
                         arena("report" + suffix, sums_, 4)};
   Node node = make_step(Op::kVerdict, Node(), "verdict" + suffix,
                         {gradients, shared(kLossName), shared(kCountName), shared(kLossScaleName)}, {made.apply, made.amax, made.report});
+  node.layer = layer_of_sums();
   set_real(node, "clip_norm", options_.optimizer.clip_norm);
   graph_.nodes.push_back(std::move(node));
   return made;
@@ -132,6 +138,7 @@ void UpdateSteps::optimize(const GradientOf& g, ValueId gradient, const Verdict&
   for (int i = 0; i < row.moments; ++i)
     inputs.push_back(state(g.parameter + "/" + row.names[i], moment_type(p.type), p.dims, Kept::kOptimizer));
   Node& node = guarded(row.op, g.parameter + "/" + find_rule(row.op)->name, std::move(inputs), verdict);
+  node.layer = layer_of_sums();
   const auto is_named = [&](const std::string& layer) { return !o.no_decay.empty() && matches_any(layer, o.no_decay); };
   const bool decays = g.decays && std::ranges::none_of(g.layers, is_named);  // one of those that share it is enough
   const std::pair<const char*, float> attributes[] = {
@@ -145,6 +152,7 @@ void UpdateSteps::statistics(const StatisticsOf& s, const Verdict& verdict) {
   const std::pair<std::string, std::string> rows[] = {{s.mean_sum, s.running_mean}, {s.variance_sum, s.running_variance}};
   for (const auto& [sum, running] : rows) {
     Node& node = guarded(Op::kUpdateStatistics, running + "/update", {shared(sum), shared(s.batches), shared(running)}, verdict);
+    node.layer = layer_of_sums();
     set_real(node, "momentum", options_.batch_norm_momentum);
   }
 }

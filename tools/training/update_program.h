@@ -38,6 +38,7 @@ class UpdateSteps {
   ValueId step_count();
   ValueId learning_rate();
   Node& guarded(Op op, const std::string& name, std::vector<ValueId> inputs, const Verdict& verdict);
+  int layer_of_sums() const;
   ElementType moment_type(ElementType parameter) const;
 
   Graph& graph_;
