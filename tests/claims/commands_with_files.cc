@@ -177,6 +177,7 @@ Words CommandsWithFiles::line(const std::string& command, const Outputs& outputs
 
 Words CommandsWithFiles::least_line(const std::string& command, const std::set<std::string>& without) {
   const std::string net = file("digits.onnx"), model = file("a.nacre"), x = file("images.npy"), y = file("labels.npy");
+  if (command == "convert" && without.contains("--stop-after")) return {"convert", net, "--emit-policy", fresh()};
   if (command == "convert" && without.contains("--output")) return {"convert", net, "--stop-after", "plan_memory"};
   const std::map<std::string, Words> lines = {
       {"convert", {"convert", net, "--output", fresh()}},
