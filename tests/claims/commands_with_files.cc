@@ -110,7 +110,7 @@ void CommandsWithFiles::add_examples() {
                         {"--policy-file", {file("policy.json")}}, {"--start-from", {file("before")}}},
                        {"--loss", kLoss, "--train-last", "1", "--epochs", "1", "--batch", "8"}, {"--output"}};
   examples_["export"] = {{{"MODEL", {file("train.nacre")}}, {"--checkpoint", {file("trained")}}, {"--network", {net}},
-                          {"--policy-file", {file("policy.json")}}}, {}, {"--output"}};
+                          {"--policy-file", {file("static.json")}}, {"--calibrate", {file("samples")}}}, {}, {"--output"}};
 }
 
 void CommandsWithFiles::add_idle_lines() {
@@ -155,6 +155,7 @@ void CommandsWithFiles::add_idle_lines() {
     if (network == net) line.insert(line.end(), {"--loss", kLoss});
     add("--seed", line);
   }
+  add("--calibrate", {"export", file("train.nacre"), "--checkpoint", file("trained"), "--network", net, "--calibrate", x, "--output", fresh()});
   add("--train-last 99", {"tune", net, "--loss", kLoss, "--data", x, "--labels", y, "--output", fresh(), "--train-last", "99"});
 }
 

@@ -68,5 +68,23 @@ TEST(tune_command, refuses_a_file_name_that_ends_as_a_folder_before_it_trains) {
   EXPECT_EQ(directory.entries(), 0u);
 }
 
+// A training in float32 finds no ranges: int8/static takes them from samples.
+TEST(tune_command, leaves_a_checkpoint_that_export_calibrates) {
+  const TemporaryDirectory directory;
+  const std::string samples = project_path("tools/samples/"), network = samples + "digits.onnx", model = directory / "train.nacre";
+  ASSERT_EQ(run_tool({"convert", network, "--train", "softmax_cross_entropy", "--train-last", "1", "--batch", "32", "-o", model}).exit_code, 0);
+  ASSERT_EQ(tune({"--checkpoint", directory / "run", "--batch", "32"}).exit_code, 0);
+  std::vector<std::string> words = {"export", model, "--checkpoint", directory / "run", "--network", network, "-o", directory / "int8.nacre",
+                                    "--policy", "int8/static_from_float32"};
+  const ToolRun without = run_tool(words);
+  EXPECT_EQ(without.exit_code, 2) << without.err;
+  EXPECT_NE(without.err.find("--calibrate"), std::string::npos) << without.err;
+  EXPECT_FALSE(std::filesystem::exists(directory / "int8.nacre"));
+  words.insert(words.end(), {"--calibrate", samples + "digits_images.npy", "--cast-samples"});
+  const ToolRun with = run_tool(words);
+  EXPECT_EQ(with.exit_code, 0) << with.err;
+  EXPECT_EQ(run_tool({"check", directory / "int8.nacre"}).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace nacre::tools
