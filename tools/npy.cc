@@ -220,7 +220,7 @@ std::vector<uint8_t> read_elements(const NpyBytes& bytes, uint64_t wanted, const
   }
   uint8_t beyond = 0;
   if (bytes.read({&beyond, 1}) > 0)
-    throw Error(kBadInput, place, "has more than " + std::to_string(wanted) + " bytes of elements, its shape needs " + std::to_string(wanted));
+    throw Error(kBadInput, place, "has more bytes of elements than the " + std::to_string(wanted) + " that its shape needs");
   return data;
 }
 

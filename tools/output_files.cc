@@ -92,7 +92,8 @@ void require_apart(std::span<OutputFiles* const> all) {
   for (const OutputFiles* output : all)
     for (fs::path at = place_of(output->directory()); at.has_relative_path(); at = at.parent_path())
       if (const auto found = files.find(at.string()); found != files.end())
-        throw Error(kUsage, output->directory(), fmt::format("cannot be a directory: {} is a file that the same command writes", found->second),
+        throw Error(kUsage, output->directory(),
+                    fmt::format("cannot be a directory: {} is a file that the same command writes", found->second),
                     "name another directory");
 }
 

@@ -103,7 +103,8 @@ void Importer::check_types(const Operation& op, const Node& node) {
     if (id == kNone || value(id).type == given) continue;
     const ElementType declared = value(id).type;
     const bool codes = declared == ElementType::kInt8 || declared == ElementType::kUint8;
-    unsupported(op, value(id).name + " is declared " + name_of(declared) + (codes ? " without a scale" : "") + ", but the operator gives " + name_of(given));
+    unsupported(op, value(id).name + " is declared " + name_of(declared) + (codes ? " without a scale" : "") +
+                        ", but the operator gives " + name_of(given));
   }
 }
 

@@ -133,7 +133,8 @@ NpyArray read_labels(const std::string& path, const LabelledSet& set) {
     uint64_t numbers = 0;
     for (const auto& [name, array] : set.data) numbers += uint64_t(array.elements());
     if (std::ranges::find(header.dims, 0) == header.dims.end() && uint64_t(header.elements()) > numbers)
-      throw Error(kBadInput, path, fmt::format("holds {} labels, and the data hold {} numbers", grouped(uint64_t(header.elements())), grouped(numbers)),
+      throw Error(kBadInput, path,
+                  fmt::format("holds {} labels, and the data hold {} numbers", grouped(uint64_t(header.elements())), grouped(numbers)),
                   "give one label per sample");
   });
 }

@@ -90,7 +90,8 @@ std::vector<int64_t> read_rows(const std::string& path, int64_t rows) {
                   "give a .npy of integers with one axis");
     require_integers(header);
     if (header.dims[0] > rows)
-      throw Error(kBadInput, path, fmt::format("holds {} row numbers, and there are {} rows", grouped(uint64_t(header.dims[0])), grouped(uint64_t(rows))),
+      throw Error(kBadInput, path,
+                  fmt::format("holds {} row numbers, and there are {} rows", grouped(uint64_t(header.dims[0])), grouped(uint64_t(rows))),
                   "name each row once");
   }));
 }

@@ -77,6 +77,7 @@ bool take_named(ArrayFile& file, const std::string& name, NpyArray* array) {
 NpyArray only_array(const std::string& path, const NpyArray& data, bool* decimal) {
   const uint64_t rows = data.dims.empty() ? 1 : uint64_t(data.dims[0]);
   ArrayFile file = read_array_file(path, [&](const std::string&, const NpyArray& header) {
+    if (rows == 0) throw Error(kBadInput, data.place, "holds no row");
     if (!header.dims.empty() && uint64_t(header.dims[0]) > rows)
       throw Error(kBadInput, header.place,
                   fmt::format("holds {}, {} holds {}", counted(uint64_t(header.dims[0]), "label"), data.place, counted(rows, "row")),

@@ -71,8 +71,8 @@ void FileStorage::open_slot(int slot, Use use) {
 // A process that saved nothing may have removed its slots after they were opened here.
 void FileStorage::require_own(int slot) const {
   struct stat opened, named;
-  if (fstat(files_[slot], &opened) == 0 && stat(paths_[slot].c_str(), &named) == 0 && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino)
-    return;
+  const bool both = fstat(files_[slot], &opened) == 0 && stat(paths_[slot].c_str(), &named) == 0;
+  if (both && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return;
   throw Error(kIo, paths_[slot], "was replaced while it was opened", "try again when no other process trains with these checkpoints");
 }
 
