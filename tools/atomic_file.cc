@@ -9,9 +9,12 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <system_error>
+#include <vector>
 
 #include "tools/error.h"
+#include "tools/output_files.h"
 
 namespace nacre::tools {
 namespace {
@@ -126,12 +129,17 @@ void AtomicFile::write(std::string_view text) {
   write(std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
 }
 
-void AtomicFile::commit() {
+void AtomicFile::flush() {
+  if (file_ < 0) return;
   // Devices and pipes answer fsync with EINVAL or EROFS: there is nothing to flush.
   if (fsync(file_) != 0 && slot_ >= 0) fail("cannot be written", errno);
   const int file = file_;
   file_ = -1;
   if (close(file) != 0) fail("cannot be written", errno);
+}
+
+void AtomicFile::commit() {
+  flush();
   if (slot_ < 0) return;
   if (rename(slots[slot_].name, target_.c_str()) != 0) fail("cannot be replaced", errno);
   slots[slot_].state = kFree;
@@ -155,7 +163,26 @@ void AtomicFile::discard() {
 
 void AtomicFile::fail(const char* what, int error) {
   discard();
-  throw Error(kIo, path_, std::string(what) + ": " + std::generic_category().message(error));
+  throw Error(kIo, path_, std::string(what) + ": " + std::generic_category().message(error), remedy_of_write(error));
+}
+
+std::string remedy_of_write(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT: return "free some space, or name another disk";
+    case EFBIG: return "raise the limit on the size of files (ulimit -f), or name another disk";
+    case EACCES:
+    case EPERM: return "get the permission to write there, or name another place";
+    case EROFS: return "name a place that can be written";
+    case ENOENT: return "make the directory first, or name another";
+    case ENOTDIR: return "name a place in a directory";
+    case EISDIR: return "name a file";
+    case ENAMETOOLONG: return "take a shorter name";
+    case EMFILE:
+    case ENFILE: return "write fewer files at once";
+    case EPIPE: return "the reader of the pipe ended: look there";
+    default: return "name another place";
+  }
 }
 
 void write_file_whole(const std::string& path, std::span<const uint8_t> bytes) {
@@ -166,6 +193,15 @@ void write_file_whole(const std::string& path, std::span<const uint8_t> bytes) {
 
 void write_file_whole(const std::string& path, std::string_view text) {
   write_file_whole(path, std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+}
+
+void write_files_whole(std::span<const WholeFile> files) {
+  std::vector<std::unique_ptr<AtomicFile>> all;
+  for (const WholeFile& file : files) all.push_back(std::make_unique<AtomicFile>(file.path));
+  for (size_t i = 0; i < files.size(); ++i) all[i]->write(files[i].bytes);
+  for (const auto& file : all) file->flush();
+  const HeldSignals held;
+  for (const auto& file : all) file->commit();
 }
 
 }  // namespace nacre::tools

@@ -24,6 +24,7 @@ class AtomicFile {
 
   void write(std::span<const uint8_t> bytes);
   void write(std::string_view text);
+  void flush();   // to the disk: what may still fail behind it is the new name
   void commit();
 
  private:
@@ -44,7 +45,17 @@ void remove_temporaries_on_signals();
 // Ends the process by this signal, as if nobody handled it, without temporary files. For signal handlers too.
 void end_by_signal(int signal);
 
+// What to do where writing failed with this errno.
+std::string remedy_of_write(int error);
+
 void write_file_whole(const std::string& path, std::span<const uint8_t> bytes);
 void write_file_whole(const std::string& path, std::string_view text);
+
+// All of several files, of any directories, or none.
+struct WholeFile {
+  std::string path;
+  std::span<const uint8_t> bytes;
+};
+void write_files_whole(std::span<const WholeFile> files);
 
 }  // namespace nacre::tools

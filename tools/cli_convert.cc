@@ -123,6 +123,8 @@ void declare_conditions(Command& c, const ConvertOptions& o) {
   c.not_with({"--golden", "--no-fold-bn", "--emit-policy", "--explain", "--stop-after"}, {"--train"},
              {"is about a model that only infers", "leave it away, or --train"});
   c.only_with({"--golden", "--strip-names", "--target"}, {"--output"}, {"is about the model's file, and none is written", "add -o MODEL"});
+  c.only_with({"--keep-inputs", "--io-types", "--no-fuse", "--rounding", "--bank"}, {"--output", "--stop-after", "--dump"},
+              {"is about the steps, and none is written or printed", "add -o MODEL, or --dump to see them"});
   c.only_with({"--json"}, {"--output", "--explain"}, {"says what was written, and nothing is", "add -o MODEL"});
   c.not_with({"--json"}, {"--dump"}, {"cannot go with --dump, which prints text", "leave one of them away"});
   c.not_with({"--stop-after"}, {"--output", "--emit-policy", "--dump", "--json"},

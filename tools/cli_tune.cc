@@ -100,9 +100,12 @@ void add_export(CLI::App& app) {
           files_of_network);
   add_policies_of_network(c, o->policies);
   add_number(c, "--batch", o->batch, 1, 1 << 20, "of --network: rows per run, where it leaves that open [1]");
+  c.reads(c.add_option("--calibrate", o->samples.data, "samples for int8/static and float8, as nacre convert takes them")->type_name("DATA"));
+  c.add_flag("--cast-samples", o->samples.options.cast, "change the type of samples, where no number changes by it");
   add_json(c, o->json);
-  c.only_with({"--policy", "--set", "--policy-file", "--batch"}, {"--network"},
+  c.only_with({"--policy", "--set", "--policy-file", "--batch", "--calibrate"}, {"--network"},
               {"is about compiling anew, and there is no network", "add --network FILE, of which the model was made"});
+  c.only_with({"--cast-samples"}, {"--calibrate"}, {"is about samples, and there are none", "add --calibrate DATA"});
   c.runs([o] { export_model(*o); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -53,9 +54,18 @@ void CommandFiles::add_input(const std::string& option, const std::string& path)
     if (at->path().extension() == ".npy") inputs_.push_back(file_of(option, at->path().string()));
 }
 
+// There the command prints what it did. What is printed to the null device is lost in any case.
+void CommandFiles::require_not_printed_to(const File& file, const std::string& path) {
+  struct stat printed = {};
+  if (!file.there || fstat(STDOUT_FILENO, &printed) != 0 || printed.st_dev != file.device || printed.st_ino != file.inode) return;
+  if (S_ISCHR(printed.st_mode) && isatty(STDOUT_FILENO) == 0) return;
+  throw Error(kUsage, path, "is standard output, where this command prints what it did", fmt::format("name a file with {}", file.option));
+}
+
 void CommandFiles::add_output(const std::string& option, const std::string& path) {
   require_no_input(option, path);
   const File file = file_of(option, path);
+  require_not_printed_to(file, path);
   require_other(file, path, outputs_);
   outputs_.push_back(file);
 }

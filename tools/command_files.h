@@ -1,6 +1,6 @@
 // The files of one command: what it is given to read, and what it is to write. None of the second is one of the first, and
 // none is written twice. Two paths are one file by device and inode, so through links and other spellings too; where
-// nothing is there yet, by the place that they lead to. Devices and pipes are never overwritten.
+// nothing is there yet, by the place that they lead to. Devices and pipes are never overwritten. None is standard output.
 //
 //   CommandFiles files;
 //   files.add_input("MODEL", "m.nacre");
@@ -34,6 +34,7 @@ class CommandFiles {
     bool operator==(const File& other) const;
   };
   static File file_of(const std::string& option, const std::string& path);
+  static void require_not_printed_to(const File& file, const std::string& path);
   static void require_other(const File& file, const std::string& path, const std::vector<File>& files);
 
   std::vector<File> inputs_, outputs_;

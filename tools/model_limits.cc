@@ -39,8 +39,10 @@ void require_names(const Graph& graph) {
     require_name(graph, "layer", layer.name);
     require_name(graph, "the operator of layer " + layer.name.substr(0, 32) + ",", layer.source_op);
   }
-  for (const Value& v : graph.values) require_name(graph, "value", v.name);
+  for (const Value& v : graph.values) require_value_name(graph, v.name);
 }
+
+void require_value_name(const Graph& graph, const std::string& name) { require_name(graph, "value", name); }
 
 void require_operators(const Graph& graph) {
   if (graph.nodes.size() > 4 * size_t{kLimits.steps}) require_steps(graph);

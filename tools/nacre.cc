@@ -9,7 +9,6 @@
 #include "tools/atomic_file.h"
 #include "tools/cli.h"
 #include "tools/error.h"
-#include "tools/print.h"
 #include "tools/version.h"
 
 namespace nacre::tools {
@@ -40,7 +39,7 @@ int refuse_usage(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> used = app.get_subcommands();
   const std::string command = used.empty() ? "nacre" : "nacre " + used.front()->get_name();
   fmt::print(stderr, "{}: {}\n    see: {} --help\n", used.empty() ? "nacre" : "nacre: " + used.front()->get_name(),
-             printable(words_of(error)), command);
+             escaped(words_of(error)), command);
   return kUsage;
 }
 
@@ -69,7 +68,7 @@ int run_tool(int argc, char** argv) {
     return refuse_usage(app, error);
   } catch (const Error& error) {
     std::fflush(stdout);
-    fmt::print(stderr, "nacre: {}\n", printable(error.what()));
+    fmt::print(stderr, "nacre: {}\n", error.what());
     return error.code;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "nacre: memory: this machine has not enough for that\n");

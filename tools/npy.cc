@@ -145,11 +145,11 @@ class HeaderParser {
 };
 
 // Elements x bytes of one, or nothing if that is over the limit.
-std::optional<uint64_t> bytes_of(const Header& header) {
-  uint64_t bytes = element_bits(header.type) / 8;
-  for (const int64_t d : header.dims)
+std::optional<uint64_t> bytes_of(ElementType type, const std::vector<int64_t>& dims) {
+  uint64_t bytes = element_bits(type) / 8;
+  for (const int64_t d : dims)
     if (d == 0) return 0;
-  for (const int64_t d : header.dims) {
+  for (const int64_t d : dims) {
     if (uint64_t(d) > kMostNpyBytes / bytes) return std::nullopt;
     bytes *= uint64_t(d);
   }
@@ -175,7 +175,23 @@ std::vector<uint8_t> c_order(std::span<const uint8_t> x, const std::vector<int64
   return y;
 }
 
-Header parse_header(std::span<const uint8_t> bytes, const std::string& place, size_t* end) {
+// The bytes of the header, as many as there are: magic, version, length, text.
+std::vector<uint8_t> read_head(const NpyBytes& bytes) {
+  std::vector<uint8_t> head;
+  const auto more = [&](size_t count) {
+    const size_t at = head.size();
+    head.resize(at + count);
+    head.resize(at + bytes.read(std::span(head).subspan(at)));
+    return head.size() == at + count;
+  };
+  if (!more(10) || head[6] < 1 || head[6] > 3 || (head[6] > 1 && !more(2))) return head;
+  size_t length = head[8] | size_t{head[9]} << 8;
+  if (head[6] > 1) length |= size_t{head[10]} << 16 | size_t{head[11]} << 24;
+  more(std::min(length, kMostHeader + 1));
+  return head;
+}
+
+Header parse_header(std::span<const uint8_t> bytes, const std::string& place) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!text.starts_with(kMagic)) throw Error(kBadInput, place, "not a .npy file");
   const auto byte = [&](size_t i) { return i < bytes.size() ? size_t{bytes[i]} : 0; };
@@ -185,15 +201,28 @@ Header parse_header(std::span<const uint8_t> bytes, const std::string& place, si
                 "versions 1.0, 2.0 and 3.0 are known");
   size_t length = byte(8) | byte(9) << 8;
   if (version > 1) length |= byte(10) << 16 | byte(11) << 24;
-  if (bytes.size() < start || length > bytes.size() - start)
+  if (bytes.size() < start || std::min(length, kMostHeader + 1) > bytes.size() - start)
     throw Error(kBadInput, place, "a .npy file that ends in its header");
   if (length > kMostHeader) throw Error(kBadInput, place, "its .npy header has more than 65536 bytes");
-  *end = start + length;
   return HeaderParser(text.substr(start, length), place).parse();
 }
 
-bool begins_npy(std::span<const uint8_t> head) { return std::ranges::equal(head.first(kMagic.size()), kMagic, {}, {}, [](char c) { return uint8_t(c); }); }
-bool begins_zip(std::span<const uint8_t> head) { return head[0] == 'P' && head[1] == 'K'; }
+// Memory grows with what is really there, not with what the header promises.
+std::vector<uint8_t> read_elements(const NpyBytes& bytes, uint64_t wanted, const std::string& place) {
+  constexpr uint64_t kFirst = 1 << 24;
+  std::vector<uint8_t> data;
+  while (data.size() < wanted) {
+    const size_t at = data.size();
+    data.resize(size_t(std::min(wanted, std::max(kFirst, 2 * uint64_t{at}))));
+    const size_t count = bytes.read(std::span(data).subspan(at));
+    if (at + count == data.size()) continue;
+    throw Error(kBadInput, place, "has " + std::to_string(at + count) + " bytes of elements, its shape needs " + std::to_string(wanted));
+  }
+  uint8_t beyond = 0;
+  if (bytes.read({&beyond, 1}) > 0)
+    throw Error(kBadInput, place, "has more bytes of elements than the " + std::to_string(wanted) + " that its shape needs");
+  return data;
+}
 
 }  // namespace
 
@@ -203,23 +232,32 @@ void NpyArray::require_type(ElementType wanted) const {
                 std::string("holds ") + name_of(type) + ", expected " + name_of(wanted));
 }
 
-NpyArray parse_npy(std::span<const uint8_t> bytes, const std::string& place) {
-  size_t start = 0;
-  Header header = parse_header(bytes, place, &start);
-  const std::optional<uint64_t> wanted = bytes_of(header);
-  if (!wanted) throw Error(kUnsupported, place, "an array of more than 4 GiB");
-  const std::span<const uint8_t> data = bytes.subspan(start);
-  if (data.size() != *wanted)
-    throw Error(
-        kBadInput, place,
-        "has " + std::to_string(data.size()) + " bytes of elements, its shape needs " + std::to_string(*wanted));
-  if (header.type == ElementType::kBool && std::any_of(data.begin(), data.end(), [](uint8_t b) { return b > 1; }))
-    throw Error(kBadInput, place, "has a bool that is neither 0 nor 1");
+NpyArray read_npy(const NpyBytes& bytes, const std::string& place, const std::function<void(const NpyArray&)>& check) {
+  const std::vector<uint8_t> head = read_head(bytes);
+  Header header = parse_header(head, place);
   NpyArray array{.type = header.type, .dims = std::move(header.dims), .data = {}, .place = place};
-  const bool reorder = header.fortran_order && array.dims.size() > 1;
-  array.data = reorder ? c_order(data, array.dims, element_bits(array.type) / 8)
-                       : std::vector<uint8_t>(data.begin(), data.end());
+  const std::optional<uint64_t> wanted = bytes_of(array.type, array.dims);
+  if (!wanted) throw Error(kUnsupported, place, "an array of more than 4 GiB");
+  if (check) check(array);
+  if (bytes.size && *bytes.size - head.size() != *wanted)
+    throw Error(kBadInput, place,
+                "has " + std::to_string(*bytes.size - head.size()) + " bytes of elements, its shape needs " + std::to_string(*wanted));
+  if (head.size() + *wanted > bytes.most) throw Error(kUnsupported, place, "unpacks to more bytes than allowed");
+  array.data = read_elements(bytes, *wanted, place);
+  if (array.type == ElementType::kBool && std::any_of(array.data.begin(), array.data.end(), [](uint8_t b) { return b > 1; }))
+    throw Error(kBadInput, place, "has a bool that is neither 0 nor 1");
+  if (header.fortran_order && array.dims.size() > 1) array.data = c_order(array.data, array.dims, element_bits(array.type) / 8);
   return array;
+}
+
+NpyArray parse_npy(std::span<const uint8_t> bytes, const std::string& place) {
+  const auto read = [rest = bytes](std::span<uint8_t> to) mutable {
+    const size_t count = std::min(to.size(), rest.size());
+    std::copy_n(rest.begin(), count, to.begin());
+    rest = rest.subspan(count);
+    return count;
+  };
+  return read_npy({.read = read, .size = bytes.size()}, place);
 }
 
 std::vector<uint8_t> npy_bytes(const NpyArray& array) {
@@ -244,9 +282,22 @@ std::vector<uint8_t> npy_bytes(const NpyArray& array) {
   return bytes;
 }
 
-NpyArray read_npy(const std::string& path) { return parse_npy(read_file(path, kMostNpyBytes, begins_npy), path); }
+NpyArray read_npy(const std::string& path, const NpyCheck& check) {
+  const InputFile file(path);
+  uint64_t at = 0;
+  const auto read = [&](std::span<uint8_t> to) {
+    const size_t count = file.read(at, to);
+    at += count;
+    return count;
+  };
+  // A file may be longer than it says: those in /proc say 0.
+  const std::optional<uint64_t> size = file.size() > 0 ? std::optional(file.size()) : std::nullopt;
+  return read_npy({.read = read, .size = size}, path, [&](const NpyArray& header) {
+    if (check) check("", header);
+  });
+}
+
 void write_npy(const std::string& path, const NpyArray& array) { write_file_whole(path, npy_bytes(array)); }
-NpzArrays read_npz(const std::string& path) { return parse_npz(read_file(path, kMostNpyBytes, begins_zip), path); }
 void write_npz(const std::string& path, const NpzArrays& arrays) { write_file_whole(path, npz_bytes(arrays)); }
 
 }  // namespace nacre::tools

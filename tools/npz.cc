@@ -1,4 +1,4 @@
-// .npz: a zip of .npy files, read and written in memory with libzip.
+// .npz: a zip of .npy files, with libzip.
 #include <zip.h>
 
 #include <algorithm>
@@ -11,7 +11,6 @@ namespace nacre::tools {
 namespace {
 
 constexpr zip_int64_t kMostMembers = 65536;
-constexpr size_t kChunk = 1 << 16;
 constexpr std::string_view kSuffix = ".npy";
 constexpr zip_uint16_t kDosEpoch = 0x21;  // 1980-01-01: the time of writing would make every file different
 
@@ -42,11 +41,12 @@ std::string words_of(zip_error_t* error) {
   }
 }
 
-Archive open_archive(std::span<const uint8_t> bytes, const std::string& place) {
-  if (bytes.empty()) throw Error(kBadInput, place, "an empty file");  // to libzip an empty archive
+// `make_source`: what libzip reads the archive from.
+template <class MakeSource>
+Archive open_archive(MakeSource make_source, const std::string& place) {
   zip_error_t error;
   zip_error_init(&error);
-  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
+  zip_source_t* source = make_source(&error);
   if (source == nullptr) throw Error(kFailed, place, words_of(&error));
   Archive archive(zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error));
   if (archive == nullptr) {
@@ -59,20 +59,26 @@ Archive open_archive(std::span<const uint8_t> bytes, const std::string& place) {
   return archive;
 }
 
-// The bytes of a member, at most `most`. Memory grows with what is really there, not with what the directory promises.
-std::vector<uint8_t> inflate(zip_t* archive, zip_uint64_t index, const std::string& place, uint64_t most) {
-  const std::unique_ptr<zip_file_t, CloseMember> member(zip_fopen_index(archive, index, 0));
+// A member as an array. `left`: bytes that may still be unpacked; what it took is taken away.
+NpyArray unpack(zip_t* archive, const zip_stat_t& status, const std::string& place, const std::function<void(const NpyArray&)>& check,
+                uint64_t* left) {
+  const std::unique_ptr<zip_file_t, CloseMember> member(zip_fopen_index(archive, status.index, 0));
   if (member == nullptr) throw Error(kBadInput, place, "cannot be unpacked: " + words_of(zip_get_error(archive)));
-  std::vector<uint8_t> bytes;
-  for (;;) {
-    const size_t start = bytes.size();
-    bytes.resize(start + kChunk);
-    const zip_int64_t count = zip_fread(member.get(), bytes.data() + start, kChunk);
-    if (count < 0) throw Error(kBadInput, place, "cannot be unpacked: " + words_of(zip_file_get_error(member.get())));
-    bytes.resize(start + size_t(count));
-    if (count == 0) return bytes;  // the CRC-32 has been compared
-    if (bytes.size() > most) throw Error(kUnsupported, place, "unpacks to more bytes than allowed");
-  }
+  uint64_t taken = 0;
+  const auto read = [&](std::span<uint8_t> to) {
+    size_t done = 0;
+    while (done < to.size()) {  // at the end the CRC-32 is compared
+      const zip_int64_t count = zip_fread(member.get(), to.data() + done, to.size() - done);
+      if (count < 0) throw Error(kBadInput, place, "cannot be unpacked: " + words_of(zip_file_get_error(member.get())));
+      if (count == 0) break;
+      done += size_t(count);
+    }
+    taken += done;
+    return done;
+  };
+  NpyArray array = read_npy({.read = read, .size = std::nullopt, .most = *left}, place, check);
+  *left -= std::min(*left, taken);
+  return array;
 }
 
 void check_method(const zip_stat_t& status, const std::string& place) {
@@ -96,10 +102,7 @@ std::vector<uint8_t> bytes_of(zip_source_t* source) {
   return bytes;
 }
 
-}  // namespace
-
-NpzArrays parse_npz(std::span<const uint8_t> bytes, const std::string& place, uint64_t most_bytes) {
-  const Archive archive = open_archive(bytes, place);
+NpzArrays read_members(const Archive& archive, const std::string& place, uint64_t most_bytes, const NpyCheck& check) {
   const zip_int64_t members = zip_get_num_entries(archive.get(), 0);
   if (members > kMostMembers) throw Error(kUnsupported, place, "has more than 65536 arrays");
   NpzArrays arrays;
@@ -115,11 +118,30 @@ NpzArrays parse_npz(std::span<const uint8_t> bytes, const std::string& place, ui
     name.resize(name.size() - kSuffix.size());
     if (!names.insert(name).second) throw Error(kBadInput, member, "is there twice");
     check_method(status, member);
-    const std::vector<uint8_t> unpacked = inflate(archive.get(), i, member, left);
-    left -= unpacked.size();
-    arrays.emplace_back(std::move(name), parse_npy(unpacked, member));
+    const auto check_member = [&](const NpyArray& header) {
+      if (check) check(name, header);
+    };
+    NpyArray array = unpack(archive.get(), status, member, check_member, &left);
+    arrays.emplace_back(std::move(name), std::move(array));
   }
   return arrays;
+}
+
+}  // namespace
+
+NpzArrays parse_npz(std::span<const uint8_t> bytes, const std::string& place, uint64_t most_bytes) {
+  if (bytes.empty()) throw Error(kBadInput, place, "an empty file");  // to libzip an empty archive
+  const auto source = [&](zip_error_t* error) { return zip_source_buffer_create(bytes.data(), bytes.size(), 0, error); };
+  return read_members(open_archive(source, place), place, most_bytes, {});
+}
+
+NpzArrays read_npz(const std::string& path, const NpyCheck& check) {
+  const InputFile file(path);  // refuses what is no file
+  uint8_t head[2] = {};
+  if (file.read(0, head) == 0) throw Error(kBadInput, path, "an empty file");
+  if (head[0] != 'P' || head[1] != 'K') throw Error(kBadInput, path, "not a .npz file: it is no zip archive", "save it with numpy.savez");
+  const auto source = [&](zip_error_t* error) { return zip_source_file_create(path.c_str(), 0, -1, error); };
+  return read_members(open_archive(source, path), path, kMostNpyBytes, check);
 }
 
 std::vector<uint8_t> npz_bytes(const NpzArrays& arrays) {

@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
+#include "tools/atomic_file.h"
 #include "tools/error.h"
 
 namespace nacre::tools {
@@ -22,8 +24,7 @@ constexpr int kHeldSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
   const int error = errno;
-  throw Error(kIo, path, fmt::format("{}: {}", what, std::strerror(error)),
-              error == ENOSPC ? "free some space, or name another disk" : "");
+  throw Error(kIo, path, fmt::format("{}: {}", what, std::strerror(error)), remedy_of_write(error));
 }
 
 bool signal_waits() {
@@ -63,7 +64,65 @@ void make_directories(const std::string& path, const std::string& shown) {
   fail(shown, "cannot be made");
 }
 
+// The file system looks for ".." in what is there.
+void require_way(const std::string& path) {
+  fs::path way;
+  std::error_code error;
+  for (const fs::path& part : fs::path(path)) {
+    if (part == ".." && !way.empty() && !fs::exists(way, error))
+      throw Error(kIo, path, fmt::format("leads through {}, which is not there", way.string()), "name it without ..");
+    way /= part;
+  }
+}
+
+std::string place_of(const std::string& directory) {
+  std::error_code error;
+  return fs::weakly_canonical(fs::absolute(directory, error), error).string();
+}
+
+// Every output has places of its own: a file of one is no file of another, and no directory that leads to its files.
+void require_apart(std::span<OutputFiles* const> all) {
+  std::map<std::string, std::string> files;  // by place, as named
+  for (const OutputFiles* output : all) {
+    const std::string place = place_of(output->directory());
+    for (const std::string& path : output->paths())
+      if (!files.emplace(place + path.substr(output->directory().size()), path).second)
+        throw Error(kUsage, path, "would be written by two outputs", "name another directory for one of them");
+  }
+  for (const OutputFiles* output : all)
+    for (fs::path at = place_of(output->directory()); at.has_relative_path(); at = at.parent_path())
+      if (const auto found = files.find(at.string()); found != files.end())
+        throw Error(kUsage, output->directory(),
+                    fmt::format("cannot be a directory: {} is a file that the same command writes", found->second),
+                    "name another directory");
+}
+
 }  // namespace
+
+NewDirectories::NewDirectories(const std::string& path) {
+  require_way(path);
+  fs::path way;
+  std::error_code error;
+  for (const fs::path& part : fs::path(path)) {
+    way /= part;
+    if (fs::exists(way, error)) continue;
+    if (mkdir(way.c_str(), 0777) == 0) {
+      made_.push_back(way.string());
+    } else if (errno != EEXIST) {  // that another process made meanwhile
+      const int why = errno;
+      remove();
+      errno = why;
+      fail(path, "cannot be made");
+    }
+  }
+}
+
+NewDirectories::~NewDirectories() { remove(); }
+
+void NewDirectories::remove() {
+  for (size_t i = made_.size(); i-- > 0;) rmdir(made_[i].c_str());
+  made_.clear();
+}
 
 HeldSignals::HeldSignals() {
   sigset_t held;
@@ -76,6 +135,7 @@ HeldSignals::~HeldSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
 OutputFiles::OutputFiles(const std::string& directory) : directory_(directory) {
   while (directory_.size() > 1 && directory_.back() == '/') directory_.pop_back();
+  require_way(directory_);
   std::error_code error;
   for (fs::path path = directory_; !path.empty() && !fs::exists(path, error); path = path.parent_path()) first_made_ = path.string();
   const fs::path there = first_made_.empty() ? fs::path(directory_) : fs::path(first_made_).parent_path();
@@ -139,6 +199,7 @@ void OutputFiles::commit() {
 }
 
 void write_together(std::span<OutputFiles* const> all) {
+  require_apart(all);
   const HeldSignals held;
   try {
     for (OutputFiles* files : all) files->stage();

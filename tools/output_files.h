@@ -28,6 +28,24 @@ class HeldSignals {
   sigset_t before_;
 };
 
+// The directories that lead to `path`, and itself, where they are not there yet: made now, and removed again as far as they are empty
+// unless what is put into them is kept. ".." behind a directory that is not there leads nowhere: that is refused.
+class NewDirectories {
+ public:
+  NewDirectories() = default;
+  explicit NewDirectories(const std::string& path);
+  ~NewDirectories();
+  NewDirectories(const NewDirectories&) = delete;
+  NewDirectories& operator=(const NewDirectories&) = delete;
+
+  void keep() { made_.clear(); }
+
+ private:
+  void remove();
+
+  std::vector<std::string> made_;  // the outermost first
+};
+
 class OutputFiles {
  public:
   explicit OutputFiles(const std::string& directory);  // throws if that is no directory and cannot become one; makes nothing
@@ -38,6 +56,7 @@ class OutputFiles {
   // Returns the name it will have: `name`, or with a number before its extension where that is taken.
   std::string add(const std::string& name, std::vector<uint8_t> bytes);
   std::vector<std::string> paths() const;  // of all that was added
+  const std::string& directory() const { return directory_; }
   void stage();
   void commit();
   void discard();  // what was staged
@@ -52,7 +71,7 @@ class OutputFiles {
 };
 
 // All of several directories, or none: staged, then committed, while signals wait. One that waits meanwhile ends it before the
-// next file, with nothing left.
+// next file, with nothing left. A file that another of them writes, or that another needs as a directory, is refused before that.
 void write_together(std::span<OutputFiles* const> all);
 
 }  // namespace nacre::tools

@@ -84,7 +84,7 @@ Samples read_samples(const Target& target, const std::string& file, const InputO
   const std::string extension = std::filesystem::path(file).extension().string();
   const TensorRecord& record = target.record();
   if (extension == ".npy") {
-    NpyArray array = read_npy(file);
+    NpyArray array = read_npy(file, [&](const std::string&, const NpyArray& header) { split_shape(target, file, header.dims); });
     Samples samples = split_shape(target, file, array.dims);
     samples.data = to_type(target, file, std::move(array), options);
     return samples;

@@ -42,6 +42,8 @@ class Writer {
     for (size_t i = 0; i < programs.size(); ++i) find_persistent(*programs[i].graph, ids_[i]);
     for (const ProgramSource& p : programs) add_program(p);
     require_tensors(*programs[0].graph, tensors_.size());
+    if (options_.names)
+      for (const std::string& name : names_) require_value_name(*programs[0].graph, name);  // those of scales and zero points are new
     return pack(build(programs));
   }
 

@@ -110,7 +110,7 @@ void CommandsWithFiles::add_examples() {
                         {"--policy-file", {file("policy.json")}}, {"--start-from", {file("before")}}},
                        {"--loss", kLoss, "--train-last", "1", "--epochs", "1", "--batch", "8"}, {"--output"}};
   examples_["export"] = {{{"MODEL", {file("train.nacre")}}, {"--checkpoint", {file("trained")}}, {"--network", {net}},
-                          {"--policy-file", {file("policy.json")}}}, {}, {"--output"}};
+                          {"--policy-file", {file("static.json")}}, {"--calibrate", {file("samples")}}}, {}, {"--output"}};
 }
 
 void CommandsWithFiles::add_idle_lines() {
@@ -155,6 +155,7 @@ void CommandsWithFiles::add_idle_lines() {
     if (network == net) line.insert(line.end(), {"--loss", kLoss});
     add("--seed", line);
   }
+  add("--calibrate", {"export", file("train.nacre"), "--checkpoint", file("trained"), "--network", net, "--calibrate", x, "--output", fresh()});
   add("--train-last 99", {"tune", net, "--loss", kLoss, "--data", x, "--labels", y, "--output", fresh(), "--train-last", "99"});
 }
 
@@ -177,6 +178,7 @@ Words CommandsWithFiles::line(const std::string& command, const Outputs& outputs
 
 Words CommandsWithFiles::least_line(const std::string& command, const std::set<std::string>& without) {
   const std::string net = file("digits.onnx"), model = file("a.nacre"), x = file("images.npy"), y = file("labels.npy");
+  if (command == "convert" && without.contains("--stop-after")) return {"convert", net, "--emit-policy", fresh()};
   if (command == "convert" && without.contains("--output")) return {"convert", net, "--stop-after", "plan_memory"};
   const std::map<std::string, Words> lines = {
       {"convert", {"convert", net, "--output", fresh()}},

@@ -3,10 +3,12 @@
 // The table is CLI11's own list of every command's options, so that a new option is in it. Every option that takes a value is aimed at
 // every file that the command reads, whether it is declared an output or not: afterwards every file must be what it was. A
 // declared output is also aimed through "..", a link and a hard link, and must be refused; aimed elsewhere it must be made.
-// Every option that is declared to act only on some condition is given where the condition does not hold.
+// Every option that is declared to act only on some condition is given where the condition does not hold. Which conditions there are
+// stands in conditions.txt, so that none is lost with its declaration; `claim_inputs_survive conditions` prints that file.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -62,9 +64,50 @@ Words operator+(Words a, const Words& b) {
   return a;
 }
 
+std::string list_of(const std::vector<const CLI::Option*>& options) {
+  std::string text;
+  for (const CLI::Option* option : options) text += " " + name_of(*option);
+  return text;
+}
+
+// A line for every condition: "convert --golden needs --output"; of one that a function judges what is said of it.
+std::vector<std::string> declared_conditions() {
+  CLI::App app;
+  add_commands(app);
+  std::vector<std::string> lines;
+  for (const CLI::App* each : app.get_subcommands({})) {
+    const auto& command = dynamic_cast<const Command&>(*each);
+    for (const Command::Condition& c : command.conditions()) {
+      const std::string option = command.get_name() + " " + name_of(*c.option);
+      if (!c.with.empty()) lines.push_back(option + " needs" + list_of(c.with));
+      if (!c.without.empty()) lines.push_back(option + " never with" + list_of(c.without));
+      if (c.when) lines.push_back(option + " not where it " + c.idle.fact);
+    }
+  }
+  std::ranges::sort(lines);
+  return lines;
+}
+
+std::vector<std::string> committed_conditions() {
+  std::ifstream file(project_path("tests/claims/conditions.txt"));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+void check_committed() {
+  const std::vector<std::string> declared = declared_conditions(), committed = committed_conditions();
+  for (const std::string& line : committed)
+    require(std::ranges::binary_search(declared, line), "conditions.txt has a condition that no command declares any more: " + line);
+  for (const std::string& line : declared)
+    require(std::ranges::find(committed, line) != committed.end(), "a condition is missing in conditions.txt: " + line);
+  require(declared.size() == committed.size(), "conditions.txt has a line twice, or a command declares a condition twice");
+}
+
 class Claim {
  public:
   void run() {
+    check_committed();
     CLI::App app;
     add_commands(app);
     for (const CLI::App* each : app.get_subcommands({})) {
@@ -208,7 +251,11 @@ class Claim {
 }  // namespace
 }  // namespace nacre::tests
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "conditions") {
+    for (const std::string& line : nacre::tests::declared_conditions()) std::printf("%s\n", line.c_str());
+    return 0;
+  }
   try {
     nacre::tests::Claim().run();
     return 0;

@@ -247,12 +247,36 @@ TEST(onnx_files, external_data_are_read_beside_the_model) {
   EXPECT_EQ(reals(run.values[size_t(graph.outputs[0].value)]), (std::vector<float>{9, 11}));
 }
 
+// The same tensor as the value of a Constant.
+OnnxBuilder with_external_constant(const std::string& location) {
+  OnnxBuilder b;
+  b.input("x", {2});
+  b.node("Constant", {}, {"c"}).tensor("value", with_external(location).model().graph().initializer(0));
+  b.node("Add", {"x", "c"}, {"y"});
+  b.output("y");
+  return b;
+}
+
+TEST(onnx_files, external_data_of_a_constant_are_read_as_those_of_an_initializer) {
+  const Folder folder;
+  write_floats(folder.path / "model" / "w.bin", {7, 8});
+  write_floats(folder.path / "secret.bin", {7, 8});
+  const std::string model = (folder.path / "model" / "m.onnx").string();
+  const Graph graph = import_onnx(with_external_constant("w.bin").finish(), model);
+  const Graph run = run_graph(graph, {bytes_of(std::vector<float>{1, 2})});
+  EXPECT_EQ(reals(run.values[size_t(graph.outputs[0].value)]), (std::vector<float>{8, 10}));
+  EXPECT_TRUE(says(refusal(with_external_constant("../secret.bin").finish(), kBadInput, {}, model), "leaves the directory"));
+  EXPECT_TRUE(says(refusal(with_external_constant("none.bin").finish(), kIo, {}, model), "cannot be read"));
+}
+
 TEST(onnx_files, external_data_are_files_of_the_network) {
   const Folder folder;
   const std::string model = (folder.path / "model" / "m.onnx").string(), weights = (folder.path / "model" / "w.bin").string();
-  const std::vector<uint8_t> bytes = with_external("w.bin").finish();
-  std::ofstream(model, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
-  EXPECT_EQ(files_of_network(model), (std::vector<std::string>{model, weights}));
+  for (const OnnxBuilder& b : {with_external("w.bin"), with_external_constant("w.bin")}) {
+    const std::vector<uint8_t> bytes = b.finish();
+    std::ofstream(model, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+    EXPECT_EQ(files_of_network(model), (std::vector<std::string>{model, weights}));
+  }
   EXPECT_EQ(files_of_network(weights), std::vector<std::string>{weights});
 }
 

@@ -43,6 +43,52 @@ TEST(import_tflite, rows_of_stored_tables_are_embeddings) {
   }
 }
 
+// A file may declare any type for what an operator gives out: the last tensor, or one inside.
+TEST(import_tflite, outputs_of_a_type_that_the_operator_does_not_give_are_refused) {
+  const struct {
+    TensorType type;
+    const char* said;
+  } kDeclared[] = {{TensorType::INT8, "y is declared int8 without a scale, but the operator gives float32"},
+                   {TensorType::UINT8, "y is declared uint8 without a scale, but the operator gives float32"},
+                   {TensorType::INT32, "y is declared int32, but the operator gives float32"},
+                   {TensorType::BOOL, "y is declared bool, but the operator gives float32"}};
+  for (const auto& [type, said] : kDeclared)
+    for (const BuiltinOperator code : {BuiltinOperator::RELU, BuiltinOperator::TANH, BuiltinOperator::SOFTMAX, BuiltinOperator::RESHAPE,
+                                       BuiltinOperator::FULLY_CONNECTED, BuiltinOperator::ADD})
+      for (const bool last : {true, false}) {
+        SCOPED_TRACE(std::string(EnumNameBuiltinOperator(code)) + (last ? ", last" : ", inside"));
+        TfliteBuilder b;
+        const int x = b.activation("x", {1, 2}), w = b.floats("w", {2, 2}, {1, 2, 3, 4});
+        const int y = b.tensor({.name = "y", .type = type, .shape = {1, 2}, .data = {}, .codes = {}, .signature = {}});
+        if (code == BuiltinOperator::SOFTMAX) b.op(code, {x}, {y}, CreateSoftmaxOptions(b.fbb(), 1));
+        else if (code == BuiltinOperator::RESHAPE) b.op(code, {x, b.int32s("shape", {2}, {1, 2})}, {y});
+        else if (code == BuiltinOperator::FULLY_CONNECTED) b.op(code, {x, w, -1}, {y}, CreateFullyConnectedOptions(b.fbb()));
+        else if (code == BuiltinOperator::ADD) b.op(code, {x, x}, {y}, CreateAddOptions(b.fbb()));
+        else b.op(code, {x}, {y});
+        const int z = b.activation("z", {1, 2});
+        if (!last) b.op(BuiltinOperator::CAST, {y}, {z});
+        EXPECT_NE(refusal(b.finish({x}, {last ? y : z}), kUnsupported).find(said), std::string::npos);
+      }
+}
+
+TEST(import_tflite, moved_bytes_keep_their_type) {
+  for (const bool real : {false, true}) {
+    TfliteBuilder b;
+    const int x = b.tensor({.name = "x", .type = TensorType::INT32, .shape = {1, 2}, .data = {}, .codes = {}, .signature = {}});
+    const int y = real ? b.activation("y", {2}) : b.tensor({.name = "y", .type = TensorType::INT32, .shape = {2}, .data = {}, .codes = {}, .signature = {}});
+    b.op(BuiltinOperator::RESHAPE, {x, b.int32s("shape", {1}, {2})}, {y});
+    if (!real) EXPECT_EQ(ops(imported(b.finish({x}, {y}))), (std::vector{Op::kReshape}));
+    else EXPECT_NE(refusal(b.finish({x}, {y}), kUnsupported).find("y is declared float32, but the operator gives int32"), std::string::npos);
+  }
+}
+
+TEST(import_tflite, a_cast_to_the_same_type_is_a_copy) {
+  TfliteBuilder b;
+  const int x = b.activation("x", {1, 2}), y = b.activation("y", {1, 2});
+  b.op(BuiltinOperator::CAST, {x}, {y});
+  EXPECT_EQ(ops(imported(b.finish({x}, {y}))), (std::vector{Op::kCopy}));
+}
+
 TEST(import_tflite, gathers_along_other_axes_are_refused) {
   TfliteBuilder b;
   const int ids = b.tensor({.name = "ids", .type = TensorType::INT32, .shape = {2}, .data = {}, .codes = {}, .signature = {}});

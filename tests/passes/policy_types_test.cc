@@ -57,6 +57,31 @@ TEST(apply_policy_types, inputs_are_cast_once_and_the_output_keeps_the_source_s_
   EXPECT_TRUE(graph.fallbacks.empty());
 }
 
+TEST(apply_policy_types, casts_of_the_source_keep_their_types) {
+  const std::string text = R"(graph "t" batch=1
+layer "i" source="Cast" POLICY
+layer "r" source="Cast" POLICY
+value %x float32 [1, 2]
+value %i int32 [1, 2]
+value %y float32 [1, 2]
+input "x" %x
+output "y" %y
+%i = cast(%x) name="i" layer="i"
+%y = cast(%i) name="r" layer="r"
+)";
+  for (const std::string& policy : {std::string(), kFloat32, kBfloat16, kMixed}) {
+    std::string with = text;
+    for (size_t at; (at = with.find("POLICY")) != std::string::npos;) with.replace(at, 6, policy);
+    const Graph graph = resolved(with);
+    EXPECT_EQ(value(graph, "i").type, ElementType::kInt32) << policy;
+    EXPECT_EQ(value(graph, "y").type, ElementType::kFloat32) << policy;
+    for (const Node& node : graph.nodes) {  // there are no kernels between integers and 16-bit floats
+      const ElementType from = graph.values[size_t(node.inputs[0])].type, to = graph.values[size_t(node.outputs[0])].type;
+      EXPECT_TRUE(from == ElementType::kFloat32 || to == ElementType::kFloat32) << policy;
+    }
+  }
+}
+
 TEST(apply_policy_types, layers_of_other_types_meet_in_visible_casts) {
   const Graph graph = resolved(network(kMixed, kFloat32, kMixed));
   EXPECT_EQ(steps(graph, StepText::kWithoutNames),

@@ -106,8 +106,22 @@ TEST(policy_request, ops_are_chosen_by_their_name_here_in_the_source_and_elsewhe
   EXPECT_EQ(resolved({.policy = "bfloat16", .only = {"depthwise_conv2d"}}), "dw=bfloat16");
   EXPECT_EQ(resolved({.policy = "bfloat16", .only = {"Conv"}}), "conv1=bfloat16 dw=bfloat16");
   EXPECT_EQ(resolved({.policy = "bfloat16", .only = {"clamp"}}), "relu=bfloat16");
-  EXPECT_EQ(resolved({.policy = "bfloat16", .only = {"Relu6"}}), "");
-  EXPECT_EQ(resolved({.policy = "bfloat16", .set = {"bn1=float64"}, .only = {"tanh"}}), "bn1=float64");
+}
+
+// The policy would be that of no layer, or of every layer.
+TEST(policy_request, an_op_that_no_layer_is_is_refused_with_those_there_are) {
+  for (const char* name : {"Relu6", "tanh", "embedding"})
+    for (const bool only : {true, false}) {
+      PolicyArguments arguments = {.policy = "bfloat16", .set = {"bn1=float64"}};
+      (only ? arguments.only : arguments.except) = {"dense", name};
+      const Refusal r = refused(arguments);
+      EXPECT_EQ(r.label, "NoSuchLayer");
+      EXPECT_NE(r.text.find(std::string(only ? "--only" : "--except") + ": no layer of the network is '" + name + "'"), std::string::npos) << r.text;
+      EXPECT_NE(r.text.find("its layers are Conv, BatchNormalization, "), std::string::npos) << r.text;
+    }
+  EXPECT_NE(refused({.policy = "bfloat16", .only = {"Relu6"}}).text.find("did you mean Relu? "), std::string::npos);
+  const PolicyFile file(R"({"default": "bfloat16", "except": ["tanh"]})");
+  EXPECT_EQ(refused({.file = file.path()}).label, "NoSuchLayer");
 }
 
 TEST(policy_request, operators_of_tflite_are_known_too) {

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -98,9 +99,9 @@ TEST_F(atomic_file, a_link_stays_a_link) {
 TEST_F(atomic_file, a_missing_directory_and_a_directory_are_refused) {
   const std::string missing = path("missing/model.nacre");
   EXPECT_EQ(refusal([&] { write_file_whole(missing, "x"); }),
-            missing + ": no file can be made in its directory: No such file or directory");
+            missing + ": no file can be made in its directory: No such file or directory\n    make the directory first, or name another");
   EXPECT_EQ(refusal([&] { write_file_whole(directory_.string(), "x"); }),
-            directory_.string() + ": cannot be written: Is a directory");
+            directory_.string() + ": cannot be written: Is a directory\n    name a file");
   EXPECT_NE(refusal([&] { write_file_whole("", "x"); }), "accepted");
   EXPECT_NE(refusal([&] { write_file_whole(path(std::string(300, 'n').c_str()), "x"); }), "accepted");
   EXPECT_EQ(files(), 0u);
@@ -110,7 +111,7 @@ TEST_F(atomic_file, a_device_is_written_and_never_replaced) {
   write_file_whole("/dev/null", "x");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   EXPECT_EQ(refusal([] { write_file_whole("/dev/full", "x"); }),
-            "/dev/full: cannot be written: No space left on device");
+            "/dev/full: cannot be written: No space left on device\n    free some space, or name another disk");
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
@@ -124,7 +125,7 @@ TEST_F(atomic_file, a_full_disk_leaves_the_old_file_and_nothing_else) {
   const std::string kept = content(file);
   const size_t left = files(disk);
   EXPECT_EQ(umount(disk.c_str()), 0);
-  EXPECT_EQ(why, file + ": cannot be written: No space left on device");
+  EXPECT_EQ(why, file + ": cannot be written: No space left on device\n    free some space, or name another disk");
   EXPECT_EQ(kept, "old");
   EXPECT_EQ(left, 1u);
 }
@@ -148,7 +149,7 @@ TEST_F(atomic_file, a_limit_on_the_size_of_files_is_an_error_and_no_signal) {
     try {
       write_file_whole(path(), std::string(10'000, 'x'));
     } catch (const Error& error) {
-      _exit(std::string(error.what()).ends_with("File too large") ? 0 : 1);
+      _exit(std::string(error.what()).find("File too large\n    raise the limit") != std::string::npos ? 0 : 1);
     }
   });
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
@@ -179,6 +180,22 @@ TEST_F(atomic_file, more_files_at_once_than_can_be_kept_in_mind_are_refused) {
   open.clear();
   EXPECT_EQ(files(), 0u);
   write_file_whole(path(), "x");  // and there is room again
+}
+
+TEST_F(atomic_file, every_failure_has_a_remedy) {
+  for (const int error : {ENOSPC, EDQUOT, EFBIG, EACCES, EPERM, EROFS, ENOENT, ENOTDIR, EISDIR, ENAMETOOLONG, EMFILE, ENFILE, EPIPE, EIO, 9999})
+    EXPECT_NE(remedy_of_write(error), "") << error;
+}
+
+TEST_F(atomic_file, several_are_all_there_or_none) {
+  const std::vector<uint8_t> one = {1}, two = {2, 2};
+  const auto all = [&](const std::string& second) { return std::vector<WholeFile>{{path("one"), one}, {second, two}, {path("three"), one}}; };
+  EXPECT_NE(refusal([&] { write_files_whole(all(path("missing/two"))); }), "accepted");
+  EXPECT_NE(refusal([&] { write_files_whole(all("/dev/full")); }), "accepted");
+  EXPECT_EQ(files(), 0u);
+  write_files_whole(all(path("two")));
+  EXPECT_EQ(files(), 3u);
+  EXPECT_EQ(content(path("two")).size(), 2u);
 }
 
 TEST_F(AtomicFileTest, follows_a_link_to_a_file_that_is_not_there_yet) {

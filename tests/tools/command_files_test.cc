@@ -1,8 +1,11 @@
 // Which paths are one file: nothing that a command is given is written over.
 #include "tools/command_files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 
 #include "tests/tools/run_tool.h"
@@ -67,6 +70,43 @@ TEST_F(command_files, outputs_that_are_not_there_yet_are_told_by_their_place) {
   EXPECT_TRUE(refused(directory_ / "no/such/new", directory_ / "no/./such/new"));
   EXPECT_FALSE(refused(directory_ / "new", directory_ / "newer"));
   EXPECT_FALSE(refused(directory_ / "new", directory_ / "new/inside"));
+}
+
+// What standard output leads to while this lives.
+class StandardOutput {
+ public:
+  explicit StandardOutput(const std::string& path) : before_(dup(STDOUT_FILENO)) {
+    std::fflush(stdout);
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT, 0666);
+    dup2(file, STDOUT_FILENO);
+    close(file);
+  }
+  ~StandardOutput() {
+    std::fflush(stdout);
+    dup2(before_, STDOUT_FILENO);
+    close(before_);
+  }
+
+ private:
+  int before_;
+};
+
+TEST_F(command_files, no_output_is_standard_output) {
+  const auto refused_beside = [&](const std::string& printed, const std::string& output) {
+    const StandardOutput to(printed);
+    CommandFiles files;
+    try {
+      files.add_output("-o", output);
+    } catch (const Error& error) {
+      return std::string(error.what()) == output + ": is standard output, where this command prints what it did\n    name a file with -o";
+    }
+    return false;
+  };
+  EXPECT_TRUE(refused_beside(directory_ / "printed", directory_ / "printed"));
+  EXPECT_TRUE(refused_beside(directory_ / "printed", "/dev/stdout"));
+  EXPECT_FALSE(refused_beside(directory_ / "printed", directory_ / "other"));
+  EXPECT_FALSE(refused_beside("/dev/null", "/dev/null"));
+  EXPECT_FALSE(refused_beside("/dev/null", "/dev/stdout"));
 }
 
 TEST_F(command_files, devices_are_never_overwritten) {

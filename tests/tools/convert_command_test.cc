@@ -213,6 +213,15 @@ TEST(convert, leaves_nothing_where_the_model_cannot_be_written) {
   EXPECT_EQ(directory.entries(), 0u);
 }
 
+TEST(convert, writes_its_model_and_its_policies_or_neither) {
+  const TemporaryDirectory directory;
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--emit-policy", directory / "none/p.json"}), 5, "none/p.json");
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--emit-policy", "/dev/full"}), 5, "/dev/full");
+  EXPECT_EQ(directory.entries(), 0u);
+  EXPECT_EQ(run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--emit-policy", directory / "p.json"}).exit_code, 0);
+  EXPECT_EQ(directory.entries(), 2u);
+}
+
 TEST(convert, a_refused_conversion_leaves_the_model_that_was_there) {
   const TemporaryDirectory directory;
   write_bytes(directory / "x.nacre", {1, 2, 3});

@@ -1,7 +1,9 @@
 // What a few bytes declare is not made: memory of the tool stays within its budget, and the refusal is one sentence.
 #include <gtest/gtest.h>
+#include <zip.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 
 #include "tests/importers/onnx_builder.h"
@@ -140,6 +142,81 @@ TEST(declared_sizes, of_values_bound_calibration) {
   EXPECT_NE(run.err.find("running the network with every value kept would take"), std::string::npos) << run.err;
   if (std::getenv("NACRE_SANITIZED") == nullptr) {
     EXPECT_LT(run.peak_kib, kMostKib);
+  }
+}
+
+// A .npy that declares `shape`, with this many bytes behind its header, of which the disk holds none.
+std::string hollow_npy(const TemporaryDirectory& folder, const std::string& descr, const std::string& shape, uint64_t bytes) {
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  header.resize(117, ' ');
+  const std::string start = std::string("\x93NUMPY\x01\x00v\x00", 10) + header + "\n";
+  write_bytes(folder / "hollow.npy", {start.begin(), start.end()});
+  std::filesystem::resize_file(folder / "hollow.npy", start.size() + bytes);
+  return folder / "hollow.npy";
+}
+
+// A .npz with one deflated array: its header, and zeros.
+std::string deflated_npz(const TemporaryDirectory& folder, const std::string& npy, size_t zeros) {
+  std::vector<uint8_t> bytes = read_bytes(npy);
+  bytes.resize(bytes.size() + zeros);
+  zip_t* archive = zip_open((folder / "x.npz").c_str(), ZIP_CREATE, nullptr);
+  const zip_int64_t member = zip_file_add(archive, "pixels.npy", zip_source_buffer(archive, bytes.data(), bytes.size(), 0), 0);
+  zip_set_file_compression(archive, zip_uint64_t(member), ZIP_CM_DEFLATE, 1);
+  EXPECT_EQ(zip_close(archive), 0);
+  return folder / "x.npz";
+}
+
+// Arrays are refused by their headers, whatever lies behind: what they must be is known by then.
+TEST(declared_sizes, of_arrays_are_compared_before_their_elements_are_read) {
+  constexpr uint64_t kHollow = uint64_t{3} << 30;
+  const std::string samples = project_path("tools/samples/"), network = samples + "digits.onnx", x = samples + "digits_images.npy", y = samples + "digits_labels.npy";
+  const TemporaryDirectory models;
+  const std::string model = models / "m.nacre";
+  ASSERT_EQ(run_tool({"convert", network, "-o", model}).exit_code, 0);
+  const struct {
+    const char *descr, *shape;
+    uint64_t bytes;
+    std::vector<std::string> words;  // the file comes behind them
+    const char* said;
+  } cases[] = {
+      {"|u1", "(1797,)", kHollow, {"eval", model, "--data", x, "--cast-inputs", "--labels"}, "has 3221225472 bytes of elements, its shape needs 1797"},
+      {"|u1", "(3221225472,)", kHollow, {"eval", model, "--data", x, "--cast-inputs", "--labels"}, "holds 3,221,225,472 labels, and the data hold"},
+      {"<f4", "(805306368,)", kHollow, {"eval", model, "--data", x, "--cast-inputs", "--labels"}, "holds float32, wanted integers"},
+      {"|i1", "(3221225472,)", kHollow, {"eval", model, "--data", x, "--cast-inputs", "--labels", y, "--indices"}, "holds 3,221,225,472 row numbers"},
+      {"<f4", "(3, 268435456)", kHollow, {"run", model, "--input"}, "holds [3, 268435456], but the input"},
+      {"<f4", "(3, 268435456)", kHollow, {"convert", network, "-o", models / "n", "--policy", "int8/static_from_float32", "--calibrate"}, "holds [3, 268435456], but the input"},
+      {"|u1", "(3221225472,)", kHollow,
+       {"tune", network, "--loss", "softmax_cross_entropy", "-o", models / "n", "--data", x, "--cast-samples", "--labels"},
+       "holds 3,221,225,472 labels"},
+      {"|i1", "(3221225472,)", kHollow,
+       {"tune", network, "--loss", "softmax_cross_entropy", "-o", models / "n", "--data", x, "--cast-samples", "--labels", y, "--validate"},
+       "holds 3,221,225,472 row numbers"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.said);
+    const TemporaryDirectory folder;
+    std::vector<std::string> words = c.words;
+    words.push_back(hollow_npy(folder, c.descr, c.shape, c.bytes));
+    const ToolRun run = run_tool(words);
+    EXPECT_EQ(run.exit_code, 3) << run.err;
+    EXPECT_NE(run.err.find(c.said), std::string::npos) << run.err;
+    if (std::getenv("NACRE_SANITIZED") == nullptr) {
+      EXPECT_LT(run.peak_kib, kMostKib);
+    }
+  }
+}
+
+TEST(declared_sizes, of_packed_arrays_bound_what_is_unpacked) {
+  const std::string network = project_path("tools/samples/digits.onnx");
+  for (const char* shape : {"(1, 64)", "(1, 1, 8, 8)", "(2, 67108864)"}) {
+    const TemporaryDirectory folder;
+    const std::string npz = deflated_npz(folder, hollow_npy(folder, "<f4", shape, 0), size_t{512} << 20);
+    const ToolRun run = run_tool({"convert", network, "-o", folder / "m.nacre", "--policy", "int8/static_from_float32", "--calibrate", npz});
+    EXPECT_EQ(run.exit_code, 3) << run.err;
+    EXPECT_EQ(run.err.rfind("nacre: " + npz + ": pixels.npy: ", 0), 0u) << run.err;
+    if (std::getenv("NACRE_SANITIZED") == nullptr) {
+      EXPECT_LT(run.peak_kib, kMostKib);
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 // What libraries refuse is said in the tool's words: CLI11's, RE2's, nlohmann's, libzip's and protobuf's own stay inside.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/tools/run_tool.h"
 #include "tools/npy.h"
 
@@ -85,7 +87,27 @@ TEST_F(own_words, are_all_that_reaches_a_terminal) {
 // Names come from files, which may hold anything.
 TEST_F(own_words, hold_no_control_codes) {
   const ToolRun run = run_tool({"check", "\x1b[31mno\a such\x7f file"});
-  EXPECT_NE(run.err.find("?[31mno? such? file"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("\\x1B[31mno\\x07 such\\x7F file"), std::string::npos) << run.err;
+}
+
+// A path is part of a sentence, whatever it holds: in the place, in the fact, in the remedy, and where the options are judged.
+TEST_F(own_words, show_a_new_line_in_a_name_as_one) {
+  const std::string network = project_path("tools/samples/digits.onnx");
+  write_text("a\nb", "no network");
+  const std::vector<std::string> cases[] = {{"check", folder_ / "a\nb"},
+                                            {"check", folder_ / "none\n    a\nb"},
+                                            {"convert", folder_ / "a\nb", "-o", folder_ / "m"},
+                                            {"convert", network, "-o", folder_ / "none/a\nb"},
+                                            {"convert", network, "-o", folder_ / "m", "--a\nb"},
+                                            {"convert", network, "-o", folder_ / "m", "--target", "a\nb"},
+                                            {"eval", folder_ / "a\nb", "--data", folder_ / "a\nb.npy", "--labels", "a\nb"}};
+  for (const auto& arguments : cases) {
+    const ToolRun run = run_tool(arguments);
+    EXPECT_NE(run.exit_code, 0);
+    EXPECT_NE(run.err.find("a\\nb"), std::string::npos) << run.err;
+    const auto lines = std::ranges::count(run.err, '\n');
+    EXPECT_TRUE(lines == 1 || (lines == 2 && run.err.find("\n    ") != std::string::npos)) << run.err;
+  }
 }
 
 }  // namespace

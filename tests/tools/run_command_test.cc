@@ -220,6 +220,24 @@ TEST_F(run_command, makes_the_folders_of_its_outputs_and_what_leads_to_them) {
   EXPECT_EQ(directory_.entries(), 1u);
 }
 
+TEST_F(run_command, refuses_outputs_that_need_one_place) {
+  const auto both = [&](const std::string& tensors, const std::string& output) {
+    return run_tool({"run", digits(), "--seed", "1", "--all-tensors", directory_ / tensors, "--output", directory_ / output});
+  };
+  const size_t before = directory_.entries();
+  for (const char* output : {"x/index.json", "x/index.json/deeper", "./x/../x/index.json"}) {
+    const ToolRun run = both("x", output);
+    EXPECT_EQ(run.exit_code, output[0] == '.' ? 5 : 2) << run.err;
+    EXPECT_EQ(run.err.rfind("nacre: ", 0), 0u) << run.err;
+    EXPECT_EQ(directory_.entries(), before) << output;
+  }
+  EXPECT_EQ(both("y", "y/tensors").exit_code, 0);
+  const ToolRun through = run_tool({"run", digits(), "--seed", "1", "--output", directory_ / "none/../x"});
+  EXPECT_EQ(through.exit_code, 5);
+  EXPECT_NE(through.err.find("none, which is not there\n    name it without .."), std::string::npos) << through.err;
+  EXPECT_EQ(directory_.entries(), before + 1);
+}
+
 TEST_F(run_command, an_interrupt_leaves_nothing) {
   const ToolRun run =
       run_tool({"run", digits(), "--seed", "1", "--repeat", "100000000", "--output", directory_ / "out"},

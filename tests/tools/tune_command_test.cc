@@ -9,13 +9,13 @@
 namespace nacre::tools {
 namespace {
 
-ToolRun tune(const std::vector<std::string>& options) {
+ToolRun tune(const std::vector<std::string>& options, const ToolOptions& with = {}) {
   const std::string samples = project_path("tools/samples/");
   std::vector<std::string> words = {"tune", samples + "digits.onnx", "--loss", "softmax_cross_entropy", "--data", samples + "digits_images.npy",
                                     "--labels", samples + "digits_labels.npy", "--cast-samples", "--train-last", "1", "--epochs", "1",
                                     "--validate", "0.95"};
   words.insert(words.end(), options.begin(), options.end());
-  return run_tool(words);
+  return run_tool(words, with);
 }
 
 TEST(tune_command, makes_the_folder_of_its_checkpoints_and_what_leads_to_it) {
@@ -31,6 +31,25 @@ TEST(tune_command, makes_no_folder_where_it_is_refused) {
   const TemporaryDirectory directory;
   EXPECT_EQ(tune({"--checkpoint", directory / "a/b", "--lr", "nan"}).exit_code, 2);
   EXPECT_EQ(tune({"--checkpoint", directory / "a/b", "--optimizer", "none"}).exit_code, 2);
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(tune_command, leaves_no_checkpoint_where_nothing_was_learned) {
+  const TemporaryDirectory directory;
+  write_bytes(directory / "file", {1});
+  const ToolRun diverged = tune({"--checkpoint", directory / "a/b", "--lr", "1e30", "--scale", "1e30", "--max-refused", "1"});
+  EXPECT_EQ(diverged.exit_code, 1) << diverged.err;
+  const ToolRun through = tune({"--checkpoint", directory / "none/../file"});
+  EXPECT_EQ(through.exit_code, 5) << through.err;
+  EXPECT_NE(through.err.find("none, which is not there"), std::string::npos) << through.err;
+  EXPECT_EQ(tune({"--checkpoint", directory / "file"}).exit_code, 5);
+  EXPECT_EQ(directory.entries(), 1u);
+}
+
+TEST(tune_command, leaves_no_checkpoint_where_the_disk_is_full) {
+  const TemporaryDirectory directory;
+  const ToolRun run = tune({"--checkpoint", directory / "run"}, {.file_limit_bytes = 4096});
+  EXPECT_EQ(run.exit_code, 5) << run.err;
   EXPECT_EQ(directory.entries(), 0u);
 }
 
@@ -96,6 +115,24 @@ TEST(tune_command, refuses_a_file_name_that_ends_as_a_folder_before_it_trains) {
   EXPECT_EQ(run.exit_code, 5) << run.err;
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(directory.entries(), 0u);
+}
+
+// A training in float32 finds no ranges: int8/static takes them from samples.
+TEST(tune_command, leaves_a_checkpoint_that_export_calibrates) {
+  const TemporaryDirectory directory;
+  const std::string samples = project_path("tools/samples/"), network = samples + "digits.onnx", model = directory / "train.nacre";
+  ASSERT_EQ(run_tool({"convert", network, "--train", "softmax_cross_entropy", "--train-last", "1", "--batch", "32", "-o", model}).exit_code, 0);
+  ASSERT_EQ(tune({"--checkpoint", directory / "run", "--batch", "32"}).exit_code, 0);
+  std::vector<std::string> words = {"export", model, "--checkpoint", directory / "run", "--network", network, "-o", directory / "int8.nacre",
+                                    "--policy", "int8/static_from_float32"};
+  const ToolRun without = run_tool(words);
+  EXPECT_EQ(without.exit_code, 2) << without.err;
+  EXPECT_NE(without.err.find("--calibrate"), std::string::npos) << without.err;
+  EXPECT_FALSE(std::filesystem::exists(directory / "int8.nacre"));
+  words.insert(words.end(), {"--calibrate", samples + "digits_images.npy", "--cast-samples"});
+  const ToolRun with = run_tool(words);
+  EXPECT_EQ(with.exit_code, 0) << with.err;
+  EXPECT_EQ(run_tool({"check", directory / "int8.nacre"}).exit_code, 0);
 }
 
 }  // namespace

@@ -66,5 +66,58 @@ TEST(written_model, is_one_that_check_takes_or_there_is_none) {
   }
 }
 
+// Casts at run time, the first step and behind others, under policies of other types too.
+TEST(written_model, casts_between_the_types_that_the_import_takes) {
+  const int kTypes[] = {::onnx::TensorProto::INT8, ::onnx::TensorProto::UINT8, ::onnx::TensorProto::INT32, ::onnx::TensorProto::INT64,
+                        ::onnx::TensorProto::BOOL};
+  for (const int type : kTypes)
+    for (const bool first : {true, false})
+      for (const char* policy : {"float32", "float16", "mixed_bfloat16", "float64"}) {
+        SCOPED_TRACE(std::to_string(type) + (first ? " from, " : " to and back, ") + policy);
+        OnnxBuilder b;
+        b.input("x", {1, 2}, {}, first ? type : int(::onnx::TensorProto::FLOAT));
+        b.floats("w", {2, 2}, {1, 2, 3, 4});
+        if (!first) {
+          b.node("MatMul", {"x", "w"}, {"h"});
+          b.node("Cast", {"h"}, {"i"}).integer("to", type);
+        }
+        b.node("Cast", {first ? "x" : "i"}, {"r"}).integer("to", ::onnx::TensorProto::FLOAT);
+        b.node("MatMul", {"r", "w"}, {"y"});
+        b.output("y");
+        const TemporaryDirectory folder;
+        write_bytes(folder / "n.onnx", b.finish());
+        const ToolRun run = run_tool({"convert", folder / "n.onnx", "-o", folder / "m.nacre", "--policy", policy});
+        EXPECT_EQ(run.exit_code, 0) << run.err;
+        EXPECT_EQ(run_tool({"check", folder / "m.nacre"}).exit_code, 0);
+      }
+}
+
+// A name of a weight, and the longer one of its scales, which only the file has.
+TEST(written_model, a_name_over_the_limit_is_said_as_the_limit) {
+  for (const size_t length : {4090u, 4091u, 4096u}) {
+    const std::string name(length, 'w');
+    OnnxBuilder b;
+    b.input("x", {1, 2});
+    b.floats("one", {}, {1});
+    b.codes("zero", {}, {0});
+    b.codes("c", {2, 2}, {1, 2, 3, 4});
+    b.floats("s", {2}, {1, 2});
+    b.codes("z", {2}, {0, 0});
+    b.node("QuantizeLinear", {"x", "one", "zero"}, {"x_q"});
+    b.node("DequantizeLinear", {"x_q", "one", "zero"}, {"x_d"});
+    b.node("DequantizeLinear", {"c", "s", "z"}, {name}).integer("axis", 0);
+    b.node("Gemm", {"x_d", name}, {"h"}).integer("transB", 1);
+    b.node("QuantizeLinear", {"h", "one", "zero"}, {"y_q"});
+    b.node("DequantizeLinear", {"y_q", "one", "zero"}, {"y"});
+    b.output("y");
+    const TemporaryDirectory folder;
+    write_bytes(folder / "n.onnx", b.finish());
+    const ToolRun run = run_tool({"convert", folder / "n.onnx", "-o", folder / "m.nacre"});
+    EXPECT_EQ(run.exit_code, length == 4090 ? 0 : 4) << run.err;
+    EXPECT_EQ(run.err.find("a model holds at most 4,096") == std::string::npos, length == 4090) << run.err;
+    EXPECT_EQ(run_tool({"convert", folder / "n.onnx", "-o", folder / "m.nacre", "--strip-names"}).exit_code, 0);
+  }
+}
+
 }  // namespace
 }  // namespace nacre::tools

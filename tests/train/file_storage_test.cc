@@ -121,6 +121,34 @@ TEST_F(file_storage, one_process_at_a_time_and_only_directories) {
   EXPECT_THROW(FileStorage("/proc/nothing/here"), Error);
 }
 
+TEST_F(file_storage, what_was_made_for_nothing_is_removed) {
+  const auto exists = [](const std::filesystem::path& path) { return std::filesystem::exists(path); };
+  { FileStorage files(directory_ / "a" / "b"); }
+  EXPECT_FALSE(exists(directory_));
+  std::filesystem::create_directories(directory_ / "a");
+  { FileStorage files(directory_ / "a" / "b"); }
+  EXPECT_TRUE(exists(directory_ / "a")) << "was there before";
+  EXPECT_FALSE(exists(directory_ / "a" / "b"));
+  ASSERT_EQ(mkfifo((directory_ / "a" / "slot1.checkpoint").c_str(), 0666), 0);
+  EXPECT_THROW(FileStorage(directory_ / "a"), Error);
+  EXPECT_FALSE(exists(directory_ / "a" / "slot0.checkpoint")) << "made before slot 1 was refused";
+  EXPECT_THROW(FileStorage(directory_ / "none" / ".." / "b"), Error);
+  EXPECT_FALSE(exists(directory_ / "none"));
+  {
+    FileStorage files(directory_ / "c");
+    ASSERT_TRUE(Checkpoint(files.storage(model)).save(model, state(5).bytes()).ok());
+  }
+  { FileStorage files(directory_ / "c"); }
+  EXPECT_TRUE(exists(directory_ / "c" / "slot0.checkpoint")) << "holds a checkpoint";
+}
+
+TEST_F(file_storage, a_refused_second_process_leaves_the_slots_of_the_first) {
+  FileStorage files(directory_);
+  EXPECT_THROW(FileStorage{directory_}, Error);
+  ASSERT_TRUE(Checkpoint(files.storage(model)).save(model, state(6).bytes()).ok());
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "slot0.checkpoint"));
+}
+
 // As from a medium that cannot be written: the directory stays as it is, to its names and times.
 TEST_F(file_storage, reads_without_making_or_writing_anything) {
   EXPECT_THROW(FileStorage(directory_, FileStorage::Use::kRead), Error) << "there is none";

@@ -85,6 +85,9 @@ void stack(const Graph& graph, size_t input, NpyArray& array) {
   if (first == 0) throw Error(kBadInput, array.place, "holds no sample");
 }
 
+// Before it is read.
+void check_shape(const Graph& graph, size_t input, NpyArray header) { stack(graph, input, header); }
+
 std::string element_text(const NpyArray& array, size_t i) {
   const auto size = size_t(array.elements() / array.dims[0]);
   return fmt::format("element {} of sample {}", i % size, i / size + 1);
@@ -116,8 +119,16 @@ bool check_numbers(const Graph& graph, size_t input, const NpyArray& array) {
   return std::any_of(x.begin(), x.end(), [&](float f) { return f != x[0]; });
 }
 
+NpyCheck check_of(const Graph& graph, size_t input) {
+  return [&graph, input](const std::string&, const NpyArray& header) { check_shape(graph, input, header); };
+}
+
 std::vector<NpyArray> arrays_of_npz(const Graph& graph, const std::string& path) {
-  NpzArrays members = read_npz(path);
+  NpzArrays members = read_npz(path, [&](const std::string& name, const NpyArray& header) {
+    const auto found = std::ranges::find(graph.inputs, name, &Binding::name);
+    if (found != graph.inputs.end()) check_shape(graph, size_t(found - graph.inputs.begin()), header);
+    else if (graph.inputs.size() == 1 && name == "arr_0") check_shape(graph, 0, header);
+  });
   if (graph.inputs.size() == 1 && members.size() == 1 && members[0].first == "arr_0")
     members[0].first = graph.inputs[0].name;
   std::vector<NpyArray> arrays(graph.inputs.size());
@@ -150,7 +161,7 @@ std::vector<fs::path> npy_files(const std::string& folder) {
 NpyArray joined(const Graph& graph, const std::vector<fs::path>& files, const SampleOptions& options) {
   NpyArray all;
   for (const fs::path& file : files) {
-    NpyArray array = typed(graph, 0, read_npy(file.string()), options);
+    NpyArray array = typed(graph, 0, read_npy(file.string(), check_of(graph, 0)), options);
     stack(graph, 0, array);
     check_numbers(graph, 0, array);  // while its file can be named
     if (all.dims.empty()) {
@@ -172,7 +183,7 @@ std::vector<NpyArray> arrays_of_folder(const Graph& graph, const std::string& pa
   for (size_t i = 0; i < arrays.size(); ++i) {
     const fs::path file = fs::path(path) / (file_name_of(graph.inputs[i].name) + ".npy");
     if (std::ranges::find(files, file) == files.end()) continue;
-    arrays[i] = read_npy(file.string());
+    arrays[i] = read_npy(file.string(), check_of(graph, i));
     ++found;
   }
   if (arrays.size() == 1 && found == 0) return {joined(graph, files, options)};
@@ -224,7 +235,7 @@ Samples read_samples(const Graph& graph, const std::string& path, const SampleOp
     throw Error(kBadInput, path,
                 fmt::format("is one array, but the network has {} inputs: {}", graph.inputs.size(), input_names(graph)),
                 "give a .npz or a folder with an array for each");
-  return make_samples(graph, {read_npy(path)}, options);
+  return make_samples(graph, {read_npy(path, check_of(graph, 0))}, options);
 }
 
 }  // namespace nacre::tools

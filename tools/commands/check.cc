@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "tools/atomic_file.h"
 #include "tools/error.h"
 #include "tools/format.h"
 #include "tools/print.h"
@@ -82,10 +81,12 @@ void require_golden(const LoadedModel& model, const std::vector<GoldenResult>& r
                 "this machine's kernels or the file's weights are not those that the pairs were made with");
 }
 
-void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network) {
+void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network, std::span<const WholeFile> beside) {
   const LoadedModel model(bytes, network, "this is a defect of the converter: report it with the network");
   require_golden(model, check_loaded(model));
-  write_file_whole(path, bytes);
+  std::vector<WholeFile> files = {{path, bytes}};
+  files.insert(files.end(), beside.begin(), beside.end());
+  write_files_whole(files);
 }
 
 void check_model(const CheckOptions& options) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/atomic_file.h"
 #include "tools/golden.h"
 #include "tools/loaded_model.h"
 #include "tools/statistics.h"
@@ -29,8 +30,10 @@ struct GoldenResult {
 std::vector<GoldenResult> check_loaded(const LoadedModel& model);
 void require_golden(const LoadedModel& model, const std::vector<GoldenResult>& results);
 
-// Writes a model that was just made of `network`: not before it passes all of the above, read from these bytes.
-void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network);
+// Writes a model that was just made of `network`: not before it passes all of the above, read from these bytes. `beside`: files
+// that are there with it or not at all.
+void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network,
+                   std::span<const WholeFile> beside = {});
 
 void check_model(const CheckOptions& options);
 

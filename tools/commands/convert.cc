@@ -37,7 +37,7 @@ struct Work {
   Calibration calibration;
   std::vector<RewriteDecision> decisions;
   Json explained;         // what --explain prints: a text, or with --json an object
-  Json policy;            // what --emit-policy writes
+  std::string policy;     // what --emit-policy writes
 };
 
 void rewrite(Work& work, Graph& graph) {
@@ -129,7 +129,7 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
     return print_json({{"network", options.network}, {"model", options.model}, {"file_bytes", made.bytes.size()},
                        {"state_bytes", m.state()}, {"arena_bytes", m.arena}, {"liveness_bound", m.bound}, {"total", m.total()},
                        {"not_trained", made.not_trained}, {"fallbacks", made.gradients.fallbacks}});
-  print(fmt::format("{} -> {}\n", options.network, options.model));
+  print(fmt::format("{} -> {}\n", escaped(options.network), escaped(options.model)));
   const std::pair<const char*, const Graph*> programs[] = {
       {"infer", &made.infer}, {"gradients", &made.gradients}, {"update", &made.update}, {"derive", &made.derive}};
   for (const auto& [name, graph] : programs)
@@ -146,7 +146,7 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
 }
 
 void print_summary(const ConvertOptions& options, const Graph& graph, const Statistics& s, const Sizes& sizes) {
-  print(fmt::format("{} -> {}\n", options.network, options.model));
+  print(fmt::format("{} -> {}\n", escaped(options.network), escaped(options.model)));
   print(fmt::format("  layers   {} ({} steps)\n", s.layers, s.steps));
   print(fmt::format("  MACs     {}{}\n", grouped(s.multiply_accumulates),
                     s.batch > 1 ? fmt::format(" for a batch of {}", s.batch) : ""));
@@ -192,6 +192,8 @@ void require_output(const ConvertOptions& options) {
                 "add -o MODEL, or --stop-after PASS to see the graph only");
 }
 
+std::span<const uint8_t> bytes_of(const std::string& text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+
 void write(const Work& work, Graph& graph) {
   const ConvertOptions& options = work.options;
   add_metadata(graph, options);
@@ -204,7 +206,9 @@ void write(const Work& work, Graph& graph) {
   }
   const LoadedModel model(bytes, options.network, kReport);
   const Sizes sizes = measure(model, 0);
-  write_checked(options.model, bytes, options.network);
+  std::vector<WholeFile> beside;
+  if (!work.policy.empty()) beside.push_back({options.emit_policy, bytes_of(work.policy)});
+  write_checked(options.model, bytes, options.network, beside);
   const Statistics s = statistics(model, 0);
   options.json ? print_summary_json(work, graph, s, model) : print_summary(options, graph, s, sizes);
 }
@@ -298,15 +302,15 @@ void convert(const ConvertOptions& options) {
     pass.run(graph);
     check(graph);
     if (pass.name == std::string_view("resolve_policies") && !options.emit_policy.empty())
-      work.policy = policy_json(graph, compiling.policies);
+      work.policy = policy_json(graph, compiling.policies).dump(2) + "\n";
     if (pass.name == options.stop_after) break;
   }
   print_log(graph, options.verbose);
   if (work.explained.is_string()) print(work.explained.get<std::string>());
   if (options.dump || !options.stop_after.empty()) print(dump(graph));
-  if (!options.model.empty() && options.stop_after.empty()) write(work, graph);
-  else if (work.explained.is_object()) print_json(work.explained);
-  if (!work.policy.is_null()) write_file_whole(options.emit_policy, work.policy.dump(2) + "\n");
+  if (!options.model.empty() && options.stop_after.empty()) return write(work, graph);
+  if (!work.policy.empty()) write_file_whole(options.emit_policy, work.policy);
+  if (work.explained.is_object()) print_json(work.explained);
 }
 
 }  // namespace nacre::tools

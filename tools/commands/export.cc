@@ -6,7 +6,6 @@
 #include "tools/error.h"
 #include "tools/format.h"
 #include "tools/print.h"
-#include "tools/training/deployed.h"
 #include "tools/training/file_storage.h"
 #include "tools/training/memory.h"
 #include "tools/training/tuned_model.h"
@@ -40,13 +39,14 @@ void export_model(const ExportOptions& options) {
   Deployed made;
   if (options.network.empty()) made.bytes = tuned_model(trainer, metadata);
   else
-    made = deployed_model({.network = options.network, .batch = options.batch, .policies = parse_policy_options(options.policies), .metadata = metadata},
+    made = deployed_model({.network = options.network, .batch = options.batch, .policies = parse_policy_options(options.policies), .samples = options.samples,
+                           .metadata = metadata},
                           model, trainer.trainer().state());
   write_checked(options.output, made.bytes, options.model);
   if (options.json)
     return print_json({{"model", options.model}, {"output", options.output}, {"taken", report.taken}, {"kept", report.kept}, {"parameters", made.parameters},
                        {"adapters", made.adapters}, {"file_bytes", made.bytes.size()}, {"fallbacks", made.fallbacks}});
-  print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint\n", options.model, options.output, report.taken, report.taken + report.kept));
+  print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint\n", escaped(options.model), escaped(options.output), report.taken, report.taken + report.kept));
   print(fmt::format("  network  {}\n", options.network.empty() ? "as the training infers, batch norms and adapters as steps; --network FILE compiles it anew without them"
                                                                   : deployed_text(made)));
   print(fmt::format("  file     {} bytes\n", grouped(made.bytes.size())));

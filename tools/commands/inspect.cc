@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tools/atomic_file.h"
+#include "tools/error.h"
 #include "tools/format.h"
 #include "tools/report/picture.h"
 #include "tools/report/report_json.h"
@@ -43,7 +44,7 @@ void inspect(const InspectOptions& options) {
     if (options.steps) print("\n" + steps_text(report, width));
   }
   print_model(model);
-  if (!options.svg.empty()) print(fmt::format("picture -> {}\n", options.svg));
+  if (!options.svg.empty()) print(fmt::format("picture -> {}\n", escaped(options.svg)));
 }
 
 }  // namespace nacre::tools

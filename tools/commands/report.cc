@@ -56,7 +56,7 @@ void report(const ReportOptions& options) {
   for (size_t i = 0; i < programs.size(); ++i)
     reports.push_back({programs[i].get(), i == 0 || comparisons.empty() ? nullptr : &comparisons[i - 1]});
   write_file_whole(options.html, html_report(reports, reported));
-  print(fmt::format("report -> {}\n", options.html));
+  print(fmt::format("report -> {}\n", escaped(options.html)));
 }
 
 }  // namespace nacre::tools

@@ -173,13 +173,13 @@ void print_text(const RunOptions& options, const std::vector<Output>& outputs, c
   for (const Output& output : outputs) {
     print(fmt::format("{}  {} {}", output.name, name_of(output.type), dims_text(output.dims)));
     if (output.scales) print("  " + quantizer_text(output.scales->scale[0], output.scales->zero[0]));
-    print(output.file.empty() ? "\n" : fmt::format("  -> {}\n", output.file));
+    print(output.file.empty() ? "\n" : fmt::format("  -> {}\n", escaped(output.file)));
     if (!output.file.empty() || element_count(output) > kShown) continue;
     for (size_t i = 0; i < element_count(output); ++i)
       print(fmt::format("{}{}", i == 0 ? "    " : " ", number_at(output, i).dump()));
     print("\n");
   }
-  if (!options.all_tensors.empty()) print(fmt::format("all tensors -> {}\n", options.all_tensors));
+  if (!options.all_tensors.empty()) print(fmt::format("all tensors -> {}\n", escaped(options.all_tensors)));
   if (times.empty()) return;
   const Times t = summarise(times);
   print(fmt::format("{}, {}: median {:.1f} us, p99 {:.1f} us per run{}\n", counted(inputs.rows(), "sample"),

@@ -228,7 +228,7 @@ void search(const SearchOptions& options) {
     print_json(json);
   } else {
     print_text(options, bench, result, words);
-    if (result.best && !options.map.empty()) print(fmt::format("policy map -> {}\n", options.map));
+    if (result.best && !options.map.empty()) print(fmt::format("policy map -> {}\n", escaped(options.map)));
   }
   if (!result.best)
     throw Error(kFailed, options.network, "no map that was measured meets the limits: " + limits_text(options),

@@ -371,11 +371,11 @@ class Session {
     if (options_.json) return print_summary(end, kept_epoch, seconds);
     if (end == Tuner::End::kEarly)
       print(fmt::format("stopped early: the loss did not become better for {}\n", counted(options_.early_stop, "epoch")));
-    print(fmt::format("kept: epoch {}{}\n", epochs[kept_epoch].epoch, options_.output.empty() ? "" : " -> " + options_.output));
+    print(fmt::format("kept: epoch {}{}\n", epochs[kept_epoch].epoch, options_.output.empty() ? "" : " -> " + escaped(options_.output)));
     if (written_) print_written();
     if (const std::vector<std::string> constants = not_trained_of(*model_); !constants.empty())
       print(fmt::format("  {}\n", not_trained_text(constants)));
-    if (!options_.html.empty()) print(fmt::format("curves: {}\n", options_.html));
+    if (!options_.html.empty()) print(fmt::format("curves: {}\n", escaped(options_.html)));
   }
 
   size_t kept(const std::vector<EpochRecord>& epochs) const {
@@ -408,9 +408,7 @@ class Session {
     Written w;
     const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", settings_.options}};
     if (is_model(options_.model)) w.deployed.bytes = tuned_model(trainer_, metadata);
-    else
-      w.deployed = deployed_model({.network = options_.model, .policies = parse_policy_options(options_.policies), .metadata = metadata}, *model_,
-                                  trainer_.trainer().state());
+    else w.deployed = deployed_network(metadata);
     const LoadedModel made(w.deployed.bytes, options_.output, kReport);
     const BoundProgram bound(made, made.infer_program());
     const bool validates = !split_.validate.empty();
@@ -422,6 +420,14 @@ class Session {
     written_ = std::move(w);
     const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
     told_.add(fmt::format("{}, of epoch {}: {}.", fs::path(options_.output).filename().string(), epochs[kept(epochs)].epoch, judged_text()));
+  }
+
+  Deployed deployed_network(const std::vector<std::pair<std::string, std::string>>& metadata) {
+    DeployOptions deploying;
+    deploying.network = options_.model;
+    deploying.policies = parse_policy_options(options_.policies);
+    deploying.metadata = metadata;
+    return deployed_model(deploying, *model_, trainer_.trainer().state());
   }
 
   std::string judged_text() const {

@@ -1,6 +1,7 @@
 // Constants, and operators that are supported on constants only: exporters compute shapes and weights with them.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <type_traits>
@@ -19,7 +20,10 @@ const Value& stored(const Source& source, int input) {
 }
 
 void constant(Import& import, const Source& source) {
-  if (const auto* a = source.find("value")) return import.give_constant(0, read_tensor(a->t(), ""));
+  if (const auto* a = source.find("value")) {
+    const std::string directory = std::filesystem::path(import.graph().source).parent_path().string();
+    return import.give_constant(0, read_tensor(a->t(), directory.empty() ? "." : directory));
+  }
   if (const auto* a = source.find("value_int"))
     return import.give_constant(0, make_constant("", ElementType::kInt64, {}, std::vector<int64_t>{a->i()}));
   if (const auto* a = source.find("value_float"))

@@ -184,7 +184,7 @@ void Importer::check_outputs(const Operation& op) {
 
 // "name (CONV_2D): reason", from the sentence of an Error.
 std::string Importer::problem(const Operation& op, std::string what) const {
-  for (const std::string& prefix : {name_ + ": ", op.name + ": "})
+  for (const std::string& prefix : {escaped(name_) + ": ", escaped(op.name, true) + ": "})
     if (what.starts_with(prefix)) what.erase(0, prefix.size());
   return op.name + " (" + op.code_name + "): " + what.substr(0, what.find(", which is not supported"));
 }

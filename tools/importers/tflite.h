@@ -90,6 +90,7 @@ class Importer {
   void find_batch();
   void find_open_axes(int id);
   void convert(Operation& op);
+  void check_types(const Operation& op, const Node& node);
   void check_outputs(const Operation& op);
   void read_outputs();
   void name_bindings();

@@ -1,6 +1,7 @@
 // Operands and nodes: what the converters of operators build with.
 #include <limits>
 
+#include "tools/graph/names.h"
 #include "tools/importers/tflite.h"
 
 namespace nacre::tools::tflite {
@@ -89,7 +90,22 @@ void Importer::emit(Operation& op, Node node) {
   node.layer = op.layer;
   node.name = graph_.layers[size_t(op.layer)].name;
   infer_shapes(graph_, node);
+  check_types(op, node);
   graph_.nodes.push_back(std::move(node));
+}
+
+// A file may declare what no operator gives: codes without a scale, or integers behind arithmetic.
+void Importer::check_types(const Operation& op, const Node& node) {
+  if (node.op == Op::kCast || node.inputs.empty()) return;
+  const bool moves = find_rule(node.op)->numerics == Numerics::kMove;
+  const ElementType given = moves ? value(node.inputs[0]).type : ElementType::kFloat32;
+  for (const ValueId id : node.outputs) {
+    if (id == kNone || value(id).type == given) continue;
+    const ElementType declared = value(id).type;
+    const bool codes = declared == ElementType::kInt8 || declared == ElementType::kUint8;
+    unsupported(op, value(id).name + " is declared " + name_of(declared) + (codes ? " without a scale" : "") +
+                        ", but the operator gives " + name_of(given));
+  }
 }
 
 namespace {

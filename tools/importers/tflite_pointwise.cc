@@ -142,7 +142,8 @@ void convert_cast(Importer& importer, Operation& op) {
   const ValueId x = importer.input(op, 0), y = importer.output(op);
   if (importer.value(x).quantizer || importer.value(y).quantizer) importer.unsupported(op, "a cast of codes");
   if (importer.value(x).type == ElementType::kFloat16) importer.unsupported(op, "a cast of float16");
-  importer.emit_activated(op, unary(Op::kCast, x), Activation::NONE);
+  const bool same = importer.value(x).type == importer.value(y).type;
+  importer.emit_activated(op, unary(same ? Op::kCopy : Op::kCast, x), Activation::NONE);
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ void PolicyPass::emit_in(Node node, ElementType type, const KernelEntry* entry) 
     const ValueId y = id;
     // What a step saves in a wider type, as batch_norm_training its mean, stays in that.
     const ElementType made = entry == nullptr ? type : entry->operands[entry->operand_count - node.outputs.size() + slot].element;
-    if (made != type && entry->op == node.op) {
+    if (made != type && entry->op == node.op && node.op != Op::kCast) {  // a cast's types are its values', not its first entry's
       value(y).type = made;
       continue;
     }

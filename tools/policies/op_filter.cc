@@ -99,6 +99,22 @@ std::vector<std::string> known_names(const Graph& graph) {
   return names;
 }
 
+// The operators of the network, each once.
+std::vector<std::string> source_ops(const Graph& graph) {
+  std::vector<std::string> ops;
+  for (const Layer& layer : graph.layers)
+    if (std::ranges::find(ops, layer.source_op) == ops.end()) ops.push_back(layer.source_op);
+  return ops;
+}
+
+void require_layer(const Graph& graph, const std::string& name, const Place& place) {
+  for (size_t i = 0; i < graph.layers.size(); ++i)
+    if (layer_is(graph, int(i), name)) return;
+  const std::vector<std::string> ops = source_ops(graph), near = nearest_names(name, ops);
+  place.refuse("NoSuchLayer", fmt::format("no layer of the network is {}", in_quotes(name)),
+               (near.empty() ? "" : "did you mean " + alternatives(near) + "? ") + "its layers are " + listed(ops, 20));
+}
+
 }  // namespace
 
 OpFilter::OpFilter(const std::vector<std::string>& only, const std::vector<std::string>& except)
@@ -121,7 +137,7 @@ bool layer_is(const Graph& graph, int layer, const std::string& name) {
 void check_op_name(const Graph& graph, const std::string& name, const Place& place) {
   const std::string wanted = plain(name);
   const std::vector<std::string> known = known_names(graph);
-  if (std::ranges::any_of(known, [&](const std::string& k) { return plain(k) == wanted; })) return;
+  if (std::ranges::any_of(known, [&](const std::string& k) { return plain(k) == wanted; })) return require_layer(graph, name, place);
   const std::vector<std::string> near = nearest_names(name, known);
   place.refuse("UnknownOp", fmt::format("{} is no op, here or in the network", in_quotes(name)),
                near.empty() ? "ops are named like dense, conv2d, batch_norm, or as the network does: Gemm, CONV_2D"

@@ -55,7 +55,7 @@ PolicyRequest parse_policy_options(const PolicyArguments& arguments);
 void read_policy_object(const Json& json, const std::string& name, const std::string& global, PolicyRequest& request);
 
 // Sets policy and asked of every layer that a rule or the base is for. Throws for a rule that matches no layer of the
-// source, for a layer that two rules match, for an op that nobody knows. Rules that hit only layers which other passes
+// source, for a layer that two rules match, for an op that no layer is. Rules that hit only layers which other passes
 // folded are reported in graph.log. The base leaves layers that a rewrite painted (asked) alone; rules do not.
 void resolve_policies(Graph& graph, const PolicyRequest& request);
 

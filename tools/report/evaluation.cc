@@ -117,14 +117,38 @@ Judgement judge(const LoadedModel& model, const std::string& target, const Outco
 
 }  // namespace
 
+namespace {
+
+int64_t most_rows(const NpzArrays& data) {
+  int64_t rows = 1;
+  for (const auto& [name, array] : data) rows = std::max(rows, array.dims.empty() ? 1 : array.dims[0]);
+  return rows;
+}
+
+// A label is of a sample, which has a number at least: whatever holds more labels than the data hold numbers is not read.
+NpyArray read_labels(const std::string& path, const LabelledSet& set) {
+  return read_npy(path, [&](const std::string&, const NpyArray& header) {
+    if (set.metric.wants_targets()) return;
+    require_integers(header);
+    uint64_t numbers = 0;
+    for (const auto& [name, array] : set.data) numbers += uint64_t(array.elements());
+    if (std::ranges::find(header.dims, 0) == header.dims.end() && uint64_t(header.elements()) > numbers)
+      throw Error(kBadInput, path,
+                  fmt::format("holds {} labels, and the data hold {} numbers", grouped(uint64_t(header.elements())), grouped(numbers)),
+                  "give one label per sample");
+  });
+}
+
+}  // namespace
+
 LabelledSet read_set(const SetOptions& options) {
   LabelledSet set = {.data = read_arrays(options.data),
                      .labels = std::nullopt,
                      .metric_name = options.metric,
                      .metric = parse_metric(options.metric)};
-  if (!options.labels.empty()) set.labels = read_npy(options.labels);
+  if (!options.labels.empty()) set.labels = read_labels(options.labels, set);
   if (options.indices.empty()) return set;
-  const std::vector<int64_t> rows = read_rows(options.indices);
+  const std::vector<int64_t> rows = read_rows(options.indices, most_rows(set.data));
   for (auto& [name, array] : set.data) array = select_rows(array, rows, options.indices);
   if (set.labels) set.labels = select_rows(*set.labels, rows, options.indices);
   return set;

@@ -60,7 +60,7 @@ NpyArray select_rows(const NpyArray& array, std::span<const int64_t> rows, const
   return selected;
 }
 
-std::vector<int64_t> integers_of(const NpyArray& array) {
+void require_integers(const NpyArray& array) {
   switch (array.type) {
     case ElementType::kInt8:
     case ElementType::kUint8:
@@ -69,22 +69,31 @@ std::vector<int64_t> integers_of(const NpyArray& array) {
     case ElementType::kInt32:
     case ElementType::kUint32:
     case ElementType::kInt64:
-      break;
+      return;
     default:
       throw Error(kBadInput, array.place, fmt::format("holds {}, wanted integers", name_of(array.type)),
                   "save it as an array of integers");
   }
+}
+
+std::vector<int64_t> integers_of(const NpyArray& array) {
+  require_integers(array);
   NpyArray wide =
       with(array, ElementType::kInt64, cast_elements(array.data, array.type, ElementType::kInt64, array.place));
   return wide.values<int64_t>();
 }
 
-std::vector<int64_t> read_rows(const std::string& path) {
-  const NpyArray array = read_npy(path);
-  if (array.dims.size() != 1 || array.dims[0] == 0)
-    throw Error(kBadInput, path, fmt::format("holds {}, wanted a list of row numbers", dims_text(array.dims)),
-                "give a .npy of integers with one axis");
-  return integers_of(array);
+std::vector<int64_t> read_rows(const std::string& path, int64_t rows) {
+  return integers_of(read_npy(path, [&](const std::string&, const NpyArray& header) {
+    if (header.dims.size() != 1 || header.dims[0] == 0)
+      throw Error(kBadInput, path, fmt::format("holds {}, wanted a list of row numbers", dims_text(header.dims)),
+                  "give a .npy of integers with one axis");
+    require_integers(header);
+    if (header.dims[0] > rows)
+      throw Error(kBadInput, path,
+                  fmt::format("holds {} row numbers, and there are {} rows", grouped(uint64_t(header.dims[0])), grouped(uint64_t(rows))),
+                  "name each row once");
+  }));
 }
 
 NpyArray fit_input(const LoadedModel& model, uint32_t tensor, const std::string& name, NpyArray array,

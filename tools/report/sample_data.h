@@ -4,6 +4,7 @@
 // become real numbers by the scale of the program they were made for. Nothing else changes type unless asked for.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,10 +25,11 @@ std::vector<NpyArray> arrays_for(const std::vector<std::string>& inputs, const N
 // Rows of axis 0, in the order of `rows`. Throws Error where there is no such row.
 NpyArray select_rows(const NpyArray& array, std::span<const int64_t> rows, const std::string& place);
 
-// A list of row numbers: a .npy of integers with one axis.
-std::vector<int64_t> read_rows(const std::string& path);
+// A list of row numbers: a .npy of integers with one axis, at most as many as there are rows to name.
+std::vector<int64_t> read_rows(const std::string& path, int64_t rows = INT64_MAX);
 
 // Integers of any type; throws Error for others.
+void require_integers(const NpyArray& header);
 std::vector<int64_t> integers_of(const NpyArray& array);
 
 struct InputFit {

@@ -118,6 +118,13 @@ ArrayFile parse_array_file(std::span<const uint8_t> bytes, const std::string& pl
   return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, place);
 }
 
-ArrayFile read_array_file(const std::string& path) { return parse_array_file(read_file(path, kMostNpyBytes, begins_array_file), path); }
+ArrayFile read_array_file(const std::string& path, const NpyCheck& check) {
+  uint8_t head[6] = {};
+  const size_t count = InputFile(path).read(0, head);
+  if (starts_with(std::span(head).first(count), {0x93, 'N', 'U', 'M', 'P', 'Y'}))
+    return {.format = ArrayFile::Format::kNpy, .arrays = {{"", read_npy(path, check)}}};
+  if (starts_with(std::span(head).first(count), {'P', 'K'})) return {.format = ArrayFile::Format::kNpz, .arrays = read_npz(path, check)};
+  return parse_array_file(read_file(path, kMostNpyBytes, begins_array_file), path);
+}
 
 }  // namespace nacre::tools

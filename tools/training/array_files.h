@@ -25,7 +25,8 @@ struct ArrayFile {
   bool csv() const { return format == Format::kCsv; }
 };
 
-ArrayFile read_array_file(const std::string& path);
+// `check`: of arrays that have a header, before they are read; of CSV, IDX and what gzip holds it is not asked.
+ArrayFile read_array_file(const std::string& path, const NpyCheck& check = {});
 ArrayFile parse_array_file(std::span<const uint8_t> bytes, const std::string& place,
                            uint64_t most_bytes = kMostNpyBytes);
 

@@ -73,8 +73,16 @@ bool take_named(ArrayFile& file, const std::string& name, NpyArray* array) {
   return true;
 }
 
-NpyArray only_array(const std::string& path, bool* decimal) {
-  ArrayFile file = read_array_file(path);
+// `data`: what the labels are of. Whatever holds more labels than it has rows is not read.
+NpyArray only_array(const std::string& path, const NpyArray& data, bool* decimal) {
+  const uint64_t rows = data.dims.empty() ? 1 : uint64_t(data.dims[0]);
+  ArrayFile file = read_array_file(path, [&](const std::string&, const NpyArray& header) {
+    if (rows == 0) throw Error(kBadInput, data.place, "holds no row");
+    if (!header.dims.empty() && uint64_t(header.dims[0]) > rows)
+      throw Error(kBadInput, header.place,
+                  fmt::format("holds {}, {} holds {}", counted(uint64_t(header.dims[0]), "label"), data.place, counted(rows, "row")),
+                  "give one label for each row");
+  });
   if (file.arrays.size() != 1)
     throw Error(kBadInput, path, fmt::format("holds {} arrays, wanted one of labels", file.arrays.size()),
                 "save the labels alone");
@@ -99,7 +107,7 @@ Sources read_sources(const std::vector<SampleSpec>& inputs, const LabelSpec& lab
     if (!std::filesystem::exists(options.labels, error))
       throw Error(kUsage, "--labels " + options.labels, fmt::format("is no file, and nothing in {} has this name", options.data),
                   "name a file of labels, or an array or column of the data");
-    sources.labels = only_array(options.labels, &sources.labels_decimal);
+    sources.labels = only_array(options.labels, data.arrays.empty() ? NpyArray() : data.arrays[0].second, &sources.labels_decimal);
     return sources;
   }
   if (take_named(data, labels.sample.name, &sources.labels)) return sources;

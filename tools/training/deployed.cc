@@ -7,6 +7,8 @@
 #include <cmath>
 #include <set>
 
+#include "tools/calibration/calibrate.h"
+#include "tools/calibration/quantize_static.h"
 #include "tools/calibration/quantizers.h"
 #include "tools/calibration/static_constants.h"
 #include "tools/error.h"
@@ -83,13 +85,23 @@ void require_place_for_all(const Graph& network, const LoadedModel& training) {
                   "name the network that the model was made of");
 }
 
+// What training found stays: it is of the same numbers, and of more samples.
+void add_ranges(const Graph& graph, const PolicyRequest& policies, const RangeSamples& samples, Calibration& found) {
+  if (!any_policy(graph, policies, [](const Policy& p) { return reads_ranges(p) || reads_amaxes(p); }))
+    throw Error(kUsage, "--calibrate", "no layer has a policy that reads samples", "add --policy int8/static_from_float32, or leave it away");
+  Calibration measured = calibrate(graph, read_samples(graph, samples.data, samples.options));
+  found.ranges.merge(measured.ranges);
+  found.samples = std::max(found.samples, measured.samples);
+}
+
 }  // namespace
 
-Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training, std::span<const std::byte> state) {
+Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training, std::span<const std::byte> state,
+                const RangeSamples& samples) {
   separate_statistics(simplified);
   Graph graph = simplified;
   resolve_policies(graph, policies);
-  const Calibration found = trained_calibration(graph, training, state);
+  Calibration found = trained_calibration(graph, training, state);
   require_place_for_all(graph, training);
   Deployed deployed;
   deployed.parameters = with_parameters(graph, training, state);
@@ -100,6 +112,7 @@ Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedMod
   require_finite(graph, simplified);
   code_as_the_source(graph, simplified);
   simplify(graph);
+  if (!samples.data.empty()) add_ranges(graph, policies, samples, found);
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = found.ranges.empty() ? nullptr : &found;
@@ -129,7 +142,7 @@ Deployed deployed_model(const DeployOptions& options, const LoadedModel& trainin
   graph.metadata.emplace_back("source_sha256", sha256(read_file(options.network)));
   graph.metadata.insert(graph.metadata.end(), options.metadata.begin(), options.metadata.end());
   std::ranges::sort(graph.metadata);
-  return deploy(graph, options.policies, training, state);
+  return deploy(graph, options.policies, training, state, options.samples);
 }
 
 }  // namespace nacre::tools

@@ -9,16 +9,24 @@
 #include <utility>
 #include <vector>
 
+#include "tools/calibration/samples.h"
 #include "tools/compile.h"
 #include "tools/loaded_model.h"
 #include "tools/policies/policy_request.h"
 
 namespace nacre::tools {
 
+// Samples from which the ranges come that training did not find.
+struct RangeSamples {
+  std::string data;  // as samples.h takes it; "": none
+  SampleOptions options;
+};
+
 struct DeployOptions {
   std::string network;     // the source's file
   int batch = 0;           // rows of a run; 0: as in the file, and 1 where the file leaves it open
   PolicyRequest policies;  // of the deployed network
+  RangeSamples samples = {};
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
@@ -32,7 +40,8 @@ struct Deployed {
 // `training`, trained. Weights of layers without a policy that are int8 codes in the source are coded anew, per output
 // channel where they were:  scale_k = max |w_k| / 127,  code = round(w / scale_k); ranges of activations stay the source's.
 // Throws where `simplified` has no place for something that was trained, or a number is not finite.
-Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training, std::span<const std::byte> state);
+Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training, std::span<const std::byte> state,
+                const RangeSamples& samples = {});
 
 // "4 constants trained, 2 adapters merged".
 std::string deployed_text(const Deployed& deployed);

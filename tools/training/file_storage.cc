@@ -26,7 +26,7 @@ constexpr uint64_t kLeastPlausible = uint64_t{16} << 20;
 FileStorage::FileStorage(const std::string& directory, Use use) {
   try {
     const bool saves = use == Use::kSave;
-    if (saves && mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) refuse(directory, "name a directory that can be made");
+    if (saves) made_directories_ = std::make_unique<NewDirectories>(directory);
     directory_ = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory_ < 0 && saves) refuse(directory, "name a directory for checkpoints");
     for (int i = 0; i < 2; ++i) {
@@ -42,6 +42,7 @@ FileStorage::FileStorage(const std::string& directory, Use use) {
     for (const int file : files_)
       if (file >= 0 && flock(file, (saves ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0)
         refuse(directory, "another process trains with these checkpoints: end it, or name another directory");
+    for (int i = 0; saves && i < 2; ++i) require_own(i);
     if (saves && fsync(directory_) != 0) refuse(directory, "the directory must be on a disk that can be synced");
   } catch (...) {
     close_all();
@@ -56,14 +57,30 @@ void FileStorage::open_slot(int slot, Use use) {
   if (stat(path, &now) == 0 && !S_ISREG(now.st_mode))
     throw Error(kIo, paths_[slot], not_a_file(now.st_mode), "name another directory, or remove it");
   const int flags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-  files_[slot] = use == Use::kSave ? open(path, O_RDWR | O_CREAT | flags, 0666) : open(path, O_RDONLY | flags);
+  if (use == Use::kSave) {
+    files_[slot] = open(path, O_RDWR | O_CREAT | O_EXCL | flags, 0666);
+    made_[slot] = files_[slot] >= 0;
+    if (files_[slot] < 0 && errno == EEXIST) files_[slot] = open(path, O_RDWR | O_CREAT | flags, 0666);
+  } else {
+    files_[slot] = open(path, O_RDONLY | flags);
+  }
   if (files_[slot] < 0 && use == Use::kSave) refuse(paths_[slot], "the directory must be writable");
   if (files_[slot] < 0 && errno != ENOENT) refuse(paths_[slot], "it must be readable");
+}
+
+// A process that saved nothing may have removed its slots after they were opened here.
+void FileStorage::require_own(int slot) const {
+  struct stat opened, named;
+  const bool both = fstat(files_[slot], &opened) == 0 && stat(paths_[slot].c_str(), &named) == 0;
+  if (both && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return;
+  throw Error(kIo, paths_[slot], "was replaced while it was opened", "try again when no other process trains with these checkpoints");
 }
 
 FileStorage::~FileStorage() { close_all(); }
 
 void FileStorage::close_all() {
+  for (int i = 0; i < 2; ++i)
+    if (made_[i] && !saved_ && flock(files_[i], LOCK_EX | LOCK_NB) == 0) unlink(paths_[i].c_str());  // else another process saves there
   for (int* file : {&files_[0], &files_[1], &directory_}) {
     if (*file >= 0) close(*file);
     *file = -1;
@@ -112,6 +129,7 @@ bool FileStorage::read(uint64_t offset, std::span<std::byte> to) {
 bool FileStorage::program(uint64_t offset, std::span<const std::byte> from) {
   const auto slot = uint32_t(offset / kSlotBytes);
   offset %= kSlotBytes;
+  heads_ = heads_ || offset == 0;
   const off_t end = lseek(files_[slot], 0, SEEK_END);
   if (end < 0) return fail(slot, "cannot be written");
   // What is skipped (the header, until it comes last) is erased, and no hole of zeros.
@@ -153,6 +171,9 @@ uint64_t FileStorage::filled(uint64_t offset) const {
 bool FileStorage::flush() {
   for (uint32_t slot = 0; slot < 2; ++slot)
     if (fsync(files_[slot]) != 0) return fail(slot, "cannot be synced");
+  if (!heads_) return true;
+  saved_ = true;
+  if (made_directories_) made_directories_->keep();
   return true;
 }
 

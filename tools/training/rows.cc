@@ -34,7 +34,7 @@ std::vector<int64_t> drawn(int64_t rows, double fraction, uint64_t seed) {
 }
 
 std::vector<int64_t> listed(int64_t rows, const std::string& path) {
-  std::vector<int64_t> list = read_rows(path);
+  std::vector<int64_t> list = read_rows(path, rows);
   std::ranges::sort(list);
   for (size_t i = 0; i < list.size(); ++i) {
     if (list[i] < 0 || list[i] >= rows)

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 
 #include "engine/kernels/training.h"
@@ -58,8 +57,6 @@ Tuner::Tuner(LoadedTrainer& trainer, const Objective& objective, const Dataset& 
   const auto rows = uint64_t(split.train.size());
   steps_per_epoch_ = uint32_t((rows + settings_.batch - 1) / settings_.batch);
   if (settings_.checkpoint.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(settings_.checkpoint, error);  // FileStorage says what it cannot open
   files_ = std::make_unique<FileStorage>(settings_.checkpoint);
   if (settings_.keep_best) best_files_ = std::make_unique<FileStorage>(settings_.checkpoint + "/best");
 }
