@@ -15,12 +15,24 @@ fail() { echo "CLAIM any_speed NOT SHOWN: $*"; exit 1; }
 [ -z "${NACRE_SANITIZED-}" ] || { echo "a sanitizer's runtime must be loaded before libfaketime: the plain build shows it"; exit 77; }
 command -v faketime >/dev/null || fail "faketime is not installed: bash tools/packages.sh tests"
 
-# sees_clock PROGRAM: by the calls of its own objects; a script by its words.
-calls='steady_clock|system_clock| (clock_gettime|gettimeofday|time|ftime|(nano|u)?sleep|clock_nanosleep|alarm|timer_create|p?poll|p?select|exec[a-z]+|posix_spawnp?|popen|system)$'
+# objects_of FOLDER NAME PROGRAM: what of the program is the test's own. Files of claims that share a header are one claim's.
+objects_of() {
+  local headers
+  case $3 in
+    */unit_tests) ls "$3.p/$1"_*.o ;;
+    */claims)
+      headers=$(grep -ohE '"tests/claims/[a-z0-9_]+\.h"' "$root/tests/claims/$2.cc" | grep -v '/claims\.h"' | paste -sd '|' || true)
+      { echo "$root/tests/claims/$2.cc"; [ -z "$headers" ] || grep -lE "$headers" "$root"/tests/claims/*.cc; } | sort -u |
+        while read -r source; do ls "$3.p/claims_$(basename "$source").o" 2>/dev/null || true; done ;;
+    *) ls "$3".p/*.o ;;
+  esac
+}
+# sees_clock FOLDER NAME PROGRAM: by the calls of its own objects; a script by its words.
+calls='steady_clock|system_clock| (clock_gettime|gettimeofday|time|ftime|(nano|u)?sleep|clock_nanosleep|alarm|timer_create|p?poll|p?select|exec[a-z]+|posix_spawnp?|popen|system|.*run_tool.*)$'
 sees_clock() {
-  case $1 in
-    *.sh) grep -qE 'NACRE_TOOL|NACRE_BUILD/(bench|tools)|\bsleep\b|\bdate\b|SECONDS' "$1" ;;
-    *) nm -u "$1".p/*.o | grep -E "$calls" >/dev/null ;;  # no -q: nm would end by SIGPIPE
+  case $3 in
+    *.sh) grep -qE 'NACRE_TOOL|NACRE_BUILD/(bench|tools)|\bsleep\b|\bdate\b|SECONDS' "$3" ;;
+    *) objects_of "$@" | xargs nm -u | grep -E "$calls" >/dev/null ;;  # no -q: nm would end by SIGPIPE
   esac
 }
 
@@ -30,7 +42,7 @@ if [ "${2-}" = --read ]; then
   mkdir -p "$build/any-speed"
   programs=$build/any-speed/programs.txt
   while read -r folder name command; do
-    if sees_clock "${command%% *}"; then echo "$folder $name $command"; fi
+    if sees_clock "$folder" "$name" "${command%% *}"; then echo "$folder $name $command"; fi
   done <"$build/tests/programs.txt" | grep -v ' any_speed ' >"$programs"
   cut -d ' ' -f 1,2 "$programs" | tr ' ' / | paste -sd ' ' | sed 's/^/can see the clock: /'
 fi

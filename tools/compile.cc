@@ -1,6 +1,7 @@
 #include "tools/compile.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "tools/calibration/quantize_static.h"
 
@@ -18,6 +19,11 @@ std::vector<NamedPass> compile_passes(const CompileOptions& options) {
       {"schedule", [&](Graph& graph) { schedule(graph, options.target); }},
       {"plan_memory", [&](Graph& graph) { plan_memory(graph, options.target); }},
   };
+}
+
+void print_log(const Graph& graph, bool all) {
+  for (const std::string& line : graph.log)
+    if (all || line.starts_with("policy") || line.starts_with("training")) std::fprintf(stderr, "%s\n", line.c_str());
 }
 
 Graph load_network(const std::string& path, const ImportOptions& importing, const SimplifyOptions& simplifying) {

@@ -33,6 +33,10 @@ struct NamedPass {
 std::vector<NamedPass> compile_passes(const CompileOptions& options);
 
 // The network's graph with real-valued ops, simplified: what calibration measures and policies are applied to.
+// The log of the passes on standard error: what came of the user's rules, and what training makes of a file that can be read in two
+// ways, in any case; all of it where it is asked for.
+void print_log(const Graph& graph, bool all);
+
 Graph load_network(const std::string& path, const ImportOptions& importing = {}, const SimplifyOptions& simplifying = {});
 
 // Whether a layer that these policies, or the graph itself, give a policy has one for which `is` holds.

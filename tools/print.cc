@@ -12,6 +12,6 @@ std::string printable(std::string text) {
   return text;
 }
 
-void print_json(const Json& json) { print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
+void print_json(const Json& json) { print(json.dump(2) + "\n"); }
 
 }  // namespace nacre::tools

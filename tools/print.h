@@ -1,12 +1,11 @@
 // What commands write to standard output. main() flushes it and reports a failure.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
-namespace nacre::tools {
+#include "tools/json.h"
 
-using Json = nlohmann::ordered_json;
+namespace nacre::tools {
 
 void print(const std::string& text);
 std::string printable(std::string text);  // control codes, which a name of a file may hold, as '?'; lines stay lines

@@ -83,7 +83,7 @@ void dump_tensors(const BoundProgram& bound, uint32_t program, OutputFiles& file
     }
   }
   const std::string text =
-      Json{{"model", loaded.path()}, {"tensors", index}}.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+      Json{{"model", loaded.path()}, {"tensors", index}}.dump(1) + "\n";
   files.add("index.json", {text.begin(), text.end()});
 }
 

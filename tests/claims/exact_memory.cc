@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/claims/claims.h"
 #include "tests/model/execute.h"
 #include "tests/model/networks.h"
 
@@ -239,4 +240,4 @@ int claim() {
 }  // namespace
 }  // namespace nacre::test
 
-int main() { return nacre::test::claim(); }
+NACRE_CLAIM(exact_memory) { return nacre::test::claim(); }

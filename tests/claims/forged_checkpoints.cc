@@ -1,6 +1,7 @@
 // Claim: whatever a checkpoint's slots say or are, each command that reads them ends within a second of processor time and in 64 MiB
 // of memory more than with good ones, with success or with one sentence; so does every command with any input that is no file, or
 // one of 1 TiB; and SIGTERM ends every command within a second, with its files whole or not there.
+#include "tests/claims/claims.h"
 #include "tests/claims/forged_checkpoints.h"
 
 #include <fcntl.h>
@@ -96,7 +97,7 @@ void make_special(const std::string& kind, const std::string& path) {
 
 }  // namespace nacre::test
 
-int main() {
+NACRE_CLAIM(forged_checkpoints) {
   using namespace nacre::test;
   const Bench bench;
   const Found slots = forged_slots(bench), files = hostile_files(bench), signals = interrupted_commands(bench);

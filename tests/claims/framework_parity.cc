@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/claims/claims.h"
 #include "tests/training/networks.h"
 #include "tests/training/training_run.h"
 #include "tools/atomic_file.h"
@@ -211,7 +212,7 @@ int claim(const std::filesystem::path& root, const std::filesystem::path& models
 }  // namespace
 }  // namespace nacre::tests
 
-int main() {
+NACRE_CLAIM(framework_parity) {
   const char* given_root = std::getenv("NACRE_ROOT");
   const std::filesystem::path root = given_root != nullptr ? given_root : NACRE_ROOT;
   const char* shared = std::getenv("NACRE_SHARED");

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <set>
 
+#include "tests/claims/claims.h"
 #include "tests/claims/policy_networks.h"
 #include "tools/error.h"
 
@@ -71,7 +72,7 @@ int claim() {
 }  // namespace
 }  // namespace nacre::tests
 
-int main() {
+NACRE_CLAIM(fusion_changes_nothing) {
   try {
     return nacre::tests::claim();
   } catch (const std::exception& error) {

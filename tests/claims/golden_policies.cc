@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "tests/claims/claims.h"
 #include "tests/claims/golden_topics.h"
 
 namespace nacre::tests {
@@ -68,8 +69,8 @@ int check_all(const json& tables) {
 }  // namespace
 }  // namespace nacre::tests
 
-int main() {
-  const nlohmann::json tables = nacre::tests::golden_tables();
+NACRE_CLAIM(golden_policies) {
+  const nacre::tools::Json tables = nacre::tests::golden_tables();
   if (tables.is_null()) {
     std::printf("golden_policies: no golden/policies.json; NACRE_SHARED names the folder that holds it\n");
     return 77;

@@ -2,14 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tools/json.h"
+
 namespace nacre::tests {
 
-using nlohmann::json;
+using json = nacre::tools::Json;
 
 // Rows of one topic: how many, how many hold. A row that fails is printed with what was computed.
 class Rows {

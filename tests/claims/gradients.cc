@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "tests/claims/claims.h"
 #include "tests/gradient_check.h"
 
 namespace nacre::tests {
@@ -158,7 +159,7 @@ int claim(int cases, uint64_t seed) {
 }  // namespace
 }  // namespace nacre::tests
 
-int main(int count, char** arguments) {
+NACRE_CLAIM(gradients) {
   const int cases = count > 1 ? std::atoi(arguments[1]) : 40;
   const uint64_t seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1;
   if (cases < 1) {

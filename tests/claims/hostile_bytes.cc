@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/claims/claims.h"
 #include "tests/model/execute.h"
 #include "tests/model/facts.h"
 #include "tests/model/networks.h"
@@ -233,7 +234,7 @@ int sweep_files(const Options& o) {
 }  // namespace
 }  // namespace nacre::test
 
-int main(int count, char** arguments) {
+NACRE_CLAIM(hostile_bytes) {
   nacre::test::Options options;
   if (!nacre::test::parse(count, arguments, &options)) {
     std::printf("hostile_bytes [--facts] [--tries N] [--seed N] [--long] [MODEL ...]\n");

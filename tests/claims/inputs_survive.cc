@@ -4,7 +4,7 @@
 // every file that the command reads, whether it is declared an output or not: afterwards every file must be what it was. A
 // declared output is also aimed through "..", a link and a hard link, and must be refused; aimed elsewhere it must be made.
 // Every option that is declared to act only on some condition is given where the condition does not hold. Which conditions there are
-// stands in conditions.txt, so that none is lost with its declaration; `claim_inputs_survive conditions` prints that file.
+// stands in conditions.txt, so that none is lost with its declaration; `claims inputs_survive conditions` prints that file.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "tests/claims/claims.h"
 #include "tests/claims/commands_with_files.h"
 #include "tests/tools/run_tool.h"
 #include "tools/cli.h"
@@ -251,8 +252,8 @@ class Claim {
 }  // namespace
 }  // namespace nacre::tests
 
-int main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]) == "conditions") {
+NACRE_CLAIM(inputs_survive) {
+  if (count > 1 && std::string(arguments[1]) == "conditions") {
     for (const std::string& line : nacre::tests::declared_conditions()) std::printf("%s\n", line.c_str());
     return 0;
   }

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/claims/claims.h"
 #include "tests/claims/executor.h"
 #include "tests/claims/keras_parity.h"
 #include "tests/policies/keras_language_check.h"
@@ -120,7 +121,7 @@ int claim(const std::filesystem::path& peers) {
 }  // namespace
 }  // namespace nacre::tools
 
-int main() {
+NACRE_CLAIM(keras_parity) {
   const char* given_root = std::getenv("NACRE_ROOT");
   const std::filesystem::path root = given_root != nullptr ? given_root : NACRE_ROOT;
   try {

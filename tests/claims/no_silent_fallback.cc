@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <map>
 
+#include "tests/claims/claims.h"
 #include "tests/claims/policy_networks.h"
 #include "tools/graph/names.h"
 
@@ -115,7 +116,7 @@ int claim() {
 }  // namespace
 }  // namespace nacre::tests
 
-int main() {
+NACRE_CLAIM(no_silent_fallback) {
   try {
     return nacre::tests::claim();
   } catch (const std::exception& error) {

@@ -19,6 +19,7 @@
 #include "engine/kernels/training.h"
 #include "engine/ops/op.h"
 #include "tests/cases.h"
+#include "tests/claims/claims.h"
 #include "tests/oracle.h"
 
 namespace nacre::tests {
@@ -208,7 +209,7 @@ int claim(int cases, uint64_t seed) {
 }  // namespace
 }  // namespace nacre::tests
 
-int main(int count, char** arguments) {
+NACRE_CLAIM(op_table) {
   const int cases = count > 1 ? std::atoi(arguments[1]) : 300;
   const uint64_t seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1;
   if (cases < 1) {

@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 
+#include "tests/claims/claims.h"
 #include "tests/training/training_run.h"
 #include "tools/error.h"
 #include "tools/graph/batch.h"
@@ -210,7 +211,7 @@ int claim(const std::string& root, int seeds) {
 }  // namespace
 }  // namespace nacre::tests
 
-int main(int count, char** arguments) {
+NACRE_CLAIM(policies_train_alike) {
   if (std::getenv("NACRE_SANITIZED") != nullptr) {
     std::puts("fifty trainings: too long in a sanitized build");
     return 77;

@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "tests/claims/claims.h"
 #include "tests/train/flash.h"
 #include "tests/train/state_models.h"
 
@@ -303,7 +304,7 @@ int claim() {
 }  // namespace
 }  // namespace nacre::test
 
-int main() {
+NACRE_CLAIM(power_cuts) {
   if (std::getenv("NACRE_SANITIZED") != nullptr) {
     std::puts("millions of cuts: too long in a sanitized build");
     return 77;

@@ -14,6 +14,7 @@
 #include <map>
 #include <random>
 
+#include "tests/claims/claims.h"
 #include "tests/importers/onnx_builder.h"
 #include "tests/passes/rewrite_graphs.h"
 #include "tests/passes/rewrite_peers.h"
@@ -214,7 +215,7 @@ int claim(const std::filesystem::path& root) {
 }  // namespace
 }  // namespace nacre::tools
 
-int main() {
+NACRE_CLAIM(rewrite_painting) {
   const char* root = std::getenv("NACRE_ROOT");
   try {
     return nacre::tools::claim(root != nullptr ? root : NACRE_ROOT);

@@ -21,6 +21,7 @@
 #include <span>
 
 #include "tests/calibration/brute_force.h"
+#include "tests/claims/claims.h"
 #include "tests/claims/executor.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/calibration/quantizers.h"
@@ -361,7 +362,7 @@ int claim(const fs::path& folder) {
 }  // namespace
 }  // namespace nacre::tools
 
-int main() {
+NACRE_CLAIM(static_int8_parity) {
   constexpr int kSkipped = 77;  // as meson understands it
   const char* given = std::getenv("NACRE_SHARED");
   const std::filesystem::path root = NACRE_ROOT;

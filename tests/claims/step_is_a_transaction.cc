@@ -29,6 +29,7 @@
 #include <string>
 
 #include "engine/numeric/amax_history.h"
+#include "tests/claims/claims.h"
 #include "tests/training/networks.h"
 #include "tests/training/training_run.h"
 #include "tools/error.h"
@@ -421,7 +422,7 @@ int claim(const std::filesystem::path& shared) {
 }  // namespace
 }  // namespace nacre::tests
 
-int main() {
+NACRE_CLAIM(step_is_a_transaction) {
   const char* shared = std::getenv("NACRE_SHARED");
   const char* root = std::getenv("NACRE_ROOT");
   try {

@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/claims/claims.h"
 #include "tests/claims/keras_tables.h"
 #include "tests/training/training_run.h"
 #include "tools/error.h"
@@ -209,7 +210,7 @@ int claim(const std::filesystem::path& root) {
 }  // namespace
 }  // namespace nacre::tests
 
-int main() {
+NACRE_CLAIM(tied_parameters) {
   const char* root = std::getenv("NACRE_ROOT");
   try {
     return nacre::tests::claim(root != nullptr ? root : NACRE_ROOT);

@@ -24,7 +24,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,8 +31,10 @@
 #include "engine/kernels/reference.h"
 #include "engine/kernels/training.h"
 #include "engine/train/trainer.h"
+#include "tests/claims/claims.h"
 #include "tests/model/builder.h"
 #include "tools/error.h"
+#include "tools/json.h"
 #include "tools/split_mix64.h"
 #include "tools/training/memory.h"
 #include "tools/training/training.h"
@@ -216,8 +217,8 @@ Result measure_row(Tally& tally, const Subject& subject, const Graph& network, b
 }
 
 // The peak of JAX for such a step, 0 if the table has none.
-uint64_t peer_peak(const nlohmann::json& table, const Subject& subject, bool last, int batch) {
-  for (const nlohmann::json& row : table.at("rows"))
+uint64_t peer_peak(const nacre::tools::Json& table, const Subject& subject, bool last, int batch) {
+  for (const nacre::tools::Json& row : table.at("rows"))
     if (row.at("network") == subject.peer && row.at("trains") == (last ? "last" : "full") && row.at("batch") == batch) return row.at("peak");
   return 0;
 }
@@ -244,8 +245,8 @@ int claim() {
   const std::filesystem::path top = root != nullptr ? root : NACRE_ROOT;
   const std::filesystem::path models =
       (shared != nullptr ? std::filesystem::path(shared) : top / "../shared") / "models/mlperf_tiny";
-  nlohmann::json table;
-  std::ifstream(top / "tests/peers/training_memory.json") >> table;
+  std::ifstream file(top / "tests/peers/training_memory.json");
+  const nacre::tools::Json table = nacre::tools::Json::parse(file);
   std::printf("bytes; JAX %s, %s backend: peak of the same step, frozen layers in float32\n%-36s %9s %9s %9s %7s %9s %9s %9s %7s %6s %6s %5s %9s %9s\n",
               table.at("jax").get<std::string>().c_str(), table.at("backend").get<std::string>().c_str(), "", "weights", "parameter",
               "gradients", "moments", "saved", "arena", "bound", "scratch", "calls", "work", "plan", "RAM", "JAX");
@@ -292,7 +293,7 @@ int claim() {
 }  // namespace
 }  // namespace nacre::test
 
-int main() {
+NACRE_CLAIM(training_memory) {
   try {
     return nacre::test::claim();
   } catch (const std::exception& error) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 
+#include "tests/claims/claims.h"
 #include "tests/claims/random_files.h"
 #include "tests/tools/run_tool.h"
 #include "tools/npy.h"
@@ -184,9 +185,9 @@ class Claim {
 }  // namespace
 }  // namespace nacre::tests
 
-int main(int argc, char** argv) {
+NACRE_CLAIM(written_models_check) {
   const bool sanitized = std::getenv("NACRE_SANITIZED") != nullptr;
-  nacre::tests::Claim claim(argc > 1 ? std::atoi(argv[1]) : sanitized ? 100 : 300);
+  nacre::tests::Claim claim(count > 1 ? std::atoi(arguments[1]) : sanitized ? 100 : 300);
   claim.run();
   return claim.report();
 }

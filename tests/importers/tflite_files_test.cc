@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "tests/importers/tflite_builder.h"
 #include "tools/error.h"
 #include "tools/importers/importer.h"
+#include "tools/json.h"
 
 namespace nacre::tools {
 namespace {
@@ -63,7 +63,7 @@ TEST(import_tflite_files, shapes_are_those_that_tensorflow_lite_micro_computes) 
     std::ifstream file(shared() / "golden/tflite_layers" / (path.stem().string() + ".s1") / "index.json");
     if (!file) continue;
     const Graph graph = import_tflite(read(path), path.filename().string());
-    const auto index = nlohmann::json::parse(file);
+    const auto index = nacre::tools::Json::parse(file);
     ASSERT_EQ(index.size(), graph.nodes.size()) << path;
     for (size_t i = 0; i < index.size(); ++i) {
       const Value& y = graph.values[size_t(graph.nodes[i].outputs[0])];

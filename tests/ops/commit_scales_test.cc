@@ -5,16 +5,16 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "engine/kernels/training.h"
 #include "engine/ops/commit.h"
 #include "tests/ops/step_in_place.h"
+#include "tools/json.h"
 
 namespace nacre::tests {
 namespace {
 
-using nlohmann::json;
+using json = nacre::tools::Json;
 using namespace reference;
 
 json golden(const char* topic) {

@@ -8,17 +8,17 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "engine/kernels/reference.h"
 #include "engine/kernels/training.h"
 #include "tests/ops/run_step.h"
+#include "tools/json.h"
 
 namespace nacre::tests {
 namespace {
 
-using nlohmann::json;
+using json = nacre::tools::Json;
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
 uint32_t bits(float v) { return std::bit_cast<uint32_t>(v); }

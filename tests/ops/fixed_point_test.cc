@@ -8,22 +8,23 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "engine/kernels/reference.h"
 #include "engine/numeric/fixed_point.h"
 #include "tests/one_step.h"
 #include "tests/oracle_fixed_point.h"
+#include "tools/json.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/quantize_multiplier.h"
 
 namespace nacre::tests {
 namespace {
 
-using nlohmann::json;
+using json = nacre::tools::Json;
 
 std::string shared_path() {
   if (const char* path = std::getenv("NACRE_SHARED")) return path;

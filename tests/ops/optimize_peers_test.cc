@@ -5,16 +5,16 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "engine/kernels/training.h"
 #include "tests/ops/step_in_place.h"
 #include "tests/oracle_rounding.h"
+#include "tools/json.h"
 
 namespace nacre::tests {
 namespace {
 
-using nlohmann::json;
+using json = nacre::tools::Json;
 using namespace reference;
 
 json table() {

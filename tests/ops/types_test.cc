@@ -7,16 +7,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "engine/kernels/reference.h"
 #include "tests/cases.h"
 #include "tests/oracle_rounding.h"
+#include "tools/json.h"
 
 namespace nacre::tests {
 namespace {
 
-using nlohmann::json;
+using json = nacre::tools::Json;
 
 constexpr ElementType kF32 = ElementType::kFloat32, kF64 = ElementType::kFloat64, kI8 = ElementType::kInt8,
                       kI4 = ElementType::kInt4, kE4M3 = ElementType::kFloat8E4M3;

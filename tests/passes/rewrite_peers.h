@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
 #include "tools/error.h"
+#include "tools/json.h"
 #include "tools/passes/rewrite.h"
 
 namespace nacre::tools {
@@ -41,19 +41,19 @@ inline void add_peer_node(Graph& graph, const std::string& text, std::vector<Val
   graph.nodes.push_back(std::move(node));
 }
 
-inline Graph peer_graph(const nlohmann::json& record) {
+inline Graph peer_graph(const nacre::tools::Json& record) {
   Graph graph;
   Value x;
   x.name = "x";
   graph.inputs.push_back({"x", graph.add(std::move(x)), ""});
   std::vector<ValueId> written;
-  for (const nlohmann::json& node : record.at("nodes")) add_peer_node(graph, node.get<std::string>(), written);
-  for (const nlohmann::json& n : record.at("outputs"))
+  for (const nacre::tools::Json& node : record.at("nodes")) add_peer_node(graph, node.get<std::string>(), written);
+  for (const nacre::tools::Json& n : record.at("outputs"))
     graph.outputs.push_back({"output" + n.dump(), written.at(n.get<size_t>()), ""});
   return graph;
 }
 
-inline RewriteOptions peer_options(const nlohmann::json& table, const nlohmann::json& record) {
+inline RewriteOptions peer_options(const nacre::tools::Json& table, const nacre::tools::Json& record) {
   RewriteOptions options;
   options.type = record.at("type") == "float16" ? ElementType::kFloat16 : ElementType::kBfloat16;
   options.tf2_lists = record.at("lists") == "tf2";
@@ -65,7 +65,7 @@ inline RewriteOptions peer_options(const nlohmann::json& table, const nlohmann::
   return options;
 }
 
-inline void compare_with_peer(const nlohmann::json& record, const RewriteOptions& options, PeerTally& tally) {
+inline void compare_with_peer(const nacre::tools::Json& record, const RewriteOptions& options, PeerTally& tally) {
   Graph graph = peer_graph(record);
   const std::string expected = record.at("allow");
   const std::vector<RewriteDecision> decisions = rewrite_mixed(graph, options);
@@ -86,11 +86,11 @@ inline void compare_with_peer(const nlohmann::json& record, const RewriteOptions
 inline PeerTally compare_with_peers(const std::filesystem::path& file) {
   std::ifstream stream(file);
   if (!stream) throw Error(kIo, file.string(), "cannot be read");
-  const nlohmann::json table = nlohmann::json::parse(stream);
+  const nacre::tools::Json table = nacre::tools::Json::parse(stream);
   PeerTally tally;
   tally.release = table.at("tensorflow");
-  for (const nlohmann::json& record : table.at("cases"))
-    for (const nlohmann::json& graph : record.at("graphs"))
+  for (const nacre::tools::Json& record : table.at("cases"))
+    for (const nacre::tools::Json& graph : record.at("graphs"))
       compare_with_peer(graph, peer_options(table, record), tally);
   return tally;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Plots the loss curves that claim_framework_parity compares: plot_curves.py DIR OUT.png
+"""Plots the loss curves that claims framework_parity compares: plot_curves.py DIR OUT.png
 
-DIR holds NETWORK.csv as `NACRE_CURVES=DIR claim_framework_parity` writes them. Above the losses, below the distance of each
+DIR holds NETWORK.csv as `NACRE_CURVES=DIR claims framework_parity` writes them. Above the losses, below the distance of each
 float32 curve from JAX's float64 one, relative: two float32 trainings part from each other as each parts from float64.
 Needs matplotlib.
 """
@@ -26,7 +26,7 @@ def read(path):
 def main(folder, out):
     files = sorted(pathlib.Path(folder).glob("*.csv"))
     if not files:
-        sys.exit(f"plot_curves: {folder}: no CSV files; NACRE_CURVES={folder} claim_framework_parity writes them")
+        sys.exit(f"plot_curves: {folder}: no CSV files; NACRE_CURVES={folder} claims framework_parity writes them")
     figure, axes = plt.subplots(2, len(files), figsize=(2.6 * len(files), 4.4), sharex=True, constrained_layout=True)
     for (above, below), path in zip(axes.T, files):
         curves = read(path)

@@ -6,12 +6,12 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <sstream>
 
 #include "tests/tools/run_tool.h"
+#include "tools/json.h"
 #include "tools/npy.h"
 #include "tools/report/decode.h"
 #include "tools/report/error_measure.h"
@@ -22,7 +22,7 @@
 namespace nacre::tools {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nacre::tools::Json;
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

@@ -4,17 +4,17 @@
 #include <filesystem>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "tests/importers/onnx_builder.h"
 #include "tests/tools/run_tool.h"
+#include "tools/json.h"
 #include "tools/loaded_model.h"
 #include "tools/npy.h"
 
 namespace nacre::tools {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nacre::tools::Json;
 
 const std::string kDigits = project_path("tools/samples/digits.onnx");
 

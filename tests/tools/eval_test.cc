@@ -6,18 +6,18 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "tests/tools/run_tool.h"
 #include "tools/error.h"
+#include "tools/json.h"
 #include "tools/npy.h"
 #include "tools/report/metrics.h"
 
 namespace nacre::tools {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nacre::tools::Json;
 
 // P(positive scores higher) + P(equal) / 2, by looking at every pair.
 double auc_by_pairs(const std::vector<double>& scores, const std::vector<int64_t>& labels) {

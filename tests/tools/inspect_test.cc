@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "tests/tools/run_tool.h"
+#include "tools/json.h"
 #include "tools/report/policy_name.h"
 #include "tools/report/program_report.h"
 #include "tools/report/table.h"
@@ -13,7 +13,7 @@
 namespace nacre::tools {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nacre::tools::Json;
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

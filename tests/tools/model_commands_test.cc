@@ -3,17 +3,17 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/crc32c.h"
 #include "tests/tools/run_tool.h"
+#include "tools/json.h"
 #include "tools/loaded_model.h"
 #include "tools/machines.h"
 
 namespace nacre::tools {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nacre::tools::Json;
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <nlohmann/json.hpp>
 
 #include "tests/tools/run_tool.h"
+#include "tools/json.h"
 #include "tools/npy.h"
 
 namespace nacre::tools {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nacre::tools::Json;
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -139,7 +139,7 @@ TEST_F(run_command, all_tensors_are_indexed_and_end_with_the_output) {
       run_tool({"run", digits(), "--seed", "1", "--output", directory_ / "out", "--all-tensors", directory_ / "t"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const std::vector<uint8_t> text = read_bytes(directory_ / "t/index.json");
-  const Json index = Json::parse(text.begin(), text.end())["tensors"];
+  const Json index = Json::parse(text)["tensors"];
   EXPECT_EQ(index.size(), 14u);  // the input, 11 steps, two views: of a layout and of a flatten
   for (const Json& entry : index) {
     const NpyArray array = read_npy(directory_ / ("t/" + entry["file"].get<std::string>()));
@@ -284,7 +284,7 @@ TEST_F(run_command, tensors_of_small_types_are_numbers_that_numpy_reads) {
     const ToolRun run = run_tool({"run", model, "--seed", "1", "--all-tensors", out});
     ASSERT_EQ(run.exit_code, 0) << run.err;
     const std::vector<uint8_t> text = read_bytes(out + "/index.json");
-    const Json index = Json::parse(text.begin(), text.end());
+    const Json index = Json::parse(text);
     int small = 0;
     for (const Json& tensor : index["tensors"]) {
       if (tensor["type"] != type) continue;

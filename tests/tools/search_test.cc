@@ -8,18 +8,18 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "tests/tools/run_tool.h"
 #include "tools/error.h"
+#include "tools/json.h"
 #include "tools/npy.h"
 #include "tools/report/policy_search.h"
 
 namespace nacre::tools {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nacre::tools::Json;
 
 // Effects of single layers that add, exactly: cost[layer][policy].
 struct Landscape {

@@ -89,12 +89,6 @@ std::vector<NamedPass> passes(Work& work) {
   return all;
 }
 
-// What came of the user's rules, and what training does to a file that can be read in two ways, is said in any case.
-void print_log(const Graph& graph, bool all) {
-  for (const std::string& line : graph.log)
-    if (all || line.starts_with("policy") || line.starts_with("training")) fmt::print(stderr, "{}\n", line);
-}
-
 // The options of the rewrite that are not what they are by default.
 std::string rewrite_options_text(const RewriteOptions& o) {
   std::string text;

@@ -219,7 +219,7 @@ void search(const SearchOptions& options) {
                              .samples = bench.samples()};
   if (result.best && !options.map.empty()) {
     const Json map = bench.map_json(result.rows[*result.best].choice);
-    write_file_whole(options.map, map.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    write_file_whole(options.map, map.dump(2) + "\n");
   }
   if (options.json) {
     Json json = search_json(result, words);

@@ -131,6 +131,7 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   ConvertOptions conversion = conversion_of(o);
   const PolicyRequest policies = parse_policy_options(o.policies);
   const Graph graph = load_network(o.model, {.batch = conversion.batch, .train = true}, kSimplifyToTrain);
+  print_log(graph, false);
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = calibration;

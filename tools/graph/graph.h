@@ -47,6 +47,7 @@ struct Value {
   std::shared_ptr<const std::vector<uint8_t>> data;
   ElementType stored = ElementType::kNone;
   bool keeps_steps = false;        // constants that are to be trained: what steps make of it is not folded
+  bool fixed = false;              // constants that no training changes: a number of the file's arithmetic, no parameter
   std::vector<float> amaxes = {};  // max |x| per calibration sample, oldest first: what fills a float8 history
 
   // Of values in state, stream, derived and step: the graphs of one model that have one of this name mean the same tensor, and

@@ -175,6 +175,7 @@ std::string value_line(const Graph& graph, const Value& value, bool full) {
   else field(out, "stored", value.stored, ElementType::kNone);
   if (value.region == Region::kState) out += std::string(" kept=") + name_of(value.kept);
   if (value.keeps_steps) out += " keeps_steps";
+  if (value.fixed) out += " fixed";
   if (value.trainable) out += " trainable";
   if (value.initial != nullptr) out += " initial=" + data_text(value.type, *value.initial, full);
   return out;

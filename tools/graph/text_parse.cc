@@ -158,8 +158,9 @@ class Parser {
     if (!values_.emplace(v.name, id).second) line.fail("two values are named " + v.name);
     while (!line.end()) {
       const std::string key = line.word();
-      if (key == "batched" || key == "trainable" || key == "keeps_steps") {
-        (key == "batched" ? v.batched : key == "trainable" ? v.trainable : v.keeps_steps) = true;
+      bool* const flag = key == "batched" ? &v.batched : key == "trainable" ? &v.trainable : key == "keeps_steps" ? &v.keeps_steps : key == "fixed" ? &v.fixed : nullptr;
+      if (flag != nullptr) {
+        *flag = true;
         continue;
       }
       line.expect('=');

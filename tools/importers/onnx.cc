@@ -182,6 +182,8 @@ OperandPtr Import::find(Scope& scope, const std::string& name) {
   operand->type = constant.type;
   operand->dims = constant.dims;
   operand->uses = scope.uses[name];
+  // A scalar that was folded, and another exporter's single numbers, are factors of the arithmetic.
+  constant.fixed = constant.elements() == 1 && (!torch_ || name.starts_with("onnx::"));
   operand->constant = std::make_shared<const Value>(std::move(constant));
   return scope.operands.emplace(name, std::move(operand)).first->second;
 }
@@ -322,6 +324,7 @@ void Import::report_refusals() const {
 
 Graph Import::run(const ::onnx::ModelProto& model) {
   Scope scope;
+  torch_ = model.producer_name() == "pytorch";
   read_opsets(scope, model.opset_import());
   read_functions(model);
   std::unordered_set<std::string> outputs;
@@ -342,6 +345,7 @@ Graph Import::run(const ::onnx::ModelProto& model) {
     }
   }
   report_refusals();
+  if (options_.train) note_folded(model.graph());
   for (std::vector<Binding>* bindings : {&graph_.inputs, &graph_.outputs})
     for (Binding& binding : *bindings)
       if (images_ && value(binding.value).dims.size() == 4) binding.layout = options_.io_nhwc ? "NHWC" : "NCHW";

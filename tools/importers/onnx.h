@@ -252,6 +252,9 @@ class Import {
   void keep_computed(Scope& scope, const Source& source, const std::string& key);
   bool computes(const std::vector<OperandPtr>& roots, const std::set<std::string>& names) const;
   void number(const std::vector<OperandPtr>& roots);
+  void note_equal(const Operand& x);
+  void note_folded(const ::onnx::GraphProto& graph);
+  void keep_steps_of_constants(const Node& node);
   std::shared_ptr<const Value> places_of(const OperandPtr& x);
   std::vector<OperandPtr> outputs_with(const Source& source, const OperatorImporter& importer, std::vector<OperandPtr> inputs);
   void note_computed(Scope& scope, const Source& source, const OperatorImporter& importer);
@@ -270,6 +273,9 @@ class Import {
   std::map<std::string, Computed> computed_;  // what nodes made of constants alone, by what they do and read
   const SplitParameters split_;
   std::vector<OperandPtr> read_;  // constants to be trained that stand in the graph
+  std::set<std::string> noted_;
+  std::map<ValueId, ValueId> moved_from_;  // the constant of which transposes and reshapes made a value
+  bool torch_ = false;            // PyTorch wrote the file: its literals are Constant nodes, its parameters are not
   int64_t places_ = 0;            // elements of initializers of which others are computed
   std::vector<std::string> refusals_;
   bool symbolic_batch_ = false;

@@ -59,7 +59,6 @@ std::shared_ptr<const Value> Import::places_of(const OperandPtr& x) {
   const OperandPtr& made = x->origin ? x->origin : x;
   std::shared_ptr<const Value> places = made->places;
   if (made->roots.empty()) {
-    spend_elements(*made->constant);
     std::vector<int64_t> numbers(size_t(made->constant->elements()));
     std::iota(numbers.begin(), numbers.end(), made->first_place);
     places = std::make_shared<const Value>(make_constant("", ElementType::kInt64, made->dims, numbers));
@@ -116,10 +115,20 @@ void Import::note_computed(Scope& scope, const Source& source, const OperatorImp
     const bool here = y && y->constant && !y->origin && y->roots.empty() && std::find(source.inputs.begin(), source.inputs.end(), y) == source.inputs.end();
     made.push_back(here && y->type == ElementType::kFloat32 ? y : nullptr);
   }
-  if (roots.empty() || std::all_of(made.begin(), made.end(), [](const OperandPtr& y) { return !y; })) return;
+  if (roots.empty()) {  // computed of no parameter
+    for (const OperandPtr& y : made) {
+      if (!y || (source.proto.op_type() == "Constant" && !torch_ && y->constant->elements() > 1)) continue;
+      Value fixed = *y->constant;
+      fixed.fixed = true;
+      y->constant = std::make_shared<const Value>(std::move(fixed));
+    }
+    return;
+  }
+  if (std::all_of(made.begin(), made.end(), [](const OperandPtr& y) { return !y; })) return;
   number(roots);
   std::vector<OperandPtr> places(made.size()), steps(made.size());
   if (moves_elements(source.proto.op_type())) {
+    const Budget budget = graph_.budget;  // what the numbers of elements take is what their elements took
     bool known = true;
     for (size_t i = 0; i < numbered.size(); ++i) {
       OperandPtr& x = numbered[i];
@@ -131,6 +140,7 @@ void Import::note_computed(Scope& scope, const Source& source, const OperatorImp
     }
     if (codes) places[0] = constant_of(places_of(source.inputs[0]));
     else if (known) places = outputs_with(source, importer, std::move(numbered));
+    graph_.budget = budget;
   }
   if (computes(roots, split_.computed) && !codes) {
     for (OperandPtr& x : by_steps) {
@@ -143,6 +153,11 @@ void Import::note_computed(Scope& scope, const Source& source, const OperatorImp
       x = std::move(at_run_time);
     }
     steps = outputs_with(source, importer, std::move(by_steps));
+  }
+  if (roots.size() > 1 && !places[0] && computes(roots, split_.computed)) {
+    std::string names = roots[0]->name;
+    for (size_t i = 1; i < roots.size(); ++i) names += (i + 1 < roots.size() ? ", " : " and ") + roots[i]->name;
+    note("is computed of " + names + ": if one of them is no parameter (a mask), the file does not tell");
   }
   for (size_t i = 0; i < made.size(); ++i) {
     if (!made[i]) continue;
@@ -160,6 +175,22 @@ OperandPtr Import::computed(const OperandPtr& x, Value made) {
   if (options_.train && is_trainable(*x->constant)) y->roots = roots_of(x);
   number(y->roots);
   return y;
+}
+
+// PyTorch's names of what it folded at the export.
+void Import::note_folded(const ::onnx::GraphProto& graph) {
+  if (!torch_) return;
+  int folded = 0;
+  std::string first;
+  for (const ::onnx::TensorProto& tensor : graph.initializer()) {
+    const bool real = tensor.data_type() == ::onnx::TensorProto::FLOAT && tensor.dims_size() > 1;
+    if (!real || !tensor.name().starts_with("onnx::")) continue;
+    if (folded++ == 0) first = tensor.name();
+  }
+  if (folded > 0)
+    graph_.log.push_back("training: " + first + (folded > 1 ? " and " + std::to_string(folded - 1) + " more" : "") +
+                         ": PyTorch computed these at the export, each is trained as a parameter of its own. If a layer shares what it is "
+                         "computed of (tied embeddings), export with do_constant_folding=False");
 }
 
 SplitParameters Import::split_parameters() const {

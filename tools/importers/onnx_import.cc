@@ -113,11 +113,20 @@ Node Import::step(Op op) {
 }
 
 // What steps make of constants alone would be folded, and trained in the place of what it is made of.
-static void keep_steps_of_constants(Graph& graph, const Node& node) {
-  const auto constant = [&](ValueId id) { return id == kNone || graph.values[size_t(id)].constant(); };
-  if (node.op == Op::kTranspose || node.op == Op::kReshape || !std::all_of(node.inputs.begin(), node.inputs.end(), constant)) return;
+void Import::keep_steps_of_constants(const Node& node) {
+  const auto constant_of = [&](ValueId id) {
+    if (id == kNone || value(id).constant()) return id;
+    const auto found = moved_from_.find(id);
+    return found != moved_from_.end() ? found->second : kNone;
+  };
   for (const ValueId id : node.inputs)
-    if (id != kNone && is_trainable(graph.values[size_t(id)])) graph.values[size_t(id)].keeps_steps = true;
+    if (id != kNone && constant_of(id) == kNone) return;
+  if (node.op == Op::kTranspose || node.op == Op::kReshape) {
+    moved_from_.emplace(node.outputs[0], constant_of(node.inputs[0]));
+    return;
+  }
+  for (const ValueId id : node.inputs)
+    if (id != kNone && is_trainable(value(constant_of(id)))) value(constant_of(id)).keeps_steps = true;
 }
 
 ValueId Import::append(Node node, const std::string& name, ElementType type) {
@@ -127,7 +136,7 @@ ValueId Import::append(Node node, const std::string& name, ElementType type) {
   node.outputs = {graph_.add(std::move(value))};
   const ValueId y = node.outputs[0];
   infer_shapes(graph_, node);
-  if (options_.train) keep_steps_of_constants(graph_, node);
+  if (options_.train) keep_steps_of_constants(node);
   graph_.nodes.push_back(std::move(node));
   return y;
 }
@@ -160,7 +169,9 @@ ValueId Import::reshaped(ValueId x, const std::vector<int64_t>& dims, const std:
 }
 
 ValueId Import::reals(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data) {
-  return graph_.constant(name, std::move(dims), data);
+  const ValueId id = graph_.constant(name, std::move(dims), data);
+  value(id).fixed = true;
+  return id;
 }
 
 // ---- Results

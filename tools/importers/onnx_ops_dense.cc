@@ -80,11 +80,39 @@ ValueId times(Import& import, ValueId x, float factor, const std::string& name) 
   return import.append(std::move(node), name + "/product");
 }
 
+// y + beta C
+ValueId plus(Import& import, const Source& source, ValueId y, float beta) {
+  need_float32(source, *source.operand(2));
+  ValueId c = import.plain(source.operand(2));
+  if (beta != 1) c = times(import, c, beta, source.name + "/beta");
+  Node add = import.step(Op::kAdd);
+  add.inputs = {y, c};
+  return import.append(std::move(add), import.output_name());
+}
+
+// Of two matrices that are computed.
+void gemm_at_run_time(Import& import, const Source& source) {
+  const OperandPtr &a = source.operand(0), &b = source.operand(1);
+  need_float32(source, *b);
+  if (a->rank() != 2 || b->rank() != 2) source.malformed("its operands are not matrices");
+  Node node = import.step(Op::kBatchedMatmul);
+  for (const auto& [x, flag] : {std::pair(&a, "transA"), std::pair(&b, "transB")}) {
+    const ValueId plain = import.plain(*x);
+    node.inputs.push_back(source.integer(flag, 0) != 0 ? import.transposed(plain, {1, 0}, (*x)->name + "/transposed") : plain);
+  }
+  const float alpha = source.real("alpha", 1), beta = source.real("beta", 1);
+  if (alpha != 1) node.inputs[0] = times(import, node.inputs[0], alpha, source.name + "/alpha");
+  ValueId y = import.append(std::move(node), import.output_name());
+  if (source.given(2) && beta != 0) y = plus(import, source, y, beta);
+  import.give_plain(0, y);
+}
+
 // y = alpha A' B' + beta C, A' and B' being A, B or their transposes. alpha goes into the weights, beta into the bias; in a graph
 // that is to be trained they are steps, because the gradients of B and C have them as factors.
 void gemm(Import& import, const Source& source) {
   const OperandPtr& a = source.operand(0);
   need_float32(source, *a);
+  if (!source.operand(1)->constant) return gemm_at_run_time(import, source);
   const Value& w = stored_weights(source, 1);
   if (a->rank() != 2 || w.dims.size() != 2 || w.elements() == 0) source.malformed("its operands are not matrices");
   const bool transpose_b = source.integer("transB", 0) != 0;
@@ -100,14 +128,7 @@ void gemm(Import& import, const Source& source) {
     alpha = 1;
   }
   ValueId y = dense(import, x, {source.operand(1), scaled_by(alpha), dense_weights(import, w, alpha), transpose_b}, bias);
-  if (has_c && bias == kNone && beta != 0) {
-    need_float32(source, *source.operand(2));
-    ValueId c = import.plain(source.operand(2));
-    if (beta != 1) c = times(import, c, beta, source.name + "/beta");
-    Node add = import.step(Op::kAdd);
-    add.inputs = {y, c};
-    y = import.append(std::move(add), import.output_name());
-  }
+  if (has_c && bias == kNone && beta != 0) y = plus(import, source, y, beta);
   import.give_plain(0, y);
 }
 

@@ -3,7 +3,9 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
@@ -213,6 +215,24 @@ void embedding(Import& import, const Source& source) {
   import.give_plain(0, import.reshaped(y, dims, import.output_name() + "/shape"));
 }
 
+// Many rows in no order: x as the table of an embedding.
+bool needs_table(const OperandPtr& x, const std::vector<int64_t>& indices, int axis) {
+  constexpr int kMostSlices = 16;
+  int runs = 0;
+  for (size_t i = 0; i < indices.size(); i += run_length(indices, i)) ++runs;
+  return runs > kMostSlices && axis == 0 && x->type == ElementType::kFloat32;
+}
+
+ValueId gather_of_table(Import& import, const OperandPtr& x, const std::vector<int64_t>& indices) {
+  const int64_t entries = x->dims[0];
+  const int64_t width = std::accumulate(x->dims.begin() + 1, x->dims.end(), int64_t{1}, std::multiplies<>());
+  const std::vector<int32_t> ids(indices.begin(), indices.end());
+  Node node = import.step(Op::kEmbedding);
+  node.inputs = {import.reshaped(import.plain(x), {entries, width}, x->name + "/table"),
+                 import.graph().constant(import.output_name() + "/ids", {int64_t(ids.size())}, ids)};
+  return import.append(std::move(node), import.output_name());
+}
+
 void gather(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   if (x->constant && x->type == ElementType::kFloat32 && x->rank() > 0 && !source.operand(1)->constant)
@@ -230,7 +250,7 @@ void gather(Import& import, const Source& source) {
     if (index < -dim || index >= dim) source.malformed("an index is outside its input");
     if (index < 0) index += dim;
   }
-  const ValueId y = gather_rows(import, source, x, indices, axis);
+  const ValueId y = needs_table(x, indices, axis) ? gather_of_table(import, x, indices) : gather_rows(import, source, x, indices, axis);
   import.give_plain(0, import.reshaped(y, dims, import.output_name() + "/shape"));
 }
 

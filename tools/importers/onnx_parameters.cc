@@ -5,15 +5,16 @@
 // and another one is computed from it by transposes and reshapes, through which gradients flow back. Forms that no step can
 // make of each other (the gates of a recurrence in another order) are parameters of their own only within one node.
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "tools/importers/onnx.h"
 
 namespace nacre::tools::onnx_import {
 
-// Constants of one number are factors of the arithmetic, and integers are shapes and indices.
+// Integers are shapes and indices.
 bool is_trainable(const Value& v) {
-  return v.elements() > 1 && (v.stored == ElementType::kFloat32 || v.quantizer);
+  return !v.fixed && v.elements() > 0 && (v.stored == ElementType::kFloat32 || v.quantizer);
 }
 
 namespace {
@@ -93,6 +94,7 @@ ValueId Import::rearranged(const Operand::Form& from, const Moves& to, const Ope
 
 ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
   const OperandPtr& origin = x->origin ? x->origin : x;
+  made.fixed = made.fixed || origin->constant->fixed;
   if (!options_.train || (!is_trainable(made) && origin->roots.empty())) return graph_.add(std::move(made));
   const Moves all = normalized(origin->dims, joined(x->moves, moves));
   if (steps_make(all)) made.name = origin->name;
@@ -100,17 +102,35 @@ ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
   const Operand::Form* from = nullptr;
   bool elsewhere = computes(origin->roots, split_.shared);  // another layer reads it, or an initializer that it is computed of
   for (const Operand::Form& form : origin->forms) {
-    if (form.moves == all) return form.value;
+    if (form.moves == all) {
+      if (form.node != node) note_equal(*origin);
+      return form.value;
+    }
     if (from == nullptr && steps_make(form.moves) && steps_make(all)) from = &form;
     elsewhere = elsewhere || (origin->roots.empty() && form.node != node);
   }
+  if (from == nullptr && elsewhere && !origin->roots.empty())
+    source_->refuse(origin->name + " is computed of " + origin->roots[0]->name + ", which is read elsewhere too, and no step can compute it: "
+                    "training could not keep them equal", "give each layer weights of its own");
   if (from == nullptr && elsewhere)
     source_->refuse(origin->name + " is read by another layer too, in a form that no step can make of this one's: training "
                     "could not keep them equal", "give each layer weights of its own");
   if (origin->forms.empty()) read_.push_back(origin);
+  made.keeps_steps = made.keeps_steps || (origin->roots.empty() && split_.computed.contains(origin->name));
   const ValueId id = from != nullptr ? rearranged(*from, all, *origin, made.name) : graph_.add(std::move(made));
   origin->forms.push_back({all, id, node});
   return id;
+}
+
+// Exporters store tensors of equal numbers once. Which they took away is told by an Identity, or not at all; a trained network has
+// no two parameters of one number everywhere.
+void Import::note_equal(const Operand& x) {
+  if (x.constant->elements() < 2 || x.constant->quantizer || noted_.contains(x.name)) return;
+  const std::vector<float> numbers = nacre::tools::reals(*x.constant);
+  if (std::adjacent_find(numbers.begin(), numbers.end(), std::not_equal_to<>()) != numbers.end()) return;
+  noted_.insert(x.name);
+  note("reads " + x.name + " as another layer does, and it holds one number everywhere: it is trained as one parameter. If the exporter merged "
+       "tensors that were only equal, train the network once before the export, or export it in training mode");
 }
 
 OperandPtr Import::moved(const OperandPtr& x, const Move& move, Value made) const {
@@ -169,7 +189,9 @@ void Import::keep_computed(Scope& scope, const Source& source, const std::string
 OperandPtr Import::under_new_name(const OperandPtr& x) {
   if (!options_.train || !x->constant || !is_trainable(*x->constant)) return x;
   const std::string& name = output_name();
-  if (name.starts_with("/")) return x;  // PyTorch names so what the network computes: a clone, not a parameter
+  // What the network computes, a clone, is no parameter. PyTorch names it with a slash, or its node not as those of merged tensors.
+  const bool merged = source_->proto.name().empty() || source_->proto.name().starts_with("Identity_");
+  if (name.starts_with("/") || (torch_ && !merged)) return x;
   if (name.starts_with("onnx::"))
     note("has the numbers of " + x->name + " and is trained apart from it: PyTorch writes a matrix so that two layers have, and one that a layer "
          "applied twice has. If it is one, export with do_constant_folding=False");

@@ -127,7 +127,7 @@ int64_t Pattern::cost() const { return compiled_->ProgramSize(); }
 bool literal(const std::string& text) { return text.find_first_of("\\^$.|?*+()[]{}") == std::string::npos; }
 
 std::string mended(const std::string& name) {
-  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+  return Json::parse(Json(name).dump()).get<std::string>();
 }
 
 }  // namespace nacre::tools

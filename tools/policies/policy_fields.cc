@@ -18,7 +18,7 @@ namespace {
 template <class E>
 bool set_name(const Json& value, E* field) {
   if (!value.is_string()) return false;
-  const auto found = find_name<E>(value.get_ref<const std::string&>());
+  const auto found = find_name<E>(value.text());
   if (found) *field = *found;
   return found.has_value();
 }
@@ -57,7 +57,7 @@ bool set_loss_scale(Policy& p, const Json& value) {
     return true;
   }
   if (!value.is_string()) return false;
-  const std::string& word = value.get_ref<const std::string&>();
+  const std::string& word = value.text();
   if (word == "auto")
     p.loss_scale = is_mixed_float16(p) ? LossScale::kDynamic : LossScale::kNone;
   else if (word == "dynamic")
@@ -112,7 +112,7 @@ const PolicyField* find_field(const std::string& key) {
 
 std::string shown(const Json& value) {
   return in_quotes(value.is_string() ? value.get<std::string>()
-                                     : value.dump(-1, ' ', false, Json::error_handler_t::replace));
+                                     : value.dump());
 }
 
 std::string nearest_fields(const std::string& key) {

@@ -19,15 +19,14 @@ class Guard {
  public:
   explicit Guard(const Place& place) : place_(place) {}
 
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
+  void operator()(int depth, Json::Event event, const std::string& key) {
     if (depth > kDeepestPolicyFile)
       place_.refuse("BadJson", fmt::format("nests deeper than {} levels", kDeepestPolicyFile));
     if (++values_ > kMostPolicyFileValues)
       place_.refuse("BadJson", fmt::format("has more than {} keys and values", kMostPolicyFileValues));
-    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys_.pop_back();
-    if (event == Json::parse_event_t::key) take(parsed.get_ref<const std::string&>());
-    return true;
+    if (event == Json::Event::kObjectStart) keys_.emplace_back();
+    if (event == Json::Event::kObjectEnd) keys_.pop_back();
+    if (event == Json::Event::kKey) take(key);
   }
 
  private:
@@ -61,10 +60,9 @@ Json parse_policy_json(const std::string& text, const std::string& name) {
   Guard guard(place);
   try {
     return Json::parse(text, std::ref(guard));
-  } catch (const Json::parse_error& error) {
+  } catch (const JsonError& error) {
+    if (!error.syntax) place.refuse("BadJson", "is no JSON: it holds a number that no float64 holds");
     place.refuse("BadJson", "is no JSON: " + place_in(text, error.byte), "look for a missing comma, quote or bracket, or a byte that is no UTF-8");
-  } catch (const Json::exception&) {
-    place.refuse("BadJson", "is no JSON: it holds a number that no float64 holds");
   }
 }
 

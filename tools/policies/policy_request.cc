@@ -121,7 +121,7 @@ std::vector<std::string> read_names(const Json& json, const Place& place) {
   if (!json.is_array()) place.refuse("WrongType", "expected an array of names of ops");
   std::vector<std::string> names;
   for (size_t i = 0; i < json.size(); ++i) {
-    if (!json[i].is_string() || json[i].get_ref<const std::string&>().empty())
+    if (!json[i].is_string() || json[i].text().empty())
       place.of(i).refuse("WrongType", "expected the name of an op");
     names.push_back(json[i].get<std::string>());
   }

@@ -27,8 +27,8 @@ bool is_parameter(const OpRule& rule, size_t slot) { return slot < 32 && (rule.p
 // Constants of one number are factors of the network's arithmetic (a scale, an epsilon), no parameters, where the op takes any, and
 // where a step computes with them what the op reads.
 bool is_parameter_value(const Node& node, const Value& v, bool as_it_is) {
-  const bool real = v.constant() ? is_float_type(v.stored) || v.quantizer : v.trainable;
-  if (!as_it_is) return real && v.elements() > 1;
+  const bool real = v.constant() ? (is_float_type(v.stored) || v.quantizer) && !v.fixed : v.trainable;
+  if (!as_it_is) return real && (v.elements() > 1 || v.keeps_steps);
   return real && (v.elements() > 1 || node.op == Op::kDense || node.op == Op::kConv2d || node.op == Op::kDepthwiseConv2d ||
                   node.op == Op::kBatchNorm || node.op == Op::kLayerNorm);
 }
@@ -181,11 +181,12 @@ std::vector<std::string> untrained_constants(const Graph& graph, const TrainedPa
   if (options.biases_only) return {};
   require_patterns(options);
   const std::vector<ValueId> stored = stored_values(graph);
+  const Sources sources = sources_of(graph);
   const auto layer_name = [&](const Node& node) { return node.layer == kNone ? std::string() : graph.layers[size_t(node.layer)].name; };
   std::set<ValueId> seen;  // parameters among them: shared with such an operand they are trained, or frozen as asked
   std::vector<int> trained;
   for (const Node& node : graph.nodes) {
-    const std::map<size_t, ValueId> parameters = parameters_of(graph, node, stored);
+    const std::multimap<size_t, ValueId> parameters = parameters_of(graph, node, stored, sources);
     for (const auto& [slot, id] : parameters) seen.insert(id);
     const bool trains = !parameters.empty() && matches_any(layer_name(node), options.layers);
     if (trains && std::ranges::find(trained, node.layer) == trained.end()) trained.push_back(node.layer);
@@ -298,8 +299,10 @@ void separate_statistics(Graph& graph) {
 
 void make_statistics(Graph& graph, const TrainedParameters& options) {
   if (options.frozen_batch_norm) return;
-  const std::vector<ValueId> stored = stored_values(graph);
-  const auto trains = [&](ValueId id) { return stored[size_t(id)] != kNone && graph.values[size_t(stored[size_t(id)])].trainable; };
+  const Sources sources = sources_of(graph);
+  const auto trains = [&](ValueId id) {
+    return std::ranges::any_of(sources[size_t(id)], [&](ValueId source) { return graph.values[size_t(source)].trainable; });
+  };
   for (const Node& node : graph.nodes) {
     if (node.op != Op::kBatchNorm) continue;
     if (!trains(node.inputs[1]) && !trains(node.inputs[2])) continue;

@@ -129,7 +129,10 @@ void require_arena_limit(const TrainingModel& made, const TrainingOptions& train
 
 void require_batch_norm(const TrainingModel& made, const TrainingOptions& training) {
   const auto trains = [&](const Node& node) {
-    const auto trainable = [&](size_t slot) { return made.infer.values[size_t(node.inputs[slot])].trainable; };
+    const auto trainable = [&](size_t slot) {
+      const Value& v = made.infer.values[size_t(node.inputs[slot])];
+      return v.trainable || v.region == Region::kDerived;  // computed of what trains
+    };
     return node.op == Op::kBatchNorm && (trainable(1) || trainable(2));
   };
   const bool any = std::ranges::any_of(made.infer.nodes, trains), frozen = training.train.frozen_batch_norm;
