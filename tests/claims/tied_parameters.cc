@@ -4,10 +4,10 @@
 //   parameters   after them, and the running statistics, within 1e-9 of the largest magnitude in their tensor, or of 1
 //   how many     parameters there are: torch's
 //
-// Thirteen networks: fresh batch norms, trained and frozen, whose scale, variance, bias and mean are equal; layers, norms and
+// Fifteen networks: fresh batch norms, trained and frozen, whose scale, variance, bias and mean are equal; layers, norms and
 // convolutions that are applied twice, beside one that is only equal; a bias of two layers; an embedding that is the output
 // layer's matrix, with and without a bias; a matrix and its transpose; matrices and biases computed of others that are read too:
-// their rows, in another order, joined, repeated, their multiples, sums, differences and products. SGD, momentum, Adam, AdamW. Each in the forms in which
+// their rows, in another order, joined, repeated, their multiples, sums, differences and products, beside numbers of the code. SGD, momentum, Adam, AdamW. Each in the forms in which
 // torch.onnx.export writes it: in evaluation mode equal initializers are merged by value, an Identity standing for each that is
 // gone, and in training mode those that are one tensor. Files, losses and numbers are in tests/peers/tied_parameters.json, by the
 // script beside it. That the bound is not idle: each network is also trained of a graph that was imported only to be run, in

@@ -216,6 +216,34 @@ class Token(nn.Module):
         return self.out(torch.tanh(self.hidden(torch.tanh(x + self.token.repeat(1, 4, 1)))).mean(1))
 
 
+class Literals(nn.Module):
+    """Matrices that are stored in another order than they are computed in, and numbers of the code that no training changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.w, self.row, self.one = (nn.Parameter(torch.zeros(*dims)) for dims in ((4, 4), (1, 4), (1,)))
+        self.scale, self.out = nn.Parameter(torch.zeros(2, 1)), nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = torch.tanh(x @ self.w) + self.one
+        x = torch.tanh(x @ (2 * self.w)) @ self.row.expand(4, 4)
+        x = torch.tanh(x @ (self.w * torch.tensor([1.0, -2.0, 0.5, 3.0])) + torch.cat((self.out.bias[:2], torch.zeros(2))))
+        return self.out(F.linear(x, torch.cat((self.w[:2] + self.scale, torch.eye(4)[:2]))))
+
+
+class Filters(nn.Module):
+    """Convolutions whose filters are computed of another's."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.out = nn.Conv2d(2, 4, 3, padding=1), nn.Linear(2, 4)
+
+    def forward(self, x):
+        x = torch.tanh(self.first(x))[:, :2]
+        x = torch.tanh(F.conv2d(x, 2 * self.first.weight, self.first.bias, padding=1))[:, 2:]
+        return self.out(torch.tanh(F.conv2d(x, self.first.weight[1:3], self.first.bias[1:3])).mean((2, 3)))
+
+
 def sgd(groups, rate):
     return torch.optim.SGD(groups, lr=rate, foreach=False)
 
@@ -249,11 +277,17 @@ NETWORKS = [
     ("joined", Joined, (5,), 0, 3, momentum, 2.0**-5, False, [EVALUATION, TRAINING]),
     ("factors", Factors, (4,), 0, 3, sgd, 2.0**-4, False, [EVALUATION, TRAINING]),
     ("token", Token, (3, 4), 0, 3, adam, 2.0**-7, False, [EVALUATION, TRAINING]),
+    ("literals", Literals, (4,), 0, 3, adam, 2.0**-7, False, [EVALUATION, TRAINING]),
+    ("filters", Filters, (2, 6, 6), 0, 4, momentum, 2.0**-5, False, [EVALUATION, TRAINING]),
 ]
 
 
 # Where the file computes a parameter's operand, it goes by what computes it.
 NAMES = {"lstm.weight_ih_l0": "/lstm/Unsqueeze_3_output_0", "lstm.weight_hh_l0": "/lstm/Unsqueeze_4_output_0"}
+
+
+# The matrix of x @ w is stored as a layer's, [out, in].
+TRANSPOSED = {("literals", "w")}
 
 
 def is_norm(module):
@@ -315,14 +349,14 @@ def record(k, name, make, dims, ids, classes, optimizer, rate, frozen, exports):
         step.step()
         losses.append(loss.item())
 
-    def numbers(v):
-        v = v.detach()
+    def numbers(v, transposed=False):
+        v = v.detach().t() if transposed else v.detach()
         return [f"{n:.17g}" for n in (v.permute(0, 2, 3, 1) if v.dim() == 4 else v).reshape(-1).tolist()]
 
     return {"name": name, "input": list(dims), "ids": ids, "classes": classes, "outputs": int(y.shape[1]),
             "optimizer": optimizer.__name__, "learning_rate": rate, "frozen": frozen, "onnx": files,
             "losses": [f"{v:.17g}" for v in losses],
-            "parameters": [{"name": NAMES.get(n, n), "numbers": numbers(p)} for n, p in module.named_parameters()],
+            "parameters": [{"name": NAMES.get(n, n), "numbers": numbers(p, (name, n) in TRANSPOSED)} for n, p in module.named_parameters()],
             "statistics": [{"name": f"{n}.{part}", "numbers": numbers(getattr(m, part))}
                            for n, m in norms if not frozen for part in ("running_mean", "running_var")]}
 

@@ -130,6 +130,31 @@ OnnxBuilder both_ways() {
   return b;
 }
 
+// A norm whose scale and bias are computed of parameters learns its statistics as any other does.
+TEST(shared_parameters, norms_of_computed_scales_learn_their_statistics) {
+  OnnxBuilder b;
+  b.input("x", {1, 3}, {"batch", ""});
+  b.floats("w", {3, 3}, numbers(1, 9));
+  for (const char* name : {"g", "c"}) b.floats(name, {3}, numbers(2, 3));
+  b.floats("two", {}, {2});
+  b.floats("mean", {3}, {0, 0, 0});
+  b.floats("variance", {3}, {1, 1, 1});
+  b.node("Mul", {"g", "two"}, {"scale"});
+  b.node("Mul", {"c", "two"}, {"bias"});
+  b.node("Gemm", {"x", "w"}, {"h"});
+  b.node("BatchNormalization", {"h", "scale", "bias", "mean", "variance"}, {"y"});
+  b.output("y");
+  const Graph graph = network(b);
+  TrainingOptions options;
+  options.loss.kind = Loss::kSquaredError;
+  const TrainingModel made = compiled(graph, options);
+  EXPECT_EQ(kept(made, Kept::kParameter), (Names{"c", "g", "w"}));
+  EXPECT_EQ(kept(made, Kept::kStatistic), (Names{"mean", "variance"}));
+  EXPECT_EQ(count(made.gradients, Op::kBatchNormTraining), 1);
+  options.train.frozen_batch_norm = true;
+  EXPECT_EQ(kept(compiled(graph, options), Kept::kStatistic), Names{});
+}
+
 TEST(shared_parameters, have_one_gradient_and_one_moment) {
   TrainingOptions options;
   options.optimizer.kind = Optimizer::kMomentum;

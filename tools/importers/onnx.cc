@@ -182,8 +182,7 @@ OperandPtr Import::find(Scope& scope, const std::string& name) {
   operand->type = constant.type;
   operand->dims = constant.dims;
   operand->uses = scope.uses[name];
-  // A scalar that was folded, and another exporter's single numbers, are factors of the arithmetic.
-  constant.fixed = constant.elements() == 1 && (!torch_ || name.starts_with("onnx::"));
+  constant.fixed = torch_ && constant.dims.empty() && name.starts_with("onnx::");  // a factor that PyTorch folded
   operand->constant = std::make_shared<const Value>(std::move(constant));
   return scope.operands.emplace(name, std::move(operand)).first->second;
 }

@@ -248,6 +248,9 @@ class Import {
                 const std::vector<OperandPtr>& inputs);
   void write_output(Scope& scope, const ::onnx::ValueInfoProto& output);
   Value storable(const Operand& operand) const;  // its constant, checked
+  bool is_trainable(const Value& v) const;
+  // Equal for nodes that compute the same of the same constants; empty for what is not computed of constants.
+  std::string key_of_computed(const Source& source) const;
   bool reuse_computed(const std::string& key);
   void keep_computed(Scope& scope, const Source& source, const std::string& key);
   bool computes(const std::vector<OperandPtr>& roots, const std::set<std::string>& names) const;
@@ -314,9 +317,6 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
 // Types that values at run time have; constants may have others until they are stored.
 bool at_run_time(ElementType type);
 
-bool is_trainable(const Value& v);  // onnx_parameters.cc: of more than one number
-// onnx_parameters.cc. Equal for nodes that compute the same of the same constants; empty for what is not computed of constants.
-std::string key_of_computed(const Source& source);
 
 // onnx_quantizers.cc
 bool is_code_type(ElementType type);

@@ -183,7 +183,7 @@ void Import::note_folded(const ::onnx::GraphProto& graph) {
   int folded = 0;
   std::string first;
   for (const ::onnx::TensorProto& tensor : graph.initializer()) {
-    const bool real = tensor.data_type() == ::onnx::TensorProto::FLOAT && tensor.dims_size() > 1;
+    const bool real = tensor.data_type() == ::onnx::TensorProto::FLOAT && tensor.dims_size() > 0;
     if (!real || !tensor.name().starts_with("onnx::")) continue;
     if (folded++ == 0) first = tensor.name();
   }
@@ -207,7 +207,10 @@ SplitParameters Import::split_parameters() const {
   };
   for (const OperandPtr& x : read_) {
     if (x->places) {
-      for (const int64_t place : integers(*x->places)) take(x, place);
+      const std::vector<int64_t> places = integers(*x->places);
+      for (const int64_t place : places) take(x, place);
+      if (std::find(places.begin(), places.end(), -1) != places.end())  // beside numbers that are no parameter's
+        for (const OperandPtr& root : roots_of(x)) split.computed.insert(root->name);
       continue;
     }
     for (const OperandPtr& root : roots_of(x)) {

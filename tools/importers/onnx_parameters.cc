@@ -11,12 +11,6 @@
 #include "tools/importers/onnx.h"
 
 namespace nacre::tools::onnx_import {
-
-// Integers are shapes and indices.
-bool is_trainable(const Value& v) {
-  return !v.fixed && v.elements() > 0 && (v.stored == ElementType::kFloat32 || v.quantizer);
-}
-
 namespace {
 
 std::string dump_constant(const Value& v) {
@@ -92,6 +86,11 @@ ValueId Import::rearranged(const Operand::Form& from, const Moves& to, const Ope
   return x;
 }
 
+// Integers are shapes and indices; constants of one number are factors of the arithmetic, but for PyTorch's, whose factors are literals.
+bool Import::is_trainable(const Value& v) const {
+  return !v.fixed && v.elements() > (torch_ ? 0 : 1) && (v.stored == ElementType::kFloat32 || v.quantizer);
+}
+
 ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
   const OperandPtr& origin = x->origin ? x->origin : x;
   made.fixed = made.fixed || origin->constant->fixed;
@@ -116,7 +115,9 @@ ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
     source_->refuse(origin->name + " is read by another layer too, in a form that no step can make of this one's: training "
                     "could not keep them equal", "give each layer weights of its own");
   if (origin->forms.empty()) read_.push_back(origin);
-  made.keeps_steps = made.keeps_steps || (origin->roots.empty() && split_.computed.contains(origin->name));
+  // One number is repeated where it is read: the repetition stays a step, which adds up its gradient.
+  const bool one = is_trainable(made) && made.elements() == 1;
+  made.keeps_steps = made.keeps_steps || one || (origin->roots.empty() && split_.computed.contains(origin->name));
   const ValueId id = from != nullptr ? rearranged(*from, all, *origin, made.name) : graph_.add(std::move(made));
   origin->forms.push_back({all, id, node});
   return id;
@@ -143,7 +144,7 @@ OperandPtr Import::moved(const OperandPtr& x, const Move& move, Value made) cons
   return y;
 }
 
-std::string key_of_computed(const Source& source) {
+std::string Import::key_of_computed(const Source& source) const {
   std::string key = source.proto.op_type() + " " + source.proto.domain() + " " + std::to_string(source.opset);
   bool trainable = false;
   for (const ::onnx::AttributeProto& attribute : source.proto.attribute()) {

@@ -33,7 +33,7 @@ bool Rewriter::only_reader(ValueId id, const Node& node) const {
 bool Rewriter::shared(ValueId id) const {
   const Value& v = value(id);
   const bool real = v.constant() && (v.stored == ElementType::kFloat32 || v.quantizer);
-  return keep_shared_ && real && v.elements() > 1 && (v.keeps_steps || uses_[size_t(id)].readers.size() > 1);
+  return keep_shared_ && real && (v.keeps_steps || (v.elements() > 1 && uses_[size_t(id)].readers.size() > 1));
 }
 
 ValueId Rewriter::add_value(Value v, ValueId origin) {

@@ -29,7 +29,7 @@ bool is_parameter(const OpRule& rule, size_t slot) { return slot < 32 && (rule.p
 bool is_parameter_value(const Node& node, const Value& v, bool as_it_is) {
   const bool real = v.constant() ? (is_float_type(v.stored) || v.quantizer) && !v.fixed : v.trainable;
   if (!as_it_is) return real && (v.elements() > 1 || v.keeps_steps);
-  return real && (v.elements() > 1 || node.op == Op::kDense || node.op == Op::kConv2d || node.op == Op::kDepthwiseConv2d ||
+  return real && (v.elements() > 1 || v.keeps_steps || node.op == Op::kDense || node.op == Op::kConv2d || node.op == Op::kDepthwiseConv2d ||
                   node.op == Op::kBatchNorm || node.op == Op::kLayerNorm);
 }
 
