@@ -16,12 +16,14 @@ fail() { echo "CLAIM any_speed NOT SHOWN: $*"; exit 1; }
 command -v faketime >/dev/null || fail "faketime is not installed: bash tools/packages.sh tests"
 
 # objects_of FOLDER NAME PROGRAM: what of the program is the test's own. Files of claims that share a header are one claim's.
+headers_of() { grep -ohE '"tests/claims/[a-z0-9_]+\.h"' "$1" | grep -v '/claims\.h"' || true; }
 objects_of() {
   local headers
   case $3 in
     */unit_tests) ls "$3.p/$1"_*.o ;;
     */claims)
-      headers=$(grep -ohE '"tests/claims/[a-z0-9_]+\.h"' "$root/tests/claims/$2.cc" | grep -v '/claims\.h"' | paste -sd '|' || true)
+      headers=$(headers_of "$root/tests/claims/$2.cc")
+      headers=$({ echo "$headers"; for each in $headers; do headers_of "$root/${each//\"/}"; done; } | sed '/^$/d' | sort -u | paste -sd '|')
       { echo "$root/tests/claims/$2.cc"; [ -z "$headers" ] || grep -lE "$headers" "$root"/tests/claims/*.cc; } | sort -u |
         while read -r source; do ls "$3.p/claims_$(basename "$source").o" 2>/dev/null || true; done ;;
     *) ls "$3".p/*.o ;;
