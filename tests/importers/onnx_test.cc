@@ -332,19 +332,6 @@ TEST(onnx, a_symbolic_batch_is_1_or_what_is_asked_for) {
   EXPECT_TRUE(output(four).batched);
 }
 
-// Of a file that is exported for 6 rows, whose axes have no names.
-TEST(onnx, a_fixed_batch_may_be_asked_for) {
-  OnnxBuilder b;
-  b.input("x", {6, 3});
-  b.node("Relu", {"x"}, {"y"});
-  b.output("y");
-  EXPECT_FALSE(output(imported(b)).batched);
-  const Graph six = imported(b, {.batch = 6});
-  EXPECT_EQ(output(six).dims, (Dims{6, 3}));
-  EXPECT_EQ(six.batch, 6);
-  EXPECT_TRUE(output(six).batched);
-}
-
 TEST(onnx, weights_among_the_inputs_are_no_inputs) {
   OnnxBuilder b;
   b.model().set_ir_version(3);

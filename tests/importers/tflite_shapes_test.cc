@@ -212,13 +212,6 @@ TEST(import_tflite, an_input_without_batch_refuses_one) {
   EXPECT_NE(refusal(file, kUsage, {.batch = 2}).find("has no batch on its first axis"), std::string::npos);
 }
 
-TEST(import_tflite, a_fixed_batch_may_be_asked_for) {
-  const Graph graph = imported(unary(BuiltinOperator::TANH, {3, 2}, {3, 2}), {.batch = 3});
-  EXPECT_EQ(graph.batch, 3);
-  EXPECT_TRUE(value(graph, "x").batched && value(graph, "y").batched);
-  EXPECT_EQ(value(graph, "y").dims, (Dims{3, 2}));
-}
-
 // ---- The file ----
 
 TEST(import_tflite, signatures_name_inputs_and_outputs) {

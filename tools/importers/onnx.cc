@@ -348,13 +348,11 @@ Graph Import::run(const ::onnx::ModelProto& model) {
   for (std::vector<Binding>* bindings : {&graph_.inputs, &graph_.outputs})
     for (Binding& binding : *bindings)
       if (images_ && value(binding.value).dims.size() == 4) binding.layout = options_.io_nhwc ? "NHWC" : "NCHW";
-  const auto has_batch = [&](const Binding& input) { return !value(input.value).dims.empty() && value(input.value).dims[0] == options_.batch; };
-  const bool batched = symbolic_batch_ || (options_.batch > 1 && std::ranges::all_of(graph_.inputs, has_batch));
-  if (options_.batch > 1 && !batched)
+  if (options_.batch > 1 && !symbolic_batch_)
     throw Error(kUsage, graph_.source, "its batch is fixed: it cannot be set to " + std::to_string(options_.batch),
                 "export it with a dynamic batch axis");
   move_quantizers_back(graph_);
-  mark_batched(graph_, batched);
+  mark_batched(graph_, symbolic_batch_);
   if (!model.producer_name().empty()) graph_.metadata.emplace_back("source.producer", model.producer_name());
   return std::move(graph_);
 }

@@ -106,7 +106,7 @@ Operation Importer::read_operation(const Operator& record, size_t index) const {
   return op;
 }
 
-// Axis 0 is a batch if every input has it open, or 1, or as it is asked for, and all agree.
+// Axis 0 is a batch if every input has it open, or 1, and all agree.
 void Importer::find_batch() {
   const std::vector<int> inputs = operands(subgraph_->inputs(), "the list of inputs");
   batchable_ = !inputs.empty();
@@ -116,7 +116,7 @@ void Importer::find_batch() {
     const std::vector<int64_t> dims = dims_of(id);
     const auto* open = tensor(id).shape_signature();
     const bool is_open = count(open) == dims.size() && !dims.empty() && open->Get(0) == -1;
-    const bool fits = !dims.empty() && (is_open || dims[0] == 1 || dims[0] == options_.batch) && (batch == 0 || dims[0] == batch);
+    const bool fits = !dims.empty() && (is_open || dims[0] == 1) && (batch == 0 || dims[0] == batch);
     if (!fits && options_.batch > 0)
       throw Error(kUsage, name_,
                   "input " + tensor_name(id) + " of shape " + dims_text(dims) + " has no batch on its first axis",
