@@ -23,7 +23,8 @@ namespace {
 
 // Operators whose output is elements of their operands: run on numbers of elements, they say which.
 bool moves_elements(const std::string& op) {
-  constexpr const char* kOps[] = {"Concat", "DequantizeLinear", "Dropout", "Expand", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"};
+  constexpr const char* kOps[] = {"Concat",  "DequantizeLinear", "Dropout", "Expand",  "Flatten",   "Gather",   "Reshape",
+                                  "Slice",   "Split",            "Squeeze", "Tile",    "Transpose", "Unsqueeze"};
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 

@@ -251,9 +251,12 @@ void make_parameters(Graph& graph, const TrainedParameters& options) {
 
 void store_frozen_forms(Graph& graph) {
   for (Node& node : graph.nodes) {
-    const auto plain_constant = [&](ValueId id) { return id == kNone || (graph.values[size_t(id)].constant() && !graph.values[size_t(id)].quantizer); };
+    const auto plain_constant = [&](ValueId id) {
+      return id == kNone || (graph.values[size_t(id)].constant() && !graph.values[size_t(id)].quantizer);
+    };
+    if (node.inputs.empty() || node.outputs.size() != 1 || !std::ranges::all_of(node.inputs, plain_constant)) continue;
     const bool is_output = std::ranges::count(graph.outputs, node.outputs[0], &Binding::value) > 0;
-    if (node.outputs.size() != 1 || is_output || !std::ranges::all_of(node.inputs, plain_constant)) continue;
+    if (is_output) continue;
     Value& y = graph.values[size_t(node.outputs[0])];
     y.data = std::make_shared<const std::vector<uint8_t>>(std::move(evaluate(graph, node)[0]));
     y.stored = y.type;
