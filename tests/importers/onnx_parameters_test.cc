@@ -290,6 +290,30 @@ TEST(onnx_parameters, what_the_file_does_not_tell_is_said) {
   EXPECT_TRUE(notes(imported(power, kTrain), "its numbers are trained in the place"));
 }
 
+// Many rows in no order, beside the rows as they are; and a matrix that is computed, in a Gemm: with the numbers of inference.
+TEST(onnx_parameters, computed_matrices_have_the_numbers_of_inference) {
+  OnnxBuilder b;
+  b.input("x", {1, 60});
+  b.counted("w", {20, 20});
+  b.floats("c", {20}, std::vector<float>(20, 1));
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < 60; ++i) rows.push_back(i * i * i * 7 % 20);
+  b.integers("rows", {60}, rows);
+  b.node("Gather", {"w", "rows"}, {"g"}).integer("axis", 0);
+  b.node("MatMul", {"x", "g"}, {"h"});
+  b.node("MatMul", {"w", "w"}, {"square"});
+  b.node("Gemm", {"h", "square", "c"}, {"y"}).integer("transB", 1).real("alpha", 0.5f).real("beta", 2);
+  b.output("y");
+  Graph graph = imported(b, kTrain);
+  simplify(graph, kSimplifyToTrain);
+  EXPECT_EQ(value(graph, "w").dims, (Dims{20, 20}));
+  EXPECT_FALSE(read_by(graph, Op::kEmbedding, 0).empty());
+  std::vector<float> x(60, 0);
+  x[3] = 1;
+  const Graph trained = run_graph(graph, {bytes_of(x)});
+  EXPECT_EQ(reals(trained.values[size_t(trained.outputs[0].value)]), computed(b, x));
+}
+
 TEST(onnx_parameters, every_flipped_bit_is_imported_or_refused) {
   flip_every_byte(merged_layers(), kTrain);
   flip_every_byte(autoencoder(), kTrain);
