@@ -5,7 +5,7 @@
 #
 #   --quick    test.sh --quick
 #   --ci       .ci/run instead of test.sh, with ../shared (NACRE_SHARED) beside the clone
-#   --loaded   with two busy loops a processor beside them
+#   --loaded   with a busy loop a processor beside them
 #
 # The clean system is a minimal Debian or Ubuntu of this machine's own release, made by debootstrap (root only) and
 # entered with chroot. Where that is not possible, or with --no-root, it is only a new HOME and an empty environment:
@@ -119,11 +119,27 @@ run() {
 # The other work of a loaded machine. At the same priority: the tests get their share of it, and no more.
 start_loops() {
   local i
-  for ((i = 2 * $(nproc); i > 0; --i)); do
+  for ((i = $(nproc); i > 0; --i)); do
     (while :; do :; done) &
     loops+=($!)
   done
   where+=", ${#loops[@]} busy loops beside"
+}
+
+# Notes the machine's load average (of one minute) every 10 s, from a minute after the start on.
+watch_load() {
+  (sleep 60
+   while read -r load _ </proc/loadavg; do
+     echo "$load" >>"$work/loads"
+     sleep 10
+   done) &
+  loops+=($!)
+}
+
+# "3.10 (1.00 to 4.50)": mean, least and largest of the noted load averages.
+load_seen() {
+  sort -n "$work/loads" 2>/dev/null |
+    awk '{sum += $1} NR == 1 {least = $1} END {if (NR) printf "%.2f (%.2f to %.2f)", sum / NR, least, $1; else print "not noted"}'
 }
 
 number_of() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$system_clone/tools/samples/digits_expected.json"; }
@@ -177,11 +193,11 @@ uncommitted=$(git -C "$root" status --porcelain | wc -l)
 ((uncommitted == 0)) || say "$uncommitted changes that are not committed are not in the clone"
 
 [[ -z $loaded ]] || start_loops
-read -r load _ </proc/loadavg
-say "load $load at the start"
+watch_load
 run tools/demo.sh
 run "$tests"
 check_digits
+seen+=("load average on $(nproc) processors: $(load_seen)")
 
 say "$(git -C "$system_clone" rev-parse --short HEAD) on $where"
 printf '    %s\n' "${seen[@]}"
