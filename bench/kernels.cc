@@ -21,7 +21,7 @@
 namespace nacre::bench {
 namespace {
 
-using tests::Array;
+using test::Array;
 
 constexpr int kCases = 300;
 constexpr uint64_t kSeed = 20;
@@ -30,9 +30,7 @@ constexpr uint64_t kSeed = 20;
 class BoundCase {
  public:
   BoundCase(const KernelEntry& entry, const std::vector<uint32_t>& words, std::vector<Array> arrays)
-      : words_(words),
-        arrays_(std::move(arrays)),
-        records_(records_of(arrays_)),
+      : words_(words), arrays_(std::move(arrays)), records_(records_of(arrays_)),
         step_(entry, {words_.data(), int(words_.size())}, operands()) {}
   BoundCase(const BoundCase&) = delete;
   BoundCase& operator=(const BoundCase&) = delete;
@@ -49,13 +47,14 @@ class BoundCase {
  private:
   static std::vector<TensorRecord> records_of(const std::vector<Array>& arrays) {
     std::vector<TensorRecord> records;
-    for (const Array& array : arrays) records.push_back(tests::record_of(array));
+    for (const Array& array : arrays) records.push_back(test::record_of(array));
     return records;
   }
   std::vector<Tensor> operands() {
     std::vector<Tensor> tensors;
     for (size_t i = 0; i < arrays_.size(); ++i)
-      tensors.push_back(arrays_[i].present() ? Tensor{arrays_[i].bytes.data(), &records_[i]} : Tensor{nullptr, nullptr});
+      tensors.push_back(arrays_[i].present() ? Tensor{arrays_[i].bytes.data(), &records_[i]}
+                                             : Tensor{nullptr, nullptr});
     return tensors;
   }
 
@@ -71,15 +70,13 @@ struct Prepared {
   std::string wrong;  // "": the result is the oracle's
 };
 
-std::string first_difference(const tests::Execution& found,
-                             const std::vector<tests::Expected>& expected) {
+std::string first_difference(const test::Execution& found, const std::vector<test::Expected>& expected) {
   if (found.overrun || found.impure) return "wrote outside its output";
   for (size_t o = 0; o < expected.size(); ++o)
     for (size_t i = 0; i < expected[o].value.size(); ++i) {
       const double value = found.outputs[o].real(int64_t(i));
       if (!(std::abs(value - expected[o].value[i]) <= expected[o].tolerance[i]))
-        return fmt::format("output {}, element {}: {} instead of {}", o, i, value,
-                           expected[o].value[i]);
+        return fmt::format("output {}, element {}: {} instead of {}", o, i, value, expected[o].value[i]);
     }
   return "";
 }
@@ -87,13 +84,13 @@ std::string first_difference(const tests::Execution& found,
 // The case with the most work; none where the kernel accepts none.
 Prepared prepare(const KernelEntry& entry) {
   Prepared best;
-  if (tests::find_case_maker(entry.op) == nullptr) return best;
-  tests::Random random(kSeed);
+  if (test::find_case_maker(entry.op) == nullptr) return best;
+  test::Random random(kSeed);
   uint64_t most = 0;
   for (int i = 0; i < kCases; ++i) {
-    const tests::Case made = tests::random_case(entry, random);
-    const std::vector<Array> given = tests::random_inputs(made, random);
-    const tests::Execution execution = tests::execute(entry, made.words, given);
+    const test::Case made = test::random_case(entry, random);
+    const std::vector<Array> given = test::random_inputs(made, random);
+    const test::Execution execution = test::execute(entry, made.words, given);
     if (execution.code != Code::kOk) continue;
     std::vector<Array> arrays = given;
     arrays.insert(arrays.end(), execution.outputs.begin(), execution.outputs.end());
@@ -102,7 +99,7 @@ Prepared prepare(const KernelEntry& entry) {
     if (best.step != nullptr && work <= most) continue;
     most = work;
     best = {std::move(step), fmt::format("{}", fmt::join(given[0].dims, "x")),
-            first_difference(execution, tests::oracle(entry, made.words, given))};
+            first_difference(execution, test::oracle(entry, made.words, given))};
   }
   if (best.step != nullptr && best.step->prepare() != Code::kOk) best.wrong = "the kernel cannot prepare";
   return best;
@@ -111,8 +108,7 @@ Prepared prepare(const KernelEntry& entry) {
 void time(benchmark::State& state, Prepared& prepared, bool matmul) {
   if (!prepared.wrong.empty()) return state.SkipWithError(prepared.wrong.c_str());
   for (auto _ : state) {
-    if (prepared.step->run() != Code::kOk)
-      return state.SkipWithError("the kernel refused its operands");
+    if (prepared.step->run() != Code::kOk) return state.SkipWithError("the kernel refused its operands");
     benchmark::ClobberMemory();
   }
   if (matmul) {

@@ -19,13 +19,13 @@
 #include <optional>
 
 #include "bench/report.h"
-#include "tools/error.h"
-#include "tools/golden.h"
+#include "tools/base/error.h"
 #include "tools/graph/graph.h"
 #include "tools/importers/importer.h"
+#include "tools/model/golden.h"
+#include "tools/model/program_cost.h"
+#include "tools/model/writer.h"
 #include "tools/passes/passes.h"
-#include "tools/statistics.h"
-#include "tools/writer.h"
 
 namespace nacre::bench {
 namespace {
@@ -70,8 +70,7 @@ std::unique_ptr<tools::LoadedModel> convert(const fs::path& network) {
   tools::plan_memory(graph, target);
   tools::check(graph);
   const tools::ProgramSource source = {.graph = &graph};
-  return std::make_unique<tools::LoadedModel>(tools::write_model({&source, 1}), network.string(),
-                                              "");
+  return std::make_unique<tools::LoadedModel>(tools::write_model({&source, 1}), network.string(), "");
 }
 
 std::optional<Bytes> read(const fs::path& path) {
@@ -80,15 +79,13 @@ std::optional<Bytes> read(const fs::path& path) {
   return Bytes{std::istreambuf_iterator<char>(file), {}};
 }
 
-void require_finite(const tools::LoadedModel& model, const Bytes& outputs,
-                    const std::string& place) {
+void require_finite(const tools::LoadedModel& model, const Bytes& outputs, const std::string& place) {
   for (const uint32_t id : model.model().program(0).outputs) {
     if (model.model().tensors()[id].element != ElementType::kFloat32) continue;
     for (size_t i = 0; i + sizeof(float) <= outputs.size(); i += sizeof(float)) {
       float value;
       std::memcpy(&value, outputs.data() + i, sizeof value);
-      if (!std::isfinite(value))
-        throw Error(tools::kFailed, place, "gives numbers that are not finite");
+      if (!std::isfinite(value)) throw Error(tools::kFailed, place, "gives numbers that are not finite");
     }
   }
 }
@@ -100,13 +97,11 @@ void check_result(Ready& ready, const std::optional<Bytes>& golden, const std::s
   require_finite(*ready.model, outputs, place);
   ready.checked = "finite";
   if (!golden) return;
-  if (golden->size() != outputs.size())
-    throw Error(tools::kFailed, place, "the golden output has another size");
+  if (golden->size() != outputs.size()) throw Error(tools::kFailed, place, "the golden output has another size");
   const tools::Difference d = tools::difference(*ready.model, 0, *golden, outputs);
   if (!d.within(tools::kFloatTolerance))
     throw Error(tools::kFailed, place,
-                fmt::format("differs from the golden output: {} bytes, {:.3g} relative", d.bytes,
-                            d.largest));
+                fmt::format("differs from the golden output: {} bytes, {:.3g} relative", d.bytes, d.largest));
   ready.checked = "golden";
 }
 
@@ -116,12 +111,10 @@ Ready make_ready(const fs::path& network, const fs::path& golden) {
   ready.bound = std::make_unique<tools::BoundProgram>(*ready.model, 0);
   ready.multiply_accumulates = tools::statistics(*ready.model, 0).multiply_accumulates;
   const std::string stem = network.stem().string() + ".s1.";
-  const std::optional<Bytes> input = read(golden / (stem + "in0.bin")),
-                             output = read(golden / (stem + "out0.bin"));
+  const std::optional<Bytes> input = read(golden / (stem + "in0.bin")), output = read(golden / (stem + "out0.bin"));
   ready.input = input && output ? *input : tools::seeded_inputs(*ready.model, 0, 1);
   if (ready.input.size() != ready.bound->program().input(0).size())
-    throw Error(tools::kFailed, network.string(),
-                "the golden input has another size than the network's");
+    throw Error(tools::kFailed, network.string(), "the golden input has another size than the network's");
   check_result(ready, input && output ? output : std::nullopt, network.string());
   return ready;
 }
@@ -145,13 +138,12 @@ fs::path project_root() {
 fs::path models_folder(int argc, char** argv) {
   if (argc > 1) return argv[1];
   const char* shared = std::getenv("NACRE_SHARED");
-  return (shared != nullptr && *shared != 0 ? fs::path(shared) : project_root() / ".." / "shared") /
-         "models" / "mlperf_tiny";
+  return (shared != nullptr && *shared != 0 ? fs::path(shared) : project_root() / ".." / "shared") / "models" /
+         "mlperf_tiny";
 }
 
 int time_networks(int argc, char** argv) {
-  const fs::path folder = models_folder(argc, argv),
-                 golden = folder / ".." / ".." / "golden" / "tflite";
+  const fs::path folder = models_folder(argc, argv), golden = folder / ".." / ".." / "golden" / "tflite";
   std::vector<std::shared_ptr<Ready>> networks;
   const auto register_network = [&](const std::string& path, const fs::path& file) {
     networks.push_back(std::make_shared<Ready>(make_ready(file, golden)));
@@ -166,8 +158,7 @@ int time_networks(int argc, char** argv) {
       register_network(fmt::format("infer/{}/reference/{}", n.types, n.name),
                        folder / (std::string(n.file) + ".tflite"));
   }
-  register_network("infer/float32/reference/digits",
-                   project_root() / "tools" / "samples" / "digits.onnx");
+  register_network("infer/float32/reference/digits", project_root() / "tools" / "samples" / "digits.onnx");
   fmt::print("\n");
   return run_benchmarks();
 }

@@ -19,8 +19,7 @@ bool other_format = false;  // --benchmark_format was given: Google Benchmark's 
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name"))
-      return line.substr(std::min(line.size(), line.find(':') + 2));
+    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
   return "unknown";
 }
 
@@ -50,8 +49,8 @@ std::string time_text(double seconds) {
 class MedianReporter : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context& context) override {
-    fmt::print("CPU       {}, {} cores, {:.2f} GHz nominal, scaling {}\n", cpu_name(),
-               context.cpu_info.num_cpus, context.cpu_info.cycles_per_second / 1e9,
+    fmt::print("CPU       {}, {} cores, {:.2f} GHz nominal, scaling {}\n", cpu_name(), context.cpu_info.num_cpus,
+               context.cpu_info.cycles_per_second / 1e9,
                context.cpu_info.scaling == benchmark::CPUInfo::DISABLED  ? "off"
                : context.cpu_info.scaling == benchmark::CPUInfo::ENABLED ? "on: times vary"
                                                                          : "unknown");
@@ -74,11 +73,9 @@ class MedianReporter : public benchmark::BenchmarkReporter {
       if (run.aggregate_name == "cv") variation = run.real_accumulated_time;
       if (run.aggregate_name != "median") continue;
       median = run.real_accumulated_time / double(std::max<int64_t>(1, run.iterations));
-      for (const auto& [unit, counter] : run.counters)
-        rates += fmt::format("   {:.3f} G{}", counter.value / 1e9, unit);
+      for (const auto& [unit, counter] : run.counters) rates += fmt::format("   {:.3f} G{}", counter.value / 1e9, unit);
     }
-    fmt::print("{:<44} {:>12}   cv {:>5.1f} %{}\n", name, time_text(median), variation * 100,
-               rates);
+    fmt::print("{:<44} {:>12}   cv {:>5.1f} %{}\n", name, time_text(median), variation * 100, rates);
     std::fflush(stdout);
   }
 };
@@ -86,13 +83,11 @@ class MedianReporter : public benchmark::BenchmarkReporter {
 }  // namespace
 
 void set_rate(benchmark::State& state, const char* unit, double per_iteration) {
-  state.counters[unit] =
-      benchmark::Counter(per_iteration, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters[unit] = benchmark::Counter(per_iteration, benchmark::Counter::kIsIterationInvariantRate);
 }
 
 bool initialize(int* argc, char** argv) {
-  for (int i = 1; i < *argc; ++i)
-    other_format |= std::string(argv[i]).starts_with("--benchmark_format");
+  for (int i = 1; i < *argc; ++i) other_format |= std::string(argv[i]).starts_with("--benchmark_format");
   benchmark::Initialize(argc, argv);
   for (int i = 1; i < *argc; ++i) {
     if (argv[i][0] != '-') continue;
@@ -104,8 +99,8 @@ bool initialize(int* argc, char** argv) {
 
 int run_benchmarks() {
   MedianReporter reporter;
-  const size_t count = other_format ? benchmark::RunSpecifiedBenchmarks()
-                                    : benchmark::RunSpecifiedBenchmarks(&reporter);
+  const size_t count =
+      other_format ? benchmark::RunSpecifiedBenchmarks() : benchmark::RunSpecifiedBenchmarks(&reporter);
   benchmark::Shutdown();
   return count > 0 ? 0 : 1;
 }

@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
-# Includes point one way (base <- numeric <- ops <- kernels/simd <- ports; schema <- model <- run <- train), engine/ includes only
-# the part of the standard library that needs no heap, and nothing in it allocates, throws or looks at types at run time.
+# The order of the folders, and what a source file may hold:
+#
+#   includes    point one way, in engine, tools and tests; engine/ includes only the part of the standard library that needs no heap
+#   engine/     nothing in it allocates, throws or looks at types at run time
+#   lines       none is over 120 columns (.clang-format has the same limit)
+#   files       none is over 400 lines, but for tables (`tables` below)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 failures=0
+columns=120 rows=400
 
 fail() { printf '%s\n' "$1"; failures=$((failures + 1)); }
 
@@ -15,6 +20,8 @@ forbid() {
 $hits"
 }
 
+# ---- Engine and ports: base <- numeric <- ops <- kernels <- ports; model <- run <- train ----
+
 forbid engine '#include "(ports|tools|tests|bench)/' 'engine/ sees no port, tool or test'
 allowed='cstdint|cstddef|cstring|cmath|limits|span|array|bit|concepts|algorithm|type_traits|utility'
 hits=$(grep -rnE --include='*.h' --include='*.cc' '#include <' engine | grep -vE "#include <($allowed)>" | grep -v 'engine/nacre_c.h' || true)
@@ -25,10 +32,62 @@ forbid 'engine/numeric' '#include "engine/(ops|kernels|model|run|train)/' 'numer
 forbid 'engine/ops' '#include "engine/(kernels|model|run|train)/' 'ops see base and numeric'
 forbid 'engine/kernels' '#include "engine/(model|run|train)/' 'kernels see base, numeric and ops'
 forbid 'engine/model' '#include "engine/(run|train)/' 'model does not see run'
+forbid 'engine/run' '#include "engine/train/' 'run does not see train'
 forbid 'ports' '#include "engine/train/' 'ports never see train'
 forbid 'engine' '\b(malloc|calloc|realloc|free)\(|\bnew [A-Za-z_(]|\bdelete\b [a-z]|\bthrow\b|\bcatch ?\(|dynamic_cast|typeid' 'engine/ has no heap, exceptions or RTTI'
-hits=$(grep -rlE --include='*.h' --include='*.cc' 'model_generated\.h|flatbuffer\.h"' engine tools | grep -vE '^engine/(model/|train/state_table\.cc)|^tools/writer\.cc|^tools/importers/' || true)
-[ -z "$hits" ] || printf 'note: generated accessors are also read by: %s\n' "$(echo $hits)"
+hits=$(grep -rlE --include='*.h' --include='*.cc' 'model_generated\.h|flatbuffer\.h"' engine tools |
+  grep -vE '^engine/(model/|train/state_table\.cc)|^tools/(model|importers)/' || true)
+[ -z "$hits" ] || fail "generated accessors are read by engine/model, the state table, tools/model and the importers alone:
+$hits"
 
-[ "$failures" -eq 0 ] && echo 'architecture: includes point one way'
+# ---- Tools and tests: a folder sees itself and those before it in its list ----
+
+tools=(base files graph model importers policies passes calibration differentiate compile evaluate report tuner commands cli)
+tests=(model numeric ops run train files graph importers policies passes calibration differentiate compile evaluate report tuner
+  commands claims onnx fuzz)
+
+# in_order ROOT FOLDER...: of ROOT/FOLDER's files, includes of ROOT/ANOTHER.
+in_order() {
+  local root=$1 seen= folder hits
+  shift
+  for folder in "$@"; do
+    seen+="${seen:+|}$folder"
+    [ -d "$root/$folder" ] || continue
+    hits=$(grep -rnoE --include='*.h' --include='*.cc' "#include \"$root/[a-z0-9_]+/[^\"]*\"" "$root/$folder" |
+      grep -vE "\"$root/($seen)/" || true)
+    [ -z "$hits" ] || fail "$root/$folder sees only $root/{${seen//|/,}}:
+$hits"
+  done
+  # A folder that no list names would escape the rule.
+  for folder in "$root"/*/; do
+    folder=$(basename "$folder")
+    ls "$root/$folder"/*.cc >/dev/null 2>&1 || continue
+    [[ " $* samples pch peers " == *" $folder "* ]] || fail "$root/$folder: no place in the order of folders (tests/architecture.sh)"
+  done
+}
+in_order tools "${tools[@]}"
+in_order tests "${tests[@]}"
+forbid tools '#include "(tests|bench|ports)/' 'tools/ sees no test'
+forbid "$(ls -d tools/*/ | grep -v '/cli/')" '#include <CLI/' 'CLI11 is seen by tools/cli alone'
+forbid "$(ls -d tools/*/ | grep -v '/base/')" 'nlohmann' 'JSON is read and written through tools/base/json.h'
+hits=$(grep -nE '^ *namespace ' -r tests --include='*.h' --include='*.cc' | grep -E 'namespace nacre::[a-z]+' | grep -vE 'namespace (nacre::test|nacre::tools)\b' || true)
+[ -z "$hits" ] || fail "tests are in the one namespace nacre::test:
+$hits"
+
+# ---- Lines and files ----
+
+sources() { git ls-files '*.h' '*.cc' '*.c' '*.inc' 2>/dev/null || find engine tools tests bench ports -name '*.h' -o -name '*.cc' -o -name '*.c' -o -name '*.inc'; }
+hits=$(sources | xargs awk -v most=$columns '{n = length($0)} n > most {print FILENAME ":" FNR ": " n " columns"}')
+[ -z "$hits" ] || fail "lines over $columns columns:
+$hits"
+# Tables: a row for each kernel, case or fact, which nobody reads from top to bottom.
+tables='\.inc$|^tests/cases|^tests/model/facts_'
+hits=$(sources | grep -vE "$tables" | xargs wc -l | awk -v most=$rows '$2 != "total" && $1 > most {print $2 ": " $1 " lines"}')
+[ -z "$hits" ] || fail "files over $rows lines that are no tables:
+$hits"
+
+counted=$(sources | wc -l)
+if [ "$failures" -eq 0 ]; then
+  echo "architecture: $counted files, includes point one way, no line over $columns columns, no file over $rows lines but tables"
+fi
 exit "$((failures > 0))"

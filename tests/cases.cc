@@ -8,7 +8,7 @@
 #include "tests/cases_random.h"
 #include "tools/passes/quantize_multiplier.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 bool coded(const KernelEntry& entry) { return entry.operands[0].element == ElementType::kInt8; }
@@ -58,8 +58,8 @@ uint32_t zero_word(const KernelEntry& entry, Random& random) {
 
 struct Sums {
   int channels, terms;
-  int batch;                   // rows of hybrid
-  std::vector<int32_t> rows;   // dims of the other forms' x_scale; empty: [1]
+  int batch;                  // rows of hybrid
+  std::vector<int32_t> rows;  // dims of the other forms' x_scale; empty: [1]
 };
 
 // Groups of `block` weights: float32 steps and int8 zero points.
@@ -108,8 +108,7 @@ void dense(const KernelEntry& entry, Random& random, Case& made) {
   const int out = pick(random, 1, 12);
   add_clamp(entry, random, made);
   made.words.insert(made.words.end(), {zero_word(entry, random), zero_word(entry, random)});
-  made.inputs = {input_of(entry.operands[0].element, dims),
-                 input_of(entry.operands[1].element, {out, dims.back()})};
+  made.inputs = {input_of(entry.operands[0].element, dims), input_of(entry.operands[1].element, {out, dims.back()})};
   const Sums sums = {out, dims.back(), rank > 1 ? dims[0] : 1, {dims.begin(), dims.end() - 1}};
   add_epilogue(entry, random, sums, made);
   if (rank != 2) made.traits |= kRankTrait;
@@ -148,8 +147,7 @@ void conv(const KernelEntry& entry, Random& random, Case& made, bool depthwise) 
   const int in_c = groups * group_in, out_c = depthwise ? in_c * multiplier : groups * multiplier;
   add_window(h, w, made);
   add_clamp(entry, random, made);
-  made.words.insert(made.words.end(),
-                    {zero_word(entry, random), zero_word(entry, random), uint32_t(groups - 1)});
+  made.words.insert(made.words.end(), {zero_word(entry, random), zero_word(entry, random), uint32_t(groups - 1)});
   made.inputs = {input_of(entry.operands[0].element, {batch, h.in, w.in, in_c})};
   const std::vector<int32_t> weights = depthwise ? std::vector<int32_t>{h.kernel, w.kernel, out_c}
                                                  : std::vector<int32_t>{out_c, h.kernel, w.kernel, group_in};
@@ -236,9 +234,8 @@ void softmax(const KernelEntry& entry, Random& random, Case& made) {
   if (!coded(entry)) return;
   // As micro/kernels/softmax_common.cc makes them of beta = 1 and a scale in [1/1000, 1/2].
   const FixedPoint scale = tools::quantize_multiplier(std::exp2(between(random, -10, -1)) * (1 << 26));
-  made.words.insert(made.words.end(),
-                    {uint32_t(scale.multiplier), uint32_t(scale.shift),
-                     uint32_t(-int(std::floor(std::ldexp(31.0 * (1 << 26), -int(scale.shift)))))});
+  made.words.insert(made.words.end(), {uint32_t(scale.multiplier), uint32_t(scale.shift),
+                                       uint32_t(-int(std::floor(std::ldexp(31.0 * (1 << 26), -int(scale.shift)))))});
 }
 
 void batch_norm(const KernelEntry& entry, Random& random, Case& made) {
@@ -254,8 +251,8 @@ void batch_norm(const KernelEntry& entry, Random& random, Case& made) {
 void mean(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, 6);
   if (rank != 4) made.traits |= kRankTrait;
-  made.words = {uint32_t(pick(random, 0, (1 << rank) - 1)), uint32_t(pick(random, 0, 1)),
-                zero_word(entry, random), zero_word(entry, random)};
+  made.words = {uint32_t(pick(random, 0, (1 << rank) - 1)), uint32_t(pick(random, 0, 1)), zero_word(entry, random),
+                zero_word(entry, random)};
   made.inputs = {input_of(entry.operands[0].element, random_dims(random, rank, 5))};
   if (coded(entry)) made.inputs.push_back(chance(random, 60) ? pairs(1, 0.1, 4) : Input());
 }
@@ -409,8 +406,7 @@ constexpr Row kRows[] = {
 };
 
 const Row* find_row(Op op) {
-  const auto* found =
-      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& row) { return row.op == op; });
+  const auto* found = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& row) { return row.op == op; });
   return found == std::end(kRows) ? nullptr : found;
 }
 
@@ -418,8 +414,7 @@ void fill_pairs(const Input& input, Random& random, Array& array) {
   for (int row = 0; row < input.dims[0]; ++row) {
     const bool operand = input.fill == Input::kSumPairs && row < 2;  // s / (2 max s)
     const double low = operand ? 1.0 / 32 : input.low, high = operand ? 0.5 : input.high;
-    const FixedPoint pair =
-        tools::quantize_multiplier(std::exp2(between(random, std::log2(low), std::log2(high))));
+    const FixedPoint pair = tools::quantize_multiplier(std::exp2(between(random, std::log2(low), std::log2(high))));
     array.set(2 * row, pair.multiplier);
     array.set(2 * row + 1, pair.shift);
   }
@@ -447,9 +442,9 @@ std::vector<Array> random_inputs(const Case& made, Random& random) {
     }
     const bool real = is_float(input.element);
     for (int64_t i = 0; array.present() && i < array.elements(); ++i)
-      array.set(i, real ? between(random, input.low, input.high)
-                        : double(std::uniform_int_distribution<int64_t>(int64_t(input.low),
-                                                                        int64_t(input.high))(random)));
+      array.set(i,
+                real ? between(random, input.low, input.high)
+                     : double(std::uniform_int_distribution<int64_t>(int64_t(input.low), int64_t(input.high))(random)));
   }
   return arrays;
 }
@@ -461,4 +456,4 @@ std::string text(const Case& made) {
   return text;
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -7,7 +7,7 @@
 
 #include "tests/one_step.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 using Random = std::mt19937_64;
 
@@ -20,8 +20,7 @@ enum Trait : unsigned {
   kRankTrait = 16,       // another rank than the usual: 2 for dense, 4 for the rest
   kBroadcastTrait = 32,  // operands of different shapes
 };
-inline constexpr const char* kTraitNames[] = {"groups",    "dilation", "asym. pad",
-                                              "mult. > 1", "rank",     "broadcast"};
+inline constexpr const char* kTraitNames[] = {"groups", "dilation", "asym. pad", "mult. > 1", "rank", "broadcast"};
 inline constexpr int kTraitCount = 6;
 
 struct Input {
@@ -51,4 +50,4 @@ Case random_case(const KernelEntry& entry, Random& random);
 std::vector<Array> random_inputs(const Case& made, Random& random);
 std::string text(const Case& made);
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

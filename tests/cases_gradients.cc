@@ -1,5 +1,5 @@
-// Random cases of every op with a gradient: one row per op. Where cases.cc has cases of the op they are drawn there, without a
-// fused clamp, and their values moved to the grid and away from kinks.
+// Random cases of every op with a gradient: one row per op. Where cases.cc has cases of the op they are drawn there,
+// without a fused clamp, and their values moved to the grid and away from kinks.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -8,7 +8,7 @@
 #include "tests/cases.h"
 #include "tests/gradient_check.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 constexpr ElementType kF64 = ElementType::kFloat64, kF32 = ElementType::kFloat32;
@@ -45,9 +45,8 @@ const KernelEntry& double_entry(Op op) {
   for (const auto& list : {reference::list(), reference::training_list()})
     for (const reference::NamedEntry& named : list) {
       const OperandType* types = named.entry->operands;
-      if (named.entry->op == op && std::all_of(types, types + named.entry->operand_count, [](const OperandType& type) {
-            return type.element == kF64;
-          }))
+      if (named.entry->op == op && std::all_of(types, types + named.entry->operand_count,
+                                               [](const OperandType& type) { return type.element == kF64; }))
         return *named.entry;
     }
   throw std::out_of_range("no float64 kernel");
@@ -128,8 +127,12 @@ void batch_norm_training(Random& random, GradientCase& made) {
     x.set(dims.back() + c, on_grid(random, -4, 0));
   }
   made.words = {std::bit_cast<uint32_t>(float(on_grid(random, 0.001, 0.1))), uint32_t(pick(random, 0, 1))};
-  made.inputs = {x, random_array(random, channels), random_array(random, channels), random_array(random, channels),
-                 random_array(random, channels), array_of<double>(kF32, {1}, {2})};
+  made.inputs = {x,
+                 random_array(random, channels),
+                 random_array(random, channels),
+                 random_array(random, channels),
+                 random_array(random, channels),
+                 array_of<double>(kF32, {1}, {2})};
 }
 
 // The sums that a loss updates: `loss`, and `count`.
@@ -143,8 +146,8 @@ void softmax_cross_entropy(Random& random, GradientCase& made) {
   std::vector<int32_t> dims = random_dims(random, 1, 4, 4);
   dims.back() = pick(random, 2, 12);
   const int classes = dims.back();
-  made.words = {std::bit_cast<uint32_t>(pick(random, 0, 1) == 0 ? 0.0f : float(on_grid(random, 0, 1))), uint32_t(pick(random, 0, 1)),
-                uint32_t(pick(random, -1, classes - 1))};
+  made.words = {std::bit_cast<uint32_t>(pick(random, 0, 1) == 0 ? 0.0f : float(on_grid(random, 0, 1))),
+                uint32_t(pick(random, 0, 1)), uint32_t(pick(random, -1, classes - 1))};
   Array labels = make_array(ElementType::kInt32, {dims.begin(), dims.end() - 1});
   for (int64_t i = 0; i < labels.elements(); ++i) labels.set(i, pick(random, 0, classes - 1));
   made.inputs = {random_array(random, dims), labels};
@@ -188,7 +191,8 @@ void fake_codes(Random& random, GradientCase& made) {
   made.inputs = {x, Array(), step};
 }
 
-// With a range in a third of the cases: x well inside of it, or well outside, because its ends are nudged to a code's. With a step in another.
+// With a range in a third of the cases: x well inside of it, or well outside, because its ends are nudged to a code's.
+// With a step in another.
 void fake_quantize(Random& random, GradientCase& made) {
   if (pick(random, 0, 2) == 0) return fake_codes(random, made);
   const double low = on_grid(random, -3, -1), high = on_grid(random, 1, 3);
@@ -199,13 +203,15 @@ void fake_quantize(Random& random, GradientCase& made) {
   made.words = {0, 0, 0};
   made.inputs = {x, range ? array_of<double>(kF32, {2}, {low, high}) : Array(), Array()};
 }
-// What its gradient is that of: x, cut at the ends of the range; x / step: the chain rule's factor, step, times step^-2.
+// What its gradient is that of: x, cut at the ends of the range; x / step: the chain rule's factor, step, times
+// step^-2.
 std::vector<Array> straight_through_range(const GradientCase& made) {
   Array y = made.inputs[0];
   const Array &range = made.inputs[1], &step = made.inputs[2];
   int64_t inner = 1;
   for (size_t axis = made.words[2] + 1; made.words[1] == 1 && axis < y.dims.size(); ++axis) inner *= y.dims[axis];
-  for (int64_t i = 0; step.present() && i < y.elements(); ++i) y.set(i, y.real(i) / step.real(i / inner % step.elements()));
+  for (int64_t i = 0; step.present() && i < y.elements(); ++i)
+    y.set(i, y.real(i) / step.real(i / inner % step.elements()));
   for (int64_t i = 0; range.present() && i < y.elements(); ++i)
     y.set(i, std::clamp(y.real(i), range.real(0), range.real(1)));
   return {y};
@@ -264,8 +270,9 @@ constexpr GradientRow kRows[] = {
 }  // namespace
 
 const GradientRow* find_gradient_row(Op op) {
-  const auto* found = std::find_if(std::begin(kRows), std::end(kRows), [&](const GradientRow& row) { return row.op == op; });
+  const auto* found =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const GradientRow& row) { return row.op == op; });
   return found == std::end(kRows) ? nullptr : found;
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

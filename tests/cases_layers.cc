@@ -3,7 +3,7 @@
 
 #include "tests/cases_random.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 Input input(const KernelEntry& entry, int slot, std::vector<int32_t> dims, double most) {
@@ -81,4 +81,4 @@ void gru_case(const KernelEntry& entry, Random& random, Case& made) {
   made.words = {uint32_t(pick(random, 0, 1))};
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

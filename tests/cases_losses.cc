@@ -3,7 +3,7 @@
 
 #include <bit>
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 int pick(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
@@ -85,4 +85,4 @@ CaseMaker find_loss_case_maker(Op op) {
   return nullptr;
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

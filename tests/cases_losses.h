@@ -3,9 +3,9 @@
 
 #include "tests/cases.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 // Null for an op that is no loss. Operands that are updated (loss and count) are among the inputs, after what is read.
 CaseMaker find_loss_case_maker(Op op);
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

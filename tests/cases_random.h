@@ -5,7 +5,7 @@
 
 #include "tests/cases.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 inline int pick(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
 inline bool chance(Random& random, int percent) { return pick(random, 1, 100) <= percent; }
@@ -28,4 +28,4 @@ void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made);
 void lstm_case(const KernelEntry& entry, Random& random, Case& made);
 void gru_case(const KernelEntry& entry, Random& random, Case& made);
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

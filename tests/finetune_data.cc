@@ -7,8 +7,8 @@
 #include <fstream>
 #include <string>
 
-#include "tools/error.h"
-#include "tools/npy.h"
+#include "tools/base/error.h"
+#include "tools/files/npy.h"
 
 namespace {
 
@@ -19,7 +19,8 @@ struct Set {
   size_t pixels() const { return images.data.size() / size_t(images.dims[0]); }
 
   explicit Set(const std::string& prefix)
-      : images(nacre::tools::read_npy(prefix + "_images.npy")), labels(nacre::tools::read_npy(prefix + "_labels.npy")) {}
+      : images(nacre::tools::read_npy(prefix + "_images.npy")), labels(nacre::tools::read_npy(prefix + "_labels.npy")) {
+  }
 
   void put_image(std::ofstream& to, size_t i) const {
     for (size_t p = 0; p < pixels(); ++p) {
@@ -35,7 +36,8 @@ struct Set {
 
 void run(char** a) {
   const std::string folder = a[1];
-  const auto batch = size_t(std::atoi(a[2])), train_count = size_t(std::atoi(a[3])), test_count = size_t(std::atoi(a[4]));
+  const auto batch = size_t(std::atoi(a[2])), train_count = size_t(std::atoi(a[3])),
+             test_count = size_t(std::atoi(a[4]));
   const Set train(folder + "/train"), test(folder + "/test");
   std::ofstream data(a[5], std::ios::binary), tested(a[6], std::ios::binary);
   for (size_t first = 0; first + batch <= std::min(train_count, size_t(train.images.dims[0])); first += batch) {

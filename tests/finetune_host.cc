@@ -7,9 +7,9 @@
 
 #include "engine/kernels/training.h"
 #include "ports/firmware/finetune.h"
-#include "tools/error.h"
-#include "tools/loaded_model.h"
-#include "tools/npy.h"
+#include "tools/base/error.h"
+#include "tools/files/npy.h"
+#include "tools/model/loaded_model.h"
 
 namespace {
 
@@ -51,13 +51,16 @@ int run(char** a) {
   model.require(tune.evaluate(model.model(), read_test, &before));
   model.require(tune.train(model.model()));
   model.require(tune.evaluate(model.model(), read_test, &after));
-  std::printf("right_before %u\nsamples %u\nright_after %u\nfrozen_crc_test %u\n", before.right, before.samples, after.right, after.frozen_crc);
+  std::printf("right_before %u\nsamples %u\nright_after %u\nfrozen_crc_test %u\n", before.right, before.samples,
+              after.right, after.frozen_crc);
   if (trainer.infer().view().batch == 1) {
     model.require(tune.evaluate(model.model(), read_data, &trained));
-    std::printf("right_of_data %u\ndata_samples %u\nfrozen_crc_data %u\n", trained.right, trained.samples, trained.frozen_crc);
+    std::printf("right_of_data %u\ndata_samples %u\nfrozen_crc_data %u\n", trained.right, trained.samples,
+                trained.frozen_crc);
   }
   std::printf("micro_batches %u\nsteps %u\nrefused_steps %u\n", tune.seen, tune.steps, tune.refused);
-  std::ofstream(a[7], std::ios::binary).write(reinterpret_cast<const char*>(trainer.state().data()), std::streamsize(trainer.state().size()));
+  std::ofstream(a[7], std::ios::binary)
+      .write(reinterpret_cast<const char*>(trainer.state().data()), std::streamsize(trainer.state().size()));
   return 0;
 }
 

@@ -1,10 +1,12 @@
-// Data for the fine-tuning image and the keyword network, for which there is no labelled speech here: smooth random features
-// in the shape of 49 frames of 10 cepstral coefficients. The labels are the network's own answers to them, of as many classes
-// as it gives. What it learns and is tested with is the same features shifted, as another microphone does, and with noise.
+// Data for the fine-tuning image and the keyword network, for which there is no labelled speech here: smooth random
+// features in the shape of 49 frames of 10 cepstral coefficients. The labels are the network's own answers to them, of
+// as many classes as it gives. What it learns and is tested with is the same features shifted, as another microphone
+// does, and with noise.
 //
 //   finetune_keywords MODEL SEED TRAIN_SAMPLES TEST_SAMPLES DATA TEST     MODEL: the int8 network for inference
 //
-// DATA, TEST: samples one after the other, each its bytes and an int32 label. Integers from SplitMix64 alone: the same everywhere.
+// DATA, TEST: samples one after the other, each its bytes and an int32 label. Integers from SplitMix64 alone: the same
+// everywhere.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -14,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/error.h"
-#include "tools/loaded_model.h"
-#include "tools/split_mix64.h"
+#include "tools/base/error.h"
+#include "tools/base/split_mix64.h"
+#include "tools/model/loaded_model.h"
 
 namespace {
 
@@ -30,12 +32,14 @@ constexpr size_t kClasses = 4;  // no class is more than one of so many samples
 
 using Features = std::array<uint8_t, kFrames * kCoefficients>;
 
-int between(SplitMix64& random, int lowest, int highest) { return lowest + int(random.below(uint64_t(highest - lowest + 1))); }
+int between(SplitMix64& random, int lowest, int highest) {
+  return lowest + int(random.below(uint64_t(highest - lowest + 1)));
+}
 
 uint8_t code(int value) { return uint8_t(int8_t(std::clamp(value, -128, 127))); }
 
-// Each coefficient runs in straight lines between knots, about a level of its own; the first, the loudness, is lower, and the
-// higher ones vary less, as those of speech do.
+// Each coefficient runs in straight lines between knots, about a level of its own; the first, the loudness, is lower,
+// and the higher ones vary less, as those of speech do.
 Features draw(SplitMix64& random) {
   const int loudness = between(random, -160, 0), liveliness = between(random, 40, 240);
   Features x;
@@ -105,7 +109,8 @@ void run(char** a) {
   Set sets[] = {Set(a[5], size_t(std::atoi(a[3]))), Set(a[6], size_t(std::atoi(a[4])))};
   for (int draws = 0; !sets[0].full() || !sets[1].full(); ++draws) {
     if (draws == kMostDraws)
-      throw Error(kFailed, a[1], "the network gives nearly all of the drawn inputs the same class", "ask for fewer samples");
+      throw Error(kFailed, a[1], "the network gives nearly all of the drawn inputs the same class",
+                  "ask for fewer samples");
     const Features x = draw(random);
     const int32_t answer = best(network.run(x));
     const bool tested = sets[0].full() || (draws % 2 == 1 && !sets[1].full());

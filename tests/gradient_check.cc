@@ -7,7 +7,7 @@
 
 #include "engine/kernels/training.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 bool is_real(ElementType element) { return element == ElementType::kFloat32 || element == ElementType::kFloat64; }
@@ -84,7 +84,8 @@ void reverse(Array& array) {
 }
 
 // A read of the row, after the mutation.
-Array read_operand(const Linearized& step, const Target& target, size_t read, const Mutation& mutation, TableGradient& made) {
+Array read_operand(const Linearized& step, const Target& target, size_t read, const Mutation& mutation,
+                   TableGradient& made) {
   const GradientRead& source = step.rule->gradients[target.row].reads[read];
   Array array;
   switch (source.source) {
@@ -175,7 +176,8 @@ Linearized linearize(const GradientRow& row, const GradientCase& made, Random& r
       if (read.source == GradientRead::kGradient && !step.dy.at(read.index).present()) {
         Array& dy = step.dy[read.index];
         dy = make_array(step.outputs[read.index].element, step.outputs[read.index].dims);
-        // Never near 0, so that another sign is another value; of two bits, so that even a step which rounds it to float8 keeps it.
+        // Never near 0, so that another sign is another value; of two bits, so that even a step which rounds it to
+        // float8 keeps it.
         for (int64_t i = 0; i < dy.elements(); ++i)
           dy.set(i, std::ldexp((random() % 2 == 0 ? 1 : -1) * (1 + double(random() % 4) / 4), -int(random() % 3)));
       }
@@ -210,7 +212,8 @@ TableGradient table_gradient(const Linearized& step, const Target& target, const
     return made;
   }
   if (entry == nullptr) {
-    made.why = "no float64 kernel of " + std::string(find_rule(row.by) == nullptr ? "an unknown op" : find_rule(row.by)->name);
+    made.why =
+        "no float64 kernel of " + std::string(find_rule(row.by) == nullptr ? "an unknown op" : find_rule(row.by)->name);
     return made;
   }
   const Execution run = execute(*entry, words, operands);
@@ -222,11 +225,13 @@ TableGradient table_gradient(const Linearized& step, const Target& target, const
     made.value = run.updated.back();
     for (int64_t i = 0; i < input.elements(); ++i) made.value.set(i, made.value.real(i) - operands.back().real(i));
   } else {
-    const auto at = std::find(row.of.begin(), row.of.end(), uint8_t(place_of_input(step, target.input))) - row.of.begin();
+    const auto at =
+        std::find(row.of.begin(), row.of.end(), uint8_t(place_of_input(step, target.input))) - row.of.begin();
     if (size_t(at) >= run.outputs.size()) made.why = "has no output for it";
     else made.value = run.outputs[size_t(at)];
   }
-  if (made.why.empty() && made.value.dims != input.dims) made.why = "gives " + made.value.text() + " for " + input.text();
+  if (made.why.empty() && made.value.dims != input.dims)
+    made.why = "gives " + made.value.text() + " for " + input.text();
   if (made.why.empty() && mutation.kind == Mutation::kElement) {
     const std::vector<uint8_t> before = made.value.bytes;
     negate(made.value, mutation.element);
@@ -272,4 +277,4 @@ Difference difference(const Linearized& step, int input, int64_t element) {
   return {quotient[0], std::abs(quotient[1] - quotient[0]) + rounding * (touched / kDifference + all)};
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

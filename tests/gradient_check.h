@@ -1,7 +1,7 @@
 // Gradients by the table of an op (OpRule::gradients), and by central differences of its forward kernel.
 //
-// Both are of f = sum over the outputs of y_i dy_i, dy random; of a loss, which has no output but the sum `loss` that it
-// updates, f = seed loss. Everything is computed by the float64 kernels.
+// Both are of f = sum over the outputs of y_i dy_i, dy random; of a loss, which has no output but the sum `loss` that
+// it updates, f = seed loss. Everything is computed by the float64 kernels.
 #pragma once
 
 #include <random>
@@ -11,7 +11,7 @@
 #include "engine/ops/op.h"
 #include "tests/one_step.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 using Random = std::mt19937_64;
 
@@ -19,8 +19,8 @@ inline constexpr double kDifference = 1.0 / (1 << 10);  // h
 inline constexpr double kClear = 3 * kDifference;       // differences are taken over +-2 h
 inline constexpr double kGrid = 1.0 / (1 << 16);
 
-// A step whose gradient is to be checked. Real inputs are multiples of kGrid, so that x +- h is exact, and stay kClear away from
-// where the function has a kink.
+// A step whose gradient is to be checked. Real inputs are multiples of kGrid, so that x +- h is exact, and stay kClear
+// away from where the function has a kink.
 struct GradientCase {
   std::vector<uint32_t> words;
   std::vector<Array> inputs;  // updated operands too
@@ -31,16 +31,16 @@ struct GradientCase {
 struct GradientRow {
   Op op;
   void (*make)(Random& random, GradientCase& made);
-  // The outputs of a function to differentiate instead of the kernel, for ops whose gradient is by definition another's (straight
-  // through a quantizer).
+  // The outputs of a function to differentiate instead of the kernel, for ops whose gradient is by definition another's
+  // (straight through a quantizer).
   std::vector<Array> (*surrogate)(const GradientCase& made) = nullptr;
   // Bit r + 8 n: of read r of row n of the table only the shape matters, no value.
   uint64_t shape_only = 0;
 };
 const GradientRow* find_gradient_row(Op op);
 
-// The first entry, of the reference kernels or those of training, whose inputs have the types of the arrays, with at least
-// `outputs`.
+// The first entry, of the reference kernels or those of training, whose inputs have the types of the arrays, with at
+// least `outputs`.
 const KernelEntry* find_kernel(Op op, Rounding rounding, const std::vector<Array>& inputs, size_t outputs = 0);
 
 // A case that was run forward, and what its gradients are made of.
@@ -84,8 +84,8 @@ struct GradientStep {
 };
 GradientStep gradient_step(const Linearized& step, const Target& target);
 
-// The gradient that the step makes. `why` is not empty if there is no kernel or it does not run. `changed`: the mutation changed a
-// bit.
+// The gradient that the step makes. `why` is not empty if there is no kernel or it does not run. `changed`: the
+// mutation changed a bit.
 struct TableGradient {
   Array value;
   std::string why;
@@ -97,13 +97,15 @@ TableGradient table_gradient(const Linearized& step, const Target& target, const
 //
 //   D(h) = sum_i (y_i(x + h) - y_i(x - h)) dy_i / 2 h = f' + h^2 f''' / 6 + O(h^4)
 //   truncation   |D(2h) - D(h)| = h^2 |f'''| / 2 + O(h^4), three times the error of D(h)
-//   rounding     an output is computed from at most K = terms + 512 operations (512 for the functions in it) on magnitudes of at
-//                most S = terms M^2 + max |y| + M, M = max(1, max |x|): y_i is within u K S of its real value, so that D(h)
-//                is within  u K S sum_i |dy_i| / h  over the y_i that change, and the gradient step, which makes sums of the
+//   rounding     an output is computed from at most K = terms + 512 operations (512 for the functions in it) on
+//                magnitudes of at most S = terms M^2 + max |y| + M, M = max(1, max |x|): y_i is within u K S of its
+//                real value, so that D(h)
+//                is within  u K S sum_i |dy_i| / h  over the y_i that change, and the gradient step, which makes sums
+//                           of the
 //                same kind, within  u K S sum_i |dy_i|  over all
 struct Difference {
   double value, tolerance;
 };
 Difference difference(const Linearized& step, int input, int64_t element);
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

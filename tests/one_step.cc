@@ -6,7 +6,7 @@
 #include "engine/numeric/small_float.h"
 #include "tools/graph/bound_step.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 constexpr size_t kGuard = 64;
@@ -59,8 +59,8 @@ struct Bound {
   }
 };
 
-Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words,
-                  const std::vector<Array>& inputs, int over) {
+Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<Array>& inputs,
+                  int over) {
   const Words view = {words.data(), int(words.size())};
   const auto written = [&](size_t i) {  // an updated operand
     return !variadic(entry) && (entry.operands[i].role & 3) == uint8_t(Role::kUpdate) && inputs[i].present();
@@ -168,8 +168,7 @@ Array make_array(ElementType element, std::vector<int32_t> dims) {
   return array;
 }
 
-Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words,
-                  const std::vector<Array>& inputs) {
+Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<Array>& inputs) {
   return execute(entry, words, inputs, -1);
 }
 
@@ -206,4 +205,4 @@ std::string type_name(ElementType element) {
   }
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -7,7 +7,7 @@
 
 #include "engine/kernels/kernel.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 struct Array {
   ElementType element = ElementType::kNone;  // kNone: an optional operand that is absent
@@ -31,17 +31,16 @@ Array array_of(ElementType element, std::vector<int32_t> dims, const std::vector
   return array;
 }
 
-// Applies the entry's shape rule to the inputs (updated operands are the last of them), then runs its kernel. Outputs are as
-// large as the rule says, stand between guard bytes and are poisoned before; `overrun` is set if a guard byte changed,
-// `impure` if an input did.
+// Applies the entry's shape rule to the inputs (updated operands are the last of them), then runs its kernel. Outputs
+// are as large as the rule says, stand between guard bytes and are poisoned before; `overrun` is set if a guard byte
+// changed, `impure` if an input did.
 struct Execution {
   Code code = Code::kOk;
   std::vector<Array> outputs;
   std::vector<Array> updated;  // what became of the updated operands, in order
   bool overrun = false, impure = false;
 };
-Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words,
-                  const std::vector<Array>& inputs);
+Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<Array>& inputs);
 
 // The same with the output over input `slot`: what in_place promises.
 Execution execute_in_place(const KernelEntry& entry, const std::vector<uint32_t>& words,
@@ -51,4 +50,4 @@ int input_count(const KernelEntry& entry);  // of an entry that is not variadic;
 bool variadic(const KernelEntry& entry);
 std::string type_name(ElementType element);
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

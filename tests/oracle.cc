@@ -2,7 +2,7 @@
 
 #include "tests/oracle_problem.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 std::vector<Expected> elementwise(const Problem& p) {
@@ -21,9 +21,8 @@ std::vector<Expected> elementwise(const Problem& p) {
     }
     const auto x = int64_t(u) - p.word(3), z = int64_t(v) - p.word(4);
     const int64_t unit = int64_t{1} << p.word(6);
-    const int64_t result = product
-                               ? scaled(p, 2, 0, x * z)
-                               : scaled(p, 2, 2, scaled(p, 2, 0, x * unit) + sign * scaled(p, 2, 1, z * unit));
+    const int64_t result = product ? scaled(p, 2, 0, x * z)
+                                   : scaled(p, 2, 2, scaled(p, 2, 0, x * unit) + sign * scaled(p, 2, 1, z * unit));
     return clamped_code(p, 0, result + p.word(5));
   })};
 }
@@ -63,8 +62,7 @@ std::vector<Expected> lookup(const Problem& p) {
 // All elements of x that share every index but that of `axis`.
 std::vector<double> along(const Array& x, Index index, size_t axis) {
   std::vector<double> values;
-  for (index[axis] = 0; index[axis] < x.dims[axis]; ++index[axis])
-    values.push_back(x.real(offset(x.dims, index)));
+  for (index[axis] = 0; index[axis] < x.dims[axis]; ++index[axis]) values.push_back(x.real(offset(x.dims, index)));
   return values;
 }
 
@@ -117,14 +115,12 @@ std::vector<Expected> mean(const Problem& p) {
     const auto at = size_t(offset(dims, index));
     if (!p.coded())
       return stored(p, sum[at] / Real(count), Real(count + 2) * p.epsilon() * magnitude[at] / Real(count));
-    int64_t multiplier = p.has(1) ? p.in[1].integer(0) : int64_t{1} << 30,
-            shift = p.has(1) ? p.in[1].integer(1) : 1;
+    int64_t multiplier = p.has(1) ? p.in[1].integer(0) : int64_t{1} << 30, shift = p.has(1) ? p.in[1].integer(1) : 1;
     const int64_t room = std::min<int64_t>(int64_t(std::floor(std::log2(double(count)))), 31 + shift);
     multiplier = (multiplier << room) / count;  // reference/reduce.h, QuantizedMeanOrSum
     shift -= room;
     return saturated(
-        p,
-        exact_multiply(p.entry.rounding, int64_t(sum[at]) - p.word(2) * count, multiplier, shift) + p.word(3));
+        p, exact_multiply(p.entry.rounding, int64_t(sum[at]) - p.word(2) * count, multiplier, shift) + p.word(3));
   })};
 }
 
@@ -174,4 +170,4 @@ std::vector<Expected> oracle(const KernelEntry& entry, const std::vector<uint32_
   return kOracles.at(entry.op)({entry, words, inputs});
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -7,7 +7,7 @@
 
 #include "tests/one_step.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 struct Expected {
   std::vector<int32_t> dims;
@@ -19,4 +19,4 @@ struct Expected {
 std::vector<Expected> oracle(const KernelEntry& entry, const std::vector<uint32_t>& words,
                              const std::vector<Array>& inputs);
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -5,7 +5,7 @@
 #include "engine/numeric/policy.h"
 #include "tests/oracle_problem.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 bool is_real(ElementType type) {
@@ -140,4 +140,4 @@ std::vector<Expected> dynamic_quantize(const Problem& p) {
   return {q, scale, zero};
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

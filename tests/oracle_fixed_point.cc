@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using Wide = __int128;
@@ -60,8 +60,8 @@ int64_t exact_multiply(Rounding rounding, int64_t x, int64_t multiplier, int64_t
   return int64_t(half_away(high, power_of_two(std::max<int64_t>(-shift, 0))));
 }
 
-int64_t softmax_code(const std::vector<double>& x, size_t i, Rounding rounding, int64_t multiplier,
-                     int64_t shift, int64_t diff_min) {
+int64_t softmax_code(const std::vector<double>& x, size_t i, Rounding rounding, int64_t multiplier, int64_t shift,
+                     int64_t diff_min) {
   const auto peak = int64_t(*std::max_element(x.begin(), x.end()));
   const auto term = [&](double v) {
     return exponential({exact_multiply(rounding, int64_t(v) - peak, multiplier, shift), 5});
@@ -81,4 +81,4 @@ int64_t softmax_code(const std::vector<double>& x, size_t i, Rounding rounding, 
   return int64_t(std::min<Wide>(code, 127));
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -7,12 +7,12 @@
 
 #include "engine/numeric/rounding.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 int64_t exact_multiply(Rounding rounding, int64_t x, int64_t multiplier, int64_t shift);
 
 // Code i of TFLite's int8 softmax of the codes x, from the published fixed-point formulas.
-int64_t softmax_code(const std::vector<double>& x, size_t i, Rounding rounding, int64_t multiplier,
-                     int64_t shift, int64_t diff_min);
+int64_t softmax_code(const std::vector<double>& x, size_t i, Rounding rounding, int64_t multiplier, int64_t shift,
+                     int64_t diff_min);
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -3,10 +3,10 @@
 
 #include "tests/oracle_problem.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
-// gelu and silu. A factor c of 1/2 erfc(-x c) and the product are each off by half an epsilon, and z erfc'(z) / erfc(z) is at
-// most 2 z^2 + 1 = x^2 + 1 in size; the exponent of the other gates is off by four operations.
+// gelu and silu. A factor c of 1/2 erfc(-x c) and the product are each off by half an epsilon, and z erfc'(z) / erfc(z)
+// is at most 2 z^2 + 1 = x^2 + 1 in size; the exponent of the other gates is off by four operations.
 std::vector<Expected> gated(const Problem& p) {
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {
     const Real x = p.in[0].real(offset(p.in[0].dims, index));
@@ -15,7 +15,8 @@ std::vector<Expected> gated(const Problem& p) {
       y = x / 2 * std::erfc(-x / std::sqrt(Real(2)));
       error = x * x + 5;
     } else {
-      const Real u = p.entry.op == Op::kSilu ? x : 2 * std::sqrt(2 / std::numbers::pi_v<Real>) * (x + Real(0.044715) * x * x * x);
+      const Real u =
+          p.entry.op == Op::kSilu ? x : 2 * std::sqrt(2 / std::numbers::pi_v<Real>) * (x + Real(0.044715) * x * x * x);
       y = x / (1 + std::exp(-u));
       error = 4 * std::abs(u) + 4;
     }
@@ -24,8 +25,8 @@ std::vector<Expected> gated(const Problem& p) {
   })};
 }
 
-// With M = max |x| of the row of n: the mean is off by n epsilon M, so x - mean by d = (n + 1) epsilon M; a variance v + e by
-// 2 sqrt(v) d + d^2 + n epsilon v, and its inverse root s, relatively, by half of that over v + e.
+// With M = max |x| of the row of n: the mean is off by n epsilon M, so x - mean by d = (n + 1) epsilon M; a variance v
+// + e by 2 sqrt(v) d + d^2 + n epsilon v, and its inverse root s, relatively, by half of that over v + e.
 std::vector<Expected> layer_norm(const Problem& p) {
   const Index& dims = p.in[0].dims;
   return {expect(dims, [&](Index index) -> Result {
@@ -40,7 +41,8 @@ std::vector<Expected> layer_norm(const Problem& p) {
     }
     const Real power = variance + p.real_word(0), s = 1 / std::sqrt(power), h = (x[size_t(j)] - mean) * s;
     const Real d = (n + 1) * p.epsilon() * most;
-    const Real relative = (2 * std::sqrt(variance) * d + d * d + (n + 2) * p.epsilon() * variance) / (2 * power) + 4 * p.epsilon();
+    const Real relative =
+        (2 * std::sqrt(variance) * d + d * d + (n + 2) * p.epsilon() * variance) / (2 * power) + 4 * p.epsilon();
     const Real scale = p.has(1) ? p.in[1].real(j) : 1, bias = p.has(2) ? p.in[2].real(j) : 0;
     const Real error = (std::abs(h) * relative + d * s) * std::abs(scale);
     return stored(p, h * scale + bias, error + 2 * p.epsilon() * (std::abs(h * scale) + std::abs(bias)));
@@ -51,7 +53,8 @@ std::vector<Expected> embedding(const Problem& p) {
   Index dims = p.in[1].dims;
   dims.push_back(p.in[0].dims[1]);
   return {expect(dims, [&](const Index& index) -> Result {
-    const int64_t id = p.in[1].integer(offset(p.in[1].dims, Index(index.begin(), index.end() - 1))), n = p.in[0].dims[0];
+    const int64_t id = p.in[1].integer(offset(p.in[1].dims, Index(index.begin(), index.end() - 1))),
+                  n = p.in[0].dims[0];
     return {p.in[0].real((id + n) % n * p.in[0].dims[1] + index.back()), 0};
   })};
 }
@@ -91,8 +94,8 @@ std::vector<Expected> batched_matmul(const Problem& p) {
 
 namespace {
 
-// A number and a bound on the error of the kernel's, carried through every operation to first order; a product of two errors is
-// covered by the whole epsilon per operation, of which half is used.
+// A number and a bound on the error of the kernel's, carried through every operation to first order; a product of two
+// errors is covered by the whole epsilon per operation, of which half is used.
 struct Bounded {
   Real v = 0, error = 0;
 };
@@ -113,7 +116,9 @@ class Recurrence {
   Bounded tanh(Bounded a) const { return {std::tanh(a.v), a.error + 4 * p_.epsilon() * std::abs(std::tanh(a.v))}; }
   Bounded exact(const Array& x, int64_t i) const { return {x.real(i), 0}; }
   Bounded bias(int row) const { return p_.has(2) ? exact(p_.in[2], row) : Bounded(); }
-  Bounded state(int slot, int n, int j) const { return p_.has(slot) ? exact(p_.in[size_t(slot)], n * h + j) : Bounded(); }
+  Bounded state(int slot, int n, int j) const {
+    return p_.has(slot) ? exact(p_.in[size_t(slot)], n * h + j) : Bounded();
+  }
   // As the kernel keeps it in the type of x.
   Bounded kept(Bounded a) const {
     const auto [v, error] = stored(p_, a.v, a.error);
@@ -186,9 +191,8 @@ std::vector<Expected> gru(const Problem& p) {
     for (int j = 0; j < r.h; ++j) reset.push_back(r.product(gate(r.h + j), before[size_t(j)]));
     for (int j = 0; j < r.h; ++j) {
       const int row = 2 * r.h + j;
-      const Bounded inner = p.word(0) != 0
-                                ? r.product(gate(r.h + j), r.sum(r.weighted(row, before), r.bias(row)))
-                                : r.sum(r.weighted(row, reset), r.bias(row));
+      const Bounded inner = p.word(0) != 0 ? r.product(gate(r.h + j), r.sum(r.weighted(row, before), r.bias(row)))
+                                           : r.sum(r.weighted(row, reset), r.bias(row));
       const Bounded z = gate(j), candidate = r.tanh(r.sum(x(row), inner));
       y.push_back(r.sum(r.product(r.sum({1, 0}, r.minus(z)), candidate), r.product(z, before[size_t(j)])));
     }
@@ -196,4 +200,4 @@ std::vector<Expected> gru(const Problem& p) {
   });
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

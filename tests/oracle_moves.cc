@@ -1,7 +1,7 @@
 // The oracle of the ops that move elements.
 #include "tests/oracle_problem.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 // Moves: the index into input `which` that output `index` copies; -1: `outside`.
@@ -24,9 +24,8 @@ std::vector<Expected> reshape(const Problem& p) {
   Index dims;
   for (int i = 0; i < p.word(0); ++i) dims.push_back(p.word(1 + i));
   if (p.entry.op == Op::kCopy) dims = p.in[0].dims;
-  return {moved(p, dims, 0, [&](const Index& index) {
-    return Source{0, index_of(p.in[0].dims, offset(dims, index)), false};
-  })};
+  return {moved(p, dims, 0,
+                [&](const Index& index) { return Source{0, index_of(p.in[0].dims, offset(dims, index)), false}; })};
 }
 
 std::vector<Expected> transpose(const Problem& p) {
@@ -82,4 +81,4 @@ std::vector<Expected> slice(const Problem& p) {
   })};
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -12,7 +12,7 @@
 #include "tests/oracle_fixed_point.h"
 #include "tests/oracle_rounding.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 inline constexpr double kEpsilon = FLT_EPSILON;  // twice the rounding error of one float32 operation
 using Real = long double;  // 64 bits of mantissa on x86: what float64 kernels are measured against
@@ -118,4 +118,4 @@ std::vector<Expected> batched_matmul(const Problem& p);
 std::vector<Expected> lstm(const Problem& p);
 std::vector<Expected> gru(const Problem& p);
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -8,7 +8,7 @@
 
 #include "engine/base/tensor.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 struct Format {
   int mantissa_bits, lowest_exponent;  // of a normal number
@@ -18,18 +18,12 @@ struct Format {
 
 inline Format format_of(ElementType element) {
   switch (element) {
-    case ElementType::kFloat16:
-      return {10, -14, 65504, true};
-    case ElementType::kBfloat16:
-      return {7, -126, 0x1.FEp127, true};
-    case ElementType::kFloat8E4M3:
-      return {3, -6, 448, false};
-    case ElementType::kFloat8E5M2:
-      return {2, -14, 57344, true};
-    case ElementType::kFloat64:
-      return {52, -1022, std::numeric_limits<double>::max(), true};
-    default:
-      return {23, -126, std::numeric_limits<float>::max(), true};
+    case ElementType::kFloat16: return {10, -14, 65504, true};
+    case ElementType::kBfloat16: return {7, -126, 0x1.FEp127, true};
+    case ElementType::kFloat8E4M3: return {3, -6, 448, false};
+    case ElementType::kFloat8E5M2: return {2, -14, 57344, true};
+    case ElementType::kFloat64: return {52, -1022, std::numeric_limits<double>::max(), true};
+    default: return {23, -126, std::numeric_limits<float>::max(), true};
   }
 }
 
@@ -50,8 +44,7 @@ inline double round_to(ElementType element, long double v, bool saturate = false
   if (std::abs(rounded) <= format.largest) return double(rounded);
   if (saturate) return std::copysign(format.largest, double(v));
   return std::copysign(
-      format.infinite ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN(),
-      double(v));
+      format.infinite ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN(), double(v));
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

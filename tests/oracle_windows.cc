@@ -1,7 +1,7 @@
 // The oracle of dense, conv and pools: sums of products over materialised windows.
 #include "tests/oracle_problem.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 // Terms of a multiply-accumulate, and what its form makes of them.
@@ -166,10 +166,9 @@ std::vector<Expected> pool(const Problem& p) {
       if (p.coded()) return clamped_code(p, 11, int64_t(most));
       return {round_to(p.output(), clamped(p, 11, most)), 0};
     }
-    if (p.coded())
-      return clamped_code(p, 11, int64_t(std::round(sum / divisor)));  // exact: |sum| < 2^20, halves are
+    if (p.coded()) return clamped_code(p, 11, int64_t(std::round(sum / divisor)));  // exact: |sum| < 2^20, halves are
     return stored(p, clamped(p, 11, sum / divisor), Real(values.size() + 2) * p.epsilon() * magnitude / divisor);
   })};
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -1,8 +1,11 @@
-// Preloaded into a program, ends it at a counted place, as a cut of power would: at call N of those that change a file whose path holds
-// FILES. The calls before it are done, a write is done by half. So a test cuts at the same places however fast the machine is.
+// Preloaded into a program, ends it at a counted place, as a cut of power would: at call N of those that change a file
+// whose path holds FILES. The calls before it are done, a write is done by half. So a test cuts at the same places
+// however fast the machine is.
 //
-//   LD_PRELOAD=libpower_cut.so POWER_CUT_FILES=FILES POWER_CUT_AT=N PROGRAM..        POWER_CUT_SIGNAL=S: that signal instead of SIGKILL
-//   LD_PRELOAD=libpower_cut.so POWER_CUT_FILES=FILES POWER_CUT_COUNT=PATH PROGRAM..  no cut: writes to PATH how many calls there are
+//   LD_PRELOAD=libpower_cut.so POWER_CUT_FILES=FILES POWER_CUT_AT=N PROGRAM..
+//       POWER_CUT_SIGNAL=S: that signal instead of SIGKILL
+//   LD_PRELOAD=libpower_cut.so POWER_CUT_FILES=FILES POWER_CUT_COUNT=PATH PROGRAM..
+//       no cut: writes to PATH how many calls there are
 #undef _FILE_OFFSET_BITS  // else write64 and write are one name
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -55,22 +58,22 @@ ssize_t write(int file, const void* data, size_t bytes) {
   return real(file, data, bytes);
 }
 
-#define POSITIONED_WRITE(name, offset_type)                                              \
-  ssize_t name(int file, const void* data, size_t bytes, offset_type at) {               \
-    ssize_t (*const real)(int, const void*, size_t, offset_type) = next(#name);          \
-    const int signal = cut_file(file);                                                   \
-    if (signal == SIGKILL && real(file, data, bytes / 2, at) < 0) abort();               \
-    end(signal);                                                                         \
-    return real(file, data, bytes, at);                                                  \
+#define POSITIONED_WRITE(name, offset_type)                                     \
+  ssize_t name(int file, const void* data, size_t bytes, offset_type at) {      \
+    ssize_t (*const real)(int, const void*, size_t, offset_type) = next(#name); \
+    const int signal = cut_file(file);                                          \
+    if (signal == SIGKILL && real(file, data, bytes / 2, at) < 0) abort();      \
+    end(signal);                                                                \
+    return real(file, data, bytes, at);                                         \
   }
 POSITIONED_WRITE(pwrite, off_t)
 POSITIONED_WRITE(pwrite64, off64_t)
 
-#define TRUNCATION(name, offset_type)                        \
-  int name(int file, offset_type bytes) {                    \
-    int (*const real)(int, offset_type) = next(#name);       \
-    end(cut_file(file));                                     \
-    return real(file, bytes);                                \
+#define TRUNCATION(name, offset_type)                  \
+  int name(int file, offset_type bytes) {              \
+    int (*const real)(int, offset_type) = next(#name); \
+    end(cut_file(file));                               \
+    return real(file, bytes);                          \
   }
 TRUNCATION(ftruncate, off_t)
 TRUNCATION(ftruncate64, off64_t)

@@ -1,5 +1,5 @@
-// random_bytes SEED COUNT: COUNT bytes on stdout, the top byte of each value of splitmix64 (Steele, Lea, Flood 2014), so that
-// a shell script has inputs that look random and are the same everywhere.
+// random_bytes SEED COUNT: COUNT bytes on stdout, the top byte of each value of splitmix64 (Steele, Lea, Flood 2014),
+// so that a shell script has inputs that look random and are the same everywhere.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

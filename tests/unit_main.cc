@@ -1,4 +1,5 @@
-// All GoogleTest suites are one program: unit_tests [--folder NAME] [GoogleTest's options]. --folder: those of tests/NAME alone.
+// All GoogleTest suites are one program: unit_tests [--folder NAME] [GoogleTest's options]. --folder: those of
+// tests/NAME alone.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -15,7 +16,8 @@ std::string filter_of(const std::string& folder) {
     const testing::TestSuite& suite = *all.GetTestSuite(i);
     for (int j = 0; j < suite.total_test_count(); ++j) {
       const testing::TestInfo& test = *suite.GetTestInfo(j);
-      if (std::string(test.file()).find("tests/" + folder + "/") != std::string::npos) filter += std::string(suite.name()) + "." + test.name() + ":";
+      if (std::string(test.file()).find("tests/" + folder + "/") != std::string::npos)
+        filter += std::string(suite.name()) + "." + test.name() + ":";
     }
   }
   return filter;

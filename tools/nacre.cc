@@ -6,10 +6,10 @@
 #include <cstring>
 #include <vector>
 
-#include "tools/atomic_file.h"
-#include "tools/cli.h"
-#include "tools/error.h"
-#include "tools/version.h"
+#include "tools/base/error.h"
+#include "tools/base/version.h"
+#include "tools/cli/cli.h"
+#include "tools/files/atomic_file.h"
 
 namespace nacre::tools {
 namespace {
@@ -19,7 +19,8 @@ constexpr const char* kExitCodes =
     "Every file is written whole or not at all. Each command has its own --help with an example.\n"
     "Environment: NACRE_PROGRESS_MS, how long a line of progress on a terminal waits [500]; 0: every step is shown.";
 
-// What CLI11 found, in this tool's words. Its own start with the option ("--batch: ..."), or end with it (": --batch = x").
+// What CLI11 found, in this tool's words. Its own start with the option ("--batch: ..."), or end with it (": --batch =
+// x").
 std::string words_of(const CLI::ParseError& error) {
   const std::string said = error.what();
   const size_t colon = said.find(": ");
@@ -27,7 +28,8 @@ std::string words_of(const CLI::ParseError& error) {
   switch (CLI::ExitCodes(error.get_exit_code())) {
     case CLI::ExitCodes::ExtrasError: return behind + ": this command has no such option or argument";
     case CLI::ExitCodes::RequiredError: return before;  // "MODEL is required"
-    case CLI::ExitCodes::ConversionError: return behind.substr(0, behind.find(" = ")) + ": its value is of another kind than it takes";
+    case CLI::ExitCodes::ConversionError:
+      return behind.substr(0, behind.find(" = ")) + ": its value is of another kind than it takes";
     case CLI::ExitCodes::ArgumentMismatch: return before + ": takes another number of values";
     case CLI::ExitCodes::ValidationError: return before + ": " + behind;  // of the validators in cli.h
     default: return before + ": cannot be used so";
@@ -77,7 +79,8 @@ int run_tool(int argc, char** argv) {
     fmt::print(stderr, "nacre: memory: this machine has not enough for that\n");
     return kFailed;
   } catch (const std::exception&) {
-    fmt::print(stderr, "nacre: internal error: this is a defect of the tool\n    report it with the command and its files\n");
+    fmt::print(stderr,
+               "nacre: internal error: this is a defect of the tool\n    report it with the command and its files\n");
     return kFailed;
   }
 }

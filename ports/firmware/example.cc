@@ -12,7 +12,7 @@
 #include "ports/firmware/model_image.h"
 #include "ports/firmware/semihosting.h"
 #include "ports/firmware/stack_use.h"
-#include "tools/machines.h"  // asserts what `nacre size --target arm/m4` says of this machine
+#include "tools/model/machines.h"  // asserts what `nacre size --target arm/m4` says of this machine
 
 // The kernels of this model and no others: written by `nacre kernels model.nacre`.
 #define NACRE_DEFINE_MODEL_KERNELS

@@ -1,13 +1,14 @@
-// The fine-tuning image: a training model in flash, its state and everything else in .bss, data and an emulated flash for
-// checkpoints as files of the host.
+// The fine-tuning image: a training model in flash, its state and everything else in .bss, data and an emulated flash
+// for checkpoints as files of the host.
 //
 //   finetune DATA TEST FLASH LEARNING_RATE_MILLIONTHS EPOCHS MICRO_BATCHES SAVE_EVERY [STATE]
 //
-// DATA, TEST: finetune.h; an empty TEST is not run. FLASH: a file of the emulated flash's size; what is programmed or erased is written
-// through to it at once, so that the machine may be stopped at any moment and started again with the same file. MICRO_BATCHES: of a
-// step. SAVE_EVERY: steps between two checkpoints. STATE: where the state block goes at the end.
-#include "engine/nacre.h"
+// DATA, TEST: finetune.h; an empty TEST is not run. FLASH: a file of the emulated flash's size; what is programmed or
+// erased is written through to it at once, so that the machine may be stopped at any moment and started again with the
+// same file. MICRO_BATCHES: of a step. SAVE_EVERY: steps between two checkpoints. STATE: where the state block goes at
+// the end.
 #include "ports/firmware/finetune.h"
+#include "engine/nacre.h"
 #include "ports/firmware/host.h"
 #include "ports/firmware/instruction_count.h"
 #include "ports/firmware/model_image.h"
@@ -34,9 +35,7 @@ bool read_data(uint64_t offset, std::span<std::byte> bytes) { return read_at(g_d
 bool read_test(uint64_t offset, std::span<std::byte> bytes) { return read_at(g_test, offset, bytes); }
 
 bool flash_read(void*, uint64_t offset, std::span<std::byte> to) { return read_at(g_flash, offset, to); }
-bool flash_program(void*, uint64_t offset, std::span<const std::byte> from) {
-  return write_at(g_flash, offset, from);
-}
+bool flash_program(void*, uint64_t offset, std::span<const std::byte> from) { return write_at(g_flash, offset, from); }
 bool flash_erase(void*, uint64_t offset) {
   std::byte erased[64];
   for (std::byte& b : erased) b = std::byte{0xFF};
@@ -88,7 +87,8 @@ Status run() {
   start_ticks();
   TRY(g_tune.train(g_model));
   const bool tests = read_test(0, g_trainer.infer().input(0).first(1));
-  if (tests && g_trainer.infer().view().batch == 1) TRY(evaluate(read_data, "right_of_data", "data_samples", "frozen_crc_data"));
+  if (tests && g_trainer.infer().view().batch == 1)
+    TRY(evaluate(read_data, "right_of_data", "data_samples", "frozen_crc_data"));
   TRY(evaluate(read_test, "right_after", "samples", "frozen_crc_test"));
   report("micro_batches", g_tune.seen);
   report("steps", g_tune.steps);

@@ -1,8 +1,10 @@
-// Fine-tuning in place, for a firmware and for the PC that checks it: the loop over data, checkpoints and the count of right
-// answers, over three functions that the machine provides.
+// Fine-tuning in place, for a firmware and for the PC that checks it: the loop over data, checkpoints and the count of
+// right answers, over three functions that the machine provides.
 //
-//   data       micro-batches one after the other, each the bytes of all inputs of the program `gradients` (data, then labels)
-//   test       samples one after the other, each the bytes of input 0 of `infer` and an int32 label; so is data of a batch of 1
+//   data       micro-batches one after the other, each the bytes of all inputs of the program `gradients` (data, then
+//              labels)
+//   test       samples one after the other, each the bytes of input 0 of `infer` and an int32 label; so is data of a
+//              batch of 1
 //   note       of a checkpoint: how many micro-batches it has seen
 #pragma once
 
@@ -27,7 +29,7 @@ struct FineTune {
 
   uint32_t seen = 0, steps = 0;  // micro-batches, steps
   uint32_t refused = 0;
-  float loss = 0;     // of the last step
+  float loss = 0;  // of the last step
 
   uint64_t micro_batch_bytes() const {
     uint64_t bytes = 0;
@@ -106,8 +108,8 @@ struct FineTune {
   }
 
  private:
-  // The first steps of a program, none of which reads what is trained, up to the last that gives codes of int8: `tensor`. Their results
-  // are integers, so they are equal on every machine.
+  // The first steps of a program, none of which reads what is trained, up to the last that gives codes of int8:
+  // `tensor`. Their results are integers, so they are equal on every machine.
   struct Frozen {
     uint32_t steps = 0, tensor = kNoIndex;
   };

@@ -5,8 +5,6 @@
 
 namespace nacre::firmware {
 
-inline volatile uint32_t& hardware_register(uint32_t address) {
-  return *reinterpret_cast<volatile uint32_t*>(address);
-}
+inline volatile uint32_t& hardware_register(uint32_t address) { return *reinterpret_cast<volatile uint32_t*>(address); }
 
 }  // namespace nacre::firmware

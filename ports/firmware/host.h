@@ -1,5 +1,5 @@
-// What the images that run under a host say and exchange with it: numbers by name, refusals, whole files. In a header, so that an
-// image pays for what it uses of it, inlined, and no more.
+// What the images that run under a host say and exchange with it: numbers by name, refusals, whole files. In a header,
+// so that an image pays for what it uses of it, inlined, and no more.
 #pragma once
 
 #include <cstddef>

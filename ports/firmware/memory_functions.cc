@@ -40,10 +40,8 @@ void* memcpy(void* __restrict to, const void* __restrict from, size_t count) {
 void* memmove(void* to, const void* from, size_t count) {
   uint8_t* const target = static_cast<uint8_t*>(to);
   const uint8_t* const source = static_cast<const uint8_t*>(from);
-  if (target <= source)
-    copy_up(target, source, count);
-  else
-    copy_down(target, source, count);
+  if (target <= source) copy_up(target, source, count);
+  else copy_down(target, source, count);
   return to;
 }
 

@@ -42,8 +42,7 @@ bool same_text(const char* a, const char* b) {
 
 uint32_t number(const char* digits) {
   uint32_t value = 0;
-  for (; *digits >= '0' && *digits <= '9'; ++digits)
-    value = 10 * value + static_cast<uint32_t>(*digits - '0');
+  for (; *digits >= '0' && *digits <= '9'; ++digits) value = 10 * value + static_cast<uint32_t>(*digits - '0');
   return value;
 }
 
@@ -65,8 +64,8 @@ bool claim(const char* what, bool holds) {
 bool floats_are_right() {
   volatile float third = 1.0f / 3, seven = 7, nine = 9;
   const float fused = __builtin_fmaf(third, 3, -1);  // 2^-25, which a rounded product has lost
-  return std::bit_cast<uint32_t>(third * seven) == 0x40155556 && fused == 0x1p-25f &&
-         __builtin_sqrtf(nine) == 3 && static_cast<int32_t>(seven / -2.0f) == -3 &&
+  return std::bit_cast<uint32_t>(third * seven) == 0x40155556 && fused == 0x1p-25f && __builtin_sqrtf(nine) == 3 &&
+         static_cast<int32_t>(seven / -2.0f) == -3 &&
          std::bit_cast<uint32_t>(0x1p-100f * (seven * 0x1p-49f)) == 7;  // subnormals are kept
 }
 
@@ -225,10 +224,9 @@ struct Command {
   int (*run)(char*& rest);
 };
 
-constexpr Command kCommands[] = {{"check", check}, {"restart", restart},   {"invert", invert},
-                                 {"count", count}, {"exit", exit_with},    {"fault", fault},
-                                 {"flash", flash}, {"overflow", overflow}, {"hang", hang},
-                                 {"flood", flood}};
+constexpr Command kCommands[] = {{"check", check},    {"restart", restart}, {"invert", invert}, {"count", count},
+                                 {"exit", exit_with}, {"fault", fault},     {"flash", flash},   {"overflow", overflow},
+                                 {"hang", hang},      {"flood", flood}};
 
 }  // namespace
 }  // namespace nacre::firmware

@@ -26,10 +26,10 @@ void write_text(const char* text);  // ends with a zero byte
 char* next_word(char*& rest);
 
 // Files of the host. A relative path starts at the directory in which the host was started.
-[[nodiscard]] int open(const char* path, Mode mode);  // a handle, or -1
-[[nodiscard]] int length(int handle);                 // bytes, or -1
+[[nodiscard]] int open(const char* path, Mode mode);   // a handle, or -1
+[[nodiscard]] int length(int handle);                  // bytes, or -1
 [[nodiscard]] bool seek(int handle, uint32_t offset);  // from the start, at most the file's length
-[[nodiscard]] bool close(int handle);                 // false: what was written may be incomplete
+[[nodiscard]] bool close(int handle);                  // false: what was written may be incomplete
 
 // Bytes moved: fewer than asked at the end of the file or on an error.
 [[nodiscard]] uint32_t read(int handle, std::span<uint8_t> bytes);

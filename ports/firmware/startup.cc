@@ -62,8 +62,8 @@ static void protect(uint32_t region, uint32_t begin, uint32_t log2_bytes, uint32
 static void protect_memory() {
   constexpr uint32_t kNoAccess = 1u << 28;             // XN, AP = 0
   constexpr uint32_t kReadOnly = 6u << 24 | 1u << 17;  // AP = 6, C
-  protect(0, 0x1FF00000, 20, kNoAccess);  // 1 MB below the stack: also frames that skip some of it
-  protect(1, 0x00000000, 22, kReadOnly);  // the 4 MB of flash: a write through a null pointer, too
+  protect(0, 0x1FF00000, 20, kNoAccess);               // 1 MB below the stack: also frames that skip some of it
+  protect(1, 0x00000000, 22, kReadOnly);               // the 4 MB of flash: a write through a null pointer, too
   nacre::firmware::hardware_register(0xE000ED94) = 5;  // MPU_CTRL: PRIVDEFENA, ENABLE
   asm volatile("dsb \n isb" ::: "memory");
 }
@@ -83,8 +83,7 @@ static void protect_memory() {
   using namespace nacre::firmware;
   constexpr uint32_t kStackingErrors = 1u << 12 | 1u << 4;  // STKERR, MSTKERR: there is no frame
   const uint32_t cfsr = hardware_register(0xE000ED28);
-  const bool has_frame =
-      (cfsr & kStackingErrors) == 0 && frame >= nacre_stack_limit && frame + 8 <= nacre_stack_top;
+  const bool has_frame = (cfsr & kStackingErrors) == 0 && frame >= nacre_stack_limit && frame + 8 <= nacre_stack_top;
   print("fault: CFSR ");
   print_hex(cfsr);
   print(", HFSR ");
@@ -105,8 +104,7 @@ struct VectorTable {
 // Arm DDI 0403E, B1.5.2. No interrupt is ever enabled, so the table ends after SysTick.
 [[gnu::section(".vectors"), gnu::used]] const VectorTable kVectorTable = {
     nacre_stack_top,
-    {reset, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault,
-     fault, fault},
+    {reset, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault},
 };
 
 }  // extern "C"

@@ -138,16 +138,11 @@ Range found_range(RangeMethod method, const std::vector<std::vector<float>>& sam
   Tails tails(kPercentile, count);
   for (const std::vector<float>& x : samples) histogram.add(x), tails.add(x);
   switch (method) {
-    case RangeMethod::kMovingAverage:
-      return moving_average_range(ends, kDecay);
-    case RangeMethod::kPercentile:
-      return percentile_range(tails);
-    case RangeMethod::kMse:
-      return mse_range(histogram);
-    case RangeMethod::kEntropy:
-      return entropy_range(histogram, min_max_range(ends));
-    default:
-      return min_max_range(ends);
+    case RangeMethod::kMovingAverage: return moving_average_range(ends, kDecay);
+    case RangeMethod::kPercentile: return percentile_range(tails);
+    case RangeMethod::kMse: return mse_range(histogram);
+    case RangeMethod::kEntropy: return entropy_range(histogram, min_max_range(ends));
+    default: return min_max_range(ends);
   }
 }
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "tools/base/error.h"
 #include "tools/calibration/calibrate.h"
 #include "tools/calibration/float_network.h"
-#include "tools/error.h"
 
 namespace nacre::tools {
 namespace {

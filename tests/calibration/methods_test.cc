@@ -6,8 +6,8 @@
 #include <random>
 
 #include "tests/calibration/brute_force.h"
+#include "tools/base/error.h"
 #include "tools/calibration/quantizers.h"
-#include "tools/error.h"
 
 namespace nacre::tools {
 namespace {

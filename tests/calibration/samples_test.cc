@@ -4,9 +4,9 @@
 #include <cstring>
 #include <limits>
 
-#include "tests/tools/run_tool.h"
+#include "tests/run_tool.h"
+#include "tools/base/error.h"
 #include "tools/calibration/samples.h"
-#include "tools/error.h"
 
 namespace nacre::tools {
 namespace {

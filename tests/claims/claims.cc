@@ -8,7 +8,9 @@ namespace {
 Claim* claims = nullptr;
 }
 
-Claim::Claim(const char* claim_name, int (*claim_run)(int, char**)) : name(claim_name), run(claim_run), next(claims) { claims = this; }
+Claim::Claim(const char* claim_name, int (*claim_run)(int, char**)) : name(claim_name), run(claim_run), next(claims) {
+  claims = this;
+}
 
 }  // namespace nacre::test
 

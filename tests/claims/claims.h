@@ -1,4 +1,5 @@
-// The claims of the project that are C++ are one program: claims NAME [ARGUMENT...]. Each defines itself, in the file of its name:
+// The claims of the project that are C++ are one program: claims NAME [ARGUMENT...]. Each defines itself, in the file
+// of its name:
 //
 //   NACRE_CLAIM(op_table) {
 //     ...  // count and arguments as of main(), from the name on; prints "CLAIM op_table ..."
@@ -18,6 +19,6 @@ struct Claim {
 }  // namespace nacre::test
 
 #define NACRE_CLAIM(name)                                                 \
-  static int claim_##name(int count, char** arguments);                  \
+  static int claim_##name(int count, char** arguments);                   \
   static const nacre::test::Claim registered_##name(#name, claim_##name); \
   static int claim_##name([[maybe_unused]] int count, [[maybe_unused]] char** arguments)

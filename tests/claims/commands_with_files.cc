@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "tools/npy.h"
-#include "tools/report/sample_data.h"
+#include "tools/evaluate/sample_data.h"
+#include "tools/files/npy.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,7 +36,8 @@ NpyArray rows_of(const NpyArray& array, int64_t count) {
 }
 
 NpyArray numbers(const std::vector<int32_t>& values) {
-  NpyArray array = {ElementType::kInt32, {int64_t(values.size())}, std::vector<uint8_t>(values.size() * sizeof(int32_t))};
+  NpyArray array = {
+      ElementType::kInt32, {int64_t(values.size())}, std::vector<uint8_t>(values.size() * sizeof(int32_t))};
   std::memcpy(array.data.data(), values.data(), array.data.size());
   return array;
 }
@@ -76,8 +77,8 @@ void CommandsWithFiles::make_arrays() {
 
 void CommandsWithFiles::make_models() {
   const std::string net = file("digits.onnx"), train = file("train.nacre");
-  const Words data = {"--data", file("images.npy"), "--labels", file("labels.npy"), "--validate", file("rows.npy"),
-                      "--epochs", "1", "--batch", "8"};
+  const Words data = {"--data",         file("images.npy"), "--labels", file("labels.npy"), "--validate",
+                      file("rows.npy"), "--epochs",         "1",        "--batch",          "8"};
   nacre({"convert", net, "-o", file("a.nacre")});
   nacre({"convert", net, "-o", file("b.nacre"), "--policy", "float16"});
   nacre({"convert", net, "-o", train, "--train", kLoss, "--train-last", "1", "--batch", "8"});
@@ -90,7 +91,8 @@ void CommandsWithFiles::make_models() {
 }
 
 void CommandsWithFiles::add_examples() {
-  const std::string net = file("digits.onnx"), a = file("a.nacre"), b = file("b.nacre"), x = file("images.npy"), y = file("labels.npy");
+  const std::string net = file("digits.onnx"), a = file("a.nacre"), b = file("b.nacre"), x = file("images.npy"),
+                    y = file("labels.npy");
   const Example set = {{"--data", {x}}, {"--labels", {y}}, {"--indices", {file("rows.npy")}}};
   const auto with_set = [&](Example inputs) {
     inputs.insert(set.begin(), set.end());
@@ -98,19 +100,32 @@ void CommandsWithFiles::add_examples() {
   };
   for (const char* command : {"inspect", "size", "check", "kernels"}) examples_[command] = {{{"MODEL", {a}}}, {}, {}};
   examples_["policies"] = {};
-  examples_["convert"] = {{{"NETWORK", {net}}, {"--policy-file", {file("static.json")}}, {"--calibrate", {file("samples")}}},
-                          {}, {"--output"}};
+  examples_["convert"] = {
+      {{"NETWORK", {net}}, {"--policy-file", {file("static.json")}}, {"--calibrate", {file("samples")}}},
+      {},
+      {"--output"}};
   examples_["run"] = {{{"MODEL", {a}}, {"--input", {"pixels=" + file("probabilities.npy")}}}, {}, {}};
   examples_["compare"] = {{{"A", {a}}, {"B", {b}}, {"--data", {x}}}, {}, {}};
   examples_["eval"] = {with_set({{"MODEL", {a, b}}}), {}, {}};
   examples_["report"] = {with_set({{"MODEL", {a, b}}}), {}, {"--output"}};
   examples_["search"] = {with_set({{"NETWORK", {net}}, {"--calibrate", {file("samples")}}}),
-                         {"--policies", "float32," + kStatic, "--max-drop", "1", "--budget", "2"}, {}};
-  examples_["tune"] = {{{"MODEL", {net}}, {"--data", {x}}, {"--labels", {y}}, {"--validate", {file("rows.npy")}},
-                        {"--policy-file", {file("policy.json")}}, {"--start-from", {file("before")}}},
-                       {"--loss", kLoss, "--train-last", "1", "--epochs", "1", "--batch", "8"}, {"--output"}};
-  examples_["export"] = {{{"MODEL", {file("train.nacre")}}, {"--checkpoint", {file("trained")}}, {"--network", {net}},
-                          {"--policy-file", {file("static.json")}}, {"--calibrate", {file("samples")}}}, {}, {"--output"}};
+                         {"--policies", "float32," + kStatic, "--max-drop", "1", "--budget", "2"},
+                         {}};
+  examples_["tune"] = {{{"MODEL", {net}},
+                        {"--data", {x}},
+                        {"--labels", {y}},
+                        {"--validate", {file("rows.npy")}},
+                        {"--policy-file", {file("policy.json")}},
+                        {"--start-from", {file("before")}}},
+                       {"--loss", kLoss, "--train-last", "1", "--epochs", "1", "--batch", "8"},
+                       {"--output"}};
+  examples_["export"] = {{{"MODEL", {file("train.nacre")}},
+                          {"--checkpoint", {file("trained")}},
+                          {"--network", {net}},
+                          {"--policy-file", {file("static.json")}},
+                          {"--calibrate", {file("samples")}}},
+                         {},
+                         {"--output"}};
 }
 
 void CommandsWithFiles::add_idle_lines() {
@@ -128,7 +143,8 @@ void CommandsWithFiles::add_idle_lines() {
   convert("--rewrite", {"--rewrite", "mixed_float16", "--policy-file", file("policy.json")});
   convert("--train-last 99", {"--train", kLoss, "--train-last", "99"});
   convert("--learned-ranges", {"--train", kLoss, "--learned-ranges"});
-  convert("--learned-ranges", {"--train", kLoss, "--learned-ranges", "--train-codes", "--policy", kStatic, "--calibrate", x});
+  convert("--learned-ranges",
+          {"--train", kLoss, "--learned-ranges", "--train-codes", "--policy", kStatic, "--calibrate", x});
   convert("--loss-scale-rule", {"--train", kLoss, "--loss-scale-rule", "tf"});
   convert("--seed", {"--train", kLoss, "--seed", "2"});
   for (const char* option : {"--freeze-batch-norm", "--unbiased-variance"})
@@ -144,8 +160,15 @@ void CommandsWithFiles::add_idle_lines() {
   add("--seed", {"run", model, "--input", x, "--seed", "1"});
   add("--dequantize-outputs", {"run", model, "--seed", "1", "--dequantize-outputs"});
   add("--calibrate", {"search", net, "--data", x, "--labels", y, "--calibrate", x, "--policies", "float32,bfloat16"});
-  for (const Words& option : {Words{"--optimizer", "adam"}, {"--train-last", "1"}, {"--lora", "2"}, {"--clip-norm", "1"}, {"--seed", "2"},
-                              {"--arena-limit", "1M"}, {"--learned-ranges"}, {"--loss-scale", "none"}, {"--freeze-batch-norm"}})
+  for (const Words& option : {Words{"--optimizer", "adam"},
+                              {"--train-last", "1"},
+                              {"--lora", "2"},
+                              {"--clip-norm", "1"},
+                              {"--seed", "2"},
+                              {"--arena-limit", "1M"},
+                              {"--learned-ranges"},
+                              {"--loss-scale", "none"},
+                              {"--freeze-batch-norm"}})
     convert(option[0] + ": is about a model that trains", option);
   convert("--policy: cannot go with --rewrite", {"--rewrite", "mixed_float16", "--policy", "float32"});
   convert("--stop-after: ", {"--stop-after", "fuse"});
@@ -155,8 +178,10 @@ void CommandsWithFiles::add_idle_lines() {
     if (network == net) line.insert(line.end(), {"--loss", kLoss});
     add("--seed", line);
   }
-  add("--calibrate", {"export", file("train.nacre"), "--checkpoint", file("trained"), "--network", net, "--calibrate", x, "--output", fresh()});
-  add("--train-last 99", {"tune", net, "--loss", kLoss, "--data", x, "--labels", y, "--output", fresh(), "--train-last", "99"});
+  add("--calibrate", {"export", file("train.nacre"), "--checkpoint", file("trained"), "--network", net, "--calibrate",
+                      x, "--output", fresh()});
+  add("--train-last 99",
+      {"tune", net, "--loss", kLoss, "--data", x, "--labels", y, "--output", fresh(), "--train-last", "99"});
 }
 
 Words CommandsWithFiles::line(const std::string& command, const Outputs& outputs) {
@@ -171,7 +196,8 @@ Words CommandsWithFiles::line(const std::string& command, const Outputs& outputs
       if (option.starts_with("--")) words.insert(words.end(), {option, value});
   words.insert(words.end(), example.words.begin(), example.words.end());
   for (const std::string& option : example.must_write)
-    if (std::ranges::find(outputs, option, &Outputs::value_type::first) == outputs.end()) words.insert(words.end(), {option, fresh()});
+    if (std::ranges::find(outputs, option, &Outputs::value_type::first) == outputs.end())
+      words.insert(words.end(), {option, fresh()});
   for (const auto& [option, value] : outputs) words.insert(words.end(), {option, value});
   return words;
 }
@@ -193,10 +219,12 @@ Words CommandsWithFiles::least_line(const std::string& command, const std::set<s
   return found != lines.end() ? found->second : Words{command, model};
 }
 
-Words CommandsWithFiles::line_without_condition(const std::string& command, const std::string& option, const std::string& fact) {
+Words CommandsWithFiles::line_without_condition(const std::string& command, const std::string& option,
+                                                const std::string& fact) {
   const std::string net = file("digits.onnx"), model = file("a.nacre"), x = file("images.npy"), y = file("labels.npy");
   if (fact.starts_with("acts in the pass")) return {"convert", net, "--stop-after", "import"};
-  if (fact.find("training model") != std::string::npos) return {"tune", file("train.nacre"), "--data", x, "--labels", y, "--output", fresh()};
+  if (fact.find("training model") != std::string::npos)
+    return {"tune", file("train.nacre"), "--data", x, "--labels", y, "--output", fresh()};
   const std::map<std::string, Words> lines = {
       {"convert --infer-after-allow", {"convert", net, "--output", fresh(), "--rewrite", "mixed_bfloat16"}},
       {"convert --percentile", {"convert", net, "--output", fresh(), "--calibrate", x, "--policy", kStatic}},
@@ -246,8 +274,8 @@ std::string CommandsWithFiles::aim(const std::string& command, const std::string
   return folder.string();
 }
 
-std::string CommandsWithFiles::same_file(const std::string& command, const std::string& output, const std::string& other,
-                                         const std::string& value) {
+std::string CommandsWithFiles::same_file(const std::string& command, const std::string& output,
+                                         const std::string& other, const std::string& value) {
   if (command != "tune") return value;
   if (other == "--checkpoint") return fs::path(value).parent_path().string();
   return output == "--checkpoint" ? value + "/slot0.checkpoint" : value;
@@ -259,4 +287,4 @@ std::string CommandsWithFiles::fresh() {
   return (folder / "slot0.checkpoint").string();
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -1,4 +1,5 @@
-// A working example of every command of nacre, with a file of its own for everything that the command can be given to read.
+// A working example of every command of nacre, with a file of its own for everything that the command can be given to
+// read.
 #pragma once
 
 #include <map>
@@ -7,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/tools/run_tool.h"
+#include "tests/run_tool.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 using Words = std::vector<std::string>;
 
@@ -20,7 +21,7 @@ struct IdleLine {
 
 class CommandsWithFiles {
  public:
-  using Example = std::map<std::string, Words>;              // values by the option's name; positionals too
+  using Example = std::map<std::string, Words>;  // values by the option's name; positionals too
   using Outputs = std::vector<std::pair<std::string, std::string>>;
 
   CommandsWithFiles();
@@ -37,7 +38,7 @@ class CommandsWithFiles {
   // Options that cannot act for what the files hold.
   const std::vector<IdleLine>& idle_lines() const { return idle_; }
 
-  std::vector<std::string> inputs_of(const std::string& command) const;       // files
+  std::vector<std::string> inputs_of(const std::string& command) const;                  // files
   const std::map<std::string, std::vector<uint8_t>>& inputs() const { return before_; }  // all, with their bytes
   bool unchanged() const;
 
@@ -53,8 +54,8 @@ class CommandsWithFiles {
  private:
   struct Command {
     Example inputs;
-    Words words;      // beside them
-    Words must_write; // options
+    Words words;       // beside them
+    Words must_write;  // options
   };
 
   void make_arrays();
@@ -70,4 +71,4 @@ class CommandsWithFiles {
   int made_ = 0;
 };
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

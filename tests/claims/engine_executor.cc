@@ -4,10 +4,10 @@
 #include "engine/kernels/training.h"
 #include "engine/nacre.h"
 #include "tests/claims/executor.h"
-#include "tools/error.h"
-#include "tools/loaded_model.h"
+#include "tools/base/error.h"
+#include "tools/model/loaded_model.h"
+#include "tools/model/writer.h"
 #include "tools/passes/passes.h"
-#include "tools/writer.h"
 
 namespace nacre::tools {
 namespace {
@@ -63,8 +63,8 @@ std::map<std::string, Bytes> execute(const Graph& graph, const std::vector<Bytes
     std::memcpy(bound.program.input(i).data(), inputs[i].data(), inputs[i].size());
     keep(view.inputs[i]);
   }
-  // Kept from the step that writes it on, again while it lives: a concatenation is complete only after its last part. Not at
-  // its last step, where an output may have taken its place.
+  // Kept from the step that writes it on, again while it lives: a concatenation is complete only after its last part.
+  // Not at its last step, where an output may have taken its place.
   for (uint32_t step = 0; step < view.step_count; ++step) {
     require("run", bound.program.run(step, step + 1, 0));
     for (uint32_t i = 0; i < view.tensor_count; ++i) {

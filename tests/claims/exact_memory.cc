@@ -166,7 +166,8 @@ void cut(Tally& tally, const char* name, const Model& model, uint32_t index, con
 
 void all_of(Tally& tally, const char* name, const Model& model) {
   for (uint32_t i = 0; i < model.program_count(); ++i) {
-    if (model.program(i).entry != Entry::kInfer) continue;  // what trains is of claim training_memory: its labels must be classes
+    // what trains is of claim training_memory: its labels must be classes
+    if (model.program(i).entry != Entry::kInfer) continue;
     Sizes sizes;
     if (!tally.that(Program::measure(model, i, reference_kernels(), &sizes).ok(), name, "measures")) continue;
     poison(tally, name, model, i, sizes);
@@ -207,7 +208,7 @@ void numbers(Tally& tally, const Network& network, const Model& model) {
 
 int claim() {
   Tally tally;
-  for (const Case& c : cases()) {
+  for (const ModelCase& c : cases()) {
     const Buffer file = pack(c.make());
     Model model;
     if (tally.that(model.open(file.bytes()).ok(), c.name, "opens")) all_of(tally, c.name, model);

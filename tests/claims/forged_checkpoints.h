@@ -5,16 +5,17 @@
 #include <vector>
 
 #include "tests/claims/measured_tool.h"
-#include "tests/tools/run_tool.h"
+#include "tests/run_tool.h"
 
 namespace nacre::test {
 
 struct Bench {
   tools::TemporaryDirectory folder;
-  std::string network, model, other, plain, data, labels;  // digits.onnx, two training models, an inference model, 48 rows
-  double most_seconds = 1;                                 // of the processor, for an answer
-  uint64_t most_bytes = 0;                                 // of memory: of the largest good run, and 64 MiB
-  int every = 1;                                           // of many alike cases, in a sanitized build
+  // digits.onnx, two training models, an inference model, 48 rows
+  std::string network, model, other, plain, data, labels;
+  double most_seconds = 1;  // of the processor, for an answer
+  uint64_t most_bytes = 0;  // of memory: of the largest good run, and 64 MiB
+  int every = 1;            // of many alike cases, in a sanitized build
 
   Bench();
   std::string path(const std::string& name) const { return folder / name; }
@@ -29,11 +30,14 @@ struct Found {
   void fail(const std::string& what);
 };
 
-Found forged_slots(const Bench& bench);          // fields of header, table and note with right checksums; swapped, cut, foreign, sparse slots
-Found hostile_files(const Bench& bench);         // pipes, folders, sockets, devices and files of 1 TiB as every input of every command
+// fields of header, table and note with right checksums; swapped, cut, foreign, sparse slots
+Found forged_slots(const Bench& bench);
+// pipes, folders, sockets, devices and files of 1 TiB as every input of every command
+Found hostile_files(const Bench& bench);
 Found interrupted_commands(const Bench& bench);  // SIGTERM at counted calls of the system
 
 std::string sparse_file(const std::string& path, const std::vector<uint8_t>& head);  // of 1 TiB, that begins so
-void make_special(const std::string& kind, const std::string& path);                 // pipe, folder, socket, device, empty, sparse
+// pipe, folder, socket, device, empty, sparse
+void make_special(const std::string& kind, const std::string& path);
 
 }  // namespace nacre::test

@@ -1,4 +1,5 @@
-// The slots of forged_checkpoints: fields of header, table and note with right checksums, and slots that are something else.
+// The slots of forged_checkpoints: fields of header, table and note with right checksums, and slots that are something
+// else.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,11 +43,13 @@ class Slots {
   }
 
  private:
-  std::string slot(const std::string& folder, int i) const { return bench_.path(folder + "/slot" + std::to_string(i) + ".checkpoint"); }
+  std::string slot(const std::string& folder, int i) const {
+    return bench_.path(folder + "/slot" + std::to_string(i) + ".checkpoint");
+  }
 
   Arguments tune(const std::string& model, const std::string& epochs, const Arguments& more) const {
-    Arguments all = {"tune",    model, "--data",  bench_.data, "--labels", bench_.labels, "--cast-samples", "--epochs", epochs,
-                     "--batch", "16",  "--lr",    "0.01",      "-o",       output_};
+    Arguments all = {"tune", model,     "--data", bench_.data, "--labels", bench_.labels, "--cast-samples", "--epochs",
+                     epochs, "--batch", "16",     "--lr",      "0.01",     "-o",          output_};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -81,8 +84,10 @@ class Slots {
       const auto before = sizes();
       const Measured m = run_measured(arguments);
       found_.judge(bench_, std::string(name) + ": " + what, m);
-      if ((m.exit_code != 0 || !saves) && sizes() != before) found_.fail(std::string(name) + ": " + what + ": the slots were changed");
-      if (fs::exists(output_) != (m.exit_code == 0)) found_.fail(std::string(name) + ": " + what + ": an output, or none");
+      if ((m.exit_code != 0 || !saves) && sizes() != before)
+        found_.fail(std::string(name) + ": " + what + ": the slots were changed");
+      if (fs::exists(output_) != (m.exit_code == 0))
+        found_.fail(std::string(name) + ": " + what + ": an output, or none");
       fs::remove(output_);
     }
   }
@@ -93,7 +98,8 @@ class Slots {
     for (const int i : {0, 1}) {
       struct stat s = {};
       lstat(slot("run", i).c_str(), &s);
-      all.insert(all.end(), {int64_t(s.st_size), int64_t(s.st_blocks), int64_t(s.st_mtim.tv_sec), int64_t(s.st_mtim.tv_nsec)});
+      all.insert(all.end(),
+                 {int64_t(s.st_size), int64_t(s.st_blocks), int64_t(s.st_mtim.tv_sec), int64_t(s.st_mtim.tv_nsec)});
     }
     return all;
   }
@@ -101,7 +107,8 @@ class Slots {
   void forge(const std::string& what, size_t at, size_t bytes, uint64_t value, bool header) {
     ForgedSlot slot(good_[newest_]);
     if (slot.get(at, bytes) == (bytes == 8 ? value : value & ((uint64_t{1} << (8 * bytes)) - 1))) return;
-    if (bytes < 8 && value >> (8 * bytes) != 0 && value != ~uint64_t{0}) return;  // its low bytes are another of the values
+    // its low bytes are another of the values
+    if (bytes < 8 && value >> (8 * bytes) != 0 && value != ~uint64_t{0}) return;
     slot.set(at, bytes, value);
     if (!header || at != 16) slot.seal_layout();
     if (!header || at != 52) slot.seal_payload();
@@ -118,7 +125,8 @@ class Slots {
       for (const SlotField& f : kHeaderFields) forge(f.name, f.offset, f.bytes, value, true);
     for (const uint64_t value : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 31, uint64_t{1} << 39, ~uint64_t{0}})
       for (const size_t row : {size_t{0}, size_t(good.records() - 1)})
-        for (const SlotField& f : kRowFields) forge("row " + std::to_string(row) + " " + f.name, good.row(row) + f.offset, f.bytes, value, false);
+        for (const SlotField& f : kRowFields)
+          forge("row " + std::to_string(row) + " " + f.name, good.row(row) + f.offset, f.bytes, value, false);
     const size_t note_bytes = size_t(good.get(44, 4)), note = good_[newest_].size() - note_bytes;
     for (const uint64_t value : {uint64_t{1}, uint64_t{0xFFFFFFFF}})
       for (size_t at = 0; at < 100; at += 4) forge("note " + std::to_string(at), note + at, 4, value, false);
@@ -145,7 +153,8 @@ class Slots {
     judge("one of another model", foreign_[newest_], good_[1 - newest_]);
     judge("a model file", read_bytes(bench_.model), read_bytes(bench_.plain));
     judge("twice the same", good_[newest_], good_[newest_]);
-    for (size_t size : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, size_t{100}, good_[newest_].size() / 2, good_[newest_].size() - 1})
+    for (size_t size : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, size_t{100}, good_[newest_].size() / 2,
+                        good_[newest_].size() - 1})
       judge("cut at " + std::to_string(size), {good_[newest_].begin(), good_[newest_].begin() + ptrdiff_t(size)}, {});
     for (const char* kind : {"pipe", "folder", "socket", "device", "sparse"})
       for (const int which : {0, 1})
@@ -154,7 +163,8 @@ class Slots {
           make_special(kind, slot("run", which));
         });
     judge_made("a good slot in a file of 1 TiB", [&] { sparse_file(slot("run", newest_), good_[newest_]); });
-    for (const uint64_t value : {uint64_t{1} << 20, uint64_t{15} << 20, uint64_t{48} << 20, uint64_t{1} << 31, uint64_t{1} << 39}) {
+    for (const uint64_t value :
+         {uint64_t{1} << 20, uint64_t{15} << 20, uint64_t{48} << 20, uint64_t{1} << 31, uint64_t{1} << 39}) {
       sparse("state_bytes", 24, 8, value);
       if (value <= 0xFFFFFFFF) sparse("note_bytes", 44, 4, value);
       if (value <= 0xFFFFFFFF) sparse("records", 40, 4, value);

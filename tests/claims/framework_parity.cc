@@ -1,18 +1,19 @@
 // Claim: trained from the same weights on the same batches, a network takes the same course as under JAX.
 //
 //   float64   the loss of each of 200 steps within 1e-9 of JAX's, relative
-//   float32   gradients of the first step within 1e-5 of the largest magnitude in their tensor; the loss of 20 steps within
-//             1e-4, relative; the worst of all 200 steps is printed
+//   float32   gradients of the first step within 1e-5 of the largest magnitude in their tensor; the loss of 20 steps
+//             within 1e-4, relative; the worst of all 200 steps is printed
 //
-// Five networks (tests/training/networks.h): multilayer perceptron, convolutions with batch norm, ResNet-8 with its trained
-// weights, a transformer block, an LSTM; softmax cross-entropy and squared error, momentum and Adam. JAX's numbers are in
-// tests/peers/training_parity.json, by the script beside it. The bounds are the claim's. That they are neither idle nor
-// chance: the table says by how much a disturbance of the weights grows in the losses of 200 steps (`amplification` A), so
-// rounding in float64 is expected near 2^-52 A, which is printed; and a learning rate larger by 2^-20 must be seen.
+// Five networks (tests/differentiate/networks.h): multilayer perceptron, convolutions with batch norm, ResNet-8 with
+// its trained weights, a transformer block, an LSTM; softmax cross-entropy and squared error, momentum and Adam. JAX's
+// numbers are in tests/peers/training_parity.json, by the script beside it. The bounds are the claim's. That they are
+// neither idle nor chance: the table says by how much a disturbance of the weights grows in the losses of 200 steps
+// (`amplification` A), so rounding in float64 is expected near 2^-52 A, which is printed; and a learning rate larger by
+// 2^-20 must be seen.
 //
 // NACRE_CURVES=DIR writes the curves as DIR/NETWORK.csv: step, JAX float64, Nacre float64, JAX float32, Nacre float32.
-// tests/peers/plot_curves.py DIR made framework_parity_curves.png of them. ResNet-8 leaves the float64 curve after 40 steps, in JAX as here;
-// the mlp here at step 140, by 1e-4.
+// tests/peers/plot_curves.py DIR made framework_parity_curves.png of them. ResNet-8 leaves the float64 curve after 40
+// steps, in JAX as here; the mlp here at step 140, by 1e-4.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -21,15 +22,15 @@
 #include <string>
 
 #include "tests/claims/claims.h"
-#include "tests/training/networks.h"
-#include "tests/training/training_run.h"
-#include "tools/atomic_file.h"
-#include "tools/error.h"
-#include "tools/npy.h"
-#include "tools/print.h"
-#include "tools/training/training.h"
+#include "tests/differentiate/networks.h"
+#include "tests/differentiate/training_run.h"
+#include "tools/base/error.h"
+#include "tools/base/print.h"
+#include "tools/compile/training.h"
+#include "tools/files/atomic_file.h"
+#include "tools/files/npy.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using namespace nacre::tools;
@@ -76,7 +77,8 @@ Course train(const PeerNetwork& network, const char* policy, int steps, float ra
     if (!run.commit(rate).applied) throw Error(kFailed, network.name, "step " + std::to_string(step) + " was refused");
   }
   if (network.name == "cnn")
-    for (const char* name : {"bn1.mean", "bn1.variance", "bn2.mean", "bn2.variance"}) course.statistics.push_back(run.numbers(name));
+    for (const char* name : {"bn1.mean", "bn1.variance", "bn2.mean", "bn2.variance"})
+      course.statistics.push_back(run.numbers(name));
   return course;
 }
 
@@ -97,7 +99,8 @@ struct Parity {
   int64_t elements = 0;
 
   bool shown() const {
-    return float64 <= kFloat64Loss && float32 <= kFloat32Loss && gradient <= kFloat32Gradient && statistics <= kFloat64Loss;
+    return float64 <= kFloat64Loss && float32 <= kFloat32Loss && gradient <= kFloat32Gradient &&
+           statistics <= kFloat64Loss;
   }
 };
 
@@ -126,8 +129,8 @@ void write_curves(const std::string& folder, const PeerNetwork& network, const J
   std::string text = "step,jax_float64,nacre_float64,jax_float32,nacre_float32\n";
   char line[200];
   for (size_t i = 0; i < kSteps; ++i) {
-    std::snprintf(line, sizeof line, "%zu,%.17g,%.17g,%.9g,%.9g\n", i, record.at("float64").at(i).get<double>(), wide.losses[i],
-                  record.at("float32").at(i).get<double>(), narrow.losses[i]);
+    std::snprintf(line, sizeof line, "%zu,%.17g,%.17g,%.9g,%.9g\n", i, record.at("float64").at(i).get<double>(),
+                  wide.losses[i], record.at("float32").at(i).get<double>(), narrow.losses[i]);
     text += line;
   }
   write_file_whole(folder + "/" + network.name + ".csv", text);
@@ -167,8 +170,8 @@ bool change_is_seen(const PeerNetwork& network, const Json& record) {
 int claim(const std::filesystem::path& root, const std::filesystem::path& models) {
   const std::vector<uint8_t> text = read_file((root / "tests/peers/training_parity.json").string());
   const Json table = Json::parse(text);
-  std::printf("%-12s %9s %9s %9s %9s %9s %9s  %s\n", "", "float64", "expected", "float32", "all 200", "gradient", "running",
-              "worst relative differences");
+  std::printf("%-12s %9s %9s %9s %9s %9s %9s  %s\n", "", "float64", "expected", "float32", "all 200", "gradient",
+              "running", "worst relative differences");
   std::string missing;
   Parity worst;
   int shown = 0;
@@ -183,9 +186,9 @@ int claim(const std::filesystem::path& root, const std::filesystem::path& models
       const PeerNetwork network = peer_network(name, models);
       const Json& record = table.at("networks").at(size_t(network.index - 1));
       const Parity p = compare(network, record);
-      std::printf("%-12s %9.2g %9.2g %9.2g %9.2g %9.2g %9.2g  %lld elements of %d tensors; largest in %s%s\n", name, p.float64,
-                  p.expected, p.float32, p.float32_all, p.gradient, p.statistics, static_cast<long long>(p.elements), p.tensors,
-                  p.worst_tensor.c_str(), p.shown() ? "" : "   DIFFERS");
+      std::printf("%-12s %9.2g %9.2g %9.2g %9.2g %9.2g %9.2g  %lld elements of %d tensors; largest in %s%s\n", name,
+                  p.float64, p.expected, p.float32, p.float32_all, p.gradient, p.statistics,
+                  static_cast<long long>(p.elements), p.tensors, p.worst_tensor.c_str(), p.shown() ? "" : "   DIFFERS");
       std::fflush(stdout);
       worst.float64 = std::max(worst.float64, p.float64);
       worst.float32 = std::max(worst.float32, p.float32);
@@ -198,27 +201,31 @@ int claim(const std::filesystem::path& root, const std::filesystem::path& models
     }
   }
   if (!missing.empty() || !seen) {
-    std::printf("CLAIM framework_parity NOT SHOWN: %s\n", missing.empty() ? "a changed learning rate was not seen" : missing.c_str());
+    std::printf("CLAIM framework_parity NOT SHOWN: %s\n",
+                missing.empty() ? "a changed learning rate was not seen" : missing.c_str());
     return kFailed;
   }
   const std::string jax = table.at("versions").at("jax");
   std::printf(
-      "CLAIM framework_parity shown: %d networks as JAX %s trains them: float64 losses of 200 steps at most %.2g apart, float32 "
-      "losses of 20 steps %.2g, first gradients %.2g of the largest in their tensor; a learning rate 2^-20 larger is seen\n",
+      "CLAIM framework_parity shown: %d networks as JAX %s trains them: float64 losses of 200 steps at most %.2g "
+      "apart, float32 "
+      "losses of 20 steps %.2g, first gradients %.2g of the largest in their tensor; a learning rate 2^-20 larger is "
+      "seen\n",
       shown, jax.c_str(), worst.float64, worst.float32, worst.gradient);
   return kSuccess;
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test
 
 NACRE_CLAIM(framework_parity) {
   const char* given_root = std::getenv("NACRE_ROOT");
   const std::filesystem::path root = given_root != nullptr ? given_root : NACRE_ROOT;
   const char* shared = std::getenv("NACRE_SHARED");
-  const std::filesystem::path models = (shared != nullptr ? std::filesystem::path(shared) : root / "../shared") / "models/mlperf_tiny";
+  const std::filesystem::path models =
+      (shared != nullptr ? std::filesystem::path(shared) : root / "../shared") / "models/mlperf_tiny";
   try {
-    return nacre::tests::claim(root, models);
+    return nacre::test::claim(root, models);
   } catch (const std::exception& error) {
     std::printf("CLAIM framework_parity NOT SHOWN: %s\n", error.what());
     return 1;

@@ -1,17 +1,17 @@
-// Claim: fused and unfused programs give the same bytes, for every policy, on the digits sample, IC and KWS, and where policies
-// change from layer to layer.
+// Claim: fused and unfused programs give the same bytes, for every policy, on the digits sample, IC and KWS, and where
+// policies change from layer to layer.
 //
-// Every tensor that both programs have is compared, not the outputs alone; what fusing leaves out (a value before its clamp,
-// cast or quantizer) is nobody's operand. The largest magnitude of every such tensor, its amax, agrees because its bytes do; it is
-// counted all the same, over tensors of float types.
+// Every tensor that both programs have is compared, not the outputs alone; what fusing leaves out (a value before its
+// clamp, cast or quantizer) is nobody's operand. The largest magnitude of every such tensor, its amax, agrees because
+// its bytes do; it is counted all the same, over tensors of float types.
 #include <cstdio>
 #include <set>
 
 #include "tests/claims/claims.h"
 #include "tests/claims/policy_networks.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using namespace nacre::tools;
@@ -40,8 +40,8 @@ void compare(const PolicyNetwork& network, const std::string& policy, const Poli
     }
   }
   count.differing += differing;
-  std::printf("%-8s %-48s %3zu steps, %3d fewer than unfused%s\n", network.name.c_str(), policy.c_str(), fused.graph.nodes.size(),
-              saved, differing > 0 ? ", DIFFERS" : "");
+  std::printf("%-8s %-48s %3zu steps, %3d fewer than unfused%s\n", network.name.c_str(), policy.c_str(),
+              fused.graph.nodes.size(), saved, differing > 0 ? ", DIFFERS" : "");
 }
 
 int claim() {
@@ -62,19 +62,21 @@ int claim() {
                 static_cast<long long>(count.differing), count.with_fewer_steps, count.programs);
     return 1;
   }
-  std::printf("CLAIM fusion_changes_nothing shown: %d programs of %d networks (%d missing) under %zu policies and %zu maps, %d with %d steps fewer "
-              "than unfused; %lld tensors, %lld bytes, 0 differ\n",
-              count.programs, 3 - missing, missing, std::size(kPolicies), std::size(kMixedMaps), count.with_fewer_steps, count.steps_saved,
-              static_cast<long long>(count.tensors), static_cast<long long>(count.bytes));
+  std::printf(
+      "CLAIM fusion_changes_nothing shown: %d programs of %d networks (%d missing) under %zu policies and %zu maps, %d "
+      "with %d steps fewer "
+      "than unfused; %lld tensors, %lld bytes, 0 differ\n",
+      count.programs, 3 - missing, missing, std::size(kPolicies), std::size(kMixedMaps), count.with_fewer_steps,
+      count.steps_saved, static_cast<long long>(count.tensors), static_cast<long long>(count.bytes));
   return 0;
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test
 
 NACRE_CLAIM(fusion_changes_nothing) {
   try {
-    return nacre::tests::claim();
+    return nacre::test::claim();
   } catch (const std::exception& error) {
     std::printf("CLAIM fusion_changes_nothing NOT SHOWN: %s\n", error.what());
     return 1;

@@ -8,7 +8,7 @@
 #include "engine/numeric/small_float.h"
 #include "tests/claims/golden_topics.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -220,4 +220,4 @@ constexpr Topic kTopics[] = {{"formats", formats},
 
 std::span<const Topic> format_topics() { return kTopics; }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

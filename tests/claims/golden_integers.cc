@@ -18,7 +18,7 @@
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/quantize_multiplier.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using Ints = std::vector<int>;
@@ -268,4 +268,4 @@ constexpr Topic kTopics[] = {{"int8_absmax", int8_absmax},
 
 std::span<const Topic> integer_topics() { return kTopics; }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

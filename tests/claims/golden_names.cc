@@ -2,7 +2,7 @@
 #include "tests/claims/golden_topics.h"
 #include "tools/policies/keras_policy.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 json resolved(const std::string& name) {
@@ -37,4 +37,4 @@ constexpr Topic kTopics[] = {{"policy_names", policy_names}};
 
 std::span<const Topic> name_topics() { return kTopics; }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -10,7 +10,7 @@
 #include "tests/claims/claims.h"
 #include "tests/claims/golden_topics.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 void Rows::row(bool holds, const json& expected, const json& computed) {
   ++count_;
@@ -67,13 +67,13 @@ int check_all(const json& tables) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test
 
 NACRE_CLAIM(golden_policies) {
-  const nacre::tools::Json tables = nacre::tests::golden_tables();
+  const nacre::tools::Json tables = nacre::test::golden_tables();
   if (tables.is_null()) {
     std::printf("golden_policies: no golden/policies.json; NACRE_SHARED names the folder that holds it\n");
     return 77;
   }
-  return nacre::tests::check_all(tables);
+  return nacre::test::check_all(tables);
 }

@@ -8,7 +8,7 @@
 #include "engine/numeric/small_float.h"
 #include "tests/claims/golden_topics.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 constexpr float kMaxE4M3 = 448, kMaxE5M2 = 57344;
@@ -195,4 +195,4 @@ constexpr Topic kTopics[] = {{"keras_fp8_e4m3_L4", keras_e4m3},
 
 std::span<const Topic> scale_topics() { return kTopics; }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

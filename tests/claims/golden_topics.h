@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/json.h"
+#include "tools/base/json.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 using json = nacre::tools::Json;
 
@@ -45,4 +45,4 @@ std::vector<float> floats_of(const json& list);
 // The same number: NaN is NaN, -0 is not 0.
 bool same(double a, double b);
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

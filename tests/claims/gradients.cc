@@ -1,5 +1,5 @@
-// Claim gradients: every row of every op's gradient table, for every input it is of, against central differences in float64;
-// and every such row made wrong on purpose is found wrong.
+// Claim gradients: every row of every op's gradient table, for every input it is of, against central differences in
+// float64; and every such row made wrong on purpose is found wrong.
 //
 //   gradients [cases per op] [seed]
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "tests/claims/claims.h"
 #include "tests/gradient_check.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 constexpr size_t kMostElements = 16;  // of one input of one case
@@ -68,7 +68,9 @@ std::string judge(const Check& check, const TableGradient& gradient, Report* rep
 }
 
 const char* input_name(const OpRule& rule, uint8_t input) { return rule.inputs[input]; }
-std::string name_of(Op op) { return op == Op::kNone ? "no step" : find_rule(op) == nullptr ? "an unknown op" : find_rule(op)->name; }
+std::string name_of(Op op) {
+  return op == Op::kNone ? "no step" : find_rule(op) == nullptr ? "an unknown op" : find_rule(op)->name;
+}
 
 // The mutations of a row: one element of the gradient, one term, each operand whose values matter.
 std::vector<Mutation> mutations(const GradientRow& row, const Gradient& gradient, size_t index) {
@@ -82,7 +84,8 @@ std::vector<Mutation> mutations(const GradientRow& row, const Gradient& gradient
 bool noticed(const std::vector<Check>& checks, Mutation mutation, Random& random, bool& possible) {
   possible = false;
   for (const Check& check : checks) {
-    mutation.element = mutation.kind == Mutation::kElement ? size_t(check.elements[random() % check.elements.size()]) : random();
+    mutation.element =
+        mutation.kind == Mutation::kElement ? size_t(check.elements[random() % check.elements.size()]) : random();
     const TableGradient gradient = table_gradient(*check.step, check.target, mutation);
     possible |= gradient.changed;
     if (gradient.changed && !judge(check, gradient, nullptr).empty()) return true;
@@ -114,7 +117,8 @@ void try_op(const OpRule& rule, int cases, uint64_t seed, Report& report) {
     GradientCase made;
     row->make(random, made);
     const auto step = std::make_shared<const Linearized>(linearize(*row, made, random));
-    if (!step->why.empty()) return report.fail(std::string(rule.name) + ", case " + std::to_string(i) + ": " + step->why);
+    if (!step->why.empty())
+      return report.fail(std::string(rule.name) + ", case " + std::to_string(i) + ": " + step->why);
     for (const Target& target : targets(*step)) {
       const auto input = uint8_t(variadic(*step->entry) ? 0 : target.input);
       checks[{target.row, input}].push_back(prepare(step, target, random));
@@ -131,8 +135,8 @@ void try_op(const OpRule& rule, int cases, uint64_t seed, Report& report) {
     for (const uint8_t input : rule.gradients[index].of) {
       const Gradient& gradient = rule.gradients[index];
       const std::vector<Check>& of_row = checks[{index, input}];
-      const std::string name = std::string(rule.name) + " " + input_name(rule, input) + " by " +
-                               name_of(gradient.by) + (gradient.adds ? ", adds" : "");
+      const std::string name = std::string(rule.name) + " " + input_name(rule, input) + " by " + name_of(gradient.by) +
+                               (gradient.adds ? ", adds" : "");
       std::printf("  %-72s %4zu cases\n", name.c_str(), of_row.size());
       if (of_row.empty()) report.fail(name + ": no case");
       ++report.rows;
@@ -151,13 +155,13 @@ int claim(int cases, uint64_t seed) {
     std::printf("CLAIM gradients NOT SHOWN: %d failures\n", report.failures);
     return 1;
   }
-  std::printf("CLAIM gradients shown: %d rows of %d ops, %d cases, %d of %d wrong gradients caught\n", report.rows, report.ops,
-              report.cases, report.caught, report.wrong);
+  std::printf("CLAIM gradients shown: %d rows of %d ops, %d cases, %d of %d wrong gradients caught\n", report.rows,
+              report.ops, report.cases, report.caught, report.wrong);
   return 0;
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test
 
 NACRE_CLAIM(gradients) {
   const int cases = count > 1 ? std::atoi(arguments[1]) : 40;
@@ -166,5 +170,5 @@ NACRE_CLAIM(gradients) {
     std::printf("gradients: [cases per op] [seed]\n");
     return 2;
   }
-  return nacre::tests::claim(cases, seed);
+  return nacre::test::claim(cases, seed);
 }

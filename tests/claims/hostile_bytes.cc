@@ -4,8 +4,8 @@
 //
 //   hostile_bytes [--facts] [--tries N] [--seed N] [--long] [MODEL ...]
 //
-// --facts: no sweep. --long (or NACRE_LONG=1): all of every file; else a seeded sample of the networks, --tries of each. MODEL: these
-// files instead.
+// --facts: no sweep. --long (or NACRE_LONG=1): all of every file; else a seeded sample of the networks, --tries of
+// each. MODEL: these files instead.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -141,28 +141,25 @@ bool parse(int count, char** arguments, Options* o) {
   for (int i = 1; i < count; ++i) {
     const std::string argument = arguments[i];
     const bool value = i + 1 < count;
-    if (argument == "--facts")
-      o->facts_only = true;
-    else if (argument == "--long")
-      o->whole = true;
-    else if (argument == "--tries" && value)
-      o->tries = std::strtoull(arguments[++i], nullptr, 10);
-    else if (argument == "--seed" && value)
-      o->seed = std::strtoull(arguments[++i], nullptr, 10);
-    else if (argument[0] == '-')
-      return false;
-    else
-      o->files.push_back(argument);
+    if (argument == "--facts") o->facts_only = true;
+    else if (argument == "--long") o->whole = true;
+    else if (argument == "--tries" && value) o->tries = std::strtoull(arguments[++i], nullptr, 10);
+    else if (argument == "--seed" && value) o->seed = std::strtoull(arguments[++i], nullptr, 10);
+    else if (argument[0] == '-') return false;
+    else o->files.push_back(argument);
   }
   return true;
 }
 
-// How many mutants of a network are a sample: some 20 s each with the reference kernels; a third of them under sanitizers, where
-// they take ten times as long.
+// How many mutants of a network are a sample: some 20 s each with the reference kernels. Under sanitizers, where they
+// take ten times as long, every tenth of them, and of the small files a sample too: the plain build tries them all.
+constexpr uint64_t kSanitizedShare = 10, kSanitizedTries = 2000;
 constexpr struct {
   const char* network;
   uint64_t tries;
 } kSamples[] = {{"digits", 80'000}, {"AD", 24'000}, {"KWS", 8'000}};
+
+bool sanitized() { return std::getenv("NACRE_SANITIZED") != nullptr; }
 
 struct File {
   std::string name;
@@ -179,17 +176,18 @@ bool gather(const Options& o, Files* files, int* missing) {
     files->push_back({.name = path.substr(path.rfind('/') + 1), .bytes = std::move(file)});
   }
   if (!o.files.empty()) return true;
-  for (const Case& c : cases()) files->push_back({.name = c.name, .bytes = pack(c.make())});
-  const bool sanitized = std::getenv("NACRE_SANITIZED") != nullptr;
+  for (const ModelCase& c : cases())
+    files->push_back({.name = c.name, .bytes = pack(c.make()), .tries = sanitized() ? kSanitizedTries : File().tries});
   for (const auto& sample : kSamples)
     for (const Network& network : kNetworks) {
       if (std::string(network.name) != sample.network) continue;
       Buffer file;
       std::string why;
       if (convert(network, &file, &why))
-        files->push_back({.name = sample.network, .bytes = std::move(file), .tries = sanitized ? sample.tries / 3 : sample.tries});
-      else
-        ++*missing, std::printf("%s: %s\n", sample.network, why.c_str());
+        files->push_back({.name = sample.network,
+                          .bytes = std::move(file),
+                          .tries = sanitized() ? sample.tries / kSanitizedShare : sample.tries});
+      else ++*missing, std::printf("%s: %s\n", sample.network, why.c_str());
     }
   return true;
 }
@@ -213,7 +211,7 @@ int sweep_files(const Options& o) {
   bool good = true;
   for (const auto& [name, file, tries] : files) {
     const Exercised untouched = exercise(file.bytes());
-    const bool whole = o.whole || file.size() <= kSmall;
+    const bool whole = o.whole || (file.size() <= kSmall && !sanitized());
     const Swept swept = sweep(name, file.bytes(), whole ? 0 : o.tries > 0 ? o.tries : tries, o.seed);
     print(name.c_str(), swept);
     std::printf("%s\n", swept.missed == 0 ? "" : "; FAIL: flips in weights that no CRC saw");

@@ -1,5 +1,5 @@
-// The inputs of forged_checkpoints: every file that a command reads, as a pipe, a folder, a socket, a device, empty, and as files of
-// 1 TiB that are a hole, or that begin as they should.
+// The inputs of forged_checkpoints: every file that a command reads, as a pipe, a folder, a socket, a device, empty,
+// and as files of 1 TiB that are a hole, or that begin as they should.
 #include <filesystem>
 
 #include "tests/claims/forged_checkpoints.h"
@@ -18,7 +18,9 @@ struct Input {
 std::vector<Input> inputs(const Bench& b) {
   const std::string out = b.path("out");
   std::vector<Input> all;
-  const auto add = [&](const char* extension, const std::string& good, const Arguments& arguments) { all.push_back({extension, arguments, good}); };
+  const auto add = [&](const char* extension, const std::string& good, const Arguments& arguments) {
+    all.push_back({extension, arguments, good});
+  };
   for (const char* command : {"inspect", "size", "check", "kernels", "run"}) add("nacre", b.plain, {command, "FILE"});
   add("npy", b.data, {"run", b.plain, "--input", "pixels=FILE"});
   add("bin", b.data, {"run", b.plain, "--input", "pixels=FILE"});
@@ -36,11 +38,14 @@ std::vector<Input> inputs(const Bench& b) {
   add("npy", b.data, {"convert", b.network, "--policy", "int8/static_from_float32", "--calibrate", "FILE", "-o", out});
   add("npz", "", {"convert", b.network, "--policy", "int8/static_from_float32", "--calibrate", "FILE", "-o", out});
   add("nacre", b.model, {"tune", "FILE", "--data", b.data, "--labels", b.labels, "-o", out});
-  add("onnx", b.network, {"tune", "FILE", "--loss", "softmax_cross_entropy", "--data", b.data, "--labels", b.labels, "-o", out});
+  add("onnx", b.network,
+      {"tune", "FILE", "--loss", "softmax_cross_entropy", "--data", b.data, "--labels", b.labels, "-o", out});
   add("npy", b.data, {"tune", b.model, "--data", "FILE", "--labels", b.labels, "-o", out});
   add("npy", b.labels, {"tune", b.model, "--data", b.data, "--labels", "FILE", "--cast-samples", "-o", out});
-  add("npy", b.labels, {"tune", b.model, "--data", b.data, "--labels", b.labels, "--cast-samples", "--validate", "FILE", "-o", out});
-  add("dir", "", {"tune", b.model, "--data", b.data, "--labels", b.labels, "--cast-samples", "--start-from", "FILE", "-o", out});
+  add("npy", b.labels,
+      {"tune", b.model, "--data", b.data, "--labels", b.labels, "--cast-samples", "--validate", "FILE", "-o", out});
+  add("dir", "",
+      {"tune", b.model, "--data", b.data, "--labels", b.labels, "--cast-samples", "--start-from", "FILE", "-o", out});
   add("nacre", b.model, {"export", "FILE", "--checkpoint", b.path("good"), "-o", out});
   add("onnx", b.network, {"export", b.model, "--checkpoint", b.path("good"), "--network", "FILE", "-o", out});
   add("dir", "", {"export", b.model, "--checkpoint", "FILE", "-o", out});

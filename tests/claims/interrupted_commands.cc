@@ -1,12 +1,12 @@
-// The signals of forged_checkpoints: SIGTERM at calls of the system that are counted, not at times, from the first to the last of every
-// command; and in the middle of a training's step that takes seconds.
+// The signals of forged_checkpoints: SIGTERM at calls of the system that are counted, not at times, from the first to
+// the last of every command; and in the middle of a training's step that takes seconds.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 
 #include "tests/claims/forged_checkpoints.h"
-#include "tools/npy.h"
+#include "tools/files/npy.h"
 
 namespace nacre::test {
 namespace {
@@ -32,18 +32,22 @@ class Interrupted {
     at_counted_calls({"size", b});
     at_counted_calls({"compare", b, b, "--data", bench_.data, "--cast-inputs", "--csv", out_ + "/m.csv"});
     at_counted_calls({"eval", b, "--data", bench_.data, "--labels", bench_.labels, "--cast-inputs"});
-    at_counted_calls({"search", bench_.network, "--data", bench_.data, "--labels", bench_.labels, "--cast-inputs", "--max-drop", "0.5", "-o", out_ + "/map.json"});
-    at_counted_calls({"report", b, "--data", bench_.data, "--labels", bench_.labels, "--cast-inputs", "-o", out_ + "/page.html"});
+    at_counted_calls({"search", bench_.network, "--data", bench_.data, "--labels", bench_.labels, "--cast-inputs",
+                      "--max-drop", "0.5", "-o", out_ + "/map.json"});
+    at_counted_calls(
+        {"report", b, "--data", bench_.data, "--labels", bench_.labels, "--cast-inputs", "-o", out_ + "/page.html"});
     at_counted_calls({"export", bench_.model, "--checkpoint", bench_.path("good"), "-o", out_ + "/e.nacre"});
     at_counted_calls(tune({"-o", out_ + "/t.nacre", "--csv", out_ + "/t.csv", "--html", out_ + "/t.html"}));
-    at_counted_calls(tune({"-o", out_ + "/t.nacre", "--csv", out_ + "/t.csv", "--checkpoint", out_ + "/run", "--checkpoint-every", "1"}));
+    at_counted_calls(tune(
+        {"-o", out_ + "/t.nacre", "--csv", out_ + "/t.csv", "--checkpoint", out_ + "/run", "--checkpoint-every", "1"}));
     if (bench_.every == 1) slow_step();
     return found_;
   }
 
  private:
   Arguments tune(const Arguments& more) const {
-    Arguments all = {"tune", bench_.model, "--data", bench_.data, "--labels", bench_.labels, "--cast-samples", "--validate", "0.25", "--epochs", "2", "--batch", "16"};
+    Arguments all = {"tune",       bench_.model, "--data",   bench_.data, "--labels", bench_.labels, "--cast-samples",
+                     "--validate", "0.25",       "--epochs", "2",         "--batch",  "16"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -70,7 +74,8 @@ class Interrupted {
     const uint64_t points = bench_.every > 1 ? 4 : 16;
     for (uint64_t i = 0; i < points; ++i) {
       // Towards the end, where files are written, every call of some; the dynamic linker has the first half.
-      const uint64_t at = i % 2 == 0 ? whole.calls - std::min(whole.calls - 1, 2 * i) : whole.calls / 2 + whole.calls / 2 * i / points;
+      const uint64_t at =
+          i % 2 == 0 ? whole.calls - std::min(whole.calls - 1, 2 * i) : whole.calls / 2 + whole.calls / 2 * i / points;
       empty_folder();
       const Measured m = run_counted(arguments, at);
       std::string what = "SIGTERM at call " + std::to_string(at) + " of " + std::to_string(whole.calls) + " of";
@@ -85,9 +90,11 @@ class Interrupted {
     ++(m.signal == SIGTERM ? found_.answered : found_.done);
     found_.slowest = std::max(found_.slowest, m.seconds);
     if (m.hung) found_.fail(what + ": did not end");
-    else if (m.signal != SIGTERM && m.exit_code != 0) found_.fail(what + ": ended with " + std::to_string(m.exit_code) + ": " + m.error);
+    else if (m.signal != SIGTERM && m.exit_code != 0)
+      found_.fail(what + ": ended with " + std::to_string(m.exit_code) + ": " + m.error);
     // A second for what is under way, and what ending itself takes.
-    if (m.seconds > 1.25 * bench_.most_seconds) found_.fail(what + ": went on for " + std::to_string(m.seconds) + " s of the processor");
+    if (m.seconds > 1.25 * bench_.most_seconds)
+      found_.fail(what + ": went on for " + std::to_string(m.seconds) + " s of the processor");
     for (const std::string& file : files()) {
       if (std::ranges::find(expected, file) == expected.end()) found_.fail(what + ": left " + file);
       else if (fs::file_size(file) == 0) found_.fail(what + ": left an empty " + file);
@@ -103,7 +110,8 @@ class Interrupted {
     if (model != tuned_) found_.fail(what + ", then again: another model");
   }
 
-  // One step of 6,144 rows, at once and in micro-batches: the first is given up, of the second what was learned before is saved.
+  // One step of 6,144 rows, at once and in micro-batches: the first is given up, of the second what was learned before
+  // is saved.
   void slow_step() {
     tools::NpyArray x = tools::read_npy(bench_.data), y = tools::read_npy(bench_.labels);
     for (tools::NpyArray* array : {&x, &y}) {
@@ -115,10 +123,11 @@ class Interrupted {
     tools::write_npy(bench_.path("many_y.npy"), y);
     for (const char* rows : {"6144", "16"}) {
       empty_folder();
-      const Measured m = run_counted({"tune", bench_.network, "--loss", "softmax_cross_entropy", "--data", bench_.path("many_x.npy"), "--labels",
-                                      bench_.path("many_y.npy"), "--cast-samples", "--batch", "6144", "--micro-batch", rows, "--epochs", "50", "--checkpoint",
-                                      out_ + "/run"},
-                                     kAtTimer);
+      const Measured m =
+          run_counted({"tune", bench_.network, "--loss", "softmax_cross_entropy", "--data", bench_.path("many_x.npy"),
+                       "--labels", bench_.path("many_y.npy"), "--cast-samples", "--batch", "6144", "--micro-batch",
+                       rows, "--epochs", "50", "--checkpoint", out_ + "/run"},
+                      kAtTimer);
       const std::string what = std::string("SIGTERM in a step of 6,144 rows, ") + rows + " at once";
       judge(what, m, {});
       if (m.signal != SIGTERM) found_.fail(what + ": did not end by it");

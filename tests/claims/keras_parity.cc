@@ -20,7 +20,7 @@
 #include "tests/claims/executor.h"
 #include "tests/claims/keras_parity.h"
 #include "tests/policies/keras_language_check.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 
 namespace nacre::tools {
 namespace {
@@ -89,8 +89,8 @@ Int8Total compare_policies(const Json& table) {
 
 void print(const LanguageCheck& names) {
   std::printf("names, objects, lookups: %d of %d as %s takes or refuses them%s%s\n", names.agreed, names.cases,
-              names.versions.c_str(), names.first_difference.empty() ? "" : "; first difference: ",
-              names.first_difference.c_str());
+              names.versions.c_str(),
+              names.first_difference.empty() ? "" : "; first difference: ", names.first_difference.c_str());
 }
 
 int claim(const std::filesystem::path& peers) {

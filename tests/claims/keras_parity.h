@@ -37,7 +37,7 @@ Int8Parity compare_int8(const Json& table, const std::string& policy, const Int8
 
 struct Float8Parity {
   int layers = 0, steps = 0;
-  Count states, quantized;      // of each step: four variables; x and kernel after quantize and dequantize
+  Count states, quantized;  // of each step: four variables; x and kernel after quantize and dequantize
   int64_t outputs = 0, within = 0;
   double worst = 0;             // |y - Keras's| over 4 eps sqrt(K) sum |terms|
   int guarded = 0, scales = 0;  // scales that the guards of amax_history.h make another, of all scales

@@ -10,7 +10,7 @@
 #include "engine/numeric/small_float.h"
 #include "tests/claims/keras_parity.h"
 #include "tests/one_step.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 
 namespace nacre::tools {
 namespace {
@@ -20,14 +20,14 @@ constexpr float kE4M3Max = float(Float8E4M3::of_bits(Float8E4M3::kMax));
 // One column of a record: see tests/peers/keras_numbers.py.
 enum Column { kXExponent, kKernelExponent, kSpecial, kXScale, kKernelScale, kXHistory, kKernelHistory, kY, kQx, kQw };
 
-tests::Array array_of(const std::vector<int64_t>& dims, const std::vector<float>& values) {
-  tests::Array array = tests::make_array(ElementType::kFloat32, std::vector<int32_t>(dims.begin(), dims.end()));
+test::Array array_of(const std::vector<int64_t>& dims, const std::vector<float>& values) {
+  test::Array array = test::make_array(ElementType::kFloat32, std::vector<int32_t>(dims.begin(), dims.end()));
   array.bytes = bytes_of(values);
   return array;
 }
 
-tests::Array run(const KernelEntry& entry, const std::vector<tests::Array>& inputs) {
-  tests::Execution execution = tests::execute(entry, {}, inputs);
+test::Array run(const KernelEntry& entry, const std::vector<test::Array>& inputs) {
+  test::Execution execution = test::execute(entry, {}, inputs);
   if (execution.code != Code::kOk) throw Error(kFailed, "float8", sentence(execution.code));
   return execution.outputs.at(0);
 }
@@ -47,13 +47,12 @@ class Operand {
               .order = change.transformer_engine ? UpdateOrder::kTransformerEngine : UpdateOrder::kKeras,
               .fused = false,
               .guard = false},
-        amaxes_(history),
-        guarded_amaxes_(history) {}
+        amaxes_(history), guarded_amaxes_(history) {}
 
   void quantize(const std::vector<int64_t>& dims, const std::vector<float>& values) {
     used_ = scale_;
     codes_ = run(reference::kQuantizeE4M3, {array_of(dims, values), array_of({1}, {used_})});
-    const tests::Array reals = run(reference::kDequantizeE4M3, {codes_, array_of({1}, {used_})});
+    const test::Array reals = run(reference::kDequantizeE4M3, {codes_, array_of({1}, {used_})});
     reals_ = plain_nan(elements_of<float>(reals.bytes));
   }
 
@@ -66,7 +65,7 @@ class Operand {
   }
 
   bool guard_differs() const { return std::bit_cast<uint32_t>(scale_) != std::bit_cast<uint32_t>(guarded_scale_); }
-  const tests::Array& codes() const { return codes_; }
+  const test::Array& codes() const { return codes_; }
   const std::vector<float>& reals() const { return reals_; }
   float used_scale() const { return used_; }
 
@@ -85,7 +84,7 @@ class Operand {
   DelayedScaling rule_;
   std::vector<float> amaxes_, guarded_amaxes_;
   float scale_ = 1, guarded_scale_ = 1, used_ = 1;
-  tests::Array codes_;
+  test::Array codes_;
   std::vector<float> reals_;  // codes times scale
 };
 
@@ -127,14 +126,13 @@ void compare_step(const Layer& layer, const Json& step, Uniform& stream, Operand
   size_t elements = 1;
   for (const int64_t dim : layer.x_dims) elements *= size_t(dim);
   std::vector<float> values = step_tensor(stream, elements, step[kXExponent]);
-  if (!step[kSpecial].is_null())
-    values[1] = step[kSpecial] == "inf" ? INFINITY : NAN;
+  if (!step[kSpecial].is_null()) values[1] = step[kSpecial] == "inf" ? INFINITY : NAN;
 
   x.quantize(layer.x_dims, values);
   w.quantize({layer.out, layer.in}, transposed(kernel, layer.in, layer.out));
-  const tests::Array y = run(reference::kDenseFloat8F32,
-                             {x.codes(), w.codes(), array_of({layer.out}, layer.bias), array_of({1}, {w.used_scale()}),
-                              array_of({1}, {x.used_scale()})});
+  const test::Array y =
+      run(reference::kDenseFloat8F32, {x.codes(), w.codes(), array_of({layer.out}, layer.bias),
+                                       array_of({1}, {w.used_scale()}), array_of({1}, {x.used_scale()})});
   parity.quantized.note(step[kQx] == crc32c_of(x.reals()));
   parity.quantized.note(step[kQw] == crc32c_of(transposed(w.reals(), layer.out, layer.in)));
   compare_outputs(layer, x, w, elements_of<float>(y.bytes), elements_of<float>(decode_base64(step[kY])), parity);

@@ -7,8 +7,8 @@
 #include "engine/numeric/small_float.h"
 #include "tests/claims/executor.h"
 #include "tests/claims/keras_parity.h"
-#include "tools/compile.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
+#include "tools/compile/compile.h"
 
 namespace nacre::tools {
 namespace {
@@ -103,8 +103,8 @@ Run run_layer(const Json& record, const KerasLayer& layer, const PolicyRequest& 
   const Value &q = operand(0), &w = operand(1), &scale = operand(3), &x_scale = operand(4);
   const Value& y = graph.values[size_t(graph.outputs[0].value)];
   if (q.type != ElementType::kInt8 || w.type != ElementType::kInt8) throw Error(kFailed, "dense", "not on int8 codes");
-  Run run = {elements_of<int8_t>(*w.data),         elements_of<int8_t>(tensors.at(q.name)),
-             as_floats(scale.type, *scale.data),   as_floats(x_scale.type, tensors.at(x_scale.name)),
+  Run run = {elements_of<int8_t>(*w.data),          elements_of<int8_t>(tensors.at(q.name)),
+             as_floats(scale.type, *scale.data),    as_floats(x_scale.type, tensors.at(x_scale.name)),
              as_floats(y.type, tensors.at(y.name)), {}};
   run.sums = products(run, layer);
   return run;

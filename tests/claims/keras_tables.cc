@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "engine/base/crc32c.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 
 namespace nacre::tools {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/print.h"
+#include "tools/base/print.h"
 
 namespace nacre::tools {
 

@@ -35,7 +35,7 @@ extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const
 namespace {
 const int kInstalled = __sanitizer_install_malloc_and_free_hooks([](const volatile void*, size_t) { trap(); },
                                                                  [](const volatile void*) { trap(); });
-}
+}  // namespace
 #else
 extern "C" {
 void* __libc_malloc(size_t);

@@ -1,5 +1,5 @@
-// An allocator that ends the process when it is called while armed: malloc and its kin, operator new. For claims that nothing is
-// allocated. Linked into the program, it replaces the C library's.
+// An allocator that ends the process when it is called while armed: malloc and its kin, operator new. For claims that
+// nothing is allocated. Linked into the program, it replaces the C library's.
 #pragma once
 
 namespace nacre::test {

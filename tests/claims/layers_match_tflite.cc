@@ -23,9 +23,9 @@
 
 #include "tests/claims/claims.h"
 #include "tests/claims/executor.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
+#include "tools/base/json.h"
 #include "tools/importers/importer.h"
-#include "tools/json.h"
 #include "tools/passes/passes.h"
 
 namespace nacre::tools {

@@ -140,7 +140,8 @@ bool can_count_calls() { return run_counted({"--version"}, 0).calls > 0; }
 
 bool is_one_sentence(const std::string& error) {
   const auto lines = std::ranges::count(error, '\n');
-  return error.starts_with("nacre: ") && error.ends_with('\n') && (lines == 1 || (lines == 2 && error.find("\n    ") != std::string::npos)) &&
+  return error.starts_with("nacre: ") && error.ends_with('\n') &&
+         (lines == 1 || (lines == 2 && error.find("\n    ") != std::string::npos)) &&
          error.find("internal error") == std::string::npos && error.find("memory: this machine") == std::string::npos;
 }
 

@@ -1,5 +1,5 @@
-// Runs the built `nacre` and measures what it took: processor time, memory, what it said. A run that goes on for long after it should
-// have ended is killed, and says so.
+// Runs the built `nacre` and measures what it took: processor time, memory, what it said. A run that goes on for long
+// after it should have ended is killed, and says so.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,21 @@
 namespace nacre::test {
 
 struct Measured {
-  int exit_code = -1;         // -1: ended by a signal
+  int exit_code = -1;  // -1: ended by a signal
   int signal = 0;
-  bool hung = false;          // killed after two minutes
-  double seconds = 0;         // of the processor; where a signal was sent, since then
+  bool hung = false;   // killed after two minutes
+  double seconds = 0;  // of the processor; where a signal was sent, since then
   uint64_t peak_bytes = 0;
-  uint64_t calls = 0;         // of the system, where they were counted
-  std::string error;          // standard error
+  uint64_t calls = 0;  // of the system, where they were counted
+  std::string error;   // standard error
 };
 
 using Arguments = std::vector<std::string>;
 
 Measured run_measured(const Arguments& arguments);
 
-// The same, with every call of the system counted; SIGTERM is sent at the `at`-th of them (0: never), or at the one that makes a timer
-// (kAtTimer): where a training begins that keeps checkpoints.
+// The same, with every call of the system counted; SIGTERM is sent at the `at`-th of them (0: never), or at the one
+// that makes a timer (kAtTimer): where a training begins that keeps checkpoints.
 inline constexpr uint64_t kAtTimer = ~uint64_t{0};
 Measured run_counted(const Arguments& arguments, uint64_t at);
 

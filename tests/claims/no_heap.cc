@@ -59,10 +59,8 @@ bool symbols(const std::string& library) {
   const bool read = each_line("nm -P '" + library + "' 2>/dev/null", [&](const std::string& line) {
     char name[4096], type = 0;
     if (std::sscanf(line.c_str(), "%4095s %c", name, &type) != 2) return;
-    if (type == 'U' || type == 'w' || type == 'v')
-      undefined.insert(name);
-    else
-      defined.insert(name);
+    if (type == 'U' || type == 'w' || type == 'v') undefined.insert(name);
+    else defined.insert(name);
   });
   bool good = read && !defined.empty();
   std::printf("undefined in libnacre.a:");
@@ -82,8 +80,7 @@ bool symbols(const std::string& library) {
     if (std::sscanf(line.c_str(), "%4095s %llu", name, &bytes) != 2 || bytes == 0) return;
     const std::string section = name;
     const auto starts = [&](const char* prefix) { return section.rfind(prefix, 0) == 0; };
-    if (starts(".data.rel.ro"))
-      constants += bytes;  // constant once the loader has placed it
+    if (starts(".data.rel.ro")) constants += bytes;  // constant once the loader has placed it
     else if (starts(".data") || starts(".bss") || starts(".tdata") || starts(".tbss") || starts(".init_array") ||
              starts(".ctors") || starts(".fini_array"))
       changeable += bytes, std::printf("%s has %llu bytes\n", name, bytes);
@@ -146,7 +143,7 @@ void run_armed(const char* name, const Buffer& file) {
 }
 
 int claim() {
-  for (const Case& c : cases()) run_armed(c.name, pack(c.make()));
+  for (const ModelCase& c : cases()) run_armed(c.name, pack(c.make()));
   int networks = 0;
   for (const Network& network : kNetworks) {
     Buffer file;

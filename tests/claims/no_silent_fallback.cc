@@ -1,27 +1,29 @@
 // Claim: no step runs in another type than its layer's policy says without being listed.
 //
-// Counts the steps of the written program by the type they compute in, as the kernels' operands have it, not as the converter
-// says. What a layer's policy allows:
+// Counts the steps of the written program by the type they compute in, as the kernels' operands have it, not as the
+// converter says. What a layer's policy allows:
 //
 //   matmul       the codes that its quantization names, else the compute type
 //   pointwise, reduction   the compute type; int8 under int8/static
 //   move         any: it moves bytes             conversions (cast, quantize, ...)   any: they are what is in between
 //
-// Every other step must be named in the file's own list of fallbacks, and every line of that list must be true of a step.
+// Every other step must be named in the file's own list of fallbacks, and every line of that list must be true of a
+// step.
 #include <cstdio>
 #include <map>
 
 #include "tests/claims/claims.h"
 #include "tests/claims/policy_networks.h"
-#include "tools/graph/names.h"
+#include "tools/base/names.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using namespace nacre::tools;
 
 bool converts(Op op) {
-  return op == Op::kQuantize || op == Op::kDequantize || op == Op::kRequantize || op == Op::kCast || op == Op::kDynamicQuantize;
+  return op == Op::kQuantize || op == Op::kDequantize || op == Op::kRequantize || op == Op::kCast ||
+         op == Op::kDynamicQuantize;
 }
 
 ElementType element(const Graph& graph, ValueId id) { return graph.values[size_t(id)].type; }
@@ -71,7 +73,8 @@ void count_steps(const PolicyNetwork& network, const std::string& policy, Count&
     ++by_type[type];
     if (type == wanted) continue;
     const std::string start = layer.name + " (" + find_rule(node.op)->name + "):";
-    const auto line = std::find_if(fallbacks.begin(), fallbacks.end(), [&](const std::string& f) { return f.starts_with(start); });
+    const auto line =
+        std::find_if(fallbacks.begin(), fallbacks.end(), [&](const std::string& f) { return f.starts_with(start); });
     if (line == fallbacks.end()) {
       ++count.unlisted[network.name + ", " + policy + ": " + start + " wants " + wanted + ", runs in " + type];
       continue;
@@ -107,18 +110,20 @@ int claim() {
     std::printf("CLAIM no_silent_fallback NOT SHOWN: %zu kinds of steps are not listed\n", count.unlisted.size());
     return 1;
   }
-  std::printf("CLAIM no_silent_fallback shown: %d programs of %d networks (%d missing) under %zu policies, %d steps, %d of them compute; "
-              "%d fall back, all listed with a reason\n",
-              count.programs, 5 - missing, missing, std::size(kPolicies), count.steps, count.counted, count.listed);
+  std::printf(
+      "CLAIM no_silent_fallback shown: %d programs of %d networks (%d missing) under %zu policies, %d steps, %d of "
+      "them compute; "
+      "%d fall back, all listed with a reason\n",
+      count.programs, 5 - missing, missing, std::size(kPolicies), count.steps, count.counted, count.listed);
   return 0;
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test
 
 NACRE_CLAIM(no_silent_fallback) {
   try {
-    return nacre::tests::claim();
+    return nacre::test::claim();
   } catch (const std::exception& error) {
     std::printf("CLAIM no_silent_fallback NOT SHOWN: %s\n", error.what());
     return 1;

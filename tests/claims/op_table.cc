@@ -22,7 +22,7 @@
 #include "tests/claims/claims.h"
 #include "tests/oracle.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 enum Form { kFloat32, kFloat16, kBfloat16, kFloat64, kInt8, kOther, kFormCount };
@@ -45,8 +45,8 @@ struct Report {
   }
 };
 
-// All of one float type (the parameters of norms in its accumulator, the ids of embedding integers), all of int8 (multipliers and biases are
-// int32), or another mixture.
+// All of one float type (the parameters of norms in its accumulator, the ids of embedding integers), all of int8
+// (multipliers and biases are int32), or another mixture.
 Form form_of(const KernelEntry& entry) {
   const ElementType x = entry.operands[0].element, y = entry.operands[entry.operand_count - 1].element;
   if (x != y)
@@ -99,8 +99,7 @@ bool has_form(Op op, Form form) {
 std::string compare(const std::vector<Array>& outputs, const std::vector<Expected>& expected, Report& report) {
   if (outputs.size() != expected.size()) return "another number of outputs";
   for (size_t o = 0; o < outputs.size(); ++o) {
-    if (outputs[o].dims != expected[o].dims)
-      return "output " + std::to_string(o) + " has shape " + outputs[o].text();
+    if (outputs[o].dims != expected[o].dims) return "output " + std::to_string(o) + " has shape " + outputs[o].text();
     for (int64_t i = 0; i < outputs[o].elements(); ++i) {
       const double got = outputs[o].real(i), want = expected[o].value[size_t(i)],
                    tolerance = expected[o].tolerance[size_t(i)];
@@ -125,8 +124,7 @@ std::string try_case(const KernelEntry& entry, const Case& made, Random& random,
   const std::string difference = compare(run.outputs, oracle(entry, made.words, inputs), report);
   if (!difference.empty()) return difference;
   for (int slot = 0; slot < int(inputs.size()); ++slot) {
-    if ((entry.in_place >> slot & 1) == 0 || inputs[size_t(slot)].bytes.size() != run.outputs[0].bytes.size())
-      continue;
+    if ((entry.in_place >> slot & 1) == 0 || inputs[size_t(slot)].bytes.size() != run.outputs[0].bytes.size()) continue;
     if (execute_in_place(entry, made.words, inputs, slot).outputs[0].bytes != run.outputs[0].bytes)
       return "another result in place of input " + std::to_string(slot);
   }
@@ -135,8 +133,7 @@ std::string try_case(const KernelEntry& entry, const Case& made, Random& random,
 
 void try_entry(const reference::NamedEntry& named, int cases, uint64_t seed, Report& report) {
   const KernelEntry& entry = *named.entry;
-  if (find_case_maker(entry.op) == nullptr)
-    return report.fail(std::string(named.name) + ": no row in cases.cc");
+  if (find_case_maker(entry.op) == nullptr) return report.fail(std::string(named.name) + ": no row in cases.cc");
   Cell& cell = report.cells[{entry.op, form_of(entry)}];
   for (int i = 0; i < cases; ++i) {
     Random random(seed + uint64_t(i));
@@ -170,12 +167,9 @@ void print_row(const OpRule& rule, Form form, Report& report) {
   std::printf("%-18s %-8s %7d", rule.name, kFormNames[form], cell.cases);
   for (int t = 0; t < kTraitCount; ++t) {
     const bool expected = (expected_traits(rule.op) >> t & 1) != 0;
-    if (!expected && cell.by_trait[t] == 0)
-      std::printf(" %9s", "-");
-    else if (1 << t == kRankTrait)
-      std::printf(" %5d/%zur", cell.by_trait[t], cell.ranks.size());
-    else
-      std::printf(" %9d", cell.by_trait[t]);
+    if (!expected && cell.by_trait[t] == 0) std::printf(" %9s", "-");
+    else if (1 << t == kRankTrait) std::printf(" %5d/%zur", cell.by_trait[t], cell.ranks.size());
+    else std::printf(" %9d", cell.by_trait[t]);
     if (expected && cell.by_trait[t] == 0)
       report.fail(std::string(rule.name) + " " + kFormNames[form] + ": no case with " + kTraitNames[t]);
   }
@@ -199,15 +193,14 @@ int claim(int cases, uint64_t seed) {
     std::printf("CLAIM op_table NOT SHOWN: %d failures\n", report.failures);
     return 1;
   }
-  std::printf(
-      "CLAIM op_table shown: %d cases of %zu kernels of %zu ops, %lld elements (%lld to the bit), seed %llu\n",
-      report.cases, reference::list().size(), ops, static_cast<long long>(report.elements),
-      static_cast<long long>(report.exact), static_cast<unsigned long long>(seed));
+  std::printf("CLAIM op_table shown: %d cases of %zu kernels of %zu ops, %lld elements (%lld to the bit), seed %llu\n",
+              report.cases, reference::list().size(), ops, static_cast<long long>(report.elements),
+              static_cast<long long>(report.exact), static_cast<unsigned long long>(seed));
   return 0;
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test
 
 NACRE_CLAIM(op_table) {
   const int cases = count > 1 ? std::atoi(arguments[1]) : 300;
@@ -216,5 +209,5 @@ NACRE_CLAIM(op_table) {
     std::printf("op_table: [cases per kernel] [seed]\n");
     return 2;
   }
-  return nacre::tests::claim(cases, seed);
+  return nacre::test::claim(cases, seed);
 }

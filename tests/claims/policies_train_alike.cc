@@ -1,10 +1,10 @@
 // Claim: a network learns as well under every policy as in float32.
 //
-// A small network of two convolutions and a dense layer learns the digits of tools/samples from random initial weights: ten
-// seeds, and for each of them the same weights, batches, steps and learning rates under float32, mixed_bfloat16, mixed_float16
-// (dynamic loss scale), float8 (amax histories) and int8/static (quantization-aware, running ranges). Accuracies are of the
-// program `infer` on the 450 test images, which the training never sees. The mean of ten under each policy is within 0.5
-// percentage points of float32's; all fifty are printed.
+// A small network of two convolutions and a dense layer learns the digits of tools/samples from random initial weights:
+// ten seeds, and for each of them the same weights, batches, steps and learning rates under float32, mixed_bfloat16,
+// mixed_float16 (dynamic loss scale), float8 (amax histories) and int8/static (quantization-aware, running ranges).
+// Accuracies are of the program `infer` on the 450 test images, which the training never sees. The mean of ten under
+// each policy is within 0.5 percentage points of float32's; all fifty are printed.
 //
 //   policies_train_alike [SEEDS]     with another number of seeds the claim is not shown
 #include <algorithm>
@@ -18,14 +18,14 @@
 #include <string>
 
 #include "tests/claims/claims.h"
-#include "tests/training/training_run.h"
-#include "tools/error.h"
+#include "tests/differentiate/training_run.h"
+#include "tools/base/error.h"
+#include "tools/base/split_mix64.h"
+#include "tools/compile/training.h"
+#include "tools/files/npy.h"
 #include "tools/graph/batch.h"
-#include "tools/npy.h"
-#include "tools/split_mix64.h"
-#include "tools/training/training.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using namespace nacre::tools;
@@ -53,7 +53,8 @@ struct Digits {
 
 Digits read_digits(const std::string& folder) {
   Digits digits;
-  for (const uint8_t v : read_npy(folder + "digits_images.npy").values<uint8_t>()) digits.images.push_back(float(v) / 16);
+  for (const uint8_t v : read_npy(folder + "digits_images.npy").values<uint8_t>())
+    digits.images.push_back(float(v) / 16);
   for (const uint8_t v : read_npy(folder + "digits_labels.npy").values<uint8_t>()) digits.labels.push_back(v);
   digits.test = read_npy(folder + "digits_test.npy").values<int32_t>();
   const std::set<int32_t> test(digits.test.begin(), digits.test.end());
@@ -146,7 +147,8 @@ Result train(const Digits& digits, const Trained& trained, uint64_t seed) {
   options.optimizer.epsilon = 1e-7f;
   if (trained.scales_loss) options.loss_scale = loss_scaler(LossScaleSystem::kNacre);
   CompileOptions compiling;
-  compiling.policies = parse_policy_options({.policy = trained.policy, .set = {}, .file = {}, .only = {}, .except = {}});
+  compiling.policies =
+      parse_policy_options({.policy = trained.policy, .set = {}, .file = {}, .only = {}, .except = {}});
   TrainingRun run(compile_training(network(seed), options, compiling).bytes);
   std::vector<int32_t> order = digits.train;
   std::vector<float> x(size_t(kBatch * kPixels));
@@ -171,8 +173,8 @@ Result train(const Digits& digits, const Trained& trained, uint64_t seed) {
 
 int claim(const std::string& root, int seeds) {
   const Digits digits = read_digits(root + "/tools/samples/");
-  std::printf("%zu training images, %zu test images, %d epochs of batches of %d; test accuracy in percent\n%-15s", digits.train.size(),
-              digits.test.size(), kEpochs, kBatch, "seed");
+  std::printf("%zu training images, %zu test images, %d epochs of batches of %d; test accuracy in percent\n%-15s",
+              digits.train.size(), digits.test.size(), kEpochs, kBatch, "seed");
   for (int seed = 1; seed <= seeds; ++seed) std::printf(" %6d", seed);
   std::printf("    mean  of float32  refused steps\n");
   double reference = 0, worst = 0;
@@ -200,16 +202,20 @@ int claim(const std::string& root, int seeds) {
   const bool learned = reference > 90;
   if (worst > kMostPoints || !learned || seeds != kSeeds) {
     std::printf("CLAIM policies_train_alike NOT SHOWN: %s: %s\n",
-                seeds != kSeeds ? "another number of seeds" : learned ? "a mean is more than 0.5 points from float32's" : "float32 did not learn",
+                seeds != kSeeds ? "another number of seeds"
+                : learned       ? "a mean is more than 0.5 points from float32's"
+                                : "float32 did not learn",
                 means.c_str());
     return kFailed;
   }
-  std::printf("CLAIM policies_train_alike shown: mean test accuracy of ten seeds: %s; at most %.2f points from float32\n", means.c_str(), worst);
+  std::printf(
+      "CLAIM policies_train_alike shown: mean test accuracy of ten seeds: %s; at most %.2f points from float32\n",
+      means.c_str(), worst);
   return kSuccess;
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test
 
 NACRE_CLAIM(policies_train_alike) {
   if (std::getenv("NACRE_SANITIZED") != nullptr) {
@@ -218,7 +224,8 @@ NACRE_CLAIM(policies_train_alike) {
   }
   const char* root = std::getenv("NACRE_ROOT");
   try {
-    return nacre::tests::claim(root != nullptr ? root : NACRE_ROOT, count > 1 ? std::atoi(arguments[1]) : nacre::tests::kSeeds);
+    return nacre::test::claim(root != nullptr ? root : NACRE_ROOT,
+                              count > 1 ? std::atoi(arguments[1]) : nacre::test::kSeeds);
   } catch (const std::exception& error) {
     std::printf("CLAIM policies_train_alike NOT SHOWN: %s\n", error.what());
     return 1;

@@ -6,11 +6,11 @@
 #include <random>
 #include <sstream>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
+#include "tools/model/tensor_dump.h"
 #include "tools/policies/policy_request.h"
-#include "tools/tensor_dump.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using namespace nacre::tools;
@@ -32,7 +32,8 @@ std::vector<uint8_t> bytes_of(const std::vector<float>& values) {
 }
 
 // Calibrated on the very inputs that the claims run.
-PolicyNetwork calibrated(const std::string& name, const std::string& path, const std::vector<std::vector<float>>& samples) {
+PolicyNetwork calibrated(const std::string& name, const std::string& path,
+                         const std::vector<std::vector<float>>& samples) {
   PolicyNetwork network{name, load_network(path), {}, {}};
   const Value& input = network.graph.values[size_t(network.graph.inputs.at(0).value)];
   NpyArray array{ElementType::kFloat32, input.dims, {}, name};
@@ -53,7 +54,8 @@ std::optional<PolicyNetwork> load_digits() {
   const std::vector<uint8_t> images = read_npy(folder + "digits_images.npy").values<uint8_t>();
   std::vector<std::vector<float>> samples;
   for (size_t i = 0; i < kSamples; ++i)
-    samples.emplace_back(images.begin() + std::ptrdiff_t(i * kPixels), images.begin() + std::ptrdiff_t((i + 1) * kPixels));
+    samples.emplace_back(images.begin() + std::ptrdiff_t(i * kPixels),
+                         images.begin() + std::ptrdiff_t((i + 1) * kPixels));
   return calibrated("digits", folder + "digits.onnx", samples);
 }
 
@@ -114,4 +116,4 @@ std::map<std::string, std::vector<uint8_t>> run_all(const LoadedModel& model, co
   return tensors;
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

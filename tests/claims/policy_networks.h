@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "tools/compile.h"
-#include "tools/loaded_model.h"
+#include "tools/compile/compile.h"
+#include "tools/model/loaded_model.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 // Every form of a policy that a layer can run under.
 inline constexpr const char* kPolicies[] = {
@@ -35,8 +35,8 @@ inline constexpr const char* kPolicies[] = {
     "float8/current_from_float32",
 };
 
-// Policies that change from layer to layer of the digits sample, as --set gives them: where casts, quantizers and clamps of
-// different policies meet.
+// Policies that change from layer to layer of the digits sample, as --set gives them: where casts, quantizers and
+// clamps of different policies meet.
 inline constexpr const char* kMixedMaps[] = {
     "relu4=int8_from_bfloat16",
     "relu4=float16 add=params=float32,compute=bfloat16,output=float16",
@@ -65,6 +65,7 @@ tools::Compiled compile_under(const PolicyNetwork& network, const tools::PolicyA
                               tools::IoTypes io_types = tools::IoTypes::kSource);
 
 // Every tensor of one run by its name, at the moment it is complete.
-std::map<std::string, std::vector<uint8_t>> run_all(const tools::LoadedModel& model, const std::vector<uint8_t>& inputs);
+std::map<std::string, std::vector<uint8_t>> run_all(const tools::LoadedModel& model,
+                                                    const std::vector<uint8_t>& inputs);
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -1,9 +1,9 @@
 // Claim: whatever cuts a save short, the checkpoint before it or the new one is found, whole, and the next save works.
 //
-//   cuts     after every programmed byte and inside every erase of each of four saves, and of what follows each of these cuts
-//            (a second cut), and of confirm and revert; on flashes of several granules (tests/train/flash.h)
-//   wrong    what is loaded is not the last committed state to the byte; the new one is right only from the last step on,
-//            where the header is programmed
+//   cuts     after every programmed byte and inside every erase of each of four saves, and of what follows each of
+//            these cuts (a second cut), and of confirm and revert; on flashes of several granules (tests/train/flash.h)
+//   wrong    what is loaded is not the last committed state to the byte; the new one is right only from the last step
+//            on, where the header is programmed
 //   stuck    the save after a cut fails, or what it saved is not loaded
 //   broken   the same cuts where the header is programmed before the payload and the reader believes it
 //
@@ -28,7 +28,8 @@ struct Setup {
   uint32_t program_bytes, erase_bytes;
   uint32_t note_bytes;
 };
-constexpr Setup kSetups[] = {{1, 64, 0}, {1, 256, 5}, {2, 32, 2}, {4, 128, 3}, {8, 64, 0}, {8, 512, 8}, {16, 256, 1}, {32, 64, 7}, {64, 128, 4}, {256, 1024, 0}};
+constexpr Setup kSetups[] = {{1, 64, 0},  {1, 256, 5},  {2, 32, 2},  {4, 128, 3},  {8, 64, 0},
+                             {8, 512, 8}, {16, 256, 1}, {32, 64, 7}, {64, 128, 4}, {256, 1024, 0}};
 
 // ---- The independent reader ----
 
@@ -141,14 +142,18 @@ class Cuts {
     const Bytes* committed = nullptr;
     for (uint32_t g = 0; g < generations; ++g) {
       const Bytes &fresh = contents_[g], &later = contents_[g + 1];
-      each_cut(before, [&](Flash& f) { return save(f, fresh); }, [&](Flash& f) {
-        const Bytes* now = judge(f, {committed, f.header_begun() ? &fresh : committed});
-        each_cut(f, [&](Flash& again) { return save(again, later); }, [&](Flash& again) {
-          judge(again, {now, again.header_begun() ? &later : now});
-          works_on(again);
-        });
-        works_on(f);
-      });
+      each_cut(
+          before, [&](Flash& f) { return save(f, fresh); },
+          [&](Flash& f) {
+            const Bytes* now = judge(f, {committed, f.header_begun() ? &fresh : committed});
+            each_cut(
+                f, [&](Flash& again) { return save(again, later); },
+                [&](Flash& again) {
+                  judge(again, {now, again.header_begun() ? &later : now});
+                  works_on(again);
+                });
+            works_on(f);
+          });
       if (!save(before, fresh)) ++sum.stuck;
       committed = &fresh;
     }
@@ -175,10 +180,12 @@ class Cuts {
       if (now == &trial && (!revert(cut) || judge(cut, {&good, &good}) != &good)) ++sum.stuck;
       works_on(cut);
     });
-    each_cut(f, [&](Flash& flash) { return save(flash, later); }, [&](Flash& cut) {
-      judge(cut, {&good, &trial, cut.header_begun() ? &later : &good});
-      works_on(cut);
-    });
+    each_cut(
+        f, [&](Flash& flash) { return save(flash, later); },
+        [&](Flash& cut) {
+          judge(cut, {&good, &trial, cut.header_begun() ? &later : &good});
+          works_on(cut);
+        });
   }
 
   // Header first; returns how often a reader that believes headers is wrong, and how often load is.
@@ -198,8 +205,9 @@ class Cuts {
         *believed += !right(read_format(f.bytes(), f.slot_bytes(), true));
         *loaded += !right(load(f));
       });
-      each_cut(before, [&](Flash& f) { return save(f, fresh); },
-               [&](Flash& f) { *in_order += !right(read_format(f.bytes(), f.slot_bytes(), true)); });
+      each_cut(
+          before, [&](Flash& f) { return save(f, fresh); },
+          [&](Flash& f) { *in_order += !right(read_format(f.bytes(), f.slot_bytes(), true)); });
       if (!save(before, fresh)) ++sum.stuck;
       committed = &fresh;
     }
@@ -280,9 +288,10 @@ int claim() {
       cuts.saves(4);
       cuts.trials();
       const Sum s = cuts.sum;
-      std::fflush(stdout), std::printf("program %2u, erase %3u, seed %u: %llu cuts, %llu wrong, %llu stuck\n", setup.program_bytes, setup.erase_bytes,
-                  unsigned(seed), static_cast<unsigned long long>(s.cuts), static_cast<unsigned long long>(s.wrong),
-                  static_cast<unsigned long long>(s.stuck));
+      std::fflush(stdout),
+          std::printf("program %2u, erase %3u, seed %u: %llu cuts, %llu wrong, %llu stuck\n", setup.program_bytes,
+                      setup.erase_bytes, unsigned(seed), static_cast<unsigned long long>(s.cuts),
+                      static_cast<unsigned long long>(s.wrong), static_cast<unsigned long long>(s.stuck));
       all.cuts += s.cuts, all.wrong += s.wrong, all.stuck += s.stuck, all.disagreed += s.disagreed;
       all.violations += s.violations;
       Cuts other(model, setup, seed);
@@ -290,14 +299,16 @@ int claim() {
       if (other.sum.stuck != 0) ++all.stuck;
     }
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
-  std::printf("header first: a reader that believes it is wrong %llu times, load %llu times; header last and believed: %llu\n",
-              number(believed), number(loaded), number(in_order));
-  const bool shown = all.cuts >= 1'000'000 && all.wrong == 0 && all.stuck == 0 && all.disagreed == 0 && all.violations == 0 &&
-                     believed > 0 && loaded == 0;
-  std::printf("CLAIM power_cuts %s: %llu cuts, %llu wrong, %llu stuck, %llu seen differently by a second reader, %llu granules "
-              "programmed twice; broken on purpose (header first, believed): %llu wrong\n",
-              shown ? "shown" : "NOT SHOWN", number(all.cuts), number(all.wrong), number(all.stuck), number(all.disagreed),
-              number(all.violations), number(believed));
+  std::printf(
+      "header first: a reader that believes it is wrong %llu times, load %llu times; header last and believed: %llu\n",
+      number(believed), number(loaded), number(in_order));
+  const bool shown = all.cuts >= 1'000'000 && all.wrong == 0 && all.stuck == 0 && all.disagreed == 0 &&
+                     all.violations == 0 && believed > 0 && loaded == 0;
+  std::printf(
+      "CLAIM power_cuts %s: %llu cuts, %llu wrong, %llu stuck, %llu seen differently by a second reader, %llu granules "
+      "programmed twice; broken on purpose (header first, believed): %llu wrong\n",
+      shown ? "shown" : "NOT SHOWN", number(all.cuts), number(all.wrong), number(all.stuck), number(all.disagreed),
+      number(all.violations), number(believed));
   return shown ? 0 : 1;
 }
 

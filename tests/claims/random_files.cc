@@ -5,7 +5,7 @@
 
 #include "tests/importers/onnx_builder.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using tools::OnnxBuilder;
@@ -13,7 +13,8 @@ using tools::SplitMix64;
 using Dims = std::vector<int64_t>;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNoNumber = std::numeric_limits<float>::quiet_NaN();
-constexpr float kExtremes[] = {0, -0.0f, 1e-45f, 1e-40f, -1e-39f, 1.17549435e-38f, 1e-30f, 1e-10f, 1e10f, 1e30f, 3e38f, -3.4e38f, kInfinity, -kInfinity, kNoNumber};
+constexpr float kExtremes[] = {0,     -0.0f, 1e-45f, 1e-40f,   -1e-39f,   1.17549435e-38f, 1e-30f,   1e-10f,
+                               1e10f, 1e30f, 3e38f,  -3.4e38f, kInfinity, -kInfinity,      kNoNumber};
 
 bool one_in(SplitMix64& random, uint64_t n) { return random.below(n) == 0; }
 template <class T, size_t kCount>
@@ -81,7 +82,8 @@ class Maker {
   // A name of the file: mostly its own, of wild files now and then another.
   std::string name(const std::string& usual) {
     std::string chosen = usual + std::to_string(++count_);
-    if (wild_.names && one_in(random_, 4)) chosen = wild_name(random_) + (one_in(random_, 6) ? "" : std::to_string(count_));
+    if (wild_.names && one_in(random_, 4))
+      chosen = wild_name(random_) + (one_in(random_, 6) ? "" : std::to_string(count_));
     return chosen;
   }
 
@@ -116,7 +118,9 @@ class Maker {
     const int64_t in = dims_[1], out = int64_t(1 + random_.below(6));
     switch (random_.below(6)) {
       case 0:
-        node("Gemm", {constant({out, in}), constant({out})}).integer("transB", 1).real("alpha", wild_.numbers ? number(random_, wild_) : 1);
+        node("Gemm", {constant({out, in}), constant({out})})
+            .integer("transB", 1)
+            .real("alpha", wild_.numbers ? number(random_, wild_) : 1);
         dims_[1] = out;
         break;
       case 1:
@@ -124,7 +128,8 @@ class Maker {
         dims_[1] = out;
         break;
       case 2:
-        node("BatchNormalization", {constant({in}), constant({in}), constant({in}), positive(in)}).real("epsilon", 1e-5f);
+        node("BatchNormalization", {constant({in}), constant({in}), constant({in}), positive(in)})
+            .real("epsilon", 1e-5f);
         break;
       case 3: {
         const uint64_t copies = one_in(random_, 8) ? 25 : 1 + random_.below(3);
@@ -144,7 +149,9 @@ class Maker {
         node("Conv", {constant({out, in, 3, 3}), constant({out})}).ints("pads", {1, 1, 1, 1});
         dims_[1] = out;
         break;
-      case 1: node("Conv", {constant({in, 1, 3, 3}), constant({in})}).integer("group", in).ints("pads", {1, 1, 1, 1}); break;
+      case 1:
+        node("Conv", {constant({in, 1, 3, 3}), constant({in})}).integer("group", in).ints("pads", {1, 1, 1, 1});
+        break;
       case 2: node("MaxPool", {}).ints("kernel_shape", {2, 2}).ints("pads", {1, 1, 0, 0}); break;
       case 3: node("AveragePool", {}).ints("kernel_shape", {3, 3}).ints("pads", {1, 1, 1, 1}); break;
       case 4: node("BatchNormalization", {constant({in}), constant({in}), constant({in}), positive(in)}); break;
@@ -228,7 +235,8 @@ RandomFile random_sizes(SplitMix64& random) {
     text += std::to_string(dims.back()) + " ";
   }
   b.input("x", dims);
-  const std::string op = std::vector<std::string>{"Relu", "Add", "Flatten", "Concat", "MatMul", "Pad", "Expand", "Range"}[random.below(8)];
+  const std::string op =
+      std::vector<std::string>{"Relu", "Add", "Flatten", "Concat", "MatMul", "Pad", "Expand", "Range"}[random.below(8)];
   if (op == "Relu") b.node(op, {"x"}, {"y"});
   if (op == "Flatten") b.node(op, {"x"}, {"y"}).integer("axis", int64_t(random.below(4)));
   if (op == "Add" || op == "MatMul") b.node(op, {"x", "x"}, {"y"});
@@ -272,7 +280,8 @@ std::vector<BeyondLimit> files_beyond_limits() {
     b.input("x", {1, 4});
     b.node("Sigmoid", {"x"}, {std::string(5000, 'y')});
     b.output(std::string(5000, 'y'));
-    all.back() = {{"a name of 5,000 bytes", b.finish(), {}, 0}, "its name has 5,000 bytes, a model holds at most 4,096"};
+    all.back() = {{"a name of 5,000 bytes", b.finish(), {}, 0},
+                  "its name has 5,000 bytes, a model holds at most 4,096"};
   }
   {
     OnnxBuilder b(17);
@@ -287,7 +296,8 @@ std::vector<BeyondLimit> files_beyond_limits() {
     b.integers("a", {2}, {4, 1});
     b.integers("b", {2}, {1, 4});
     for (int i = 0; i < 65537; ++i)
-      b.node("Reshape", {i == 0 ? "x" : "v" + std::to_string(i), i % 2 == 0 ? "a" : "b"}, {"v" + std::to_string(i + 1)});
+      b.node("Reshape", {i == 0 ? "x" : "v" + std::to_string(i), i % 2 == 0 ? "a" : "b"},
+             {"v" + std::to_string(i + 1)});
     b.node("Sigmoid", {"v65537"}, {"y"});
     b.output("y");
     all.push_back({{"65,538 layers", b.finish(), {}, 0}, "has 65,538 layers, a model holds at most 65,536"});
@@ -297,9 +307,10 @@ std::vector<BeyondLimit> files_beyond_limits() {
     b.input("x", {int64_t{1} << 28});
     b.node("Relu", {"x"}, {"y"});
     b.output("y");
-    all.push_back({{"golden pairs of 2 GiB", b.finish(), {}, 0}, "golden pair would take 2,147,483,648 bytes, the limit is"});
+    all.push_back(
+        {{"golden pairs of 2 GiB", b.finish(), {}, 0}, "golden pair would take 2,147,483,648 bytes, the limit is"});
   }
   return all;
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -3,13 +3,22 @@
 #include "tests/claims/random_files.h"
 #include "tests/importers/tflite_builder.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using namespace tools::tflite;
 using tools::SplitMix64;
 
-constexpr float kScales[] = {0, 1e-45f, 1e-40f, 1.17549435e-38f, 1e-25f, 1e-20f, 1e20f, 3e38f, -1, std::numeric_limits<float>::infinity(),
+constexpr float kScales[] = {0,
+                             1e-45f,
+                             1e-40f,
+                             1.17549435e-38f,
+                             1e-25f,
+                             1e-20f,
+                             1e20f,
+                             3e38f,
+                             -1,
+                             std::numeric_limits<float>::infinity(),
                              std::numeric_limits<float>::quiet_NaN()};
 
 class Maker {
@@ -20,15 +29,20 @@ class Maker {
     const int in = size(), hidden = size(), out = size();
     const int x = activation("x", {1, 4, 4, in});
     const int c = conv(x, in, hidden), d = depthwise(c, hidden), f = dense(d, 16 * hidden, out);
-    return {std::string("tflite") + (hybrid_ ? " hybrid" : " int8") + (wild_ ? " wild" : ""), b_.finish({x}, {f}), {}, 0};
+    return {
+        std::string("tflite") + (hybrid_ ? " hybrid" : " int8") + (wild_ ? " wild" : ""), b_.finish({x}, {f}), {}, 0};
   }
 
  private:
   int size() { return int(1 + random_.below(5)); }
-  float scale() { return wild_ && random_.below(10) == 0 ? kScales[random_.below(std::size(kScales))] : 0.001f * float(1 + random_.below(500)); }
+  float scale() {
+    return wild_ && random_.below(10) == 0 ? kScales[random_.below(std::size(kScales))]
+                                           : 0.001f * float(1 + random_.below(500));
+  }
 
   int activation(const std::string& name, const std::vector<int32_t>& shape) {
-    return hybrid_ ? b_.activation(name, shape) : b_.activation(name, shape, scale(), int64_t(random_.below(256)) - 128);
+    return hybrid_ ? b_.activation(name, shape)
+                   : b_.activation(name, shape, scale(), int64_t(random_.below(256)) - 128);
   }
 
   Codes scales(int count, int axis) {
@@ -66,8 +80,10 @@ class Maker {
   }
 
   int depthwise(int x, int channels) {
-    const int w = weights({1, 3, 3, channels}, channels, 3), b = bias(channels), y = activation("depthwise", {1, 4, 4, channels});
-    b_.op(BuiltinOperator::DEPTHWISE_CONV_2D, {x, w, b}, {y}, CreateDepthwiseConv2DOptions(b_.fbb(), Padding::SAME, 1, 1, 1));
+    const int w = weights({1, 3, 3, channels}, channels, 3), b = bias(channels),
+              y = activation("depthwise", {1, 4, 4, channels});
+    b_.op(BuiltinOperator::DEPTHWISE_CONV_2D, {x, w, b}, {y},
+          CreateDepthwiseConv2DOptions(b_.fbb(), Padding::SAME, 1, 1, 1));
     return y;
   }
 
@@ -86,4 +102,4 @@ class Maker {
 
 RandomFile random_tflite(SplitMix64& random) { return Maker(random).run(); }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -18,7 +18,7 @@
 #include "tests/importers/onnx_builder.h"
 #include "tests/passes/rewrite_graphs.h"
 #include "tests/passes/rewrite_peers.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/importers/importer.h"
 
 namespace nacre::tools {
@@ -156,10 +156,8 @@ struct Edition {
 bool paint_resnet(std::string& report) {
   const Graph source = import_onnx(ResNet8().file(), "resnet8.onnx");
   check(source);
-  const Edition editions[] = {{{}, "D3"},
-                              {{.type = ElementType::kBfloat16}, "D3"},
-                              {tf2(), "-0"},
-                              {tf2(ElementType::kBfloat16), "A5"}};
+  const Edition editions[] = {
+      {{}, "D3"}, {{.type = ElementType::kBfloat16}, "D3"}, {tf2(), "-0"}, {tf2(ElementType::kBfloat16), "A5"}};
   bool all = true;
   for (const Edition& edition : editions) {
     Graph graph = source;

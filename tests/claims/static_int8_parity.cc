@@ -23,12 +23,12 @@
 #include "tests/calibration/brute_force.h"
 #include "tests/claims/claims.h"
 #include "tests/claims/executor.h"
+#include "tools/base/error.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/calibration/quantizers.h"
-#include "tools/error.h"
+#include "tools/evaluate/error_measure.h"
 #include "tools/importers/importer.h"
 #include "tools/passes/passes.h"
-#include "tools/report/error_measure.h"
 
 namespace nacre::tools {
 namespace {
@@ -355,7 +355,10 @@ int claim(const fs::path& folder) {
   const bool different = all_different(methods);
   shown = shown && equal == methods.size() && different;
   fmt::print("CLAIM static_int8_parity {}: {}; {} of {} methods equal brute force, ranges {}different\n",
-             !shown ? "NOT SHOWN" : sanitized ? "partly shown" : "shown", text, equal, methods.size(), different ? "all " : "not all ");
+             !shown      ? "NOT SHOWN"
+             : sanitized ? "partly shown"
+                         : "shown",
+             text, equal, methods.size(), different ? "all " : "not all ");
   return shown ? kSuccess : kFailed;
 }
 

@@ -1,155 +1,54 @@
-// Claim: a training step is a transaction: everything that it learned commits, or nothing does but the loss scale and its
-// counters.
+// Claim: a training step is a transaction: everything that it learned commits, or nothing does but the loss scale and
+// its counters.
 //
 //   scales      the sequences of finite, infinite and NaN gradients of the golden tables `loss_scale` and
-//               `recommended_loss_scale`, made by targets of that kind: the scale used, the scale and the counter after each step
-//               are the table's; the step is applied where the table applies it and the gradients are finite, for what is not
-//               finite Trainer refuses whatever the rule says. Then once more with gradients that are finite and a loss that is
-//               infinite instead of infinite gradients. Rows whose scale is infinite, which no step can use, are left out
-//   refused     convolutions with batch norm, dropout, float8 layers behind a float32 one, Adam and a dynamic loss scale, 60
-//               steps, every third with an infinity or a NaN in its input: the state is the same to the byte before and after
+//               `recommended_loss_scale`, made by targets of that kind: the scale used, the scale and the counter after
+//               each step
+//               are the table's; the step is applied where the table applies it and the gradients are finite, for what
+//               is not
+//               finite Trainer refuses whatever the rule says. Then once more with gradients that are finite and a loss
+//               that is
+//               infinite instead of infinite gradients. Rows whose scale is infinite, which no step can use, are left
+//               out
+//   refused     convolutions with batch norm, dropout, float8 layers behind a float32 one, Adam and a dynamic loss
+//               scale, 60 steps, every third with an infinity or a NaN in its input: the state is the same to the byte
+//               before and after
 //               every accumulate, and after a refused commit, but for the loss scale and its counters
-//   halves      two micro-batches of n rows leave the gradients, loss and count of one of 2 n. Networks without batch norm. To
-//               the bit, because each sum takes its terms in the order of the rows either way; but bias_gradient adds its terms in
-//               blocks of 128 rows, which a half begins anew. There the sums of K <= 128 terms t in a block differ by at most
-//               2 128 2^-24 sum |t|, and for sum |t| stands what is not larger, the sum of the magnitudes of each sample's part
-//   float8      scales, amax histories and event counts after each of 50 steps are those of engine/numeric/amax_history.h fed
-//               by hand with the amaxes that the step block held, in Keras's and TransformerEngine's order
+//   halves      two micro-batches of n rows leave the gradients, loss and count of one of 2 n. Networks without batch
+//               norm. To the bit, because each sum takes its terms in the order of the rows either way; but
+//               bias_gradient adds its terms in
+//               blocks of 128 rows, which a half begins anew. There the sums of K <= 128 terms t in a block differ by
+//               at most
+//               2 128 2^-24 sum |t|, and for sum |t| stands what is not larger, the sum of the magnitudes of each
+//               sample's part
+//   float8      scales, amax histories and event counts after each of 50 steps are those of
+//               engine/numeric/amax_history.h fed by hand with the amaxes that the step block held, in Keras's and
+//               TransformerEngine's order
 //
 // That a test of bytes can fail: an applied commit must change them, and one amax that is fed wrongly must be seen.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <limits>
 #include <optional>
-#include <set>
 #include <string>
+#include <vector>
 
-#include "engine/numeric/amax_history.h"
 #include "tests/claims/claims.h"
-#include "tests/training/networks.h"
-#include "tests/training/training_run.h"
-#include "tools/error.h"
-#include "tools/npy.h"
-#include "tools/print.h"
-#include "tools/training/training.h"
+#include "tests/claims/step_is_a_transaction.h"
+#include "tests/differentiate/networks.h"
+#include "tests/differentiate/training_run.h"
+#include "tools/base/error.h"
+#include "tools/base/json.h"
+#include "tools/compile/training.h"
+#include "tools/files/npy.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using namespace nacre::tools;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
-
-TrainingModel compiled(const Graph& graph, const TrainingOptions& training, const std::string& policy,
-                       const std::vector<std::string>& layers = {}) {
-  CompileOptions compiling;
-  compiling.policies = parse_policy_options({.policy = policy, .set = layers, .file = {}, .only = {}, .except = {}});
-  return compile_training(graph, training, compiling);
-}
-
-struct Count {
-  int64_t right = 0, all = 0;
-  void note(bool is_right) { right += is_right ? 1 : 0, ++all; }
-  bool shown() const { return all > 0 && right == all; }
-};
-std::string text(const Count& count) { return std::to_string(count.right) + "/" + std::to_string(count.all); }
-
-// ---- scales
-
-struct Sequence {
-  const char* key;
-  LossScaler rule;
-};
-
-std::vector<Sequence> sequences() {
-  using enum LossScaleSystem;
-  const auto rule = [](LossScaleSystem system, float initial, uint32_t period, float factor = 2) {
-    LossScaler scaler = loss_scaler(system);
-    scaler.initial = initial, scaler.period = period, scaler.factor = factor;
-    return scaler;
-  };
-  LossScaler fastai = rule(kFastai, 65536, 3);
-  fastai.max = 131072;
-  return {{"tf_jmp_period3_init32768", rule(kTensorFlow, 32768, 3)}, {"tf_jmp_period3_init32768", rule(kJmp, 32768, 3)},
-          {"keras3_growth3_init32768", rule(kKeras, 32768, 3)},      {"fastai_noskip3_init65536_max131072", fastai},
-          {"axon_period3_init32768", rule(kAxon, 32768, 3)},         {"tf_floor_init4", rule(kTensorFlow, 4, 3)},
-          {"tf_floor_init4", rule(kJmp, 4, 3)},                      {"keras3_no_floor_init4", rule(kKeras, 4, 3)},
-          {"fastai_floor_init4", rule(kFastai, 4, 3)},               {"tf_ceiling_init2^126_period1", rule(kTensorFlow, 0x1p126f, 1)},
-          {"tf_ceiling_init2^126_period1", rule(kAxon, 0x1p126f, 1)}, {"keras3_ceiling_init2^126_growth1", rule(kKeras, 0x1p126f, 1)},
-          {"fastai_static512", loss_scaler(kFastai, LossScale::kFixed)}, {"tf_multiplier4_period2", rule(kTensorFlow, 64, 2, 4)},
-          {"min1_max2^24_period2_init2^23", rule(kNacre, 0x1p23f, 2)}, {"min1_max2^24_period2_init2", rule(kNacre, 2, 2)}};
-}
-
-float number(const Json& v) { return v.is_string() ? kInfinity : v.get<float>(); }
-
-// Targets 2^-12 from the outputs: gradients that a scale of 2^127 leaves finite. One target that is not finite makes the
-// gradients of its sample infinite, with no infinity against another, or NaN; one of 2^80 makes the loss, a square, infinite.
-void aim(TrainingRun& run, const PeerBatch& batch, const std::string& kind) {
-  run.write(0, batch.x);
-  run.write(1, batch.targets);
-  run.accumulate();
-  std::vector<float> targets(batch.targets.size());
-  std::memcpy(targets.data(), run.trainer().output(0).data(), targets.size() * sizeof(float));
-  run.trainer().discard();
-  for (float& t : targets) t += 0x1p-12f;
-  if (kind == "I") targets[5] = -kInfinity;
-  if (kind == "N") targets[5] = kNan;
-  if (kind == "L") targets[5] = 0x1p80f;
-  run.write(0, batch.x);
-  run.write(1, targets);
-}
-
-struct Scales {
-  Count steps;
-  int sequences = 0, refused_against_rule = 0, left_out = 0;
-};
-
-// `infinite`: how a step becomes one of infinite gradients, I or L.
-void run_sequence(const PeerNetwork& network, const Sequence& sequence, const Json& rows, const char* infinite, Scales& scales) {
-  TrainingOptions options;
-  options.loss.kind = Loss::kSquaredError;
-  options.loss_scale = sequence.rule;
-  options.train.last_layers = 1;  // a relu's 0 times an infinity would be NaN, which hides the infinity
-  TrainingRun run(compiled(network.graph, options, "float32").bytes);
-  const PeerBatch batch = peer_batch(network, 0);
-  for (const Json& row : rows) {
-    if (!std::isfinite(number(row[1]))) {
-      ++scales.left_out;
-      continue;
-    }
-    aim(run, batch, row[0] == "I" ? infinite : row[0].get<std::string>());
-    run.accumulate();
-    const Trainer::Report report = run.commit(0x1p-10f);
-    const bool finite = row[0] == "F", applied = finite && row[2].get<bool>();
-    scales.refused_against_rule += !finite && row[2].get<bool>() ? 1 : 0;
-    bool holds = report.loss_scale == number(row[1]) && report.applied == applied &&
-                 float(run.numbers("loss_scale").at(0)) == number(row[3]) && run.numbers("loss_scale_counters").at(0) == row[4].get<double>();
-    if (row.size() > 5) holds = holds && report.overflow_at_floor == row[5].get<bool>();
-    scales.steps.note(holds);
-    if (!holds)
-      std::printf("  %s: %s gives scale %g applied %d, after %g counter %g\n", sequence.key, row.dump().c_str(), double(report.loss_scale),
-                  int(report.applied), run.numbers("loss_scale").at(0), run.numbers("loss_scale_counters").at(0));
-  }
-  ++scales.sequences;
-}
-
-Scales compare_scales(const PeerNetwork& network, const Json& golden) {
-  Scales scales;
-  std::set<std::string> known;
-  for (const Sequence& sequence : sequences()) {
-    known.insert(sequence.key);
-    const Json& table = golden.at(sequence.rule.system == LossScaleSystem::kNacre ? "recommended_loss_scale" : "loss_scale");
-    for (const char* infinite : {"I", "L"}) run_sequence(network, sequence, table.at(sequence.key), infinite, scales);
-  }
-  for (const char* topic : {"loss_scale", "recommended_loss_scale"})
-    for (const auto& [key, rows] : golden.at(topic).items())
-      if (!known.contains(key)) throw Error(kFailed, topic, key + " is a sequence that no test runs");
-  return scales;
-}
+using namespace step_is_a_transaction;
 
 // ---- refused
 
@@ -198,12 +97,16 @@ Refused refuse_steps(const PeerNetwork& network) {
   options.optimizer.kind = Optimizer::kAdam;
   options.loss_scale = loss_scaler(LossScaleSystem::kNacre);
   options.loss_scale.period = 5;
-  TrainingRun run(compiled(with_dropout(network.graph), options, "float32", {"conv2=float8/4_from_float32", "fc=float8/4_from_float32"}).bytes);
+  TrainingRun run(compiled(with_dropout(network.graph), options, "float32",
+                           {"conv2=float8/4_from_float32", "fc=float8/4_from_float32"})
+                      .bytes);
   Refused result;
   result.bytes = run.state().size();
   const std::vector<std::string> names = run.tensors(Region::kState);
-  for (const char* wanted : {"bn1.mean", "bn1.variance", "conv1.w/first_moment", "conv1.w/second_moment", "amax_history", "seed", "step_count"}) {
-    const auto found = std::ranges::find_if(names, [&](const std::string& name) { return name.find(wanted) != name.npos; });
+  for (const char* wanted : {"bn1.mean", "bn1.variance", "conv1.w/first_moment", "conv1.w/second_moment",
+                             "amax_history", "seed", "step_count"}) {
+    const auto found =
+        std::ranges::find_if(names, [&](const std::string& name) { return name.find(wanted) != name.npos; });
     std::string& list = found == names.end() ? result.lacks : result.holds;
     list += (list.empty() ? "" : ", ") + (found == names.end() ? std::string(wanted) : *found);
   }
@@ -225,7 +128,8 @@ Refused refuse_steps(const PeerNetwork& network) {
     const bool at_floor = scale == options.loss_scale.min;
     const float after = at_floor ? scale : scale / 2;
     if (bad)
-      result.refusals.note(!report.applied && same && report.overflow_at_floor == at_floor && float(run.numbers("loss_scale").at(0)) == after);
+      result.refusals.note(!report.applied && same && report.overflow_at_floor == at_floor &&
+                           float(run.numbers("loss_scale").at(0)) == after);
     else result.applied.note(report.applied && !same);
   }
   return result;
@@ -259,7 +163,8 @@ std::vector<T> turned(std::vector<T> items, int first, int batch) {
 }
 
 // What is accumulated of `rows` samples from each of `firsts` on.
-std::optional<Sums> accumulated(TrainingRun& run, const PeerNetwork& network, const std::vector<int>& firsts, int rows) {
+std::optional<Sums> accumulated(TrainingRun& run, const PeerNetwork& network, const std::vector<int>& firsts,
+                                int rows) {
   const PeerBatch batch = peer_batch(network, 0);
   run.trainer().discard();
   for (const int first : firsts) {
@@ -278,7 +183,8 @@ void compare_halves(const PeerNetwork& network, Halves& halves) {
   options.loss.kind = network.squared_error ? Loss::kSquaredError : Loss::kSoftmaxCrossEntropy;
   TrainingRun run(compiled(network.graph, options, "float32").bytes);
   const int half = network.batch / 2;
-  const std::optional<Sums> whole = accumulated(run, network, {0}, 0), parts = accumulated(run, network, {0, half}, half);
+  const std::optional<Sums> whole = accumulated(run, network, {0}, 0),
+                            parts = accumulated(run, network, {0, half}, half);
   if (!whole || !parts) {
     halves.fixed += (halves.fixed.empty() ? "" : ", ") + network.name;
     return;
@@ -301,102 +207,32 @@ void compare_halves(const PeerNetwork& network, Halves& halves) {
   ++halves.networks;
 }
 
-// ---- float8
-
-struct Scaled {
-  std::string amax, scale, history, events;
-  DelayedScaling rule;
-  std::vector<float> amaxes;
-  float value = 1;
-  ScaleCounters counters;
-};
-
-std::vector<Scaled> scaled_values(const Graph& update, const TrainingRun& run) {
-  std::vector<Scaled> all;
-  for (const Node& node : update.nodes) {
-    if (node.op != Op::kUpdateScales) continue;
-    const auto name = [&](size_t i) { return update.values[size_t(node.inputs[i])].name; };
-    Scaled s = {.amax = name(0), .scale = name(1), .history = name(2), .events = name(3), .rule = {.format_max = get_real(node, "format_max")}, .amaxes = {}, .counters = {}};
-    s.rule.order = UpdateOrder(get_integer(node, "order"));
-    s.rule.rule = AmaxRule(get_integer(node, "rule"));
-    s.rule.margin = int8_t(get_integer(node, "margin"));
-    s.rule.fused = get_integer(node, "fused") != 0;
-    s.rule.guard = get_integer(node, "guard") != 0;
-    s.amaxes.assign(run.numbers(s.history).size(), 0.0f);
-    all.push_back(std::move(s));
-  }
-  return all;
-}
-
-bool is_same(const TrainingRun& run, const Scaled& s) {
-  const auto bytes = [&](const auto* data, size_t count) {
-    const auto* first = reinterpret_cast<const uint8_t*>(data);
-    return std::vector<uint8_t>(first, first + count * sizeof *data);
-  };
-  return run.bytes(s.scale) == bytes(&s.value, 1) && run.bytes(s.history) == bytes(s.amaxes.data(), s.amaxes.size()) &&
-         run.bytes(s.events) == bytes(s.counters.events, size_t(ScaleEvent::kCount));
-}
-
-struct Float8 {
-  Count states;
-  int moved = 0;  // states whose scale is not that of the step before
-};
-
-// Inputs wander over 2^-6 .. 2^6 and are all 0 for five steps. An infinity among them is saturated by the quantizer and applied,
-// the history says so; a NaN is refused. `wrong_step`: its amaxes are fed twice as large.
-Float8 follow_scales(const PeerNetwork& network, const std::string& policy, int wrong_step = -1) {
-  TrainingOptions options;
-  options.loss.kind = Loss::kSquaredError;
-  options.optimizer.kind = Optimizer::kMomentum;
-  const TrainingModel made = compiled(network.graph, options, policy);
-  TrainingRun run(made.bytes);
-  std::vector<Scaled> values = scaled_values(made.update, run);
-  Float8 result;
-  int exponent = 0;
-  for (int step = 0; step < 50; ++step) {
-    exponent = std::clamp(exponent + (step * step * 7 + step * 3) % 5 - 2, -6, 6);
-    PeerBatch batch = peer_batch(network, step);
-    for (float& v : batch.x) v = step >= 20 && step < 25 ? 0 : std::ldexp(v, exponent);
-    const bool bad = step == 41;
-    if (bad || step == 30) batch.x[3] = bad ? kNan : kInfinity;
-    run.write(0, batch.x);
-    run.write(1, batch.targets);
-    run.accumulate();
-    std::vector<float> amaxes;
-    for (const Scaled& s : values) amaxes.push_back(amax_value(uint32_t(run.numbers(s.amax).at(0))));
-    if (run.commit(0x1p-12f).applied == bad) throw Error(kFailed, policy, "step " + std::to_string(step) + " has another verdict");
-    for (size_t i = 0; i < values.size(); ++i) {
-      Scaled& s = values[i];
-      const float before = s.value;
-      if (!bad) AmaxHistory{s.amaxes, &s.value, &s.counters}.update(step == wrong_step ? 2 * amaxes[i] : amaxes[i], s.rule);
-      result.states.note(is_same(run, s));
-      result.moved += s.value != before ? 1 : 0;
-    }
-  }
-  return result;
-}
-
-constexpr const char* kFloat8[] = {"float8/4_from_float32", "float8/16_from_float32;update_order=transformer_engine",
-                                   "float8/4_from_float32;update_order=transformer_engine;amax_rule=most_recent;margin=1"};
+constexpr const char* kFloat8[] = {
+    "float8/4_from_float32", "float8/16_from_float32;update_order=transformer_engine",
+    "float8/4_from_float32;update_order=transformer_engine;amax_rule=most_recent;margin=1"};
 
 int claim(const std::filesystem::path& shared) {
   const std::filesystem::path models = shared / "models/mlperf_tiny", file = shared / "golden/policies.json";
   const PeerNetwork mlp = peer_network("mlp", models);
   const Scales scales = compare_scales(mlp, Json::parse(read_file(file.string())));
-  std::printf("scales   %d sequences, %s steps as the table says, %d of them refused against the rule, %d left out\n", scales.sequences,
-              text(scales.steps).c_str(), scales.refused_against_rule, scales.left_out);
+  std::printf("scales   %d sequences, %s steps as the table says, %d of them refused against the rule, %d left out\n",
+              scales.sequences, text(scales.steps).c_str(), scales.refused_against_rule, scales.left_out);
 
   const Refused refused = refuse_steps(peer_network("cnn", models));
   if (!refused.lacks.empty()) std::printf("refused  the state lacks %s\n", refused.lacks.c_str());
-  std::printf("refused  state of %zu bytes (%s): same after %s accumulates and %s refused commits, other after %s applied ones\n",
-              refused.bytes, refused.holds.c_str(), text(refused.accumulates).c_str(), text(refused.refusals).c_str(),
-              text(refused.applied).c_str());
+  std::printf(
+      "refused  state of %zu bytes (%s): same after %s accumulates and %s refused commits, other after %s applied "
+      "ones\n",
+      refused.bytes, refused.holds.c_str(), text(refused.accumulates).c_str(), text(refused.refusals).c_str(),
+      text(refused.applied).c_str());
 
   Halves halves;
   for (const char* name : {"mlp", "resnet8", "transformer", "lstm"}) compare_halves(peer_network(name, models), halves);
-  std::printf("halves   %d networks, %lld of %lld sums equal to the bit, %lld within the bound, at most %.2g of it%s%s\n", halves.networks,
-              static_cast<long long>(halves.equal), static_cast<long long>(halves.numbers), static_cast<long long>(halves.within),
-              halves.worst, halves.fixed.empty() ? "" : "; whole batches only: ", halves.fixed.c_str());
+  std::printf(
+      "halves   %d networks, %lld of %lld sums equal to the bit, %lld within the bound, at most %.2g of it%s%s\n",
+      halves.networks, static_cast<long long>(halves.equal), static_cast<long long>(halves.numbers),
+      static_cast<long long>(halves.within), halves.worst,
+      halves.fixed.empty() ? "" : "; whole batches only: ", halves.fixed.c_str());
 
   Count float8;
   int moved = 0;
@@ -412,22 +248,26 @@ int claim(const std::filesystem::path& shared) {
     return kFailed;
   }
   std::printf(
-      "CLAIM step_is_a_transaction shown: %s steps of %d loss-scale sequences; %s accumulates and %s refused commits leave %zu bytes of "
-      "state as they were; %lld of %lld sums of halves equal to the bit, the rest within rounding; %s float8 states as the formulas say in both orders\n",
-      text(scales.steps).c_str(), scales.sequences, text(refused.accumulates).c_str(), text(refused.refusals).c_str(), refused.bytes,
-      static_cast<long long>(halves.equal), static_cast<long long>(halves.numbers), text(float8).c_str());
+      "CLAIM step_is_a_transaction shown: %s steps of %d loss-scale sequences; %s accumulates and %s refused commits "
+      "leave %zu bytes of "
+      "state as they were; %lld of %lld sums of halves equal to the bit, the rest within rounding; %s float8 states as "
+      "the formulas say in both orders\n",
+      text(scales.steps).c_str(), scales.sequences, text(refused.accumulates).c_str(), text(refused.refusals).c_str(),
+      refused.bytes, static_cast<long long>(halves.equal), static_cast<long long>(halves.numbers),
+      text(float8).c_str());
   return kSuccess;
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test
 
 NACRE_CLAIM(step_is_a_transaction) {
   const char* shared = std::getenv("NACRE_SHARED");
   const char* root = std::getenv("NACRE_ROOT");
   try {
-    return nacre::tests::claim(shared != nullptr ? std::filesystem::path(shared)
-                                                 : std::filesystem::path(root != nullptr ? root : NACRE_ROOT) / "../shared");
+    return nacre::test::claim(shared != nullptr
+                                  ? std::filesystem::path(shared)
+                                  : std::filesystem::path(root != nullptr ? root : NACRE_ROOT) / "../shared");
   } catch (const std::exception& error) {
     std::printf("CLAIM step_is_a_transaction NOT SHOWN: %s\n", error.what());
     return 1;

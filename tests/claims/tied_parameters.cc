@@ -4,14 +4,16 @@
 //   parameters   after them, and the running statistics, within 1e-9 of the largest magnitude in their tensor, or of 1
 //   how many     parameters there are: torch's
 //
-// Fifteen networks: fresh batch norms, trained and frozen, whose scale, variance, bias and mean are equal; layers, norms and
-// convolutions that are applied twice, beside one that is only equal; a bias of two layers; an embedding that is the output
-// layer's matrix, with and without a bias; a matrix and its transpose; matrices and biases computed of others that are read too:
-// their rows, in another order, joined, repeated, their multiples, sums, differences and products, beside numbers of the code. SGD, momentum, Adam, AdamW. Each in the forms in which
-// torch.onnx.export writes it: in evaluation mode equal initializers are merged by value, an Identity standing for each that is
-// gone, and in training mode those that are one tensor. Files, losses and numbers are in tests/peers/tied_parameters.json, by the
-// script beside it. That the bound is not idle: each network is also trained of a graph that was imported only to be run, in
-// which parameters of one value are one and matrices of two layers are two. None may come within the bound of the losses.
+// Fifteen networks: fresh batch norms, trained and frozen, whose scale, variance, bias and mean are equal; layers,
+// norms and convolutions that are applied twice, beside one that is only equal; a bias of two layers; an embedding that
+// is the output layer's matrix, with and without a bias; a matrix and its transpose; matrices and biases computed of
+// others that are read too: their rows, in another order, joined, repeated, their multiples, sums, differences and
+// products, beside numbers of the code. SGD, momentum, Adam, AdamW. Each in the forms in which torch.onnx.export writes
+// it: in evaluation mode equal initializers are merged by value, an Identity standing for each that is gone, and in
+// training mode those that are one tensor. Files, losses and numbers are in tests/peers/tied_parameters.json, by the
+// script beside it. That the bound is not idle: each network is also trained of a graph that was imported only to be
+// run, in which parameters of one value are one and matrices of two layers are two. None may come within the bound of
+// the losses.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -22,16 +24,16 @@
 
 #include "tests/claims/claims.h"
 #include "tests/claims/keras_tables.h"
-#include "tests/training/training_run.h"
-#include "tools/error.h"
+#include "tests/differentiate/training_run.h"
+#include "tools/base/error.h"
+#include "tools/base/print.h"
+#include "tools/base/split_mix64.h"
+#include "tools/compile/training.h"
+#include "tools/files/npy.h"
 #include "tools/importers/importer.h"
-#include "tools/npy.h"
 #include "tools/passes/passes.h"
-#include "tools/print.h"
-#include "tools/split_mix64.h"
-#include "tools/training/training.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using namespace nacre::tools;
@@ -130,7 +132,8 @@ void compare_tensors(const TrainingRun& run, const Json& expected, Difference& f
 
 size_t parameters_of(const TrainingRun& run) {
   size_t count = 0;
-  for (const TensorRecord& r : run.model().model().tensors()) count += r.region == Region::kState && (r.flags & kTrainable) != 0 ? 1 : 0;
+  for (const TensorRecord& r : run.model().model().tensors())
+    count += r.region == Region::kState && (r.flags & kTrainable) != 0 ? 1 : 0;
   return count;
 }
 
@@ -142,7 +145,8 @@ double losses_apart(TrainingRun& run, const Problem& problem) {
     const double expected = problem.network.at("losses").at(size_t(step));
     const double difference = std::abs(run.loss() - expected) / std::abs(expected);
     worst = difference <= worst ? worst : difference;  // NaN stays
-    if (!run.commit(problem.network.at("learning_rate")).applied) throw Error(kFailed, "step " + std::to_string(step), "was refused");
+    if (!run.commit(problem.network.at("learning_rate")).applied)
+      throw Error(kFailed, "step " + std::to_string(step), "was refused");
   }
   return worst;
 }
@@ -151,8 +155,9 @@ Difference train(const Problem& problem, const std::string& file) {
   TrainingRun run(compiled(problem, file, true));
   const Json& parameters = problem.network.at("parameters");
   if (parameters_of(run) != parameters.size())
-    throw Error(kFailed, problem.network.at("name"),
-                "has " + std::to_string(parameters_of(run)) + " parameters, torch's " + std::to_string(parameters.size()));
+    throw Error(
+        kFailed, problem.network.at("name"),
+        "has " + std::to_string(parameters_of(run)) + " parameters, torch's " + std::to_string(parameters.size()));
   Difference found;
   found.losses = losses_apart(run, problem);
   compare_tensors(run, parameters, found);
@@ -201,19 +206,21 @@ int claim(const std::filesystem::path& root) {
   }
   const std::string torch = table.at("versions").at("torch");
   std::printf(
-      "CLAIM tied_parameters shown: %d networks in %d files as torch %s trains them: float64 losses of %d steps at most %.2g apart, %d "
+      "CLAIM tied_parameters shown: %d networks in %d files as torch %s trains them: float64 losses of %d steps at "
+      "most %.2g apart, %d "
       "numbers of parameters and statistics %.2g; tied and equal parameters the other way round are seen in %d\n",
-      int(table.at("networks").size()), files, torch.c_str(), whole("steps"), worst.losses, worst.numbers, worst.tensors, seen);
+      int(table.at("networks").size()), files, torch.c_str(), whole("steps"), worst.losses, worst.numbers,
+      worst.tensors, seen);
   return kSuccess;
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test
 
 NACRE_CLAIM(tied_parameters) {
   const char* root = std::getenv("NACRE_ROOT");
   try {
-    return nacre::tests::claim(root != nullptr ? root : NACRE_ROOT);
+    return nacre::test::claim(root != nullptr ? root : NACRE_ROOT);
   } catch (const std::exception& error) {
     std::printf("CLAIM tied_parameters NOT SHOWN: %s\n", error.what());
     return 1;

@@ -1,13 +1,15 @@
 // Claim: the bytes that training takes are known before anything runs, to the byte and by class, and few are enough.
 //
-//   exact     Trainer::measure says what `nacre size --train` counts; blocks of exactly these bytes train, one byte less of any is
-//             refused with both numbers
-//   same      with steps repeated the gradients, and after the commit the state, are those without, to the bit; with immediate
-//             updates the parameters after one step of SGD are
-//   bounds    IC, batch 1, all layers in float32: arena below 320 KiB; last two layers on int8 ones: arena below 128 KiB
+//   exact     Trainer::measure says what `nacre size --train` counts; blocks of exactly these bytes train, one byte
+//             less of any is refused with both numbers
+//   same      with steps repeated the gradients, and after the commit the state, are those without, to the bit; with
+//             immediate updates the parameters after one step of SGD are
+//   bounds    IC, batch 1, all layers in float32: arena below 320 KiB; last two layers on int8 ones: arena below 128
+//             KiB
 //
-// Networks of MLPerf Tiny; KWS has the weights of its int8 file as real numbers. Beside them the peak of JAX for the same step
-// (tests/peers/training_memory.json), whose step updates each parameter as its gradient is there: `at once` is like it.
+// Networks of MLPerf Tiny; KWS has the weights of its int8 file as real numbers. Beside them the peak of JAX for the
+// same step (tests/peers/training_memory.json), whose step updates each parameter as its gradient is there: `at once`
+// is like it.
 //
 //   320K             with an arena limit below 320 KiB
 //   again            with an arena limit of 1: the least that the converter finds
@@ -15,7 +17,8 @@
 //   weights          constants in the file: frozen parameters, first values of trained ones; not in RAM
 //   saved            of the arena: what the backward pass reads of the forward pass
 //   bound            the planner's: bytes that live at one time
-//   work, plan       multiply-accumulates that are done again, of those of the program; seconds of processor time to compile
+//   work, plan       multiply-accumulates that are done again, of those of the program; seconds of processor time to
+//                    compile
 //   RAM              all but the weights
 #include <cstdio>
 #include <cstdlib>
@@ -33,11 +36,11 @@
 #include "engine/train/trainer.h"
 #include "tests/claims/claims.h"
 #include "tests/model/builder.h"
-#include "tools/error.h"
-#include "tools/json.h"
-#include "tools/split_mix64.h"
-#include "tools/training/memory.h"
-#include "tools/training/training.h"
+#include "tools/base/error.h"
+#include "tools/base/json.h"
+#include "tools/base/split_mix64.h"
+#include "tools/compile/training.h"
+#include "tools/evaluate/training_memory.h"
 
 namespace nacre::test {
 namespace {
@@ -68,8 +71,11 @@ struct Way {
   bool immediate;
   uint64_t limit;
 };
-constexpr Way kWays[] = {
-    {"", false, 0}, {"320K", false, kArenaFull - 1}, {"again", false, 1}, {"at once", true, 0}, {"at once, again", true, 1}};
+constexpr Way kWays[] = {{"", false, 0},
+                         {"320K", false, kArenaFull - 1},
+                         {"again", false, 1},
+                         {"at once", true, 0},
+                         {"at once, again", true, 1}};
 
 struct Tally {
   uint64_t checks = 0, failures = 0;
@@ -126,13 +132,17 @@ struct Step {  // what one leaves behind
   std::map<std::string, Bytes> parameters;  // by name
 };
 
-std::optional<Step> train(Tally& tally, const Subject& subject, const LoadedModel& loaded, const Sizes& sizes, std::byte fill) {
+std::optional<Step> train(Tally& tally, const Subject& subject, const LoadedModel& loaded, const Sizes& sizes,
+                          std::byte fill) {
   const Model& model = loaded.model();
   Blocks blocks(sizes, fill);
   Trainer trainer;
-  if (!tally.that(trainer.bind(model, nullptr, kernels(), blocks.memory).ok() && trainer.start().ok(), "binds in its bytes")) return {};
+  if (!tally.that(trainer.bind(model, nullptr, kernels(), blocks.memory).ok() && trainer.start().ok(),
+                  "binds in its bytes"))
+    return {};
   uint32_t feeding = 0;
-  if (!model.find(Entry::kGradients, nullptr, &feeding).ok() && !model.find(Entry::kUpdate, nullptr, &feeding).ok()) return {};
+  if (!model.find(Entry::kGradients, nullptr, &feeding).ok() && !model.find(Entry::kUpdate, nullptr, &feeding).ok())
+    return {};
   const Bytes start(trainer.state().begin(), trainer.state().end());
   write_inputs(subject, trainer, model, model.program(feeding));
   Step step;
@@ -165,8 +175,9 @@ void one_byte_less(Tally& tally, const Model& model, const Sizes& sizes) {
     blocks.memory.block[i] = blocks.block[i].bytes();
     Trainer trainer;
     const Status s = trainer.bind(model, nullptr, kernels(), blocks.memory);
-    tally.that(s.code == Code::kMemorySize && s.index == i && s.needed == sizes.bytes[i] && s.given == sizes.bytes[i] - 1,
-               "one byte less of block " + std::to_string(i) + " is refused with both numbers");
+    tally.that(
+        s.code == Code::kMemorySize && s.index == i && s.needed == sizes.bytes[i] && s.given == sizes.bytes[i] - 1,
+        "one byte less of block " + std::to_string(i) + " is refused with both numbers");
   }
 }
 
@@ -219,7 +230,8 @@ Result measure_row(Tally& tally, const Subject& subject, const Graph& network, b
 // The peak of JAX for such a step, 0 if the table has none.
 uint64_t peer_peak(const nacre::tools::Json& table, const Subject& subject, bool last, int batch) {
   for (const nacre::tools::Json& row : table.at("rows"))
-    if (row.at("network") == subject.peer && row.at("trains") == (last ? "last" : "full") && row.at("batch") == batch) return row.at("peak");
+    if (row.at("network") == subject.peer && row.at("trains") == (last ? "last" : "full") && row.at("batch") == batch)
+      return row.at("peak");
   return 0;
 }
 
@@ -247,9 +259,11 @@ int claim() {
       (shared != nullptr ? std::filesystem::path(shared) : top / "../shared") / "models/mlperf_tiny";
   std::ifstream file(top / "tests/peers/training_memory.json");
   const nacre::tools::Json table = nacre::tools::Json::parse(file);
-  std::printf("bytes; JAX %s, %s backend: peak of the same step, frozen layers in float32\n%-36s %9s %9s %9s %7s %9s %9s %9s %7s %6s %6s %5s %9s %9s\n",
-              table.at("jax").get<std::string>().c_str(), table.at("backend").get<std::string>().c_str(), "", "weights", "parameter",
-              "gradients", "moments", "saved", "arena", "bound", "scratch", "calls", "work", "plan", "RAM", "JAX");
+  std::printf(
+      "bytes; JAX %s, %s backend: peak of the same step, frozen layers in float32\n%-36s %9s %9s %9s %7s %9s %9s %9s "
+      "%7s %6s %6s %5s %9s %9s\n",
+      table.at("jax").get<std::string>().c_str(), table.at("backend").get<std::string>().c_str(), "", "weights",
+      "parameter", "gradients", "moments", "saved", "arena", "bound", "scratch", "calls", "work", "plan", "RAM", "JAX");
   Tally tally;
   int rows = 0, missing = 0;
   for (const Subject& subject : kSubjects) {
@@ -267,16 +281,17 @@ int claim() {
         for (const Way& way : kWays) {
           const bool named = std::string_view(way.name) == "320K";
           if (named && (std::string_view(subject.name) != "IC" || last || batch != 1)) continue;
-          tally.row = std::string(subject.name) + (last ? ", last two, batch " : ", full, batch ") + std::to_string(batch) +
-                      (*way.name != 0 ? std::string(", ") + way.name : "");
+          tally.row = std::string(subject.name) + (last ? ", last two, batch " : ", full, batch ") +
+                      std::to_string(batch) + (*way.name != 0 ? std::string(", ") + way.name : "");
           Result row = measure_row(tally, subject, network, last, way);
           std::printf(" %9llu %9llu\n", static_cast<unsigned long long>(row.memory.total()),
                       static_cast<unsigned long long>(peer_peak(table, subject, last, batch)));
           ++rows;
           if (!plain && !last && batch == 1 && row.memory.gradients > row.memory.parameters)
-            std::printf("%s: gradients %llu bytes: %llu of the parameters, the rest because each begins at a multiple of %d\n", subject.name,
-                        static_cast<unsigned long long>(row.memory.gradients), static_cast<unsigned long long>(row.memory.parameters),
-                        int(kAlignment));
+            std::printf(
+                "%s: gradients %llu bytes: %llu of the parameters, the rest because each begins at a multiple of %d\n",
+                subject.name, static_cast<unsigned long long>(row.memory.gradients),
+                static_cast<unsigned long long>(row.memory.parameters), int(kAlignment));
           bounds(tally, subject, last, batch, way, row.memory);
           if (!plain) plain = std::move(row);
           else compare(tally, way, *plain, row);
@@ -285,8 +300,11 @@ int claim() {
   }
   const bool shown = tally.failures == 0 && missing == 0;
   std::printf("CLAIM training_memory %s: %d rows (%d networks missing), %llu checks, %llu failed\n",
-              shown ? "shown" : tally.failures == 0 ? "partly shown" : "NOT SHOWN", rows, missing,
-              static_cast<unsigned long long>(tally.checks), static_cast<unsigned long long>(tally.failures));
+              shown                 ? "shown"
+              : tally.failures == 0 ? "partly shown"
+                                    : "NOT SHOWN",
+              rows, missing, static_cast<unsigned long long>(tally.checks),
+              static_cast<unsigned long long>(tally.failures));
   return tally.failures != 0 ? 1 : missing != 0 ? 77 : 0;
 }
 

@@ -1,8 +1,9 @@
-// Claim: training allocates nothing: from before open to the end of training, checkpoints saved and loaded, an allocator that kills
-// is armed, and every run of the same model on the same data ends in the same bytes, whatever the memory held before.
+// Claim: training allocates nothing: from before open to the end of training, checkpoints saved and loaded, an
+// allocator that kills is armed, and every run of the same model on the same data ends in the same bytes, whatever the
+// memory held before.
 //
-// The models are made by hand (tests/model/cases_training.cc) and by the converter: small networks under several policies and
-// optimizers.
+// The models are made by hand (tests/model/cases_training.cc) and by the converter: small networks under several
+// policies and optimizers.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -12,10 +13,10 @@
 #include "engine/nacre.h"
 #include "engine/nacre_c.h"
 #include "tests/claims/killing_allocator.h"
+#include "tests/differentiate/small_networks.h"
 #include "tests/model/execute.h"
-#include "tests/training/small_networks.h"
-#include "tools/error.h"
-#include "tools/training/training.h"
+#include "tools/base/error.h"
+#include "tools/compile/training.h"
 
 namespace nacre::test {
 namespace {
@@ -30,8 +31,12 @@ Storage flash_storage() {
   return {.program_bytes = 8,
           .erase_bytes = 4096,
           .bytes = sizeof flash,
-          .read = [](void*, uint64_t at, std::span<std::byte> to) { return std::memcpy(to.data(), flash + at, to.size()), true; },
-          .program = [](void*, uint64_t at, std::span<const std::byte> from) { return std::memcpy(flash + at, from.data(), from.size()), true; },
+          .read = [](void*, uint64_t at,
+                     std::span<std::byte> to) { return std::memcpy(to.data(), flash + at, to.size()), true; },
+          .program =
+              [](void*, uint64_t at, std::span<const std::byte> from) {
+                return std::memcpy(flash + at, from.data(), from.size()), true;
+              },
           .erase = [](void*, uint64_t at) { return std::memset(flash + at, 0xFF, 4096), true; }};
 }
 
@@ -62,8 +67,9 @@ Result train(std::span<const std::byte> file, std::byte before) {
   Sizes sizes;
   Memory blocks;
   Trainer trainer;
-  if (!model.open(file).ok() || !Trainer::measure(model, nullptr, kSets, &sizes).ok() || !Memory::cut(memory, sizes, &blocks).ok() ||
-      !trainer.bind(model, nullptr, kSets, blocks).ok() || !trainer.start().ok())
+  if (!model.open(file).ok() || !Trainer::measure(model, nullptr, kSets, &sizes).ok() ||
+      !Memory::cut(memory, sizes, &blocks).ok() || !trainer.bind(model, nullptr, kSets, blocks).ok() ||
+      !trainer.start().ok())
     return result;
   uint32_t feeding = 0;
   if (!model.find(trainer.immediate() ? Entry::kUpdate : Entry::kGradients, nullptr, &feeding).ok()) return result;
@@ -71,7 +77,8 @@ Result train(std::span<const std::byte> file, std::byte before) {
   for (int step = 0; step < kSteps; ++step) {
     for (int batch = 0; batch < (trainer.immediate() ? 1 : kMicroBatches); ++batch) {
       for (uint32_t i = 0; i < trainer.input_count(); ++i)
-        fill(trainer.input(i), model.tensors()[model.program(feeding).inputs[i]].element, uint32_t(step % 4 * 31 + batch * 7) + i);
+        fill(trainer.input(i), model.tensors()[model.program(feeding).inputs[i]].element,
+             uint32_t(step % 4 * 31 + batch * 7) + i);
       if (!trainer.accumulate().ok()) return result;
     }
     Trainer::Report report;
@@ -123,11 +130,13 @@ void run_armed(const std::string& name, std::span<const std::byte> file) {
   for (const Result& r : results) good = good && r.good && r.state_crc == results[0].state_crc;
   ++runs;
   failures += !good;
-  std::printf("%s %-44s %2u of %d steps applied, loss %.4f to %.4f, state %08x three times\n", good ? "ok  " : "FAIL", name.c_str(),
-              results[0].applied, kSteps, double(results[0].first_loss), double(results[0].last_loss), results[0].state_crc);
+  std::printf("%s %-44s %2u of %d steps applied, loss %.4f to %.4f, state %08x three times\n", good ? "ok  " : "FAIL",
+              name.c_str(), results[0].applied, kSteps, double(results[0].first_loss), double(results[0].last_loss),
+              results[0].state_crc);
 }
 
-void run_converted(const char* name, const tools::Graph& graph, const char* policy, tools::Optimizer optimizer, const char* label) {
+void run_converted(const char* name, const tools::Graph& graph, const char* policy, tools::Optimizer optimizer,
+                   const char* label) {
   using namespace tools;
   TrainingOptions training;
   CompileOptions compiling;
@@ -146,12 +155,14 @@ void run_converted(const char* name, const tools::Graph& graph, const char* poli
 int claim() {
   run_armed("by hand", pack(training()).bytes());
   run_armed("by hand, immediate", pack(training_immediate()).bytes());
-  const tools::Graph small = tests::perceptron(), conv = tests::convolutional();
+  const tools::Graph small = test::perceptron(), conv = test::convolutional();
   constexpr struct {
     tools::Optimizer kind;
     const char* label;
-  } kOptimizers[] = {{tools::Optimizer::kSgd, "sgd"}, {tools::Optimizer::kAdam, "adam"}, {tools::Optimizer::kNesterov, "nesterov"}};
-  for (const char* policy : {"", "float64", "bfloat16", "mixed_bfloat16", "mixed_float16", "float8/4_from_float32", "int8_from_float32", "int8/static_from_float32"})
+  } kOptimizers[] = {
+      {tools::Optimizer::kSgd, "sgd"}, {tools::Optimizer::kAdam, "adam"}, {tools::Optimizer::kNesterov, "nesterov"}};
+  for (const char* policy : {"", "float64", "bfloat16", "mixed_bfloat16", "mixed_float16", "float8/4_from_float32",
+                             "int8_from_float32", "int8/static_from_float32"})
     for (const auto& optimizer : kOptimizers) {
       run_converted("perceptron", small, policy, optimizer.kind, optimizer.label);
       run_converted("convolutional", conv, policy, optimizer.kind, optimizer.label);
@@ -159,9 +170,11 @@ int claim() {
   const bool trapped = allocator_works();
   std::printf("deliberate allocations by malloc, operator new and calloc are%s seen\n", trapped ? "" : " NOT");
   const bool shown = failures == 0 && trapped && runs >= 12;
-  std::printf("CLAIM training_no_heap %s: %d models trained %d steps three times with an allocator that kills, checkpoints included, "
-              "%d failed; repeated runs %s\n",
-              shown ? "shown" : "NOT SHOWN", runs, kSteps, failures, failures == 0 ? "identical" : "NOT all identical");
+  std::printf(
+      "CLAIM training_no_heap %s: %d models trained %d steps three times with an allocator that kills, checkpoints "
+      "included, "
+      "%d failed; repeated runs %s\n",
+      shown ? "shown" : "NOT SHOWN", runs, kSteps, failures, failures == 0 ? "identical" : "NOT all identical");
   return shown ? 0 : 1;
 }
 

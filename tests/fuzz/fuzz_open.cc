@@ -80,12 +80,9 @@ class Mutator {
 
   void change() {
     switch (below(6)) {
-      case 0:
-        return whole();
-      case 1:
-        return nudge();
-      default:
-        return one_of(3) || !record() ? word() : void();
+      case 0: return whole();
+      case 1: return nudge();
+      default: return one_of(3) || !record() ? word() : void();
     }
   }
 
@@ -106,17 +103,10 @@ class Mutator {
     uint32_t value = 0;
     std::memcpy(&value, at, 4);
     switch (below(4)) {
-      case 0:
-        value = kTurns[below(std::size(kTurns))];
-        break;
-      case 1:
-        value += below(9) - 4;
-        break;
-      case 2:
-        value ^= 1u << below(32);
-        break;
-      default:
-        std::memcpy(&value, data_ + sizeof(FileHeader) + below((size_ - sizeof(FileHeader)) / 4) * 4, 4);
+      case 0: value = kTurns[below(std::size(kTurns))]; break;
+      case 1: value += below(9) - 4; break;
+      case 2: value ^= 1u << below(32); break;
+      default: std::memcpy(&value, data_ + sizeof(FileHeader) + below((size_ - sizeof(FileHeader)) / 4) * 4, 4);
     }
     std::memcpy(at, &value, 4);
   }
@@ -130,21 +120,14 @@ class Mutator {
     if (reinterpret_cast<uintptr_t>(start) % 8 != 0 || !nacre::schema::VerifyModelBuffer(verifier)) return false;
     const auto* root = nacre::schema::GetModel(start);
     switch (below(8)) {
-      case 0:
-        return in(root->tensors(), sizeof(nacre::TensorRecord));
+      case 0: return in(root->tensors(), sizeof(nacre::TensorRecord));
       case 6:
-      case 7:
-        return tensor(root->tensors());
-      case 1:
-        return in(root->steps(), sizeof(nacre::StepRecord));
-      case 2:
-        return in(root->operands(), 4);
-      case 3:
-        return in(root->words(), 4);
-      case 4:
-        return in(root->quantizers(), sizeof(nacre::QuantizerRecord));
-      default:
-        return in(root->segments(), sizeof(nacre::SegmentRecord));
+      case 7: return tensor(root->tensors());
+      case 1: return in(root->steps(), sizeof(nacre::StepRecord));
+      case 2: return in(root->operands(), 4);
+      case 3: return in(root->words(), 4);
+      case 4: return in(root->quantizers(), sizeof(nacre::QuantizerRecord));
+      default: return in(root->segments(), sizeof(nacre::SegmentRecord));
     }
   }
 
@@ -153,10 +136,8 @@ class Mutator {
     if (vector == nullptr || vector->size() == 0) return false;
     auto* first = const_cast<uint8_t*>(vector->Data());
     uint8_t* at = first + below(vector->size()) * record_bytes + below(record_bytes);
-    if (one_of(3))
-      *at = one_of(2) ? uint8_t(kTurns[below(24)]) : uint8_t(*at + below(5) - 2);
-    else
-      word_at(first + (at - first) / 4 * 4);
+    if (one_of(3)) *at = one_of(2) ? uint8_t(kTurns[below(24)]) : uint8_t(*at + below(5) - 2);
+    else word_at(first + (at - first) / 4 * 4);
     return true;
   }
 
@@ -199,7 +180,7 @@ class Mutator {
 };
 
 int write_seeds(const char* folder) {
-  for (const nacre::test::Case& c : nacre::test::cases()) {
+  for (const nacre::test::ModelCase& c : nacre::test::cases()) {
     const Buffer file = nacre::test::pack(c.make());
     const std::string path = std::string(folder) + "/" + c.name;
     std::FILE* out = std::fopen(path.c_str(), "wb");

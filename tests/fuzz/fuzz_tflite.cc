@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/importers/importer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -27,8 +27,7 @@ Graph marked(const Case& c, int batch = 4) {
 TEST(mark_batched, an_op_keeps_the_batch_or_fixes_it) {
   const std::string ones = "data=float32 {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}\n",
                     row = "value %c float32 [3] data=float32 {1, 1, 1}\n";
-  const std::string full = "value %c float32 [4, 3] " + ones,
-                    wide = "value %c float32 [1, 3] data=float32 {1, 1, 1}\n";
+  const std::string full = "value %c float32 [4, 3] " + ones, wide = "value %c float32 [1, 3] data=float32 {1, 1, 1}\n";
   const std::string w = "value %c float32 [2, 3] data=float32 {1, 1, 1, 1, 1, 1}\n";
   const Case cases[] = {
       {"", "%y = sigmoid(%x)", 2, true},

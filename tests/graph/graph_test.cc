@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/run_graph.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 
 namespace nacre::tools {
 namespace {
@@ -70,7 +70,9 @@ TEST(graph, every_half_is_decoded_exactly) {
     const double sign = bits >> 15 != 0 ? -1 : 1;
     if (exponent == 31) {
       EXPECT_EQ(std::isnan(got), fraction != 0) << bits;
-      if (fraction == 0) { EXPECT_EQ(double(got), sign * INFINITY) << bits; }
+      if (fraction == 0) {
+        EXPECT_EQ(double(got), sign * INFINITY) << bits;
+      }
       continue;
     }
     const int significand = exponent == 0 ? fraction : fraction + 1024;
@@ -130,7 +132,8 @@ TEST(check, names_what_does_not_hold) {
        [](Graph& g) { g.values[1].quantizer = Quantizer{.scale = {1, 1, 1}, .zero = {}}; }},
       {"axis is outside the rank",
        [](Graph& g) { g.values[1].quantizer = Quantizer{.scale = {1, 1}, .zero = {}, .axis = 4}; }},
-      {"not a positive, normal, finite number", [](Graph& g) { g.values[0].quantizer = Quantizer{.scale = {0}, .zero = {}}; }},
+      {"not a positive, normal, finite number",
+       [](Graph& g) { g.values[0].quantizer = Quantizer{.scale = {0}, .zero = {}}; }},
       {"other counts of scales and zero points",
        [](Graph& g) { g.values[1].quantizer = Quantizer{.scale = {1, 1}, .zero = {1, 2, 3}}; }},
       {"is an alias of a missing value", [](Graph& g) { g.values[3].alias_of = 99; }},

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/graph/graph.h"
 
 namespace nacre::tools {

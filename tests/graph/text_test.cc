@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/graph/graph.h"
 
 namespace nacre::tools {
@@ -15,7 +15,8 @@ meta "labels" "a\nb"
 layer "conv1" source="Conv" compute=int8 quantization=int8/static margin=-2 rounding=double loss_scale_value=0.5
 layer "fc" source="MatMul"
 value %x float32 [2, 4, 4, 1] batched bank=1 offset=16 steps=[0, 3]
-value %w float32 [2, 3, 3, 1] codes=int8 axis=0 scale=[0.5, 0.25] zero=[0, 0] region=weights data=int8 {1, -2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}
+value %w float32 [2, 3, 3, 1] codes=int8 axis=0 scale=[0.5, 0.25] zero=[0, 0] region=weights data=int8 {)"
+                     R"(1, -2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}
 value %"b 1" float32 [2] region=weights data=float32 {0.1, -0}
 value %y float32 [2, 2, 2, 2] batched codes=int8 axis=0 scale=[0.1] zero=[-128]
 value %z float32 [2, 8] batched alias=%y
@@ -44,8 +45,9 @@ TEST(text, attributes_are_decoded_by_their_coding) {
 }
 
 TEST(text, bounds_of_an_int8_step_are_codes) {
-  const char text[] = "graph \"\" batch=1\nbank \"arena\" limit=0 used=0\nvalue %x int8 [1]\nvalue %y int8 [1]\n"
-                      "%y = clamp(%x) clamp=1 low=-7 high=127\n";
+  const char text[] =
+      "graph \"\" batch=1\nbank \"arena\" limit=0 used=0\nvalue %x int8 [1]\nvalue %y int8 [1]\n"
+      "%y = clamp(%x) clamp=1 low=-7 high=127\n";
   const Graph g = parse(text);
   EXPECT_EQ(g.nodes[0].words[1], uint32_t(-7));
   EXPECT_EQ(dump(g), text);
@@ -207,7 +209,8 @@ TEST(text, what_persists_and_what_only_updates_is_read_back) {
 
 TEST(text, an_update_of_what_does_not_persist_is_refused) {
   Graph graph = parse(
-      "graph \"train\" batch=1\nvalue %x float32 [2]\nvalue %s float32 [2]\ninput \"x\" %x\ninput \"s\" %s\nnone = accumulate(%x, %s)\n");
+      "graph \"train\" batch=1\nvalue %x float32 [2]\nvalue %s float32 [2]\ninput \"x\" %x\ninput \"s\" %s\nnone = "
+      "accumulate(%x, %s)\n");
   EXPECT_THROW(check(graph), Error);
   graph.values[1].initial = std::make_shared<const std::vector<uint8_t>>(8);
   EXPECT_THROW(check(graph), Error);

@@ -64,10 +64,8 @@ void OnnxBuilder::input(const std::string& name, const std::vector<int64_t>& dim
   auto& shape = *info.mutable_type()->mutable_tensor_type()->mutable_shape();
   for (size_t i = 0; i < dims.size(); ++i) {
     auto& dim = *shape.add_dim();
-    if (i < symbols.size() && !symbols[i].empty())
-      dim.set_dim_param(symbols[i]);
-    else
-      dim.set_dim_value(dims[i]);
+    if (i < symbols.size() && !symbols[i].empty()) dim.set_dim_param(symbols[i]);
+    else dim.set_dim_value(dims[i]);
   }
 }
 

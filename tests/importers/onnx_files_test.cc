@@ -8,7 +8,7 @@
 
 #include "tests/graph/run_graph.h"
 #include "tests/importers/onnx_builder.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/importers/importer.h"
 
 namespace nacre::tools {
@@ -258,16 +258,19 @@ TEST(onnx_files, external_data_of_a_constant_are_read_as_those_of_an_initializer
   const Graph graph = import_onnx(with_external_constant("w.bin").finish(), model);
   const Graph run = run_graph(graph, {bytes_of(std::vector<float>{1, 2})});
   EXPECT_EQ(reals(run.values[size_t(graph.outputs[0].value)]), (std::vector<float>{8, 10}));
-  EXPECT_TRUE(says(refusal(with_external_constant("../secret.bin").finish(), kBadInput, {}, model), "leaves the directory"));
+  EXPECT_TRUE(
+      says(refusal(with_external_constant("../secret.bin").finish(), kBadInput, {}, model), "leaves the directory"));
   EXPECT_TRUE(says(refusal(with_external_constant("none.bin").finish(), kIo, {}, model), "cannot be read"));
 }
 
 TEST(onnx_files, external_data_are_files_of_the_network) {
   const Folder folder;
-  const std::string model = (folder.path / "model" / "m.onnx").string(), weights = (folder.path / "model" / "w.bin").string();
+  const std::string model = (folder.path / "model" / "m.onnx").string(),
+                    weights = (folder.path / "model" / "w.bin").string();
   for (const OnnxBuilder& b : {with_external("w.bin"), with_external_constant("w.bin")}) {
     const std::vector<uint8_t> bytes = b.finish();
-    std::ofstream(model, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+    std::ofstream(model, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
     EXPECT_EQ(files_of_network(model), (std::vector<std::string>{model, weights}));
   }
   EXPECT_EQ(files_of_network(weights), std::vector<std::string>{weights});

@@ -9,7 +9,7 @@
 
 #include "tests/graph/run_graph.h"
 #include "tests/importers/onnx_builder.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/importers/importer.h"
 #include "tools/passes/passes.h"
 

@@ -1,5 +1,5 @@
-// import_onnx of recurrence, embeddings, norms and products of activations: forms, and numbers where ONNX's own tests have
-// weights that are all the same.
+// import_onnx of recurrence, embeddings, norms and products of activations: forms, and numbers where ONNX's own tests
+// have weights that are all the same.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -70,7 +70,9 @@ struct Cell {
   Reals lstm(int d, int n, int t, const Reals& state, Reals& cell) const {
     Reals next;
     for (int j = 0; j < h; ++j) {
-      const auto gate = [&](int g) { return input(d, n, t, g * h + j) + recurrent(d, g * h + j, state); };  // i, o, f, c
+      const auto gate = [&](int g) {
+        return input(d, n, t, g * h + j) + recurrent(d, g * h + j, state);
+      };  // i, o, f, c
       cell[size_t(j)] = sigmoid(gate(2)) * cell[size_t(j)] + sigmoid(gate(0)) * std::tanh(gate(3));
       next.push_back(sigmoid(gate(1)) * std::tanh(cell[size_t(j)]));
     }
@@ -142,7 +144,8 @@ struct Cell {
       Reals want = *expected[i];
       if (layout) want = i == 0 ? swapped(want, time * directions, batch, h) : swapped(want, directions, batch, h);
       // float32: sums of in + h + 2 terms of at most 1, slopes at most 1, over `time` steps.
-      for (size_t e = 0; e < want.size(); ++e) EXPECT_NEAR(numbers[e], want[e], 1e-5) << "output " << i << " element " << e;
+      for (size_t e = 0; e < want.size(); ++e)
+        EXPECT_NEAR(numbers[e], want[e], 1e-5) << "output " << i << " element " << e;
     }
   }
 };
@@ -180,7 +183,8 @@ TEST(onnx_recurrent, batch_first_networks_have_no_transposes) {
   EXPECT_EQ(ops(converted(b)), (std::vector<Op>{Op::kDense, Op::kLstm}));
 }
 
-std::string refused(const std::function<void(OnnxNode&)>& change, const std::vector<std::string>& inputs = {"x", "w", "r"}) {
+std::string refused(const std::function<void(OnnxNode&)>& change,
+                    const std::vector<std::string>& inputs = {"x", "w", "r"}) {
   OnnxBuilder b;
   b.input("x", {4, 1, 3});
   b.filled("w", {1, 8, 3}, 0.1f);
@@ -218,7 +222,8 @@ TEST(onnx_embedding, gather_of_a_stored_table_by_ids) {
     EXPECT_EQ(ops(graph), std::vector<Op>{Op::kEmbedding});
     EXPECT_EQ(output(graph).dims, (Dims{1, 3, 2}));
     const std::vector<float> expected = {20, 21, 30, 31, 0, 1};  // -1 is the last row
-    const auto bytes = type == TensorProto::INT32 ? bytes_of(std::vector<int32_t>{2, -1, 0}) : bytes_of(std::vector<int64_t>{2, -1, 0});
+    const auto bytes = type == TensorProto::INT32 ? bytes_of(std::vector<int32_t>{2, -1, 0})
+                                                  : bytes_of(std::vector<int64_t>{2, -1, 0});
     EXPECT_EQ(reals(output(run_graph(graph, {bytes}))), expected);
     Graph ready = converted(b);
     EXPECT_EQ(reals(output(run_graph(ready, {bytes}))), expected);

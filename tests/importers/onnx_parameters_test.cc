@@ -1,4 +1,5 @@
-// import_onnx of what is to be trained: which constants are one parameter, and which are two. Of what is only run: as before.
+// import_onnx of what is to be trained: which constants are one parameter, and which are two. Of what is only run: as
+// before.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"
@@ -262,7 +263,9 @@ TEST(onnx_parameters, codes_that_are_dequantized_twice_are_one) {
 }
 
 bool notes(const Graph& graph, const std::string& words) {
-  return std::any_of(graph.log.begin(), graph.log.end(), [&](const std::string& line) { return line.starts_with("training: ") && line.find(words) != line.npos; });
+  return std::any_of(graph.log.begin(), graph.log.end(), [&](const std::string& line) {
+    return line.starts_with("training: ") && line.find(words) != line.npos;
+  });
 }
 
 TEST(onnx_parameters, what_the_file_does_not_tell_is_said) {
@@ -290,7 +293,8 @@ TEST(onnx_parameters, what_the_file_does_not_tell_is_said) {
   EXPECT_TRUE(notes(imported(power, kTrain), "its numbers are trained in the place"));
 }
 
-// Many rows in no order, beside the rows as they are; and a matrix that is computed, in a Gemm: with the numbers of inference.
+// Many rows in no order, beside the rows as they are; and a matrix that is computed, in a Gemm: with the numbers of
+// inference.
 TEST(onnx_parameters, computed_matrices_have_the_numbers_of_inference) {
   OnnxBuilder b;
   b.input("x", {1, 60});

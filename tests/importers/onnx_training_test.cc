@@ -1,5 +1,6 @@
-// import_onnx on the optimizers of ai.onnx.preview.training: one step for each tensor, in the order of the operator's lists,
-// and a refusal of every file that has other operands. That they compute ONNX's numbers is tests/onnx/'s to show.
+// import_onnx on the optimizers of ai.onnx.preview.training: one step for each tensor, in the order of the operator's
+// lists, and a refusal of every file that has other operands. That they compute ONNX's numbers is tests/onnx/'s to
+// show.
 #include <gtest/gtest.h>
 
 #include "tests/importers/onnx_graphs.h"

@@ -17,9 +17,9 @@ std::vector<uint8_t> bytes_of(const std::vector<T>& items) {
 int TfliteBuilder::tensor(const TensorSpec& spec) {
   flatbuffers::Offset<QuantizationParameters> quantization;
   if (!spec.codes.scale.empty())
-    quantization = CreateQuantizationParameters(fbb_, 0, 0, fbb_.CreateVector(spec.codes.scale),
-                                                fbb_.CreateVector(spec.codes.zero), QuantizationDetails::NONE, 0,
-                                                spec.codes.axis);
+    quantization =
+        CreateQuantizationParameters(fbb_, 0, 0, fbb_.CreateVector(spec.codes.scale),
+                                     fbb_.CreateVector(spec.codes.zero), QuantizationDetails::NONE, 0, spec.codes.axis);
   uint32_t buffer = spec.buffer;
   if (!spec.data.empty()) {
     buffer = uint32_t(buffers_.size());
@@ -43,8 +43,7 @@ int TfliteBuilder::activation(const std::string& name, const std::vector<int32_t
                  .codes = {{scale}, {zero}},
                  .signature = {}});
 }
-int TfliteBuilder::floats(const std::string& name, const std::vector<int32_t>& shape,
-                          const std::vector<float>& data) {
+int TfliteBuilder::floats(const std::string& name, const std::vector<int32_t>& shape, const std::vector<float>& data) {
   return tensor({.name = name, .shape = shape, .data = bytes_of(data), .codes = {}, .signature = {}});
 }
 int TfliteBuilder::codes(const std::string& name, const std::vector<int32_t>& shape, const std::vector<int8_t>& data,
@@ -56,8 +55,8 @@ int TfliteBuilder::codes(const std::string& name, const std::vector<int32_t>& sh
                  .codes = codes,
                  .signature = {}});
 }
-int TfliteBuilder::int32s(const std::string& name, const std::vector<int32_t>& shape,
-                          const std::vector<int32_t>& data, const Codes& codes) {
+int TfliteBuilder::int32s(const std::string& name, const std::vector<int32_t>& shape, const std::vector<int32_t>& data,
+                          const Codes& codes) {
   return tensor({.name = name,
                  .type = TensorType::INT32,
                  .shape = shape,
@@ -77,8 +76,7 @@ void TfliteBuilder::add(uint32_t code, const std::vector<int32_t>& inputs, const
       CreateOperator(fbb_, code, fbb_.CreateVector(inputs), fbb_.CreateVector(outputs), type, options));
 }
 
-void TfliteBuilder::op(BuiltinOperator code, const std::vector<int32_t>& inputs,
-                       const std::vector<int32_t>& outputs) {
+void TfliteBuilder::op(BuiltinOperator code, const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs) {
   add(operator_code(code), inputs, outputs, BuiltinOptions::NONE, 0);
 }
 

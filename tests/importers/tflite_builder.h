@@ -65,8 +65,8 @@ class TfliteBuilder {
 
  private:
   uint32_t operator_code(BuiltinOperator code, const std::string& custom = "");
-  void add(uint32_t code, const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs,
-           BuiltinOptions type, flatbuffers::Offset<void> options);
+  void add(uint32_t code, const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs, BuiltinOptions type,
+           flatbuffers::Offset<void> options);
   std::vector<flatbuffers::Offset<Buffer>> make_buffers(uint64_t first_offset);
 
   struct Code {

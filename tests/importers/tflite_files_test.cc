@@ -7,9 +7,9 @@
 #include <iterator>
 
 #include "tests/importers/tflite_builder.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
+#include "tools/base/json.h"
 #include "tools/importers/importer.h"
-#include "tools/json.h"
 
 namespace nacre::tools {
 namespace {
@@ -160,7 +160,8 @@ TEST(import_tflite_files, open_sizes_beyond_the_batch_are_reported) {
   const int x = b.tensor({.name = "x", .shape = {1, 1, 4}, .data = {}, .codes = {}, .signature = {-1, -1, 4}});
   const int p = b.activation("p", {1, 1, 4}), y = b.activation("y", {1, 5});
   b.op(BuiltinOperator::TOPK_V2, {x}, {p});
-  b.op(BuiltinOperator::FULLY_CONNECTED, {p, b.floats("w", {2, 12}, std::vector<float>(24, 1)), -1}, {y}, CreateFullyConnectedOptions(b.fbb()));
+  b.op(BuiltinOperator::FULLY_CONNECTED, {p, b.floats("w", {2, 12}, std::vector<float>(24, 1)), -1}, {y},
+       CreateFullyConnectedOptions(b.fbb()));
   const Error error = refused(b.finish({x}, {y}));
   EXPECT_EQ(error.code, kUnsupported);
   EXPECT_STREQ(error.what(),
@@ -223,11 +224,8 @@ const Wrong kWrong[] = {
     {"has no output", kBadInput, &tanh_with<[](TfliteBuilder&, Ids&, Ids& out, Ids&, Ids&) { out = {}; }>},
     {"has no output", kBadInput, &tanh_with<[](TfliteBuilder&, Ids&, Ids&, Ids&, Ids& out) { out = {}; }>},
     {"input 0 is missing", kBadInput, &tanh_with<[](TfliteBuilder&, Ids& in, Ids&, Ids&, Ids&) { in = {-1}; }>},
-    {"reads x before it is written", kBadInput,
-     &tanh_with<[](TfliteBuilder&, Ids&, Ids&, Ids& in, Ids&) { in = {}; }>},
-    {"is two inputs", kBadInput, &tanh_with<[](TfliteBuilder&, Ids&, Ids&, Ids& in, Ids&) {
-       in = {0, 0};
-     }>},
+    {"reads x before it is written", kBadInput, &tanh_with<[](TfliteBuilder&, Ids&, Ids&, Ids& in, Ids&) { in = {}; }>},
+    {"is two inputs", kBadInput, &tanh_with<[](TfliteBuilder&, Ids&, Ids&, Ids& in, Ids&) { in = {0, 0}; }>},
     {"writes x a second time", kBadInput, &tanh_with<[](TfliteBuilder&, Ids&, Ids& out, Ids&, Ids&) { out = {0}; }>},
     {"reads y, which it writes", kBadInput, &tanh_with<[](TfliteBuilder&, Ids& in, Ids&, Ids&, Ids&) { in = {1}; }>},
     {"is an output that no operator writes", kBadInput,
@@ -238,51 +236,38 @@ const Wrong kWrong[] = {
      &tanh_with<[](TfliteBuilder& b, Ids&, Ids& out, Ids&, Ids& outputs) {
        out = outputs = {b.activation("z", {1, 5})};
      }>},
-    {"has a dimension of -7", kBadInput, &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) {
-       op = in = {b.activation("z", {1, -7})};
-     }>},
-    {"has shape [1, 2147483647]", kUnsupported, &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) {
-       op = in = {b.activation("z", {1, INT32_MAX})};
-     }>},
-    {"has no elements", kBadInput, &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) {
-       op = in = {b.activation("z", {1, 0})};
-     }>},
+    {"has a dimension of -7", kBadInput,
+     &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) { op = in = {b.activation("z", {1, -7})}; }>},
+    {"has shape [1, 2147483647]", kUnsupported,
+     &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) { op = in = {b.activation("z", {1, INT32_MAX})}; }>},
+    {"has no elements", kBadInput,
+     &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) { op = in = {b.activation("z", {1, 0})}; }>},
     {"z: has 7 axes, more than 6, which is not supported", kUnsupported,
      &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) {
        op = in = {b.activation("z", {1, 1, 1, 1, 1, 1, 1})};
      }>},
     {"z: is a variable that lives between runs, which is not supported", kUnsupported,
      &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) {
-       op = in = {
-           b.tensor({.name = "z", .shape = {1, 4}, .data = {}, .codes = {}, .signature = {}, .variable = true})};
+       op = in = {b.tensor({.name = "z", .shape = {1, 4}, .data = {}, .codes = {}, .signature = {}, .variable = true})};
      }>},
-    {"has 4 bytes of data, its shape [2, 2] needs 16", kBadInput, &dense_with<[](TfliteBuilder& b) {
-       return b.floats("w", {2, 2}, {1});
-     }>},
-    {"3 scales along axis 0 of shape [2, 2]", kBadInput, &dense_with<[](TfliteBuilder& b) {
-       return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1, 1, 1}, {0, 0, 0}, 0});
-     }>},
-    {"2 scales but 3 zero points", kBadInput, &dense_with<[](TfliteBuilder& b) {
-       return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1, 1}, {0, 0, 0}, 0});
-     }>},
-    {"w: a scale is not a positive, normal, finite number", kBadInput, &dense_with<[](TfliteBuilder& b) {
-       return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{-1}, {0}, 0});
-     }>},
-    {"w: a scale is not a positive, normal, finite number", kBadInput, &dense_with<[](TfliteBuilder& b) {
-       return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1, 1e-40f}, {0, 0}, 0});
-     }>},
-    {"a zero point is outside the range of the codes", kBadInput, &dense_with<[](TfliteBuilder& b) {
-       return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1}, {128}, 0});
-     }>},
-    {"weights with a zero point", kUnsupported, &dense_with<[](TfliteBuilder& b) {
-       return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1}, {1}, 0});
-     }>},
-    {"float32 weights under quantized activations", kUnsupported, &dense_with<[](TfliteBuilder& b) {
-       return b.floats("w", {2, 2}, {1, 2, 3, 4});
-     }>},
-    {"an input of shape [1, 2] for weights of shape [2, 3]", kBadInput, &dense_with<[](TfliteBuilder& b) {
-       return b.codes("w", {2, 3}, {1, 2, 3, 4, 5, 6}, {{1}, {0}, 0});
-     }>},
+    {"has 4 bytes of data, its shape [2, 2] needs 16", kBadInput,
+     &dense_with<[](TfliteBuilder& b) { return b.floats("w", {2, 2}, {1}); }>},
+    {"3 scales along axis 0 of shape [2, 2]", kBadInput,
+     &dense_with<[](TfliteBuilder& b) { return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1, 1, 1}, {0, 0, 0}, 0}); }>},
+    {"2 scales but 3 zero points", kBadInput,
+     &dense_with<[](TfliteBuilder& b) { return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1, 1}, {0, 0, 0}, 0}); }>},
+    {"w: a scale is not a positive, normal, finite number", kBadInput,
+     &dense_with<[](TfliteBuilder& b) { return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{-1}, {0}, 0}); }>},
+    {"w: a scale is not a positive, normal, finite number", kBadInput,
+     &dense_with<[](TfliteBuilder& b) { return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1, 1e-40f}, {0, 0}, 0}); }>},
+    {"a zero point is outside the range of the codes", kBadInput,
+     &dense_with<[](TfliteBuilder& b) { return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1}, {128}, 0}); }>},
+    {"weights with a zero point", kUnsupported,
+     &dense_with<[](TfliteBuilder& b) { return b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1}, {1}, 0}); }>},
+    {"float32 weights under quantized activations", kUnsupported,
+     &dense_with<[](TfliteBuilder& b) { return b.floats("w", {2, 2}, {1, 2, 3, 4}); }>},
+    {"an input of shape [1, 2] for weights of shape [2, 3]", kBadInput,
+     &dense_with<[](TfliteBuilder& b) { return b.codes("w", {2, 3}, {1, 2, 3, 4, 5, 6}, {{1}, {0}, 0}); }>},
     {"a stride, dilation or kernel size is not positive", kBadInput,
      &conv_with<[](TfliteBuilder& b) { return CreateConv2DOptions(b.fbb(), Padding::SAME, 0, 1); }>},
     {"a window over 2^14", kUnsupported,
@@ -293,8 +278,7 @@ const Wrong kWrong[] = {
        return CreateConv2DOptions(b.fbb(), Padding::SAME, 1, 1, Activation::SIGN_BIT);
      }>},
     {"has no options of its kind", kBadInput, &conv_with<[](TfliteBuilder& b) { return CreateMulOptions(b.fbb()); }>},
-    {"a target shape with two open sizes", kBadInput,
-     [] { return list_op(BuiltinOperator::RESHAPE, {2}, {-1, -1}); }},
+    {"a target shape with two open sizes", kBadInput, [] { return list_op(BuiltinOperator::RESHAPE, {2}, {-1, -1}); }},
     {"for 4 elements", kBadInput, [] { return list_op(BuiltinOperator::RESHAPE, {2}, {3, -1}); }},
     {"for 4 elements", kBadInput, [] { return list_op(BuiltinOperator::RESHAPE, {3}, {65536, 65536, 65536}); }},
     {"for 4 elements", kBadInput, [] { return list_op(BuiltinOperator::RESHAPE, {2}, {0, 4}); }},
@@ -381,8 +365,7 @@ TEST(import_tflite_files, one_buffer_serves_many_tensors) {
   }
   const Graph graph = import_tflite(b.finish({first}, {x}), "deep");
   EXPECT_EQ(graph.nodes.size(), 1000u);
-  EXPECT_EQ(graph.values[size_t(graph.nodes[0].inputs[1])].data,
-            graph.values[size_t(graph.nodes[999].inputs[1])].data);
+  EXPECT_EQ(graph.values[size_t(graph.nodes[0].inputs[1])].data, graph.values[size_t(graph.nodes[999].inputs[1])].data);
 }
 
 TEST(import_tflite_files, tensors_of_one_buffer_are_parameters_of_their_own) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/importers/tflite_builder.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/importers/importer.h"
 
 namespace nacre::tools::tflite {

@@ -1,5 +1,5 @@
-// import_tflite of GATHER and EMBEDDING_LOOKUP of stored tables, BATCH_MATMUL, GELU, PRELU, MAXIMUM, MINIMUM, REDUCE_MAX; and layers
-// without bias, as the engine binds them.
+// import_tflite of GATHER and EMBEDDING_LOOKUP of stored tables, BATCH_MATMUL, GELU, PRELU, MAXIMUM, MINIMUM,
+// REDUCE_MAX; and layers without bias, as the engine binds them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,8 +8,8 @@
 #include "engine/run/program.h"
 #include "tests/graph/run_graph.h"
 #include "tests/importers/tflite_imports.h"
-#include "tools/compile.h"
-#include "tools/loaded_model.h"
+#include "tools/compile/compile.h"
+#include "tools/model/loaded_model.h"
 
 namespace nacre::tools::tflite {
 namespace {
@@ -23,7 +23,8 @@ Graph rows_by_ids(const std::vector<int32_t>& table_shape, bool lookup) {
   for (int32_t i = 0; i < elements; ++i) numbers.push_back(float(i));
   std::vector<int32_t> y_shape = table_shape;
   y_shape[0] = 2;
-  const int ids = b.tensor({.name = "ids", .type = TensorType::INT32, .shape = {2}, .data = {}, .codes = {}, .signature = {}});
+  const int ids =
+      b.tensor({.name = "ids", .type = TensorType::INT32, .shape = {2}, .data = {}, .codes = {}, .signature = {}});
   const int table = b.floats("table", table_shape, numbers), y = b.activation("y", y_shape);
   if (lookup) b.op(BuiltinOperator::EMBEDDING_LOOKUP, {ids, table}, {y});
   else b.op(BuiltinOperator::GATHER, {table, ids}, {y}, CreateGatherOptions(b.fbb()));
@@ -53,8 +54,9 @@ TEST(import_tflite, outputs_of_a_type_that_the_operator_does_not_give_are_refuse
                    {TensorType::INT32, "y is declared int32, but the operator gives float32"},
                    {TensorType::BOOL, "y is declared bool, but the operator gives float32"}};
   for (const auto& [type, said] : kDeclared)
-    for (const BuiltinOperator code : {BuiltinOperator::RELU, BuiltinOperator::TANH, BuiltinOperator::SOFTMAX, BuiltinOperator::RESHAPE,
-                                       BuiltinOperator::FULLY_CONNECTED, BuiltinOperator::ADD})
+    for (const BuiltinOperator code :
+         {BuiltinOperator::RELU, BuiltinOperator::TANH, BuiltinOperator::SOFTMAX, BuiltinOperator::RESHAPE,
+          BuiltinOperator::FULLY_CONNECTED, BuiltinOperator::ADD})
       for (const bool last : {true, false}) {
         SCOPED_TRACE(std::string(EnumNameBuiltinOperator(code)) + (last ? ", last" : ", inside"));
         TfliteBuilder b;
@@ -62,7 +64,8 @@ TEST(import_tflite, outputs_of_a_type_that_the_operator_does_not_give_are_refuse
         const int y = b.tensor({.name = "y", .type = type, .shape = {1, 2}, .data = {}, .codes = {}, .signature = {}});
         if (code == BuiltinOperator::SOFTMAX) b.op(code, {x}, {y}, CreateSoftmaxOptions(b.fbb(), 1));
         else if (code == BuiltinOperator::RESHAPE) b.op(code, {x, b.int32s("shape", {2}, {1, 2})}, {y});
-        else if (code == BuiltinOperator::FULLY_CONNECTED) b.op(code, {x, w, -1}, {y}, CreateFullyConnectedOptions(b.fbb()));
+        else if (code == BuiltinOperator::FULLY_CONNECTED)
+          b.op(code, {x, w, -1}, {y}, CreateFullyConnectedOptions(b.fbb()));
         else if (code == BuiltinOperator::ADD) b.op(code, {x, x}, {y}, CreateAddOptions(b.fbb()));
         else b.op(code, {x}, {y});
         const int z = b.activation("z", {1, 2});
@@ -74,11 +77,17 @@ TEST(import_tflite, outputs_of_a_type_that_the_operator_does_not_give_are_refuse
 TEST(import_tflite, moved_bytes_keep_their_type) {
   for (const bool real : {false, true}) {
     TfliteBuilder b;
-    const int x = b.tensor({.name = "x", .type = TensorType::INT32, .shape = {1, 2}, .data = {}, .codes = {}, .signature = {}});
-    const int y = real ? b.activation("y", {2}) : b.tensor({.name = "y", .type = TensorType::INT32, .shape = {2}, .data = {}, .codes = {}, .signature = {}});
+    const int x =
+        b.tensor({.name = "x", .type = TensorType::INT32, .shape = {1, 2}, .data = {}, .codes = {}, .signature = {}});
+    const int y =
+        real ? b.activation("y", {2})
+             : b.tensor(
+                   {.name = "y", .type = TensorType::INT32, .shape = {2}, .data = {}, .codes = {}, .signature = {}});
     b.op(BuiltinOperator::RESHAPE, {x, b.int32s("shape", {1}, {2})}, {y});
     if (!real) EXPECT_EQ(ops(imported(b.finish({x}, {y}))), (std::vector{Op::kReshape}));
-    else EXPECT_NE(refusal(b.finish({x}, {y}), kUnsupported).find("y is declared float32, but the operator gives int32"), std::string::npos);
+    else
+      EXPECT_NE(refusal(b.finish({x}, {y}), kUnsupported).find("y is declared float32, but the operator gives int32"),
+                std::string::npos);
   }
 }
 
@@ -91,7 +100,8 @@ TEST(import_tflite, a_cast_to_the_same_type_is_a_copy) {
 
 TEST(import_tflite, gathers_along_other_axes_are_refused) {
   TfliteBuilder b;
-  const int ids = b.tensor({.name = "ids", .type = TensorType::INT32, .shape = {2}, .data = {}, .codes = {}, .signature = {}});
+  const int ids =
+      b.tensor({.name = "ids", .type = TensorType::INT32, .shape = {2}, .data = {}, .codes = {}, .signature = {}});
   const int table = b.floats("table", {2, 2}, {0, 1, 2, 3}), y = b.activation("y", {2, 2});
   b.op(BuiltinOperator::GATHER, {table, ids}, {y}, CreateGatherOptions(b.fbb(), 1));
   EXPECT_NE(refusal(b.finish({ids}, {y}), kUnsupported).find("along another axis"), std::string::npos);
@@ -121,19 +131,23 @@ std::vector<uint8_t> without_bias(BuiltinOperator code, bool named) {
   TfliteBuilder b;
   const bool dense = code == BuiltinOperator::FULLY_CONNECTED;
   const int32_t rows = code == BuiltinOperator::DEPTHWISE_CONV_2D ? 1 : 2;
-  const auto shape = [&](int32_t first) { return dense ? std::vector<int32_t>{first, 2} : std::vector<int32_t>{first, 1, 1, 2}; };
+  const auto shape = [&](int32_t first) {
+    return dense ? std::vector<int32_t>{first, 2} : std::vector<int32_t>{first, 1, 1, 2};
+  };
   const int x = b.activation("x", shape(1)), y = b.activation("y", shape(1));
   const int w = b.floats("w", shape(rows), std::vector<float>(size_t(2 * rows), 1));
   std::vector<int32_t> inputs = {x, w};
   if (named) inputs.push_back(-1);
   if (dense) b.op(code, inputs, {y}, CreateFullyConnectedOptions(b.fbb()));
-  else if (code == BuiltinOperator::CONV_2D) b.op(code, inputs, {y}, CreateConv2DOptions(b.fbb(), Padding::VALID, 1, 1));
+  else if (code == BuiltinOperator::CONV_2D)
+    b.op(code, inputs, {y}, CreateConv2DOptions(b.fbb(), Padding::VALID, 1, 1));
   else b.op(code, inputs, {y}, CreateDepthwiseConv2DOptions(b.fbb(), Padding::VALID, 1, 1, 1));
   return b.finish({x}, {y});
 }
 
 TEST(import_tflite, layers_without_bias_are_bound) {
-  for (const BuiltinOperator code : {BuiltinOperator::FULLY_CONNECTED, BuiltinOperator::CONV_2D, BuiltinOperator::DEPTHWISE_CONV_2D})
+  for (const BuiltinOperator code :
+       {BuiltinOperator::FULLY_CONNECTED, BuiltinOperator::CONV_2D, BuiltinOperator::DEPTHWISE_CONV_2D})
     for (const bool named : {false, true}) {
       Graph graph = imported(without_bias(code, named));
       simplify(graph);
@@ -159,7 +173,8 @@ TEST(import_tflite, prelu_is_leaky_relu_or_composed) {
   EXPECT_EQ(reals(value(run_graph(one, {bytes_of(x_values)}), "y")), (std::vector<float>{-1, 3, -2, 0.5f}));
   const Graph many = imported(prelu({0.5f, -1}, 0));
   EXPECT_EQ(ops(many), (std::vector{Op::kClamp, Op::kClamp, Op::kMul, Op::kAdd}));
-  EXPECT_EQ(reals(value(run_graph(many, {bytes_of(std::vector<float>{-2, -3, 4, 0.5f})}), "y")), (std::vector<float>{-1, 3, 4, 0.5f}));
+  EXPECT_EQ(reals(value(run_graph(many, {bytes_of(std::vector<float>{-2, -3, 4, 0.5f})}), "y")),
+            (std::vector<float>{-1, 3, 4, 0.5f}));
   EXPECT_NE(refusal(prelu({0.5f, -1}, 0.5f), kUnsupported).find("slopes per channel on codes"), std::string::npos);
 }
 
@@ -168,7 +183,8 @@ TEST(import_tflite, extrema_with_a_number_are_clamps) {
     for (const bool number_first : {false, true}) {
       TfliteBuilder b;
       const int x = b.activation("x", {1, 3}), y = b.activation("y", {1, 3}), one = b.floats("one", {}, {1});
-      b.op(maximum ? BuiltinOperator::MAXIMUM : BuiltinOperator::MINIMUM, number_first ? std::vector<int32_t>{one, x} : std::vector<int32_t>{x, one}, {y});
+      b.op(maximum ? BuiltinOperator::MAXIMUM : BuiltinOperator::MINIMUM,
+           number_first ? std::vector<int32_t>{one, x} : std::vector<int32_t>{x, one}, {y});
       const Graph graph = imported(b.finish({x}, {y}));
       EXPECT_EQ(ops(graph), (std::vector{Op::kClamp}));
       EXPECT_EQ(reals(value(run_graph(graph, {bytes_of(std::vector<float>{-3, 1, 5})}), "y")),
@@ -194,15 +210,16 @@ TEST(import_tflite, a_maximum_over_neighbouring_axes_is_a_pool) {
   std::vector<float> numbers(12);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = float(i * 5 % 12);  // 0 5 10 3 8 1 6 11 4 9 2 7
   const MaximumCase cases[] = {
-      {{1, 2, 3, 2}, {1, 2}, {1, 2}, false, {10, 11}},                      // GlobalMaxPooling2D
-      {{1, 2, 3, 2}, {1, 1, 1, 2}, {-2, 1}, true, {10, 11}},                // kept
-      {{1, 6, 2}, {1, 2}, {1}, false, {10, 11}},                            // GlobalMaxPooling1D
-      {{1, 2, 3, 2}, {1, 2, 3}, {3}, false, {5, 10, 8, 11, 9, 7}},          // the last axis
-      {{2, 3, 2}, {2, 2}, {1}, false, {10, 5, 6, 11}},                      // of each row of a batch
+      {{1, 2, 3, 2}, {1, 2}, {1, 2}, false, {10, 11}},              // GlobalMaxPooling2D
+      {{1, 2, 3, 2}, {1, 1, 1, 2}, {-2, 1}, true, {10, 11}},        // kept
+      {{1, 6, 2}, {1, 2}, {1}, false, {10, 11}},                    // GlobalMaxPooling1D
+      {{1, 2, 3, 2}, {1, 2, 3}, {3}, false, {5, 10, 8, 11, 9, 7}},  // the last axis
+      {{2, 3, 2}, {2, 2}, {1}, false, {10, 5, 6, 11}},              // of each row of a batch
   };
   for (const MaximumCase& c : cases) {
     TfliteBuilder b;
-    const int x = b.activation("x", c.x), y = b.activation("y", c.y), axes = b.int32s("axes", {int32_t(c.axes.size())}, c.axes);
+    const int x = b.activation("x", c.x), y = b.activation("y", c.y),
+              axes = b.int32s("axes", {int32_t(c.axes.size())}, c.axes);
     b.op(BuiltinOperator::REDUCE_MAX, {x, axes}, {y}, CreateReducerOptions(b.fbb(), c.keep));
     const Graph graph = imported(b.finish({x}, {y}));
     EXPECT_EQ(ops(graph), (std::vector{Op::kReshape, Op::kMaxPool, Op::kReshape}));
@@ -213,8 +230,10 @@ TEST(import_tflite, a_maximum_over_neighbouring_axes_is_a_pool) {
 
 TEST(import_tflite, other_maxima_are_refused) {
   for (const std::vector<int32_t>& axes : {std::vector<int32_t>{0}, {1, 3}}) {
-    const std::vector<uint8_t> file = with_list(BuiltinOperator::REDUCE_MAX, {1, 2, 3, 2}, {1}, {int32_t(axes.size())}, axes);
-    EXPECT_NE(refusal(file, kUnsupported).find("a maximum over other axes than neighbours behind the first"), std::string::npos);
+    const std::vector<uint8_t> file =
+        with_list(BuiltinOperator::REDUCE_MAX, {1, 2, 3, 2}, {1}, {int32_t(axes.size())}, axes);
+    EXPECT_NE(refusal(file, kUnsupported).find("a maximum over other axes than neighbours behind the first"),
+              std::string::npos);
   }
 }
 

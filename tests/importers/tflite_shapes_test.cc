@@ -48,8 +48,8 @@ TEST(import_tflite, squeeze_and_expand_dims_are_reshapes) {
     return CreateSqueezeOptions(f, f.CreateVector(std::vector<int32_t>{-3}));
   }));
   EXPECT_EQ(output(some, some.nodes[0]).dims, (Dims{1, 4, 1}));
-  const Graph all = imported(
-      unary(BuiltinOperator::SQUEEZE, {2, 1, 4, 1}, {2, 4}, [](auto& f) { return CreateSqueezeOptions(f); }));
+  const Graph all =
+      imported(unary(BuiltinOperator::SQUEEZE, {2, 1, 4, 1}, {2, 4}, [](auto& f) { return CreateSqueezeOptions(f); }));
   EXPECT_EQ(output(all, all.nodes[0]).dims, (Dims{2, 4}));
   const Graph expanded = imported(with_list(BuiltinOperator::EXPAND_DIMS, {2, 3}, {2, 3, 1}, {}, {-1}));
   EXPECT_EQ(output(expanded, expanded.nodes[0]).dims, (Dims{2, 3, 1}));
@@ -91,8 +91,7 @@ TEST(import_tflite, slices_split_and_unpack) {
   TfliteBuilder b;
   const int x = b.activation("x", {1, 6, 4}), begin = b.int32s("begin", {3}, {0, 1, 2}),
             size = b.int32s("size", {3}, {1, 3, -1});
-  const int s = b.activation("s", {1, 3, 2}), axis = b.int32s("axis", {}, {1}),
-            sizes = b.int32s("sizes", {2}, {2, -1});
+  const int s = b.activation("s", {1, 3, 2}), axis = b.int32s("axis", {}, {1}), sizes = b.int32s("sizes", {2}, {2, -1});
   const int a = b.activation("a", {1, 3, 4}), c = b.activation("c", {1, 3, 4}), d = b.activation("d", {1, 2, 4}),
             e = b.activation("e", {1, 4, 4});
   const int u = b.activation("u", {1, 3}), v = b.activation("v", {1, 3});
@@ -193,8 +192,8 @@ TEST(import_tflite, batch_rewrites_the_first_axis_and_targets_of_reshape) {
 
 TEST(import_tflite, a_slice_of_the_whole_batch_stays_whole) {
   TfliteBuilder b;
-  const int x = b.activation("x", {1, 6}), begin = b.int32s("begin", {2}, {0, 2}),
-            size = b.int32s("size", {2}, {1, 3}), y = b.activation("y", {1, 3});
+  const int x = b.activation("x", {1, 6}), begin = b.int32s("begin", {2}, {0, 2}), size = b.int32s("size", {2}, {1, 3}),
+            y = b.activation("y", {1, 3});
   b.op(BuiltinOperator::SLICE, {x, begin, size}, {y});
   EXPECT_EQ(value(imported(b.finish({x}, {y}), {.batch = 3}), "y").dims, (Dims{3, 3}));
 }

@@ -1,10 +1,10 @@
-// What LiteRT and TensorFlow Lite Micro do not read of a file is not judged: their own example person_detect has biases whose
-// quantized_dimension lies outside their rank.
+// What LiteRT and TensorFlow Lite Micro do not read of a file is not judged: their own example person_detect has biases
+// whose quantized_dimension lies outside their rank.
 #include <gtest/gtest.h>
 
 #include "tests/importers/tflite_builder.h"
 #include "tests/importers/tflite_imports.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 
 namespace nacre::tools::tflite {
 namespace {
@@ -57,13 +57,17 @@ TEST(import_tflite_unused, units_of_a_bias_must_be_a_scale) {
   TfliteBuilder b;
   const int x = b.activation("x", {1, 2}, 1e-20f, 0), y = b.activation("y", {1, 2}, 1, 0);
   const int w = b.codes("w", {2, 2}, {1, 2, 3, 4}, {{1e-20f}, {0}, 0});
-  b.op(BuiltinOperator::FULLY_CONNECTED, {x, w, b.int32s("b", {2}, {8, -8}, {{1}, {0}, 0})}, {y}, CreateFullyConnectedOptions(b.fbb()));
-  EXPECT_NE(refusal(b.finish({x}, {y}), kUnsupported).find("an input and weights whose scales multiply to no normal, finite number"), std::string::npos);
+  b.op(BuiltinOperator::FULLY_CONNECTED, {x, w, b.int32s("b", {2}, {8, -8}, {{1}, {0}, 0})}, {y},
+       CreateFullyConnectedOptions(b.fbb()));
+  EXPECT_NE(refusal(b.finish({x}, {y}), kUnsupported)
+                .find("an input and weights whose scales multiply to no normal, finite number"),
+            std::string::npos);
 }
 
 TEST(import_tflite_unused, a_bias_that_two_layers_share_is_in_units_of_each) {
   TfliteBuilder b;
-  const int x = b.activation("x", {1, 2}, 0.5f, 0), h = b.activation("h", {1, 2}, 1, 0), y = b.activation("y", {1, 2}, 1, 0);
+  const int x = b.activation("x", {1, 2}, 0.5f, 0), h = b.activation("h", {1, 2}, 1, 0),
+            y = b.activation("y", {1, 2}, 1, 0);
   const int first = b.codes("first", {2, 2}, {1, 2, 3, 4}, {{0.25f}, {0}, 0});
   const int second = b.codes("second", {2, 2}, {1, 2, 3, 4}, {{0.5f}, {0}, 0});
   const int bias = b.int32s("b", {2}, {8, -8});
@@ -94,7 +98,12 @@ TEST(import_tflite_unused, one_zero_point_stands_for_all_channels) {
 
 TEST(import_tflite_unused, indices_are_integers_whatever_their_quantization_says) {
   TfliteBuilder b;
-  const int ids = b.tensor({.name = "ids", .type = TensorType::INT32, .shape = {1}, .data = {}, .codes = {{1, 2, 3}, {0}, 5}, .signature = {}});
+  const int ids = b.tensor({.name = "ids",
+                            .type = TensorType::INT32,
+                            .shape = {1},
+                            .data = {},
+                            .codes = {{1, 2, 3}, {0}, 5},
+                            .signature = {}});
   const int table = b.floats("table", {2, 2}, {1, 2, 3, 4}), y = b.activation("y", {1, 2});
   b.op(BuiltinOperator::GATHER, {table, ids}, {y}, CreateGatherOptions(b.fbb()));
   const Graph graph = imported(b.finish({ids}, {y}));

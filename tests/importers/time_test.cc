@@ -13,7 +13,8 @@ namespace {
 
 std::string name(const char* stem, int i) { return stem + std::to_string(i); }
 
-OnnxBuilder chain(int count, const std::function<void(OnnxBuilder&, const std::string& x, const std::string& y, int i)>& add) {
+OnnxBuilder chain(int count,
+                  const std::function<void(OnnxBuilder&, const std::string& x, const std::string& y, int i)>& add) {
   OnnxBuilder b;
   b.input("x", {1, 4});
   for (int i = 0; i < count; ++i) add(b, i == 0 ? "x" : name("v", i), name("v", i + 1), i);
@@ -25,7 +26,8 @@ const struct {
   const char* what;
   OnnxBuilder (*make)(int count);
 } kShapes[] = {
-    {"a chain of steps", [](int n) { return chain(n, [](OnnxBuilder& of, auto& x, auto& y, int) { of.node("Sigmoid", {x}, {y}); }); }},
+    {"a chain of steps",
+     [](int n) { return chain(n, [](OnnxBuilder& of, auto& x, auto& y, int) { of.node("Sigmoid", {x}, {y}); }); }},
     {"steps of one name",
      [](int n) {
        OnnxBuilder b = chain(n, [](OnnxBuilder& of, auto& x, auto& y, int) { of.node("Sigmoid", {x}, {y}); });
@@ -39,10 +41,12 @@ const struct {
          of.node("Add", {x, name("c", i)}, {y});
        });
      }},
-    {"identities", [](int n) { return chain(n, [](OnnxBuilder& of, auto& x, auto& y, int) { of.node("Identity", {x}, {y}); }); }},
+    {"identities",
+     [](int n) { return chain(n, [](OnnxBuilder& of, auto& x, auto& y, int) { of.node("Identity", {x}, {y}); }); }},
     {"reshapes that cancel",
      [](int n) {
-       OnnxBuilder b = chain(n, [](OnnxBuilder& of, auto& x, auto& y, int i) { of.node("Reshape", {x, i % 2 == 0 ? "a" : "b"}, {y}); });
+       OnnxBuilder b = chain(
+           n, [](OnnxBuilder& of, auto& x, auto& y, int i) { of.node("Reshape", {x, i % 2 == 0 ? "a" : "b"}, {y}); });
        b.integers("a", {2}, {4, 1});
        b.integers("b", {2}, {1, 4});
        return b;
@@ -68,9 +72,10 @@ double seconds(const std::vector<uint8_t>& file) {
   return double(std::clock() - begun) / CLOCKS_PER_SEC;
 }
 
-// 16 times the nodes take 16 times as long where time is linear, and 256 times where it is quadratic: the middle of both, as
-// ratios go, is 64. Processor time, so the load of the machine matters little; the small file is timed at its best of three, and the
-// large one again where it took longer, up to five times: what shares the caches with it goes away, a square does not.
+// 16 times the nodes take 16 times as long where time is linear, and 256 times where it is quadratic: the middle of
+// both, as ratios go, is 64. Processor time, so the load of the machine matters little; the small file is timed at its
+// best of three, and the large one again where it took longer, up to five times: what shares the caches with it goes
+// away, a square does not.
 TEST(import_time, grows_with_the_nodes_and_not_with_their_square) {
   constexpr int kFew = 1000, kMany = 16 * kFew;
   for (const auto& shape : kShapes) {

@@ -88,7 +88,7 @@ std::vector<std::byte> flatbuffer(const Draft& draft, const std::vector<SegmentR
 
 }  // namespace
 
-Buffer::Buffer(size_t size, std::byte fill) : data_(new (kBufferAlignment) std::byte[size]), size_(size) {
+Buffer::Buffer(size_t size, std::byte fill) : data_(new(kBufferAlignment) std::byte[size]), size_(size) {
   std::fill_n(data_, size, fill);
 }
 Buffer::Buffer(std::span<const std::byte> bytes) : Buffer(bytes.size()) {

@@ -175,7 +175,8 @@ Draft reshaped();       // a reshape as a step
 Draft casts();          // quantize, requantize, dequantize, dynamic quantize with hybrid dense
 
 // Of cases_training.cc: softmax regression of 4 features into 3 classes, programs for "host".
-Draft training();            // infer, gradients, update, derive; tensor 2: w, 3: b, 4: velocity, 5: steps, 6: scale, 7: counters
+// infer, gradients, update, derive; tensor 2: w, 3: b, 4: velocity, 5: steps, 6: scale, 7: counters
+Draft training();
 Draft training_immediate();  // the same without gradients: update does all
 
 // Of cases_forms.cc: what policies make.
@@ -193,11 +194,11 @@ Draft fused_casts();      // outputs of another type, and casts
 Draft dynamic_batched();  // dynamic scales in a compiled batch of 4
 Draft hybrid();           // TFLite's, with zero points at the ends of int32
 
-struct Case {
+struct ModelCase {
   const char* name;
   Draft (*make)();
 };
-std::span<const Case> form_cases();  // those of cases_forms.cc
-const std::vector<Case>& cases();    // all
+std::span<const ModelCase> form_cases();  // those of cases_forms.cc
+const std::vector<ModelCase>& cases();    // all
 
 }  // namespace nacre::test

@@ -283,16 +283,24 @@ Draft casts() {
   return d;
 }
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> kAll = [] {
-    std::vector<Case> all = {{"dense_int8", dense_int8},       {"conv_add_int8", conv_add_int8},
-                             {"float_chain", float_chain},     {"two_banks", two_banks},
-                             {"multi_input", multi_input},     {"batched", batched},
-                             {"moves", moves},                 {"elided_concat", elided_concat},
-                             {"stateful", stateful},           {"guarded", guarded},
-                             {"two_targets", two_targets},     {"per_channel", per_channel},
-                             {"casts", casts},                 {"reshaped", reshaped},
-                             {"training", training},           {"training_immediate", training_immediate}};
+const std::vector<ModelCase>& cases() {
+  static const std::vector<ModelCase> kAll = [] {
+    std::vector<ModelCase> all = {{"dense_int8", dense_int8},
+                                  {"conv_add_int8", conv_add_int8},
+                                  {"float_chain", float_chain},
+                                  {"two_banks", two_banks},
+                                  {"multi_input", multi_input},
+                                  {"batched", batched},
+                                  {"moves", moves},
+                                  {"elided_concat", elided_concat},
+                                  {"stateful", stateful},
+                                  {"guarded", guarded},
+                                  {"two_targets", two_targets},
+                                  {"per_channel", per_channel},
+                                  {"casts", casts},
+                                  {"reshaped", reshaped},
+                                  {"training", training},
+                                  {"training_immediate", training_immediate}};
     all.insert(all.end(), form_cases().begin(), form_cases().end());
     return all;
   }();

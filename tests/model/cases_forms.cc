@@ -296,20 +296,20 @@ Draft hybrid() {  // zero points that no code has: sums wrap
   return c.finish();
 }
 
-std::span<const Case> form_cases() {
-  static constexpr Case kCases[] = {{"network_f16", network_f16},
-                                    {"network_bf16", network_bf16},
-                                    {"network_f64", network_f64},
-                                    {"moves_f16", moves_f16},
-                                    {"pointwise_bf16", pointwise_bf16},
-                                    {"weight_only", weight_only},
-                                    {"grouped_int4", grouped_int4},
-                                    {"dynamic_int8", dynamic_int8},
-                                    {"float8_static", float8_static},
-                                    {"float8_current", float8_current},
-                                    {"fused_casts", fused_casts},
-                                    {"dynamic_batched", dynamic_batched},
-                                    {"hybrid", hybrid}};
+std::span<const ModelCase> form_cases() {
+  static constexpr ModelCase kCases[] = {{"network_f16", network_f16},
+                                         {"network_bf16", network_bf16},
+                                         {"network_f64", network_f64},
+                                         {"moves_f16", moves_f16},
+                                         {"pointwise_bf16", pointwise_bf16},
+                                         {"weight_only", weight_only},
+                                         {"grouped_int4", grouped_int4},
+                                         {"dynamic_int8", dynamic_int8},
+                                         {"float8_static", float8_static},
+                                         {"float8_current", float8_current},
+                                         {"fused_casts", fused_casts},
+                                         {"dynamic_batched", dynamic_batched},
+                                         {"hybrid", hybrid}};
   return kCases;
 }
 

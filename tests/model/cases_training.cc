@@ -1,5 +1,5 @@
-// A training model by hand: softmax regression with momentum, a dynamic loss scale, micro-batches of 4. Every region, every kind of
-// program, aliases in the step block, guards.
+// A training model by hand: softmax regression with momentum, a dynamic loss scale, micro-batches of 4. Every region,
+// every kind of program, aliases in the step block, guards.
 
 #include <bit>
 
@@ -37,7 +37,8 @@ struct Learner {
     db = d.alias(sums, {kClasses}, 0, 0, 4 * kClasses * kFeatures);
   }
 
-  uint32_t arena(ElementType type, std::vector<int32_t> dims, uint32_t first, uint32_t last, uint64_t offset, uint16_t flags = 0) {
+  uint32_t arena(ElementType type, std::vector<int32_t> dims, uint32_t first, uint32_t last, uint64_t offset,
+                 uint16_t flags = 0) {
     return d.arena(type, std::move(dims), first, last, offset, kNoIndex, flags);
   }
 
@@ -55,7 +56,8 @@ struct Learner {
     const uint32_t x = arena(kF32, {kRows, kFeatures}, 0, last_x, 0, kInput | kBatched);
     const uint32_t labels = arena(kI32, {kRows}, 0, 2, 64, kInput | kBatched);
     if (rate != nullptr) *rate = arena(kF32, {1}, 0, rate_last, 176, kInput);
-    const uint32_t logits = arena(kF32, {kRows, kClasses}, 0, rate == nullptr ? 4 : 2, 80, uint16_t(kBatched | (rate == nullptr ? kOutput : 0)));
+    const uint32_t logits = arena(kF32, {kRows, kClasses}, 0, rate == nullptr ? 4 : 2, 80,
+                                  uint16_t(kBatched | (rate == nullptr ? kOutput : 0)));
     const uint32_t dlogits = arena(kF32, {kRows, kClasses}, 2, 4, 128, kBatched);
     d.step(Op::kDense, {}, {x, copy, b}, {logits});
     d.step(Op::kSoftmaxCrossEntropy, {0, 1, ~uint32_t{0}}, {logits, labels, update(loss), update(count)}, {});
@@ -74,8 +76,10 @@ struct Learner {
         d.step(Op::kMomentum, {0, 0, bits(0.5f)}, {dw, report, rate, update(w), update(velocity)}, {}),
         d.step(Op::kSgd, {}, {db, report, rate, update(b)}, {}), d.step(Op::kCountStep, {}, {update(steps)}, {})};
     for (const uint32_t step : guarded) d.steps[step].guard = apply;
-    d.step(Op::kAdjustLossScale, {uint32_t(LossScaleSystem::kNacre), uint32_t(LossScale::kDynamic), bits(1024), 6, bits(2), bits(1), bits(4096)},
-           {amax, apply, update(scale), update(counters)}, {});
+    d.step(
+        Op::kAdjustLossScale,
+        {uint32_t(LossScaleSystem::kNacre), uint32_t(LossScale::kDynamic), bits(1024), 6, bits(2), bits(1), bits(4096)},
+        {amax, apply, update(scale), update(counters)}, {});
   }
 
   void derive() {

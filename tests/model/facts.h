@@ -53,12 +53,12 @@ class Facts {
   std::vector<Fact> rows;
 };
 
-void file_facts(Facts& facts);     // bytes, header, FlatBuffer, counts, strings, segments
-void tensor_facts(Facts& facts);   // records, quantizers, weights
-void program_facts(Facts& facts);  // programs, plan, steps
-void kernel_facts(Facts& facts);   // shapes and attributes, found by measure
-void form_facts(Facts& facts);     // the same of the forms that policies make
-void training_facts(Facts& facts); // state, step block, guards, optimizers
+void file_facts(Facts& facts);      // bytes, header, FlatBuffer, counts, strings, segments
+void tensor_facts(Facts& facts);    // records, quantizers, weights
+void program_facts(Facts& facts);   // programs, plan, steps
+void kernel_facts(Facts& facts);    // shapes and attributes, found by measure
+void form_facts(Facts& facts);      // the same of the forms that policies make
+void training_facts(Facts& facts);  // state, step block, guards, optimizers
 
 // Numbers with no row, and why.
 struct Absent {

@@ -74,8 +74,7 @@ void the_bytes(Facts& f) {
 
 void the_header(Facts& f) {
   const auto header = [&](int number, const char* text, void (*edit)(FileHeader&), Refusal expected) {
-    f.draft(
-        number, text, dense_int8, [edit](Draft& d) { d.edit_header = edit; }, expected);
+    f.draft(number, text, dense_int8, [edit](Draft& d) { d.edit_header = edit; }, expected);
   };
   header(5, "wrong magic", [](FileHeader& h) { h.magic[3] = 'Q'; }, {Code::kMagic, Table::kHeader});
   header(6, "a newer file version", [](FileHeader& h) { ++h.version; }, {Code::kVersion, Table::kHeader});
@@ -218,28 +217,17 @@ void the_counts(Facts& f) {
       "more quantizers than the caller allows", [](Draft& d) { d.quantizers.resize(40, d.quantizers[0]); },
       Table::kQuantizer)
       .limits.tensors = 16;
-  count(
-      "5 segments", [](Draft& d) { d.segments.resize(5); }, Table::kSegment);
-  count(
-      "65 programs", [](Draft& d) { d.program_copies = 65; }, Table::kProgram);
-  count(
-      "65,537 layers", [](Draft& d) { d.layer_copies = 65537; }, Table::kLayer);
-  count(
-      "2^24 + 1 words", [](Draft& d) { d.words.resize((1u << 24) + 1); }, Table::kRoot, 3);
-  count(
-      "2^24 + 1 operands", [](Draft& d) { d.operands.resize((1u << 24) + 1); }, Table::kRoot, 4);
-  count(
-      "4,097 golden pairs", [](Draft& d) { d.golden.resize(4097, d.golden[0]); }, Table::kGolden);
-  count(
-      "fewer names than tensors", [](Draft& d) { d.tensor_names.pop_back(); }, Table::kRoot, 12);
-  count(
-      "more names than inputs", [](Draft& d) { d.programs[0].input_names.push_back("x1"); }, Table::kProgram);
-  count(
-      "more layouts than outputs", [](Draft& d) { d.programs[0].output_layouts.push_back("nhwc"); }, Table::kProgram);
-  count(
-      "more names than banks", [](Draft& d) { d.programs[0].bank_names.push_back("sram"); }, Table::kProgram);
-  count(
-      "more outputs than tensors", [](Draft& d) { d.programs[0].outputs.resize(10, 8); }, Table::kProgram);
+  count("5 segments", [](Draft& d) { d.segments.resize(5); }, Table::kSegment);
+  count("65 programs", [](Draft& d) { d.program_copies = 65; }, Table::kProgram);
+  count("65,537 layers", [](Draft& d) { d.layer_copies = 65537; }, Table::kLayer);
+  count("2^24 + 1 words", [](Draft& d) { d.words.resize((1u << 24) + 1); }, Table::kRoot, 3);
+  count("2^24 + 1 operands", [](Draft& d) { d.operands.resize((1u << 24) + 1); }, Table::kRoot, 4);
+  count("4,097 golden pairs", [](Draft& d) { d.golden.resize(4097, d.golden[0]); }, Table::kGolden);
+  count("fewer names than tensors", [](Draft& d) { d.tensor_names.pop_back(); }, Table::kRoot, 12);
+  count("more names than inputs", [](Draft& d) { d.programs[0].input_names.push_back("x1"); }, Table::kProgram);
+  count("more layouts than outputs", [](Draft& d) { d.programs[0].output_layouts.push_back("nhwc"); }, Table::kProgram);
+  count("more names than banks", [](Draft& d) { d.programs[0].bank_names.push_back("sram"); }, Table::kProgram);
+  count("more outputs than tensors", [](Draft& d) { d.programs[0].outputs.resize(10, 8); }, Table::kProgram);
 }
 
 void the_strings(Facts& f) {
@@ -247,14 +235,10 @@ void the_strings(Facts& f) {
     f.draft(45, text, dense_int8, mutate, {Code::kString, table, index});
     f.last().limits.string_bytes = 64;
   };
-  string(
-      "tensor name longer than allowed", [](Draft& d) { d.tensor_names[3].assign(65, 'n'); }, Table::kTensor, 3);
-  string(
-      "layer name longer than allowed", [](Draft& d) { d.layers[1].name.assign(65, 'n'); }, Table::kLayer, 1);
-  string(
-      "source op longer than allowed", [](Draft& d) { d.layers[1].source_op.assign(65, 'n'); }, Table::kLayer, 1);
-  string(
-      "target longer than allowed", [](Draft& d) { d.programs[0].target.assign(65, 'n'); }, Table::kProgram);
+  string("tensor name longer than allowed", [](Draft& d) { d.tensor_names[3].assign(65, 'n'); }, Table::kTensor, 3);
+  string("layer name longer than allowed", [](Draft& d) { d.layers[1].name.assign(65, 'n'); }, Table::kLayer, 1);
+  string("source op longer than allowed", [](Draft& d) { d.layers[1].source_op.assign(65, 'n'); }, Table::kLayer, 1);
+  string("target longer than allowed", [](Draft& d) { d.programs[0].target.assign(65, 'n'); }, Table::kProgram);
   string(
       "input name longer than allowed", [](Draft& d) { d.programs[0].input_names[0].assign(65, 'n'); },
       Table::kProgram);
@@ -275,21 +259,16 @@ void the_segments(Facts& f) {
             {code, Table::kSegment, index});
   };
   using Segments = std::vector<SegmentRecord>;
-  segment(
-      26, "segment ends beyond the file", [](Segments& s) { s[1].bytes += 4096; }, Code::kSegmentBounds, 1);
-  segment(
-      26, "segment starts beyond the file", [](Segments& s) { s[1].offset += 1 << 20; }, Code::kSegmentBounds, 1);
+  segment(26, "segment ends beyond the file", [](Segments& s) { s[1].bytes += 4096; }, Code::kSegmentBounds, 1);
+  segment(26, "segment starts beyond the file", [](Segments& s) { s[1].offset += 1 << 20; }, Code::kSegmentBounds, 1);
   segment(
       26, "segment offset + bytes wraps 2^64", [](Segments& s) { s[1].offset = ~uint64_t{63}, s[1].bytes = 128; },
       Code::kSegmentBounds, 1);
-  segment(
-      29, "segment over the FlatBuffer", [](Segments& s) { s[0].offset = 64; }, Code::kSegmentBounds);
+  segment(29, "segment over the FlatBuffer", [](Segments& s) { s[0].offset = 64; }, Code::kSegmentBounds);
   segment(
       29, "segment over the one before it", [](Segments& s) { s[1].offset = s[0].offset; }, Code::kSegmentBounds, 1);
-  segment(
-      28, "segment not at a multiple of 64", [](Segments& s) { s[1].offset += 16; }, Code::kSegmentAlignment, 1);
-  segment(
-      0, "reserved word of a segment", [](Segments& s) { s[1].reserved = 1; }, Code::kReserved, 1);
+  segment(28, "segment not at a multiple of 64", [](Segments& s) { s[1].offset += 16; }, Code::kSegmentAlignment, 1);
+  segment(0, "reserved word of a segment", [](Segments& s) { s[1].reserved = 1; }, Code::kReserved, 1);
 }
 
 }  // namespace

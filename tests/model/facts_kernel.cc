@@ -53,8 +53,7 @@ void the_entries(Facts& f) {
   f.last().kernels = kSomeSets;
   f.draft(16, "a rounding that is not linked", dense_int8, {}, {Code::kNoKernel, Table::kStep, 0, Stage::kMeasure});
   f.last().kernels = kSomeSets;
-  dense.edit(
-      16, "an op of no version", [](Draft& d) { d.steps[1].op = Op(60000); }, Code::kNoKernel, 1);
+  dense.edit(16, "an op of no version", [](Draft& d) { d.steps[1].op = Op(60000); }, Code::kNoKernel, 1);
   dense.edit(
       16, "types that no kernel takes", [](Draft& d) { d.tensors[1].element = ElementType::kUint32; }, Code::kNoKernel,
       0);
@@ -78,8 +77,7 @@ void the_entries(Facts& f) {
             d.operands.push_back(4 | 1u << 30);
           },
           {Code::kOperandCount, Table::kStep, 3, Stage::kMeasure});
-  dense.edit(
-      20, "weights that are absent", [](Draft& d) { d.operands[6] = kNoOperand; }, Code::kOperandMissing, 1);
+  dense.edit(20, "weights that are absent", [](Draft& d) { d.operands[6] = kNoOperand; }, Code::kOperandMissing, 1);
   dense.edit(
       20, "an operand too many",
       [](Draft& d) {

@@ -11,34 +11,21 @@ void the_programs(Facts& f) {
     f.draft(number, text, dense_int8, [edit](Draft& d) { edit(d.programs[0]); }, {code, table, index});
   };
   using P = ProgramDraft;
-  program(
-      18, "unknown kind of program", [](P& p) { p.entry = 4; }, Code::kEntry);
+  program(18, "unknown kind of program", [](P& p) { p.entry = 4; }, Code::kEntry);
   f.draft(18, "two programs of one kind for one target", two_targets,
           [](Draft& d) { d.programs[1].target = "x86/avx2"; }, {Code::kEntry, Table::kProgram, 1});
-  program(
-      0, "batch 0", [](P& p) { p.batch = 0; }, Code::kBatch);
-  program(
-      0, "batch over 2^28", [](P& p) { p.batch = 1u << 30; }, Code::kBatch);
-  program(
-      25, "no bank", [](P& p) { p.banks.clear(), p.bank_names.clear(); }, Code::kBank);
-  program(
-      25, "9 banks", [](P& p) { p.banks.resize(9), p.bank_names.clear(); }, Code::kBank);
-  program(
-      38, "bank near 2^64: sizes would wrap", [](P& p) { p.banks[0] = ~uint64_t{0}; }, Code::kOverflow);
-  program(
-      19, "steps beyond the table", [](P& p) { p.step_count = 3; }, Code::kStepRange);
-  program(
-      19, "steps from elsewhere", [](P& p) { p.first_step = 1; }, Code::kStepRange);
-  program(
-      19, "first step + count wraps 2^32", [](P& p) { p.step_count = ~0u; }, Code::kStepRange);
-  program(
-      19, "no steps", [](P& p) { p.step_count = 0; }, Code::kStepRange);
-  program(
-      19, "tensors beyond the table", [](P& p) { p.tensor_count = 4; }, Code::kTensorRange);
-  program(
-      19, "tensor count wraps 2^32", [](P& p) { p.tensor_count = ~0u; }, Code::kTensorRange);
-  program(
-      19, "first tensor beyond the table", [](P& p) { p.first_tensor = 1000; }, Code::kTensorRange);
+  program(0, "batch 0", [](P& p) { p.batch = 0; }, Code::kBatch);
+  program(0, "batch over 2^28", [](P& p) { p.batch = 1u << 30; }, Code::kBatch);
+  program(25, "no bank", [](P& p) { p.banks.clear(), p.bank_names.clear(); }, Code::kBank);
+  program(25, "9 banks", [](P& p) { p.banks.resize(9), p.bank_names.clear(); }, Code::kBank);
+  program(38, "bank near 2^64: sizes would wrap", [](P& p) { p.banks[0] = ~uint64_t{0}; }, Code::kOverflow);
+  program(19, "steps beyond the table", [](P& p) { p.step_count = 3; }, Code::kStepRange);
+  program(19, "steps from elsewhere", [](P& p) { p.first_step = 1; }, Code::kStepRange);
+  program(19, "first step + count wraps 2^32", [](P& p) { p.step_count = ~0u; }, Code::kStepRange);
+  program(19, "no steps", [](P& p) { p.step_count = 0; }, Code::kStepRange);
+  program(19, "tensors beyond the table", [](P& p) { p.tensor_count = 4; }, Code::kTensorRange);
+  program(19, "tensor count wraps 2^32", [](P& p) { p.tensor_count = ~0u; }, Code::kTensorRange);
+  program(19, "first tensor beyond the table", [](P& p) { p.first_tensor = 1000; }, Code::kTensorRange);
   f.draft(19, "programs that share tensors", two_targets, [](Draft& d) { d.programs[1].first_tensor = 1; },
           {Code::kTensorRange, Table::kProgram, 1});
   f.draft(19, "programs that share steps", two_targets, [](Draft& d) { d.programs[1].first_step = 0; },
@@ -48,16 +35,11 @@ void the_programs(Facts& f) {
   f.draft(19, "a tensor of no program", two_targets, [](Draft& d) { d.tensors.push_back(d.tensors[8]); },
           {Code::kTensorRange, Table::kProgram, 2});
 
-  program(
-      19, "input that does not exist", [](P& p) { p.inputs[0] = 99; }, Code::kInputOutput, Table::kBinding);
-  program(
-      19, "output that does not exist", [](P& p) { p.outputs[0] = 99; }, Code::kInputOutput, Table::kBinding);
-  program(
-      40, "input that is weights", [](P& p) { p.inputs[0] = 0; }, Code::kInputOutput, Table::kBinding);
-  program(
-      40, "output that is weights", [](P& p) { p.outputs[0] = 0; }, Code::kInputOutput, Table::kBinding);
-  program(
-      40, "input that is not marked as one", [](P& p) { p.inputs[0] = 7; }, Code::kInputOutput, Table::kBinding);
+  program(19, "input that does not exist", [](P& p) { p.inputs[0] = 99; }, Code::kInputOutput, Table::kBinding);
+  program(19, "output that does not exist", [](P& p) { p.outputs[0] = 99; }, Code::kInputOutput, Table::kBinding);
+  program(40, "input that is weights", [](P& p) { p.inputs[0] = 0; }, Code::kInputOutput, Table::kBinding);
+  program(40, "output that is weights", [](P& p) { p.outputs[0] = 0; }, Code::kInputOutput, Table::kBinding);
+  program(40, "input that is not marked as one", [](P& p) { p.inputs[0] = 7; }, Code::kInputOutput, Table::kBinding);
   f.draft(40, "marked as input, but none", dense_int8,
           [](Draft& d) {
             d.programs[0].inputs.clear(), d.programs[0].input_names.clear(), d.programs[0].input_layouts.clear();
@@ -97,7 +79,8 @@ void the_programs(Facts& f) {
           {Code::kGolden, Table::kGolden, 0});
 }
 
-// w = relu(a) in the first step, y = relu(x) in the second. w, the first record, is read by nobody and gone when x is read.
+// w = relu(a) in the first step, y = relu(x) in the second. w, the first record, is read by nobody and gone when x is
+// read.
 constexpr uint32_t kFirstInput = 1, kLateInput = 2;
 Draft late_input() {
   constexpr ElementType kF32 = ElementType::kFloat32;
@@ -119,25 +102,20 @@ void the_plan(Facts& f) {
     f.draft(38, text, base, [=](Draft& d) { edit(d.tensors[id]); }, {code, table, id});
   };
   using R = TensorRecord;
-  tensor(
-      "offset + bytes beyond the arena", dense_int8, 7, [](R& r) { r.offset = 29; }, Code::kBounds);
+  tensor("offset + bytes beyond the arena", dense_int8, 7, [](R& r) { r.offset = 29; }, Code::kBounds);
   tensor(
       "offset near 2^64: offset + bytes wraps", dense_int8, 7, [](R& r) { r.offset = ~uint64_t{0} - 1; },
       Code::kBounds);
-  tensor(
-      "offset of 2^32: 0 in 32 bits", dense_int8, 7, [](R& r) { r.offset = uint64_t{1} << 32; }, Code::kBounds);
-  tensor(
-      "float tensor at 2 of 4", batched, 3, [](R& r) { r.offset = 78; }, Code::kOffsetAlignment);
-  tensor(
-      "two live tensors share bytes", dense_int8, 7, [](R& r) { r.offset = 4; }, Code::kOverlap);
-  tensor(
-      "one byte shared", dense_int8, 7, [](R& r) { r.offset = 7; }, Code::kOverlap);
-  tensor(
-      "handed over, but not exactly", conv_add_int8, 8, [](R& r) { r.offset = 66; }, Code::kOverlap);
+  tensor("offset of 2^32: 0 in 32 bits", dense_int8, 7, [](R& r) { r.offset = uint64_t{1} << 32; }, Code::kBounds);
+  tensor("float tensor at 2 of 4", batched, 3, [](R& r) { r.offset = 78; }, Code::kOffsetAlignment);
+  tensor("two live tensors share bytes", dense_int8, 7, [](R& r) { r.offset = 4; }, Code::kOverlap);
+  tensor("one byte shared", dense_int8, 7, [](R& r) { r.offset = 7; }, Code::kOverlap);
+  tensor("handed over, but not exactly", conv_add_int8, 8, [](R& r) { r.offset = 66; }, Code::kOverlap);
   f.draft(38, "output over an operand that lives on", conv_add_int8, [](Draft& d) { d.tensors[7].last_step = 2; },
           {Code::kOverlap, Table::kTensor, 8});
   f.draft(38, "a step writes over an input that a later step reads", late_input,
-          [](Draft& d) { d.tensors[0].offset = d.tensors[kLateInput].offset; }, {Code::kOverlap, Table::kTensor, kLateInput});
+          [](Draft& d) { d.tensors[0].offset = d.tensors[kLateInput].offset; },
+          {Code::kOverlap, Table::kTensor, kLateInput});
   f.draft(38, "two inputs share bytes, one of them read by the first step alone", late_input,
           [](Draft& d) { d.tensors[kLateInput].offset = d.tensors[kFirstInput].offset; },
           {Code::kOverlap, Table::kTensor, kLateInput});
@@ -160,12 +138,9 @@ void the_plan(Facts& f) {
   f.rows.back().expected.index = 4;
   f.draft(38, "an alias before what is none", elided_concat, [](Draft& d) { std::swap(d.tensors[2], d.tensors[3]); },
           {Code::kOrder, Table::kTensor, 3});
-  tensor(
-      "first step after last step", dense_int8, 7, [](R& r) { r.first_step = 1, r.last_step = 0; }, Code::kLifetime);
-  tensor(
-      "last step beyond the program", dense_int8, 7, [](R& r) { r.last_step = 2; }, Code::kLifetime);
-  tensor(
-      "last step 2^32 - 1", dense_int8, 7, [](R& r) { r.last_step = ~0u; }, Code::kLifetime);
+  tensor("first step after last step", dense_int8, 7, [](R& r) { r.first_step = 1, r.last_step = 0; }, Code::kLifetime);
+  tensor("last step beyond the program", dense_int8, 7, [](R& r) { r.last_step = 2; }, Code::kLifetime);
+  tensor("last step 2^32 - 1", dense_int8, 7, [](R& r) { r.last_step = ~0u; }, Code::kLifetime);
 }
 
 void the_steps(Facts& f) {
@@ -173,30 +148,18 @@ void the_steps(Facts& f) {
     f.draft(number, text, dense_int8, [edit](Draft& d) { edit(d.steps[1]); }, {code, Table::kStep, 1});
   };
   using S = StepRecord;
-  step(
-      15, "op 0", [](S& s) { s.op = Op::kNone; }, Code::kOpCode);
-  step(
-      18, "unknown rounding", [](S& s) { s.rounding = Rounding(99); }, Code::kRounding);
-  step(
-      18, "unknown place", [](S& s) { s.place = 8; }, Code::kPlace);
-  step(
-      19, "words beyond the table", [](S& s) { s.first_word = 6; }, Code::kWordRange);
-  step(
-      19, "first word near 2^32", [](S& s) { s.first_word = ~0u; }, Code::kWordRange);
-  step(
-      19, "operands beyond the table", [](S& s) { s.operand_count = 6; }, Code::kOperandRange);
-  step(
-      19, "first operand near 2^32", [](S& s) { s.first_operand = ~0u - 2; }, Code::kOperandRange);
-  step(
-      19, "layer that does not exist", [](S& s) { s.layer = 2; }, Code::kLayer);
-  step(
-      19, "guard that does not exist", [](S& s) { s.guard = 9; }, Code::kOperandId);
-  step(
-      18, "guard that is no uint32", [](S& s) { s.guard = 1; }, Code::kGuard);
-  step(
-      0, "reserved words of a step", [](S& s) { s.reserved[1] = 1; }, Code::kReserved);
-  step(
-      0, "flags of a step", [](S& s) { s.flags = 1; }, Code::kReserved);
+  step(15, "op 0", [](S& s) { s.op = Op::kNone; }, Code::kOpCode);
+  step(18, "unknown rounding", [](S& s) { s.rounding = Rounding(99); }, Code::kRounding);
+  step(18, "unknown place", [](S& s) { s.place = 8; }, Code::kPlace);
+  step(19, "words beyond the table", [](S& s) { s.first_word = 6; }, Code::kWordRange);
+  step(19, "first word near 2^32", [](S& s) { s.first_word = ~0u; }, Code::kWordRange);
+  step(19, "operands beyond the table", [](S& s) { s.operand_count = 6; }, Code::kOperandRange);
+  step(19, "first operand near 2^32", [](S& s) { s.first_operand = ~0u - 2; }, Code::kOperandRange);
+  step(19, "layer that does not exist", [](S& s) { s.layer = 2; }, Code::kLayer);
+  step(19, "guard that does not exist", [](S& s) { s.guard = 9; }, Code::kOperandId);
+  step(18, "guard that is no uint32", [](S& s) { s.guard = 1; }, Code::kGuard);
+  step(0, "reserved words of a step", [](S& s) { s.reserved[1] = 1; }, Code::kReserved);
+  step(0, "flags of a step", [](S& s) { s.flags = 1; }, Code::kReserved);
   f.draft(39, "guard that no step has written", guarded,
           [](Draft& d) {
             d.tensors[1].flags = 0;
@@ -253,32 +216,19 @@ void the_policies(Facts& f) {
     f.draft(number, text, dense_int8, [edit](Draft& d) { edit(d.layers[1].policy); }, {code, Table::kLayer, 1});
   };
   using P = Policy;
-  policy(
-      18, "policy with an unknown variable type", [](P& p) { p.variable = ElementType(99); }, Code::kPolicy);
-  policy(
-      18, "policy with compute type 0", [](P& p) { p.compute = ElementType::kNone; }, Code::kPolicy);
-  policy(
-      18, "policy with an unknown output type", [](P& p) { p.output = ElementType(255); }, Code::kPolicy);
-  policy(
-      18, "policy with an unknown quantization", [](P& p) { p.quantization = Quantization(50); }, Code::kPolicy);
-  policy(
-      18, "policy with an unknown update order", [](P& p) { p.update_order = UpdateOrder(2); }, Code::kPolicy);
-  policy(
-      18, "policy with an unknown amax rule", [](P& p) { p.amax_rule = AmaxRule(2); }, Code::kPolicy);
-  policy(
-      18, "policy with an unknown scale form", [](P& p) { p.scale_form = ScaleForm(2); }, Code::kPolicy);
-  policy(
-      18, "policy with an unknown rounding", [](P& p) { p.rounding = 6; }, Code::kPolicy);
-  policy(
-      18, "policy with an unknown loss scale", [](P& p) { p.loss_scale = LossScale(3); }, Code::kPolicy);
-  policy(
-      37, "loss scale NaN", [](P& p) { p.loss_scale_value = std::bit_cast<float>(0x7FC00000); }, Code::kPolicy);
-  policy(
-      37, "loss scale negative", [](P& p) { p.loss_scale_value = -1; }, Code::kPolicy);
-  policy(
-      18, "zero point rule 2 of activations", [](P& p) { p.activation_zero = 2; }, Code::kPolicy);
-  policy(
-      0, "reserved bytes of a policy", [](P& p) { p.reserved[10] = 1; }, Code::kReserved);
+  policy(18, "policy with an unknown variable type", [](P& p) { p.variable = ElementType(99); }, Code::kPolicy);
+  policy(18, "policy with compute type 0", [](P& p) { p.compute = ElementType::kNone; }, Code::kPolicy);
+  policy(18, "policy with an unknown output type", [](P& p) { p.output = ElementType(255); }, Code::kPolicy);
+  policy(18, "policy with an unknown quantization", [](P& p) { p.quantization = Quantization(50); }, Code::kPolicy);
+  policy(18, "policy with an unknown update order", [](P& p) { p.update_order = UpdateOrder(2); }, Code::kPolicy);
+  policy(18, "policy with an unknown amax rule", [](P& p) { p.amax_rule = AmaxRule(2); }, Code::kPolicy);
+  policy(18, "policy with an unknown scale form", [](P& p) { p.scale_form = ScaleForm(2); }, Code::kPolicy);
+  policy(18, "policy with an unknown rounding", [](P& p) { p.rounding = 6; }, Code::kPolicy);
+  policy(18, "policy with an unknown loss scale", [](P& p) { p.loss_scale = LossScale(3); }, Code::kPolicy);
+  policy(37, "loss scale NaN", [](P& p) { p.loss_scale_value = std::bit_cast<float>(0x7FC00000); }, Code::kPolicy);
+  policy(37, "loss scale negative", [](P& p) { p.loss_scale_value = -1; }, Code::kPolicy);
+  policy(18, "zero point rule 2 of activations", [](P& p) { p.activation_zero = 2; }, Code::kPolicy);
+  policy(0, "reserved bytes of a policy", [](P& p) { p.reserved[10] = 1; }, Code::kReserved);
 }
 
 }  // namespace

@@ -16,26 +16,16 @@ void the_records(Facts& f) {
     f.draft(number, text, dense_int8, [=](Draft& d) { edit(d.tensors[id]); }, {code, Table::kTensor, id});
   };
   using R = TensorRecord;
-  tensor(
-      18, "element type 0", kH, [](R& r) { r.element = ElementType::kNone; }, Code::kElementType);
-  tensor(
-      18, "element type 200", kH, [](R& r) { r.element = ElementType(200); }, Code::kElementType);
-  tensor(
-      18, "region 9", kH, [](R& r) { r.region = Region(9); }, Code::kRegion);
-  tensor(
-      21, "rank 7", kH, [](R& r) { r.rank = 7; }, Code::kRank);
-  tensor(
-      21, "rank 255", kH, [](R& r) { r.rank = 255; }, Code::kRank);
-  tensor(
-      22, "dimension 0", kH, [](R& r) { r.dims[0] = 0; }, Code::kDim);
-  tensor(
-      22, "dimension -1", kH, [](R& r) { r.dims[1] = -1; }, Code::kDim);
-  tensor(
-      22, "dimension over 2^28", kH, [](R& r) { r.dims[1] = (1 << 28) + 1; }, Code::kDim);
-  tensor(
-      22, "dimension beyond the rank", kH, [](R& r) { r.dims[5] = 1; }, Code::kDim);
-  tensor(
-      23, "2^31 elements", kH, [](R& r) { r.dims[0] = 8, r.dims[1] = 1 << 28; }, Code::kOverflow);
+  tensor(18, "element type 0", kH, [](R& r) { r.element = ElementType::kNone; }, Code::kElementType);
+  tensor(18, "element type 200", kH, [](R& r) { r.element = ElementType(200); }, Code::kElementType);
+  tensor(18, "region 9", kH, [](R& r) { r.region = Region(9); }, Code::kRegion);
+  tensor(21, "rank 7", kH, [](R& r) { r.rank = 7; }, Code::kRank);
+  tensor(21, "rank 255", kH, [](R& r) { r.rank = 255; }, Code::kRank);
+  tensor(22, "dimension 0", kH, [](R& r) { r.dims[0] = 0; }, Code::kDim);
+  tensor(22, "dimension -1", kH, [](R& r) { r.dims[1] = -1; }, Code::kDim);
+  tensor(22, "dimension over 2^28", kH, [](R& r) { r.dims[1] = (1 << 28) + 1; }, Code::kDim);
+  tensor(22, "dimension beyond the rank", kH, [](R& r) { r.dims[5] = 1; }, Code::kDim);
+  tensor(23, "2^31 elements", kH, [](R& r) { r.dims[0] = 8, r.dims[1] = 1 << 28; }, Code::kOverflow);
   tensor(
       23, "2^32 + 4 elements: 4 in 32 bits", kH,
       [](R& r) { r.rank = 3, r.dims[0] = 1 << 16, r.dims[1] = 1 << 16, r.dims[2] = 4; }, Code::kOverflow);
@@ -49,46 +39,26 @@ void the_records(Facts& f) {
   tensor(
       24, "bytes as they would wrap in 32 bits", kB1,
       [](R& r) { r.rank = 2, r.dims[0] = 1 << 20, r.dims[1] = 1 << 10, r.bytes = 0; }, Code::kBytes);
-  tensor(
-      24, "bytes near 2^64", kH, [](R& r) { r.bytes = ~uint64_t{0}; }, Code::kBytes);
-  tensor(
-      26, "fewer bytes than the tensor needs", kW1, [](R& r) { --r.bytes; }, Code::kBytes);
-  tensor(
-      27, "more bytes than the tensor needs", kW1, [](R& r) { ++r.bytes; }, Code::kBytes);
-  tensor(
-      25, "segment that does not exist", kW1, [](R& r) { r.bank = 1; }, Code::kBank);
-  tensor(
-      25, "bank that does not exist", kH, [](R& r) { r.bank = 1; }, Code::kBank);
-  tensor(
-      26, "last weights end beyond the segment", kS2, [](R& r) { r.offset += 8; }, Code::kBounds);
-  tensor(
-      26, "weights offset near 2^64", kS2, [](R& r) { r.offset = ~uint64_t{7}; }, Code::kBounds);
-  tensor(
-      28, "int32 weights at an odd offset", kB1, [](R& r) { r.offset += 1; }, Code::kOffsetAlignment);
-  tensor(
-      28, "int32 weights at 2 of 4", kB1, [](R& r) { r.offset += 2; }, Code::kOffsetAlignment);
-  tensor(
-      29, "two weights share bytes", kB2, [](R& r) { r.offset -= 16; }, Code::kOverlap);
-  tensor(
-      29, "weights out of order", kW2, [](R& r) { r.offset = 0; }, Code::kOrder);
-  tensor(
-      19, "quantizer that does not exist", kH, [](R& r) { r.quantizer = 4; }, Code::kQuantizer);
-  tensor(
-      18, "quantizer of other codes", kB1, [](R& r) { r.quantizer = 3; }, Code::kCodes);
-  tensor(
-      0, "reserved bytes of a tensor", kH, [](R& r) { r.reserved[6] = 1; }, Code::kReserved);
-  tensor(
-      0, "unknown flag", kH, [](R& r) { r.flags |= 16; }, Code::kFlags);
-  tensor(
-      0, "weights marked as batched", kW1, [](R& r) { r.flags |= kBatched; }, Code::kFlags);
-  tensor(
-      0, "arena tensor marked as trainable", kH, [](R& r) { r.flags |= kTrainable; }, Code::kFlags);
-  tensor(
-      0, "weights marked as input", kW1, [](R& r) { r.flags |= kInput; }, Code::kFlags);
-  tensor(
-      0, "weights with a lifetime", kW1, [](R& r) { r.last_step = 1; }, Code::kLifetime);
-  tensor(
-      0, "initial value of what is no state", kH, [](R& r) { r.initial = kW1; }, Code::kInitial);
+  tensor(24, "bytes near 2^64", kH, [](R& r) { r.bytes = ~uint64_t{0}; }, Code::kBytes);
+  tensor(26, "fewer bytes than the tensor needs", kW1, [](R& r) { --r.bytes; }, Code::kBytes);
+  tensor(27, "more bytes than the tensor needs", kW1, [](R& r) { ++r.bytes; }, Code::kBytes);
+  tensor(25, "segment that does not exist", kW1, [](R& r) { r.bank = 1; }, Code::kBank);
+  tensor(25, "bank that does not exist", kH, [](R& r) { r.bank = 1; }, Code::kBank);
+  tensor(26, "last weights end beyond the segment", kS2, [](R& r) { r.offset += 8; }, Code::kBounds);
+  tensor(26, "weights offset near 2^64", kS2, [](R& r) { r.offset = ~uint64_t{7}; }, Code::kBounds);
+  tensor(28, "int32 weights at an odd offset", kB1, [](R& r) { r.offset += 1; }, Code::kOffsetAlignment);
+  tensor(28, "int32 weights at 2 of 4", kB1, [](R& r) { r.offset += 2; }, Code::kOffsetAlignment);
+  tensor(29, "two weights share bytes", kB2, [](R& r) { r.offset -= 16; }, Code::kOverlap);
+  tensor(29, "weights out of order", kW2, [](R& r) { r.offset = 0; }, Code::kOrder);
+  tensor(19, "quantizer that does not exist", kH, [](R& r) { r.quantizer = 4; }, Code::kQuantizer);
+  tensor(18, "quantizer of other codes", kB1, [](R& r) { r.quantizer = 3; }, Code::kCodes);
+  tensor(0, "reserved bytes of a tensor", kH, [](R& r) { r.reserved[6] = 1; }, Code::kReserved);
+  tensor(0, "unknown flag", kH, [](R& r) { r.flags |= 16; }, Code::kFlags);
+  tensor(0, "weights marked as batched", kW1, [](R& r) { r.flags |= kBatched; }, Code::kFlags);
+  tensor(0, "arena tensor marked as trainable", kH, [](R& r) { r.flags |= kTrainable; }, Code::kFlags);
+  tensor(0, "weights marked as input", kW1, [](R& r) { r.flags |= kInput; }, Code::kFlags);
+  tensor(0, "weights with a lifetime", kW1, [](R& r) { r.last_step = 1; }, Code::kLifetime);
+  tensor(0, "initial value of what is no state", kH, [](R& r) { r.initial = kW1; }, Code::kInitial);
 }
 
 void the_aliases(Facts& f) {
@@ -97,20 +67,13 @@ void the_aliases(Facts& f) {
     f.draft(number, text, conv_add_int8, [=](Draft& d) { edit(d.tensors[11]); }, {code, Table::kTensor, 11});
   };
   using R = TensorRecord;
-  alias(
-      19, "alias of a tensor that does not exist", [](R& r) { r.alias_of = 12; }, Code::kAliasTarget);
-  alias(
-      19, "alias of itself", [](R& r) { r.alias_of = 11; }, Code::kAliasTarget);
-  alias(
-      29, "arena alias of weights: a writable name of flash", [](R& r) { r.alias_of = 4; }, Code::kAliasTarget);
-  alias(
-      29, "alias ends beyond its target", [](R& r) { r.offset = 1; }, Code::kAliasBounds);
-  alias(
-      29, "alias offset near 2^64", [](R& r) { r.offset = ~uint64_t{0}; }, Code::kAliasBounds);
-  alias(
-      38, "alias outlives its target", [](R& r) { r.last_step = 3; }, Code::kLifetime);
-  alias(
-      38, "alias before its target", [](R& r) { r.first_step = 0; }, Code::kLifetime);
+  alias(19, "alias of a tensor that does not exist", [](R& r) { r.alias_of = 12; }, Code::kAliasTarget);
+  alias(19, "alias of itself", [](R& r) { r.alias_of = 11; }, Code::kAliasTarget);
+  alias(29, "arena alias of weights: a writable name of flash", [](R& r) { r.alias_of = 4; }, Code::kAliasTarget);
+  alias(29, "alias ends beyond its target", [](R& r) { r.offset = 1; }, Code::kAliasBounds);
+  alias(29, "alias offset near 2^64", [](R& r) { r.offset = ~uint64_t{0}; }, Code::kAliasBounds);
+  alias(38, "alias outlives its target", [](R& r) { r.last_step = 3; }, Code::kLifetime);
+  alias(38, "alias before its target", [](R& r) { r.first_step = 0; }, Code::kLifetime);
   f.draft(29, "alias of an alias", elided_concat, [](Draft& d) { d.tensors[4].alias_of = 3, d.tensors[4].offset = 0; },
           {Code::kAliasTarget, Table::kTensor, 4});
   f.draft(29, "alias of another program's tensor", two_targets, [](Draft& d) { d.tensors[8].alias_of = 2; },
@@ -125,16 +88,11 @@ void the_globals(Facts& f) {
     f.draft(number, text, stateful, [=](Draft& d) { edit(d.tensors[id]); }, {code, Table::kTensor, id});
   };
   using R = TensorRecord;
-  global(
-      29, "state record beyond the state block", 1, [](R& r) { r.offset = 16; }, Code::kBounds);
-  global(
-      25, "state in a second bank", 1, [](R& r) { r.bank = 1; }, Code::kBank);
-  global(
-      0, "initial value that does not exist", 1, [](R& r) { r.initial = 99; }, Code::kInitial);
-  global(
-      0, "initial value that is not in weights", 1, [](R& r) { r.initial = 1; }, Code::kInitial);
-  global(
-      0, "initial value of another type", 1, [](R& r) { r.element = ElementType::kInt32; }, Code::kInitial);
+  global(29, "state record beyond the state block", 1, [](R& r) { r.offset = 16; }, Code::kBounds);
+  global(25, "state in a second bank", 1, [](R& r) { r.bank = 1; }, Code::kBank);
+  global(0, "initial value that does not exist", 1, [](R& r) { r.initial = 99; }, Code::kInitial);
+  global(0, "initial value that is not in weights", 1, [](R& r) { r.initial = 1; }, Code::kInitial);
+  global(0, "initial value of another type", 1, [](R& r) { r.element = ElementType::kInt32; }, Code::kInitial);
   global(
       0, "batched tensor without axes", 2,
       [](R& r) { r.rank = 0, r.dims[0] = r.dims[1] = 0, r.bytes = 4, r.flags = kBatched; }, Code::kFlags);
@@ -156,42 +114,25 @@ void the_quantizers(Facts& f) {
     f.draft(number, text, dense_int8, [edit](Draft& d) { edit(d.quantizers[1]); }, {code, Table::kQuantizer, 1});
   };
   using Q = QuantizerRecord;
-  quantizer(
-      34, "scale 0", [](Q& q) { q.scale = 0; }, Code::kScale);
-  quantizer(
-      34, "scale negative", [](Q& q) { q.scale = -0.1f; }, Code::kScale);
-  quantizer(
-      34, "scale subnormal", [](Q& q) { q.scale = 1e-39f; }, Code::kScale);
-  quantizer(
-      34, "scale infinite", [](Q& q) { q.scale = std::bit_cast<float>(0x7F800000); }, Code::kScale);
-  quantizer(
-      34, "scale NaN", [](Q& q) { q.scale = std::bit_cast<float>(0x7FC00000); }, Code::kScale);
-  quantizer(
-      35, "zero point 128 of int8", [](Q& q) { q.zero = 128; }, Code::kZeroPoint);
-  quantizer(
-      35, "zero point -129 of int8", [](Q& q) { q.zero = -129; }, Code::kZeroPoint);
-  quantizer(
-      35, "zero point INT32_MIN", [](Q& q) { q.zero = INT32_MIN; }, Code::kZeroPoint);
-  quantizer(
-      35, "zero point -1 of uint8", [](Q& q) { q.codes = ElementType::kUint8, q.zero = -1; }, Code::kZeroPoint);
-  quantizer(
-      35, "zero point 16 of uint4", [](Q& q) { q.codes = ElementType::kUint4, q.zero = 16; }, Code::kZeroPoint);
+  quantizer(34, "scale 0", [](Q& q) { q.scale = 0; }, Code::kScale);
+  quantizer(34, "scale negative", [](Q& q) { q.scale = -0.1f; }, Code::kScale);
+  quantizer(34, "scale subnormal", [](Q& q) { q.scale = 1e-39f; }, Code::kScale);
+  quantizer(34, "scale infinite", [](Q& q) { q.scale = std::bit_cast<float>(0x7F800000); }, Code::kScale);
+  quantizer(34, "scale NaN", [](Q& q) { q.scale = std::bit_cast<float>(0x7FC00000); }, Code::kScale);
+  quantizer(35, "zero point 128 of int8", [](Q& q) { q.zero = 128; }, Code::kZeroPoint);
+  quantizer(35, "zero point -129 of int8", [](Q& q) { q.zero = -129; }, Code::kZeroPoint);
+  quantizer(35, "zero point INT32_MIN", [](Q& q) { q.zero = INT32_MIN; }, Code::kZeroPoint);
+  quantizer(35, "zero point -1 of uint8", [](Q& q) { q.codes = ElementType::kUint8, q.zero = -1; }, Code::kZeroPoint);
+  quantizer(35, "zero point 16 of uint4", [](Q& q) { q.codes = ElementType::kUint4, q.zero = 16; }, Code::kZeroPoint);
   quantizer(
       35, "zero point of float8 codes", [](Q& q) { q.codes = ElementType::kFloat8E4M3, q.zero = 1; }, Code::kZeroPoint);
-  quantizer(
-      18, "codes of unknown type", [](Q& q) { q.codes = ElementType(99); }, Code::kElementType);
-  quantizer(
-      18, "unknown form of scale", [](Q& q) { q.form = ScaleForm(7); }, Code::kElementType);
-  quantizer(
-      19, "scales that do not exist", [](Q& q) { q.scales = 99; }, Code::kOperandId);
-  quantizer(
-      19, "zero points that do not exist", [](Q& q) { q.zeros = 99; }, Code::kOperandId);
-  quantizer(
-      34, "scales that are no float32", [](Q& q) { q.scales = kB1; }, Code::kScaleCount);
-  quantizer(
-      34, "zero points without scales", [](Q& q) { q.zeros = kB1; }, Code::kScaleCount);
-  quantizer(
-      0, "reserved byte of a quantizer", [](Q& q) { q.reserved = 1; }, Code::kReserved);
+  quantizer(18, "codes of unknown type", [](Q& q) { q.codes = ElementType(99); }, Code::kElementType);
+  quantizer(18, "unknown form of scale", [](Q& q) { q.form = ScaleForm(7); }, Code::kElementType);
+  quantizer(19, "scales that do not exist", [](Q& q) { q.scales = 99; }, Code::kOperandId);
+  quantizer(19, "zero points that do not exist", [](Q& q) { q.zeros = 99; }, Code::kOperandId);
+  quantizer(34, "scales that are no float32", [](Q& q) { q.scales = kB1; }, Code::kScaleCount);
+  quantizer(34, "zero points without scales", [](Q& q) { q.zeros = kB1; }, Code::kScaleCount);
+  quantizer(0, "reserved byte of a quantizer", [](Q& q) { q.reserved = 1; }, Code::kReserved);
 
   const auto channel = [&](int number, const char* text, void (*edit)(Draft&), Refusal expected) {
     f.draft(number, text, per_channel, edit, expected);

@@ -7,16 +7,17 @@
 namespace nacre::test {
 namespace {
 
-// training: programs infer, gradients, update, derive. Tensors 2 to 13: w, b, velocity, steps, scale, counters, copy, sums, loss,
-// count, dw, db. Steps:
-constexpr uint32_t kInferDense = 0, kForward = 2, kLoss = 3, kSlope = 4, kDw = 5, kVerdict = 7, kMomentum = 8, kCount = 10,
-                   kAdjust = 11, kDerive = 12;
-constexpr uint32_t kW = 2, kVelocity = 4, kSteps = 5, kScale = 6, kCounters = 7, kCopy = 8, kSums = 9, kLossSum = 10, kDwAlias = 12,
-                   kDbAlias = 13;
+// training: programs infer, gradients, update, derive. Tensors 2 to 13: w, b, velocity, steps, scale, counters, copy,
+// sums, loss, count, dw, db. Steps:
+constexpr uint32_t kInferDense = 0, kForward = 2, kLoss = 3, kSlope = 4, kDw = 5, kVerdict = 7, kMomentum = 8,
+                   kCount = 10, kAdjust = 11, kDerive = 12;
+constexpr uint32_t kW = 2, kVelocity = 4, kSteps = 5, kScale = 6, kCounters = 7, kCopy = 8, kSums = 9, kLossSum = 10,
+                   kDwAlias = 12, kDbAlias = 13;
 constexpr uint32_t kOut = 1u << 30, kUpdate = 2u << 30;
 
 void the_roles(Facts& f) {
-  const auto operand = [&](const char* text, uint32_t step, uint32_t at, uint32_t word, Code code, Stage stage = Stage::kOpen) {
+  const auto operand = [&](const char* text, uint32_t step, uint32_t at, uint32_t word, Code code,
+                           Stage stage = Stage::kOpen) {
     f.draft(39, text, training, [=](Draft& d) { d.operands[d.steps[step].first_operand + at] = word; },
             {code, Table::kStep, step, stage});
   };
@@ -46,7 +47,8 @@ void the_guards(Facts& f) {
   using D = const Draft;
   guard(18, "guard of three uint32", kMomentum, [](D&) { return kCounters; }, Code::kGuard);
   guard(18, "guard that is float32", kMomentum, [](D&) { return kScale; }, Code::kGuard);
-  guard(39, "verdict guarded by itself", kVerdict, [](D& d) { return d.programs[2].outputs[0]; }, Code::kReadBeforeWrite);
+  guard(
+      39, "verdict guarded by itself", kVerdict, [](D& d) { return d.programs[2].outputs[0]; }, Code::kReadBeforeWrite);
   guard(19, "guard that only update has", kDw, [](D& d) { return d.programs[2].outputs[0]; }, Code::kOperandId);
   f.draft(39, "guard that lives too short", training,
           [](Draft& d) {
@@ -82,8 +84,8 @@ void the_records(Facts& f) {
           {Code::kBounds, Table::kTensor, kSums});
   f.draft(38, "step block near 2^64: sizes would wrap", training, [](Draft& d) { d.region_bytes[3] = ~uint64_t{15}; },
           {Code::kOverflow, Table::kRoot, uint32_t(Region::kStep)});
-  f.draft(0, "two programs `update` for one target", training, [](Draft& d) { d.programs[3].entry = uint8_t(Entry::kUpdate); },
-          {Code::kEntry, Table::kProgram, 3});
+  f.draft(0, "two programs `update` for one target", training,
+          [](Draft& d) { d.programs[3].entry = uint8_t(Entry::kUpdate); }, {Code::kEntry, Table::kProgram, 3});
 }
 
 // Optimizers, verdict and loss: found by measure.

@@ -38,7 +38,7 @@ TEST(status, every_code_has_a_sentence_of_its_own) {
 }
 
 TEST(model, every_case_opens_and_its_weights_are_good) {
-  for (const Case& c : cases()) {
+  for (const ModelCase& c : cases()) {
     const Buffer file = pack(c.make());
     Model model;
     const Status s = model.open(file.bytes());
@@ -48,7 +48,7 @@ TEST(model, every_case_opens_and_its_weights_are_good) {
 }
 
 TEST(model, packing_is_a_function_of_the_draft) {
-  for (const Case& c : cases()) {
+  for (const ModelCase& c : cases()) {
     const Buffer a = pack(c.make()), b = pack(c.make());
     ASSERT_EQ(a.size(), b.size());
     EXPECT_EQ(std::memcmp(a.bytes().data(), b.bytes().data(), a.size()), 0) << c.name;

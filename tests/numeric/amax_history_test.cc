@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
@@ -219,4 +219,4 @@ TEST(power_of_two, is_exact_everywhere) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

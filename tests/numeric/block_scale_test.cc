@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
@@ -100,4 +100,4 @@ TEST(nvfp4, blocks_are_within_a_step) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -3,13 +3,10 @@
 #include <cmath>
 #include <limits>
 
-namespace nacre::tests {
+namespace nacre::test {
 
 ExactFormat::ExactFormat(int exponents, int mantissas, int exponent_bias, Kind special)
-    : exponent_bits(exponents),
-      mantissa_bits(mantissas),
-      bias(exponent_bias),
-      kind(special),
+    : exponent_bits(exponents), mantissa_bits(mantissas), bias(exponent_bias), kind(special),
       sign_bit(1u << (exponents + mantissas)) {
   const uint32_t steps = 1u << mantissa_bits, last = sign_bit - 1;
   const uint32_t largest = kind == Kind::kIeee ? last - steps : kind == Kind::kFn ? last - 1 : last;
@@ -73,4 +70,4 @@ std::vector<float> ties(const ExactFormat& format) {
   return result;
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

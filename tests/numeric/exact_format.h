@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace nacre::tests {
+namespace nacre::test {
 
 enum class Kind { kIeee, kFn, kFnuz, kFinite };
 
@@ -40,4 +40,4 @@ constexpr uint32_t sampled_pattern(uint32_t prefix) {
   return prefix << 8 | (hash * 0x85EBCA77u >> 24);  // a multiplier of xxHash32
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

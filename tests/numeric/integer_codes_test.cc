@@ -13,7 +13,7 @@
 #include "engine/numeric/int4.h"
 #include "engine/numeric/ternary.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
@@ -208,4 +208,4 @@ TEST(ternary, thresholds_are_strict) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -40,16 +40,12 @@ TEST(schedule, constant_step_linear_and_cosine_are_their_formulas) {
           s.kind = kind;
           ASSERT_TRUE(s.valid());
           const Real r = s.rate, e = s.end, at = Real(step) - warmup, q = std::min<Real>(at, steps) / steps;
-          if (step < warmup)
-            expect_rate(s, step, r * (0.125L + 0.875L * step / warmup));
-          else if (kind == ScheduleKind::kConstant)
-            expect_rate(s, step, r);
+          if (step < warmup) expect_rate(s, step, r * (0.125L + 0.875L * step / warmup));
+          else if (kind == ScheduleKind::kConstant) expect_rate(s, step, r);
           else if (kind == ScheduleKind::kStep)
             expect_rate(s, step, r * std::pow(Real(s.gamma), std::floor(at / steps)));
-          else if (kind == ScheduleKind::kLinear)
-            expect_rate(s, step, r * (1 + (e - 1) * q));
-          else
-            expect_rate(s, step, r * (e + (1 - e) * (1 + std::cos(kPi * q)) / 2));
+          else if (kind == ScheduleKind::kLinear) expect_rate(s, step, r * (1 + (e - 1) * q));
+          else expect_rate(s, step, r * (e + (1 - e) * (1 + std::cos(kPi * q)) / 2));
         }
       }
     }

@@ -13,7 +13,7 @@
 
 #include "tests/numeric/exact_format.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -208,4 +208,4 @@ TEST(float16, doubles_agree_with_the_compiler) {
 #endif
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -9,8 +9,8 @@
 
 #include <onnx/onnx_pb.h>
 
-#include "tools/error.h"
-#include "tools/graph/names.h"
+#include "tools/base/error.h"
+#include "tools/base/names.h"
 #include "tools/importers/onnx_tensor.h"
 
 namespace nacre::tools {

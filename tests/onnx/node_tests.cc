@@ -14,7 +14,7 @@
 
 #include "tests/claims/executor.h"
 #include "tests/onnx/node_case.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/importers/importer.h"
 #include "tools/importers/onnx.h"
 #include "tools/passes/passes.h"
@@ -86,8 +86,9 @@ Outcome run_case(const NodeCase& test) {
 bool is_selected(const NodeCase& test) {
   return std::all_of(test.ops.begin(), test.ops.end(), [](const std::string& op) {
     const size_t domain = op.find("::");
-    return domain == std::string::npos ? onnx_import::find_importer(op) != nullptr
-                                       : onnx_import::find_importer(op.substr(domain + 2), op.substr(0, domain)) != nullptr;
+    return domain == std::string::npos
+               ? onnx_import::find_importer(op) != nullptr
+               : onnx_import::find_importer(op.substr(domain + 2), op.substr(0, domain)) != nullptr;
   });
 }
 
@@ -97,10 +98,8 @@ std::string reason_of(const std::string& what) {
   std::string text = listed == std::string::npos ? what : what.substr(listed + 13);
   text = text.substr(0, text.find('\n'));
   const size_t place = text.find("): "), colon = text.find(": ");
-  if (place != std::string::npos)
-    text = text.substr(place + 3);
-  else if (colon != std::string::npos)
-    text = text.substr(colon + 2);
+  if (place != std::string::npos) text = text.substr(place + 3);
+  else if (colon != std::string::npos) text = text.substr(colon + 2);
   return text.substr(0, text.find(" ("));
 }
 
@@ -150,9 +149,11 @@ class Report {
 
   // The part of claim op_table that ONNX's own tests show.
   void claim(bool holds) const {
-    std::printf("CLAIM op_table_onnx %s: %d selected, %d passed, %d folded into constants, %d unsupported with a reason, %d wrong\n",
-                holds && wrong_.empty() ? "shown" : "NOT SHOWN", total_.selected, total_.passed, total_.folded, total_.unsupported,
-                total_.wrong);
+    std::printf(
+        "CLAIM op_table_onnx %s: %d selected, %d passed, %d folded into constants, %d unsupported with a reason, %d "
+        "wrong\n",
+        holds && wrong_.empty() ? "shown" : "NOT SHOWN", total_.selected, total_.passed, total_.folded,
+        total_.unsupported, total_.wrong);
   }
 
  private:

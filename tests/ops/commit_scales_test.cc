@@ -9,9 +9,9 @@
 #include "engine/kernels/training.h"
 #include "engine/ops/commit.h"
 #include "tests/ops/step_in_place.h"
-#include "tools/json.h"
+#include "tools/base/json.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using json = nacre::tools::Json;
@@ -104,9 +104,14 @@ struct LossTopic {
   const char* topic = "loss_scale";
 };
 
-Code adjust(const std::vector<uint32_t>& words, std::vector<uint32_t>& amax, std::vector<uint32_t>& apply, std::vector<float>& scale,
-            std::vector<uint32_t>& counters, int32_t counts = 3) {
-  return Step(&kAdjustLossScaleF32, words).operand(amax, {1}).operand(apply, {1}).operand(scale, {1}).operand(counters, {counts}).run();
+Code adjust(const std::vector<uint32_t>& words, std::vector<uint32_t>& amax, std::vector<uint32_t>& apply,
+            std::vector<float>& scale, std::vector<uint32_t>& counters, int32_t counts = 3) {
+  return Step(&kAdjustLossScaleF32, words)
+      .operand(amax, {1})
+      .operand(apply, {1})
+      .operand(scale, {1})
+      .operand(counters, {counts})
+      .run();
 }
 
 TEST(adjust_loss_scale, replays_the_golden_sequences) {
@@ -139,7 +144,10 @@ TEST(adjust_loss_scale, replays_the_golden_sequences) {
                                          bits(topic.max)};
     uint32_t skipped = 0;
     for (const json& row : tables.at(topic.name)) {
-      std::vector<uint32_t> amax = {row[0] == "I" ? kInfinityBits : row[0] == "N" ? 0x7FC00000u : bits(3)}, apply = {row[0] == "F"};
+      std::vector<uint32_t> amax = {row[0] == "I"   ? kInfinityBits
+                                    : row[0] == "N" ? 0x7FC00000u
+                                                    : bits(3)},
+                            apply = {row[0] == "F"};
       EXPECT_TRUE(same(scale[0], number(row[1]))) << topic.name << row.dump();
       ASSERT_EQ(adjust(words, amax, apply, scale, counters), Code::kOk);
       EXPECT_TRUE(same(scale[0], number(row[3]))) << topic.name << row.dump();
@@ -155,7 +163,8 @@ TEST(adjust_loss_scale, replays_the_golden_sequences) {
 TEST(adjust_loss_scale, takes_a_refused_step_for_one_with_infinite_gradients) {
   using enum LossScaleSystem;
   for (const LossScaleSystem system : {kNacre, kTensorFlow, kKeras, kJmp, kFastai, kAxon}) {
-    const std::vector<uint32_t> words = {uint32_t(system), uint32_t(LossScale::kDynamic), bits(64), 3, bits(2), bits(1), bits(0x1p24)};
+    const std::vector<uint32_t> words = {uint32_t(system), uint32_t(LossScale::kDynamic), bits(64), 3, bits(2), bits(1),
+                                         bits(0x1p24)};
     for (const uint32_t seen : {0u, bits(3), kInfinityBits}) {
       std::vector<float> scale = {64};
       std::vector<uint32_t> counters(3), amax = {bits(3)}, apply = {1};
@@ -192,4 +201,4 @@ TEST(adjust_loss_scale, refuses_attributes_and_shapes) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

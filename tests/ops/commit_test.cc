@@ -10,7 +10,7 @@
 #include "engine/kernels/training.h"
 #include "tests/ops/step_in_place.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using Real = long double;
@@ -25,10 +25,8 @@ struct Judged {
 };
 template <class A>
 const KernelEntry& verdict_entry() {
-  if constexpr (sizeof(A) == 4)
-    return kVerdictF32;
-  else
-    return kVerdictF64;
+  if constexpr (sizeof(A) == 4) return kVerdictF32;
+  else return kVerdictF64;
 }
 
 template <class A>
@@ -136,8 +134,8 @@ TYPED_TEST(verdict, refuses_what_cannot_be_divided) {
   EXPECT_EQ(judge<A>(gradients, 0).report, (std::vector<A>{0, 0, 0, 1}));
 }
 
-// Finite sums whose mean gradient, or its norm, is beyond the type: an optimizer would write infinities, or with a clip_norm a
-// step of gradient 0.
+// Finite sums whose mean gradient, or its norm, is beyond the type: an optimizer would write infinities, or with a
+// clip_norm a step of gradient 0.
 TYPED_TEST(verdict, refuses_a_mean_gradient_beyond_the_type) {
   using A = TypeParam;
   const A most = std::numeric_limits<A>::max();
@@ -238,4 +236,4 @@ TEST(count_step, stops_at_the_end) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

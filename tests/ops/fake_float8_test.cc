@@ -13,9 +13,9 @@
 #include "engine/kernels/reference.h"
 #include "engine/kernels/training.h"
 #include "tests/ops/run_step.h"
-#include "tools/json.h"
+#include "tools/base/json.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using json = nacre::tools::Json;
@@ -25,7 +25,8 @@ uint32_t bits(float v) { return std::bit_cast<uint32_t>(v); }
 bool same(float a, float b) { return bits(a) == bits(b) || (std::isnan(a) && std::isnan(b)); }
 
 template <class T>
-std::vector<T> fake(const KernelEntry& entry, std::vector<uint32_t> words, std::vector<T> x, float scale, uint32_t* amax) {
+std::vector<T> fake(const KernelEntry& entry, std::vector<uint32_t> words, std::vector<T> x, float scale,
+                    uint32_t* amax) {
   std::vector<T> y(x.size());
   std::vector<float> scales = {scale};
   std::vector<uint32_t> amaxes = {*amax};
@@ -121,7 +122,9 @@ TEST(fake_float8, of_float64_rounds_once) {
   for (size_t i = 0; i < x.size(); ++i) {
     uint32_t best = 0;
     for (uint32_t code = 1; code <= Float8E4M3::kMax; ++code) {
-      const auto distance = [&](uint32_t c) { return std::abs(std::abs(x[i]) - double(Float8E4M3::of_bits(uint8_t(c)))); };
+      const auto distance = [&](uint32_t c) {
+        return std::abs(std::abs(x[i]) - double(Float8E4M3::of_bits(uint8_t(c))));
+      };
       if (distance(code) < distance(best) || (distance(code) == distance(best) && code % 2 == 0)) best = code;
     }
     ASSERT_EQ(std::abs(y[i]), double(Float8E4M3::of_bits(uint8_t(best)))) << x[i];
@@ -139,11 +142,14 @@ TEST(fake_float8, current_is_dynamic_quantize_of_each_row) {
     std::vector<Float8E4M3> q(x.size());
     std::vector<float> scale(static_cast<size_t>(rows)), y(x.size());
     StepOperands dynamic, current;
-    dynamic.add({20, 20, 10}, x).add({20, 20, 10}, q).add(axis == 2 ? std::vector<int32_t>{20, 20} : std::vector<int32_t>{rows}, scale);
+    dynamic.add({20, 20, 10}, x)
+        .add({20, 20, 10}, q)
+        .add(axis == 2 ? std::vector<int32_t>{20, 20} : std::vector<int32_t>{rows}, scale);
     ASSERT_EQ(run_step(reference::kDynamicQuantizeE4M3, {axis}, dynamic), Code::kOk);
     current.add({20, 20, 10}, x).absent().absent().add({20, 20, 10}, y);
     ASSERT_EQ(run_step(reference::kFakeFloat8CurrentF32, {0, 0, 1, axis}, current), Code::kOk);
-    for (size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(same(y[i], float(q[i]) * scale[i / (x.size() / size_t(rows))])) << x[i];
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_TRUE(same(y[i], float(q[i]) * scale[i / (x.size() / size_t(rows))])) << x[i];
   }
 }
 
@@ -167,7 +173,8 @@ TEST(fake_float8_gradient, gives_x_and_touches_nothing_else) {
   EXPECT_EQ(amax, 7u);
 }
 
-// What differentiate makes of the pair: E4M3 forward passes dy as it is, the one behind quantizes it, with its own format.
+// What differentiate makes of the pair: E4M3 forward passes dy as it is, the one behind quantizes it, with its own
+// format.
 TEST(fake_float8, gradient_rows) {
   ASSERT_EQ(kFakeFloat8Rule.gradients.size(), 1u);
   EXPECT_EQ(kFakeFloat8Rule.gradients[0].by, Op::kNone);
@@ -225,15 +232,17 @@ TEST(fake_float8, gives_the_golden_numbers) {
   for (const json& row : golden.at("fp8_encode"))
     for (const uint32_t format : {0u, 1u}) {
       const auto x = std::bit_cast<float>(uint32_t(std::stoul(row["f32"].get<std::string>(), nullptr, 16)));
-      const auto code = uint8_t(std::stoul(row[format == 0 ? "e4m3fn_sat" : "e5m2_sat"].get<std::string>(), nullptr, 16));
+      const auto code =
+          uint8_t(std::stoul(row[format == 0 ? "e4m3fn_sat" : "e5m2_sat"].get<std::string>(), nullptr, 16));
       if (std::isinf(x)) continue;  // ml_dtypes keeps it; fake_float8 clips first, as Keras
       uint32_t amax = 0;
       const auto y = fake<float>(reference::kFakeFloat8F32, {format}, {x}, 1, &amax);
-      EXPECT_TRUE(same(y[0], format == 0 ? float(Float8E4M3::of_bits(code)) : float(Float8E5M2::of_bits(code)))) << row.dump();
+      EXPECT_TRUE(same(y[0], format == 0 ? float(Float8E4M3::of_bits(code)) : float(Float8E5M2::of_bits(code))))
+          << row.dump();
       ++rows;
     }
   EXPECT_GT(rows, 20u);
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

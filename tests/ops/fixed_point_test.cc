@@ -17,11 +17,11 @@
 #include "engine/numeric/fixed_point.h"
 #include "tests/one_step.h"
 #include "tests/oracle_fixed_point.h"
-#include "tools/json.h"
+#include "tools/base/json.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/quantize_multiplier.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using json = nacre::tools::Json;
@@ -63,8 +63,7 @@ std::vector<int> codes(const Kernels& kernels, const std::vector<int32_t>& accum
   const auto zeros = [](std::vector<int32_t> dims) { return make_array(ElementType::kInt8, std::move(dims)); };
   const Execution dense = execute(*kernels.dense, {}, {zeros({1, 1}), zeros({n, 1}), bias, scale});
   const Execution conv = execute(*kernels.conv2d, {}, {zeros({1, 1, 1, 1}), zeros({n, 1, 1, 1}), bias, scale});
-  const Execution depthwise =
-      execute(*kernels.depthwise, {}, {zeros({1, 1, 1, 1}), zeros({1, 1, n}), bias, scale});
+  const Execution depthwise = execute(*kernels.depthwise, {}, {zeros({1, 1, 1, 1}), zeros({1, 1, n}), bias, scale});
   EXPECT_EQ(dense.code, Code::kOk);
   EXPECT_EQ(dense.outputs.at(0).bytes, conv.outputs.at(0).bytes);
   EXPECT_EQ(dense.outputs.at(0).bytes, depthwise.outputs.at(0).bytes);
@@ -106,8 +105,7 @@ TEST(requantization, roundings_differ_where_the_golden_table_says) {
   std::iota(all.begin(), all.end(), -20000);
   for (const json& row : rows) {
     const int32_t m = row["q"], shift = row["shift"];
-    const std::vector<int> twice = codes(kDouble, all, pair(m, shift)),
-                           once = codes(kSingle, all, pair(m, shift));
+    const std::vector<int> twice = codes(kDouble, all, pair(m, shift)), once = codes(kSingle, all, pair(m, shift));
     std::vector<int> differ;
     for (size_t i = 0; i < all.size(); ++i) {
       const int64_t exact_twice = exact_multiply(Rounding::kDouble, all[i], m, shift);
@@ -156,15 +154,13 @@ TEST(clamp, golden_ranges_of_activations) {
   for (const json& row : rows) {
     const auto [low, high] = bounds.at(row["act"]);
     const tools::Codes y = {row["scale"], row["zp"]};
-    const auto clamp_low = uint32_t(tools::bound_code(low, y)),
-               clamp_high = uint32_t(tools::bound_code(high, y));
+    const auto clamp_low = uint32_t(tools::bound_code(low, y)), clamp_high = uint32_t(tools::bound_code(high, y));
     const Execution run =
         execute(reference::kClampI8Double, {1, clamp_low, clamp_high, uint32_t(y.zero), uint32_t(y.zero)},
                 {array_of(ElementType::kInt8, {256}, every), Array()});
     ASSERT_EQ(run.code, Code::kOk) << row;
     for (int64_t i = 0; i < 256; ++i)
-      EXPECT_EQ(run.outputs[0].integer(i), std::clamp<int64_t>(i - 128, row["range"][0], row["range"][1]))
-          << row;
+      EXPECT_EQ(run.outputs[0].integer(i), std::clamp<int64_t>(i - 128, row["range"][0], row["range"][1])) << row;
   }
 }
 
@@ -190,16 +186,14 @@ TEST(dense, golden_int8_layers) {
       for (const int v : line) w.push_back(int8_t(v));
     std::vector<int32_t> pairs;
     for (size_t k = 0; k < 3; ++k) {
-      const double real =
-          row["x_scale"].get<double>() * row["w_scale"][k].get<double>() / row["y_scale"].get<double>();
+      const double real = row["x_scale"].get<double>() * row["w_scale"][k].get<double>() / row["y_scale"].get<double>();
       pairs.insert(pairs.end(), {row["multiplier_shift"][k][0], row["multiplier_shift"][k][1]});
       // The table's scales are decimals, the pair is of their float32 values: 2^-23 apart.
       EXPECT_NEAR(std::ldexp(double(pairs[2 * k]), pairs[2 * k + 1] - 31), real, 4 * 0x1p-23 * real) << row;
     }
     const int y_zero = row["y_zp"];
     const bool relu = row["act"] == "relu";
-    const std::vector<uint32_t> words = {relu, uint32_t(y_zero), 127, uint32_t(int(row["x_zp"])),
-                                         uint32_t(y_zero)};
+    const std::vector<uint32_t> words = {relu, uint32_t(y_zero), 127, uint32_t(int(row["x_zp"])), uint32_t(y_zero)};
     const std::vector<Array> inputs = {array_of(ElementType::kInt8, {1, 4}, row["xq"].get<std::vector<int>>()),
                                        array_of(ElementType::kInt8, {3, 4}, w),
                                        array_of(ElementType::kInt32, {3}, row["bq"].get<std::vector<int>>()),
@@ -229,4 +223,4 @@ TEST(requantization, every_pair_is_defined) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -1,5 +1,5 @@
-// Gradient kernels in float32, float16 and bfloat16 against the float64 kernel on the same numbers; in place; and hostile
-// attributes. The float64 kernels are held against central differences by claim `gradients`.
+// Gradient kernels in float32, float16 and bfloat16 against the float64 kernel on the same numbers; in place; and
+// hostile attributes. The float64 kernels are held against central differences by claim `gradients`.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,25 +9,15 @@
 
 #include "engine/kernels/training.h"
 #include "tests/gradient_check.h"
+#include "tests/ops/gradient_precision.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
+
+using namespace gradient_precision;
 
 constexpr ElementType kF32 = ElementType::kFloat32, kF16 = ElementType::kFloat16, kBf16 = ElementType::kBfloat16,
                       kF64 = ElementType::kFloat64;
-
-// Half an ulp, relative, and the smallest step: what rounding to the type costs.
-struct Precision {
-  double half_ulp, smallest;
-};
-Precision precision(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat16: return {0x1p-11, 0x1p-25};
-    case ElementType::kBfloat16: return {0x1p-8, 0x1p-134};
-    case ElementType::kFloat32: return {0x1p-24, 0x1p-150};
-    default: return {0x1p-53, 0};
-  }
-}
 
 // For every element of what the step gives: the sum of the magnitudes of its terms.
 using Magnitude = std::vector<double> (*)(const GradientStep& step);
@@ -146,12 +136,6 @@ const std::map<Op, Magnitude> kMagnitudes = {
     {Op::kBatchNormTrainingGradientScale, &norm_scale},
 };
 
-Array converted(const Array& from, ElementType element) {
-  Array to = make_array(element, from.dims);
-  for (int64_t i = 0; i < from.elements(); ++i) to.set(i, from.real(i));
-  return to;
-}
-
 // The entry of the same op on `element`, sums in its accumulator.
 const KernelEntry* entry_of(Op op, ElementType element) {
   for (const reference::NamedEntry& named : reference::training_list())
@@ -180,8 +164,8 @@ void each_gradient(int cases, const std::function<void(const GradientStep&)>& f)
   }
 }
 
-// |got - exact| <= gamma_K S + half an ulp of the type: K = work per element + 8 roundings in the accumulator, gamma_K = K u / (1 -
-// K u) (Higham 2002, section 3.1), S the sum of the magnitudes of the terms.
+// |got - exact| <= gamma_K S + half an ulp of the type: K = work per element + 8 roundings in the accumulator, gamma_K
+// = K u / (1 - K u) (Higham 2002, section 3.1), S the sum of the magnitudes of the terms.
 void expect_close(const GradientStep& exact, const KernelEntry& entry) {
   std::vector<Array> operands;
   GradientStep same = exact;
@@ -202,8 +186,9 @@ void expect_close(const GradientStep& exact, const KernelEntry& entry) {
   const double u = 0x1p-24, gamma = double(terms) * u / (1 - double(terms) * u);
   const Precision type = precision(got.element);
   for (int64_t i = 0; i < got.elements(); ++i) {
-    const double bound = gamma * magnitude[size_t(i)] + type.half_ulp * (std::abs(want.real(i)) + gamma * magnitude[size_t(i)]) +
-                         type.smallest + 0x1p-140;
+    const double bound = gamma * magnitude[size_t(i)] +
+                         type.half_ulp * (std::abs(want.real(i)) + gamma * magnitude[size_t(i)]) + type.smallest +
+                         0x1p-140;
     ASSERT_LE(std::abs(got.real(i) - want.real(i)), bound)
         << find_rule(entry.op)->name << " " << got.text() << " element " << i << " of " << same.operands[0].text();
   }
@@ -253,8 +238,9 @@ bool accepted(const KernelEntry& entry, const GradientStep& step) {
 
 // One attribute, or the dims of one operand, become others.
 void change(GradientStep& step, Random& random) {
-  constexpr uint32_t kTurns[] = {0,       1,       2,       3,          7,          16,         127,        255,       1 << 14,
-                                 1 << 24, 1 << 28, 0x3FFFu, 0x7F800000, 0x7FC00000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF};
+  constexpr uint32_t kTurns[] = {0,          1,          2,          3,          7,          16,
+                                 127,        255,        1 << 14,    1 << 24,    1 << 28,    0x3FFFu,
+                                 0x7F800000, 0x7FC00000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF};
   const auto below = [&](uint64_t n) { return random() % n; };
   Array& operand = step.operands[below(step.operands.size())];
   if (below(3) > 0) {
@@ -271,7 +257,8 @@ void change(GradientStep& step, Random& random) {
   operand = make_array(operand.element, dims);
 }
 
-// No number is trusted: what a shape rule lets pass runs and touches nothing else (under the sanitizers: reads nothing else).
+// No number is trusted: what a shape rule lets pass runs and touches nothing else (under the sanitizers: reads nothing
+// else).
 TEST(gradients, take_what_their_shape_rules_accept) {
   int ran = 0, refused = 0;
   Random random(11);
@@ -294,219 +281,5 @@ TEST(gradients, take_what_their_shape_rules_accept) {
   EXPECT_GT(refused, 1000);
 }
 
-Code refusal(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<std::vector<int32_t>>& dims) {
-  std::vector<Array> inputs;
-  for (size_t i = 0; i < dims.size(); ++i) inputs.push_back(make_array(entry.operands[i].element, dims[i]));
-  return execute(entry, words, inputs).code;
-}
-
-TEST(gradients, refuse_fused_clamps) {
-  using namespace reference;
-  const std::vector<std::vector<int32_t>> maps = {{1, 3, 3, 6}, {6, 1, 1, 4}}, weights = {{1, 3, 3, 6}, {1, 3, 3, 4}, {6, 1, 1, 4}},
-                                          filters = {{1, 3, 3, 6}, {1, 1, 6}}, depthwise = {{1, 3, 3, 6}, {1, 3, 3, 3}, {1, 1, 6}};
-  std::vector<uint32_t> conv(19);
-  conv[16] = conv[17] = 3, conv[18] = 4;
-  std::vector<uint32_t> channels = conv;
-  channels[18] = 3;
-  const auto with = [](std::vector<uint32_t> words, size_t i, uint32_t value) {
-    if (words.size() <= i) words.resize(i + 1);
-    words[i] = value;
-    return words;
-  };
-  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, maps), Code::kOk);
-  EXPECT_EQ(refusal(kConv2dGradientXF32, with(conv, 8, 1), maps), Code::kAttribute);
-  EXPECT_EQ(refusal(kConv2dGradientWF32, conv, weights), Code::kOk);
-  EXPECT_EQ(refusal(kConv2dGradientWF32, with(conv, 8, 1), weights), Code::kAttribute);
-  EXPECT_EQ(refusal(kDepthwiseConv2dGradientXF32, channels, filters), Code::kOk);
-  EXPECT_EQ(refusal(kDepthwiseConv2dGradientXF32, with(channels, 8, 1), filters), Code::kAttribute);
-  EXPECT_EQ(refusal(kDepthwiseConv2dGradientWF32, channels, depthwise), Code::kOk);
-  EXPECT_EQ(refusal(kDepthwiseConv2dGradientWF32, with(channels, 8, 1), depthwise), Code::kAttribute);
-  EXPECT_EQ(refusal(kDenseGradientXF32, {}, {{2, 3}, {3, 4}}), Code::kOk);
-  EXPECT_EQ(refusal(kDenseGradientXF32, {1}, {{2, 3}, {3, 4}}), Code::kAttribute);
-  EXPECT_EQ(refusal(kDenseGradientWF32, {}, {{2, 3}, {2, 4}, {3, 4}}), Code::kOk);
-  EXPECT_EQ(refusal(kDenseGradientWF32, {1}, {{2, 3}, {2, 4}, {3, 4}}), Code::kAttribute);
-  EXPECT_EQ(refusal(kBiasGradientF32, {1}, {{2, 3}, {3}}), Code::kAttribute);
-  EXPECT_EQ(refusal(kSumToF32, {1, 1, 3}, {{2, 3}}), Code::kAttribute);
-  EXPECT_EQ(refusal(kMulGradientF32, {1, 1, 3}, {{2, 3}, {2, 3}}), Code::kAttribute);
-  std::vector<uint32_t> pool(16);
-  pool[14] = pool[15] = 3;
-  EXPECT_EQ(refusal(kAveragePoolGradientF32, pool, {{1, 3, 3, 2}}), Code::kOk);
-  EXPECT_EQ(refusal(kAveragePoolGradientF32, with(pool, 11, 1), {{1, 3, 3, 2}}), Code::kAttribute);
-  EXPECT_EQ(refusal(kMaxPoolGradientF32, pool, {{1, 3, 3, 2}, {1, 3, 3, 2}}), Code::kOk);
-  EXPECT_EQ(refusal(kMaxPoolGradientF32, with(pool, 11, 1), {{1, 3, 3, 2}, {1, 3, 3, 2}}), Code::kAttribute);
-}
-
-TEST(gradients, refuse_shapes_that_do_not_belong_together) {
-  using namespace reference;
-  std::vector<uint32_t> conv(19);
-  conv[0] = 1, conv[16] = conv[17] = 4, conv[18] = 4;  // stride 2 down: 4 rows give 2
-  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 2, 4, 6}, {6, 1, 1, 4}}), Code::kOk);
-  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 3, 4, 6}, {6, 1, 1, 4}}), Code::kShapeInput);
-  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 2, 4, 5}, {6, 1, 1, 4}}), Code::kShapeInput);
-  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 2, 4, 6}, {6, 1, 1, 2}}), Code::kShapeWeights);
-  conv[16] = 0;
-  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 2, 4, 6}, {6, 1, 1, 4}}), Code::kAttribute);
-  conv[16] = 1 << 28;
-  EXPECT_EQ(refusal(kConv2dGradientXF32, conv, {{1, 2, 4, 6}, {6, 1, 1, 4}}), Code::kElements);
-  EXPECT_EQ(refusal(kDenseGradientXF32, {}, {{2, 3}, {4, 3}}), Code::kShapeWeights);
-  EXPECT_EQ(refusal(kDenseGradientXF32, {}, {{1 << 15, 1}, {1, 1 << 16}}), Code::kElements);
-  EXPECT_EQ(refusal(kDenseGradientWF32, {}, {{2, 3}, {3, 4}, {3, 4}}), Code::kShapeInput);
-  EXPECT_EQ(refusal(kDenseGradientWF32, {}, {{2, 3}, {2, 4}, {4, 3}}), Code::kShapeWeights);
-  EXPECT_EQ(refusal(kBiasGradientF32, {}, {{2, 3}, {2}}), Code::kShapeInput);
-  EXPECT_EQ(refusal(kBiasGradientF32, {}, {{3}, {1, 3}}), Code::kShapeRank);
-  EXPECT_EQ(refusal(kSumToF32, {0, 1, 2}, {{2, 3}}), Code::kShapeInput);
-  EXPECT_EQ(refusal(kSumToF32, {0, 7, 2}, {{2, 3}}), Code::kShapeRank);
-  EXPECT_EQ(refusal(kSumToF32, {0, 1, 0}, {{2, 3}}), Code::kAttribute);
-  EXPECT_EQ(refusal(kMulGradientF32, {0, 1, 3}, {{2, 3}, {2}}), Code::kShapeInput);
-  EXPECT_EQ(refusal(kSigmoidGradientF32, {}, {{2, 3}, {3, 2}}), Code::kShapeInput);
-  EXPECT_EQ(refusal(kSoftmaxGradientF32, {2, 0x3F800000}, {{2, 3}, {2, 3}}), Code::kAttributeAxis);
-  EXPECT_EQ(refusal(kMeanGradientF32, {1, 0, 2, 4, 3}, {{3}}), Code::kOk);
-  EXPECT_EQ(refusal(kMeanGradientF32, {2, 0, 2, 4, 3}, {{3}}), Code::kShapeInput);
-  EXPECT_EQ(refusal(kMeanGradientF32, {4, 0, 2, 4, 3}, {{3}}), Code::kAttributeAxis);
-  EXPECT_EQ(refusal(kPadGradientF32, {3}, {{3}}), Code::kPadding);
-  EXPECT_EQ(refusal(kPadGradientF32, {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, {{4}}), Code::kPadding);
-  EXPECT_EQ(refusal(kBatchNormGradientXF32, {0}, {{2, 3}, {3}, {2}}), Code::kShapeWeights);
-  EXPECT_EQ(refusal(kBatchNormTrainingF32, {0, 2}, {{2, 3}, {3}, {3}, {3}, {3}, {1}}), Code::kAttribute);
-  EXPECT_EQ(refusal(kBatchNormTrainingF32, {0, 1}, {{2, 3}, {3}, {3}, {3}, {3}, {2}}), Code::kShapeInput);
-}
-
-// Of equal values the first of the window takes all.
-TEST(gradients, first_maximum_takes_all) {
-  std::vector<uint32_t> words(14);
-  words[9] = 1;  // a kernel of 1 x 2, stride 1
-  const Array x = array_of<double>(kF32, {1, 1, 4, 1}, {2, 2, 2, 1}), dy = array_of<double>(kF32, {1, 1, 3, 1}, {1, 10, 100});
-  const Execution run = execute(reference::kMaxPoolGradientF32, words, {dy, x});
-  ASSERT_EQ(run.code, Code::kOk);
-  const double expected[] = {1, 10, 100, 0};
-  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(run.outputs[0].real(i), expected[i]) << i;
-}
-
-// relu at 0, relu6 at 6: no gradient, as TensorFlow's and PyTorch's; NaN shows.
-TEST(gradients, of_clamps_stop_at_the_bounds) {
-  const std::vector<uint32_t> words = {1, 0, std::bit_cast<uint32_t>(6.0f)};
-  const Array y = array_of<double>(kF32, {5}, {0, 0.5, 6, -0.0, NAN}), dy = array_of<double>(kF32, {5}, {1, 2, 3, 4, 5});
-  const Execution run = execute(reference::kClampGradientF32, words, {dy, y});
-  ASSERT_EQ(run.code, Code::kOk);
-  const double expected[] = {0, 2, 0, 0, 5};
-  for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(run.outputs[0].real(i), expected[i]) << i;
-}
-
-// Shapes of gradient steps in a run of 3 of 4 rows: `batched` has a bit per operand whose axis 0 is the batch.
-TEST(gradients, have_the_rows_of_the_run) {
-  using namespace reference;
-  struct {
-    const KernelEntry& entry;
-    std::vector<uint32_t> words;
-    std::vector<std::vector<int32_t>> operands;
-    unsigned batched;
-    std::vector<int32_t> dx;
-  } const cases[] = {
-      {kDenseGradientXF32, {}, {{4, 2, 3}, {3, 5}}, 1, {3, 2, 5}},
-      {kDenseGradientWF32, {}, {{4, 3}, {4, 5}, {3, 5}}, 3, {}},
-      {kConv2dGradientXF32,
-       {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3, 5},
-       {{4, 2, 3, 6}, {6, 1, 1, 5}},
-       1,
-       {3, 2, 3, 5}},
-      {kConv2dGradientWF32, {}, {{4, 2, 3, 6}, {4, 2, 3, 5}, {6, 1, 1, 5}}, 3, {}},
-      {kDepthwiseConv2dGradientXF32,
-       {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3, 6},
-       {{4, 2, 3, 6}, {1, 1, 6}},
-       1,
-       {3, 2, 3, 6}},
-      {kAveragePoolGradientF32, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3}, {{4, 2, 3, 5}}, 1, {3, 2, 3, 5}},
-      {kMaxPoolGradientF32, {}, {{4, 2, 3, 5}, {4, 2, 3, 5}}, 3, {3, 2, 3, 5}},
-      {kBiasGradientF32, {}, {{4, 2, 3}, {3}}, 1, {}},
-      {kSumToF32, {0, 2, 4, 1}, {{4, 3}}, 1, {3, 1}},  // of a batched x
-      {kSumToF32, {0, 2, 1, 3}, {{4, 3}}, 1, {1, 3}},  // of one that is the same for all rows
-      {kMulGradientF32, {0, 2, 4, 3}, {{4, 3}, {3}}, 1, {3, 3}},
-      {kTanhGradientF32, {}, {{4, 3}, {4, 3}}, 3, {3, 3}},
-      {kSoftmaxGradientF32, {1, 0x3F800000}, {{4, 3}, {4, 3}}, 3, {3, 3}},
-      {kMeanGradientF32, {2, 0, 3, 4, 5, 2}, {{4, 2}}, 1, {3, 5, 2}},
-      {kPadGradientF32, {0, 1}, {{4, 3}}, 1, {3, 2}},
-      {kSliceGradientF32, {0, 1, 0, 0, 0, 0, 4, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 5}, {{4, 2}}, 1, {3, 5}},
-      {kReshapeF32, {2, 4, 6}, {{4, 2, 3}}, 1, {3, 6}},
-      {kBatchNormGradientXF32, {0}, {{4, 3}, {3}, {3}}, 1, {3, 3}},
-      {kBatchNormTrainingGradientXF32, {}, {{4, 3}, {4, 3}, {3}, {3}, {3}}, 3, {3, 3}},
-  };
-  for (const auto& c : cases) {
-    std::vector<TensorRecord> records(c.operands.size(), TensorRecord{});
-    std::vector<Tensor> tensors;
-    for (size_t i = 0; i < c.operands.size(); ++i) {
-      records[i].element = c.entry.operands[i].element;
-      records[i].rank = uint8_t(c.operands[i].size());
-      std::copy(c.operands[i].begin(), c.operands[i].end(), records[i].dims);
-      records[i].flags = uint16_t((c.batched >> i & 1) * kBatched);
-      tensors.push_back({nullptr, &records[i]});
-    }
-    Dims dx[3] = {};
-    const char* name = find_rule(c.entry.op)->name;
-    const Words words = {c.words.data(), int(c.words.size())};
-    ASSERT_EQ(c.entry.shapes(words, {tensors.data(), int(tensors.size()), 3}, dx), Code::kOk) << name;
-    EXPECT_EQ(std::vector<int32_t>(dx[0].size, dx[0].size + dx[0].rank), c.dx) << name;
-  }
-}
-
-// float32 and 16-bit floats against float64, by the roundings of the formulas:
-//   mean      u (rows + 2) max |x|                                  (sums of rows, a quotient)
-//   variance  relative u (rows + 8) and what the mean's error adds, its square
-//   y         that of x - mean, of 1 / sqrt, of two products and a sum
-TEST(batch_norm_training, of_smaller_floats_is_within_its_rounding) {
-  for (const auto& [entry, element] : {std::pair{&reference::kBatchNormTrainingF32, kF32},
-                                       std::pair{&reference::kBatchNormTrainingF16, kF16},
-                                       std::pair{&reference::kBatchNormTrainingBf16, kBf16}})
-    for (int seed = 0; seed < 40; ++seed) {
-      Random random{uint64_t(seed)};
-      GradientCase made;
-      find_gradient_row(Op::kBatchNormTraining)->make(random, made);
-      if (made.inputs[0].elements() == made.inputs[1].elements()) continue;  // one row: y is the bias
-      std::vector<Array> small;
-      for (size_t i = 0; i < made.inputs.size(); ++i) {
-        small.push_back(converted(made.inputs[i], entry->operands[i].element));
-        made.inputs[i] = converted(small.back(), made.inputs[i].element);
-      }
-      const Execution got = execute(*entry, made.words, small);
-      const Execution want = execute(reference::kBatchNormTrainingF64, made.words, made.inputs);
-      ASSERT_EQ(got.code, Code::kOk);
-      EXPECT_FALSE(got.overrun || got.impure);
-      const Array &x = made.inputs[0], &y = want.outputs[0];
-      const int64_t channels = made.inputs[1].elements(), rows = x.elements() / channels;
-      const double u = 0x1p-24, k = double(rows) + 8, largest = 4;
-      const Precision type = precision(element);
-      for (int64_t c = 0; c < channels; ++c) {
-        const double f = want.outputs[2].real(c), mean_error = u * k * largest;
-        // d variance <= u k variance + mean_error^2; f = variance^-1/2, and f <= 2 on these cases' deviations
-        const double f_error = f * (u * k + mean_error * mean_error * f * f + 4 * u);
-        EXPECT_LE(std::abs(got.outputs[1].real(c) - want.outputs[1].real(c)), mean_error);
-        EXPECT_LE(std::abs(got.outputs[2].real(c) - f), f_error);
-        for (int64_t i = c; i < x.elements(); i += channels) {
-          const double scale = std::abs(made.inputs[1].real(c)), bias = std::abs(made.inputs[2].real(c));
-          const double d = std::abs(x.real(i) - want.outputs[1].real(c));
-          const double error = scale * (mean_error * f + d * f_error + 4 * u * d * f) + 2 * u * (bias + scale * d * f);
-          EXPECT_LE(std::abs(got.outputs[0].real(i) - y.real(i)),
-                    error * (1 + type.half_ulp) + type.half_ulp * std::abs(y.real(i)) + type.smallest);
-        }
-      }
-    }
-}
-
-// The forward step of batch_norm_training by its definition, two rows of one channel: mean 3, variance 4.
-TEST(batch_norm_training, normalizes_and_adds_to_the_statistics) {
-  const Array x = array_of<double>(kF64, {2, 1}, {1, 5}), one = array_of<double>(kF64, {1}, {1});
-  for (const uint32_t unbiased : {0u, 1u}) {
-    const Execution run = execute(reference::kBatchNormTrainingF64, {0, unbiased},
-                                  {x, array_of<double>(kF64, {1}, {3}), array_of<double>(kF64, {1}, {0.5}), one, one,
-                                   array_of<double>(kF32, {1}, {7})});
-    ASSERT_EQ(run.code, Code::kOk);
-    EXPECT_EQ(run.outputs[0].real(0), -2.5);
-    EXPECT_EQ(run.outputs[0].real(1), 3.5);
-    EXPECT_EQ(run.outputs[1].real(0), 3);
-    EXPECT_EQ(run.outputs[2].real(0), 0.5);
-    EXPECT_EQ(run.updated[0].real(0), 4);
-    EXPECT_EQ(run.updated[1].real(0), unbiased == 1 ? 9 : 5);
-    EXPECT_EQ(run.updated[2].real(0), 8);
-  }
-}
-
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -1,5 +1,6 @@
-// Kernels of losses, optimizers and commits on values, attributes and shapes that no converter writes: refused by the shape
-// rule, or they run and write their own operands and nothing else. Under ASan and UBSan in blocks of exactly their size.
+// Kernels of losses, optimizers and commits on values, attributes and shapes that no converter writes: refused by the
+// shape rule, or they run and write their own operands and nothing else. Under ASan and UBSan in blocks of exactly
+// their size.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -7,7 +8,7 @@
 #include "engine/kernels/training.h"
 #include "tests/cases.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 int pick(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
@@ -39,13 +40,15 @@ std::vector<uint32_t> words_of(const OpRule& rule, Random& random) {
   std::vector<uint32_t> words;
   for (const Attribute& attribute : rule.attributes)
     words.push_back(attribute.coding == Coding::kReal ? kReals[pick(random, 0, 4)] : uint32_t(pick(random, 0, 2)));
-  if (!words.empty() && pick(random, 0, 3) == 0) words[size_t(pick(random, 0, int(words.size()) - 1))] = kWild[pick(random, 0, 10)];
+  if (!words.empty() && pick(random, 0, 3) == 0)
+    words[size_t(pick(random, 0, int(words.size()) - 1))] = kWild[pick(random, 0, 10)];
   if (!words.empty() && pick(random, 0, 9) == 0) words.resize(size_t(pick(random, 0, int(words.size()) + 2)));
   return words;
 }
 
 void fill(Array& array, Random& random) {
-  constexpr uint32_t kEnds[] = {0, 1, 2, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF, 0x80000000, 0x7F7FFFFF, 0x00000001};
+  constexpr uint32_t kEnds[] = {0,          1,          2,          0x7F800000, 0xFF800000,
+                                0x7FC00000, 0xFFFFFFFF, 0x80000000, 0x7F7FFFFF, 0x00000001};
   const int kind = pick(random, 0, 2);
   for (size_t i = 0; i < array.bytes.size(); ++i) {
     const uint32_t end = kEnds[random() % 10];
@@ -53,7 +56,8 @@ void fill(Array& array, Random& random) {
   }
 }
 
-uint64_t work(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<std::vector<int32_t>>& dims) {
+uint64_t work(const KernelEntry& entry, const std::vector<uint32_t>& words,
+              const std::vector<std::vector<int32_t>>& dims) {
   std::vector<TensorRecord> records(dims.size());
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -71,7 +75,8 @@ TEST(training_kernels, work_is_what_they_visit) {
   const auto max_pool = [](uint32_t kernel, int in, int channels) {
     const int out = in - int(kernel) + 1;
     const std::vector<int32_t> x = {1, in, in, channels};
-    return work(reference::kMaxPoolGradientF32, {0, 0, 0, 0, 0, 0, 0, 0, kernel - 1, kernel - 1}, {{1, out, out, channels}, x, x});
+    return work(reference::kMaxPoolGradientF32, {0, 0, 0, 0, 0, 0, 0, 0, kernel - 1, kernel - 1},
+                {{1, out, out, channels}, x, x});
   };
   EXPECT_EQ(max_pool(3, 10, 2), 64u * 2 * 9 * 9);
   EXPECT_EQ(max_pool(1 << 8, 1 << 13, 4), 4 * (uint64_t{7937 * 7937} << 32)) << "below 2^63";
@@ -113,4 +118,4 @@ TEST(update_kernels, run_or_are_refused_whatever_they_are_given) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

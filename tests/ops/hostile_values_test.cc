@@ -1,22 +1,23 @@
-// Every reference kernel on values that no converter writes: random bits and the ends of each type in every operand, and
-// attributes and dims changed at random. A kernel whose shape rule accepts them writes its outputs and nothing else;
-// what it may not compute is seen by the sanitizers, in blocks of exactly the size of each operand.
+// Every reference kernel on values that no converter writes: random bits and the ends of each type in every operand,
+// and attributes and dims changed at random. A kernel whose shape rule accepts them writes its outputs and nothing
+// else; what it may not compute is seen by the sanitizers, in blocks of exactly the size of each operand.
 #include <gtest/gtest.h>
 
 #include "engine/kernels/reference.h"
 #include "tests/cases.h"
 #include "tests/model/filling.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using test::Filling;
 using test::mix;
 
 // Numbers at which checks turn.
-constexpr uint32_t kTurns[] = {0,       1,          2,          3,          7,          16,         127,        128,
-                               255,     1 << 14,    1 << 24,    1 << 28,    0x7F800000, 0x7FC00000, 0x7FFFFFFF, 1u << 31,
-                               0x3FFFu, 0xFF7FFFFF, 0xFF800000, 0xFFFFFF80, 0xFFFFFFFE, 0xFFFFFFFF};
+constexpr uint32_t kTurns[] = {0,          1,          2,          3,         7,       16,
+                               127,        128,        255,        1 << 14,   1 << 24, 1 << 28,
+                               0x7F800000, 0x7FC00000, 0x7FFFFFFF, 1u << 31,  0x3FFFu, 0xFF7FFFFF,
+                               0xFF800000, 0xFFFFFF80, 0xFFFFFFFE, 0xFFFFFFFF};
 
 struct Drawn {
   std::vector<uint32_t> words;
@@ -121,4 +122,4 @@ TEST(kernels, take_what_their_shape_rules_accept) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

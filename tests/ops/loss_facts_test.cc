@@ -7,7 +7,7 @@
 #include "engine/kernels/training.h"
 #include "tests/ops/step_in_place.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using namespace reference;
@@ -214,4 +214,4 @@ TEST(losses, refuse_shapes_and_attributes) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

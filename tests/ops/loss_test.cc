@@ -14,7 +14,7 @@
 #include "tests/ops/step_in_place.h"
 #include "tests/oracle_rounding.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using Real = long double;
@@ -166,10 +166,8 @@ TYPED_TEST(losses, softmax_cross_entropy_is_the_formula) {
       const Row expected = row_of(row, q, u);
       for (int k = 0; k < classes; ++k) {
         const T given = dx[size_t(r * classes + k)];
-        if (skipped)
-          EXPECT_EQ(Sum<T>(given), 0);
-        else
-          expect_gradient(given, expected.gradient[size_t(k)], expected.gradient_bound[size_t(k)], seed);
+        if (skipped) EXPECT_EQ(Sum<T>(given), 0);
+        else expect_gradient(given, expected.gradient[size_t(k)], expected.gradient_bound[size_t(k)], seed);
       }
       if (skipped) continue;
       sum += expected.loss, bound += expected.bound, ++counted;
@@ -193,10 +191,8 @@ Term term_of(int kind, Real y, Real t, Real delta) {
       return {std::abs(y) < 20 ? value : std::max<Real>(y, 0) - y * t + soft,
               std::max<Real>(y, 0) + std::abs(y * t) + 3 * soft, p - t, 6 * p + std::abs(t)};
     }
-    case 1:
-      return {d * d, 3 * d * d, 2 * d, 2 * a};
-    case 2:
-      return {a, a, Real((d > 0) - (d < 0)), 1};
+    case 1: return {d * d, 3 * d * d, 2 * d, 2 * a};
+    case 2: return {a, a, Real((d > 0) - (d < 0)), 1};
     default:
       return {a > delta ? delta * a - delta * delta / 2 : d * d / 2,
               a > delta ? 2 * delta * a + delta * delta : 2 * d * d, std::max(-delta, std::min(delta, d)),
@@ -283,10 +279,8 @@ TEST(losses, gradients_are_those_of_differences) {
       std::vector<float> seed = {1};
       Step step(backward, made.words);
       step.operand(x, dims);
-      if (labels)
-        step.operand(y, made.inputs[1].dims);
-      else
-        step.operand(t, made.inputs[1].dims);
+      if (labels) step.operand(y, made.inputs[1].dims);
+      else step.operand(t, made.inputs[1].dims);
       ASSERT_EQ(step.operand(seed, {1}).operand(dx, dims).run(), Code::kOk);
       for (size_t i = 0; i < count; ++i) {
         const double delta = forward->op == Op::kHuber ? double(std::bit_cast<float>(made.words[0])) : 0;
@@ -298,10 +292,8 @@ TEST(losses, gradients_are_those_of_differences) {
           moved[i] += h;
           Step run(forward, made.words);
           run.operand(moved, dims);
-          if (labels)
-            run.operand(y, made.inputs[1].dims);
-          else
-            run.operand(t, made.inputs[1].dims);
+          if (labels) run.operand(y, made.inputs[1].dims);
+          else run.operand(t, made.inputs[1].dims);
           EXPECT_EQ(run.operand(loss, {1}).operand(rows, {1}).run(), Code::kOk);
           return loss[0];
         };
@@ -317,4 +309,4 @@ TEST(losses, gradients_are_those_of_differences) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

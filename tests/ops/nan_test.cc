@@ -1,5 +1,5 @@
-// One NaN among finite numbers, in every float type: which elements of y it reaches (NUMERICS.md eq. 49). The rest of y is to the
-// bit what it is without the NaN.
+// One NaN among finite numbers, in every float type: which elements of y it reaches (NUMERICS.md eq. 49). The rest of y
+// is to the bit what it is without the NaN.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -14,11 +14,12 @@
 #include "engine/kernels/training.h"
 #include "tests/one_step.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr ElementType kFloats[] = {ElementType::kFloat32, ElementType::kFloat16, ElementType::kBfloat16, ElementType::kFloat64};
+constexpr ElementType kFloats[] = {ElementType::kFloat32, ElementType::kFloat16, ElementType::kBfloat16,
+                                   ElementType::kFloat64};
 
 uint32_t bits(float v) { return std::bit_cast<uint32_t>(v); }
 
@@ -52,7 +53,7 @@ struct Row {
   Op op;
   std::vector<uint32_t> words;
   std::vector<int32_t> dims;
-  int inputs;                               // of the same dims; the last has the NaN
+  int inputs;                                     // of the same dims; the last has the NaN
   std::function<bool(int64_t, int64_t)> reaches;  // from element i of x to element o of y
 };
 
@@ -67,7 +68,8 @@ bool in_window(int64_t i, int64_t o) {
 std::vector<Row> rows() {
   const std::vector<uint32_t> window = {1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0},
                               clamped = {1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 1, bits(-1), bits(1)};
-  const std::vector<uint32_t> relu = {1, bits(0), bits(std::numeric_limits<float>::infinity())}, relu6 = {1, bits(0), bits(6)};
+  const std::vector<uint32_t> relu = {1, bits(0), bits(std::numeric_limits<float>::infinity())},
+                              relu6 = {1, bits(0), bits(6)};
   const std::vector<int32_t> maps = {2, 4, 5, 3}, flat = {5, 7};
   const auto same_row = [](int64_t i, int64_t o) { return i / 7 == o / 7; };
   return {{Op::kMaxPool, window, maps, 1, in_window},
@@ -127,7 +129,8 @@ TEST(nan, takes_the_gradient_of_its_window) {
       const int taker = nans == 0 ? 1 : 31 - std::countl_zero(nans);
       EXPECT_EQ(is_nan(run(Op::kMaxPool, words, {x}), 0), nans != 0);
       const Array dx = run(Op::kMaxPoolGradient, words, {array_of<double>(type, {1, 1, 1, 1}, {5}), x});
-      for (int i = 0; i < 4; ++i) EXPECT_EQ(dx.real(i), i == taker ? 5 : 0) << type_name(type) << ' ' << nans << ' ' << i;
+      for (int i = 0; i < 4; ++i)
+        EXPECT_EQ(dx.real(i), i == taker ? 5 : 0) << type_name(type) << ' ' << nans << ' ' << i;
     }
 }
 
@@ -156,9 +159,11 @@ TEST(nan, has_no_part_in_a_range_and_becomes_code_0_or_the_zero_point) {
       EXPECT_EQ(with.outputs[1].bytes, without.outputs[1].bytes) << "scale";
       EXPECT_EQ(with.outputs[2].bytes, without.outputs[2].bytes) << "zero point";
       for (int64_t j = 0; j < 4; ++j)
-        EXPECT_EQ(with.outputs[0].integer(j), j != i ? without.outputs[0].integer(j) : words[2] != 0 ? with.outputs[2].integer(0) : 0);
+        EXPECT_EQ(with.outputs[0].integer(j), j != i          ? without.outputs[0].integer(j)
+                                              : words[2] != 0 ? with.outputs[2].integer(0)
+                                                              : 0);
     }
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

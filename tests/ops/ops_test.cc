@@ -8,7 +8,7 @@
 #include "engine/numeric/fixed_point_functions.h"
 #include "tests/one_step.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 constexpr ElementType kF32 = ElementType::kFloat32, kI8 = ElementType::kInt8, kI32 = ElementType::kInt32;
@@ -53,10 +53,8 @@ TEST(shape_rules, refuse_windows_that_cannot_be) {
   EXPECT_EQ(refusal(reference::kConv2dF32, with(0, 0), {{5, 5, 4}, {6, 3, 3, 2}, {6}}), Code::kShapeRank);
   EXPECT_EQ(refusal(reference::kConv2dI8Double, with(0, 0), {{1, 5, 5, 4}, {6, 3, 3, 2}, {6}, {4, 2}}),
             Code::kShapeScale);
-  EXPECT_EQ(refusal(reference::kDepthwiseConv2dF32, with(13, 0), {{1, 5, 5, 4}, {3, 3, 6}, {6}}),
-            Code::kShapeWeights);
-  EXPECT_EQ(refusal(reference::kDepthwiseConv2dF32, with(13, 1), {{1, 5, 5, 4}, {3, 3, 8}, {8}}),
-            Code::kGroups);
+  EXPECT_EQ(refusal(reference::kDepthwiseConv2dF32, with(13, 0), {{1, 5, 5, 4}, {3, 3, 6}, {6}}), Code::kShapeWeights);
+  EXPECT_EQ(refusal(reference::kDepthwiseConv2dF32, with(13, 1), {{1, 5, 5, 4}, {3, 3, 8}, {8}}), Code::kGroups);
 }
 
 TEST(shape_rules, refuse_pools_with_empty_windows) {
@@ -84,8 +82,7 @@ TEST(shape_rules, refuse_shapes_and_attributes_of_the_rest) {
   EXPECT_EQ(refusal(reference::kLookupI8, {}, {{4}, {255}}), Code::kShapeWeights);
   EXPECT_EQ(refusal(reference::kSoftmaxF32, {2, 0x3F800000}, {{4, 4}}), Code::kAttributeAxis);
   EXPECT_EQ(refusal(reference::kSoftmaxF32, {0, 0}, {{}}), Code::kAttributeAxis);
-  EXPECT_EQ(refusal(reference::kSoftmaxI8Double, {0, 0, 1 << 30, 20, minus(5)}, {{4, 4}}),
-            Code::kAttributeAxis);
+  EXPECT_EQ(refusal(reference::kSoftmaxI8Double, {0, 0, 1 << 30, 20, minus(5)}, {{4, 4}}), Code::kAttributeAxis);
   EXPECT_EQ(refusal(reference::kSoftmaxI8Double, {1, 0, 1 << 30, 20, 1}, {{4, 4}}), Code::kAttribute);
   EXPECT_EQ(refusal(reference::kSoftmaxI8Double, {1, 0, 1 << 30, 32, 0}, {{4, 4}}), Code::kAttribute);
   EXPECT_EQ(refusal(reference::kSoftmaxI8Double, {0, 0, 1 << 30, 20, 0}, {{4096}}), Code::kAccumulator);
@@ -106,10 +103,8 @@ TEST(shape_rules, refuse_shapes_and_attributes_of_the_rest) {
   EXPECT_EQ(refusal(reference::kPadI8, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128}, {{4}}), Code::kAttribute);
   EXPECT_EQ(refusal(reference::kSliceF32, {1, 0, 0, 0, 0, 0, 4}, {{4}}), Code::kBounds);
   EXPECT_EQ(refusal(reference::kSliceF32, {1, 0, 0, 0, 0, 0, 3}, {{4}}), Code::kOk);
-  EXPECT_EQ(refusal(reference::kSliceF32, {3, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0x7FFFFFFE}, {{4}}),
-            Code::kBounds);
-  EXPECT_EQ(refusal(reference::kSliceF32, {3, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, minus(2)}, {{4}}),
-            Code::kBounds);
+  EXPECT_EQ(refusal(reference::kSliceF32, {3, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0x7FFFFFFE}, {{4}}), Code::kBounds);
+  EXPECT_EQ(refusal(reference::kSliceF32, {3, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, minus(2)}, {{4}}), Code::kBounds);
   EXPECT_EQ(refusal(reference::kSliceF32, {0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, minus(1)}, {{4}}),
             Code::kStride);  // step 0
   EXPECT_EQ(refusal(reference::kQuantizeI8HalfAway, {1}, {{4, 3}, {4}, {4}}), Code::kShapeScale);
@@ -135,10 +130,8 @@ TEST(shape_rules, random_words_are_refused_or_run) {
         const OperandType type = named.entry->operands[variadic(*named.entry) ? 0 : i];
         std::vector<int32_t> dims(size_t(pick(4) == 0 ? 4 : pick(7)));
         for (int32_t& dim : dims) dim = 1 + pick(3);
-        if ((type.role & kOptional) != 0 && pick(2) == 0)
-          inputs.emplace_back();
-        else
-          inputs.push_back(make_array(type.element, dims));
+        if ((type.role & kOptional) != 0 && pick(2) == 0) inputs.emplace_back();
+        else inputs.push_back(make_array(type.element, dims));
         for (uint8_t& byte : inputs.back().bytes) byte = uint8_t(random());
       }
       const Execution run = execute(*named.entry, words, inputs);
@@ -210,4 +203,4 @@ TEST(reference, every_entry_is_named_once_and_has_a_rule) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

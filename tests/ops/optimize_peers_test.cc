@@ -9,9 +9,9 @@
 #include "engine/kernels/training.h"
 #include "tests/ops/step_in_place.h"
 #include "tests/oracle_rounding.h"
-#include "tools/json.h"
+#include "tools/base/json.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using json = nacre::tools::Json;
@@ -146,4 +146,4 @@ TEST(optimizers_and_torch, agree_after_a_hundred_float64_steps) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -11,7 +11,7 @@
 #include "tests/ops/step_in_place.h"
 #include "tests/oracle_rounding.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using Real = long double;
@@ -32,18 +32,13 @@ Hyper hyper_of(Kind kind, std::mt19937_64& random) {
 }
 std::vector<uint32_t> words_of(Kind kind, const Hyper& h) {
   switch (kind) {
-    case kSgd:
-      return {bits(h.clip), bits(h.decay)};
+    case kSgd: return {bits(h.clip), bits(h.decay)};
     case kMomentum:
-    case kNesterov:
-      return {bits(h.clip), bits(h.decay), bits(h.a)};
+    case kNesterov: return {bits(h.clip), bits(h.decay), bits(h.a)};
     case kAdam:
-    case kAdamW:
-      return {bits(h.clip), bits(h.decay), bits(h.a), bits(h.b), bits(h.epsilon)};
-    case kRmsprop:
-      return {bits(h.clip), bits(h.decay), bits(h.a), bits(h.epsilon)};
-    default:
-      return {bits(h.clip), bits(h.decay), bits(h.epsilon)};
+    case kAdamW: return {bits(h.clip), bits(h.decay), bits(h.a), bits(h.b), bits(h.epsilon)};
+    case kRmsprop: return {bits(h.clip), bits(h.decay), bits(h.a), bits(h.epsilon)};
+    default: return {bits(h.clip), bits(h.decay), bits(h.epsilon)};
   }
 }
 
@@ -82,9 +77,7 @@ Stepped formula(Kind kind, const Hyper& h, uint32_t step, Real raw, Real factor,
   };
   const Real t = Real(step) + 1, b1 = h.a, b2 = h.b;
   switch (kind) {
-    case kSgd:
-      update = {rate * grad.value, rate * grad.error + u * rate * std::abs(grad.value)};
-      break;
+    case kSgd: update = {rate * grad.value, rate * grad.error + u * rate * std::abs(grad.value)}; break;
     case kMomentum:
     case kNesterov: {
       made.m.value = b1 * m + grad.value;
@@ -112,9 +105,7 @@ Stepped formula(Kind kind, const Hyper& h, uint32_t step, Real raw, Real factor,
       made.v = squares(b1, 1 - b1);
       update = quotient(rate, grad, made.v, 1, h.epsilon, 0, u);
       break;
-    default:
-      made.v = squares(1, 1);
-      update = quotient(rate, grad, made.v, 1, h.epsilon, 0, u);
+    default: made.v = squares(1, 1); update = quotient(rate, grad, made.v, 1, h.epsilon, 0, u);
   }
   made.p.value -= update.value;
   made.p.error += update.error + u * std::abs(made.p.value);
@@ -287,4 +278,4 @@ TEST(optimizers, refuse_attributes_and_shapes) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -8,7 +8,7 @@
 #include "engine/numeric/element.h"
 #include "engine/numeric/small_float.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 class StepOperands {
  public:
@@ -63,7 +63,8 @@ inline Code run_step(const KernelEntry& entry, const std::vector<uint32_t>& word
   const Call head = {entry.run, &step, nullptr};
   std::memcpy(call, &head, sizeof head);
   std::memcpy(call + sizeof head, operands.tensors(), size_t(operands.count()) * sizeof(Tensor));
-  return entry.run({.call = *reinterpret_cast<const Call*>(call), .words = view, .rows = 0, .scratch = {}, .workers = nullptr});
+  return entry.run(
+      {.call = *reinterpret_cast<const Call*>(call), .words = view, .rows = 0, .scratch = {}, .workers = nullptr});
 }
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

@@ -13,7 +13,7 @@
 #include "engine/kernels/adapter.h"
 #include "engine/kernels/kernel.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 
 inline uint32_t bits(double v) { return std::bit_cast<uint32_t>(float(v)); }
 
@@ -80,4 +80,4 @@ class Step {
   std::vector<size_t> sizes_;
 };
 
-}  // namespace nacre::tests
+}  // namespace nacre::test

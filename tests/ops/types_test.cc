@@ -1,7 +1,6 @@
 // The element types beside float32 and integer int8: hand cases, golden tables, and what fusing must not change.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -11,9 +10,9 @@
 #include "engine/kernels/reference.h"
 #include "tests/cases.h"
 #include "tests/oracle_rounding.h"
-#include "tools/json.h"
+#include "tools/base/json.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 using json = nacre::tools::Json;
@@ -55,8 +54,7 @@ std::vector<float> numbers(const json& values) {
 uint32_t bits_of(const Array& array, int64_t i) { return std::bit_cast<uint32_t>(float(array.real(i))); }
 
 // One step that must be accepted: its outputs.
-std::vector<Array> run(const KernelEntry& entry, const std::vector<uint32_t>& words,
-                       const std::vector<Array>& inputs) {
+std::vector<Array> run(const KernelEntry& entry, const std::vector<uint32_t>& words, const std::vector<Array>& inputs) {
   const Execution execution = execute(entry, words, inputs);
   EXPECT_EQ(execution.code, Code::kOk);
   return execution.outputs;
@@ -86,9 +84,8 @@ TEST(dense, keras_int8_gives_the_golden_bits) {
     for (const json& row : table["Wq"]) w.push_back(number(row[k]));
   const auto rows = int32_t(table["X"].size()), in = int32_t(table["Wq"].size()), out = int32_t(b.size());
   const auto q = run(reference::kDynamicQuantizeAbsMaxF32, {1}, {array_in(kF32, {rows, in}, x)});
-  const auto y =
-      run(reference::kDenseDynamicF32, {},
-          {q[0], array_in(kI8, {out, in}, w), array_in(kF32, {out}, b), array_in(kF32, {out}, scale), q[1]});
+  const auto y = run(reference::kDenseDynamicF32, {},
+                     {q[0], array_in(kI8, {out, in}, w), array_in(kF32, {out}, b), array_in(kF32, {out}, scale), q[1]});
   for (int32_t r = 0; r < rows; ++r) {
     const json& row = table["rows"][size_t(r)];
     EXPECT_EQ(float(q[1].real(r)), row["x_scale"].get<float>());
@@ -104,8 +101,8 @@ TEST(dense, a_sum_becomes_bfloat16_by_way_of_float32) {
   std::vector<int> x(2090, 127), w(2090, 127);
   w[2088] = 64, x[2089] = 25, w[2089] = 1;
   const Array one = array_in(ElementType::kBfloat16, {1}, {1});
-  const auto y = run(reference::kDenseDynamicBf16, {},
-                     {array_of(kI8, {2090}, x), array_of(kI8, {1, 2090}, w), Array(), one, one});
+  const auto y =
+      run(reference::kDenseDynamicBf16, {}, {array_of(kI8, {2090}, x), array_of(kI8, {1, 2090}, w), Array(), one, one});
   EXPECT_EQ(y[0].real(0), 0x1p25);
 }
 
@@ -159,8 +156,8 @@ TEST(dense, float8_is_exact_where_every_number_is) {
   const double expected[] = {-2 * 1 + 0.5, 2.75 * 2 - 1, -4.5 * 0.5 + 0.5, -0.125 * 1 - 1};
   for (const KernelEntry* entry :
        {&reference::kDenseFloat8F32, &reference::kDenseFloat8F16, &reference::kDenseFloat8Bf16}) {
-    const auto y = run(
-        *entry, {}, {x, w, array_of(entry->operands[2].element, {2}, std::vector<double>{0.5, -1}), scale, x_scale});
+    const auto y = run(*entry, {},
+                       {x, w, array_of(entry->operands[2].element, {2}, std::vector<double>{0.5, -1}), scale, x_scale});
     for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(y[0].real(i), expected[i]) << i;
   }
   const auto q = run(reference::kDenseFloat8Quantized, {}, {x, w, b, scale, x_scale, array_in(kF32, {1}, {0.125})});
@@ -273,8 +270,7 @@ TEST(cast, rounds_float64_once) {
   EXPECT_EQ(y[0].real(3), INFINITY);
   EXPECT_EQ(run(reference::kCastF64Bf16, {}, {array_of<double>(kF64, {1}, {1 + 0x1p-8 + 0x1p-40})})[0].real(0),
             1 + 0x1p-7);
-  EXPECT_EQ(run(reference::kCastBf16F16, {}, {array_in(ElementType::kBfloat16, {1}, {0x1p20f})})[0].real(0),
-            INFINITY);
+  EXPECT_EQ(run(reference::kCastBf16F16, {}, {array_in(ElementType::kBfloat16, {1}, {0x1p20f})})[0].real(0), INFINITY);
 }
 
 TEST(clamp, bounds_are_float32_in_every_float_type) {
@@ -288,68 +284,6 @@ TEST(clamp, bounds_are_float32_in_every_float_type) {
   EXPECT_EQ(clamped(reference::kClampBf16).real(1), 6);
 }
 
-Code refusal(const KernelEntry& entry, const std::vector<uint32_t>& words,
-             const std::vector<std::vector<int32_t>>& dims) {
-  std::vector<Array> inputs;
-  for (size_t i = 0; i < dims.size(); ++i) inputs.push_back(make_array(entry.operands[i].element, dims[i]));
-  return execute(entry, words, inputs).code;
-}
-
-TEST(shape_rules, refuse_forms_blocks_and_scales_that_do_not_fit) {
-  const std::vector<uint32_t> reciprocal = {0, 0, 0, 0, 0, 1}, form2 = {0, 0, 0, 0, 0, 2};
-  const auto block = [](uint32_t value) { return std::vector<uint32_t>{0, 0, 0, 0, 0, 0, value}; };
-  EXPECT_EQ(refusal(reference::kDenseF16, reciprocal, {{2, 8}, {4, 8}, {4}}), Code::kAttribute);  // nothing to scale
-  EXPECT_EQ(refusal(reference::kDenseW8F32, form2, {{2, 8}, {4, 8}, {4}, {4}}), Code::kAttribute);
-  EXPECT_EQ(refusal(reference::kDenseW4F64, reciprocal, {{2, 8}, {4, 8}, {4}, {4}}), Code::kOk);
-  EXPECT_EQ(refusal(reference::kDenseW4F64, block(8), {{2, 8}, {4, 8}, {4}, {4}}), Code::kAttribute);
-  EXPECT_EQ(refusal(reference::kDenseW4F64, {}, {{2, 8}, {4, 8}, {4}, {3}}), Code::kShapeScale);
-  const auto grouped = [&](uint32_t size, std::vector<int32_t> scale, std::vector<int32_t> zero) {
-    return refusal(reference::kDenseGroupedBf16, block(size), {{2, 9}, {4, 9}, {4}, scale, zero});
-  };
-  EXPECT_EQ(grouped(4, {4, 3}, {4, 3}), Code::kOk);
-  EXPECT_EQ(grouped(1u << 28, {4, 1}, {4, 1}), Code::kOk);
-  EXPECT_EQ(grouped(0, {4, 3}, {4, 3}), Code::kAttribute);
-  EXPECT_EQ(grouped((1u << 28) + 1, {4, 1}, {4, 1}), Code::kAttribute);
-  EXPECT_EQ(grouped(0xFFFFFFFF, {4, 1}, {4, 1}), Code::kAttribute);
-  EXPECT_EQ(grouped(4, {4, 2}, {4, 2}), Code::kShapeScale);
-  EXPECT_EQ(grouped(4, {4, 3}, {4, 2}), Code::kShapeScale);
-  EXPECT_EQ(grouped(4, {1, 3}, {1, 3}), Code::kShapeScale);
-  EXPECT_EQ(grouped(4, {12}, {4, 3}), Code::kShapeScale);
-  const auto dynamic = [&](std::vector<int32_t> x, std::vector<int32_t> x_scale) {
-    return refusal(reference::kDenseDynamicF64, {}, {x, {4, 8}, {4}, {4}, x_scale});
-  };
-  EXPECT_EQ(dynamic({2, 3, 8}, {2, 3}), Code::kOk);
-  EXPECT_EQ(dynamic({2, 3, 8}, {1}), Code::kOk);
-  EXPECT_EQ(dynamic({8}, {1}), Code::kOk);
-  EXPECT_EQ(dynamic({8}, {}), Code::kShapeScale);
-  EXPECT_EQ(dynamic({2, 3, 8}, {6}), Code::kShapeScale);
-  EXPECT_EQ(dynamic({2, 3, 8}, {3, 2}), Code::kShapeScale);
-  EXPECT_EQ(dynamic({2, 8}, {}), Code::kShapeScale);
-  EXPECT_EQ(refusal(reference::kDenseDynamicF32, reciprocal, {{2, 8}, {4, 8}, {4}, {4}, {2}}),
-            Code::kAttribute);  // it always divides
-  EXPECT_EQ(refusal(reference::kDenseDynamicF32, {0, 0, 0, 5}, {{2, 8}, {4, 8}, {4}, {4}, {2}}),
-            Code::kAttributeZero);
-  EXPECT_EQ(refusal(reference::kDenseDynamicF32, {}, {{1, 65794}, {1, 65794}, {1}, {1}, {1}}), Code::kAccumulator);
-  const auto float8 = [&](std::vector<int32_t> x_scale, std::vector<int32_t> y_scale) {
-    return refusal(reference::kConv2dFloat8Quantized, {}, {{2, 3, 3, 1}, {4, 1, 1, 1}, {4}, {1}, x_scale, y_scale});
-  };
-  EXPECT_EQ(float8({2}, {1}), Code::kOk);
-  EXPECT_EQ(float8({1}, {1}), Code::kOk);
-  EXPECT_EQ(float8({3}, {1}), Code::kShapeScale);
-  EXPECT_EQ(float8({2}, {2}), Code::kShapeScale);
-  EXPECT_EQ(float8({2}, {}), Code::kShapeScale);
-  EXPECT_EQ(refusal(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2, 3}, {2, 3}}), Code::kShapeScale);
-  EXPECT_EQ(refusal(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2}, {2}}), Code::kOk);
-  EXPECT_EQ(refusal(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2}, {1}}), Code::kShapeScale);
-  EXPECT_EQ(refusal(reference::kQuantizeE4M3, {0, 2}, {{4}, {1}}), Code::kAttribute);
-  EXPECT_EQ(refusal(reference::kQuantizeE4M3, {1}, {{4, 3}, {4}}), Code::kShapeScale);
-  EXPECT_EQ(refusal(reference::kDynamicQuantizeAbsMaxBf16, {3}, {{4, 3}}), Code::kAttributeAxis);
-  const std::vector<uint32_t> nan_clamp = {1, 0x7FC00000, 0};
-  for (const KernelEntry* entry : {&reference::kDenseF16, &reference::kDenseBf16, &reference::kDenseF64})
-    EXPECT_EQ(refusal(*entry, nan_clamp, {{2, 8}, {4, 8}, {4}}), Code::kClamp);
-  EXPECT_EQ(refusal(reference::kDenseFloat8Quantized, nan_clamp, {{2, 8}, {4, 8}, {4}, {1}, {1}, {1}}), Code::kClamp);
-}
-
 TEST(dynamic_quantize, one_scale_for_each_index_before_the_axis) {
   const auto dims = [](uint32_t axis) {
     return run(reference::kDynamicQuantizeE4M3, {axis}, {make_array(kF32, {2, 3, 4})})[1].dims;
@@ -360,61 +294,5 @@ TEST(dynamic_quantize, one_scale_for_each_index_before_the_axis) {
   EXPECT_EQ(dims(3), (std::vector<int32_t>{2, 3, 4}));
 }
 
-// Good cases with one word or one dim changed: refused, or run within their operands.
-TEST(shape_rules, cases_with_one_wrong_number_are_refused_or_run) {
-  constexpr uint32_t kWords[] = {0, 1, 2, 3, 7, 1u << 28, (1u << 28) + 1, 0x7FFFFFFF, 1u << 31, 0xFFFFFFFF};
-  int refused = 0, ran = 0;
-  for (const reference::NamedEntry& named : reference::list()) {
-    const Op op = named.entry->op;
-    if (op != Op::kDense && op != Op::kConv2d && op != Op::kDepthwiseConv2d && op != Op::kQuantize &&
-        op != Op::kDequantize && op != Op::kDynamicQuantize)
-      continue;
-    for (uint64_t seed = 0; seed < 100; ++seed) {
-      Random random(seed);
-      Case made = random_case(*named.entry, random);
-      std::vector<int32_t>& dims = made.inputs[random() % made.inputs.size()].dims;
-      if (seed % 2 == 0) made.words[random() % made.words.size()] = kWords[random() % std::size(kWords)];
-      else if (dims.empty() || (seed % 3 == 0 && dims.size() < size_t(kMaxRank))) dims.push_back(2);
-      else dims[random() % dims.size()] += seed % 5 == 0 ? 1 : int32_t(random() % 3);
-      for (Input& input : made.inputs)
-        if (input.fill != Input::kUniform && (input.dims.size() != 2 || input.dims[1] != 2))
-          input.fill = Input::kUniform;
-      const Execution execution = execute(*named.entry, made.words, random_inputs(made, random));
-      ASSERT_FALSE(execution.overrun || execution.impure) << named.name << " seed " << seed;
-      ++(execution.code == Code::kOk ? ran : refused);
-    }
-  }
-  EXPECT_GT(refused, 3000);
-  EXPECT_GT(ran, 1000);
-}
-
-// bind takes the first entry whose count, roles and types fit, and the tools cut absent operands at the end: no step
-// may fit two.
-bool apart(const OperandType& a, const OperandType& b) {
-  if ((a.role & 3) != (b.role & 3)) return true;
-  return a.element != b.element && ((a.role & kOptional) == 0 || (b.role & kOptional) == 0);
-}
-
-bool apart(const KernelEntry& a, const KernelEntry& b) {  // a has at most as many inputs
-  const int inputs_a = input_count(a), inputs_b = input_count(b);
-  if (int(a.operand_count) - inputs_a != int(b.operand_count) - inputs_b) return true;
-  for (int i = 0; i < inputs_a; ++i)
-    if (apart(a.operands[i], b.operands[i])) return true;
-  for (int i = inputs_a; i < inputs_b; ++i)
-    if ((b.operands[i].role & kOptional) == 0) return true;
-  for (int i = 0; i < int(a.operand_count) - inputs_a; ++i)
-    if (a.operands[inputs_a + i].element != b.operands[inputs_b + i].element) return true;
-  return false;
-}
-
-TEST(reference, no_step_fits_two_entries) {
-  for (const reference::NamedEntry& a : reference::list())
-    for (const reference::NamedEntry& b : reference::list()) {
-      if (a.entry == b.entry || a.entry->op != b.entry->op || a.entry->rounding != b.entry->rounding) continue;
-      if (input_count(*a.entry) > input_count(*b.entry)) continue;
-      EXPECT_TRUE(apart(*a.entry, *b.entry)) << a.name << " and " << b.name;
-    }
-}
-
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test

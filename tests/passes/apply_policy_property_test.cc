@@ -333,8 +333,7 @@ Graph chain(uint32_t seed, bool int8) {
     else if (kind == 3)
       m.add(Op::kAdd, {from, all[size_t(m.integer(0, int(all.size()) - 1))]}, q(),
             [&](Node& n) { random_clamp(m, n); });
-    else if (kind == 4)
-      m.add(Op::kConv2d, {from, m.weights({4, 1, 1, 4}, 0, 0.01f, true)}, q());
+    else if (kind == 4) m.add(Op::kConv2d, {from, m.weights({4, 1, 1, 4}, 0, 0.01f, true)}, q());
     else
       m.add(Op::kMaxPool, {from}, kept, [&](Node& n) {
         set_integer(n, "kernel_h", 1);

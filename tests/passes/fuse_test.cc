@@ -128,21 +128,18 @@ output "y" %y
 )";
 
 TEST(fuse, an_int8_clamp_of_the_same_codes_melts) {
-  EXPECT_EQ(
-      fused(
-          kInt8 +
-          R"(%s = add(%a, %a, %r3) clamp=1 low=-100 high=50 a_zero=3 b_zero=3 y_zero=3 left_shift=20 rounding=double name="sum" layer="l"
+  EXPECT_EQ(fused(kInt8 + R"(%s = add(%a, %a, %r3) clamp=1 low=-100 high=50 a_zero=3 b_zero=3 y_zero=3 left_shift=20 )"
+                          R"(rounding=double name="sum" layer="l"
 %y = clamp(%s) clamp=1 low=3 high=127 x_zero=3 y_zero=3 name="relu" layer="l"
 )"),
-      "%y = add(%a, %a, %r3) clamp=1 low=3 high=50 a_zero=3 b_zero=3 y_zero=3 left_shift=20 rounding=double "
-      "name=\"sum\" layer=\"l\"\n");
+            "%y = add(%a, %a, %r3) clamp=1 low=3 high=50 a_zero=3 b_zero=3 y_zero=3 left_shift=20 rounding=double "
+            "name=\"sum\" layer=\"l\"\n");
 }
 
 TEST(fuse, an_int8_clamp_of_all_codes_is_dropped) {
   EXPECT_EQ(
-      fused(
-          kInt8 +
-          R"(%s = add(%a, %a, %r3) clamp=1 low=-128 high=127 a_zero=3 b_zero=3 y_zero=3 left_shift=20 rounding=double name="sum" layer="l"
+      fused(kInt8 + R"(%s = add(%a, %a, %r3) clamp=1 low=-128 high=127 a_zero=3 b_zero=3 y_zero=3 left_shift=20 )"
+                    R"(rounding=double name="sum" layer="l"
 %y = clamp(%s) clamp=1 low=-128 high=127 x_zero=3 y_zero=3 name="relu" layer="l"
 )"),
       "%y = add(%a, %a, %r3) a_zero=3 b_zero=3 y_zero=3 left_shift=20 rounding=double name=\"sum\" layer=\"l\"\n");

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/graph/graph.h"
 
 namespace nacre::tools {

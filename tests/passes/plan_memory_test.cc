@@ -1,57 +1,17 @@
+// plan_memory: the bounds of known networks, what works in place, views, and what verify_plan refuses.
 #include "tools/passes/plan_memory.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
-#include <string>
 
+#include "tests/passes/plan_memory_graphs.h"
 #include "tests/passes/random_graph.h"
-#include "tools/error.h"
 
 namespace nacre::tools {
 namespace {
 
-Graph planned(Graph graph, const Target& target = {}) {
-  plan_memory(graph, target);
-  verify_plan(graph);
-  return graph;
-}
-
-uint64_t used(const Graph& graph) { return graph.banks[0].used; }
-
-// A chain of nodes that are not in place, over values of these sizes.
-Graph chain(const std::vector<int64_t>& bytes) {
-  Graph graph;
-  for (const int64_t b : bytes) bytes_value(graph, b);
-  for (size_t i = 1; i < bytes.size(); ++i)
-    graph.nodes.push_back(
-        {.op = Op::kDense, .name = "", .words = {}, .inputs = {ValueId(i) - 1}, .outputs = {ValueId(i)}});
-  graph.inputs = {{"x", 0, ""}};
-  graph.outputs = {{"y", ValueId(bytes.size()) - 1, ""}};
-  return graph;
-}
-
-ValueId node(Graph& graph, Op op, std::vector<ValueId> inputs, int64_t bytes) {
-  const ValueId y = bytes_value(graph, bytes);
-  const bool requantizes = op == Op::kAdd || op == Op::kClamp;  // int8, as the kernels that work in place ask
-  graph.nodes.push_back({.op = op,
-                         .rounding = requantizes ? Rounding::kDouble : Rounding::kNone,
-                         .name = "",
-                         .words = {},
-                         .inputs = std::move(inputs),
-                         .outputs = {y}});
-  return y;
-}
-
-std::string refusal(auto function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
+using namespace plan_memory_graphs;
 
 // The networks of MLPerf Tiny in int8: bytes of every activation. facts/engines.md 4.1 has the bounds.
 TEST(plan_memory, reaches_the_bound_of_anomaly_detection) {
@@ -236,9 +196,7 @@ TEST(plan_memory, a_concat_that_cannot_be_parts_stays_a_step) {
   };
   EXPECT_EQ(steps([](Graph&) { return std::vector<ValueId>{1, 1}; }), 2u);  // a part twice
   EXPECT_EQ(steps([](Graph&) { return std::vector<ValueId>{0, 1}; }), 2u);  // an input of the graph
-  EXPECT_EQ(steps([](Graph& g) {
-              return std::vector<ValueId>{1, g.constant("c", {1, 4}, std::vector<int8_t>(4))};
-            }),
+  EXPECT_EQ(steps([](Graph& g) { return std::vector<ValueId>{1, g.constant("c", {1, 4}, std::vector<int8_t>(4))}; }),
             2u);
   EXPECT_EQ(steps([](Graph& g) { return std::vector<ValueId>{1, node(g, Op::kDense, {1}, 4)}; }), 2u);  // free: 2 dense
 }
@@ -289,141 +247,6 @@ TEST(plan_memory, random_graphs_have_valid_plans_and_stay_the_same) {
   std::printf("%u random graphs: %d at the liveness bound, used / bound: mean %.5f, most %.4f\n", kGraphs, at_bound,
               gap_sum / kGraphs, gap_most);
   EXPECT_GE(at_bound, int(kGraphs) * 9 / 10);
-}
-
-// Offsets of the storages on a grid of 16 bytes such that nothing ends above `limit`, by trying all.
-bool exists(const std::vector<Storage>& held, std::vector<uint64_t>& offsets, uint64_t limit) {
-  const size_t i = offsets.size();
-  if (i == held.size()) return true;
-  for (uint64_t at = 0; at + held[i].block.bytes <= limit; at += kAlignment) {
-    bool free = true;
-    for (size_t j = 0; j < i && free; ++j) {
-      const auto takes = [&](size_t y, size_t x) {
-        const auto& over = held[y].takes_over;
-        return at == offsets[j] && std::find(over.begin(), over.end(), uint32_t(x)) != over.end();
-      };
-      const bool shares = at < offsets[j] + held[j].block.bytes && offsets[j] < at + held[i].block.bytes;
-      free = !(shares && held[i].block.meets(held[j].block)) || takes(i, j) || takes(j, i);
-    }
-    if (!free) continue;
-    offsets.push_back(at);
-    if (exists(held, offsets, limit)) return true;
-    offsets.pop_back();
-  }
-  return false;
-}
-
-TEST(plan_memory, plans_of_up_to_six_tensors_are_optimal) {
-  int above_bound = 0;
-  for (uint32_t seed = 0; seed < 4000; ++seed) {
-    Graph graph = random_graph(
-        {.nodes = 3 + int(seed % 3), .largest = 90, .granule = seed % 2 == 0 ? 16 : 1, .views = 0.1}, seed);
-    make_views(graph);
-    std::vector<uint32_t> order(graph.nodes.size());
-    std::iota(order.begin(), order.end(), 0u);
-    const std::vector<Storage> held = storages(graph, order, false);
-    if (held.size() > 6) continue;
-    graph = planned(graph);
-    if (used(graph) == graph.liveness_bound) continue;
-    ++above_bound;
-    std::vector<uint64_t> offsets;
-    ASSERT_FALSE(exists(held, offsets, used(graph) - 1)) << "seed " << seed;
-  }
-  EXPECT_GT(above_bound, 0);
-}
-
-TEST(placement, blocks_that_need_more_than_the_bound_are_placed_optimally) {
-  std::mt19937 random(7);
-  int above = 0;
-  for (int round = 0; round < 3000; ++round) {
-    std::vector<Storage> held(6);
-    std::vector<Block> blocks;
-    for (Storage& s : held) {
-      const auto first = uint32_t(random() % 6);
-      s.block = {1 + random() % 60, first, first + uint32_t(random() % 4)};
-      blocks.push_back(s.block);
-    }
-    const Placement placement = place(blocks, 10'000'000);
-    ASSERT_GE(placement.used, liveness_bound(blocks));
-    if (placement.used == liveness_bound(blocks)) continue;
-    ++above;
-    std::vector<uint64_t> offsets;
-    ASSERT_FALSE(exists(held, offsets, placement.used - 1)) << "round " << round;
-  }
-  EXPECT_GT(above, 0);
-}
-
-TEST(placement, sweep_is_first_fit_in_the_order_of_first_steps) {
-  std::mt19937 random(3);
-  for (int round = 0; round < 200; ++round) {
-    std::vector<Block> blocks;
-    for (int i = 0; i < 100; ++i) {
-      const auto first = uint32_t(random() % 90);
-      blocks.push_back({random() % 500, first, first + uint32_t(random() % 12)});
-    }
-    std::vector<uint32_t> order(blocks.size());
-    std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return blocks[a].first < blocks[b].first; });
-    ASSERT_EQ(sweep(blocks, false).offsets, first_fit(blocks, order).offsets) << "round " << round;
-  }
-}
-
-TEST(banks, hot_tensors_lie_in_the_first_and_none_is_over_its_limit) {
-  for (uint32_t seed = 0; seed < 200; ++seed) {
-    const Graph source = random_graph({.nodes = 30}, seed);
-    const Graph alone = planned(source);
-    const uint64_t first = used(alone) / 3;
-    const Graph graph = planned(source, {.name = "host", .banks = {{"tcm", first, 0}, {"sram", 0, 0}}});
-    EXPECT_LE(graph.banks[0].used, first);
-    EXPECT_GT(graph.banks[0].used, 0u);
-    EXPECT_GT(graph.banks[1].used, 0u);
-  }
-}
-
-TEST(banks, what_is_used_most_goes_first) {
-  Graph graph = chain({100, 1000, 1008, 16});
-  node(graph, Op::kDense, {1, 2}, 8);  // reads 1 and 2 once more
-  graph = planned(graph, {.name = "host", .banks = {{"tcm", 1008, 0}, {"sram", 4096, 0}}});
-  EXPECT_EQ(graph.values[2].bank, 0);
-  EXPECT_EQ(graph.values[1].bank, 1);
-}
-
-TEST(banks, a_limit_at_the_bound_is_enough_for_one_bank_and_one_byte_less_is_refused) {
-  const std::vector<int64_t> bytes = {27648, 18432, 18432, 36864, 9216, 18432, 2};
-  EXPECT_EQ(used(planned(chain(bytes), {.name = "m4", .banks = {{"sram", 55296, 0}}})), 55296u);
-  Graph graph = chain(bytes);
-  graph.source = "vww.tflite";
-  const std::string why = refusal([&] { plan_memory(graph, {.name = "m4", .banks = {{"sram", 55295, 0}}}); });
-  EXPECT_NE(why.find("vww.tflite"), std::string::npos) << why;
-  EXPECT_NE(why.find("sram (55295 bytes) is 1 bytes short"), std::string::npos) << why;
-  EXPECT_NE(why.find("at least 55296 bytes"), std::string::npos) << why;
-}
-
-TEST(banks, every_bank_says_what_it_lacks) {
-  Graph graph = chain({4096, 4096, 64});
-  const std::string why = refusal([&] {
-    plan_memory(graph, {.name = "m4", .banks = {{"tcm", 2048, 0}, {"sram", 4096, 0}}});
-  });
-  EXPECT_NE(why.find("tcm (2048 bytes) is 2048 bytes short"), std::string::npos) << why;
-  EXPECT_NE(why.find("sram (4096 bytes) is 4096 bytes short"), std::string::npos) << why;
-}
-
-TEST(parse_bank_list, reads_sizes_with_units) {
-  const std::vector<Bank> banks = parse_bank_list("tcm=64K,sram=2M,psram=100,flash");
-  ASSERT_EQ(banks.size(), 4u);
-  EXPECT_EQ(banks[0].name, "tcm");
-  EXPECT_EQ(banks[0].limit, 65536u);
-  EXPECT_EQ(banks[1].limit, 2097152u);
-  EXPECT_EQ(banks[2].limit, 100u);
-  EXPECT_EQ(banks[3].limit, 0u);
-}
-
-TEST(parse_bank_list, refuses_what_is_not_a_list_of_banks) {
-  for (const char* text :
-       {"", ",", "a=1,", "=64K", "a=", "a=0", "a=-1", "a=64k", "a=64KB", "a=1,a=2", "a,b=1", "a=2000000M",
-        "a=99999999999999999999", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1", "a= 1", "a=0x10"})
-    EXPECT_EQ(refusal([&] { parse_bank_list(text); }).substr(0, 6), "--bank") << text;
 }
 
 TEST(verify_plan, refuses_what_is_wrong) {

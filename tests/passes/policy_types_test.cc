@@ -1,4 +1,5 @@
-// apply_policy: which type every step gets, and the casts between them; weights as a policy stores them. Text in, text out.
+// apply_policy: which type every step gets, and the casts between them; weights as a policy stores them. Text in, text
+// out.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include <string>
 
 #include "tests/passes/graph_text.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/passes/passes.h"
 
 namespace nacre::tools {
@@ -23,7 +24,8 @@ Graph resolved(const std::string& text, const PolicyOptions& options = {}) {
 // x -> fc (dense) -> act (relu) -> sm (softmax) -> y, each a layer of its own with the policy given.
 std::string network(const std::string& fc, const std::string& act, const std::string& sm) {
   return "graph \"t\" batch=1\n"
-         "layer \"fc\" source=\"Gemm\" " + fc + "\nlayer \"act\" source=\"Relu\" " + act + "\nlayer \"sm\" source=\"Softmax\" " + sm + R"(
+         "layer \"fc\" source=\"Gemm\" " +
+         fc + "\nlayer \"act\" source=\"Relu\" " + act + "\nlayer \"sm\" source=\"Softmax\" " + sm + R"(
 value %x float32 [1, 2]
 value %w float32 [3, 2] data=float32 {1, 2, 3, 4, 5, -6.003}
 value %b float32 [3] data=float32 {0.1, 0.2, 0.3}
@@ -43,14 +45,16 @@ const std::string kFloat32 = "asked=1";
 
 TEST(apply_policy_types, a_layer_nobody_asked_about_runs_in_float32) {
   const Graph graph = resolved(network("", "", ""));
-  EXPECT_EQ(steps(graph, StepText::kWithoutNames), "%h = dense(%x, %w, %b)\n%r = clamp(%h) clamp=1 high=inf\n%y = softmax(%r) axis=1 beta=1\n");
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
+            "%h = dense(%x, %w, %b)\n%r = clamp(%h) clamp=1 high=inf\n%y = softmax(%r) axis=1 beta=1\n");
 }
 
 TEST(apply_policy_types, inputs_are_cast_once_and_the_output_keeps_the_source_s_type) {
   const Graph graph = resolved(network(kBfloat16, kBfloat16, kBfloat16));
-  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
-            "%x/bfloat16 = cast(%x)\n%h = dense(%x/bfloat16, %w/bfloat16, %b/bfloat16)\n%r = clamp(%h) clamp=1 high=inf\n"
-            "%y/bfloat16 = softmax(%r) axis=1 beta=1\n%y = cast(%y/bfloat16)\n");
+  EXPECT_EQ(
+      steps(graph, StepText::kWithoutNames),
+      "%x/bfloat16 = cast(%x)\n%h = dense(%x/bfloat16, %w/bfloat16, %b/bfloat16)\n%r = clamp(%h) clamp=1 high=inf\n"
+      "%y/bfloat16 = softmax(%r) axis=1 beta=1\n%y = cast(%y/bfloat16)\n");
   EXPECT_EQ(value(graph, "h").type, ElementType::kBfloat16);
   EXPECT_EQ(value(graph, "w/bfloat16").type, ElementType::kBfloat16);
   EXPECT_EQ(reals(value(graph, "w/bfloat16"))[5], -6.0f);  // the neighbours are 1/32 apart
@@ -76,7 +80,8 @@ output "y" %y
     EXPECT_EQ(value(graph, "i").type, ElementType::kInt32) << policy;
     EXPECT_EQ(value(graph, "y").type, ElementType::kFloat32) << policy;
     for (const Node& node : graph.nodes) {  // there are no kernels between integers and 16-bit floats
-      const ElementType from = graph.values[size_t(node.inputs[0])].type, to = graph.values[size_t(node.outputs[0])].type;
+      const ElementType from = graph.values[size_t(node.inputs[0])].type,
+                        to = graph.values[size_t(node.outputs[0])].type;
       EXPECT_TRUE(from == ElementType::kFloat32 || to == ElementType::kFloat32) << policy;
     }
   }
@@ -84,27 +89,30 @@ output "y" %y
 
 TEST(apply_policy_types, layers_of_other_types_meet_in_visible_casts) {
   const Graph graph = resolved(network(kMixed, kFloat32, kMixed));
-  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
-            "%x/float16 = cast(%x)\n%h = dense(%x/float16, %w/float16, %b/float16)\n%h/float32 = cast(%h)\n"
-            "%r = clamp(%h/float32) clamp=1 high=inf\n%r/float16 = cast(%r)\n%y/float16 = softmax(%r/float16) axis=1 beta=1\n"
-            "%y = cast(%y/float16)\n");
+  EXPECT_EQ(
+      steps(graph, StepText::kWithoutNames),
+      "%x/float16 = cast(%x)\n%h = dense(%x/float16, %w/float16, %b/float16)\n%h/float32 = cast(%h)\n"
+      "%r = clamp(%h/float32) clamp=1 high=inf\n%r/float16 = cast(%r)\n%y/float16 = softmax(%r/float16) axis=1 beta=1\n"
+      "%y = cast(%y/float16)\n");
 }
 
 TEST(apply_policy_types, an_output_type_of_its_own_is_a_cast_that_readers_see) {
   const std::string jmp = "asked=1 variable=float32 compute=float32 output=bfloat16";
   const Graph graph = resolved(network(jmp, kFloat32, kFloat32));
-  EXPECT_EQ(steps(graph, StepText::kWithoutNames), "%h/float32 = dense(%x, %w, %b)\n%h = cast(%h/float32)\n%h/float32_2 = cast(%h)\n"
-                          "%r = clamp(%h/float32_2) clamp=1 high=inf\n%y = softmax(%r) axis=1 beta=1\n");
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
+            "%h/float32 = dense(%x, %w, %b)\n%h = cast(%h/float32)\n%h/float32_2 = cast(%h)\n"
+            "%r = clamp(%h/float32_2) clamp=1 high=inf\n%y = softmax(%r) axis=1 beta=1\n");
 }
 
 // A wider output rounds nothing: a reader that wants the narrow type takes it before the cast.
 TEST(apply_policy_types, a_reader_skips_a_cast_that_rounds_nothing) {
   const std::string jmp = "asked=1 variable=float32 compute=bfloat16 output=float32";
   const Graph graph = resolved(network(jmp, jmp, jmp));
-  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
-            "%x/bfloat16 = cast(%x)\n%h/bfloat16 = dense(%x/bfloat16, %w/bfloat16, %b/bfloat16)\n%h = cast(%h/bfloat16)\n"
-            "%r/bfloat16 = clamp(%h/bfloat16) clamp=1 high=inf\n%r = cast(%r/bfloat16)\n"
-            "%y/bfloat16 = softmax(%r/bfloat16) axis=1 beta=1\n%y = cast(%y/bfloat16)\n");
+  EXPECT_EQ(
+      steps(graph, StepText::kWithoutNames),
+      "%x/bfloat16 = cast(%x)\n%h/bfloat16 = dense(%x/bfloat16, %w/bfloat16, %b/bfloat16)\n%h = cast(%h/bfloat16)\n"
+      "%r/bfloat16 = clamp(%h/bfloat16) clamp=1 high=inf\n%r = cast(%r/bfloat16)\n"
+      "%y/bfloat16 = softmax(%r/bfloat16) axis=1 beta=1\n%y = cast(%y/bfloat16)\n");
 }
 
 TEST(apply_policy_types, variables_are_rounded_to_the_type_that_keeps_them) {
@@ -115,8 +123,9 @@ TEST(apply_policy_types, variables_are_rounded_to_the_type_that_keeps_them) {
 
 TEST(apply_policy_types, borders_take_the_steps_types_when_asked) {
   const Graph graph = resolved(network(kMixed, kMixed, kMixed), {.io_types = IoTypes::kPolicy});
-  EXPECT_EQ(steps(graph, StepText::kWithoutNames), "%h = dense(%x/float16, %w/float16, %b/float16)\n%r = clamp(%h) clamp=1 high=inf\n"
-                          "%y/float16 = softmax(%r) axis=1 beta=1\n");
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
+            "%h = dense(%x/float16, %w/float16, %b/float16)\n%r = clamp(%h) clamp=1 high=inf\n"
+            "%y/float16 = softmax(%r) axis=1 beta=1\n");
   EXPECT_EQ(graph.values[size_t(graph.inputs[0].value)].type, ElementType::kFloat16);
   EXPECT_EQ(graph.inputs[0].name, "x");
   EXPECT_EQ(graph.values[size_t(graph.outputs[0].value)].type, ElementType::kFloat16);
@@ -129,7 +138,8 @@ layer "fc" source="Gemm" asked=1
 layer "out" source="Gemm" asked=1
 value %x float32 [1, 2] codes=int8 axis=0 scale=[0.5] zero=[1]
 value %w float32 [2, 2] data=float32 {1, 2, 3, 4}
-value %h float32 [1, 2] codes=int8 axis=0 scale=[0.5] zero=[)" + std::to_string(zero) + R"(]
+value %h float32 [1, 2] codes=int8 axis=0 scale=[0.5] zero=[)" +
+         std::to_string(zero) + R"(]
 value %y float32 [1, 2]
 input "x" %x
 output "y" %y
@@ -170,7 +180,8 @@ TEST(apply_policy_types, a_weight_beyond_the_type_that_keeps_it_is_refused_by_na
 }
 
 TEST(apply_policy_types, a_weight_that_is_not_finite_is_refused_in_every_type) {
-  for (const std::string& policy : {std::string(), kFloat32, kMixed, kBfloat16, kFloat32 + " quantization=int8/weights"})
+  for (const std::string& policy :
+       {std::string(), kFloat32, kMixed, kBfloat16, kFloat32 + " quantization=int8/weights"})
     for (const std::string last : {"inf", "-inf", "nan"})
       EXPECT_NE(refusal(policy, last).find("fc: w has " + last + " at element 5"), std::string::npos) << policy << last;
 }
@@ -195,12 +206,14 @@ TEST(apply_policy_types, weight_only_stores_codes_and_computes_in_float) {
 TEST(apply_policy_types, int4_packs_two_codes_a_byte) {
   const Graph graph = resolved(network("asked=1 quantization=int4 scale_form=reciprocal", kFloat32, kFloat32));
   EXPECT_EQ(steps(graph, StepText::kWithoutNames).substr(0, 47), "%h = dense(%x, %w/int4, %b, %h/w_scale) form=1\n");
-  EXPECT_EQ(*value(graph, "w/int4").data, (std::vector<uint8_t>{0x74, 0x75, 0x96}));  // 3.5 and 7, 5.25 and 7, 5.83 and -7
+  // 3.5 and 7, 5.25 and 7, 5.83 and -7
+  EXPECT_EQ(*value(graph, "w/int4").data, (std::vector<uint8_t>{0x74, 0x75, 0x96}));
 }
 
 TEST(apply_policy_types, int4_in_blocks_has_a_scale_and_a_zero_point_per_group) {
   const Graph graph = resolved(network("asked=1 quantization=int4 block=1", kFloat32, kFloat32));
-  EXPECT_EQ(steps(graph, StepText::kWithoutNames).substr(0, 57), "%h = dense(%x, %w/int4, %b, %h/w_scale, %h/w_zero) block=");
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames).substr(0, 57),
+            "%h = dense(%x, %w/int4, %b, %h/w_scale, %h/w_zero) block=");
   EXPECT_EQ(value(graph, "h/w_scale").dims, (std::vector<int64_t>{3, 2}));
 }
 
@@ -215,7 +228,8 @@ TEST(apply_policy_types, float8_needs_a_range_for_its_input) {
 
 // Keras: step = 1 / (448 / amax) over the last 4 samples: 8 has left the history.
 TEST(apply_policy_types, float8_scales_come_from_the_history_that_calibration_fills) {
-  std::string text = network("asked=1 quantization=float8 amax_history_length=4 update_order=keras", kFloat32, kFloat32);
+  std::string text =
+      network("asked=1 quantization=float8 amax_history_length=4 update_order=keras", kFloat32, kFloat32);
   text.replace(text.find("value %x float32 [1, 2]"), 23, "value %x float32 [1, 2] amaxes=[8, 1, 2, 3.5, 0]");
   const Graph graph = resolved(text);
   EXPECT_EQ(steps(graph, StepText::kWithoutNames),
@@ -243,10 +257,11 @@ input "x" %x
 output "y" %y
 %y = dense(%x, %w) name="fc" layer="fc"
 )");
-  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
-            "%x/real = dequantize(%x, %x/real/dequantize/scale, %x/real/dequantize/zero)\n%x/real/bfloat16 = cast(%x/real)\n"
-            "%y/real = dense(%x/real/bfloat16, %w/bfloat16)\n%y/real/float32 = cast(%y/real)\n"
-            "%y = quantize(%y/real/float32, %y/quantize/scale, %y/quantize/zero) rounding=half_away\n");
+  EXPECT_EQ(
+      steps(graph, StepText::kWithoutNames),
+      "%x/real = dequantize(%x, %x/real/dequantize/scale, %x/real/dequantize/zero)\n%x/real/bfloat16 = cast(%x/real)\n"
+      "%y/real = dense(%x/real/bfloat16, %w/bfloat16)\n%y/real/float32 = cast(%y/real)\n"
+      "%y = quantize(%y/real/float32, %y/quantize/scale, %y/quantize/zero) rounding=half_away\n");
   EXPECT_EQ(value(graph, "x").type, ElementType::kInt8);
   EXPECT_EQ(value(graph, "y").type, ElementType::kInt8);
 }
@@ -255,8 +270,9 @@ TEST(fuse, melts_casts_into_the_matmul_that_they_follow) {
   Graph graph = resolved(network(kMixed, kFloat32, kFloat32));
   fuse(graph);
   check(graph);
-  EXPECT_EQ(steps(graph, StepText::kWithoutNames), "%x/float16 = cast(%x)\n%r = dense(%x/float16, %w/float16, %b/float16) clamp=1 high=inf\n"
-                          "%y = softmax(%r) axis=1 beta=1\n");
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
+            "%x/float16 = cast(%x)\n%r = dense(%x/float16, %w/float16, %b/float16) clamp=1 high=inf\n"
+            "%y = softmax(%r) axis=1 beta=1\n");
   EXPECT_EQ(value(graph, "r").type, ElementType::kFloat32);
 }
 
@@ -266,8 +282,9 @@ TEST(fuse, leaves_a_bound_that_the_inner_type_does_not_have) {
   text.replace(text.find("high=inf"), 8, "high=0.1");
   Graph graph = resolved(text);
   fuse(graph);
-  EXPECT_EQ(steps(graph, StepText::kWithoutNames), "%x/float16 = cast(%x)\n%h/float32 = dense(%x/float16, %w/float16, %b/float16)\n"
-                          "%r = clamp(%h/float32) clamp=1 high=0.1\n%y = softmax(%r) axis=1 beta=1\n");
+  EXPECT_EQ(steps(graph, StepText::kWithoutNames),
+            "%x/float16 = cast(%x)\n%h/float32 = dense(%x/float16, %w/float16, %b/float16)\n"
+            "%r = clamp(%h/float32) clamp=1 high=0.1\n%y = softmax(%r) axis=1 beta=1\n");
 }
 
 }  // namespace

@@ -79,9 +79,7 @@ class RandomGraphMaker {
   int64_t make_view(Node& node) {
     const int64_t in = bytes(node.inputs[0]);
     switch (below(3)) {
-      case 0:
-        node.op = Op::kReshape;
-        return in;
+      case 0: node.op = Op::kReshape; return in;
       case 1: {
         node.op = Op::kSlice;
         const int64_t out = 1 + below(int(in)), begin = below(int(in - out + 1));

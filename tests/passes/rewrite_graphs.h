@@ -207,8 +207,10 @@ output "y" %h
       {"step 4: depthwise convolutions are allow ops today", kDepthwise, tf2(), "A2 A4 A2 A4 A2"},
       {"step 5: bfloat16, infer ops right after ALLOW", kChain, tf2(ElementType::kBfloat16)},
       {"step 5: not with float16", kChain, tf2(), "A2 -0 -0 -0 A6 -0 -0 -0"},
-      {"step 5: with float16 too, as release 2.21 does", kChain,
-       {.tf2_lists = true, .infer_after_allow = true}, "A2 A5 A5 A5 A6 -0 -0 A5"},
+      {"step 5: with float16 too, as release 2.21 does",
+       kChain,
+       {.tf2_lists = true, .infer_after_allow = true},
+       "A2 A5 A5 A5 A6 -0 -0 A5"},
       {"step 5: not in 1.15", kChain, {.type = ElementType::kBfloat16}, "A2 -0 -0 D3 A6 -0 -0 -0"},
       {"step 6: clear ops in both directions", R"(
 %a = clamp(%x) clamp=1 high=6                           # A6 before the allow op
@@ -261,10 +263,9 @@ output "u" %a
       {"lists of 1.15: softmax is denied", kSoftmaxBetween},
       {"lists of today: softmax is inferred", kSoftmaxBetween, tf2(), "A2 A4 A2 -0"},
       {"lists edited: softmax from deny to infer", kSoftmaxBetween,
-       with_edits({.infer = {.add = {"Softmax"}}, .deny = {.remove = {"Softmax"}}}),
-       "A2 A4 A2 -0"},
-      {"lists edited: matmul off the allow list", kSoftmaxBetween,
-       with_edits({.allow = {.remove = {"MatMul"}}}), "-0 -0 -0 -0"},
+       with_edits({.infer = {.add = {"Softmax"}}, .deny = {.remove = {"Softmax"}}}), "A2 A4 A2 -0"},
+      {"lists edited: matmul off the allow list", kSoftmaxBetween, with_edits({.allow = {.remove = {"MatMul"}}}),
+       "-0 -0 -0 -0"},
       {"lists edited: a cast on a list is no path, its two types are units of their own", R"(
 %a = softmax(%x) axis=1 beta=1                          # D3
 %b = cast(%a)                                           # -0
@@ -282,8 +283,7 @@ output "u" %d
        "D3 D3 D3 A6 A2 A6 D3 A6 A2 A2 D3 -0"},
       {"level: tensor cores only", kLevels, at_level(RewriteLevel::kTensorCoresOnly),
        "-0 -0 -0 -0 A2 -0 -0 -0 A2 A2 -0 -0"},
-      {"level: force all", kLevels, at_level(RewriteLevel::kUnsafeForceAll),
-       "A2 A2 A2 A2 A2 A2 A2 A2 A2 A2 A2 -0"},
+      {"level: force all", kLevels, at_level(RewriteLevel::kUnsafeForceAll), "A2 A2 A2 A2 A2 A2 A2 A2 A2 A2 A2 -0"},
       {"preserved nodes stay float32", R"(
 %a = dense(%x, %w, none)                                # -0 preserved
 %b = clamp(%a) clamp=1 high=6                           # -0 no ALLOW neighbour

@@ -7,8 +7,8 @@
 #include <sstream>
 #include <string>
 
-#include "tools/error.h"
-#include "tools/json.h"
+#include "tools/base/error.h"
+#include "tools/base/json.h"
 #include "tools/passes/rewrite.h"
 
 namespace nacre::tools {

@@ -199,7 +199,8 @@ TEST(rewrite, random_graphs_keep_the_invariants_of_the_paint) {
       if (d[n].paint == Paint::kDeny) {
         ASSERT_FALSE(any([&](size_t m) {
           return edges.reads(m, n) && d[m].list == RewriteList::kInfer && d[m].paint != Paint::kDeny;
-        })) << "seed " << seed << ", node " << n;
+        })) << "seed "
+            << seed << ", node " << n;
       }
       if (d[n].step == 4) {
         ASSERT_TRUE(any([&](size_t m) { return edges.reads(m, n) && d[m].paint == Paint::kAllow; })) << "seed " << seed;

@@ -7,7 +7,7 @@
 
 #include "tests/passes/rewrite_graphs.h"
 #include "tests/passes/rewrite_peers.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 
 namespace nacre::tools {
 namespace {
@@ -243,15 +243,15 @@ TEST(rewrite, lists_differ_between_editions_and_types_as_in_tensorflow) {
     const char* op;
     RewriteList tf1, tf2_float16, tf2_bfloat16;
   } rows[] = {
-      {"MatMul", kAllow, kAllow, kAllow},       {"Conv2D", kAllow, kAllow, kAllow},
-      {"Softmax", kDeny, kInfer, kInfer},       {"LogSoftmax", kDeny, kInfer, kInfer},
-      {"Log", kDeny, kInfer, kInfer},           {"Mean", kDeny, kDeny, kInfer},
-      {"Sum", kDeny, kDeny, kInfer},            {"Exp", kDeny, kDeny, kDeny},
-      {"AvgPool", kInfer, kInfer, kInfer},      {"FusedBatchNormV3", kInfer, kInfer, kInfer},
-      {"Relu", kClear, kClear, kClear},         {"Unpack", kUnlisted, kClear, kClear},
-      {"OneHot", kClear, kClear, kUnlisted},    {"DepthwiseConv2dNative", kUnlisted, kAllow, kAllow},
-      {"Einsum", kUnlisted, kAllow, kAllow},    {"CudnnRNN", kAllow, kAllow, kUnlisted},
-      {"While", kUnlisted, kUnlisted, kClear},  {"Cast", kUnlisted, kUnlisted, kUnlisted},
+      {"MatMul", kAllow, kAllow, kAllow},      {"Conv2D", kAllow, kAllow, kAllow},
+      {"Softmax", kDeny, kInfer, kInfer},      {"LogSoftmax", kDeny, kInfer, kInfer},
+      {"Log", kDeny, kInfer, kInfer},          {"Mean", kDeny, kDeny, kInfer},
+      {"Sum", kDeny, kDeny, kInfer},           {"Exp", kDeny, kDeny, kDeny},
+      {"AvgPool", kInfer, kInfer, kInfer},     {"FusedBatchNormV3", kInfer, kInfer, kInfer},
+      {"Relu", kClear, kClear, kClear},        {"Unpack", kUnlisted, kClear, kClear},
+      {"OneHot", kClear, kClear, kUnlisted},   {"DepthwiseConv2dNative", kUnlisted, kAllow, kAllow},
+      {"Einsum", kUnlisted, kAllow, kAllow},   {"CudnnRNN", kAllow, kAllow, kUnlisted},
+      {"While", kUnlisted, kUnlisted, kClear}, {"Cast", kUnlisted, kUnlisted, kUnlisted},
   };
   for (const auto& row : rows) {
     EXPECT_EQ(list(row.op, f16, false), row.tf1) << row.op;
@@ -265,7 +265,9 @@ TEST(rewrite, every_op_is_one_that_the_lists_know) {
   Graph graph = hand_graph("%a = tanh(%x)\noutput \"y\" %a\n");
   for (const OpRule* rule : all_rules()) {
     if (rule->op == Op::kLookup) continue;  // int8 tables: made by apply_policy, never there before it
-    if (rule->op >= Op::kSumTo || rule->op == Op::kBatchNormTraining || (rule->op >= Op::kFakeQuantize && rule->op <= Op::kObserveRange)) continue;  // made by differentiate, later still
+    if (rule->op >= Op::kSumTo || rule->op == Op::kBatchNormTraining ||
+        (rule->op >= Op::kFakeQuantize && rule->op <= Op::kObserveRange))
+      continue;  // made by differentiate, later still
     graph.nodes[0].op = rule->op;
     graph.nodes[0].words.clear();
     const std::vector<RewriteDecision> decisions = rewrite_mixed(graph, {});

@@ -180,9 +180,9 @@ double planning(int nodes, uint32_t seed) {
   return taken;
 }
 
-// 16,000 nodes are nearly the most that a model holds. They take 0.7 times as long as 1,600, whose order is searched for with a fixed
-// effort; work of 10 ns for every pair of nodes would add 2.6 s to 0.23. A ratio, because seconds are the machine's; the least of
-// three, because other work on it disturbs one or the other.
+// 16,000 nodes are nearly the most that a model holds. They take 0.7 times as long as 1,600, whose order is searched
+// for with a fixed effort; work of 10 ns for every pair of nodes would add 2.6 s to 0.23. A ratio, because seconds are
+// the machine's; the least of three, because other work on it disturbs one or the other.
 TEST(schedule, planning_the_most_nodes_takes_little_longer_than_planning_a_tenth_of_them) {
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 3 && !(least < 3); ++i) least = std::min(least, planning(16000, 1) / planning(1600, 1));

@@ -18,7 +18,7 @@
 #include "tools/passes/lookup_tables.h"
 #include "tools/passes/quantize_multiplier.h"
 
-namespace nacre::tests {
+namespace nacre::test {
 namespace {
 
 double number(std::istream& in) {
@@ -82,19 +82,17 @@ void table(std::istream& in) {
 }
 
 }  // namespace
-}  // namespace nacre::tests
+}  // namespace nacre::test
 
 int main() {
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream in(line);
     std::string command;
     in >> command;
-    if (command == "run")
-      nacre::tests::run(in);
-    else if (command == "table")
-      nacre::tests::table(in);
+    if (command == "run") nacre::test::run(in);
+    else if (command == "table") nacre::test::table(in);
     else {
-      const nacre::FixedPoint pair = nacre::tools::quantize_multiplier(nacre::tests::number(in));
+      const nacre::FixedPoint pair = nacre::tools::quantize_multiplier(nacre::test::number(in));
       std::printf("%d %d\n", int(pair.multiplier), int(pair.shift));
     }
     std::fflush(stdout);

@@ -1,4 +1,4 @@
-"""Writes training_parity.json: how JAX trains the five networks of tests/training/networks.cc from the same weights.
+"""Writes training_parity.json: how JAX trains the five networks of tests/differentiate/networks.cc from the same weights.
 
     training_parity.py                    writes the table beside this script
     training_parity.py --check            computes it again and compares with the committed one

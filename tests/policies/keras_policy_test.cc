@@ -7,8 +7,8 @@
 
 #include "tests/policies/keras_language_check.h"
 #include "tests/policies/refusal.h"
+#include "tools/base/print.h"
 #include "tools/policies/policy_language.h"
-#include "tools/print.h"
 
 namespace nacre::tools {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "engine/numeric/rounding.h"
 #include "tests/policies/refusal.h"
-#include "tools/policies/nearest.h"
+#include "tools/base/nearest.h"
 #include "tools/policies/policy_fields.h"
 #include "tools/policies/policy_names.h"
 #include "tools/policies/policy_text.h"

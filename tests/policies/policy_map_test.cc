@@ -115,7 +115,8 @@ TEST(pattern, matches_the_whole_name_only) {
                                         "b")));
 }
 
-// Each of these takes a backtracking matcher 2^25 steps or more; what does not end is ended by the time limit of tests/run.sh.
+// Each of these takes a backtracking matcher 2^25 steps or more; what does not end is ended by the time limit of
+// tests/run.sh.
 TEST(pattern, hostile_patterns_end_in_bounded_time) {
   const std::string name(2000, 'a');
   for (const char* pattern :

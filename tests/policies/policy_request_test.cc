@@ -116,7 +116,9 @@ TEST(policy_request, an_op_that_no_layer_is_is_refused_with_those_there_are) {
       (only ? arguments.only : arguments.except) = {"dense", name};
       const Refusal r = refused(arguments);
       EXPECT_EQ(r.label, "NoSuchLayer");
-      EXPECT_NE(r.text.find(std::string(only ? "--only" : "--except") + ": no layer of the network is '" + name + "'"), std::string::npos) << r.text;
+      EXPECT_NE(r.text.find(std::string(only ? "--only" : "--except") + ": no layer of the network is '" + name + "'"),
+                std::string::npos)
+          << r.text;
       EXPECT_NE(r.text.find("its layers are Conv, BatchNormalization, "), std::string::npos) << r.text;
     }
   EXPECT_NE(refused({.policy = "bfloat16", .only = {"Relu6"}}).text.find("did you mean Relu? "), std::string::npos);
@@ -221,7 +223,8 @@ TEST(policy_request, a_rewrite_contradicts_every_base_policy) {
   for (const std::string base : {"mixed_bfloat16", "float32", "float16", "int8_from_float32"}) {
     const Refusal r = refusal([&] { check_against_rewrite(request({.policy = base}), "--rewrite mixed_float16"); });
     EXPECT_EQ(r.label, "Contradiction");
-    EXPECT_NE(r.text.find("--rewrite mixed_float16 and --policy '" + base + "': contradict"), std::string::npos) << r.text;
+    EXPECT_NE(r.text.find("--rewrite mixed_float16 and --policy '" + base + "': contradict"), std::string::npos)
+        << r.text;
   }
   EXPECT_NO_THROW(check_against_rewrite(request({.set = {"relu=mixed_float16"}}), "--rewrite mixed_float16"));
   // What a rewrite painted stays, except where a rule names the layer.

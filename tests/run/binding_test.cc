@@ -37,8 +37,8 @@ constexpr KernelEntry port_tanh(ShapeRule shapes = nullptr, bool (*accepts)(cons
   if (shapes != nullptr) e.shapes = shapes;
   return e;
 }
-constexpr KernelEntry kPortTanh = port_tanh(), kPortOfOtherShape = port_tanh(another_shape), kPortOfNoShape = port_tanh(no_shape),
-                      kPortThatNeverAccepts = port_tanh(nullptr, never);
+constexpr KernelEntry kPortTanh = port_tanh(), kPortOfOtherShape = port_tanh(another_shape),
+                      kPortOfNoShape = port_tanh(no_shape), kPortThatNeverAccepts = port_tanh(nullptr, never);
 constexpr KernelEntry kReferenceTanh = entry<Activation, &Activation::tanh<float>>(Op::kTanh, Rounding::kNone, 1);
 constexpr KernelEntry kTanhNotInPlace = entry<Activation, &Activation::tanh<float>>(Op::kTanh);
 
@@ -72,7 +72,8 @@ Outcome bind_with(const Draft& draft, const std::vector<const KernelEntry*>& ent
   Outcome outcome;
   outcome.measured = Program::measure(model, 0, order, &outcome.sizes);
   Sizes enough = outcome.sizes;
-  if (!outcome.measured.ok()) enough.bytes[kCalls] = enough.bytes[kPrepared] = enough.bytes[kScratch] = enough.bytes[kArena] = 4096;
+  if (!outcome.measured.ok())
+    enough.bytes[kCalls] = enough.bytes[kPrepared] = enough.bytes[kScratch] = enough.bytes[kArena] = 4096;
   Blocks blocks(enough);
   Program program;
   outcome.bound = program.bind(model, 0, order, blocks.memory);
@@ -228,8 +229,9 @@ TEST(binding, attach_and_open_undo_it) {
   ASSERT_TRUE(b.open(file.bytes()).ok());
   const auto refuses = [&] {
     const Status s = b.program.run();
-    return s.code == Code::kNotBound && s.table == Table::kProgram && !b.program.bound() && b.program.input(0).empty() &&
-           b.program.output(0).empty() && b.program.input_count() == 0 && b.program.bytes(0).empty();
+    return s.code == Code::kNotBound && s.table == Table::kProgram && !b.program.bound() &&
+           b.program.input(0).empty() && b.program.output(0).empty() && b.program.input_count() == 0 &&
+           b.program.bytes(0).empty();
   };
   EXPECT_FALSE(refuses());
   EXPECT_EQ(b.model.attach(1, apart.bytes()).code, Code::kIndex);

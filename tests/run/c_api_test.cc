@@ -10,11 +10,12 @@
 #include "engine/nacre_c.h"
 #include "tests/model/execute.h"
 
-extern "C" int nacre_c_run(const void* bytes, size_t size, void* memory, size_t memory_size, void* output, size_t output_size,
-                           nacre_status* status);
+extern "C" int nacre_c_run(const void* bytes, size_t size, void* memory, size_t memory_size, void* output,
+                           size_t output_size, nacre_status* status);
 
-extern "C" int nacre_c_train(const void* bytes, size_t size, void* memory, size_t memory_size, int steps, const nacre_storage* storage,
-                             int resume, void* state, size_t state_size, nacre_report* report, nacre_status* status);
+extern "C" int nacre_c_train(const void* bytes, size_t size, void* memory, size_t memory_size, int steps,
+                             const nacre_storage* storage, int resume, void* state, size_t state_size,
+                             nacre_report* report, nacre_status* status);
 
 namespace nacre::test {
 namespace {
@@ -28,7 +29,8 @@ TEST(c_api, gives_the_bytes_of_the_cpp_api) {
   Buffer memory(4096);
   std::vector<std::byte> output(b.program.output(0).size());
   nacre_status status;
-  ASSERT_EQ(nacre_c_run(file.data(), file.size(), memory.data(), memory.size(), output.data(), output.size(), &status), 0)
+  ASSERT_EQ(nacre_c_run(file.data(), file.size(), memory.data(), memory.size(), output.data(), output.size(), &status),
+            0)
       << nacre_sentence(status.code);
   EXPECT_EQ(std::memcmp(output.data(), b.program.output(0).data(), output.size()), 0);
 }
@@ -118,7 +120,9 @@ struct Bytes {
     nacre_storage s = {};
     s.size = sizeof s, s.program_bytes = 4, s.erase_bytes = 256, s.bytes = bytes.size(), s.context = this;
     s.read = [](void* c, uint64_t at, void* to, size_t n) { return std::memcpy(to, of(c).bytes.data() + at, n), 1; };
-    s.program = [](void* c, uint64_t at, const void* from, size_t n) { return std::memcpy(of(c).bytes.data() + at, from, n), 1; };
+    s.program = [](void* c, uint64_t at, const void* from, size_t n) {
+      return std::memcpy(of(c).bytes.data() + at, from, n), 1;
+    };
     s.erase = [](void* c, uint64_t at) { return std::memset(of(c).bytes.data() + at, 0xFF, 256), 1; };
     s.flush = [](void* c) { return ++of(c).flushes, 1; };
     return s;
@@ -158,8 +162,9 @@ TEST(c_api, trains_saves_and_resumes_as_the_cpp_api_does) {
     nacre_report report;
     std::memset(&report, 0x5A, sizeof report);
     report.size = sizeof report;
-    ASSERT_EQ(nacre_c_train(file.data(), file.size(), memory.data(), memory.size(), 3, &storage, resume, state.data(), state.size(),
-                            &report, &status), 0)
+    ASSERT_EQ(nacre_c_train(file.data(), file.size(), memory.data(), memory.size(), 3, &storage, resume, state.data(),
+                            state.size(), &report, &status),
+              0)
         << nacre_sentence(status.code);
     if (!resume) continue;
     EXPECT_EQ(std::memcmp(state.data(), trainer.state().data(), state.size()), 0);
@@ -182,15 +187,20 @@ TEST(c_api, trains_saves_and_resumes_as_the_cpp_api_does) {
   ASSERT_EQ(nacre_checkpoint_look(&storage, &seen).code, 0);
   EXPECT_EQ(seen.generation, 1u);
   // Refusals.
-  EXPECT_NE(nacre_c_train(file.data(), file.size(), nullptr, memory.size(), 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
+  EXPECT_NE(
+      nacre_c_train(file.data(), file.size(), nullptr, memory.size(), 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
   EXPECT_EQ(Code(status.code), Code::kMemorySize);
   EXPECT_EQ(status.given, 0u);
-  EXPECT_NE(nacre_c_train(file.data(), file.size(), file.data(), file.size(), 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
+  EXPECT_NE(
+      nacre_c_train(file.data(), file.size(), file.data(), file.size(), 1, &storage, 0, nullptr, 0, nullptr, &status),
+      0);
   EXPECT_EQ(Code(status.code), Code::kMemoryOverlap);
   nacre_storage older = storage;
   older.size = offsetof(nacre_storage, flush);
   EXPECT_EQ(Code(nacre_checkpoint_look(&older, &seen).code), Code::kStorageFailed);
-  EXPECT_NE(nacre_c_train(file.data(), file.size(), memory.data(), memory.size() - 16, 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
+  EXPECT_NE(nacre_c_train(file.data(), file.size(), memory.data(), memory.size() - 16, 1, &storage, 0, nullptr, 0,
+                          nullptr, &status),
+            0);
   EXPECT_EQ(Code(status.code), Code::kMemorySize);
 }
 
@@ -209,7 +219,9 @@ TEST(c_api, what_may_be_null_is_not_written) {
   for (nacre_report* told : {&report, static_cast<nacre_report*>(nullptr)}) {
     std::vector<std::byte>& state = told != nullptr ? with : without;
     state.resize(size);
-    ASSERT_EQ(nacre_c_train(file.data(), file.size(), memory.data(), memory.size(), 2, &storage, 0, state.data(), size, told, &status), 0)
+    ASSERT_EQ(nacre_c_train(file.data(), file.size(), memory.data(), memory.size(), 2, &storage, 0, state.data(), size,
+                            told, &status),
+              0)
         << nacre_sentence(status.code);
   }
   EXPECT_EQ(with, without);

@@ -33,12 +33,15 @@ int nacre_c_run(const void* bytes, size_t size, void* memory, size_t memory_size
   return 0;
 }
 
-int nacre_c_train(const void* bytes, size_t size, void* memory, size_t memory_size, int steps, const nacre_storage* storage,
-                  int resume, void* state, size_t state_size, nacre_report* report, nacre_status* status);
+int nacre_c_train(const void* bytes, size_t size, void* memory, size_t memory_size, int steps,
+                  const nacre_storage* storage, int resume, void* state, size_t state_size, nacre_report* report,
+                  nacre_status* status);
 
-/* Steps of training from the start or from the checkpoint of an earlier call, then a checkpoint; `note` counts steps. */
-int nacre_c_train(const void* bytes, size_t size, void* memory, size_t memory_size, int steps, const nacre_storage* storage,
-                  int resume, void* state, size_t state_size, nacre_report* report, nacre_status* status) {
+/* Steps of training from the start or from the checkpoint of an earlier call, then a checkpoint, whose `note` counts
+   steps. */
+int nacre_c_train(const void* bytes, size_t size, void* memory, size_t memory_size, int steps,
+                  const nacre_storage* storage, int resume, void* state, size_t state_size, nacre_report* report,
+                  nacre_status* status) {
   nacre_model model;
   nacre_trainer trainer;
   nacre_sizes sizes = {.size = sizeof sizes};

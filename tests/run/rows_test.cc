@@ -1,5 +1,5 @@
-// Runs of fewer rows than compiled, where a tensor and its aliases disagree about what a row is: the first rows of one are then
-// not what a shorter run has written of the other, so only the whole batch runs.
+// Runs of fewer rows than compiled, where a tensor and its aliases disagree about what a row is: the first rows of one
+// are then not what a shorter run has written of the other, so only the whole batch runs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,7 +38,8 @@ struct Chain {
 
 Draft whole_view() {  // [4, 3] seen as [4, 3, 1]
   Chain c;
-  const uint32_t h = c.d.arena(kF32, {kBatch, kWidth}, 0, 1, 48, kNoIndex, kBatched), y = c.output(kBatched, {kBatch, kWidth, 1});
+  const uint32_t h = c.d.arena(kF32, {kBatch, kWidth}, 0, 1, 48, kNoIndex, kBatched),
+                 y = c.output(kBatched, {kBatch, kWidth, 1});
   const uint32_t view = c.d.alias(h, {kBatch, kWidth, 1}, 1, 1);
   return c.two_steps(h, view, y);
 }
@@ -62,7 +63,8 @@ Draft written_through_a_batched_view() {
 // Of the 12 numbers of h [4, 3] those from the seventh on, as [4, 1].
 Draft batched_part() {
   Chain c;
-  const uint32_t h = c.d.arena(kF32, {kBatch, kWidth}, 0, 1, 48, kNoIndex, kBatched), y = c.output(kBatched, {kBatch, 1});
+  const uint32_t h = c.d.arena(kF32, {kBatch, kWidth}, 0, 1, 48, kNoIndex, kBatched),
+                 y = c.output(kBatched, {kBatch, 1});
   const uint32_t part = c.d.alias(h, {kBatch, 1}, 1, 1, 24);
   return c.two_steps(h, part, y);
 }

@@ -1,3 +1,4 @@
+// Checkpoints: the newest is loaded, into another layout too; damaged and forged ones.
 #include "engine/train/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -7,32 +8,13 @@
 
 #include "engine/base/crc32c.h"
 #include "tests/train/flash.h"
+#include "tests/train/opened_model.h"
 #include "tests/train/state_models.h"
 
 namespace nacre::test {
 namespace {
 
-struct Opened {
-  Buffer file;
-  Model model;
-  explicit Opened(const Draft& draft) : file(pack(draft)) { EXPECT_TRUE(model.open(file.bytes()).ok()); }
-  Buffer state(uint8_t fill) const { return Buffer(model.region_bytes(Region::kState), std::byte(fill)); }
-  // Bytes of state tensor `id`.
-  std::span<std::byte> of(Buffer& state, uint32_t id) const {
-    return state.bytes().subspan(model.tensors()[id].offset, model.tensors()[id].bytes);
-  }
-};
-
-bool all_are(std::span<const std::byte> bytes, uint8_t value) {
-  return std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == std::byte(value); });
-}
-
-uint64_t bytes_for(const Model& model, uint32_t program, uint32_t erase, uint32_t note = 0) {
-  uint64_t bytes = 0;
-  Flash none(program, erase, erase);
-  EXPECT_TRUE(Checkpoint::measure(model, none.storage(), note, &bytes).ok());
-  return bytes;
-}
+using namespace opened_model;
 
 TEST(checkpoint, newest_of_any_number_of_saves_is_loaded) {
   for (const uint32_t program : {1u, 2u, 16u, 256u}) {
@@ -146,7 +128,8 @@ TEST(checkpoint, an_optimizers_own_are_taken_together_or_not_at_all) {
 }
 
 TEST(checkpoint, of_another_model_is_refused_and_the_state_untouched) {
-  const Opened mine(learner(5, "adam")), renamed(learner(5, "adam", ElementType::kFloat32, "v")), larger(learner(6, "adam"));
+  const Opened mine(learner(5, "adam")), renamed(learner(5, "adam", ElementType::kFloat32, "v")),
+      larger(learner(6, "adam"));
   for (const Opened* other : {&renamed, &larger}) {
     Flash flash(4, 512, bytes_for(larger.model, 4, 512));
     ASSERT_TRUE(Checkpoint(flash.storage()).save(other->model, other->state(7).bytes()).ok());
@@ -212,7 +195,8 @@ TEST(checkpoint, forged_headers_and_tables_stay_inside_the_storage_and_the_state
     ASSERT_TRUE(Checkpoint(flash.storage()).save(saved.model, saved.state(1).bytes()).ok());
     const auto bytes = flash.bytes();
     const size_t at = random() % 2 == 0 ? 4 + random() % 12 * 4 : 80 + random() % 32 * 4;
-    const uint32_t values[] = {0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, uint32_t(slot), uint32_t(random()), uint32_t(random() % 256)};
+    const uint32_t values[] = {
+        0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, uint32_t(slot), uint32_t(random()), uint32_t(random() % 256)};
     std::memcpy(bytes.data() + at, &values[random() % 8], 4);
     const auto get = [&](size_t from) {
       uint32_t v;
@@ -237,193 +221,6 @@ TEST(checkpoint, forged_headers_and_tables_stay_inside_the_storage_and_the_state
   }
   EXPECT_GT(refused, 500);
   EXPECT_GT(taken, 500);
-}
-
-// ---- A storage that fails ----
-
-struct Failing {
-  Flash flash;
-  int reads = -1, programs = -1, erases = -1;  // how many succeed before one fails; -1: all
-  enum { kNone, kPayload, kHeader } flips = kNone;  // of what one bit is programmed wrong
-
-  Storage storage() {
-    Storage s = flash.storage();
-    s.context = this;
-    s.read = [](void* c, uint64_t at, std::span<std::byte> to) { return of(c).count(of(c).reads) && of(c).flash.read(at, to); };
-    s.program = [](void* c, uint64_t at, std::span<const std::byte> from) {
-      if (!of(c).count(of(c).programs)) return false;
-      const bool done = of(c).flash.program(at, from);
-      const bool header = at % of(c).flash.slot_bytes() == 0;
-      if (of(c).flips == (header ? kHeader : kPayload)) of(c).flash.bytes()[at] ^= 1;
-      return done;
-    };
-    s.erase = [](void* c, uint64_t at) { return of(c).count(of(c).erases) && of(c).flash.erase(at); };
-    return s;
-  }
-  static Failing& of(void* context) { return *static_cast<Failing*>(context); }
-  static bool count(int& left) { return left < 0 || left-- > 0; }
-};
-
-TEST(checkpoint, a_storage_that_fails_keeps_the_checkpoint_before) {
-  const Opened m(learner(3, "sgd"));
-  const uint64_t bytes = bytes_for(m.model, 1, 64);
-  for (int kind = 0; kind < 3; ++kind)
-    for (int good = 0; good < 40; ++good) {
-      Failing f{.flash = Flash(1, 64, bytes)};
-      ASSERT_TRUE(Checkpoint(f.flash.storage()).save(m.model, m.state(1).bytes()).ok());
-      (kind == 0 ? f.reads : kind == 1 ? f.programs : f.erases) = good;
-      const Status s = Checkpoint(f.storage()).save(m.model, m.state(2).bytes());
-      Buffer state = m.state(0);
-      ASSERT_TRUE(Checkpoint(f.flash.storage()).load(m.model, state.bytes()).ok());
-      // A header that was programmed and could not be read back is there all the same.
-      const bool fresh = all_are(state.bytes(), 2);
-      ASSERT_TRUE(s.ok() ? fresh : all_are(state.bytes(), 1) || (kind == 0 && fresh)) << kind << " " << good;
-      ASSERT_TRUE(s.ok() || s.code == Code::kStorageFailed || s.code == Code::kReadBack) << int(s.code);
-      ASSERT_TRUE(kind == 0 || s.ok() == (good >= (kind == 1 ? 3 : 5))) << kind << " " << good;
-    }
-}
-
-// Checkpoint 2 stands alone in slot 1. A save that could not read it would begin again in slot 0, with a generation before its own.
-TEST(checkpoint, one_read_that_fails_loses_no_save) {
-  const Opened m(learner(3, "sgd"));
-  Failing f{.flash = Flash(1, 64, bytes_for(m.model, 1, 64))};
-  for (uint8_t i = 1; i <= 3; ++i) ASSERT_TRUE(Checkpoint(f.storage()).save(m.model, m.state(i).bytes()).ok());
-  ASSERT_TRUE(Checkpoint(f.storage()).revert().ok());
-  const Flash before = f.flash;
-  int refused = 0;
-  for (int good = 0; f.reads < 0; ++good) {
-    f.flash = before;
-    f.reads = good;
-    const Status s = Checkpoint(f.storage()).save(m.model, m.state(4).bytes());
-    Buffer state = m.state(0);
-    ASSERT_TRUE(Checkpoint(f.flash.storage()).load(m.model, state.bytes()).ok()) << good;
-    // A header that was programmed and could not be read back is there all the same.
-    EXPECT_TRUE(all_are(state.bytes(), 4) || (!s.ok() && all_are(state.bytes(), 2))) << good << " " << int(s.code);
-    EXPECT_TRUE(s.ok() || s.code == Code::kStorageFailed) << good << " " << int(s.code);
-    refused += !s.ok();
-  }
-  EXPECT_GE(refused, 4) << "table and state, then what was programmed";
-}
-
-TEST(checkpoint, what_reads_back_differently_was_not_saved) {
-  const Opened m(learner(3, "sgd"));
-  for (const auto part : {Failing::kPayload, Failing::kHeader}) {
-    Failing f{.flash = Flash(1, 64, bytes_for(m.model, 1, 64))};
-    ASSERT_TRUE(Checkpoint(f.storage()).save(m.model, m.state(1).bytes()).ok());
-    f.flips = part;
-    EXPECT_EQ(Checkpoint(f.storage()).save(m.model, m.state(2).bytes()).code, Code::kReadBack) << part;
-    Buffer state = m.state(0);
-    ASSERT_TRUE(Checkpoint(f.storage()).load(m.model, state.bytes()).ok());
-    EXPECT_TRUE(all_are(state.bytes(), 1)) << part;
-  }
-}
-
-TEST(checkpoint, sizes_are_checked) {
-  const Opened m(learner(3, "sgd"));
-  const uint64_t bytes = bytes_for(m.model, 1, 64);
-  EXPECT_EQ(bytes, 2 * 320u) << "80 of header and mark, 4 rows of 32, 64 of state, whole sectors";
-  Flash exact(1, 64, bytes), small(1, 64, bytes - 1);
-  EXPECT_TRUE(Checkpoint(exact.storage()).save(m.model, m.state(1).bytes()).ok());
-  const Status s = Checkpoint(small.storage()).save(m.model, m.state(1).bytes());
-  EXPECT_EQ(s.code, Code::kStorageSize);
-  EXPECT_EQ(s.needed, bytes);
-  EXPECT_EQ(s.given, bytes - 1);
-  Buffer state = m.state(1);
-  EXPECT_EQ(Checkpoint(exact.storage()).save(m.model, state.bytes().first(state.size() - 1)).code, Code::kMemorySize);
-  EXPECT_EQ(Checkpoint(exact.storage()).load(m.model, state.bytes().first(state.size() - 1)).code, Code::kMemorySize);
-  Model closed;
-  EXPECT_EQ(Checkpoint(exact.storage()).save(closed, state.bytes()).code, Code::kNotBound);
-  EXPECT_EQ(Checkpoint(exact.storage()).load(closed, state.bytes()).code, Code::kNotBound);
-  for (const auto& [program, erase] : {std::pair{0u, 64u}, {3u, 64u}, {512u, 1024u}, {16u, 8u}, {1u, 48u}, {1u, 0u}}) {
-    Storage bad = exact.storage();
-    bad.program_bytes = program, bad.erase_bytes = erase;
-    EXPECT_EQ(Checkpoint(bad).save(m.model, state.bytes()).code, Code::kStorageGranule) << program << " " << erase;
-    EXPECT_EQ(Checkpoint(bad).load(m.model, state.bytes()).code, Code::kStorageGranule) << program << " " << erase;
-  }
-  EXPECT_EQ(Checkpoint(Storage{}).load(m.model, state.bytes()).code, Code::kStorageFailed) << "no functions";
-}
-
-// ---- Trials ----
-
-class trial : public testing::Test {
- protected:
-  Opened m{learner(3, "sgd")};
-  Flash flash{8, 64, bytes_for(m.model, 8, 64)};
-  Checkpoint checkpoint{flash.storage()};
-
-  bool save(uint8_t fill, bool pending) { return checkpoint.save(m.model, m.state(fill).bytes(), {.pending = pending}).ok(); }
-  void expect(uint8_t fill, bool pending) {
-    Buffer state = m.state(0);
-    Checkpoint::Report report, look;
-    ASSERT_TRUE(checkpoint.load(m.model, state.bytes(), &report).ok());
-    EXPECT_TRUE(all_are(state.bytes(), fill)) << int(fill);
-    EXPECT_EQ(report.pending, pending);
-    ASSERT_TRUE(checkpoint.look(&look).ok());
-    EXPECT_EQ(look.pending, pending);
-    EXPECT_EQ(look.generation, report.generation);
-    EXPECT_EQ(flash.violations(), 0u);
-  }
-};
-
-TEST_F(trial, counts_once_confirmed) {
-  ASSERT_TRUE(save(1, false));
-  ASSERT_TRUE(save(2, true));
-  expect(2, true);
-  ASSERT_TRUE(checkpoint.confirm().ok());
-  expect(2, false);
-  ASSERT_TRUE(checkpoint.confirm().ok()) << "again";
-  ASSERT_TRUE(save(3, true));  // over 1
-  expect(3, true);
-  ASSERT_TRUE(checkpoint.revert().ok());
-  expect(2, false);
-}
-
-TEST_F(trial, reverted_gives_the_one_before) {
-  ASSERT_TRUE(save(1, false));
-  ASSERT_TRUE(save(2, true));
-  ASSERT_TRUE(checkpoint.revert().ok());
-  expect(1, false);
-  EXPECT_EQ(checkpoint.revert().code, Code::kNoCheckpoint) << "the only one that counts";
-  expect(1, false);
-  ASSERT_TRUE(save(3, false));
-  ASSERT_TRUE(checkpoint.revert().ok()) << "one that counts, with one before it";
-  expect(1, false);
-}
-
-TEST_F(trial, never_writes_over_the_last_that_counts) {
-  ASSERT_TRUE(save(1, false));
-  for (uint8_t i = 2; i < 6; ++i) ASSERT_TRUE(save(i, true));
-  expect(5, true);
-  ASSERT_TRUE(checkpoint.revert().ok());
-  expect(1, false);
-}
-
-TEST_F(trial, the_first_may_be_forgotten_too) {
-  EXPECT_EQ(checkpoint.revert().code, Code::kNoCheckpoint);
-  EXPECT_EQ(checkpoint.confirm().code, Code::kNoCheckpoint);
-  ASSERT_TRUE(save(1, true));
-  ASSERT_TRUE(save(2, true)) << "beside it: nothing counts yet";
-  expect(2, true);
-  ASSERT_TRUE(checkpoint.revert().ok());
-  expect(1, true);
-  ASSERT_TRUE(checkpoint.revert().ok());
-  Buffer state = m.state(9);
-  EXPECT_EQ(checkpoint.load(m.model, state.bytes()).code, Code::kNoCheckpoint);
-}
-
-TEST_F(trial, a_torn_confirm_says_so) {
-  ASSERT_TRUE(save(1, false));
-  ASSERT_TRUE(save(2, true));
-  for (uint64_t seed = 1; seed < 50; ++seed) {
-    Flash torn = flash;
-    torn.cut_after(9, seed);  // the second granule of the mark
-    EXPECT_EQ(Checkpoint(torn.storage()).confirm().code, Code::kStorageFailed);
-    torn.restore();
-    const Code again = Checkpoint(torn.storage()).confirm().code;
-    EXPECT_TRUE(again == Code::kOk || again == Code::kConfirmTorn) << int(again);
-    ASSERT_TRUE(Checkpoint(torn.storage()).save(m.model, m.state(3).bytes()).ok());
-    EXPECT_EQ(torn.violations(), 0u);
-  }
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 //   program  clears bits, granule by granule; a granule once only between two erases (else: a violation)
 //   erase    sets a sector to 0xFF
 //   power    after `budget` programmed bytes or erases the next one is torn, and nothing works until restore():
-//            a torn granule has any of its new bits, or whole bytes of it; a torn sector holds old bytes, erased ones, both in
+//            a torn granule has any of its new bits, or whole bytes of it; a torn sector holds old bytes, erased ones,
+//            both in
 //            halves, or bits of any kind
 #pragma once
 
@@ -20,7 +21,8 @@ namespace nacre::test {
 class Flash {
  public:
   Flash(uint32_t program_bytes, uint32_t erase_bytes, uint64_t bytes)
-      : program_bytes_(program_bytes), erase_bytes_(erase_bytes), bytes_(bytes, 0xFF), used_(bytes / program_bytes, 0) {}
+      : program_bytes_(program_bytes), erase_bytes_(erase_bytes), bytes_(bytes, 0xFF), used_(bytes / program_bytes, 0) {
+  }
 
   static constexpr uint64_t kForever = ~uint64_t{0};
 

@@ -1,5 +1,5 @@
-// Slots with right checksums and wrong sizes: what is read is bounded by what the storage holds, and a table that is not the
-// header's is no checkpoint.
+// Slots with right checksums and wrong sizes: what is read is bounded by what the storage holds, and a table that is
+// not the header's is no checkpoint.
 #include <gtest/gtest.h>
 
 #include "engine/train/checkpoint.h"
@@ -13,7 +13,7 @@ namespace {
 struct Roomy {
   static constexpr uint64_t kSlot = uint64_t{1} << 40;
   std::vector<uint8_t> slots[2];
-  uint64_t read = 0;  // bytes, since it was set to 0
+  uint64_t read = 0;                          // bytes, since it was set to 0
   static constexpr uint64_t kMost = 1 << 20;  // then reading fails: a test should end
 
   Storage storage() {
@@ -51,7 +51,8 @@ class forged : public testing::Test {
  protected:
   forged() {
     EXPECT_TRUE(model.open(file.bytes()).ok());
-    EXPECT_TRUE(Checkpoint(roomy.storage()).save(model, Buffer(model.region_bytes(Region::kState), std::byte{1}).bytes()).ok());
+    EXPECT_TRUE(
+        Checkpoint(roomy.storage()).save(model, Buffer(model.region_bytes(Region::kState), std::byte{1}).bytes()).ok());
     good = roomy.slots[0];
   }
 
@@ -72,7 +73,8 @@ TEST_F(forged, sizes_beyond_what_the_storage_holds_are_not_read) {
   ASSERT_TRUE(load(ForgedSlot(good)).ok());
   const uint64_t whole = roomy.read;
   for (const SlotField& field : {kHeaderFields[5], kHeaderFields[7], kHeaderFields[8]})
-    for (const uint64_t value : {uint64_t{1} << 31, uint64_t{0xFFFFFFFF}, uint64_t{1} << 39, (uint64_t{1} << 40) - 300, ~uint64_t{0}}) {
+    for (const uint64_t value :
+         {uint64_t{1} << 31, uint64_t{0xFFFFFFFF}, uint64_t{1} << 39, (uint64_t{1} << 40) - 300, ~uint64_t{0}}) {
       ForgedSlot slot(good);
       slot.set(field.offset, field.bytes, value);
       if (slot.get(field.offset, field.bytes) == 0) continue;  // the low bytes of 2^39
@@ -106,8 +108,9 @@ TEST_F(forged, rows_lie_in_the_state_one_behind_the_other) {
     size_t row;
     uint64_t offset, bytes;
     bool fits;
-  } cases[] = {{0, 0, 12, true},          {1, 0, 12, false},          {1, 11, 12, false}, {3, state, 4, false},
-               {3, state - 3, 4, false},  {3, ~uint64_t{0}, 4, false}, {3, 0, ~uint64_t{0}, false}, {0, 0, state + 1, false}};
+  } cases[] = {
+      {0, 0, 12, true},         {1, 0, 12, false},           {1, 11, 12, false},          {3, state, 4, false},
+      {3, state - 3, 4, false}, {3, ~uint64_t{0}, 4, false}, {3, 0, ~uint64_t{0}, false}, {0, 0, state + 1, false}};
   for (const auto& c : cases) {
     ForgedSlot slot(good);
     slot.set(slot.row(c.row) + 8, 8, c.offset);

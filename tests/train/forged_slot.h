@@ -1,5 +1,5 @@
-// A checkpoint's slot whose fields are changed and whose checksums are then made right again: what a damaged disk does not do, and
-// a person can. Written from schema/FORMAT.md, "Checkpoints".
+// A checkpoint's slot whose fields are changed and whose checksums are then made right again: what a damaged disk does
+// not do, and a person can. Written from schema/FORMAT.md, "Checkpoints".
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct SlotField {
   size_t offset, bytes;  // in the header, or in a row
 };
 inline constexpr SlotField kHeaderFields[] = {
-    {"version", 4, 2},      {"byte_order", 6, 2}, {"generation", 8, 4}, {"flags", 12, 4},         {"layout", 16, 8},
-    {"state_bytes", 24, 8}, {"model", 32, 8},     {"records", 40, 4},   {"note_bytes", 44, 4},    {"program_bytes", 48, 4},
+    {"version", 4, 2},      {"byte_order", 6, 2}, {"generation", 8, 4}, {"flags", 12, 4},      {"layout", 16, 8},
+    {"state_bytes", 24, 8}, {"model", 32, 8},     {"records", 40, 4},   {"note_bytes", 44, 4}, {"program_bytes", 48, 4},
     {"payload_crc", 52, 4}, {"reserved", 56, 4},  {"crc", 60, 4}};
-inline constexpr SlotField kRowFields[] = {
-    {"name", 0, 8}, {"offset", 8, 8}, {"bytes", 16, 8}, {"elements", 24, 4}, {"element", 28, 1}, {"reserved", 29, 1}};
+inline constexpr SlotField kRowFields[] = {{"name", 0, 8},      {"offset", 8, 8},   {"bytes", 16, 8},
+                                           {"elements", 24, 4}, {"element", 28, 1}, {"reserved", 29, 1}};
 
 class ForgedSlot {
  public:
@@ -53,8 +53,8 @@ class ForgedSlot {
     set(16, 8, hash);
   }
 
-  // The payload's checksum as the header now describes it, where that lies inside the slot; what lies behind the end of the bytes
-  // is what the file reads there: `beyond`, of as many bytes as are asked for (a file with a hole: zeros).
+  // The payload's checksum as the header now describes it, where that lies inside the slot; what lies behind the end of
+  // the bytes is what the file reads there: `beyond`, of as many bytes as are asked for (a file with a hole: zeros).
   void seal_payload(uint64_t most_beyond = 0) {
     uint32_t crc = crc32c(std::as_bytes(std::span(bytes_).subspan(8, 4)));
     const uint64_t parts[][2] = {{table(), kRow * records()},

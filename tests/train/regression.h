@@ -51,7 +51,8 @@ struct Training {
   template <class T = float>
   std::vector<T> get(uint32_t id) const {
     const TensorRecord& r = model.tensors()[id];
-    const auto block = r.region == Region::kState ? trainer.state() : std::span<std::byte>(blocks->memory.block[kDerived]);
+    const auto block =
+        r.region == Region::kState ? trainer.state() : std::span<std::byte>(blocks->memory.block[kDerived]);
     std::vector<T> v(r.bytes / sizeof(T));
     std::memcpy(v.data(), block.data() + r.offset, r.bytes);
     return v;

@@ -6,7 +6,8 @@
 namespace nacre::test {
 
 // A parameter w [n], read by infer, and a moment and a step count that nothing reads (an optimizer's own).
-inline Draft learner(int n, const char* optimizer, ElementType moment = ElementType::kFloat32, const char* w_name = "w") {
+inline Draft learner(int n, const char* optimizer, ElementType moment = ElementType::kFloat32,
+                     const char* w_name = "w") {
   Draft d;
   const uint32_t w = d.global(Region::kState, ElementType::kFloat32, {n}, kTrainable);
   const uint32_t running = d.global(Region::kState, ElementType::kFloat32, {n});

@@ -13,8 +13,8 @@ namespace {
 
 uint32_t counter(const Training& t, size_t i) { return t.get<uint32_t>(kCounters)[i]; }
 
-// A bias of 3e38 for another class than the labels': the loss of each sample is finite, their sum is not, and no gradient exceeds
-// the loss scale.
+// A bias of 3e38 for another class than the labels': the loss of each sample is finite, their sum is not, and no
+// gradient exceeds the loss scale.
 void make_the_loss_infinite(Training& t, Batch& batch) {
   const float bias[kClasses] = {0, 3e38f, 0};
   std::memcpy(t.trainer.state().data() + t.model.tensors()[kB].offset, bias, sizeof bias);
@@ -126,8 +126,8 @@ TEST(trainer, attach_and_open_undo_bind) {
     const Buffer apart{std::span<const std::byte>(draft.segments[0])};
     const auto refuses_everything = [&] {
       Trainer::Report report;
-      for (const Status& s : {t.trainer.start(), t.trainer.restored(), t.trainer.accumulate(), t.trainer.commit(0.25f, &report),
-                              t.trainer.infer().run()})
+      for (const Status& s : {t.trainer.start(), t.trainer.restored(), t.trainer.accumulate(),
+                              t.trainer.commit(0.25f, &report), t.trainer.infer().run()})
         EXPECT_EQ(s.code, Code::kNotBound);
       EXPECT_EQ(t.trainer.input_count(), 0u);
       EXPECT_TRUE(t.trainer.input(0).empty() && t.trainer.output(0).empty());
@@ -150,7 +150,8 @@ TEST(trainer, attach_and_open_undo_bind) {
   }
 }
 
-// The block holds numbers of a training whose model is gone: saved with the new one's hash, they would pass for its own.
+// The block holds numbers of a training whose model is gone: saved with the new one's hash, they would pass for its
+// own.
 TEST(trainer, has_no_state_for_a_checkpoint_once_bind_is_undone) {
   Training t(training());
   std::mt19937 random(14);
@@ -188,7 +189,9 @@ TEST(trainer, refuses_an_arena_over_the_calls_of_any_program) {
     memory.block[kCalls] = both.bytes().first(calls);
     memory.block[kArena] = both.bytes().subspan(at, arena);
     Trainer trainer;
-    EXPECT_EQ(trainer.bind(model, "host", reference_kernels(), memory).code, at < calls ? Code::kMemoryOverlap : Code::kOk) << at;
+    EXPECT_EQ(trainer.bind(model, "host", reference_kernels(), memory).code,
+              at < calls ? Code::kMemoryOverlap : Code::kOk)
+        << at;
   }
 }
 

@@ -58,8 +58,8 @@ struct Oracle {
   }
 };
 
-// All numbers are below 4 in magnitude. A step rounds each of them, through sums of at most 8 samples of 5 terms, exp, log and three
-// divisions, some 60 times, each by at most 4 u; errors carry over to the next step about as they are.
+// All numbers are below 4 in magnitude. A step rounds each of them, through sums of at most 8 samples of 5 terms, exp,
+// log and three divisions, some 60 times, each by at most 4 u; errors carry over to the next step about as they are.
 double tolerance(int steps) { return steps * 60 * 4 * std::ldexp(1.0, -24); }
 
 TEST(trainer, follows_the_formulas) {
@@ -83,7 +83,8 @@ TEST(trainer, follows_the_formulas) {
     EXPECT_NEAR(report.loss, oracle.loss, tolerance(step)) << step;
     EXPECT_NEAR(report.norm, oracle.norm, tolerance(step)) << step;
     const auto w = t.get(kW), b = t.get(kB);
-    for (size_t i = 0; i < w.size(); ++i) ASSERT_NEAR(w[i], oracle.w[i / kFeatures][i % kFeatures], tolerance(step)) << step;
+    for (size_t i = 0; i < w.size(); ++i)
+      ASSERT_NEAR(w[i], oracle.w[i / kFeatures][i % kFeatures], tolerance(step)) << step;
     for (size_t k = 0; k < b.size(); ++k) ASSERT_NEAR(b[k], oracle.b[k], tolerance(step)) << step;
     EXPECT_EQ(t.get<uint32_t>(kSteps)[0], uint32_t(step));
     EXPECT_EQ(t.get(kCopyOfW), w) << "derived after each step";

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/base/error.h"
+#include "tools/base/progress.h"
 #include "tools/calibration/float_network.h"
 #include "tools/calibration/method_rules.h"
-#include "tools/error.h"
-#include "tools/progress.h"
 
 namespace nacre::tools {
 namespace {
@@ -114,16 +114,11 @@ class Calibrator {
   Range find(const Collected& c) const {
     const Range observed = min_max_range(c.samples);
     switch (c.method) {
-      case RangeMethod::kMovingAverage:
-        return moving_average_range(c.samples, options_.decay);
-      case RangeMethod::kPercentile:
-        return percentile_range(c.tails);
-      case RangeMethod::kMse:
-        return mse_range(c.histogram);
-      case RangeMethod::kEntropy:
-        return entropy_range(c.histogram, observed);
-      default:
-        return observed;
+      case RangeMethod::kMovingAverage: return moving_average_range(c.samples, options_.decay);
+      case RangeMethod::kPercentile: return percentile_range(c.tails);
+      case RangeMethod::kMse: return mse_range(c.histogram);
+      case RangeMethod::kEntropy: return entropy_range(c.histogram, observed);
+      default: return observed;
     }
   }
 

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tools/model/writer.h"
 #include "tools/passes/passes.h"
-#include "tools/writer.h"
 
 namespace nacre::tools {
 namespace {
@@ -67,7 +67,8 @@ std::vector<uint8_t> model_bytes(const Graph& simplified) {
 
 const LoadedModel& within_budget(const LoadedModel& model) {
   Budget(model.model().bytes().size())
-      .take(measure(model, 0).total(), model.path(), "running the network with every value kept", "calibrate it with a smaller batch or input");
+      .take(measure(model, 0).total(), model.path(), "running the network with every value kept",
+            "calibrate it with a smaller batch or input");
   return model;
 }
 

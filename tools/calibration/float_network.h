@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tools/calibration/samples.h"
-#include "tools/loaded_model.h"
+#include "tools/model/loaded_model.h"
 
 namespace nacre::tools {
 

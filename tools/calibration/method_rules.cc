@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "tools/error.h"
-#include "tools/policies/nearest.h"
+#include "tools/base/error.h"
+#include "tools/base/nearest.h"
 #include "tools/policies/pattern.h"
 
 namespace nacre::tools {

@@ -7,11 +7,11 @@
 #include <map>
 #include <utility>
 
+#include "tools/base/error.h"
 #include "tools/calibration/quantizers.h"
 #include "tools/calibration/static_constants.h"
 #include "tools/calibration/static_groups.h"
 #include "tools/calibration/static_plan.h"
-#include "tools/error.h"
 #include "tools/passes/simplify.h"
 
 namespace nacre::tools {
@@ -33,10 +33,8 @@ class StaticPass {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!coded_[i]) continue;
       Node node = graph_.nodes[i];
-      if (static_form(node.op) == StaticForm::kMatmul)
-        code_matmul(graph_, node, options_.dense_per_channel);
-      else
-        code_operands(graph_, node);
+      if (static_form(node.op) == StaticForm::kMatmul) code_matmul(graph_, node, options_.dense_per_channel);
+      else code_operands(graph_, node);
       graph_.nodes[i] = std::move(node);
     }
     remove_dead_values(graph_, {});
@@ -58,7 +56,8 @@ class StaticPass {
       if (fresh) result.groups.push_back({groups.fixed(id)});
       const auto origin = origins_.find(id);
       seen.emplace(id, result.values.size());
-      const bool moved = writer != nullptr && joined_[size_t(id)] && writer->op != Op::kConcat && writer->op != Op::kAveragePool;
+      const bool moved =
+          writer != nullptr && joined_[size_t(id)] && writer->op != Op::kConcat && writer->op != Op::kAveragePool;
       result.values.push_back({.name = origin == origins_.end() ? value(id).name : origin->second,
                                .group = group->second,
                                .by_codes = writer != nullptr,
@@ -193,11 +192,13 @@ class StaticPass {
     }
   }
 
-  // Whether it pads with a number that the given int8 codes of its input do not reach (a sigmoid's end at 255 / 256): y has its own.
+  // Whether it pads with a number that the given int8 codes of its input do not reach (a sigmoid's end at 255 / 256): y
+  // has its own.
   bool pads_beyond(StaticGroups& groups, const Node& node) {
     const std::optional<Quantizer>& given = groups.fixed(node.inputs[0]);
     if (node.op != Op::kPad || get_integer(node, "mode") != 0 || !given) return false;
-    const double number = double(get_real(node, "value")), code = number / double(given->scale[0]) + double(given->zero[0]);
+    const double number = double(get_real(node, "value")),
+                 code = number / double(given->scale[0]) + double(given->zero[0]);
     return std::isfinite(number) && (code < -128.5 || code > 127.5);
   }
 

@@ -28,7 +28,8 @@ struct StaticOptions {
   bool dense_per_channel = true;
 };
 
-// What a policy takes from calibration: int8/static ranges, float8 the largest magnitude of each sample, which no range method changes.
+// What a policy takes from calibration: int8/static ranges, float8 the largest magnitude of each sample, which no range
+// method changes.
 bool reads_ranges(const Policy& policy);
 bool reads_amaxes(const Policy& policy);
 
@@ -43,7 +44,8 @@ void quantize_static(Graph& graph, const Calibration* calibration, const StaticO
 struct StaticValue {
   std::string name;
   int group = 0;
-  bool by_codes = false;  // an integer step writes it: whoever reads it reads rounded numbers; else only integer steps do
+  // an integer step writes it: whoever reads it reads rounded numbers; else only integer steps do
+  bool by_codes = false;
   bool moved = false;     // made of values of its group, which it neither changes nor leaves: reshape, max pool, ..
   bool observed = false;  // the range of the group is this value's
 };

@@ -42,8 +42,7 @@ std::vector<int8_t> symmetric_codes(std::span<const float> w, const std::vector<
   const size_t channels = quantizer.scale.size();
   const auto inner = size_t(channels == 1 ? 1 : inner_elements(dims, quantizer.axis));
   std::vector<int8_t> codes(w.size());
-  for (size_t i = 0; i < w.size(); ++i)
-    codes[i] = symmetric_code(double(w[i]), quantizer.scale[i / inner % channels]);
+  for (size_t i = 0; i < w.size(); ++i) codes[i] = symmetric_code(double(w[i]), quantizer.scale[i / inner % channels]);
   return codes;
 }
 

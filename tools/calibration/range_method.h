@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "tools/base/names.h"
 #include "tools/calibration/statistics.h"
-#include "tools/graph/names.h"
 
 namespace nacre::tools {
 

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "tools/convert_elements.h"
-#include "tools/format.h"
-#include "tools/graph/names.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/files/convert_elements.h"
 
 namespace nacre::tools {
 namespace {
@@ -56,10 +56,10 @@ NpyArray typed(const Graph& graph, size_t input, NpyArray array, const SampleOpt
     return array;
   }
   const std::string codes = coded ? fmt::format(", or the {} codes of its quantizer", name_of(v.quantizer->codes)) : "";
-  throw Error(
-      kBadInput, array.place, fmt::format("holds {}, but {}{}", name_of(array.type), input_text(graph, input), codes),
-      "give the numbers that the network takes, in that type; "
-      "--cast-samples (of search --cast-inputs) changes a type where no number changes");
+  throw Error(kBadInput, array.place,
+              fmt::format("holds {}, but {}{}", name_of(array.type), input_text(graph, input), codes),
+              "give the numbers that the network takes, in that type; "
+              "--cast-samples (of search --cast-inputs) changes a type where no number changes");
 }
 
 // Makes the dims [count, sample...].

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/files/npy.h"
 #include "tools/graph/graph.h"
-#include "tools/npy.h"
 
 namespace nacre::tools {
 

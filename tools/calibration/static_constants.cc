@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "engine/model/model.h"
+#include "tools/base/error.h"
 #include "tools/calibration/quantizers.h"
 #include "tools/calibration/static_plan.h"
-#include "tools/error.h"
 
 namespace nacre::tools {
 namespace {

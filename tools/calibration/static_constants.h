@@ -1,5 +1,5 @@
-// Constants as codes: weights, bias, and constant operands of an elementwise op. Of quantize_static, and of what training
-// made of a source's codes.
+// Constants as codes: weights, bias, and constant operands of an elementwise op. Of quantize_static, and of what
+// training made of a source's codes.
 #pragma once
 
 #include "tools/graph/graph.h"

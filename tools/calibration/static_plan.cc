@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "tools/graph/names.h"
+#include "tools/base/names.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
@@ -84,12 +84,8 @@ std::string layer_place(const Graph& graph, const Node& node) {
 }
 
 StaticPlan::StaticPlan(Graph& graph)
-    : graph_(graph),
-      writer_(graph.values.size(), -1),
-      readers_(graph.values.size()),
-      output_(graph.values.size(), false),
-      coded_(graph.nodes.size(), false),
-      bare_(graph.values.size(), false) {
+    : graph_(graph), writer_(graph.values.size(), -1), readers_(graph.values.size()),
+      output_(graph.values.size(), false), coded_(graph.nodes.size(), false), bare_(graph.values.size(), false) {
   for (const Binding& b : graph.outputs) output_[size_t(b.value)] = true;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId id : graph.nodes[i].inputs)

@@ -14,8 +14,7 @@ Range range_of(std::span<const float> x) {
 Histogram::Histogram(Range observed)
     : range_{std::min(observed.low, 0.0f), std::max(observed.high, 0.0f)},
       width_((double(range_.high) - double(range_.low)) / double(kBins - 1)),
-      first_(width_ > 0 ? int64_t(std::floor(double(range_.low) / width_ + 0.5)) : 0),
-      counts_(kBins) {}
+      first_(width_ > 0 ? int64_t(std::floor(double(range_.low) / width_ + 0.5)) : 0), counts_(kBins) {}
 
 void Histogram::add(std::span<const float> x) {
   const double inverse = width_ > 0 ? 1 / width_ : 0;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "tools/error.h"
-#include "tools/format.h"
-#include "tools/print.h"
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/print.h"
 
 namespace nacre::tools {
 namespace {
@@ -81,7 +81,8 @@ void require_golden(const LoadedModel& model, const std::vector<GoldenResult>& r
                 "this machine's kernels or the file's weights are not those that the pairs were made with");
 }
 
-void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network, std::span<const WholeFile> beside) {
+void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network,
+                   std::span<const WholeFile> beside) {
   const LoadedModel model(bytes, network, "this is a defect of the converter: report it with the network");
   require_golden(model, check_loaded(model));
   std::vector<WholeFile> files = {{path, bytes}};

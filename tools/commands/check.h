@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "tools/atomic_file.h"
-#include "tools/golden.h"
-#include "tools/loaded_model.h"
-#include "tools/statistics.h"
+#include "tools/files/atomic_file.h"
+#include "tools/model/golden.h"
+#include "tools/model/loaded_model.h"
+#include "tools/model/program_cost.h"
 
 namespace nacre::tools {
 
@@ -25,13 +25,13 @@ struct GoldenResult {
   bool ok() const { return difference.within(tolerance); }
 };
 
-// What is checked of a model: its weights, that every program binds, its golden pairs. Throws the first refusal, and where pairs
-// differ returns them.
+// What is checked of a model: its weights, that every program binds, its golden pairs. Throws the first refusal, and
+// where pairs differ returns them.
 std::vector<GoldenResult> check_loaded(const LoadedModel& model);
 void require_golden(const LoadedModel& model, const std::vector<GoldenResult>& results);
 
-// Writes a model that was just made of `network`: not before it passes all of the above, read from these bytes. `beside`: files
-// that are there with it or not at all.
+// Writes a model that was just made of `network`: not before it passes all of the above, read from these bytes.
+// `beside`: files that are there with it or not at all.
 void write_checked(const std::string& path, std::span<const uint8_t> bytes, const std::string& network,
                    std::span<const WholeFile> beside = {});
 

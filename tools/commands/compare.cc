@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/atomic_file.h"
-#include "tools/format.h"
-#include "tools/graph/names.h"
-#include "tools/print.h"
-#include "tools/report/comparison.h"
-#include "tools/report/policy_name.h"
-#include "tools/report/sample_data.h"
-#include "tools/report/table.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/base/print.h"
+#include "tools/base/table.h"
+#include "tools/evaluate/comparison.h"
+#include "tools/evaluate/sample_data.h"
+#include "tools/files/atomic_file.h"
+#include "tools/policies/policy_name.h"
 
 namespace nacre::tools {
 namespace {
@@ -27,8 +27,7 @@ std::string decibels(const ErrorMeasure& e) {
 }
 
 std::string types_text(const TensorRecord& a, const TensorRecord& b) {
-  return a.element == b.element ? name_of(a.element)
-                                : fmt::format("{} | {}", name_of(a.element), name_of(b.element));
+  return a.element == b.element ? name_of(a.element) : fmt::format("{} | {}", name_of(a.element), name_of(b.element));
 }
 
 const ReportLayer* layer_of(const ProgramReport& report, uint32_t step) {
@@ -96,8 +95,7 @@ void print_outputs(const Models& models, const Comparison& comparison) {
   for (const ComparedOutput& o : comparison.outputs) {
     const uint32_t a = models.a.view().outputs[o.a], b = models.b.view().outputs[o.b];
     add_row(table,
-            {models.a.names().outputs[o.a], models.a.shape_text(a),
-             types_text(models.a.tensor(a), models.b.tensor(b)),
+            {models.a.names().outputs[o.a], models.a.shape_text(a), types_text(models.a.tensor(a), models.b.tensor(b)),
              o.rows == 0 ? "-" : fmt::format("{} of {}", o.same_best, o.rows)},
             o.error, o.saturated);
   }
@@ -131,9 +129,10 @@ void print_unmatched(const Models& models, const Comparison& comparison) {
 }
 
 void print_text(const Models& models, const Comparison& comparison) {
-  print(fmt::format("A {} (reference)\nB {}\n{}; real = scale * (code - zero) where a tensor holds codes; "
-                    "saturated: share of B's elements at the ends of their type\n",
-                    models.a.loaded().path(), models.b.loaded().path(), counted(comparison.samples, "sample")));
+  print(
+      fmt::format("A {} (reference)\nB {}\n{}; real = scale * (code - zero) where a tensor holds codes; "
+                  "saturated: share of B's elements at the ends of their type\n",
+                  models.a.loaded().path(), models.b.loaded().path(), counted(comparison.samples, "sample")));
   for (const std::string& note : comparison.notes) print(note + "\n");
   print("\n");
   print_tensors(models, comparison);
@@ -212,9 +211,9 @@ std::string csv_text(const Models& models, const Comparison& comparison) {
       "kind,step,layer,name,op,policy_b,type_a,type_b,elements,sqnr_db,largest_error,relative_error,cosine,"
       "not_finite,saturated\n";
   const auto add = [&](const std::string& head, uint32_t a, uint32_t b, const ErrorMeasure& e, uint64_t saturated) {
-    text += fmt::format("{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{},{}\n", head,
-                        name_of(models.a.tensor(a).element), name_of(models.b.tensor(b).element), e.elements(),
-                        e.sqnr_db(), e.largest(), e.relative(), e.cosine(), e.not_finite(), saturated);
+    text += fmt::format("{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{},{}\n", head, name_of(models.a.tensor(a).element),
+                        name_of(models.b.tensor(b).element), e.elements(), e.sqnr_db(), e.largest(), e.relative(),
+                        e.cosine(), e.not_finite(), saturated);
   };
   for (const ComparedTensor& t : comparison.tensors)
     add(fmt::format("tensor,{},{},{},{},{}", t.step, quoted(layer_name(models.a, t.step)),

@@ -4,26 +4,26 @@
 
 #include <algorithm>
 
-#include "tools/atomic_file.h"
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/base/print.h"
+#include "tools/base/table.h"
+#include "tools/base/version.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/commands/check.h"
-#include "tools/compile.h"
-#include "tools/error.h"
-#include "tools/format.h"
-#include "tools/golden.h"
-#include "tools/graph/names.h"
+#include "tools/compile/compile.h"
+#include "tools/compile/training.h"
+#include "tools/differentiate/parameters.h"
+#include "tools/evaluate/training_memory.h"
+#include "tools/files/atomic_file.h"
+#include "tools/files/npy.h"
 #include "tools/importers/importer.h"
-#include "tools/machines.h"
-#include "tools/npy.h"
+#include "tools/model/golden.h"
+#include "tools/model/machines.h"
+#include "tools/model/program_cost.h"
+#include "tools/model/writer.h"
 #include "tools/passes/plan_memory.h"
-#include "tools/print.h"
-#include "tools/report/table.h"
-#include "tools/statistics.h"
-#include "tools/training/memory.h"
-#include "tools/training/parameters.h"
-#include "tools/training/training.h"
-#include "tools/version.h"
-#include "tools/writer.h"
 
 namespace nacre::tools {
 namespace {
@@ -36,8 +36,8 @@ struct Work {
   CompileOptions compiling;
   Calibration calibration;
   std::vector<RewriteDecision> decisions;
-  Json explained;         // what --explain prints: a text, or with --json an object
-  std::string policy;     // what --emit-policy writes
+  Json explained;      // what --explain prints: a text, or with --json an object
+  std::string policy;  // what --emit-policy writes
 };
 
 void rewrite(Work& work, Graph& graph) {
@@ -81,7 +81,9 @@ std::vector<NamedPass> passes(Work& work) {
       {"rewrite", [&](Graph& graph) { rewrite(work, graph); }},
       {"simplify",
        [&](Graph& graph) {
-         simplify(graph, work.options.training.loss.empty() ? SimplifyOptions{.fold_batch_norm = work.options.fold_batch_norm} : kSimplifyToTrain);
+         simplify(graph, work.options.training.loss.empty()
+                             ? SimplifyOptions{.fold_batch_norm = work.options.fold_batch_norm}
+                             : kSimplifyToTrain);
        }},
       {"calibrate", [&](Graph& graph) { measure_ranges(work, graph); }},
   };
@@ -120,9 +122,15 @@ std::string calibration_options_text(const CalibrationArguments& o) {
 void print_training_summary(const ConvertOptions& options, const TrainingModel& made, const LoadedModel& model) {
   const TrainingMemory m = training_memory(model, *find_machine("host"));
   if (options.json)
-    return print_json({{"network", options.network}, {"model", options.model}, {"file_bytes", made.bytes.size()},
-                       {"state_bytes", m.state()}, {"arena_bytes", m.arena}, {"liveness_bound", m.bound}, {"total", m.total()},
-                       {"not_trained", made.not_trained}, {"fallbacks", made.gradients.fallbacks}});
+    return print_json({{"network", options.network},
+                       {"model", options.model},
+                       {"file_bytes", made.bytes.size()},
+                       {"state_bytes", m.state()},
+                       {"arena_bytes", m.arena},
+                       {"liveness_bound", m.bound},
+                       {"total", m.total()},
+                       {"not_trained", made.not_trained},
+                       {"fallbacks", made.gradients.fallbacks}});
   print(fmt::format("{} -> {}\n", escaped(options.network), escaped(options.model)));
   const std::pair<const char*, const Graph*> programs[] = {
       {"infer", &made.infer}, {"gradients", &made.gradients}, {"update", &made.update}, {"derive", &made.derive}};
@@ -132,8 +140,9 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
   if (!made.not_trained.empty()) print(fmt::format("  {}\n", not_trained_text(made.not_trained)));
   print(fmt::format("  arena      {} bytes (liveness lower bound {})\n", grouped(m.arena), grouped(m.bound)));
   if (made.rematerialized.steps > 0)
-    print(fmt::format("  again      {} steps are computed a second time: {} of {} multiply-accumulates more\n", made.rematerialized.steps,
-                      grouped(made.rematerialized.work), grouped(made.rematerialized.work_before)));
+    print(fmt::format("  again      {} steps are computed a second time: {} of {} multiply-accumulates more\n",
+                      made.rematerialized.steps, grouped(made.rematerialized.work),
+                      grouped(made.rematerialized.work_before)));
   print(fmt::format("  training   {} bytes of RAM in all: nacre size --train {}\n", grouped(m.total()), options.model));
   print(fmt::format("  file       {} bytes\n", grouped(made.bytes.size())));
   print(fallbacks_text(made.gradients.fallbacks));
@@ -162,19 +171,19 @@ void print_summary_json(const Work& work, const Graph& graph, const Statistics& 
   Json metadata = Json::object();
   for (const auto& [key, value] : model.metadata()) metadata[key] = value;
   Json summary = {{"network", options.network},
-              {"model", options.model},
-              {"layers", s.layers},
-              {"steps", s.steps},
-              {"batch", s.batch},
-              {"multiply_accumulates", s.multiply_accumulates},
-              {"weight_bytes", s.weight_bytes},
-              {"arena_bytes", s.arena_bytes},
-              {"liveness_bound", s.liveness_bound},
-              {"banks", banks},
-              {"file_bytes", s.file_bytes},
-              {"golden", options.golden},
-              {"fallbacks", graph.fallbacks},
-              {"metadata", metadata}};
+                  {"model", options.model},
+                  {"layers", s.layers},
+                  {"steps", s.steps},
+                  {"batch", s.batch},
+                  {"multiply_accumulates", s.multiply_accumulates},
+                  {"weight_bytes", s.weight_bytes},
+                  {"arena_bytes", s.arena_bytes},
+                  {"liveness_bound", s.liveness_bound},
+                  {"banks", banks},
+                  {"file_bytes", s.file_bytes},
+                  {"golden", options.golden},
+                  {"fallbacks", graph.fallbacks},
+                  {"metadata", metadata}};
   if (work.explained.is_object()) summary["rewrite"] = work.explained;
   print_json(summary);
 }
@@ -186,7 +195,9 @@ void require_output(const ConvertOptions& options) {
                 "add -o MODEL, or --stop-after PASS to see the graph only");
 }
 
-std::span<const uint8_t> bytes_of(const std::string& text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+std::span<const uint8_t> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
 
 void write(const Work& work, Graph& graph) {
   const ConvertOptions& options = work.options;
@@ -211,8 +222,10 @@ void write(const Work& work, Graph& graph) {
 void write_training(const Work& work, Graph& graph) {
   const ConvertOptions& options = work.options;
   add_metadata(graph, options);
-  const TrainingOptions training = parse_training(options.training, computes_in(graph, work.compiling.policies, ElementType::kFloat16));
-  const TrainingModel made = compile_training(graph, training, work.compiling, {.names = !options.strip_names, .golden = {}});
+  const TrainingOptions training =
+      parse_training(options.training, computes_in(graph, work.compiling.policies, ElementType::kFloat16));
+  const TrainingModel made =
+      compile_training(graph, training, work.compiling, {.names = !options.strip_names, .golden = {}});
   require_arena_limit(made, training);
   require_batch_norm(made, training);
   if (training.seed != TrainingOptions().seed && !draws(made, training))
@@ -286,8 +299,8 @@ void convert(const ConvertOptions& options) {
   if (!options.banks.empty()) compiling.target.banks = parse_bank_list(options.banks);
   if (!options.rewrite.type.empty()) check_against_rewrite(compiling.policies, "--rewrite " + options.rewrite.type);
 
-  Graph graph = import_network(options.network,
-                               {.batch = options.batch, .io_nhwc = options.io_nhwc, .train = !options.training.loss.empty()});
+  Graph graph = import_network(
+      options.network, {.batch = options.batch, .io_nhwc = options.io_nhwc, .train = !options.training.loss.empty()});
   for (const NamedPass& pass : passes(work)) {
     if (pass.name == std::string_view("resolve_policies") && !options.training.loss.empty()) {
       print_log(graph, options.verbose);

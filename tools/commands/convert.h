@@ -7,10 +7,10 @@
 
 #include "engine/numeric/rounding.h"
 #include "tools/calibration/calibrate.h"
+#include "tools/commands/training_arguments.h"
 #include "tools/passes/passes.h"
 #include "tools/passes/rewrite.h"
 #include "tools/policies/policy_request.h"
-#include "tools/training/arguments.h"
 
 namespace nacre::tools {
 
@@ -44,9 +44,9 @@ struct ConvertOptions {
   IoTypes io_types = IoTypes::kSource;
   bool fuse = true;
   TrainingArguments training;  // loss "": an inference model
-  uint32_t golden = 0;     // pairs
-  std::string stop_after;  // a pass; prints the graph instead of writing a model
-  bool dump = false;       // prints the graph after the last pass
+  uint32_t golden = 0;         // pairs
+  std::string stop_after;      // a pass; prints the graph instead of writing a model
+  bool dump = false;           // prints the graph after the last pass
   bool strip_names = false;
   bool json = false, verbose = false;
 };

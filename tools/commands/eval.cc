@@ -5,9 +5,9 @@
 #include <cmath>
 #include <memory>
 
-#include "tools/error.h"
-#include "tools/format.h"
-#include "tools/print.h"
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/print.h"
 #include "tools/report/eval_table.h"
 
 namespace nacre::tools {

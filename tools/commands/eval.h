@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/report/evaluation.h"
+#include "tools/evaluate/evaluation.h"
 
 namespace nacre::tools {
 

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/print.h"
 #include "tools/commands/check.h"
-#include "tools/error.h"
-#include "tools/format.h"
-#include "tools/print.h"
-#include "tools/training/file_storage.h"
-#include "tools/training/memory.h"
-#include "tools/training/tuned_model.h"
+#include "tools/evaluate/training_memory.h"
+#include "tools/files/file_storage.h"
+#include "tools/tuner/tuned_model.h"
 
 namespace nacre::tools {
 namespace {
@@ -18,11 +18,16 @@ Checkpoint::Report load(const ExportOptions& o, const LoadedModel& model, Traine
   const std::string directory = o.checkpoint + (o.best ? "/best" : "");
   FileStorage files(directory, FileStorage::Use::kRead);
   Checkpoint::Report report;
-  if (const Status status = Checkpoint(files.storage(model.model())).load(model.model(), trainer.state(), &report); !status.ok())
-    throw Error(kBadInput, directory, files.problem().empty() ? sentence(status.code) : files.problem(), "name a directory with checkpoints of this model");
+  if (const Status status = Checkpoint(files.storage(model.model())).load(model.model(), trainer.state(), &report);
+      !status.ok())
+    throw Error(kBadInput, directory, files.problem().empty() ? sentence(status.code) : files.problem(),
+                "name a directory with checkpoints of this model");
   if (!report.same_model && !o.any_training)
-    throw Error(kBadInput, directory, fmt::format("holds a checkpoint of another training: {} of {} tensors of this model's state are in it", report.taken, report.taken + report.kept),
-                "name the model that was trained (of nacre tune NETWORK: convert it with the same options), or take what matches with --any-training");
+    throw Error(kBadInput, directory,
+                fmt::format("holds a checkpoint of another training: {} of {} tensors of this model's state are in it",
+                            report.taken, report.taken + report.kept),
+                "name the model that was trained (of nacre tune NETWORK: convert it with the same options), or take "
+                "what matches with --any-training");
   model.require(trainer.restored());
   return report;
 }
@@ -32,23 +37,37 @@ Checkpoint::Report load(const ExportOptions& o, const LoadedModel& model, Traine
 void export_model(const ExportOptions& options) {
   const LoadedModel model(options.model);
   if (!trains(model))
-    throw Error(kUsage, options.model, "holds no program that trains", "name the model that the checkpoint belongs to: nacre convert NETWORK --train LOSS -o MODEL");
+    throw Error(kUsage, options.model, "holds no program that trains",
+                "name the model that the checkpoint belongs to: nacre convert NETWORK --train LOSS -o MODEL");
   LoadedTrainer trainer(model);
   const Checkpoint::Report report = load(options, model, trainer.trainer());
   const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", "from a checkpoint"}};
   Deployed made;
   if (options.network.empty()) made.bytes = tuned_model(trainer, metadata);
   else
-    made = deployed_model({.network = options.network, .batch = options.batch, .policies = parse_policy_options(options.policies), .samples = options.samples,
+    made = deployed_model({.network = options.network,
+                           .batch = options.batch,
+                           .policies = parse_policy_options(options.policies),
+                           .samples = options.samples,
                            .metadata = metadata},
                           model, trainer.trainer().state());
   write_checked(options.output, made.bytes, options.model);
   if (options.json)
-    return print_json({{"model", options.model}, {"output", options.output}, {"taken", report.taken}, {"kept", report.kept}, {"parameters", made.parameters},
-                       {"adapters", made.adapters}, {"file_bytes", made.bytes.size()}, {"fallbacks", made.fallbacks}});
-  print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint\n", escaped(options.model), escaped(options.output), report.taken, report.taken + report.kept));
-  print(fmt::format("  network  {}\n", options.network.empty() ? "as the training infers, batch norms and adapters as steps; --network FILE compiles it anew without them"
-                                                                  : deployed_text(made)));
+    return print_json({{"model", options.model},
+                       {"output", options.output},
+                       {"taken", report.taken},
+                       {"kept", report.kept},
+                       {"parameters", made.parameters},
+                       {"adapters", made.adapters},
+                       {"file_bytes", made.bytes.size()},
+                       {"fallbacks", made.fallbacks}});
+  print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint\n", escaped(options.model),
+                    escaped(options.output), report.taken, report.taken + report.kept));
+  print(fmt::format(
+      "  network  {}\n",
+      options.network.empty()
+          ? "as the training infers, batch norms and adapters as steps; --network FILE compiles it anew without them"
+          : deployed_text(made)));
   print(fmt::format("  file     {} bytes\n", grouped(made.bytes.size())));
   print(fallbacks_text(made.fallbacks));
 }

@@ -3,19 +3,19 @@
 
 #include <string>
 
+#include "tools/compile/deployed.h"
 #include "tools/policies/policy_request.h"
-#include "tools/training/deployed.h"
 
 namespace nacre::tools {
 
 struct ExportOptions {
   std::string model, checkpoint, output;
-  bool best = false;         // of nacre tune's checkpoints: the best epoch's
-  bool any_training = false; // a checkpoint of another training too: what matches in name, type and size
-  std::string network;       // what the training model was made of: compiled anew with what was learned
-  PolicyArguments policies;  // of network
-  RangeSamples samples;      // of network: for ranges that training did not find
-  int batch = 0;             // of network; 0: as in the file, and 1 where the file leaves it open
+  bool best = false;          // of nacre tune's checkpoints: the best epoch's
+  bool any_training = false;  // a checkpoint of another training too: what matches in name, type and size
+  std::string network;        // what the training model was made of: compiled anew with what was learned
+  PolicyArguments policies;   // of network
+  RangeSamples samples;       // of network: for ranges that training did not find
+  int batch = 0;              // of network; 0: as in the file, and 1 where the file leaves it open
   bool json = false;
 };
 

@@ -4,13 +4,13 @@
 
 #include <filesystem>
 
-#include "tools/atomic_file.h"
-#include "tools/error.h"
-#include "tools/format.h"
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/table.h"
+#include "tools/files/atomic_file.h"
 #include "tools/report/picture.h"
 #include "tools/report/report_json.h"
 #include "tools/report/report_text.h"
-#include "tools/report/table.h"
 
 namespace nacre::tools {
 namespace {
@@ -21,8 +21,7 @@ void print_model(const LoadedModel& model) {
                     grouped(model.weight_bytes())));
   const std::vector<GoldenView> golden = model.golden();
   print(golden.empty() ? "golden  none stored\n"
-                       : fmt::format("golden  {} pairs of inputs and outputs: see nacre check\n",
-                                     golden.size()));
+                       : fmt::format("golden  {} pairs of inputs and outputs: see nacre check\n", golden.size()));
   for (const auto& [key, value] : model.metadata())
     if (!value.empty()) print(fmt::format("meta    {}: {}\n", key, value));
 }
@@ -33,8 +32,7 @@ void inspect(const InspectOptions& options) {
   const LoadedModel model(options.model);
   if (!options.svg.empty()) {
     const ProgramReport report(model, model.infer_program(options.target));
-    write_file_whole(options.svg,
-                     picture(report, std::filesystem::path(options.model).filename().string()));
+    write_file_whole(options.svg, picture(report, std::filesystem::path(options.model).filename().string()));
   }
   if (options.json) return print_json(model_json(model));
   const size_t width = terminal_width();

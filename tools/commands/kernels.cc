@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/kernels/training.h"
-#include "tools/atomic_file.h"
-#include "tools/loaded_model.h"
-#include "tools/print.h"
+#include "tools/base/print.h"
+#include "tools/files/atomic_file.h"
+#include "tools/model/loaded_model.h"
 
 namespace nacre::tools {
 namespace {

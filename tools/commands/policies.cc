@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "tools/policies/nearest.h"
+#include "tools/base/nearest.h"
+#include "tools/base/print.h"
 #include "tools/policies/policy_fields.h"
 #include "tools/policies/policy_language.h"
 #include "tools/policies/policy_names.h"
 #include "tools/policies/policy_text.h"
-#include "tools/print.h"
 
 namespace nacre::tools {
 namespace {

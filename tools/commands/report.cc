@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "tools/atomic_file.h"
-#include "tools/error.h"
-#include "tools/print.h"
+#include "tools/base/error.h"
+#include "tools/base/print.h"
+#include "tools/files/atomic_file.h"
 #include "tools/report/html_report.h"
 
 namespace nacre::tools {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/report/evaluation.h"
+#include "tools/evaluate/evaluation.h"
 
 namespace nacre::tools {
 

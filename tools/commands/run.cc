@@ -8,15 +8,15 @@
 #include <cstring>
 
 #include "engine/numeric/small_float.h"
-#include "tools/convert_elements.h"
-#include "tools/error.h"
-#include "tools/format.h"
-#include "tools/graph/names.h"
-#include "tools/npy.h"
-#include "tools/output_files.h"
-#include "tools/print.h"
-#include "tools/progress.h"
-#include "tools/tensor_dump.h"
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/base/print.h"
+#include "tools/base/progress.h"
+#include "tools/files/convert_elements.h"
+#include "tools/files/npy.h"
+#include "tools/files/output_files.h"
+#include "tools/model/tensor_dump.h"
 
 namespace nacre::tools {
 namespace {
@@ -102,7 +102,8 @@ bool is_for_host(const LoadedModel& model, uint32_t program) { return model.prog
 
 void refuse_timing(const LoadedModel& model, uint32_t program) {
   throw Error(kUsage, model.path(),
-              fmt::format("its program is for {}, and --repeat times runs on this machine", model.program_names(program).target),
+              fmt::format("its program is for {}, and --repeat times runs on this machine",
+                          model.program_names(program).target),
               "leave --repeat out, or convert the network with --target host");
 }
 
@@ -131,33 +132,21 @@ Json number_at(const Output& output, size_t i) {
       return std::isfinite(value) ? Json(std::stod(fmt::format("{}", value))) : Json();
     else if constexpr (requires { value.bits; })
       return std::isfinite(float(value)) ? Json(std::stod(fmt::format("{}", float(value)))) : Json();
-    else
-      return value;
+    else return value;
   };
   switch (output.type) {
-    case ElementType::kFloat16:
-      return at(Float16());
-    case ElementType::kBfloat16:
-      return at(Bfloat16());
-    case ElementType::kFloat32:
-      return at(float());
-    case ElementType::kFloat64:
-      return at(double());
-    case ElementType::kInt8:
-      return at(int8_t());
+    case ElementType::kFloat16: return at(Float16());
+    case ElementType::kBfloat16: return at(Bfloat16());
+    case ElementType::kFloat32: return at(float());
+    case ElementType::kFloat64: return at(double());
+    case ElementType::kInt8: return at(int8_t());
     case ElementType::kUint8:
-    case ElementType::kBool:
-      return at(uint8_t());
-    case ElementType::kInt16:
-      return at(int16_t());
-    case ElementType::kInt32:
-      return at(int32_t());
-    case ElementType::kUint32:
-      return at(uint32_t());
-    case ElementType::kInt64:
-      return at(int64_t());
-    default:
-      return nullptr;
+    case ElementType::kBool: return at(uint8_t());
+    case ElementType::kInt16: return at(int16_t());
+    case ElementType::kInt32: return at(int32_t());
+    case ElementType::kUint32: return at(uint32_t());
+    case ElementType::kInt64: return at(int64_t());
+    default: return nullptr;
   }
 }
 
@@ -202,7 +191,8 @@ void print_as_json(const RunOptions& options, const std::vector<Output>& outputs
     }
     list.push_back(std::move(entry));
   }
-  Json report = {{"model", options.model}, {"samples", inputs.rows()}, {"runs", inputs.runs * options.repeat}, {"outputs", list}};
+  Json report = {
+      {"model", options.model}, {"samples", inputs.rows()}, {"runs", inputs.runs * options.repeat}, {"outputs", list}};
   if (!times.empty()) report.update({{"median_us", summarise(times).median_us}, {"p99_us", summarise(times).p99_us}});
   if (!options.all_tensors.empty()) report["all_tensors"] = options.all_tensors;
   print_json(report);
@@ -210,8 +200,8 @@ void print_as_json(const RunOptions& options, const std::vector<Output>& outputs
 
 void add_files(const RunOptions& options, std::vector<Output>& outputs, OutputFiles& files) {
   for (Output& output : outputs) {
-    const std::string name =
-        files.add(file_name_of(output.name) + ".npy", npy_bytes(in_numpy_type({output.type, output.dims, output.data})));
+    const std::string name = files.add(file_name_of(output.name) + ".npy",
+                                       npy_bytes(in_numpy_type({output.type, output.dims, output.data})));
     output.file = fmt::format("{}{}{}", options.output, options.output.ends_with('/') ? "" : "/", name);
   }
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/command_files.h"
-#include "tools/run_inputs.h"
+#include "tools/files/command_files.h"
+#include "tools/model/run_inputs.h"
 
 namespace nacre::tools {
 

@@ -5,20 +5,20 @@
 #include <algorithm>
 #include <set>
 
-#include "tools/atomic_file.h"
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/print.h"
+#include "tools/base/progress.h"
+#include "tools/base/table.h"
 #include "tools/calibration/calibrate.h"
 #include "tools/calibration/quantize_static.h"
-#include "tools/compile.h"
-#include "tools/error.h"
-#include "tools/format.h"
+#include "tools/compile/compile.h"
+#include "tools/evaluate/policy_search.h"
+#include "tools/evaluate/sample_data.h"
+#include "tools/files/atomic_file.h"
 #include "tools/policies/pattern.h"
 #include "tools/policies/policy_language.h"
-#include "tools/print.h"
-#include "tools/progress.h"
-#include "tools/report/policy_search.h"
-#include "tools/report/sample_data.h"
 #include "tools/report/search_table.h"
-#include "tools/report/table.h"
 
 namespace nacre::tools {
 namespace {
@@ -119,7 +119,8 @@ class Bench {
     const auto reads = [](const ParsedPolicy& p) { return reads_ranges(p.policy) || reads_amaxes(p.policy); };
     const bool wanted = std::ranges::any_of(policies_, reads);
     if (!wanted && !options_.calibrate.empty())
-      throw Error(kUsage, "--calibrate", "none of the policies reads samples", "add int8/static or float8 to --policies, or leave it away");
+      throw Error(kUsage, "--calibrate", "none of the policies reads samples",
+                  "add int8/static or float8 to --policies, or leave it away");
     if (!wanted) return;
     const SampleOptions sampling = {.cast = options_.cast_inputs};
     if (!options_.calibrate.empty()) {

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "tools/error.h"
-#include "tools/format.h"
-#include "tools/loaded_model.h"
-#include "tools/machines.h"
-#include "tools/print.h"
-#include "tools/training/memory.h"
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/print.h"
+#include "tools/evaluate/training_memory.h"
+#include "tools/model/loaded_model.h"
+#include "tools/model/machines.h"
 
 namespace nacre::tools {
 namespace {
@@ -102,23 +102,32 @@ std::vector<Line> lines(const TrainingMemory& m) {
 
 void print_training(const LoadedModel& model, const TargetMachine& machine, bool json) {
   if (!trains(model))
-    throw Error(kUsage, model.path(), "holds no program that trains", "make one: nacre convert NETWORK --train LOSS -o MODEL");
+    throw Error(kUsage, model.path(), "holds no program that trains",
+                "make one: nacre convert NETWORK --train LOSS -o MODEL");
   const TrainingMemory m = training_memory(model, machine);
   if (json) {
     Json bytes = Json::object();
     for (const Line& line : lines(m)) bytes[line.name] = line.bytes;
-    return print_json({{"model", model.path()}, {"machine", machine.name}, {"bytes", bytes}, {"state", m.state()}, {"total", m.total()},
-                       {"weights", m.weights}, {"activations", m.activations}, {"liveness_bound", m.bound}});
+    return print_json({{"model", model.path()},
+                       {"machine", machine.name},
+                       {"bytes", bytes},
+                       {"state", m.state()},
+                       {"total", m.total()},
+                       {"weights", m.weights},
+                       {"activations", m.activations},
+                       {"liveness_bound", m.bound}});
   }
   print(fmt::format("{}: training, in bytes on {}\n", model.path(), machine.name));
   for (const Line& line : lines(m)) {
-    print(fmt::format("  {:<12} {:>14}{}{}\n", line.name, grouped(line.bytes), *line.note != 0 ? "   " : "", line.note));
+    print(
+        fmt::format("  {:<12} {:>14}{}{}\n", line.name, grouped(line.bytes), *line.note != 0 ? "   " : "", line.note));
     if (std::string_view(line.name) == "arena")
-      print(fmt::format("  {:<12} {:>14}   of it held for the backward pass {}; no plan is smaller than {}\n", "", "", grouped(m.activations),
-                        grouped(m.bound)));
+      print(fmt::format("  {:<12} {:>14}   of it held for the backward pass {}; no plan is smaller than {}\n", "", "",
+                        grouped(m.activations), grouped(m.bound)));
   }
   print(fmt::format("  {:<12} {:>14}   without the stack\n", "total", grouped(m.total())));
-  print(fmt::format("  {:<12} {:>14}   in the file, read in place: frozen parameters and first values\n", "weights", grouped(m.weights)));
+  print(fmt::format("  {:<12} {:>14}   in the file, read in place: frozen parameters and first values\n", "weights",
+                    grouped(m.weights)));
 }
 
 }  // namespace

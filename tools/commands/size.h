@@ -8,7 +8,7 @@ namespace nacre::tools {
 struct SizeOptions {
   std::string model;
   std::string target = "host";  // of machines.h
-  bool train = false;            // what training takes, by what it is for
+  bool train = false;           // what training takes, by what it is for
   bool json = false;
 };
 

@@ -4,26 +4,26 @@
 #include <cstdint>
 #include <string>
 
+#include "tools/commands/training_arguments.h"
 #include "tools/policies/policy_request.h"
-#include "tools/training/arguments.h"
 
 namespace nacre::tools {
 
 struct TuneOptions {
-  std::string model;            // a training model, or a network's file with training.loss
-  TrainingArguments training;   // of a network
-  PolicyArguments policies;     // of a network
+  std::string model;           // a training model, or a network's file with training.loss
+  TrainingArguments training;  // of a network
+  PolicyArguments policies;    // of a network
   std::string data, labels, validate, scale;
   bool cast_samples = false;
   uint32_t epochs = 10;
-  uint32_t batch = 0;           // 0: what a training model takes at once; of a network 32
-  uint32_t micro_batch = 0;     // of a network: rows at once; 0: the batch
+  uint32_t batch = 0;        // 0: what a training model takes at once; of a network 32
+  uint32_t micro_batch = 0;  // of a network: rows at once; 0: the batch
   float learning_rate = 0.01f;
   std::string schedule = "constant";
   bool shuffle = true;
-  uint32_t early_stop = 0;      // epochs of patience
-  double least = 0;             // that counts as better
-  std::string keep;             // best, last; "": best where there is validation
+  uint32_t early_stop = 0;  // epochs of patience
+  double least = 0;         // that counts as better
+  std::string keep;         // best, last; "": best where there is validation
   uint32_t most_refused = 10;
   std::string checkpoint, start_from;
   uint32_t checkpoint_steps = 0;

@@ -41,7 +41,8 @@ bool concatenates_rows(const Graph& graph, const Node& node) {
 bool multiplies_batch(const Graph& graph, const Node& node) {
   const size_t rank_a = value(graph, node.inputs[0]).dims.size(), rank_b = value(graph, node.inputs[1]).dims.size();
   const size_t rank = std::max(rank_a, rank_b);
-  const bool rows = rank_a == 2 && get_integer(node, "transpose_a") == 0 && !is_batched(graph, node.inputs[1]) && rank == 2;
+  const bool rows =
+      rank_a == 2 && get_integer(node, "transpose_a") == 0 && !is_batched(graph, node.inputs[1]) && rank == 2;
   return rows || (rank > 2 && fits_rows(graph, node.inputs[0], rank) && fits_rows(graph, node.inputs[1], rank));
 }
 
@@ -65,49 +66,25 @@ bool keeps_batch(const Graph& graph, const Node& node, std::string& why) {
   switch (node.op) {
     case Op::kAdd:
     case Op::kSub:
-    case Op::kMul:
-      why = "broadcasts the batch against another axis";
-      return broadcasts(graph, node);
-    case Op::kConcat:
-      why = "joins the batch with what has none";
-      return concatenates_rows(graph, node);
-    case Op::kDense:
-      why = "has weights that depend on the batch, or the batch as features";
-      break;
-    case Op::kBatchedMatmul:
-      why = "multiplies along the batch";
-      return multiplies_batch(graph, node);
+    case Op::kMul: why = "broadcasts the batch against another axis"; return broadcasts(graph, node);
+    case Op::kConcat: why = "joins the batch with what has none"; return concatenates_rows(graph, node);
+    case Op::kDense: why = "has weights that depend on the batch, or the batch as features"; break;
+    case Op::kBatchedMatmul: why = "multiplies along the batch"; return multiplies_batch(graph, node);
     case Op::kLstm:
     case Op::kGru:
       why = "has weights that depend on the batch, or an initial state that does not";
       return recurs_by_row(graph, node);
-    case Op::kEmbedding:
-      why = "has a table that depends on the batch";
-      return !is_batched(graph, node.inputs[0]);
-    case Op::kLayerNorm:
-      why = "normalizes over the batch";
-      break;
-    case Op::kSoftmax:
-      why = "normalizes over the batch";
-      return get_integer(node, "axis") != 0;
-    case Op::kMean:
-      why = "takes the mean over the batch";
-      return (get_integer(node, "axes") & 1) == 0;
+    case Op::kEmbedding: why = "has a table that depends on the batch"; return !is_batched(graph, node.inputs[0]);
+    case Op::kLayerNorm: why = "normalizes over the batch"; break;
+    case Op::kSoftmax: why = "normalizes over the batch"; return get_integer(node, "axis") != 0;
+    case Op::kMean: why = "takes the mean over the batch"; return (get_integer(node, "axes") & 1) == 0;
     case Op::kReshape:
       why = "reshapes the batch";
       return value(graph, node.outputs[0]).dims.size() > 0 && value(graph, node.outputs[0]).dims[0] == x.dims[0];
-    case Op::kTranspose:
-      why = "moves the batch to another axis";
-      return get_integer(node, "perm") == 0;
-    case Op::kPad:
-      why = "pads the batch";
-      return get_integer(node, "before") == 0 && get_integer(node, "after") == 0;
-    case Op::kSlice:
-      why = "takes a part of the batch";
-      return keeps_slice(graph, node);
-    default:
-      why = "has operands that depend on the batch";
-      return only_first_batched(graph, node);
+    case Op::kTranspose: why = "moves the batch to another axis"; return get_integer(node, "perm") == 0;
+    case Op::kPad: why = "pads the batch"; return get_integer(node, "before") == 0 && get_integer(node, "after") == 0;
+    case Op::kSlice: why = "takes a part of the batch"; return keeps_slice(graph, node);
+    default: why = "has operands that depend on the batch"; return only_first_batched(graph, node);
   }
   return only_first_batched(graph, node) && x.dims.size() > 1;
 }
@@ -120,8 +97,7 @@ void mark_batched(Graph& graph, bool wanted) {
     v.batched = !v.dims.empty() && v.dims[0] == graph.batch;
   }
   for (const Node& node : graph.nodes) {
-    if (std::none_of(node.inputs.begin(), node.inputs.end(), [&](ValueId x) { return is_batched(graph, x); }))
-      continue;
+    if (std::none_of(node.inputs.begin(), node.inputs.end(), [&](ValueId x) { return is_batched(graph, x); })) continue;
     std::string why;
     if (!keeps_batch(graph, node, why)) {
       for (Value& v : graph.values) v.batched = false;
@@ -133,7 +109,8 @@ void mark_batched(Graph& graph, bool wanted) {
 }
 
 void mark_batched_again(Graph& graph) {
-  if (std::erase_if(graph.log, [](const std::string& line) { return line.starts_with(kFixed); }) > 0) mark_batched(graph, true);
+  if (std::erase_if(graph.log, [](const std::string& line) { return line.starts_with(kFixed); }) > 0)
+    mark_batched(graph, true);
 }
 
 }  // namespace nacre::tools

@@ -1,5 +1,5 @@
-// One step bound by hand, as Program::bind binds the steps of a model: a call with its operands behind it, and memory for what its
-// kernel prepares and for its scratch. For constant folding, tests and benchmarks.
+// One step bound by hand, as Program::bind binds the steps of a model: a call with its operands behind it, and memory
+// for what its kernel prepares and for its scratch. For constant folding, tests and benchmarks.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,9 @@ class BoundStep {
   const KernelEntry& entry_;
   Words words_;
   StepRecord step_ = {};
-  std::vector<std::max_align_t> block_;           // the call, then its operands
-  std::vector<std::byte> scratch_, prepared_;     // guard bytes behind each
-  Operands operands_;                             // those in block_
+  std::vector<std::max_align_t> block_;        // the call, then its operands
+  std::vector<std::byte> scratch_, prepared_;  // guard bytes behind each
+  Operands operands_;                          // those in block_
 };
 
 }  // namespace nacre::tools

@@ -6,8 +6,8 @@
 #include <unordered_set>
 
 #include "engine/model/model.h"
-#include "tools/error.h"
-#include "tools/graph/names.h"
+#include "tools/base/error.h"
+#include "tools/base/names.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
@@ -89,7 +89,8 @@ class Checker {
         fail(place, "its quantizer has neither one scale nor one per channel");
     }
     for (const float s : q.scale)
-      if (!is_scale(std::bit_cast<uint32_t>(s))) fail(place, "its quantizer has a scale that is not a positive, normal, finite number");
+      if (!is_scale(std::bit_cast<uint32_t>(s)))
+        fail(place, "its quantizer has a scale that is not a positive, normal, finite number");
   }
 
   static void constant(const Value& v, const std::string& place) {

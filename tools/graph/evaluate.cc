@@ -4,9 +4,9 @@
 #include <iterator>
 
 #include "engine/kernels/training.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
+#include "tools/base/names.h"
 #include "tools/graph/bound_step.h"
-#include "tools/graph/names.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
@@ -32,8 +32,8 @@ bool fit_types(const Graph& graph, const KernelEntry& entry, const Node& node, c
   const size_t slots = entry.operand_count - node.outputs.size();
   for (size_t i = 0; i < inputs.size(); ++i) {
     const OperandType& type = entry.operands[std::min(i, slots - 1)];
-    const bool fits = inputs[i] == kNone ? (type.role & kOptional) != 0
-                                         : graph.values[size_t(inputs[i])].type == type.element;
+    const bool fits =
+        inputs[i] == kNone ? (type.role & kOptional) != 0 : graph.values[size_t(inputs[i])].type == type.element;
     if (!fits) return false;
   }
   for (size_t i = 0; i < node.outputs.size(); ++i)

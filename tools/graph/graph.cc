@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "engine/numeric/small_float.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 
 namespace nacre::tools {
 namespace {
@@ -21,8 +21,9 @@ ValueId add_constant(Graph& graph, const std::string& name, std::vector<int64_t>
   std::vector<uint8_t> bytes(data.size() * sizeof(T));
   if (!bytes.empty()) std::memcpy(bytes.data(), data.data(), bytes.size());
   if (value.elements() != int64_t(data.size()))
-    throw Error(kFailed, name, "constant of " + std::to_string(data.size()) + " elements given dims of " +
-                                   std::to_string(value.elements()));
+    throw Error(
+        kFailed, name,
+        "constant of " + std::to_string(data.size()) + " elements given dims of " + std::to_string(value.elements()));
   value.data = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
   return graph.add(std::move(value));
 }
@@ -88,7 +89,8 @@ size_t checked_elements(const Value& value) {
 
 float load_real(const Value& value, size_t i);
 
-// real = scale * (code - zero); the product in float64, as TFLite does, rounded once. A float8 code is the number it means.
+// real = scale * (code - zero); the product in float64, as TFLite does, rounded once. A float8 code is the number it
+// means.
 float decode(const Value& value, size_t i, size_t inner) {
   const Quantizer& q = *value.quantizer;
   const size_t channel = q.scale.size() > 1 ? i / inner % q.scale.size() : 0;
@@ -159,6 +161,26 @@ void set_real(Node& node, const char* name, float value, int index) {
   set_word(node, find_attribute(node, name, index).word, std::bit_cast<uint32_t>(value));
 }
 
+Node make_step(Op op, const Node& near, const std::string& name, std::vector<ValueId> inputs,
+               std::vector<ValueId> outputs) {
+  Node node;
+  node.op = op;
+  node.name = name;
+  node.layer = near.layer;
+  node.inputs = std::move(inputs);
+  node.outputs = std::move(outputs);
+  return node;
+}
+
+bool is_matmul(Op op) { return op == Op::kDense || op == Op::kConv2d || op == Op::kDepthwiseConv2d; }
+
+size_t channel_axis(Op op) { return op == Op::kDepthwiseConv2d ? 2 : 0; }
+
+bool is_float_type(ElementType type) {
+  return type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
+         type == ElementType::kFloat64;
+}
+
 std::vector<float> reals(const Value& value) {
   const size_t elements = checked_elements(value);
   const bool codes = value.quantizer && !value.quantizer->scale.empty() && value.stored != ElementType::kFloat32;
@@ -175,6 +197,13 @@ std::vector<int64_t> integers(const Value& value) {
   std::vector<int64_t> result(elements);
   for (size_t i = 0; i < elements; ++i) result[i] = load_integer(value, i);
   return result;
+}
+
+void set_reals(Value& constant, std::span<const float> numbers) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(numbers.data());
+  constant.data = std::make_shared<const std::vector<uint8_t>>(bytes, bytes + numbers.size_bytes());
+  constant.stored = constant.type = ElementType::kFloat32;
+  constant.quantizer.reset();
 }
 
 }  // namespace nacre::tools

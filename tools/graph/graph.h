@@ -2,8 +2,8 @@
 //
 // Before apply_policy every op is real-valued: values have type float32 (or an integer type that is data, such as
 // indices), and a value of a quantized source file carries a Quantizer and, if constant, its original codes. After it
-// every value has the type it is stored in and every conversion is a node. Passes are functions on a Graph; check(graph)
-// holds after each.
+// every value has the type it is stored in and every conversion is a node. Passes are functions on a Graph;
+// check(graph) holds after each.
 //
 // Layout is NHWC for every op that cares (conv, pool, batch_norm: channels last). Importers of NCHW files wrap such an
 // op into two transpose nodes; simplify removes what cancels.
@@ -12,12 +12,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/numeric/policy.h"
 #include "engine/ops/op.h"
-#include "tools/budget.h"
+#include "tools/base/budget.h"
+#include "tools/base/names.h"
 #include "tools/graph/name_index.h"
 
 namespace nacre::tools {
@@ -35,6 +37,8 @@ struct Quantizer {
 
 // Order of the values of the state block.
 enum class Kept : uint8_t { kParameter, kStatistic, kOptimizer, kNumerics, kCounter };
+template <>
+std::span<const char* const> names<Kept>();
 
 struct Value {
   std::string name;  // unique; the source's where it has one
@@ -46,12 +50,14 @@ struct Value {
   // apply_policy, for codes of a quantizer. Shared, because passes copy graphs.
   std::shared_ptr<const std::vector<uint8_t>> data;
   ElementType stored = ElementType::kNone;
-  bool keeps_steps = false;        // constants that are to be trained: what steps make of it is not folded
-  bool fixed = false;              // constants that no training changes: a number of the file's arithmetic, no parameter
+  bool keeps_steps = false;  // constants that are to be trained: what steps make of it is not folded
+  // constants that no training changes: a number of the file's arithmetic, no parameter
+  bool fixed = false;
   std::vector<float> amaxes = {};  // max |x| per calibration sample, oldest first: what fills a float8 history
 
-  // Of values in state, stream, derived and step: the graphs of one model that have one of this name mean the same tensor, and
-  // nodes may update it (OpRule::inputs, '&'). `initial`: state's first value, elements of `type`; null: zeros.
+  // Of values in state, stream, derived and step: the graphs of one model that have one of this name mean the same
+  // tensor, and nodes may update it (OpRule::inputs, '&'). `initial`: state's first value, elements of `type`; null:
+  // zeros.
   std::shared_ptr<const std::vector<uint8_t>> initial = nullptr;
   Kept kept = Kept::kParameter;  // state
   bool trainable = false;        // state: a gradient is made for it
@@ -76,12 +82,12 @@ struct Value {
 struct Node {
   Op op = Op::kNone;
   Rounding rounding = Rounding::kNone;
-  std::string name;              // of the source's operator
-  int layer = kNone;             // index into Graph::layers
-  std::vector<uint32_t> words;   // as the engine reads them: see the op's Attribute table
-  std::vector<ValueId> inputs;   // kNone: an optional operand that is absent
+  std::string name;             // of the source's operator
+  int layer = kNone;            // index into Graph::layers
+  std::vector<uint32_t> words;  // as the engine reads them: see the op's Attribute table
+  std::vector<ValueId> inputs;  // kNone: an optional operand that is absent
   std::vector<ValueId> outputs;
-  ValueId guard = kNone;         // one uint32: where it is 0 the node has no effect
+  ValueId guard = kNone;  // one uint32: where it is 0 the node has no effect
 };
 
 // A layer of the source file: what policies, reports and errors speak of. Steps keep it through every pass.
@@ -89,7 +95,7 @@ struct Layer {
   std::string name;       // unique
   std::string source_op;  // "CONV_2D", "Conv", "Dense"
   Policy policy;
-  bool asked = false;     // the policy is the user's wish; else the layer runs as its source does
+  bool asked = false;  // the policy is the user's wish; else the layer runs as its source does
 };
 
 struct Binding {  // an input or output as the source names it
@@ -110,21 +116,23 @@ struct Graph {
   std::vector<Node> nodes;  // in an order in which every value is written before it is read
   std::vector<Layer> layers;
   std::vector<Binding> inputs, outputs;
-  int batch = 1;                                              // compiled maximum
-  Rounding quantize_rounding = Rounding::kHalfAway;           // of reals to codes, as the source does it: ONNX half to even
+  int batch = 1;  // compiled maximum
+  // of reals to codes, as the source does it: ONNX half to even
+  Rounding quantize_rounding = Rounding::kHalfAway;
   std::vector<std::pair<std::string, std::string>> metadata;  // sorted by key
   std::vector<std::string> log;                               // one line per transformation, for --verbose
-  std::vector<std::string> fallbacks;                         // one line per step that runs in another type than its policy says
+  // one line per step that runs in another type than its policy says
+  std::vector<std::string> fallbacks;
   std::vector<Bank> banks = {{"arena", 0, 0}};
   uint64_t liveness_bound = 0;  // bytes; set by plan_memory
   Budget budget;                // of constants that importers and passes compute
 
-  ValueId add(Value value);                    // makes the name unique by a suffix if it is taken
+  ValueId add(Value value);                          // makes the name unique by a suffix if it is taken
   void rename(ValueId id, const std::string& name);  // unless a value has the name: names are not assigned
   ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data);
   ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<int32_t>& data);
   ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<int8_t>& data);
-  int add_layer(Layer layer);                  // makes the name unique by a suffix if it is taken
+  int add_layer(Layer layer);  // makes the name unique by a suffix if it is taken
 
  private:
   NameIndex value_names_, layer_names_;
@@ -136,10 +144,20 @@ float get_real(const Node& node, const char* name, int index = 0);
 void set_integer(Node& node, const char* name, int value, int index = 0);
 void set_real(Node& node, const char* name, float value, int index = 0);
 
+// A step of the layer of `near` (of none for Node()).
+Node make_step(Op op, const Node& near, const std::string& name, std::vector<ValueId> inputs,
+               std::vector<ValueId> outputs);
+
+bool is_matmul(Op op);                 // dense and the convolutions: what a policy quantizes
+size_t channel_axis(Op op);            // of a matmul's weights: the output channels
+bool is_float_type(ElementType type);  // one in which steps compute
+
 // Constant data as vectors. `value` must be constant and stored in that type; reals() also decodes codes and casts
 // integers and 16-bit floats.
 std::vector<float> reals(const Value& value);
 std::vector<int64_t> integers(const Value& value);
+// A constant becomes these float32 numbers, without a quantizer.
+void set_reals(Value& constant, std::span<const float> numbers);
 
 // text.cc: a form that people read and tests write. parse(dump(g)) == g, constants included (up to 64 elements in
 // full, larger ones as hex of their bytes when `full`, else as a hash, which parse refuses).

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
@@ -39,8 +39,8 @@ TensorRecord record_of(const Graph& graph, const Value& value, bool read) {
 std::string operand_shapes(const Graph& graph, const Node& node) {
   std::string text;
   for (const ValueId id : node.inputs)
-    text += (text.empty() ? "" : ", ") +
-            (id == kNone ? std::string("none") : shape_text(graph.values[size_t(id)].dims));
+    text +=
+        (text.empty() ? "" : ", ") + (id == kNone ? std::string("none") : shape_text(graph.values[size_t(id)].dims));
   return text;
 }
 
@@ -107,7 +107,8 @@ void check_operand_counts(const Graph& graph, const Node& node, const OpRule& ru
     if (id != kNone && !valid(id)) fail("reads value " + std::to_string(id) + ", which does not exist");
   for (const ValueId id : node.outputs)
     if (!valid(id)) fail("writes value " + std::to_string(id) + ", which does not exist");
-  const auto required = size_t(std::count_if(rule.outputs.begin(), rule.outputs.end(), [](const char* y) { return !optional(y); }));
+  const auto required =
+      size_t(std::count_if(rule.outputs.begin(), rule.outputs.end(), [](const char* y) { return !optional(y); }));
   if (node.outputs.size() > rule.outputs.size() || node.outputs.size() < required)
     fail("has " + std::to_string(node.outputs.size()) + " outputs, the op " + std::to_string(rule.outputs.size()));
   if (variadic(rule)) {

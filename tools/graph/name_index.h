@@ -1,5 +1,5 @@
-// NameIndex: which names the records of a list have, found in constant time while the list grows at its end. A list that was
-// changed otherwise (records erased or moved) is indexed anew when that is noticed. Copies start empty.
+// NameIndex: which names the records of a list have, found in constant time while the list grows at its end. A list
+// that was changed otherwise (records erased or moved) is indexed anew when that is noticed. Copies start empty.
 #pragma once
 
 #include <string>

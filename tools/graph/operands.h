@@ -45,8 +45,8 @@ std::vector<std::vector<int64_t>> output_shapes(const Graph& graph, const Node& 
 // The reference kernel that evaluate() runs, by op, rounding and element types; null if there is none.
 const KernelEntry* find_kernel(const Graph& graph, const Node& node);
 
-// The node's inputs in the places that this kernel has for them: kNone stands for every optional operand that is absent. The inputs as
-// they are where there is no kernel.
+// The node's inputs in the places that this kernel has for them: kNone stands for every optional operand that is
+// absent. The inputs as they are where there is no kernel.
 std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node);
 
 // Whether a node of this rule reads and writes its input `slot`.

@@ -15,19 +15,21 @@
 //   log "folded ..."
 //   fallback "fc1 (dense): wants ..."
 //
-// Attributes stand by their op's names, decoded (stride_h=2 is stored as 1); those whose words are 0 are omitted. Bounds
-// (Coding::kBound) are real where the first output is a float, else codes. Names that are not plain words are quoted:
-// %"a b". NaNs stand as 0x and their bits. '#' starts a comment.
+// Attributes stand by their op's names, decoded (stride_h=2 is stored as 1); those whose words are 0 are omitted.
+// Bounds (Coding::kBound) are real where the first output is a float, else codes. Names that are not plain words are
+// quoted: %"a b". NaNs stand as 0x and their bits. '#' starts a comment.
 #include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
 
+#include "tools/base/names.h"
 #include "tools/graph/graph.h"
-#include "tools/graph/names.h"
 
 namespace nacre::tools {
 namespace {
+
+constexpr const char* kKept[] = {"parameter", "statistic", "optimizer", "numerics", "counter"};
 
 constexpr int64_t kPrintedElements = 64;
 
@@ -171,7 +173,8 @@ std::string value_line(const Graph& graph, const Value& value, bool full) {
   if (value.first_step != 0 || value.last_step != 0)
     out += " steps=[" + number(value.first_step) + ", " + number(value.last_step) + ']';
   if (value.alias_of != kNone) out += " alias=" + reference(graph, value.alias_of);
-  if (value.constant()) out += std::string(" data=") + name_of(value.stored) + ' ' + data_text(value.stored, *value.data, full);
+  if (value.constant())
+    out += std::string(" data=") + name_of(value.stored) + ' ' + data_text(value.stored, *value.data, full);
   else field(out, "stored", value.stored, ElementType::kNone);
   if (value.region == Region::kState) out += std::string(" kept=") + name_of(value.kept);
   if (value.keeps_steps) out += " keeps_steps";
@@ -247,6 +250,11 @@ std::string binding_line(const Graph& graph, const char* kind, const Binding& bi
 }
 
 }  // namespace
+
+template <>
+std::span<const char* const> names<Kept>() {
+  return kKept;
+}
 
 std::string dump(const Graph& graph, bool full) {
   std::string out = "graph " + quoted(graph.source) + " batch=" + number(graph.batch);

@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "tools/error.h"
-#include "tools/graph/names.h"
+#include "tools/base/error.h"
+#include "tools/base/names.h"
 
 namespace nacre::tools {
 

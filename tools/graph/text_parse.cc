@@ -158,7 +158,11 @@ class Parser {
     if (!values_.emplace(v.name, id).second) line.fail("two values are named " + v.name);
     while (!line.end()) {
       const std::string key = line.word();
-      bool* const flag = key == "batched" ? &v.batched : key == "trainable" ? &v.trainable : key == "keeps_steps" ? &v.keeps_steps : key == "fixed" ? &v.fixed : nullptr;
+      bool* const flag = key == "batched"       ? &v.batched
+                         : key == "trainable"   ? &v.trainable
+                         : key == "keeps_steps" ? &v.keeps_steps
+                         : key == "fixed"       ? &v.fixed
+                                                : nullptr;
       if (flag != nullptr) {
         *flag = true;
         continue;

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "engine/model/model.h"
-#include "tools/error.h"
-#include "tools/input_file.h"
-#include "tools/model_limits.h"
-#include "tools/print.h"
+#include "tools/base/error.h"
+#include "tools/base/print.h"
+#include "tools/files/input_file.h"
+#include "tools/model/model_limits.h"
 
 namespace nacre::tools {
 namespace {
@@ -50,8 +50,7 @@ bool is_onnx(std::span<const uint8_t> bytes) {
         at += size_t(value);
         graph |= tag >> 3 == 7;
         break;
-      default:
-        return false;  // ModelProto has no fixed-width field
+      default: return false;  // ModelProto has no fixed-width field
     }
   }
   return graph;
@@ -90,10 +89,8 @@ namespace {
 
 Graph import_bytes(std::span<const uint8_t> bytes, const std::string& path, const ImportOptions& options) {
   switch (sniff(bytes)) {
-    case Format::kTflite:
-      return import_tflite(bytes, path, options);
-    case Format::kOnnx:
-      return import_onnx(bytes, path, options);
+    case Format::kTflite: return import_tflite(bytes, path, options);
+    case Format::kOnnx: return import_onnx(bytes, path, options);
     case Format::kHdf5:
     case Format::kZip:
       throw Error(kUnsupported, path, "is a Keras file, which this version does not read", "give ONNX or TFLite");
@@ -102,8 +99,7 @@ Graph import_bytes(std::span<const uint8_t> bytes, const std::string& path, cons
     case Format::kModel:
       throw Error(kBadInput, path, "is a model file already, for the machine that it was converted for",
                   "give the network that it was made from: ONNX or TFLite");
-    case Format::kUnknown:
-      break;
+    case Format::kUnknown: break;
   }
   throw Error(kBadInput, path, bytes.empty() ? "is empty" : "is neither a TFLite nor an ONNX file",
               "formats are told by content: a TFLite file has TFL3 at byte 4");
@@ -115,8 +111,8 @@ std::string one_line(const std::string& name) {
   return text;
 }
 
-// Names of a file may hold anything. A model keeps none with control codes, so that the name that people read is the one that
-// options, patterns and other models of the network find.
+// Names of a file may hold anything. A model keeps none with control codes, so that the name that people read is the
+// one that options, patterns and other models of the network find.
 void make_names_printable(Graph& graph) {
   for (size_t id = 0; id < graph.values.size(); ++id) {
     const std::string found = graph.values[id].name, wanted = one_line(found);

@@ -13,11 +13,11 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/stubs/logging.h>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/graph/batch.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
-#include "tools/model_limits.h"
+#include "tools/model/model_limits.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
@@ -26,8 +26,6 @@ constexpr int kOldestOpset = 6, kNewestOpset = 27;  // 27: of ONNX v1.22.0, whos
 constexpr int kMaxIrVersion = 13;
 constexpr int kMaxNesting = 64;    // of messages: a graph inside an attribute adds three
 constexpr int kMaxCallDepth = 16;  // of functions
-constexpr char kKeepFloat32[] =
-    "export the network in float32, or convert it to 16 bits with its inputs and outputs kept (keep_io_types)";
 
 bool is_main_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 std::string canonical(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -81,7 +79,8 @@ void parse(std::span<const uint8_t> bytes, const std::string& name, ::onnx::Mode
 
 }  // namespace
 
-Import::Import(const std::string& name, const ImportOptions& options, SplitParameters split) : options_(options), split_(std::move(split)) {
+Import::Import(const std::string& name, const ImportOptions& options, SplitParameters split)
+    : options_(options), split_(std::move(split)) {
   graph_.source = name;
 }
 
@@ -103,78 +102,13 @@ void Import::read_functions(const ::onnx::ModelProto& model) {
       throw Error(kUnsupported, graph_.source, "has two functions of the name " + function.name());
 }
 
-// Axis 0 may be symbolic: the batch, and so may every other axis of the same symbol. Others must be fixed.
-std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
-  const std::string place = "input " + input.name();
-  if (!input.type().tensor_type().has_shape())
-    throw Error(kUnsupported, place, "has no shape", "export it with fixed shapes");
-  std::vector<int64_t> dims;
-  for (const auto& dim : input.type().tensor_type().shape().dim()) {
-    const int axis = int(dims.size());
-    const int64_t batch = options_.batch > 0 ? options_.batch : 1;
-    const bool fixed = dim.has_dim_value() && dim.dim_value() >= 0;  // some exporters write -1 for "any"
-    if (fixed) {
-      dims.push_back(dim.dim_value());
-    } else if (axis == 0 || (dim.has_dim_param() && symbols_.contains(dim.dim_param()))) {
-      symbolic_batch_ = true;
-      if (dim.has_dim_param()) symbols_[dim.dim_param()] = batch;
-      dims.push_back(batch);
-    } else {
-      throw Error(kUnsupported, place,
-                  "axis " + std::to_string(axis) + " has no fixed size" +
-                      (dim.has_dim_param() ? " ('" + dim.dim_param() + "')" : ""),
-                  "export with a fixed size, or fix it: python -m onnxruntime.tools.make_dynamic_shape_fixed");
-    }
-  }
-  if (dims.size() > size_t(kMaxRank)) throw Error(kUnsupported, place, "has more than 6 axes");
-  if (checked_elements(place, dims) == 0) throw Error(kUnsupported, place, "is empty: it has no elements");
-  return dims;
-}
-
-void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
-  const std::string place = "input " + input.name();
-  if (!input.type().has_tensor_type()) throw Error(kUnsupported, place, "is no tensor");
-  const int data_type = input.type().tensor_type().elem_type();
-  Value v;
-  v.type = element_type(data_type);
-  if (!at_run_time(v.type))
-    throw Error(kUnsupported, place, "has type " + type_name(data_type),
-                is_half(v.type) ? kKeepFloat32 : "export the network in float32");
-  auto operand = std::make_shared<Operand>();
-  operand->name = v.name = input.name();
-  operand->type = v.type;
-  operand->dims = v.dims = input_dims(input);
-  operand->uses = scope.uses[input.name()];
-  const bool last = options_.io_nhwc && operand->rank() == 4;
-  if (last) v.dims = channels_last_dims(v.dims);
-  (last ? operand->channels_last : operand->plain) = graph_.add(std::move(v));
-  graph_.inputs.push_back({input.name(), last ? operand->channels_last : operand->plain, ""});
-  if (!scope.operands.emplace(input.name(), std::move(operand)).second) throw Error(kBadInput, place, "is given twice");
-}
-
-void Import::read_inputs(Scope& scope, const ::onnx::GraphProto& graph) {
-  for (const auto& tensor : graph.initializer())
-    if (!scope.initializers.emplace(tensor.name(), &tensor).second)
-      throw Error(kBadInput, tensor.name(), "is two initializers");
-  for (const auto& tensor : graph.sparse_initializer()) scope.initializers.emplace(tensor.values().name(), nullptr);  // refused where it is read
-  for (const auto& input : graph.input()) {
-    if (scope.initializers.contains(input.name())) continue;  // IR < 4 lists the weights among the inputs
-    try {
-      read_input(scope, input);
-    } catch (const Error& error) {
-      if (error.code != kUnsupported) throw;
-      refusals_.push_back(error.what());
-      scope.operands.emplace(input.name(), std::make_shared<Operand>());
-    }
-  }
-}
-
 OperandPtr Import::find(Scope& scope, const std::string& name) {
   const auto found = scope.operands.find(name);
   if (found != scope.operands.end()) return found->second;
   const auto tensor = scope.initializers.find(name);
   if (tensor == scope.initializers.end()) return nullptr;
-  if (tensor->second == nullptr) throw Error(kUnsupported, name, "is a sparse initializer", "store the weights densely");
+  if (tensor->second == nullptr)
+    throw Error(kUnsupported, name, "is a sparse initializer", "store the weights densely");
   auto operand = std::make_shared<Operand>();
   const std::string directory = std::filesystem::path(graph_.source).parent_path().string();
   Value constant = widened_to_float32(read_tensor(*tensor->second, directory.empty() ? "." : directory));
@@ -295,8 +229,7 @@ void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
   source_ = &source;
   layer_ = kNone;
   const ElementType type = element_type(output.type().tensor_type().elem_type());
-  if (is_half(type))
-    source.refuse("has type " + type_name(output.type().tensor_type().elem_type()), kKeepFloat32);
+  if (is_half(type)) source.refuse("has type " + type_name(output.type().tensor_type().elem_type()), kKeepFloat32);
   const bool last = options_.io_nhwc && operand->rank() == 4;
   const ValueId codes = last ? kNone : codes_value(*this, operand);
   if (codes != kNone) return graph_.outputs.push_back({output.name(), codes, ""});
@@ -368,8 +301,8 @@ Importers table_of(std::initializer_list<std::span<const OperatorImporter>> part
 
 const OperatorImporter* find_importer(const std::string& op, const std::string& domain) {
   static const Importers kMain =
-      table_of({window_importers(), dense_importers(), pointwise_importers(), reduce_importers(), recurrent_importers(), shape_importers(),
-                move_importers(), quantize_importers(), qlinear_importers(), dynamic_importers(),
+      table_of({window_importers(), dense_importers(), pointwise_importers(), reduce_importers(), recurrent_importers(),
+                shape_importers(), move_importers(), quantize_importers(), qlinear_importers(), dynamic_importers(),
                 constant_importers()});
   static const Importers kMicrosoft =
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers()});

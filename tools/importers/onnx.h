@@ -36,7 +36,8 @@ struct Operand;
 struct OperatorImporter;
 using OperandPtr = std::shared_ptr<Operand>;
 
-// What an importer does to a constant before it stores it. Two constants are one parameter if the same was done to one initializer.
+// What an importer does to a constant before it stores it. Two constants are one parameter if the same was done to one
+// initializer.
 struct Move {
   enum Kind : uint8_t { kTranspose, kReshape, kOther } kind;
   std::vector<int64_t> to;  // kTranspose: the permutation; kReshape: the dims
@@ -60,7 +61,8 @@ struct Operand {
   ValueId plain = kNone, channels_last = kNone;
   int uses = 0;  // by nodes and outputs of the source
 
-  // Constants that are to be trained: what this one is made of and how; as what it stands in the graph, and for which node.
+  // Constants that are to be trained: what this one is made of and how; as what it stands in the graph, and for which
+  // node.
   struct Form {
     Moves moves;
     ValueId value;
@@ -69,8 +71,8 @@ struct Operand {
   OperandPtr origin = nullptr;  // null: it is an initializer, or is computed by other than moves
   Moves moves = {};
   std::vector<Form> forms = {};
-  // Of what is computed by other than moves: the initializers that it depends on, and where each of its elements comes from
-  // (int64, ::first_place and on of an initializer, -1: of none); null where numbers are computed.
+  // Of what is computed by other than moves: the initializers that it depends on, and where each of its elements comes
+  // from (int64, ::first_place and on of an initializer, -1: of none); null where numbers are computed.
   std::vector<OperandPtr> roots = {};
   std::shared_ptr<const Value> places = nullptr;
   int64_t first_place = -1;  // of an initializer
@@ -169,7 +171,8 @@ int channels_last_axis(int axis, int rank);  // where a source's axis stands in 
 std::vector<int> to_channels_last(int rank);
 std::vector<int> from_channels_last(int rank);
 
-// Initializers that are to be trained and of which others are computed, by steps: `computed`; of them those that are read elsewhere too.
+// Initializers that are to be trained and of which others are computed, by steps: `computed`; of them those that are
+// read elsewhere too.
 struct SplitParameters {
   std::set<std::string> computed, shared;
 };
@@ -197,16 +200,18 @@ class Import {
   ValueId reshaped(ValueId x, const std::vector<int64_t>& dims, const std::string& name);
   ValueId reals(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data);
 
-  // onnx_parameters.cc. `made`: the constant x after `moves`, as a step is to read it. In a graph that is to be trained, one
-  // value for all that read x so, and where others read it in another order or shape, a step that makes this one of theirs.
+  // onnx_parameters.cc. `made`: the constant x after `moves`, as a step is to read it. In a graph that is to be
+  // trained, one value for all that read x so, and where others read it in another order or shape, a step that makes
+  // this one of theirs.
   ValueId parameter(const OperandPtr& x, const Moves& moves, Value made);
-  OperandPtr moved(const OperandPtr& x, const Move& move, Value made) const;  // the constant x after `move`; without a name
+  // the constant x after `move`; without a name
+  OperandPtr moved(const OperandPtr& x, const Move& move, Value made) const;
   OperandPtr under_new_name(const OperandPtr& x);  // what an Identity gives: of a constant one that is trained apart
   bool to_train() const { return options_.train; }
 
   // onnx_computed.cc.
   OperandPtr computed(const OperandPtr& x, Value made);  // a constant that an importer computes of the constant x
-  SplitParameters split_parameters() const;                    // of what was read so far
+  SplitParameters split_parameters() const;              // of what was read so far
 
   // What output `index` of the current source node is.
   const std::string& output_name(int index = 0) const { return source_->proto.output(index); }
@@ -223,7 +228,8 @@ class Import {
   void note(const std::string& what);  // of a graph that is to be trained, for the user in any case
   // Asks for the bytes of a constant before it is computed: hostile files ask for gigabytes in a few bytes.
   void spend(uint64_t bytes);
-  void spend_elements(const Value& constant) { spend(uint64_t(constant.elements()) * 8); }  // computed in int64 or float64
+  // computed in int64 or float64
+  void spend_elements(const Value& constant) { spend(uint64_t(constant.elements()) * 8); }
 
  private:
   struct Scope {  // the names of the graph, or of one call of a function
@@ -259,7 +265,8 @@ class Import {
   void note_folded(const ::onnx::GraphProto& graph);
   void keep_steps_of_constants(const Node& node);
   std::shared_ptr<const Value> places_of(const OperandPtr& x);
-  std::vector<OperandPtr> outputs_with(const Source& source, const OperatorImporter& importer, std::vector<OperandPtr> inputs);
+  std::vector<OperandPtr> outputs_with(const Source& source, const OperatorImporter& importer,
+                                       std::vector<OperandPtr> inputs);
   void note_computed(Scope& scope, const Source& source, const OperatorImporter& importer);
   ValueId rearranged(const Operand::Form& from, const Moves& to, const Operand& origin, const std::string& name);
   OperandPtr find(Scope& scope, const std::string& name);
@@ -278,8 +285,8 @@ class Import {
   std::vector<OperandPtr> read_;  // constants to be trained that stand in the graph
   std::set<std::string> noted_;
   std::map<ValueId, ValueId> moved_from_;  // the constant of which transposes and reshapes made a value
-  bool torch_ = false;            // PyTorch wrote the file: its literals are Constant nodes, its parameters are not
-  int64_t places_ = 0;            // elements of initializers of which others are computed
+  bool torch_ = false;  // PyTorch wrote the file: its literals are Constant nodes, its parameters are not
+  int64_t places_ = 0;  // elements of initializers of which others are computed
   std::vector<std::string> refusals_;
   bool symbolic_batch_ = false;
   bool images_ = false;  // some step works on channels_last of rank 4
@@ -315,13 +322,14 @@ std::span<const OperatorImporter> training_importers();  // onnx_ops_training.cc
 const OperatorImporter* find_importer(const std::string& op, const std::string& domain = "");
 
 // Types that values at run time have; constants may have others until they are stored.
+inline constexpr char kKeepFloat32[] =
+    "export the network in float32, or convert it to 16 bits with its inputs and outputs kept (keep_io_types)";
 bool at_run_time(ElementType type);
-
 
 // onnx_quantizers.cc
 bool is_code_type(ElementType type);
-bool is_float8(ElementType type);  // of the two kinds whose codes weights may have
-Quantizer as_int8(Quantizer quantizer);  // uint8 codes c with zero z are the int8 codes c - 128 with z - 128
+bool is_float8(ElementType type);                   // of the two kinds whose codes weights may have
+Quantizer as_int8(Quantizer quantizer);             // uint8 codes c with zero z are the int8 codes c - 128 with z - 128
 bool same(const Quantizer& a, const Quantizer& b);  // the same reals for the same codes, or for codes 128 lower
 // Scales (input 1) and zero points (input 2) of a tensor of `dims`.
 Quantizer read_quantizer(const Source& source, const std::vector<int64_t>& dims, ElementType codes);

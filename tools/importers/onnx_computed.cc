@@ -1,19 +1,21 @@
 // Constants that a file computes of constants, where the graph is to be trained.
 //
-// Each is folded into a constant as soon as it is read. That is right where its elements are elements of initializers that
-// nothing else reads: the thirds of a joined matrix, the gates of a recurrence in another order. Then the part is trained in
-// place of the whole. It is wrong where an initializer is read twice (w beside w[:2]) and where numbers are computed (2 w):
+// Each is folded into a constant as soon as it is read. That is right where its elements are elements of initializers
+// that nothing else reads: the thirds of a joined matrix, the gates of a recurrence in another order. Then the part is
+// trained in place of the whole. It is wrong where an initializer is read twice (w beside w[:2]) and where numbers are
+// computed (2 w):
 //
 //   y = f(w)    dL/dw = sum over all y that are computed of w of  (df/dw)^T dL/dy
 //
-// A first import finds these initializers, and the import proper computes what depends on them by steps, through which gradients
-// flow back. Where no step can, an initializer that is read elsewhere too is refused; another one is trained as folded.
+// A first import finds these initializers, and the import proper computes what depends on them by steps, through which
+// gradients flow back. Where no step can, an initializer that is read elsewhere too is refused; another one is trained
+// as folded.
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 #include <utility>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
@@ -23,8 +25,9 @@ namespace {
 
 // Operators whose output is elements of their operands: run on numbers of elements, they say which.
 bool moves_elements(const std::string& op) {
-  constexpr const char* kOps[] = {"Concat",  "DequantizeLinear", "Dropout", "Expand",  "Flatten",   "Gather",   "Reshape",
-                                  "Slice",   "Split",            "Squeeze", "Tile",    "Transpose", "Unsqueeze"};
+  constexpr const char* kOps[] = {"Concat", "DequantizeLinear", "Dropout",  "Expand", "Flatten",
+                                  "Gather", "Reshape",          "Slice",    "Split",  "Squeeze",
+                                  "Tile",   "Transpose",        "Unsqueeze"};
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 
@@ -68,13 +71,15 @@ std::shared_ptr<const Value> Import::places_of(const OperandPtr& x) {
   Value moved = *places;
   for (const Move& move : x->moves) {
     if (move.kind == Move::kOther) return nullptr;
-    moved = move.kind == Move::kReshape ? onnx_import::reshaped(moved, move.to) : permuted(moved, {move.to.begin(), move.to.end()});
+    moved = move.kind == Move::kReshape ? onnx_import::reshaped(moved, move.to)
+                                        : permuted(moved, {move.to.begin(), move.to.end()});
   }
   return std::make_shared<const Value>(std::move(moved));
 }
 
 // What the current node gives when it reads other operands; nothing where it cannot.
-std::vector<OperandPtr> Import::outputs_with(const Source& source, const OperatorImporter& importer, std::vector<OperandPtr> inputs) {
+std::vector<OperandPtr> Import::outputs_with(const Source& source, const OperatorImporter& importer,
+                                             std::vector<OperandPtr> inputs) {
   Scope own;
   own.opsets = scope_->opsets;
   own.depth = scope_->depth;
@@ -113,7 +118,8 @@ void Import::note_computed(Scope& scope, const Source& source, const OperatorImp
   std::vector<OperandPtr> made;
   for (int i = 0; i < source.proto.output_size(); ++i) {
     const OperandPtr y = source.wants(i) ? find(scope, source.proto.output(i)) : nullptr;
-    const bool here = y && y->constant && !y->origin && y->roots.empty() && std::find(source.inputs.begin(), source.inputs.end(), y) == source.inputs.end();
+    const bool here = y && y->constant && !y->origin && y->roots.empty() &&
+                      std::find(source.inputs.begin(), source.inputs.end(), y) == source.inputs.end();
     made.push_back(here && y->type == ElementType::kFloat32 ? y : nullptr);
   }
   if (roots.empty()) {  // computed of no parameter
@@ -134,7 +140,10 @@ void Import::note_computed(Scope& scope, const Source& source, const OperatorImp
     for (size_t i = 0; i < numbered.size(); ++i) {
       OperandPtr& x = numbered[i];
       if (!x || x->type != ElementType::kFloat32) continue;
-      const auto nowhere = [&] { return make_constant("", ElementType::kInt64, x->dims, std::vector<int64_t>(size_t(x->constant->elements()), -1)); };
+      const auto nowhere = [&] {
+        return make_constant("", ElementType::kInt64, x->dims,
+                             std::vector<int64_t>(size_t(x->constant->elements()), -1));
+      };
       const auto of = is_trainable(*x->constant) ? places_of(x) : std::make_shared<const Value>(nowhere());
       known = known && of;
       if (of) x = constant_of(of);
@@ -166,7 +175,8 @@ void Import::note_computed(Scope& scope, const Source& source, const OperatorImp
     if (places[i] && places[i]->constant) made[i]->places = places[i]->constant;
     if (steps[i] && !steps[i]->constant) made[i]->forms.push_back({{}, plain(steps[i]), &source.proto});
     else if (!codes && computes(roots, split_.computed) && !computes(roots, split_.shared))
-      note("is computed of " + roots[0]->name + ", and no step can: its numbers are trained in the place of what they are computed of");
+      note("is computed of " + roots[0]->name +
+           ", and no step can: its numbers are trained in the place of what they are computed of");
   }
 }
 
@@ -190,7 +200,8 @@ void Import::note_folded(const ::onnx::GraphProto& graph) {
   }
   if (folded > 0)
     graph_.log.push_back("training: " + first + (folded > 1 ? " and " + std::to_string(folded - 1) + " more" : "") +
-                         ": PyTorch computed these at the export, each is trained as a parameter of its own. If a layer shares what it is "
+                         ": PyTorch computed these at the export, each is trained as a parameter of its own. If a "
+                         "layer shares what it is "
                          "computed of (tied embeddings), export with do_constant_folding=False");
 }
 

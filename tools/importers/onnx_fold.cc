@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/importers/onnx_tensor.h"
 
 namespace nacre::tools::onnx_import {

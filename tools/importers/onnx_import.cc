@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
@@ -102,9 +102,8 @@ ValueId Import::channels_last(const OperandPtr& x) {
 
 Node Import::step(Op op) {
   if (layer_ == kNone)
-    layer_ = graph_.add_layer({.name = source_->name,
-                               .source_op = layer_op_.empty() ? source_->proto.op_type() : layer_op_,
-                               .policy = {}});
+    layer_ = graph_.add_layer(
+        {.name = source_->name, .source_op = layer_op_.empty() ? source_->proto.op_type() : layer_op_, .policy = {}});
   Node node;
   node.op = op;
   node.name = source_->name;
@@ -230,7 +229,8 @@ void Import::log(const std::string& what) { graph_.log.push_back("import: " + so
 void Import::note(const std::string& what) { graph_.log.push_back("training: " + source_->place + ": " + what); }
 
 void Import::spend(uint64_t bytes) {
-  graph_.budget.take(bytes, source_->place, "constants computed at import", "export the network with smaller constants");
+  graph_.budget.take(bytes, source_->place, "constants computed at import",
+                     "export the network with smaller constants");
 }
 
 }  // namespace nacre::tools::onnx_import

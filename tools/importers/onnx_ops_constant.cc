@@ -62,10 +62,8 @@ std::vector<T> range_of(Import& import, const Source& source, T start, T limit, 
   import.spend(count * 8);
   std::vector<T> numbers(count);
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if constexpr (std::is_integral_v<T>)
-      numbers[i] = T(uint64_t(start) + uint64_t(i) * uint64_t(delta));
-    else
-      numbers[i] = start + T(i) * delta;
+    if constexpr (std::is_integral_v<T>) numbers[i] = T(uint64_t(start) + uint64_t(i) * uint64_t(delta));
+    else numbers[i] = start + T(i) * delta;
   }
   return numbers;
 }
@@ -112,7 +110,8 @@ void tile_step(Import& import, const Source& source, const std::vector<int64_t>&
   ValueId y = import.plain(source.operand(0));
   for (size_t axis = 0; axis < repeats.size(); ++axis) {
     if (repeats[axis] == 1) continue;
-    if (repeats[axis] < 1 || repeats[axis] > kMaxParts) source.refuse("repeats what is computed at run time 0 or more than 64 times along one axis");
+    if (repeats[axis] < 1 || repeats[axis] > kMaxParts)
+      source.refuse("repeats what is computed at run time 0 or more than 64 times along one axis");
     Node node = import.step(Op::kConcat);
     set_integer(node, "axis", int(axis));
     node.inputs.assign(size_t(repeats[axis]), y);

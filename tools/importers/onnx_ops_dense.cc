@@ -1,4 +1,5 @@
-// Gemm and MatMul with stored weights: the graph's dense, y = x w^T + b with w [out, in]. MatMul without: batched_matmul.
+// Gemm and MatMul with stored weights: the graph's dense, y = x w^T + b with w [out, in]. MatMul without:
+// batched_matmul.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -70,7 +71,8 @@ ValueId gemm_bias(Import& import, const Source& source, int64_t columns, float b
   if (!numbers) return kNone;
   for (float& number : *numbers) number *= beta;
   Moves moves = scaled_by(beta);
-  moves.push_back(c->constant->elements() == columns ? Move::reshape({columns}) : Move::other("repeated to " + std::to_string(columns)));
+  moves.push_back(c->constant->elements() == columns ? Move::reshape({columns})
+                                                     : Move::other("repeated to " + std::to_string(columns)));
   return import.parameter(c, moves, make_constant(c->name, ElementType::kFloat32, {columns}, *numbers));
 }
 
@@ -98,7 +100,8 @@ void gemm_at_run_time(Import& import, const Source& source) {
   Node node = import.step(Op::kBatchedMatmul);
   for (const auto& [x, flag] : {std::pair(&a, "transA"), std::pair(&b, "transB")}) {
     const ValueId plain = import.plain(*x);
-    node.inputs.push_back(source.integer(flag, 0) != 0 ? import.transposed(plain, {1, 0}, (*x)->name + "/transposed") : plain);
+    node.inputs.push_back(source.integer(flag, 0) != 0 ? import.transposed(plain, {1, 0}, (*x)->name + "/transposed")
+                                                       : plain);
   }
   const float alpha = source.real("alpha", 1), beta = source.real("beta", 1);
   if (alpha != 1) node.inputs[0] = times(import, node.inputs[0], alpha, source.name + "/alpha");
@@ -107,8 +110,8 @@ void gemm_at_run_time(Import& import, const Source& source) {
   import.give_plain(0, y);
 }
 
-// y = alpha A' B' + beta C, A' and B' being A, B or their transposes. alpha goes into the weights, beta into the bias; in a graph
-// that is to be trained they are steps, because the gradients of B and C have them as factors.
+// y = alpha A' B' + beta C, A' and B' being A, B or their transposes. alpha goes into the weights, beta into the bias;
+// in a graph that is to be trained they are steps, because the gradients of B and C have them as factors.
 void gemm(Import& import, const Source& source) {
   const OperandPtr& a = source.operand(0);
   need_float32(source, *a);
@@ -127,7 +130,8 @@ void gemm(Import& import, const Source& source) {
     x = times(import, x, alpha, source.name + "/alpha");
     alpha = 1;
   }
-  ValueId y = dense(import, x, {source.operand(1), scaled_by(alpha), dense_weights(import, w, alpha), transpose_b}, bias);
+  ValueId y =
+      dense(import, x, {source.operand(1), scaled_by(alpha), dense_weights(import, w, alpha), transpose_b}, bias);
   if (has_c && bias == kNone && beta != 0) y = plus(import, source, y, beta);
   import.give_plain(0, y);
 }
@@ -140,8 +144,8 @@ ValueId matrices(Import& import, const OperandPtr& x, bool left) {
   return import.reshaped(plain, dims, x->name + "/matrix");
 }
 
-// Both operands are computed at run time, or one of them is a stored stack of matrices; or, in a graph that is to be trained, the
-// left one is a parameter.
+// Both operands are computed at run time, or one of them is a stored stack of matrices; or, in a graph that is to be
+// trained, the left one is a parameter.
 void batched_matmul(Import& import, const Source& source) {
   const OperandPtr &a = source.operand(0), &b = source.operand(1);
   if (a->rank() == 0 || b->rank() == 0) source.malformed("its operands are not matrices");
@@ -159,7 +163,8 @@ void matmul(Import& import, const Source& source) {
   const OperandPtr &a = source.operand(0), &b = source.operand(1);
   need_float32(source, *a);
   need_float32(source, *b);
-  const bool stack = b->constant && b->rank() > 2 && std::any_of(b->dims.begin(), b->dims.end() - 2, [](int64_t d) { return d != 1; });
+  const bool stack =
+      b->constant && b->rank() > 2 && std::any_of(b->dims.begin(), b->dims.end() - 2, [](int64_t d) { return d != 1; });
   const bool trained = import.to_train() && a->constant;
   if (!b->constant || stack || trained || b->rank() > std::max(a->rank(), 2)) return batched_matmul(import, source);
   Value w = dense_weights(import, stored_weights(source, 1), 1);

@@ -61,12 +61,9 @@ void integer_matmul(Import& import, const Source& source) {
   if (!is_part(q, Dynamic::kCodes) || !is_part(x_zero, Dynamic::kZero) || x_zero->dynamic->x != q->dynamic->x)
     source.refuse("its first operand is not what DynamicQuantizeLinear gives", kRemedy);
   check_weights(source, w, w_zero);
-  import.give(0, part_of({.part = Dynamic::kSums,
-                          .x = q->dynamic->x,
-                          .w = w,
-                          .w_zero = w_zero,
-                          .integers = &source.proto},
-                         ElementType::kInt32, {}));
+  import.give(0,
+              part_of({.part = Dynamic::kSums, .x = q->dynamic->x, .w = w, .w_zero = w_zero, .integers = &source.proto},
+                      ElementType::kInt32, {}));
 }
 
 // The codes of a layer, whose product is `sums`, scaled by w_scale.
@@ -132,10 +129,8 @@ void write_layer(Import& import, const Source& source, const Layer& layer) {
   }
   const int64_t axis = is_convolution(layer) ? 0 : std::max(0, layer.w->rank() - 1);
   set_attribute(body.node("DequantizeLinear", codes, w), "axis", axis);
-  if (is_convolution(layer))
-    body.node_like(*layer.integers, "Conv", {body.take(layer.x), w}, product);
-  else
-    write_matmul(import, body, layer, w, product);
+  if (is_convolution(layer)) body.node_like(*layer.integers, "Conv", {body.take(layer.x), w}, product);
+  else write_matmul(import, body, layer, w, product);
   if (layer.bias) body.node("Add", {product, body.take(layer.bias)}, y);
   body.give(y);
   const size_t first_node = import.graph().nodes.size();

@@ -20,10 +20,8 @@ std::vector<int64_t> in_layout(const std::vector<int64_t>& per_axis, bool last) 
 }
 
 void give(Import& import, int index, bool last, ValueId y) {
-  if (last)
-    import.give_channels_last(index, y);
-  else
-    import.give_plain(index, y);
+  if (last) import.give_channels_last(index, y);
+  else import.give_plain(index, y);
 }
 
 void concat(Import& import, const Source& source) {
@@ -198,7 +196,8 @@ void embedding(Import& import, const Source& source) {
   const OperandPtr &table = source.operand(0), &ids = source.operand(1);
   if (source.axis(source.integer("axis", 0), table->rank()) != 0)
     source.refuse("its indices: computed at run time, which is supported along axis 0 only");
-  if (ids->type != ElementType::kInt32 && ids->type != ElementType::kInt64) source.malformed("its indices are no integers");
+  if (ids->type != ElementType::kInt32 && ids->type != ElementType::kInt64)
+    source.malformed("its indices are no integers");
   std::vector<int64_t> row(table->dims.begin() + 1, table->dims.end());
   const int64_t entries = table->dims[0], width = table->constant->elements() / std::max<int64_t>(entries, 1);
   if (table->constant->elements() == 0) source.refuse("gives a tensor without elements");
@@ -207,7 +206,8 @@ void embedding(Import& import, const Source& source) {
   Node node = import.step(Op::kEmbedding);
   set_integer(node, "negative", 1);
   const Moves moves = {Move::reshape({entries, width})};
-  const ValueId stored = table->dims.size() == 2 ? import.plain(table) : import.parameter(table, moves, std::move(matrix));
+  const ValueId stored =
+      table->dims.size() == 2 ? import.plain(table) : import.parameter(table, moves, std::move(matrix));
   node.inputs = {stored, import.plain(ids)};
   const ValueId y = import.append(std::move(node), import.output_name());
   std::vector<int64_t> dims = ids->dims;
@@ -250,7 +250,8 @@ void gather(Import& import, const Source& source) {
     if (index < -dim || index >= dim) source.malformed("an index is outside its input");
     if (index < 0) index += dim;
   }
-  const ValueId y = needs_table(x, indices, axis) ? gather_of_table(import, x, indices) : gather_rows(import, source, x, indices, axis);
+  const ValueId y = needs_table(x, indices, axis) ? gather_of_table(import, x, indices)
+                                                  : gather_rows(import, source, x, indices, axis);
   import.give_plain(0, import.reshaped(y, dims, import.output_name() + "/shape"));
 }
 
@@ -279,7 +280,8 @@ uint32_t fill_word(const Source& source, const OperandPtr& x) {
     return std::bit_cast<uint32_t>(source.given(2) ? source.constant_real(2, "its value") : source.real("value", 0));
   if (!source.given(2)) return 0;
   const Value& value = source.constant(2, "its value");
-  if (value.elements() != 1 || value.type != x->type) source.malformed("its value is not one number of its input's type");
+  if (value.elements() != 1 || value.type != x->type)
+    source.malformed("its value is not one number of its input's type");
   const int64_t number = integers(value)[0];
   if (number < INT32_MIN || number > INT32_MAX) source.refuse("its value does not fit into 32 bits");
   return uint32_t(number);

@@ -20,10 +20,8 @@ ValueId any_layout(Import& import, const OperandPtr& x) {
 }
 
 void give_like(Import& import, const OperandPtr& x, ValueId y) {
-  if (import.prefers_channels_last(*x))
-    import.give_channels_last(0, y);
-  else
-    import.give_plain(0, y);
+  if (import.prefers_channels_last(*x)) import.give_channels_last(0, y);
+  else import.give_plain(0, y);
 }
 
 void unary(Import& import, const Source& source, Op op) {
@@ -173,8 +171,6 @@ bool fold(Import& import, const Source& source) {
   return true;
 }
 
-bool is_matmul(Op op) { return op == Op::kDense || op == Op::kConv2d || op == Op::kDepthwiseConv2d; }
-
 // A matmul and the stored bias after it are one layer: give the step the bias. Of a convolution's result axis 1 are the
 // channels, of a dense's the last.
 bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
@@ -192,7 +188,8 @@ bool add_bias(Import& import, const OperandPtr& x, const OperandPtr& b) {
   Node with_bias = std::move(nodes.back());  // behind the steps that the bias may take
   nodes.pop_back();
   Value row = make_constant(b->name, ElementType::kFloat32, {channels}, reals(*b->constant));
-  with_bias.inputs[2] = b->rank() == 1 ? import.plain(b) : import.parameter(b, {Move::reshape({channels})}, std::move(row));
+  with_bias.inputs[2] =
+      b->rank() == 1 ? import.plain(b) : import.parameter(b, {Move::reshape({channels})}, std::move(row));
   nodes.push_back(std::move(with_bias));
   x->name = import.output_name();
   import.graph().rename(value, x->name);
@@ -232,7 +229,8 @@ void div(Import& import, const Source& source) {
     number = 1 / number;
   }
   if (!exact) import.log("division by a constant is multiplication by its reciprocal");
-  const OperandPtr reciprocal = import.computed(b, make_constant(b->name + "/reciprocal", ElementType::kFloat32, b->dims, numbers));
+  const OperandPtr reciprocal =
+      import.computed(b, make_constant(b->name + "/reciprocal", ElementType::kFloat32, b->dims, numbers));
   import.give(0, binary_step(import, source, Op::kMul, a, reciprocal, import.output_name()));
 }
 
@@ -304,22 +302,14 @@ void prelu(Import& import, const Source& source) {
 }
 
 constexpr OperatorImporter kImporters[] = {
-    {"Add", add},
-    {"Sub", sub},
-    {"Mul", mul},
-    {"Div", div},
-    {"Sum", sum},
-    {"Min", min},
-    {"Max", max},
-    {"Relu", relu},
-    {"Clip", clip},
-    {"LeakyRelu", leaky_relu},
-    {"PRelu", prelu},
-    {"Sigmoid", sigmoid},
-    {"Tanh", tanh},
-    {"HardSwish", hard_swish},
-    {"Gelu", gelu},
-    {"HardSigmoid", hard_sigmoid},
+    {"Add", add},     {"Sub", sub},
+    {"Mul", mul},     {"Div", div},
+    {"Sum", sum},     {"Min", min},
+    {"Max", max},     {"Relu", relu},
+    {"Clip", clip},   {"LeakyRelu", leaky_relu},
+    {"PRelu", prelu}, {"Sigmoid", sigmoid},
+    {"Tanh", tanh},   {"HardSwish", hard_swish},
+    {"Gelu", gelu},   {"HardSigmoid", hard_sigmoid},
 };
 
 }  // namespace

@@ -80,10 +80,8 @@ void gemm(Import& import, const Source& source) {
   std::vector<std::string> inputs = {dequantized(body, source, 0), dequantized(body, source, 3, columns)};
   if (source.given(6)) inputs.push_back(real_bias(body, source, 6, 1, 4));
   body.node_like(source.proto, "Gemm", inputs, real);
-  if (source.given(7))
-    give_codes(body, source, real, 7, *source.operand(0));
-  else
-    body.give(real);
+  if (source.given(7)) give_codes(body, source, real, 7, *source.operand(0));
+  else body.give(real);
   import.expand(source, body);
 }
 
@@ -124,16 +122,11 @@ void concat(Import& import, const Source& source) {
 constexpr OperatorImporter kImporters[] = {{"QLinearConv", convolution}, {"QLinearMatMul", matmul}};
 
 constexpr OperatorImporter kMicrosoftImporters[] = {
-    {"QLinearConv", convolution},
-    {"QGemm", gemm},
-    {"QLinearAdd", binary},
-    {"QLinearMul", binary},
-    {"QLinearAveragePool", unary},
-    {"QLinearGlobalAveragePool", unary},
-    {"QLinearReduceMean", unary},
-    {"QLinearLeakyRelu", unary},
-    {"QLinearSigmoid", unary},
-    {"QLinearSoftmax", unary},
+    {"QLinearConv", convolution},  {"QGemm", gemm},
+    {"QLinearAdd", binary},        {"QLinearMul", binary},
+    {"QLinearAveragePool", unary}, {"QLinearGlobalAveragePool", unary},
+    {"QLinearReduceMean", unary},  {"QLinearLeakyRelu", unary},
+    {"QLinearSigmoid", unary},     {"QLinearSoftmax", unary},
     {"QLinearConcat", concat},
 };
 

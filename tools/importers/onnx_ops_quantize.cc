@@ -103,10 +103,8 @@ void give_quantized(Import& import, const OperandPtr& real, const Quantizer& qua
   node.inputs = {id};
   id = import.append(std::move(node), import.output_name());
   import.value(id).quantizer = quantizer;
-  if (last)
-    import.give_channels_last(0, id);
-  else
-    import.give_plain(0, id);
+  if (last) import.give_channels_last(0, id);
+  else import.give_plain(0, id);
 }
 
 // Codes that are an input of the file, and that no step has read: the input is a real value that is given as codes.
@@ -183,10 +181,8 @@ void cast_to(Import& import, const Source& source, ElementType type) {
   const bool last = import.prefers_channels_last(*x);
   node.inputs = {last ? import.channels_last(x) : import.plain(x)};
   const ValueId y = import.append(std::move(node), import.output_name(), type);
-  if (last)
-    import.give_channels_last(0, y);
-  else
-    import.give_plain(0, y);
+  if (last) import.give_channels_last(0, y);
+  else import.give_plain(0, y);
 }
 
 void cast_operator(Import& import, const Source& source) {

@@ -1,9 +1,11 @@
-// LSTM and GRU: per direction the projection of the input, one dense over all steps, and the recurrence. Batch moves to axis 0.
+// LSTM and GRU: per direction the projection of the input, one dense over all steps, and the recurrence. Batch moves to
+// axis 0.
 //
 //   ONNX                        x [time, batch, in], y [time, directions, batch, h]; with layout = 1 batch first
 //   the graph                   x [batch, time, in], y [batch, time, h] per direction
 //   gates                       LSTM i, o, f, c -> i, f, c, o; GRU z, r, h as they are
-//   B = {W bias, R bias}        both in the projection, but the second of a GRU with linear_before_reset, which is inside
+//   B = {W bias, R bias}        both in the projection, but the second of a GRU with linear_before_reset, which is
+//                               inside
 //
 // A direction `reverse` is the recurrence between two slices that turn the axis of time around.
 #include <fmt/format.h>
@@ -21,9 +23,9 @@ namespace {
 struct Cell {
   Op op;
   int gates;
-  std::array<int, 4> order;                     // of the graph's gates: where they stand in the file
-  std::vector<std::string> activations;         // of one direction: the only ones that are supported
-  int bias, lengths, h0;                        // inputs; c0 follows h0
+  std::array<int, 4> order;              // of the graph's gates: where they stand in the file
+  std::vector<std::string> activations;  // of one direction: the only ones that are supported
+  int bias, lengths, h0;                 // inputs; c0 follows h0
 };
 const Cell kLstmCell = {Op::kLstm, 4, {0, 2, 3, 1}, {"Sigmoid", "Tanh", "Tanh"}, 3, 4, 5};
 const Cell kGruCell = {Op::kGru, 3, {0, 1, 2, 0}, {"Sigmoid", "Tanh"}, 3, 4, 5};
@@ -64,16 +66,18 @@ class Recurrent {
     const std::string direction = source_.text("direction", "forward");
     reverse_ = direction == "reverse";
     directions_ = direction == "bidirectional" ? 2 : 1;
-    if (!reverse_ && directions_ == 1 && direction != "forward") source_.malformed("direction " + direction + " is none");
+    if (!reverse_ && directions_ == 1 && direction != "forward")
+      source_.malformed("direction " + direction + " is none");
     batch_first_ = source_.integer("layout", 0) != 0;
     const Value &w = weights(kW), &r = weights(kR);
-    if (x->rank() != 3 || w.dims.size() != 3 || r.dims.size() != 3) source_.malformed("its operands do not have three axes");
+    if (x->rank() != 3 || w.dims.size() != 3 || r.dims.size() != 3)
+      source_.malformed("its operands do not have three axes");
     batch_ = x->dims[batch_first_ ? 0 : 1];
     time_ = x->dims[batch_first_ ? 1 : 0];
     width_ = r.dims[2];
     const int64_t rows = cell_.gates * width_;
-    if (w.dims != std::vector<int64_t>{directions_, rows, x->dims[2]} || r.dims != std::vector<int64_t>{directions_, rows, width_} ||
-        source_.integer("hidden_size", width_) != width_)
+    if (w.dims != std::vector<int64_t>{directions_, rows, x->dims[2]} ||
+        r.dims != std::vector<int64_t>{directions_, rows, width_} || source_.integer("hidden_size", width_) != width_)
       source_.malformed("its weights do not fit its input");
     if (source_.given(cell_.bias) && weights(cell_.bias).dims != std::vector<int64_t>{directions_, 2 * rows})
       source_.malformed("its bias does not fit its weights");
@@ -83,13 +87,15 @@ class Recurrent {
   void refuse_variants() const {
     if (const auto* given = source_.find("activations")) {
       std::vector<std::string> wanted;
-      for (int d = 0; d < directions_; ++d) wanted.insert(wanted.end(), cell_.activations.begin(), cell_.activations.end());
+      for (int d = 0; d < directions_; ++d)
+        wanted.insert(wanted.end(), cell_.activations.begin(), cell_.activations.end());
       if (!std::equal(given->strings().begin(), given->strings().end(), wanted.begin(), wanted.end()))
         source_.refuse("has other activations than Sigmoid and Tanh");
     }
     if (source_.has("clip")) source_.refuse("clips what goes into its activations");
     if (source_.integer("input_forget", 0) != 0) source_.refuse("couples its input and forget gates");
-    if (cell_.op == Op::kLstm && source_.given(kPeepholes) && !all_equal(weights(kPeepholes), 0)) source_.refuse("has peepholes");
+    if (cell_.op == Op::kLstm && source_.given(kPeepholes) && !all_equal(weights(kPeepholes), 0))
+      source_.refuse("has peepholes");
     if (source_.given(cell_.lengths))
       for (const int64_t length : source_.constant_integers(cell_.lengths, "its sequence lengths"))
         if (length != time_) source_.refuse("has sequences shorter than its input");
@@ -164,11 +170,12 @@ class Recurrent {
   }
 
   bool is_zero(int input) const {
-    return !source_.given(input) || (source_.operand(input)->constant && all_equal(*source_.operand(input)->constant, 0));
+    return !source_.given(input) ||
+           (source_.operand(input)->constant && all_equal(*source_.operand(input)->constant, 0));
   }
 
-  // Initial state of a direction: [batch, h], from [directions, batch, h] or with layout = 1 [batch, directions, h]. Of an LSTM
-  // both, or none.
+  // Initial state of a direction: [batch, h], from [directions, batch, h] or with layout = 1 [batch, directions, h]. Of
+  // an LSTM both, or none.
   ValueId state(int input, int d) {
     if (is_zero(cell_.h0) && (cell_.op != Op::kLstm || is_zero(kC0))) return kNone;
     if (!source_.given(input)) {
@@ -177,8 +184,8 @@ class Recurrent {
     }
     const OperandPtr& given = source_.operand(input);
     need_float32(source_, *given);
-    const std::vector<int64_t> dims =
-        batch_first_ ? std::vector<int64_t>{batch_, directions_, width_} : std::vector<int64_t>{directions_, batch_, width_};
+    const std::vector<int64_t> dims = batch_first_ ? std::vector<int64_t>{batch_, directions_, width_}
+                                                   : std::vector<int64_t>{directions_, batch_, width_};
     if (given->dims != dims) source_.malformed("an initial state does not fit its input");
     const int axis = batch_first_ ? 1 : 0;
     Part part = {{0, 0, 0}, dims, {1, 1, 1}};
@@ -262,7 +269,8 @@ class Recurrent {
     if (directions_ == 2) {
       Node concat = import_.step(Op::kConcat);
       for (const ValueId part : parts)
-        concat.inputs.push_back(import_.reshaped(part, {batch_, time, 1, width_}, import_.value(part).name + "/direction"));
+        concat.inputs.push_back(
+            import_.reshaped(part, {batch_, time, 1, width_}, import_.value(part).name + "/direction"));
       set_integer(concat, "axis", 2);
       y = import_.append(std::move(concat), name + "/directions");
     }

@@ -116,21 +116,23 @@ void give_moments(Import& import, const Source& source, ValueId x, const std::ve
   const ValueId d = import.append(std::move(difference), source.name + "/difference");
   Node square = import.step(Op::kMul);
   square.inputs = {d, d};
-  const ValueId variance = mean_of_rows(import, import.append(std::move(square), source.name + "/square"), source.name + "/variance");
+  const ValueId variance =
+      mean_of_rows(import, import.append(std::move(square), source.name + "/square"), source.name + "/variance");
   Node norm = import.step(Op::kBatchNorm);
   set_real(norm, "epsilon", epsilon);
   import.spend(4 * uint64_t(rows) * sizeof(float));
   const auto fill = [&](const char* name, std::vector<int64_t> shape, float number) {
     return import.reals(source.name + name, std::move(shape), std::vector<float>(size_t(rows), number));
   };
-  norm.inputs = {fill("/ones", {1, rows}, 1), fill("/scale", {rows}, 1), fill("/bias", {rows}, 0), fill("/zeros", {rows}, 0),
-                 import.reshaped(variance, {rows}, source.name + "/variances")};
+  norm.inputs = {fill("/ones", {1, rows}, 1), fill("/scale", {rows}, 1), fill("/bias", {rows}, 0),
+                 fill("/zeros", {rows}, 0), import.reshaped(variance, {rows}, source.name + "/variances")};
   const ValueId inverse = import.append(std::move(norm), source.name + "/inverse_deviation");
   import.give_plain(2, import.reshaped(inverse, dims, import.output_name(2) + "/shape"));
 }
 
 // Scale or bias of `dims`, the normalized axes of x, as [width].
-ValueId norm_parameter(Import& import, const Source& source, int input, const std::vector<int64_t>& dims, int64_t width) {
+ValueId norm_parameter(Import& import, const Source& source, int input, const std::vector<int64_t>& dims,
+                       int64_t width) {
   if (!source.given(input)) return kNone;
   const OperandPtr& given = source.operand(input);
   need_float32(source, *given);
@@ -140,7 +142,9 @@ ValueId norm_parameter(Import& import, const Source& source, int input, const st
     if (wide.elements() != width) source.malformed("its scale or bias does not fit its input");
     wide.name = given->name;
     const bool repeated = given->constant->elements() != width;
-    return import.parameter(given, {repeated ? Move::other("repeated to " + std::to_string(width)) : Move::reshape({width})}, std::move(wide));
+    return import.parameter(given,
+                            {repeated ? Move::other("repeated to " + std::to_string(width)) : Move::reshape({width})},
+                            std::move(wide));
   }
   if (given->dims != dims) source.refuse("a scale or bias of another shape than its normalized axes");
   return import.reshaped(import.plain(given), {width}, given->name + "/row");
@@ -156,8 +160,11 @@ void layer_normalization(Import& import, const Source& source) {
   const float epsilon = source.real("epsilon", 1e-5f);
   if (!(epsilon >= 0) || std::isinf(epsilon)) source.malformed("its epsilon is no positive number");
   const std::vector<int64_t> normalized(x->dims.begin() + axis, x->dims.end());
-  const auto product = [](auto first, auto last) { return std::accumulate(first, last, int64_t{1}, std::multiplies<>()); };
-  const int64_t width = product(normalized.begin(), normalized.end()), rows = product(x->dims.begin(), x->dims.begin() + axis);
+  const auto product = [](auto first, auto last) {
+    return std::accumulate(first, last, int64_t{1}, std::multiplies<>());
+  };
+  const int64_t width = product(normalized.begin(), normalized.end()),
+                rows = product(x->dims.begin(), x->dims.begin() + axis);
   ValueId in = import.plain(x);
   if (normalized.size() > 1) {
     std::vector<int64_t> dims(x->dims.begin(), x->dims.begin() + axis);
@@ -166,7 +173,8 @@ void layer_normalization(Import& import, const Source& source) {
   }
   Node node = import.step(Op::kLayerNorm);
   set_real(node, "epsilon", epsilon);
-  node.inputs = {in, norm_parameter(import, source, 1, normalized, width), norm_parameter(import, source, 2, normalized, width)};
+  node.inputs = {in, norm_parameter(import, source, 1, normalized, width),
+                 norm_parameter(import, source, 2, normalized, width)};
   const ValueId y = import.append(std::move(node), import.output_name());
   import.give_plain(0, import.reshaped(y, x->dims, import.output_name() + "/shape"));
   if (!source.wants(1) && !source.wants(2)) return;

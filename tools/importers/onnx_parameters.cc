@@ -1,9 +1,10 @@
 // Constants of a graph that is to be trained: which of them are one parameter.
 //
-// An initializer may be read in several forms: a table [entries, width] as it is, and the transpose of a transpose by the
-// output layer. The first form that a step asks for becomes the constant. A form that is the same again is the same value,
-// and another one is computed from it by transposes and reshapes, through which gradients flow back. Forms that no step can
-// make of each other (the gates of a recurrence in another order) are parameters of their own only within one node.
+// An initializer may be read in several forms: a table [entries, width] as it is, and the transpose of a transpose by
+// the output layer. The first form that a step asks for becomes the constant. A form that is the same again is the same
+// value, and another one is computed from it by transposes and reshapes, through which gradients flow back. Forms that
+// no step can make of each other (the gates of a recurrence in another order) are parameters of their own only within
+// one node.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -86,7 +87,8 @@ ValueId Import::rearranged(const Operand::Form& from, const Moves& to, const Ope
   return x;
 }
 
-// Integers are shapes and indices; constants of one number are factors of the arithmetic, but for PyTorch's, whose factors are literals.
+// Integers are shapes and indices; constants of one number are factors of the arithmetic, but for PyTorch's, whose
+// factors are literals.
 bool Import::is_trainable(const Value& v) const {
   return !v.fixed && v.elements() > (torch_ ? 0 : 1) && (v.stored == ElementType::kFloat32 || v.quantizer);
 }
@@ -99,7 +101,8 @@ ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
   if (steps_make(all)) made.name = origin->name;
   const ::onnx::NodeProto* node = &source_->proto;
   const Operand::Form* from = nullptr;
-  bool elsewhere = computes(origin->roots, split_.shared);  // another layer reads it, or an initializer that it is computed of
+  // another layer reads it, or an initializer that it is computed of
+  bool elsewhere = computes(origin->roots, split_.shared);
   for (const Operand::Form& form : origin->forms) {
     if (form.moves == all) {
       if (form.node != node) note_equal(*origin);
@@ -109,11 +112,15 @@ ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
     elsewhere = elsewhere || (origin->roots.empty() && form.node != node);
   }
   if (from == nullptr && elsewhere && !origin->roots.empty())
-    source_->refuse(origin->name + " is computed of " + origin->roots[0]->name + ", which is read elsewhere too, and no step can compute it: "
-                    "training could not keep them equal", "give each layer weights of its own");
+    source_->refuse(origin->name + " is computed of " + origin->roots[0]->name +
+                        ", which is read elsewhere too, and no step can compute it: "
+                        "training could not keep them equal",
+                    "give each layer weights of its own");
   if (from == nullptr && elsewhere)
-    source_->refuse(origin->name + " is read by another layer too, in a form that no step can make of this one's: training "
-                    "could not keep them equal", "give each layer weights of its own");
+    source_->refuse(origin->name +
+                        " is read by another layer too, in a form that no step can make of this one's: training "
+                        "could not keep them equal",
+                    "give each layer weights of its own");
   if (origin->forms.empty()) read_.push_back(origin);
   // One number is repeated where it is read: the repetition stays a step, which adds up its gradient.
   const bool one = is_trainable(made) && made.elements() == 1;
@@ -123,14 +130,16 @@ ValueId Import::parameter(const OperandPtr& x, const Moves& moves, Value made) {
   return id;
 }
 
-// Exporters store tensors of equal numbers once. Which they took away is told by an Identity, or not at all; a trained network has
-// no two parameters of one number everywhere.
+// Exporters store tensors of equal numbers once. Which they took away is told by an Identity, or not at all; a trained
+// network has no two parameters of one number everywhere.
 void Import::note_equal(const Operand& x) {
   if (x.constant->elements() < 2 || x.constant->quantizer || noted_.contains(x.name)) return;
   const std::vector<float> numbers = nacre::tools::reals(*x.constant);
   if (std::adjacent_find(numbers.begin(), numbers.end(), std::not_equal_to<>()) != numbers.end()) return;
   noted_.insert(x.name);
-  note("reads " + x.name + " as another layer does, and it holds one number everywhere: it is trained as one parameter. If the exporter merged "
+  note("reads " + x.name +
+       " as another layer does, and it holds one number everywhere: it is trained as one parameter. If the exporter "
+       "merged "
        "tensors that were only equal, train the network once before the export, or export it in training mode");
 }
 
@@ -190,11 +199,13 @@ void Import::keep_computed(Scope& scope, const Source& source, const std::string
 OperandPtr Import::under_new_name(const OperandPtr& x) {
   if (!options_.train || !x->constant || !is_trainable(*x->constant)) return x;
   const std::string& name = output_name();
-  // What the network computes, a clone, is no parameter. PyTorch names it with a slash, or its node not as those of merged tensors.
+  // What the network computes, a clone, is no parameter. PyTorch names it with a slash, or its node not as those of
+  // merged tensors.
   const bool merged = source_->proto.name().empty() || source_->proto.name().starts_with("Identity_");
   if (name.starts_with("/") || (torch_ && !merged)) return x;
   if (name.starts_with("onnx::"))
-    note("has the numbers of " + x->name + " and is trained apart from it: PyTorch writes a matrix so that two layers have, and one that a layer "
+    note("has the numbers of " + x->name +
+         " and is trained apart from it: PyTorch writes a matrix so that two layers have, and one that a layer "
          "applied twice has. If it is one, export with do_constant_folding=False");
   auto y = std::make_shared<Operand>();
   y->type = x->type;

@@ -1,5 +1,5 @@
 // One node of an ONNX file: its attributes and operands, checked when they are asked for.
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_tensor.h"
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <optional>
 
-#include "tools/error.h"
-#include "tools/input_file.h"
+#include "tools/base/error.h"
+#include "tools/files/input_file.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
@@ -144,8 +144,8 @@ std::vector<uint8_t> read_external(const std::string& place, const TensorProto& 
   const InputFile file(path.string());
   if (range.offset > file.size() || file.size() - range.offset < bytes)
     throw Error(kBadInput, place,
-                "external data: '" + range.location + "' has " + std::to_string(file.size()) + " bytes, the tensor ends at " +
-                    std::to_string(range.offset + bytes));
+                "external data: '" + range.location + "' has " + std::to_string(file.size()) +
+                    " bytes, the tensor ends at " + std::to_string(range.offset + bytes));
   std::vector<uint8_t> data(bytes);
   if (file.read(range.offset, data) != bytes)
     throw Error(kIo, place, "external data: '" + range.location + "' cannot be read");
@@ -171,10 +171,8 @@ std::vector<uint8_t> encode(const std::vector<From>& numbers) {
   std::vector<uint8_t> bytes;
   bytes.reserve(numbers.size() * sizeof(T));
   for (const From number : numbers) {
-    if constexpr (std::is_floating_point_v<T>)
-      append<T>(bytes, number);
-    else
-      append<T>(bytes, saturate<T>(number));
+    if constexpr (std::is_floating_point_v<T>) append<T>(bytes, number);
+    else append<T>(bytes, saturate<T>(number));
   }
   return bytes;
 }
@@ -247,12 +245,9 @@ Value read_tensor(const TensorProto& tensor, const std::string& directory) {
   const uint64_t bytes = storage_bytes(value.type, uint64_t(checked_elements(place, value.dims)));
 
   std::vector<uint8_t> data;
-  if (tensor.data_location() == TensorProto::EXTERNAL)
-    data = read_external(place, tensor, bytes, directory);
-  else if (tensor.has_raw_data())
-    data.assign(tensor.raw_data().begin(), tensor.raw_data().end());
-  else
-    data = read_field(tensor, value.type);
+  if (tensor.data_location() == TensorProto::EXTERNAL) data = read_external(place, tensor, bytes, directory);
+  else if (tensor.has_raw_data()) data.assign(tensor.raw_data().begin(), tensor.raw_data().end());
+  else data = read_field(tensor, value.type);
   if (data.size() != bytes)
     throw Error(kBadInput, place,
                 "has " + std::to_string(data.size()) + " bytes of data, its shape needs " + std::to_string(bytes));

@@ -1,5 +1,5 @@
-// import_tflite: the file as a whole. Nothing in it is trusted: the FlatBuffers Verifier comes first, and every index is
-// checked before it is used.
+// import_tflite: the file as a whole. Nothing in it is trusted: the FlatBuffers Verifier comes first, and every index
+// is checked before it is used.
 #include "tools/importers/tflite.h"
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace nacre::tools {
 namespace tflite {
 namespace {
 
-// Far above any real network (the largest of 238 examined has 170 operators), and few enough that no step below takes long.
+// Far above any real network (the largest of 238 examined has 170 operators), and few enough that no step below takes
+// long.
 constexpr size_t kMaxTensors = 20000;
 constexpr size_t kMaxOperands = 1024;  // of one operator
 constexpr size_t kMaxReported = 100;
@@ -58,15 +59,15 @@ void Importer::check_counts() {
     throw Error(kBadInput, name_, "is damaged: its FlatBuffer does not verify");
   model_ = GetModel(bytes_.data());
   if (model_->version() != 3)
-    throw Error(kUnsupported, name_,
-                "is of schema version " + std::to_string(model_->version()) + ", only 3 is known");
+    throw Error(kUnsupported, name_, "is of schema version " + std::to_string(model_->version()) + ", only 3 is known");
   if (count(model_->subgraphs()) == 0) throw Error(kBadInput, name_, "has no graph");
   subgraph_ = model_->subgraphs()->Get(0);
   const size_t tensors = count(subgraph_->tensors()), operators = count(subgraph_->operators());
   if (tensors > kMaxTensors || operators > kMaxTensors)
     throw Error(kUnsupported, name_,
                 "has " + std::to_string(std::max(tensors, operators)) + " tensors or operators, the limit is " +
-                    std::to_string(kMaxTensors), "split the network into several");
+                    std::to_string(kMaxTensors),
+                "split the network into several");
   values_.assign(tensors, kNone);
   written_.assign(tensors, false);
 }
@@ -134,7 +135,8 @@ void Importer::find_open_axes(int id) {
   const std::vector<int64_t> dims = dims_of(id);
   for (size_t i = 1; i < dims.size() && count(open) == dims.size(); ++i) {
     if (open->Get(flatbuffers::uoffset_t(i)) == -1 && dims[i] == 1)
-      problems_.push_back("input " + tensor_name(id) + ": axis " + std::to_string(i) + " has no fixed size: export it with a fixed shape");
+      problems_.push_back("input " + tensor_name(id) + ": axis " + std::to_string(i) +
+                          " has no fixed size: export it with a fixed shape");
   }
 }
 
@@ -173,12 +175,10 @@ void Importer::check_outputs(const Operation& op) {
     bool equal = expected.size() == found.size();
     for (size_t i = 0; equal && i < expected.size(); ++i) {
       const auto* open = tensor(id).shape_signature();
-      equal =
-          expected[i] == found[i] || (count(open) == expected.size() && open->Get(flatbuffers::uoffset_t(i)) == -1);
+      equal = expected[i] == found[i] || (count(open) == expected.size() && open->Get(flatbuffers::uoffset_t(i)) == -1);
     }
     if (!equal)
-      bad(op,
-          "the file gives its output shape " + dims_text(expected) + ", the operator computes " + dims_text(found));
+      bad(op, "the file gives its output shape " + dims_text(expected) + ", the operator computes " + dims_text(found));
   }
 }
 
@@ -193,8 +193,7 @@ void Importer::read_operations() {
   for (size_t i = 0; i < count(subgraph_->operators()); ++i) {
     Operation op = read_operation(*subgraph_->operators()->Get(flatbuffers::uoffset_t(i)), i);
     for (const int id : op.outputs) {
-      if (written_[size_t(id)] || values_[size_t(id)] != kNone)
-        bad(op, "writes " + tensor_name(id) + " a second time");
+      if (written_[size_t(id)] || values_[size_t(id)] != kNone) bad(op, "writes " + tensor_name(id) + " a second time");
       if (std::count(op.inputs.begin(), op.inputs.end(), id) > 0)
         bad(op, "reads " + tensor_name(id) + ", which it writes");
       written_[size_t(id)] = true;
@@ -203,7 +202,8 @@ void Importer::read_operations() {
       convert(op);
       check_outputs(op);
     } catch (const Error& error) {
-      if (error.code != kUnsupported && problems_.empty()) throw;  // else perhaps their consequence: what gives no shape leaves the file's
+      // else perhaps their consequence: what gives no shape leaves the file's
+      if (error.code != kUnsupported && problems_.empty()) throw;
       if (error.code == kUnsupported) problems_.push_back(problem(op, error.what()));
       for (const int id : op.outputs)  // so that what follows is looked at too
         if (values_[size_t(id)] == kNone || value(values_[size_t(id)]).dims.empty()) {
@@ -222,8 +222,7 @@ void Importer::read_outputs() {
     const ValueId y = values_[size_t(id)];
     if (y == kNone || (!written_[size_t(id)] && value(y).constant()))
       bad(tensor_name(id), "is an output that no operator writes");
-    if (value(y).constant())
-      problems_.push_back(tensor_name(id) + ": is an output that does not depend on the inputs");
+    if (value(y).constant()) problems_.push_back(tensor_name(id) + ": is an output that does not depend on the inputs");
     graph_.outputs.push_back({value(y).name, y, ""});
   }
   if (graph_.outputs.empty()) throw Error(kBadInput, name_, "has no output");
@@ -266,10 +265,10 @@ void Importer::report_problems() const {
   if (problems_.empty()) return;
   std::string text;
   for (size_t i = 0; i < problems_.size() && i < kMaxReported; ++i) text += "\n    " + problems_[i];
-  if (problems_.size() > kMaxReported)
-    text += "\n    and " + std::to_string(problems_.size() - kMaxReported) + " more";
+  if (problems_.size() > kMaxReported) text += "\n    and " + std::to_string(problems_.size() - kMaxReported) + " more";
   const std::string things = problems_.size() == 1 ? "1 thing is" : std::to_string(problems_.size()) + " things are";
-  throw Error(kUnsupported, name_, things + " not supported, of " + std::to_string(count(subgraph_->operators())) + " operators:" + text);
+  throw Error(kUnsupported, name_,
+              things + " not supported, of " + std::to_string(count(subgraph_->operators())) + " operators:" + text);
 }
 
 Graph Importer::run() {

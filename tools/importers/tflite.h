@@ -3,7 +3,8 @@
 //   tflite.cc           the file: checks, order of operators, inputs and outputs, batch
 //   tflite_tensors.cc   tensors become values: types, quantizers, constants
 //   tflite_nodes.cc     operands and nodes, which the converters below use
-//   tflite_matmul.cc    CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, GATHER, EMBEDDING_LOOKUP, pools, REDUCE_MAX
+//   tflite_matmul.cc    CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, GATHER, EMBEDDING_LOOKUP, pools,
+//                       REDUCE_MAX
 //   tflite_pointwise.cc arithmetic, activations, PRELU, MAXIMUM, MINIMUM, SOFTMAX, MEAN, QUANTIZE, DEQUANTIZE, CAST
 //   tflite_move.cc      RESHAPE and its kin, TRANSPOSE, CONCATENATION, PACK, PAD, SHAPE
 //   tflite_slice.cc     SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK
@@ -19,7 +20,7 @@
 #include <vector>
 
 #include "tflite_generated.h"
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/importers/importer.h"
 
 namespace nacre::tools::tflite {

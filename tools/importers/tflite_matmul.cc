@@ -1,6 +1,6 @@
-// CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, rows of tables, and the pools (REDUCE_MAX is one), which share the
-// window of the first two. Layouts of the file: filters of conv [out, h, w, in / groups], of depthwise [1, h, w, out] with output channel = input channel *
-// multiplier + m; dense weights [out, in]; activations NHWC.
+// CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, rows of tables, and the pools (REDUCE_MAX is one), which
+// share the window of the first two. Layouts of the file: filters of conv [out, h, w, in / groups], of depthwise [1, h,
+// w, out] with output channel = input channel * multiplier + m; dense weights [out, in]; activations NHWC.
 #include <algorithm>
 #include <bit>
 
@@ -39,8 +39,7 @@ struct Sizes {
   int64_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
 };
 
-void set_window(Importer& importer, const Operation& op, Node& node, const Value& x, const Sizes& s,
-                Padding padding) {
+void set_window(Importer& importer, const Operation& op, Node& node, const Value& x, const Sizes& s, Padding padding) {
   if (x.dims.size() != 4) importer.bad(op, "its input has " + std::to_string(x.dims.size()) + " axes, not 4");
   if (padding != Padding::SAME && padding != Padding::VALID) importer.bad(op, "padding is neither SAME nor VALID");
   set_axis(importer, op, node,
@@ -79,8 +78,8 @@ Quantizer units_of_bias(Importer& importer, const Operation& op, const Value& x,
   return q;
 }
 
-// LiteRT's kernels read a bias as a list of numbers, whatever its shape says, and of a layer between codes in units of s_x s_w,
-// whatever its own quantization says.
+// LiteRT's kernels read a bias as a list of numbers, whatever its shape says, and of a layer between codes in units of
+// s_x s_w, whatever its own quantization says.
 ValueId bias(Importer& importer, const Operation& op, ValueId x_id, ValueId w_id) {
   if (!importer.has_input(op, kBias)) return kNone;
   const size_t values = importer.graph().values.size();
@@ -93,7 +92,8 @@ ValueId bias(Importer& importer, const Operation& op, ValueId x_id, ValueId w_id
   if (is_coded(x)) {
     if (b.stored != ElementType::kInt32) importer.unsupported(op, "a bias that is not int32, of an int8 layer");
     Quantizer units = units_of_bias(importer, op, x, w);
-    if (units.scale.size() > 1 && list[0] != int64_t(units.scale.size())) importer.bad(op, "bias of shape " + dims_text(b.dims));
+    if (units.scale.size() > 1 && list[0] != int64_t(units.scale.size()))
+      importer.bad(op, "bias of shape " + dims_text(b.dims));
     if (b.dims == list && b.quantizer && b.quantizer->scale == units.scale) return id;
     b.quantizer = std::move(units);
     b.type = ElementType::kFloat32;
@@ -121,8 +121,8 @@ void set_policy(Importer& importer, Operation& op, ValueId x, ValueId w, bool ac
   }
 }
 
-// Hybrid convolutions quantize activations with a zero point where the weights' scales differ by channel, or where there
-// are groups (LiteRT conv.cc: is_hybrid_per_channel, EvalImpl).
+// Hybrid convolutions quantize activations with a zero point where the weights' scales differ by channel, or where
+// there are groups (LiteRT conv.cc: is_hybrid_per_channel, EvalImpl).
 bool scales_differ(const Value& w) {
   if (!is_coded(w)) return false;
   const std::vector<float>& s = w.quantizer->scale;
@@ -131,15 +131,13 @@ bool scales_differ(const Value& w) {
 
 void convert_conv(Importer& importer, Operation& op) {
   const auto& options = importer.options<Conv2DOptions>(op);
-  const ValueId x_id = importer.real_input(op, kX), w_id = weights(importer, op, 4),
-                b = bias(importer, op, x_id, w_id);
+  const ValueId x_id = importer.real_input(op, kX), w_id = weights(importer, op, 4), b = bias(importer, op, x_id, w_id);
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
   Node node{.op = Op::kConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
   if (b != kNone) node.inputs.push_back(b);
-  set_window(
-      importer, op, node, x,
-      {w.dims[1], w.dims[2], options.stride_h(), options.stride_w(), options.dilation_h(), options.dilation_w()},
-      options.padding());
+  set_window(importer, op, node, x,
+             {w.dims[1], w.dims[2], options.stride_h(), options.stride_w(), options.dilation_h(), options.dilation_w()},
+             options.padding());
   const int64_t groups = w.dims[3] > 0 ? x.dims[3] / w.dims[3] : 0;
   if (groups < 1 || groups * w.dims[3] != x.dims[3])
     importer.bad(op, std::to_string(x.dims[3]) + " channels for weights of shape " + dims_text(w.dims));
@@ -167,10 +165,9 @@ void convert_depthwise(Importer& importer, Operation& op) {
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
   Node node{.op = Op::kDepthwiseConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
   if (b != kNone) node.inputs.push_back(b);
-  set_window(
-      importer, op, node, x,
-      {w.dims[0], w.dims[1], options.stride_h(), options.stride_w(), options.dilation_h(), options.dilation_w()},
-      options.padding());
+  set_window(importer, op, node, x,
+             {w.dims[0], w.dims[1], options.stride_h(), options.stride_w(), options.dilation_h(), options.dilation_w()},
+             options.padding());
   if (options.depth_multiplier() != 0 && int64_t{options.depth_multiplier()} * x.dims[3] != w.dims[2])
     importer.bad(op, "a depth multiplier of " + std::to_string(options.depth_multiplier()) + " for " +
                          std::to_string(x.dims[3]) + " channels and weights of shape " + dims_text(w.dims));
@@ -179,7 +176,8 @@ void convert_depthwise(Importer& importer, Operation& op) {
 }
 
 // x of any rank is [rows, in] to the operator; dense takes the last axis as features, so reshapes stand only where the
-// file's shapes need them. Hybrid layers quantize each of the rows by itself, dense each index of axis 0: they get [rows, in].
+// file's shapes need them. Hybrid layers quantize each of the rows by itself, dense each index of axis 0: they get
+// [rows, in].
 void convert_dense(Importer& importer, Operation& op) {
   const auto& options = importer.options<FullyConnectedOptions>(op);
   if (options.weights_format() != WeightsFormat::DEFAULT) importer.unsupported(op, "shuffled weights");
@@ -212,7 +210,11 @@ void convert_dense(Importer& importer, Operation& op) {
 
 void convert_batch_matmul(Importer& importer, Operation& op) {
   const auto& options = importer.options<BatchMatMulOptions>(op);
-  Node node{.op = Op::kBatchedMatmul, .name = "", .words = {}, .inputs = {importer.real_input(op, 0), importer.real_input(op, 1)}, .outputs = {}};
+  Node node{.op = Op::kBatchedMatmul,
+            .name = "",
+            .words = {},
+            .inputs = {importer.real_input(op, 0), importer.real_input(op, 1)},
+            .outputs = {}};
   set_integer(node, "transpose_a", options.adj_x() ? 1 : 0);
   set_integer(node, "transpose_b", options.adj_y() ? 1 : 0);
   importer.emit_activated(op, std::move(node), Activation::NONE);
@@ -229,7 +231,8 @@ void lookup_rows(Importer& importer, Operation& op, ValueId table, ValueId ids) 
   ValueId matrix = table;
   if (dims.size() != 2) {
     Value v = importer.value(table);
-    if (v.quantizer && v.quantizer->scale.size() > 1) importer.unsupported(op, "a table with several scales that is no matrix");
+    if (v.quantizer && v.quantizer->scale.size() > 1)
+      importer.unsupported(op, "a table with several scales that is no matrix");
     v.dims = {dims[0], v.elements() / dims[0]};
     v.name += "/rows";
     matrix = importer.graph().add(std::move(v));
@@ -263,8 +266,7 @@ void convert_pool(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, kX);
   Node node{.op = kOp, .name = "", .words = {}, .inputs = {x}, .outputs = {}};
   set_window(importer, op, node, importer.value(x),
-             {options.filter_h(), options.filter_w(), options.stride_h(), options.stride_w(), 1, 1},
-             options.padding());
+             {options.filter_h(), options.filter_w(), options.stride_h(), options.stride_w(), 1, 1}, options.padding());
   set_integer(node, "kernel_h", options.filter_h());
   set_integer(node, "kernel_w", options.filter_w());
   importer.emit_activated(op, std::move(node), options.activation());
@@ -281,7 +283,8 @@ void convert_reduce_max(Importer& importer, Operation& op) {
   for (const int64_t axis : importer.integers(op, 1)) reduced[size_t(importer.axis(op, axis, dims.size()))] = true;
   std::vector<int64_t> image = {dims.empty() ? 1 : dims[0], 1, 1, 1}, left;
   for (size_t i = 0, part = 1; i < dims.size(); ++i) {
-    if (reduced[i] && (i == 0 || part == 3)) importer.unsupported(op, "a maximum over other axes than neighbours behind the first");
+    if (reduced[i] && (i == 0 || part == 3))
+      importer.unsupported(op, "a maximum over other axes than neighbours behind the first");
     part = reduced[i] ? 2 : part == 2 ? 3 : part;
     if (i > 0) image[part] *= dims[i];
     if (!reduced[i] || keep) left.push_back(reduced[i] ? 1 : dims[i]);

@@ -63,10 +63,8 @@ void convert_squeeze(Importer& importer, Operation& op) {
   }
   std::vector<int64_t> target;
   for (size_t i = 0; i < dims.size(); ++i) {
-    if ((drop >> i & 1) == 0)
-      target.push_back(dims[i]);
-    else if (dims[i] != 1)
-      importer.bad(op, "squeezes axis " + std::to_string(i) + " of shape " + dims_text(dims));
+    if ((drop >> i & 1) == 0) target.push_back(dims[i]);
+    else if (dims[i] != 1) importer.bad(op, "squeezes axis " + std::to_string(i) + " of shape " + dims_text(dims));
   }
   importer.emit_reshape(op, x, target, importer.output(op));
 }

@@ -1,7 +1,7 @@
 // Operands and nodes: what the converters of operators build with.
 #include <limits>
 
-#include "tools/graph/names.h"
+#include "tools/base/names.h"
 #include "tools/importers/tflite.h"
 
 namespace nacre::tools::tflite {

@@ -56,8 +56,8 @@ void convert_leaky_relu(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-// y = clamp(x, 0, inf) + a clamp(x, -inf, 0), exact in float32; one slope for all is leaky_relu. On codes TFLite rounds a x once,
-// which no step does.
+// y = clamp(x, 0, inf) + a clamp(x, -inf, 0), exact in float32; one slope for all is leaky_relu. On codes TFLite rounds
+// a x once, which no step does.
 void convert_prelu(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0), slope = importer.real_input(op, 1);
   if (importer.value(x).quantizer) importer.unsupported(op, "slopes per channel on codes");
@@ -70,7 +70,8 @@ void convert_prelu(Importer& importer, Operation& op) {
     }
   }
   const ValueId y = importer.output(op);
-  const ValueId positive = importer.between(y, "/positive"), negative = importer.between(y, "/negative"), scaled = importer.between(y, "/scaled");
+  const ValueId positive = importer.between(y, "/positive"), negative = importer.between(y, "/negative"),
+                scaled = importer.between(y, "/scaled");
   const auto emit = [&](Node node, ValueId out) {
     node.outputs = {out};
     importer.emit(op, std::move(node));
@@ -87,7 +88,8 @@ void convert_extremum(Importer& importer, Operation& op) {
   ValueId x = importer.real_input(op, 0), bound = importer.real_input(op, 1);
   if (importer.value(x).constant()) std::swap(x, bound);
   const Value& b = importer.value(bound);
-  if (!b.constant() || importer.value(x).constant() || b.elements() != 1) importer.unsupported(op, "another operand than one stored number");
+  if (!b.constant() || importer.value(x).constant() || b.elements() != 1)
+    importer.unsupported(op, "another operand than one stored number");
   const float number = reals(b)[0];
   if (std::isnan(number)) importer.bad(op, "a bound that is not a number");
   const bool maximum = kCode == BuiltinOperator::MAXIMUM;
@@ -127,8 +129,7 @@ void convert_dequantize(Importer& importer, Operation& op) {
   const ValueId id = importer.input(op, 0);
   if (!importer.value(id).constant()) return convert_copy(importer, op);
   const Value& x = importer.value(id);
-  if (x.type != ElementType::kFloat16 && !x.quantizer)
-    importer.bad(op, "dequantizes a constant that has no quantizer");
+  if (x.type != ElementType::kFloat16 && !x.quantizer) importer.bad(op, "dequantizes a constant that has no quantizer");
   const std::vector<float> data = reals(x);
   Value y;
   y.type = y.stored = ElementType::kFloat32;

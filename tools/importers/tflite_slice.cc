@@ -1,5 +1,5 @@
-// SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK: runs of indices along axes. And the folding of the slices and packs that
-// compute a target of RESHAPE out of SHAPE.
+// SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK: runs of indices along axes. And the folding of the slices and packs
+// that compute a target of RESHAPE out of SHAPE.
 #include <algorithm>
 
 #include "tools/importers/tflite.h"
@@ -58,12 +58,8 @@ struct StridedSlice {
 class StridedSliceReader {
  public:
   StridedSliceReader(Importer& importer, const Operation& op)
-      : importer_(importer),
-        op_(op),
-        options_(importer.options<StridedSliceOptions>(op)),
-        begin_(importer.integers(op, 1)),
-        end_(importer.integers(op, 2)),
-        step_(importer.integers(op, 3)) {
+      : importer_(importer), op_(op), options_(importer.options<StridedSliceOptions>(op)),
+        begin_(importer.integers(op, 1)), end_(importer.integers(op, 2)), step_(importer.integers(op, 3)) {
     if (begin_.size() != end_.size() || begin_.size() != step_.size() || begin_.size() > 2 * size_t(kMaxRank))
       importer_.bad(op_, "its begins, ends and strides are not of one length");
   }

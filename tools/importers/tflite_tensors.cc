@@ -27,18 +27,20 @@ ElementType element_of(TensorType type) {
   return ElementType::kNone;
 }
 
-// Types whose quantization parameters kernels read. Of int32 none does: indices and shapes are themselves, and a bias is in
-// units of its layer's other operands.
+// Types whose quantization parameters kernels read. Of int32 none does: indices and shapes are themselves, and a bias
+// is in units of its layer's other operands.
 bool has_codes(ElementType type) { return type == ElementType::kInt8 || type == ElementType::kUint8; }
 
-// As many as are given; one stands for all, and none for zeros. Copied as bytes: the Verifier of FlatBuffers 2.0.8 does not see
-// that 8-byte elements stand at a multiple of 4.
+// As many as are given; one stands for all, and none for zeros. Copied as bytes: the Verifier of FlatBuffers 2.0.8 does
+// not see that 8-byte elements stand at a multiple of 4.
 std::vector<int64_t> zero_points(const QuantizationParameters& q, size_t scales) {
   const size_t given = q.zero_point() == nullptr ? 0 : q.zero_point()->size();
   if (given == 0) return std::vector<int64_t>(scales, 0);
-  const auto* bytes = reinterpret_cast<const uint8_t*>(q.zero_point()) + sizeof(flatbuffers::uoffset_t);  // behind the count
+  // behind the count
+  const auto* bytes = reinterpret_cast<const uint8_t*>(q.zero_point()) + sizeof(flatbuffers::uoffset_t);
   std::vector<int64_t> zeros(given == 1 ? scales : given);
-  for (size_t i = 0; i < zeros.size(); ++i) std::memcpy(&zeros[i], bytes + (given == 1 ? 0 : i) * sizeof(int64_t), sizeof(int64_t));
+  for (size_t i = 0; i < zeros.size(); ++i)
+    std::memcpy(&zeros[i], bytes + (given == 1 ? 0 : i) * sizeof(int64_t), sizeof(int64_t));
   return zeros;
 }
 
@@ -102,7 +104,8 @@ std::optional<Quantizer> Importer::make_quantizer(int index, ElementType stored)
   for (const float scale : quantizer.scale)
     if (!is_scale(std::bit_cast<uint32_t>(scale))) bad(place, "a scale is not a positive, normal, finite number");
   for (const int64_t zero : quantizer.zero)
-    if (zero != int32_t(zero) || !is_zero_point(stored, int32_t(zero))) bad(place, "a zero point is outside the range of the codes");
+    if (zero != int32_t(zero) || !is_zero_point(stored, int32_t(zero)))
+      bad(place, "a zero point is outside the range of the codes");
   if (count > 1) {
     const std::vector<int64_t> dims = dims_of(index);
     quantizer.axis = q->quantized_dimension();

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/error.h"
-#include "tools/graph/names.h"
+#include "tools/base/error.h"
+#include "tools/base/names.h"
 #include "tools/passes/simplify.h"
 
 namespace nacre::tools {
@@ -34,17 +34,6 @@ int32_t bound_code(float bound, Codes y) {
   return code > 127.0f ? 127 : code >= -128.0f ? int32_t(code) : -128;
 }
 
-Node make_step(Op op, const Node& near, const std::string& name, std::vector<ValueId> inputs,
-               std::vector<ValueId> outputs) {
-  Node node;
-  node.op = op;
-  node.name = name;
-  node.layer = near.layer;
-  node.inputs = std::move(inputs);
-  node.outputs = std::move(outputs);
-  return node;
-}
-
 const Policy& PolicyPass::policy(const Node& node) const {
   static const Policy kFloat32;
   return node.layer == kNone ? kFloat32 : asked_[size_t(node.layer)].policy;
@@ -55,10 +44,12 @@ void PolicyPass::log(const Node& node, const std::string& what) {
   graph_.log.push_back("apply_policy: " + name + ": " + what);
 }
 
-void PolicyPass::fall_back(const Node& node, const std::string& wanted, const std::string& runs, const std::string& reason) {
+void PolicyPass::fall_back(const Node& node, const std::string& wanted, const std::string& runs,
+                           const std::string& reason) {
   const std::string& name = node.layer == kNone ? node.name : graph_.layers[size_t(node.layer)].name;
   const std::string step = name + " (" + find_rule(node.op)->name + "):";
-  const auto listed = [&](const std::string& line) { return line.starts_with(step); };  // by quantize_static, which knows more
+  // by quantize_static, which knows more
+  const auto listed = [&](const std::string& line) { return line.starts_with(step); };
   if (std::none_of(graph_.fallbacks.begin(), graph_.fallbacks.end(), listed))
     graph_.fallbacks.push_back(step + " wants " + wanted + ", runs in " + runs + ": " + reason);
   log(node, "wants " + wanted + ", runs in " + runs + ": " + reason);
@@ -67,7 +58,7 @@ void PolicyPass::fall_back(const Node& node, const std::string& wanted, const st
 void PolicyPass::record(const Node& node, ElementType variable, ElementType compute, ElementType output,
                         Quantization quantization) {
   // A layer is described by its matmul, else its reduction, else what is left; last by what only converts.
-  constexpr int kStrength[] = {4, 2, 3, 1};  // kMatmul, kPointwise, kReduction, kMove
+  constexpr int kStrength[] = {4, 2, 3, 1};        // kMatmul, kPointwise, kReduction, kMove
   if (node.layer == kNone || asked(node)) return;  // what was asked stands; graph.fallbacks says where it does not hold
   const int strength = converts(node.op) ? 0 : kStrength[size_t(find_rule(node.op)->numerics)];
   const auto [at, first] = recorded_.try_emplace(node.layer, strength);
@@ -115,7 +106,8 @@ void PolicyPass::resolve(const Node& node) {
   };
   if (all(is_real)) return real(node);
   const bool wants_reals = asked(node) && policy(node).quantization != Quantization::kInt8Static;
-  if (wants_reals && find_rule(node.op)->numerics != Numerics::kMove) return by_way_of_real(node, "its policy is not int8/static");
+  if (wants_reals && find_rule(node.op)->numerics != Numerics::kMove)
+    return by_way_of_real(node, "its policy is not int8/static");
   if (!all(is_coded)) return by_way_of_real(node, "int8 and float32 values meet");
   if (!coded(as_codes(node.inputs[0]))) return by_way_of_real(node, "its input is a constant without int8 codes");
   std::string why = "it has no integer form";
@@ -132,7 +124,8 @@ void PolicyPass::resolve(const Node& node) {
     return;
   }
   // A mean has values between the codes of x: rounded to these it is half a step of x away, at most one code of y.
-  if (node.op == Op::kAveragePool && codes(x).scale > 2 * codes(y).scale) return by_way_of_real(node, "its output has finer codes than its input");
+  if (node.op == Op::kAveragePool && codes(x).scale > 2 * codes(y).scale)
+    return by_way_of_real(node, "its output has finer codes than its input");
   Node step = node;
   step.outputs[0] = like(y, "/codes", ElementType::kInt8);
   value(step.outputs[0]).quantizer = value(x).quantizer;
@@ -157,7 +150,8 @@ void PolicyPass::by_way_of_real(Node node, const std::string& reason) {
   const Node near = node;
   real(std::move(node));
   for (const auto& [x, y] : quantized) quantize(near, x, y);
-  if (near.layer != kNone && !asked(near) && !quantized.empty()) graph_.layers[size_t(near.layer)].policy.output = ElementType::kInt8;
+  if (near.layer != kNone && !asked(near) && !quantized.empty())
+    graph_.layers[size_t(near.layer)].policy.output = ElementType::kInt8;
 }
 
 void PolicyPass::run() {

@@ -59,12 +59,13 @@ class PolicyPass {
   ValueId as_codes(ValueId id);
   // A constant or an int8 value as float32; one dequantize step per value.
   ValueId as_real(const Node& reader, ValueId id) { return as_type(reader, id, ElementType::kFloat32); }
-  // A real value in a float type, by a cast step where it has another; one per value and type. Constants are rounded to the
-  // type in which the reader's policy keeps variables first. Integers that are data stay as they are.
+  // A real value in a float type, by a cast step where it has another; one per value and type. Constants are rounded to
+  // the type in which the reader's policy keeps variables first. Integers that are data stay as they are.
   ValueId as_type(const Node& reader, ValueId id, ElementType type);
   // The elements of a constant, each rounded to `types` one after the other. Throws for one that is not finite, in the
   // source or in one of these types.
-  std::vector<float> rounded_reals(const Node& reader, const Value& constant, std::initializer_list<ElementType> types) const;
+  std::vector<float> rounded_reals(const Node& reader, const Value& constant,
+                                   std::initializer_list<ElementType> types) const;
   // Adds a step whose float outputs are made in `type`, and what brings them into the type in which they are kept: the
   // policy's output type, or the graph's.
   // `entry`: the kernel that says which outputs have another type; null: none.
@@ -107,18 +108,16 @@ class PolicyPass {
 
   Graph& graph_;
   const PolicyOptions& options_;
-  const std::vector<Layer> asked_ = graph_.layers;  // as the source and the user want them; record() tells what became of it
+  // as the source and the user want them; record() tells what became of it
+  const std::vector<Layer> asked_ = graph_.layers;
   std::vector<Node> steps_;
-  std::vector<std::pair<ValueId, ValueId>> output_borders_;  // int8 value, uint8 output
-  std::map<ValueId, ValueId> reals_;                         // of codes
+  std::vector<std::pair<ValueId, ValueId>> output_borders_;   // int8 value, uint8 output
+  std::map<ValueId, ValueId> reals_;                          // of codes
   std::map<std::pair<ValueId, ElementType>, ValueId> typed_;  // the same real value in another float type
-  std::map<std::tuple<ValueId, ElementType, ElementType>, ValueId> constants_;  // rounded to a variable's and a compute type
-  std::map<int, int> recorded_;                              // layer -> numeric class of the recorded step
+  // rounded to a variable's and a compute type
+  std::map<std::tuple<ValueId, ElementType, ElementType>, ValueId> constants_;
+  std::map<int, int> recorded_;  // layer -> numeric class of the recorded step
 };
-
-// A step of the layer of `near`.
-Node make_step(Op op, const Node& near, const std::string& name, std::vector<ValueId> inputs,
-               std::vector<ValueId> outputs);
 
 // An op that TFLite computes on int8 codes. write() emits the steps and returns true, or returns false and has emitted
 // nothing if the node's attributes or quantizers have no exact form; `why` then says so.
@@ -129,11 +128,9 @@ struct IntegerForm {
 };
 const IntegerForm* find_integer_form(Op op);
 
-bool is_float_type(ElementType type);  // one in which steps compute
 bool converts(Op op);                  // only from codes to reals, or back
 
 // apply_policy_matmul.cc
-bool is_matmul(Op op);
 bool write_int8_matmul(PolicyPass& pass, Node node, std::string& why);
 // Of a dense or conv with float activations: as its layer's policy says, else in the policy's compute type.
 void write_real_matmul(PolicyPass& pass, Node node);
@@ -141,7 +138,6 @@ void write_real_matmul(PolicyPass& pass, Node node);
 void write_hybrid(PolicyPass& pass, Node node);
 void write_weight_only(PolicyPass& pass, Node node);
 std::string refusal_of_weights(const PolicyPass& pass, const Node& node);  // why they are no such codes, or ""
-size_t channel_axis(Op op);
 
 // apply_policy_weights.cc: with weights that are quantized here. Empty: written; else why not.
 std::string write_quantized_matmul(PolicyPass& pass, const Node& node);

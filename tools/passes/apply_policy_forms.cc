@@ -50,10 +50,8 @@ bool write_binary(PolicyPass& pass, Node node, std::string& why) {
 // (RELU), reduce_common.cc (MEAN).
 void add_rescale(PolicyPass& pass, Node& node) {
   const Codes x = pass.codes(node.inputs[0]), y = pass.codes(node.outputs[0]);
-  if (x == y)
-    node.rounding = pass.rounding(node);
-  else
-    node.inputs = {node.inputs[0], pass.requant(node, {double(x.scale) / double(y.scale)})};
+  if (x == y) node.rounding = pass.rounding(node);
+  else node.inputs = {node.inputs[0], pass.requant(node, {double(x.scale) / double(y.scale)})};
   set_integer(node, "x_zero", x.zero);
   set_integer(node, "y_zero", y.zero);
 }

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tools/error.h"
-#include "tools/graph/names.h"
+#include "tools/base/error.h"
+#include "tools/base/names.h"
 #include "tools/passes/apply_policy.h"
 
 namespace nacre::tools {
@@ -81,7 +81,8 @@ DynamicCodes quantize_dynamically(PolicyPass& pass, const Node& node, bool symme
   Node step = make_step(Op::kDynamicQuantize, node, node.name + "/quantize", {x}, {codes.q, codes.scale, codes.zero});
   set_integer(step, "axis", rows ? 1 : 0);
   set_integer(step, "symmetric", symmetric ? 1 : 0);
-  if (!symmetric && pass.graph().quantize_rounding == Rounding::kHalfEven) set_integer(step, "onnx", 1);  // as the source
+  if (!symmetric && pass.graph().quantize_rounding == Rounding::kHalfEven)
+    set_integer(step, "onnx", 1);  // as the source
   pass.emit(std::move(step));
   return codes;
 }
@@ -89,8 +90,6 @@ DynamicCodes quantize_dynamically(PolicyPass& pass, const Node& node, bool symme
 }  // namespace
 
 // Output channels: axis 0 of w, of a depthwise filter [kernel_h, kernel_w, out] the last.
-size_t channel_axis(Op op) { return op == Op::kDepthwiseConv2d ? 2 : 0; }
-
 std::string refusal_of_weights(const PolicyPass& pass, const Node& node) {
   const Value& w = pass.value(node.inputs[kW]);
   if (!w.constant() || w.stored != ElementType::kInt8 || !w.quantizer) return "its weights are not int8 codes";
@@ -100,8 +99,6 @@ std::string refusal_of_weights(const PolicyPass& pass, const Node& node) {
   const bool per_channel = int64_t(q.scale.size()) == channels(pass, node) && size_t(q.axis) == channel_axis(node.op);
   return q.scale.size() == 1 || per_channel ? "" : "its weights have scales along another axis";
 }
-
-bool is_matmul(Op op) { return op == Op::kDense || op == Op::kConv2d || op == Op::kDepthwiseConv2d; }
 
 bool write_int8_matmul(PolicyPass& pass, Node node, std::string& why) {
   why = refusal_of_weights(pass, node);
@@ -152,7 +149,8 @@ void write_weight_only(PolicyPass& pass, Node node) {
 void write_real_matmul(PolicyPass& pass, Node node) {
   const Quantization quantization = pass.policy(node).quantization;
   const bool hybrid = quantization == Quantization::kInt8Dynamic && pass.policy(node).scale_form == ScaleForm::kStep;
-  const bool of_source = hybrid || quantization == Quantization::kInt8Weights;  // codes that the file brings are taken as they are
+  // codes that the file brings are taken as they are
+  const bool of_source = hybrid || quantization == Quantization::kInt8Weights;
   if (of_source && refusal_of_weights(pass, node).empty())
     return hybrid ? write_hybrid(pass, std::move(node)) : write_weight_only(pass, std::move(node));
   const ElementType type = pass.compute(node);

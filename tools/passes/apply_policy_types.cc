@@ -3,8 +3,8 @@
 //   matmul, pointwise, reduction   the compute type of its layer's policy; sums and functions are float32 inside (ops/)
 //   move                           the type of what it moves
 //
-// A step's operands are cast to its type, as Keras and Axon cast the inputs of a layer and its parameters. Its result is cast to
-// the policy's output type, if that is another. Integers that are data (indices) are never cast.
+// A step's operands are cast to its type, as Keras and Axon cast the inputs of a layer and its parameters. Its result
+// is cast to the policy's output type, if that is another. Integers that are data (indices) are never cast.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,16 +12,16 @@
 
 #include "engine/kernels/training.h"
 #include "engine/numeric/small_float.h"
-#include "tools/error.h"
-#include "tools/graph/names.h"
+#include "tools/base/error.h"
+#include "tools/base/names.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
 
 namespace nacre::tools {
 namespace {
 
-// The reference kernel that runs `op` on a first operand of type x, best one that gives y in it too: it says which types the
-// others need.
+// The reference kernel that runs `op` on a first operand of type x, best one that gives y in it too: it says which
+// types the others need.
 const KernelEntry* find_float_entry(Op op, ElementType x) {
   const KernelEntry* mixed = nullptr;
   for (const KernelSet* set : {&reference::kernels(), &reference::training_kernels()})
@@ -76,11 +76,6 @@ bool is_output(const Graph& graph, ValueId id) {
 }
 
 }  // namespace
-
-bool is_float_type(ElementType type) {
-  return type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
-         type == ElementType::kFloat64;
-}
 
 ElementType PolicyPass::step_type(const Node& node) const {
   if (node.op == Op::kCast || converts(node.op)) return ElementType::kFloat32;
@@ -140,8 +135,10 @@ void PolicyPass::emit_in(Node node, ElementType type, const KernelEntry* entry) 
     if (!is_float_type(value(id).type)) continue;
     const ValueId y = id;
     // What a step saves in a wider type, as batch_norm_training its mean, stays in that.
-    const ElementType made = entry == nullptr ? type : entry->operands[entry->operand_count - node.outputs.size() + slot].element;
-    if (made != type && entry->op == node.op && node.op != Op::kCast) {  // a cast's types are its values', not its first entry's
+    const ElementType made =
+        entry == nullptr ? type : entry->operands[entry->operand_count - node.outputs.size() + slot].element;
+    // a cast's types are its values', not its first entry's
+    if (made != type && entry->op == node.op && node.op != Op::kCast) {
       value(y).type = made;
       continue;
     }

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "engine/kernels/reference.h"
-#include "tools/error.h"
-#include "tools/graph/names.h"
+#include "tools/base/error.h"
+#include "tools/base/names.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/quantize_multiplier.h"
 
@@ -37,9 +37,11 @@ bool contains(const std::vector<Binding>& bindings, ValueId id) {
   return std::any_of(bindings.begin(), bindings.end(), [&](const Binding& b) { return b.value == id; });
 }
 
-// The largest real of y's codes, where these hold no negative number and the node that writes y has no clamp of its own.
+// The largest real of y's codes, where these hold no negative number and the node that writes y has no clamp of its
+// own.
 std::optional<float> saturates_at(const Graph& graph, const Node& node) {
-  constexpr Op kSigned[] = {Op::kDense, Op::kConv2d, Op::kDepthwiseConv2d, Op::kAdd, Op::kSub, Op::kMul, Op::kBatchNorm};
+  constexpr Op kSigned[] = {Op::kDense, Op::kConv2d, Op::kDepthwiseConv2d, Op::kAdd,
+                            Op::kSub,   Op::kMul,    Op::kBatchNorm};
   if (std::ranges::count(kSigned, node.op) == 0) return std::nullopt;
   const std::optional<Quantizer>& q = graph.values[size_t(node.outputs[0])].quantizer;
   const bool clamped = node.op != Op::kBatchNorm && get_integer(node, "clamp") != 0;
@@ -62,10 +64,12 @@ Codes PolicyPass::codes(ValueId id) const {
   return {q.scale[0], q.zero.empty() ? 0 : int32_t(q.zero[0])};
 }
 
-// A layer of a quantized file that is asked for another policy gives out real values: only codes at the graph's outputs stay.
+// A layer of a quantized file that is asked for another policy gives out real values: only codes at the graph's outputs
+// stay.
 void PolicyPass::drop_quantizers() {
   const auto drops = [&](const Node& node) {
-    return asked(node) && policy(node).quantization != Quantization::kInt8Static && !contains(graph_.outputs, node.outputs[0]);
+    return asked(node) && policy(node).quantization != Quantization::kInt8Static &&
+           !contains(graph_.outputs, node.outputs[0]);
   };
   keep_saturation(graph_, drops);
   for (const Node& node : graph_.nodes)
@@ -78,10 +82,8 @@ void PolicyPass::prepare_values() {
   drop_quantizers();
   for (Value& v : graph_.values) {
     if (!v.quantizer) continue;
-    if (v.constant())
-      prepare_constant(v);
-    else
-      prepare_activation(v);
+    if (v.constant()) prepare_constant(v);
+    else prepare_activation(v);
   }
 }
 
@@ -111,8 +113,8 @@ bool PolicyPass::only_converts(const Node& node) const {
          std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId id) { return value(id).constant(); });
 }
 
-// The input takes the place of what its only reader makes of it, if that step only converts. Float8 codes stay inside: nobody
-// has such data at hand.
+// The input takes the place of what its only reader makes of it, if that step only converts. Float8 codes stay inside:
+// nobody has such data at hand.
 bool PolicyPass::open_input(Binding& input) {
   Node* reader = nullptr;
   int readers = 0;
@@ -142,13 +144,15 @@ bool PolicyPass::open_output(Binding& output) {
   return false;
 }
 
-// Inputs and outputs in the types of the steps beside them. Several steps may convert one after the other: codes of the source
-// to float32, and that to float16.
+// Inputs and outputs in the types of the steps beside them. Several steps may convert one after the other: codes of the
+// source to float32, and that to float16.
 void PolicyPass::open_io_types() {
   for (Binding& input : graph_.inputs)
-    while (open_input(input)) {}
+    while (open_input(input)) {
+    }
   for (Binding& output : graph_.outputs)
-    while (open_output(output)) {}
+    while (open_output(output)) {
+    }
   std::erase_if(graph_.nodes, [](const Node& node) { return node.op == Op::kNone; });
 }
 
@@ -169,10 +173,8 @@ void PolicyPass::add_uint8_borders() {
     const ValueId codes = like(id, "/int8", ElementType::kInt8);
     value(codes).quantizer = quantizer;
     inside.emplace(id, codes);
-    if (input)
-      requantize(Node(), id, codes);
-    else
-      output_borders_.emplace_back(codes, id);
+    if (input) requantize(Node(), id, codes);
+    else output_borders_.emplace_back(codes, id);
   }
   const auto replace = [&](ValueId& id) {
     if (const auto found = inside.find(id); found != inside.end()) id = found->second;

@@ -1,6 +1,7 @@
 // apply_policy: dense and conv whose weights are quantized here, because the user's policy says so.
 //
-//   int8            weights and activations by Keras's abs-max, activations anew in every run; per row, of a conv per sample
+//   int8            weights and activations by Keras's abs-max, activations anew in every run; per row, of a conv per
+//                   sample
 //   int8/weights    int8 weights by TFLite's rule, float arithmetic
 //   int4            per channel by Keras's abs-max, or in groups with zero points; float arithmetic
 //   float8          E4M3 weights, and activations by a scale that calibration found
@@ -10,8 +11,8 @@
 #include "engine/numeric/absmax.h"
 #include "engine/numeric/float8_scale.h"
 #include "engine/numeric/small_float.h"
-#include "tools/error.h"
-#include "tools/graph/names.h"
+#include "tools/base/error.h"
+#include "tools/base/names.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/quantize_weights.h"
@@ -106,7 +107,8 @@ class QuantizedMatmul {
 
   // y = acc / (scale x_scale) + b, all in the compute type: the weights' scale is a variable, cast like any other.
   std::string dynamic() {
-    if (policy_.scale_form != ScaleForm::kReciprocal) return "weights that the source does not bring take the reciprocal form";
+    if (policy_.scale_form != ScaleForm::kReciprocal)
+      return "weights that the source does not bring take the reciprocal form";
     if (type_ == ElementType::kFloat16) return "float16 is too narrow for the products of scales";
     const WeightCodes codes = absmax_codes(w_, layout_, kInt8Range);
     const ValueId w = weights(ElementType::kInt8, bytes_of(codes.codes));
@@ -143,8 +145,8 @@ class QuantizedMatmul {
 
   static constexpr float kMax = float(Float8E4M3::of_bits(Float8E4M3::kMax));
 
-  // What a history whose amax this is gives: {what multiplies, the step}. By Keras's rule the step is made and divides, by
-  // TransformerEngine's the factor is made and multiplies (NUMERICS.md section 9).
+  // What a history whose amax this is gives: {what multiplies, the step}. By Keras's rule the step is made and divides,
+  // by TransformerEngine's the factor is made and multiplies (NUMERICS.md section 9).
   std::pair<float, float> factor_and_step(float amax) const {
     if (policy_.update_order == UpdateOrder::kKeras) {
       const float step = keras_step(amax, 1, kMax, policy_.margin, true).scale;

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/passes/plan_memory.h"
 
 namespace nacre::tools {
@@ -172,8 +172,7 @@ uint64_t parse_bytes(std::string_view place, std::string_view text) {
   const std::string_view unit(rest, size_t(end - rest));
   const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : -1;
   if (failed != std::errc() || shift < 0 || number == 0 || number > (uint64_t{1} << 40) >> shift)
-    throw Error(kUsage, std::string(place),
-                "not a size, expected bytes such as 65536, 64K or 2M, at most 2^40");
+    throw Error(kUsage, std::string(place), "not a size, expected bytes such as 65536, 64K or 2M, at most 2^40");
   return number << shift;
 }
 

@@ -10,8 +10,8 @@
 // T(clamp(v)) = T(clamp(T(v))) for every v and every bound, be it a value of T or not.
 //
 // A cast, and a quantize step to float8, is melted where the kernels have an entry for it. Such an entry rounds to the
-// type of its operands, which the step alone would have stored, before it converts. So a cast stays where the step gives
-// another type than that: what was melted before, or what is made of codes, would lose its rounding.
+// type of its operands, which the step alone would have stored, before it converts. So a cast stays where the step
+// gives another type than that: what was melted before, or what is made of codes, would lose its rounding.
 #include <bit>
 #include <limits>
 #include <string_view>
@@ -25,8 +25,8 @@
 namespace nacre::tools {
 namespace {
 
-// Index of the first of the words {kind, low, high}, or -1 if the op has no clamp. Some gradients have the first word alone, to
-// refuse the clamp of the step that they are of.
+// Index of the first of the words {kind, low, high}, or -1 if the op has no clamp. Some gradients have the first word
+// alone, to refuse the clamp of the step that they are of.
 int clamp_word(Op op) {
   const std::span<const Attribute> attributes = find_rule(op)->attributes;
   int word = 0;
@@ -87,7 +87,8 @@ class Fuser {
       drop_idle_clamp(node);
       if (is_plain_clamp(node) && (!quantized_clamps_only || is_rounded(node.outputs[0]))) melt(node, i);
       if (node.op == Op::kCast) melt_conversion(node, kNone);
-      if (node.op == Op::kQuantize && type(node.outputs[0]) == ElementType::kFloat8E4M3) melt_conversion(node, node.inputs[1]);
+      if (node.op == Op::kQuantize && type(node.outputs[0]) == ElementType::kFloat8E4M3)
+        melt_conversion(node, node.inputs[1]);
     }
     std::erase_if(graph_.nodes, [](const Node& node) { return node.op == Op::kNone; });
   }

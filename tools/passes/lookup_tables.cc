@@ -29,10 +29,9 @@ template <class F>
 LookupTable saturating_function(const Quantizer& x, F f) {
   int shift = 0;
   const double q = std::frexp(double(x.scale[0]) * double(1 << (31 - kInputIntegerBits)), &shift);
-  const FixedPoint scale = {int32_t(std::round(q * double(int64_t{1} << 31))),
-                            shift};  // exact: a float32 has 24 bits
-  const double radius = std::floor(
-      std::ldexp(double((1 << kInputIntegerBits) - 1) * double(1 << (31 - kInputIntegerBits)), -shift));
+  const FixedPoint scale = {int32_t(std::round(q * double(int64_t{1} << 31))), shift};  // exact: a float32 has 24 bits
+  const double radius =
+      std::floor(std::ldexp(double((1 << kInputIntegerBits) - 1) * double(1 << (31 - kInputIntegerBits)), -shift));
   return table_of(int(x.zero[0]), [&](int difference) -> int8_t {
     if (double(difference) <= -radius) return -128;
     if (double(difference) >= radius) return 127;
@@ -86,8 +85,8 @@ LookupTable sigmoid(const Node&, const Quantizer& x, const Quantizer& y) {
 
 LookupTable tanh(const Node&, const Quantizer& x, const Quantizer& y) {
   if (!coded_as(y, 1.0f / 128, 0)) return function_table(&tanh_of, x, y);
-  return saturating_function(
-      x, [](int32_t v) { return rounding_shift_right(fixed_tanh<kInputIntegerBits>(v), 31 - 7); });
+  return saturating_function(x,
+                             [](int32_t v) { return rounding_shift_right(fixed_tanh<kInputIntegerBits>(v), 31 - 7); });
 }
 
 // micro/kernels/hard_swish_common.cc: x times 2^7 in 16 bits; y before its shift = that x min(max(x / 6 + 1/2,
@@ -101,8 +100,7 @@ LookupTable hard_swish(const Node&, const Quantizer& x, const Quantizer& y) {
     const auto fine_x = int16_t(difference * (1 << 7));
     const int16_t preshift = doubling_high_multiply_16(fine_x, output.multiplier);
     const auto gate = int16_t((relu_ish(fine_x, third) + (1 << 15)) >> 1);
-    const int32_t code =
-        rounding_shift_right(truncated_high_multiply_16(gate, preshift), std::min(-output.shift, 31));
+    const int32_t code = rounding_shift_right(truncated_high_multiply_16(gate, preshift), std::min(-output.shift, 31));
     return saturate_int8(code + y.zero[0]);
   });
 }
@@ -112,8 +110,7 @@ LookupTable leaky_relu(const Node& node, const Quantizer& x, const Quantizer& y)
   const FixedPoint identity = quantize_multiplier(double(x.scale[0] / y.scale[0]));
   const FixedPoint slope = quantize_multiplier(double(x.scale[0] * get_real(node, "alpha") / y.scale[0]));
   return table_of(int(x.zero[0]), [&](int difference) {
-    return saturate_int8(multiply<Rounding::kDouble>(difference, difference >= 0 ? identity : slope) +
-                         y.zero[0]);
+    return saturate_int8(multiply<Rounding::kDouble>(difference, difference >= 0 ? identity : slope) + y.zero[0]);
   });
 }
 

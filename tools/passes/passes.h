@@ -1,4 +1,5 @@
-// The passes of the converter, in the order of `nacre convert`. Each takes a graph for which check() holds and leaves one.
+// The passes of the converter, in the order of `nacre convert`. Each takes a graph for which check() holds and leaves
+// one.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@ namespace nacre::tools {
 
 struct SimplifyOptions {
   bool fold_batch_norm = true;  // off for layers that train
-  // For what trains: a constant that several steps read is one parameter, so no rule makes another constant of it for one of them.
+  // For what trains: a constant that several steps read is one parameter, so no rule makes another constant of it for
+  // one of them.
   bool keep_shared = false;
 };
 inline constexpr SimplifyOptions kSimplifyToTrain = {.fold_batch_norm = false, .keep_shared = true};
@@ -33,9 +35,9 @@ struct PolicyOptions {
 };
 void apply_policy(Graph& graph, const PolicyOptions& options = {});
 
-// Makes a clamp of what codes did by saturating, for the nodes of `where`: onnxruntime's quantizer drops a Relu or Clip before
-// codes whose lowest is the zero point (QDQRemovableActivation, quantization/operators/activation.py). For whoever takes
-// the quantizers away next.
+// Makes a clamp of what codes did by saturating, for the nodes of `where`: onnxruntime's quantizer drops a Relu or Clip
+// before codes whose lowest is the zero point (QDQRemovableActivation, quantization/operators/activation.py). For
+// whoever takes the quantizers away next.
 void keep_saturation(Graph& graph, const std::function<bool(const Node&)>& where);
 
 // Clamps (relu, relu6, clip), casts and float8 quantizers into the step before them, where the result stays the same to
@@ -47,7 +49,7 @@ void fuse_quantized_clamps(Graph& graph);
 // Orders the nodes: tries several orders and keeps the one that plan_memory places in the fewest bytes.
 struct Target {
   std::string name = "host";
-  std::vector<Bank> banks;  // empty: one without limit
+  std::vector<Bank> banks;   // empty: one without limit
   bool keep_inputs = false;  // inputs stay valid across runs
 };
 void schedule(Graph& graph, const Target& target);

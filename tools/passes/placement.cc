@@ -68,11 +68,7 @@ class Shelf {
 class Exhaustive {
  public:
   Exhaustive(std::span<const Block> blocks, uint64_t bound, Placement start, uint64_t comparisons)
-      : blocks_(blocks),
-        bound_(bound),
-        shelf_(blocks),
-        best_(std::move(start)),
-        offsets_(blocks.size()),
+      : blocks_(blocks), bound_(bound), shelf_(blocks), best_(std::move(start)), offsets_(blocks.size()),
         nodes_(comparisons / (kExactBlocks * kExactBlocks)) {}
 
   Placement run() {

@@ -11,7 +11,8 @@ namespace nacre::tools {
 namespace {
 
 // Terms [first, end) of output channel k, in order.
-std::vector<float> terms_of(const std::vector<float>& w, const WeightLayout& layout, int64_t k, int64_t first, int64_t end) {
+std::vector<float> terms_of(const std::vector<float>& w, const WeightLayout& layout, int64_t k, int64_t first,
+                            int64_t end) {
   std::vector<float> terms;
   for (int64_t r = first; r < end; ++r) terms.push_back(w[layout.at(k, r)]);
   return terms;

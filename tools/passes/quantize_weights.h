@@ -1,6 +1,7 @@
 // Weights of dense and conv as codes: what a policy stores in the file. NUMERICS.md names the formulas' sources.
 //
-// Every function takes the reals of one weight tensor, finite (the caller has looked), and gives codes in the same order.
+// Every function takes the reals of one weight tensor, finite (the caller has looked), and gives codes in the same
+// order.
 #pragma once
 
 #include <cstdint>

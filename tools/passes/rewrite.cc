@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "tools/error.h"
-#include "tools/graph/names.h"
+#include "tools/base/error.h"
+#include "tools/base/names.h"
+#include "tools/base/nearest.h"
 #include "tools/passes/rewrite_paint.h"
-#include "tools/policies/nearest.h"
 
 namespace nacre::tools {
 namespace {

@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "engine/numeric/policy.h"
+#include "tools/base/print.h"
 #include "tools/graph/graph.h"
 #include "tools/passes/rewrite_lists.h"
-#include "tools/print.h"
 
 namespace nacre::tools {
 
@@ -49,9 +49,9 @@ struct RewriteDecision {
   std::string tensorflow_op;  // "Relu6"; with what else the node does: "MatMul+BiasAdd"
   RewriteList list = RewriteList::kUnlisted;
   Paint paint = Paint::kUnpainted;
-  int step = 0;         // that painted it; 0: none
-  std::string reason;   // "infer, between conv1 and conv2 (allow list)"
-  std::string runs_as;  // its layer's policy: "mixed_float16", "float32"; "as its source" for codes and integers
+  int step = 0;          // that painted it; 0: none
+  std::string reason;    // "infer, between conv1 and conv2 (allow list)"
+  std::string runs_as;   // its layer's policy: "mixed_float16", "float32"; "as its source" for codes and integers
   bool foreign = false;  // its values are codes or integers: never painted
   bool decides = true;   // for its layer; the layer's other nodes run as this one
 };

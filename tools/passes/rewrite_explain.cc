@@ -1,8 +1,8 @@
 // What --explain prints of the rewrite.
 #include <map>
 
+#include "tools/base/table.h"
 #include "tools/passes/rewrite.h"
-#include "tools/report/table.h"
 
 namespace nacre::tools {
 namespace {
@@ -36,8 +36,8 @@ std::string explain_text(const Graph& graph, const RewriteOptions& options,
                {"step", Align::kRight},
                {"paint and reason", Align::kLeft}});
   for (const RewriteDecision& d : decisions)
-    table.add({d.node, d.tensorflow_op, name_of(d.list), d.runs_as, d.step == 0 ? "-" : std::to_string(d.step),
-               sentence(d)});
+    table.add(
+        {d.node, d.tensorflow_op, name_of(d.list), d.runs_as, d.step == 0 ? "-" : std::to_string(d.step), sentence(d)});
   return table.text(width) + rewrite_summary(graph, options, decisions) + "\n";
 }
 

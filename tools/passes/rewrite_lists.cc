@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "tools/error.h"
-#include "tools/policies/nearest.h"
+#include "tools/base/error.h"
+#include "tools/base/nearest.h"
 
 namespace nacre::tools {
 namespace {
@@ -30,8 +30,7 @@ constexpr Group kGroups[] = {
     {A, A, N,
      "BlockLSTM BlockLSTMGrad Conv3DBackpropFilter Conv3DBackpropInput CudnnRNN CudnnRNNBackprop CudnnRNNBackpropV2 "
      "CudnnRNNBackpropV3 CudnnRNNV2 CudnnRNNV3 GRUBlockCell GRUBlockCellGrad LSTMBlockCell LSTMBlockCellGrad"},
-    {N, A, A,
-     "DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Einsum"},
+    {N, A, A, "DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Einsum"},
     {N, A, N,
      "BlockLSTMV2 BlockLSTMGradV2 FastUnsortedSegmentMax FusedConv2DBiasActivation FusedSparseConvGpuV2 Mha MhaV2 Pmlp "
      "Tmlp TmlpV2 TmlpV3"},

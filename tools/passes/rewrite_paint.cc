@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/graph/names.h"
+#include "tools/base/names.h"
 #include "tools/passes/rewrite_ops.h"
 
 namespace nacre::tools {

@@ -10,12 +10,12 @@
 
 namespace nacre::tools {
 
-struct Unit {  // of painting: one node
-  std::string name;            // as reasons call it
-  std::string op, with;        // TensorFlow's
+struct Unit {            // of painting: one node
+  std::string name;      // as reasons call it
+  std::string op, with;  // TensorFlow's
   RewriteList list = RewriteList::kUnlisted;
-  std::string refusal;         // why it may not be ALLOW: preserved, codes, integers; else ""
-  bool foreign = false;        // its values are codes or integers
+  std::string refusal;   // why it may not be ALLOW: preserved, codes, integers; else ""
+  bool foreign = false;  // its values are codes or integers
   Paint paint = Paint::kUnpainted;
   int step = 0;
   std::string reason;
@@ -25,11 +25,11 @@ struct Unit {  // of painting: one node
 };
 
 struct Painting {
-  std::vector<Unit> units;                           // by node
-  std::vector<std::vector<int>> writers, readers;    // of each unit, along values whose type the rewrite may change
-  std::vector<bool> gives_output, read_as_float32;   // what a unit writes is an output; is read where no type changes
-  std::vector<int> order;                            // by the first output: the same for every order of the nodes
-  std::vector<int> after;                            // of step 4: the allow op before an infer or clear unit; kNone
+  std::vector<Unit> units;                          // by node
+  std::vector<std::vector<int>> writers, readers;   // of each unit, along values whose type the rewrite may change
+  std::vector<bool> gives_output, read_as_float32;  // what a unit writes is an output; is read where no type changes
+  std::vector<int> order;                           // by the first output: the same for every order of the nodes
+  std::vector<int> after;                           // of step 4: the allow op before an infer or clear unit; kNone
 };
 
 Painting make_painting(const Graph& graph, const RewriteLists& lists, const RewriteOptions& options);

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "tools/graph/operands.h"
-#include "tools/model_limits.h"
+#include "tools/model/model_limits.h"
 #include "tools/passes/orders.h"
 #include "tools/passes/plan_memory.h"
 
@@ -101,8 +101,8 @@ class Builder {
     }
   }
 
-  // What nodes update is read and updated in the source's order, through whichever alias: an update comes after all uses before it
-  // of a byte that it changes, and a use after the updates before it.
+  // What nodes update is read and updated in the source's order, through whichever alias: an update comes after all
+  // uses before it of a byte that it changes, and a use after the updates before it.
   void order_updates(uint32_t n) {
     const Node& node = graph_.nodes[n];
     const OpRule& rule = rule_of(graph_, node);
@@ -112,10 +112,13 @@ class Builder {
       std::vector<Use>& uses = uses_[root(v)];
       const Use mine = {range(v, n), is_updated(rule, i)};
       for (const Use& use : uses)
-        if ((mine.updates || use.updates) && use.bytes.node != n && use.bytes.start < mine.bytes.end && mine.bytes.start < use.bytes.end)
+        if ((mine.updates || use.updates) && use.bytes.node != n && use.bytes.start < mine.bytes.end &&
+            mine.bytes.start < use.bytes.end)
           add(problem_.predecessors[n], use.bytes.node);
       if (mine.updates)  // stands for the uses of these bytes that it comes after
-        std::erase_if(uses, [&](const Use& use) { return mine.bytes.start <= use.bytes.start && use.bytes.end <= mine.bytes.end; });
+        std::erase_if(uses, [&](const Use& use) {
+          return mine.bytes.start <= use.bytes.start && use.bytes.end <= mine.bytes.end;
+        });
       uses.push_back(mine);
     }
   }
@@ -145,8 +148,8 @@ class Builder {
   };
 
   const Graph& graph_;
-  std::vector<bool> updated_;  // by root: whether some node updates it, or an alias of it
-  std::map<ValueId, std::vector<Use>> uses_;  // by root
+  std::vector<bool> updated_;                  // by root: whether some node updates it, or an alias of it
+  std::map<ValueId, std::vector<Use>> uses_;   // by root
   std::vector<int> storage_of_;                // by value
   std::vector<std::vector<Written>> writers_;  // by storage
   OrderProblem problem_;

@@ -4,11 +4,12 @@
 
 #include "tools/graph/batch.h"
 #include "tools/graph/operands.h"
-#include "tools/model_limits.h"
+#include "tools/model/model_limits.h"
 
 namespace nacre::tools {
 
-Rewriter::Rewriter(Graph& g, bool keep_shared) : graph(g), keep_shared_(keep_shared), uses_(g.values.size()), origins_(g.values.size(), kNone) {
+Rewriter::Rewriter(Graph& g, bool keep_shared)
+    : graph(g), keep_shared_(keep_shared), uses_(g.values.size()), origins_(g.values.size(), kNone) {
   for (Node& node : g.nodes) nodes.push_back(std::move(node));
   g.nodes.clear();
   for (Place p = nodes.begin(); p != nodes.end(); ++p) attach(p);
@@ -149,7 +150,8 @@ bool each_node(Rewriter& r, Rule rule) {
 bool apply_rules(Rewriter& r, const SimplifyOptions& options) {
   bool changed = each_node(r, [&](Node& node) {
     return fold_constants(r, node) || share_quantizer(r, node) || simplify_transpose(r, node) ||
-           absorb_transpose(r, node) || delay_transpose(r, node) || simplify_reshape(r, node) || (options.fold_batch_norm && fold_batch_norm(r, node)) ||
+           absorb_transpose(r, node) || delay_transpose(r, node) || simplify_reshape(r, node) ||
+           (options.fold_batch_norm && fold_batch_norm(r, node)) ||
            fold_channel_arithmetic(r, node, options.fold_batch_norm);
   });
   changed = remove_dead_nodes(r) || changed;
@@ -160,8 +162,9 @@ bool apply_rules(Rewriter& r, const SimplifyOptions& options) {
 
 void simplify(Graph& graph, const SimplifyOptions& options) {
   Rewriter r(graph, options.keep_shared);
-  // Every rule removes a node, or bytes that transposes move, or brings transposes nearer to the border, or leaves them fewer
-  // axes: this ends. The bound is for a mistake in that argument, so that it costs a slower program and not a hang.
+  // Every rule removes a node, or bytes that transposes move, or brings transposes nearer to the border, or leaves them
+  // fewer axes: this ends. The bound is for a mistake in that argument, so that it costs a slower program and not a
+  // hang.
   const size_t bound = 16 + 4 * r.nodes.size();
   for (size_t round = 0; round < bound; ++round)
     if (!apply_rules(r, options) && !move_transposes(r)) break;

@@ -108,9 +108,9 @@ bool share_quantizer(Rewriter& r, Node& node);     // of a transpose or reshape 
 bool simplify_transpose(Rewriter& r, Node& node);  // cancel, merge, reshape where nothing moves, one for several
 bool move_transposes(Rewriter& r);                 // through regions of ops that do not care about the order of axes
 
-bool simplify_reshape(Rewriter& r, Node& node);    // of reshapes, identities, one for several
-bool absorb_transpose(Rewriter& r, Node& node);    // before a flattening reshape, into the weights of dense
-bool delay_transpose(Rewriter& r, Node& node);     // behind a reshape that joins axes which it keeps together
+bool simplify_reshape(Rewriter& r, Node& node);  // of reshapes, identities, one for several
+bool absorb_transpose(Rewriter& r, Node& node);  // before a flattening reshape, into the weights of dense
+bool delay_transpose(Rewriter& r, Node& node);   // behind a reshape that joins axes which it keeps together
 
 // A reshape to [axis 0, rest] that only dense layers with constant weights read.
 bool is_flattening(const Rewriter& r, const Node& node);

@@ -10,11 +10,26 @@ enum class Kind { kOther, kUnary, kBinary, kAll };  // which inputs have the reg
 
 inline Kind kind_of(Op op) {
   switch (op) {
-    case Op::kClamp: case Op::kLeakyRelu: case Op::kSigmoid: case Op::kTanh: case Op::kHardSwish: case Op::kLookup:
-    case Op::kGelu: case Op::kSilu:
-    case Op::kSoftmax: case Op::kMean: case Op::kPad: case Op::kSlice: case Op::kCopy:
-    case Op::kQuantize: case Op::kDequantize: case Op::kRequantize: case Op::kCast: return Kind::kUnary;
-    case Op::kAdd: case Op::kSub: case Op::kMul: return Kind::kBinary;
+    case Op::kClamp:
+    case Op::kLeakyRelu:
+    case Op::kSigmoid:
+    case Op::kTanh:
+    case Op::kHardSwish:
+    case Op::kLookup:
+    case Op::kGelu:
+    case Op::kSilu:
+    case Op::kSoftmax:
+    case Op::kMean:
+    case Op::kPad:
+    case Op::kSlice:
+    case Op::kCopy:
+    case Op::kQuantize:
+    case Op::kDequantize:
+    case Op::kRequantize:
+    case Op::kCast: return Kind::kUnary;
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul: return Kind::kBinary;
     case Op::kConcat: return Kind::kAll;
     default: return Kind::kOther;
   }
@@ -48,7 +63,10 @@ inline void permute_words(Node& node, const char* name, const Permutation& perm)
 // Attributes for permuted operands; false if the op has none for this permutation.
 inline bool permute_attributes(const Rewriter& r, Node& node, const Permutation& perm) {
   switch (node.op) {
-    case Op::kSoftmax: case Op::kConcat: case Op::kQuantize: case Op::kDequantize: {
+    case Op::kSoftmax:
+    case Op::kConcat:
+    case Op::kQuantize:
+    case Op::kDequantize: {
       const int axis = get_integer(node, "axis");
       if (axis < 0 || size_t(axis) >= perm.size()) return false;
       const int moved = inverse(perm)[size_t(axis)];

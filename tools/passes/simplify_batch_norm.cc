@@ -27,7 +27,9 @@ bool matmul(const Node* node) {
 // A constant that may be changed.
 bool of_its_own(const Rewriter& r, ValueId id) { return r.value(id).constant() && !r.shared(id); }
 
-int64_t channels_of(const Node& layer, const Value& w) { return layer.op == Op::kDepthwiseConv2d ? w.dims.back() : w.dims.front(); }
+int64_t channels_of(const Node& layer, const Value& w) {
+  return layer.op == Op::kDepthwiseConv2d ? w.dims.back() : w.dims.front();
+}
 
 // A constant, or what transposes and reshapes make of a shared one.
 bool is_stored(Rewriter& r, ValueId id) {
@@ -73,7 +75,8 @@ void scale_weights_by(Rewriter& r, Node& layer, const std::vector<double>& s) {
   std::vector<float> scaled = reals(w);
   const size_t inner = scaled.size() / s.size();
   const bool channels_last = layer.op == Op::kDepthwiseConv2d;
-  for (size_t i = 0; i < scaled.size(); ++i) scaled[i] = float(double(scaled[i]) * s[channels_last ? i % s.size() : i / inner]);
+  for (size_t i = 0; i < scaled.size(); ++i)
+    scaled[i] = float(double(scaled[i]) * s[channels_last ? i % s.size() : i / inner]);
   Graph scratch;
   scratch.constant(w.name, w.dims, scaled);
   r.set_input(layer, 1, r.add_value(std::move(scratch.values[0]), id));
@@ -168,7 +171,8 @@ bool fold_channel_arithmetic(Rewriter& r, Node& node, bool scale_weights) {
     if (node.op == Op::kMul && !of_its_own(r, layer->inputs[1])) continue;
     const std::vector<double> c = channel_values(constant, channels);
     std::vector<double> bias = bias_of(r, *layer, channels);
-    for (size_t k = 0; k < c.size(); ++k) bias[k] = node.op == Op::kMul ? bias[k] * c[k] : node.op == Op::kAdd ? bias[k] + c[k] : bias[k] - c[k];
+    for (size_t k = 0; k < c.size(); ++k)
+      bias[k] = node.op == Op::kMul ? bias[k] * c[k] : node.op == Op::kAdd ? bias[k] + c[k] : bias[k] - c[k];
     if (node.op == Op::kMul) scale_weights_by(r, *layer, c);
     if (node.op != Op::kMul || had_bias) set_bias(r, *layer, bias);
     take_over(r, *layer, node);

@@ -7,7 +7,7 @@
 namespace nacre::tools {
 namespace {
 
-constexpr int64_t kMaxGrowth = 1 << 20;       // bytes that folding one node may add to the file
+constexpr int64_t kMaxGrowth = 1 << 20;         // bytes that folding one node may add to the file
 constexpr int64_t kMaxWork = int64_t{1} << 28;  // multiply-accumulates; a few seconds of the reference kernels
 
 int64_t bytes_of(const Value& v) {

@@ -85,7 +85,8 @@ class Mover {
     std::vector<Node*> nodes;
     std::map<const Node*, size_t> index;
     for (Node& node : r_.nodes)
-      if (kind_of(node.op) != Kind::kOther && region_rank(node) > 1) index[&node] = nodes.size(), nodes.push_back(&node);
+      if (kind_of(node.op) != Kind::kOther && region_rank(node) > 1)
+        index[&node] = nodes.size(), nodes.push_back(&node);
     std::vector<size_t> parent(nodes.size());
     std::iota(parent.begin(), parent.end(), size_t{0});
     const auto root = [&](size_t i) {

@@ -33,16 +33,18 @@ bool merge_twin(Rewriter& r, Node& node) {
   return false;
 }
 
-// One axis of a reshape's output, longer than 1: `first` and `last` are the axes that it joins, as they lie before the transpose.
+// One axis of a reshape's output, longer than 1: `first` and `last` are the axes that it joins, as they lie before the
+// transpose.
 struct JoinedAxis {
   int first = 0, last = 0;
   int64_t size = 1;
   size_t place = 0;  // among the output's axes
 };
 
-// What reshape makes of transpose(u, perm), without the axes of 1; empty if it splits an axis, or joins axes that do not follow each
-// other in u.
-std::vector<JoinedAxis> joined_axes(const std::vector<int64_t>& u, const Permutation& perm, const std::vector<int64_t>& y) {
+// What reshape makes of transpose(u, perm), without the axes of 1; empty if it splits an axis, or joins axes that do
+// not follow each other in u.
+std::vector<JoinedAxis> joined_axes(const std::vector<int64_t>& u, const Permutation& perm,
+                                    const std::vector<int64_t>& y) {
   std::vector<int> from;  // axes of u longer than 1, in the order of the transpose
   for (const int axis : perm)
     if (u[size_t(axis)] != 1) from.push_back(axis);
@@ -139,8 +141,8 @@ bool absorb_transpose(Rewriter& r, Node& node) {
   return true;
 }
 
-// y = reshape(transpose(u, p)) = transpose(reshape(u), q): so a transpose meets the one that undoes it, as the two directions of a
-// recurrence do, joined on one axis between two changes of batch and time.
+// y = reshape(transpose(u, p)) = transpose(reshape(u), q): so a transpose meets the one that undoes it, as the two
+// directions of a recurrence do, joined on one axis between two changes of batch and time.
 bool delay_transpose(Rewriter& r, Node& node) {
   if (!pure_reshape(r, &node)) return false;
   Node* before = r.writer(node.inputs[0]);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 #include "tools/passes/plan_memory.h"
 
 namespace nacre::tools {

@@ -73,14 +73,10 @@ class Views {
   bool is_view(const Node& node) {
     switch (node.op) {
       case Op::kReshape:
-      case Op::kCopy:
-        return alias_whole(node);
-      case Op::kSlice:
-        return alias_run(node);
-      case Op::kConcat:
-        return alias_parts(node);
-      default:
-        return false;
+      case Op::kCopy: return alias_whole(node);
+      case Op::kSlice: return alias_run(node);
+      case Op::kConcat: return alias_parts(node);
+      default: return false;
     }
   }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "tools/policies/nearest.h"
+#include "tools/base/nearest.h"
 
 namespace nacre::tools {
 namespace {
@@ -91,10 +91,8 @@ KerasPolicy read_policy(const Object& object, const std::string& global) {
     return policy;
   }
   const bool float8 = class_name == "QuantizedFloat8DTypePolicy";
-  if (float8)
-    check_keys(config, {"mode", "source_name", "amax_history_length"}, place);
-  else
-    check_keys(config, {"mode", "source_name"}, place);
+  if (float8) check_keys(config, {"mode", "source_name", "amax_history_length"}, place);
+  else check_keys(config, {"mode", "source_name"}, place);
   if (!config.contains("mode")) place.refuse("MissingField", "mode is missing", "it says what is quantized, like int8");
   if (!config["mode"].is_string()) wrong_type(config["mode"], "a string", place.of("mode"));
   const std::string source = name_or_global(config, "source_name", global, place);

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "tools/base/print.h"
 #include "tools/policies/keras_policy.h"
-#include "tools/print.h"
 
 namespace nacre::tools {
 

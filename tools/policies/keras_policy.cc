@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "tools/policies/nearest.h"
+#include "tools/base/nearest.h"
 #include "tools/policies/policy_names.h"
 
 namespace nacre::tools {
@@ -82,12 +82,10 @@ struct Mode {
               const std::string& what, const std::string& expected) const {
     int value = 0;
     switch (read_integer(part, &value)) {
-      case Read::kNoInteger:
-        refuse(label_not_int, fmt::format("{} {} is no integer", what, in_quotes(part)), expected);
+      case Read::kNoInteger: refuse(label_not_int, fmt::format("{} {} is no integer", what, in_quotes(part)), expected);
       case Read::kTooLarge:
         refuse(label_range, fmt::format("{} {} is beyond 2147483647", what, in_quotes(part)), expected);
-      default:
-        return value;
+      default: return value;
     }
   }
 };

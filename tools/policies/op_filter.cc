@@ -6,7 +6,7 @@
 #include <cctype>
 #include <initializer_list>
 
-#include "tools/policies/nearest.h"
+#include "tools/base/nearest.h"
 
 namespace nacre::tools {
 namespace {
@@ -137,7 +137,8 @@ bool layer_is(const Graph& graph, int layer, const std::string& name) {
 void check_op_name(const Graph& graph, const std::string& name, const Place& place) {
   const std::string wanted = plain(name);
   const std::vector<std::string> known = known_names(graph);
-  if (std::ranges::any_of(known, [&](const std::string& k) { return plain(k) == wanted; })) return require_layer(graph, name, place);
+  if (std::ranges::any_of(known, [&](const std::string& k) { return plain(k) == wanted; }))
+    return require_layer(graph, name, place);
   const std::vector<std::string> near = nearest_names(name, known);
   place.refuse("UnknownOp", fmt::format("{} is no op, here or in the network", in_quotes(name)),
                near.empty() ? "ops are named like dense, conv2d, batch_norm, or as the network does: Gemm, CONV_2D"

@@ -27,8 +27,8 @@ class OpFilter {
 // op_filter.cc; or the op here, which may cover several of the source's ("clamp": Relu, Relu6, Clip).
 bool layer_is(const Graph& graph, int layer, const std::string& name);
 
-// Throws PolicyError "UnknownOp" with the nearest ones where nobody knows an op of this name, "NoSuchLayer" with the nearest and all
-// of the network where no layer is one.
+// Throws PolicyError "UnknownOp" with the nearest ones where nobody knows an op of this name, "NoSuchLayer" with the
+// nearest and all of the network where no layer is one.
 void check_op_name(const Graph& graph, const std::string& name, const Place& place);
 
 }  // namespace nacre::tools

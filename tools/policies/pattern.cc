@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "tools/policies/nearest.h"
-#include "tools/print.h"
+#include "tools/base/nearest.h"
+#include "tools/base/print.h"
 
 namespace nacre::tools {
 namespace {
@@ -48,29 +48,19 @@ std::string refusal(const std::string& text, const re2::RE2& compiled) {
   switch (compiled.error_code()) {
     case RE2::ErrorBadPerlOp:
     case RE2::ErrorBadNamedCapture:
-    case RE2::ErrorBadEscape:
-      return "RE2 has no " + construct_at(text, where);
-    case RE2::ErrorRepeatOp:
-      return fmt::format("RE2 has no repetition {}, possessive or doubled", in_quotes(where));
+    case RE2::ErrorBadEscape: return "RE2 has no " + construct_at(text, where);
+    case RE2::ErrorRepeatOp: return fmt::format("RE2 has no repetition {}, possessive or doubled", in_quotes(where));
     case RE2::ErrorRepeatSize:
       return fmt::format("the repetition {} is out of order or larger than RE2's 1000", in_quotes(where));
-    case RE2::ErrorPatternTooLarge:
-      return fmt::format("it compiles to more than {} bytes", kPatternMemory);
+    case RE2::ErrorPatternTooLarge: return fmt::format("it compiles to more than {} bytes", kPatternMemory);
     case RE2::ErrorBadCharClass:
-    case RE2::ErrorBadCharRange:
-      return fmt::format("no set of characters is written {}", in_quotes(where));
-    case RE2::ErrorMissingBracket:
-      return "missing ] of a set of characters";
-    case RE2::ErrorMissingParen:
-      return "missing ) of a group";
-    case RE2::ErrorTrailingBackslash:
-      return "it ends with a backslash that escapes nothing";
-    case RE2::ErrorRepeatArgument:
-      return fmt::format("nothing stands before the repetition {}", in_quotes(where));
-    case RE2::ErrorBadUTF8:
-      return "it is not UTF-8";
-    default:
-      return "it is no regular expression" + (where.empty() ? "" : ": " + in_quotes(where));
+    case RE2::ErrorBadCharRange: return fmt::format("no set of characters is written {}", in_quotes(where));
+    case RE2::ErrorMissingBracket: return "missing ] of a set of characters";
+    case RE2::ErrorMissingParen: return "missing ) of a group";
+    case RE2::ErrorTrailingBackslash: return "it ends with a backslash that escapes nothing";
+    case RE2::ErrorRepeatArgument: return fmt::format("nothing stands before the repetition {}", in_quotes(where));
+    case RE2::ErrorBadUTF8: return "it is not UTF-8";
+    default: return "it is no regular expression" + (where.empty() ? "" : ": " + in_quotes(where));
   }
 }
 
@@ -126,8 +116,6 @@ int64_t Pattern::cost() const { return compiled_->ProgramSize(); }
 
 bool literal(const std::string& text) { return text.find_first_of("\\^$.|?*+()[]{}") == std::string::npos; }
 
-std::string mended(const std::string& name) {
-  return Json::parse(Json(name).dump()).get<std::string>();
-}
+std::string mended(const std::string& name) { return Json::parse(Json(name).dump()).get<std::string>(); }
 
 }  // namespace nacre::tools

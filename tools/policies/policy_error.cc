@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "tools/policies/nearest.h"
+#include "tools/base/nearest.h"
 
 namespace nacre::tools {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tools/error.h"
+#include "tools/base/error.h"
 
 namespace nacre::tools {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/numeric/rounding.h"
-#include "tools/graph/names.h"
-#include "tools/policies/nearest.h"
+#include "tools/base/names.h"
+#include "tools/base/nearest.h"
 #include "tools/policies/policy_text.h"
 
 namespace nacre::tools {
@@ -33,7 +33,7 @@ bool set_number(const Json& value, int64_t low, int64_t high, Integer* field) {
   return true;
 }
 
-template <ElementType Policy::*kField>
+template <ElementType Policy::* kField>
 bool set_type(Policy& p, const Json& value) {
   ElementType type{};
   if (!set_name(value, &type) || !floating(type)) return false;
@@ -58,14 +58,10 @@ bool set_loss_scale(Policy& p, const Json& value) {
   }
   if (!value.is_string()) return false;
   const std::string& word = value.text();
-  if (word == "auto")
-    p.loss_scale = is_mixed_float16(p) ? LossScale::kDynamic : LossScale::kNone;
-  else if (word == "dynamic")
-    p.loss_scale = LossScale::kDynamic;
-  else if (word == "none")
-    p.loss_scale = LossScale::kNone;
-  else
-    return false;
+  if (word == "auto") p.loss_scale = is_mixed_float16(p) ? LossScale::kDynamic : LossScale::kNone;
+  else if (word == "dynamic") p.loss_scale = LossScale::kDynamic;
+  else if (word == "none") p.loss_scale = LossScale::kNone;
+  else return false;
   return true;
 }
 
@@ -110,10 +106,7 @@ const PolicyField* find_field(const std::string& key) {
   return nullptr;
 }
 
-std::string shown(const Json& value) {
-  return in_quotes(value.is_string() ? value.get<std::string>()
-                                     : value.dump());
-}
+std::string shown(const Json& value) { return in_quotes(value.is_string() ? value.get<std::string>() : value.dump()); }
 
 std::string nearest_fields(const std::string& key) {
   std::vector<std::string> keys;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "engine/numeric/policy.h"
+#include "tools/base/print.h"
 #include "tools/policies/policy_error.h"
-#include "tools/print.h"
 
 namespace nacre::tools {
 

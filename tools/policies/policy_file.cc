@@ -8,8 +8,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tools/input_file.h"
-#include "tools/policies/nearest.h"
+#include "tools/base/nearest.h"
+#include "tools/files/input_file.h"
 
 namespace nacre::tools {
 namespace {
@@ -46,7 +46,8 @@ class Guard {
 std::string place_in(const std::string& text, size_t read) {
   const size_t at = std::min(read == 0 ? 0 : read - 1, text.size());
   if (at == text.size()) return "it ends too early";
-  const size_t line = text.rfind('\n', at == 0 ? 0 : at - 1), start = line == std::string::npos || at == 0 ? 0 : line + 1;
+  const size_t line = text.rfind('\n', at == 0 ? 0 : at - 1),
+               start = line == std::string::npos || at == 0 ? 0 : line + 1;
   return fmt::format("{} in line {}, column {}, cannot stand there", in_quotes(text.substr(at, 1)),
                      1 + std::count(text.begin(), text.begin() + std::ptrdiff_t(at), '\n'), at - start + 1);
 }
@@ -62,7 +63,8 @@ Json parse_policy_json(const std::string& text, const std::string& name) {
     return Json::parse(text, std::ref(guard));
   } catch (const JsonError& error) {
     if (!error.syntax) place.refuse("BadJson", "is no JSON: it holds a number that no float64 holds");
-    place.refuse("BadJson", "is no JSON: " + place_in(text, error.byte), "look for a missing comma, quote or bracket, or a byte that is no UTF-8");
+    place.refuse("BadJson", "is no JSON: " + place_in(text, error.byte),
+                 "look for a missing comma, quote or bracket, or a byte that is no UTF-8");
   }
 }
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "tools/base/print.h"
 #include "tools/policies/policy_error.h"
-#include "tools/print.h"
 
 namespace nacre::tools {
 

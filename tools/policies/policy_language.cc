@@ -4,8 +4,8 @@
 
 #include <charconv>
 
-#include "tools/graph/names.h"
-#include "tools/policies/nearest.h"
+#include "tools/base/names.h"
+#include "tools/base/nearest.h"
 #include "tools/policies/policy_fields.h"
 #include "tools/policies/policy_names.h"
 #include "tools/policies/policy_text.h"
@@ -87,12 +87,9 @@ Policy parse_jmp(const std::string& text, const Place& place) {
     if (!type)
       place.refuse("UnknownType", fmt::format("{} is no type for {}", in_quotes(word), in_quotes(key)),
                    "types are float32 (f32, full), float16 (f16, half), bfloat16 (bf16) and float64 (f64)");
-    if (key == "p" || key == "params")
-      params = *type;
-    else if (key == "c" || key == "compute")
-      compute = type;
-    else if (key == "o" || key == "output")
-      output = type;
+    if (key == "p" || key == "params") params = *type;
+    else if (key == "c" || key == "compute") compute = type;
+    else if (key == "o" || key == "output") output = type;
     else
       place.refuse("UnknownKey", fmt::format("{} of {} is none of the three keys", in_quotes(key), in_quotes(text)),
                    "keys are params, compute and output, or p, c and o");

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tools/policies/nearest.h"
+#include "tools/base/nearest.h"
 
 namespace nacre::tools {
 

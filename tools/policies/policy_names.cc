@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "tools/policies/nearest.h"
+#include "tools/base/nearest.h"
 
 namespace nacre::tools {
 namespace {

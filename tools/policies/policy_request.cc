@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/base/nearest.h"
 #include "tools/policies/keras_json.h"
-#include "tools/policies/nearest.h"
 #include "tools/policies/policy_fields.h"
 #include "tools/policies/policy_file.h"
 #include "tools/policies/policy_language.h"
@@ -121,8 +121,7 @@ std::vector<std::string> read_names(const Json& json, const Place& place) {
   if (!json.is_array()) place.refuse("WrongType", "expected an array of names of ops");
   std::vector<std::string> names;
   for (size_t i = 0; i < json.size(); ++i) {
-    if (!json[i].is_string() || json[i].text().empty())
-      place.of(i).refuse("WrongType", "expected the name of an op");
+    if (!json[i].is_string() || json[i].text().empty()) place.of(i).refuse("WrongType", "expected the name of an op");
     names.push_back(json[i].get<std::string>());
   }
   return names;
@@ -155,12 +154,9 @@ void read_policy_object(const Json& json, const std::string& name, const std::st
   std::vector<std::string> only, except;
   for (const auto& [key, value] : json.items()) {
     const Place inside = place.of(key);
-    if (key == "default")
-      add_base(request, read_policy_value(value, inside, global), inside.text);
-    else if (key == "only")
-      only = read_names(value, inside);
-    else if (key == "except")
-      except = read_names(value, inside);
+    if (key == "default") add_base(request, read_policy_value(value, inside, global), inside.text);
+    else if (key == "only") only = read_names(value, inside);
+    else if (key == "except") except = read_names(value, inside);
     else if (key != "layers")
       inside.refuse("UnknownField", "is no key of a policy file", "keys are default, layers, only and except");
     if (key != "layers") continue;

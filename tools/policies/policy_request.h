@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "engine/numeric/policy.h"
+#include "tools/base/print.h"
 #include "tools/graph/graph.h"
-#include "tools/print.h"
 
 namespace nacre::tools {
 
@@ -59,8 +59,8 @@ void read_policy_object(const Json& json, const std::string& name, const std::st
 // folded are reported in graph.log. The base leaves layers that a rewrite painted (asked) alone; rules do not.
 void resolve_policies(Graph& graph, const PolicyRequest& request);
 
-// Refuses a graph rewrite (`rewrite` as the user wrote it: "--rewrite mixed_float16") beside a base policy: the rewrite gives
-// every layer a policy, so the base would be that of none.
+// Refuses a graph rewrite (`rewrite` as the user wrote it: "--rewrite mixed_float16") beside a base policy: the rewrite
+// gives every layer a policy, so the base would be that of none.
 void check_against_rewrite(const PolicyRequest& request, const std::string& rewrite);
 
 // What --emit-policy writes, after resolve_policies and before any later pass: the default, and every layer by its

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tools/graph/names.h"
+#include "tools/base/names.h"
 #include "tools/policies/keras_policy.h"
 #include "tools/policies/policy_fields.h"
 #include "tools/policies/policy_language.h"
@@ -19,13 +19,11 @@ std::string source_name(const Policy& p) { return (mixed(p) ? "mixed_" : "") + s
 
 std::string mode_name(const Policy& p) {
   switch (p.quantization) {
-    case Quantization::kInt4Weights:
-      return p.block == 0 ? "int4" : fmt::format("int4/{}", p.block);
+    case Quantization::kInt4Weights: return p.block == 0 ? "int4" : fmt::format("int4/{}", p.block);
     case Quantization::kFloat8:
       return p.amax_history_length == kKerasAmaxHistoryLength ? "float8"
                                                               : fmt::format("float8/{}", p.amax_history_length);
-    default:
-      return name_of(p.quantization);
+    default: return name_of(p.quantization);
   }
 }
 
@@ -62,10 +60,8 @@ std::string policy_text(const Policy& policy) {
   const bool asked = floating(policy.variable) && floating(policy.compute) && floating(policy.output);
   std::string text = asked ? name_without_fields(policy) : three_types(policy);
   Policy named = policy;
-  if (asked)
-    named = parse_policy(text).policy;
-  else
-    named.quantization = Quantization::kNone;
+  if (asked) named = parse_policy(text).policy;
+  else named.quantization = Quantization::kNone;
   for (const PolicyField& field : policy_fields()) {
     const Json value = field.get(policy);
     if (field.get(named) == value) continue;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tools/policies/nearest.h"
+#include "tools/base/nearest.h"
 #include "tools/policies/op_filter.h"
 #include "tools/policies/policy_fields.h"
 #include "tools/policies/policy_map.h"

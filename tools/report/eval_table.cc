@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "tools/format.h"
-#include "tools/report/table.h"
+#include "tools/base/format.h"
+#include "tools/base/table.h"
 
 namespace nacre::tools {
 namespace {
@@ -39,7 +39,8 @@ EvalCells evaluation_cells(const Evaluation& evaluation, const Metric& metric, c
 }
 
 std::string evaluation_text(const Evaluation& evaluation, const Metric& metric, const std::string& name) {
-  std::string text = counted(evaluation.samples, "sample") + "; times are medians on this machine with the reference kernels\n";
+  std::string text =
+      counted(evaluation.samples, "sample") + "; times are medians on this machine with the reference kernels\n";
   for (const std::string& note : evaluation.notes) text += note + "\n";
   for (const Judgement& j : evaluation.models)
     if (j.score.not_finite > 0)

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/print.h"
-#include "tools/report/evaluation.h"
+#include "tools/base/print.h"
+#include "tools/evaluate/evaluation.h"
 
 namespace nacre::tools {
 

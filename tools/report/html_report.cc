@@ -7,16 +7,16 @@
 #include <filesystem>
 #include <map>
 
-#include "tools/error.h"
-#include "tools/format.h"
-#include "tools/graph/names.h"
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/model/program_cost.h"
+#include "tools/policies/policy_name.h"
 #include "tools/report/bar_plot.h"
 #include "tools/report/eval_table.h"
 #include "tools/report/html.h"
 #include "tools/report/picture.h"
 #include "tools/report/picture_style.h"
-#include "tools/report/policy_name.h"
-#include "tools/statistics.h"
 
 namespace nacre::tools {
 namespace {

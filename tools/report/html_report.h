@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/report/comparison.h"
-#include "tools/report/evaluation.h"
-#include "tools/report/program_report.h"
+#include "tools/evaluate/comparison.h"
+#include "tools/evaluate/evaluation.h"
+#include "tools/evaluate/program_report.h"
 
 namespace nacre::tools {
 

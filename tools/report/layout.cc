@@ -11,7 +11,7 @@ namespace {
 // A box, or a dummy where edges of one box pass a row.
 struct Vertex {
   bool box;
-  int fork = -1;  // of a box where paths meet: the last box that all of them come through
+  int fork = -1;                  // of a box where paths meet: the last box that all of them come through
   std::vector<int> above, below;  // neighbours in the adjacent rows
 };
 
@@ -47,8 +47,7 @@ std::vector<int> dominators(int nodes, const std::vector<LayoutEdge>& edges) {
     if (sources[i].empty()) continue;
     int common = sources[i][0];
     for (int other : sources[i])
-      while (other != common)
-        (other > common ? other : common) = dominator[size_t(std::max(other, common))];
+      while (other != common) (other > common ? other : common) = dominator[size_t(std::max(other, common))];
     dominator[i] = common;
   }
   return dominator;
@@ -117,9 +116,7 @@ void order_row(Layers& layers, size_t r, bool by_above) {
     const std::vector<int>& neighbours = by_above ? v.above : v.below;
     double sum = 0;
     for (const int n : neighbours) sum += double(place[size_t(n)]);
-    keys.emplace_back(
-        neighbours.empty() ? double(place[size_t(vertex)]) : sum / double(neighbours.size()),
-        vertex);
+    keys.emplace_back(neighbours.empty() ? double(place[size_t(vertex)]) : sum / double(neighbours.size()), vertex);
   }
   std::ranges::stable_sort(keys, {}, &std::pair<double, int>::first);
   for (size_t i = 0; i < keys.size(); ++i) layers.rows[r][i] = keys[i].second;
@@ -159,8 +156,7 @@ double wanted(const Layers& layers, int vertex, bool by_above, const std::vector
   return count[0] + count[1] == 0 ? x[size_t(vertex)] : (sum[0] + sum[1]) / (count[0] + count[1]);
 }
 
-void place_row(const Layers& layers, size_t r, bool by_above, const LayoutOptions& options,
-               std::vector<double>& x) {
+void place_row(const Layers& layers, size_t r, bool by_above, const LayoutOptions& options, std::vector<double>& x) {
   constexpr double kBoxWeight = 1e9;  // boxes push lanes aside, and do not move for them
   const std::vector<int>& row = layers.rows[r];
   std::vector<double> goals, separation, weight;
@@ -170,9 +166,8 @@ void place_row(const Layers& layers, size_t r, bool by_above, const LayoutOption
     weight.push_back(box ? kBoxWeight : 1);
     if (i + 1 == row.size()) break;
     const bool next_box = layers.vertices[size_t(row[i + 1])].box;
-    const double halves = ((box ? options.box_width : options.lane_width) +
-                           (next_box ? options.box_width : options.lane_width)) /
-                          2;
+    const double halves =
+        ((box ? options.box_width : options.lane_width) + (next_box ? options.box_width : options.lane_width)) / 2;
     separation.push_back(halves + (box || next_box ? options.gap / (box && next_box ? 1 : 2) : 0));
   }
   const std::vector<double> placed = spread(goals, separation, weight);
@@ -225,8 +220,7 @@ Layout lay_out(int nodes, const std::vector<LayoutEdge>& edges, const LayoutOpti
   order(layers);
   const std::vector<int> dominator = dominators(nodes, edges);
   for (int i = 0; i < nodes; ++i)
-    if (layers.vertices[size_t(i)].above.size() > 1)
-      layers.vertices[size_t(i)].fork = dominator[size_t(i)];
+    if (layers.vertices[size_t(i)].above.size() > 1) layers.vertices[size_t(i)].fork = dominator[size_t(i)];
   std::vector<double> x(layers.vertices.size(), 0);
   for (int pass = 0; pass < kPasses; ++pass) {
     for (size_t r = 0; r < layers.rows.size(); ++r) place_row(layers, r, true, options, x);

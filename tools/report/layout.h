@@ -22,10 +22,9 @@ struct LayoutOptions {
 struct Layout {
   int rows = 0;
   double width = 0;
-  std::vector<int> row;   // by node
-  std::vector<double> x;  // by node: its middle, in [0, width]
-  std::vector<std::vector<double>>
-      lanes;  // by edge: where it passes the rows between, from top to bottom
+  std::vector<int> row;                    // by node
+  std::vector<double> x;                   // by node: its middle, in [0, width]
+  std::vector<std::vector<double>> lanes;  // by edge: where it passes the rows between, from top to bottom
 };
 
 // Nodes are given in the order in which they run, so that later ones stand in the same row or

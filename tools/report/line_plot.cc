@@ -14,12 +14,14 @@ namespace {
 constexpr double kWidth = 860, kHeight = 320, kLeft = 70, kRight = 150, kTop = 16, kBottom = 46;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
 
-// currentColor: the page's ink, in light and in dark. The four colours are Okabe and Ito's, to be told apart by everyone.
+// currentColor: the page's ink, in light and in dark. The four colours are Okabe and Ito's, to be told apart by
+// everyone.
 constexpr const char* kStyle =
     "text.line-text { font: 12px Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; fill: currentColor }\n"
     ".line-end { text-anchor: end }\n.line-mid { text-anchor: middle }\n"
     ".line-grid { stroke: currentColor; stroke-opacity: 0.14 }\n"
-    ".line-0 { stroke: #0072b2 }\n.line-1 { stroke: #d55e00 }\n.line-2 { stroke: #009e73 }\n.line-3 { stroke: #cc79a7 }\n"
+    ".line-0 { stroke: #0072b2 }\n.line-1 { stroke: #d55e00 }\n.line-2 { stroke: #009e73 }\n.line-3 { stroke: #cc79a7 "
+    "}\n"
     ".line-curve { fill: none; stroke-width: 1.8; stroke-linejoin: round }\n"
     ".line-point { fill: none; stroke-width: 5; stroke-linecap: round }\n";
 
@@ -42,7 +44,8 @@ struct Range {
   Range drawn_share() const {
     if (!(low <= high)) return {0, 1};
     const double half = low == high ? 0.05 : 0;
-    return {std::max(std::min(low, 0.95) - half, std::min(low, 0.0)), std::min(std::max(high, 0.05) + half, std::max(high, 1.0))};
+    return {std::max(std::min(low, 0.95) - half, std::min(low, 0.0)),
+            std::min(std::max(high, 0.05) + half, std::max(high, 1.0))};
   }
 };
 
@@ -67,9 +70,12 @@ class Plotter {
  private:
   double across(double x) const { return kLeft + (x - x_.low) / (x_.high - x_.low) * kPlotWidth; }
   double down(double y) const { return kTop + (y_.high - y) / (y_.high - y_.low) * kPlotHeight; }
-  std::string y_text(double y) const { return plot_.percent ? fmt::format("{:.6g} %", 100 * y) : fmt::format("{:.6g}", y); }
+  std::string y_text(double y) const {
+    return plot_.percent ? fmt::format("{:.6g} %", 100 * y) : fmt::format("{:.6g}", y);
+  }
 
-  // Marks are whole multiples of the step: no error of adding up shows in their texts. (-0) + 0.0 is 0, which has no sign.
+  // Marks are whole multiples of the step: no error of adding up shows in their texts. (-0) + 0.0 is 0, which has no
+  // sign.
   void grid() {
     const double y_step = mark_step(y_.high - y_.low, 6), x_step = std::max(1.0, mark_step(x_.high - x_.low, 10));
     for (double i = std::ceil(y_.low / y_step - 1e-9) + 0.0; i <= y_.high / y_step + 1e-9; ++i) {

@@ -6,8 +6,8 @@
 #include <set>
 #include <tuple>
 
-#include "tools/format.h"
-#include "tools/graph/names.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
 #include "tools/report/picture_style.h"
 
 namespace nacre::tools {
@@ -21,31 +21,24 @@ struct Colour {
 
 Colour colour_of(ElementType type) {
   switch (type) {
-    case ElementType::kFloat32:
-      return {"#bcd6f2", "#3f74b5"};
-    case ElementType::kInt8:
-      return {"#bfe3bd", "#3f8a3c"};
+    case ElementType::kFloat32: return {"#bcd6f2", "#3f74b5"};
+    case ElementType::kInt8: return {"#bfe3bd", "#3f8a3c"};
     case ElementType::kInt32:
-    case ElementType::kInt64:
-      return {"#f6dc9c", "#a87a16"};
-    default:
-      return {"#dcd3ee", "#7458ad"};
+    case ElementType::kInt64: return {"#f6dc9c", "#a87a16"};
+    default: return {"#dcd3ee", "#7458ad"};
   }
 }
 
 struct BankPicture {
   double x, width;
   uint64_t bytes;
-  double at(uint64_t offset) const {
-    return x + width * double(offset) / double(std::max<uint64_t>(bytes, 1));
-  }
+  double at(uint64_t offset) const { return x + width * double(offset) / double(std::max<uint64_t>(bytes, 1)); }
 };
 
 // Widths in proportion to the bytes, none so narrow that nothing could be seen.
 std::vector<BankPicture> place_banks(const ProgramReport& report, double x) {
   const std::span<const uint64_t> bytes = report.view().banks;
-  const double room =
-      kMemoryPanelWidth - kNumbers - kBankGap * double(bytes.size() > 0 ? bytes.size() - 1 : 0);
+  const double room = kMemoryPanelWidth - kNumbers - kBankGap * double(bytes.size() > 0 ? bytes.size() - 1 : 0);
   double total = 0;
   for (const uint64_t b : bytes) total += double(b);
   const double spare = std::max(0.0, room - kLeastBank * double(bytes.size()));
@@ -91,16 +84,14 @@ void draw_tensor(Svg& svg, const ProgramReport& report, uint32_t id, const BankP
   const Band &first = bands[t.first_step], &last = bands[t.last_step];
   const double top = first.top + (shares.begin ? first.height / 2 : 1.5);
   const double bottom = last.top + (shares.end ? last.height / 2 : last.height - 1.5);
-  const Rectangle r = {bank.at(t.offset), top,
-                       std::max(1.0, bank.at(t.offset + t.bytes) - bank.at(t.offset)),
+  const Rectangle r = {bank.at(t.offset), top, std::max(1.0, bank.at(t.offset + t.bytes) - bank.at(t.offset)),
                        bottom - top};
   const Colour colour = colour_of(t.element);
   svg.open_group(tensor_title(report, id));
-  svg.raw(
-      fmt::format("<rect class=\"tensor\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" "
-                  "stroke=\"{}\" rx=\"2\"/>",
-                  svg_number(r.x), svg_number(r.y), svg_number(r.width), svg_number(r.height),
-                  colour.fill, colour.stroke));
+  svg.raw(fmt::format(
+      "<rect class=\"tensor\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" "
+      "stroke=\"{}\" rx=\"2\"/>",
+      svg_number(r.x), svg_number(r.y), svg_number(r.width), svg_number(r.height), colour.fill, colour.stroke));
   const std::string bytes = grouped(t.bytes) + " B", shape = short_shape(report, id);
   const double middle = r.x + r.width / 2, centre = r.y + r.height / 2;
   const bool both = r.height >= 28 && text_width(shape) * kSmallFont < r.width - 4;
@@ -115,14 +106,12 @@ void draw_bands(Svg& svg, const ProgramReport& report, const std::vector<Band>& 
   const uint64_t peak = *std::ranges::max_element(live);
   for (size_t step = 0; step < bands.size(); ++step) {
     const bool most = live[step] == peak;
-    svg.open_group(fmt::format("step {}: {} bytes hold something{}", step, grouped(live[step]),
-                               most ? ", the most" : ""));
-    const Rectangle r = {x, bands[step].top + 1, kMemoryPanelWidth,
-                         std::max(0.5, bands[step].height - 2)};
+    svg.open_group(
+        fmt::format("step {}: {} bytes hold something{}", step, grouped(live[step]), most ? ", the most" : ""));
+    const Rectangle r = {x, bands[step].top + 1, kMemoryPanelWidth, std::max(0.5, bands[step].height - 2)};
     svg.rectangle(r, most ? "peak" : "band");
     if (r.height >= 9)
-      svg.text(x + kNumbers - 7, bands[step].top + bands[step].height / 2 + 4, std::to_string(step),
-               "layer end");
+      svg.text(x + kNumbers - 7, bands[step].top + bands[step].height / 2 + 4, std::to_string(step), "layer end");
     svg.close();
   }
 }
@@ -131,8 +120,7 @@ void draw_bands(Svg& svg, const ProgramReport& report, const std::vector<Band>& 
 void draw_legend(Svg& svg, const ProgramReport& report, double x, double top) {
   svg.text(x, top - 44, "memory plan", "op");
   svg.text(x + 112, top - 44,
-           fmt::format("bytes \u00D7 steps; liveness lower bound {} B",
-                       grouped(report.names().liveness_bound)),
+           fmt::format("bytes \u00D7 steps; liveness lower bound {} B", grouped(report.names().liveness_bound)),
            "words");
   std::set<ElementType> types;
   for (uint32_t i = 0; i < report.view().tensor_count; ++i)
@@ -167,8 +155,7 @@ void draw_memory(Svg& svg, const ProgramReport& report, const std::vector<Band>&
   const TakeOvers take_overs(report);
   for (uint32_t id = view.first_tensor; id < view.first_tensor + view.tensor_count; ++id) {
     const TensorRecord& t = report.tensor(id);
-    if (t.alias_of == kNoIndex)
-      draw_tensor(svg, report, id, banks[t.bank], bands, take_overs.of(t));
+    if (t.alias_of == kNoIndex) draw_tensor(svg, report, id, banks[t.bank], bands, take_overs.of(t));
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tools/report/program_report.h"
+#include "tools/evaluate/program_report.h"
 #include "tools/report/svg.h"
 
 namespace nacre::tools {

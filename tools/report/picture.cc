@@ -6,22 +6,21 @@
 #include <map>
 #include <set>
 
-#include "tools/error.h"
-#include "tools/format.h"
-#include "tools/graph/names.h"
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/base/table.h"
+#include "tools/model/program_cost.h"
+#include "tools/policies/policy_name.h"
 #include "tools/report/layout.h"
 #include "tools/report/memory_picture.h"
 #include "tools/report/picture_style.h"
-#include "tools/report/policy_name.h"
 #include "tools/report/svg.h"
-#include "tools/report/table.h"
-#include "tools/statistics.h"
 
 namespace nacre::tools {
 namespace {
 
-constexpr double kBoxWidth = 246, kBoxHeight = 50, kRowGap = 38, kMargin = 28, kHeader = 112,
-                 kPanelGap = 52;
+constexpr double kBoxWidth = 246, kBoxHeight = 50, kRowGap = 38, kMargin = 28, kHeader = 112, kPanelGap = 52;
 constexpr double kLeastGraph = 300;  // leaves room for labels
 constexpr double kPortReach = 0.42;  // of a box' width, from its middle
 
@@ -34,8 +33,7 @@ struct Link {
 
 class GraphPicture {
  public:
-  GraphPicture(const ProgramReport& report, const std::string& name)
-      : report_(report), name_(name) {
+  GraphPicture(const ProgramReport& report, const std::string& name) : report_(report), name_(name) {
     collect_links();
     require_size();
     std::vector<LayoutEdge> edges;
@@ -54,8 +52,7 @@ class GraphPicture {
   double row_top(int row) const { return kHeader + row * (kBoxHeight + kRowGap); }
   double middle(int node) const { return left_ + layout_.x[size_t(node)]; }
   Rectangle box(int node) const {
-    return {middle(node) - kBoxWidth / 2, row_top(layout_.row[size_t(node)]), kBoxWidth,
-            kBoxHeight};
+    return {middle(node) - kBoxWidth / 2, row_top(layout_.row[size_t(node)]), kBoxWidth, kBoxHeight};
   }
 
   void require_size() const;
@@ -73,8 +70,8 @@ class GraphPicture {
   std::string box_class(const ReportStep& step) const {
     return fmt::format("box {}{}", step_class(report_, step), falls_back(step) ? " fallback" : "");
   }
-  void draw_binding(Svg& svg, int node, const std::string& name, const std::string& layout,
-                    uint32_t tensor, bool input) const;
+  void draw_binding(Svg& svg, int node, const std::string& name, const std::string& layout, uint32_t tensor,
+                    bool input) const;
   std::vector<Band> bands() const;
 
   const ProgramReport& report_;
@@ -88,8 +85,7 @@ class GraphPicture {
 void GraphPicture::collect_links() {
   std::map<std::pair<int, int>, size_t> known;
   for (const ProgramReport::Edge& edge : report_.edges()) {
-    const int from = edge.from < 0 ? -1 - edge.from : inputs() + edge.from,
-              to = inputs() + int(edge.to);
+    const int from = edge.from < 0 ? -1 - edge.from : inputs() + edge.from, to = inputs() + int(edge.to);
     const auto [found, made] = known.try_emplace({from, to}, links_.size());
     if (made) links_.push_back({.from = from, .to = to, .tensors = {}});
     auto& tensors = links_[found->second].tensors;
@@ -101,17 +97,17 @@ void GraphPicture::collect_links() {
 void GraphPicture::require_size() const {
   const std::string place = name_, remedy = "--steps and --json list it all";
   if (size_t(steps()) > kMostPictureSteps)
-    throw Error(kUnsupported, place,
-                fmt::format("a picture of {} steps would be too large, {} are drawn at most",
-                            steps(), kMostPictureSteps),
-                remedy);
+    throw Error(
+        kUnsupported, place,
+        fmt::format("a picture of {} steps would be too large, {} are drawn at most", steps(), kMostPictureSteps),
+        remedy);
   std::vector<LayoutEdge> edges;
   for (const Link& link : links_) edges.push_back({link.from, link.to});
   if (const size_t lanes = lane_count(node_count(), edges); lanes > kMostPictureLanes)
-    throw Error(kUnsupported, place,
-                fmt::format("its edges pass {} rows in all, a picture can hold {}", grouped(lanes),
-                            grouped(kMostPictureLanes)),
-                remedy);
+    throw Error(
+        kUnsupported, place,
+        fmt::format("its edges pass {} rows in all, a picture can hold {}", grouped(lanes), grouped(kMostPictureLanes)),
+        remedy);
 }
 
 // Towards what a link leaves its upper box, or from what it comes to its lower one.
@@ -126,8 +122,7 @@ double GraphPicture::first_aim(size_t link, bool leaving) const {
 void GraphPicture::choose_ports(int node, bool leaving) {
   std::map<double, std::vector<size_t>> by_aim;
   for (size_t i = 0; i < links_.size(); ++i)
-    if ((leaving ? links_[i].from : links_[i].to) == node)
-      by_aim[first_aim(i, leaving)].push_back(i);
+    if ((leaving ? links_[i].from : links_[i].to) == node) by_aim[first_aim(i, leaving)].push_back(i);
   const double reach = kBoxWidth * kPortReach,
                least = std::min(14.0, 2 * reach / double(std::max<size_t>(1, by_aim.size())));
   std::vector<double> wanted, weight;
@@ -135,12 +130,10 @@ void GraphPicture::choose_ports(int node, bool leaving) {
     wanted.push_back(std::clamp(aim, middle(node) - reach, middle(node) + reach));
     weight.push_back(aim == middle(node) ? 1000 : 1);
   }
-  const std::vector<double> ports =
-      spread(wanted, std::vector<double>(wanted.size(), least), weight);
+  const std::vector<double> ports = spread(wanted, std::vector<double>(wanted.size(), least), weight);
   size_t i = 0;
   for (const auto& [unused, links] : by_aim) {
-    for (const size_t link : links)
-      (leaving ? links_[link].leaves : links_[link].arrives) = ports[i];
+    for (const size_t link : links) (leaving ? links_[link].leaves : links_[link].arrives) = ports[i];
     ++i;
   }
 }
@@ -158,8 +151,7 @@ void GraphPicture::draw_link(Svg& svg, size_t index) const {
   for (const auto& [written, read] : link.tensors) {
     title += (title.empty() ? "" : "\n\n") + tensor_title(report_, written);
     if (read != written)
-      title += fmt::format("\nread as {} {}", report_.loaded().tensor_name(read),
-                           report_.shape_text(read));
+      title += fmt::format("\nread as {} {}", report_.loaded().tensor_name(read), report_.shape_text(read));
   }
   double x = link.leaves, y = row_top(layout_.row[size_t(link.from)]) + kBoxHeight;
   std::string data = fmt::format("M{} {}", svg_number(x), svg_number(y));
@@ -192,17 +184,15 @@ void GraphPicture::draw_labels(Svg& svg) const {
       if (layout_.lanes[i].empty() != straight) continue;
       const auto [written, read] = link.tensors.front();
       const double y = row_top(layout_.row[size_t(link.from)]) + kBoxHeight;
-      const std::string more =
-          link.tensors.size() > 1 ? fmt::format(" +{}", link.tensors.size() - 1) : "";
-      const bool rightwards =
-          link.leaves > middle(link.from) + 1;  // the label stands on the other side of the line
+      const std::string more = link.tensors.size() > 1 ? fmt::format(" +{}", link.tensors.size() - 1) : "";
+      const bool rightwards = link.leaves > middle(link.from) + 1;  // the label stands on the other side of the line
       if (named.insert(written).second)
         svg.text(link.leaves + (rightwards ? -6 : 5), y + 14, short_shape(report_, written) + more,
                  rightwards ? "shape end" : "shape");
       const TensorRecord &w = report_.tensor(written), &r = report_.tensor(read);
       if (w.rank != r.rank || !std::equal(w.dims, w.dims + w.rank, r.dims))
-        svg.text(link.arrives + 7, row_top(layout_.row[size_t(link.to)]) - 6,
-                 "as " + short_shape(report_, read), "shape");
+        svg.text(link.arrives + 7, row_top(layout_.row[size_t(link.to)]) - 6, "as " + short_shape(report_, read),
+                 "shape");
     }
   }
 }
@@ -211,18 +201,15 @@ std::string step_title(const ProgramReport& report, const ReportStep& step) {
   std::string title = fmt::format("step {}: {}", step.index, step.op_name);
   if (step.layer != kNoIndex) {
     const ReportLayer& layer = report.layers()[step.layer];
-    title +=
-        fmt::format("\nlayer {} ({}), {}", layer.name, layer.source_op, policy_name(layer.policy));
+    title += fmt::format("\nlayer {} ({}), {}", layer.name, layer.source_op, policy_name(layer.policy));
   }
-  if (step.rounding != Rounding::kNone)
-    title += fmt::format("\nrounding {}", name_of(step.rounding));
+  if (step.rounding != Rounding::kNone) title += fmt::format("\nrounding {}", name_of(step.rounding));
   if (const std::string words = report.summary(step); !words.empty()) title += "\n" + words;
   for (const ReportOperand& operand : step.operands) {
     if (operand.tensor == kNoIndex) continue;
     const TensorRecord& r = report.tensor(operand.tensor);
-    title += fmt::format("\n{} {}: {} {}, {} bytes, {}", operand.role == Role::kIn ? "in" : "out",
-                         operand.slot, name_of(r.element), report.shape_text(operand.tensor),
-                         grouped(r.bytes), name_of(r.region));
+    title += fmt::format("\n{} {}: {} {}, {} bytes, {}", operand.role == Role::kIn ? "in" : "out", operand.slot,
+                         name_of(r.element), report.shape_text(operand.tensor), grouped(r.bytes), name_of(r.region));
   }
   if (step.multiply_accumulates > 0)
     title += fmt::format("\n{} multiply-accumulates", grouped(step.multiply_accumulates));
@@ -234,47 +221,41 @@ void GraphPicture::draw_step(Svg& svg, const ReportStep& step) const {
   const Rectangle r = box(inputs() + int(step.index));
   const double inner = kBoxWidth - 2 * kInset;
   const std::string layer = step.layer == kNoIndex ? "" : report_.layers()[step.layer].name;
-  const std::string work =
-      step.multiply_accumulates > 0 ? short_count(step.multiply_accumulates) + " MAC" : "";
+  const std::string work = step.multiply_accumulates > 0 ? short_count(step.multiply_accumulates) + " MAC" : "";
   const std::string number = std::to_string(step.index), words = report_.summary(step);
   const double after_number = text_width(number) * kSmallFont + 7;
   svg.open_group(step_title(report_, step));
   svg.rectangle(r, box_class(step), 5);
   svg.text(r.x + kInset, r.y + 18, number, "layer");
-  svg.text(
-      r.x + kInset + after_number, r.y + 18,
-      fit(step.op_name, inner - after_number - text_width(work) * kSmallFont - 6, kOpFont * kBold),
-      "op");
+  svg.text(r.x + kInset + after_number, r.y + 18,
+           fit(step.op_name, inner - after_number - text_width(work) * kSmallFont - 6, kOpFont * kBold), "op");
   if (!work.empty()) svg.text(r.x + kBoxWidth - kInset, r.y + 18, work, "work");
   if (!words.empty()) svg.text(r.x + kInset, r.y + 31, fit(words, inner, kSmallFont), "words");
   svg.text(r.x + kInset, r.y + (words.empty() ? 33 : 43.5), fit(layer, inner, kSmallFont), "layer");
   svg.close();
 }
 
-void GraphPicture::draw_binding(Svg& svg, int node, const std::string& name,
-                                const std::string& layout, uint32_t tensor, bool input) const {
+void GraphPicture::draw_binding(Svg& svg, int node, const std::string& name, const std::string& layout, uint32_t tensor,
+                                bool input) const {
   const Rectangle r = box(node);
   std::string words = layout;
   if (const std::optional<Scales> scales = report_.loaded().scales(tensor))
-    words += fmt::format("{}scale {}, zero {}", words.empty() ? "" : ", ", scales->scale[0],
-                         scales->zero[0]);
-  svg.open_group(
-      fmt::format("{} {}\n{}", input ? "input" : "output", name, tensor_title(report_, tensor)));
+    words += fmt::format("{}scale {}, zero {}", words.empty() ? "" : ", ", scales->scale[0], scales->zero[0]);
+  svg.open_group(fmt::format("{} {}\n{}", input ? "input" : "output", name, tensor_title(report_, tensor)));
   svg.rectangle(r, "box io", kBoxHeight / 2);
   svg.text(r.x + kBoxWidth / 2, r.y + (words.empty() ? 29 : 22),
            fit((input ? "input " : "output ") + name, kBoxWidth - 40, kOpFont * kBold), "op mid");
-  if (!words.empty())
-    svg.text(r.x + kBoxWidth / 2, r.y + 37, fit(words, kBoxWidth - 30, kSmallFont), "words mid");
+  if (!words.empty()) svg.text(r.x + kBoxWidth / 2, r.y + 37, fit(words, kBoxWidth - 30, kSmallFont), "words mid");
   svg.close();
 }
 
 void GraphPicture::draw_header(Svg& svg, double width) const {
   const Statistics s = statistics(report_.loaded(), report_.program());
   svg.text(kMargin, 38, fit(name_, width - 2 * kMargin, 20 * kBold), "title");
-  const std::string line = fmt::format(
-      "{} steps of {} layers \u00B7 {} MAC \u00B7 weights {} bytes \u00B7 arena {} bytes{}",
-      s.steps, s.layers, grouped(s.multiply_accumulates), grouped(s.weight_bytes),
-      grouped(s.arena_bytes), s.batch > 1 ? fmt::format(" \u00B7 batch {}", s.batch) : "");
+  const std::string line =
+      fmt::format("{} steps of {} layers \u00B7 {} MAC \u00B7 weights {} bytes \u00B7 arena {} bytes{}", s.steps,
+                  s.layers, grouped(s.multiply_accumulates), grouped(s.weight_bytes), grouped(s.arena_bytes),
+                  s.batch > 1 ? fmt::format(" \u00B7 batch {}", s.batch) : "");
   svg.text(kMargin, 58, line, "subtitle");
   std::map<std::string, std::string> kinds;  // classes by words
   for (const ReportStep& step : report_.steps()) {
@@ -297,8 +278,7 @@ std::vector<Band> GraphPicture::bands() const {
     const int row = layout_.row[size_t(inputs()) + first];
     size_t end = first;
     while (end < bands.size() && layout_.row[size_t(inputs()) + end] == row) ++end;
-    const double height = (kBoxHeight + kRowGap) / double(end - first),
-                 top = row_top(row) - kRowGap / 2;
+    const double height = (kBoxHeight + kRowGap) / double(end - first), top = row_top(row) - kRowGap / 2;
     for (size_t i = first; i < end; ++i) bands[i] = {top + double(i - first) * height, height};
     first = end;
   }
@@ -307,8 +287,7 @@ std::vector<Band> GraphPicture::bands() const {
 
 std::string GraphPicture::draw(const std::string& arrow) {
   const double panel_x = left_ + std::max(layout_.width, kLeastGraph) + kPanelGap;
-  const double width = panel_x + kMemoryPanelWidth + kMargin,
-               height = row_top(layout_.rows) - kRowGap + kMargin + 12;
+  const double width = panel_x + kMemoryPanelWidth + kMargin, height = row_top(layout_.rows) - kRowGap + kMargin + 12;
   Svg svg(width, height, picture_style(arrow));
   svg.raw(arrow_head(arrow));
   svg.rectangle({0, 0, width, height}, "page");
@@ -321,8 +300,7 @@ std::string GraphPicture::draw(const std::string& arrow) {
     draw_binding(svg, int(i), names.inputs[i], names.input_layouts[i], view.inputs[i], true);
   for (const ReportStep& step : report_.steps()) draw_step(svg, step);
   for (size_t i = 0; i < view.outputs.size(); ++i)
-    draw_binding(svg, inputs() + steps() + int(i), names.outputs[i], names.output_layouts[i],
-                 view.outputs[i], false);
+    draw_binding(svg, inputs() + steps() + int(i), names.outputs[i], names.output_layouts[i], view.outputs[i], false);
   draw_labels(svg);
   return svg.finish();
 }

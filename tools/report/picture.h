@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-#include "tools/report/program_report.h"
+#include "tools/evaluate/program_report.h"
 
 namespace nacre::tools {
 

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <sstream>
 
-#include "tools/format.h"
-#include "tools/graph/names.h"
-#include "tools/report/policy_name.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/base/table.h"
+#include "tools/policies/policy_name.h"
 #include "tools/report/svg.h"
-#include "tools/report/table.h"
 
 namespace nacre::tools {
 
@@ -97,18 +97,15 @@ std::string short_shape(const ProgramReport& report, uint32_t tensor) {
 
 std::string tensor_title(const ProgramReport& report, uint32_t tensor) {
   const TensorRecord& r = report.tensor(tensor);
-  std::string title = fmt::format("{}\n{} {}, {} bytes", report.loaded().tensor_name(tensor),
-                                  name_of(r.element), report.shape_text(tensor), grouped(r.bytes));
+  std::string title = fmt::format("{}\n{} {}, {} bytes", report.loaded().tensor_name(tensor), name_of(r.element),
+                                  report.shape_text(tensor), grouped(r.bytes));
   if (r.region == Region::kArena)
-    title += fmt::format(
-        "\narena bytes {} to {}, steps {} to {}", grouped(report.location(tensor).offset),
-        grouped(report.location(tensor).offset + r.bytes), r.first_step, r.last_step);
-  if (r.alias_of != kNoIndex)
-    title += fmt::format("\npart of {}", report.loaded().tensor_name(r.alias_of));
+    title += fmt::format("\narena bytes {} to {}, steps {} to {}", grouped(report.location(tensor).offset),
+                         grouped(report.location(tensor).offset + r.bytes), r.first_step, r.last_step);
+  if (r.alias_of != kNoIndex) title += fmt::format("\npart of {}", report.loaded().tensor_name(r.alias_of));
   if (const std::optional<Scales> scales = report.loaded().scales(tensor))
-    title += fmt::format(
-        "\nreal = {} * (code - {}){}", scales->scale[0], scales->zero[0],
-        scales->scale.size() > 1 ? fmt::format(", and {} more", scales->scale.size() - 1) : "");
+    title += fmt::format("\nreal = {} * (code - {}){}", scales->scale[0], scales->zero[0],
+                         scales->scale.size() > 1 ? fmt::format(", and {} more", scales->scale.size() - 1) : "");
   return title;
 }
 
@@ -124,16 +121,11 @@ std::string policy_class(const Policy& policy) {
     case Quantization::kNone:
       if (policy.compute == ElementType::kInt8) return "static";
       return policy.variable == policy.compute ? name_of(policy.compute) : "mixed";
-    case Quantization::kInt8Dynamic:
-      return "dynamic";
-    case Quantization::kInt8Static:
-      return "static";
-    case Quantization::kInt8Weights:
-      return "weights";
-    case Quantization::kInt4Weights:
-      return "int4";
-    default:
-      return "float8";
+    case Quantization::kInt8Dynamic: return "dynamic";
+    case Quantization::kInt8Static: return "static";
+    case Quantization::kInt8Weights: return "weights";
+    case Quantization::kInt4Weights: return "int4";
+    default: return "float8";
   }
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/report/program_report.h"
+#include "tools/evaluate/program_report.h"
 
 namespace nacre::tools {
 

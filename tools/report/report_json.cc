@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "tools/graph/names.h"
-#include "tools/report/policy_name.h"
-#include "tools/statistics.h"
+#include "tools/base/names.h"
+#include "tools/model/program_cost.h"
+#include "tools/policies/policy_name.h"
 
 namespace nacre::tools {
 namespace {
@@ -16,9 +16,7 @@ constexpr const char* kRoles[] = {"in", "out", "update"};
 
 Json shape_of(const TensorRecord& r) { return std::vector<int32_t>(r.dims, r.dims + r.rank); }
 
-Json quantizer_json(const Scales& s) {
-  return {{"scale", s.scale}, {"zero", s.zero}, {"axis", s.axis}};
-}
+Json quantizer_json(const Scales& s) { return {{"scale", s.scale}, {"zero", s.zero}, {"axis", s.axis}}; }
 
 Json policy_json(const Policy& p) {
   return {{"name", policy_name(p)},
@@ -42,8 +40,7 @@ Json attributes_json(const ReportStep& step) {
   Json attributes = Json::object();
   for (const ReportAttribute& attribute : step.attributes) {
     Json values = Json::array();
-    for (const auto& value : attribute.values)
-      std::visit([&](auto v) { values.push_back(v); }, value);
+    for (const auto& value : attribute.values) std::visit([&](auto v) { values.push_back(v); }, value);
     attributes[attribute.name] = values.size() == 1 ? values[0] : values;
   }
   return attributes;
@@ -51,8 +48,7 @@ Json attributes_json(const ReportStep& step) {
 
 Json operand_json(const ProgramReport& report, const ReportOperand& operand) {
   Json json = {{"slot", operand.slot},
-               {"role", size_t(operand.role) < std::size(kRoles) ? kRoles[size_t(operand.role)]
-                                                                 : "unknown"}};
+               {"role", size_t(operand.role) < std::size(kRoles) ? kRoles[size_t(operand.role)] : "unknown"}};
   if (operand.tensor == kNoIndex) {
     json["absent"] = true;
     return json;
@@ -68,19 +64,17 @@ Json operand_json(const ProgramReport& report, const ReportOperand& operand) {
 
 Json step_json(const ProgramReport& report, const ReportStep& step) {
   Json operands = Json::array();
-  for (const ReportOperand& operand : step.operands)
-    operands.push_back(operand_json(report, operand));
-  return {
-      {"step", step.index},
-      {"op", step.op_name},
-      {"layer", step.layer == kNoIndex ? Json(nullptr) : Json(report.layers()[step.layer].name)},
-      {"rounding", name_of(step.rounding)},
-      {"place", step.place},
-      {"attributes", attributes_json(step)},
-      {"operands", operands},
-      {"multiply_accumulates", step.multiply_accumulates},
-      {"weight_bytes", step.weight_bytes},
-      {"activation_bytes", step.activation_bytes}};
+  for (const ReportOperand& operand : step.operands) operands.push_back(operand_json(report, operand));
+  return {{"step", step.index},
+          {"op", step.op_name},
+          {"layer", step.layer == kNoIndex ? Json(nullptr) : Json(report.layers()[step.layer].name)},
+          {"rounding", name_of(step.rounding)},
+          {"place", step.place},
+          {"attributes", attributes_json(step)},
+          {"operands", operands},
+          {"multiply_accumulates", step.multiply_accumulates},
+          {"weight_bytes", step.weight_bytes},
+          {"activation_bytes", step.activation_bytes}};
 }
 
 Json layer_json(const ProgramReport& report, const ReportLayer& layer) {
@@ -98,15 +92,13 @@ Json layer_json(const ProgramReport& report, const ReportLayer& layer) {
           {"activation_bytes", layer.activation_bytes}};
 }
 
-Json binding_json(const ProgramReport& report, const std::string& name, const std::string& layout,
-                  uint32_t tensor) {
+Json binding_json(const ProgramReport& report, const std::string& name, const std::string& layout, uint32_t tensor) {
   Json json = {{"name", name},
                {"tensor", tensor},
                {"type", name_of(report.tensor(tensor).element)},
                {"shape", shape_of(report.tensor(tensor))}};
   if (!layout.empty()) json["layout"] = layout;
-  if (const std::optional<Scales> scales = report.loaded().scales(tensor))
-    json["quantizer"] = quantizer_json(*scales);
+  if (const std::optional<Scales> scales = report.loaded().scales(tensor)) json["quantizer"] = quantizer_json(*scales);
   return json;
 }
 
@@ -148,11 +140,9 @@ Json tensor_json(const ProgramReport& report, uint32_t tensor) {
                {"offset", report.location(tensor).offset},
                {"batched", (r.flags & kBatched) != 0},
                {"trainable", (r.flags & kTrainable) != 0}};
-  if (r.region == Region::kArena)
-    json.update({{"first_step", r.first_step}, {"last_step", r.last_step}});
+  if (r.region == Region::kArena) json.update({{"first_step", r.first_step}, {"last_step", r.last_step}});
   if (r.alias_of != kNoIndex) json["alias_of"] = r.alias_of;
-  if (const std::optional<Scales> scales = report.loaded().scales(tensor))
-    json["quantizer"] = quantizer_json(*scales);
+  if (const std::optional<Scales> scales = report.loaded().scales(tensor)) json["quantizer"] = quantizer_json(*scales);
   return json;
 }
 
@@ -160,14 +150,13 @@ Json program_json(const ProgramReport& report) {
   const Statistics s = statistics(report.loaded(), report.program());
   const ProgramNames& names = report.names();
   const ProgramView& view = report.view();
-  Json banks = Json::array(), inputs = Json::array(), outputs = Json::array(),
-       layers = Json::array(), steps = Json::array();
+  Json banks = Json::array(), inputs = Json::array(), outputs = Json::array(), layers = Json::array(),
+       steps = Json::array();
   for (const BankUse& bank : s.banks) banks.push_back({{"name", bank.name}, {"bytes", bank.bytes}});
   for (size_t i = 0; i < view.inputs.size(); ++i)
     inputs.push_back(binding_json(report, names.inputs[i], names.input_layouts[i], view.inputs[i]));
   for (size_t i = 0; i < view.outputs.size(); ++i)
-    outputs.push_back(
-        binding_json(report, names.outputs[i], names.output_layouts[i], view.outputs[i]));
+    outputs.push_back(binding_json(report, names.outputs[i], names.output_layouts[i], view.outputs[i]));
   for (const ReportLayer& layer : report.layers()) layers.push_back(layer_json(report, layer));
   for (const ReportStep& step : report.steps()) steps.push_back(step_json(report, step));
   return {{"entry", kEntries[size_t(view.entry)]},

@@ -1,8 +1,8 @@
 // A model's report for machines: everything that the file says about its programs, names whole.
 #pragma once
 
-#include "tools/print.h"
-#include "tools/report/program_report.h"
+#include "tools/base/print.h"
+#include "tools/evaluate/program_report.h"
 
 namespace nacre::tools {
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "tools/format.h"
-#include "tools/graph/names.h"
-#include "tools/report/policy_name.h"
-#include "tools/report/table.h"
-#include "tools/statistics.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/base/table.h"
+#include "tools/model/program_cost.h"
+#include "tools/policies/policy_name.h"
 
 namespace nacre::tools {
 namespace {
@@ -41,12 +41,10 @@ const ReportStep* main_step(const ProgramReport& report, const ReportLayer& laye
 void add_layer(const ProgramReport& report, const ReportLayer& layer, Table& table) {
   const ReportStep* last = layer.steps.empty() ? nullptr : &report.steps()[layer.steps.back()];
   const ReportStep* main = main_step(report, layer);
-  const std::string shape =
-      last == nullptr || last->output() == kNoIndex ? "-" : report.shape_text(last->output());
+  const std::string shape = last == nullptr || last->output() == kNoIndex ? "-" : report.shape_text(last->output());
   table.add({layer.name, layer.source_op, ops_text(report, layer), shape,
              main == nullptr ? "-" : report.types_text(*main), policy_name(layer.policy),
-             amount(layer.multiply_accumulates), amount(layer.weight_bytes),
-             amount(layer.activation_bytes)});
+             amount(layer.multiply_accumulates), amount(layer.weight_bytes), amount(layer.activation_bytes)});
 }
 
 std::string layers_text(const ProgramReport& report, size_t width) {
@@ -73,15 +71,13 @@ std::string layers_text(const ProgramReport& report, size_t width) {
   table.rule();
   table.add({"total", "", "", "", "", "", amount(macs), amount(weights), amount(activations)});
   return table.text(width) +
-         (folded ? "-: folded into other layers' steps, or only another view of the same bytes\n"
-                 : "");
+         (folded ? "-: folded into other layers' steps, or only another view of the same bytes\n" : "");
 }
 
 std::string binding_text(const ProgramReport& report, const char* what, const std::string& name,
                          const std::string& layout, uint32_t tensor) {
   const TensorRecord& r = report.tensor(tensor);
-  std::string text =
-      fmt::format("{:<8}{}  {} {}", what, name, name_of(r.element), report.shape_text(tensor));
+  std::string text = fmt::format("{:<8}{}  {} {}", what, name, name_of(r.element), report.shape_text(tensor));
   if (!layout.empty()) text += fmt::format("  {}", layout);
   if (const std::optional<Scales> s = report.loaded().scales(tensor))
     text += fmt::format("  real = {} * (code - {})", s->scale[0], s->zero[0]);
@@ -89,11 +85,10 @@ std::string binding_text(const ProgramReport& report, const char* what, const st
 }
 
 std::string memory_text(const Statistics& s) {
-  std::string text = fmt::format("arena   {} bytes, liveness lower bound {}",
-                                 grouped(s.arena_bytes), grouped(s.liveness_bound));
+  std::string text =
+      fmt::format("arena   {} bytes, liveness lower bound {}", grouped(s.arena_bytes), grouped(s.liveness_bound));
   if (s.banks.size() > 1)
-    for (const BankUse& bank : s.banks)
-      text += fmt::format("\n        {} {} bytes", bank.name, grouped(bank.bytes));
+    for (const BankUse& bank : s.banks) text += fmt::format("\n        {} {} bytes", bank.name, grouped(bank.bytes));
   return text + "\n";
 }
 
@@ -102,16 +97,14 @@ std::string memory_text(const Statistics& s) {
 std::string report_text(const ProgramReport& report, size_t width) {
   const Statistics s = statistics(report.loaded(), report.program());
   const ProgramNames& names = report.names();
-  std::string text = fmt::format("{}: program {} for {}, {} steps of {} layers{}\n\n",
-                                 report.loaded().path(), report.program(), names.target, s.steps,
-                                 s.layers, s.batch > 1 ? fmt::format(", batch {}", s.batch) : "");
+  std::string text =
+      fmt::format("{}: program {} for {}, {} steps of {} layers{}\n\n", report.loaded().path(), report.program(),
+                  names.target, s.steps, s.layers, s.batch > 1 ? fmt::format(", batch {}", s.batch) : "");
   text += layers_text(report, width) + "\n";
   for (size_t i = 0; i < names.inputs.size(); ++i)
-    text += binding_text(report, "input", names.inputs[i], names.input_layouts[i],
-                         report.view().inputs[i]);
+    text += binding_text(report, "input", names.inputs[i], names.input_layouts[i], report.view().inputs[i]);
   for (size_t i = 0; i < names.outputs.size(); ++i)
-    text += binding_text(report, "output", names.outputs[i], names.output_layouts[i],
-                         report.view().outputs[i]);
+    text += binding_text(report, "output", names.outputs[i], names.output_layouts[i], report.view().outputs[i]);
   return text + memory_text(s);
 }
 
@@ -133,10 +126,8 @@ std::string steps_text(const ProgramReport& report, size_t width) {
                step.rounding == Rounding::kNone ? "-" : name_of(step.rounding),
                y == kNoIndex ? "-" : report.shape_text(y), report.types_text(step),
                arena ? grouped(report.location(y).offset) : "-",
-               arena ? fmt::format("{}-{}", report.tensor(y).first_step, report.tensor(y).last_step)
-                     : "-",
-               amount(step.multiply_accumulates),
-               step.layer == kNoIndex ? "-" : report.layers()[step.layer].name});
+               arena ? fmt::format("{}-{}", report.tensor(y).first_step, report.tensor(y).last_step) : "-",
+               amount(step.multiply_accumulates), step.layer == kNoIndex ? "-" : report.layers()[step.layer].name});
   }
   return table.text(width);
 }

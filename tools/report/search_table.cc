@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/format.h"
-#include "tools/report/evaluation.h"
-#include "tools/report/table.h"
+#include "tools/base/format.h"
+#include "tools/base/table.h"
+#include "tools/evaluate/evaluation.h"
 
 namespace nacre::tools {
 namespace {

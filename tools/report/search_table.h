@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/print.h"
-#include "tools/report/metrics.h"
-#include "tools/report/policy_search.h"
+#include "tools/base/print.h"
+#include "tools/evaluate/metrics.h"
+#include "tools/evaluate/policy_search.h"
 
 namespace nacre::tools {
 

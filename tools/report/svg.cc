@@ -31,18 +31,12 @@ size_t utf8_length(std::string_view text, size_t at) {
 
 const char* entity(char c) {
   switch (c) {
-    case '&':
-      return "&amp;";
-    case '<':
-      return "&lt;";
-    case '>':
-      return "&gt;";
-    case '"':
-      return "&quot;";
-    case '\'':
-      return "&#39;";
-    default:
-      return nullptr;
+    case '&': return "&amp;";
+    case '<': return "&lt;";
+    case '>': return "&gt;";
+    case '"': return "&quot;";
+    case '\'': return "&#39;";
+    default: return nullptr;
   }
 }
 
@@ -68,8 +62,7 @@ std::string xml_escape(std::string_view text) {
 std::string svg_number(double value) {
   const double tenths = std::round(value * 10);
   if (tenths == 0) return "0";
-  return std::fmod(tenths, 10) == 0 ? fmt::format("{:.0f}", tenths / 10)
-                                    : fmt::format("{:.1f}", tenths / 10);
+  return std::fmod(tenths, 10) == 0 ? fmt::format("{:.0f}", tenths / 10) : fmt::format("{:.1f}", tenths / 10);
 }
 
 Svg::Svg(double width, double height, std::string_view style) {
@@ -88,18 +81,17 @@ void Svg::open_group(std::string_view title, std::string_view css_class) {
 
 void Svg::close() { text_ += "</g>\n"; }
 
-void Svg::rectangle(const Rectangle& r, std::string_view css_class, double radius,
-                    std::string_view fill) {
-  text_ += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", css_class,
-                       svg_number(r.x), svg_number(r.y), svg_number(r.width), svg_number(r.height));
+void Svg::rectangle(const Rectangle& r, std::string_view css_class, double radius, std::string_view fill) {
+  text_ += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", css_class, svg_number(r.x),
+                       svg_number(r.y), svg_number(r.width), svg_number(r.height));
   if (radius > 0) text_ += fmt::format(" rx=\"{}\"", svg_number(radius));
   if (!fill.empty()) text_ += fmt::format(" fill=\"{}\"", fill);
   text_ += "/>\n";
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, std::string_view css_class) {
-  text_ += fmt::format("<line class=\"{}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", css_class,
-                       svg_number(x1), svg_number(y1), svg_number(x2), svg_number(y2));
+  text_ += fmt::format("<line class=\"{}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", css_class, svg_number(x1),
+                       svg_number(y1), svg_number(x2), svg_number(y2));
 }
 
 void Svg::path(std::string_view data, std::string_view css_class) {
@@ -107,8 +99,8 @@ void Svg::path(std::string_view data, std::string_view css_class) {
 }
 
 void Svg::text(double x, double y, std::string_view words, std::string_view css_class) {
-  text_ += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", css_class, svg_number(x),
-                       svg_number(y), xml_escape(words));
+  text_ += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", css_class, svg_number(x), svg_number(y),
+                       xml_escape(words));
 }
 
 void Svg::raw(std::string_view element) { text_ += fmt::format("{}\n", element); }
@@ -121,9 +113,7 @@ double text_width(std::string_view text) {
   double width = 0;
   for (const char c : text) {
     if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) continue;  // inside a character
-    width += kNarrow.find(c) != std::string_view::npos ? 0.36
-             : kWide.find(c) != std::string_view::npos ? 0.82
-                                                       : 0.6;
+    width += kNarrow.find(c) != std::string_view::npos ? 0.36 : kWide.find(c) != std::string_view::npos ? 0.82 : 0.6;
   }
   return width;
 }

@@ -27,8 +27,7 @@ class Svg {
   void open_group(std::string_view title, std::string_view css_class = "");
   void close();
 
-  void rectangle(const Rectangle& r, std::string_view css_class, double radius = 0,
-                 std::string_view fill = "");
+  void rectangle(const Rectangle& r, std::string_view css_class, double radius = 0, std::string_view fill = "");
   void line(double x1, double y1, double x2, double y2, std::string_view css_class);
   void path(std::string_view data, std::string_view css_class);
   void text(double x, double y, std::string_view words, std::string_view css_class);

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "engine/nacre.h"
-#include "tools/error.h"
-#include "tools/npy.h"
+#include "tools/base/error.h"
+#include "tools/files/npy.h"
 
 namespace {
 
@@ -75,8 +75,10 @@ void show(const Digits& digits, std::span<const Reading> readings) {
     }
     std::printf("\n");
   }
-  for (const Reading& r : readings) std::printf("%-18s", (r.read == r.label ? "read " + std::to_string(r.read)
-                                                    : "read " + std::to_string(r.read) + ", is " + std::to_string(r.label)).c_str());
+  for (const Reading& r : readings)
+    std::printf("%-18s", (r.read == r.label ? "read " + std::to_string(r.read)
+                                            : "read " + std::to_string(r.read) + ", is " + std::to_string(r.label))
+                             .c_str());
   std::printf("\n");
 }
 
@@ -103,7 +105,8 @@ int run(char** arguments) {
   std::vector<Reading> right, wrong;
   std::vector<double> microseconds;
   for (const int32_t index : digits.test) {
-    if (index < 0 || size_t(index) >= digits.labels.size()) throw Error(nacre::tools::kBadInput, arguments[4], "an index is out of range");
+    if (index < 0 || size_t(index) >= digits.labels.size())
+      throw Error(nacre::tools::kBadInput, arguments[4], "an index is out of range");
     float pixels[kPixels];
     std::copy_n(digits.images.begin() + std::ptrdiff_t(index) * kPixels, kPixels, pixels);
     std::memcpy(program.input(0).data(), pixels, sizeof pixels);
@@ -114,11 +117,14 @@ int run(char** arguments) {
     (reading.read == reading.label ? right : wrong).push_back(reading);
   }
 
-  std::nth_element(microseconds.begin(), microseconds.begin() + std::ptrdiff_t(microseconds.size() / 2), microseconds.end());
-  std::printf("digits: %zu of %zu right (%.2f %%)\n", right.size(), digits.test.size(), 100.0 * double(right.size()) / double(digits.test.size()));
+  std::nth_element(microseconds.begin(), microseconds.begin() + std::ptrdiff_t(microseconds.size() / 2),
+                   microseconds.end());
+  std::printf("digits: %zu of %zu right (%.2f %%)\n", right.size(), digits.test.size(),
+              100.0 * double(right.size()) / double(digits.test.size()));
   std::printf("time per image: %.1f us, median, reference kernels\n", microseconds[microseconds.size() / 2]);
   std::printf("model file: %zu bytes; arena: %llu bytes; all memory: %llu bytes\n\n", file.bytes().size(),
-              static_cast<unsigned long long>(sizes.bytes[nacre::kArena]), static_cast<unsigned long long>(sizes.total()));
+              static_cast<unsigned long long>(sizes.bytes[nacre::kArena]),
+              static_cast<unsigned long long>(sizes.total()));
   std::vector<Reading> shown(right.begin(), right.begin() + std::min<std::ptrdiff_t>(4, std::ptrdiff_t(right.size())));
   if (!wrong.empty()) shown.push_back(wrong.front());
   show(digits, shown);

@@ -2,9 +2,9 @@
 //
 //   policy_table NETWORK DATA.npy LABELS.npy INDICES.npy [POLICY ...]
 //
-// Compiles the network under every policy, calibrated where a policy needs it on the samples that INDICES does not name, and
-// prints accuracy, bytes of the file's constants by type, arena bytes, microseconds per sample, and the largest error of an output
-// against the first policy's.
+// Compiles the network under every policy, calibrated where a policy needs it on the samples that INDICES does not
+// name, and prints accuracy, bytes of the file's constants by type, arena bytes, microseconds per sample, and the
+// largest error of an output against the first policy's.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,20 +12,25 @@
 #include <cstdio>
 #include <map>
 
-#include "tools/compile.h"
-#include "tools/format.h"
-#include "tools/graph/names.h"
-#include "tools/report/evaluation.h"
-#include "tools/report/sample_data.h"
-#include "tools/report/table.h"
-#include "tools/statistics.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/base/table.h"
+#include "tools/compile/compile.h"
+#include "tools/evaluate/evaluation.h"
+#include "tools/evaluate/sample_data.h"
+#include "tools/model/program_cost.h"
 
 namespace nacre::tools {
 namespace {
 
-constexpr const char* kPolicies[] = {
-    "float32",          "bfloat16", "mixed_float16", "int8_from_float32", "int8/static_from_float32", "int8/weights_from_float32",
-    "int4/32_from_float32", "float8_from_float32"};
+constexpr const char* kPolicies[] = {"float32",
+                                     "bfloat16",
+                                     "mixed_float16",
+                                     "int8_from_float32",
+                                     "int8/static_from_float32",
+                                     "int8/weights_from_float32",
+                                     "int4/32_from_float32",
+                                     "float8_from_float32"};
 constexpr size_t kCalibrationSamples = 200;
 
 // Samples that the test set does not hold, as the network takes them.
@@ -42,7 +47,8 @@ std::string bytes_by_type(const Graph& graph) {
   for (const Value& v : graph.values)
     if (v.constant()) bytes[v.type] += v.data->size();
   std::string text;
-  for (const auto& [type, sum] : bytes) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(type), grouped(sum));
+  for (const auto& [type, sum] : bytes)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(type), grouped(sum));
   return text;
 }
 
@@ -54,14 +60,21 @@ double largest_error(const ScoredSamples& a, const ScoredSamples& b) {
 
 int run(const std::vector<std::string>& arguments) {
   const Graph graph = load_network(arguments[0]);
-  const LabelledSet set = read_set({.data = arguments[1], .labels = arguments[2], .indices = arguments[3], .metric = "top1"});
+  const LabelledSet set =
+      read_set({.data = arguments[1], .labels = arguments[2], .indices = arguments[3], .metric = "top1"});
   const Calibration calibration =
       calibrate(graph, calibration_samples(graph, read_npy(arguments[1]), read_rows(arguments[3])));
   std::vector<std::string> policies(arguments.begin() + 4, arguments.end());
   if (policies.empty()) policies.assign(std::begin(kPolicies), std::end(kPolicies));
 
-  Table table({{"policy", Align::kLeft}, {"right", Align::kRight}, {"accuracy", Align::kRight}, {"file bytes", Align::kRight},
-               {"arena", Align::kRight}, {"us", Align::kRight}, {"largest error", Align::kRight}, {"constants by type", Align::kLeft}});
+  Table table({{"policy", Align::kLeft},
+               {"right", Align::kRight},
+               {"accuracy", Align::kRight},
+               {"file bytes", Align::kRight},
+               {"arena", Align::kRight},
+               {"us", Align::kRight},
+               {"largest error", Align::kRight},
+               {"constants by type", Align::kLeft}});
   std::optional<Outcome> first;
   for (const std::string& policy : policies) {
     CompileOptions options;
@@ -77,7 +90,8 @@ int run(const std::vector<std::string>& arguments) {
     table.add({policy, fmt::format("{} of {}", result.right, result.total), fmt::format("{:.2f} %", 100 * result.value),
                grouped(s.file_bytes), grouped(s.arena_bytes), fmt::format("{:.1f}", outcome.median_us),
                fmt::format("{:.3g}", largest_error(first->samples, outcome.samples)), bytes_by_type(compiled.graph)});
-    for (const std::string& line : compiled.graph.fallbacks) std::fprintf(stderr, "%s: %s\n", policy.c_str(), line.c_str());
+    for (const std::string& line : compiled.graph.fallbacks)
+      std::fprintf(stderr, "%s: %s\n", policy.c_str(), line.c_str());
   }
   std::fputs(table.text(terminal_width()).c_str(), stdout);
   return 0;

@@ -1,9 +1,12 @@
-// The digits in another domain, for fine-tuning: splits the images into those for training and those for the test and changes both.
+// The digits in another domain, for fine-tuning: splits the images into those for training and those for the test and
+// changes both.
 //
 //   shift_digits IMAGES.npy LABELS.npy TEST.npy none|inverted|rotated|noisy OUT_DIR
 //
 // Writes train_images.npy, train_labels.npy, test_images.npy, test_labels.npy. Pixels are uint8 0..16 in squares.
-//   inverted  16 - v        rotated  a quarter turn to the left        noisy  v plus -6..6, kept within 0..16, from a fixed seed
+//   inverted  16 - v
+//   rotated   a quarter turn to the left
+//   noisy     v plus -6..6, kept within 0..16, from a fixed seed
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -11,9 +14,9 @@
 #include <set>
 #include <string>
 
-#include "tools/command_files.h"
-#include "tools/error.h"
-#include "tools/npy.h"
+#include "tools/base/error.h"
+#include "tools/files/command_files.h"
+#include "tools/files/npy.h"
 
 namespace nacre::tools {
 namespace {
@@ -33,7 +36,8 @@ void rotate(uint8_t* image, size_t side) {
 }
 
 void add_noise(uint8_t* image, size_t pixels, std::mt19937& random) {
-  for (size_t i = 0; i < pixels; ++i) image[i] = uint8_t(std::clamp(int(image[i]) + int(random() % 13) - 6, 0, int(kWhite)));
+  for (size_t i = 0; i < pixels; ++i)
+    image[i] = uint8_t(std::clamp(int(image[i]) + int(random() % 13) - 6, 0, int(kWhite)));
 }
 
 NpyArray rows_of(const NpyArray& array, const std::vector<size_t>& rows) {
@@ -42,7 +46,8 @@ NpyArray rows_of(const NpyArray& array, const std::vector<size_t>& rows) {
   taken.dims[0] = int64_t(rows.size());
   taken.data.clear();
   for (const size_t row : rows)
-    taken.data.insert(taken.data.end(), array.data.begin() + std::ptrdiff_t(row * bytes), array.data.begin() + std::ptrdiff_t((row + 1) * bytes));
+    taken.data.insert(taken.data.end(), array.data.begin() + std::ptrdiff_t(row * bytes),
+                      array.data.begin() + std::ptrdiff_t((row + 1) * bytes));
   return taken;
 }
 

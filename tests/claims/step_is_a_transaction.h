@@ -1,0 +1,48 @@
+// What the parts of the claim step_is_a_transaction share: counts, and networks compiled to train.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/differentiate/networks.h"
+#include "tools/base/json.h"
+#include "tools/compile/training.h"
+
+namespace nacre::test::step_is_a_transaction {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity(),
+                       kNan = std::numeric_limits<float>::quiet_NaN();
+
+inline tools::TrainingModel compiled(const tools::Graph& graph, const tools::TrainingOptions& training,
+                                     const std::string& policy, const std::vector<std::string>& layers = {}) {
+  tools::CompileOptions compiling;
+  compiling.policies =
+      tools::parse_policy_options({.policy = policy, .set = layers, .file = {}, .only = {}, .except = {}});
+  return tools::compile_training(graph, training, compiling);
+}
+
+struct Count {
+  int64_t right = 0, all = 0;
+  void note(bool is_right) { right += is_right ? 1 : 0, ++all; }
+  bool shown() const { return all > 0 && right == all; }
+};
+inline std::string text(const Count& count) { return std::to_string(count.right) + "/" + std::to_string(count.all); }
+
+struct Scales {
+  Count steps;
+  int sequences = 0, refused_against_rule = 0, left_out = 0;
+};
+// The sequences of the golden tables, each with infinite gradients and with an infinite loss.
+Scales compare_scales(const PeerNetwork& network, const tools::Json& golden);
+
+struct Float8 {
+  Count states;
+  int moved = 0;  // states whose scale is not that of the step before
+};
+// Inputs wander over 2^-6 .. 2^6 and are all 0 for five steps. An infinity among them is saturated by the quantizer and
+// applied, the history says so; a NaN is refused. `wrong_step`: its amaxes are fed twice as large.
+Float8 follow_scales(const PeerNetwork& network, const std::string& policy, int wrong_step = -1);
+
+}  // namespace nacre::test::step_is_a_transaction

@@ -1,0 +1,286 @@
+// nacre convert, run as a program: what it writes, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "tests/commands/convert_digits.h"
+#include "tests/run_tool.h"
+#include "tools/base/json.h"
+#include "tools/model/loaded_model.h"
+
+namespace nacre::tools {
+namespace {
+
+using namespace convert_digits;
+
+using Json = nacre::tools::Json;
+
+// One sentence on standard error, the place first, nothing on standard output, and no file beside those there were.
+void expect_refusal(const ToolRun& run, int exit_code, const std::string& part) {
+  EXPECT_EQ(run.exit_code, exit_code) << run.err;
+  EXPECT_EQ(run.err.rfind("nacre: ", 0), 0u) << run.err;
+  EXPECT_TRUE(has(run.err, part)) << run.err;
+  EXPECT_EQ(run.out, "");
+}
+
+TEST(convert, prints_what_the_model_costs) {
+  const TemporaryDirectory directory;
+  const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "digits.nacre", "--golden", "2"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  for (const char* part :
+       {"layers   21 (11 steps)", "MACs     347,392", "weights  ", "liveness lower bound", "golden   2 pairs"})
+    EXPECT_TRUE(has(run.out, part)) << part << " in\n" << run.out;
+  EXPECT_EQ(run.err, "");
+  EXPECT_EQ(run_tool({"check", directory / "digits.nacre"}).exit_code, 0);
+}
+
+TEST(convert, refuses_an_arena_limit_that_a_training_cannot_meet) {
+  const TemporaryDirectory directory;
+  for (const auto& [limit, met] : {std::pair("1M", true), std::pair("16K", false)}) {
+    const std::string model = directory / (std::string(limit) + ".nacre");
+    const ToolRun run = run_tool(
+        {"convert", kDigits, "-o", model, "--train", "softmax_cross_entropy", "--batch", "2", "--arena-limit", limit});
+    EXPECT_EQ(run.exit_code == 0, met) << run.err;
+    EXPECT_EQ(has(run.err, "16,384 bytes cannot be reached"), !met) << run.err;
+    EXPECT_EQ(std::filesystem::exists(model), met);
+  }
+}
+
+TEST(convert, prints_json_with_the_numbers_of_the_model) {
+  const TemporaryDirectory directory;
+  const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "digits.nacre", "--json", "--batch", "3"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  const LoadedModel model(directory / "digits.nacre");
+  EXPECT_EQ(json["batch"], 3);
+  EXPECT_EQ(json["arena_bytes"], model.model().program(0).banks[0]);
+  EXPECT_EQ(json["file_bytes"], model.model().bytes().size());
+  EXPECT_GE(json["arena_bytes"], json["liveness_bound"]);
+  EXPECT_EQ(json["metadata"]["converter_options"], "--batch 3");
+  EXPECT_EQ(json["metadata"]["source_sha256"].get<std::string>().size(), 64u);
+}
+
+TEST(convert, same_input_and_options_give_the_same_bytes_anywhere) {
+  const TemporaryDirectory a, b;
+  std::filesystem::copy_file(kDigits, b / "another_name");
+  ASSERT_EQ(run_tool({"convert", kDigits, "-o", a / "x.nacre", "--golden", "1"}).exit_code, 0);
+  ASSERT_EQ(
+      run_tool({"convert", "another_name", "--golden", "1", "-o", "y"}, {.directory = b.path().string()}).exit_code, 0);
+  EXPECT_EQ(read_bytes(a / "x.nacre"), read_bytes(b / "y"));
+}
+
+TEST(convert, options_that_would_change_nothing_are_refused) {
+  const TemporaryDirectory directory;
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"--lists", "tf2"}, "--lists: is about a rewrite"},
+      {{"--rewrite-level", "UNSAFE_FORCE_ALL"}, "is about a rewrite"},
+      {{"--infer-after-allow"}, "is about a rewrite"},
+      {{"--preserve", "fc"}, "--preserve: is about a rewrite"},
+      {{"--denylist-add", "Add,Mul"}, "--denylist-add: is about a rewrite"},
+      {{"--range-method", "mse"}, "--range-method: is about ranges"},
+      {{"--range", "fc=mse"}, "--range: is about ranges"},
+      {{"--percentile", "99"}, "--percentile: is about ranges"},
+      {{"--cast-samples"}, "--cast-samples: is about ranges"},
+      {{"--calibrate", "x.npy", "--percentile", "99"}, "--percentile: no range is found by percentiles"},
+      {{"--calibrate", "x.npy", "--range-decay", "0.9"}, "--range-decay: no range is found by a moving average"},
+      {{"--policy", ""}, "--policy: is empty"},
+      {{"--calibrate", ""}, "--calibrate: is empty"},
+      {{"--lists", "tf3"}, "'tf3' is not one of tf1, tf2"},
+      {{"--lists", "1"}, "'1' is not one of tf1, tf2"},
+  };
+  for (const auto& [options, why] : cases) {
+    std::vector<std::string> arguments = {"convert", kDigits, "-o", directory / "x.nacre"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    expect_refusal(run_tool(arguments), 2, why);
+  }
+}
+
+TEST(convert, the_model_tells_every_option_of_its_rewrite) {
+  const TemporaryDirectory directory;
+  const ToolRun run =
+      run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--json", "--rewrite", "mixed_float16", "--lists",
+                "tf2", "--preserve", "fc", "--denylist-add", "Add", "--inferlist-remove", "Add"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(Json::parse(run.out)["metadata"]["converter_options"],
+            "--rewrite mixed_float16 --lists tf2 --preserve fc --inferlist-remove Add --denylist-add Add");
+}
+
+// The input's new record stands behind those of the values that take over its bytes.
+TEST(convert, models_whose_borders_have_the_policy_s_types_can_be_read) {
+  const TemporaryDirectory directory;
+  for (const std::string policy : {"bfloat16", "float16", "mixed_float16"})
+    for (const std::string batch : {"1", "4"}) {
+      const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--policy", policy, "--io-types",
+                                    "policy", "--batch", batch});
+      ASSERT_EQ(run.exit_code, 0) << policy << batch << run.err;
+      EXPECT_EQ(run_tool({"check", directory / "x.nacre"}).exit_code, 0);
+    }
+}
+
+// From the file's int8 codes to the policy's float16 there are two steps at each border, and both go.
+TEST(convert, borders_of_a_quantized_network_take_the_policy_s_types) {
+  const std::string network = shared_path("models/mlperf_tiny/kws_ref_model.tflite");
+  if (!std::filesystem::exists(network)) GTEST_SKIP() << "no shared data";
+  const TemporaryDirectory directory;
+  const ToolRun run =
+      run_tool({"convert", network, "-o", directory / "x.nacre", "--policy", "float16", "--io-types", "policy"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const LoadedModel model(directory / "x.nacre");
+  const ProgramView program = model.model().program(0);
+  EXPECT_EQ(model.model().tensors()[program.inputs[0]].element, ElementType::kFloat16);
+  EXPECT_EQ(model.model().tensors()[program.outputs[0]].element, ElementType::kFloat16);
+}
+
+TEST(convert, options_change_the_model) {
+  const TemporaryDirectory directory;
+  const auto converted = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {"convert", kDigits, "-o", directory / "x.nacre"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const ToolRun run = run_tool(arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return std::make_unique<LoadedModel>(directory / "x.nacre");
+  };
+  const auto plain = converted({}), stripped = converted({"--strip-names"}), unfolded = converted({"--no-fold-bn"}),
+             keeping = converted({"--keep-inputs"}), nhwc = converted({"--io-layout", "nhwc"}),
+             for_m4 = converted({"--target", "arm/m4"}), banks = converted({"--bank", "tcm=4K,sram=64K"});
+  EXPECT_LT(stripped->model().bytes().size(), plain->model().bytes().size());
+  EXPECT_EQ(stripped->tensor_name(0), "tensor0");
+  EXPECT_GT(unfolded->model().steps().size(), plain->model().steps().size());
+  EXPECT_GE(keeping->model().program(0).banks[0], plain->model().program(0).banks[0]);
+  const TensorRecord& input = nhwc->model().tensors()[nhwc->model().program(0).inputs[0]];
+  EXPECT_EQ(input.dims[3], 1);  // [1, 8, 8, 1], in the source [1, 1, 8, 8]
+  EXPECT_EQ(for_m4->program_names(0).target, "arm/m4");
+  ASSERT_EQ(banks->model().program(0).banks.size(), 2u);
+  EXPECT_LE(banks->model().program(0).banks[0], 4096u);
+  EXPECT_EQ(banks->program_names(0).banks, (std::vector<std::string>{"tcm", "sram"}));
+}
+
+TEST(convert, stop_after_prints_the_graph_and_writes_nothing) {
+  const TemporaryDirectory directory;
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--stop-after", "import"}), 2,
+                 "--stop-after: prints the graph");
+  for (const char* pass : {"import", "simplify", "apply_policy", "fuse", "schedule", "plan_memory"}) {
+    const ToolRun run = run_tool({"convert", kDigits, "--stop-after", pass}, {.directory = directory.path().string()});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_TRUE(has(run.out, "conv2d")) << pass;
+  }
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(convert, verbose_says_what_passes_did_on_standard_error) {
+  const TemporaryDirectory directory;
+  const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--verbose"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_TRUE(has(run.err, "folded bn1")) << run.err;
+}
+
+TEST(convert, refuses_what_is_no_network) {
+  const TemporaryDirectory directory;
+  const std::string model = directory / "x.nacre", file = directory / "file";
+  expect_refusal(run_tool({"convert", directory / "missing", "-o", model}), 5, "missing: cannot be opened");
+  expect_refusal(run_tool({"convert", directory.path().string(), "-o", model}), 5, "is a directory");
+  write_bytes(file, {});
+  expect_refusal(run_tool({"convert", file, "-o", model}), 3, "is empty");
+  write_bytes(file, {'h', 'e', 'l', 'l', 'o'});
+  expect_refusal(run_tool({"convert", file, "-o", model}), 3, "neither a TFLite nor an ONNX file");
+  write_bytes(file, {'N', 'A', 'C', 'R', 0, 0, 0, 0});
+  expect_refusal(run_tool({"convert", file, "-o", model}), 3, "is a model file already");
+  write_bytes(file, {0x89, 'H', 'D', 'F', '\r', '\n', 0x1A, '\n'});
+  expect_refusal(run_tool({"convert", file, "-o", model}), 4, "Keras");
+  write_bytes(file, {'P', 'K', 3, 4, 0, 0});
+  expect_refusal(run_tool({"convert", file, "-o", model}), 4, "Keras");
+  std::vector<uint8_t> cut = read_bytes(kDigits);
+  cut.resize(cut.size() / 2);
+  write_bytes(file, cut);
+  expect_refusal(run_tool({"convert", file, "-o", model}), 3, "file");
+  EXPECT_FALSE(std::filesystem::exists(model));
+}
+
+TEST(convert, tells_formats_by_content_not_by_extension) {
+  const TemporaryDirectory directory;
+  std::filesystem::copy_file(kDigits, directory / "digits.tflite");
+  EXPECT_EQ(run_tool({"convert", directory / "digits.tflite", "-o", directory / "x.nacre"}).exit_code, 0);
+}
+
+TEST(convert, leaves_nothing_where_the_model_cannot_be_written) {
+  const TemporaryDirectory directory;
+  expect_refusal(run_tool({"convert", kDigits, "-o", "/dev/full"}), 5, "No space left");
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "no/such/x.nacre"}), 5, "No such file or directory");
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory.path().string()}), 5, "directory");
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x.nacre"}, {.file_limit_bytes = 4096}), 5, "x.nacre");
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(convert, writes_its_model_and_its_policies_or_neither) {
+  const TemporaryDirectory directory;
+  expect_refusal(
+      run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--emit-policy", directory / "none/p.json"}), 5,
+      "none/p.json");
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--emit-policy", "/dev/full"}), 5,
+                 "/dev/full");
+  EXPECT_EQ(directory.entries(), 0u);
+  EXPECT_EQ(
+      run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--emit-policy", directory / "p.json"}).exit_code, 0);
+  EXPECT_EQ(directory.entries(), 2u);
+}
+
+TEST(convert, a_refused_conversion_leaves_the_model_that_was_there) {
+  const TemporaryDirectory directory;
+  write_bytes(directory / "x.nacre", {1, 2, 3});
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x.nacre"}, {.file_limit_bytes = 4096}), 5, "x.nacre");
+  EXPECT_EQ(read_bytes(directory / "x.nacre"), (std::vector<uint8_t>{1, 2, 3}));
+  EXPECT_EQ(directory.entries(), 1u);
+}
+
+TEST(convert, does_not_overwrite_its_network) {
+  const TemporaryDirectory directory;
+  std::filesystem::copy_file(kDigits, directory / "net");
+  expect_refusal(run_tool({"convert", directory / "net", "-o", directory / "net"}), 2, "is what NETWORK names");
+  EXPECT_EQ(read_bytes(directory / "net"), read_bytes(kDigits));
+}
+
+TEST(convert, refuses_wrong_options_before_it_works) {
+  const struct {
+    std::vector<std::string> options;
+    const char* part;
+  } cases[] = {{{"--bank", "=1K"}, "a bank has no name"},
+               {{"--bank", "tcm=12Q"}, "not a size"},
+               {{"--bank", "tcm=0"}, "not a size"},
+               {{"--bank", "tcm=99999999999999999999"}, "not a size"},
+               {{"--bank", "a=1K,a=2K"}, "given twice"},
+               {{"--bank", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1"}, "more than 8 banks"},
+               {{"--batch", "0"}, "--batch"},
+               {{"--batch", "x"}, "--batch"},
+               {{"--golden", "-1"}, "--golden"},
+               {{"--rounding", "up"}, "--rounding"},
+               {{"--target", "z80"}, "--target"},
+               {{"--stop-after", "nothing"}, "--stop-after"},
+               {{"--dump", "--json"}, "--json: cannot go with --dump"},
+               {{"--frobnicate"}, "--frobnicate"}};
+  for (const auto& c : cases) {
+    const TemporaryDirectory directory;
+    std::vector<std::string> arguments = {"convert", kDigits, "-o", directory / "x.nacre"};
+    arguments.insert(arguments.end(), c.options.begin(), c.options.end());
+    expect_refusal(run_tool(arguments), 2, c.part);
+    EXPECT_EQ(directory.entries(), 0u) << c.part;
+  }
+  expect_refusal(run_tool({"convert", kDigits}), 2, "no model file was named");
+}
+
+TEST(convert, says_which_bank_is_too_small) {
+  const TemporaryDirectory directory;
+  const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--bank", "tcm=1K,sram=2K"});
+  expect_refusal(run, 3, "sram");
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(convert, shows_the_graph_after_its_calibration) {
+  const ToolRun run = run_tool({"convert", project_path("tools/samples/digits.onnx"), "--stop-after", "calibrate",
+                                "--policy", "int8/static_from_float32", "--calibrate",
+                                project_path("tools/samples/digits_images.npy"), "--cast-samples"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+}
+
+}  // namespace
+}  // namespace nacre::tools

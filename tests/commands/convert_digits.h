@@ -1,0 +1,14 @@
+// What the tests of nacre convert share: the network that they convert, and a look into what is printed.
+#pragma once
+
+#include <string>
+
+#include "tests/run_tool.h"
+
+namespace nacre::tools::convert_digits {
+
+inline const std::string kDigits = project_path("tools/samples/digits.onnx");
+
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace nacre::tools::convert_digits

@@ -1,0 +1,138 @@
+// nacre convert of networks to train, run as a program: the types of their borders, and what does not train.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/commands/convert_digits.h"
+#include "tests/importers/onnx_builder.h"
+#include "tests/run_tool.h"
+#include "tools/base/json.h"
+#include "tools/files/npy.h"
+#include "tools/model/loaded_model.h"
+
+namespace nacre::tools {
+namespace {
+
+using namespace convert_digits;
+
+using Json = nacre::tools::Json;
+
+// The first rows of an array in a file of its own.
+void copy_rows(const std::string& from, const std::string& to, int64_t rows) {
+  NpyArray array = read_npy(from);
+  array.data.resize(array.data.size() / size_t(array.dims[0]) * size_t(rows));
+  array.dims[0] = rows;
+  write_npy(to, array);
+}
+
+// In the model that is written, the image that every program takes and the probabilities that it gives have the types
+// in which the policy's first and last layers compute; and what is trained by it learns.
+TEST(convert, trains_with_inputs_and_outputs_in_the_types_of_the_policy) {
+  const TemporaryDirectory directory;
+  const std::string model = directory / "m.nacre", x = directory / "x.npy", y = directory / "y.npy";
+  copy_rows(project_path("tools/samples/digits_images.npy"), x, 96);
+  copy_rows(project_path("tools/samples/digits_labels.npy"), y, 96);
+  const std::pair<const char*, ElementType> policies[] = {{"bfloat16", ElementType::kBfloat16},
+                                                          {"float64", ElementType::kFloat64},
+                                                          {"mixed_bfloat16", ElementType::kBfloat16},
+                                                          {"int8_from_float32", ElementType::kFloat32},
+                                                          {"float8_from_float32", ElementType::kFloat32}};
+  for (const auto& [policy, type] : policies)
+    for (const std::string update : {"step", "immediate"}) {
+      const std::string what = std::string(policy) + " " + update;
+      const ToolRun run =
+          run_tool({"convert", kDigits, "-o", model, "--train", "softmax_cross_entropy", "--policy", policy,
+                    "--io-types", "policy", "--optimizer", "sgd", "--update", update, "--batch", "8"});
+      ASSERT_EQ(run.exit_code, 0) << what << run.err;
+      const LoadedModel made(model);
+      int images = 0, probabilities = 0;
+      for (uint32_t program = 0; program < made.model().program_count(); ++program) {
+        const ProgramView view = made.model().program(program);
+        const ProgramNames names = made.program_names(program);
+        const auto expect_type = [&](std::span<const uint32_t> ids, const std::vector<std::string>& all,
+                                     const char* name, int* found) {
+          for (size_t i = 0; i < ids.size(); ++i) {
+            if (all[i] != name) continue;
+            ++*found;
+            EXPECT_EQ(made.model().tensors()[ids[i]].element, type) << what << ' ' << name;
+          }
+        };
+        expect_type(view.inputs, names.inputs, "pixels", &images);
+        expect_type(view.outputs, names.outputs, "probabilities", &probabilities);
+      }
+      EXPECT_EQ(images, 2) << what;
+      EXPECT_EQ(probabilities, update == "step" ? 2 : 1) << what;
+      const ToolRun tuned = run_tool({"tune", model, "--data", x, "--labels", y, "--cast-samples", "--epochs", "3",
+                                      "-o", directory / "t.nacre", "--json"});
+      ASSERT_EQ(tuned.exit_code, 0) << what << tuned.err;
+      const Json epochs = Json::parse(tuned.out)["epochs"];
+      EXPECT_LT(epochs[2]["loss"].get<double>(), 0.5 * epochs[0]["loss"].get<double>()) << what;
+      std::filesystem::remove(model);
+    }
+}
+
+// x [N, 2] -> g1 .. g5 (mul), one after the other, each behind a dense layer but the first; another factor of one
+// number.
+std::vector<uint8_t> network_of_factors() {
+  OnnxBuilder b;
+  b.input("x", {0, 2}, {"N", ""});
+  b.floats("one", {1}, {0.5f});
+  std::string x = "x";
+  for (int i = 1; i <= 5; ++i) {
+    const std::string number = std::to_string(i);
+    b.floats("g" + number, {2}, {0.5f, float(i)});
+    b.floats("w" + number, {2, 2}, {1, 0.5f, -0.5f, 1});
+    b.node("Mul", {x, "g" + number}, {"m" + number});
+    b.node("Tanh", {"m" + number}, {"t" + number});
+    b.node("MatMul", {"t" + number, "w" + number}, {x = "d" + number});
+  }
+  b.node("Mul", {x, "one"}, {"y"});
+  b.output("y");
+  return b.finish();
+}
+
+TEST(convert, says_what_is_not_trained) {
+  const TemporaryDirectory directory;
+  const std::string network = directory / "factors.onnx", model = directory / "m.nacre";
+  write_bytes(network, network_of_factors());
+  const std::string all = "\n  not trained: g1 (mul), g2 (mul), g3 (mul), g4 (mul) and 1 more\n";
+  const auto converted = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> words = {"convert", network, "-o", model, "--train", "squared_error", "--batch", "2"};
+    words.insert(words.end(), options.begin(), options.end());
+    const ToolRun run = run_tool(words);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run.out;
+  };
+  EXPECT_TRUE(has(converted({"--strip-names"}), all));
+  EXPECT_TRUE(has(converted({}), all));
+  EXPECT_EQ(Json::parse(converted({"--json"}))["not_trained"],
+            (Json{"g1 (mul)", "g2 (mul)", "g3 (mul)", "g4 (mul)", "g5 (mul)"}));
+
+  // Said again by what trains the model, and by what trains the network.
+  const NpyArray rows = {
+      .type = ElementType::kFloat32, .dims = {4, 2}, .data = std::vector<uint8_t>(4 * 2 * sizeof(float)), .place = ""};
+  write_npy(directory / "rows.npy", rows);
+  for (const bool of_model : {true, false}) {
+    std::vector<std::string> words = {"tune",     of_model ? model : network, "--data",   directory / "rows.npy",
+                                      "--labels", directory / "rows.npy",     "--epochs", "1",
+                                      "-o",       directory / "tuned.nacre"};
+    if (!of_model) words.insert(words.end(), {"--loss", "squared_error"});
+    const ToolRun text = run_tool(words);
+    EXPECT_TRUE(has(text.out, all)) << text.out << text.err;
+    words.emplace_back("--json");
+    const ToolRun json = run_tool(words);
+    ASSERT_EQ(json.exit_code, 0) << json.err;
+    EXPECT_EQ(Json::parse(json.out)["not_trained"].size(), 5u);
+  }
+
+  // What the user freezes is no part of it; nor is there a line of a network whose constants all train.
+  EXPECT_FALSE(has(converted({"--lora", "1"}), "not trained"));
+  EXPECT_FALSE(has(converted({"--train-layers", "d[0-9]_node"}), "not trained"));
+  EXPECT_TRUE(has(converted({"--train-layers", "d[0-9]_node|m2_node"}), "\n  not trained: g2 (mul)\n"));
+  EXPECT_FALSE(has(converted({"--train-last", "1"}), "not trained"));
+  const ToolRun digits = run_tool({"convert", kDigits, "-o", model, "--train", "softmax_cross_entropy", "--json"});
+  EXPECT_EQ(Json::parse(digits.out)["not_trained"], Json::array()) << digits.err;
+}
+
+}  // namespace
+}  // namespace nacre::tools

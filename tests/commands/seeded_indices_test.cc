@@ -1,0 +1,67 @@
+// Seeded inputs that are indices are rows of their table, so that golden pairs and runs of embedding networks need no
+// data; indices from files that are none are said to be the data's, not the converter's.
+#include <gtest/gtest.h>
+
+#include "tests/importers/onnx_builder.h"
+#include "tests/run_tool.h"
+#include "tools/files/npy.h"
+
+namespace nacre::tools {
+namespace {
+
+// Two tables of 3 and 50 rows that one input indexes, as it is and reshaped.
+std::vector<uint8_t> embedding_network(int type) {
+  OnnxBuilder b;
+  b.input("ids", {1, 40}, {}, type);
+  b.counted("small", {3, 2});
+  b.counted("large", {50, 2});
+  b.integers("dims", {2}, {40, 1});
+  b.node("Reshape", {"ids", "dims"}, {"column"});
+  b.node("Gather", {"large", "ids"}, {"a"});
+  b.node("Gather", {"small", "column"}, {"b"});
+  b.integers("flat", {2}, {1, 80});
+  b.node("Reshape", {"a", "flat"}, {"fa"});
+  b.node("Reshape", {"b", "flat"}, {"fb"});
+  b.node("Add", {"fa", "fb"}, {"y"});
+  b.output("y");
+  return b.finish();
+}
+
+TEST(seeded_indices, are_rows_of_the_smallest_table_they_reach) {
+  for (const int type : {::onnx::TensorProto::INT32, ::onnx::TensorProto::INT64}) {
+    const TemporaryDirectory folder;
+    const std::string model = folder / "m.nacre";
+    write_bytes(folder / "n.onnx", embedding_network(type));
+    const std::vector<std::string> commands[] = {
+        {"convert", folder / "n.onnx", "-o", model, "--golden", "3"}, {"check", model}, {"run", model, "--seed", "7"}};
+    for (const auto& arguments : commands) {
+      const ToolRun run = run_tool(arguments);
+      EXPECT_EQ(run.exit_code, 0) << run.err;
+    }
+  }
+}
+
+TEST(seeded_indices, from_a_file_that_are_no_rows_are_the_files_fault) {
+  const TemporaryDirectory folder;
+  const std::string model = folder / "m.nacre";
+  write_bytes(folder / "n.onnx", embedding_network(::onnx::TensorProto::INT64));
+  ASSERT_EQ(run_tool({"convert", folder / "n.onnx", "-o", model}).exit_code, 0);
+  std::vector<int64_t> ids(80, 2);
+  ids[70] = 3;
+  NpyArray array = {.type = ElementType::kInt64, .dims = {2, 40}, .data = std::vector<uint8_t>(ids.size() * 8)};
+  std::memcpy(array.data.data(), ids.data(), array.data.size());
+  write_npy(folder / "ids.npy", array);
+  const std::vector<std::string> commands[] = {{"run", model, "--input", "ids=" + (folder / "ids.npy")},
+                                               {"convert", folder / "n.onnx", "-o", folder / "static.nacre", "--policy",
+                                                "int8/static_from_float32", "--calibrate", folder / "ids.npy"}};
+  for (const auto& arguments : commands) {
+    const ToolRun run = run_tool(arguments);
+    EXPECT_NE(run.exit_code, 0);
+    EXPECT_NE(run.err.find("an index in the data is out of range"), std::string::npos) << run.err;
+    EXPECT_NE(run.err.find("give those of rows that the table has"), std::string::npos) << run.err;
+    EXPECT_EQ(run.err.find("defect"), std::string::npos) << run.err;
+  }
+}
+
+}  // namespace
+}  // namespace nacre::tools

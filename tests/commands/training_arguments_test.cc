@@ -1,0 +1,136 @@
+// The options of a training as people write them: what they say is what is trained, and nothing is taken that would do
+// nothing.
+#include "tools/commands/training_arguments.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "tools/base/error.h"
+
+namespace nacre::tools {
+namespace {
+
+TrainingArguments with(const std::function<void(TrainingArguments&)>& change) {
+  TrainingArguments a;
+  a.loss = "softmax_cross_entropy";
+  change(a);
+  return a;
+}
+
+// The answer names the option.
+void expect_refusal(const std::string& option, const std::function<void(TrainingArguments&)>& change) {
+  const TrainingArguments a = with(change);
+  try {
+    parse_training(a, false);
+    ADD_FAILURE() << "taken: " << training_text(a);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, kUsage);
+    EXPECT_NE(std::string(error.what()).find(option), std::string::npos) << error.what();
+  }
+}
+
+TEST(training_arguments, losses_have_their_fields) {
+  const auto loss = [](const std::string& text) {
+    return parse_training(with([&](auto& a) { a.loss = text; }), false).loss;
+  };
+  EXPECT_EQ(loss("huber,delta=2.5").delta, 2.5f);
+  EXPECT_EQ(loss("dense_cross_entropy,label_smoothing=1").label_smoothing, 1);
+  EXPECT_FALSE(loss("softmax_cross_entropy").ignores);
+  for (const int32_t index :
+       {-100, -1, 0, 16777217, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()}) {
+    const LossOptions o = loss("softmax_cross_entropy,ignore_index=" + std::to_string(index) + ",label_smoothing=0.25");
+    EXPECT_TRUE(o.ignores);
+    EXPECT_EQ(o.ignore_index, index);
+    EXPECT_EQ(o.label_smoothing, 0.25f);
+  }
+  for (const char* bad : {"", "softmax", "softmax_cross_entropy,delta=1", "softmax_cross_entropy,ignore_index=1.5",
+                          "softmax_cross_entropy,ignore_index=2147483648",
+                          "softmax_cross_entropy,ignore_index=", "softmax_cross_entropy,label_smoothing=1.1",
+                          "softmax_cross_entropy,label_smoothing=nan", "dense_cross_entropy,ignore_index=1",
+                          "huber,delta=0", "huber,delta=-1", "huber,delta=inf", "huber,delta", "huber,"})
+    expect_refusal("--loss", [&](auto& a) { a.loss = bad; });
+}
+
+TEST(training_arguments, optimizers_have_their_fields) {
+  const auto optimizer = [](const std::string& text) {
+    return parse_training(with([&](auto& a) { a.optimizer = text; }), false).optimizer;
+  };
+  const OptimizerOptions adam = optimizer("adam,beta1=0,beta2=0.5,epsilon=1e-7,weight_decay=0.01");
+  EXPECT_EQ(adam.kind, Optimizer::kAdam);
+  EXPECT_EQ(adam.beta1, 0);
+  EXPECT_EQ(adam.beta2, 0.5f);
+  EXPECT_EQ(adam.epsilon, 1e-7f);
+  EXPECT_EQ(adam.weight_decay, 0.01f);
+  EXPECT_EQ(optimizer("momentum,momentum=1").momentum, 1);
+  EXPECT_EQ(optimizer("rmsprop,alpha=0.9").alpha, 0.9f);
+  for (const char* bad :
+       {"", "sdg", "adam,beta1=1", "adam,beta2=1", "adam,beta1=-0.1", "adam,epsilon=0", "adam,beta3=0.5", "adam,",
+        "adam,beta1", "adam,beta1=", "adam,beta1=0.9x", "momentum,momentum=1.1", "nesterov,momentum=nan",
+        "rmsprop,alpha=1", "adagrad,epsilon=0", "sgd,momentum=0.9", "adam,weight_decay=-1"})
+    expect_refusal("--optimizer", [&](auto& a) { a.optimizer = bad; });
+}
+
+TEST(training_arguments, a_loss_scale_is_one_of_its_rule) {
+  const auto scale = [](const std::string& text, bool float16 = false) {
+    return parse_training(with([&](auto& a) { a.loss_scale = text; }), float16).loss_scale;
+  };
+  EXPECT_EQ(scale("auto").kind, LossScale::kNone);
+  EXPECT_EQ(scale("auto", true).kind, LossScale::kDynamic);
+  EXPECT_EQ(scale("none", true).kind, LossScale::kNone);
+  EXPECT_EQ(scale("fixed=128").initial, 128);
+  EXPECT_EQ(scale("dynamic=1024").initial, 1024);
+  for (const char* bad : {"", "fixed", "fixed=", "fixed=3", "none=4", "auto=4", "dynamic=7", "dynamic=x", "other"})
+    expect_refusal("--loss-scale", [&](auto& a) { a.loss_scale = bad; });
+  expect_refusal("--loss-scale-rule", [](auto& a) { a.loss_scale_rule = "none"; });
+}
+
+TEST(training_arguments, options_that_would_do_nothing_are_refused) {
+  expect_refusal("--lora-alpha", [](auto& a) { a.lora_rank = 2, a.lora_alpha = NAN; });
+  expect_refusal("--train-biases", [](auto& a) { a.lora_rank = 2, a.biases_only = true; });
+  expect_refusal("--moments", [](auto& a) { a.optimizer = "sgd", a.moments = "bfloat16"; });
+  // 0.997 v rounds to v where its fraction is near 1
+  for (const char* optimizer : {"adam", "adamw,beta2=0.997", "rmsprop,alpha=0.999"})
+    expect_refusal("--moments", [&](auto& a) { a.optimizer = optimizer, a.moments = "bfloat16"; });
+  expect_refusal("--moments", [](auto& a) { a.moments = "float16"; });
+  expect_refusal("--no-decay", [](auto& a) { a.no_decay = {"fc1"}; });
+  EXPECT_EQ(parse_training(with([](auto& a) { a.lora_rank = 2, a.lora_alpha = 8; }), false).adapters.alpha, 8);
+  EXPECT_EQ(parse_training(with([](auto& a) { a.optimizer = "adam,beta2=0.99", a.moments = "bfloat16"; }), false)
+                .optimizer.moments,
+            ElementType::kBfloat16);
+  EXPECT_EQ(parse_training(with([](auto& a) { a.optimizer = "sgd,weight_decay=0.1", a.no_decay = {"fc1"}; }), false)
+                .optimizer.no_decay.size(),
+            1u);
+}
+
+TEST(training_arguments, an_immediate_update_knows_no_sum) {
+  expect_refusal("--update immediate", [](auto& a) { a.immediate = true, a.loss_scale = "dynamic"; });
+  expect_refusal("--update immediate", [](auto& a) { a.immediate = true, a.clip_norm = 1; });
+  expect_refusal("--clip-norm", [](auto& a) { a.clip_norm = -1; });
+  expect_refusal("--clip-value", [](auto& a) { a.clip_value = INFINITY; });
+  expect_refusal("--batch-norm-momentum", [](auto& a) { a.batch_norm_momentum = 1; });
+  expect_refusal("--arena-limit", [](auto& a) { a.arena_limit = "1x"; });
+}
+
+// What is not as usual, and nothing else; it decides whether a checkpoint is of this training.
+TEST(training_arguments, are_written_as_they_are_typed) {
+  EXPECT_EQ(training_text(with([](auto&) {})), "--train softmax_cross_entropy");
+  EXPECT_EQ(training_text(with([](auto& a) {
+              a.optimizer = "adam", a.layers = {"fc1", "fc2"}, a.last_layers = 2, a.biases_only = true, a.lora_rank = 3,
+              a.lora_alpha = 8, a.frozen_batch_norm = true;
+              a.no_decay = {"x"}, a.clip_norm = 1, a.clip_value = 2, a.moments = "bfloat16", a.loss_scale = "none",
+              a.loss_scale_rule = "tf";
+              a.batch_norm_momentum = 0.5f, a.unbiased_variance = true, a.seed = 7, a.immediate = true,
+              a.arena_limit = "64K";
+            })),
+            "--train softmax_cross_entropy --optimizer adam --train-layers fc1 --train-layers fc2 --train-last 2 "
+            "--train-biases --lora 3 --lora-alpha 8 "
+            "--freeze-batch-norm --no-decay x --clip-norm 1 --clip-value 2 --moments bfloat16 --loss-scale none "
+            "--loss-scale-rule tf "
+            "--batch-norm-momentum 0.5 --unbiased-variance --seed 7 --update immediate --arena-limit 64K");
+}
+
+}  // namespace
+}  // namespace nacre::tools

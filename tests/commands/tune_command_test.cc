@@ -1,0 +1,162 @@
+// nacre tune, run as a program: where it keeps its checkpoints.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/run_tool.h"
+#include "tools/model/loaded_model.h"
+
+namespace nacre::tools {
+namespace {
+
+ToolRun tune(const std::vector<std::string>& options, const ToolOptions& with = {}) {
+  const std::string samples = project_path("tools/samples/");
+  std::vector<std::string> words = {"tune",
+                                    samples + "digits.onnx",
+                                    "--loss",
+                                    "softmax_cross_entropy",
+                                    "--data",
+                                    samples + "digits_images.npy",
+                                    "--labels",
+                                    samples + "digits_labels.npy",
+                                    "--cast-samples",
+                                    "--train-last",
+                                    "1",
+                                    "--epochs",
+                                    "1",
+                                    "--validate",
+                                    "0.95"};
+  words.insert(words.end(), options.begin(), options.end());
+  return run_tool(words, with);
+}
+
+TEST(tune_command, makes_the_folder_of_its_checkpoints_and_what_leads_to_it) {
+  const TemporaryDirectory directory;
+  const ToolRun run = tune({"--checkpoint", directory / "a/b/run"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  // the same training: the same checkpoint, wherever it is
+  ASSERT_EQ(tune({"--checkpoint", directory / "run"}).exit_code, 0);
+  EXPECT_EQ(read_bytes(directory / "a/b/run/slot0.checkpoint"), read_bytes(directory / "run/slot0.checkpoint"));
+  EXPECT_GT(read_bytes(directory / "run/slot0.checkpoint").size(), 1000u);
+}
+
+TEST(tune_command, makes_no_folder_where_it_is_refused) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(tune({"--checkpoint", directory / "a/b", "--lr", "nan"}).exit_code, 2);
+  EXPECT_EQ(tune({"--checkpoint", directory / "a/b", "--optimizer", "none"}).exit_code, 2);
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(tune_command, leaves_no_checkpoint_where_nothing_was_learned) {
+  const TemporaryDirectory directory;
+  write_bytes(directory / "file", {1});
+  const ToolRun diverged =
+      tune({"--checkpoint", directory / "a/b", "--lr", "1e30", "--scale", "1e30", "--max-refused", "1"});
+  EXPECT_EQ(diverged.exit_code, 1) << diverged.err;
+  const ToolRun through = tune({"--checkpoint", directory / "none/../file"});
+  EXPECT_EQ(through.exit_code, 5) << through.err;
+  EXPECT_NE(through.err.find("none, which is not there"), std::string::npos) << through.err;
+  EXPECT_EQ(tune({"--checkpoint", directory / "file"}).exit_code, 5);
+  EXPECT_EQ(directory.entries(), 1u);
+}
+
+TEST(tune_command, leaves_no_checkpoint_where_the_disk_is_full) {
+  const TemporaryDirectory directory;
+  const ToolRun run = tune({"--checkpoint", directory / "run"}, {.file_limit_bytes = 4096});
+  EXPECT_EQ(run.exit_code, 5) << run.err;
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(tune_command, refuses_one_name_for_its_model_and_its_checkpoints) {
+  const TemporaryDirectory directory;
+  for (const char* model : {"run", "./run", "run/slot1.checkpoint", "run/best/slot0.checkpoint", "run/best"}) {
+    const ToolRun run = tune({"--checkpoint", directory / "run", "-o", directory / model});
+    EXPECT_EQ(run.exit_code, 2) << model;
+    EXPECT_NE(run.err.find("would be overwritten"), std::string::npos) << run.err;
+  }
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+TEST(tune_command, restarts_where_there_is_no_checkpoint_too) {
+  const TemporaryDirectory directory;
+  std::string first;
+  for (int time = 0; time < 2; ++time) {
+    const ToolRun run = tune({"--checkpoint", directory / "run", "--restart"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(run.out.find("goes on"), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("epoch   1 of 1"), std::string::npos) << run.out;
+    if (time == 0) first = run.out;
+    EXPECT_EQ(run.out, first);  // of the same loss: from the beginning
+  }
+}
+
+// What a model makes of zeros and of ones, by the program that it infers with.
+std::vector<uint8_t> outputs_of(const std::string& path) {
+  const LoadedModel model(path);
+  const BoundProgram bound(model, model.infer_program());
+  const std::span<std::byte> in = bound.program().input(0);
+  std::vector<uint8_t> all;
+  for (const float number : {0.0f, 1.0f}) {
+    for (size_t at = 0; at < in.size(); at += sizeof number) std::memcpy(in.data() + at, &number, sizeof number);
+    model.require(bound.program().run());
+    const std::span<const std::byte> out = bound.program().output(0);
+    all.insert(all.end(), reinterpret_cast<const uint8_t*>(out.data()),
+               reinterpret_cast<const uint8_t*>(out.data()) + out.size());
+  }
+  return all;
+}
+
+// A seed that orders rows alone is none of the training model's, as nacre convert makes it. What export makes of the
+// checkpoint computes what tune -o wrote, and not what the network did before.
+TEST(tune_command, with_a_seed_leaves_a_checkpoint_that_export_takes) {
+  const TemporaryDirectory directory;
+  const std::string network = project_path("tools/samples/digits.onnx"), model = directory / "train.nacre";
+  const ToolRun tuned = tune({"--checkpoint", directory / "run", "--seed", "7", "-o", directory / "deployed.nacre"});
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  const ToolRun converted = run_tool(
+      {"convert", network, "-o", model, "--train", "softmax_cross_entropy", "--train-last", "1", "--batch", "32"});
+  ASSERT_EQ(converted.exit_code, 0) << converted.err;
+  const ToolRun exported = run_tool(
+      {"export", model, "--checkpoint", directory / "run", "--network", network, "-o", directory / "tuned.nacre"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  const std::vector<uint8_t> learned = outputs_of(directory / "tuned.nacre");
+  EXPECT_EQ(learned, outputs_of(directory / "deployed.nacre"));
+  ASSERT_EQ(run_tool({"convert", network, "-o", directory / "before.nacre"}).exit_code, 0);
+  EXPECT_NE(learned, outputs_of(directory / "before.nacre"));
+  EXPECT_EQ(run_tool({"export", model, "--checkpoint", directory / "run", "-o", directory / "whole.nacre"}).exit_code,
+            0);
+}
+
+TEST(tune_command, refuses_a_file_name_that_ends_as_a_folder_before_it_trains) {
+  const TemporaryDirectory directory;
+  const ToolRun run = tune({"-o", directory / "tuned.nacre/"});
+  EXPECT_EQ(run.exit_code, 5) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(directory.entries(), 0u);
+}
+
+// A training in float32 finds no ranges: int8/static takes them from samples.
+TEST(tune_command, leaves_a_checkpoint_that_export_calibrates) {
+  const TemporaryDirectory directory;
+  const std::string samples = project_path("tools/samples/"), network = samples + "digits.onnx",
+                    model = directory / "train.nacre";
+  ASSERT_EQ(run_tool({"convert", network, "--train", "softmax_cross_entropy", "--train-last", "1", "--batch", "32",
+                      "-o", model})
+                .exit_code,
+            0);
+  ASSERT_EQ(tune({"--checkpoint", directory / "run", "--batch", "32"}).exit_code, 0);
+  std::vector<std::string> words = {
+      "export", model, "--checkpoint",           directory / "run", "--network",
+      network,  "-o",  directory / "int8.nacre", "--policy",        "int8/static_from_float32"};
+  const ToolRun without = run_tool(words);
+  EXPECT_EQ(without.exit_code, 2) << without.err;
+  EXPECT_NE(without.err.find("--calibrate"), std::string::npos) << without.err;
+  EXPECT_FALSE(std::filesystem::exists(directory / "int8.nacre"));
+  words.insert(words.end(), {"--calibrate", samples + "digits_images.npy", "--cast-samples"});
+  const ToolRun with = run_tool(words);
+  EXPECT_EQ(with.exit_code, 0) << with.err;
+  EXPECT_EQ(run_tool({"check", directory / "int8.nacre"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace nacre::tools

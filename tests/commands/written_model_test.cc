@@ -1,0 +1,131 @@
+// convert judges what it made as check does, before the file is there.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/importers/onnx_builder.h"
+#include "tests/run_tool.h"
+
+namespace nacre::tools {
+namespace {
+
+std::vector<uint8_t> dense_network(float weight) {
+  OnnxBuilder b;
+  b.input("x", {1, 2});
+  b.floats("w", {2, 2}, {1, 2, weight, 4});
+  b.node("MatMul", {"x", "w"}, {"y"});
+  b.output("y");
+  return b.finish();
+}
+
+// DequantizeLinear of weights with a scale per channel, and QuantizeLinear with one scale.
+std::vector<uint8_t> quantized_network(float per_axis, float per_tensor) {
+  OnnxBuilder b;
+  b.input("x", {1, 2});
+  b.floats("s", {}, {per_tensor});
+  b.codes("z", {}, {0});
+  b.codes("w_q", {2, 2}, {1, 2, 3, 4});
+  b.floats("w_s", {2}, {1, per_axis});
+  b.codes("w_z", {2}, {0, 0});
+  b.node("QuantizeLinear", {"x", "s", "z"}, {"x_q"});
+  b.node("DequantizeLinear", {"x_q", "s", "z"}, {"x_d"});
+  b.node("DequantizeLinear", {"w_q", "w_s", "w_z"}, {"w"}).integer("axis", 0);
+  b.node("Gemm", {"x_d", "w"}, {"y"}).integer("transB", 1);
+  b.output("y");
+  return b.finish();
+}
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNoNumber = std::numeric_limits<float>::quiet_NaN();
+
+TEST(written_model, is_one_that_check_takes_or_there_is_none) {
+  const struct {
+    const char* what;
+    std::vector<uint8_t> file;
+    std::vector<std::string> options;
+    int code;
+    const char* said;
+  } cases[] = {
+      {"an infinite weight", dense_network(kInfinity), {}, 3, "w has inf at element 1, which no weight may be"},
+      {"a weight that is no number", dense_network(kNoNumber), {}, 3, "w has nan at element 1, which no weight may be"},
+      {"a weight beyond float16",
+       dense_network(1e38f),
+       {"--policy", "float16"},
+       4,
+       "w has 1e+38 at element 1, beyond float16"},
+      {"a denormal scale per channel",
+       quantized_network(1e-40f, 0.5f),
+       {},
+       3,
+       "a scale is not a positive, normal, finite number"},
+      {"a denormal scale", quantized_network(1, 1e-40f), {}, 3, "a scale is not a positive, normal, finite number"},
+      {"a scale of 0", quantized_network(0, 1), {}, 3, "a scale is not a positive, normal, finite number"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.what);
+    const TemporaryDirectory folder;
+    write_bytes(folder / "n.onnx", c.file);
+    std::vector<std::string> arguments = {"convert", folder / "n.onnx", "-o", folder / "m.nacre"};
+    arguments.insert(arguments.end(), c.options.begin(), c.options.end());
+    const ToolRun run = run_tool(arguments);
+    EXPECT_EQ(run.exit_code, c.code) << run.err;
+    EXPECT_NE(run.err.find(c.said), std::string::npos) << run.err;
+    EXPECT_EQ(run.err.find("defect"), std::string::npos) << run.err;
+    EXPECT_EQ(folder.entries(), 1u);
+  }
+}
+
+// Casts at run time, the first step and behind others, under policies of other types too.
+TEST(written_model, casts_between_the_types_that_the_import_takes) {
+  const int kTypes[] = {::onnx::TensorProto::INT8, ::onnx::TensorProto::UINT8, ::onnx::TensorProto::INT32,
+                        ::onnx::TensorProto::INT64, ::onnx::TensorProto::BOOL};
+  for (const int type : kTypes)
+    for (const bool first : {true, false})
+      for (const char* policy : {"float32", "float16", "mixed_bfloat16", "float64"}) {
+        SCOPED_TRACE(std::to_string(type) + (first ? " from, " : " to and back, ") + policy);
+        OnnxBuilder b;
+        b.input("x", {1, 2}, {}, first ? type : int(::onnx::TensorProto::FLOAT));
+        b.floats("w", {2, 2}, {1, 2, 3, 4});
+        if (!first) {
+          b.node("MatMul", {"x", "w"}, {"h"});
+          b.node("Cast", {"h"}, {"i"}).integer("to", type);
+        }
+        b.node("Cast", {first ? "x" : "i"}, {"r"}).integer("to", ::onnx::TensorProto::FLOAT);
+        b.node("MatMul", {"r", "w"}, {"y"});
+        b.output("y");
+        const TemporaryDirectory folder;
+        write_bytes(folder / "n.onnx", b.finish());
+        const ToolRun run = run_tool({"convert", folder / "n.onnx", "-o", folder / "m.nacre", "--policy", policy});
+        EXPECT_EQ(run.exit_code, 0) << run.err;
+        EXPECT_EQ(run_tool({"check", folder / "m.nacre"}).exit_code, 0);
+      }
+}
+
+// A name of a weight, and the longer one of its scales, which only the file has.
+TEST(written_model, a_name_over_the_limit_is_said_as_the_limit) {
+  for (const size_t length : {4090u, 4091u, 4096u}) {
+    const std::string name(length, 'w');
+    OnnxBuilder b;
+    b.input("x", {1, 2});
+    b.floats("one", {}, {1});
+    b.codes("zero", {}, {0});
+    b.codes("c", {2, 2}, {1, 2, 3, 4});
+    b.floats("s", {2}, {1, 2});
+    b.codes("z", {2}, {0, 0});
+    b.node("QuantizeLinear", {"x", "one", "zero"}, {"x_q"});
+    b.node("DequantizeLinear", {"x_q", "one", "zero"}, {"x_d"});
+    b.node("DequantizeLinear", {"c", "s", "z"}, {name}).integer("axis", 0);
+    b.node("Gemm", {"x_d", name}, {"h"}).integer("transB", 1);
+    b.node("QuantizeLinear", {"h", "one", "zero"}, {"y_q"});
+    b.node("DequantizeLinear", {"y_q", "one", "zero"}, {"y"});
+    b.output("y");
+    const TemporaryDirectory folder;
+    write_bytes(folder / "n.onnx", b.finish());
+    const ToolRun run = run_tool({"convert", folder / "n.onnx", "-o", folder / "m.nacre"});
+    EXPECT_EQ(run.exit_code, length == 4090 ? 0 : 4) << run.err;
+    EXPECT_EQ(run.err.find("a model holds at most 4,096") == std::string::npos, length == 4090) << run.err;
+    EXPECT_EQ(run_tool({"convert", folder / "n.onnx", "-o", folder / "m.nacre", "--strip-names"}).exit_code, 0);
+  }
+}
+
+}  // namespace
+}  // namespace nacre::tools

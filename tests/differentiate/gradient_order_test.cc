@@ -1,0 +1,70 @@
+// A gradient to which several layers add is read when all of them have: also where one of them knows it in another
+// shape.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/importers/onnx_builder.h"
+#include "tools/compile/training.h"
+#include "tools/graph/operands.h"
+#include "tools/importers/importer.h"
+#include "tools/passes/passes.h"
+
+namespace nacre::tools {
+namespace {
+
+// One kernel [4, 1, 3, 3] for an ordinary and for a depthwise convolution, which stores it in another order; then a
+// dense layer.
+Graph two_convolutions(int64_t size, int batch) {
+  OnnxBuilder b;
+  b.input("x", {1, 1, size, size}, {"batch", "", "", ""});
+  b.counted("w", {4, 1, 3, 3});
+  b.counted("b", {4});
+  b.counted("v", {3, 4});
+  b.filled("c", {3}, 0);
+  b.node("Conv", {"x", "w", "b"}, {"h"}).ints("pads", {1, 1, 1, 1});
+  b.node("Tanh", {"h"}, {"t"});
+  b.node("Conv", {"t", "w", "b"}, {"i"}).integer("group", 4);
+  b.node("Tanh", {"i"}, {"u"});
+  b.node("ReduceMean", {"u"}, {"m"}).ints("axes", {2, 3}).integer("keepdims", 0);
+  b.node("Gemm", {"m", "v", "c"}, {"y"}).integer("transB", 1);
+  b.output("y");
+  Graph graph = import_onnx(b.finish(), "test.onnx", {.batch = batch, .train = true});
+  simplify(graph, kSimplifyToTrain);
+  return graph;
+}
+
+// In a program of gradients nothing reads a sum before its last addition.
+int early_reads(const Graph& graph) {
+  const auto root = [&](ValueId v) {
+    return graph.values[size_t(v)].alias_of == kNone ? v : graph.values[size_t(v)].alias_of;
+  };
+  std::map<ValueId, size_t> last_update;
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    for (size_t i = 0; i < graph.nodes[n].inputs.size(); ++i)
+      if (graph.nodes[n].inputs[i] != kNone && is_updated(*find_rule(graph.nodes[n].op), i))
+        last_update[root(graph.nodes[n].inputs[i])] = n;
+  int early = 0;
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    for (size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) {
+      const ValueId v = graph.nodes[n].inputs[i];
+      if (v == kNone || is_updated(*find_rule(graph.nodes[n].op), i)) continue;
+      const auto found = last_update.find(root(v));
+      early += found != last_update.end() && found->second > n;
+    }
+  return early;
+}
+
+TEST(gradient_order, no_sum_is_read_before_its_last_addition) {
+  for (const char* policy : {"float32", "float64"})
+    for (const int batch : {1, 3, 6, 8})
+      for (const int64_t size : {4, 5, 6, 8, 12}) {
+        CompileOptions compiling;
+        compiling.policies = parse_policy_options({.policy = policy});
+        const TrainingModel made = compile_training(two_convolutions(size, batch), {}, compiling);
+        EXPECT_EQ(early_reads(made.gradients), 0) << policy << ", " << batch << " rows of " << size;
+      }
+}
+
+}  // namespace
+}  // namespace nacre::tools

@@ -1,0 +1,228 @@
+// Layers trained as the integer or float8 layers that they will be.
+#include "tools/differentiate/training_quantizers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "engine/numeric/amax_history.h"
+#include "tests/differentiate/quantized_training.h"
+#include "tests/differentiate/small_networks.h"
+#include "tests/differentiate/small_trainer.h"
+#include "tools/base/error.h"
+#include "tools/compile/deployed.h"
+#include "tools/compile/training.h"
+
+namespace nacre::tools {
+namespace {
+
+using namespace quantized_training;
+
+using test::convolutional;
+using test::perceptron;
+
+std::string steps(const Graph& graph) {
+  std::string text;
+  for (const Node& node : graph.nodes) {
+    if (node.op < Op::kFakeQuantize || node.op > Op::kObserveRange) continue;
+    text += find_rule(node.op)->name;
+    for (const ValueId id : node.inputs) text += " " + (id == kNone ? std::string("-") : graph.values[size_t(id)].name);
+    for (const ValueId id : node.outputs) text += " > " + graph.values[size_t(id)].name;
+    text += "\n";
+  }
+  return text;
+}
+
+// The graph before it is differentiated.
+Graph with_quantizers(const Graph& graph, const char* policy, bool trains) {
+  Graph made = graph;
+  resolve_policies(made, parse_policy_options({.policy = full_name(policy)}));
+  const QuantizerPlan plan = plan_quantizers(made, nullptr, {});
+  add_quantizers(made, plan, {}, trains);
+  check(made);
+  return made;
+}
+
+TEST(training_quantizers, static_int8_rounds_what_the_converter_would) {
+  EXPECT_EQ(steps(with_quantizers(perceptron(), "int8/static", true)),
+            "observe_range x x/range/sum x/range/batches\n"
+            "fake_quantize x x/range - > x/int8\n"
+            "fake_quantize w1 - - > w1/int8\n"
+            "observe_range relu1:0 relu1:0/range/sum relu1:0/range/batches\n"
+            "fake_quantize relu1:0 relu1:0/range - > relu1:0/int8\n"
+            "fake_quantize w2 - - > w2/int8\n"
+            "observe_range fc2:0 fc2:0/range/sum fc2:0/range/batches\n"
+            "fake_quantize fc2:0 fc2:0/range - > fc2:0/int8\n");  // the softmax behind it is the loss's
+  EXPECT_EQ(steps(with_quantizers(perceptron(), "int8/static", false)),
+            "fake_quantize x x/range - > x/int8\n"
+            "fake_quantize w1 - - > w1/int8\n"
+            "fake_quantize relu1:0 relu1:0/range - > relu1:0/int8\n"
+            "fake_quantize w2 - - > w2/int8\n"
+            "fake_quantize fc2:0 fc2:0/range - > fc2:0/int8\n");
+}
+
+// Between a convolution and its batch norm nothing is rounded; behind a max pool nothing needs to be.
+TEST(training_quantizers, batch_norms_count_as_folded) {
+  EXPECT_EQ(steps(with_quantizers(convolutional(), "int8/static", false)),
+            "fake_quantize x x/range - > x/int8\n"
+            "fake_quantize conv1.w - - > conv1.w/int8\n"
+            "fake_quantize relu1:0 relu1:0/range - > relu1:0/int8\n"
+            "fake_quantize conv2.w - - > conv2.w/int8\n"
+            "fake_quantize relu2:0 relu2:0/range - > relu2:0/int8\n"
+            "fake_quantize mean:0 mean:0/range - > mean:0/int8\n"
+            "fake_quantize fc.w - - > fc.w/int8\n"
+            "fake_quantize fc:0 fc:0/range - > fc:0/int8\n");
+}
+
+TEST(training_quantizers, other_policies) {
+  EXPECT_EQ(steps(with_quantizers(perceptron(), "int8/weights", true)),
+            "fake_quantize w1 - - > w1/int8\nfake_quantize w2 - - > w2/int8\n");
+  EXPECT_EQ(steps(with_quantizers(perceptron(), "int8", true)),
+            "fake_quantize w1 - - > w1/int8\nfake_quantize x - - > x/int8\nfake_quantize w2 - - > "
+            "w2/int8\nfake_quantize relu1:0 - - > relu1:0/int8\n");
+  EXPECT_EQ(steps(with_quantizers(perceptron(), "float8", true)),
+            "fake_float8 x fc1:0/x/float8_scale fc1:0/x/amax > x/float8\n"
+            "fake_float8 w1 fc1:0/w/float8_scale fc1:0/w/amax > w1/float8\n"
+            "fake_float8_gradient fc1:0/before_float8 fc1:0/y/float8_scale fc1:0/y/amax > fc1:0\n"
+            "fake_float8 relu1:0 fc2:0/x/float8_scale fc2:0/x/amax > relu1:0/float8\n"
+            "fake_float8 w2 fc2:0/w/float8_scale fc2:0/w/amax > w2/float8\n"
+            "fake_float8_gradient fc2:0/before_float8 fc2:0/y/float8_scale fc2:0/y/amax > fc2:0\n");
+  EXPECT_EQ(steps(with_quantizers(perceptron(), "float8/current", false)),
+            "fake_float8 x - - > x/float8\nfake_float8 w1 - - > w1/float8\n"
+            "fake_float8 relu1:0 - - > relu1:0/float8\nfake_float8 w2 - - > w2/float8\n");
+  EXPECT_EQ(steps(with_quantizers(perceptron(), "float32", true)), "");
+}
+
+TEST(training_quantizers, refuses_what_it_cannot_simulate) {
+  EXPECT_THROW(with_quantizers(perceptron(), "int4/32", true), Error);
+  TrainingOptions learned;
+  learned.quantizers.learned_ranges = true;
+  EXPECT_THROW(compiled(perceptron(), "int8/static", learned), Error);
+}
+
+TEST(training_quantizers, every_policy_learns) {
+  for (const char* policy : {"float32", "int8/static", "int8/weights", "int8", "int4", "float8",
+                             "float8/16_from_float32;update_order=transformer_engine", "float8/current"}) {
+    TrainingOptions options;
+    options.optimizer.kind = Optimizer::kMomentum;
+    SmallTrainer dense(compiled(perceptron(16), policy, options).bytes),
+        conv(compiled(convolutional(16), policy, options).bytes);
+    const std::vector<float> a = train(dense, 120, 16, 6, 0.05f), b = train(conv, 40, 16, 72, 0.05f);
+    EXPECT_LT(mean_of(a, 100, 120), 0.4f * mean_of(a, 0, 3)) << policy;
+    EXPECT_LT(mean_of(b, 30, 40), 0.6f * mean_of(b, 0, 3)) << policy;
+    std::printf("%-16s dense %.3f -> %.3f   conv %.3f -> %.3f\n", policy, double(mean_of(a, 0, 3)),
+                double(mean_of(a, 100, 120)), double(mean_of(b, 0, 3)), double(mean_of(b, 30, 40)));
+  }
+}
+
+// A running range is the mean of the ends of each step, decayed; what the network's exported range will be.
+TEST(training_quantizers, running_ranges_follow_the_data) {
+  TrainingOptions options;
+  options.quantizers.range_decay = 0.75f;
+  SmallTrainer trainer(compiled(perceptron(16), "int8/static", options).bytes);
+  float low = 0, high = 0;
+  for (int i = 0; i < 5; ++i) {
+    const Data data = batch(uint64_t(i), 16, 6);
+    trainer.train(data.x, data.labels, 0.01f);
+    const auto [min, max] = std::ranges::minmax(data.x);
+    low = i == 0 ? min : 0.75f * low + (1 - 0.75f) * min;
+    high = i == 0 ? max : 0.75f * high + (1 - 0.75f) * max;
+    EXPECT_EQ(trainer.state<float>("x/range"), (std::vector<float>{low, high})) << i;
+  }
+}
+
+// Against the formulas over the amaxes of the data, in both orders.
+TEST(training_quantizers, float8_state_is_the_formulas) {
+  for (const char* policy : {"float8/8", "float8/8_from_float32;update_order=transformer_engine;margin=1"}) {
+    Graph graph = perceptron(16);
+    resolve_policies(graph, parse_policy_options({.policy = full_name(policy)}));
+    const Policy& p = graph.layers[0].policy;
+    const size_t length = std::max<size_t>(p.amax_history_length, 1);
+    SmallTrainer trainer(compiled(perceptron(16), policy).bytes);
+    std::vector<float> amaxes(length);
+    float scale = 1;
+    ScaleCounters counters;
+    for (int i = 0; i < 50; ++i) {
+      Data data = batch(uint64_t(i), 16, 6);
+      for (float& v : data.x) v *= 1 + 0.1f * float(i % 7);
+      trainer.train(data.x, data.labels, 0.01f);
+      const float amax = amax_value(amax_bits(std::span<const float>(data.x)));
+      AmaxHistory{amaxes, &scale, &counters}.update(
+          amax, {.format_max = 448, .order = p.update_order, .rule = p.amax_rule, .margin = p.margin});
+      ASSERT_EQ(trainer.state<float>("fc1:0/x/float8_scale"), std::vector<float>{scale}) << policy << ' ' << i;
+      ASSERT_EQ(trainer.state<float>("fc1:0/x/amax_history"), amaxes) << policy << ' ' << i;
+    }
+    EXPECT_NE(scale, 1);
+    const std::vector<float> gradient = trainer.state<float>("fc2:0/y/float8_scale");
+    ASSERT_EQ(gradient.size(), 1u);
+    EXPECT_NE(gradient[0], 1);
+  }
+}
+
+// What training simulated is what the exported integer network computes: y differs by what its bias codes and
+// requantization round, at most 2 of its 255 steps.
+void check_export(Graph graph, const char* policy, float steps_apart, int width) {
+  TrainingOptions options;
+  options.optimizer.kind = Optimizer::kMomentum;
+  SmallTrainer trainer(compiled(graph, policy, options).bytes);
+  train(trainer, 40, 16, width, 0.03f);
+  const Deployed made =
+      deploy(graph, parse_policy_options({.policy = full_name(policy)}), trainer.model(), trainer.trainer().state());
+  EXPECT_TRUE(made.fallbacks.empty()) << policy << (made.fallbacks.empty() ? "" : made.fallbacks[0]);
+  const LoadedModel model(made.bytes, "exported", "");
+  BoundProgram bound(model, model.infer_program());
+  float apart = 0, largest = 0;
+  for (int i = 0; i < 10; ++i) {
+    const Data data = batch(uint64_t(1000 + i), 16, width);
+    const std::vector<float> want = trainer.infer(data.x);
+    const auto* first = reinterpret_cast<const uint8_t*>(data.x.data());
+    const std::vector<uint8_t> bytes = bound.run({first, data.x.size() * sizeof(float)});
+    ASSERT_EQ(bytes.size(), want.size() * sizeof(float));
+    for (size_t k = 0; k < want.size(); ++k) {
+      float y;
+      std::memcpy(&y, bytes.data() + k * sizeof y, sizeof y);
+      apart = std::max(apart, std::abs(y - want[k]));
+      largest = std::max(largest, std::abs(want[k]));
+    }
+  }
+  const std::vector<float> range = trainer.state<float>("fc:0/range");
+  const float step = range.empty() ? 1 : (range[1] - range[0]) / 255;
+  std::printf("%-16s exported network at most %g from the one that was trained, of %g\n", policy, double(apart),
+              double(largest));
+  EXPECT_LE(apart, steps_apart * step) << policy;
+}
+
+TEST(training_quantizers, exports_what_was_trained) {
+  check_export(convolutional(16), "int8/static", 2.01f, 72);
+  // The same products in another order: sums of at most 36 terms in float32, outputs up to 16. 36 2^-24 16 = 4e-5.
+  for (const char* policy : {"int8/weights", "int4", "int8"}) check_export(convolutional(16), policy, 4e-5f, 72);
+  // Of float8 where no batch norm is folded: that changes which weights are rounded.
+  check_export(perceptron(16), "float8/current", 4e-5f, 6);
+}
+
+// The exported layer gets the scale of its input that training ended with. (That of the weights is made of the
+// weights.)
+TEST(training_quantizers, exports_float8_scales) {
+  for (const char* policy : {"float8/8", "float8/8_from_float32;update_order=transformer_engine;margin=1"}) {
+    Graph graph = perceptron(16);
+    resolve_policies(graph, parse_policy_options({.policy = full_name(policy)}));
+    SmallTrainer trainer(compiled(perceptron(16), policy).bytes);
+    train(trainer, 20, 16, 6, 0.03f);
+    const Calibration found = trained_calibration(graph, trainer.model(), trainer.trainer().state());
+    for (const auto& [value, layer] : {std::pair("x", "fc1:0"), std::pair("relu1:0", "fc2:0")}) {
+      const ValueRange* range = found.find(value);
+      ASSERT_NE(range, nullptr);
+      ASSERT_EQ(range->amaxes.size(), 1u);
+      const Policy& p = graph.layers[0].policy;
+      const float scale = p.update_order == UpdateOrder::kKeras
+                              ? keras_step(range->amaxes[0], 1, 448, p.margin, true).scale
+                              : delayed_scale(range->amaxes[0], 1, 448, p.margin, true).scale;
+      EXPECT_EQ(trainer.state<float>(std::string(layer) + "/x/float8_scale"), std::vector<float>{scale}) << policy;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nacre::tools

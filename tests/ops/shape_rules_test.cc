@@ -1,0 +1,128 @@
+// What shape rules refuse of forms, blocks and scales, and that no step fits two entries of the reference kernels.
+#include <gtest/gtest.h>
+
+#include "engine/kernels/reference.h"
+#include "tests/cases.h"
+
+namespace nacre::test {
+namespace {
+
+Code refusal(const KernelEntry& entry, const std::vector<uint32_t>& words,
+             const std::vector<std::vector<int32_t>>& dims) {
+  std::vector<Array> inputs;
+  for (size_t i = 0; i < dims.size(); ++i) inputs.push_back(make_array(entry.operands[i].element, dims[i]));
+  return execute(entry, words, inputs).code;
+}
+
+TEST(shape_rules, refuse_forms_blocks_and_scales_that_do_not_fit) {
+  const std::vector<uint32_t> reciprocal = {0, 0, 0, 0, 0, 1}, form2 = {0, 0, 0, 0, 0, 2};
+  const auto block = [](uint32_t value) { return std::vector<uint32_t>{0, 0, 0, 0, 0, 0, value}; };
+  EXPECT_EQ(refusal(reference::kDenseF16, reciprocal, {{2, 8}, {4, 8}, {4}}), Code::kAttribute);  // nothing to scale
+  EXPECT_EQ(refusal(reference::kDenseW8F32, form2, {{2, 8}, {4, 8}, {4}, {4}}), Code::kAttribute);
+  EXPECT_EQ(refusal(reference::kDenseW4F64, reciprocal, {{2, 8}, {4, 8}, {4}, {4}}), Code::kOk);
+  EXPECT_EQ(refusal(reference::kDenseW4F64, block(8), {{2, 8}, {4, 8}, {4}, {4}}), Code::kAttribute);
+  EXPECT_EQ(refusal(reference::kDenseW4F64, {}, {{2, 8}, {4, 8}, {4}, {3}}), Code::kShapeScale);
+  const auto grouped = [&](uint32_t size, std::vector<int32_t> scale, std::vector<int32_t> zero) {
+    return refusal(reference::kDenseGroupedBf16, block(size), {{2, 9}, {4, 9}, {4}, scale, zero});
+  };
+  EXPECT_EQ(grouped(4, {4, 3}, {4, 3}), Code::kOk);
+  EXPECT_EQ(grouped(1u << 28, {4, 1}, {4, 1}), Code::kOk);
+  EXPECT_EQ(grouped(0, {4, 3}, {4, 3}), Code::kAttribute);
+  EXPECT_EQ(grouped((1u << 28) + 1, {4, 1}, {4, 1}), Code::kAttribute);
+  EXPECT_EQ(grouped(0xFFFFFFFF, {4, 1}, {4, 1}), Code::kAttribute);
+  EXPECT_EQ(grouped(4, {4, 2}, {4, 2}), Code::kShapeScale);
+  EXPECT_EQ(grouped(4, {4, 3}, {4, 2}), Code::kShapeScale);
+  EXPECT_EQ(grouped(4, {1, 3}, {1, 3}), Code::kShapeScale);
+  EXPECT_EQ(grouped(4, {12}, {4, 3}), Code::kShapeScale);
+  const auto dynamic = [&](std::vector<int32_t> x, std::vector<int32_t> x_scale) {
+    return refusal(reference::kDenseDynamicF64, {}, {x, {4, 8}, {4}, {4}, x_scale});
+  };
+  EXPECT_EQ(dynamic({2, 3, 8}, {2, 3}), Code::kOk);
+  EXPECT_EQ(dynamic({2, 3, 8}, {1}), Code::kOk);
+  EXPECT_EQ(dynamic({8}, {1}), Code::kOk);
+  EXPECT_EQ(dynamic({8}, {}), Code::kShapeScale);
+  EXPECT_EQ(dynamic({2, 3, 8}, {6}), Code::kShapeScale);
+  EXPECT_EQ(dynamic({2, 3, 8}, {3, 2}), Code::kShapeScale);
+  EXPECT_EQ(dynamic({2, 8}, {}), Code::kShapeScale);
+  EXPECT_EQ(refusal(reference::kDenseDynamicF32, reciprocal, {{2, 8}, {4, 8}, {4}, {4}, {2}}),
+            Code::kAttribute);  // it always divides
+  EXPECT_EQ(refusal(reference::kDenseDynamicF32, {0, 0, 0, 5}, {{2, 8}, {4, 8}, {4}, {4}, {2}}), Code::kAttributeZero);
+  EXPECT_EQ(refusal(reference::kDenseDynamicF32, {}, {{1, 65794}, {1, 65794}, {1}, {1}, {1}}), Code::kAccumulator);
+  const auto float8 = [&](std::vector<int32_t> x_scale, std::vector<int32_t> y_scale) {
+    return refusal(reference::kConv2dFloat8Quantized, {}, {{2, 3, 3, 1}, {4, 1, 1, 1}, {4}, {1}, x_scale, y_scale});
+  };
+  EXPECT_EQ(float8({2}, {1}), Code::kOk);
+  EXPECT_EQ(float8({1}, {1}), Code::kOk);
+  EXPECT_EQ(float8({3}, {1}), Code::kShapeScale);
+  EXPECT_EQ(float8({2}, {2}), Code::kShapeScale);
+  EXPECT_EQ(float8({2}, {}), Code::kShapeScale);
+  EXPECT_EQ(refusal(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2, 3}, {2, 3}}), Code::kShapeScale);
+  EXPECT_EQ(refusal(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2}, {2}}), Code::kOk);
+  EXPECT_EQ(refusal(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2}, {1}}), Code::kShapeScale);
+  EXPECT_EQ(refusal(reference::kQuantizeE4M3, {0, 2}, {{4}, {1}}), Code::kAttribute);
+  EXPECT_EQ(refusal(reference::kQuantizeE4M3, {1}, {{4, 3}, {4}}), Code::kShapeScale);
+  EXPECT_EQ(refusal(reference::kDynamicQuantizeAbsMaxBf16, {3}, {{4, 3}}), Code::kAttributeAxis);
+  const std::vector<uint32_t> nan_clamp = {1, 0x7FC00000, 0};
+  for (const KernelEntry* entry : {&reference::kDenseF16, &reference::kDenseBf16, &reference::kDenseF64})
+    EXPECT_EQ(refusal(*entry, nan_clamp, {{2, 8}, {4, 8}, {4}}), Code::kClamp);
+  EXPECT_EQ(refusal(reference::kDenseFloat8Quantized, nan_clamp, {{2, 8}, {4, 8}, {4}, {1}, {1}, {1}}), Code::kClamp);
+}
+
+// Good cases with one word or one dim changed: refused, or run within their operands.
+TEST(shape_rules, cases_with_one_wrong_number_are_refused_or_run) {
+  constexpr uint32_t kWords[] = {0, 1, 2, 3, 7, 1u << 28, (1u << 28) + 1, 0x7FFFFFFF, 1u << 31, 0xFFFFFFFF};
+  int refused = 0, ran = 0;
+  for (const reference::NamedEntry& named : reference::list()) {
+    const Op op = named.entry->op;
+    if (op != Op::kDense && op != Op::kConv2d && op != Op::kDepthwiseConv2d && op != Op::kQuantize &&
+        op != Op::kDequantize && op != Op::kDynamicQuantize)
+      continue;
+    for (uint64_t seed = 0; seed < 100; ++seed) {
+      Random random(seed);
+      Case made = random_case(*named.entry, random);
+      std::vector<int32_t>& dims = made.inputs[random() % made.inputs.size()].dims;
+      if (seed % 2 == 0) made.words[random() % made.words.size()] = kWords[random() % std::size(kWords)];
+      else if (dims.empty() || (seed % 3 == 0 && dims.size() < size_t(kMaxRank))) dims.push_back(2);
+      else dims[random() % dims.size()] += seed % 5 == 0 ? 1 : int32_t(random() % 3);
+      for (Input& input : made.inputs)
+        if (input.fill != Input::kUniform && (input.dims.size() != 2 || input.dims[1] != 2))
+          input.fill = Input::kUniform;
+      const Execution execution = execute(*named.entry, made.words, random_inputs(made, random));
+      ASSERT_FALSE(execution.overrun || execution.impure) << named.name << " seed " << seed;
+      ++(execution.code == Code::kOk ? ran : refused);
+    }
+  }
+  EXPECT_GT(refused, 3000);
+  EXPECT_GT(ran, 1000);
+}
+
+// bind takes the first entry whose count, roles and types fit, and the tools cut absent operands at the end: no step
+// may fit two.
+bool apart(const OperandType& a, const OperandType& b) {
+  if ((a.role & 3) != (b.role & 3)) return true;
+  return a.element != b.element && ((a.role & kOptional) == 0 || (b.role & kOptional) == 0);
+}
+
+bool apart(const KernelEntry& a, const KernelEntry& b) {  // a has at most as many inputs
+  const int inputs_a = input_count(a), inputs_b = input_count(b);
+  if (int(a.operand_count) - inputs_a != int(b.operand_count) - inputs_b) return true;
+  for (int i = 0; i < inputs_a; ++i)
+    if (apart(a.operands[i], b.operands[i])) return true;
+  for (int i = inputs_a; i < inputs_b; ++i)
+    if ((b.operands[i].role & kOptional) == 0) return true;
+  for (int i = 0; i < int(a.operand_count) - inputs_a; ++i)
+    if (a.operands[inputs_a + i].element != b.operands[inputs_b + i].element) return true;
+  return false;
+}
+
+TEST(reference, no_step_fits_two_entries) {
+  for (const reference::NamedEntry& a : reference::list())
+    for (const reference::NamedEntry& b : reference::list()) {
+      if (a.entry == b.entry || a.entry->op != b.entry->op || a.entry->rounding != b.entry->rounding) continue;
+      if (input_count(*a.entry) > input_count(*b.entry)) continue;
+      EXPECT_TRUE(apart(*a.entry, *b.entry)) << a.name << " and " << b.name;
+    }
+}
+
+}  // namespace
+}  // namespace nacre::test

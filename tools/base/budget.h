@@ -1,0 +1,28 @@
+// Budget: how much the tools make on the word of a file alone. A few bytes can declare gigabytes, so whoever makes
+// something of a size that a file declares and does not hold (a constant, a random input, a golden pair, the memory of
+// a trial run) asks first.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace nacre::tools {
+
+class Budget {
+ public:
+  static constexpr uint64_t kBytes = uint64_t{256} << 20, kTimes = 64;
+
+  Budget() = default;
+  explicit Budget(uint64_t file_bytes) : limit_(kBytes + kTimes * file_bytes) {}  // a large network may well need more
+
+  bool has(uint64_t bytes) const { return bytes <= limit_ - spent_; }
+  void spend(uint64_t bytes) { spent_ += bytes; }  // after has()
+
+  // spend(), or an Error: "`place`: `what` would take 1,073,741,824 bytes, the limit is 268,435,456".
+  void take(uint64_t bytes, const std::string& place, const std::string& what, const std::string& remedy);
+
+ private:
+  uint64_t limit_ = kBytes, spent_ = 0;
+};
+
+}  // namespace nacre::tools

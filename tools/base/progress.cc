@@ -1,0 +1,68 @@
+#include "tools/base/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tools/base/error.h"
+
+namespace nacre::tools {
+namespace {
+
+using std::chrono::milliseconds, std::chrono::steady_clock;
+
+constexpr uint32_t kUsualPatience = 500;
+constexpr milliseconds kInterval(100);
+constexpr int kWidth = 30;
+constexpr const char* kVariable = "NACRE_PROGRESS_MS";
+
+// How long a line waits before it is shown at all.
+milliseconds patience() {
+  const char* const text = std::getenv(kVariable);
+  if (text == nullptr || *text == 0) return milliseconds(kUsualPatience);
+  uint32_t value = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [rest, error] = std::from_chars(text, end, value);
+  if (error != std::errc() || rest != end)
+    throw Error(kUsage, kVariable, fmt::format("'{}' is no number of milliseconds", text));
+  return milliseconds(value);
+}
+
+}  // namespace
+
+Progress::Progress(const std::string& what, uint64_t total)
+    : what_(what), total_(total), terminal_(isatty(STDERR_FILENO) == 1) {
+  const milliseconds wait = patience();
+  interval_ = std::min(wait, kInterval);
+  next_ = steady_clock::now() + wait;
+}
+
+Progress::~Progress() {
+  if (shown_) std::fputs("\r\x1b[K", stderr);
+}
+
+void Progress::clear() {
+  if (shown_) std::fputs("\r\x1b[K", stderr);
+  std::fflush(stderr);
+  if (shown_) next_ = steady_clock::now();
+  shown_ = false;
+}
+
+void Progress::show(uint64_t done, const std::string& more) {
+  if (!terminal_) return;
+  const auto now = steady_clock::now();
+  if (now < next_) return;
+  next_ = now + interval_;
+  shown_ = true;
+  const int filled = total_ == 0 ? 0 : int(double(done) / double(total_) * kWidth);
+  fmt::print(stderr, "\r{} [{:=<{}}{:{}}] {} of {}{}{}\x1b[K", what_, "", filled, "", kWidth - filled, done, total_,
+             more.empty() ? "" : "  ", more);
+  std::fflush(stderr);
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,99 @@
+// The command line: every command with its options, and what the parts that declare them share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/cli/command.h"
+#include "tools/model/machines.h"
+
+namespace nacre::tools {
+
+void add_commands(CLI::App& app);  // all of them, in the order of --help
+
+// cli_models.cc
+void add_inspect(CLI::App& app);
+void add_size(CLI::App& app);
+void add_run(CLI::App& app);
+void add_check(CLI::App& app);
+void add_kernels(CLI::App& app);
+// cli_convert.cc
+void add_convert(CLI::App& app);
+void add_policies(CLI::App& app);
+// cli_training.cc: what convert --train and tune share
+struct TrainingArguments;
+void add_training_options(Command& c, TrainingArguments& a);
+Command::Names training_options(const Command& c);  // their names
+// cli_tune.cc
+void add_tune(CLI::App& app);
+void add_export(CLI::App& app);
+// cli_judge.cc
+void add_compare(CLI::App& app);
+void add_eval(CLI::App& app);
+void add_search(CLI::App& app);
+void add_report(CLI::App& app);
+
+// Refuses in this tool's own words.
+inline CLI::Validator one_of(const std::vector<std::string>& words) {
+  return CLI::Validator(
+      [words](std::string& word) {
+        const bool known = std::find(words.begin(), words.end(), word) != words.end();
+        return known ? std::string() : "'" + word + "' is not one of " + CLI::detail::join(words, ", ");
+      },
+      "");
+}
+
+inline void add_target(CLI::App& command, std::string& target, const std::string& help) {
+  std::vector<std::string> names;
+  for (const TargetMachine& machine : kMachines) names.emplace_back(machine.name);
+  command.add_option("--target", target, help)->check(one_of(names))->type_name(CLI::detail::join(names, "|"));
+}
+
+inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON, for machines"); }
+
+inline void add_model(Command& command, std::string& model) {
+  command.reads(command.add_option("MODEL", model, "model file, made by nacre convert")->required()->type_name(""));
+}
+
+// An option that takes one of a few words. Help shows them as `type`.
+template <class T>
+void add_choice(CLI::App& command, const std::string& name, T& value, const std::map<std::string, T>& words,
+                const std::string& type, const std::string& help) {
+  const auto known = [words](std::string& word) {
+    const auto found = words.find(word);
+    std::string list;
+    for (const auto& [w, unused] : words) list += (list.empty() ? "" : ", ") + w;
+    if (found == words.end()) return "'" + word + "' is not one of " + list;
+    word = CLI::detail::value_string(found->second);
+    return std::string();
+  };
+  command.add_option(name, value, help)->transform(CLI::Validator(known, ""))->type_name(type);
+}
+
+// Decimal digits and nothing else, from `low` to `high`. CLI11's own conversion takes -1 for 2^64 - 1, 010 for 8, and
+// whatever the type cannot hold for its largest.
+inline CLI::Validator whole_number(uint64_t low, uint64_t high) {
+  const auto judge = [low, high](std::string& text) {
+    uint64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || rest != end || value < low || value > high)
+      return "'" + text + "' is no whole number from " + std::to_string(low) + " to " + std::to_string(high);
+    text = std::to_string(value);
+    return std::string();
+  };
+  return CLI::Validator(judge, "");
+}
+
+// The one way to add an option that counts.
+inline CLI::Option* add_number(CLI::App& command, const std::string& name, auto& value, uint64_t low, uint64_t high,
+                               const std::string& help) {
+  return command.add_option(name, value, help)->transform(whole_number(low, high))->type_name("N");
+}
+
+}  // namespace nacre::tools

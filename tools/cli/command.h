@@ -1,0 +1,83 @@
+// One command of the command line. Beside what CLI11 knows of an option it holds which files the option names and when
+// the option acts, and judges both before the command works:
+//
+//   Command& c = add_command(app, "inspect", "what is in a model file");
+//   c.reads(c.add_option("MODEL", o->model, "..."));
+//   c.writes(c.add_option("--svg", o->svg, "picture to write"));
+//   c.only_with({"--target"}, {"--svg"}, {"chooses what is drawn, and nothing is", "add --svg FILE"});
+//   c.runs([o] { inspect(*o); });
+//
+// No output is an input or another output (command_files.h), and an option that could not act is refused by its name.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/files/command_files.h"
+
+namespace nacre::tools {
+
+// For an option whose "" would stand for none: an empty variable of a shell is no wish.
+CLI::Validator not_empty();
+
+// The files that the value of an option names.
+using FilesOfValue = std::vector<std::string> (*)(const std::string& value);
+std::vector<std::string> one_file(const std::string& value);           // itself, a file or a folder
+std::vector<std::string> file_after_equals(const std::string& value);  // "NAME=FILE", or "FILE"
+
+// What is said of an option that cannot act, and what to do about it.
+struct Idle {
+  std::string fact, remedy;
+};
+
+class Command : public CLI::App {
+ public:
+  struct NamedFiles {
+    const CLI::Option* option;
+    FilesOfValue files;
+  };
+  // The option acts only with one of `with`, without each of `without`, and where `when` says so.
+  struct Condition {
+    const CLI::Option* option;
+    std::vector<const CLI::Option*> with, without;
+    std::function<bool()> when;
+    Idle idle;
+
+    bool holds() const;
+  };
+  using Names = std::vector<std::string>;
+
+  Command(const std::string& name, const std::string& description) : CLI::App(description, name) {}
+
+  // Both return the option, whose value must not be empty.
+  CLI::Option* reads(CLI::Option* option, FilesOfValue of_value = one_file);
+  CLI::Option* writes(CLI::Option* option, FilesOfValue of_value = one_file);
+
+  void only_with(const Names& options, const Names& with, const Idle& idle);
+  void not_with(const Names& options, const Names& without, const Idle& idle);
+  void only_when(const Names& options, const std::function<bool()>& when, const Idle& idle);
+
+  void runs(const std::function<void()>& work);  // after every option was judged
+
+  const CommandFiles& files() const { return files_; }  // while it runs
+  const std::vector<NamedFiles>& inputs() const { return inputs_; }
+  const std::vector<NamedFiles>& outputs() const { return outputs_; }
+  const std::vector<Condition>& conditions() const { return conditions_; }
+
+ private:
+  std::vector<const CLI::Option*> named(const Names& names) const;
+  void judge();
+
+  std::vector<NamedFiles> inputs_, outputs_;
+  std::vector<Condition> conditions_;
+  CommandFiles files_;
+};
+
+Command& add_command(CLI::App& app, const std::string& name, const std::string& description);
+
+// As a user knows it: "--svg", "MODEL".
+std::string name_of(const CLI::Option& option);
+
+}  // namespace nacre::tools

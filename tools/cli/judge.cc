@@ -1,0 +1,148 @@
+#include <memory>
+
+#include "tools/cli/cli.h"
+#include "tools/commands/compare.h"
+#include "tools/commands/eval.h"
+#include "tools/commands/report.h"
+#include "tools/commands/search.h"
+#include "tools/importers/importer.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr const char* kMetrics = "top1, topK, accuracy, auc, mse, mae";
+
+void add_set(Command& c, SetOptions& set, bool required) {
+  CLI::Option* data =
+      c.add_option("--data", set.data, "samples: .npz with an array per input, or .npy for the only one");
+  CLI::Option* labels = c.add_option("--labels", set.labels, "a label per sample, or target arrays for mse: .npy");
+  c.reads(data->required(required)->type_name("FILE"));
+  c.reads(labels->required(required)->type_name("FILE"));
+  c.reads(c.add_option("--indices", set.indices, "only these samples: .npy of numbers")->type_name("FILE"));
+  c.add_option("--metric", set.metric, std::string(kMetrics) + " [top1]")->type_name("METRIC");
+}
+
+void add_judged_output(Command& c, std::string& output) {
+  c.add_option("--judge", output, "of several outputs, the one that is judged")
+      ->check(not_empty())
+      ->type_name("OUTPUT");
+}
+
+void add_judged_target(Command& c, std::string& target) {
+  c.add_option("--target", target, "of several programs, the ones for this target")
+      ->check(not_empty())
+      ->type_name("TARGET");
+}
+
+// "-" stands for standard output.
+std::vector<std::string> file_or_output(const std::string& value) {
+  return value == "-" ? std::vector<std::string>() : std::vector<std::string>{value};
+}
+
+void add_cast(Command& c, bool& cast) {
+  c.add_flag("--cast-inputs", cast, "change the type of numbers, where none changes by it");
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app) {
+  auto o = std::make_shared<CompareOptions>();
+  Command& c = add_command(app, "compare", "two models on the same data: the error of every layer and of the outputs");
+  c.footer(
+      "Examples:\n"
+      "  nacre compare kws_float.nacre kws_int8.nacre --data samples.npz\n"
+      "  nacre compare a.nacre b.nacre --data x.npy --sort execution --csv errors.csv\n"
+      "Layers are matched by the names of the network they came from. SQNR = 10 log10(sum a^2 / sum (a - b)^2); "
+      "relative is\n"
+      "the largest error over A's largest magnitude. Where A takes float32 and B int8, B gets A's data through its "
+      "scale.");
+  c.reads(c.add_option("A", o->a, "the reference, made by nacre convert")->required()->type_name(""));
+  c.reads(c.add_option("B", o->b, "the model to judge")->required()->type_name(""));
+  c.reads(c.add_option("--data", o->data,
+                       ".npz with an array per input, or .npy for the only one; samples stacked on axis 0")
+              ->required()
+              ->type_name("FILE"));
+  c.add_option("--sort", o->sort, "order of the layers: worst SQNR, or largest relative error, first [damage]")
+      ->check(one_of({"damage", "execution", "error"}))
+      ->type_name("damage|execution|error");
+  c.writes(
+      c.add_option("--csv", o->csv, "file for the table, every digit of it; -: standard output")->type_name("FILE"),
+      file_or_output);
+  add_judged_target(c, o->target);
+  c.add_flag("--cast-inputs", o->cast_inputs, "change the type of numbers, where none changes by it");
+  add_json(c, o->json);
+  c.only_when({"--json"}, [o] { return o->csv != "-"; },
+              {"cannot go with --csv -, which is all that is printed", "leave one of them away"});
+  c.runs([o] { compare(*o); });
+}
+
+void add_eval(CLI::App& app) {
+  auto o = std::make_shared<EvalOptions>();
+  Command& c = add_command(app, "eval", "models on a labelled set, side by side: accuracy, bytes, time");
+  c.footer(
+      "Examples:\n"
+      "  nacre eval float.nacre int8.nacre --data x.npy --labels y.npy --max-drop 0.01\n"
+      "  nacre eval ad.nacre --data windows.npy --labels anomalous.npy --metric auc\n"
+      "Drops are against the first model. auc: of an autoencoder the mean squared error of each sample is its score.\n"
+      "Exit code 1 where a drop exceeds --max-drop.");
+  c.reads(c.add_option("MODEL", o->models, "models, made by nacre convert")->required()->type_name("..."));
+  add_set(c, o->set, true);
+  add_judged_output(c, o->output);
+  c.add_option("--max-drop", o->max_drop,
+               "fail where a model is worse than the first by more; 0.01: a point of accuracy")
+      ->type_name("D");
+  add_judged_target(c, o->target);
+  add_cast(c, o->cast_inputs);
+  add_json(c, o->json);
+  c.only_when({"--max-drop"}, [o] { return o->models.size() > 1; },
+              {"is against the first model, and there is no other", "name a second model"});
+  c.runs([o] { eval(*o); });
+}
+
+void add_search(CLI::App& app) {
+  auto o = std::make_shared<SearchOptions>();
+  Command& c = add_command(app, "search", "the policy map that makes a network smallest within limits, by measuring");
+  c.footer(
+      "Example:\n"
+      "  nacre search digits.onnx --data x.npy --labels y.npy --max-drop 0 -o map.json\n"
+      "  nacre convert digits.onnx --policy-file map.json -o digits.nacre\n"
+      "Measures each layer under each policy alone, proposes maps, and measures those.");
+  c.reads(c.add_option("NETWORK", o->network, "the network's file")->required()->type_name(""), files_of_network);
+  add_set(c, o->set, true);
+  add_judged_output(c, o->output);
+  c.reads(c.add_option("--calibrate", o->calibrate, "samples for int8/static and float8 [those of --data]")
+              ->type_name("DATA"));
+  c.add_option("--policies", o->policies, "to choose from; the first is the reference")
+      ->delimiter(',')
+      ->type_name("POLICY,...");
+  c.add_option("--max-drop", o->max_drop, "in units of the metric [0]")->type_name("D");
+  add_number(c, "--max-bytes", o->max_bytes, 1, UINT64_MAX, "of the model file");
+  c.add_option("--max-time-us", o->max_time_us, "median per sample, on this machine with the reference kernels")
+      ->type_name("T");
+  add_number(c, "--budget", o->budget, 1, 1'000'000, "models that are compiled and run, at most [200]");
+  c.writes(c.add_option("-o,--output", o->map, "the policy file to write")->type_name("FILE"));
+  add_cast(c, o->cast_inputs);
+  add_json(c, o->json);
+  c.runs([o] { search(*o); });
+}
+
+void add_report(CLI::App& app) {
+  auto o = std::make_shared<ReportOptions>();
+  Command& c = add_command(app, "report", "models side by side as one HTML page that needs nothing else");
+  c.footer("Example:\n  nacre report float.nacre int8.nacre --data x.npy --labels y.npy -o report.html");
+  c.reads(c.add_option("MODEL", o->models, "models, made by nacre convert; the first is the reference")
+              ->required()
+              ->type_name("..."));
+  add_set(c, o->set, false);
+  add_judged_output(c, o->output);
+  c.writes(c.add_option("-o,--output", o->html, "the page to write")->required()->type_name("FILE"));
+  add_judged_target(c, o->target);
+  add_cast(c, o->cast_inputs);
+  c.only_with({"--labels", "--indices", "--cast-inputs"}, {"--data"},
+              {"is about samples, and there are none", "add --data FILE"});
+  c.only_with({"--metric", "--judge"}, {"--labels"},
+              {"is about a score, and nothing is scored without labels", "add --labels FILE"});
+  c.runs([o] { report(*o); });
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,106 @@
+#include <memory>
+
+#include "tools/cli/cli.h"
+#include "tools/commands/check.h"
+#include "tools/commands/inspect.h"
+#include "tools/commands/kernels.h"
+#include "tools/commands/run.h"
+#include "tools/commands/size.h"
+
+namespace nacre::tools {
+
+void add_inspect(CLI::App& app) {
+  auto o = std::make_shared<InspectOptions>();
+  Command& c = add_command(app, "inspect", "what is in a model file: layers, types, policies, costs, memory");
+  c.footer(
+      "Examples:\n"
+      "  nacre inspect kws.nacre --steps\n"
+      "  nacre inspect kws.nacre --svg kws.svg                  the graph and its memory plan as a picture\n"
+      "Names are shortened to fit the terminal; --json has them whole, with every step, operand and tensor.");
+  add_model(c, o->model);
+  c.add_flag("--steps", o->steps, "also one line per step");
+  c.writes(c.add_option("--svg", o->svg, "picture to write")->type_name("FILE"));
+  c.add_option("--target", o->target, "of several programs, the one to draw")->check(not_empty())->type_name("TARGET");
+  add_json(c, o->json);
+  c.only_with({"--target"}, {"--svg"}, {"chooses the program that is drawn, and none is", "add --svg FILE"});
+  c.not_with({"--steps"}, {"--json"}, {"adds nothing to --json, which holds every step", "leave one of them away"});
+  c.runs([o] { inspect(*o); });
+}
+
+void add_size(CLI::App& app) {
+  auto o = std::make_shared<SizeOptions>();
+  Command& c = add_command(app, "size", "every byte that running a model takes: exactly what bind asks for");
+  c.footer("Examples:\n  nacre size kws.nacre --target arm/m4\n  nacre size digits_train.nacre --train");
+  add_model(c, o->model);
+  add_target(c, o->target, "the machine [host]");
+  c.add_flag("--train", o->train, "what training takes, by what it is for");
+  add_json(c, o->json);
+  c.runs([o] { size(*o); });
+}
+
+void add_run(CLI::App& app) {
+  auto o = std::make_shared<RunOptions>();
+  Command& c = add_command(app, "run", "run a model on inputs from files");
+  c.footer(
+      "Examples:\n"
+      "  nacre run kws.nacre --input input=features.npy --output out\n"
+      "  nacre run kws.nacre --seed 1 --repeat 100              time it on random inputs\n"
+      "A .npy must have the input's type and shape, or samples of it stacked on axis 0, which run one after another;\n"
+      "a .bin holds the elements alone, little-endian. Times are of single runs; inputs are copied outside of them.");
+  add_model(c, o->model);
+  c.reads(c.add_option("--input", o->inputs.files, "NAME=FILE.npy or NAME=FILE.bin, one per input")
+              ->allow_extra_args(false)
+              ->type_name("NAME=FILE"),
+          file_after_equals);
+  add_number(c, "--seed", o->inputs.seed, 0, UINT64_MAX, "random numbers for inputs without a file");
+  c.writes(c.add_option("--output", o->output, "directory for the outputs, each as NAME.npy")->type_name("DIR"));
+  add_number(c, "--repeat", o->repeat, 1, 100'000'000,
+             "run every sample N times, to time a program for this machine [1]");
+  c.writes(c.add_option("--all-tensors", o->all_tensors, "directory for every tensor, as STEP_NAME.npy, and index.json")
+               ->type_name("DIR"));
+  c.add_flag("--quantize-inputs", o->inputs.quantize,
+             "turn float32 files into codes by the input's scale, or round them to its float type");
+  c.add_flag("--dequantize-outputs", o->dequantize_outputs, "give int8 outputs as float32, by their scale");
+  c.add_flag("--cast-inputs", o->inputs.cast, "change the type of numbers, where none changes by it");
+  add_target(c, o->target, "of several programs, the one for this target");
+  add_json(c, o->json);
+  c.only_with({"--quantize-inputs", "--cast-inputs"}, {"--input"},
+              {"is about files of inputs, and there are none", "add --input NAME=FILE"});
+  c.runs([o, &c] { run(*o, c.files()); });
+}
+
+void add_check(CLI::App& app) {
+  auto o = std::make_shared<CheckOptions>();
+  Command& c = add_command(app, "check", "verify a model file: structure, weights, plan, golden pairs");
+  c.footer("Example:\n  nacre check kws.nacre\nExit code 1 where a golden pair differs.");
+  add_model(c, o->model);
+  add_json(c, o->json);
+  c.runs([o] { check_model(*o); });
+}
+
+void add_kernels(CLI::App& app) {
+  auto o = std::make_shared<KernelsOptions>();
+  Command& c = add_command(app, "kernels", "the kernels a model needs, as a header for firmware");
+  c.footer("Example:\n  nacre kernels kws.nacre -o model_kernels.h");
+  add_model(c, o->model);
+  c.writes(c.add_option("-o,--output", o->header, "the header to write [standard output]")->type_name("FILE"));
+  c.runs([o] { kernels(*o); });
+}
+
+void add_commands(CLI::App& app) {
+  add_convert(app);
+  add_inspect(app);
+  add_size(app);
+  add_run(app);
+  add_check(app);
+  add_compare(app);
+  add_eval(app);
+  add_search(app);
+  add_tune(app);
+  add_export(app);
+  add_report(app);
+  add_policies(app);
+  add_kernels(app);
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,134 @@
+#include <memory>
+
+#include "tools/cli/cli.h"
+#include "tools/commands/export.h"
+#include "tools/commands/schedule_option.h"
+#include "tools/commands/tune.h"
+#include "tools/importers/importer.h"
+#include "tools/tuner/tuner.h"
+
+namespace nacre::tools {
+namespace {
+
+void add_policies_of_network(Command& c, PolicyArguments& o) {
+  c.add_option("--policy", o.policy,
+               "for every layer of a network; nacre policies explains the names [as the file has it]")
+      ->check(not_empty())
+      ->type_name("POLICY");
+  c.add_option("--set", o.set, "for layers by name, or by a pattern (RE2) that matches the whole name")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN=POLICY");
+  c.reads(c.add_option("--policy-file", o.file, "JSON, as nacre convert takes it")->type_name("FILE"));
+}
+
+CLI::Option* add_text(Command& c, const std::string& name, std::string& value, const std::string& type,
+                      const std::string& help) {
+  return c.add_option(name, value, help)->check(not_empty())->type_name(type);
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app) {
+  auto o = std::make_shared<TuneOptions>();
+  Command& c = add_command(app, "tune", "train a model on labelled data");
+  c.footer(
+      "Examples:\n"
+      "  nacre tune digits.onnx --loss softmax_cross_entropy --data x.npy --labels y.npy --cast-samples --validate 0.2 "
+      "\\\n"
+      "      --epochs 20 --batch 32 --optimizer adam --lr 0.001 --checkpoint run -o tuned.nacre --html run.html\n"
+      "  nacre convert net.onnx --train softmax_cross_entropy --train-last 2 --batch 16 -o train.nacre\n"
+      "  nacre tune train.nacre --data train.npz --lr 0.05 --schedule cosine,warmup=50 -o tuned.nacre\n"
+      "Data: .npy, .npz, CSV or IDX, each also with gzip; rows on axis 0. Ctrl-C keeps a checkpoint, and the same "
+      "command goes\n"
+      "on with it: what it writes in the end is the same as without the stop, to the byte. Exit code 1 where it "
+      "diverges.\n"
+      "Schedules: constant; step,every=N,gamma=G; linear,end=E; cosine,end=E; one_cycle,start=S,end=E,pct=P; of all "
+      "but the last\n"
+      "warmup=N,warmup_start=S. N counts steps, E, S and P are shares; engine/numeric/schedule.h has the formulas.");
+  c.reads(c.add_option("MODEL", o->model, "a network's file, or a model made by nacre convert --train")
+              ->required()
+              ->type_name(""),
+          files_of_network);
+  c.reads(add_text(c, "--data", o->data, "FILE", "rows to train on: an array per input, matched by name, then by shape")
+              ->required());
+  c.reads(add_text(c, "--labels", o->labels, "FILE|NAME",
+                   "a file, or an array or column of the data, or an input [one named labels or y; CSV: the last]"));
+  c.add_flag("--cast-samples", o->cast_samples, "change the type of samples, where no number changes by it");
+  add_text(c, "--scale", o->scale, "X", "multiply samples, such as bytes by 1/255");
+  c.reads(add_text(c, "--validate", o->validate, "FRACTION|ROWS.npy", "rows kept for validation [none]"));
+  add_number(c, "--epochs", o->epochs, 1, 100'000, "[10]");
+  add_number(c, "--batch", o->batch, 1, 1 << 20, "rows of a step [32; of a training model what it takes at once]");
+  add_number(c, "--micro-batch", o->micro_batch, 1, 1 << 20,
+             "of a network: rows at once, several of which make a step [the batch]");
+  c.add_option("--lr", o->learning_rate, "learning rate, of a schedule its peak [0.01]")->type_name("X");
+  add_text(c, "--schedule", o->schedule, "NAME[,FIELD=X]", CLI::detail::join(schedule_names(), ", ") + " [constant]");
+  c.add_flag_callback("--no-shuffle", [o] { o->shuffle = false; }, "take the rows in their order in every epoch");
+  add_number(c, "--early-stop", o->early_stop, 1, 100'000, "stop where the loss has not become better for N epochs");
+  c.add_option("--least", o->least, "of --early-stop: a loss lower by more than this is better [0]")->type_name("X");
+  c.add_option("--keep", o->keep,
+               "which epoch's numbers to write; best: the lowest loss [best where there is --validate]")
+      ->check(one_of({"best", "last"}))
+      ->type_name("best|last");
+  add_number(c, "--max-refused", o->most_refused, 1, 1'000'000,
+             "steps in a row without finite gradients that end a training [10]");
+  c.writes(add_text(c, "--checkpoint", o->checkpoint, "DIR", "where the training is saved, and goes on from"),
+           checkpoint_files);
+  add_number(c, "--checkpoint-every", o->checkpoint_steps, 1, 1'000'000'000, "save after N steps too [after a minute]");
+  c.add_flag("--restart", o->restart, "do not go on from the checkpoint that is there");
+  c.reads(
+      add_text(c, "--start-from", o->start_from, "DIR", "begin with the parameters of another training's checkpoint"),
+      checkpoint_files);
+  c.writes(add_text(c, "-o,--output", o->output, "MODEL", "the tuned network, for inference"));
+  c.writes(add_text(c, "--csv", o->csv, "FILE", "a line per epoch, every digit of it"));
+  c.writes(add_text(c, "--html", o->html, "FILE", "a page with the curves"));
+  add_text(c, "--loss", o->training.loss, "LOSS",
+           "of a network: softmax_cross_entropy, ..; nacre convert --help lists them")
+      ->group("Training");
+  add_policies_of_network(c, o->policies);
+  add_training_options(c, o->training);
+  c.get_option("--seed")->description("of the order of rows, of dropout and of what is initialised here [1]");
+  add_json(c, o->json);
+  c.only_with({"--restart", "--checkpoint-every"}, {"--checkpoint"},
+              {"is about checkpoints, and there are none", "add --checkpoint DIR"});
+  c.only_with({"--least"}, {"--early-stop"}, {"is about stopping early", "add --early-stop N"});
+  Command::Names of_network = training_options(c);
+  std::erase(of_network, "--seed");  // also of the order of rows
+  of_network.insert(of_network.end(), {"--loss", "--policy", "--set", "--policy-file", "--micro-batch"});
+  c.only_when(
+      of_network, [o] { return !is_model(o->model); },
+      {"was chosen when the training model was made", "leave it away, or name the network that the model was made of"});
+  c.runs([o] { tune(*o); });
+}
+
+void add_export(CLI::App& app) {
+  auto o = std::make_shared<ExportOptions>();
+  Command& c = add_command(app, "export", "what a checkpoint holds, as an inference model");
+  c.footer(
+      "Examples:\n"
+      "  nacre export train.nacre --checkpoint run -o tuned.nacre\n"
+      "  nacre export train.nacre --checkpoint run --network net.onnx --policy int8_from_float32 -o tuned_int8.nacre\n"
+      "Without --network the model computes what the training's own inference does, to the bit.");
+  add_model(c, o->model);
+  c.get_option("MODEL")->description("the training model");
+  c.reads(add_text(c, "--checkpoint", o->checkpoint, "DIR", "directory of checkpoints")->required(), checkpoint_files);
+  c.add_flag("--best", o->best, "of nacre tune's: the best epoch instead of the last");
+  c.add_flag("--any-training", o->any_training,
+             "take what matches in name, type and size from a checkpoint of another training");
+  c.writes(add_text(c, "-o,--output", o->output, "MODEL", "the model to write")->required());
+  c.reads(add_text(c, "--network", o->network, "FILE",
+                   "compile this network anew with what was learned: batch norms folded, any policy"),
+          files_of_network);
+  add_policies_of_network(c, o->policies);
+  add_number(c, "--batch", o->batch, 1, 1 << 20, "of --network: rows per run, where it leaves that open [1]");
+  c.reads(
+      c.add_option("--calibrate", o->samples.data, "samples for int8/static and float8, as nacre convert takes them")
+          ->type_name("DATA"));
+  c.add_flag("--cast-samples", o->samples.options.cast, "change the type of samples, where no number changes by it");
+  add_json(c, o->json);
+  c.only_with({"--policy", "--set", "--policy-file", "--batch", "--calibrate"}, {"--network"},
+              {"is about compiling anew, and there is no network", "add --network FILE, of which the model was made"});
+  c.only_with({"--cast-samples"}, {"--calibrate"}, {"is about samples, and there are none", "add --calibrate DATA"});
+  c.runs([o] { export_model(*o); });
+}
+
+}  // namespace nacre::tools

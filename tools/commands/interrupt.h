@@ -1,0 +1,55 @@
+// SIGINT and SIGTERM as a wish, while it lives: what is under way ends, and what was learned is saved, within a second
+// of processor time. The end of that second, or a second signal, ends the process at once: the checkpoint is then the
+// one that was saved last.
+#pragma once
+
+#include <signal.h>
+#include <time.h>
+
+#include "tools/base/error.h"
+#include "tools/files/atomic_file.h"
+
+namespace nacre::tools {
+
+class Interrupt {
+ public:
+  explicit Interrupt(bool wanted) : wanted_(wanted) {
+    if (!wanted_) return;
+    sigevent event = {};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = kSignals[0];
+    if (timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer_) != 0)
+      throw Error(kFailed, "tune", "this machine gives no timer of the processor's time");
+    struct sigaction action = {};
+    action.sa_handler = receive;
+    for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &action, &before_[i]);
+  }
+  ~Interrupt() {
+    if (!wanted_) return;
+    timer_delete(timer_);
+    for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  static int received() { return received_; }
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM};
+
+  // Only what POSIX lists as async-signal-safe. The timer's signal is like a second one.
+  static void receive(int signal) {
+    if (received_ != 0) return end_by_signal(received_);
+    received_ = signal;
+    itimerspec second = {};
+    second.it_value.tv_sec = 1;
+    timer_settime(timer_, 0, &second, nullptr);
+  }
+
+  static inline volatile sig_atomic_t received_ = 0;
+  static inline timer_t timer_ = {};
+  bool wanted_;
+  struct sigaction before_[2] = {};
+};
+
+}  // namespace nacre::tools

@@ -1,0 +1,309 @@
+#include "tools/commands/training_arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "tools/base/error.h"
+#include "tools/differentiate/loss_step.h"
+#include "tools/passes/plan_memory.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr Loss kLosses[] = {Loss::kSoftmaxCrossEntropy, Loss::kDenseCrossEntropy, Loss::kSigmoidCrossEntropy,
+                            Loss::kSquaredError,        Loss::kAbsoluteError,     Loss::kHuber};
+
+const std::map<std::string, Optimizer> kOptimizers = {
+    {"sgd", Optimizer::kSgd},        {"momentum", Optimizer::kMomentum}, {"nesterov", Optimizer::kNesterov},
+    {"adam", Optimizer::kAdam},      {"adamw", Optimizer::kAdamW},       {"rmsprop", Optimizer::kRmsprop},
+    {"adagrad", Optimizer::kAdagrad}};
+
+const std::map<std::string, LossScaleSystem> kSystems = {
+    {"nacre", LossScaleSystem::kNacre}, {"tf", LossScaleSystem::kTensorFlow}, {"keras", LossScaleSystem::kKeras},
+    {"jmp", LossScaleSystem::kJmp},     {"fastai", LossScaleSystem::kFastai}, {"axon", LossScaleSystem::kAxon}};
+
+std::vector<std::string> keys(const auto& map) {
+  std::vector<std::string> names;
+  for (const auto& [name, unused] : map) names.push_back(name);
+  return names;
+}
+
+const auto& find(const auto& map, const std::string& option, const std::string& name) {
+  const auto found = map.find(name);
+  if (found == map.end())
+    throw Error(kUsage, option, fmt::format("'{}' is none of {}", name, fmt::join(keys(map), ", ")));
+  return found->second;
+}
+
+float number(const std::string& option, const std::string& text, float low, float high) {
+  float value = 0;
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || last != end || !(value >= low && value <= high))
+    throw Error(kUsage, option, fmt::format("'{}' is no number in [{}, {}]", text, low, high));
+  return value;
+}
+
+// "name,key=value,key=value"
+struct Named {
+  std::string name;
+  std::map<std::string, std::string> fields;
+};
+Named split(const std::string& option, const std::string& text) {
+  Named named;
+  for (size_t first = 0; first <= text.size();) {
+    const size_t end = std::min(text.find(',', first), text.size());
+    const std::string part = text.substr(first, end - first);
+    const size_t equals = part.find('=');
+    if (first == 0) named.name = part;
+    else if (equals == std::string::npos) throw Error(kUsage, option, fmt::format("'{}' is no field=number", part));
+    else named.fields[part.substr(0, equals)] = part.substr(equals + 1);
+    first = end + 1;
+  }
+  return named;
+}
+
+// What a field may be: the ranges of the steps that read it (engine/ops/optimize.h, loss.h).
+struct Field {
+  float* value;
+  float low = 0, high = 1;
+};
+const float kBelowOne = std::nextafter(1.0f, 0.0f);
+constexpr float kAboveZero = 1e-30f, kLargest = 1e30f;
+
+using Fields = std::map<std::string, Field>;
+void read_fields(const std::string& option, const Named& named, const Fields& fields) {
+  for (const auto& [key, text] : named.fields) {
+    const Field& field = find(fields, option + " " + named.name, key);
+    *field.value = number(option + ": " + key, text, field.low, field.high);
+  }
+}
+
+int32_t whole_number(const std::string& option, const std::string& text) {
+  int32_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || last != end)
+    throw Error(kUsage, option, fmt::format("'{}' is no whole number of 32 bits", text));
+  return value;
+}
+
+LossOptions parse_loss(const std::string& text) {
+  Named named = split("--loss", text);
+  LossOptions loss;
+  const auto found = std::ranges::find_if(kLosses, [&](Loss l) { return name_of(l) == named.name; });
+  if (found == std::end(kLosses))
+    throw Error(kUsage, "--loss", fmt::format("'{}' is none of {}", named.name, fmt::join(loss_names(), ", ")));
+  loss.kind = *found;
+  if (const auto ignored = named.fields.find("ignore_index");
+      ignored != named.fields.end() && labels_are_classes(loss.kind)) {
+    loss.ignores = true;
+    loss.ignore_index = whole_number("--loss: ignore_index", ignored->second);
+    named.fields.erase(ignored);
+  }
+  Fields fields;
+  if (loss.kind == Loss::kHuber) fields["delta"] = {&loss.delta, kAboveZero, kLargest};
+  if (loss.kind == Loss::kSoftmaxCrossEntropy || loss.kind == Loss::kDenseCrossEntropy)
+    fields["label_smoothing"] = {&loss.label_smoothing};
+  read_fields("--loss", named, fields);
+  return loss;
+}
+
+OptimizerOptions parse_optimizer(const TrainingArguments& a) {
+  const Named named = split("--optimizer", a.optimizer);
+  OptimizerOptions o;
+  o.kind = find(kOptimizers, "--optimizer", named.name);
+  Fields fields = {{"weight_decay", {&o.weight_decay, 0, 1e6f}}};
+  const bool adam = o.kind == Optimizer::kAdam || o.kind == Optimizer::kAdamW;
+  if (adam) fields["beta1"] = {&o.beta1, 0, kBelowOne}, fields["beta2"] = {&o.beta2, 0, kBelowOne};
+  if (o.kind == Optimizer::kMomentum || o.kind == Optimizer::kNesterov) fields["momentum"] = {&o.momentum};
+  if (o.kind == Optimizer::kRmsprop) fields["alpha"] = {&o.alpha, 0, kBelowOne};
+  if (adam || o.kind == Optimizer::kRmsprop || o.kind == Optimizer::kAdagrad)
+    fields["epsilon"] = {&o.epsilon, kAboveZero, kLargest};
+  read_fields("--optimizer", named, fields);
+  o.no_decay = a.no_decay;
+  o.clip_norm = a.clip_norm;
+  o.clip_value = a.clip_value;
+  if (a.moments != "float32" && a.moments != "bfloat16")
+    throw Error(kUsage, "--moments", fmt::format("'{}' is none of float32, bfloat16", a.moments));
+  if (a.moments == "bfloat16") o.moments = ElementType::kBfloat16;
+  return o;
+}
+
+LossScaler parse_loss_scale(const TrainingArguments& a, bool float16) {
+  const LossScaleSystem system = find(kSystems, "--loss-scale-rule", a.loss_scale_rule);
+  const std::string text = a.loss_scale == "auto" ? (float16 ? "dynamic" : "none") : a.loss_scale;
+  const size_t equals = text.find('=');
+  const std::string word = text.substr(0, equals);
+  if (word != "none" && word != "fixed" && word != "dynamic")
+    throw Error(kUsage, "--loss-scale",
+                fmt::format("'{}' is none of auto, none, fixed=S, dynamic, dynamic=S", a.loss_scale));
+  if (word == "none" && equals != std::string::npos)
+    throw Error(kUsage, "--loss-scale", "none takes no scale", "write none, or fixed=S");
+  if (word == "fixed" && equals == std::string::npos)
+    throw Error(kUsage, "--loss-scale", "fixed needs a scale", "write fixed=128");
+  LossScaler rule = loss_scaler(system, word == "none"    ? LossScale::kNone
+                                        : word == "fixed" ? LossScale::kFixed
+                                                          : LossScale::kDynamic);
+  if (equals != std::string::npos) rule.initial = number("--loss-scale", text.substr(equals + 1), 1e-30f, 1e30f);
+  if (!rule.valid())
+    throw Error(kUsage, "--loss-scale", fmt::format("{} is no scale of the rule {}", text, a.loss_scale_rule),
+                "take a power of two in [1, 16777216], for which unscaling rounds nothing");
+  return rule;
+}
+
+// A second moment in bfloat16 must become smaller again: NUMERICS.md eq. 42. Half a unit in its last place is at most
+// 2^-8 of it.
+void require_decay(const OptimizerOptions& o) {
+  const bool adam = o.kind == Optimizer::kAdam || o.kind == Optimizer::kAdamW;
+  const float decay = adam ? o.beta2 : o.kind == Optimizer::kRmsprop ? o.alpha : 0;
+  if (decay >= 1 - 0x1p-8f)
+    throw Error(kUsage, "--moments",
+                fmt::format("bfloat16 holds no mean that changes by {:.2g} of itself: it would never become smaller",
+                            1 - decay),
+                adam ? "give --optimizer adam,beta2=0.99" : "give --optimizer rmsprop,alpha=0.99");
+}
+
+// What would change nothing is a mistake of who asked for it.
+void refuse_idle(const TrainingArguments& a, const OptimizerOptions& optimizer) {
+  if (a.lora_rank > 0 && a.biases_only)
+    throw Error(kUsage, "--train-biases", "cannot go with --lora: adapters are trained, and no bias",
+                "leave one of them away");
+  if (optimizer.kind == Optimizer::kSgd && a.moments != "float32")
+    throw Error(kUsage, "--moments", "is about an optimizer's moments, and sgd has none",
+                "leave it away, or take another --optimizer");
+  if (optimizer.moments == ElementType::kBfloat16) require_decay(optimizer);
+  if (!a.no_decay.empty() && optimizer.weight_decay == 0)
+    throw Error(kUsage, "--no-decay", "is about weight decay, and there is none",
+                "give it: --optimizer adamw,weight_decay=0.01");
+}
+
+// "conv.*=0.25", "conv.*=8:16"
+TrainedChannels parse_channels(const std::string& text) {
+  const std::string option = "--train-channels";
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0)
+    throw Error(kUsage, option, fmt::format("'{}' is no PATTERN=SHARE and no PATTERN=FIRST:END", text),
+                "write 'conv.*=0.25', or 'conv1=0:8' for channels 0 to 7");
+  TrainedChannels channels = {.pattern = text.substr(0, equals)};
+  const std::string what = text.substr(equals + 1);
+  const size_t colon = what.find(':');
+  if (colon == std::string::npos) {
+    channels.share = double(number(option, what, 0, 1));
+    if (channels.share > 0) return channels;
+    throw Error(kUsage, option, fmt::format("'{}' trains nothing", text),
+                "give a share above 0, or leave the layer out of --train-layers");
+  }
+  const auto place = [&](const std::string& digits) {
+    int64_t value = -1;
+    const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || last != digits.data() + digits.size() || value < 0)
+      throw Error(kUsage, option, fmt::format("'{}' is no channel", digits),
+                  "write FIRST:END, such as 0:8 for channels 0 to 7");
+    return value;
+  };
+  channels.first = place(what.substr(0, colon));
+  channels.end = place(what.substr(colon + 1));
+  if (channels.first >= channels.end)
+    throw Error(kUsage, option, fmt::format("'{}' holds no channel", what),
+                "write FIRST:END, such as 0:8 for channels 0 to 7");
+  return channels;
+}
+
+}  // namespace
+
+std::vector<std::string> loss_names() {
+  std::vector<std::string> names;
+  for (const Loss loss : kLosses) names.emplace_back(name_of(loss));
+  return names;
+}
+
+std::vector<std::string> optimizer_names() { return keys(kOptimizers); }
+
+TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
+  TrainingOptions options;
+  options.loss = parse_loss(a.loss);
+  options.optimizer = parse_optimizer(a);
+  refuse_idle(a, options.optimizer);
+  options.loss_scale = parse_loss_scale(a, float16);
+  options.train = {.layers = a.layers,
+                   .last_layers = a.last_layers,
+                   .biases_only = a.biases_only,
+                   .frozen_batch_norm = a.frozen_batch_norm,
+                   .channels = {}};
+  if (options.loss_scale.kind == LossScale::kNone && a.loss_scale_rule != TrainingArguments().loss_scale_rule)
+    throw Error(kUsage, "--loss-scale-rule", "is about a loss scale, and there is none",
+                "add --loss-scale dynamic, or --policy mixed_float16");
+  if (a.codes && a.learned_ranges)
+    throw Error(kUsage, "--learned-ranges", "cannot go with --train-codes, which keeps every scale",
+                "leave one of them away");
+  options.adapters = {.rank = a.lora_rank, .alpha = a.lora_alpha};
+  if (!std::isfinite(a.lora_alpha) || !(a.lora_alpha > 0))
+    throw Error(kUsage, "--lora-alpha", fmt::format("{} is no positive number", a.lora_alpha));
+  if (!(a.batch_norm_momentum >= 0 && a.batch_norm_momentum < 1))
+    throw Error(kUsage, "--batch-norm-momentum", fmt::format("{} is not in [0, 1)", a.batch_norm_momentum));
+  for (const auto& [name, clip] : {std::pair("--clip-norm", a.clip_norm), std::pair("--clip-value", a.clip_value)})
+    if (!std::isfinite(clip) || clip < 0) throw Error(kUsage, name, fmt::format("{} is no positive number", clip));
+  options.codes = a.codes;
+  for (const std::string& channels : a.channels) options.train.channels.push_back(parse_channels(channels));
+  if (!a.channels.empty() && (a.codes || a.lora_rank > 0))
+    throw Error(kUsage, "--train-channels", fmt::format("cannot go with {}", a.codes ? "--train-codes" : "--lora"),
+                "leave one of them away");
+  if (a.codes && a.lora_rank > 0)
+    throw Error(kUsage, "--train-codes", "cannot go with --lora, which freezes the codes", "leave one of them away");
+  options.batch_norm_momentum = a.batch_norm_momentum;
+  options.unbiased_variance = a.unbiased_variance;
+  options.seed = a.seed;
+  options.immediate = a.immediate;
+  options.quantizers.learned_ranges = a.learned_ranges;
+  if (!a.arena_limit.empty()) options.arena_limit = parse_bytes("--arena-limit", a.arena_limit);
+  if (a.immediate && options.loss_scale.kind == LossScale::kDynamic)
+    throw Error(
+        kUsage, "--update immediate",
+        "cannot go with a dynamic loss scale: a step is committed before it is known whether all of it is finite",
+        "take --loss-scale none or fixed=S, or leave --update away");
+  if (a.immediate && a.clip_norm > 0)
+    throw Error(kUsage, "--update immediate",
+                "cannot go with --clip-norm: the norm is known only after the last gradient",
+                "take --clip-value, or leave --update away");
+  return options;
+}
+
+std::string training_text(const TrainingArguments& a) {
+  const TrainingArguments usual;
+  std::string text = "--train " + a.loss;
+  const auto add = [&](bool given, const std::string& option) {
+    if (given) text += " " + option;
+  };
+  add(a.optimizer != usual.optimizer, "--optimizer " + a.optimizer);
+  for (const std::string& pattern : a.layers) add(true, "--train-layers " + pattern);
+  add(a.last_layers > 0, fmt::format("--train-last {}", a.last_layers));
+  add(a.biases_only, "--train-biases");
+  for (const std::string& channels : a.channels) add(true, "--train-channels " + channels);
+  add(a.codes, "--train-codes");
+  add(a.lora_rank > 0, fmt::format("--lora {}", a.lora_rank));
+  add(a.lora_alpha != usual.lora_alpha, fmt::format("--lora-alpha {}", a.lora_alpha));
+  add(a.frozen_batch_norm, "--freeze-batch-norm");
+  for (const std::string& pattern : a.no_decay) add(true, "--no-decay " + pattern);
+  add(a.clip_norm > 0, fmt::format("--clip-norm {}", a.clip_norm));
+  add(a.clip_value > 0, fmt::format("--clip-value {}", a.clip_value));
+  add(a.moments != usual.moments, "--moments " + a.moments);
+  add(a.loss_scale != usual.loss_scale, "--loss-scale " + a.loss_scale);
+  add(a.loss_scale_rule != usual.loss_scale_rule, "--loss-scale-rule " + a.loss_scale_rule);
+  add(a.batch_norm_momentum != usual.batch_norm_momentum,
+      fmt::format("--batch-norm-momentum {}", a.batch_norm_momentum));
+  add(a.unbiased_variance, "--unbiased-variance");
+  add(a.seed != usual.seed, fmt::format("--seed {}", a.seed));
+  add(a.immediate, "--update immediate");
+  add(a.learned_ranges, "--learned-ranges");
+  add(!a.arena_limit.empty(), "--arena-limit " + a.arena_limit);
+  return text;
+}
+
+}  // namespace nacre::tools

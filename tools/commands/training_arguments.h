@@ -1,0 +1,46 @@
+// The options of a training run as people write them, for every command that takes them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/differentiate/options.h"
+
+namespace nacre::tools {
+
+struct TrainingArguments {
+  // --train or --loss: a name of losses(), with ",label_smoothing=0.1", ",ignore_index=-1", ",delta=1"
+  std::string loss;
+  std::string optimizer = "momentum";  // "adam", or "adam,beta1=0.9,epsilon=1e-7"
+  std::vector<std::string> layers;     // --train-layers, each a pattern
+  int last_layers = 0;                 // --train-last
+  bool biases_only = false;            // --train-biases
+  std::vector<std::string> channels;   // --train-channels, each PATTERN=SHARE or PATTERN=FIRST:END
+  bool codes = false;                  // --train-codes
+  int lora_rank = 0;                   // --lora: adapters beside these layers are trained in their place
+  float lora_alpha = 16;               // --lora-alpha
+  bool frozen_batch_norm = false;      // --freeze-batch-norm
+  std::vector<std::string> no_decay;   // --no-decay, each a pattern
+  float clip_norm = 0, clip_value = 0;
+  std::string moments = "float32";  // or bfloat16
+  // none, fixed=S, dynamic, dynamic=S; auto: dynamic where a layer computes in float16
+  std::string loss_scale = "auto";
+  std::string loss_scale_rule = "nacre";  // tf, keras, jmp, fastai, axon
+  float batch_norm_momentum = 0.99f;
+  bool unbiased_variance = false;
+  uint64_t seed = 1;
+  bool immediate = false;
+  bool learned_ranges = false;  // --learned-ranges
+  std::string arena_limit;      // bytes, with K, M
+};
+
+// `float16`: whether some layer computes in it. Throws Error naming the option, what it takes, and what it was given.
+TrainingOptions parse_training(const TrainingArguments& arguments, bool float16);
+
+// Every option that is not what it is by default, as one would type it: for a model's metadata.
+std::string training_text(const TrainingArguments& arguments);
+
+std::vector<std::string> loss_names();
+std::vector<std::string> optimizer_names();
+
+}  // namespace nacre::tools

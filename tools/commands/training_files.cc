@@ -1,0 +1,43 @@
+#include "tools/commands/training_files.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "tools/base/format.h"
+#include "tools/commands/tune_settings.h"
+#include "tools/files/atomic_file.h"
+
+namespace nacre::tools {
+
+namespace fs = std::filesystem;
+
+TrainingFiles::TrainingFiles(const TuneOptions& o, const Objective& objective, const Dataset& data, const Split& split,
+                             const TuneSettings& s, uint32_t steps)
+    : options_(o) {
+  page_.title = "Training of " + fs::path(o.model).filename().string();
+  page_.summary = {fmt::format("{} to train on, {} to validate on; {} of {} per epoch; loss {}.",
+                               counted(split.train.size(), "row"), grouped(split.validate.size()),
+                               counted(steps, "step"), counted(s.batch, "row"), objective.loss_name())};
+  page_.options = {
+      {"data", fs::path(o.data).filename().string() + fmt::format(", {}", counted(uint64_t(data.rows), "row"))},
+      {"--validate", o.validate.empty() ? "none" : fs::path(o.validate).filename().string()},
+      {"--epochs", std::to_string(o.epochs)},
+      {"--batch", std::to_string(s.batch)},
+      {"--lr", fmt::format("{}", o.learning_rate)},
+      {"--schedule", o.schedule},
+      {"--seed", std::to_string(s.seed)},
+      {"--keep", s.keep_best ? "best" : "last"}};
+  if (o.early_stop > 0)
+    page_.options.emplace_back("--early-stop", fmt::format("{}, better by more than {}", o.early_stop, o.least));
+  if (!is_model(o.model)) page_.options.emplace_back("made with", options_text(conversion_of(o)));
+}
+
+void TrainingFiles::write(const std::vector<EpochRecord>& epochs) {
+  if (!options_.csv.empty()) write_file_whole(options_.csv, csv_log(epochs));
+  if (options_.html.empty()) return;
+  page_.epochs = epochs;
+  write_file_whole(options_.html, training_html(page_));
+}
+
+}  // namespace nacre::tools

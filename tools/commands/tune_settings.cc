@@ -1,0 +1,151 @@
+#include "tools/commands/tune_settings.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "tools/base/error.h"
+#include "tools/commands/schedule_option.h"
+#include "tools/compile/training.h"
+#include "tools/files/npy.h"
+#include "tools/model/writer.h"
+
+namespace nacre::tools {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr uint32_t kUsualBatch = 32;
+
+void require_writable(const std::string& option, const std::string& path) {
+  if (path.empty()) return;
+  const std::string folder = fs::path(path).parent_path().string();
+  std::error_code error;
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
+    throw Error(kIo, path, "cannot be written: its directory is not there or not writable",
+                "name another file with " + option);
+  if (fs::is_directory(path, error) || path.ends_with('/'))
+    throw Error(kIo, path, "is a directory", "name a file with " + option);
+}
+
+void require_draws(const TuneOptions& o, bool of_model) {
+  if (o.training.seed == TrainingArguments().seed || o.shuffle || draws_rows(o.validate) || of_model) return;
+  throw Error(kUsage, "--seed", "chooses nothing: rows keep their order, and nothing is drawn",
+              "leave it away, or --no-shuffle");
+}
+
+uint32_t rows_at_once(const TuneOptions& o) {
+  const uint32_t batch = o.batch > 0 ? o.batch : kUsualBatch;
+  if (o.micro_batch > batch)
+    throw Error(kUsage, "--micro-batch", fmt::format("is {}, more than a batch of {}", o.micro_batch, batch));
+  return o.micro_batch > 0 ? o.micro_batch : batch;
+}
+
+std::string hash_of(const Dataset& data) {
+  std::string all;
+  for (const NpyArray& array : data.inputs) all += sha256(array.data);
+  all += sha256(data.labels.data);
+  return sha256(std::span(reinterpret_cast<const uint8_t*>(all.data()), all.size()));
+}
+
+std::string schedule_text(const Schedule& s) {
+  std::string text = fmt::format("kind {} warm-up {} {}", int(s.kind), s.warmup_steps, s.warmup_start);
+  if (s.kind != ScheduleKind::kConstant)
+    text += fmt::format(" steps {} gamma {} end {} pct {}", s.steps, s.gamma, s.end, s.pct);
+  return text;
+}
+
+// Everything that decides what a run computes, line by line: a checkpoint of a run with other lines is refused.
+std::string decisive_text(const TuneOptions& o, const LoadedModel& model, const Dataset& data, const Split& split,
+                          const TuneSettings& s) {
+  std::string text = fmt::format("--batch {}\n--lr {}\n--schedule {}\n--seed {}\nshuffle {}\n", s.batch,
+                                 s.schedule.rate, schedule_text(s.schedule), s.seed, s.shuffle);
+  std::string rows;
+  for (const int64_t row : split.validate) rows += fmt::format("{} ", row);
+  text += fmt::format("--validate {} ({} rows, {})\n",
+                      o.validate.empty() ? "none" : fs::path(o.validate).filename().string(), split.validate.size(),
+                      sha256(std::span(reinterpret_cast<const uint8_t*>(rows.data()), rows.size())).substr(0, 16));
+  text += fmt::format("--early-stop {} --least {}\n--keep {}\n--max-refused {}\n--start-from {}\n",
+                      s.early_stop.patience, s.early_stop.least, s.keep_best ? "best" : "last", s.most_refused,
+                      o.start_from.empty() ? "nothing" : "a checkpoint");
+  if (!is_model(o.model)) text += fmt::format("made with {}\n", options_text(conversion_of(o)));
+  text += fmt::format("data {}\nmodel ", hash_of(data));
+  for (const uint8_t byte : model.model().header().hash) text += fmt::format("{:02x}", byte);
+  return text + "\n";
+}
+
+}  // namespace
+
+void check_options(const TuneOptions& o) {
+  if (!is_model(o.model) && o.training.loss.empty())
+    throw Error(kUsage, o.model, "is a network: which loss is to be trained?",
+                "add --loss softmax_cross_entropy, or another of nacre tune --help");
+  if (is_model(o.model)) require_draws(o, false);
+  if (o.output.empty() && o.checkpoint.empty())
+    throw Error(kUsage, "tune", "what is learned goes nowhere", "add -o MODEL, or --checkpoint DIR");
+  if (!std::isfinite(o.least) || o.least < 0)
+    throw Error(kUsage, "--least", fmt::format("is {}", o.least), "give a number from 0");
+  if (o.keep == "best" && o.validate.empty())
+    throw Error(kUsage, "--keep best", "needs rows to judge by", "add --validate FRACTION");
+  require_writable("-o", o.output);
+  require_writable("--csv", o.csv);
+  require_writable("--html", o.html);
+}
+
+ConvertOptions conversion_of(const TuneOptions& o) {
+  ConvertOptions options;
+  options.network = o.model;
+  options.batch = int(rows_at_once(o));
+  options.policies = o.policies;
+  options.training = o.training;
+  if (o.training.learned_ranges) options.calibration.data = o.data;
+  return options;
+}
+
+std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibration* calibration) {
+  ConvertOptions conversion = conversion_of(o);
+  const PolicyRequest policies = parse_policy_options(o.policies);
+  const Graph graph = load_network(o.model, {.batch = conversion.batch, .train = true}, kSimplifyToTrain);
+  print_log(graph, false);
+  CompileOptions compiling;
+  compiling.policies = policies;
+  compiling.calibration = calibration;
+  const TrainingOptions training = parse_training(o.training, computes_in(graph, policies, ElementType::kFloat16));
+  const auto compile = [&] {
+    Graph described = graph;
+    add_metadata(described, conversion);
+    return compile_training(std::move(described), training, compiling);
+  };
+  TrainingModel made = compile();
+  if (o.training.seed != TrainingArguments().seed && !draws(made, training)) {
+    conversion.training.seed = TrainingArguments().seed;  // it orders rows alone: nacre convert refuses it
+    made = compile();
+  }
+  require_arena_limit(made, training);
+  require_batch_norm(made, training);
+  require_draws(o, draws(made, training));
+  return std::make_unique<LoadedModel>(made.bytes, o.model, kReport);
+}
+
+TuneSettings settings_of(const TuneOptions& o, const LoadedModel& model, const Objective& objective,
+                         const Dataset& data, const Split& split) {
+  TuneSettings s;
+  s.epochs = o.epochs;
+  s.batch = o.batch > 0 ? o.batch : is_model(o.model) ? objective.batch() : kUsualBatch;
+  const uint64_t steps = (split.train.size() + s.batch - 1) / s.batch * uint64_t{o.epochs};
+  if (steps > UINT32_MAX) throw Error(kUsage, "--epochs", "makes more than 4294967295 steps", "give fewer");
+  s.schedule = parse_schedule(o.schedule, o.learning_rate, uint32_t(steps));
+  s.shuffle = o.shuffle;
+  s.seed = o.training.seed;
+  s.early_stop = {.patience = o.early_stop, .least = o.least};
+  s.keep_best = o.keep.empty() ? !split.validate.empty() : o.keep == "best";
+  s.most_refused = o.most_refused;
+  s.checkpoint = o.checkpoint;
+  s.checkpoint_steps = o.checkpoint_steps;
+  s.options = decisive_text(o, model, data, split, s);
+  return s;
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,56 @@
+#include "tools/compile/compile.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tools/calibration/quantize_static.h"
+
+namespace nacre::tools {
+
+// The table of contents of the converter. Policies come after simplify, which sees real-valued ops only; fuse comes
+// after them, so that clamps and casts melt into steps whose types are known.
+std::vector<NamedPass> compile_passes(const CompileOptions& options) {
+  return {
+      {"resolve_policies", [&](Graph& graph) { resolve_policies(graph, options.policies); }},
+      {"quantize_static", [&](Graph& graph) { quantize_static(graph, options.calibration); }},
+      {"apply_policy",
+       [&](Graph& graph) { apply_policy(graph, {.rounding = options.rounding, .io_types = options.io_types}); }},
+      {"fuse",
+       [&](Graph& graph) {
+         if (options.fuse) fuse(graph);
+       }},
+      {"schedule", [&](Graph& graph) { schedule(graph, options.target); }},
+      {"plan_memory", [&](Graph& graph) { plan_memory(graph, options.target); }},
+  };
+}
+
+void print_log(const Graph& graph, bool all) {
+  for (const std::string& line : graph.log)
+    if (all || line.starts_with("policy") || line.starts_with("training")) std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+Graph load_network(const std::string& path, const ImportOptions& importing, const SimplifyOptions& simplifying) {
+  Graph graph = import_network(path, importing);
+  check(graph);
+  simplify(graph, simplifying);
+  check(graph);
+  return graph;
+}
+
+bool any_policy(Graph simplified, const PolicyRequest& policies, const std::function<bool(const Policy&)>& is) {
+  resolve_policies(simplified, policies);
+  return std::ranges::any_of(simplified.layers, [&](const Layer& layer) { return layer.asked && is(layer.policy); });
+}
+
+Compiled compile(Graph simplified, const CompileOptions& options) {
+  Compiled result{std::move(simplified), {}};
+  for (const NamedPass& pass : compile_passes(options)) {
+    pass.run(result.graph);
+    check(result.graph);
+  }
+  const ProgramSource source = {.graph = &result.graph, .entry = Entry::kInfer, .target = options.target.name};
+  result.bytes = write_model({&source, 1}, {});
+  return result;
+}
+
+}  // namespace nacre::tools

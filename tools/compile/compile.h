@@ -1,0 +1,53 @@
+// The converter as a function: a network's file, a policy, the bytes of a model. What `nacre convert` and `nacre
+// search` run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/calibration/calibrate.h"
+#include "tools/importers/importer.h"
+#include "tools/model/writer.h"
+#include "tools/passes/passes.h"
+#include "tools/passes/rewrite.h"
+#include "tools/policies/policy_request.h"
+
+namespace nacre::tools {
+
+struct CompileOptions {
+  PolicyRequest policies;
+  const Calibration* calibration = nullptr;  // of the simplified graph; null: none was measured
+  Rounding rounding = Rounding::kDouble;
+  IoTypes io_types = IoTypes::kSource;
+  bool fuse = true;
+  Target target;
+};
+
+struct NamedPass {
+  const char* name;
+  std::function<void(Graph&)> run;
+};
+
+// What follows simplify, in order. The options must outlive the passes.
+std::vector<NamedPass> compile_passes(const CompileOptions& options);
+
+// The network's graph with real-valued ops, simplified: what calibration measures and policies are applied to.
+// The log of the passes on standard error: what came of the user's rules, and what training makes of a file that can be
+// read in two ways, in any case; all of it where it is asked for.
+void print_log(const Graph& graph, bool all);
+
+Graph load_network(const std::string& path, const ImportOptions& importing = {},
+                   const SimplifyOptions& simplifying = {});
+
+// Whether a layer that these policies, or the graph itself, give a policy has one for which `is` holds.
+bool any_policy(Graph simplified, const PolicyRequest& policies, const std::function<bool(const Policy&)>& is);
+
+struct Compiled {
+  Graph graph;                 // after the last pass: its log, its fallbacks
+  std::vector<uint8_t> bytes;  // a model of one program, `infer`, without metadata but what the passes leave
+};
+Compiled compile(Graph simplified, const CompileOptions& options);
+
+}  // namespace nacre::tools

@@ -1,0 +1,218 @@
+#include "tools/compile/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+#include <tuple>
+
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/calibration/quantize_static.h"
+#include "tools/differentiate/adapters.h"
+#include "tools/differentiate/derive.h"
+#include "tools/differentiate/parameters.h"
+#include "tools/differentiate/rematerialize.h"
+#include "tools/differentiate/trained_channels.h"
+#include "tools/differentiate/trained_codes.h"
+#include "tools/differentiate/training_quantizers.h"
+#include "tools/differentiate/update_program.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr const char* kNotTrained = "not_trained";
+
+// Steps compute in the types of the layers' policies; what a policy quantizes is nodes already.
+void apply_types(Graph& graph, const CompileOptions& options) {
+  const std::vector<Layer> layers = graph.layers;
+  for (Layer& layer : graph.layers) layer.policy.quantization = Quantization::kNone;
+  apply_policy(graph, {.rounding = options.rounding, .io_types = options.io_types});
+  check(graph);
+  if (options.fuse) fuse(graph);
+  check(graph);
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (layers[i].asked) graph.layers[i].policy = layers[i].policy;
+}
+
+// Dropout is the identity in inference: its readers read what it does.
+void leave_out_dropout(Graph& graph) {
+  std::vector<ValueId> source(graph.values.size());
+  std::iota(source.begin(), source.end(), 0);
+  for (Node& node : graph.nodes) {
+    for (ValueId& id : node.inputs)
+      if (id != kNone) id = source[size_t(id)];
+    if (node.op != Op::kDropout) continue;
+    const ValueId y = node.outputs[0];
+    const bool given = std::ranges::any_of(graph.outputs, [&](const Binding& output) { return output.value == y; });
+    if (given) node = make_step(Op::kCopy, node, node.name, {node.inputs[0]}, {y});  // an output has a value of its own
+    else source[size_t(y)] = node.inputs[0];
+  }
+  std::erase_if(graph.nodes, [](const Node& node) { return node.op == Op::kDropout; });
+}
+
+// `graph`: resolved, to be differentiated.
+void make_reals_trainable(Graph& graph, Graph& infer, const TrainingOptions& training,
+                          const CompileOptions& compiling) {
+  TrainedParameters train = training.train;
+  split_channels(graph, train);
+  if (training.adapters.rank > 0) train = add_adapters(graph, training.adapters, train, training.seed);
+  refuse_quantized_forms(graph);
+  const QuantizerPlan quantizers = plan_quantizers(graph, compiling.calibration, training.quantizers);
+  make_parameters(graph, train);
+  store_frozen_forms(graph);
+  make_statistics(graph, train);
+  check(graph);
+  infer = graph;
+  leave_out_dropout(infer);
+  add_quantizers(infer, quantizers, training.quantizers, false);
+  add_quantizers(graph, quantizers, training.quantizers, true);
+  check(infer);
+  check(graph);
+}
+
+// `infer` is compiled as the network that is deployed; from then on codes that were made here count as the source's.
+void make_codes_trainable(Graph& graph, Graph& infer, const TrainingOptions& training,
+                          const CompileOptions& compiling) {
+  refuse_shared_codes(graph, training.train);
+  simplify(graph);
+  quantize_static(graph, compiling.calibration);
+  infer = graph;
+  leave_out_dropout(infer);
+  apply_policy(infer, {.rounding = compiling.rounding, .io_types = compiling.io_types});
+  check(infer);
+  if (compiling.fuse) fuse(infer);
+  for (Layer& layer : graph.layers)
+    if (layer.policy.quantization == Quantization::kInt8Static) layer.asked = false;
+  train_codes(graph, infer, training.train);
+  check(infer);
+  check(graph);
+}
+
+uint64_t arena_bytes(const Graph& graph) {
+  uint64_t bytes = 0;
+  for (const Bank& bank : graph.banks) bytes += bank.used;
+  return bytes;
+}
+
+// Plans a scheduled program within `limit` bytes. What lives at one time is less than what it takes where the blocks do
+// not fit together without gaps: then again, with a limit as much lower as it was missed by, and last with none, for
+// the least.
+Rematerialized plan_within(Graph& graph, uint64_t limit, const Target& target) {
+  constexpr int kTrials = 4;
+  Rematerialized done;
+  Graph best;
+  uint64_t goal = limit;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    Graph attempt = graph;
+    const Rematerialized found = rematerialize(attempt, goal);
+    schedule(attempt, target);
+    plan_memory(attempt, target);
+    const uint64_t used = arena_bytes(attempt);
+    if (trial == 0 || used < arena_bytes(best)) done = found, best = std::move(attempt);
+    if (used <= limit || goal <= kAlignment) break;
+    goal = !found.reached || used - limit >= goal || trial == kTrials - 2 ? 0 : goal - (used - limit);
+  }
+  graph = std::move(best);
+  return done;
+}
+
+}  // namespace
+
+void require_arena_limit(const TrainingModel& made, const TrainingOptions& training) {
+  uint64_t least = 0;
+  for (const Graph* graph : {&made.infer, &made.gradients, &made.update, &made.derive})
+    if (!graph->nodes.empty()) least = std::max(least, arena_bytes(*graph));
+  if (training.arena_limit == 0 || least <= training.arena_limit) return;
+  throw Error(kUsage, "--arena-limit",
+              fmt::format("{} bytes cannot be reached: the least that was found is {}", grouped(training.arena_limit),
+                          grouped(least)),
+              "give at least that, or take a smaller --batch, fewer layers (--train-last), or --update immediate");
+}
+
+void require_batch_norm(const TrainingModel& made, const TrainingOptions& training) {
+  const auto trains = [&](const Node& node) {
+    const auto trainable = [&](size_t slot) {
+      const Value& v = made.infer.values[size_t(node.inputs[slot])];
+      return v.trainable || v.region == Region::kDerived;  // computed of what trains
+    };
+    return node.op == Op::kBatchNorm && (trainable(1) || trainable(2));
+  };
+  const bool any = std::ranges::any_of(made.infer.nodes, trains), frozen = training.train.frozen_batch_norm;
+  const std::tuple<const char*, bool, bool> options[] = {
+      {"--freeze-batch-norm", frozen, any},
+      {"--unbiased-variance", training.unbiased_variance, any && !frozen},
+      {"--batch-norm-momentum", training.batch_norm_momentum != TrainingOptions().batch_norm_momentum, any && !frozen}};
+  for (const auto& [option, given, acts] : options)
+    if (given && !acts)
+      throw Error(kUsage, option, "is about running statistics, and no batch norm here changes its own",
+                  "leave it away");
+}
+
+bool draws(const TrainingModel& made, const TrainingOptions& training) {
+  const auto drops = [](const Node& node) { return node.op == Op::kDropout; };
+  return training.adapters.rank > 0 || std::ranges::any_of(made.gradients.nodes, drops) ||
+         std::ranges::any_of(made.update.nodes, drops);
+}
+
+std::vector<std::string> not_trained_of(const LoadedModel& model) {
+  std::vector<std::string> lines;
+  for (const auto& [key, value] : model.metadata()) {
+    if (key != kNotTrained) continue;
+    std::istringstream text(value);
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+  }
+  return lines;
+}
+
+bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type) {
+  return any_policy(std::move(simplified), policies, [&](const Policy& policy) { return policy.compute == type; });
+}
+
+TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
+                               const WriteOptions& writing) {
+  resolve_policies(simplified, compiling.policies);
+  separate_statistics(simplified);
+  TrainingModel model;
+  if (training.adapters.rank == 0) model.not_trained = untrained_constants(simplified, training.train);
+  if (!model.not_trained.empty() && writing.names) {
+    simplified.metadata.emplace_back(kNotTrained, fmt::format("{}\n", fmt::join(model.not_trained, "\n")));
+    std::ranges::sort(simplified.metadata);
+  }
+  if (training.codes) make_codes_trainable(simplified, model.infer, training, compiling);
+  else make_reals_trainable(simplified, model.infer, training, compiling);
+  const Commit commit = commit_quantizers(simplified, training.quantizers);
+  Differentiated differentiated = differentiate(simplified, training, commit);
+  check(differentiated.graph);
+  if (!training.immediate) model.update = update_program(differentiated, training, commit);
+  if (!training.codes) apply_types(model.infer, compiling);
+  apply_types(differentiated.graph, compiling);
+  Graph& backward = training.immediate ? model.update : model.gradients;
+  backward = std::move(differentiated.graph);
+  check(model.update);
+  Graph* const readers[] = {&model.infer, &backward};
+  model.derive = derive(readers);
+
+  std::vector<ProgramSource> programs;
+  const std::pair<Graph*, Entry> all[] = {{&model.infer, Entry::kInfer},
+                                          {&model.gradients, Entry::kGradients},
+                                          {&model.update, Entry::kUpdate},
+                                          {&model.derive, Entry::kDerive}};
+  for (const auto& [graph, entry] : all) {
+    if (graph->nodes.empty()) continue;
+    const bool whole = graph == &backward;
+    if (entry == Entry::kInfer || whole) schedule(*graph, compiling.target);
+    if (whole && training.arena_limit > 0) {
+      model.rematerialized = plan_within(*graph, training.arena_limit, compiling.target);
+    } else {
+      plan_memory(*graph, compiling.target);
+    }
+    check(*graph);
+    programs.push_back({.graph = graph, .entry = entry, .target = compiling.target.name});
+  }
+  model.bytes = write_model(programs, writing);
+  return model;
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,43 @@
+// A network becomes a training model: the programs infer, gradients, update and derive over one state.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tools/compile/compile.h"
+#include "tools/differentiate/differentiate.h"
+#include "tools/differentiate/options.h"
+#include "tools/differentiate/rematerialize.h"
+#include "tools/model/loaded_model.h"
+
+namespace nacre::tools {
+
+struct TrainingModel {
+  Graph infer, gradients, update, derive;  // after the last pass; derive without nodes: the model has none
+  Rematerialized rematerialized;           // of gradients
+  // untrained_constants(): also the model's metadata "not_trained", a line for each
+  std::vector<std::string> not_trained;
+  std::vector<uint8_t> bytes;
+};
+
+// `simplified`: load_network() with batch norms not folded. `compiling.policies` say in which types layers are trained.
+TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
+                               const WriteOptions& writing = {});
+
+// Refuses a model that needs more than training.arena_limit, where there is one: compile_training gives the least that
+// it finds.
+void require_arena_limit(const TrainingModel& made, const TrainingOptions& training);
+
+// Refuses options about batch norms where none trains.
+void require_batch_norm(const TrainingModel& made, const TrainingOptions& training);
+
+// What a training model says in its metadata of the constants that it does not train.
+std::vector<std::string> not_trained_of(const LoadedModel& model);
+
+// Whether training draws random numbers: for dropout, for what is initialised.
+bool draws(const TrainingModel& made, const TrainingOptions& training);
+
+// Whether a layer computes in this type under these policies.
+bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type);
+
+}  // namespace nacre::tools

@@ -1,0 +1,92 @@
+// What a training run is: which loss, which optimizer, what is trained, in which memory. Plain data; the commands fill
+// it in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/tensor.h"
+#include "engine/numeric/loss_scale.h"
+
+namespace nacre::tools {
+
+enum class Loss : uint8_t {
+  kSoftmaxCrossEntropy,
+  kDenseCrossEntropy,
+  kSigmoidCrossEntropy,
+  kSquaredError,
+  kAbsoluteError,
+  kHuber
+};
+enum class Optimizer : uint8_t { kSgd, kMomentum, kNesterov, kAdam, kAdamW, kRmsprop, kAdagrad };
+
+struct LossOptions {
+  Loss kind = Loss::kSoftmaxCrossEntropy;
+  float label_smoothing = 0;  // of the cross-entropies over classes
+  bool ignores = false;       // sparse labels equal to ignore_index count for nothing
+  int32_t ignore_index = -1;
+  float delta = 1;  // of huber
+};
+
+// Meanings and formulas: engine/ops/optimize.h. What an optimizer does not have is not read.
+struct OptimizerOptions {
+  Optimizer kind = Optimizer::kSgd;
+  float momentum = 0.9f;               // momentum, nesterov
+  float beta1 = 0.9f, beta2 = 0.999f;  // adam, adamw
+  float alpha = 0.99f;                 // rmsprop
+  float epsilon = 1e-8f;               // adam, adamw, rmsprop, adagrad
+  float weight_decay = 0;
+  // patterns of layers whose weights do not decay; biases and norms never do
+  std::vector<std::string> no_decay;
+  float clip_value = 0, clip_norm = 0;          // 0: none
+  ElementType moments = ElementType::kFloat32;  // or kBfloat16
+};
+
+// Output channels of the layers that a pattern matches, the others of which stay: the leading `share`, or first .. end
+// - 1 where that is 0.
+struct TrainedChannels {
+  std::string pattern;
+  double share = 0;
+  int64_t first = 0, end = 0;
+};
+
+// Which parameters are trained: those of the layers that match a pattern (none given: all), then of these the last
+// `last_layers` that have any, then biases alone.
+struct TrainedParameters {
+  std::vector<std::string> layers;
+  int last_layers = 0;
+  bool biases_only = false;
+  bool frozen_batch_norm = false;              // batch norms keep their running statistics
+  std::vector<TrainedChannels> channels = {};  // trained_channels.h; the first that matches a layer counts
+};
+
+// How layers train whose policy quantizes them: training_quantizers.h.
+struct QuantizerTraining {
+  // of int8/static activations: trained like parameters; else running means of each step's ends
+  bool learned_ranges = false;
+  float range_decay = 0.99f;  // of running ranges: range = decay range + (1 - decay) ends
+};
+
+// LoRA adapters, trained instead of the layers that TrainedParameters names: adapters.h.
+struct AdapterOptions {
+  int rank = 0;  // 0: none
+  float alpha = 16;
+};
+
+struct TrainingOptions {
+  LossOptions loss;
+  OptimizerOptions optimizer;
+  TrainedParameters train;
+  LossScaler loss_scale = loss_scaler(LossScaleSystem::kNacre, LossScale::kNone);
+  float batch_norm_momentum = 0.99f;  // running = momentum running + (1 - momentum) batch
+  bool unbiased_variance = false;     // of the running variance: torch; else Keras
+  uint64_t seed = 1;                  // of dropout and of what is initialised here
+  bool immediate = false;             // each parameter is updated as soon as its gradient is there
+  uint64_t arena_limit = 0;           // bytes; above it activations are computed anew in the backward pass. 0: none
+  QuantizerTraining quantizers;
+  AdapterOptions adapters;
+  bool codes = false;  // of int8 layers, whose scales stay: trained_codes.h
+};
+
+}  // namespace nacre::tools

@@ -1,0 +1,337 @@
+#include "tools/differentiate/parameters.h"
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "engine/numeric/small_float.h"
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/nearest.h"
+#include "tools/differentiate/trained_channels.h"
+#include "tools/graph/operands.h"
+#include "tools/policies/pattern.h"
+
+namespace nacre::tools {
+namespace {
+
+bool is_parameter(const OpRule& rule, size_t slot) { return slot < 32 && (rule.parameters >> slot & 1) != 0; }
+
+// Constants of one number are factors of the network's arithmetic (a scale, an epsilon), no parameters, where the op
+// takes any, and where a step computes with them what the op reads.
+bool is_parameter_value(const Node& node, const Value& v, bool as_it_is) {
+  const bool real = v.constant() ? (is_float_type(v.stored) || v.quantizer) && !v.fixed : v.trainable;
+  if (!as_it_is) return real && (v.elements() > 1 || v.keeps_steps);
+  return real && (v.elements() > 1 || v.keeps_steps || node.op == Op::kDense || node.op == Op::kConv2d ||
+                  node.op == Op::kDepthwiseConv2d || node.op == Op::kBatchNorm || node.op == Op::kLayerNorm);
+}
+
+// The constants and state that values are computed of, by value; none of what depends on an input.
+using Sources = std::vector<std::set<ValueId>>;
+
+Sources sources_of(const Graph& graph) {
+  Sources sources(graph.values.size());
+  for (size_t id = 0; id < sources.size(); ++id)
+    if (graph.values[id].constant() || graph.values[id].region == Region::kState) sources[id] = {ValueId(id)};
+  for (const Node& node : graph.nodes) {
+    std::set<ValueId> all;
+    for (const ValueId id : node.inputs) {
+      if (id == kNone) continue;
+      if (sources[size_t(id)].empty()) all.clear();
+      if (sources[size_t(id)].empty()) break;
+      all.insert(sources[size_t(id)].begin(), sources[size_t(id)].end());
+    }
+    for (const ValueId y : node.outputs) sources[size_t(y)] = all;
+  }
+  return sources;
+}
+
+// What the slots of the node that hold parameters read, by slot: of what is computed by steps all that it is computed
+// of.
+std::multimap<size_t, ValueId> parameters_of(const Graph& graph, const Node& node, const std::vector<ValueId>& stored,
+                                             const Sources& sources) {
+  const OpRule& rule = rule_of(graph, node);
+  std::multimap<size_t, ValueId> parameters;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNone || !is_parameter(rule, i)) continue;
+    for (const ValueId id : sources[size_t(node.inputs[i])])
+      if (is_parameter_value(node, graph.values[size_t(id)], stored[size_t(node.inputs[i])] == id))
+        parameters.emplace(i, id);
+  }
+  return parameters;
+}
+
+template <class T>
+std::vector<uint8_t> stored_as(const std::vector<float>& x) {
+  std::vector<uint8_t> bytes(x.size() * sizeof(T));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const T element(x[i]);
+    std::memcpy(bytes.data() + i * sizeof(T), &element, sizeof(T));
+  }
+  return bytes;
+}
+
+std::vector<uint8_t> stored_as(ElementType type, const std::vector<float>& x) {
+  switch (type) {
+    case ElementType::kFloat64: return stored_as<double>(x);
+    case ElementType::kFloat16: return stored_as<Float16>(x);
+    case ElementType::kBfloat16: return stored_as<Bfloat16>(x);
+    default: return stored_as<float>(x);
+  }
+}
+
+// The type in which a layer keeps its variables: of a quantized policy the real numbers behind the codes.
+ElementType variable_type(const Graph& graph, const Node& node) {
+  if (node.layer == kNone || !graph.layers[size_t(node.layer)].asked) return ElementType::kFloat32;
+  const ElementType type = graph.layers[size_t(node.layer)].policy.variable;
+  return is_float_type(type) ? type : ElementType::kFloat32;
+}
+
+void move_to_state(const Graph& graph, Value& v, ElementType type, Kept kept) {
+  const std::vector<float> x = reals(v);
+  if (!std::ranges::all_of(x, [](float number) { return std::isfinite(number); }))
+    throw Error(kBadInput, graph.source, v.name + " holds a number that is not finite: it cannot be trained",
+                "the network was saved broken: train or export it again");
+  v.initial = v.stored == type ? v.data : std::make_shared<const std::vector<uint8_t>>(stored_as(type, x));
+  v.type = type;
+  v.data = nullptr;
+  v.stored = ElementType::kNone;
+  v.quantizer.reset();
+  v.region = Region::kState;
+  v.kept = kept;
+}
+
+void require_patterns(const TrainedParameters& options) {
+  for (const std::string& pattern : options.layers) require_pattern(pattern, {"--train-layers " + in_quotes(pattern)});
+}
+
+}  // namespace
+
+std::vector<ValueId> stored_values(const Graph& graph) {
+  std::vector<ValueId> stored(graph.values.size(), kNone);
+  for (size_t id = 0; id < stored.size(); ++id)
+    if (graph.values[id].constant() || graph.values[id].region == Region::kState) stored[id] = ValueId(id);
+  for (const Node& node : graph.nodes)
+    if (node.op == Op::kTranspose || node.op == Op::kReshape)
+      stored[size_t(node.outputs[0])] = stored[size_t(node.inputs[0])];
+  return stored;
+}
+
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
+  return patterns.empty() ||
+         std::ranges::any_of(patterns, [&](const std::string& p) { return RE2::FullMatch(name, p); });
+}
+
+std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options,
+                                 const std::function<bool(const Node&)>& takes, const char* what) {
+  require_patterns(options);
+  std::vector<int> layers;
+  std::set<std::string> unused(options.layers.begin(), options.layers.end());
+  for (const Node& node : graph.nodes) {
+    if (node.layer == kNone || !takes(node)) continue;
+    const std::string& name = graph.layers[size_t(node.layer)].name;
+    if (!matches_any(name, options.layers)) continue;
+    for (const std::string& pattern : options.layers)
+      if (RE2::FullMatch(name, pattern)) unused.erase(pattern);
+    if (std::ranges::find(layers, node.layer) == layers.end()) layers.push_back(node.layer);
+  }
+  if (!unused.empty())
+    throw Error(kUsage, "--train-layers", fmt::format("'{}' matches no layer that has {}", *unused.begin(), what),
+                "nacre inspect NETWORK lists the layers");
+  if (size_t(options.last_layers) > layers.size())
+    throw Error(kUsage, fmt::format("--train-last {}", options.last_layers),
+                fmt::format("{} here can be trained: those with {}", counted(layers.size(), "layer"), what),
+                "give at most that, or leave it away");
+  if (options.last_layers > 0) layers.erase(layers.begin(), layers.end() - options.last_layers);
+  return layers;
+}
+
+void refuse_quantized_forms(const Graph& graph) {
+  const std::vector<ValueId> stored = stored_values(graph);
+  const Sources sources = sources_of(graph);
+  for (const Node& node : graph.nodes) {
+    if (node.layer == kNone) continue;
+    const Layer& layer = graph.layers[size_t(node.layer)];
+    if (!layer.asked || layer.policy.quantization == Quantization::kNone) continue;
+    for (const auto& [slot, id] : parameters_of(graph, node, stored, sources))
+      if (id != node.inputs[slot])
+        throw Error(kUnsupported, graph.source,
+                    fmt::format("{} reads {} in another form than the layer that it shares it with: it cannot be "
+                                "trained under a policy that "
+                                "quantizes it",
+                                layer.name, graph.values[size_t(id)].name),
+                    "train it in float32 or 16 bits, and export --network under that policy");
+  }
+}
+
+void refuse_shared_codes(const Graph& graph, const TrainedParameters& options) {
+  const std::vector<ValueId> stored = stored_values(graph);
+  const Sources sources = sources_of(graph);
+  std::map<ValueId, std::vector<std::string>> readers;  // layers
+  for (const Node& node : graph.nodes)
+    for (const auto& [slot, id] : parameters_of(graph, node, stored, sources))
+      readers[id].push_back(node.layer == kNone ? "" : graph.layers[size_t(node.layer)].name);
+  for (const auto& [id, layers] : readers)
+    if (layers.size() > 1 &&
+        std::ranges::any_of(layers, [&](const std::string& layer) { return matches_any(layer, options.layers); }))
+      throw Error(kUnsupported, graph.source,
+                  graph.values[size_t(id)].name + " is shared by layers: its codes cannot be trained",
+                  "train without --train-codes, and export --network under the policy");
+}
+
+std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options) {
+  if (options.biases_only) return {};
+  require_patterns(options);
+  const std::vector<ValueId> stored = stored_values(graph);
+  const Sources sources = sources_of(graph);
+  const auto layer_name = [&](const Node& node) {
+    return node.layer == kNone ? std::string() : graph.layers[size_t(node.layer)].name;
+  };
+  std::set<ValueId> seen;  // parameters among them: shared with such an operand they are trained, or frozen as asked
+  std::vector<int> trained;
+  for (const Node& node : graph.nodes) {
+    const std::multimap<size_t, ValueId> parameters = parameters_of(graph, node, stored, sources);
+    for (const auto& [slot, id] : parameters) seen.insert(id);
+    const bool trains = !parameters.empty() && matches_any(layer_name(node), options.layers);
+    if (trains && std::ranges::find(trained, node.layer) == trained.end()) trained.push_back(node.layer);
+  }
+  const size_t last = options.last_layers == 0 ? trained.size() : std::min(trained.size(), size_t(options.last_layers));
+  bool behind = options.last_layers == 0;  // the first layer of --train-last, or at it
+  std::vector<std::string> found;
+  for (const Node& node : graph.nodes) {
+    behind = behind || std::ranges::find(trained.end() - ptrdiff_t(last), trained.end(), node.layer) != trained.end();
+    const bool passes =
+        node.op == Op::kTranspose || node.op == Op::kReshape || node.op == Op::kBatchNorm;  // forms, statistics
+    if (!behind || passes || !matches_any(layer_name(node), options.layers)) continue;
+    for (const ValueId input : node.inputs) {
+      const ValueId id = input == kNone ? kNone : stored[size_t(input)];
+      if (id == kNone || !graph.values[size_t(id)].constant()) continue;
+      const Value& v = graph.values[size_t(id)];
+      if (v.elements() <= 1 || (!is_float_type(v.stored) && !v.quantizer) || !seen.insert(id).second) continue;
+      std::string op = node.layer == kNone ? "" : graph.layers[size_t(node.layer)].source_op;
+      if (op.empty()) op = find_rule(node.op)->name;
+      std::ranges::transform(op, op.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+      found.push_back(fmt::format("{} ({})", v.name, op));
+    }
+  }
+  return found;
+}
+
+std::string not_trained_text(const std::vector<std::string>& constants) {
+  constexpr size_t kMost = 4;
+  if (constants.empty()) return "";
+  const size_t shown = std::min(kMost, constants.size());
+  const std::string names = fmt::format("{}", fmt::join(constants.begin(), constants.begin() + ptrdiff_t(shown), ", "));
+  return "not trained: " + names +
+         (constants.size() > shown ? fmt::format(" and {} more", constants.size() - shown) : "");
+}
+
+void make_parameters(Graph& graph, const TrainedParameters& options) {
+  const std::vector<ValueId> stored = stored_values(graph);
+  const Sources sources = sources_of(graph);
+  const auto has_parameters = [&](const Node& node) {
+    return !is_frozen_part(graph.layers[size_t(node.layer)].name) &&
+           !parameters_of(graph, node, stored, sources).empty();
+  };
+  const std::vector<int> layers = layers_to_train(graph, options, has_parameters, "parameters");
+  std::set<ValueId> trained, frozen;
+  for (const Node& node : graph.nodes) {
+    const bool trains = std::ranges::find(layers, node.layer) != layers.end();
+    for (const auto& [slot, id] : parameters_of(graph, node, stored, sources)) {
+      Value& v = graph.values[size_t(id)];
+      const bool bias = v.dims.size() <= 1 && slot > 1;
+      const bool takes = trains && (!options.biases_only || bias);
+      (takes ? trained : frozen).insert(id);
+      if (!takes) continue;
+      if (v.constant()) move_to_state(graph, v, variable_type(graph, node), Kept::kParameter);
+      v.trainable = true;
+    }
+  }
+  for (const ValueId id : trained)
+    if (frozen.contains(id))
+      throw Error(kUnsupported, graph.source,
+                  graph.values[size_t(id)].name + " belongs to a layer that trains and to one that does not",
+                  "train both, or neither");
+  if (trained.empty())
+    throw Error(kUsage, graph.source, "there is nothing to train: no layer that was named has parameters",
+                "nacre inspect NETWORK lists the layers");
+}
+
+void store_frozen_forms(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    const auto plain_constant = [&](ValueId id) {
+      return id == kNone || (graph.values[size_t(id)].constant() && !graph.values[size_t(id)].quantizer);
+    };
+    if (node.inputs.empty() || node.outputs.size() != 1 || !std::ranges::all_of(node.inputs, plain_constant)) continue;
+    const bool is_output = std::ranges::count(graph.outputs, node.outputs[0], &Binding::value) > 0;
+    if (is_output) continue;
+    Value& y = graph.values[size_t(node.outputs[0])];
+    y.data = std::make_shared<const std::vector<uint8_t>>(std::move(evaluate(graph, node)[0]));
+    y.stored = y.type;
+    y.region = Region::kWeights;
+    y.batched = false;
+    node = {};
+  }
+  std::erase_if(graph.nodes, [](const Node& node) { return node.op == Op::kNone; });
+}
+
+void separate_statistics(Graph& graph) {
+  enum Slot { kMean = 3, kVariance = 4 };
+  // the slot of a statistic, and the norm's parameters and statistics
+  using Reader = std::pair<size_t, std::vector<ValueId>>;
+  const auto reader_of = [](const Node& node, size_t slot) {
+    const bool statistic = node.op == Op::kBatchNorm && (slot == kMean || slot == kVariance);
+    return statistic ? Reader(slot, {node.inputs.begin() + 1, node.inputs.begin() + 5}) : Reader();
+  };
+  std::map<ValueId, Reader> owner;  // who keeps a constant: what is no statistic, else who reads it first
+  for (const Node& node : graph.nodes)
+    for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
+      const Reader reader = reader_of(node, slot);
+      const auto [found, is_new] = owner.try_emplace(node.inputs[slot], reader);
+      if (reader == Reader()) found->second = reader;
+    }
+  std::map<std::pair<ValueId, Reader>, ValueId> copies;
+  for (Node& node : graph.nodes) {
+    const Node as_read = node;
+    for (const size_t slot : {kMean, kVariance}) {
+      if (node.op != Op::kBatchNorm || !graph.values[size_t(node.inputs[slot])].constant()) continue;
+      const ValueId id = as_read.inputs[slot];
+      const Reader reader = reader_of(as_read, slot);
+      if (owner.at(id) == reader) continue;
+      const auto [copy, is_new] = copies.try_emplace({id, reader}, kNone);
+      if (is_new) {
+        Value v = graph.values[size_t(id)];
+        v.name += slot == kMean ? "/mean" : "/variance";
+        copy->second = graph.add(std::move(v));
+      }
+      node.inputs[slot] = copy->second;
+    }
+  }
+}
+
+void make_statistics(Graph& graph, const TrainedParameters& options) {
+  if (options.frozen_batch_norm) return;
+  const Sources sources = sources_of(graph);
+  const auto trains = [&](ValueId id) {
+    return std::ranges::any_of(sources[size_t(id)],
+                               [&](ValueId source) { return graph.values[size_t(source)].trainable; });
+  };
+  for (const Node& node : graph.nodes) {
+    if (node.op != Op::kBatchNorm) continue;
+    if (!trains(node.inputs[1]) && !trains(node.inputs[2])) continue;
+    for (const size_t slot : {3, 4}) {
+      Value& v = graph.values[size_t(node.inputs[slot])];
+      const ElementType type =
+          variable_type(graph, node) == ElementType::kFloat64 ? ElementType::kFloat64 : ElementType::kFloat32;
+      if (v.constant()) move_to_state(graph, v, type, Kept::kStatistic);
+    }
+  }
+}
+
+}  // namespace nacre::tools

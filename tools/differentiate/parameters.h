@@ -1,0 +1,55 @@
+// Parameters of a network: the constants that training may change. They move from the file's weights into the state
+// block, with the file's numbers as their first value.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/differentiate/options.h"
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+// Moves the parameters that `options` names into state, in `graph`'s order of nodes. Codes of a quantized file become
+// the real numbers they mean. Throws if there is none to train, if a pattern matches no layer with parameters, or if a
+// parameter is shared by a layer that trains and one that does not.
+void make_parameters(Graph& graph, const TrainedParameters& options);
+
+// The layers that `options` names and that have a node of this kind, in the order of the nodes. Throws if a pattern
+// matches none; `what` such nodes have: "parameters".
+std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& options,
+                                 const std::function<bool(const Node&)>& takes, const char* what);
+
+// By value: the constant or the value in state that it is, or that transposes and reshapes make it of: the forms in
+// which layers read one parameter. kNone for what is computed of anything else.
+std::vector<ValueId> stored_values(const Graph& graph);
+
+// Forms of constants that are not trained become constants: nothing is left to compute. After make_parameters.
+void store_frozen_forms(Graph& graph);
+
+// Statistics are never parameters, and no two norms have them in common: where a file stores equal ones once (ones as
+// scale and variance), each norm gets its own. A norm that is applied twice shares all four and stays one.
+void separate_statistics(Graph& graph);
+
+// Throws where a layer that trains under a quantizing policy reads its weights as a form of another layer's: codes of
+// one are not codes of the other. And, for training in codes, where layers share weights or a bias: their scales are
+// not one.
+void refuse_quantized_forms(const Graph& graph);
+void refuse_shared_codes(const Graph& graph, const TrainedParameters& options);
+
+// Real constants of more than one number that a step reads as no parameter, so that no training changes them: factors,
+// slopes, what is subtracted; as "gamma (mul)", in the order of the nodes. Only of layers that `options` does not
+// freeze. Before make_parameters.
+std::vector<std::string> untrained_constants(const Graph& graph, const TrainedParameters& options);
+// "not trained: gamma (mul), slope (prelu)", at most four; "" of none
+std::string not_trained_text(const std::vector<std::string>& constants);
+
+// The running statistics of batch norms whose scale or bias is trained move into state as well: inference reads them
+// there.
+void make_statistics(Graph& graph, const TrainedParameters& options);
+
+// True if the layer of this name matches one of the patterns (RE2, as a whole) or there is none.
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns);
+
+}  // namespace nacre::tools

@@ -1,0 +1,28 @@
+// What the files of the training's quantizers share. Private to training_quantizers.cc and trained_ranges.cc.
+#pragma once
+
+#include <string>
+
+#include "tools/differentiate/training_quantizers.h"
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+// Inputs of dense and of the convolutions.
+enum MatmulInput { kX, kW };
+
+// The policy that the node's layer is asked for; null: none.
+inline const Policy* policy_of(const Graph& graph, const Node& node) {
+  if (node.layer == kNone || !graph.layers[size_t(node.layer)].asked) return nullptr;
+  return &graph.layers[size_t(node.layer)].policy;
+}
+
+// The values that a quantizer keeps, by the name of the value that it rounds.
+inline std::string range_name(const std::string& value) { return value + "/range"; }
+inline std::string scale_name(const std::string& value) { return value + "/float8_scale"; }
+inline std::string history_name(const std::string& value) { return value + "/amax_history"; }
+
+// The ranges of the static quantizers of a network: of those that calibration measured, else from 0.
+QuantizerPlan plan_ranges(const Graph& simplified, const Calibration* calibration, const QuantizerTraining& options);
+
+}  // namespace nacre::tools

@@ -1,0 +1,62 @@
+// What training learned of ranges and scales, as the measurements from which a network is compiled.
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "engine/numeric/amax_history.h"
+#include "engine/numeric/small_float.h"
+#include "tools/calibration/static_plan.h"
+#include "tools/differentiate/adapters.h"
+#include "tools/differentiate/quantizer_names.h"
+#include "tools/differentiate/training_quantizers.h"
+
+namespace nacre::tools {
+namespace {
+
+// The amax from which a history's rule makes this scale: by division, then its neighbours, because that rounds.
+float amax_of(float scale, const Policy& policy) {
+  const auto scale_of = [&](float amax) {
+    return policy.update_order == UpdateOrder::kKeras ? keras_step(amax, 1, 448, policy.margin, true).scale
+                                                      : delayed_scale(amax, 1, 448, policy.margin, true).scale;
+  };
+  const float factor = policy.update_order == UpdateOrder::kKeras ? 1 / scale : scale;
+  const float near = 448 * power_of_two(-policy.margin) / factor;
+  float below = near, above = near;
+  for (int i = 0; i < 4; ++i) {
+    if (scale_of(below) == scale) return below;
+    if (scale_of(above) == scale) return above;
+    below = std::nextafter(below, 0.0f);
+    above = std::nextafter(above, kLargest);
+  }
+  return near;
+}
+
+}  // namespace
+
+Calibration trained_calibration(const Graph& simplified, const LoadedModel& model, std::span<const std::byte> state) {
+  std::map<std::string, std::vector<float>> found;  // float32 values of the state, by name
+  for (uint32_t id = 0; id < model.model().tensors().size(); ++id) {
+    const TensorRecord& r = model.model().tensors()[id];
+    if (r.region != Region::kState || r.element != ElementType::kFloat32) continue;
+    std::vector<float>& numbers = found[model.tensor_name(id)];
+    numbers.resize(size_t(r.bytes) / sizeof(float));
+    std::memcpy(numbers.data(), state.data() + r.offset, numbers.size() * sizeof(float));
+  }
+  Calibration calibration;
+  const QuantizerPlan plan = plan_ranges(simplified, nullptr, {});
+  for (const StaticValue& v : plan.values.values)
+    if (const auto range = found.find(plan.ranges[size_t(v.group)]); range != found.end())
+      calibration.ranges[v.name].range = {range->second[0], range->second[1]};
+  for (const Node& node : simplified.nodes) {
+    const Policy* policy = policy_of(simplified, node);
+    if (policy == nullptr || policy->quantization != Quantization::kFloat8 || !is_matmul(node.op)) continue;
+    const std::string& y = simplified.values[size_t(node.outputs[0])].name;
+    auto scale = found.find(scale_name(y + "/x"));
+    if (scale == found.end()) scale = found.find(scale_name(y + kFrozen + "/x"));  // beside an adapter
+    if (scale != found.end())
+      calibration.ranges[simplified.values[size_t(node.inputs[kX])].name].amaxes = {amax_of(scale->second[0], *policy)};
+  }
+  return calibration;
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,212 @@
+#include "tools/differentiate/update_program.h"
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <string_view>
+
+#include "tools/base/error.h"
+#include "tools/base/nearest.h"
+#include "tools/differentiate/loss_step.h"
+#include "tools/differentiate/parameters.h"
+#include "tools/graph/operands.h"
+#include "tools/policies/pattern.h"
+
+namespace nacre::tools {
+namespace {
+
+struct OptimizerRow {
+  Optimizer kind;
+  Op op;
+  int moments;  // state values of the parameter's shape
+  const char* names[2];
+};
+constexpr OptimizerRow kOptimizers[] = {
+    {Optimizer::kSgd, Op::kSgd, 0, {}},
+    {Optimizer::kMomentum, Op::kMomentum, 1, {"velocity"}},
+    {Optimizer::kNesterov, Op::kNesterov, 1, {"velocity"}},
+    {Optimizer::kAdam, Op::kAdam, 2, {"first_moment", "second_moment"}},
+    {Optimizer::kAdamW, Op::kAdamW, 2, {"first_moment", "second_moment"}},
+    {Optimizer::kRmsprop, Op::kRmsprop, 1, {"mean_square"}},
+    {Optimizer::kAdagrad, Op::kAdagrad, 1, {"square_sum"}},
+};
+
+bool has_attribute(const Node& node, std::string_view name) {
+  return std::ranges::any_of(find_rule(node.op)->attributes, [&](const Attribute& a) { return a.name == name; });
+}
+
+void check_no_decay(const Graph& graph, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    require_pattern(pattern, {"--no-decay " + in_quotes(pattern)});
+    const RE2 expression(pattern, RE2::Quiet);
+    if (std::ranges::none_of(graph.layers, [&](const Layer& layer) { return RE2::FullMatch(layer.name, expression); }))
+      throw Error(kUsage, "--no-decay", fmt::format("'{}' matches no layer", pattern),
+                  "nacre inspect NETWORK lists the layers");
+  }
+}
+
+}  // namespace
+
+UpdateSteps::UpdateSteps(Graph& graph, const Graph& shared, const TrainingOptions& options, ElementType sums)
+    : graph_(graph), options_(options), sums_(sums) {
+  check_no_decay(shared, options.optimizer.no_decay);
+  for (const Value& v : shared.values) {
+    if (!v.persists()) continue;
+    source_.emplace(v.name, v);
+    if (v.alias_of != kNone) roots_.emplace(v.name, shared.values[size_t(v.alias_of)].name);
+  }
+  for (size_t id = 0; id < graph.values.size(); ++id)
+    if (graph.values[id].persists()) ids_.emplace(graph.values[id].name, ValueId(id));
+}
+
+ValueId UpdateSteps::arena(const std::string& name, ElementType type, int64_t elements) {
+  Value v;
+  v.name = name;
+  v.type = type;
+  v.dims = {elements};
+  return graph_.add(std::move(v));
+}
+
+ValueId UpdateSteps::shared(const std::string& name) {
+  if (const auto found = ids_.find(name); found != ids_.end()) return found->second;
+  Value v = source_.at(name);
+  if (v.alias_of != kNone) v.alias_of = shared(roots_.at(name));
+  const ValueId id = graph_.add(std::move(v));
+  ids_.emplace(name, id);
+  return id;
+}
+
+ValueId UpdateSteps::state(const std::string& name, ElementType type, std::vector<int64_t> dims, Kept kept) {
+  if (ids_.contains(name) || source_.contains(name)) return shared(name);
+  Value v;
+  v.name = name;
+  v.type = type;
+  v.dims = std::move(dims);
+  v.region = Region::kState;
+  v.kept = kept;
+  const ValueId id = graph_.add(std::move(v));
+  ids_.emplace(name, id);
+  return id;
+}
+
+ValueId UpdateSteps::step_count() { return state(kStepCountName, ElementType::kUint32, {1}, Kept::kCounter); }
+
+ValueId UpdateSteps::learning_rate() {
+  if (rate_ == kNone) rate_ = arena("learning_rate", ElementType::kFloat32, 1);
+  return rate_;
+}
+
+Node& UpdateSteps::guarded(Op op, const std::string& name, std::vector<ValueId> inputs, const Verdict& verdict) {
+  Node node = make_step(op, Node(), name, std::move(inputs), {});
+  node.guard = verdict.apply;
+  graph_.nodes.push_back(std::move(node));
+  return graph_.nodes.back();
+}
+
+// The layer of the steps that read sums: in float64 that of the loss, by whose policy they compute in it where the
+// graph gets its types later (--update immediate).
+int UpdateSteps::layer_of_sums() const { return sums_ == ElementType::kFloat64 ? loss_layer(graph_) : kNone; }
+
+UpdateSteps::Verdict UpdateSteps::verdict(ValueId gradients, const std::string& suffix) {
+  const Verdict made = {arena("apply" + suffix, ElementType::kUint32, 1),
+                        arena("amax" + suffix, ElementType::kUint32, 1), arena("report" + suffix, sums_, 4)};
+  Node node = make_step(Op::kVerdict, Node(), "verdict" + suffix,
+                        {gradients, shared(kLossName), shared(kCountName), shared(kLossScaleName)},
+                        {made.apply, made.amax, made.report});
+  node.layer = layer_of_sums();
+  set_real(node, "clip_norm", options_.optimizer.clip_norm);
+  graph_.nodes.push_back(std::move(node));
+  return made;
+}
+
+// Of a parameter in float64 float64; else as asked, but float32 where the parameter is not float32 itself.
+ElementType UpdateSteps::moment_type(ElementType parameter) const {
+  if (parameter == ElementType::kFloat64) return parameter;
+  return parameter == ElementType::kFloat32 ? options_.optimizer.moments : ElementType::kFloat32;
+}
+
+void UpdateSteps::optimize(const GradientOf& g, ValueId gradient, const Verdict& verdict) {
+  const OptimizerOptions& o = options_.optimizer;
+  const OptimizerRow& row = *std::ranges::find(kOptimizers, o.kind, &OptimizerRow::kind);
+  const ValueId parameter = shared(g.parameter);
+  std::vector<ValueId> inputs = {gradient, verdict.report, learning_rate()};
+  if (row.moments == 2) inputs.push_back(step_count());
+  inputs.push_back(parameter);
+  const Value p = graph_.values[size_t(parameter)];
+  for (int i = 0; i < row.moments; ++i)
+    inputs.push_back(state(g.parameter + "/" + row.names[i], moment_type(p.type), p.dims, Kept::kOptimizer));
+  Node& node = guarded(row.op, g.parameter + "/" + find_rule(row.op)->name, std::move(inputs), verdict);
+  node.layer = layer_of_sums();
+  const auto is_named = [&](const std::string& layer) { return !o.no_decay.empty() && matches_any(layer, o.no_decay); };
+  const bool decays = g.decays && std::ranges::none_of(g.layers, is_named);  // one of those that share it is enough
+  const std::pair<const char*, float> attributes[] = {{"momentum", o.momentum},
+                                                      {"beta1", o.beta1},
+                                                      {"beta2", o.beta2},
+                                                      {"alpha", o.alpha},
+                                                      {"epsilon", o.epsilon},
+                                                      {"clip_value", o.clip_value},
+                                                      {"weight_decay", decays ? o.weight_decay : 0}};
+  for (const auto& [name, number] : attributes)
+    if (has_attribute(node, name)) set_real(node, name, number);
+}
+
+void UpdateSteps::statistics(const StatisticsOf& s, const Verdict& verdict) {
+  const std::pair<std::string, std::string> rows[] = {{s.mean_sum, s.running_mean},
+                                                      {s.variance_sum, s.running_variance}};
+  for (const auto& [sum, running] : rows) {
+    Node& node =
+        guarded(Op::kUpdateStatistics, running + "/update", {shared(sum), shared(s.batches), shared(running)}, verdict);
+    node.layer = layer_of_sums();
+    set_real(node, "momentum", options_.batch_norm_momentum);
+  }
+}
+
+void UpdateSteps::commit(const Commit& commit, const Verdict& verdict) {
+  std::vector<ValueId> ids;
+  for (const Value& v : commit.values) {
+    if (!ids_.contains(v.name) && !source_.contains(v.name)) ids_.emplace(v.name, graph_.add(v));
+    ids.push_back(shared(v.name));
+  }
+  for (Node node : commit.nodes) {
+    for (ValueId& id : node.inputs)
+      if (id != kNone) id = ids[size_t(id)];
+    node.guard = verdict.apply;
+    graph_.nodes.push_back(std::move(node));
+  }
+}
+
+void UpdateSteps::finish(const Verdict& verdict) {
+  guarded(Op::kCountStep, "count_step", {step_count()}, verdict);
+  const ValueId counters = state("loss_scale_counters", ElementType::kUint32, {3}, Kept::kCounter);
+  Node node = make_step(Op::kAdjustLossScale, Node(), "adjust_loss_scale",
+                        {verdict.amax, verdict.apply, shared(kLossScaleName), counters}, {});
+  const LossScaler& rule = options_.loss_scale;
+  set_integer(node, "system", int(rule.system));
+  set_integer(node, "kind", int(rule.kind));
+  set_real(node, "initial", rule.initial);
+  set_integer(node, "period", int(rule.period));
+  set_real(node, "factor", rule.factor);
+  set_real(node, "min", rule.min);
+  set_real(node, "max", rule.max);
+  graph_.nodes.push_back(std::move(node));
+  graph_.inputs.push_back({"learning_rate", learning_rate(), ""});
+  for (const ValueId id : {verdict.apply, verdict.amax, verdict.report})
+    graph_.outputs.push_back({graph_.values[size_t(id)].name, id, ""});
+}
+
+Graph update_program(const Differentiated& differentiated, const TrainingOptions& options, const Commit& commit) {
+  Graph graph;
+  graph.source = differentiated.graph.source;
+  UpdateSteps steps(graph, differentiated.graph, options, differentiated.sums);
+  const UpdateSteps::Verdict verdict = steps.verdict(steps.shared(kGradientsName));
+  for (const GradientOf& g : differentiated.gradients) steps.optimize(g, steps.shared(g.gradient), verdict);
+  for (const StatisticsOf& s : differentiated.statistics) steps.statistics(s, verdict);
+  steps.commit(commit, verdict);
+  steps.finish(verdict);
+  return graph;
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,56 @@
+// The program `update`: decides whether a step counts, and commits it. Steps, in order: verdict, optimizers, running
+// statistics, what other passes add (scales, ranges), step count; all guarded by the verdict. Last, unguarded, the loss
+// scale.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/differentiate/differentiate.h"
+
+namespace nacre::tools {
+
+Graph update_program(const Differentiated& differentiated, const TrainingOptions& options, const Commit& commit = {});
+
+// Writes the steps of an update into a graph: for update_program, and for differentiate where every parameter is
+// updated at once.
+class UpdateSteps {
+ public:
+  struct Verdict {
+    ValueId apply = kNone, amax = kNone, report = kNone;
+  };
+
+  // `shared`: the graph that values of a name are copied from where `graph` has none; may be `graph` itself.
+  UpdateSteps(Graph& graph, const Graph& shared, const TrainingOptions& options, ElementType sums);
+
+  // Of `gradients`, a sum of the step block or one gradient. The first verdict's outputs are named apply, amax and
+  // report.
+  Verdict verdict(ValueId gradients, const std::string& suffix = "");
+  void optimize(const GradientOf& of, ValueId gradient, const Verdict& verdict);
+  void statistics(const StatisticsOf& of, const Verdict& verdict);
+  void commit(const Commit& commit, const Verdict& verdict);
+  // The last steps, and the outputs and the input learning_rate of the program.
+  void finish(const Verdict& verdict);
+
+  ValueId shared(const std::string& name);  // the value of this name
+
+ private:
+  ValueId arena(const std::string& name, ElementType type, int64_t elements);
+  ValueId state(const std::string& name, ElementType type, std::vector<int64_t> dims, Kept kept);
+  ValueId step_count();
+  ValueId learning_rate();
+  Node& guarded(Op op, const std::string& name, std::vector<ValueId> inputs, const Verdict& verdict);
+  int layer_of_sums() const;
+  ElementType moment_type(ElementType parameter) const;
+
+  Graph& graph_;
+  const TrainingOptions& options_;
+  ElementType sums_;
+  std::map<std::string, Value> source_;       // persistent values of `shared`
+  std::map<std::string, std::string> roots_;  // of aliases among them
+  std::map<std::string, ValueId> ids_;
+  ValueId rate_ = kNone;
+};
+
+}  // namespace nacre::tools

@@ -1,0 +1,45 @@
+// Two programs on the same inputs, tensor by tensor and output by output. A is the reference.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/evaluate/error_measure.h"
+#include "tools/evaluate/tensor_match.h"
+#include "tools/files/npy.h"
+
+namespace nacre::tools {
+
+struct ComparedTensor {
+  uint32_t a, b;          // tensor ids
+  uint32_t step, step_b;  // of A and of B
+  ErrorMeasure error;
+  uint64_t saturated = 0;  // elements of B at the ends of their type: report/decode.h
+
+  double saturated_share() const { return error.elements() == 0 ? 0 : double(saturated) / double(error.elements()); }
+};
+
+struct ComparedOutput {
+  uint32_t a, b;  // indices of the programs' outputs
+  ErrorMeasure error;
+  uint64_t saturated = 0;            // as above
+  uint64_t rows = 0, same_best = 0;  // along the last axis, and in how many the largest element is the same one
+};
+
+struct Comparison {
+  std::vector<ComparedTensor> tensors;  // in A's order of execution
+  std::vector<Unmatched> unmatched;
+  std::vector<ComparedOutput> outputs;
+  std::vector<std::string> notes;  // what was done to the data, as sentences
+  uint64_t samples = 0;
+};
+
+// Most damaging first: by SQNR from the lowest, then by the relative error.
+void sort_by_damage(Comparison& comparison);
+
+// `data` by name of A's inputs; a single array may have any name. Both programs get the same samples, each in the type
+// of its inputs (report/sample_data.h); `cast` allows exact changes of type. Throws Error where inputs or outputs do
+// not fit together.
+Comparison compare_programs(const ProgramReport& a, const ProgramReport& b, const NpzArrays& data, bool cast = false);
+
+}  // namespace nacre::tools

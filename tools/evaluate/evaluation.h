@@ -1,0 +1,71 @@
+// Models on a labelled set: what `nacre eval` prints, and what `nacre search` and `nacre report` ask for.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/evaluate/metrics.h"
+#include "tools/files/npy.h"
+#include "tools/model/loaded_model.h"
+
+namespace nacre::tools {
+
+struct LabelledSet {
+  NpzArrays data;
+  std::optional<NpyArray> labels;
+  std::string metric_name;
+  Metric metric;
+};
+
+struct SetOptions {
+  std::string data, labels, indices;  // files; no indices: every sample
+  std::string metric = "top1";
+};
+
+// Reads the files and keeps the samples that `indices` names.
+LabelledSet read_set(const SetOptions& options);
+
+// All samples through one program.
+struct Outcome {
+  ScoredSamples samples;
+  double median_us = 0;  // per sample: of the times of single runs over their rows
+};
+
+struct RunChoice {
+  std::string target = {}, output = {};  // of the program; "": the host's, and the only output
+  bool cast = false;
+  bool progress = true;              // shown on a terminal
+  std::optional<Scales> codes = {};  // what int8 data means: the scale of the first model's input
+};
+
+// Runs at least 11 times, if need be over the same samples again, so that the median time means something.
+Outcome run_set(const LoadedModel& model, const LabelledSet& set, const RunChoice& choice,
+                std::vector<std::string>& notes);
+
+// The labels as the metric takes them, checked against the outputs.
+Labels labels_for(const LabelledSet& set, const ScoredSamples& samples);
+
+struct Judgement {  // of one model
+  std::string model;
+  Score score;
+  double drop = 0;    // against the first; NaN where one of the two is
+  double damage = 0;  // of the outputs, against the first's
+  uint64_t file_bytes = 0, weight_bytes = 0, arena_bytes = 0;
+  double median_us = 0;
+};
+
+struct Evaluation {
+  std::vector<Judgement> models;
+  std::vector<std::string> notes;
+  uint64_t samples = 0;
+};
+
+// The first model is the one that the others are measured against.
+Evaluation evaluate_models(const std::vector<const LoadedModel*>& models, const LabelledSet& set,
+                           const RunChoice& choice);
+
+// "98.67 %", "0.9231", "0.00123"
+std::string value_text(const Metric& metric, double value);
+
+}  // namespace nacre::tools

@@ -1,0 +1,43 @@
+// Which tensors of two models hold the same thing: those that come from the same value of the network, else the results
+// of layers of the same name.
+//
+// Policies add tensors: the value x of the network may be stored as x/codes and x/real, as x/bfloat16 and x. Of these
+// the one that counts is what its layer gives out: the last that steps of the layer make which made the first.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/evaluate/program_report.h"
+
+namespace nacre::tools {
+
+struct TensorPair {
+  uint32_t a, b;            // tensor ids
+  uint32_t step_a, step_b;  // of the programs: the ones that complete them
+};
+
+struct Unmatched {
+  bool in_a;
+  uint32_t tensor, step;  // the step completes it
+  std::string why;        // where there was a namesake
+};
+
+struct TensorMatch {
+  std::vector<TensorPair> pairs;  // in A's order of execution
+  std::vector<Unmatched> unmatched;
+};
+
+// Of what steps make; inputs are not compared, and views of what was made neither, nor what policies add beside the
+// tensors that count. A tensor whose name was stripped has none.
+TensorMatch match_tensors(const ProgramReport& a, const ProgramReport& b);
+
+// The name of the network's value that a tensor holds: "x" of "x", "x/bfloat16", "x/codes/real".
+std::string source_name(std::string_view tensor_name);
+
+// Whether both have the same elements in the same order, axes of 1 apart.
+bool same_shape(const TensorRecord& a, const TensorRecord& b);
+
+}  // namespace nacre::tools

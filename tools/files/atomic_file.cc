@@ -1,0 +1,207 @@
+#include "tools/files/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include "tools/base/error.h"
+#include "tools/files/output_files.h"
+
+namespace nacre::tools {
+namespace {
+
+// Names of the temporary files there are now. Global, of fixed size and without locks: a signal handler reads it.
+constexpr int kSlots = 16;
+constexpr size_t kMostName = 4096;  // PATH_MAX of Linux
+enum SlotState { kFree, kTaken, kNamed };
+struct Slot {
+  std::atomic<int> state;
+  char name[kMostName];
+};
+Slot slots[kSlots];
+static_assert(std::atomic<int>::is_always_lock_free);
+
+// Once, and only where nobody has decided otherwise. SIGXFSZ is ignored: write() then says EFBIG.
+bool install_handlers() {
+  struct sigaction action = {}, before = {};
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) {
+    if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
+    action.sa_handler = signal == SIGXFSZ ? SIG_IGN : end_by_signal;
+    sigaction(signal, &action, nullptr);
+  }
+  return true;
+}
+
+int take_slot() {
+  for (int i = 0; i < kSlots; ++i) {
+    int expected = kFree;
+    if (slots[i].state.compare_exchange_strong(expected, kTaken)) return i;
+  }
+  return -1;
+}
+
+std::string directory_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// The file that a path leads to, which need not exist yet.
+std::string resolved(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as Linux has it
+  std::filesystem::path target = path;
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(target, error); ++i)
+    target = target.parent_path() / std::filesystem::read_symlink(target, error);
+  return target.string();
+}
+
+}  // namespace
+
+// Only what POSIX lists as async-signal-safe.
+void end_by_signal(int signal) {
+  for (Slot& slot : slots)
+    if (slot.state.load() == kNamed) unlink(slot.name);
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  sigaction(signal, &action, nullptr);
+  raise(signal);
+}
+
+void remove_temporaries_on_signals() {
+  static const bool installed = install_handlers();
+  static_cast<void>(installed);
+}
+
+AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolved(path)) {
+  remove_temporaries_on_signals();
+  struct stat status = {};
+  const bool exists = stat(target_.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) fail("cannot be written", EISDIR);
+  if (!exists || S_ISREG(status.st_mode)) {
+    open_temporary();
+    if (exists && fchmod(file_, status.st_mode & 07777) != 0) fail("cannot be given its permissions", errno);
+    return;
+  }
+  file_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+  if (file_ < 0) fail("cannot be opened", errno);
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::open_temporary() {
+  static std::atomic<unsigned> counter = 0;
+  slot_ = take_slot();
+  if (slot_ < 0) fail("cannot be written", EMFILE);
+  Slot& slot = slots[slot_];
+  for (;;) {
+    const std::string name =
+        directory_of(target_) + "/.nacre-" + std::to_string(getpid()) + '-' + std::to_string(counter++) + ".tmp";
+    if (name.size() >= kMostName) fail("no file can be made in its directory", ENAMETOOLONG);
+    std::memcpy(slot.name, name.c_str(), name.size() + 1);
+    slot.state = kNamed;  // before the file exists: a signal in between finds nothing to remove
+    file_ = open(slot.name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file_ >= 0) return;
+    const int error = errno;
+    slot.state = kTaken;
+    if (error != EEXIST) fail("no file can be made in its directory", error);
+  }
+}
+
+void AtomicFile::write(std::span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot be written", errno);
+    bytes = bytes.subspan(size_t(written));
+  }
+}
+
+void AtomicFile::write(std::string_view text) {
+  write(std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+}
+
+void AtomicFile::flush() {
+  if (file_ < 0) return;
+  // Devices and pipes answer fsync with EINVAL or EROFS: there is nothing to flush.
+  if (fsync(file_) != 0 && slot_ >= 0) fail("cannot be written", errno);
+  const int file = file_;
+  file_ = -1;
+  if (close(file) != 0) fail("cannot be written", errno);
+}
+
+void AtomicFile::commit() {
+  flush();
+  if (slot_ < 0) return;
+  if (rename(slots[slot_].name, target_.c_str()) != 0) fail("cannot be replaced", errno);
+  slots[slot_].state = kFree;
+  slot_ = -1;
+  // Makes the new name last too. Some file systems refuse it; the file itself is whole in any case.
+  if (const int directory = open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); directory >= 0) {
+    fsync(directory);
+    close(directory);
+  }
+}
+
+void AtomicFile::discard() {
+  if (file_ >= 0) close(file_);
+  file_ = -1;
+  if (slot_ < 0) return;
+  Slot& slot = slots[slot_];
+  if (slot.state == kNamed) unlink(slot.name);
+  slot.state = kFree;
+  slot_ = -1;
+}
+
+void AtomicFile::fail(const char* what, int error) {
+  discard();
+  throw Error(kIo, path_, std::string(what) + ": " + std::generic_category().message(error), remedy_of_write(error));
+}
+
+std::string remedy_of_write(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT: return "free some space, or name another disk";
+    case EFBIG: return "raise the limit on the size of files (ulimit -f), or name another disk";
+    case EACCES:
+    case EPERM: return "get the permission to write there, or name another place";
+    case EROFS: return "name a place that can be written";
+    case ENOENT: return "make the directory first, or name another";
+    case ENOTDIR: return "name a place in a directory";
+    case EISDIR: return "name a file";
+    case ENAMETOOLONG: return "take a shorter name";
+    case EMFILE:
+    case ENFILE: return "write fewer files at once";
+    case EPIPE: return "the reader of the pipe ended: look there";
+    default: return "name another place";
+  }
+}
+
+void write_file_whole(const std::string& path, std::span<const uint8_t> bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+void write_file_whole(const std::string& path, std::string_view text) {
+  write_file_whole(path, std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+}
+
+void write_files_whole(std::span<const WholeFile> files) {
+  std::vector<std::unique_ptr<AtomicFile>> all;
+  for (const WholeFile& file : files) all.push_back(std::make_unique<AtomicFile>(file.path));
+  for (size_t i = 0; i < files.size(); ++i) all[i]->write(files[i].bytes);
+  for (const auto& file : all) file->flush();
+  const HeldSignals held;
+  for (const auto& file : all) file->commit();
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,61 @@
+// A file that is written whole or not at all.
+//
+//   AtomicFile file(path);  file.write(bytes);  ...  file.commit();
+//
+// The bytes go to a temporary file in the same directory, which commit() flushes to the disk and renames. Until then
+// `path` is untouched; whatever ends this earlier (an exception, a full disk, SIGINT, SIGTERM, SIGHUP) removes the
+// temporary file. A link is followed, an existing file keeps its permissions. A path that is a device or a pipe is
+// written directly: it cannot be replaced. Every failure is an Error(kIo).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace nacre::tools {
+
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const uint8_t> bytes);
+  void write(std::string_view text);
+  void flush();  // to the disk: what may still fail behind it is the new name
+  void commit();
+
+ private:
+  void open_temporary();
+  [[noreturn]] void fail(const char* what, int error);
+  void discard();
+
+  std::string path_;    // as the caller named it
+  std::string target_;  // links resolved
+  int file_ = -1;
+  int slot_ = -1;  // of the temporary's name; -1: none, written directly
+};
+
+// From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE remove the temporary files before they end the process. The first
+// AtomicFile does it too; a command that has handlers of its own for a while does it before.
+void remove_temporaries_on_signals();
+
+// Ends the process by this signal, as if nobody handled it, without temporary files. For signal handlers too.
+void end_by_signal(int signal);
+
+// What to do where writing failed with this errno.
+std::string remedy_of_write(int error);
+
+void write_file_whole(const std::string& path, std::span<const uint8_t> bytes);
+void write_file_whole(const std::string& path, std::string_view text);
+
+// All of several files, of any directories, or none.
+struct WholeFile {
+  std::string path;
+  std::span<const uint8_t> bytes;
+};
+void write_files_whole(std::span<const WholeFile> files);
+
+}  // namespace nacre::tools

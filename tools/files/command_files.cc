@@ -1,0 +1,85 @@
+#include "tools/files/command_files.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tools/base/error.h"
+
+namespace nacre::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where a file would be made: links are followed, also a last one that leads to nothing yet.
+std::string place_of(fs::path path) {
+  constexpr int kMostLinks = 40;  // as Linux has it
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, error); ++i)
+    path = path.parent_path() / fs::read_symlink(path, error);
+  const fs::path place = fs::weakly_canonical(fs::absolute(path, error), error);
+  return (place.has_filename() ? place : place.parent_path()).string();  // "out/" is "out"
+}
+
+}  // namespace
+
+bool CommandFiles::File::operator==(const File& other) const {
+  if (there != other.there) return false;
+  return there ? device == other.device && inode == other.inode : place == other.place;
+}
+
+CommandFiles::File CommandFiles::file_of(const std::string& option, const std::string& path) {
+  struct stat found = {};
+  const bool there = stat(path.c_str(), &found) == 0;
+  return {.option = option,
+          .there = there,
+          .device = found.st_dev,
+          .inode = found.st_ino,
+          .place = there ? "" : place_of(path)};
+}
+
+void CommandFiles::require_other(const File& file, const std::string& path, const std::vector<File>& files) {
+  std::error_code error;
+  if (file.there && fs::is_other(path, error)) return;
+  const auto same = std::ranges::find(files, file);
+  if (same == files.end()) return;
+  throw Error(kUsage, path, fmt::format("is what {} names: it would be overwritten", same->option),
+              fmt::format("name another with {}", file.option));
+}
+
+void CommandFiles::add_input(const std::string& option, const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return;
+  inputs_.push_back(file_of(option, path));
+  if (!fs::is_directory(path, error)) return;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == ".npy") inputs_.push_back(file_of(option, at->path().string()));
+}
+
+// There the command prints what it did. What is printed to the null device is lost in any case.
+void CommandFiles::require_not_printed_to(const File& file, const std::string& path) {
+  struct stat printed = {};
+  if (!file.there || fstat(STDOUT_FILENO, &printed) != 0 || printed.st_dev != file.device ||
+      printed.st_ino != file.inode)
+    return;
+  if (S_ISCHR(printed.st_mode) && isatty(STDOUT_FILENO) == 0) return;
+  throw Error(kUsage, path, "is standard output, where this command prints what it did",
+              fmt::format("name a file with {}", file.option));
+}
+
+void CommandFiles::add_output(const std::string& option, const std::string& path) {
+  require_no_input(option, path);
+  const File file = file_of(option, path);
+  require_not_printed_to(file, path);
+  require_other(file, path, outputs_);
+  outputs_.push_back(file);
+}
+
+void CommandFiles::require_no_input(const std::string& option, const std::string& path) const {
+  require_other(file_of(option, path), path, inputs_);
+}
+
+}  // namespace nacre::tools

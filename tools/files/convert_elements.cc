@@ -1,0 +1,157 @@
+#include "tools/files/convert_elements.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engine/numeric/small_float.h"
+#include "tools/base/error.h"
+#include "tools/base/names.h"
+
+namespace nacre::tools {
+namespace {
+
+// Calls f(T()) with the C++ type of `type`.
+template <class F>
+auto with_type(ElementType type, const std::string& place, F f) {
+  switch (type) {
+    case ElementType::kFloat32: return f(float());
+    case ElementType::kFloat64: return f(double());
+    case ElementType::kFloat16: return f(Float16());
+    case ElementType::kBfloat16: return f(Bfloat16());
+    case ElementType::kFloat8E4M3: return f(Float8E4M3());
+    case ElementType::kFloat8E5M2: return f(Float8E5M2());
+    case ElementType::kInt8: return f(int8_t());
+    case ElementType::kUint8: return f(uint8_t());
+    case ElementType::kInt16: return f(int16_t());
+    case ElementType::kInt32: return f(int32_t());
+    case ElementType::kUint32: return f(uint32_t());
+    case ElementType::kInt64: return f(int64_t());
+    case ElementType::kBool: return f(bool());
+    default: throw Error(kUnsupported, place, fmt::format("numbers of type {} are not converted", name_of(type)));
+  }
+}
+
+template <class T>
+T load(const uint8_t* data) {
+  if constexpr (std::same_as<T, bool>) {
+    return *data != 0;
+  } else {
+    T value;
+    std::memcpy(&value, data, sizeof value);
+    return value;
+  }
+}
+
+// A number of the language: the small float formats have none of their own, and double holds all of theirs.
+template <class T>
+auto plain(T value) {
+  if constexpr (requires { value.bits; }) return double(value);
+  else return value;
+}
+
+template <class T>
+constexpr bool kReal = std::is_floating_point_v<T> || requires(T value) { value.bits; };
+
+// `value` as a To. A 64-bit integer that double rounds is none of a small format's numbers, rounded or not.
+template <class To, class From>
+To convert(From value) {
+  if constexpr (std::is_arithmetic_v<To>) return static_cast<To>(value);
+  else return To(double(value));
+}
+
+// Whether To holds `value` exactly. Every From fits a long double: 64 bits of significand at least on tools' machines.
+static_assert(std::numeric_limits<long double>::digits >= 63);
+template <class To, class From>
+bool holds(From value) {
+  if constexpr (std::is_floating_point_v<From>)
+    if (std::isnan(value)) return kReal<To>;
+  const auto exact = static_cast<long double>(value);
+  if constexpr (kReal<To>) {
+    return static_cast<long double>(plain(convert<To>(value))) == exact;
+  } else {
+    return exact >= static_cast<long double>(std::numeric_limits<To>::lowest()) &&
+           exact <= static_cast<long double>(std::numeric_limits<To>::max()) && exact == std::trunc(exact);
+  }
+}
+
+template <class From, class To>
+std::vector<uint8_t> cast(std::span<const uint8_t> data, const std::string& place) {
+  const size_t count = data.size() / sizeof(From);
+  std::vector<uint8_t> result(count * sizeof(To));
+  for (size_t i = 0; i < count; ++i) {
+    const auto value = plain(load<From>(data.data() + i * sizeof(From)));
+    if (!holds<To>(value))
+      throw Error(kBadInput, place, fmt::format("element {} is {}, which the input's type cannot hold", i, value),
+                  "convert the file to the input's type in the way that is wanted");
+    const To converted = convert<To>(value);
+    std::memcpy(result.data() + i * sizeof(To), &converted, sizeof converted);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, float scale, int32_t zero,
+                                       const std::string& place) {
+  std::vector<uint8_t> codes(float32.size() / sizeof(float));
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const float x = load<float>(float32.data() + i * sizeof(float));
+    if (!std::isfinite(x)) throw Error(kBadInput, place, fmt::format("element {} is {}, which has no code", i, x));
+    const double code = double(std::round(x / scale)) + zero;
+    codes[i] = uint8_t(int8_t(std::clamp(code, -128.0, 127.0)));
+  }
+  return codes;
+}
+
+std::vector<uint8_t> round_elements(std::span<const uint8_t> float32, ElementType to, const std::string& place) {
+  return with_type(to, place, [&]<class To>(To) {
+    std::vector<uint8_t> rounded(float32.size() / sizeof(float) * sizeof(To));
+    for (size_t i = 0; i < float32.size() / sizeof(float); ++i) {
+      const float x = load<float>(float32.data() + i * sizeof(float));
+      const To y = convert<To>(x);
+      if (std::isfinite(x) && !std::isfinite(double(plain(y))))
+        throw Error(kBadInput, place, fmt::format("element {} is {}, beyond {}", i, x, name_of(to)));
+      std::memcpy(rounded.data() + i * sizeof y, &y, sizeof y);
+    }
+    return rounded;
+  });
+}
+
+std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> int8, float scale, int32_t zero) {
+  std::vector<uint8_t> reals(int8.size() * sizeof(float));
+  for (size_t i = 0; i < int8.size(); ++i) {
+    const float real = scale * float(int8_t(int8[i]) - zero);
+    std::memcpy(reals.data() + i * sizeof real, &real, sizeof real);
+  }
+  return reals;
+}
+
+std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType from, ElementType to,
+                                   const std::string& place) {
+  return with_type(from, place, [&]<class From>(From) {
+    return with_type(to, place, [&]<class To>(To) { return cast<From, To>(data, place); });
+  });
+}
+
+ElementType numpy_type(ElementType type) {
+  switch (type) {
+    case ElementType::kBfloat16:
+    case ElementType::kFloat8E4M3:
+    case ElementType::kFloat8E5M2: return ElementType::kFloat32;
+    default: return type;
+  }
+}
+
+NpyArray in_numpy_type(NpyArray array) {
+  const ElementType type = numpy_type(array.type);
+  if (type == array.type) return array;
+  array.data = cast_elements(array.data, array.type, type, array.place);
+  array.type = type;
+  return array;
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,33 @@
+// Conversions of arrays that a user asked for. Never silent: a number that would change is refused, with its index.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/tensor.h"
+#include "tools/files/npy.h"
+
+namespace nacre::tools {
+
+// code = clamp(round(x / scale) + zero, -128, 127), ties away from zero: TFLite's quantize. `place` names x in errors.
+std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, float scale, int32_t zero,
+                                       const std::string& place);
+
+// The nearest number of a float type, ties to even, as a cast step takes it. Refuses a finite number that has none.
+std::vector<uint8_t> round_elements(std::span<const uint8_t> float32, ElementType to, const std::string& place);
+
+// scale * (code - zero), as float32.
+std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> int8, float scale, int32_t zero);
+
+// Number for number. Refuses the first that the type `to` cannot hold exactly, and types that are no plain numbers.
+std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType from, ElementType to,
+                                   const std::string& place);
+
+// The type in which a .npy holds elements of `type`: float32 for bfloat16 and float8, for which numpy has no name; it
+// holds all their numbers.
+ElementType numpy_type(ElementType type);
+NpyArray in_numpy_type(NpyArray array);
+
+}  // namespace nacre::tools

@@ -1,0 +1,75 @@
+// The inputs of an ONNX graph: their types and sizes, with the batch where an axis has no number.
+#include "tools/base/error.h"
+#include "tools/importers/onnx.h"
+#include "tools/importers/onnx_tensor.h"
+
+namespace nacre::tools::onnx_import {
+
+// Axis 0 may be symbolic: the batch, and so may every other axis of the same symbol. Others must be fixed.
+std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
+  const std::string place = "input " + input.name();
+  if (!input.type().tensor_type().has_shape())
+    throw Error(kUnsupported, place, "has no shape", "export it with fixed shapes");
+  std::vector<int64_t> dims;
+  for (const auto& dim : input.type().tensor_type().shape().dim()) {
+    const int axis = int(dims.size());
+    const int64_t batch = options_.batch > 0 ? options_.batch : 1;
+    const bool fixed = dim.has_dim_value() && dim.dim_value() >= 0;  // some exporters write -1 for "any"
+    if (fixed) {
+      dims.push_back(dim.dim_value());
+    } else if (axis == 0 || (dim.has_dim_param() && symbols_.contains(dim.dim_param()))) {
+      symbolic_batch_ = true;
+      if (dim.has_dim_param()) symbols_[dim.dim_param()] = batch;
+      dims.push_back(batch);
+    } else {
+      throw Error(kUnsupported, place,
+                  "axis " + std::to_string(axis) + " has no fixed size" +
+                      (dim.has_dim_param() ? " ('" + dim.dim_param() + "')" : ""),
+                  "export with a fixed size, or fix it: python -m onnxruntime.tools.make_dynamic_shape_fixed");
+    }
+  }
+  if (dims.size() > size_t(kMaxRank)) throw Error(kUnsupported, place, "has more than 6 axes");
+  if (checked_elements(place, dims) == 0) throw Error(kUnsupported, place, "is empty: it has no elements");
+  return dims;
+}
+
+void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
+  const std::string place = "input " + input.name();
+  if (!input.type().has_tensor_type()) throw Error(kUnsupported, place, "is no tensor");
+  const int data_type = input.type().tensor_type().elem_type();
+  Value v;
+  v.type = element_type(data_type);
+  if (!at_run_time(v.type))
+    throw Error(kUnsupported, place, "has type " + type_name(data_type),
+                is_half(v.type) ? kKeepFloat32 : "export the network in float32");
+  auto operand = std::make_shared<Operand>();
+  operand->name = v.name = input.name();
+  operand->type = v.type;
+  operand->dims = v.dims = input_dims(input);
+  operand->uses = scope.uses[input.name()];
+  const bool last = options_.io_nhwc && operand->rank() == 4;
+  if (last) v.dims = channels_last_dims(v.dims);
+  (last ? operand->channels_last : operand->plain) = graph_.add(std::move(v));
+  graph_.inputs.push_back({input.name(), last ? operand->channels_last : operand->plain, ""});
+  if (!scope.operands.emplace(input.name(), std::move(operand)).second) throw Error(kBadInput, place, "is given twice");
+}
+
+void Import::read_inputs(Scope& scope, const ::onnx::GraphProto& graph) {
+  for (const auto& tensor : graph.initializer())
+    if (!scope.initializers.emplace(tensor.name(), &tensor).second)
+      throw Error(kBadInput, tensor.name(), "is two initializers");
+  for (const auto& tensor : graph.sparse_initializer())
+    scope.initializers.emplace(tensor.values().name(), nullptr);  // refused where it is read
+  for (const auto& input : graph.input()) {
+    if (scope.initializers.contains(input.name())) continue;  // IR < 4 lists the weights among the inputs
+    try {
+      read_input(scope, input);
+    } catch (const Error& error) {
+      if (error.code != kUnsupported) throw;
+      refusals_.push_back(error.what());
+      scope.operands.emplace(input.name(), std::make_shared<Operand>());
+    }
+  }
+}
+
+}  // namespace nacre::tools::onnx_import

@@ -1,0 +1,18 @@
+// What a model file may hold, as the verifier counts it. A network beyond that is refused as such, by the place, the
+// fact and the remedy, as soon as it is known: names when it is imported, steps and operands before the passes that
+// take time in steps squared, tensors when they are counted.
+#pragma once
+
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+void require_bindings(const Graph& graph, size_t inputs, size_t outputs);  // each of them a tensor
+void require_names(const Graph& graph);  // of inputs, outputs, layers, values: at most 4,096 bytes
+void require_value_name(const Graph& graph, const std::string& name);  // of one that is made when the file is written
+// of a simplified network: passes after it melt operators into steps, never four into one
+void require_operators(const Graph& graph);
+void require_steps(const Graph& graph);                    // 16,384, each of at most 24 operands; 65,536 layers
+void require_tensors(const Graph& graph, size_t tensors);  // 16,384, constants and scales among them
+
+}  // namespace nacre::tools

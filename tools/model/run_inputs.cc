@@ -1,0 +1,204 @@
+#include "tools/model/run_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/files/convert_elements.h"
+#include "tools/files/npy.h"
+#include "tools/model/golden.h"
+
+namespace nacre::tools {
+namespace {
+
+// One input of the program and the file that was given for it.
+struct Target {
+  const LoadedModel& model;
+  uint32_t id;
+  std::string name;
+  uint32_t batch;
+
+  const TensorRecord& record() const { return model.model().tensors()[id]; }
+  std::vector<int64_t> dims() const { return {record().dims, record().dims + record().rank}; }
+  std::string text() const {
+    return fmt::format("the input {} is {} {}", name, name_of(record().element), dims_text(dims()));
+  }
+};
+
+struct Samples {
+  std::vector<uint8_t> data;
+  uint64_t runs;
+  uint32_t last_rows;
+};
+
+// runs and last_rows of `rows` rows. Only a batched tensor can have fewer rows than compiled.
+Samples split_rows(const Target& target, const std::string& file, uint64_t rows) {
+  const auto rest = uint32_t(rows % target.batch);
+  if (rows == 0) throw Error(kBadInput, file, "holds no sample");
+  if (rest != 0 && (target.record().flags & kBatched) == 0)
+    throw Error(kBadInput, file, fmt::format("holds {} rows", rows),
+                fmt::format("this program takes {} at a time: give a multiple of that", target.batch));
+  return {{}, (rows + target.batch - 1) / target.batch, rest};
+}
+
+Samples split_shape(const Target& target, const std::string& file, const std::vector<int64_t>& given) {
+  const std::vector<int64_t> dims = target.dims();
+  const auto tail = [](const std::vector<int64_t>& d) { return std::span(d).subspan(1); };
+  const bool rows = has_rows(target.record(), target.batch);
+  if (rows && given.size() == dims.size() && std::ranges::equal(tail(given), tail(dims)))
+    return split_rows(target, file, uint64_t(given[0]));
+  if (given == dims) return {{}, 1, 0};
+  if (given.size() == dims.size() + 1 && std::ranges::equal(tail(given), dims)) {
+    if (given[0] == 0) throw Error(kBadInput, file, "holds no sample");
+    return {{}, uint64_t(given[0]), 0};
+  }
+  throw Error(kBadInput, file, fmt::format("holds {}, but {}", dims_text(given), target.text()),
+              "give that shape, or several samples of it stacked on axis 0");
+}
+
+std::vector<uint8_t> to_type(const Target& target, const std::string& file, NpyArray array,
+                             const InputOptions& options) {
+  const ElementType wanted = target.record().element;
+  const std::optional<Scales> scales = target.model.scales(target.id);
+  if (options.quantize && scales && array.type == ElementType::kFloat32 && wanted == ElementType::kInt8)
+    return quantize_elements(array.data, scales->scale[0], scales->zero[0], file);
+  if (array.type == wanted) return std::move(array.data);
+  const bool small = wanted == ElementType::kFloat16 || wanted == ElementType::kBfloat16;
+  if (options.quantize && array.type == ElementType::kFloat32 && (small || wanted == ElementType::kFloat64))
+    return round_elements(array.data, wanted, file);
+  if (options.cast) return cast_elements(array.data, array.type, wanted, file);
+  const std::string fact = fmt::format("holds {}, but {}", name_of(array.type), target.text());
+  if (scales && array.type == ElementType::kFloat32 && wanted == ElementType::kInt8)
+    throw Error(kBadInput, file, fmt::format("{}, {}", fact, quantizer_text(scales->scale[0], scales->zero[0])),
+                "give codes, or have them made with --quantize-inputs");
+  if (small && array.type == ElementType::kFloat32)
+    throw Error(kBadInput, file, fact, "give that type, or have the numbers rounded with --quantize-inputs");
+  throw Error(kBadInput, file, fact, "give that type, or, where no number changes by it, --cast-inputs");
+}
+
+Samples read_samples(const Target& target, const std::string& file, const InputOptions& options) {
+  const std::string extension = std::filesystem::path(file).extension().string();
+  const TensorRecord& record = target.record();
+  if (extension == ".npy") {
+    NpyArray array =
+        read_npy(file, [&](const std::string&, const NpyArray& header) { split_shape(target, file, header.dims); });
+    Samples samples = split_shape(target, file, array.dims);
+    samples.data = to_type(target, file, std::move(array), options);
+    return samples;
+  }
+  if (extension != ".bin")
+    throw Error(kUsage, file, "is neither .npy nor .bin", "give an array as .npy, or its bytes alone as .bin");
+  std::vector<uint8_t> bytes = read_file(file);
+  const bool rows = has_rows(record, target.batch);
+  const uint64_t unit = rows ? record.bytes / target.batch : record.bytes;
+  if (bytes.empty() || bytes.size() % unit != 0)
+    throw Error(
+        kBadInput, file,
+        fmt::format("holds {} bytes, but {}: {} bytes", grouped(bytes.size()), target.text(), grouped(record.bytes)),
+        "give the elements alone, little-endian, of one sample or of several");
+  Samples samples = rows ? split_rows(target, file, bytes.size() / unit) : Samples{{}, bytes.size() / unit, 0};
+  samples.data = std::move(bytes);
+  return samples;
+}
+
+std::string list_inputs(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// The index of the input that NAME=FILE is for; leaves FILE in `file`.
+size_t find_input(const std::vector<std::string>& names, const std::string& argument, std::string* file) {
+  const size_t equals = argument.find('=');
+  *file = equals == std::string::npos ? argument : argument.substr(equals + 1);
+  const std::string name = argument.substr(0, equals);
+  const auto found = std::ranges::find(names, name);
+  if (equals != std::string::npos && found != names.end()) return size_t(found - names.begin());
+  if (equals == std::string::npos && names.size() == 1) return 0;
+  if (equals == std::string::npos)
+    throw Error(kUsage, "--input " + argument, "the model has several inputs",
+                "write NAME=FILE; inputs: " + list_inputs(names));
+  throw Error(kUsage, "--input " + argument, fmt::format("the model has no input {}", name),
+              "inputs: " + list_inputs(names));
+}
+
+std::vector<std::string> files_of(const std::vector<std::string>& names, const InputOptions& options) {
+  std::vector<std::string> files(names.size());
+  for (const std::string& argument : options.files) {
+    std::string file;
+    const size_t input = find_input(names, argument, &file);
+    if (!files[input].empty())
+      throw Error(kUsage, "--input " + argument, fmt::format("{} is given twice", names[input]));
+    if (file.empty()) throw Error(kUsage, "--input " + argument, "no file is named", "write NAME=FILE");
+    files[input] = file;
+  }
+  return files;
+}
+
+}  // namespace
+
+std::span<const uint8_t> RunInputs::sample(uint32_t input, uint64_t run, uint64_t bytes) const {
+  const std::span<const uint8_t> all = data[input];
+  return all.subspan(size_t(run * bytes), size_t(std::min<uint64_t>(bytes, all.size() - run * bytes)));
+}
+
+bool has_rows(const TensorRecord& record, uint32_t batch) {
+  return record.rank > 0 && ((record.flags & kBatched) != 0 || (batch == 1 && record.dims[0] == 1));
+}
+
+RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOptions& options) {
+  const ProgramView view = model.model().program(program);
+  const std::vector<std::string> names = model.program_names(program).inputs;
+  const std::vector<std::string> files = files_of(names, options);
+  if (options.seed && std::ranges::none_of(files, [](const std::string& file) { return file.empty(); }))
+    throw Error(kUsage, "--seed", "is for inputs without a file, and every input has one", "leave it away");
+  RunInputs inputs = {.data = {}, .runs = 1, .batch = view.batch, .last_rows = 0};
+  const std::vector<uint8_t> seeded =
+      options.seed ? seeded_inputs(model, program, *options.seed) : std::vector<uint8_t>();
+  std::string first;  // the file that set the number of samples
+  for (size_t i = 0, at = 0; i < names.size(); ++i) {
+    const Target target = {model, view.inputs[i], names[i], view.batch};
+    const auto bytes = size_t(target.record().bytes);
+    if (files[i].empty() && !options.seed)
+      throw Error(kUsage, model.path(), fmt::format("nothing is given for an input: {}", target.text()),
+                  fmt::format("add --input {}=FILE.npy, or --seed N for random numbers", names[i]));
+    Samples samples = {{}, 1, 0};
+    if (files[i].empty()) {
+      samples.data.assign(seeded.begin() + std::ptrdiff_t(at), seeded.begin() + std::ptrdiff_t(at + bytes));
+    } else {
+      samples = read_samples(target, files[i], options);
+    }
+    at += bytes;
+    if (i > 0 && (samples.runs != inputs.runs || samples.last_rows != inputs.last_rows))
+      throw Error(kBadInput, files[i].empty() ? "--seed" : files[i],
+                  fmt::format("holds another number of samples than {}", first), "give as many for every input");
+    first = files[i].empty() ? "--seed" : files[i];
+    inputs.runs = samples.runs;
+    inputs.last_rows = samples.last_rows;
+    inputs.data.push_back(std::move(samples.data));
+  }
+  return inputs;
+}
+
+RunInputs stack_inputs(const LoadedModel& model, uint32_t program, const std::vector<NpyArray>& arrays, bool quantize) {
+  const ProgramView view = model.model().program(program);
+  const std::vector<std::string> names = model.program_names(program).inputs;
+  RunInputs inputs = {.data = {}, .runs = 1, .batch = view.batch, .last_rows = 0};
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const Target target = {model, view.inputs[i], names[i], view.batch};
+    const Samples samples = split_shape(target, arrays[i].place, arrays[i].dims);
+    if (i > 0 && (samples.runs != inputs.runs || samples.last_rows != inputs.last_rows))
+      throw Error(kBadInput, arrays[i].place, fmt::format("holds another number of samples than {}", arrays[0].place),
+                  "give as many for every input");
+    inputs.runs = samples.runs;
+    inputs.last_rows = samples.last_rows;
+    inputs.data.push_back(to_type(target, arrays[i].place, arrays[i], {.files = {}, .quantize = quantize, .seed = {}}));
+  }
+  return inputs;
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,280 @@
+#include "tools/tuner/dataset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/evaluate/sample_data.h"
+#include "tools/files/convert_elements.h"
+#include "tools/tuner/labels.h"
+
+namespace nacre::tools {
+namespace {
+
+// Names under which labels are looked for where none was given, after the input's own.
+constexpr const char* kLabelNames[] = {"labels", "label", "y", "targets", "target", "classes", "class"};
+
+struct Sources {
+  ArrayFile data;
+  NpyArray labels;
+  bool labels_decimal = false;  // from CSV
+  std::string labels_of_input;  // "": not an input's
+};
+
+std::string list(const NpzArrays& arrays) {
+  std::string text;
+  for (const auto& [name, array] : arrays) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// Takes the array of this name out of the file.
+bool take_array(ArrayFile& file, const std::string& name, NpyArray* array) {
+  const auto found = std::ranges::find(file.arrays, name, &std::pair<std::string, NpyArray>::first);
+  if (file.csv() || name.empty() || found == file.arrays.end()) return false;
+  *array = std::move(found->second);
+  file.arrays.erase(found);
+  return true;
+}
+
+// Takes a column out of a CSV file's array, which keeps the others.
+void take_column(ArrayFile& file, size_t column, NpyArray* taken) {
+  NpyArray& all = file.arrays[0].second;
+  const auto rows = size_t(all.dims[0]), width = size_t(all.dims[1]);
+  if (width == 1) throw Error(kBadInput, all.place, "has one column: nothing beside the labels", "give the data too");
+  const std::vector<double> x = all.values<double>();
+  std::vector<double> label(rows), rest;
+  rest.reserve(rows * (width - 1));
+  for (size_t row = 0; row < rows; ++row)
+    for (size_t i = 0; i < width; ++i)
+      if (i == column) label[row] = x[row * width + i];
+      else rest.push_back(x[row * width + i]);
+  *taken = {.type = ElementType::kFloat64, .dims = {all.dims[0]}, .data = {}, .place = all.place};
+  taken->data.resize(rows * sizeof(double));
+  std::memcpy(taken->data.data(), label.data(), taken->data.size());
+  if (!file.columns.empty()) taken->place += ": " + file.columns[column];
+  all.dims[1] -= 1;
+  all.data.resize(rest.size() * sizeof(double));
+  std::memcpy(all.data.data(), rest.data(), all.data.size());
+  if (!file.columns.empty()) file.columns.erase(file.columns.begin() + std::ptrdiff_t(column));
+}
+
+bool take_named(ArrayFile& file, const std::string& name, NpyArray* array) {
+  if (!file.csv()) return take_array(file, name, array);
+  const auto found = std::ranges::find(file.columns, name);
+  if (found == file.columns.end()) return false;
+  take_column(file, size_t(found - file.columns.begin()), array);
+  return true;
+}
+
+// `data`: what the labels are of. Whatever holds more labels than it has rows is not read.
+NpyArray only_array(const std::string& path, const NpyArray& data, bool* decimal) {
+  const uint64_t rows = data.dims.empty() ? 1 : uint64_t(data.dims[0]);
+  ArrayFile file = read_array_file(path, [&](const std::string&, const NpyArray& header) {
+    if (rows == 0) throw Error(kBadInput, data.place, "holds no row");
+    if (!header.dims.empty() && uint64_t(header.dims[0]) > rows)
+      throw Error(kBadInput, header.place,
+                  fmt::format("holds {}, {} holds {}", counted(uint64_t(header.dims[0]), "label"), data.place,
+                              counted(rows, "row")),
+                  "give one label for each row");
+  });
+  if (file.arrays.size() != 1)
+    throw Error(kBadInput, path, fmt::format("holds {} arrays, wanted one of labels", file.arrays.size()),
+                "save the labels alone");
+  NpyArray array = std::move(file.arrays[0].second);
+  *decimal = file.csv();
+  if (file.csv() && array.dims[1] == 1) array.dims.pop_back();
+  return array;
+}
+
+Sources read_sources(const std::vector<SampleSpec>& inputs, const LabelSpec& labels, const DataOptions& options) {
+  Sources sources = {.data = read_array_file(options.data), .labels = {}, .labels_of_input = {}};
+  ArrayFile& data = sources.data;
+  sources.labels_decimal = data.csv();
+  if (!options.labels.empty()) {
+    if (std::ranges::find(inputs, options.labels, &SampleSpec::name) != inputs.end()) {
+      sources.labels_of_input = options.labels;
+      sources.labels_decimal = false;  // they are taken when they have the input's type
+      return sources;
+    }
+    if (take_named(data, options.labels, &sources.labels)) return sources;
+    std::error_code error;
+    if (!std::filesystem::exists(options.labels, error))
+      throw Error(kUsage, "--labels " + options.labels,
+                  fmt::format("is no file, and nothing in {} has this name", options.data),
+                  "name a file of labels, or an array or column of the data");
+    sources.labels =
+        only_array(options.labels, data.arrays.empty() ? NpyArray() : data.arrays[0].second, &sources.labels_decimal);
+    return sources;
+  }
+  if (take_named(data, labels.sample.name, &sources.labels)) return sources;
+  for (const char* name : kLabelNames)
+    if (take_named(data, name, &sources.labels)) return sources;
+  if (!data.csv())
+    throw Error(kUsage, options.data, "holds no labels",
+                "name them with --labels: a file, or one of its arrays" +
+                    (data.arrays.size() > 1 ? ": " + list(data.arrays) : std::string()));
+  take_column(data, size_t(data.arrays[0].second.dims[1]) - 1, &sources.labels);
+  return sources;
+}
+
+std::string spec_text(const SampleSpec& spec) {
+  return fmt::format("the input {} takes {} {} per row", spec.name, name_of(spec.type), dims_text(spec.dims));
+}
+
+bool fits(const SampleSpec& spec, const NpyArray& array) {
+  return array.dims.size() == spec.dims.size() + 1 &&
+         std::equal(spec.dims.begin(), spec.dims.end(), array.dims.begin() + 1);
+}
+
+// The array for each input: by name, or else the only one left that has its shape.
+std::vector<NpyArray> match(const std::vector<SampleSpec>& inputs, ArrayFile data, const std::string& path,
+                            std::vector<std::string>& notes) {
+  std::vector<NpyArray> arrays(inputs.size());
+  if (inputs.size() == 1 && data.arrays.size() == 1) return {std::move(data.arrays[0].second)};
+  if (data.format != ArrayFile::Format::kNpz)
+    throw Error(kBadInput, path, fmt::format("is one array, but the network has {} inputs", inputs.size()),
+                "give a .npz with an array for each, named as the input");
+  std::vector<bool> found(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) found[i] = take_array(data, inputs[i].name, &arrays[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (found[i]) continue;
+    const auto of_shape = [&](const auto& named) { return fits(inputs[i], named.second); };
+    if (std::ranges::count_if(data.arrays, of_shape) != 1)
+      throw Error(
+          kBadInput, path,
+          fmt::format("holds no array {}, and not just one of its shape: {}", inputs[i].name, spec_text(inputs[i])),
+          "arrays: " + list(data.arrays));
+    const std::string name = std::ranges::find_if(data.arrays, of_shape)->first;
+    notes.push_back(fmt::format("{} is taken for the input {}: it has its shape", name, inputs[i].name));
+    take_array(data, name, &arrays[i]);
+  }
+  for (const auto& [name, array] : data.arrays) notes.push_back(fmt::format("{} is no input: not used", name));
+  return arrays;
+}
+
+// Makes the dims [rows, row...]. `any_shape`: of files that cannot say it.
+void fit_shape(const SampleSpec& spec, NpyArray& array, bool any_shape) {
+  const bool same = fits(spec, array);
+  const bool as_many =
+      any_shape && !array.dims.empty() && array.dims[0] > 0 && array.elements() / array.dims[0] == spec.elements();
+  if (!same && !as_many)
+    throw Error(kBadInput, array.place, fmt::format("holds {}, but {}", dims_text(array.dims), spec_text(spec)),
+                "stack rows of that shape on axis 0");
+  if (array.dims[0] == 0) throw Error(kBadInput, array.place, "holds no row");
+  array.dims.resize(1);
+  array.dims.insert(array.dims.end(), spec.dims.begin(), spec.dims.end());
+}
+
+std::vector<uint8_t> from_float64(const std::vector<uint8_t>& data, ElementType to) {
+  if (to == ElementType::kFloat64) return data;
+  std::vector<uint8_t> result(data.size() / 2);
+  for (size_t i = 0; i < data.size() / sizeof(double); ++i) {
+    double x;
+    std::memcpy(&x, &data[i * sizeof x], sizeof x);
+    const auto y = float(x);
+    std::memcpy(&result[i * sizeof y], &y, sizeof y);
+  }
+  return result;
+}
+
+NpyArray scaled(const NpyArray& array, double scale) {
+  NpyArray product = {.type = ElementType::kFloat64, .dims = array.dims, .data = {}, .place = array.place};
+  product.data.reserve(size_t(array.elements()) * sizeof(double));
+  for_each_number(array, [&](size_t, double x) {
+    const double y = scale * x;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&y);
+    product.data.insert(product.data.end(), bytes, bytes + sizeof y);
+  });
+  return product;
+}
+
+}  // namespace
+
+int64_t SampleSpec::elements() const {
+  int64_t product = 1;
+  for (const int64_t d : dims) product *= d;
+  return product;
+}
+
+NpyArray in_type_of(const SampleSpec& spec, NpyArray array, const TypeOptions& options) {
+  const bool real = spec.type == ElementType::kFloat32 || spec.type == ElementType::kFloat64 ||
+                    spec.type == ElementType::kFloat16 || spec.type == ElementType::kBfloat16;
+  const bool coded = spec.type == ElementType::kInt8 && spec.scales && spec.scales->scale.size() == 1;
+  check_finite(array);
+  if (options.scale) array = scaled(array, *options.scale);
+  const bool decimal = options.decimal || options.scale;
+  if (array.type == spec.type && !decimal) return array;
+  const auto as = [&](ElementType type, std::vector<uint8_t> data) {
+    return NpyArray{.type = type, .dims = array.dims, .data = std::move(data), .place = array.place};
+  };
+  if (decimal && (real || coded)) {
+    if (spec.type == ElementType::kFloat64) return array;
+    array = as(ElementType::kFloat32, from_float64(array.data, ElementType::kFloat32));
+    check_finite(array);
+    if (spec.type == ElementType::kFloat32) return array;
+  }
+  if (array.type == ElementType::kFloat32 && coded)
+    return as(spec.type, quantize_elements(array.data, spec.scales->scale[0], spec.scales->zero[0], array.place));
+  if (array.type == ElementType::kFloat32 && real)
+    return as(spec.type, round_elements(array.data, spec.type, array.place));
+  if (options.cast || options.decimal)
+    return as(spec.type, cast_elements(array.data, array.type, spec.type, array.place));
+  throw Error(kBadInput, array.place, fmt::format("holds {}, but {}", name_of(array.type), spec_text(spec)),
+              array.type == ElementType::kFloat64
+                  ? "save it with numpy's astype(numpy.float32)"
+                  : "give that type; --cast-samples takes the numbers as they are, --scale 1/255 multiplies them");
+}
+
+Dataset read_dataset(const std::vector<SampleSpec>& inputs, const LabelSpec& labels, const DataOptions& options,
+                     std::vector<std::string>& notes) {
+  Sources sources = read_sources(inputs, labels, options);
+  const bool csv = sources.data.csv(), any_shape = csv || sources.data.format == ArrayFile::Format::kIdx;
+  Dataset set;
+  set.inputs = match(inputs, std::move(sources.data), options.data, notes);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    NpyArray& array = set.inputs[i];
+    fit_shape(inputs[i], array, any_shape);
+    array = in_type_of(inputs[i], std::move(array), {.decimal = csv, .cast = options.cast, .scale = options.scale});
+    if (array.dims[0] != set.inputs[0].dims[0])
+      throw Error(kBadInput, array.place,
+                  fmt::format("holds {}, {} holds {}", counted(uint64_t(array.dims[0]), "row"), set.inputs[0].place,
+                              counted(uint64_t(set.inputs[0].dims[0]), "row")),
+                  "give as many for every input");
+  }
+  set.rows = set.inputs.empty() ? 0 : set.inputs[0].dims[0];
+  if (!sources.labels_of_input.empty()) {
+    const auto input = size_t(std::ranges::find(inputs, sources.labels_of_input, &SampleSpec::name) - inputs.begin());
+    sources.labels = set.inputs[input];
+  }
+  set.labels = fit_labels(labels, std::move(sources.labels), sources.labels_decimal, notes);
+  if (set.labels.dims[0] != set.rows)
+    throw Error(kBadInput, set.labels.place,
+                fmt::format("holds {}, {} holds {}", counted(uint64_t(set.labels.dims[0]), "label"),
+                            set.inputs[0].place, counted(uint64_t(set.rows), "row")),
+                "give one label for each row");
+  return set;
+}
+
+double parse_scale(const std::string& text, const std::string& place) {
+  const size_t slash = text.find('/');
+  const auto number = [&](const std::string& part) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    return error == std::errc() && end == part.data() + part.size() ? value : std::nan("");
+  };
+  const double scale =
+      number(text.substr(0, slash)) / (slash == std::string::npos ? 1 : number(text.substr(slash + 1)));
+  if (!std::isfinite(scale) || scale == 0)
+    throw Error(kUsage, place, fmt::format("'{}' is no number that can multiply", text),
+                "give one such as 0.5 or 1/255");
+  return scale;
+}
+
+}  // namespace nacre::tools

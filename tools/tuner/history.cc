@@ -1,0 +1,107 @@
+#include "tools/tuner/history.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/report/html.h"
+#include "tools/report/line_plot.h"
+
+namespace nacre::tools {
+namespace {
+
+std::string shortest(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
+std::string rounded(double value) { return std::isnan(value) ? "" : fmt::format("{:.5g}", value); }
+std::string percent(double value) { return std::isnan(value) ? "" : fmt::format("{:.2f} %", 100 * value); }
+
+Curve curve(const std::string& name, const std::vector<EpochRecord>& epochs, auto number) {
+  Curve c = {.name = name, .points = {}};
+  for (const EpochRecord& e : epochs) c.points.emplace_back(e.epoch, number(e));
+  return c;
+}
+
+// Without curves that have no point.
+void add_plot(Html& page, LinePlot plot, const std::string& caption) {
+  std::erase_if(plot.curves, [](const Curve& c) {
+    return std::ranges::none_of(c.points, [](const auto& p) { return std::isfinite(p.second); });
+  });
+  if (!plot.curves.empty()) page.figure(line_plot(plot), caption);
+}
+
+void add_table(Html& page, const std::vector<EpochRecord>& epochs) {
+  std::vector<std::vector<std::string>> rows;
+  for (const EpochRecord& e : epochs)
+    rows.push_back({std::to_string(e.epoch), rounded(e.train_loss), percent(e.train_accuracy), rounded(e.validate_loss),
+                    percent(e.validate_accuracy), rounded(e.learning_rate), std::to_string(e.steps),
+                    std::to_string(e.refused), rounded(e.loss_scale)});
+  page.heading(2, "Epochs");
+  page.table({"epoch", "loss", "accuracy", "validation loss", "validation accuracy", "learning rate", "steps",
+              "refused", "loss scale"},
+             rows, 0);
+}
+
+}  // namespace
+
+std::string csv_log(const std::vector<EpochRecord>& epochs) {
+  std::string text = "epoch,steps,refused,learning_rate,loss_scale,loss,accuracy,validation_loss,validation_accuracy\n";
+  for (const EpochRecord& e : epochs)
+    text += fmt::format("{},{},{},{},{},{},{},{},{}\n", e.epoch, e.steps, e.refused, e.learning_rate, e.loss_scale,
+                        shortest(e.train_loss), shortest(e.train_accuracy), shortest(e.validate_loss),
+                        shortest(e.validate_accuracy));
+  return text;
+}
+
+double watched_loss(const EpochRecord& epoch) {
+  return std::isnan(epoch.validate_loss) ? epoch.train_loss : epoch.validate_loss;
+}
+
+std::optional<size_t> best_epoch(const std::vector<EpochRecord>& epochs) {
+  std::optional<size_t> best;
+  for (size_t i = 0; i < epochs.size(); ++i)
+    if (std::isfinite(watched_loss(epochs[i])) && (!best || watched_loss(epochs[i]) < watched_loss(epochs[*best])))
+      best = i;
+  return best;
+}
+
+bool EarlyStop::stops(const std::vector<EpochRecord>& epochs) const {
+  if (patience == 0) return false;
+  double best = std::numeric_limits<double>::infinity();
+  uint32_t since = 0;
+  for (const EpochRecord& e : epochs) {
+    const bool better = watched_loss(e) < best - least;
+    since = better ? 0 : since + 1;
+    if (better) best = watched_loss(e);
+  }
+  return since >= patience;
+}
+
+std::string training_html(const TrainingPage& page) {
+  Html html(page.title);
+  html.heading(1, page.title);
+  for (const std::string& sentence : page.summary) html.paragraph(sentence);
+  add_plot(html,
+           {.x_name = "epoch",
+            .curves = {curve("training", page.epochs, [](const EpochRecord& e) { return e.train_loss; }),
+                       curve("validation", page.epochs, [](const EpochRecord& e) { return e.validate_loss; })}},
+           "Loss: in training the mean over an epoch's samples while it learned, in validation at the epoch's end");
+  add_plot(html,
+           {.x_name = "epoch",
+            .curves = {curve("training", page.epochs, [](const EpochRecord& e) { return e.train_accuracy; }),
+                       curve("validation", page.epochs, [](const EpochRecord& e) { return e.validate_accuracy; })},
+            .percent = true},
+           "Accuracy: share of samples whose largest output is their label's");
+  add_plot(
+      html,
+      {.x_name = "epoch",
+       .curves = {curve("learning rate", page.epochs, [](const EpochRecord& e) { return double(e.learning_rate); })}},
+      "Learning rate of each epoch's last step");
+  add_table(html, page.epochs);
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, value] : page.options) rows.push_back({name, value});
+  html.heading(2, "Options");
+  html.table({"option", "value"}, rows, 2);
+  return html.finish();
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,153 @@
+#include "tools/tuner/labels.h"
+
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/evaluate/sample_data.h"
+
+namespace nacre::tools {
+namespace {
+
+NpyArray of_values(const NpyArray& like, ElementType type, std::vector<int64_t> dims, const auto& values) {
+  NpyArray array = {.type = type, .dims = std::move(dims), .data = {}, .place = like.place};
+  array.data.resize(values.size() * sizeof values[0]);
+  if (!values.empty()) std::memcpy(array.data.data(), values.data(), array.data.size());
+  return array;
+}
+
+// Whole numbers of a text, or integers of any type.
+std::vector<int64_t> whole_numbers(const NpyArray& array, bool decimal) {
+  if (!decimal) return integers_of(array);
+  std::vector<int64_t> result;
+  for_each_number(array, [&](size_t i, double x) {
+    if (x != std::trunc(x) || std::abs(x) > 0x1p53)
+      throw Error(kBadInput, array.place,
+                  fmt::format("the label at {} is {}, wanted the number of a class", index_text(array, i), x),
+                  "number the classes from 0");
+    result.push_back(int64_t(x));
+  });
+  return result;
+}
+
+std::vector<int64_t> with_rows(int64_t rows, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> all = {rows};
+  all.insert(all.end(), dims.begin(), dims.end());
+  return all;
+}
+
+std::vector<int64_t> without_last(std::vector<int64_t> dims) {
+  if (!dims.empty()) dims.pop_back();
+  return dims;
+}
+
+std::string wanted_text(const LabelSpec& spec) {
+  const std::string dims = spec.sample.dims.empty() ? "" : " " + dims_text(spec.sample.dims);
+  if (spec.classes > 0)
+    return fmt::format("the loss takes{} the number of a class, 0 to {}, per row", dims, spec.classes - 1);
+  return fmt::format("the loss takes targets {} {} per row", name_of(spec.sample.type), dims_text(spec.sample.dims));
+}
+
+[[noreturn]] void refuse_shape(const LabelSpec& spec, const NpyArray& array) {
+  throw Error(kBadInput, array.place, fmt::format("holds {}, but {}", dims_text(array.dims), wanted_text(spec)),
+              spec.classes > 0 ? "give one integer per row, or one-hot rows" : "give targets of that shape");
+}
+
+// One class per `width` numbers, exactly one of which is 1 and the others 0.
+std::vector<int64_t> classes_of_one_hot(const NpyArray& array, size_t width) {
+  std::vector<int64_t> classes;
+  size_t ones = 0;
+  for_each_number(array, [&](size_t i, double x) {
+    if (i % width == 0) {
+      classes.push_back(0);
+      ones = 0;
+    }
+    if (x == 1 && ones++ == 0) classes.back() = int64_t(i % width);
+    if ((x != 0 && x != 1) || ones > 1 || (ones == 0 && i % width + 1 == width))
+      throw Error(kBadInput, array.place,
+                  fmt::format("the numbers up to {} are not one 1 among zeros", index_text(array, i)),
+                  "give one-hot rows, or the numbers of the classes");
+  });
+  return classes;
+}
+
+NpyArray fit_classes(const LabelSpec& spec, const NpyArray& array, bool decimal, std::vector<std::string>& notes) {
+  const std::vector<int64_t> dims = with_rows(array.dims[0], spec.sample.dims);
+  std::vector<int64_t> classes;
+  if (array.dims == dims || (array.dims.back() == 1 && without_last(array.dims) == dims)) {
+    classes = whole_numbers(array, decimal);
+  } else if (array.dims.back() == spec.classes && without_last(array.dims) == dims) {
+    classes = classes_of_one_hot(array, size_t(spec.classes));
+    notes.push_back(fmt::format("{}: one-hot rows are taken as classes", array.place));
+  } else {
+    refuse_shape(spec, array);
+  }
+  const NpyArray result = of_values(array, ElementType::kInt64, dims, classes);
+  for (size_t i = 0; i < classes.size(); ++i)
+    if ((classes[i] < 0 || classes[i] >= spec.classes) && classes[i] != spec.ignored)
+      throw Error(kBadInput, array.place,
+                  fmt::format("the label at {} is {}, but {}", index_text(result, i), classes[i], wanted_text(spec)),
+                  "number the classes from 0");
+  if (std::ranges::all_of(classes, [&](int64_t c) { return c == spec.ignored; }))
+    throw Error(kBadInput, array.place, fmt::format("every label is {}, which counts for nothing", classes[0]));
+  return {.type = spec.sample.type,
+          .dims = dims,
+          .data = cast_elements(result.data, ElementType::kInt64, spec.sample.type, array.place),
+          .place = array.place};
+}
+
+bool is_integer(ElementType type) {
+  return type != ElementType::kFloat16 && type != ElementType::kFloat32 && type != ElementType::kFloat64;
+}
+
+NpyArray fit_targets(const LabelSpec& spec, NpyArray array, bool decimal, std::vector<std::string>& notes) {
+  const std::vector<int64_t> dims = with_rows(array.dims[0], spec.sample.dims);
+  const int64_t width = spec.sample.dims.empty() ? 1 : spec.sample.dims.back();
+  const TypeOptions options = {.decimal = decimal, .cast = is_integer(array.type)};
+  const bool one_number = array.dims.size() + 1 == dims.size() && without_last(dims) == array.dims;
+  if (array.dims == dims || (one_number && width == 1)) {
+    array.dims = dims;
+    return in_type_of(spec.sample, std::move(array), options);
+  }
+  if (!one_number || (!decimal && !is_integer(array.type))) refuse_shape(spec, array);
+  const std::vector<int64_t> classes = whole_numbers(array, decimal);
+  std::vector<float> rows(classes.size() * size_t(width));
+  for (size_t i = 0; i < classes.size(); ++i) {
+    if (classes[i] < 0 || classes[i] >= width)
+      throw Error(kBadInput, array.place,
+                  fmt::format("the label at {} is {}, but {}", index_text(array, i), classes[i], wanted_text(spec)),
+                  "number the classes from 0");
+    rows[i * size_t(width) + size_t(classes[i])] = 1;
+  }
+  notes.push_back(fmt::format("{}: classes are taken as one-hot rows", array.place));
+  return in_type_of(spec.sample, of_values(array, ElementType::kFloat32, dims, rows), {});
+}
+
+}  // namespace
+
+std::string index_text(const NpyArray& array, size_t i) {
+  std::vector<int64_t> index(array.dims.size());
+  for (size_t axis = index.size(); axis-- > 0;) {
+    index[axis] = int64_t(i % size_t(array.dims[axis]));
+    i /= size_t(array.dims[axis]);
+  }
+  return dims_text(index);
+}
+
+void check_finite(const NpyArray& array) {
+  if (is_integer(array.type)) return;
+  for_each_number(array, [&](size_t i, double x) {
+    if (!std::isfinite(x))
+      throw Error(kBadInput, array.place, fmt::format("the number at {} is {}", index_text(array, i), x),
+                  "leave such rows out, or put a number there");
+  });
+}
+
+NpyArray fit_labels(const LabelSpec& spec, NpyArray array, bool decimal, std::vector<std::string>& notes) {
+  if (array.dims.empty()) refuse_shape(spec, array);
+  if (array.data.empty()) throw Error(kBadInput, array.place, "holds no label");
+  check_finite(array);
+  return spec.classes > 0 ? fit_classes(spec, array, decimal, notes)
+                          : fit_targets(spec, std::move(array), decimal, notes);
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,48 @@
+// What dataset.h makes of labels, and the checks of single numbers.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tools/files/convert_elements.h"
+#include "tools/tuner/dataset.h"
+
+namespace nacre::tools {
+
+struct TypeOptions {
+  bool decimal = false;  // numbers of a text
+  bool cast = false;
+  std::optional<double> scale = {};
+};
+
+// The numbers of `array` in the type of `spec`, or one Error.
+NpyArray in_type_of(const SampleSpec& spec, NpyArray array, const TypeOptions& options);
+
+NpyArray fit_labels(const LabelSpec& spec, NpyArray array, bool decimal, std::vector<std::string>& notes);
+
+// "[17, 0, 3, 5]": element i as numpy indexes it.
+std::string index_text(const NpyArray& array, size_t i);
+
+// f(i, number) for every element, in order.
+template <class F>
+void for_each_number(const NpyArray& array, F f) {
+  const size_t size = element_bits(array.type) / 8, chunk = size_t{65536} * size;
+  size_t index = 0;
+  for (size_t at = 0; at < array.data.size(); at += chunk) {
+    const auto part = std::span(array.data).subspan(at, std::min(chunk, array.data.size() - at));
+    const std::vector<uint8_t> wide = cast_elements(part, array.type, ElementType::kFloat64, array.place);
+    for (size_t i = 0; i < wide.size(); i += sizeof(double)) {
+      double x;
+      std::memcpy(&x, &wide[i], sizeof x);
+      f(index++, x);
+    }
+  }
+}
+
+// Throws for the first number that is NaN or infinite.
+void check_finite(const NpyArray& array);
+
+}  // namespace nacre::tools

@@ -1,0 +1,84 @@
+// What a training model is trained for, read from its loss step: what its inputs and labels are, and how good outputs
+// are.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/evaluate/decode.h"
+#include "tools/model/loaded_model.h"
+#include "tools/tuner/dataset.h"
+
+namespace nacre::tools {
+
+// Sums over samples: of losses of parts of a set they add up.
+struct Judged {
+  double loss = 0, samples = 0;     // as the loss step counts them
+  uint64_t right = 0, answers = 0;  // answers: what can be right or wrong; 0 where the loss is of no classes
+
+  void add(const Judged& other);
+  double mean_loss() const;  // NaN without samples
+  double accuracy() const;   // NaN without answers
+};
+
+class Objective {
+ public:
+  // Throws Error where the model does not train.
+  explicit Objective(const LoadedModel& model);
+
+  uint32_t program() const { return program_; }  // the one that computes gradients
+  uint32_t batch() const { return batch_; }      // rows that it takes at once
+  const std::vector<SampleSpec>& inputs() const { return inputs_; }
+  const LabelSpec& labels() const { return labels_; }
+  std::string loss_name() const;
+
+  struct Output {
+    uint32_t tensor = 0, batch = 0;
+  };
+  // The model's first output: of inference, and of training where it can be read (not with --update immediate).
+  const Output& inferred() const { return inferred_; }
+  const std::optional<Output>& trained() const { return trained_; }
+
+  // Of that output, the first `rows` rows; in float64 by the formulas of engine/ops/loss.h. The loss of
+  // probabilities of a softmax or sigmoid that the training looks through is that of their logarithms: a probability of
+  // 0 counts as 2^-149.
+  Judged judge(const Output& which, std::span<const std::byte> output, std::span<const uint8_t> labels,
+               uint32_t rows) const {
+    return judge(model_, which, output, labels, rows);
+  }
+  // The same of the first output of another model of this network, made for inference.
+  Judged judge(const LoadedModel& model, const Output& which, std::span<const std::byte> output,
+               std::span<const uint8_t> labels, uint32_t rows) const;
+  // Runs its program over rows of the data. What it was compiled for is filled up with copies of the last row where it
+  // takes no less. Ends early where `stop`, asked after every run, says so.
+  Judged judge_rows(const LoadedModel& model, const Program& infer, const Dataset& data, std::span<const int64_t> rows,
+                    const std::function<bool()>& stop = {}) const;
+
+ private:
+  void find_loss();
+  SampleSpec spec_of(uint32_t tensor, const std::string& name) const;
+  // Where a program has a tensor from, casts and reshapes looked through: what it copies, and the step that computes
+  // that; kNoIndex: none, it is an input or persists.
+  struct Origin {
+    uint32_t tensor = 0, step = kNoIndex;
+  };
+  Origin origin(const ProgramView& view, uint32_t tensor) const;
+
+  void judge_classes(const std::vector<double>& y, std::span<const uint8_t> labels, Judged* judged) const;
+  void judge_targets(const std::vector<double>& y, std::span<const uint8_t> labels, uint32_t rows,
+                     Judged* judged) const;
+
+  const LoadedModel& model_;
+  uint32_t program_ = 0, batch_ = 0, loss_ = kNoIndex;  // loss_: step
+  Output inferred_;
+  std::optional<Output> trained_;
+  bool probabilities_ = false;  // the output is what the loss makes of its logits
+  std::vector<SampleSpec> inputs_;
+  LabelSpec labels_;
+};
+
+}  // namespace nacre::tools

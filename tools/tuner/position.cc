@@ -1,0 +1,134 @@
+#include "tools/tuner/position.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <sstream>
+#include <type_traits>
+
+#include "tools/base/error.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr char kNoteMagic[4] = {'N', 'T', 'U', 'N'};
+constexpr uint32_t kNoteVersion = 1;
+
+struct NoteHeader {
+  char magic[4];
+  uint32_t version;
+  uint32_t epoch, step, applied, refused_in_row, epoch_steps, epoch_refused;
+  float learning_rate, loss_scale;
+  double loss, samples;
+  uint64_t right, answers;
+  uint32_t epochs, options_bytes;
+};
+static_assert(sizeof(NoteHeader) == 80 && std::is_trivially_copyable_v<NoteHeader>);
+
+struct NoteEpoch {
+  uint32_t epoch, steps, refused;
+  float learning_rate, loss_scale;
+  uint32_t reserved;
+  double train_loss, train_accuracy, validate_loss, validate_accuracy;
+};
+static_assert(sizeof(NoteEpoch) == 56 && std::is_trivially_copyable_v<NoteEpoch>);
+
+template <class T>
+void append(std::vector<std::byte>& note, const T& value) {
+  note.resize(note.size() + sizeof value);
+  std::memcpy(note.data() + note.size() - sizeof value, &value, sizeof value);
+}
+
+template <class T>
+T take(std::span<const std::byte>& note) {
+  T value;
+  std::memcpy(&value, note.data(), sizeof value);
+  note = note.subspan(sizeof value);
+  return value;
+}
+
+// "--lr 0.1, now --lr 0.2" of the first lines that differ.
+std::string difference(const std::string& before, const std::string& now) {
+  std::istringstream a(before), b(now);
+  for (std::string x, y;;) {
+    const bool more_a = bool(std::getline(a, x)), more_b = bool(std::getline(b, y));
+    if (!more_a && !more_b) return "another set of options";
+    if (!more_a || !more_b || x != y) return fmt::format("{}, now {}", more_a ? x : "nothing", more_b ? y : "nothing");
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> note_of(const TunePosition& p, const std::string& options) {
+  NoteHeader h = {};
+  std::memcpy(h.magic, kNoteMagic, sizeof h.magic);
+  h.version = kNoteVersion;
+  h.epoch = p.epoch, h.step = p.step, h.applied = p.applied, h.refused_in_row = p.refused_in_row;
+  h.epoch_steps = p.epoch_steps, h.epoch_refused = p.epoch_refused;
+  h.learning_rate = p.learning_rate, h.loss_scale = p.loss_scale;
+  h.loss = p.judged.loss, h.samples = p.judged.samples, h.right = p.judged.right, h.answers = p.judged.answers;
+  h.epochs = uint32_t(p.epochs.size());
+  h.options_bytes = uint32_t(options.size());
+  std::vector<std::byte> note;
+  append(note, h);
+  for (const EpochRecord& e : p.epochs)
+    append(note, NoteEpoch{.epoch = e.epoch,
+                           .steps = e.steps,
+                           .refused = e.refused,
+                           .learning_rate = e.learning_rate,
+                           .loss_scale = e.loss_scale,
+                           .reserved = 0,
+                           .train_loss = e.train_loss,
+                           .train_accuracy = e.train_accuracy,
+                           .validate_loss = e.validate_loss,
+                           .validate_accuracy = e.validate_accuracy});
+  for (const char c : options) note.push_back(std::byte(c));
+  return note;
+}
+
+TunePosition position_of(std::span<const std::byte> note, const std::string& options, const std::string& place) {
+  const auto refuse = [&](const std::string& fact) -> void {
+    throw Error(kBadInput, place, fact, "name another --checkpoint directory, or begin anew with --restart");
+  };
+  if (note.size() < sizeof(NoteHeader))
+    refuse("its checkpoint was not left by nacre tune: it does not say where the training stood");
+  const auto h = take<NoteHeader>(note);
+  if (std::memcmp(h.magic, kNoteMagic, sizeof h.magic) != 0)
+    refuse("its checkpoint was not left by nacre tune: it does not say where the training stood");
+  if (h.version != kNoteVersion)
+    refuse(fmt::format("its checkpoint is of version {}, known is {}", h.version, kNoteVersion));
+  if (h.epochs != h.epoch)
+    refuse(fmt::format("its checkpoint stands in epoch {}, after {} that are over", h.epoch + uint64_t{1}, h.epochs));
+  if (note.size() != h.epochs * uint64_t{sizeof(NoteEpoch)} + h.options_bytes)
+    refuse("what its checkpoint says of the training has another length than it promises");
+  TunePosition p = {.epoch = h.epoch,
+                    .step = h.step,
+                    .applied = h.applied,
+                    .refused_in_row = h.refused_in_row,
+                    .epoch_steps = h.epoch_steps,
+                    .epoch_refused = h.epoch_refused,
+                    .learning_rate = h.learning_rate,
+                    .loss_scale = h.loss_scale,
+                    .judged = {.loss = h.loss, .samples = h.samples, .right = h.right, .answers = h.answers},
+                    .epochs = {}};
+  for (uint32_t i = 0; i < h.epochs; ++i) {
+    const auto e = take<NoteEpoch>(note);
+    p.epochs.push_back({.epoch = e.epoch,
+                        .steps = e.steps,
+                        .refused = e.refused,
+                        .learning_rate = e.learning_rate,
+                        .loss_scale = e.loss_scale,
+                        .train_loss = e.train_loss,
+                        .train_accuracy = e.train_accuracy,
+                        .validate_loss = e.validate_loss,
+                        .validate_accuracy = e.validate_accuracy});
+  }
+  const std::string before(reinterpret_cast<const char*>(note.data()), note.size());
+  if (before != options)
+    throw Error(
+        kUsage, place, "holds the checkpoint of another training: " + difference(before, options),
+        "give the same options to go on with it, name another --checkpoint directory, or begin anew with --restart");
+  return p;
+}
+
+}  // namespace nacre::tools

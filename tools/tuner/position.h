@@ -1,0 +1,36 @@
+// Where a training stands: what a checkpoint holds beside the model's state, as its note, so that both are saved as
+// one.
+//
+//   note = header, epoch records, options
+//
+// Little-endian, versioned. What is read is checked: a note of another program, or of other options, is one Error that
+// says so.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/tuner/history.h"
+#include "tools/tuner/objective.h"
+
+namespace nacre::tools {
+
+struct TunePosition {
+  uint32_t epoch = 0, step = 0;  // the next to run, from 0; step within the epoch
+  uint32_t applied = 0;          // steps of the whole run that counted: what the schedule is a function of
+  uint32_t refused_in_row = 0;
+  uint32_t epoch_steps = 0, epoch_refused = 0;  // of the epoch that is under way
+  float learning_rate = 0, loss_scale = 1;      // of its last step
+  Judged judged;                                // over its samples so far
+  std::vector<EpochRecord> epochs;              // those that are over
+};
+
+// `options`: lines "name value" of all that decides what a run computes.
+std::vector<std::byte> note_of(const TunePosition& position, const std::string& options);
+
+// Throws where the note was left by a run with other options, naming the first that differs.
+TunePosition position_of(std::span<const std::byte> note, const std::string& options, const std::string& place);
+
+}  // namespace nacre::tools

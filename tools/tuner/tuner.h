@@ -1,0 +1,123 @@
+// A training over a data set: epochs of steps of micro-batches, validation, checkpoints. Everything that a step does is
+// Trainer's business; this is what a device's own loop would be, with files.
+//
+// What a run computes is a function of the model, the data and TuneSettings: one that was cut off anywhere and goes on
+// from its checkpoint ends with the same bytes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/numeric/schedule.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/trainer.h"
+#include "tools/tuner/dataset.h"
+#include "tools/tuner/history.h"
+#include "tools/tuner/objective.h"
+#include "tools/tuner/position.h"
+#include "tools/tuner/rows.h"
+
+namespace nacre::tools {
+
+struct TuneSettings {
+  uint32_t epochs = 10;
+  uint32_t batch = 0;  // rows of a step; more than the model takes at once are several micro-batches
+  Schedule schedule = {};
+  bool shuffle = true;
+  uint64_t seed = 1;
+  EarlyStop early_stop = {};
+  bool keep_best = false;         // the epoch with the lowest watched loss is what is kept, else the last
+  uint32_t most_refused = 10;     // steps in a row; then the training has diverged
+  std::string checkpoint = {};    // directory; "": none
+  uint32_t checkpoint_steps = 0;  // save after as many steps too; 0: at ends of epochs and every minute
+  std::string options = {};       // of position.h: what decides the result
+};
+
+// A Trainer with memory of its own. The model must outlive it.
+class LoadedTrainer {
+ public:
+  explicit LoadedTrainer(const LoadedModel& model);
+  LoadedTrainer(const LoadedTrainer&) = delete;
+  LoadedTrainer& operator=(const LoadedTrainer&) = delete;
+
+  Trainer& trainer() { return trainer_; }
+  const LoadedModel& loaded() const { return model_; }
+
+ private:
+  const LoadedModel& model_;
+  AlignedBytes memory_;
+  Trainer trainer_;
+};
+
+class FileStorage;
+
+// What a training makes of its directory of checkpoints: itself, the slots of FileStorage, and those of the best epoch.
+std::vector<std::string> checkpoint_files(const std::string& directory);
+
+class Tuner {
+ public:
+  enum class End { kEpochs, kEarly, kInterrupted };
+  struct Progress {
+    const TunePosition& position;
+    uint32_t steps;  // of an epoch
+    uint64_t rows;   // trained on by this process
+  };
+  struct Watch {                                          // both may be empty
+    std::function<void(const Progress&)> step = {};       // after every step
+    std::function<void(const TunePosition&)> epoch = {};  // after every epoch, when it is saved
+    // asked after every micro-batch, and after every one of validation
+    std::function<bool()> interrupted = [] { return false; };
+  };
+
+  Tuner(LoadedTrainer& trainer, const Objective& objective, const Dataset& data, const Split& split,
+        TuneSettings settings);
+  ~Tuner();
+
+  // From the initial values, or from the checkpoint where there is one; true if so. `restart`: never.
+  bool begin(bool restart);
+  // Parameters from another training's checkpoints: what matches in name, type and size.
+  Checkpoint::Report start_from(const std::string& directory);
+
+  // Until the end, or until `watch` interrupts, when what was learned is saved (where there is a directory for it).
+  End run(const Watch& watch);
+
+  // Afterwards: puts the state that is kept (best or last) into the trainer.
+  void take_kept();
+
+  const TunePosition& position() const { return position_; }
+  uint32_t steps_per_epoch() const { return steps_per_epoch_; }
+  bool finished() const { return position_.epoch >= settings_.epochs || settings_.early_stop.stops(position_.epochs); }
+  // Rows at the end of every epoch's order that no step takes: a batch norm in training may want whole batches only.
+  uint64_t left_out() const { return left_out_; }
+  using Stop = std::function<bool()>;
+  Judged validate(const Stop& stop = {});  // the rows kept for it, with what has been learned
+
+ private:
+  const Model& model() const { return owner_.loaded().model(); }
+  // Both false: stopped before the end, and nothing of it counts.
+  bool train_step(const std::vector<int64_t>& order, const Stop& stop);
+  bool end_epoch(const Stop& stop);
+  bool micro_batch(std::span<const int64_t> rows);  // false: the model takes whole batches only
+  void save();
+  void keep();
+  [[noreturn]] void refuse_divergence(const Trainer::Report& report) const;
+  void require(const Status& status, const FileStorage* storage, const std::string& directory) const;
+
+  LoadedTrainer& owner_;
+  Trainer& trainer_;
+  const Objective& objective_;
+  const Dataset& data_;
+  const Split& split_;
+  TuneSettings settings_;
+  TunePosition position_;
+  uint32_t steps_per_epoch_ = 0;
+  uint64_t rows_ = 0, left_out_ = 0;
+  bool saved_ = false;           // there is a checkpoint of this training
+  std::vector<std::byte> best_;  // the state after the best epoch
+  std::unique_ptr<FileStorage> files_, best_files_;
+};
+
+}  // namespace nacre::tools
