@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -16,23 +15,19 @@ namespace nacre::tools {
 
 void add_commands(CLI::App& app);  // all of them, in the order of --help
 
-// cli_models.cc
+// models.cc
 void add_inspect(CLI::App& app);
 void add_size(CLI::App& app);
 void add_run(CLI::App& app);
 void add_check(CLI::App& app);
 void add_kernels(CLI::App& app);
-// cli_convert.cc
+// convert.cc
 void add_convert(CLI::App& app);
 void add_policies(CLI::App& app);
-// cli_training.cc: what convert --train and tune share
-struct TrainingArguments;
-void add_training_options(Command& c, TrainingArguments& a);
-Command::Names training_options(const Command& c);  // their names
-// cli_tune.cc
+// tune.cc
 void add_tune(CLI::App& app);
 void add_export(CLI::App& app);
-// cli_judge.cc
+// judge.cc
 void add_compare(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_search(CLI::App& app);
@@ -58,21 +53,6 @@ inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json",
 
 inline void add_model(Command& command, std::string& model) {
   command.reads(command.add_option("MODEL", model, "model file, made by nacre convert")->required()->type_name(""));
-}
-
-// An option that takes one of a few words. Help shows them as `type`.
-template <class T>
-void add_choice(CLI::App& command, const std::string& name, T& value, const std::map<std::string, T>& words,
-                const std::string& type, const std::string& help) {
-  const auto known = [words](std::string& word) {
-    const auto found = words.find(word);
-    std::string list;
-    for (const auto& [w, unused] : words) list += (list.empty() ? "" : ", ") + w;
-    if (found == words.end()) return "'" + word + "' is not one of " + list;
-    word = CLI::detail::value_string(found->second);
-    return std::string();
-  };
-  command.add_option(name, value, help)->transform(CLI::Validator(known, ""))->type_name(type);
 }
 
 // Decimal digits and nothing else, from `low` to `high`. CLI11's own conversion takes -1 for 2^64 - 1, 010 for 8, and

@@ -1,8 +1,11 @@
 #include <memory>
 
 #include "tools/cli/cli.h"
+#include "tools/cli/option_table.h"
+#include "tools/commands/convert_options.h"
 #include "tools/commands/export.h"
 #include "tools/commands/schedule_option.h"
+#include "tools/commands/training_options.h"
 #include "tools/commands/tune.h"
 #include "tools/importers/importer.h"
 #include "tools/tuner/tuner.h"
@@ -10,16 +13,7 @@
 namespace nacre::tools {
 namespace {
 
-void add_policies_of_network(Command& c, PolicyArguments& o) {
-  c.add_option("--policy", o.policy,
-               "for every layer of a network; nacre policies explains the names [as the file has it]")
-      ->check(not_empty())
-      ->type_name("POLICY");
-  c.add_option("--set", o.set, "for layers by name, or by a pattern (RE2) that matches the whole name")
-      ->allow_extra_args(false)
-      ->type_name("PATTERN=POLICY");
-  c.reads(c.add_option("--policy-file", o.file, "JSON, as nacre convert takes it")->type_name("FILE"));
-}
+const std::vector<std::string> kPoliciesOfNetwork = {"--policy", "--set", "--policy-file"};
 
 CLI::Option* add_text(Command& c, const std::string& name, std::string& value, const std::string& type,
                       const std::string& help) {
@@ -84,16 +78,18 @@ void add_tune(CLI::App& app) {
   add_text(c, "--loss", o->training.loss, "LOSS",
            "of a network: softmax_cross_entropy, ..; nacre convert --help lists them")
       ->group("Training");
-  add_policies_of_network(c, o->policies);
-  add_training_options(c, o->training);
+  add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
+  add_options(c, training_options(), o->training, "Training");
   c.get_option("--seed")->description("of the order of rows, of dropout and of what is initialised here [1]");
   add_json(c, o->json);
   c.only_with({"--restart", "--checkpoint-every"}, {"--checkpoint"},
               {"is about checkpoints, and there are none", "add --checkpoint DIR"});
   c.only_with({"--least"}, {"--early-stop"}, {"is about stopping early", "add --early-stop N"});
-  Command::Names of_network = training_options(c);
+  add_conditions(c, training_options(), o->training);
+  Command::Names of_network = names_of(training_options());
   std::erase(of_network, "--seed");  // also of the order of rows
-  of_network.insert(of_network.end(), {"--loss", "--policy", "--set", "--policy-file", "--micro-batch"});
+  of_network.insert(of_network.end(), kPoliciesOfNetwork.begin(), kPoliciesOfNetwork.end());
+  of_network.insert(of_network.end(), {"--loss", "--micro-batch"});
   c.only_when(
       of_network, [o] { return !is_model(o->model); },
       {"was chosen when the training model was made", "leave it away, or name the network that the model was made of"});
@@ -118,7 +114,7 @@ void add_export(CLI::App& app) {
   c.reads(add_text(c, "--network", o->network, "FILE",
                    "compile this network anew with what was learned: batch norms folded, any policy"),
           files_of_network);
-  add_policies_of_network(c, o->policies);
+  add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
   add_number(c, "--batch", o->batch, 1, 1 << 20, "of --network: rows per run, where it leaves that open [1]");
   c.reads(
       c.add_option("--calibrate", o->samples.data, "samples for int8/static and float8, as nacre convert takes them")

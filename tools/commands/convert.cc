@@ -91,34 +91,6 @@ std::vector<NamedPass> passes(Work& work) {
   return all;
 }
 
-// The options of the rewrite that are not what they are by default.
-std::string rewrite_options_text(const RewriteOptions& o) {
-  std::string text;
-  if (o.tf2_lists) text += " --lists tf2";
-  if (o.level != RewriteLevel::kStandard) text += fmt::format(" --rewrite-level {}", name_of(o.level));
-  if (o.infer_after_allow) text += " --infer-after-allow";
-  if (!o.preserve.empty()) text += fmt::format(" --preserve {}", fmt::join(o.preserve, ","));
-  const std::pair<const char*, const ListEdit&> lists[] = {
-      {"allow", o.edits.allow}, {"infer", o.edits.infer}, {"deny", o.edits.deny}, {"clear", o.edits.clear}};
-  for (const auto& [list, edit] : lists) {
-    if (!edit.add.empty()) text += fmt::format(" --{}list-add {}", list, fmt::join(edit.add, ","));
-    if (!edit.remove.empty()) text += fmt::format(" --{}list-remove {}", list, fmt::join(edit.remove, ","));
-  }
-  return text;
-}
-
-// The same of how ranges are found.
-std::string calibration_options_text(const CalibrationArguments& o) {
-  const CalibrationOptions usual;
-  std::string text;
-  if (o.method != CalibrationArguments().method) text += " --range-method " + o.method;
-  for (const std::string& rule : o.overrides) text += " --range " + rule;
-  if (o.options.percentile != usual.percentile) text += fmt::format(" --percentile {}", o.options.percentile);
-  if (o.options.decay != usual.decay) text += fmt::format(" --range-decay {}", o.options.decay);
-  if (o.samples.cast) text += " --cast-samples";
-  return text;
-}
-
 void print_training_summary(const ConvertOptions& options, const TrainingModel& made, const LoadedModel& model) {
   const TrainingMemory m = training_memory(model, *find_machine("host"));
   if (options.json)
@@ -243,31 +215,6 @@ void write_training(const Work& work, Graph& graph) {
 }
 
 }  // namespace
-
-std::string options_text(const ConvertOptions& o) {
-  std::string text;
-  const auto add = [&](const std::string& option) { text += (text.empty() ? "" : " ") + option; };
-  if (o.batch > 0) add(fmt::format("--batch {}", o.batch));
-  if (o.io_nhwc) add("--io-layout nhwc");
-  if (!o.banks.empty()) add("--bank " + o.banks);
-  if (o.keep_inputs) add("--keep-inputs");
-  if (o.target != "host") add("--target " + o.target);
-  if (o.rounding != Rounding::kDouble) add(fmt::format("--rounding {}", name_of(o.rounding)));
-  if (!o.fold_batch_norm) add("--no-fold-bn");
-  if (o.golden > 0) add(fmt::format("--golden {}", o.golden));
-  if (o.strip_names) add("--strip-names");
-  if (o.io_types == IoTypes::kPolicy) add("--io-types policy");
-  if (!o.fuse) add("--no-fuse");
-  if (!o.rewrite.type.empty()) add("--rewrite " + o.rewrite.type + rewrite_options_text(o.rewrite.options));
-  if (!o.policies.policy.empty()) add("--policy " + o.policies.policy);
-  for (const std::string& rule : o.policies.set) add("--set " + rule);
-  for (const std::string& ops : o.policies.only) add("--only " + ops);
-  for (const std::string& ops : o.policies.except) add("--except " + ops);
-  if (!o.policies.file.empty()) add("--policy-file sha256:" + sha256(read_file(o.policies.file)));
-  if (!o.training.loss.empty()) add(training_text(o.training));
-  if (!o.calibration.data.empty()) add("--calibrate DATA" + calibration_options_text(o.calibration));
-  return text;
-}
 
 void add_metadata(Graph& graph, const ConvertOptions& options) {
   graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));

@@ -275,35 +275,4 @@ TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
   return options;
 }
 
-std::string training_text(const TrainingArguments& a) {
-  const TrainingArguments usual;
-  std::string text = "--train " + a.loss;
-  const auto add = [&](bool given, const std::string& option) {
-    if (given) text += " " + option;
-  };
-  add(a.optimizer != usual.optimizer, "--optimizer " + a.optimizer);
-  for (const std::string& pattern : a.layers) add(true, "--train-layers " + pattern);
-  add(a.last_layers > 0, fmt::format("--train-last {}", a.last_layers));
-  add(a.biases_only, "--train-biases");
-  for (const std::string& channels : a.channels) add(true, "--train-channels " + channels);
-  add(a.codes, "--train-codes");
-  add(a.lora_rank > 0, fmt::format("--lora {}", a.lora_rank));
-  add(a.lora_alpha != usual.lora_alpha, fmt::format("--lora-alpha {}", a.lora_alpha));
-  add(a.frozen_batch_norm, "--freeze-batch-norm");
-  for (const std::string& pattern : a.no_decay) add(true, "--no-decay " + pattern);
-  add(a.clip_norm > 0, fmt::format("--clip-norm {}", a.clip_norm));
-  add(a.clip_value > 0, fmt::format("--clip-value {}", a.clip_value));
-  add(a.moments != usual.moments, "--moments " + a.moments);
-  add(a.loss_scale != usual.loss_scale, "--loss-scale " + a.loss_scale);
-  add(a.loss_scale_rule != usual.loss_scale_rule, "--loss-scale-rule " + a.loss_scale_rule);
-  add(a.batch_norm_momentum != usual.batch_norm_momentum,
-      fmt::format("--batch-norm-momentum {}", a.batch_norm_momentum));
-  add(a.unbiased_variance, "--unbiased-variance");
-  add(a.seed != usual.seed, fmt::format("--seed {}", a.seed));
-  add(a.immediate, "--update immediate");
-  add(a.learned_ranges, "--learned-ranges");
-  add(!a.arena_limit.empty(), "--arena-limit " + a.arena_limit);
-  return text;
-}
-
 }  // namespace nacre::tools

@@ -1,0 +1,43 @@
+// Tables of options (tools/commands/option_table.h) on the command line.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "tools/cli/cli.h"
+#include "tools/commands/option_table.h"
+
+namespace nacre::tools {
+
+// Registers one option: its type, its words, and what it may be.
+CLI::Option* add_field(Command& c, const std::string& name, const OptionField& field, const std::string& help,
+                       char delimiter);
+
+// Registers the rows of the table, in their order. `arguments` outlives the command.
+template <class Arguments>
+void add_options(Command& c, const OptionTable<Arguments>& table, Arguments& arguments,
+                 const std::string& group = "Options") {
+  for (const OptionRow<Arguments>& row : table) {
+    const OptionField field = row.field(arguments);
+    CLI::Option* option = add_field(c, row.name, field, row.help, row.delimiter);
+    option->group(row.hidden ? "" : group);
+    if (!row.value.empty()) option->type_name(row.value);
+    if (row.input) c.reads(option);
+    else if (row.output) c.writes(option);
+    else if (std::holds_alternative<std::string*>(field) && !row.empty) option->check(not_empty());
+  }
+}
+
+// After all options of the command are there: conditions name others.
+template <class Arguments>
+void add_conditions(Command& c, const OptionTable<Arguments>& table, const Arguments& arguments) {
+  for (const OptionRow<Arguments>& row : table)
+    for (const ActsWhen<Arguments>& acts : row.acts) {
+      const Idle idle = {acts.fact, acts.remedy};
+      if (!acts.with.empty()) c.only_with({row.name}, acts.with, idle);
+      if (!acts.without.empty()) c.not_with({row.name}, acts.without, idle);
+      if (acts.when) c.only_when({row.name}, [&arguments, when = acts.when] { return when(arguments); }, idle);
+    }
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,351 @@
+#include "tools/commands/convert_options.h"
+
+#include "tools/commands/training_options.h"
+#include "tools/model/machines.h"
+
+namespace nacre::tools {
+namespace {
+
+using C = ConvertOptions;
+using P = PolicyArguments;
+using R = RewriteArguments;
+using S = CalibrationArguments;
+
+template <class A>
+ActsWhen<A> writes_model() {
+  return {.with = {"--output"}, .fact = "is about the model's file, and none is written", .remedy = "add -o MODEL"};
+}
+
+template <class A>
+ActsWhen<A> shows_steps() {
+  return {.with = {"--output", "--stop-after", "--dump"},
+          .fact = "is about the steps, and none is written or printed",
+          .remedy = "add -o MODEL, or --dump to see them"};
+}
+
+template <class A>
+ActsWhen<A> infers_only() {
+  return {.without = {"--train"}, .fact = "is about a model that only infers", .remedy = "leave it away, or --train"};
+}
+
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names;
+  for (const TargetMachine& machine : kMachines) names.emplace_back(machine.name);
+  return names;
+}
+
+OptionTable<C> make_model_options() {
+  return {
+      {.name = "--batch",
+       .value = "N",
+       .help = "rows per run, where the network leaves it open [1]",
+       .field = [](C& o) { return whole(o.batch, 1, 1 << 20); }},
+      {.name = "--io-layout",
+       .value = "source|nhwc",
+       .help = "of inputs and outputs; nhwc needs no transpose [source]",
+       .field = [](C& o) { return choice<bool>(o.io_nhwc, {{"source", false}, {"nhwc", true}}); }},
+      {.name = "--bank",
+       .value = "NAME=BYTES,...",
+       .help = "memory banks for the arena, fastest first; with K, M",
+       .field = [](C& o) { return &o.banks; },
+       .acts = {shows_steps<C>()},
+       .pass = "schedule"},
+      {.name = "--keep-inputs",
+       .value = "",
+       .help = "inputs stay valid across runs: their bytes are not used again",
+       .field = [](C& o) { return Flag{&o.keep_inputs}; },
+       .acts = {shows_steps<C>()},
+       .pass = "schedule"},
+      {.name = "--target",
+       .value = fmt::format("{}", fmt::join(machine_names(), "|")),
+       .help = "name under which programs find this one [host]",
+       .field = [](C& o) { return choice(o.target, machine_names()); },
+       .acts = {writes_model<C>()}},
+      {.name = "--rounding",
+       .value = "double|single|float_even",
+       .help = "of int8 results [double, as TFLite]",
+       .field =
+           [](C& o) {
+             return choice<Rounding>(
+                 o.rounding,
+                 {{"double", Rounding::kDouble}, {"single", Rounding::kSingle}, {"float_even", Rounding::kFloatEven}});
+           },
+       .acts = {shows_steps<C>()},
+       .pass = "apply_policy"},
+      {.name = "--no-fold-bn",
+       .value = "",
+       .help = "keep batch normalizations as steps of their own",
+       .field = [](C& o) { return Flag{&o.fold_batch_norm, false}; },
+       .acts = {infers_only<C>()},
+       .pass = "simplify"},
+      {.name = "--golden",
+       .value = "N",
+       .help = "store N pairs of seeded inputs and outputs, for nacre check [0]",
+       .field = [](C& o) { return whole(o.golden, 0, 1000); },
+       .acts = {infers_only<C>(), writes_model<C>()}},
+      {.name = "--stop-after",
+       .value = "PASS",
+       .help = "print the graph as text after this pass, and stop",
+       .field = [](C& o) { return choice(o.stop_after, pass_names()); },
+       .acts = {infers_only<C>(),
+                {.without = {"--output", "--emit-policy", "--dump", "--json"},
+                 .fact = "prints the graph after a pass and writes nothing",
+                 .remedy = "leave away what is to be written or printed after it"}},
+       .text = OptionText::kLeftOut},
+      {.name = "--dump",
+       .value = "",
+       .help = "print the graph as text after the last pass",
+       .field = [](C& o) { return Flag{&o.dump}; },
+       .text = OptionText::kLeftOut},
+      {.name = "--strip-names",
+       .value = "",
+       .help = "leave out the names of tensors",
+       .field = [](C& o) { return Flag{&o.strip_names}; },
+       .acts = {writes_model<C>()}},
+      {.name = "--verbose",
+       .value = "",
+       .help = "say what each pass did, on standard error",
+       .field = [](C& o) { return Flag{&o.verbose}; },
+       .text = OptionText::kLeftOut},
+      {.name = "--json",
+       .value = "",
+       .help = "print JSON, for machines",
+       .field = [](C& o) { return Flag{&o.json}; },
+       .acts = {{.with = {"--output", "--explain"},
+                 .fact = "says what was written, and nothing is",
+                 .remedy = "add -o MODEL"},
+                {.without = {"--dump"},
+                 .fact = "cannot go with --dump, which prints text",
+                 .remedy = "leave one of them away"}},
+       .text = OptionText::kLeftOut},
+  };
+}
+
+OptionTable<P> make_policy_options() {
+  return {
+      {.name = "--policy",
+       .value = "POLICY",
+       .help = "for every layer; nacre policies explains the names [as the file has it]",
+       .field = [](P& o) { return &o.policy; },
+       .pass = "calibrate"},
+      {.name = "--set",
+       .value = "PATTERN=POLICY",
+       .help = "for layers by name, or by a pattern (RE2) that matches the whole name",
+       .field = [](P& o) { return &o.set; },
+       .pass = "calibrate"},
+      {.name = "--policy-file",
+       .value = "FILE",
+       .help = "JSON: Keras's of any policy class, or what --emit-policy writes",
+       .field = [](P& o) { return &o.file; },
+       .text = OptionText::kHash,
+       .input = true,
+       .pass = "calibrate"},
+      {.name = "--only",
+       .value = "OPS",
+       .help = "--policy is for layers of these ops alone: OP,OP or given again",
+       .field = [](P& o) { return &o.only; },
+       .pass = "calibrate"},
+      {.name = "--except",
+       .value = "OPS",
+       .help = "--policy is for all ops but these, such as batch_norm",
+       .field = [](P& o) { return &o.except; },
+       .pass = "calibrate"},
+  };
+}
+
+OptionTable<C> make_step_options() {
+  return {
+      {.name = "--emit-policy",
+       .value = "FILE",
+       .help = "write the policy of every layer, as --policy-file takes it",
+       .field = [](C& o) { return &o.emit_policy; },
+       .acts = {infers_only<C>()},
+       .text = OptionText::kLeftOut,
+       .output = true},
+      {.name = "--io-types",
+       .value = "source|policy",
+       .help = "of inputs and outputs; policy: those of the steps beside them, such as int8 [source]",
+       .field =
+           [](C& o) {
+             return choice<IoTypes>(o.io_types, {{"source", IoTypes::kSource}, {"policy", IoTypes::kPolicy}});
+           },
+       .acts = {shows_steps<C>()},
+       .pass = "apply_policy"},
+      {.name = "--no-fuse",
+       .value = "",
+       .help = "keep clamps, casts and quantize steps apart: same results",
+       .field = [](C& o) { return Flag{&o.fuse, false}; },
+       .acts = {shows_steps<C>()},
+       .pass = "fuse"},
+  };
+}
+
+const ActsWhen<R> kOfRewrite = {.with = {"--rewrite"},
+                                .fact = "is about a rewrite, and there is none",
+                                .remedy = "add --rewrite mixed_float16 or mixed_bfloat16"};
+
+Choice rewrite_type(R& o) {
+  Choice type = choice(o.type, std::vector<std::string>{"mixed_float16", "mixed_bfloat16"});
+  type.take = [&o, take = type.take](size_t i) {
+    take(i);
+    o.options.type = i == 0 ? ElementType::kFloat16 : ElementType::kBfloat16;
+  };
+  return type;
+}
+
+OptionTable<R> make_rewrite_options() {
+  OptionTable<R> table = {
+      {.name = "--rewrite",
+       .value = "mixed_float16|mixed_bfloat16",
+       .help = "TensorFlow's graph rewrite: 16 bits where its lists allow them",
+       .field = rewrite_type,
+       .pass = "rewrite"},
+      {.name = "--lists",
+       .value = "tf1|tf2",
+       .help = "of the rewrite: of TensorFlow 1.15, softmax denied, or today's, softmax inferred [tf1]",
+       .field = [](R& o) { return choice<bool>(o.options.tf2_lists, {{"tf1", false}, {"tf2", true}}); },
+       .acts = {kOfRewrite}},
+      {.name = "--rewrite-level",
+       .value = "LEVEL",
+       .help = "TensorFlow's TENSOR_CORES_ONLY, UNSAFE_FORCE_ALL, TREAT_INFER_AS_DENY [standard]",
+       .field =
+           [](R& o) {
+             return choice<RewriteLevel>(o.options.level, {{"standard", RewriteLevel::kStandard},
+                                                           {"TENSOR_CORES_ONLY", RewriteLevel::kTensorCoresOnly},
+                                                           {"UNSAFE_FORCE_ALL", RewriteLevel::kUnsafeForceAll},
+                                                           {"TREAT_INFER_AS_DENY", RewriteLevel::kTreatInferAsDeny}});
+           },
+       .acts = {kOfRewrite}},
+      {.name = "--infer-after-allow",
+       .value = "",
+       .help =
+           "paint infer ops right after 16-bit ones with float16 too, as TensorFlow 2.21 does (2.15: bfloat16 only)",
+       .field = [](R& o) { return Flag{&o.options.infer_after_allow}; },
+       .acts = {kOfRewrite,
+                {.when = [](const R& o) { return o.options.type == ElementType::kFloat16; },
+                 .fact = "is what --rewrite mixed_bfloat16 does in any case",
+                 .remedy = "leave it away"}}},
+      {.name = "--preserve",
+       .value = "LAYER,...",
+       .help = "layers that the rewrite leaves in float32",
+       .field = [](R& o) { return &o.options.preserve; },
+       .acts = {kOfRewrite},
+       .delimiter = ','},
+  };
+  using Ops = std::vector<std::string>;
+  const std::pair<const char*, ListEdit ListEdits::*> lists[] = {{"allow", &ListEdits::allow},
+                                                                 {"infer", &ListEdits::infer},
+                                                                 {"deny", &ListEdits::deny},
+                                                                 {"clear", &ListEdits::clear}};
+  const std::pair<const char*, Ops ListEdit::*> verbs[] = {{"add", &ListEdit::add}, {"remove", &ListEdit::remove}};
+  for (const auto& [list, edit] : lists)
+    for (const auto& [verb, ops] : verbs)
+      table.push_back({.name = fmt::format("--{}list-{}", list, verb),
+                       .value = "OP,...",
+                       .help = "",
+                       .field = [of_list = edit, of_verb = ops](R& o) { return &(o.options.edits.*of_list.*of_verb); },
+                       .acts = {kOfRewrite},
+                       .delimiter = ',',
+                       .hidden = true});
+  table.push_back({.name = "--explain",
+                   .value = "",
+                   .help = "print every decision of the rewrite with its reason. Lists are edited by\n"
+                           "--{allow,infer,deny,clear}list-{add,remove} OP,...",
+                   .field = [](R& o) { return Flag{&o.explain}; },
+                   .acts = {kOfRewrite, infers_only<R>()},
+                   .text = OptionText::kLeftOut});
+  return table;
+}
+
+const ActsWhen<S> kOfSamples = {.with = {"--calibrate"},
+                                .fact = "is about ranges, and there are no samples to find them in",
+                                .remedy = "add --calibrate DATA"};
+
+bool finds_by(const S& o, const std::string& method) {
+  const auto names_it = [&](const std::string& rule) { return rule.ends_with("=" + method); };
+  return o.method == method || std::ranges::any_of(o.overrides, names_it);
+}
+
+OptionTable<S> make_calibration_options() {
+  return {
+      {.name = "--calibrate",
+       .value = "DATA",
+       .help = "samples for int8/static and float8: .npz, .npy, or a folder of .npy",
+       .field = [](S& o) { return &o.data; },
+       .text = OptionText::kFile,
+       .input = true,
+       .pass = "calibrate"},
+      {.name = "--range-method",
+       .value = "min_max|moving_average|percentile|mse|entropy",
+       .help = "how ranges are found in them [min_max]",
+       .field =
+           [](S& o) {
+             return choice(o.method,
+                           std::vector<std::string>{"min_max", "moving_average", "percentile", "mse", "entropy"});
+           },
+       .acts = {kOfSamples}},
+      {.name = "--range",
+       .value = "PATTERN=METHOD",
+       .help = "the method for the layers that PATTERN matches",
+       .field = [](S& o) { return &o.overrides; },
+       .acts = {kOfSamples}},
+      {.name = "--percentile",
+       .value = "P",
+       .help = "of --range-method percentile [99.99]",
+       .field = [](S& o) { return &o.options.percentile; },
+       .acts = {kOfSamples,
+                {.when = [](const S& o) { return finds_by(o, "percentile"); },
+                 .fact = "no range is found by percentiles",
+                 .remedy = "add --range-method percentile"}}},
+      {.name = "--range-decay",
+       .value = "D",
+       .help = "of --range-method moving_average [0.999]",
+       .field = [](S& o) { return &o.options.decay; },
+       .acts = {kOfSamples,
+                {.when = [](const S& o) { return finds_by(o, "moving_average"); },
+                 .fact = "no range is found by a moving average",
+                 .remedy = "add --range-method moving_average"}}},
+      {.name = "--cast-samples",
+       .value = "",
+       .help = "change the type of samples, where no number changes by it",
+       .field = [](S& o) { return Flag{&o.samples.cast}; },
+       .acts = {kOfSamples}},
+  };
+}
+
+}  // namespace
+
+const OptionTable<ConvertOptions>& model_options() {
+  static const OptionTable<ConvertOptions> table = make_model_options();
+  return table;
+}
+
+const OptionTable<PolicyArguments>& policy_options() {
+  static const OptionTable<PolicyArguments> table = make_policy_options();
+  return table;
+}
+
+const OptionTable<ConvertOptions>& step_options() {
+  static const OptionTable<ConvertOptions> table = make_step_options();
+  return table;
+}
+
+const OptionTable<RewriteArguments>& rewrite_options() {
+  static const OptionTable<RewriteArguments> table = make_rewrite_options();
+  return table;
+}
+
+const OptionTable<CalibrationArguments>& calibration_options() {
+  static const OptionTable<CalibrationArguments> table = make_calibration_options();
+  return table;
+}
+
+std::string options_text(const ConvertOptions& o) {
+  std::string text = text_of(model_options(), o) + text_of(step_options(), o) + text_of(rewrite_options(), o.rewrite) +
+                     text_of(policy_options(), o.policies);
+  if (!o.training.loss.empty()) text += " " + training_text(o.training);
+  text += text_of(calibration_options(), o.calibration);
+  return text.empty() ? text : text.substr(1);
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,134 @@
+// Options of a command as data: name, words of help, where the value goes, and when the option acts. What registers,
+// refuses and prints options reads these tables (tools/cli/option_table.h, text_of below), so that an option stands in
+// one place.
+//
+//   std::vector<OptionRow<RunArguments>> rows = {
+//       {.name = "--repeat", .value = "N", .help = "run every sample N times [1]",
+//        .field = [](RunArguments& a) { return whole(a.repeat, 1, 1000); }}};
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace nacre::tools {
+
+// Without a value. `given`: what the option makes of it.
+struct Flag {
+  bool* value;
+  bool given = true;
+};
+
+// A number in decimal digits.
+struct Whole {
+  uint64_t low, high;
+  std::function<uint64_t()> get;
+  std::function<void(uint64_t)> set;
+};
+template <class T>
+Whole whole(T& value, uint64_t low, uint64_t high) {
+  return {low, high, [&value] { return uint64_t(value); }, [&value](uint64_t number) { value = T(number); }};
+}
+
+// One of a few words.
+struct Choice {
+  std::vector<std::string> words;
+  std::function<size_t()> index;  // of the present value; words.size(): none of them
+  std::function<void(size_t)> take;
+};
+template <class T>
+Choice choice(T& value, const std::vector<std::pair<std::string, T>>& words) {
+  Choice made;
+  for (const auto& [word, unused] : words) made.words.push_back(word);
+  made.index = [&value, words] {
+    return size_t(std::ranges::find(words, value, &std::pair<std::string, T>::second) - words.begin());
+  };
+  made.take = [&value, words](size_t i) { value = words[i].second; };
+  return made;
+}
+inline Choice choice(std::string& value, const std::vector<std::string>& words) {
+  std::vector<std::pair<std::string, std::string>> same;
+  for (const std::string& word : words) same.emplace_back(word, word);
+  return choice(value, same);
+}
+
+// Where the value goes. A list takes one value each time that the option is given.
+using OptionField = std::variant<Flag, Whole, Choice, std::string*, std::vector<std::string>*, float*, double*>;
+
+// The option acts only with one of `with`, without each of `without`, and where `when` says so; else it is refused with
+// `fact` and `remedy`.
+template <class Arguments>
+struct ActsWhen {
+  std::vector<std::string> with, without;
+  std::function<bool(const Arguments&)> when;
+  std::string fact, remedy;
+};
+
+enum class OptionText : uint8_t {
+  kValue,    // as it was given
+  kHash,     // of a file: the SHA-256 of its bytes
+  kFile,     // of a file: that there is one
+  kLeftOut,  // it changes nothing of what is made
+};
+
+template <class Arguments>
+struct OptionRow {
+  std::string name;   // "--lora"
+  std::string value;  // what help calls its value: "RANK"; "" for a flag
+  std::string help;   // with the default in brackets
+  std::function<OptionField(Arguments&)> field;
+  std::vector<ActsWhen<Arguments>> acts;
+  OptionText text = OptionText::kValue;
+  char delimiter = 0;                  // between the values of a list that stand in one
+  bool empty = false;                  // "" is a value
+  bool hidden = false;                 // from --help, where another option's words tell of it
+  bool input = false, output = false;  // it names a file that is read, or written
+  std::string pass;                    // of the converter, in which it acts
+};
+
+template <class Arguments>
+using OptionTable = std::vector<OptionRow<Arguments>>;
+
+// What the field holds, a text per value; nothing for a flag that is not given and a word that none was chosen for.
+std::vector<std::string> values_of(const OptionField& field);
+
+template <class Arguments>
+std::vector<std::string> names_of(const OptionTable<Arguments>& table) {
+  std::vector<std::string> names;
+  for (const OptionRow<Arguments>& row : table) names.push_back(row.name);
+  return names;
+}
+
+// SHA-256 of a file's bytes, "sha256:...".
+std::string hash_text(const std::string& path);
+
+// Every option that is not what it is by default, as one would type it: for a model's metadata. Begins with a blank, if
+// there is any.
+template <class Arguments>
+std::string text_of(const OptionTable<Arguments>& table, Arguments given) {
+  Arguments usual;
+  std::string text;
+  for (const OptionRow<Arguments>& row : table) {
+    if (row.text == OptionText::kLeftOut) continue;
+    const OptionField field = row.field(given);
+    const std::vector<std::string> values = values_of(field);
+    if (values == values_of(row.field(usual))) continue;
+    if (std::holds_alternative<Flag>(field)) text += " " + row.name;
+    else if (row.text == OptionText::kHash) text += fmt::format(" {} {}", row.name, hash_text(values[0]));
+    else if (row.text == OptionText::kFile) text += fmt::format(" {} {}", row.name, row.value);
+    else if (row.delimiter != 0)
+      text += fmt::format(" {} {}", row.name, fmt::join(values, std::string(1, row.delimiter)));
+    else
+      for (const std::string& value : values) text += fmt::format(" {} {}", row.name, value);
+  }
+  return text;
+}
+
+}  // namespace nacre::tools

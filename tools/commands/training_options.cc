@@ -1,0 +1,120 @@
+#include "tools/commands/training_options.h"
+
+namespace nacre::tools {
+namespace {
+
+using A = TrainingArguments;
+
+OptionTable<A> make_table() {
+  return {
+      {.name = "--optimizer",
+       .value = "NAME[,FIELD=X]",
+       .help = fmt::format("{}; such as adamw,weight_decay=0.01 [momentum]", fmt::join(optimizer_names(), ", ")),
+       .field = [](A& a) { return &a.optimizer; },
+       .empty = true},
+      {.name = "--train-layers",
+       .value = "PATTERN",
+       .help = "train these layers only, by name or pattern (RE2); may be given again",
+       .field = [](A& a) { return &a.layers; },
+       .empty = true},
+      {.name = "--train-last",
+       .value = "N",
+       .help = "of these the last N that have parameters",
+       .field = [](A& a) { return whole(a.last_layers, 1, 1 << 16); }},
+      {.name = "--train-biases",
+       .value = "",
+       .help = "of these the biases alone",
+       .field = [](A& a) { return Flag{&a.biases_only}; }},
+      {.name = "--train-channels",
+       .value = "PATTERN=SHARE|FIRST:END",
+       .help = "of these layers' outputs train the leading share, or FIRST to END - 1; the rest stays, and needs no "
+               "gradient and no moments",
+       .field = [](A& a) { return &a.channels; },
+       .empty = true},
+      {.name = "--train-codes",
+       .value = "",
+       .help = "of int8 layers train the codes of weights and biases: scales, steps and bytes of the network stay. "
+               "Gradients are\n"
+               "scaled so that --lr of sgd and momentum means what it means in float32; adam and the like count it in "
+               "codes",
+       .field = [](A& a) { return Flag{&a.codes}; }},
+      {.name = "--lora",
+       .value = "RANK",
+       .help = "freeze these layers and train LoRA adapters of this rank beside them",
+       .field = [](A& a) { return whole(a.lora_rank, 1, 4096); }},
+      {.name = "--lora-alpha",
+       .value = "X",
+       .help = "adapters count X / RANK [16]",
+       .field = [](A& a) { return &a.lora_alpha; },
+       .acts = {{.with = {"--lora"}, .fact = "is about adapters, and there are none", .remedy = "add --lora RANK"}}},
+      {.name = "--freeze-batch-norm",
+       .value = "",
+       .help = "batch norms keep their running statistics",
+       .field = [](A& a) { return Flag{&a.frozen_batch_norm}; }},
+      {.name = "--no-decay",
+       .value = "PATTERN",
+       .help = "layers whose weights do not decay (biases and norms never do)",
+       .field = [](A& a) { return &a.no_decay; },
+       .empty = true},
+      {.name = "--clip-norm",
+       .value = "X",
+       .help = "scale the gradient down to this 2-norm",
+       .field = [](A& a) { return &a.clip_norm; }},
+      {.name = "--clip-value",
+       .value = "X",
+       .help = "clip each number of the gradient",
+       .field = [](A& a) { return &a.clip_value; }},
+      {.name = "--moments",
+       .value = "float32|bfloat16",
+       .help = "type of the optimizer's moments [float32]",
+       .field = [](A& a) { return &a.moments; },
+       .empty = true},
+      {.name = "--loss-scale",
+       .value = "auto|none|fixed=S|dynamic[=S]",
+       .help = "auto: dynamic where a layer computes in float16 [auto]",
+       .field = [](A& a) { return &a.loss_scale; },
+       .empty = true},
+      {.name = "--loss-scale-rule",
+       .value = "RULE",
+       .help = "nacre, or as in tf, keras, jmp, fastai, axon [nacre]",
+       .field = [](A& a) { return &a.loss_scale_rule; },
+       .empty = true},
+      {.name = "--batch-norm-momentum",
+       .value = "M",
+       .help = "running = M running + (1 - M) batch [0.99]",
+       .field = [](A& a) { return &a.batch_norm_momentum; }},
+      {.name = "--unbiased-variance",
+       .value = "",
+       .help = "running variances count n - 1, as torch's do",
+       .field = [](A& a) { return Flag{&a.unbiased_variance}; }},
+      {.name = "--seed",
+       .value = "N",
+       .help = "of dropout and of what is initialised here [1]",
+       .field = [](A& a) { return whole(a.seed, 0, UINT64_MAX); }},
+      {.name = "--update",
+       .value = "step|immediate",
+       .help = "immediate: commit each parameter as soon as its gradient is there, least memory [step]",
+       .field = [](A& a) { return choice<bool>(a.immediate, {{"step", false}, {"immediate", true}}); }},
+      {.name = "--learned-ranges",
+       .value = "",
+       .help = "of int8/static: train the ranges of activations; else running means of their ends",
+       .field = [](A& a) { return Flag{&a.learned_ranges}; }},
+      {.name = "--arena-limit",
+       .value = "BYTES",
+       .help = "compute activations anew in the backward pass until the arena fits; with K, M",
+       .field = [](A& a) { return &a.arena_limit; }},
+  };
+}
+
+}  // namespace
+
+const OptionTable<TrainingArguments>& training_options() {
+  static const OptionTable<TrainingArguments> table = make_table();
+  return table;
+}
+
+std::string training_text(const TrainingArguments& arguments) {
+  return "--train " + arguments.loss + text_of(training_options(), arguments);
+}
+
+}  // namespace nacre::tools
