@@ -64,11 +64,11 @@ struct Clip {  // the op clamp
     return Code::kOk;
   }
 
-  static constexpr Attribute kAttributes[] = {
-      {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}};
+  static constexpr auto kAttributes = joined(kClampAttributes, {{"x_zero"}, {"y_zero"}});
   static constexpr const char* kInputs[] = {"x", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
-  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kClampGradient, kReads<gradient_of(0), output_of(0)>}};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kClampGradient, .reads = kReads<gradient_of(0), output_of(0)>}};
 };
 
 struct Activation {  // the functions of real numbers
@@ -109,11 +109,13 @@ struct Activation {  // the functions of real numbers
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr Gradient kLeakyReluGradients[] = {
-      {kOf<0>, Op::kLeakyReluGradient, kReads<gradient_of(0), input_of(0)>}};
-  static constexpr Gradient kSigmoidGradients[] = {{kOf<0>, Op::kSigmoidGradient, kReads<gradient_of(0), output_of(0)>}};
-  static constexpr Gradient kTanhGradients[] = {{kOf<0>, Op::kTanhGradient, kReads<gradient_of(0), output_of(0)>}};
+      {.of = kOf<0>, .by = Op::kLeakyReluGradient, .reads = kReads<gradient_of(0), input_of(0)>}};
+  static constexpr Gradient kSigmoidGradients[] = {
+      {.of = kOf<0>, .by = Op::kSigmoidGradient, .reads = kReads<gradient_of(0), output_of(0)>}};
+  static constexpr Gradient kTanhGradients[] = {
+      {.of = kOf<0>, .by = Op::kTanhGradient, .reads = kReads<gradient_of(0), output_of(0)>}};
   static constexpr Gradient kHardSwishGradients[] = {
-      {kOf<0>, Op::kHardSwishGradient, kReads<gradient_of(0), input_of(0)>}};
+      {.of = kOf<0>, .by = Op::kHardSwishGradient, .reads = kReads<gradient_of(0), input_of(0)>}};
 
  private:
   // y = f(x), f of the accumulator type: float32 for 16-bit elements, rounded once.
@@ -214,37 +216,49 @@ struct Lookup {
   static constexpr const char* kOutputs[] = {"y"};
 };
 
-inline constexpr OpRule kClampRule = {Op::kClamp,        "clamp",       Numerics::kPointwise, &Clip::shapes,
-                                      Clip::kAttributes, Clip::kInputs, Clip::kOutputs,       Clip::kGradients};
+inline constexpr OpRule kClampRule = {
+    .op = Op::kClamp, .name = "clamp", .numerics = Numerics::kPointwise, .shapes = &Clip::shapes,
+    .attributes = Clip::kAttributes, .inputs = Clip::kInputs, .outputs = Clip::kOutputs,
+    .gradients = Clip::kGradients};
 inline constexpr OpRule kLeakyReluRule = {
-    Op::kLeakyRelu,          "leaky_relu",        Numerics::kPointwise, &Activation::shapes,
-    Activation::kAttributes, Activation::kInputs, Activation::kOutputs, Activation::kLeakyReluGradients};
+    .op = Op::kLeakyRelu, .name = "leaky_relu", .numerics = Numerics::kPointwise, .shapes = &Activation::shapes,
+    .attributes = Activation::kAttributes, .inputs = Activation::kInputs, .outputs = Activation::kOutputs,
+    .gradients = Activation::kLeakyReluGradients};
 inline constexpr OpRule kSigmoidRule = {
-    Op::kSigmoid, "sigmoid",           Numerics::kPointwise, &Activation::shapes,
-    {},           Activation::kInputs, Activation::kOutputs, Activation::kSigmoidGradients};
+    .op = Op::kSigmoid, .name = "sigmoid", .numerics = Numerics::kPointwise, .shapes = &Activation::shapes,
+    .attributes = {}, .inputs = Activation::kInputs, .outputs = Activation::kOutputs,
+    .gradients = Activation::kSigmoidGradients};
 inline constexpr OpRule kTanhRule = {
-    Op::kTanh, "tanh",              Numerics::kPointwise, &Activation::shapes,
-    {},        Activation::kInputs, Activation::kOutputs, Activation::kTanhGradients};
+    .op = Op::kTanh, .name = "tanh", .numerics = Numerics::kPointwise, .shapes = &Activation::shapes,
+    .attributes = {}, .inputs = Activation::kInputs, .outputs = Activation::kOutputs,
+    .gradients = Activation::kTanhGradients};
 inline constexpr OpRule kHardSwishRule = {
-    Op::kHardSwish, "hard_swish",        Numerics::kPointwise, &Activation::shapes,
-    {},             Activation::kInputs, Activation::kOutputs, Activation::kHardSwishGradients};
+    .op = Op::kHardSwish, .name = "hard_swish", .numerics = Numerics::kPointwise, .shapes = &Activation::shapes,
+    .attributes = {}, .inputs = Activation::kInputs, .outputs = Activation::kOutputs,
+    .gradients = Activation::kHardSwishGradients};
 inline constexpr OpRule kLookupRule = {
-    Op::kLookup, "lookup", Numerics::kPointwise, &Lookup::shapes, {}, Lookup::kInputs, Lookup::kOutputs};
+    .op = Op::kLookup, .name = "lookup", .numerics = Numerics::kPointwise, .shapes = &Lookup::shapes,
+    .attributes = {}, .inputs = Lookup::kInputs, .outputs = Lookup::kOutputs};
 
 inline constexpr OpRule kClampGradientRule = {
-    Op::kClampGradient, "clamp_gradient",             Numerics::kPointwise,        &ClampGradient::shapes,
-    Clip::kAttributes,  ActivationGradient::kYInputs, ActivationGradient::kOutputs};
+    .op = Op::kClampGradient, .name = "clamp_gradient", .numerics = Numerics::kPointwise,
+    .shapes = &ClampGradient::shapes, .attributes = Clip::kAttributes, .inputs = ActivationGradient::kYInputs,
+    .outputs = ActivationGradient::kOutputs};
 inline constexpr OpRule kLeakyReluGradientRule = {
-    Op::kLeakyReluGradient,  "leaky_relu_gradient",        Numerics::kPointwise,        &ActivationGradient::shapes,
-    Activation::kAttributes, ActivationGradient::kXInputs, ActivationGradient::kOutputs};
+    .op = Op::kLeakyReluGradient, .name = "leaky_relu_gradient", .numerics = Numerics::kPointwise,
+    .shapes = &ActivationGradient::shapes, .attributes = Activation::kAttributes,
+    .inputs = ActivationGradient::kXInputs, .outputs = ActivationGradient::kOutputs};
 inline constexpr OpRule kSigmoidGradientRule = {
-    Op::kSigmoidGradient, "sigmoid_gradient",           Numerics::kPointwise,        &ActivationGradient::shapes,
-    {},                   ActivationGradient::kYInputs, ActivationGradient::kOutputs};
+    .op = Op::kSigmoidGradient, .name = "sigmoid_gradient", .numerics = Numerics::kPointwise,
+    .shapes = &ActivationGradient::shapes, .attributes = {}, .inputs = ActivationGradient::kYInputs,
+    .outputs = ActivationGradient::kOutputs};
 inline constexpr OpRule kTanhGradientRule = {
-    Op::kTanhGradient, "tanh_gradient",              Numerics::kPointwise,        &ActivationGradient::shapes,
-    {},                ActivationGradient::kYInputs, ActivationGradient::kOutputs};
+    .op = Op::kTanhGradient, .name = "tanh_gradient", .numerics = Numerics::kPointwise,
+    .shapes = &ActivationGradient::shapes, .attributes = {}, .inputs = ActivationGradient::kYInputs,
+    .outputs = ActivationGradient::kOutputs};
 inline constexpr OpRule kHardSwishGradientRule = {
-    Op::kHardSwishGradient, "hard_swish_gradient",        Numerics::kPointwise,        &ActivationGradient::shapes,
-    {},                     ActivationGradient::kXInputs, ActivationGradient::kOutputs};
+    .op = Op::kHardSwishGradient, .name = "hard_swish_gradient", .numerics = Numerics::kPointwise,
+    .shapes = &ActivationGradient::shapes, .attributes = {}, .inputs = ActivationGradient::kXInputs,
+    .outputs = ActivationGradient::kOutputs};
 
 }  // namespace nacre

@@ -79,12 +79,13 @@ struct BatchNormTraining {
   static constexpr const char* kOutputs[] = {"y", "mean", "inverse_deviation"};
 
   static constexpr Gradient kGradients[] = {
-      {kOf<kX>, Op::kBatchNormTrainingGradientX,
-       kReads<gradient_of(0), input_of(kX), input_of(kScale), output_of(kMean), output_of(kInverseDeviation)>, false,
-       &no_words},
-      {kOf<kScale>, Op::kBatchNormTrainingGradientScale,
-       kReads<gradient_of(0), input_of(kX), output_of(kMean), output_of(kInverseDeviation)>, true, &no_words},
-      {kOf<kBias>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &no_words}};
+      {.of = kOf<kX>, .by = Op::kBatchNormTrainingGradientX,
+       .reads = kReads<gradient_of(0), input_of(kX), input_of(kScale), output_of(kMean), output_of(kInverseDeviation)>,
+       .words = &no_words},
+      {.of = kOf<kScale>, .by = Op::kBatchNormTrainingGradientScale,
+       .reads = kReads<gradient_of(0), input_of(kX), output_of(kMean), output_of(kInverseDeviation)>, .adds = true,
+       .words = &no_words},
+      {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words}};
 };
 
 struct BatchNormTrainingGradientX : BatchNormGradient {
@@ -146,20 +147,19 @@ struct BatchNormTrainingGradientScale : BatchNormGradient {
   static constexpr const char* kInputs[] = {"dy", "x", "mean", "inverse_deviation", "&dscale"};
 };
 
-inline constexpr OpRule kBatchNormTrainingRule = {Op::kBatchNormTraining,
-                                                  "batch_norm_training",
-                                                  Numerics::kReduction,
-                                                  &BatchNormTraining::shapes,
-                                                  BatchNormTraining::kAttributes,
-                                                  BatchNormTraining::kInputs,
-                                                  BatchNormTraining::kOutputs,
-                                                  BatchNormTraining::kGradients,
-                                                  1u << BatchNormTraining::kScale | 1u << BatchNormTraining::kBias};
+inline constexpr OpRule kBatchNormTrainingRule = {
+    .op = Op::kBatchNormTraining, .name = "batch_norm_training", .numerics = Numerics::kReduction,
+    .shapes = &BatchNormTraining::shapes, .attributes = BatchNormTraining::kAttributes,
+    .inputs = BatchNormTraining::kInputs, .outputs = BatchNormTraining::kOutputs,
+    .gradients = BatchNormTraining::kGradients,
+    .parameters = 1u << BatchNormTraining::kScale | 1u << BatchNormTraining::kBias};
 inline constexpr OpRule kBatchNormTrainingGradientXRule = {
-    Op::kBatchNormTrainingGradientX, "batch_norm_training_gradient_x", Numerics::kReduction,
-    &BatchNormTrainingGradientX::shapes, {}, BatchNormTrainingGradientX::kInputs, BatchNormTrainingGradientX::kOutputs};
+    .op = Op::kBatchNormTrainingGradientX, .name = "batch_norm_training_gradient_x",
+    .numerics = Numerics::kReduction, .shapes = &BatchNormTrainingGradientX::shapes, .attributes = {},
+    .inputs = BatchNormTrainingGradientX::kInputs, .outputs = BatchNormTrainingGradientX::kOutputs};
 inline constexpr OpRule kBatchNormTrainingGradientScaleRule = {
-    Op::kBatchNormTrainingGradientScale, "batch_norm_training_gradient_scale", Numerics::kReduction,
-    &BatchNormTrainingGradientScale::shapes, {}, BatchNormTrainingGradientScale::kInputs, {}};
+    .op = Op::kBatchNormTrainingGradientScale, .name = "batch_norm_training_gradient_scale",
+    .numerics = Numerics::kReduction, .shapes = &BatchNormTrainingGradientScale::shapes, .attributes = {},
+    .inputs = BatchNormTrainingGradientScale::kInputs, .outputs = {}};
 
 }  // namespace nacre

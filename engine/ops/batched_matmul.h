@@ -203,15 +203,16 @@ struct BatchedMatmulGradientB : BatchedMatmulGradient {
 };
 
 inline constexpr OpRule kBatchedMatmulRule = {
-    Op::kBatchedMatmul,         "batched_matmul",       Numerics::kMatmul,       &BatchedMatmul::shapes,
-    BatchedMatmul::kAttributes, BatchedMatmul::kInputs, BatchedMatmul::kOutputs, BatchedMatmul::kGradients, 0b11};
+    .op = Op::kBatchedMatmul, .name = "batched_matmul", .numerics = Numerics::kMatmul,
+    .shapes = &BatchedMatmul::shapes, .attributes = BatchedMatmul::kAttributes, .inputs = BatchedMatmul::kInputs,
+    .outputs = BatchedMatmul::kOutputs, .gradients = BatchedMatmul::kGradients, .parameters = 0b11};
 inline constexpr OpRule kBatchedMatmulGradientARule = {
-    Op::kBatchedMatmulGradientA, "batched_matmul_gradient_a",      Numerics::kMatmul,
-    &BatchedMatmulGradientA::shapes, BatchedMatmul::kAttributes, BatchedMatmulGradientA::kInputs,
-    BatchedMatmulGradientA::kOutputs};
+    .op = Op::kBatchedMatmulGradientA, .name = "batched_matmul_gradient_a", .numerics = Numerics::kMatmul,
+    .shapes = &BatchedMatmulGradientA::shapes, .attributes = BatchedMatmul::kAttributes,
+    .inputs = BatchedMatmulGradientA::kInputs, .outputs = BatchedMatmulGradientA::kOutputs};
 inline constexpr OpRule kBatchedMatmulGradientBRule = {
-    Op::kBatchedMatmulGradientB, "batched_matmul_gradient_b",      Numerics::kMatmul,
-    &BatchedMatmulGradientB::shapes, BatchedMatmul::kAttributes, BatchedMatmulGradientA::kInputs,
-    BatchedMatmulGradientB::kOutputs};
+    .op = Op::kBatchedMatmulGradientB, .name = "batched_matmul_gradient_b", .numerics = Numerics::kMatmul,
+    .shapes = &BatchedMatmulGradientB::shapes, .attributes = BatchedMatmul::kAttributes,
+    .inputs = BatchedMatmulGradientA::kInputs, .outputs = BatchedMatmulGradientB::kOutputs};
 
 }  // namespace nacre

@@ -274,21 +274,26 @@ struct CountStep {
   static constexpr const char* kInputs[] = {"&step"};
 };
 
-inline constexpr OpRule kVerdictRule = {Op::kVerdict,         "verdict",        Numerics::kReduction, &Verdict::shapes,
-                                        Verdict::kAttributes, Verdict::kInputs, Verdict::kOutputs};
+inline constexpr OpRule kVerdictRule = {
+    .op = Op::kVerdict, .name = "verdict", .numerics = Numerics::kReduction, .shapes = &Verdict::shapes,
+    .attributes = Verdict::kAttributes, .inputs = Verdict::kInputs, .outputs = Verdict::kOutputs};
 inline constexpr OpRule kUpdateStatisticsRule = {
-    Op::kUpdateStatistics,         "update_statistics",       Numerics::kPointwise, &UpdateStatistics::shapes,
-    UpdateStatistics::kAttributes, UpdateStatistics::kInputs, {}};
+    .op = Op::kUpdateStatistics, .name = "update_statistics", .numerics = Numerics::kPointwise,
+    .shapes = &UpdateStatistics::shapes, .attributes = UpdateStatistics::kAttributes,
+    .inputs = UpdateStatistics::kInputs, .outputs = {}};
 inline constexpr OpRule kUpdateRangeRule = {
-    Op::kUpdateRange,         "update_range",       Numerics::kPointwise, &UpdateRange::shapes,
-    UpdateRange::kAttributes, UpdateRange::kInputs, {}};
+    .op = Op::kUpdateRange, .name = "update_range", .numerics = Numerics::kPointwise, .shapes = &UpdateRange::shapes,
+    .attributes = UpdateRange::kAttributes, .inputs = UpdateRange::kInputs, .outputs = {}};
 inline constexpr OpRule kUpdateScalesRule = {
-    Op::kUpdateScales,         "update_scales",       Numerics::kPointwise, &UpdateScales::shapes,
-    UpdateScales::kAttributes, UpdateScales::kInputs, {}};
+    .op = Op::kUpdateScales, .name = "update_scales", .numerics = Numerics::kPointwise,
+    .shapes = &UpdateScales::shapes, .attributes = UpdateScales::kAttributes, .inputs = UpdateScales::kInputs,
+    .outputs = {}};
 inline constexpr OpRule kAdjustLossScaleRule = {
-    Op::kAdjustLossScale,         "adjust_loss_scale",       Numerics::kPointwise, &AdjustLossScale::shapes,
-    AdjustLossScale::kAttributes, AdjustLossScale::kInputs, {}};
-inline constexpr OpRule kCountStepRule = {Op::kCountStep, "count_step", Numerics::kPointwise, &CountStep::shapes, {},
-                                          CountStep::kInputs, {}};
+    .op = Op::kAdjustLossScale, .name = "adjust_loss_scale", .numerics = Numerics::kPointwise,
+    .shapes = &AdjustLossScale::shapes, .attributes = AdjustLossScale::kAttributes,
+    .inputs = AdjustLossScale::kInputs, .outputs = {}};
+inline constexpr OpRule kCountStepRule = {
+    .op = Op::kCountStep, .name = "count_step", .numerics = Numerics::kPointwise, .shapes = &CountStep::shapes,
+    .attributes = {}, .inputs = CountStep::kInputs, .outputs = {}};
 
 }  // namespace nacre

@@ -126,10 +126,9 @@ struct Conv2d {
     return window_shape(words, x, w[1], w[2], w[0], y);
   }
 
-  static constexpr Attribute kAttributes[] = {
-      kWindowAttributes[0], kWindowAttributes[1], kWindowAttributes[2], kWindowAttributes[3], kWindowAttributes[4],
-      kWindowAttributes[5], kWindowAttributes[6], kWindowAttributes[7], {"clamp"}, {"low", Coding::kBound},
-      {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}, {"groups", Coding::kLessOne}, {"form"}, {"block"}};
+  static constexpr auto kAttributes =
+      joined(kWindowAttributes, kClampAttributes,
+             {{"x_zero"}, {"y_zero"}, {"groups", Coding::kLessOne}, {"form"}, {"block"}});
   static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale_or_zero?", "x_zero_or_y_scale?"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr uint32_t kParameters = 1u << kW | 1u << kBias;
@@ -141,9 +140,10 @@ struct Conv2d {
     return kBlock + 4;
   }
   static constexpr Gradient kGradients[] = {
-      {kOf<kX>, Op::kConv2dGradientX, kReads<gradient_of(0), input_of(kW)>, false, &words_of_x},
-      {kOf<kW>, Op::kConv2dGradientW, kReads<gradient_of(0), input_of(kX)>, true},
-      {kOf<kBias>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &bias_words<kClamp>}};
+      {.of = kOf<kX>, .by = Op::kConv2dGradientX, .reads = kReads<gradient_of(0), input_of(kW)>, .words = &words_of_x},
+      {.of = kOf<kW>, .by = Op::kConv2dGradientW, .reads = kReads<gradient_of(0), input_of(kX)>, .adds = true},
+      {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true,
+       .words = &bias_words<kClamp>}};
 
  protected:
   static Conv2d make(const Words& words, Shape x, Shape y, int kernel_h, int kernel_w, int groups) {
@@ -278,16 +278,20 @@ struct DepthwiseConv2d : Conv2d {
   }
 
   static constexpr Gradient kGradients[] = {
-      {kOf<kX>, Op::kDepthwiseConv2dGradientX, kReads<gradient_of(0), input_of(kW)>, false, &words_of_x},
-      {kOf<kW>, Op::kDepthwiseConv2dGradientW, kReads<gradient_of(0), input_of(kX)>, true},
-      {kOf<kBias>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &bias_words<kClamp>}};
+      {.of = kOf<kX>, .by = Op::kDepthwiseConv2dGradientX, .reads = kReads<gradient_of(0), input_of(kW)>,
+       .words = &words_of_x},
+      {.of = kOf<kW>, .by = Op::kDepthwiseConv2dGradientW, .reads = kReads<gradient_of(0), input_of(kX)>, .adds = true},
+      {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true,
+       .words = &bias_words<kClamp>}};
 };
 
 inline constexpr OpRule kConv2dRule = {
-    Op::kConv2d,     "conv2d",         Numerics::kMatmul,  &Conv2d::shapes,    Conv2d::kAttributes,
-    Conv2d::kInputs, Conv2d::kOutputs, Conv2d::kGradients, Conv2d::kParameters};
+    .op = Op::kConv2d, .name = "conv2d", .numerics = Numerics::kMatmul, .shapes = &Conv2d::shapes,
+    .attributes = Conv2d::kAttributes, .inputs = Conv2d::kInputs, .outputs = Conv2d::kOutputs,
+    .gradients = Conv2d::kGradients, .parameters = Conv2d::kParameters};
 inline constexpr OpRule kDepthwiseConv2dRule = {
-    Op::kDepthwiseConv2d, "depthwise_conv2d", Numerics::kMatmul,           &DepthwiseConv2d::shapes, Conv2d::kAttributes,
-    Conv2d::kInputs,      Conv2d::kOutputs,   DepthwiseConv2d::kGradients, Conv2d::kParameters};
+    .op = Op::kDepthwiseConv2d, .name = "depthwise_conv2d", .numerics = Numerics::kMatmul,
+    .shapes = &DepthwiseConv2d::shapes, .attributes = Conv2d::kAttributes, .inputs = Conv2d::kInputs,
+    .outputs = Conv2d::kOutputs, .gradients = DepthwiseConv2d::kGradients, .parameters = Conv2d::kParameters};
 
 }  // namespace nacre

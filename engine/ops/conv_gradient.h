@@ -56,10 +56,7 @@ struct ConvGradient : Conv2d {
     return check_output(words, x, y, {4, {x[0], w[0], w[1], w[2]}});
   }
 
-  static constexpr Attribute kXAttributes[] = {
-      kAttributes[0], kAttributes[1], kAttributes[2],  kAttributes[3],  kAttributes[4],  kAttributes[5],  kAttributes[6],
-      kAttributes[7], kAttributes[8], kAttributes[9],  kAttributes[10], kAttributes[11], kAttributes[12], kAttributes[13],
-      kAttributes[14], kAttributes[15], {"in_h"}, {"in_w"}, {"in_c"}};
+  static constexpr auto kXAttributes = joined(kAttributes, {{"in_h"}, {"in_w"}, {"in_c"}});
   static constexpr const char* kXInputs[] = {"dy", "w"};
   static constexpr const char* kXOutputs[] = {"dx"};
   static constexpr const char* kWInputs[] = {"dy", "x", "&dw"};
@@ -227,16 +224,20 @@ struct DepthwiseConv2dGradientW : ConvGradient {
 };
 
 inline constexpr OpRule kConv2dGradientXRule = {
-    Op::kConv2dGradientX,       "conv2d_gradient_x",    Numerics::kMatmul,      &Conv2dGradientX::shapes,
-    ConvGradient::kXAttributes, ConvGradient::kXInputs, ConvGradient::kXOutputs};
+    .op = Op::kConv2dGradientX, .name = "conv2d_gradient_x", .numerics = Numerics::kMatmul,
+    .shapes = &Conv2dGradientX::shapes, .attributes = ConvGradient::kXAttributes, .inputs = ConvGradient::kXInputs,
+    .outputs = ConvGradient::kXOutputs};
 inline constexpr OpRule kConv2dGradientWRule = {
-    Op::kConv2dGradientW, "conv2d_gradient_w", Numerics::kMatmul, &Conv2dGradientW::shapes, Conv2d::kAttributes,
-    ConvGradient::kWInputs, {}};
+    .op = Op::kConv2dGradientW, .name = "conv2d_gradient_w", .numerics = Numerics::kMatmul,
+    .shapes = &Conv2dGradientW::shapes, .attributes = Conv2d::kAttributes, .inputs = ConvGradient::kWInputs,
+    .outputs = {}};
 inline constexpr OpRule kDepthwiseConv2dGradientXRule = {
-    Op::kDepthwiseConv2dGradientX, "depthwise_conv2d_gradient_x", Numerics::kMatmul,      &DepthwiseConv2dGradientX::shapes,
-    ConvGradient::kXAttributes,    ConvGradient::kXInputs,        ConvGradient::kXOutputs};
+    .op = Op::kDepthwiseConv2dGradientX, .name = "depthwise_conv2d_gradient_x", .numerics = Numerics::kMatmul,
+    .shapes = &DepthwiseConv2dGradientX::shapes, .attributes = ConvGradient::kXAttributes,
+    .inputs = ConvGradient::kXInputs, .outputs = ConvGradient::kXOutputs};
 inline constexpr OpRule kDepthwiseConv2dGradientWRule = {
-    Op::kDepthwiseConv2dGradientW, "depthwise_conv2d_gradient_w", Numerics::kMatmul, &DepthwiseConv2dGradientW::shapes,
-    Conv2d::kAttributes, ConvGradient::kWInputs, {}};
+    .op = Op::kDepthwiseConv2dGradientW, .name = "depthwise_conv2d_gradient_w", .numerics = Numerics::kMatmul,
+    .shapes = &DepthwiseConv2dGradientW::shapes, .attributes = Conv2d::kAttributes, .inputs = ConvGradient::kWInputs,
+    .outputs = {}};
 
 }  // namespace nacre

@@ -139,14 +139,14 @@ struct Dense {
     return Code::kOk;
   }
 
-  static constexpr Attribute kAttributes[] = {
-      {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"x_zero"}, {"y_zero"}, {"form"}, {"block"}};
+  static constexpr auto kAttributes = joined(kClampAttributes, {{"x_zero"}, {"y_zero"}, {"form"}, {"block"}});
   static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale_or_zero?", "x_zero_or_y_scale?"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr Gradient kGradients[] = {
-      {kOf<kX>, Op::kDenseGradientX, kReads<gradient_of(0), input_of(kW)>},
-      {kOf<kW>, Op::kDenseGradientW, kReads<gradient_of(0), input_of(kX)>, true},
-      {kOf<kBias>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &bias_words<kClamp>}};
+      {.of = kOf<kX>, .by = Op::kDenseGradientX, .reads = kReads<gradient_of(0), input_of(kW)>},
+      {.of = kOf<kW>, .by = Op::kDenseGradientW, .reads = kReads<gradient_of(0), input_of(kX)>, .adds = true},
+      {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true,
+       .words = &bias_words<kClamp>}};
 
  private:
   // f(clamp(sum x_scale scale + b)) for every output in order.
@@ -254,13 +254,16 @@ struct DenseGradientW {
 };
 
 inline constexpr OpRule kDenseRule = {
-    Op::kDense,      "dense",         Numerics::kMatmul, &Dense::shapes,   Dense::kAttributes,
-    Dense::kInputs,  Dense::kOutputs, Dense::kGradients, 1u << Dense::kW | 1u << Dense::kBias};
+    .op = Op::kDense, .name = "dense", .numerics = Numerics::kMatmul, .shapes = &Dense::shapes,
+    .attributes = Dense::kAttributes, .inputs = Dense::kInputs, .outputs = Dense::kOutputs,
+    .gradients = Dense::kGradients, .parameters = 1u << Dense::kW | 1u << Dense::kBias};
 inline constexpr OpRule kDenseGradientXRule = {
-    Op::kDenseGradientX, "dense_gradient_x",      Numerics::kMatmul,       &DenseGradientX::shapes,
-    Dense::kAttributes,  DenseGradientX::kInputs, DenseGradientX::kOutputs};
+    .op = Op::kDenseGradientX, .name = "dense_gradient_x", .numerics = Numerics::kMatmul,
+    .shapes = &DenseGradientX::shapes, .attributes = Dense::kAttributes, .inputs = DenseGradientX::kInputs,
+    .outputs = DenseGradientX::kOutputs};
 inline constexpr OpRule kDenseGradientWRule = {
-    Op::kDenseGradientW, "dense_gradient_w", Numerics::kMatmul, &DenseGradientW::shapes, Dense::kAttributes,
-    DenseGradientW::kInputs, {}};
+    .op = Op::kDenseGradientW, .name = "dense_gradient_w", .numerics = Numerics::kMatmul,
+    .shapes = &DenseGradientW::shapes, .attributes = Dense::kAttributes, .inputs = DenseGradientW::kInputs,
+    .outputs = {}};
 
 }  // namespace nacre

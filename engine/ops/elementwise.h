@@ -112,18 +112,19 @@ struct Sum {  // add and sub
     return broadcast_shape(operands[kA], operands[kB], y);
   }
 
-  static constexpr Attribute kAttributes[] = {
-      {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"a_zero"}, {"b_zero"}, {"y_zero"}, {"left_shift"}};
+  static constexpr auto kAttributes = joined(kClampAttributes, {{"a_zero"}, {"b_zero"}, {"y_zero"}, {"left_shift"}});
   static constexpr const char* kInputs[] = {"a", "b", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr Gradient kAddGradients[] = {
-      {kOf<kA>, Op::kSumTo, kReads<gradient_of(0)>, false, &sum_words<kClamp>},
-      {kOf<kB>, Op::kSumTo, kReads<gradient_of(0)>, false, &sum_words<kClamp>},
-      {kOf<kA>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &bias_words<kClamp>},
-      {kOf<kB>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &bias_words<kClamp>}};
+      {.of = kOf<kA>, .by = Op::kSumTo, .reads = kReads<gradient_of(0)>, .words = &sum_words<kClamp>},
+      {.of = kOf<kB>, .by = Op::kSumTo, .reads = kReads<gradient_of(0)>, .words = &sum_words<kClamp>},
+      {.of = kOf<kA>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true,
+       .words = &bias_words<kClamp>},
+      {.of = kOf<kB>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true,
+       .words = &bias_words<kClamp>}};
   static constexpr Gradient kSubGradients[] = {
-      {kOf<kA>, Op::kSumTo, kReads<gradient_of(0)>, false, &sum_words<kClamp>},
-      {kOf<kB>, Op::kSumTo, kReads<gradient_of(0)>, false, &sum_words<kClamp, true>}};
+      {.of = kOf<kA>, .by = Op::kSumTo, .reads = kReads<gradient_of(0)>, .words = &sum_words<kClamp>},
+      {.of = kOf<kB>, .by = Op::kSumTo, .reads = kReads<gradient_of(0)>, .words = &sum_words<kClamp, true>}};
 
  private:
   template <Rounding kRounding>
@@ -169,13 +170,14 @@ struct Product {  // mul
     return broadcast_shape(operands[kA], operands[kB], y);
   }
 
-  static constexpr Attribute kAttributes[] = {
-      {"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}, {"a_zero"}, {"b_zero"}, {"y_zero"}};
+  static constexpr auto kAttributes = joined(kClampAttributes, {{"a_zero"}, {"b_zero"}, {"y_zero"}});
   static constexpr const char* kInputs[] = {"a", "b", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr Gradient kGradients[] = {
-      {kOf<kA>, Op::kMulGradient, kReads<gradient_of(0), input_of(kB)>, false, &sum_words<kClamp>},
-      {kOf<kB>, Op::kMulGradient, kReads<gradient_of(0), input_of(kA)>, false, &sum_words<kClamp>}};
+      {.of = kOf<kA>, .by = Op::kMulGradient, .reads = kReads<gradient_of(0), input_of(kB)>,
+       .words = &sum_words<kClamp>},
+      {.of = kOf<kB>, .by = Op::kMulGradient, .reads = kReads<gradient_of(0), input_of(kA)>,
+       .words = &sum_words<kClamp>}};
 };
 
 struct MulGradient {
@@ -230,14 +232,19 @@ struct MulGradient {
 };
 
 inline constexpr OpRule kAddRule = {
-    Op::kAdd,     "add",         Numerics::kPointwise, &Sum::shapes, Sum::kAttributes,
-    Sum::kInputs, Sum::kOutputs, Sum::kAddGradients,   1u << Sum::kA | 1u << Sum::kB};
-inline constexpr OpRule kSubRule = {Op::kSub,         "sub",        Numerics::kPointwise, &Sum::shapes,
-                                    Sum::kAttributes, Sum::kInputs, Sum::kOutputs,        Sum::kSubGradients};
-inline constexpr OpRule kMulRule = {Op::kMul,             "mul",            Numerics::kPointwise, &Product::shapes,
-                                    Product::kAttributes, Product::kInputs, Product::kOutputs,    Product::kGradients};
+    .op = Op::kAdd, .name = "add", .numerics = Numerics::kPointwise, .shapes = &Sum::shapes,
+    .attributes = Sum::kAttributes, .inputs = Sum::kInputs, .outputs = Sum::kOutputs,
+    .gradients = Sum::kAddGradients, .parameters = 1u << Sum::kA | 1u << Sum::kB};
+inline constexpr OpRule kSubRule = {
+    .op = Op::kSub, .name = "sub", .numerics = Numerics::kPointwise, .shapes = &Sum::shapes,
+    .attributes = Sum::kAttributes, .inputs = Sum::kInputs, .outputs = Sum::kOutputs,
+    .gradients = Sum::kSubGradients};
+inline constexpr OpRule kMulRule = {
+    .op = Op::kMul, .name = "mul", .numerics = Numerics::kPointwise, .shapes = &Product::shapes,
+    .attributes = Product::kAttributes, .inputs = Product::kInputs, .outputs = Product::kOutputs,
+    .gradients = Product::kGradients};
 inline constexpr OpRule kMulGradientRule = {
-    Op::kMulGradient,   "mul_gradient",       Numerics::kReduction, &MulGradient::shapes,
-    SumTo::kAttributes, MulGradient::kInputs, MulGradient::kOutputs};
+    .op = Op::kMulGradient, .name = "mul_gradient", .numerics = Numerics::kReduction, .shapes = &MulGradient::shapes,
+    .attributes = SumTo::kAttributes, .inputs = MulGradient::kInputs, .outputs = MulGradient::kOutputs};
 
 }  // namespace nacre

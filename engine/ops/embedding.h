@@ -99,10 +99,12 @@ struct EmbeddingGradient : Embedding {
 };
 
 inline constexpr OpRule kEmbeddingRule = {
-    Op::kEmbedding,     "embedding",         Numerics::kMove,       &Embedding::shapes, Embedding::kAttributes,
-    Embedding::kInputs, Embedding::kOutputs, Embedding::kGradients, 0b1};
+    .op = Op::kEmbedding, .name = "embedding", .numerics = Numerics::kMove, .shapes = &Embedding::shapes,
+    .attributes = Embedding::kAttributes, .inputs = Embedding::kInputs, .outputs = Embedding::kOutputs,
+    .gradients = Embedding::kGradients, .parameters = 0b1};
 inline constexpr OpRule kEmbeddingGradientRule = {
-    Op::kEmbeddingGradient, "embedding_gradient",       Numerics::kReduction, &EmbeddingGradient::shapes,
-    Embedding::kAttributes, EmbeddingGradient::kInputs, {}};
+    .op = Op::kEmbeddingGradient, .name = "embedding_gradient", .numerics = Numerics::kReduction,
+    .shapes = &EmbeddingGradient::shapes, .attributes = Embedding::kAttributes, .inputs = EmbeddingGradient::kInputs,
+    .outputs = {}};
 
 }  // namespace nacre

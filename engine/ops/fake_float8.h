@@ -130,10 +130,12 @@ struct FakeFloat8 {
 };
 
 inline constexpr OpRule kFakeFloat8Rule = {
-    Op::kFakeFloat8,         "fake_float8",       Numerics::kPointwise,  &FakeFloat8::shapes,
-    FakeFloat8::kAttributes, FakeFloat8::kInputs, FakeFloat8::kOutputs, FakeFloat8::kGradients};
+    .op = Op::kFakeFloat8, .name = "fake_float8", .numerics = Numerics::kPointwise, .shapes = &FakeFloat8::shapes,
+    .attributes = FakeFloat8::kAttributes, .inputs = FakeFloat8::kInputs, .outputs = FakeFloat8::kOutputs,
+    .gradients = FakeFloat8::kGradients};
 inline constexpr OpRule kFakeFloat8GradientRule = {
-    Op::kFakeFloat8Gradient, "fake_float8_gradient", Numerics::kPointwise,  &FakeFloat8::shapes,
-    FakeFloat8::kAttributes, FakeFloat8::kInputs,    FakeFloat8::kOutputs, FakeFloat8::kGradientsBehind};
+    .op = Op::kFakeFloat8Gradient, .name = "fake_float8_gradient", .numerics = Numerics::kPointwise,
+    .shapes = &FakeFloat8::shapes, .attributes = FakeFloat8::kAttributes, .inputs = FakeFloat8::kInputs,
+    .outputs = FakeFloat8::kOutputs, .gradients = FakeFloat8::kGradientsBehind};
 
 }  // namespace nacre

@@ -296,16 +296,20 @@ struct ObserveRange {
 };
 
 inline constexpr OpRule kFakeQuantizeRule = {
-    Op::kFakeQuantize,         "fake_quantize",       Numerics::kPointwise,    &FakeQuantize::shapes,
-    FakeQuantize::kAttributes, FakeQuantize::kInputs, FakeQuantize::kOutputs, FakeQuantize::kGradients,
-    1u << FakeQuantize::kRange};
+    .op = Op::kFakeQuantize, .name = "fake_quantize", .numerics = Numerics::kPointwise,
+    .shapes = &FakeQuantize::shapes, .attributes = FakeQuantize::kAttributes, .inputs = FakeQuantize::kInputs,
+    .outputs = FakeQuantize::kOutputs, .gradients = FakeQuantize::kGradients,
+    .parameters = 1u << FakeQuantize::kRange};
 inline constexpr OpRule kFakeQuantizeGradientXRule = {
-    Op::kFakeQuantizeGradientX,     "fake_quantize_gradient_x",    Numerics::kPointwise, &FakeQuantizeGradient::shapes_x, FakeQuantizeGradient::kAttributes,
-    FakeQuantizeGradient::kInputsX, FakeQuantizeGradient::kOutputs};
+    .op = Op::kFakeQuantizeGradientX, .name = "fake_quantize_gradient_x", .numerics = Numerics::kPointwise,
+    .shapes = &FakeQuantizeGradient::shapes_x, .attributes = FakeQuantizeGradient::kAttributes,
+    .inputs = FakeQuantizeGradient::kInputsX, .outputs = FakeQuantizeGradient::kOutputs};
 inline constexpr OpRule kFakeQuantizeGradientScaleRule = {
-    Op::kFakeQuantizeGradientScale,     "fake_quantize_gradient_range", Numerics::kReduction, &FakeQuantizeGradient::shapes_range, {},
-    FakeQuantizeGradient::kInputsRange, {}};
+    .op = Op::kFakeQuantizeGradientScale, .name = "fake_quantize_gradient_range", .numerics = Numerics::kReduction,
+    .shapes = &FakeQuantizeGradient::shapes_range, .attributes = {}, .inputs = FakeQuantizeGradient::kInputsRange,
+    .outputs = {}};
 inline constexpr OpRule kObserveRangeRule = {
-    Op::kObserveRange, "observe_range", Numerics::kReduction, &ObserveRange::shapes, {}, ObserveRange::kInputs, {}};
+    .op = Op::kObserveRange, .name = "observe_range", .numerics = Numerics::kReduction,
+    .shapes = &ObserveRange::shapes, .attributes = {}, .inputs = ObserveRange::kInputs, .outputs = {}};
 
 }  // namespace nacre

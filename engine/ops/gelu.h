@@ -119,15 +119,20 @@ struct SiluGradient : Silu {
   }
 };
 
-inline constexpr OpRule kGeluRule = {Op::kGelu,         "gelu",        Numerics::kPointwise, &Gelu::shapes,
-                                     Gelu::kAttributes, Gelu::kInputs, Gelu::kOutputs,       Gelu::kGradients};
-inline constexpr OpRule kSiluRule = {Op::kSilu, "silu",        Numerics::kPointwise, &Silu::shapes,
-                                     {},        Gelu::kInputs, Gelu::kOutputs,       Silu::kGradients};
+inline constexpr OpRule kGeluRule = {
+    .op = Op::kGelu, .name = "gelu", .numerics = Numerics::kPointwise, .shapes = &Gelu::shapes,
+    .attributes = Gelu::kAttributes, .inputs = Gelu::kInputs, .outputs = Gelu::kOutputs,
+    .gradients = Gelu::kGradients};
+inline constexpr OpRule kSiluRule = {
+    .op = Op::kSilu, .name = "silu", .numerics = Numerics::kPointwise, .shapes = &Silu::shapes, .attributes = {},
+    .inputs = Gelu::kInputs, .outputs = Gelu::kOutputs, .gradients = Silu::kGradients};
 inline constexpr OpRule kGeluGradientRule = {
-    Op::kGeluGradient, "gelu_gradient",       Numerics::kPointwise,  &GeluGradient::shapes,
-    Gelu::kAttributes, Gelu::kGradientInputs, Gelu::kGradientOutputs};
+    .op = Op::kGeluGradient, .name = "gelu_gradient", .numerics = Numerics::kPointwise,
+    .shapes = &GeluGradient::shapes, .attributes = Gelu::kAttributes, .inputs = Gelu::kGradientInputs,
+    .outputs = Gelu::kGradientOutputs};
 inline constexpr OpRule kSiluGradientRule = {
-    Op::kSiluGradient, "silu_gradient",       Numerics::kPointwise,  &SiluGradient::shapes,
-    {},                Gelu::kGradientInputs, Gelu::kGradientOutputs};
+    .op = Op::kSiluGradient, .name = "silu_gradient", .numerics = Numerics::kPointwise,
+    .shapes = &SiluGradient::shapes, .attributes = {}, .inputs = Gelu::kGradientInputs,
+    .outputs = Gelu::kGradientOutputs};
 
 }  // namespace nacre

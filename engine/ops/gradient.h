@@ -210,13 +210,16 @@ int sum_words(const Words& words, const Operands& operands, int input, uint32_t*
   return count + 1;
 }
 
-inline constexpr OpRule kSumToRule = {Op::kSumTo,         "sum_to",       Numerics::kReduction, &SumTo::shapes,
-                                      SumTo::kAttributes, SumTo::kInputs, SumTo::kOutputs};
+inline constexpr OpRule kSumToRule = {
+    .op = Op::kSumTo, .name = "sum_to", .numerics = Numerics::kReduction, .shapes = &SumTo::shapes,
+    .attributes = SumTo::kAttributes, .inputs = SumTo::kInputs, .outputs = SumTo::kOutputs};
 inline constexpr OpRule kBiasGradientRule = {
-    Op::kBiasGradient, "bias_gradient", Numerics::kReduction, &BiasGradient::shapes, BiasGradient::kAttributes,
-    BiasGradient::kInputs, {}};
+    .op = Op::kBiasGradient, .name = "bias_gradient", .numerics = Numerics::kReduction,
+    .shapes = &BiasGradient::shapes, .attributes = BiasGradient::kAttributes, .inputs = BiasGradient::kInputs,
+    .outputs = {}};
 inline constexpr OpRule kAccumulateRule = {
-    Op::kAccumulate, "accumulate", Numerics::kPointwise, &Accumulate::shapes, {}, Accumulate::kInputs, {}};
+    .op = Op::kAccumulate, .name = "accumulate", .numerics = Numerics::kPointwise, .shapes = &Accumulate::shapes,
+    .attributes = {}, .inputs = Accumulate::kInputs, .outputs = {}};
 
 struct Zeros {
   int elements;
@@ -234,6 +237,8 @@ struct Zeros {
   static constexpr const char* kOutputs[] = {"y"};
 };
 
-inline constexpr OpRule kZerosRule = {Op::kZeros, "zeros", Numerics::kMove, &Zeros::shapes, Zeros::kAttributes, {}, Zeros::kOutputs};
+inline constexpr OpRule kZerosRule = {
+    .op = Op::kZeros, .name = "zeros", .numerics = Numerics::kMove, .shapes = &Zeros::shapes,
+    .attributes = Zeros::kAttributes, .inputs = {}, .outputs = Zeros::kOutputs};
 
 }  // namespace nacre

@@ -298,16 +298,19 @@ struct GruGradientBias {
   static constexpr const char* kInputs[] = {"dx", "gates", "&dbias"};
 };
 
-inline constexpr OpRule kGruRule = {Op::kGru,         "gru",        Numerics::kMatmul, &Gru::shapes,
-                                    Gru::kAttributes, Gru::kInputs, Gru::kOutputs,     Gru::kGradients, 0b110};
+inline constexpr OpRule kGruRule = {
+    .op = Op::kGru, .name = "gru", .numerics = Numerics::kMatmul, .shapes = &Gru::shapes,
+    .attributes = Gru::kAttributes, .inputs = Gru::kInputs, .outputs = Gru::kOutputs, .gradients = Gru::kGradients,
+    .parameters = 0b110};
 inline constexpr OpRule kGruGradientRule = {
-    Op::kGruGradient, "gru_gradient",       Numerics::kMatmul,   &GruGradient::shapes,
-    Gru::kAttributes, GruGradient::kInputs, GruGradient::kOutputs};
+    .op = Op::kGruGradient, .name = "gru_gradient", .numerics = Numerics::kMatmul, .shapes = &GruGradient::shapes,
+    .attributes = Gru::kAttributes, .inputs = GruGradient::kInputs, .outputs = GruGradient::kOutputs};
 inline constexpr OpRule kGruGradientWRule = {
-    Op::kGruGradientW, "gru_gradient_w",      Numerics::kMatmul, &GruGradientW::shapes,
-    Gru::kAttributes,  GruGradientW::kInputs, {}};
+    .op = Op::kGruGradientW, .name = "gru_gradient_w", .numerics = Numerics::kMatmul,
+    .shapes = &GruGradientW::shapes, .attributes = Gru::kAttributes, .inputs = GruGradientW::kInputs, .outputs = {}};
 inline constexpr OpRule kGruGradientBiasRule = {
-    Op::kGruGradientBias, "gru_gradient_bias",      Numerics::kReduction, &GruGradientBias::shapes,
-    Gru::kAttributes,     GruGradientBias::kInputs, {}};
+    .op = Op::kGruGradientBias, .name = "gru_gradient_bias", .numerics = Numerics::kReduction,
+    .shapes = &GruGradientBias::shapes, .attributes = Gru::kAttributes, .inputs = GruGradientBias::kInputs,
+    .outputs = {}};
 
 }  // namespace nacre

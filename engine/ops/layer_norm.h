@@ -138,14 +138,17 @@ struct LayerNormGradientScale : LayerNorm {
   static constexpr const char* kInputs[] = {"x", "dy", "&dscale"};
 };
 
-inline constexpr OpRule kLayerNormRule = {Op::kLayerNorm,         "layer_norm",       Numerics::kReduction, &LayerNorm::shapes,
-                                          LayerNorm::kAttributes, LayerNorm::kInputs, LayerNorm::kOutputs,  LayerNorm::kGradients,
-                                          0b110};
+inline constexpr OpRule kLayerNormRule = {
+    .op = Op::kLayerNorm, .name = "layer_norm", .numerics = Numerics::kReduction, .shapes = &LayerNorm::shapes,
+    .attributes = LayerNorm::kAttributes, .inputs = LayerNorm::kInputs, .outputs = LayerNorm::kOutputs,
+    .gradients = LayerNorm::kGradients, .parameters = 0b110};
 inline constexpr OpRule kLayerNormGradientXRule = {
-    Op::kLayerNormGradientX, "layer_norm_gradient_x",     Numerics::kReduction,        &LayerNormGradientX::shapes,
-    LayerNorm::kAttributes,  LayerNormGradientX::kInputs, LayerNormGradientX::kOutputs};
+    .op = Op::kLayerNormGradientX, .name = "layer_norm_gradient_x", .numerics = Numerics::kReduction,
+    .shapes = &LayerNormGradientX::shapes, .attributes = LayerNorm::kAttributes,
+    .inputs = LayerNormGradientX::kInputs, .outputs = LayerNormGradientX::kOutputs};
 inline constexpr OpRule kLayerNormGradientScaleRule = {
-    Op::kLayerNormGradientScale, "layer_norm_gradient_scale",     Numerics::kReduction, &LayerNormGradientScale::shapes,
-    LayerNorm::kAttributes,      LayerNormGradientScale::kInputs, {}};
+    .op = Op::kLayerNormGradientScale, .name = "layer_norm_gradient_scale", .numerics = Numerics::kReduction,
+    .shapes = &LayerNormGradientScale::shapes, .attributes = LayerNorm::kAttributes,
+    .inputs = LayerNormGradientScale::kInputs, .outputs = {}};
 
 }  // namespace nacre

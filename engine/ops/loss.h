@@ -197,18 +197,21 @@ inline constexpr const char* kDenseCrossEntropyGradientInputs[] = {"logits", "ta
 inline constexpr Attribute kDenseCrossEntropyAttributes[] = {{"label_smoothing", Coding::kReal}};
 
 inline constexpr OpRule kSoftmaxCrossEntropyRule = {
-    Op::kSoftmaxCrossEntropy,  "softmax_cross_entropy", Numerics::kReduction, &CrossEntropy::shapes,
-    CrossEntropy::kAttributes, CrossEntropy::kInputs,   {},                   kSoftmaxCrossEntropyGradients};
+    .op = Op::kSoftmaxCrossEntropy, .name = "softmax_cross_entropy", .numerics = Numerics::kReduction,
+    .shapes = &CrossEntropy::shapes, .attributes = CrossEntropy::kAttributes, .inputs = CrossEntropy::kInputs,
+    .outputs = {}, .gradients = kSoftmaxCrossEntropyGradients};
 inline constexpr OpRule kSoftmaxCrossEntropyGradientRule = {
-    Op::kSoftmaxCrossEntropyGradient, "softmax_cross_entropy_gradient", Numerics::kReduction,
-    &CrossEntropyGradient::shapes,    CrossEntropy::kAttributes,        CrossEntropyGradient::kInputs,
-    CrossEntropyGradient::kOutputs};
+    .op = Op::kSoftmaxCrossEntropyGradient, .name = "softmax_cross_entropy_gradient",
+    .numerics = Numerics::kReduction, .shapes = &CrossEntropyGradient::shapes,
+    .attributes = CrossEntropy::kAttributes, .inputs = CrossEntropyGradient::kInputs,
+    .outputs = CrossEntropyGradient::kOutputs};
 inline constexpr OpRule kDenseCrossEntropyRule = {
-    Op::kDenseCrossEntropy,       "dense_cross_entropy",    Numerics::kReduction, &CrossEntropy::shapes,
-    kDenseCrossEntropyAttributes, kDenseCrossEntropyInputs, {},                   kDenseCrossEntropyGradients};
+    .op = Op::kDenseCrossEntropy, .name = "dense_cross_entropy", .numerics = Numerics::kReduction,
+    .shapes = &CrossEntropy::shapes, .attributes = kDenseCrossEntropyAttributes, .inputs = kDenseCrossEntropyInputs,
+    .outputs = {}, .gradients = kDenseCrossEntropyGradients};
 inline constexpr OpRule kDenseCrossEntropyGradientRule = {
-    Op::kDenseCrossEntropyGradient, "dense_cross_entropy_gradient", Numerics::kReduction,
-    &CrossEntropyGradient::shapes,  kDenseCrossEntropyAttributes,   kDenseCrossEntropyGradientInputs,
-    CrossEntropyGradient::kOutputs};
+    .op = Op::kDenseCrossEntropyGradient, .name = "dense_cross_entropy_gradient", .numerics = Numerics::kReduction,
+    .shapes = &CrossEntropyGradient::shapes, .attributes = kDenseCrossEntropyAttributes,
+    .inputs = kDenseCrossEntropyGradientInputs, .outputs = CrossEntropyGradient::kOutputs};
 
 }  // namespace nacre

@@ -165,11 +165,12 @@ inline constexpr Gradient kHuberGradients[] = {
     {.of = CrossEntropy::kOfLogits, .by = Op::kHuberGradient, .reads = CrossEntropy::kReads}};
 
 constexpr OpRule elementwise_loss(Op op, const char* name, std::span<const Gradient> gradients) {
-  return {op, name, Numerics::kReduction, &ElementwiseLoss::shapes, {}, ElementwiseLoss::kInputs, {}, gradients};
+  return {.op = op, .name = name, .numerics = Numerics::kReduction, .shapes = &ElementwiseLoss::shapes,
+          .attributes = {}, .inputs = ElementwiseLoss::kInputs, .outputs = {}, .gradients = gradients};
 }
 constexpr OpRule elementwise_loss_gradient(Op op, const char* name) {
-  return {op, name, Numerics::kPointwise, &ElementwiseLossGradient::shapes, {}, ElementwiseLossGradient::kInputs,
-          ElementwiseLossGradient::kOutputs};
+  return {.op = op, .name = name, .numerics = Numerics::kPointwise, .shapes = &ElementwiseLossGradient::shapes,
+          .attributes = {}, .inputs = ElementwiseLossGradient::kInputs, .outputs = ElementwiseLossGradient::kOutputs};
 }
 
 inline constexpr OpRule kSigmoidCrossEntropyRule =
@@ -183,20 +184,13 @@ inline constexpr OpRule kAbsoluteErrorRule =
     elementwise_loss(Op::kAbsoluteError, "absolute_error", kAbsoluteErrorGradients);
 inline constexpr OpRule kAbsoluteErrorGradientRule =
     elementwise_loss_gradient(Op::kAbsoluteErrorGradient, "absolute_error_gradient");
-inline constexpr OpRule kHuberRule = {Op::kHuber,
-                                      "huber",
-                                      Numerics::kReduction,
-                                      &Huber::shapes,
-                                      ElementwiseLoss::kHuberAttributes,
-                                      ElementwiseLoss::kInputs,
-                                      {},
-                                      kHuberGradients};
-inline constexpr OpRule kHuberGradientRule = {Op::kHuberGradient,
-                                              "huber_gradient",
-                                              Numerics::kPointwise,
-                                              &HuberGradient::shapes,
-                                              ElementwiseLoss::kHuberAttributes,
-                                              ElementwiseLossGradient::kInputs,
-                                              ElementwiseLossGradient::kOutputs};
+inline constexpr OpRule kHuberRule = {
+    .op = Op::kHuber, .name = "huber", .numerics = Numerics::kReduction, .shapes = &Huber::shapes,
+    .attributes = ElementwiseLoss::kHuberAttributes, .inputs = ElementwiseLoss::kInputs, .outputs = {},
+    .gradients = kHuberGradients};
+inline constexpr OpRule kHuberGradientRule = {
+    .op = Op::kHuberGradient, .name = "huber_gradient", .numerics = Numerics::kPointwise,
+    .shapes = &HuberGradient::shapes, .attributes = ElementwiseLoss::kHuberAttributes,
+    .inputs = ElementwiseLossGradient::kInputs, .outputs = ElementwiseLossGradient::kOutputs};
 
 }  // namespace nacre

@@ -229,12 +229,14 @@ struct LstmGradientW {
   static constexpr const char* kInputs[] = {"dx", "y", "h0?", "&dw"};
 };
 
-inline constexpr OpRule kLstmRule = {Op::kLstm,     "lstm",         Numerics::kMatmul, &Lstm::shapes, {},
-                                     Lstm::kInputs, Lstm::kOutputs, Lstm::kGradients,  0b110};
+inline constexpr OpRule kLstmRule = {
+    .op = Op::kLstm, .name = "lstm", .numerics = Numerics::kMatmul, .shapes = &Lstm::shapes, .attributes = {},
+    .inputs = Lstm::kInputs, .outputs = Lstm::kOutputs, .gradients = Lstm::kGradients, .parameters = 0b110};
 inline constexpr OpRule kLstmGradientRule = {
-    Op::kLstmGradient,     "lstm_gradient",       Numerics::kMatmul, &LstmGradient::shapes, {},
-    LstmGradient::kInputs, LstmGradient::kOutputs};
+    .op = Op::kLstmGradient, .name = "lstm_gradient", .numerics = Numerics::kMatmul, .shapes = &LstmGradient::shapes,
+    .attributes = {}, .inputs = LstmGradient::kInputs, .outputs = LstmGradient::kOutputs};
 inline constexpr OpRule kLstmGradientWRule = {
-    Op::kLstmGradientW, "lstm_gradient_w", Numerics::kMatmul, &LstmGradientW::shapes, {}, LstmGradientW::kInputs, {}};
+    .op = Op::kLstmGradientW, .name = "lstm_gradient_w", .numerics = Numerics::kMatmul,
+    .shapes = &LstmGradientW::shapes, .attributes = {}, .inputs = LstmGradientW::kInputs, .outputs = {}};
 
 }  // namespace nacre

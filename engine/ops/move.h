@@ -38,7 +38,7 @@ struct Copy {
 
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
-  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kCopy, kReads<gradient_of(0)>}};
+  static constexpr Gradient kGradients[] = {{.of = kOf<0>, .by = Op::kCopy, .reads = kReads<gradient_of(0)>}};
 };
 
 struct Reshape {
@@ -76,7 +76,8 @@ struct Reshape {
   static int words_of_x(const Words&, const Operands& operands, int, uint32_t* made) {
     return words_of_dims(operands[0], made);
   }
-  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kReshape, kReads<gradient_of(0)>, false, &words_of_x}};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kReshape, .reads = kReads<gradient_of(0)>, .words = &words_of_x}};
 };
 
 struct Transpose {
@@ -116,7 +117,8 @@ struct Transpose {
     for (int axis = 0; axis < operands[0].rank; ++axis) made[words[axis]] = uint32_t(axis);
     return kMaxRank;
   }
-  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kTranspose, kReads<gradient_of(0)>, false, &inverse}};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kTranspose, .reads = kReads<gradient_of(0)>, .words = &inverse}};
 };
 
 struct Concat {
@@ -161,7 +163,8 @@ struct Concat {
 
   // Attributes of the slice of y that input `input` became.
   static int slice_words(const Words& words, const Operands& operands, int input, uint32_t* made);
-  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kSlice, kReads<gradient_of(0)>, false, &slice_words}};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kSlice, .reads = kReads<gradient_of(0)>, .words = &slice_words}};
 };
 
 struct Pad {
@@ -204,7 +207,7 @@ struct Pad {
                                               {"after", Coding::kInteger, kMaxRank},
                                               {"value", Coding::kBound},
                                               {"mode"}};
-  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kPadGradient, kReads<gradient_of(0)>}};
+  static constexpr Gradient kGradients[] = {{.of = kOf<0>, .by = Op::kPadGradient, .reads = kReads<gradient_of(0)>}};
 
  private:
   template <class T>
@@ -282,7 +285,8 @@ struct Slice {
     for (int axis = 0; axis < kMaxRank; ++axis) made[kStep + kMaxRank + axis] = axis < x.rank ? uint32_t(x.dims[axis]) : 0;
     return kStep + 2 * kMaxRank;
   }
-  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kSliceGradient, kReads<gradient_of(0)>, false, &words_of_x}};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kSliceGradient, .reads = kReads<gradient_of(0)>, .words = &words_of_x}};
 
  private:
   static int step(const Words& words, int axis) { return int(words[kStep + axis] + 1); }
@@ -296,17 +300,28 @@ inline int Concat::slice_words(const Words& words, const Operands& operands, int
   return Slice::kStep + kMaxRank;
 }
 
-inline constexpr OpRule kReshapeRule = {Op::kReshape,         "reshape",     Numerics::kMove, &Reshape::shapes,
-                                        Reshape::kAttributes, Copy::kInputs, Copy::kOutputs,  Reshape::kGradients};
-inline constexpr OpRule kTransposeRule = {Op::kTranspose,         "transpose",   Numerics::kMove, &Transpose::shapes,
-                                          Transpose::kAttributes, Copy::kInputs, Copy::kOutputs,  Transpose::kGradients};
-inline constexpr OpRule kConcatRule = {Op::kConcat,         "concat",        Numerics::kMove,  &Concat::shapes,
-                                       Concat::kAttributes, Concat::kInputs, Concat::kOutputs, Concat::kGradients};
-inline constexpr OpRule kPadRule = {Op::kPad,         "pad",         Numerics::kMove, &Pad::shapes,
-                                    Pad::kAttributes, Copy::kInputs, Copy::kOutputs,  Pad::kGradients};
-inline constexpr OpRule kSliceRule = {Op::kSlice,         "slice",       Numerics::kMove, &Slice::shapes,
-                                      Slice::kAttributes, Copy::kInputs, Copy::kOutputs,  Slice::kGradients};
+inline constexpr OpRule kReshapeRule = {
+    .op = Op::kReshape, .name = "reshape", .numerics = Numerics::kMove, .shapes = &Reshape::shapes,
+    .attributes = Reshape::kAttributes, .inputs = Copy::kInputs, .outputs = Copy::kOutputs,
+    .gradients = Reshape::kGradients};
+inline constexpr OpRule kTransposeRule = {
+    .op = Op::kTranspose, .name = "transpose", .numerics = Numerics::kMove, .shapes = &Transpose::shapes,
+    .attributes = Transpose::kAttributes, .inputs = Copy::kInputs, .outputs = Copy::kOutputs,
+    .gradients = Transpose::kGradients};
+inline constexpr OpRule kConcatRule = {
+    .op = Op::kConcat, .name = "concat", .numerics = Numerics::kMove, .shapes = &Concat::shapes,
+    .attributes = Concat::kAttributes, .inputs = Concat::kInputs, .outputs = Concat::kOutputs,
+    .gradients = Concat::kGradients};
+inline constexpr OpRule kPadRule = {
+    .op = Op::kPad, .name = "pad", .numerics = Numerics::kMove, .shapes = &Pad::shapes,
+    .attributes = Pad::kAttributes, .inputs = Copy::kInputs, .outputs = Copy::kOutputs,
+    .gradients = Pad::kGradients};
+inline constexpr OpRule kSliceRule = {
+    .op = Op::kSlice, .name = "slice", .numerics = Numerics::kMove, .shapes = &Slice::shapes,
+    .attributes = Slice::kAttributes, .inputs = Copy::kInputs, .outputs = Copy::kOutputs,
+    .gradients = Slice::kGradients};
 inline constexpr OpRule kCopyRule = {
-    Op::kCopy, "copy", Numerics::kMove, &Copy::shapes, {}, Copy::kInputs, Copy::kOutputs, Copy::kGradients};
+    .op = Op::kCopy, .name = "copy", .numerics = Numerics::kMove, .shapes = &Copy::shapes, .attributes = {},
+    .inputs = Copy::kInputs, .outputs = Copy::kOutputs, .gradients = Copy::kGradients};
 
 }  // namespace nacre

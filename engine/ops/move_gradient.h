@@ -113,17 +113,17 @@ struct SliceGradient {
     return Code::kOk;
   }
 
-  static constexpr Attribute kAttributes[] = {Slice::kAttributes[0], Slice::kAttributes[1], Slice::kAttributes[2],
-                                              {"dims", Coding::kInteger, kMaxRank}};
+  static constexpr auto kAttributes = joined(Slice::kAttributes, {{"dims", Coding::kInteger, kMaxRank}});
   static constexpr const char* kInputs[] = {"dy"};
   static constexpr const char* kOutputs[] = {"dx"};
 };
 
 inline constexpr OpRule kPadGradientRule = {
-    Op::kPadGradient, "pad_gradient",       Numerics::kReduction, &PadGradient::shapes,
-    Pad::kAttributes, PadGradient::kInputs, PadGradient::kOutputs};
+    .op = Op::kPadGradient, .name = "pad_gradient", .numerics = Numerics::kReduction, .shapes = &PadGradient::shapes,
+    .attributes = Pad::kAttributes, .inputs = PadGradient::kInputs, .outputs = PadGradient::kOutputs};
 inline constexpr OpRule kSliceGradientRule = {
-    Op::kSliceGradient,         "slice_gradient",       Numerics::kMove,        &SliceGradient::shapes,
-    SliceGradient::kAttributes, SliceGradient::kInputs, SliceGradient::kOutputs};
+    .op = Op::kSliceGradient, .name = "slice_gradient", .numerics = Numerics::kMove,
+    .shapes = &SliceGradient::shapes, .attributes = SliceGradient::kAttributes, .inputs = SliceGradient::kInputs,
+    .outputs = SliceGradient::kOutputs};
 
 }  // namespace nacre

@@ -54,10 +54,11 @@ struct BatchNorm {
 
   enum Operand { kX, kScale, kBias, kMean, kVariance };
   static constexpr Gradient kGradients[] = {
-      {kOf<kX>, Op::kBatchNormGradientX, kReads<gradient_of(0), input_of(kScale), input_of(kVariance)>},
-      {kOf<kScale>, Op::kBatchNormGradientScale,
-       kReads<gradient_of(0), input_of(kX), input_of(kMean), input_of(kVariance)>, true},
-      {kOf<kBias>, Op::kBiasGradient, kReads<gradient_of(0)>, true, &no_words}};
+      {.of = kOf<kX>, .by = Op::kBatchNormGradientX,
+       .reads = kReads<gradient_of(0), input_of(kScale), input_of(kVariance)>},
+      {.of = kOf<kScale>, .by = Op::kBatchNormGradientScale,
+       .reads = kReads<gradient_of(0), input_of(kX), input_of(kMean), input_of(kVariance)>, .adds = true},
+      {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words}};
 };
 
 struct BatchNormGradient {
@@ -140,13 +141,16 @@ struct BatchNormGradientScale : BatchNormGradient {
 };
 
 inline constexpr OpRule kBatchNormRule = {
-    Op::kBatchNorm,     "batch_norm",        Numerics::kReduction,  &BatchNorm::shapes, BatchNorm::kAttributes,
-    BatchNorm::kInputs, BatchNorm::kOutputs, BatchNorm::kGradients, 1u << BatchNorm::kScale | 1u << BatchNorm::kBias};
+    .op = Op::kBatchNorm, .name = "batch_norm", .numerics = Numerics::kReduction, .shapes = &BatchNorm::shapes,
+    .attributes = BatchNorm::kAttributes, .inputs = BatchNorm::kInputs, .outputs = BatchNorm::kOutputs,
+    .gradients = BatchNorm::kGradients, .parameters = 1u << BatchNorm::kScale | 1u << BatchNorm::kBias};
 inline constexpr OpRule kBatchNormGradientXRule = {
-    Op::kBatchNormGradientX, "batch_norm_gradient_x",     Numerics::kReduction,        &BatchNormGradientX::shapes,
-    BatchNorm::kAttributes,  BatchNormGradientX::kInputs, BatchNormGradientX::kOutputs};
+    .op = Op::kBatchNormGradientX, .name = "batch_norm_gradient_x", .numerics = Numerics::kReduction,
+    .shapes = &BatchNormGradientX::shapes, .attributes = BatchNorm::kAttributes,
+    .inputs = BatchNormGradientX::kInputs, .outputs = BatchNormGradientX::kOutputs};
 inline constexpr OpRule kBatchNormGradientScaleRule = {
-    Op::kBatchNormGradientScale, "batch_norm_gradient_scale", Numerics::kReduction, &BatchNormGradientScale::shapes,
-    BatchNorm::kAttributes, BatchNormGradientScale::kInputs, {}};
+    .op = Op::kBatchNormGradientScale, .name = "batch_norm_gradient_scale", .numerics = Numerics::kReduction,
+    .shapes = &BatchNormGradientScale::shapes, .attributes = BatchNorm::kAttributes,
+    .inputs = BatchNormGradientScale::kInputs, .outputs = {}};
 
 }  // namespace nacre

@@ -228,19 +228,26 @@ struct Adagrad : Optimizer {
   static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "&parameter", "&sum"};
 };
 
-inline constexpr OpRule kSgdRule = {Op::kSgd,         "sgd",        Numerics::kPointwise, &Sgd::shapes,
-                                    Sgd::kAttributes, Sgd::kInputs, {}};
-inline constexpr OpRule kMomentumRule = {Op::kMomentum,         "momentum",        Numerics::kPointwise, &Momentum::shapes,
-                                         Momentum::kAttributes, Momentum::kInputs, {}};
-inline constexpr OpRule kNesterovRule = {Op::kNesterov,         "nesterov",        Numerics::kPointwise, &Momentum::shapes,
-                                         Momentum::kAttributes, Momentum::kInputs, {}};
-inline constexpr OpRule kAdamRule = {Op::kAdam,         "adam",        Numerics::kPointwise, &Adam::shapes,
-                                     Adam::kAttributes, Adam::kInputs, {}};
-inline constexpr OpRule kAdamWRule = {Op::kAdamW,        "adamw",       Numerics::kPointwise, &Adam::shapes,
-                                      Adam::kAttributes, Adam::kInputs, {}};
-inline constexpr OpRule kRmspropRule = {Op::kRmsprop,         "rmsprop",        Numerics::kPointwise, &Rmsprop::shapes,
-                                        Rmsprop::kAttributes, Rmsprop::kInputs, {}};
-inline constexpr OpRule kAdagradRule = {Op::kAdagrad,         "adagrad",        Numerics::kPointwise, &Adagrad::shapes,
-                                        Adagrad::kAttributes, Adagrad::kInputs, {}};
+inline constexpr OpRule kSgdRule = {
+    .op = Op::kSgd, .name = "sgd", .numerics = Numerics::kPointwise, .shapes = &Sgd::shapes,
+    .attributes = Sgd::kAttributes, .inputs = Sgd::kInputs, .outputs = {}};
+inline constexpr OpRule kMomentumRule = {
+    .op = Op::kMomentum, .name = "momentum", .numerics = Numerics::kPointwise, .shapes = &Momentum::shapes,
+    .attributes = Momentum::kAttributes, .inputs = Momentum::kInputs, .outputs = {}};
+inline constexpr OpRule kNesterovRule = {
+    .op = Op::kNesterov, .name = "nesterov", .numerics = Numerics::kPointwise, .shapes = &Momentum::shapes,
+    .attributes = Momentum::kAttributes, .inputs = Momentum::kInputs, .outputs = {}};
+inline constexpr OpRule kAdamRule = {
+    .op = Op::kAdam, .name = "adam", .numerics = Numerics::kPointwise, .shapes = &Adam::shapes,
+    .attributes = Adam::kAttributes, .inputs = Adam::kInputs, .outputs = {}};
+inline constexpr OpRule kAdamWRule = {
+    .op = Op::kAdamW, .name = "adamw", .numerics = Numerics::kPointwise, .shapes = &Adam::shapes,
+    .attributes = Adam::kAttributes, .inputs = Adam::kInputs, .outputs = {}};
+inline constexpr OpRule kRmspropRule = {
+    .op = Op::kRmsprop, .name = "rmsprop", .numerics = Numerics::kPointwise, .shapes = &Rmsprop::shapes,
+    .attributes = Rmsprop::kAttributes, .inputs = Rmsprop::kInputs, .outputs = {}};
+inline constexpr OpRule kAdagradRule = {
+    .op = Op::kAdagrad, .name = "adagrad", .numerics = Numerics::kPointwise, .shapes = &Adagrad::shapes,
+    .attributes = Adagrad::kAttributes, .inputs = Adagrad::kInputs, .outputs = {}};
 
 }  // namespace nacre

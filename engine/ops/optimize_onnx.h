@@ -135,12 +135,14 @@ struct OnnxAdagrad : OnnxOptimizer {
 };
 
 inline constexpr OpRule kOnnxMomentumRule = {
-    Op::kOnnxMomentum,         "onnx_momentum",       Numerics::kPointwise,  &OnnxMomentum::shapes,
-    OnnxMomentum::kAttributes, OnnxMomentum::kInputs, OnnxMomentum::kOutputs};
-inline constexpr OpRule kOnnxAdamRule = {Op::kOnnxAdam,         "onnx_adam",       Numerics::kPointwise, &OnnxAdam::shapes,
-                                         OnnxAdam::kAttributes, OnnxAdam::kInputs, OnnxAdam::kOutputs};
+    .op = Op::kOnnxMomentum, .name = "onnx_momentum", .numerics = Numerics::kPointwise,
+    .shapes = &OnnxMomentum::shapes, .attributes = OnnxMomentum::kAttributes, .inputs = OnnxMomentum::kInputs,
+    .outputs = OnnxMomentum::kOutputs};
+inline constexpr OpRule kOnnxAdamRule = {
+    .op = Op::kOnnxAdam, .name = "onnx_adam", .numerics = Numerics::kPointwise, .shapes = &OnnxAdam::shapes,
+    .attributes = OnnxAdam::kAttributes, .inputs = OnnxAdam::kInputs, .outputs = OnnxAdam::kOutputs};
 inline constexpr OpRule kOnnxAdagradRule = {
-    Op::kOnnxAdagrad,         "onnx_adagrad",       Numerics::kPointwise, &OnnxAdagrad::shapes,
-    OnnxAdagrad::kAttributes, OnnxAdagrad::kInputs, OnnxAdagrad::kOutputs};
+    .op = Op::kOnnxAdagrad, .name = "onnx_adagrad", .numerics = Numerics::kPointwise, .shapes = &OnnxAdagrad::shapes,
+    .attributes = OnnxAdagrad::kAttributes, .inputs = OnnxAdagrad::kInputs, .outputs = OnnxAdagrad::kOutputs};
 
 }  // namespace nacre

@@ -1,6 +1,7 @@
 // Parameter types of an op's methods beside plain pointers, and the checks that shape rules share.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <type_traits>
 
@@ -72,6 +73,27 @@ struct Clamp {
     return int8_t(v < l ? l : v > h ? h : v);
   }
 };
+
+// Lists of attributes, one after another: joined(kWindowAttributes, kClampAttributes, {{"groups", Coding::kLessOne}}).
+template <size_t... kCounts>
+constexpr std::array<Attribute, (kCounts + ...)> joined(const Attribute (&... lists)[kCounts]) {
+  std::array<Attribute, (kCounts + ...)> all = {};
+  size_t count = 0;
+  const auto append = [&](const auto& list) {
+    for (const Attribute& attribute : list) all[count++] = attribute;
+  };
+  (append(lists), ...);
+  return all;
+}
+template <size_t kFirst, size_t kMore>
+constexpr std::array<Attribute, kFirst + kMore> joined(const std::array<Attribute, kFirst>& first,
+                                                       const Attribute (&more)[kMore]) {
+  std::array<Attribute, kFirst + kMore> all = {};
+  for (size_t i = 0; i < kFirst + kMore; ++i) all[i] = i < kFirst ? first[i] : more[i - kFirst];
+  return all;
+}
+
+inline constexpr Attribute kClampAttributes[] = {{"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}};
 
 constexpr Dims dims_of(Shape shape) {
   Dims dims;

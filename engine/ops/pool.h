@@ -93,21 +93,9 @@ struct Pool {
     return Code::kOk;
   }
 
-  static constexpr Attribute kAttributes[] = {
-      kWindowAttributes[0],
-      kWindowAttributes[1],
-      kWindowAttributes[2],
-      kWindowAttributes[3],
-      kWindowAttributes[4],
-      kWindowAttributes[5],
-      kWindowAttributes[6],
-      kWindowAttributes[7],
-      {"kernel_h", Coding::kLessOne},
-      {"kernel_w", Coding::kLessOne},
-      {"count_include_pad"},
-      {"clamp"},
-      {"low", Coding::kBound},
-      {"high", Coding::kBound}};
+  static constexpr auto kAttributes =
+      joined(kWindowAttributes,
+             {{"kernel_h", Coding::kLessOne}, {"kernel_w", Coding::kLessOne}, {"count_include_pad"}}, kClampAttributes);
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
 
@@ -118,8 +106,9 @@ struct Pool {
     return kHigh + 3;
   }
   static constexpr Gradient kAverageGradients[] = {
-      {kOf<0>, Op::kAveragePoolGradient, kReads<gradient_of(0)>, false, &words_of_x}};
-  static constexpr Gradient kMaxGradients[] = {{kOf<0>, Op::kMaxPoolGradient, kReads<gradient_of(0), input_of(0)>}};
+      {.of = kOf<0>, .by = Op::kAveragePoolGradient, .reads = kReads<gradient_of(0)>, .words = &words_of_x}};
+  static constexpr Gradient kMaxGradients[] = {
+      {.of = kOf<0>, .by = Op::kMaxPoolGradient, .reads = kReads<gradient_of(0), input_of(0)>}};
 
  protected:
   static Pool make(const Words& words, Shape x, Shape y) {
@@ -263,11 +252,7 @@ struct AveragePoolGradient : PoolGradient {
     return check(words, {&x, 1, 0}, y);
   }
 
-  static constexpr Attribute kAttributes[] = {
-      Pool::kAttributes[0],  Pool::kAttributes[1],  Pool::kAttributes[2],  Pool::kAttributes[3],
-      Pool::kAttributes[4],  Pool::kAttributes[5],  Pool::kAttributes[6],  Pool::kAttributes[7],
-      Pool::kAttributes[8],  Pool::kAttributes[9],  Pool::kAttributes[10], Pool::kAttributes[11],
-      Pool::kAttributes[12], Pool::kAttributes[13], {"in_h"},              {"in_w"}};
+  static constexpr auto kAttributes = joined(Pool::kAttributes, {{"in_h"}, {"in_w"}});
   static constexpr const char* kInputs[] = {"dy"};
   static constexpr const char* kOutputs[] = {"dx"};
 };
@@ -320,15 +305,21 @@ struct MaxPoolGradient : PoolGradient {
   }
 };
 
-inline constexpr OpRule kAveragePoolRule = {Op::kAveragePool,  "average_pool", Numerics::kReduction, &Pool::shapes,
-                                            Pool::kAttributes, Pool::kInputs,  Pool::kOutputs,       Pool::kAverageGradients};
-inline constexpr OpRule kMaxPoolRule = {Op::kMaxPool,      "max_pool",    Numerics::kReduction, &Pool::shapes,
-                                        Pool::kAttributes, Pool::kInputs, Pool::kOutputs,       Pool::kMaxGradients};
+inline constexpr OpRule kAveragePoolRule = {
+    .op = Op::kAveragePool, .name = "average_pool", .numerics = Numerics::kReduction, .shapes = &Pool::shapes,
+    .attributes = Pool::kAttributes, .inputs = Pool::kInputs, .outputs = Pool::kOutputs,
+    .gradients = Pool::kAverageGradients};
+inline constexpr OpRule kMaxPoolRule = {
+    .op = Op::kMaxPool, .name = "max_pool", .numerics = Numerics::kReduction, .shapes = &Pool::shapes,
+    .attributes = Pool::kAttributes, .inputs = Pool::kInputs, .outputs = Pool::kOutputs,
+    .gradients = Pool::kMaxGradients};
 inline constexpr OpRule kAveragePoolGradientRule = {
-    Op::kAveragePoolGradient,         "average_pool_gradient",      Numerics::kReduction,         &AveragePoolGradient::shapes,
-    AveragePoolGradient::kAttributes, AveragePoolGradient::kInputs, AveragePoolGradient::kOutputs};
+    .op = Op::kAveragePoolGradient, .name = "average_pool_gradient", .numerics = Numerics::kReduction,
+    .shapes = &AveragePoolGradient::shapes, .attributes = AveragePoolGradient::kAttributes,
+    .inputs = AveragePoolGradient::kInputs, .outputs = AveragePoolGradient::kOutputs};
 inline constexpr OpRule kMaxPoolGradientRule = {
-    Op::kMaxPoolGradient, "max_pool_gradient",      Numerics::kReduction,     &MaxPoolGradient::shapes,
-    Pool::kAttributes,    MaxPoolGradient::kInputs, MaxPoolGradient::kOutputs};
+    .op = Op::kMaxPoolGradient, .name = "max_pool_gradient", .numerics = Numerics::kReduction,
+    .shapes = &MaxPoolGradient::shapes, .attributes = Pool::kAttributes, .inputs = MaxPoolGradient::kInputs,
+    .outputs = MaxPoolGradient::kOutputs};
 
 }  // namespace nacre

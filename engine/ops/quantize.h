@@ -260,18 +260,20 @@ struct DynamicQuantize {
 };
 
 inline constexpr OpRule kQuantizeRule = {
-    Op::kQuantize,         "quantize",        Numerics::kPointwise, &Quantize::shapes,
-    Quantize::kAttributes, Quantize::kInputs, Quantize::kOutputs};
+    .op = Op::kQuantize, .name = "quantize", .numerics = Numerics::kPointwise, .shapes = &Quantize::shapes,
+    .attributes = Quantize::kAttributes, .inputs = Quantize::kInputs, .outputs = Quantize::kOutputs};
 inline constexpr OpRule kDequantizeRule = {
-    Op::kDequantize,       "dequantize",      Numerics::kPointwise, &Quantize::shapes,
-    Quantize::kAttributes, Quantize::kInputs, Quantize::kOutputs};
+    .op = Op::kDequantize, .name = "dequantize", .numerics = Numerics::kPointwise, .shapes = &Quantize::shapes,
+    .attributes = Quantize::kAttributes, .inputs = Quantize::kInputs, .outputs = Quantize::kOutputs};
 inline constexpr OpRule kRequantizeRule = {
-    Op::kRequantize,         "requantize",        Numerics::kPointwise, &Requantize::shapes,
-    Requantize::kAttributes, Requantize::kInputs, Requantize::kOutputs};
+    .op = Op::kRequantize, .name = "requantize", .numerics = Numerics::kPointwise, .shapes = &Requantize::shapes,
+    .attributes = Requantize::kAttributes, .inputs = Requantize::kInputs, .outputs = Requantize::kOutputs};
 inline constexpr OpRule kCastRule = {
-    Op::kCast, "cast", Numerics::kPointwise, &Cast::shapes, {}, Cast::kInputs, Cast::kOutputs};
+    .op = Op::kCast, .name = "cast", .numerics = Numerics::kPointwise, .shapes = &Cast::shapes, .attributes = {},
+    .inputs = Cast::kInputs, .outputs = Cast::kOutputs};
 inline constexpr OpRule kDynamicQuantizeRule = {
-    Op::kDynamicQuantize,         "dynamic_quantize",       Numerics::kPointwise, &DynamicQuantize::shapes,
-    DynamicQuantize::kAttributes, DynamicQuantize::kInputs, DynamicQuantize::kOutputs};
+    .op = Op::kDynamicQuantize, .name = "dynamic_quantize", .numerics = Numerics::kPointwise,
+    .shapes = &DynamicQuantize::shapes, .attributes = DynamicQuantize::kAttributes,
+    .inputs = DynamicQuantize::kInputs, .outputs = DynamicQuantize::kOutputs};
 
 }  // namespace nacre

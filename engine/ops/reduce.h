@@ -109,7 +109,8 @@ struct Mean {
     made[kKeepDims] = words[kKeepDims];
     return 2 + words_of_dims(operands[0], made + 2);
   }
-  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kMeanGradient, kReads<gradient_of(0)>, false, &words_of_x}};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kMeanGradient, .reads = kReads<gradient_of(0)>, .words = &words_of_x}};
 
  private:
   int terms() const {
@@ -168,10 +169,13 @@ struct MeanGradient {
   static constexpr const char* kOutputs[] = {"dx"};
 };
 
-inline constexpr OpRule kMeanRule = {Op::kMean,         "mean",        Numerics::kReduction, &Mean::shapes,
-                                     Mean::kAttributes, Mean::kInputs, Mean::kOutputs,       Mean::kGradients};
+inline constexpr OpRule kMeanRule = {
+    .op = Op::kMean, .name = "mean", .numerics = Numerics::kReduction, .shapes = &Mean::shapes,
+    .attributes = Mean::kAttributes, .inputs = Mean::kInputs, .outputs = Mean::kOutputs,
+    .gradients = Mean::kGradients};
 inline constexpr OpRule kMeanGradientRule = {
-    Op::kMeanGradient,         "mean_gradient",       Numerics::kReduction,  &MeanGradient::shapes,
-    MeanGradient::kAttributes, MeanGradient::kInputs, MeanGradient::kOutputs};
+    .op = Op::kMeanGradient, .name = "mean_gradient", .numerics = Numerics::kReduction,
+    .shapes = &MeanGradient::shapes, .attributes = MeanGradient::kAttributes, .inputs = MeanGradient::kInputs,
+    .outputs = MeanGradient::kOutputs};
 
 }  // namespace nacre

@@ -84,7 +84,8 @@ struct Softmax {
       {"axis"}, {"beta", Coding::kReal}, {"multiplier"}, {"shift"}, {"diff_min"}};
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
-  static constexpr Gradient kGradients[] = {{kOf<0>, Op::kSoftmaxGradient, kReads<gradient_of(0), output_of(0)>}};
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>, .by = Op::kSoftmaxGradient, .reads = kReads<gradient_of(0), output_of(0)>}};
 
  private:
   // exp of a difference to the maximum, Q0: the scaled difference is Q5.
@@ -132,10 +133,12 @@ struct SoftmaxGradient {
 };
 
 inline constexpr OpRule kSoftmaxRule = {
-    Op::kSoftmax,         "softmax",        Numerics::kReduction, &Softmax::shapes,
-    Softmax::kAttributes, Softmax::kInputs, Softmax::kOutputs,    Softmax::kGradients};
+    .op = Op::kSoftmax, .name = "softmax", .numerics = Numerics::kReduction, .shapes = &Softmax::shapes,
+    .attributes = Softmax::kAttributes, .inputs = Softmax::kInputs, .outputs = Softmax::kOutputs,
+    .gradients = Softmax::kGradients};
 inline constexpr OpRule kSoftmaxGradientRule = {
-    Op::kSoftmaxGradient, "softmax_gradient",       Numerics::kReduction,     &SoftmaxGradient::shapes,
-    Softmax::kAttributes, SoftmaxGradient::kInputs, SoftmaxGradient::kOutputs};
+    .op = Op::kSoftmaxGradient, .name = "softmax_gradient", .numerics = Numerics::kReduction,
+    .shapes = &SoftmaxGradient::shapes, .attributes = Softmax::kAttributes, .inputs = SoftmaxGradient::kInputs,
+    .outputs = SoftmaxGradient::kOutputs};
 
 }  // namespace nacre
