@@ -1,5 +1,5 @@
 // Time of every reference kernel, each on one case: the largest of a fixed series of random cases
-// from tests/cases.h. A new line in engine/kernels/reference.inc brings its benchmark by itself; one
+// from tests/cases.h. A new line in engine/kernels/reference_*.inc brings its benchmark by itself; one
 // without a case is an error. The cases are small: the cost of a call counts.
 //
 //   kernels [--benchmark_filter=^dense] [--benchmark_min_time=0.1]

@@ -122,8 +122,9 @@ constexpr size_t (*scratch_of())(const Words&, const Operands&) {
   else return nullptr;
 }
 
-// The entry of a method that needs no preparation.
-template <class O, auto Method>
+// The entry of a method that needs no preparation. One struct may have methods with shape rules of their own:
+// entry<LayerNorm, &LayerNorm::gradient_x<float>, &LayerNorm::shapes_x>(Op::kLayerNormGradientX).
+template <class O, auto Method, ShapeRule kShapes = &O::shapes>
 constexpr KernelEntry entry(Op op, Rounding rounding = Rounding::kNone, uint8_t in_place = 0) {
   using A = Adapter<O, Method>;
   return {.op = op,
@@ -131,7 +132,7 @@ constexpr KernelEntry entry(Op op, Rounding rounding = Rounding::kNone, uint8_t 
           .in_place = in_place,
           .operand_count = uint8_t(A::kOperandCount),
           .operands = A::kOperands,
-          .shapes = &O::shapes,
+          .shapes = kShapes,
           .run = &A::run,
           .accepts = nullptr,
           .scratch_bytes = scratch_of<O, Method>(),

@@ -1,12 +1,16 @@
-#include "engine/kernels/adapter.h"
-#include "engine/kernels/training.h"
-#include "engine/ops/all.h"
+#include "engine/kernels/define_entries.h"
+#include "engine/ops/activation.h"
+#include "engine/ops/batch_norm_training.h"
+#include "engine/ops/conv_gradient.h"
+#include "engine/ops/dense.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/gradient.h"
+#include "engine/ops/move_gradient.h"
+#include "engine/ops/norm.h"
+#include "engine/ops/pool.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/softmax.h"
 
 namespace nacre::reference {
-
-#define NACRE_ENTRY(name, op, rounding, in_place, type, ...) \
-  constexpr KernelEntry name = entry<type, &type::__VA_ARGS__>(Op::op, Rounding::rounding, in_place);
 #include "engine/kernels/training_gradients.inc"
-#undef NACRE_ENTRY
-
 }  // namespace nacre::reference

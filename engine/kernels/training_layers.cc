@@ -1,12 +1,11 @@
-#include "engine/kernels/adapter.h"
-#include "engine/kernels/training.h"
-#include "engine/ops/all.h"
+#include "engine/kernels/define_entries.h"
+#include "engine/ops/batched_matmul.h"
+#include "engine/ops/dropout.h"
+#include "engine/ops/embedding.h"
+#include "engine/ops/gelu.h"
+#include "engine/ops/layer_norm.h"
+#include "engine/ops/move.h"
 
 namespace nacre::reference {
-
-#define NACRE_ENTRY(name, op, rounding, in_place, type, ...) \
-  constexpr KernelEntry name = entry<type, &type::__VA_ARGS__>(Op::op, Rounding::rounding, in_place);
 #include "engine/kernels/training_layers.inc"
-#undef NACRE_ENTRY
-
 }  // namespace nacre::reference

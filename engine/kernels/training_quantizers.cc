@@ -1,12 +1,7 @@
-#include "engine/kernels/adapter.h"
-#include "engine/kernels/training.h"
-#include "engine/ops/all.h"
+#include "engine/kernels/define_entries.h"
+#include "engine/ops/fake_float8.h"
+#include "engine/ops/fake_quantize.h"
 
 namespace nacre::reference {
-
-#define NACRE_ENTRY(name, op, rounding, in_place, type, ...) \
-  constexpr KernelEntry name = entry<type, &type::__VA_ARGS__>(Op::op, Rounding::rounding, in_place);
 #include "engine/kernels/training_quantizers.inc"
-#undef NACRE_ENTRY
-
 }  // namespace nacre::reference

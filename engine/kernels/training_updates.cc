@@ -1,12 +1,8 @@
-#include "engine/kernels/adapter.h"
-#include "engine/kernels/training.h"
-#include "engine/ops/all.h"
+#include "engine/kernels/define_entries.h"
+#include "engine/ops/commit.h"
+#include "engine/ops/optimize.h"
+#include "engine/ops/optimize_onnx.h"
 
 namespace nacre::reference {
-
-#define NACRE_ENTRY(name, op, rounding, in_place, type, ...) \
-  constexpr KernelEntry name = entry<type, &type::__VA_ARGS__>(Op::op, Rounding::rounding, in_place);
 #include "engine/kernels/training_updates.inc"
-#undef NACRE_ENTRY
-
 }  // namespace nacre::reference

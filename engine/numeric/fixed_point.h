@@ -9,6 +9,13 @@
 
 #include "engine/numeric/rounding.h"
 
+// At -Os a function that many kernels call stays one function; inlined into each, a Cortex-M4 image grows by some 100 bytes.
+#ifdef __OPTIMIZE_SIZE__
+#define NACRE_ONE_COPY [[gnu::noinline]]
+#else
+#define NACRE_ONE_COPY
+#endif
+
 namespace nacre {
 
 struct FixedPoint {  // one row of a requantization tensor, int32 [channels, 2]
@@ -16,14 +23,14 @@ struct FixedPoint {  // one row of a requantization tensor, int32 [channels, 2]
 };
 
 // round(a * b / 2^31), ties towards +infinity, saturating: SaturatingRoundingDoublingHighMul (gemmlowp fixedpoint.h).
-constexpr int32_t doubling_high_multiply(int32_t a, int32_t b) {
+NACRE_ONE_COPY constexpr int32_t doubling_high_multiply(int32_t a, int32_t b) {
   if (a == INT32_MIN && b == INT32_MIN) return INT32_MAX;
   const int64_t product = int64_t{a} * b;
   return int32_t((product + (product >= 0 ? (int64_t{1} << 30) : 1 - (int64_t{1} << 30))) / (int64_t{1} << 31));
 }
 
 // round(x / 2^exponent), ties away from zero: RoundingDivideByPOT (gemmlowp fixedpoint.h). exponent in [0, 31].
-constexpr int32_t rounding_shift_right(int32_t x, int exponent) {
+NACRE_ONE_COPY constexpr int32_t rounding_shift_right(int32_t x, int exponent) {
   const auto mask = int32_t((uint32_t{1} << (exponent & 31)) - 1);
   const int32_t remainder = x & mask;
   return (x >> (exponent & 31)) + (remainder > (mask >> 1) + (x < 0 ? 1 : 0) ? 1 : 0);
@@ -35,7 +42,7 @@ constexpr int32_t wrapping_shift_left(int32_t a, int shift) { return int32_t(uin
 
 // x * M, rounded to an integer.  NUMERICS.md eq. 2 (kDouble), eq. 3 (kSingle).
 template <Rounding kRounding>
-constexpr int32_t multiply(int32_t x, FixedPoint scale) {
+NACRE_ONE_COPY constexpr int32_t multiply(int32_t x, FixedPoint scale) {
   if constexpr (kRounding == Rounding::kDouble) {
     const int left = scale.shift > 0 ? int(scale.shift) : 0;
     const int right = scale.shift > 0 ? 0 : int(0u - uint32_t(scale.shift));  // INT32_MIN has no negative

@@ -171,6 +171,11 @@ struct ActivationGradient {
     *dx = dims_of(y);
     return Code::kOk;
   }
+  static Code shapes_clamp(const Words& words, const Operands& operands, Dims* dx) {
+    if (words[Clip::kXZero] != 0 || words[Clip::kYZero] != 0) return Code::kAttributeZero;
+    TRY_CODE(check_clamp(words, Clip::kClamp, operands.element(0)));
+    return shapes({}, operands, dx);
+  }
 
   static constexpr const char* kXInputs[] = {"dy", "x"};
   static constexpr const char* kYInputs[] = {"dy", "y"};
@@ -182,17 +187,6 @@ struct ActivationGradient {
   void each(const T* dy, const T* v, T* dx, F f) const {
     using A = typename Element<T>::Accumulator;
     for (int i = 0; i < elements; ++i) dx[i] = T(f(A(dy[i]), A(v[i])));
-  }
-};
-
-struct ClampGradient : ActivationGradient {
-  static ClampGradient from(const Words& words, const Operands& operands) {
-    return {ActivationGradient::from(words, operands)};
-  }
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    if (words[Clip::kXZero] != 0 || words[Clip::kYZero] != 0) return Code::kAttributeZero;
-    TRY_CODE(check_clamp(words, Clip::kClamp, operands.element(0)));
-    return ActivationGradient::shapes({}, operands, dx);
   }
 };
 
@@ -242,8 +236,8 @@ inline constexpr OpRule kLookupRule = {
 
 inline constexpr OpRule kClampGradientRule = {
     .op = Op::kClampGradient, .name = "clamp_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &ClampGradient::shapes, .attributes = Clip::kAttributes, .inputs = ActivationGradient::kYInputs,
-    .outputs = ActivationGradient::kOutputs};
+    .shapes = &ActivationGradient::shapes_clamp, .attributes = Clip::kAttributes,
+    .inputs = ActivationGradient::kYInputs, .outputs = ActivationGradient::kOutputs};
 inline constexpr OpRule kLeakyReluGradientRule = {
     .op = Op::kLeakyReluGradient, .name = "leaky_relu_gradient", .numerics = Numerics::kPointwise,
     .shapes = &ActivationGradient::shapes, .attributes = Activation::kAttributes,

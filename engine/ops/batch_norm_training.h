@@ -37,6 +37,36 @@ struct BatchNormTraining {
             .unbiased = words[kUnbiased] != 0};
   }
 
+  template <class T, class A = typename Element<T>::Accumulator>
+  void gradient_x(const T* dy, const T* x, const A* scale, const A* mean, const A* inverse_deviation, T* dx) const {
+    each_columns(channels, [&](int first, int count) {
+      const T *d = dy + first, *from = x + first;
+      const A *m = mean + first, *v = inverse_deviation + first;
+      A sum[kColumns] = {}, product[kColumns] = {};
+      add_columns(rows, count, sum, [&](int r, int c) { return A(d[r * channels + c]); });
+      add_columns(rows, count, product,
+                  [&](int r, int c) { return A(d[r * channels + c]) * ((A(from[r * channels + c]) - m[c]) * v[c]); });
+      for (int c = 0; c < count; ++c) sum[c] /= A(rows), product[c] /= A(rows);
+      for (int r = 0; r < rows; ++r)
+        for (int c = 0; c < count; ++c) {
+          const A u = (A(from[r * channels + c]) - m[c]) * v[c];
+          dx[r * channels + first + c] =
+              T(scale[first + c] * v[c] * (A(d[r * channels + c]) - sum[c] - u * product[c]));
+        }
+    });
+  }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  void gradient_scale(const T* dy, const T* x, const A* mean, const A* inverse_deviation, Update<A> dscale) const {
+    each_columns(channels, [&](int first, int count) {
+      const T *d = dy + first, *from = x + first;
+      A sum[kColumns] = {};
+      add_columns(rows, count, sum,
+                  [&](int r, int c) { return A(d[r * channels + c]) * (A(from[r * channels + c]) - mean[first + c]); });
+      for (int c = 0; c < count; ++c) dscale.data[first + c] += sum[c] * inverse_deviation[first + c];
+    });
+  }
+
   uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(channels); }
 
   template <class T, class A = typename Element<T>::Accumulator>
@@ -67,16 +97,29 @@ struct BatchNormTraining {
 
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (words[kUnbiased] > 1) return Code::kAttribute;
-    TRY_CODE(BatchNormGradient::check(words, operands, kScale, kBatches));
+    TRY_CODE(BatchNorm::check(words, operands, kScale, kBatches));
     if (!is(operands, kBatches, 1)) return Code::kShapeInput;
     y[kY] = dims_of(operands[kX]);
     y[kMean] = y[kInverseDeviation] = dims_of(operands[kScale]);
     return Code::kOk;
   }
+  static Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
+    TRY_CODE(BatchNorm::check_x(operands));
+    TRY_CODE(BatchNorm::check(words, operands, 2, 5));
+    *dx = dims_of(operands[0]);
+    return Code::kOk;
+  }
+  static Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
+    TRY_CODE(BatchNorm::check_x(operands));
+    return BatchNorm::check(words, operands, 2, 5);
+  }
 
   static constexpr Attribute kAttributes[] = {{"epsilon", Coding::kReal}, {"unbiased"}};
   static constexpr const char* kInputs[] = {"x", "scale", "bias", "&mean_sum", "&variance_sum", "&batches"};
   static constexpr const char* kOutputs[] = {"y", "mean", "inverse_deviation"};
+  static constexpr const char* kInputsX[] = {"dy", "x", "scale", "mean", "inverse_deviation"};
+  static constexpr const char* kOutputsX[] = {"dx"};
+  static constexpr const char* kInputsScale[] = {"dy", "x", "mean", "inverse_deviation", "&dscale"};
 
   static constexpr Gradient kGradients[] = {
       {.of = kOf<kX>, .by = Op::kBatchNormTrainingGradientX,
@@ -88,65 +131,6 @@ struct BatchNormTraining {
       {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words}};
 };
 
-struct BatchNormTrainingGradientX : BatchNormGradient {
-  static BatchNormTrainingGradientX from(const Words& words, const Operands& operands) {
-    return {BatchNormGradient::from(words, operands)};
-  }
-
-  template <class T, class A = typename Element<T>::Accumulator>
-  void forward(const T* dy, const T* x, const A* scale, const A* mean, const A* inverse_deviation, T* dx) const {
-    each_columns(channels, [&](int first, int count) {
-      const T *d = dy + first, *from = x + first;
-      const A *m = mean + first, *v = inverse_deviation + first;
-      A sum[kColumns] = {}, product[kColumns] = {};
-      add_columns(rows, count, sum, [&](int r, int c) { return A(d[r * channels + c]); });
-      add_columns(rows, count, product,
-                  [&](int r, int c) { return A(d[r * channels + c]) * ((A(from[r * channels + c]) - m[c]) * v[c]); });
-      for (int c = 0; c < count; ++c) sum[c] /= A(rows), product[c] /= A(rows);
-      for (int r = 0; r < rows; ++r)
-        for (int c = 0; c < count; ++c) {
-          const A u = (A(from[r * channels + c]) - m[c]) * v[c];
-          dx[r * channels + first + c] =
-              T(scale[first + c] * v[c] * (A(d[r * channels + c]) - sum[c] - u * product[c]));
-        }
-    });
-  }
-
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    TRY_CODE(check_x(operands));
-    TRY_CODE(check(words, operands, 2, 5));
-    *dx = dims_of(operands[0]);
-    return Code::kOk;
-  }
-
-  static constexpr const char* kInputs[] = {"dy", "x", "scale", "mean", "inverse_deviation"};
-  static constexpr const char* kOutputs[] = {"dx"};
-};
-
-struct BatchNormTrainingGradientScale : BatchNormGradient {
-  static BatchNormTrainingGradientScale from(const Words& words, const Operands& operands) {
-    return {BatchNormGradient::from(words, operands)};
-  }
-
-  template <class T, class A = typename Element<T>::Accumulator>
-  void forward(const T* dy, const T* x, const A* mean, const A* inverse_deviation, Update<A> dscale) const {
-    each_columns(channels, [&](int first, int count) {
-      const T *d = dy + first, *from = x + first;
-      A sum[kColumns] = {};
-      add_columns(rows, count, sum,
-                  [&](int r, int c) { return A(d[r * channels + c]) * (A(from[r * channels + c]) - mean[first + c]); });
-      for (int c = 0; c < count; ++c) dscale.data[first + c] += sum[c] * inverse_deviation[first + c];
-    });
-  }
-
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
-    TRY_CODE(check_x(operands));
-    return check(words, operands, 2, 5);
-  }
-
-  static constexpr const char* kInputs[] = {"dy", "x", "mean", "inverse_deviation", "&dscale"};
-};
-
 inline constexpr OpRule kBatchNormTrainingRule = {
     .op = Op::kBatchNormTraining, .name = "batch_norm_training", .numerics = Numerics::kReduction,
     .shapes = &BatchNormTraining::shapes, .attributes = BatchNormTraining::kAttributes,
@@ -155,11 +139,11 @@ inline constexpr OpRule kBatchNormTrainingRule = {
     .parameters = 1u << BatchNormTraining::kScale | 1u << BatchNormTraining::kBias};
 inline constexpr OpRule kBatchNormTrainingGradientXRule = {
     .op = Op::kBatchNormTrainingGradientX, .name = "batch_norm_training_gradient_x",
-    .numerics = Numerics::kReduction, .shapes = &BatchNormTrainingGradientX::shapes, .attributes = {},
-    .inputs = BatchNormTrainingGradientX::kInputs, .outputs = BatchNormTrainingGradientX::kOutputs};
+    .numerics = Numerics::kReduction, .shapes = &BatchNormTraining::shapes_x, .attributes = {},
+    .inputs = BatchNormTraining::kInputsX, .outputs = BatchNormTraining::kOutputsX};
 inline constexpr OpRule kBatchNormTrainingGradientScaleRule = {
     .op = Op::kBatchNormTrainingGradientScale, .name = "batch_norm_training_gradient_scale",
-    .numerics = Numerics::kReduction, .shapes = &BatchNormTrainingGradientScale::shapes, .attributes = {},
-    .inputs = BatchNormTrainingGradientScale::kInputs, .outputs = {}};
+    .numerics = Numerics::kReduction, .shapes = &BatchNormTraining::shapes_scale, .attributes = {},
+    .inputs = BatchNormTraining::kInputsScale, .outputs = {}};
 
 }  // namespace nacre

@@ -178,13 +178,19 @@ struct FakeQuantize {
   }
 };
 
-struct FakeQuantizeGradient {
+// Operands {dy, x, range?, ..} of both gradients.
+inline Code check_fake_quantize_gradient(const Operands& operands) {
+  if (!same(operands[0], operands[1])) return Code::kShapeInput;
+  return !operands.has(2) || is(operands, 2, 2) ? Code::kOk : Code::kShapeScale;
+}
+
+struct FakeQuantizeGradientX {
   int elements, channels, inner;  // channels and inner: of a step per channel, else 1
 
   enum Word { kPerChannel = 0, kAxis = 1 };
-  enum Operand { kDy, kX, kRange, kStep, kSum = kStep };
+  enum Operand { kDy, kX, kRange, kStep };
 
-  static FakeQuantizeGradient from(const Words& words, const Operands& operands) {
+  static FakeQuantizeGradientX from(const Words& words, const Operands& operands) {
     const Shape dy = operands[kDy];
     if (words[kPerChannel] == 0) return {dy.elements(), 1, 1};
     const int axis = words.integer(kAxis);
@@ -192,7 +198,7 @@ struct FakeQuantizeGradient {
   }
 
   template <class T>
-  void gradient_x(const T* dy, const T* x, Optional<const float> range, Optional<const float> step, T* dx) const {
+  void forward(const T* dy, const T* x, Optional<const float> range, Optional<const float> step, T* dx) const {
     using A = typename Element<T>::Accumulator;
     if (step) {
       for (int i = 0; i < elements; ++i) dx[i] = T(A(dy[i]) / A(step.data[i / inner % channels]));
@@ -207,8 +213,34 @@ struct FakeQuantizeGradient {
     }
   }
 
+  uint64_t work() const { return uint64_t(elements); }
+
+  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    TRY_CODE(check_fake_quantize_gradient(operands));
+    if (words[kPerChannel] > 1 || (words[kPerChannel] != 0 && !operands.has(kStep))) return Code::kAttribute;
+    if (words[kPerChannel] == 0 ? words[kAxis] != 0 : words[kAxis] >= uint32_t(operands[kDy].rank)) return Code::kAttributeAxis;
+    if (operands.has(kStep)) {
+      if (operands.has(kRange)) return Code::kAttribute;
+      if (!is(operands, kStep, words[kPerChannel] == 0 ? 1 : operands[kDy][words.integer(kAxis)])) return Code::kShapeScale;
+    }
+    *dx = dims_of(operands[kX]);
+    return Code::kOk;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"per_channel"}, {"axis"}};
+  static constexpr const char* kInputs[] = {"dy", "x", "range?", "step?"};
+  static constexpr const char* kOutputs[] = {"dx"};
+};
+
+struct FakeQuantizeGradientRange {
+  int elements;
+
+  enum Operand { kDy, kX, kRange, kSum };
+
+  static FakeQuantizeGradientRange from(const Words&, const Operands& operands) { return {operands[kDy].elements()}; }
+
   template <class T>  // the range is float32 whatever T is, and so is its gradient
-  void gradient_range(const T* dy, const T* x, const float* range, Update<float> sum) const {
+  void forward(const T* dy, const T* x, const float* range, Update<float> sum) const {
     using A = typename Element<T>::Accumulator;
     const NudgedRange nudged = NudgedRange::from(range);
     if (nudged.none) return;
@@ -224,46 +256,12 @@ struct FakeQuantizeGradient {
 
   uint64_t work() const { return uint64_t(elements); }
 
-  static Code check(const Operands& operands) {
-    if (!same(operands[kDy], operands[kX])) return Code::kShapeInput;
-    return !operands.has(kRange) || is(operands, kRange, 2) ? Code::kOk : Code::kShapeScale;
-  }
-  static Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
-    TRY_CODE(check(operands));
-    if (words[kPerChannel] > 1 || (words[kPerChannel] != 0 && !operands.has(kStep))) return Code::kAttribute;
-    if (words[kPerChannel] == 0 ? words[kAxis] != 0 : words[kAxis] >= uint32_t(operands[kDy].rank)) return Code::kAttributeAxis;
-    if (operands.has(kStep)) {
-      if (operands.has(kRange)) return Code::kAttribute;
-      if (!is(operands, kStep, words[kPerChannel] == 0 ? 1 : operands[kDy][words.integer(kAxis)])) return Code::kShapeScale;
-    }
-    *dx = dims_of(operands[kX]);
-    return Code::kOk;
-  }
-  static Code shapes_range(const Words&, const Operands& operands, Dims*) {
-    TRY_CODE(check(operands));
+  static Code shapes(const Words&, const Operands& operands, Dims*) {
+    TRY_CODE(check_fake_quantize_gradient(operands));
     return is(operands, kSum, 2) ? Code::kOk : Code::kShapeScale;
   }
 
-  static constexpr Attribute kAttributes[] = {{"per_channel"}, {"axis"}};
-  static constexpr const char* kInputsX[] = {"dy", "x", "range?", "step?"};
-  static constexpr const char* kInputsRange[] = {"dy", "x", "range", "&sum"};
-  static constexpr const char* kOutputs[] = {"dx"};
-};
-
-// Structs of their own, because an entry's shape rule is its struct's `shapes`.
-struct FakeQuantizeGradientX : FakeQuantizeGradient {
-  static FakeQuantizeGradientX from(const Words& words, const Operands& operands) {
-    return {FakeQuantizeGradient::from(words, operands)};
-  }
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) { return shapes_x(words, operands, dx); }
-};
-struct FakeQuantizeGradientRange : FakeQuantizeGradient {
-  static FakeQuantizeGradientRange from(const Words&, const Operands& operands) {
-    return {FakeQuantizeGradient::from({}, operands)};
-  }
-  static Code shapes(const Words& words, const Operands& operands, Dims* none) {
-    return shapes_range(words, operands, none);
-  }
+  static constexpr const char* kInputs[] = {"dy", "x", "range", "&sum"};
 };
 
 struct ObserveRange {
@@ -302,11 +300,11 @@ inline constexpr OpRule kFakeQuantizeRule = {
     .parameters = 1u << FakeQuantize::kRange};
 inline constexpr OpRule kFakeQuantizeGradientXRule = {
     .op = Op::kFakeQuantizeGradientX, .name = "fake_quantize_gradient_x", .numerics = Numerics::kPointwise,
-    .shapes = &FakeQuantizeGradient::shapes_x, .attributes = FakeQuantizeGradient::kAttributes,
-    .inputs = FakeQuantizeGradient::kInputsX, .outputs = FakeQuantizeGradient::kOutputs};
+    .shapes = &FakeQuantizeGradientX::shapes, .attributes = FakeQuantizeGradientX::kAttributes,
+    .inputs = FakeQuantizeGradientX::kInputs, .outputs = FakeQuantizeGradientX::kOutputs};
 inline constexpr OpRule kFakeQuantizeGradientScaleRule = {
     .op = Op::kFakeQuantizeGradientScale, .name = "fake_quantize_gradient_range", .numerics = Numerics::kReduction,
-    .shapes = &FakeQuantizeGradient::shapes_range, .attributes = {}, .inputs = FakeQuantizeGradient::kInputsRange,
+    .shapes = &FakeQuantizeGradientRange::shapes, .attributes = {}, .inputs = FakeQuantizeGradientRange::kInputs,
     .outputs = {}};
 inline constexpr OpRule kObserveRangeRule = {
     .op = Op::kObserveRange, .name = "observe_range", .numerics = Numerics::kReduction,

@@ -51,6 +51,9 @@ struct Gelu {
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
+  static Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
+    return same(operands[0], operands[1]) ? shapes(words, operands, dx) : Code::kShapeInput;
+  }
 
   static constexpr Attribute kAttributes[] = {{"tanh"}};
   static constexpr const char* kInputs[] = {"x"};
@@ -100,23 +103,12 @@ struct Silu {
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
+  static Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
+    return same(operands[0], operands[1]) ? shapes(words, operands, dx) : Code::kShapeInput;
+  }
 
   static constexpr Gradient kGradients[] = {
       {.of = kOf<0>, .by = Op::kSiluGradient, .reads = kReads<input_of(0), gradient_of(0)>}};
-};
-
-struct GeluGradient : Gelu {
-  static GeluGradient from(const Words& words, const Operands& operands) { return {Gelu::from(words, operands)}; }
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    return same(operands[0], operands[1]) ? Gelu::shapes(words, operands, dx) : Code::kShapeInput;
-  }
-};
-
-struct SiluGradient : Silu {
-  static SiluGradient from(const Words& words, const Operands& operands) { return {Silu::from(words, operands)}; }
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    return same(operands[0], operands[1]) ? Silu::shapes(words, operands, dx) : Code::kShapeInput;
-  }
 };
 
 inline constexpr OpRule kGeluRule = {
@@ -128,11 +120,11 @@ inline constexpr OpRule kSiluRule = {
     .inputs = Gelu::kInputs, .outputs = Gelu::kOutputs, .gradients = Silu::kGradients};
 inline constexpr OpRule kGeluGradientRule = {
     .op = Op::kGeluGradient, .name = "gelu_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &GeluGradient::shapes, .attributes = Gelu::kAttributes, .inputs = Gelu::kGradientInputs,
+    .shapes = &Gelu::shapes_gradient, .attributes = Gelu::kAttributes, .inputs = Gelu::kGradientInputs,
     .outputs = Gelu::kGradientOutputs};
 inline constexpr OpRule kSiluGradientRule = {
     .op = Op::kSiluGradient, .name = "silu_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &SiluGradient::shapes, .attributes = {}, .inputs = Gelu::kGradientInputs,
+    .shapes = &Silu::shapes_gradient, .attributes = {}, .inputs = Gelu::kGradientInputs,
     .outputs = Gelu::kGradientOutputs};
 
 }  // namespace nacre

@@ -78,9 +78,27 @@ struct LayerNorm {
     *y = dims_of(x);
     return Code::kOk;
   }
+  static Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape x = operands[0];
+    TRY_CODE(check(words, x));
+    if (operands.has(1) && !is(operands, 1, x.last())) return Code::kShapeScale;
+    if (!same(x, operands[2])) return Code::kShapeInput;
+    *dx = dims_of(x);
+    return Code::kOk;
+  }
+  static Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
+    const Shape x = operands[0];
+    TRY_CODE(check(words, x));
+    if (!same(x, operands[1])) return Code::kShapeInput;
+    return is(operands, 2, x.last()) ? Code::kOk : Code::kShapeScale;
+  }
+
   static constexpr Attribute kAttributes[] = {{"epsilon", Coding::kReal}};
   static constexpr const char* kInputs[] = {"x", "scale?", "bias?"};
   static constexpr const char* kOutputs[] = {"y"};
+  static constexpr const char* kInputsX[] = {"x", "scale?", "dy"};
+  static constexpr const char* kOutputsX[] = {"dx"};
+  static constexpr const char* kInputsScale[] = {"x", "dy", "&dscale"};
 
   static constexpr Gradient kGradients[] = {
       {.of = kOf<0>, .by = Op::kLayerNormGradientX, .reads = kReads<input_of(0), input_of(1), gradient_of(0)>},
@@ -88,13 +106,12 @@ struct LayerNorm {
       {.of = kOf<2>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words},
   };
 
- protected:
+ private:
   static Code check(const Words& words, Shape x) {
     if (x.rank < 1) return Code::kShapeRank;
     return is_finite(words[0]) && words.real(0) >= 0 ? Code::kOk : Code::kAttribute;
   }
 
- private:
   template <class A>
   struct Moments {
     A mean, inverse_deviation;
@@ -111,44 +128,17 @@ struct LayerNorm {
   }
 };
 
-struct LayerNormGradientX : LayerNorm {
-  static LayerNormGradientX from(const Words& words, const Operands& operands) { return {LayerNorm::from(words, operands)}; }
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    const Shape x = operands[0];
-    TRY_CODE(check(words, x));
-    if (operands.has(1) && !is(operands, 1, x.last())) return Code::kShapeScale;
-    if (!same(x, operands[2])) return Code::kShapeInput;
-    *dx = dims_of(x);
-    return Code::kOk;
-  }
-  static constexpr const char* kInputs[] = {"x", "scale?", "dy"};
-  static constexpr const char* kOutputs[] = {"dx"};
-};
-
-struct LayerNormGradientScale : LayerNorm {
-  static LayerNormGradientScale from(const Words& words, const Operands& operands) {
-    return {LayerNorm::from(words, operands)};
-  }
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
-    const Shape x = operands[0];
-    TRY_CODE(check(words, x));
-    if (!same(x, operands[1])) return Code::kShapeInput;
-    return is(operands, 2, x.last()) ? Code::kOk : Code::kShapeScale;
-  }
-  static constexpr const char* kInputs[] = {"x", "dy", "&dscale"};
-};
-
 inline constexpr OpRule kLayerNormRule = {
     .op = Op::kLayerNorm, .name = "layer_norm", .numerics = Numerics::kReduction, .shapes = &LayerNorm::shapes,
     .attributes = LayerNorm::kAttributes, .inputs = LayerNorm::kInputs, .outputs = LayerNorm::kOutputs,
     .gradients = LayerNorm::kGradients, .parameters = 0b110};
 inline constexpr OpRule kLayerNormGradientXRule = {
     .op = Op::kLayerNormGradientX, .name = "layer_norm_gradient_x", .numerics = Numerics::kReduction,
-    .shapes = &LayerNormGradientX::shapes, .attributes = LayerNorm::kAttributes,
-    .inputs = LayerNormGradientX::kInputs, .outputs = LayerNormGradientX::kOutputs};
+    .shapes = &LayerNorm::shapes_x, .attributes = LayerNorm::kAttributes, .inputs = LayerNorm::kInputsX,
+    .outputs = LayerNorm::kOutputsX};
 inline constexpr OpRule kLayerNormGradientScaleRule = {
     .op = Op::kLayerNormGradientScale, .name = "layer_norm_gradient_scale", .numerics = Numerics::kReduction,
-    .shapes = &LayerNormGradientScale::shapes, .attributes = LayerNorm::kAttributes,
-    .inputs = LayerNormGradientScale::kInputs, .outputs = {}};
+    .shapes = &LayerNorm::shapes_scale, .attributes = LayerNorm::kAttributes, .inputs = LayerNorm::kInputsScale,
+    .outputs = {}};
 
 }  // namespace nacre

@@ -75,17 +75,40 @@ struct CrossEntropy {
     count.data[0] += float(rows);
   }
 
+  template <class T, class A = typename Element<T>::Accumulator>
+  Code gradient_of_labels(const T* x, const int32_t* y, const float* seed, T* dx) const {
+    if (!labels_fit(y)) return Code::kIndex;
+    for (int r = 0; r < rows; ++r, x += classes, dx += classes)
+      if (skips(y[r])) fill(dx);
+      else row_gradient<T, A>(x, A(seed[0]), A(1), [&](int k) { return label(A(smoothing), y[r], k); }, dx);
+    return Code::kOk;
+  }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  void gradient_of_targets(const T* x, const T* t, const float* seed, T* dx) const {
+    for (int r = 0; r < rows; ++r, x += classes, t += classes, dx += classes)
+      row_gradient<T, A>(x, A(seed[0]), total<T, A>(t), [&](int k) { return target(A(smoothing), A(t[k])); }, dx);
+  }
+
   static Code shapes(const Words& words, const Operands& operands, Dims*) {
     TRY_CODE(check(words, operands));
     return is(operands, 2, 1) && is(operands, 3, 1) ? Code::kOk : Code::kShapeOutput;
   }
+  static Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
+    TRY_CODE(check(words, operands));
+    if (!is(operands, 2, 1)) return Code::kShapeInput;
+    *dx = dims_of(operands[0]);
+    return Code::kOk;
+  }
 
   static constexpr Attribute kAttributes[] = {{"label_smoothing", Coding::kReal}, {"ignore"}, {"ignore_index"}};
   static constexpr const char* kInputs[] = {"logits", "labels", "&loss", "&count"};
+  static constexpr const char* kGradientInputs[] = {"logits", "labels", "seed"};
+  static constexpr const char* kGradientOutputs[] = {"dlogits"};
   static constexpr uint8_t kOfLogits[] = {0};
   static constexpr GradientRead kReads[] = {input_of(0), input_of(1), kBackwardSeed};
 
- protected:
+ private:
   static Code check(const Words& words, const Operands& operands) {
     const Shape x = operands[0], y = operands[1];
     const bool labels = operands.element(1) == ElementType::kInt32;
@@ -142,39 +165,7 @@ struct CrossEntropy {
       if (const A share = q(k); share != 0) sum -= share * (A(x[k]) - m);
     return sum;
   }
-};
 
-struct CrossEntropyGradient : CrossEntropy {
-  static CrossEntropyGradient from(const Words& words, const Operands& operands) {
-    return {CrossEntropy::from(words, operands)};
-  }
-
-  template <class T, class A = typename Element<T>::Accumulator>
-  Code of_labels(const T* x, const int32_t* y, const float* seed, T* dx) const {
-    if (!labels_fit(y)) return Code::kIndex;
-    for (int r = 0; r < rows; ++r, x += classes, dx += classes)
-      if (skips(y[r])) fill(dx);
-      else row_gradient<T, A>(x, A(seed[0]), A(1), [&](int k) { return label(A(smoothing), y[r], k); }, dx);
-    return Code::kOk;
-  }
-
-  template <class T, class A = typename Element<T>::Accumulator>
-  void of_targets(const T* x, const T* t, const float* seed, T* dx) const {
-    for (int r = 0; r < rows; ++r, x += classes, t += classes, dx += classes)
-      row_gradient<T, A>(x, A(seed[0]), total<T, A>(t), [&](int k) { return target(A(smoothing), A(t[k])); }, dx);
-  }
-
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    TRY_CODE(check(words, operands));
-    if (!is(operands, 2, 1)) return Code::kShapeInput;
-    *dx = dims_of(operands[0]);
-    return Code::kOk;
-  }
-
-  static constexpr const char* kInputs[] = {"logits", "labels", "seed"};
-  static constexpr const char* kOutputs[] = {"dlogits"};
-
- private:
   template <class T>
   void fill(T* dx) const {
     for (int k = 0; k < classes; ++k) dx[k] = T(0.0f);
@@ -202,16 +193,16 @@ inline constexpr OpRule kSoftmaxCrossEntropyRule = {
     .outputs = {}, .gradients = kSoftmaxCrossEntropyGradients};
 inline constexpr OpRule kSoftmaxCrossEntropyGradientRule = {
     .op = Op::kSoftmaxCrossEntropyGradient, .name = "softmax_cross_entropy_gradient",
-    .numerics = Numerics::kReduction, .shapes = &CrossEntropyGradient::shapes,
-    .attributes = CrossEntropy::kAttributes, .inputs = CrossEntropyGradient::kInputs,
-    .outputs = CrossEntropyGradient::kOutputs};
+    .numerics = Numerics::kReduction, .shapes = &CrossEntropy::shapes_gradient,
+    .attributes = CrossEntropy::kAttributes, .inputs = CrossEntropy::kGradientInputs,
+    .outputs = CrossEntropy::kGradientOutputs};
 inline constexpr OpRule kDenseCrossEntropyRule = {
     .op = Op::kDenseCrossEntropy, .name = "dense_cross_entropy", .numerics = Numerics::kReduction,
     .shapes = &CrossEntropy::shapes, .attributes = kDenseCrossEntropyAttributes, .inputs = kDenseCrossEntropyInputs,
     .outputs = {}, .gradients = kDenseCrossEntropyGradients};
 inline constexpr OpRule kDenseCrossEntropyGradientRule = {
     .op = Op::kDenseCrossEntropyGradient, .name = "dense_cross_entropy_gradient", .numerics = Numerics::kReduction,
-    .shapes = &CrossEntropyGradient::shapes, .attributes = kDenseCrossEntropyAttributes,
-    .inputs = kDenseCrossEntropyGradientInputs, .outputs = CrossEntropyGradient::kOutputs};
+    .shapes = &CrossEntropy::shapes_gradient, .attributes = kDenseCrossEntropyAttributes,
+    .inputs = kDenseCrossEntropyGradientInputs, .outputs = CrossEntropy::kGradientOutputs};
 
 }  // namespace nacre

@@ -53,15 +53,58 @@ struct ElementwiseLoss {
     });
   }
 
+  template <class T, class A = typename Element<T>::Accumulator>
+  void sigmoid_gradient(const T* y, const T* t, const float* seed, T* dy) const {
+    each<T, A>(y, t, seed, dy, [](A v, A target) {
+      const A e = std::exp(-std::abs(v));
+      return (v >= 0 ? 1 : e) / (1 + e) - target;
+    });
+  }
+  template <class T, class A = typename Element<T>::Accumulator>
+  void squared_gradient(const T* y, const T* t, const float* seed, T* dy) const {
+    each<T, A>(y, t, seed, dy, [](A v, A target) { return 2 * (v - target); });
+  }
+  template <class T, class A = typename Element<T>::Accumulator>
+  void absolute_gradient(const T* y, const T* t, const float* seed, T* dy) const {
+    each<T, A>(y, t, seed, dy, [](A v, A target) {
+      const A d = v - target;
+      return d > 0 ? A(1) : d < 0 ? A(-1) : d;
+    });
+  }
+  template <class T, class A = typename Element<T>::Accumulator>
+  void huber_gradient(const T* y, const T* t, const float* seed, T* dy) const {
+    const A limit = A(delta);
+    each<T, A>(y, t, seed, dy, [limit](A v, A target) {
+      const A d = v - target;
+      return d > limit ? limit : d < -limit ? -limit : d;
+    });
+  }
+
   static Code shapes(const Words&, const Operands& operands, Dims*) {
     TRY_CODE(check(operands));
     return is(operands, 2, 1) && is(operands, 3, 1) ? Code::kOk : Code::kShapeOutput;
   }
+  static Code shapes_gradient(const Words&, const Operands& operands, Dims* dy) {
+    TRY_CODE(check(operands));
+    if (!is(operands, 2, 1)) return Code::kShapeInput;
+    *dy = dims_of(operands[0]);
+    return Code::kOk;
+  }
+  static Code shapes_huber(const Words& words, const Operands& operands, Dims* none) {
+    TRY_CODE(check_delta(words));
+    return shapes(words, operands, none);
+  }
+  static Code shapes_huber_gradient(const Words& words, const Operands& operands, Dims* dy) {
+    TRY_CODE(check_delta(words));
+    return shapes_gradient(words, operands, dy);
+  }
 
   static constexpr Attribute kHuberAttributes[] = {{"delta", Coding::kReal}};
   static constexpr const char* kInputs[] = {"y", "targets", "&loss", "&count"};
+  static constexpr const char* kGradientInputs[] = {"y", "targets", "seed"};
+  static constexpr const char* kGradientOutputs[] = {"dy"};
 
- protected:
+ private:
   static Code check(const Operands& operands) {
     const Shape y = operands[0], t = operands[1];
     if (y.rank < 1 || t.rank != y.rank) return Code::kShapeRank;
@@ -73,7 +116,6 @@ struct ElementwiseLoss {
     return is_finite(words[0]) && words.real(0) > 0 ? Code::kOk : Code::kAttribute;
   }
 
- private:
   template <class T, class A, class F>
   void add(const T* y, const T* t, Update<A> loss, Update<float> count, F f) const {
     A all = 0;
@@ -85,73 +127,11 @@ struct ElementwiseLoss {
     loss.data[0] += all;
     count.data[0] += float(rows);
   }
-};
 
-struct ElementwiseLossGradient : ElementwiseLoss {
-  static ElementwiseLossGradient from(const Words& words, const Operands& operands) {
-    return {ElementwiseLoss::from(words, operands)};
-  }
-
-  template <class T, class A = typename Element<T>::Accumulator>
-  void sigmoid(const T* y, const T* t, const float* seed, T* dy) const {
-    each<T, A>(y, t, seed, dy, [](A v, A target) {
-      const A e = std::exp(-std::abs(v));
-      return (v >= 0 ? 1 : e) / (1 + e) - target;
-    });
-  }
-  template <class T, class A = typename Element<T>::Accumulator>
-  void squared(const T* y, const T* t, const float* seed, T* dy) const {
-    each<T, A>(y, t, seed, dy, [](A v, A target) { return 2 * (v - target); });
-  }
-  template <class T, class A = typename Element<T>::Accumulator>
-  void absolute(const T* y, const T* t, const float* seed, T* dy) const {
-    each<T, A>(y, t, seed, dy, [](A v, A target) {
-      const A d = v - target;
-      return d > 0 ? A(1) : d < 0 ? A(-1) : d;
-    });
-  }
-  template <class T, class A = typename Element<T>::Accumulator>
-  void huber(const T* y, const T* t, const float* seed, T* dy) const {
-    const A limit = A(delta);
-    each<T, A>(y, t, seed, dy, [limit](A v, A target) {
-      const A d = v - target;
-      return d > limit ? limit : d < -limit ? -limit : d;
-    });
-  }
-
-  static Code shapes(const Words&, const Operands& operands, Dims* dy) {
-    TRY_CODE(check(operands));
-    if (!is(operands, 2, 1)) return Code::kShapeInput;
-    *dy = dims_of(operands[0]);
-    return Code::kOk;
-  }
-
-  static constexpr const char* kInputs[] = {"y", "targets", "seed"};
-  static constexpr const char* kOutputs[] = {"dy"};
-
- private:
   template <class T, class A, class F>
   void each(const T* y, const T* t, const float* seed, T* dy, F f) const {
     const A scale = A(seed[0]) / A(width);
     for (uint32_t i = 0; i < uint32_t(rows * width); ++i) dy[i] = T(scale * f(A(y[i]), A(t[i])));
-  }
-};
-
-struct Huber : ElementwiseLoss {
-  static Huber from(const Words& words, const Operands& operands) { return {ElementwiseLoss::from(words, operands)}; }
-  static Code shapes(const Words& words, const Operands& operands, Dims* none) {
-    TRY_CODE(check_delta(words));
-    return ElementwiseLoss::shapes(words, operands, none);
-  }
-};
-
-struct HuberGradient : ElementwiseLossGradient {
-  static HuberGradient from(const Words& words, const Operands& operands) {
-    return {ElementwiseLossGradient::from(words, operands)};
-  }
-  static Code shapes(const Words& words, const Operands& operands, Dims* dy) {
-    TRY_CODE(check_delta(words));
-    return ElementwiseLossGradient::shapes(words, operands, dy);
   }
 };
 
@@ -169,8 +149,8 @@ constexpr OpRule elementwise_loss(Op op, const char* name, std::span<const Gradi
           .attributes = {}, .inputs = ElementwiseLoss::kInputs, .outputs = {}, .gradients = gradients};
 }
 constexpr OpRule elementwise_loss_gradient(Op op, const char* name) {
-  return {.op = op, .name = name, .numerics = Numerics::kPointwise, .shapes = &ElementwiseLossGradient::shapes,
-          .attributes = {}, .inputs = ElementwiseLossGradient::kInputs, .outputs = ElementwiseLossGradient::kOutputs};
+  return {.op = op, .name = name, .numerics = Numerics::kPointwise, .shapes = &ElementwiseLoss::shapes_gradient,
+          .attributes = {}, .inputs = ElementwiseLoss::kGradientInputs, .outputs = ElementwiseLoss::kGradientOutputs};
 }
 
 inline constexpr OpRule kSigmoidCrossEntropyRule =
@@ -185,12 +165,12 @@ inline constexpr OpRule kAbsoluteErrorRule =
 inline constexpr OpRule kAbsoluteErrorGradientRule =
     elementwise_loss_gradient(Op::kAbsoluteErrorGradient, "absolute_error_gradient");
 inline constexpr OpRule kHuberRule = {
-    .op = Op::kHuber, .name = "huber", .numerics = Numerics::kReduction, .shapes = &Huber::shapes,
+    .op = Op::kHuber, .name = "huber", .numerics = Numerics::kReduction, .shapes = &ElementwiseLoss::shapes_huber,
     .attributes = ElementwiseLoss::kHuberAttributes, .inputs = ElementwiseLoss::kInputs, .outputs = {},
     .gradients = kHuberGradients};
 inline constexpr OpRule kHuberGradientRule = {
     .op = Op::kHuberGradient, .name = "huber_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &HuberGradient::shapes, .attributes = ElementwiseLoss::kHuberAttributes,
-    .inputs = ElementwiseLossGradient::kInputs, .outputs = ElementwiseLossGradient::kOutputs};
+    .shapes = &ElementwiseLoss::shapes_huber_gradient, .attributes = ElementwiseLoss::kHuberAttributes,
+    .inputs = ElementwiseLoss::kGradientInputs, .outputs = ElementwiseLoss::kGradientOutputs};
 
 }  // namespace nacre

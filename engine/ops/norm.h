@@ -38,36 +38,41 @@ struct BatchNorm {
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
-    const Shape x = operands[0];
-    if (x.rank < 1) return Code::kShapeRank;
-    if (!is_finite(words[0]) || words.real(0) < 0) return Code::kAttribute;
-    for (int i = 1; i <= 4; ++i)
-      if (operands[i].rank != 1 || operands[i][0] != x.last()) return Code::kShapeWeights;
-    *y = dims_of(x);
-    return Code::kOk;
+  template <class T, class A = typename Element<T>::Accumulator>
+  void gradient_x(const T* dy, const A* scale, const A* variance, T* dx) const {
+    for (int c = 0; c < channels; ++c) {
+      const A factor = scale[c] / std::sqrt(variance[c] + A(epsilon));
+      for (auto i = uint32_t(c); i < uint32_t(rows * channels); i += uint32_t(channels))  // past the last: beyond int
+        dx[i] = T(A(dy[i]) * factor);
+    }
   }
 
-  static constexpr Attribute kAttributes[] = {{"epsilon", Coding::kReal}};
-  static constexpr const char* kInputs[] = {"x", "scale", "bias", "mean", "variance"};
-  static constexpr const char* kOutputs[] = {"y"};
+  template <class T, class A = typename Element<T>::Accumulator>
+  void gradient_scale(const T* dy, const T* x, const A* mean, const A* variance, Update<A> dscale) const {
+    each_columns(channels, [&](int first, int count) {
+      const T *d = dy + first, *v = x + first;
+      A sum[kColumns] = {};
+      add_columns(rows, count, sum,
+                  [&](int r, int c) { return A(d[r * channels + c]) * (A(v[r * channels + c]) - mean[first + c]); });
+      for (int c = 0; c < count; ++c) dscale.data[first + c] += sum[c] / std::sqrt(variance[first + c] + A(epsilon));
+    });
+  }
 
-  enum Operand { kX, kScale, kBias, kMean, kVariance };
-  static constexpr Gradient kGradients[] = {
-      {.of = kOf<kX>, .by = Op::kBatchNormGradientX,
-       .reads = kReads<gradient_of(0), input_of(kScale), input_of(kVariance)>},
-      {.of = kOf<kScale>, .by = Op::kBatchNormGradientScale,
-       .reads = kReads<gradient_of(0), input_of(kX), input_of(kMean), input_of(kVariance)>, .adds = true},
-      {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words}};
-};
+  uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(channels); }
 
-struct BatchNormGradient {
-  int rows, channels;
-  float epsilon;
-
-  static BatchNormGradient from(const Words& words, const Operands& operands) {
-    const BatchNorm op = BatchNorm::from(words, operands);
-    return {op.rows, op.channels, op.epsilon};
+  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+    TRY_CODE(check(words, operands, 1, 5));
+    *y = dims_of(operands[0]);
+    return Code::kOk;
+  }
+  static Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
+    TRY_CODE(check(words, operands, 1, 3));
+    *dx = dims_of(operands[0]);
+    return Code::kOk;
+  }
+  static Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
+    TRY_CODE(check_x(operands));
+    return check(words, operands, 2, 5);
   }
 
   // Every operand from `first` to `end` is [channels].
@@ -89,55 +94,20 @@ struct BatchNormGradient {
     return Code::kOk;
   }
 
-  uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(channels); }
-};
+  static constexpr Attribute kAttributes[] = {{"epsilon", Coding::kReal}};
+  static constexpr const char* kInputs[] = {"x", "scale", "bias", "mean", "variance"};
+  static constexpr const char* kOutputs[] = {"y"};
+  static constexpr const char* kInputsX[] = {"dy", "scale", "variance"};
+  static constexpr const char* kOutputsX[] = {"dx"};
+  static constexpr const char* kInputsScale[] = {"dy", "x", "mean", "variance", "&dscale"};
 
-struct BatchNormGradientX : BatchNormGradient {
-  static BatchNormGradientX from(const Words& words, const Operands& operands) {
-    return {BatchNormGradient::from(words, operands)};
-  }
-
-  template <class T, class A = typename Element<T>::Accumulator>
-  void forward(const T* dy, const A* scale, const A* variance, T* dx) const {
-    for (int c = 0; c < channels; ++c) {
-      const A factor = scale[c] / std::sqrt(variance[c] + A(epsilon));
-      for (auto i = uint32_t(c); i < uint32_t(rows * channels); i += uint32_t(channels))  // past the last: beyond int
-        dx[i] = T(A(dy[i]) * factor);
-    }
-  }
-
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    TRY_CODE(check(words, operands, 1, 3));
-    *dx = dims_of(operands[0]);
-    return Code::kOk;
-  }
-
-  static constexpr const char* kInputs[] = {"dy", "scale", "variance"};
-  static constexpr const char* kOutputs[] = {"dx"};
-};
-
-struct BatchNormGradientScale : BatchNormGradient {
-  static BatchNormGradientScale from(const Words& words, const Operands& operands) {
-    return {BatchNormGradient::from(words, operands)};
-  }
-
-  template <class T, class A = typename Element<T>::Accumulator>
-  void forward(const T* dy, const T* x, const A* mean, const A* variance, Update<A> dscale) const {
-    each_columns(channels, [&](int first, int count) {
-      const T *d = dy + first, *v = x + first;
-      A sum[kColumns] = {};
-      add_columns(rows, count, sum,
-                  [&](int r, int c) { return A(d[r * channels + c]) * (A(v[r * channels + c]) - mean[first + c]); });
-      for (int c = 0; c < count; ++c) dscale.data[first + c] += sum[c] / std::sqrt(variance[first + c] + A(epsilon));
-    });
-  }
-
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
-    TRY_CODE(check_x(operands));
-    return check(words, operands, 2, 5);
-  }
-
-  static constexpr const char* kInputs[] = {"dy", "x", "mean", "variance", "&dscale"};
+  enum Operand { kX, kScale, kBias, kMean, kVariance };
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<kX>, .by = Op::kBatchNormGradientX,
+       .reads = kReads<gradient_of(0), input_of(kScale), input_of(kVariance)>},
+      {.of = kOf<kScale>, .by = Op::kBatchNormGradientScale,
+       .reads = kReads<gradient_of(0), input_of(kX), input_of(kMean), input_of(kVariance)>, .adds = true},
+      {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words}};
 };
 
 inline constexpr OpRule kBatchNormRule = {
@@ -146,11 +116,11 @@ inline constexpr OpRule kBatchNormRule = {
     .gradients = BatchNorm::kGradients, .parameters = 1u << BatchNorm::kScale | 1u << BatchNorm::kBias};
 inline constexpr OpRule kBatchNormGradientXRule = {
     .op = Op::kBatchNormGradientX, .name = "batch_norm_gradient_x", .numerics = Numerics::kReduction,
-    .shapes = &BatchNormGradientX::shapes, .attributes = BatchNorm::kAttributes,
-    .inputs = BatchNormGradientX::kInputs, .outputs = BatchNormGradientX::kOutputs};
+    .shapes = &BatchNorm::shapes_x, .attributes = BatchNorm::kAttributes, .inputs = BatchNorm::kInputsX,
+    .outputs = BatchNorm::kOutputsX};
 inline constexpr OpRule kBatchNormGradientScaleRule = {
     .op = Op::kBatchNormGradientScale, .name = "batch_norm_gradient_scale", .numerics = Numerics::kReduction,
-    .shapes = &BatchNormGradientScale::shapes, .attributes = BatchNorm::kAttributes,
-    .inputs = BatchNormGradientScale::kInputs, .outputs = {}};
+    .shapes = &BatchNorm::shapes_scale, .attributes = BatchNorm::kAttributes, .inputs = BatchNorm::kInputsScale,
+    .outputs = {}};
 
 }  // namespace nacre

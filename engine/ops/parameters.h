@@ -95,9 +95,10 @@ constexpr std::array<Attribute, kFirst + kMore> joined(const std::array<Attribut
 
 inline constexpr Attribute kClampAttributes[] = {{"clamp"}, {"low", Coding::kBound}, {"high", Coding::kBound}};
 
-constexpr Dims dims_of(Shape shape) {
-  Dims dims;
-  for (int i = 0; i < shape.rank; ++i) dims.push(shape[i]);
+// What the rules of many ops call is not inlined: code size counts on a microcontroller.
+[[gnu::noinline]] constexpr Dims dims_of(Shape shape) {
+  Dims dims = {.rank = shape.rank};
+  for (int i = 0; i < shape.rank; ++i) dims.size[i] = shape[i];
   return dims;
 }
 
@@ -135,11 +136,11 @@ constexpr Code check_clamp(const Words& words, int first, ElementType element) {
 }
 
 // A zero point attribute of a step on `element`: a code for int8, else 0.
-constexpr Code check_zero(int zero, ElementType element) {
+[[gnu::noinline]] constexpr Code check_zero(int zero, ElementType element) {
   return (element == ElementType::kInt8 ? is_code(zero) : zero == 0) ? Code::kOk : Code::kAttributeZero;
 }
 
-// Whether operand `slot` is [a], or [a, b] where b is not 0. Out of line: the rules ask often, and code size counts.
+// Whether operand `slot` is [a], or [a, b] where b is not 0.
 [[gnu::noinline]] constexpr bool is(const Operands& operands, int slot, int a, int b = 0) {
   const Shape shape = operands[slot];
   return shape.rank == (b == 0 ? 1 : 2) && shape[0] == a && (b == 0 || shape[1] == b);

@@ -71,6 +71,19 @@ struct Softmax {
     }
   }
 
+  template <class T>
+  void gradient(const T* dy, const T* y, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    const A b = A(std::bit_cast<float>(beta));
+    const auto step = uint32_t(inner), size = uint32_t(width * inner);
+    for (int o = 0; o < outer; ++o, dy += size, y += size, dx += size)
+      for (uint32_t i = 0; i < step; ++i) {
+        A sum = 0;
+        for (uint32_t j = i; j < size; j += step) sum += A(dy[j]) * A(y[j]);
+        for (uint32_t j = i; j < size; j += step) dx[j] = T(b * A(y[j]) * (A(dy[j]) - sum));
+      }
+  }
+
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (words[kAxis] >= uint32_t(x.rank)) return Code::kAttributeAxis;
@@ -79,11 +92,20 @@ struct Softmax {
     *y = dims_of(x);
     return Code::kOk;
   }
+  static Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape dy = operands[0], y = operands[1];
+    if (y.rank != dy.rank) return Code::kShapeRank;
+    for (int axis = 0; axis < y.rank; ++axis)
+      if (y[axis] != dy[axis]) return Code::kShapeInput;
+    return shapes(words, operands, dx);
+  }
 
   static constexpr Attribute kAttributes[] = {
       {"axis"}, {"beta", Coding::kReal}, {"multiplier"}, {"shift"}, {"diff_min"}};
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
+  static constexpr const char* kGradientInputs[] = {"dy", "y"};
+  static constexpr const char* kGradientOutputs[] = {"dx"};
   static constexpr Gradient kGradients[] = {
       {.of = kOf<0>, .by = Op::kSoftmaxGradient, .reads = kReads<gradient_of(0), output_of(0)>}};
 
@@ -102,43 +124,13 @@ struct Softmax {
   }
 };
 
-struct SoftmaxGradient {
-  Softmax forward_step;
-
-  static SoftmaxGradient from(const Words& words, const Operands& operands) { return {Softmax::from(words, operands)}; }
-
-  template <class T>
-  void forward(const T* dy, const T* y, T* dx) const {
-    using A = typename Element<T>::Accumulator;
-    const A beta = A(std::bit_cast<float>(forward_step.beta));
-    const auto step = uint32_t(forward_step.inner), size = uint32_t(forward_step.width * forward_step.inner);
-    for (int o = 0; o < forward_step.outer; ++o, dy += size, y += size, dx += size)
-      for (uint32_t i = 0; i < step; ++i) {
-        A sum = 0;
-        for (uint32_t j = i; j < size; j += step) sum += A(dy[j]) * A(y[j]);
-        for (uint32_t j = i; j < size; j += step) dx[j] = T(beta * A(y[j]) * (A(dy[j]) - sum));
-      }
-  }
-
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    const Shape dy = operands[0], y = operands[1];
-    if (y.rank != dy.rank) return Code::kShapeRank;
-    for (int axis = 0; axis < y.rank; ++axis)
-      if (y[axis] != dy[axis]) return Code::kShapeInput;
-    return Softmax::shapes(words, operands, dx);
-  }
-
-  static constexpr const char* kInputs[] = {"dy", "y"};
-  static constexpr const char* kOutputs[] = {"dx"};
-};
-
 inline constexpr OpRule kSoftmaxRule = {
     .op = Op::kSoftmax, .name = "softmax", .numerics = Numerics::kReduction, .shapes = &Softmax::shapes,
     .attributes = Softmax::kAttributes, .inputs = Softmax::kInputs, .outputs = Softmax::kOutputs,
     .gradients = Softmax::kGradients};
 inline constexpr OpRule kSoftmaxGradientRule = {
     .op = Op::kSoftmaxGradient, .name = "softmax_gradient", .numerics = Numerics::kReduction,
-    .shapes = &SoftmaxGradient::shapes, .attributes = Softmax::kAttributes, .inputs = SoftmaxGradient::kInputs,
-    .outputs = SoftmaxGradient::kOutputs};
+    .shapes = &Softmax::shapes_gradient, .attributes = Softmax::kAttributes, .inputs = Softmax::kGradientInputs,
+    .outputs = Softmax::kGradientOutputs};
 
 }  // namespace nacre

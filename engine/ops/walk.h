@@ -43,7 +43,7 @@ struct Walk {
   }
 };
 
-// The stride of `axis` in a contiguous array.
-constexpr int stride_of(Shape shape, int axis) { return shape.product(axis + 1, shape.rank); }
+// The stride of `axis` in a contiguous array. Not inlined: code size.
+[[gnu::noinline]] constexpr int stride_of(Shape shape, int axis) { return shape.product(axis + 1, shape.rank); }
 
 }  // namespace nacre

@@ -50,8 +50,8 @@ struct Window {
   }
 
  private:
-  // `first` is the index of the axis' stride; dilation and pads follow at steps of two.
-  static WindowAxis axis(const Words& words, int first, int in, int out, int kernel) {
+  // `first` is the index of the axis' stride; dilation and pads follow at steps of two. Not inlined: code size.
+  [[gnu::noinline]] static WindowAxis axis(const Words& words, int first, int in, int out, int kernel) {
     return {.in = in,
             .out = out,
             .kernel = kernel,

@@ -1,0 +1,22 @@
+// For the .cc files that define entries: NACRE_ENTRY as a definition, and the element types as entries' names end in them.
+// Each file includes only the ops of its .inc, so that a change of one op's header rebuilds few entries.
+#pragma once
+
+#include "engine/kernels/adapter.h"
+#include "engine/kernels/training.h"
+
+namespace nacre::reference {
+
+using F32 = float;
+using F16 = Float16;
+using Bf16 = Bfloat16;
+using F64 = double;
+using I8 = int8_t;
+using U8 = uint8_t;
+using I32 = int32_t;
+using I64 = int64_t;
+
+}  // namespace nacre::reference
+
+#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...) \
+  constexpr KernelEntry name = entry<type, &type::__VA_ARGS__, &rule>(Op::op, Rounding::rounding, in_place);

@@ -1,0 +1,41 @@
+// Families of kernel entries that differ in one column: the element type or the rounding. All are written in terms of
+//
+//   NACRE_ENTRY(name, op, rounding, in_place, struct, shape rule, method)
+//
+// in_place: bit i = y may be written over input i. The method comes last because it may contain commas. Whoever includes
+// an .inc says before what an entry is: reference.h declares it, define_entries.h defines it, reference_list.cc lists it.
+//
+//   NACRE_FLOATS(Sigmoid, 1, Activation, sigmoid)   kSigmoidF32, kSigmoidF16, kSigmoidBf16, kSigmoidF64 of Op::kSigmoid:
+//                                                   Activation::sigmoid<T>, shape rule Activation::shapes
+//   NACRE_FLOATS_AS(name, op, in_place, struct, shape rule, method)       the same under another name or shape rule
+//   NACRE_TYPED(name, op, in_place, struct, shape rule, method, I8)       one type: k<name>I8 is method<I8>
+//   NACRE_INT8(Add, 3, Sum, add_int8)               kAddI8Double, kAddI8Single: Sum::add_int8<Rounding>
+//   NACRE_INDEXED(Embedding)                        Embedding::forward<T, I> of every float T, I = int32 and int64
+//
+// F32, F16, Bf16, F64, I8, U8, I32, I64 are the end of a name and a type at once: define_entries.h.
+#pragma once
+
+#define NACRE_TYPED(name, op, in_place, type, rule, method, T) \
+  NACRE_ENTRY(k##name##T, k##op, kNone, in_place, type, rule, method<T>)
+
+#define NACRE_FLOATS_AS(name, op, in_place, type, rule, method) \
+  NACRE_TYPED(name, op, in_place, type, rule, method, F32)      \
+  NACRE_TYPED(name, op, in_place, type, rule, method, F16)      \
+  NACRE_TYPED(name, op, in_place, type, rule, method, Bf16)     \
+  NACRE_TYPED(name, op, in_place, type, rule, method, F64)
+
+#define NACRE_FLOATS(op, in_place, type, method) NACRE_FLOATS_AS(op, op, in_place, type, type::shapes, method)
+
+#define NACRE_ROUNDED(op, in_place, type, method, rounding) \
+  NACRE_ENTRY(k##op##I8##rounding, k##op, k##rounding, in_place, type, type::shapes, method<Rounding::k##rounding>)
+
+#define NACRE_INT8(op, in_place, type, method)      \
+  NACRE_ROUNDED(op, in_place, type, method, Double) \
+  NACRE_ROUNDED(op, in_place, type, method, Single)
+
+#define NACRE_INDEXED_BY(op, T)                                           \
+  NACRE_ENTRY(k##op##T, k##op, kNone, 0, op, op::shapes, forward<T, I32>) \
+  NACRE_ENTRY(k##op##T##I64, k##op, kNone, 0, op, op::shapes, forward<T, I64>)
+
+#define NACRE_INDEXED(op) \
+  NACRE_INDEXED_BY(op, F32) NACRE_INDEXED_BY(op, F16) NACRE_INDEXED_BY(op, Bf16) NACRE_INDEXED_BY(op, F64)

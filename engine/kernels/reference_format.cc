@@ -1,0 +1,6 @@
+#include "engine/kernels/define_entries.h"
+#include "engine/ops/quantize.h"
+
+namespace nacre::reference {
+#include "engine/kernels/reference_format.inc"
+}  // namespace nacre::reference

@@ -1,0 +1,8 @@
+#include "engine/kernels/define_entries.h"
+#include "engine/ops/activation.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/gelu.h"
+
+namespace nacre::reference {
+#include "engine/kernels/reference_pointwise.inc"
+}  // namespace nacre::reference

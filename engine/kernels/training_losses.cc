@@ -1,0 +1,7 @@
+#include "engine/kernels/define_entries.h"
+#include "engine/ops/loss.h"
+#include "engine/ops/loss_elementwise.h"
+
+namespace nacre::reference {
+#include "engine/kernels/training_losses.inc"
+}  // namespace nacre::reference
