@@ -4,12 +4,13 @@
 //   conv2d            w [out_c, kernel_h, kernel_w, in_c / groups]
 //   depthwise_conv2d  w [kernel_h, kernel_w, out_c],  out_c = in_c multiplier,  output channel k reads input k / multiplier
 //
-//   y_nhwk = epilogue(b_k, sum_{i,j,c} x_{n, h sh - top + i dh, w sw - left + j dw, c} w_kijc)
+//   y_nhwk = epilogue(sum_{i,j,c} x_{n, h sh - top + i dh, w sw - left + j dw, c} w_kijc, b_k)       epilogue.h
 //
-// Positions outside x contribute nothing: their real value is 0. The epilogues: epilogue.h. Backward: conv_gradient.h.
+// Positions outside x contribute nothing: their real value is 0. Backward: conv_gradient.h.
 #pragma once
 
 #include "engine/ops/epilogue.h"
+#include "engine/ops/epilogue_shapes.h"
 #include "engine/ops/gradient.h"
 #include "engine/ops/window.h"
 
@@ -20,9 +21,8 @@ struct Conv2d {
   int batch, in_c, out_c, group_in, group_out;  // depthwise: one input channel a group, `multiplier` outputs
   int w_channel, w_column;  // from one output channel, and one tap of a row, to the next in w
   Window window;
-  bool per_channel;
-  Clamp clamp;
-  int x_zero, y_zero;
+  int x_zero;
+  Epilogue epilogue;
 
   enum Word { kWindow = 0, kClamp = 8, kXZero = 11, kYZero = 12, kGroups = 13, kForm = 14, kBlock = 15 };
   enum Operand { kX, kW, kBias, kScale };
@@ -30,7 +30,7 @@ struct Conv2d {
   static Conv2d from(const Words& words, const Operands& operands) {
     const Shape w = operands[kW];
     Conv2d op = make(words, operands[kX], operands[operands.count - 1], w[1], w[2], words.integer(kGroups) + 1);
-    op.per_channel = has_channel_scales(operands);
+    op.epilogue.per_channel = has_channel_scales(operands);
     return op;
   }
 
@@ -41,35 +41,26 @@ struct Conv2d {
 
   template <class T, class Y = T>
   void forward(const T* x, const T* w, Optional<const T> b, Y* y) const {
-    using A = typename Element<T>::Accumulator;
-    each_output([&](const Pixel& pixel, int k) {
-      const A s = sum(x, w, pixel, k);
-      *y++ = rounded<T, Y>(clamp.real(b ? s + A(b[k]) : s));
-    });
+    each_output([&](const Pixel& pixel, int k) { *y++ = epilogue.real<T, Y>(sum(x, w, pixel, k), b, k); });
   }
 
   template <Rounding kRounding>
   void forward_int8(const int8_t* x, const int8_t* w, Optional<const int32_t> b,
                     const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
     each_output([&](const Pixel& pixel, int k) {
-      int32_t s = dot(x, w, x_zero, pixel, k);
-      if (b) s = wrapping_add(s, b[k]);
-      const int32_t code = Requant<kRounding>::apply(s, scale, per_channel ? k : 0);
-      *y++ = clamp.code(wrapping_add(code, y_zero));
+      *y++ = epilogue.int8<kRounding>(dot(x, w, x_zero, pixel, k), b, scale, k);
     });
   }
 
   template <class T, class W>  // int8 or int4 weights
   void forward_weight_only(const T* x, const W* w, Optional<const T> b, const float* scale, T* y,
                            WordAt<kForm> form) const {
-    using A = typename Element<T>::Accumulator;
     each_output([&](const Pixel& pixel, int k) {
-      const A s = scaled(sum(x, w, pixel, k), A(scale[per_channel ? k : 0]), form.value);
-      *y++ = T(clamp.real(b ? s + A(b[k]) : s));
+      *y++ = epilogue.weight_only<T>(sum(x, w, pixel, k), b, scale, form.value, k);
     });
   }
 
-  // w = s_kg (q - z_kg), g = i / block for term i of output k's filter, in the order i, j, c; in float32.
+  // w = c_kg (q - z_kg), g = i / block for term i of output k's filter, in the order i, j, c; in float32.
   template <class T>
   void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const float* scale, const int8_t* zero,
                        T* y, WordAt<kBlock> block) const {
@@ -84,7 +75,7 @@ struct Conv2d {
           s += A(x[xi + c]) * A(scale[g] * float(int4_code(w, wi + c) - zero[g]));
         }
       });
-      *y++ = T(clamp.real(b ? s + A(b[k]) : s));
+      *y++ = epilogue.real<T>(s, b, k);
     });
   }
 
@@ -92,27 +83,29 @@ struct Conv2d {
   void forward_dynamic(const int8_t* x, const int8_t* w, Optional<const T> b, const T* scale, PerRow<const T> x_scale,
                        T* y) const {
     each_output([&](const Pixel& pixel, int k) {
-      const Rounded<T> v = quotient(dot(x, w, 0, pixel, k), scale[per_channel ? k : 0], x_scale[pixel.n]);
-      *y++ = T(clamp.real((b ? v + Rounded<T>(b[k]) : v).wide()));
+      *y++ = epilogue.dynamic<T>(dot(x, w, 0, pixel, k), b, scale, x_scale[pixel.n], k);
     });
   }
 
   template <class T>
   void forward_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
                       PerRow<const float> x_scale, T* y) const {
-    each_float8(x, w, b, scale, x_scale, [&](float v) { *y++ = T(v); });
+    each_output([&](const Pixel& pixel, int k) {
+      *y++ = epilogue.scaled<T>(sum(x, w, pixel, k), b, scale, x_scale[pixel.n], k);
+    });
   }
 
   void forward_float8_quantized(const Float8E4M3* x, const Float8E4M3* w, Optional<const float> b, const float* scale,
                                 PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y) const {
-    each_float8(x, w, b, scale, x_scale, [&](float v) { *y++ = Float8E4M3::saturated(v / y_scale[0]); });
+    each_output([&](const Pixel& pixel, int k) {
+      *y++ = epilogue.float8_quantized(sum(x, w, pixel, k), b, scale, x_scale[pixel.n], y_scale[0], k);
+    });
   }
 
   void forward_hybrid(const int8_t* x, const int8_t* w, Optional<const float> b, const float* scale,
                       const float* x_scale, const int32_t* x_zeros, float* y) const {
     each_output([&](const Pixel& pixel, int k) {
-      const float s = float(dot(x, w, x_zeros[pixel.n], pixel, k)) * (x_scale[pixel.n] * scale[per_channel ? k : 0]);
-      *y++ = clamp.real(b ? s + b[k] : s);
+      *y++ = epilogue.scaled<float>(float(dot(x, w, x_zeros[pixel.n], pixel, k)), b, scale, x_scale[pixel.n], k);
     });
   }
 
@@ -122,7 +115,7 @@ struct Conv2d {
     const uint32_t groups = words[kGroups] + 1;
     if (groups == 0 || uint32_t(x[3]) % groups != 0 || uint32_t(w[0]) % groups != 0) return Code::kGroups;
     if (uint32_t(w[3]) != uint32_t(x[3]) / groups) return Code::kShapeWeights;
-    TRY_CODE(Epilogue({w[0], w.product(1, 4), 1, kClamp, kForm}).check(words, operands));
+    TRY_CODE(EpilogueShapes({w[0], w.product(1, 4), 1, kClamp, kForm}).check(words, operands));
     return window_shape(words, x, w[1], w[2], w[0], y);
   }
 
@@ -156,10 +149,9 @@ struct Conv2d {
             .w_channel = kernel_h * kernel_w * group_in,
             .w_column = group_in,
             .window = Window::from(words, kWindow, x, y, kernel_h, kernel_w),
-            .per_channel = false,
-            .clamp = Clamp::from(words, kClamp),
             .x_zero = words.integer(kXZero),
-            .y_zero = words.integer(kYZero)};
+            .epilogue = {
+                .clamp = Clamp::from(words, kClamp), .y_zero = words.integer(kYZero), .per_channel = false}};
   }
   static bool has_channel_scales(const Operands& operands) { return operands.has(kScale) && operands[kScale][0] > 1; }
 
@@ -235,16 +227,6 @@ struct Conv2d {
     return sum;
   }
 
-  // f(clamp(sum x_scale scale + b)) for every output in order.
-  template <class T, class F>
-  void each_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
-                   PerRow<const float> x_scale, F f) const {
-    each_output([&](const Pixel& pixel, int k) {
-      const float s = sum(x, w, pixel, k) * (x_scale[pixel.n] * scale[per_channel ? k : 0]);
-      f(clamp.real(b ? s + float(b[k]) : s));
-    });
-  }
-
   // sum (x - zero) w. Unsigned numbers wrap where untrusted ones would overflow; no valid model's do.
   int32_t dot(const int8_t* x, const int8_t* w, int zero, const Pixel& pixel, int k) const {
     uint32_t sum = 0;
@@ -262,7 +244,7 @@ struct DepthwiseConv2d : Conv2d {
   static DepthwiseConv2d from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX], w = operands[kW];
     DepthwiseConv2d op = {make(words, x, operands[operands.count - 1], w[0], w[1], x[3])};
-    op.per_channel = has_channel_scales(operands);
+    op.epilogue.per_channel = has_channel_scales(operands);
     op.w_channel = 1;
     op.w_column = w[2];
     return op;
@@ -273,7 +255,7 @@ struct DepthwiseConv2d : Conv2d {
     if (x.rank != 4 || w.rank != 3) return Code::kShapeRank;
     if (words[kGroups] != 0) return Code::kGroups;
     if (w[2] % x[3] != 0) return Code::kShapeWeights;
-    TRY_CODE(Epilogue({w[2], w[0] * w[1], 1, kClamp, kForm}).check(words, operands));
+    TRY_CODE(EpilogueShapes({w[2], w[0] * w[1], 1, kClamp, kForm}).check(words, operands));
     return window_shape(words, x, w[0], w[1], w[2], y);
   }
 

@@ -2,13 +2,10 @@
 //
 //   x [.., in]   w [out, in]   b [out]   y [.., out]      rows = product of the leading dims
 //
-//   y_rk = clamp(b_k + sum_i x_ri w_ki)                                                          float
-//   y_rk = clamp(zero_y + requant_k(b_k + sum_i (x_ri - zero_x) w_ki))                           int8, NUMERICS.md eq. 1
-//   y_rk = clamp(b_k + s_k sum_i x_ri q_ki)                                                      weight-only
-//   y_rk = clamp(b_k + s_k t_n sum_i (x_ri - z_n) q_ki)                                          hybrid: int8 x, scale t, zero z
-//                                                                                                per row n of axis 0
+//   y_rk = epilogue(sum_i x_ri w_ki, b_k)                                              epilogue.h
 //
-// The other forms, and what becomes of a sum in each: epilogue.h.
+//   float  y_rk = clamp(sum_i x_ri w_ki + b_k)
+//   int8   y_rk = clamp(zero_y + requant_k(sum_i (x_ri - zero_x) w_ki + b_k))            NUMERICS.md eq. 1
 //
 // Backward, of the float form without a clamp:
 //
@@ -16,15 +13,15 @@
 #pragma once
 
 #include "engine/ops/epilogue.h"
+#include "engine/ops/epilogue_shapes.h"
 #include "engine/ops/gradient.h"
 
 namespace nacre {
 
 struct Dense {
   int rows, in, out, rows_per_batch;
-  bool per_channel;  // scales: one per output, or one
-  Clamp clamp;
-  int x_zero, y_zero;
+  int x_zero;
+  Epilogue epilogue;
 
   enum Word { kClamp = 0, kXZero = 3, kYZero = 4, kForm = 5, kBlock = 6 };
   enum Operand { kX, kW, kBias, kScale };
@@ -36,106 +33,88 @@ struct Dense {
             .in = w[1],
             .out = w[0],
             .rows_per_batch = x.rank > 1 ? x.product(1, x.rank - 1) : 1,
-            .per_channel = operands.has(kScale) && operands[kScale][0] > 1,
-            .clamp = Clamp::from(words, kClamp),
             .x_zero = words.integer(kXZero),
-            .y_zero = words.integer(kYZero)};
+            .epilogue = {.clamp = Clamp::from(words, kClamp),
+                         .y_zero = words.integer(kYZero),
+                         .per_channel = operands.has(kScale) && operands[kScale][0] > 1}};
   }
 
   uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
 
   template <class T, class Y = T>
   void forward(const T* x, const T* w, Optional<const T> b, Y* y) const {
-    using A = typename Element<T>::Accumulator;
-    for (int r = 0; r < rows; ++r, x += in, y += out)
-      for (int k = 0; k < out; ++k) {
-        A sum = 0;
-        for (int i = 0; i < in; ++i) sum += A(x[i]) * A(w[k * in + i]);
-        y[k] = rounded<T, Y>(clamp.real(b ? sum + A(b[k]) : sum));
-      }
+    each_output([&](int r, int k) { *y++ = epilogue.real<T, Y>(sum(x + r * in, w, k), b, k); });
   }
 
   template <Rounding kRounding>
   void forward_int8(const int8_t* x, const int8_t* w, Optional<const int32_t> b,
                     const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
-    for (int r = 0; r < rows; ++r, x += in, y += out)
-      for (int k = 0; k < out; ++k) {
-        int32_t sum = dot(x, w + k * in, x_zero);
-        if (b) sum = wrapping_add(sum, b[k]);
-        const int32_t code = Requant<kRounding>::apply(sum, scale, per_channel ? k : 0);
-        y[k] = clamp.code(wrapping_add(code, y_zero));
-      }
+    each_output([&](int r, int k) {
+      *y++ = epilogue.int8<kRounding>(dot(x + r * in, w + k * in, x_zero), b, scale, k);
+    });
   }
 
   template <class T, class W>  // int8 or int4 weights
   void forward_weight_only(const T* x, const W* w, Optional<const T> b, const float* scale, T* y,
                            WordAt<kForm> form) const {
-    using A = typename Element<T>::Accumulator;
-    for (int r = 0; r < rows; ++r, x += in, y += out)
-      for (int k = 0; k < out; ++k) {
-        A sum = 0;
-        for (int i = 0; i < in; ++i) sum += A(x[i]) * element<A>(w, k * in + i);
-        sum = scaled(sum, A(scale[per_channel ? k : 0]), form.value);
-        y[k] = T(clamp.real(b ? sum + A(b[k]) : sum));
-      }
+    each_output([&](int r, int k) {
+      *y++ = epilogue.weight_only<T>(sum(x + r * in, w, k), b, scale, form.value, k);
+    });
   }
 
-  // w_ki = s_kg (q_ki - z_kg), g = i / block, in float32.
+  // w_ki = c_kg (q_ki - z_kg), g = i / block, in float32.
   template <class T>
   void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const float* scale, const int8_t* zero,
                        T* y, WordAt<kBlock> block) const {
     using A = typename Element<T>::Accumulator;
     const int size = int(block.value), groups = (in - 1) / size + 1;
-    for (int r = 0; r < rows; ++r, x += in, y += out)
-      for (int k = 0; k < out; ++k) {
-        A sum = 0;
-        for (int i = 0; i < in; ++i) {
-          const int g = k * groups + i / size;
-          sum += A(x[i]) * A(scale[g] * float(int4_code(w, k * in + i) - zero[g]));
-        }
-        y[k] = T(clamp.real(b ? sum + A(b[k]) : sum));
+    each_output([&](int r, int k) {
+      A sum = 0;
+      for (int i = 0; i < in; ++i) {
+        const int g = k * groups + i / size;
+        sum += A(x[r * in + i]) * A(scale[g] * float(int4_code(w, k * in + i) - zero[g]));
       }
+      *y++ = epilogue.real<T>(sum, b, k);
+    });
   }
 
   template <class T>
   void forward_dynamic(const int8_t* x, const int8_t* w, Optional<const T> b, const T* scale, PerRow<const T> x_scale,
                        T* y) const {
-    for (int r = 0; r < rows; ++r, x += in, y += out)
-      for (int k = 0; k < out; ++k) {
-        const Rounded<T> v = quotient(dot(x, w + k * in, 0), scale[per_channel ? k : 0], x_scale[r]);
-        y[k] = T(clamp.real((b ? v + Rounded<T>(b[k]) : v).wide()));
-      }
+    each_output([&](int r, int k) {
+      *y++ = epilogue.dynamic<T>(dot(x + r * in, w + k * in, 0), b, scale, x_scale[r], k);
+    });
   }
 
   template <class T>
   void forward_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
                       PerRow<const float> x_scale, T* y) const {
-    each_float8(x, w, b, scale, x_scale, [&](float v) { *y++ = T(v); });
+    each_output([&](int r, int k) { *y++ = epilogue.scaled<T>(sum(x + r * in, w, k), b, scale, x_scale[r], k); });
   }
 
   void forward_float8_quantized(const Float8E4M3* x, const Float8E4M3* w, Optional<const float> b, const float* scale,
                                 PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y) const {
-    each_float8(x, w, b, scale, x_scale, [&](float v) { *y++ = Float8E4M3::saturated(v / y_scale[0]); });
+    each_output([&](int r, int k) {
+      *y++ = epilogue.float8_quantized(sum(x + r * in, w, k), b, scale, x_scale[r], y_scale[0], k);
+    });
   }
 
   void forward_hybrid(const int8_t* x, const int8_t* w, Optional<const float> b, const float* scale,
                       const float* x_scale, const int32_t* x_zeros, float* y) const {
-    for (int r = 0; r < rows; ++r, x += in, y += out) {
+    each_output([&](int r, int k) {
       const int n = r / rows_per_batch;
-      for (int k = 0; k < out; ++k) {
-        const float sum = float(dot(x, w + k * in, x_zeros[n])) * (x_scale[n] * scale[per_channel ? k : 0]);
-        y[k] = clamp.real(b ? sum + b[k] : sum);
-      }
-    }
+      *y++ = epilogue.scaled<float>(float(dot(x + r * in, w + k * in, x_zeros[n])), b, scale, x_scale[n], k);
+    });
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[kX], w = operands[kW];
     if (x.rank < 1 || w.rank != 2) return Code::kShapeRank;
     if (w[1] != x.last()) return Code::kShapeWeights;
-    TRY_CODE(Epilogue({w[0], w[1], x.rank - 1, kClamp, kForm}).check(words, operands));
-    for (int i = 0; i + 1 < x.rank; ++i) y->push(x[i]);
-    y->push(w[0]);
+    TRY_CODE(EpilogueShapes({w[0], w[1], x.rank - 1, kClamp, kForm}).check(words, operands));
+    y->rank = x.rank;
+    for (int i = 0; i + 1 < x.rank; ++i) y->size[i] = x[i];
+    y->size[x.rank - 1] = w[0];
     return Code::kOk;
   }
 
@@ -149,17 +128,19 @@ struct Dense {
        .words = &bias_words<kClamp>}};
 
  private:
-  // f(clamp(sum x_scale scale + b)) for every output in order.
-  template <class T, class F>
-  void each_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
-                   PerRow<const float> x_scale, F f) const {
-    for (int r = 0; r < rows; ++r, x += in)
-      for (int k = 0; k < out; ++k) {
-        float sum = 0;
-        for (int i = 0; i < in; ++i) sum += float(x[i]) * float(w[k * in + i]);
-        sum *= x_scale[r] * scale[per_channel ? k : 0];
-        f(clamp.real(b ? sum + float(b[k]) : sum));
-      }
+  // f(r, k) for every output, in order.
+  template <class F>
+  void each_output(F f) const {
+    for (int r = 0; r < rows; ++r)
+      for (int k = 0; k < out; ++k) f(r, k);
+  }
+
+  // sum_i x_i w_ki
+  template <class T, class W, class A = typename Element<T>::Accumulator>
+  A sum(const T* x, const W* w, int k) const {
+    A sum = 0;
+    for (int i = 0; i < in; ++i) sum += A(x[i]) * element<A>(w, k * in + i);
+    return sum;
   }
 
   // sum_i (x_i - zero) w_i. Unsigned numbers wrap where untrusted ones would overflow; no valid model's do.

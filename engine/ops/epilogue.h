@@ -1,18 +1,20 @@
-// What dense and the convolutions share beside their sums: operands, attributes, and what is made of a sum.
+// Epilogues: what dense and the convolutions make of the sum s of an output's products. This is the list of forms that
+// every implementation of these ops has; the types of the operands tell them apart.
 //
-//   form         operands after x, w, bias       y
+//   form              operands after x, w, bias    y of output channel k; n is the row of x that a scale t belongs to
 //
-//   float        none                            clamp(sum + b)
-//   int8         scale                           requantized: NUMERICS.md eq. 1
-//   weight-only  scale [1 | out]                 clamp(sum s + b), or clamp(sum / s + b) with form = reciprocal
-//   grouped      scale, zero [out, groups]       clamp(sum + b), w = s_g (q - z_g), g = i / block for term i
-//   dynamic      scale [1 | out], x_scale        clamp(sum / (s t) + b), every operation rounded: Keras' int8
-//   hybrid       scale [1 | out], x_scale, zero  clamp(sum s t + b): TFLite, NUMERICS.md eq. 13
-//   float8       scale [1 | out], x_scale        clamp(sum s t + b); with a third, y_scale u: saturated(that / u)
+//   float             none                         clamp(s + b_k)
+//   int8              scale                        clamp(zero_y + requant_k(s + b_k)): NUMERICS.md eq. 1
+//   weight-only       scale [1 | out]              clamp(s c_k + b_k), or clamp(s / c_k + b_k) with form = reciprocal
+//   grouped           scale, zero [out, groups]    clamp(s + b_k), weights c_kg (q - z_kg), g = i / block of term i
+//   dynamic           scale [1 | out], x_scale     clamp(s / (c_k t_n) + b_k), every operation rounded: Keras' int8
+//   hybrid            the same, and x_zero         clamp(s (t_n c_k) + b_k): TFLite, NUMERICS.md eq. 13
+//   float8            scale [1 | out], x_scale     clamp(s (t_n c_k) + b_k): NUMERICS.md section 9
+//   float8 quantized  the same, and y_scale        saturated(clamp(s (t_n c_k) + b_k) / u), u = y_scale
 //
-// The types of the operands tell the forms apart. x_scale has one value t for each row that dynamic_quantize sees (of
-// dense the leading dims of x, of a convolution [batch]), or one for all; of hybrid, one per row of axis 0. Sums of 16-bit
-// floats are float32; scales, bias and clamp come before the one rounding to the type of y.
+// x_scale has one value for each row that dynamic_quantize sees (of dense the leading dims of x, of a convolution
+// [batch]), or one for all; in the hybrid form one for each row of axis 0. b is 0 where there is no bias. Sums of
+// 16-bit floats are float32; scales, bias and clamp come before the one rounding to the type of y.
 #pragma once
 
 #include "engine/numeric/policy.h"
@@ -21,84 +23,53 @@
 
 namespace nacre {
 
-// Element i in the type of a sum.
-template <class A, class W>
-constexpr A element(const W* w, int i) {
-  if constexpr (std::is_same_v<W, Int4Pair>) return A(int4_code(w, i));
-  else return A(w[i]);
-}
-
-// v as a T, then as a Y: a fused cast rounds as the two steps would.
-template <class T, class Y, class A>
-constexpr Y rounded(A v) {
-  if constexpr (std::is_same_v<T, Y>) return T(v);
-  else return Y(A(T(v)));
-}
-
-// A sum of codes times a step, or over a reciprocal.
-template <class A>
-constexpr A scaled(A sum, A scale, uint32_t form) {
-  return form == uint32_t(ScaleForm::kReciprocal) ? sum / scale : sum * scale;
-}
-
-// sum / (scale x_scale) as Keras' int8 layers compute it. The sum becomes a T by way of float32, as in Eigen and
-// ml_dtypes.
-template <class T>
-constexpr Rounded<T> quotient(int32_t sum, T scale, T x_scale) {
-  return Rounded<T>(T(typename Rounded<T>::Wide(sum))) / (Rounded<T>(scale) * Rounded<T>(x_scale));
-}
-
+// The attributes of an epilogue, and its forms. scale has one value, or one per output channel k.
 struct Epilogue {
-  enum Operand { kX, kW, kBias, kScale, kXScale, kXZeroPoint, kZero = kXScale, kYScale = kXZeroPoint };
+  Clamp clamp;
+  int y_zero;
+  bool per_channel;
 
-  int channels;  // of y
-  int terms;     // of each sum
-  int rows;      // leading axes of x whose every index is a row
-  int clamp;     // first word of {clamp, low, high, x_zero, y_zero}
-  int form;      // first word of {form, block}
+  // float, and grouped, whose scales are in the sum. With Y, a fused cast: the result is rounded to T, then to Y, as by
+  // the two steps.
+  template <class T, class Y = T, class A>
+  Y real(A sum, Optional<const T> b, int k) const {
+    const A v = clamp.real(b ? sum + A(b[k]) : sum);
+    if constexpr (std::is_same_v<T, Y>) return T(v);
+    else return Y(A(T(v)));
+  }
 
-  Code check(const Words& words, const Operands& operands) const {
-    const bool scaled = operands.has(kScale), more = scaled && operands.has(kXScale);
-    const bool grouped = more && operands.element(kZero) == ElementType::kInt8;
-    const bool weight_only = scaled && !more && operands.element(kX) != ElementType::kInt8;
-    if (words[form] > (weight_only ? 1u : 0u)) return Code::kAttribute;
-    if (operands.has(kBias) && !is(operands, kBias, channels)) return Code::kShapeBias;
-    if (!grouped && words[form + 1] != 0) return Code::kAttribute;
-    if (grouped) TRY_CODE(check_groups(words[form + 1], operands));
-    else if (scaled && !scales_fit(operands)) return Code::kShapeScale;
-    TRY_CODE(check_terms(operands, terms));
-    const ElementType codes = more ? ElementType::kNone : operands.element(kX);
-    TRY_CODE(check_zero(words.integer(clamp + 3), codes));
-    TRY_CODE(check_zero(words.integer(clamp + 4), codes));
-    return check_clamp(words, clamp, codes);
+  template <Rounding kRounding>
+  int8_t int8(int32_t sum, Optional<const int32_t> b, const typename Requant<kRounding>::Stored* scale, int k) const {
+    if (b) sum = wrapping_add(sum, b[k]);
+    return clamp.code(wrapping_add(Requant<kRounding>::apply(sum, scale, scale_index(k)), y_zero));
+  }
+
+  template <class T, class A>
+  T weight_only(A sum, Optional<const T> b, const float* scale, uint32_t form, int k) const {
+    const A c = A(scale[scale_index(k)]);
+    return real<T>(form == uint32_t(ScaleForm::kReciprocal) ? sum / c : sum * c, b, k);
+  }
+
+  // The sum becomes a T by way of float32, as in Eigen and ml_dtypes.
+  template <class T>
+  T dynamic(int32_t sum, Optional<const T> b, const T* scale, T x_scale, int k) const {
+    using R = Rounded<T>;
+    const R v = R(T(typename R::Wide(sum))) / (R(scale[scale_index(k)]) * R(x_scale));
+    return T(clamp.real((b ? v + R(b[k]) : v).wide()));
+  }
+
+  // hybrid (T = float) and float8
+  template <class T>
+  T scaled(float sum, Optional<const T> b, const float* scale, float x_scale, int k) const {
+    return real<T>(sum * (x_scale * scale[scale_index(k)]), b, k);
+  }
+  Float8E4M3 float8_quantized(float sum, Optional<const float> b, const float* scale, float x_scale, float y_scale,
+                              int k) const {
+    return Float8E4M3::saturated(scaled<float>(sum, b, scale, x_scale, k) / y_scale);
   }
 
  private:
-  Code check_groups(uint32_t block, const Operands& operands) const {
-    if (block < 1 || block > 1u << 28) return Code::kAttribute;
-    const int groups = int(uint32_t(terms - 1) / block) + 1;
-    const bool fit = is(operands, kScale, channels, groups) && is(operands, kZero, channels, groups);
-    return fit ? Code::kOk : Code::kShapeScale;
-  }
-
-  // scale: [1 | channels], as requantization pairs [1 | channels, 2].
-  bool scales_fit(const Operands& operands) const {
-    const int pair = operands.element(kScale) == ElementType::kInt32 ? 2 : 0;
-    if (!is(operands, kScale, 1, pair) && !is(operands, kScale, channels, pair)) return false;
-    return !operands.has(kXScale) || x_scale_fits(operands);
-  }
-
-  bool x_scale_fits(const Operands& operands) const {
-    const Shape x = operands[kX], scale = operands[kXScale];
-    const bool last = operands.has(kXZeroPoint);
-    const bool hybrid = last && operands.element(kXZeroPoint) == ElementType::kInt32;
-    const int last_size = hybrid && rows > 0 ? x[0] : 1;  // of x_zero, of y_scale
-    if (last && !is(operands, kXZeroPoint, last_size)) return false;
-    if (is(operands, kXScale, last_size)) return true;
-    bool fit = !hybrid && rows > 0 && scale.rank == rows;
-    for (int axis = 0; fit && axis < rows; ++axis) fit = scale[axis] == x[axis];
-    return fit;
-  }
+  int scale_index(int k) const { return per_channel ? k : 0; }
 };
 
 }  // namespace nacre

@@ -52,6 +52,13 @@ constexpr int int4_code(const Int4Pair* w, int i) {
   return (nibble ^ 8) - 8;
 }
 
+// Element i of an operand that may be packed, in the type of a sum.
+template <class A, class W>
+constexpr A element(const W* w, int i) {
+  if constexpr (std::is_same_v<W, Int4Pair>) return A(int4_code(w, i));
+  else return A(w[i]);
+}
+
 // Limits on attributes: small enough that no 32-bit expression in a shape rule overflows.
 inline constexpr int kMaxWindow = 1 << 14;  // kernel, stride, dilation, padding
 

@@ -19,7 +19,8 @@
 
 #include "engine/numeric/absmax.h"
 #include "engine/numeric/float8_scale.h"
-#include "engine/ops/epilogue.h"
+#include "engine/numeric/policy.h"
+#include "engine/ops/parameters.h"
 
 namespace nacre {
 
@@ -59,12 +60,12 @@ struct Quantize {  // and dequantize
 
   template <class Q>
   void backward(const Q* q, const float* scale, Optional<const int32_t> zero, float* x) const {
-    each_element([&](int i, int c) { x[i] = scaled(float(wrapping_sub(q[i], zero ? zero[c] : 0)), scale[c], form); });
+    each_element([&](int i, int c) { x[i] = decoded(float(wrapping_sub(q[i], zero ? zero[c] : 0)), scale[c]); });
   }
 
   template <class Q>
   void backward_float8(const Q* q, const float* scale, float* x) const {
-    each_element([&](int i, int c) { x[i] = scaled(float(q[i]), scale[c], form); });
+    each_element([&](int i, int c) { x[i] = decoded(float(q[i]), scale[c]); });
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {
@@ -86,6 +87,9 @@ struct Quantize {  // and dequantize
 
  private:
   float coded(float x, float scale) const { return form == uint32_t(ScaleForm::kReciprocal) ? x * scale : x / scale; }
+  float decoded(float code, float scale) const {
+    return form == uint32_t(ScaleForm::kReciprocal) ? code / scale : code * scale;
+  }
 
   template <class F>
   void each_element(F f) const {  // f(index, channel)
