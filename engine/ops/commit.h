@@ -16,7 +16,7 @@
 #include "engine/numeric/amax_history.h"
 #include "engine/numeric/element.h"
 #include "engine/numeric/loss_scale.h"
-#include "engine/ops/loss.h"
+#include "engine/ops/parameters.h"
 
 namespace nacre {
 

@@ -26,11 +26,6 @@
 
 namespace nacre {
 
-// The real attribute i lies within [low, high]; NaN does not.
-inline bool real_within(const Words& words, int i, float low, float high) {
-  return words.real(i) >= low && words.real(i) <= high;
-}
-
 // Adds up the loss of one run before it goes into the sum of the step: few sums, few roundings.
 struct CrossEntropy {
   int rows, classes;

@@ -28,7 +28,7 @@
 
 #include "engine/numeric/element.h"
 #include "engine/numeric/integer_power.h"
-#include "engine/ops/loss.h"
+#include "engine/ops/parameters.h"
 
 namespace nacre {
 

@@ -112,6 +112,11 @@ inline constexpr Attribute kClampAttributes[] = {{"clamp"}, {"low", Coding::kBou
 // Of float32 bits: an exponent of all ones is infinity or NaN.
 constexpr bool is_finite(uint32_t bits) { return (bits & 0x7F800000u) != 0x7F800000u; }
 
+// The real attribute i lies within [low, high]; NaN does not.
+inline bool real_within(const Words& words, int i, float low, float high) {
+  return words.real(i) >= low && words.real(i) <= high;
+}
+
 // a <= b of float32 bits, false for NaN: in integers, because a firmware that runs int8 alone has no float instruction.
 // Magnitudes are ordered as their bits are.
 constexpr bool at_most(uint32_t a, uint32_t b) {
