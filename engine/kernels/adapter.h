@@ -1,4 +1,5 @@
-// Adapter: turns a member function of an op's struct into a Kernel and its KernelEntry. No unpacking is written by hand.
+// Adapter: turns a member function of an op's struct into a Kernel and its KernelEntry. No unpacking is written by
+// hand.
 //
 //   void Dense::forward(const float* x, const float* w, Optional<const float> bias, float* y) const
 //

@@ -1,5 +1,5 @@
-// For the .cc files that define entries: NACRE_ENTRY as a definition, and the element types as entries' names end in them.
-// Each file includes only the ops of its .inc, so that a change of one op's header rebuilds few entries.
+// For the .cc files that define entries: NACRE_ENTRY as a definition, and the element types as entries' names end in
+// them. Each file includes only the ops of its .inc, so that a change of one op's header rebuilds few entries.
 #pragma once
 
 #include "engine/kernels/adapter.h"

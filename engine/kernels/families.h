@@ -2,15 +2,16 @@
 //
 //   NACRE_ENTRY(name, op, rounding, in_place, struct, shape rule, method)
 //
-// in_place: bit i = y may be written over input i. The method comes last because it may contain commas. Whoever includes
-// an .inc says before what an entry is: reference.h declares it, define_entries.h defines it, reference_list.cc lists it.
+// in_place: bit i = y may be written over input i. The method comes last because it may contain commas. Whoever
+// includes an .inc says before what an entry is: reference.h declares it, define_entries.h defines it,
+// reference_list.cc lists it.
 //
-//   NACRE_FLOATS(Sigmoid, 1, Activation, sigmoid)   kSigmoidF32, kSigmoidF16, kSigmoidBf16, kSigmoidF64 of Op::kSigmoid:
-//                                                   Activation::sigmoid<T>, shape rule Activation::shapes
-//   NACRE_FLOATS_AS(name, op, in_place, struct, shape rule, method)       the same under another name or shape rule
-//   NACRE_TYPED(name, op, in_place, struct, shape rule, method, I8)       one type: k<name>I8 is method<I8>
-//   NACRE_INT8(Add, 3, Sum, add_int8)               kAddI8Double, kAddI8Single: Sum::add_int8<Rounding>
-//   NACRE_INDEXED(Embedding)                        Embedding::forward<T, I> of every float T, I = int32 and int64
+//   NACRE_FLOATS(Sigmoid, 1, Activation, sigmoid)   kSigmoidF32, kSigmoidF16, kSigmoidBf16, kSigmoidF64 of Op::kSigmoid
+//                                                   by Activation::sigmoid<T>, with the rule Activation::shapes
+//   NACRE_FLOATS_AS(name, op, in_place, struct, shape rule, method)      the same under a name or a rule of its own
+//   NACRE_TYPED(name, op, in_place, struct, shape rule, method, I8)      one of them: k<name>I8 by method<I8>
+//   NACRE_INT8(Add, 3, Sum, add_int8)               kAddI8Double, kAddI8Single by Sum::add_int8<Rounding>
+//   NACRE_INDEXED(Embedding)                        Embedding::forward<T, I> of every float T, with I = int32 and int64
 //
 // F32, F16, Bf16, F64, I8, U8, I32, I64 are the end of a name and a type at once: define_entries.h.
 #pragma once

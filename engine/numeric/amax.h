@@ -1,5 +1,6 @@
-// The largest magnitude of a tensor as an integer: the bits of |x| order as the magnitudes do, infinity above every
-// number and NaN above infinity. So one maximum carries amax and verdict, and maxima of parts merge.
+// The largest magnitude of a tensor as an integer: the bits of |x| are ordered as the magnitudes are, infinity above
+// every number and NaN above infinity. So one maximum tells the amax and whether all is finite, and maxima of parts
+// merge.
 #pragma once
 
 #include <bit>

@@ -22,8 +22,8 @@ struct DelayedScaling {
   UpdateOrder order = UpdateOrder::kTransformerEngine;
   AmaxRule rule = AmaxRule::kMax;
   int8_t margin = 0;
-  // TransformerEngine has two paths. Fused (its default): an amax of 0 means "not used in this step", nothing moves;
-  // the maximum passes over NaN. Unfused: 0 is an amax as any other, NaN wins the maximum and freezes the scale.
+  // TransformerEngine has two paths. Fused (its default): an amax of 0 means "not used in this step", nothing changes;
+  // the maximum ignores NaN. Unfused: 0 is an amax as any other, NaN wins the maximum and freezes the scale.
   bool fused = true;
   bool guard = true;  // the guards the imitated system lacks (float8_scale.h); false: its numbers, to the bit
 };
@@ -70,7 +70,7 @@ struct AmaxHistory {
     return largest;
   }
 
-  constexpr void roll() const {  // one place towards the front; the first becomes the last
+  constexpr void roll() const {  // each entry moves one to the front; the first becomes the last
     const float first = amaxes[0];
     for (size_t i = 1; i < amaxes.size(); ++i) amaxes[i - 1] = amaxes[i];
     amaxes[amaxes.size() - 1] = first;

@@ -52,7 +52,7 @@ constexpr float mx_value(Q q, Float8E8M0 scale) {
 // NVFP4, NUMERICS.md eq. 36: x ~ q s_b / S, q E2M1, s_b E4M3, S float32.
 //
 // S = 448 6 / amax of the tensor, at most the largest float32; 1 where amax is 0 or infinite. NaN counts as tiny, as in
-// TransformerEngine, whose minimum passes over it.
+// TransformerEngine, whose minimum ignores NaN.
 constexpr float nvfp4_tensor_scale(float amax) {
   const float scale = largest_of<Float8E4M3>() * largest_of<Float4E2M1>() / amax;
   const float capped = scale < kLargest ? scale : kLargest;

@@ -9,7 +9,8 @@
 
 #include "engine/numeric/rounding.h"
 
-// At -Os a function that many kernels call stays one function; inlined into each, a Cortex-M4 image grows by some 100 bytes.
+// At -Os a function that many kernels call stays one function; inlined into each, a Cortex-M4 image grows by some 100
+// bytes.
 #ifdef __OPTIMIZE_SIZE__
 #define NACRE_ONE_COPY [[gnu::noinline]]
 #else

@@ -23,7 +23,7 @@ struct Group {
   int8_t zero;
 };
 
-// x: the group as it stands; `block` > x.size() means that zeros follow, as Keras pads its last group.
+// x: the values of a group; with `block` > x.size() zeros follow, as Keras pads its last group.
 constexpr Group group_of(std::span<const float> x, size_t block, GroupRange range) {
   float low = 0, high = 0;
   const bool zero_counts = range == GroupRange::kWithZero || block > x.size() || x.empty();

@@ -1,5 +1,5 @@
-// Quantizers of int8 tensors from what their elements are, as TensorFlow Lite's converter makes them. One truth for the
-// converter and for training that simulates it.
+// Quantizers of int8 tensors from their values, as TensorFlow Lite's converter makes them. Both the converter and
+// training that simulates quantization use these functions.
 //
 // Activations, codes -128 .. 127. The range is widened to hold 0, and 0 gets a code of its own:
 //
@@ -26,7 +26,7 @@ struct AffineScale {  // real = scale (code - zero)
 
 inline constexpr double kSmallestRange = 1e-6;  // kNearZeroTolerance of quantization_utils.h
 
-// Any range: low and high may be on one side of 0 or change places. One that is not finite has a scale that is not.
+// Any range: low and high may both be on one side of 0, or in reverse order. If one is not finite, the scale is not.
 constexpr AffineScale affine_of_range(double low, double high) {
   low = low > 0 ? 0 : low;
   high = high < 0 ? 0 : high;

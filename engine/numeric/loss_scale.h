@@ -60,7 +60,7 @@ struct LossScaler {
 
   constexpr LossScaleState start() const { return {.scale = kind == LossScale::kNone ? 1 : initial}; }
 
-  // Powers of two, so that unscaling rounds nothing: asked of kNacre only, the systems imitated allow any.
+  // kNacre takes powers of two only, so that unscaling is exact; the systems imitated allow any scale.
   constexpr bool valid() const {
     if (!is_finite(initial) || !(initial > 0) || !is_finite(factor) || !(factor > 1) || period == 0) return false;
     if (system != LossScaleSystem::kNacre) return kind != LossScale::kFixed || initial >= 1;

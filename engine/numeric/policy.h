@@ -1,5 +1,5 @@
 // The numeric policy of a layer: in which type variables are kept, in which the layer computes, what it gives out, and
-// how it is quantized. A record; the names that people write are the tools' business.
+// how it is quantized. Only the record: tools read and write its names.
 #pragma once
 
 #include <cstdint>

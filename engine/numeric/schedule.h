@@ -3,7 +3,8 @@
 //   const Schedule schedule = {.kind = ScheduleKind::kCosine, .rate = 0.1f, .steps = 1000, .warmup_steps = 50};
 //   rate = schedule.at(step);                  // step = updates applied so far
 //
-// With W = warmup_steps, w = warmup_start, r = rate, T = steps, e = end, and s = step - W counted from the end of the warm-up:
+// With W = warmup_steps, w = warmup_start, r = rate, T = steps, e = end, and s = step - W counted from the end of the
+// warm-up:
 //
 //   warm-up    step < W: r (w + (1 - w) step / W)                Keras' CosineDecay(initial_learning_rate = w r, warmup_target = r);
 //                                                                torch's LinearLR(w, 1, W)
@@ -17,8 +18,8 @@
 //              a = pct T - 1, b = T - 1;   step <= a: between r w and r at step / a;   else between r and r w e at
 //              (step - a) / (b - a), at most 1;   between x and y at q: y + (x - y) (1 + cos(pi q)) / 2
 //
-// One-cycle has its own warm-up, so W is 0 there. Computed in float64 without libm, the same number on every machine, and rounded
-// once.
+// One-cycle has its own warm-up, so W is 0 there. Computed in float64 without libm, the same number on every machine,
+// and rounded once.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ namespace nacre {
 
 enum class ScheduleKind : uint8_t { kConstant = 0, kStep = 1, kCosine = 2, kLinear = 3, kOneCycle = 4, kCount };
 
-// cos(pi x), 0 <= x <= 1, within 2^-50: the angle has an error of 1.6 2^-52, the last products of 2^-51, and the first term
-// of Taylor's series left out is below 2^-55 on [0, pi / 2].
+// cos(pi x), 0 <= x <= 1, within 2^-50: the angle has an error of 1.6 2^-52, the last products of 2^-51, and the first
+// term of Taylor's series left out is below 2^-55 on [0, pi / 2].
 constexpr double cosine_of_half_turns(double x) {
   constexpr double kPi = 3.14159265358979323846;
   const bool beyond = x > 0.5;

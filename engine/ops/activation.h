@@ -5,14 +5,14 @@
 //   sigmoid      y = 1 / (1 + exp(-x))
 //   tanh         y = tanh(x)
 //   hard_swish   y = x min(max(x + 3, 0), 6) / 6
-//   lookup       y = table[x + 128]: every function of an int8 code. The converter makes the table (NUMERICS.md section 4).
+//   lookup       y = table[x + 128]: any function of an int8 code; the converter makes the table (NUMERICS.md section 4)
 //
 // clamp on int8: y = clamp(zero_y + (x - zero_x) M), M = requant, or 1 where it is absent (NUMERICS.md eq. 8).
 //
 // Backward:
 //
-//   clamp        dx = dy for low < y < high, else 0        at a bound 0, as the frameworks' relu and relu6; reads y, which
-//                                                          the next layer keeps anyway
+//   clamp        dx = dy for low < y < high, else 0        0 at a bound, as the frameworks' relu and relu6; reads y,
+//                                                          which the next layer keeps anyway
 //   leaky_relu   dx = dy for x > 0, else alpha dy
 //   sigmoid      dx = dy y (1 - y)
 //   tanh         dx = dy (1 - y^2)

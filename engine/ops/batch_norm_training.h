@@ -2,11 +2,13 @@
 //
 //   x, y [n.., channels], n = product of the leading dims     scale, bias, mean, inverse_deviation [channels]
 //
-//   mean_c = sum_r x_rc / n     variance_c = sum_r (x_rc - mean_c)^2 / n     inverse_deviation_c = 1 / sqrt(variance_c + epsilon)
+//   mean_c = sum_r x_rc / n     variance_c = sum_r (x_rc - mean_c)^2 / n
+//   inverse_deviation_c = 1 / sqrt(variance_c + epsilon)
 //   y_rc = scale_c (x_rc - mean_c) inverse_deviation_c + bias_c
 //
-// What running statistics are made of, at commit: mean_sum += mean, variance_sum += variance, batches += 1. With `unbiased`
-// variance_sum adds n / (n - 1) times the variance, as PyTorch; without, as Keras. Of one row the variance is 0 in both.
+// For the running statistics, which update_statistics computes at commit: mean_sum += mean, variance_sum += variance,
+// batches += 1. With `unbiased` variance_sum adds n / (n - 1) times the variance, as PyTorch; without, as Keras. The
+// variance of one row is 0 in both.
 //
 // Backward, with u_rc = (x_rc - mean_c) inverse_deviation_c:
 //
@@ -70,11 +72,11 @@ struct BatchNormTraining {
   uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(channels); }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void forward(const T* x, const A* scale, const A* bias, Update<A> mean_sum, Update<A> variance_sum, Update<float> batches,
-               T* y, A* mean, A* inverse_deviation) const {
+  void forward(const T* x, const A* scale, const A* bias, Update<A> mean_sum, Update<A> variance_sum,
+               Update<float> batches, T* y, A* mean, A* inverse_deviation) const {
     each_columns(channels, [&](int first, int count) {
       const T* from = x + first;
-      A *m = mean + first, *v = inverse_deviation + first;  // v: sum of squares, then what it is named
+      A *m = mean + first, *v = inverse_deviation + first;  // v holds the sum of squares until it is inverted
       for (int c = 0; c < count; ++c) m[c] = v[c] = 0;
       add_columns(rows, count, m, [&](int r, int c) { return A(from[r * channels + c]); });
       for (int c = 0; c < count; ++c) m[c] /= A(rows);

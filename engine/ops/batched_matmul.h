@@ -8,7 +8,8 @@
 //
 //   da' = dy b'^T    db' = a'^T dy     and da, db are these or their transposes
 //
-// The gradient step of a reads a itself for its shape alone, which broadcasting hides from dy; that of b reads b so.
+// The gradient step of a reads a only for its shape, which cannot be told from dy after broadcasting; that of b reads b
+// for the same reason.
 #pragma once
 
 #include "engine/numeric/element.h"
@@ -32,7 +33,9 @@ struct BatchedMatmul {
 
   enum Word { kTransposeA = 0, kTransposeB = 1 };
 
-  static BatchedMatmul from(const Words& words, const Operands& operands) { return make(words, operands[0], operands[1]); }
+  static BatchedMatmul from(const Words& words, const Operands& operands) {
+    return make(words, operands[0], operands[1]);
+  }
 
   uint64_t work() const {
     Dims batch;
@@ -112,7 +115,8 @@ struct BatchedMatmul {
 
 struct BatchedMatmulGradient : BatchedMatmul {
  protected:
-  // Over the matrices of x, and for each over its repetitions in y. Offsets count matrices of the other operand and of y.
+  // Over the matrices of x, and for each over its repetitions in y. Offsets count matrices of the other operand and of
+  // y.
   struct Repetitions {
     Walk<2> outer, inner;
 
@@ -168,7 +172,9 @@ struct BatchedMatmulGradientA : BatchedMatmulGradient {
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* da) { return shapes_of(0, words, operands, da); }
+  static Code shapes(const Words& words, const Operands& operands, Dims* da) {
+    return shapes_of(0, words, operands, da);
+  }
 
   static constexpr const char* kInputs[] = {"a", "b", "dy"};
   static constexpr const char* kOutputs[] = {"da"};
@@ -197,7 +203,9 @@ struct BatchedMatmulGradientB : BatchedMatmulGradient {
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* db) { return shapes_of(1, words, operands, db); }
+  static Code shapes(const Words& words, const Operands& operands, Dims* db) {
+    return shapes_of(1, words, operands, db);
+  }
 
   static constexpr const char* kOutputs[] = {"db"};
 };

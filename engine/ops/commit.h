@@ -1,6 +1,6 @@
 // What a training step commits beside the parameters, and whether it commits at all.
 //
-//   verdict             one look at everything the step summed up: may it be applied, and with which factor
+//   verdict             whether the sums of the step may be applied, and the factor of its gradients
 //   update_statistics   running means and variances of batch norm
 //   update_range        a running range of activations
 //   update_scales       a float8 scale and its amax history             engine/numeric/amax_history.h
@@ -28,10 +28,10 @@ namespace nacre {
 //   apply  = norm, and so every G_i and every G_i / (s N), and L finite, N > 0 and finite, s > 0, factor finite
 //   report = {factor, norm, L / N, s}                  factor 0 where apply is 0
 //
-// The sum of squares is of G 2^-e, e the exponent of the largest, so that it cannot overflow, and compensated (Kahan 1965): its
-// error is 2 u + O(n u^2) instead of n u, and each square adds u (float32: norm within 3 ulp for n <= 2^20). One quotient by s and
-// one by N, not one by s N: s may be 2^127. A double G is compared by its own bits, so that no infinity or NaN is lost or
-// made; its amax is then rounded to float32, finite numbers beyond float32 to the largest.
+// The sum of squares is of G 2^-e, e the exponent of the largest, so that it cannot overflow, and compensated (Kahan
+// 1965): its error is 2 u + O(n u^2) instead of n u, and each square adds u (float32: norm within 3 ulp for n <= 2^20).
+// One quotient by s and one by N, not one by s N: s may be 2^127. A double G is compared by its own bits, so that no
+// infinity or NaN is lost or made; its amax is then rounded to float32, finite numbers beyond float32 to the largest.
 struct Verdict {
   int elements;
   float clip_norm;
@@ -115,14 +115,14 @@ struct Verdict {
       lost = (next - sum) - term;
       sum = next;
     }
-    const A rest = std::frexp(s, &scale_exponent);  // so that a huge s does not underflow what 2^e lifts again
+    const A rest = std::frexp(s, &scale_exponent);  // a huge s would otherwise underflow before 2^e is multiplied in
     return std::ldexp(std::sqrt(sum) / rest / n, e - scale_exponent);
   }
 };
 
-// running = momentum running + (1 - momentum) sum / batches, C numbers: Keras' BatchNormalization; torch's momentum is 1 less this.
-// Without a batch nothing moves, nor does a number whose mean is not finite: of numbers beyond 1e19 the variance overflows in float32
-// where y does not, and an infinite running variance would stay for good.
+// running = momentum running + (1 - momentum) sum / batches, C numbers: Keras' BatchNormalization; torch's momentum is
+// 1 less this. Without a batch nothing changes, and neither does a statistic whose mean is not finite: the variance of
+// values beyond 1e19 overflows in float32 where y does not, and a running variance never leaves infinity again.
 struct UpdateStatistics {
   int channels;
   float momentum;
@@ -151,9 +151,9 @@ struct UpdateStatistics {
   static constexpr const char* kInputs[] = {"sum", "batches", "&running"};
 };
 
-// range = decay range + (1 - decay) sum / batches, {min, max}; a range that is still {0, 0} takes the mean itself. Nothing moves
-// where an end of the sum is not finite: fake_quantize saturates an infinite activation, so no gradient refuses the step, and
-// one infinite end would make every later value NaN.
+// range = decay range + (1 - decay) sum / batches, {min, max}; a range that is still {0, 0} becomes the mean
+// itself. Nothing changes where an end of the sum is not finite: fake_quantize saturates an infinite activation, so its
+// gradients are finite and the step is not refused, and one infinite end would make every later value NaN.
 struct UpdateRange {
   float decay;
 
@@ -206,7 +206,8 @@ struct UpdateScales {
 
   static Code shapes(const Words& words, const Operands& operands, Dims*) {
     if (!is_finite(words[kFormatMax]) || !(words.real(kFormatMax) > 0)) return Code::kAttribute;
-    if (words[kOrder] >= uint32_t(UpdateOrder::kCount) || words[kRule] >= uint32_t(AmaxRule::kCount)) return Code::kAttribute;
+    if (words[kOrder] >= uint32_t(UpdateOrder::kCount)) return Code::kAttribute;
+    if (words[kRule] >= uint32_t(AmaxRule::kCount)) return Code::kAttribute;
     if (!is_code(words.integer(kMargin)) || words[kFused] > 1 || words[kGuard] > 1) return Code::kAttribute;
     if (!is(operands, 0, 1) || !is(operands, 3, int(ScaleEvent::kCount))) return Code::kShapeInput;
     return is(operands, 1, 1) && operands[2].rank == 1 ? Code::kOk : Code::kShapeScale;
@@ -217,8 +218,9 @@ struct UpdateScales {
   static constexpr const char* kInputs[] = {"amax", "&scale", "&history", "&counters"};
 };
 
-// NUMERICS.md eq. 29 to 33, from the amax of all gradients. counters: {good, skipped, at_floor}. A step that the verdict refused
-// though all gradients are finite (their norm or the loss is not) counts as one with infinite gradients.
+// NUMERICS.md eq. 29 to 33, from the amax of all gradients. counters: {good, skipped, at_floor}. A step that the
+// verdict refused though all gradients are finite (their norm or the loss is not) counts as one with infinite
+// gradients.
 struct AdjustLossScale {
   LossScaler rule;
 
@@ -246,7 +248,8 @@ struct AdjustLossScale {
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims*) {
-    if (words[kSystem] > uint32_t(LossScaleSystem::kAxon) || words[kKind] >= uint32_t(LossScale::kCount)) return Code::kAttribute;
+    if (words[kSystem] > uint32_t(LossScaleSystem::kAxon)) return Code::kAttribute;
+    if (words[kKind] >= uint32_t(LossScale::kCount)) return Code::kAttribute;
     if (!from(words, operands).rule.valid()) return Code::kAttribute;
     const bool fit = is(operands, 0, 1) && is(operands, 1, 1) && is(operands, 2, 1) && is(operands, 3, 3);
     return fit ? Code::kOk : Code::kShapeInput;

@@ -2,7 +2,7 @@
 //
 //   x [batch, in_h, in_w, in_c]   b [out_c]   y [batch, out_h, out_w, out_c]
 //   conv2d            w [out_c, kernel_h, kernel_w, in_c / groups]
-//   depthwise_conv2d  w [kernel_h, kernel_w, out_c],  out_c = in_c multiplier,  output channel k reads input k / multiplier
+//   depthwise_conv2d  w [kernel_h, kernel_w, out_c], out_c = in_c multiplier: output k reads input k / multiplier
 //
 //   y_nhwk = epilogue(sum_{i,j,c} x_{n, h sh - top + i dh, w sw - left + j dw, c} w_kijc, b_k)       epilogue.h
 //
@@ -19,7 +19,7 @@ namespace nacre {
 // What conv2d and depthwise_conv2d share: sizes, the loop over outputs, and the epilogues.
 struct Conv2d {
   int batch, in_c, out_c, group_in, group_out;  // depthwise: one input channel a group, `multiplier` outputs
-  int w_channel, w_column;  // from one output channel, and one tap of a row, to the next in w
+  int w_channel, w_column;  // strides in w: of an output channel, of a tap within a row of the window
   Window window;
   int x_zero;
   Epilogue epilogue;
@@ -162,8 +162,9 @@ struct Conv2d {
     return Code::kOk;
   }
 
-  // One window: where its first tap inside x lies in x and in w (of channel 0), and the runs of consecutive products from there:
-  // `rows` times `columns` runs of `length`. Without a tap inside x, `x` is no index, and may have wrapped.
+  // One window: the indices in x and in w (of channel 0) of its first tap inside x, and its runs of consecutive
+  // products: `rows` times `columns` runs of `length`. Where no tap is inside x there are no runs, and `x` may have
+  // wrapped.
   struct Pixel {
     int n;
     uint32_t x, w;
@@ -178,8 +179,8 @@ struct Conv2d {
     });
   }
 
-  // f(pixel) for every position of y, in order. Where all channels are read and columns are not dilated, a whole row of the
-  // window is one run.
+  // f(pixel) for every position of y, in order. Where all channels are read and columns are not dilated, a whole row of
+  // the window is one run.
   template <class F>
   void each_pixel(F f) const {
     const bool whole_rows = group_in == in_c && w_column == in_c && window.w.dilation == 1;
@@ -202,8 +203,8 @@ struct Conv2d {
       }
   }
 
-  // f(index into x, index into w, length) for the runs of output k at `pixel`, in order of i, j, c. Unsigned: the step
-  // past the last run, and one that no run takes, may be beyond int.
+  // f(index into x, index into w, length) for the runs of output k at `pixel`, in order of i, j, c. Unsigned, because
+  // indices that are not used, past the last run, may be beyond int.
   template <class F>
   void each_run(const Pixel& pixel, int k, F f) const {
     uint32_t x_row = pixel.x + uint32_t(k / group_out * group_in), w_row = pixel.w + uint32_t(k * w_channel);
@@ -217,7 +218,7 @@ struct Conv2d {
   }
 
  private:
-  // sum_c x_c w_c over the runs.
+  // The sum of products of output k at `pixel`.
   template <class T, class W, class A = typename Element<T>::Accumulator>
   A sum(const T* x, const W* w, const Pixel& pixel, int k) const {
     A sum = 0;
@@ -227,7 +228,8 @@ struct Conv2d {
     return sum;
   }
 
-  // sum (x - zero) w. Unsigned numbers wrap where untrusted ones would overflow; no valid model's do.
+  // The same of (x - zero) w. Unsigned sums wrap where those of an untrusted model would overflow; a valid one's do
+  // not.
   int32_t dot(const int8_t* x, const int8_t* w, int zero, const Pixel& pixel, int k) const {
     uint32_t sum = 0;
     each_run(pixel, k, [&](int xi, int wi, int length) {

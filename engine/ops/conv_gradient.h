@@ -2,14 +2,14 @@
 //
 //   dy [batch, out_h, out_w, out_c]      x, dx [batch, in_h, in_w, in_c]      w, dw as in conv.h
 //
-//   conv2d            dx_npqc = sum_{i,j} sum_{k in the group of c} dy_nhvk w_kijc     over the (h, v) whose tap (i, j) is at (p, q):
-//                                                                                      h sh - top + i dh = p, v sw - left + j dw = q
+//   conv2d            dx_npqc = sum_{i,j} sum_{k in the group of c} dy_nhvk w_kijc     with (h, v) such that
+//                                                       h sh - top + i dh = p, v sw - left + j dw = q; 0 where none is
 //                     dw_kijc += sum_{n,h,v} dy_nhvk x_{n, h sh - top + i dh, v sw - left + j dw, c}
 //   depthwise_conv2d  the same with w_ijk, and c = k / multiplier
 //   bias              db_k += sum_{n,h,v} dy_nhvk (bias_gradient)
 //
-// The size of x is not known from that of y where the stride is over 1: gradient_x has it in words {in_h, in_w, in_c}, so
-// that x need not stay in memory for it.
+// With a stride over 1 the size of y does not determine that of x: gradient_x has it in the words {in_h, in_w, in_c},
+// so that x need not stay in memory.
 #pragma once
 
 #include "engine/ops/conv.h"
@@ -104,7 +104,9 @@ struct Conv2dGradientX : ConvGradient {
   void forward(const T* dy, const T* w, T* dx) const {
     each_source([&](int n, int p, int q) {
       for (int group = 0; group < in_c; group += group_in) {
-        each_run_of(group_in, [&](int first, int count) { run(dy, w + first, n, p, q, group / group_in, count, dx + first); });
+        each_run_of(group_in, [&](int first, int count) {
+          run(dy, w + first, n, p, q, group / group_in, count, dx + first);
+        });
         dx += group_in;
       }
     });
@@ -118,7 +120,7 @@ struct Conv2dGradientX : ConvGradient {
   }
 
  private:
-  // `count` channels of one pixel and group; w from the first of them.
+  // `count` channels of one pixel and group; w begins at the first of them.
   template <class T>
   void run(const T* dy, const T* w, int n, int p, int q, int group, int count, T* dx) const {
     using A = typename Element<T>::Accumulator;
@@ -140,14 +142,14 @@ struct Conv2dGradientW : ConvGradient {
     return {{make(words, x, y, w[1], w[2], words.integer(kGroups) + 1)}};
   }
 
-  // A few filters at a time pass over all of x, so that their sums stay near.
+  // A few filters at a time, over all of x: their sums stay in the cache.
   template <class T>
   void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
     using A = typename Element<T>::Accumulator;
     constexpr int kFilters = 8;
     for (int first = 0; first < out_c; first += kFilters) {
       const int end = first + kFilters < out_c ? first + kFilters : out_c;
-      uint32_t pixels = 0;  // the step past the last may be beyond int
+      uint32_t pixels = 0;  // unsigned: past the last pixel it may be beyond int
       each_pixel([&](const Pixel& pixel) {
         for (int k = first; k < end; ++k) {
           const A d = A(dy[pixels + uint32_t(k)]);

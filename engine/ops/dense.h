@@ -143,7 +143,7 @@ struct Dense {
     return sum;
   }
 
-  // sum_i (x_i - zero) w_i. Unsigned numbers wrap where untrusted ones would overflow; no valid model's do.
+  // sum_i (x_i - zero) w_i. Unsigned sums wrap where those of an untrusted model would overflow; a valid one's do not.
   int32_t dot(const int8_t* x, const int8_t* w, int zero) const {
     uint32_t sum = 0;
     for (int i = 0; i < in; ++i) sum += (uint32_t(x[i]) - uint32_t(zero)) * uint32_t(w[i]);
@@ -208,7 +208,7 @@ struct DenseGradientW {
 
   uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
 
-  // A row of dw stays near while all of x passes.
+  // One row of dw at a time, over all rows of x: the row stays in the cache.
   template <class T>
   void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
     using A = typename Element<T>::Accumulator;

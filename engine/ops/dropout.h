@@ -1,13 +1,14 @@
-// Dropout: each element is 0 with probability `rate`, else scaled so that its expectation stays.  Srivastava et al. 2014,
-// JMLR 15, section 4, with the scale in training ("inverted dropout") as PyTorch and Keras have it.
+// Dropout: each element is 0 with probability `rate`, else scaled so that its expectation stays.  Srivastava et al.
+// 2014, JMLR 15, section 4, with the scale in training ("inverted dropout") as PyTorch and Keras have it.
 //
 //   x, y [..]   random uint32 [4] = {seed low, seed high, step, micro-batch}
 //
 //   y_e = x_e / (1 - rate) where u_e >= rate, else 0
 //   u_e = word e mod 4 of philox({e div 4, layer, step, micro-batch}, {seed low, seed high}) 2^-32
 //
-// So u is a function of seed, step, micro-batch, layer and element. The gradient is dropout of dy with the same operands: y is
-// linear in x, and the mask, made again, is not stored. In inference there is no such step: it is the identity.
+// So u is a function of seed, step, micro-batch, layer and element. The gradient is dropout of dy with the same
+// operands: y is linear in x, and the mask, made again, is not stored. In inference there is no such step: it is the
+// identity.
 #pragma once
 
 #include "engine/numeric/element.h"
@@ -47,7 +48,7 @@ struct Dropout {
   }
 
   static constexpr Attribute kAttributes[] = {{"rate", Coding::kReal}, {"layer"}};
-  static constexpr const char* kInputs[] = {"x", "random?"};  // absent in a network alone: no kernel runs it so
+  static constexpr const char* kInputs[] = {"x", "random?"};  // absent in a source network; no kernel runs without it
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr Gradient kGradients[] = {
       {.of = kOf<0>, .by = Op::kDropout, .reads = kReads<gradient_of(0), input_of(1)>}};

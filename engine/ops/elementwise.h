@@ -5,8 +5,8 @@
 //
 //   add  y = clamp(a + b)     sub  y = clamp(a - b)     mul  y = clamp(a b)                      float
 //
-//   add, sub  y = clamp(zero_y + (A +- B) M_y),  A = (a - zero_a) 2^left_shift M_a,  B alike     int8, NUMERICS.md eq. 6
-//   mul       y = clamp(zero_y + (a - zero_a) (b - zero_b) M)                                    int8, NUMERICS.md eq. 7
+//   add, sub  y = clamp(zero_y + (A +- B) M_y), A = (a - zero_a) 2^left_shift M_a, B alike    int8, NUMERICS.md eq. 6
+//   mul       y = clamp(zero_y + (a - zero_a) (b - zero_b) M)                                 int8, NUMERICS.md eq. 7
 //
 // requant: pairs int32 [3, 2], rows M_a, M_b, M_y, or [1, 2] of a product.
 //
@@ -181,14 +181,14 @@ struct Product {  // mul
 };
 
 struct MulGradient {
-  Walk<2> outer, inner;  // over a, and over the elements of y made of one of a; offsets into dy and b
+  Walk<2> outer, inner;  // over a; over the elements of y that one element of a is repeated in; offsets into dy and b
 
   static MulGradient from(const Words& words, const Operands& operands) {
     const Shape y = operands[0], b = operands[1];
     const Walk<2> all = broadcast_walk(y, b, y);
     MulGradient op;
     Dims a;
-    if (broadcast_source(words, SumTo::kRank, y, &a) != Code::kOk) return op;  // the shape rule has seen it
+    if (broadcast_source(words, SumTo::kRank, y, &a) != Code::kOk) return op;  // the shape rule refuses it
     for (int axis = 0; axis < y.rank; ++axis) {
       const int i = axis - (y.rank - a.rank);
       const bool repeated = i < 0 || (a.size[i] == 1 && y[axis] != 1);

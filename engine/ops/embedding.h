@@ -4,12 +4,12 @@
 //
 //   y_i = table[ids_i]
 //
-// Backward, the rows that were read get what came of them, again for each time they were read:
+// Backward, a row that was read several times gets the sum of those gradients:
 //
 //   dtable[ids_i] += dy_i
 //
-// An id outside [0, entries), or with `negative` outside [-entries, entries), where -1 is the last row (ONNX Gather), is
-// refused at run time with Code::kIndex before anything is written.
+// An id outside [0, entries), or with `negative` outside [-entries, entries), where -1 is the last row (ONNX Gather),
+// is refused at run time with Code::kIndex before anything is written.
 #pragma once
 
 #include <cstring>
@@ -70,7 +70,10 @@ struct Embedding {
 
 struct EmbeddingGradient : Embedding {
   static EmbeddingGradient from(const Words& words, const Operands& operands) {
-    return {{.entries = operands[2][0], .width = operands[2][1], .count = operands[1].elements(), .negative = words[0] != 0}};
+    return {{.entries = operands[2][0],
+             .width = operands[2][1],
+             .count = operands[1].elements(),
+             .negative = words[0] != 0}};
   }
 
   uint64_t work() const { return uint64_t(uint32_t(count)) * uint32_t(width); }

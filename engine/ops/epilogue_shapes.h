@@ -1,4 +1,5 @@
-// The shape rule of an epilogue: which operands and attributes beside x and w make a form of epilogue.h, and their shapes.
+// The shape rule of an epilogue: which operands and attributes beside x and w make a form of epilogue.h, and their
+// shapes.
 #pragma once
 
 #include "engine/ops/parameters.h"

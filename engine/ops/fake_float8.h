@@ -7,17 +7,16 @@
 //     form 1, reciprocal   y = saturated(x scale) / scale
 //     amax = max(amax, max |x|) as magnitude bits (amax.h), of x before it is scaled; without an amax nothing is observed
 //
-//   with `current`, by the values themselves, of each row: what shares the dims before `axis`; no scale, no amax
+//   with `current`, by the values of each row (what shares the dims before `axis`); no scale, no amax
 //
 //     f = current_scale(max |x|),  y = saturated(x f) (1 / f)            as dynamic_quantize stores 1 / f
 //
-//   fake_float8_gradient   y = x: it stands behind a layer, and its gradient is fake_float8 of dy, which meets the scale and
-//                          the amax that it carries
+//   fake_float8_gradient   y = x; stands behind a layer. Its gradient is fake_float8 of dy, with its scale and amax
 //
 // 16-bit floats are worked on in float32. float64 is divided in float64 and rounded to float8 once.
 //
-// Gradient of fake_float8: dx = dy, also where x saturates (Keras, layers/core/dense.py; TransformerEngine quantizes outside
-// of the tape): no step.
+// Gradient of fake_float8: dx = dy, also where x saturates (Keras, layers/core/dense.py; TransformerEngine quantizes
+// outside of the tape): no step.
 //
 //   x any shape;  scale float32 [1];  amax uint32 [1]
 #pragma once
@@ -101,7 +100,7 @@ struct FakeFloat8 {
 
  private:
   template <class A>
-  static float to_float(A v) {  // so that rounding it to float8 is rounding once
+  static float to_float(A v) {  // rounding the result to float8 gives what rounding v once would
     if constexpr (std::is_same_v<A, double>) return round_to_odd(v);
     else return v;
   }

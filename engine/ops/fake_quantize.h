@@ -20,19 +20,19 @@
 //   observe_range   sum += [min x, max x],  batches += 1: a running range is made of their mean (update_range)
 //
 // In float32 y is, to the bit, what the converter's codes of the same range or weights stand for: the network that is
-// exported computes what was trained. 16-bit floats are worked on in float32, float64 in float64 with the float32 scale. NaN
-// stays NaN, so that the step is refused; codes would hide it. A range of [0, 0] is none yet: y = x.
+// exported computes what was trained. 16-bit floats are worked on in float32, float64 in float64 with the float32
+// scale. NaN stays NaN, so that the step is refused; codes would hide it. A range of [0, 0] is none yet: y = x.
 //
-// Gradients (straight through; tf.quantization.fake_quant_with_min_max_vars, core/kernels/fake_quant_ops_functor.h), with
-// the ends of the nudged range l = s (-128 - z), h = s (127 - z):
+// Gradients (straight through; tf.quantization.fake_quant_with_min_max_vars, core/kernels/fake_quant_ops_functor.h),
+// with the ends of the nudged range l = s (-128 - z), h = s (127 - z):
 //
 //   dx     = dy where l <= x <= h, else 0                 dx = dy without a range: nothing is cut
 //   d low += sum dy over x < l,   d high += sum dy over x > h
 //
-//   dx     = dy / step_c with a step: quantization-aware scaling (Lin et al. 2022, arXiv:2206.15472, section 2.1). The chain rule
-//            has step_c dy, of numbers 1 / step_c as large as the real weights' gradient is small: their ratio is step_c^2 that of
-//            the real weights, for which a learning rate is meant. QAS multiplies it by step_c^-2, so that
-//            a step of SGD moves step_c x as it would move the real weight. Nothing is cut.
+//   dx     = dy / step_c with a step: quantization-aware scaling (QAS; Lin et al. 2022, arXiv:2206.15472, section 2.1).
+//            The chain rule gives step_c dy for codes that are 1 / step_c times the real weights: relative to them, an
+//            update step_c^2 times as large as the learning rate means. QAS multiplies it by step_c^-2, so that SGD
+//            moves step_c x as it would move the real weight. Nothing is cut.
 //
 //   x any shape;  range float32 [2];  step float32 [1], or [size of axis];  sums float32 [2];  batches float32 [1]
 #pragma once
@@ -91,7 +91,8 @@ struct FakeQuantize {
       return Code::kAttributeAxis;
     const bool codes = words[kRule] == kInt8Codes || words[kRule] == kInt32Codes;
     if (codes != operands.has(kStep)) return Code::kAttribute;
-    if (codes && !is(operands, kStep, words[kPerChannel] == 0 ? 1 : operands[kX][words.integer(kAxis)])) return Code::kShapeScale;
+    if (codes && !is(operands, kStep, words[kPerChannel] == 0 ? 1 : operands[kX][words.integer(kAxis)]))
+      return Code::kShapeScale;
     if (operands.has(kRange)) {
       if (words[kRule] != kStatic || words[kPerChannel] != 0) return Code::kAttribute;
       if (!is(operands, kRange, 2)) return Code::kShapeScale;
@@ -218,10 +219,12 @@ struct FakeQuantizeGradientX {
   static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     TRY_CODE(check_fake_quantize_gradient(operands));
     if (words[kPerChannel] > 1 || (words[kPerChannel] != 0 && !operands.has(kStep))) return Code::kAttribute;
-    if (words[kPerChannel] == 0 ? words[kAxis] != 0 : words[kAxis] >= uint32_t(operands[kDy].rank)) return Code::kAttributeAxis;
+    if (words[kPerChannel] == 0 ? words[kAxis] != 0 : words[kAxis] >= uint32_t(operands[kDy].rank))
+      return Code::kAttributeAxis;
     if (operands.has(kStep)) {
       if (operands.has(kRange)) return Code::kAttribute;
-      if (!is(operands, kStep, words[kPerChannel] == 0 ? 1 : operands[kDy][words.integer(kAxis)])) return Code::kShapeScale;
+      if (!is(operands, kStep, words[kPerChannel] == 0 ? 1 : operands[kDy][words.integer(kAxis)]))
+        return Code::kShapeScale;
     }
     *dx = dims_of(operands[kX]);
     return Code::kOk;

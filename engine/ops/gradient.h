@@ -6,9 +6,9 @@
 //   sum_to          dx = +-sum of dy over the axes along which x was repeated
 //   bias_gradient   s += sum of dy over the axes along which s was repeated: of a bias [channels] all but the last
 //   accumulate      s += x, the sum wider than x
-//   zeros           y = 0, of the dims in the attributes: what a step adds to that makes the gradient of no parameter
+//   zeros           y = 0, of the dims in the attributes: where a step adds the gradient of a value, not of a parameter
 //
-// sum_to with the dims of dy and sign + is dy itself: whoever makes the step may leave it out.
+// sum_to with the dims of dy and sign + is dy itself: the converter leaves such a step out.
 #pragma once
 
 #include "engine/numeric/element.h"
@@ -16,7 +16,7 @@
 
 namespace nacre {
 
-// Sums of a run of channels that are made side by side, each rounded once: at most 256 bytes of stack.
+// Channels whose sums are computed side by side, each rounded once: at most 256 bytes of stack.
 inline constexpr int kRun = 32;
 
 // f(first, count) for the runs of `channels`.
@@ -25,8 +25,8 @@ void each_run_of(int channels, F f) {
   for (int first = 0; first < channels; first += kRun) f(first, channels - first < kRun ? channels - first : kRun);
 }
 
-// sum[c] += sum_r f(r, c) for `count` columns, at most kColumns. Rows are added in blocks: the error of a sum grows with
-// kBlockRows + rows / kBlockRows, not with rows.
+// sum[c] += sum_r f(r, c) for `count` columns, at most kColumns. Rows are added in blocks: the error of a sum grows
+// with kBlockRows + rows / kBlockRows, not with rows.
 inline constexpr int kColumns = 16, kBlockRows = 128;
 
 template <class A, class F>
@@ -67,7 +67,7 @@ inline Code dims_of_words(const Words& words, int first, Dims* dims) {
   return Code::kOk;
 }
 
-// The dims of x from words at `first`, for a run of `y`: where axis 0 of x is that of y, it has the rows of this run.
+// The dims of x from words at `first`. Where axis 0 of x is that of y, its size is the rows of this run.
 inline Code broadcast_source(const Words& words, int first, Shape y, Dims* x) {
   TRY_CODE(dims_of_words(words, first, x));
   if (x->rank > y.rank) return Code::kShapeRank;
@@ -79,7 +79,8 @@ inline Code broadcast_source(const Words& words, int first, Shape y, Dims* x) {
   return Code::kOk;
 }
 
-// A walk over x (outer) and, for each of its elements, over those of y that are made of it (inner). Offsets are into y.
+// A walk over x (outer) and, for each of its elements, over the elements of y that repeat it (inner). Offsets are into
+// y.
 struct Repeats {
   Walk<1> outer, inner;
 
@@ -106,7 +107,7 @@ struct SumTo {
   void forward(const T* dy, T* dx) const {
     using A = typename Element<T>::Accumulator;
     Dims x;
-    if (broadcast_source(words, kRank, y, &x) != Code::kOk) return;  // the shape rule has seen it
+    if (broadcast_source(words, kRank, y, &x) != Code::kOk) return;  // the shape rule refuses it
     const Repeats repeats(x, y);
     const bool negative = words[kNegative] != 0;
     repeats.outer.each([&](const int32_t* at) {
@@ -123,14 +124,14 @@ struct SumTo {
     return broadcast_source(words, kRank, operands[0], dx);
   }
 
-  // clamp: that of the step which is differentiated, to be refused.
+  // clamp: that of the step which is differentiated; the shape rule refuses any.
   static constexpr Attribute kAttributes[] = {{"clamp"}, {"rank"}, {"dims", Coding::kInteger, kMaxRank}, {"negative"}};
   static constexpr const char* kInputs[] = {"dy"};
   static constexpr const char* kOutputs[] = {"dx"};
 };
 
 struct BiasGradient {
-  int rows, columns;  // dy as a matrix, if the sum has one value per column; else 0
+  int rows, columns;  // of dy as a matrix, if the sum has one value per column; else 0, and `walk` is used
   Walk<1> walk;       // over dy, into the sum
 
   static BiasGradient from(const Words&, const Operands& operands) {
@@ -196,7 +197,8 @@ struct Accumulate {
   static constexpr const char* kInputs[] = {"x", "&sum"};
 };
 
-// Attributes of bias_gradient and sum_to in a gradient table: the clamp at word kClamp of the step, and the dims of the input.
+// Attributes of bias_gradient and sum_to in a gradient table: the clamp at word kClamp of the step, and the dims of the
+// input.
 template <int kClamp>
 int bias_words(const Words& words, const Operands&, int, uint32_t* made) {
   made[0] = words[kClamp];

@@ -1,7 +1,7 @@
-// Gated recurrent unit over whole sequences.  Cho et al. 2014, arXiv:1406.1078, eq. 5 to 8; with the reset gate after the
-// product as in cuDNN.
+// Gated recurrent unit over whole sequences.  Cho et al. 2014, arXiv:1406.1078, eq. 5 to 8; with the reset gate after
+// the product as in cuDNN.
 //
-//   x [batch, time, 3 h]  the projection W_x u_t of the layer's input u with its bias: one dense over all steps before this op
+//   x [batch, time, 3 h]  W_x u_t and its bias, of the layer's input u: one dense over all steps before this op
 //   w [3 h, h]   bias? [3 h]   h0? [batch, h] (absent: 0)   y [batch, time, h]
 //
 //   z = sigmoid(x_z + w_z y_{t-1} + b_z)   r = sigmoid(x_r + w_r y_{t-1} + b_r)                     y_{-1} = h0
@@ -11,10 +11,11 @@
 //
 // Rows of x, w and bias are ordered z, r, n: as in Keras (GRUCell) and ONNX (z, r, h). PyTorch has r, z, n.
 //
-// Training has a form with one output more: gates [batch, time, 3 h] = z, r, n, with reset_after [batch, time, 4 h] =
+// The training form has one more output: gates [batch, time, 3 h] = z, r, n, with reset_after [batch, time, 4 h] =
 // z, r, n, q. Inference has y alone.
 //
-// Backward, t from the last step to the first, with da the gradient of the sums inside z, r and n, and dh = 0 after the last:
+// Backward, t from the last step to the first, with da the gradient of the sums inside z, r and n, and dh = 0 after the
+// last:
 //
 //   dy'  = dy_t + dh       da_z = dy' (y_{t-1} - n) z (1 - z)    da_n = dy' (1 - z) (1 - n^2)
 //   reset_after = 1:       da_r = da_n q r (1 - r)               dq = da_n r
@@ -26,7 +27,7 @@
 //   dw_z += sum da_z y_{t-1}^T   dw_r alike   dw_n += sum dq y_{t-1}^T, or sum da_n (r y_{t-1})^T
 //   dbias += sum da_z, sum da_r, and sum dq or sum da_n
 //
-// da is read as it is stored in dx.
+// da is read back from dx, rounded to its type.
 #pragma once
 
 #include "engine/ops/recurrent.h"
@@ -92,7 +93,10 @@ struct Gru {
        .by = Op::kGruGradientW,
        .reads = kReads<input_gradient_of(kX), output_of(1), output_of(0), input_of(kH0)>,
        .adds = true},
-      {.of = kOf<kBias>, .by = Op::kGruGradientBias, .reads = kReads<input_gradient_of(kX), output_of(1)>, .adds = true}};
+      {.of = kOf<kBias>,
+       .by = Op::kGruGradientBias,
+       .reads = kReads<input_gradient_of(kX), output_of(1)>,
+       .adds = true}};
 
  private:
   // keep(step, gate, j, value) for gates z, r, n, q of unit j of each step, steps of all samples counted together.
@@ -184,7 +188,7 @@ struct GruGradient {
   static constexpr const char* kOutputs[] = {"dx", "dh0?"};
 
  private:
-  // keep(n, j, dh) for unit j of what is left before the first step.
+  // keep(n, j, dh) with the gradient of h0 of unit j.
   template <class T, class A, class F>
   void run(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx, A* scratch, F keep) const {
     const int h = size.width, saved = Gru::saved(reset_after);

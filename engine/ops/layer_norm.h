@@ -1,5 +1,5 @@
-// Layer normalization over the last axis.  Ba, Kiros & Hinton 2016, arXiv:1607.06450, eq. 3; with epsilon inside the root as
-// in PyTorch, Keras and ONNX.
+// Layer normalization over the last axis.  Ba, Kiros & Hinton 2016, arXiv:1607.06450, eq. 3; with epsilon inside the
+// root as in PyTorch, Keras and ONNX.
 //
 //   x, y [.., width]   scale, bias [width] (absent: 1, 0)
 //
@@ -11,8 +11,9 @@
 //   dx_rj     = s_r (g_rj - mean_k g_rk - h_rj mean_k(g_rk h_rk))
 //   dscale_j += sum_r dy_rj h_rj     dbias_j += sum_r dy_rj
 //
-// m and s are computed again in the backward steps, which read x anyway: two sums per row instead of two tensors that live
-// from the forward pass to the backward one. The parameters are float32 where x is float16 or bfloat16, as of batch_norm.
+// m and s are computed again in the backward steps, which read x anyway: two sums per row instead of two tensors that
+// live from the forward pass to the backward one. The parameters are float32 where x is float16 or bfloat16, as of
+// batch_norm.
 #pragma once
 
 #include <cmath>

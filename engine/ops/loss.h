@@ -11,7 +11,7 @@
 // CategoricalCrossentropy agree. Nothing overflows: every exponential is in (0, 1] and S_r >= 1.
 //
 // The step adds the sum over rows to `loss` and the number of counted rows to `count` (float32: exact up to 2^24 in one
-// step block), never means: the mean is the verdict's business (commit.h). With `ignore` rows whose label is ignore_index
+// step block), never means: verdict computes the mean (commit.h). With `ignore` rows whose label is ignore_index
 // are not counted, as in torch. Any other label outside [0, classes) is refused with kIndex before anything is written.
 //
 // Backward, seed the loss scale, and T_r = sum_k q_rk (1 for labels):

@@ -10,9 +10,10 @@
 //   absolute_error          f = |d|                                                  f' = sign(d), 0 at 0
 //   huber, delta            f = d^2 / 2 for |d| <= delta, else delta (|d| - delta / 2)   f' = d within [-delta, delta]
 //
-// Keras' BinaryCrossentropy(from_logits), MeanSquaredError, MeanAbsoluteError and Huber, torch's BCEWithLogitsLoss, MSELoss,
-// L1Loss and HuberLoss with reduction mean, where every sample has the same width. The form of the first is that of
-// tf.nn.sigmoid_cross_entropy_with_logits: no exponential over 1. Huber 1964, eq. 3.1. NaN reaches loss and gradient.
+// Keras' BinaryCrossentropy(from_logits), MeanSquaredError, MeanAbsoluteError and Huber, torch's BCEWithLogitsLoss,
+// MSELoss, L1Loss and HuberLoss with reduction mean, where every sample has the same width. The form of the first is
+// that of tf.nn.sigmoid_cross_entropy_with_logits: no exponential over 1. Huber 1964, eq. 3.1. NaN reaches loss and
+// gradient.
 #pragma once
 
 #include "engine/ops/loss.h"
@@ -157,7 +158,8 @@ inline constexpr OpRule kSigmoidCrossEntropyRule =
     elementwise_loss(Op::kSigmoidCrossEntropy, "sigmoid_cross_entropy", kSigmoidCrossEntropyGradients);
 inline constexpr OpRule kSigmoidCrossEntropyGradientRule =
     elementwise_loss_gradient(Op::kSigmoidCrossEntropyGradient, "sigmoid_cross_entropy_gradient");
-inline constexpr OpRule kSquaredErrorRule = elementwise_loss(Op::kSquaredError, "squared_error", kSquaredErrorGradients);
+inline constexpr OpRule kSquaredErrorRule =
+    elementwise_loss(Op::kSquaredError, "squared_error", kSquaredErrorGradients);
 inline constexpr OpRule kSquaredErrorGradientRule =
     elementwise_loss_gradient(Op::kSquaredErrorGradient, "squared_error_gradient");
 inline constexpr OpRule kAbsoluteErrorRule =

@@ -1,18 +1,18 @@
 // Long short-term memory over whole sequences.  Hochreiter & Schmidhuber 1997; with forget gates: Gers, Schmidhuber &
 // Cummins 2000.
 //
-//   x [batch, time, 4 h]  the projection W_x u_t of the layer's input u with its bias: one dense over all steps before this op
+//   x [batch, time, 4 h]  W_x u_t and its bias, of the layer's input u: one dense over all steps before this op
 //   w [4 h, h]   bias? [4 h]   h0?, c0? [batch, h] (both, or none: 0)   y [batch, time, h]
 //
 //   a_t = x_t + w y_{t-1} + bias                                               y_{-1} = h0
 //   i = sigmoid(a_i)   f = sigmoid(a_f)   g = tanh(a_g)   o = sigmoid(a_o)
 //   c_t = f c_{t-1} + i g   y_t = o tanh(c_t)                                  c_{-1} = c0
 //
-// Rows of x, w and bias are ordered i, f, g, o: as in PyTorch (torch.nn.LSTM) and Keras (LSTMCell, where g is called c).
-// ONNX orders them i, o, f, c; its importer moves them. y_{t-1} is read as it is stored; c is kept in the accumulator type
-// over all steps.
+// Rows of x, w and bias are ordered i, f, g, o: as in PyTorch (torch.nn.LSTM) and Keras (LSTMCell, where g is called
+// c). ONNX orders them i, o, f, c; its importer moves them. y_{t-1} is read as it is stored; c is kept in the
+// accumulator type over all steps.
 //
-// Training has a form with two outputs more, of what the backward step needs: gates [batch, time, 4 h] = i, f, g, o and
+// The training form has two more outputs, which the backward step reads: gates [batch, time, 4 h] = i, f, g, o and
 // cells [batch, time, h] = c_t. Inference has y alone.
 //
 // Backward, t from the last step to the first, with da the gradient of a, and dh = dc = 0 after the last:
@@ -24,7 +24,7 @@
 //
 //   dw  += sum_nt da_nt y_{n,t-1}^T   dbias += sum_nt da_nt
 //
-// da is read as it is stored in dx, by w^T da too: so dh and dw are those of one da.
+// da is read back from dx, rounded to its type, in w^T da too: so dh and dw are gradients of the same da.
 #pragma once
 
 #include "engine/ops/recurrent.h"
@@ -53,8 +53,8 @@ struct Lstm {
   }
 
   template <class T>
-  void forward_training(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, Optional<const T> c0, T* y,
-                        T* gates, T* cells, Scratch<typename Element<T>::Accumulator> c) const {
+  void forward_training(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, Optional<const T> c0,
+                        T* y, T* gates, T* cells, Scratch<typename Element<T>::Accumulator> c) const {
     run(x, w, bias, h0, c0, y, c.data, [&](int step, int j, const auto& gate, auto cell) {
       for (int k = 0; k < 4; ++k) gates[(step * 4 + k) * size.width + j] = T(gate[k]);
       cells[step * size.width + j] = T(cell);
@@ -164,7 +164,7 @@ struct LstmGradient {
   static constexpr const char* kOutputs[] = {"dx", "dh0?", "dc0?"};
 
  private:
-  // keep(n, j, dh, dc) for unit j of what is left before the first step.
+  // keep(n, j, dh, dc) with the gradients of h0 and c0 of unit j.
   template <class T, class A, class F>
   void run(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, A* states, F keep) const {
     const int h = size.width;

@@ -7,8 +7,8 @@
 //   pad        y[i] = x[i - before] inside x; outside `value`, or the mirrored (without its edge) or nearest element
 //   slice      y[i] = x[begin + i step]
 //
-// Backward, most are moves themselves: reshape to the dims of x, copy, transpose by the inverse permutation, of concat the
-// slice that an input became. Those of pad and slice: move_gradient.h.
+// Most gradients are moves themselves: reshape to the dims of x, copy, transpose by the inverse permutation, and for an
+// input of concat its slice of dy. Those of pad and slice: move_gradient.h.
 #pragma once
 
 #include <cstring>
@@ -273,7 +273,8 @@ struct Slice {
   static int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
     const Shape x = operands[0];
     for (int i = 0; i < kStep + kMaxRank; ++i) made[i] = words[i];
-    for (int axis = 0; axis < kMaxRank; ++axis) made[kStep + kMaxRank + axis] = axis < x.rank ? uint32_t(x.dims[axis]) : 0;
+    for (int axis = 0; axis < kMaxRank; ++axis)
+      made[kStep + kMaxRank + axis] = axis < x.rank ? uint32_t(x.dims[axis]) : 0;
     return kStep + 2 * kMaxRank;
   }
   static constexpr Gradient kGradients[] = {
@@ -286,7 +287,8 @@ struct Slice {
 inline int Concat::slice_words(const Words& words, const Operands& operands, int input, uint32_t* made) {
   const Shape x = operands[input];
   for (int i = 0; i < Slice::kStep + kMaxRank; ++i) made[i] = 0;
-  for (int i = 0; i < input; ++i) made[Slice::kBegin + words.integer(0)] += uint32_t(operands[i].dims[words.integer(0)]);
+  for (int i = 0; i < input; ++i)
+    made[Slice::kBegin + words.integer(0)] += uint32_t(operands[i].dims[words.integer(0)]);
   for (int axis = 0; axis < x.rank; ++axis) made[Slice::kSize + axis] = uint32_t(x.dims[axis]);
   return Slice::kStep + kMaxRank;
 }

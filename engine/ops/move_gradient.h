@@ -1,7 +1,7 @@
 // Gradients of pad and slice, which are no moves themselves.
 //
-//   pad     dx_j = sum of dy_i over the i that copy x_j: i = j + before, and in the modes reflect and edge what mirrors or
-//           repeats it
+//   pad     dx_j = sum of dy_i over the i that copy x_j: i = j + before, and in the modes reflect and edge those that
+//           mirror or repeat it
 //   slice   dx[begin + i step] = dy[i], 0 elsewhere
 #pragma once
 
@@ -53,7 +53,9 @@ struct PadGradient {
  private:
   int before(int axis) const { return words.integer(Pad::kBefore + axis); }
   int after(int axis) const { return words.integer(Pad::kAfter + axis); }
-  bool mirrored_before(int axis, int i) const { return words[Pad::kMode] == Pad::kReflect && i > 0 && i <= before(axis); }
+  bool mirrored_before(int axis, int i) const {
+    return words[Pad::kMode] == Pad::kReflect && i > 0 && i <= before(axis);
+  }
   bool mirrored_after(int axis, int i) const {
     const int last = x[axis] - 1;
     return words[Pad::kMode] == Pad::kReflect && i < last && last - i <= after(axis);
@@ -108,7 +110,8 @@ struct SliceGradient {
     for (int axis = 0; axis < y.rank; ++axis)
       if (y.dims[axis] != expected.size[axis]) return Code::kShapeInput;
     if (y.rows == 0) return Code::kOk;
-    if (words[Slice::kBegin] != 0 || words[Slice::kStep] != 0 || y.dims[0] != dx->size[0]) return Code::kRowsUnsupported;
+    if (words[Slice::kBegin] != 0 || words[Slice::kStep] != 0 || y.dims[0] != dx->size[0])
+      return Code::kRowsUnsupported;
     dx->size[0] = y.rows;
     return Code::kOk;
   }

@@ -6,8 +6,8 @@
 //
 // The parameters are float32 where x is float16 or bfloat16: variances leave the range of float16.
 //
-// Backward, with mean and variance as they stand (a frozen layer; in training: batch_norm_training.h), f_c = 1 / sqrt(variance_c
-// + epsilon):
+// Backward, with mean and variance constant (a frozen layer; in training: batch_norm_training.h) and
+// f_c = 1 / sqrt(variance_c + epsilon):
 //
 //   dx_rc = dy_rc scale_c f_c     dscale_c += f_c sum_r dy_rc (x_rc - mean_c)     dbias_c += sum_r dy_rc (bias_gradient)
 #pragma once

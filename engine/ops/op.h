@@ -97,8 +97,8 @@ struct Operands {
   constexpr ElementType element(int i) const { return tensor[i].record->element; }
 };
 
-// Checks attributes and the shapes of the inputs, and computes the shape of every output, in order. `operands` holds the
-// inputs only (count = inputs of this step, absent ones included): dense in float has 3, in int8 4. Runs after the
+// Checks attributes and the shapes of the inputs, and computes the shape of every output, in order. `operands` holds
+// the inputs only (count = inputs of this step, absent ones included): dense in float has 3, in int8 4. Runs after the
 // element types have been matched with an entry, so required inputs are present, and before anything else that uses the
 // step, on untrusted numbers: every dim is in [1, 2^28], every tensor below 2^31 elements. `outputs` comes zeroed.
 using ShapeRule = Code (*)(const Words& words, const Operands& operands, Dims* outputs);
@@ -142,17 +142,18 @@ template <GradientRead... kSources>
 inline constexpr GradientRead kReads[] = {kSources...};
 
 // One row of an op's gradient table: a step of op `by` makes the gradients of inputs `of`, its outputs in order. With
-// `adds`, of one input, the step instead adds to a sum in the step block, its last operand. An absent input is an absent
-// operand; a row whose inputs are all absent or need no gradient is left out. Where an input has a row that adds and one that
-// does not, the first is for a parameter, which has a sum, and the other for a value. With `by` = Op::kNone and one read there is
-// no step: what is read is the gradient (the identity, where it is gradient_of(0)).
+// `adds`, of one input, the step instead adds to a sum in the step block, its last operand. An absent input is an
+// absent operand; a row whose inputs are all absent or need no gradient is left out. Where an input has a row that adds
+// and one that does not, the first is for a parameter, which has a sum, and the other for a value. With `by` =
+// Op::kNone and one read there is no step: what is read is the gradient (the identity, where it is gradient_of(0)).
 struct Gradient {
   std::span<const uint8_t> of;
   Op by;
   std::span<const GradientRead> reads;
   bool adds = false;
   // Attributes of the step, at most 32, of the attributes and operands (inputs, then outputs) of the step that is
-  // differentiated and the index of the input in question (of variadic ops the place in the list); returns how many. Null: the same attributes.
+  // differentiated and the index of the input in question (of variadic ops the place in the list); returns how many.
+  // Null: the same attributes.
   int (*words)(const Words& words, const Operands& operands, int input, uint32_t* made) = nullptr;
 };
 
@@ -162,8 +163,8 @@ struct OpRule {
   Numerics numerics;
   ShapeRule shapes;
   std::span<const Attribute> attributes;  // in word order
-  // Names; a trailing '?' means optional, a leading '&' read and written (Role::kUpdate; after what is only read); a last
-  // "...": any number more like the first.
+  // Names; a trailing '?' means optional, a leading '&' read and written (Role::kUpdate; after what is only read); a
+  // last "...": any number more like the first.
   std::span<const char* const> inputs;
   std::span<const char* const> outputs;
   std::span<const Gradient> gradients = {};  // empty: nothing flows back through the op

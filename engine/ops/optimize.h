@@ -14,14 +14,15 @@
 //   rmsprop   v = alpha v + (1 - alpha) g^2;   p = p - r g / (sqrt(v) + epsilon)         torch.optim.RMSprop
 //   adagrad   s = s + g^2;   p = p - r g / (sqrt(s) + epsilon)                           torch.optim.Adagrad, lr_decay 0
 //
-// Keras is the same but for: adam's epsilon, which it adds before the bias correction (r sqrt(1 - beta2^t) / (1 - beta1^t)
-// m / (sqrt(v) + epsilon)); momentum, where r is inside the sum (u = mu u - r g), so that a schedule acts on what
-// comes after it only; rmsprop and adagrad, sqrt(v + epsilon); adagrad's sum starts at 0.1.
+// Keras is the same but for: adam's epsilon, which it adds before the bias correction (r sqrt(1 - beta2^t) / (1 -
+// beta1^t) m / (sqrt(v) + epsilon)); momentum, where r is inside the sum (u = mu u - r g), so that a schedule acts on
+// what comes after it only; rmsprop and adagrad, sqrt(v + epsilon); adagrad's sum starts at 0.1.
 //
 // t = step + 1: `step` counts what was applied before. Arithmetic is in A = float, or double for double parameters, in
 // the order of torch's loops over one tensor, so that steps from equal state agree to the bit or an ulp. Attributes are
 // float32: 1 - beta of such a beta >= 1/2 is exact in A. The two powers and the rate of adam are computed in float64,
-// once for each tensor: of a Cortex-M4 some 40 multiplications in software; 1 - beta^t in float32 would lose 10 bits at t = 1.
+// once for each tensor: of a Cortex-M4 some 40 multiplications in software; 1 - beta^t in float32 would lose 10 bits at
+// t = 1.
 #pragma once
 
 #include <cmath>
@@ -67,7 +68,7 @@ struct Optimizer {
     return Code::kOk;
   }
   static bool is_share(const Words& words, int i) { return real_within(words, i, 0, 1) && words.real(i) < 1; }
-  // Epsilon is what keeps 0 / 0 away from an element that never had a gradient.
+  // Over 0: an element that never had a gradient would be 0 / 0.
   static bool is_epsilon(const Words& words, int i) {
     return real_within(words, i, 0, kLargestAttribute) && words.real(i) > 0;
   }
@@ -149,7 +150,8 @@ struct Adam : Optimizer {  // and adamw
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims*) {
-    if (!is_share(words, kFirst) || !is_share(words, kFirst + 1) || !is_epsilon(words, kFirst + 2)) return Code::kAttribute;
+    if (!is_share(words, kFirst) || !is_share(words, kFirst + 1) || !is_epsilon(words, kFirst + 2))
+      return Code::kAttribute;
     return check(words, operands, 1);
   }
 

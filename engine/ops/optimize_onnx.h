@@ -1,5 +1,6 @@
-// The optimizers of the ONNX domain ai.onnx.preview.training, version 1: steps with outputs, not updates, so that a
-// network which trains another one runs like any. github.com/onnx/onnx, docs/Operators-preview.training (Adagrad, Adam, Momentum).
+// The optimizers of the ONNX domain ai.onnx.preview.training, version 1. They have outputs and update nothing in place,
+// so that an ONNX network which trains another network runs like any network. github.com/onnx/onnx,
+// docs/Operators-preview.training (Adagrad, Adam, Momentum).
 //
 //   R T [] the rate   t int64 [] the updates so far   x, G, state T [..]   ->   x', state'
 //
@@ -11,8 +12,9 @@
 //                  R' = R sqrt(1 - beta^t) / (1 - alpha^t),  R for t = 0
 //   onnx_adagrad   h' = h + g^2;   x' = x - R / (1 + t decay_factor) g / (sqrt(h') + epsilon)
 //
-// Other than optimize.h's: alpha and beta change places in momentum, adam's epsilon is added before the bias correction (as in Keras),
-// and t is the count before this update, so that the second update is corrected as if it were the first.
+// They differ from optimize.h: in momentum alpha and beta have each other's meaning, adam adds epsilon before the bias
+// correction (as Keras does), and t is the count before this update, so that the second update is corrected as a first
+// one.
 #pragma once
 
 #include "engine/ops/optimize.h"
@@ -39,7 +41,7 @@ struct OnnxOptimizer {
     return Code::kOk;
   }
 
-  // b^t, t < 0 as 0, beyond 2^32 as there.
+  // b^t with t clamped to [0, 2^32 - 1].
   static double power(float b, int64_t t) {
     constexpr int64_t kMost = 0xFFFFFFFF;
     return integer_power(double(b), uint32_t(t < 0 ? 0 : t > kMost ? kMost : t));

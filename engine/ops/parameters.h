@@ -67,7 +67,9 @@ struct Clamp {
   enum Kind : uint32_t { kNone = 0, kBounds = 1 };
   uint32_t kind, low, high;
 
-  static constexpr Clamp from(const Words& words, int first) { return {words[first], words[first + 1], words[first + 2]}; }
+  static constexpr Clamp from(const Words& words, int first) {
+    return {words[first], words[first + 1], words[first + 2]};
+  }
 
   template <class T>  // float or double
   constexpr T real(T v) const {

@@ -11,8 +11,9 @@
 // Backward, without a clamp; V = the outputs in whose windows the pixel (p, q) of x lies:
 //
 //   average_pool   dx_npqc = sum_V dy_nhvc / |W_hv|
-//   max_pool       dx_npqc = sum of dy_nhvc over those of V whose maximum stands at (p, q). Of equal values the first of the
-//                  window takes all, as in TensorFlow and PyTorch on a CPU; of a window with NaN the last NaN, as in PyTorch.
+//   max_pool       dx_npqc = sum of dy_nhvc over those of V whose maximum is at (p, q). Of equal values the first in a
+//                  window is the maximum, as in TensorFlow and PyTorch on a CPU; with NaN in it the last NaN, as in
+//                  PyTorch.
 #pragma once
 
 #include <limits>
@@ -119,7 +120,7 @@ struct Pool {
             .clamp = Clamp::from(words, kClamp)};
   }
 
-  // Whether the maximum so far gives way to a later tap.
+  // Whether a later tap becomes the maximum.
   template <class A>
   static bool replaces(A later, A peak) {
     return later > peak || later != later;
@@ -179,7 +180,7 @@ struct PoolGradient : Pool {
   }
 
  protected:
-  // Every element of dx, as the sum of what f(sum, place) adds for each window that it lies in.
+  // dx of every pixel: f(sum, use) adds what each window that the pixel is in contributes to a run of channels.
   template <class T, class F>
   void each_source(T* dx, F f) const {
     using A = typename Element<T>::Accumulator;
@@ -188,18 +189,18 @@ struct PoolGradient : Pool {
         for (int q = 0; q < window.w.in; ++q, dx += channels)
           each_run_of(channels, [&](int first, int count) {
             A sum[kRun] = {};
-            each_window(p, q, [&](int h, int v) { f(sum, Place{n, p, q, h, v, first, count}); });
+            each_window(p, q, [&](int h, int v) { f(sum, Use{n, p, q, h, v, first, count}); });
             for (int c = 0; c < count; ++c) dx[first + c] = T(sum[c]);
           });
   }
 
-  struct Place {  // pixel (n, p, q) of x in the window of output (h, v), and a run of channels
+  struct Use {  // pixel (n, p, q) of x in the window of output (h, v), and a run of channels
     int n, p, q, h, v, first, count;
   };
-  int index_of_x(const Place& at) const {
+  int index_of_x(const Use& at) const {
     return ((at.n * window.h.in + at.p) * window.w.in + at.q) * channels + at.first;
   }
-  int index_of_y(const Place& at) const {
+  int index_of_y(const Use& at) const {
     return ((at.n * window.h.out + at.h) * window.w.out + at.v) * channels + at.first;
   }
 
@@ -227,7 +228,7 @@ struct AveragePoolGradient : PoolGradient {
   template <class T>
   void forward(const T* dy, T* dx) const {
     using A = typename Element<T>::Accumulator;
-    each_source(dx, [&](A* sum, const Place& at) {
+    each_source(dx, [&](A* sum, const Use& at) {
       const WindowAxis::Taps rows = window.h.taps(at.h), columns = window.w.taps(at.v);
       const A size = A(divisor((rows.end - rows.first) * (columns.end - columns.first)));
       const T* d = dy + index_of_y(at);
@@ -262,7 +263,7 @@ struct MaxPoolGradient : PoolGradient {
     return {{make(words, operands[1], operands[0])}};
   }
 
-  // All taps of a window, for each of them: up to 2^31 2^28 2^28, so it stops at 2^64 - 1.
+  // Every tap of a window visits all of its taps: up to 2^31 2^28 2^28, clamped to 2^64 - 1.
   uint64_t work() const {
     const uint64_t once = Pool::work(), taps = uint64_t(window.h.kernel) * uint64_t(window.w.kernel);
     return (once >> 28) * taps >> 35 != 0 ? ~uint64_t{0} : once * taps;
@@ -271,7 +272,7 @@ struct MaxPoolGradient : PoolGradient {
   template <class T>
   void forward(const T* dy, const T* x, T* dx) const {
     using A = typename Element<T>::Accumulator;
-    each_source(dx, [&](A* sum, const Place& at) {
+    each_source(dx, [&](A* sum, const Use& at) {
       const T *d = dy + index_of_y(at), *from = x + index_of_x(at);
       for (int c = 0; c < at.count; ++c)
         if (is_maximum(x, A(from[c]), at, c)) sum[c] += A(d[c]);
@@ -289,9 +290,9 @@ struct MaxPoolGradient : PoolGradient {
   static constexpr const char* kOutputs[] = {"dx"};
 
  private:
-  // Whether the one at (p, q) is what the window's taps, in order, leave as their maximum.
+  // Whether the value at (p, q) is the maximum of the window.
   template <class T, class A>
-  bool is_maximum(const T* x, A value, const Place& at, int c) const {
+  bool is_maximum(const T* x, A value, const Use& at, int c) const {
     const WindowAxis::Taps rows = window.h.taps(at.h), columns = window.w.taps(at.v);
     for (int i = rows.first; i < rows.end; ++i)
       for (int j = columns.first; j < columns.end; ++j) {

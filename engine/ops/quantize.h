@@ -238,7 +238,7 @@ struct DynamicQuantize {
     }
   }
 
-  // The zero point is taken from the end of the range at which it is rounded from the smaller magnitude.
+  // The zero point is computed from the end of the range whose magnitude is smaller: less is lost in rounding.
   void quantize_asymmetric(const float* x, float low, float high, int8_t* q, float* scale, int32_t* zero) const {
     *scale = 1;
     *zero = 0;

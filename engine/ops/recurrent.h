@@ -17,7 +17,7 @@ struct Sequence {
     return uint64_t(uint32_t(batch * time)) * uint32_t(gates * width) * uint32_t(width);
   }
 
-  // f(step, y_{t-1}) for every step, counted over all samples; null where that is 0: h0 absent. y [batch, time, width].
+  // f(step, y_{t-1}) for every step, counted over all samples; y_{-1} is h0, null if absent. y [batch, time, width].
   template <class T, class F>
   void each_step(const T* y, const T* h0, F f) const {
     for (int n = 0; n < batch; ++n)
@@ -28,8 +28,10 @@ struct Sequence {
   }
 };
 
-// Of one number in scratch memory.
-constexpr size_t accumulator_bytes(ElementType type) { return type == ElementType::kFloat64 ? sizeof(double) : sizeof(float); }
+// Bytes of one number in scratch memory.
+constexpr size_t accumulator_bytes(ElementType type) {
+  return type == ElementType::kFloat64 ? sizeof(double) : sizeof(float);
+}
 
 template <class A>
 A logistic(A v) {

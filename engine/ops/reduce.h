@@ -37,7 +37,7 @@ constexpr FixedPoint divide(FixedPoint scale, int count) {
 }
 
 struct Mean {
-  Walk<1> outer, inner;  // over the elements of y, and over those of x that belong to one of them
+  Walk<1> outer, inner;  // over y, and over the elements of x that one element of y is the mean of
   int x_zero, y_zero;
 
   enum Word { kAxes = 0, kKeepDims = 1, kXZero = 2, kYZero = 3 };
@@ -146,7 +146,7 @@ struct MeanGradient {
     walk.each([&](const int32_t* at) { *dx++ = T(A(dy[at[0]]) / A(count)); });
   }
 
-  // Axis 0 of x, where it is kept, has the rows of this run.
+  // Axis 0 of x has the rows of this run, unless it is reduced.
   static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
     TRY_CODE(dims_of_words(words, kRank, dx));

@@ -5,8 +5,9 @@
 // Subtracting m keeps every exponential in (0, 1], and the sum is at least 1: no overflow, no division by 0. The
 // exponential is computed twice rather than stored: y may be float16, and would round it before the division.
 //
-// int8, over the last axis: TFLite's fixed point, NUMERICS.md eq. 11. y has scale 1/256 and zero point -128. `multiplier`
-// and `shift` are the pair of min(beta scale_x 2^26, 2^31 - 1); what is further than `diff_min` below the maximum is 0.
+// int8, over the last axis: TFLite's fixed point, NUMERICS.md eq. 11. y has scale 1/256 and zero point -128.
+// `multiplier` and `shift` are the pair of min(beta scale_x 2^26, 2^31 - 1); what is further than `diff_min` below the
+// maximum is 0.
 //
 // Backward, from y alone:   dx_i = beta y_i (dy_i - sum_j dy_j y_j)
 #pragma once

@@ -1,4 +1,5 @@
-// Walks over arrays of any rank: an odometer over indices, and offsets into other arrays that move by their own strides.
+// Walks over arrays of any rank: an odometer over indices, and offsets into other arrays that move by their own
+// strides.
 #pragma once
 
 #include "engine/ops/parameters.h"

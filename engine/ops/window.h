@@ -14,14 +14,14 @@ struct WindowAxis {
   constexpr int position(int o, int tap) const { return o * stride - before + tap * dilation; }
   constexpr bool inside(int position) const { return position >= 0 && position < in; }
 
-  // The output position whose tap `tap` reads `position`, or -1: gradients gather where the forward pass does.
+  // The output position whose tap `tap` reads `position`, or -1. Gradients read dy through it.
   constexpr int output(int position, int tap) const {
     const int offset = position + before - tap * dilation;
     if (offset < 0 || offset % stride != 0) return -1;
     return offset / stride < out ? offset / stride : -1;
   }
 
-  // Taps [first, end) of output position o that read inside x: none may, where all of the window is padding.
+  // Taps [first, end) of output position o that read inside x; empty where all of the window is padding.
   struct Taps {
     int first, end;
   };
@@ -33,7 +33,8 @@ struct WindowAxis {
   }
 };
 
-// Eight words from `first`: stride_h, stride_w, dilation_h, dilation_w (less 1), pad_top, pad_left, pad_bottom, pad_right.
+// Eight words from `first`: stride_h, stride_w, dilation_h, dilation_w (less 1), pad_top, pad_left, pad_bottom,
+// pad_right.
 struct Window {
   WindowAxis h, w;
 
