@@ -14,7 +14,9 @@ static_assert(sizeof(Program) <= sizeof(nacre_program) && alignof(Program) <= al
 static_assert(std::is_trivially_copyable_v<Model> && std::is_trivially_copyable_v<Program>);
 
 // Handles are filled by copying an object's bytes into them, which creates the object (C++20 [intro.object] 10).
-const Model& of(const nacre_model* model) { return *static_cast<const Model*>(static_cast<const void*>(model->opaque)); }
+const Model& of(const nacre_model* model) {
+  return *static_cast<const Model*>(static_cast<const void*>(model->opaque));
+}
 const Program& of(const nacre_program* program) {
   return *static_cast<const Program*>(static_cast<const void*>(program->opaque));
 }
@@ -41,7 +43,8 @@ uint32_t nacre_model_program_count(const nacre_model* model) {
   return of(model).opened() ? of(model).program_count() : 0;
 }
 
-nacre_status nacre_program_measure(const nacre_model* model, uint32_t program, const nacre_kernels* kernels, nacre_sizes* sizes) {
+nacre_status nacre_program_measure(const nacre_model* model, uint32_t program, const nacre_kernels* kernels,
+                                   nacre_sizes* sizes) {
   const nacre::KernelSet* set = kernels;
   nacre::Sizes measured;
   const nacre::Status status = Program::measure(of(model), program, {&set, 1}, &measured);
@@ -49,8 +52,8 @@ nacre_status nacre_program_measure(const nacre_model* model, uint32_t program, c
   return to_c(status);
 }
 
-nacre_status nacre_program_bind(nacre_program* program, const nacre_model* model, uint32_t index, const nacre_kernels* kernels,
-                                void* memory, size_t size) {
+nacre_status nacre_program_bind(nacre_program* program, const nacre_model* model, uint32_t index,
+                                const nacre_kernels* kernels, void* memory, size_t size) {
   Program object;
   const nacre::KernelSet* set = kernels;
   nacre::Sizes sizes;
@@ -78,6 +81,8 @@ const void* nacre_program_output(const nacre_program* program, uint32_t index, s
 }
 
 nacre_status nacre_program_run(const nacre_program* program) { return to_c(of(program).run()); }
-nacre_status nacre_program_run_rows(const nacre_program* program, uint32_t rows) { return to_c(of(program).run_rows(rows)); }
+nacre_status nacre_program_run_rows(const nacre_program* program, uint32_t rows) {
+  return to_c(of(program).run_rows(rows));
+}
 
 }  // extern "C"

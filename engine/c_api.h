@@ -10,7 +10,8 @@ namespace nacre {
 
 inline nacre_status to_c(const Status& s) { return {uint8_t(s.code), uint8_t(s.table), s.index, s.needed, s.given}; }
 
-// As much as the caller's struct, of this or an earlier version, has room for; its size stays. Of all structs that start so.
+// As much as the caller's struct, of this or an earlier version, has room for; its size stays. Of all structs that
+// start so.
 template <class T>
 void give(T from, T* to) {
   from.size = to->size;

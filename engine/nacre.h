@@ -5,7 +5,7 @@
 //   Trainer   trains the model in the caller's memory            engine/train/trainer.h
 //   Checkpoint   saves what it learned                           engine/train/checkpoint.h
 //   Status    what every call that can refuse returns            engine/base/status.h
-//   reference::kernels()   the kernels that run everywhere       engine/kernels/reference.h; training_kernels(): training.h
+//   reference::kernels()   the kernels that run everywhere   engine/kernels/reference.h; training_kernels(): training.h
 #pragma once
 
 #include "engine/base/status.h"

@@ -4,7 +4,8 @@
  *   if (nacre_model_open(&model, bytes, size).code) ...
  *   nacre_program_measure(&model, 0, &model_kernels, &sizes);        // sizes.total bytes, at a multiple of 16
  *   nacre_program_bind(&program, &model, 0, &model_kernels, memory, sizes.total);
- *   write nacre_program_input(&program, 0, &n); nacre_program_run(&program); read nacre_program_output(&program, 0, &n);
+ *   write nacre_program_input(&program, 0, &n); nacre_program_run(&program);
+ *   read nacre_program_output(&program, 0, &n);
  *
  * Handles hold no pointers to themselves' memory but to the bytes and memory given: keep those, and `model`, in place.
  * Pointers must not be NULL but where it is said that they may. No call allocates. A status with code 0 is success;
@@ -21,26 +22,38 @@ extern "C" {
 
 /* Handles: their size is part of the ABI. In C++ the same bytes are `unsigned char`, which may hold another object. */
 #ifdef __cplusplus
-typedef struct { alignas(uint64_t) unsigned char opaque[16 * sizeof(uint64_t)]; } nacre_model;
-typedef struct { alignas(uint64_t) unsigned char opaque[40 * sizeof(uint64_t)]; } nacre_program;
-typedef struct { alignas(uint64_t) unsigned char opaque[160 * sizeof(uint64_t)]; } nacre_trainer;
+typedef struct {
+  alignas(uint64_t) unsigned char opaque[16 * sizeof(uint64_t)];
+} nacre_model;
+typedef struct {
+  alignas(uint64_t) unsigned char opaque[40 * sizeof(uint64_t)];
+} nacre_program;
+typedef struct {
+  alignas(uint64_t) unsigned char opaque[160 * sizeof(uint64_t)];
+} nacre_trainer;
 #else
-typedef struct { uint64_t opaque[16]; } nacre_model;
-typedef struct { uint64_t opaque[40]; } nacre_program;
-typedef struct { uint64_t opaque[160]; } nacre_trainer;
+typedef struct {
+  uint64_t opaque[16];
+} nacre_model;
+typedef struct {
+  uint64_t opaque[40];
+} nacre_program;
+typedef struct {
+  uint64_t opaque[160];
+} nacre_trainer;
 #endif
 typedef struct nacre_kernels nacre_kernels; /* a kernel set: `nacre kernels` writes one for a model */
 
 typedef struct {
-  uint8_t code;     /* 0: success; values of nacre::Code (engine/base/status.h), never renumbered */
-  uint8_t table;    /* which table of the file the refusal is about: nacre::Table */
-  uint32_t index;   /* of the record in that table */
-  uint64_t needed;  /* where two numbers tell the story, else 0 */
+  uint8_t code;    /* 0: success; values of nacre::Code (engine/base/status.h), never renumbered */
+  uint8_t table;   /* which table of the file the refusal is about: nacre::Table */
+  uint32_t index;  /* of the record in that table */
+  uint64_t needed; /* where two numbers tell the story, else 0 */
   uint64_t given;
 } nacre_status;
 
 typedef struct {
-  uint32_t size;  /* set to sizeof(nacre_sizes) before the call: structs of later versions grow at the end */
+  uint32_t size; /* set to sizeof(nacre_sizes) before the call: structs of later versions grow at the end */
   uint32_t reserved;
   uint64_t calls, prepared, scratch, state, stream, derived, step; /* bytes */
   uint64_t arena[8];                                               /* bytes per bank */
@@ -48,8 +61,8 @@ typedef struct {
   uint64_t work;                                                   /* multiply-accumulates of one run */
 } nacre_sizes;
 
-const char* nacre_version(void);            /* of the library, "0.1.0" */
-const char* nacre_sentence(uint8_t code);   /* "" where sentences are compiled away */
+const char* nacre_version(void);          /* of the library, "0.1.0" */
+const char* nacre_sentence(uint8_t code); /* "" where sentences are compiled away */
 const nacre_kernels* nacre_reference_kernels(void);
 
 /* `bytes` at a multiple of 16; any content: a model or one refusal. */
@@ -58,27 +71,31 @@ nacre_status nacre_model_open(nacre_model* model, const void* bytes, size_t size
 nacre_status nacre_model_check_weights(const nacre_model* model);
 uint32_t nacre_model_program_count(const nacre_model* model);
 
-nacre_status nacre_program_measure(const nacre_model* model, uint32_t program, const nacre_kernels* kernels, nacre_sizes* sizes);
+nacre_status nacre_program_measure(const nacre_model* model, uint32_t program, const nacre_kernels* kernels,
+                                   nacre_sizes* sizes);
 /* `memory` at a multiple of 16, at least sizes.total bytes. */
-nacre_status nacre_program_bind(nacre_program* program, const nacre_model* model, uint32_t index, const nacre_kernels* kernels,
-                                void* memory, size_t size);
+nacre_status nacre_program_bind(nacre_program* program, const nacre_model* model, uint32_t index,
+                                const nacre_kernels* kernels, void* memory, size_t size);
 uint32_t nacre_program_input_count(const nacre_program* program);
 uint32_t nacre_program_output_count(const nacre_program* program);
 void* nacre_program_input(const nacre_program* program, uint32_t index, size_t* size);        /* NULL: no such input */
 const void* nacre_program_output(const nacre_program* program, uint32_t index, size_t* size); /* NULL: no such output */
 nacre_status nacre_program_run(const nacre_program* program);
-nacre_status nacre_program_run_rows(const nacre_program* program, uint32_t rows); /* the first rows of the compiled batch */
+nacre_status nacre_program_run_rows(const nacre_program* program,
+                                    uint32_t rows); /* the first rows of the compiled batch */
 
 /* ---- Training: engine/train/trainer.h, checkpoint.h ----
  *
  *   const nacre_kernels* sets[] = {nacre_reference_kernels(), nacre_training_kernels()};
- *   nacre_trainer_measure(&model, "host", sets, 2, &sizes); nacre_trainer_bind(&trainer, &model, "host", sets, 2, memory, sizes.total);
+ *   nacre_trainer_measure(&model, "host", sets, 2, &sizes);
+ *   nacre_trainer_bind(&trainer, &model, "host", sets, 2, memory, sizes.total);
  *   nacre_trainer_start(&trainer);
- *   write nacre_trainer_input(&trainer, 0, &n), ..; nacre_trainer_accumulate(&trainer, 0);     // any number of micro-batches
+ *   // any number of micro-batches
+ *   write nacre_trainer_input(&trainer, 0, &n), ..; nacre_trainer_accumulate(&trainer, 0);
  *   nacre_report report = {sizeof report}; nacre_trainer_commit(&trainer, learning_rate, &report);
  *   nacre_checkpoint_save(&model, &trainer, &storage, 0, NULL, 0); */
 typedef struct {
-  uint32_t size;  /* set to sizeof(nacre_report) before the call */
+  uint32_t size;              /* set to sizeof(nacre_report) before the call */
   uint32_t applied;           /* 0: refused; the state is what it was but for the loss scale and its counters */
   uint32_t overflow_at_floor; /* refused at the lowest loss scale */
   uint32_t refused_in_row;    /* this one included */
@@ -88,11 +105,11 @@ typedef struct {
 
 /* A flash, a file, or anything else that keeps bytes. Functions return 0 where they failed. */
 typedef struct {
-  uint32_t size;           /* set to sizeof(nacre_storage) */
-  uint32_t program_bytes;  /* programmed at once, and once only between two erases: a power of two, at most 256 */
-  uint32_t erase_bytes;    /* erased at once: a power of two, at least program_bytes */
+  uint32_t size;          /* set to sizeof(nacre_storage) */
+  uint32_t program_bytes; /* programmed at once, and once only between two erases: a power of two, at most 256 */
+  uint32_t erase_bytes;   /* erased at once: a power of two, at least program_bytes */
   uint32_t reserved;
-  uint64_t bytes;          /* of the storage; two slots share it */
+  uint64_t bytes; /* of the storage; two slots share it */
   void* context;
   int (*read)(void* context, uint64_t offset, void* to, size_t size);
   int (*program)(void* context, uint64_t offset, const void* from, size_t size);
@@ -101,7 +118,7 @@ typedef struct {
 } nacre_storage;
 
 typedef struct {
-  uint32_t size;  /* set to sizeof(nacre_checkpoint_report) before the call */
+  uint32_t size; /* set to sizeof(nacre_checkpoint_report) before the call */
   uint32_t slot, generation;
   uint32_t pending;     /* neither confirmed nor reverted */
   uint32_t same_layout; /* the whole block was copied */
@@ -113,36 +130,40 @@ typedef struct {
 const nacre_kernels* nacre_training_kernels(void);
 
 /* `target`: the name that the programs were compiled for; NULL: that of the first `update`. */
-nacre_status nacre_trainer_measure(const nacre_model* model, const char* target, const nacre_kernels* const* kernels, size_t count,
-                                   nacre_sizes* sizes);
+nacre_status nacre_trainer_measure(const nacre_model* model, const char* target, const nacre_kernels* const* kernels,
+                                   size_t count, nacre_sizes* sizes);
 /* `memory` at a multiple of 16, at least sizes.total bytes. */
-nacre_status nacre_trainer_bind(nacre_trainer* trainer, const nacre_model* model, const char* target, const nacre_kernels* const* kernels,
-                                size_t count, void* memory, size_t size);
+nacre_status nacre_trainer_bind(nacre_trainer* trainer, const nacre_model* model, const char* target,
+                                const nacre_kernels* const* kernels, size_t count, void* memory, size_t size);
 nacre_status nacre_trainer_start(nacre_trainer* trainer);    /* the state becomes the model's initial values */
 nacre_status nacre_trainer_restored(nacre_trainer* trainer); /* the state was written from outside */
 uint32_t nacre_trainer_input_count(const nacre_trainer* trainer);
 uint32_t nacre_trainer_output_count(const nacre_trainer* trainer);
 void* nacre_trainer_input(const nacre_trainer* trainer, uint32_t index, size_t* size);        /* NULL: no such input */
 const void* nacre_trainer_output(const nacre_trainer* trainer, uint32_t index, size_t* size); /* NULL: no such output */
-nacre_status nacre_trainer_accumulate(nacre_trainer* trainer, uint32_t rows);                 /* 0: the compiled batch */
-nacre_status nacre_trainer_commit(nacre_trainer* trainer, float learning_rate, nacre_report* report); /* `report` may be NULL */
-void nacre_trainer_discard(nacre_trainer* trainer); /* forgets what was accumulated */
-/* The program `infer` over the same state: run it with nacre_program_*, as long as `trainer` stays in place. Where the model has
-   none, running it is refused. It shares memory with the inputs: with --update immediate not between accumulate and commit. */
+nacre_status nacre_trainer_accumulate(nacre_trainer* trainer, uint32_t rows); /* 0: the compiled batch */
+nacre_status nacre_trainer_commit(nacre_trainer* trainer, float learning_rate,
+                                  nacre_report* report); /* `report` may be NULL */
+void nacre_trainer_discard(nacre_trainer* trainer);      /* forgets what was accumulated */
+/* The program `infer` over the same state: run it with nacre_program_*, as long as `trainer` stays in place. Where the
+   model has none, running it is refused. It shares memory with the inputs: with --update immediate not between
+   accumulate and commit. */
 const nacre_program* nacre_trainer_infer(const nacre_trainer* trainer);
 void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size);
 
 /* Bytes that a storage with these granules must have. */
-nacre_status nacre_checkpoint_measure(const nacre_model* model, const nacre_storage* storage, uint32_t note_bytes, uint64_t* bytes);
+nacre_status nacre_checkpoint_measure(const nacre_model* model, const nacre_storage* storage, uint32_t note_bytes,
+                                      uint64_t* bytes);
 /* `pending` not 0: a trial, until confirmed or reverted. `note`: the caller's own bytes, or NULL. */
-nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer* trainer, const nacre_storage* storage, int pending,
-                                   const void* note, size_t note_bytes);
-/* Loads the newest whole checkpoint and derives what depends on it. Call nacre_trainer_start first: of a checkpoint of another
-   layout, tensors that it lacks keep what they have. Where it is refused, training goes on as it was; after kStorageFailed
-   call nacre_trainer_start or load again. `report` and `note` may be NULL. */
+nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer* trainer, const nacre_storage* storage,
+                                   int pending, const void* note, size_t note_bytes);
+/* Loads the newest whole checkpoint and derives what depends on it. Call nacre_trainer_start first: of a checkpoint of
+   another layout, tensors that it lacks keep what they have. Where it is refused, training goes on as it was; after
+   kStorageFailed call nacre_trainer_start or load again. `report` and `note` may be NULL. */
 nacre_status nacre_checkpoint_load(const nacre_model* model, nacre_trainer* trainer, const nacre_storage* storage,
                                    nacre_checkpoint_report* report, void* note, size_t note_bytes);
-nacre_status nacre_checkpoint_look(const nacre_storage* storage, nacre_checkpoint_report* report); /* what load would take; `report` may be NULL */
+nacre_status nacre_checkpoint_look(const nacre_storage* storage,
+                                   nacre_checkpoint_report* report); /* what load would take; `report` may be NULL */
 nacre_status nacre_checkpoint_confirm(const nacre_storage* storage);
 nacre_status nacre_checkpoint_revert(const nacre_storage* storage);
 

@@ -115,7 +115,8 @@ constexpr const char* kSentences[] = {
     "a range of steps must lie inside the program",
     "an index in the data is out of range",
 
-    "not a training program: update reads the learning rate, a float32 [1], last and gives apply, amax and report first",
+    "not a training program: update reads the learning rate, a float32 [1], last and gives apply, amax and report "
+    "first",
     "nothing was accumulated since the last commit",
     "the learning rate must be finite and not negative",
     "this model was compiled with --update immediate: each commit takes exactly one micro-batch",
@@ -131,9 +132,8 @@ constexpr const char* kSentences[] = {
 };
 static_assert(std::size(kSentences) == size_t(Code::kCodeCount));
 
-constexpr const char* kTables[] = {"",        "file",  "header", "segment", "root",   "tensor", "quantizer",
-                                   "step",    "program", "layer", "binding", "memory", "golden",  "metadata",
-                                   "checkpoint"};
+constexpr const char* kTables[] = {"",        "file",  "header",  "segment", "root",   "tensor",   "quantizer", "step",
+                                   "program", "layer", "binding", "memory",  "golden", "metadata", "checkpoint"};
 static_assert(std::size(kTables) == size_t(Table::kCheckpoint) + 1);
 
 }  // namespace

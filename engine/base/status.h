@@ -15,144 +15,157 @@ enum class Code : uint8_t {
   kOk = 0,
 
   // The bytes as a whole (Table::kFile, kHeader, kSegment).
-  kNull,                 // no bytes were given
-  kTooSmall,             // fewer bytes than a header
-  kTooLarge,             // more bytes than the caller's limit
-  kBaseAlignment,        // the base address is not a multiple of 16
-  kMagic,                // not a Nacre model
-  kByteOrder,            // written on, or read by, a big-endian machine
-  kVersion,              // a newer file version
-  kFeature,              // needs a feature this library does not have
-  kLengthOver,           // the header promises more bytes than there are
-  kLengthUnder,          // bytes follow the end that the header promises
-  kHeaderSize,           // header or FlatBuffer do not fit where the header says
-  kCrc,                  // CRC32C of header and FlatBuffer differs
-  kFlatBuffer,           // a FlatBuffers offset, vtable, vector or string is out of range
-  kMissingField,         // a required field is absent
-  kCount,                // more records than this build allows
-  kString,               // a string is longer than allowed
-  kReserved,             // a reserved field or flag is not 0
-  kSegmentBounds,        // a segment lies outside the file or over another
-  kSegmentAlignment,     // a segment does not start at a multiple of 64
-  kSegmentCrc,           // CRC32C of a segment differs
-  kNotFinite,            // a weight is NaN or infinite
-  kMultiplier,           // a requantization pair is outside what multiplier and shift may be
+  kNull,              // no bytes were given
+  kTooSmall,          // fewer bytes than a header
+  kTooLarge,          // more bytes than the caller's limit
+  kBaseAlignment,     // the base address is not a multiple of 16
+  kMagic,             // not a Nacre model
+  kByteOrder,         // written on, or read by, a big-endian machine
+  kVersion,           // a newer file version
+  kFeature,           // needs a feature this library does not have
+  kLengthOver,        // the header promises more bytes than there are
+  kLengthUnder,       // bytes follow the end that the header promises
+  kHeaderSize,        // header or FlatBuffer do not fit where the header says
+  kCrc,               // CRC32C of header and FlatBuffer differs
+  kFlatBuffer,        // a FlatBuffers offset, vtable, vector or string is out of range
+  kMissingField,      // a required field is absent
+  kCount,             // more records than this build allows
+  kString,            // a string is longer than allowed
+  kReserved,          // a reserved field or flag is not 0
+  kSegmentBounds,     // a segment lies outside the file or over another
+  kSegmentAlignment,  // a segment does not start at a multiple of 64
+  kSegmentCrc,        // CRC32C of a segment differs
+  kNotFinite,         // a weight is NaN or infinite
+  kMultiplier,        // a requantization pair is outside what multiplier and shift may be
 
   // Tensor records (Table::kTensor; index = tensor id).
-  kElementType,          // unknown element type
-  kRegion,               // unknown region, or a tensor in a region where it must not be
-  kRank,                 // rank over 6
-  kDim,                  // a dimension is not positive, or over the limit, or given beyond the rank
-  kOverflow,             // elements or bytes overflow
-  kBytes,                // bytes differ from dims x element size
-  kBounds,               // offset + bytes lies outside its region
-  kOffsetAlignment,      // offset is not a multiple of the element's alignment
-  kOrder,                // records are not sorted as FORMAT.md says
-  kOverlap,              // two records that live at the same time share bytes
-  kLifetime,             // first and last step are reversed or outside the program
-  kAliasTarget,          // an alias of a missing tensor, of an alias, or of one in another region
-  kAliasBounds,          // an alias reaches outside its target
-  kBank,                 // unknown bank or segment
-  kQuantizer,            // unknown quantizer
-  kCodes,                // the quantizer is of other codes than the tensor
-  kInitial,              // the initial value of a parameter is missing or of another size
-  kFlags,                // flags contradict the region (batched weights, trainable arena, ...)
+  kElementType,      // unknown element type
+  kRegion,           // unknown region, or a tensor in a region where it must not be
+  kRank,             // rank over 6
+  kDim,              // a dimension is not positive, or over the limit, or given beyond the rank
+  kOverflow,         // elements or bytes overflow
+  kBytes,            // bytes differ from dims x element size
+  kBounds,           // offset + bytes lies outside its region
+  kOffsetAlignment,  // offset is not a multiple of the element's alignment
+  kOrder,            // records are not sorted as FORMAT.md says
+  kOverlap,          // two records that live at the same time share bytes
+  kLifetime,         // first and last step are reversed or outside the program
+  kAliasTarget,      // an alias of a missing tensor, of an alias, or of one in another region
+  kAliasBounds,      // an alias reaches outside its target
+  kBank,             // unknown bank or segment
+  kQuantizer,        // unknown quantizer
+  kCodes,            // the quantizer is of other codes than the tensor
+  kInitial,          // the initial value of a parameter is missing or of another size
+  kFlags,            // flags contradict the region (batched weights, trainable arena, ...)
 
   // Quantizers (Table::kQuantizer).
-  kScale,                // a scale is not a positive normal finite number
-  kScaleCount,           // neither one scale nor one per channel
-  kZeroPoint,            // the zero point is outside the range of the codes
-  kAxis,                 // the axis is outside the rank
+  kScale,       // a scale is not a positive normal finite number
+  kScaleCount,  // neither one scale nor one per channel
+  kZeroPoint,   // the zero point is outside the range of the codes
+  kAxis,        // the axis is outside the rank
 
   // Steps and programs (Table::kStep, kProgram, kLayer; index = step, program, layer).
-  kEntry,                // unknown kind of program, or two of one kind for one target
-  kStepRange,            // steps of a program lie outside the table of steps or over another's
-  kTensorRange,          // arena records of a program lie outside the table of tensors
-  kWordRange,            // attributes lie outside the table of words
-  kOperandRange,         // operands lie outside the table of operands
-  kLayer,                // unknown layer
-  kPlace,                // unknown place
-  kGuard,                // the guard is not one uint32
-  kOpCode,               // unknown op
-  kOperandId,            // an operand names a tensor that does not exist or that this program cannot see
-  kRole,                 // role contradicts region (writing weights, updating arena, ...)
-  kReadBeforeWrite,      // a tensor is read before a step has written it
-  kWrittenTwice,         // two steps write one tensor, or a step writes an input
-  kNotLive,              // a step uses a tensor outside its first and last step
-  kInputOutput,          // an input or output of the program is not one of its arena tensors
-  kDuplicateInput,       // one tensor is two inputs
-  kOutputUnwritten,      // no step writes this output
-  kBatch,                // batch of 0, or batched tensors that disagree about it
-  kPolicy,               // unknown element type, quantization or rule in a policy record
-  kGolden,               // a golden pair names a missing program or has other sizes
-  kWork,                 // more multiply-accumulates than the caller's limit
-  kRounding,             // unknown rounding
+  kEntry,            // unknown kind of program, or two of one kind for one target
+  kStepRange,        // steps of a program lie outside the table of steps or over another's
+  kTensorRange,      // arena records of a program lie outside the table of tensors
+  kWordRange,        // attributes lie outside the table of words
+  kOperandRange,     // operands lie outside the table of operands
+  kLayer,            // unknown layer
+  kPlace,            // unknown place
+  kGuard,            // the guard is not one uint32
+  kOpCode,           // unknown op
+  kOperandId,        // an operand names a tensor that does not exist or that this program cannot see
+  kRole,             // role contradicts region (writing weights, updating arena, ...)
+  kReadBeforeWrite,  // a tensor is read before a step has written it
+  kWrittenTwice,     // two steps write one tensor, or a step writes an input
+  kNotLive,          // a step uses a tensor outside its first and last step
+  kInputOutput,      // an input or output of the program is not one of its arena tensors
+  kDuplicateInput,   // one tensor is two inputs
+  kOutputUnwritten,  // no step writes this output
+  kBatch,            // batch of 0, or batched tensors that disagree about it
+  kPolicy,           // unknown element type, quantization or rule in a policy record
+  kGolden,           // a golden pair names a missing program or has other sizes
+  kWork,             // more multiply-accumulates than the caller's limit
+  kRounding,         // unknown rounding
 
   // Kernels and shapes (Table::kStep; found by measure and bind).
-  kNoKernel,             // no linked kernel for this op and these types
-  kOperandCount,         // wrong number of operands for the op
-  kOperandType,          // operand types do not fit together
-  kShapeRank,            // a rank does not fit the op
-  kShapeInput,           // the shapes of the inputs do not fit together
-  kShapeWeights,         // weights do not fit the input
-  kShapeBias,            // bias does not fit the weights
-  kShapeScale,           // scales or multipliers are neither one nor one per channel
-  kShapeOutput,          // the output's declared shape differs from the computed one
-  kGroups,               // groups do not divide the channels
-  kStride,               // stride, dilation or kernel size is 0 or over the limit
-  kPadding,              // padding is negative or not less than the kernel
-  kWindow,               // the window does not fit into the padded input
-  kAttributeAxis,        // an axis is outside the rank or given twice
-  kPermutation,          // not a permutation
-  kElements,             // a reshape or copy changes the number of elements
-  kClamp,                // lower bound over upper bound, or NaN
-  kAttribute,            // another attribute is outside its range
-  kAttributeZero,        // a zero point is outside the range of the codes
-  kAccumulator,          // so many terms that an int32 sum could overflow
-  kInPlace,              // output overlaps an operand and the kernel cannot work in place
-  kRowsUnsupported,      // batch lowered for a tensor that is not batched
-  kOperandMissing,       // an operand that the op needs is absent
+  kNoKernel,         // no linked kernel for this op and these types
+  kOperandCount,     // wrong number of operands for the op
+  kOperandType,      // operand types do not fit together
+  kShapeRank,        // a rank does not fit the op
+  kShapeInput,       // the shapes of the inputs do not fit together
+  kShapeWeights,     // weights do not fit the input
+  kShapeBias,        // bias does not fit the weights
+  kShapeScale,       // scales or multipliers are neither one nor one per channel
+  kShapeOutput,      // the output's declared shape differs from the computed one
+  kGroups,           // groups do not divide the channels
+  kStride,           // stride, dilation or kernel size is 0 or over the limit
+  kPadding,          // padding is negative or not less than the kernel
+  kWindow,           // the window does not fit into the padded input
+  kAttributeAxis,    // an axis is outside the rank or given twice
+  kPermutation,      // not a permutation
+  kElements,         // a reshape or copy changes the number of elements
+  kClamp,            // lower bound over upper bound, or NaN
+  kAttribute,        // another attribute is outside its range
+  kAttributeZero,    // a zero point is outside the range of the codes
+  kAccumulator,      // so many terms that an int32 sum could overflow
+  kInPlace,          // output overlaps an operand and the kernel cannot work in place
+  kRowsUnsupported,  // batch lowered for a tensor that is not batched
+  kOperandMissing,   // an operand that the op needs is absent
 
   // Memory given to bind (Table::kMemory; index = Region, or 16 + bank).
-  kMemorySize,           // fewer bytes than needed: `needed`, `given`
-  kMemoryAlignment,      // base address not a multiple of the required alignment: `needed`, `given` mod
-  kMemoryOverlap,        // a block overlaps another one or the model's bytes
+  kMemorySize,       // fewer bytes than needed: `needed`, `given`
+  kMemoryAlignment,  // base address not a multiple of the required alignment: `needed`, `given` mod
+  kMemoryOverlap,    // a block overlaps another one or the model's bytes
 
   // Use (Table::kProgram).
-  kNoEntry,              // the model has no such program
-  kNotBound,             // run before bind, or after what undoes it: a bind that failed, attach or open
-  kRows,                 // 0 rows or more than compiled
-  kRange,                // a range of steps outside the program
-  kIndex,                // an index inside data is out of range
+  kNoEntry,   // the model has no such program
+  kNotBound,  // run before bind, or after what undoes it: a bind that failed, attach or open
+  kRows,      // 0 rows or more than compiled
+  kRange,     // a range of steps outside the program
+  kIndex,     // an index inside data is out of range
 
   // Training (Table::kProgram; index = Entry).
-  kTrainingProgram,      // inputs or outputs are not those of a training program
-  kNothingAccumulated,   // commit without a sample
-  kLearningRate,         // negative or not finite
-  kOneMicroBatch,        // a second micro-batch where each commit takes one
+  kTrainingProgram,     // inputs or outputs are not those of a training program
+  kNothingAccumulated,  // commit without a sample
+  kLearningRate,        // negative or not finite
+  kOneMicroBatch,       // a second micro-batch where each commit takes one
 
   // Checkpoints (Table::kCheckpoint; index = slot).
-  kStorageGranule,       // granule sizes that the protocol cannot use: `needed`, `given`
-  kStorageSize,          // a checkpoint does not fit into half of the storage: `needed`, `given`
-  kStorageFailed,        // the storage could not read, program or erase
-  kReadBack,             // what was programmed reads back differently
-  kNoCheckpoint,         // nothing was ever saved there
-  kCheckpointDamaged,    // neither slot holds a whole checkpoint
-  kCheckpointModel,      // no parameter of the checkpoint is one of the model's
-  kConfirmTorn,          // the mark of an earlier confirm was cut off
+  kStorageGranule,     // granule sizes that the protocol cannot use: `needed`, `given`
+  kStorageSize,        // a checkpoint does not fit into half of the storage: `needed`, `given`
+  kStorageFailed,      // the storage could not read, program or erase
+  kReadBack,           // what was programmed reads back differently
+  kNoCheckpoint,       // nothing was ever saved there
+  kCheckpointDamaged,  // neither slot holds a whole checkpoint
+  kCheckpointModel,    // no parameter of the checkpoint is one of the model's
+  kConfirmTorn,        // the mark of an earlier confirm was cut off
   kCodeCount
 };
 
 enum class Table : uint8_t {
-  kNone, kFile, kHeader, kSegment, kRoot, kTensor, kQuantizer, kStep, kProgram, kLayer, kBinding, kMemory, kGolden,
-  kMetadata, kCheckpoint,
+  kNone,
+  kFile,
+  kHeader,
+  kSegment,
+  kRoot,
+  kTensor,
+  kQuantizer,
+  kStep,
+  kProgram,
+  kLayer,
+  kBinding,
+  kMemory,
+  kGolden,
+  kMetadata,
+  kCheckpoint,
 };
 
 struct [[nodiscard]] Status {
   Code code = Code::kOk;
   Table table = Table::kNone;
-  uint32_t index = 0;    // of the record in its table
-  uint64_t needed = 0;   // where two numbers tell the story, else 0
+  uint32_t index = 0;   // of the record in its table
+  uint64_t needed = 0;  // where two numbers tell the story, else 0
   uint64_t given = 0;
 
   constexpr bool ok() const { return code == Code::kOk; }
@@ -163,8 +176,8 @@ const char* sentence(Code code);
 const char* table_name(Table table);
 
 // Returns early with whatever was refused.
-#define TRY(expression)                                   \
-  do {                                                    \
+#define TRY(expression)                                                              \
+  do {                                                                               \
     if (const ::nacre::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 

@@ -28,7 +28,7 @@ enum class ElementType : uint8_t {
   kInt64 = 9,
   kUint32 = 10,
   kBool = 11,
-  kInt4 = 12,    // two per byte, low nibble first
+  kInt4 = 12,  // two per byte, low nibble first
   kFloat8E4M3 = 13,
   kFloat8E5M2 = 14,
   kFloat8E4M3Fnuz = 15,
@@ -47,7 +47,8 @@ constexpr uint32_t element_bits(ElementType type) {
   return type < ElementType::kCount ? kBits[size_t(type)] : 0;
 }
 
-// Bytes of `elements` elements, at most 2^32 - 5: open() bounds them to 2^31 - 1. (A 64-bit division costs 770 bytes of code.)
+// Bytes of `elements` elements, at most 2^32 - 5: open() bounds them to 2^31 - 1. (A 64-bit division costs 770 bytes of
+// code.)
 constexpr uint64_t storage_bytes(ElementType type, uint64_t elements) {
   if (type == ElementType::kTernary) return (uint32_t(elements) + 4) / 5;
   return (elements * element_bits(type) + 7) / 8;
@@ -73,7 +74,7 @@ struct TensorRecord {  // schema/FORMAT.md, "tensors"
   ElementType element;
   uint8_t rank;
   Region region;
-  uint8_t bank;                    // arena: bank; weights: segment
+  uint8_t bank;  // arena: bank; weights: segment
   uint16_t flags;
   uint16_t reserved[7];
 };

@@ -55,16 +55,16 @@ struct OperandType {
 struct KernelEntry {
   Op op;
   Rounding rounding;
-  uint8_t in_place;        // bit i: output 0 may share the bytes of input i exactly
-  uint8_t operand_count;   // kVariadic operands count as one
+  uint8_t in_place;       // bit i: output 0 may share the bytes of input i exactly
+  uint8_t operand_count;  // kVariadic operands count as one
   const OperandType* operands;
   ShapeRule shapes;
   Kernel run;
-  bool (*accepts)(const Words& words, const Operands& operands);               // null: always
-  size_t (*scratch_bytes)(const Words& words, const Operands& operands);       // null: 0; per worker
-  size_t (*prepared_bytes)(const Words& words, const Operands& operands);      // null: 0
-  Code (*prepare)(const Args& args);                                           // fills call.prepared
-  uint64_t (*work)(const Words& words, const Operands& operands);              // multiply-accumulates; null: none
+  bool (*accepts)(const Words& words, const Operands& operands);           // null: always
+  size_t (*scratch_bytes)(const Words& words, const Operands& operands);   // null: 0; per worker
+  size_t (*prepared_bytes)(const Words& words, const Operands& operands);  // null: 0
+  Code (*prepare)(const Args& args);                                       // fills call.prepared
+  uint64_t (*work)(const Words& words, const Operands& operands);          // multiply-accumulates; null: none
 };
 
 }  // namespace nacre

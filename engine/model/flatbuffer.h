@@ -1,4 +1,5 @@
-// The generated accessors of schema/model.fbs, without assert: its checks are for debugging, and newlib's pulls in stdio.
+// The generated accessors of schema/model.fbs, without assert: its checks are for debugging, and newlib's pulls in
+// stdio.
 #pragma once
 
 #define FLATBUFFERS_ASSERT(condition) static_cast<void>(0)

@@ -4,8 +4,8 @@
 
 #include "engine/base/bytes.h"
 #include "engine/base/crc32c.h"
-#include "engine/model/verify.h"
 #include "engine/model/flatbuffer.h"
+#include "engine/model/verify.h"
 
 namespace nacre {
 
@@ -31,7 +31,8 @@ bool is_zero_point(ElementType codes, int32_t zero) {
   }
 }
 
-// The CRC takes part in the number of changes: a Model that was opened elsewhere and copied over this one has counted as few.
+// The CRC takes part in the number of changes: a Model that was opened elsewhere and copied over this one has counted
+// as few.
 Status Model::open(std::span<const std::byte> bytes, const Limits& limits) {
   const auto changes = uint16_t(changes_ + 1);
   *this = Model();
@@ -60,7 +61,8 @@ Status Model::attach(uint32_t segment, std::span<const std::byte> data) {
 bool Model::shares_bytes(std::span<const std::byte> block) const {
   if (share_bytes(block, bytes_)) return true;
   for (uint32_t i = 0; i < kMaxSegments; ++i)
-    if (attached_[i] != nullptr && share_bytes(block, {attached_[i], size_t(root_->segments()->Get(i)->bytes())})) return true;
+    if (attached_[i] != nullptr && share_bytes(block, {attached_[i], size_t(root_->segments()->Get(i)->bytes())}))
+      return true;
   return false;
 }
 
@@ -187,7 +189,8 @@ Status Model::check_multipliers() const {
       if (r.region != Region::kWeights || r.element != ElementType::kInt32 || r.rank != 2 || r.dims[1] != 2) continue;
       for (uint64_t at = 0; at < r.bytes; at += 8) {
         const auto multiplier = load<int32_t>(weights(id) + at), shift = load<int32_t>(weights(id) + at + 4);
-        if ((multiplier != 0 && multiplier < 1 << 30) || shift < -31 || shift > 30) return {Code::kMultiplier, Table::kTensor, id};
+        if ((multiplier != 0 && multiplier < 1 << 30) || shift < -31 || shift > 30)
+          return {Code::kMultiplier, Table::kTensor, id};
       }
     }
   }

@@ -3,9 +3,9 @@
 //   nacre::Model model;
 //   if (nacre::Status s = model.open(bytes); !s.ok()) ...   // any bytes: a model, or one refusal
 //
-// open() trusts no byte: after it, every index, offset and lifetime in the file is proven to lie where FORMAT.md says, so
-// that nothing after it needs to check again. It reads no weight: check_weights() does, in time proportional to the file.
-// It knows no op: what a step may hold is the business of Program::measure and bind.
+// open() trusts no byte: after it, every index, offset and lifetime in the file is proven to lie where FORMAT.md says,
+// so that nothing after it needs to check again. It reads no weight: check_weights() does, in time proportional to the
+// file. It knows no op: what a step may hold is the business of Program::measure and bind.
 #pragma once
 
 #include <cstddef>
@@ -34,12 +34,12 @@ struct FileHeader {  // the first 64 bytes, little-endian; schema/FORMAT.md, "he
   char magic[4];
   uint16_t version;
   uint16_t byte_order;
-  uint32_t features;          // bits that a reader must know
-  uint32_t crc;               // CRC-32C of header (this field left out) and FlatBuffer
+  uint32_t features;  // bits that a reader must know
+  uint32_t crc;       // CRC-32C of header (this field left out) and FlatBuffer
   uint64_t total_bytes;
   uint32_t flatbuffer_offset;  // 64
   uint32_t flatbuffer_bytes;
-  uint8_t hash[16];           // first 16 bytes of the SHA-256 of all that follows the header
+  uint8_t hash[16];  // first 16 bytes of the SHA-256 of all that follows the header
   uint8_t reserved[16];
 };
 static_assert(sizeof(FileHeader) == 64);
@@ -96,9 +96,9 @@ class Model {
   // `bytes` must start at a multiple of 16 and stay as they are for the life of the Model.
   Status open(std::span<const std::byte> bytes, const Limits& limits = {});
 
-  // Weights that lie apart from the file (another flash, another mapping): data of segment i, which may start anywhere at a
-  // multiple of 64. Segments not attached are read from the file, all of whose bytes stay reserved. At most kMaxSegments.
-  // Programs bound before point at what was there before: they are as before bind.
+  // Weights that lie apart from the file (another flash, another mapping): data of segment i, which may start anywhere
+  // at a multiple of 64. Segments not attached are read from the file, all of whose bytes stay reserved. At most
+  // kMaxSegments. Programs bound before point at what was there before: they are as before bind.
   static constexpr uint32_t kMaxSegments = 4;
   Status attach(uint32_t segment, std::span<const std::byte> data);
 
@@ -118,7 +118,7 @@ class Model {
   std::span<const StepRecord> steps() const { return steps_; }
   Words words(const StepRecord& step) const { return {words_ + step.first_word, step.word_count}; }
   const uint32_t* operands(const StepRecord& step) const { return operands_ + step.first_operand; }
-  uint64_t region_bytes(Region region) const;  // of state, stream, derived and step
+  uint64_t region_bytes(Region region) const;       // of state, stream, derived and step
   const std::byte* weights(uint32_t tensor) const;  // of a tensor in Region::kWeights
 
   uint32_t program_count() const;

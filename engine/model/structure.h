@@ -1,9 +1,9 @@
-// Structure: proves that a FlatBuffer's tables, vectors and strings lie inside the buffer, by one table of facts per table type
-// rather than generated code: a quarter of the code of flatbuffers::Verifier, and stricter (alignment of 64-bit vectors).
-// FlatBuffers internals, "Tables", "Vectors", "Strings".
+// Structure: proves that a FlatBuffer's tables, vectors and strings lie inside the buffer, by one table of facts per
+// table type rather than generated code: a quarter of the code of flatbuffers::Verifier, and stricter (alignment of
+// 64-bit vectors). FlatBuffers internals, "Tables", "Vectors", "Strings".
 //
-// Work is bounded: every visited vector element costs one of `size / 4` credits, which an honest buffer, where each element
-// takes at least 4 bytes of its own, cannot exceed. No recursion: tables nest once.
+// Work is bounded: every visited vector element costs one of `size / 4` credits, which an honest buffer, where each
+// element takes at least 4 bytes of its own, cannot exceed. No recursion: tables nest once.
 #pragma once
 
 #include <cstddef>
@@ -34,13 +34,15 @@ class Structure {
   // Position of the root table.
   uint32_t root() const { return u32(0); }
 
-  // One table: its vtable, its inline values, its vectors and strings; elements of kTables are checked by their own call.
+  // One table: its vtable, its inline values, its vectors and strings; elements of kTables are checked by their own
+  // call.
   bool table(uint32_t at, std::span<const SlotRule> slots) {
     if (at % 4 != 0 || !inside(at, 4)) return false;
     const uint32_t vtable = at - u32(at);  // wraps for a negative offset, as FlatBuffers allows
     if (vtable % 2 != 0 || !inside(vtable, 4)) return false;
     const uint32_t vtable_bytes = u16(vtable), bytes = u16(vtable + 2);
-    if (vtable_bytes < 4 || vtable_bytes % 2 != 0 || !inside(vtable, vtable_bytes) || bytes < 4 || !inside(at, bytes)) return false;
+    if (vtable_bytes < 4 || vtable_bytes % 2 != 0 || !inside(vtable, vtable_bytes) || bytes < 4 || !inside(at, bytes))
+      return false;
     for (uint32_t i = 0; i < slots.size(); ++i) {
       const uint32_t offset = 4 + 2 * i < vtable_bytes ? u16(vtable + 4 + 2 * i) : 0;
       if (offset != 0 && !slot(at, bytes, offset, slots[i])) return false;

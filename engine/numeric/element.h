@@ -15,14 +15,50 @@ struct Bool {  // one byte, 0 or 1: reading another byte as `bool` would be unde
 template <class T>
 struct Element;
 
-template <> struct Element<float> { static constexpr ElementType kType = ElementType::kFloat32; using Accumulator = float; };
-template <> struct Element<double> { static constexpr ElementType kType = ElementType::kFloat64; using Accumulator = double; };
-template <> struct Element<int8_t> { static constexpr ElementType kType = ElementType::kInt8; using Accumulator = int32_t; };
-template <> struct Element<uint8_t> { static constexpr ElementType kType = ElementType::kUint8; using Accumulator = int32_t; };
-template <> struct Element<int16_t> { static constexpr ElementType kType = ElementType::kInt16; using Accumulator = int64_t; };
-template <> struct Element<int32_t> { static constexpr ElementType kType = ElementType::kInt32; using Accumulator = int64_t; };
-template <> struct Element<uint32_t> { static constexpr ElementType kType = ElementType::kUint32; using Accumulator = uint64_t; };
-template <> struct Element<int64_t> { static constexpr ElementType kType = ElementType::kInt64; using Accumulator = int64_t; };
-template <> struct Element<Bool> { static constexpr ElementType kType = ElementType::kBool; using Accumulator = int32_t; };
+template <>
+struct Element<float> {
+  static constexpr ElementType kType = ElementType::kFloat32;
+  using Accumulator = float;
+};
+template <>
+struct Element<double> {
+  static constexpr ElementType kType = ElementType::kFloat64;
+  using Accumulator = double;
+};
+template <>
+struct Element<int8_t> {
+  static constexpr ElementType kType = ElementType::kInt8;
+  using Accumulator = int32_t;
+};
+template <>
+struct Element<uint8_t> {
+  static constexpr ElementType kType = ElementType::kUint8;
+  using Accumulator = int32_t;
+};
+template <>
+struct Element<int16_t> {
+  static constexpr ElementType kType = ElementType::kInt16;
+  using Accumulator = int64_t;
+};
+template <>
+struct Element<int32_t> {
+  static constexpr ElementType kType = ElementType::kInt32;
+  using Accumulator = int64_t;
+};
+template <>
+struct Element<uint32_t> {
+  static constexpr ElementType kType = ElementType::kUint32;
+  using Accumulator = uint64_t;
+};
+template <>
+struct Element<int64_t> {
+  static constexpr ElementType kType = ElementType::kInt64;
+  using Accumulator = int64_t;
+};
+template <>
+struct Element<Bool> {
+  static constexpr ElementType kType = ElementType::kBool;
+  using Accumulator = int32_t;
+};
 
 }  // namespace nacre

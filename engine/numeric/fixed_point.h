@@ -71,7 +71,7 @@ template <class T>  // float or double
 constexpr int32_t round_half_even(T x) {
   if (!(x > T(-2147483648.0))) return x == x ? INT32_MIN : 0;
   if (x >= T(2147483647.5)) return INT32_MAX;  // as a float: 2^31
-  const int32_t whole = int32_t(x);  // towards zero
+  const int32_t whole = int32_t(x);            // towards zero
   const T rest = x - T(whole);
   if (rest > T(0.5) || (rest == T(0.5) && (whole & 1) != 0)) return whole + 1;
   if (rest < T(-0.5) || (rest == T(-0.5) && (whole & 1) != 0)) return whole - 1;

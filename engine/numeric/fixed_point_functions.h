@@ -60,7 +60,9 @@ constexpr int32_t twice_reciprocal_of_one_plus(int32_t x) {
 }
 
 // 1 / (1 + x) and (1 - x) / (1 + x), x in [0, 1), Q0.
-constexpr int32_t reciprocal_of_one_plus(int32_t x) { return saturating_shift_left<1>(twice_reciprocal_of_one_plus(x)); }
+constexpr int32_t reciprocal_of_one_plus(int32_t x) {
+  return saturating_shift_left<1>(twice_reciprocal_of_one_plus(x));
+}
 constexpr int32_t one_minus_over_one_plus(int32_t x) {
   return saturating_shift_left<2>(wrapping_sub(twice_reciprocal_of_one_plus(x), 1 << 29));
 }

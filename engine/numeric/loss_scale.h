@@ -33,15 +33,13 @@ struct Gradients {  // of one step: what they hold that is not finite
 };
 
 // From the maximum of their magnitude bits, in which NaN hides infinity.
-constexpr Gradients gradients_of(uint32_t amax_bits) {
-  return {amax_bits == kInfinityBits, amax_bits > kInfinityBits};
-}
+constexpr Gradients gradients_of(uint32_t amax_bits) { return {amax_bits == kInfinityBits, amax_bits > kInfinityBits}; }
 
-struct LossScaleState {  // 0 at first where not said otherwise
-  float scale;           // LossScaler::start
-  uint32_t good = 0;     // finite steps since the scale changed
-  uint32_t skipped = 0;  // steps not applied, in all
-  uint32_t at_floor = 0; // of those, in a row, at the lowest scale: scaling cannot cure the overflow
+struct LossScaleState {   // 0 at first where not said otherwise
+  float scale;            // LossScaler::start
+  uint32_t good = 0;      // finite steps since the scale changed
+  uint32_t skipped = 0;   // steps not applied, in all
+  uint32_t at_floor = 0;  // of those, in a row, at the lowest scale: scaling cannot cure the overflow
 };
 
 struct LossVerdict {

@@ -14,13 +14,14 @@ enum class Quantization : uint8_t {
   kInt8Static = 2,   // calibrated full integer (TFLite's scheme)
   kInt8Weights = 3,  // weights only, float arithmetic
   kInt4Weights = 4,
-  kFloat8 = 5,        // delayed scaling over an amax history
-  kFloat8Current = 6, // scale from the tensor itself
+  kFloat8 = 5,         // delayed scaling over an amax history
+  kFloat8Current = 6,  // scale from the tensor itself
   kCount
 };
 enum class UpdateOrder : uint8_t { kTransformerEngine = 0, kKeras = 1, kCount };
 enum class AmaxRule : uint8_t { kMax = 0, kMostRecent = 1, kCount };
-enum class ScaleForm : uint8_t { kStep = 0, kReciprocal = 1, kCount };  // real = code * step, or code = real * reciprocal
+// real = code * step, or code = real * reciprocal
+enum class ScaleForm : uint8_t { kStep = 0, kReciprocal = 1, kCount };
 enum class LossScale : uint8_t { kNone = 0, kFixed = 1, kDynamic = 2, kCount };
 
 struct Policy {  // schema/FORMAT.md, "policies"
@@ -35,7 +36,7 @@ struct Policy {  // schema/FORMAT.md, "policies"
   ScaleForm scale_form = ScaleForm::kStep;
   uint8_t rounding = 0;  // Rounding of ops/op.h
   LossScale loss_scale = LossScale::kNone;
-  uint32_t block = 0;    // elements that share a scale; 0: per channel or per tensor
+  uint32_t block = 0;  // elements that share a scale; 0: per channel or per tensor
   float loss_scale_value = 0;
   uint8_t activation_zero = 0;  // kInt8Dynamic: 1 = activations get a zero point beside their scale, 0 = symmetric
   uint8_t reserved[11] = {};

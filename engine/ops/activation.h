@@ -5,7 +5,7 @@
 //   sigmoid      y = 1 / (1 + exp(-x))
 //   tanh         y = tanh(x)
 //   hard_swish   y = x min(max(x + 3, 0), 6) / 6
-//   lookup       y = table[x + 128]: any function of an int8 code; the converter makes the table (NUMERICS.md section 4)
+//   lookup      y = table[x + 128]: any function of an int8 code; the converter makes the table (NUMERICS.md section 4)
 //
 // clamp on int8: y = clamp(zero_y + (x - zero_x) M), M = requant, or 1 where it is absent (NUMERICS.md eq. 8).
 //
@@ -210,49 +210,88 @@ struct Lookup {
   static constexpr const char* kOutputs[] = {"y"};
 };
 
-inline constexpr OpRule kClampRule = {
-    .op = Op::kClamp, .name = "clamp", .numerics = Numerics::kPointwise, .shapes = &Clip::shapes,
-    .attributes = Clip::kAttributes, .inputs = Clip::kInputs, .outputs = Clip::kOutputs,
-    .gradients = Clip::kGradients};
-inline constexpr OpRule kLeakyReluRule = {
-    .op = Op::kLeakyRelu, .name = "leaky_relu", .numerics = Numerics::kPointwise, .shapes = &Activation::shapes,
-    .attributes = Activation::kAttributes, .inputs = Activation::kInputs, .outputs = Activation::kOutputs,
-    .gradients = Activation::kLeakyReluGradients};
-inline constexpr OpRule kSigmoidRule = {
-    .op = Op::kSigmoid, .name = "sigmoid", .numerics = Numerics::kPointwise, .shapes = &Activation::shapes,
-    .attributes = {}, .inputs = Activation::kInputs, .outputs = Activation::kOutputs,
-    .gradients = Activation::kSigmoidGradients};
-inline constexpr OpRule kTanhRule = {
-    .op = Op::kTanh, .name = "tanh", .numerics = Numerics::kPointwise, .shapes = &Activation::shapes,
-    .attributes = {}, .inputs = Activation::kInputs, .outputs = Activation::kOutputs,
-    .gradients = Activation::kTanhGradients};
-inline constexpr OpRule kHardSwishRule = {
-    .op = Op::kHardSwish, .name = "hard_swish", .numerics = Numerics::kPointwise, .shapes = &Activation::shapes,
-    .attributes = {}, .inputs = Activation::kInputs, .outputs = Activation::kOutputs,
-    .gradients = Activation::kHardSwishGradients};
-inline constexpr OpRule kLookupRule = {
-    .op = Op::kLookup, .name = "lookup", .numerics = Numerics::kPointwise, .shapes = &Lookup::shapes,
-    .attributes = {}, .inputs = Lookup::kInputs, .outputs = Lookup::kOutputs};
+inline constexpr OpRule kClampRule = {.op = Op::kClamp,
+                                      .name = "clamp",
+                                      .numerics = Numerics::kPointwise,
+                                      .shapes = &Clip::shapes,
+                                      .attributes = Clip::kAttributes,
+                                      .inputs = Clip::kInputs,
+                                      .outputs = Clip::kOutputs,
+                                      .gradients = Clip::kGradients};
+inline constexpr OpRule kLeakyReluRule = {.op = Op::kLeakyRelu,
+                                          .name = "leaky_relu",
+                                          .numerics = Numerics::kPointwise,
+                                          .shapes = &Activation::shapes,
+                                          .attributes = Activation::kAttributes,
+                                          .inputs = Activation::kInputs,
+                                          .outputs = Activation::kOutputs,
+                                          .gradients = Activation::kLeakyReluGradients};
+inline constexpr OpRule kSigmoidRule = {.op = Op::kSigmoid,
+                                        .name = "sigmoid",
+                                        .numerics = Numerics::kPointwise,
+                                        .shapes = &Activation::shapes,
+                                        .attributes = {},
+                                        .inputs = Activation::kInputs,
+                                        .outputs = Activation::kOutputs,
+                                        .gradients = Activation::kSigmoidGradients};
+inline constexpr OpRule kTanhRule = {.op = Op::kTanh,
+                                     .name = "tanh",
+                                     .numerics = Numerics::kPointwise,
+                                     .shapes = &Activation::shapes,
+                                     .attributes = {},
+                                     .inputs = Activation::kInputs,
+                                     .outputs = Activation::kOutputs,
+                                     .gradients = Activation::kTanhGradients};
+inline constexpr OpRule kHardSwishRule = {.op = Op::kHardSwish,
+                                          .name = "hard_swish",
+                                          .numerics = Numerics::kPointwise,
+                                          .shapes = &Activation::shapes,
+                                          .attributes = {},
+                                          .inputs = Activation::kInputs,
+                                          .outputs = Activation::kOutputs,
+                                          .gradients = Activation::kHardSwishGradients};
+inline constexpr OpRule kLookupRule = {.op = Op::kLookup,
+                                       .name = "lookup",
+                                       .numerics = Numerics::kPointwise,
+                                       .shapes = &Lookup::shapes,
+                                       .attributes = {},
+                                       .inputs = Lookup::kInputs,
+                                       .outputs = Lookup::kOutputs};
 
-inline constexpr OpRule kClampGradientRule = {
-    .op = Op::kClampGradient, .name = "clamp_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &ActivationGradient::shapes_clamp, .attributes = Clip::kAttributes,
-    .inputs = ActivationGradient::kYInputs, .outputs = ActivationGradient::kOutputs};
-inline constexpr OpRule kLeakyReluGradientRule = {
-    .op = Op::kLeakyReluGradient, .name = "leaky_relu_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &ActivationGradient::shapes, .attributes = Activation::kAttributes,
-    .inputs = ActivationGradient::kXInputs, .outputs = ActivationGradient::kOutputs};
-inline constexpr OpRule kSigmoidGradientRule = {
-    .op = Op::kSigmoidGradient, .name = "sigmoid_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &ActivationGradient::shapes, .attributes = {}, .inputs = ActivationGradient::kYInputs,
-    .outputs = ActivationGradient::kOutputs};
-inline constexpr OpRule kTanhGradientRule = {
-    .op = Op::kTanhGradient, .name = "tanh_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &ActivationGradient::shapes, .attributes = {}, .inputs = ActivationGradient::kYInputs,
-    .outputs = ActivationGradient::kOutputs};
-inline constexpr OpRule kHardSwishGradientRule = {
-    .op = Op::kHardSwishGradient, .name = "hard_swish_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &ActivationGradient::shapes, .attributes = {}, .inputs = ActivationGradient::kXInputs,
-    .outputs = ActivationGradient::kOutputs};
+inline constexpr OpRule kClampGradientRule = {.op = Op::kClampGradient,
+                                              .name = "clamp_gradient",
+                                              .numerics = Numerics::kPointwise,
+                                              .shapes = &ActivationGradient::shapes_clamp,
+                                              .attributes = Clip::kAttributes,
+                                              .inputs = ActivationGradient::kYInputs,
+                                              .outputs = ActivationGradient::kOutputs};
+inline constexpr OpRule kLeakyReluGradientRule = {.op = Op::kLeakyReluGradient,
+                                                  .name = "leaky_relu_gradient",
+                                                  .numerics = Numerics::kPointwise,
+                                                  .shapes = &ActivationGradient::shapes,
+                                                  .attributes = Activation::kAttributes,
+                                                  .inputs = ActivationGradient::kXInputs,
+                                                  .outputs = ActivationGradient::kOutputs};
+inline constexpr OpRule kSigmoidGradientRule = {.op = Op::kSigmoidGradient,
+                                                .name = "sigmoid_gradient",
+                                                .numerics = Numerics::kPointwise,
+                                                .shapes = &ActivationGradient::shapes,
+                                                .attributes = {},
+                                                .inputs = ActivationGradient::kYInputs,
+                                                .outputs = ActivationGradient::kOutputs};
+inline constexpr OpRule kTanhGradientRule = {.op = Op::kTanhGradient,
+                                             .name = "tanh_gradient",
+                                             .numerics = Numerics::kPointwise,
+                                             .shapes = &ActivationGradient::shapes,
+                                             .attributes = {},
+                                             .inputs = ActivationGradient::kYInputs,
+                                             .outputs = ActivationGradient::kOutputs};
+inline constexpr OpRule kHardSwishGradientRule = {.op = Op::kHardSwishGradient,
+                                                  .name = "hard_swish_gradient",
+                                                  .numerics = Numerics::kPointwise,
+                                                  .shapes = &ActivationGradient::shapes,
+                                                  .attributes = {},
+                                                  .inputs = ActivationGradient::kXInputs,
+                                                  .outputs = ActivationGradient::kOutputs};
 
 }  // namespace nacre

@@ -124,28 +124,41 @@ struct BatchNormTraining {
   static constexpr const char* kInputsScale[] = {"dy", "x", "mean", "inverse_deviation", "&dscale"};
 
   static constexpr Gradient kGradients[] = {
-      {.of = kOf<kX>, .by = Op::kBatchNormTrainingGradientX,
+      {.of = kOf<kX>,
+       .by = Op::kBatchNormTrainingGradientX,
        .reads = kReads<gradient_of(0), input_of(kX), input_of(kScale), output_of(kMean), output_of(kInverseDeviation)>,
        .words = &no_words},
-      {.of = kOf<kScale>, .by = Op::kBatchNormTrainingGradientScale,
-       .reads = kReads<gradient_of(0), input_of(kX), output_of(kMean), output_of(kInverseDeviation)>, .adds = true,
+      {.of = kOf<kScale>,
+       .by = Op::kBatchNormTrainingGradientScale,
+       .reads = kReads<gradient_of(0), input_of(kX), output_of(kMean), output_of(kInverseDeviation)>,
+       .adds = true,
        .words = &no_words},
       {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words}};
 };
 
 inline constexpr OpRule kBatchNormTrainingRule = {
-    .op = Op::kBatchNormTraining, .name = "batch_norm_training", .numerics = Numerics::kReduction,
-    .shapes = &BatchNormTraining::shapes, .attributes = BatchNormTraining::kAttributes,
-    .inputs = BatchNormTraining::kInputs, .outputs = BatchNormTraining::kOutputs,
+    .op = Op::kBatchNormTraining,
+    .name = "batch_norm_training",
+    .numerics = Numerics::kReduction,
+    .shapes = &BatchNormTraining::shapes,
+    .attributes = BatchNormTraining::kAttributes,
+    .inputs = BatchNormTraining::kInputs,
+    .outputs = BatchNormTraining::kOutputs,
     .gradients = BatchNormTraining::kGradients,
     .parameters = 1u << BatchNormTraining::kScale | 1u << BatchNormTraining::kBias};
-inline constexpr OpRule kBatchNormTrainingGradientXRule = {
-    .op = Op::kBatchNormTrainingGradientX, .name = "batch_norm_training_gradient_x",
-    .numerics = Numerics::kReduction, .shapes = &BatchNormTraining::shapes_x, .attributes = {},
-    .inputs = BatchNormTraining::kInputsX, .outputs = BatchNormTraining::kOutputsX};
-inline constexpr OpRule kBatchNormTrainingGradientScaleRule = {
-    .op = Op::kBatchNormTrainingGradientScale, .name = "batch_norm_training_gradient_scale",
-    .numerics = Numerics::kReduction, .shapes = &BatchNormTraining::shapes_scale, .attributes = {},
-    .inputs = BatchNormTraining::kInputsScale, .outputs = {}};
+inline constexpr OpRule kBatchNormTrainingGradientXRule = {.op = Op::kBatchNormTrainingGradientX,
+                                                           .name = "batch_norm_training_gradient_x",
+                                                           .numerics = Numerics::kReduction,
+                                                           .shapes = &BatchNormTraining::shapes_x,
+                                                           .attributes = {},
+                                                           .inputs = BatchNormTraining::kInputsX,
+                                                           .outputs = BatchNormTraining::kOutputsX};
+inline constexpr OpRule kBatchNormTrainingGradientScaleRule = {.op = Op::kBatchNormTrainingGradientScale,
+                                                               .name = "batch_norm_training_gradient_scale",
+                                                               .numerics = Numerics::kReduction,
+                                                               .shapes = &BatchNormTraining::shapes_scale,
+                                                               .attributes = {},
+                                                               .inputs = BatchNormTraining::kInputsScale,
+                                                               .outputs = {}};
 
 }  // namespace nacre

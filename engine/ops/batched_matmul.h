@@ -210,17 +210,28 @@ struct BatchedMatmulGradientB : BatchedMatmulGradient {
   static constexpr const char* kOutputs[] = {"db"};
 };
 
-inline constexpr OpRule kBatchedMatmulRule = {
-    .op = Op::kBatchedMatmul, .name = "batched_matmul", .numerics = Numerics::kMatmul,
-    .shapes = &BatchedMatmul::shapes, .attributes = BatchedMatmul::kAttributes, .inputs = BatchedMatmul::kInputs,
-    .outputs = BatchedMatmul::kOutputs, .gradients = BatchedMatmul::kGradients, .parameters = 0b11};
-inline constexpr OpRule kBatchedMatmulGradientARule = {
-    .op = Op::kBatchedMatmulGradientA, .name = "batched_matmul_gradient_a", .numerics = Numerics::kMatmul,
-    .shapes = &BatchedMatmulGradientA::shapes, .attributes = BatchedMatmul::kAttributes,
-    .inputs = BatchedMatmulGradientA::kInputs, .outputs = BatchedMatmulGradientA::kOutputs};
-inline constexpr OpRule kBatchedMatmulGradientBRule = {
-    .op = Op::kBatchedMatmulGradientB, .name = "batched_matmul_gradient_b", .numerics = Numerics::kMatmul,
-    .shapes = &BatchedMatmulGradientB::shapes, .attributes = BatchedMatmul::kAttributes,
-    .inputs = BatchedMatmulGradientA::kInputs, .outputs = BatchedMatmulGradientB::kOutputs};
+inline constexpr OpRule kBatchedMatmulRule = {.op = Op::kBatchedMatmul,
+                                              .name = "batched_matmul",
+                                              .numerics = Numerics::kMatmul,
+                                              .shapes = &BatchedMatmul::shapes,
+                                              .attributes = BatchedMatmul::kAttributes,
+                                              .inputs = BatchedMatmul::kInputs,
+                                              .outputs = BatchedMatmul::kOutputs,
+                                              .gradients = BatchedMatmul::kGradients,
+                                              .parameters = 0b11};
+inline constexpr OpRule kBatchedMatmulGradientARule = {.op = Op::kBatchedMatmulGradientA,
+                                                       .name = "batched_matmul_gradient_a",
+                                                       .numerics = Numerics::kMatmul,
+                                                       .shapes = &BatchedMatmulGradientA::shapes,
+                                                       .attributes = BatchedMatmul::kAttributes,
+                                                       .inputs = BatchedMatmulGradientA::kInputs,
+                                                       .outputs = BatchedMatmulGradientA::kOutputs};
+inline constexpr OpRule kBatchedMatmulGradientBRule = {.op = Op::kBatchedMatmulGradientB,
+                                                       .name = "batched_matmul_gradient_b",
+                                                       .numerics = Numerics::kMatmul,
+                                                       .shapes = &BatchedMatmulGradientB::shapes,
+                                                       .attributes = BatchedMatmul::kAttributes,
+                                                       .inputs = BatchedMatmulGradientA::kInputs,
+                                                       .outputs = BatchedMatmulGradientB::kOutputs};
 
 }  // namespace nacre

@@ -213,8 +213,8 @@ struct UpdateScales {
     return is(operands, 1, 1) && operands[2].rank == 1 ? Code::kOk : Code::kShapeScale;
   }
 
-  static constexpr Attribute kAttributes[] = {{"format_max", Coding::kReal}, {"order"}, {"rule"},
-                                              {"margin"},                    {"fused"}, {"guard"}};
+  static constexpr Attribute kAttributes[] = {
+      {"format_max", Coding::kReal}, {"order"}, {"rule"}, {"margin"}, {"fused"}, {"guard"}};
   static constexpr const char* kInputs[] = {"amax", "&scale", "&history", "&counters"};
 };
 
@@ -277,26 +277,47 @@ struct CountStep {
   static constexpr const char* kInputs[] = {"&step"};
 };
 
-inline constexpr OpRule kVerdictRule = {
-    .op = Op::kVerdict, .name = "verdict", .numerics = Numerics::kReduction, .shapes = &Verdict::shapes,
-    .attributes = Verdict::kAttributes, .inputs = Verdict::kInputs, .outputs = Verdict::kOutputs};
-inline constexpr OpRule kUpdateStatisticsRule = {
-    .op = Op::kUpdateStatistics, .name = "update_statistics", .numerics = Numerics::kPointwise,
-    .shapes = &UpdateStatistics::shapes, .attributes = UpdateStatistics::kAttributes,
-    .inputs = UpdateStatistics::kInputs, .outputs = {}};
-inline constexpr OpRule kUpdateRangeRule = {
-    .op = Op::kUpdateRange, .name = "update_range", .numerics = Numerics::kPointwise, .shapes = &UpdateRange::shapes,
-    .attributes = UpdateRange::kAttributes, .inputs = UpdateRange::kInputs, .outputs = {}};
-inline constexpr OpRule kUpdateScalesRule = {
-    .op = Op::kUpdateScales, .name = "update_scales", .numerics = Numerics::kPointwise,
-    .shapes = &UpdateScales::shapes, .attributes = UpdateScales::kAttributes, .inputs = UpdateScales::kInputs,
-    .outputs = {}};
-inline constexpr OpRule kAdjustLossScaleRule = {
-    .op = Op::kAdjustLossScale, .name = "adjust_loss_scale", .numerics = Numerics::kPointwise,
-    .shapes = &AdjustLossScale::shapes, .attributes = AdjustLossScale::kAttributes,
-    .inputs = AdjustLossScale::kInputs, .outputs = {}};
-inline constexpr OpRule kCountStepRule = {
-    .op = Op::kCountStep, .name = "count_step", .numerics = Numerics::kPointwise, .shapes = &CountStep::shapes,
-    .attributes = {}, .inputs = CountStep::kInputs, .outputs = {}};
+inline constexpr OpRule kVerdictRule = {.op = Op::kVerdict,
+                                        .name = "verdict",
+                                        .numerics = Numerics::kReduction,
+                                        .shapes = &Verdict::shapes,
+                                        .attributes = Verdict::kAttributes,
+                                        .inputs = Verdict::kInputs,
+                                        .outputs = Verdict::kOutputs};
+inline constexpr OpRule kUpdateStatisticsRule = {.op = Op::kUpdateStatistics,
+                                                 .name = "update_statistics",
+                                                 .numerics = Numerics::kPointwise,
+                                                 .shapes = &UpdateStatistics::shapes,
+                                                 .attributes = UpdateStatistics::kAttributes,
+                                                 .inputs = UpdateStatistics::kInputs,
+                                                 .outputs = {}};
+inline constexpr OpRule kUpdateRangeRule = {.op = Op::kUpdateRange,
+                                            .name = "update_range",
+                                            .numerics = Numerics::kPointwise,
+                                            .shapes = &UpdateRange::shapes,
+                                            .attributes = UpdateRange::kAttributes,
+                                            .inputs = UpdateRange::kInputs,
+                                            .outputs = {}};
+inline constexpr OpRule kUpdateScalesRule = {.op = Op::kUpdateScales,
+                                             .name = "update_scales",
+                                             .numerics = Numerics::kPointwise,
+                                             .shapes = &UpdateScales::shapes,
+                                             .attributes = UpdateScales::kAttributes,
+                                             .inputs = UpdateScales::kInputs,
+                                             .outputs = {}};
+inline constexpr OpRule kAdjustLossScaleRule = {.op = Op::kAdjustLossScale,
+                                                .name = "adjust_loss_scale",
+                                                .numerics = Numerics::kPointwise,
+                                                .shapes = &AdjustLossScale::shapes,
+                                                .attributes = AdjustLossScale::kAttributes,
+                                                .inputs = AdjustLossScale::kInputs,
+                                                .outputs = {}};
+inline constexpr OpRule kCountStepRule = {.op = Op::kCountStep,
+                                          .name = "count_step",
+                                          .numerics = Numerics::kPointwise,
+                                          .shapes = &CountStep::shapes,
+                                          .attributes = {},
+                                          .inputs = CountStep::kInputs,
+                                          .outputs = {}};
 
 }  // namespace nacre

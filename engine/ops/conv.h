@@ -47,9 +47,8 @@ struct Conv2d {
   template <Rounding kRounding>
   void forward_int8(const int8_t* x, const int8_t* w, Optional<const int32_t> b,
                     const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
-    each_output([&](const Pixel& pixel, int k) {
-      *y++ = epilogue.int8<kRounding>(dot(x, w, x_zero, pixel, k), b, scale, k);
-    });
+    each_output(
+        [&](const Pixel& pixel, int k) { *y++ = epilogue.int8<kRounding>(dot(x, w, x_zero, pixel, k), b, scale, k); });
   }
 
   template <class T, class W>  // int8 or int4 weights
@@ -62,8 +61,8 @@ struct Conv2d {
 
   // w = c_kg (q - z_kg), g = i / block for term i of output k's filter, in the order i, j, c; in float32.
   template <class T>
-  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const float* scale, const int8_t* zero,
-                       T* y, WordAt<kBlock> block) const {
+  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const float* scale, const int8_t* zero, T* y,
+                       WordAt<kBlock> block) const {
     using A = typename Element<T>::Accumulator;
     const int size = int(block.value), groups = (window.h.kernel * window.w.kernel * group_in - 1) / size + 1;
     each_output([&](const Pixel& pixel, int k) {
@@ -119,9 +118,8 @@ struct Conv2d {
     return window_shape(words, x, w[1], w[2], w[0], y);
   }
 
-  static constexpr auto kAttributes =
-      joined(kWindowAttributes, kClampAttributes,
-             {{"x_zero"}, {"y_zero"}, {"groups", Coding::kLessOne}, {"form"}, {"block"}});
+  static constexpr auto kAttributes = joined(
+      kWindowAttributes, kClampAttributes, {{"x_zero"}, {"y_zero"}, {"groups", Coding::kLessOne}, {"form"}, {"block"}});
   static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale_or_zero?", "x_zero_or_y_scale?"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr uint32_t kParameters = 1u << kW | 1u << kBias;
@@ -135,7 +133,10 @@ struct Conv2d {
   static constexpr Gradient kGradients[] = {
       {.of = kOf<kX>, .by = Op::kConv2dGradientX, .reads = kReads<gradient_of(0), input_of(kW)>, .words = &words_of_x},
       {.of = kOf<kW>, .by = Op::kConv2dGradientW, .reads = kReads<gradient_of(0), input_of(kX)>, .adds = true},
-      {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true,
+      {.of = kOf<kBias>,
+       .by = Op::kBiasGradient,
+       .reads = kReads<gradient_of(0)>,
+       .adds = true,
        .words = &bias_words<kClamp>}};
 
  protected:
@@ -150,8 +151,7 @@ struct Conv2d {
             .w_column = group_in,
             .window = Window::from(words, kWindow, x, y, kernel_h, kernel_w),
             .x_zero = words.integer(kXZero),
-            .epilogue = {
-                .clamp = Clamp::from(words, kClamp), .y_zero = words.integer(kYZero), .per_channel = false}};
+            .epilogue = {.clamp = Clamp::from(words, kClamp), .y_zero = words.integer(kYZero), .per_channel = false}};
   }
   static bool has_channel_scales(const Operands& operands) { return operands.has(kScale) && operands[kScale][0] > 1; }
 
@@ -262,20 +262,35 @@ struct DepthwiseConv2d : Conv2d {
   }
 
   static constexpr Gradient kGradients[] = {
-      {.of = kOf<kX>, .by = Op::kDepthwiseConv2dGradientX, .reads = kReads<gradient_of(0), input_of(kW)>,
+      {.of = kOf<kX>,
+       .by = Op::kDepthwiseConv2dGradientX,
+       .reads = kReads<gradient_of(0), input_of(kW)>,
        .words = &words_of_x},
       {.of = kOf<kW>, .by = Op::kDepthwiseConv2dGradientW, .reads = kReads<gradient_of(0), input_of(kX)>, .adds = true},
-      {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true,
+      {.of = kOf<kBias>,
+       .by = Op::kBiasGradient,
+       .reads = kReads<gradient_of(0)>,
+       .adds = true,
        .words = &bias_words<kClamp>}};
 };
 
-inline constexpr OpRule kConv2dRule = {
-    .op = Op::kConv2d, .name = "conv2d", .numerics = Numerics::kMatmul, .shapes = &Conv2d::shapes,
-    .attributes = Conv2d::kAttributes, .inputs = Conv2d::kInputs, .outputs = Conv2d::kOutputs,
-    .gradients = Conv2d::kGradients, .parameters = Conv2d::kParameters};
-inline constexpr OpRule kDepthwiseConv2dRule = {
-    .op = Op::kDepthwiseConv2d, .name = "depthwise_conv2d", .numerics = Numerics::kMatmul,
-    .shapes = &DepthwiseConv2d::shapes, .attributes = Conv2d::kAttributes, .inputs = Conv2d::kInputs,
-    .outputs = Conv2d::kOutputs, .gradients = DepthwiseConv2d::kGradients, .parameters = Conv2d::kParameters};
+inline constexpr OpRule kConv2dRule = {.op = Op::kConv2d,
+                                       .name = "conv2d",
+                                       .numerics = Numerics::kMatmul,
+                                       .shapes = &Conv2d::shapes,
+                                       .attributes = Conv2d::kAttributes,
+                                       .inputs = Conv2d::kInputs,
+                                       .outputs = Conv2d::kOutputs,
+                                       .gradients = Conv2d::kGradients,
+                                       .parameters = Conv2d::kParameters};
+inline constexpr OpRule kDepthwiseConv2dRule = {.op = Op::kDepthwiseConv2d,
+                                                .name = "depthwise_conv2d",
+                                                .numerics = Numerics::kMatmul,
+                                                .shapes = &DepthwiseConv2d::shapes,
+                                                .attributes = Conv2d::kAttributes,
+                                                .inputs = Conv2d::kInputs,
+                                                .outputs = Conv2d::kOutputs,
+                                                .gradients = DepthwiseConv2d::kGradients,
+                                                .parameters = Conv2d::kParameters};
 
 }  // namespace nacre

@@ -104,9 +104,8 @@ struct Conv2dGradientX : ConvGradient {
   void forward(const T* dy, const T* w, T* dx) const {
     each_source([&](int n, int p, int q) {
       for (int group = 0; group < in_c; group += group_in) {
-        each_run_of(group_in, [&](int first, int count) {
-          run(dy, w + first, n, p, q, group / group_in, count, dx + first);
-        });
+        each_run_of(group_in,
+                    [&](int first, int count) { run(dy, w + first, n, p, q, group / group_in, count, dx + first); });
         dx += group_in;
       }
     });
@@ -225,21 +224,33 @@ struct DepthwiseConv2dGradientW : ConvGradient {
   }
 };
 
-inline constexpr OpRule kConv2dGradientXRule = {
-    .op = Op::kConv2dGradientX, .name = "conv2d_gradient_x", .numerics = Numerics::kMatmul,
-    .shapes = &Conv2dGradientX::shapes, .attributes = ConvGradient::kXAttributes, .inputs = ConvGradient::kXInputs,
-    .outputs = ConvGradient::kXOutputs};
-inline constexpr OpRule kConv2dGradientWRule = {
-    .op = Op::kConv2dGradientW, .name = "conv2d_gradient_w", .numerics = Numerics::kMatmul,
-    .shapes = &Conv2dGradientW::shapes, .attributes = Conv2d::kAttributes, .inputs = ConvGradient::kWInputs,
-    .outputs = {}};
-inline constexpr OpRule kDepthwiseConv2dGradientXRule = {
-    .op = Op::kDepthwiseConv2dGradientX, .name = "depthwise_conv2d_gradient_x", .numerics = Numerics::kMatmul,
-    .shapes = &DepthwiseConv2dGradientX::shapes, .attributes = ConvGradient::kXAttributes,
-    .inputs = ConvGradient::kXInputs, .outputs = ConvGradient::kXOutputs};
-inline constexpr OpRule kDepthwiseConv2dGradientWRule = {
-    .op = Op::kDepthwiseConv2dGradientW, .name = "depthwise_conv2d_gradient_w", .numerics = Numerics::kMatmul,
-    .shapes = &DepthwiseConv2dGradientW::shapes, .attributes = Conv2d::kAttributes, .inputs = ConvGradient::kWInputs,
-    .outputs = {}};
+inline constexpr OpRule kConv2dGradientXRule = {.op = Op::kConv2dGradientX,
+                                                .name = "conv2d_gradient_x",
+                                                .numerics = Numerics::kMatmul,
+                                                .shapes = &Conv2dGradientX::shapes,
+                                                .attributes = ConvGradient::kXAttributes,
+                                                .inputs = ConvGradient::kXInputs,
+                                                .outputs = ConvGradient::kXOutputs};
+inline constexpr OpRule kConv2dGradientWRule = {.op = Op::kConv2dGradientW,
+                                                .name = "conv2d_gradient_w",
+                                                .numerics = Numerics::kMatmul,
+                                                .shapes = &Conv2dGradientW::shapes,
+                                                .attributes = Conv2d::kAttributes,
+                                                .inputs = ConvGradient::kWInputs,
+                                                .outputs = {}};
+inline constexpr OpRule kDepthwiseConv2dGradientXRule = {.op = Op::kDepthwiseConv2dGradientX,
+                                                         .name = "depthwise_conv2d_gradient_x",
+                                                         .numerics = Numerics::kMatmul,
+                                                         .shapes = &DepthwiseConv2dGradientX::shapes,
+                                                         .attributes = ConvGradient::kXAttributes,
+                                                         .inputs = ConvGradient::kXInputs,
+                                                         .outputs = ConvGradient::kXOutputs};
+inline constexpr OpRule kDepthwiseConv2dGradientWRule = {.op = Op::kDepthwiseConv2dGradientW,
+                                                         .name = "depthwise_conv2d_gradient_w",
+                                                         .numerics = Numerics::kMatmul,
+                                                         .shapes = &DepthwiseConv2dGradientW::shapes,
+                                                         .attributes = Conv2d::kAttributes,
+                                                         .inputs = ConvGradient::kWInputs,
+                                                         .outputs = {}};
 
 }  // namespace nacre

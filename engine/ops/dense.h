@@ -49,23 +49,20 @@ struct Dense {
   template <Rounding kRounding>
   void forward_int8(const int8_t* x, const int8_t* w, Optional<const int32_t> b,
                     const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
-    each_output([&](int r, int k) {
-      *y++ = epilogue.int8<kRounding>(dot(x + r * in, w + k * in, x_zero), b, scale, k);
-    });
+    each_output(
+        [&](int r, int k) { *y++ = epilogue.int8<kRounding>(dot(x + r * in, w + k * in, x_zero), b, scale, k); });
   }
 
   template <class T, class W>  // int8 or int4 weights
   void forward_weight_only(const T* x, const W* w, Optional<const T> b, const float* scale, T* y,
                            WordAt<kForm> form) const {
-    each_output([&](int r, int k) {
-      *y++ = epilogue.weight_only<T>(sum(x + r * in, w, k), b, scale, form.value, k);
-    });
+    each_output([&](int r, int k) { *y++ = epilogue.weight_only<T>(sum(x + r * in, w, k), b, scale, form.value, k); });
   }
 
   // w_ki = c_kg (q_ki - z_kg), g = i / block, in float32.
   template <class T>
-  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const float* scale, const int8_t* zero,
-                       T* y, WordAt<kBlock> block) const {
+  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const float* scale, const int8_t* zero, T* y,
+                       WordAt<kBlock> block) const {
     using A = typename Element<T>::Accumulator;
     const int size = int(block.value), groups = (in - 1) / size + 1;
     each_output([&](int r, int k) {
@@ -81,9 +78,8 @@ struct Dense {
   template <class T>
   void forward_dynamic(const int8_t* x, const int8_t* w, Optional<const T> b, const T* scale, PerRow<const T> x_scale,
                        T* y) const {
-    each_output([&](int r, int k) {
-      *y++ = epilogue.dynamic<T>(dot(x + r * in, w + k * in, 0), b, scale, x_scale[r], k);
-    });
+    each_output(
+        [&](int r, int k) { *y++ = epilogue.dynamic<T>(dot(x + r * in, w + k * in, 0), b, scale, x_scale[r], k); });
   }
 
   template <class T>
@@ -124,7 +120,10 @@ struct Dense {
   static constexpr Gradient kGradients[] = {
       {.of = kOf<kX>, .by = Op::kDenseGradientX, .reads = kReads<gradient_of(0), input_of(kW)>},
       {.of = kOf<kW>, .by = Op::kDenseGradientW, .reads = kReads<gradient_of(0), input_of(kX)>, .adds = true},
-      {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true,
+      {.of = kOf<kBias>,
+       .by = Op::kBiasGradient,
+       .reads = kReads<gradient_of(0)>,
+       .adds = true,
        .words = &bias_words<kClamp>}};
 
  private:
@@ -234,17 +233,28 @@ struct DenseGradientW {
   static constexpr const char* kInputs[] = {"dy", "x", "&dw"};
 };
 
-inline constexpr OpRule kDenseRule = {
-    .op = Op::kDense, .name = "dense", .numerics = Numerics::kMatmul, .shapes = &Dense::shapes,
-    .attributes = Dense::kAttributes, .inputs = Dense::kInputs, .outputs = Dense::kOutputs,
-    .gradients = Dense::kGradients, .parameters = 1u << Dense::kW | 1u << Dense::kBias};
-inline constexpr OpRule kDenseGradientXRule = {
-    .op = Op::kDenseGradientX, .name = "dense_gradient_x", .numerics = Numerics::kMatmul,
-    .shapes = &DenseGradientX::shapes, .attributes = Dense::kAttributes, .inputs = DenseGradientX::kInputs,
-    .outputs = DenseGradientX::kOutputs};
-inline constexpr OpRule kDenseGradientWRule = {
-    .op = Op::kDenseGradientW, .name = "dense_gradient_w", .numerics = Numerics::kMatmul,
-    .shapes = &DenseGradientW::shapes, .attributes = Dense::kAttributes, .inputs = DenseGradientW::kInputs,
-    .outputs = {}};
+inline constexpr OpRule kDenseRule = {.op = Op::kDense,
+                                      .name = "dense",
+                                      .numerics = Numerics::kMatmul,
+                                      .shapes = &Dense::shapes,
+                                      .attributes = Dense::kAttributes,
+                                      .inputs = Dense::kInputs,
+                                      .outputs = Dense::kOutputs,
+                                      .gradients = Dense::kGradients,
+                                      .parameters = 1u << Dense::kW | 1u << Dense::kBias};
+inline constexpr OpRule kDenseGradientXRule = {.op = Op::kDenseGradientX,
+                                               .name = "dense_gradient_x",
+                                               .numerics = Numerics::kMatmul,
+                                               .shapes = &DenseGradientX::shapes,
+                                               .attributes = Dense::kAttributes,
+                                               .inputs = DenseGradientX::kInputs,
+                                               .outputs = DenseGradientX::kOutputs};
+inline constexpr OpRule kDenseGradientWRule = {.op = Op::kDenseGradientW,
+                                               .name = "dense_gradient_w",
+                                               .numerics = Numerics::kMatmul,
+                                               .shapes = &DenseGradientW::shapes,
+                                               .attributes = Dense::kAttributes,
+                                               .inputs = DenseGradientW::kInputs,
+                                               .outputs = {}};
 
 }  // namespace nacre

@@ -54,9 +54,13 @@ struct Dropout {
       {.of = kOf<0>, .by = Op::kDropout, .reads = kReads<gradient_of(0), input_of(1)>}};
 };
 
-inline constexpr OpRule kDropoutRule = {
-    .op = Op::kDropout, .name = "dropout", .numerics = Numerics::kPointwise, .shapes = &Dropout::shapes,
-    .attributes = Dropout::kAttributes, .inputs = Dropout::kInputs, .outputs = Dropout::kOutputs,
-    .gradients = Dropout::kGradients};
+inline constexpr OpRule kDropoutRule = {.op = Op::kDropout,
+                                        .name = "dropout",
+                                        .numerics = Numerics::kPointwise,
+                                        .shapes = &Dropout::shapes,
+                                        .attributes = Dropout::kAttributes,
+                                        .inputs = Dropout::kInputs,
+                                        .outputs = Dropout::kOutputs,
+                                        .gradients = Dropout::kGradients};
 
 }  // namespace nacre

@@ -118,9 +118,15 @@ struct Sum {  // add and sub
   static constexpr Gradient kAddGradients[] = {
       {.of = kOf<kA>, .by = Op::kSumTo, .reads = kReads<gradient_of(0)>, .words = &sum_words<kClamp>},
       {.of = kOf<kB>, .by = Op::kSumTo, .reads = kReads<gradient_of(0)>, .words = &sum_words<kClamp>},
-      {.of = kOf<kA>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true,
+      {.of = kOf<kA>,
+       .by = Op::kBiasGradient,
+       .reads = kReads<gradient_of(0)>,
+       .adds = true,
        .words = &bias_words<kClamp>},
-      {.of = kOf<kB>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true,
+      {.of = kOf<kB>,
+       .by = Op::kBiasGradient,
+       .reads = kReads<gradient_of(0)>,
+       .adds = true,
        .words = &bias_words<kClamp>}};
   static constexpr Gradient kSubGradients[] = {
       {.of = kOf<kA>, .by = Op::kSumTo, .reads = kReads<gradient_of(0)>, .words = &sum_words<kClamp>},
@@ -173,11 +179,14 @@ struct Product {  // mul
   static constexpr auto kAttributes = joined(kClampAttributes, {{"a_zero"}, {"b_zero"}, {"y_zero"}});
   static constexpr const char* kInputs[] = {"a", "b", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
-  static constexpr Gradient kGradients[] = {
-      {.of = kOf<kA>, .by = Op::kMulGradient, .reads = kReads<gradient_of(0), input_of(kB)>,
-       .words = &sum_words<kClamp>},
-      {.of = kOf<kB>, .by = Op::kMulGradient, .reads = kReads<gradient_of(0), input_of(kA)>,
-       .words = &sum_words<kClamp>}};
+  static constexpr Gradient kGradients[] = {{.of = kOf<kA>,
+                                             .by = Op::kMulGradient,
+                                             .reads = kReads<gradient_of(0), input_of(kB)>,
+                                             .words = &sum_words<kClamp>},
+                                            {.of = kOf<kB>,
+                                             .by = Op::kMulGradient,
+                                             .reads = kReads<gradient_of(0), input_of(kA)>,
+                                             .words = &sum_words<kClamp>}};
 };
 
 struct MulGradient {
@@ -231,20 +240,37 @@ struct MulGradient {
   static constexpr const char* kOutputs[] = {"da"};
 };
 
-inline constexpr OpRule kAddRule = {
-    .op = Op::kAdd, .name = "add", .numerics = Numerics::kPointwise, .shapes = &Sum::shapes,
-    .attributes = Sum::kAttributes, .inputs = Sum::kInputs, .outputs = Sum::kOutputs,
-    .gradients = Sum::kAddGradients, .parameters = 1u << Sum::kA | 1u << Sum::kB};
-inline constexpr OpRule kSubRule = {
-    .op = Op::kSub, .name = "sub", .numerics = Numerics::kPointwise, .shapes = &Sum::shapes,
-    .attributes = Sum::kAttributes, .inputs = Sum::kInputs, .outputs = Sum::kOutputs,
-    .gradients = Sum::kSubGradients};
-inline constexpr OpRule kMulRule = {
-    .op = Op::kMul, .name = "mul", .numerics = Numerics::kPointwise, .shapes = &Product::shapes,
-    .attributes = Product::kAttributes, .inputs = Product::kInputs, .outputs = Product::kOutputs,
-    .gradients = Product::kGradients};
-inline constexpr OpRule kMulGradientRule = {
-    .op = Op::kMulGradient, .name = "mul_gradient", .numerics = Numerics::kReduction, .shapes = &MulGradient::shapes,
-    .attributes = SumTo::kAttributes, .inputs = MulGradient::kInputs, .outputs = MulGradient::kOutputs};
+inline constexpr OpRule kAddRule = {.op = Op::kAdd,
+                                    .name = "add",
+                                    .numerics = Numerics::kPointwise,
+                                    .shapes = &Sum::shapes,
+                                    .attributes = Sum::kAttributes,
+                                    .inputs = Sum::kInputs,
+                                    .outputs = Sum::kOutputs,
+                                    .gradients = Sum::kAddGradients,
+                                    .parameters = 1u << Sum::kA | 1u << Sum::kB};
+inline constexpr OpRule kSubRule = {.op = Op::kSub,
+                                    .name = "sub",
+                                    .numerics = Numerics::kPointwise,
+                                    .shapes = &Sum::shapes,
+                                    .attributes = Sum::kAttributes,
+                                    .inputs = Sum::kInputs,
+                                    .outputs = Sum::kOutputs,
+                                    .gradients = Sum::kSubGradients};
+inline constexpr OpRule kMulRule = {.op = Op::kMul,
+                                    .name = "mul",
+                                    .numerics = Numerics::kPointwise,
+                                    .shapes = &Product::shapes,
+                                    .attributes = Product::kAttributes,
+                                    .inputs = Product::kInputs,
+                                    .outputs = Product::kOutputs,
+                                    .gradients = Product::kGradients};
+inline constexpr OpRule kMulGradientRule = {.op = Op::kMulGradient,
+                                            .name = "mul_gradient",
+                                            .numerics = Numerics::kReduction,
+                                            .shapes = &MulGradient::shapes,
+                                            .attributes = SumTo::kAttributes,
+                                            .inputs = MulGradient::kInputs,
+                                            .outputs = MulGradient::kOutputs};
 
 }  // namespace nacre

@@ -101,13 +101,21 @@ struct EmbeddingGradient : Embedding {
   static constexpr const char* kInputs[] = {"dy", "ids", "&dtable"};
 };
 
-inline constexpr OpRule kEmbeddingRule = {
-    .op = Op::kEmbedding, .name = "embedding", .numerics = Numerics::kMove, .shapes = &Embedding::shapes,
-    .attributes = Embedding::kAttributes, .inputs = Embedding::kInputs, .outputs = Embedding::kOutputs,
-    .gradients = Embedding::kGradients, .parameters = 0b1};
-inline constexpr OpRule kEmbeddingGradientRule = {
-    .op = Op::kEmbeddingGradient, .name = "embedding_gradient", .numerics = Numerics::kReduction,
-    .shapes = &EmbeddingGradient::shapes, .attributes = Embedding::kAttributes, .inputs = EmbeddingGradient::kInputs,
-    .outputs = {}};
+inline constexpr OpRule kEmbeddingRule = {.op = Op::kEmbedding,
+                                          .name = "embedding",
+                                          .numerics = Numerics::kMove,
+                                          .shapes = &Embedding::shapes,
+                                          .attributes = Embedding::kAttributes,
+                                          .inputs = Embedding::kInputs,
+                                          .outputs = Embedding::kOutputs,
+                                          .gradients = Embedding::kGradients,
+                                          .parameters = 0b1};
+inline constexpr OpRule kEmbeddingGradientRule = {.op = Op::kEmbeddingGradient,
+                                                  .name = "embedding_gradient",
+                                                  .numerics = Numerics::kReduction,
+                                                  .shapes = &EmbeddingGradient::shapes,
+                                                  .attributes = Embedding::kAttributes,
+                                                  .inputs = EmbeddingGradient::kInputs,
+                                                  .outputs = {}};
 
 }  // namespace nacre

@@ -5,7 +5,8 @@
 //
 //     form 0, step         y = saturated(x / scale) scale
 //     form 1, reciprocal   y = saturated(x scale) / scale
-//     amax = max(amax, max |x|) as magnitude bits (amax.h), of x before it is scaled; without an amax nothing is observed
+//     amax = max(amax, max |x|) as magnitude bits (amax.h), of x before it is scaled; without an amax nothing is
+//     observed
 //
 //   with `current`, by the values of each row (what shares the dims before `axis`); no scale, no amax
 //
@@ -128,13 +129,21 @@ struct FakeFloat8 {
   }
 };
 
-inline constexpr OpRule kFakeFloat8Rule = {
-    .op = Op::kFakeFloat8, .name = "fake_float8", .numerics = Numerics::kPointwise, .shapes = &FakeFloat8::shapes,
-    .attributes = FakeFloat8::kAttributes, .inputs = FakeFloat8::kInputs, .outputs = FakeFloat8::kOutputs,
-    .gradients = FakeFloat8::kGradients};
-inline constexpr OpRule kFakeFloat8GradientRule = {
-    .op = Op::kFakeFloat8Gradient, .name = "fake_float8_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &FakeFloat8::shapes, .attributes = FakeFloat8::kAttributes, .inputs = FakeFloat8::kInputs,
-    .outputs = FakeFloat8::kOutputs, .gradients = FakeFloat8::kGradientsBehind};
+inline constexpr OpRule kFakeFloat8Rule = {.op = Op::kFakeFloat8,
+                                           .name = "fake_float8",
+                                           .numerics = Numerics::kPointwise,
+                                           .shapes = &FakeFloat8::shapes,
+                                           .attributes = FakeFloat8::kAttributes,
+                                           .inputs = FakeFloat8::kInputs,
+                                           .outputs = FakeFloat8::kOutputs,
+                                           .gradients = FakeFloat8::kGradients};
+inline constexpr OpRule kFakeFloat8GradientRule = {.op = Op::kFakeFloat8Gradient,
+                                                   .name = "fake_float8_gradient",
+                                                   .numerics = Numerics::kPointwise,
+                                                   .shapes = &FakeFloat8::shapes,
+                                                   .attributes = FakeFloat8::kAttributes,
+                                                   .inputs = FakeFloat8::kInputs,
+                                                   .outputs = FakeFloat8::kOutputs,
+                                                   .gradients = FakeFloat8::kGradientsBehind};
 
 }  // namespace nacre

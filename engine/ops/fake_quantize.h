@@ -296,21 +296,35 @@ struct ObserveRange {
   static constexpr const char* kInputs[] = {"x", "&sum", "&batches"};
 };
 
-inline constexpr OpRule kFakeQuantizeRule = {
-    .op = Op::kFakeQuantize, .name = "fake_quantize", .numerics = Numerics::kPointwise,
-    .shapes = &FakeQuantize::shapes, .attributes = FakeQuantize::kAttributes, .inputs = FakeQuantize::kInputs,
-    .outputs = FakeQuantize::kOutputs, .gradients = FakeQuantize::kGradients,
-    .parameters = 1u << FakeQuantize::kRange};
-inline constexpr OpRule kFakeQuantizeGradientXRule = {
-    .op = Op::kFakeQuantizeGradientX, .name = "fake_quantize_gradient_x", .numerics = Numerics::kPointwise,
-    .shapes = &FakeQuantizeGradientX::shapes, .attributes = FakeQuantizeGradientX::kAttributes,
-    .inputs = FakeQuantizeGradientX::kInputs, .outputs = FakeQuantizeGradientX::kOutputs};
-inline constexpr OpRule kFakeQuantizeGradientScaleRule = {
-    .op = Op::kFakeQuantizeGradientScale, .name = "fake_quantize_gradient_range", .numerics = Numerics::kReduction,
-    .shapes = &FakeQuantizeGradientRange::shapes, .attributes = {}, .inputs = FakeQuantizeGradientRange::kInputs,
-    .outputs = {}};
-inline constexpr OpRule kObserveRangeRule = {
-    .op = Op::kObserveRange, .name = "observe_range", .numerics = Numerics::kReduction,
-    .shapes = &ObserveRange::shapes, .attributes = {}, .inputs = ObserveRange::kInputs, .outputs = {}};
+inline constexpr OpRule kFakeQuantizeRule = {.op = Op::kFakeQuantize,
+                                             .name = "fake_quantize",
+                                             .numerics = Numerics::kPointwise,
+                                             .shapes = &FakeQuantize::shapes,
+                                             .attributes = FakeQuantize::kAttributes,
+                                             .inputs = FakeQuantize::kInputs,
+                                             .outputs = FakeQuantize::kOutputs,
+                                             .gradients = FakeQuantize::kGradients,
+                                             .parameters = 1u << FakeQuantize::kRange};
+inline constexpr OpRule kFakeQuantizeGradientXRule = {.op = Op::kFakeQuantizeGradientX,
+                                                      .name = "fake_quantize_gradient_x",
+                                                      .numerics = Numerics::kPointwise,
+                                                      .shapes = &FakeQuantizeGradientX::shapes,
+                                                      .attributes = FakeQuantizeGradientX::kAttributes,
+                                                      .inputs = FakeQuantizeGradientX::kInputs,
+                                                      .outputs = FakeQuantizeGradientX::kOutputs};
+inline constexpr OpRule kFakeQuantizeGradientScaleRule = {.op = Op::kFakeQuantizeGradientScale,
+                                                          .name = "fake_quantize_gradient_range",
+                                                          .numerics = Numerics::kReduction,
+                                                          .shapes = &FakeQuantizeGradientRange::shapes,
+                                                          .attributes = {},
+                                                          .inputs = FakeQuantizeGradientRange::kInputs,
+                                                          .outputs = {}};
+inline constexpr OpRule kObserveRangeRule = {.op = Op::kObserveRange,
+                                             .name = "observe_range",
+                                             .numerics = Numerics::kReduction,
+                                             .shapes = &ObserveRange::shapes,
+                                             .attributes = {},
+                                             .inputs = ObserveRange::kInputs,
+                                             .outputs = {}};
 
 }  // namespace nacre

@@ -25,10 +25,10 @@ struct Gelu {
   int elements;
   bool tanh;
 
-  static constexpr double kSqrtHalf = 0.70710678118654752440;         // sqrt(1/2)
-  static constexpr double kSqrt2OverPi = 0.79788456080286535588;      // sqrt(2/pi)
-  static constexpr double kInverseSqrt2Pi = 0.39894228040143267794;   // 1 / sqrt(2 pi)
-  static constexpr double kCubic = 0.044715;                          // of the paper
+  static constexpr double kSqrtHalf = 0.70710678118654752440;        // sqrt(1/2)
+  static constexpr double kSqrt2OverPi = 0.79788456080286535588;     // sqrt(2/pi)
+  static constexpr double kInverseSqrt2Pi = 0.39894228040143267794;  // 1 / sqrt(2 pi)
+  static constexpr double kCubic = 0.044715;                         // of the paper
 
   static Gelu from(const Words& words, const Operands& operands) {
     return {.elements = operands[0].elements(), .tanh = words[0] != 0};
@@ -111,20 +111,35 @@ struct Silu {
       {.of = kOf<0>, .by = Op::kSiluGradient, .reads = kReads<input_of(0), gradient_of(0)>}};
 };
 
-inline constexpr OpRule kGeluRule = {
-    .op = Op::kGelu, .name = "gelu", .numerics = Numerics::kPointwise, .shapes = &Gelu::shapes,
-    .attributes = Gelu::kAttributes, .inputs = Gelu::kInputs, .outputs = Gelu::kOutputs,
-    .gradients = Gelu::kGradients};
-inline constexpr OpRule kSiluRule = {
-    .op = Op::kSilu, .name = "silu", .numerics = Numerics::kPointwise, .shapes = &Silu::shapes, .attributes = {},
-    .inputs = Gelu::kInputs, .outputs = Gelu::kOutputs, .gradients = Silu::kGradients};
-inline constexpr OpRule kGeluGradientRule = {
-    .op = Op::kGeluGradient, .name = "gelu_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &Gelu::shapes_gradient, .attributes = Gelu::kAttributes, .inputs = Gelu::kGradientInputs,
-    .outputs = Gelu::kGradientOutputs};
-inline constexpr OpRule kSiluGradientRule = {
-    .op = Op::kSiluGradient, .name = "silu_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &Silu::shapes_gradient, .attributes = {}, .inputs = Gelu::kGradientInputs,
-    .outputs = Gelu::kGradientOutputs};
+inline constexpr OpRule kGeluRule = {.op = Op::kGelu,
+                                     .name = "gelu",
+                                     .numerics = Numerics::kPointwise,
+                                     .shapes = &Gelu::shapes,
+                                     .attributes = Gelu::kAttributes,
+                                     .inputs = Gelu::kInputs,
+                                     .outputs = Gelu::kOutputs,
+                                     .gradients = Gelu::kGradients};
+inline constexpr OpRule kSiluRule = {.op = Op::kSilu,
+                                     .name = "silu",
+                                     .numerics = Numerics::kPointwise,
+                                     .shapes = &Silu::shapes,
+                                     .attributes = {},
+                                     .inputs = Gelu::kInputs,
+                                     .outputs = Gelu::kOutputs,
+                                     .gradients = Silu::kGradients};
+inline constexpr OpRule kGeluGradientRule = {.op = Op::kGeluGradient,
+                                             .name = "gelu_gradient",
+                                             .numerics = Numerics::kPointwise,
+                                             .shapes = &Gelu::shapes_gradient,
+                                             .attributes = Gelu::kAttributes,
+                                             .inputs = Gelu::kGradientInputs,
+                                             .outputs = Gelu::kGradientOutputs};
+inline constexpr OpRule kSiluGradientRule = {.op = Op::kSiluGradient,
+                                             .name = "silu_gradient",
+                                             .numerics = Numerics::kPointwise,
+                                             .shapes = &Silu::shapes_gradient,
+                                             .attributes = {},
+                                             .inputs = Gelu::kGradientInputs,
+                                             .outputs = Gelu::kGradientOutputs};
 
 }  // namespace nacre

@@ -212,16 +212,27 @@ int sum_words(const Words& words, const Operands& operands, int input, uint32_t*
   return count + 1;
 }
 
-inline constexpr OpRule kSumToRule = {
-    .op = Op::kSumTo, .name = "sum_to", .numerics = Numerics::kReduction, .shapes = &SumTo::shapes,
-    .attributes = SumTo::kAttributes, .inputs = SumTo::kInputs, .outputs = SumTo::kOutputs};
-inline constexpr OpRule kBiasGradientRule = {
-    .op = Op::kBiasGradient, .name = "bias_gradient", .numerics = Numerics::kReduction,
-    .shapes = &BiasGradient::shapes, .attributes = BiasGradient::kAttributes, .inputs = BiasGradient::kInputs,
-    .outputs = {}};
-inline constexpr OpRule kAccumulateRule = {
-    .op = Op::kAccumulate, .name = "accumulate", .numerics = Numerics::kPointwise, .shapes = &Accumulate::shapes,
-    .attributes = {}, .inputs = Accumulate::kInputs, .outputs = {}};
+inline constexpr OpRule kSumToRule = {.op = Op::kSumTo,
+                                      .name = "sum_to",
+                                      .numerics = Numerics::kReduction,
+                                      .shapes = &SumTo::shapes,
+                                      .attributes = SumTo::kAttributes,
+                                      .inputs = SumTo::kInputs,
+                                      .outputs = SumTo::kOutputs};
+inline constexpr OpRule kBiasGradientRule = {.op = Op::kBiasGradient,
+                                             .name = "bias_gradient",
+                                             .numerics = Numerics::kReduction,
+                                             .shapes = &BiasGradient::shapes,
+                                             .attributes = BiasGradient::kAttributes,
+                                             .inputs = BiasGradient::kInputs,
+                                             .outputs = {}};
+inline constexpr OpRule kAccumulateRule = {.op = Op::kAccumulate,
+                                           .name = "accumulate",
+                                           .numerics = Numerics::kPointwise,
+                                           .shapes = &Accumulate::shapes,
+                                           .attributes = {},
+                                           .inputs = Accumulate::kInputs,
+                                           .outputs = {}};
 
 struct Zeros {
   int elements;
@@ -239,8 +250,12 @@ struct Zeros {
   static constexpr const char* kOutputs[] = {"y"};
 };
 
-inline constexpr OpRule kZerosRule = {
-    .op = Op::kZeros, .name = "zeros", .numerics = Numerics::kMove, .shapes = &Zeros::shapes,
-    .attributes = Zeros::kAttributes, .inputs = {}, .outputs = Zeros::kOutputs};
+inline constexpr OpRule kZerosRule = {.op = Op::kZeros,
+                                      .name = "zeros",
+                                      .numerics = Numerics::kMove,
+                                      .shapes = &Zeros::shapes,
+                                      .attributes = Zeros::kAttributes,
+                                      .inputs = {},
+                                      .outputs = Zeros::kOutputs};
 
 }  // namespace nacre

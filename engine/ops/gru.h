@@ -302,19 +302,35 @@ struct GruGradientBias {
   static constexpr const char* kInputs[] = {"dx", "gates", "&dbias"};
 };
 
-inline constexpr OpRule kGruRule = {
-    .op = Op::kGru, .name = "gru", .numerics = Numerics::kMatmul, .shapes = &Gru::shapes,
-    .attributes = Gru::kAttributes, .inputs = Gru::kInputs, .outputs = Gru::kOutputs, .gradients = Gru::kGradients,
-    .parameters = 0b110};
-inline constexpr OpRule kGruGradientRule = {
-    .op = Op::kGruGradient, .name = "gru_gradient", .numerics = Numerics::kMatmul, .shapes = &GruGradient::shapes,
-    .attributes = Gru::kAttributes, .inputs = GruGradient::kInputs, .outputs = GruGradient::kOutputs};
-inline constexpr OpRule kGruGradientWRule = {
-    .op = Op::kGruGradientW, .name = "gru_gradient_w", .numerics = Numerics::kMatmul,
-    .shapes = &GruGradientW::shapes, .attributes = Gru::kAttributes, .inputs = GruGradientW::kInputs, .outputs = {}};
-inline constexpr OpRule kGruGradientBiasRule = {
-    .op = Op::kGruGradientBias, .name = "gru_gradient_bias", .numerics = Numerics::kReduction,
-    .shapes = &GruGradientBias::shapes, .attributes = Gru::kAttributes, .inputs = GruGradientBias::kInputs,
-    .outputs = {}};
+inline constexpr OpRule kGruRule = {.op = Op::kGru,
+                                    .name = "gru",
+                                    .numerics = Numerics::kMatmul,
+                                    .shapes = &Gru::shapes,
+                                    .attributes = Gru::kAttributes,
+                                    .inputs = Gru::kInputs,
+                                    .outputs = Gru::kOutputs,
+                                    .gradients = Gru::kGradients,
+                                    .parameters = 0b110};
+inline constexpr OpRule kGruGradientRule = {.op = Op::kGruGradient,
+                                            .name = "gru_gradient",
+                                            .numerics = Numerics::kMatmul,
+                                            .shapes = &GruGradient::shapes,
+                                            .attributes = Gru::kAttributes,
+                                            .inputs = GruGradient::kInputs,
+                                            .outputs = GruGradient::kOutputs};
+inline constexpr OpRule kGruGradientWRule = {.op = Op::kGruGradientW,
+                                             .name = "gru_gradient_w",
+                                             .numerics = Numerics::kMatmul,
+                                             .shapes = &GruGradientW::shapes,
+                                             .attributes = Gru::kAttributes,
+                                             .inputs = GruGradientW::kInputs,
+                                             .outputs = {}};
+inline constexpr OpRule kGruGradientBiasRule = {.op = Op::kGruGradientBias,
+                                                .name = "gru_gradient_bias",
+                                                .numerics = Numerics::kReduction,
+                                                .shapes = &GruGradientBias::shapes,
+                                                .attributes = Gru::kAttributes,
+                                                .inputs = GruGradientBias::kInputs,
+                                                .outputs = {}};
 
 }  // namespace nacre

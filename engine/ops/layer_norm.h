@@ -129,17 +129,28 @@ struct LayerNorm {
   }
 };
 
-inline constexpr OpRule kLayerNormRule = {
-    .op = Op::kLayerNorm, .name = "layer_norm", .numerics = Numerics::kReduction, .shapes = &LayerNorm::shapes,
-    .attributes = LayerNorm::kAttributes, .inputs = LayerNorm::kInputs, .outputs = LayerNorm::kOutputs,
-    .gradients = LayerNorm::kGradients, .parameters = 0b110};
-inline constexpr OpRule kLayerNormGradientXRule = {
-    .op = Op::kLayerNormGradientX, .name = "layer_norm_gradient_x", .numerics = Numerics::kReduction,
-    .shapes = &LayerNorm::shapes_x, .attributes = LayerNorm::kAttributes, .inputs = LayerNorm::kInputsX,
-    .outputs = LayerNorm::kOutputsX};
-inline constexpr OpRule kLayerNormGradientScaleRule = {
-    .op = Op::kLayerNormGradientScale, .name = "layer_norm_gradient_scale", .numerics = Numerics::kReduction,
-    .shapes = &LayerNorm::shapes_scale, .attributes = LayerNorm::kAttributes, .inputs = LayerNorm::kInputsScale,
-    .outputs = {}};
+inline constexpr OpRule kLayerNormRule = {.op = Op::kLayerNorm,
+                                          .name = "layer_norm",
+                                          .numerics = Numerics::kReduction,
+                                          .shapes = &LayerNorm::shapes,
+                                          .attributes = LayerNorm::kAttributes,
+                                          .inputs = LayerNorm::kInputs,
+                                          .outputs = LayerNorm::kOutputs,
+                                          .gradients = LayerNorm::kGradients,
+                                          .parameters = 0b110};
+inline constexpr OpRule kLayerNormGradientXRule = {.op = Op::kLayerNormGradientX,
+                                                   .name = "layer_norm_gradient_x",
+                                                   .numerics = Numerics::kReduction,
+                                                   .shapes = &LayerNorm::shapes_x,
+                                                   .attributes = LayerNorm::kAttributes,
+                                                   .inputs = LayerNorm::kInputsX,
+                                                   .outputs = LayerNorm::kOutputsX};
+inline constexpr OpRule kLayerNormGradientScaleRule = {.op = Op::kLayerNormGradientScale,
+                                                       .name = "layer_norm_gradient_scale",
+                                                       .numerics = Numerics::kReduction,
+                                                       .shapes = &LayerNorm::shapes_scale,
+                                                       .attributes = LayerNorm::kAttributes,
+                                                       .inputs = LayerNorm::kInputsScale,
+                                                       .outputs = {}};
 
 }  // namespace nacre

@@ -182,22 +182,35 @@ inline constexpr const char* kDenseCrossEntropyInputs[] = {"logits", "targets", 
 inline constexpr const char* kDenseCrossEntropyGradientInputs[] = {"logits", "targets", "seed"};
 inline constexpr Attribute kDenseCrossEntropyAttributes[] = {{"label_smoothing", Coding::kReal}};
 
-inline constexpr OpRule kSoftmaxCrossEntropyRule = {
-    .op = Op::kSoftmaxCrossEntropy, .name = "softmax_cross_entropy", .numerics = Numerics::kReduction,
-    .shapes = &CrossEntropy::shapes, .attributes = CrossEntropy::kAttributes, .inputs = CrossEntropy::kInputs,
-    .outputs = {}, .gradients = kSoftmaxCrossEntropyGradients};
-inline constexpr OpRule kSoftmaxCrossEntropyGradientRule = {
-    .op = Op::kSoftmaxCrossEntropyGradient, .name = "softmax_cross_entropy_gradient",
-    .numerics = Numerics::kReduction, .shapes = &CrossEntropy::shapes_gradient,
-    .attributes = CrossEntropy::kAttributes, .inputs = CrossEntropy::kGradientInputs,
-    .outputs = CrossEntropy::kGradientOutputs};
-inline constexpr OpRule kDenseCrossEntropyRule = {
-    .op = Op::kDenseCrossEntropy, .name = "dense_cross_entropy", .numerics = Numerics::kReduction,
-    .shapes = &CrossEntropy::shapes, .attributes = kDenseCrossEntropyAttributes, .inputs = kDenseCrossEntropyInputs,
-    .outputs = {}, .gradients = kDenseCrossEntropyGradients};
-inline constexpr OpRule kDenseCrossEntropyGradientRule = {
-    .op = Op::kDenseCrossEntropyGradient, .name = "dense_cross_entropy_gradient", .numerics = Numerics::kReduction,
-    .shapes = &CrossEntropy::shapes_gradient, .attributes = kDenseCrossEntropyAttributes,
-    .inputs = kDenseCrossEntropyGradientInputs, .outputs = CrossEntropy::kGradientOutputs};
+inline constexpr OpRule kSoftmaxCrossEntropyRule = {.op = Op::kSoftmaxCrossEntropy,
+                                                    .name = "softmax_cross_entropy",
+                                                    .numerics = Numerics::kReduction,
+                                                    .shapes = &CrossEntropy::shapes,
+                                                    .attributes = CrossEntropy::kAttributes,
+                                                    .inputs = CrossEntropy::kInputs,
+                                                    .outputs = {},
+                                                    .gradients = kSoftmaxCrossEntropyGradients};
+inline constexpr OpRule kSoftmaxCrossEntropyGradientRule = {.op = Op::kSoftmaxCrossEntropyGradient,
+                                                            .name = "softmax_cross_entropy_gradient",
+                                                            .numerics = Numerics::kReduction,
+                                                            .shapes = &CrossEntropy::shapes_gradient,
+                                                            .attributes = CrossEntropy::kAttributes,
+                                                            .inputs = CrossEntropy::kGradientInputs,
+                                                            .outputs = CrossEntropy::kGradientOutputs};
+inline constexpr OpRule kDenseCrossEntropyRule = {.op = Op::kDenseCrossEntropy,
+                                                  .name = "dense_cross_entropy",
+                                                  .numerics = Numerics::kReduction,
+                                                  .shapes = &CrossEntropy::shapes,
+                                                  .attributes = kDenseCrossEntropyAttributes,
+                                                  .inputs = kDenseCrossEntropyInputs,
+                                                  .outputs = {},
+                                                  .gradients = kDenseCrossEntropyGradients};
+inline constexpr OpRule kDenseCrossEntropyGradientRule = {.op = Op::kDenseCrossEntropyGradient,
+                                                          .name = "dense_cross_entropy_gradient",
+                                                          .numerics = Numerics::kReduction,
+                                                          .shapes = &CrossEntropy::shapes_gradient,
+                                                          .attributes = kDenseCrossEntropyAttributes,
+                                                          .inputs = kDenseCrossEntropyGradientInputs,
+                                                          .outputs = CrossEntropy::kGradientOutputs};
 
 }  // namespace nacre

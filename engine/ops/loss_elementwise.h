@@ -33,9 +33,8 @@ struct ElementwiseLoss {
 
   template <class T, class A = typename Element<T>::Accumulator>
   void sigmoid(const T* y, const T* t, Update<A> loss, Update<float> count) const {
-    add<T, A>(y, t, loss, count, [](A v, A target) {
-      return (v > 0 ? v : A(0)) - v * target + std::log1p(std::exp(-std::abs(v)));
-    });
+    add<T, A>(y, t, loss, count,
+              [](A v, A target) { return (v > 0 ? v : A(0)) - v * target + std::log1p(std::exp(-std::abs(v))); });
   }
   template <class T, class A = typename Element<T>::Accumulator>
   void squared(const T* y, const T* t, Update<A> loss, Update<float> count) const {
@@ -146,12 +145,23 @@ inline constexpr Gradient kHuberGradients[] = {
     {.of = CrossEntropy::kOfLogits, .by = Op::kHuberGradient, .reads = CrossEntropy::kReads}};
 
 constexpr OpRule elementwise_loss(Op op, const char* name, std::span<const Gradient> gradients) {
-  return {.op = op, .name = name, .numerics = Numerics::kReduction, .shapes = &ElementwiseLoss::shapes,
-          .attributes = {}, .inputs = ElementwiseLoss::kInputs, .outputs = {}, .gradients = gradients};
+  return {.op = op,
+          .name = name,
+          .numerics = Numerics::kReduction,
+          .shapes = &ElementwiseLoss::shapes,
+          .attributes = {},
+          .inputs = ElementwiseLoss::kInputs,
+          .outputs = {},
+          .gradients = gradients};
 }
 constexpr OpRule elementwise_loss_gradient(Op op, const char* name) {
-  return {.op = op, .name = name, .numerics = Numerics::kPointwise, .shapes = &ElementwiseLoss::shapes_gradient,
-          .attributes = {}, .inputs = ElementwiseLoss::kGradientInputs, .outputs = ElementwiseLoss::kGradientOutputs};
+  return {.op = op,
+          .name = name,
+          .numerics = Numerics::kPointwise,
+          .shapes = &ElementwiseLoss::shapes_gradient,
+          .attributes = {},
+          .inputs = ElementwiseLoss::kGradientInputs,
+          .outputs = ElementwiseLoss::kGradientOutputs};
 }
 
 inline constexpr OpRule kSigmoidCrossEntropyRule =
@@ -166,13 +176,20 @@ inline constexpr OpRule kAbsoluteErrorRule =
     elementwise_loss(Op::kAbsoluteError, "absolute_error", kAbsoluteErrorGradients);
 inline constexpr OpRule kAbsoluteErrorGradientRule =
     elementwise_loss_gradient(Op::kAbsoluteErrorGradient, "absolute_error_gradient");
-inline constexpr OpRule kHuberRule = {
-    .op = Op::kHuber, .name = "huber", .numerics = Numerics::kReduction, .shapes = &ElementwiseLoss::shapes_huber,
-    .attributes = ElementwiseLoss::kHuberAttributes, .inputs = ElementwiseLoss::kInputs, .outputs = {},
-    .gradients = kHuberGradients};
-inline constexpr OpRule kHuberGradientRule = {
-    .op = Op::kHuberGradient, .name = "huber_gradient", .numerics = Numerics::kPointwise,
-    .shapes = &ElementwiseLoss::shapes_huber_gradient, .attributes = ElementwiseLoss::kHuberAttributes,
-    .inputs = ElementwiseLoss::kGradientInputs, .outputs = ElementwiseLoss::kGradientOutputs};
+inline constexpr OpRule kHuberRule = {.op = Op::kHuber,
+                                      .name = "huber",
+                                      .numerics = Numerics::kReduction,
+                                      .shapes = &ElementwiseLoss::shapes_huber,
+                                      .attributes = ElementwiseLoss::kHuberAttributes,
+                                      .inputs = ElementwiseLoss::kInputs,
+                                      .outputs = {},
+                                      .gradients = kHuberGradients};
+inline constexpr OpRule kHuberGradientRule = {.op = Op::kHuberGradient,
+                                              .name = "huber_gradient",
+                                              .numerics = Numerics::kPointwise,
+                                              .shapes = &ElementwiseLoss::shapes_huber_gradient,
+                                              .attributes = ElementwiseLoss::kHuberAttributes,
+                                              .inputs = ElementwiseLoss::kGradientInputs,
+                                              .outputs = ElementwiseLoss::kGradientOutputs};
 
 }  // namespace nacre

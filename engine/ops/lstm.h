@@ -138,8 +138,8 @@ struct LstmGradient {
   }
 
   template <class T>
-  void forward_states(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, T* dh0, T* dc0,
-                      Scratch<typename Element<T>::Accumulator> states) const {
+  void forward_states(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, T* dh0,
+                      T* dc0, Scratch<typename Element<T>::Accumulator> states) const {
     run(gates, cells, w, c0, dy, dx, states.data, [&](int n, int j, auto dh, auto dc) {
       dh0[n * size.width + j] = T(dh);
       dc0[n * size.width + j] = T(dc);
@@ -166,7 +166,8 @@ struct LstmGradient {
  private:
   // keep(n, j, dh, dc) with the gradients of h0 and c0 of unit j.
   template <class T, class A, class F>
-  void run(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, A* states, F keep) const {
+  void run(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, A* states,
+           F keep) const {
     const int h = size.width;
     A *dh = states, *dc = states + h;
     for (int n = 0; n < size.batch; ++n) {
@@ -229,14 +230,28 @@ struct LstmGradientW {
   static constexpr const char* kInputs[] = {"dx", "y", "h0?", "&dw"};
 };
 
-inline constexpr OpRule kLstmRule = {
-    .op = Op::kLstm, .name = "lstm", .numerics = Numerics::kMatmul, .shapes = &Lstm::shapes, .attributes = {},
-    .inputs = Lstm::kInputs, .outputs = Lstm::kOutputs, .gradients = Lstm::kGradients, .parameters = 0b110};
-inline constexpr OpRule kLstmGradientRule = {
-    .op = Op::kLstmGradient, .name = "lstm_gradient", .numerics = Numerics::kMatmul, .shapes = &LstmGradient::shapes,
-    .attributes = {}, .inputs = LstmGradient::kInputs, .outputs = LstmGradient::kOutputs};
-inline constexpr OpRule kLstmGradientWRule = {
-    .op = Op::kLstmGradientW, .name = "lstm_gradient_w", .numerics = Numerics::kMatmul,
-    .shapes = &LstmGradientW::shapes, .attributes = {}, .inputs = LstmGradientW::kInputs, .outputs = {}};
+inline constexpr OpRule kLstmRule = {.op = Op::kLstm,
+                                     .name = "lstm",
+                                     .numerics = Numerics::kMatmul,
+                                     .shapes = &Lstm::shapes,
+                                     .attributes = {},
+                                     .inputs = Lstm::kInputs,
+                                     .outputs = Lstm::kOutputs,
+                                     .gradients = Lstm::kGradients,
+                                     .parameters = 0b110};
+inline constexpr OpRule kLstmGradientRule = {.op = Op::kLstmGradient,
+                                             .name = "lstm_gradient",
+                                             .numerics = Numerics::kMatmul,
+                                             .shapes = &LstmGradient::shapes,
+                                             .attributes = {},
+                                             .inputs = LstmGradient::kInputs,
+                                             .outputs = LstmGradient::kOutputs};
+inline constexpr OpRule kLstmGradientWRule = {.op = Op::kLstmGradientW,
+                                              .name = "lstm_gradient_w",
+                                              .numerics = Numerics::kMatmul,
+                                              .shapes = &LstmGradientW::shapes,
+                                              .attributes = {},
+                                              .inputs = LstmGradientW::kInputs,
+                                              .outputs = {}};
 
 }  // namespace nacre

@@ -293,28 +293,53 @@ inline int Concat::slice_words(const Words& words, const Operands& operands, int
   return Slice::kStep + kMaxRank;
 }
 
-inline constexpr OpRule kReshapeRule = {
-    .op = Op::kReshape, .name = "reshape", .numerics = Numerics::kMove, .shapes = &Reshape::shapes,
-    .attributes = Reshape::kAttributes, .inputs = Copy::kInputs, .outputs = Copy::kOutputs,
-    .gradients = Reshape::kGradients};
-inline constexpr OpRule kTransposeRule = {
-    .op = Op::kTranspose, .name = "transpose", .numerics = Numerics::kMove, .shapes = &Transpose::shapes,
-    .attributes = Transpose::kAttributes, .inputs = Copy::kInputs, .outputs = Copy::kOutputs,
-    .gradients = Transpose::kGradients};
-inline constexpr OpRule kConcatRule = {
-    .op = Op::kConcat, .name = "concat", .numerics = Numerics::kMove, .shapes = &Concat::shapes,
-    .attributes = Concat::kAttributes, .inputs = Concat::kInputs, .outputs = Concat::kOutputs,
-    .gradients = Concat::kGradients};
-inline constexpr OpRule kPadRule = {
-    .op = Op::kPad, .name = "pad", .numerics = Numerics::kMove, .shapes = &Pad::shapes,
-    .attributes = Pad::kAttributes, .inputs = Copy::kInputs, .outputs = Copy::kOutputs,
-    .gradients = Pad::kGradients};
-inline constexpr OpRule kSliceRule = {
-    .op = Op::kSlice, .name = "slice", .numerics = Numerics::kMove, .shapes = &Slice::shapes,
-    .attributes = Slice::kAttributes, .inputs = Copy::kInputs, .outputs = Copy::kOutputs,
-    .gradients = Slice::kGradients};
-inline constexpr OpRule kCopyRule = {
-    .op = Op::kCopy, .name = "copy", .numerics = Numerics::kMove, .shapes = &Copy::shapes, .attributes = {},
-    .inputs = Copy::kInputs, .outputs = Copy::kOutputs, .gradients = Copy::kGradients};
+inline constexpr OpRule kReshapeRule = {.op = Op::kReshape,
+                                        .name = "reshape",
+                                        .numerics = Numerics::kMove,
+                                        .shapes = &Reshape::shapes,
+                                        .attributes = Reshape::kAttributes,
+                                        .inputs = Copy::kInputs,
+                                        .outputs = Copy::kOutputs,
+                                        .gradients = Reshape::kGradients};
+inline constexpr OpRule kTransposeRule = {.op = Op::kTranspose,
+                                          .name = "transpose",
+                                          .numerics = Numerics::kMove,
+                                          .shapes = &Transpose::shapes,
+                                          .attributes = Transpose::kAttributes,
+                                          .inputs = Copy::kInputs,
+                                          .outputs = Copy::kOutputs,
+                                          .gradients = Transpose::kGradients};
+inline constexpr OpRule kConcatRule = {.op = Op::kConcat,
+                                       .name = "concat",
+                                       .numerics = Numerics::kMove,
+                                       .shapes = &Concat::shapes,
+                                       .attributes = Concat::kAttributes,
+                                       .inputs = Concat::kInputs,
+                                       .outputs = Concat::kOutputs,
+                                       .gradients = Concat::kGradients};
+inline constexpr OpRule kPadRule = {.op = Op::kPad,
+                                    .name = "pad",
+                                    .numerics = Numerics::kMove,
+                                    .shapes = &Pad::shapes,
+                                    .attributes = Pad::kAttributes,
+                                    .inputs = Copy::kInputs,
+                                    .outputs = Copy::kOutputs,
+                                    .gradients = Pad::kGradients};
+inline constexpr OpRule kSliceRule = {.op = Op::kSlice,
+                                      .name = "slice",
+                                      .numerics = Numerics::kMove,
+                                      .shapes = &Slice::shapes,
+                                      .attributes = Slice::kAttributes,
+                                      .inputs = Copy::kInputs,
+                                      .outputs = Copy::kOutputs,
+                                      .gradients = Slice::kGradients};
+inline constexpr OpRule kCopyRule = {.op = Op::kCopy,
+                                     .name = "copy",
+                                     .numerics = Numerics::kMove,
+                                     .shapes = &Copy::shapes,
+                                     .attributes = {},
+                                     .inputs = Copy::kInputs,
+                                     .outputs = Copy::kOutputs,
+                                     .gradients = Copy::kGradients};
 
 }  // namespace nacre

@@ -121,12 +121,19 @@ struct SliceGradient {
   static constexpr const char* kOutputs[] = {"dx"};
 };
 
-inline constexpr OpRule kPadGradientRule = {
-    .op = Op::kPadGradient, .name = "pad_gradient", .numerics = Numerics::kReduction, .shapes = &PadGradient::shapes,
-    .attributes = Pad::kAttributes, .inputs = PadGradient::kInputs, .outputs = PadGradient::kOutputs};
-inline constexpr OpRule kSliceGradientRule = {
-    .op = Op::kSliceGradient, .name = "slice_gradient", .numerics = Numerics::kMove,
-    .shapes = &SliceGradient::shapes, .attributes = SliceGradient::kAttributes, .inputs = SliceGradient::kInputs,
-    .outputs = SliceGradient::kOutputs};
+inline constexpr OpRule kPadGradientRule = {.op = Op::kPadGradient,
+                                            .name = "pad_gradient",
+                                            .numerics = Numerics::kReduction,
+                                            .shapes = &PadGradient::shapes,
+                                            .attributes = Pad::kAttributes,
+                                            .inputs = PadGradient::kInputs,
+                                            .outputs = PadGradient::kOutputs};
+inline constexpr OpRule kSliceGradientRule = {.op = Op::kSliceGradient,
+                                              .name = "slice_gradient",
+                                              .numerics = Numerics::kMove,
+                                              .shapes = &SliceGradient::shapes,
+                                              .attributes = SliceGradient::kAttributes,
+                                              .inputs = SliceGradient::kInputs,
+                                              .outputs = SliceGradient::kOutputs};
 
 }  // namespace nacre

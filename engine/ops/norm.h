@@ -9,7 +9,7 @@
 // Backward, with mean and variance constant (a frozen layer; in training: batch_norm_training.h) and
 // f_c = 1 / sqrt(variance_c + epsilon):
 //
-//   dx_rc = dy_rc scale_c f_c     dscale_c += f_c sum_r dy_rc (x_rc - mean_c)     dbias_c += sum_r dy_rc (bias_gradient)
+//   dx_rc = dy_rc scale_c f_c    dscale_c += f_c sum_r dy_rc (x_rc - mean_c)     dbias_c += sum_r dy_rc (bias_gradient)
 #pragma once
 
 #include <cmath>
@@ -103,24 +103,38 @@ struct BatchNorm {
 
   enum Operand { kX, kScale, kBias, kMean, kVariance };
   static constexpr Gradient kGradients[] = {
-      {.of = kOf<kX>, .by = Op::kBatchNormGradientX,
+      {.of = kOf<kX>,
+       .by = Op::kBatchNormGradientX,
        .reads = kReads<gradient_of(0), input_of(kScale), input_of(kVariance)>},
-      {.of = kOf<kScale>, .by = Op::kBatchNormGradientScale,
-       .reads = kReads<gradient_of(0), input_of(kX), input_of(kMean), input_of(kVariance)>, .adds = true},
+      {.of = kOf<kScale>,
+       .by = Op::kBatchNormGradientScale,
+       .reads = kReads<gradient_of(0), input_of(kX), input_of(kMean), input_of(kVariance)>,
+       .adds = true},
       {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words}};
 };
 
-inline constexpr OpRule kBatchNormRule = {
-    .op = Op::kBatchNorm, .name = "batch_norm", .numerics = Numerics::kReduction, .shapes = &BatchNorm::shapes,
-    .attributes = BatchNorm::kAttributes, .inputs = BatchNorm::kInputs, .outputs = BatchNorm::kOutputs,
-    .gradients = BatchNorm::kGradients, .parameters = 1u << BatchNorm::kScale | 1u << BatchNorm::kBias};
-inline constexpr OpRule kBatchNormGradientXRule = {
-    .op = Op::kBatchNormGradientX, .name = "batch_norm_gradient_x", .numerics = Numerics::kReduction,
-    .shapes = &BatchNorm::shapes_x, .attributes = BatchNorm::kAttributes, .inputs = BatchNorm::kInputsX,
-    .outputs = BatchNorm::kOutputsX};
-inline constexpr OpRule kBatchNormGradientScaleRule = {
-    .op = Op::kBatchNormGradientScale, .name = "batch_norm_gradient_scale", .numerics = Numerics::kReduction,
-    .shapes = &BatchNorm::shapes_scale, .attributes = BatchNorm::kAttributes, .inputs = BatchNorm::kInputsScale,
-    .outputs = {}};
+inline constexpr OpRule kBatchNormRule = {.op = Op::kBatchNorm,
+                                          .name = "batch_norm",
+                                          .numerics = Numerics::kReduction,
+                                          .shapes = &BatchNorm::shapes,
+                                          .attributes = BatchNorm::kAttributes,
+                                          .inputs = BatchNorm::kInputs,
+                                          .outputs = BatchNorm::kOutputs,
+                                          .gradients = BatchNorm::kGradients,
+                                          .parameters = 1u << BatchNorm::kScale | 1u << BatchNorm::kBias};
+inline constexpr OpRule kBatchNormGradientXRule = {.op = Op::kBatchNormGradientX,
+                                                   .name = "batch_norm_gradient_x",
+                                                   .numerics = Numerics::kReduction,
+                                                   .shapes = &BatchNorm::shapes_x,
+                                                   .attributes = BatchNorm::kAttributes,
+                                                   .inputs = BatchNorm::kInputsX,
+                                                   .outputs = BatchNorm::kOutputsX};
+inline constexpr OpRule kBatchNormGradientScaleRule = {.op = Op::kBatchNormGradientScale,
+                                                       .name = "batch_norm_gradient_scale",
+                                                       .numerics = Numerics::kReduction,
+                                                       .shapes = &BatchNorm::shapes_scale,
+                                                       .attributes = BatchNorm::kAttributes,
+                                                       .inputs = BatchNorm::kInputsScale,
+                                                       .outputs = {}};
 
 }  // namespace nacre

@@ -12,7 +12,7 @@
 //             p = p - r / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)      Kingma & Ba 2015, algorithm 1
 //   adamw     p = (1 - r weight_decay) p, then as adam                                   Loshchilov & Hutter 2019
 //   rmsprop   v = alpha v + (1 - alpha) g^2;   p = p - r g / (sqrt(v) + epsilon)         torch.optim.RMSprop
-//   adagrad   s = s + g^2;   p = p - r g / (sqrt(s) + epsilon)                           torch.optim.Adagrad, lr_decay 0
+//   adagrad   s = s + g^2;   p = p - r g / (sqrt(s) + epsilon)                          torch.optim.Adagrad, lr_decay 0
 //
 // Keras is the same but for: adam's epsilon, which it adds before the bias correction (r sqrt(1 - beta2^t) / (1 -
 // beta1^t) m / (sqrt(v) + epsilon)); momentum, where r is inside the sum (u = mu u - r g), so that a schedule acts on
@@ -157,8 +157,7 @@ struct Adam : Optimizer {  // and adamw
 
   static constexpr Attribute kAttributes[] = {
       kClip, kDecay, {"beta1", Coding::kReal}, {"beta2", Coding::kReal}, kEpsilon};
-  static constexpr const char* kInputs[] = {"gradient",   "report", "learning_rate", "step",
-                                            "&parameter", "&m",     "&v"};
+  static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "step", "&parameter", "&m", "&v"};
 
  private:
   template <class A, class P, class M>
@@ -187,7 +186,8 @@ struct Rmsprop : Optimizer {
   }
 
   template <class A, class P, class M>
-  void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter, Update<M> mean_square) const {
+  void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter,
+               Update<M> mean_square) const {
     const A keep = A(alpha), take = 1 - keep;
     for (int i = 0; i < elements; ++i) {
       const A p = A(parameter.data[i]), g = gradient(gradients[i], report[0], p);
@@ -230,26 +230,54 @@ struct Adagrad : Optimizer {
   static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "&parameter", "&sum"};
 };
 
-inline constexpr OpRule kSgdRule = {
-    .op = Op::kSgd, .name = "sgd", .numerics = Numerics::kPointwise, .shapes = &Sgd::shapes,
-    .attributes = Sgd::kAttributes, .inputs = Sgd::kInputs, .outputs = {}};
-inline constexpr OpRule kMomentumRule = {
-    .op = Op::kMomentum, .name = "momentum", .numerics = Numerics::kPointwise, .shapes = &Momentum::shapes,
-    .attributes = Momentum::kAttributes, .inputs = Momentum::kInputs, .outputs = {}};
-inline constexpr OpRule kNesterovRule = {
-    .op = Op::kNesterov, .name = "nesterov", .numerics = Numerics::kPointwise, .shapes = &Momentum::shapes,
-    .attributes = Momentum::kAttributes, .inputs = Momentum::kInputs, .outputs = {}};
-inline constexpr OpRule kAdamRule = {
-    .op = Op::kAdam, .name = "adam", .numerics = Numerics::kPointwise, .shapes = &Adam::shapes,
-    .attributes = Adam::kAttributes, .inputs = Adam::kInputs, .outputs = {}};
-inline constexpr OpRule kAdamWRule = {
-    .op = Op::kAdamW, .name = "adamw", .numerics = Numerics::kPointwise, .shapes = &Adam::shapes,
-    .attributes = Adam::kAttributes, .inputs = Adam::kInputs, .outputs = {}};
-inline constexpr OpRule kRmspropRule = {
-    .op = Op::kRmsprop, .name = "rmsprop", .numerics = Numerics::kPointwise, .shapes = &Rmsprop::shapes,
-    .attributes = Rmsprop::kAttributes, .inputs = Rmsprop::kInputs, .outputs = {}};
-inline constexpr OpRule kAdagradRule = {
-    .op = Op::kAdagrad, .name = "adagrad", .numerics = Numerics::kPointwise, .shapes = &Adagrad::shapes,
-    .attributes = Adagrad::kAttributes, .inputs = Adagrad::kInputs, .outputs = {}};
+inline constexpr OpRule kSgdRule = {.op = Op::kSgd,
+                                    .name = "sgd",
+                                    .numerics = Numerics::kPointwise,
+                                    .shapes = &Sgd::shapes,
+                                    .attributes = Sgd::kAttributes,
+                                    .inputs = Sgd::kInputs,
+                                    .outputs = {}};
+inline constexpr OpRule kMomentumRule = {.op = Op::kMomentum,
+                                         .name = "momentum",
+                                         .numerics = Numerics::kPointwise,
+                                         .shapes = &Momentum::shapes,
+                                         .attributes = Momentum::kAttributes,
+                                         .inputs = Momentum::kInputs,
+                                         .outputs = {}};
+inline constexpr OpRule kNesterovRule = {.op = Op::kNesterov,
+                                         .name = "nesterov",
+                                         .numerics = Numerics::kPointwise,
+                                         .shapes = &Momentum::shapes,
+                                         .attributes = Momentum::kAttributes,
+                                         .inputs = Momentum::kInputs,
+                                         .outputs = {}};
+inline constexpr OpRule kAdamRule = {.op = Op::kAdam,
+                                     .name = "adam",
+                                     .numerics = Numerics::kPointwise,
+                                     .shapes = &Adam::shapes,
+                                     .attributes = Adam::kAttributes,
+                                     .inputs = Adam::kInputs,
+                                     .outputs = {}};
+inline constexpr OpRule kAdamWRule = {.op = Op::kAdamW,
+                                      .name = "adamw",
+                                      .numerics = Numerics::kPointwise,
+                                      .shapes = &Adam::shapes,
+                                      .attributes = Adam::kAttributes,
+                                      .inputs = Adam::kInputs,
+                                      .outputs = {}};
+inline constexpr OpRule kRmspropRule = {.op = Op::kRmsprop,
+                                        .name = "rmsprop",
+                                        .numerics = Numerics::kPointwise,
+                                        .shapes = &Rmsprop::shapes,
+                                        .attributes = Rmsprop::kAttributes,
+                                        .inputs = Rmsprop::kInputs,
+                                        .outputs = {}};
+inline constexpr OpRule kAdagradRule = {.op = Op::kAdagrad,
+                                        .name = "adagrad",
+                                        .numerics = Numerics::kPointwise,
+                                        .shapes = &Adagrad::shapes,
+                                        .attributes = Adagrad::kAttributes,
+                                        .inputs = Adagrad::kInputs,
+                                        .outputs = {}};
 
 }  // namespace nacre

@@ -59,7 +59,8 @@ struct OnnxMomentum : OnnxOptimizer {
   }
 
   template <class T>
-  void forward(const T* rate, const int64_t* count, const T* x, const T* gradient, const T* v, T* x_new, T* v_new) const {
+  void forward(const T* rate, const int64_t* count, const T* x, const T* gradient, const T* v, T* x_new,
+               T* v_new) const {
     const T take = count[0] > 0 ? T(beta) : T(1);
     for (int i = 0; i < elements; ++i) {
       const T g = T(norm_coefficient) * x[i] + gradient[i], velocity = T(alpha) * v[i] + take * g;
@@ -88,9 +89,11 @@ struct OnnxAdam : OnnxOptimizer {
   void forward(const T* rate, const int64_t* count, const T* x, const T* gradient, const T* v, const T* h, T* x_new,
                T* v_new, T* h_new) const {
     const T a = T(alpha), b = T(beta), keep = 1 - T(norm_coefficient_post);
-    const T size = count[0] > 0 ? rate[0] * std::sqrt(T(1 - power(beta, count[0]))) / T(1 - power(alpha, count[0])) : rate[0];
+    const T size =
+        count[0] > 0 ? rate[0] * std::sqrt(T(1 - power(beta, count[0]))) / T(1 - power(alpha, count[0])) : rate[0];
     for (int i = 0; i < elements; ++i) {
-      const T g = T(norm_coefficient) * x[i] + gradient[i], mean = a * v[i] + (1 - a) * g, square = b * h[i] + (1 - b) * g * g;
+      const T g = T(norm_coefficient) * x[i] + gradient[i], mean = a * v[i] + (1 - a) * g,
+              square = b * h[i] + (1 - b) * g * g;
       v_new[i] = mean;
       h_new[i] = square;
       x_new[i] = keep * (x[i] - size * mean / (std::sqrt(square) + T(epsilon)));
@@ -118,7 +121,8 @@ struct OnnxAdagrad : OnnxOptimizer {
   }
 
   template <class T>
-  void forward(const T* rate, const int64_t* count, const T* x, const T* gradient, const T* h, T* x_new, T* h_new) const {
+  void forward(const T* rate, const int64_t* count, const T* x, const T* gradient, const T* h, T* x_new,
+               T* h_new) const {
     const T size = rate[0] / (1 + T(count[0]) * T(decay_factor));
     for (int i = 0; i < elements; ++i) {
       const T g = T(norm_coefficient) * x[i] + gradient[i], squares = h[i] + g * g;
@@ -136,15 +140,26 @@ struct OnnxAdagrad : OnnxOptimizer {
   static constexpr const char* kOutputs[] = {"x_new", "h_new"};
 };
 
-inline constexpr OpRule kOnnxMomentumRule = {
-    .op = Op::kOnnxMomentum, .name = "onnx_momentum", .numerics = Numerics::kPointwise,
-    .shapes = &OnnxMomentum::shapes, .attributes = OnnxMomentum::kAttributes, .inputs = OnnxMomentum::kInputs,
-    .outputs = OnnxMomentum::kOutputs};
-inline constexpr OpRule kOnnxAdamRule = {
-    .op = Op::kOnnxAdam, .name = "onnx_adam", .numerics = Numerics::kPointwise, .shapes = &OnnxAdam::shapes,
-    .attributes = OnnxAdam::kAttributes, .inputs = OnnxAdam::kInputs, .outputs = OnnxAdam::kOutputs};
-inline constexpr OpRule kOnnxAdagradRule = {
-    .op = Op::kOnnxAdagrad, .name = "onnx_adagrad", .numerics = Numerics::kPointwise, .shapes = &OnnxAdagrad::shapes,
-    .attributes = OnnxAdagrad::kAttributes, .inputs = OnnxAdagrad::kInputs, .outputs = OnnxAdagrad::kOutputs};
+inline constexpr OpRule kOnnxMomentumRule = {.op = Op::kOnnxMomentum,
+                                             .name = "onnx_momentum",
+                                             .numerics = Numerics::kPointwise,
+                                             .shapes = &OnnxMomentum::shapes,
+                                             .attributes = OnnxMomentum::kAttributes,
+                                             .inputs = OnnxMomentum::kInputs,
+                                             .outputs = OnnxMomentum::kOutputs};
+inline constexpr OpRule kOnnxAdamRule = {.op = Op::kOnnxAdam,
+                                         .name = "onnx_adam",
+                                         .numerics = Numerics::kPointwise,
+                                         .shapes = &OnnxAdam::shapes,
+                                         .attributes = OnnxAdam::kAttributes,
+                                         .inputs = OnnxAdam::kInputs,
+                                         .outputs = OnnxAdam::kOutputs};
+inline constexpr OpRule kOnnxAdagradRule = {.op = Op::kOnnxAdagrad,
+                                            .name = "onnx_adagrad",
+                                            .numerics = Numerics::kPointwise,
+                                            .shapes = &OnnxAdagrad::shapes,
+                                            .attributes = OnnxAdagrad::kAttributes,
+                                            .inputs = OnnxAdagrad::kInputs,
+                                            .outputs = OnnxAdagrad::kOutputs};
 
 }  // namespace nacre

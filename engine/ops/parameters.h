@@ -174,8 +174,8 @@ constexpr Code check_terms(const Operands& operands, int terms) {
 inline int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
 
 // Returns early with the code of whatever was refused.
-#define TRY_CODE(expression)                                                   \
-  do {                                                                         \
+#define TRY_CODE(expression)                                                                 \
+  do {                                                                                       \
     if (const ::nacre::Code code_ = (expression); code_ != ::nacre::Code::kOk) return code_; \
   } while (false)
 

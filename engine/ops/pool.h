@@ -95,8 +95,8 @@ struct Pool {
   }
 
   static constexpr auto kAttributes =
-      joined(kWindowAttributes,
-             {{"kernel_h", Coding::kLessOne}, {"kernel_w", Coding::kLessOne}, {"count_include_pad"}}, kClampAttributes);
+      joined(kWindowAttributes, {{"kernel_h", Coding::kLessOne}, {"kernel_w", Coding::kLessOne}, {"count_include_pad"}},
+             kClampAttributes);
   static constexpr const char* kInputs[] = {"x"};
   static constexpr const char* kOutputs[] = {"y"};
 
@@ -306,21 +306,35 @@ struct MaxPoolGradient : PoolGradient {
   }
 };
 
-inline constexpr OpRule kAveragePoolRule = {
-    .op = Op::kAveragePool, .name = "average_pool", .numerics = Numerics::kReduction, .shapes = &Pool::shapes,
-    .attributes = Pool::kAttributes, .inputs = Pool::kInputs, .outputs = Pool::kOutputs,
-    .gradients = Pool::kAverageGradients};
-inline constexpr OpRule kMaxPoolRule = {
-    .op = Op::kMaxPool, .name = "max_pool", .numerics = Numerics::kReduction, .shapes = &Pool::shapes,
-    .attributes = Pool::kAttributes, .inputs = Pool::kInputs, .outputs = Pool::kOutputs,
-    .gradients = Pool::kMaxGradients};
-inline constexpr OpRule kAveragePoolGradientRule = {
-    .op = Op::kAveragePoolGradient, .name = "average_pool_gradient", .numerics = Numerics::kReduction,
-    .shapes = &AveragePoolGradient::shapes, .attributes = AveragePoolGradient::kAttributes,
-    .inputs = AveragePoolGradient::kInputs, .outputs = AveragePoolGradient::kOutputs};
-inline constexpr OpRule kMaxPoolGradientRule = {
-    .op = Op::kMaxPoolGradient, .name = "max_pool_gradient", .numerics = Numerics::kReduction,
-    .shapes = &MaxPoolGradient::shapes, .attributes = Pool::kAttributes, .inputs = MaxPoolGradient::kInputs,
-    .outputs = MaxPoolGradient::kOutputs};
+inline constexpr OpRule kAveragePoolRule = {.op = Op::kAveragePool,
+                                            .name = "average_pool",
+                                            .numerics = Numerics::kReduction,
+                                            .shapes = &Pool::shapes,
+                                            .attributes = Pool::kAttributes,
+                                            .inputs = Pool::kInputs,
+                                            .outputs = Pool::kOutputs,
+                                            .gradients = Pool::kAverageGradients};
+inline constexpr OpRule kMaxPoolRule = {.op = Op::kMaxPool,
+                                        .name = "max_pool",
+                                        .numerics = Numerics::kReduction,
+                                        .shapes = &Pool::shapes,
+                                        .attributes = Pool::kAttributes,
+                                        .inputs = Pool::kInputs,
+                                        .outputs = Pool::kOutputs,
+                                        .gradients = Pool::kMaxGradients};
+inline constexpr OpRule kAveragePoolGradientRule = {.op = Op::kAveragePoolGradient,
+                                                    .name = "average_pool_gradient",
+                                                    .numerics = Numerics::kReduction,
+                                                    .shapes = &AveragePoolGradient::shapes,
+                                                    .attributes = AveragePoolGradient::kAttributes,
+                                                    .inputs = AveragePoolGradient::kInputs,
+                                                    .outputs = AveragePoolGradient::kOutputs};
+inline constexpr OpRule kMaxPoolGradientRule = {.op = Op::kMaxPoolGradient,
+                                                .name = "max_pool_gradient",
+                                                .numerics = Numerics::kReduction,
+                                                .shapes = &MaxPoolGradient::shapes,
+                                                .attributes = Pool::kAttributes,
+                                                .inputs = MaxPoolGradient::kInputs,
+                                                .outputs = MaxPoolGradient::kOutputs};
 
 }  // namespace nacre

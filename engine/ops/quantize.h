@@ -263,21 +263,40 @@ struct DynamicQuantize {
   }
 };
 
-inline constexpr OpRule kQuantizeRule = {
-    .op = Op::kQuantize, .name = "quantize", .numerics = Numerics::kPointwise, .shapes = &Quantize::shapes,
-    .attributes = Quantize::kAttributes, .inputs = Quantize::kInputs, .outputs = Quantize::kOutputs};
-inline constexpr OpRule kDequantizeRule = {
-    .op = Op::kDequantize, .name = "dequantize", .numerics = Numerics::kPointwise, .shapes = &Quantize::shapes,
-    .attributes = Quantize::kAttributes, .inputs = Quantize::kInputs, .outputs = Quantize::kOutputs};
-inline constexpr OpRule kRequantizeRule = {
-    .op = Op::kRequantize, .name = "requantize", .numerics = Numerics::kPointwise, .shapes = &Requantize::shapes,
-    .attributes = Requantize::kAttributes, .inputs = Requantize::kInputs, .outputs = Requantize::kOutputs};
-inline constexpr OpRule kCastRule = {
-    .op = Op::kCast, .name = "cast", .numerics = Numerics::kPointwise, .shapes = &Cast::shapes, .attributes = {},
-    .inputs = Cast::kInputs, .outputs = Cast::kOutputs};
-inline constexpr OpRule kDynamicQuantizeRule = {
-    .op = Op::kDynamicQuantize, .name = "dynamic_quantize", .numerics = Numerics::kPointwise,
-    .shapes = &DynamicQuantize::shapes, .attributes = DynamicQuantize::kAttributes,
-    .inputs = DynamicQuantize::kInputs, .outputs = DynamicQuantize::kOutputs};
+inline constexpr OpRule kQuantizeRule = {.op = Op::kQuantize,
+                                         .name = "quantize",
+                                         .numerics = Numerics::kPointwise,
+                                         .shapes = &Quantize::shapes,
+                                         .attributes = Quantize::kAttributes,
+                                         .inputs = Quantize::kInputs,
+                                         .outputs = Quantize::kOutputs};
+inline constexpr OpRule kDequantizeRule = {.op = Op::kDequantize,
+                                           .name = "dequantize",
+                                           .numerics = Numerics::kPointwise,
+                                           .shapes = &Quantize::shapes,
+                                           .attributes = Quantize::kAttributes,
+                                           .inputs = Quantize::kInputs,
+                                           .outputs = Quantize::kOutputs};
+inline constexpr OpRule kRequantizeRule = {.op = Op::kRequantize,
+                                           .name = "requantize",
+                                           .numerics = Numerics::kPointwise,
+                                           .shapes = &Requantize::shapes,
+                                           .attributes = Requantize::kAttributes,
+                                           .inputs = Requantize::kInputs,
+                                           .outputs = Requantize::kOutputs};
+inline constexpr OpRule kCastRule = {.op = Op::kCast,
+                                     .name = "cast",
+                                     .numerics = Numerics::kPointwise,
+                                     .shapes = &Cast::shapes,
+                                     .attributes = {},
+                                     .inputs = Cast::kInputs,
+                                     .outputs = Cast::kOutputs};
+inline constexpr OpRule kDynamicQuantizeRule = {.op = Op::kDynamicQuantize,
+                                                .name = "dynamic_quantize",
+                                                .numerics = Numerics::kPointwise,
+                                                .shapes = &DynamicQuantize::shapes,
+                                                .attributes = DynamicQuantize::kAttributes,
+                                                .inputs = DynamicQuantize::kInputs,
+                                                .outputs = DynamicQuantize::kOutputs};
 
 }  // namespace nacre

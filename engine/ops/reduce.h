@@ -163,19 +163,25 @@ struct MeanGradient {
     return rank == y.rank ? Code::kOk : Code::kShapeRank;
   }
 
-  static constexpr Attribute kAttributes[] = {
-      {"axes"}, {"keep_dims"}, {"rank"}, {"dims", Coding::kInteger, kMaxRank}};
+  static constexpr Attribute kAttributes[] = {{"axes"}, {"keep_dims"}, {"rank"}, {"dims", Coding::kInteger, kMaxRank}};
   static constexpr const char* kInputs[] = {"dy"};
   static constexpr const char* kOutputs[] = {"dx"};
 };
 
-inline constexpr OpRule kMeanRule = {
-    .op = Op::kMean, .name = "mean", .numerics = Numerics::kReduction, .shapes = &Mean::shapes,
-    .attributes = Mean::kAttributes, .inputs = Mean::kInputs, .outputs = Mean::kOutputs,
-    .gradients = Mean::kGradients};
-inline constexpr OpRule kMeanGradientRule = {
-    .op = Op::kMeanGradient, .name = "mean_gradient", .numerics = Numerics::kReduction,
-    .shapes = &MeanGradient::shapes, .attributes = MeanGradient::kAttributes, .inputs = MeanGradient::kInputs,
-    .outputs = MeanGradient::kOutputs};
+inline constexpr OpRule kMeanRule = {.op = Op::kMean,
+                                     .name = "mean",
+                                     .numerics = Numerics::kReduction,
+                                     .shapes = &Mean::shapes,
+                                     .attributes = Mean::kAttributes,
+                                     .inputs = Mean::kInputs,
+                                     .outputs = Mean::kOutputs,
+                                     .gradients = Mean::kGradients};
+inline constexpr OpRule kMeanGradientRule = {.op = Op::kMeanGradient,
+                                             .name = "mean_gradient",
+                                             .numerics = Numerics::kReduction,
+                                             .shapes = &MeanGradient::shapes,
+                                             .attributes = MeanGradient::kAttributes,
+                                             .inputs = MeanGradient::kInputs,
+                                             .outputs = MeanGradient::kOutputs};
 
 }  // namespace nacre

@@ -66,7 +66,8 @@ struct Softmax {
       for (int j = 0; j < width; ++j) {
         int32_t code = -128;
         if (x[j] - peak >= diff_min && exponent <= 31)  // beyond, every y rounds to 0
-          code += rounding_shift_right(doubling_high_multiply(reciprocal, exponential<kRounding>(x[j] - peak)), exponent);
+          code +=
+              rounding_shift_right(doubling_high_multiply(reciprocal, exponential<kRounding>(x[j] - peak)), exponent);
         y[j] = int8_t(code > 127 ? 127 : code);
       }
     }
@@ -125,13 +126,20 @@ struct Softmax {
   }
 };
 
-inline constexpr OpRule kSoftmaxRule = {
-    .op = Op::kSoftmax, .name = "softmax", .numerics = Numerics::kReduction, .shapes = &Softmax::shapes,
-    .attributes = Softmax::kAttributes, .inputs = Softmax::kInputs, .outputs = Softmax::kOutputs,
-    .gradients = Softmax::kGradients};
-inline constexpr OpRule kSoftmaxGradientRule = {
-    .op = Op::kSoftmaxGradient, .name = "softmax_gradient", .numerics = Numerics::kReduction,
-    .shapes = &Softmax::shapes_gradient, .attributes = Softmax::kAttributes, .inputs = Softmax::kGradientInputs,
-    .outputs = Softmax::kGradientOutputs};
+inline constexpr OpRule kSoftmaxRule = {.op = Op::kSoftmax,
+                                        .name = "softmax",
+                                        .numerics = Numerics::kReduction,
+                                        .shapes = &Softmax::shapes,
+                                        .attributes = Softmax::kAttributes,
+                                        .inputs = Softmax::kInputs,
+                                        .outputs = Softmax::kOutputs,
+                                        .gradients = Softmax::kGradients};
+inline constexpr OpRule kSoftmaxGradientRule = {.op = Op::kSoftmaxGradient,
+                                                .name = "softmax_gradient",
+                                                .numerics = Numerics::kReduction,
+                                                .shapes = &Softmax::shapes_gradient,
+                                                .attributes = Softmax::kAttributes,
+                                                .inputs = Softmax::kGradientInputs,
+                                                .outputs = Softmax::kGradientOutputs};
 
 }  // namespace nacre

@@ -76,8 +76,13 @@ struct Window {
   }
 };
 
-inline constexpr Attribute kWindowAttributes[] = {
-    {"stride_h", Coding::kLessOne}, {"stride_w", Coding::kLessOne}, {"dilation_h", Coding::kLessOne},
-    {"dilation_w", Coding::kLessOne}, {"pad_top"}, {"pad_left"}, {"pad_bottom"}, {"pad_right"}};
+inline constexpr Attribute kWindowAttributes[] = {{"stride_h", Coding::kLessOne},
+                                                  {"stride_w", Coding::kLessOne},
+                                                  {"dilation_h", Coding::kLessOne},
+                                                  {"dilation_w", Coding::kLessOne},
+                                                  {"pad_top"},
+                                                  {"pad_left"},
+                                                  {"pad_bottom"},
+                                                  {"pad_right"}};
 
 }  // namespace nacre

@@ -31,8 +31,9 @@ Place place_of(const Model& model, uint32_t id) {
     r = &model.tensors()[r->alias_of];
     offset += r->offset;
   }
-  const uint32_t block = r->region == Region::kArena ? uint32_t(kArena) + r->bank
-                                                     : uint32_t(kState) + uint32_t(r->region) - uint32_t(Region::kState);
+  const uint32_t block = r->region == Region::kArena
+                             ? uint32_t(kArena) + r->bank
+                             : uint32_t(kState) + uint32_t(r->region) - uint32_t(Region::kState);
   return {block, offset};
 }
 static_assert(kStream - kState == uint32_t(Region::kStream) - uint32_t(Region::kState));
@@ -120,9 +121,10 @@ bool keeps_rows(const Model& model, const TensorRecord& r) {
   return (r.flags & kBatched) == 0 || r.bytes == target.bytes;
 }
 
-// Whether the step holds for every number of rows that a run may have: what is made of batched tensors is batched (of one row a
-// broadcast to the whole batch would hold by accident), aliases among them too, and shapes hold for two numbers of rows, in which
-// they are linear. Further outputs may be of the rows together: the mean that batch_norm_training saves.
+// Whether the step holds for every number of rows that a run may have: what is made of batched tensors is batched (of
+// one row a broadcast to the whole batch would hold by accident), aliases among them too, and shapes hold for two
+// numbers of rows, in which they are linear. Further outputs may be of the rows together: the mean that
+// batch_norm_training saves.
 bool lowers(const KernelEntry& entry, const Step& step, uint32_t batch) {
   const int count = step.record.operand_count, first = first_output(entry, count);
   bool from_batch = false, to_batch = true;
@@ -176,7 +178,8 @@ Status find_entry(const Step& step, std::span<const KernelSet* const> kernels, c
       }
       if (refused == Code::kOk) refused = code;
     }
-  constexpr Code kWhy[] = {Code::kNoKernel, Code::kOperandCount, Code::kOperandMissing, Code::kRole, Code::kNoKernel, Code::kNoKernel};
+  constexpr Code kWhy[] = {Code::kNoKernel, Code::kOperandCount, Code::kOperandMissing,
+                           Code::kRole,     Code::kNoKernel,     Code::kNoKernel};
   return step.refuse(refused != Code::kOk ? refused : kWhy[closest]);
 }
 
@@ -186,8 +189,8 @@ uint64_t size_or_zero(size_t (*size)(const Words&, const Operands&), const Step&
 
 }  // namespace
 
-// One pass over the steps of a program: checks each against its kernel and adds up what it needs; where `bound` is given,
-// writes its call too. The sums so far say where in the blocks that goes.
+// One pass over the steps of a program: checks each against its kernel and adds up what it needs; where `bound` is
+// given, writes its call too. The sums so far say where in the blocks that goes.
 struct Program::Pass {
   const Model& model;
   std::span<const KernelSet* const> kernels;
@@ -244,7 +247,9 @@ struct Program::Pass {
     if (guard != kNoIndex) *operand = {bound->bytes(guard).data(), &model.tensors()[guard]};
     const uint32_t batch = bound->view_.batch;
     if (batch > 1 && bound->fixed_step_ == 0 && !lowers(entry, step, batch)) bound->fixed_step_ = step.index + 1;
-    const Code code = entry.prepare == nullptr ? Code::kOk : entry.prepare({*call, step.words(), 0, bound->scratch_, bound->workers_});
+    const Code code = entry.prepare == nullptr
+                          ? Code::kOk
+                          : entry.prepare({*call, step.words(), 0, bound->scratch_, bound->workers_});
     return code == Code::kOk ? Status{} : step.refuse(code);
   }
 };
@@ -275,8 +280,8 @@ Status Memory::cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memor
   return {};
 }
 
-// The caller's blocks are there, aligned and apart from each other and from the model. Out of line: the sizes are on the stack
-// of this call only.
+// The caller's blocks are there, aligned and apart from each other and from the model. Out of line: the sizes are on
+// the stack of this call only.
 [[gnu::noinline]] Status Program::check_memory(const Pass& pass, const ProgramView& view, const Memory& memory) {
   Sizes sizes;
   pass.tell(view, &sizes);
@@ -294,8 +299,8 @@ Status Memory::cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memor
   return {};
 }
 
-Status Program::bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, const Memory& memory,
-                     const Workers* workers) {
+Status Program::bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
+                     const Memory& memory, const Workers* workers) {
   unbind();
   if (!model.opened()) return {Code::kNotBound, Table::kFile};
   if (program >= model.program_count()) return {Code::kNoEntry, Table::kProgram, program};
@@ -325,7 +330,8 @@ Status Program::bind(const Model& model, uint32_t program, std::span<const Kerne
 // Out of line: the temporary is on the stack of this call only.
 [[gnu::noinline]] void Program::unbind() { *this = Program(); }
 
-// Of a program with steps the first call knows where its model's record of the step lies: another model has it elsewhere.
+// Of a program with steps the first call knows where its model's record of the step lies: another model has it
+// elsewhere.
 bool Program::bound() const {
   if (calls_ == nullptr || !model_->opened() || view_.changes != model_->changes()) return false;
   return view_.step_count == 0 || calls_->step == model_->steps().data() + view_.first_step;

@@ -5,7 +5,8 @@
 //   TRY(program.bind(model, index, kernels, memory));                 // `memory` has at least that much
 //   write program.input(0); TRY(program.run()); read program.output(0);
 //
-// All that can fail, fails in open, measure or bind; run fails only on indices found in data. Nothing is allocated, ever.
+// All that can fail, fails in open, measure or bind; run fails only on indices found in data. Nothing is allocated,
+// ever.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ enum Block : uint32_t {
   kStream = 4,    // what survives from run to run; zero it to reset
   kDerived = 5,
   kStepSums = 6,
-  kArena = 8,     // kArena + bank: activations, inputs and outputs
+  kArena = 8,  // kArena + bank: activations, inputs and outputs
   kBlockCount = kArena + kMaxBanks,
 };
 
@@ -60,8 +61,8 @@ class Program {
   static Status measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine = {});
 
-  // The same checks; then fills the caller's memory, which lies apart from the model's bytes. `model`, the kernel sets and
-  // `workers` must outlive the Program. After Model::attach or open it must be bound again.
+  // The same checks; then fills the caller's memory, which lies apart from the model's bytes. `model`, the kernel sets
+  // and `workers` must outlive the Program. After Model::attach or open it must be bound again.
   Status bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr);
   // As before bind: no input, no output, and run is refused.
@@ -71,7 +72,9 @@ class Program {
   uint32_t input_count() const { return bound() ? uint32_t(view_.inputs.size()) : 0; }
   uint32_t output_count() const { return bound() ? uint32_t(view_.outputs.size()) : 0; }
   // The bytes of an input (write before every run) or output (read after it); empty if there is no such.
-  std::span<std::byte> input(uint32_t i) const { return i < input_count() ? bytes(view_.inputs[i]) : std::span<std::byte>(); }
+  std::span<std::byte> input(uint32_t i) const {
+    return i < input_count() ? bytes(view_.inputs[i]) : std::span<std::byte>();
+  }
   std::span<const std::byte> output(uint32_t i) const {
     return i < output_count() ? bytes(view_.outputs[i]) : std::span<std::byte>();
   }
@@ -96,7 +99,7 @@ class Program {
   std::span<std::byte> scratch_;
   Call* calls_ = nullptr;
   ProgramView view_;
-  uint32_t fixed_step_ = 0;  // 1 + the first step whose batch cannot be lowered; 0: none
+  uint32_t fixed_step_ = 0;                       // 1 + the first step whose batch cannot be lowered; 0: none
   std::byte* region_[kBlockCount - kState] = {};  // of block kState and up
 };
 

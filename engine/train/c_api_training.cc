@@ -18,7 +18,9 @@ static_assert(sizeof(Trainer) <= sizeof(nacre_trainer) && alignof(Trainer) <= al
 static_assert(std::is_trivially_copyable_v<Trainer>);
 static_assert(sizeof(nacre::Program) <= sizeof(nacre_program) && alignof(nacre::Program) <= alignof(nacre_program));
 
-const Model& of(const nacre_model* model) { return *static_cast<const Model*>(static_cast<const void*>(model->opaque)); }
+const Model& of(const nacre_model* model) {
+  return *static_cast<const Model*>(static_cast<const void*>(model->opaque));
+}
 const Trainer& of(const nacre_trainer* t) { return *static_cast<const Trainer*>(static_cast<const void*>(t->opaque)); }
 Trainer& of(nacre_trainer* t) { return *static_cast<Trainer*>(static_cast<void*>(t->opaque)); }
 
@@ -34,7 +36,8 @@ nacre_status no_note() { return to_c({nacre::Code::kNull, nacre::Table::kCheckpo
 // The caller's functions are called through its struct, which outlives the call that this is for.
 Storage of(const nacre_storage* s) {
   Storage storage;
-  if (s->size < sizeof *s || s->read == nullptr || s->program == nullptr || s->erase == nullptr) return storage;  // refused
+  if (s->size < sizeof *s || s->read == nullptr || s->program == nullptr || s->erase == nullptr)
+    return storage;                                 // refused
   storage.context = const_cast<nacre_storage*>(s);  // of a Storage's functions, which do not write it
   storage.program_bytes = s->program_bytes;
   storage.erase_bytes = s->erase_bytes;
@@ -56,16 +59,16 @@ extern "C" {
 
 const nacre_kernels* nacre_training_kernels(void) { return &nacre::reference::training_kernels(); }
 
-nacre_status nacre_trainer_measure(const nacre_model* model, const char* target, const nacre_kernels* const* kernels, size_t count,
-                                   nacre_sizes* sizes) {
+nacre_status nacre_trainer_measure(const nacre_model* model, const char* target, const nacre_kernels* const* kernels,
+                                   size_t count, nacre_sizes* sizes) {
   nacre::Sizes measured;
   const nacre::Status status = Trainer::measure(of(model), target, {kernels, count}, &measured);
   to_c(measured, sizes);
   return to_c(status);
 }
 
-nacre_status nacre_trainer_bind(nacre_trainer* trainer, const nacre_model* model, const char* target, const nacre_kernels* const* kernels,
-                                size_t count, void* memory, size_t size) {
+nacre_status nacre_trainer_bind(nacre_trainer* trainer, const nacre_model* model, const char* target,
+                                const nacre_kernels* const* kernels, size_t count, void* memory, size_t size) {
   Trainer object;
   nacre::Sizes sizes;
   nacre::Memory blocks;
@@ -94,7 +97,9 @@ const void* nacre_trainer_output(const nacre_trainer* trainer, uint32_t index, s
   return bytes.data();
 }
 
-nacre_status nacre_trainer_accumulate(nacre_trainer* trainer, uint32_t rows) { return to_c(of(trainer).accumulate(rows)); }
+nacre_status nacre_trainer_accumulate(nacre_trainer* trainer, uint32_t rows) {
+  return to_c(of(trainer).accumulate(rows));
+}
 
 nacre_status nacre_trainer_commit(nacre_trainer* trainer, float learning_rate, nacre_report* report) {
   Trainer::Report told;
@@ -117,12 +122,13 @@ void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size) {
   return of(trainer).state().data();
 }
 
-nacre_status nacre_checkpoint_measure(const nacre_model* model, const nacre_storage* storage, uint32_t note_bytes, uint64_t* bytes) {
+nacre_status nacre_checkpoint_measure(const nacre_model* model, const nacre_storage* storage, uint32_t note_bytes,
+                                      uint64_t* bytes) {
   return to_c(Checkpoint::measure(of(model), of(storage), note_bytes, bytes));
 }
 
-nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer* trainer, const nacre_storage* storage, int pending,
-                                   const void* note, size_t note_bytes) {
+nacre_status nacre_checkpoint_save(const nacre_model* model, const nacre_trainer* trainer, const nacre_storage* storage,
+                                   int pending, const void* note, size_t note_bytes) {
   if (note == nullptr && note_bytes != 0) return no_note();
   const Checkpoint::Info info = {pending != 0, {static_cast<const std::byte*>(note), note_bytes}};
   return to_c(Checkpoint(of(storage)).save(of(model), of(trainer).state(), info));
@@ -132,7 +138,8 @@ nacre_status nacre_checkpoint_load(const nacre_model* model, nacre_trainer* trai
                                    nacre_checkpoint_report* report, void* note, size_t note_bytes) {
   if (note == nullptr && note_bytes != 0) return no_note();
   Checkpoint::Report told;
-  nacre::Status status = Checkpoint(of(storage)).load(of(model), of(trainer).state(), &told, {static_cast<std::byte*>(note), note_bytes});
+  nacre::Status status =
+      Checkpoint(of(storage)).load(of(model), of(trainer).state(), &told, {static_cast<std::byte*>(note), note_bytes});
   if (status.ok()) status = of(trainer).restored();
   if (status.ok() && report != nullptr) give(report_of(told), report);
   return to_c(status);

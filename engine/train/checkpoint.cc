@@ -5,122 +5,17 @@
 
 #include "engine/base/bytes.h"
 #include "engine/base/crc32c.h"
+#include "engine/train/checkpoint_slot.h"
 #include "engine/train/state_table.h"
 
 namespace nacre {
 namespace {
-
-constexpr size_t kBufferBytes = 256;
-constexpr char kCheckpointMagic[4] = {'N', 'C', 'K', 'P'}, kMarkMagic[4] = {'N', 'C', 'K', 'C'};
-constexpr uint16_t kCheckpointVersion = 1;
-constexpr uint32_t kPendingFlag = 1;
-
-struct Mark {  // what confirm programs
-  char magic[4];
-  uint32_t generation, header_crc;  // of the checkpoint that is confirmed
-  uint32_t crc;                     // of the 12 bytes before it
-};
-static_assert(sizeof(Mark) == 16);
-
-constexpr bool is_power_of_two(uint32_t n) { return n != 0 && (n & (n - 1)) == 0; }
-constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
 
 constexpr Status refuse(Code code, uint32_t slot = 0, uint64_t needed = 0, uint64_t given = 0) {
   return {code, Table::kCheckpoint, slot, needed, given};
 }
 
 }  // namespace
-
-struct Checkpoint::Header {  // schema/FORMAT.md, "Checkpoints"
-  char magic[4];
-  uint16_t version, byte_order;
-  uint32_t generation, flags;
-  uint64_t layout;  // state_layout of the model
-  uint64_t state_bytes;
-  uint64_t model;   // first 8 bytes of the model file's hash
-  uint32_t records, note_bytes;
-  uint32_t program_bytes;
-  uint32_t payload_crc;  // of generation, table, state and note
-  uint32_t reserved;
-  uint32_t crc;  // of the 60 bytes before it
-
-  // Offsets in the slot: header, mark, table, state and note start at whole granules.
-  uint64_t mark() const { return round_up(sizeof(Header), program_bytes); }
-  uint64_t table() const { return mark() + round_up(sizeof(Mark), program_bytes); }
-  uint64_t state() const { return table() + round_up(records * uint64_t{sizeof(StateRow)}, program_bytes); }
-  uint64_t note() const { return state() + round_up(state_bytes, program_bytes); }
-  uint64_t end() const { return note() + round_up(note_bytes, program_bytes); }
-  uint32_t own_crc() const { return crc32c(bytes_of(*this).first(sizeof(Header) - 4)); }
-};
-
-// One of the two slots, as it is read now.
-struct Checkpoint::Slot {
-  uint32_t index = 0;
-  uint64_t base = 0, bytes = 0;
-  Header header = Header();
-  bool failed = false;    // could not be read
-  bool blank = false;     // as if never programmed: says which refusal, nothing more
-  bool valid = false;     // the header is; after find(), the payload too
-  bool counts = false;    // not pending, or confirmed
-};
-
-struct Checkpoint::Slots {
-  Slot slot[2];
-  int newest = -1;
-  int keep = -1;  // what a save must not write over
-};
-
-struct Checkpoint::Found {
-  uint32_t learned = 0, of_update = 0, parameters = 0;
-};
-
-// Programs a run of bytes that starts at a whole granule, and sums them up.
-class Checkpoint::Writer {
- public:
-  Writer(const Storage& storage, uint64_t at, uint32_t crc, std::byte* buffer)
-      : storage_(storage), at_(at), buffer_(buffer), crc_(crc) {}
-
-  bool append(std::span<const std::byte> bytes) {
-    crc_ = crc32c(bytes, crc_);
-    while (!bytes.empty()) {
-      size_t count = bytes.size() & ~(kBufferBytes - 1);
-      if (fill_ == 0 && count != 0) {  // straight from the caller's memory
-        if (!program(bytes.first(count))) return false;
-      } else {
-        count = std::min(bytes.size(), kBufferBytes - fill_);
-        std::memcpy(buffer_ + fill_, bytes.data(), count);
-        fill_ += count;
-        if (fill_ == kBufferBytes && !pad()) return false;
-      }
-      bytes = bytes.subspan(count);
-    }
-    return true;
-  }
-
-  // Fills the last granule with ones: what a flash has there already.
-  bool pad() {
-    if (fill_ == 0) return true;
-    const auto end = size_t(round_up(fill_, storage_.program_bytes));
-    std::memset(buffer_ + fill_, 0xFF, end - fill_);
-    fill_ = 0;
-    return program({buffer_, end});
-  }
-
-  uint32_t crc() const { return crc_; }
-
- private:
-  bool program(std::span<const std::byte> bytes) {
-    const uint64_t at = at_;
-    at_ += bytes.size();
-    return storage_.program(storage_.context, at, bytes);
-  }
-
-  const Storage& storage_;
-  uint64_t at_;
-  std::byte* buffer_;  // kBufferBytes
-  uint32_t crc_;
-  size_t fill_ = 0;
-};
 
 // Out of line: the buffer is on the stack of this call only.
 [[gnu::noinline]] bool Checkpoint::put(uint64_t at, std::span<const std::byte> bytes) const {
@@ -131,9 +26,11 @@ class Checkpoint::Writer {
 
 Status Checkpoint::check() const {
   const uint32_t program = storage_.program_bytes, erase = storage_.erase_bytes;
-  if (!is_power_of_two(program) || program > kBufferBytes) return refuse(Code::kStorageGranule, 0, kBufferBytes, program);
+  if (!is_power_of_two(program) || program > kBufferBytes)
+    return refuse(Code::kStorageGranule, 0, kBufferBytes, program);
   if (!is_power_of_two(erase) || erase < program) return refuse(Code::kStorageGranule, 1, program, erase);
-  if (storage_.read == nullptr || storage_.program == nullptr || storage_.erase == nullptr) return refuse(Code::kStorageFailed);
+  if (storage_.read == nullptr || storage_.program == nullptr || storage_.erase == nullptr)
+    return refuse(Code::kStorageFailed);
   return {};
 }
 
@@ -152,13 +49,15 @@ Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
   const auto bytes = bytes_of(h);
   s.blank = (bytes[0] == std::byte{0xFF} || bytes[0] == std::byte{0}) &&
             std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == bytes[0]; });
-  // Nothing in a header is trusted, whole or not: no sum below overflows, and what it describes lies in what the slot holds.
-  // A mark that was never programmed is no part of what must be there.
+  // Nothing in a header is trusted, whole or not: no sum below overflows, and what it describes lies in what the slot
+  // holds. A mark that was never programmed is no part of what must be there.
   uint64_t filled = s.bytes;
-  if (storage_.filled != nullptr) filled = std::min(s.bytes, std::max(storage_.filled(storage_.context, s.base), h.table()));
+  if (storage_.filled != nullptr)
+    filled = std::min(s.bytes, std::max(storage_.filled(storage_.context, s.base), h.table()));
   s.valid = std::memcmp(h.magic, kCheckpointMagic, sizeof h.magic) == 0 && h.version == kCheckpointVersion &&
             h.byte_order == kByteOrderMark && h.crc == h.own_crc() && (h.flags & ~kPendingFlag) == 0 &&
-            is_power_of_two(h.program_bytes) && h.program_bytes <= kBufferBytes && h.state_bytes <= filled && h.end() <= filled;
+            is_power_of_two(h.program_bytes) && h.program_bytes <= kBufferBytes && h.state_bytes <= filled &&
+            h.end() <= filled;
   if (!s.valid) return s;
   Mark mark;
   s.counts = (h.flags & kPendingFlag) == 0;
@@ -176,8 +75,8 @@ bool Checkpoint::whole(Slot& slot) const {
          crc == h.payload_crc;
 }
 
-// Whether the table is that of the header's layout: rows in the order of their offsets, each behind the one before, all in the
-// state. So what match() reads is never more than the state. Out of line, as put is.
+// Whether the table is that of the header's layout: rows in the order of their offsets, each behind the one before, all
+// in the state. So what match() reads is never more than the state. Out of line, as put is.
 [[gnu::noinline]] bool Checkpoint::table(Slot& slot, uint32_t* crc) const {
   constexpr uint64_t kAtOnce = kBufferBytes / sizeof(StateRow);
   StateRow rows[kAtOnce];
@@ -219,7 +118,8 @@ Status Checkpoint::find(Slots* slots) const {
   for (int i = 0; i < 2; ++i) {
     if (s[i].failed && !s[1 - i].valid) return refuse(Code::kStorageFailed, uint32_t(i));
     // Generations wrap: their difference is what counts.
-    if (s[i].valid && (!s[1 - i].valid || int32_t(s[i].header.generation - s[1 - i].header.generation) > 0)) slots->newest = i;
+    if (s[i].valid && (!s[1 - i].valid || int32_t(s[i].header.generation - s[1 - i].header.generation) > 0))
+      slots->newest = i;
   }
   if (s[0].valid && s[1].valid && slots->newest < 0) slots->newest = 0;  // equal: no save makes that
   if (slots->newest < 0) return refuse(s[0].blank && s[1].blank ? Code::kNoCheckpoint : Code::kCheckpointDamaged);
@@ -271,7 +171,8 @@ Status Checkpoint::save(const Model& model, std::span<const std::byte> state, co
 }
 
 // The order is the protocol: the header is the first to be erased and the last to be programmed.
-Status Checkpoint::write(const Model& model, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note) {
+Status Checkpoint::write(const Model& model, Slot& slot, std::span<const std::byte> state,
+                         std::span<const std::byte> note) {
   Header& h = slot.header;
   const Status failed = refuse(Code::kStorageFailed, slot.index);
   for (uint64_t at = 0; at < h.end(); at += storage_.erase_bytes)
@@ -297,8 +198,8 @@ Status Checkpoint::write(const Model& model, Slot& slot, std::span<const std::by
   return true;
 }
 
-// Compares the slot's table with the model's state; where `state` is given, reads what matches into it: what is learned, and
-// with `all` the rest. False: the storage could not be read.
+// Compares the slot's table with the model's state; where `state` is given, reads what matches into it: what is
+// learned, and with `all` the rest. False: the storage could not be read.
 [[gnu::noinline]] bool Checkpoint::match(const Model& model, const Slot& slot, bool all, std::span<std::byte> state,
                                          Found* found) const {
   constexpr uint64_t kAtOnce = 4;
@@ -350,7 +251,8 @@ Status Checkpoint::load(const Model& model, std::span<std::byte> state, Report* 
     told.taken = std::min(records, found.learned + (all ? found.of_update : 0));
     told.kept = records - told.taken;
   }
-  if (!note.empty() && !read(slot.base + h.note(), note.first(std::min(note.size(), size_t{h.note_bytes})))) return failed;
+  if (!note.empty() && !read(slot.base + h.note(), note.first(std::min(note.size(), size_t{h.note_bytes}))))
+    return failed;
   if (report != nullptr) *report = told;
   return {};
 }
@@ -375,7 +277,8 @@ Status Checkpoint::confirm() {
   const Slot& slot = slots.slot[slots.newest];
   const Header& h = slot.header;
   if (slot.counts) return {};
-  if (h.program_bytes < storage_.program_bytes) return refuse(Code::kStorageGranule, slot.index, h.program_bytes, storage_.program_bytes);
+  if (h.program_bytes < storage_.program_bytes)
+    return refuse(Code::kStorageGranule, slot.index, h.program_bytes, storage_.program_bytes);
   Mark mark = {};
   if (!read(slot.base + h.mark(), writable(mark))) return refuse(Code::kStorageFailed, slot.index);
   const auto bytes = bytes_of(mark);

@@ -4,11 +4,13 @@
 //   TRY(checkpoint.save(model, trainer.state()));
 //   ... TRY(checkpoint.load(model, trainer.state(), &report)); TRY(trainer.restored());
 //
-// Two slots, written in turn: erase, program the payload, read it back, and only then program the header. Whatever cuts a save
-// short, load() finds a checkpoint from before it or the one saved now, never a mixture. schema/FORMAT.md, "Checkpoints".
+// Two slots, written in turn: erase, program the payload, read it back, and only then program the header. Whatever cuts
+// a save short, load() finds a checkpoint from before it or the one saved now, never a mixture. schema/FORMAT.md,
+// "Checkpoints".
 //
-// A save may be `pending`: a trial, until confirm() makes it count or revert() forgets it. The newest checkpoint that is not
-// pending is never written over by a save before there is a newer one; a pending one is written over by the next save.
+// A save may be `pending`: a trial, until confirm() makes it count or revert() forgets it. The newest checkpoint that
+// is not pending is never written over by a save before there is a newer one; a pending one is written over by the next
+// save.
 //
 // No heap; at most 256 bytes of buffer on the stack. The storage must have one user at a time.
 #pragma once
@@ -21,15 +23,15 @@
 
 namespace nacre {
 
-// What the caller knows about a flash, a file, or anything else that keeps bytes. Every function returns whether it succeeded;
-// what it left behind where it did not is the protocol's business.
+// What the caller knows about a flash, a file, or anything else that keeps bytes. Every function returns whether it
+// succeeded; what it left behind where it did not is the protocol's business.
 struct Storage {
   void* context = nullptr;
   uint32_t program_bytes = 1;  // programmed at once, and once only between two erases: a power of two, at most 256
   uint32_t erase_bytes = 1;    // erased at once: a power of two, at least program_bytes
   uint64_t bytes = 0;          // of the storage; each slot has half, rounded down to erase_bytes
-  // What a loss of power left half programmed or erased may read as anything, but should not fail (a flash with error correction:
-  // give any bytes): save is refused while one slot cannot be read and the other holds no checkpoint.
+  // What a loss of power left half programmed or erased may read as anything, but should not fail (a flash with error
+  // correction: give any bytes): save is refused while one slot cannot be read and the other holds no checkpoint.
   bool (*read)(void* context, uint64_t offset, std::span<std::byte> to) = nullptr;
   // Offset and size are multiples of program_bytes, the bytes are erased. Any number of granules.
   bool (*program)(void* context, uint64_t offset, std::span<const std::byte> from) = nullptr;
@@ -37,8 +39,9 @@ struct Storage {
   bool (*erase)(void* context, uint64_t offset) = nullptr;
   // Returns when all that was programmed is where a loss of power cannot reach it. Null: it always is.
   bool (*flush)(void* context) = nullptr;
-  // The end, from the start of the slot at `offset`, of the last granule that was programmed since its erase: of a storage that offers
-  // more than it holds, as files do. What a header says is beyond it is never read. Null: a whole slot.
+  // The end, from the start of the slot at `offset`, of the last granule that was programmed since its erase: of a
+  // storage that offers more than it holds, as files do. What a header says is beyond it is never read. Null: a whole
+  // slot.
   uint64_t (*filled)(void* context, uint64_t offset) = nullptr;
 };
 
@@ -51,12 +54,13 @@ class Checkpoint {
 
   struct Report {
     uint32_t slot = 0;
-    uint32_t generation = 0;  // counts saves; wraps
-    bool pending = false;     // neither confirmed nor reverted
-    bool same_model = false;  // it was saved with this very model file, as its hash tells
-    bool same_layout = false; // the whole block was copied
-    uint32_t taken = 0;       // tensors of the state that have the checkpoint's values
-    uint32_t kept = 0;        // tensors that keep what they had: what the checkpoint lacks, or has in another type or size
+    uint32_t generation = 0;   // counts saves; wraps
+    bool pending = false;      // neither confirmed nor reverted
+    bool same_model = false;   // it was saved with this very model file, as its hash tells
+    bool same_layout = false;  // the whole block was copied
+    uint32_t taken = 0;        // tensors of the state that have the checkpoint's values
+    // tensors that keep what they had: what the checkpoint lacks, or has in another type or size
+    uint32_t kept = 0;
     uint32_t note_bytes = 0;  // of the note that was saved
   };
 
@@ -66,26 +70,28 @@ class Checkpoint {
   // Bytes that a storage with these granules must have for checkpoints of this model with such a note.
   static Status measure(const Model& model, const Storage& storage, uint32_t note_bytes, uint64_t* bytes);
 
-  // `state`: the model's whole state block. Refused: nothing is written. Failed: the newest checkpoint that counts stays; a pending
-  // one after it is what the save was to write over, and may be gone.
+  // `state`: the model's whole state block. Refused: nothing is written. Failed: the newest checkpoint that counts
+  // stays; a pending one after it is what the save was to write over, and may be gone.
   Status save(const Model& model, std::span<const std::byte> state) { return save(model, state, Info()); }
   Status save(const Model& model, std::span<const std::byte> state, const Info& info);
 
-  // The newest whole checkpoint, pending or not. With the model's own layout it is copied. Else tensors that match in name, type
-  // and size are taken and the rest keeps what it has, so call Trainer::start() first: what training learns (parameters, and
-  // whatever else a program but `update` reads) one by one; what only `update` reads (moments, histories, counters) all or
-  // nothing, because an optimizer's halves do not fit together. The state is untouched where this is refused, but for
-  // kStorageFailed, when it must be started or loaded again. `note` takes the first bytes of the note that was saved.
+  // The newest whole checkpoint, pending or not. With the model's own layout it is copied. Else tensors that match in
+  // name, type and size are taken and the rest keeps what it has, so call Trainer::start() first: what training learns
+  // (parameters, and whatever else a program but `update` reads) one by one; what only `update` reads (moments,
+  // histories, counters) all or nothing, because an optimizer's halves do not fit together. The state is untouched
+  // where this is refused, but for kStorageFailed, when it must be started or loaded again. `note` takes the first
+  // bytes of the note that was saved.
   Status load(const Model& model, std::span<std::byte> state, Report* report = nullptr, std::span<std::byte> note = {});
 
   // Which checkpoint load() would take, without a model: what compares it with one is 0.
   Status look(Report* report);
 
-  // The newest checkpoint counts from now on. Nothing happens if it does already. kConfirmTorn: a confirm was cut off before.
+  // The newest checkpoint counts from now on. Nothing happens if it does already. kConfirmTorn: a confirm was cut off
+  // before.
   Status confirm();
 
-  // Forgets the newest checkpoint: the one before it is the newest again. A pending one with nothing before it may be forgotten
-  // too; one that counts and is the only one is kept (kNoCheckpoint).
+  // Forgets the newest checkpoint: the one before it is the newest again. A pending one with nothing before it may be
+  // forgotten too; one that counts and is the only one is kept (kNoCheckpoint).
   Status revert();
 
  private:

@@ -42,7 +42,8 @@ uint64_t state_layout(const Model& model);
 // The tensor of the state that has this name, type and size.
 bool find_in_state(const Model& model, const StateRow& row, uint32_t* id);
 
-// Whether a tensor of the state is more than the optimizer's own: a parameter, or read by a program other than `update`.
+// Whether a tensor of the state is more than the optimizer's own: a parameter, or read by a program other than
+// `update`.
 bool learned(const Model& model, uint32_t id);
 
 }  // namespace nacre

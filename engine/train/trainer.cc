@@ -26,8 +26,8 @@ bool is(const TensorRecord& r, ElementType element, uint64_t bytes) { return r.e
 
 constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram, uint32_t(entry)}; }
 
-// The blocks that the programs share, and those with a part for each, are apart. Each program's bind sees its own parts alone.
-// Out of line: the sizes are on the stack of this call only.
+// The blocks that the programs share, and those with a part for each, are apart. Each program's bind sees its own parts
+// alone. Out of line: the sizes are on the stack of this call only.
 [[gnu::noinline]] Status check_apart(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
                                      const Memory& memory, const Machine& machine) {
   Sizes sizes;
@@ -55,9 +55,10 @@ Status Trainer::find(const Model& model, const char* target, uint32_t (&index)[k
 Status Trainer::check_update(const Model& model, uint32_t index) {
   const ProgramView p = model.program(index);
   const auto tensors = model.tensors();
-  const bool holds = !p.inputs.empty() && is(tensors[p.inputs.back()], ElementType::kFloat32, 4) && p.outputs.size() >= 3 &&
-                     is(tensors[p.outputs[0]], ElementType::kUint32, 4) && is(tensors[p.outputs[1]], ElementType::kUint32, 4) &&
-                     (is(tensors[p.outputs[2]], ElementType::kFloat32, 16) || is(tensors[p.outputs[2]], ElementType::kFloat64, 32));
+  const bool holds =
+      !p.inputs.empty() && is(tensors[p.inputs.back()], ElementType::kFloat32, 4) && p.outputs.size() >= 3 &&
+      is(tensors[p.outputs[0]], ElementType::kUint32, 4) && is(tensors[p.outputs[1]], ElementType::kUint32, 4) &&
+      (is(tensors[p.outputs[2]], ElementType::kFloat32, 16) || is(tensors[p.outputs[2]], ElementType::kFloat64, 32));
   return holds ? Status{} : refuse(Code::kTrainingProgram, Entry::kUpdate);
 }
 
@@ -75,7 +76,8 @@ Status Trainer::measure(const Model& model, const char* target, std::span<const 
     }
     for (uint32_t block = 0; block < kBlockCount; ++block) {
       const bool own = block == kCalls || block == kPrepared;  // of each program; the rest they share
-      sizes->bytes[block] = own ? sizes->bytes[block] + round_up(one.bytes[block]) : std::max(sizes->bytes[block], one.bytes[block]);
+      sizes->bytes[block] =
+          own ? sizes->bytes[block] + round_up(one.bytes[block]) : std::max(sizes->bytes[block], one.bytes[block]);
     }
     if (Entry(entry) != Entry::kInfer) sizes->work += one.work;
   }
@@ -83,13 +85,15 @@ Status Trainer::measure(const Model& model, const char* target, std::span<const 
 }
 
 // Out of line: sizes and memory are on the stack of this call only.
-[[gnu::noinline]] Status Trainer::bind_one(uint32_t index, std::span<const KernelSet* const> kernels, const Memory& memory,
-                                           const Workers* workers, size_t* calls, size_t* prepared) {
+[[gnu::noinline]] Status Trainer::bind_one(uint32_t index, std::span<const KernelSet* const> kernels,
+                                           const Memory& memory, const Workers* workers, size_t* calls,
+                                           size_t* prepared) {
   const ProgramView view = model_->program(index);
   Memory own = memory;
   {
     Sizes sizes;
-    TRY(Program::measure(*model_, index, kernels, &sizes, {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))}));
+    TRY(Program::measure(*model_, index, kernels, &sizes,
+                         {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))}));
     const struct {
       Block block;
       size_t* at;
@@ -104,15 +108,16 @@ Status Trainer::measure(const Model& model, const char* target, std::span<const 
   return programs_[size_t(view.entry)].bind(*model_, index, kernels, own, workers);
 }
 
-Status Trainer::bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels, const Memory& memory,
-                     const Workers* workers) {
+Status Trainer::bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
+                     const Memory& memory, const Workers* workers) {
   started_ = false;
   present_ = 0;
   state_ = stream_ = step_ = {};
   for (Program& program : programs_) program.unbind();  // from a model that may be gone
   uint32_t index[kPrograms];
   TRY(find(model, target, index));
-  TRY(check_apart(model, target, kernels, memory, {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))}));
+  TRY(check_apart(model, target, kernels, memory,
+                  {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))}));
   model_ = &model;
   size_t calls = 0, prepared = 0;
   for (uint32_t entry = 0; entry < kPrograms; ++entry) {
@@ -130,8 +135,8 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
   return {};
 }
 
-// Where `update` keeps two numbers that its outputs do not tell: the samples that verdict counts (its third operand), and how
-// often in a row the loss scale was at its floor (the third counter of adjust_loss_scale, its fourth operand).
+// Where `update` keeps two numbers that its outputs do not tell: the samples that verdict counts (its third operand),
+// and how often in a row the loss scale was at its floor (the third counter of adjust_loss_scale, its fourth operand).
 void Trainer::find_sums() {
   count_ = floor_ = kNoIndex;
   const ProgramView& p = update().view();
@@ -180,7 +185,8 @@ Status Trainer::accumulate(uint32_t rows) {
   if (!ready()) return refuse(Code::kNotBound, Entry::kGradients);
   if (immediate()) {
     if (accumulated_ != 0) return refuse(Code::kOneMicroBatch, Entry::kUpdate);
-    if (rows > update().view().batch) return {Code::kRows, Table::kProgram, uint32_t(Entry::kUpdate), update().view().batch, rows};
+    if (rows > update().view().batch)
+      return {Code::kRows, Table::kProgram, uint32_t(Entry::kUpdate), update().view().batch, rows};
     rows_ = rows;
   } else if (const Status s = feeding().run(0, feeding().view().step_count, rows); !s.ok()) {
     if (s.code != Code::kRows && s.code != Code::kRowsUnsupported) discard();
@@ -192,10 +198,12 @@ Status Trainer::accumulate(uint32_t rows) {
 
 Status Trainer::commit(float learning_rate, Report* report) {
   if (!ready()) return refuse(Code::kNotBound, Entry::kUpdate);
-  if (!(learning_rate >= 0 && learning_rate <= std::numeric_limits<float>::max())) return refuse(Code::kLearningRate, Entry::kUpdate);
+  if (!(learning_rate >= 0 && learning_rate <= std::numeric_limits<float>::max()))
+    return refuse(Code::kLearningRate, Entry::kUpdate);
   // No sample: no batch, or none of its labels counts.
   const bool known = !immediate() && count_ != kNoIndex;
-  if (accumulated_ == 0 || (known && value<float>(update().bytes(count_)) == 0)) return refuse(Code::kNothingAccumulated, Entry::kUpdate);
+  if (accumulated_ == 0 || (known && value<float>(update().bytes(count_)) == 0))
+    return refuse(Code::kNothingAccumulated, Entry::kUpdate);
   const ProgramView& p = update().view();
   const std::span<std::byte> rate = update().input(uint32_t(p.inputs.size()) - 1);
   std::memcpy(rate.data(), &learning_rate, sizeof learning_rate);
@@ -220,7 +228,8 @@ void Trainer::read_report(Report* report) const {
   report->loss = number(2);
   report->loss_scale = number(3);
   if (count_ != kNoIndex) report->samples = value<float>(update().bytes(count_));
-  if (floor_ != kNoIndex) report->overflow_at_floor = !report->applied && value<uint32_t>(update().bytes(floor_), 2) != 0;
+  if (floor_ != kNoIndex)
+    report->overflow_at_floor = !report->applied && value<uint32_t>(update().bytes(floor_), 2) != 0;
 }
 
 }  // namespace nacre

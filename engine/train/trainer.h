@@ -1,5 +1,5 @@
-// Trainer: trains a model in the caller's memory. A step is a transaction: everything that it learned commits, or nothing does but
-// the loss scale and its counters.
+// Trainer: trains a model in the caller's memory. A step is a transaction: everything that it learned commits, or
+// nothing does but the loss scale and its counters.
 //
 //   Sizes sizes; TRY(Trainer::measure(model, "host", kernels, &sizes));  // of all programs together
 //   Memory memory; TRY(Memory::cut(block, sizes, &memory));
@@ -7,9 +7,9 @@
 //   write trainer.input(0), ..; TRY(trainer.accumulate());               // any number of micro-batches
 //   Trainer::Report report; TRY(trainer.commit(learning_rate, &report));
 //
-// The programs `gradients`, `update`, `derive` and `infer` of one target share state, stream, derived, step block, arena and
-// scratch. In a model compiled with --update immediate there is no `gradients`: `update` reads the data too, and each commit takes
-// exactly one micro-batch.
+// The programs `gradients`, `update`, `derive` and `infer` of one target share state, stream, derived, step block,
+// arena and scratch. In a model compiled with --update immediate there is no `gradients`: `update` reads the data too,
+// and each commit takes exactly one micro-batch.
 #pragma once
 
 #include <cstddef>
@@ -23,22 +23,23 @@ namespace nacre {
 class Trainer {
  public:
   struct Report {
-    bool applied = false;           // false: refused; the state is what it was but for the loss scale and its counters
-    bool overflow_at_floor = false; // refused at the lowest loss scale: a lower one cannot cure it
-    float loss = 0;                 // mean over the samples
-    float norm = 0;                 // 2-norm of the mean gradient, before clipping
-    float loss_scale = 0;           // that the gradients were made with
-    float samples = 0;              // counted by the loss
-    uint32_t refused_in_row = 0;    // refused steps in a row since start or restored, this one included
+    bool applied = false;            // false: refused; the state is what it was but for the loss scale and its counters
+    bool overflow_at_floor = false;  // refused at the lowest loss scale: a lower one cannot cure it
+    float loss = 0;                  // mean over the samples
+    float norm = 0;                  // 2-norm of the mean gradient, before clipping
+    float loss_scale = 0;            // that the gradients were made with
+    float samples = 0;               // counted by the loss
+    uint32_t refused_in_row = 0;     // refused steps in a row since start or restored, this one included
   };
 
-  // kernels: training kernels and those of inference (kernels/training.h, reference.h), a port's before them. `target`: the
-  // name that the programs are compiled for; null: that of the first `update`. calls and prepared are sums over the programs, arena
-  // and scratch the largest; work is that of one accumulate and one commit.
+  // kernels: training kernels and those of inference (kernels/training.h, reference.h), a port's before them. `target`:
+  // the name that the programs are compiled for; null: that of the first `update`. calls and prepared are sums over the
+  // programs, arena and scratch the largest; work is that of one accumulate and one commit.
   static Status measure(const Model& model, const char* target, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine = {});
 
-  // `model`, the kernel sets, memory and `workers` must outlive the Trainer. After Model::attach or open it must be bound again.
+  // `model`, the kernel sets, memory and `workers` must outlive the Trainer. After Model::attach or open it must be
+  // bound again.
   Status bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr);
 
@@ -47,32 +48,38 @@ class Trainer {
   // The state was written from outside (Checkpoint::load): derives what depends on it.
   Status restored();
 
-  // Of a micro-batch: data, then labels; write all of them before every accumulate. They share bytes with what a commit uses.
+  // Of a micro-batch: data, then labels; write all of them before every accumulate. They share bytes with what a commit
+  // uses.
   uint32_t input_count() const { return feeding().input_count() - (immediate() ? 1 : 0); }
-  std::span<std::byte> input(uint32_t i) const { return i < input_count() ? feeding().input(i) : std::span<std::byte>(); }
+  std::span<std::byte> input(uint32_t i) const {
+    return i < input_count() ? feeding().input(i) : std::span<std::byte>();
+  }
   // The network's outputs for it; valid until the next accumulate, commit or inference.
   uint32_t output_count() const { return immediate() ? 0 : feeding().output_count(); }
   std::span<const std::byte> output(uint32_t i) const {
     return i < output_count() ? feeding().output(i) : std::span<const std::byte>();
   }
 
-  // Adds the gradients of the first `rows` rows (0: the compiled batch). kIndex, a label out of range: everything accumulated
-  // since the last commit is discarded. kRows, kRowsUnsupported: nothing happened. Where immediate(), commit does all of this: it
-  // gives kIndex and kRowsUnsupported, and then the micro-batch is discarded and the state is what it was.
+  // Adds the gradients of the first `rows` rows (0: the compiled batch). kIndex, a label out of range: everything
+  // accumulated since the last commit is discarded. kRows, kRowsUnsupported: nothing happened. Where immediate(),
+  // commit does all of this: it gives kIndex and kRowsUnsupported, and then the micro-batch is discarded and the state
+  // is what it was.
   Status accumulate(uint32_t rows = 0);
 
-  // One step with what was accumulated. kNothingAccumulated, kLearningRate (negative or not finite): nothing happened. A step
-  // refused by the verdict is no error: report->applied says so. `report` may be null.
+  // One step with what was accumulated. kNothingAccumulated, kLearningRate (negative or not finite): nothing happened.
+  // A step refused by the verdict is no error: report->applied says so. `report` may be null.
   Status commit(float learning_rate, Report* report);
 
   // Forgets what was accumulated.
   void discard();
 
-  // Bound over the same state: may run between commits, and forgets no gradient. Not bound where the model has no such program.
-  // It writes where the inputs are: where immediate(), which reads them in commit, not between accumulate and commit.
+  // Bound over the same state: may run between commits, and forgets no gradient. Not bound where the model has no such
+  // program. It writes where the inputs are: where immediate(), which reads them in commit, not between accumulate and
+  // commit.
   const Program& infer() const { return programs_[size_t(Entry::kInfer)]; }
 
-  // The whole state block, for checkpoints. Empty before start, and once bind is undone: what stands there is nobody's to save.
+  // The whole state block, for checkpoints. Empty before start, and once bind is undone: what stands there is nobody's
+  // to save.
   std::span<std::byte> state() const { return ready() ? state_ : std::span<std::byte>(); }
   // Whether each commit takes one micro-batch (--update immediate).
   bool immediate() const { return update().bound() && !has(Entry::kGradients); }
@@ -82,8 +89,8 @@ class Trainer {
 
   static Status find(const Model& model, const char* target, uint32_t (&index)[kPrograms]);
   static Status check_update(const Model& model, uint32_t index);
-  Status bind_one(uint32_t index, std::span<const KernelSet* const> kernels, const Memory& memory, const Workers* workers,
-                  size_t* calls, size_t* prepared);
+  Status bind_one(uint32_t index, std::span<const KernelSet* const> kernels, const Memory& memory,
+                  const Workers* workers, size_t* calls, size_t* prepared);
   void find_sums();
   Status begin();
   void read_report(Report* report) const;
@@ -97,11 +104,11 @@ class Trainer {
   const Model* model_ = nullptr;
   Program programs_[kPrograms];
   std::span<std::byte> state_, stream_, step_;
-  uint32_t present_ = 0;             // bit per Entry
-  uint32_t count_ = kNoIndex;        // tensor: the number of samples, float32
-  uint32_t floor_ = kNoIndex;        // tensor: counters of the loss scale
-  uint32_t accumulated_ = 0;         // micro-batches since the last commit
-  uint32_t rows_ = 0;                // of the micro-batch, where immediate
+  uint32_t present_ = 0;       // bit per Entry
+  uint32_t count_ = kNoIndex;  // tensor: the number of samples, float32
+  uint32_t floor_ = kNoIndex;  // tensor: counters of the loss scale
+  uint32_t accumulated_ = 0;   // micro-batches since the last commit
+  uint32_t rows_ = 0;          // of the micro-batch, where immediate
   uint32_t refused_in_row_ = 0;
   bool started_ = false;
 };

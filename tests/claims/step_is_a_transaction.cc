@@ -262,12 +262,17 @@ int claim(const std::filesystem::path& shared) {
 }  // namespace nacre::test
 
 NACRE_CLAIM(step_is_a_transaction) {
-  const char* shared = std::getenv("NACRE_SHARED");
+  const char* given = std::getenv("NACRE_SHARED");
   const char* root = std::getenv("NACRE_ROOT");
+  const std::filesystem::path shared = given != nullptr
+                                           ? std::filesystem::path(given)
+                                           : std::filesystem::path(root != nullptr ? root : NACRE_ROOT) / "../shared";
+  if (!std::filesystem::exists(shared / "golden/policies.json")) {
+    std::printf("step_is_a_transaction: no golden/policies.json; NACRE_SHARED names the folder that holds it\n");
+    return 77;
+  }
   try {
-    return nacre::test::claim(shared != nullptr
-                                  ? std::filesystem::path(shared)
-                                  : std::filesystem::path(root != nullptr ? root : NACRE_ROOT) / "../shared");
+    return nacre::test::claim(shared);
   } catch (const std::exception& error) {
     std::printf("CLAIM step_is_a_transaction NOT SHOWN: %s\n", error.what());
     return 1;

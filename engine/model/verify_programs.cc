@@ -1,0 +1,278 @@
+// The verifier on programs: their plan, what they are bound to, their steps, and who writes which bytes when.
+#include <algorithm>
+#include <array>
+
+#include "engine/model/flatbuffer.h"
+#include "engine/model/verify.h"
+#include "engine/model/verify_limits.h"
+
+namespace nacre {
+namespace {
+
+constexpr uint8_t bit(Region region) { return uint8_t(1u << unsigned(region)); }
+
+// Where a program of each kind may write. "infer and gradients never write state; only update does."
+constexpr uint8_t kOutRegions[] = {bit(Region::kArena), bit(Region::kArena), bit(Region::kArena),
+                                   uint8_t(bit(Region::kArena) | bit(Region::kDerived))};
+constexpr uint8_t kUpdateRegions[] = {bit(Region::kStream),
+                                      uint8_t(bit(Region::kStream) | bit(Region::kStep) | bit(Region::kArena)),
+                                      uint8_t(bit(Region::kState) | bit(Region::kStep) | bit(Region::kArena)), 0};
+static_assert(std::size(kOutRegions) == size_t(Entry::kCount) && std::size(kUpdateRegions) == size_t(Entry::kCount));
+
+constexpr bool overlaps(const TensorRecord& a, const TensorRecord& b) {
+  return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+}  // namespace
+
+bool Verifier::programs() {
+  const auto& programs = *root_->programs();
+  // Programs tile the steps and the arena records in order, so nothing belongs to two and nothing to none.
+  uint32_t tensor = programs.Get(0)->first_tensor(), step = 0;
+  if (tensor > view_.tensors_.size()) return refuse(Code::kTensorRange, Table::kProgram, 0);
+  if (!globals(tensor)) return false;
+  for (uint32_t i = 0; i < programs.size(); ++i) {
+    if (!program(i, tensor, step)) return false;
+    tensor += programs.Get(i)->tensor_count();
+    step += programs.Get(i)->step_count();
+  }
+  if (tensor != view_.tensors_.size()) return refuse(Code::kTensorRange, Table::kProgram, programs.size());
+  if (step != view_.steps_.size()) return refuse(Code::kStepRange, Table::kProgram, programs.size());
+  return true;
+}
+
+bool Verifier::program(uint32_t index, uint32_t first_tensor, uint32_t first_step) {
+  const schema::Program& record = *root_->programs()->Get(index);
+  if (record.entry() >= uint8_t(Entry::kCount)) return refuse(Code::kEntry, Table::kProgram, index);
+  const void* required[] = {record.target(), record.banks(), record.inputs(), record.outputs()};
+  for (const void* field : required)
+    if (field == nullptr) return refuse(Code::kMissingField, Table::kProgram, index);
+  if (record.target()->size() > limits_.string_bytes) return refuse(Code::kString, Table::kProgram, index);
+  for (uint32_t other = 0; other < index; ++other) {
+    const schema::Program& o = *root_->programs()->Get(other);
+    if (o.entry() == record.entry() && o.target()->size() == record.target()->size() &&
+        std::memcmp(o.target()->Data(), record.target()->Data(), o.target()->size()) == 0)
+      return refuse(Code::kEntry, Table::kProgram, index);
+  }
+  const uint32_t banks = record.banks()->size();
+  if (banks == 0 || banks > uint32_t(kMaxBanks)) return refuse(Code::kBank, Table::kProgram, index);
+  for (uint32_t i = 0; i < banks; ++i)
+    if (record.banks()->Get(i)->bytes() > kMaxRegionBytes)
+      return refuse(Code::kOverflow, Table::kProgram, index, kMaxRegionBytes, i);
+  if (record.batch() == 0 || record.batch() > uint32_t(kMaxDim)) return refuse(Code::kBatch, Table::kProgram, index);
+
+  const ProgramView p = view_.program(index);
+  if (p.first_tensor != first_tensor || !in_range(p.first_tensor, p.tensor_count, view_.tensors_.size()))
+    return refuse(Code::kTensorRange, Table::kProgram, index);
+  if (p.first_step != first_step || p.step_count == 0 || !in_range(p.first_step, p.step_count, view_.steps_.size()))
+    return refuse(Code::kStepRange, Table::kProgram, index);
+  if (p.inputs.size() > p.tensor_count || p.outputs.size() > p.tensor_count)
+    return refuse(Code::kCount, Table::kProgram, index, p.tensor_count, std::max(p.inputs.size(), p.outputs.size()));
+  if (!plan(p)) return false;
+  if (!bindings(p, index)) return false;
+  for (uint32_t i = 0; i < p.step_count; ++i)
+    if (!step(p, p.first_step + i)) return false;
+  for (uint32_t i = 0; i < p.step_count; ++i)
+    if (!uses(p, p.first_step + i)) return false;
+  for (uint32_t i = 0; i < p.tensor_count; ++i)
+    if (!written(p, p.first_tensor + i)) return false;
+  return true;
+}
+
+// Arena records: sorted by first step, aliases last; inside their bank; no two that live at one time share bytes,
+// except that an output may take exactly the bytes of an operand that its step reads last (bind asks the kernel). An
+// input takes none: it is there before the first step.
+bool Verifier::plan(const ProgramView& p) {
+  bool aliases = false;
+  for (uint32_t i = 0; i < p.tensor_count; ++i) {
+    const uint32_t id = p.first_tensor + i;
+    const TensorRecord& r = view_.tensors_[id];
+    if (!tensor(id)) return false;
+    if (r.region != Region::kArena) return refuse(Code::kRegion, Table::kTensor, id);
+    if (r.first_step > r.last_step || r.last_step >= p.step_count) return refuse(Code::kLifetime, Table::kTensor, id);
+    if ((r.flags & kBatched) != 0 && uint32_t(r.dims[0]) != p.batch) return refuse(Code::kBatch, Table::kTensor, id);
+    if (r.bank >= p.banks.size()) return refuse(Code::kBank, Table::kTensor, id);
+    if (r.alias_of != kNoIndex) {
+      aliases = true;
+      if (r.alias_of < p.first_tensor) return refuse(Code::kAliasTarget, Table::kTensor, id);  // of another program
+      const TensorRecord& target = view_.tensors_[r.alias_of];
+      if (r.first_step < target.first_step || r.last_step > target.last_step)
+        return refuse(Code::kLifetime, Table::kTensor, id);
+      continue;
+    }
+    if (!in_range(r.offset, r.bytes, p.banks[r.bank]))
+      return refuse(Code::kBounds, Table::kTensor, id, p.banks[r.bank], r.offset);
+    if (aliases || (i > 0 && view_.tensors_[id - 1].first_step > r.first_step))
+      return refuse(Code::kOrder, Table::kTensor, id);
+    for (uint32_t j = p.first_tensor; j < id; ++j) {
+      const TensorRecord& other = view_.tensors_[j];
+      if (other.last_step < r.first_step || other.bank != r.bank || !overlaps(other, r)) continue;
+      const bool handed_over = (r.flags & kInput) == 0 && other.last_step == r.first_step && other.offset == r.offset &&
+                               other.bytes == r.bytes;
+      if (!handed_over) return refuse(Code::kOverlap, Table::kTensor, id);
+    }
+  }
+  return true;
+}
+
+bool Verifier::bindings(const ProgramView& p, uint32_t index) {
+  const auto mine = [&](uint32_t id) { return id >= p.first_tensor && id - p.first_tensor < p.tensor_count; };
+  for (uint32_t i = 0; i < p.inputs.size(); ++i) {
+    const uint32_t id = p.inputs[i];
+    if (!mine(id) || (view_.tensors_[id].flags & kInput) == 0 || view_.tensors_[id].alias_of != kNoIndex ||
+        view_.tensors_[id].first_step != 0)
+      return refuse(Code::kInputOutput, Table::kBinding, i);
+    for (uint32_t j = 0; j < i; ++j)
+      if (p.inputs[j] == id) return refuse(Code::kDuplicateInput, Table::kBinding, i);
+  }
+  // Nobody writes what is marked as an input and is none.
+  uint32_t marked = 0;
+  for (uint32_t i = 0; i < p.tensor_count; ++i) marked += (view_.tensors_[p.first_tensor + i].flags & kInput) != 0;
+  if (marked != p.inputs.size()) return refuse(Code::kInputOutput, Table::kProgram, index, p.inputs.size(), marked);
+  for (uint32_t i = 0; i < p.outputs.size(); ++i) {
+    const uint32_t id = p.outputs[i];
+    if (!mine(id) || (view_.tensors_[id].flags & kOutput) == 0 || view_.tensors_[id].last_step != p.step_count - 1)
+      return refuse(Code::kInputOutput, Table::kBinding, i);
+    // The last step hands over no bytes of an output.
+    const uint32_t root = view_.tensors_[id].alias_of == kNoIndex ? id : view_.tensors_[id].alias_of;
+    for (uint32_t j = root + 1; j < p.first_tensor + p.tensor_count; ++j) {
+      const TensorRecord& other = view_.tensors_[j];
+      if (other.alias_of == kNoIndex && other.bank == view_.tensors_[root].bank &&
+          other.first_step == p.step_count - 1 && overlaps(other, view_.tensors_[root]))
+        return refuse(Code::kOverlap, Table::kTensor, j);
+    }
+  }
+  const schema::Program& record = *root_->programs()->Get(index);
+  const struct {
+    const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* names;
+    size_t count;
+  } rows[] = {{record.input_names(), p.inputs.size()},
+              {record.output_names(), p.outputs.size()},
+              {record.input_layouts(), p.inputs.size()},
+              {record.output_layouts(), p.outputs.size()},
+              {record.bank_names(), p.banks.size()}};
+  for (const auto& row : rows) {
+    if (size_of(row.names) != 0 && row.names->size() != row.count)
+      return refuse(Code::kCount, Table::kProgram, index, row.count, row.names->size());
+    for (uint32_t i = 0; i < size_of(row.names); ++i)
+      if (row.names->Get(i)->size() > limits_.string_bytes) return refuse(Code::kString, Table::kProgram, index);
+  }
+  return true;
+}
+
+bool Verifier::step(const ProgramView& p, uint32_t index) {
+  const StepRecord& s = view_.steps_[index];
+  if (s.op == Op::kNone) return refuse(Code::kOpCode, Table::kStep, index);
+  if (s.rounding >= Rounding::kCount) return refuse(Code::kRounding, Table::kStep, index);
+  if (s.flags != 0 || !all_zero(s.reserved, sizeof s.reserved)) return refuse(Code::kReserved, Table::kStep, index);
+  if (s.place >= kMaxBanks) return refuse(Code::kPlace, Table::kStep, index);
+  if (!in_range(s.first_word, s.word_count, root_->words()->size()))
+    return refuse(Code::kWordRange, Table::kStep, index);
+  if (!in_range(s.first_operand, s.operand_count, root_->operands()->size()))
+    return refuse(Code::kOperandRange, Table::kStep, index);
+  if (s.layer != kNoIndex && s.layer >= root_->layers()->size()) return refuse(Code::kLayer, Table::kStep, index);
+  if (s.guard != kNoIndex) {
+    if (!sees(p, s.guard)) return refuse(Code::kOperandId, Table::kStep, index, s.operand_count, s.guard);
+    const TensorRecord& g = view_.tensors_[s.guard];
+    if (g.element != ElementType::kUint32 || g.bytes != 4) return refuse(Code::kGuard, Table::kStep, index);
+  }
+  for (uint32_t i = 0; i < s.operand_count; ++i)
+    if (!operand(p, index, i)) return false;
+  return true;
+}
+
+// Whether a tensor exists and is global or this program's. Records of later programs are not even checked yet.
+bool Verifier::sees(const ProgramView& p, uint32_t id) const {
+  return id < root_->programs()->Get(0)->first_tensor() ||
+         (id >= p.first_tensor && id - p.first_tensor < p.tensor_count);
+}
+
+// An input of a program, or a part of one.
+bool Verifier::is_input(uint32_t id) const {
+  const TensorRecord& r = view_.tensors_[id];
+  return ((r.alias_of == kNoIndex ? r : view_.tensors_[r.alias_of]).flags & kInput) != 0;
+}
+
+bool Verifier::operand(const ProgramView& p, uint32_t index, uint32_t position) {
+  const StepRecord& s = view_.steps_[index];
+  const uint32_t* operands = view_.operands_ + s.first_operand;
+  const uint32_t id = operands[position] & kOperandIdMask;
+  const auto role = Role(operands[position] >> 30);
+  if (role > Role::kUpdate) return refuse(Code::kRole, Table::kStep, index);
+  if (id == kNoOperand) return role == Role::kIn || refuse(Code::kOperandMissing, Table::kStep, index, position, id);
+  if (!sees(p, id)) return refuse(Code::kOperandId, Table::kStep, index, position, id);
+  const TensorRecord& r = view_.tensors_[id];
+  if (role == Role::kOut && (kOutRegions[size_t(p.entry)] & bit(r.region)) == 0)
+    return refuse(Code::kRole, Table::kStep, index, position, id);
+  if (role == Role::kUpdate && ((kUpdateRegions[size_t(p.entry)] & bit(r.region)) == 0 || is_input(id)))
+    return refuse(Code::kRole, Table::kStep, index, position, id);
+  if (role == Role::kOut)
+    for (uint32_t i = 0; i < position; ++i)
+      if (operands[i] == operands[position]) return refuse(Code::kWrittenTwice, Table::kStep, index, position, id);
+  // Rows of a run are lowered from the program's batch.
+  if ((r.flags & kBatched) != 0 && uint32_t(r.dims[0]) != p.batch)
+    return refuse(Code::kBatch, Table::kStep, index, position, id);
+  return true;
+}
+
+// ---- Values: who writes which bytes of the arena, and when. Every index is known to be in range. ----
+
+// Whether the first step of an arena tensor writes it, and does so before step `end`.
+bool Verifier::writes(const ProgramView& p, uint32_t id, uint32_t end) {
+  const uint32_t first = view_.tensors_[id].first_step;
+  if (first >= end) return false;
+  const StepRecord& s = view_.steps_[p.first_step + first];
+  effort_ += s.operand_count;
+  for (uint32_t i = 0; i < s.operand_count; ++i)
+    if (view_.operands_[s.first_operand + i] == (id | uint32_t(Role::kOut) << 30)) return true;
+  return false;
+}
+
+// Bytes of an arena tensor that steps before `end` write, as they write it, its target, or other aliases of that: more
+// than it has where two steps write one byte, fewer where none does.
+uint64_t Verifier::written_bytes(const ProgramView& p, uint32_t id, uint32_t end) {
+  const TensorRecord& r = view_.tensors_[id];
+  const uint32_t root = r.alias_of == kNoIndex ? id : r.alias_of;
+  const uint64_t from = root == id ? 0 : r.offset, to = from + r.bytes;
+  uint64_t sum = writes(p, root, end) ? r.bytes : 0;
+  for (uint32_t other = p.first_tensor + p.tensor_count;
+       --other > root && view_.tensors_[other].alias_of != kNoIndex;) {
+    const TensorRecord& part = view_.tensors_[other];
+    ++effort_;
+    if (part.alias_of != root || part.offset >= to || part.offset + part.bytes <= from || !writes(p, other, end))
+      continue;
+    sum += std::min(part.offset + part.bytes, to) - std::max(part.offset, from);
+  }
+  return sum;
+}
+
+// Operands and guard of a step: alive, written before they are read, written once.
+bool Verifier::uses(const ProgramView& p, uint32_t index) {
+  const StepRecord& s = view_.steps_[index];
+  const uint32_t now = index - p.first_step;
+  for (uint32_t i = 0; i < uint32_t{s.operand_count} + (s.guard != kNoIndex); ++i) {
+    const uint32_t word = i < s.operand_count ? view_.operands_[s.first_operand + i] : s.guard;
+    const uint32_t id = word & kOperandIdMask;
+    if (id == kNoOperand || view_.tensors_[id].region != Region::kArena) continue;
+    const TensorRecord& r = view_.tensors_[id];
+    const bool input = is_input(id);
+    if (now > r.last_step || now < r.first_step) return refuse(Code::kNotLive, Table::kStep, index, i, id);
+    if (Role(word >> 30) == Role::kOut) {
+      if (input || r.first_step != now || written_bytes(p, id, kNoIndex) != r.bytes)
+        return refuse(Code::kWrittenTwice, Table::kStep, index, i, id);
+    } else if (!input && written_bytes(p, id, now) != r.bytes) {
+      return refuse(Code::kReadBeforeWrite, Table::kStep, index, i, id);
+    }
+    if (effort_ > 2 * uint64_t{limits_.tensors} * limits_.tensors) return refuse(Code::kCount, Table::kStep, index);
+  }
+  return true;
+}
+
+// A tensor that is neither input nor alias is written, every byte of it.
+bool Verifier::written(const ProgramView& p, uint32_t id) {
+  const TensorRecord& r = view_.tensors_[id];
+  if (r.alias_of != kNoIndex || (r.flags & kInput) != 0 || written_bytes(p, id, kNoIndex) == r.bytes) return true;
+  return refuse((r.flags & kOutput) != 0 ? Code::kOutputUnwritten : Code::kReadBeforeWrite, Table::kTensor, id);
+}
+
+}  // namespace nacre
