@@ -3,115 +3,11 @@
 #include <algorithm>
 
 #include "engine/base/bytes.h"
-#include "engine/base/check.h"
+#include "engine/run/bound_step.h"
+#include "engine/run/find_entry.h"
 
 namespace nacre {
 namespace {
-
-constexpr int kMaxOperands = 24;  // of one step; their Tensors stand on the stack while a step is checked
-constexpr int kMaxOutputs = 3;
-
-constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-// Bytes of a bound step: run, step, prepared, and {data, record} per operand and guard.
-constexpr uint64_t call_bytes(const StepRecord& step, uint32_t pointer_bytes) {
-  return pointer_bytes * (3 + 2 * (uint64_t{step.operand_count} + (step.guard != kNoIndex)));
-}
-
-// Where a tensor lies: its block and the offset in it. Aliases lie in their target.
-struct Place {
-  uint32_t block;
-  uint64_t offset;
-};
-
-Place place_of(const Model& model, uint32_t id) {
-  const TensorRecord* r = &model.tensors()[id];
-  uint64_t offset = r->offset;
-  if (r->alias_of != kNoIndex) {
-    r = &model.tensors()[r->alias_of];
-    offset += r->offset;
-  }
-  const uint32_t block = r->region == Region::kArena
-                             ? uint32_t(kArena) + r->bank
-                             : uint32_t(kState) + uint32_t(r->region) - uint32_t(Region::kState);
-  return {block, offset};
-}
-static_assert(kStream - kState == uint32_t(Region::kStream) - uint32_t(Region::kState));
-static_assert(kDerived - kState == uint32_t(Region::kDerived) - uint32_t(Region::kState));
-static_assert(kStepSums - kState == uint32_t(Region::kStep) - uint32_t(Region::kState));
-
-// The operands of a step as a kernel's shape rule sees them: without data.
-struct Step {
-  const Model& model;
-  const StepRecord& record;
-  uint32_t index;
-  Tensor tensors[kMaxOperands];
-
-  Status refuse(Code code) const { return {code, Table::kStep, index}; }
-  Words words() const { return model.words(record); }
-  Operands operands() const { return {tensors, record.operand_count, 0}; }
-};
-
-Status load(Step* step) {
-  if (step->record.operand_count > kMaxOperands) return step->refuse(Code::kOperandCount);
-  const uint32_t* ids = step->model.operands(step->record);
-  for (int i = 0; i < step->record.operand_count; ++i) {
-    const uint32_t id = ids[i] & kOperandIdMask;
-    step->tensors[i] = {nullptr, id == kNoOperand ? nullptr : &step->model.tensors()[id]};
-  }
-  return {};
-}
-
-// The entry's type of operand i of `count`: a variadic first operand stands for as many as there are.
-const OperandType& type_of(const KernelEntry& entry, int i, int count) {
-  if ((entry.operands[0].role & kVariadic) == 0) return entry.operands[i];
-  return entry.operands[std::max(0, i - (count - int(entry.operand_count)))];
-}
-
-// How far a step fits an entry, from not at all to wholly.
-enum Fit : uint8_t { kOtherOp, kOtherCount, kAbsentOperand, kOtherRole, kOtherType, kFits };
-
-Fit fit_of(const KernelEntry& entry, const Step& step) {
-  const int count = step.record.operand_count;
-  const bool variadic = entry.operand_count > 0 && (entry.operands[0].role & kVariadic) != 0;
-  if (entry.op != step.record.op || entry.rounding != step.record.rounding) return kOtherOp;
-  if (variadic ? count < int(entry.operand_count) : count != int(entry.operand_count)) return kOtherCount;
-  const uint32_t* ids = step.model.operands(step.record);
-  Fit fit = kFits;
-  for (int i = 0; i < count; ++i) {
-    const OperandType& type = type_of(entry, i, count);
-    const TensorRecord* record = step.tensors[i].record;
-    if (record == nullptr && (type.role & kOptional) == 0) fit = std::min(fit, kAbsentOperand);
-    else if (uint32_t(type.role & 3) != ids[i] >> 30) fit = std::min(fit, kOtherRole);
-    else if (record != nullptr && record->element != type.element) fit = std::min(fit, kOtherType);
-  }
-  return fit;
-}
-
-// Outputs come last: the index of the first.
-int first_output(const KernelEntry& entry, int count) {
-  int first = count;
-  while (first > 0 && (type_of(entry, first - 1, count).role & 3) == uint8_t(Role::kOut)) --first;
-  return first;
-}
-
-// The declared shapes of the outputs are those that the rule computes from the inputs, with `rows` rows (0: the batch).
-Code check_shapes(const KernelEntry& entry, const Step& step, int rows) {
-  const int count = step.record.operand_count, first = first_output(entry, count);
-  NACRE_CHECK(count - first <= kMaxOutputs);
-  Dims outputs[kMaxOutputs] = {};
-  const Code code = entry.shapes(step.words(), {step.tensors, first, rows}, outputs);
-  if (code != Code::kOk) return code;
-  const Operands all = {step.tensors, count, rows};
-  for (int i = first; i < count; ++i) {
-    const Shape declared = all[i];
-    const Dims& computed = outputs[i - first];
-    if (declared.rank != computed.rank) return Code::kShapeOutput;
-    for (int axis = 0; axis < computed.rank; ++axis)
-      if (declared[axis] != computed.size[axis]) return Code::kShapeOutput;
-  }
-  return Code::kOk;
-}
 
 // Whether the first rows of a tensor are the first rows of what it is an alias of, and no others.
 bool keeps_rows(const Model& model, const TensorRecord& r) {
@@ -125,7 +21,7 @@ bool keeps_rows(const Model& model, const TensorRecord& r) {
 // one row a broadcast to the whole batch would hold by accident), aliases among them too, and shapes hold for two
 // numbers of rows, in which they are linear. Further outputs may be of the rows together: the mean that
 // batch_norm_training saves.
-bool lowers(const KernelEntry& entry, const Step& step, uint32_t batch) {
+bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint32_t batch) {
   const int count = step.record.operand_count, first = first_output(entry, count);
   bool from_batch = false, to_batch = true;
   for (int i = 0; i < count; ++i) {
@@ -136,55 +32,12 @@ bool lowers(const KernelEntry& entry, const Step& step, uint32_t batch) {
     else if (i == first) to_batch = batched;
   }
   if (from_batch && !to_batch) return false;
-  return check_shapes(entry, step, 1) == Code::kOk && check_shapes(entry, step, int(batch) - 1) == Code::kOk;
-}
-
-// No output shares bytes with another operand, unless the kernel works in place on exactly the same bytes.
-Code check_overlap(const KernelEntry& entry, const Step& step) {
-  const uint32_t* ids = step.model.operands(step.record);
-  const int count = step.record.operand_count, first = first_output(entry, count);
-  for (int out = 0; out < count; ++out) {
-    if (ids[out] >> 30 == uint32_t(Role::kIn)) continue;
-    const Place a = place_of(step.model, ids[out] & kOperandIdMask);
-    const uint64_t a_bytes = step.tensors[out].record->bytes;
-    for (int i = 0; i < count; ++i) {
-      const TensorRecord* other = step.tensors[i].record;
-      if (i == out || other == nullptr || other->region == Region::kWeights) continue;
-      const Place b = place_of(step.model, ids[i] & kOperandIdMask);
-      if (a.block != b.block || a.offset >= b.offset + other->bytes || b.offset >= a.offset + a_bytes) continue;
-      const bool same = a.offset == b.offset && a_bytes == other->bytes;
-      const bool input = ids[i] >> 30 == uint32_t(Role::kIn);
-      if (!same || !input || out != first || i >= 8 || (entry.in_place >> i & 1) == 0) return Code::kInPlace;
-    }
+  Operands fewer = step.operands;
+  for (const int rows : {1, int(batch) - 1}) {
+    fewer.rows = rows;
+    if (check_shapes(entry, step.words, fewer) != Code::kOk) return false;
   }
-  return Code::kOk;
-}
-
-// The first entry that takes the step; else why the first whose types fit does not, or why none fits.
-Status find_entry(const Step& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
-  Fit closest = kOtherOp;
-  Code refused = Code::kOk;
-  for (const KernelSet* set : kernels)
-    for (const KernelEntry* entry : set->entries) {
-      const Fit fit = fit_of(*entry, step);
-      closest = std::max(closest, fit);
-      if (fit != kFits) continue;
-      Code code = check_shapes(*entry, step, 0);  // before accepts, which may rely on it
-      if (code == Code::kOk && entry->accepts != nullptr && !entry->accepts(step.words(), step.operands())) continue;
-      if (code == Code::kOk) code = check_overlap(*entry, step);
-      if (code == Code::kOk) {
-        *found = entry;
-        return {};
-      }
-      if (refused == Code::kOk) refused = code;
-    }
-  constexpr Code kWhy[] = {Code::kNoKernel, Code::kOperandCount, Code::kOperandMissing,
-                           Code::kRole,     Code::kNoKernel,     Code::kNoKernel};
-  return step.refuse(refused != Code::kOk ? refused : kWhy[closest]);
-}
-
-uint64_t size_or_zero(size_t (*size)(const Words&, const Operands&), const Step& step) {
-  return size == nullptr ? 0 : size(step.words(), step.operands());
+  return true;
 }
 
 }  // namespace
@@ -219,38 +72,36 @@ struct Program::Pass {
 
  private:
   Status visit(uint32_t index) {
-    Step step = {model, model.steps()[index], index, {}};
+    LoadedStep step(model, index);
     const KernelEntry* entry = nullptr;
-    TRY(load(&step));
-    TRY(find_entry(step, kernels, &entry));
-    if (bound != nullptr) TRY(write(step, *entry));
-    call_sum += call_bytes(step.record, machine.pointer_bytes);
-    prepared_sum += round_up(size_or_zero(entry->prepared_bytes, step), kAlignment);
-    scratch = std::max(scratch, uint64_t{size_or_zero(entry->scratch_bytes, step)} * machine.workers);
-    const uint64_t more = entry->work == nullptr ? 0 : entry->work(step.words(), step.operands());
-    const uint64_t left = model.work_limit() - work;
+    Code code = step.load();
+    if (code == Code::kOk) code = find_entry(step, kernels, &entry);
+    if (code == Code::kOk && bound != nullptr) code = write(step, index, *entry);
+    if (code != Code::kOk) return {code, Table::kStep, index};
+    call_sum += call_bytes(step.tensor_count(), machine.pointer_bytes);
+    prepared_sum += round_up(bytes_asked(entry->prepared_bytes, step.words, step.operands), kAlignment);
+    scratch = std::max(scratch, bytes_asked(entry->scratch_bytes, step.words, step.operands) * machine.workers);
+    const uint64_t more = work_of(*entry, step.words, step.operands), left = model.work_limit() - work;
     if (more > left) return {Code::kWork, Table::kStep, index, left, more};
     work += more;
     return {};
   }
 
-  Status write(const Step& step, const KernelEntry& entry) const {
-    auto* call = reinterpret_cast<Call*>(reinterpret_cast<std::byte*>(bound->calls_) + call_sum);
-    *call = {entry.run, &step.record, prepared + prepared_sum};
+  Code write(const LoadedStep& step, uint32_t index, const KernelEntry& entry) const {
+    std::byte* const at = reinterpret_cast<std::byte*>(bound->calls_) + call_sum;
+    Call* const call = write_call(at, entry, step.record, prepared + prepared_sum);
     const uint32_t* ids = model.operands(step.record);
     Tensor* operand = call->operands();
-    for (int i = 0; i < step.record.operand_count; ++i, ++operand) {
+    for (int i = 0; i < step.operands.count; ++i, ++operand) {
       *operand = step.tensors[i];
       if (operand->record != nullptr) operand->data = bound->bytes(ids[i] & kOperandIdMask).data();
     }
     const uint32_t guard = step.record.guard;
     if (guard != kNoIndex) *operand = {bound->bytes(guard).data(), &model.tensors()[guard]};
     const uint32_t batch = bound->view_.batch;
-    if (batch > 1 && bound->fixed_step_ == 0 && !lowers(entry, step, batch)) bound->fixed_step_ = step.index + 1;
-    const Code code = entry.prepare == nullptr
-                          ? Code::kOk
-                          : entry.prepare({*call, step.words(), 0, bound->scratch_, bound->workers_});
-    return code == Code::kOk ? Status{} : step.refuse(code);
+    if (batch > 1 && bound->fixed_step_ == 0 && !holds_for_fewer_rows(entry, step, batch))
+      bound->fixed_step_ = index + 1;
+    return prepare_step(entry, {*call, step.words, 0, bound->scratch_, bound->workers_});
   }
 };
 
@@ -344,8 +195,8 @@ std::span<std::byte> Program::bytes(uint32_t tensor) const {
   if (r.region == Region::kWeights) return {const_cast<std::byte*>(model_->weights(tensor)), size_t(r.bytes)};
   if (r.region == Region::kArena && (tensor < view_.first_tensor || tensor - view_.first_tensor >= view_.tensor_count))
     return {};  // of another program
-  const Place place = place_of(*model_, tensor);
-  return {region_[place.block - kState] + place.offset, size_t(r.bytes)};
+  const Location at = locate(*model_, tensor);
+  return {region_[at.block - kState] + at.offset, size_t(r.bytes)};
 }
 
 Status Program::run_rows(uint32_t rows) const {

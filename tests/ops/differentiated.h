@@ -15,6 +15,7 @@
 #include "engine/kernels/training.h"
 #include "engine/ops/all.h"
 #include "tests/cases_random.h"
+#include "tools/graph/bound_step.h"
 
 namespace nacre::test::differentiated {
 
@@ -33,7 +34,6 @@ struct Operand {
 struct Step {
   std::vector<TensorRecord> records;
   std::vector<Tensor> tensors;
-  std::vector<uint64_t> call;
 
   explicit Step(std::vector<Operand>& operands) {
     records.reserve(operands.size());
@@ -53,22 +53,9 @@ struct Step {
   }
 
   Code run(const KernelEntry& entry, const std::vector<uint32_t>& words) {
-    StepRecord step = {};
-    step.op = entry.op;
-    step.operand_count = uint8_t(tensors.size());
-    call.resize((sizeof(Call) + tensors.size() * sizeof(Tensor) + 7) / 8);
-    const Call head = {entry.run, &step, nullptr};
-    std::memcpy(call.data(), &head, sizeof head);
-    std::memcpy(reinterpret_cast<uint8_t*>(call.data()) + sizeof head, tensors.data(), tensors.size() * sizeof(Tensor));
-    const Words view = {words.data(), int(words.size())};
-    const Operands all = {tensors.data(), int(tensors.size()), 0};
-    std::vector<std::byte> scratch(entry.scratch_bytes == nullptr ? 0 : entry.scratch_bytes(view, all),
-                                   std::byte{0x7F});
-    return entry.run({.call = *reinterpret_cast<const Call*>(call.data()),
-                      .words = view,
-                      .rows = 0,
-                      .scratch = scratch,
-                      .workers = nullptr});
+    tools::BoundStep step(entry, {words.data(), int(words.size())}, tensors);
+    const Code code = step.prepare();
+    return code == Code::kOk ? step.run() : code;
   }
 };
 

@@ -7,6 +7,8 @@
 #include "engine/kernels/kernel.h"
 #include "engine/numeric/element.h"
 #include "engine/numeric/small_float.h"
+#include "engine/run/find_entry.h"
+#include "tools/graph/bound_step.h"
 
 namespace nacre::test {
 
@@ -40,31 +42,16 @@ class StepOperands {
 // The shape rule's answer for the inputs, and if that is kOk the kernel's. `operands`: outputs last, allocated.
 inline Code run_step(const KernelEntry& entry, const std::vector<uint32_t>& words, const StepOperands& operands) {
   const Words view = {words.data(), int(words.size())};
-  int inputs = operands.count();
-  while (inputs > 0 && (entry.operands[inputs - 1].role & 3) == uint8_t(Role::kOut)) --inputs;
-  Dims outputs[4] = {};
-  const Code code = entry.shapes(view, {operands.tensors(), inputs, 0}, outputs);
+  const Code code = check_shapes(entry, view, {operands.tensors(), operands.count(), 0});
   if (code != Code::kOk) return code;
-  for (int i = inputs; i < operands.count(); ++i) {
-    const TensorRecord& y = *operands.tensors()[i].record;
-    if (y.rank != outputs[i - inputs].rank ||
-        std::memcmp(y.dims, outputs[i - inputs].size, size_t(y.rank) * sizeof(int32_t)) != 0)
-      return Code::kShapeOutput;
-  }
   for (int i = 0; i < operands.count(); ++i) {
     const TensorRecord* record = operands.tensors()[i].record;
     if (record == nullptr ? (entry.operands[i].role & kOptional) == 0 : record->element != entry.operands[i].element)
       return Code::kOperandType;
   }
-  StepRecord step = {};
-  step.op = entry.op;
-  step.operand_count = uint8_t(operands.count());
-  alignas(16) uint8_t call[sizeof(Call) + 8 * sizeof(Tensor)];
-  const Call head = {entry.run, &step, nullptr};
-  std::memcpy(call, &head, sizeof head);
-  std::memcpy(call + sizeof head, operands.tensors(), size_t(operands.count()) * sizeof(Tensor));
-  return entry.run(
-      {.call = *reinterpret_cast<const Call*>(call), .words = view, .rows = 0, .scratch = {}, .workers = nullptr});
+  tools::BoundStep step(entry, view, {operands.tensors(), size_t(operands.count())});
+  const Code prepared = step.prepare();
+  return prepared == Code::kOk ? step.run() : prepared;
 }
 
 }  // namespace nacre::test

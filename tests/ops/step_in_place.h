@@ -7,11 +7,12 @@
 #pragma once
 
 #include <bit>
-#include <cstring>
 #include <vector>
 
 #include "engine/kernels/adapter.h"
 #include "engine/kernels/kernel.h"
+#include "engine/run/find_entry.h"
+#include "tools/graph/bound_step.h"
 
 namespace nacre::test {
 
@@ -39,40 +40,21 @@ class Step {
     const auto count = int(records_.size());
     if (count != int(entry_->operand_count)) return Code::kNoKernel;
     std::vector<Tensor> tensors;
-    int first = count;
     for (int i = 0; i < count; ++i) {
       if (records_[size_t(i)].element != entry_->operands[i].element) return Code::kNoKernel;
-      if ((entry_->operands[i].role & 3) == uint8_t(Role::kOut) && first == count) first = i;
       tensors.push_back({data_[size_t(i)], &records_[size_t(i)]});
     }
     const Words words = {words_.data(), int(words_.size())};
-    Dims dims[3] = {};
-    if (const Code code = entry_->shapes(words, {tensors.data(), first, rows}, dims); code != Code::kOk) return code;
     const Operands all = {tensors.data(), count, rows};
+    if (const Code code = check_shapes(*entry_, words, all); code != Code::kOk) return code;
     for (int i = 0; i < count; ++i)
       if (size_t(all[i].elements()) > sizes_[size_t(i)]) return Code::kBounds;
-    for (int i = first; i < count; ++i) {
-      if (all[i].rank != dims[i - first].rank) return Code::kShapeOutput;
-      for (int axis = 0; axis < all[i].rank; ++axis)
-        if (all[i][axis] != dims[i - first].size[axis]) return Code::kShapeOutput;
-    }
-    return call(words, tensors, rows);
+    tools::BoundStep step(*entry_, words, tensors);
+    const Code prepared = step.prepare();
+    return prepared == Code::kOk ? step.run(rows) : prepared;
   }
 
  private:
-  Code call(const Words& words, const std::vector<Tensor>& tensors, int rows) const {
-    StepRecord record = {};
-    record.op = entry_->op;
-    record.rounding = entry_->rounding;
-    record.operand_count = uint8_t(tensors.size());
-    std::vector<uint64_t> block((sizeof(Call) + tensors.size() * sizeof(Tensor) + 7) / 8);
-    const Call head = {entry_->run, &record, nullptr};
-    std::memcpy(block.data(), &head, sizeof head);
-    std::memcpy(reinterpret_cast<uint8_t*>(block.data()) + sizeof head, tensors.data(),
-                tensors.size() * sizeof(Tensor));
-    return entry_->run({*reinterpret_cast<const Call*>(block.data()), words, rows, {}, nullptr});
-  }
-
   const KernelEntry* entry_;
   std::vector<uint32_t> words_;
   std::vector<TensorRecord> records_;

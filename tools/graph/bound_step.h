@@ -1,5 +1,5 @@
-// One step bound by hand, as Program::bind binds the steps of a model: a call with its operands behind it, and memory
-// for what its kernel prepares and for its scratch. For constant folding, tests and benchmarks.
+// One step bound as Program::bind binds the steps of a model (engine/run/bound_step.h), with memory of its own for the
+// call, for what its kernel prepares and for its scratch. For constant folding, tests and benchmarks.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ class BoundStep {
   BoundStep& operator=(const BoundStep&) = delete;
 
   Code prepare();  // once, before the first run
-  Code run();
+  Code run(int rows = 0);
   uint64_t work() const;  // multiply-accumulates of a run
   bool overran() const;   // whether the kernel wrote behind the memory that it asked for
 
  private:
   Call& call() { return *reinterpret_cast<Call*>(block_.data()); }
-  Args args();
+  Args args(int rows);
 
   const KernelEntry& entry_;
   Words words_;

@@ -1,0 +1,127 @@
+#include "engine/run/find_entry.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+#include "engine/run/program.h"
+
+namespace nacre {
+namespace {
+
+// How far a step fits an entry, from not at all to wholly.
+enum Fit : uint8_t { kOtherOp, kOtherCount, kAbsentOperand, kOtherRole, kOtherType, kFits };
+
+Fit fit_of(const KernelEntry& entry, const LoadedStep& step) {
+  const int count = step.operands.count;
+  const bool variadic = entry.operand_count > 0 && (entry.operands[0].role & kVariadic) != 0;
+  if (entry.op != step.record.op || entry.rounding != step.record.rounding) return kOtherOp;
+  if (variadic ? count < int(entry.operand_count) : count != int(entry.operand_count)) return kOtherCount;
+  const uint32_t* ids = step.model.operands(step.record);
+  Fit fit = kFits;
+  for (int i = 0; i < count; ++i) {
+    const OperandType& type = operand_type(entry, i, count);
+    const TensorRecord* record = step.tensors[i].record;
+    if (record == nullptr && (type.role & kOptional) == 0) fit = std::min(fit, kAbsentOperand);
+    else if (uint32_t(type.role & 3) != ids[i] >> 30) fit = std::min(fit, kOtherRole);
+    else if (record != nullptr && record->element != type.element) fit = std::min(fit, kOtherType);
+  }
+  return fit;
+}
+
+// No output shares bytes with another operand, unless the kernel works in place on exactly the same bytes.
+Code check_overlap(const KernelEntry& entry, const LoadedStep& step) {
+  const uint32_t* ids = step.model.operands(step.record);
+  const int count = step.operands.count, first = first_output(entry, count);
+  for (int out = 0; out < count; ++out) {
+    if (ids[out] >> 30 == uint32_t(Role::kIn)) continue;
+    const Location a = locate(step.model, ids[out] & kOperandIdMask);
+    const uint64_t a_bytes = step.tensors[out].record->bytes;
+    for (int i = 0; i < count; ++i) {
+      const TensorRecord* other = step.tensors[i].record;
+      if (i == out || other == nullptr || other->region == Region::kWeights) continue;
+      const Location b = locate(step.model, ids[i] & kOperandIdMask);
+      if (a.block != b.block || a.offset >= b.offset + other->bytes || b.offset >= a.offset + a_bytes) continue;
+      const bool same = a.offset == b.offset && a_bytes == other->bytes;
+      const bool input = ids[i] >> 30 == uint32_t(Role::kIn);
+      if (!same || !input || out != first || i >= 8 || (entry.in_place >> i & 1) == 0) return Code::kInPlace;
+    }
+  }
+  return Code::kOk;
+}
+
+}  // namespace
+
+int first_output(const KernelEntry& entry, int count) {
+  int first = count;
+  while (first > 0 && (operand_type(entry, first - 1, count).role & 3) == uint8_t(Role::kOut)) --first;
+  return first;
+}
+
+Code check_shapes(const KernelEntry& entry, const Words& words, const Operands& operands) {
+  const int first = first_output(entry, operands.count);
+  NACRE_CHECK(operands.count - first <= kMaxOutputs);
+  Dims outputs[kMaxOutputs] = {};
+  const Code code = entry.shapes(words, {operands.tensor, first, operands.rows}, outputs);
+  if (code != Code::kOk) return code;
+  for (int i = first; i < operands.count; ++i) {
+    const Shape declared = operands[i];
+    const Dims& computed = outputs[i - first];
+    if (declared.rank != computed.rank) return Code::kShapeOutput;
+    for (int axis = 0; axis < computed.rank; ++axis)
+      if (declared[axis] != computed.size[axis]) return Code::kShapeOutput;
+  }
+  return Code::kOk;
+}
+
+Code LoadedStep::load() {
+  if (record.operand_count > kMaxOperands) return Code::kOperandCount;
+  const uint32_t* ids = model.operands(record);
+  const TensorRecord* const records = model.tensors().data();
+  words = model.words(record);
+  operands = {tensors, record.operand_count, 0};
+  for (int i = 0; i < operands.count; ++i) {
+    const uint32_t id = ids[i] & kOperandIdMask;
+    tensors[i] = {nullptr, id == kNoOperand ? nullptr : records + id};
+  }
+  return Code::kOk;
+}
+
+Location locate(const Model& model, uint32_t id) {
+  const TensorRecord* r = &model.tensors()[id];
+  uint64_t offset = r->offset;
+  if (r->alias_of != kNoIndex) {
+    r = &model.tensors()[r->alias_of];
+    offset += r->offset;
+  }
+  const uint32_t block = r->region == Region::kArena
+                             ? uint32_t(kArena) + r->bank
+                             : uint32_t(kState) + uint32_t(r->region) - uint32_t(Region::kState);
+  return {block, offset};
+}
+static_assert(kStream - kState == uint32_t(Region::kStream) - uint32_t(Region::kState));
+static_assert(kDerived - kState == uint32_t(Region::kDerived) - uint32_t(Region::kState));
+static_assert(kStepSums - kState == uint32_t(Region::kStep) - uint32_t(Region::kState));
+
+Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
+  Fit closest = kOtherOp;
+  Code refused = Code::kOk;
+  for (const KernelSet* set : kernels)
+    for (const KernelEntry* entry : set->entries) {
+      const Fit fit = fit_of(*entry, step);
+      closest = std::max(closest, fit);
+      if (fit != kFits) continue;
+      Code code = check_shapes(*entry, step.words, step.operands);  // before accepts, which may rely on it
+      if (code == Code::kOk && entry->accepts != nullptr && !entry->accepts(step.words, step.operands)) continue;
+      if (code == Code::kOk) code = check_overlap(*entry, step);
+      if (code == Code::kOk) {
+        *found = entry;
+        return code;
+      }
+      if (refused == Code::kOk) refused = code;
+    }
+  constexpr Code kWhy[] = {Code::kNoKernel, Code::kOperandCount, Code::kOperandMissing,
+                           Code::kRole,     Code::kNoKernel,     Code::kNoKernel};
+  return refused != Code::kOk ? refused : kWhy[closest];
+}
+
+}  // namespace nacre

@@ -1,0 +1,52 @@
+// Which kernel takes a step: types, roles, shapes, attributes, and operands that share bytes. For bind and for those
+// who ask the same of one step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/kernels/kernel.h"
+#include "engine/model/model.h"
+
+namespace nacre {
+
+inline constexpr int kMaxOperands = 24;  // of one step; their Tensors stand on the stack while a step is checked
+inline constexpr int kMaxOutputs = 3;
+
+// The entry's type of operand i of `count`, as many as it takes: a variadic first one stands for as many as there are.
+inline const OperandType& operand_type(const KernelEntry& entry, int i, int count) {
+  const int slot = i - (count - int(entry.operand_count));
+  return entry.operands[slot < 0 ? 0 : slot];
+}
+
+// Outputs come last: the index of the first of `count` operands that is one.
+int first_output(const KernelEntry& entry, int count);
+
+// The declared shapes of the outputs are those that the entry's rule computes from the inputs; of operands.rows rows,
+// where not 0.
+Code check_shapes(const KernelEntry& entry, const Words& words, const Operands& operands);
+
+// A step of a model with its operands as a shape rule sees them: without data.
+struct LoadedStep {
+  const Model& model;
+  const StepRecord& record;
+  Words words = {};
+  Operands operands = {};
+  Tensor tensors[kMaxOperands];  // those of `operands`
+
+  LoadedStep(const Model& m, uint32_t index) : model(m), record(m.steps()[index]) {}
+  Code load();  // fills what follows `record`; kOperandCount where there are too many
+  uint32_t tensor_count() const { return uint32_t{record.operand_count} + (record.guard != kNoIndex); }  // of its call
+};
+
+// Where a tensor lies: its block (Block, program.h) and the offset in it. Aliases lie in their target. Not for weights.
+struct Location {
+  uint32_t block;
+  uint64_t offset;
+};
+Location locate(const Model& model, uint32_t tensor);
+
+// The first entry that takes the step; else why the first whose types fit does not, or why none fits.
+Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
+
+}  // namespace nacre
