@@ -69,8 +69,8 @@ struct KernelEntry {
 
 }  // namespace nacre
 
-// A port's or a model's list of kernels. Outside the namespace, because it is C's opaque `nacre_kernels` (nacre_c.h)
-// too.
+// A port's or a model's list of kernels: sorted by op, those of one op in the order in which they are asked. Outside
+// the namespace, because it is C's opaque `nacre_kernels` (nacre_c.h) too.
 struct nacre_kernels {
   const char* name;  // "reference", "x86/avx2"
   std::span<const nacre::KernelEntry* const> entries;

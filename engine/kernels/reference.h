@@ -18,6 +18,6 @@ struct NamedEntry {
 };
 
 const KernelSet& kernels();
-std::span<const NamedEntry> list();
+std::span<const NamedEntry> list();  // in the order of kernels().entries
 
 }  // namespace nacre::reference

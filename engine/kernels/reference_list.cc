@@ -1,24 +1,19 @@
 // Apart from reference.cc: whoever links this file links every reference kernel.
-#include "engine/kernels/reference.h"
+#include "engine/kernels/sorted_list.h"
 
 namespace nacre::reference {
 namespace {
 
-constexpr NamedEntry kList[] = {
-#define NACRE_ENTRY(name, ...) {#name, &name},
+constexpr OpEntry kListed[] = {
+#define NACRE_ENTRY(name, op, ...) {Op::op, {#name, &name}},
 #include "engine/kernels/reference.inc"
 };
-
-constexpr const KernelEntry* kEntries[] = {
-#define NACRE_ENTRY(name, ...) &name,
-#include "engine/kernels/reference.inc"
-};
-
-constexpr KernelSet kKernels = {"reference", kEntries};
+constexpr auto kList = sorted(kListed);
+constexpr KernelSet kKernels = {"reference", kList.entries};
 
 }  // namespace
 
 const KernelSet& kernels() { return kKernels; }
-std::span<const NamedEntry> list() { return kList; }
+std::span<const NamedEntry> list() { return kList.named; }
 
 }  // namespace nacre::reference

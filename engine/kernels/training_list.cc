@@ -1,24 +1,20 @@
 // Apart from the kernels: whoever links this file links every training kernel.
+#include "engine/kernels/sorted_list.h"
 #include "engine/kernels/training.h"
 
 namespace nacre::reference {
 namespace {
 
-constexpr NamedEntry kList[] = {
-#define NACRE_ENTRY(name, ...) {#name, &name},
+constexpr OpEntry kListed[] = {
+#define NACRE_ENTRY(name, op, ...) {Op::op, {#name, &name}},
 #include "engine/kernels/training.inc"
 };
-
-constexpr const KernelEntry* kEntries[] = {
-#define NACRE_ENTRY(name, ...) &name,
-#include "engine/kernels/training.inc"
-};
-
-constexpr KernelSet kKernels = {"training", kEntries};
+constexpr auto kList = sorted(kListed);
+constexpr KernelSet kKernels = {"training", kList.entries};
 
 }  // namespace
 
 const KernelSet& training_kernels() { return kKernels; }
-std::span<const NamedEntry> training_list() { return kList; }
+std::span<const NamedEntry> training_list() { return kList.named; }
 
 }  // namespace nacre::reference

@@ -14,7 +14,7 @@ enum Fit : uint8_t { kOtherOp, kOtherCount, kAbsentOperand, kOtherRole, kOtherTy
 Fit fit_of(const KernelEntry& entry, const LoadedStep& step) {
   const int count = step.operands.count;
   const bool variadic = entry.operand_count > 0 && (entry.operands[0].role & kVariadic) != 0;
-  if (entry.op != step.record.op || entry.rounding != step.record.rounding) return kOtherOp;
+  if (entry.rounding != step.record.rounding) return kOtherOp;
   if (variadic ? count < int(entry.operand_count) : count != int(entry.operand_count)) return kOtherCount;
   const uint32_t* ids = step.model.operands(step.record);
   Fit fit = kFits;
@@ -50,6 +50,18 @@ Code check_overlap(const KernelEntry& entry, const LoadedStep& step) {
 }
 
 }  // namespace
+
+std::span<const KernelEntry* const> entries_of(const KernelSet& set, Op op) {
+  NACRE_CHECK(std::is_sorted(set.entries.begin(), set.entries.end(), [](auto* a, auto* b) { return a->op < b->op; }));
+  size_t first = 0, last = set.entries.size();
+  while (first < last) {
+    const size_t middle = (first + last) / 2;
+    if (set.entries[middle]->op < op) first = middle + 1;
+    else last = middle;
+  }
+  while (last < set.entries.size() && set.entries[last]->op == op) ++last;
+  return set.entries.subspan(first, last - first);
+}
 
 int first_output(const KernelEntry& entry, int count) {
   int first = count;
@@ -106,7 +118,7 @@ Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernel
   Fit closest = kOtherOp;
   Code refused = Code::kOk;
   for (const KernelSet* set : kernels)
-    for (const KernelEntry* entry : set->entries) {
+    for (const KernelEntry* entry : entries_of(*set, step.record.op)) {
       const Fit fit = fit_of(*entry, step);
       closest = std::max(closest, fit);
       if (fit != kFits) continue;

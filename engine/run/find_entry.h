@@ -13,6 +13,9 @@ namespace nacre {
 inline constexpr int kMaxOperands = 24;  // of one step; their Tensors stand on the stack while a step is checked
 inline constexpr int kMaxOutputs = 3;
 
+// The entries for one op, in the order in which they are asked. O(log n): a set is sorted by op.
+std::span<const KernelEntry* const> entries_of(const KernelSet& set, Op op);
+
 // The entry's type of operand i of `count`, as many as it takes: a variadic first one stands for as many as there are.
 inline const OperandType& operand_type(const KernelEntry& entry, int i, int count) {
   const int slot = i - (count - int(entry.operand_count));

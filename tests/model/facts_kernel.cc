@@ -11,7 +11,7 @@ constexpr uint32_t bits(float v) { return std::bit_cast<uint32_t>(v); }
 constexpr uint32_t kNan = 0x7FC00000;
 
 // A set without convolutions: a firmware that links only what another model needs.
-const KernelEntry* const kSome[] = {&reference::kDenseF32, &reference::kTanhF32, &reference::kDenseI8Single};
+const KernelEntry* const kSome[] = {&reference::kDenseF32, &reference::kDenseI8Single, &reference::kTanhF32};
 const KernelSet kSomeKernels = {"some", kSome};
 const KernelSet* const kSomeSets[] = {&kSomeKernels};
 

@@ -35,6 +35,8 @@ std::vector<NamedEntry> needed_entries(const LoadedModel& model) {
   for (uint32_t i = 0; i < model.model().program_count(); ++i) measure(model, i);  // says what is missing, if anything
   std::vector<NamedEntry> kept(reference::list().begin(), reference::list().end());
   kept.insert(kept.end(), reference::training_list().begin(), reference::training_list().end());
+  // As a KernelSet has them: by op.
+  std::ranges::stable_sort(kept, {}, [](const NamedEntry& n) { return n.entry->op; });
   for (size_t i = kept.size(); i-- > 0;) {
     std::vector<NamedEntry> fewer = kept;
     fewer.erase(fewer.begin() + std::ptrdiff_t(i));

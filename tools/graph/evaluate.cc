@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "engine/kernels/training.h"
+#include "engine/run/find_entry.h"
 #include "tools/base/error.h"
 #include "tools/base/names.h"
 #include "tools/graph/bound_step.h"
@@ -58,8 +59,8 @@ std::vector<uint8_t> bytes_of(const Value& value) {
 const KernelEntry* find_kernel(const Graph& graph, const Node& node) {
   std::vector<ValueId> inputs;
   for (const KernelSet* set : {&reference::kernels(), &reference::training_kernels()})
-    for (const KernelEntry* entry : set->entries)
-      if (entry->op == node.op && entry->rounding == node.rounding && fit_inputs(*entry, node, inputs) &&
+    for (const KernelEntry* entry : entries_of(*set, node.op))
+      if (entry->rounding == node.rounding && fit_inputs(*entry, node, inputs) &&
           fit_types(graph, *entry, node, inputs))
         return entry;
   return nullptr;

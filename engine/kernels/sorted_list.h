@@ -1,0 +1,41 @@
+// The entries of an .inc list in the order that a KernelSet has them: by op, and those of one op as they are listed.
+// Sorted by the compiler.
+//
+//   constexpr OpEntry kListed[] = {
+//   #define NACRE_ENTRY(name, op, ...) {Op::op, {#name, &name}},
+//   #include ...
+//   };
+//   constexpr auto kList = sorted(kListed);   // kList.named, kList.entries
+#pragma once
+
+#include "engine/kernels/reference.h"
+
+namespace nacre::reference {
+
+struct OpEntry {
+  Op op;
+  NamedEntry named;
+};
+
+template <size_t kCount>
+struct SortedList {  // without a constructor: compilers then keep it among the constants
+  NamedEntry named[kCount];
+  const KernelEntry* entries[kCount];
+};
+
+// By insertion: a list is nearly sorted, family by family.
+template <size_t kCount>
+constexpr SortedList<kCount> sorted(const OpEntry (&listed)[kCount]) {
+  SortedList<kCount> list = {};
+  Op ops[kCount] = {};
+  for (size_t i = 0; i < kCount; ++i) {
+    size_t at = i;
+    for (; at > 0 && ops[at - 1] > listed[i].op; --at) ops[at] = ops[at - 1], list.named[at] = list.named[at - 1];
+    ops[at] = listed[i].op;
+    list.named[at] = listed[i].named;
+  }
+  for (size_t i = 0; i < kCount; ++i) list.entries[i] = list.named[i].entry;
+  return list;
+}
+
+}  // namespace nacre::reference
