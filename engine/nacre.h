@@ -2,6 +2,7 @@
 //
 //   Model     a checked view of a model file's bytes             engine/model/model.h
 //   Program   one program of it, bound to kernels and memory     engine/run/program.h
+//   Places    binds a program whose steps run on ports           engine/run/places.h
 //   Trainer   trains the model in the caller's memory            engine/train/trainer.h
 //   Checkpoint   saves what it learned                           engine/train/checkpoint.h
 //   Status    what every call that can refuse returns            engine/base/status.h
@@ -12,6 +13,7 @@
 #include "engine/kernels/reference.h"
 #include "engine/kernels/training.h"
 #include "engine/model/model.h"
+#include "engine/run/places.h"
 #include "engine/run/program.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/trainer.h"

@@ -129,17 +129,22 @@ constexpr const char* kSentences[] = {
     "neither slot holds a whole checkpoint: save again, or start from the model's own values",
     "the checkpoint is of another model: no parameter has the name, type and size of one of this model's",
     "an earlier confirm was cut off, and its mark cannot be programmed again: save the checkpoint again",
+
+    "no port with memory of its own is there, or the port lacks a function or asks for an alignment or tail that no "
+    "port may have",
+    "the port could not begin, finish, copy or fill",
 };
 static_assert(std::size(kSentences) == size_t(Code::kCodeCount));
 
-constexpr const char* kTables[] = {"",        "file",  "header",  "segment", "root",   "tensor",   "quantizer", "step",
-                                   "program", "layer", "binding", "memory",  "golden", "metadata", "checkpoint"};
-static_assert(std::size(kTables) == size_t(Table::kCheckpoint) + 1);
+constexpr const char* kTables[] = {"",          "file",     "header",     "segment", "root",    "tensor",
+                                   "quantizer", "step",     "program",    "layer",   "binding", "memory",
+                                   "golden",    "metadata", "checkpoint", "port"};
+static_assert(std::size(kTables) == size_t(Table::kPort) + 1);
 
 }  // namespace
 
 const char* sentence(Code code) { return code < Code::kCodeCount ? kSentences[size_t(code)] : ""; }
-const char* table_name(Table table) { return table <= Table::kCheckpoint ? kTables[size_t(table)] : ""; }
+const char* table_name(Table table) { return table <= Table::kPort ? kTables[size_t(table)] : ""; }
 
 #else
 

@@ -114,6 +114,7 @@ enum class Code : uint8_t {
   kOperandMissing,   // an operand that the op needs is absent
 
   // Memory given to bind (Table::kMemory; index = Region, or 16 + bank).
+  // The same of the memory of a port: Table::kPort, index = place.
   kMemorySize,       // fewer bytes than needed: `needed`, `given`
   kMemoryAlignment,  // base address not a multiple of the required alignment: `needed`, `given` mod
   kMemoryOverlap,    // a block overlaps another one or the model's bytes
@@ -140,6 +141,10 @@ enum class Code : uint8_t {
   kCheckpointDamaged,  // neither slot holds a whole checkpoint
   kCheckpointModel,    // no parameter of the checkpoint is one of the model's
   kConfirmTorn,        // the mark of an earlier confirm was cut off
+
+  // Ports (Table::kPort, index = place; kPortFailed of a run: Table::kStep).
+  kPort,        // no port there, or one that lacks a function or asks for what no port may
+  kPortFailed,  // a port could not begin, finish, copy or fill
   kCodeCount
 };
 
@@ -159,6 +164,7 @@ enum class Table : uint8_t {
   kGolden,
   kMetadata,
   kCheckpoint,
+  kPort,
 };
 
 struct [[nodiscard]] Status {

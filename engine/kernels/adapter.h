@@ -137,8 +137,7 @@ constexpr KernelEntry entry(Op op, Rounding rounding = Rounding::kNone, uint8_t 
           .run = &A::run,
           .accepts = nullptr,
           .scratch_bytes = scratch_of<O, Method>(),
-          .prepared_bytes = nullptr,
-          .prepare = nullptr,
+          .preparation = nullptr,
           .work = &A::work};
 }
 

@@ -1,7 +1,8 @@
-// The seam between programs and ports: a Kernel runs one bound step; a KernelEntry says what it can run.
+// The seam between programs and ports: a Kernel runs one bound step; a KernelEntry says what it can run; a KernelSet is
+// a list of entries; a Port is a set and the memory that its kernels see.
 //
-// A port is a list of entries. bind() takes the first entry that accepts a step, in the order of the sets the caller
-// passed; the reference kernels usually come last.
+// bind() takes the first entry that accepts a step: of the port that the step's place names (run/places.h), then of the
+// sets that the caller passed, in their order; the reference kernels usually come last.
 #pragma once
 
 #include <cstddef>
@@ -35,12 +36,21 @@ struct Workers {
   void (*run)(void* context, void (*task)(void* task_context, int tile, int worker), void* task_context, int tiles);
 };
 
+// From one worker's scratch to the next one's: whole lines of a cache.
+constexpr size_t scratch_stride(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 struct Args {
   const Call& call;
   Words words;
   int rows;                      // 0: the compiled batch
-  std::span<std::byte> scratch;  // of this step, for all workers
+  std::span<std::byte> scratch;  // of worker 0: at least scratch_bytes()
   const Workers* workers;        // null: one
+  void* context = nullptr;       // of the port whose kernel this is
+
+  // Of worker w: as much, and no two workers write one line of a cache.
+  std::span<std::byte> scratch_of(int worker) const {
+    return {scratch.data() + size_t(worker) * scratch_stride(scratch.size()), scratch.size()};
+  }
 
   Operands operands() const { return {call.operands(), call.step->operand_count, rows}; }
 };
@@ -52,6 +62,13 @@ struct OperandType {
   uint8_t role;  // Role | OperandFlags
 };
 
+// What a kernel makes before its first run, at bind, and keeps: a library's handle. What can be a tensor is none of it.
+struct Preparation {
+  size_t (*bytes)(const Words& words, const Operands& operands);
+  Code (*prepare)(const Args& args);               // fills call.prepared: `bytes` on the host, at a multiple of 16
+  void (*release)(void* context, void* prepared);  // or null; once, at unbind; only of programs bound to Places
+};
+
 struct KernelEntry {
   Op op;
   Rounding rounding;
@@ -60,11 +77,10 @@ struct KernelEntry {
   const OperandType* operands;
   ShapeRule shapes;
   Kernel run;
-  bool (*accepts)(const Words& words, const Operands& operands);           // null: always
-  size_t (*scratch_bytes)(const Words& words, const Operands& operands);   // null: 0; per worker
-  size_t (*prepared_bytes)(const Words& words, const Operands& operands);  // null: 0
-  Code (*prepare)(const Args& args);                                       // fills call.prepared
-  uint64_t (*work)(const Words& words, const Operands& operands);          // multiply-accumulates; null: none
+  bool (*accepts)(const Words& words, const Operands& operands);          // null: always
+  size_t (*scratch_bytes)(const Words& words, const Operands& operands);  // null: 0; per worker
+  const Preparation* preparation;                                         // null: none
+  uint64_t (*work)(const Words& words, const Operands& operands);         // multiply-accumulates; null: none
 };
 
 }  // namespace nacre
@@ -79,5 +95,23 @@ struct nacre_kernels {
 namespace nacre {
 
 using KernelSet = ::nacre_kernels;
+
+enum class CopyDirection : uint8_t { kToPort, kFromPort };
+
+// A device or a library. `begin` and `finish` are both there or both null; so are `copy` and `fill`, which a port that
+// sees the host's memory does not have. Each returns kOk, or another code where it failed.
+struct Port {
+  const char* name;  // "x86/avx512", "cuda"
+  const KernelSet* set;
+  void* context;                  // first argument of what follows, and Args::context of its kernels
+  Code (*begin)(void* context);   // before the steps of a segment and what is copied for them
+  Code (*finish)(void* context);  // behind them: when it returns they are done, and so are all copies
+  // Between the host's memory and the port's; when it returns, the bytes can be read where they were copied to.
+  Code (*copy)(void* context, CopyDirection direction, void* to, const void* from, size_t bytes);
+  Code (*fill)(void* context, void* to, std::byte value, size_t bytes);  // in the port's memory
+  uint32_t alignment = kAlignment;  // of the memory that its kernels see: a power of two from 16 to 4,096
+  // that its kernels may read behind a block: at most 4,096; on the host not behind weights
+  uint32_t tail_bytes = 0;
+};
 
 }  // namespace nacre

@@ -17,10 +17,9 @@ constexpr uint64_t call_bytes(uint32_t tensors, uint32_t pointer_bytes = sizeof(
   return pointer_bytes * (3 + 2 * uint64_t{tensors});
 }
 
-// Bytes that a kernel asks for; `bytes` is one of the functions of its entry.
-inline uint64_t bytes_asked(size_t (*bytes)(const Words&, const Operands&), const Words& words,
-                            const Operands& operands) {
-  return bytes == nullptr ? 0 : bytes(words, operands);
+// Of one worker.
+inline uint64_t scratch_bytes(const KernelEntry& entry, const Words& words, const Operands& operands) {
+  return entry.scratch_bytes == nullptr ? 0 : entry.scratch_bytes(words, operands);
 }
 
 // Multiply-accumulates of one run.
@@ -36,9 +35,13 @@ inline Call* write_call(void* at, const KernelEntry& entry, const StepRecord& st
   return call;
 }
 
+inline uint64_t prepared_bytes(const KernelEntry& entry, const Words& words, const Operands& operands) {
+  return entry.preparation == nullptr ? 0 : entry.preparation->bytes(words, operands);
+}
+
 // Once, when all tensors of the call are written.
 inline Code prepare_step(const KernelEntry& entry, const Args& args) {
-  return entry.prepare == nullptr ? Code::kOk : entry.prepare(args);
+  return entry.preparation == nullptr ? Code::kOk : entry.preparation->prepare(args);
 }
 
 }  // namespace nacre

@@ -40,6 +40,9 @@ struct LoadedStep {
   LoadedStep(const Model& m, uint32_t index) : model(m), record(m.steps()[index]) {}
   Code load();  // fills what follows `record`; kOperandCount where there are too many
   uint32_t tensor_count() const { return uint32_t{record.operand_count} + (record.guard != kNoIndex); }  // of its call
+  uint32_t tensor_id(uint32_t i) const {
+    return i < record.operand_count ? model.operands(record)[i] & kOperandIdMask : record.guard;
+  }
 };
 
 // Where a tensor lies: its block (Block, program.h) and the offset in it. Aliases lie in their target. Not for weights.

@@ -1,13 +1,27 @@
 #include "engine/run/program.h"
 
-#include <algorithm>
-
-#include "engine/base/bytes.h"
-#include "engine/run/bound_step.h"
-#include "engine/run/find_entry.h"
+#include "engine/run/pass.h"
+#include "engine/run/places.h"
 
 namespace nacre {
 namespace {
+
+struct HostRules {
+  static constexpr uint32_t kTensorsBefore = 0;
+
+  uint32_t alignment() const { return kAlignment; }
+  Status start(const Model&, const ProgramView&, bool) const { return {}; }
+  Code find(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) const {
+    return find_entry(step, kernels, found);
+  }
+  void tell(Sizes*) const {}
+  Status take(Program&, std::span<std::byte>) const { return {}; }
+  Code write(const Args& args, const LoadedStep&, const KernelEntry& entry, Call*) const {
+    return prepare_step(entry, args);
+  }
+};
+
+}  // namespace
 
 // Whether the first rows of a tensor are the first rows of what it is an alias of, and no others.
 bool keeps_rows(const Model& model, const TensorRecord& r) {
@@ -40,146 +54,35 @@ bool holds_for_fewer_rows(const KernelEntry& entry, const LoadedStep& step, uint
   return true;
 }
 
-}  // namespace
-
-// One pass over the steps of a program: checks each against its kernel and adds up what it needs; where `bound` is
-// given, writes its call too. The sums so far say where in the blocks that goes.
-struct Program::Pass {
-  const Model& model;
-  std::span<const KernelSet* const> kernels;
-  const Machine& machine;
-  Program* bound = nullptr;
-  std::byte* prepared = nullptr;
-  uint64_t call_sum = 0, prepared_sum = 0, scratch = 0, work = 0;
-
-  Status run(const ProgramView& view) {
-    call_sum = prepared_sum = scratch = work = 0;
-    for (uint32_t i = view.first_step; i < view.first_step + view.step_count; ++i) TRY(visit(i));
-    return {};
-  }
-
-  // All sizes, after a run.
-  void tell(const ProgramView& view, Sizes* sizes) const {
-    uint64_t* bytes = sizes->bytes;
-    bytes[kCalls] = call_sum;
-    bytes[kPrepared] = prepared_sum;
-    bytes[kScratch] = scratch;
-    sizes->work = work;
-    for (uint32_t block = kState; block <= kStepSums; ++block)
-      bytes[block] = model.region_bytes(Region(uint32_t(Region::kState) + block - kState));
-    for (uint32_t bank = 0; bank < view.banks.size(); ++bank) bytes[kArena + bank] = view.banks[bank];
-  }
-
- private:
-  Status visit(uint32_t index) {
-    LoadedStep step(model, index);
-    const KernelEntry* entry = nullptr;
-    Code code = step.load();
-    if (code == Code::kOk) code = find_entry(step, kernels, &entry);
-    if (code == Code::kOk && bound != nullptr) code = write(step, index, *entry);
-    if (code != Code::kOk) return {code, Table::kStep, index};
-    call_sum += call_bytes(step.tensor_count(), machine.pointer_bytes);
-    prepared_sum += round_up(bytes_asked(entry->prepared_bytes, step.words, step.operands), kAlignment);
-    scratch = std::max(scratch, bytes_asked(entry->scratch_bytes, step.words, step.operands) * machine.workers);
-    const uint64_t more = work_of(*entry, step.words, step.operands), left = model.work_limit() - work;
-    if (more > left) return {Code::kWork, Table::kStep, index, left, more};
-    work += more;
-    return {};
-  }
-
-  Code write(const LoadedStep& step, uint32_t index, const KernelEntry& entry) const {
-    std::byte* const at = reinterpret_cast<std::byte*>(bound->calls_) + call_sum;
-    Call* const call = write_call(at, entry, step.record, prepared + prepared_sum);
-    const uint32_t* ids = model.operands(step.record);
-    Tensor* operand = call->operands();
-    for (int i = 0; i < step.operands.count; ++i, ++operand) {
-      *operand = step.tensors[i];
-      if (operand->record != nullptr) operand->data = bound->bytes(ids[i] & kOperandIdMask).data();
-    }
-    const uint32_t guard = step.record.guard;
-    if (guard != kNoIndex) *operand = {bound->bytes(guard).data(), &model.tensors()[guard]};
-    const uint32_t batch = bound->view_.batch;
-    if (batch > 1 && bound->fixed_step_ == 0 && !holds_for_fewer_rows(entry, step, batch))
-      bound->fixed_step_ = index + 1;
-    return prepare_step(entry, {*call, step.words, 0, bound->scratch_, bound->workers_});
-  }
-};
-
 Status Program::measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine) {
-  *sizes = Sizes();
-  if (!model.opened()) return {Code::kNotBound, Table::kFile};
-  if (program >= model.program_count()) return {Code::kNoEntry, Table::kProgram, program};
-  const ProgramView view = model.program(program);
-  Pass pass = {.model = model, .kernels = kernels, .machine = machine};
-  TRY(pass.run(view));
-  pass.tell(view, sizes);
-  return {};
-}
-
-Status Memory::cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memory) {
-  const uintptr_t misaligned = reinterpret_cast<uintptr_t>(whole.data()) % kAlignment;
-  if (misaligned != 0) return {Code::kMemoryAlignment, Table::kMemory, 0, kAlignment, misaligned};
-  const size_t given = bytes_in(whole);
-  if (given < sizes.total()) return {Code::kMemorySize, Table::kMemory, 0, sizes.total(), given};
-  size_t at = 0;
-  for (uint32_t block = 0; block < kBlockCount; ++block) {
-    const auto bytes = size_t(sizes.bytes[block]);
-    memory->block[block] = whole.subspan(at, bytes);
-    at += size_t(round_up(bytes, kAlignment));
-  }
-  return {};
-}
-
-// The caller's blocks are there, aligned and apart from each other and from the model. Out of line: the sizes are on
-// the stack of this call only.
-[[gnu::noinline]] Status Program::check_memory(const Pass& pass, const ProgramView& view, const Memory& memory) {
-  Sizes sizes;
-  pass.tell(view, &sizes);
-  for (uint32_t i = 0; i < kBlockCount; ++i) {
-    const std::span<std::byte> block = memory.block[i];
-    const size_t given = bytes_in(block);
-    if (given < sizes.bytes[i]) return {Code::kMemorySize, Table::kMemory, i, sizes.bytes[i], given};
-    if (sizes.bytes[i] == 0) continue;
-    const uintptr_t offset = reinterpret_cast<uintptr_t>(block.data()) % kAlignment;
-    if (offset != 0) return {Code::kMemoryAlignment, Table::kMemory, i, kAlignment, offset};
-    bool overlaps = pass.model.shares_bytes(block);
-    for (uint32_t j = 0; j < i; ++j) overlaps |= sizes.bytes[j] != 0 && share_bytes(block, memory.block[j]);
-    if (overlaps) return {Code::kMemoryOverlap, Table::kMemory, i};
-  }
-  return {};
+  return measure_with(HostRules(), model, program, kernels, sizes, machine);
 }
 
 Status Program::bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
                      const Memory& memory, const Workers* workers) {
-  unbind();
-  if (!model.opened()) return {Code::kNotBound, Table::kFile};
-  if (program >= model.program_count()) return {Code::kNoEntry, Table::kProgram, program};
-  const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))};
-  view_ = model.program(program);
-  Pass pass = {.model = model, .kernels = kernels, .machine = machine};
-  Status status = pass.run(view_);
-  if (status.ok()) status = check_memory(pass, view_, memory);
-  if (!status.ok()) {
-    unbind();
-    return status;
+  return bind_with(HostRules(), model, program, kernels, memory, workers);
+}
+
+Status Memory::cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memory, uint32_t alignment) {
+  const uintptr_t misaligned = reinterpret_cast<uintptr_t>(whole.data()) & (alignment - 1);
+  if (misaligned != 0) return {Code::kMemoryAlignment, Table::kMemory, 0, alignment, misaligned};
+  const size_t given = bytes_in(whole);
+  if (given < sizes.total(alignment)) return {Code::kMemorySize, Table::kMemory, 0, sizes.total(alignment), given};
+  size_t at = 0;
+  for (uint32_t block = 0; block < kBlockCount; ++block) {
+    const auto bytes = size_t(sizes.bytes[block]);
+    memory->block[block] = whole.subspan(at, bytes);
+    at += (bytes + alignment - 1) & ~size_t{alignment - 1};
   }
-  for (uint32_t block = kState; block < kBlockCount; ++block) region_[block - kState] = memory.block[block].data();
-  model_ = &model;
-  workers_ = workers;
-  scratch_ = memory.block[kScratch];
-  calls_ = reinterpret_cast<Call*>(memory.block[kCalls].data());
-  for (const uint32_t id : view_.outputs)
-    if (!keeps_rows(model, model.tensors()[id])) fixed_step_ = view_.first_step + view_.step_count;
-  pass.bound = this;
-  pass.prepared = memory.block[kPrepared].data();
-  status = pass.run(view_);
-  if (!status.ok()) unbind();
-  return status;
+  return {};
 }
 
 // Out of line: the temporary is on the stack of this call only.
-[[gnu::noinline]] void Program::unbind() { *this = Program(); }
+[[gnu::noinline]] void Program::unbind() {
+  if (places_ != nullptr) places_->functions_->unbind(*this);
+  *this = Program();
+}
 
 // Of a program with steps the first call knows where its model's record of the step lies: another model has it
 // elsewhere.
@@ -210,6 +113,7 @@ Status Program::run(uint32_t first, uint32_t last, uint32_t rows) const {
   if (rows > view_.batch) return {Code::kRows, Table::kProgram, 0, view_.batch, rows};
   if (rows == view_.batch) rows = 0;
   if (rows != 0 && fixed_step_ != 0) return {Code::kRowsUnsupported, Table::kStep, fixed_step_ - 1};
+  if (places_ != nullptr) return places_->functions_->run(*this, first, last, rows);
   const Call* call = calls_;
   for (uint32_t i = 0; i < last; ++i) {
     const StepRecord& step = *call->step;

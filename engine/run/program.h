@@ -18,16 +18,16 @@
 
 namespace nacre {
 
-// Blocks of memory that the caller provides. Each starts at a multiple of kAlignment (16).
+// Blocks of memory that the caller provides. Each starts at a multiple of kAlignment (16), or what Places asks for.
 enum Block : uint32_t {
   kCalls = 0,     // bound steps: 12 + 8 bytes per operand each on a 32-bit machine
   kPrepared = 1,  // what kernels make of constant weights
-  kScratch = 2,   // workers x the largest need of a step
+  kScratch = 2,   // the largest need of a step, for each worker in whole lines of a cache
   kState = 3,     // what training learns; saved
   kStream = 4,    // what survives from run to run; zero it to reset
   kDerived = 5,
   kStepSums = 6,
-  kArena = 8,  // kArena + bank: activations, inputs and outputs
+  kArena = 7,  // kArena + bank: activations, inputs and outputs
   kBlockCount = kArena + kMaxBanks,
 };
 
@@ -35,9 +35,10 @@ struct Sizes {
   uint64_t bytes[kBlockCount] = {};
   uint64_t work = 0;  // multiply-accumulates of one run of the compiled batch
 
-  uint64_t total() const {
+  // Of one block that holds all of them, each at a multiple of `alignment`.
+  uint64_t total(uint32_t alignment = kAlignment) const {
     uint64_t sum = 0;
-    for (uint64_t b : bytes) sum += (b + kAlignment - 1) & ~uint64_t{kAlignment - 1};
+    for (uint64_t b : bytes) sum += (b + alignment - 1) & ~uint64_t{alignment - 1};
     return sum;
   }
 };
@@ -45,14 +46,28 @@ struct Sizes {
 struct Memory {
   std::span<std::byte> block[kBlockCount];
 
-  // Cuts one block of at least sizes.total() bytes, at a multiple of 16, into all of them.
-  static Status cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memory);
+  // Cuts one block of at least sizes.total(alignment) bytes, at a multiple of it, into all of them.
+  static Status cut(std::span<std::byte> whole, const Sizes& sizes, Memory* memory, uint32_t alignment = kAlignment);
 };
 
 // For which machine measure() counts. The default is the one it runs on.
 struct Machine {
   uint32_t pointer_bytes = sizeof(void*);
   uint32_t workers = 1;
+};
+
+class Program;
+class Places;  // run/places.h: binds programs whose steps run on ports
+
+// What Program and Trainer ask of Places: by pointers, so that a firmware without ports links none of it.
+struct PlaceFunctions {
+  Status (*measure)(Places& places, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
+                    Sizes* sizes, const Machine& machine);
+  Status (*bind)(Places& places, Program* bound, const Model& model, uint32_t program,
+                 std::span<const KernelSet* const> kernels, const Memory& memory, const Workers* workers);
+  Status (*run)(const Program& program, uint32_t first, uint32_t last, uint32_t rows);
+  void (*unbind)(Program& program);
+  void (*sum)(Places& places, bool first);
 };
 
 class Program {
@@ -65,7 +80,8 @@ class Program {
   // and `workers` must outlive the Program. After Model::attach or open it must be bound again.
   Status bind(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr);
-  // As before bind: no input, no output, and run is refused.
+  // As before bind: no input, no output, and run is refused. A program that is bound to places is unbound (or bound
+  // again) while its memory is there, and only one of its copies: what its kernels hold ends here.
   void unbind();
   bool bound() const;
 
@@ -90,12 +106,22 @@ class Program {
   const ProgramView& view() const { return view_; }
 
  private:
+  friend class Places;
+  template <class Rules>
   struct Pass;
 
-  static Status check_memory(const Pass& pass, const ProgramView& view, const Memory& memory);
+  template <class Rules>
+  static Status measure_with(const Rules& rules, const Model& model, uint32_t program,
+                             std::span<const KernelSet* const> kernels, Sizes* sizes, const Machine& machine);
+  template <class Rules>
+  static Status check_memory(const Pass<Rules>& pass, const ProgramView& view, const Memory& memory);
+  template <class Rules>
+  Status bind_with(const Rules& rules, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
+                   const Memory& memory, const Workers* workers);
 
   const Model* model_ = nullptr;
   const Workers* workers_ = nullptr;
+  Places* places_ = nullptr;
   std::span<std::byte> scratch_;
   Call* calls_ = nullptr;
   ProgramView view_;

@@ -5,11 +5,27 @@
 #include <limits>
 
 #include "engine/base/bytes.h"
+#include "engine/run/places.h"
 
 namespace nacre {
 namespace {
 
-constexpr uint64_t round_up(uint64_t bytes) { return (bytes + kAlignment - 1) & ~uint64_t{kAlignment - 1}; }
+uint32_t alignment_of(const Places* places) { return places == nullptr ? uint32_t(kAlignment) : places->alignment(); }
+
+uint64_t aligned(uint64_t bytes, const Places* places) {
+  const uint64_t mask = alignment_of(places) - 1;
+  return (bytes + mask) & ~mask;
+}
+
+Machine machine_of(const Workers* workers) {
+  return {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))};
+}
+
+Status measure_one(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
+                   const Machine& machine, Places* places) {
+  return places == nullptr ? Program::measure(model, program, kernels, sizes, machine)
+                           : places->measure(model, program, kernels, sizes, machine);
+}
 
 void zero(std::span<std::byte> bytes) {
   if (!bytes.empty()) std::memset(bytes.data(), 0, bytes.size());
@@ -29,9 +45,9 @@ constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram,
 // The blocks that the programs share, and those with a part for each, are apart. Each program's bind sees its own parts
 // alone. Out of line: the sizes are on the stack of this call only.
 [[gnu::noinline]] Status check_apart(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
-                                     const Memory& memory, const Machine& machine) {
+                                     const Memory& memory, const Machine& machine, Places* places) {
   Sizes sizes;
-  TRY(Trainer::measure(model, target, kernels, &sizes, machine));
+  TRY(Trainer::measure(model, target, kernels, &sizes, machine, places));
   for (uint32_t i = 0; i < kBlockCount; ++i)
     for (uint32_t j = 0; j < i; ++j)
       if (sizes.bytes[i] != 0 && sizes.bytes[j] != 0 && share_bytes(memory.block[i], memory.block[j]))
@@ -63,66 +79,72 @@ Status Trainer::check_update(const Model& model, uint32_t index) {
 }
 
 Status Trainer::measure(const Model& model, const char* target, std::span<const KernelSet* const> kernels, Sizes* sizes,
-                        const Machine& machine) {
+                        const Machine& machine, Places* places) {
   *sizes = Sizes();
   uint32_t index[kPrograms];
   TRY(find(model, target, index));
+  if (places != nullptr) places->functions_->sum(*places, true);
   for (uint32_t entry = 0; entry < kPrograms; ++entry) {
     if (index[entry] == kNoIndex) continue;
     Sizes one;
-    if (const Status s = Program::measure(model, index[entry], kernels, &one, machine); !s.ok()) {
+    if (const Status s = measure_one(model, index[entry], kernels, &one, machine, places); !s.ok()) {
       *sizes = Sizes();
       return s;
     }
     for (uint32_t block = 0; block < kBlockCount; ++block) {
       const bool own = block == kCalls || block == kPrepared;  // of each program; the rest they share
-      sizes->bytes[block] =
-          own ? sizes->bytes[block] + round_up(one.bytes[block]) : std::max(sizes->bytes[block], one.bytes[block]);
+      sizes->bytes[block] = own ? sizes->bytes[block] + aligned(one.bytes[block], places)
+                                : std::max(sizes->bytes[block], one.bytes[block]);
     }
     if (Entry(entry) != Entry::kInfer) sizes->work += one.work;
+    if (places != nullptr) places->functions_->sum(*places, false);
   }
   return {};
 }
 
+// How much of the blocks with a part for each program is taken.
+struct Trainer::Parts {
+  size_t calls = 0, prepared = 0;
+};
+
 // Out of line: sizes and memory are on the stack of this call only.
 [[gnu::noinline]] Status Trainer::bind_one(uint32_t index, std::span<const KernelSet* const> kernels,
-                                           const Memory& memory, const Workers* workers, size_t* calls,
-                                           size_t* prepared) {
+                                           const Memory& memory, const Workers* workers, Places* places, Parts* taken) {
   const ProgramView view = model_->program(index);
   Memory own = memory;
   {
     Sizes sizes;
-    TRY(Program::measure(*model_, index, kernels, &sizes,
-                         {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))}));
+    TRY(measure_one(*model_, index, kernels, &sizes, machine_of(workers), places));
     const struct {
       Block block;
       size_t* at;
-    } parts[] = {{kCalls, calls}, {kPrepared, prepared}};
+    } parts[] = {{kCalls, &taken->calls}, {kPrepared, &taken->prepared}};
     for (const auto& [block, at] : parts) {
-      const uint64_t bytes = round_up(sizes.bytes[block]), whole = memory.block[block].size();
+      const uint64_t bytes = aligned(sizes.bytes[block], places), whole = memory.block[block].size();
       if (bytes > whole - *at) return {Code::kMemorySize, Table::kMemory, block, *at + bytes, whole};
       own.block[block] = memory.block[block].subspan(*at, size_t(bytes));
       *at += size_t(bytes);
     }
   }
-  return programs_[size_t(view.entry)].bind(*model_, index, kernels, own, workers);
+  Program& program = programs_[size_t(view.entry)];
+  return places == nullptr ? program.bind(*model_, index, kernels, own, workers)
+                           : places->bind(&program, *model_, index, kernels, own, workers);
 }
 
 Status Trainer::bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
-                     const Memory& memory, const Workers* workers) {
+                     const Memory& memory, const Workers* workers, Places* places) {
   started_ = false;
   present_ = 0;
   state_ = stream_ = step_ = {};
   for (Program& program : programs_) program.unbind();  // from a model that may be gone
   uint32_t index[kPrograms];
   TRY(find(model, target, index));
-  TRY(check_apart(model, target, kernels, memory,
-                  {.workers = workers == nullptr ? 1 : uint32_t(std::max(1, workers->count))}));
+  TRY(check_apart(model, target, kernels, memory, machine_of(workers), places));
   model_ = &model;
-  size_t calls = 0, prepared = 0;
+  Parts taken;
   for (uint32_t entry = 0; entry < kPrograms; ++entry) {
     if (index[entry] == kNoIndex) continue;
-    if (const Status s = bind_one(index[entry], kernels, memory, workers, &calls, &prepared); !s.ok()) {
+    if (const Status s = bind_one(index[entry], kernels, memory, workers, places, &taken); !s.ok()) {
       for (Program& program : programs_) program.unbind();
       return s;
     }

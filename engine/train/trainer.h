@@ -33,15 +33,18 @@ class Trainer {
   };
 
   // kernels: training kernels and those of inference (kernels/training.h, reference.h), a port's before them. `target`:
-  // the name that the programs are compiled for; null: that of the first `update`. calls and prepared are sums over the
-  // programs, arena and scratch the largest; work is that of one accumulate and one commit.
+  // the name that the programs are compiled for; null: that of the first `update`. `places`: where steps run on ports
+  // (run/places.h). calls and prepared are sums over the programs, arena and scratch the largest; work is that of one
+  // accumulate and one commit.
   static Status measure(const Model& model, const char* target, std::span<const KernelSet* const> kernels, Sizes* sizes,
-                        const Machine& machine = {});
+                        const Machine& machine = {}, Places* places = nullptr);
 
-  // `model`, the kernel sets, memory and `workers` must outlive the Trainer. After Model::attach or open it must be
-  // bound again.
+  // `model`, the kernel sets, memory, `workers` and `places` must outlive the Trainer. After Model::attach or open it
+  // must be bound again. What a port makes fail in accumulate or commit is an error of that call: what was accumulated
+  // is discarded, and the state is what it was, unless `derive` failed behind the update: then restored() derives
+  // again.
   Status bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels, const Memory& memory,
-              const Workers* workers = nullptr);
+              const Workers* workers = nullptr, Places* places = nullptr);
 
   // The state becomes the model's initial values. Before anything else, or to begin again.
   Status start();
@@ -89,8 +92,10 @@ class Trainer {
 
   static Status find(const Model& model, const char* target, uint32_t (&index)[kPrograms]);
   static Status check_update(const Model& model, uint32_t index);
+  struct Parts;
+
   Status bind_one(uint32_t index, std::span<const KernelSet* const> kernels, const Memory& memory,
-                  const Workers* workers, size_t* calls, size_t* prepared);
+                  const Workers* workers, Places* places, Parts* parts);
   void find_sums();
   Status begin();
   void read_report(Report* report) const;

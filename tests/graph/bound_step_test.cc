@@ -26,6 +26,7 @@ Code run(const Args& args) {
 uint64_t work(const Words& words, const Operands& operands) { return words[1] * uint64_t(operands.count); }
 
 constexpr OperandType kOperands[] = {{ElementType::kUint32, uint8_t(Role::kOut)}};
+constexpr Preparation kPreparation = {prepared_bytes, prepare, nullptr};
 const KernelEntry kEntry = {.op = Op::kGelu,
                             .rounding = Rounding::kNone,
                             .in_place = 0,
@@ -35,8 +36,7 @@ const KernelEntry kEntry = {.op = Op::kGelu,
                             .run = run,
                             .accepts = nullptr,
                             .scratch_bytes = scratch_bytes,
-                            .prepared_bytes = prepared_bytes,
-                            .prepare = prepare,
+                            .preparation = &kPreparation,
                             .work = work};
 
 TEST(bound_step, gives_a_kernel_what_it_asked_for) {

@@ -30,10 +30,13 @@ Code another_shape(const Words&, const Operands&, Dims* y) {
 Code no_shape(const Words&, const Operands&, Dims*) { return Code::kShapeRank; }
 bool never(const Words&, const Operands&) { return false; }
 
+Code nothing(const Args&) { return Code::kOk; }
+constexpr Preparation kSixteen = {sixteen, nothing, nullptr};
+
 // A port's tanh: gives 7, wants memory of its own, and does not work in place.
 constexpr KernelEntry port_tanh(ShapeRule shapes = nullptr, bool (*accepts)(const Words&, const Operands&) = nullptr) {
   KernelEntry e = entry<Activation, &Activation::tanh<float>>(Op::kTanh);
-  e.run = all_sevens, e.scratch_bytes = forty, e.prepared_bytes = sixteen, e.accepts = accepts;
+  e.run = all_sevens, e.scratch_bytes = forty, e.preparation = &kSixteen, e.accepts = accepts;
   if (shapes != nullptr) e.shapes = shapes;
   return e;
 }

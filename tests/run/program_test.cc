@@ -268,8 +268,9 @@ Code run_prepared(const Args& args) {
     static_cast<float*>(o.tensor[1].data)[i] = float(static_cast<const uint8_t*>(args.call.prepared)[i]);
   return Code::kOk;
 }
+constexpr Preparation kTen = {ten, fill_prepared, nullptr};
 constexpr KernelEntry with(KernelEntry e) {
-  e.run = run_prepared, e.scratch_bytes = forty, e.prepared_bytes = ten, e.prepare = fill_prepared;
+  e.run = run_prepared, e.scratch_bytes = forty, e.preparation = &kTen;
   return e;
 }
 constexpr KernelEntry kPreparedTanh = with(entry<Activation, &Activation::tanh<float>>(Op::kTanh));
@@ -299,7 +300,7 @@ TEST(program, scratch_and_preparation_are_measured_and_given) {
   ASSERT_TRUE(Program::measure(model, 0, sets, &one).ok());
   ASSERT_TRUE(Program::measure(model, 0, sets, &three, {.workers = 3}).ok());
   EXPECT_EQ(one.bytes[kScratch], 40u);
-  EXPECT_EQ(three.bytes[kScratch], 120u);
+  EXPECT_EQ(three.bytes[kScratch], 64u + 64 + 40) << "each worker's in lines of its own";
   EXPECT_EQ(one.bytes[kPrepared], 16u) << "rounded to the alignment";
   Blocks blocks(one);
   Program program;

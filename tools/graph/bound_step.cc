@@ -30,8 +30,8 @@ BoundStep::BoundStep(const KernelEntry& entry, Words words, std::span<const Tens
   Tensor* const operands = write_call(block_.data(), entry, step_, nullptr)->operands();
   std::uninitialized_copy(tensors.begin(), tensors.end(), operands);
   operands_ = {operands, int(tensors.size()), 0};
-  scratch_ = guarded(size_t(bytes_asked(entry.scratch_bytes, words, operands_)));
-  prepared_ = guarded(size_t(bytes_asked(entry.prepared_bytes, words, operands_)));
+  scratch_ = guarded(size_t(nacre::scratch_bytes(entry, words, operands_)));
+  prepared_ = guarded(size_t(nacre::prepared_bytes(entry, words, operands_)));
   call().prepared = prepared_.data();
 }
 

@@ -269,8 +269,7 @@ Sizes measure(const LoadedModel& model, uint32_t program, const Machine& machine
 }
 
 std::string block_name(uint32_t block, const ProgramNames& names) {
-  constexpr const char* kNames[] = {"calls",  "prepared", "scratch",   "state",
-                                    "stream", "derived",  "step sums", "unused"};
+  constexpr const char* kNames[] = {"calls", "prepared", "scratch", "state", "stream", "derived", "step sums"};
   static_assert(std::size(kNames) == kArena);
   if (block < kArena) return kNames[block];
   const uint32_t bank = block - kArena;

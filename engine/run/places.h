@@ -1,0 +1,128 @@
+// Places: the ports that the steps of a program run on. `place` of a step is an index of the caller's ports
+// (kernels/kernel.h); the kernels of that port are asked first, those that the caller passes besides stay behind them,
+// and a place without a port is the host's.
+//
+//   const Port* const ports[] = {nullptr, &device};               // place 0: the host; place 1: a device
+//   Places places(ports);
+//   TRY(places.measure(model, 0, kernels, &sizes));
+//   TRY(Memory::cut(block, sizes, &memory, places.alignment()));
+//   TRY(places.give(1, device_memory));                           // at least places.bytes(1), aligned as the port asks
+//   TRY(places.bind(&program, model, 0, kernels, memory));
+//   TRY(program.run());
+//
+// All blocks of Memory lie on the host, whatever the places are: inputs and outputs are written and read as without
+// ports, and so are state, streams and checkpoints. A port with memory of its own (one with `copy`) has a mirror there
+// of every block that one of its steps uses, of the same offsets, and a copy of the weights that they read, made by
+// bind. Consecutive steps that run on one port are a segment, found by bind. run() does for each, in this order: begin;
+// copies in what the segment reads and has not made itself; runs its steps; copies out what it wrote and lives on;
+// finish. A guard is read from where the segment has it. A port without `copy` sees the host's memory: the blocks then
+// begin at multiples of its alignment and have its tail bytes behind them.
+//
+// A run that a port makes fail (kPortFailed, or the code of its kernel) leaves the state, and the streams of a program
+// that writes them, as they were: they are kept in the block kCalls while it runs. Every begin that succeeded is
+// followed by one finish.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/run/program.h"
+
+namespace nacre {
+
+struct LoadedStep;
+
+class Places {
+ public:
+  static constexpr uint32_t kMaxPlaces = 8;  // open refuses a step of a higher place
+  static constexpr uint32_t kMaxAlignment = 4096, kMaxTailBytes = 4096;
+
+  // `ports`: by place; null is the host. They, and what they point at, must outlive every program that is bound to
+  // them.
+  explicit Places(std::span<const Port* const> ports);
+  Places(const Places&) = delete;
+  Places& operator=(const Places&) = delete;
+
+  // As Program::measure and bind. `memory`: of `sizes`, each block at a multiple of alignment(). kPort: what is wrong
+  // with a port.
+  Status measure(const Model& model, uint32_t program, std::span<const KernelSet* const> kernels, Sizes* sizes,
+                 const Machine& machine = {}) {
+    return functions_->measure(*this, model, program, kernels, sizes, machine);
+  }
+  Status bind(Program* bound, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
+              const Memory& memory, const Workers* workers = nullptr) {
+    return functions_->bind(*this, bound, model, program, kernels, memory, workers);
+  }
+
+  // Of every block on the host: 16, or more where a port on its memory asks for it. Known once measure has looked at
+  // the ports.
+  uint32_t alignment() const { return alignment_; }
+
+  // Bytes that measure found for a place, of the program or of all programs of the trainer that was measured; 0 on the
+  // host, and where the port shares its memory.
+  uint64_t bytes(uint32_t place) const { return place < kMaxPlaces ? places_[place].needed : 0; }
+
+  // The memory of a place, in its port's address space, for the programs that are bound next: each takes the part that
+  // it needs. Given again, it is taken from its start again: first unbind what was bound to it. kPort: no port, or one
+  // that shares the host's.
+  Status give(uint32_t place, std::span<std::byte> memory);
+
+ private:
+  struct Place {
+    uint64_t needed = 0;  // told by bytes()
+    std::span<std::byte> memory;
+    size_t taken = 0;  // by programs that are bound
+    // Of the program at hand:
+    std::byte* part = nullptr;
+    uint64_t scratch = 0;  // the largest need of a step
+    uint64_t weights = 0;  // so far
+    uint16_t blocks = 0;   // that a step uses: bit per block from kState on
+  };
+  struct Run;
+
+  // What Program and Trainer ask, as PlaceFunctions.
+  static Status measure(Places& places, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
+                        Sizes* sizes, const Machine& machine);
+  static Status bind(Places& places, Program* bound, const Model& model, uint32_t program,
+                     std::span<const KernelSet* const> kernels, const Memory& memory, const Workers* workers);
+  static Status run(const Program& program, uint32_t first, uint32_t last, uint32_t rows);
+  static void unbind(Program& program);
+  static void sum(Places& self, bool first);
+  static const PlaceFunctions kFunctions;
+
+  // How a program is bound (run/pass.h).
+  struct Rules;
+  Status start(const Model& model, const ProgramView& view, bool binding);
+  Code find(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
+  void tell(Sizes* sizes);
+  Status take(Program& program, std::span<std::byte> calls);
+  Code write(Args args, const LoadedStep& step, const KernelEntry& entry, Call* call);
+
+  const Port* port_at(uint32_t place) const { return place < ports_.size() ? ports_[place] : nullptr; }
+  bool apart(uint32_t place) const { return port_at(place) != nullptr && port_at(place)->copy != nullptr; }
+  uint64_t padded(uint32_t place, uint64_t bytes) const;
+  uint64_t block_bytes(uint32_t block) const;
+  uint64_t mirror(uint32_t place, uint32_t block) const;  // offset in the program's part
+  uint64_t weights_offset(uint32_t place) const;
+  void count(const LoadedStep& step, const KernelEntry& entry);
+  Code relocate(const LoadedStep& step, Call* call);
+  bool fill_tail(uint32_t place, std::byte* at, uint64_t bytes) const;
+
+  friend class Program;
+  friend class Trainer;
+
+  const PlaceFunctions* functions_;
+  std::span<const Port* const> ports_;
+  Place places_[kMaxPlaces];
+  uint64_t sums_[kMaxPlaces] = {};  // of the trainer that is measured
+  // Of the program at hand:
+  const Model* model_ = nullptr;
+  ProgramView view_;
+  bool binding_ = false;
+  uint32_t alignment_ = kAlignment;
+  uint32_t current_ = kMaxPlaces;  // place of the port that runs the step at hand; kMaxPlaces: the host
+  uint32_t segment_ = 0;
+  const Port* before_ = nullptr;  // port of the step before
+};
+
+}  // namespace nacre
