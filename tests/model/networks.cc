@@ -45,7 +45,7 @@ bool read_file(const std::string& path, Buffer* file) {
   return bool(stream.read(reinterpret_cast<char*>(file->data()), std::streamsize(file->size())));
 }
 
-bool convert(const Network& network, Buffer* model, std::string* why) {
+bool convert(const Network& network, Buffer* model, std::string* why, const std::string& options) {
   const fs::path root = environment("NACRE_ROOT", NACRE_ROOT);
   const fs::path tool = environment("NACRE_TOOL", "");
   const fs::path source = (network.sample ? root : environment("NACRE_SHARED", root / "../shared")) / network.file;
@@ -53,7 +53,7 @@ bool convert(const Network& network, Buffer* model, std::string* why) {
   if (tool.empty() || !fs::exists(tool)) return *why = "no converter: NACRE_TOOL must name it", false;
   const fs::path out = folder() / (std::string(network.name) + ".nacre"), log = folder() / "log";
   const std::string command =
-      quoted(tool) + " convert " + quoted(source) + " -o " + quoted(out) + " >" + quoted(log) + " 2>&1";
+      quoted(tool) + " convert " + quoted(source) + " -o " + quoted(out) + " " + options + " >" + quoted(log) + " 2>&1";
   if (std::system(command.c_str()) != 0) {
     std::ifstream text(log);
     std::getline(text, *why);

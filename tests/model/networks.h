@@ -26,8 +26,8 @@ inline constexpr Network kNetworks[] = {
 };
 
 // The model file made of a network by `NACRE_TOOL convert`, in a folder of this process. False, with why: no tool, no
-// network, or the tool refused.
-bool convert(const Network& network, Buffer* model, std::string* why);
+// network, or the tool refused. `options`: more words of the command line.
+bool convert(const Network& network, Buffer* model, std::string* why, const std::string& options = "");
 
 bool read_file(const std::string& path, Buffer* file);
 

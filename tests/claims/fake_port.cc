@@ -1,0 +1,313 @@
+// Claim: a network whose every second step runs on a port with memory of its own gives the host's numbers to the byte.
+//
+//   equal      KWS, IC, the digits sample and its training (two policies), with the even steps and with the odd ones on
+//              the port, under two poisons of what was not copied. Outputs; of training, report and state of every step
+//   isolated   the port's memory is protected while the host runs, and its kernels refuse what lies outside of it
+//   faults     every call of a run that may fail (begin, copy in, step, copy out, finish) fails once, and memory is one
+//              byte short: one status each, state as it was, and the next run is as if nothing had happened
+#include "ports/fake/fake_port.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/run/places.h"
+#include "engine/train/trainer.h"
+#include "tests/claims/claims.h"
+#include "tests/model/execute.h"
+#include "tests/model/networks.h"
+
+namespace nacre::test {
+namespace {
+
+using fake::FakePort;
+using fake::Fault;
+using Bytes = std::vector<std::byte>;
+
+constexpr Fault kFaults[] = {Fault::kBegin, Fault::kCopyIn, Fault::kStep, Fault::kCopyOut, Fault::kFinish};
+
+struct Tally {
+  uint64_t runs = 0, steps = 0, faults = 0, failures = 0;
+
+  bool that(bool holds, const std::string& what) {
+    if (!holds) ++failures, std::printf("FAIL %s\n", what.c_str());
+    return holds;
+  }
+};
+
+// Every second step of each program at place 1, from step `first` on.
+Buffer with_places(const Buffer& file, uint32_t first) {
+  Buffer placed = file;
+  Model model;
+  if (!model.open(placed.bytes()).ok()) return placed;
+  const auto at = size_t(reinterpret_cast<const std::byte*>(model.steps().data()) - placed.data());
+  auto* const steps = reinterpret_cast<StepRecord*>(placed.data() + at);
+  const size_t count = model.steps().size();
+  for (size_t i = 0; i < count; ++i) steps[i].place = i % 2 == first ? 1 : 0;
+  repair(placed.bytes());
+  return placed;
+}
+
+// Numbers that depend on their position and the seed alone: reals between -1 and 1, labels 0 to 2, codes.
+void fill(std::span<std::byte> input, ElementType type, uint32_t seed) {
+  const size_t unit = element_bits(type) / 8;
+  for (size_t i = 0; i * unit < input.size(); ++i) {
+    const uint32_t hash = (uint32_t(i) * 2654435761u + seed * 40503u) * 2246822519u >> 8;
+    const float real = float(hash % 2048) / 1024 - 1;
+    const uint32_t integer = unit == 4 ? hash % 3 : hash;
+    std::memcpy(input.data() + unit * i, type == ElementType::kFloat32 ? static_cast<const void*>(&real) : &integer,
+                unit);
+  }
+}
+
+void append(Bytes* all, std::span<const std::byte> more) { all->insert(all->end(), more.begin(), more.end()); }
+
+// A fault at its n-th call, for every n that a run has, up to some; `run` says what came of it.
+template <class Run>
+void inject(Tally& tally, const std::string& name, FakePort& port, const Run& run) {
+  for (const Fault fault : kFaults)
+    for (uint64_t nth = 0;; nth += nth < 12 ? 1 : nth) {
+      port.fail(fault, nth);
+      const Status status = run();
+      const bool failed = port.failed();
+      port.fail(Fault::kNone, 0);
+      if (!failed) break;
+      ++tally.faults;
+      tally.that(
+          status.code == (fault == Fault::kStep ? fake::kInjected : Code::kPortFailed) && status.table == Table::kStep,
+          name + ": a fault is one status that names the step");
+    }
+}
+
+// ---- Inference ----
+
+struct Inference {
+  Model model;
+  Sizes sizes;
+  std::optional<Blocks> blocks;
+  Program program;
+
+  // Inputs of a seed, then outputs.
+  Status run(uint32_t seed, Bytes* outputs) {
+    for (uint32_t i = 0; i < program.input_count(); ++i)
+      fill(program.input(i), model.tensors()[program.view().inputs[i]].element, seed);
+    TRY(program.run());
+    outputs->clear();
+    for (uint32_t i = 0; i < program.output_count(); ++i) append(outputs, program.output(i));
+    return {};
+  }
+};
+
+void infer(Tally& tally, const std::string& name, const Buffer& file) {
+  constexpr uint32_t kSeeds = 3;
+  Inference host;
+  Bytes expected[kSeeds];
+  bool ready =
+      host.model.open(file.bytes()).ok() && Program::measure(host.model, 0, reference_kernels(), &host.sizes).ok();
+  if (ready) host.blocks.emplace(host.sizes);
+  ready = ready && host.program.bind(host.model, 0, reference_kernels(), host.blocks->memory).ok();
+  for (uint32_t seed = 0; ready && seed < kSeeds; ++seed) ready = host.run(seed, &expected[seed]).ok();
+  if (!tally.that(ready, name + ": runs on the host")) return;
+  for (uint32_t first = 0; first < 2; ++first)
+    for (const std::byte poison : {std::byte{0xA5}, std::byte{0x5A}}) {
+      const Buffer placed = with_places(file, first);
+      FakePort port(reference_kernels(), {.poison = poison});
+      const Port* const ports[] = {nullptr, &port.port()};
+      Places places(ports);
+      Inference on_port;
+      Program& program = on_port.program;
+      if (!tally.that(on_port.model.open(placed.bytes()).ok() &&
+                          places.measure(on_port.model, 0, reference_kernels(), &on_port.sizes).ok(),
+                      name + ": measures with places"))
+        return;
+      on_port.blocks.emplace(on_port.sizes, poison);
+      for (const uint32_t block : {kState, kStream})
+        std::ranges::fill(on_port.blocks->memory.block[block], std::byte{0});
+      const auto needed = size_t(places.bytes(1));
+      const auto bind = [&](size_t given) {
+        TRY(places.give(1, port.allocate(given)));
+        return places.bind(&program, on_port.model, 0, reference_kernels(), on_port.blocks->memory);
+      };
+      const Status small = bind(needed - 1);
+      ++tally.faults;
+      tally.that(small.code == Code::kMemorySize && small.table == Table::kPort && small.needed == needed &&
+                     small.given == needed - 1,
+                 name + ": memory that is too small is refused with both numbers");
+      if (!tally.that(bind(needed).ok(), name + ": binds with places")) return;
+      Bytes found;
+      for (uint32_t seed = 0; seed < kSeeds; ++seed, ++tally.runs)
+        tally.that(on_port.run(seed, &found).ok() && found == expected[seed], name + ": outputs are the host's");
+      const fake::Counts before = port.counts();
+      if (poison == std::byte{0xA5}) {
+        inject(tally, name, port, [&] { return on_port.run(1, &found); });
+        tally.that(on_port.run(2, &found).ok() && found == expected[2],
+                   name + ": the run behind a fault is the host's");
+      }
+      tally.steps += before.steps;
+      tally.that(before.steps == kSeeds * uint64_t((program.view().step_count + 1 - first) / 2),
+                 name + ": every second step is the port's");
+      tally.that(port.counts().broken == 0 && port.counts().begins == port.counts().finishes,
+                 name + ": what begins is finished, and nothing lies elsewhere");
+      program.unbind();
+    }
+}
+
+// ---- Training ----
+
+constexpr int kSteps = 4, kMicroBatches = 2;
+constexpr float kRate = 0.05f;
+
+struct Training {
+  Model model;
+  Sizes sizes;
+  std::optional<Blocks> blocks;
+  Trainer trainer;
+  uint32_t feeding = 0;
+
+  Status accumulate(int step) {
+    for (uint32_t i = 0; i < trainer.input_count(); ++i)
+      fill(trainer.input(i), model.tensors()[model.program(feeding).inputs[i]].element, uint32_t(step) * 16 + i);
+    return trainer.accumulate();
+  }
+  Status step(int step, Trainer::Report* report) {
+    for (int batch = 0; batch < kMicroBatches; ++batch) TRY(accumulate(step * kMicroBatches + batch));
+    return trainer.commit(kRate, report);
+  }
+  Bytes state() const { return {trainer.state().begin(), trainer.state().end()}; }
+};
+
+// State and report after a step.
+Bytes told(const Training& t, const Trainer::Report& r) {
+  Bytes all = t.state();
+  const float numbers[] = {r.loss, r.norm, r.loss_scale, r.samples, float(r.applied)};
+  append(&all, std::as_bytes(std::span(numbers)));
+  return all;
+}
+
+bool prepare(Training& t, const Buffer& file, FakePort* port, Places* places, std::byte before) {
+  if (!t.model.open(file.bytes()).ok() || !t.model.find(Entry::kGradients, nullptr, &t.feeding).ok()) return false;
+  if (!Trainer::measure(t.model, nullptr, reference_kernels(), &t.sizes, {}, places).ok()) return false;
+  t.blocks.emplace(t.sizes, before);
+  if (places != nullptr && !places->give(1, port->allocate(size_t(places->bytes(1)))).ok()) return false;
+  return t.trainer.bind(t.model, nullptr, reference_kernels(), t.blocks->memory, nullptr, places).ok() &&
+         t.trainer.start().ok();
+}
+
+// Faults in a step: what was accumulated is gone, the state is as it was; where the program `derive` fails behind a
+// whole update, it is what that made.
+void break_steps(Tally& tally, const std::string& name, Training& t, FakePort& port) {
+  const Bytes before = t.state();
+  const auto again = [&] {
+    std::ranges::copy(before, t.trainer.state().begin());
+    tally.that(t.trainer.restored().ok(), name + ": goes on behind a fault");
+  };
+  Bytes after;
+  if (tally.that(t.accumulate(0).ok() && t.trainer.commit(kRate, nullptr).ok(), name + ": commits")) after = t.state();
+  again();
+  inject(tally, name, port, [&] {
+    const Status status = t.accumulate(0);
+    tally.that(t.state() == before, name + ": a fault in accumulate leaves the state as it was");
+    t.trainer.discard();
+    return status;
+  });
+  uint32_t derive = 0;
+  const bool derives = t.model.find(Entry::kDerive, nullptr, &derive).ok();
+  inject(tally, name, port, [&] {
+    // What is accumulated does not count as the commit's calls.
+    const Fault fault = port.pending();
+    const uint64_t nth = port.pending_nth();
+    port.fail(Fault::kNone, 0);
+    Status status = t.accumulate(0);
+    port.fail(fault, nth);
+    if (status.ok()) status = t.trainer.commit(kRate, nullptr);
+    const Bytes found = t.state();
+    const bool whole =
+        status.ok()
+            ? found == after
+            : found == before || (derives && status.index >= t.model.program(derive).first_step && found == after);
+    tally.that(whole, name + ": a fault in commit leaves the state as it was");
+    const bool failed = port.failed();
+    port.fail(Fault::kNone, 0);
+    again();
+    if (!failed) port.fail(fault, nth);  // as it was: there are not so many calls
+    return status;
+  });
+}
+
+void train(Tally& tally, const std::string& name, const Buffer& file) {
+  Training host;
+  std::vector<Bytes> expected;
+  bool ready = prepare(host, file, nullptr, nullptr, std::byte{0xA5});
+  for (int i = 0; ready && i < kSteps; ++i) {
+    Trainer::Report report;
+    ready = host.step(i, &report).ok();
+    expected.push_back(told(host, report));
+  }
+  if (!tally.that(ready, name + ": trains on the host")) return;
+  tally.that(expected.front() != expected.back(), name + ": learns");
+  for (uint32_t first = 0; first < 2; ++first)
+    for (const std::byte poison : {std::byte{0xA5}, std::byte{0x5A}}) {
+      const Buffer placed = with_places(file, first);
+      FakePort port(reference_kernels(), {.poison = poison});
+      const Port* const ports[] = {nullptr, &port.port()};
+      Places places(ports);
+      Training t;
+      if (!tally.that(prepare(t, placed, &port, &places, poison), name + ": is bound to places")) return;
+      for (int i = 0; i < kSteps; ++i, ++tally.runs) {
+        if (i == 1 && poison == std::byte{0xA5}) {
+          const uint64_t begins = port.counts().begins;
+          break_steps(tally, name, t, port);
+          tally.that(port.counts().begins > begins, name + ": steps of a commit run on the port");
+          if (!tally.that(t.trainer.restored().ok(), name + ": goes on behind faults")) return;
+        }
+        Trainer::Report report;
+        tally.that(t.step(i, &report).ok() && told(t, report) == expected[size_t(i)],
+                   name + ": state and report are the host's");
+      }
+      tally.steps += port.counts().steps;
+      tally.that(port.counts().steps > 0 && port.counts().broken == 0, name + ": nothing lies elsewhere");
+    }
+}
+
+int claim() {
+  Tally tally;
+  int missing = 0, networks = 0;
+  const auto converted = [&](const Network& network, const char* options, Buffer* file) {
+    std::string why;
+    if (convert(network, file, &why, options)) return ++networks, true;
+    std::printf("%s: %s\n", network.name, why.c_str());
+    return ++missing, false;
+  };
+  for (const Network& network : kNetworks) {
+    const std::string name = network.name;
+    Buffer file;
+    if ((name == "KWS" || name == "IC" || network.sample) && converted(network, "", &file)) infer(tally, name, file);
+    if (!network.sample) continue;
+    for (const char* policy : {"float32", "mixed_float16"}) {
+      const std::string options =
+          std::string("--train softmax_cross_entropy --optimizer adam --batch 8 --policy ") + policy;
+      if (converted(network, options.c_str(), &file)) train(tally, name + " trained in " + policy, file);
+    }
+  }
+  if (tally.failures != 0 || networks == 0) {
+    std::printf("CLAIM fake_port NOT SHOWN: %llu checks failed, %d networks\n",
+                static_cast<unsigned long long>(tally.failures), networks);
+    return 1;
+  }
+  std::printf(
+      "CLAIM fake_port %s: %d networks (%d missing), every second step on a port with memory of its own: %llu runs and "
+      "training "
+      "steps equal to the host's to the byte, %llu steps on the port; %llu faults end in one status each and leave "
+      "state as it was\n",
+      missing == 0 ? "shown" : "partly shown", networks, missing, static_cast<unsigned long long>(tally.runs),
+      static_cast<unsigned long long>(tally.steps), static_cast<unsigned long long>(tally.faults));
+  return missing == 0 ? 0 : 77;
+}
+
+}  // namespace
+}  // namespace nacre::test
+
+NACRE_CLAIM(fake_port) { return nacre::test::claim(); }
