@@ -29,7 +29,7 @@ Fit fit_of(const KernelEntry& entry, const LoadedStep& step) {
 }
 
 // No output shares bytes with another operand, unless the kernel works in place on exactly the same bytes.
-Code check_overlap(const KernelEntry& entry, const LoadedStep& step) {
+[[gnu::noinline]] Code check_overlap(const KernelEntry& entry, const LoadedStep& step) {
   const uint32_t* ids = step.model.operands(step.record);
   const int count = step.operands.count, first = first_output(entry, count);
   for (int out = 0; out < count; ++out) {

@@ -22,7 +22,7 @@ bool keeps_rows(const Model& model, const TensorRecord& r);
 // given, writes its call too. The sums so far say where in the blocks that goes.
 template <class Rules>
 struct Program::Pass {
-  Rules rules;
+  [[no_unique_address]] Rules rules;
   const Model& model;
   std::span<const KernelSet* const> kernels;
   const Machine& machine;
@@ -67,7 +67,7 @@ struct Program::Pass {
     return {};
   }
 
-  Code write(const LoadedStep& step, uint32_t index, const KernelEntry& entry) const {
+  [[gnu::noinline]] Code write(const LoadedStep& step, uint32_t index, const KernelEntry& entry) const {
     std::byte* const at = reinterpret_cast<std::byte*>(bound->calls_) + call_sum;
     Call* const call = write_call(at, entry, step.record, prepared + prepared_sum);
     const uint32_t* ids = model.operands(step.record);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/kernels/reference.h"
 #include "tests/passes/plan_memory_graphs.h"
 #include "tests/passes/random_graph.h"
 
@@ -60,6 +61,27 @@ TEST(plan_memory, pointwise_steps_work_in_place) {
   graph = planned(graph);
   EXPECT_EQ(used(graph), aligned(1000) + 100);
   EXPECT_EQ(graph.values[size_t(z)].offset, graph.values[1].offset);
+}
+
+// A port whose clamp does not work in place stands before the reference's, which does: bind would pass it over.
+TEST(plan_memory, what_works_in_place_is_asked_of_the_kernels_that_bind_will_have) {
+  KernelEntry clamp = reference::kClampI8Double;
+  clamp.in_place = 0;
+  const KernelEntry* const entries[] = {&clamp};
+  const KernelSet port = {"port", entries};
+  Graph graph;
+  bytes_value(graph, 100);
+  graph.inputs = {{"x", 0, ""}};
+  graph.outputs = {{"y", node(graph, Op::kClamp, {0}, 100), ""}};
+  EXPECT_EQ(in_place_inputs(graph, graph.nodes[0]), 1u);
+  EXPECT_EQ(used(planned(graph)), 100u);
+  const Target target = {.name = "port", .banks = {}, .kernels = {&port, &reference::kernels()}};
+  Graph apart = graph;
+  schedule(apart, target);
+  plan_memory(apart, target);
+  verify_plan(apart, target.kernels);
+  EXPECT_EQ(used(apart), 212u) << "100, rounded up, and 100";
+  EXPECT_NE(refusal([&] { verify_plan(planned(graph), target.kernels); }), "accepted");
 }
 
 TEST(plan_memory, a_value_that_is_read_later_is_not_overwritten) {

@@ -52,7 +52,7 @@ TEST(find_entry, entries_of_one_op_keep_their_order) {
 // What bind compares with a step, without what finding the op's first entry takes: at most log2(n) + 1 looks.
 TEST(find_entry, a_step_is_compared_with_few_entries) {
   size_t compared = 0, all = 0, steps = 0;
-  for (const Case& c : cases()) {
+  for (const ModelCase& c : cases()) {
     const Buffer file = pack(c.make());
     Model model;
     ASSERT_TRUE(model.open(file.bytes()).ok());

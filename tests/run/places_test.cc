@@ -15,7 +15,7 @@ namespace {
 
 TEST(places, every_second_step_on_a_port_changes_no_byte) {
   size_t steps = 0, models = 0;
-  for (const Case& c : cases()) {
+  for (const ModelCase& c : cases()) {
     const Draft draft = c.make();
     Placed host(draft);
     if (host.model.program(0).entry != Entry::kInfer) continue;

@@ -56,9 +56,14 @@ std::vector<uint8_t> bytes_of(const Value& value) {
 
 }  // namespace
 
-const KernelEntry* find_kernel(const Graph& graph, const Node& node) {
+KernelSets reference_sets() {
+  static const KernelSet* const kSets[] = {&reference::kernels(), &reference::training_kernels()};
+  return kSets;
+}
+
+const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets kernels) {
   std::vector<ValueId> inputs;
-  for (const KernelSet* set : {&reference::kernels(), &reference::training_kernels()})
+  for (const KernelSet* set : kernels)
     for (const KernelEntry* entry : entries_of(*set, node.op))
       if (entry->rounding == node.rounding && fit_inputs(*entry, node, inputs) &&
           fit_types(graph, *entry, node, inputs))

@@ -2,6 +2,7 @@
 // evaluation in the tools.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,12 @@ void check_operand_counts(const Graph& graph, const Node& node, const OpRule& ru
 // Shapes of the outputs by the op's rule.
 std::vector<std::vector<int64_t>> output_shapes(const Graph& graph, const Node& node);
 
-// The reference kernel that evaluate() runs, by op, rounding and element types; null if there is none.
-const KernelEntry* find_kernel(const Graph& graph, const Node& node);
+// Kernel sets in the order in which bind asks them.
+using KernelSets = std::span<const KernelSet* const>;
+KernelSets reference_sets();  // of inference and of training: what evaluate() runs
+
+// The first kernel of these sets for the node, by op, rounding and element types; null if there is none.
+const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets kernels = reference_sets());
 
 // The node's inputs in the places that this kernel has for them: kNone stands for every optional operand that is
 // absent. The inputs as they are where there is no kernel.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/kernels/kernel.h"
 #include "tools/graph/graph.h"
 
 namespace nacre::tools {
@@ -51,6 +52,9 @@ struct Target {
   std::string name = "host";
   std::vector<Bank> banks;   // empty: one without limit
   bool keep_inputs = false;  // inputs stay valid across runs
+  // What bind will have, in the order in which it asks: the target's port, then what stays behind it. Empty: the
+  // reference kernels. They say which steps work in place.
+  std::vector<const KernelSet*> kernels = {};
 };
 void schedule(Graph& graph, const Target& target);
 

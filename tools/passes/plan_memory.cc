@@ -20,7 +20,8 @@ bool in_arena(const Graph& graph, ValueId root) {
 // Storages by the value that holds their bytes, in the order of value ids.
 class Lifetimes {
  public:
-  Lifetimes(const Graph& graph, size_t steps) : graph_(graph), index_(graph.values.size(), kUnused), steps_(steps) {
+  Lifetimes(const Graph& graph, size_t steps, KernelSets kernels)
+      : graph_(graph), kernels_(kernels), index_(graph.values.size(), kUnused), steps_(steps) {
     for (const Node& node : graph.nodes) {
       for (const ValueId v : node.inputs) mention(v);
       for (const ValueId v : node.outputs) mention(v);
@@ -85,7 +86,7 @@ class Lifetimes {
   void find_takeover(const Node& node, uint32_t step) {
     Storage* y = node.outputs.empty() ? nullptr : storage(node.outputs[0]);
     if (y == nullptr || y->root != node.outputs[0] || y->block.first != step) return;
-    const uint32_t allowed = in_place_inputs(graph_, node);
+    const uint32_t allowed = in_place_inputs(graph_, node, kernels_);
     for (size_t i = 0; i < node.inputs.size() && allowed != 0; ++i) {
       const Storage* x = storage(node.inputs[i]);
       if (x == nullptr || x == y || x->pinned || x->block.last != step || x->block.bytes != y->block.bytes) continue;
@@ -101,6 +102,7 @@ class Lifetimes {
   }
 
   const Graph& graph_;
+  KernelSets kernels_;
   std::vector<uint32_t> index_;  // by value: of its storage
   std::vector<Storage> storages_;
   size_t steps_;
@@ -162,15 +164,16 @@ std::string summary(const Graph& graph, size_t storages, size_t views, const cha
 
 uint64_t value_bytes(const Value& value) { return storage_bytes(value.type, uint64_t(value.elements())); }
 
-std::vector<Storage> storages(const Graph& graph, std::span<const uint32_t> order, bool keep_inputs) {
-  return Lifetimes(graph, order.size()).run(order, keep_inputs);
+std::vector<Storage> storages(const Graph& graph, std::span<const uint32_t> order, bool keep_inputs,
+                              KernelSets kernels) {
+  return Lifetimes(graph, order.size(), kernels).run(order, keep_inputs);
 }
 
 void plan_memory(Graph& graph, const Target& target) {
   make_views(graph);
   std::vector<uint32_t> order(graph.nodes.size());
   std::iota(order.begin(), order.end(), 0u);
-  const std::vector<Storage> held = storages(graph, order, target.keep_inputs);
+  const std::vector<Storage> held = storages(graph, order, target.keep_inputs, kernels_of(target));
   graph.liveness_bound = liveness_bound(held);
   graph.banks = target.banks.empty() ? std::vector<Bank>{{"arena", 0, 0}} : target.banks;
   const Plan plan = place_in_banks(graph, held);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tools/graph/graph.h"
+#include "tools/graph/operands.h"
 #include "tools/passes/passes.h"
 #include "tools/passes/placement.h"
 
@@ -27,8 +28,10 @@ uint64_t parse_bytes(std::string_view place, std::string_view text);
 // Bytes that a value takes: storage_bytes of its type and elements.
 uint64_t value_bytes(const Value& value);
 
-// Bit i: the reference kernel of this node may write its output 0 over input i.
-uint32_t in_place_inputs(const Graph& graph, const Node& node);
+// Bit i: the kernel that bind takes for this node may write its output 0 over input i. `kernels`: the target's.
+uint32_t in_place_inputs(const Graph& graph, const Node& node, KernelSets kernels = reference_sets());
+
+KernelSets kernels_of(const Target& target);
 
 // Turns reshapes, copies, slices and concats of contiguous bytes into aliases and removes their nodes; resolves chains
 // of aliases; gives constants and inputs that are outputs a copy of their own. The graph computes what it did.
@@ -43,7 +46,8 @@ struct Storage {
 };
 
 // The storages of a graph for which make_views has run, when its nodes run in the order `order` (indices into nodes).
-std::vector<Storage> storages(const Graph& graph, std::span<const uint32_t> order, bool keep_inputs);
+std::vector<Storage> storages(const Graph& graph, std::span<const uint32_t> order, bool keep_inputs,
+                              KernelSets kernels = reference_sets());
 
 // Where every storage lies.
 struct Plan {
@@ -79,6 +83,6 @@ uint64_t used_bytes(std::span<const Storage> storages, const Plan& plan);
 
 // Checks a planned graph without using the planner: lifetimes, aliases, banks, and every pair of storages. O(n^2) where
 // all live at once. Throws Error(kBadInput) naming the values.
-void verify_plan(const Graph& graph);
+void verify_plan(const Graph& graph, KernelSets kernels = reference_sets());
 
 }  // namespace nacre::tools

@@ -24,8 +24,8 @@ constexpr uint32_t kBeamWidth = 200;
 
 class Builder {
  public:
-  Builder(const Graph& graph, std::span<const Storage> held, bool keep_inputs)
-      : graph_(graph), storage_of_(graph.values.size(), kNone), writers_(held.size()) {
+  Builder(const Graph& graph, std::span<const Storage> held, bool keep_inputs, KernelSets kernels)
+      : graph_(graph), kernels_(kernels), storage_of_(graph.values.size(), kNone), writers_(held.size()) {
     problem_.pieces.resize(held.size());
     for (size_t i = 0; i < held.size(); ++i) {
       storage_of_[size_t(held[i].root)] = int(i);
@@ -134,7 +134,7 @@ class Builder {
     const Node& node = graph_.nodes[n];
     if (node.outputs.empty() || storage(node.outputs[0]) == kNone) return;
     const auto y = uint32_t(storage(node.outputs[0]));
-    const uint32_t allowed = in_place_inputs(graph_, node);
+    const uint32_t allowed = in_place_inputs(graph_, node, kernels_);
     for (size_t i = 0; i < std::min<size_t>(node.inputs.size(), 32); ++i)
       if (storage(node.inputs[i]) != kNone && (allowed >> i & 1) != 0) {
         const auto x = uint32_t(storage(node.inputs[i]));
@@ -148,6 +148,7 @@ class Builder {
   };
 
   const Graph& graph_;
+  KernelSets kernels_;
   std::vector<bool> updated_;                  // by root: whether some node updates it, or an alias of it
   std::map<ValueId, std::vector<Use>> uses_;   // by root
   std::vector<int> storage_of_;                // by value
@@ -156,8 +157,8 @@ class Builder {
 };
 
 // Bytes that every order needs: those of the node that uses the most.
-uint64_t least_of_any_order(const Graph& graph, std::span<const Storage> held) {
-  const OrderProblem problem = Builder(graph, held, false).run();
+uint64_t least_of_any_order(const Graph& graph, std::span<const Storage> held, KernelSets kernels) {
+  const OrderProblem problem = Builder(graph, held, false, kernels).run();
   uint64_t most = 0;
   for (uint32_t n = 0; n < problem.nodes(); ++n) {
     uint64_t bytes = 0, padding = 0;
@@ -179,11 +180,11 @@ class Scheduler {
   void run() {
     NodeOrder source(graph_.nodes.size());
     std::iota(source.begin(), source.end(), 0u);
-    const std::vector<Storage> held = storages(graph_, source, target_.keep_inputs);
+    const std::vector<Storage> held = storages(graph_, source, target_.keep_inputs, kernels_of(target_));
     const uint64_t source_bound = liveness_bound(held);
     try_order("source", std::move(source));
-    if (graph_.nodes.size() <= kMostOrdered && least_used_ > least_of_any_order(graph_, held)) {
-      const OrderProblem problem = Builder(graph_, held, target_.keep_inputs).run();
+    if (graph_.nodes.size() <= kMostOrdered && least_used_ > least_of_any_order(graph_, held, kernels_of(target_))) {
+      const OrderProblem problem = Builder(graph_, held, target_.keep_inputs, kernels_of(target_)).run();
       try_order("greedy", greedy_order(problem));
       try_order("depth first", depth_first_order(problem, false));
       try_order("depth first, last input first", depth_first_order(problem, true));
@@ -199,7 +200,7 @@ class Scheduler {
  private:
   void try_order(const char* name, NodeOrder order) {
     if (std::find(tried_.begin(), tried_.end(), order) != tried_.end()) return;
-    const std::vector<Storage> held = storages(graph_, order, target_.keep_inputs);
+    const std::vector<Storage> held = storages(graph_, order, target_.keep_inputs, kernels_of(target_));
     const uint64_t bound = liveness_bound(held);
     const bool hopeless = bound >= least_used_;
     const uint64_t used = hopeless ? 0 : used_bytes(held, place_storages(held, kQuickEffort));

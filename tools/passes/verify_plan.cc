@@ -11,8 +11,8 @@ namespace {
 
 class PlanVerifier {
  public:
-  explicit PlanVerifier(const Graph& graph)
-      : graph_(graph), used_(graph.values.size()), steps_(uint32_t(graph.nodes.size())) {}
+  PlanVerifier(const Graph& graph, KernelSets kernels)
+      : graph_(graph), kernels_(kernels), used_(graph.values.size()), steps_(uint32_t(graph.nodes.size())) {}
 
   void run() {
     for (const Binding& b : graph_.inputs) input(b.value);
@@ -136,7 +136,7 @@ class PlanVerifier {
     if (used_[size_t(x)].output) return false;
     const Node& n = graph_.nodes[at(y).first_step];
     if (n.outputs.empty() || n.outputs[0] != y) return false;
-    const uint32_t allowed = in_place_inputs(graph_, n);
+    const uint32_t allowed = in_place_inputs(graph_, n, kernels_);
     bool reads = false;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = n.inputs[i];
@@ -148,6 +148,7 @@ class PlanVerifier {
   }
 
   const Graph& graph_;
+  KernelSets kernels_;
   std::vector<Use> used_;
   std::vector<std::vector<ValueId>> written_by_root_ = std::vector<std::vector<ValueId>>(graph_.values.size());
   uint32_t steps_;
@@ -155,6 +156,6 @@ class PlanVerifier {
 
 }  // namespace
 
-void verify_plan(const Graph& graph) { PlanVerifier(graph).run(); }
+void verify_plan(const Graph& graph, KernelSets kernels) { PlanVerifier(graph, kernels).run(); }
 
 }  // namespace nacre::tools
