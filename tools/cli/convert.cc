@@ -62,6 +62,10 @@ void add_convert(CLI::App& app) {
   c.not_with(
       {"--policy"}, {"--rewrite"},
       {"cannot go with --rewrite, which gives every layer its policy", "take --set PATTERN=POLICY for some layers"});
+  // After what is said of those options themselves.
+  c.not_with(
+      {"--stop-after"}, {"--output", "--emit-policy", "--dump", "--json"},
+      {"prints the graph after a pass and writes nothing", "leave away what is to be written or printed after it"});
   c.only_with(names_of(training_options()), {"--train"}, {"is about a model that trains", "add --train LOSS"});
   add_passes(c, model_options(), *o);
   add_passes(c, policy_options(), *o);
