@@ -8,7 +8,7 @@
 #   touched       ninja after a change of one engine/ops/*.h
 #   .ci/run       all of it, with NACRE_SHARED or ../shared
 #
-# Takes what is committed. Compiler caches are off. tests/claims/build_minutes.txt is what it printed last.
+# Takes what is committed. Compiler caches are off.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/nacre-minutes.XXXXXX")

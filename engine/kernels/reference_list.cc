@@ -1,4 +1,4 @@
-// Apart from reference.cc: whoever links this file links every reference kernel.
+// Apart from the kernels: whoever links this file links every reference kernel.
 #include "engine/kernels/sorted_list.h"
 
 namespace nacre::reference {
