@@ -335,6 +335,13 @@ void quantize(const KernelEntry& entry, Random& random, Case& made) {
   if (chance(random, 30)) made.inputs.back() = {};
 }
 
+void pack(const KernelEntry& entry, Random& random, Case& made) {
+  do {
+    made = {};
+    unary(entry, random, made);
+  } while (made.inputs[0].dims.size() < 2);
+}
+
 void requantize(const KernelEntry& entry, Random& random, Case& made) {
   unary(entry, random, made);
   for (const int slot : {0, 2}) {
@@ -391,6 +398,7 @@ constexpr Row kRows[] = {
     {Op::kPad, &pad, kRankTrait | kAsymmetricTrait},
     {Op::kSlice, &slice, kRankTrait},
     {Op::kCopy, &unary, kRankTrait},
+    {Op::kPack, &pack, kRankTrait},
     {Op::kQuantize, &quantize, kRankTrait},
     {Op::kDequantize, &quantize, kRankTrait},
     {Op::kRequantize, &requantize, kRankTrait},

@@ -149,6 +149,7 @@ const std::map<Op, Oracle> kOracles = {
     {Op::kPad, &pad},
     {Op::kSlice, &slice},
     {Op::kCopy, &reshape},
+    {Op::kPack, &reshape},  // into the row-major layout; into others: ops/pack_test.cc
     {Op::kQuantize, &quantize},
     {Op::kDequantize, &quantize},
     {Op::kRequantize, &requantize},

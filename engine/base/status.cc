@@ -133,6 +133,8 @@ constexpr const char* kSentences[] = {
     "no port with memory of its own is there, or the port lacks a function or asks for an alignment or tail that no "
     "port may have",
     "the port could not begin, finish, copy or fill",
+
+    "a tensor that cannot be stored in this layout",
 };
 static_assert(std::size(kSentences) == size_t(Code::kCodeCount));
 

@@ -145,6 +145,8 @@ enum class Code : uint8_t {
   // Ports (Table::kPort, index = place; kPortFailed of a run: Table::kStep).
   kPort,        // no port there, or one that lacks a function or asks for what no port may
   kPortFailed,  // a port could not begin, finish, copy or fill
+
+  kLayout,  // a tensor in a layout that it may not have (Table::kTensor)
   kCodeCount
 };
 

@@ -54,6 +54,10 @@ constexpr uint64_t storage_bytes(ElementType type, uint64_t elements) {
   return (elements * element_bits(type) + 7) / 8;
 }
 
+// In which order the elements are stored: engine/base/layout.h. kAny stands for all of them in a kernel's types; no
+// tensor has it.
+enum class Layout : uint8_t { kRowMajor = 0, kAny = 255 };
+
 enum class Region : uint8_t { kWeights = 0, kState = 1, kStream = 2, kDerived = 3, kStep = 4, kArena = 5, kCount };
 
 enum TensorFlags : uint16_t {
@@ -76,7 +80,8 @@ struct TensorRecord {  // schema/FORMAT.md, "tensors"
   Region region;
   uint8_t bank;  // arena: bank; weights: segment
   uint16_t flags;
-  uint16_t reserved[7];
+  Layout layout;
+  uint8_t reserved[13];
 };
 static_assert(sizeof(TensorRecord) == 80);
 

@@ -5,7 +5,8 @@
 //
 // becomes an entry with operands {f32 in, f32 in, f32 in optional, f32 out}. Parameters are the step's operands in
 // order: `const T*` is an input, `T*` an output, Optional<const T> an input that may be absent, Update<T> is read and
-// written, Inputs<T> any number of inputs of one type, PerRow<const T> an input with one value per row or one for all;
+// written, Inputs<T> any number of inputs of one type, PerRow<const T> an input with one value per row or one for all,
+// Packed<const T, layout> and Packed<T, layout> an input and an output in that layout (base/layout.h);
 // Scratch<T>, of the bytes that the op's scratch_bytes(words, operands) says, and WordAt are no operands and come last.
 #pragma once
 
@@ -54,6 +55,16 @@ struct Parameter<PerRow<const T>> {
   static PerRow<const T> get(const Operands& o, int i) {
     return {static_cast<const T*>(o.tensor[i].data), o[i].elements() == 1 ? 0 : 1};
   }
+};
+template <class T, Layout kLayout>
+struct Parameter<Packed<const T, kLayout>> {
+  static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn), kLayout};
+  static Packed<const T, kLayout> get(const Operands& o, int i) { return {static_cast<const T*>(o.tensor[i].data)}; }
+};
+template <class T, Layout kLayout>
+struct Parameter<Packed<T, kLayout>> {
+  static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kOut), kLayout};
+  static Packed<T, kLayout> get(const Operands& o, int i) { return {static_cast<T*>(o.tensor[i].data)}; }
 };
 template <int kIndex>
 struct Parameter<WordAt<kIndex>> {

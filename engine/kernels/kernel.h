@@ -60,6 +60,7 @@ enum OperandFlags : uint8_t { kOptional = 4, kVariadic = 8 };  // beside Role in
 struct OperandType {
   ElementType element;
   uint8_t role;  // Role | OperandFlags
+  Layout layout = Layout::kRowMajor;
 };
 
 // What a kernel makes before its first run, at bind, and keeps: a library's handle. What can be a tensor is none of it.

@@ -1,11 +1,22 @@
 // The verifier on tensors and quantizers: sizes, places, aliases, and what their codes mean.
 #include <algorithm>
 
+#include "engine/base/layout.h"
 #include "engine/model/flatbuffer.h"
 #include "engine/model/verify.h"
 #include "engine/model/verify_limits.h"
 
 namespace nacre {
+namespace {
+
+// State is always row-major, so that a checkpoint is the same for every target; inputs and outputs are the caller's.
+bool takes_layout(const TensorRecord& r) {
+  if (r.rank < 2 || element_bits(r.element) < 8 || r.alias_of != kNoIndex || r.layout == Layout::kAny) return false;
+  if (r.region == Region::kArena) return of_channels(r.layout) && (r.flags & (kInput | kOutput)) == 0;
+  return r.region == Region::kWeights || r.region == Region::kDerived;
+}
+
+}  // namespace
 
 bool Verifier::tensor_size(uint32_t id) {
   const TensorRecord& r = view_.tensors_[id];
@@ -18,6 +29,11 @@ bool Verifier::tensor_size(uint32_t id) {
     if (r.dims[i] <= 0 || r.dims[i] > kMaxDim) return refuse(Code::kDim, Table::kTensor, id);
     elements *= uint64_t(r.dims[i]);
     if (elements > INT32_MAX) return refuse(Code::kOverflow, Table::kTensor, id);
+  }
+  if (r.layout != Layout::kRowMajor) {
+    if (takes_layout(r)) elements = stored_elements(r.layout, {r.rank, r.dims, 0});
+    else elements = uint64_t{INT32_MAX} + 1;
+    if (elements > INT32_MAX) return refuse(Code::kLayout, Table::kTensor, id);
   }
   const uint64_t bytes = storage_bytes(r.element, elements);
   return r.bytes == bytes || refuse(Code::kBytes, Table::kTensor, id, bytes, r.bytes);
@@ -41,7 +57,8 @@ bool Verifier::tensor(uint32_t id) {
   if (r.initial != kNoIndex) {
     if (r.region != Region::kState || r.initial >= id) return refuse(Code::kInitial, Table::kTensor, id);
     const TensorRecord& initial = view_.tensors_[r.initial];
-    if (initial.region != Region::kWeights || initial.element != r.element || initial.bytes != r.bytes)
+    if (initial.region != Region::kWeights || initial.element != r.element || initial.bytes != r.bytes ||
+        initial.layout != Layout::kRowMajor)
       return refuse(Code::kInitial, Table::kTensor, id);
   }
   return r.alias_of == kNoIndex ? place(id) : alias(id);
@@ -67,7 +84,8 @@ bool Verifier::alias(uint32_t id) {
   const TensorRecord& r = view_.tensors_[id];
   if (r.alias_of >= id) return refuse(Code::kAliasTarget, Table::kTensor, id);
   const TensorRecord& target = view_.tensors_[r.alias_of];
-  if (target.alias_of != kNoIndex || target.region != r.region || target.bank != r.bank)
+  if (target.alias_of != kNoIndex || target.region != r.region || target.bank != r.bank ||
+      target.layout != Layout::kRowMajor)
     return refuse(Code::kAliasTarget, Table::kTensor, id);
   if (!in_range(r.offset, r.bytes, target.bytes))
     return refuse(Code::kAliasBounds, Table::kTensor, id, target.bytes, r.offset);

@@ -29,6 +29,7 @@ constexpr const OpRule* kRules[] = {
     &kPadRule,
     &kSliceRule,
     &kCopyRule,
+    &kPackRule,
     &kQuantizeRule,
     &kDequantizeRule,
     &kRequantizeRule,

@@ -25,6 +25,7 @@
 #include "engine/ops/norm.h"
 #include "engine/ops/optimize.h"
 #include "engine/ops/optimize_onnx.h"
+#include "engine/ops/pack.h"
 #include "engine/ops/pool.h"
 #include "engine/ops/quantize.h"
 #include "engine/ops/reduce.h"

@@ -47,6 +47,7 @@ enum class Op : uint16_t {
   kPad = 83,
   kSlice = 84,
   kCopy = 85,
+  kPack = 86,
   kQuantize = 96,
   kDequantize = 97,
   kRequantize = 98,

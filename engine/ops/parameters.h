@@ -36,6 +36,11 @@ struct PerRow {  // an input with one value for each row, or one for all
   T& operator[](int row) const { return data[row * step]; }
 };
 
+template <class T, Layout kLayout>
+struct Packed {  // stored in another layout than row-major
+  T* data;
+};
+
 template <class T>
 struct Scratch {  // no operand: memory of one step, scratch_bytes() of it; after the operands
   T* data;

@@ -11,6 +11,7 @@ namespace {
 // How far a step fits an entry, from not at all to wholly.
 enum Fit : uint8_t { kOtherOp, kOtherCount, kAbsentOperand, kOtherRole, kOtherType, kFits };
 
+template <bool kPacks>
 Fit fit_of(const KernelEntry& entry, const LoadedStep& step) {
   const int count = step.operands.count;
   const bool variadic = entry.operand_count > 0 && (entry.operands[0].role & kVariadic) != 0;
@@ -23,7 +24,9 @@ Fit fit_of(const KernelEntry& entry, const LoadedStep& step) {
     const TensorRecord* record = step.tensors[i].record;
     if (record == nullptr && (type.role & kOptional) == 0) fit = std::min(fit, kAbsentOperand);
     else if (uint32_t(type.role & 3) != ids[i] >> 30) fit = std::min(fit, kOtherRole);
-    else if (record != nullptr && record->element != type.element) fit = std::min(fit, kOtherType);
+    else if (record != nullptr &&
+             (record->element != type.element || !(has_layout(*record, type) || (kPacks && packs(*record, type)))))
+      fit = std::min(fit, kOtherType);
   }
   return fit;
 }
@@ -114,12 +117,15 @@ static_assert(kStream - kState == uint32_t(Region::kStream) - uint32_t(Region::k
 static_assert(kDerived - kState == uint32_t(Region::kDerived) - uint32_t(Region::kState));
 static_assert(kStepSums - kState == uint32_t(Region::kStep) - uint32_t(Region::kState));
 
-Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
+namespace {
+
+template <bool kPacks>
+Code search(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
   Fit closest = kOtherOp;
   Code refused = Code::kOk;
   for (const KernelSet* set : kernels)
     for (const KernelEntry* entry : entries_of(*set, step.record.op)) {
-      const Fit fit = fit_of(*entry, step);
+      const Fit fit = fit_of<kPacks>(*entry, step);
       closest = std::max(closest, fit);
       if (fit != kFits) continue;
       Code code = check_shapes(*entry, step.words, step.operands);  // before accepts, which may rely on it
@@ -134,6 +140,16 @@ Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernel
   constexpr Code kWhy[] = {Code::kNoKernel, Code::kOperandCount, Code::kOperandMissing,
                            Code::kRole,     Code::kNoKernel,     Code::kNoKernel};
   return refused != Code::kOk ? refused : kWhy[closest];
+}
+
+}  // namespace
+
+Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
+  return search<false>(step, kernels, found);
+}
+
+Code find_packing_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
+  return search<true>(step, kernels, found);
 }
 
 }  // namespace nacre

@@ -55,4 +55,17 @@ Location locate(const Model& model, uint32_t tensor);
 // The first entry that takes the step; else why the first whose types fit does not, or why none fits.
 Code find_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
 
+// The same where weights can be packed for the entry when the program is bound.
+Code find_packing_entry(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
+
+inline bool has_layout(const TensorRecord& r, const OperandType& type) {
+  return r.layout == type.layout || type.layout == Layout::kAny;
+}
+
+// Whether a tensor that the kernel wants in another layout is a row-major weight, of which bind can make a copy.
+inline bool packs(const TensorRecord& r, const OperandType& type) {
+  return r.region == Region::kWeights && r.layout == Layout::kRowMajor && type.layout != Layout::kRowMajor &&
+         type.layout != Layout::kAny && r.rank >= 2 && element_bits(r.element) >= 8;
+}
+
 }  // namespace nacre

@@ -32,7 +32,7 @@ struct Program::Pass {
 
   Status run(const ProgramView& view) {
     call_sum = prepared_sum = scratch = work = 0;
-    TRY(rules.start(model, view, bound != nullptr));
+    TRY(rules.start(*this, view));
     for (uint32_t i = view.first_step; i < view.first_step + view.step_count; ++i) TRY(visit(i));
     return {};
   }

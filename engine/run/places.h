@@ -18,6 +18,10 @@
 // finish. A guard is read from where the segment has it. A port without `copy` sees the host's memory: the blocks then
 // begin at multiples of its alignment and have its tail bytes behind them.
 //
+// Weights that a kernel reads in another layout than the file's are packed by bind, behind the model's own bytes of the
+// block kDerived. All programs for one target have the same copies there: those that share the block are bound with the
+// same ports and kernels.
+//
 // A run that a port makes fail (kPortFailed, or the code of its kernel) leaves the state, and the streams of a program
 // that writes them, as they were: they are kept in the block kCalls while it runs. Every begin that succeeded is
 // followed by one finish.
@@ -26,11 +30,10 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/run/packed_weights.h"
 #include "engine/run/program.h"
 
 namespace nacre {
-
-struct LoadedStep;
 
 class Places {
  public:
@@ -92,7 +95,10 @@ class Places {
 
   // How a program is bound (run/pass.h).
   struct Rules;
-  Status start(const Model& model, const ProgramView& view, bool binding);
+  Status start(const Model& model, const ProgramView& view, std::span<const KernelSet* const> kernels, bool binding);
+  struct Picked;  // pick() as PackedWeights asks it
+  Code pick(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found,
+            uint32_t* place) const;
   Code find(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found);
   void tell(Sizes* sizes);
   Status take(Program& program, std::span<std::byte> calls);
@@ -105,7 +111,8 @@ class Places {
   uint64_t mirror(uint32_t place, uint32_t block) const;  // offset in the program's part
   uint64_t weights_offset(uint32_t place) const;
   void count(const LoadedStep& step, const KernelEntry& entry);
-  Code relocate(const LoadedStep& step, Call* call);
+  void take_packed(const LoadedStep& step, const KernelEntry& entry, Call* call) const;
+  Code relocate(const LoadedStep& step, const KernelEntry& entry, Call* call);
   bool fill_tail(uint32_t place, std::byte* at, uint64_t bytes) const;
 
   friend class Program;
@@ -119,6 +126,10 @@ class Places {
   const Model* model_ = nullptr;
   ProgramView view_;
   bool binding_ = false;
+  uint32_t program_ = 0;  // its index
+  std::span<const KernelSet* const> kernels_;
+  PackedWeights packed_;
+  std::byte* derived_ = nullptr;  // while it is bound: the block kDerived
   uint32_t alignment_ = kAlignment;
   uint32_t current_ = kMaxPlaces;  // place of the port that runs the step at hand; kMaxPlaces: the host
   uint32_t segment_ = 0;

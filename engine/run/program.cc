@@ -10,7 +10,10 @@ struct HostRules {
   static constexpr uint32_t kTensorsBefore = 0;
 
   uint32_t alignment() const { return kAlignment; }
-  Status start(const Model&, const ProgramView&, bool) const { return {}; }
+  template <class Pass>
+  Status start(const Pass&, const ProgramView&) const {
+    return {};
+  }
   Code find(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) const {
     return find_entry(step, kernels, found);
   }

@@ -9,15 +9,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/run/places.h"
-#include "engine/train/trainer.h"
 #include "tests/claims/claims.h"
-#include "tests/model/execute.h"
+#include "tests/model/network_runs.h"
 #include "tests/model/networks.h"
 
 namespace nacre::test {
@@ -25,7 +21,6 @@ namespace {
 
 using fake::FakePort;
 using fake::Fault;
-using Bytes = std::vector<std::byte>;
 
 constexpr Fault kFaults[] = {Fault::kBegin, Fault::kCopyIn, Fault::kStep, Fault::kCopyOut, Fault::kFinish};
 
@@ -51,20 +46,6 @@ Buffer with_places(const Buffer& file, uint32_t first) {
   return placed;
 }
 
-// Numbers that depend on their position and the seed alone: reals between -1 and 1, labels 0 to 2, codes.
-void fill(std::span<std::byte> input, ElementType type, uint32_t seed) {
-  const size_t unit = element_bits(type) / 8;
-  for (size_t i = 0; i * unit < input.size(); ++i) {
-    const uint32_t hash = (uint32_t(i) * 2654435761u + seed * 40503u) * 2246822519u >> 8;
-    const float real = float(hash % 2048) / 1024 - 1;
-    const uint32_t integer = unit == 4 ? hash % 3 : hash;
-    std::memcpy(input.data() + unit * i, type == ElementType::kFloat32 ? static_cast<const void*>(&real) : &integer,
-                unit);
-  }
-}
-
-void append(Bytes* all, std::span<const std::byte> more) { all->insert(all->end(), more.begin(), more.end()); }
-
 // A fault at its n-th call, for every n that a run has, up to some; `run` says what came of it.
 template <class Run>
 void inject(Tally& tally, const std::string& name, FakePort& port, const Run& run) {
@@ -84,31 +65,11 @@ void inject(Tally& tally, const std::string& name, FakePort& port, const Run& ru
 
 // ---- Inference ----
 
-struct Inference {
-  Model model;
-  Sizes sizes;
-  std::optional<Blocks> blocks;
-  Program program;
-
-  // Inputs of a seed, then outputs.
-  Status run(uint32_t seed, Bytes* outputs) {
-    for (uint32_t i = 0; i < program.input_count(); ++i)
-      fill(program.input(i), model.tensors()[program.view().inputs[i]].element, seed);
-    TRY(program.run());
-    outputs->clear();
-    for (uint32_t i = 0; i < program.output_count(); ++i) append(outputs, program.output(i));
-    return {};
-  }
-};
-
 void infer(Tally& tally, const std::string& name, const Buffer& file) {
   constexpr uint32_t kSeeds = 3;
-  Inference host;
+  InferenceRun host;
   Bytes expected[kSeeds];
-  bool ready =
-      host.model.open(file.bytes()).ok() && Program::measure(host.model, 0, reference_kernels(), &host.sizes).ok();
-  if (ready) host.blocks.emplace(host.sizes);
-  ready = ready && host.program.bind(host.model, 0, reference_kernels(), host.blocks->memory).ok();
+  bool ready = host.bind(file.bytes(), reference_kernels()).ok();
   for (uint32_t seed = 0; ready && seed < kSeeds; ++seed) ready = host.run(seed, &expected[seed]).ok();
   if (!tally.that(ready, name + ": runs on the host")) return;
   for (uint32_t first = 0; first < 2; ++first)
@@ -117,7 +78,7 @@ void infer(Tally& tally, const std::string& name, const Buffer& file) {
       FakePort port(reference_kernels(), {.poison = poison});
       const Port* const ports[] = {nullptr, &port.port()};
       Places places(ports);
-      Inference on_port;
+      InferenceRun on_port;
       Program& program = on_port.program;
       if (!tally.that(on_port.model.open(placed.bytes()).ok() &&
                           places.measure(on_port.model, 0, reference_kernels(), &on_port.sizes).ok(),
@@ -157,48 +118,18 @@ void infer(Tally& tally, const std::string& name, const Buffer& file) {
 
 // ---- Training ----
 
-constexpr int kSteps = 4, kMicroBatches = 2;
-constexpr float kRate = 0.05f;
+constexpr int kSteps = 4;
+constexpr float kRate = TrainingSteps::kRate;
 
-struct Training {
-  Model model;
-  Sizes sizes;
-  std::optional<Blocks> blocks;
-  Trainer trainer;
-  uint32_t feeding = 0;
-
-  Status accumulate(int step) {
-    for (uint32_t i = 0; i < trainer.input_count(); ++i)
-      fill(trainer.input(i), model.tensors()[model.program(feeding).inputs[i]].element, uint32_t(step) * 16 + i);
-    return trainer.accumulate();
-  }
-  Status step(int step, Trainer::Report* report) {
-    for (int batch = 0; batch < kMicroBatches; ++batch) TRY(accumulate(step * kMicroBatches + batch));
-    return trainer.commit(kRate, report);
-  }
-  Bytes state() const { return {trainer.state().begin(), trainer.state().end()}; }
-};
-
-// State and report after a step.
-Bytes told(const Training& t, const Trainer::Report& r) {
-  Bytes all = t.state();
-  const float numbers[] = {r.loss, r.norm, r.loss_scale, r.samples, float(r.applied)};
-  append(&all, std::as_bytes(std::span(numbers)));
-  return all;
-}
-
-bool prepare(Training& t, const Buffer& file, FakePort* port, Places* places, std::byte before) {
-  if (!t.model.open(file.bytes()).ok() || !t.model.find(Entry::kGradients, nullptr, &t.feeding).ok()) return false;
-  if (!Trainer::measure(t.model, nullptr, reference_kernels(), &t.sizes, {}, places).ok()) return false;
-  t.blocks.emplace(t.sizes, before);
+bool prepare(TrainingSteps& t, const Buffer& file, FakePort* port, Places* places, std::byte before) {
+  if (!t.measure(file.bytes(), reference_kernels(), places, before).ok()) return false;
   if (places != nullptr && !places->give(1, port->allocate(size_t(places->bytes(1)))).ok()) return false;
-  return t.trainer.bind(t.model, nullptr, reference_kernels(), t.blocks->memory, nullptr, places).ok() &&
-         t.trainer.start().ok();
+  return t.start(reference_kernels(), places).ok();
 }
 
 // Faults in a step: what was accumulated is gone, the state is as it was; where the program `derive` fails behind a
 // whole update, it is what that made.
-void break_steps(Tally& tally, const std::string& name, Training& t, FakePort& port) {
+void break_steps(Tally& tally, const std::string& name, TrainingSteps& t, FakePort& port) {
   const Bytes before = t.state();
   const auto again = [&] {
     std::ranges::copy(before, t.trainer.state().begin());
@@ -238,7 +169,7 @@ void break_steps(Tally& tally, const std::string& name, Training& t, FakePort& p
 }
 
 void train(Tally& tally, const std::string& name, const Buffer& file) {
-  Training host;
+  TrainingSteps host;
   std::vector<Bytes> expected;
   bool ready = prepare(host, file, nullptr, nullptr, std::byte{0xA5});
   for (int i = 0; ready && i < kSteps; ++i) {
@@ -254,7 +185,7 @@ void train(Tally& tally, const std::string& name, const Buffer& file) {
       FakePort port(reference_kernels(), {.poison = poison});
       const Port* const ports[] = {nullptr, &port.port()};
       Places places(ports);
-      Training t;
+      TrainingSteps t;
       if (!tally.that(prepare(t, placed, &port, &places, poison), name + ": is bound to places")) return;
       for (int i = 0; i < kSteps; ++i, ++tally.runs) {
         if (i == 1 && poison == std::byte{0xA5}) {

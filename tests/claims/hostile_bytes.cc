@@ -57,7 +57,7 @@ bool check(const Fact& fact) {
   const Refusal& e = fact.expected;
   const bool right =
       base.status.ok() && s.code == e.code && s.table == e.table && s.index == e.index && seen.stage == e.stage;
-  std::printf("%s %2d  %-58s %s: code %d, %s %u: %s\n", right ? "ok  " : "FAIL", fact.number, fact.text,
+  std::printf("%s %2d  %-58s %s: code %d, %s %u: %s\n", right ? "ok  " : "FAIL", fact.number, fact.text.c_str(),
               kStageNames[size_t(seen.stage)], int(s.code), table_name(s.table), s.index, sentence(s.code));
   if (!right)
     std::printf("         expected %s: code %d, %s %u: %s%s\n", kStageNames[size_t(e.stage)], int(e.code),

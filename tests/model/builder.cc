@@ -112,6 +112,7 @@ uint32_t Draft::add(TensorRecord record, const std::vector<int32_t>& dims) {
   uint64_t elements = 1;
   record.rank = uint8_t(dims.size());
   for (size_t i = 0; i < dims.size(); ++i) elements *= uint64_t(record.dims[i] = dims[i]);
+  if (record.layout != Layout::kRowMajor) elements = stored_elements(record.layout, {record.rank, record.dims, 0});
   record.bytes = storage_bytes(record.element, elements);
   tensors.push_back(record);
   return uint32_t(tensors.size() - 1);
@@ -133,7 +134,7 @@ uint32_t Draft::weights(ElementType type, std::vector<int32_t> dims, std::span<c
   return add(record, dims);
 }
 
-uint32_t Draft::global(Region region, ElementType type, std::vector<int32_t> dims, uint16_t flags) {
+uint32_t Draft::global(Region region, ElementType type, std::vector<int32_t> dims, uint16_t flags, Layout layout) {
   uint64_t& bytes = region_bytes[size_t(region) - size_t(Region::kState)];
   TensorRecord record = {};
   record.offset = bytes;
@@ -141,6 +142,7 @@ uint32_t Draft::global(Region region, ElementType type, std::vector<int32_t> dim
   record.element = type;
   record.region = region;
   record.flags = flags;
+  record.layout = layout;
   const uint32_t id = add(record, dims);
   bytes = round_up(bytes + tensors[id].bytes, kAlignment);
   return id;

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/layout.h"
 #include "engine/model/model.h"
 #include "engine/numeric/policy.h"
 #include "engine/ops/op.h"
@@ -90,7 +91,8 @@ struct Draft {
   template <class T>
   uint32_t weights(std::vector<int32_t> dims, const std::vector<T>& values, uint32_t quantizer = kNoIndex);
   uint32_t weights(ElementType type, std::vector<int32_t> dims, std::span<const std::byte> values, uint32_t quantizer);
-  uint32_t global(Region region, ElementType type, std::vector<int32_t> dims, uint16_t flags = 0);
+  uint32_t global(Region region, ElementType type, std::vector<int32_t> dims, uint16_t flags = 0,
+                  Layout layout = Layout::kRowMajor);
   // Arena tensors of the program being built; `offset` in bank `bank`.
   uint32_t arena(ElementType type, std::vector<int32_t> dims, uint32_t first, uint32_t last, uint64_t offset,
                  uint32_t quantizer = kNoIndex, uint16_t flags = 0, uint8_t bank = 0);
@@ -168,6 +170,7 @@ Draft batched();        // dense, clamp in a compiled batch of 4
 Draft moves();          // pad, transpose, slice with a negative step, concat
 Draft elided_concat();  // two steps write the halves of one tensor through aliases
 Draft stateful();       // weights in state with an initial value, a table in stream, and a program `derive`
+Draft packed();         // a weight that `derive` packs for another kernel, and pixels in panels of channels
 Draft guarded();        // a step that runs only if an input says so
 Draft two_targets();    // one entry compiled twice over the same weights
 Draft per_channel();    // a quantizer with one scale per channel; conv with as many multipliers

@@ -208,6 +208,27 @@ Draft stateful() {
   return d;
 }
 
+Draft packed() {
+  Draft d;
+  const uint32_t initial = d.weights<float>({3, 5}, reals(15, 1));
+  const uint32_t w = d.global(Region::kState, kF32, {3, 5}, kTrainable);
+  d.tensors[w].initial = initial;
+  const uint32_t panels = d.global(Region::kDerived, kF32, {3, 5}, 0, layout_of(2, 1));
+  const uint32_t rows = d.global(Region::kDerived, ElementType::kInt4, {3, 5});
+  const uint32_t x = d.arena(kF32, {1, 2, 1, 3}, 0, 1, 0, kNoIndex, kInput);
+  const uint32_t pixels = d.arena(kF32, {1, 2, 1, 3}, 0, 0, 32);
+  d.tensors[pixels].layout = layout_of(2, 0, kOfChannels);
+  d.tensors[pixels].bytes = 32;
+  const uint32_t y = d.arena(kF32, {1, 2, 1, 3}, 1, 1, 32, kNoIndex, kOutput);
+  d.step(Op::kPack, {}, {x}, {pixels});
+  d.step(Op::kTanh, {}, {x}, {y});
+  d.program(Entry::kInfer, "", {64});
+  d.step(Op::kPack, {}, {w}, {panels});
+  d.program(Entry::kDerive, "", {0});
+  (void)rows;
+  return d;
+}
+
 Draft guarded() {
   Draft d;
   const uint32_t x = d.arena(kF32, {4}, 0, 1, 0, kNoIndex, kInput);
@@ -294,6 +315,7 @@ const std::vector<ModelCase>& cases() {
                                   {"moves", moves},
                                   {"elided_concat", elided_concat},
                                   {"stateful", stateful},
+                                  {"packed", packed},
                                   {"guarded", guarded},
                                   {"two_targets", two_targets},
                                   {"per_channel", per_channel},

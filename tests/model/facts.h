@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -26,7 +27,7 @@ struct Refusal {
 
 struct Fact {
   int number;
-  const char* text;
+  std::string text;
   Draft (*base)();
   std::function<void(Draft&)> draft;  // before packing: length and CRC are right
   std::function<void(Buffer&)> file;  // after packing; repairs what it must
@@ -42,10 +43,10 @@ class Facts {
   using OnDraft = std::function<void(Draft&)>;
   using OnFile = std::function<void(Buffer&)>;
 
-  void draft(int number, const char* text, Draft (*base)(), OnDraft mutate, Refusal expected) {
+  void draft(int number, const std::string& text, Draft (*base)(), OnDraft mutate, Refusal expected) {
     rows.push_back({number, text, base, std::move(mutate), {}, {}, {}, {}, expected});
   }
-  void file(int number, const char* text, Draft (*base)(), OnFile mutate, Refusal expected) {
+  void file(int number, const std::string& text, Draft (*base)(), OnFile mutate, Refusal expected) {
     rows.push_back({number, text, base, {}, std::move(mutate), {}, {}, {}, expected});
   }
   Fact& last() { return rows.back(); }

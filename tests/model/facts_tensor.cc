@@ -52,7 +52,7 @@ void the_records(Facts& f) {
   tensor(29, "weights out of order", kW2, [](R& r) { r.offset = 0; }, Code::kOrder);
   tensor(19, "quantizer that does not exist", kH, [](R& r) { r.quantizer = 4; }, Code::kQuantizer);
   tensor(18, "quantizer of other codes", kB1, [](R& r) { r.quantizer = 3; }, Code::kCodes);
-  tensor(0, "reserved bytes of a tensor", kH, [](R& r) { r.reserved[6] = 1; }, Code::kReserved);
+  tensor(0, "reserved bytes of a tensor", kH, [](R& r) { r.reserved[12] = 1; }, Code::kReserved);
   tensor(0, "unknown flag", kH, [](R& r) { r.flags |= 16; }, Code::kFlags);
   tensor(0, "weights marked as batched", kW1, [](R& r) { r.flags |= kBatched; }, Code::kFlags);
   tensor(0, "arena tensor marked as trainable", kH, [](R& r) { r.flags |= kTrainable; }, Code::kFlags);
@@ -197,7 +197,57 @@ void the_weights(Facts& f) {
 
 }  // namespace
 
+// packed(): 0 = the initial value, 1 = w in state, 2 = its panels, 3 = int4, 4 = x, 5 = pixels in panels of channels.
+void the_layouts(Facts& f) {
+  enum : uint32_t { kFirst, kParameter, kPanels, kCodes, kImage, kPixels };
+  const auto layout = [&](const std::string& text, uint32_t id, std::function<void(TensorRecord&)> edit, Code code) {
+    f.draft(0, text, packed, [=](Draft& d) { edit(d.tensors[id]); }, {code, Table::kTensor, id});
+  };
+  for (const unsigned bits : {2u, 4u, 5u, 7u, 20u, 35u, 64u, 71u, 68u, 96u, 132u})
+    for (const int more : {-1, 1, 4})
+      layout((more < 0    ? "too few bytes of layout "
+              : more == 1 ? "a byte too much of layout "
+                          : "an element too much of layout ") +
+                 std::to_string(bits),
+             kPanels,
+             [=](TensorRecord& r) {
+               r.layout = Layout{uint8_t(bits)};
+               r.bytes = 4 * stored_elements(r.layout, {r.rank, r.dims, 0}) + uint64_t(int64_t(more));
+             },
+             Code::kBytes);
+  const auto in = [](Layout l) { return [l](TensorRecord& r) { r.layout = l; }; };
+  layout("row-major bytes in panels", kPanels, [](TensorRecord& r) { r.bytes = 60; }, Code::kBytes);
+  layout(
+      "panels of pixels without the bytes of whole panels", kPixels, [](TensorRecord& r) { r.bytes = 24; },
+      Code::kBytes);
+  layout("the layout that stands for all", kPanels, in(Layout::kAny), Code::kLayout);
+  layout("state in panels", kParameter, in(layout_of(2)), Code::kLayout);
+  layout("int4 in panels", kCodes, in(layout_of(2)), Code::kLayout);
+  layout("an input in panels of channels", kImage, in(layout_of(2, 0, kOfChannels)), Code::kLayout);
+  layout("an activation in panels of rows", kPixels, in(layout_of(2)), Code::kLayout);
+  layout(
+      "one axis in panels", kPanels, [](TensorRecord& r) { r.rank = 1, r.dims[0] = 15, r.dims[1] = 0; }, Code::kLayout);
+  layout("an alias in panels", kPixels, [](TensorRecord& r) { r.alias_of = kImage, r.offset = 0; }, Code::kLayout);
+  layout(
+      "panels whose elements overflow", kPanels,
+      [](TensorRecord& r) { r.dims[0] = 1, r.dims[1] = 1 << 28, r.layout = layout_of(6); }, Code::kLayout);
+  f.draft(0, "an alias of panels", packed,
+          [](Draft& d) {
+            d.tensors[kCodes] = d.tensors[kPanels];
+            d.tensors[kCodes].layout = Layout::kRowMajor;
+            d.tensors[kCodes].bytes = 60;
+            d.tensors[kCodes].offset = 0;
+            d.tensors[kCodes].alias_of = kPanels;
+          },
+          {Code::kAliasTarget, Table::kTensor, kCodes});
+  f.draft(0, "initial values in another order", packed, [](Draft& d) { d.tensors[kFirst].layout = kTransposed; },
+          {Code::kInitial, Table::kTensor, kParameter});
+  f.draft(0, "a kernel for row-major weights reads panels", packed, [](Draft& d) { d.operands[0] = kPanels; },
+          {Code::kNoKernel, Table::kStep, 0, Stage::kMeasure});
+}
+
 void tensor_facts(Facts& facts) {
+  the_layouts(facts);
   the_records(facts);
   the_aliases(facts);
   the_globals(facts);

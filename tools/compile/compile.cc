@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "tools/calibration/quantize_static.h"
+#include "tools/passes/plan_memory.h"
 
 namespace nacre::tools {
 
@@ -19,6 +20,7 @@ std::vector<NamedPass> compile_passes(const CompileOptions& options) {
        [&](Graph& graph) {
          if (options.fuse) fuse(graph);
        }},
+      {"pack_weights", [&](Graph& graph) { pack_weights(graph, options.target); }},
       {"schedule", [&](Graph& graph) { schedule(graph, options.target); }},
       {"plan_memory", [&](Graph& graph) { plan_memory(graph, options.target); }},
   };
@@ -48,7 +50,10 @@ Compiled compile(Graph simplified, const CompileOptions& options) {
     pass.run(result.graph);
     check(result.graph);
   }
-  const ProgramSource source = {.graph = &result.graph, .entry = Entry::kInfer, .target = options.target.name};
+  const ProgramSource source = {.graph = &result.graph,
+                                .entry = Entry::kInfer,
+                                .target = options.target.name,
+                                .kernels = kernels_of(options.target)};
   result.bytes = write_model({&source, 1}, {});
   return result;
 }

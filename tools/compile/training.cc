@@ -18,6 +18,7 @@
 #include "tools/differentiate/trained_codes.h"
 #include "tools/differentiate/training_quantizers.h"
 #include "tools/differentiate/update_program.h"
+#include "tools/passes/plan_memory.h"
 
 namespace nacre::tools {
 namespace {
@@ -192,7 +193,9 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
   backward = std::move(differentiated.graph);
   check(model.update);
   Graph* const readers[] = {&model.infer, &backward};
-  model.derive = derive(readers);
+  derive(readers, &model.derive);
+  for (Graph* reader : readers) pack_weights(*reader, compiling.target);
+  derive(readers, &model.derive);  // what packs them
 
   std::vector<ProgramSource> programs;
   const std::pair<Graph*, Entry> all[] = {{&model.infer, Entry::kInfer},
@@ -209,7 +212,8 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
       plan_memory(*graph, compiling.target);
     }
     check(*graph);
-    programs.push_back({.graph = graph, .entry = entry, .target = compiling.target.name});
+    programs.push_back(
+        {.graph = graph, .entry = entry, .target = compiling.target.name, .kernels = kernels_of(compiling.target)});
   }
   model.bytes = write_model(programs, writing);
   return model;

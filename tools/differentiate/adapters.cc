@@ -10,6 +10,7 @@
 
 #include "tools/base/error.h"
 #include "tools/differentiate/parameters.h"
+#include "tools/graph/layouts.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
@@ -151,8 +152,7 @@ std::optional<std::vector<float>> numbers_of(const LoadedModel& model, std::span
     v.dims.assign(r.dims, r.dims + r.rank);
     v.type = v.stored = r.element;
     const std::byte* data = region == Region::kState ? state.data() + r.offset : model.model().weights(id);
-    const auto* first = reinterpret_cast<const uint8_t*>(data);
-    v.data = std::make_shared<const std::vector<uint8_t>>(first, first + r.bytes);
+    v.data = std::make_shared<const std::vector<uint8_t>>(row_major_bytes(r, data));
     return reals(v);
   }
   return std::nullopt;

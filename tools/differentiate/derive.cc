@@ -11,13 +11,14 @@ namespace {
 
 class Derive {
  public:
-  Graph run(std::span<Graph* const> programs) {
+  explicit Derive(Graph& derived) : derived_(derived) {}
+
+  void run(std::span<Graph* const> programs) {
     for (Graph* program : programs) move_nodes(*program);
     if (!programs.empty()) {
       derived_.source = programs[0]->source;
       derived_.layers = programs[0]->layers;
     }
-    return std::move(derived_);
   }
 
  private:
@@ -41,7 +42,8 @@ class Derive {
   // Two nodes of one key give the same numbers.
   std::string key_of(const Graph& graph, const Node& node) const {
     std::string key = std::to_string(int(node.op)) + ' ' + std::to_string(int(node.rounding)) + ' ' +
-                      std::to_string(int(graph.values[size_t(node.outputs[0])].type));
+                      std::to_string(int(graph.values[size_t(node.outputs[0])].type)) + ' ' +
+                      std::to_string(int(graph.values[size_t(node.outputs[0])].layout));
     for (const uint32_t word : node.words) key += ' ' + std::to_string(word);
     for (const ValueId id : node.inputs) {
       key += '|';
@@ -88,12 +90,12 @@ class Derive {
     std::erase_if(graph.nodes, [](const Node& node) { return node.op == Op::kNone; });
   }
 
-  Graph derived_;
+  Graph& derived_;
   std::map<std::string, std::string> names_;  // of the derived value, by key
 };
 
 }  // namespace
 
-Graph derive(std::span<Graph* const> programs) { return Derive().run(programs); }
+void derive(std::span<Graph* const> programs, Graph* derived) { Derive(*derived).run(programs); }
 
 }  // namespace nacre::tools

@@ -7,8 +7,9 @@
 
 namespace nacre::tools {
 
-// Moves such nodes (casts of parameters, quantized copies of them) out of `programs` into the graph returned; what they
-// make lives in the region `derived`, shared by the programs that read it. Graphs after apply_policy and fuse.
-Graph derive(std::span<Graph* const> programs);
+// Moves such nodes (casts of parameters, quantized and packed copies of them) out of `programs` to the end of
+// `derived`; what they make lives in the region `derived`, shared by the programs that read it. Graphs after
+// apply_policy and fuse.
+void derive(std::span<Graph* const> programs, Graph* derived);
 
 }  // namespace nacre::tools

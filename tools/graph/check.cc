@@ -8,6 +8,7 @@
 #include "engine/model/model.h"
 #include "tools/base/error.h"
 #include "tools/base/names.h"
+#include "tools/graph/layouts.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
@@ -61,6 +62,9 @@ class Checker {
     const bool used = used_[size_t(&v - graph_.values.data())];
     dims(v, place, used);
     if (v.quantizer) quantizer(v, *v.quantizer, place);
+    if (v.layout != Layout::kRowMajor &&
+        (v.dims.size() < 2 || element_bits(v.type) < 8 || v.alias_of != kNone || v.region == Region::kState))
+      fail(place, "is packed, but its type, shape or region cannot be");
     if (v.alias_of != kNone && (!valid(v.alias_of) || graph_.values[size_t(v.alias_of)].alias_of != kNone))
       fail(place, "is an alias of a missing value or of an alias");
     if (v.batched && (v.dims.empty() || v.constant())) fail(place, "is batched but has no axis 0 of its own");
@@ -97,7 +101,7 @@ class Checker {
     if (v.stored == ElementType::kNone) fail(place, "is a constant without an element type");
     if (v.stored != v.type && !v.quantizer)
       fail(place, std::string("is stored as ") + name_of(v.stored) + " without a quantizer for its codes");
-    const uint64_t bytes = storage_bytes(v.stored, uint64_t(v.elements()));
+    const uint64_t bytes = bytes_as(v.stored, v);
     if (bytes != v.data->size())
       fail(place, "has " + std::to_string(v.data->size()) + " bytes of data, its shape needs " + std::to_string(bytes));
   }
@@ -168,7 +172,7 @@ class Checker {
     if (written_[size_t(id)] || written_[size_t(target)]) return true;
     const auto parts = parts_.find(target);
     if (parts == parts_.end()) return false;
-    const auto bytes = [](const Value& value) { return storage_bytes(value.type, uint64_t(value.elements())); };
+    const auto bytes = [](const Value& value) { return bytes_as(value.type, value); };
     const uint64_t first = v.alias_of == kNone ? 0 : v.offset, end = first + bytes(v);
     uint64_t covered = 0;  // parts do not overlap
     for (const ValueId part : parts->second) {

@@ -8,6 +8,7 @@
 #include "tools/base/error.h"
 #include "tools/base/names.h"
 #include "tools/graph/bound_step.h"
+#include "tools/graph/layouts.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
@@ -29,16 +30,36 @@ bool fit_inputs(const KernelEntry& entry, const Node& node, std::vector<ValueId>
   return true;
 }
 
-bool fit_types(const Graph& graph, const KernelEntry& entry, const Node& node, const std::vector<ValueId>& inputs) {
-  const size_t slots = entry.operand_count - node.outputs.size();
+const OperandType& input_type(const KernelEntry& entry, const Node& node, size_t i) {
+  return entry.operands[std::min(i, entry.operand_count - node.outputs.size() - 1)];
+}
+
+bool fits(const Value& v, const OperandType& type) {
+  return v.type == type.element && (v.layout == type.layout || type.layout == Layout::kAny);
+}
+
+// Of a constant, or of a parameter and what is derived of it, pack_weights can make a copy in another layout.
+bool can_be_packed(const Value& v) {
+  const bool constant = v.constant() && v.stored == v.type;
+  return (constant || v.region == Region::kState || v.region == Region::kDerived) && v.layout == Layout::kRowMajor &&
+         v.dims.size() >= 2 && element_bits(v.type) >= 8;
+}
+
+// `packing`: inputs may be given another layout first.
+bool fit_types(const Graph& graph, const KernelEntry& entry, const Node& node, const std::vector<ValueId>& inputs,
+               bool packing = false) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const OperandType& type = entry.operands[std::min(i, slots - 1)];
-    const bool fits =
-        inputs[i] == kNone ? (type.role & kOptional) != 0 : graph.values[size_t(inputs[i])].type == type.element;
-    if (!fits) return false;
+    const OperandType& type = input_type(entry, node, i);
+    if (inputs[i] == kNone) {
+      if ((type.role & kOptional) == 0) return false;
+      continue;
+    }
+    const Value& v = graph.values[size_t(inputs[i])];
+    if (!fits(v, type) && !(packing && v.type == type.element && can_be_packed(v))) return false;
   }
+  const size_t slots = entry.operand_count - node.outputs.size();
   for (size_t i = 0; i < node.outputs.size(); ++i)
-    if (graph.values[size_t(node.outputs[i])].type != entry.operands[slots + i].element) return false;
+    if (!fits(graph.values[size_t(node.outputs[i])], entry.operands[slots + i])) return false;
   return true;
 }
 
@@ -71,10 +92,33 @@ const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets 
   return nullptr;
 }
 
-std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node) {
+std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node, KernelSets kernels) {
   std::vector<ValueId> inputs = node.inputs;
-  if (const KernelEntry* entry = find_kernel(graph, node); entry != nullptr) fit_inputs(*entry, node, inputs);
+  if (const KernelEntry* entry = find_kernel(graph, node, kernels); entry != nullptr) fit_inputs(*entry, node, inputs);
   return inputs;
+}
+
+std::vector<Layout> layouts_for(const Graph& graph, const Node& node, KernelSets kernels) {
+  Node fitted = node;
+  const Words words{node.words.data(), int(node.words.size())};
+  for (const KernelSet* set : kernels)
+    for (const KernelEntry* entry : entries_of(*set, node.op)) {
+      if (entry->rounding != node.rounding || !fit_inputs(*entry, node, fitted.inputs) ||
+          !fit_types(graph, *entry, node, fitted.inputs, true))
+        continue;
+      const NodeOperands operands(graph, fitted);
+      const Operands all = {operands.tensors.data(), int(operands.tensors.size()), 0};
+      if (check_shapes(*entry, words, all) != Code::kOk || (entry->accepts != nullptr && !entry->accepts(words, all)))
+        continue;
+      std::vector<Layout> layouts;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const Layout layout = i < fitted.inputs.size() ? input_type(*entry, node, i).layout : Layout::kRowMajor;
+        const bool any = layout == Layout::kAny && node.inputs[i] != kNone;
+        layouts.push_back(any ? graph.values[size_t(node.inputs[i])].layout : layout);
+      }
+      return layouts;
+    }
+  return {};
 }
 
 std::vector<std::vector<uint8_t>> evaluate(const Graph& graph, const Node& node) {
@@ -98,7 +142,7 @@ std::vector<std::vector<uint8_t>> evaluate(const Graph& graph, const Node& node)
     data.push_back(id == kNone ? std::vector<uint8_t>() : bytes_of(shaped.values[size_t(id)]));
   for (const ValueId id : fitted.outputs) {
     const Value& y = shaped.values[size_t(id)];
-    data.emplace_back(storage_bytes(y.type, uint64_t(y.elements())));
+    data.emplace_back(bytes_as(y.type, y));
   }
   for (size_t i = 0; i < data.size(); ++i) operands.tensors[i].data = data[i].empty() ? nullptr : data[i].data();
 

@@ -82,6 +82,7 @@ int64_t load_integer(const Value& value, size_t i) {
 size_t checked_elements(const Value& value) {
   if (!value.constant()) throw Error(kUnsupported, value.name, "must be a constant");
   const auto elements = uint64_t(value.elements());
+  if (value.layout != Layout::kRowMajor) throw Error(kFailed, value.name, "is packed for a kernel");
   if (value.elements() < 0 || storage_bytes(value.stored, elements) != value.data->size())
     throw Error(kBadInput, value.name, "constant has another number of bytes than its shape says");
   return size_t(elements);

@@ -49,6 +49,7 @@ struct Value {
   // Constants: little-endian elements of type `stored`, in order. `stored` differs from `type` only before
   // apply_policy, for codes of a quantizer. Shared, because passes copy graphs.
   std::shared_ptr<const std::vector<uint8_t>> data;
+  Layout layout = Layout::kRowMajor;  // of weights that pack_weights made for a kernel: engine/base/layout.h
   ElementType stored = ElementType::kNone;
   bool keeps_steps = false;  // constants that are to be trained: what steps make of it is not folded
   // constants that no training changes: a number of the file's arithmetic, no parameter

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "tools/base/error.h"
+#include "tools/graph/layouts.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
@@ -31,8 +32,8 @@ TensorRecord record_of(const Graph& graph, const Value& value, bool read) {
     throw Error(kUnsupported, place_of(graph, value), "shape " + shape_text(value.dims) + " is outside the limits",
                 "at most 6 axes of 1 to 2^28, fewer than 2^31 elements");
   record.rank = uint8_t(fits ? value.dims.size() : 0);
-  if (!fits) elements = 1;
-  record.bytes = storage_bytes(value.type, uint64_t(elements));
+  record.layout = fits ? value.layout : Layout::kRowMajor;
+  record.bytes = fits ? bytes_as(value.type, value) : storage_bytes(value.type, 1);
   return record;
 }
 

@@ -52,7 +52,11 @@ const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets 
 
 // The node's inputs in the places that this kernel has for them: kNone stands for every optional operand that is
 // absent. The inputs as they are where there is no kernel.
-std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node);
+std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node, KernelSets kernels = reference_sets());
+
+// The layouts in which the kernel that bind would take for the node reads its inputs, where those that are constants or
+// parameters may be packed for it; empty if no kernel takes it.
+std::vector<Layout> layouts_for(const Graph& graph, const Node& node, KernelSets kernels);
 
 // Whether a node of this rule reads and writes its input `slot`.
 bool is_updated(const OpRule& rule, size_t slot);

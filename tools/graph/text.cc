@@ -166,6 +166,7 @@ std::string value_line(const Graph& graph, const Value& value, bool full) {
     out += std::string(" codes=") + name_of(value.quantizer->codes) + " axis=" + number(value.quantizer->axis);
     out += " scale=" + list(value.quantizer->scale) + " zero=" + list(value.quantizer->zero);
   }
+  field(out, "layout", uint32_t(value.layout), 0u);
   if (!value.amaxes.empty()) out += " amaxes=" + list(value.amaxes);
   field(out, "region", value.region, Region::kArena);
   field(out, "bank", uint32_t{value.bank}, 0u);

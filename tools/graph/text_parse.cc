@@ -180,6 +180,7 @@ class Parser {
     else if (key == "scale") quantizer().scale = line.list<float>();
     else if (key == "zero") quantizer().zero = line.list<int64_t>();
     else if (key == "amaxes") v.amaxes = line.list<float>();
+    else if (key == "layout") v.layout = Layout(line.number<uint8_t>());
     else if (key == "region") v.region = line.one_of<Region>("a region");
     else if (key == "bank") v.bank = line.number<uint8_t>();
     else if (key == "offset") v.offset = line.number<uint64_t>();

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "tools/base/error.h"
-#include "tools/graph/operands.h"
+#include "tools/graph/layouts.h"
 #include "tools/model/model_file.h"
 #include "tools/model/model_limits.h"
 
@@ -42,14 +42,16 @@ class Writer {
   // ---- Weights ----
 
   uint32_t add_weights(ElementType type, std::span<const int64_t> dims, std::span<const uint8_t> bytes,
-                       const std::string& name) {
-    std::string key(1, char(type));
+                       const std::string& name, Layout layout = Layout::kRowMajor) {
+    std::string key = {char(type), char(layout)};
     for (const int64_t d : dims) key += std::to_string(d) + ",";
     key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto [found, is_new] = shared_.emplace(std::move(key), uint32_t(tables_.tensors.size()));
     if (!is_new) return found->second;
     tables_.weights.resize((tables_.weights.size() + kAlignment - 1) / kAlignment * kAlignment);
     TensorRecord record = blank(type, dims);
+    record.layout = layout;
+    record.bytes = bytes.size();
     record.region = Region::kWeights;
     record.offset = tables_.weights.size();
     tables_.weights.insert(tables_.weights.end(), bytes.begin(), bytes.end());
@@ -62,7 +64,7 @@ class Writer {
       for (const ValueId input : node.inputs) {
         if (input == kNone || !graph.values[size_t(input)].constant() || ids[size_t(input)] != kNoIndex) continue;
         const Value& v = graph.values[size_t(input)];
-        const uint32_t id = add_weights(v.type, v.dims, *v.data, v.name);
+        const uint32_t id = add_weights(v.type, v.dims, *v.data, v.name, v.layout);
         ids[size_t(input)] = id;
         if (v.quantizer && v.quantizer->codes == v.type) set_quantizer(id, v);
       }
@@ -122,7 +124,7 @@ class Writer {
       const auto [found, is_new] = persistent_.emplace(v.name, Persistent{&v, root});
       const Value& first = *found->second.value;
       if (is_new) names_in_order_.push_back(v.name);
-      else if (first.type != v.type || first.dims != v.dims || first.region != v.region)
+      else if (first.type != v.type || first.dims != v.dims || first.region != v.region || first.layout != v.layout)
         throw Error(kFailed, v.name, "two programs mean different tensors by this name");
     }
   }
@@ -139,6 +141,8 @@ class Writer {
     for (Persistent* p : members) {
       const Value& v = *p->value;
       TensorRecord record = blank(v.type, v.dims);
+      record.layout = v.layout;
+      record.bytes = bytes_as(v.type, v);
       record.region = region;
       record.flags = uint16_t((v.batched ? kBatched : 0) | (v.trainable ? kTrainable : 0));
       if (p->root != nullptr) {
@@ -176,7 +180,7 @@ class Writer {
     for (const Binding& b : graph.inputs) program.inputs.push_back(bind(ids, b, kInput));
     for (const Binding& b : graph.outputs) program.outputs.push_back(bind(ids, b, kOutput));
     const Ids layers = add_layers(graph);
-    for (const Node& node : graph.nodes) add_step(graph, node, ids, layers);
+    for (const Node& node : graph.nodes) add_step(source, node, ids, layers);
     tables_.programs.push_back(std::move(program));
   }
 
@@ -222,6 +226,8 @@ class Writer {
     for (const ValueId id : order) {
       const Value& v = graph.values[size_t(id)];
       TensorRecord record = blank(v.type, v.dims);
+      record.layout = v.layout;
+      record.bytes = bytes_as(v.type, v);
       record.region = v.region;
       record.bank = v.bank;
       record.offset = v.offset;
@@ -241,8 +247,8 @@ class Writer {
     return id;
   }
 
-  void add_step(const Graph& graph, const Node& node, const Ids& ids, const Ids& layers) {
-    const std::vector<ValueId> inputs = inputs_of_kernel(graph, node);
+  void add_step(const ProgramSource& source, const Node& node, const Ids& ids, const Ids& layers) {
+    const std::vector<ValueId> inputs = inputs_of_kernel(*source.graph, node, source.kernels);
     std::vector<uint32_t> words = node.words;
     while (!words.empty() && words.back() == 0) words.pop_back();
     StepRecord step = {};

@@ -9,6 +9,7 @@
 
 #include "engine/model/model.h"
 #include "tools/graph/graph.h"
+#include "tools/graph/operands.h"
 
 namespace nacre::tools {
 
@@ -16,6 +17,7 @@ struct ProgramSource {
   const Graph* graph;
   Entry entry = Entry::kInfer;
   std::string target = "host";
+  KernelSets kernels = reference_sets();  // of the target
 };
 
 struct GoldenPair {

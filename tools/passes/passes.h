@@ -58,6 +58,10 @@ struct Target {
 };
 void schedule(Graph& graph, const Target& target);
 
+// Gives the kernels of the target their weights in the layouts that they read: constants at once, parameters by `pack`
+// nodes, which derive() then takes out of the program.
+void pack_weights(Graph& graph, const Target& target);
+
 // Places every arena value; sets offsets, steps, aliases, banks' used bytes and the liveness lower bound.
 void plan_memory(Graph& graph, const Target& target);
 

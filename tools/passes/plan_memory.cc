@@ -4,6 +4,8 @@
 #include <numeric>
 #include <string>
 
+#include "tools/graph/layouts.h"
+
 namespace nacre::tools {
 namespace {
 
@@ -162,7 +164,7 @@ std::string summary(const Graph& graph, size_t storages, size_t views, const cha
 
 }  // namespace
 
-uint64_t value_bytes(const Value& value) { return storage_bytes(value.type, uint64_t(value.elements())); }
+uint64_t value_bytes(const Value& value) { return bytes_as(value.type, value); }
 
 std::vector<Storage> storages(const Graph& graph, std::span<const uint32_t> order, bool keep_inputs,
                               KernelSets kernels) {

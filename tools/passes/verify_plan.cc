@@ -36,7 +36,7 @@ class PlanVerifier {
 
   const Value& at(ValueId v) const { return graph_.values[size_t(v)]; }
   bool arena(ValueId v) const { return at(v).region == Region::kArena && !at(v).constant(); }
-  static uint64_t bytes(const Value& v) { return storage_bytes(v.type, uint64_t(v.elements())); }
+  static uint64_t bytes(const Value& v) { return value_bytes(v); }
   ValueId root(ValueId v) const { return at(v).alias_of == kNone ? v : at(v).alias_of; }
   uint64_t start(ValueId v) const { return at(v).alias_of == kNone ? 0 : at(v).offset; }  // in its root
 

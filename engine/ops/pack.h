@@ -1,0 +1,50 @@
+// Weights in the layout of the kernels that read them (base/layout.h).
+//
+//   pack   y = x, stored in the layout of y's record; between the elements y has zeros
+//
+// The converter runs it on constants; of trained parameters it is a step of the program `derive`; of the weights of a
+// file that was made for no port Places does the same when a program is bound.
+#pragma once
+
+#include <cstring>
+
+#include "engine/base/layout.h"
+#include "engine/numeric/element.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre {
+
+struct Pack {
+  StoredMatrices matrices;
+  bool channels;
+
+  static Pack from(Layout layout, Shape shape) { return {stored_matrices(layout, shape), of_channels(layout)}; }
+  static Pack from(const Words&, const Operands& operands) {
+    return from(operands.tensor[1].record->layout, operands[1]);
+  }
+
+  template <class T>
+  void forward(const T* x, Packed<T, Layout::kAny> y) const {
+    std::memset(static_cast<void*>(y.data), 0, size_t(matrices.elements()) * sizeof(T));
+    matrices.each(channels, [&](size_t index, size_t position) { y.data[position] = x[index]; });
+  }
+
+  static Code shapes(const Words&, const Operands& operands, Dims* y) {
+    if (operands[0].rank < 2) return Code::kShapeRank;
+    *y = dims_of(operands[0]);
+    return Code::kOk;
+  }
+
+  static constexpr const char* kInputs[] = {"x"};
+  static constexpr const char* kOutputs[] = {"y"};
+};
+
+inline constexpr OpRule kPackRule = {.op = Op::kPack,
+                                     .name = "pack",
+                                     .numerics = Numerics::kMove,
+                                     .shapes = &Pack::shapes,
+                                     .attributes = {},
+                                     .inputs = Pack::kInputs,
+                                     .outputs = Pack::kOutputs};
+
+}  // namespace nacre

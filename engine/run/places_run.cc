@@ -1,0 +1,117 @@
+// Programs that are bound to places, run.
+#include <cstring>
+
+#include "engine/run/bound_step.h"
+#include "engine/run/placed_call.h"
+#include "engine/run/places.h"
+
+namespace nacre {
+
+struct Places::Run {
+  const Program& program;
+  uint32_t rows;
+
+  const Model& model() const { return *program.model_; }
+  Status failed(uint32_t step, Code code = Code::kPortFailed) const {
+    return {code, Table::kStep, program.view_.first_step + step};
+  }
+
+  // Steps [first, last).
+  Status segments(uint32_t first, uint32_t last) const {
+    const Call* call = program.calls_;
+    for (uint32_t i = 0; i < first; ++i) call = next(call);
+    while (first < last) {
+      const Call* behind = call;
+      uint32_t end = first;
+      for (; end < last && placed(behind)->segment == placed(call)->segment; ++end) behind = next(behind);
+      TRY(segment(call, first, end));
+      call = behind;
+      first = end;
+    }
+    return {};
+  }
+
+  // Steps [first, end), which run on one port or on the host.
+  Status segment(const Call* call, uint32_t first, uint32_t end) const {
+    const Port* const port = placed(call)->port;
+    if (port == nullptr) return steps(call, nullptr, first, end);
+    if (port->begin != nullptr && port->begin(port->context) != Code::kOk) return failed(first);
+    Status status = copies(call, *port, CopyDirection::kToPort, first, end);
+    if (status.ok()) status = steps(call, port, first, end);
+    if (status.ok()) status = copies(call, *port, CopyDirection::kFromPort, first, end);
+    const bool finished = port->finish == nullptr || port->finish(port->context) == Code::kOk;
+    return status.ok() && !finished ? failed(first) : status;
+  }
+
+  Status steps(const Call* call, const Port* port, uint32_t first, uint32_t end) const {
+    for (uint32_t i = first; i < end; ++i, call = next(call)) {
+      const StepRecord& step = *call->step;
+      if (step.guard != kNoIndex) {
+        uint32_t word = 0;
+        const void* const guard = call->operands()[step.operand_count].data;
+        if (port == nullptr || port->copy == nullptr) std::memcpy(&word, guard, sizeof word);
+        else if (port->copy(port->context, CopyDirection::kFromPort, &word, guard, sizeof word) != Code::kOk)
+          return failed(i);
+        if (word == 0) continue;
+      }
+      const std::span<std::byte> scratch = {placed(call)->scratch, placed(call)->scratch_bytes};
+      void* const context = port == nullptr ? nullptr : port->context;
+      const Code code = call->run({*call, model().words(step), int(rows), scratch, program.workers_, context});
+      if (code != Code::kOk) return failed(i, code);
+    }
+    return {};
+  }
+
+  // Into the port's memory what the segment reads and has not made; out of it what it wrote and somebody may read.
+  Status copies(const Call* call, const Port& port, CopyDirection direction, uint32_t first, uint32_t end) const {
+    if (port.copy == nullptr) return {};
+    for (uint32_t i = first; i < end; ++i, call = next(call)) {
+      const StepRecord& step = *call->step;
+      const uint32_t* ids = model().operands(step);
+      for (uint32_t k = 0; k < uint32_t{step.operand_count} + (step.guard != kNoIndex); ++k) {
+        const uint32_t word = k < step.operand_count ? ids[k] : step.guard, id = word & kOperandIdMask;
+        const Tensor& tensor = call->operands()[k];
+        if (tensor.record == nullptr || tensor.record->region == Region::kWeights) continue;
+        const auto role = Role(word >> 30);
+        const bool out = direction == CopyDirection::kFromPort;
+        if (out ? !leaves(role, *tensor.record, end) : !enters(role, *tensor.record, step, first)) continue;
+        std::byte* const home = program.bytes(id).data();
+        const size_t bytes = bytes_of_rows(*tensor.record, rows);
+        const Code code = out ? port.copy(port.context, direction, home, tensor.data, bytes)
+                              : port.copy(port.context, direction, tensor.data, home, bytes);
+        if (code != Code::kOk) return failed(i);
+      }
+    }
+    return {};
+  }
+
+  // Whether an operand must be there before the segment that begins with step `first`. What a step with a guard may
+  // leave as it is is there too.
+  bool enters(Role role, const TensorRecord& r, const StepRecord& step, uint32_t first) const {
+    if (role == Role::kOut) return step.guard != kNoIndex;
+    const TensorRecord& root = root_of(model(), r);
+    return r.region != Region::kArena || (root.flags & kInput) != 0 || root.first_step < first;
+  }
+
+  // Whether an operand must be back on the host behind a segment that ends before step `end`.
+  bool leaves(Role role, const TensorRecord& r, uint32_t end) const {
+    if (role == Role::kIn) return false;
+    const TensorRecord& root = root_of(model(), r);
+    bool needed = r.region != Region::kArena || root.last_step >= end;
+    for (const uint32_t id : program.view_.outputs) needed |= &root_of(model(), model().tensors()[id]) == &root;
+    return needed;
+  }
+};
+
+Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32_t rows) {
+  const Entry entry = program.view_.entry;
+  const auto bytes = size_t(kept_bytes(*program.model_, entry));
+  std::byte* const block = program.region_[kept_block(entry) - kState];
+  std::byte* const kept = reinterpret_cast<std::byte*>(placed(program.calls_)) - round_up(bytes, kAlignment);
+  if (bytes != 0) std::memcpy(kept, block, bytes);
+  const Status status = Run{program, rows}.segments(first, last);
+  if (!status.ok() && bytes != 0) std::memcpy(block, kept, bytes);
+  return status;
+}
+
+}  // namespace nacre
