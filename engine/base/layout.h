@@ -25,9 +25,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/base/isa.h"
 #include "engine/base/tensor.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 enum LayoutBits : uint8_t { kAllRows = 7, kGroupShift = 3, kWholeTiles = 64, kOfChannels = 128 };
 
@@ -95,4 +96,4 @@ constexpr uint64_t stored_elements(Layout layout, Shape shape) {
   return uint64_t{of_channels(layout) ? uint32_t(shape[0]) : 1} * rows * ((columns + group) & ~group);
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

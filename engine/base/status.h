@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/base/isa.h"
+
 namespace nacre {
 
 // One code per fact. Never renumbered: a code is part of the interface. New ones go last.
@@ -176,7 +178,7 @@ struct [[nodiscard]] Status {
   uint64_t needed = 0;  // where two numbers tell the story, else 0
   uint64_t given = 0;
 
-  constexpr bool ok() const { return code == Code::kOk; }
+  NACRE_SHARED constexpr bool ok() const { return code == Code::kOk; }
 };
 
 // What is wrong and what was expected, one sentence; "" where sentences are compiled away.

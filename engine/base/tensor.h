@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/base/isa.h"
+
 namespace nacre {
 
 inline constexpr int kMaxRank = 6;
@@ -41,7 +43,7 @@ enum class ElementType : uint8_t {
 };
 
 // Bits of one element as stored; 0 for an unknown type. Ternary counts in whole bytes of five.
-constexpr uint32_t element_bits(ElementType type) {
+NACRE_SHARED constexpr uint32_t element_bits(ElementType type) {
   constexpr uint8_t kBits[] = {0, 32, 16, 16, 64, 8, 8, 16, 32, 64, 32, 8, 4, 8, 8, 8, 8, 8, 4, 4, 0};
   static_assert(sizeof kBits == size_t(ElementType::kCount));
   return type < ElementType::kCount ? kBits[size_t(type)] : 0;
@@ -49,7 +51,7 @@ constexpr uint32_t element_bits(ElementType type) {
 
 // Bytes of `elements` elements, at most 2^32 - 5: open() bounds them to 2^31 - 1. (A 64-bit division costs 770 bytes of
 // code.)
-constexpr uint64_t storage_bytes(ElementType type, uint64_t elements) {
+NACRE_SHARED constexpr uint64_t storage_bytes(ElementType type, uint64_t elements) {
   if (type == ElementType::kTernary) return (uint32_t(elements) + 4) / 5;
   return (elements * element_bits(type) + 7) / 8;
 }
@@ -91,15 +93,15 @@ struct Shape {
   const int32_t* dims = nullptr;
   int32_t rows = 0;
 
-  constexpr int operator[](int axis) const { return axis == 0 && rows > 0 ? rows : dims[axis]; }
-  constexpr int last() const { return (*this)[rank - 1]; }
+  NACRE_SHARED constexpr int operator[](int axis) const { return axis == 0 && rows > 0 ? rows : dims[axis]; }
+  NACRE_SHARED constexpr int last() const { return (*this)[rank - 1]; }
   // prod_{first <= i < end} dims[i]: fits an int, because open() bounds the elements of every tensor to 2^31 - 1.
-  constexpr int product(int first, int end) const {
+  NACRE_SHARED constexpr int product(int first, int end) const {
     int product = 1;
     for (int i = first; i < end; ++i) product *= (*this)[i];
     return product;
   }
-  constexpr int elements() const { return product(0, rank); }
+  NACRE_SHARED constexpr int elements() const { return product(0, rank); }
 };
 
 // Dims as a value: what a shape rule computes.
@@ -107,7 +109,7 @@ struct Dims {
   int rank = 0;
   int32_t size[kMaxRank] = {};
 
-  constexpr void push(int32_t dim) { size[rank++] = dim; }
+  NACRE_SHARED constexpr void push(int32_t dim) { size[rank++] = dim; }
 };
 
 struct Tensor {

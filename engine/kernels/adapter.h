@@ -14,11 +14,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "engine/base/isa.h"
 #include "engine/kernels/kernel.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 template <class P>
 struct Parameter;
@@ -152,4 +153,4 @@ constexpr KernelEntry entry(Op op, Rounding rounding = Rounding::kNone, uint8_t 
           .work = &A::work};
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -24,8 +24,8 @@ struct Call {
   const StepRecord* step;
   void* prepared;
 
-  const Tensor* operands() const { return reinterpret_cast<const Tensor*>(this + 1); }
-  Tensor* operands() { return reinterpret_cast<Tensor*>(this + 1); }
+  NACRE_SHARED const Tensor* operands() const { return reinterpret_cast<const Tensor*>(this + 1); }
+  NACRE_SHARED Tensor* operands() { return reinterpret_cast<Tensor*>(this + 1); }
 };
 static_assert(sizeof(Call) == 3 * sizeof(void*) && sizeof(Tensor) == 2 * sizeof(void*));
 
@@ -37,7 +37,7 @@ struct Workers {
 };
 
 // From one worker's scratch to the next one's: whole lines of a cache.
-constexpr size_t scratch_stride(size_t bytes) { return (bytes + 63) / 64 * 64; }
+NACRE_SHARED constexpr size_t scratch_stride(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct Args {
   const Call& call;
@@ -48,11 +48,11 @@ struct Args {
   void* context = nullptr;       // of the port whose kernel this is
 
   // Of worker w: as much, and no two workers write one line of a cache.
-  std::span<std::byte> scratch_of(int worker) const {
+  NACRE_SHARED std::span<std::byte> scratch_of(int worker) const {
     return {scratch.data() + size_t(worker) * scratch_stride(scratch.size()), scratch.size()};
   }
 
-  Operands operands() const { return {call.operands(), call.step->operand_count, rows}; }
+  NACRE_SHARED Operands operands() const { return {call.operands(), call.step->operand_count, rows}; }
 };
 
 enum OperandFlags : uint8_t { kOptional = 4, kVariadic = 8 };  // beside Role in OperandType::role

@@ -8,10 +8,11 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/fixed_point.h"
 #include "engine/numeric/rounded.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct CodeRange {
   int low, high;
@@ -59,4 +60,4 @@ constexpr T absmax_value(int8_t q, T scale) {
   return (Rounded<T>::of(q) / Rounded<T>(scale)).value;
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

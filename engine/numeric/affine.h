@@ -3,9 +3,10 @@
 
 #include <cstdint>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/fixed_point.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 constexpr int8_t clamp_to_int8(int64_t v) { return int8_t(v < -128 ? -128 : v > 127 ? 127 : v); }
 
@@ -16,4 +17,4 @@ constexpr int8_t affine_code(float x, float scale, int32_t zero) {
 
 constexpr float affine_value(int8_t q, float scale, int32_t zero) { return scale * float(wrapping_sub(q, zero)); }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

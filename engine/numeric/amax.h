@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <span>
 
-namespace nacre {
+#include "engine/base/isa.h"
+
+namespace nacre::inline NACRE_ISA {
 
 inline constexpr uint32_t kInfinityBits = 0x7F800000u;
 
@@ -29,4 +31,4 @@ constexpr bool is_finite(float v) { return magnitude_bits(v) < kInfinityBits; }
 constexpr bool is_infinite(float v) { return magnitude_bits(v) == kInfinityBits; }
 constexpr bool is_nan(float v) { return magnitude_bits(v) > kInfinityBits; }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

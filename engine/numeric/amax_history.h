@@ -12,10 +12,11 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/float8_scale.h"
 #include "engine/numeric/policy.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct DelayedScaling {
   float format_max;  // 448 for E4M3, 57344 for E5M2
@@ -82,4 +83,4 @@ struct AmaxHistory {
   }
 };
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -7,10 +7,11 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/float8_scale.h"
 #include "engine/numeric/small_float.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 inline constexpr int kMxBlock = 32, kNvfp4Block = 16;
 
@@ -76,4 +77,4 @@ constexpr float nvfp4_value(Float4E2M1 q, Float8E4M3 block_scale, float tensor_s
   return float(q) * float(block_scale) * (1 / tensor_scale);
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "engine/base/isa.h"
 #include "engine/base/tensor.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Bool {  // one byte, 0 or 1: reading another byte as `bool` would be undefined
   uint8_t byte;
@@ -61,4 +62,4 @@ struct Element<Bool> {
   using Accumulator = int32_t;
 };
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/rounding.h"
 
 // At -Os a function that many kernels call stays one function; inlined into each, a Cortex-M4 image grows by some 100
@@ -17,7 +18,7 @@
 #define NACRE_ONE_COPY
 #endif
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct FixedPoint {  // one row of a requantization tensor, int32 [channels, 2]
   int32_t multiplier, shift;
@@ -110,4 +111,4 @@ struct Requant<Rounding::kFloatEven> {
   }
 };
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

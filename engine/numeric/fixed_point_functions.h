@@ -5,9 +5,10 @@
 // Qa times Qb gives Q(a+b). Sums wrap where untrusted numbers would overflow; no valid argument does.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/numeric/fixed_point.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // raw * 2^exponent, saturating.
 template <int kExponent>
@@ -83,4 +84,4 @@ constexpr int32_t fixed_tanh(int32_t x) {
   return x > 0 ? t : wrapping_sub(0, t);
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

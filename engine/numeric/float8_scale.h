@@ -10,10 +10,11 @@
 #include <cstdint>
 #include <limits>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/amax.h"
 #include "engine/numeric/power_of_two.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 enum class ScaleEvent : uint8_t {
   kUpdated,    // the scale is that of the amax
@@ -96,4 +97,4 @@ constexpr NewScale current_scale(float amax, const CurrentScaling& rule) {
   return {rule.power_of_two ? cut_to_power_of_two(scale) : scale, event};
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

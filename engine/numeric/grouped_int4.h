@@ -9,9 +9,10 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/absmax.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 enum class GroupRange : uint8_t {
   kOfValues,  // [min x, max x]: a group of one sign saturates (Keras 3.15)
@@ -45,4 +46,4 @@ constexpr int8_t group_code(float x, Group group) {
 
 constexpr float group_value(int8_t q, Group group) { return float(q - group.zero) * group.scale; }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/small_float.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 constexpr int8_t int4_low(Int4Pair pair) { return int8_t(((pair.bits & 0xF) ^ 8) - 8); }
 constexpr int8_t int4_high(Int4Pair pair) { return int8_t((pair.bits >> 4 ^ 8) - 8); }
@@ -29,4 +30,4 @@ constexpr void unpack_int4(std::span<const Int4Pair> packed, std::span<int8_t> c
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = int4_at(packed.data(), i);
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -15,9 +15,10 @@
 
 #include <cstdint>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/affine.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct AffineScale {  // real = scale (code - zero)
   float scale;
@@ -49,4 +50,4 @@ constexpr int8_t symmetric_code(double w, float scale) {
   return int8_t(code < -127 ? -127 : code > 127 ? 127 : code);
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 
-namespace nacre {
+#include "engine/base/isa.h"
+
+namespace nacre::inline NACRE_ISA {
 
 constexpr double integer_power(double b, uint32_t n) {
   double power = 1;
@@ -15,4 +17,4 @@ constexpr double integer_power(double b, uint32_t n) {
   return power;
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

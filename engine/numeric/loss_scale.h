@@ -11,11 +11,12 @@
 
 #include <cstdint>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/amax.h"
 #include "engine/numeric/float8_scale.h"
 #include "engine/numeric/policy.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 enum class LossScaleSystem : uint8_t {
   kNacre,       // clamped to [min, max]; says when the floor overflows. Powers of two: unscaling is exact
@@ -116,4 +117,4 @@ constexpr LossScaler loss_scaler(LossScaleSystem system, LossScale kind = LossSc
   return rule;
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

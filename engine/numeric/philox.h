@@ -11,7 +11,9 @@
 #include <array>
 #include <cstdint>
 
-namespace nacre {
+#include "engine/base/isa.h"
+
+namespace nacre::inline NACRE_ISA {
 
 using PhiloxCounter = std::array<uint32_t, 4>;
 using PhiloxKey = std::array<uint32_t, 2>;
@@ -27,4 +29,4 @@ constexpr PhiloxCounter philox(PhiloxCounter c, PhiloxKey k) {
   return c;
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -4,9 +4,10 @@
 
 #include <cstdint>
 
+#include "engine/base/isa.h"
 #include "engine/base/tensor.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 enum class Quantization : uint8_t {
   kNone = 0,
@@ -43,4 +44,4 @@ struct Policy {  // schema/FORMAT.md, "policies"
 };
 static_assert(sizeof(Policy) == 32);
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -4,7 +4,9 @@
 #include <bit>
 #include <cstdint>
 
-namespace nacre {
+#include "engine/base/isa.h"
+
+namespace nacre::inline NACRE_ISA {
 
 // 2^exponent; infinity above 2^127, 0 below 2^-149.
 constexpr float power_of_two(int exponent) {
@@ -22,4 +24,4 @@ constexpr int exponent_of(float v) {
 // v with its mantissa cleared: the largest power of two not above a normal v; 0 of a subnormal one.
 constexpr float cut_to_power_of_two(float v) { return std::bit_cast<float>(std::bit_cast<uint32_t>(v) & 0xFF800000u); }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

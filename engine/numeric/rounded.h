@@ -8,9 +8,10 @@
 
 #include <type_traits>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/small_float.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 template <class T>
 struct Rounded {
@@ -28,4 +29,4 @@ struct Rounded {
   friend constexpr Rounded operator/(Rounded a, Rounded b) { return Rounded(T(a.wide() / b.wide())); }
 };
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -27,9 +27,10 @@
 
 #include <cstdint>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/integer_power.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 enum class ScheduleKind : uint8_t { kConstant = 0, kStep = 1, kCosine = 2, kLinear = 3, kOneCycle = 4, kCount };
 
@@ -90,4 +91,4 @@ struct Schedule {
   }
 };
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -8,9 +8,10 @@
 #include <bit>
 #include <cstdint>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // v in float32, towards zero, with the last bit set if anything was lost: rounding that once more is rounding once.
 constexpr float round_to_odd(double v) {
@@ -210,4 +211,4 @@ struct Element<Int4Pair> {
   using Accumulator = int32_t;
 };
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -6,7 +6,9 @@
 #include <span>
 #include <type_traits>
 
-namespace nacre {
+#include "engine/base/isa.h"
+
+namespace nacre::inline NACRE_ISA {
 
 // beta = mean |w|, in float64 (Keras takes numpy's float32 mean: the last bits differ).
 template <class T>
@@ -45,4 +47,4 @@ constexpr int8_t trit_at(const uint8_t* packed, size_t i) {
   return int8_t(packed[i / kTritsPerByte] / kPlace[i % kTritsPerByte] % 3 - 1);
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -21,10 +21,11 @@
 
 #include <cmath>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Clip {  // the op clamp
   int elements;
@@ -294,4 +295,4 @@ inline constexpr OpRule kHardSwishGradientRule = {.op = Op::kHardSwishGradient,
                                                   .inputs = ActivationGradient::kXInputs,
                                                   .outputs = ActivationGradient::kOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

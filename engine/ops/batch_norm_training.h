@@ -18,9 +18,10 @@
 // All but x, y and their gradients are in the accumulator's type.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/norm.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct BatchNormTraining {
   int rows, channels;
@@ -161,4 +162,4 @@ inline constexpr OpRule kBatchNormTrainingGradientScaleRule = {.op = Op::kBatchN
                                                                .inputs = BatchNormTraining::kInputsScale,
                                                                .outputs = {}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

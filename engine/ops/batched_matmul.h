@@ -12,10 +12,11 @@
 // for the same reason.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/elementwise.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // A matrix that may be stored transposed.
 template <class T>
@@ -234,4 +235,4 @@ inline constexpr OpRule kBatchedMatmulGradientBRule = {.op = Op::kBatchedMatmulG
                                                        .inputs = BatchedMatmulGradientA::kInputs,
                                                        .outputs = BatchedMatmulGradientB::kOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -13,12 +13,13 @@
 #include <cmath>
 #include <type_traits>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/amax_history.h"
 #include "engine/numeric/element.h"
 #include "engine/numeric/loss_scale.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // The verdict over gradients G A [n], with loss L (a sum), count N and loss scale s:
 //
@@ -320,4 +321,4 @@ inline constexpr OpRule kCountStepRule = {.op = Op::kCountStep,
                                           .inputs = CountStep::kInputs,
                                           .outputs = {}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -9,12 +9,13 @@
 // Positions outside x contribute nothing: their real value is 0. Backward: conv_gradient.h.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/epilogue.h"
 #include "engine/ops/epilogue_shapes.h"
 #include "engine/ops/gradient.h"
 #include "engine/ops/window.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // What conv2d and depthwise_conv2d share: sizes, the loop over outputs, and the epilogues.
 struct Conv2d {
@@ -293,4 +294,4 @@ inline constexpr OpRule kDepthwiseConv2dRule = {.op = Op::kDepthwiseConv2d,
                                                 .gradients = DepthwiseConv2d::kGradients,
                                                 .parameters = Conv2d::kParameters};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -12,9 +12,10 @@
 // so that x need not stay in memory.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/conv.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // What the gradient steps share: attributes, and their shape rules.
 struct ConvGradient : Conv2d {
@@ -253,4 +254,4 @@ inline constexpr OpRule kDepthwiseConv2dGradientWRule = {.op = Op::kDepthwiseCon
                                                          .inputs = ConvGradient::kWInputs,
                                                          .outputs = {}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -12,11 +12,12 @@
 //   dx_ri = sum_k dy_rk w_ki      dw_ki += sum_r dy_rk x_ri      db_k += sum_r dy_rk (bias_gradient)
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/epilogue.h"
 #include "engine/ops/epilogue_shapes.h"
 #include "engine/ops/gradient.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Dense {
   int rows, in, out, rows_per_batch;
@@ -257,4 +258,4 @@ inline constexpr OpRule kDenseGradientWRule = {.op = Op::kDenseGradientW,
                                                .inputs = DenseGradientW::kInputs,
                                                .outputs = {}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

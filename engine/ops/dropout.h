@@ -11,11 +11,12 @@
 // identity.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/numeric/philox.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Dropout {
   int elements;
@@ -63,4 +64,4 @@ inline constexpr OpRule kDropoutRule = {.op = Op::kDropout,
                                         .outputs = Dropout::kOutputs,
                                         .gradients = Dropout::kGradients};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -17,11 +17,12 @@
 // A constant a or b of add is a parameter: its gradient is bias_gradient's.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/gradient.h"
 #include "engine/ops/walk.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // The shape of a broadcast pair, and the walk over it.
 constexpr Code broadcast_shape(Shape a, Shape b, Dims* y) {
@@ -273,4 +274,4 @@ inline constexpr OpRule kMulGradientRule = {.op = Op::kMulGradient,
                                             .inputs = MulGradient::kInputs,
                                             .outputs = MulGradient::kOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

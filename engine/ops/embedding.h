@@ -14,10 +14,11 @@
 
 #include <cstring>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Embedding {
   int entries, width, count;
@@ -118,4 +119,4 @@ inline constexpr OpRule kEmbeddingGradientRule = {.op = Op::kEmbeddingGradient,
                                                   .inputs = EmbeddingGradient::kInputs,
                                                   .outputs = {}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -17,11 +17,12 @@
 // 16-bit floats are float32; scales, bias and clamp come before the one rounding to the type of y.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/numeric/policy.h"
 #include "engine/numeric/rounded.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // The attributes of an epilogue, and its forms. scale has one value, or one per output channel k.
 struct Epilogue {
@@ -72,4 +73,4 @@ struct Epilogue {
   int scale_index(int k) const { return per_channel ? k : 0; }
 };
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -2,9 +2,10 @@
 // shapes.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct EpilogueShapes {
   enum Operand { kX, kW, kBias, kScale, kXScale, kXZeroPoint, kZero = kXScale, kYScale = kXZeroPoint };
@@ -59,4 +60,4 @@ struct EpilogueShapes {
   }
 };
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -22,6 +22,7 @@
 //   x any shape;  scale float32 [1];  amax uint32 [1]
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/numeric/amax.h"
 #include "engine/numeric/element.h"
 #include "engine/numeric/float8_scale.h"
@@ -29,7 +30,7 @@
 #include "engine/numeric/small_float.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct FakeFloat8 {
   int rows, width;  // of `current`; otherwise one row
@@ -146,4 +147,4 @@ inline constexpr OpRule kFakeFloat8GradientRule = {.op = Op::kFakeFloat8Gradient
                                                    .outputs = FakeFloat8::kOutputs,
                                                    .gradients = FakeFloat8::kGradientsBehind};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

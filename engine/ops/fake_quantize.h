@@ -37,12 +37,13 @@
 //   x any shape;  range float32 [2];  step float32 [1], or [size of axis];  sums float32 [2];  batches float32 [1]
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/numeric/absmax.h"
 #include "engine/numeric/int8_range.h"
 #include "engine/numeric/small_float.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // The quantizer of a range, with the ends that codes reach.
 struct NudgedRange {
@@ -327,4 +328,4 @@ inline constexpr OpRule kObserveRangeRule = {.op = Op::kObserveRange,
                                              .inputs = ObserveRange::kInputs,
                                              .outputs = {}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

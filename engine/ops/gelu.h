@@ -16,10 +16,11 @@
 
 #include <cmath>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Gelu {
   int elements;
@@ -142,4 +143,4 @@ inline constexpr OpRule kSiluGradientRule = {.op = Op::kSiluGradient,
                                              .inputs = Gelu::kGradientInputs,
                                              .outputs = Gelu::kGradientOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

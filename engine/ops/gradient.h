@@ -11,10 +11,11 @@
 // sum_to with the dims of dy and sign + is dy itself: the converter leaves such a step out.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/walk.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // Channels whose sums are computed side by side, each rounded once: at most 256 bytes of stack.
 inline constexpr int kRun = 32;
@@ -258,4 +259,4 @@ inline constexpr OpRule kZerosRule = {.op = Op::kZeros,
                                       .inputs = {},
                                       .outputs = Zeros::kOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -30,9 +30,10 @@
 // da is read back from dx, rounded to its type.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/recurrent.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Gru {
   Sequence size;
@@ -333,4 +334,4 @@ inline constexpr OpRule kGruGradientBiasRule = {.op = Op::kGruGradientBias,
                                                 .inputs = GruGradientBias::kInputs,
                                                 .outputs = {}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

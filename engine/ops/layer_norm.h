@@ -18,10 +18,11 @@
 
 #include <cmath>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct LayerNorm {
   int rows, width;
@@ -153,4 +154,4 @@ inline constexpr OpRule kLayerNormGradientScaleRule = {.op = Op::kLayerNormGradi
                                                        .inputs = LayerNorm::kInputsScale,
                                                        .outputs = {}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -21,10 +21,11 @@
 
 #include <cmath>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // Adds up the loss of one run before it goes into the sum of the step: few sums, few roundings.
 struct CrossEntropy {
@@ -213,4 +214,4 @@ inline constexpr OpRule kDenseCrossEntropyGradientRule = {.op = Op::kDenseCrossE
                                                           .inputs = kDenseCrossEntropyGradientInputs,
                                                           .outputs = CrossEntropy::kGradientOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

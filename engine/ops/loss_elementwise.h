@@ -16,9 +16,10 @@
 // gradient.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/loss.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct ElementwiseLoss {
   int rows, width;
@@ -192,4 +193,4 @@ inline constexpr OpRule kHuberGradientRule = {.op = Op::kHuberGradient,
                                               .inputs = ElementwiseLoss::kGradientInputs,
                                               .outputs = ElementwiseLoss::kGradientOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

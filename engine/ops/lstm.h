@@ -27,9 +27,10 @@
 // da is read back from dx, rounded to its type, in w^T da too: so dh and dw are gradients of the same da.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/recurrent.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Lstm {
   Sequence size;
@@ -254,4 +255,4 @@ inline constexpr OpRule kLstmGradientWRule = {.op = Op::kLstmGradientW,
                                               .inputs = LstmGradientW::kInputs,
                                               .outputs = {}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -13,11 +13,12 @@
 
 #include <cstring>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/gradient.h"
 #include "engine/ops/walk.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 inline constexpr int32_t kMaxDim = 1 << 28;  // the limit of Model::open on every dim
 
@@ -342,4 +343,4 @@ inline constexpr OpRule kCopyRule = {.op = Op::kCopy,
                                      .outputs = Copy::kOutputs,
                                      .gradients = Copy::kGradients};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -5,9 +5,10 @@
 //   slice   dx[begin + i step] = dy[i], 0 elsewhere
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/move.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct PadGradient {
   Shape x, y;
@@ -136,4 +137,4 @@ inline constexpr OpRule kSliceGradientRule = {.op = Op::kSliceGradient,
                                               .inputs = SliceGradient::kInputs,
                                               .outputs = SliceGradient::kOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -14,11 +14,12 @@
 
 #include <cmath>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/gradient.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct BatchNorm {
   int rows, channels;
@@ -137,4 +138,4 @@ inline constexpr OpRule kBatchNormGradientScaleRule = {.op = Op::kBatchNormGradi
                                                        .inputs = BatchNorm::kInputsScale,
                                                        .outputs = {}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -158,9 +158,9 @@ struct Words {
   const uint32_t* data = nullptr;
   int count = 0;
 
-  constexpr uint32_t operator[](int i) const { return i < count ? data[i] : 0; }
-  constexpr int integer(int i) const { return int((*this)[i]); }
-  constexpr float real(int i) const { return std::bit_cast<float>((*this)[i]); }
+  NACRE_SHARED constexpr uint32_t operator[](int i) const { return i < count ? data[i] : 0; }
+  NACRE_SHARED constexpr int integer(int i) const { return int((*this)[i]); }
+  NACRE_SHARED constexpr float real(int i) const { return std::bit_cast<float>((*this)[i]); }
 };
 
 // Operands of one step, inputs first, then outputs, in the order of the kernel's parameters.
@@ -169,12 +169,12 @@ struct Operands {
   int count = 0;
   int rows = 0;  // > 0: rows of this run, for batched tensors
 
-  constexpr bool has(int i) const { return i < count && tensor[i].record != nullptr; }
-  constexpr Shape operator[](int i) const {
+  NACRE_SHARED constexpr bool has(int i) const { return i < count && tensor[i].record != nullptr; }
+  NACRE_SHARED constexpr Shape operator[](int i) const {
     const TensorRecord& r = *tensor[i].record;
     return {r.rank, r.dims, (r.flags & kBatched) != 0 ? rows : 0};
   }
-  constexpr ElementType element(int i) const { return tensor[i].record->element; }
+  NACRE_SHARED constexpr ElementType element(int i) const { return tensor[i].record->element; }
 };
 
 // Checks attributes and the shapes of the inputs, and computes the shape of every output, in order. `operands` holds

@@ -27,11 +27,12 @@
 
 #include <cmath>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/numeric/integer_power.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // What all have in common: words 0 and 1, and the gradient that the formulas call g.
 struct Optimizer {
@@ -280,4 +281,4 @@ inline constexpr OpRule kAdagradRule = {.op = Op::kAdagrad,
                                         .inputs = Adagrad::kInputs,
                                         .outputs = {}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

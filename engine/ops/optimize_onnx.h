@@ -17,9 +17,10 @@
 // one.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/optimize.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct OnnxOptimizer {
   int elements;
@@ -162,4 +163,4 @@ inline constexpr OpRule kOnnxAdagradRule = {.op = Op::kOnnxAdagrad,
                                             .inputs = OnnxAdagrad::kInputs,
                                             .outputs = OnnxAdagrad::kOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

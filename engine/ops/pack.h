@@ -8,11 +8,12 @@
 
 #include <cstring>
 
+#include "engine/base/isa.h"
 #include "engine/base/layout.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Pack {
   StoredMatrices matrices;
@@ -47,4 +48,4 @@ inline constexpr OpRule kPackRule = {.op = Op::kPack,
                                      .inputs = Pack::kInputs,
                                      .outputs = Pack::kOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

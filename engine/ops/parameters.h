@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/fixed_point.h"
 #include "engine/numeric/small_float.h"
 #include "engine/ops/op.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 template <class T>
 struct Optional {  // an operand that may be absent
@@ -184,4 +185,4 @@ inline int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
     if (const ::nacre::Code code_ = (expression); code_ != ::nacre::Code::kOk) return code_; \
   } while (false)
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

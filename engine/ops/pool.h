@@ -18,11 +18,12 @@
 
 #include <limits>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/gradient.h"
 #include "engine/ops/window.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Pool {
   int batch, channels;
@@ -337,4 +338,4 @@ inline constexpr OpRule kMaxPoolGradientRule = {.op = Op::kMaxPoolGradient,
                                                 .inputs = MaxPoolGradient::kInputs,
                                                 .outputs = MaxPoolGradient::kOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -17,12 +17,13 @@
 
 #include <limits>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/absmax.h"
 #include "engine/numeric/float8_scale.h"
 #include "engine/numeric/policy.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // v in the range of T.
 template <class T>
@@ -299,4 +300,4 @@ inline constexpr OpRule kDynamicQuantizeRule = {.op = Op::kDynamicQuantize,
                                                 .inputs = DynamicQuantize::kInputs,
                                                 .outputs = DynamicQuantize::kOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

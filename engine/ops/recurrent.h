@@ -4,10 +4,11 @@
 #include <cmath>
 #include <cstddef>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Sequence {
   int batch, time, width;
@@ -66,4 +67,4 @@ constexpr bool is_sequence(Shape y, Shape x, int width) {
   return y.rank == 3 && y[0] == x[0] && y[1] == x[1] && y[2] == width;
 }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

@@ -9,11 +9,12 @@
 // Backward:   dx_ij = dy_j / count
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/gradient.h"
 #include "engine/ops/walk.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // floor(value / divisor) by shift and subtract: a 64-bit division would link 770 bytes of helper on a Cortex-M.
 constexpr uint64_t divide(uint64_t value, uint32_t divisor) {
@@ -184,4 +185,4 @@ inline constexpr OpRule kMeanGradientRule = {.op = Op::kMeanGradient,
                                              .inputs = MeanGradient::kInputs,
                                              .outputs = MeanGradient::kOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

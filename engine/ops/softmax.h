@@ -14,10 +14,11 @@
 
 #include <cmath>
 
+#include "engine/base/isa.h"
 #include "engine/numeric/fixed_point_functions.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct Softmax {
   int outer, width, inner;
@@ -142,4 +143,4 @@ inline constexpr OpRule kSoftmaxGradientRule = {.op = Op::kSoftmaxGradient,
                                                 .inputs = Softmax::kGradientInputs,
                                                 .outputs = Softmax::kGradientOutputs};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

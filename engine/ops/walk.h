@@ -2,9 +2,10 @@
 // strides.
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 // f(index) for every index of an array of `rank` dims `size`, last axis fastest. Rank 0 has one element.
 template <class F>
@@ -47,4 +48,4 @@ struct Walk {
 // The stride of `axis` in a contiguous array. Not inlined: code size.
 [[gnu::noinline]] constexpr int stride_of(Shape shape, int axis) { return shape.product(axis + 1, shape.rank); }
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA

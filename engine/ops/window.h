@@ -4,9 +4,10 @@
 //   input position of tap t for output position o:   o stride - pad_before + t dilation
 #pragma once
 
+#include "engine/base/isa.h"
 #include "engine/ops/parameters.h"
 
-namespace nacre {
+namespace nacre::inline NACRE_ISA {
 
 struct WindowAxis {
   int in, out, kernel, stride, dilation, before;
@@ -85,4 +86,4 @@ inline constexpr Attribute kWindowAttributes[] = {{"stride_h", Coding::kLessOne}
                                                   {"pad_bottom"},
                                                   {"pad_right"}};
 
-}  // namespace nacre
+}  // namespace nacre::inline NACRE_ISA
