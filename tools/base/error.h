@@ -14,6 +14,9 @@ namespace nacre::tools {
 // Exit codes of every tool, documented in --help.
 enum ExitCode { kSuccess = 0, kFailed = 1, kUsage = 2, kBadInput = 3, kUnsupported = 4, kIo = 5 };
 
+// The remedy of an error that no input should bring about.
+inline constexpr const char* kReportDefect = "this is a defect of the converter: report it with the network";
+
 // Control characters as \n, \t, \r or \x1B. `list`: a new line before two spaces stays one.
 std::string escaped(std::string_view text, bool list = false);
 

@@ -236,4 +236,7 @@ inline Json::Iterator& Json::Iterator::operator++() {
   return *this;
 }
 
+// JSON has no infinity and no NaN.
+inline Json finite_or_null(double value) { return value - value == 0 ? Json(value) : Json(nullptr); }
+
 }  // namespace nacre::tools

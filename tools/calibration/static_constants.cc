@@ -10,11 +10,10 @@
 #include "tools/base/error.h"
 #include "tools/calibration/quantizers.h"
 #include "tools/calibration/static_plan.h"
+#include "tools/graph/matmul_operands.h"
 
 namespace nacre::tools {
 namespace {
-
-enum Operand { kX, kW, kBias };
 
 const Value& value_of(const Graph& graph, const Node& node, size_t slot) {
   return graph.values[size_t(node.inputs[slot])];

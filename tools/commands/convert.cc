@@ -28,8 +28,6 @@
 namespace nacre::tools {
 namespace {
 
-constexpr const char* kReport = "this is a defect of the converter: report it with the network";
-
 // What one conversion works with beside the graph.
 struct Work {
   const ConvertOptions& options;
@@ -178,10 +176,10 @@ void write(const Work& work, Graph& graph) {
   WriteOptions writing = {.names = !options.strip_names, .golden = {}};
   std::vector<uint8_t> bytes = write_model({&source, 1}, writing);
   if (options.golden > 0) {
-    writing.golden = make_golden(LoadedModel(bytes, options.network, kReport), 0, options.golden);
+    writing.golden = make_golden(LoadedModel(bytes, options.network, kReportDefect), 0, options.golden);
     bytes = write_model({&source, 1}, writing);
   }
-  const LoadedModel model(bytes, options.network, kReport);
+  const LoadedModel model(bytes, options.network, kReportDefect);
   const Sizes sizes = measure(model, 0);
   std::vector<WholeFile> beside;
   if (!work.policy.empty()) beside.push_back({options.emit_policy, bytes_of(work.policy)});
@@ -209,7 +207,7 @@ void write_training(const Work& work, Graph& graph) {
     if (options.dump) print(dump(*program));
   }
   if (options.model.empty()) return;
-  const LoadedModel model(made.bytes, options.network, kReport);
+  const LoadedModel model(made.bytes, options.network, kReportDefect);
   write_checked(options.model, made.bytes, options.network);
   print_training_summary(options, made, model);
 }

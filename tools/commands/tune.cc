@@ -34,8 +34,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr size_t kMeasuredRows = 256;
-constexpr const char* kReport = "this is a defect of the converter: report it with the network";
-
 std::string percent(double share) { return std::isnan(share) ? "" : fmt::format("  {:6.2f} %", 100 * share); }
 
 std::string epoch_line(const EpochRecord& e, uint32_t epochs) {
@@ -238,7 +236,7 @@ class Session {
     const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", settings_.options}};
     if (is_model(options_.model)) w.deployed.bytes = tuned_model(trainer_, metadata);
     else w.deployed = deployed_network(metadata);
-    const LoadedModel made(w.deployed.bytes, options_.output, kReport);
+    const LoadedModel made(w.deployed.bytes, options_.output, kReportDefect);
     const BoundProgram bound(made, made.infer_program());
     const bool validates = !split_.validate.empty();
     const std::vector<int64_t>& rows = validates ? split_.validate : split_.train;

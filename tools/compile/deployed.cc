@@ -19,11 +19,10 @@
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/training_quantizers.h"
 #include "tools/files/npy.h"
+#include "tools/graph/matmul_operands.h"
 
 namespace nacre::tools {
 namespace {
-
-enum Operand { kX, kW, kBias };
 
 // Codes for the weights of a layer that the source has as int8 codes and that no policy was asked for; for its bias
 // too.

@@ -11,12 +11,11 @@
 #include "tools/base/error.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/graph/layouts.h"
+#include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
 namespace {
-
-enum Operand { kX, kW };
 
 // `stored`: stored_values of the graph.
 bool takes_adapter(const Node& node, const std::vector<ValueId>& stored) {

@@ -5,11 +5,9 @@
 
 #include "tools/differentiate/training_quantizers.h"
 #include "tools/graph/graph.h"
+#include "tools/graph/matmul_operands.h"
 
 namespace nacre::tools {
-
-// Inputs of dense and of the convolutions.
-enum MatmulInput { kX, kW };
 
 // The policy that the node's layer is asked for; null: none.
 inline const Policy* policy_of(const Graph& graph, const Node& node) {

@@ -11,6 +11,7 @@
 #include "tools/base/error.h"
 #include "tools/base/nearest.h"
 #include "tools/differentiate/parameters.h"
+#include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/passes.h"
 #include "tools/passes/simplify.h"
@@ -19,22 +20,20 @@
 namespace nacre::tools {
 namespace {
 
-enum Operand { kX, kW, kBias };
-
 constexpr const char* kFrozenPart = "/frozen_channels";
 constexpr const char* kTrainedPart = "/channels";
 
-struct Range {
+struct ChannelRange {
   int64_t first, end;
 };
 
 // "conv1.w/channels[8:16]/bfloat16": what part of which constant, and what a pass made of it.
 struct PartName {
   std::string whole;
-  Range range;
+  ChannelRange range;
   std::string made;
 };
-std::string part_name(const std::string& whole, const char* part, Range r) {
+std::string part_name(const std::string& whole, const char* part, ChannelRange r) {
   return fmt::format("{}{}[{}:{}]", whole, part, r.first, r.end);
 }
 std::optional<PartName> parse_part(const std::string& name) {
@@ -85,7 +84,7 @@ class SplitChannels {
  private:
   const Value& value(ValueId id) const { return graph_.values[size_t(id)]; }
 
-  Range range_of(const Node& node, const TrainedChannels& c) const {
+  ChannelRange range_of(const Node& node, const TrainedChannels& c) const {
     const int64_t outputs = value(node.inputs[kW]).dims[0];
     if (c.share > 0) return {0, std::clamp(int64_t(std::ceil(c.share * double(outputs) - 1e-9)), int64_t{1}, outputs)};
     if (c.end > outputs)
@@ -119,7 +118,7 @@ class SplitChannels {
   }
 
   // Rows of a constant, a row being what shares an index of axis 0.
-  ValueId rows(ValueId id, Range r, const char* part) {
+  ValueId rows(ValueId id, ChannelRange r, const char* part) {
     Value v = value(id);
     const auto rows = size_t(v.dims[0]), first = size_t(r.first), count = size_t(r.end - r.first),
                row_bytes = v.data->size() / rows;
@@ -148,13 +147,13 @@ class SplitChannels {
   void split(const Node& node, const TrainedChannels& c) {
     require(node);
     const int64_t outputs = value(node.inputs[kW]).dims[0];
-    const Range trained = range_of(node, c);
+    const ChannelRange trained = range_of(node, c);
     if (trained.first == 0 && trained.end == outputs) return graph_.nodes.push_back(node);
     const ValueId y = node.outputs[0];
     Node concat = make_step(Op::kConcat, node, node.name + "/concat", {}, {y});
     set_integer(concat, "axis", int(value(y).dims.size()) - 1);
-    for (const auto& [range, is_trained] : {std::pair(Range{0, trained.first}, false), std::pair(trained, true),
-                                            std::pair(Range{trained.end, outputs}, false)}) {
+    for (const auto& [range, is_trained] : {std::pair(ChannelRange{0, trained.first}, false), std::pair(trained, true),
+                                            std::pair(ChannelRange{trained.end, outputs}, false)}) {
       if (range.first == range.end) continue;
       const char* const part = is_trained ? kTrainedPart : kFrozenPart;
       Node piece = node;

@@ -11,12 +11,11 @@
 #include "engine/ops/fake_quantize.h"
 #include "tools/base/error.h"
 #include "tools/differentiate/parameters.h"
+#include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 
 namespace nacre::tools {
 namespace {
-
-enum Operand { kX, kW, kBias, kRequant };
 
 template <class T>
 std::shared_ptr<const std::vector<uint8_t>> bytes_of(const std::vector<T>& x) {
@@ -69,8 +68,7 @@ class TrainCodes {
  private:
   // After apply_policy: a matmul on codes, whose weights are constants.
   bool runs_in_int8(const Node& node) const {
-    if (!is_matmul(node.op) || node.inputs.size() <= kRequant || node.inputs[kRequant] == kNone ||
-        node.inputs[kX] == kNone)
+    if (!is_matmul(node.op) || node.inputs.size() <= kScale || node.inputs[kScale] == kNone || node.inputs[kX] == kNone)
       return false;
     const Value &x = infer_.values[size_t(node.inputs[kX])], &w = infer_.values[size_t(node.inputs[kW])],
                 &y = infer_.values[size_t(node.outputs[0])];

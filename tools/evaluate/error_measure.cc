@@ -7,8 +7,6 @@
 namespace nacre::tools {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 }  // namespace

@@ -6,9 +6,12 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace nacre::tools {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();  // the error of what is not finite
 
 class ErrorMeasure {
  public:

@@ -10,12 +10,12 @@
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/evaluate/error_measure.h"
 
 namespace nacre::tools {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool is_finite(std::span<const double> values) {
   return std::ranges::all_of(values, [](double v) { return std::isfinite(v); });

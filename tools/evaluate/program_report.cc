@@ -10,6 +10,7 @@
 
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/graph/graph.h"
 #include "tools/model/program_cost.h"
 
 namespace nacre::tools {
@@ -31,11 +32,6 @@ std::string slot_name(const OpRule* rule, const std::vector<Role>& roles, size_t
   std::string name = rule->inputs[i];
   if (name.ends_with('?')) name.pop_back();
   return name;
-}
-
-bool is_float(ElementType type) {
-  return type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
-         type == ElementType::kFloat64;
 }
 
 // Attributes by name: what summary() reads.
@@ -165,7 +161,7 @@ void ProgramReport::describe_attributes(const StepRecord& record, ReportStep* st
   if (rule == nullptr) return;
   const Words words = loaded_.model().words(record);
   const uint32_t y = step->output();
-  const bool real_bounds = y == kNoIndex || is_float(tensor(y).element);
+  const bool real_bounds = y == kNoIndex || is_float_type(tensor(y).element);
   int at = 0;
   for (const Attribute& attribute : rule->attributes) {
     ReportAttribute named = {attribute.name, {}};

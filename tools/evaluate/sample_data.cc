@@ -16,7 +16,7 @@ NpyArray with(const NpyArray& array, ElementType type, std::vector<uint8_t> data
   return {.type = type, .dims = array.dims, .data = std::move(data), .place = array.place};
 }
 
-bool is_float(ElementType type) {
+bool is_other_float(ElementType type) {
   return type == ElementType::kFloat16 || type == ElementType::kBfloat16 || type == ElementType::kFloat64;
 }
 
@@ -110,7 +110,7 @@ NpyArray fit_input(const LoadedModel& model, uint32_t tensor, const std::string&
     array =
         with(array, ElementType::kFloat32, dequantize_elements(array.data, fit.codes->scale[0], fit.codes->zero[0]));
   } else if (fit.cast && array.type != ElementType::kFloat32) {
-    const ElementType way = to_codes || is_float(wanted) ? ElementType::kFloat32 : wanted;
+    const ElementType way = to_codes || is_other_float(wanted) ? ElementType::kFloat32 : wanted;
     array = with(array, way, cast_elements(array.data, array.type, way, array.place));
   }
   if (array.type == wanted) return array;
@@ -118,7 +118,7 @@ NpyArray fit_input(const LoadedModel& model, uint32_t tensor, const std::string&
     note(fmt::format("quantized, code = round(x / {}) {:+},", scales->scale[0], scales->zero[0]));
     return with(array, wanted, quantize_elements(array.data, scales->scale[0], scales->zero[0], array.place));
   }
-  if (array.type == ElementType::kFloat32 && is_float(wanted)) {
+  if (array.type == ElementType::kFloat32 && is_other_float(wanted)) {
     note(fmt::format("rounded to {}", name_of(wanted)));
     return with(array, wanted, round_elements(array.data, wanted, array.place));
   }

@@ -12,7 +12,7 @@
 namespace nacre::tools {
 namespace {
 
-constexpr size_t kChunk = 1 << 16;
+constexpr size_t kInflated = 1 << 16;
 
 bool starts_with(std::span<const uint8_t> bytes, std::initializer_list<uint8_t> magic) {
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
@@ -82,13 +82,13 @@ std::vector<uint8_t> gunzip(std::span<const uint8_t> bytes, const std::string& p
     const std::unique_ptr<z_stream, EndInflate> ends(&stream);
     for (int said = Z_OK; said != Z_STREAM_END;) {
       const size_t given = std::min(bytes.size(), size_t{1} << 30), at = result.size();
-      result.resize(at + kChunk);
+      result.resize(at + kInflated);
       stream.next_in = const_cast<Bytef*>(bytes.data());
       stream.avail_in = uInt(given);
       stream.next_out = result.data() + at;
-      stream.avail_out = kChunk;
+      stream.avail_out = kInflated;
       said = inflate(&stream, Z_NO_FLUSH);
-      result.resize(at + kChunk - stream.avail_out);
+      result.resize(at + kInflated - stream.avail_out);
       bytes = bytes.subspan(given - stream.avail_in);
       if (said == Z_BUF_ERROR || (said == Z_OK && bytes.empty() && stream.avail_out > 0))
         throw Error(kBadInput, place, "a gzip file that ends too early");

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Where a file would be made: links are followed, also a last one that leads to nothing yet.
-std::string place_of(fs::path path) {
+std::string link_target(fs::path path) {
   constexpr int kMostLinks = 40;  // as Linux has it
   std::error_code error;
   for (int i = 0; i < kMostLinks && fs::is_symlink(path, error); ++i)
@@ -38,7 +38,7 @@ CommandFiles::File CommandFiles::file_of(const std::string& option, const std::s
           .there = there,
           .device = found.st_dev,
           .inode = found.st_ino,
-          .place = there ? "" : place_of(path)};
+          .place = there ? "" : link_target(path)};
 }
 
 void CommandFiles::require_other(const File& file, const std::string& path, const std::vector<File>& files) {

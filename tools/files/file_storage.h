@@ -30,7 +30,7 @@ class FileStorage {
 
   // For checkpoints that `model` is to load. A file may claim a length that takes no room on its disk: of such a slot
   // no more is read than twice what a checkpoint of this model takes, or 16 MiB.
-  Storage storage(const Model& model);
+  nacre::Storage storage(const Model& model);
 
   // The last failure in words, or empty.
   const std::string& problem() const { return problem_; }

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr int kHeldSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-[[noreturn]] void fail(const std::string& path, const char* what) {
+[[noreturn]] void fail_to_write(const std::string& path, const char* what) {
   const int error = errno;
   throw Error(kIo, path, fmt::format("{}: {}", what, std::strerror(error)), remedy_of_write(error));
 }
@@ -36,7 +36,7 @@ bool signal_waits() {
 // `shown` is the path that it will have.
 void write_file(const std::string& path, const std::string& shown, const std::vector<uint8_t>& bytes) {
   std::FILE* file = std::fopen(path.c_str(), "wbx");
-  if (file == nullptr) fail(shown, "cannot be made");
+  if (file == nullptr) fail_to_write(shown, "cannot be made");
   constexpr size_t kChunk = 1 << 24;
   bool written = true;
   for (size_t at = 0; written && at < bytes.size() && !signal_waits(); at += kChunk) {
@@ -46,7 +46,7 @@ void write_file(const std::string& path, const std::string& shown, const std::ve
   const int error = errno;
   if (std::fclose(file) == 0 && written) return;
   if (!written) errno = error;
-  fail(shown, "cannot be written");
+  fail_to_write(shown, "cannot be written");
 }
 
 // Like a directory made with mkdir: mkdtemp gives it to its owner alone.
@@ -61,7 +61,7 @@ void make_directories(const std::string& path, const std::string& shown) {
   fs::create_directories(path, error);
   if (!error) return;
   errno = error.value();
-  fail(shown, "cannot be made");
+  fail_to_write(shown, "cannot be made");
 }
 
 // The file system looks for ".." in what is there.
@@ -112,7 +112,7 @@ NewDirectories::NewDirectories(const std::string& path) {
       const int why = errno;
       remove();
       errno = why;
-      fail(path, "cannot be made");
+      fail_to_write(path, "cannot be made");
     }
   }
 }
@@ -172,7 +172,7 @@ std::vector<std::string> OutputFiles::paths() const {
 
 void OutputFiles::stage() {
   std::string name = first_made_.empty() ? directory_ + "/.nacre-XXXXXX" : first_made_ + ".nacre-XXXXXX";
-  if (mkdtemp(name.data()) == nullptr) fail(directory_, "cannot be written into");
+  if (mkdtemp(name.data()) == nullptr) fail_to_write(directory_, "cannot be written into");
   staging_ = name;
   open_to_others(staging_);
   make_directories(staged(), directory_);
@@ -200,7 +200,7 @@ void OutputFiles::commit() {
   make_directories(directory_, directory_);
   for (const auto& [file, bytes] : files_)
     if (std::rename((staged() + "/" + file).c_str(), (directory_ + "/" + file).c_str()) != 0)
-      fail(directory_ + "/" + file, "cannot be replaced");
+      fail_to_write(directory_ + "/" + file, "cannot be replaced");
 }
 
 void write_together(std::span<OutputFiles* const> all) {

@@ -92,7 +92,7 @@ void matmul_n_bits(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-constexpr OperatorImporter kImporters[] = {{"MatMulNBits", matmul_n_bits}};
+constexpr OperatorImporter kBlockImporters[] = {{"MatMulNBits", matmul_n_bits}};
 
 }  // namespace
 
@@ -125,6 +125,6 @@ void dequantize_blocks(Import& import, const Source& source, const Value& codes,
   import.give_constant(0, make_constant(codes.name, ElementType::kFloat32, codes.dims, numbers));
 }
 
-std::span<const OperatorImporter> microsoft_block_importers() { return kImporters; }
+std::span<const OperatorImporter> microsoft_block_importers() { return kBlockImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -134,7 +134,7 @@ void tile(Import& import, const Source& source) {
   import.give_constant(0, tiled(stored(source, 0), repeats));
 }
 
-void binary(Import& import, const Source& source) {
+void constant_binary(Import& import, const Source& source) {
   const Value &a = stored(source, 0), &b = stored(source, 1);
   const std::optional<std::vector<int64_t>> dims = broadcast(a.dims, b.dims);
   if (!dims) source.malformed("its operands have shapes that cannot be combined");
@@ -144,7 +144,7 @@ void binary(Import& import, const Source& source) {
   import.give_constant(0, std::move(*y));
 }
 
-void unary(Import& import, const Source& source) {
+void constant_unary(Import& import, const Source& source) {
   const Value& x = stored(source, 0);
   import.spend(uint64_t(x.elements()) * 8);
   std::optional<Value> y = pointwise(source.proto.op_type(), x);
@@ -173,7 +173,7 @@ void reduce_prod(Import& import, const Source& source) {
                        std::vector<int64_t>{product}));
 }
 
-constexpr OperatorImporter kImporters[] = {
+constexpr OperatorImporter kConstantImporters[] = {
     {"Constant", constant},
     {"ConstantOfShape", constant_of_shape},
     {"Range", range},
@@ -181,25 +181,25 @@ constexpr OperatorImporter kImporters[] = {
     {"Tile", tile},
     {"Where", where_operator},
     {"ReduceProd", reduce_prod},
-    {"Pow", binary},
-    {"Equal", binary},
-    {"Less", binary},
-    {"LessOrEqual", binary},
-    {"Greater", binary},
-    {"GreaterOrEqual", binary},
-    {"And", binary},
-    {"Or", binary},
-    {"Neg", unary},
-    {"Abs", unary},
-    {"Not", unary},
-    {"Floor", unary},
-    {"Ceil", unary},
-    {"Sqrt", unary},
-    {"Reciprocal", unary},
+    {"Pow", constant_binary},
+    {"Equal", constant_binary},
+    {"Less", constant_binary},
+    {"LessOrEqual", constant_binary},
+    {"Greater", constant_binary},
+    {"GreaterOrEqual", constant_binary},
+    {"And", constant_binary},
+    {"Or", constant_binary},
+    {"Neg", constant_unary},
+    {"Abs", constant_unary},
+    {"Not", constant_unary},
+    {"Floor", constant_unary},
+    {"Ceil", constant_unary},
+    {"Sqrt", constant_unary},
+    {"Reciprocal", constant_unary},
 };
 
 }  // namespace
 
-std::span<const OperatorImporter> constant_importers() { return kImporters; }
+std::span<const OperatorImporter> constant_importers() { return kConstantImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -189,10 +189,10 @@ void matmul(Import& import, const Source& source) {
   import.give_plain(0, y);
 }
 
-constexpr OperatorImporter kImporters[] = {{"Gemm", gemm}, {"MatMul", matmul}};
+constexpr OperatorImporter kDenseImporters[] = {{"Gemm", gemm}, {"MatMul", matmul}};
 
 }  // namespace
 
-std::span<const OperatorImporter> dense_importers() { return kImporters; }
+std::span<const OperatorImporter> dense_importers() { return kDenseImporters; }
 
 }  // namespace nacre::tools::onnx_import

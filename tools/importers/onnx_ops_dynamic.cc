@@ -177,13 +177,13 @@ void matmul_integer_to_float(Import& import, const Source& source) {
   write_layer(import, source, layer);
 }
 
-constexpr OperatorImporter kImporters[] = {
+constexpr OperatorImporter kDynamicImporters[] = {
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"MatMulInteger", integer_matmul},
     {"ConvInteger", integer_matmul},
 };
 
-constexpr OperatorImporter kMicrosoftImporters[] = {
+constexpr OperatorImporter kMicrosoftDynamicImporters[] = {
     {"DynamicQuantizeMatMul", dynamic_quantize_matmul},
     {"MatMulIntegerToFloat", matmul_integer_to_float},
 };
@@ -228,7 +228,7 @@ bool multiply_dynamic(Import& import, const Source& source) {
   return true;
 }
 
-std::span<const OperatorImporter> dynamic_importers() { return kImporters; }
-std::span<const OperatorImporter> microsoft_dynamic_importers() { return kMicrosoftImporters; }
+std::span<const OperatorImporter> dynamic_importers() { return kDynamicImporters; }
+std::span<const OperatorImporter> microsoft_dynamic_importers() { return kMicrosoftDynamicImporters; }
 
 }  // namespace nacre::tools::onnx_import

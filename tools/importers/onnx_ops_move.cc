@@ -327,11 +327,11 @@ void pad(Import& import, const Source& source) {
   give(import, 0, last, y);
 }
 
-constexpr OperatorImporter kImporters[] = {
+constexpr OperatorImporter kMoveImporters[] = {
     {"Concat", concat}, {"Slice", slice}, {"Split", split}, {"Gather", gather}, {"Pad", pad}};
 
 }  // namespace
 
-std::span<const OperatorImporter> move_importers() { return kImporters; }
+std::span<const OperatorImporter> move_importers() { return kMoveImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -301,7 +301,7 @@ void prelu(Import& import, const Source& source) {
   import.give(0, binary_step(import, source, Op::kAdd, above, scaled, import.output_name()));
 }
 
-constexpr OperatorImporter kImporters[] = {
+constexpr OperatorImporter kPointwiseImporters[] = {
     {"Add", add},     {"Sub", sub},
     {"Mul", mul},     {"Div", div},
     {"Sum", sum},     {"Min", min},
@@ -314,6 +314,6 @@ constexpr OperatorImporter kImporters[] = {
 
 }  // namespace
 
-std::span<const OperatorImporter> pointwise_importers() { return kImporters; }
+std::span<const OperatorImporter> pointwise_importers() { return kPointwiseImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -62,7 +62,7 @@ void convolution(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-void matmul(Import& import, const Source& source) {
+void qlinear_matmul(Import& import, const Source& source) {
   Body body(source);
   const std::string real = real_output(body, source);
   const int rank = source.operand(3)->rank();
@@ -72,7 +72,7 @@ void matmul(Import& import, const Source& source) {
 }
 
 // y = alpha A' B' + C, with C in units of alpha s_a s_b; without a scale for y the result is real.
-void gemm(Import& import, const Source& source) {
+void qlinear_gemm(Import& import, const Source& source) {
   if (source.real("alpha", 1) != 1) source.refuse("alpha is not 1");
   Body body(source);
   const std::string real = real_output(body, source);
@@ -86,7 +86,7 @@ void gemm(Import& import, const Source& source) {
 }
 
 // y = Q(f(DQ(x)))
-void unary(Import& import, const Source& source) {
+void qlinear_unary(Import& import, const Source& source) {
   refuse_channels_last(source);
   Body body(source);
   const std::string real = real_output(body, source);
@@ -97,7 +97,7 @@ void unary(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-void binary(Import& import, const Source& source) {
+void qlinear_binary(Import& import, const Source& source) {
   Body body(source);
   const std::string real = real_output(body, source);
   const std::string op = source.proto.op_type().substr(std::string("QLinear").size());
@@ -107,7 +107,7 @@ void binary(Import& import, const Source& source) {
 }
 
 // Inputs: scale and zero point of y, then {codes, scale, zero point} of each operand.
-void concat(Import& import, const Source& source) {
+void qlinear_concat(Import& import, const Source& source) {
   const int count = int(source.inputs.size());
   if (count < 5 || count % 3 != 2) source.malformed("its inputs are no triples of codes, scale and zero point");
   Body body(source);
@@ -119,20 +119,20 @@ void concat(Import& import, const Source& source) {
   import.expand(source, body);
 }
 
-constexpr OperatorImporter kImporters[] = {{"QLinearConv", convolution}, {"QLinearMatMul", matmul}};
+constexpr OperatorImporter kQlinearImporters[] = {{"QLinearConv", convolution}, {"QLinearMatMul", qlinear_matmul}};
 
-constexpr OperatorImporter kMicrosoftImporters[] = {
-    {"QLinearConv", convolution},  {"QGemm", gemm},
-    {"QLinearAdd", binary},        {"QLinearMul", binary},
-    {"QLinearAveragePool", unary}, {"QLinearGlobalAveragePool", unary},
-    {"QLinearReduceMean", unary},  {"QLinearLeakyRelu", unary},
-    {"QLinearSigmoid", unary},     {"QLinearSoftmax", unary},
-    {"QLinearConcat", concat},
+constexpr OperatorImporter kMicrosoftQlinearImporters[] = {
+    {"QLinearConv", convolution},          {"QGemm", qlinear_gemm},
+    {"QLinearAdd", qlinear_binary},        {"QLinearMul", qlinear_binary},
+    {"QLinearAveragePool", qlinear_unary}, {"QLinearGlobalAveragePool", qlinear_unary},
+    {"QLinearReduceMean", qlinear_unary},  {"QLinearLeakyRelu", qlinear_unary},
+    {"QLinearSigmoid", qlinear_unary},     {"QLinearSoftmax", qlinear_unary},
+    {"QLinearConcat", qlinear_concat},
 };
 
 }  // namespace
 
-std::span<const OperatorImporter> qlinear_importers() { return kImporters; }
-std::span<const OperatorImporter> microsoft_qlinear_importers() { return kMicrosoftImporters; }
+std::span<const OperatorImporter> qlinear_importers() { return kQlinearImporters; }
+std::span<const OperatorImporter> microsoft_qlinear_importers() { return kMicrosoftQlinearImporters; }
 
 }  // namespace nacre::tools::onnx_import

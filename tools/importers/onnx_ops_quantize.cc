@@ -189,7 +189,7 @@ void cast_operator(Import& import, const Source& source) {
   cast_to(import, source, element_type(int(std::clamp<int64_t>(source.integer("to", 0), 0, 1000))));
 }
 
-constexpr OperatorImporter kImporters[] = {
+constexpr OperatorImporter kQuantizeImporters[] = {
     {"QuantizeLinear", quantize_linear},
     {"DequantizeLinear", dequantize_linear},
     {"Cast", cast_operator},
@@ -197,6 +197,6 @@ constexpr OperatorImporter kImporters[] = {
 
 }  // namespace
 
-std::span<const OperatorImporter> quantize_importers() { return kImporters; }
+std::span<const OperatorImporter> quantize_importers() { return kQuantizeImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -299,10 +299,10 @@ class Recurrent {
 void lstm(Import& import, const Source& source) { Recurrent(import, source, kLstmCell).run(); }
 void gru(Import& import, const Source& source) { Recurrent(import, source, kGruCell).run(); }
 
-constexpr OperatorImporter kImporters[] = {{"LSTM", lstm}, {"GRU", gru}};
+constexpr OperatorImporter kRecurrentImporters[] = {{"LSTM", lstm}, {"GRU", gru}};
 
 }  // namespace
 
-std::span<const OperatorImporter> recurrent_importers() { return kImporters; }
+std::span<const OperatorImporter> recurrent_importers() { return kRecurrentImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -183,13 +183,13 @@ void layer_normalization(Import& import, const Source& source) {
   give_moments(import, source, import.reshaped(in, {rows, width}, x->name + "/matrix"), moments, epsilon);
 }
 
-constexpr OperatorImporter kImporters[] = {{"Softmax", softmax},
-                                           {"BatchNormalization", batch_normalization},
-                                           {"LayerNormalization", layer_normalization},
-                                           {"ReduceMean", reduce_mean}};
+constexpr OperatorImporter kReduceImporters[] = {{"Softmax", softmax},
+                                                 {"BatchNormalization", batch_normalization},
+                                                 {"LayerNormalization", layer_normalization},
+                                                 {"ReduceMean", reduce_mean}};
 
 }  // namespace
 
-std::span<const OperatorImporter> reduce_importers() { return kImporters; }
+std::span<const OperatorImporter> reduce_importers() { return kReduceImporters; }
 
 }  // namespace nacre::tools::onnx_import

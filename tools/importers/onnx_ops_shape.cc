@@ -176,7 +176,7 @@ void size(Import& import, const Source& source) {
       0, make_constant("", ElementType::kInt64, {}, std::vector<int64_t>{product(dims.begin(), dims.end())}));
 }
 
-constexpr OperatorImporter kImporters[] = {
+constexpr OperatorImporter kShapeImporters[] = {
     {"Reshape", reshape},     {"Flatten", flatten},     {"Squeeze", squeeze},
     {"Unsqueeze", unsqueeze}, {"Transpose", transpose}, {"Identity", identity},
     {"Dropout", dropout},     {"Shape", shape},         {"Size", size},
@@ -184,6 +184,6 @@ constexpr OperatorImporter kImporters[] = {
 
 }  // namespace
 
-std::span<const OperatorImporter> shape_importers() { return kImporters; }
+std::span<const OperatorImporter> shape_importers() { return kShapeImporters; }
 
 }  // namespace nacre::tools::onnx_import

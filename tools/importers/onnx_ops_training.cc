@@ -73,10 +73,10 @@ void adagrad(Import& import, const Source& source) {
   optimizer(import, source, node, 1);
 }
 
-constexpr OperatorImporter kImporters[] = {{"Momentum", momentum}, {"Adam", adam}, {"Adagrad", adagrad}};
+constexpr OperatorImporter kTrainingImporters[] = {{"Momentum", momentum}, {"Adam", adam}, {"Adagrad", adagrad}};
 
 }  // namespace
 
-std::span<const OperatorImporter> training_importers() { return kImporters; }
+std::span<const OperatorImporter> training_importers() { return kTrainingImporters; }
 
 }  // namespace nacre::tools::onnx_import

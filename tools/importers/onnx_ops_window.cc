@@ -278,7 +278,7 @@ void reduce_max(Import& import, const Source& source) {
   import.give_plain(0, import.reshaped(y, {x->dims[0], x->dims[1]}, import.output_name() + "/flat"));
 }
 
-constexpr OperatorImporter kImporters[] = {
+constexpr OperatorImporter kWindowImporters[] = {
     {"Conv", conv},
     {"AveragePool", average_pool},
     {"MaxPool", max_pool},
@@ -289,6 +289,6 @@ constexpr OperatorImporter kImporters[] = {
 
 }  // namespace
 
-std::span<const OperatorImporter> window_importers() { return kImporters; }
+std::span<const OperatorImporter> window_importers() { return kWindowImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -13,6 +13,7 @@
 // QUANTIZE and DEQUANTIZE, which leave real values as they are, become copies; apply_policy makes steps of them.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@
 
 namespace nacre::tools::tflite {
 
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 inline constexpr int64_t kMaxSize = int64_t{1} << 28;  // of an axis: the engine's limit
 
 struct Operation {  // an operator of the file

@@ -114,8 +114,6 @@ struct Bounds {
   float low, high;
 };
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 // Of RELU, RELU_N1_TO_1, RELU6.
 constexpr Bounds kBounds[] = {{}, {0, kInfinity}, {-1, 1}, {0, 6}};
 

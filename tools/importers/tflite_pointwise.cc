@@ -9,8 +9,6 @@
 namespace nacre::tools::tflite {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 Node unary(Op op, ValueId x) { return {.op = op, .name = "", .words = {}, .inputs = {x}, .outputs = {}}; }
 
 template <Op kOp, class Options>

@@ -10,12 +10,11 @@
 
 #include "tools/base/error.h"
 #include "tools/base/names.h"
+#include "tools/graph/matmul_operands.h"
 #include "tools/passes/apply_policy.h"
 
 namespace nacre::tools {
 namespace {
-
-enum Operand { kX, kW, kBias, kScale, kXScale, kXZero };
 
 ValueId operand(const Node& node, size_t index) { return index < node.inputs.size() ? node.inputs[index] : kNone; }
 

@@ -13,14 +13,13 @@
 #include "engine/numeric/small_float.h"
 #include "tools/base/error.h"
 #include "tools/base/names.h"
+#include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/quantize_weights.h"
 
 namespace nacre::tools {
 namespace {
-
-enum Operand { kX, kW, kBias };
 
 class QuantizedMatmul {
  public:

@@ -74,14 +74,14 @@ std::string option(RewriteList list, const char* action) {
   return std::string("--") + name_of(list) + "list-" + action;
 }
 
-std::string remedy_of(const std::string& op, const std::vector<std::string>& known) {
+std::string op_remedy(const std::string& op, const std::vector<std::string>& known) {
   const std::string near = alternatives(nearest_names(op, known));
   return near.empty() ? "names are TensorFlow's: Conv2D, MatMul, Softmax" : "did you mean " + near + "?";
 }
 
 void check_known(const std::string& op, const std::string& place, const std::vector<std::string>& known) {
   if (!std::binary_search(known.begin(), known.end(), op))
-    throw Error(kUsage, place, in_quotes(op) + " is no op of the rewrite's lists", remedy_of(op, known));
+    throw Error(kUsage, place, in_quotes(op) + " is no op of the rewrite's lists", op_remedy(op, known));
 }
 
 void remove_ops(RewriteLists& lists, const NamedEdit& e, const std::vector<std::string>& known) {

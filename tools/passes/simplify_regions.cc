@@ -16,7 +16,7 @@
 namespace nacre::tools {
 namespace {
 
-struct Region {
+struct PointwiseRegion {
   std::vector<Node*> nodes;
   size_t rank = 0;
   std::set<const Node*> members;
@@ -48,7 +48,7 @@ class Mover {
   // next round: its transposes have yet to be merged.
   bool run(bool join_readers) {
     bool changed = false;
-    for (const Region& region : regions(join_readers)) {
+    for (const PointwiseRegion& region : regions(join_readers)) {
       if (beside_rewritten(region)) continue;
       const Permutation* best = nullptr;
       const std::set<Permutation> all = candidates(region);
@@ -63,7 +63,7 @@ class Mover {
   }
 
  private:
-  bool beside_rewritten(const Region& region) {
+  bool beside_rewritten(const PointwiseRegion& region) {
     const auto rewritten = [this](const Node* node) { return rewritten_.contains(node); };
     return std::any_of(region.nodes.begin(), region.nodes.end(), [&](const Node* node) {
       const std::vector<Node*>& readers = r_.readers(node->outputs[0]);
@@ -81,7 +81,7 @@ class Mover {
 
   // Connected sets of nodes. With join_readers, nodes that read one value from outside belong together too: then a
   // transpose that all of them read can go.
-  std::vector<Region> regions(bool join_readers) {
+  std::vector<PointwiseRegion> regions(bool join_readers) {
     std::vector<Node*> nodes;
     std::map<const Node*, size_t> index;
     for (Node& node : r_.nodes)
@@ -102,21 +102,21 @@ class Mover {
         if (writer != index.end() && !drops_axes(*nodes[writer->second])) parent[root(i)] = root(writer->second);
         else if (join_readers) parent[root(i)] = root(first_reader.emplace(v, i).first->second);
       }
-    std::map<size_t, Region> found;
+    std::map<size_t, PointwiseRegion> found;
     for (size_t i = 0; i < nodes.size(); ++i) {
-      Region& region = found[root(i)];
+      PointwiseRegion& region = found[root(i)];
       region.nodes.push_back(nodes[i]);
       region.members.insert(nodes[i]);
       region.rank = region_rank(*nodes[i]);
       if (!drops_axes(*nodes[i])) region.inside.insert(nodes[i]->outputs[0]);
     }
-    std::vector<Region> out;
+    std::vector<PointwiseRegion> out;
     for (auto& [key, region] : found) out.push_back(std::move(region));
     return out;
   }
 
   // Permutations that cancel a transpose at the border. Axis 0 stays where it is the batch.
-  std::set<Permutation> candidates(const Region& region) {
+  std::set<Permutation> candidates(const PointwiseRegion& region) {
     std::set<Permutation> found;
     bool batched = false;
     for (const Node* node : region.nodes) {
@@ -144,7 +144,7 @@ class Mover {
     }
   };
 
-  Cost cost(const Region& region, const Permutation& perm) {
+  Cost cost(const PointwiseRegion& region, const Permutation& perm) {
     Needed needed;
     const bool same = perm == identity_permutation(region.rank);
     for (const Node* node : region.nodes) {
@@ -162,13 +162,13 @@ class Mover {
     return total;
   }
 
-  bool read_outside(const Region& region, ValueId v) const {
+  bool read_outside(const PointwiseRegion& region, ValueId v) const {
     const std::vector<Node*>& readers = r_.readers(v);
     return r_.is_output(v) ||
            std::any_of(readers.begin(), readers.end(), [&](const Node* n) { return !region.members.contains(n); });
   }
 
-  bool need_input(const Region& region, ValueId v, const Permutation& perm, bool same, Needed& needed) {
+  bool need_input(const PointwiseRegion& region, ValueId v, const Permutation& perm, bool same, Needed& needed) {
     const Value& value = r_.value(v);
     if (region.inside.contains(v)) return true;
     if (value.constant()) return same || (element_bits(value.stored) >= 8 && !r_.shared(v));
@@ -189,7 +189,7 @@ class Mover {
     return true;
   }
 
-  void need_outputs(const Region& region, const Node& node, const Permutation& perm, Needed& needed) {
+  void need_outputs(const PointwiseRegion& region, const Node& node, const Permutation& perm, Needed& needed) {
     const ValueId v = node.outputs[0];
     const Value& value = r_.value(v);
     if (drops_axes(node)) {
@@ -208,7 +208,7 @@ class Mover {
   }
 
   // Reads v as one of the values whose axes are the region's.
-  static bool reads_inside(const Region& region, const Node& reader, ValueId v) {
+  static bool reads_inside(const PointwiseRegion& region, const Node& reader, ValueId v) {
     if (!region.members.contains(&reader)) return false;
     for (size_t slot = layout_inputs(reader); slot < reader.inputs.size(); ++slot)
       if (reader.inputs[slot] == v) return false;
@@ -253,7 +253,7 @@ class Mover {
     return id;
   }
 
-  ValueId moved_input(ValueId v, const Region& region, const Permutation& perm, int layer) {
+  ValueId moved_input(ValueId v, const PointwiseRegion& region, const Permutation& perm, int layer) {
     const Node* writer = r_.writer(v);
     const Permutation q = rank(v) == region.rank ? pure_transpose(r_, writer) : Permutation();
     if (!q.empty()) return transposed(writer->inputs[0], compose(q, perm), layer);
@@ -261,7 +261,7 @@ class Mover {
     return r_.value(v).constant() ? permuted_constant(r_, full, perm) : transposed(full, perm, layer);
   }
 
-  void rewrite(const Region& region, const Permutation& perm) {
+  void rewrite(const PointwiseRegion& region, const Permutation& perm) {
     r_.log("moved transposes through " + std::to_string(region.nodes.size()) + " nodes from " +
            title(r_, *region.nodes.front()) + " to " + title(r_, *region.nodes.back()));
     std::map<ValueId, ValueId> moved;
@@ -294,7 +294,7 @@ class Mover {
   }
 
   // Permutes the value that `node` writes; readers outside get it back as it was.
-  void move_output(const Region& region, Node& node, const Permutation& perm) {
+  void move_output(const PointwiseRegion& region, Node& node, const Permutation& perm) {
     const ValueId v = node.outputs[0];
     const std::vector<Node*> readers = r_.readers(v);
     const bool output = r_.is_output(v);

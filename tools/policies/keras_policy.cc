@@ -14,7 +14,7 @@
 namespace nacre::tools {
 namespace {
 
-const std::array<std::string, 6> kModes = {"int8", "float8", "int4", "ternary", "gptq", "awq"};
+const std::array<std::string, 6> kKerasModes = {"int8", "float8", "int4", "ternary", "gptq", "awq"};
 const std::array<std::string, 6> kClasses = {"QuantizedDTypePolicy", "QuantizedFloat8DTypePolicy",
                                              "Int4DTypePolicy",      "TernaryDTypePolicy",
                                              "GPTQDTypePolicy",      "AWQDTypePolicy"};
@@ -135,7 +135,7 @@ KerasPolicy grouped(const std::string& word, const std::string& mode, const Plac
 }
 
 void check_mode(const std::string& mode, const std::string& source, const Types& types, const Place& place) {
-  if (std::ranges::find(kModes, mode) == kModes.end())
+  if (std::ranges::find(kKerasModes, mode) == kKerasModes.end())
     place.refuse("InvalidMode", fmt::format("{} is no quantization mode", in_quotes(mode)),
                  nearest_policies(mode + "_from_" + source));
   if (mode == "int8" && types.compute == "float16")
@@ -149,12 +149,12 @@ void check_mode(const std::string& mode, const std::string& source, const Types&
 }
 
 bool starts_with_mode(const std::string& name) {
-  return std::ranges::any_of(kModes, [&](const std::string& mode) { return name.starts_with(mode); });
+  return std::ranges::any_of(kKerasModes, [&](const std::string& mode) { return name.starts_with(mode); });
 }
 
 }  // namespace
 
-std::span<const std::string> keras_modes() { return kModes; }
+std::span<const std::string> keras_modes() { return kKerasModes; }
 std::span<const std::string> keras_policy_classes() { return kClasses; }
 
 KerasPolicy construct_keras_policy(const std::string& name, const Place& place) {

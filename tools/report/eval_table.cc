@@ -19,8 +19,6 @@ std::string drop_text(const Metric& metric, const Judgement& first, const Judgem
                      int64_t(first.score.right) - int64_t(judgement.score.right));
 }
 
-Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 }  // namespace
 
 EvalCells evaluation_cells(const Evaluation& evaluation, const Metric& metric, const std::string& name) {
@@ -56,10 +54,10 @@ std::string evaluation_text(const Evaluation& evaluation, const Metric& metric, 
 Json evaluation_json(const Evaluation& evaluation, const Metric& metric, const std::string& name) {
   Json models = Json::array();
   for (const Judgement& j : evaluation.models) {
-    Json json = {{"model", j.model}, {"value", finite(j.score.value)}};
+    Json json = {{"model", j.model}, {"value", finite_or_null(j.score.value)}};
     if (metric.counts()) json.update({{"right", j.score.right}, {"total", j.score.total}});
-    json.update({{"drop", finite(j.drop)},
-                 {"output_damage", finite(j.damage)},
+    json.update({{"drop", finite_or_null(j.drop)},
+                 {"output_damage", finite_or_null(j.damage)},
                  {"not_finite", j.score.not_finite},
                  {"file_bytes", j.file_bytes},
                  {"weight_bytes", j.weight_bytes},

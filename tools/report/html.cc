@@ -8,7 +8,7 @@ namespace nacre::tools {
 namespace {
 
 // Class names start with "page-": pictures bring style sheets of their own, which hold for the whole page.
-constexpr const char* kStyle =
+constexpr const char* kPageStyle =
     ":root { color-scheme: light dark; --ink: #1a1a1a; --faint: #666; --line: #ddd; --paper: #fff; --mark: #f5f6f8 }\n"
     "@media (prefers-color-scheme: dark) {\n"
     "  :root { --ink: #e8e8e8; --faint: #a0a0a0; --line: #3a3d42; --paper: #17191c; --mark: #22252a } }\n"
@@ -34,7 +34,7 @@ Html::Html(std::string_view title) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
-      name, kStyle);
+      name, kPageStyle);
 }
 
 void Html::heading(int level, std::string_view text) {

@@ -16,7 +16,7 @@ constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - k
 
 // currentColor: the page's ink, in light and in dark. The four colours are Okabe and Ito's, to be told apart by
 // everyone.
-constexpr const char* kStyle =
+constexpr const char* kLineStyle =
     "text.line-text { font: 12px Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; fill: currentColor }\n"
     ".line-end { text-anchor: end }\n.line-mid { text-anchor: middle }\n"
     ".line-grid { stroke: currentColor; stroke-opacity: 0.14 }\n"
@@ -51,7 +51,7 @@ struct Range {
 
 class Plotter {
  public:
-  explicit Plotter(const LinePlot& plot) : plot_(plot), svg_(kWidth, kHeight, kStyle) {
+  explicit Plotter(const LinePlot& plot) : plot_(plot), svg_(kWidth, kHeight, kLineStyle) {
     for (const Curve& curve : plot.curves)
       for (const auto& [x, y] : curve.points)
         if (std::isfinite(y)) x_.include(x), y_.include(y);

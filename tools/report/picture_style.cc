@@ -16,7 +16,7 @@ namespace nacre::tools {
 
 namespace {
 
-constexpr const char* kStyle =
+constexpr const char* kPictureStyle =
     "text { font-family: Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; "
     "font-size: 10.5px; fill: #333 }\n"
     ".page { fill: #fff }\n"
@@ -62,7 +62,7 @@ std::string renamed(std::string text, const std::string& arrow) {
 
 }  // namespace
 
-std::string picture_style(const std::string& arrow) { return renamed(kStyle, arrow); }
+std::string picture_style(const std::string& arrow) { return renamed(kPictureStyle, arrow); }
 
 std::string arrow_head(const std::string& arrow) {
   return renamed(

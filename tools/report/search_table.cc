@@ -22,14 +22,12 @@ std::string drop_text(double drop, const SearchWords& words) {
 // The metric as it is named: searches maximise, so an error was negated.
 double plain(double metric, const SearchWords& words) { return words.metric.higher_is_better() ? metric : -metric; }
 
-Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 Json trial_json(const Trial& t, double drop, const SearchWords& words) {
-  return {{"bytes", finite(t.bytes)},
-          {words.metric_name, finite(plain(t.metric, words))},
-          {"drop", finite(drop)},
-          {"damage", finite(t.damage)},
-          {"microseconds", finite(t.microseconds)}};
+  return {{"bytes", finite_or_null(t.bytes)},
+          {words.metric_name, finite_or_null(plain(t.metric, words))},
+          {"drop", finite_or_null(drop)},
+          {"damage", finite_or_null(t.damage)},
+          {"microseconds", finite_or_null(t.microseconds)}};
 }
 
 Json map_json(const PolicyChoice& choice, const SearchWords& words) {

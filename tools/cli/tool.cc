@@ -1,0 +1,92 @@
+// The command `nacre`: options become structs, commands do the work (tools/commands), one Error becomes one sentence.
+#include "tools/cli/tool.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "tools/base/error.h"
+#include "tools/base/version.h"
+#include "tools/cli/cli.h"
+#include "tools/files/atomic_file.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 bad input, 4 not supported, 5 reading or writing failed.\n"
+    "Every file is written whole or not at all. Each command has its own --help with an example.\n"
+    "Environment: NACRE_PROGRESS_MS, how long a line of progress on a terminal waits [500]; 0: every step is shown.";
+
+// What CLI11 found, in this tool's words. Its own start with the option ("--batch: ..."), or end with it (": --batch =
+// x").
+std::string words_of(const CLI::ParseError& error) {
+  const std::string said = error.what();
+  const size_t colon = said.find(": ");
+  const std::string before = said.substr(0, colon), behind = colon == std::string::npos ? "" : said.substr(colon + 2);
+  switch (CLI::ExitCodes(error.get_exit_code())) {
+    case CLI::ExitCodes::ExtrasError: return behind + ": this command has no such option or argument";
+    case CLI::ExitCodes::RequiredError: return before;  // "MODEL is required"
+    case CLI::ExitCodes::ConversionError:
+      return behind.substr(0, behind.find(" = ")) + ": its value is of another kind than it takes";
+    case CLI::ExitCodes::ArgumentMismatch: return before + ": takes another number of values";
+    case CLI::ExitCodes::ValidationError: return before + ": " + behind;  // of the validators in cli.h
+    default: return before + ": cannot be used so";
+  }
+}
+
+// Wrong usage as one sentence, with the command's own help as the remedy.
+int refuse_usage(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> used = app.get_subcommands();
+  const std::string command = used.empty() ? "nacre" : "nacre " + used.front()->get_name();
+  fmt::print(stderr, "{}: {}\n    see: {} --help\n", used.empty() ? "nacre" : "nacre: " + used.front()->get_name(),
+             escaped(words_of(error)), command);
+  return kUsage;
+}
+
+// What was printed may still be in a buffer: a full disk shows here.
+int flush_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return kSuccess;
+  fmt::print(stderr, "nacre: standard output: cannot be written: {}\n", std::strerror(errno));
+  return kIo;
+}
+
+}  // namespace
+
+int run_tool(int argc, char** argv) {
+  remove_temporaries_on_signals();
+  CLI::App app("Converts neural networks into model files that run in the caller's memory, and runs them.", "nacre");
+  app.footer(kExitCodes);
+  app.set_version_flag("--version", fmt::format("nacre {}", kVersion));
+  app.require_subcommand(0, 1);
+  add_commands(app);
+  try {
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw Error(kUsage, "command", "none was given", "see: nacre --help");
+    return flush_output();
+  } catch (const CLI::Success& help) {
+    app.exit(help);
+    return flush_output();
+  } catch (const CLI::ParseError& error) {
+    return refuse_usage(app, error);
+  } catch (const Error& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "nacre: {}\n", error.what());
+    return error.code;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "nacre: memory: this machine has not enough for that\n");
+    return kFailed;
+  } catch (const std::length_error&) {
+    fmt::print(stderr, "nacre: memory: this machine has not enough for that\n");
+    return kFailed;
+  } catch (const std::exception&) {
+    fmt::print(stderr,
+               "nacre: internal error: this is a defect of the tool\n    report it with the command and its files\n");
+    return kFailed;
+  }
+}
+
+}  // namespace nacre::tools
