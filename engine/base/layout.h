@@ -62,6 +62,15 @@ struct StoredMatrices {
   }
 };
 
+// Whether tensors of this type are stored in other layouts: real numbers and 8-bit codes, of whole bytes each.
+constexpr bool has_layouts(ElementType element) {
+  constexpr auto bit = [](ElementType type) { return 1u << uint8_t(type); };
+  constexpr uint32_t kTypes = bit(ElementType::kFloat32) | bit(ElementType::kFloat16) | bit(ElementType::kBfloat16) |
+                              bit(ElementType::kFloat64) | bit(ElementType::kInt8) | bit(ElementType::kUint8) |
+                              bit(ElementType::kFloat8E4M3) | bit(ElementType::kFloat8E5M2);
+  return (kTypes >> uint8_t(element) & 1) != 0;
+}
+
 constexpr bool of_channels(Layout layout) { return (uint8_t(layout) & kOfChannels) != 0; }
 
 // `shape`: of at least 2 axes, as verified. A power of two rounds up.

@@ -11,7 +11,7 @@ namespace {
 
 // State is always row-major, so that a checkpoint is the same for every target; inputs and outputs are the caller's.
 bool takes_layout(const TensorRecord& r) {
-  if (r.rank < 2 || element_bits(r.element) < 8 || r.alias_of != kNoIndex || r.layout == Layout::kAny) return false;
+  if (r.rank < 2 || !has_layouts(r.element) || r.alias_of != kNoIndex || r.layout == Layout::kAny) return false;
   if (r.region == Region::kArena) return of_channels(r.layout) && (r.flags & (kInput | kOutput)) == 0;
   return r.region == Region::kWeights || r.region == Region::kDerived;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/base/layout.h"
 #include "engine/kernels/kernel.h"
 #include "engine/model/model.h"
 
@@ -65,7 +66,8 @@ inline bool has_layout(const TensorRecord& r, const OperandType& type) {
 // Whether a tensor that the kernel wants in another layout is a row-major weight, of which bind can make a copy.
 inline bool packs(const TensorRecord& r, const OperandType& type) {
   return r.region == Region::kWeights && r.layout == Layout::kRowMajor && type.layout != Layout::kRowMajor &&
-         type.layout != Layout::kAny && r.rank >= 2 && element_bits(r.element) >= 8;
+         type.layout != Layout::kAny && r.rank >= 2 && has_layouts(r.element) &&
+         stored_elements(type.layout, {r.rank, r.dims, 0}) <= INT32_MAX;
 }
 
 }  // namespace nacre

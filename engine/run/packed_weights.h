@@ -1,5 +1,5 @@
 // The copies of weights that Places makes when a program is bound, for kernels that read another layout than the
-// file's. Included by places.cc alone.
+// file's. Private to places.h and places.cc.
 //
 // They lie in the block kDerived, behind the model's own bytes: a table of entries, then the copies, each at a multiple
 // of `alignment`. Which weights are packed is asked of every program for the target of the one that is bound, not of
@@ -25,6 +25,14 @@ struct PackedWeights {
   uint32_t count = 0;
   uint64_t table = 0;  // offset of the entries in the block
   uint64_t end = 0;    // bytes of the block with all of it
+
+  // Whether a kernel of the set reads another layout than row-major.
+  static bool reads_layouts(const KernelSet& set) {
+    for (const KernelEntry* entry : set.entries)
+      for (uint32_t i = 0; i < entry->operand_count; ++i)
+        if (entry->operands[i].layout != Layout::kRowMajor && entry->operands[i].layout != Layout::kAny) return true;
+    return false;
+  }
 
   // `find(step)`: the entry that takes a step, or null.
   template <class Find>

@@ -115,7 +115,11 @@ Status Places::start(const Model& model, const ProgramView& view, std::span<cons
     alignment_ = kAlignment;
     for (uint32_t i = 0; i < ports_.size(); ++i)
       if (port_at(i) != nullptr && !apart(i)) alignment_ = std::max(alignment_, port_at(i)->alignment);
-    packed_.measure(model, program_, alignment_, Picked{*this, kernels});
+    packed_ = {};
+    bool wanted = false;
+    for (const Port* port : ports_) wanted |= port != nullptr && PackedWeights::reads_layouts(*port->set);
+    for (const KernelSet* set : kernels) wanted |= PackedWeights::reads_layouts(*set);
+    if (wanted) packed_.measure(model, program_, alignment_, Picked{*this, kernels});
   }
   for (Place& place : places_) place.weights = 0;
   binding_ = binding;

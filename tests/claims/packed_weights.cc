@@ -21,6 +21,7 @@
 #include "tests/model/network_runs.h"
 #include "tests/model/networks.h"
 #include "tests/run_tool.h"
+#include "tools/compile/export.h"
 #include "tools/compile/training.h"
 #include "tools/graph/layouts.h"
 #include "tools/passes/simplify.h"
@@ -213,6 +214,35 @@ void train(Tally& tally, const std::string& name, const std::string& path, const
   }
 }
 
+// What else is made of a training file for the port: its network as it is deployed, row-major again, and a plan with
+// repeated steps, which counts the work of the port's kernels.
+void use_elsewhere(Tally& tally, const std::string& name, const std::string& path) {
+  const tools::Graph graph = tools::load_network(path, {.batch = 8, .io_nhwc = false}, tools::kSimplifyToTrain);
+  tools::TrainingOptions training;
+  const std::vector<uint8_t> bytes = tools::compile_training(graph, training, for_port()).bytes;
+  const Buffer file = buffer(bytes);
+  const tools::LoadedModel loaded(bytes, name, "");
+  TrainingSteps t;
+  if (!tally.that(t.measure(file.bytes(), port_first()).ok() && t.start(port_first()).ok(), name + ": binds")) return;
+  const tools::Graph deployed = tools::inference_graph(loaded, t.trainer.infer());
+  tools::check(deployed);
+  uint64_t found = 0;
+  for (const tools::Value& v : deployed.values)
+    for (uint32_t id = 0; v.constant() && id < loaded.model().tensors().size(); ++id) {
+      const TensorRecord& r = loaded.model().tensors()[id];
+      const std::string parameter = loaded.tensor_name(id);
+      if (r.region != Region::kState || v.name.rfind(parameter + "/", 0) != 0) continue;
+      found += tally.that(
+          v.data->size() == r.bytes && std::memcmp(v.data->data(), t.trainer.state().data() + r.offset, r.bytes) == 0,
+          name + ": " + v.name + " is deployed in row-major order");
+    }
+  tally.that(found > 0, name + ": deploys what was packed");
+  training.arena_limit = 1;
+  const uint64_t work = tools::compile_training(graph, training, {}).rematerialized.work_before,
+                 for_it = tools::compile_training(graph, training, for_port()).rematerialized.work_before;
+  tally.that(work > 0 && work == for_it, name + ": steps with packed weights cost what they cost");
+}
+
 int claim() {
   Tally tally;
   int missing = 0;
@@ -225,6 +255,7 @@ int claim() {
     ++tally.networks;
     infer(tally, network.name, tools::load_network(path));
     if (!network.sample) continue;
+    use_elsewhere(tally, std::string(network.name) + " for the port", path);
     for (const char* policy : {"float32", "mixed_float16"})
       train(tally, std::string(network.name) + " trained in " + policy, path, policy);
   }

@@ -13,6 +13,7 @@
 #include "tests/model/execute.h"
 #include "tests/model/exercise.h"
 #include "tests/model/networks.h"
+#include "tools/model/loaded_model.h"
 
 namespace nacre::test {
 namespace {
@@ -45,6 +46,23 @@ TEST(model, every_case_opens_and_its_weights_are_good) {
     ASSERT_TRUE(s.ok()) << c.name << ": " << sentence(s.code) << " at " << table_name(s.table) << " " << s.index;
     EXPECT_TRUE(model.check_weights().ok()) << c.name;
   }
+}
+
+TEST(model, scales_that_a_run_makes_are_not_read_from_the_file) {
+  Draft d;
+  const uint32_t q = d.quantizer(0, 0);
+  const uint32_t w = d.weights<int8_t>({3, 4}, std::vector<int8_t>(12, 1), q);
+  d.quantizers[q].scales = d.global(Region::kDerived, ElementType::kFloat32, {3});
+  d.tensors[d.quantizers[q].scales].offset = 1 << 20;  // far beyond the weights
+  d.region_bytes[2] = (1 << 20) + 16;
+  const uint32_t x = d.arena(ElementType::kFloat32, {4}, 0, 0, 0, kNoIndex, kInput);
+  const uint32_t y = d.arena(ElementType::kFloat32, {4}, 0, 0, 16, kNoIndex, kOutput);
+  d.step(Op::kTanh, {}, {x}, {y});
+  d.program(Entry::kInfer, "host", {32});
+  const Buffer file = pack(d);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(file.bytes().data());
+  const tools::LoadedModel loaded({bytes, file.size()}, "model", "");
+  EXPECT_FALSE(loaded.scales(w).has_value());
 }
 
 TEST(model, packing_is_a_function_of_the_draft) {

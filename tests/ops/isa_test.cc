@@ -21,7 +21,7 @@ TEST(isa, kernels_of_another_instruction_set_are_other_functions_with_the_same_r
                         entry->operand_count == named.entry->operand_count &&
                         std::equal(entry->operands, entry->operands + entry->operand_count, named.entry->operands,
                                    [](const OperandType& a, const OperandType& b) {
-                                     return a.element == b.element && a.role == b.role;
+                                     return a.element == b.element && a.role == b.role && a.layout == b.layout;
                                    });
       if (same) own = entry;
     }

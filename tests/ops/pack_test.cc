@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "engine/run/find_entry.h"
 #include "tests/model/execute.h"
 #include "tools/graph/bound_step.h"
 #include "tools/graph/layouts.h"
@@ -147,6 +148,20 @@ TEST(pack, the_verifier_knows_the_bytes_of_every_layout) {
   EXPECT_EQ(refused, 255u * kShapes.size() * 9);
   EXPECT_EQ(opened(ElementType::kFloat32, {3, 5}, Layout::kAny, 0).code, Code::kLayout);
   EXPECT_EQ(opened(ElementType::kInt8, {1, 1 << 28}, layout_of(6), 0).code, Code::kLayout);
+}
+
+TEST(pack, a_copy_that_open_would_refuse_is_not_made) {
+  TensorRecord r = {};
+  r.element = ElementType::kInt8;
+  r.rank = 2;
+  r.dims[0] = 1, r.dims[1] = 1 << 25;
+  r.region = Region::kWeights;
+  const auto wants = [&](Layout layout) { return packs(r, {ElementType::kInt8, uint8_t(Role::kIn), layout}); };
+  EXPECT_FALSE(wants(layout_of(6))) << "2^31 elements";
+  EXPECT_TRUE(wants(layout_of(5)));
+  EXPECT_FALSE(wants(Layout::kAny));
+  r.element = ElementType::kInt32;
+  EXPECT_FALSE(wants(layout_of(2))) << "pairs and biases are row-major";
 }
 
 }  // namespace

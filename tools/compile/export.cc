@@ -9,6 +9,7 @@
 #include "tools/base/error.h"
 #include "tools/differentiate/trained_channels.h"
 #include "tools/differentiate/trained_codes.h"
+#include "tools/graph/layouts.h"
 
 namespace nacre::tools {
 namespace {
@@ -73,7 +74,7 @@ class Raise {
       v.region = r.region;
     } else {
       v.region = Region::kWeights;
-      v.data = copied(program_.bytes(id));
+      v.data = std::make_shared<const std::vector<uint8_t>>(row_major_bytes(r, program_.bytes(id).data()));
       v.stored = v.type;
       v.batched = false;
     }

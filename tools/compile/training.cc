@@ -107,7 +107,7 @@ Rematerialized plan_within(Graph& graph, uint64_t limit, const Target& target) {
   uint64_t goal = limit;
   for (int trial = 0; trial < kTrials; ++trial) {
     Graph attempt = graph;
-    const Rematerialized found = rematerialize(attempt, goal);
+    const Rematerialized found = rematerialize(attempt, goal, kernels_of(target));
     schedule(attempt, target);
     plan_memory(attempt, target);
     const uint64_t used = arena_bytes(attempt);

@@ -23,8 +23,8 @@ namespace {
 constexpr int kLongestChain = 32;  // steps repeated for one value
 constexpr int kTrials = 6;         // of limits between what is asked and what is, where the former is out of reach
 
-uint64_t work_of(const Graph& graph, const Node& node) {
-  const KernelEntry* entry = find_kernel(graph, node);
+uint64_t work_of(const Graph& graph, const Node& node, KernelSets kernels) {
+  const KernelEntry* entry = find_kernel(graph, node, kernels);
   if (entry == nullptr || entry->work == nullptr) return 0;
   const NodeOperands operands(graph, node);
   return entry->work({node.words.data(), int(node.words.size())},
@@ -55,12 +55,13 @@ struct Tape {
 
 class TapeMaker {
  public:
-  explicit TapeMaker(const Graph& graph) : graph_(graph), piece_of_(graph.values.size(), kNone) {}
+  TapeMaker(const Graph& graph, KernelSets kernels)
+      : graph_(graph), kernels_(kernels), piece_of_(graph.values.size(), kNone) {}
 
   Tape run() {
     std::vector<uint32_t> order(graph_.nodes.size());
     std::iota(order.begin(), order.end(), 0u);
-    for (const Storage& s : storages(graph_, order, false)) {
+    for (const Storage& s : storages(graph_, order, false, kernels_)) {
       piece_of_[size_t(s.root)] = int(tape_.pieces.size());
       tape_.pieces.push_back({.bytes = aligned(s.block.bytes), .value = s.root, .to_end = s.pinned});
     }
@@ -84,7 +85,7 @@ class TapeMaker {
     Tape::Step step{};
     step.node = n;
     step.values = node.inputs;
-    step.work = work_of(graph_, node);
+    step.work = work_of(graph_, node, kernels_);
     step.pure = node.guard == kNone;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       step.reads.push_back(piece(node.inputs[i]));
@@ -92,7 +93,7 @@ class TapeMaker {
     }
     step.reads.push_back(piece(node.guard));
     for (const ValueId v : node.outputs) step.writes.push_back(piece(v));
-    const uint32_t allowed = in_place_inputs(graph_, node);
+    const uint32_t allowed = in_place_inputs(graph_, node, kernels_);
     for (size_t i = 0; i < std::min<size_t>(node.inputs.size(), 32); ++i)
       if ((allowed >> i & 1) != 0 && step.reads[i] != kNone && !step.writes.empty() && step.writes[0] != kNone)
         step.gives_way.push_back(step.reads[i]);
@@ -121,6 +122,7 @@ class TapeMaker {
   }
 
   const Graph& graph_;
+  KernelSets kernels_;
   std::vector<int> piece_of_;  // by value: of the one that holds its bytes
   Tape tape_;
 };
@@ -331,9 +333,9 @@ uint64_t work_of(const Tape& tape) {
 
 }  // namespace
 
-Rematerialized rematerialize(Graph& graph, uint64_t limit) {
+Rematerialized rematerialize(Graph& graph, uint64_t limit, KernelSets kernels) {
   make_views(graph);
-  const Tape before = TapeMaker(graph).run();
+  const Tape before = TapeMaker(graph, kernels).run();
   Attempt best = lower(before, limit);
   // Out of reach: the lowest limit that is not, by halving what is between it and the peak.
   uint64_t low = limit, high = best.peak > limit ? Lives(before).peak() : limit;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tools/graph/graph.h"
+#include "tools/graph/operands.h"
 
 namespace nacre::tools {
 
@@ -19,6 +20,7 @@ struct Rematerialized {
 // `limit`; where that cannot be reached, until they are the fewest that it finds. A repeated step computes what it did
 // before, from the same operands, and observes nothing: steps that update anything, and steps that read what was
 // updated since, are not repeated. The order of all other steps stays, so every result is the same to the bit.
-Rematerialized rematerialize(Graph& graph, uint64_t limit);
+// `kernels`: the target's; they say what a step costs.
+Rematerialized rematerialize(Graph& graph, uint64_t limit, KernelSets kernels = reference_sets());
 
 }  // namespace nacre::tools

@@ -63,7 +63,7 @@ class Checker {
     dims(v, place, used);
     if (v.quantizer) quantizer(v, *v.quantizer, place);
     if (v.layout != Layout::kRowMajor &&
-        (v.dims.size() < 2 || element_bits(v.type) < 8 || v.alias_of != kNone || v.region == Region::kState))
+        (v.dims.size() < 2 || !has_layouts(v.type) || v.alias_of != kNone || v.region == Region::kState))
       fail(place, "is packed, but its type, shape or region cannot be");
     if (v.alias_of != kNone && (!valid(v.alias_of) || graph_.values[size_t(v.alias_of)].alias_of != kNone))
       fail(place, "is an alias of a missing value or of an alias");

@@ -39,10 +39,14 @@ bool fits(const Value& v, const OperandType& type) {
 }
 
 // Of a constant, or of a parameter and what is derived of it, pack_weights can make a copy in another layout.
-bool can_be_packed(const Value& v) {
+bool can_be_packed(const Value& v, Layout layout) {
   const bool constant = v.constant() && v.stored == v.type;
-  return (constant || v.region == Region::kState || v.region == Region::kDerived) && v.layout == Layout::kRowMajor &&
-         v.dims.size() >= 2 && element_bits(v.type) >= 8;
+  if ((!constant && v.region != Region::kState && v.region != Region::kDerived) || v.layout != Layout::kRowMajor ||
+      v.dims.size() < 2 || !has_layouts(v.type))
+    return false;
+  Value packed = v;
+  packed.layout = layout;
+  return int64_t(bytes_as(ElementType::kInt8, packed)) <= kElementLimit;
 }
 
 // `packing`: inputs may be given another layout first.
@@ -55,7 +59,7 @@ bool fit_types(const Graph& graph, const KernelEntry& entry, const Node& node, c
       continue;
     }
     const Value& v = graph.values[size_t(inputs[i])];
-    if (!fits(v, type) && !(packing && v.type == type.element && can_be_packed(v))) return false;
+    if (!fits(v, type) && !(packing && v.type == type.element && can_be_packed(v, type.layout))) return false;
   }
   const size_t slots = entry.operand_count - node.outputs.size();
   for (size_t i = 0; i < node.outputs.size(); ++i)
@@ -92,33 +96,45 @@ const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets 
   return nullptr;
 }
 
-std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node, KernelSets kernels) {
-  std::vector<ValueId> inputs = node.inputs;
-  if (const KernelEntry* entry = find_kernel(graph, node, kernels); entry != nullptr) fit_inputs(*entry, node, inputs);
-  return inputs;
-}
+namespace {
 
-std::vector<Layout> layouts_for(const Graph& graph, const Node& node, KernelSets kernels) {
+// The entry that bind would take, and the node's inputs in its slots; null if there is none.
+const KernelEntry* entry_of_bind(const Graph& graph, const Node& node, KernelSets kernels, bool packing,
+                                 std::vector<ValueId>* inputs) {
   Node fitted = node;
   const Words words{node.words.data(), int(node.words.size())};
   for (const KernelSet* set : kernels)
     for (const KernelEntry* entry : entries_of(*set, node.op)) {
       if (entry->rounding != node.rounding || !fit_inputs(*entry, node, fitted.inputs) ||
-          !fit_types(graph, *entry, node, fitted.inputs, true))
+          !fit_types(graph, *entry, node, fitted.inputs, packing))
         continue;
       const NodeOperands operands(graph, fitted);
       const Operands all = {operands.tensors.data(), int(operands.tensors.size()), 0};
       if (check_shapes(*entry, words, all) != Code::kOk || (entry->accepts != nullptr && !entry->accepts(words, all)))
         continue;
-      std::vector<Layout> layouts;
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        const Layout layout = i < fitted.inputs.size() ? input_type(*entry, node, i).layout : Layout::kRowMajor;
-        const bool any = layout == Layout::kAny && node.inputs[i] != kNone;
-        layouts.push_back(any ? graph.values[size_t(node.inputs[i])].layout : layout);
-      }
-      return layouts;
+      *inputs = std::move(fitted.inputs);
+      return entry;
     }
-  return {};
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node, KernelSets kernels) {
+  std::vector<ValueId> inputs;
+  return entry_of_bind(graph, node, kernels, false, &inputs) == nullptr ? node.inputs : inputs;
+}
+
+std::vector<Layout> layouts_for(const Graph& graph, const Node& node, KernelSets kernels) {
+  std::vector<ValueId> inputs;
+  const KernelEntry* const entry = entry_of_bind(graph, node, kernels, true, &inputs);
+  std::vector<Layout> layouts;
+  for (size_t i = 0; entry != nullptr && i < node.inputs.size(); ++i) {
+    const Layout layout = i < inputs.size() ? input_type(*entry, node, i).layout : Layout::kRowMajor;
+    const bool any = layout == Layout::kAny && node.inputs[i] != kNone;
+    layouts.push_back(any ? graph.values[size_t(node.inputs[i])].layout : layout);
+  }
+  return layouts;
 }
 
 std::vector<std::vector<uint8_t>> evaluate(const Graph& graph, const Node& node) {

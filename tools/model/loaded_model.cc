@@ -231,6 +231,10 @@ std::optional<Scales> LoadedModel::scales(uint32_t tensor) const {
   if (index == kNoIndex) return std::nullopt;
   const schema::QuantizerRecord& q = *model_.root()->quantizers()->Get(index);
   if (q.scales() == kNoIndex) return Scales{{q.scale()}, {q.zero()}, 0};
+  const auto in_weights = [&](uint32_t id) {
+    return id == kNoIndex || model_.tensors()[id].region == Region::kWeights;
+  };
+  if (!in_weights(q.scales()) || !in_weights(q.zeros())) return std::nullopt;  // training changes them
   const auto count = size_t(model_.tensors()[q.scales()].dims[0]);
   Scales scales = {std::vector<float>(count), std::vector<int32_t>(count, q.zero()), q.axis()};
   std::memcpy(scales.scale.data(), model_.weights(q.scales()), count * sizeof(float));

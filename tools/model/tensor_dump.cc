@@ -9,6 +9,7 @@
 #include "tools/base/print.h"
 #include "tools/files/convert_elements.h"
 #include "tools/files/npy.h"
+#include "tools/graph/layouts.h"
 
 namespace nacre::tools {
 namespace {
@@ -74,9 +75,9 @@ void dump_tensors(const BoundProgram& bound, uint32_t program, OutputFiles& file
       if (complete[i] != step) continue;
       const uint32_t id = view.first_tensor + i;
       const TensorRecord& r = loaded.model().tensors()[id];
-      const auto* data = reinterpret_cast<const uint8_t*>(bound.program().bytes(id).data());
       const std::string prefix = step == kInputStep ? "input" : fmt::format("{:0{}}", step, digits);
-      const NpyArray array = in_numpy_type({r.element, {r.dims, r.dims + r.rank}, {data, data + r.bytes}});
+      const NpyArray array =
+          in_numpy_type({r.element, {r.dims, r.dims + r.rank}, row_major_bytes(r, bound.program().bytes(id).data())});
       const std::string file =
           files.add(fmt::format("{}_{}.npy", prefix, file_name_of(loaded.tensor_name(id))), npy_bytes(array));
       index.push_back(index_entry(loaded, view, id, step, file));
