@@ -91,18 +91,19 @@ constexpr StoredMatrices stored_matrices(Layout layout, Shape shape) {
   return m;
 }
 
-// Elements that a tensor takes in its layout: those of stored_matrices(), in less code.
-constexpr uint64_t stored_elements(Layout layout, Shape shape) {
+// Elements that a tensor of this many takes in its layout: those of stored_matrices(), in less code.
+constexpr uint64_t stored_elements(Layout layout, Shape shape, uint32_t elements) {
   const unsigned bits = uint8_t(layout), log2_panel = bits & 7;
   const uint32_t group = (1u << (bits >> kGroupShift & 7)) - 1;
   uint32_t panel = log2_panel == kAllRows ? 0 : (1u << log2_panel) - 1;
   if ((bits & kWholeTiles) != 0) panel |= 15;
-  const int row_axis = of_channels(layout) ? shape.rank - 1 : 0;
-  uint32_t columns = 1;
-  for (int axis = of_channels(layout) ? 1 : 0; axis < shape.rank; ++axis)
-    if (axis != row_axis) columns *= uint32_t(shape[axis]);
-  const uint32_t rows = (uint32_t(shape[row_axis]) + panel) & ~panel;
-  return uint64_t{of_channels(layout) ? uint32_t(shape[0]) : 1} * rows * ((columns + group) & ~group);
+  uint32_t count = 1, rows = uint32_t(shape[0]);
+  if (of_channels(layout)) count = rows, rows = uint32_t(shape.last());
+  const uint32_t columns = elements / count / rows;
+  return uint64_t{count} * ((rows + panel) & ~panel) * ((columns + group) & ~group);
+}
+constexpr uint64_t stored_elements(Layout layout, Shape shape) {
+  return stored_elements(layout, shape, uint32_t(shape.elements()));
 }
 
 }  // namespace nacre::inline NACRE_ISA

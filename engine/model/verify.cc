@@ -81,55 +81,61 @@ Code structure(std::span<const std::byte> buffer) {
 Status Verifier::check(Model* model) {
   const bool holds = header() && flatbuffer() && counts() && segments() && strings() && programs() && quantizers() &&
                      layers() && golden();
+  if (!holds) return status_;
   view_.changes_ = model->changes_;
-  if (holds) *model = view_;
-  return status_;
+  *model = view_;
+  return {};
 }
 
-[[gnu::noinline]] bool Verifier::refuse(Code code, Table table, uint32_t index) {
-  status_ = {code, table, index};
+[[gnu::noinline]] bool Verifier::refuse(Code code) {
+  status_.code = code;
   return false;
 }
 
-[[gnu::noinline]] bool Verifier::refuse(Code code, Table table, uint32_t index, uint64_t needed, uint64_t given) {
-  status_ = {code, table, index, needed, given};
-  return false;
+[[gnu::noinline]] bool Verifier::refuse(Code code, uint64_t needed, uint64_t given) {
+  status_.needed = needed;
+  status_.given = given;
+  return refuse(code);
 }
 
 bool Verifier::header() {
-  if (bytes_.data() == nullptr || bytes_.empty()) return refuse(Code::kNull, Table::kFile);
-  if (bytes_.size() < sizeof(FileHeader))
-    return refuse(Code::kTooSmall, Table::kFile, 0, sizeof(FileHeader), bytes_.size());
-  if (bytes_.size() > limits_.file_bytes)
-    return refuse(Code::kTooLarge, Table::kFile, 0, limits_.file_bytes, bytes_.size());
-  if (reinterpret_cast<uintptr_t>(bytes_.data()) % kAlignment != 0) return refuse(Code::kBaseAlignment, Table::kFile);
+  at(Table::kFile);
+  if (bytes_.data() == nullptr || bytes_.empty()) return refuse(Code::kNull);
+  if (bytes_.size() < sizeof(FileHeader)) return refuse(Code::kTooSmall, sizeof(FileHeader), bytes_.size());
+  if (bytes_.size() > limits_.file_bytes) return refuse(Code::kTooLarge, limits_.file_bytes, bytes_.size());
+  if (reinterpret_cast<uintptr_t>(bytes_.data()) % kAlignment != 0) return refuse(Code::kBaseAlignment);
+  at(Table::kHeader);
   const auto& h = *reinterpret_cast<const FileHeader*>(bytes_.data());
-  if (std::memcmp(h.magic, kMagic, sizeof kMagic) != 0) return refuse(Code::kMagic, Table::kHeader);
-  if (h.byte_order != kByteOrderMark) return refuse(Code::kByteOrder, Table::kHeader);
-  if (h.version != kFileVersion) return refuse(Code::kVersion, Table::kHeader, 0, kFileVersion, h.version);
-  if ((h.features & ~kKnownFeatures) != 0) return refuse(Code::kFeature, Table::kHeader, h.features & ~kKnownFeatures);
-  if (h.total_bytes > bytes_.size()) return refuse(Code::kLengthOver, Table::kHeader, 0, h.total_bytes, bytes_.size());
-  if (h.total_bytes < bytes_.size()) return refuse(Code::kLengthUnder, Table::kHeader, 0, h.total_bytes, bytes_.size());
+  if (std::memcmp(h.magic, kMagic, sizeof kMagic) != 0) return refuse(Code::kMagic);
+  if (h.byte_order != kByteOrderMark) return refuse(Code::kByteOrder);
+  if (h.version != kFileVersion) return refuse(Code::kVersion, kFileVersion, h.version);
+  at(Table::kHeader, h.features & ~kKnownFeatures);
+  if ((h.features & ~kKnownFeatures) != 0) return refuse(Code::kFeature);
+  if (h.total_bytes > bytes_.size()) return refuse(Code::kLengthOver, h.total_bytes, bytes_.size());
+  if (h.total_bytes < bytes_.size()) return refuse(Code::kLengthUnder, h.total_bytes, bytes_.size());
   if (h.flatbuffer_offset != sizeof(FileHeader) || h.flatbuffer_bytes < 8 || h.flatbuffer_bytes >= 1u << 31 ||
       !in_range(sizeof(FileHeader), h.flatbuffer_bytes, h.total_bytes))
-    return refuse(Code::kHeaderSize, Table::kHeader);
-  if (!all_zero(h.reserved, sizeof h.reserved)) return refuse(Code::kReserved, Table::kHeader);
+    return refuse(Code::kHeaderSize);
+  if (!all_zero(h.reserved, sizeof h.reserved)) return refuse(Code::kReserved);
   const size_t end = sizeof(FileHeader) + h.flatbuffer_bytes;
   const uint32_t crc = crc32c(bytes_.subspan(16, end - 16), crc32c(bytes_.first(12)));
-  return crc == h.crc || refuse(Code::kCrc, Table::kHeader, 0, h.crc, crc);
+  return crc == h.crc || refuse(Code::kCrc, h.crc, crc);
 }
 
 bool Verifier::flatbuffer() {
   const auto& h = *reinterpret_cast<const FileHeader*>(bytes_.data());
   const auto* data = reinterpret_cast<const uint8_t*>(bytes_.data()) + sizeof(FileHeader);
   const Code whole = structure(bytes_.subspan(sizeof(FileHeader), h.flatbuffer_bytes));
-  if (whole != Code::kOk) return refuse(whole, Table::kRoot);
+  at(Table::kRoot);
+  if (whole != Code::kOk) return refuse(whole);
   root_ = schema::GetModel(data);
 
   const void* required[] = {root_->tensors(),  root_->quantizers(), root_->steps(),    root_->words(),
                             root_->operands(), root_->segments(),   root_->programs(), root_->layers()};
-  for (uint32_t i = 0; i < std::size(required); ++i)
-    if (required[i] == nullptr) return refuse(Code::kMissingField, Table::kRoot, i);
+  for (uint32_t i = 0; i < std::size(required); ++i) {
+    at(Table::kRoot, i);
+    if (required[i] == nullptr) return refuse(Code::kMissingField);
+  }
 
   view_.bytes_ = bytes_;
   view_.root_ = root_;
@@ -155,79 +161,92 @@ bool Verifier::counts() {
               {root_->operands()->size(), kMaxOperands, Table::kRoot, slot_of(schema::Model::VT_OPERANDS)},
               {size_of(root_->metadata()), kMaxStrings, Table::kMetadata},
               {size_of(root_->golden()), kMaxGolden, Table::kGolden}};
-  for (const auto& row : rows)
-    if (row.count > row.limit) return refuse(Code::kCount, row.table, row.index, row.limit, row.count);
-  if (root_->programs()->size() == 0) return refuse(Code::kMissingField, Table::kProgram);
-  for (uint32_t region = uint32_t(Region::kState); region < uint32_t(Region::kArena); ++region)
-    if (view_.region_bytes(Region(region)) > kMaxRegionBytes) return refuse(Code::kOverflow, Table::kRoot, region);
+  for (const auto& row : rows) {
+    at(row.table, row.index);
+    if (row.count > row.limit) return refuse(Code::kCount, row.limit, row.count);
+  }
+  at(Table::kProgram);
+  if (root_->programs()->size() == 0) return refuse(Code::kMissingField);
+  for (uint32_t region = uint32_t(Region::kState); region < uint32_t(Region::kArena); ++region) {
+    at(Table::kRoot, region);
+    if (view_.region_bytes(Region(region)) > kMaxRegionBytes) return refuse(Code::kOverflow);
+  }
   return true;
 }
 
 bool Verifier::segments() {
   const auto& h = *reinterpret_cast<const FileHeader*>(bytes_.data());
   uint64_t end = sizeof(FileHeader) + h.flatbuffer_bytes;
-  for (uint32_t i = 0; i < root_->segments()->size(); ++i) {
+  const uint32_t count = root_->segments()->size();
+  for (uint32_t i = 0; i < count; ++i) {
+    at(Table::kSegment, i);
     const schema::SegmentRecord& s = *root_->segments()->Get(i);
-    if (s.reserved() != 0) return refuse(Code::kReserved, Table::kSegment, i);
-    if (s.offset() % kSegmentAlignment != 0) return refuse(Code::kSegmentAlignment, Table::kSegment, i);
+    if (s.reserved() != 0) return refuse(Code::kReserved);
+    if (s.offset() % kSegmentAlignment != 0) return refuse(Code::kSegmentAlignment);
     if (s.offset() < end || !in_range(s.offset(), s.bytes(), h.total_bytes))
-      return refuse(Code::kSegmentBounds, Table::kSegment, i, h.total_bytes, s.offset());
+      return refuse(Code::kSegmentBounds, h.total_bytes, s.offset());
     end = s.offset() + s.bytes();
   }
   // Nothing hides behind the last segment but padding.
-  return h.total_bytes - end < kSegmentAlignment ||
-         refuse(Code::kLengthUnder, Table::kSegment, root_->segments()->size(), end, h.total_bytes);
+  at(Table::kSegment, count);
+  return h.total_bytes - end < kSegmentAlignment || refuse(Code::kLengthUnder, end, h.total_bytes);
 }
 
 bool Verifier::strings() {
   const auto* names = root_->tensor_names();
-  if (size_of(names) != 0 && names->size() != root_->tensors()->size())
-    return refuse(Code::kCount, Table::kRoot, slot_of(schema::Model::VT_TENSOR_NAMES), root_->tensors()->size(),
-                  names->size());
-  for (uint32_t i = 0; i < size_of(names); ++i)
-    if (names->Get(i)->size() > limits_.string_bytes) return refuse(Code::kString, Table::kTensor, i);
+  at(Table::kRoot, slot_of(schema::Model::VT_TENSOR_NAMES));
+  if (size_of(names) != 0 && names->size() != view_.tensors_.size())
+    return refuse(Code::kCount, view_.tensors_.size(), names->size());
+  for (uint32_t i = 0; i < size_of(names); ++i) {
+    at(Table::kTensor, i);
+    if (names->Get(i)->size() > limits_.string_bytes) return refuse(Code::kString);
+  }
   for (uint32_t i = 0; i < size_of(root_->metadata()); ++i) {
+    at(Table::kMetadata, i);
     const schema::KeyValue& pair = *root_->metadata()->Get(i);
-    if (pair.key() == nullptr || pair.value() == nullptr) return refuse(Code::kMissingField, Table::kMetadata, i);
-    if (pair.key()->size() > limits_.string_bytes) return refuse(Code::kString, Table::kMetadata, i);
+    if (pair.key() == nullptr || pair.value() == nullptr) return refuse(Code::kMissingField);
+    if (pair.key()->size() > limits_.string_bytes) return refuse(Code::kString);
   }
   return true;
 }
 
 bool Verifier::layers() {
   for (uint32_t i = 0; i < root_->layers()->size(); ++i) {
+    at(Table::kLayer, i);
     const schema::Layer& layer = *root_->layers()->Get(i);
-    if (layer.name() == nullptr || layer.policy() == nullptr) return refuse(Code::kMissingField, Table::kLayer, i);
+    if (layer.name() == nullptr || layer.policy() == nullptr) return refuse(Code::kMissingField);
     if (layer.name()->size() > limits_.string_bytes ||
         (layer.source_op() != nullptr && layer.source_op()->size() > limits_.string_bytes))
-      return refuse(Code::kString, Table::kLayer, i);
+      return refuse(Code::kString);
     const auto& policy = *reinterpret_cast<const Policy*>(layer.policy());
     for (const ElementType type : {policy.variable, policy.compute, policy.output})
-      if (type == ElementType::kNone || type >= ElementType::kCount) return refuse(Code::kPolicy, Table::kLayer, i);
+      if (type == ElementType::kNone || type >= ElementType::kCount) return refuse(Code::kPolicy);
     if (policy.quantization >= Quantization::kCount || policy.update_order >= UpdateOrder::kCount ||
         policy.amax_rule >= AmaxRule::kCount || policy.scale_form >= ScaleForm::kCount ||
         policy.loss_scale >= LossScale::kCount || policy.rounding >= uint8_t(Rounding::kCount) ||
         policy.activation_zero > 1)
-      return refuse(Code::kPolicy, Table::kLayer, i);
+      return refuse(Code::kPolicy);
     // A loss scale is finite and not negative.
-    if (std::bit_cast<uint32_t>(policy.loss_scale_value) >= 0x7F800000) return refuse(Code::kPolicy, Table::kLayer, i);
-    if (!all_zero(policy.reserved, sizeof policy.reserved)) return refuse(Code::kReserved, Table::kLayer, i);
+    if (std::bit_cast<uint32_t>(policy.loss_scale_value) >= 0x7F800000) return refuse(Code::kPolicy);
+    if (!all_zero(policy.reserved, sizeof policy.reserved)) return refuse(Code::kReserved);
   }
   return true;
 }
 
 bool Verifier::golden() {
   for (uint32_t i = 0; i < size_of(root_->golden()); ++i) {
+    at(Table::kGolden, i);
     const schema::Golden& pair = *root_->golden()->Get(i);
-    if (pair.inputs() == nullptr || pair.outputs() == nullptr) return refuse(Code::kMissingField, Table::kGolden, i);
-    if (pair.program() >= root_->programs()->size()) return refuse(Code::kGolden, Table::kGolden, i);
+    if (pair.inputs() == nullptr || pair.outputs() == nullptr) return refuse(Code::kMissingField);
+    if (pair.program() >= root_->programs()->size()) return refuse(Code::kGolden);
     const ProgramView p = view_.program(pair.program());
-    uint64_t inputs = 0, outputs = 0;
-    for (const uint32_t id : p.inputs) inputs += view_.tensors_[id].bytes;
-    for (const uint32_t id : p.outputs) outputs += view_.tensors_[id].bytes;
-    if (inputs != pair.inputs()->size() || outputs != pair.outputs()->size())
-      return refuse(Code::kGolden, Table::kGolden, i);
-    if (std::bit_cast<uint32_t>(pair.tolerance()) >= 0x7F800000) return refuse(Code::kGolden, Table::kGolden, i);
+    const auto holds = [&](const std::span<const uint32_t>& ids, const flatbuffers::Vector<uint8_t>& bytes) {
+      uint64_t sum = 0;
+      for (const uint32_t id : ids) sum += view_.tensors_[id].bytes;
+      return sum == bytes.size();
+    };
+    if (!holds(p.inputs, *pair.inputs()) || !holds(p.outputs, *pair.outputs())) return refuse(Code::kGolden);
+    if (std::bit_cast<uint32_t>(pair.tolerance()) >= 0x7F800000) return refuse(Code::kGolden);
   }
   return true;
 }

@@ -26,48 +26,50 @@ constexpr bool overlaps(const TensorRecord& a, const TensorRecord& b) {
 }  // namespace
 
 bool Verifier::programs() {
+  at(Table::kProgram);
   const auto& programs = *root_->programs();
   // Programs tile the steps and the arena records in order, so nothing belongs to two and nothing to none.
   uint32_t tensor = programs.Get(0)->first_tensor(), step = 0;
-  if (tensor > view_.tensors_.size()) return refuse(Code::kTensorRange, Table::kProgram, 0);
+  if (tensor > view_.tensors_.size()) return refuse(Code::kTensorRange);
   if (!globals(tensor)) return false;
   for (uint32_t i = 0; i < programs.size(); ++i) {
     if (!program(i, tensor, step)) return false;
     tensor += programs.Get(i)->tensor_count();
     step += programs.Get(i)->step_count();
   }
-  if (tensor != view_.tensors_.size()) return refuse(Code::kTensorRange, Table::kProgram, programs.size());
-  if (step != view_.steps_.size()) return refuse(Code::kStepRange, Table::kProgram, programs.size());
+  at(Table::kProgram, programs.size());
+  if (tensor != view_.tensors_.size()) return refuse(Code::kTensorRange);
+  if (step != view_.steps_.size()) return refuse(Code::kStepRange);
   return true;
 }
 
 bool Verifier::program(uint32_t index, uint32_t first_tensor, uint32_t first_step) {
+  at(Table::kProgram, index);
   const schema::Program& record = *root_->programs()->Get(index);
-  if (record.entry() >= uint8_t(Entry::kCount)) return refuse(Code::kEntry, Table::kProgram, index);
+  if (record.entry() >= uint8_t(Entry::kCount)) return refuse(Code::kEntry);
   const void* required[] = {record.target(), record.banks(), record.inputs(), record.outputs()};
   for (const void* field : required)
-    if (field == nullptr) return refuse(Code::kMissingField, Table::kProgram, index);
-  if (record.target()->size() > limits_.string_bytes) return refuse(Code::kString, Table::kProgram, index);
+    if (field == nullptr) return refuse(Code::kMissingField);
+  if (record.target()->size() > limits_.string_bytes) return refuse(Code::kString);
   for (uint32_t other = 0; other < index; ++other) {
     const schema::Program& o = *root_->programs()->Get(other);
     if (o.entry() == record.entry() && o.target()->size() == record.target()->size() &&
         std::memcmp(o.target()->Data(), record.target()->Data(), o.target()->size()) == 0)
-      return refuse(Code::kEntry, Table::kProgram, index);
+      return refuse(Code::kEntry);
   }
   const uint32_t banks = record.banks()->size();
-  if (banks == 0 || banks > uint32_t(kMaxBanks)) return refuse(Code::kBank, Table::kProgram, index);
+  if (banks == 0 || banks > uint32_t(kMaxBanks)) return refuse(Code::kBank);
   for (uint32_t i = 0; i < banks; ++i)
-    if (record.banks()->Get(i)->bytes() > kMaxRegionBytes)
-      return refuse(Code::kOverflow, Table::kProgram, index, kMaxRegionBytes, i);
-  if (record.batch() == 0 || record.batch() > uint32_t(kMaxDim)) return refuse(Code::kBatch, Table::kProgram, index);
+    if (record.banks()->Get(i)->bytes() > kMaxRegionBytes) return refuse(Code::kOverflow, kMaxRegionBytes, i);
+  if (record.batch() == 0 || record.batch() > uint32_t(kMaxDim)) return refuse(Code::kBatch);
 
   const ProgramView p = view_.program(index);
   if (p.first_tensor != first_tensor || !in_range(p.first_tensor, p.tensor_count, view_.tensors_.size()))
-    return refuse(Code::kTensorRange, Table::kProgram, index);
+    return refuse(Code::kTensorRange);
   if (p.first_step != first_step || p.step_count == 0 || !in_range(p.first_step, p.step_count, view_.steps_.size()))
-    return refuse(Code::kStepRange, Table::kProgram, index);
+    return refuse(Code::kStepRange);
   if (p.inputs.size() > p.tensor_count || p.outputs.size() > p.tensor_count)
-    return refuse(Code::kCount, Table::kProgram, index, p.tensor_count, std::max(p.inputs.size(), p.outputs.size()));
+    return refuse(Code::kCount, p.tensor_count, std::max(p.inputs.size(), p.outputs.size()));
   if (!plan(p)) return false;
   if (!bindings(p, index)) return false;
   for (uint32_t i = 0; i < p.step_count; ++i)
@@ -88,28 +90,25 @@ bool Verifier::plan(const ProgramView& p) {
     const uint32_t id = p.first_tensor + i;
     const TensorRecord& r = view_.tensors_[id];
     if (!tensor(id)) return false;
-    if (r.region != Region::kArena) return refuse(Code::kRegion, Table::kTensor, id);
-    if (r.first_step > r.last_step || r.last_step >= p.step_count) return refuse(Code::kLifetime, Table::kTensor, id);
-    if ((r.flags & kBatched) != 0 && uint32_t(r.dims[0]) != p.batch) return refuse(Code::kBatch, Table::kTensor, id);
-    if (r.bank >= p.banks.size()) return refuse(Code::kBank, Table::kTensor, id);
+    if (r.region != Region::kArena) return refuse(Code::kRegion);
+    if (r.first_step > r.last_step || r.last_step >= p.step_count) return refuse(Code::kLifetime);
+    if ((r.flags & kBatched) != 0 && uint32_t(r.dims[0]) != p.batch) return refuse(Code::kBatch);
+    if (r.bank >= p.banks.size()) return refuse(Code::kBank);
     if (r.alias_of != kNoIndex) {
       aliases = true;
-      if (r.alias_of < p.first_tensor) return refuse(Code::kAliasTarget, Table::kTensor, id);  // of another program
+      if (r.alias_of < p.first_tensor) return refuse(Code::kAliasTarget);  // of another program
       const TensorRecord& target = view_.tensors_[r.alias_of];
-      if (r.first_step < target.first_step || r.last_step > target.last_step)
-        return refuse(Code::kLifetime, Table::kTensor, id);
+      if (r.first_step < target.first_step || r.last_step > target.last_step) return refuse(Code::kLifetime);
       continue;
     }
-    if (!in_range(r.offset, r.bytes, p.banks[r.bank]))
-      return refuse(Code::kBounds, Table::kTensor, id, p.banks[r.bank], r.offset);
-    if (aliases || (i > 0 && view_.tensors_[id - 1].first_step > r.first_step))
-      return refuse(Code::kOrder, Table::kTensor, id);
+    if (!in_range(r.offset, r.bytes, p.banks[r.bank])) return refuse(Code::kBounds, p.banks[r.bank], r.offset);
+    if (aliases || (i > 0 && view_.tensors_[id - 1].first_step > r.first_step)) return refuse(Code::kOrder);
     for (uint32_t j = p.first_tensor; j < id; ++j) {
       const TensorRecord& other = view_.tensors_[j];
       if (other.last_step < r.first_step || other.bank != r.bank || !overlaps(other, r)) continue;
       const bool handed_over = (r.flags & kInput) == 0 && other.last_step == r.first_step && other.offset == r.offset &&
                                other.bytes == r.bytes;
-      if (!handed_over) return refuse(Code::kOverlap, Table::kTensor, id);
+      if (!handed_over) return refuse(Code::kOverlap);
     }
   }
   return true;
@@ -118,30 +117,35 @@ bool Verifier::plan(const ProgramView& p) {
 bool Verifier::bindings(const ProgramView& p, uint32_t index) {
   const auto mine = [&](uint32_t id) { return id >= p.first_tensor && id - p.first_tensor < p.tensor_count; };
   for (uint32_t i = 0; i < p.inputs.size(); ++i) {
+    at(Table::kBinding, i);
     const uint32_t id = p.inputs[i];
     if (!mine(id) || (view_.tensors_[id].flags & kInput) == 0 || view_.tensors_[id].alias_of != kNoIndex ||
         view_.tensors_[id].first_step != 0)
-      return refuse(Code::kInputOutput, Table::kBinding, i);
+      return refuse(Code::kInputOutput);
     for (uint32_t j = 0; j < i; ++j)
-      if (p.inputs[j] == id) return refuse(Code::kDuplicateInput, Table::kBinding, i);
+      if (p.inputs[j] == id) return refuse(Code::kDuplicateInput);
   }
+  at(Table::kProgram, index);
   // Nobody writes what is marked as an input and is none.
   uint32_t marked = 0;
   for (uint32_t i = 0; i < p.tensor_count; ++i) marked += (view_.tensors_[p.first_tensor + i].flags & kInput) != 0;
-  if (marked != p.inputs.size()) return refuse(Code::kInputOutput, Table::kProgram, index, p.inputs.size(), marked);
+  if (marked != p.inputs.size()) return refuse(Code::kInputOutput, p.inputs.size(), marked);
   for (uint32_t i = 0; i < p.outputs.size(); ++i) {
+    at(Table::kBinding, i);
     const uint32_t id = p.outputs[i];
     if (!mine(id) || (view_.tensors_[id].flags & kOutput) == 0 || view_.tensors_[id].last_step != p.step_count - 1)
-      return refuse(Code::kInputOutput, Table::kBinding, i);
+      return refuse(Code::kInputOutput);
     // The last step hands over no bytes of an output.
     const uint32_t root = view_.tensors_[id].alias_of == kNoIndex ? id : view_.tensors_[id].alias_of;
     for (uint32_t j = root + 1; j < p.first_tensor + p.tensor_count; ++j) {
+      at(Table::kTensor, j);
       const TensorRecord& other = view_.tensors_[j];
       if (other.alias_of == kNoIndex && other.bank == view_.tensors_[root].bank &&
           other.first_step == p.step_count - 1 && overlaps(other, view_.tensors_[root]))
-        return refuse(Code::kOverlap, Table::kTensor, j);
+        return refuse(Code::kOverlap);
     }
   }
+  at(Table::kProgram, index);
   const schema::Program& record = *root_->programs()->Get(index);
   const struct {
     const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* names;
@@ -153,28 +157,27 @@ bool Verifier::bindings(const ProgramView& p, uint32_t index) {
               {record.bank_names(), p.banks.size()}};
   for (const auto& row : rows) {
     if (size_of(row.names) != 0 && row.names->size() != row.count)
-      return refuse(Code::kCount, Table::kProgram, index, row.count, row.names->size());
+      return refuse(Code::kCount, row.count, row.names->size());
     for (uint32_t i = 0; i < size_of(row.names); ++i)
-      if (row.names->Get(i)->size() > limits_.string_bytes) return refuse(Code::kString, Table::kProgram, index);
+      if (row.names->Get(i)->size() > limits_.string_bytes) return refuse(Code::kString);
   }
   return true;
 }
 
 bool Verifier::step(const ProgramView& p, uint32_t index) {
+  at(Table::kStep, index);
   const StepRecord& s = view_.steps_[index];
-  if (s.op == Op::kNone) return refuse(Code::kOpCode, Table::kStep, index);
-  if (s.rounding >= Rounding::kCount) return refuse(Code::kRounding, Table::kStep, index);
-  if (s.flags != 0 || !all_zero(s.reserved, sizeof s.reserved)) return refuse(Code::kReserved, Table::kStep, index);
-  if (s.place >= kMaxBanks) return refuse(Code::kPlace, Table::kStep, index);
-  if (!in_range(s.first_word, s.word_count, root_->words()->size()))
-    return refuse(Code::kWordRange, Table::kStep, index);
-  if (!in_range(s.first_operand, s.operand_count, root_->operands()->size()))
-    return refuse(Code::kOperandRange, Table::kStep, index);
-  if (s.layer != kNoIndex && s.layer >= root_->layers()->size()) return refuse(Code::kLayer, Table::kStep, index);
+  if (s.op == Op::kNone) return refuse(Code::kOpCode);
+  if (s.rounding >= Rounding::kCount) return refuse(Code::kRounding);
+  if (s.flags != 0 || !all_zero(s.reserved, sizeof s.reserved)) return refuse(Code::kReserved);
+  if (s.place >= kMaxBanks) return refuse(Code::kPlace);
+  if (!in_range(s.first_word, s.word_count, root_->words()->size())) return refuse(Code::kWordRange);
+  if (!in_range(s.first_operand, s.operand_count, root_->operands()->size())) return refuse(Code::kOperandRange);
+  if (s.layer != kNoIndex && s.layer >= root_->layers()->size()) return refuse(Code::kLayer);
   if (s.guard != kNoIndex) {
-    if (!sees(p, s.guard)) return refuse(Code::kOperandId, Table::kStep, index, s.operand_count, s.guard);
+    if (!sees(p, s.guard)) return refuse(Code::kOperandId, s.operand_count, s.guard);
     const TensorRecord& g = view_.tensors_[s.guard];
-    if (g.element != ElementType::kUint32 || g.bytes != 4) return refuse(Code::kGuard, Table::kStep, index);
+    if (g.element != ElementType::kUint32 || g.bytes != 4) return refuse(Code::kGuard);
   }
   for (uint32_t i = 0; i < s.operand_count; ++i)
     if (!operand(p, index, i)) return false;
@@ -198,20 +201,19 @@ bool Verifier::operand(const ProgramView& p, uint32_t index, uint32_t position) 
   const uint32_t* operands = view_.operands_ + s.first_operand;
   const uint32_t id = operands[position] & kOperandIdMask;
   const auto role = Role(operands[position] >> 30);
-  if (role > Role::kUpdate) return refuse(Code::kRole, Table::kStep, index);
-  if (id == kNoOperand) return role == Role::kIn || refuse(Code::kOperandMissing, Table::kStep, index, position, id);
-  if (!sees(p, id)) return refuse(Code::kOperandId, Table::kStep, index, position, id);
+  if (role > Role::kUpdate) return refuse(Code::kRole);
+  if (id == kNoOperand) return role == Role::kIn || refuse(Code::kOperandMissing, position, id);
+  if (!sees(p, id)) return refuse(Code::kOperandId, position, id);
   const TensorRecord& r = view_.tensors_[id];
   if (role == Role::kOut && (kOutRegions[size_t(p.entry)] & bit(r.region)) == 0)
-    return refuse(Code::kRole, Table::kStep, index, position, id);
+    return refuse(Code::kRole, position, id);
   if (role == Role::kUpdate && ((kUpdateRegions[size_t(p.entry)] & bit(r.region)) == 0 || is_input(id)))
-    return refuse(Code::kRole, Table::kStep, index, position, id);
+    return refuse(Code::kRole, position, id);
   if (role == Role::kOut)
     for (uint32_t i = 0; i < position; ++i)
-      if (operands[i] == operands[position]) return refuse(Code::kWrittenTwice, Table::kStep, index, position, id);
+      if (operands[i] == operands[position]) return refuse(Code::kWrittenTwice, position, id);
   // Rows of a run are lowered from the program's batch.
-  if ((r.flags & kBatched) != 0 && uint32_t(r.dims[0]) != p.batch)
-    return refuse(Code::kBatch, Table::kStep, index, position, id);
+  if ((r.flags & kBatched) != 0 && uint32_t(r.dims[0]) != p.batch) return refuse(Code::kBatch, position, id);
   return true;
 }
 
@@ -248,6 +250,7 @@ uint64_t Verifier::written_bytes(const ProgramView& p, uint32_t id, uint32_t end
 
 // Operands and guard of a step: alive, written before they are read, written once.
 bool Verifier::uses(const ProgramView& p, uint32_t index) {
+  at(Table::kStep, index);
   const StepRecord& s = view_.steps_[index];
   const uint32_t now = index - p.first_step;
   for (uint32_t i = 0; i < uint32_t{s.operand_count} + (s.guard != kNoIndex); ++i) {
@@ -256,23 +259,24 @@ bool Verifier::uses(const ProgramView& p, uint32_t index) {
     if (id == kNoOperand || view_.tensors_[id].region != Region::kArena) continue;
     const TensorRecord& r = view_.tensors_[id];
     const bool input = is_input(id);
-    if (now > r.last_step || now < r.first_step) return refuse(Code::kNotLive, Table::kStep, index, i, id);
+    if (now > r.last_step || now < r.first_step) return refuse(Code::kNotLive, i, id);
     if (Role(word >> 30) == Role::kOut) {
       if (input || r.first_step != now || written_bytes(p, id, kNoIndex) != r.bytes)
-        return refuse(Code::kWrittenTwice, Table::kStep, index, i, id);
+        return refuse(Code::kWrittenTwice, i, id);
     } else if (!input && written_bytes(p, id, now) != r.bytes) {
-      return refuse(Code::kReadBeforeWrite, Table::kStep, index, i, id);
+      return refuse(Code::kReadBeforeWrite, i, id);
     }
-    if (effort_ > 2 * uint64_t{limits_.tensors} * limits_.tensors) return refuse(Code::kCount, Table::kStep, index);
+    if (effort_ > 2 * uint64_t{limits_.tensors} * limits_.tensors) return refuse(Code::kCount);
   }
   return true;
 }
 
 // A tensor that is neither input nor alias is written, every byte of it.
 bool Verifier::written(const ProgramView& p, uint32_t id) {
+  at(Table::kTensor, id);
   const TensorRecord& r = view_.tensors_[id];
   if (r.alias_of != kNoIndex || (r.flags & kInput) != 0 || written_bytes(p, id, kNoIndex) == r.bytes) return true;
-  return refuse((r.flags & kOutput) != 0 ? Code::kOutputUnwritten : Code::kReadBeforeWrite, Table::kTensor, id);
+  return refuse((r.flags & kOutput) != 0 ? Code::kOutputUnwritten : Code::kReadBeforeWrite);
 }
 
 }  // namespace nacre
