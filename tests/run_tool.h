@@ -22,6 +22,8 @@ struct ToolOptions {
   uint64_t file_limit_bytes = 0;  // no file can grow larger, as on a full disk; 0: none
 };
 
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 ToolRun run_tool(const std::vector<std::string>& arguments, const ToolOptions& options = {});
 
 // Removed with everything in it at the end of its life.

@@ -37,7 +37,7 @@ Samples samples_of(const Graph& graph, std::vector<int64_t> dims, const std::vec
 
 const std::vector<float> kData = {-3, 1, 0, 0.5, 2, -1};  // three samples
 
-std::string refusal(const Graph& graph, const Samples& samples, const CalibrationOptions& options) {
+std::string calibration_refusal(const Graph& graph, const Samples& samples, const CalibrationOptions& options) {
   try {
     calibrate(graph, samples, options);
   } catch (const Error& error) {
@@ -107,7 +107,7 @@ TEST(calibrate, refuses_patterns_by_name) {
   const Graph graph = parse(kNet);
   const Samples samples = samples_of(graph, {3, 2}, kData);
   const auto told = [&](std::vector<std::pair<std::string, RangeMethod>> overrides) {
-    return refusal(graph, samples, {.overrides = std::move(overrides)});
+    return calibration_refusal(graph, samples, {.overrides = std::move(overrides)});
   };
   EXPECT_NE(told({{"fc", RangeMethod::kMse}}).find("--range 'fc=mse': matches no layer"), std::string::npos);
   EXPECT_NE(told({{"(fc", RangeMethod::kMse}}).find("missing ) of a group"), std::string::npos);
@@ -120,14 +120,14 @@ TEST(calibrate, refuses_patterns_by_name) {
 TEST(calibrate, refuses_numbers_outside_its_options) {
   const Graph graph = parse(kNet);
   const Samples samples = samples_of(graph, {3, 2}, kData);
-  EXPECT_NE(refusal(graph, samples, {.percentile = 50}).find("--percentile: 50"), std::string::npos);
-  EXPECT_NE(refusal(graph, samples, {.percentile = NAN}).find("--percentile"), std::string::npos);
-  EXPECT_NE(refusal(graph, samples, {.decay = 1}).find("--range-decay: 1"), std::string::npos);
+  EXPECT_NE(calibration_refusal(graph, samples, {.percentile = 50}).find("--percentile: 50"), std::string::npos);
+  EXPECT_NE(calibration_refusal(graph, samples, {.percentile = NAN}).find("--percentile"), std::string::npos);
+  EXPECT_NE(calibration_refusal(graph, samples, {.decay = 1}).find("--range-decay: 1"), std::string::npos);
 }
 
 TEST(calibrate, refuses_activations_that_are_not_finite) {
   const Graph graph = parse(kNet);
-  const std::string told = refusal(graph, samples_of(graph, {2, 2}, {1, 2, 3e38f, 1}), {});
+  const std::string told = calibration_refusal(graph, samples_of(graph, {2, 2}, {1, 2, 3e38f, 1}), {});
   EXPECT_NE(told.find("net: fc.0: h has inf at element 0 for sample 2"), std::string::npos) << told;
 }
 

@@ -24,8 +24,6 @@ namespace {
 
 using Json = nacre::tools::Json;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 NpyArray random_array(std::vector<int64_t> dims, float low, float high, uint32_t seed = 1) {
   std::mt19937 random(seed);
   NpyArray array = {.type = ElementType::kFloat32, .dims = std::move(dims), .data = {}};

@@ -9,6 +9,4 @@ namespace nacre::tools::convert_digits {
 
 inline const std::string kDigits = project_path("tools/samples/digits.onnx");
 
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace nacre::tools::convert_digits

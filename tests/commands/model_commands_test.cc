@@ -15,8 +15,6 @@ namespace {
 
 using Json = nacre::tools::Json;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 class model_commands : public testing::Test {
  protected:
   void SetUp() override {

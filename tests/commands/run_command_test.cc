@@ -14,8 +14,6 @@ namespace {
 
 using Json = nacre::tools::Json;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 // The digits network, converted once; and, where shared data is, the int8 keyword network.
 class run_command : public testing::Test {
  protected:

@@ -20,7 +20,7 @@ using test::convolutional;
 using test::perceptron;
 using test::SmallTrainer;
 
-CompileOptions under(const std::string& policy) {
+CompileOptions under_policy(const std::string& policy) {
   CompileOptions compiling;
   compiling.policies = parse_policy_options({.policy = policy});
   return compiling;
@@ -46,7 +46,7 @@ void fill(uint64_t seed, int rows, int width, std::vector<float>& x, std::vector
 }
 
 std::vector<float> run(const Graph& graph, const std::vector<float>& x) {
-  const LoadedModel model(compile(graph, under("float32")).bytes, "test", "");
+  const LoadedModel model(compile(graph, under_policy("float32")).bytes, "test", "");
   BoundProgram bound(model, model.infer_program());
   const auto* first = reinterpret_cast<const uint8_t*>(x.data());
   const std::vector<uint8_t> bytes = bound.run({first, x.size() * sizeof(float)});
@@ -56,7 +56,7 @@ std::vector<float> run(const Graph& graph, const std::vector<float>& x) {
 }
 
 TEST(adapters, stand_beside_frozen_layers) {
-  const TrainingModel made = compile_training(perceptron(), adapters(2, {"fc2"}), under("float32"));
+  const TrainingModel made = compile_training(perceptron(), adapters(2, {"fc2"}), under_policy("float32"));
   std::vector<std::string> trained;
   for (const Value& v : made.gradients.values)
     if (v.trainable) trained.push_back(v.name);
@@ -71,12 +71,12 @@ TEST(adapters, change_nothing_at_first_learn_and_merge) {
       const Graph graph = conv ? convolutional(16) : perceptron(16);
       const int width = conv ? 72 : 6;
       const TrainingOptions options = adapters(2);
-      SmallTrainer trainer(compile_training(graph, options, under(policy)).bytes);
+      SmallTrainer trainer(compile_training(graph, options, under_policy(policy)).bytes);
       std::vector<float> x;
       std::vector<int32_t> labels;
       fill(1, 16, width, x, labels);
       TrainingOptions without;
-      SmallTrainer plain(compile_training(graph, without, under(policy)).bytes);
+      SmallTrainer plain(compile_training(graph, without, under_policy(policy)).bytes);
       const std::vector<float> before = plain.infer(x), at_first = trainer.infer(x);
       EXPECT_EQ(at_first, before) << policy;  // B is 0: what is added is 0
       float first = 0, last = 0;
@@ -101,10 +101,10 @@ TEST(adapters, change_nothing_at_first_learn_and_merge) {
 }
 
 TEST(adapters, refuse_what_they_cannot_do) {
-  EXPECT_THROW(compile_training(perceptron(), adapters(2, {"softmax"}), under("float32")), Error);
+  EXPECT_THROW(compile_training(perceptron(), adapters(2, {"softmax"}), under_policy("float32")), Error);
   TrainingOptions endless = adapters(2);
   endless.adapters.alpha = INFINITY;
-  EXPECT_THROW(compile_training(perceptron(), endless, under("float32")), Error);
+  EXPECT_THROW(compile_training(perceptron(), endless, under_policy("float32")), Error);
 }
 
 }  // namespace

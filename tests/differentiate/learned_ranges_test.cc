@@ -78,7 +78,7 @@ TEST(training_quantizers, learned_ranges_are_trained_by_the_formula) {
   SmallTrainer trainer(compiled(perceptron(16), "int8/static", options, &calibration).bytes);
   ASSERT_EQ(trainer.state<float>("relu1:0/range"), (std::vector<float>{-0.5f, 0.75f}));
   Steps steps(trainer);
-  const Data data = batch(1, 16, 6);
+  const Points data = points(1, 16, 6);
   std::memcpy(steps.program().input(0).data(), data.x.data(), data.x.size() * sizeof(float));
   std::memcpy(steps.program().input(1).data(), data.labels.data(), data.labels.size() * sizeof(int32_t));
   struct End {

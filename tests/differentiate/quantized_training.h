@@ -28,14 +28,14 @@ inline TrainingModel compiled(const Graph& graph, const char* policy, const Trai
 }
 
 // Three classes of points around centers; the same for every test.
-struct Data {
+struct Points {
   std::vector<float> x;
   std::vector<int32_t> labels;
 };
-inline Data batch(uint64_t seed, int rows, int width) {
+inline Points points(uint64_t seed, int rows, int width) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> noise(0, 0.3f);
-  Data data;
+  Points data;
   for (int r = 0; r < rows; ++r) {
     const auto label = int32_t(random() % 3);
     data.labels.push_back(label);
@@ -53,7 +53,7 @@ inline float mean_of(const std::vector<float>& x, size_t first, size_t last) {
 inline std::vector<float> train(SmallTrainer& trainer, int steps, int rows, int width, float rate) {
   std::vector<float> losses;
   for (int i = 0; i < steps; ++i) {
-    const Data data = batch(uint64_t(i), rows, width);
+    const Points data = points(uint64_t(i), rows, width);
     const Trainer::Report report = trainer.train(data.x, data.labels, rate);
     losses.push_back(report.loss);
     EXPECT_TRUE(report.applied) << i;

@@ -22,7 +22,7 @@ using test::SmallTrainer;
 
 constexpr int kTime = 5, kIn = 3, kWidth = 4, kClasses = 3;
 
-std::vector<float> numbers(uint64_t seed, size_t count, double size) {
+std::vector<float> normal_numbers(uint64_t seed, size_t count, double size) {
   SplitMix64 random(seed);
   std::vector<float> x(count);
   for (float& v : x) v = float(size * (double(random.next() >> 40) / 0x1p23 - 1));
@@ -33,15 +33,15 @@ enum class Form { kLstm, kGru, kSequenceOfBoth, kStatesOfBoth };
 
 // x [N, time, in] -> transpose -> LSTM or GRU -> last h -> dense -> softmax. Of two directions, as PyTorch writes what
 // reads them: the outputs of both side by side, averaged over time, or the last states of both side by side.
-Graph network(int batch, Form form) {
+Graph recurrent_network(int batch, Form form) {
   const bool lstm = form != Form::kGru, both = form == Form::kSequenceOfBoth || form == Form::kStatesOfBoth;
   const int64_t directions = both ? 2 : 1, rows = (lstm ? 4 : 3) * kWidth, width = directions * kWidth;
   OnnxBuilder b;
   b.input("x", {0, kTime, kIn}, {"N", "", ""});
-  b.floats("w", {directions, rows, kIn}, numbers(1, size_t(directions * rows * kIn), 0.5));
-  b.floats("r", {directions, rows, kWidth}, numbers(2, size_t(directions * rows * kWidth), 0.5));
-  b.floats("b", {directions, 2 * rows}, numbers(3, size_t(directions * 2 * rows), 0.1));
-  b.floats("v", {kClasses, width}, numbers(4, size_t(kClasses * width), 0.7));
+  b.floats("w", {directions, rows, kIn}, normal_numbers(1, size_t(directions * rows * kIn), 0.5));
+  b.floats("r", {directions, rows, kWidth}, normal_numbers(2, size_t(directions * rows * kWidth), 0.5));
+  b.floats("b", {directions, 2 * rows}, normal_numbers(3, size_t(directions * 2 * rows), 0.1));
+  b.floats("v", {kClasses, width}, normal_numbers(4, size_t(kClasses * width), 0.7));
   b.node("Transpose", {"x"}, {"t"}).ints("perm", {1, 0, 2});
   const std::vector<std::string> outputs =
       form == Form::kSequenceOfBoth ? std::vector<std::string>{"o"} : std::vector<std::string>{"", "h"};
@@ -78,10 +78,10 @@ Graph network(int batch, Form form) {
 // float32 in another order: each of at most 4 * 5 terms a row, rounded at 2^-24 of sums below 4; Adam's first step
 // would hide it, sgd does not.
 TEST(recurrent_batch, trains_with_fewer_rows_than_it_was_compiled_for) {
-  const std::vector<float> x = numbers(5, 4 * kTime * kIn, 1);
+  const std::vector<float> x = normal_numbers(5, 4 * kTime * kIn, 1);
   const std::vector<int32_t> labels = {0, 2, 1, 2};
   for (const Form form : {Form::kLstm, Form::kGru, Form::kSequenceOfBoth, Form::kStatesOfBoth}) {
-    const Graph graph = network(4, form);
+    const Graph graph = recurrent_network(4, form);
     EXPECT_TRUE(graph.values[size_t(graph.inputs[0].value)].batched);
     EXPECT_TRUE(graph.values[size_t(graph.outputs[0].value)].batched);
     EXPECT_TRUE(
@@ -89,7 +89,7 @@ TEST(recurrent_batch, trains_with_fewer_rows_than_it_was_compiled_for) {
     TrainingOptions options;
     options.optimizer.kind = Optimizer::kSgd;
     const std::vector<uint8_t> bytes = compile_training(graph, options, {}).bytes;
-    SmallTrainer whole(bytes), parts(bytes), single(compile_training(network(1, form), options, {}).bytes);
+    SmallTrainer whole(bytes), parts(bytes), single(compile_training(recurrent_network(1, form), options, {}).bytes);
     const Trainer::Report all = whole.train(x, labels, 0.5f);
     ASSERT_TRUE(all.applied);
     for (SmallTrainer* run : {&parts, &single}) {
@@ -126,7 +126,7 @@ TEST(recurrent_batch, trains_with_fewer_rows_than_it_was_compiled_for) {
     EXPECT_GT(moved, 50);
 
     // The deployed network, one row at a time, gives what the trained one gives of four rows and of one.
-    const Deployed made = deploy(network(1, form), {}, whole.model(), whole.trainer().state());
+    const Deployed made = deploy(recurrent_network(1, form), {}, whole.model(), whole.trainer().state());
     const LoadedModel model(made.bytes, "deployed", "");
     BoundProgram bound(model, model.infer_program());
     const std::vector<float> want = whole.infer(x);
@@ -147,8 +147,8 @@ TEST(recurrent_batch, trains_with_fewer_rows_than_it_was_compiled_for) {
 TEST(recurrent_batch, a_loss_that_looks_at_the_cells_is_refused) {
   OnnxBuilder b;
   b.input("x", {kTime, 1, kIn});
-  b.floats("w", {1, 4 * kWidth, kIn}, numbers(1, 4 * kWidth * kIn, 0.5));
-  b.floats("r", {1, 4 * kWidth, kWidth}, numbers(2, 4 * kWidth * kWidth, 0.5));
+  b.floats("w", {1, 4 * kWidth, kIn}, normal_numbers(1, 4 * kWidth * kIn, 0.5));
+  b.floats("r", {1, 4 * kWidth, kWidth}, normal_numbers(2, 4 * kWidth * kWidth, 0.5));
   b.node("LSTM", {"x", "w", "r"}, {"", "h", "c"}).integer("hidden_size", kWidth);
   b.node("Add", {"h", "c"}, {"y"});
   b.output("y");

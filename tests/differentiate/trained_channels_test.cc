@@ -24,10 +24,10 @@ namespace {
 using test::convolutional;
 using test::perceptron;
 
-constexpr int kRows = 16;
+constexpr int kBatchRows = 16;
 
 using Data = test::LabelledRows;
-Data batch(uint64_t seed, int width) { return test::three_classes(seed, kRows, width); }
+Data batch(uint64_t seed, int width) { return test::three_classes(seed, kBatchRows, width); }
 
 TrainingOptions channels(std::vector<TrainedChannels> of, Optimizer optimizer = Optimizer::kSgd) {
   TrainingOptions options;
@@ -36,7 +36,7 @@ TrainingOptions channels(std::vector<TrainedChannels> of, Optimizer optimizer = 
   return options;
 }
 
-CompileOptions under(const std::string& policy) {
+CompileOptions with_policy(const std::string& policy) {
   CompileOptions compiling;
   if (!policy.empty()) compiling.policies = parse_policy_options({.policy = policy});
   return compiling;
@@ -128,8 +128,8 @@ std::vector<float> cut(const std::vector<float>& all, size_t rows, size_t first,
 }
 
 TEST(trained_channels, only_these_rows_have_gradients) {
-  const TrainingModel made =
-      compile_training(convolutional(kRows), channels({{.pattern = "conv2", .share = 0.5}}), under("float32"));
+  const TrainingModel made = compile_training(convolutional(kBatchRows), channels({{.pattern = "conv2", .share = 0.5}}),
+                                              with_policy("float32"));
   std::vector<std::string> trained;
   for (const Value& v : made.gradients.values)
     if (v.trainable) trained.push_back(v.name);
@@ -178,9 +178,10 @@ TEST(trained_channels, the_first_gradient_is_that_of_the_rows) {
                       {"fc1", &perceptron, 6, 2, 4, 5, "w1", "b1", {"w2", "b2"}, {}},
                       {"fc2", &perceptron, 6, 2, 3, 3, "w2", "b2", {}, {"w1", "b1"}}};
   for (const Row& row : rows) {
-    ChannelTrainer full(compile_training(row.make(kRows), channels({}), under("float32")));
-    ChannelTrainer part(compile_training(
-        row.make(kRows), channels({{.pattern = row.layer, .first = row.first, .end = row.end}}), under("float32")));
+    ChannelTrainer full(compile_training(row.make(kBatchRows), channels({}), with_policy("float32")));
+    ChannelTrainer part(compile_training(row.make(kBatchRows),
+                                         channels({{.pattern = row.layer, .first = row.first, .end = row.end}}),
+                                         with_policy("float32")));
     const auto start = full.parameters();
     EXPECT_EQ(full.train(batch(3, row.width), 0.1f), part.train(batch(3, row.width), 0.1f));
     const auto want = full.parameters(), got = part.parameters();
@@ -210,8 +211,9 @@ TEST(trained_channels, the_others_stay_and_one_layer_comes_out) {
     TrainingOptions options =
         channels({{.pattern = "conv2", .first = 1, .end = 3}, {.pattern = "fc", .share = 0.5}}, Optimizer::kMomentum);
     options.train.layers = {"conv2", "fc"};
-    ChannelTrainer trainer(compile_training(convolutional(kRows), options, under(policy)));
-    ChannelTrainer whole(compile_training(convolutional(kRows), channels({}, Optimizer::kMomentum), under(policy)));
+    ChannelTrainer trainer(compile_training(convolutional(kBatchRows), options, with_policy(policy)));
+    ChannelTrainer whole(
+        compile_training(convolutional(kBatchRows), channels({}, Optimizer::kMomentum), with_policy(policy)));
     const std::vector<uint8_t> before = whole.exported();
     const auto [first, last] = trainer.train(80, 72, 0.05f);
     EXPECT_LT(last, 0.8f * first) << policy;
@@ -228,7 +230,7 @@ TEST(trained_channels, the_others_stay_and_one_layer_comes_out) {
       }
     }
     EXPECT_EQ(constant(before, "conv1.w"), constant(bytes, "conv1.w"));
-    Graph network = convolutional(kRows);  // to compile anew
+    Graph network = convolutional(kBatchRows);  // to compile anew
     EXPECT_EQ(with_parameters(network, trainer.model(), trainer.trainer().state()), 4);
     for (const Value& v : network.values) {
       if (v.name == "conv2.w" || v.name == "fc.b") {
@@ -240,11 +242,11 @@ TEST(trained_channels, the_others_stay_and_one_layer_comes_out) {
 
 TEST(trained_channels, inputs_stay_where_they_did) {
   for (const bool keep : {false, true}) {
-    CompileOptions compiling = under("float32");
+    CompileOptions compiling = with_policy("float32");
     compiling.target.keep_inputs = keep;
     TrainingOptions options = channels({{.pattern = "conv2", .share = 0.5}});
-    ChannelTrainer trainer(compile_training(convolutional(kRows), options, compiling)),
-        whole(compile_training(convolutional(kRows), channels({}), compiling));
+    ChannelTrainer trainer(compile_training(convolutional(kBatchRows), options, compiling)),
+        whole(compile_training(convolutional(kBatchRows), channels({}), compiling));
     const std::vector<uint8_t> bytes = trainer.exported();
     EXPECT_EQ(steps(bytes), steps(whole.exported())) << keep;
     const LoadedModel model(bytes, "test", "");
@@ -261,7 +263,8 @@ uint64_t aligned_bytes(uint64_t floats) { return (4 * floats + kAlignment - 1) /
 // conv1 [4, 3, 3, 2] and bias, batch norm 4 and 4, conv2 [4, 3, 3, 4] and bias, fc [3, 4] and bias.
 TEST(trained_channels, bytes_are_those_of_the_rows) {
   const auto memory = [](const TrainingOptions& options) {
-    const LoadedModel model(compile_training(convolutional(kRows), options, under("float32")).bytes, "test", "");
+    const LoadedModel model(compile_training(convolutional(kBatchRows), options, with_policy("float32")).bytes, "test",
+                            "");
     return training_memory(model, {});
   };
   const TrainingMemory full = memory(channels({}, Optimizer::kAdam)),
@@ -279,7 +282,7 @@ TEST(trained_channels, bytes_are_those_of_the_rows) {
 
 // The frozen part of a file in int8 stays an integer step.
 TEST(trained_channels, of_a_quantized_network) {
-  Graph graph = perceptron(kRows);
+  Graph graph = perceptron(kBatchRows);
   Calibration calibration;
   for (const char* name : {"x", "relu1:0", "fc2:0"}) calibration.ranges[name].range = {-6, 6};
   resolve_policies(graph, parse_policy_options({.policy = "int8/static_from_float32"}));
@@ -287,7 +290,7 @@ TEST(trained_channels, of_a_quantized_network) {
   for (Layer& layer : graph.layers) layer.asked = false;
   TrainingOptions options = channels({{.pattern = "fc2", .first = 0, .end = 2}}, Optimizer::kMomentum);
   options.train.layers = {"fc2"};
-  const TrainingModel made = compile_training(graph, options, under(""));
+  const TrainingModel made = compile_training(graph, options, with_policy(""));
   const auto integer = std::ranges::count_if(made.gradients.nodes, [&](const Node& node) {
     return node.op == Op::kDense && made.gradients.values[size_t(node.inputs[1])].type == ElementType::kInt8;
   });
@@ -300,11 +303,11 @@ TEST(trained_channels, of_a_quantized_network) {
 
 TEST(trained_channels, with_updates_at_once_and_steps_again) {
   TrainingOptions options = channels({{.pattern = "conv.*", .share = 0.5}});
-  ChannelTrainer plain(compile_training(convolutional(kRows), options, under("float32")));
+  ChannelTrainer plain(compile_training(convolutional(kBatchRows), options, with_policy("float32")));
   options.arena_limit = 1;
-  ChannelTrainer again(compile_training(convolutional(kRows), options, under("float32")));
+  ChannelTrainer again(compile_training(convolutional(kBatchRows), options, with_policy("float32")));
   options.immediate = true;
-  ChannelTrainer at_once(compile_training(convolutional(kRows), options, under("float32")));
+  ChannelTrainer at_once(compile_training(convolutional(kBatchRows), options, with_policy("float32")));
   for (ChannelTrainer* trainer : {&plain, &again, &at_once}) trainer->train(batch(2, 72), 0.1f);
   EXPECT_EQ(plain.parameters(), again.parameters());
   EXPECT_EQ(plain.parameters(), at_once.parameters());
@@ -315,7 +318,7 @@ TEST(trained_channels, refuse_what_cannot_be_split) {
                           std::vector<std::string> layers = {}) {
     TrainingOptions options = channels(std::move(of));
     options.train.layers = std::move(layers);
-    EXPECT_THROW(compile_training(convolutional(kRows), options, under(policy)), Error);
+    EXPECT_THROW(compile_training(convolutional(kBatchRows), options, with_policy(policy)), Error);
   };
   refused({{.pattern = "conv2", .first = 2, .end = 5}});
   refused({{.pattern = "nowhere", .share = 0.5}});
@@ -323,7 +326,7 @@ TEST(trained_channels, refuse_what_cannot_be_split) {
   refused({{.pattern = "conv(", .share = 0.5}});
   refused({{.pattern = "conv2", .share = 0.5}}, "int8/weights_from_float32");
   refused({{.pattern = "conv2", .share = 0.5}}, "float32", {"fc"});
-  Graph depthwise = convolutional(kRows);
+  Graph depthwise = convolutional(kBatchRows);
   for (Node& node : depthwise.nodes)
     if (node.name == "conv2") set_integer(node, "groups", 2);
   EXPECT_THROW(split_channels(depthwise, channels({{.pattern = "conv2", .share = 0.5}}).train), Error);

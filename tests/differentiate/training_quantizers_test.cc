@@ -124,7 +124,7 @@ TEST(training_quantizers, running_ranges_follow_the_data) {
   SmallTrainer trainer(compiled(perceptron(16), "int8/static", options).bytes);
   float low = 0, high = 0;
   for (int i = 0; i < 5; ++i) {
-    const Data data = batch(uint64_t(i), 16, 6);
+    const Points data = points(uint64_t(i), 16, 6);
     trainer.train(data.x, data.labels, 0.01f);
     const auto [min, max] = std::ranges::minmax(data.x);
     low = i == 0 ? min : 0.75f * low + (1 - 0.75f) * min;
@@ -145,7 +145,7 @@ TEST(training_quantizers, float8_state_is_the_formulas) {
     float scale = 1;
     ScaleCounters counters;
     for (int i = 0; i < 50; ++i) {
-      Data data = batch(uint64_t(i), 16, 6);
+      Points data = points(uint64_t(i), 16, 6);
       for (float& v : data.x) v *= 1 + 0.1f * float(i % 7);
       trainer.train(data.x, data.labels, 0.01f);
       const float amax = amax_value(amax_bits(std::span<const float>(data.x)));
@@ -175,7 +175,7 @@ void check_export(Graph graph, const char* policy, float steps_apart, int width)
   BoundProgram bound(model, model.infer_program());
   float apart = 0, largest = 0;
   for (int i = 0; i < 10; ++i) {
-    const Data data = batch(uint64_t(1000 + i), 16, width);
+    const Points data = points(uint64_t(1000 + i), 16, width);
     const std::vector<float> want = trainer.infer(data.x);
     const auto* first = reinterpret_cast<const uint8_t*>(data.x.data());
     const std::vector<uint8_t> bytes = bound.run({first, data.x.size() * sizeof(float)});

@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+Bytes text_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 Bytes gzipped(const Bytes& data) {
   Bytes packed(data.size() + 128);
@@ -131,7 +131,7 @@ TEST(csv, numbers_out_of_range_stay_what_they_are) {
 
 TEST(csv, what_is_wrong_is_said_by_line_and_column) {
   const auto refused = [](const std::string& text, const std::vector<std::string>& parts) {
-    expect_refused(bytes_of(text), parts);
+    expect_refused(text_bytes(text), parts);
   };
   refused("1,2\n3\n", {"file, line 2: has 1 fields, the first line has 2"});
   refused("1,2\n3,4,5\n", {"line 2: has 3 fields"});
@@ -154,7 +154,7 @@ TEST(array_files, random_bytes_are_read_or_refused) {
   const std::string texts[] = {"1,2\n3,4\n", "a,\"b\"\n1;2\r\n\"", "\x93NUMPY"};
   size_t read = 0, refused = 0;
   for (int i = 0; i < 20000; ++i) {
-    Bytes bytes = i % 4 == 3 ? kIdx : bytes_of(texts[i % 4 % 3]);
+    Bytes bytes = i % 4 == 3 ? kIdx : text_bytes(texts[i % 4 % 3]);
     for (uint64_t n = random.below(6); n-- > 0;) {
       const size_t at = size_t(random.below(bytes.size() + 1));
       if (at == bytes.size()) bytes.push_back(uint8_t(random.next()));

@@ -49,7 +49,7 @@ class AtomicFileTest : public testing::Test {
 
 using atomic_file = AtomicFileTest;
 
-std::string refusal(auto function) {
+std::string write_refusal(auto function) {
   try {
     function();
   } catch (const Error& error) {
@@ -98,21 +98,21 @@ TEST_F(atomic_file, a_link_stays_a_link) {
 
 TEST_F(atomic_file, a_missing_directory_and_a_directory_are_refused) {
   const std::string missing = path("missing/model.nacre");
-  EXPECT_EQ(refusal([&] { write_file_whole(missing, "x"); }),
+  EXPECT_EQ(write_refusal([&] { write_file_whole(missing, "x"); }),
             missing +
                 ": no file can be made in its directory: No such file or directory\n    make the directory first, or "
                 "name another");
-  EXPECT_EQ(refusal([&] { write_file_whole(directory_.string(), "x"); }),
+  EXPECT_EQ(write_refusal([&] { write_file_whole(directory_.string(), "x"); }),
             directory_.string() + ": cannot be written: Is a directory\n    name a file");
-  EXPECT_NE(refusal([&] { write_file_whole("", "x"); }), "accepted");
-  EXPECT_NE(refusal([&] { write_file_whole(path(std::string(300, 'n').c_str()), "x"); }), "accepted");
+  EXPECT_NE(write_refusal([&] { write_file_whole("", "x"); }), "accepted");
+  EXPECT_NE(write_refusal([&] { write_file_whole(path(std::string(300, 'n').c_str()), "x"); }), "accepted");
   EXPECT_EQ(files(), 0u);
 }
 
 TEST_F(atomic_file, a_device_is_written_and_never_replaced) {
   write_file_whole("/dev/null", "x");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
-  EXPECT_EQ(refusal([] { write_file_whole("/dev/full", "x"); }),
+  EXPECT_EQ(write_refusal([] { write_file_whole("/dev/full", "x"); }),
             "/dev/full: cannot be written: No space left on device\n    free some space, or name another disk");
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
@@ -123,7 +123,7 @@ TEST_F(atomic_file, a_full_disk_leaves_the_old_file_and_nothing_else) {
   if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=64k") != 0) GTEST_SKIP() << "mounting a small disk needs root";
   const std::string file = (disk / "model.nacre").string();
   write_file_whole(file, "old");
-  const std::string why = refusal([&] { write_file_whole(file, std::string(200'000, 'x')); });
+  const std::string why = write_refusal([&] { write_file_whole(file, std::string(200'000, 'x')); });
   const std::string kept = content(file);
   const size_t left = files(disk);
   EXPECT_EQ(umount(disk.c_str()), 0);
@@ -175,7 +175,7 @@ TEST_F(atomic_file, signals_end_the_process_and_leave_nothing) {
 
 TEST_F(atomic_file, more_files_at_once_than_can_be_kept_in_mind_are_refused) {
   std::vector<std::unique_ptr<AtomicFile>> open;
-  const std::string why = refusal([&] {
+  const std::string why = write_refusal([&] {
     for (int i = 0; i < 100; ++i) open.push_back(std::make_unique<AtomicFile>(path()));
   });
   EXPECT_NE(why, "accepted");
@@ -195,8 +195,8 @@ TEST_F(atomic_file, several_are_all_there_or_none) {
   const auto all = [&](const std::string& second) {
     return std::vector<WholeFile>{{path("one"), one}, {second, two}, {path("three"), one}};
   };
-  EXPECT_NE(refusal([&] { write_files_whole(all(path("missing/two"))); }), "accepted");
-  EXPECT_NE(refusal([&] { write_files_whole(all("/dev/full")); }), "accepted");
+  EXPECT_NE(write_refusal([&] { write_files_whole(all(path("missing/two"))); }), "accepted");
+  EXPECT_NE(write_refusal([&] { write_files_whole(all("/dev/full")); }), "accepted");
   EXPECT_EQ(files(), 0u);
   write_files_whole(all(path("two")));
   EXPECT_EQ(files(), 3u);

@@ -58,8 +58,9 @@ TEST(onnx_training, defaults_are_onnx_s) {
   EXPECT_EQ(get_real(node, "epsilon"), 0.0f);
 }
 
-std::string refused(const char* op, const std::vector<std::string>& tensors, const std::vector<std::string>& outputs,
-                    const char* mode = nullptr, int count_type = TensorProto::INT64) {
+std::string optimizer_refused(const char* op, const std::vector<std::string>& tensors,
+                              const std::vector<std::string>& outputs, const char* mode = nullptr,
+                              int count_type = TensorProto::INT64) {
   OnnxBuilder b = training(tensors, count_type);
   std::vector<std::string> inputs = {"r", "t"};
   inputs.insert(inputs.end(), tensors.begin(), tensors.end());
@@ -71,17 +72,17 @@ std::string refused(const char* op, const std::vector<std::string>& tensors, con
 
 TEST(onnx_training, other_operands_and_attributes_are_refused) {
   const std::pair<std::string, const char*> cases[] = {
-      {refused("Adagrad", {"x1", "g1", "h1"}, {"a", "b"}), ""},
-      {refused("Adagrad", {"x1", "g1"}, {"a", "b"}), "has 4 inputs"},
-      {refused("Adagrad", {}, {"a", "b"}), "has 2 inputs"},
-      {refused("Adam", {"x1", "g1", "v1"}, {"a", "b", "c"}), "has 5 inputs"},
-      {refused("Adagrad", {"x1", "g1", "h1"}, {"a", "b", "c"}), "more outputs"},
-      {refused("Adagrad", {"x1", "g2", "h1"}, {"a", "b"}), "shape"},
-      {refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}), "mode"},
-      {refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}, "fast"), "mode"},
-      {refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}, "standard"), ""},
-      {refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}, "standard", TensorProto::INT32), "int64"},
-      {refused("Gradient", {"x1"}, {"a"}), "ai.onnx.preview.training"}};
+      {optimizer_refused("Adagrad", {"x1", "g1", "h1"}, {"a", "b"}), ""},
+      {optimizer_refused("Adagrad", {"x1", "g1"}, {"a", "b"}), "has 4 inputs"},
+      {optimizer_refused("Adagrad", {}, {"a", "b"}), "has 2 inputs"},
+      {optimizer_refused("Adam", {"x1", "g1", "v1"}, {"a", "b", "c"}), "has 5 inputs"},
+      {optimizer_refused("Adagrad", {"x1", "g1", "h1"}, {"a", "b", "c"}), "more outputs"},
+      {optimizer_refused("Adagrad", {"x1", "g2", "h1"}, {"a", "b"}), "shape"},
+      {optimizer_refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}), "mode"},
+      {optimizer_refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}, "fast"), "mode"},
+      {optimizer_refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}, "standard"), ""},
+      {optimizer_refused("Momentum", {"x1", "g1", "v1"}, {"a", "b"}, "standard", TensorProto::INT32), "int64"},
+      {optimizer_refused("Gradient", {"x1"}, {"a"}), "ai.onnx.preview.training"}};
   for (const auto& [said, expected] : cases) {
     if (*expected == 0) EXPECT_EQ(said, "");
     else EXPECT_NE(said.find(expected), std::string::npos) << "expected '" << expected << "' in: " << said;

@@ -11,10 +11,9 @@
 #include "tools/base/json.h"
 #include "tools/importers/importer.h"
 
-namespace nacre::tools {
+namespace nacre::tools::tflite {
 namespace {
 
-using namespace tflite;
 namespace fs = std::filesystem;
 
 fs::path project_root() {
@@ -387,4 +386,4 @@ TEST(import_tflite_files, tensors_of_one_buffer_are_parameters_of_their_own) {
 }
 
 }  // namespace
-}  // namespace nacre::tools
+}  // namespace nacre::tools::tflite

@@ -3,10 +3,8 @@
 
 #include "tests/importers/tflite_imports.h"
 
-namespace nacre::tools {
+namespace nacre::tools::tflite {
 namespace {
-
-using namespace tflite;
 
 TEST(import_tflite, reshape_takes_its_target_from_input_or_options) {
   const Graph by_input = imported(with_list(BuiltinOperator::RESHAPE, {1, 6}, {1, 2, 3}, {3}, {1, -1, 3}));
@@ -260,4 +258,4 @@ TEST(import_tflite, integers_without_scale_stay_integers_and_real_inputs_keep_th
 }
 
 }  // namespace
-}  // namespace nacre::tools
+}  // namespace nacre::tools::tflite

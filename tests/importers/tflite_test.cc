@@ -6,10 +6,8 @@
 
 #include "tests/importers/tflite_imports.h"
 
-namespace nacre::tools {
+namespace nacre::tools::tflite {
 namespace {
-
-using namespace tflite;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -297,4 +295,4 @@ TEST(import_tflite, cast_keeps_real_integers) {
 }
 
 }  // namespace
-}  // namespace nacre::tools
+}  // namespace nacre::tools::tflite

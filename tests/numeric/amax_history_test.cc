@@ -1,6 +1,7 @@
 // Delayed and current scaling: the orders of update, and what each guard does. The systems' own tables are checked by
 // tests/claims/golden_policies.cc.
 #include "engine/numeric/amax_history.h"
+#include "tests/short_names.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +14,6 @@
 
 namespace nacre::test {
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct State {
   std::vector<float> amaxes;

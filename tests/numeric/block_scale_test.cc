@@ -1,5 +1,6 @@
 // MXFP8 and NVFP4 blocks: scales against exact powers of two, elements within the step of their format.
 #include "engine/numeric/block_scale.h"
+#include "tests/short_names.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +11,6 @@
 
 namespace nacre::test {
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
 template <class Q>
 class MxScale : public testing::Test {};

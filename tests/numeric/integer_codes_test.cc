@@ -12,11 +12,10 @@
 #include "engine/numeric/grouped_int4.h"
 #include "engine/numeric/int4.h"
 #include "engine/numeric/ternary.h"
+#include "tests/short_names.h"
 
 namespace nacre::test {
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
 template <class T>
 class AbsMaxCodes : public testing::Test {};

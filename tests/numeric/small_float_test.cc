@@ -12,11 +12,10 @@
 #include <random>
 
 #include "tests/numeric/exact_format.h"
+#include "tests/short_names.h"
 
 namespace nacre::test {
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 template <class T>
 ExactFormat exact() {

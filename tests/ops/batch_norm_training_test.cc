@@ -6,14 +6,12 @@
 #include "engine/kernels/training.h"
 #include "tests/gradient_check.h"
 #include "tests/ops/gradient_precision.h"
+#include "tests/short_names.h"
 
 namespace nacre::test {
 namespace {
 
 using namespace gradient_precision;
-
-constexpr ElementType kF32 = ElementType::kFloat32, kF16 = ElementType::kFloat16, kBf16 = ElementType::kBfloat16,
-                      kF64 = ElementType::kFloat64;
 
 // float32 and 16-bit floats against float64, by the roundings of the formulas:
 //   mean      u (rows + 2) max |x|                                  (sums of rows, a quotient)

@@ -8,6 +8,7 @@
 
 #include "engine/kernels/training.h"
 #include "engine/ops/commit.h"
+#include "tests/golden_tables.h"
 #include "tests/ops/step_in_place.h"
 #include "tools/base/json.h"
 
@@ -17,16 +18,6 @@ namespace {
 using json = nacre::tools::Json;
 using namespace reference;
 
-json golden(const char* topic) {
-  const char* shared = std::getenv("NACRE_SHARED");
-  static std::ifstream file((shared != nullptr ? std::string(shared) : std::string(NACRE_ROOT) + "/../shared") +
-                            "/golden/policies.json");
-  static const json tables = file ? json::parse(file) : json();
-  return tables.is_null() ? json() : tables.at(topic);
-}
-float number(const json& v) {
-  return v.is_string() ? std::strtof(v.get<std::string>().c_str(), nullptr) : v.get<float>();
-}
 bool same(float a, float b) { return a == b || (a != a && b != b); }
 
 struct ScaleTopic {

@@ -9,14 +9,13 @@
 
 #include "engine/kernels/training.h"
 #include "tests/ops/step_in_place.h"
+#include "tests/short_names.h"
 
 namespace nacre::test {
 namespace {
 
 using Real = long double;
 using namespace reference;
-
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
 template <class A>
 struct Judged {

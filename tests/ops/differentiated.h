@@ -15,11 +15,10 @@
 #include "engine/kernels/training.h"
 #include "engine/ops/all.h"
 #include "tests/cases_random.h"
+#include "tests/short_names.h"
 #include "tools/graph/bound_step.h"
 
 namespace nacre::test::differentiated {
-
-inline constexpr ElementType kF64 = ElementType::kFloat64, kF32 = ElementType::kFloat32, kU32 = ElementType::kUint32;
 
 inline bool real(ElementType type) {
   return type == kF64 || type == kF32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16;
@@ -31,11 +30,11 @@ struct Operand {
 };
 
 // A step on operands of its own, all given: inputs, updated ones, outputs.
-struct Step {
+struct SeparateStep {
   std::vector<TensorRecord> records;
   std::vector<Tensor> tensors;
 
-  explicit Step(std::vector<Operand>& operands) {
+  explicit SeparateStep(std::vector<Operand>& operands) {
     records.reserve(operands.size());
     for (Operand& operand : operands) {
       if (!operand.array.present()) {
@@ -80,7 +79,7 @@ inline Code run_op(Op op, const std::vector<uint32_t>& words, std::vector<Operan
   const OpRule* rule = find_rule(op);
   if (rule == nullptr) return Code::kOpCode;
   Dims dims[4] = {};
-  Step inputs(operands);
+  SeparateStep inputs(operands);
   const Code code =
       rule->shapes({words.data(), int(words.size())}, {inputs.tensors.data(), int(inputs.tensors.size()), 0}, dims);
   if (code != Code::kOk) return code;
@@ -89,7 +88,7 @@ inline Code run_op(Op op, const std::vector<uint32_t>& words, std::vector<Operan
   const KernelEntry* entry = find_entry(op, operands);
   if (entry == nullptr) return Code::kNoKernel;
   if (entry->shapes != rule->shapes) return Code::kNoKernel;
-  return Step(operands).run(*entry, words);
+  return SeparateStep(operands).run(*entry, words);
 }
 
 // An op on arrays, differentiated by its table.
@@ -137,7 +136,7 @@ struct Differentiated {
       if (row.words != nullptr) {
         std::vector<Operand> of_step;
         for (const Array& input : inputs) of_step.push_back({input, Role::kIn});
-        const Step step(of_step);
+        const SeparateStep step(of_step);
         made.resize(32);
         made.resize(size_t(row.words({words.data(), int(words.size())},
                                      {step.tensors.data(), int(step.tensors.size()), 0}, row.of[0], made.data())));

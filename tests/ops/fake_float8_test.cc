@@ -12,21 +12,21 @@
 
 #include "engine/kernels/reference.h"
 #include "engine/kernels/training.h"
+#include "tests/golden_tables.h"
 #include "tests/ops/run_step.h"
+#include "tests/short_names.h"
 #include "tools/base/json.h"
 
 namespace nacre::test {
 namespace {
 
 using json = nacre::tools::Json;
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
-
 uint32_t bits(float v) { return std::bit_cast<uint32_t>(v); }
-bool same(float a, float b) { return bits(a) == bits(b) || (std::isnan(a) && std::isnan(b)); }
+bool same_bits(float a, float b) { return bits(a) == bits(b) || (std::isnan(a) && std::isnan(b)); }
 
 template <class T>
-std::vector<T> fake(const KernelEntry& entry, std::vector<uint32_t> words, std::vector<T> x, float scale,
-                    uint32_t* amax) {
+std::vector<T> fake_float8(const KernelEntry& entry, std::vector<uint32_t> words, std::vector<T> x, float scale,
+                           uint32_t* amax) {
   std::vector<T> y(x.size());
   std::vector<float> scales = {scale};
   std::vector<uint32_t> amaxes = {*amax};
@@ -39,7 +39,7 @@ std::vector<T> fake(const KernelEntry& entry, std::vector<uint32_t> words, std::
 }
 
 // Numbers of all binades that float8 and its neighbours have, the middles between codes, and the ends of float32.
-std::vector<float> points() {
+std::vector<float> float8_points() {
   std::vector<float> x = {0.0f, -0.0f, kInf, -kInf, kNan, 3.4e38f, -3.4e38f, 1e-45f};
   for (uint32_t code = 0; code < 256; ++code)
     for (const float v : {float(Float8E4M3::of_bits(uint8_t(code))), float(Float8E5M2::of_bits(uint8_t(code)))})
@@ -51,7 +51,7 @@ std::vector<float> points() {
 
 template <class Q>
 void check_against_kernels(const KernelEntry& quantize, const KernelEntry& dequantize, uint32_t format) {
-  std::vector<float> x = points();
+  std::vector<float> x = float8_points();
   const std::vector<int32_t> dims = {int32_t(x.size())};
   for (const float scale : {1.0f, 0.017857142857142856f, 448.0f, 1e-3f, 3.7e5f, 1.1754944e-38f, 3.4028235e38f})
     for (const uint32_t form : {0u, 1u}) {
@@ -63,8 +63,9 @@ void check_against_kernels(const KernelEntry& quantize, const KernelEntry& dequa
       ASSERT_EQ(run_step(quantize, {0, form}, there), Code::kOk);
       ASSERT_EQ(run_step(dequantize, {0, form}, back), Code::kOk);
       uint32_t amax = 0;
-      const std::vector<float> y = fake(reference::kFakeFloat8F32, {format, form}, x, scale, &amax);
-      for (size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(same(y[i], want[i])) << x[i] << ' ' << scale << ' ' << form;
+      const std::vector<float> y = fake_float8(reference::kFakeFloat8F32, {format, form}, x, scale, &amax);
+      for (size_t i = 0; i < x.size(); ++i)
+        ASSERT_TRUE(same_bits(y[i], want[i])) << x[i] << ' ' << scale << ' ' << form;
     }
 }
 
@@ -76,15 +77,15 @@ TEST(fake_float8, is_dequantize_of_quantize_to_the_bit) {
 // Two steps: the largest magnitude bits of all; NaN over infinity over every number.
 TEST(fake_float8, amax_is_the_largest_magnitude_so_far) {
   uint32_t amax = 0;
-  fake<float>(reference::kFakeFloat8F32, {}, {1, -3, 2}, 1, &amax);
+  fake_float8<float>(reference::kFakeFloat8F32, {}, {1, -3, 2}, 1, &amax);
   EXPECT_EQ(amax, bits(3));
-  fake<float>(reference::kFakeFloat8F32, {}, {0.5f}, 1, &amax);
+  fake_float8<float>(reference::kFakeFloat8F32, {}, {0.5f}, 1, &amax);
   EXPECT_EQ(amax, bits(3));
-  fake<Bfloat16>(reference::kFakeFloat8Bf16, {}, {Bfloat16(-700.0f)}, 1, &amax);
+  fake_float8<Bfloat16>(reference::kFakeFloat8Bf16, {}, {Bfloat16(-700.0f)}, 1, &amax);
   EXPECT_EQ(amax, bits(float(Bfloat16(700.0f))));
-  fake<double>(reference::kFakeFloat8F64, {}, {1e300}, 1, &amax);
+  fake_float8<double>(reference::kFakeFloat8F64, {}, {1e300}, 1, &amax);
   EXPECT_EQ(amax, bits(kInf));
-  fake<Float16>(reference::kFakeFloat8F16, {}, {Float16(kNan), Float16(2.0f)}, 1, &amax);
+  fake_float8<Float16>(reference::kFakeFloat8F16, {}, {Float16(kNan), Float16(2.0f)}, 1, &amax);
   EXPECT_TRUE(is_nan(amax_value(amax)));
 }
 
@@ -92,17 +93,17 @@ template <class T>
 void check_narrow(const KernelEntry& entry) {
   std::vector<T> x;
   std::vector<float> wide;
-  for (const float v : points()) {
+  for (const float v : float8_points()) {
     x.push_back(T(v));
     wide.push_back(float(x.back()));
   }
   for (const uint32_t format : {0u, 1u})
     for (const uint32_t form : {0u, 1u}) {
       uint32_t amax = 0, of_wide = 0;
-      const std::vector<T> y = fake(entry, {format, form}, x, 0.37f, &amax);
-      const std::vector<float> want = fake(reference::kFakeFloat8F32, {format, form}, wide, 0.37f, &of_wide);
+      const std::vector<T> y = fake_float8(entry, {format, form}, x, 0.37f, &amax);
+      const std::vector<float> want = fake_float8(reference::kFakeFloat8F32, {format, form}, wide, 0.37f, &of_wide);
       EXPECT_EQ(amax, of_wide);
-      for (size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(same(float(y[i]), float(T(want[i])))) << wide[i];
+      for (size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(same_bits(float(y[i]), float(T(want[i])))) << wide[i];
     }
 }
 
@@ -118,7 +119,7 @@ TEST(fake_float8, of_float64_rounds_once) {
   std::vector<double> x = {1.0625 + 0x1p-40, 1.0625 - 0x1p-40, 1.0625, 1.1875, 447.9999999999, -1.0625 - 0x1p-50};
   for (int i = 0; i < 500; ++i) x.push_back(uniform(random));
   uint32_t amax = 0;
-  const std::vector<double> y = fake(reference::kFakeFloat8F64, {}, x, 1, &amax);
+  const std::vector<double> y = fake_float8(reference::kFakeFloat8F64, {}, x, 1, &amax);
   for (size_t i = 0; i < x.size(); ++i) {
     uint32_t best = 0;
     for (uint32_t code = 1; code <= Float8E4M3::kMax; ++code) {
@@ -133,7 +134,7 @@ TEST(fake_float8, of_float64_rounds_once) {
 
 // By rows, as dynamic_quantize makes the codes and scales of an exported layer.
 TEST(fake_float8, current_is_dynamic_quantize_of_each_row) {
-  std::vector<float> x = points();
+  std::vector<float> x = float8_points();
   x.resize(4000);
   for (float& v : x)
     if (!is_finite(v) || std::abs(v) > 1e30f) v = 1;
@@ -149,27 +150,27 @@ TEST(fake_float8, current_is_dynamic_quantize_of_each_row) {
     current.add({20, 20, 10}, x).absent().absent().add({20, 20, 10}, y);
     ASSERT_EQ(run_step(reference::kFakeFloat8CurrentF32, {0, 0, 1, axis}, current), Code::kOk);
     for (size_t i = 0; i < x.size(); ++i)
-      ASSERT_TRUE(same(y[i], float(q[i]) * scale[i / (x.size() / size_t(rows))])) << x[i];
+      ASSERT_TRUE(same_bits(y[i], float(q[i]) * scale[i / (x.size() / size_t(rows))])) << x[i];
   }
 }
 
 TEST(fake_float8, without_an_amax_gives_the_same_numbers) {
-  std::vector<float> x = points(), y(x.size()), scale = {0.37f};
+  std::vector<float> x = float8_points(), y(x.size()), scale = {0.37f};
   const std::vector<int32_t> dims = {int32_t(x.size())};
   for (const uint32_t form : {0u, 1u}) {
     uint32_t amax = 0;
-    const std::vector<float> want = fake(reference::kFakeFloat8F32, {1, form}, x, 0.37f, &amax);
+    const std::vector<float> want = fake_float8(reference::kFakeFloat8F32, {1, form}, x, 0.37f, &amax);
     StepOperands operands;
     operands.add(dims, x).add({1}, scale).absent().add(dims, y);
     ASSERT_EQ(run_step(reference::kFakeFloat8FixedF32, {1, form}, operands), Code::kOk);
-    for (size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(same(y[i], want[i])) << x[i];
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(same_bits(y[i], want[i])) << x[i];
   }
 }
 
 TEST(fake_float8_gradient, gives_x_and_touches_nothing_else) {
   uint32_t amax = 7;
   const std::vector<float> x = {1.3f, -2000, 1e-9f};
-  EXPECT_EQ(fake(reference::kFakeFloat8GradientF32, {1, 1}, x, 0.3f, &amax), x);
+  EXPECT_EQ(fake_float8(reference::kFakeFloat8GradientF32, {1, 1}, x, 0.3f, &amax), x);
   EXPECT_EQ(amax, 7u);
 }
 
@@ -209,14 +210,6 @@ TEST(fake_float8, refuses_what_it_cannot_do) {
   EXPECT_EQ(code({1, 0, 1, 2}, false, scale), Code::kOk);
 }
 
-std::string shared_path() {
-  if (const char* path = std::getenv("NACRE_SHARED")) return path;
-  return std::string(NACRE_ROOT) + "/../shared";
-}
-float number(const json& value) {
-  return value.is_string() ? std::strtof(value.get<std::string>().c_str(), nullptr) : value.get<float>();
-}
-
 TEST(fake_float8, gives_the_golden_numbers) {
   std::ifstream file(shared_path() + "/golden/policies.json");
   if (!file) GTEST_SKIP() << "no golden tables at " << shared_path();
@@ -225,8 +218,9 @@ TEST(fake_float8, gives_the_golden_numbers) {
   for (const json& row : golden.at("keras_fp8_qdq")) {
     const uint32_t format = row["fmt"] == "float8_e5m2" ? 1 : 0;
     uint32_t amax = 0;
-    const auto y = fake<float>(reference::kFakeFloat8F32, {format}, {number(row["x"])}, number(row["scale"]), &amax);
-    EXPECT_TRUE(same(y[0], number(row["qdq"]))) << row.dump();
+    const auto y =
+        fake_float8<float>(reference::kFakeFloat8F32, {format}, {number(row["x"])}, number(row["scale"]), &amax);
+    EXPECT_TRUE(same_bits(y[0], number(row["qdq"]))) << row.dump();
     ++rows;
   }
   for (const json& row : golden.at("fp8_encode"))
@@ -236,8 +230,8 @@ TEST(fake_float8, gives_the_golden_numbers) {
           uint8_t(std::stoul(row[format == 0 ? "e4m3fn_sat" : "e5m2_sat"].get<std::string>(), nullptr, 16));
       if (std::isinf(x)) continue;  // ml_dtypes keeps it; fake_float8 clips first, as Keras
       uint32_t amax = 0;
-      const auto y = fake<float>(reference::kFakeFloat8F32, {format}, {x}, 1, &amax);
-      EXPECT_TRUE(same(y[0], format == 0 ? float(Float8E4M3::of_bits(code)) : float(Float8E5M2::of_bits(code))))
+      const auto y = fake_float8<float>(reference::kFakeFloat8F32, {format}, {x}, 1, &amax);
+      EXPECT_TRUE(same_bits(y[0], format == 0 ? float(Float8E4M3::of_bits(code)) : float(Float8E5M2::of_bits(code))))
           << row.dump();
       ++rows;
     }

@@ -15,6 +15,7 @@
 
 #include "engine/kernels/reference.h"
 #include "engine/numeric/fixed_point.h"
+#include "tests/golden_tables.h"
 #include "tests/one_step.h"
 #include "tests/oracle_fixed_point.h"
 #include "tools/base/json.h"
@@ -25,26 +26,6 @@ namespace nacre::test {
 namespace {
 
 using json = nacre::tools::Json;
-
-std::string shared_path() {
-  if (const char* path = std::getenv("NACRE_SHARED")) return path;
-  const char* root = std::getenv("NACRE_ROOT");
-#ifdef NACRE_ROOT
-  if (root == nullptr) root = NACRE_ROOT;
-#endif
-  return std::string(root == nullptr ? "." : root) + "/../shared";
-}
-
-// A topic of the golden tables, null without them.
-json golden(const char* topic) {
-  std::ifstream file(shared_path() + "/golden/policies.json");
-  if (!file) return nullptr;
-  return json::parse(file).at(topic);
-}
-
-#define GOLDEN_OR_SKIP(rows, topic) \
-  const json rows = golden(topic);  \
-  if (rows.is_null()) GTEST_SKIP() << "no golden tables at " << shared_path()
 
 struct Kernels {
   const KernelEntry *dense, *conv2d, *depthwise;

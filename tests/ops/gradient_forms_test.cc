@@ -7,11 +7,10 @@
 
 #include "engine/kernels/training.h"
 #include "tests/gradient_check.h"
+#include "tests/short_names.h"
 
 namespace nacre::test {
 namespace {
-
-constexpr ElementType kF32 = ElementType::kFloat32;
 
 Code refusal(const KernelEntry& entry, const std::vector<uint32_t>& words,
              const std::vector<std::vector<int32_t>>& dims) {

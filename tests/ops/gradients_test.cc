@@ -10,14 +10,12 @@
 #include "engine/kernels/training.h"
 #include "tests/gradient_check.h"
 #include "tests/ops/gradient_precision.h"
+#include "tests/short_names.h"
 
 namespace nacre::test {
 namespace {
 
 using namespace gradient_precision;
-
-constexpr ElementType kF32 = ElementType::kFloat32, kF16 = ElementType::kFloat16, kBf16 = ElementType::kBfloat16,
-                      kF64 = ElementType::kFloat64;
 
 // For every element of what the step gives: the sum of the magnitudes of its terms.
 using Magnitude = std::vector<double> (*)(const GradientStep& step);

@@ -7,11 +7,10 @@
 
 #include "engine/kernels/training.h"
 #include "tests/cases.h"
+#include "tests/cases_random.h"
 
 namespace nacre::test {
 namespace {
-
-int pick(Random& random, int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
 
 // Dims that the rule of the op wants for operand i, base being those of the gradient, the logits or x.
 std::vector<int32_t> wanted(const KernelEntry& entry, int i, const std::vector<int32_t>& base) {
@@ -46,7 +45,7 @@ std::vector<uint32_t> words_of(const OpRule& rule, Random& random) {
   return words;
 }
 
-void fill(Array& array, Random& random) {
+void fill_hostile(Array& array, Random& random) {
   constexpr uint32_t kEnds[] = {0,          1,          2,          0x7F800000, 0xFF800000,
                                 0x7FC00000, 0xFFFFFFFF, 0x80000000, 0x7F7FFFFF, 0x00000001};
   const int kind = pick(random, 0, 2);
@@ -104,7 +103,7 @@ TEST(update_kernels, run_or_are_refused_whatever_they_are_given) {
           else dims.pop_back();
         }
         inputs.push_back(make_array(entry.operands[i].element, dims));
-        fill(inputs.back(), random);
+        fill_hostile(inputs.back(), random);
       }
       const Execution run = execute(entry, words_of(*rule, random), inputs);
       ASSERT_FALSE(run.overrun || run.impure) << named.name << ", trial " << trial;

@@ -30,7 +30,7 @@ Drawn draw(const KernelEntry& entry, uint64_t seed) {
   return {made.words, random_inputs(made, random)};
 }
 
-void fill(Drawn& drawn, uint64_t seed) {
+void fill_inputs(Drawn& drawn, uint64_t seed) {
   for (size_t i = 0; i < drawn.inputs.size(); ++i) {
     Array& input = drawn.inputs[i];
     const auto filling = Filling(mix(seed + i) % 4);  // zeros, ends, random bits
@@ -39,7 +39,7 @@ void fill(Drawn& drawn, uint64_t seed) {
 }
 
 // One attribute, or the dims of one operand, become others.
-void change(Drawn& drawn, Random& random) {
+void change_dims(Drawn& drawn, Random& random) {
   const auto below = [&](uint64_t n) { return random() % n; };
   Array& input = drawn.inputs[below(drawn.inputs.size())];
   if (below(2) == 0) {
@@ -57,7 +57,7 @@ void change(Drawn& drawn, Random& random) {
 }
 
 // Whether the shape rule accepts the step, and bind would: outputs within the limits of a tensor, and here of the test.
-bool accepted(const KernelEntry& entry, const Drawn& drawn) {
+bool accepts(const KernelEntry& entry, const Drawn& drawn) {
   constexpr int64_t kMaxElements = 1 << 14;
   constexpr uint64_t kMaxWork = 1 << 20;
   std::vector<TensorRecord> records(drawn.inputs.size() + 3, TensorRecord{});
@@ -85,7 +85,7 @@ bool accepted(const KernelEntry& entry, const Drawn& drawn) {
 }
 
 // Empty if the kernel kept to its outputs.
-const char* run(const KernelEntry& entry, const Drawn& drawn) {
+const char* run_drawn(const KernelEntry& entry, const Drawn& drawn) {
   const Execution seen = execute(entry, drawn.words, drawn.inputs);
   if (seen.code != Code::kOk && seen.code != Code::kIndex) return "is refused";
   return seen.overrun ? "writes outside its output" : seen.impure ? "writes an input" : "";
@@ -95,8 +95,8 @@ TEST(kernels, take_any_bits_as_values) {
   for (const reference::NamedEntry& named : reference::list())
     for (uint64_t seed = 0; seed < 60; ++seed) {
       Drawn drawn = draw(*named.entry, seed);
-      fill(drawn, mix(seed));
-      ASSERT_STREQ(run(*named.entry, drawn), "") << named.name << ", seed " << seed;
+      fill_inputs(drawn, mix(seed));
+      ASSERT_STREQ(run_drawn(*named.entry, drawn), "") << named.name << ", seed " << seed;
     }
 }
 
@@ -107,14 +107,14 @@ TEST(kernels, take_what_their_shape_rules_accept) {
     for (uint64_t seed = 0; seed < 400; ++seed) {
       Drawn drawn = draw(*named.entry, seed % 20);
       Random random(mix(seed));
-      for (uint64_t changes = 1 + random() % 3; changes > 0; --changes) change(drawn, random);
-      fill(drawn, mix(seed));
-      if (!accepted(*named.entry, drawn)) {
+      for (uint64_t changes = 1 + random() % 3; changes > 0; --changes) change_dims(drawn, random);
+      fill_inputs(drawn, mix(seed));
+      if (!accepts(*named.entry, drawn)) {
         ++refused;
         continue;
       }
       ++ran;
-      ASSERT_STREQ(run(*named.entry, drawn), "") << named.name << ", seed " << seed;
+      ASSERT_STREQ(run_drawn(*named.entry, drawn), "") << named.name << ", seed " << seed;
     }
   EXPECT_GT(ran, 10000u);
   EXPECT_GT(refused, 10000u);

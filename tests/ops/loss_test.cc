@@ -51,7 +51,7 @@ KERNELS(Bfloat16, Bf16)
 KERNELS(double, F64)
 
 template <class T>
-std::vector<T> values(std::mt19937_64& random, size_t count, double low, double high) {
+std::vector<T> random_values(std::mt19937_64& random, size_t count, double low, double high) {
   std::uniform_real_distribution<double> draw(low, high);
   std::vector<T> made;
   for (size_t i = 0; i < count; ++i) made.push_back(T(Sum<T>(draw(random))));
@@ -112,7 +112,8 @@ TYPED_TEST(losses, softmax_cross_entropy_is_the_formula) {
                 seed = std::ldexp(1.0f, int(random() % 9) - 2);
     const bool ignores = trial % 2 == 0, of_labels = trial % 5 < 3;
     const int ignored = trial % 4 == 0 ? -100 : 0;
-    auto x = values<T>(random, size_t(rows * classes), -9, 9), t = values<T>(random, size_t(rows * classes), 0, 1);
+    auto x = random_values<T>(random, size_t(rows * classes), -9, 9),
+         t = random_values<T>(random, size_t(rows * classes), 0, 1);
     std::vector<int32_t> y;
     for (int r = 0; r < rows; ++r)
       y.push_back(ignores && random() % 3 == 0 ? ignored : int32_t(random() % uint64_t(classes)));
@@ -207,7 +208,8 @@ TYPED_TEST(losses, elementwise_losses_are_the_formulas) {
     for (int trial = 0; trial < 25; ++trial) {
       const int rows = 1 + int(random() % 5), width = 1 + int(random() % 9);
       const double high = kind == 0 ? 1 : 3, low = kind == 0 ? 0 : -3;
-      auto y = values<T>(random, size_t(rows * width), -8, 8), t = values<T>(random, size_t(rows * width), low, high);
+      auto y = random_values<T>(random, size_t(rows * width), -8, 8),
+           t = random_values<T>(random, size_t(rows * width), low, high);
       if (kind == 2) t[0] = y[0];
       const float delta = float(random() % 5 + 1) / 2, seed = 4;
       std::vector<Sum<T>> loss = {Sum<T>(0.25)};
@@ -271,8 +273,8 @@ TEST(losses, gradients_are_those_of_differences) {
       for (const int32_t dim : dims) count *= size_t(dim);
       for (const int32_t dim : made.inputs[1].dims) others *= size_t(dim);
       const bool labels = forward->op == Op::kSoftmaxCrossEntropy;
-      auto x = values<double>(random, count, made.inputs[0].low, made.inputs[0].high);
-      auto t = values<double>(random, others, made.inputs[1].low, made.inputs[1].high);
+      auto x = random_values<double>(random, count, made.inputs[0].low, made.inputs[0].high);
+      auto t = random_values<double>(random, others, made.inputs[1].low, made.inputs[1].high);
       std::vector<int32_t> y;
       for (const double v : t) y.push_back(int32_t(std::lround(v)));
       std::vector<double> dx(count);

@@ -13,11 +13,11 @@
 #include "engine/kernels/reference.h"
 #include "engine/kernels/training.h"
 #include "tests/one_step.h"
+#include "tests/short_names.h"
 
 namespace nacre::test {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr ElementType kFloats[] = {ElementType::kFloat32, ElementType::kFloat16, ElementType::kBfloat16,
                                    ElementType::kFloat64};
 
@@ -34,7 +34,7 @@ const KernelEntry& kernel(Op op, ElementType type) {
   throw std::runtime_error("no kernel of op " + std::to_string(int(op)) + " for " + type_name(type));
 }
 
-Array run(Op op, const std::vector<uint32_t>& words, const std::vector<Array>& inputs) {
+Array one_output(Op op, const std::vector<uint32_t>& words, const std::vector<Array>& inputs) {
   const Execution execution = execute(kernel(op, inputs[0].element), words, inputs);
   EXPECT_EQ(execution.code, Code::kOk) << int(op) << inputs[0].text();
   return execution.outputs.at(0);
@@ -49,7 +49,7 @@ Array numbers(ElementType type, const std::vector<int32_t>& dims) {
 
 bool is_nan(const Array& x, int64_t i) { return std::isnan(x.real(i)); }
 
-struct Row {
+struct NanRow {
   Op op;
   std::vector<uint32_t> words;
   std::vector<int32_t> dims;
@@ -65,7 +65,7 @@ bool in_window(int64_t i, int64_t o) {
   return n == on && c == oc && h / 2 == oh && v >= ov && v < ov + 3;
 }
 
-std::vector<Row> rows() {
+std::vector<NanRow> rows() {
   const std::vector<uint32_t> window = {1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0},
                               clamped = {1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 1, bits(-1), bits(1)};
   const std::vector<uint32_t> relu = {1, bits(0), bits(std::numeric_limits<float>::infinity())},
@@ -95,15 +95,15 @@ std::vector<Row> rows() {
 
 TEST(nan, reaches_all_that_its_element_has_a_part_in) {
   int64_t reached = 0;
-  for (const Row& row : rows())
+  for (const NanRow& row : rows())
     for (const ElementType type : kFloats) {
       std::vector<Array> inputs(size_t(row.inputs), numbers(type, row.dims));
-      const Array before = run(row.op, row.words, inputs);
+      const Array before = one_output(row.op, row.words, inputs);
       for (int64_t i = 0; i < inputs.back().elements(); ++i) {
         const Array kept = inputs.back();
         for (const double nan : {kNan, -kNan}) {
           inputs.back().set(i, nan);
-          const Array y = run(row.op, row.words, inputs);
+          const Array y = one_output(row.op, row.words, inputs);
           for (int64_t o = 0; o < y.elements(); ++o) {
             const bool reaches = row.reaches(i, o);
             reached += reaches ? 1 : 0;
@@ -127,8 +127,8 @@ TEST(nan, takes_the_gradient_of_its_window) {
       Array x = make_array(type, {1, 1, 4, 1});
       for (int i = 0; i < 4; ++i) x.set(i, (nans >> i & 1) != 0 ? kNan : values[i]);
       const int taker = nans == 0 ? 1 : 31 - std::countl_zero(nans);
-      EXPECT_EQ(is_nan(run(Op::kMaxPool, words, {x}), 0), nans != 0);
-      const Array dx = run(Op::kMaxPoolGradient, words, {array_of<double>(type, {1, 1, 1, 1}, {5}), x});
+      EXPECT_EQ(is_nan(one_output(Op::kMaxPool, words, {x}), 0), nans != 0);
+      const Array dx = one_output(Op::kMaxPoolGradient, words, {array_of<double>(type, {1, 1, 1, 1}, {5}), x});
       for (int i = 0; i < 4; ++i)
         EXPECT_EQ(dx.real(i), i == taker ? 5 : 0) << type_name(type) << ' ' << nans << ' ' << i;
     }
@@ -138,11 +138,11 @@ TEST(nan, takes_the_gradient_of_its_window) {
 TEST(nan, lets_the_gradient_of_clamps_through) {
   for (const ElementType type : kFloats) {
     const Array nan = array_of<double>(type, {2}, {kNan, 1}), dy = array_of<double>(type, {2}, {2, 4});
-    EXPECT_EQ(run(Op::kClampGradient, {1, bits(0), bits(6)}, {dy, nan}).real(0), 2);
-    EXPECT_EQ(run(Op::kLeakyReluGradient, {bits(0.25f)}, {dy, nan}).real(0), 0.5);
+    EXPECT_EQ(one_output(Op::kClampGradient, {1, bits(0), bits(6)}, {dy, nan}).real(0), 2);
+    EXPECT_EQ(one_output(Op::kLeakyReluGradient, {bits(0.25f)}, {dy, nan}).real(0), 0.5);
     for (const Op op : {Op::kHardSwishGradient, Op::kSigmoidGradient, Op::kTanhGradient})
-      EXPECT_TRUE(is_nan(run(op, {}, {dy, nan}), 0)) << int(op);
-    EXPECT_TRUE(is_nan(run(Op::kSoftmaxGradient, {0, bits(1)}, {dy, nan}), 1));
+      EXPECT_TRUE(is_nan(one_output(op, {}, {dy, nan}), 0)) << int(op);
+    EXPECT_TRUE(is_nan(one_output(Op::kSoftmaxGradient, {0, bits(1)}, {dy, nan}), 1));
   }
 }
 

@@ -7,11 +7,10 @@
 #include "engine/kernels/reference.h"
 #include "engine/numeric/fixed_point_functions.h"
 #include "tests/one_step.h"
+#include "tests/short_names.h"
 
 namespace nacre::test {
 namespace {
-
-constexpr ElementType kF32 = ElementType::kFloat32, kI8 = ElementType::kInt8, kI32 = ElementType::kInt32;
 
 Code refusal(const KernelEntry& entry, const std::vector<uint32_t>& words,
              const std::vector<std::vector<int32_t>>& dims) {

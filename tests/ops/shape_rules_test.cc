@@ -7,8 +7,8 @@
 namespace nacre::test {
 namespace {
 
-Code refusal(const KernelEntry& entry, const std::vector<uint32_t>& words,
-             const std::vector<std::vector<int32_t>>& dims) {
+Code refused_by(const KernelEntry& entry, const std::vector<uint32_t>& words,
+                const std::vector<std::vector<int32_t>>& dims) {
   std::vector<Array> inputs;
   for (size_t i = 0; i < dims.size(); ++i) inputs.push_back(make_array(entry.operands[i].element, dims[i]));
   return execute(entry, words, inputs).code;
@@ -17,13 +17,13 @@ Code refusal(const KernelEntry& entry, const std::vector<uint32_t>& words,
 TEST(shape_rules, refuse_forms_blocks_and_scales_that_do_not_fit) {
   const std::vector<uint32_t> reciprocal = {0, 0, 0, 0, 0, 1}, form2 = {0, 0, 0, 0, 0, 2};
   const auto block = [](uint32_t value) { return std::vector<uint32_t>{0, 0, 0, 0, 0, 0, value}; };
-  EXPECT_EQ(refusal(reference::kDenseF16, reciprocal, {{2, 8}, {4, 8}, {4}}), Code::kAttribute);  // nothing to scale
-  EXPECT_EQ(refusal(reference::kDenseW8F32, form2, {{2, 8}, {4, 8}, {4}, {4}}), Code::kAttribute);
-  EXPECT_EQ(refusal(reference::kDenseW4F64, reciprocal, {{2, 8}, {4, 8}, {4}, {4}}), Code::kOk);
-  EXPECT_EQ(refusal(reference::kDenseW4F64, block(8), {{2, 8}, {4, 8}, {4}, {4}}), Code::kAttribute);
-  EXPECT_EQ(refusal(reference::kDenseW4F64, {}, {{2, 8}, {4, 8}, {4}, {3}}), Code::kShapeScale);
+  EXPECT_EQ(refused_by(reference::kDenseF16, reciprocal, {{2, 8}, {4, 8}, {4}}), Code::kAttribute);  // nothing to scale
+  EXPECT_EQ(refused_by(reference::kDenseW8F32, form2, {{2, 8}, {4, 8}, {4}, {4}}), Code::kAttribute);
+  EXPECT_EQ(refused_by(reference::kDenseW4F64, reciprocal, {{2, 8}, {4, 8}, {4}, {4}}), Code::kOk);
+  EXPECT_EQ(refused_by(reference::kDenseW4F64, block(8), {{2, 8}, {4, 8}, {4}, {4}}), Code::kAttribute);
+  EXPECT_EQ(refused_by(reference::kDenseW4F64, {}, {{2, 8}, {4, 8}, {4}, {3}}), Code::kShapeScale);
   const auto grouped = [&](uint32_t size, std::vector<int32_t> scale, std::vector<int32_t> zero) {
-    return refusal(reference::kDenseGroupedBf16, block(size), {{2, 9}, {4, 9}, {4}, scale, zero});
+    return refused_by(reference::kDenseGroupedBf16, block(size), {{2, 9}, {4, 9}, {4}, scale, zero});
   };
   EXPECT_EQ(grouped(4, {4, 3}, {4, 3}), Code::kOk);
   EXPECT_EQ(grouped(1u << 28, {4, 1}, {4, 1}), Code::kOk);
@@ -35,7 +35,7 @@ TEST(shape_rules, refuse_forms_blocks_and_scales_that_do_not_fit) {
   EXPECT_EQ(grouped(4, {1, 3}, {1, 3}), Code::kShapeScale);
   EXPECT_EQ(grouped(4, {12}, {4, 3}), Code::kShapeScale);
   const auto dynamic = [&](std::vector<int32_t> x, std::vector<int32_t> x_scale) {
-    return refusal(reference::kDenseDynamicF64, {}, {x, {4, 8}, {4}, {4}, x_scale});
+    return refused_by(reference::kDenseDynamicF64, {}, {x, {4, 8}, {4}, {4}, x_scale});
   };
   EXPECT_EQ(dynamic({2, 3, 8}, {2, 3}), Code::kOk);
   EXPECT_EQ(dynamic({2, 3, 8}, {1}), Code::kOk);
@@ -44,28 +44,30 @@ TEST(shape_rules, refuse_forms_blocks_and_scales_that_do_not_fit) {
   EXPECT_EQ(dynamic({2, 3, 8}, {6}), Code::kShapeScale);
   EXPECT_EQ(dynamic({2, 3, 8}, {3, 2}), Code::kShapeScale);
   EXPECT_EQ(dynamic({2, 8}, {}), Code::kShapeScale);
-  EXPECT_EQ(refusal(reference::kDenseDynamicF32, reciprocal, {{2, 8}, {4, 8}, {4}, {4}, {2}}),
+  EXPECT_EQ(refused_by(reference::kDenseDynamicF32, reciprocal, {{2, 8}, {4, 8}, {4}, {4}, {2}}),
             Code::kAttribute);  // it always divides
-  EXPECT_EQ(refusal(reference::kDenseDynamicF32, {0, 0, 0, 5}, {{2, 8}, {4, 8}, {4}, {4}, {2}}), Code::kAttributeZero);
-  EXPECT_EQ(refusal(reference::kDenseDynamicF32, {}, {{1, 65794}, {1, 65794}, {1}, {1}, {1}}), Code::kAccumulator);
+  EXPECT_EQ(refused_by(reference::kDenseDynamicF32, {0, 0, 0, 5}, {{2, 8}, {4, 8}, {4}, {4}, {2}}),
+            Code::kAttributeZero);
+  EXPECT_EQ(refused_by(reference::kDenseDynamicF32, {}, {{1, 65794}, {1, 65794}, {1}, {1}, {1}}), Code::kAccumulator);
   const auto float8 = [&](std::vector<int32_t> x_scale, std::vector<int32_t> y_scale) {
-    return refusal(reference::kConv2dFloat8Quantized, {}, {{2, 3, 3, 1}, {4, 1, 1, 1}, {4}, {1}, x_scale, y_scale});
+    return refused_by(reference::kConv2dFloat8Quantized, {}, {{2, 3, 3, 1}, {4, 1, 1, 1}, {4}, {1}, x_scale, y_scale});
   };
   EXPECT_EQ(float8({2}, {1}), Code::kOk);
   EXPECT_EQ(float8({1}, {1}), Code::kOk);
   EXPECT_EQ(float8({3}, {1}), Code::kShapeScale);
   EXPECT_EQ(float8({2}, {2}), Code::kShapeScale);
   EXPECT_EQ(float8({2}, {}), Code::kShapeScale);
-  EXPECT_EQ(refusal(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2, 3}, {2, 3}}), Code::kShapeScale);
-  EXPECT_EQ(refusal(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2}, {2}}), Code::kOk);
-  EXPECT_EQ(refusal(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2}, {1}}), Code::kShapeScale);
-  EXPECT_EQ(refusal(reference::kQuantizeE4M3, {0, 2}, {{4}, {1}}), Code::kAttribute);
-  EXPECT_EQ(refusal(reference::kQuantizeE4M3, {1}, {{4, 3}, {4}}), Code::kShapeScale);
-  EXPECT_EQ(refusal(reference::kDynamicQuantizeAbsMaxBf16, {3}, {{4, 3}}), Code::kAttributeAxis);
+  EXPECT_EQ(refused_by(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2, 3}, {2, 3}}), Code::kShapeScale);
+  EXPECT_EQ(refused_by(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2}, {2}}), Code::kOk);
+  EXPECT_EQ(refused_by(reference::kDenseHybrid, {}, {{2, 3, 8}, {4, 8}, {4}, {4}, {2}, {1}}), Code::kShapeScale);
+  EXPECT_EQ(refused_by(reference::kQuantizeE4M3, {0, 2}, {{4}, {1}}), Code::kAttribute);
+  EXPECT_EQ(refused_by(reference::kQuantizeE4M3, {1}, {{4, 3}, {4}}), Code::kShapeScale);
+  EXPECT_EQ(refused_by(reference::kDynamicQuantizeAbsMaxBf16, {3}, {{4, 3}}), Code::kAttributeAxis);
   const std::vector<uint32_t> nan_clamp = {1, 0x7FC00000, 0};
   for (const KernelEntry* entry : {&reference::kDenseF16, &reference::kDenseBf16, &reference::kDenseF64})
-    EXPECT_EQ(refusal(*entry, nan_clamp, {{2, 8}, {4, 8}, {4}}), Code::kClamp);
-  EXPECT_EQ(refusal(reference::kDenseFloat8Quantized, nan_clamp, {{2, 8}, {4, 8}, {4}, {1}, {1}, {1}}), Code::kClamp);
+    EXPECT_EQ(refused_by(*entry, nan_clamp, {{2, 8}, {4, 8}, {4}}), Code::kClamp);
+  EXPECT_EQ(refused_by(reference::kDenseFloat8Quantized, nan_clamp, {{2, 8}, {4, 8}, {4}, {1}, {1}, {1}}),
+            Code::kClamp);
 }
 
 // Good cases with one word or one dim changed: refused, or run within their operands.

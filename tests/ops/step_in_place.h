@@ -12,11 +12,10 @@
 #include "engine/kernels/adapter.h"
 #include "engine/kernels/kernel.h"
 #include "engine/run/find_entry.h"
+#include "tests/cases_random.h"
 #include "tools/graph/bound_step.h"
 
 namespace nacre::test {
-
-inline uint32_t bits(double v) { return std::bit_cast<uint32_t>(float(v)); }
 
 class Step {
  public:

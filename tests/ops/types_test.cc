@@ -9,41 +9,15 @@
 
 #include "engine/kernels/reference.h"
 #include "tests/cases.h"
+#include "tests/golden_tables.h"
 #include "tests/oracle_rounding.h"
+#include "tests/short_names.h"
 #include "tools/base/json.h"
 
 namespace nacre::test {
 namespace {
 
 using json = nacre::tools::Json;
-
-constexpr ElementType kF32 = ElementType::kFloat32, kF64 = ElementType::kFloat64, kI8 = ElementType::kInt8,
-                      kI4 = ElementType::kInt4, kE4M3 = ElementType::kFloat8E4M3;
-
-std::string shared_path() {
-  if (const char* path = std::getenv("NACRE_SHARED")) return path;
-  const char* root = std::getenv("NACRE_ROOT");
-#ifdef NACRE_ROOT
-  if (root == nullptr) root = NACRE_ROOT;
-#endif
-  return std::string(root == nullptr ? "." : root) + "/../shared";
-}
-
-// A topic of the golden tables, null without them.
-json golden(const char* topic) {
-  std::ifstream file(shared_path() + "/golden/policies.json");
-  if (!file) return nullptr;
-  return json::parse(file).at(topic);
-}
-
-#define GOLDEN_OR_SKIP(rows, topic) \
-  const json rows = golden(topic);  \
-  if (rows.is_null()) GTEST_SKIP() << "no golden tables at " << shared_path()
-
-// A number of the tables: some are the words "inf" and "nan".
-float number(const json& value) {
-  return value.is_string() ? std::strtof(value.get<std::string>().c_str(), nullptr) : value.get<float>();
-}
 
 std::vector<float> numbers(const json& values) {
   std::vector<float> v;

@@ -314,7 +314,7 @@ TEST(apply_policy_property, uint8_networks_equal_int8_networks) {
 }
 
 // A chain of steps with clamps between them; int8 or float32.
-Graph chain(uint32_t seed, bool int8) {
+Graph random_chain(uint32_t seed, bool int8) {
   Maker m(seed);
   const auto q = [&]() -> std::optional<Quantizer> {
     return int8 ? std::optional(m.quantizer(m.real(0.02f, 0.1f))) : std::nullopt;
@@ -349,7 +349,7 @@ TEST(fuse_property, fused_and_unfused_give_the_same_bytes) {
   size_t melted = 0;
   for (const bool int8 : {false, true})
     for (uint32_t seed = 1; seed <= 200; ++seed) {
-      Graph unfused = chain(seed, int8);
+      Graph unfused = random_chain(seed, int8);
       apply_policy(unfused);
       check(unfused);
       Graph fused = unfused;

@@ -8,16 +8,15 @@
 #include "engine/kernels/adapter.h"
 #include "engine/ops/activation.h"
 #include "tests/model/execute.h"
+#include "tests/short_names.h"
 
 namespace nacre::test {
 namespace {
 
-constexpr ElementType kF32 = ElementType::kFloat32;
-
 // ---- Kernels ----
 
 size_t sixteen(const Words&, const Operands&) { return 16; }
-size_t forty(const Words&, const Operands&) { return 40; }
+size_t forty_bytes(const Words&, const Operands&) { return 40; }
 Code all_sevens(const Args& args) {
   const Operands o = args.operands();
   for (int i = 0; i < o[1].elements(); ++i) static_cast<float*>(o.tensor[1].data)[i] = 7;
@@ -28,7 +27,7 @@ Code another_shape(const Words&, const Operands&, Dims* y) {
   return Code::kOk;
 }
 Code no_shape(const Words&, const Operands&, Dims*) { return Code::kShapeRank; }
-bool never(const Words&, const Operands&) { return false; }
+bool accepts_nothing(const Words&, const Operands&) { return false; }
 
 Code nothing(const Args&) { return Code::kOk; }
 constexpr Preparation kSixteen = {sixteen, nothing, nullptr};
@@ -36,12 +35,12 @@ constexpr Preparation kSixteen = {sixteen, nothing, nullptr};
 // A port's tanh: gives 7, wants memory of its own, and does not work in place.
 constexpr KernelEntry port_tanh(ShapeRule shapes = nullptr, bool (*accepts)(const Words&, const Operands&) = nullptr) {
   KernelEntry e = entry<Activation, &Activation::tanh<float>>(Op::kTanh);
-  e.run = all_sevens, e.scratch_bytes = forty, e.preparation = &kSixteen, e.accepts = accepts;
+  e.run = all_sevens, e.scratch_bytes = forty_bytes, e.preparation = &kSixteen, e.accepts = accepts;
   if (shapes != nullptr) e.shapes = shapes;
   return e;
 }
 constexpr KernelEntry kPortTanh = port_tanh(), kPortOfOtherShape = port_tanh(another_shape),
-                      kPortOfNoShape = port_tanh(no_shape), kPortThatNeverAccepts = port_tanh(nullptr, never);
+                      kPortOfNoShape = port_tanh(no_shape), kPortThatNeverAccepts = port_tanh(nullptr, accepts_nothing);
 constexpr KernelEntry kReferenceTanh = entry<Activation, &Activation::tanh<float>>(Op::kTanh, Rounding::kNone, 1);
 constexpr KernelEntry kTanhNotInPlace = entry<Activation, &Activation::tanh<float>>(Op::kTanh);
 

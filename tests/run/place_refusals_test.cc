@@ -143,9 +143,9 @@ Draft streaming() {
 }
 
 // y = x + s; s = y.
-struct Integrate {
+struct Accumulate {
   int elements;
-  static Integrate from(const Words&, const Operands& o) { return {o[0].elements()}; }
+  static Accumulate from(const Words&, const Operands& o) { return {o[0].elements()}; }
   void forward(const float* x, Update<float> s, float* y) const {
     for (int i = 0; i < elements; ++i) s.data[i] = y[i] = x[i] + s.data[i];
   }
@@ -154,10 +154,10 @@ struct Integrate {
     return Code::kOk;
   }
 };
-constexpr KernelEntry kIntegrate = entry<Integrate, &Integrate::forward>(Op::kAdd);
+constexpr KernelEntry kAccumulate = entry<Accumulate, &Accumulate::forward>(Op::kAdd);
 
 TEST(places, a_run_that_fails_leaves_streams_as_they_were) {
-  const KernelEntry* const entries[] = {&kIntegrate, &reference::kTanhF32};
+  const KernelEntry* const entries[] = {&kAccumulate, &reference::kTanhF32};
   const KernelSet set = {"test", entries};
   const KernelSet* const sets[] = {&set};
   int failed = 0;

@@ -10,10 +10,9 @@
 #include "engine/run/places.h"
 #include "ports/fake/fake_port.h"
 #include "tests/model/execute.h"
+#include "tests/short_names.h"
 
 namespace nacre::test {
-
-inline constexpr ElementType kF32 = ElementType::kFloat32;
 
 inline Draft with_places(Draft draft, const std::vector<uint8_t>& places) {
   for (size_t i = 0; i < draft.steps.size(); ++i) draft.steps[i].place = places[i % places.size()];

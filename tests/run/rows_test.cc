@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "tests/model/execute.h"
+#include "tests/short_names.h"
 
 namespace nacre::test {
 namespace {
 
-constexpr ElementType kF32 = ElementType::kFloat32;
 constexpr int kBatch = 4, kWidth = 3;
 
 struct Refused {
