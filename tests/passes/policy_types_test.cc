@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "engine/kernels/reference.h"
 #include "tests/passes/graph_text.h"
 #include "tools/base/error.h"
 #include "tools/passes/passes.h"
@@ -274,6 +275,25 @@ TEST(fuse, melts_casts_into_the_matmul_that_they_follow) {
             "%x/float16 = cast(%x)\n%r = dense(%x/float16, %w/float16, %b/float16) clamp=1 high=inf\n"
             "%y = softmax(%r) axis=1 beta=1\n");
   EXPECT_EQ(value(graph, "r").type, ElementType::kFloat32);
+}
+
+// A port that has the step but not the fused one keeps it: two steps, the first of them the port's.
+TEST(fuse, leaves_a_port_the_steps_that_it_has) {
+  const KernelEntry* const plain_entries[] = {&reference::kDenseF16};
+  const KernelEntry* const both_entries[] = {&reference::kDenseF16, &reference::kDenseF16ToF32};
+  const KernelSet plain{"plain", plain_entries}, both{"both", both_entries};
+  const auto fused = [](const KernelSet& port) {
+    Graph graph = resolved(network(kMixed, kFloat32, kFloat32));
+    fuse(graph, {.kernels = {&port, &reference::kernels()}});
+    check(graph);
+    return steps(graph, StepText::kWithoutNames);
+  };
+  EXPECT_EQ(fused(plain),
+            "%x/float16 = cast(%x)\n%h = dense(%x/float16, %w/float16, %b/float16)\n%h/float32 = cast(%h)\n"
+            "%r = clamp(%h/float32) clamp=1 high=inf\n%y = softmax(%r) axis=1 beta=1\n");
+  EXPECT_EQ(fused(both),
+            "%x/float16 = cast(%x)\n%r = dense(%x/float16, %w/float16, %b/float16) clamp=1 high=inf\n"
+            "%y = softmax(%r) axis=1 beta=1\n");
 }
 
 // 0.1 is no float16: clamped before the rounding it would become 0.099976.

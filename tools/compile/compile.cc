@@ -18,7 +18,7 @@ std::vector<NamedPass> compile_passes(const CompileOptions& options) {
        [&](Graph& graph) { apply_policy(graph, {.rounding = options.rounding, .io_types = options.io_types}); }},
       {"fuse",
        [&](Graph& graph) {
-         if (options.fuse) fuse(graph);
+         if (options.fuse) fuse(graph, options.target);
        }},
       {"pack_weights", [&](Graph& graph) { pack_weights(graph, options.target); }},
       {"schedule", [&](Graph& graph) { schedule(graph, options.target); }},

@@ -31,7 +31,7 @@ void apply_types(Graph& graph, const CompileOptions& options) {
   for (Layer& layer : graph.layers) layer.policy.quantization = Quantization::kNone;
   apply_policy(graph, {.rounding = options.rounding, .io_types = options.io_types});
   check(graph);
-  if (options.fuse) fuse(graph);
+  if (options.fuse) fuse(graph, options.target);
   check(graph);
   for (size_t i = 0; i < layers.size(); ++i)
     if (layers[i].asked) graph.layers[i].policy = layers[i].policy;
@@ -83,7 +83,7 @@ void make_codes_trainable(Graph& graph, Graph& infer, const TrainingOptions& tra
   leave_out_dropout(infer);
   apply_policy(infer, {.rounding = compiling.rounding, .io_types = compiling.io_types});
   check(infer);
-  if (compiling.fuse) fuse(infer);
+  if (compiling.fuse) fuse(infer, compiling.target);
   for (Layer& layer : graph.layers)
     if (layer.policy.quantization == Quantization::kInt8Static) layer.asked = false;
   train_codes(graph, infer, training.train);

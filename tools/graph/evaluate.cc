@@ -98,13 +98,18 @@ const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets 
 
 namespace {
 
-// The entry that bind would take, and the node's inputs in its slots; null if there is none.
-const KernelEntry* entry_of_bind(const Graph& graph, const Node& node, KernelSets kernels, bool packing,
-                                 std::vector<ValueId>* inputs) {
+// What bind would take for a node: the entry, the place of its set in the list, and the node's inputs in its slots.
+struct Taken {
+  const KernelEntry* entry = nullptr;  // null: no kernel takes the node
+  size_t set = 0;
+  std::vector<ValueId> inputs;
+};
+
+Taken taken_by_bind(const Graph& graph, const Node& node, KernelSets kernels, bool packing) {
   Node fitted = node;
   const Words words{node.words.data(), int(node.words.size())};
-  for (const KernelSet* set : kernels)
-    for (const KernelEntry* entry : entries_of(*set, node.op)) {
+  for (size_t set = 0; set < kernels.size(); ++set)
+    for (const KernelEntry* entry : entries_of(*kernels[set], node.op)) {
       if (entry->rounding != node.rounding || !fit_inputs(*entry, node, fitted.inputs) ||
           !fit_types(graph, *entry, node, fitted.inputs, packing))
         continue;
@@ -112,25 +117,27 @@ const KernelEntry* entry_of_bind(const Graph& graph, const Node& node, KernelSet
       const Operands all = {operands.tensors.data(), int(operands.tensors.size()), 0};
       if (check_shapes(*entry, words, all) != Code::kOk || (entry->accepts != nullptr && !entry->accepts(words, all)))
         continue;
-      *inputs = std::move(fitted.inputs);
-      return entry;
+      return {entry, set, std::move(fitted.inputs)};
     }
-  return nullptr;
+  return {nullptr, kernels.size(), {}};
 }
 
 }  // namespace
 
 std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node, KernelSets kernels) {
-  std::vector<ValueId> inputs;
-  return entry_of_bind(graph, node, kernels, false, &inputs) == nullptr ? node.inputs : inputs;
+  const Taken taken = taken_by_bind(graph, node, kernels, false);
+  return taken.entry == nullptr ? node.inputs : taken.inputs;
+}
+
+size_t set_for(const Graph& graph, const Node& node, KernelSets kernels) {
+  return taken_by_bind(graph, node, kernels, true).set;
 }
 
 std::vector<Layout> layouts_for(const Graph& graph, const Node& node, KernelSets kernels) {
-  std::vector<ValueId> inputs;
-  const KernelEntry* const entry = entry_of_bind(graph, node, kernels, true, &inputs);
+  const Taken taken = taken_by_bind(graph, node, kernels, true);
   std::vector<Layout> layouts;
-  for (size_t i = 0; entry != nullptr && i < node.inputs.size(); ++i) {
-    const Layout layout = i < inputs.size() ? input_type(*entry, node, i).layout : Layout::kRowMajor;
+  for (size_t i = 0; taken.entry != nullptr && i < node.inputs.size(); ++i) {
+    const Layout layout = i < taken.inputs.size() ? input_type(*taken.entry, node, i).layout : Layout::kRowMajor;
     const bool any = layout == Layout::kAny && node.inputs[i] != kNone;
     layouts.push_back(any ? graph.values[size_t(node.inputs[i])].layout : layout);
   }

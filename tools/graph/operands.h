@@ -54,6 +54,10 @@ const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets 
 // absent. The inputs as they are where there is no kernel.
 std::vector<ValueId> inputs_of_kernel(const Graph& graph, const Node& node, KernelSets kernels = reference_sets());
 
+// The place in the list of the set whose kernel bind would take for the node, where constants and parameters may be
+// packed for it; kernels.size() if no kernel takes it.
+size_t set_for(const Graph& graph, const Node& node, KernelSets kernels);
+
 // The layouts in which the kernel that bind would take for the node reads its inputs, where those that are constants or
 // parameters may be packed for it; empty if no kernel takes it.
 std::vector<Layout> layouts_for(const Graph& graph, const Node& node, KernelSets kernels);

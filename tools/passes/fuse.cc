@@ -9,8 +9,9 @@
 // In a 16-bit type T a fused clamp stands before the rounding to T. That is the same, because rounding is monotone:
 // T(clamp(v)) = T(clamp(T(v))) for every v and every bound, be it a value of T or not.
 //
-// A cast, and a quantize step to float8, is melted where the kernels have an entry for it. Such an entry rounds to the
-// type of its operands, which the step alone would have stored, before it converts. So a cast stays where the step
+// A cast, and a quantize step to float8, is melted where the kernels have an entry for it, in a set that bind asks no
+// later than the set that takes the step alone: else a port's fast kernel would give way to the reference's fused one.
+// Such an entry rounds to the type of its operands, which the step alone would have stored, before it converts. So a cast stays where the step
 // gives another type than that: what was melted before, or what is made of codes, would lose its rounding.
 #include <bit>
 #include <limits>
@@ -20,6 +21,7 @@
 #include "engine/ops/parameters.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
+#include "tools/passes/plan_memory.h"
 #include "tools/passes/simplify.h"
 
 namespace nacre::tools {
@@ -72,7 +74,8 @@ Clamp composed(Clamp first, const Clamp& second, ElementType type) {
 
 class Fuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), writer_(graph.values.size(), -1), reads_(graph.values.size(), 0) {}
+  Fuser(Graph& graph, KernelSets kernels)
+      : graph_(graph), kernels_(kernels), writer_(graph.values.size(), -1), reads_(graph.values.size(), 0) {}
 
   void run(bool quantized_clamps_only) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -151,7 +154,8 @@ class Fuser {
     Node fused = source;
     fused.outputs[0] = step.outputs[0];
     if (scale != kNone) fused.inputs.push_back(scale);
-    if (find_kernel(graph_, fused) == nullptr) return;
+    const size_t set = set_for(graph_, fused, kernels_);
+    if (set == kernels_.size() || set > set_for(graph_, source, kernels_)) return;
     graph_.log.push_back("fuse: " + step.name + " into " + source.name);
     writer_[size_t(step.outputs[0])] = writer;
     source = std::move(fused);
@@ -174,19 +178,20 @@ class Fuser {
   }
 
   Graph& graph_;
+  KernelSets kernels_;
   std::vector<int> writer_;  // node index; -1: input or constant
   std::vector<int> reads_;
 };
 
 }  // namespace
 
-void fuse(Graph& graph) {
-  Fuser(graph).run(false);
+void fuse(Graph& graph, const Target& target) {
+  Fuser(graph, kernels_of(target)).run(false);
   remove_dead_values(graph, {});
 }
 
 void fuse_quantized_clamps(Graph& graph) {
-  Fuser(graph).run(true);
+  Fuser(graph, reference_sets()).run(true);
   remove_dead_values(graph, {});
 }
 

@@ -41,21 +41,23 @@ void apply_policy(Graph& graph, const PolicyOptions& options = {});
 // whoever takes the quantizers away next.
 void keep_saturation(Graph& graph, const std::function<bool(const Node&)>& where);
 
+// What a program is compiled for.
+struct Target {
+  std::string name = "host";
+  std::vector<Bank> banks = {};  // empty: one without limit
+  bool keep_inputs = false;      // inputs stay valid across runs
+  // What bind will have, in the order in which it asks: the target's port, then what stays behind it. Empty: the
+  // reference kernels. They say what is fused, packed and done in place.
+  std::vector<const KernelSet*> kernels = {};
+};
+
 // Clamps (relu, relu6, clip), casts and float8 quantizers into the step before them, where the result stays the same to
 // the bit. Aliases are plan_memory's.
-void fuse(Graph& graph);
+void fuse(Graph& graph, const Target& target = {});
 // Only what apply_policy needs: a clamp whose result is coded, into the step before it, whose result is not.
 void fuse_quantized_clamps(Graph& graph);
 
 // Orders the nodes: tries several orders and keeps the one that plan_memory places in the fewest bytes.
-struct Target {
-  std::string name = "host";
-  std::vector<Bank> banks;   // empty: one without limit
-  bool keep_inputs = false;  // inputs stay valid across runs
-  // What bind will have, in the order in which it asks: the target's port, then what stays behind it. Empty: the
-  // reference kernels. They say which steps work in place.
-  std::vector<const KernelSet*> kernels = {};
-};
 void schedule(Graph& graph, const Target& target);
 
 // Gives the kernels of the target their weights in the layouts that they read: constants at once, parameters by `pack`
