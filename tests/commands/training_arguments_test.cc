@@ -21,10 +21,11 @@ TrainingArguments with(const std::function<void(TrainingArguments&)>& change) {
 }
 
 // The answer names the option.
-void expect_refusal(const std::string& option, const std::function<void(TrainingArguments&)>& change) {
+void expect_refusal(const std::string& option, const std::function<void(TrainingArguments&)>& change,
+                    const PolicyLossScale& policies = {}) {
   const TrainingArguments a = with(change);
   try {
-    parse_training(a, false);
+    parse_training(a, policies);
     ADD_FAILURE() << "taken: " << training_text(a);
   } catch (const Error& error) {
     EXPECT_EQ(error.code, kUsage);
@@ -34,7 +35,7 @@ void expect_refusal(const std::string& option, const std::function<void(Training
 
 TEST(training_arguments, losses_have_their_fields) {
   const auto loss = [](const std::string& text) {
-    return parse_training(with([&](auto& a) { a.loss = text; }), false).loss;
+    return parse_training(with([&](auto& a) { a.loss = text; }), {}).loss;
   };
   EXPECT_EQ(loss("huber,delta=2.5").delta, 2.5f);
   EXPECT_EQ(loss("dense_cross_entropy,label_smoothing=1").label_smoothing, 1);
@@ -56,7 +57,7 @@ TEST(training_arguments, losses_have_their_fields) {
 
 TEST(training_arguments, optimizers_have_their_fields) {
   const auto optimizer = [](const std::string& text) {
-    return parse_training(with([&](auto& a) { a.optimizer = text; }), false).optimizer;
+    return parse_training(with([&](auto& a) { a.optimizer = text; }), {}).optimizer;
   };
   const OptimizerOptions adam = optimizer("adam,beta1=0,beta2=0.5,epsilon=1e-7,weight_decay=0.01");
   EXPECT_EQ(adam.kind, Optimizer::kAdam);
@@ -75,7 +76,7 @@ TEST(training_arguments, optimizers_have_their_fields) {
 
 TEST(training_arguments, a_loss_scale_is_one_of_its_rule) {
   const auto scale = [](const std::string& text, bool float16 = false) {
-    return parse_training(with([&](auto& a) { a.loss_scale = text; }), float16).loss_scale;
+    return parse_training(with([&](auto& a) { a.loss_scale = text; }), {.float16 = float16, .origin = {}}).loss_scale;
   };
   EXPECT_EQ(scale("auto").kind, LossScale::kNone);
   EXPECT_EQ(scale("auto", true).kind, LossScale::kDynamic);
@@ -87,6 +88,36 @@ TEST(training_arguments, a_loss_scale_is_one_of_its_rule) {
   expect_refusal("--loss-scale-rule", [](auto& a) { a.loss_scale_rule = "none"; });
 }
 
+// What a policy names is the scale, --loss-scale goes before it and says so; a float16 layer whose policy names none has
+// a dynamic one.
+TEST(training_arguments, a_loss_scale_is_that_of_the_policies) {
+  const auto scale = [](const PolicyLossScale& policies, const std::string& text = "auto") {
+    return parse_training(with([&](auto& a) { a.loss_scale = text; }), policies).loss_scale;
+  };
+  const auto note = [](const PolicyLossScale& policies, const std::string& text) {
+    return loss_scale_note(with([&](auto& a) { a.loss_scale = text; }), policies);
+  };
+  const PolicyLossScale fixed = {true, LossScale::kFixed, 128, true, "--policy 'x'"};
+  const PolicyLossScale dynamic = {true, LossScale::kDynamic, 0, true, "--policy 'x'"};
+  const PolicyLossScale none = {true, LossScale::kNone, 0, true, "--policy 'x'"};
+  EXPECT_EQ(scale(fixed).kind, LossScale::kFixed);
+  EXPECT_EQ(scale(fixed).initial, 128);
+  EXPECT_EQ(scale(dynamic).kind, LossScale::kDynamic);
+  EXPECT_EQ(scale(dynamic).initial, 32768);
+  EXPECT_EQ(scale(none).kind, LossScale::kNone);
+  EXPECT_EQ(scale(none, "fixed=64").initial, 64);
+  EXPECT_EQ(note(fixed, "auto"), "");
+  EXPECT_EQ(note(fixed, "fixed=128"), "");
+  EXPECT_EQ(note({}, "dynamic"), "");
+  EXPECT_EQ(note(fixed, "none"),
+            "training: --loss-scale none takes the place of fixed=128, which --policy 'x' names");
+  expect_refusal("--policy 'x'", [](auto&) {}, {true, LossScale::kFixed, 3, true, "--policy 'x'"});
+  // fastai's own is 512; of other rules a fixed scale has no usual value
+  EXPECT_EQ(
+      parse_training(with([](auto& a) { a.loss_scale = "fixed", a.loss_scale_rule = "fastai"; }), {}).loss_scale.initial,
+      512);
+}
+
 TEST(training_arguments, options_that_would_do_nothing_are_refused) {
   expect_refusal("--lora-alpha", [](auto& a) { a.lora_rank = 2, a.lora_alpha = NAN; });
   expect_refusal("--train-biases", [](auto& a) { a.lora_rank = 2, a.biases_only = true; });
@@ -96,11 +127,11 @@ TEST(training_arguments, options_that_would_do_nothing_are_refused) {
     expect_refusal("--moments", [&](auto& a) { a.optimizer = optimizer, a.moments = "bfloat16"; });
   expect_refusal("--moments", [](auto& a) { a.moments = "float16"; });
   expect_refusal("--no-decay", [](auto& a) { a.no_decay = {"fc1"}; });
-  EXPECT_EQ(parse_training(with([](auto& a) { a.lora_rank = 2, a.lora_alpha = 8; }), false).adapters.alpha, 8);
-  EXPECT_EQ(parse_training(with([](auto& a) { a.optimizer = "adam,beta2=0.99", a.moments = "bfloat16"; }), false)
+  EXPECT_EQ(parse_training(with([](auto& a) { a.lora_rank = 2, a.lora_alpha = 8; }), {}).adapters.alpha, 8);
+  EXPECT_EQ(parse_training(with([](auto& a) { a.optimizer = "adam,beta2=0.99", a.moments = "bfloat16"; }), {})
                 .optimizer.moments,
             ElementType::kBfloat16);
-  EXPECT_EQ(parse_training(with([](auto& a) { a.optimizer = "sgd,weight_decay=0.1", a.no_decay = {"fc1"}; }), false)
+  EXPECT_EQ(parse_training(with([](auto& a) { a.optimizer = "sgd,weight_decay=0.1", a.no_decay = {"fc1"}; }), {})
                 .optimizer.no_decay.size(),
             1u);
 }

@@ -334,7 +334,7 @@ TEST(trained_channels, refuse_what_cannot_be_split) {
     TrainingArguments arguments;
     arguments.loss = "softmax_cross_entropy";
     arguments.channels = {text};
-    return parse_training(arguments, false).train.channels.at(0);
+    return parse_training(arguments, {}).train.channels.at(0);
   };
   EXPECT_EQ(parsed("conv.*=0.25").share, 0.25);
   EXPECT_EQ(parsed("a=b=3:7").pattern, "a=b");

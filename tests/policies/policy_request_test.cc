@@ -9,6 +9,7 @@
 #include "tools/policies/op_filter.h"
 #include "tools/policies/policy_fields.h"
 #include "tools/policies/policy_language.h"
+#include "tools/policies/policy_loss_scale.h"
 #include "tools/policies/policy_text.h"
 
 namespace nacre::tools {
@@ -309,6 +310,70 @@ TEST(policy_request, hostile_rules_end_in_bounded_time) {
   for (const Layer& l : graph.layers) exact.set.push_back(l.name + "=float16");
   resolve_policies(graph, request(exact));
   EXPECT_TRUE(graph.layers.back().asked);
+}
+
+// A training has one loss scale: what the layers' policies name, that of the whole network where they name several.
+TEST(policy_loss_scale, is_what_the_policies_name) {
+  const auto scale = [](const PolicyArguments& arguments) {
+    Graph graph = network();
+    const PolicyRequest request = parse_policy_options(arguments);
+    resolve_policies(graph, request);
+    return loss_scale_of_policies(graph, request);
+  };
+  const auto expect = [&](const PolicyArguments& arguments, LossScale kind, float value, bool float16 = true) {
+    const PolicyLossScale found = scale(arguments);
+    EXPECT_TRUE(found.said) << arguments.policy;
+    EXPECT_EQ(found.kind, kind) << arguments.policy;
+    EXPECT_EQ(found.value, value) << arguments.policy;
+    EXPECT_EQ(found.float16, float16) << arguments.policy;
+  };
+  expect({.policy = "mixed_float16"}, LossScale::kDynamic, 0);
+  expect({.policy = "mixed_float16;loss_scale=128"}, LossScale::kFixed, 128);
+  expect({.policy = "mixed_float16;loss_scale=none"}, LossScale::kNone, 0);
+  expect({.policy = "mixed_float16;loss_scale=auto"}, LossScale::kDynamic, 0);
+  expect({.policy = "float16;loss_scale=none"}, LossScale::kNone, 0);
+  expect({.policy = "float16;loss_scale=dynamic"}, LossScale::kDynamic, 0);
+  expect({.policy = "float32;loss_scale=8"}, LossScale::kFixed, 8, false);
+  for (const char* silent : {"float16", "params=float32,compute=float16", "int8/weights_from_mixed_float16"}) {
+    EXPECT_FALSE(scale({.policy = silent}).said) << silent;
+    EXPECT_TRUE(scale({.policy = silent}).float16) << silent;
+  }
+  for (const char* silent : {"float32", "mixed_bfloat16", "float32;loss_scale=none", "int8_from_float32", ""})
+    EXPECT_FALSE(scale({.policy = silent}).said) << silent;
+
+  // layers that need none have no say
+  expect({.policy = "float32", .set = {"conv1=mixed_float16;loss_scale=128"}}, LossScale::kFixed, 128);
+  expect({.policy = "mixed_bfloat16", .set = {"conv1=mixed_float16;loss_scale=none"}}, LossScale::kNone, 0);
+  // two layers differ: the whole network's, where it names one
+  expect({.policy = "mixed_float16", .set = {"conv1=mixed_float16;loss_scale=128"}}, LossScale::kDynamic, 0);
+  expect({.policy = "mixed_float16;loss_scale=none", .set = {"conv1=mixed_float16;loss_scale=128"}}, LossScale::kNone,
+         0);
+  try {
+    scale({.policy = "float32", .set = {"conv1=mixed_float16;loss_scale=128", "dw=mixed_float16"}});
+    ADD_FAILURE() << "taken";
+  } catch (const PolicyError& error) {
+    EXPECT_EQ(error.label, "Contradiction");
+    const std::string text = error.what();
+    for (const char* part : {"'conv1'", "'dw'", "128", "dynamic", "--loss-scale"})
+      EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  }
+}
+
+// What --emit-policy writes names a scale where the policy did, and no other.
+TEST(policy_loss_scale, is_the_same_after_emit_policy) {
+  for (const char* policy : {"mixed_float16", "mixed_float16;loss_scale=none", "mixed_float16;loss_scale=128", "float16",
+                             "float16;loss_scale=none", "float32", "int8/weights_from_float16"}) {
+    Graph graph = network(), again = network();
+    const PolicyRequest request = parse_policy_options({.policy = policy});
+    resolve_policies(graph, request);
+    PolicyRequest read;
+    read_policy_object(policy_json(graph, request), "p.json", "float32", read);
+    resolve_policies(again, read);
+    const PolicyLossScale a = loss_scale_of_policies(graph, request), b = loss_scale_of_policies(again, read);
+    EXPECT_EQ(a.said, b.said) << policy;
+    EXPECT_EQ(a.kind, b.kind) << policy;
+    EXPECT_EQ(a.value, b.value) << policy;
+  }
 }
 
 }  // namespace

@@ -192,8 +192,10 @@ void write(const Work& work, Graph& graph) {
 void write_training(const Work& work, Graph& graph) {
   const ConvertOptions& options = work.options;
   add_metadata(graph, options);
-  const TrainingOptions training =
-      parse_training(options.training, computes_in(graph, work.compiling.policies, ElementType::kFloat16));
+  const PolicyLossScale policies = loss_scale_of(graph, work.compiling.policies);
+  const TrainingOptions training = parse_training(options.training, policies);
+  if (const std::string note = loss_scale_note(options.training, policies); !note.empty())
+    fmt::print(stderr, "{}\n", note);
   const TrainingModel made =
       compile_training(graph, training, work.compiling, {.names = !options.strip_names, .golden = {}});
   require_arena_limit(made, training);

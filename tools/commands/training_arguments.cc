@@ -136,24 +136,34 @@ OptimizerOptions parse_optimizer(const TrainingArguments& a) {
   return o;
 }
 
-LossScaler parse_loss_scale(const TrainingArguments& a, bool float16) {
+// As --loss-scale would say it.
+std::string loss_scale_text(const PolicyLossScale& policies) {
+  if (!policies.said) return policies.float16 ? "dynamic" : "none";
+  if (policies.kind == LossScale::kFixed) return fmt::format("fixed={}", policies.value);
+  return name_of(policies.kind);
+}
+
+LossScaler parse_loss_scale(const TrainingArguments& a, const PolicyLossScale& policies) {
   const LossScaleSystem system = find(kSystems, "--loss-scale-rule", a.loss_scale_rule);
-  const std::string text = a.loss_scale == "auto" ? (float16 ? "dynamic" : "none") : a.loss_scale;
+  const bool automatic = a.loss_scale == "auto";
+  const std::string text = automatic ? loss_scale_text(policies) : a.loss_scale;
   const size_t equals = text.find('=');
   const std::string word = text.substr(0, equals);
   if (word != "none" && word != "fixed" && word != "dynamic")
     throw Error(kUsage, "--loss-scale",
-                fmt::format("'{}' is none of auto, none, fixed=S, dynamic, dynamic=S", a.loss_scale));
+                fmt::format("'{}' is none of auto, none, fixed=S, dynamic, dynamic=S, or fixed with the rule of fastai",
+                            a.loss_scale));
   if (word == "none" && equals != std::string::npos)
     throw Error(kUsage, "--loss-scale", "none takes no scale", "write none, or fixed=S");
-  if (word == "fixed" && equals == std::string::npos)
+  if (word == "fixed" && equals == std::string::npos && system != LossScaleSystem::kFastai)
     throw Error(kUsage, "--loss-scale", "fixed needs a scale", "write fixed=128");
   LossScaler rule = loss_scaler(system, word == "none"    ? LossScale::kNone
                                         : word == "fixed" ? LossScale::kFixed
                                                           : LossScale::kDynamic);
   if (equals != std::string::npos) rule.initial = number("--loss-scale", text.substr(equals + 1), 1e-30f, 1e30f);
   if (!rule.valid())
-    throw Error(kUsage, "--loss-scale", fmt::format("{} is no scale of the rule {}", text, a.loss_scale_rule),
+    throw Error(kUsage, automatic ? policies.origin : "--loss-scale",
+                fmt::format("{} is no scale of the rule {}", text, a.loss_scale_rule),
                 "take a power of two in [1, 16777216], for which unscaling rounds nothing");
   return rule;
 }
@@ -226,12 +236,18 @@ std::vector<std::string> loss_names() {
 
 std::vector<std::string> optimizer_names() { return keys(kOptimizers); }
 
-TrainingOptions parse_training(const TrainingArguments& a, bool float16) {
+std::string loss_scale_note(const TrainingArguments& a, const PolicyLossScale& policies) {
+  if (a.loss_scale == "auto" || !policies.said || a.loss_scale == loss_scale_text(policies)) return "";
+  return fmt::format("training: --loss-scale {} takes the place of {}, which {} names", a.loss_scale,
+                     loss_scale_text(policies), policies.origin);
+}
+
+TrainingOptions parse_training(const TrainingArguments& a, const PolicyLossScale& policies) {
   TrainingOptions options;
   options.loss = parse_loss(a.loss);
   options.optimizer = parse_optimizer(a);
   refuse_idle(a, options.optimizer);
-  options.loss_scale = parse_loss_scale(a, float16);
+  options.loss_scale = parse_loss_scale(a, policies);
   options.train = {.layers = a.layers,
                    .last_layers = a.last_layers,
                    .biases_only = a.biases_only,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/differentiate/options.h"
+#include "tools/policies/policy_loss_scale.h"
 
 namespace nacre::tools {
 
@@ -23,7 +24,7 @@ struct TrainingArguments {
   std::vector<std::string> no_decay;   // --no-decay, each a pattern
   float clip_norm = 0, clip_value = 0;
   std::string moments = "float32";  // or bfloat16
-  // none, fixed=S, dynamic, dynamic=S; auto: dynamic where a layer computes in float16
+  // none, fixed, fixed=S, dynamic, dynamic=S; auto: what the policies name, else dynamic where a layer computes in float16
   std::string loss_scale = "auto";
   std::string loss_scale_rule = "nacre";  // tf, keras, jmp, fastai, axon
   float batch_norm_momentum = 0.99f;
@@ -34,8 +35,12 @@ struct TrainingArguments {
   std::string arena_limit;      // bytes, with K, M
 };
 
-// `float16`: whether some layer computes in it. Throws Error naming the option, what it takes, and what it was given.
-TrainingOptions parse_training(const TrainingArguments& arguments, bool float16);
+// `policies`: the loss scale of the layers' policies. Throws Error naming the option, what it takes, and what it was
+// given.
+TrainingOptions parse_training(const TrainingArguments& arguments, const PolicyLossScale& policies);
+
+// A line for people where --loss-scale takes the place of what the policies name; "" where it does not.
+std::string loss_scale_note(const TrainingArguments& arguments, const PolicyLossScale& policies);
 
 // Every option that is not what it is by default, as one would type it: for a model's metadata.
 std::string training_text(const TrainingArguments& arguments);

@@ -71,7 +71,7 @@ OptionTable<A> make_table() {
        .empty = true},
       {.name = "--loss-scale",
        .value = "auto|none|fixed=S|dynamic[=S]",
-       .help = "auto: dynamic where a layer computes in float16 [auto]",
+       .help = "auto: what the policies name, else dynamic where a layer computes in float16 [auto]",
        .field = [](A& a) { return &a.loss_scale; },
        .empty = true},
       {.name = "--loss-scale-rule",

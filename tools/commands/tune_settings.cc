@@ -112,7 +112,9 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = calibration;
-  const TrainingOptions training = parse_training(o.training, computes_in(graph, policies, ElementType::kFloat16));
+  const PolicyLossScale scale = loss_scale_of(graph, policies);
+  const TrainingOptions training = parse_training(o.training, scale);
+  if (const std::string note = loss_scale_note(o.training, scale); !note.empty()) fmt::print(stderr, "{}\n", note);
   const auto compile = [&] {
     Graph described = graph;
     add_metadata(described, conversion);

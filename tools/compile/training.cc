@@ -167,8 +167,9 @@ std::vector<std::string> not_trained_of(const LoadedModel& model) {
   return lines;
 }
 
-bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type) {
-  return any_policy(std::move(simplified), policies, [&](const Policy& policy) { return policy.compute == type; });
+PolicyLossScale loss_scale_of(Graph simplified, const PolicyRequest& policies) {
+  resolve_policies(simplified, policies);
+  return loss_scale_of_policies(simplified, policies);
 }
 
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,

@@ -9,6 +9,7 @@
 #include "tools/differentiate/options.h"
 #include "tools/differentiate/rematerialize.h"
 #include "tools/model/loaded_model.h"
+#include "tools/policies/policy_loss_scale.h"
 
 namespace nacre::tools {
 
@@ -37,7 +38,7 @@ std::vector<std::string> not_trained_of(const LoadedModel& model);
 // Whether training draws random numbers: for dropout, for what is initialised.
 bool draws(const TrainingModel& made, const TrainingOptions& training);
 
-// Whether a layer computes in this type under these policies.
-bool computes_in(Graph simplified, const PolicyRequest& policies, ElementType type);
+// The loss scale that these policies ask of the network's training.
+PolicyLossScale loss_scale_of(Graph simplified, const PolicyRequest& policies);
 
 }  // namespace nacre::tools

@@ -96,7 +96,8 @@ struct Layer {
   std::string name;       // unique
   std::string source_op;  // "CONV_2D", "Conv", "Dense"
   Policy policy;
-  bool asked = false;  // the policy is the user's wish; else the layer runs as its source does
+  bool asked = false;             // the policy is the user's wish; else the layer runs as its source does
+  bool names_loss_scale = false;  // the policy says which loss scale its training has, be it none
 };
 
 struct Binding {  // an input or output as the source names it

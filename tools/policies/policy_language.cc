@@ -194,10 +194,13 @@ ParsedPolicy parse_policy(const std::string& text, const Place& place) {
   parsed.policy = policy ? *policy : policy_of(parse_keras_policy(name, place), place);
   while (at < text.size()) {
     const size_t end = std::min(text.find(';', at + 1), text.size());
-    set_policy_field(parsed.policy, text.substr(at + 1, end - at - 1), place);
+    const std::string field = text.substr(at + 1, end - at - 1);
+    set_policy_field(parsed.policy, field, place);
+    parsed.names_loss_scale |= field.starts_with("loss_scale=");
     at = end;
   }
   check_policy(parsed.policy, place);
+  parsed.names_loss_scale |= parsed.policy.loss_scale != LossScale::kNone;
   if (std::optional<std::string> warning = loss_scale_warning(parsed.policy, place))
     parsed.warnings.push_back(*warning);
   return parsed;

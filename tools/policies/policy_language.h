@@ -21,6 +21,7 @@ namespace nacre::tools {
 struct ParsedPolicy {
   Policy policy;
   bool source = false;                // "source": there is no record
+  bool names_loss_scale = false;      // the text says one, be it none; else what the record holds is a default
   std::string text;                   // as written
   std::vector<std::string> warnings;  // lines for the log
 };

@@ -21,6 +21,7 @@ ParsedPolicy parsed_record(const Policy& policy, const std::string& text, const 
   ParsedPolicy parsed;
   parsed.policy = policy;
   parsed.text = text;
+  parsed.names_loss_scale = policy.loss_scale != LossScale::kNone;
   if (std::optional<std::string> warning = loss_scale_warning(policy, place)) parsed.warnings.push_back(*warning);
   return parsed;
 }
@@ -29,6 +30,7 @@ ParsedPolicy parsed_record(const Policy& policy, const std::string& text, const 
 ParsedPolicy read_record(const Json& object, const Place& place) {
   Policy policy;
   std::string text;
+  bool names_loss_scale = object.contains("loss_scale");
   if (object.contains("policy")) {
     const Json& name = object["policy"];
     if (!name.is_string()) place.of("policy").refuse("WrongType", "expected the name of a policy");
@@ -39,10 +41,13 @@ ParsedPolicy read_record(const Json& object, const Place& place) {
     }
     policy = named.policy;
     text = named.text;
+    names_loss_scale |= named.names_loss_scale;
   }
   for (const auto& [key, value] : object.items())
     if (key != "policy") set_policy_field(policy, key, value, place.of(key));
-  return parsed_record(policy, text, place);
+  ParsedPolicy parsed = parsed_record(policy, text, place);
+  parsed.names_loss_scale |= names_loss_scale;
+  return parsed;
 }
 
 ParsedPolicy read_policy_value(const Json& value, const Place& place, const std::string& global) {
@@ -64,12 +69,13 @@ void add_base(PolicyRequest& request, const ParsedPolicy& parsed, const std::str
   request.base = parsed.policy;
   request.base_text = parsed.text;
   request.base_origin = origin;
+  request.base_names_loss_scale = parsed.names_loss_scale;
 }
 
 void add_rule(PolicyRequest& request, const std::string& pattern, const ParsedPolicy& parsed, const std::string& origin,
               bool in_file) {
   add_warnings(request, parsed.warnings);
-  request.rules.push_back({pattern, parsed.policy, parsed.text, origin, parsed.source, in_file});
+  request.rules.push_back({pattern, parsed.policy, parsed.text, origin, parsed.source, in_file, parsed.names_loss_scale});
 }
 
 // The '=' between pattern and policy. That of a look-around, (?= or (?<=, is the pattern's: RE2 refuses it by name.

@@ -25,13 +25,15 @@ struct PolicyRule {
   std::string pattern;
   Policy policy;
   std::string text, origin;  // as written; "--set 'dense.*=int8_from_float32'", "F.json: $.layers['dense.*']"
-  bool source = false;       // the layer stays as the file has it
-  bool in_file = false;      // of the policy file: overwritten by rules of the command line
+  bool source = false;            // the layer stays as the file has it
+  bool in_file = false;           // of the policy file: overwritten by rules of the command line
+  bool names_loss_scale = false;  // ParsedPolicy
 };
 
 struct PolicyRequest {
   std::optional<Policy> base;  // nothing: layers without a rule stay as the network's file has them
   std::string base_text, base_origin;
+  bool base_names_loss_scale = false;
   std::vector<PolicyRule> rules;
   std::vector<std::string> only, except;  // ops that the base is for, or not for
   std::string filter_origin;

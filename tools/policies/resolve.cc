@@ -89,6 +89,7 @@ void apply_rules(Graph& graph, const RuleSet& set, const std::vector<std::string
     const Policy& of_file = source[i].asked ? kPlain : source[i].policy;  // asked: painted by a rewrite
     graph.layers[i].policy = rule.source ? of_file : rule.policy;
     graph.layers[i].asked = !rule.source;
+    graph.layers[i].names_loss_scale = !rule.source && rule.names_loss_scale;
   }
 }
 
@@ -102,12 +103,16 @@ void apply_base(Graph& graph, const PolicyRequest& request) {
     if (layer.asked || !filter.takes(graph, int(i))) continue;
     layer.policy = *request.base;
     layer.asked = true;
+    layer.names_loss_scale = request.base_names_loss_scale;
   }
 }
 
-Json record_json(const Policy& policy) {
+// A loss scale that nobody named stays unnamed: to name `none` would be another wish.
+Json record_json(const Policy& policy, bool names_loss_scale) {
   Json record = {{"policy", policy_text(policy)}};
-  for (const PolicyField& field : policy_fields()) record[field.key] = field.get(policy);
+  for (const PolicyField& field : policy_fields())
+    if (names_loss_scale || policy.compute != ElementType::kFloat16 || std::string_view(field.key) != "loss_scale")
+      record[field.key] = field.get(policy);
   return record;
 }
 
@@ -137,8 +142,8 @@ void check_against_rewrite(const PolicyRequest& request, const std::string& rewr
 Json policy_json(const Graph& resolved, const PolicyRequest& request) {
   Json layers = Json::object();
   for (const Layer& layer : resolved.layers)
-    layers[mended(layer.name)] = layer.asked ? record_json(layer.policy) : Json("source");
-  return {{"default", request.base ? record_json(*request.base) : Json("source")}, {"layers", layers}};
+    layers[mended(layer.name)] = layer.asked ? record_json(layer.policy, layer.names_loss_scale) : Json("source");
+  return {{"default", request.base ? record_json(*request.base, request.base_names_loss_scale) : Json("source")}, {"layers", layers}};
 }
 
 }  // namespace nacre::tools
