@@ -18,7 +18,7 @@ struct EpochRecord {
   uint32_t epoch = 0;               // from 1
   uint32_t steps = 0, refused = 0;  // of this epoch; refused ones changed nothing
   float learning_rate = 0;          // of its last step
-  float loss_scale = 1;             // after its last step
+  float loss_scale = 1;             // that the gradients of its last step were made with
   double train_loss = kNone;        // mean over the samples of steps that were applied, while it learned
   double train_accuracy = kNone;
   double validate_loss = kNone, validate_accuracy = kNone;  // at its end; infinite where outputs are no numbers
