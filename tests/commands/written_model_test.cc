@@ -1,10 +1,13 @@
 // convert judges what it made as check does, before the file is there.
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include "tests/importers/onnx_builder.h"
 #include "tests/run_tool.h"
+#include "tools/files/npy.h"
 
 namespace nacre::tools {
 namespace {
@@ -47,11 +50,6 @@ TEST(written_model, is_one_that_check_takes_or_there_is_none) {
   } cases[] = {
       {"an infinite weight", dense_network(kInfinity), {}, 3, "w has inf at element 1, which no weight may be"},
       {"a weight that is no number", dense_network(kNoNumber), {}, 3, "w has nan at element 1, which no weight may be"},
-      {"a weight beyond float16",
-       dense_network(1e38f),
-       {"--policy", "float16"},
-       4,
-       "w has 1e+38 at element 1, beyond float16"},
       {"a denormal scale per channel",
        quantized_network(1e-40f, 0.5f),
        {},
@@ -124,6 +122,60 @@ TEST(written_model, a_name_over_the_limit_is_said_as_the_limit) {
     EXPECT_EQ(run.exit_code, length == 4090 ? 0 : 4) << run.err;
     EXPECT_EQ(run.err.find("a model holds at most 4,096") == std::string::npos, length == 4090) << run.err;
     EXPECT_EQ(run_tool({"convert", folder / "n.onnx", "-o", folder / "m.nacre", "--strip-names"}).exit_code, 0);
+  }
+}
+
+// Frameworks cast such a weight; here it becomes the largest number of the type, and the user is told which layer's.
+TEST(written_model, says_which_weight_is_beyond_its_type) {
+  const TemporaryDirectory folder;
+  const std::string network = folder / "n.onnx", model = folder / "m.nacre";
+  write_bytes(network, dense_network(1e38f));
+  const ToolRun run = run_tool({"convert", network, "-o", model, "--policy", "float16"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NE(run.err.find("w has 1 number beyond float16, the first 1e+38 at element 1: they become 65504"),
+            std::string::npos)
+      << run.err;
+  EXPECT_EQ(run_tool({"check", model}).exit_code, 0);
+}
+
+// The causal mask of a language model as it is exported: the lowest float32, added to the scores before softmax.
+TEST(written_model, takes_a_causal_mask_in_every_type) {
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  OnnxBuilder b;
+  b.input("x", {1, 3, 3});
+  b.floats("w", {3, 3}, {1, 0.5f, -2, 0.25f, 1, 3, -1, 2, 0.5f});
+  b.floats("mask", {1, 3, 3}, {0, kLowest, kLowest, 0, 0, kLowest, 0, 0, 0});
+  b.node("MatMul", {"x", "w"}, {"scores"});
+  b.node("Add", {"scores", "mask"}, {"masked"});
+  b.node("Softmax", {"masked"}, {"y"});
+  b.output("y");
+  const TemporaryDirectory folder;
+  const std::string network = folder / "n.onnx", model = folder / "m.nacre", x = folder / "x.npy";
+  write_bytes(network, b.finish());
+  NpyArray input = {.type = ElementType::kFloat32, .dims = {1, 3, 3}, .data = std::vector<uint8_t>(36)};
+  const float numbers[9] = {0.5f, -1, 2, 1, 1, 1, -3, 0.25f, 4};
+  std::memcpy(input.data.data(), numbers, sizeof numbers);
+  write_npy(x, input);
+  for (const char* policy :
+       {"float32", "float64", "bfloat16", "float16", "mixed_bfloat16", "mixed_float16", "int8_from_float32",
+        "int8_from_mixed_bfloat16", "int8/weights_from_mixed_float16", "float8/current_from_mixed_bfloat16"}) {
+    const ToolRun made = run_tool({"convert", network, "-o", model, "--policy", policy});
+    ASSERT_EQ(made.exit_code, 0) << policy << made.err;
+    EXPECT_EQ(made.err.find("beyond"), std::string::npos) << policy << made.err;  // it means what it meant
+    EXPECT_EQ(run_tool({"check", model}).exit_code, 0) << policy;
+    const ToolRun run = run_tool({"run", model, "--input", "x=" + x, "--output", folder / "out"});
+    ASSERT_EQ(run.exit_code, 0) << policy << run.err;
+    const std::vector<float> y = read_npy(folder / "out/y.npy").values<float>();
+    for (size_t r = 0; r < 3; ++r) {
+      float sum = 0;
+      for (size_t c = 0; c < 3; ++c) {
+        EXPECT_TRUE(c <= r || y[3 * r + c] == 0) << policy << ' ' << r << ' ' << c;
+        sum += y[3 * r + c];
+      }
+      EXPECT_NEAR(sum, 1, 0.02) << policy << ' ' << r;  // three roundings to bfloat16
+    }
+    std::filesystem::remove_all(folder / "out");
+    std::filesystem::remove(model);
   }
 }
 

@@ -168,16 +168,35 @@ std::string refusal(const std::string& policy, const std::string& last) {
   return "";
 }
 
-// 65520 is the first number that rounds to float16's infinity; bfloat16's lies beyond 3.39e38.
-TEST(apply_policy_types, a_weight_beyond_the_type_that_keeps_it_is_refused_by_name) {
+// The line of the log about numbers that a type does not hold, and the largest of the weight as it is kept.
+std::pair<std::string, float> saturated(const std::string& policy, const std::string& last) {
+  std::string text = network(policy, kFloat32, kFloat32);
+  text.replace(text.find("-6.003"), 6, last);
+  const Graph graph = resolved(text);
+  std::string said;
+  for (const std::string& line : graph.log)
+    if (line.find(" beyond ") != std::string::npos) said += line + "\n";
+  float largest = 0;
+  for (const Value& v : graph.values)
+    if (v.constant() && v.name.starts_with("w") && v.stored != ElementType::kInt8)
+      for (const float x : reals(v)) largest = std::max(largest, std::fabs(x));
+  return {said, largest};
+}
+
+// 65520 is the first number that rounds to float16's infinity; bfloat16's lies beyond 3.39e38. As frameworks cast such
+// weights, so they are taken here, but as the largest number of the type, and the user is told.
+TEST(apply_policy_types, a_weight_beyond_the_type_that_keeps_it_becomes_its_largest) {
   const std::string in_float16 = "asked=1 variable=float16 compute=float32 output=float32";
   for (const std::string& policy : {kMixed, in_float16, in_float16 + " quantization=int8/weights"}) {
-    EXPECT_EQ(refusal(policy, "65519"), "") << policy;
-    const std::string why = refusal(policy, "65520");
-    EXPECT_NE(why.find("fc: w has 65520 at element 5, beyond float16"), std::string::npos) << policy << ": " << why;
+    EXPECT_EQ(saturated(policy, "65519").first, "") << policy;
+    EXPECT_EQ(saturated(policy, "65520").first,
+              "policy: fc: w has 1 number beyond float16, the first 65520 at element 5: they become 65504\n")
+        << policy;
   }
-  EXPECT_EQ(refusal(kBfloat16, "3.3e38"), "");
-  EXPECT_NE(refusal(kBfloat16, "3.4e38").find("beyond bfloat16"), std::string::npos);
+  EXPECT_EQ(saturated(kMixed, "-65520").second, 65504);
+  EXPECT_EQ(saturated(kBfloat16, "3.3e38").first, "");
+  EXPECT_NE(saturated(kBfloat16, "3.4e38").first.find("beyond bfloat16"), std::string::npos);
+  EXPECT_EQ(saturated(kBfloat16, "-3.4e38").second, 0x1.FEp127f);
 }
 
 TEST(apply_policy_types, a_weight_that_is_not_finite_is_refused_in_every_type) {

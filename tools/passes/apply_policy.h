@@ -62,10 +62,9 @@ class PolicyPass {
   // A real value in a float type, by a cast step where it has another; one per value and type. Constants are rounded to
   // the type in which the reader's policy keeps variables first. Integers that are data stay as they are.
   ValueId as_type(const Node& reader, ValueId id, ElementType type);
-  // The elements of a constant, each rounded to `types` one after the other. Throws for one that is not finite, in the
-  // source or in one of these types.
-  std::vector<float> rounded_reals(const Node& reader, const Value& constant,
-                                   std::initializer_list<ElementType> types) const;
+  // The elements of a constant, each rounded to `types` one after the other; what is beyond one of these types becomes
+  // its largest number, which the log says. Throws for one that is not finite in the source.
+  std::vector<float> rounded_reals(const Node& reader, const Value& constant, std::initializer_list<ElementType> types);
   // Adds a step whose float outputs are made in `type`, and what brings them into the type in which they are kept: the
   // policy's output type, or the graph's.
   // `entry`: the kernel that says which outputs have another type; null: none.
@@ -83,6 +82,21 @@ class PolicyPass {
   void set_clamp_codes(Node& node, Codes y);
 
  private:
+  // The elements of a constant that a type does not hold.
+  struct Saturated {
+    uint64_t count = 0;
+    float first = 0;
+    size_t index = 0;  // of the first
+    ElementType type = ElementType::kNone;
+    bool all_negative = true;
+
+    void add(float x, size_t i, ElementType t) {
+      if (count++ == 0) first = x, index = i, type = t;
+      all_negative = all_negative && x < 0;
+    }
+  };
+  void say_saturated(const Node& reader, const Value& constant, const Saturated& saturated);
+
   void drop_quantizers();
   void prepare_values();
   void prepare_constant(Value& value);
@@ -128,7 +142,7 @@ struct IntegerForm {
 };
 const IntegerForm* find_integer_form(Op op);
 
-bool converts(Op op);                  // only from codes to reals, or back
+bool converts(Op op);  // only from codes to reals, or back
 
 // apply_policy_matmul.cc
 bool write_int8_matmul(PolicyPass& pass, Node node, std::string& why);

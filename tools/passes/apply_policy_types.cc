@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/kernels/training.h"
 #include "engine/numeric/small_float.h"
 #include "tools/base/error.h"
+#include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
@@ -55,6 +57,12 @@ float rounded_to(ElementType type, float v) {
   if (type == ElementType::kFloat16) return float(Float16(v));
   if (type == ElementType::kBfloat16) return float(Bfloat16(v));
   return v;
+}
+
+float largest_of(ElementType type) {
+  if (type == ElementType::kFloat16) return 65504;
+  if (type == ElementType::kBfloat16) return 0x1.FEp127f;
+  return std::numeric_limits<float>::max();
 }
 
 int digits(ElementType type) {  // of the significand
@@ -184,25 +192,39 @@ ValueId PolicyPass::decoded(const Node& reader, ValueId id) {
 }
 
 std::vector<float> PolicyPass::rounded_reals(const Node& reader, const Value& constant,
-                                             std::initializer_list<ElementType> types) const {
+                                             std::initializer_list<ElementType> types) {
   std::vector<float> x = reals(constant);
-  const auto refuse = [&](ExitCode code, size_t i, const std::string& why, const std::string& remedy) {
-    throw Error(code, graph_.source,
-                fmt::format("{}: {} has {} at element {}, {}", reader.name, constant.name, x[i], i, why), remedy);
-  };
+  Saturated saturated;
   for (size_t i = 0; i < x.size(); ++i) {
     if (!std::isfinite(x[i]))
-      refuse(kBadInput, i, "which no weight may be", "the network was saved broken: train or export it again");
+      throw Error(
+          kBadInput, graph_.source,
+          fmt::format("{}: {} has {} at element {}, which no weight may be", reader.name, constant.name, x[i], i),
+          "the network was saved broken: train or export it again");
     float y = x[i];
     for (const ElementType type : types) {
       y = rounded_to(type, y);
-      if (!std::isfinite(y))
-        refuse(kUnsupported, i, fmt::format("beyond {}", name_of(type)),
-               "keep this layer in float32 or bfloat16, in which such numbers exist: --set LAYER=POLICY");
+      if (std::isfinite(y)) continue;
+      y = std::copysign(largest_of(type), x[i]);
+      saturated.add(x[i], i, type);
     }
     x[i] = y;
   }
+  if (saturated.count > 0) say_saturated(reader, constant, saturated);
   return x;
+}
+
+// A mask is added to scores: what it has below the type's numbers means minus infinity, and softmax makes 0 of it all the
+// same. Of weights it changes what the layer computes, which the user is told.
+void PolicyPass::say_saturated(const Node& reader, const Value& constant, const Saturated& s) {
+  const std::string text =
+      fmt::format("{} has {} beyond {}, the first {} at element {}: they become {}", constant.name,
+                  counted(s.count, "number"), name_of(s.type), s.first, s.index,
+                  s.all_negative ? -largest_of(s.type) : std::copysign(largest_of(s.type), s.first));
+  if (reader.op == Op::kAdd && s.all_negative) return log(reader, text + ", for minus infinity");
+  const std::string& layer = reader.layer == kNone ? reader.name : graph_.layers[size_t(reader.layer)].name;
+  const std::string line = "policy: " + layer + ": " + text;
+  if (std::ranges::count(graph_.log, line) == 0) graph_.log.push_back(line);
 }
 
 ValueId PolicyPass::constant_in(const Node& reader, ValueId id, ElementType type) {
