@@ -135,6 +135,35 @@ TEST(policy_language, jmp_defaults_are_jmps) {
   EXPECT_EQ(parse_policy("c=f16").policy.loss_scale, LossScale::kNone);
 }
 
+// Axon: every option that is not given is float32. The bare form is jmp's, and warns where Axon's would differ.
+TEST(policy_language, axons_defaults_are_axons) {
+  const auto types = [](const std::string& text) {
+    const Policy p = parse_policy(text).policy;
+    return std::vector<ElementType>{p.variable, p.compute, p.output};
+  };
+  using Types = std::vector<ElementType>;
+  EXPECT_EQ(types("axon(params=float16,output=float16)"), (Types{kF16, kF32, kF16}));
+  EXPECT_EQ(types("axon(compute=bfloat16)"), (Types{kF32, kBf16, kF32}));
+  EXPECT_EQ(types("axon(params=f16)"), (Types{kF16, kF32, kF32}));
+  EXPECT_EQ(types("axon(params=float32,compute=bfloat16,output=float32)"), (Types{kF32, kBf16, kF32}));
+  EXPECT_EQ(types("jmp(params=float16,output=float16)"), (Types{kF16, kF16, kF16}));
+  EXPECT_EQ(types("jmp(compute=bfloat16)"), (Types{kF32, kBf16, kBf16}));
+  EXPECT_EQ(types("jmp(half)"), (Types{kF16, kF16, kF16}));
+  EXPECT_EQ(types("axon(compute=float16);loss_scale=128"), (Types{kF32, kF16, kF32}));
+  const std::vector<std::string> warnings = parse_policy("compute=bfloat16", {"--policy X"}).warnings;
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(
+      warnings[0],
+      "--policy X: is read as jmp does, mixed_bfloat16; Axon reads params=float32,compute=bfloat16,output=float32: "
+      "write jmp(compute=bfloat16) or axon(compute=bfloat16)");
+  for (const char* alike : {"params=float32,compute=bfloat16,output=float32", "params=float32", "p=f16,c=f16,o=f16",
+                            "jmp(compute=bfloat16)", "axon(compute=bfloat16)", "half"})
+    EXPECT_TRUE(parse_policy(alike).warnings.empty()) << alike;
+  for (const char* bad : {"axon(", "axon()", "axon(half)", "axon(params=int8)", "axon(weights=float32)",
+                          "axon(params=f16", "jmp()", "jmp(half", "axon(params=f16)x", "torch(params=f16)"})
+    EXPECT_THROW(parse_policy(bad), PolicyError) << bad;
+}
+
 TEST(policy_language, refusals_say_what_was_wrong_and_what_works) {
   const struct {
     const char *text, *label, *says;

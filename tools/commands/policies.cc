@@ -83,7 +83,7 @@ std::string record_text(const Policy& policy) {
 }
 
 void explain(const PoliciesOptions& options) {
-  const ParsedPolicy parsed = parse_policy(options.name, {"policy " + in_quotes(options.name), kUsage});
+  const ParsedPolicy parsed = parse_policy(*options.name, {"policy " + in_quotes(*options.name), kUsage});
   if (parsed.source) {
     if (options.json) return print_json({{"name", "source"}});
     return print("source\n  the layer stays as the network's file has it\n");
@@ -96,7 +96,7 @@ void explain(const PoliciesOptions& options) {
 }  // namespace
 
 void policies(const PoliciesOptions& options) {
-  if (!options.name.empty()) return explain(options);
+  if (options.name) return explain(options);
   options.json ? print_json(forms_json()) : print(forms_text());
 }
 

@@ -50,7 +50,7 @@ std::optional<Policy> parse_extension(const std::string& name, const Place& plac
   return policy;
 }
 
-// ---- jmp (jmp/_src/policy.py) ----
+// ---- jmp (jmp/_src/policy.py) and Axon (lib/axon/mixed_precision.ex) ----
 
 struct JmpType {
   const char* name;
@@ -69,11 +69,14 @@ std::optional<ElementType> jmp_type(const std::string& name) {
   return std::nullopt;
 }
 
-// spec := item ("," item)*, item := key "=" type. params defaults to float32, compute to params, output to compute; of
-// a key given twice the last counts; spaces are not skipped.
-Policy parse_jmp(const std::string& text, const Place& place) {
-  ElementType params = ElementType::kFloat32;
-  std::optional<ElementType> compute, output;
+// The three types of a layer as Axon and jmp name them; nothing where the text says none.
+struct ThreeTypes {
+  std::optional<ElementType> params, compute, output;
+};
+
+// spec := item ("," item)*, item := key "=" type. Of a key given twice the last counts; spaces are not skipped.
+ThreeTypes parse_types(const std::string& text, const Place& place) {
+  ThreeTypes types;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
     const std::string item = text.substr(at, end - at);
@@ -87,26 +90,64 @@ Policy parse_jmp(const std::string& text, const Place& place) {
     if (!type)
       place.refuse("UnknownType", fmt::format("{} is no type for {}", in_quotes(word), in_quotes(key)),
                    "types are float32 (f32, full), float16 (f16, half), bfloat16 (bf16) and float64 (f64)");
-    if (key == "p" || key == "params") params = *type;
-    else if (key == "c" || key == "compute") compute = type;
-    else if (key == "o" || key == "output") output = type;
+    if (key == "p" || key == "params") types.params = type;
+    else if (key == "c" || key == "compute") types.compute = type;
+    else if (key == "o" || key == "output") types.output = type;
     else
       place.refuse("UnknownKey", fmt::format("{} of {} is none of the three keys", in_quotes(key), in_quotes(text)),
                    "keys are params, compute and output, or p, c and o");
   }
+  return types;
+}
+
+Policy record_of(ElementType params, ElementType compute, ElementType output) {
   Policy policy;
   policy.variable = params;
-  policy.compute = compute.value_or(params);
-  policy.output = output.value_or(policy.compute);
+  policy.compute = compute;
+  policy.output = output;
   return policy;
+}
+
+// jmp: params defaults to float32, compute to params, output to compute.
+Policy by_jmp(const ThreeTypes& types) {
+  const ElementType params = types.params.value_or(ElementType::kFloat32), compute = types.compute.value_or(params);
+  return record_of(params, compute, types.output.value_or(compute));
+}
+
+// Axon: what is not given is float32.
+Policy by_axon(const ThreeTypes& types) {
+  constexpr ElementType kDefault = ElementType::kFloat32;
+  return record_of(types.params.value_or(kDefault), types.compute.value_or(kDefault), types.output.value_or(kDefault));
+}
+
+// "jmp(SPEC)" and "axon(SPEC)"; SPEC alone is jmp's, with a warning where Axon's would differ. Nothing for other names.
+std::optional<Policy> parse_three_types(const std::string& name, const Place& place,
+                                        std::vector<std::string>& warnings) {
+  for (const char* system : {"jmp", "axon"}) {
+    const std::string opening = std::string(system) + "(";
+    if (!name.starts_with(opening)) continue;
+    if (!name.ends_with(')'))
+      place.refuse("NotKeyValue", fmt::format("{} has no closing bracket", in_quotes(name)),
+                   fmt::format("write {}params=float32,compute=bfloat16,output=float32)", opening));
+    const std::string spec = name.substr(opening.size(), name.size() - opening.size() - 1);
+    if (opening == "axon(") return by_axon(parse_types(spec, place));
+    if (const std::optional<ElementType> all = jmp_type(spec)) return record_of(*all, *all, *all);
+    return by_jmp(parse_types(spec, place));
+  }
+  if (name.find('=') == std::string::npos) return std::nullopt;
+  const ThreeTypes types = parse_types(name, place);
+  const Policy jmp = by_jmp(types), axon = by_axon(types);
+  if (!equal(jmp, axon))
+    warnings.push_back(fmt::format("{}: is read as jmp does, {}; Axon reads {}: write jmp({}) or axon({})",
+                                   place.text.empty() ? in_quotes(name) : place.text, policy_text(jmp),
+                                   policy_text(axon), name, name));
+  return jmp;
 }
 
 std::optional<Policy> parse_jmp_word(const std::string& name) {
   const std::optional<ElementType> type = jmp_type(name);
   if (!type) return std::nullopt;
-  Policy policy;
-  policy.variable = policy.compute = policy.output = *type;
-  return policy;
+  return record_of(*type, *type, *type);
 }
 
 // ---- records of Keras's policies ----
@@ -187,8 +228,7 @@ ParsedPolicy parse_policy(const std::string& text, const Place& place) {
     if (at < text.size()) place.refuse("Contradiction", "'source' keeps the file's policy, so it takes no fields");
     return parsed;
   }
-  std::optional<Policy> policy;
-  if (name.find('=') != std::string::npos) policy = parse_jmp(name, place);
+  std::optional<Policy> policy = parse_three_types(name, place, parsed.warnings);
   if (!policy) policy = parse_extension(name, place);
   if (!policy) policy = parse_jmp_word(name);
   parsed.policy = policy ? *policy : policy_of(parse_keras_policy(name, place), place);

@@ -3,7 +3,9 @@
 //   policy := name (";" FIELD "=" VALUE)*
 //   name   := what Keras takes (keras_policy.h)
 //           | "int8/static_from_S" | "int8/weights_from_S" | "float8/H_from_S" | "float8/current_from_S"
-//           | jmp: "params=T,compute=T,output=T" | half | full | f16 | bf16 | f32 | f64
+//           | jmp: "jmp(params=T,compute=T,output=T)" | half | full | f16 | bf16 | f32 | f64
+//           | Axon: "axon(params=T,compute=T,output=T)"       what is not given is float32
+//           | "params=T,compute=T,output=T"                   as jmp; warns where Axon reads something else
 //           | "source"                                    the layer stays as the network's file has it
 //
 // S is a plain or mixed policy, H the length of the amax history.
