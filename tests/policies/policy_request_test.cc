@@ -174,6 +174,22 @@ TEST(policy_request, rules_that_hit_only_folded_layers_are_reported) {
   EXPECT_TRUE(log.empty());
 }
 
+// A batch norm that was folded has the policy of the layer that it was folded into, whatever --except says of it.
+TEST(policy_request, ops_that_were_folded_are_reported) {
+  std::vector<std::string> log;
+  const std::string folded =
+      "names layers that were folded into others and have their policy: bn1 and bn2; "
+      "--no-fold-bn keeps batch norms apart";
+  resolved({.policy = "float16", .except = {"batch_norm"}}, &log);
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_EQ(log[0], "policy: --except " + folded);
+  resolved({.policy = "float16", .only = {"dense,BatchNormalization"}}, &log);
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_EQ(log[0], "policy: --only " + folded);
+  resolved({.policy = "float16", .except = {"dense"}}, &log);
+  EXPECT_TRUE(log.empty());
+}
+
 TEST(policy_request, warnings_go_to_the_log) {
   std::vector<std::string> log;
   resolved({.set = {"relu=bfloat16;loss_scale=2"}}, &log);
@@ -361,8 +377,8 @@ TEST(policy_loss_scale, is_what_the_policies_name) {
 
 // What --emit-policy writes names a scale where the policy did, and no other.
 TEST(policy_loss_scale, is_the_same_after_emit_policy) {
-  for (const char* policy : {"mixed_float16", "mixed_float16;loss_scale=none", "mixed_float16;loss_scale=128", "float16",
-                             "float16;loss_scale=none", "float32", "int8/weights_from_float16"}) {
+  for (const char* policy : {"mixed_float16", "mixed_float16;loss_scale=none", "mixed_float16;loss_scale=128",
+                             "float16", "float16;loss_scale=none", "float32", "int8/weights_from_float16"}) {
     Graph graph = network(), again = network();
     const PolicyRequest request = parse_policy_options({.policy = policy});
     resolve_policies(graph, request);

@@ -93,11 +93,26 @@ void apply_rules(Graph& graph, const RuleSet& set, const std::vector<std::string
   }
 }
 
+// What --only or --except names and a pass folded into another layer has that layer's policy.
+void report_folded(Graph& graph, const PolicyRequest& request, const OpFilter& filter) {
+  if (request.filter_origin.empty()) return;
+  const std::vector<bool> folded = folded_layers(graph);
+  std::vector<std::string> named;
+  for (size_t i = 0; i < graph.layers.size(); ++i)
+    if (folded[i] && filter.takes(graph, int(i)) == request.except.empty()) named.push_back(graph.layers[i].name);
+  if (named.empty()) return;
+  graph.log.push_back(
+      fmt::format("policy: {} names layers that were folded into others and have their policy: {}; "
+                  "--no-fold-bn keeps batch norms apart",
+                  request.filter_origin, listed(named)));
+}
+
 void apply_base(Graph& graph, const PolicyRequest& request) {
   const Place place = {request.filter_origin, kUsage};
   for (const auto* names : {&request.only, &request.except})
     for (const std::string& name : *names) check_op_name(graph, name, place);
   const OpFilter filter(request.only, request.except);
+  report_folded(graph, request, filter);
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     Layer& layer = graph.layers[i];
     if (layer.asked || !filter.takes(graph, int(i))) continue;
@@ -143,7 +158,8 @@ Json policy_json(const Graph& resolved, const PolicyRequest& request) {
   Json layers = Json::object();
   for (const Layer& layer : resolved.layers)
     layers[mended(layer.name)] = layer.asked ? record_json(layer.policy, layer.names_loss_scale) : Json("source");
-  return {{"default", request.base ? record_json(*request.base, request.base_names_loss_scale) : Json("source")}, {"layers", layers}};
+  return {{"default", request.base ? record_json(*request.base, request.base_names_loss_scale) : Json("source")},
+          {"layers", layers}};
 }
 
 }  // namespace nacre::tools
