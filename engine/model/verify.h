@@ -17,8 +17,8 @@ class Verifier {
   Status check(Model* model);
 
  private:
-  // Each returns whether all holds; if not, status_ says what, of the record that at() named last. A third of the code of
-  // returning a Status from each.
+  // Each returns whether all holds; if not, status_ says what, of the record that at() named last. A third of the code
+  // of returning a Status from each.
   void at(Table table, uint32_t index = 0) { status_.table = table, status_.index = index; }
   bool refuse(Code code);
   bool refuse(Code code, uint64_t needed, uint64_t given);

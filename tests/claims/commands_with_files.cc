@@ -229,6 +229,9 @@ Words CommandsWithFiles::line_without_condition(const std::string& command, cons
       {"convert --infer-after-allow", {"convert", net, "--output", fresh(), "--rewrite", "mixed_bfloat16"}},
       {"convert --percentile", {"convert", net, "--output", fresh(), "--calibrate", x, "--policy", kStatic}},
       {"convert --range-decay", {"convert", net, "--output", fresh(), "--calibrate", x, "--policy", kStatic}},
+      {"tune --infer-after-allow",
+       {"tune", net, "--loss", "softmax_cross_entropy", "--data", x, "--labels", y, "--output", fresh(), "--rewrite",
+        "mixed_bfloat16"}},
       {"compare --json", {"compare", model, model, "--data", x, "--csv", "-"}},
       {"eval --max-drop", {"eval", model, "--data", x, "--labels", y}}};
   const auto found = lines.find(command + " " + option);

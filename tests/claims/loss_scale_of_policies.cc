@@ -46,6 +46,11 @@ const Spelling kSpellings[] = {
     {{"--policy", "float32;loss_scale=8"}, LossScale::kFixed, 8},
     {{"--policy", "float32", "--set", "fc=mixed_float16;loss_scale=16"}, LossScale::kFixed, 16},
     {{"--policy", "mixed_float16;loss_scale=none", "--set", "fc=mixed_float16;loss_scale=16"}, LossScale::kNone, 1},
+    {{"--rewrite", "mixed_float16"}, LossScale::kDynamic, 32768},
+    {{"--rewrite", "mixed_bfloat16"}, LossScale::kNone, 1},
+    {{"--rewrite", "mixed_float16", "--loss-scale", "fixed=32"}, LossScale::kFixed, 32},
+    {{"--policy", "mixed_float16;loss_scale=128", "--only", "dense"}, LossScale::kFixed, 128},
+    {{"--policy", "axon(compute=float16);loss_scale=2"}, LossScale::kFixed, 2},
     {{}, LossScale::kFixed, 256, R"({"default": {"policy": "mixed_float16", "loss_scale": 256}})"},
     {{}, LossScale::kNone, 1, R"({"default": {"policy": "mixed_float16", "loss_scale": "none"}})"},
     {{}, LossScale::kFixed, 512, R"({"layers": {"fc": {"policy": "mixed_float16", "loss_scale": 512}}})"},
@@ -165,8 +170,9 @@ int claim() {
     judge.that(made.exit_code == 0, what + made.err);
     if (made.exit_code != 0) continue;
     check_file(model, s, what, judge);
-    const bool named = s.options.size() > 2 && s.options[1].find("loss_scale=") != std::string::npos;
-    const bool overridden = named && text_of(s.options).find("--loss-scale ") != std::string::npos;
+    const std::string words = text_of(s.options);
+    const bool named = words.find("loss_scale=") != std::string::npos || words.starts_with("--rewrite mixed_float16");
+    const bool overridden = named && words.find("--loss-scale ") != std::string::npos;
     judge.that((made.err.find("takes the place of") != std::string::npos) == overridden, what + "says " + made.err);
     const Run run = tune(x, y, options, tuned);
     judge.that(run.tool.exit_code == 0, what + run.tool.err);

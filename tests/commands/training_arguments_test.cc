@@ -88,8 +88,8 @@ TEST(training_arguments, a_loss_scale_is_one_of_its_rule) {
   expect_refusal("--loss-scale-rule", [](auto& a) { a.loss_scale_rule = "none"; });
 }
 
-// What a policy names is the scale, --loss-scale goes before it and says so; a float16 layer whose policy names none has
-// a dynamic one.
+// What a policy names is the scale, --loss-scale goes before it and says so; a float16 layer whose policy names none
+// has a dynamic one.
 TEST(training_arguments, a_loss_scale_is_that_of_the_policies) {
   const auto scale = [](const PolicyLossScale& policies, const std::string& text = "auto") {
     return parse_training(with([&](auto& a) { a.loss_scale = text; }), policies).loss_scale;
@@ -109,13 +109,12 @@ TEST(training_arguments, a_loss_scale_is_that_of_the_policies) {
   EXPECT_EQ(note(fixed, "auto"), "");
   EXPECT_EQ(note(fixed, "fixed=128"), "");
   EXPECT_EQ(note({}, "dynamic"), "");
-  EXPECT_EQ(note(fixed, "none"),
-            "training: --loss-scale none takes the place of fixed=128, which --policy 'x' names");
+  EXPECT_EQ(note(fixed, "none"), "training: --loss-scale none takes the place of fixed=128, which --policy 'x' names");
   expect_refusal("--policy 'x'", [](auto&) {}, {true, LossScale::kFixed, 3, true, "--policy 'x'"});
   // fastai's own is 512; of other rules a fixed scale has no usual value
-  EXPECT_EQ(
-      parse_training(with([](auto& a) { a.loss_scale = "fixed", a.loss_scale_rule = "fastai"; }), {}).loss_scale.initial,
-      512);
+  EXPECT_EQ(parse_training(with([](auto& a) { a.loss_scale = "fixed", a.loss_scale_rule = "fastai"; }), {})
+                .loss_scale.initial,
+            512);
 }
 
 TEST(training_arguments, options_that_would_do_nothing_are_refused) {

@@ -13,7 +13,17 @@
 namespace nacre::tools {
 namespace {
 
-const std::vector<std::string> kPoliciesOfNetwork = {"--policy", "--set", "--policy-file"};
+const std::vector<std::string> kPoliciesOfNetwork = {"--policy", "--set", "--policy-file", "--only", "--except"};
+
+// Of nacre convert: what the rewrite does, without its explanation.
+const OptionTable<RewriteArguments>& rewrite_of_network() {
+  static const OptionTable<RewriteArguments> table = [] {
+    std::vector<std::string> names = names_of(rewrite_options());
+    std::erase(names, "--explain");
+    return rows_of(rewrite_options(), names);
+  }();
+  return table;
+}
 
 CLI::Option* add_text(Command& c, const std::string& name, std::string& value, const std::string& type,
                       const std::string& help) {
@@ -79,16 +89,23 @@ void add_tune(CLI::App& app) {
            "of a network: softmax_cross_entropy, ..; nacre convert --help lists them")
       ->group("Training");
   add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
+  add_options(c, rewrite_of_network(), o->rewrite);
   add_options(c, training_options(), o->training, "Training");
   c.get_option("--seed")->description("of the order of rows, of dropout and of what is initialised here [1]");
   add_json(c, o->json);
   c.only_with({"--restart", "--checkpoint-every"}, {"--checkpoint"},
               {"is about checkpoints, and there are none", "add --checkpoint DIR"});
   c.only_with({"--least"}, {"--early-stop"}, {"is about stopping early", "add --early-stop N"});
+  add_conditions(c, rewrite_of_network(), o->rewrite);
   add_conditions(c, training_options(), o->training);
+  c.not_with(
+      {"--policy"}, {"--rewrite"},
+      {"cannot go with --rewrite, which gives every layer its policy", "take --set PATTERN=POLICY for some layers"});
   Command::Names of_network = names_of(training_options());
   std::erase(of_network, "--seed");  // also of the order of rows
   of_network.insert(of_network.end(), kPoliciesOfNetwork.begin(), kPoliciesOfNetwork.end());
+  const Command::Names of_rewrite = names_of(rewrite_of_network());
+  of_network.insert(of_network.end(), of_rewrite.begin(), of_rewrite.end());
   of_network.insert(of_network.end(), {"--loss", "--micro-batch"});
   c.only_when(
       of_network, [o] { return !is_model(o->model); },
@@ -121,7 +138,7 @@ void add_export(CLI::App& app) {
           ->type_name("DATA"));
   c.add_flag("--cast-samples", o->samples.options.cast, "change the type of samples, where no number changes by it");
   add_json(c, o->json);
-  c.only_with({"--policy", "--set", "--policy-file", "--batch", "--calibrate"}, {"--network"},
+  c.only_with({"--policy", "--set", "--policy-file", "--only", "--except", "--batch", "--calibrate"}, {"--network"},
               {"is about compiling anew, and there is no network", "add --network FILE, of which the model was made"});
   c.only_with({"--cast-samples"}, {"--calibrate"}, {"is about samples, and there are none", "add --calibrate DATA"});
   c.runs([o] { export_model(*o); });

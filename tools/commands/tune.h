@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tools/commands/convert.h"
 #include "tools/commands/training_arguments.h"
 #include "tools/policies/policy_request.h"
 
@@ -13,6 +14,7 @@ struct TuneOptions {
   std::string model;           // a training model, or a network's file with training.loss
   TrainingArguments training;  // of a network
   PolicyArguments policies;    // of a network
+  RewriteArguments rewrite;    // of a network
   std::string data, labels, validate, scale;
   bool cast_samples = false;
   uint32_t epochs = 10;

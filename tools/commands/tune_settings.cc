@@ -99,6 +99,7 @@ ConvertOptions conversion_of(const TuneOptions& o) {
   options.network = o.model;
   options.batch = int(rows_at_once(o));
   options.policies = o.policies;
+  options.rewrite = o.rewrite;
   options.training = o.training;
   if (o.training.learned_ranges) options.calibration.data = o.data;
   return options;
@@ -107,7 +108,11 @@ ConvertOptions conversion_of(const TuneOptions& o) {
 std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibration* calibration) {
   ConvertOptions conversion = conversion_of(o);
   const PolicyRequest policies = parse_policy_options(o.policies);
-  const Graph graph = load_network(o.model, {.batch = conversion.batch, .train = true}, kSimplifyToTrain);
+  if (!o.rewrite.type.empty()) check_against_rewrite(policies, "--rewrite " + o.rewrite.type);
+  const Graph graph =
+      load_network(o.model, {.batch = conversion.batch, .train = true}, kSimplifyToTrain, [&](Graph& imported) {
+        if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
+      });
   print_log(graph, false);
   CompileOptions compiling;
   compiling.policies = policies;

@@ -31,9 +31,11 @@ void print_log(const Graph& graph, bool all) {
     if (all || line.starts_with("policy") || line.starts_with("training")) std::fprintf(stderr, "%s\n", line.c_str());
 }
 
-Graph load_network(const std::string& path, const ImportOptions& importing, const SimplifyOptions& simplifying) {
+Graph load_network(const std::string& path, const ImportOptions& importing, const SimplifyOptions& simplifying,
+                   const std::function<void(Graph&)>& rewrite) {
   Graph graph = import_network(path, importing);
   check(graph);
+  if (rewrite) rewrite(graph);
   simplify(graph, simplifying);
   check(graph);
   return graph;

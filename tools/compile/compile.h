@@ -33,13 +33,14 @@ struct NamedPass {
 // What follows simplify, in order. The options must outlive the passes.
 std::vector<NamedPass> compile_passes(const CompileOptions& options);
 
-// The network's graph with real-valued ops, simplified: what calibration measures and policies are applied to.
 // The log of the passes on standard error: what came of the user's rules, and what training makes of a file that can be
 // read in two ways, in any case; all of it where it is asked for.
 void print_log(const Graph& graph, bool all);
 
+// The network's graph with real-valued ops, simplified: what calibration measures and policies are applied to.
+// `rewrite`: what is done with it as it was imported; null: nothing.
 Graph load_network(const std::string& path, const ImportOptions& importing = {},
-                   const SimplifyOptions& simplifying = {});
+                   const SimplifyOptions& simplifying = {}, const std::function<void(Graph&)>& rewrite = {});
 
 // Whether a layer that these policies, or the graph itself, give a policy has one for which `is` holds.
 bool any_policy(Graph simplified, const PolicyRequest& policies, const std::function<bool(const Policy&)>& is);

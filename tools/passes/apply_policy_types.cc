@@ -214,8 +214,8 @@ std::vector<float> PolicyPass::rounded_reals(const Node& reader, const Value& co
   return x;
 }
 
-// A mask is added to scores: what it has below the type's numbers means minus infinity, and softmax makes 0 of it all the
-// same. Of weights it changes what the layer computes, which the user is told.
+// A mask is added to scores: what it has below the type's numbers means minus infinity, and softmax makes 0 of it all
+// the same. Of weights it changes what the layer computes, which the user is told.
 void PolicyPass::say_saturated(const Node& reader, const Value& constant, const Saturated& s) {
   const std::string text =
       fmt::format("{} has {} beyond {}, the first {} at element {}: they become {}", constant.name,

@@ -11,8 +11,9 @@
 //
 // A cast, and a quantize step to float8, is melted where the kernels have an entry for it, in a set that bind asks no
 // later than the set that takes the step alone: else a port's fast kernel would give way to the reference's fused one.
-// Such an entry rounds to the type of its operands, which the step alone would have stored, before it converts. So a cast stays where the step
-// gives another type than that: what was melted before, or what is made of codes, would lose its rounding.
+// Such an entry rounds to the type of its operands, which the step alone would have stored, before it converts. So a
+// cast stays where the step gives another type than that: what was melted before, or what is made of codes, would lose
+// its rounding.
 #include <bit>
 #include <limits>
 #include <string_view>

@@ -75,7 +75,8 @@ void add_base(PolicyRequest& request, const ParsedPolicy& parsed, const std::str
 void add_rule(PolicyRequest& request, const std::string& pattern, const ParsedPolicy& parsed, const std::string& origin,
               bool in_file) {
   add_warnings(request, parsed.warnings);
-  request.rules.push_back({pattern, parsed.policy, parsed.text, origin, parsed.source, in_file, parsed.names_loss_scale});
+  request.rules.push_back(
+      {pattern, parsed.policy, parsed.text, origin, parsed.source, in_file, parsed.names_loss_scale});
 }
 
 // The '=' between pattern and policy. That of a look-around, (?= or (?<=, is the pattern's: RE2 refuses it by name.
