@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/ops/parameters.h"
 #include "tests/cases_random.h"
 #include "tools/passes/quantize_multiplier.h"
 
@@ -56,10 +57,31 @@ uint32_t zero_word(const KernelEntry& entry, Random& random) {
   return codes ? uint32_t(pick(random, -128, 127)) : 0;
 }
 
+// A function, of which the words are those of a clamp; add_residual comes next.
+void add_function(Random& random, Case& made) {
+  const uint32_t kind = uint32_t(pick(random, Clamp::kLeakyRelu, Clamp::kGeluTanh));
+  made.words.insert(made.words.end(), {kind, kind == Clamp::kLeakyRelu ? bits(between(random, -0.5, 1.5)) : 0, 0});
+}
+
+// The fused form alone has four inputs of one float type.
+bool is_fused(const KernelEntry& entry) {
+  return is_float(entry.operands[0].element) && input_count(entry) == 4 &&
+         entry.operands[1].element == entry.operands[0].element &&
+         entry.operands[3].element == entry.operands[0].element;
+}
+
+// The words {kind, low, high} of a matmul's epilogue.
+void add_epilogue_clamp(const KernelEntry& entry, Random& random, Case& made) {
+  if (is_fused(entry) && chance(random, 70)) add_function(random, made);
+  else add_clamp(entry, random, made);
+}
+
 struct Sums {
   int channels, terms;
   int batch;                  // rows of hybrid
   std::vector<int32_t> rows;  // dims of the other forms' x_scale; empty: [1]
+  std::vector<int32_t> y;
+  uint32_t kind;  // of the clamp words
 };
 
 // Groups of `block` weights: float32 steps and int8 zero points.
@@ -71,7 +93,8 @@ void add_groups(Random& random, const Sums& sums, Case& made) {
   made.inputs.push_back({.element = ElementType::kInt8, .dims = dims, .low = -8, .high = 7});
 }
 
-// What follows x and w, by the entry's form (engine/ops/epilogue.h); the last words are {form, block}.
+// What follows x and w, by the entry's form (engine/ops/epilogue.h); the last words are {form, block}. Sums of the
+// fused form are small: its functions bend near 0.
 void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Case& made) {
   const auto type = [&](int slot) { return entry.operands[slot].element; };
   const auto scales = [&](int slot, std::vector<int32_t> dims, double low, double high) {
@@ -84,6 +107,11 @@ void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Ca
   const int count = chance(random, 50) ? 1 : sums.channels, inputs = input_count(entry);
   const bool codes = type(0) == ElementType::kInt8, float8 = type(0) == ElementType::kFloat8E4M3;
   if (inputs == 3) return;
+  if (is_fused(entry)) {
+    for (const size_t slot : {0, 1}) made.inputs[slot].low = -1, made.inputs[slot].high = 1;
+    const bool absent = sums.kind > Clamp::kBounds && chance(random, 30);
+    return made.inputs.push_back(absent ? Input() : input_of(type(3), sums.y));
+  }
   if (inputs == 5 && type(4) == ElementType::kInt8) return add_groups(random, sums, made);
   const bool dynamic = inputs == 5 && codes, reciprocal = inputs == 4 && !codes && chance(random, 50);
   made.words[made.words.size() - 2] = reciprocal ? 1 : 0;
@@ -106,16 +134,24 @@ void dense(const KernelEntry& entry, Random& random, Case& made) {
   std::vector<int32_t> dims = random_dims(random, rank, 3);
   dims.back() = pick(random, 1, 40);
   const int out = pick(random, 1, 12);
-  add_clamp(entry, random, made);
+  add_epilogue_clamp(entry, random, made);
   made.words.insert(made.words.end(), {zero_word(entry, random), zero_word(entry, random)});
   made.inputs = {input_of(entry.operands[0].element, dims), input_of(entry.operands[1].element, {out, dims.back()})};
-  const Sums sums = {out, dims.back(), rank > 1 ? dims[0] : 1, {dims.begin(), dims.end() - 1}};
+  std::vector<int32_t> y = dims;
+  y.back() = out;
+  const Sums sums = {.channels = out,
+                     .terms = dims.back(),
+                     .batch = rank > 1 ? dims[0] : 1,
+                     .rows = {dims.begin(), dims.end() - 1},
+                     .y = y,
+                     .kind = made.words[0]};
   add_epilogue(entry, random, sums, made);
   if (rank != 2) made.traits |= kRankTrait;
 }
 
 struct Axis {
   int in, kernel, stride, dilation, before, after;
+  int out() const { return (in + before + after - (kernel - 1) * dilation - 1) / stride + 1; }
 };
 
 Axis random_axis(Random& random, int most_kernel) {
@@ -146,13 +182,19 @@ void conv(const KernelEntry& entry, Random& random, Case& made, bool depthwise) 
   const int group_in = pick(random, 1, 4), multiplier = depthwise ? pick(random, 1, 3) : pick(random, 1, 4);
   const int in_c = groups * group_in, out_c = depthwise ? in_c * multiplier : groups * multiplier;
   add_window(h, w, made);
-  add_clamp(entry, random, made);
+  add_epilogue_clamp(entry, random, made);
   made.words.insert(made.words.end(), {zero_word(entry, random), zero_word(entry, random), uint32_t(groups - 1)});
   made.inputs = {input_of(entry.operands[0].element, {batch, h.in, w.in, in_c})};
   const std::vector<int32_t> weights = depthwise ? std::vector<int32_t>{h.kernel, w.kernel, out_c}
                                                  : std::vector<int32_t>{out_c, h.kernel, w.kernel, group_in};
   made.inputs.push_back(input_of(entry.operands[1].element, weights));
-  add_epilogue(entry, random, {out_c, h.kernel * w.kernel * (depthwise ? 1 : group_in), batch, {batch}}, made);
+  const Sums sums = {.channels = out_c,
+                     .terms = h.kernel * w.kernel * (depthwise ? 1 : group_in),
+                     .batch = batch,
+                     .rows = {batch},
+                     .y = {batch, h.out(), w.out(), out_c},
+                     .kind = made.words[8]};
+  add_epilogue(entry, random, sums, made);
   if (groups > 1) made.traits |= kGroupsTrait;
   if (depthwise && multiplier > 1) made.traits |= kMultiplierTrait;
 }

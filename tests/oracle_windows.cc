@@ -1,4 +1,7 @@
 // The oracle of dense, conv and pools: sums of products over materialised windows.
+#include <numbers>
+
+#include "engine/ops/parameters.h"
 #include "tests/oracle_problem.h"
 
 namespace nacre::test {
@@ -76,6 +79,48 @@ Result epilogue(const Problem& p, const Dot& dot, int clamp, int k, int n, int r
   return p.output() == ElementType::kFloat8E4M3 ? float8_code(p, y, bound) : stored(p, y, bound);
 }
 
+// ---- The fused form: engine/ops/fused_epilogue.h ----
+
+bool is_fused(const Problem& p) {
+  const OperandType* types = p.entry.operands;
+  return !p.coded() && input_count(p.entry) == 4 && types[1].element == types[0].element &&
+         types[3].element == types[0].element;
+}
+
+// A function of x, which is off by `error`: its slope is at most `slope`, and its own error is that of the op alone.
+Result function_of(const Problem& p, const Clamp& function, Real x, Real error) {
+  const Real alpha = std::bit_cast<float>(function.low), most = std::abs(x) + error;
+  const Real u = 2 * std::sqrt(2 / std::numbers::pi_v<Real>) * (x + Real(0.044715) * x * x * x);
+  // In epsilons: of y; of 1, as hard_swish rounds x + 3; of the smallest normal number, below which digits go.
+  Real y = 0, slope = 1, own = 4, cancelled = 0;
+  switch (function.kind) {
+    case Clamp::kLeakyRelu: y = x > 0 ? x : alpha * x, slope = std::max<Real>(1, std::abs(alpha)); break;
+    case Clamp::kSigmoid: y = 1 / (1 + std::exp(-x)), slope = 0.25; break;
+    case Clamp::kTanh: y = std::tanh(x); break;
+    case Clamp::kHardSwish: y = x * std::clamp<Real>(x + 3, 0, 6) / 6, slope = 1.5, cancelled = most; break;
+    case Clamp::kSilu: y = x / (1 + std::exp(-x)), slope = 1.1, own = 4 * most + 4; break;
+    case Clamp::kGelu: y = x / 2 * std::erfc(-x / std::sqrt(Real(2))), slope = 1.13, own = most * most + 5; break;
+    default: y = x / (1 + std::exp(-u)), slope = 1.13, own = 8 * (most + most * most * most) + 4;
+  }
+  const Real smallest = p.in[0].element == ElementType::kFloat64 ? DBL_MIN : FLT_MIN;
+  return stored(p, y, slope * error + p.epsilon() * (own * (std::abs(y) + slope * error) + cancelled + smallest));
+}
+
+// Every sum and every function is stored, and so rounded, before the next.
+Result fused(const Problem& p, const Dot& dot, int clamp, int k, int64_t element) {
+  const Clamp words = {uint32_t(p.word(clamp)), uint32_t(p.word(clamp + 1)), uint32_t(p.word(clamp + 2))};
+  const bool function = words.kind > Clamp::kBounds;
+  const Real bias = p.has(2) ? p.in[2].real(k) : 0;
+  Real value = dot.sum + bias, error = (dot.terms + 4) * p.epsilon() * (dot.magnitude + std::abs(bias));
+  if (p.has(3)) {
+    error = stored(p, value, error).second;
+    value += p.in[3].real(element);
+    error += p.epsilon() * (std::abs(value) + error);
+  }
+  if (!function) return stored(p, clamped(p, clamp, value), error);
+  return function_of(p, words, value, stored(p, value, error).second);
+}
+
 int64_t zero_of_x(const Problem& p, int clamp, int n) {
   return p.coded() && p.has(5) ? p.in[5].integer(n) : p.word(clamp + 3);
 }
@@ -122,6 +167,7 @@ std::vector<Expected> dense(const Problem& p) {
     for (; index.back() < width; ++index.back())
       dot.add(p, offset(p.in[0].dims, index), offset(p.in[1].dims, {k, index.back()}), zero_of_x(p, 0, n), k,
               index.back());
+    if (is_fused(p)) return fused(p, dot, 0, k, int64_t{row} * out + k);
     return epilogue(p, dot, 0, k, n, row);
   })};
 }
@@ -132,7 +178,8 @@ std::vector<Expected> conv(const Problem& p) {
   const Taps window(p, w[depthwise ? 0 : 1], w[depthwise ? 1 : 2]);
   const int out_c = w[depthwise ? 2 : 0], groups = depthwise ? x[3] : p.word(13) + 1;
   const int group_in = x[3] / groups, group_out = out_c / groups;
-  return {expect({x[0], int(window.h.size()), int(window.w.size()), out_c}, [&](const Index& index) {
+  const Index dims = {x[0], int(window.h.size()), int(window.w.size()), out_c};
+  return {expect(dims, [&](const Index& index) {
     const int n = index[0], k = index[3];
     Dot dot;
     window.each(index[1], index[2], [&](int row, int column, int i, int j) {
@@ -144,6 +191,7 @@ std::vector<Expected> conv(const Problem& p) {
                 depthwise ? w_tap : w_tap * group_in + c % group_in);
       }
     });
+    if (is_fused(p)) return fused(p, dot, 8, k, offset(dims, index));
     return epilogue(p, dot, 8, k, n, n);
   })};
 }

@@ -19,11 +19,10 @@
 //   hard_swish   dx = 0 for x <= -3, dy for x >= 3, else dy (2 x + 3) / 6
 #pragma once
 
-#include <cmath>
-
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
+#include "engine/ops/real_functions.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -82,22 +81,19 @@ struct Activation {  // the functions of real numbers
 
   template <class T>
   void leaky_relu(const T* x, T* y) const {
-    each(x, y, [&](auto v) { return v > 0 ? v : decltype(v)(alpha) * v; });
+    each(x, y, [&](auto v) { return RealFunction::leaky_relu(v, decltype(v)(alpha)); });
   }
   template <class T>
   void sigmoid(const T* x, T* y) const {
-    each(x, y, [](auto v) { return 1 / (1 + std::exp(-v)); });
+    each(x, y, [](auto v) { return RealFunction::sigmoid(v); });
   }
   template <class T>
   void tanh(const T* x, T* y) const {
-    each(x, y, [](auto v) { return std::tanh(v); });
+    each(x, y, [](auto v) { return RealFunction::tanh(v); });
   }
   template <class T>
   void hard_swish(const T* x, T* y) const {
-    each(x, y, [](auto v) {
-      const auto shifted = v + 3, gate = shifted < 0 ? 0 : shifted > 6 ? 6 : shifted;
-      return v * gate / 6;
-    });
+    each(x, y, [](auto v) { return RealFunction::hard_swish(v); });
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {

@@ -6,12 +6,14 @@
 //
 //   y_nhwk = epilogue(sum_{i,j,c} x_{n, h sh - top + i dh, w sw - left + j dw, c} w_kijc, b_k)       epilogue.h
 //
+// Fused, with a residual [batch, out_h, out_w, out_c] and an activation: fused_epilogue.h.
 // Positions outside x contribute nothing: their real value is 0. Backward: conv_gradient.h.
 #pragma once
 
 #include "engine/base/isa.h"
 #include "engine/ops/epilogue.h"
 #include "engine/ops/epilogue_shapes.h"
+#include "engine/ops/fused_epilogue.h"
 #include "engine/ops/gradient.h"
 #include "engine/ops/window.h"
 
@@ -26,7 +28,7 @@ struct Conv2d {
   Epilogue epilogue;
 
   enum Word { kWindow = 0, kClamp = 8, kXZero = 11, kYZero = 12, kGroups = 13, kForm = 14, kBlock = 15 };
-  enum Operand { kX, kW, kBias, kScale };
+  enum Operand { kX, kW, kBias, kScale, kResidual = kScale };
 
   static Conv2d from(const Words& words, const Operands& operands) {
     const Shape w = operands[kW];
@@ -43,6 +45,16 @@ struct Conv2d {
   template <class T, class Y = T>
   void forward(const T* x, const T* w, Optional<const T> b, Y* y) const {
     each_output([&](const Pixel& pixel, int k) { *y++ = epilogue.real<T, Y>(sum(x, w, pixel, k), b, k); });
+  }
+
+  template <class T>
+  void forward_fused(const T* x, const T* w, Optional<const T> b, Optional<const T> residual, T* y) const {
+    const FusedEpilogue fused = {epilogue.clamp};
+    int i = 0;
+    each_output([&](const Pixel& pixel, int k) {
+      y[i] = fused.real(sum(x, w, pixel, k), b, k, residual, i);
+      ++i;
+    });
   }
 
   template <Rounding kRounding>
@@ -119,9 +131,14 @@ struct Conv2d {
     return window_shape(words, x, w[1], w[2], w[0], y);
   }
 
+  static Code shapes_fused(const Words& words, const Operands& operands, Dims* y) {
+    return fused_shapes<Conv2d>(words, operands, y);
+  }
+
   static constexpr auto kAttributes = joined(
       kWindowAttributes, kClampAttributes, {{"x_zero"}, {"y_zero"}, {"groups", Coding::kLessOne}, {"form"}, {"block"}});
-  static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale_or_zero?", "x_zero_or_y_scale?"};
+  static constexpr const char* kInputs[] = {
+      "x", "w", "bias?", "scale_or_residual?", "x_scale_or_zero?", "x_zero_or_y_scale?"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr uint32_t kParameters = 1u << kW | 1u << kBias;
 
@@ -261,6 +278,9 @@ struct DepthwiseConv2d : Conv2d {
     TRY_CODE(EpilogueShapes({w[2], w[0] * w[1], 1, kClamp, kForm}).check(words, operands));
     return window_shape(words, x, w[0], w[1], w[2], y);
   }
+  static Code shapes_fused(const Words& words, const Operands& operands, Dims* y) {
+    return fused_shapes<DepthwiseConv2d>(words, operands, y);
+  }
 
   static constexpr Gradient kGradients[] = {
       {.of = kOf<kX>,
@@ -278,7 +298,7 @@ struct DepthwiseConv2d : Conv2d {
 inline constexpr OpRule kConv2dRule = {.op = Op::kConv2d,
                                        .name = "conv2d",
                                        .numerics = Numerics::kMatmul,
-                                       .shapes = &Conv2d::shapes,
+                                       .shapes = &shapes_of_form<Conv2d>,
                                        .attributes = Conv2d::kAttributes,
                                        .inputs = Conv2d::kInputs,
                                        .outputs = Conv2d::kOutputs,
@@ -287,7 +307,7 @@ inline constexpr OpRule kConv2dRule = {.op = Op::kConv2d,
 inline constexpr OpRule kDepthwiseConv2dRule = {.op = Op::kDepthwiseConv2d,
                                                 .name = "depthwise_conv2d",
                                                 .numerics = Numerics::kMatmul,
-                                                .shapes = &DepthwiseConv2d::shapes,
+                                                .shapes = &shapes_of_form<DepthwiseConv2d>,
                                                 .attributes = Conv2d::kAttributes,
                                                 .inputs = Conv2d::kInputs,
                                                 .outputs = Conv2d::kOutputs,

@@ -5,6 +5,7 @@
 //   y_rk = epilogue(sum_i x_ri w_ki, b_k)                                              epilogue.h
 //
 //   float  y_rk = clamp(sum_i x_ri w_ki + b_k)
+//   fused  y_rk = f(sum_i x_ri w_ki + b_k + r_rk), r [.., out], f an activation             fused_epilogue.h
 //   int8   y_rk = clamp(zero_y + requant_k(sum_i (x_ri - zero_x) w_ki + b_k))            NUMERICS.md eq. 1
 //
 // Backward, of the float form without a clamp:
@@ -15,6 +16,7 @@
 #include "engine/base/isa.h"
 #include "engine/ops/epilogue.h"
 #include "engine/ops/epilogue_shapes.h"
+#include "engine/ops/fused_epilogue.h"
 #include "engine/ops/gradient.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -25,7 +27,7 @@ struct Dense {
   Epilogue epilogue;
 
   enum Word { kClamp = 0, kXZero = 3, kYZero = 4, kForm = 5, kBlock = 6 };
-  enum Operand { kX, kW, kBias, kScale };
+  enum Operand { kX, kW, kBias, kScale, kResidual = kScale };
 
   static Dense from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX], w = operands[kW];
@@ -45,6 +47,15 @@ struct Dense {
   template <class T, class Y = T>
   void forward(const T* x, const T* w, Optional<const T> b, Y* y) const {
     each_output([&](int r, int k) { *y++ = epilogue.real<T, Y>(sum(x + r * in, w, k), b, k); });
+  }
+
+  template <class T>
+  void forward_fused(const T* x, const T* w, Optional<const T> b, Optional<const T> residual, T* y) const {
+    const FusedEpilogue fused = {epilogue.clamp};
+    each_output([&](int r, int k) {
+      const int i = r * out + k;
+      y[i] = fused.real(sum(x + r * in, w, k), b, k, residual, i);
+    });
   }
 
   template <Rounding kRounding>
@@ -115,8 +126,13 @@ struct Dense {
     return Code::kOk;
   }
 
+  static Code shapes_fused(const Words& words, const Operands& operands, Dims* y) {
+    return fused_shapes<Dense>(words, operands, y);
+  }
+
   static constexpr auto kAttributes = joined(kClampAttributes, {{"x_zero"}, {"y_zero"}, {"form"}, {"block"}});
-  static constexpr const char* kInputs[] = {"x", "w", "bias?", "scale?", "x_scale_or_zero?", "x_zero_or_y_scale?"};
+  static constexpr const char* kInputs[] = {
+      "x", "w", "bias?", "scale_or_residual?", "x_scale_or_zero?", "x_zero_or_y_scale?"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr Gradient kGradients[] = {
       {.of = kOf<kX>, .by = Op::kDenseGradientX, .reads = kReads<gradient_of(0), input_of(kW)>},
@@ -237,7 +253,7 @@ struct DenseGradientW {
 inline constexpr OpRule kDenseRule = {.op = Op::kDense,
                                       .name = "dense",
                                       .numerics = Numerics::kMatmul,
-                                      .shapes = &Dense::shapes,
+                                      .shapes = &shapes_of_form<Dense>,
                                       .attributes = Dense::kAttributes,
                                       .inputs = Dense::kInputs,
                                       .outputs = Dense::kOutputs,

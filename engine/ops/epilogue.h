@@ -4,6 +4,7 @@
 //   form              operands after x, w, bias    y of output channel k; n is the row of x that a scale t belongs to
 //
 //   float             none                         clamp(s + b_k)
+//   fused             residual r [as y], or none   f(s + b_k + r): fused_epilogue.h
 //   int8              scale                        clamp(zero_y + requant_k(s + b_k)): NUMERICS.md eq. 1
 //   weight-only       scale [1 | out]              clamp(s c_k + b_k), or clamp(s / c_k + b_k) with form = reciprocal
 //   grouped           scale, zero [out, groups]    clamp(s + b_k), weights c_kg (q - z_kg), g = i / block of term i

@@ -19,6 +19,7 @@
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
+#include "engine/ops/real_functions.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -26,10 +27,7 @@ struct Gelu {
   int elements;
   bool tanh;
 
-  static constexpr double kSqrtHalf = 0.70710678118654752440;        // sqrt(1/2)
-  static constexpr double kSqrt2OverPi = 0.79788456080286535588;     // sqrt(2/pi)
   static constexpr double kInverseSqrt2Pi = 0.39894228040143267794;  // 1 / sqrt(2 pi)
-  static constexpr double kCubic = 0.044715;                         // of the paper
 
   static Gelu from(const Words& words, const Operands& operands) {
     return {.elements = operands[0].elements(), .tanh = words[0] != 0};
@@ -38,7 +36,7 @@ struct Gelu {
   template <class T>
   void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
-    for (int i = 0; i < elements; ++i) y[i] = T(A(x[i]) * gate(A(x[i])));
+    for (int i = 0; i < elements; ++i) y[i] = T(RealFunction::gelu(A(x[i]), tanh));
   }
 
   template <class T>
@@ -66,17 +64,12 @@ struct Gelu {
 
  private:
   template <class A>
-  A gate(A x) const {
-    if (!tanh) return A(0.5) * std::erfc(-x * A(kSqrtHalf));
-    return 1 / (1 + std::exp(-2 * A(kSqrt2OverPi) * (x + A(kCubic) * x * x * x)));
-  }
-
-  template <class A>
   A slope(A x) const {
-    const A phi = gate(x);
+    constexpr double kSlope = RealFunction::kSqrt2OverPi, kCubic = RealFunction::kGeluCubic;
+    const A phi = RealFunction::gelu_gate(x, tanh);
     if (!tanh) return phi + x * std::exp(-x * x / 2) * A(kInverseSqrt2Pi);
     const A bend = phi * (1 - phi);  // 0 far from 0, where x^2 may be infinite
-    return bend == 0 ? phi : phi + x * bend * 2 * A(kSqrt2OverPi) * (1 + 3 * A(kCubic) * x * x);
+    return bend == 0 ? phi : phi + x * bend * 2 * A(kSlope) * (1 + 3 * A(kCubic) * x * x);
   }
 };
 
@@ -88,7 +81,7 @@ struct Silu {
   template <class T>
   void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
-    for (int i = 0; i < elements; ++i) y[i] = T(A(x[i]) / (1 + std::exp(-A(x[i]))));
+    for (int i = 0; i < elements; ++i) y[i] = T(RealFunction::silu(A(x[i])));
   }
 
   template <class T>

@@ -68,9 +68,20 @@ constexpr A element(const W* w, int i) {
 // Limits on attributes: small enough that no 32-bit expression in a shape rule overflows.
 inline constexpr int kMaxWindow = 1 << 14;  // kernel, stride, dilation, padding
 
-// A fused clamp: words {kind, low, high}; float32 bits for float steps, codes for int8 steps.
+// A fused clamp: words {kind, low, high}; float32 bits for float steps, codes for int8 steps. The kinds above kBounds
+// are functions, of fused_epilogue.h alone: low is alpha of leaky_relu and else 0, high is 0; check_clamp refuses them.
 struct Clamp {
-  enum Kind : uint32_t { kNone = 0, kBounds = 1 };
+  enum Kind : uint32_t {
+    kNone = 0,
+    kBounds = 1,
+    kLeakyRelu = 2,
+    kSigmoid = 3,
+    kTanh = 4,
+    kHardSwish = 5,
+    kSilu = 6,
+    kGelu = 7,  // with erfc
+    kGeluTanh = 8,
+  };
   uint32_t kind, low, high;
 
   static constexpr Clamp from(const Words& words, int first) {

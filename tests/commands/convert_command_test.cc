@@ -29,7 +29,7 @@ TEST(convert, prints_what_the_model_costs) {
   const ToolRun run = run_tool({"convert", kDigits, "-o", directory / "digits.nacre", "--golden", "2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   for (const char* part :
-       {"layers   21 (11 steps)", "MACs     347,392", "weights  ", "liveness lower bound", "golden   2 pairs"})
+       {"layers   21 (10 steps)", "MACs     347,392", "weights  ", "liveness lower bound", "golden   2 pairs"})
     EXPECT_TRUE(has(run.out, part)) << part << " in\n" << run.out;
   EXPECT_EQ(run.err, "");
   EXPECT_EQ(run_tool({"check", directory / "digits.nacre"}).exit_code, 0);

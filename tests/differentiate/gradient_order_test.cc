@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tests/importers/onnx_builder.h"
+#include "tools/base/error.h"
 #include "tools/compile/training.h"
 #include "tools/graph/operands.h"
 #include "tools/importers/importer.h"
@@ -64,6 +65,28 @@ TEST(gradient_order, no_sum_is_read_before_its_last_addition) {
         const TrainingModel made = compile_training(two_convolutions(size, batch), {}, compiling);
         EXPECT_EQ(early_reads(made.gradients), 0) << policy << ", " << batch << " rows of " << size;
       }
+}
+
+// A gradient of a fused step would leave out what it is fused with.
+TEST(gradient_order, a_fused_step_is_refused) {
+  for (const char* step : {"%y = dense(%x, %w, none, %x)", "%y = dense(%x, %w) clamp=6"}) {
+    Graph graph = parse(std::string(R"(graph "t" batch=1
+layer "fc" source="Gemm"
+value %x float32 [1, 2]
+value %w float32 [2, 2] data=float32 {1, 2, 3, 4}
+value %y float32 [1, 2]
+input "x" %x
+output "y" %y
+)") + step + " name=\"fc\" layer=\"fc\"\n");
+    TrainingOptions options;
+    options.loss.kind = Loss::kSquaredError;
+    try {
+      compile_training(graph, options, {});
+      FAIL() << "not refused: " << step;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("is fused with what followed it"), std::string::npos) << error.what();
+    }
+  }
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // What shape rules refuse of forms, blocks and scales, and that no step fits two entries of the reference kernels.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "engine/kernels/reference.h"
 #include "tests/cases.h"
 
@@ -70,6 +73,59 @@ TEST(shape_rules, refuse_forms_blocks_and_scales_that_do_not_fit) {
             Code::kClamp);
 }
 
+TEST(shape_rules, refuse_functions_and_residuals_that_do_not_fit) {
+  const auto dense = [](std::vector<uint32_t> words, std::vector<int32_t> residual) {
+    return refused_by(reference::kDenseFusedF16, words, {{2, 8}, {4, 8}, {4}, residual});
+  };
+  const auto alone = [](std::vector<uint32_t> words) {
+    std::vector<Array> inputs;
+    for (const std::vector<int32_t>& dims : {std::vector<int32_t>{2, 8}, {4, 8}, {4}})
+      inputs.push_back(make_array(ElementType::kFloat64, dims));
+    inputs.emplace_back();
+    return execute(reference::kDenseFusedF64, words, inputs).code;
+  };
+  constexpr uint32_t kNan = 0x7FC00000, kInfinity = 0x7F800000, kHalf = 0x3F000000;
+  EXPECT_EQ(dense({}, {2, 4}), Code::kOk);
+  EXPECT_EQ(dense({1, 0, kInfinity}, {2, 4}), Code::kOk);
+  EXPECT_EQ(dense({2, kHalf}, {2, 4}), Code::kOk);
+  for (const uint32_t kind : {3u, 4u, 5u, 6u, 7u, 8u}) {
+    EXPECT_EQ(dense({kind}, {2, 4}), Code::kOk) << kind;
+    EXPECT_EQ(alone({kind}), Code::kOk) << kind;
+    EXPECT_EQ(dense({kind, 1}, {2, 4}), Code::kAttribute) << kind;
+    EXPECT_EQ(dense({kind, 0, 1}, {2, 4}), Code::kAttribute) << kind;
+    // The other forms have bounds alone.
+    EXPECT_EQ(refused_by(reference::kDenseF16, {kind}, {{2, 8}, {4, 8}, {4}}), Code::kAttribute) << kind;
+    EXPECT_EQ(refused_by(reference::kDenseI8Double, {kind}, {{2, 8}, {4, 8}, {4}, {1, 2}}), Code::kAttribute) << kind;
+    EXPECT_EQ(refused_by(reference::kAddF32, {kind}, {{4}, {4}}), Code::kAttribute) << kind;
+    EXPECT_EQ(refused_by(reference::kClampF32, {kind}, {{4}}), Code::kAttribute) << kind;
+  }
+  for (const uint32_t kind : {9u, 10u, 0x80000003u, 0xFFFFFFFFu}) EXPECT_EQ(dense({kind}, {2, 4}), Code::kAttribute);
+  for (const uint32_t alpha : {kNan, kInfinity, kInfinity | 1u << 31})
+    EXPECT_EQ(dense({2, alpha}, {2, 4}), Code::kAttribute);
+  EXPECT_EQ(dense({1, kNan, kInfinity}, {2, 4}), Code::kClamp);
+  EXPECT_EQ(dense({1, kInfinity, 0}, {2, 4}), Code::kClamp);
+  EXPECT_EQ(dense({6}, {4}), Code::kShapeInput);
+  EXPECT_EQ(dense({6}, {1, 4}), Code::kShapeInput);
+  EXPECT_EQ(dense({6}, {2, 4, 1}), Code::kShapeInput);
+  EXPECT_EQ(dense({6}, {4, 2}), Code::kShapeInput);
+  EXPECT_EQ(dense({6}, {}), Code::kShapeInput);
+  EXPECT_EQ(alone({}), Code::kAttribute);  // nothing is fused: the plain form's
+  EXPECT_EQ(alone({1, 0, kInfinity}), Code::kAttribute);
+  EXPECT_EQ(dense({6, 0, 0, 5}, {2, 4}), Code::kAttributeZero);
+  EXPECT_EQ(dense({6, 0, 0, 0, 5}, {2, 4}), Code::kAttributeZero);
+  EXPECT_EQ(dense({6, 0, 0, 0, 0, 1}, {2, 4}), Code::kAttribute);     // form
+  EXPECT_EQ(dense({6, 0, 0, 0, 0, 0, 1}, {2, 4}), Code::kAttribute);  // block
+  EXPECT_EQ(refused_by(reference::kConv2dFusedF32, {0, 0, 0, 0, 0, 0, 0, 0, 6},
+                       {{2, 3, 3, 1}, {4, 1, 1, 1}, {4}, {2, 3, 3, 4}}),
+            Code::kOk);
+  EXPECT_EQ(refused_by(reference::kConv2dFusedF32, {0, 0, 0, 0, 0, 0, 0, 0, 6},
+                       {{2, 3, 3, 1}, {4, 1, 1, 1}, {4}, {2, 3, 2, 4}}),
+            Code::kShapeInput);
+  EXPECT_EQ(refused_by(reference::kDepthwiseConv2dFusedBf16, {0, 0, 0, 0, 0, 0, 0, 0, 9},
+                       {{1, 3, 3, 2}, {1, 1, 2}, {2}, {1, 3, 3, 2}}),
+            Code::kAttribute);
+}
+
 // Good cases with one word or one dim changed: refused, or run within their operands.
 TEST(shape_rules, cases_with_one_wrong_number_are_refused_or_run) {
   constexpr uint32_t kWords[] = {0, 1, 2, 3, 7, 1u << 28, (1u << 28) + 1, 0x7FFFFFFF, 1u << 31, 0xFFFFFFFF};
@@ -99,13 +155,22 @@ TEST(shape_rules, cases_with_one_wrong_number_are_refused_or_run) {
 }
 
 // bind takes the first entry whose count, roles and types fit, and the tools cut absent operands at the end: no step
-// may fit two.
+// may fit two. The rule tells a fused form without a residual from the float form of the same operands: it has a
+// function, which that refuses, and without one it refuses.
 bool apart(const OperandType& a, const OperandType& b) {
   if ((a.role & 3) != (b.role & 3)) return true;
   return a.element != b.element && ((a.role & kOptional) == 0 || (b.role & kOptional) == 0);
 }
 
+bool is_fused_form(const KernelEntry& plain, const KernelEntry& entry) {
+  return std::ranges::any_of(reference::list(), [&](const reference::NamedEntry& named) {
+    return named.entry == &entry && std::string_view(named.name).find("Fused") != std::string_view::npos &&
+           input_count(plain) == 3;
+  });
+}
+
 bool apart(const KernelEntry& a, const KernelEntry& b) {  // a has at most as many inputs
+  if (is_fused_form(a, b)) return true;                   // refuse_functions_and_residuals_that_do_not_fit
   const int inputs_a = input_count(a), inputs_b = input_count(b);
   if (int(a.operand_count) - inputs_a != int(b.operand_count) - inputs_b) return true;
   for (int i = 0; i < inputs_a; ++i)

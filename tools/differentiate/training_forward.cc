@@ -3,17 +3,22 @@
 #include <algorithm>
 #include <string_view>
 
+#include "engine/ops/parameters.h"
 #include "tools/base/error.h"
 #include "tools/differentiate/loss_step.h"
 #include "tools/differentiate/update_program.h"
+#include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/passes.h"
 
 namespace nacre::tools {
 namespace {
 
-// The node's clamp as a node of its own: gradients are of the unclamped op.
+// The node's clamp as a node of its own: gradients are of the unclamped op. There is none of a fused step.
 void split_clamp(Graph& graph, std::vector<Node>& nodes, Node node) {
+  const bool residual = is_matmul(node.op) && node.inputs.size() > kScale && node.inputs[kScale] != kNone;
+  if (residual || (is_matmul(node.op) && get_integer(node, "clamp") > int{Clamp::kBounds}))
+    throw Error(kFailed, place_of(graph, node), "is fused with what followed it", "differentiate before fuse");
   const OpRule& rule = rule_of(graph, node);
   const bool has = node.op != Op::kClamp && std::ranges::any_of(rule.attributes, [](const Attribute& a) {
                      return std::string_view(a.name) == "clamp";

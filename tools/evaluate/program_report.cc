@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "engine/ops/parameters.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/graph/graph.h"
@@ -62,6 +63,9 @@ bool is_zero(const ReportAttribute& a) {
 
 std::string clamp_text(const Attributes& attributes) {
   if (attributes.find("clamp") == nullptr || attributes.integer("clamp") == 0) return "";
+  constexpr const char* kFunctions[] = {"leaky_relu", "sigmoid", "tanh", "hard_swish", "silu", "gelu", "gelu (tanh)"};
+  const int32_t function = attributes.integer("clamp") - int32_t{Clamp::kLeakyRelu};
+  if (function >= 0) return function < int(std::size(kFunctions)) ? kFunctions[function] : "clamp of unknown kind";
   const std::variant<int32_t, float> low = attributes.find("low")->values[0], high = attributes.find("high")->values[0];
   const bool codes = std::holds_alternative<int32_t>(low);
   const bool from_zero = codes ? std::get<int32_t>(low) == attributes.integer("y_zero") : std::get<float>(low) == 0;

@@ -86,14 +86,33 @@ KernelSets reference_sets() {
   return kSets;
 }
 
+namespace {
+
+// Whether the entry's rule takes the attributes and the inputs' shapes.
+bool takes_inputs(const Graph& graph, const KernelEntry& entry, const Node& node) {
+  Node fitted = node;
+  fit_inputs(entry, node, fitted.inputs);
+  const NodeOperands operands(graph, fitted);
+  Dims outputs[kMaxOutputs] = {};
+  return entry.shapes({node.words.data(), int(node.words.size())}, operands.input_view(), outputs) == Code::kOk;
+}
+
+}  // namespace
+
+// Types alone do not tell a fused step without a residual from the plain one: of two entries that fit, the one whose
+// rule takes the words.
 const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets kernels) {
   std::vector<ValueId> inputs;
+  const KernelEntry* first = nullptr;
   for (const KernelSet* set : kernels)
-    for (const KernelEntry* entry : entries_of(*set, node.op))
-      if (entry->rounding == node.rounding && fit_inputs(*entry, node, inputs) &&
-          fit_types(graph, *entry, node, inputs))
-        return entry;
-  return nullptr;
+    for (const KernelEntry* entry : entries_of(*set, node.op)) {
+      if (entry->rounding != node.rounding || !fit_inputs(*entry, node, inputs) ||
+          !fit_types(graph, *entry, node, inputs))
+        continue;
+      if (!is_matmul(node.op) || takes_inputs(graph, *entry, node)) return entry;
+      if (first == nullptr) first = entry;
+    }
+  return first;
 }
 
 namespace {

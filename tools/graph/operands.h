@@ -47,7 +47,8 @@ std::vector<std::vector<int64_t>> output_shapes(const Graph& graph, const Node& 
 using KernelSets = std::span<const KernelSet* const>;
 KernelSets reference_sets();  // of inference and of training: what evaluate() runs
 
-// The first kernel of these sets for the node, by op, rounding and element types; null if there is none.
+// The first kernel of these sets for the node, by op, rounding and element types, and for the words of a matmul's
+// epilogue; null if there is none.
 const KernelEntry* find_kernel(const Graph& graph, const Node& node, KernelSets kernels = reference_sets());
 
 // The node's inputs in the places that this kernel has for them: kNone stands for every optional operand that is

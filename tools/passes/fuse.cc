@@ -1,4 +1,4 @@
-// fuse: clamps, casts and float8 quantizers into the step before them.
+// fuse: clamps, activations, sums, casts and float8 quantizers into the step before them.
 //
 // A step's fused clamp works on its final value, so moving a following clamp into it changes no bit: in float32 always,
 // in int8 where the clamp keeps the codes (no requantization). Before apply_policy, where ops are real-valued, a value
@@ -9,17 +9,25 @@
 // In a 16-bit type T a fused clamp stands before the rounding to T. That is the same, because rounding is monotone:
 // T(clamp(v)) = T(clamp(T(v))) for every v and every bound, be it a value of T or not.
 //
-// A cast, and a quantize step to float8, is melted where the kernels have an entry for it, in a set that bind asks no
-// later than the set that takes the step alone: else a port's fast kernel would give way to the reference's fused one.
-// Such an entry rounds to the type of its operands, which the step alone would have stored, before it converts. So a
-// cast stays where the step gives another type than that: what was melted before, or what is made of codes, would lose
-// its rounding.
+// An activation, and a sum of a matmul's result s and a value r that is there before the matmul runs, is melted into a
+// matmul of floats (engine/ops/fused_epilogue.h), which rounds s, s + r and the activation's result as the steps would
+// store them. First the sum, then the activation; the bounds of a clamp may stand in the place of the activation, and a
+// clamp behind one stays a step.
+//
+// A cast, a quantize step to float8, an activation and a sum are melted where the kernels have an entry for it, in a
+// set that bind asks no later than the set that takes the step alone: else a port's fast kernel would give way to the
+// reference's fused one.
+// The entry of a cast rounds to the type of its operands, which the step alone would have stored, before it converts.
+// So a cast stays where the step gives another type than that: what was melted before, or what is made of codes, would
+// lose its rounding. An activation or a sum behind a cast that was melted, and a cast behind one of them, stays.
 #include <bit>
 #include <limits>
+#include <optional>
 #include <string_view>
 
 #include "engine/numeric/small_float.h"
 #include "engine/ops/parameters.h"
+#include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/plan_memory.h"
@@ -51,15 +59,15 @@ void set_clamp(Node& node, const Clamp& clamp) {
   node.words[first + 2] = clamp.high;
 }
 
-// True for a clamp that lets every value of `type` pass.
+// True for a clamp that lets every value of `type` pass; a function never does.
 bool passes_all(const Clamp& clamp, ElementType type) {
-  if (clamp.kind == Clamp::kNone) return true;
+  if (clamp.kind != Clamp::kBounds) return clamp.kind == Clamp::kNone;
   if (type == ElementType::kInt8) return int32_t(clamp.low) <= -128 && int32_t(clamp.high) >= 127;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   return std::bit_cast<float>(clamp.low) == -kInfinity && std::bit_cast<float>(clamp.high) == kInfinity;
 }
 
-// second(first(v)). Bounds of an absent clamp are the ends of the type.
+// second(first(v)) of clamps. Bounds of an absent clamp are the ends of the type.
 Clamp composed(Clamp first, const Clamp& second, ElementType type) {
   if (first.kind == Clamp::kNone) return second;
   if (second.kind == Clamp::kNone) return first;
@@ -73,15 +81,33 @@ Clamp composed(Clamp first, const Clamp& second, ElementType type) {
   return first;
 }
 
+// The function that a node computes of each element, as the words of a fused step.
+std::optional<Clamp> function_of(const Node& node) {
+  switch (node.op) {
+    case Op::kLeakyRelu: return Clamp{Clamp::kLeakyRelu, std::bit_cast<uint32_t>(get_real(node, "alpha")), 0};
+    case Op::kSigmoid: return Clamp{Clamp::kSigmoid, 0, 0};
+    case Op::kTanh: return Clamp{Clamp::kTanh, 0, 0};
+    case Op::kHardSwish: return Clamp{Clamp::kHardSwish, 0, 0};
+    case Op::kSilu: return Clamp{Clamp::kSilu, 0, 0};
+    case Op::kGelu: return Clamp{get_integer(node, "tanh") != 0 ? Clamp::kGeluTanh : Clamp::kGelu, 0, 0};
+    default: return std::nullopt;
+  }
+}
+
 class Fuser {
  public:
   Fuser(Graph& graph, KernelSets kernels)
-      : graph_(graph), kernels_(kernels), writer_(graph.values.size(), -1), reads_(graph.values.size(), 0) {}
+      : graph_(graph), kernels_(kernels), writer_(graph.values.size(), -1), reads_(graph.values.size(), 0),
+        updated_(graph.values.size(), false) {}
 
   void run(bool quantized_clamps_only) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      for (const ValueId id : graph_.nodes[i].inputs)
-        if (id != kNone) ++reads_[size_t(id)];
+      const std::vector<ValueId>& inputs = graph_.nodes[i].inputs;
+      for (size_t slot = 0; slot < inputs.size(); ++slot) {
+        if (inputs[slot] == kNone) continue;
+        ++reads_[size_t(inputs[slot])];
+        if (is_updated(rule_of(graph_, graph_.nodes[i]), slot)) updated_[size_t(inputs[slot])] = true;
+      }
       for (const ValueId id : graph_.nodes[i].outputs) writer_[size_t(id)] = int(i);
     }
     for (const Binding& output : graph_.outputs) reads_[size_t(output.value)] += 2;  // must keep existing
@@ -93,6 +119,9 @@ class Fuser {
       if (node.op == Op::kCast) melt_conversion(node, kNone);
       if (node.op == Op::kQuantize && type(node.outputs[0]) == ElementType::kFloat8E4M3)
         melt_conversion(node, node.inputs[1]);
+      if (quantized_clamps_only) continue;
+      if (const std::optional<Clamp> function = function_of(node)) melt_function(node, *function);
+      if (node.op == Op::kAdd && !melt_sum(node, 0)) melt_sum(node, 1);
     }
     std::erase_if(graph_.nodes, [](const Node& node) { return node.op == Op::kNone; });
   }
@@ -136,6 +165,7 @@ class Fuser {
     }
     Node& source = graph_.nodes[size_t(writer)];
     if (source.outputs.size() != 1 || (bounds.kind != Clamp::kNone && clamp_word(source.op) < 0)) return;
+    if (bounds.kind != Clamp::kNone && clamp_of(source).kind > Clamp::kBounds) return;
     if (!bounds_survive(source, bounds)) return;
     graph_.log.push_back("fuse: " + clamp.name + " into " + source.name);
     if (bounds.kind != Clamp::kNone) set_clamp(source, composed(clamp_of(source), bounds, type(y)));
@@ -153,14 +183,72 @@ class Fuser {
     if (!is_matmul(source.op) || (scale != kNone && get_integer(step, "form") != 0)) return;
     if (scale == kNone && type(source.inputs[0]) != type(x)) return;
     Node fused = source;
-    fused.outputs[0] = step.outputs[0];
     if (scale != kNone) fused.inputs.push_back(scale);
+    replace(source, std::move(fused), step);
+  }
+
+  // The matmul whose result, `x` of `step`, nothing else reads, and whose epilogue has room behind its sum: no clamp,
+  // no function, no other type than its operands'. Null if there is none.
+  Node* open_matmul(const Node& step, ValueId x) {
+    const Value &from = graph_.values[size_t(x)], &to = graph_.values[size_t(step.outputs[0])];
+    const int writer = writer_[size_t(x)];
+    if (writer < 0 || reads_[size_t(x)] != 1 || from.type != to.type || from.quantizer || to.quantizer) return nullptr;
+    if (from.alias_of != kNone || to.alias_of != kNone) return nullptr;  // parts of other values
+    Node& source = graph_.nodes[size_t(writer)];
+    const bool open = is_matmul(source.op) && clamp_of(source).kind == Clamp::kNone && source.guard == step.guard &&
+                      type(source.inputs[kX]) == from.type;
+    return open ? &source : nullptr;
+  }
+
+  void melt_function(Node& step, const Clamp& function) {
+    Node* const source = open_matmul(step, step.inputs[0]);
+    if (source == nullptr) return;
+    Node fused = *source;
+    set_clamp(fused, function);
+    replace(*source, std::move(fused), step);
+  }
+
+  // Input `slot` of the sum is the matmul's; the other becomes the residual. The sum's clamp is the fused step's.
+  bool melt_sum(Node& sum, size_t slot) {
+    const ValueId x = sum.inputs[slot], residual = sum.inputs[1 - slot];
+    if (sum.inputs.size() > 2 && sum.inputs[2] != kNone) return false;  // of codes
+    Node* const source = open_matmul(sum, x);
+    if (source == nullptr || (source->inputs.size() > kScale && source->inputs[kScale] != kNone)) return false;
+    const Value &r = graph_.values[size_t(residual)], &y = graph_.values[size_t(sum.outputs[0])];
+    if (r.type != y.type || r.quantizer || r.dims != y.dims || r.batched != y.batched) return false;
+    if (!is_there_before(residual, writer_[size_t(x)])) return false;
+    Node fused = *source;
+    fused.inputs.resize(kScale, kNone);
+    fused.inputs.push_back(residual);
+    if (const Clamp bounds = clamp_of(sum); bounds.kind != Clamp::kNone) set_clamp(fused, bounds);
+    return replace(*source, std::move(fused), sum);
+  }
+
+  // Whether node `index` may read the value: a constant, an input of the graph, or written whole by an earlier node.
+  // What is updated, or outlives a run, may change between two nodes.
+  bool is_there_before(ValueId id, int index) const {
+    const Value& v = graph_.values[size_t(id)];
+    if (v.constant()) return true;
+    if (v.persists() || v.alias_of != kNone || updated_[size_t(id)]) return false;
+    if (writer_[size_t(id)] >= 0) return writer_[size_t(id)] < index;
+    for (const Binding& input : graph_.inputs)
+      if (input.value == id) return true;
+    return false;
+  }
+
+  // `fused` is to do what `source` and then `step` do, and writes what `step` wrote. False, and nothing is changed, if
+  // the kernels have no such step or have it in a later set than the source.
+  bool replace(Node& source, Node fused, Node& step) {
+    const ValueId y = step.outputs[0];
+    const int writer = writer_[size_t(source.outputs[0])];
+    fused.outputs[0] = y;
     const size_t set = set_for(graph_, fused, kernels_);
-    if (set == kernels_.size() || set > set_for(graph_, source, kernels_)) return;
+    if (set == kernels_.size() || set > set_for(graph_, source, kernels_)) return false;
     graph_.log.push_back("fuse: " + step.name + " into " + source.name);
-    writer_[size_t(step.outputs[0])] = writer;
+    writer_[size_t(y)] = writer;
     source = std::move(fused);
     step = {};
+    return true;
   }
 
   // A clamp that does nothing: its readers read its input. An output of the graph keeps a value of its own, and so do
@@ -182,6 +270,7 @@ class Fuser {
   KernelSets kernels_;
   std::vector<int> writer_;  // node index; -1: input or constant
   std::vector<int> reads_;
+  std::vector<bool> updated_;
 };
 
 }  // namespace

@@ -51,8 +51,8 @@ struct Target {
   std::vector<const KernelSet*> kernels = {};
 };
 
-// Clamps (relu, relu6, clip), casts and float8 quantizers into the step before them, where the result stays the same to
-// the bit. Aliases are plan_memory's.
+// Clamps (relu, relu6, clip), activations, residual sums, casts and float8 quantizers into the step before them, where
+// the result stays the same to the bit. Aliases are plan_memory's.
 void fuse(Graph& graph, const Target& target = {});
 // Only what apply_policy needs: a clamp whose result is coded, into the step before it, whose result is not.
 void fuse_quantized_clamps(Graph& graph);
