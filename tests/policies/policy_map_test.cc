@@ -115,6 +115,31 @@ TEST(pattern, matches_the_whole_name_only) {
                                         "b")));
 }
 
+// \w, \d and \s are those of Python's re, for names in any script. What re.fullmatch says of these, Python 3.11.
+TEST(pattern, sets_of_characters_are_pythons) {
+  const struct {
+    const char *pattern, *name;
+    bool matches;
+  } rows[] = {
+      {R"(\w+)", "na\u00efve", true},   {R"(dense\d)", "dense\u0663", true},
+      {R"(\w+)", "na\u00efve!", false}, {R"([\w/]+)", "b\u00f6/\u7d20", true},
+      {R"(\W+)", "\u00ef", false},      {R"(\W)", "\u20ac", true},
+      {R"(\d+)", "\u00b2", false},      {R"(\w+)", "\u00b2\u00bd", true},
+      {R"(a\sb)", "a\u00a0b", true},    {R"(a\sb)", "a\u200bb", false},
+      {R"(a\Sb)", "a\u3000b", false},   {R"([^\d]+)", "\u0663", false},
+      {R"([]\d]+)", "]\u0663", true},   {R"(\\\\w)", "\\\\w", true},
+      {R"(.)", "\u7d20", true},         {R"(\w+\w+\w+\w+\w+)", "\u00e4\u00e4\u00e4\u00e4\u00e4", true},
+      {R"(\bdense\b)", "dense", true},  {R"([\W]+)", "!", true},
+  };
+  for (const auto& row : rows)
+    EXPECT_EQ(Pattern(row.pattern, {}).matches(row.name), row.matches) << row.pattern << ' ' << row.name;
+  for (const char* pattern : {R"(.*\bdense)", R"([\W]+)"}) {
+    const Refusal r = refusal([&] { Pattern(pattern, {"--set X"}).matches("\u00ef dense"); });
+    EXPECT_EQ(r.label, "BadPattern") << pattern;
+    EXPECT_NE(r.text.find("for ASCII alone, and '\u00ef dense' is a name"), std::string::npos) << r.text;
+  }
+}
+
 // Each of these takes a backtracking matcher 2^25 steps or more; what does not end is ended by the time limit of
 // tests/run.sh.
 TEST(pattern, hostile_patterns_end_in_bounded_time) {

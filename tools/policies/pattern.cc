@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -88,9 +89,57 @@ const char* differs_from_python(std::string_view text) {
   return nullptr;
 }
 
+// Python's \w is str.isalnum() or '_', \d is str.isdecimal(), \s is str.isspace().
+constexpr const char
+    *kWord = R"(\p{L}\p{N}_)",
+    *kDigit = R"(\p{Nd})",
+    *kSpace = R"(\t-\r\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+
+struct Translated {
+  std::string text;
+  bool differs = false;            // the text has a construct that RE2 takes for ASCII alone
+  const char* has_none = nullptr;  // the construct that cannot be written with Unicode's sets
+};
+
+// The pattern as Python means it for any name.
+Translated with_unicode_sets(std::string_view text) {
+  Translated made;
+  bool in_set = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 1 == text.size()) {
+      if (text[i] == '[' && !in_set) {
+        in_set = true;
+        made.text += '[';
+        for (const char first : {'^', ']'})  // the first ']' is a member
+          if (text.substr(i + 1).starts_with(first)) made.text += text[++i];
+        continue;
+      }
+      if (text[i] == ']') in_set = false;
+      made.text += text[i];
+      continue;
+    }
+    const char escaped = text[++i], lower = char(escaped | 0x20);
+    const char* set = lower == 'w' ? kWord : lower == 'd' ? kDigit : lower == 's' ? kSpace : nullptr;
+    if (set != nullptr) {
+      made.differs = true;
+      if (in_set && escaped != lower) made.has_none = R"(\W, \D or \S in a set of characters)";
+      made.text += in_set ? set : (escaped == lower ? "[" : "[^") + std::string(set) + "]";
+      continue;
+    }
+    if (lower == 'b' && !in_set) made.differs = true, made.has_none = R"(\b)";
+    made.text += text[i - 1];
+    made.text += escaped;
+  }
+  return made;
+}
+
+bool ascii(const std::string& name) {
+  return std::ranges::all_of(name, [](char c) { return static_cast<unsigned char>(c) < 128; });
+}
+
 }  // namespace
 
-Pattern::Pattern(const std::string& text, const Place& place) {
+Pattern::Pattern(const std::string& text, const Place& place) : place_(place) {
   if (text.size() > kLongestPattern)
     place.refuse("BadPattern",
                  fmt::format("a pattern of {} bytes, at most {} are allowed", text.size(), kLongestPattern),
@@ -102,6 +151,15 @@ Pattern::Pattern(const std::string& text, const Place& place) {
   options.set_max_mem(kPatternMemory);
   compiled_ = std::make_unique<re2::RE2>(text, options);
   if (!compiled_->ok()) place.refuse("BadPattern", subject + refusal(text, *compiled_), kRemedy);
+  const Translated unicode = with_unicode_sets(text);
+  if (!unicode.differs) return;
+  if (unicode.has_none == nullptr) unicode_ = std::make_unique<re2::RE2>(unicode.text, options);
+  if (unicode_ != nullptr && unicode_->ok()) return;
+  unicode_ = nullptr;
+  no_unicode_ =
+      subject + (unicode.has_none == nullptr
+                     ? fmt::format("with all of Unicode's letters it compiles to more than {} bytes", kPatternMemory)
+                     : fmt::format("RE2 takes {} for ASCII alone", unicode.has_none));
 }
 
 Pattern::~Pattern() = default;
@@ -110,9 +168,17 @@ Pattern& Pattern::operator=(Pattern&&) noexcept = default;
 
 void require_pattern(const std::string& text, const Place& place) { Pattern(text, place); }
 
-bool Pattern::matches(const std::string& name) const { return re2::RE2::FullMatch(name, *compiled_); }
+bool Pattern::matches(const std::string& name) const {
+  if ((unicode_ == nullptr && no_unicode_.empty()) || ascii(name)) return re2::RE2::FullMatch(name, *compiled_);
+  if (unicode_ == nullptr)
+    place_.refuse("BadPattern", fmt::format("{}, and {} is a name", no_unicode_, in_quotes(name)),
+                  "write the characters that are meant");
+  return re2::RE2::FullMatch(name, *unicode_);
+}
 
-int64_t Pattern::cost() const { return compiled_->ProgramSize(); }
+int64_t Pattern::cost() const {
+  return std::max(compiled_->ProgramSize(), unicode_ == nullptr ? 0 : unicode_->ProgramSize());
+}
 
 bool literal(const std::string& text) { return text.find_first_of("\\^$.|?*+()[]{}") == std::string::npos; }
 

@@ -26,11 +26,18 @@ class Pattern {
   Pattern(Pattern&&) noexcept;
   Pattern& operator=(Pattern&&) noexcept;
 
-  bool matches(const std::string& name) const;  // the whole of it
-  int64_t cost() const;                         // most work per character of a name, in instructions of the automaton
+  // Whether the whole name does. Throws PolicyError "BadPattern" where RE2 takes the pattern in another sense than
+  // Python's re, for a name with letters or digits beyond ASCII.
+  bool matches(const std::string& name) const;
+  int64_t cost() const;  // most work per character of a name, in instructions of the automaton
 
  private:
   std::unique_ptr<re2::RE2> compiled_;
+  // \w, \d, \s are of Unicode in Python and of ASCII in RE2, which is the same for names in ASCII. For others, where
+  // the pattern has one of them: the pattern with Unicode's sets, or why there is none.
+  std::unique_ptr<re2::RE2> unicode_;
+  std::string no_unicode_;
+  Place place_;
 };
 
 // Throws as a Pattern of it does.
