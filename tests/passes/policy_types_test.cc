@@ -217,6 +217,27 @@ TEST(apply_policy_types, int8_quantizes_weights_by_abs_max_and_activations_at_ru
   EXPECT_EQ(value(graph, "x/scale").dims, (std::vector<int64_t>{1}));
 }
 
+// In float64 the codes are those of float64: 127 / (2 + 1e-7) is 63.5 in float32, whose half to even is 64.
+TEST(apply_policy_types, int8_from_float64_quantizes_weights_in_float64) {
+  const auto codes = [](const std::string& type) {
+    const std::string fc =
+        "asked=1 quantization=int8 scale_form=reciprocal variable=" + type + " compute=" + type + " output=" + type;
+    const Graph graph = resolved("graph \"t\" batch=1\nlayer \"fc\" source=\"Gemm\" " + fc + R"(
+value %x float32 [1, 2]
+value %w float32 [1, 2] data=float32 {2, 1}
+value %y float32 [1, 1]
+input "x" %x
+output "y" %y
+%y = dense(%x, %w) name="fc" layer="fc"
+)");
+    for (const Value& v : graph.values)
+      if (v.constant() && v.type == ElementType::kInt8) return integers(v);
+    return std::vector<int64_t>{};
+  };
+  EXPECT_EQ(codes("float32"), (std::vector<int64_t>{127, 64}));
+  EXPECT_EQ(codes("float64"), (std::vector<int64_t>{127, 63}));
+}
+
 TEST(apply_policy_types, weight_only_stores_codes_and_computes_in_float) {
   const Graph graph = resolved(network("asked=1 quantization=int8/weights", kFloat32, kFloat32));
   EXPECT_EQ(steps(graph, StepText::kWithoutNames).substr(0, 43), "%h = dense(%x, %w/int8, %b, %h/w_scale)\n%r ");

@@ -105,13 +105,22 @@ class QuantizedMatmul {
   }
 
   // y = acc / (scale x_scale) + b, all in the compute type: the weights' scale is a variable, cast like any other.
+  // Codes are made in float32, or in float64 where that is the compute type.
   std::string dynamic() {
     if (policy_.scale_form != ScaleForm::kReciprocal)
       return "weights that the source does not bring take the reciprocal form";
     if (type_ == ElementType::kFloat16) return "float16 is too narrow for the products of scales";
-    const WeightCodes codes = absmax_codes(w_, layout_, kInt8Range);
-    const ValueId w = weights(ElementType::kInt8, bytes_of(codes.codes));
-    const ValueId scale = pass_.as_type(node_, scales("/w_scale", codes.scale), type_);
+    ValueId w = kNone, scale = kNone;
+    if (type_ == ElementType::kFloat64) {
+      const ScaledCodes<double> codes = absmax_codes(std::vector<double>(w_.begin(), w_.end()), layout_, kInt8Range);
+      w = weights(ElementType::kInt8, bytes_of(codes.codes));
+      const auto* first = reinterpret_cast<const uint8_t*>(codes.scale.data());
+      scale = constant("/w_scale", type_, {layout_.channels}, {first, first + codes.scale.size() * sizeof(double)});
+    } else {
+      const WeightCodes codes = absmax_codes(w_, layout_, kInt8Range);
+      w = weights(ElementType::kInt8, bytes_of(codes.codes));
+      scale = pass_.as_type(node_, scales("/w_scale", codes.scale), type_);
+    }
     const auto [q, x_scale] = quantize_rows(x(type_), ElementType::kInt8, type_);
     return emit({q, w, bias(type_), scale, x_scale}, type_);
   }

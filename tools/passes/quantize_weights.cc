@@ -11,9 +11,9 @@ namespace nacre::tools {
 namespace {
 
 // Terms [first, end) of output channel k, in order.
-std::vector<float> terms_of(const std::vector<float>& w, const WeightLayout& layout, int64_t k, int64_t first,
-                            int64_t end) {
-  std::vector<float> terms;
+template <class T>
+std::vector<T> terms_of(const std::vector<T>& w, const WeightLayout& layout, int64_t k, int64_t first, int64_t end) {
+  std::vector<T> terms;
   for (int64_t r = first; r < end; ++r) terms.push_back(w[layout.at(k, r)]);
   return terms;
 }
@@ -27,16 +27,19 @@ WeightLayout layout_of(Op op, const std::vector<int64_t>& dims) {
   return {dims[0], elements / dims[0], elements / dims[0], 1};
 }
 
-WeightCodes absmax_codes(const std::vector<float>& w, const WeightLayout& layout, CodeRange range) {
-  WeightCodes result{std::vector<int8_t>(w.size()), {}, {}};
+template <class T>
+ScaledCodes<T> absmax_codes(const std::vector<T>& w, const WeightLayout& layout, CodeRange range) {
+  ScaledCodes<T> result{std::vector<int8_t>(w.size()), {}, {}};
   std::vector<int8_t> q(size_t(layout.terms));
   for (int64_t k = 0; k < layout.channels; ++k) {
-    const std::vector<float> x = terms_of(w, layout, k, 0, layout.terms);
+    const std::vector<T> x = terms_of(w, layout, k, 0, layout.terms);
     result.scale.push_back(absmax_quantize(std::span(x), std::span(q), range));
     for (int64_t r = 0; r < layout.terms; ++r) result.codes[layout.at(k, r)] = q[size_t(r)];
   }
   return result;
 }
+template ScaledCodes<float> absmax_codes(const std::vector<float>&, const WeightLayout&, CodeRange);
+template ScaledCodes<double> absmax_codes(const std::vector<double>&, const WeightLayout&, CodeRange);
 
 WeightCodes step_codes(const std::vector<float>& w, const WeightLayout& layout) {
   WeightCodes result{std::vector<int8_t>(w.size()), {}, {}};

@@ -20,14 +20,17 @@ struct WeightLayout {
 };
 WeightLayout layout_of(Op op, const std::vector<int64_t>& dims);  // of w of dense, conv2d, depthwise_conv2d
 
-struct WeightCodes {
+template <class T>  // float or double
+struct ScaledCodes {
   std::vector<int8_t> codes;
-  std::vector<float> scale;  // [channels], or [channels, groups]
+  std::vector<T> scale;      // [channels], or [channels, groups]
   std::vector<int8_t> zero;  // as scale, where there are zero points
 };
+using WeightCodes = ScaledCodes<float>;
 
-// Keras abs-max, per channel (engine/numeric/absmax.h). The scale is a reciprocal.
-WeightCodes absmax_codes(const std::vector<float>& w, const WeightLayout& layout, CodeRange range);
+// Keras abs-max, per channel (engine/numeric/absmax.h), computed in T. The scale is a reciprocal.
+template <class T>
+ScaledCodes<T> absmax_codes(const std::vector<T>& w, const WeightLayout& layout, CodeRange range);
 
 // TFLite, per channel: step = max |w| / 127, code = round_half_away(w / step).
 WeightCodes step_codes(const std::vector<float>& w, const WeightLayout& layout);
