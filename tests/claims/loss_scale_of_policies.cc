@@ -7,6 +7,7 @@
 // is named after (NUMERICS.md section 10).
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -206,6 +207,10 @@ int claim() {
 }  // namespace nacre::test
 
 NACRE_CLAIM(loss_scale_of_policies) {
+  if (std::getenv("NACRE_SANITIZED") != nullptr) {
+    std::puts("sixty commands and trainings: the plain build runs them");
+    return 77;
+  }
   try {
     return nacre::test::claim();
   } catch (const std::exception& error) {

@@ -7,6 +7,7 @@
 #include "tests/commands/convert_digits.h"
 #include "tests/run_tool.h"
 #include "tools/base/json.h"
+#include "tools/files/npy.h"
 #include "tools/model/loaded_model.h"
 
 namespace nacre::tools {
@@ -33,6 +34,21 @@ TEST(convert, prints_what_the_model_costs) {
     EXPECT_TRUE(has(run.out, part)) << part << " in\n" << run.out;
   EXPECT_EQ(run.err, "");
   EXPECT_EQ(run_tool({"check", directory / "digits.nacre"}).exit_code, 0);
+}
+
+// Float8 takes the largest magnitude of what it is shown; a range needs two numbers.
+TEST(convert, calibrates_float8_with_samples_that_are_one_number) {
+  const TemporaryDirectory directory;
+  const std::string samples = directory / "x.npy", model = directory / "m.nacre";
+  write_npy(samples, {ElementType::kUint8, {2, 1, 8, 8}, std::vector<uint8_t>(128, 7)});
+  const auto convert = [&](const char* policy) {
+    return run_tool({"convert", kDigits, "-o", model, "--policy", policy, "--calibrate", samples, "--cast-samples"});
+  };
+  const ToolRun taken = convert("float8_from_float32");
+  EXPECT_EQ(taken.exit_code, 0) << taken.err;
+  EXPECT_EQ(run_tool({"check", model}).exit_code, 0);
+  std::filesystem::remove(model);
+  expect_refusal(convert("int8/static_from_float32"), 3, "every number is the same");
 }
 
 TEST(convert, refuses_an_arena_limit_that_a_training_cannot_meet) {

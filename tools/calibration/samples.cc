@@ -221,7 +221,7 @@ Samples make_samples(const Graph& graph, std::vector<NpyArray> arrays, const Sam
     samples.count = array.dims[0];
     samples.inputs.push_back(std::move(array));
   }
-  if (!differ)
+  if (!differ && !options.may_be_equal)
     throw Error(kBadInput, samples.inputs.empty() ? graph.source : samples.inputs[0].place,
                 "every number is the same: no range can be found from that", "give data as the network will see");
   return samples;

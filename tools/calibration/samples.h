@@ -8,7 +8,7 @@
 // An array is one sample, or samples stacked on axis 0. Its numbers are what the network takes: float32 reals, or,
 // for an input that the source file quantized, reals or the codes themselves. Nothing is cast unless asked for, and
 // then only where no number changes. Refused with the reason: other names, types and shapes, numbers that are not
-// finite or that the source's quantizer cannot hold, and data that are the same number everywhere.
+// finite or that the source's quantizer cannot hold, and, for ranges, data that are the same number everywhere.
 #pragma once
 
 #include <string>
@@ -20,7 +20,8 @@
 namespace nacre::tools {
 
 struct SampleOptions {
-  bool cast = false;  // number for number, as `nacre run --cast-inputs`
+  bool cast = false;          // number for number, as `nacre run --cast-inputs`
+  bool may_be_equal = false;  // all numbers may be one: no range is made of them, as for float8
 };
 
 struct Samples {

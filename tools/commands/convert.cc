@@ -68,7 +68,9 @@ void measure_ranges(Work& work, const Graph& graph) {
   CalibrationOptions options = arguments.options;
   options.method = parse_range_method(arguments.method, "--range-method");
   for (const std::string& text : arguments.overrides) options.overrides.push_back(parse_range_rule(text, "--range"));
-  work.calibration = calibrate(graph, read_samples(graph, arguments.data, arguments.samples), options);
+  SampleOptions sampling = arguments.samples;
+  sampling.may_be_equal = !any_policy(graph, work.compiling.policies, reads_ranges);
+  work.calibration = calibrate(graph, read_samples(graph, arguments.data, sampling), options);
   work.compiling.calibration = &work.calibration;
 }
 

@@ -92,7 +92,9 @@ void add_ranges(const Graph& graph, const PolicyRequest& policies, const RangeSa
   if (!any_policy(graph, policies, [](const Policy& p) { return reads_ranges(p) || reads_amaxes(p); }))
     throw Error(kUsage, "--calibrate", "no layer has a policy that reads samples",
                 "add --policy int8/static_from_float32, or leave it away");
-  Calibration measured = calibrate(graph, read_samples(graph, samples.data, samples.options));
+  SampleOptions sampling = samples.options;
+  sampling.may_be_equal = !any_policy(graph, policies, reads_ranges);
+  Calibration measured = calibrate(graph, read_samples(graph, samples.data, sampling));
   found.ranges.merge(measured.ranges);
   found.samples = std::max(found.samples, measured.samples);
 }
