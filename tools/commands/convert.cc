@@ -194,7 +194,7 @@ void write(const Work& work, Graph& graph) {
 void write_training(const Work& work, Graph& graph) {
   const ConvertOptions& options = work.options;
   add_metadata(graph, options);
-  const PolicyLossScale policies = loss_scale_of(graph, work.compiling.policies);
+  const PolicyLossScale policies = loss_scale_of(graph, work.compiling.policies, options.training.loss_scale != "auto");
   const TrainingOptions training = parse_training(options.training, policies);
   if (const std::string note = loss_scale_note(options.training, policies); !note.empty())
     fmt::print(stderr, "{}\n", note);

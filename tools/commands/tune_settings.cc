@@ -117,7 +117,7 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = calibration;
-  const PolicyLossScale scale = loss_scale_of(graph, policies);
+  const PolicyLossScale scale = loss_scale_of(graph, policies, o.training.loss_scale != "auto");
   const TrainingOptions training = parse_training(o.training, scale);
   if (const std::string note = loss_scale_note(o.training, scale); !note.empty()) fmt::print(stderr, "{}\n", note);
   const auto compile = [&] {

@@ -167,9 +167,9 @@ std::vector<std::string> not_trained_of(const LoadedModel& model) {
   return lines;
 }
 
-PolicyLossScale loss_scale_of(Graph simplified, const PolicyRequest& policies) {
+PolicyLossScale loss_scale_of(Graph simplified, const PolicyRequest& policies, bool overridden) {
   resolve_policies(simplified, policies);
-  return loss_scale_of_policies(simplified, policies);
+  return loss_scale_of_policies(simplified, policies, overridden);
 }
 
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,

@@ -39,6 +39,6 @@ std::vector<std::string> not_trained_of(const LoadedModel& model);
 bool draws(const TrainingModel& made, const TrainingOptions& training);
 
 // The loss scale that these policies ask of the network's training.
-PolicyLossScale loss_scale_of(Graph simplified, const PolicyRequest& policies);
+PolicyLossScale loss_scale_of(Graph simplified, const PolicyRequest& policies, bool overridden);
 
 }  // namespace nacre::tools

@@ -19,7 +19,7 @@ bool same_scale(const Policy& a, const Policy& b) {
 
 }  // namespace
 
-PolicyLossScale loss_scale_of_policies(const Graph& resolved, const PolicyRequest& request) {
+PolicyLossScale loss_scale_of_policies(const Graph& resolved, const PolicyRequest& request, bool overridden) {
   PolicyLossScale result;
   const Layer* first = nullptr;
   const Layer* other = nullptr;  // says something else
@@ -34,7 +34,7 @@ PolicyLossScale loss_scale_of_policies(const Graph& resolved, const PolicyReques
   }
   const Policy* policy = first == nullptr ? nullptr : &first->policy;
   if (first != nullptr) result.origin = "the policy of layer " + in_quotes(first->name);
-  if (other != nullptr) {
+  if (other != nullptr && !overridden) {
     if (!request.base || !request.base_names_loss_scale)
       throw PolicyError("Contradiction", kUsage, "loss scale",
                         fmt::format("the policies of layers {} and {} name two, {} and {}, and a training has one",

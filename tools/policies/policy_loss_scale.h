@@ -20,7 +20,8 @@ struct PolicyLossScale {
 // A training has one loss scale. It is the one that the layers' policies name; where they name several, that of the
 // policy of the whole network (as with tf.keras's global policy), else PolicyError names two of the layers
 // (Contradiction). A layer that names none counts only if it computes in float16: others need none.
-// `resolved`: a graph for which resolve_policies has run with this request.
-PolicyLossScale loss_scale_of_policies(const Graph& resolved, const PolicyRequest& request);
+// `resolved`: a graph for which resolve_policies has run with this request. `overridden`: --loss-scale decides, so that
+// policies may differ; the first is what it takes the place of.
+PolicyLossScale loss_scale_of_policies(const Graph& resolved, const PolicyRequest& request, bool overridden = false);
 
 }  // namespace nacre::tools
