@@ -219,9 +219,9 @@ struct UpdateScales {
   static constexpr const char* kInputs[] = {"amax", "&scale", "&history", "&counters"};
 };
 
-// NUMERICS.md eq. 29 to 33, from the amax of all gradients. counters: {good, skipped, at_floor}. A step that the
-// verdict refused though all gradients are finite (their norm or the loss is not) counts as one with infinite
-// gradients.
+// NUMERICS.md eq. 29 to 33, from the amax of all gradients. counters: {good, skipped, at_floor}. Every step that the
+// verdict refused counts as one with infinite gradients: also where all are finite, and their norm or the loss is not,
+// and under Axon's rule, which sees no NaN and would never lower the scale that made it.
 struct AdjustLossScale {
   LossScaler rule;
 
@@ -240,7 +240,7 @@ struct AdjustLossScale {
   void forward(const uint32_t* amax, const uint32_t* apply, Update<float> scale, Update<uint32_t> counters) const {
     const bool refused = apply[0] == 0;
     Gradients gradients = gradients_of(amax[0]);
-    if (refused && gradients.finite()) gradients.infinite = true;
+    gradients.infinite |= refused;
     uint32_t* c = counters.data;
     LossScaleState state = {.scale = scale.data[0], .good = c[0], .skipped = c[1], .at_floor = c[2]};
     rule.step(state, gradients);

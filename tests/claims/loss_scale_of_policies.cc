@@ -71,7 +71,8 @@ struct Rule {
   const char* name;
   float start;
 };
-constexpr Rule kRules[] = {{"nacre", 32768}, {"tf", 32768}, {"keras", 32768}, {"jmp", 32768}, {"fastai", 65536}};
+constexpr Rule kRules[] = {{"nacre", 32768}, {"tf", 32768},     {"keras", 32768},
+                           {"jmp", 32768},   {"fastai", 65536}, {"axon", 32768}};
 
 class Judge {
  public:
@@ -193,6 +194,15 @@ int claim() {
     if (run.tool.exit_code != 0) continue;
     const int refused = check_scales(run, rule.start, rule.name + std::string(": "), judge);
     judge.that(refused > 0, std::string(rule.name) + ": no gradient overflowed");
+    overflows += refused;
+  }
+  // Axon's own rule sees no NaN: a scale whose gradients hold one would stay.
+  const Run axon =
+      tune(x, y, {"--policy", "mixed_float16", "--loss-scale-rule", "axon", "--loss-scale", "dynamic=16777216"}, tuned);
+  judge.that(axon.tool.exit_code == 0, "axon from 2^24: " + axon.tool.err);
+  if (axon.tool.exit_code == 0) {
+    const int refused = check_scales(axon, 16777216, "axon from 2^24: ", judge);
+    judge.that(refused > 0 && refused < int(axon.epochs.size()), "axon from 2^24: no step is refused, or all are");
     overflows += refused;
   }
   if (judge.failed > 0) {
