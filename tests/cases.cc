@@ -85,11 +85,11 @@ struct Sums {
 };
 
 // Groups of `block` weights: float32 steps and int8 zero points.
-void add_groups(Random& random, const Sums& sums, Case& made) {
+void add_groups(const KernelEntry& entry, Random& random, const Sums& sums, Case& made) {
   const int block = pick(random, 1, sums.terms + 2), groups = (sums.terms + block - 1) / block;
   made.words.back() = uint32_t(block);
   const std::vector<int32_t> dims = {sums.channels, groups};
-  made.inputs.push_back({.element = ElementType::kFloat32, .dims = dims, .low = 0.0005, .high = 0.05});
+  made.inputs.push_back({.element = entry.operands[3].element, .dims = dims, .low = 0.0005, .high = 0.05});
   made.inputs.push_back({.element = ElementType::kInt8, .dims = dims, .low = -8, .high = 7});
 }
 
@@ -112,7 +112,7 @@ void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Ca
     const bool absent = sums.kind > Clamp::kBounds && chance(random, 30);
     return made.inputs.push_back(absent ? Input() : input_of(type(3), sums.y));
   }
-  if (inputs == 5 && type(4) == ElementType::kInt8) return add_groups(random, sums, made);
+  if (inputs == 5 && type(4) == ElementType::kInt8) return add_groups(entry, random, sums, made);
   const bool dynamic = inputs == 5 && codes, reciprocal = inputs == 4 && !codes && chance(random, 50);
   made.words[made.words.size() - 2] = reciprocal ? 1 : 0;
   if (type(3) == ElementType::kInt32) made.inputs.push_back(pairs(count, 1.0 / 4096, 1.0 / 16));
@@ -367,7 +367,7 @@ void quantize(const KernelEntry& entry, Random& random, Case& made) {
   made.words = {uint32_t(axis), reciprocal};
   // float8: some of the codes saturate. Codes are drawn over the whole range of their format.
   const double least = input_count(entry) > 2 ? 0.01 : 0.004;
-  made.inputs.push_back({.element = ElementType::kFloat32, .dims = {count}, .low = least, .high = 0.2});
+  made.inputs.push_back({.element = entry.operands[1].element, .dims = {count}, .low = least, .high = 0.2});
   if (reciprocal) made.inputs.back().low = 5, made.inputs.back().high = 1 / least;
   const ElementType type = entry.operands[0].element;
   const double most = type == ElementType::kFloat8E4M3 ? 448 : type == ElementType::kFloat8E5M2 ? 57344 : 0;

@@ -82,7 +82,7 @@ std::vector<Expected> quantize(const Problem& p) {
     const double scale = p.in[1].real(c), x = p.in[0].real(at);
     const bool reciprocal = p.word(1) == int(ScaleForm::kReciprocal);
     if (p.entry.op == Op::kDequantize) return {once(kF32, reciprocal ? '/' : '*', x - double(zero), scale), 0};
-    const double real = once(kF32, reciprocal ? '*' : '/', x, scale);
+    const double real = once(p.in[0].element, reciprocal ? '*' : '/', x, scale);
     if (p.output() == ElementType::kFloat8E4M3 || p.output() == ElementType::kFloat8E5M2)
       return {round_to(p.output(), real, true), 0};
     const double code = p.entry.rounding == Rounding::kHalfAway ? std::round(real) : std::nearbyint(real);

@@ -13,19 +13,31 @@ struct Dot {
   int64_t exact = 0;
   int terms = 0;
 
-  // `k` and `term`: whose weight it is, where they come in groups.
-  void add(const Problem& p, int64_t x, int64_t w, int64_t zero, int64_t k, int64_t term) {
-    const Real a = p.in[0].real(x), b = grouped(p) ? weight(p, w, k, term) : Real(p.in[1].real(w));
+  // `k` and `term`: whose weight it is, where they come in groups; `row`: of x, where it has a scale for each.
+  void add(const Problem& p, int64_t x, int64_t w, int64_t zero, int64_t k, int64_t term, int64_t row) {
+    Real a = p.in[0].real(x), b = grouped(p) ? weight(p, w, k, term) : Real(p.in[1].real(w));
+    if (each_rounds(p) && p.in[0].element == ElementType::kFloat8E4M3) {  // codes times scales, in the scales' type
+      const auto scale = [&](size_t slot, int64_t i) {
+        return Real(p.in[slot].real(p.in[slot].elements() > 1 ? i : 0));
+      };
+      a = round_to(p.output(), a * scale(4, row));
+      b = round_to(p.output(), b * scale(3, k));
+    }
     sum += a * b;
     magnitude += std::abs(a * b);
     ++terms;
     if (p.coded()) exact += (p.in[0].integer(x) - zero) * p.in[1].integer(w);
   }
 
+  // Scales of a 16-bit type: every operation rounds to it.
+  static bool each_rounds(const Problem& p) {
+    const ElementType scale = p.has(3) ? p.in[3].element : ElementType::kNone;
+    return p.in[1].element != scale && (scale == ElementType::kFloat16 || scale == ElementType::kBfloat16);
+  }
   static bool grouped(const Problem& p) { return p.has(4) && p.in[4].element == ElementType::kInt8; }
-  static Real weight(const Problem& p, int64_t w, int64_t k, int64_t term) {  // a float32, in every step
+  static Real weight(const Problem& p, int64_t w, int64_t k, int64_t term) {  // of the scales' type, in every step
     const int64_t block = p.word(p.entry.op == Op::kDense ? 6 : 15), g = k * p.in[3].dims[1] + term / block;
-    return round_to(ElementType::kFloat32, Real(p.in[3].real(g)) * Real(p.in[1].integer(w) - p.in[4].integer(g)));
+    return round_to(p.in[3].element, Real(p.in[3].real(g)) * Real(p.in[1].integer(w) - p.in[4].integer(g)));
   }
 };
 
@@ -54,6 +66,25 @@ Result float8_code(const Problem& p, Real value, Real error) {
   return {double(std::clamp<Real>(u, -448, 448)), double(off + half)};
 }
 
+// The sum, the scale and the bias one after the other, each result stored in T and so off by what it was before, times
+// the scale, and half a place.
+Result each_rounded(const Problem& p, const Dot& dot, int clamp, int k) {
+  const bool in_sum = Dot::grouped(p) || p.in[0].element == ElementType::kFloat8E4M3;
+  Real value = dot.sum, error = (dot.terms + 1) * p.epsilon() * dot.magnitude;
+  error = stored(p, value, error).second;
+  if (!in_sum) {
+    const Real scale = p.in[3].real(p.in[3].dims[0] > 1 ? k : 0),
+               factor = p.word(clamp == 0 ? 5 : 14) != 0 ? 1 / scale : scale;
+    value *= factor;
+    error = stored(p, value, error * std::abs(factor)).second;
+  }
+  if (p.has(2)) {
+    value += p.in[2].real(k);
+    error = stored(p, value, error).second;
+  }
+  return stored(p, clamped(p, clamp, value), error);  // a bound need not be a number of T
+}
+
 // Bias, scale and clamp of dense and conv by operand types. `clamp` is the word of the clamp; zeros follow it.
 // `row`: of x, where x_scale has one value per row.
 Result epilogue(const Problem& p, const Dot& dot, int clamp, int k, int n, int row) {
@@ -66,6 +97,7 @@ Result epilogue(const Problem& p, const Dot& dot, int clamp, int k, int n, int r
     return clamped_code(p, clamp, code + p.word(clamp + 4));
   }
   if (p.coded() && p.in.size() == 5) return keras_quotient(p, dot, clamp, k, row);
+  if (Dot::each_rounds(p)) return each_rounded(p, dot, clamp, k);
   Real value = dot.sum, magnitude = dot.magnitude, factor = 1;
   const bool float8 = p.in[0].element == ElementType::kFloat8E4M3;
   if (p.coded()) value = Real(dot.exact), magnitude = std::abs(value), factor = p.in[4].real(n);
@@ -166,7 +198,7 @@ std::vector<Expected> dense(const Problem& p) {
     Dot dot;
     for (; index.back() < width; ++index.back())
       dot.add(p, offset(p.in[0].dims, index), offset(p.in[1].dims, {k, index.back()}), zero_of_x(p, 0, n), k,
-              index.back());
+              index.back(), row);
     if (is_fused(p)) return fused(p, dot, 0, k, int64_t{row} * out + k);
     return epilogue(p, dot, 0, k, n, row);
   })};
@@ -188,7 +220,7 @@ std::vector<Expected> conv(const Problem& p) {
         const Index tap = depthwise ? Index{i, j, k} : Index{k, i, j, c % group_in};
         const int w_tap = i * w[depthwise ? 1 : 2] + j;
         dot.add(p, offset(x, {n, row, column, c}), offset(w, tap), zero_of_x(p, 8, n), k,
-                depthwise ? w_tap : w_tap * group_in + c % group_in);
+                depthwise ? w_tap : w_tap * group_in + c % group_in, n);
       }
     });
     if (is_fused(p)) return fused(p, dot, 8, k, offset(dims, index));

@@ -224,7 +224,9 @@ bool Verifier::layers() {
     if (policy.quantization >= Quantization::kCount || policy.update_order >= UpdateOrder::kCount ||
         policy.amax_rule >= AmaxRule::kCount || policy.scale_form >= ScaleForm::kCount ||
         policy.loss_scale >= LossScale::kCount || policy.rounding >= uint8_t(Rounding::kCount) ||
-        policy.activation_zero > 1)
+        policy.activation_zero > 1 || policy.group_range >= GroupRange::kCount ||
+        policy.operation_rounding >= OperationRounding::kCount || policy.weight_fit >= WeightFit::kCount ||
+        policy.weight_bits > 8 || policy.activation_order > 1)
       return refuse(Code::kPolicy);
     // A loss scale is finite and not negative.
     if (std::bit_cast<uint32_t>(policy.loss_scale_value) >= 0x7F800000) return refuse(Code::kPolicy);

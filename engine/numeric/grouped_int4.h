@@ -11,19 +11,20 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/absmax.h"
+#include "engine/numeric/policy.h"
 
 namespace nacre::inline NACRE_ISA {
-
-enum class GroupRange : uint8_t {
-  kOfValues,  // [min x, max x]: a group of one sign saturates (Keras 3.15)
-  kWithZero,  // [min(min x, 0), max(max x, 0)]: 0 has a code (Keras after 3.15)
-};
 
 struct Group {
   float scale;
   int8_t zero;
 };
 
+// The range of a group's codes is
+//
+//   kWithZero   [min(min x, 0), max(max x, 0)]: 0 has a code
+//   kKeras      [min x, max x]: a group of one sign saturates (Keras 3.15)
+//
 // x: the values of a group; with `block` > x.size() zeros follow, as Keras pads its last group.
 constexpr Group group_of(std::span<const float> x, size_t block, GroupRange range) {
   float low = 0, high = 0;

@@ -23,6 +23,13 @@ enum class UpdateOrder : uint8_t { kTransformerEngine = 0, kKeras = 1, kCount };
 enum class AmaxRule : uint8_t { kMax = 0, kMostRecent = 1, kCount };
 // real = code * step, or code = real * reciprocal
 enum class ScaleForm : uint8_t { kStep = 0, kReciprocal = 1, kCount };
+// Which range a group of int4 codes has: grouped_int4.h
+enum class GroupRange : uint8_t { kWithZero = 0, kKeras = 1, kCount };
+// Where a layer of several operations rounds to its compute type: after the last, or after each (matmul, bias,
+// activation; of float8 the division by a scale and the product with it too), as Keras does.
+enum class OperationRounding : uint8_t { kLast = 0, kEach = 1, kCount };
+// How the codes of weights are chosen: nearest to the weights, or by what they do to the outputs of samples.
+enum class WeightFit : uint8_t { kNearest = 0, kGptq = 1, kAwq = 2, kCount };
 enum class LossScale : uint8_t { kNone = 0, kFixed = 1, kDynamic = 2, kCount };
 
 struct Policy {  // schema/FORMAT.md, "policies"
@@ -40,7 +47,12 @@ struct Policy {  // schema/FORMAT.md, "policies"
   uint32_t block = 0;  // elements that share a scale; 0: per channel or per tensor
   float loss_scale_value = 0;
   uint8_t activation_zero = 0;  // kInt8Dynamic: 1 = activations get a zero point beside their scale, 0 = symmetric
-  uint8_t reserved[11] = {};
+  GroupRange group_range = GroupRange::kWithZero;  // kInt4Weights in blocks
+  OperationRounding operation_rounding = OperationRounding::kLast;
+  WeightFit weight_fit = WeightFit::kNearest;
+  uint8_t weight_bits = 0;       // 2, 3, 4 or 8 of a fit; 0: those of the quantization
+  uint8_t activation_order = 0;  // kGptq: 1 = terms by falling size of their inputs, 0 = as they stand
+  uint8_t reserved[6] = {};
 };
 static_assert(sizeof(Policy) == 32);
 

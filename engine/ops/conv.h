@@ -64,17 +64,17 @@ struct Conv2d {
         [&](const Pixel& pixel, int k) { *y++ = epilogue.int8<kRounding>(dot(x, w, x_zero, pixel, k), b, scale, k); });
   }
 
-  template <class T, class W>  // int8 or int4 weights
-  void forward_weight_only(const T* x, const W* w, Optional<const T> b, const float* scale, T* y,
+  template <class T, class W, class S = float>  // int8 or int4 weights
+  void forward_weight_only(const T* x, const W* w, Optional<const T> b, const S* scale, T* y,
                            WordAt<kForm> form) const {
     each_output([&](const Pixel& pixel, int k) {
       *y++ = epilogue.weight_only<T>(sum(x, w, pixel, k), b, scale, form.value, k);
     });
   }
 
-  // w = c_kg (q - z_kg), g = i / block for term i of output k's filter, in the order i, j, c; in float32.
-  template <class T>
-  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const float* scale, const int8_t* zero, T* y,
+  // w = S(c_kg (q - z_kg)), g = i / block for term i of output k's filter, in the order i, j, c; S the type of scales.
+  template <class T, class S = float>
+  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
                        WordAt<kBlock> block) const {
     using A = typename Element<T>::Accumulator;
     const int size = int(block.value), groups = (window.h.kernel * window.w.kernel * group_in - 1) / size + 1;
@@ -84,10 +84,10 @@ struct Conv2d {
         const int first = (wi - k * w_channel) / w_column * group_in;  // the run's first term
         for (int c = 0; c < length; ++c) {
           const int g = k * groups + (first + c) / size;
-          s += A(x[xi + c]) * A(scale[g] * float(int4_code(w, wi + c) - zero[g]));
+          s += A(x[xi + c]) * A(decoded<S>(float(int4_code(w, wi + c) - zero[g]), scale[g]));
         }
       });
-      *y++ = epilogue.real<T>(s, b, k);
+      *y++ = epilogue.scaled_in_sum<T, S>(s, b, k);
     });
   }
 
@@ -104,6 +104,20 @@ struct Conv2d {
                       PerRow<const float> x_scale, T* y) const {
     each_output([&](const Pixel& pixel, int k) {
       *y++ = epilogue.scaled<T>(sum(x, w, pixel, k), b, scale, x_scale[pixel.n], k);
+    });
+  }
+
+  template <class T>  // terms T(x t_n) T(w c_k)
+  void forward_float8_each(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const T* scale,
+                           PerRow<const T> x_scale, T* y) const {
+    using A = typename Element<T>::Accumulator;
+    each_output([&](const Pixel& pixel, int k) {
+      const T t = x_scale[pixel.n], c = scale[epilogue.scale_index(k)];
+      A s = 0;
+      each_run(pixel, k, [&](int xi, int wi, int length) {
+        for (int i = 0; i < length; ++i) s += A(decoded(float(x[xi + i]), t)) * A(decoded(float(w[wi + i]), c));
+      });
+      *y++ = epilogue.scaled_in_sum<T, T>(s, b, k);
     });
   }
 

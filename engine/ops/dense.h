@@ -65,15 +65,15 @@ struct Dense {
         [&](int r, int k) { *y++ = epilogue.int8<kRounding>(dot(x + r * in, w + k * in, x_zero), b, scale, k); });
   }
 
-  template <class T, class W>  // int8 or int4 weights
-  void forward_weight_only(const T* x, const W* w, Optional<const T> b, const float* scale, T* y,
+  template <class T, class W, class S = float>  // int8 or int4 weights
+  void forward_weight_only(const T* x, const W* w, Optional<const T> b, const S* scale, T* y,
                            WordAt<kForm> form) const {
     each_output([&](int r, int k) { *y++ = epilogue.weight_only<T>(sum(x + r * in, w, k), b, scale, form.value, k); });
   }
 
-  // w_ki = c_kg (q_ki - z_kg), g = i / block, in float32.
-  template <class T>
-  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const float* scale, const int8_t* zero, T* y,
+  // w_ki = S(c_kg (q_ki - z_kg)), g = i / block, S the type of scales.
+  template <class T, class S = float>
+  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
                        WordAt<kBlock> block) const {
     using A = typename Element<T>::Accumulator;
     const int size = int(block.value), groups = (in - 1) / size + 1;
@@ -81,9 +81,9 @@ struct Dense {
       A sum = 0;
       for (int i = 0; i < in; ++i) {
         const int g = k * groups + i / size;
-        sum += A(x[r * in + i]) * A(scale[g] * float(int4_code(w, k * in + i) - zero[g]));
+        sum += A(x[r * in + i]) * A(decoded<S>(float(int4_code(w, k * in + i) - zero[g]), scale[g]));
       }
-      *y++ = epilogue.real<T>(sum, b, k);
+      *y++ = epilogue.scaled_in_sum<T, S>(sum, b, k);
     });
   }
 
@@ -98,6 +98,18 @@ struct Dense {
   void forward_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
                       PerRow<const float> x_scale, T* y) const {
     each_output([&](int r, int k) { *y++ = epilogue.scaled<T>(sum(x + r * in, w, k), b, scale, x_scale[r], k); });
+  }
+
+  template <class T>  // terms T(x_ri t_r) T(w_ki c_k)
+  void forward_float8_each(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const T* scale,
+                           PerRow<const T> x_scale, T* y) const {
+    using A = typename Element<T>::Accumulator;
+    each_output([&](int r, int k) {
+      const T t = x_scale[r], c = scale[epilogue.scale_index(k)];
+      A sum = 0;
+      for (int i = 0; i < in; ++i) sum += A(decoded(float(x[r * in + i]), t)) * A(decoded(float(w[k * in + i]), c));
+      *y++ = epilogue.scaled_in_sum<T, T>(sum, b, k);
+    });
   }
 
   void forward_float8_quantized(const Float8E4M3* x, const Float8E4M3* w, Optional<const float> b, const float* scale,

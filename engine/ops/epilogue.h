@@ -13,9 +13,15 @@
 //   float8            scale [1 | out], x_scale     clamp(s (t_n c_k) + b_k): NUMERICS.md section 9
 //   float8 quantized  the same, and y_scale        saturated(clamp(s (t_n c_k) + b_k) / u), u = y_scale
 //
+// Where scales are of the type T of bias and y, a 16-bit one, every operation rounds to T (NUMERICS.md section 14):
+//
+//   weight-only       clamp(T(T(T(s) c_k) + b_k)), or with T(T(s) / c_k)
+//   grouped           clamp(T(T(s) + b_k)), weights T(c_kg (q - z_kg))
+//   float8            clamp(T(T(s) + b_k)), terms T(x_i t_n) T(w_ki c_k)
+//
 // x_scale has one value for each row that dynamic_quantize sees (of dense the leading dims of x, of a convolution
 // [batch]), or one for all; in the hybrid form one for each row of axis 0. b is 0 where there is no bias. Sums of
-// 16-bit floats are float32; scales, bias and clamp come before the one rounding to the type of y.
+// 16-bit floats are float32; else scales, bias and clamp come before the one rounding to the type of y.
 #pragma once
 
 #include "engine/base/isa.h"
@@ -24,6 +30,16 @@
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
+
+// Scales of a 16-bit type: every operation rounds to it.
+template <class S>
+inline constexpr bool kRoundsEach = !std::is_floating_point_v<S>;
+
+// The code of a weight or an activation times its scale, rounded to the type of the scale.
+template <class T>
+constexpr T decoded(float code, T scale) {
+  return T(code * float(scale));
+}
 
 // The attributes of an epilogue, and its forms. scale has one value, or one per output channel k.
 struct Epilogue {
@@ -46,10 +62,29 @@ struct Epilogue {
     return clamp.code(wrapping_add(Requant<kRounding>::apply(sum, scale, scale_index(k)), y_zero));
   }
 
-  template <class T, class A>
-  T weight_only(A sum, Optional<const T> b, const float* scale, uint32_t form, int k) const {
-    const A c = A(scale[scale_index(k)]);
-    return real<T>(form == uint32_t(ScaleForm::kReciprocal) ? sum / c : sum * c, b, k);
+  // T(s) + b_k, rounded to T at both.
+  template <class T>
+  T each(Rounded<T> v, Optional<const T> b, int k) const {
+    return T(clamp.real((b ? v + Rounded<T>(b[k]) : v).wide()));
+  }
+
+  template <class T, class A, class S>
+  T weight_only(A sum, Optional<const T> b, const S* scale, uint32_t form, int k) const {
+    const bool divides = form == uint32_t(ScaleForm::kReciprocal);
+    if constexpr (kRoundsEach<S>) {
+      const Rounded<T> v(T{sum}), c(scale[scale_index(k)]);
+      return each<T>(divides ? v / c : v * c, b, k);
+    } else {
+      const A c = A(scale[scale_index(k)]);
+      return real<T>(divides ? sum / c : sum * c, b, k);
+    }
+  }
+
+  // Of grouped weights and of float8 codes, whose scales are in the sum.
+  template <class T, class S, class A>
+  T scaled_in_sum(A sum, Optional<const T> b, int k) const {
+    if constexpr (kRoundsEach<S>) return each<T>(Rounded<T>(T{sum}), b, k);
+    else return real<T>(sum, b, k);
   }
 
   // The sum becomes a T by way of float32, as in Eigen and ml_dtypes.
@@ -70,7 +105,6 @@ struct Epilogue {
     return Float8E4M3::saturated(scaled<float>(sum, b, scale, x_scale, k) / y_scale);
   }
 
- private:
   int scale_index(int k) const { return per_channel ? k : 0; }
 };
 

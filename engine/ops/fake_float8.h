@@ -5,6 +5,7 @@
 //
 //     form 0, step         y = saturated(x / scale) scale
 //     form 1, reciprocal   y = saturated(x scale) / scale
+//     form 2, step         y = T(T(saturated(T(x / T(scale)))) T(scale)), T the type of x; NUMERICS.md eq. 51
 //     amax = max(amax, max |x|) as magnitude bits (amax.h), of x before it is scaled; without an amax nothing is
 //     observed
 //
@@ -39,6 +40,7 @@ struct FakeFloat8 {
   enum Word { kFormat = 0, kForm = 1, kCurrent = 2, kAxis = 3 };
   enum Operand { kX, kScale, kAmax };
   enum Format : uint32_t { kE4M3 = 0, kE5M2 = 1 };
+  static constexpr uint32_t kEachRounded = 2;  // a form beside those of ScaleForm
 
   static FakeFloat8 from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX];
@@ -77,7 +79,7 @@ struct FakeFloat8 {
 
   static Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[kX];
-    if (words[kFormat] > kE5M2 || words[kForm] > 1 || words[kCurrent] > 1) return Code::kAttribute;
+    if (words[kFormat] > kE5M2 || words[kForm] > kEachRounded || words[kCurrent] > 1) return Code::kAttribute;
     if (words[kCurrent] == 1) {
       if (words[kForm] != 0 || operands.has(kScale) || operands.has(kAmax)) return Code::kAttribute;
       if (words[kAxis] > uint32_t(x.rank)) return Code::kAttributeAxis;
@@ -110,10 +112,12 @@ struct FakeFloat8 {
   template <class Q, class T>
   void by_scale(const T* x, float scale, T* y) const {
     using A = typename Element<T>::Accumulator;
-    const A s = A(scale);
+    const A s = form == kEachRounded ? A(T(scale)) : A(scale);
     const bool multiplies = form == uint32_t(ScaleForm::kReciprocal);
     for (int i = 0; i < rows * width; ++i) {
-      const Q q = Q::saturated(to_float(multiplies ? A(x[i]) * s : A(x[i]) / s));
+      A real = multiplies ? A(x[i]) * s : A(x[i]) / s;
+      if (form == kEachRounded) real = A(T(real));
+      const Q q = Q::saturated(to_float(real));
       y[i] = T(multiplies ? A(float(q)) / s : A(float(q)) * s);
     }
   }

@@ -1,7 +1,8 @@
 // Between real numbers and codes: real = scale (code - zero), per tensor or per index of `axis`.
 //
 //   quantize          q = saturate(round(x / scale) + zero)           round: half away from zero, or half to even
-//                     q = saturated(x / scale)                        float8, half to even
+//                     q = saturated(x / scale)                        float8, half to even; with x and scale of a
+//                                                                     16-bit T the quotient is rounded to T first
 //   dequantize        y = scale (q - zero)                            float8: y = scale q
 //                     with form = reciprocal x scale and (q - zero) / scale
 //   requantize        y = saturate(zero_y + (x - zero_x) M)           int8 and uint8, NUMERICS.md eq. 8
@@ -57,6 +58,11 @@ struct Quantize {  // and dequantize
   template <class Q>  // a float8 type
   void forward_float8(const float* x, const float* scale, Q* q) const {
     each_element([&](int i, int c) { q[i] = Q::saturated(coded(x[i], scale[c])); });
+  }
+
+  template <class Q, class T>
+  void forward_float8_each(const T* x, const T* scale, Q* q) const {
+    each_element([&](int i, int c) { q[i] = Q::saturated(float(T(coded(float(x[i]), float(scale[c]))))); });
   }
 
   template <class Q>

@@ -84,7 +84,7 @@ void keras_int4_grouped(const json& table, Rows& rows) {
     std::vector<float> scales, values;
     for (size_t first = 0; first < x.size(); first += block) {
       const auto part = std::span(x).subspan(first, std::min(block, x.size() - first));
-      const Group group = group_of(part, block, GroupRange::kOfValues);
+      const Group group = group_of(part, block, GroupRange::kKeras);
       scales.push_back(group.scale);
       zeros.push_back(group.zero);
       for (const float v : part) {

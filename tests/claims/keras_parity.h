@@ -35,6 +35,37 @@ struct Int8Change {
 // Each layer as a graph of one dense through apply_policy, fuse, plan, model file and engine. `policy` is its name.
 Int8Parity compare_int8(const Json& table, const std::string& policy, const Int8Change& change = {});
 
+// Numbers of one policy against both backends. Of an exact sum Keras's own result does not hang on the order of its
+// terms; there the number must be that of both, or, where they differ, of one.
+struct RoundingParity {
+  int layers = 0;
+  int64_t exact = 0, other = 0;             // outputs whose sum is exact, and the others
+  int64_t exact_different = 0;              // of exact ones: those that neither backend gives
+  int64_t jax_alone = 0, torch_alone = 0;   // of exact ones: those that one backend gives
+  int64_t other_different = 0, beyond = 0;  // of the others: those that neither gives, and those beyond the bound
+  double worst = 0;                         // of the bound: distance from the nearer backend
+
+  // Distances in units of the most that another order of the terms makes.
+  void note(bool is_exact, double from_jax, double from_torch) {
+    const double nearer = from_jax < from_torch ? from_jax : from_torch;
+    (is_exact ? exact : other) += 1;
+    if (is_exact) {
+      exact_different += nearer > 0 ? 1 : 0;
+      jax_alone += from_jax == 0 && from_torch > 0 ? 1 : 0;
+      torch_alone += from_torch == 0 && from_jax > 0 ? 1 : 0;
+    } else {
+      other_different += nearer > 0 ? 1 : 0;
+      beyond += nearer > 1 ? 1 : 0;
+    }
+    worst = nearer > worst ? nearer : worst;
+  }
+  bool shown() const { return exact >= 2000 && exact_different == 0 && beyond == 0; }
+};
+
+// `keras`: a policy of the table; `policy`: what it is here. nacre_policy gives the one that reproduces it.
+RoundingParity compare_rounding(const Json& table, const std::string& keras, const std::string& policy);
+std::string nacre_policy(const std::string& keras);
+
 struct Float8Parity {
   int layers = 0, steps = 0;
   Count states, quantized;  // of each step: four variables; x and kernel after quantize and dequantize

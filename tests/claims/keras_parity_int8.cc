@@ -6,52 +6,12 @@
 
 #include "engine/numeric/small_float.h"
 #include "tests/claims/executor.h"
+#include "tests/claims/keras_network.h"
 #include "tests/claims/keras_parity.h"
 #include "tools/base/error.h"
-#include "tools/compile/compile.h"
 
 namespace nacre::tools {
 namespace {
-
-// x -> dense (-> relu) -> y, one layer.
-Graph network(const Json& record, const KerasLayer& layer) {
-  Graph graph;
-  graph.source = "keras";
-  const int id = graph.add_layer({.name = "dense", .source_op = "Dense", .policy = {}});
-  const auto value = [&](const char* name, const std::vector<int64_t>& dims) {
-    Value added;
-    added.name = name;
-    added.dims = dims;
-    return graph.add(added);
-  };
-  const ValueId x = value("x", layer.x_dims);
-  const ValueId w = graph.constant("w", {layer.out, layer.in}, transposed(layer.kernel, layer.in, layer.out));
-  std::vector<ValueId> inputs = {x, w};
-  if (!layer.bias.empty()) inputs.push_back(graph.constant("b", {layer.out}, layer.bias));
-  ValueId y = value("h", {});
-  const auto add_node = [&](Op op, const std::vector<ValueId>& operands, ValueId result) -> Node& {
-    Node node;
-    node.op = op;
-    node.name = graph.values[size_t(result)].name;
-    node.layer = id;
-    node.inputs = operands;
-    node.outputs = {result};
-    return graph.nodes.emplace_back(node);
-  };
-  add_node(Op::kDense, inputs, y);
-  if (record.at("relu").get<bool>()) {
-    const ValueId h = y;
-    y = value("y", {});
-    Node& relu = add_node(Op::kClamp, {h}, y);
-    set_integer(relu, "clamp", 1);
-    set_real(relu, "high", INFINITY);
-  }
-  graph.inputs = {{.name = "x", .value = x, .layout = ""}};
-  graph.outputs = {{.name = "y", .value = y, .layout = ""}};
-  infer_shapes(graph);
-  check(graph);
-  return graph;
-}
 
 // What the engine made of one layer. Floats as float32; those of bfloat16 convert exactly.
 struct Run {
@@ -59,14 +19,6 @@ struct Run {
   std::vector<float> kernel_scale, x_scale, y;
   std::vector<int32_t> sums;
 };
-
-std::vector<float> as_floats(ElementType type, const Bytes& bytes) {
-  if (type == ElementType::kFloat32) return elements_of<float>(bytes);
-  if (type != ElementType::kBfloat16) throw Error(kFailed, "dense", "runs in neither float32 nor bfloat16");
-  std::vector<float> values;
-  for (const uint16_t code : elements_of<uint16_t>(bytes)) values.push_back(float(Bfloat16::of_bits(code)));
-  return values;
-}
 
 std::vector<int32_t> products(const Run& run, const KerasLayer& layer) {
   std::vector<int32_t> sums;
@@ -80,20 +32,11 @@ std::vector<int32_t> products(const Run& run, const KerasLayer& layer) {
   return sums;
 }
 
-// As the converter does it, up to the plan: that is the executor's.
-void apply(const PolicyRequest& request, Graph& graph) {
+Run run_layer(const Json& record, const KerasLayer& layer, const PolicyRequest& request) {
+  Graph graph = dense_network(layer, record.at("relu").get<bool>());
   CompileOptions options;
   options.policies = request;
-  for (const NamedPass& pass : compile_passes(options)) {
-    if (std::string(pass.name) == "schedule") return;
-    pass.run(graph);
-    check(graph);
-  }
-}
-
-Run run_layer(const Json& record, const KerasLayer& layer, const PolicyRequest& request) {
-  Graph graph = network(record, layer);
-  apply(request, graph);
+  apply(options, graph);
   if (!graph.fallbacks.empty()) throw Error(kFailed, "dense", graph.fallbacks[0]);
   const std::map<std::string, Bytes> tensors = execute(graph, {bytes_of(layer.x)});
   const Node* dense = nullptr;

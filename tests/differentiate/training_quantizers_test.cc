@@ -95,6 +95,22 @@ TEST(training_quantizers, other_policies) {
   EXPECT_EQ(steps(with_quantizers(perceptron(), "float32", true)), "");
 }
 
+// Keras rounds weights to the compute type before it divides them by a scale in that type; Nacre's own float8 rounds
+// them in float32, in a step of no layer.
+TEST(training_quantizers, float8_from_16_bits_rounds_each_operation_as_keras_does) {
+  const auto forms = [](const char* policy) {
+    std::string text;
+    for (const Node& node : with_quantizers(perceptron(), policy, true).nodes)
+      if (node.op == Op::kFakeFloat8 || node.op == Op::kFakeFloat8Gradient)
+        text += std::to_string(get_integer(node, "form")) + (node.layer == kNone ? "- " : " ");
+    return text;
+  };
+  EXPECT_EQ(forms("float8_from_mixed_bfloat16"), "2 2 2 2 2 2 ");
+  EXPECT_EQ(forms("float8/1024_from_mixed_bfloat16"), "0 0- 0 0 0- 0 ");
+  EXPECT_EQ(forms("float8_from_mixed_bfloat16;update_order=transformer_engine"), "1 1 1 1 1 1 ");
+  EXPECT_EQ(forms("float8"), "0 0 0 0 0 0 ");
+}
+
 TEST(training_quantizers, refuses_what_it_cannot_simulate) {
   EXPECT_THROW(with_quantizers(perceptron(), "int4/32", true), Error);
   TrainingOptions learned;
@@ -104,7 +120,8 @@ TEST(training_quantizers, refuses_what_it_cannot_simulate) {
 
 TEST(training_quantizers, every_policy_learns) {
   for (const char* policy : {"float32", "int8/static", "int8/weights", "int8", "int4", "float8",
-                             "float8/16_from_float32;update_order=transformer_engine", "float8/current"}) {
+                             "float8/16_from_float32;update_order=transformer_engine", "float8/current",
+                             "float8_from_mixed_bfloat16", "mixed_bfloat16;rounding=each"}) {
     TrainingOptions options;
     options.optimizer.kind = Optimizer::kMomentum;
     SmallTrainer dense(compiled(perceptron(16), policy, options).bytes),

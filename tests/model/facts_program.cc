@@ -228,7 +228,12 @@ void the_policies(Facts& f) {
   policy(37, "loss scale NaN", [](P& p) { p.loss_scale_value = std::bit_cast<float>(0x7FC00000); }, Code::kPolicy);
   policy(37, "loss scale negative", [](P& p) { p.loss_scale_value = -1; }, Code::kPolicy);
   policy(18, "zero point rule 2 of activations", [](P& p) { p.activation_zero = 2; }, Code::kPolicy);
-  policy(0, "reserved bytes of a policy", [](P& p) { p.reserved[10] = 1; }, Code::kReserved);
+  policy(18, "group range 2", [](P& p) { p.group_range = GroupRange(2); }, Code::kPolicy);
+  policy(18, "operation rounding 2", [](P& p) { p.operation_rounding = OperationRounding(2); }, Code::kPolicy);
+  policy(18, "weight fit 3", [](P& p) { p.weight_fit = WeightFit(3); }, Code::kPolicy);
+  policy(18, "codes of 9 bits", [](P& p) { p.weight_bits = 9; }, Code::kPolicy);
+  policy(18, "activation order 2", [](P& p) { p.activation_order = 2; }, Code::kPolicy);
+  policy(0, "reserved bytes of a policy", [](P& p) { p.reserved[5] = 1; }, Code::kReserved);
 }
 
 }  // namespace

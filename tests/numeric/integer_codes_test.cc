@@ -164,7 +164,7 @@ TEST(grouped_int4, a_range_with_zero_loses_at_most_half_a_step) {
 TEST(grouped_int4, a_constant_group_of_large_values_saturates) {
   for (const float v : {100.0f, 1e30f}) {
     const std::vector<float> above = {v, v}, below = {-v, -v};
-    const Group high = group_of(above, 2, GroupRange::kOfValues), low = group_of(below, 2, GroupRange::kOfValues);
+    const Group high = group_of(above, 2, GroupRange::kKeras), low = group_of(below, 2, GroupRange::kKeras);
     EXPECT_EQ(high.zero, -8);
     EXPECT_EQ(group_code(v, high), 7);
     EXPECT_EQ(low.zero, 7);
@@ -174,10 +174,10 @@ TEST(grouped_int4, a_constant_group_of_large_values_saturates) {
 
 TEST(grouped_int4, missing_values_count_as_zeros) {
   const std::vector<float> x = {1, 2}, padded = {1, 2, 0, 0};
-  const Group open = group_of(x, 4, GroupRange::kOfValues), full = group_of(padded, 4, GroupRange::kOfValues);
+  const Group open = group_of(x, 4, GroupRange::kKeras), full = group_of(padded, 4, GroupRange::kKeras);
   EXPECT_EQ(open.scale, full.scale);
   EXPECT_EQ(open.zero, full.zero);
-  EXPECT_NE(group_of(x, 2, GroupRange::kOfValues).scale, open.scale);
+  EXPECT_NE(group_of(x, 2, GroupRange::kKeras).scale, open.scale);
 }
 
 TEST(ternary, every_byte_of_five_round_trips) {

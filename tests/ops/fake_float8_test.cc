@@ -185,6 +185,36 @@ TEST(fake_float8, gradient_rows) {
   EXPECT_EQ(kFakeFloat8GradientRule.gradients[0].reads.size(), 3u);
 }
 
+// Form 2: the scale, the quotient and the product are each rounded to the type of x.
+template <class T>
+void check_each_rounded(const KernelEntry& entry) {
+  std::vector<T> x;
+  for (const float v : float8_points()) x.push_back(T(v));
+  int others = 0;
+  for (const float scale : {1.0f, 0.017857142857142856f, 1e-3f, 3.7e2f}) {
+    uint32_t amax = 0;
+    const std::vector<T> y = fake_float8(entry, {0, 2}, x, scale, &amax),
+                         once = fake_float8(entry, {0, 0}, x, scale, &amax);
+    const auto s = float(T(scale));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const auto q = float(Float8E4M3::saturated(float(T(float(x[i]) / s))));
+      ASSERT_TRUE(same_bits(float(y[i]), float(T(q * s)))) << float(x[i]) << ' ' << scale;
+      others += same_bits(float(y[i]), float(once[i])) ? 0 : 1;
+    }
+  }
+  EXPECT_GT(others, 100);
+}
+
+TEST(fake_float8, rounds_each_operation_to_the_type_of_x) {
+  check_each_rounded<Bfloat16>(reference::kFakeFloat8Bf16);
+  check_each_rounded<Float16>(reference::kFakeFloat8F16);
+  uint32_t amax = 0;
+  const std::vector<float> x = float8_points();
+  const std::vector<float> each = fake_float8(reference::kFakeFloat8F32, {0, 2}, x, 0.3f, &amax),
+                           step = fake_float8(reference::kFakeFloat8F32, {0, 0}, x, 0.3f, &amax);
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_TRUE(same_bits(each[i], step[i])) << x[i];
+}
+
 TEST(fake_float8, refuses_what_it_cannot_do) {
   std::vector<float> x(6), y(6), scale(1), two(2);
   std::vector<uint32_t> amax(1);
@@ -197,7 +227,8 @@ TEST(fake_float8, refuses_what_it_cannot_do) {
     return run_step(scaled ? reference::kFakeFloat8F32 : reference::kFakeFloat8CurrentF32, words, operands);
   };
   EXPECT_EQ(code({2}, true, scale), Code::kAttribute);
-  EXPECT_EQ(code({0, 2}, true, scale), Code::kAttribute);
+  EXPECT_EQ(code({0, 3}, true, scale), Code::kAttribute);
+  EXPECT_EQ(code({0, 2, 1}, false, scale), Code::kAttribute);
   EXPECT_EQ(code({0, 0, 2}, true, scale), Code::kAttribute);
   EXPECT_EQ(code({0, 0, 1}, true, scale), Code::kAttribute);
   EXPECT_EQ(code({0, 1, 1}, false, scale), Code::kAttribute);

@@ -248,6 +248,14 @@ TEST(apply_policy, ops_without_the_rounding_asked_for_round_as_tflite_and_say_so
   EXPECT_EQ(graph.log[0], "apply_policy: l: mul has no kernel with the rounding asked for: rounds as TFLite");
 }
 
+TEST(apply_policy, a_layer_s_own_rounding_comes_before_that_of_the_conversion) {
+  const std::string asked = "layer \"l\" source=\"OP\" asked=1 quantization=int8/static rounding=single";
+  std::string text = kTwo + "%y = add(%a, %b) name=\"y\" layer=\"l\"\n";
+  text.replace(text.find("layer \"l\" source=\"OP\""), 21, asked);
+  EXPECT_EQ(resolved(text).nodes[0].rounding, Rounding::kSingle);
+  EXPECT_EQ(resolved(kTwo + "%y = add(%a, %b) name=\"y\" layer=\"l\"\n").nodes[0].rounding, Rounding::kDouble);
+}
+
 TEST(apply_policy, weights_with_a_zero_point_are_decoded) {
   std::string text = kDense;
   text.replace(text.find("zero=[0, 0, 0] data=int8"), 14, "zero=[0, 1, 0]");

@@ -70,6 +70,7 @@ class FloatNetwork {
     layer.name = "l" + std::to_string(graph_.layers.size());
     layer.asked = true;
     layer.policy.variable = layer.policy.compute = layer.policy.output = mixed_ && below(3) == 0 ? any_type() : type_;
+    if (below(6) == 0) layer.policy.operation_rounding = OperationRounding::kEach;
     Node node;
     node.op = op;
     node.name = layer.name;

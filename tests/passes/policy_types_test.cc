@@ -8,11 +8,14 @@
 
 #include "engine/kernels/reference.h"
 #include "tests/passes/graph_text.h"
+#include "tests/passes/policy_graphs.h"
 #include "tools/base/error.h"
 #include "tools/passes/passes.h"
 
 namespace nacre::tools {
 namespace {
+
+using policy_graphs::kBfloat16, policy_graphs::kFloat32, policy_graphs::kMixed, policy_graphs::network;
 
 Graph resolved(const std::string& text, const PolicyOptions& options = {}) {
   Graph graph = parse(text);
@@ -21,28 +24,6 @@ Graph resolved(const std::string& text, const PolicyOptions& options = {}) {
   check(graph);
   return graph;
 }
-
-// x -> fc (dense) -> act (relu) -> sm (softmax) -> y, each a layer of its own with the policy given.
-std::string network(const std::string& fc, const std::string& act, const std::string& sm) {
-  return "graph \"t\" batch=1\n"
-         "layer \"fc\" source=\"Gemm\" " +
-         fc + "\nlayer \"act\" source=\"Relu\" " + act + "\nlayer \"sm\" source=\"Softmax\" " + sm + R"(
-value %x float32 [1, 2]
-value %w float32 [3, 2] data=float32 {1, 2, 3, 4, 5, -6.003}
-value %b float32 [3] data=float32 {0.1, 0.2, 0.3}
-value %h float32 [1, 3]
-value %r float32 [1, 3]
-value %y float32 [1, 3]
-input "x" %x
-output "y" %y
-%h = dense(%x, %w, %b) name="fc" layer="fc"
-%r = clamp(%h) clamp=1 high=inf name="act" layer="act"
-%y = softmax(%r) axis=1 beta=1 name="sm" layer="sm"
-)";
-}
-const std::string kBfloat16 = "asked=1 variable=bfloat16 compute=bfloat16 output=bfloat16";
-const std::string kMixed = "asked=1 compute=float16 output=float16";
-const std::string kFloat32 = "asked=1";
 
 TEST(apply_policy_types, a_layer_nobody_asked_about_runs_in_float32) {
   const Graph graph = resolved(network("", "", ""));

@@ -46,6 +46,7 @@ struct Row {
 std::vector<Row> rows() {
   const auto reciprocal = [](Policy& p) { p.scale_form = ScaleForm::kReciprocal; };
   const auto dynamic = [](Policy& p) { p.loss_scale = LossScale::kDynamic; };
+  const auto each = [](Policy& p) { p.operation_rounding = OperationRounding::kEach; };
   return {
       {"float32", record(kF32, kF32)},
       {"float16", record(kF16, kF16)},
@@ -62,7 +63,18 @@ std::vector<Row> rows() {
       {"int4/32_from_float32", with(record(kF32, kF32, Quantization::kInt4Weights), [](Policy& p) { p.block = 32; })},
       {"float8_from_float32", float8(kF32, kF32, 1024)},
       {"float8/16_from_mixed_bfloat16", float8(kF32, kBf16, 16)},
-      {"float8_from_mixed_float16", float8(kF32, kF16, 1024)},
+      // Keras's own rounds after each operation, Nacre's float8/H after the last.
+      {"float8_from_mixed_float16", with(float8(kF32, kF16, 1024), each)},
+      {"float8/1024_from_mixed_float16", float8(kF32, kF16, 1024)},
+      {"float8/16_from_mixed_bfloat16;rounding=each", with(float8(kF32, kBf16, 16), each)},
+      {"mixed_bfloat16;rounding=each", with(record(kF32, kBf16), each)},
+      {"int8/static_from_float32;rounding=single",
+       with(record(kF32, kF32, Quantization::kInt8Static), [](Policy& p) { p.rounding = uint8_t(Rounding::kSingle); })},
+      {"int4/32_from_float32;group_range=keras", with(record(kF32, kF32, Quantization::kInt4Weights),
+                                                      [](Policy& p) {
+                                                        p.block = 32;
+                                                        p.group_range = GroupRange::kKeras;
+                                                      })},
       {"float8/65535_from_float32", float8(kF32, kF32, 65535)},
       {"float8/current_from_float16", record(kF16, kF16, Quantization::kFloat8Current)},
       {"params=float32,compute=bfloat16,output=float32", with(record(kF32, kBf16), [](Policy& p) { p.output = kF32; })},
@@ -199,6 +211,13 @@ TEST(policy_language, refusals_say_what_was_wrong_and_what_works) {
       {"float32;output=int8", "BadField", "float32, float16, bfloat16 or float64"},
       {"int8_from_float32;compute=float16", "Int8WithFloat16", "int8/weights"},
       {"source;margin=1", "Contradiction", "takes no fields"},
+      {"int8/static_from_float32;rounding=each", "Contradiction", "rounding=each belongs to layers of floats"},
+      {"float8/current_from_bfloat16;rounding=each", "Contradiction", "belongs to layers of floats"},
+      {"bfloat16;rounding=single", "Contradiction", "belongs to int8/static"},
+      {"int8/static_from_float32;rounding=half_even", "Contradiction", "no rounding of a requantization"},
+      {"bfloat16;rounding=first", "BadField", "last, each, none, double, single or float_even"},
+      {"int4_from_float32;group_range=keras", "Contradiction", "group_range belongs to int4 in blocks"},
+      {"int4/8_from_float32;group_range=zero", "BadField", "with_zero or keras"},
   };
   for (const auto& row : refusals) {
     const Refusal r = refusal([&] { parse_policy(row.text); });
@@ -236,6 +255,8 @@ TEST(policy_language, every_record_that_is_accepted_has_a_name_that_reads_back) 
     p.scale_form = ScaleForm(draw(2));
     p.activation_zero = uint8_t(draw(4) == 0);
     p.rounding = uint8_t(draw(4) == 0 ? draw(int(Rounding::kCount)) : 0);
+    p.group_range = GroupRange(draw(4) == 0);
+    p.operation_rounding = OperationRounding(draw(4) == 0);
     p.loss_scale = LossScale(draw(3));
     if (p.loss_scale == LossScale::kFixed)
       p.loss_scale_value = std::ldexp(1 + float(draw(1 << 23)) / (1 << 23), draw(128));

@@ -257,7 +257,7 @@ TEST(policy_request, emitted_policies_read_back_as_the_same_records) {
       {},
       {.policy = "mixed_float16;loss_scale=1000.1", .set = {"soft=source"}, .except = {"dense"}},
       {.policy = "int8/static_from_float32", .set = {"conv1=float8/7_from_mixed_bfloat16;margin=3", "dw=p=f16,o=f32"}},
-      {.set = {"dense_1=int8_from_float32;activation_zero=1;scale_form=step;rounding=half_even",
+      {.set = {"dense_1=int8_from_float32;activation_zero=1;scale_form=step;rounding=each",
                "d.*2=int4/48_from_bfloat16"}}};
   for (const PolicyArguments& arguments : sets) {
     Graph first = network(), second = network();

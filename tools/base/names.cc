@@ -30,6 +30,15 @@ static_assert(std::size(kAmaxRules) == size_t(AmaxRule::kCount));
 constexpr const char* kScaleForms[] = {"step", "reciprocal"};
 static_assert(std::size(kScaleForms) == size_t(ScaleForm::kCount));
 
+constexpr const char* kGroupRanges[] = {"with_zero", "keras"};
+static_assert(std::size(kGroupRanges) == size_t(GroupRange::kCount));
+
+constexpr const char* kOperationRoundings[] = {"last", "each"};
+static_assert(std::size(kOperationRoundings) == size_t(OperationRounding::kCount));
+
+constexpr const char* kWeightFits[] = {"nearest", "gptq", "awq"};
+static_assert(std::size(kWeightFits) == size_t(WeightFit::kCount));
+
 constexpr const char* kLossScales[] = {"none", "fixed", "dynamic"};
 static_assert(std::size(kLossScales) == size_t(LossScale::kCount));
 
@@ -62,6 +71,18 @@ std::span<const char* const> names<AmaxRule>() {
 template <>
 std::span<const char* const> names<ScaleForm>() {
   return kScaleForms;
+}
+template <>
+std::span<const char* const> names<GroupRange>() {
+  return kGroupRanges;
+}
+template <>
+std::span<const char* const> names<OperationRounding>() {
+  return kOperationRoundings;
+}
+template <>
+std::span<const char* const> names<WeightFit>() {
+  return kWeightFits;
 }
 template <>
 std::span<const char* const> names<LossScale>() {

@@ -11,7 +11,7 @@
 namespace nacre::tools {
 
 // In the order of the enumerators. Defined for ElementType, Region, Rounding, Quantization, UpdateOrder, AmaxRule,
-// ScaleForm and LossScale.
+// ScaleForm, GroupRange, OperationRounding, WeightFit and LossScale.
 template <class E>
 std::span<const char* const> names();
 
@@ -41,6 +41,12 @@ template <>
 std::span<const char* const> names<AmaxRule>();
 template <>
 std::span<const char* const> names<ScaleForm>();
+template <>
+std::span<const char* const> names<GroupRange>();
+template <>
+std::span<const char* const> names<OperationRounding>();
+template <>
+std::span<const char* const> names<WeightFit>();
 template <>
 std::span<const char* const> names<LossScale>();
 

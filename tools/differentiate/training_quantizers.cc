@@ -18,6 +18,7 @@
 #include "tools/differentiate/quantizer_names.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/passes.h"
+#include "tools/policies/policy_fields.h"
 
 namespace nacre::tools {
 namespace {
@@ -82,13 +83,13 @@ class AddQuantizers {
   }
 
   // A step at `near` that rounds x. Weights are rounded in float32, as the converter rounds them: in layers that
-  // compute in 16 bits the step stands in no layer.
+  // compute in 16 bits the step stands in no layer, but for float8 whose every operation rounds to the layer's type.
   Node step(Op op, const Node& near, ValueId x, ValueId y, bool weights) {
     Node node = make_step(op, near, value(y).name, {x}, {y});
     const Policy* policy = policy_of(graph_, near);
-    const bool narrow =
-        policy != nullptr && (policy->compute == ElementType::kFloat16 || policy->compute == ElementType::kBfloat16);
-    if (weights && narrow) node.layer = kNone;
+    const bool narrow = policy != nullptr && tools::narrow(policy->compute);
+    const bool rounds_each = narrow && op == Op::kFakeFloat8 && policy->operation_rounding == OperationRounding::kEach;
+    if (weights && narrow && !rounds_each) node.layer = kNone;
     return node;
   }
 
@@ -234,7 +235,10 @@ class AddQuantizers {
       rounding.inputs.insert(rounding.inputs.end(), {kNone, kNone});
     } else {
       const bool keras = policy.update_order == UpdateOrder::kKeras;
-      set_integer(rounding, "form", int(keras ? ScaleForm::kStep : ScaleForm::kReciprocal));
+      const bool each = policy.operation_rounding == OperationRounding::kEach && narrow(policy.compute);
+      set_integer(
+          rounding, "form",
+          keras && each ? int(FakeFloat8::kEachRounded) : int(keras ? ScaleForm::kStep : ScaleForm::kReciprocal));
       const ValueId scale = add(scale_name(name), ElementType::kFloat32, {1}, Region::kState);
       const float one[] = {1};
       graph_.values[size_t(scale)].initial = bytes_of(one);

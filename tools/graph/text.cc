@@ -108,6 +108,11 @@ std::string layer_line(const Layer& layer) {
   field(out, "block", p.block, 0u);
   field(out, "loss_scale_value", p.loss_scale_value, 0.0f);
   field(out, "activation_zero", uint32_t{p.activation_zero}, 0u);
+  field(out, "group_range", p.group_range, standard.group_range);
+  field(out, "operation_rounding", p.operation_rounding, standard.operation_rounding);
+  field(out, "weight_fit", p.weight_fit, standard.weight_fit);
+  field(out, "weight_bits", uint32_t{p.weight_bits}, 0u);
+  field(out, "activation_order", uint32_t{p.activation_order}, 0u);
   return out;
 }
 

@@ -141,6 +141,11 @@ class Parser {
       else if (key == "block") p.block = line.number<uint32_t>();
       else if (key == "loss_scale_value") p.loss_scale_value = line.number<float>();
       else if (key == "activation_zero") p.activation_zero = line.number<uint8_t>();
+      else if (key == "group_range") p.group_range = line.one_of<GroupRange>("a group range");
+      else if (key == "operation_rounding") p.operation_rounding = line.one_of<OperationRounding>("last or each");
+      else if (key == "weight_fit") p.weight_fit = line.one_of<WeightFit>("a weight fit");
+      else if (key == "weight_bits") p.weight_bits = line.number<uint8_t>();
+      else if (key == "activation_order") p.activation_order = line.number<uint8_t>();
       else return false;
       return true;
     });

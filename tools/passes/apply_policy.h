@@ -18,6 +18,7 @@
 #include "engine/kernels/kernel.h"
 #include "tools/graph/graph.h"
 #include "tools/passes/passes.h"
+#include "tools/policies/policy_fields.h"
 
 namespace nacre::tools {
 
@@ -44,6 +45,10 @@ class PolicyPass {
   Codes codes(ValueId id) const;
   const Policy& policy(const Node& node) const;
   bool asked(const Node& node) const { return node.layer != kNone && asked_[size_t(node.layer)].asked; }
+  // Whether every operation of the node's layer rounds to a 16-bit compute type (NUMERICS.md section 14).
+  bool rounds_each(const Node& node) const {
+    return asked(node) && policy(node).operation_rounding == OperationRounding::kEach && narrow(policy(node).compute);
+  }
   // float32, float16, bfloat16 or float64: what the layer of this node computes in.
   ElementType compute(const Node& node) const { return asked(node) ? policy(node).compute : ElementType::kFloat32; }
 

@@ -145,6 +145,20 @@ void write_weight_only(PolicyPass& pass, Node node) {
   pass.emit_in(std::move(node), type);
 }
 
+// The product alone, and the bias as a step of its own behind it, whose clamp is the node's: each rounds.
+void write_bias_apart(PolicyPass& pass, Node node, ElementType type) {
+  const ValueId product = pass.like(node.outputs[0], "/product", type);
+  Node add = make_step(Op::kAdd, node, node.name + "/bias", {product, node.inputs[kBias]}, {node.outputs[0]});
+  for (const char* word : {"clamp", "low", "high"}) {
+    set_integer(add, word, get_integer(node, word));
+    set_integer(node, word, 0);
+  }
+  node.inputs.resize(kBias);
+  node.outputs[0] = product;
+  pass.emit(std::move(node));
+  pass.emit_in(std::move(add), type);
+}
+
 void write_real_matmul(PolicyPass& pass, Node node) {
   const Quantization quantization = pass.policy(node).quantization;
   const bool hybrid = quantization == Quantization::kInt8Dynamic && pass.policy(node).scale_form == ScaleForm::kStep;
@@ -161,6 +175,7 @@ void write_real_matmul(PolicyPass& pass, Node node) {
   for (ValueId& id : node.inputs)
     if (id != kNone) id = pass.as_type(node, id, type);
   pass.record(node, type, type, type, Quantization::kNone);
+  if (pass.rounds_each(node) && operand(node, kBias) != kNone) return write_bias_apart(pass, std::move(node), type);
   pass.emit_in(std::move(node), type);
 }
 

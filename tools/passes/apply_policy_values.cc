@@ -256,13 +256,14 @@ ValueId PolicyPass::with_codes(const Node& reader, ValueId x, const Quantizer& q
   return y;
 }
 
-// The rounding asked for, or TFLite's where the reference kernels have no int8 form of the op with it.
+// The rounding that the policy names, or else the one of the conversion; TFLite's where the reference kernels have no
+// int8 form of the op with it.
 Rounding PolicyPass::rounding(const Node& node) {
-  const auto rounds = [&](const KernelEntry* entry) {
-    return entry->op == node.op && entry->rounding == options_.rounding;
-  };
+  const bool own = asked(node) && policy(node).rounding != uint8_t(Rounding::kNone);
+  const Rounding wanted = own ? Rounding(policy(node).rounding) : options_.rounding;
+  const auto rounds = [&](const KernelEntry* entry) { return entry->op == node.op && entry->rounding == wanted; };
   const auto entries = reference::kernels().entries;
-  if (std::any_of(entries.begin(), entries.end(), rounds)) return options_.rounding;
+  if (std::any_of(entries.begin(), entries.end(), rounds)) return wanted;
   log(node, std::string(find_rule(node.op)->name) + " has no kernel with the rounding asked for: rounds as TFLite");
   return Rounding::kDouble;
 }

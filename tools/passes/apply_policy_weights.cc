@@ -24,7 +24,7 @@ namespace {
 class QuantizedMatmul {
  public:
   QuantizedMatmul(PolicyPass& pass, const Node& node)
-      : pass_(pass), node_(node), policy_(pass.policy(node)), type_(pass.compute(node)),
+      : pass_(pass), node_(node), policy_(pass.policy(node)), type_(pass.compute(node)), each_(pass.rounds_each(node)),
         name_(pass.value(node.outputs[0]).name) {}
 
   std::string write() {
@@ -70,7 +70,12 @@ class QuantizedMatmul {
     return pass_.as_type(node_, node_.inputs[kBias], type);
   }
   ValueId scales(const std::string& suffix, const std::vector<float>& scale) {
-    return pass_.graph().constant(name_ + suffix, {int64_t(scale.size())}, scale);
+    return scales(suffix, {int64_t(scale.size())}, scale);
+  }
+  // float32, or, where every operation rounds to the compute type, in that: the type of the scales selects the kernel.
+  ValueId scales(const std::string& suffix, const std::vector<int64_t>& dims, const std::vector<float>& scale) {
+    const ValueId id = pass_.graph().constant(name_ + suffix, dims, scale);
+    return each_ ? pass_.as_type(node_, id, type_) : id;
   }
 
   // Emits the step on these operands, if there is a kernel for them.
@@ -133,10 +138,10 @@ class QuantizedMatmul {
   std::string int4() {
     const auto block = int64_t(policy_.block);
     if (block == 0) return weight_only(absmax_codes(w_, layout_, kInt4Range), ElementType::kInt4, true);
-    const WeightCodes codes = grouped_codes(w_, layout_, std::min(block, layout_.terms));
+    const WeightCodes codes = grouped_codes(w_, layout_, block, policy_.group_range);
     const int64_t groups = int64_t(codes.scale.size()) / layout_.channels;
     const ValueId w = weights(ElementType::kInt4, packed_int4(codes.codes));
-    const ValueId scale = pass_.graph().constant(name_ + "/w_scale", {layout_.channels, groups}, codes.scale);
+    const ValueId scale = scales("/w_scale", {layout_.channels, groups}, codes.scale);
     const ValueId zero = pass_.graph().constant(name_ + "/w_zero", {layout_.channels, groups}, codes.zero);
     return emit({x(type_), w, bias(type_), scale, zero}, type_, false, int(std::min(block, layout_.terms)));
   }
@@ -178,7 +183,9 @@ class QuantizedMatmul {
     if (amaxes.empty())
       throw Error(kUsage, pass_.graph().source, node_.name + ": policy float8 needs a range for its input",
                   "give samples with --calibrate FILE, or a policy with scales found at run time (float8/current)");
-    const auto [x_factor, x_step] = factor_and_step(history_amax(amaxes));
+    const float x_amax = history_amax(amaxes);
+    if (each_) return type_ == ElementType::kFloat16 ? float8_each<Float16>(x_amax) : float8_each<Bfloat16>(x_amax);
+    const auto [x_factor, x_step] = factor_and_step(x_amax);
     const auto [w_factor, w_step] = factor_and_step(amax());
     const bool reciprocal = policy_.update_order != UpdateOrder::kKeras;
     const ValueId w = weights(ElementType::kFloat8E4M3,
@@ -192,6 +199,26 @@ class QuantizedMatmul {
     return emit({q, w, float8_bias(), scales("/w_scale", {w_step}), scales("/x_step", {x_step})}, type_);
   }
 
+  // The same with every operation rounded to the compute type T, as Keras: scales are cast to T, weights and what
+  // magnitudes are observed of are rounded to it first.
+  template <class T>
+  std::string float8_each(float x_amax) {
+    const bool reciprocal = policy_.update_order != UpdateOrder::kKeras;
+    const std::vector<float> reals =
+        pass_.rounded_reals(node_, pass_.value(node_.inputs[kW]), {policy_.variable, type_});
+    const auto [x_factor, x_step] = factor_and_step(float(T(x_amax)));
+    const auto [w_factor, w_step] = factor_and_step(absmax(std::span(reals)));
+    const ValueId w =
+        weights(ElementType::kFloat8E4M3, float8_codes_in<T>(reals, reciprocal ? w_factor : w_step, reciprocal));
+    const ValueId real = x(type_), q = pass_.like(real, "/float8", ElementType::kFloat8E4M3);
+    Node step = make_step(Op::kQuantize, node_, node_.name + "/quantize",
+                          {real, scales(reciprocal ? "/x_factor" : "/x_scale", {reciprocal ? x_factor : x_step})}, {q});
+    step.rounding = Rounding::kHalfEven;
+    if (reciprocal) set_integer(step, "form", 1);
+    pass_.emit(std::move(step));
+    return emit({q, w, bias(type_), scales("/w_scale", {w_step}), scales("/x_step", {x_step})}, type_);
+  }
+
   std::string float8_current() {
     const float w_factor = current_scale(amax(), {.format_max = kMax}).scale;
     const ValueId w = weights(ElementType::kFloat8E4M3, float8_codes_by_reciprocal(w_, w_factor));
@@ -203,6 +230,7 @@ class QuantizedMatmul {
   const Node node_;
   const Policy& policy_;
   const ElementType type_;
+  const bool each_;
   const std::string name_;
   std::vector<float> w_;
   WeightLayout layout_;

@@ -53,12 +53,12 @@ WeightCodes step_codes(const std::vector<float>& w, const WeightLayout& layout) 
   return result;
 }
 
-WeightCodes grouped_codes(const std::vector<float>& w, const WeightLayout& layout, int64_t block) {
+WeightCodes grouped_codes(const std::vector<float>& w, const WeightLayout& layout, int64_t block, GroupRange range) {
   WeightCodes result{std::vector<int8_t>(w.size()), {}, {}};
   for (int64_t k = 0; k < layout.channels; ++k)
     for (int64_t first = 0; first < layout.terms; first += block) {
       const std::vector<float> x = terms_of(w, layout, k, first, std::min(first + block, layout.terms));
-      const Group group = group_of(x, size_t(block), GroupRange::kWithZero);
+      const Group group = group_of(x, size_t(block), range);
       for (size_t i = 0; i < x.size(); ++i) result.codes[layout.at(k, first + int64_t(i))] = group_code(x[i], group);
       result.scale.push_back(group.scale);
       result.zero.push_back(group.zero);
@@ -77,6 +77,16 @@ std::vector<uint8_t> float8_codes_by_reciprocal(const std::vector<float>& w, flo
   for (const float v : w) codes.push_back(Float8E4M3::saturated(v * reciprocal).bits);
   return codes;
 }
+
+template <class T>
+std::vector<uint8_t> float8_codes_in(const std::vector<float>& w, float by, bool reciprocal) {
+  const float scale = float(T(by));
+  std::vector<uint8_t> codes;
+  for (const float v : w) codes.push_back(Float8E4M3::saturated(float(T(reciprocal ? v * scale : v / scale))).bits);
+  return codes;
+}
+template std::vector<uint8_t> float8_codes_in<Float16>(const std::vector<float>&, float, bool);
+template std::vector<uint8_t> float8_codes_in<Bfloat16>(const std::vector<float>&, float, bool);
 
 std::vector<uint8_t> packed_int4(const std::vector<int8_t>& codes) {
   std::vector<Int4Pair> pairs(int4_bytes(codes.size()));

@@ -36,12 +36,16 @@ ScaledCodes<T> absmax_codes(const std::vector<T>& w, const WeightLayout& layout,
 WeightCodes step_codes(const std::vector<float>& w, const WeightLayout& layout);
 
 // Keras int4 in groups of `block` terms of a channel's sum, with zero points (engine/numeric/grouped_int4.h).
-WeightCodes grouped_codes(const std::vector<float>& w, const WeightLayout& layout, int64_t block);
+WeightCodes grouped_codes(const std::vector<float>& w, const WeightLayout& layout, int64_t block, GroupRange range);
 
 // One step for the whole tensor; float8 E4M3 codes of w / step, saturated.
 std::vector<uint8_t> float8_codes(const std::vector<float>& w, float step);
 // The same of w * reciprocal.
 std::vector<uint8_t> float8_codes_by_reciprocal(const std::vector<float>& w, float reciprocal);
+
+// The codes of w / by, or of w by, w being numbers of a 16-bit type T; `by` and the result are rounded to T first.
+template <class T>
+std::vector<uint8_t> float8_codes_in(const std::vector<float>& w, float by, bool reciprocal);
 
 // Two codes a byte, the lower index in the low bits.
 std::vector<uint8_t> packed_int4(const std::vector<int8_t>& codes);

@@ -65,6 +65,21 @@ bool set_loss_scale(Policy& p, const Json& value) {
   return true;
 }
 
+// Two bytes of the record under one word: of int8/static, how requantization rounds; of the other layers, whether each
+// of a layer's operations rounds.
+Json get_rounding(const Policy& p) {
+  return p.rounding == 0 ? Json(name_of(p.operation_rounding)) : Json(name_of(Rounding(p.rounding)));
+}
+
+bool set_rounding(Policy& p, const Json& value) {
+  Rounding rounding{};
+  OperationRounding operations{};
+  if (!set_name(value, &operations) && !set_name(value, &rounding)) return false;
+  p.operation_rounding = operations;
+  p.rounding = uint8_t(rounding);
+  return true;
+}
+
 constexpr const char* kTypeWords = "float32, float16, bfloat16 or float64";
 
 // loss_scale last: "auto" looks at the others.
@@ -89,14 +104,9 @@ const PolicyField kFields[] = {
      [](Policy& p, const Json& v) { return set_name(v, &p.scale_form); }},
     {"activation_zero", "0 or 1", [](const Policy& p) { return Json(p.activation_zero); },
      [](Policy& p, const Json& v) { return set_number(v, 0, 1, &p.activation_zero); }},
-    {"rounding", "none, double, single, float_even, half_away or half_even",
-     [](const Policy& p) { return Json(name_of(Rounding(p.rounding))); },
-     [](Policy& p, const Json& v) {
-       Rounding rounding{};
-       const bool known = set_name(v, &rounding);
-       if (known) p.rounding = uint8_t(rounding);
-       return known;
-     }},
+    {"group_range", "with_zero or keras", [](const Policy& p) { return Json(name_of(p.group_range)); },
+     [](Policy& p, const Json& v) { return set_name(v, &p.group_range); }},
+    {"rounding", "last, each, none, double, single or float_even", get_rounding, set_rounding},
     {"loss_scale", "none, dynamic, auto or a finite number of at least 1", get_loss_scale, set_loss_scale},
 };
 
@@ -123,6 +133,8 @@ bool floating(ElementType type) {
   return type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
          type == ElementType::kFloat64;
 }
+
+bool narrow(ElementType type) { return type == ElementType::kFloat16 || type == ElementType::kBfloat16; }
 
 void set_policy_field(Policy& policy, const std::string& key, const Json& value, const Place& place) {
   const PolicyField* field = find_field(key);
@@ -165,6 +177,17 @@ void check_policy(const Policy& p, const Place& place) {
   need(p.margin == 0 || delayed || p.quantization == Quantization::kFloat8Current, "margin", "float8");
   need(p.activation_zero == 0 || int8, "activation_zero", "int8 with dynamic scales");
   need(p.scale_form == ScaleForm::kStep || p.quantization != Quantization::kNone, "scale_form", "a quantization");
+  need(p.group_range == GroupRange::kWithZero || (p.quantization == Quantization::kInt4Weights && p.block > 0),
+       "group_range", "int4 in blocks");
+  const bool requantizes = p.quantization == Quantization::kInt8Static;
+  const Rounding rounding = Rounding(p.rounding);
+  need(rounding == Rounding::kNone || requantizes, "rounding=double, single or float_even", "int8/static");
+  if (rounding == Rounding::kHalfAway || rounding == Rounding::kHalfEven)
+    place.refuse("Contradiction", fmt::format("rounding={} is no rounding of a requantization", name_of(rounding)),
+                 "int8/static rounds double, single or float_even");
+  need(p.operation_rounding == OperationRounding::kLast ||
+           (!requantizes && p.quantization != Quantization::kFloat8Current),
+       "rounding=each", "layers of floats");
   if (int8 && p.compute == ElementType::kFloat16)
     place.refuse("Int8WithFloat16", "int8 with dynamic scales does not go with compute type float16",
                  "take bfloat16 or float32, or quantize the weights only: int8/weights");

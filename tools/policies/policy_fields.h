@@ -33,5 +33,6 @@ void check_policy(const Policy& policy, const Place& place);
 
 bool equal(const Policy& a, const Policy& b);  // in every field
 bool floating(ElementType type);               // a type that layers compute in
+bool narrow(ElementType type);                 // one of 16 bits
 
 }  // namespace nacre::tools

@@ -187,6 +187,7 @@ void set_float8(const KerasPolicy& keras, Policy& policy, const Place& place) {
   policy.quantization = Quantization::kFloat8;
   policy.amax_history_length = uint16_t(length);
   policy.update_order = UpdateOrder::kKeras;
+  if (narrow(policy.compute)) policy.operation_rounding = OperationRounding::kEach;
 }
 
 }  // namespace

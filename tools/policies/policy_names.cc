@@ -45,7 +45,8 @@ constexpr PolicyForm kForms[] = {
     {"Keras", "int4/B_from_S", "weights in int4, a scale and a zero point per B weights; B = -1 is int4_from_S",
      "int4/32_from_float32"},
     {"Keras", "float8_from_S",
-     "weights and activations in float8 E4M3, gradients in E5M2; scales follow the last 1024 largest magnitudes",
+     "weights and activations in float8 E4M3, gradients in E5M2; scales follow the last 1024 largest magnitudes; from "
+     "16 bits every operation rounds, as in Keras",
      "float8_from_mixed_bfloat16"},
     {"Keras", "ternary_from_S | gptq/W/G_from_S | awq/4/G_from_S",
      "understood and refused: weights need the data that these methods were fitted to", ""},
@@ -54,7 +55,7 @@ constexpr PolicyForm kForms[] = {
      "int8/static_from_float32"},
     {"extension", "int8/weights_from_S", "weights in int8 per channel, arithmetic as in S",
      "int8/weights_from_float32"},
-    {"extension", "float8/H_from_S", "float8 with a history of H largest magnitudes, 1 to 65535",
+    {"extension", "float8/H_from_S", "float8 with a history of H largest magnitudes, 1 to 65535; rounds once a layer",
      "float8/16_from_mixed_bfloat16"},
     {"extension", "float8/current_from_S", "float8 with the scale of each tensor as it is",
      "float8/current_from_float32"},
@@ -70,8 +71,8 @@ constexpr PolicyForm kForms[] = {
      "L: none, dynamic, auto (dynamic for mixed_float16, else none), or a fixed number of at least 1",
      "mixed_float16;loss_scale=128"},
     {"extension", "POLICY;FIELD=VALUE",
-     "any other field of the record: variable, output, update_order, amax_rule, margin, scale_form, rounding, "
-     "activation_zero",
+     "any other field of the record: variable, output, update_order, amax_rule, margin, scale_form, "
+     "activation_zero, group_range (with_zero, keras), rounding (last; each: every operation rounds, as in Keras)",
      "float8_from_float32;update_order=transformer_engine;margin=1"},
 };
 

@@ -17,12 +17,16 @@ bool mixed(const Policy& p) {
 
 std::string source_name(const Policy& p) { return (mixed(p) ? "mixed_" : "") + std::string(name_of(p.compute)); }
 
+// Keras's float8 of a 16-bit source rounds after each operation, Nacre's own float8/H after the last.
+bool named_by_keras(const Policy& p) { return !narrow(p.compute) || p.operation_rounding == OperationRounding::kEach; }
+
 std::string mode_name(const Policy& p) {
   switch (p.quantization) {
     case Quantization::kInt4Weights: return p.block == 0 ? "int4" : fmt::format("int4/{}", p.block);
     case Quantization::kFloat8:
-      return p.amax_history_length == kKerasAmaxHistoryLength ? "float8"
-                                                              : fmt::format("float8/{}", p.amax_history_length);
+      return p.amax_history_length == kKerasAmaxHistoryLength && named_by_keras(p)
+                 ? "float8"
+                 : fmt::format("float8/{}", p.amax_history_length);
     default: return name_of(p.quantization);
   }
 }
