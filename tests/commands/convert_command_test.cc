@@ -9,6 +9,7 @@
 #include "tools/base/json.h"
 #include "tools/files/npy.h"
 #include "tools/model/loaded_model.h"
+#include "tools/policies/policy_text.h"
 
 namespace nacre::tools {
 namespace {
@@ -239,6 +240,53 @@ TEST(convert, writes_its_model_and_its_policies_or_neither) {
   EXPECT_EQ(
       run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--emit-policy", directory / "p.json"}).exit_code, 0);
   EXPECT_EQ(directory.entries(), 2u);
+}
+
+TEST(convert, a_folder_that_is_not_there_is_refused_before_the_network_is_read) {
+  const TemporaryDirectory directory;
+  write_bytes(directory / "broken.onnx", {1, 2, 3});
+  for (const std::string option : {"--emit-policy", "--output"})
+    for (const std::string form : {"", "keras="}) {
+      if (option == "--output" && !form.empty()) continue;
+      expect_refusal(run_tool({"convert", directory / "broken.onnx", option, form + (directory / "none/p.json")}), 5,
+                     "none/p.json: no file can be made in its directory: No such file or directory");
+    }
+  expect_refusal(run_tool({"convert", directory / "broken.onnx", "--emit-policy", directory / "broken.onnx/p.json"}), 5,
+                 "Not a directory");
+  EXPECT_EQ(directory.entries(), 1u);
+}
+
+// Keras's own form: read back it makes the same model.
+TEST(convert, writes_policies_in_the_json_of_keras) {
+  const TemporaryDirectory directory;
+  const std::string first = directory / "a.nacre", again = directory / "b.nacre", json = directory / "p.json";
+  const std::vector<std::string> wish = {"--policy", "mixed_bfloat16", "--set", "fc=int8_from_float32"};
+  std::vector<std::string> line = {"convert", kDigits, "-o", first, "--emit-policy", "keras=" + json};
+  line.insert(line.end(), wish.begin(), wish.end());
+  ASSERT_EQ(run_tool(line).exit_code, 0);
+  const std::vector<uint8_t> bytes = read_bytes(json);
+  const Json written = Json::parse(bytes);
+  EXPECT_EQ(written["class_name"], Json("DTypePolicyMap"));
+  EXPECT_EQ(written["config"]["policy_map"]["fc"]["config"]["mode"], Json("int8"));
+  ASSERT_EQ(run_tool({"convert", kDigits, "-o", again, "--policy-file", json}).exit_code, 0);
+  const LoadedModel a(first), b(again);
+  ASSERT_EQ(a.layer_count(), b.layer_count());
+  for (uint32_t i = 0; i < a.layer_count(); ++i)
+    EXPECT_EQ(policy_text(a.layer(i).policy), policy_text(b.layer(i).policy)) << a.layer(i).name;
+  EXPECT_EQ(a.model().steps().size(), b.model().steps().size());
+}
+
+TEST(convert, refuses_policies_that_keras_has_no_words_for) {
+  const TemporaryDirectory directory;
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x.nacre", "--set", "fc=int8/weights_from_float32",
+                           "--emit-policy", "keras=" + (directory / "p.json")}),
+                 4, "layer 'fc': 'int8/weights_from_float32' is no policy of Keras's");
+  EXPECT_EQ(directory.entries(), 0u);
+  for (const std::string bare : {"keras", "keras="})
+    expect_refusal(run_tool({"convert", kDigits, "--emit-policy", bare}), 2, "write --emit-policy keras=FILE");
+  // Files are told apart by what comes after "keras=".
+  expect_refusal(run_tool({"convert", kDigits, "-o", directory / "x", "--emit-policy", "keras=" + (directory / "x")}),
+                 2, "would be overwritten");
 }
 
 TEST(convert, a_refused_conversion_leaves_the_model_that_was_there) {

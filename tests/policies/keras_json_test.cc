@@ -94,7 +94,7 @@ TEST(keras_json, everything_unexpected_is_one_error_with_its_path) {
        "$.config.policy_map['a/b']: a number"},
       {R"({"class_name": "DTypePolicyMap",
            "config": {"policy_map": {}, "default_policy": {"class_name": "DTypePolicyMap"}}})",
-       "DefaultIsMap", "$.config.default_policy: the default of a map cannot be a map"},
+       "MissingField", "$.config.default_policy.config: policy_map is missing"},
       {R"({"class_name": "DTypePolicyMap",
            "config": {"policy_map": {"a": {"class_name": "DTypePolicyMap", "config": {}}}}})",
        "MapInMap", "$.config.policy_map.a"},

@@ -22,8 +22,9 @@ void add_options(Command& c, const OptionTable<Arguments>& table, Arguments& arg
     CLI::Option* option = add_field(c, row.name, field, row.help, row.delimiter);
     option->group(row.hidden ? "" : group);
     if (!row.value.empty()) option->type_name(row.value);
-    if (row.input) c.reads(option);
-    else if (row.output) c.writes(option);
+    const FilesOfValue files = row.files == nullptr ? one_file : row.files;
+    if (row.input) c.reads(option, files);
+    else if (row.output) c.writes(option, files);
     else if (std::holds_alternative<std::string*>(field) && !row.empty) option->check(not_empty());
   }
 }

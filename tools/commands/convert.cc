@@ -24,6 +24,7 @@
 #include "tools/model/program_cost.h"
 #include "tools/model/writer.h"
 #include "tools/passes/plan_memory.h"
+#include "tools/policies/write_keras_json.h"
 
 namespace nacre::tools {
 namespace {
@@ -34,8 +35,9 @@ struct Work {
   CompileOptions compiling;
   Calibration calibration;
   std::vector<RewriteDecision> decisions;
-  Json explained;      // what --explain prints: a text, or with --json an object
-  std::string policy;  // what --emit-policy writes
+  Json explained;            // what --explain prints: a text, or with --json an object
+  PolicyOutput policy_file;  // of --emit-policy; path "": none
+  std::string policy;        // what stands in it
 };
 
 void rewrite(Work& work, Graph& graph) {
@@ -160,8 +162,16 @@ void print_summary_json(const Work& work, const Graph& graph, const Statistics& 
   print_json(summary);
 }
 
+void emit_policy(Work& work, const Graph& graph) {
+  if (work.policy_file.path.empty()) return;
+  const PolicyRequest& request = work.compiling.policies;
+  const Json policies = work.policy_file.keras ? keras_policies_json(graph, request) : policy_json(graph, request);
+  work.policy = policies.dump(2) + "\n";
+}
+
 // Before any work: an answer to a typing error should not take a minute.
 void require_output(const ConvertOptions& options) {
+  if (!options.model.empty()) require_directory_of(options.model);
   if (options.model.empty() && options.stop_after.empty() && !options.rewrite.explain && options.emit_policy.empty())
     throw Error(kUsage, "convert", "no model file was named",
                 "add -o MODEL, or --stop-after PASS to see the graph only");
@@ -184,7 +194,7 @@ void write(const Work& work, Graph& graph) {
   const LoadedModel model(bytes, options.network, kReportDefect);
   const Sizes sizes = measure(model, 0);
   std::vector<WholeFile> beside;
-  if (!work.policy.empty()) beside.push_back({options.emit_policy, bytes_of(work.policy)});
+  if (!work.policy.empty()) beside.push_back({work.policy_file.path, bytes_of(work.policy)});
   write_checked(options.model, bytes, options.network, beside);
   const Statistics s = statistics(model, 0);
   options.json ? print_summary_json(work, graph, s, model) : print_summary(options, graph, s, sizes);
@@ -228,9 +238,18 @@ void add_metadata(Graph& graph, const ConvertOptions& options) {
   std::ranges::sort(graph.metadata);
 }
 
+PolicyOutput policy_output(const std::string& value) {
+  constexpr std::string_view kKeras = "keras";
+  if (!value.starts_with(kKeras) || (value.size() > kKeras.size() && value[kKeras.size()] != '=')) return {value};
+  if (value.size() <= kKeras.size() + 1)
+    throw Error(kUsage, "--emit-policy " + value, "names no file",
+                "write --emit-policy keras=FILE, or ./keras for a file of that name");
+  return {value.substr(kKeras.size() + 1), true};
+}
+
 std::vector<std::string> pass_names() {
   const ConvertOptions none;
-  Work work{none, {}, {}, {}, {}, {}};
+  Work work{none, {}, {}, {}, {}, {}, {}};
   std::vector<std::string> names;
   for (const NamedPass& pass : passes(work)) names.emplace_back(pass.name);
   return names;
@@ -238,7 +257,11 @@ std::vector<std::string> pass_names() {
 
 void convert(const ConvertOptions& options) {
   require_output(options);
-  Work work{options, {}, {}, {}, {}, {}};
+  Work work{options, {}, {}, {}, {}, {}, {}};
+  if (!options.emit_policy.empty()) {
+    work.policy_file = policy_output(options.emit_policy);
+    require_directory_of(work.policy_file.path);
+  }
   CompileOptions& compiling = work.compiling;
   compiling.policies = parse_policy_options(options.policies);
   compiling.rounding = options.rounding;
@@ -257,15 +280,14 @@ void convert(const ConvertOptions& options) {
     }
     pass.run(graph);
     check(graph);
-    if (pass.name == std::string_view("resolve_policies") && !options.emit_policy.empty())
-      work.policy = policy_json(graph, compiling.policies).dump(2) + "\n";
+    if (pass.name == std::string_view("resolve_policies")) emit_policy(work, graph);
     if (pass.name == options.stop_after) break;
   }
   print_log(graph, options.verbose);
   if (work.explained.is_string()) print(work.explained.get<std::string>());
   if (options.dump || !options.stop_after.empty()) print(dump(graph));
   if (!options.model.empty() && options.stop_after.empty()) return write(work, graph);
-  if (!work.policy.empty()) write_file_whole(options.emit_policy, work.policy);
+  if (!work.policy.empty()) write_file_whole(work.policy_file.path, work.policy);
   if (work.explained.is_object()) print_json(work.explained);
 }
 

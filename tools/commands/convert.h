@@ -38,7 +38,7 @@ struct ConvertOptions {
   Rounding rounding = Rounding::kDouble;
   bool fold_batch_norm = true;
   PolicyArguments policies;
-  std::string emit_policy;  // file
+  std::string emit_policy;  // policy_output
   RewriteArguments rewrite;
   CalibrationArguments calibration;
   IoTypes io_types = IoTypes::kSource;
@@ -50,6 +50,13 @@ struct ConvertOptions {
   bool strip_names = false;
   bool json = false, verbose = false;
 };
+
+// The file that --emit-policy names, "FILE" or "keras=FILE". Throws where there is no file after "keras".
+struct PolicyOutput {
+  std::string path;
+  bool keras = false;  // in Keras's JSON
+};
+PolicyOutput policy_output(const std::string& value);
 
 // Names of the passes in their order: what --stop-after takes.
 std::vector<std::string> pass_names();

@@ -10,6 +10,7 @@ using C = ConvertOptions;
 using P = PolicyArguments;
 using R = RewriteArguments;
 using S = CalibrationArguments;
+using Files = std::vector<std::string>;
 
 template <class A>
 ActsWhen<A> writes_model() {
@@ -153,12 +154,13 @@ OptionTable<P> make_policy_options() {
 OptionTable<C> make_step_options() {
   return {
       {.name = "--emit-policy",
-       .value = "FILE",
-       .help = "write the policy of every layer, as --policy-file takes it",
+       .value = "[keras=]FILE",
+       .help = "write the policy of every layer, as --policy-file takes it; keras=: in Keras's JSON",
        .field = [](C& o) { return &o.emit_policy; },
        .acts = {infers_only<C>()},
        .text = OptionText::kLeftOut,
-       .output = true},
+       .output = true,
+       .files = [](const std::string& value) { return Files{policy_output(value).path}; }},
       {.name = "--io-types",
        .value = "source|policy",
        .help = "of inputs and outputs; policy: those of the steps beside them, such as int8 [source]",

@@ -90,7 +90,8 @@ struct OptionRow {
   bool empty = false;                  // "" is a value
   bool hidden = false;                 // from --help, where another option's words tell of it
   bool input = false, output = false;  // it names a file that is read, or written
-  std::string pass;                    // of the converter, in which it acts
+  std::vector<std::string> (*files)(const std::string& value) = nullptr;  // null: the value is the file's path
+  std::string pass;                                                       // of the converter, in which it acts
 };
 
 template <class Arguments>

@@ -22,8 +22,9 @@ Which layers (rules match the layers of the network's file, before any folding):
                             {"default": POLICY, "layers": {"NAME or PATTERN": POLICY, ...}, "only": [OPS]}
                             where POLICY is a name or {"policy": NAME, "FIELD": VALUE, ...}
   --set PATTERN=POLICY      those whose whole name matches; may be repeated; overwrites the two above
-  --emit-policy F.json      writes what came of it, every layer with every field
-An exact name goes before patterns. Two patterns that match one layer are an error, a pattern that matches none is, too.
+  --emit-policy F.json      writes what came of it, every layer with every field; keras=F.json: in Keras's JSON
+An exact name goes before patterns. Two patterns that match one layer are an error, a pattern that matches none is, too,
+but for Keras's JSON, where it is a warning.
 Patterns are RE2's: 'block1/.*' is a subtree, 'block1' is that layer alone. A '=' in a pattern is written \x3d.
 )";
 

@@ -185,6 +185,15 @@ std::string remedy_of_write(int error) {
   }
 }
 
+void require_directory_of(const std::string& path) {
+  struct stat status = {};
+  const bool there = stat(directory_of(resolved(path)).c_str(), &status) == 0;
+  if (there && S_ISDIR(status.st_mode)) return;
+  const int error = there ? ENOTDIR : errno;
+  throw Error(kIo, path, "no file can be made in its directory: " + std::generic_category().message(error),
+              remedy_of_write(error));
+}
+
 void write_file_whole(const std::string& path, std::span<const uint8_t> bytes) {
   AtomicFile file(path);
   file.write(bytes);

@@ -48,6 +48,9 @@ void end_by_signal(int signal);
 // What to do where writing failed with this errno.
 std::string remedy_of_write(int error);
 
+// Refuses a path whose directory is not there, as writing would: before work that would be lost.
+void require_directory_of(const std::string& path);
+
 void write_file_whole(const std::string& path, std::span<const uint8_t> bytes);
 void write_file_whole(const std::string& path, std::string_view text);
 

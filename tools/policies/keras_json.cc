@@ -109,6 +109,20 @@ KerasPolicy read_entry(const Json& json, const Place& place, const std::string& 
   return read_policy(object, global);
 }
 
+KerasObject read_map(const Object& object, const std::string& global);
+
+// Of a default that is a map: its own default. At most as deep as the file nests.
+void take_default(const Json& given, const Place& place, const std::string& global, KerasObject& map) {
+  KerasObject inner = read_map(open_object(given, place), global);
+  map.policy = inner.policy;
+  map.warnings = std::move(inner.warnings);
+  if (inner.entries.empty()) return;
+  map.warnings.push_back(
+      fmt::format("{}: of a map that is the default of another only its own default counts, as in Keras, and its "
+                  "policy_map does not",
+                  place.text));
+}
+
 KerasObject read_map(const Object& object, const std::string& global) {
   const auto& [class_name, config, place] = object;
   check_keys(config, {"default_policy", "policy_map"}, place);
@@ -117,9 +131,8 @@ KerasObject read_map(const Object& object, const std::string& global) {
   if (config.contains("default_policy") && !config["default_policy"].is_null()) {
     const Json& given = config["default_policy"];
     const Place inside = place.of("default_policy");
-    if (given.is_object() && given.value("class_name", Json()) == kMap)
-      inside.refuse("DefaultIsMap", "the default of a map cannot be a map");
-    map.policy = read_entry(given, inside, global);
+    if (given.is_object() && given.value("class_name", Json()) == kMap) take_default(given, inside, global, map);
+    else map.policy = read_entry(given, inside, global);
   }
   if (!config.contains("policy_map")) place.refuse("MissingField", "policy_map is missing");
   const Json& entries = config["policy_map"];

@@ -11,7 +11,9 @@
 //   DTypePolicyMap                                 {"default_policy", "policy_map": {name or pattern: policy}}
 //
 // module, registered_name and shared_object_id say how Python finds the class: they are not read. A null name,
-// source_name or default_policy is the global policy. Everything unexpected is an error that says where it stands.
+// source_name or default_policy is the global policy. A default that is a map stands for that map's own default: Keras's
+// constructor refuses such a map and its deserialize takes it, and the entries in it are then those of no layer.
+// Everything unexpected is an error that says where it stands.
 #pragma once
 
 #include <optional>
@@ -28,10 +30,11 @@ struct KerasObject {
   std::optional<KerasPolicy> policy;  // of a map: its default; nothing: the global policy
   bool map = false;
   std::vector<std::pair<std::string, KerasPolicy>> entries;  // of a map, in order
+  std::vector<std::string> warnings;                         // lines for the log
 };
 
 // `global` is the name of the global policy. Throws PolicyError, labelled as parse_keras_policy, and UnknownClass,
-// UnknownField, MissingField, WrongType, NameNotString, AmaxLengthNotInt, DefaultIsMap.
+// UnknownField, MissingField, WrongType, NameNotString, AmaxLengthNotInt, MapInMap.
 KerasObject read_keras_json(const Json& json, const Place& place, const std::string& global = "float32");
 
 }  // namespace nacre::tools

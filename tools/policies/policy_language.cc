@@ -181,9 +181,14 @@ void set_float8(const KerasPolicy& keras, Policy& policy, const Place& place) {
   const int64_t length =
       keras.class_name == "QuantizedFloat8DTypePolicy" ? keras.amax_history_length : kKerasAmaxHistoryLength;
   if (length < 1 || length > 65535)
-    unsupported(place).refuse("NotConvertible",
-                              fmt::format("amax_history_length is {}, and Nacre keeps 1 to 65535 magnitudes", length),
-                              "Keras's default is 1024; for none at all take float8/current_from_" + keras.source);
+    unsupported(place).refuse(
+        "NotConvertible",
+        fmt::format("amax_history_length is {}, and {}", length,
+                    length > 65535 ? "Nacre keeps 1 to 65535 magnitudes"
+                    : length == 0
+                        ? "the largest of no magnitudes is no number: Keras's layers fail when they are called"
+                        : "a history has no such length: Keras builds no layer with it"),
+        "Keras's default is 1024; for none at all take float8/current_from_" + keras.source);
   policy.quantization = Quantization::kFloat8;
   policy.amax_history_length = uint16_t(length);
   policy.update_order = UpdateOrder::kKeras;

@@ -75,8 +75,13 @@ void add_base(PolicyRequest& request, const ParsedPolicy& parsed, const std::str
 void add_rule(PolicyRequest& request, const std::string& pattern, const ParsedPolicy& parsed, const std::string& origin,
               bool in_file) {
   add_warnings(request, parsed.warnings);
-  request.rules.push_back(
-      {pattern, parsed.policy, parsed.text, origin, parsed.source, in_file, parsed.names_loss_scale});
+  request.rules.push_back({.pattern = pattern,
+                           .policy = parsed.policy,
+                           .text = parsed.text,
+                           .origin = origin,
+                           .source = parsed.source,
+                           .in_file = in_file,
+                           .names_loss_scale = parsed.names_loss_scale});
 }
 
 // The '=' between pattern and policy. That of a look-around, (?= or (?<=, is the pattern's: RE2 refuses it by name.
@@ -136,11 +141,13 @@ std::vector<std::string> read_names(const Json& json, const Place& place) {
 
 void read_keras_object(const Json& json, const Place& place, const std::string& global, PolicyRequest& request) {
   const KerasObject keras = read_keras_json(json, place, global);
+  add_warnings(request, keras.warnings);
   if (keras.policy)
     add_base(request, parsed_record(policy_of(*keras.policy, place), keras.policy->name, place), place.text);
   for (const auto& [key, policy] : keras.entries) {
     const Place inside = place.of("config").of("policy_map").of(key);
     add_rule(request, key, parsed_record(policy_of(policy, inside), policy.name, inside), inside.text, true);
+    request.rules.back().of_keras = true;
   }
 }
 

@@ -24,10 +24,11 @@ namespace nacre::tools {
 struct PolicyRule {
   std::string pattern;
   Policy policy;
-  std::string text, origin;  // as written; "--set 'dense.*=int8_from_float32'", "F.json: $.layers['dense.*']"
+  std::string text, origin;       // as written; "--set 'dense.*=int8_from_float32'", "F.json: $.layers['dense.*']"
   bool source = false;            // the layer stays as the file has it
   bool in_file = false;           // of the policy file: overwritten by rules of the command line
   bool names_loss_scale = false;  // ParsedPolicy
+  bool of_keras = false;          // a key of a DTypePolicyMap: where it matches no layer the log says so
 };
 
 struct PolicyRequest {
@@ -57,8 +58,9 @@ PolicyRequest parse_policy_options(const PolicyArguments& arguments);
 void read_policy_object(const Json& json, const std::string& name, const std::string& global, PolicyRequest& request);
 
 // Sets policy and asked of every layer that a rule or the base is for. Throws for a rule that matches no layer of the
-// source, for a layer that two rules match, for an op that no layer is. Rules that hit only layers which other passes
-// folded are reported in graph.log. The base leaves layers that a rewrite painted (asked) alone; rules do not.
+// source, for a layer that two rules match, for an op that no layer is; a key of a DTypePolicyMap that matches none is
+// reported in graph.log, for Keras takes it in silence. So are rules that hit only layers which other passes folded. The
+// base leaves layers that a rewrite painted (asked) alone; rules do not.
 void resolve_policies(Graph& graph, const PolicyRequest& request);
 
 // Refuses a graph rewrite (`rewrite` as the user wrote it: "--rewrite mixed_float16") beside a base policy: the rewrite

@@ -55,22 +55,27 @@ std::vector<bool> folded_layers(const Graph& graph) {
   return folded;
 }
 
-[[noreturn]] void refuse_unmatched(const PolicyRule& rule, const std::vector<std::string>& names) {
+void report_unmatched(Graph& graph, const PolicyRule& rule, const std::vector<std::string>& names) {
   const std::vector<std::string> near = nearest_names(rule.pattern, names);
-  throw PolicyError("NoSuchLayer", rule.in_file ? kBadInput : kUsage, rule.origin,
-                    fmt::format("no layer of the network is named {} or matches it", in_quotes(rule.pattern)),
-                    near.empty() ? "layers are " + listed(names) + "; a pattern must match the whole name"
-                                 : "did you mean " + alternatives(near) + "?");
+  const std::string fact = fmt::format("no layer of the network is named {} or matches it", in_quotes(rule.pattern));
+  const std::string remedy = near.empty() ? "layers are " + listed(names) + "; a pattern must match the whole name"
+                                          : "did you mean " + alternatives(near) + "?";
+  if (!rule.of_keras) throw PolicyError("NoSuchLayer", rule.in_file ? kBadInput : kUsage, rule.origin, fact, remedy);
+  graph.log.push_back(fmt::format("policy rule {}: {}; {}", rule.origin, fact, remedy));
 }
 
-// Every rule hits a layer; what hits only folded ones does nothing, which the log says.
+// Every rule hits a layer, but for Keras's, which may hit none; what hits only folded ones does nothing. The log says
+// both.
 void report_hits(Graph& graph, const RuleSet& set, const std::vector<std::string>& names) {
   const std::vector<bool> folded = folded_layers(graph);
   std::vector<std::vector<size_t>> hits(set.rules.size());
   for (size_t i = 0; i < names.size(); ++i)
     for (const size_t rule : set.map.matches(names[i])) hits[rule].push_back(i);
   for (size_t r = 0; r < hits.size(); ++r) {
-    if (hits[r].empty()) refuse_unmatched(*set.rules[r], names);
+    if (hits[r].empty()) {
+      report_unmatched(graph, *set.rules[r], names);
+      continue;
+    }
     if (!std::ranges::all_of(hits[r], [&](size_t i) { return folded[i]; })) continue;
     std::vector<std::string> hit;
     for (const size_t i : hits[r]) hit.push_back(names[i]);
