@@ -58,9 +58,9 @@ PolicyRequest parse_policy_options(const PolicyArguments& arguments);
 void read_policy_object(const Json& json, const std::string& name, const std::string& global, PolicyRequest& request);
 
 // Sets policy and asked of every layer that a rule or the base is for. Throws for a rule that matches no layer of the
-// source, for a layer that two rules match, for an op that no layer is; a key of a DTypePolicyMap that matches none is
-// reported in graph.log, for Keras takes it in silence. So are rules that hit only layers which other passes folded. The
-// base leaves layers that a rewrite painted (asked) alone; rules do not.
+// source, for a layer that two rules match, for an op that no layer is. graph.log reports a key of a DTypePolicyMap that
+// matches none, which Keras takes in silence, and rules that hit only layers which other passes folded. The base leaves
+// layers that a rewrite painted (asked) alone; rules do not.
 void resolve_policies(Graph& graph, const PolicyRequest& request);
 
 // Refuses a graph rewrite (`rewrite` as the user wrote it: "--rewrite mixed_float16") beside a base policy: the rewrite
