@@ -11,7 +11,7 @@
 //   DTypePolicyMap                                 {"default_policy", "policy_map": {name or pattern: policy}}
 //
 // module, registered_name and shared_object_id say how Python finds the class: they are not read. A null name,
-// source_name or default_policy is the global policy. A default that is a map stands for that map's own default: Keras's
+// source_name or default_policy is the global policy. A default that is a map stands for its own default: Keras's
 // constructor refuses such a map and its deserialize takes it, and the entries in it are then those of no layer.
 // Everything unexpected is an error that says where it stands.
 #pragma once

@@ -58,8 +58,8 @@ PolicyRequest parse_policy_options(const PolicyArguments& arguments);
 void read_policy_object(const Json& json, const std::string& name, const std::string& global, PolicyRequest& request);
 
 // Sets policy and asked of every layer that a rule or the base is for. Throws for a rule that matches no layer of the
-// source, for a layer that two rules match, for an op that no layer is. graph.log reports a key of a DTypePolicyMap that
-// matches none, which Keras takes in silence, and rules that hit only layers which other passes folded. The base leaves
+// source, for a layer that two rules match, for an op that no layer is. graph.log reports keys of a DTypePolicyMap that
+// match none, of which Keras says nothing, and rules that hit only layers which other passes folded. The base leaves
 // layers that a rewrite painted (asked) alone; rules do not.
 void resolve_policies(Graph& graph, const PolicyRequest& request);
 
