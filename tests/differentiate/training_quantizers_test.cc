@@ -134,6 +134,30 @@ TEST(training_quantizers, every_policy_learns) {
   }
 }
 
+// The bias is behind the product whose gradient is rounded: Keras layers/core/dense.py, _float8_call.
+TEST(training_quantizers, the_gradient_of_a_bias_is_that_before_float8) {
+  for (const char* policy : {"float8", "float8/16_from_float32;update_order=transformer_engine", "float8/current"}) {
+    const Graph graph = compiled(perceptron(4), policy).gradients;
+    const auto from = [&](ValueId x) {
+      const auto writes = [&](const Node& node) { return std::ranges::count(node.outputs, x) > 0; };
+      return std::ranges::find_if(graph.nodes, writes)->op;
+    };
+    int biases = 0, weights = 0;
+    for (const Node& node : graph.nodes) {
+      biases += node.op == Op::kBiasGradient && from(node.inputs[0]) != Op::kFakeFloat8 ? 1 : 0;
+      weights += node.op == Op::kDenseGradientW && from(node.inputs[0]) == Op::kFakeFloat8 ? 1 : 0;
+    }
+    EXPECT_EQ(biases, 2) << policy;
+    EXPECT_EQ(weights, 2) << policy;
+    // Also where biases alone are trained: of the last layer nothing else reads the rounded gradient.
+    TrainingOptions options;
+    options.train.biases_only = true;
+    SmallTrainer trainer(compiled(perceptron(16), policy, options).bytes);
+    const std::vector<float> losses = train(trainer, 20, 16, 6, 0.05f);
+    EXPECT_LT(losses.back(), losses.front());
+  }
+}
+
 // A running range is the mean of the ends of each step, decayed; what the network's exported range will be.
 TEST(training_quantizers, running_ranges_follow_the_data) {
   TrainingOptions options;

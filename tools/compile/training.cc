@@ -12,6 +12,7 @@
 #include "tools/calibration/quantize_static.h"
 #include "tools/differentiate/adapters.h"
 #include "tools/differentiate/derive.h"
+#include "tools/differentiate/float8_biases.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/rematerialize.h"
 #include "tools/differentiate/trained_channels.h"
@@ -186,6 +187,7 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
   else make_reals_trainable(simplified, model.infer, training, compiling);
   const Commit commit = commit_quantizers(simplified, training.quantizers);
   Differentiated differentiated = differentiate(simplified, training, commit);
+  leave_bias_gradients_unrounded(differentiated.graph);
   check(differentiated.graph);
   if (!training.immediate) model.update = update_program(differentiated, training, commit);
   if (!training.codes) apply_types(model.infer, compiling);
