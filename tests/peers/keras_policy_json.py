@@ -129,8 +129,8 @@ def make_defaults():
     inner = policy_map(plain("bfloat16"), {"a": plain("float16"), "d.*": plain("float64")})
     int8 = policy_map({"module": "keras.dtype_policies", "class_name": "QuantizedDTypePolicy",
                        "config": {"mode": "int8", "source_name": "float32"}, "registered_name": None})
-    cases = [(inner, {}), (inner, {"x": plain("float64")}), (policy_map(None), {}), (policy_map(inner), {"a.*": plain("float64")}),
-             (int8, {"a": plain("float32")})]
+    cases = [(inner, {}), (inner, {"x": plain("float64")}), (policy_map(None), {}),
+             (policy_map(inner), {"a.*": plain("float64")}), (int8, {"a": plain("float32")})]
     made = []
     for default, entries in cases:
         given = policy_map(default, entries)
@@ -182,7 +182,7 @@ def main():
         kept = json.loads(path.read_text())
         differing = [name for name, cases in table.items() if kept[name] != cases]
         if differing:
-            sys.exit(f"{path.name}: {differing} differ from Keras {versions}; the table was made with {kept['versions']}")
+            sys.exit(f"{path.name}: {differing} differ from Keras {versions}; the table is of {kept['versions']}")
         print(f"{path.name}: {FILES} files, {len(table['defaults'])} defaults and {len(table['lengths'])} lengths are "
               f"what Keras {versions} says")
         return
