@@ -75,11 +75,23 @@ void batch_norm_in_float32(Checks& c) {
   for (const char* name : {"bn1.scale", "bn1.bias", "bn1.mean", "bn1.variance"})
     c.same(training.type(name), "float32", name);
   c.same(training.types("conv1"), "float16 float16 float16", "the convolution before it");
-  training.step();
-  // Means near 1000 with a variance near 1 are beyond float16's 11 bits: the statistics are of float32.
-  const std::vector<double> mean = training.run().numbers("bn1.mean");
-  c.that(std::ranges::any_of(mean, [](double m) { return double(float(_Float16(m))) != m; }),
-         "running means have more than float16's bits");
+  Graph graph = parse(R"(graph "norm" batch=1
+value %x float32 [1, 2]
+value %y float32 [1, 2]
+value %one float32 [2] data=float32 {1, 1}
+value %zero float32 [2] data=float32 {0, 0}
+value %variance float32 [2] data=float32 {2.5e9, 2.5e9}
+input "x" %x
+%y = batch_norm(%x, %one, %zero, %zero, %variance) epsilon=0.001
+output "y" %y
+)");
+  graph.nodes[0].name = "norm";
+  graph.nodes[0].layer = graph.add_layer({.name = "norm", .source_op = "batch_norm", .policy = {}});
+  // A variance of 2.5e9 is infinite in float16, and 50000 is a number.
+  const Made made({.policy = "mixed_float16"}, graph);
+  // Both are rounded once on their way in, and once on their way out: by 2^-11 of them each.
+  c.that(std::abs(made.run({50000, -25000}).at(0) - 1) < 0x1p-10f, "50000 over the root of 2.5e9 is 1");
+  c.that(std::abs(made.run({50000, -25000}).at(1) + 0.5f) < 0x1p-11f, "-25000 over it is -0.5");
 }
 
 void decays_the_variable(Checks& c) {

@@ -230,6 +230,15 @@ const Capability kRows[] = {
     {"Dense._float8_call", "Currently, `_float8_call` doesn't support LoRA", low_rank, Kind::kDeparts,
      "adapters train beside "
      "float8 layers"},
+    {"Layer.quantize", "only Dense and EinsumDense have float8: no convolution",
+     [](Checks& c) {
+       Training training({.policy = "float32", .set = {"conv1=float8/4_from_float32"}}, {}, convolutional(4));
+       c.same(double(training.state("float8_scale").size()), 3.0, "scales of a convolution");
+       training.step();
+       const double amax = training.run().numbers(only(c, training.state("/x/amax_history"), "its history")).at(0);
+       c.that(amax > 0, "which learn");
+     },
+     Kind::kDeparts, "convolutions are rounded to float8 too"},
     {"Model.compile, auto_scale_loss", "float8_from_mixed_float16 is not wrapped in a LossScaleOptimizer",
      [](Checks& c) {
        Training training({.policy = "float8/4_from_mixed_float16"});

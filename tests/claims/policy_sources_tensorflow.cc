@@ -114,6 +114,13 @@ const Capability kRows[] = {
        refuses(c, {.file = R"({"default": {"policy": 16}})"}, "WrongType", "expected the name of a policy");
      },
      Kind::kRefused},
+    {"Policy.get_config", "{'name': self.name}, of class_name \"Policy\" or \"PolicyV1\"",
+     [](Checks& c) {
+       for (const char* name : {"Policy", "PolicyV1"})
+         refuses(c, {.file = R"({"class_name": ")" + std::string(name) + R"(", "config": {"name": "mixed_float16"}})"},
+                 "UnknownClass", "is no policy of Keras's");
+     },
+     Kind::kRefused, "files of tf.keras are not read: the name alone is one"},
     {"FixedLossScale.__init__", "loss_scale_value must be at least 1.",
      [](Checks& c) {
        for (const char* scale : {"0", "0.5", "-8"})

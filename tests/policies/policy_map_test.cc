@@ -62,6 +62,23 @@ TEST(policy_map, names_with_characters_of_patterns_are_found_as_they_are) {
   EXPECT_EQ(find(map, "axb"), 2);
 }
 
+// Names of PyTorch's exports have dots: a file that says the policy of every layer has a pattern for each.
+TEST(policy_map, escaped_names_are_no_patterns_to_be_counted) {
+  PolicyMap map;
+  for (int i = 0; i < 3000; ++i) map.insert("layers\\." + std::to_string(i) + "\\.conv\\(x\\)", {});
+  EXPECT_EQ(map.cost(), 0);
+  EXPECT_EQ(map.find("layers.2999.conv(x)"), std::optional<size_t>(2999));
+  EXPECT_EQ(map.find("layersX2999.conv(x)"), std::nullopt);
+  map.insert("layers\\.7\\..*", {});
+  EXPECT_EQ(map.matches("layers.7.conv(x)"), (std::vector<size_t>{7, 3000}));
+  EXPECT_EQ(refusal([&] { map.find("layers.7.conv(x)"); }).label, "MultipleMatches");
+  // A letter that is escaped is a class of characters, or nothing.
+  EXPECT_EQ(only_match("a\\d"), std::nullopt);
+  EXPECT_EQ(only_match("a.b"), std::nullopt);
+  EXPECT_EQ(only_match("a\\"), std::nullopt);
+  EXPECT_EQ(only_match("a\\.b\\\\"), "a.b\\");
+}
+
 TEST(policy_map, a_key_twice_is_refused) {
   PolicyMap map = map_of({"dense"});
   const Refusal r = refusal([&] { map.insert("dense", {"--set 2", kUsage}); });

@@ -182,6 +182,17 @@ int64_t Pattern::cost() const {
 
 bool literal(const std::string& text) { return text.find_first_of("\\^$.|?*+()[]{}") == std::string::npos; }
 
+std::optional<std::string> only_match(const std::string& text) {
+  std::string match;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escapes = text[i] == '\\' && i + 1 < text.size();
+    if (escapes) ++i;
+    if (literal(std::string(1, text[i])) == escapes) return std::nullopt;
+    match += text[i];
+  }
+  return match;
+}
+
 std::string mended(const std::string& name) { return Json::parse(Json(name).dump()).get<std::string>(); }
 
 }  // namespace nacre::tools

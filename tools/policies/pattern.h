@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tools/policies/policy_error.h"
@@ -45,6 +46,10 @@ void require_pattern(const std::string& text, const Place& place);
 
 // Whether a text matches only itself, as a regular expression.
 bool literal(const std::string& text);
+
+// The one text that a regular expression matches, where '\\' stands before every character that is none of a literal;
+// nothing for other patterns.
+std::optional<std::string> only_match(const std::string& text);
 
 // Bytes that are no UTF-8 become U+FFFD, which JSON can write and a pattern's '.' matches.
 std::string mended(const std::string& name);

@@ -15,7 +15,9 @@ size_t PolicyMap::insert(const std::string& key, const Place& place) {
                  fmt::format("{} has a policy already, from {}", in_quotes(key), keys_[taken->second].place.text));
   if (keys_.size() == kMostRules) place.refuse("TooManyRules", fmt::format("more than {} rules", kMostRules));
   const size_t index = keys_.size();
-  if (!literal(key)) {
+  if (const std::optional<std::string> name = only_match(key); name && *name != key) {
+    escaped_.emplace(*name, index);
+  } else if (!name) {
     if (patterns_.size() == kMostPatterns)
       place.refuse("TooManyRules", fmt::format("more than {} patterns", kMostPatterns),
                    "name layers without wildcards");
@@ -30,6 +32,8 @@ std::vector<size_t> PolicyMap::matches(const std::string& name) const {
   std::vector<size_t> hits;
   for (const IndexedPattern& p : patterns_)
     if (p.pattern.matches(name)) hits.push_back(p.key);
+  const auto [first, last] = escaped_.equal_range(name);
+  for (auto at = first; at != last; ++at) hits.push_back(at->second);
   const auto found = exact_.find(name);
   if (found != exact_.end() && std::ranges::find(hits, found->second) == hits.end()) hits.push_back(found->second);
   std::ranges::sort(hits);

@@ -16,7 +16,7 @@
 namespace nacre::tools {
 
 inline constexpr size_t kMostRules = 100'000;
-inline constexpr size_t kMostPatterns = 500;  // keys that are no literal names
+inline constexpr size_t kMostPatterns = 500;  // keys that match more names than one
 
 class PolicyMap {
  public:
@@ -44,6 +44,7 @@ class PolicyMap {
 
   std::vector<Key> keys_;
   std::unordered_map<std::string, size_t> exact_;
+  std::unordered_multimap<std::string, size_t> escaped_;  // by the only name that the pattern matches
   std::vector<IndexedPattern> patterns_;
 };
 
