@@ -63,6 +63,12 @@ TEST(write_keras_json, one_policy_of_all_layers_is_no_map) {
   EXPECT_EQ(written({"a"}, Json::object())["config"]["name"], Json("float32"));
 }
 
+// What Keras's layers do in any case is not said in its policies.
+TEST(write_keras_json, rounding_and_groups_that_are_keras_s_own_need_no_words) {
+  EXPECT_EQ(written({"a"}, "mixed_bfloat16;rounding=each")["config"]["name"], Json("mixed_bfloat16"));
+  EXPECT_EQ(written({"a"}, "int4/32_from_float32;group_range=keras")["config"]["mode"], Json("int4/32"));
+}
+
 TEST(write_keras_json, several_policies_are_a_map_of_every_layer) {
   const Json map = written({"a", "b", "c"}, given(R"({"default": "float16", "layers": {"b": "int4_from_float32"}})"));
   EXPECT_EQ(map["class_name"], Json("DTypePolicyMap"));
@@ -90,12 +96,10 @@ TEST(write_keras_json, a_policy_that_keras_has_no_words_for_is_refused_with_its_
       {"float8_from_float32;amax_rule=most_recent", "amax_rule is most_recent"},
       {"float8/16_from_bfloat16", "rounding is last, and Keras's float8_from_bfloat16 has each"},
       {"int8_from_float32;activation_zero=1", "activation_zero is 1"},
-      {"int4/32_from_float32;group_range=keras", "group_range is keras"},
       {"mixed_float16;loss_scale=none", "loss_scale is none, and Keras's mixed_float16 has dynamic"},
       {"mixed_float16;loss_scale=8", "loss_scale is 8"},
       {"float16;loss_scale=dynamic", "loss_scale is dynamic, and Keras's float16 has none"},
       {"float16;loss_scale=none", "names the loss scale none"},
-      {"float16;rounding=each", "rounding is each"},
   };
   for (const auto& row : rows) {
     const Json file = {{"default", "float32"}, {"layers", Json::object({{"odd one", row.policy}})}};

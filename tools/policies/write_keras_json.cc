@@ -61,7 +61,10 @@ KerasPolicy in_words_of_keras(const Policy& p, bool names_loss_scale, const Plac
     place.refuse("NoKerasPolicy",
                  fmt::format("{} is no policy of Keras's, which has no quantization {}", text, name_of(p.quantization)),
                  kWriteRemedy);
-  const Policy read = policy_of(*keras, place);
+  Policy read = policy_of(*keras, place);
+  // What Keras's own layers do, whom their policy need not say it.
+  if (p.operation_rounding == OperationRounding::kEach) read.operation_rounding = OperationRounding::kEach;
+  if (p.group_range == GroupRange::kKeras) read.group_range = GroupRange::kKeras;
   for (const PolicyField& field : policy_fields())
     if (field.get(p) != field.get(read))
       place.refuse("NoKerasPolicy",
