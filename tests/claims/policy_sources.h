@@ -133,6 +133,9 @@ class Training {
 };
 Training::Arguments scaled(const std::string& loss_scale, const std::string& rule);
 
+// The scale of this rule after steps of batches that are finite (F), infinite (I) or NaN (N), at a rate of 0.
+float scale_after(const std::string& steps, const std::string& loss_scale, const std::string& rule);
+
 // The scale of this rule after 2000 finite steps from this one: of a loss whose gradients are so small that a scale of
 // 2^127 leaves them finite.
 float grown(const std::string& rule, float from);

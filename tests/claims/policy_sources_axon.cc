@@ -50,18 +50,17 @@ void optimizer_state(Checks& c) {
 }
 
 float scale_after(const std::string& steps, const std::string& loss_scale) {
-  Training training({.policy = "float32"}, scaled(loss_scale, "axon"));
-  for (const char step : steps) training.step(0, step == 'I' ? kInfinity : 0);
-  return training.scale();
+  return policy_sources::scale_after(steps, loss_scale, "axon");
 }
 
 // An infinite target makes gradients infinite, without a NaN beside them.
 struct Infinite {
   Training training;
 
-  Infinite() : training({.policy = "float32"}, arguments(), dense(2, 2, {1, 0, 0, 1})) {}
-  static Training::Arguments arguments() {
-    Training::Arguments a = scaled("dynamic", "axon");
+  explicit Infinite(const std::string& loss_scale = "dynamic")
+      : training({.policy = "float32"}, arguments(loss_scale), dense(2, 2, {1, 0, 0, 1})) {}
+  static Training::Arguments arguments(const std::string& loss_scale) {
+    Training::Arguments a = scaled(loss_scale, "axon");
     a.loss = "squared_error";
     return a;
   }
@@ -206,16 +205,16 @@ const Capability kRows[] = {
      }},
     {"Axon.LossScale.dynamic", "Nx.max(opts[:min_loss_scale], loss_scale / opts[:factor]), min_loss_scale: 1",
      [](Checks& c) {
-       Training::Arguments arguments = Infinite::arguments();
-       arguments.loss_scale = "dynamic=2";
-       Training training({.policy = "float32"}, arguments, dense(2, 2, {1, 0, 0, 1}));
-       for (int i = 0; i < 3; ++i) {
-         training.run().write(0, std::vector<float>{1, 1});
-         training.run().write(1, std::vector<float>{-kInfinity, -kInfinity});
-         training.run().accumulate();
-         training.run().commit(0);
-       }
-       c.same(training.scale(), 1.0f, "scale after three infinite steps from 2");
+       Infinite infinite("dynamic=2");
+       for (int i = 0; i < 3; ++i) infinite.step(-kInfinity);
+       c.same(infinite.training.scale(), 1.0f, "scale after three infinite steps from 2");
+     }},
+    {"Axon.LossScale.dynamic", "opts = keyword!(opts, period: 2_000, factor: 2, min_loss_scale: 1)",
+     [](Checks& c) {
+       c.same(scale_after("FFF", "dynamic=8,period=3,factor=4"), 32.0f, "scale after three steps");
+       Infinite infinite("dynamic=8,min=2,factor=8");
+       infinite.step(-kInfinity);
+       c.same(infinite.training.scale(), 2.0f, "scale after an infinite step from 8");
      }},
     {"Axon.Loop.train_step", "update_optimizer_fn.(gradients, ...): the update is applied, infinite gradients too",
      overflow, Kind::kDeparts,

@@ -14,9 +14,7 @@ using namespace nacre::tools;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 float scale_after(const std::string& steps, const std::string& loss_scale) {
-  Training training({.policy = "float32"}, scaled(loss_scale, "fastai"));
-  for (const char step : steps) training.step(0, step == 'N' ? kNan : 0);
-  return training.scale();
+  return policy_sources::scale_after(steps, loss_scale, "fastai");
 }
 
 const Wish kHalf = {.policy = "mixed_float16"};
@@ -184,6 +182,11 @@ const Capability kRows[] = {
        c.same(scale_after(std::string(999, 'F'), "dynamic"), 65536.0f, "scale after 999 steps");
        c.same(scale_after(std::string(1000, 'F'), "dynamic"), 131072.0f, "scale after 1000");
      }},
+    {"v1 MixedPrecision.__init__", "max_noskip:int, max_scale:float: arguments",
+     [](Checks& c) {
+       c.same(scale_after("FFF", "dynamic,period=3"), 131072.0f, "scale after three steps");
+       c.same(scale_after("FFFFFF", "dynamic,period=3,max=131072"), 131072.0f, "and at its end");
+     }},
     {"v1 to_fp16", "max_scale:float=2**24", largest_scale},
     {"v1 grad_overflow", "s == float('inf') or s == float('-inf') or s != s",
      [](Checks& c) {
@@ -222,8 +225,10 @@ const Capability kRows[] = {
        c.same(training.scale(), 8388608.0f, "scale after an overflow");
      }},
     {"v2 MixedPrecision.__init__", "scale_wait=500, div_factor=2.",
-     [](Checks& c) { c.same(scale_after(std::string(500, 'F'), "dynamic"), 65536.0f, "scale after 500 steps"); },
-     Kind::kDeparts, "--loss-scale-rule fastai is version 1: it doubles after 1000 steps"},
+     [](Checks& c) {
+       c.same(scale_after(std::string(500, 'F'), "dynamic,period=500"), 131072.0f, "scale after 500 steps");
+       c.same(scale_after("N", "dynamic,factor=4"), 16384.0f, "scale after an overflow, divided by 4");
+     }},
     {"v2 before_step", "raise CancelBatchException() #skip step and zero_grad", skips},
     {"v2 NativeMixedPrecision", "Mixed precision training using Pytorch's `autocast` and `GradScaler`", grad_scaler},
     {"v2 after_pred", "Put the output back to FP32 so that the loss is computed in FP32", loss_in_float32},

@@ -24,9 +24,7 @@ void types(Checks& c, const std::string& policy, const std::string& params, cons
 }
 
 float scale_after(const std::string& steps, const std::string& loss_scale) {
-  Training training({.policy = "float32"}, scaled(loss_scale, "jmp"));
-  for (const char step : steps) training.step(0, step == 'I' ? kInfinity : step == 'N' ? kNan : 0);
-  return training.scale();
+  return policy_sources::scale_after(steps, loss_scale, "jmp");
 }
 
 void selects(Checks& c) {
@@ -169,6 +167,11 @@ const Capability kRows[] = {
      }},
     {"DynamicLossScale", "loss_scale = max(1, loss_scale / factor)",
      [](Checks& c) { c.same(scale_after("NIN", "dynamic=2"), 1.0f, "scale after three steps from 2"); }},
+    {"DynamicLossScale", "period, factor, min_loss_scale: fields of the class",
+     [](Checks& c) {
+       c.same(scale_after("FFF", "dynamic=8,period=3,factor=4"), 32.0f, "scale after three steps");
+       c.same(scale_after("NNNN", "dynamic=8,min=0.5,factor=4"), 0.5f, "scale after four that are not finite");
+     }},
     {"DynamicLossScale.adjust", "first_finite(self.loss_scale * self.factor, self.loss_scale)",
      [](Checks& c) {
        c.same(grown("jmp", 1.5e38f), 3e38f, "scale after 2000 steps from 1.5e38");

@@ -236,6 +236,15 @@ const Capability kRows[] = {
        for (const std::string& file : {std::string("\"bfloat16\""), with_name("\"bfloat16\"")})
          c.same(Made({.file = file}).types("fc1"), "bfloat16 bfloat16 bfloat16", file);
      }},
+    {"serialization_lib.serialize_keras_object",
+     "\"module\", \"registered_name\" and \"shared_object_id\" of an object that is "
+     "serialized twice",
+     [](Checks& c) {
+       c.same(Made({.file = R"({"module": "keras", "class_name": "DTypePolicy", "config": {"name": "float64"},
+                                "registered_name": null, "shared_object_id": 140230})"})
+                  .types("fc1"),
+              "float64 float64 float64", "fc1");
+     }},
     {"FloatDTypePolicy", "An alias for `DTypePolicy`",
      [](Checks& c) {
        c.same(Made({.file = R"({"class_name": "FloatDTypePolicy", "config": {"name": "float16"}})"}).types("fc1"),
@@ -285,6 +294,11 @@ const Capability kRows[] = {
      halves_and_skips},
     {"LossScaleOptimizer", "After every `dynamic_growth_steps` steps with finite gradients, the loss scale is doubled.",
      grows},
+    {"LossScaleOptimizer", "dynamic_growth_steps: Int. How often to update the scale upwards.",
+     [](Checks& c) {
+       c.same(scale_after("FFF", "dynamic,period=4", "keras"), 32768.0f, "scale after three steps");
+       c.same(scale_after("FFFF", "dynamic,period=4", "keras"), 65536.0f, "scale after four");
+     }},
     {"LossScaleOptimizer", "initial_scale: Float. The initial loss scale.",
      [](Checks& c) {
        Training training({.policy = "mixed_float16"}, scaled("dynamic=1024", "keras"));

@@ -187,6 +187,20 @@ const Capability kRows[] = {
     {"QuantizedFloat8DTypePolicy", "default_amax_history_length = 1024", longest},
     {"QuantizedFloat8DTypePolicy.amax_history_length", "The length of the amax history window.",
      [](Checks& c) { length_of(c, "16", 16), length_of(c, "1", 1); }},
+    {"QuantizedDTypePolicy", "mode \"float8\" without a length: layers take default_amax_history_length",
+     [](Checks& c) {
+       Training training(
+           {.file =
+                R"({"class_name": "QuantizedDTypePolicy", "config": {"mode": "float8", "source_name": "float32"}})"});
+       for (const std::string& name : training.state("amax_history"))
+         c.same(double(training.run().numbers(name).size()), 1024.0, name);
+     }},
+    {"QuantizedFloat8DTypePolicy", "the mode is not tied to the class: QuantizedFloat8DTypePolicy(\"int8\") is int8",
+     [](Checks& c) {
+       const Made made({.file = R"({"class_name": "QuantizedFloat8DTypePolicy", "config": {"mode": "int8",
+                                    "source_name": "float32", "amax_history_length": 16}})"});
+       c.same(made.types("fc1"), "int8 int8 float32", "fc1");
+     }},
     {"QuantizedFloat8DTypePolicy.__init__", "isinstance(amax_history_length, int): True is one",
      [](Checks& c) { length_of(c, "true", 1); }},
     {"QuantizedFloat8DTypePolicy.__init__", "`amax_history_length` must be an integer.",

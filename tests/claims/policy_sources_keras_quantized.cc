@@ -172,6 +172,14 @@ const Capability kRows[] = {
     {"_get_quantized_dtype_policy_by_str", "Cannot convert `policy` into a valid pair (`mode`, `source_name`)",
      [](Checks& c) { refuses(c, {.policy = "int8_from_int8_from_float32"}, "NotAPair", "more than one '_from_'"); },
      Kind::kRefused},
+    {"keras.config.set_dtype_policy",
+     "a quantized global policy: every layer calls its quantized call, and most have none",
+     [](Checks& c) {
+       const Made made({.policy = "int8_from_float32"}, convolutional(1));
+       c.same(made.types("fc"), "int8 int8 float32", "a dense layer");
+       c.same(made.types("bn1"), "float32 float32", "a batch norm, which has no int8");
+     },
+     Kind::kDeparts, "layers without the quantization run under its source's types"},
     {"Layer.quantize", "only Dense, EinsumDense, Embedding and ReversibleEmbedding have int8: no convolution",
      quantizes_convolutions, Kind::kDeparts, "convolutions are quantized too, per output channel"},
     {"Dense._int8_build", "kernel: trainable=False, gradients pass straight through to the inputs", trains_int8,

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <stdexcept>
 
 #include "tests/claims/policy_sources.h"
@@ -226,6 +227,13 @@ Training::Arguments scaled(const std::string& loss_scale, const std::string& rul
   arguments.loss_scale = loss_scale;
   arguments.loss_scale_rule = rule;
   return arguments;
+}
+
+float scale_after(const std::string& steps, const std::string& loss_scale, const std::string& rule) {
+  Training training({.policy = "float32"}, scaled(loss_scale, rule));
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const char step : steps) training.step(0, step == 'I' ? infinity : step == 'N' ? nan : 0);
+  return training.scale();
 }
 
 float grown(const std::string& rule, float from) {

@@ -19,12 +19,7 @@ void trains_with(Checks& c, const Wish& wish, float scale, LossScale kind) {
   c.same(training.scale(), kind == LossScale::kDynamic ? scale / 2 : scale, "scale after a step with NaN");
 }
 
-// The scale after steps of finite, infinite and NaN batches, at rate 0.
-float after(const std::string& steps, const std::string& loss_scale, const std::string& rule = "tf") {
-  Training training({.policy = "float32"}, scaled(loss_scale, rule));
-  for (const char step : steps) training.step(0, step == 'I' ? kInfinity : step == 'N' ? kNan : 0);
-  return training.scale();
-}
+float after(const std::string& steps, const std::string& loss_scale) { return scale_after(steps, loss_scale, "tf"); }
 
 void warns(Checks& c, const std::string& policy, bool expected) {
   const PolicyRequest request = request_of({.policy = policy});
@@ -153,6 +148,13 @@ const Capability kRows[] = {
      [](Checks& c) {
        c.same(after(std::string(1999, 'F'), "dynamic"), 32768.0f, "scale after 1999 steps");
        c.same(after(std::string(2000, 'F'), "dynamic"), 65536.0f, "scale after 2000");
+     }},
+    {"DynamicLossScale.__init__",
+     "increment_period: Increases loss scale every `increment_period` consecutive steps; "
+     "multiplier: The multiplier to use when increasing or decreasing the loss scale.",
+     [](Checks& c) {
+       c.same(scale_after("FF", "dynamic=64,period=2,factor=4", "tf"), 256.0f, "scale after two steps");
+       c.same(scale_after("FFN", "dynamic=64,period=2,factor=4", "tf"), 64.0f, "and one that is not finite");
      }},
     {"DynamicLossScale.__init__", "If a nonfinite gradient is encountered, the count is reset back to zero.",
      [](Checks& c) {

@@ -88,6 +88,29 @@ TEST(training_arguments, a_loss_scale_is_one_of_its_rule) {
   expect_refusal("--loss-scale-rule", [](auto& a) { a.loss_scale_rule = "none"; });
 }
 
+TEST(training_arguments, a_dynamic_loss_scale_has_the_fields_of_its_rule) {
+  const auto scale = [](const std::string& text, const std::string& rule) {
+    return parse_training(with([&](auto& a) { a.loss_scale = text, a.loss_scale_rule = rule; }), {}).loss_scale;
+  };
+  const LossScaler nacre = scale("dynamic=1024,period=10,factor=4,min=4,max=65536", "nacre");
+  EXPECT_EQ(nacre.initial, 1024);
+  EXPECT_EQ(nacre.period, 10u);
+  EXPECT_EQ(nacre.factor, 4);
+  EXPECT_EQ(nacre.min, 4);
+  EXPECT_EQ(nacre.max, 65536);
+  EXPECT_EQ(scale("dynamic,period=500", "keras").period, 500u);
+  EXPECT_EQ(scale("dynamic,factor=1.5", "tf").factor, 1.5f);
+  EXPECT_EQ(scale("dynamic,min=0.25", "jmp").min, 0.25f);
+  EXPECT_EQ(scale("dynamic,max=1e6", "fastai").max, 1e6f);
+  const std::pair<const char*, const char*> bad[] = {
+      {"dynamic,period=0", "nacre"}, {"dynamic,period=1.5", "tf"},   {"dynamic,factor=1", "tf"},
+      {"dynamic,factor=3", "nacre"}, {"dynamic,min=65536", "nacre"}, {"dynamic,factor=4", "keras"},
+      {"dynamic,min=1", "tf"},       {"dynamic,max=4", "jmp"},       {"fixed=8,period=4", "nacre"},
+      {"none,period=4", "nacre"},    {"dynamic,periods=4", "nacre"}, {"dynamic,period", "nacre"}};
+  for (const auto& [text, rule] : bad)
+    expect_refusal("--loss-scale", [&, t = text, r = rule](auto& a) { a.loss_scale = t, a.loss_scale_rule = r; });
+}
+
 // What a policy names is the scale, --loss-scale goes before it and says so; a float16 layer whose policy names none
 // has a dynamic one.
 TEST(training_arguments, a_loss_scale_is_that_of_the_policies) {

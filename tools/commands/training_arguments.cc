@@ -143,12 +143,30 @@ std::string loss_scale_text(const PolicyLossScale& policies) {
   return name_of(policies.kind);
 }
 
+// What a dynamic scale of each system lets its user choose: Keras has neither ends nor another factor than 2.
+void read_dynamic(Named named, LossScaler& rule) {
+  using enum LossScaleSystem;
+  if (const auto period = named.fields.find("period"); period != named.fields.end()) {
+    const int32_t steps = whole_number("--loss-scale: period", period->second);
+    if (steps < 1) throw Error(kUsage, "--loss-scale: period", fmt::format("{} is no number of steps", steps));
+    rule.period = uint32_t(steps);
+    named.fields.erase(period);
+  }
+  Fields fields;
+  if (rule.system != kKeras) fields["factor"] = {&rule.factor, std::nextafter(1.0f, 2.0f), kLargest};
+  if (rule.system == kNacre || rule.system == kJmp || rule.system == kAxon)
+    fields["min"] = {&rule.min, kAboveZero, kLargest};
+  if (rule.system == kNacre || rule.system == kFastai) fields["max"] = {&rule.max, kAboveZero, kLargest};
+  read_fields("--loss-scale", named, fields);
+}
+
 LossScaler parse_loss_scale(const TrainingArguments& a, const PolicyLossScale& policies) {
   const LossScaleSystem system = find(kSystems, "--loss-scale-rule", a.loss_scale_rule);
   const bool automatic = a.loss_scale == "auto";
   const std::string text = automatic ? loss_scale_text(policies) : a.loss_scale;
-  const size_t equals = text.find('=');
-  const std::string word = text.substr(0, equals);
+  Named named = split("--loss-scale", text);
+  const size_t equals = named.name.find('=');
+  const std::string word = named.name.substr(0, equals);
   if (word != "none" && word != "fixed" && word != "dynamic")
     throw Error(kUsage, "--loss-scale",
                 fmt::format("'{}' is none of auto, none, fixed=S, dynamic, dynamic=S, or fixed with the rule of fastai",
@@ -157,14 +175,19 @@ LossScaler parse_loss_scale(const TrainingArguments& a, const PolicyLossScale& p
     throw Error(kUsage, "--loss-scale", "none takes no scale", "write none, or fixed=S");
   if (word == "fixed" && equals == std::string::npos && system != LossScaleSystem::kFastai)
     throw Error(kUsage, "--loss-scale", "fixed needs a scale", "write fixed=128");
+  if (word != "dynamic" && !named.fields.empty())
+    throw Error(kUsage, "--loss-scale", fmt::format("{} takes no fields: its scale stays", word),
+                "write dynamic=S,period=N, or leave them away");
   LossScaler rule = loss_scaler(system, word == "none"    ? LossScale::kNone
                                         : word == "fixed" ? LossScale::kFixed
                                                           : LossScale::kDynamic);
-  if (equals != std::string::npos) rule.initial = number("--loss-scale", text.substr(equals + 1), 1e-30f, 1e30f);
+  if (equals != std::string::npos) rule.initial = number("--loss-scale", named.name.substr(equals + 1), 1e-30f, 1e30f);
+  read_dynamic(named, rule);
   if (!rule.valid())
     throw Error(kUsage, automatic ? policies.origin : "--loss-scale",
                 fmt::format("{} is no scale of the rule {}", text, a.loss_scale_rule),
-                "take a power of two in [1, 16777216], for which unscaling rounds nothing");
+                named.fields.empty() ? "take a power of two in [1, 16777216], for which unscaling rounds nothing"
+                                     : "take powers of two with min <= S <= max, for which unscaling rounds nothing");
   return rule;
 }
 

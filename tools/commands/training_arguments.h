@@ -24,8 +24,8 @@ struct TrainingArguments {
   std::vector<std::string> no_decay;   // --no-decay, each a pattern
   float clip_norm = 0, clip_value = 0;
   std::string moments = "float32";  // or bfloat16
-  // none, fixed, fixed=S, dynamic, dynamic=S; auto: what the policies name, else dynamic where a layer computes in
-  // float16
+  // none, fixed, fixed=S, dynamic, dynamic=S, with ",period=N" and what else the rule has of factor, min and max; auto:
+  // what the policies name, else dynamic where a layer computes in float16
   std::string loss_scale = "auto";
   std::string loss_scale_rule = "nacre";  // tf, keras, jmp, fastai, axon
   float batch_norm_momentum = 0.99f;

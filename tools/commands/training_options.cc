@@ -70,8 +70,10 @@ OptionTable<A> make_table() {
        .field = [](A& a) { return &a.moments; },
        .empty = true},
       {.name = "--loss-scale",
-       .value = "auto|none|fixed=S|dynamic[=S]",
-       .help = "auto: what the policies name, else dynamic where a layer computes in float16 [auto]",
+       .value = "auto|none|fixed=S|dynamic[=S][,FIELD=X]",
+       .help =
+           "auto: what the policies name, else dynamic where a layer computes in float16 [auto]; fields of dynamic:\n"
+           "period, factor, min, max, as far as the rule has them",
        .field = [](A& a) { return &a.loss_scale; },
        .empty = true},
       {.name = "--loss-scale-rule",
