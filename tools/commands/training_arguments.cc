@@ -144,7 +144,7 @@ std::string loss_scale_text(const PolicyLossScale& policies) {
 }
 
 // What a dynamic scale of each system lets its user choose: Keras has neither ends nor another factor than 2.
-void read_dynamic(Named named, LossScaler& rule) {
+void read_dynamic(const std::string& rule_name, Named named, LossScaler& rule) {
   using enum LossScaleSystem;
   if (const auto period = named.fields.find("period"); period != named.fields.end()) {
     const int32_t steps = whole_number("--loss-scale: period", period->second);
@@ -157,6 +157,10 @@ void read_dynamic(Named named, LossScaler& rule) {
   if (rule.system == kNacre || rule.system == kJmp || rule.system == kAxon)
     fields["min"] = {&rule.min, kAboveZero, kLargest};
   if (rule.system == kNacre || rule.system == kFastai) fields["max"] = {&rule.max, kAboveZero, kLargest};
+  for (const auto& [key, unused] : named.fields)
+    if (!fields.contains(key))
+      throw Error(kUsage, "--loss-scale", fmt::format("the rule {} has no field '{}'", rule_name, key),
+                  fmt::format("it has period{}{}", fields.empty() ? "" : ", ", fmt::join(keys(fields), ", ")));
   read_fields("--loss-scale", named, fields);
 }
 
@@ -182,7 +186,7 @@ LossScaler parse_loss_scale(const TrainingArguments& a, const PolicyLossScale& p
                                         : word == "fixed" ? LossScale::kFixed
                                                           : LossScale::kDynamic);
   if (equals != std::string::npos) rule.initial = number("--loss-scale", named.name.substr(equals + 1), 1e-30f, 1e30f);
-  read_dynamic(named, rule);
+  read_dynamic(a.loss_scale_rule, named, rule);
   if (!rule.valid())
     throw Error(kUsage, automatic ? policies.origin : "--loss-scale",
                 fmt::format("{} is no scale of the rule {}", text, a.loss_scale_rule),
