@@ -118,6 +118,12 @@ const Capability kRows[] = {
     {"create_policy", "no option at all: {:f, 32} for each",
      [](Checks& c) { refuses(c, {.policy = "axon()"}, "NotKeyValue", "is not KEY=TYPE"); }, Kind::kRefused,
      "a policy that says nothing: float32 says it"},
+    {"create_policy of later versions", "params, compute and output default to nil: nothing is cast",
+     [](Checks& c) {
+       const Made made({.set = {"fc1=axon(output=bfloat16)", "fc2=axon(params=float32)"}});
+       c.same(made.types("fc2").substr(0, 15), "float32 float32", "fc2, behind a layer that gives out bfloat16");
+     },
+     Kind::kDeparts, "as version 0.4: what is not said is {:f, 32}"},
     {"Axon.MixedPrecision",
      "The policy will cast parameters and inputs to `{:f, 16}` for intermediate computations in the model's forward "
      "pass before casting the output back to `{:f, 32}`.",

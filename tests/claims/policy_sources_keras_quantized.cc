@@ -127,8 +127,12 @@ void low_rank(Checks& c) {
   c.that(plain.infer() == training.infer(), "B is 0 at first: the network gives what it gave");
   const std::vector<std::string> adapters = training.state("lora");
   c.that(adapters.size() >= 4, "two adapters a layer in state");
-  for (const std::string& name : adapters)
-    if (name.find('/') == std::string::npos) c.same(training.type(name), "float32", name);
+  for (const std::string& name : adapters) {
+    if (name.ends_with("lora_a") || name.ends_with("lora_b")) c.same(training.type(name), "float32", name);
+    if (!name.ends_with("lora_b")) continue;
+    const std::vector<double> b = training.run().numbers(name);
+    c.that(std::ranges::all_of(b, [](double v) { return v == 0; }), name + " is 0 at first");
+  }
   const std::vector<float> before = training.infer();
   for (int i = 0; i < 3; ++i) training.step(0.5f);
   c.that(before != training.infer(), "training moves them");
