@@ -146,6 +146,17 @@ void has_no_floor(Checks& c) {
   c.same(training.scale(), 0.25f, "scale after two steps that are not finite");
 }
 
+// A scale of 0 makes every gradient 0 / 0, an infinite one every loss infinite.
+void lost_scales(Checks& c) {
+  for (const float scale : {0.0f, std::numeric_limits<float>::infinity()}) {
+    Training training({.policy = "float32"}, scaled("dynamic", "keras"));
+    training.set_scale(scale);
+    const std::vector<uint8_t> before = training.run().bytes("w1");
+    c.that(!training.step(0x1p-4f).applied, "a step under a scale of " + std::to_string(scale) + " is refused");
+    c.that(before == training.run().bytes("w1"), "parameters stay");
+  }
+}
+
 void factor_cancels(Checks& c) {
   Training with({.policy = "float32"}, scaled("fixed=1024", "keras")),
       without({.policy = "float32"}, scaled("none", "nacre"));
@@ -307,6 +318,10 @@ const Capability kRows[] = {
      }},
     {"LossScaleOptimizer._stateful_handle_non_finite_grads",
      "self.dynamic_scale.assign(ops.multiply(self.dynamic_scale, 0.5)): without a floor", has_no_floor},
+    {"LossScaleOptimizer",
+     "after 165 overflows the scale is 0, and 0 / 0 is applied as finite; a scale that grew to infinity "
+     "stays there",
+     lost_scales, Kind::kDeparts, "no step that is not finite is applied, under any rule"},
     {"Optimizer, loss_scale_factor",
      "the scale factor will be multiplied the loss before computing gradients, and the inverse "
      "of the scale factor will be multiplied by the gradients before updating variables",

@@ -177,6 +177,49 @@ void bias_before_gradient(Checks& c) {
   c.that(std::abs(sum) < 1e-5 * magnitudes, "by gradients that sum to 0: " + std::to_string(sum / magnitudes));
 }
 
+// Gradients are those of the scaled loss: their history holds them, and an update does not divide scales by the scale.
+void scaled_gradients(Checks& c) {
+  Training one(first_layer(4), scaled("none", "nacre")), large(first_layer(4), scaled("fixed=1024", "keras"));
+  one.step(0);
+  large.step(0);
+  const std::string history = only(c, one.state("/y/amax_history"), "the history of gradients");
+  const double amax = one.run().numbers(history).at(0);
+  c.that(amax > 0, "gradients have a largest magnitude");
+  c.same(large.run().numbers(history).at(0), 1024 * amax, "under a loss scale of 1024");
+  const std::string inputs = only(c, one.state("/x/amax_history"), "the history of inputs");
+  c.same(large.run().numbers(inputs).at(0), one.run().numbers(inputs).at(0), "that of inputs does not know of it");
+}
+
+// Of two micro-batches of one step the largest magnitude counts.
+void accumulates(Checks& c) {
+  Training training(first_layer(4));
+  const std::string history = only(c, training.state("/x/amax_history"), "the history of inputs");
+  LabelledRows rows = three_classes(1, 4, 6);
+  for (const float odd : {100.0f, 50.0f}) {
+    rows.x[0] = odd;
+    training.run().write(0, rows.x);
+    training.run().write(1, rows.labels);
+    training.run().accumulate();
+  }
+  training.run().commit(0);
+  c.same(training.run().numbers(history).at(0), 100.0, "newest of the history");
+}
+
+// 448 / 1e-37 is infinite in float32: Keras's scale becomes 0, and x / 0 infinite or NaN.
+void tiny_inputs(Checks& c) {
+  Training training(first_layer(2));
+  const std::string scale = only(c, training.state("/x/float8_scale"), "the scale of inputs");
+  LabelledRows rows = three_classes(1, 4, 6);
+  for (float& x : rows.x) x *= 1e-37f;
+  for (int i = 0; i < 4; ++i) {
+    training.run().write(0, rows.x);
+    training.run().write(1, rows.labels);
+    training.run().accumulate();
+    c.that(training.run().commit(0).applied, "step " + std::to_string(i) + " is finite");
+  }
+  c.that(training.run().numbers(scale).at(0) >= 0x1p-126, "the scale is no less than the least normal number");
+}
+
 const Capability kRows[] = {
     {"Dense._float8_call",
      "quantize_and_dequantize(inputs, scale, \"float8_e4m3fn\", ...), the gradient in \"float8_e5m2\"", formats},
@@ -224,6 +267,11 @@ const Capability kRows[] = {
      history_rolls},
     {"LossScaleOptimizer", "the train step is skipped: scales and histories, which the optimizer assigns, stay",
      skipped_steps_learn_nothing},
+    {"LossScaleOptimizer", "variables with overwrite_with_gradient are not unscaled", scaled_gradients},
+    {"BaseOptimizer, gradient_accumulation_steps", "accumulators of overwrite_with_gradient variables take ops.maximum",
+     accumulates},
+    {"quantizers.compute_float8_scale", "sf = dtype_max / amax without a guard: an amax of 1e-37 makes the scale 0",
+     tiny_inputs, Kind::kDeparts, "a scale is between the least normal and the largest number"},
     {"Variable.overwrite_with_gradient", "the variable is overwritten by its gradient: no rate, no decay, no moments",
      overwrite_with_gradient},
     {"Dense._float8_call", "if training: ... else: new_scale = None", inference_learns_nothing},

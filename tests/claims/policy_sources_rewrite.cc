@@ -3,6 +3,7 @@
 // tensorflow/python/training/experimental/mixed_precision.py. Node by node against TensorFlow itself: claim
 // rewrite_painting.
 #include <algorithm>
+#include <limits>
 
 #include "tests/claims/policy_sources.h"
 #include "tests/passes/rewrite_graphs.h"
@@ -316,6 +317,23 @@ output "y" %e
        paints(c, kSoftmaxBetween, "ffhf", preserving({"a"}));
        refuses_rewrite(c, preserving({"nothing"}), "the network has no layer 'nothing'");
      }},
+    {"enable_mixed_precision_graph_rewrite",
+     "the model update for that batch is skipped. In this case, the global step count is not "
+     "incremented",
+     [](Checks& c) {
+       Training::Arguments arguments = scaled("dynamic", "tf");
+       arguments.optimizer = "adam";
+       Training training({.policy = "mixed_float16"}, arguments);
+       training.step();
+       const std::string count = training.state("step_count").at(0);
+       const std::vector<uint8_t> before = training.run().bytes(count);
+       c.that(!training.step(0x1p-4f, std::numeric_limits<float>::quiet_NaN()).applied, "a step with NaN is skipped");
+       c.that(before == training.run().bytes(count), "the count of steps stays");
+       c.that(training.step().applied && before != training.run().bytes(count), "and counts the next one");
+     }},
+    {"..._LEVEL", "a level that is none is taken for none given",
+     [](Checks& c) { tool_refuses(c, {"--rewrite", "mixed_float16", "--rewrite-level", "FAST"}, "--rewrite-level"); },
+     Kind::kRefused, "a word that says nothing is refused"},
     {"..._LOG_PATH", "dumps the graph and the lists: \"Saved paint bucket info to\"", explains},
     {"enable_mixed_precision_graph_rewrite",
      "The mixed precision graph rewrite cannot be enabled, because the global Keras dtype Policy "

@@ -169,6 +169,16 @@ const Capability kRows[] = {
        c.same(after("I", "dynamic"), 16384.0f, "scale after an infinity");
        c.same(after("N", "dynamic"), 16384.0f, "scale after a NaN");
      }},
+    {"LossScale",
+     "loss *= loss_scale; grads = gradients(loss, vars); grads /= loss_scale: the scale of this step, though it "
+     "changes",
+     [](Checks& c) {
+       Training changing({.policy = "float32"}, scaled("dynamic,period=1", "tf")),
+           plain({.policy = "float32"}, scaled("none", "nacre"));
+       for (int i = 0; i < 4; ++i) changing.step(), plain.step();
+       c.same(changing.scale(), 524288.0f, "scale after four steps that each double it");
+       c.that(changing.run().bytes("w1") == plain.run().bytes("w1"), "the parameters of a training without a scale");
+     }},
     {"DynamicLossScale.update", "new_loss_scale = math_ops.maximum(self._current_loss_scale / self._multiplier, 1)",
      [](Checks& c) { c.same(after("NNNN", "dynamic=4"), 1.0f, "scale after four steps with NaN from 4"); }},
     {"loss_scale._assign_if_finite", "Assigns a value to a variable if the value is finite.",
