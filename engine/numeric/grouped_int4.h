@@ -2,6 +2,8 @@
 //
 //   x ~ (q - zero) scale,   -8 <= q, zero <= 7
 //
+// With `bits` other than 4 codes and zero points are in [-2^(bits - 1), 2^(bits - 1) - 1]; 2 <= bits <= 8.
+//
 // Float32; numpy's path of Keras (`to_numpy`), which is the one that quantizes kernels.
 #pragma once
 
@@ -26,7 +28,7 @@ struct Group {
 //   kKeras      [min x, max x]: a group of one sign saturates (Keras 3.15)
 //
 // x: the values of a group; with `block` > x.size() zeros follow, as Keras pads its last group.
-constexpr Group group_of(std::span<const float> x, size_t block, GroupRange range) {
+constexpr Group group_of(std::span<const float> x, size_t block, GroupRange range, int bits = 4) {
   float low = 0, high = 0;
   const bool zero_counts = range == GroupRange::kWithZero || block > x.size() || x.empty();
   if (!zero_counts) low = high = x[0];
@@ -34,15 +36,17 @@ constexpr Group group_of(std::span<const float> x, size_t block, GroupRange rang
     low = v < low ? v : low;
     high = v > high ? v : high;
   }
-  const float scale = (high - low + float(kAbsMaxEpsilon)) / 15.0f;
-  const int64_t zero = int64_t{round_half_even(-low / scale)} - 8;  // of a constant group beyond int32
-  return {scale, int8_t(zero < -8 ? -8 : zero > 7 ? 7 : zero)};
+  const int half = 1 << (bits - 1);
+  const float scale = (high - low + float(kAbsMaxEpsilon)) / float(2 * half - 1);
+  const int64_t zero = int64_t{round_half_even(-low / scale)} - half;  // of a constant group beyond int32
+  return {scale, int8_t(zero < -half ? -half : zero >= half ? half - 1 : zero)};
 }
 
 // clip(round_half_even(x / scale) + zero, -8, 7); NaN gives the zero point.
-constexpr int8_t group_code(float x, Group group) {
+constexpr int8_t group_code(float x, Group group, int bits = 4) {
+  const int half = 1 << (bits - 1);
   const int64_t code = int64_t{round_half_even(x / group.scale)} + group.zero;
-  return int8_t(code < -8 ? -8 : code > 7 ? 7 : code);
+  return int8_t(code < -half ? -half : code >= half ? half - 1 : code);
 }
 
 constexpr float group_value(int8_t q, Group group) { return float(q - group.zero) * group.scale; }

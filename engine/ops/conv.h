@@ -73,8 +73,8 @@ struct Conv2d {
   }
 
   // w = S(c_kg (q - z_kg)), g = i / block for term i of output k's filter, in the order i, j, c; S the type of scales.
-  template <class T, class S = float>
-  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
+  template <class T, class W = Int4Pair, class S = float>  // int4 or int8 weights
+  void forward_grouped(const T* x, const W* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
                        WordAt<kBlock> block) const {
     using A = typename Element<T>::Accumulator;
     const int size = int(block.value), groups = (window.h.kernel * window.w.kernel * group_in - 1) / size + 1;
@@ -84,7 +84,7 @@ struct Conv2d {
         const int first = (wi - k * w_channel) / w_column * group_in;  // the run's first term
         for (int c = 0; c < length; ++c) {
           const int g = k * groups + (first + c) / size;
-          s += A(x[xi + c]) * A(decoded<S>(float(int4_code(w, wi + c) - zero[g]), scale[g]));
+          s += A(x[xi + c]) * A(decoded<S>(float(element<int>(w, wi + c) - zero[g]), scale[g]));
         }
       });
       *y++ = epilogue.scaled_in_sum<T, S>(s, b, k);

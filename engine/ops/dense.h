@@ -72,8 +72,8 @@ struct Dense {
   }
 
   // w_ki = S(c_kg (q_ki - z_kg)), g = i / block, S the type of scales.
-  template <class T, class S = float>
-  void forward_grouped(const T* x, const Int4Pair* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
+  template <class T, class W = Int4Pair, class S = float>  // int4 or int8 weights
+  void forward_grouped(const T* x, const W* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
                        WordAt<kBlock> block) const {
     using A = typename Element<T>::Accumulator;
     const int size = int(block.value), groups = (in - 1) / size + 1;
@@ -81,7 +81,7 @@ struct Dense {
       A sum = 0;
       for (int i = 0; i < in; ++i) {
         const int g = k * groups + i / size;
-        sum += A(x[r * in + i]) * A(decoded<S>(float(int4_code(w, k * in + i) - zero[g]), scale[g]));
+        sum += A(x[r * in + i]) * A(decoded<S>(float(element<int>(w, k * in + i) - zero[g]), scale[g]));
       }
       *y++ = epilogue.scaled_in_sum<T, S>(sum, b, k);
     });

@@ -33,6 +33,14 @@ Policy float8(ElementType variable, ElementType compute, uint16_t history) {
   return p;
 }
 
+Policy fit(ElementType variable, ElementType compute, WeightFit fit, uint8_t bits, uint32_t block) {
+  Policy p = record(variable, compute, bits == 8 ? Quantization::kInt8Weights : Quantization::kInt4Weights);
+  p.weight_fit = fit;
+  p.weight_bits = bits;
+  p.block = block;
+  return p;
+}
+
 Policy with(Policy p, auto change) {
   change(p);
   return p;
@@ -61,44 +69,15 @@ std::vector<Row> rows() {
       {"int8/weights_from_mixed_float16", record(kF32, kF16, Quantization::kInt8Weights)},
       {"int4_from_bfloat16", with(record(kBf16, kBf16, Quantization::kInt4Weights), reciprocal)},
       {"int4/32_from_float32", with(record(kF32, kF32, Quantization::kInt4Weights), [](Policy& p) { p.block = 32; })},
-      {"float8_from_float32", float8(kF32, kF32, 1024)},
-      {"float8/16_from_mixed_bfloat16", float8(kF32, kBf16, 16)},
-      // Keras's own rounds after each operation, Nacre's float8/H after the last.
-      {"float8_from_mixed_float16", with(float8(kF32, kF16, 1024), each)},
-      {"float8/1024_from_mixed_float16", float8(kF32, kF16, 1024)},
-      {"float8/16_from_mixed_bfloat16;rounding=each", with(float8(kF32, kBf16, 16), each)},
-      {"mixed_bfloat16;rounding=each", with(record(kF32, kBf16), each)},
-      {"int8/static_from_float32;rounding=single",
-       with(record(kF32, kF32, Quantization::kInt8Static), [](Policy& p) { p.rounding = uint8_t(Rounding::kSingle); })},
-      {"int4/32_from_float32;group_range=keras", with(record(kF32, kF32, Quantization::kInt4Weights),
-                                                      [](Policy& p) {
-                                                        p.block = 32;
-                                                        p.group_range = GroupRange::kKeras;
-                                                      })},
-      {"float8/65535_from_float32", float8(kF32, kF32, 65535)},
-      {"float8/current_from_float16", record(kF16, kF16, Quantization::kFloat8Current)},
-      {"params=float32,compute=bfloat16,output=float32", with(record(kF32, kBf16), [](Policy& p) { p.output = kF32; })},
-      {"mixed_float16;loss_scale=none", record(kF32, kF16)},
-      {"mixed_float16;loss_scale=128", with(record(kF32, kF16),
-                                            [](Policy& p) {
-                                              p.loss_scale = LossScale::kFixed;
-                                              p.loss_scale_value = 128;
-                                            })},
-      {"float16;loss_scale=dynamic", with(record(kF16, kF16), dynamic)},
-      {"float8_from_float32;margin=-1;update_order=transformer_engine;amax_rule=most_recent",
-       with(float8(kF32, kF32, 1024),
-            [](Policy& p) {
-              p.margin = -1;
-              p.update_order = UpdateOrder::kTransformerEngine;
-              p.amax_rule = AmaxRule::kMostRecent;
-            })},
-      {"int8_from_float32;scale_form=step;activation_zero=1",
-       with(record(kF32, kF32, Quantization::kInt8Dynamic), [](Policy& p) { p.activation_zero = 1; })},
-      {"int4_from_mixed_bfloat16;output=float32", with(record(kF32, kBf16, Quantization::kInt4Weights),
-                                                       [](Policy& p) {
-                                                         p.scale_form = ScaleForm::kReciprocal;
-                                                         p.output = kF32;
-                                                       })},
+      {"gptq/4/128_from_float32", fit(kF32, kF32, WeightFit::kGptq, 4, 128)},
+      {"gptq/3/-1_from_mixed_bfloat16", fit(kF32, kBf16, WeightFit::kGptq, 3, 0)},
+      {"gptq/2/7_from_float16", fit(kF16, kF16, WeightFit::kGptq, 2, 7)},
+      {"gptq/8/64_from_float64", fit(kF64, kF64, WeightFit::kGptq, 8, 64)},
+      {"gptq/8/-1_from_float32", fit(kF32, kF32, WeightFit::kGptq, 8, 0)},
+      {"awq/4/32_from_mixed_float16", fit(kF32, kF16, WeightFit::kAwq, 4, 32)},
+      {"awq/4/-1_from_float32", fit(kF32, kF32, WeightFit::kAwq, 4, 0)},
+      {"gptq/4/32_from_float32;activation_order=1",
+       with(fit(kF32, kF32, WeightFit::kGptq, 4, 32), [](Policy& p) { p.activation_order = 1; })},
   };
 }
 
@@ -120,6 +99,13 @@ TEST(policy_language, other_spellings_have_the_canonical_name) {
       {"int4/-1_from_float32", "int4_from_float32"},
       {"int4/None_from_float32", "int4_from_float32"},
       {"float8/1024_from_float32", "float8_from_float32"},
+      {"int4/64_from_float32;weight_fit=gptq", "gptq/4/64_from_float32"},
+      {"int4/64_from_float32;weight_fit=gptq;weight_bits=3", "gptq/3/64_from_float32"},
+      {"int4/64_from_float32;weight_bits=2;weight_fit=gptq", "gptq/2/64_from_float32"},
+      {"int4_from_bfloat16;weight_fit=awq", "awq/4/-1_from_bfloat16"},
+      {"int8/weights_from_float32;weight_fit=gptq", "gptq/8/-1_from_float32"},
+      {"int8/weights_from_float32;weight_fit=gptq;block=32", "gptq/8/32_from_float32"},
+      {"gptq/4/128_from_float32;weight_fit=nearest", "int4/128_from_float32"},
       {"p=f32,c=bf16,o=bf16", "mixed_bfloat16"},
       {"mixed_float16;loss_scale=auto", "mixed_float16"},
       {"mixed_float16;loss_scale=1.5e2", "mixed_float16;loss_scale=150"},
@@ -195,10 +181,22 @@ TEST(policy_language, refusals_say_what_was_wrong_and_what_works) {
       {"int32", "NotConvertible", "computes in int32, which no layer here does"},
       {"int8_from_int32", "NotConvertible", "take float32"},
       {"int8/weights_from_bool", "NotConvertible", "computes in bool"},
-      {"gptq/4/128_from_bfloat16", "NotConvertible", "take int4/128_from_bfloat16 instead"},
-      {"gptq/8/-1_from_float32", "NotConvertible", "take int8/weights_from_float32 instead"},
-      {"awq/4/-1_from_float32", "NotConvertible", "take int4_from_float32 instead"},
-      {"ternary_from_float32", "NotConvertible", "take int4_from_float32 instead"},
+      {"ternary_from_float32", "NotConvertible", "no Keras release up to 3.15.1 has this policy"},
+      {"float32;weight_fit=gptq", "Contradiction", "weight_fit belongs to int4 or int8/weights"},
+      {"int8_from_float32;weight_fit=awq", "Contradiction", "the quantization is int8"},
+      {"int4/32_from_float32;weight_bits=3", "Contradiction", "weight_bits belongs to a weight_fit"},
+      {"int4/32_from_float32;activation_order=1", "Contradiction", "activation_order belongs to weight_fit=gptq"},
+      {"awq/4/32_from_float32;activation_order=1", "Contradiction", "activation_order belongs to weight_fit=gptq"},
+      {"awq/4/32_from_float32;weight_bits=3", "Contradiction", "awq has 4 bits, not 3"},
+      {"int8/weights_from_float32;weight_fit=awq", "Contradiction", "awq has 4 bits, not 8"},
+      {"gptq/4/32_from_float32;weight_bits=8", "Contradiction", "weight_bits=8 does not go with int4"},
+      {"gptq/8/32_from_float32;weight_bits=4", "Contradiction", "weight_bits=4 does not go with int8/weights"},
+      {"gptq/4/32_from_float32;weight_bits=5", "BadField", "0, 2, 3, 4 or 8"},
+      {"gptq/4/32_from_float32;weight_bits=0", "Contradiction", "weight_bits=0 does not go with int4"},
+      {"gptq/4/32_from_float32;weight_fit=gtpq", "BadField", "nearest, gptq or awq"},
+      {"gptq/4/32_from_float32;group_range=keras", "Contradiction", "group_range=keras does not go with"},
+      {"gptq/4/32_from_float32;scale_form=reciprocal", "Contradiction", "scale_form=reciprocal does not go with"},
+      {"int8/weights_from_float32;block=32", "Contradiction", "block belongs to int4"},
       {"mixed_float16;loss_scale=0.5", "BadField", "a finite number of at least 1"},
       {"mixed_float16;loss_scale=inf", "BadField", "a finite number of at least 1"},
       {"mixed_float16;loss_scale=nan", "BadField", "a finite number of at least 1"},
@@ -239,7 +237,7 @@ TEST(policy_language, a_loss_scale_without_float16_is_a_warning_only) {
 TEST(policy_language, every_record_that_is_accepted_has_a_name_that_reads_back) {
   std::mt19937 random(7);
   const auto draw = [&](int count) { return int(random() % unsigned(count)); };
-  int accepted = 0;
+  int accepted = 0, fitted = 0;
   for (int i = 0; i < 20000; ++i) {
     Policy p;
     const ElementType types[] = {kF32, kF16, kBf16, kF64};
@@ -255,17 +253,25 @@ TEST(policy_language, every_record_that_is_accepted_has_a_name_that_reads_back) 
     p.scale_form = ScaleForm(draw(2));
     p.activation_zero = uint8_t(draw(4) == 0);
     p.rounding = uint8_t(draw(4) == 0 ? draw(int(Rounding::kCount)) : 0);
-    p.group_range = GroupRange(draw(4) == 0);
     p.operation_rounding = OperationRounding(draw(4) == 0);
+    if (draw(3) == 0) p.group_range = GroupRange(draw(2));
+    if (draw(3) == 0) {
+      constexpr uint8_t kBits[] = {0, 2, 3, 4, 8};
+      p.weight_fit = WeightFit(draw(int(WeightFit::kCount)));
+      p.weight_bits = kBits[draw(5)];
+      p.activation_order = uint8_t(draw(2));
+    }
     p.loss_scale = LossScale(draw(3));
     if (p.loss_scale == LossScale::kFixed)
       p.loss_scale_value = std::ldexp(1 + float(draw(1 << 23)) / (1 << 23), draw(128));
     if (!refusal([&] { check_policy(p, {}); }).label.empty()) continue;
     ++accepted;
+    fitted += p.weight_fit != WeightFit::kNearest;
     const std::string text = policy_text(p);
     ASSERT_TRUE(equal(parse_policy(text).policy, p)) << text;
   }
   EXPECT_GT(accepted, 500);
+  EXPECT_GT(fitted, 20);
 }
 
 TEST(policy_language, a_layer_of_a_converted_model_has_a_text_too) {

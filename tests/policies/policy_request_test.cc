@@ -298,8 +298,9 @@ TEST(policy_request, what_a_policy_file_has_wrong_is_named_with_its_path) {
       {R"({"default": "float16", "only": ["dense", 1]})", "WrongType", "$.only[1]"},
       {R"({"default": "float16", "only": ["dense"], "except": ["add"]})", "Contradiction", "only and except"},
       {R"({"only": ["dense"]})", "Contradiction", "was not given"},
-      {R"({"class_name": "GPTQDTypePolicy", "config": {"mode": "gptq/4/32"}})", "NotConvertible",
-       "int4/32_from_float32"},
+      {R"({"class_name": "QuantizedDTypePolicy", "config": {"mode": "gptq"}})", "NotConvertible",
+       "take gptq/4/128_from_float32"},
+      {R"({"class_name": "GPTQDTypePolicy", "config": {"mode": "gptq/5/32"}})", "BadWeightBits", "2, 3, 4 or 8"},
       {R"({"class_name": "QuantizedFloat8DTypePolicy", "config": {"mode": "float8", "amax_history_length": 0}})",
        "NotConvertible", "amax_history_length is 0"},
   };

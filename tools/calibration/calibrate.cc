@@ -8,6 +8,7 @@
 #include "tools/base/error.h"
 #include "tools/base/progress.h"
 #include "tools/calibration/float_network.h"
+#include "tools/calibration/input_moments.h"
 #include "tools/calibration/method_rules.h"
 
 namespace nacre::tools {
@@ -36,7 +37,7 @@ void check_options(const CalibrationOptions& options) {
 class Calibrator {
  public:
   Calibrator(const Graph& graph, const Samples& samples, const CalibrationOptions& options)
-      : graph_(graph), samples_(samples), options_(options), network_(graph) {}
+      : graph_(graph), samples_(samples), options_(options), network_(graph), moments_(graph, options.fitted) {}
 
   Calibration run() {
     choose_methods();
@@ -46,6 +47,7 @@ class Calibrator {
     calibration.samples = samples_.count;
     for (size_t i = 0; i < collected_.size(); ++i)
       calibration.ranges.emplace(network_.taps()[i].name, result(collected_[i]));
+    calibration.moments = moments_.result();
     return calibration;
   }
 
@@ -64,6 +66,7 @@ class Calibrator {
       check_finite(network_.taps()[i], sample, x);
       collected_[i].samples.push_back(range_of(x));
       collected_[i].elements += x.size();
+      moments_.add(network_.taps()[i].name, x);
     });
   }
 
@@ -126,6 +129,7 @@ class Calibrator {
   const Samples& samples_;
   const CalibrationOptions& options_;
   FloatNetwork network_;
+  MomentCollector moments_;
   std::vector<Collected> collected_;  // as network_.taps()
 };
 

@@ -2,10 +2,12 @@
 //
 // The network runs in float32 over every sample; where a method needs more than the ends of each sample (percentile,
 // mse, entropy) it runs a second time. Memory: the network's activations, 12 bytes per value and sample, 16 KiB per
-// value, and for percentiles what lies outside of them.
+// value, for percentiles what lies outside of them, and 8 bytes per product of two terms of a layer that is fitted.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,8 @@ struct CalibrationOptions {
   // Pattern and method: first an exact name, then RE2 full match, of the layer that writes the value, or of an input of
   // the network. Two patterns with different methods for one value are an error, as is a pattern that nothing matches.
   std::vector<std::pair<std::string, RangeMethod>> overrides = {};
+  // The matmuls whose weights are fitted to the samples: their inputs' moments are taken. Empty: none.
+  std::function<bool(const Node&)> fitted = {};
 };
 
 struct ValueRange {
@@ -31,7 +35,8 @@ struct ValueRange {
 };
 
 struct Calibration {
-  std::map<std::string, ValueRange> ranges;  // by the value's name
+  std::map<std::string, ValueRange> ranges;                            // by the value's name
+  std::map<std::string, std::shared_ptr<const InputMoments>> moments;  // by the name of the matmul's output
   int64_t samples = 0;
 
   const ValueRange* find(const std::string& value) const {

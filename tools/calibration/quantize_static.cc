@@ -279,13 +279,35 @@ void fill_amaxes(Graph& graph, const Calibration& calibration) {
   }
 }
 
+void fill_moments(Graph& graph, const Calibration& calibration) {
+  for (Node& node : graph.nodes) {
+    if (!is_matmul(node.op) || node.layer == kNone || !reads_moments(graph.layers[size_t(node.layer)].policy)) continue;
+    const auto found = calibration.moments.find(graph.values[size_t(node.outputs[0])].name);
+    if (found != calibration.moments.end()) node.moments = found->second;
+  }
+}
+
 }  // namespace
 
 bool reads_ranges(const Policy& policy) { return policy.quantization == Quantization::kInt8Static; }
 bool reads_amaxes(const Policy& policy) { return policy.quantization == Quantization::kFloat8; }
+bool reads_moments(const Policy& policy) { return policy.weight_fit != WeightFit::kNearest; }
+bool reads_samples(const Policy& policy) {
+  return reads_ranges(policy) || reads_amaxes(policy) || reads_moments(policy);
+}
+
+std::function<bool(const Node&)> fitted_by(Graph graph, const PolicyRequest& policies) {
+  resolve_policies(graph, policies);
+  std::vector<bool> fitted;
+  for (const Layer& layer : graph.layers) fitted.push_back(layer.asked && reads_moments(layer.policy));
+  return [fitted](const Node& node) { return node.layer != kNone && fitted[size_t(node.layer)]; };
+}
 
 void quantize_static(Graph& graph, const Calibration* calibration, const StaticOptions& options) {
-  if (calibration != nullptr) fill_amaxes(graph, *calibration);
+  if (calibration != nullptr) {
+    fill_amaxes(graph, *calibration);
+    fill_moments(graph, *calibration);
+  }
   StaticPass(graph, calibration, options).run();
 }
 

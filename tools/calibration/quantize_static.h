@@ -10,15 +10,18 @@
 //
 // Between these layers and others stands a copy: only the int8 side sees rounded values, and inputs and outputs of
 // the network stay real. An op without an integer form stays real and is listed in graph.fallbacks. What a quantized
-// source brought keeps its quantizers and needs no range. Layers under float8 get the amaxes of their inputs.
+// source brought keeps its quantizers and needs no range. Layers under float8 get the amaxes of their inputs, those
+// under gptq and awq the moments.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tools/calibration/calibrate.h"
 #include "tools/graph/graph.h"
+#include "tools/policies/policy_request.h"
 
 namespace nacre::tools {
 
@@ -28,10 +31,15 @@ struct StaticOptions {
   bool dense_per_channel = true;
 };
 
-// What a policy takes from calibration: int8/static ranges, float8 the largest magnitude of each sample, which no range
-// method changes.
+// What a policy takes from calibration: int8/static ranges; float8 the largest magnitude of each sample and a fit of
+// weights the moments of its inputs, which no range method changes.
 bool reads_ranges(const Policy& policy);
 bool reads_amaxes(const Policy& policy);
+bool reads_moments(const Policy& policy);
+bool reads_samples(const Policy& policy);  // any of these
+
+// The matmuls of a graph whose layer, by these policies, has a fit: CalibrationOptions::fitted.
+std::function<bool(const Node&)> fitted_by(Graph graph, const PolicyRequest& policies);
 
 // After simplify, before apply_policy. `calibration`: null where no data was given. A range that is missing, and
 // weights that are not finite, are an Error naming the layer.

@@ -110,7 +110,7 @@ void add_search(CLI::App& app) {
   c.reads(c.add_option("NETWORK", o->network, "the network's file")->required()->type_name(""), files_of_network);
   add_set(c, o->set, true);
   add_judged_output(c, o->output);
-  c.reads(c.add_option("--calibrate", o->calibrate, "samples for int8/static and float8 [those of --data]")
+  c.reads(c.add_option("--calibrate", o->calibrate, "samples for int8/static, float8, gptq and awq [those of --data]")
               ->type_name("DATA"));
   c.add_option("--policies", o->policies, "to choose from; the first is the reference")
       ->delimiter(',')

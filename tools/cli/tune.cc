@@ -134,7 +134,7 @@ void add_export(CLI::App& app) {
   add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
   add_number(c, "--batch", o->batch, 1, 1 << 20, "of --network: rows per run, where it leaves that open [1]");
   c.reads(
-      c.add_option("--calibrate", o->samples.data, "samples for int8/static and float8, as nacre convert takes them")
+      c.add_option("--calibrate", o->samples.data, "samples for int8/static, float8, gptq and awq, as nacre convert takes them")
           ->type_name("DATA"));
   c.add_flag("--cast-samples", o->samples.options.cast, "change the type of samples, where no number changes by it");
   add_json(c, o->json);

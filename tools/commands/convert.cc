@@ -54,12 +54,13 @@ void require_readers(const Work& work, const Graph& graph) {
   const CalibrationArguments& arguments = work.options.calibration;
   const PolicyRequest& policies = work.compiling.policies;
   if (any_policy(graph, policies, reads_ranges)) return;
-  if (!work.options.training.loss.empty() || !any_policy(graph, policies, reads_amaxes))
+  const bool trains = !work.options.training.loss.empty();
+  if (!any_policy(graph, policies, reads_moments) && (trains || !any_policy(graph, policies, reads_amaxes)))
     throw Error(kUsage, "--calibrate", "no layer has a policy that reads samples",
                 "add --policy int8/static_from_float32, or leave it away");
   if (arguments.method != CalibrationArguments().method || !arguments.overrides.empty())
     throw Error(kUsage, arguments.overrides.empty() ? "--range-method" : "--range",
-                "no layer reads ranges: float8 takes the largest magnitudes",
+                "no layer reads ranges: float8 takes the largest magnitudes, gptq and awq products of inputs",
                 "add --policy int8/static_from_float32, or leave it away");
 }
 
@@ -70,6 +71,7 @@ void measure_ranges(Work& work, const Graph& graph) {
   CalibrationOptions options = arguments.options;
   options.method = parse_range_method(arguments.method, "--range-method");
   for (const std::string& text : arguments.overrides) options.overrides.push_back(parse_range_rule(text, "--range"));
+  if (work.options.training.loss.empty()) options.fitted = fitted_by(graph, work.compiling.policies);
   SampleOptions sampling = arguments.samples;
   sampling.may_be_equal = !any_policy(graph, work.compiling.policies, reads_ranges);
   work.calibration = calibrate(graph, read_samples(graph, arguments.data, sampling), options);

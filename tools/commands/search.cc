@@ -116,20 +116,25 @@ class Bench {
   }
 
   void calibrate_once() {
-    const auto reads = [](const ParsedPolicy& p) { return reads_ranges(p.policy) || reads_amaxes(p.policy); };
-    const bool wanted = std::ranges::any_of(policies_, reads);
+    const auto any = [&](auto is) {
+      return std::ranges::any_of(policies_, [&](const ParsedPolicy& p) { return is(p.policy); });
+    };
+    const bool wanted = any(reads_samples);
     if (!wanted && !options_.calibrate.empty())
       throw Error(kUsage, "--calibrate", "none of the policies reads samples",
-                  "add int8/static or float8 to --policies, or leave it away");
+                  "add int8/static, float8, gptq or awq to --policies, or leave it away");
     if (!wanted) return;
     const SampleOptions sampling = {.cast = options_.cast_inputs};
+    CalibrationOptions calibrating;
+    if (any(reads_moments)) calibrating.fitted = [](const Node& node) { return node.layer != kNone; };
     if (!options_.calibrate.empty()) {
-      calibration_ = calibrate(graph_, read_samples(graph_, options_.calibrate, sampling));
+      calibration_ = calibrate(graph_, read_samples(graph_, options_.calibrate, sampling), calibrating);
     } else {
       std::vector<std::string> inputs;
       for (const Binding& input : graph_.inputs) inputs.push_back(input.name);
       std::vector<std::string> ignored;
-      calibration_ = calibrate(graph_, make_samples(graph_, arrays_for(inputs, set_.data, ignored), sampling));
+      calibration_ =
+          calibrate(graph_, make_samples(graph_, arrays_for(inputs, set_.data, ignored), sampling), calibrating);
     }
     calibrated_ = true;
   }

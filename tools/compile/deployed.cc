@@ -89,13 +89,15 @@ void require_place_for_all(const Graph& network, const LoadedModel& training) {
 
 // What training found stays: it is of the same numbers, and of more samples.
 void add_ranges(const Graph& graph, const PolicyRequest& policies, const RangeSamples& samples, Calibration& found) {
-  if (!any_policy(graph, policies, [](const Policy& p) { return reads_ranges(p) || reads_amaxes(p); }))
+  if (!any_policy(graph, policies, reads_samples))
     throw Error(kUsage, "--calibrate", "no layer has a policy that reads samples",
                 "add --policy int8/static_from_float32, or leave it away");
   SampleOptions sampling = samples.options;
   sampling.may_be_equal = !any_policy(graph, policies, reads_ranges);
-  Calibration measured = calibrate(graph, read_samples(graph, samples.data, sampling));
+  const CalibrationOptions options = {.fitted = fitted_by(graph, policies)};
+  Calibration measured = calibrate(graph, read_samples(graph, samples.data, sampling), options);
   found.ranges.merge(measured.ranges);
+  found.moments.merge(measured.moments);
   found.samples = std::max(found.samples, measured.samples);
 }
 
@@ -120,7 +122,7 @@ Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedMod
   if (!samples.data.empty()) add_ranges(graph, policies, samples, found);
   CompileOptions compiling;
   compiling.policies = policies;
-  compiling.calibration = found.ranges.empty() ? nullptr : &found;
+  compiling.calibration = found.ranges.empty() && found.moments.empty() ? nullptr : &found;
   Compiled made = compile(std::move(graph), compiling);
   deployed.bytes = std::move(made.bytes);
   deployed.fallbacks = made.graph.fallbacks;

@@ -19,6 +19,7 @@
 #include "tools/graph/operands.h"
 #include "tools/passes/passes.h"
 #include "tools/policies/policy_fields.h"
+#include "tools/policies/policy_text.h"
 
 namespace nacre::tools {
 namespace {
@@ -265,6 +266,10 @@ void refuse_untrainable(const Graph& graph) {
     const Policy* policy = policy_of(graph, node);
     if (policy == nullptr || !is_matmul(node.op)) continue;
     const std::string place = layer_place(graph, node);
+    if (policy->weight_fit != WeightFit::kNearest)
+      throw Error(kUnsupported, place,
+                  fmt::format("{} fits codes to weights that are trained already", name_of(policy->weight_fit)),
+                  "train under float32, and convert the result: nacre convert --policy " + policy_text(*policy));
     if (policy->quantization == Quantization::kInt4Weights && policy->block != 0)
       throw Error(kUnsupported, place, fmt::format("int4 in groups of {} weights cannot be trained", policy->block),
                   "train under int4, whose scales are per channel, or float32, and convert the result");

@@ -80,6 +80,14 @@ struct Value {
   }
 };
 
+// What calibration samples say of the inputs of a matmul, for a fit of its weights. A row is what one output's sum
+// reads: of dense a row of x, of a convolution a window, in the order of the weights' terms, 0 outside of x.
+struct InputMoments {
+  int64_t rows = 0, terms = 0;               // n and m
+  std::vector<std::vector<double>> hessian;  // per group of input channels: H = 2/n sum_rows x x^T, [m, m]
+  std::vector<double> mean_magnitude;        // mean |x_c| per input channel
+};
+
 struct Node {
   Op op = Op::kNone;
   Rounding rounding = Rounding::kNone;
@@ -88,7 +96,8 @@ struct Node {
   std::vector<uint32_t> words;  // as the engine reads them: see the op's Attribute table
   std::vector<ValueId> inputs;  // kNone: an optional operand that is absent
   std::vector<ValueId> outputs;
-  ValueId guard = kNone;  // one uint32: where it is 0 the node has no effect
+  ValueId guard = kNone;                                  // one uint32: where it is 0 the node has no effect
+  std::shared_ptr<const InputMoments> moments = nullptr;  // where the policy of the layer fits weights; no part of text
 };
 
 // A layer of the source file: what policies, reports and errors speak of. Steps keep it through every pass.

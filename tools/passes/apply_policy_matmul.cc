@@ -163,7 +163,8 @@ void write_real_matmul(PolicyPass& pass, Node node) {
   const Quantization quantization = pass.policy(node).quantization;
   const bool hybrid = quantization == Quantization::kInt8Dynamic && pass.policy(node).scale_form == ScaleForm::kStep;
   // codes that the file brings are taken as they are
-  const bool of_source = hybrid || quantization == Quantization::kInt8Weights;
+  const bool nearest = pass.policy(node).weight_fit == WeightFit::kNearest;
+  const bool of_source = hybrid || (quantization == Quantization::kInt8Weights && nearest);
   if (of_source && refusal_of_weights(pass, node).empty())
     return hybrid ? write_hybrid(pass, std::move(node)) : write_weight_only(pass, std::move(node));
   const ElementType type = pass.compute(node);

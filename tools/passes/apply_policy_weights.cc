@@ -4,8 +4,11 @@
 //                   sample
 //   int8/weights    int8 weights by TFLite's rule, float arithmetic
 //   int4            per channel by Keras's abs-max, or in groups with zero points; float arithmetic
+//   gptq, awq       int4 or int8 weights in groups, fitted to samples (fit_weights.h); float arithmetic
 //   float8          E4M3 weights, and activations by a scale that calibration found
 //   float8/current  the same by scales of the values themselves
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/numeric/absmax.h"
@@ -16,6 +19,7 @@
 #include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/apply_policy.h"
+#include "tools/passes/fit_weights.h"
 #include "tools/passes/quantize_weights.h"
 
 namespace nacre::tools {
@@ -34,6 +38,7 @@ class QuantizedMatmul {
     if (bias != kNone && !pass_.value(bias).constant()) return "its bias is no constant";
     w_ = pass_.rounded_reals(node_, w, {policy_.variable});
     layout_ = layout_of(node_.op, w.dims);
+    if (policy_.weight_fit != WeightFit::kNearest) return fitted();
     switch (policy_.quantization) {
       case Quantization::kInt8Dynamic: return dynamic();
       case Quantization::kInt8Weights: return weight_only(step_codes(w_, layout_), ElementType::kInt8, false);
@@ -139,11 +144,53 @@ class QuantizedMatmul {
     const auto block = int64_t(policy_.block);
     if (block == 0) return weight_only(absmax_codes(w_, layout_, kInt4Range), ElementType::kInt4, true);
     const WeightCodes codes = grouped_codes(w_, layout_, block, policy_.group_range);
+    return grouped(x(type_), codes, ElementType::kInt4, std::min(block, layout_.terms));
+  }
+
+  std::string grouped(ValueId x, const WeightCodes& codes, ElementType stored, int64_t block) {
     const int64_t groups = int64_t(codes.scale.size()) / layout_.channels;
-    const ValueId w = weights(ElementType::kInt4, packed_int4(codes.codes));
+    const ValueId w = weights(stored, stored == ElementType::kInt4 ? packed_int4(codes.codes) : bytes_of(codes.codes));
     const ValueId scale = scales("/w_scale", {layout_.channels, groups}, codes.scale);
     const ValueId zero = pass_.graph().constant(name_ + "/w_zero", {layout_.channels, groups}, codes.zero);
-    return emit({x(type_), w, bias(type_), scale, zero}, type_, false, int(std::min(block, layout_.terms)));
+    return emit({x, w, bias(type_), scale, zero}, type_, false, int(block));
+  }
+
+  // Codes of up to 4 bits are stored in 4.
+  std::string fitted() {
+    const bool gptq = policy_.weight_fit == WeightFit::kGptq, int4 = policy_.weight_bits <= 4;
+    if (node_.moments == nullptr)
+      throw Error(kUsage, pass_.graph().source,
+                  node_.name + ": policy " + name_of(policy_.weight_fit) + " needs samples of its input",
+                  "give samples with --calibrate FILE, or a policy with the nearest codes (int4/128)");
+    const int64_t block = policy_.block == 0 ? layout_.terms : std::min(int64_t(policy_.block), layout_.terms);
+    const FitProblem problem = {.w = w_,
+                                .layout = layout_,
+                                .moments = *node_.moments,
+                                .block = block,
+                                .bits = policy_.weight_bits,
+                                .name = node_.name};
+    const Fit fit = gptq ? gptq_fit(problem, policy_.activation_order != 0) : awq_fit(problem, type_);
+    say_fit(fit);
+    return grouped(times(fit.factor), fit.codes, int4 ? ElementType::kInt4 : ElementType::kInt8, block);
+  }
+
+  void say_fit(const Fit& fit) {
+    const std::string dead = fit.dead == 0 ? "" : fmt::format(", {} inputs without values", fit.dead);
+    pass_.log(node_,
+              fmt::format("{}: squared error of the outputs on the samples {:.4g}, of the nearest codes {:.4g}{}{}",
+                          name_of(policy_.weight_fit), fit.error, fit.nearest_error, dead,
+                          fit.error < fit.nearest_error ? "" : ": has the nearest codes"));
+  }
+
+  // x times a factor per channel, its last axis: a step of its own.
+  ValueId times(const std::vector<float>& factor) {
+    const ValueId real = x(type_);
+    if (factor.empty()) return real;
+    const ValueId constant =
+        pass_.as_type(node_, pass_.graph().constant(name_ + "/x_factor", {int64_t(factor.size())}, factor), type_);
+    const ValueId y = pass_.like(real, "/scaled", type_);
+    pass_.emit(make_step(Op::kMul, node_, node_.name + "/scale", {real, constant}, {y}));
+    return y;
   }
 
   float amax() const { return absmax(std::span(w_)); }

@@ -53,13 +53,15 @@ WeightCodes step_codes(const std::vector<float>& w, const WeightLayout& layout) 
   return result;
 }
 
-WeightCodes grouped_codes(const std::vector<float>& w, const WeightLayout& layout, int64_t block, GroupRange range) {
+WeightCodes grouped_codes(const std::vector<float>& w, const WeightLayout& layout, int64_t block, GroupRange range,
+                          int bits) {
   WeightCodes result{std::vector<int8_t>(w.size()), {}, {}};
   for (int64_t k = 0; k < layout.channels; ++k)
     for (int64_t first = 0; first < layout.terms; first += block) {
       const std::vector<float> x = terms_of(w, layout, k, first, std::min(first + block, layout.terms));
-      const Group group = group_of(x, size_t(block), range);
-      for (size_t i = 0; i < x.size(); ++i) result.codes[layout.at(k, first + int64_t(i))] = group_code(x[i], group);
+      const Group group = group_of(x, size_t(block), range, bits);
+      for (size_t i = 0; i < x.size(); ++i)
+        result.codes[layout.at(k, first + int64_t(i))] = group_code(x[i], group, bits);
       result.scale.push_back(group.scale);
       result.zero.push_back(group.zero);
     }

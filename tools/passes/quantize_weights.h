@@ -35,8 +35,10 @@ ScaledCodes<T> absmax_codes(const std::vector<T>& w, const WeightLayout& layout,
 // TFLite, per channel: step = max |w| / 127, code = round_half_away(w / step).
 WeightCodes step_codes(const std::vector<float>& w, const WeightLayout& layout);
 
-// Keras int4 in groups of `block` terms of a channel's sum, with zero points (engine/numeric/grouped_int4.h).
-WeightCodes grouped_codes(const std::vector<float>& w, const WeightLayout& layout, int64_t block, GroupRange range);
+// Keras int4 in groups of `block` terms of a channel's sum, with zero points (engine/numeric/grouped_int4.h); the same
+// in another number of bits.
+WeightCodes grouped_codes(const std::vector<float>& w, const WeightLayout& layout, int64_t block,
+                          GroupRange range = GroupRange::kWithZero, int bits = 4);
 
 // One step for the whole tensor; float8 E4M3 codes of w / step, saturated.
 std::vector<uint8_t> float8_codes(const std::vector<float>& w, float step);

@@ -80,6 +80,25 @@ bool set_rounding(Policy& p, const Json& value) {
   return true;
 }
 
+// A fit has bits, and groups with steps: what the policy says otherwise gives way, unless it is said after the fit.
+bool set_weight_fit(Policy& p, const Json& value) {
+  if (!set_name(value, &p.weight_fit)) return false;
+  if (p.weight_fit == WeightFit::kNearest) {
+    p.weight_bits = 0;
+    return true;
+  }
+  if (p.weight_bits == 0) p.weight_bits = p.quantization == Quantization::kInt8Weights ? 8 : 4;
+  p.scale_form = ScaleForm::kStep;
+  return true;
+}
+
+bool set_weight_bits(Policy& p, const Json& value) {
+  uint8_t bits = 0;
+  if (!set_number(value, 0, 8, &bits) || (bits != 0 && !fit_bits(bits))) return false;
+  p.weight_bits = bits;
+  return true;
+}
+
 constexpr const char* kTypeWords = "float32, float16, bfloat16 or float64";
 
 // loss_scale last: "auto" looks at the others.
@@ -106,6 +125,10 @@ const PolicyField kFields[] = {
      [](Policy& p, const Json& v) { return set_number(v, 0, 1, &p.activation_zero); }},
     {"group_range", "with_zero or keras", [](const Policy& p) { return Json(name_of(p.group_range)); },
      [](Policy& p, const Json& v) { return set_name(v, &p.group_range); }},
+    {"weight_fit", "nearest, gptq or awq", [](const Policy& p) { return Json(name_of(p.weight_fit)); }, set_weight_fit},
+    {"weight_bits", "0, 2, 3, 4 or 8", [](const Policy& p) { return Json(p.weight_bits); }, set_weight_bits},
+    {"activation_order", "0 or 1", [](const Policy& p) { return Json(p.activation_order); },
+     [](Policy& p, const Json& v) { return set_number(v, 0, 1, &p.activation_order); }},
     {"rounding", "last, each, none, double, single or float_even", get_rounding, set_rounding},
     {"loss_scale", "none, dynamic, auto or a finite number of at least 1", get_loss_scale, set_loss_scale},
 };
@@ -125,6 +148,38 @@ std::string nearest_fields(const std::string& key) {
   return near.empty() ? "fields are " + listed(keys, keys.size()) : "did you mean " + near + "?";
 }
 
+// Rules of the fields of a fit.
+void check_fit(const Policy& p, const Place& place) {
+  const bool int4 = p.quantization == Quantization::kInt4Weights, int8 = p.quantization == Quantization::kInt8Weights;
+  const auto refuse = [&](const std::string& what, const std::string& remedy) {
+    place.refuse("Contradiction", what, remedy);
+  };
+  if (p.activation_order != 0 && p.weight_fit != WeightFit::kGptq)
+    refuse("activation_order belongs to weight_fit=gptq", "for example gptq/4/128_from_float32;activation_order=1");
+  if (p.weight_fit == WeightFit::kNearest) {
+    if (p.weight_bits != 0)
+      refuse("weight_bits belongs to a weight_fit",
+             "for example gptq/3/128_from_float32; codes nearest to the weights "
+             "have 4 bits (int4) or 8 (int8/weights)");
+    return;
+  }
+  const char* fit = name_of(p.weight_fit);
+  if (!int4 && !int8)
+    refuse(
+        fmt::format("weight_fit belongs to int4 or int8/weights, and the quantization is {}", name_of(p.quantization)),
+        fmt::format("for example {}/4/128_from_float32", fit));
+  if (int4 && (p.weight_bits < 2 || p.weight_bits > 4))
+    refuse(fmt::format("weight_bits={} does not go with int4, whose codes have 2, 3 or 4 bits", p.weight_bits),
+           "8 bits are gptq/8/G_from_S");
+  if (int8 && p.weight_bits != 8)
+    refuse(fmt::format("weight_bits={} does not go with int8/weights, whose codes have 8 bits", p.weight_bits),
+           "fewer bits are gptq/W/G_from_S");
+  if (p.weight_fit == WeightFit::kAwq && p.weight_bits != 4)
+    refuse(fmt::format("awq has 4 bits, not {}", p.weight_bits), "other numbers of bits have gptq");
+  if (p.scale_form != ScaleForm::kStep)
+    refuse("scale_form=reciprocal does not go with a weight_fit", "its groups have steps and zero points");
+}
+
 }  // namespace
 
 std::span<const PolicyField> policy_fields() { return kFields; }
@@ -133,6 +188,8 @@ bool floating(ElementType type) {
   return type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
          type == ElementType::kFloat64;
 }
+
+bool fit_bits(int bits) { return bits == 2 || bits == 3 || bits == 4 || bits == 8; }
 
 bool narrow(ElementType type) { return type == ElementType::kFloat16 || type == ElementType::kBfloat16; }
 
@@ -170,7 +227,10 @@ void check_policy(const Policy& p, const Place& place) {
   };
   const bool delayed = p.quantization == Quantization::kFloat8;
   const bool int8 = p.quantization == Quantization::kInt8Dynamic;
-  need(p.block == 0 || p.quantization == Quantization::kInt4Weights, "block", "int4");
+  const bool fitted = p.weight_fit != WeightFit::kNearest;
+  need(p.block == 0 || p.quantization == Quantization::kInt4Weights ||
+           (p.quantization == Quantization::kInt8Weights && fitted),
+       "block", fitted ? "int4 or int8/weights" : "int4");
   need(p.amax_history_length == 0 || delayed, "amax_history_length", "float8 with a history");
   need(p.update_order == UpdateOrder::kTransformerEngine || delayed, "update_order", "float8 with a history");
   need(p.amax_rule == AmaxRule::kMax || delayed, "amax_rule", "float8 with a history");
@@ -179,6 +239,9 @@ void check_policy(const Policy& p, const Place& place) {
   need(p.scale_form == ScaleForm::kStep || p.quantization != Quantization::kNone, "scale_form", "a quantization");
   need(p.group_range == GroupRange::kWithZero || (p.quantization == Quantization::kInt4Weights && p.block > 0),
        "group_range", "int4 in blocks");
+  if (p.group_range != GroupRange::kWithZero && fitted)
+    place.refuse("Contradiction", "group_range=keras does not go with a weight_fit", "its groups have a code for 0");
+  check_fit(p, place);
   const bool requantizes = p.quantization == Quantization::kInt8Static;
   const Rounding rounding = Rounding(p.rounding);
   need(rounding == Rounding::kNone || requantizes, "rounding=double, single or float_even", "int8/static");

@@ -33,6 +33,7 @@ void check_policy(const Policy& policy, const Place& place);
 
 bool equal(const Policy& a, const Policy& b);  // in every field
 bool floating(ElementType type);               // a type that layers compute in
+bool fit_bits(int bits);                       // of the codes of a fit: 2, 3, 4 or 8
 bool narrow(ElementType type);                 // one of 16 bits
 
 }  // namespace nacre::tools

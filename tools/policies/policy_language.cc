@@ -163,17 +163,24 @@ ElementType compute_type(const std::string& type, const KerasPolicy& keras, cons
                             "int8/static_from_float32; for float8 float8_from_float32");
 }
 
-[[noreturn]] void refuse_fitted(const KerasPolicy& keras, const Place& place) {
-  const bool eight = keras.weight_bits == 8;
-  const std::string instead = eight                  ? "int8/weights_from_" + keras.source
-                              : keras.group_size > 0 ? fmt::format("int4/{}_from_{}", keras.group_size, keras.source)
-                                                     : "int4_from_" + keras.source;
-  unsupported(place).refuse(
-      "NotConvertible",
-      fmt::format("{} cannot be made here: {}", in_quotes(keras.name),
-                  keras.mode == "ternary" ? "layers have no ternary form yet"
-                                          : "its weights are fitted to data by an optimizer of Keras's"),
-      "take " + instead + " instead");
+[[noreturn]] void refuse_ternary(const KerasPolicy& keras, const Place& place) {
+  unsupported(place).refuse("NotConvertible",
+                            fmt::format("{} cannot be made here: layers have no ternary form, and no Keras release up "
+                                        "to 3.15.1 has this policy",
+                                        in_quotes(keras.name)),
+                            "take int4_from_" + keras.source + " or gptq/2/32_from_" + keras.source + " instead");
+}
+
+// GPTQDTypePolicy and AWQDTypePolicy; a group of -1 is all of a channel.
+void set_fit(const KerasPolicy& keras, Policy& policy, const Place& place) {
+  // QuantizedDTypePolicy takes "gptq" too, without bits and group: no layer of Keras's runs under it.
+  if (!fit_bits(keras.weight_bits))
+    unsupported(place).refuse("NotConvertible", fmt::format("{} names no bits and no group", in_quotes(keras.name)),
+                              fmt::format("take {}/4/128_from_{}", keras.mode, keras.source));
+  policy.weight_fit = keras.mode == "gptq" ? WeightFit::kGptq : WeightFit::kAwq;
+  policy.weight_bits = uint8_t(keras.weight_bits);
+  policy.quantization = keras.weight_bits == 8 ? Quantization::kInt8Weights : Quantization::kInt4Weights;
+  policy.block = keras.group_size > 0 ? uint32_t(keras.group_size) : 0;
 }
 
 void set_float8(const KerasPolicy& keras, Policy& policy, const Place& place) {
@@ -201,7 +208,8 @@ Policy policy_of(const KerasPolicy& keras, const Place& place) {
   Policy policy;
   policy.compute = policy.output = compute_type(keras.compute, keras, place);
   policy.variable = compute_type(keras.variable, keras, place);
-  if (keras.mode == "ternary" || keras.mode == "gptq" || keras.mode == "awq") refuse_fitted(keras, place);
+  if (keras.mode == "ternary") refuse_ternary(keras, place);
+  if (keras.mode == "gptq" || keras.mode == "awq") set_fit(keras, policy, place);
   if (keras.mode.empty() && keras.name == "mixed_float16") policy.loss_scale = LossScale::kDynamic;
   if (keras.mode == "float8") set_float8(keras, policy, place);
   if (keras.mode == "int8") {

@@ -11,8 +11,9 @@ namespace nacre::tools {
 namespace {
 
 constexpr const char* kSources[] = {"float32", "mixed_bfloat16", "mixed_float16", "bfloat16", "float16", "float64"};
-constexpr const char* kModes[] = {"int8",    "int8/static", "int8/weights", "int4",      "int4/32",
-                                  "int4/64", "int4/128",    "float8",       "float8/16", "float8/current"};
+constexpr const char* kModes[] = {"int8",      "int8/static", "int8/weights", "int4",          "int4/32",
+                                  "int4/64",   "int4/128",    "gptq/4/32",    "gptq/4/128",    "gptq/8/128",
+                                  "awq/4/128", "float8",      "float8/16",    "float8/current"};
 constexpr const char* kShort[] = {"half", "full", "f16", "bf16", "f32", "f64", "source"};
 
 std::vector<std::string> make_names() {
@@ -48,8 +49,15 @@ constexpr PolicyForm kForms[] = {
      "weights and activations in float8 E4M3, gradients in E5M2; scales follow the last 1024 largest magnitudes; from "
      "16 bits every operation rounds, as in Keras",
      "float8_from_mixed_bfloat16"},
-    {"Keras", "ternary_from_S | gptq/W/G_from_S | awq/4/G_from_S",
-     "understood and refused: weights need the data that these methods were fitted to", ""},
+    {"Keras", "gptq/W/G_from_S",
+     "weights in W bits (2, 3, 4: int4; 8: int8), a scale and a zero point per G weights (-1: per channel), codes "
+     "fitted to samples (--calibrate): each weight makes up for the rounding of those before it",
+     "gptq/4/128_from_float32"},
+    {"Keras", "awq/4/G_from_S",
+     "weights in int4, a scale and a zero point per G; a factor per input, found with samples (--calibrate), makes the "
+     "codes of weights with large inputs finer",
+     "awq/4/128_from_float32"},
+    {"Keras", "ternary_from_S", "understood and refused: no Keras release up to 3.15.1 has it, and no layer here", ""},
     {"extension", "int8/static_from_S",
      "all in int8, scales of activations from calibration (--calibrate); TFLite's full-integer scheme",
      "int8/static_from_float32"},
@@ -71,8 +79,9 @@ constexpr PolicyForm kForms[] = {
      "L: none, dynamic, auto (dynamic for mixed_float16, else none), or a fixed number of at least 1",
      "mixed_float16;loss_scale=128"},
     {"extension", "POLICY;FIELD=VALUE",
-     "any other field of the record: variable, output, update_order, amax_rule, margin, scale_form, "
-     "activation_zero, group_range (with_zero, keras), rounding (last; each: every operation rounds, as in Keras)",
+     "any other field of the record: variable, output, update_order, amax_rule, margin, scale_form, activation_zero, "
+     "group_range (with_zero, keras), rounding (last; each: every operation rounds, as in Keras), weight_fit, "
+     "weight_bits, activation_order",
      "float8_from_float32;update_order=transformer_engine;margin=1"},
 };
 

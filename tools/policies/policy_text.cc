@@ -20,7 +20,17 @@ std::string source_name(const Policy& p) { return (mixed(p) ? "mixed_" : "") + s
 // Keras's float8 of a 16-bit source rounds after each operation, Nacre's own float8/H after the last.
 bool named_by_keras(const Policy& p) { return !narrow(p.compute) || p.operation_rounding == OperationRounding::kEach; }
 
+// "gptq/4/128"; of bits and quantizations that no name has, the one whose fields then tell the rest.
+std::string fit_name(const Policy& p) {
+  const bool gptq = p.weight_fit == WeightFit::kGptq;
+  const int standard = gptq && p.quantization == Quantization::kInt8Weights ? 8 : 4;
+  const int bits = gptq && fit_bits(p.weight_bits) ? p.weight_bits : standard;
+  return fmt::format("{}/{}/{}", name_of(p.weight_fit), bits, p.block == 0 ? int64_t{-1} : int64_t{p.block});
+}
+
 std::string mode_name(const Policy& p) {
+  const bool weights = p.quantization == Quantization::kInt4Weights || p.quantization == Quantization::kInt8Weights;
+  if (weights && p.weight_fit != WeightFit::kNearest) return fit_name(p);
   switch (p.quantization) {
     case Quantization::kInt4Weights: return p.block == 0 ? "int4" : fmt::format("int4/{}", p.block);
     case Quantization::kFloat8:

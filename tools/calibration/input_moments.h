@@ -1,0 +1,51 @@
+// Second moments of the inputs of matmuls over samples: what fits of weights (GPTQ, AWQ) take from calibration.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+// How the rows of a matmul are read from x [images, in_h, in_w, channels]; dense is a window of one pixel, and every
+// row of x an image.
+struct RowShape {
+  int64_t channels = 1, groups = 1;  // of channels; depthwise: every channel is one
+  int64_t in_h = 1, in_w = 1, out_h = 1, out_w = 1, kernel_h = 1, kernel_w = 1;
+  int64_t stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1, top = 0, left = 0;
+
+  int64_t terms() const { return kernel_h * kernel_w * (channels / groups); }
+  bool operator==(const RowShape&) const = default;
+};
+RowShape row_shape(const Graph& graph, const Node& matmul);
+
+class MomentCollector {
+ public:
+  // The matmuls of `graph` for which `fitted` holds. Those that read the same value alike share their moments. Refuses
+  // moments beyond the graph's budget.
+  MomentCollector(const Graph& graph, const std::function<bool(const Node&)>& fitted);
+
+  // The elements of the value of this name in one sample.
+  void add(const std::string& value, std::span<const float> x);
+
+  // By the name of the matmul's output.
+  std::map<std::string, std::shared_ptr<const InputMoments>> result() const;
+
+ private:
+  struct Input {
+    RowShape shape;
+    std::vector<std::string> outputs;  // of the matmuls that read it so
+    InputMoments sums;                 // of products below and on the diagonal, and of magnitudes
+    int64_t pixels = 0;
+  };
+  static void add(Input& input, std::span<const float> x);
+
+  std::multimap<std::string, Input> inputs_;  // by the value's name
+};
+
+}  // namespace nacre::tools
