@@ -42,7 +42,8 @@ PolicyNetwork calibrated(const std::string& name, const std::string& path,
     network.inputs.push_back(bytes_of(sample));
     array.data.insert(array.data.end(), network.inputs.back().begin(), network.inputs.back().end());
   }
-  network.calibration = calibrate(network.graph, make_samples(network.graph, {array}));
+  network.calibration = calibrate(network.graph, make_samples(network.graph, {array}),
+                                  {.fitted = [](const Node& node) { return node.layer != kNone; }});
   return network;
 }
 
@@ -59,13 +60,14 @@ std::optional<PolicyNetwork> load_digits() {
   return calibrated("digits", folder + "digits.onnx", samples);
 }
 
-std::optional<PolicyNetwork> load_shared(const std::string& name, const std::string& file, float low, float high) {
+std::optional<PolicyNetwork> load_shared(const std::string& name, const std::string& file, float low, float high,
+                                         size_t count) {
   const std::string path = shared() + "/models/mlperf_tiny/" + file;
   if (!std::filesystem::exists(path)) return std::nullopt;
   const Graph graph = import_network(path);
   const auto elements = size_t(graph.values[size_t(graph.inputs.at(0).value)].elements());
   std::mt19937 random(1);
-  std::vector<std::vector<float>> samples(3, std::vector<float>(elements));
+  std::vector<std::vector<float>> samples(count, std::vector<float>(elements));
   for (std::vector<float>& sample : samples)
     for (float& v : sample) v = low + (high - low) * float(random() >> 8) / float(1 << 24);
   return calibrated(name, path, samples);

@@ -30,6 +30,9 @@ inline constexpr const char* kPolicies[] = {
     "int4_from_float32",
     "int4/32_from_float32",
     "int4/32_from_mixed_bfloat16",
+    "gptq/4/32_from_float32",
+    "gptq/8/64_from_mixed_bfloat16",
+    "awq/4/32_from_float32",
     "float8_from_float32",
     "float8/16_from_mixed_bfloat16",
     "float8/current_from_float32",
@@ -57,7 +60,8 @@ struct PolicyNetwork {
 // The digits sample with 32 of its images; IC and KWS of the shared data with uniform inputs over the range of the int8
 // files' inputs, from a seed. Empty where the shared data is missing.
 std::optional<PolicyNetwork> load_digits();
-std::optional<PolicyNetwork> load_shared(const std::string& name, const std::string& file, float low, float high);
+std::optional<PolicyNetwork> load_shared(const std::string& name, const std::string& file, float low, float high,
+                                         size_t count = 3);
 
 tools::PolicyArguments everywhere(const std::string& policy);
 tools::PolicyArguments by_layer(const std::string& rules);  // of kMixedMaps

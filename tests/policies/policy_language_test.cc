@@ -78,6 +78,44 @@ std::vector<Row> rows() {
       {"awq/4/-1_from_float32", fit(kF32, kF32, WeightFit::kAwq, 4, 0)},
       {"gptq/4/32_from_float32;activation_order=1",
        with(fit(kF32, kF32, WeightFit::kGptq, 4, 32), [](Policy& p) { p.activation_order = 1; })},
+      {"float8_from_float32", float8(kF32, kF32, 1024)},
+      {"float8/16_from_mixed_bfloat16", float8(kF32, kBf16, 16)},
+      // Keras's own rounds after each operation, Nacre's float8/H after the last.
+      {"float8_from_mixed_float16", with(float8(kF32, kF16, 1024), each)},
+      {"float8/1024_from_mixed_float16", float8(kF32, kF16, 1024)},
+      {"float8/16_from_mixed_bfloat16;rounding=each", with(float8(kF32, kBf16, 16), each)},
+      {"mixed_bfloat16;rounding=each", with(record(kF32, kBf16), each)},
+      {"int8/static_from_float32;rounding=single",
+       with(record(kF32, kF32, Quantization::kInt8Static), [](Policy& p) { p.rounding = uint8_t(Rounding::kSingle); })},
+      {"int4/32_from_float32;group_range=keras", with(record(kF32, kF32, Quantization::kInt4Weights),
+                                                      [](Policy& p) {
+                                                        p.block = 32;
+                                                        p.group_range = GroupRange::kKeras;
+                                                      })},
+      {"float8/65535_from_float32", float8(kF32, kF32, 65535)},
+      {"float8/current_from_float16", record(kF16, kF16, Quantization::kFloat8Current)},
+      {"params=float32,compute=bfloat16,output=float32", with(record(kF32, kBf16), [](Policy& p) { p.output = kF32; })},
+      {"mixed_float16;loss_scale=none", record(kF32, kF16)},
+      {"mixed_float16;loss_scale=128", with(record(kF32, kF16),
+                                            [](Policy& p) {
+                                              p.loss_scale = LossScale::kFixed;
+                                              p.loss_scale_value = 128;
+                                            })},
+      {"float16;loss_scale=dynamic", with(record(kF16, kF16), dynamic)},
+      {"float8_from_float32;margin=-1;update_order=transformer_engine;amax_rule=most_recent",
+       with(float8(kF32, kF32, 1024),
+            [](Policy& p) {
+              p.margin = -1;
+              p.update_order = UpdateOrder::kTransformerEngine;
+              p.amax_rule = AmaxRule::kMostRecent;
+            })},
+      {"int8_from_float32;scale_form=step;activation_zero=1",
+       with(record(kF32, kF32, Quantization::kInt8Dynamic), [](Policy& p) { p.activation_zero = 1; })},
+      {"int4_from_mixed_bfloat16;output=float32", with(record(kF32, kBf16, Quantization::kInt4Weights),
+                                                       [](Policy& p) {
+                                                         p.scale_form = ScaleForm::kReciprocal;
+                                                         p.output = kF32;
+                                                       })},
   };
 }
 

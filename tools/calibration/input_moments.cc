@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tools/base/budget.h"
+#include "tools/base/float64_sums.h"
 #include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 
@@ -30,8 +31,7 @@ void add_products(const std::vector<double>& rows, size_t terms, std::vector<dou
   for (size_t a = 0; a < terms; ++a)
     for (size_t row = 0; row < rows.size(); row += terms) {
       const double v = rows[row + a];
-      if (v == 0) continue;
-      for (size_t b = 0; b <= a; ++b) sum[a * terms + b] += v * rows[row + b];
+      if (v != 0) add_scaled(v, rows.data() + row, sum.data() + a * terms, int64_t(a) + 1);
     }
 }
 

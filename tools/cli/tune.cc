@@ -133,9 +133,9 @@ void add_export(CLI::App& app) {
           files_of_network);
   add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
   add_number(c, "--batch", o->batch, 1, 1 << 20, "of --network: rows per run, where it leaves that open [1]");
-  c.reads(
-      c.add_option("--calibrate", o->samples.data, "samples for int8/static, float8, gptq and awq, as nacre convert takes them")
-          ->type_name("DATA"));
+  c.reads(c.add_option("--calibrate", o->samples.data,
+                       "samples for int8/static, float8, gptq and awq, as nacre convert takes them")
+              ->type_name("DATA"));
   c.add_flag("--cast-samples", o->samples.options.cast, "change the type of samples, where no number changes by it");
   add_json(c, o->json);
   c.only_with({"--policy", "--set", "--policy-file", "--only", "--except", "--batch", "--calibrate"}, {"--network"},

@@ -269,7 +269,7 @@ OptionTable<S> make_calibration_options() {
   return {
       {.name = "--calibrate",
        .value = "DATA",
-       .help = "samples for int8/static and float8: .npz, .npy, or a folder of .npy",
+       .help = "samples for int8/static, float8, gptq, awq: .npz, .npy, or a folder of .npy",
        .field = [](S& o) { return &o.data; },
        .text = OptionText::kFile,
        .input = true,

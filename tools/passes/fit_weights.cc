@@ -6,6 +6,7 @@
 
 #include "engine/numeric/grouped_int4.h"
 #include "engine/numeric/small_float.h"
+#include "tools/base/float64_sums.h"
 #include "tools/base/progress.h"
 
 namespace nacre::tools {
@@ -13,28 +14,26 @@ namespace {
 
 using Matrix = std::vector<double>;  // [m, m], rows one after the other
 
-// sum_i a_i b_i, as eight sums: one alone waits for itself.
-double dot(const double* a, const double* b, int64_t count) {
-  constexpr int64_t kSums = 8;
-  double sums[kSums] = {};
-  int64_t i = 0;
-  for (; i + kSums <= count; i += kSums)
-    for (int64_t lane = 0; lane < kSums; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  for (; i < count; ++i) sums[0] += a[i] * b[i];
-  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
-
 int64_t channels_per_group(const FitProblem& p) { return p.layout.channels / int64_t(p.moments.hessian.size()); }
 
-// e^T H e, H symmetric: e_i (H_ii e_i + 2 sum_{j<i} H_ij e_j) over all i.
-double quadratic_form(const Matrix& h, const std::vector<double>& e) {
-  const auto m = int64_t(e.size());
-  double sum = 0;
-  for (int64_t i = 0; i < m; ++i) {
-    const double* row = h.data() + i * m;
-    sum += e[size_t(i)] * (row[i] * e[size_t(i)] + 2 * dot(row, e.data(), i));
+// f(e, group) for the changes e = v - w of every four output channels that share an H, [4, terms]; those that are
+// missing are 0.
+template <class F>
+void each_four_changes(const FitProblem& p, const std::vector<float>& v, F f) {
+  constexpr int64_t kAtOnce = 4;
+  const int64_t m = p.layout.terms, per_group = channels_per_group(p);
+  std::vector<double> e(size_t(kAtOnce * m));
+  for (int64_t k = 0; k < p.layout.channels;) {
+    const int64_t count = std::min(kAtOnce, (k / per_group + 1) * per_group - k);
+    std::ranges::fill(e, 0);
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t r = 0; r < m; ++r) {
+        const size_t at = p.layout.at(k + i, r);
+        e[size_t(i * m + r)] = double(v[at]) - double(p.w[at]);
+      }
+    f(e, size_t(k / per_group));
+    k += count;
   }
-  return sum;
 }
 
 // ---- GPTQ ----
@@ -156,11 +155,10 @@ class GptqGroup {
       double* pull = pull_.data() + k * m_;
       for (int64_t i = at; i < end; ++i) {
         const double d = change[size_t(i - at)] = round_term(k, i);
-        for (int64_t j = i + 1; j < end; ++j) pull[j] += r_[size_t(i * m_ + j)] * d;
+        add_scaled(d, r_.data() + i * m_ + i + 1, pull + i + 1, end - i - 1);
       }
       for (int64_t i = at; i < end; ++i) {
-        const double d = change[size_t(i - at)];
-        for (int64_t j = end; j < m_; ++j) pull[j] += r_[size_t(i * m_ + j)] * d;
+        add_scaled(change[size_t(i - at)], r_.data() + i * m_ + end, pull + end, m_ - end);
       }
     }
     progress.show(uint64_t(m_ + end));
@@ -199,7 +197,7 @@ LowRank low_rank(const Matrix& h, int64_t m) {
     std::vector<double> column(h.begin() + pivot * m, h.begin() + (pivot + 1) * m);
     for (int64_t r = 0; r < result.rank; ++r) {
       const double* before = result.f.data() + r * m;
-      for (int64_t i = 0; i < m; ++i) column[size_t(i)] -= before[i] * before[pivot];
+      add_scaled(-before[pivot], before, column.data(), m);
     }
     const double root = std::sqrt(left[size_t(pivot)]);
     for (int64_t i = 0; i < m; ++i) {
@@ -290,18 +288,15 @@ class AwqSearch {
     return each_weight(coded, [&](float v, size_t c) { return v * trial.factor[c]; });
   }
 
+  // sum_k |F^T (v_k - w_k)|^2
   double low_rank_error(const std::vector<float>& v) const {
     const int64_t m = p_.layout.terms;
-    std::vector<double> e(static_cast<size_t>(m));
     double sum = 0;
-    for (int64_t k = 0; k < p_.layout.channels; ++k) {
-      for (int64_t r = 0; r < m; ++r) e[size_t(r)] = double(v[p_.layout.at(k, r)]) - double(p_.w[p_.layout.at(k, r)]);
-      const LowRank& f = factors_[size_t(k / channels_per_group(p_))];
-      for (int64_t r = 0; r < f.rank; ++r) {
-        const double part = dot(f.f.data() + r * m, e.data(), m);
-        sum += part * part;
-      }
-    }
+    each_four_changes(p_, v, [&](const std::vector<double>& e, size_t group) {
+      const LowRank& f = factors_[group];
+      for (int64_t r = 0; r < f.rank; ++r)
+        for (const double part : four_dots(f.f.data() + r * m, e.data(), m, m)) sum += part * part;
+    });
     return sum;
   }
 
@@ -323,14 +318,20 @@ std::vector<float> grouped_reals(const WeightCodes& codes, const WeightLayout& l
   return reals;
 }
 
+// H is symmetric: e^T H e = sum_i e_i (H_ii e_i + 2 sum_{j<i} H_ij e_j)
 double fit_error(const FitProblem& p, const std::vector<float>& reals) {
-  std::vector<double> e(size_t(p.layout.terms));
+  const int64_t m = p.layout.terms;
   double sum = 0;
-  for (int64_t k = 0; k < p.layout.channels; ++k) {
-    for (int64_t r = 0; r < p.layout.terms; ++r)
-      e[size_t(r)] = double(reals[p.layout.at(k, r)]) - double(p.w[p.layout.at(k, r)]);
-    sum += quadratic_form(p.moments.hessian[size_t(k / channels_per_group(p))], e);
-  }
+  each_four_changes(p, reals, [&](const std::vector<double>& e, size_t group) {
+    for (int64_t i = 0; i < m; ++i) {
+      const double* row = p.moments.hessian[group].data() + i * m;
+      const std::array<double, 4> below = four_dots(row, e.data(), m, i);
+      for (size_t channel = 0; channel < 4; ++channel) {
+        const double own = e[channel * size_t(m) + size_t(i)];
+        sum += own * (row[i] * own + 2 * below[channel]);
+      }
+    }
+  });
   return sum;
 }
 
