@@ -52,6 +52,41 @@ TEST(convert, calibrates_float8_with_samples_that_are_one_number) {
   expect_refusal(convert("int8/static_from_float32"), 3, "every number is the same");
 }
 
+TEST(convert, fits_weights_to_samples) {
+  const TemporaryDirectory directory;
+  const std::string model = directory / "m.nacre", samples = directory / "x.npy";
+  NpyArray images = read_npy(project_path("tools/samples/digits_images.npy"));
+  images.dims[0] = 32;
+  images.data.resize(32 * 64);
+  write_npy(samples, images);
+  const auto convert = [&](const std::string& policy, std::vector<std::string> more) {
+    std::vector<std::string> words = {"convert", kDigits, "-o", model, "--policy", policy};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_tool(words);
+  };
+  const std::vector<std::string> calibrated = {"--calibrate", samples, "--cast-samples"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), calibrated.begin(), calibrated.end());
+    return more;
+  };
+  for (const char* policy :
+       {"gptq/4/32_from_float32", "gptq/2/-1_from_bfloat16", "gptq/8/64_from_mixed_float16",
+        "gptq/3/16_from_float64;activation_order=1", "awq/4/32_from_float32", "int4/32_from_float32;weight_fit=awq"}) {
+    const ToolRun run = convert(policy, calibrated);
+    EXPECT_EQ(run.exit_code, 0) << policy << run.err;
+    EXPECT_EQ(run_tool({"check", model}).exit_code, 0) << policy;
+    const std::vector<uint8_t> bytes = read_bytes(model);
+    EXPECT_EQ(convert(policy, calibrated).exit_code, 0);
+    EXPECT_EQ(read_bytes(model), bytes) << policy;
+    std::filesystem::remove(model);
+    expect_refusal(convert(policy, {}), 2, "give samples with --calibrate FILE");
+    expect_refusal(convert(policy, with({"--range-method", "mse"})), 2, "no layer reads ranges");
+    expect_refusal(convert(policy, with({"--train", "softmax_cross_entropy"})), 4, "train under float32, and convert");
+  }
+  const ToolRun run = convert("gptq/4/32_from_float32", with({"--verbose"}));
+  EXPECT_TRUE(has(run.err, "apply_policy: fc: gptq: squared error of the outputs on the samples")) << run.err;
+}
+
 TEST(convert, refuses_an_arena_limit_that_a_training_cannot_meet) {
   const TemporaryDirectory directory;
   for (const auto& [limit, met] : {std::pair("1M", true), std::pair("16K", false)}) {

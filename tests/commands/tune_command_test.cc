@@ -135,7 +135,7 @@ TEST(tune_command, refuses_a_file_name_that_ends_as_a_folder_before_it_trains) {
   EXPECT_EQ(directory.entries(), 0u);
 }
 
-// A training in float32 finds no ranges: int8/static takes them from samples.
+// A training in float32 finds no ranges: int8/static takes them from samples, and fits of weights what they need.
 TEST(tune_command, leaves_a_checkpoint_that_export_calibrates) {
   const TemporaryDirectory directory;
   const std::string samples = project_path("tools/samples/"), network = samples + "digits.onnx",
@@ -145,17 +145,20 @@ TEST(tune_command, leaves_a_checkpoint_that_export_calibrates) {
                 .exit_code,
             0);
   ASSERT_EQ(tune({"--checkpoint", directory / "run", "--batch", "32"}).exit_code, 0);
-  std::vector<std::string> words = {
-      "export", model, "--checkpoint",           directory / "run", "--network",
-      network,  "-o",  directory / "int8.nacre", "--policy",        "int8/static_from_float32"};
-  const ToolRun without = run_tool(words);
-  EXPECT_EQ(without.exit_code, 2) << without.err;
-  EXPECT_NE(without.err.find("--calibrate"), std::string::npos) << without.err;
-  EXPECT_FALSE(std::filesystem::exists(directory / "int8.nacre"));
-  words.insert(words.end(), {"--calibrate", samples + "digits_images.npy", "--cast-samples"});
-  const ToolRun with = run_tool(words);
-  EXPECT_EQ(with.exit_code, 0) << with.err;
-  EXPECT_EQ(run_tool({"check", directory / "int8.nacre"}).exit_code, 0);
+  for (const char* policy : {"int8/static_from_float32", "gptq/4/32_from_float32", "awq/4/32_from_bfloat16"}) {
+    const std::string exported = directory / "exported.nacre";
+    std::vector<std::string> words = {"export", model, "--checkpoint", directory / "run", "--network",
+                                      network,  "-o",  exported,       "--policy",        policy};
+    const ToolRun without = run_tool(words);
+    EXPECT_EQ(without.exit_code, 2) << without.err;
+    EXPECT_NE(without.err.find("--calibrate"), std::string::npos) << without.err;
+    EXPECT_FALSE(std::filesystem::exists(exported));
+    words.insert(words.end(), {"--calibrate", samples + "digits_images.npy", "--cast-samples"});
+    const ToolRun with = run_tool(words);
+    EXPECT_EQ(with.exit_code, 0) << with.err;
+    EXPECT_EQ(run_tool({"check", exported}).exit_code, 0);
+    std::filesystem::remove(exported);
+  }
 }
 
 }  // namespace

@@ -112,7 +112,8 @@ TEST(training_quantizers, float8_from_16_bits_rounds_each_operation_as_keras_doe
 }
 
 TEST(training_quantizers, refuses_what_it_cannot_simulate) {
-  EXPECT_THROW(with_quantizers(perceptron(), "int4/32", true), Error);
+  for (const char* policy : {"int4/32", "gptq/4/32", "gptq/8/-1", "awq/4/32"})
+    EXPECT_THROW(with_quantizers(perceptron(), policy, true), Error) << policy;
   TrainingOptions learned;
   learned.quantizers.learned_ranges = true;
   EXPECT_THROW(compiled(perceptron(), "int8/static", learned), Error);
