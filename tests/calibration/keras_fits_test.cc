@@ -3,9 +3,9 @@
 //
 // Keras computes in float32, we in float64, so a code may differ where a weight lies near the middle of two codes. It
 // is then the first of its output to differ: what GPTQ makes of the following weights depends on it. How near is
-// derived: the weight, in steps, is at most 2^bits; it took at most `in` updates, each of numbers rounded to float32 (the
-// weight, the row of the inverse, the product), so it is off by at most 3 in 2^-24 2^bits 2, the 2 for the step, which
-// itself is of rounded weights; AWQ's pow adds 8 units in the last place, as XLA's is that good.
+// derived: the weight, in steps, is at most 2^bits; it took at most `in` updates, each of numbers rounded to float32
+// (the weight, the row of the inverse, the product), so it is off by at most 3 in 2^-24 2^bits 2, the 2 for the step,
+// which itself is of rounded weights; AWQ's pow adds 8 units in the last place, as XLA's is that good.
 //
 // Left out, and counted: outputs with a group of one sign, whose range Keras does not widen to 0.
 #include <gtest/gtest.h>

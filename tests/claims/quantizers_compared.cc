@@ -1,13 +1,14 @@
 // Claim: what the quantizers of weights cost, beside one another: codes nearest to the weights per channel and in
 // groups, GPTQ and AWQ, which are fitted to samples; int8 of weights, and of activations too.
 //
-// Of each layer: the squared error of its outputs over that of the outputs, on the inputs that the float network gives
-// it for the calibration samples. It is computed by the float kernels from the weights that the compiled program's codes,
-// scales, zero points and factors stand for, not from the products that the fits look at. Of the output: of whole
-// programs, on calibration samples and on others. Of the sample network also how many of the test images are recognized.
-// The encoder's weights, and the inputs of all networks but the sample, are from a seed.
+// Of each layer: the error of its outputs, relative, on the inputs that the float network gives it for the calibration
+// samples. It is computed by the float kernels from the weights that the compiled program's codes, scales, zero points
+// and factors stand for, not from the products that the fits look at. Of the output: of whole programs, on calibration
+// samples and on others. Of the sample network also how many of the test images are recognized. The encoder's weights,
+// and the inputs of all networks but the sample, are from a seed.
 //
-// Shown where in every layer the codes of GPTQ, and of AWQ, are at most as wrong as the nearest ones of the same groups.
+// Shown where in every layer the codes of GPTQ, and of AWQ, are at most as wrong as the nearest ones of the same
+// groups.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,9 +23,8 @@
 #include "engine/numeric/absmax.h"
 #include "engine/numeric/int4.h"
 #include "tests/claims/claims.h"
-#include "tests/claims/encoder_network.h"
 #include "tests/claims/policy_networks.h"
-#include "tests/run_tool.h"
+#include "tests/claims/sampled_networks.h"
 #include "tools/calibration/float_network.h"
 #include "tools/files/npy.h"
 #include "tools/passes/quantize_weights.h"
@@ -50,14 +50,6 @@ constexpr Method kMethods[] = {
     {"awq/4/32", "awq/4/32_from_float32", 5},
 };
 constexpr size_t kMethodCount = std::size(kMethods);
-
-struct Sampled {
-  std::string name;
-  Graph graph;  // simplified
-  std::vector<std::vector<float>> calibrated, others;
-  std::vector<std::vector<float>> images = {};  // of the sample network, with labels
-  std::vector<int64_t> labels = {};
-};
 
 std::vector<uint8_t> bytes_of_floats(const std::vector<float>& x) {
   std::vector<uint8_t> bytes(x.size() * sizeof(float));
@@ -316,65 +308,12 @@ void compare(const Sampled& network, Tally& tally) {
   ++tally.networks;
 }
 
-// ---- The networks ----
-
-// Then the networks are small.
-bool sanitized() { return std::getenv("NACRE_SANITIZED") != nullptr; }
-
-// Calibrated on images that the network was trained with, recognized are the others.
-Sampled digits() {
-  constexpr size_t kPixels = 64, kCalibrated = 128;
-  Sampled network = {.name = "digits",
-                     .graph = load_network(project_path("tools/samples/digits.onnx")),
-                     .calibrated = {},
-                     .others = {}};
-  const std::vector<uint8_t> pixels = read_npy(project_path("tools/samples/digits_images.npy")).values<uint8_t>();
-  const std::vector<uint8_t> labels = read_npy(project_path("tools/samples/digits_labels.npy")).values<uint8_t>();
-  const std::vector<int32_t> test = read_npy(project_path("tools/samples/digits_test.npy")).values<int32_t>();
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const auto first = pixels.begin() + std::ptrdiff_t(i * kPixels);
-    const std::vector<float> image(first, first + kPixels);
-    if (std::ranges::binary_search(test, int32_t(i))) {
-      network.images.push_back(image);
-      network.labels.push_back(labels[i]);
-    } else if (network.calibrated.size() < kCalibrated) {
-      network.calibrated.push_back(image);
-    }
-  }
-  network.others.assign(network.images.begin(), network.images.begin() + kCalibrated);
-  if (sanitized()) network.images.resize(50);
-  return network;
-}
-
-std::optional<Sampled> of_shared(const std::string& name, const std::string& file, float low, float high) {
-  constexpr size_t kCalibrated = 8, kOthers = 4;
-  const std::optional<PolicyNetwork> found = load_shared(name, file, low, high, kCalibrated + kOthers);
-  if (!found) return std::nullopt;
-  Sampled network = {.name = name, .graph = found->graph, .calibrated = {}, .others = {}};
-  for (const std::vector<uint8_t>& bytes : found->inputs) {
-    std::vector<float> x(bytes.size() / sizeof(float));
-    std::memcpy(x.data(), bytes.data(), bytes.size());
-    (network.calibrated.size() < kCalibrated ? network.calibrated : network.others).push_back(std::move(x));
-  }
-  return network;
-}
-
-// In a sanitized build one layer of a sixteenth of the size.
-Sampled encoder() {
-  EncoderShape shape;
-  if (sanitized()) shape = {.layers = 1, .hidden = 96, .heads = 3, .between = 384, .tokens = 16};
-  Sampled network = {.name = "encoder", .graph = encoder_network(shape, 7), .calibrated = {}, .others = {}};
-  constexpr uint64_t kCalibrated = 4, kOthers = 1;
-  for (uint64_t i = 0; i < kCalibrated; ++i) network.calibrated.push_back(encoder_input(shape, 100 + i));
-  for (uint64_t i = 0; i < kOthers; ++i) network.others.push_back(encoder_input(shape, 200 + i));
-  return network;
-}
-
 int claim() {
   Tally tally;
   int missing = 0;
-  const std::optional<Sampled> networks[] = {digits(), of_shared("IC", "pretrainedResnet.tflite", 0, 255),
-                                             of_shared("KWS", "kws_ref_model_float32.tflite", -123, 26), encoder()};
+  const std::optional<Sampled> networks[] = {sampled_digits(), sampled_shared("IC", "pretrainedResnet.tflite", 0, 255),
+                                             sampled_shared("KWS", "kws_ref_model_float32.tflite", -123, 26),
+                                             sampled_encoder()};
   for (const std::optional<Sampled>& network : networks) {
     if (network) compare(*network, tally);
     else ++missing;
