@@ -353,6 +353,32 @@ TEST(fit_weights, a_policy_leaves_the_fitted_codes_in_the_program) {
   }
 }
 
+// Codes are fitted to the inputs of one layer, so each of two that share weights has its own.
+TEST(fit_weights, layers_that_share_weights_have_codes_of_their_own) {
+  std::mt19937 random(9);
+  const Graph graph = parse(
+      "graph \"t\" batch=1\nlayer \"a\" source=\"OP\"\nlayer \"b\" source=\"OP\"\nvalue %x float32 [1, 3, 8] batched\n"
+      "value %w float32 [8, 8] region=weights data=float32 {" +
+      numbers_text(random, 64) +
+      "}\nvalue %h float32 [1, 3, 8] batched\nvalue %y float32 [1, 3, 8] batched\ninput \"x\" %x\noutput \"y\" %y\n"
+      "%h = dense(%x, %w) name=\"a\" layer=\"a\"\n%y = dense(%h, %w) name=\"b\" layer=\"b\"\n");
+  std::vector<float> x(4 * 24);
+  for (float& v : x) v = uniform_weight(random);
+  const CalibrationOptions options = {.fitted = [](const Node&) { return true; }};
+  const Calibration found = calibrate(graph, make_samples(graph, {array_of({4, 3, 8}, x)}), options);
+  const Compiled made = compiled_fit(graph, &found, "gptq/2/8_from_float32");
+  const std::vector<float> w = reals(graph.values[size_t(graph.nodes[0].inputs[1])]);
+  ASSERT_EQ(made.graph.nodes.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const InputMoments& moments = *found.moments.at(i == 0 ? "h" : "y");
+    const Fit fit =
+        gptq_fit({.w = w, .layout = {8, 8, 8, 1}, .moments = moments, .block = 8, .bits = 2, .name = "t"}, false);
+    EXPECT_EQ(*made.graph.values[size_t(made.graph.nodes[i].inputs[1])].data, packed_int4(fit.codes.codes)) << i;
+  }
+  EXPECT_NE(*made.graph.values[size_t(made.graph.nodes[0].inputs[1])].data,
+            *made.graph.values[size_t(made.graph.nodes[1].inputs[1])].data);
+}
+
 TEST(fit_weights, a_policy_without_samples_is_refused_in_one_sentence) {
   std::mt19937 random(8);
   const Graph graph = conv_graph(kConvs[3], random);

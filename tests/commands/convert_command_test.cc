@@ -82,6 +82,7 @@ TEST(convert, fits_weights_to_samples) {
     expect_refusal(convert(policy, {}), 2, "give samples with --calibrate FILE");
     expect_refusal(convert(policy, with({"--range-method", "mse"})), 2, "no layer reads ranges");
     expect_refusal(convert(policy, with({"--train", "softmax_cross_entropy"})), 4, "train under float32, and convert");
+    expect_refusal(convert(policy, {"--train", "softmax_cross_entropy", "--train-codes"}), 4, "train under float32");
   }
   const ToolRun run = convert("gptq/4/32_from_float32", with({"--verbose"}));
   EXPECT_TRUE(has(run.err, "apply_policy: fc: gptq: squared error of the outputs on the samples")) << run.err;

@@ -193,6 +193,7 @@ Draft grouped_int4() {  // the last group of every filter is shorter than `block
   const uint32_t fw = c.weights(kI4, {3, 5}), fs = c.scale({3, 3}), fz = c.weights(kI8, {3, 3});
   const uint32_t cw = c.weights(kI4, {2, 2, 2, 1}), cs = c.scale({2, 2}), cz = c.weights(kI8, {2, 2});
   const uint32_t dw = c.weights(kI4, {3, 3, 2}), ds = c.scale({2, 3}), dz = c.weights(kI8, {2, 3});
+  const uint32_t ew = c.weights(kI8, {3, 2}), es = c.scale({3, 2}), ez = c.weights(kI8, {3, 2});
   const uint32_t b = c.weights(kBf16, {2});
   c.input(kF32, {2, 5});
   c.step(Op::kDense, kF32, {2, 3}, {fw, kAbsent, fs, fz}, dense_form(0, 2));
@@ -201,6 +202,8 @@ Draft grouped_int4() {  // the last group of every filter is shorter than `block
   c.step(Op::kConv2d, kF16, {1, 2, 3, 2}, {cw, kAbsent, cs, cz}, window(1, 0, 1, conv_form(0, 3)));
   c.cast(kBf16, {1, 2, 3, 2});
   c.step(Op::kDepthwiseConv2d, kBf16, {1, 2, 3, 2}, {dw, b, ds, dz}, window(1, 1, 1, conv_form(0, 4)));
+  c.cast(kF64, {1, 2, 3, 2});
+  c.step(Op::kDense, kF64, {1, 2, 3, 3}, {ew, kAbsent, es, ez}, dense_form(0, 1));  // int8 weights
   return c.finish();
 }
 

@@ -77,6 +77,7 @@ void make_reals_trainable(Graph& graph, Graph& infer, const TrainingOptions& tra
 // `infer` is compiled as the network that is deployed; from then on codes that were made here count as the source's.
 void make_codes_trainable(Graph& graph, Graph& infer, const TrainingOptions& training,
                           const CompileOptions& compiling) {
+  refuse_fits(graph);
   refuse_shared_codes(graph, training.train);
   simplify(graph);
   quantize_static(graph, compiling.calibration);

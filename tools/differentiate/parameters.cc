@@ -13,10 +13,13 @@
 #include "engine/numeric/small_float.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
+#include "tools/base/names.h"
 #include "tools/base/nearest.h"
+#include "tools/calibration/static_plan.h"
 #include "tools/differentiate/trained_channels.h"
 #include "tools/graph/operands.h"
 #include "tools/policies/pattern.h"
+#include "tools/policies/policy_text.h"
 
 namespace nacre::tools {
 namespace {
@@ -150,6 +153,17 @@ std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& op
                 "give at most that, or leave it away");
   if (options.last_layers > 0) layers.erase(layers.begin(), layers.end() - options.last_layers);
   return layers;
+}
+
+void refuse_fits(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    if (node.layer == kNone || !is_matmul(node.op)) continue;
+    const Layer& layer = graph.layers[size_t(node.layer)];
+    if (!layer.asked || layer.policy.weight_fit == WeightFit::kNearest) continue;
+    throw Error(kUnsupported, layer_place(graph, node),
+                fmt::format("{} fits codes to weights that are trained already", name_of(layer.policy.weight_fit)),
+                "train under float32, and convert the result: nacre convert --policy " + policy_text(layer.policy));
+  }
 }
 
 void refuse_quantized_forms(const Graph& graph) {

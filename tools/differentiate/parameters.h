@@ -34,9 +34,10 @@ void separate_statistics(Graph& graph);
 
 // Throws where a layer that trains under a quantizing policy reads its weights as a form of another layer's: codes of
 // one are not codes of the other. And, for training in codes, where layers share weights or a bias: their scales are
-// not one.
+// not one. And where a policy fits codes to samples: to weights as they are once training is done.
 void refuse_quantized_forms(const Graph& graph);
 void refuse_shared_codes(const Graph& graph, const TrainedParameters& options);
+void refuse_fits(const Graph& graph);
 
 // Real constants of more than one number that a step reads as no parameter, so that no training changes them: factors,
 // slopes, what is subtracted; as "gamma (mul)", in the order of the nodes. Only of layers that `options` does not

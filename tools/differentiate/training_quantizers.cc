@@ -15,11 +15,11 @@
 #include "tools/base/names.h"
 #include "tools/calibration/static_plan.h"
 #include "tools/differentiate/adapters.h"
+#include "tools/differentiate/parameters.h"
 #include "tools/differentiate/quantizer_names.h"
 #include "tools/graph/operands.h"
 #include "tools/passes/passes.h"
 #include "tools/policies/policy_fields.h"
-#include "tools/policies/policy_text.h"
 
 namespace nacre::tools {
 namespace {
@@ -262,14 +262,11 @@ class AddQuantizers {
 };
 
 void refuse_untrainable(const Graph& graph) {
+  refuse_fits(graph);
   for (const Node& node : graph.nodes) {
     const Policy* policy = policy_of(graph, node);
     if (policy == nullptr || !is_matmul(node.op)) continue;
     const std::string place = layer_place(graph, node);
-    if (policy->weight_fit != WeightFit::kNearest)
-      throw Error(kUnsupported, place,
-                  fmt::format("{} fits codes to weights that are trained already", name_of(policy->weight_fit)),
-                  "train under float32, and convert the result: nacre convert --policy " + policy_text(*policy));
     if (policy->quantization == Quantization::kInt4Weights && policy->block != 0)
       throw Error(kUnsupported, place, fmt::format("int4 in groups of {} weights cannot be trained", policy->block),
                   "train under int4, whose scales are per channel, or float32, and convert the result");
