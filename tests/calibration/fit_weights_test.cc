@@ -149,33 +149,22 @@ TEST(fit_weights, awq_has_the_codes_of_the_search_over_rows) {
 // Weights and inputs that leave nothing to fit, or nearly.
 TEST(fit_weights, no_layer_is_worse_than_its_nearest_codes) {
   std::mt19937 random(5);
+  const auto weights = [](auto f) { return [f](NaiveLayer& l) { std::ranges::transform(l.w, l.w.begin(), f); }; };
+  const auto inputs = [](auto f) {
+    return [f](NaiveLayer& l) {
+      for (auto& row : l.x) std::ranges::transform(row, row.begin(), f);
+    };
+  };
   const std::function<void(NaiveLayer&)> changes[] = {
-      [](NaiveLayer& l) { std::ranges::fill(l.w, 0.0f); },
-      [](NaiveLayer& l) { std::ranges::fill(l.w, 0.75f); },
-      [](NaiveLayer& l) {
-        for (float& w : l.w) w = std::abs(w) * 1e30f;
-      },
-      [](NaiveLayer& l) {
-        for (float& w : l.w) w *= 1e-30f;
-      },
-      [](NaiveLayer& l) {
-        for (auto& row : l.x) std::ranges::fill(row, 0.0);
-      },
-      [](NaiveLayer& l) {
-        for (auto& row : l.x) std::ranges::fill(row, 3.0);
-      },
-      [](NaiveLayer& l) {
-        for (auto& row : l.x)
-          for (double& v : row) v *= 1e-18;
-      },
-      [](NaiveLayer& l) {
-        for (auto& row : l.x)
-          for (double& v : row) v *= 1e18;
-      },
+      weights([](float) { return 0.0f; }),
+      weights([](float) { return 0.75f; }),
+      weights([](float w) { return std::abs(w) * 1e30f; }),
+      weights([](float w) { return w * 1e-30f; }),
+      inputs([](double) { return 0.0; }),
+      inputs([](double) { return 3.0; }),
+      inputs([](double x) { return x * 1e-18; }),
+      inputs([](double x) { return x * 1e18; }),
       [](NaiveLayer& l) { l.x.resize(1); },
-      [](NaiveLayer& l) {
-        for (auto& row : l.x) row[1] = row[0];
-      },
       [](NaiveLayer& l) { l.w[3] = 1000; },
   };
   for (size_t c = 0; c < std::size(changes); ++c)
@@ -193,6 +182,17 @@ TEST(fit_weights, no_layer_is_worse_than_its_nearest_codes) {
           for (const float scale : fit.codes.scale) EXPECT_GT(scale, 0);
         }
       }
+}
+
+TEST(fit_weights, the_nearest_codes_stand_where_a_group_spans_more_than_float32) {
+  std::mt19937 random(10);
+  NaiveLayer layer = random_fit_layer(random, 16, 3, 20, false);
+  for (size_t i = 0; i < layer.w.size(); ++i) layer.w[i] = i % 2 == 0 ? 3e38f : -3e38f;
+  const InputMoments moments = moments_of(layer);
+  const FitProblem problem = problem_of(layer, moments, 8, 4);
+  const WeightCodes nearest = grouped_codes(layer.w, problem.layout, 8);
+  for (const Fit& fit : {gptq_fit(problem, false), gptq_fit(problem, true), awq_fit(problem, ElementType::kFloat32)})
+    EXPECT_EQ(fit.codes.codes, nearest.codes);
 }
 
 // ---- Moments of a network's inputs, and what a policy makes of them ----

@@ -140,7 +140,8 @@ class GptqGroup {
     const float scale = codes_.scale[at];
     const int zero = codes_.zero[at], half = 1 << (p_.bits - 1);
     const double now = weight(k, i) - pull_[size_t(k * m_ + i)] / r_[size_t(i * m_ + i)];
-    const double q = std::clamp(std::nearbyint(now / double(scale)) + zero, double(-half), double(half - 1));
+    const double steps = now / double(scale);  // no number where the group spans more than float32: nearest codes then
+    const double q = std::isnan(steps) ? zero : std::clamp(std::nearbyint(steps) + zero, double(-half), half - 1.0);
     codes_.codes[p_.layout.at(first_ + k, term)] = int8_t(q);
     return double(scale * float(int(q) - zero)) - weight(k, i);
   }
@@ -348,7 +349,7 @@ Fit gptq_fit(const FitProblem& p, bool activation_order) {
   }
   fit.error = fit_error(p, grouped_reals(fit.codes, p.layout, p.block));
   fit.nearest_error = fit_error(p, grouped_reals(nearest, p.layout, p.block));
-  if (fit.error > fit.nearest_error) fit.codes = std::move(nearest), fit.error = fit.nearest_error;
+  if (!(fit.error <= fit.nearest_error)) fit.codes = std::move(nearest), fit.error = fit.nearest_error;
   return fit;
 }
 
