@@ -5,7 +5,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/ops/binary.h"
 #include "engine/ops/parameters.h"
+#include "engine/ops/reduce_axes.h"
+#include "engine/ops/unary.h"
 #include "tests/cases_random.h"
 #include "tools/passes/quantize_multiplier.h"
 
@@ -217,7 +220,8 @@ void pool(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs = {input_of(entry.operands[0].element, {pick(random, 1, 2), h.in, w.in, pick(random, 1, 5)})};
 }
 
-void elementwise(const KernelEntry& entry, Random& random, Case& made) {
+// Two inputs of dims that are broadcast.
+void add_pair(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, 6);
   std::vector<int32_t> a = random_dims(random, rank, 4), b = a;
   if (chance(random, 60)) {
@@ -228,14 +232,30 @@ void elementwise(const KernelEntry& entry, Random& random, Case& made) {
   }
   if (a != b) made.traits |= kBroadcastTrait;
   if (rank != 4) made.traits |= kRankTrait;
+  made.inputs = {input_of(entry.operands[0].element, a), input_of(entry.operands[1].element, b)};
+}
+
+void elementwise(const KernelEntry& entry, Random& random, Case& made) {
+  add_pair(entry, random, made);
   add_clamp(entry, random, made);
   for (int i = 0; i < 3; ++i) made.words.push_back(zero_word(entry, random));
   if (entry.op != Op::kMul) made.words.push_back(coded(entry) ? 20 : 0);
-  made.inputs = {input_of(entry.operands[0].element, a), input_of(entry.operands[1].element, b)};
   if (!coded(entry)) return;
   made.inputs.push_back(entry.op == Op::kMul ? pairs(1, 1.0 / 4096, 1.0 / 32)
                                              : pairs(3, std::exp2(-21), std::exp2(-17)));
   if (entry.op != Op::kMul) made.inputs.back().fill = Input::kSumPairs;
+}
+
+// Divisors apart from 0, bases above it.
+void binary_function(const KernelEntry& entry, Random& random, Case& made) {
+  add_pair(entry, random, made);
+  made.words = {uint32_t(pick(random, 1, int(Binary::kLast)))};
+  if (made.words[0] == Binary::kPow) made.inputs[0].low = 0.25;
+  if (made.words[0] == Binary::kDiv || made.words[0] == Binary::kFloorDiv) {
+    const double sign = chance(random, 50) ? 1 : -1;
+    made.inputs[1].low = std::min(sign * 0.25, sign * 4);
+    made.inputs[1].high = std::max(sign * 0.25, sign * 4);
+  }
 }
 
 // One input, elementwise.
@@ -260,6 +280,17 @@ void activation(const KernelEntry& entry, Random& random, Case& made) {
   if (entry.op == Op::kLeakyRelu) made.words = {bits(between(random, -0.5, 1.5))};
 }
 
+// Inside its domain, and where its slope is not steep.
+void unary_function(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  const uint32_t function = uint32_t(pick(random, 1, int(Unary::kLast)));
+  made.words = {function, bits(between(random, 0.5, 2)), bits(between(random, 0.5, 2))};
+  const bool positive = function == Unary::kLog || function == Unary::kSqrt || function == Unary::kRsqrt;
+  made.inputs[0].low = positive || function == Unary::kReciprocal ? 0.125 : -10;
+  made.inputs[0].high = 10;
+  if (function == Unary::kReciprocal && chance(random, 50)) made.inputs[0].low = -10, made.inputs[0].high = -0.125;
+}
+
 void lookup(const KernelEntry& entry, Random& random, Case& made) {
   unary(entry, random, made);
   made.inputs.push_back(input_of(ElementType::kInt8, {256}));
@@ -271,7 +302,8 @@ void softmax(const KernelEntry& entry, Random& random, Case& made) {
   const int axis = coded(entry) ? rank - 1 : pick(random, 0, rank - 1);
   dims[size_t(axis)] = pick(random, 1, 30);
   if (rank != 4) made.traits |= kRankTrait;
-  made.words = {uint32_t(axis), bits(between(random, 0.1, 2))};
+  made.words = {uint32_t(axis)};
+  if (entry.op == Op::kSoftmax) made.words.push_back(bits(between(random, 0.1, 2)));
   made.inputs = {input_of(entry.operands[0].element, dims)};
   if (!coded(entry)) return;
   // As micro/kernels/softmax_common.cc makes them of beta = 1 and a scale in [1/1000, 1/2].
@@ -297,6 +329,32 @@ void mean(const KernelEntry& entry, Random& random, Case& made) {
                 zero_word(entry, random)};
   made.inputs = {input_of(entry.operands[0].element, random_dims(random, rank, 5))};
   if (coded(entry)) made.inputs.push_back(chance(random, 60) ? pairs(1, 0.1, 4) : Input());
+}
+
+// A product of at most 4096 numbers near 1 or near -1.
+void reduce(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 0, 6);
+  if (rank != 4) made.traits |= kRankTrait;
+  made.words = {uint32_t(pick(random, 1, int(Reduce::kLast))), uint32_t(pick(random, 0, (1 << rank) - 1)),
+                uint32_t(pick(random, 0, 1))};
+  made.inputs = {input_of(entry.operands[0].element, random_dims(random, rank, 4))};
+  if (made.words[0] != Reduce::kProd) return;
+  const double sign = chance(random, 50) ? 1 : -1;
+  made.inputs[0].low = sign < 0 ? -1.001 : 0.999;
+  made.inputs[0].high = sign < 0 ? -0.999 : 1.001;
+}
+
+// In half of the cases of 16 bits many elements are equal.
+void arg_max(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 1, 6);
+  if (rank != 4) made.traits |= kRankTrait;
+  std::vector<int32_t> dims = random_dims(random, rank, 3);
+  const int axis = pick(random, 0, rank - 1);
+  dims[size_t(axis)] = pick(random, 1, 30);
+  made.words = {uint32_t(axis), uint32_t(pick(random, 0, 1)), uint32_t(pick(random, 0, 1)),
+                uint32_t(pick(random, 0, 1))};
+  made.inputs = {input_of(entry.operands[0].element, dims)};
+  if (chance(random, 50)) made.inputs[0].low = 1, made.inputs[0].high = 1.01;
 }
 
 void reshape(const KernelEntry& entry, Random& random, Case& made) {
@@ -425,6 +483,7 @@ constexpr Row kRows[] = {
     {Op::kAdd, &elementwise, kRankTrait | kBroadcastTrait},
     {Op::kSub, &elementwise, kRankTrait | kBroadcastTrait},
     {Op::kMul, &elementwise, kRankTrait | kBroadcastTrait},
+    {Op::kBinary, &binary_function, kRankTrait | kBroadcastTrait},
     {Op::kClamp, &clamp, kRankTrait},
     {Op::kLeakyRelu, &activation, kRankTrait},
     {Op::kSigmoid, &activation, kRankTrait},
@@ -434,6 +493,9 @@ constexpr Row kRows[] = {
     {Op::kSoftmax, &softmax, kRankTrait},
     {Op::kBatchNorm, &batch_norm, kRankTrait},
     {Op::kMean, &mean, kRankTrait},
+    {Op::kReduce, &reduce, kRankTrait},
+    {Op::kArgMax, &arg_max, kRankTrait},
+    {Op::kLogSoftmax, &softmax, kRankTrait},
     {Op::kReshape, &reshape, kRankTrait},
     {Op::kTranspose, &transpose, kRankTrait},
     {Op::kConcat, &concat, kRankTrait},
@@ -448,6 +510,7 @@ constexpr Row kRows[] = {
     {Op::kDynamicQuantize, &dynamic_quantize, kRankTrait},
     {Op::kGelu, &gelu_case, kRankTrait},
     {Op::kSilu, &activation, kRankTrait},
+    {Op::kUnary, &unary_function, kRankTrait},
     {Op::kLayerNorm, &layer_norm_case, kRankTrait},
     {Op::kEmbedding, &embedding_case, kRankTrait},
     {Op::kBatchedMatmul, &batched_matmul_case, kRankTrait | kBroadcastTrait},

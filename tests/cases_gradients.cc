@@ -5,6 +5,9 @@
 #include <stdexcept>
 
 #include "engine/kernels/training.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce_axes.h"
+#include "engine/ops/unary.h"
 #include "tests/cases.h"
 #include "tests/gradient_check.h"
 
@@ -67,14 +70,22 @@ void drawn(Random& random, GradientCase& made) {
   draw(kOp, kClamp, random, made);
 }
 
-// The values of a window differ by more than what x is moved by.
-void max_pool(Random& random, GradientCase& made) {
-  draw(Op::kMaxPool, 11, random, made);
-  Array& x = made.inputs[0];
+// The values of x differ by more than what x is moved by.
+void keep_apart(Random& random, Array& x) {
   std::vector<int> order(size_t(x.elements()));
   for (size_t i = 0; i < order.size(); ++i) order[i] = int(i) - int(order.size()) / 2;
   std::shuffle(order.begin(), order.end(), random);
   for (size_t i = 0; i < order.size(); ++i) x.set(int64_t(i), order[i] * 2 * kClear);
+}
+
+void max_pool(Random& random, GradientCase& made) {
+  draw(Op::kMaxPool, 11, random, made);
+  keep_apart(random, made.inputs[0]);
+}
+
+void reduce(Random& random, GradientCase& made) {
+  draw(Op::kReduce, -1, random, made);
+  if (made.words[0] == Reduce::kMax || made.words[0] == Reduce::kMin) keep_apart(random, made.inputs[0]);
 }
 
 void clamp(Random& random, GradientCase& made) {
@@ -93,6 +104,34 @@ void leaky_relu(Random& random, GradientCase& made) {
 void hard_swish(Random& random, GradientCase& made) {
   draw(Op::kHardSwish, -1, random, made);
   avoid(random, made.inputs[0], {-3, 3}, -10, 10);
+}
+
+void unary_function(Random& random, GradientCase& made) {
+  draw(Op::kUnary, -1, random, made);
+  std::vector<double> kinks;
+  const uint32_t function = made.words[0];
+  const bool steps = function == Unary::kFloor || function == Unary::kCeil || function == Unary::kRound;
+  for (double kink = -11; steps && kink <= 11; kink += 0.5) kinks.push_back(kink);
+  for (const uint32_t bent : {Unary::kAbs, Unary::kSign, Unary::kElu, Unary::kSelu, Unary::kSoftsign})
+    if (function == bent) kinks.push_back(0);
+  avoid(random, made.inputs[0], kinks, -10, 10);
+}
+
+// Apart from kinks: no a is a b, no quotient near an integer.
+void binary_function(Random& random, GradientCase& made) {
+  draw(Op::kBinary, -1, random, made);
+  const uint32_t function = made.words[0];
+  Array &a = made.inputs[0], &b = made.inputs[1];
+  const auto set_each = [&](Array& array, auto f) {
+    for (int64_t i = 0; i < array.elements(); ++i) array.set(i, f(array.real(i)));
+  };
+  if (function == Binary::kMaximum || function == Binary::kMinimum) {
+    set_each(a, [](double v) { return std::round(v * 8) / 8; });
+    set_each(b, [](double v) { return std::round(v * 8) / 8 + 1.0 / 16; });
+  } else if (function == Binary::kFloorDiv) {
+    set_each(a, [](double v) { return std::floor(v) + 0.5; });
+    set_each(b, [](double) { return 1; });
+  }
 }
 
 // A large epsilon bounds 1 / sqrt(variance + epsilon), and with it the derivatives that the difference leaves out.
@@ -233,6 +272,7 @@ constexpr GradientRow kRows[] = {
     {Op::kAdd, &drawn<Op::kAdd, 0>},
     {Op::kSub, &drawn<Op::kSub, 0>},
     {Op::kMul, &drawn<Op::kMul, 0>},
+    {Op::kBinary, &binary_function},
     {Op::kClamp, &clamp},
     {Op::kLeakyRelu, &leaky_relu},
     {Op::kSigmoid, &drawn<Op::kSigmoid>},
@@ -241,8 +281,11 @@ constexpr GradientRow kRows[] = {
     {Op::kSoftmax, &drawn<Op::kSoftmax>},
     {Op::kBatchNorm, &drawn<Op::kBatchNorm>},
     {Op::kMean, &drawn<Op::kMean>},
+    {Op::kReduce, &reduce},
+    {Op::kLogSoftmax, &drawn<Op::kLogSoftmax>},
     {Op::kGelu, &drawn<Op::kGelu>},
     {Op::kSilu, &drawn<Op::kSilu>},
+    {Op::kUnary, &unary_function},
     {Op::kLayerNorm, &layer_norm},
     {Op::kDropout, &dropout},
     {Op::kEmbedding, &embedding},

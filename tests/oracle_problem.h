@@ -117,5 +117,10 @@ std::vector<Expected> embedding(const Problem& p);
 std::vector<Expected> batched_matmul(const Problem& p);
 std::vector<Expected> lstm(const Problem& p);
 std::vector<Expected> gru(const Problem& p);
+std::vector<Expected> unary(const Problem& p);
+std::vector<Expected> binary(const Problem& p);
+std::vector<Expected> reduce(const Problem& p);
+std::vector<Expected> arg_max(const Problem& p);
+std::vector<Expected> log_softmax(const Problem& p);
 
 }  // namespace nacre::test

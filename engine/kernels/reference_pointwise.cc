@@ -1,7 +1,9 @@
 #include "engine/kernels/define_entries.h"
 #include "engine/ops/activation.h"
+#include "engine/ops/binary.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gelu.h"
+#include "engine/ops/unary.h"
 
 namespace nacre::reference {
 #include "engine/kernels/reference_pointwise.inc"

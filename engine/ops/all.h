@@ -2,8 +2,10 @@
 #pragma once
 
 #include "engine/ops/activation.h"
+#include "engine/ops/arg_max.h"
 #include "engine/ops/batch_norm_training.h"
 #include "engine/ops/batched_matmul.h"
+#include "engine/ops/binary.h"
 #include "engine/ops/commit.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/conv_gradient.h"
@@ -17,6 +19,7 @@
 #include "engine/ops/gradient.h"
 #include "engine/ops/gru.h"
 #include "engine/ops/layer_norm.h"
+#include "engine/ops/log_softmax.h"
 #include "engine/ops/loss.h"
 #include "engine/ops/loss_elementwise.h"
 #include "engine/ops/lstm.h"
@@ -29,4 +32,6 @@
 #include "engine/ops/pool.h"
 #include "engine/ops/quantize.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/reduce_axes.h"
 #include "engine/ops/softmax.h"
+#include "engine/ops/unary.h"

@@ -80,6 +80,10 @@ bool has_form(Op op, Form form) {
     case Op::kBatchNorm:
     case Op::kGelu:
     case Op::kSilu:
+    case Op::kUnary:
+    case Op::kReduce:
+    case Op::kLogSoftmax:
+    case Op::kBinary:
     case Op::kLayerNorm:
     case Op::kEmbedding:
     case Op::kBatchedMatmul:
@@ -89,6 +93,7 @@ bool has_form(Op op, Form form) {
     case Op::kRequantize:
     case Op::kQuantize:
     case Op::kDequantize: return !real;
+    case Op::kArgMax:
     case Op::kCast:
     case Op::kDynamicQuantize: return form == kOther;
     default: return form != kOther;

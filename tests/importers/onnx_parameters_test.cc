@@ -283,14 +283,15 @@ TEST(onnx_parameters, what_the_file_does_not_tell_is_said) {
     EXPECT_EQ(notes(graph, "is trained apart from it"), !one);
     EXPECT_FALSE(notes(imported(b), ""));
   }
-  OnnxBuilder power;
-  power.input("x", {1, 3});
-  power.counted("w", {3, 3});
-  power.floats("two", {}, {2});
-  power.node("Pow", {"w", "two"}, {"p"});
-  power.node("MatMul", {"x", "p"}, {"y"});
-  power.output("y");
-  EXPECT_TRUE(notes(imported(power, kTrain), "its numbers are trained in the place"));
+  OnnxBuilder chosen;
+  chosen.input("x", {1, 3});
+  chosen.counted("w", {3, 3});
+  chosen.floats("two", {}, {2});
+  chosen.codes("mask", {3, 1}, {1, 0, 1}, TensorProto::BOOL);
+  chosen.node("Where", {"mask", "w", "two"}, {"p"});
+  chosen.node("MatMul", {"x", "p"}, {"y"});
+  chosen.output("y");
+  EXPECT_TRUE(notes(imported(chosen, kTrain), "its numbers are trained in the place"));
 }
 
 // Many rows in no order, beside the rows as they are; and a matrix that is computed, in a Gemm: with the numbers of

@@ -196,7 +196,7 @@ TEST(import_tflite, extrema_with_a_number_are_clamps) {
     b.op(BuiltinOperator::MAXIMUM, {x, b.floats("c", {int32_t(numbers.size())}, numbers)}, {y});
     return b.finish({x}, {y});
   };
-  EXPECT_NE(refusal(with({1, 2, 3}), kUnsupported).find("another operand than one stored number"), std::string::npos);
+  EXPECT_EQ(ops(imported(with({1, 2, 3}))), std::vector{Op::kBinary});
   EXPECT_NE(refusal(with({NAN}), kBadInput).find("a bound that is not a number"), std::string::npos);
 }
 
@@ -228,12 +228,18 @@ TEST(import_tflite, a_maximum_over_neighbouring_axes_is_a_pool) {
   }
 }
 
-TEST(import_tflite, other_maxima_are_refused) {
-  for (const std::vector<int32_t>& axes : {std::vector<int32_t>{0}, {1, 3}}) {
-    const std::vector<uint8_t> file =
-        with_list(BuiltinOperator::REDUCE_MAX, {1, 2, 3, 2}, {1}, {int32_t(axes.size())}, axes);
-    EXPECT_NE(refusal(file, kUnsupported).find("a maximum over other axes than neighbours behind the first"),
-              std::string::npos);
+TEST(import_tflite, other_maxima_are_reductions) {
+  const MaximumCase cases[] = {{{2, 3}, {3}, {0}, false, {3, 4, 2}},
+                               {{2, 3}, {1, 3}, {-2}, true, {3, 4, 2}},
+                               {{1, 2, 1, 3}, {1, 1}, {1, 3}, false, {4}}};
+  for (const MaximumCase& c : cases) {
+    TfliteBuilder b;
+    const int x = b.activation("x", c.x), y = b.activation("y", c.y),
+              axes = b.int32s("axes", {int32_t(c.axes.size())}, c.axes);
+    b.op(BuiltinOperator::REDUCE_MAX, {x, axes}, {y}, CreateReducerOptions(b.fbb(), c.keep));
+    const Graph graph = imported(b.finish({x}, {y}));
+    EXPECT_EQ(ops(graph), std::vector{Op::kReduce});
+    EXPECT_EQ(reals(value(run_graph(graph, {bytes_of(std::vector<float>{0, 4, 1, 3, 2, 2})}), "y")), c.expected);
   }
 }
 

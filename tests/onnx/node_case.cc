@@ -31,11 +31,18 @@ const std::map<std::string, std::vector<int>>& baked_operands() {
       {"Unsqueeze", {1}},
       {"Split", {1}},
       {"ReduceMean", {1}},
+      {"ReduceLogSumExp", {1}},
+      {"ReduceLogSum", {1}},
+      {"ReduceSumSquare", {1}},
+      {"ReduceL2", {1}},
+      {"ReduceL1", {1}},
+      {"ReduceMin", {1}},
+      {"ReduceMax", {1}},
+      {"ReduceSum", {1}},
       {"Clip", {1, 2}},
       {"Dropout", {1, 2}},
       {"QuantizeLinear", {1, 2}},
       {"DequantizeLinear", {1, 2}},
-      {"Div", {1}},
       {"LSTM", {1, 2, 3, 4, 7}},
       {"GRU", {1, 2, 3, 4}},
       {"ConstantOfShape", {0}},
@@ -44,8 +51,7 @@ const std::map<std::string, std::vector<int>>& baked_operands() {
       {"Expand", {0, 1}},
       {"Tile", {0, 1}},
       {"Where", {0, 1, 2}},
-      {"ReduceProd", {0, 1}},
-      {"Pow", {0, 1}},
+      {"ReduceProd", {1}},
       {"Equal", {0, 1}},
       {"Less", {0, 1}},
       {"LessOrEqual", {0, 1}},
@@ -53,15 +59,22 @@ const std::map<std::string, std::vector<int>>& baked_operands() {
       {"GreaterOrEqual", {0, 1}},
       {"And", {0, 1}},
       {"Or", {0, 1}},
-      {"Neg", {0}},
-      {"Abs", {0}},
       {"Not", {0}},
-      {"Floor", {0}},
-      {"Ceil", {0}},
-      {"Sqrt", {0}},
-      {"Reciprocal", {0}},
   };
   return kBaked;
+}
+
+bool has_integers(const ::onnx::GraphProto& graph, const std::string& name) {
+  for (const auto& input : graph.input())
+    if (input.name() == name)
+      return onnx_import::is_integer(onnx_import::element_type(input.type().tensor_type().elem_type()));
+  return false;
+}
+
+// No step computes with integers: an exponent of them is baked, and a base of them with its exponent.
+bool is_baked_in_power(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& node, int input) {
+  const int first = has_integers(graph, node.input(0)) ? 0 : 1;
+  return input >= first && has_integers(graph, node.input(first));
 }
 
 bool is_baked(const ::onnx::GraphProto& graph, const std::string& input) {
@@ -70,6 +83,7 @@ bool is_baked(const ::onnx::GraphProto& graph, const std::string& input) {
     for (int i = 0; i < node.input_size(); ++i) {
       if (node.input(i) != input) continue;
       read = true;
+      if (node.op_type() == "Pow" && is_baked_in_power(graph, node, i)) continue;
       const auto row = baked_operands().find(node.op_type());
       if (row == baked_operands().end() || std::count(row->second.begin(), row->second.end(), i) == 0) return false;
     }

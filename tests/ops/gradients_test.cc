@@ -8,8 +8,10 @@
 #include <map>
 
 #include "engine/kernels/training.h"
+#include "engine/ops/binary.h"
 #include "tests/gradient_check.h"
 #include "tests/ops/gradient_precision.h"
+#include "tests/oracle_problem.h"
 #include "tests/short_names.h"
 
 namespace nacre::test {
@@ -107,6 +109,48 @@ std::vector<double> max_pool(const GradientStep& step) {
   return values(result(execute(*step.entry, step.words, operands)));
 }
 
+// A product of factors that each have a relative error: the result itself.
+std::vector<double> product(const GradientStep& step) {
+  std::vector<double> all = values(result(execute(*step.entry, step.words, step.operands)));
+  for (double& v : all) v = std::abs(v);
+  return all;
+}
+
+// |dy_i| + exp(y_i) (|y_i| + 2) sum_j |dy_j|
+std::vector<double> log_softmax(const GradientStep& step) {
+  const Array &dy = step.operands[0], &y = step.operands[1];
+  int64_t inner = 1;
+  for (size_t i = step.words[0] + 1; i < y.dims.size(); ++i) inner *= y.dims[i];
+  const int64_t width = y.dims[step.words[0]];
+  std::vector<double> all;
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    const int64_t first = i / (width * inner) * width * inner + i % inner;
+    double sum = 0;
+    for (int64_t j = 0; j < width; ++j) sum += std::abs(dy.real(first + j * inner));
+    all.push_back(std::abs(dy.real(i)) + std::exp(y.real(i)) * (std::abs(y.real(i)) + 2) * sum);
+  }
+  return all;
+}
+
+// sum |dy df/dx|: the step on dy with the sign of df/dx, the same for all terms of a and b but for those of pow.
+std::vector<double> binary(const GradientStep& step) {
+  std::vector<Array> operands = step.operands;
+  const Array &a = operands[1], &b = operands[2];
+  Array& dy = operands[0];
+  for (int64_t i = 0; i < dy.elements(); ++i) {
+    const auto index = index_of(dy.dims, i);
+    const double u = a.real(broadcast_offset(a.dims, index)), v = b.real(broadcast_offset(b.dims, index));
+    double slope = 1;
+    if (step.words[0] == Binary::kPow) slope = step.words[1] != 0 ? u - 1 : v;
+    if (step.words[0] == Binary::kDiv) slope = step.words[1] != 0 ? -u : v;
+    if (step.words[0] == Binary::kSquaredDifference) slope = u - v;
+    dy.set(i, std::copysign(dy.real(i), slope));
+  }
+  std::vector<double> all = values(result(execute(*step.entry, step.words, operands)));
+  for (double& v : all) v = std::abs(v);
+  return all;
+}
+
 const std::map<Op, Magnitude> kMagnitudes = {
     {Op::kSumTo, &linear},
     {Op::kBiasGradient, &linear},
@@ -129,6 +173,10 @@ const std::map<Op, Magnitude> kMagnitudes = {
     {Op::kTanhGradient, &gated},
     {Op::kHardSwishGradient, &hard_swish},
     {Op::kSoftmaxGradient, &softmax},
+    {Op::kUnaryGradient, &product},
+    {Op::kBinaryGradient, &binary},
+    {Op::kReduceGradient, &product},
+    {Op::kLogSoftmaxGradient, &log_softmax},
     {Op::kBatchNormGradientScale, &norm_scale},
     {Op::kBatchNormTrainingGradientX, &norm_x},
     {Op::kBatchNormTrainingGradientScale, &norm_scale},

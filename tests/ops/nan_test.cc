@@ -12,6 +12,9 @@
 
 #include "engine/kernels/reference.h"
 #include "engine/kernels/training.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce_axes.h"
+#include "engine/ops/unary.h"
 #include "tests/one_step.h"
 #include "tests/short_names.h"
 
@@ -72,25 +75,36 @@ std::vector<NanRow> rows() {
                               relu6 = {1, bits(0), bits(6)};
   const std::vector<int32_t> maps = {2, 4, 5, 3}, flat = {5, 7};
   const auto same_row = [](int64_t i, int64_t o) { return i / 7 == o / 7; };
-  return {{Op::kMaxPool, window, maps, 1, in_window},
-          {Op::kMaxPool, clamped, maps, 1, in_window},
-          {Op::kAveragePool, window, maps, 1, in_window},
-          {Op::kAveragePool, clamped, maps, 1, in_window},
-          {Op::kMean, {2}, flat, 1, [](int64_t i, int64_t o) { return i / 7 == o; }},
-          {Op::kSoftmax, {1, bits(1)}, flat, 1, same_row},
-          {Op::kClamp, relu, flat, 1, itself},
-          {Op::kClamp, relu6, flat, 1, itself},
-          {Op::kLeakyRelu, {bits(0)}, flat, 1, itself},
-          {Op::kLeakyRelu, {bits(0.25f)}, flat, 1, itself},
-          {Op::kHardSwish, {}, flat, 1, itself},
-          {Op::kSigmoid, {}, flat, 1, itself},
-          {Op::kTanh, {}, flat, 1, itself},
-          {Op::kGelu, {}, flat, 1, itself},
-          {Op::kGelu, {1}, flat, 1, itself},
-          {Op::kSilu, {}, flat, 1, itself},
-          {Op::kAdd, relu, flat, 2, itself},
-          {Op::kSub, relu6, flat, 2, itself},
-          {Op::kMul, relu, flat, 2, itself}};
+  std::vector<NanRow> all;
+  for (uint32_t function = 1; function <= Unary::kLast; ++function)
+    if (function != Unary::kLog && function != Unary::kSqrt && function != Unary::kRsqrt)  // NaN of half the numbers
+      all.push_back({Op::kUnary, {function, bits(1), bits(1)}, flat, 1, itself});
+  for (const uint32_t function : {Binary::kMaximum, Binary::kMinimum, Binary::kSquaredDifference})
+    all.push_back({Op::kBinary, {function}, flat, 2, itself});
+  for (uint32_t function = 1; function <= Reduce::kLast; ++function)
+    all.push_back({Op::kReduce, {function, 2}, flat, 1, [](int64_t i, int64_t o) { return i / 7 == o; }});
+  all.push_back({Op::kLogSoftmax, {1}, flat, 1, same_row});
+  const std::vector<NanRow> rest = {{Op::kMaxPool, window, maps, 1, in_window},
+                                    {Op::kMaxPool, clamped, maps, 1, in_window},
+                                    {Op::kAveragePool, window, maps, 1, in_window},
+                                    {Op::kAveragePool, clamped, maps, 1, in_window},
+                                    {Op::kMean, {2}, flat, 1, [](int64_t i, int64_t o) { return i / 7 == o; }},
+                                    {Op::kSoftmax, {1, bits(1)}, flat, 1, same_row},
+                                    {Op::kClamp, relu, flat, 1, itself},
+                                    {Op::kClamp, relu6, flat, 1, itself},
+                                    {Op::kLeakyRelu, {bits(0)}, flat, 1, itself},
+                                    {Op::kLeakyRelu, {bits(0.25f)}, flat, 1, itself},
+                                    {Op::kHardSwish, {}, flat, 1, itself},
+                                    {Op::kSigmoid, {}, flat, 1, itself},
+                                    {Op::kTanh, {}, flat, 1, itself},
+                                    {Op::kGelu, {}, flat, 1, itself},
+                                    {Op::kGelu, {1}, flat, 1, itself},
+                                    {Op::kSilu, {}, flat, 1, itself},
+                                    {Op::kAdd, relu, flat, 2, itself},
+                                    {Op::kSub, relu6, flat, 2, itself},
+                                    {Op::kMul, relu, flat, 2, itself}};
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
 }
 
 TEST(nan, reaches_all_that_its_element_has_a_part_in) {

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce_axes.h"
+#include "engine/ops/unary.h"
 #include "tests/passes/rewrite_graphs.h"
 #include "tests/passes/rewrite_peers.h"
 #include "tools/base/error.h"
@@ -261,6 +264,15 @@ TEST(rewrite, lists_differ_between_editions_and_types_as_in_tensorflow) {
   }
 }
 
+uint32_t functions_of(Op op) {
+  switch (op) {
+    case Op::kUnary: return Unary::kLast;
+    case Op::kBinary: return Binary::kLast;
+    case Op::kReduce: return Reduce::kLast;
+    default: throw std::runtime_error("an op with functions that this test does not know");
+  }
+}
+
 TEST(rewrite, every_op_is_one_that_the_lists_know) {
   Graph graph = hand_graph("%a = tanh(%x)\noutput \"y\" %a\n");
   for (const OpRule* rule : all_rules()) {
@@ -271,12 +283,16 @@ TEST(rewrite, every_op_is_one_that_the_lists_know) {
       continue;  // made by differentiate, later still
     graph.nodes[0].op = rule->op;
     graph.nodes[0].words.clear();
-    const std::vector<RewriteDecision> decisions = rewrite_mixed(graph, {});
-    const std::string name = decisions[0].tensorflow_op;
-    EXPECT_FALSE(name.empty()) << rule->name;
-    // Known: removing it from a list complains at most about the list.
-    const std::string answer = error_of(graph, with_edits({.allow = {.remove = {name}}}));
-    EXPECT_EQ(answer.find("is no op"), std::string::npos) << answer;
+    const bool function = !rule->attributes.empty() && rule->attributes[0].name == std::string("function");
+    for (uint32_t word = 1; word <= (function ? functions_of(rule->op) : 1); ++word) {
+      if (function) graph.nodes[0].words = {word};
+      const std::vector<RewriteDecision> decisions = rewrite_mixed(graph, {});
+      const std::string name = decisions[0].tensorflow_op;
+      EXPECT_FALSE(name.empty()) << rule->name << ' ' << word;
+      // Known: removing it from a list complains at most about the list.
+      const std::string answer = error_of(graph, with_edits({.allow = {.remove = {name}}}));
+      EXPECT_EQ(answer.find("is no op"), std::string::npos) << answer;
+    }
   }
 }
 

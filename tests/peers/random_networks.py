@@ -139,7 +139,7 @@ def with_constant(n):
 def with_earlier(n):
     same = [name for name, dims in n.values if dims == n.dims and name != n.x]
     if same:
-        n.add(n.choose("Add", "Sub", "Mul", "Sum"), n.x, n.random.choice(same))
+        n.add(n.choose("Add", "Sub", "Mul", "Sum", "Min", "Max"), n.x, n.random.choice(same))
 
 
 def concat(n):
@@ -189,6 +189,21 @@ def maximum(n):
         over_axes(n, "ReduceMax", list(range(2, len(n.dims))), 18, keepdims=n.whole(0, 1))
 
 
+def reduction(n):
+    axes = sorted(n.random.sample(range(1, len(n.dims)), n.whole(1, len(n.dims) - 1)))
+    op = n.choose("ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp")
+    over_axes(n, op, axes, 13 if op == "ReduceSum" else 18, keepdims=n.whole(0, 1))
+
+
+def above_one(n):
+    """A function of softplus(x) + 1, where none has a pole."""
+    x = n.x
+    n.add("Softplus")
+    n.add("Add", n.x, n.real([1.0]))
+    op = n.choose("Log", "Sqrt", "Reciprocal", "Pow", "Div")
+    n.add(op, *{"Pow": (n.x, n.real([1.5])), "Div": (x, n.x)}.get(op, (n.x,)))
+
+
 def clip(n):
     if n.opset >= 11:
         n.add("Clip", n.x, n.real(-0.7), n.real(1.2))
@@ -224,15 +239,16 @@ def squeeze(n):
 
 OPERATORS = (
     convolution, convolution, convolution, pool, pool, batch_normalization, with_constant, with_earlier, concat, transpose,
-    slice_, pad, mean, maximum, clip, gemm, reshape, split, squeeze,
+    slice_, pad, mean, maximum, reduction, above_one, clip, gemm, reshape, split, squeeze,
     lambda n: n.add("GlobalAveragePool"),
     lambda n: n.add("GlobalMaxPool"),
     lambda n: n.add(n.choose("Relu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Gelu", "Identity")),
+    lambda n: n.add(n.choose("Softplus", "Elu", "Selu", "Erf", "Softsign", "Sin", "Cos", "Abs", "Neg")),
     lambda n: n.add("LeakyRelu", alpha=n.choose(0.1, 0.3)),
     lambda n: n.add("PRelu", n.x, n.reals(n.dims[1], *[1] * (len(n.dims) - 2))),
     lambda n: n.add("Div", n.x, n.real([n.choose(2.0, 3.0, 0.7)])),
     lambda n: n.add(n.choose("Min", "Max"), n.x, n.real([0.3])),
-    lambda n: n.add("Softmax", axis=n.whole(1, len(n.dims) - 1)),
+    lambda n: n.add(n.choose("Softmax", "LogSoftmax"), axis=n.whole(1, len(n.dims) - 1)),
     lambda n: n.add("MatMul", n.x, n.reals(n.dims[-1], n.whole(1, 5))),
     # Of numbers that are all alike it divides their rounding by epsilon: that stays small.
     lambda n: n.add("LayerNormalization", n.x, n.reals(n.dims[-1]), n.reals(n.dims[-1]), epsilon=0.1),

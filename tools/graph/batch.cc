@@ -66,7 +66,8 @@ bool keeps_batch(const Graph& graph, const Node& node, std::string& why) {
   switch (node.op) {
     case Op::kAdd:
     case Op::kSub:
-    case Op::kMul: why = "broadcasts the batch against another axis"; return broadcasts(graph, node);
+    case Op::kMul:
+    case Op::kBinary: why = "broadcasts the batch against another axis"; return broadcasts(graph, node);
     case Op::kConcat: why = "joins the batch with what has none"; return concatenates_rows(graph, node);
     case Op::kDense: why = "has weights that depend on the batch, or the batch as features"; break;
     case Op::kBatchedMatmul: why = "multiplies along the batch"; return multiplies_batch(graph, node);
@@ -76,8 +77,11 @@ bool keeps_batch(const Graph& graph, const Node& node, std::string& why) {
       return recurs_by_row(graph, node);
     case Op::kEmbedding: why = "has a table that depends on the batch"; return !is_batched(graph, node.inputs[0]);
     case Op::kLayerNorm: why = "normalizes over the batch"; break;
-    case Op::kSoftmax: why = "normalizes over the batch"; return get_integer(node, "axis") != 0;
+    case Op::kSoftmax:
+    case Op::kLogSoftmax: why = "normalizes over the batch"; return get_integer(node, "axis") != 0;
     case Op::kMean: why = "takes the mean over the batch"; return (get_integer(node, "axes") & 1) == 0;
+    case Op::kReduce: why = "reduces the batch"; return (get_integer(node, "axes") & 1) == 0;
+    case Op::kArgMax: why = "searches the batch"; return get_integer(node, "axis") != 0;
     case Op::kReshape:
       why = "reshapes the batch";
       return value(graph, node.outputs[0]).dims.size() > 0 && value(graph, node.outputs[0]).dims[0] == x.dims[0];

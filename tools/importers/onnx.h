@@ -346,6 +346,9 @@ void check_dynamic(const Source& source);
 bool cast_dynamic(Import& import, const Source& source, ElementType type);
 bool multiply_dynamic(Import& import, const Source& source);
 
+// onnx_ops_reduce.cc: a ReduceMax over any axes.
+void maximum_over_axes(Import& import, const Source& source);
+
 // onnx_ops_block.cc: a DequantizeLinear with one scale per block, on constants.
 void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);
 

@@ -121,6 +121,15 @@ constexpr UnaryOp kUnary[] = {
     {"Ceil", nullptr, [](float a) { return std::ceil(a); }},
     {"Sqrt", nullptr, [](float a) { return std::sqrt(a); }},
     {"Reciprocal", nullptr, [](float a) { return 1 / a; }},
+    {"Exp", nullptr, [](float a) { return std::exp(a); }},
+    {"Log", nullptr, [](float a) { return std::log(a); }},
+    {"Round", nullptr, [](float a) { return std::nearbyint(a); }},
+    {"Sign", [](int64_t a) { return int64_t{a > 0} - int64_t{a < 0}; },
+     [](float a) { return a == 0          ? 0
+                          : std::isnan(a) ? a
+                                          : std::copysign(1.0f, a); }},
+    {"Sin", nullptr, [](float a) { return std::sin(a); }},
+    {"Cos", nullptr, [](float a) { return std::cos(a); }},
 };
 
 template <class T, class F>

@@ -160,19 +160,6 @@ void where_operator(Import& import, const Source& source) {
   import.give_constant(0, where(c, a, b));
 }
 
-// The product of a list of integers: the number of elements of a shape.
-void reduce_prod(Import& import, const Source& source) {
-  const Value& x = stored(source, 0);
-  if (!is_integer(x.stored) || x.dims.size() > 1) source.refuse("is supported on lists of integers only");
-  const std::vector<int64_t> numbers = integers(x);
-  int64_t product = 1;
-  for (const int64_t number : numbers) product = int64_t(uint64_t(product) * uint64_t(number));
-  const bool keep = source.integer("keepdims", 1) != 0 && source.operand(0)->rank() == 1;
-  import.give_constant(
-      0, make_constant("", source.operand(0)->type, keep ? std::vector<int64_t>{1} : std::vector<int64_t>{},
-                       std::vector<int64_t>{product}));
-}
-
 constexpr OperatorImporter kConstantImporters[] = {
     {"Constant", constant},
     {"ConstantOfShape", constant_of_shape},
@@ -180,8 +167,6 @@ constexpr OperatorImporter kConstantImporters[] = {
     {"Expand", expand},
     {"Tile", tile},
     {"Where", where_operator},
-    {"ReduceProd", reduce_prod},
-    {"Pow", constant_binary},
     {"Equal", constant_binary},
     {"Less", constant_binary},
     {"LessOrEqual", constant_binary},
@@ -189,13 +174,7 @@ constexpr OperatorImporter kConstantImporters[] = {
     {"GreaterOrEqual", constant_binary},
     {"And", constant_binary},
     {"Or", constant_binary},
-    {"Neg", constant_unary},
-    {"Abs", constant_unary},
     {"Not", constant_unary},
-    {"Floor", constant_unary},
-    {"Ceil", constant_unary},
-    {"Sqrt", constant_unary},
-    {"Reciprocal", constant_unary},
 };
 
 }  // namespace

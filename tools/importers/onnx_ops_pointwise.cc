@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/ops/binary.h"
+#include "engine/ops/unary.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
@@ -28,6 +30,27 @@ void unary(Import& import, const Source& source, Op op) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
   Node node = import.step(op);
+  node.inputs = {any_layout(import, x)};
+  give_like(import, x, import.append(std::move(node), import.output_name()));
+}
+
+// A constant becomes another constant. alpha and gamma: attributes of the node, of Elu and Selu, with their defaults.
+template <Unary::Function kFunction>
+void function(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  if (x->constant) {
+    import.spend_elements(*x->constant);
+    if (std::optional<Value> y = pointwise(source.proto.op_type(), *x->constant))
+      return import.give_constant(0, std::move(*y));
+  }
+  need_float32(source, *x);
+  Node node = import.step(Op::kUnary);
+  set_integer(node, "function", int(kFunction));
+  if (kFunction == Unary::kElu) set_real(node, "alpha", source.real("alpha", 1));
+  if (kFunction == Unary::kSelu) {
+    set_real(node, "alpha", source.real("alpha", 1.67326319217681884765625f));
+    set_real(node, "gamma", source.real("gamma", 1.05070102214813232421875f));
+  }
   node.inputs = {any_layout(import, x)};
   give_like(import, x, import.append(std::move(node), import.output_name()));
 }
@@ -123,7 +146,7 @@ OperandPtr of_rank(Import& import, const OperandPtr& x, int rank) {
   return of_dims(import, x, dims);
 }
 
-OperandPtr binary_step(Import& import, const Source& source, Op op, OperandPtr a, OperandPtr b,
+OperandPtr binary_step(Import& import, const Source& source, Node node, OperandPtr a, OperandPtr b,
                        const std::string& name) {
   need_float32(source, *a);
   need_float32(source, *b);
@@ -136,13 +159,18 @@ OperandPtr binary_step(Import& import, const Source& source, Op op, OperandPtr a
   const auto scalar = [](const OperandPtr& x) { return x->constant && x->constant->elements() == 1 && x->rank() == 1; };
   if (last && !scalar(a)) a = of_rank(import, a, rank);
   if (last && !scalar(b)) b = of_rank(import, b, rank);
-  Node node = import.step(op);
   for (const OperandPtr& x : {a, b})
     node.inputs.push_back(last && x->rank() == rank ? import.channels_last(x) : import.plain(x));
   auto y = std::make_shared<Operand>();
   y->dims = *dims;
   (last ? y->channels_last : y->plain) = import.append(std::move(node), name);
   return y;
+}
+
+Node function_of_two(Import& import, Binary::Function function) {
+  Node node = import.step(Op::kBinary);
+  set_integer(node, "function", int(function));
+  return node;
 }
 
 // Opset 6: `axis` says where b's axes stand among a's; from 7 on b's are the last.
@@ -202,7 +230,7 @@ void arithmetic(Import& import, const Source& source, Op op) {
   const OperandPtr& a = source.operand(0);
   const OperandPtr b = old_broadcast(import, source, a, source.operand(1));
   if (op == Op::kAdd && (add_bias(import, a, b) || add_bias(import, b, a))) return;
-  import.give(0, binary_step(import, source, op, a, b, import.output_name()));
+  import.give(0, binary_step(import, source, import.step(op), a, b, import.output_name()));
 }
 
 void add(Import& import, const Source& source) { arithmetic(import, source, Op::kAdd); }
@@ -212,26 +240,29 @@ void mul(Import& import, const Source& source) {
   if (!multiply_dynamic(import, source)) arithmetic(import, source, Op::kMul);
 }
 
-// x / c = x (1 / c): 1 / c is rounded, so the result may differ in its last bit unless c is a power of two.
+// x / c of a constant = x (1 / c): 1 / c is rounded, so the result may differ in its last bit unless c is a power of
+// two. Where a 1 / c is no normal number it is a division.
 void div(Import& import, const Source& source) {
   if (fold(import, source)) return;
   const OperandPtr& a = source.operand(0);
   const OperandPtr b = old_broadcast(import, source, a, source.operand(1));
   need_float32(source, *a);
   need_float32(source, *b);
-  if (!b->constant) source.refuse("divides by values computed at run time");
-  std::vector<float> numbers = reals(*b->constant);
-  bool exact = true;
+  std::vector<float> numbers = b->constant ? reals(*b->constant) : std::vector<float>();
+  bool exact = true, normal = b->constant != nullptr;
   for (float& number : numbers) {
-    if (number == 0) source.refuse("divides by zero");
     int exponent = 0;
     exact &= std::fabs(std::frexp(number, &exponent)) == 0.5f;
     number = 1 / number;
+    normal &= std::isnormal(number);
   }
+  if (!normal)
+    return import.give(0,
+                       binary_step(import, source, function_of_two(import, Binary::kDiv), a, b, import.output_name()));
   if (!exact) import.log("division by a constant is multiplication by its reciprocal");
   const OperandPtr reciprocal =
       import.computed(b, make_constant(b->name + "/reciprocal", ElementType::kFloat32, b->dims, numbers));
-  import.give(0, binary_step(import, source, Op::kMul, a, reciprocal, import.output_name()));
+  import.give(0, binary_step(import, source, import.step(Op::kMul), a, reciprocal, import.output_name()));
 }
 
 void sum(Import& import, const Source& source) {
@@ -240,36 +271,50 @@ void sum(Import& import, const Source& source) {
   const int count = int(source.inputs.size());
   for (int i = 1; i < count; ++i) {
     const std::string name = import.output_name() + (i + 1 < count ? "/" + std::to_string(i) : "");
-    total = binary_step(import, source, Op::kAdd, total, source.operand(i), name);
+    total = binary_step(import, source, import.step(Op::kAdd), total, source.operand(i), name);
   }
   import.give(0, total);
 }
 
-// Min and Max of one operand and any number of single constants: a clamp.
+// Min and Max of any number of operands: one after the other, and last a clamp by those that are a single constant.
 void bound(Import& import, const Source& source, bool is_max) {
   if (fold(import, source)) return;
-  OperandPtr x;
+  int rank = 0;
+  for (int i = 0; i < int(source.inputs.size()); ++i) rank = std::max(rank, source.operand(i)->rank());
+  std::vector<OperandPtr> operands;
   float limit = is_max ? -kInfinity : kInfinity;
-  for (int i = 0; i < int(source.inputs.size()); ++i) {
-    const OperandPtr& operand = source.operand(i);
-    if (operand->constant && operand->constant->elements() == 1) {
-      const float number = reals(*operand->constant)[0];
-      limit = is_max ? std::max(limit, number) : std::min(limit, number);
-    } else if (x) {
-      source.refuse("has more than one operand that is not a single constant");
-    } else {
-      x = operand;
-    }
+  for (const OperandPtr& x : source.inputs) {
+    need_float32(source, *x);
+    const bool single = x->constant && x->constant->elements() == 1 && (x->rank() < rank || rank <= 1);
+    const float number = single ? reals(*x->constant)[0] : 0;
+    if (single && std::isnan(number)) source.malformed("a bound is not a number");
+    if (single) limit = is_max ? std::max(limit, number) : std::min(limit, number);
+    else operands.push_back(x);
   }
-  if (!x) source.malformed("has no operand");
-  for (const OperandPtr& operand : source.inputs)
-    if (operand->rank() > x->rank()) source.refuse("a constant has a higher rank than the other operand");
-  if (std::isinf(limit)) return import.give(0, x);
-  give_clamp(import, source, x, is_max ? limit : -kInfinity, is_max ? kInfinity : limit);
+  if (operands.empty()) source.malformed("has no operand");
+  OperandPtr y = operands[0];
+  const bool clamped = std::isfinite(limit);
+  for (size_t i = 1; i < operands.size(); ++i) {
+    const std::string name = import.output_name() + (clamped || i + 1 < operands.size() ? "/" + std::to_string(i) : "");
+    y = binary_step(import, source, function_of_two(import, is_max ? Binary::kMaximum : Binary::kMinimum), y,
+                    operands[i], name);
+  }
+  if (!clamped) return import.give(0, y);
+  give_clamp(import, source, y, is_max ? limit : -kInfinity, is_max ? kInfinity : limit);
 }
 
 void min(Import& import, const Source& source) { bound(import, source, false); }
 void max(Import& import, const Source& source) { bound(import, source, true); }
+
+// y = a^b. An exponent of integers is one of the same real numbers.
+void pow(Import& import, const Source& source) {
+  if (fold(import, source)) return;
+  const OperandPtr& a = source.operand(0);
+  OperandPtr b = old_broadcast(import, source, a, source.operand(1));
+  if (b->constant && is_integer(b->constant->stored) && !b->constant->quantizer)
+    b = constant_operand(cast(*b->constant, ElementType::kFloat32));
+  import.give(0, binary_step(import, source, function_of_two(import, Binary::kPow), a, b, import.output_name()));
+}
 
 // One slope for all: leaky_relu. Else y = max(x, 0) + slope min(x, 0): four steps, each exact but the product.
 // Opset 6 has a slope of shape [c] for axis 1.
@@ -297,19 +342,46 @@ void prelu(Import& import, const Source& source) {
     return y;
   };
   const OperandPtr above = half(0, kInfinity, "/positive"), below = half(-kInfinity, 0, "/negative");
-  const OperandPtr scaled = binary_step(import, source, Op::kMul, below, slope, import.output_name() + "/slope");
-  import.give(0, binary_step(import, source, Op::kAdd, above, scaled, import.output_name()));
+  const OperandPtr scaled =
+      binary_step(import, source, import.step(Op::kMul), below, slope, import.output_name() + "/slope");
+  import.give(0, binary_step(import, source, import.step(Op::kAdd), above, scaled, import.output_name()));
 }
 
 constexpr OperatorImporter kPointwiseImporters[] = {
-    {"Add", add},     {"Sub", sub},
-    {"Mul", mul},     {"Div", div},
-    {"Sum", sum},     {"Min", min},
-    {"Max", max},     {"Relu", relu},
-    {"Clip", clip},   {"LeakyRelu", leaky_relu},
-    {"PRelu", prelu}, {"Sigmoid", sigmoid},
-    {"Tanh", tanh},   {"HardSwish", hard_swish},
-    {"Gelu", gelu},   {"HardSigmoid", hard_sigmoid},
+    {"Add", add},
+    {"Sub", sub},
+    {"Mul", mul},
+    {"Div", div},
+    {"Pow", pow},
+    {"Sum", sum},
+    {"Min", min},
+    {"Max", max},
+    {"Relu", relu},
+    {"Clip", clip},
+    {"LeakyRelu", leaky_relu},
+    {"PRelu", prelu},
+    {"Sigmoid", sigmoid},
+    {"Tanh", tanh},
+    {"HardSwish", hard_swish},
+    {"Gelu", gelu},
+    {"HardSigmoid", hard_sigmoid},
+    {"Exp", function<Unary::kExp>},
+    {"Log", function<Unary::kLog>},
+    {"Sqrt", function<Unary::kSqrt>},
+    {"Reciprocal", function<Unary::kReciprocal>},
+    {"Abs", function<Unary::kAbs>},
+    {"Neg", function<Unary::kNeg>},
+    {"Floor", function<Unary::kFloor>},
+    {"Ceil", function<Unary::kCeil>},
+    {"Round", function<Unary::kRound>},
+    {"Sign", function<Unary::kSign>},
+    {"Softplus", function<Unary::kSoftplus>},
+    {"Elu", function<Unary::kElu>},
+    {"Selu", function<Unary::kSelu>},
+    {"Erf", function<Unary::kErf>},
+    {"Softsign", function<Unary::kSoftsign>},
+    {"Sin", function<Unary::kSin>},
+    {"Cos", function<Unary::kCos>},
 };
 
 }  // namespace

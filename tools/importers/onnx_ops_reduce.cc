@@ -1,8 +1,10 @@
-// Softmax, normalizations and means: what sums over axes.
+// Softmax, normalizations, sums and extremes: what works over axes.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "engine/ops/reduce_axes.h"
+#include "engine/ops/unary.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
 #include "tools/importers/onnx_tensor.h"
@@ -10,16 +12,18 @@
 namespace nacre::tools::onnx_import {
 namespace {
 
+template <Op kOp>
 ValueId softmax_step(Import& import, ValueId x, int axis, const std::string& name) {
-  Node node = import.step(Op::kSoftmax);
+  Node node = import.step(kOp);
   set_integer(node, "axis", axis);
-  set_real(node, "beta", 1);
+  if (kOp == Op::kSoftmax) set_real(node, "beta", 1);
   node.inputs = {x};
   return import.append(std::move(node), name);
 }
 
 // From opset 13 over one axis. Before, x is read as a matrix [prod dims[:axis], prod dims[axis:]] and its rows are
 // normalized.
+template <Op kOp>
 void softmax(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
@@ -32,13 +36,13 @@ void softmax(Import& import, const Source& source) {
   const bool one_axis = !matrix || (axis < rank && x->dims[size_t(axis)] == columns);
   if (one_axis && import.prefers_channels_last(*x)) {
     const int last = channels_last_axis(axis, rank);
-    return import.give_channels_last(0, softmax_step(import, import.channels_last(x), last, import.output_name()));
+    return import.give_channels_last(0, softmax_step<kOp>(import, import.channels_last(x), last, import.output_name()));
   }
   const ValueId plain = import.plain(x);
-  if (one_axis) return import.give_plain(0, softmax_step(import, plain, axis, import.output_name()));
+  if (one_axis) return import.give_plain(0, softmax_step<kOp>(import, plain, axis, import.output_name()));
   const int64_t rows = std::accumulate(x->dims.begin(), split, int64_t{1}, std::multiplies<>());
   ValueId y = import.reshaped(plain, {rows, columns}, x->name + "/matrix");
-  y = softmax_step(import, y, 1, import.output_name());
+  y = softmax_step<kOp>(import, y, 1, import.output_name());
   import.give_plain(0, import.reshaped(y, x->dims, import.output_name() + "/shape"));
 }
 
@@ -62,39 +66,141 @@ void batch_normalization(Import& import, const Source& source) {
   import.give_channels_last(0, import.append(std::move(node), import.output_name()));
 }
 
-// Axes as an attribute until opset 17, as an input from 18. None: all, or with noop_with_empty_axes none.
-void reduce_mean(Import& import, const Source& source) {
-  const OperandPtr& x = source.operand(0);
-  need_float32(source, *x);
-  const int rank = x->rank();
+Node reduction(Import& import, Reduce::Function function) {
+  Node node = import.step(Op::kReduce);
+  set_integer(node, "function", int(function));
+  return node;
+}
+
+ValueId function_step(Import& import, Unary::Function function, ValueId x, const std::string& name) {
+  Node node = import.step(Op::kUnary);
+  set_integer(node, "function", int(function));
+  node.inputs = {x};
+  return import.append(std::move(node), name);
+}
+
+// Axes as an attribute until opset 17 (of ReduceSum 12), as an input from then on. None: all, or with
+// noop_with_empty_axes none, which is told by nullopt.
+std::optional<std::vector<int64_t>> axes_of(const Source& source, int rank) {
   std::vector<int64_t> axes = source.integers_or_input("axes", 1).value_or(std::vector<int64_t>{});
-  if (axes.empty() && source.integer("noop_with_empty_axes", 0) != 0) return import.give(0, x);
+  if (axes.empty() && source.integer("noop_with_empty_axes", 0) != 0) return std::nullopt;
   if (axes.empty()) {
     axes.resize(size_t(rank));
     std::iota(axes.begin(), axes.end(), 0);
   }
+  for (int64_t& axis : axes) axis = source.axis(axis, rank);
+  return axes;
+}
+
+// after(node(before(x))) over the axes of the source; before and after: a function of Unary, or none.
+struct Functions {
+  std::optional<Unary::Function> before = {}, after = {};
+};
+
+void reduce(Import& import, const Source& source, Node node, const Functions& functions = {}) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  const int rank = x->rank();
+  const std::optional<std::vector<int64_t>> axes = axes_of(source, rank);
+  if (!axes && (functions.before || functions.after))
+    source.refuse("noop_with_empty_axes is set and no axes are given", "give the axes");
+  if (!axes) return import.give(0, x);
   const bool keep = source.integer("keepdims", 1) != 0;
   // Over all spatial axes without keeping them, channels_last gives [n, c], which has one layout.
   const bool last = import.prefers_channels_last(*x);
-  int mask = 0, spatial = 0;
-  for (const int64_t given : axes) {
-    const int axis = source.axis(given, rank);
-    if (axis > 1) ++spatial;
-    mask |= 1 << (last ? channels_last_axis(axis, rank) : axis);
-  }
-  const bool all_spatial = spatial == rank - 2 && int(axes.size()) == spatial;
-  Node node = import.step(Op::kMean);
+  const auto spatial = std::count_if(axes->begin(), axes->end(), [](int64_t axis) { return axis > 1; });
+  const bool all_spatial = spatial == rank - 2 && int(axes->size()) == spatial;
   const bool in_place = last && (keep || all_spatial);
-  if (last && !in_place) {
-    mask = 0;
-    for (const int64_t given : axes) mask |= 1 << source.axis(given, rank);
-  }
+  int mask = 0;
+  for (const int64_t axis : *axes) mask |= 1 << (in_place ? channels_last_axis(int(axis), rank) : int(axis));
   set_integer(node, "axes", mask);
   set_integer(node, "keep_dims", keep ? 1 : 0);
-  node.inputs = {in_place ? import.channels_last(x) : import.plain(x)};
-  const ValueId y = import.append(std::move(node), import.output_name());
+  ValueId in = in_place ? import.channels_last(x) : import.plain(x);
+  const std::string name = import.output_name();
+  if (functions.before) in = function_step(import, *functions.before, in, name + "/before");
+  node.inputs = {in};
+  ValueId y = import.append(std::move(node), functions.after ? name + "/reduced" : name);
+  if (functions.after) y = function_step(import, *functions.after, y, name);
   if (in_place && keep) return import.give_channels_last(0, y);
   import.give_plain(0, y);
+}
+
+void reduce_mean(Import& import, const Source& source) { reduce(import, source, import.step(Op::kMean)); }
+
+template <Reduce::Function kFunction>
+void reduce_by(Import& import, const Source& source) {
+  reduce(import, source, reduction(import, kFunction));
+}
+
+void reduce_l1(Import& import, const Source& source) {
+  reduce(import, source, reduction(import, Reduce::kSum), {.before = Unary::kAbs});
+}
+void reduce_l2(Import& import, const Source& source) {
+  reduce(import, source, reduction(import, Reduce::kSum), {.before = Unary::kSquare, .after = Unary::kSqrt});
+}
+void reduce_sum_square(Import& import, const Source& source) {
+  reduce(import, source, reduction(import, Reduce::kSum), {.before = Unary::kSquare});
+}
+void reduce_log_sum(Import& import, const Source& source) {
+  reduce(import, source, reduction(import, Reduce::kSum), {.after = Unary::kLog});
+}
+
+// y = m + ln sum exp(x - m), m = max x over the axes
+void reduce_log_sum_exp(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  const std::optional<std::vector<int64_t>> axes = axes_of(source, x->rank());
+  if (!axes) source.refuse("noop_with_empty_axes is set and no axes are given", "give the axes");
+  std::vector<int64_t> dims;
+  int mask = 0;
+  for (const int64_t axis : *axes) mask |= 1 << axis;
+  const bool keep = source.integer("keepdims", 1) != 0;
+  for (int axis = 0; axis < x->rank(); ++axis)
+    if ((mask >> axis & 1) == 0 || keep) dims.push_back((mask >> axis & 1) != 0 ? 1 : x->dims[size_t(axis)]);
+  const std::string name = import.output_name();
+  const auto step = [&](Node node, std::vector<ValueId> inputs, const char* suffix) {
+    node.inputs = std::move(inputs);
+    return import.append(std::move(node), name + suffix);
+  };
+  const auto reduced = [&](Reduce::Function function, ValueId value, const char* suffix) {
+    Node node = reduction(import, function);
+    set_integer(node, "axes", mask);
+    set_integer(node, "keep_dims", 1);
+    return step(std::move(node), {value}, suffix);
+  };
+  const ValueId in = import.plain(x), peak = reduced(Reduce::kMax, in, "/max");
+  const ValueId shifted = step(import.step(Op::kSub), {in, peak}, "/shifted");
+  const ValueId sum = reduced(Reduce::kSum, function_step(import, Unary::kExp, shifted, name + "/exp"), "/sum");
+  const ValueId log = function_step(import, Unary::kLog, sum, name + "/log");
+  const ValueId y = step(import.step(Op::kAdd), {log, peak}, keep ? "" : "/kept");
+  import.give_plain(0, import.reshaped(y, dims, name));
+}
+
+// The product of a list of integers, stored, is the number of elements of a shape.
+void reduce_prod(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  if (!x->constant || !is_integer(x->constant->stored) || x->constant->quantizer || x->rank() > 1)
+    return reduce_by<Reduce::kProd>(import, source);
+  const std::vector<int64_t> numbers = integers(*x->constant);
+  int64_t product = 1;
+  for (const int64_t number : numbers) product = int64_t(uint64_t(product) * uint64_t(number));
+  const bool keep = source.integer("keepdims", 1) != 0 && x->rank() == 1;
+  import.give_constant(0, make_constant("", x->type, keep ? std::vector<int64_t>{1} : std::vector<int64_t>{},
+                                        std::vector<int64_t>{product}));
+}
+
+template <bool kMinimum>
+void arg_max(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  if (x->rank() == 0) source.refuse("its input has rank 0");
+  Node node = import.step(Op::kArgMax);
+  set_integer(node, "axis", source.axis(source.integer("axis", 0), x->rank()));
+  set_integer(node, "keep_dims", source.integer("keepdims", 1) != 0 ? 1 : 0);
+  set_integer(node, "minimum", kMinimum ? 1 : 0);
+  set_integer(node, "last", source.integer("select_last_index", 0) != 0 ? 1 : 0);
+  node.inputs = {import.plain(x)};
+  import.give_plain(0, import.append(std::move(node), import.output_name(), ElementType::kInt64));
 }
 
 ValueId mean_of_rows(Import& import, ValueId x, const std::string& name) {
@@ -183,12 +289,25 @@ void layer_normalization(Import& import, const Source& source) {
   give_moments(import, source, import.reshaped(in, {rows, width}, x->name + "/matrix"), moments, epsilon);
 }
 
-constexpr OperatorImporter kReduceImporters[] = {{"Softmax", softmax},
+constexpr OperatorImporter kReduceImporters[] = {{"Softmax", softmax<Op::kSoftmax>},
+                                                 {"LogSoftmax", softmax<Op::kLogSoftmax>},
                                                  {"BatchNormalization", batch_normalization},
                                                  {"LayerNormalization", layer_normalization},
-                                                 {"ReduceMean", reduce_mean}};
+                                                 {"ReduceMean", reduce_mean},
+                                                 {"ReduceSum", reduce_by<Reduce::kSum>},
+                                                 {"ReduceMin", reduce_by<Reduce::kMin>},
+                                                 {"ReduceProd", reduce_prod},
+                                                 {"ReduceL1", reduce_l1},
+                                                 {"ReduceL2", reduce_l2},
+                                                 {"ReduceSumSquare", reduce_sum_square},
+                                                 {"ReduceLogSum", reduce_log_sum},
+                                                 {"ReduceLogSumExp", reduce_log_sum_exp},
+                                                 {"ArgMax", arg_max<false>},
+                                                 {"ArgMin", arg_max<true>}};
 
 }  // namespace
+
+void maximum_over_axes(Import& import, const Source& source) { reduce_by<Reduce::kMax>(import, source); }
 
 std::span<const OperatorImporter> reduce_importers() { return kReduceImporters; }
 

@@ -262,7 +262,7 @@ void global_max_pool(Import& import, const Source& source) {
   give_maximum(import, x, maximum_of_image(import, source, x));
 }
 
-// Over all spatial axes it is GlobalMaxPool, kept or not.
+// Over all spatial axes it is GlobalMaxPool, kept or not: a pool has an int8 form.
 void reduce_max(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
@@ -272,7 +272,7 @@ void reduce_max(Import& import, const Source& source) {
     reduced[size_t(source.axis(axis, rank))] = true;
   bool spatial = rank >= 3;
   for (int i = 0; i < rank; ++i) spatial = spatial && reduced[size_t(i)] == (i > 1);
-  if (!spatial) source.refuse("a maximum over other axes than all spatial ones");
+  if (!spatial) return maximum_over_axes(import, source);
   const ValueId y = maximum_of_image(import, source, x);
   if (source.integer("keepdims", 1) != 0) return give_maximum(import, x, y);
   import.give_plain(0, import.reshaped(y, {x->dims[0], x->dims[1]}, import.output_name() + "/flat"));

@@ -5,7 +5,7 @@
 //   tflite_nodes.cc     operands and nodes, which the converters below use
 //   tflite_matmul.cc    CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, GATHER, EMBEDDING_LOOKUP, pools,
 //                       REDUCE_MAX
-//   tflite_pointwise.cc arithmetic, activations, PRELU, MAXIMUM, MINIMUM, SOFTMAX, MEAN, QUANTIZE, DEQUANTIZE, CAST
+//   tflite_pointwise.cc arithmetic, functions, activations, PRELU, softmaxes, reductions, QUANTIZE, DEQUANTIZE, CAST
 //   tflite_move.cc      RESHAPE and its kin, TRANSPOSE, CONCATENATION, PACK, PAD, SHAPE
 //   tflite_slice.cc     SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK
 //
@@ -139,6 +139,9 @@ std::span<const Converter> matmul_converters();
 std::span<const Converter> pointwise_converters();
 std::span<const Converter> move_converters();
 std::span<const Converter> slice_converters();
+
+// tflite_pointwise.cc: `function`, a Reduce::Function, over the axes of input 1.
+void reduce_over_axes(Importer& importer, Operation& op, uint32_t function);
 
 // Integers that are shapes, folded while reading; true if the operator was one of these.
 bool fold_shape_arithmetic(Importer& importer, Operation& op);

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "engine/model/model.h"
+#include "engine/ops/reduce_axes.h"
 #include "tools/importers/tflite.h"
 
 namespace nacre::tools::tflite {
@@ -273,7 +274,7 @@ void convert_pool(Importer& importer, Operation& op) {
 }
 
 // The maximum over neighbouring axes first .. last (Keras: GlobalMaxPooling) is a pool over all of them:
-// [batch, d.., r.., e..] as [batch, d, r, e], window (1, r).
+// [batch, d.., r.., e..] as [batch, d, r, e], window (1, r): a pool has an int8 form.
 void convert_reduce_max(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0);
   const std::vector<int64_t> dims = importer.value(x).dims;
@@ -283,13 +284,12 @@ void convert_reduce_max(Importer& importer, Operation& op) {
   for (const int64_t axis : importer.integers(op, 1)) reduced[size_t(importer.axis(op, axis, dims.size()))] = true;
   std::vector<int64_t> image = {dims.empty() ? 1 : dims[0], 1, 1, 1}, left;
   for (size_t i = 0, part = 1; i < dims.size(); ++i) {
-    if (reduced[i] && (i == 0 || part == 3))
-      importer.unsupported(op, "a maximum over other axes than neighbours behind the first");
+    if (reduced[i] && (i == 0 || part == 3)) return reduce_over_axes(importer, op, Reduce::kMax);
     part = reduced[i] ? 2 : part == 2 ? 3 : part;
     if (i > 0) image[part] *= dims[i];
     if (!reduced[i] || keep) left.push_back(reduced[i] ? 1 : dims[i]);
   }
-  if (image[2] > kMost) importer.unsupported(op, "a window over 2^14");
+  if (image[2] > kMost) return reduce_over_axes(importer, op, Reduce::kMax);
   const ValueId y = importer.output(op), in = importer.between(x, "/image"), out = importer.between(y, "/image");
   importer.emit_reshape(op, x, image, in);
   Node node{.op = Op::kMaxPool, .name = "", .words = {}, .inputs = {in}, .outputs = {out}};

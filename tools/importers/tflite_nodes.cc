@@ -96,7 +96,7 @@ void Importer::emit(Operation& op, Node node) {
 
 // A file may declare what no operator gives: codes without a scale, or integers behind arithmetic.
 void Importer::check_types(const Operation& op, const Node& node) {
-  if (node.op == Op::kCast || node.inputs.empty()) return;
+  if (node.op == Op::kCast || node.op == Op::kArgMax || node.inputs.empty()) return;
   const bool moves = find_rule(node.op)->numerics == Numerics::kMove;
   const ElementType given = moves ? value(node.inputs[0]).type : ElementType::kFloat32;
   for (const ValueId id : node.outputs) {
@@ -123,6 +123,12 @@ void Importer::emit_activated(Operation& op, Node node, Activation activation, V
   if (y == kNone) y = output(op);
   const bool clamps =
       activation == Activation::RELU || activation == Activation::RELU_N1_TO_1 || activation == Activation::RELU6;
+  if (clamps && node.op == Op::kBinary) {  // has no clamp of its own
+    Node clamp{.op = Op::kClamp, .name = "", .words = {}, .inputs = {between(y, "/before_clamp")}, .outputs = {}};
+    node.outputs = clamp.inputs;
+    emit(op, std::move(node));
+    node = std::move(clamp);
+  }
   if (activation == Activation::NONE || clamps) {
     if (clamps) {
       set_integer(node, "clamp", 1);

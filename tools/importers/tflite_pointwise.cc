@@ -4,6 +4,9 @@
 #include <limits>
 #include <utility>
 
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce_axes.h"
+#include "engine/ops/unary.h"
 #include "tools/importers/tflite.h"
 
 namespace nacre::tools::tflite {
@@ -17,6 +20,24 @@ void convert_binary(Importer& importer, Operation& op) {
   const auto* options = op.record->template builtin_options_as<Options>();
   Node node{.op = kOp, .name = "", .words = {}, .inputs = {a, b}, .outputs = {}};
   importer.emit_activated(op, std::move(node), options != nullptr ? options->activation() : Activation::NONE);
+}
+
+// `activation`: of DIV, which alone has one.
+void emit_function(Importer& importer, Operation& op, Binary::Function function, Activation activation) {
+  const ValueId a = importer.real_input(op, 0), b = importer.real_input(op, 1);
+  Node node{.op = Op::kBinary, .name = "", .words = {}, .inputs = {a, b}, .outputs = {}};
+  set_integer(node, "function", int(function));
+  importer.emit_activated(op, std::move(node), activation);
+}
+
+void convert_div(Importer& importer, Operation& op) {
+  const auto* options = op.record->builtin_options_as<DivOptions>();
+  emit_function(importer, op, Binary::kDiv, options != nullptr ? options->activation() : Activation::NONE);
+}
+
+template <Binary::Function kFunction>
+void convert_two(Importer& importer, Operation& op) {
+  emit_function(importer, op, kFunction, Activation::NONE);
 }
 
 template <Activation kActivation>
@@ -40,6 +61,14 @@ void convert_relu_0_to_1(Importer& importer, Operation& op) {
 template <Op kOp>
 void convert_unary(Importer& importer, Operation& op) {
   importer.emit_activated(op, unary(kOp, importer.real_input(op, 0)), Activation::NONE);
+}
+
+template <Unary::Function kFunction>
+void convert_function(Importer& importer, Operation& op) {
+  Node node = unary(Op::kUnary, importer.real_input(op, 0));
+  set_integer(node, "function", int(kFunction));
+  if (kFunction == Unary::kElu) set_real(node, "alpha", 1);
+  importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
 void convert_gelu(Importer& importer, Operation& op) {
@@ -80,37 +109,60 @@ void convert_prelu(Importer& importer, Operation& op) {
   emit({.op = Op::kAdd, .name = "", .words = {}, .inputs = {positive, scaled}, .outputs = {}}, y);
 }
 
-// With one stored number: a clamp.
+// With one stored number, which changes no shape: a clamp.
 template <BuiltinOperator kCode>
 void convert_extremum(Importer& importer, Operation& op) {
   ValueId x = importer.real_input(op, 0), bound = importer.real_input(op, 1);
   if (importer.value(x).constant()) std::swap(x, bound);
   const Value& b = importer.value(bound);
-  if (!b.constant() || importer.value(x).constant() || b.elements() != 1)
-    importer.unsupported(op, "another operand than one stored number");
+  const bool maximum = kCode == BuiltinOperator::MAXIMUM;
+  if (!b.constant() || importer.value(x).constant() || b.elements() != 1 ||
+      b.dims.size() > importer.value(x).dims.size())
+    return emit_function(importer, op, maximum ? Binary::kMaximum : Binary::kMinimum, Activation::NONE);
   const float number = reals(b)[0];
   if (std::isnan(number)) importer.bad(op, "a bound that is not a number");
-  const bool maximum = kCode == BuiltinOperator::MAXIMUM;
   importer.emit_activated(op, clamp(x, maximum ? number : -kInfinity, maximum ? kInfinity : number), Activation::NONE);
 }
 
+template <Op kOp>
 void convert_softmax(Importer& importer, Operation& op) {
-  Node node = unary(Op::kSoftmax, importer.real_input(op, 0));
+  Node node = unary(kOp, importer.real_input(op, 0));
   const size_t rank = importer.value(node.inputs[0]).dims.size();
   if (rank == 0) importer.bad(op, "its input has no axis");
   set_integer(node, "axis", int(rank) - 1);
-  set_real(node, "beta", importer.options<SoftmaxOptions>(op).beta());
+  if (kOp == Op::kSoftmax) set_real(node, "beta", importer.options<SoftmaxOptions>(op).beta());
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-void convert_mean(Importer& importer, Operation& op) {
-  Node node = unary(Op::kMean, importer.real_input(op, 0));
+void emit_reduction(Importer& importer, Operation& op, Node node) {
   const size_t rank = importer.value(node.inputs[0]).dims.size();
   int axes = 0;  // bit i: axis i
   for (const int64_t axis : importer.integers(op, 1)) axes |= 1 << importer.axis(op, axis, rank);
   set_integer(node, "axes", axes);
   const auto* options = op.record->builtin_options_as<ReducerOptions>();
   set_integer(node, "keep_dims", options != nullptr && options->keep_dims() ? 1 : 0);
+  importer.emit_activated(op, std::move(node), Activation::NONE);
+}
+
+void convert_mean(Importer& importer, Operation& op) {
+  emit_reduction(importer, op, unary(Op::kMean, importer.real_input(op, 0)));
+}
+
+template <Reduce::Function kFunction>
+void convert_reduction(Importer& importer, Operation& op) {
+  reduce_over_axes(importer, op, kFunction);
+}
+
+// The first of equal elements, as int32 or int64: the type of the output.
+template <bool kMinimum>
+void convert_arg_max(Importer& importer, Operation& op) {
+  Node node = unary(Op::kArgMax, importer.real_input(op, 0));
+  const std::vector<int64_t> axis = importer.integers(op, 1);
+  if (axis.size() != 1) importer.bad(op, "has another number of axes than one");
+  set_integer(node, "axis", importer.axis(op, axis[0], importer.value(node.inputs[0]).dims.size()));
+  set_integer(node, "minimum", kMinimum ? 1 : 0);
+  const ElementType type = importer.value(importer.output(op)).type;
+  if (type != ElementType::kInt32 && type != ElementType::kInt64) importer.bad(op, "its output has no integers");
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
@@ -147,11 +199,21 @@ void convert_cast(Importer& importer, Operation& op) {
 
 }  // namespace
 
+void reduce_over_axes(Importer& importer, Operation& op, uint32_t function) {
+  Node node = unary(Op::kReduce, importer.real_input(op, 0));
+  set_integer(node, "function", int(function));
+  emit_reduction(importer, op, std::move(node));
+}
+
 std::span<const Converter> pointwise_converters() {
   static constexpr Converter kRows[] = {
       {BuiltinOperator::ADD, &convert_binary<Op::kAdd, AddOptions>},
       {BuiltinOperator::SUB, &convert_binary<Op::kSub, SubOptions>},
       {BuiltinOperator::MUL, &convert_binary<Op::kMul, MulOptions>},
+      {BuiltinOperator::DIV, &convert_div},
+      {BuiltinOperator::POW, &convert_two<Binary::kPow>},
+      {BuiltinOperator::SQUARED_DIFFERENCE, &convert_two<Binary::kSquaredDifference>},
+      {BuiltinOperator::FLOOR_DIV, &convert_two<Binary::kFloorDiv>},
       {BuiltinOperator::RELU, &convert_relu<Activation::RELU>},
       {BuiltinOperator::RELU6, &convert_relu<Activation::RELU6>},
       {BuiltinOperator::RELU_N1_TO_1, &convert_relu<Activation::RELU_N1_TO_1>},
@@ -164,7 +226,27 @@ std::span<const Converter> pointwise_converters() {
       {BuiltinOperator::TANH, &convert_unary<Op::kTanh>},
       {BuiltinOperator::HARD_SWISH, &convert_unary<Op::kHardSwish>},
       {BuiltinOperator::GELU, &convert_gelu},
-      {BuiltinOperator::SOFTMAX, &convert_softmax},
+      {BuiltinOperator::EXP, &convert_function<Unary::kExp>},
+      {BuiltinOperator::LOG, &convert_function<Unary::kLog>},
+      {BuiltinOperator::SQRT, &convert_function<Unary::kSqrt>},
+      {BuiltinOperator::RSQRT, &convert_function<Unary::kRsqrt>},
+      {BuiltinOperator::ABS, &convert_function<Unary::kAbs>},
+      {BuiltinOperator::NEG, &convert_function<Unary::kNeg>},
+      {BuiltinOperator::FLOOR, &convert_function<Unary::kFloor>},
+      {BuiltinOperator::CEIL, &convert_function<Unary::kCeil>},
+      {BuiltinOperator::ROUND, &convert_function<Unary::kRound>},
+      {BuiltinOperator::SIGN, &convert_function<Unary::kSign>},
+      {BuiltinOperator::SQUARE, &convert_function<Unary::kSquare>},
+      {BuiltinOperator::ELU, &convert_function<Unary::kElu>},
+      {BuiltinOperator::SIN, &convert_function<Unary::kSin>},
+      {BuiltinOperator::COS, &convert_function<Unary::kCos>},
+      {BuiltinOperator::SOFTMAX, &convert_softmax<Op::kSoftmax>},
+      {BuiltinOperator::LOG_SOFTMAX, &convert_softmax<Op::kLogSoftmax>},
+      {BuiltinOperator::SUM, &convert_reduction<Reduce::kSum>},
+      {BuiltinOperator::REDUCE_MIN, &convert_reduction<Reduce::kMin>},
+      {BuiltinOperator::REDUCE_PROD, &convert_reduction<Reduce::kProd>},
+      {BuiltinOperator::ARG_MAX, &convert_arg_max<false>},
+      {BuiltinOperator::ARG_MIN, &convert_arg_max<true>},
       {BuiltinOperator::MEAN, &convert_mean},
       {BuiltinOperator::QUANTIZE, &convert_copy},
       {BuiltinOperator::DEQUANTIZE, &convert_dequantize},

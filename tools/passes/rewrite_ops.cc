@@ -1,6 +1,12 @@
 #include "tools/passes/rewrite_ops.h"
 
+#include <iterator>
 #include <limits>
+#include <span>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce_axes.h"
+#include "engine/ops/unary.h"
 
 namespace nacre::tools {
 namespace {
@@ -43,6 +49,7 @@ constexpr Row kRows[] = {
     {Op::kLstm, nullptr, "CudnnRNNV3"},
     {Op::kGru, nullptr, "CudnnRNNV3"},
     {Op::kSoftmax, nullptr, "Softmax"},
+    {Op::kLogSoftmax, nullptr, "LogSoftmax"},
     {Op::kBatchNorm, nullptr, "FusedBatchNormV3"},
     {Op::kMean, nullptr, "Mean"},
     {Op::kReshape, "Squeeze", "Squeeze"},
@@ -87,6 +94,34 @@ std::string pad_name(const Node& node) {
   return get_real(node, "value") == 0 ? "Pad" : "PadV2";
 }
 
+std::string by_function(std::span<const char* const> names, const Node& node) {
+  const int function = get_integer(node, "function");
+  return function >= 0 && size_t(function) < names.size() ? names[size_t(function)] : "";
+}
+
+// By Unary::Function.
+std::string unary_name(const Node& node) {
+  constexpr const char* kNames[] = {"",    "Exp",   "Log",  "Sqrt",     "Rsqrt", "Reciprocal", "Abs",
+                                    "Neg", "Floor", "Ceil", "Round",    "Sign",  "Square",     "Softplus",
+                                    "Elu", "Selu",  "Erf",  "Softsign", "Sin",   "Cos"};
+  static_assert(std::size(kNames) == Unary::kLast + 1);
+  return by_function(kNames, node);
+}
+
+// By Binary::Function.
+std::string binary_name(const Node& node) {
+  constexpr const char* kNames[] = {"", "RealDiv", "Pow", "Maximum", "Minimum", "SquaredDifference", "FloorDiv"};
+  static_assert(std::size(kNames) == Binary::kLast + 1);
+  return by_function(kNames, node);
+}
+
+// By Reduce::Function.
+std::string reduce_name(const Node& node) {
+  constexpr const char* kNames[] = {"", "Sum", "Max", "Min", "Prod"};
+  static_assert(std::size(kNames) == Reduce::kLast + 1);
+  return by_function(kNames, node);
+}
+
 bool has_clamp(Op op) {
   for (const Attribute& attribute : find_rule(op)->attributes)
     if (std::string(attribute.name) == "clamp") return true;
@@ -98,6 +133,10 @@ bool has_clamp(Op op) {
 TensorflowOp tensorflow_op(const Graph& graph, const Node& node) {
   if (node.op == Op::kClamp) return {clamp_name(node), ""};
   if (node.op == Op::kPad) return {pad_name(node), ""};
+  if (node.op == Op::kUnary) return {unary_name(node), ""};
+  if (node.op == Op::kBinary) return {binary_name(node), ""};
+  if (node.op == Op::kReduce) return {reduce_name(node), ""};
+  if (node.op == Op::kArgMax) return {get_integer(node, "minimum") != 0 ? "ArgMin" : "ArgMax", ""};
   const std::string source = node.layer == kNone ? "" : graph.layers[size_t(node.layer)].source_op;
   TensorflowOp result;
   for (const Row& row : kRows) {

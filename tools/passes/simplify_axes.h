@@ -18,8 +18,11 @@ inline Kind kind_of(Op op) {
     case Op::kLookup:
     case Op::kGelu:
     case Op::kSilu:
+    case Op::kUnary:
     case Op::kSoftmax:
     case Op::kMean:
+    case Op::kReduce:
+    case Op::kLogSoftmax:
     case Op::kPad:
     case Op::kSlice:
     case Op::kCopy:
@@ -29,7 +32,8 @@ inline Kind kind_of(Op op) {
     case Op::kCast: return Kind::kUnary;
     case Op::kAdd:
     case Op::kSub:
-    case Op::kMul: return Kind::kBinary;
+    case Op::kMul:
+    case Op::kBinary: return Kind::kBinary;
     case Op::kConcat: return Kind::kAll;
     default: return Kind::kOther;
   }
@@ -40,9 +44,11 @@ inline size_t layout_inputs(const Node& node) {
   return kind == Kind::kUnary ? 1 : kind == Kind::kBinary ? 2 : kind == Kind::kAll ? node.inputs.size() : 0;
 }
 
-inline bool drops_axes(const Node& node) { return node.op == Op::kMean && get_integer(node, "keep_dims") == 0; }
+inline bool drops_axes(const Node& node) {
+  return (node.op == Op::kMean || node.op == Op::kReduce) && get_integer(node, "keep_dims") == 0;
+}
 
-// The axes of a mean without keep_dims that remain: y' = transpose(y, s) where x' = transpose(x, perm).
+// The axes of a reduction without keep_dims that remain: y' = transpose(y, s) where x' = transpose(x, perm).
 inline Permutation kept_axes(const Node& mean, const Permutation& perm) {
   const int axes = get_integer(mean, "axes");
   std::vector<int> position(perm.size(), 0);
@@ -64,6 +70,7 @@ inline void permute_words(Node& node, const char* name, const Permutation& perm)
 inline bool permute_attributes(const Rewriter& r, Node& node, const Permutation& perm) {
   switch (node.op) {
     case Op::kSoftmax:
+    case Op::kLogSoftmax:
     case Op::kConcat:
     case Op::kQuantize:
     case Op::kDequantize: {
@@ -84,7 +91,8 @@ inline bool permute_attributes(const Rewriter& r, Node& node, const Permutation&
     case Op::kSlice:
       for (const char* name : {"begin", "size", "step"}) permute_words(node, name, perm);
       return true;
-    case Op::kMean: {
+    case Op::kMean:
+    case Op::kReduce: {
       const int axes = get_integer(node, "axes");
       int moved = 0;
       for (size_t i = 0; i < perm.size(); ++i) moved |= (axes >> perm[i] & 1) << i;

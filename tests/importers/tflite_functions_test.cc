@@ -1,0 +1,67 @@
+// import_tflite of functions of one number and of two tensors: which step each operator becomes, and what it
+// computes.
+#include <gtest/gtest.h>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/unary.h"
+#include "tests/graph/run_graph.h"
+#include "tests/importers/tflite_imports.h"
+
+namespace nacre::tools::tflite {
+namespace {
+
+TEST(import_tflite_functions, of_one_number_are_one_step) {
+  const struct {
+    BuiltinOperator code;
+    uint32_t function;
+    float x, y;
+  } cases[] = {{BuiltinOperator::EXP, Unary::kExp, 0, 1},          {BuiltinOperator::LOG, Unary::kLog, 1, 0},
+               {BuiltinOperator::SQRT, Unary::kSqrt, 9, 3},        {BuiltinOperator::RSQRT, Unary::kRsqrt, 4, 0.5f},
+               {BuiltinOperator::ABS, Unary::kAbs, -2, 2},         {BuiltinOperator::NEG, Unary::kNeg, 2, -2},
+               {BuiltinOperator::FLOOR, Unary::kFloor, -1.5f, -2}, {BuiltinOperator::CEIL, Unary::kCeil, -1.5f, -1},
+               {BuiltinOperator::ROUND, Unary::kRound, 2.5f, 2},   {BuiltinOperator::SIGN, Unary::kSign, -3, -1},
+               {BuiltinOperator::SQUARE, Unary::kSquare, -3, 9},   {BuiltinOperator::ELU, Unary::kElu, -100, -1},
+               {BuiltinOperator::SIN, Unary::kSin, 0, 0},          {BuiltinOperator::COS, Unary::kCos, 0, 1}};
+  for (const auto& c : cases) {
+    const Graph graph = imported(unary(c.code, {1, 1}, {1, 1}));
+    ASSERT_EQ(ops(graph), std::vector{Op::kUnary});
+    EXPECT_EQ(get_integer(graph.nodes[0], "function"), int(c.function));
+    EXPECT_EQ(reals(value(run_graph(graph, {bytes_of(std::vector<float>{c.x})}), "y"))[0], c.y) << c.function;
+  }
+}
+
+TEST(import_tflite_functions, of_two_tensors_are_broadcast) {
+  const struct {
+    BuiltinOperator code;
+    uint32_t function;
+    std::vector<float> y;  // of {6, 7} and {4}
+  } cases[] = {{BuiltinOperator::DIV, Binary::kDiv, {1.5f, 1.75f}},
+               {BuiltinOperator::POW, Binary::kPow, {1296, 2401}},
+               {BuiltinOperator::SQUARED_DIFFERENCE, Binary::kSquaredDifference, {4, 9}},
+               {BuiltinOperator::FLOOR_DIV, Binary::kFloorDiv, {1, 1}},
+               {BuiltinOperator::MAXIMUM, Binary::kMaximum, {6, 7}},
+               {BuiltinOperator::MINIMUM, Binary::kMinimum, {4, 4}}};
+  for (const auto& c : cases) {
+    TfliteBuilder b;
+    const int a = b.activation("a", {1, 2}), d = b.activation("d", {1, 1}), y = b.activation("y", {1, 2});
+    b.op(c.code, {a, d}, {y});
+    const Graph graph = imported(b.finish({a, d}, {y}));
+    ASSERT_EQ(ops(graph), std::vector{Op::kBinary});
+    EXPECT_EQ(get_integer(graph.nodes[0], "function"), int(c.function));
+    const Graph run = run_graph(graph, {bytes_of(std::vector<float>{6, 7}), bytes_of(std::vector<float>{4})});
+    EXPECT_EQ(reals(value(run, "y")), c.y) << c.function;
+  }
+}
+
+TEST(import_tflite_functions, a_division_has_an_activation_and_a_stored_divisor_divides_too) {
+  TfliteBuilder b;
+  const int x = b.activation("x", {1, 2}), c = b.floats("c", {1}, {3}), y = b.activation("y", {1, 2});
+  b.op(BuiltinOperator::DIV, {x, c}, {y}, CreateDivOptions(b.fbb(), Activation::RELU));
+  const Graph graph = imported(b.finish({x}, {y}));
+  EXPECT_EQ(ops(graph), (std::vector{Op::kBinary, Op::kClamp}));
+  EXPECT_EQ(reals(value(run_graph(graph, {bytes_of(std::vector<float>{0.7f, -1})}), "y")),
+            (std::vector<float>{0.7f / 3, 0}));
+}
+
+}  // namespace
+}  // namespace nacre::tools::tflite
