@@ -48,9 +48,16 @@ void run(const Source& source, const Capability& row, Tally& tally) {
 }
 
 int claim(const std::string& part) {
-  const Source sources[] = {
-      keras_policies(), keras_map(), keras_quantized(), keras_float8(), tensorflow_policies(), tensorflow_rewrite(),
-      axon(),           jmp(),       fastai()};
+  const Source sources[] = {keras_policies(),
+                            keras_map(),
+                            keras_quantized(),
+                            keras_fits(),
+                            keras_float8(),
+                            tensorflow_policies(),
+                            tensorflow_rewrite(),
+                            axon(),
+                            jmp(),
+                            fastai()};
   Tally tally;
   int used = 0;
   for (const Source& source : sources) {

@@ -56,6 +56,7 @@ struct Source {
 Source keras_policies();
 Source keras_map();
 Source keras_quantized();
+Source keras_fits();
 Source keras_float8();
 Source tensorflow_policies();
 Source tensorflow_rewrite();

@@ -1,6 +1,6 @@
 // Rows of claim policy_sources: Keras's quantized policies, keras/src/dtype_policies/dtype_policy.py, and what their
-// layers do, keras/src/quantizers/quantizers.py and keras/src/layers/core/dense.py. Rows of gptq and awq stand with
-// those of ternary.
+// layers do, keras/src/quantizers/quantizers.py and keras/src/layers/core/dense.py. gptq and awq:
+// policy_sources_keras_fits.cc.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -226,9 +226,11 @@ const Capability kRows[] = {
      Kind::kRefused},
     {"quantizers.abs_max_quantize_grouped_with_zero_point",
      "min and max of the group: [1, 1.1, 1.2, 1.3] becomes 0.3 everywhere", group_range, Kind::kDeparts,
-     "the range of a group includes 0, so that no group saturates"},
+     "the range of a group includes 0, unless the policy says group_range=keras"},
     {"TernaryDTypePolicy", "ternary: weights of -1, 0, 1 and a scale",
-     [](Checks& c) { refuses(c, {.policy = "ternary_from_float32"}, "NotConvertible", "no ternary form yet"); },
+     [](Checks& c) {
+       refuses(c, {.policy = "ternary_from_float32"}, "NotConvertible", "no Keras release up to 3.15.1");
+     },
      Kind::kRefused},
 };
 

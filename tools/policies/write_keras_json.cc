@@ -31,6 +31,12 @@ std::optional<std::string> keras_source(const Policy& p) {
 
 // Nothing where Keras has no such quantization.
 std::optional<KerasPolicy> nearest_of_keras(const Policy& p, const std::string& source) {
+  const auto fitted = [&](const char* class_name, const char* word) {
+    const std::string group = p.block == 0 ? "-1" : std::to_string(p.block);
+    return construct_keras_quantized(class_name, fmt::format("{}/{}/{}", word, p.weight_bits, group), source);
+  };
+  if (p.weight_fit == WeightFit::kGptq) return fitted("GPTQDTypePolicy", "gptq");
+  if (p.weight_fit == WeightFit::kAwq) return fitted("AWQDTypePolicy", "awq");
   switch (p.quantization) {
     case Quantization::kNone: return construct_keras_policy(source);
     case Quantization::kInt8Dynamic: return construct_keras_quantized("QuantizedDTypePolicy", "int8", source);
