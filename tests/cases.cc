@@ -8,6 +8,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/parameters.h"
 #include "engine/ops/reduce_axes.h"
+#include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 #include "tests/cases_random.h"
 #include "tools/passes/quantize_multiplier.h"
@@ -258,6 +259,21 @@ void binary_function(const KernelEntry& entry, Random& random, Case& made) {
   }
 }
 
+// In some of the cases all elements are equal.
+void compare(const KernelEntry& entry, Random& random, Case& made) {
+  add_pair(entry, random, made);
+  made.words = {uint32_t(pick(random, 1, int(Compare::kLast)))};
+  if (!chance(random, 30)) return;
+  for (Input& input : made.inputs) input.low = input.high = 1;
+}
+
+void select(const KernelEntry& entry, Random& random, Case& made) {
+  add_pair(entry, random, made);
+  std::vector<int32_t> c = made.inputs[chance(random, 50) ? 0 : 1].dims;
+  for (int32_t& dim : c) dim = chance(random, 20) ? 1 : dim;
+  made.inputs.push_back(input_of(ElementType::kBool, c));
+}
+
 // One input, elementwise.
 void unary(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, 6);
@@ -484,6 +500,8 @@ constexpr Row kRows[] = {
     {Op::kSub, &elementwise, kRankTrait | kBroadcastTrait},
     {Op::kMul, &elementwise, kRankTrait | kBroadcastTrait},
     {Op::kBinary, &binary_function, kRankTrait | kBroadcastTrait},
+    {Op::kCompare, &compare, kRankTrait | kBroadcastTrait},
+    {Op::kSelect, &select, kRankTrait | kBroadcastTrait},
     {Op::kClamp, &clamp, kRankTrait},
     {Op::kLeakyRelu, &activation, kRankTrait},
     {Op::kSigmoid, &activation, kRankTrait},

@@ -134,6 +134,20 @@ void binary_function(Random& random, GradientCase& made) {
   }
 }
 
+// a and b as those of binary; one condition for all, for each column or for each element.
+void select(Random& random, GradientCase& made) {
+  draw(Op::kMul, 0, random, made);
+  made.words.clear();
+  std::vector<int32_t> dims;
+  const Array &a = made.inputs[0], &b = made.inputs[1];
+  const Array& wide = a.elements() >= b.elements() ? a : b;
+  if (pick(random, 0, 2) > 0) dims = wide.dims;
+  if (pick(random, 0, 1) > 0 && !dims.empty()) dims.erase(dims.begin(), dims.end() - 1);
+  Array c = make_array(ElementType::kBool, dims);
+  for (int64_t i = 0; i < c.elements(); ++i) c.set(i, pick(random, 0, 1));
+  made.inputs.push_back(c);
+}
+
 // A large epsilon bounds 1 / sqrt(variance + epsilon), and with it the derivatives that the difference leaves out.
 void layer_norm(Random& random, GradientCase& made) {
   draw(Op::kLayerNorm, -1, random, made);
@@ -273,6 +287,7 @@ constexpr GradientRow kRows[] = {
     {Op::kSub, &drawn<Op::kSub, 0>},
     {Op::kMul, &drawn<Op::kMul, 0>},
     {Op::kBinary, &binary_function},
+    {Op::kSelect, &select},
     {Op::kClamp, &clamp},
     {Op::kLeakyRelu, &leaky_relu},
     {Op::kSigmoid, &drawn<Op::kSigmoid>},

@@ -159,6 +159,8 @@ const std::map<Op, Oracle> kOracles = {
     {Op::kSilu, &gated},
     {Op::kUnary, &unary},
     {Op::kBinary, &binary},
+    {Op::kCompare, &comparison},
+    {Op::kSelect, &choice},
     {Op::kReduce, &reduce},
     {Op::kArgMax, &arg_max},
     {Op::kLogSoftmax, &log_softmax},

@@ -119,6 +119,8 @@ std::vector<Expected> lstm(const Problem& p);
 std::vector<Expected> gru(const Problem& p);
 std::vector<Expected> unary(const Problem& p);
 std::vector<Expected> binary(const Problem& p);
+std::vector<Expected> comparison(const Problem& p);
+std::vector<Expected> choice(const Problem& p);
 std::vector<Expected> reduce(const Problem& p);
 std::vector<Expected> arg_max(const Problem& p);
 std::vector<Expected> log_softmax(const Problem& p);

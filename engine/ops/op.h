@@ -28,6 +28,8 @@ enum class Op : uint16_t {
   kSub = 33,
   kMul = 34,
   kBinary = 35,
+  kCompare = 36,
+  kSelect = 37,
   kClamp = 48,
   kLeakyRelu = 49,
   kSigmoid = 50,
@@ -111,6 +113,7 @@ enum class Op : uint16_t {
   kBinaryGradient = 590,
   kReduceGradient = 591,
   kLogSoftmaxGradient = 592,
+  kSelectGradient = 593,
 
   kSoftmaxCrossEntropy = 640,
   kSoftmaxCrossEntropyGradient = 641,

@@ -3,13 +3,13 @@
 //   y_j = f over i in axes of x_ij                         dx_ij
 //
 //   1 sum    sum_i x_ij                                    dy_j
-//   2 max    max_i x_ij                                    dy_j / n_j where x_ij = y_j, of which there are n_j, else 0
+//   2 max    max_i x_ij                                    dy_j / n_j where x_ij = y_j, n_j of them; else 0
 //   3 min    min_i x_ij                                    the same
 //   4 prod   prod_i x_ij                                   dy_j prod_{k != i} x_kj
 //
 // A NaN in x is y's, and takes the gradient of max and min. Elements that are equal share it: TensorFlow,
-// python/ops/math_grad.py, _MinOrMaxGrad. The product of the others is y_j / x_ij, or where an x_ij is 0, the product of
-// the rest for the only 0 and 0 for all else.
+// python/ops/math_grad.py, _MinOrMaxGrad. The product of the others is y_j / x_ij; where one x_ij is 0, it is
+// that of the rest for this one and 0 for all else.
 #pragma once
 
 #include "engine/base/isa.h"

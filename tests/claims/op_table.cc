@@ -82,6 +82,7 @@ bool has_form(Op op, Form form) {
     case Op::kSilu:
     case Op::kUnary:
     case Op::kReduce:
+    case Op::kSelect:
     case Op::kLogSoftmax:
     case Op::kBinary:
     case Op::kLayerNorm:
@@ -94,6 +95,7 @@ bool has_form(Op op, Form form) {
     case Op::kQuantize:
     case Op::kDequantize: return !real;
     case Op::kArgMax:
+    case Op::kCompare:
     case Op::kCast:
     case Op::kDynamicQuantize: return form == kOther;
     default: return form != kOther;

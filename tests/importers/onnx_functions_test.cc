@@ -158,6 +158,48 @@ TEST(onnx_functions, the_place_of_an_extreme_is_an_int64) {
   EXPECT_EQ(integers(run_converted<float>(b, {3, 7, 7, 1})), std::vector<int64_t>{2});
 }
 
+TEST(onnx_functions, where_chooses_by_a_comparison) {
+  OnnxBuilder b;
+  b.input("x", {2, 2});
+  b.floats("zero", {}, {0});
+  b.node("Greater", {"x", "zero"}, {"c"});
+  b.node("Neg", {"x"}, {"n"});
+  b.node("Where", {"c", "x", "n"}, {"y"});
+  b.output("y");
+  EXPECT_EQ(ops(imported(b)), (std::vector<Op>{Op::kCompare, Op::kUnary, Op::kSelect}));
+  EXPECT_EQ(value(imported(b), "c").type, ElementType::kBool);
+  EXPECT_EQ(computed(b, {-1, 2, 0, -4}), (Floats{1, 2, 0, 4}));
+  OnnxBuilder stored;
+  stored.input("x", {2, 2});
+  stored.codes("mask", {2}, {1, 0}, TensorProto::BOOL);
+  stored.floats("low", {}, {-9});
+  stored.node("Where", {"mask", "x", "low"}, {"y"});
+  stored.output("y");
+  OnnxBuilder infinite = stored;
+  infinite.floats("infinity", {}, {-INFINITY});
+  infinite.node("Where", {"mask", "y", "infinity"}, {"z"});
+  infinite.output("z");
+  EXPECT_NE(refusal(infinite).find("infinity has a number that is not finite"), std::string::npos);
+  EXPECT_EQ(reals(run_converted<float>(stored, {1, 2, 3, 4})), (Floats{1, -9, 3, -9}));
+}
+
+TEST(onnx_functions, bools_are_combined) {
+  OnnxBuilder b;
+  b.input("x", {4});
+  b.floats("zero", {}, {0});
+  b.floats("two", {}, {2});
+  b.node("Greater", {"x", "zero"}, {"above"});
+  b.node("Less", {"x", "two"}, {"below"});
+  b.node("And", {"above", "below"}, {"both"});
+  b.node("Not", {"both"}, {"outside"});
+  b.node("Or", {"outside", "above"}, {"any"});
+  b.node("Where", {"both", "two", "zero"}, {"y"});
+  b.node("Where", {"any", "y", "two"}, {"z"});
+  b.node("Where", {"outside", "x", "z"}, {"out"});
+  b.output("out");
+  EXPECT_EQ(computed(b, {-1, 0, 1, 3}), (Floats{-1, 0, 2, 3}));
+}
+
 TEST(onnx_functions, every_flipped_bit_is_imported_or_refused) {
   OnnxBuilder b;
   b.input("x", {1, 2});

@@ -63,5 +63,27 @@ TEST(import_tflite_functions, a_division_has_an_activation_and_a_stored_divisor_
             (std::vector<float>{0.7f / 3, 0}));
 }
 
+TEST(import_tflite_functions, comparisons_give_bools_and_select_takes_them) {
+  const struct {
+    BuiltinOperator code;
+    std::vector<float> y;  // of {1, 2, 3} and {2}: a where it holds, else b
+  } cases[] = {{BuiltinOperator::EQUAL, {2, 2, 2}},   {BuiltinOperator::NOT_EQUAL, {1, 2, 3}},
+               {BuiltinOperator::LESS, {1, 2, 2}},    {BuiltinOperator::LESS_EQUAL, {1, 2, 2}},
+               {BuiltinOperator::GREATER, {2, 2, 3}}, {BuiltinOperator::GREATER_EQUAL, {2, 2, 3}}};
+  for (const auto& c : cases)
+    for (const BuiltinOperator select : {BuiltinOperator::SELECT, BuiltinOperator::SELECT_V2}) {
+      TfliteBuilder b;
+      const int a = b.activation("a", {1, 3}), d = b.activation("d", {1, 1}), y = b.activation("y", {1, 3});
+      const int holds =
+          b.tensor({.name = "c", .type = TensorType::BOOL, .shape = {1, 3}, .data = {}, .codes = {}, .signature = {}});
+      b.op(c.code, {a, d}, {holds});
+      b.op(select, {holds, a, d}, {y});
+      const Graph graph = imported(b.finish({a, d}, {y}));
+      ASSERT_EQ(ops(graph), (std::vector{Op::kCompare, Op::kSelect}));
+      const Graph run = run_graph(graph, {bytes_of(std::vector<float>{1, 2, 3}), bytes_of(std::vector<float>{2})});
+      EXPECT_EQ(reals(value(run, "y")), c.y) << int(c.code);
+    }
+}
+
 }  // namespace
 }  // namespace nacre::tools::tflite

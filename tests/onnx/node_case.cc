@@ -50,16 +50,7 @@ const std::map<std::string, std::vector<int>>& baked_operands() {
       {"Gather", {1}},
       {"Expand", {0, 1}},
       {"Tile", {0, 1}},
-      {"Where", {0, 1, 2}},
       {"ReduceProd", {1}},
-      {"Equal", {0, 1}},
-      {"Less", {0, 1}},
-      {"LessOrEqual", {0, 1}},
-      {"Greater", {0, 1}},
-      {"GreaterOrEqual", {0, 1}},
-      {"And", {0, 1}},
-      {"Or", {0, 1}},
-      {"Not", {0}},
   };
   return kBaked;
 }
@@ -71,10 +62,15 @@ bool has_integers(const ::onnx::GraphProto& graph, const std::string& name) {
   return false;
 }
 
-// No step computes with integers: an exponent of them is baked, and a base of them with its exponent.
-bool is_baked_in_power(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& node, int input) {
-  const int first = has_integers(graph, node.input(0)) ? 0 : 1;
-  return input >= first && has_integers(graph, node.input(first));
+// No step computes with integers: operands that have them are baked, the base of a power with its exponent.
+bool bakes_integers(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& node, int input) {
+  const std::string& op = node.op_type();
+  if (op == "Pow") {
+    const int first = has_integers(graph, node.input(0)) ? 0 : 1;
+    return input >= first && has_integers(graph, node.input(first));
+  }
+  const bool compares = op == "Equal" || op.starts_with("Less") || op.starts_with("Greater");
+  return (compares || op == "Where") && has_integers(graph, node.input(compares ? 0 : 1));
 }
 
 bool is_baked(const ::onnx::GraphProto& graph, const std::string& input) {
@@ -83,7 +79,7 @@ bool is_baked(const ::onnx::GraphProto& graph, const std::string& input) {
     for (int i = 0; i < node.input_size(); ++i) {
       if (node.input(i) != input) continue;
       read = true;
-      if (node.op_type() == "Pow" && is_baked_in_power(graph, node, i)) continue;
+      if (bakes_integers(graph, node, i)) continue;
       const auto row = baked_operands().find(node.op_type());
       if (row == baked_operands().end() || std::count(row->second.begin(), row->second.end(), i) == 0) return false;
     }

@@ -9,6 +9,7 @@
 #include "engine/kernels/training.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce_axes.h"
+#include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 #include "tests/one_step.h"
 #include "tests/short_names.h"
@@ -170,6 +171,33 @@ TEST(log_softmax, is_finite_where_the_logarithm_of_softmax_is_not) {
   EXPECT_EQ(y.real(0), -1000);
   EXPECT_EQ(y.real(1), 0);
   EXPECT_EQ(execute(reference::kLogSoftmaxF32, {1}, {x}).code, Code::kAttributeAxis);
+}
+
+TEST(compare, is_false_with_a_nan_but_for_not_equal) {
+  const auto result = [](uint32_t function, double a, double b) {
+    const auto one = [](double v) { return array_of<double>(ElementType::kFloat32, {1}, {v}); };
+    return execute(reference::kCompareF32, {function}, {one(a), one(b)}).outputs.at(0).integer(0) != 0;
+  };
+  for (uint32_t function = 1; function <= Compare::kLast; ++function)
+    for (const auto& [a, b] : {std::pair(double(kNan), 1.0), std::pair(1.0, double(kNan))})
+      EXPECT_EQ(result(function, a, b), function == Compare::kNotEqual) << function;
+  EXPECT_TRUE(result(Compare::kEqual, 0, -0.0));
+  EXPECT_TRUE(result(Compare::kLess, -kInf, kInf));
+  const Array x = array_of<double>(ElementType::kFloat32, {1}, {1});
+  for (const uint32_t function : {0u, Compare::kLast + 1, 0x80000001u})
+    EXPECT_EQ(execute(reference::kCompareF32, {function}, {x, x}).code, Code::kAttribute) << function;
+}
+
+// Any byte but 0 is true, and what is not chosen has no part: a NaN there stays there.
+TEST(select, chooses_and_drops_what_it_does_not_choose) {
+  Array c = make_array(ElementType::kBool, {3});
+  c.bytes = {0, 1, 0x80};
+  const Array a = array_of<double>(ElementType::kFloat32, {3}, {kNan, 2, 3}),
+              b = array_of<double>(ElementType::kFloat32, {1}, {7});
+  const Array y = execute(reference::kSelectF32, {}, {a, b, c}).outputs.at(0);
+  EXPECT_EQ(y.real(0), 7);
+  EXPECT_EQ(y.real(1), 2);
+  EXPECT_EQ(y.real(2), 3);
 }
 
 }  // namespace

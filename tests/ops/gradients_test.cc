@@ -176,6 +176,7 @@ const std::map<Op, Magnitude> kMagnitudes = {
     {Op::kUnaryGradient, &product},
     {Op::kBinaryGradient, &binary},
     {Op::kReduceGradient, &product},
+    {Op::kSelectGradient, &linear},
     {Op::kLogSoftmaxGradient, &log_softmax},
     {Op::kBatchNormGradientScale, &norm_scale},
     {Op::kBatchNormTrainingGradientX, &norm_x},

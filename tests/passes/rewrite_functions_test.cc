@@ -52,9 +52,14 @@ constexpr Listed kListed[] = {
     {"Min", "Minimum", kClear, kClear, kClear, "x"},
     {"ReduceMax", "Max", kClear, kClear, kClear},
     {"ReduceMin", "Min", kClear, kClear, kClear},
+    {"Greater", "Greater", kClear, kClear, kClear, "x", true},
+    {"Less", "Less", kClear, kClear, kClear, "x", true},
+    {"Equal", "Equal", kClear, kClear, kClear, "x", true},
     {"ArgMax", "ArgMax", kClear, kClear, kClear, nullptr, true},
     {"ArgMin", "ArgMin", kClear, kClear, kClear, nullptr, true},
 };
+
+bool is_arg(const Listed& listed) { return std::string(listed.op).starts_with("Arg"); }
 
 // x and a = x w; f(a); y = f(a) v.
 Graph network(const Listed& listed) {
@@ -73,8 +78,8 @@ Graph network(const Listed& listed) {
     b.integers("axes", {1}, {0});
     b.model().mutable_graph()->mutable_node(1)->add_input("axes");
   }
-  if (listed.ends) node.integer("axis", 1);
-  else b.node("MatMul", {"f", "v"}, {"y"});
+  if (is_arg(listed)) node.integer("axis", 1);
+  if (!listed.ends) b.node("MatMul", {"f", "v"}, {"y"});
   b.output(listed.ends ? "f" : "y");
   Graph graph = import_onnx(b.finish(), "test.onnx", {});
   check(graph);
@@ -128,9 +133,12 @@ TEST(rewrite_functions, the_painted_network_runs_in_the_types_of_the_paint) {
     EXPECT_EQ(found, folds ? 0 : 1) << listed.op;
     const Graph run = run_graph(graph, {bytes_of(std::vector<float>{1, 0.5f, 0.25f, 2})});
     const Value& y = run.values[size_t(run.outputs[0].value)];
-    EXPECT_EQ(y.type, listed.ends ? ElementType::kInt64 : ElementType::kFloat32) << listed.op;
+    EXPECT_EQ(y.type, is_arg(listed) ? ElementType::kInt64
+                      : listed.ends  ? ElementType::kBool
+                                     : ElementType::kFloat32)
+        << listed.op;
     // x w = [13 .. ]: the largest stands last, the smallest first
-    if (listed.ends) {
+    if (is_arg(listed)) {
       EXPECT_EQ(integers(y)[0], std::string(listed.op) == "ArgMax" ? 3 : 0);
     }
   }

@@ -7,6 +7,7 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce_axes.h"
+#include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 #include "tests/passes/rewrite_graphs.h"
 #include "tests/passes/rewrite_peers.h"
@@ -269,6 +270,7 @@ uint32_t functions_of(Op op) {
     case Op::kUnary: return Unary::kLast;
     case Op::kBinary: return Binary::kLast;
     case Op::kReduce: return Reduce::kLast;
+    case Op::kCompare: return Compare::kLast;
     default: throw std::runtime_error("an op with functions that this test does not know");
   }
 }

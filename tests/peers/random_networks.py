@@ -204,6 +204,15 @@ def above_one(n):
     n.add(op, *{"Pow": (n.x, n.real([1.5])), "Div": (x, n.x)}.get(op, (n.x,)))
 
 
+def where(n):
+    """x where it is above 0, else x / 2: continuous, so that rounding does not choose."""
+    x = n.x
+    n.add(n.choose("Greater", "GreaterOrEqual"), x, n.real([0.0]))
+    condition = n.x
+    n.add("Mul", x, n.real([0.5]))
+    n.add("Where", condition, x, n.x)
+
+
 def clip(n):
     if n.opset >= 11:
         n.add("Clip", n.x, n.real(-0.7), n.real(1.2))
@@ -239,7 +248,7 @@ def squeeze(n):
 
 OPERATORS = (
     convolution, convolution, convolution, pool, pool, batch_normalization, with_constant, with_earlier, concat, transpose,
-    slice_, pad, mean, maximum, reduction, above_one, clip, gemm, reshape, split, squeeze,
+    slice_, pad, mean, maximum, reduction, above_one, where, clip, gemm, reshape, split, squeeze,
     lambda n: n.add("GlobalAveragePool"),
     lambda n: n.add("GlobalMaxPool"),
     lambda n: n.add(n.choose("Relu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Gelu", "Identity")),

@@ -21,8 +21,10 @@ bool fits_rows(const Graph& graph, ValueId id, size_t rank) {
 // Elementwise with numpy broadcasting: every operand either has the rows on axis 0 or is the same for all of them.
 bool broadcasts(const Graph& graph, const Node& node) {
   size_t rank = 0;
-  for (const ValueId x : {node.inputs[0], node.inputs[1]}) rank = std::max(rank, value(graph, x).dims.size());
-  return fits_rows(graph, node.inputs[0], rank) && fits_rows(graph, node.inputs[1], rank);
+  const size_t operands = std::min<size_t>(node.inputs.size(), node.op == Op::kSelect ? 3 : 2);
+  for (size_t i = 0; i < operands; ++i) rank = std::max(rank, value(graph, node.inputs[i]).dims.size());
+  return std::all_of(node.inputs.begin(), node.inputs.begin() + ptrdiff_t(operands),
+                     [&](ValueId x) { return fits_rows(graph, x, rank); });
 }
 
 // Of a run of rows, axis 0 stays whole.
@@ -67,7 +69,9 @@ bool keeps_batch(const Graph& graph, const Node& node, std::string& why) {
     case Op::kAdd:
     case Op::kSub:
     case Op::kMul:
-    case Op::kBinary: why = "broadcasts the batch against another axis"; return broadcasts(graph, node);
+    case Op::kBinary:
+    case Op::kCompare:
+    case Op::kSelect: why = "broadcasts the batch against another axis"; return broadcasts(graph, node);
     case Op::kConcat: why = "joins the batch with what has none"; return concatenates_rows(graph, node);
     case Op::kDense: why = "has weights that depend on the batch, or the batch as features"; break;
     case Op::kBatchedMatmul: why = "multiplies along the batch"; return multiplies_batch(graph, node);

@@ -301,9 +301,9 @@ Importers table_of(std::initializer_list<std::span<const OperatorImporter>> part
 
 const OperatorImporter* find_importer(const std::string& op, const std::string& domain) {
   static const Importers kMain =
-      table_of({window_importers(), dense_importers(), pointwise_importers(), reduce_importers(), recurrent_importers(),
-                shape_importers(), move_importers(), quantize_importers(), qlinear_importers(), dynamic_importers(),
-                constant_importers()});
+      table_of({window_importers(), dense_importers(), pointwise_importers(), reduce_importers(), select_importers(),
+                recurrent_importers(), shape_importers(), move_importers(), quantize_importers(), qlinear_importers(),
+                dynamic_importers(), constant_importers()});
   static const Importers kMicrosoft =
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers()});
   static const Importers kTraining = table_of({training_importers()}), kOther;

@@ -306,6 +306,7 @@ std::span<const OperatorImporter> window_importers();     // onnx_ops_window.cc:
 std::span<const OperatorImporter> dense_importers();      // onnx_ops_dense.cc: Gemm, MatMul
 std::span<const OperatorImporter> pointwise_importers();  // onnx_ops_pointwise.cc
 std::span<const OperatorImporter> reduce_importers();     // onnx_ops_reduce.cc: softmax, norms, means
+std::span<const OperatorImporter> select_importers();     // onnx_ops_select.cc: comparisons, Where
 std::span<const OperatorImporter> recurrent_importers();  // onnx_ops_recurrent.cc: LSTM, GRU
 std::span<const OperatorImporter> shape_importers();      // onnx_ops_shape.cc: reshape family, Transpose, Shape
 std::span<const OperatorImporter> move_importers();       // onnx_ops_move.cc: Concat, Pad, Slice, Split

@@ -134,47 +134,10 @@ void tile(Import& import, const Source& source) {
   import.give_constant(0, tiled(stored(source, 0), repeats));
 }
 
-void constant_binary(Import& import, const Source& source) {
-  const Value &a = stored(source, 0), &b = stored(source, 1);
-  const std::optional<std::vector<int64_t>> dims = broadcast(a.dims, b.dims);
-  if (!dims) source.malformed("its operands have shapes that cannot be combined");
-  import.spend(bytes_of(source, *dims));
-  std::optional<Value> y = pointwise(source.proto.op_type(), a, b);
-  if (!y) source.refuse("is not supported on operands of these types");
-  import.give_constant(0, std::move(*y));
-}
-
-void constant_unary(Import& import, const Source& source) {
-  const Value& x = stored(source, 0);
-  import.spend(uint64_t(x.elements()) * 8);
-  std::optional<Value> y = pointwise(source.proto.op_type(), x);
-  if (!y) source.refuse("is not supported on operands of this type");
-  import.give_constant(0, std::move(*y));
-}
-
-void where_operator(Import& import, const Source& source) {
-  const Value &c = stored(source, 0), &a = stored(source, 1), &b = stored(source, 2);
-  const std::optional<std::vector<int64_t>> ab = broadcast(a.dims, b.dims), dims = ab ? broadcast(*ab, c.dims) : ab;
-  if (!dims) source.malformed("its operands have shapes that cannot be combined");
-  import.spend(3 * bytes_of(source, *dims));
-  import.give_constant(0, where(c, a, b));
-}
-
 constexpr OperatorImporter kConstantImporters[] = {
-    {"Constant", constant},
-    {"ConstantOfShape", constant_of_shape},
-    {"Range", range},
-    {"Expand", expand},
+    {"Constant", constant}, {"ConstantOfShape", constant_of_shape}, {"Range", range}, {"Expand", expand},
     {"Tile", tile},
-    {"Where", where_operator},
-    {"Equal", constant_binary},
-    {"Less", constant_binary},
-    {"LessOrEqual", constant_binary},
-    {"Greater", constant_binary},
-    {"GreaterOrEqual", constant_binary},
-    {"And", constant_binary},
-    {"Or", constant_binary},
-    {"Not", constant_unary},
+
 };
 
 }  // namespace

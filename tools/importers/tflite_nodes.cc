@@ -96,7 +96,7 @@ void Importer::emit(Operation& op, Node node) {
 
 // A file may declare what no operator gives: codes without a scale, or integers behind arithmetic.
 void Importer::check_types(const Operation& op, const Node& node) {
-  if (node.op == Op::kCast || node.op == Op::kArgMax || node.inputs.empty()) return;
+  if (node.op == Op::kCast || node.op == Op::kArgMax || node.op == Op::kCompare || node.inputs.empty()) return;
   const bool moves = find_rule(node.op)->numerics == Numerics::kMove;
   const ElementType given = moves ? value(node.inputs[0]).type : ElementType::kFloat32;
   for (const ValueId id : node.outputs) {

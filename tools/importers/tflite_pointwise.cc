@@ -6,6 +6,7 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce_axes.h"
+#include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 #include "tools/importers/tflite.h"
 
@@ -38,6 +39,25 @@ void convert_div(Importer& importer, Operation& op) {
 template <Binary::Function kFunction>
 void convert_two(Importer& importer, Operation& op) {
   emit_function(importer, op, kFunction, Activation::NONE);
+}
+
+template <Compare::Function kFunction>
+void convert_comparison(Importer& importer, Operation& op) {
+  const ValueId a = importer.real_input(op, 0), b = importer.real_input(op, 1);
+  Node node{.op = Op::kCompare, .name = "", .words = {}, .inputs = {a, b}, .outputs = {}};
+  set_integer(node, "function", int(kFunction));
+  if (importer.value(importer.output(op)).type != ElementType::kBool) importer.bad(op, "its output has no bools");
+  importer.emit_activated(op, std::move(node), Activation::NONE);
+}
+
+// SELECT takes rows by a list of conditions, if it has fewer axes than the rest.
+void convert_select(Importer& importer, Operation& op) {
+  const ValueId c = importer.input(op, 0), a = importer.real_input(op, 1), b = importer.real_input(op, 2);
+  if (importer.value(c).type != ElementType::kBool) importer.bad(op, "a condition that has no bools");
+  if (op.code == BuiltinOperator::SELECT && importer.value(c).dims.size() != importer.value(a).dims.size())
+    importer.unsupported(op, "a condition of another rank than its operands");
+  importer.emit_activated(op, {.op = Op::kSelect, .name = "", .words = {}, .inputs = {a, b, c}, .outputs = {}},
+                          Activation::NONE);
 }
 
 template <Activation kActivation>
@@ -214,6 +234,14 @@ std::span<const Converter> pointwise_converters() {
       {BuiltinOperator::POW, &convert_two<Binary::kPow>},
       {BuiltinOperator::SQUARED_DIFFERENCE, &convert_two<Binary::kSquaredDifference>},
       {BuiltinOperator::FLOOR_DIV, &convert_two<Binary::kFloorDiv>},
+      {BuiltinOperator::EQUAL, &convert_comparison<Compare::kEqual>},
+      {BuiltinOperator::NOT_EQUAL, &convert_comparison<Compare::kNotEqual>},
+      {BuiltinOperator::LESS, &convert_comparison<Compare::kLess>},
+      {BuiltinOperator::LESS_EQUAL, &convert_comparison<Compare::kLessEqual>},
+      {BuiltinOperator::GREATER, &convert_comparison<Compare::kGreater>},
+      {BuiltinOperator::GREATER_EQUAL, &convert_comparison<Compare::kGreaterEqual>},
+      {BuiltinOperator::SELECT, &convert_select},
+      {BuiltinOperator::SELECT_V2, &convert_select},
       {BuiltinOperator::RELU, &convert_relu<Activation::RELU>},
       {BuiltinOperator::RELU6, &convert_relu<Activation::RELU6>},
       {BuiltinOperator::RELU_N1_TO_1, &convert_relu<Activation::RELU_N1_TO_1>},

@@ -6,6 +6,7 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce_axes.h"
+#include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 
 namespace nacre::tools {
@@ -50,6 +51,8 @@ constexpr Row kRows[] = {
     {Op::kGru, nullptr, "CudnnRNNV3"},
     {Op::kSoftmax, nullptr, "Softmax"},
     {Op::kLogSoftmax, nullptr, "LogSoftmax"},
+    {Op::kSelect, "SELECT", "Select"},
+    {Op::kSelect, nullptr, "SelectV2"},
     {Op::kBatchNorm, nullptr, "FusedBatchNormV3"},
     {Op::kMean, nullptr, "Mean"},
     {Op::kReshape, "Squeeze", "Squeeze"},
@@ -122,6 +125,13 @@ std::string reduce_name(const Node& node) {
   return by_function(kNames, node);
 }
 
+// By Compare::Function.
+std::string compare_name(const Node& node) {
+  constexpr const char* kNames[] = {"", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"};
+  static_assert(std::size(kNames) == Compare::kLast + 1);
+  return by_function(kNames, node);
+}
+
 bool has_clamp(Op op) {
   for (const Attribute& attribute : find_rule(op)->attributes)
     if (std::string(attribute.name) == "clamp") return true;
@@ -135,6 +145,7 @@ TensorflowOp tensorflow_op(const Graph& graph, const Node& node) {
   if (node.op == Op::kPad) return {pad_name(node), ""};
   if (node.op == Op::kUnary) return {unary_name(node), ""};
   if (node.op == Op::kBinary) return {binary_name(node), ""};
+  if (node.op == Op::kCompare) return {compare_name(node), ""};
   if (node.op == Op::kReduce) return {reduce_name(node), ""};
   if (node.op == Op::kArgMax) return {get_integer(node, "minimum") != 0 ? "ArgMin" : "ArgMax", ""};
   const std::string source = node.layer == kNone ? "" : graph.layers[size_t(node.layer)].source_op;

@@ -92,8 +92,9 @@ std::string foreign_values(const Graph& graph, const Node& node) {
         return std::string("its values are ") + name_of(graph.values[size_t(id)].quantizer->codes) + " codes";
   if (node.layer != kNone && graph.layers[size_t(node.layer)].policy.quantization != Quantization::kNone)
     return std::string("its source quantizes it: ") + name_of(graph.layers[size_t(node.layer)].policy.quantization);
-  // The type of an arg_max is that of its input, in TensorFlow too.
-  for (const ValueId id : node.op == Op::kArgMax ? node.inputs : node.outputs)
+  // The type of an arg_max and of a comparison is that of its input, in TensorFlow too.
+  const bool of_inputs = node.op == Op::kArgMax || node.op == Op::kCompare;
+  for (const ValueId id : of_inputs ? node.inputs : node.outputs)
     if (graph.values[size_t(id)].type != ElementType::kFloat32)
       return std::string("its values are ") + name_of(graph.values[size_t(id)].type);
   return "";
