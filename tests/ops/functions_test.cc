@@ -173,7 +173,7 @@ TEST(log_softmax, is_finite_where_the_logarithm_of_softmax_is_not) {
   EXPECT_EQ(execute(reference::kLogSoftmaxF32, {1}, {x}).code, Code::kAttributeAxis);
 }
 
-TEST(compare, is_false_with_a_nan_but_for_not_equal) {
+TEST(comparison, is_false_with_a_nan_but_for_not_equal) {
   const auto result = [](uint32_t function, double a, double b) {
     const auto one = [](double v) { return array_of<double>(ElementType::kFloat32, {1}, {v}); };
     return execute(reference::kCompareF32, {function}, {one(a), one(b)}).outputs.at(0).integer(0) != 0;
@@ -189,7 +189,7 @@ TEST(compare, is_false_with_a_nan_but_for_not_equal) {
 }
 
 // Any byte but 0 is true, and what is not chosen has no part: a NaN there stays there.
-TEST(select, chooses_and_drops_what_it_does_not_choose) {
+TEST(choice, chooses_and_drops_what_it_does_not_choose) {
   Array c = make_array(ElementType::kBool, {3});
   c.bytes = {0, 1, 0x80};
   const Array a = array_of<double>(ElementType::kFloat32, {3}, {kNan, 2, 3}),
