@@ -20,7 +20,7 @@ headers_of() { grep -ohE '"tests/claims/[a-z0-9_]+\.h"' "$1" | grep -v '/claims\
 objects_of() {
   local headers
   case $3 in
-    */unit_tests) ls "$3.p/$1"_*.o ;;
+    */unit_tests) find "$3.p" -name "$1_*.o" -o -name "*.._$1_*.o" ;;  # of a file, or of the unit that holds several
     */claims)
       headers=$(headers_of "$root/tests/claims/$2.cc")
       headers=$({ echo "$headers"; for each in $headers; do headers_of "$root/${each//\"/}"; done; } | sed '/^$/d' | sort -u | paste -sd '|')
@@ -49,6 +49,11 @@ if [ "${2-}" = --read ]; then
   cut -d ' ' -f 1,2 "$programs" | tr ' ' / | paste -sd ' ' | sed 's/^/can see the clock: /'
 fi
 [ -s "$programs" ] || fail "no program of the list"
+
+# A folder of the suites whose objects are not found would be left out in silence.
+while read -r folder name command; do
+  [ -n "$(objects_of "$folder" "$name" "${command%% *}" 2>/dev/null)" ] || [[ ${command%% *} == *.sh ]] || fail "no objects of $folder/$name"
+done <"$build/tests/programs.txt"
 
 summary=
 for rate in 20 0.05; do

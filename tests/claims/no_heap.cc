@@ -41,7 +41,19 @@ constexpr const char* kAllowed[] = {"memcpy",
                                     "log",
                                     "logf",
                                     "log1p",
-                                    "log1pf",                  // of float ops
+                                    "log1pf",
+                                    "cos",
+                                    "cosf",
+                                    "erf",
+                                    "erff",
+                                    "expm1",
+                                    "expm1f",
+                                    "nearbyint",
+                                    "nearbyintf",
+                                    "pow",
+                                    "powf",
+                                    "sin",
+                                    "sinf",                    // of float ops
                                     "_GLOBAL_OFFSET_TABLE_"};  // of position-independent code
 
 // Lines of a command's output.
