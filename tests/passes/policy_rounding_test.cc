@@ -94,5 +94,27 @@ TEST(policy_rounding, float8_that_rounds_each_operation_has_scales_in_the_comput
   EXPECT_EQ(reals(value(graph, "h/x_scale/bfloat16"))[0], 1 / (448.0f / 3.5f));  // 3.497 in bfloat16
 }
 
+// Codes that the file brings are taken as they are, with their scales in the compute type.
+TEST(policy_rounding, codes_of_the_source_round_each_operation_too) {
+  const auto scale_type = [](const std::string& fields) {
+    const Graph graph = policy_graphs::resolved(
+        "graph \"t\" batch=1\nlayer \"fc\" source=\"OP\" asked=1 compute=bfloat16 output=bfloat16 "
+        "quantization=int8/weights" +
+        fields + R"(
+value %x float32 [1, 1]
+value %w float32 [1, 1] codes=int8 axis=0 scale=[0.25] zero=[0] data=int8 {5}
+value %y float32 [1, 1]
+input "x" %x
+output "y" %y
+%y = dense(%x, %w) name="fc" layer="fc"
+)");
+    for (const Node& node : graph.nodes)
+      if (node.op == Op::kDense) return graph.values[size_t(node.inputs[3])].type;
+    return ElementType::kNone;
+  };
+  EXPECT_EQ(scale_type(""), ElementType::kFloat32);
+  EXPECT_EQ(scale_type(" operation_rounding=each"), ElementType::kBfloat16);
+}
+
 }  // namespace
 }  // namespace nacre::tools

@@ -140,7 +140,8 @@ void write_weight_only(PolicyPass& pass, Node node) {
   const ValueId scale =
       pass.graph().constant(pass.value(node.outputs[0]).name + "/w_scale", {int64_t(scales.size())}, scales);
   node.inputs = {pass.as_type(node, node.inputs[kX], type), pass.as_codes(node.inputs[kW]),
-                 bias == kNone ? kNone : pass.as_type(node, bias, type), scale};
+                 bias == kNone ? kNone : pass.as_type(node, bias, type),
+                 pass.rounds_each(node) ? pass.as_type(node, scale, type) : scale};
   pass.record(node, ElementType::kInt8, type, type, Quantization::kInt8Weights);
   pass.emit_in(std::move(node), type);
 }
