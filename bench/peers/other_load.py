@@ -1,0 +1,46 @@
+"""How much of the processor other processes take while engines are timed: with two threads on two cores, a third busy
+process makes every engine with a pool of threads several times slower, and none of them as much as another.
+"""
+
+import os
+import pathlib
+import time
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def processes():
+    """Of every process: its parent, and the seconds that it and its children that ended have run."""
+    found = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()  # the name, in brackets, may hold anything
+        except OSError:
+            continue  # it has ended
+        found[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15])) / TICKS
+    return found
+
+
+def is_own(pid, found):
+    while pid in found:
+        if pid == os.getpid():
+            return True
+        pid = found[pid][0]
+    return False
+
+
+class OtherLoad:
+    """From its construction on; every process of one's own lives until `cores` is asked for."""
+
+    def __init__(self):
+        self._start, self._seconds = time.monotonic(), self._others()
+
+    @staticmethod
+    def _others():
+        found = processes()
+        return sum(seconds for pid, (_, seconds) in found.items() if not is_own(pid, found))
+
+    def cores(self):
+        """How many cores others kept busy, on average."""
+        # A process that ends hands its seconds to its parent's: sums are compared, not processes.
+        return max(0.0, (self._others() - self._seconds) / (time.monotonic() - self._start))
