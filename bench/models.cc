@@ -1,4 +1,4 @@
-// Time per inference of whole networks with the reference kernels.
+// Time per inference of whole networks with the reference kernels and with those of every tier that runs here.
 //
 //   models [DIR_OF_MODELS] [--benchmark_filter=kws] [--benchmark_min_time=0.1]
 //   [--benchmark_out=FILE]
@@ -19,10 +19,12 @@
 #include <optional>
 
 #include "bench/report.h"
+#include "ports/x86/x86.h"
 #include "tools/base/error.h"
 #include "tools/graph/graph.h"
 #include "tools/importers/importer.h"
 #include "tools/model/golden.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/model/program_cost.h"
 #include "tools/model/writer.h"
 #include "tools/passes/passes.h"
@@ -105,10 +107,10 @@ void check_result(Ready& ready, const std::optional<Bytes>& golden, const std::s
   ready.checked = "golden";
 }
 
-Ready make_ready(const fs::path& network, const fs::path& golden) {
+Ready make_ready(const fs::path& network, const fs::path& golden, const Port* port) {
   Ready ready;
   ready.model = convert(network);
-  ready.bound = std::make_unique<tools::BoundProgram>(*ready.model, 0);
+  ready.bound = std::make_unique<tools::BoundProgram>(*ready.model, 0, port);
   ready.multiply_accumulates = tools::statistics(*ready.model, 0).multiply_accumulates;
   const std::string stem = network.stem().string() + ".s1.";
   const std::optional<Bytes> input = read(golden / (stem + "in0.bin")), output = read(golden / (stem + "out0.bin"));
@@ -145,20 +147,24 @@ fs::path models_folder(int argc, char** argv) {
 int time_networks(int argc, char** argv) {
   const fs::path folder = models_folder(argc, argv), golden = folder / ".." / ".." / "golden" / "tflite";
   std::vector<std::shared_ptr<Ready>> networks;
-  const auto register_network = [&](const std::string& path, const fs::path& file) {
-    networks.push_back(std::make_shared<Ready>(make_ready(file, golden)));
-    fmt::print("checked {} ({})\n", path, networks.back()->checked);
-    add(path, [ready = networks.back()](benchmark::State& state) { time(state, *ready); });
+  std::vector<const Port*> ports = {nullptr};
+  for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i)
+    if (x86::runs_here(x86::Tier(i))) ports.push_back(&x86::port(x86::Tier(i)));
+  const auto register_network = [&](const std::string& types, const std::string& name, const fs::path& file) {
+    for (const Port* port : ports) {
+      const std::string path = fmt::format("infer/{}/{}/{}", types, tools::name_of_port(port), name);
+      networks.push_back(std::make_shared<Ready>(make_ready(file, golden, port)));
+      fmt::print("checked {} ({})\n", path, networks.back()->checked);
+      add(path, [ready = networks.back()](benchmark::State& state) { time(state, *ready); });
+    }
   };
   if (!fs::is_directory(folder)) {
     if (argc > 1) throw Error(tools::kIo, folder.string(), "is no directory");
     fmt::print(stderr, "{} is not there: only the sample is timed\n", folder.string());
   } else {
-    for (const Network& n : kNetworks)
-      register_network(fmt::format("infer/{}/reference/{}", n.types, n.name),
-                       folder / (std::string(n.file) + ".tflite"));
+    for (const Network& n : kNetworks) register_network(n.types, n.name, folder / (std::string(n.file) + ".tflite"));
   }
-  register_network("infer/float32/reference/digits", project_root() / "tools" / "samples" / "digits.onnx");
+  register_network("float32", "digits", project_root() / "tools" / "samples" / "digits.onnx");
   fmt::print("\n");
   return run_benchmarks();
 }

@@ -69,7 +69,10 @@ $hits"
 }
 in_order tools "${tools[@]}"
 in_order tests "${tests[@]}"
-forbid tools '#include "(tests|bench|ports)/' 'tools/ sees no test'
+forbid tools '#include "(tests|bench)/' 'tools/ sees no test'
+hits=$(grep -rnE '#include "ports/' tools --include='*.h' --include='*.cc' | grep -vE '"ports/(x86/x86|threads/threads|xnnpack/xnnpack_port)\.h"' || true)
+[ -z "$hits" ] || fail "tools/ sees one header of a port, what it offers:
+$hits"
 forbid "$(ls -d tools/*/ | grep -v '/cli/')" '#include <CLI/' 'CLI11 is seen by tools/cli alone'
 forbid "$(ls -d tools/*/ | grep -v '/base/')" 'nlohmann' 'JSON is read and written through tools/base/json.h'
 hits=$(grep -nE '^ *namespace ' -r tests --include='*.h' --include='*.cc' | grep -E 'namespace nacre::[a-z]+' | grep -vE 'namespace (nacre::test|nacre::tools|nacre::inline NACRE_ISA)\b' || true)
@@ -93,12 +96,16 @@ $hits"
 # weak_symbols OBJECT ISA: those that may be merged with another object's and do not carry the name of the instruction set.
 weak_symbols() { nm --defined-only "$1" | awk -v isa="$2" '$2 ~ /^[WwVvu]$/ && index($3, isa) == 0 {print $3}' | c++filt; }
 
-objects=0 weak=
-for object in "${NACRE_BUILD:-/nowhere}"/tests/libisa_port.a.p/*.o; do
+objects=0
+for object in "${NACRE_BUILD:-/nowhere}"/tests/libisa_port.a.p/*.o "${NACRE_BUILD:-/nowhere}"/ports/x86/libnacre_*.a.p/kernels_*.o; do
   [ -e "$object" ] || continue
   objects=$((objects + 1))
-  [ "$(nm --defined-only "$object" | grep -c isa_test)" -gt 100 ] || fail "$object: the namespace isa_test is not in it"
-  hits=$(weak_symbols "$object" isa_test)
+  isa=$(basename "$(dirname "$object")" .a.p)
+  isa=${isa#libnacre_}
+  isa=${isa%_products}
+  [ "$isa" != libisa_port ] || isa=isa_test
+  [ "$(nm --defined-only "$object" | grep -c "$isa")" -gt 10 ] || fail "$object: the namespace $isa is not in it"
+  hits=$(weak_symbols "$object" "$isa")
   [ -z "$hits" ] || fail "$object: weak symbols without the name of its instruction set:
 $hits"
 done
@@ -113,4 +120,4 @@ if [ "$objects" -eq 0 ]; then
   echo "CLAIM architecture partly shown: $facts; no build whose objects could be looked at (NACRE_BUILD)"
   exit 77
 fi
-echo "CLAIM architecture shown: $facts; 0 weak symbols of other names in $objects object of a port with its own instruction set"
+echo "CLAIM architecture shown: $facts; 0 weak symbols of other names in $objects objects with an instruction set of their own"

@@ -136,8 +136,9 @@ void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Ca
 void dense(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 1, 6);
   std::vector<int32_t> dims = random_dims(random, rank, 3);
-  dims.back() = pick(random, 1, 40);
-  const int out = pick(random, 1, 12);
+  dims.back() = channels(random, 40);
+  const int out = channels(random, 12);
+  if (random.lanes > 0 && rank > 1) dims[0] = pick(random, 1, 30);
   add_epilogue_clamp(entry, random, made);
   made.words.insert(made.words.end(), {zero_word(entry, random), zero_word(entry, random)});
   made.inputs = {input_of(entry.operands[0].element, dims), input_of(entry.operands[1].element, {out, dims.back()})};
@@ -183,7 +184,7 @@ void add_window(const Axis& h, const Axis& w, Case& made) {
 void conv(const KernelEntry& entry, Random& random, Case& made, bool depthwise) {
   const Axis h = random_axis(random, 4), w = random_axis(random, 4);
   const int batch = pick(random, 1, 2), groups = depthwise || chance(random, 40) ? 1 : pick(random, 2, 3);
-  const int group_in = pick(random, 1, 4), multiplier = depthwise ? pick(random, 1, 3) : pick(random, 1, 4);
+  const int group_in = channels(random, 4), multiplier = depthwise ? pick(random, 1, 3) : channels(random, 4);
   const int in_c = groups * group_in, out_c = depthwise ? in_c * multiplier : groups * multiplier;
   add_window(h, w, made);
   add_epilogue_clamp(entry, random, made);
@@ -218,13 +219,15 @@ void pool(const KernelEntry& entry, Random& random, Case& made) {
   add_window(h, w, made);
   made.words.insert(made.words.end(), {uint32_t(h.kernel - 1), uint32_t(w.kernel - 1), uint32_t(count_pads)});
   add_clamp(entry, random, made);
-  made.inputs = {input_of(entry.operands[0].element, {pick(random, 1, 2), h.in, w.in, pick(random, 1, 5)})};
+  made.inputs = {input_of(entry.operands[0].element, {pick(random, 1, 2), h.in, w.in, channels(random, 5)})};
 }
 
 // Two inputs of dims that are broadcast.
 void add_pair(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, 6);
-  std::vector<int32_t> a = random_dims(random, rank, 4), b = a;
+  std::vector<int32_t> a = random_dims(random, rank, 4);
+  if (rank > 0 && random.lanes > 0) a.back() = channels(random, 4);
+  std::vector<int32_t> b = a;
   if (chance(random, 60)) {
     for (int32_t& dim : a) dim = chance(random, 30) ? 1 : dim;
     for (int32_t& dim : b) dim = chance(random, 30) ? 1 : dim;
@@ -278,7 +281,9 @@ void select(const KernelEntry& entry, Random& random, Case& made) {
 void unary(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, 6);
   if (rank != 4) made.traits |= kRankTrait;
-  made.inputs = {input_of(entry.operands[0].element, random_dims(random, rank, 4))};
+  std::vector<int32_t> dims = random_dims(random, rank, 4);
+  if (rank > 0 && random.lanes > 0) dims.back() = channels(random, 4);
+  made.inputs = {input_of(entry.operands[0].element, dims)};
 }
 
 void clamp(const KernelEntry& entry, Random& random, Case& made) {
@@ -316,7 +321,7 @@ void softmax(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 1, 6);
   std::vector<int32_t> dims = random_dims(random, rank, 3);
   const int axis = coded(entry) ? rank - 1 : pick(random, 0, rank - 1);
-  dims[size_t(axis)] = pick(random, 1, 30);
+  dims[size_t(axis)] = channels(random, 30);
   if (rank != 4) made.traits |= kRankTrait;
   made.words = {uint32_t(axis)};
   if (entry.op == Op::kSoftmax) made.words.push_back(bits(between(random, 0.1, 2)));
@@ -330,7 +335,8 @@ void softmax(const KernelEntry& entry, Random& random, Case& made) {
 
 void batch_norm(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 1, 6);
-  const std::vector<int32_t> dims = random_dims(random, rank, 5);
+  std::vector<int32_t> dims = random_dims(random, rank, 5);
+  if (random.lanes > 0) dims.back() = channels(random, 5);
   if (rank != 4) made.traits |= kRankTrait;
   made.words = {bits(between(random, 1e-5, 1e-2))};
   made.inputs = {input_of(entry.operands[0].element, dims)};
@@ -338,12 +344,24 @@ void batch_norm(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs[4].low = 0.01;
 }
 
+// With random.lanes, neighbouring axes are mostly reduced together, and one of the axes has `channels`.
+std::vector<int32_t> reduced_dims(Random& random, int rank, int most, uint32_t& axes) {
+  std::vector<int32_t> dims = random_dims(random, rank, most);
+  if (random.lanes == 0 || rank == 0) return dims;
+  dims[size_t(pick(random, 0, rank - 1))] = channels(random, most);
+  if (chance(random, 70)) {
+    const int first = pick(random, 0, rank - 1), end = pick(random, first, rank);
+    axes = (1u << end) - (1u << first);
+  }
+  return dims;
+}
+
 void mean(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, 6);
   if (rank != 4) made.traits |= kRankTrait;
   made.words = {uint32_t(pick(random, 0, (1 << rank) - 1)), uint32_t(pick(random, 0, 1)), zero_word(entry, random),
                 zero_word(entry, random)};
-  made.inputs = {input_of(entry.operands[0].element, random_dims(random, rank, 5))};
+  made.inputs = {input_of(entry.operands[0].element, reduced_dims(random, rank, 5, made.words[0]))};
   if (coded(entry)) made.inputs.push_back(chance(random, 60) ? pairs(1, 0.1, 4) : Input());
 }
 
@@ -353,7 +371,7 @@ void reduce(const KernelEntry& entry, Random& random, Case& made) {
   if (rank != 4) made.traits |= kRankTrait;
   made.words = {uint32_t(pick(random, 1, int(Reduce::kLast))), uint32_t(pick(random, 0, (1 << rank) - 1)),
                 uint32_t(pick(random, 0, 1))};
-  made.inputs = {input_of(entry.operands[0].element, random_dims(random, rank, 4))};
+  made.inputs = {input_of(entry.operands[0].element, reduced_dims(random, rank, 4, made.words[1]))};
   if (made.words[0] != Reduce::kProd) return;
   const double sign = chance(random, 50) ? 1 : -1;
   made.inputs[0].low = sign < 0 ? -1.001 : 0.999;
@@ -366,7 +384,7 @@ void arg_max(const KernelEntry& entry, Random& random, Case& made) {
   if (rank != 4) made.traits |= kRankTrait;
   std::vector<int32_t> dims = random_dims(random, rank, 3);
   const int axis = pick(random, 0, rank - 1);
-  dims[size_t(axis)] = pick(random, 1, 30);
+  dims[size_t(axis)] = channels(random, 30);
   made.words = {uint32_t(axis), uint32_t(pick(random, 0, 1)), uint32_t(pick(random, 0, 1)),
                 uint32_t(pick(random, 0, 1))};
   made.inputs = {input_of(entry.operands[0].element, dims)};

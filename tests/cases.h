@@ -1,15 +1,13 @@
 // Random cases of every op: attributes, input shapes and value ranges, from a seed. One row per op in cases.cc.
 #pragma once
 
-#include <random>
 #include <string>
 #include <vector>
 
 #include "tests/one_step.h"
+#include "tests/random.h"
 
 namespace nacre::test {
-
-using Random = std::mt19937_64;
 
 // What makes a case worth counting: the columns of the op table.
 enum Trait : unsigned {

@@ -172,7 +172,7 @@ void dropout(Random& random, GradientCase& made) {
 // Every channel has two values a unit apart, or only one: h is small beside the deviation, or there is none.
 void batch_norm_training(Random& random, GradientCase& made) {
   std::vector<int32_t> dims = random_dims(random, 1, 6, 4);
-  dims.back() = pick(random, 1, 20);
+  dims.back() = random.lanes > 0 ? pick(random, 1, 5 * random.lanes) : pick(random, 1, 20);
   const std::vector<int32_t> channels = {dims.back()};
   Array x = random_array(random, dims);
   for (int c = 0; c < dims.back() && x.elements() > dims.back(); ++c) {

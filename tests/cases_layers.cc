@@ -20,13 +20,15 @@ void gelu_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, 6);
   if (rank != 4) made.traits |= kRankTrait;
   made.words = {uint32_t(pick(random, 0, 1))};
-  made.inputs = {input(entry, 0, random_dims(random, rank, 4), 10)};
+  std::vector<int32_t> dims = random_dims(random, rank, 4);
+  if (rank > 0 && random.lanes > 0) dims.back() = channels(random, 4);
+  made.inputs = {input(entry, 0, dims, 10)};
 }
 
 void layer_norm_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 1, 6);
   std::vector<int32_t> dims = random_dims(random, rank, 3);
-  dims.back() = pick(random, 1, 20);
+  dims.back() = channels(random, 20);
   if (rank != 4) made.traits |= kRankTrait;
   made.words = {bits(between(random, 1e-5, 1e-2))};
   made.inputs = {input(entry, 0, dims, 4)};

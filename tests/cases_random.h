@@ -20,6 +20,16 @@ inline std::vector<int32_t> random_dims(Random& random, int rank, int most) {
   return dims;
 }
 
+// Channels, or what else a kernel goes through vector by vector: at most `most`, or with random.lanes one of the
+// numbers around whole vectors.
+inline int channels(Random& random, int most) {
+  const int lanes = random.lanes;
+  if (lanes == 0 || !chance(random, 70)) return pick(random, 1, most);
+  const int around[] = {1,         lanes - 1,     lanes,     lanes + 1,    2 * lanes - 1,
+                        2 * lanes, 2 * lanes + 3, 4 * lanes, 5 * lanes + 2};
+  return around[pick(random, 0, int(std::size(around)) - 1)];
+}
+
 // cases_layers.cc
 void gelu_case(const KernelEntry& entry, Random& random, Case& made);
 void layer_norm_case(const KernelEntry& entry, Random& random, Case& made);

@@ -4,16 +4,14 @@
 // it updates, f = seed loss. Everything is computed by the float64 kernels.
 #pragma once
 
-#include <random>
 #include <string>
 #include <vector>
 
 #include "engine/ops/op.h"
 #include "tests/one_step.h"
+#include "tests/random.h"
 
 namespace nacre::test {
-
-using Random = std::mt19937_64;
 
 inline constexpr double kDifference = 1.0 / (1 << 10);  // h
 inline constexpr double kClear = 3 * kDifference;       // differences are taken over +-2 h

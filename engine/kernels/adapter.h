@@ -6,8 +6,8 @@
 // becomes an entry with operands {f32 in, f32 in, f32 in optional, f32 out}. Parameters are the step's operands in
 // order: `const T*` is an input, `T*` an output, Optional<const T> an input that may be absent, Update<T> is read and
 // written, Inputs<T> any number of inputs of one type, PerRow<const T> an input with one value per row or one for all,
-// Packed<const T, layout> and Packed<T, layout> an input and an output in that layout (base/layout.h);
-// Scratch<T>, of the bytes that the op's scratch_bytes(words, operands) says, and WordAt are no operands and come last.
+// Packed<const T, layout> and Packed<T, layout> an input and an output in that layout (base/layout.h); Scratch<T>, of
+// the bytes that the op's scratch_bytes(words, operands) says, WordAt and `const Args&` are no operands and come last.
 #pragma once
 
 #include <concepts>
@@ -80,10 +80,18 @@ struct Parameter<Scratch<T>> {
   static Scratch<T> get(const Args& args) { return {reinterpret_cast<T*>(args.scratch.data())}; }
 };
 
+template <>
+struct Parameter<const Args&> {
+  static constexpr OperandType kType = {ElementType::kNone, 0};
+  static constexpr bool kArgs = true;
+};
+
 template <class P>
 inline constexpr bool kIsScratch = requires { Parameter<P>::kScratch; };
 template <class P>
-inline constexpr bool kIsOperand = !kIsScratch<P> && !requires { Parameter<P>::kWord; };
+inline constexpr bool kIsArgs = requires { Parameter<P>::kArgs; };
+template <class P>
+inline constexpr bool kIsOperand = !kIsScratch<P> && !kIsArgs<P> && !requires { Parameter<P>::kWord; };
 
 template <class O, auto Method>
 struct Adapter;
@@ -111,6 +119,7 @@ struct Adapter<O, Method> {
   static Q get([[maybe_unused]] const Args& args, const Operands& o, int i) {
     if constexpr (kIsOperand<Q>) return Parameter<Q>::get(o, i);
     else if constexpr (kIsScratch<Q>) return Parameter<Q>::get(args);
+    else if constexpr (kIsArgs<Q>) return args;
     else return {args.words[Parameter<Q>::kWord]};
   }
 

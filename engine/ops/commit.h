@@ -44,10 +44,19 @@ struct Verdict {
   template <class A>
   void forward(const A* gradients, const A* loss, const float* count, const float* loss_scale, uint32_t* apply,
                uint32_t* amax, A* report) const {
-    const A n = A(count[0]), s = A(loss_scale[0]), largest = largest_magnitude(gradients);
+    judge(
+        largest_magnitude(gradients), [&](A scale) { return squares(gradients, scale); }, loss, count, loss_scale,
+        apply, amax, report);
+  }
+
+  // `largest` of |G|, by its bits; squares(2^-e) = K.
+  template <class A, class Squares>
+  void judge(A largest, const Squares& squares, const A* loss, const float* count, const float* loss_scale,
+             uint32_t* apply, uint32_t* amax, A* report) const {
+    const A n = A(count[0]), s = A(loss_scale[0]);
     amax[0] = magnitude_bits(to_float(largest));
     const bool counted = n > 0 && finite(n) && s > 0 && finite(s);
-    const A norm = counted ? norm_of(gradients, largest, s, n) : A(0);
+    const A norm = counted ? norm_of(squares, largest, s, n) : A(0);
     const A limit = A(clip_norm), factor = (limit > 0 && norm > limit ? limit / norm : A(1)) / s / n;
     apply[0] = counted && finite(norm) && finite(loss[0]) && finite(factor) ? 1 : 0;
     report[0] = apply[0] != 0 ? factor : A(0);
@@ -100,22 +109,27 @@ struct Verdict {
     return finite(v) && v > A(kLargest) ? kLargest : float(v);
   }
 
-  // `largest` may be infinite or NaN: so is the norm then.
   template <class A>
-  A norm_of(const A* gradients, A largest, A s, A n) const {
-    if (!finite(largest) || !(largest > 0)) return largest;
-    // 2^-e is a normal number, also of a subnormal or a huge `largest`: the scaled one is within [epsilon, 4).
-    constexpr int kMost = std::numeric_limits<A>::max_exponent - 2;
-    int e, scale_exponent;
-    std::frexp(largest, &e);
-    e = e > kMost ? kMost : e < -kMost ? -kMost : e;
-    const A scale = std::ldexp(A(1), -e);
+  A squares(const A* gradients, A scale) const {
     A sum = 0, lost = 0;
     for (int i = 0; i < elements; ++i) {
       const A v = gradients[i] * scale, term = v * v - lost, next = sum + term;
       lost = (next - sum) - term;
       sum = next;
     }
+    return sum;
+  }
+
+  // `largest` may be infinite or NaN: so is the norm then.
+  template <class A, class Squares>
+  static A norm_of(const Squares& squares, A largest, A s, A n) {
+    if (!finite(largest) || !(largest > 0)) return largest;
+    // 2^-e is a normal number, also of a subnormal or a huge `largest`: the scaled one is within [epsilon, 4).
+    constexpr int kMost = std::numeric_limits<A>::max_exponent - 2;
+    int e, scale_exponent;
+    std::frexp(largest, &e);
+    e = e > kMost ? kMost : e < -kMost ? -kMost : e;
+    const A sum = squares(std::ldexp(A(1), -e));
     const A rest = std::frexp(s, &scale_exponent);  // a huge s would otherwise underflow before 2^e is multiplied in
     return std::ldexp(std::sqrt(sum) / rest / n, e - scale_exponent);
   }

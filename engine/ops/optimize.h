@@ -146,8 +146,7 @@ struct Adam : Optimizer {  // and adamw
                  Update<M> m, Update<M> v) const {
     Adam plain = *this;
     plain.weight_decay = 0;
-    update(plain, gradients, report, A(1 - double(rate[0]) * double(weight_decay)), rate[0], step[0], parameter.data,
-           m.data, v.data);
+    update(plain, gradients, report, kept<A>(rate[0]), rate[0], step[0], parameter.data, m.data, v.data);
   }
 
   static Code shapes(const Words& words, const Operands& operands, Dims*) {
@@ -160,12 +159,26 @@ struct Adam : Optimizer {  // and adamw
       kClip, kDecay, {"beta1", Coding::kReal}, {"beta2", Coding::kReal}, kEpsilon};
   static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "step", "&parameter", "&m", "&v"};
 
+  // r / (1 - beta1^t), sqrt(1 - beta2^t), and of adamw 1 - r weight_decay.
+  template <class A>
+  A step_size(float rate, uint32_t step) const {
+    return A(double(rate) / correction(beta1, step));
+  }
+  template <class A>
+  A root(uint32_t step) const {
+    return std::sqrt(A(correction(beta2, step)));
+  }
+  template <class A>
+  A kept(float rate) const {
+    return A(1 - double(rate) * double(weight_decay));
+  }
+
  private:
   template <class A, class P, class M>
   static void update(const Adam& adam, const A* gradients, const A* report, A keep, float rate, uint32_t step,
                      P* parameter, M* m, M* v) {
     const A b1 = A(adam.beta1), b2 = A(adam.beta2), first = 1 - b1, second = 1 - b2;
-    const A size = A(double(rate) / correction(adam.beta1, step)), root = std::sqrt(A(correction(adam.beta2, step)));
+    const A size = adam.step_size<A>(rate, step), root = adam.root<A>(step);
     for (int i = 0; i < adam.elements; ++i) {
       const A p = A(parameter[i]) * keep, g = adam.gradient(gradients[i], report[0], p);
       const A mean = A(m[i]) + first * (g - A(m[i])), square = b2 * A(v[i]) + second * g * g;

@@ -34,10 +34,6 @@ C* next(C* call) {
 // streams.
 constexpr uint32_t kept_block(Entry entry) { return entry == Entry::kUpdate ? uint32_t(kState) : uint32_t(kStream); }
 
-inline uint64_t kept_bytes(const Model& model, Entry entry) {
-  return entry == Entry::kDerive ? 0 : model.region_bytes(entry == Entry::kUpdate ? Region::kState : Region::kStream);
-}
-
 // Bytes of a tensor that a run of so many rows uses; 0: of the compiled batch.
 inline size_t bytes_of_rows(const TensorRecord& r, uint32_t rows) {
   if (rows == 0 || (r.flags & kBatched) == 0) return size_t(r.bytes);

@@ -161,6 +161,13 @@ void Places::count(const LoadedStep& step, const KernelEntry& entry) {
   }
 }
 
+uint64_t Places::kept_bytes(const Model& model, Entry entry) const {
+  bool can_fail = false;
+  for (const Port* port : ports_) can_fail |= port != nullptr && (port->begin != nullptr || port->copy != nullptr);
+  if (!can_fail || entry == Entry::kDerive) return 0;
+  return model.region_bytes(entry == Entry::kUpdate ? Region::kState : Region::kStream);
+}
+
 void Places::tell(Sizes* sizes) {
   sizes->bytes[kCalls] += round_up(kept_bytes(*model_, view_.entry), kAlignment);
   if (packed_.count != 0) sizes->bytes[kDerived] = packed_.end;

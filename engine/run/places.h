@@ -23,8 +23,8 @@
 // same ports and kernels.
 //
 // A run that a port makes fail (kPortFailed, or the code of its kernel) leaves the state, and the streams of a program
-// that writes them, as they were: they are kept in the block kCalls while it runs. Every begin that succeeded is
-// followed by one finish.
+// that writes them, as they were: where a port has `begin` or `copy`, and so can fail, they are kept in the block
+// kCalls while it runs. Every begin that succeeded is followed by one finish.
 #pragma once
 
 #include <cstdint>
@@ -106,6 +106,7 @@ class Places {
 
   const Port* port_at(uint32_t place) const { return place < ports_.size() ? ports_[place] : nullptr; }
   bool apart(uint32_t place) const { return port_at(place) != nullptr && port_at(place)->copy != nullptr; }
+  uint64_t kept_bytes(const Model& model, Entry entry) const;  // while a program of this entry runs
   uint64_t padded(uint32_t place, uint64_t bytes) const;
   uint64_t block_bytes(uint32_t block) const;
   uint64_t mirror(uint32_t place, uint32_t block) const;  // offset in the program's part

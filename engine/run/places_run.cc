@@ -105,7 +105,7 @@ struct Places::Run {
 
 Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32_t rows) {
   const Entry entry = program.view_.entry;
-  const auto bytes = size_t(kept_bytes(*program.model_, entry));
+  const auto bytes = size_t(program.places_->kept_bytes(*program.model_, entry));
   std::byte* const block = program.region_[kept_block(entry) - kState];
   std::byte* const kept = reinterpret_cast<std::byte*>(placed(program.calls_)) - round_up(bytes, kAlignment);
   if (bytes != 0) std::memcpy(kept, block, bytes);

@@ -103,6 +103,9 @@ class Program {
   // Steps [first, last) of the program, with `rows` rows (0: all).
   Status run(uint32_t first, uint32_t last, uint32_t rows) const;
 
+  // What runs a step, to look up in a table of kernels; null if there is no such step.
+  Kernel kernel(uint32_t step) const;
+
   const ProgramView& view() const { return view_; }
 
  private:

@@ -98,7 +98,8 @@ void CommandsWithFiles::add_examples() {
     inputs.insert(set.begin(), set.end());
     return inputs;
   };
-  for (const char* command : {"inspect", "size", "check", "kernels"}) examples_[command] = {{{"MODEL", {a}}}, {}, {}};
+  for (const char* command : {"inspect", "size", "check", "kernels", "bench"})
+    examples_[command] = {{{"MODEL", {a}}}, {}, {}};
   examples_["policies"] = {};
   examples_["convert"] = {
       {{"NETWORK", {net}}, {"--policy-file", {file("static.json")}}, {"--calibrate", {file("samples")}}},

@@ -21,7 +21,8 @@ std::vector<Input> inputs(const Bench& b) {
   const auto add = [&](const char* extension, const std::string& good, const Arguments& arguments) {
     all.push_back({extension, arguments, good});
   };
-  for (const char* command : {"inspect", "size", "check", "kernels", "run"}) add("nacre", b.plain, {command, "FILE"});
+  for (const char* command : {"inspect", "size", "check", "kernels", "run", "bench"})
+    add("nacre", b.plain, {command, "FILE"});
   add("npy", b.data, {"run", b.plain, "--input", "pixels=FILE"});
   add("bin", b.data, {"run", b.plain, "--input", "pixels=FILE"});
   add("nacre", b.plain, {"compare", b.plain, "FILE", "--data", b.data});

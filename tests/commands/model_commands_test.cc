@@ -7,6 +7,7 @@
 #include "engine/base/crc32c.h"
 #include "tests/run_tool.h"
 #include "tools/base/json.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/model/loaded_model.h"
 #include "tools/model/machines.h"
 
@@ -151,6 +152,37 @@ TEST_F(model_commands, kernels_header_compiles_as_c_and_as_cpp) {
   }
 }
 
+TEST_F(model_commands, kernels_without_a_model_are_the_sets_and_what_is_in_one) {
+  const Json sets = Json::parse(run_tool({"kernels", "--json"}).out)["sets"];
+  std::vector<std::string> names;
+  for (const Json& set : sets) {
+    names.push_back(set["set"]);
+    const Json listed = Json::parse(run_tool({"kernels", "--set", names.back(), "--json"}).out)["kernels"];
+    EXPECT_EQ(listed.size(), set["kernels"].get<size_t>());
+    EXPECT_TRUE(has(run_tool({"kernels"}).out, names.back()));
+  }
+  EXPECT_EQ(names, kernel_sets_listed());
+  expect_refusal(run_tool({"kernels", digits_, "--set", "avx2"}), 2, "is about the sets of kernels");
+}
+
+TEST_F(model_commands, a_model_for_a_tier_runs_with_its_kernels_and_no_others) {
+  const std::string model = directory_ / "tier.nacre";
+  ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", model, "--target", "x86/portable"})
+                .exit_code,
+            0);
+  const ToolRun run = run_tool({"run", model, "--seed", "1", "--profile", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json json = Json::parse(run.out), steps = json["profile"]["steps"];
+  EXPECT_EQ(json["kernels"], "portable");
+  EXPECT_TRUE(std::ranges::any_of(
+      steps, [](const Json& step) { return step["kernel"].get<std::string>().starts_with("portable/conv2d"); }));
+  expect_refusal(run_tool({"run", model, "--seed", "1", "--kernels", "reference"}), 2, "compiled for x86/portable");
+  const Json timed =
+      Json::parse(run_tool({"bench", model, "--runs", "3", "--min-ms", "0", "--warmup-ms", "0", "--json"}).out);
+  EXPECT_EQ(timed["runs"], 3);
+  EXPECT_GT(timed["median_us"].get<double>(), 0);
+}
+
 TEST_F(model_commands, kernels_are_those_of_the_steps_and_no_others) {
   const std::string text = run_tool({"kernels", digits_}).out;
   for (const char* name : {"kConv2dF32", "kDepthwiseConv2dF32", "kDenseF32", "kSoftmaxF32"})
@@ -166,19 +198,19 @@ TEST_F(model_commands, kernels_leaves_nothing_where_it_cannot_write) {
 }
 
 TEST_F(model_commands, files_that_are_no_models_are_refused_by_every_command) {
-  for (const char* command : {"check", "size", "run", "kernels"}) {
+  for (const char* command : {"check", "size", "run", "bench", "kernels"}) {
     expect_refusal(run_tool({command, directory_ / "missing"}), 5, "No such file");
     expect_refusal(run_tool({command, directory_.path().string()}), 5, "is a directory");
     expect_refusal(run_tool({command, "/dev/zero"}), 5, "is a device");
     expect_refusal(run_tool({command, project_path("tools/samples/digits.onnx")}), 3, "nacre convert NETWORK");
-    expect_refusal(run_tool({command}), 2, "MODEL is required");
+    if (std::string_view(command) != "kernels") expect_refusal(run_tool({command}), 2, "MODEL is required");
   }
 }
 
 TEST(nacre, help_and_version_of_every_command) {
   EXPECT_TRUE(has(run_tool({"--help"}).out, "Exit codes: 0 done"));
   EXPECT_EQ(run_tool({"--version"}).out.rfind("nacre ", 0), 0u);
-  for (const char* command : {"convert", "size", "run", "check", "kernels"}) {
+  for (const char* command : {"convert", "size", "run", "check", "kernels", "bench"}) {
     const ToolRun run = run_tool({command, "--help"});
     EXPECT_EQ(run.exit_code, 0) << command;
     EXPECT_TRUE(has(run.out, std::string("nacre ") + command)) << run.out;

@@ -7,15 +7,14 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "tests/ops/run_step.h"
+#include "tests/random.h"
 #include "tests/short_names.h"
 
 namespace nacre::test::fake_quantize_steps {
 
-using Random = std::mt19937_64;
 inline uint32_t bits(float v) { return std::bit_cast<uint32_t>(v); }
 inline double uniform(Random& random, double low, double high) {
   return std::uniform_real_distribution(low, high)(random);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/cli/command.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/model/machines.h"
 
 namespace nacre::tools {
@@ -19,6 +20,7 @@ void add_commands(CLI::App& app);  // all of them, in the order of --help
 void add_inspect(CLI::App& app);
 void add_size(CLI::App& app);
 void add_run(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_check(CLI::App& app);
 void add_kernels(CLI::App& app);
 // convert.cc
@@ -47,6 +49,16 @@ inline void add_target(CLI::App& command, std::string& target, const std::string
   std::vector<std::string> names;
   for (const TargetMachine& machine : kMachines) names.emplace_back(machine.name);
   command.add_option("--target", target, help)->check(one_of(names))->type_name(CLI::detail::join(names, "|"));
+}
+
+inline constexpr uint64_t kMostThreads = 256;
+
+inline void add_kernel_choice(CLI::App& command, std::string& kernels) {
+  command
+      .add_option("--kernels", kernels,
+                  "which kernels run it: those of a tier of this processor, or the reference [auto: the fastest here]")
+      ->check(one_of(kernel_choices()))
+      ->type_name(CLI::detail::join(kernel_choices(), "|"));
 }
 
 inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON, for machines"); }

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "tools/cli/cli.h"
+#include "tools/commands/bench.h"
 #include "tools/commands/check.h"
 #include "tools/commands/inspect.h"
 #include "tools/commands/kernels.h"
@@ -45,6 +46,7 @@ void add_run(CLI::App& app) {
       "Examples:\n"
       "  nacre run kws.nacre --input input=features.npy --output out\n"
       "  nacre run kws.nacre --seed 1 --repeat 100              time it on random inputs\n"
+      "  nacre run kws.nacre --seed 1 --profile                 which step takes how long, in which kernel\n"
       "A .npy must have the input's type and shape, or samples of it stacked on axis 0, which run one after another;\n"
       "a .bin holds the elements alone, little-endian. Times are of single runs; inputs are copied outside of them.");
   add_model(c, o->model);
@@ -63,10 +65,36 @@ void add_run(CLI::App& app) {
   c.add_flag("--dequantize-outputs", o->dequantize_outputs, "give int8 outputs as float32, by their scale");
   c.add_flag("--cast-inputs", o->inputs.cast, "change the type of numbers, where none changes by it");
   add_target(c, o->target, "of several programs, the one for this target");
+  add_kernel_choice(c, o->kernels);
+  add_number(c, "--threads", o->threads, 1, kMostThreads, "threads that share the work of large steps [1]");
+  c.add_flag("--profile", o->profile, "also the time of each step and op, and the kernel that runs it");
   add_json(c, o->json);
   c.only_with({"--quantize-inputs", "--cast-inputs"}, {"--input"},
               {"is about files of inputs, and there are none", "add --input NAME=FILE"});
   c.runs([o, &c] { run(*o, c.files()); });
+}
+
+void add_bench(CLI::App& app) {
+  auto o = std::make_shared<BenchOptions>();
+  Command& c = add_command(app, "bench", "how long a model takes on this machine");
+  c.footer(
+      "Examples:\n"
+      "  nacre bench kws.nacre\n"
+      "  nacre bench kws.nacre --kernels avx2 --threads 2 --profile\n"
+      "Times are of single runs on random inputs, which are copied outside of them; the first run and those that warm "
+      "up\n"
+      "are told apart.");
+  add_model(c, o->model);
+  add_kernel_choice(c, o->kernels);
+  add_number(c, "--threads", o->threads, 1, kMostThreads, "threads that share the work of large steps [1]");
+  add_number(c, "--runs", o->runs, 1, 100'000'000, "runs that are timed, at least [50]");
+  add_number(c, "--min-ms", o->least_ms, 0, 100'000'000, "and so many milliseconds, at least [1000]");
+  add_number(c, "--warmup-runs", o->warmup_runs, 0, 100'000'000, "runs before them, at least [1]");
+  add_number(c, "--warmup-ms", o->warmup_ms, 0, 100'000'000, "and so many milliseconds, at least [200]");
+  add_number(c, "--seed", o->seed, 0, UINT64_MAX, "of the random inputs [1]");
+  c.add_flag("--profile", o->profile, "also the time of each step and op, and the kernel that runs it");
+  add_json(c, o->json);
+  c.runs([o] { bench(*o); });
 }
 
 void add_check(CLI::App& app) {
@@ -80,10 +108,18 @@ void add_check(CLI::App& app) {
 
 void add_kernels(CLI::App& app) {
   auto o = std::make_shared<KernelsOptions>();
-  Command& c = add_command(app, "kernels", "the kernels a model needs, as a header for firmware");
-  c.footer("Example:\n  nacre kernels kws.nacre -o model_kernels.h");
-  add_model(c, o->model);
+  Command& c = add_command(app, "kernels", "the sets of kernels there are; or those a model needs, for firmware");
+  c.footer(
+      "Examples:\n"
+      "  nacre kernels                                          the sets, and which of them run on this machine\n"
+      "  nacre kernels --set avx2                               the kernels of one set\n"
+      "  nacre kernels kws.nacre -o model_kernels.h             what a model needs of the reference, as a header");
+  c.reads(c.add_option("MODEL", o->model, "model file, made by nacre convert")->type_name(""));
   c.writes(c.add_option("-o,--output", o->header, "the header to write [standard output]")->type_name("FILE"));
+  c.add_option("--set", o->set, "the set whose kernels are listed")
+      ->check(one_of(kernel_sets_listed()))
+      ->type_name(CLI::detail::join(kernel_sets_listed(), "|"));
+  add_json(c, o->json);
   c.runs([o] { kernels(*o); });
 }
 
@@ -92,6 +128,7 @@ void add_commands(CLI::App& app) {
   add_inspect(app);
   add_size(app);
   add_run(app);
+  add_bench(app);
   add_check(app);
   add_compare(app);
   add_eval(app);

@@ -20,6 +20,7 @@
 #include "tools/files/npy.h"
 #include "tools/importers/importer.h"
 #include "tools/model/golden.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/model/machines.h"
 #include "tools/model/program_cost.h"
 #include "tools/model/writer.h"
@@ -186,7 +187,8 @@ std::span<const uint8_t> bytes_of(const std::string& text) {
 void write(const Work& work, Graph& graph) {
   const ConvertOptions& options = work.options;
   add_metadata(graph, options);
-  const ProgramSource source = {.graph = &graph, .entry = Entry::kInfer, .target = options.target};
+  const std::vector<const KernelSet*> kernels = kernels_of_target(options.target);
+  const ProgramSource source = {.graph = &graph, .entry = Entry::kInfer, .target = options.target, .kernels = kernels};
   WriteOptions writing = {.names = !options.strip_names, .golden = {}};
   std::vector<uint8_t> bytes = write_model({&source, 1}, writing);
   if (options.golden > 0) {
@@ -269,7 +271,10 @@ void convert(const ConvertOptions& options) {
   compiling.rounding = options.rounding;
   compiling.io_types = options.io_types;
   compiling.fuse = options.fuse;
-  compiling.target = {.name = options.target, .banks = {}, .keep_inputs = options.keep_inputs};
+  compiling.target = {.name = options.target,
+                      .banks = {},
+                      .keep_inputs = options.keep_inputs,
+                      .kernels = kernels_of_target(options.target)};
   if (!options.banks.empty()) compiling.target.banks = parse_bank_list(options.banks);
   if (!options.rewrite.type.empty()) check_against_rewrite(compiling.policies, "--rewrite " + options.rewrite.type);
 

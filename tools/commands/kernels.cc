@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "engine/kernels/training.h"
+#include "tools/base/error.h"
 #include "tools/base/print.h"
+#include "tools/commands/kernel_list.h"
 #include "tools/files/atomic_file.h"
 #include "tools/model/loaded_model.h"
 
@@ -86,6 +88,12 @@ std::string header_text(const LoadedModel& model, const std::vector<NamedEntry>&
 }  // namespace
 
 void kernels(const KernelsOptions& options) {
+  if (options.model.empty() && !options.header.empty())
+    throw Error(kUsage, "--output", "is for the header of a model, and there is none", "give a model");
+  if (options.model.empty()) return list_kernels(options.set, options.json);
+  if (!options.set.empty() || options.json)
+    throw Error(kUsage, options.set.empty() ? "--json" : "--set", "is about the sets of kernels",
+                "leave the model away");
   const LoadedModel model(options.model);
   const std::string text = header_text(model, needed_entries(model));
   if (options.header.empty()) return print(text);

@@ -13,9 +13,12 @@
 #include "tools/base/names.h"
 #include "tools/base/print.h"
 #include "tools/base/progress.h"
+#include "tools/base/table.h"
+#include "tools/commands/profile_table.h"
 #include "tools/files/convert_elements.h"
 #include "tools/files/npy.h"
 #include "tools/files/output_files.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/model/tensor_dump.h"
 
 namespace nacre::tools {
@@ -30,6 +33,8 @@ struct Output {
   std::optional<Scales> scales;
   std::string file;  // as written; "": not
 };
+
+constexpr uint32_t kLeastProfiled = 20;  // runs, so that a median says something
 
 struct Times {  // of single runs, microseconds
   double median_us, p99_us;
@@ -98,7 +103,10 @@ std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, 
 }
 
 // Whether a program is for the machine that it runs on here: what a run takes says nothing of another.
-bool is_for_host(const LoadedModel& model, uint32_t program) { return model.program_names(program).target == "host"; }
+bool is_for_host(const LoadedModel& model, uint32_t program) {
+  const std::string target = model.program_names(program).target;
+  return target == "host" || target.starts_with("x86/");
+}
 
 void refuse_timing(const LoadedModel& model, uint32_t program) {
   throw Error(kUsage, model.path(),
@@ -176,8 +184,8 @@ void print_text(const RunOptions& options, const std::vector<Output>& outputs, c
                     inputs.batch > 1 ? fmt::format(" of {} rows", inputs.batch) : ""));
 }
 
-void print_as_json(const RunOptions& options, const std::vector<Output>& outputs, const RunInputs& inputs,
-                   const std::vector<double>& times) {
+void print_as_json(const RunOptions& options, const BoundProgram& bound, const std::vector<Output>& outputs,
+                   const RunInputs& inputs, const std::vector<double>& times, const std::optional<Profile>& steps) {
   constexpr size_t kShown = 1024;
   Json list = Json::array();
   for (const Output& output : outputs) {
@@ -195,6 +203,8 @@ void print_as_json(const RunOptions& options, const std::vector<Output>& outputs
       {"model", options.model}, {"samples", inputs.rows()}, {"runs", inputs.runs * options.repeat}, {"outputs", list}};
   if (!times.empty()) report.update({{"median_us", summarise(times).median_us}, {"p99_us", summarise(times).p99_us}});
   if (!options.all_tensors.empty()) report["all_tensors"] = options.all_tensors;
+  report.update({{"kernels", name_of_port(bound.port())}, {"threads", options.threads}});
+  if (steps) report["profile"] = profile_json(bound.loaded(), bound.loaded().infer_program(options.target), *steps);
   print_json(report);
 }
 
@@ -225,7 +235,8 @@ void run(const RunOptions& options, const CommandFiles& given) {
   const uint32_t program = model.infer_program(options.target);
   const bool timed = is_for_host(model, program);
   if (!timed && options.repeat > 1) refuse_timing(model, program);
-  BoundProgram bound(model, program);
+  const Port* const port = port_for(options.kernels, model.program_names(program).target);
+  BoundProgram bound(model, program, port, options.threads);
   const RunInputs inputs = read_inputs(model, program, options.inputs);
   if (!options.all_tensors.empty() && (inputs.runs > 1 || inputs.last_rows > 0))
     throw Error(kUsage, "--all-tensors",
@@ -239,6 +250,9 @@ void run(const RunOptions& options, const CommandFiles& given) {
   require_codes(options, outputs);
   std::vector<double> times = run_all(bound, inputs, options.repeat, outputs);
   if (!timed) times.clear();
+  std::optional<Profile> steps;
+  if (options.profile)
+    steps = profile(bound, std::max(options.repeat, kLeastProfiled), [&] { write_inputs(bound.program(), inputs, 0); });
   if (options.dequantize_outputs) dequantize(outputs);
   if (tensor_files) {
     write_inputs(bound.program(), inputs, 0);
@@ -251,7 +265,9 @@ void run(const RunOptions& options, const CommandFiles& given) {
   for (auto* files : {&tensor_files, &output_files})
     if (*files) written.push_back(&**files);
   write_together(written);
-  options.json ? print_as_json(options, outputs, inputs, times) : print_text(options, outputs, inputs, times);
+  if (options.json) return print_as_json(options, bound, outputs, inputs, times, steps);
+  print_text(options, outputs, inputs, times);
+  if (steps) print("\n" + profile_text(model, program, *steps, terminal_width()));
 }
 
 }  // namespace nacre::tools

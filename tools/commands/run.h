@@ -14,10 +14,13 @@ namespace nacre::tools {
 struct RunOptions {
   std::string model;
   InputOptions inputs;
-  std::string output;       // a directory; "": none
-  std::string all_tensors;  // a directory; "": none
-  std::string target;       // of the program in the file; "": the host's, else the first
-  uint32_t repeat = 1;      // runs of each sample, each timed
+  std::string output;            // a directory; "": none
+  std::string all_tensors;       // a directory; "": none
+  std::string target;            // of the program in the file; "": the host's, else the first
+  std::string kernels = "auto";  // kernel_choice.h
+  uint32_t threads = 1;
+  bool profile = false;  // times per step, of `repeat` runs of the first sample
+  uint32_t repeat = 1;   // runs of each sample, each timed
   bool dequantize_outputs = false;
   bool json = false;
 };

@@ -24,6 +24,7 @@
 #include "tools/files/atomic_file.h"
 #include "tools/files/input_file.h"
 #include "tools/files/npy.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/model/program_cost.h"
 #include "tools/model/writer.h"
 #include "tools/tuner/tuned_model.h"
@@ -57,8 +58,8 @@ class Session {
   explicit Session(const TuneOptions& o)
       : options_(o), model_(model_of(o)), objective_(*model_), data_(read(o, objective_, notes_)),
         split_(split_rows(data_.rows, o.validate, o.training.seed)),
-        settings_(settings_of(o, *model_, objective_, data_, split_)), trainer_(*model_),
-        tuner_(trainer_, objective_, data_, split_, settings_),
+        settings_(settings_of(o, *model_, objective_, data_, split_)),
+        trainer_(*model_, port_named(o.kernels), o.threads), tuner_(trainer_, objective_, data_, split_, settings_),
         files_(o, objective_, data_, split_, settings_, tuner_.steps_per_epoch()) {}
 
   void run() {

@@ -30,6 +30,8 @@ struct TuneOptions {
   std::string checkpoint, start_from;
   uint32_t checkpoint_steps = 0;
   bool restart = false;
+  std::string kernels = "auto";  // kernel_choice.h
+  uint32_t threads = 1;
   std::string output, csv, html;
   bool json = false;
 };

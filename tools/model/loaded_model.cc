@@ -12,6 +12,7 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/files/input_file.h"
+#include "tools/model/kernel_choice.h"
 
 namespace nacre::tools {
 namespace {
@@ -93,9 +94,9 @@ std::vector<std::string> texts(const flatbuffers::Vector<flatbuffers::Offset<fla
 
 uint64_t memory_of_machine() { return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE)); }
 
-std::span<const KernelSet* const> kernel_sets() {
-  static const KernelSet* const kSets[] = {&reference::kernels(), &reference::training_kernels()};
-  return kSets;
+// Of the reference; in front of them, for a program that is compiled for a tier, those of the tier.
+std::vector<const KernelSet*> kernel_sets(const LoadedModel& model, uint32_t program) {
+  return kernels_of_target(model.program_names(program).target);
 }
 
 }  // namespace
@@ -268,7 +269,7 @@ std::vector<GoldenView> LoadedModel::golden() const {
 
 Sizes measure(const LoadedModel& model, uint32_t program, const Machine& machine) {
   Sizes sizes;
-  model.require(Program::measure(model.model(), program, kernel_sets(), &sizes, machine));
+  model.require(Program::measure(model.model(), program, kernel_sets(model, program), &sizes, machine));
   return sizes;
 }
 
@@ -282,17 +283,27 @@ std::string block_name(uint32_t block, const ProgramNames& names) {
   return fmt::format("arena bank {} ({})", bank, name);
 }
 
-BoundProgram::BoundProgram(const LoadedModel& model, uint32_t index) : model_(model), sizes_(measure(model, index)) {
+// A program for a tier has weights that no other kernels read.
+BoundProgram::BoundProgram(const LoadedModel& model, uint32_t index, const Port* port, uint32_t threads)
+    : model_(model), threads_(threads > 1 ? std::make_unique<ThreadPool>(int(threads)) : nullptr),
+      ports_{port != nullptr ? port : port_for_target(model.program_names(index).target)}, places_(ports_) {
+  const std::vector<const KernelSet*> kernels = kernels_of_target("");
+  const Workers* const workers = threads_ == nullptr ? nullptr : threads_->workers();
+  const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
+  const bool placed = ports_[0] != nullptr;
+  model.require(placed ? places_.measure(model.model(), index, kernels, &sizes_, machine)
+                       : Program::measure(model.model(), index, kernels, &sizes_, machine));
   uint64_t total = 0;
   for (const uint64_t bytes : sizes_.bytes)
     if (__builtin_add_overflow(total, bytes, &total)) total = UINT64_MAX;
   if (total > memory_of_machine())
     throw Error(kBadInput, model.path(), fmt::format("needs {} bytes of memory to run", grouped(total)),
                 fmt::format("this machine has {}", grouped(memory_of_machine())));
-  memory_.resize(size_t(sizes_.total()));
+  memory_.resize(size_t(sizes_.total(places_.alignment())));
   Memory memory;
-  model.require(Memory::cut(memory_.bytes(), sizes_, &memory));
-  model.require(program_.bind(model.model(), index, kernel_sets(), memory));
+  model.require(Memory::cut(memory_.bytes(), sizes_, &memory, places_.alignment()));
+  model.require(placed ? places_.bind(&program_, model.model(), index, kernels, memory, workers)
+                       : program_.bind(model.model(), index, kernels, memory, workers));
   for (uint32_t id = 0; id < model.model().tensors().size(); ++id) {
     const TensorRecord& r = model.model().tensors()[id];
     if (r.region == Region::kState && r.initial != kNoIndex)

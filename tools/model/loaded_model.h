@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "engine/model/model.h"
+#include "engine/run/places.h"
 #include "engine/run/program.h"
+#include "ports/threads/threads.h"
 
 namespace nacre::tools {
 
@@ -95,23 +97,28 @@ class LoadedModel {
   Model model_;
 };
 
-// A program with memory of its own. The model must outlive it.
+// A program with memory of its own. The model must outlive it. `port`: whose kernels come before the reference's
+// (kernel_choice.h); null: none. With `threads` above 1, kernels share their work among so many.
 class BoundProgram {
  public:
-  BoundProgram(const LoadedModel& model, uint32_t index);
+  BoundProgram(const LoadedModel& model, uint32_t index, const Port* port = nullptr, uint32_t threads = 1);
   BoundProgram(const BoundProgram&) = delete;
   BoundProgram& operator=(const BoundProgram&) = delete;
 
   const Program& program() const { return program_; }
   const Sizes& sizes() const { return sizes_; }
   const LoadedModel& loaded() const { return model_; }
+  const Port* port() const { return ports_[0]; }
 
   // Bytes of all inputs, or outputs, one after the other: what a golden pair holds.
   std::vector<uint8_t> run(std::span<const uint8_t> inputs);
 
  private:
   const LoadedModel& model_;
+  std::unique_ptr<ThreadPool> threads_;  // null: one thread
   AlignedBytes memory_;
+  const Port* ports_[1];
+  Places places_;
   Sizes sizes_;
   Program program_;
 };

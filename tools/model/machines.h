@@ -1,4 +1,5 @@
-// The machines that `nacre size --target` knows: what the engine's objects take there. The firmware build includes this
+// The targets that the tools know: machines, and what the engine's objects take there. For "x86/..." a model is
+// compiled with the kernels of that tier (ports/x86/x86.h). The firmware build includes this
 // header too, so the assertions below are checked by the compiler of each machine.
 #pragma once
 
@@ -16,9 +17,17 @@ struct TargetMachine {
   uint32_t model_bytes, program_bytes, trainer_bytes;  // sizeof(Model), sizeof(Program), sizeof(Trainer)
 };
 
+// On machines with pointers of 8 bytes.
+inline constexpr uint32_t kModel64 = 120, kProgram64 = 224, kTrainer64 = 984;
+
 inline constexpr TargetMachine kMachines[] = {
     {"host", sizeof(void*), sizeof(Model), sizeof(Program), sizeof(Trainer)},
     {"arm/m4", 4, 64, 124, 552},
+    {"x86/portable", 8, kModel64, kProgram64, kTrainer64},
+    {"x86/avx2", 8, kModel64, kProgram64, kTrainer64},
+    {"x86/avx2_vnni", 8, kModel64, kProgram64, kTrainer64},
+    {"x86/avx512", 8, kModel64, kProgram64, kTrainer64},
+    {"x86/avx512_vnni", 8, kModel64, kProgram64, kTrainer64},
 };
 
 #if defined(__arm__)
@@ -26,6 +35,10 @@ static_assert(sizeof(void*) == kMachines[1].pointer_bytes);
 static_assert(sizeof(Model) == kMachines[1].model_bytes);
 static_assert(sizeof(Program) == kMachines[1].program_bytes);
 static_assert(sizeof(Trainer) == kMachines[1].trainer_bytes);
+#endif
+
+#if defined(__x86_64__)
+static_assert(sizeof(Model) == kModel64 && sizeof(Program) == kProgram64 && sizeof(Trainer) == kTrainer64);
 #endif
 
 // The machine of that name, or null.

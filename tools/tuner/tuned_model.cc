@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "tools/base/error.h"
 #include "tools/compile/export.h"
@@ -34,7 +35,14 @@ std::vector<uint8_t> outputs_of(const Program& program, std::span<const uint8_t>
 std::vector<uint8_t> tuned_model(LoadedTrainer& trainer,
                                  const std::vector<std::pair<std::string, std::string>>& metadata) {
   const LoadedModel& source = trainer.loaded();
-  const Program& infer = trainer.trainer().infer();
+  // What is written, and compared to the bit, is the reference's: of the state alone, whatever kernels trained it.
+  std::optional<LoadedTrainer> reference;
+  if (trainer.port() != nullptr) {
+    reference.emplace(source);
+    std::ranges::copy(trainer.trainer().state(), reference->trainer().state().begin());
+    source.require(reference->trainer().restored());
+  }
+  const Program& infer = (reference ? *reference : trainer).trainer().infer();
   Graph graph = inference_graph(source, infer);
   merge_channels(graph);
   graph.metadata.insert(graph.metadata.end(), metadata.begin(), metadata.end());

@@ -13,16 +13,12 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/files/file_storage.h"
+#include "tools/model/kernel_choice.h"
 
 namespace nacre::tools {
 namespace {
 
 constexpr auto kSaveEvery = std::chrono::seconds(60);
-
-std::span<const KernelSet* const> training_sets() {
-  static const KernelSet* const sets[] = {&reference::kernels(), &reference::training_kernels()};
-  return sets;
-}
 
 }  // namespace
 
@@ -33,18 +29,25 @@ std::vector<std::string> checkpoint_files(const std::string& directory) {
   return files;
 }
 
-LoadedTrainer::LoadedTrainer(const LoadedModel& model) : model_(model) {
+LoadedTrainer::LoadedTrainer(const LoadedModel& model, const Port* port, uint32_t threads)
+    : model_(model), threads_(threads > 1 ? std::make_unique<ThreadPool>(int(threads)) : nullptr), ports_{port},
+      places_(ports_) {
+  const std::vector<const KernelSet*> kernels = kernels_of_target("");
+  const Workers* const workers = threads_ == nullptr ? nullptr : threads_->workers();
+  const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
+  Places* const places = port == nullptr ? nullptr : &places_;
   Sizes sizes;
-  model.require(Trainer::measure(model.model(), nullptr, training_sets(), &sizes));
+  model.require(Trainer::measure(model.model(), nullptr, kernels, &sizes, machine, places));
   const auto most = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE));
+  const uint32_t alignment = places_.alignment();
   for (const uint64_t bytes : sizes.bytes)
-    if (bytes > most || sizes.total() > most)
+    if (bytes > most || sizes.total(alignment) > most)
       throw Error(kBadInput, model.path(), fmt::format("needs {} bytes of memory to train", grouped(sizes.total())),
                   fmt::format("this machine has {}: take a smaller --batch", grouped(most)));
-  memory_.resize(size_t(sizes.total()));
+  memory_.resize(size_t(sizes.total(alignment)));
   Memory memory;
-  model.require(Memory::cut(memory_.bytes(), sizes, &memory));
-  model.require(trainer_.bind(model.model(), nullptr, training_sets(), memory));
+  model.require(Memory::cut(memory_.bytes(), sizes, &memory, alignment));
+  model.require(trainer_.bind(model.model(), nullptr, kernels, memory, workers, places));
   model.require(trainer_.start());
 }
 

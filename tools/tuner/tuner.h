@@ -36,19 +36,24 @@ struct TuneSettings {
   std::string options = {};       // of position.h: what decides the result
 };
 
-// A Trainer with memory of its own. The model must outlive it.
+// A Trainer with memory of its own. The model must outlive it. `port`: whose kernels come before the reference's
+// (tools/model/kernel_choice.h); null: none.
 class LoadedTrainer {
  public:
-  explicit LoadedTrainer(const LoadedModel& model);
+  explicit LoadedTrainer(const LoadedModel& model, const Port* port = nullptr, uint32_t threads = 1);
   LoadedTrainer(const LoadedTrainer&) = delete;
   LoadedTrainer& operator=(const LoadedTrainer&) = delete;
 
   Trainer& trainer() { return trainer_; }
   const LoadedModel& loaded() const { return model_; }
+  const Port* port() const { return ports_[0]; }
 
  private:
   const LoadedModel& model_;
+  std::unique_ptr<ThreadPool> threads_;  // null: one thread
   AlignedBytes memory_;
+  const Port* ports_[1];
+  Places places_;
   Trainer trainer_;
 };
 

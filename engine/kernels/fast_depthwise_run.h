@@ -1,0 +1,253 @@
+// What the forms of fast_depthwise.h do, over vectors V. Included where kernels are compiled for an instruction set.
+#pragma once
+
+#include "engine/kernels/depthwise_rows.h"
+#include "engine/kernels/depthwise_sums.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// ---- The blocks of a step.
+
+inline int32_t* put_taps(const DepthwiseTiling& t, const WindowAxis& w, Pieces& scratch) {
+  auto* const taps = scratch.take<int32_t>(size_t(w.kernel));
+  for (int j = 0; j < w.kernel; ++j) taps[j] = t.tap(j, w);
+  return taps;
+}
+
+inline int least(int a, int b) { return a < b ? a : b; }
+
+// Rows and columns of y of an image from the first ones on, and the index of the first number in y.
+struct DepthwiseBlock {
+  int n, h, v, rows, columns, at;
+
+  // Before the first one; next() says whether there is one more of this part.
+  static DepthwiseBlock before() { return {0, 0, 0, 0, 0, 0}; }
+  bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, Part& part) {
+    while (next(op, t))
+      if (part.takes()) return true;
+    return false;
+  }
+
+ private:
+  bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t) {
+    const int out_h = op.window.h.out, out_w = op.window.w.out;
+    h += rows;
+    if (rows > 0 && h == out_h) h = 0, v += columns;
+    if (v == out_w) v = 0, ++n;
+    if (n == op.batch || out_h == 0 || out_w == 0) return false;
+    rows = least(t.rows, out_h - h);
+    columns = least(t.columns, out_w - v);
+    at = ((n * out_h + h) * out_w + v) * op.out_c;
+    return true;
+  }
+};
+
+// What one worker does of the step of a form: while (next()) sums.run(..) of `block`. Behind the rows, `scratch` is
+// free.
+template <class V, class T>
+struct RealDepthwiseStep {
+  const DepthwiseConv2d& op;
+  const T* x;
+  const DepthwiseTiling& t;
+  Part part;
+  Pieces scratch;
+  const float** table;
+  RealDepthwiseRows<V, T> rows;
+  DepthwiseSumsOf<V, RealTerms<V>> sums;
+  DepthwiseBlock block = DepthwiseBlock::before();
+
+  [[gnu::noinline]] RealDepthwiseStep(const DepthwiseConv2d& o, const T* from, const std::byte* prepared,
+                                      const Part& mine, const Pieces& memory)
+      : op(o), x(from), t(*reinterpret_cast<const DepthwiseTiling*>(prepared)), part(mine), scratch(memory),
+        table(scratch.take<const float*>(size_t(t.rows) * size_t(op.window.h.kernel))),
+        rows(op, t, scratch.take<float>(size_t(t.block_bytes) / sizeof(float)), table),
+        sums{t,
+             op.window.h.kernel,
+             op.window.h.kernel,
+             op.window.w.kernel,
+             table,
+             put_taps(t, op.window.w, scratch),
+             reinterpret_cast<const float*>(prepared + kTilingBytes),
+             reinterpret_cast<const float*>(prepared + kTilingBytes) + t.width} {}
+
+  [[gnu::noinline]] bool next() {
+    const DepthwiseBlock last = block;
+    if (!block.next(op, t, part)) return false;
+    const Window& w = op.window;
+    if (last.rows == 0 || block.v != last.v) rows.begin(block.v);
+    if (block.n != last.n || block.v != last.v) rows.begin_image();
+    rows.block(x + ptrdiff_t(block.n) * w.h.in * w.w.in * op.in_c, block.h, block.rows, block.v);
+    return true;
+  }
+};
+
+// The same of codes. The zero of x is one, or one for each image; sums begin at the first row of the table, or where
+// that has the sums of the weights, at -(zero + 128) sum_ij w_ijk.
+struct DepthwiseZeros {
+  int32_t one;
+  const int32_t* each;
+
+  int32_t of(int n) const { return each != nullptr ? each[n] : one; }
+};
+template <class V>
+struct CodeDepthwiseStep {
+  const DepthwiseConv2d& op;
+  const int8_t* x;
+  DepthwiseZeros zeros;
+  const DepthwiseTiling& t;
+  Part part;
+  Pieces scratch;
+  int32_t* starts;  // where they are made here
+  const int32_t* weight_sums;
+  CodeDepthwiseRows<V> rows;
+  DepthwiseSumsOf<V, CodeTerms<V>> sums;
+  DepthwiseBlock block = DepthwiseBlock::before();
+
+  [[gnu::noinline]] CodeDepthwiseStep(const DepthwiseConv2d& o, const int8_t* from, DepthwiseZeros zero,
+                                      const std::byte* prepared, int table_rows, const Part& mine, const Pieces& memory)
+      : op(o), x(from), zeros(zero), t(*reinterpret_cast<const DepthwiseTiling*>(prepared)), part(mine),
+        scratch(memory), starts(table_rows == 1 ? scratch.take<int32_t>(size_t(t.width)) : nullptr),
+        weight_sums(reinterpret_cast<const int32_t*>(prepared + kTilingBytes)), rows(op, t, scratch),
+        sums{t,           op.window.h.kernel,
+             rows.fours,  op.window.w.kernel,
+             rows.table,  put_taps(t, op.window.w, scratch),
+             weight_sums, reinterpret_cast<const uint32_t*>(weight_sums + table_rows * t.width)} {}
+
+  [[gnu::noinline]] bool next() {
+    const DepthwiseBlock last = block;
+    if (!block.next(op, t, part)) return false;
+    const Window& w = op.window;
+    const int32_t zero = zeros.of(block.n);
+    if (last.rows == 0 || block.v != last.v || zero != zeros.of(last.n)) {
+      rows.begin(int8_t(zero), block.v);
+      if (starts != nullptr) put_starts(zero);
+    }
+    rows.block(x + ptrdiff_t(block.n) * w.h.in * w.w.in * op.in_c, block.h, block.rows, block.v);
+    return true;
+  }
+
+ private:
+  void put_starts(int32_t zero) {
+    for (int k = 0; k < t.width; ++k) starts[k] = int32_t(0u - (uint32_t(zero) + 128u) * uint32_t(weight_sums[k]));
+    sums.start = starts;
+  }
+};
+
+// f(table, part, its scratch) on all workers.
+template <class Form, class F>
+void in_depthwise_parts(const Form& form, const Args& args, bool codes, const F& f) {
+  Pieces scratch = {args.scratch.data()};
+  std::byte* const prepared = table_of(form, args, scratch);
+  const ptrdiff_t used = scratch.at - args.scratch.data();
+  in_parts(args, codes ? form.work() / 4 : form.work(),
+           [&](const Part& part, std::span<std::byte> memory) { f(prepared, part, Pieces{memory.data() + used}); });
+}
+
+// epilogue(sum, image, channel, index into y) for every sum, by way of scratch.
+template <class V, class Number, class Step, class F>
+[[gnu::noinline]] void each_depthwise_sum(Step& step, const F& epilogue) {
+  const int out_c = step.op.out_c, out_w = step.op.window.w.out;
+  auto* const scratch = reinterpret_cast<Number*>(step.scratch.at);
+  while (step.next()) {
+    const DepthwiseBlock block = step.block;
+    const int length = block.columns * out_c;
+    step.sums.run(block.rows, block.columns, SumsToScratch<V>{}, scratch, length);
+    const Number* sum = scratch;
+    for (int r = 0; r < block.rows; ++r)
+      for (int v = 0, i = block.at + r * out_w * out_c; v < block.columns; ++v)
+#pragma GCC unroll 1
+        for (int k = 0; k < out_c; ++k, ++i) epilogue(*sum++, block.n, k, i);
+  }
+}
+template <class V, class T, class Form, class F>
+void each_depthwise_real(const Form& form, const T* x, const Args& args, const F& epilogue) {
+  in_depthwise_parts(form, args, false, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
+    RealDepthwiseStep<V, T> step(form.op, x, prepared, part, scratch);
+    each_depthwise_sum<V, float>(step, epilogue);
+  });
+}
+template <class V, class Form, class F>
+void each_depthwise_code(const Form& form, const int8_t* x, DepthwiseZeros zeros, const Args& args, const F& epilogue) {
+  in_depthwise_parts(form, args, true, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
+    CodeDepthwiseStep<V> step(form.op, x, zeros, prepared, Form::kTableRows, part, scratch);
+    each_depthwise_sum<V, int32_t>(step, epilogue);
+  });
+}
+
+// ---- The forms.
+
+template <int kLanes, class T>
+void DepthwiseReal<kLanes, T>::run(const T* x, const T*, Optional<const T>, T* y, const Args& args) const {
+  using V = Vector;
+  const Clamp clamp = this->op.epilogue.clamp;
+  const ClampedReals<V> clamped = {V::set(low_of(clamp)), V::set(high_of(clamp))};
+  const ptrdiff_t row = ptrdiff_t(this->op.window.w.out) * this->op.out_c;
+  in_depthwise_parts(*this, args, false, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
+    RealDepthwiseStep<V, T> step(this->op, x, prepared, part, scratch);
+    while (step.next()) step.sums.run(step.block.rows, step.block.columns, clamped, y + step.block.at, row);
+  });
+}
+
+template <int kLanes, class T>
+void DepthwiseFused<kLanes, T>::run(const T* x, const T*, Optional<const T> b, Optional<const T> residual, T* y,
+                                    const Args& args) const {
+  const FusedEpilogue fused = {this->op.epilogue.clamp};
+  each_depthwise_real<Vector>(*this, x, args,
+                              [&](float sum, int, int k, int i) { y[i] = fused.real(sum, b, k, residual, i); });
+}
+
+template <int kLanes, class T>
+void DepthwiseWeightOnly<kLanes, T>::run(const T* x, const int8_t*, Optional<const T> b, const float* scale, T* y,
+                                         WordAt<DepthwiseConv2d::kForm> form, const Args& args) const {
+  each_depthwise_real<Vector>(*this, x, args, [&](float sum, int, int k, int i) {
+    y[i] = this->op.epilogue.template weight_only<T>(sum, b, scale, form.value, k);
+  });
+}
+
+template <int kLanes, class T>
+void DepthwiseFloat8<kLanes, T>::run(const Float8E4M3* x, const Float8E4M3*, Optional<const T> b, const float* scale,
+                                     PerRow<const float> x_scale, T* y, const Args& args) const {
+  each_depthwise_real<Vector>(*this, x, args, [&](float sum, int n, int k, int i) {
+    y[i] = this->op.epilogue.template scaled<T>(sum, b, scale, x_scale[n], k);
+  });
+}
+
+template <int kLanes, Rounding kRounding>
+void DepthwiseInt8<kLanes, kRounding>::run(const int8_t* x, const int8_t*, Optional<const int32_t>, const Stored*,
+                                           int8_t* y, const Args& args) const {
+  using V = Vector;
+  const ptrdiff_t row = ptrdiff_t(this->op.window.w.out) * this->op.out_c;
+  const int zero = this->op.epilogue.y_zero;
+  const CodeBounds range(this->op.epilogue.clamp);
+  in_depthwise_parts(*this, args, true, [&](std::byte* prepared, const Part& part, const Pieces& scratch) {
+    CodeDepthwiseStep<V> step(this->op, x, {this->op.x_zero, nullptr}, prepared, Table::kRows, part, scratch);
+    const Table table = {reinterpret_cast<int32_t*>(prepared + kTilingBytes), step.t.width};
+    const auto run_with = [&](const auto& to) {
+      while (step.next()) step.sums.run(step.block.rows, step.block.columns, to, y + step.block.at, row);
+    };
+    if constexpr (kRounding == Rounding::kDouble)
+      if (QuickCodes<V>::fit(table, this->taps(), zero)) {
+        if (range.all()) return run_with(RequantizedCodes<V, Table, QuickCodes<V>, false>{table, zero, range});
+        return run_with(RequantizedCodes<V, Table, QuickCodes<V>, true>{table, zero, range});
+      }
+    run_with(RequantizedCodes<V, Table, ChannelCodes<V, kRounding>, true>{table, zero, range});
+  });
+}
+
+template <int kLanes, class T>
+void DepthwiseDynamic<kLanes, T>::run(const int8_t* x, const int8_t*, Optional<const T> b, const T* scale,
+                                      PerRow<const T> x_scale, T* y, const Args& args) const {
+  each_depthwise_code<Vector>(*this, x, {0, nullptr}, args, [&](int32_t sum, int n, int k, int i) {
+    y[i] = this->op.epilogue.template dynamic<T>(sum, b, scale, x_scale[n], k);
+  });
+}
+
+template <int kLanes>
+void DepthwiseHybrid<kLanes>::run(const int8_t* x, const int8_t*, Optional<const float> b, const float* scale,
+                                  const float* x_scale, const int32_t* x_zeros, float* y, const Args& args) const {
+  each_depthwise_code<Vector>(*this, x, {0, x_zeros}, args, [&](int32_t sum, int n, int k, int i) {
+    y[i] = this->op.epilogue.template scaled<float>(float(sum), b, scale, x_scale[n], k);
+  });
+}
+
+}  // namespace nacre::inline NACRE_ISA

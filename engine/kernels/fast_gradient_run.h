@@ -1,0 +1,236 @@
+// What the forms of fast_gradient.h do, over vectors V. Included where kernels are compiled for an instruction set.
+#pragma once
+
+#include "engine/kernels/fast_gradient.h"
+#include "engine/kernels/fast_matmul_run.h"
+#include "engine/kernels/outer_product.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// dx = dy w, a block of rows at a time.
+template <class V, class T>
+void matrix_gradient_x(const MatrixSizes& s, const T* dy, const T* w, T* dx, Pieces scratch) {
+  constexpr bool kConverted = !std::is_same_v<T, float>;
+  const int whole = s.in / V::kLanes * V::kLanes, block = kConverted ? std::min(s.rows, kGradientRows) : s.rows;
+  float* const start = scratch.take<float>(size_t(rounded_up(s.in, V::kLanes)));
+  fill_numbers(start, 0.0f, rounded_up(s.in, V::kLanes));
+  const RealProduct<V, T> product = {whole, w, V::kLanes, start, low_of({}), high_of({}), s.in};
+  RealProduct<V, T> rest = {s.in - whole, nullptr, V::kLanes, start, low_of({}), high_of({})};
+  if (whole < s.in) {  // the last columns: a vector of them would read behind w
+    T* const panel = scratch.take<T>(size_t(s.out) * V::kLanes);
+    for (int k = 0; k < s.out; ++k)
+      for (int i = whole; i < s.in; ++i) panel[k * V::kLanes + i - whole] = w[k * s.in + i];
+    rest.w = panel;
+  }
+  const auto multiply = [&](const float* rows, int count, float* y) {
+    const TileRows shape = {s.out, 1, s.out, 0};
+    product.run(rows, shape, count, y, s.in);
+    if (whole < s.in) rest.run(rows, shape, count, y + whole, s.in);
+  };
+  if constexpr (!kConverted) {
+    multiply(dy, s.rows, dx);
+  } else {
+    float* const rows = scratch.take<float>(size_t(block) * size_t(s.out));
+    float* const sums = scratch.take<float>(size_t(block) * size_t(s.in));
+    for (int r = 0; r < s.rows; r += block) {
+      const int count = std::min(block, s.rows - r);
+      put_numbers<V>(rows, dy + ptrdiff_t(r) * s.out, count * s.out);
+      multiply(rows, count, sums);
+      store_numbers<V>(dx + ptrdiff_t(r) * s.in, sums, count * s.in);
+    }
+  }
+}
+
+// dw += dy^T x, a block of terms at a time.
+template <class V, class T>
+void matrix_gradient_w(const MatrixSizes& s, const T* dy, const T* x, float* dw, Pieces scratch) {
+  const int block = std::min(s.rows, kGradientTerms);
+  float* const panel = scratch.take<float>(size_t(block) * 2 * V::kLanes);
+  const OuterProduct<V> product = {s.out, s.in, s.out, s.in, s.in, panel};
+  [[maybe_unused]] float *a = nullptr, *b = nullptr;
+  if constexpr (!std::is_same_v<T, float>) {
+    a = scratch.take<float>(size_t(block) * size_t(s.out));
+    b = scratch.take<float>(size_t(block) * size_t(rounded_up(s.in, V::kLanes)));
+  }
+  for (int r = 0; r < s.rows; r += block) {
+    const int count = std::min(block, s.rows - r);
+    const T *dy_rows = dy + ptrdiff_t(r) * s.out, *x_rows = x + ptrdiff_t(r) * s.in;
+    if constexpr (std::is_same_v<T, float>) {
+      product.run(dy_rows, x_rows, count, dw);
+    } else {
+      put_numbers<V>(a, dy_rows, count * s.out);
+      put_numbers<V>(b, x_rows, count * s.in);
+      product.run(a, b, count, dw);
+    }
+  }
+}
+
+template <int kLanes, class T>
+void DenseGradientXForm<kLanes, T>::run(const T* dy, const T* w, T* dx, const Args& args) const {
+  matrix_gradient_x<Vector>(matrix_of(op), dy, w, dx, Pieces{args.scratch.data()});
+}
+
+template <int kLanes, class T>
+void DenseGradientWForm<kLanes, T>::run(const T* dy, const T* x, Update<float> dw, const Args& args) const {
+  matrix_gradient_w<Vector>(matrix_of(op), dy, x, dw.data, Pieces{args.scratch.data()});
+}
+
+// Rows are added in blocks, as the reference does, with sums of their own.
+template <int kLanes, class T>
+void BiasGradientForm<kLanes, T>::run(const T* dy, Update<float> sum, const Args&) const {
+  using V = Vector;
+  constexpr int kVectors = 4, kWidth = kVectors * V::kLanes;
+  for (int r = 0; r < op.rows; r += kBlockRows) {
+    const int end = std::min(op.rows, r + kBlockRows);
+    for (int c = 0; c < op.columns; c += kWidth) {
+      const int vectors = std::min(kVectors, ceil_div(op.columns - c, V::kLanes));
+      const auto count = [&](int v) { return V::most(op.columns - c - v * V::kLanes); };
+      typename V::F part[kVectors];
+      for (auto& v : part) v = V::set(0.0f);
+      const T* d = dy + ptrdiff_t(r) * op.columns + c;
+      for (int i = r; i < end; ++i, d += op.columns) {
+        if (op.columns - c >= kWidth) {
+#pragma GCC unroll 4
+          for (int v = 0; v < kVectors; ++v) part[v] = V::add(part[v], V::load(d + v * V::kLanes));
+        } else {
+          for (int v = 0; v < vectors; ++v) part[v] = V::add(part[v], V::load(d + v * V::kLanes, count(v)));
+        }
+      }
+      for (int v = 0; v < vectors; ++v) {
+        float* const to = sum.data + c + v * V::kLanes;
+        V::store(to, V::add(V::load(to, count(v)), part[v]), count(v));
+      }
+    }
+  }
+}
+
+// The pixels of x of one phase, their rows of gathered dy, and the columns of w that go with them.
+template <int kLanes, class T>
+struct Conv2dGradientXForm<kLanes, T>::Phase {
+  using V = Vector;
+
+  const Conv2dGradientXForm& op;
+  int group, first_h, first_w;  // the first pixel
+  Reach h, w;
+  int high, wide;  // pixels along the axes
+
+  static int count(const WindowAxis& axis, int phase) {
+    return phase < axis.in ? (axis.in - 1 - phase) / axis.stride + 1 : 0;
+  }
+  static Phase of(const Conv2dGradientXForm& op, int group, int phase_h, int phase_w) {
+    const WindowAxis &h = op.window.h, &w = op.window.w;
+    return {op,
+            group,
+            phase_h,
+            phase_w,
+            Reach::of(h, phase_h),
+            Reach::of(w, phase_w),
+            count(h, phase_h),
+            count(w, phase_w)};
+  }
+
+  int length() const { return h.taps * w.taps * op.group_out; }
+  int pixels() const { return op.batch * high * wide; }
+
+  // w_k,tap,c as panels over c of rows (tap, k).
+  void pack(const T* weights, float* to) const {
+    const T* const from = weights + ptrdiff_t(group) * op.group_out * op.w_channel;
+    for (int c = 0; c < op.group_in; c += V::kLanes) {
+      const int n = V::most(op.group_in - c);
+      for (int i = 0; i < h.taps; ++i)
+        for (int j = 0; j < w.taps; ++j) {
+          const int tap = (h.first + i * h.period) * op.window.w.kernel + w.first + j * w.period;
+          const T* row = from + tap * op.w_column + c;
+          for (int k = 0; k < op.group_out; ++k, row += op.w_channel, to += V::kLanes) V::store(to, V::load(row, n));
+        }
+    }
+  }
+
+  struct At {
+    int n, a, b;  // pixel (first_h + a stride, first_w + b stride) of image n
+    void next(const Phase& phase) {
+      if (++b < phase.wide) return;
+      b = 0;
+      if (++a < phase.high) return;
+      a = 0;
+      ++n;
+    }
+  };
+  At at(int pixel) const { return {pixel / (high * wide), pixel / wide % high, pixel % wide}; }
+
+  void gather(const T* dy, At at, int rows, float* to) const {
+    const int c = op.group_out, out_h = op.window.h.out, out_w = op.window.w.out;
+    for (int r = 0; r < rows; ++r, at.next(*this))
+      for (int i = 0, y = at.a + h.shift; i < h.taps; ++i, y -= h.back) {
+        const bool inside = y >= 0 && y < out_h;
+        const T* const row = dy + (ptrdiff_t(at.n) * out_h + (inside ? y : 0)) * out_w * op.out_c + group * c;
+        for (int j = 0, x = at.b + w.shift; j < w.taps; ++j, x -= w.back, to += c) {
+          if (inside && x >= 0 && x < out_w) put_numbers<V>(to, row + ptrdiff_t(x) * op.out_c, c);
+          else fill_numbers(to, 0.0f, c);
+        }
+      }
+  }
+
+  void put(const float* sums, At at, int rows, T* dx) const {
+    const WindowAxis &in_h = op.window.h, &in_w = op.window.w;
+    for (int r = 0; r < rows; ++r, at.next(*this), sums += op.group_in) {
+      const ptrdiff_t row = ptrdiff_t(at.n) * in_h.in + first_h + at.a * in_h.stride;
+      store_numbers<V>(dx + (row * in_w.in + first_w + at.b * in_w.stride) * op.in_c + group * op.group_in, sums,
+                       op.group_in);
+    }
+  }
+};
+
+template <int kLanes, class T>
+void Conv2dGradientXForm<kLanes, T>::run(const T* dy, const T* w, T* dx, const Args& args) const {
+  using V = Vector;
+  Pieces scratch = {args.scratch.data()};
+  if (is_pointwise(*this)) return matrix_gradient_x<V>(matrix_of(*this), dy, w, dx, scratch);
+  const int columns = rounded_up(group_in, kLanes), most = taps() * group_out, rows = block();
+  float* const start = scratch.take<float>(size_t(columns));
+  float* const panels = scratch.take<float>(size_t(columns) * size_t(most));
+  float* const gathered = scratch.take<float>(size_t(rows) * size_t(most));
+  float* const sums = scratch.take<float>(size_t(rows) * size_t(group_in));
+  fill_numbers(start, 0.0f, columns);
+  for (int group = 0; group < in_c / group_in; ++group)
+    for (int phase = 0; phase < window.h.stride * window.w.stride; ++phase) {
+      const Phase part = Phase::of(*this, group, phase / window.w.stride, phase % window.w.stride);
+      const int length = part.length();
+      part.pack(w, panels);
+      const RealProduct<V, float> product = {group_in, panels,     ptrdiff_t(length) * kLanes,
+                                             start,    low_of({}), high_of({})};
+      for (int r = 0; r < part.pixels(); r += rows) {
+        const int count = std::min(rows, part.pixels() - r);
+        part.gather(dy, part.at(r), count, gathered);
+        product.run(gathered, TileRows{length, 1, length, 0}, count, sums, group_in);
+        part.put(sums, part.at(r), count, dx);
+      }
+    }
+}
+
+template <int kLanes, class T>
+void Conv2dGradientWForm<kLanes, T>::run(const T* dy, const T* x, Update<float> dw, const Args& args) const {
+  using V = Vector;
+  Pieces scratch = {args.scratch.data()};
+  const MatrixSizes s = matrix_of(*this);
+  if (is_pointwise(*this)) return matrix_gradient_w<V>(s, dy, x, dw.data, scratch);
+  const int rows = block(), step = rounded_up(s.in, kLanes);
+  float* const panel = scratch.take<float>(size_t(rows) * 2 * kLanes);
+  float* const windows = scratch.take<float>(size_t(rows) * size_t(step));
+  [[maybe_unused]] float* a = nullptr;
+  if constexpr (!std::is_same_v<T, float>) a = scratch.take<float>(size_t(rows) * size_t(out_c));
+  const OuterProduct<V> product = {s.out, s.in, out_c, step, s.in, panel};
+  for (int r = 0; r < s.rows; r += rows) {
+    const int count = std::min(rows, s.rows - r);
+    const T* const dy_rows = dy + ptrdiff_t(r) * out_c;
+    if constexpr (!std::is_same_v<T, float>) put_numbers<V>(a, dy_rows, count * out_c);
+    for (int group = 0; group < in_c / group_in; ++group) {
+      put_windows<V>(*this, x, r, count, group, windows, step, T(0.0f));
+      float* const to = dw.data + ptrdiff_t(group) * s.out * s.in;
+      if constexpr (std::is_same_v<T, float>) product.run(dy_rows + group * s.out, windows, count, to);
+      else product.run(a + group * s.out, windows, count, to);
+    }
+  }
+}
+
+}  // namespace nacre::inline NACRE_ISA

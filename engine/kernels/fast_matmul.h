@@ -1,0 +1,316 @@
+// dense and conv2d as products of packed weights (product.h), for vectors of kLanes numbers: what a step needs and
+// which steps are taken. In plain C++, the same on every machine; what runs is in fast_matmul_run.h.
+//
+//   y_rk = epilogue(sum_i x_ri w_ki)      r a row of x, or a pixel whose window is the row; i over the window's numbers
+//
+// Rows of dense, and pixels of a 1x1 convolution without stride and padding, follow each other in x. Of other windows
+// some rows of x are copied with their padding (a band), and each row of a window is read there as one run. Where these
+// runs are of codes and not of whole quads, windows are copied from the band one behind the other; where there is no
+// such run (dilated columns, groups) they are copied from x.
+#pragma once
+
+#include <bit>
+
+#include "engine/base/layout.h"
+#include "engine/kernels/kernel.h"
+#include "engine/kernels/requantize_table.h"
+#include "engine/ops/conv.h"
+#include "engine/ops/dense.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// Weights of real products, and of products of codes: panels of kLanes rows, of which codes stand in quads.
+template <int kLanes>
+inline constexpr Layout kRealLayout = layout_of(std::countr_zero(unsigned(kLanes)));
+template <int kLanes>
+inline constexpr Layout kDotLayout = layout_of(std::countr_zero(unsigned(kLanes)), 2);
+
+inline bool is_constant(const Operands& operands, int i) {
+  return !operands.has(i) || operands.tensor[i].record->region == Region::kWeights;
+}
+
+enum class RowSource : uint8_t { kInPlace, kBands, kBandWindows, kWindows };
+
+// The sizes of a product, whatever op it is of.
+struct ProductSizes {
+  int rows, length, out;  // y_rk: r < rows, k < out; of one group
+  int groups;
+  RowSource source;
+};
+
+inline ProductSizes sizes_of(const Dense& op, bool /*codes*/) {
+  return {op.rows, op.in, op.out, 1, RowSource::kInPlace};
+}
+inline ProductSizes sizes_of(const Conv2d& op, bool codes) {
+  const WindowAxis &h = op.window.h, &w = op.window.w;
+  const bool one = h.kernel == 1 && w.kernel == 1 && h.stride == 1 && w.stride == 1 && h.before == 0 && w.before == 0 &&
+                   h.out == h.in && w.out == w.in && op.group_in == op.in_c;
+  const bool runs = op.group_in == op.in_c && w.dilation == 1, quads = w.kernel * op.in_c % 4 == 0;
+  return {op.batch * h.out * w.out, h.kernel * w.kernel * op.group_in, op.group_out, op.in_c / op.group_in,
+          one               ? RowSource::kInPlace
+          : !runs           ? RowSource::kWindows
+          : codes && !quads ? RowSource::kBandWindows
+                            : RowSource::kBands};
+}
+
+// Rows of x with padding, as some rows of y need them: [rows(..)][columns][in_c].
+struct Band {
+  int columns;   // of x, padding included
+  int out_rows;  // rows of y that are made of one band
+
+  // Of work that is worth sharing, at least so many bands for the workers.
+  static constexpr int kBytes = 64 << 10, kBands = 8;
+  static constexpr uint64_t kSharedWork = 2'000'000;
+
+  static int rows(const Conv2d& op, int out_rows) {
+    return (out_rows - 1) * op.window.h.stride + (op.window.h.kernel - 1) * op.window.h.dilation + 1;
+  }
+  static Band from(const Conv2d& op, size_t size) {
+    Band band = {(op.window.w.out - 1) * op.window.w.stride + op.window.w.kernel, op.window.h.out};
+    if (op.work() >= kSharedWork) band.out_rows = (band.out_rows + kBands - 1) / kBands;
+    while (band.out_rows > 1 && band.elements(op) * size > size_t(kBytes)) band.out_rows = (band.out_rows + 1) / 2;
+    return band;
+  }
+  size_t elements(const Conv2d& op) const { return size_t(rows(op, out_rows)) * size_t(columns) * size_t(op.in_c); }
+};
+inline size_t band_elements(const Conv2d& op, size_t size) { return Band::from(op, size).elements(op); }
+inline size_t band_elements(const Dense&, size_t) { return 0; }
+inline size_t band_columns(const Conv2d& op) { return size_t(op.window.w.out); }
+inline size_t band_columns(const Dense&) { return 0; }
+
+// Numbers behind a band and behind windows that copies in whole pieces may touch.
+inline constexpr int kSlack = 64;
+
+// What a kernel may take for an activation code in scratch (vec.h: Code).
+inline constexpr size_t kCodeBytes = 2;
+
+template <class O, int kLanes>
+struct FastMatmul {
+  O op;
+
+  enum Slot { kX = 0, kW = 1, kBias = 2, kScale = 3 };
+
+  static FastMatmul from(const Words& words, const Operands& operands) { return {O::from(words, operands)}; }
+  uint64_t work() const { return op.work(); }
+
+  // Columns, rounded up to whole panels; of all groups, each of which is of whole panels where there are several.
+  int padded() const {
+    const ProductSizes s = sizes_of(op, false);
+    return (s.out * s.groups + kLanes - 1) / kLanes * kLanes;
+  }
+
+  // ---- Scratch: {the table, unless bind made it; a block of rows; their sums}, each at a multiple of 64 bytes.
+
+  static constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
+  static constexpr int kBlockBytes = 24 << 10, kLeastRows = 24;
+
+  // Numbers from a row to the next in scratch: codes in whole quads.
+  static int row_step(int length, size_t size) { return size == kCodeBytes ? (length + 3) / 4 * 4 : length; }
+  // Rows of a block. Of those in scratch, as many as the first cache has room for beside weights.
+  static int block_rows(const ProductSizes& s, size_t size) {
+    const int fit = kBlockBytes / int(size) / row_step(s.length, size) / kLeastRows * kLeastRows;
+    const int rows = fit < kLeastRows ? kLeastRows : fit > 4 * kLeastRows ? 4 * kLeastRows : fit;
+    return s.rows < rows ? s.rows : rows;
+  }
+  // Of rows, or bands of rows, in all groups.
+  static int blocks(const Dense&, const ProductSizes& s, size_t size) {
+    const int rows = block_rows(s, size);
+    return (s.rows + rows - 1) / rows;
+  }
+  static int blocks(const Conv2d& conv, const ProductSizes& s, size_t size) {
+    if (s.source == RowSource::kBands || s.source == RowSource::kBandWindows) {
+      const int out_rows = Band::from(conv, size).out_rows;
+      return conv.batch * ((conv.window.h.out + out_rows - 1) / out_rows);
+    }
+    const int rows = block_rows(s, size);
+    return s.groups * ((s.rows + rows - 1) / rows);
+  }
+  // Rows whose sums are made at a time.
+  static int sum_rows(const Dense&, const ProductSizes& s, size_t size) { return block_rows(s, size); }
+  static int sum_rows(const Conv2d& conv, const ProductSizes& s, size_t size) {
+    const bool bands = s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
+    return bands ? conv.window.w.out : block_rows(s, size);
+  }
+
+  // Of numbers of kSize bytes in scratch. kConverted: also rows that follow each other in x are copied.
+  template <size_t kSize, bool kConverted, bool kSums>
+  static size_t scratch_with(const Words& words, const Operands& operands, size_t table) {
+    const FastMatmul matmul = from(words, operands);
+    const ProductSizes s = sizes_of(matmul.op, kSize == kCodeBytes);
+    size_t bytes = round_up(table);
+    const auto rows = size_t(block_rows(s, kSize));
+    const bool bands = s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
+    if (bands) bytes += round_up((band_elements(matmul.op, kSize) + kSlack) * kSize);
+    if (s.source == RowSource::kBandWindows)
+      bytes += round_up((band_columns(matmul.op) * size_t(row_step(s.length, kSize)) + kSlack) * kSize);
+    else if (!bands && (kConverted || s.source == RowSource::kWindows))
+      bytes += round_up(rows * size_t(row_step(s.length, kSize)) * kSize);
+    if (kSums) bytes += round_up(size_t(sum_rows(matmul.op, s, kSize)) * size_t(s.out) * sizeof(float));
+    return bytes;
+  }
+
+  static bool accepts(const Words& words, const Operands& operands) {
+    const ProductSizes s = sizes_of(from(words, operands).op, false);
+    return s.groups == 1 || s.out % kLanes == 0;
+  }
+};
+
+// ---- The forms of engine/ops/epilogue.h, a struct each. `prepared` is made by bind where it is constant, else by each
+// run, in front of the scratch: of real products the bias in float32 and in whole panels, of codes the table of
+// requantize_table.h.
+
+// float, of one type: y = clamp(s + b)
+template <class O, int kLanes, class T>
+struct RealForm : FastMatmul<O, kLanes> {
+  using Base = FastMatmul<O, kLanes>;
+  static RealForm from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
+
+  void run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T> b, T* y, const Args& args) const;
+
+  static bool constant(const Operands& operands) { return is_constant(operands, Base::kBias); }
+  static size_t table_bytes(const RealForm& form) { return size_t(form.padded()) * sizeof(float); }
+  [[gnu::cold, gnu::noinline]] void fill(const Words&, const Operands& operands, std::byte* to) const {
+    const T* const b = operands.has(Base::kBias) ? static_cast<const T*>(operands.tensor[Base::kBias].data) : nullptr;
+    auto* const start = reinterpret_cast<float*>(to);
+    const int out = operands[Base::kW][0];
+    for (int k = 0; k < this->padded(); ++k) start[k] = b != nullptr && k < out ? float(b[k]) : 0.0f;
+  }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
+    constexpr bool kConverted = !std::is_same_v<T, float>;
+    return Base::template scratch_with<sizeof(float), kConverted, kConverted>(words, operands, table);
+  }
+};
+
+// The sums s + b_k first, then what the reference does with them, one by one.
+// fused: y = f(T(s + b_k) + r), fused_epilogue.h
+template <class O, int kLanes, class T>
+struct FusedForm : RealForm<O, kLanes, T> {
+  using Base = FastMatmul<O, kLanes>;
+  static FusedForm from(const Words& words, const Operands& operands) { return {{Base::from(words, operands)}}; }
+
+  void run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T> b, Optional<const T> residual, T* y,
+           const Args& args) const;
+
+  static size_t table_bytes(const FusedForm& form) { return size_t(form.padded()) * sizeof(float); }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const size_t table = FusedForm::constant(operands) ? 0 : table_bytes(from(words, operands));
+    return Base::template scratch_with<sizeof(float), !std::is_same_v<T, float>, true>(words, operands, table);
+  }
+};
+
+// weight-only: y = clamp(s c_k + b_k), or with s / c_k. The sum begins at 0.
+template <class O, int kLanes, class T>
+struct WeightOnlyForm : FastMatmul<O, kLanes> {
+  using Base = FastMatmul<O, kLanes>;
+  static WeightOnlyForm from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
+
+  void run(const T* x, Packed<const int8_t, kRealLayout<kLanes>> w, Optional<const T> b, const float* scale, T* y,
+           WordAt<O::kForm> form, const Args& args) const;
+
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const size_t zeros = size_t(from(words, operands).padded()) * sizeof(float);
+    return Base::template scratch_with<sizeof(float), !std::is_same_v<T, float>, true>(words, operands, zeros);
+  }
+};
+
+// float8: y = clamp(s (t_n c_k) + b_k)
+template <class O, int kLanes, class T>
+struct Float8Form : FastMatmul<O, kLanes> {
+  using Base = FastMatmul<O, kLanes>;
+  static Float8Form from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
+
+  void run(const Float8E4M3* x, Packed<const Float8E4M3, kRealLayout<kLanes>> w, Optional<const T> b,
+           const float* scale, PerRow<const float> x_scale, T* y, const Args& args) const;
+
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const size_t zeros = size_t(from(words, operands).padded()) * sizeof(float);
+    return Base::template scratch_with<sizeof(float), true, true>(words, operands, zeros);
+  }
+};
+
+// Of codes, for a dot product that adds kOffset to x.
+template <class O, int kLanes, int kOffset>
+struct DotForm : FastMatmul<O, kLanes> {
+  using Base = FastMatmul<O, kLanes>;
+
+  // sum_i w_ki of packed codes.
+  [[gnu::cold, gnu::noinline]] int32_t weight_sum(const int8_t* w, int k) const {
+    const int quads = (sizes_of(this->op, true).length + 3) / 4;
+    const int8_t* at = w + ptrdiff_t(k / kLanes) * quads * 4 * kLanes + k % kLanes * 4;
+    int32_t sum = 0;
+    for (int i = 0; i < quads; ++i, at += 4 * kLanes) sum += at[0] + at[1] + at[2] + at[3];
+    return sum;
+  }
+};
+
+// int8: y = clamp(zero_y + requant_k(s + b_k))
+template <class O, int kLanes, int kOffset, Rounding kRounding>
+struct Int8Form : DotForm<O, kLanes, kOffset> {
+  using Base = FastMatmul<O, kLanes>;
+  using Table = RequantizeTable<kRounding>;
+  using Stored = typename Table::Stored;
+  static Int8Form from(const Words& words, const Operands& operands) { return {{Base::from(words, operands)}}; }
+
+  void run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w, Optional<const int32_t> b, const Stored* scale,
+           int8_t* y, const Args& args) const;
+
+  static bool constant(const Operands& operands) {
+    return is_constant(operands, Base::kW) && is_constant(operands, Base::kBias) && is_constant(operands, Base::kScale);
+  }
+  static size_t table_bytes(const Int8Form& form) { return Table::bytes(form.padded()); }
+  [[gnu::cold, gnu::noinline]] void fill(const Words&, const Operands& operands, std::byte* to) const {
+    const auto data = [&](int i) { return operands.has(i) ? operands.tensor[i].data : nullptr; };
+    const auto* const w = static_cast<const int8_t*>(data(Base::kW));
+    Table{reinterpret_cast<int32_t*>(to), this->padded()}.fill(
+        operands[Base::kW][0], this->op.x_zero + kOffset, Optional{static_cast<const int32_t*>(data(Base::kBias))},
+        static_cast<const Stored*>(data(Base::kScale)), this->op.epilogue.per_channel,
+        [&](int k) { return this->weight_sum(w, k); });
+  }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
+    return Base::template scratch_with<kCodeBytes, true, false>(words, operands, table);
+  }
+};
+
+// The table of sums that begin without a bias: -kOffset sum_i w_ki, then sum_i w_ki.
+template <class O, int kLanes, int kOffset>
+struct DotSumsForm : DotForm<O, kLanes, kOffset> {
+  using Base = FastMatmul<O, kLanes>;
+  static DotSumsForm from(const Words& words, const Operands& operands) { return {{Base::from(words, operands)}}; }
+
+  static bool constant(const Operands& operands) { return is_constant(operands, Base::kW); }
+  static size_t table_bytes(const DotSumsForm& form) { return size_t(form.padded()) * 2 * sizeof(int32_t); }
+  [[gnu::cold, gnu::noinline]] void fill(const Words&, const Operands& operands, std::byte* to) const {
+    auto *const start = reinterpret_cast<int32_t*>(to), *const sums = start + this->padded();
+    for (int k = 0; k < this->padded(); ++k) {
+      sums[k] =
+          k < operands[Base::kW][0] ? this->weight_sum(static_cast<const int8_t*>(operands.tensor[1].data), k) : 0;
+      start[k] = -kOffset * sums[k];
+    }
+  }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
+    return Base::template scratch_with<kCodeBytes, true, true>(words, operands, table);
+  }
+};
+
+// dynamic: y = clamp(s / (c_k t_n) + b_k), every operation rounded
+template <class O, int kLanes, int kOffset, class T>
+struct DynamicForm : DotSumsForm<O, kLanes, kOffset> {
+  using Base = FastMatmul<O, kLanes>;
+  static DynamicForm from(const Words& words, const Operands& operands) { return {{{Base::from(words, operands)}}}; }
+  void run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w, Optional<const T> b, const T* scale,
+           PerRow<const T> x_scale, T* y, const Args& args) const;
+};
+
+// hybrid: y = clamp(s (t_n c_k) + b_k), s of x - z_n; n the row of axis 0.
+template <class O, int kLanes, int kOffset>
+struct HybridForm : DotSumsForm<O, kLanes, kOffset> {
+  using Base = FastMatmul<O, kLanes>;
+  static HybridForm from(const Words& words, const Operands& operands) { return {{{Base::from(words, operands)}}}; }
+  void run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w, Optional<const float> b, const float* scale,
+           const float* x_scale, const int32_t* x_zeros, float* y, const Args& args) const;
+};
+
+}  // namespace nacre::inline NACRE_ISA

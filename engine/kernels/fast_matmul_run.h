@@ -1,0 +1,260 @@
+// What the forms of fast_matmul.h do, over vectors V. Included where kernels are compiled for an instruction set.
+#pragma once
+
+#include "engine/kernels/product.h"
+#include "engine/kernels/windows.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// f(rows of X, their shape, count, first row, group, first column, columns) for all of x that is this part's.
+template <class V, class X, class O, int kLanes, class T, class F>
+void each_block(const FastMatmul<O, kLanes>& matmul, const T* x, Pieces scratch, const Part& part, T padding,
+                const F& f) {
+  constexpr bool kCodes = !std::is_same_v<X, float>;
+  constexpr size_t kSize = kCodes ? kCodeBytes : sizeof(float);
+  const ProductSizes s = sizes_of(matmul.op, kCodes);
+  Share share = Share::from(part, matmul.blocks(matmul.op, s, kSize), s.out, kLanes);
+  each_block_of<V, X>(matmul.op, s, x, matmul.block_rows(s, kSize), matmul.row_step(s.length, kSize), scratch, padding,
+                      share, [&](const X* rows, const TileRows& shape, int count, int first, int group) {
+                        for (int k = 0, c = 0; k < s.out; k += share.chunk, ++c)
+                          if (share.takes(c))
+                            f(rows, shape, count, first, group, k, share.chunk < s.out - k ? share.chunk : s.out - k);
+                      });
+}
+
+// f(part, its scratch) on all workers; `scratch` is worker 0's behind what all of them read.
+template <class O, int kLanes, class F>
+void in_parts_behind(const FastMatmul<O, kLanes>& matmul, const Args& args, const Pieces& scratch, bool codes,
+                     const F& f) {
+  const ptrdiff_t used = scratch.at - args.scratch.data();
+  in_parts(args, codes ? matmul.work() / 4 : matmul.work(),  // codes are that much faster
+           [&](const Part& part, std::span<std::byte> memory) { f(part, Pieces{memory.data() + used}); });
+}
+
+// The sums of real rows, start_k + sum_i x_ri w_ki, clamped, to y in float32.
+template <class V, class O, int kLanes, class T, class W>
+void real_sums(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Pieces& scratch,
+               const Part& part, const Clamp& clamp, float* y) {
+  const ProductSizes s = sizes_of(matmul.op, false);
+  const int channels = s.out * s.groups;
+  const ptrdiff_t panel = ptrdiff_t(s.length) * kLanes;
+  each_block<V, float>(
+      matmul, x, scratch, part, T(0.0f),
+      [&](const float* rows, const TileRows& shape, int count, int first, int group, int column, int columns) {
+        const int k = group * s.out + column;
+        const RealProduct<V, W> product = {columns,   w + k / kLanes * panel, panel,
+                                           start + k, low_of(clamp),          high_of(clamp)};
+        product.run(rows, shape, count, y + ptrdiff_t(first) * channels + k, channels);
+      });
+}
+
+// f(sums, columns, index into y, row, channel) for runs of sums along the columns of a row.
+template <class V, class O, int kLanes, class T, class W, class F>
+void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
+                     const Pieces& scratch, const F& f) {
+  const ProductSizes s = sizes_of(matmul.op, false);
+  const int channels = s.out * s.groups;
+  const ptrdiff_t panel = ptrdiff_t(s.length) * kLanes;
+  in_parts_behind(matmul, args, scratch, false, [&](const Part& part, Pieces mine) {
+    float* const sums = mine.take<float>(size_t(matmul.sum_rows(matmul.op, s, sizeof(float))) * size_t(s.out));
+    each_block<V, float>(
+        matmul, x, mine, part, T(0.0f),
+        [&](const float* rows, const TileRows& shape, int count, int first, int group, int column, int columns) {
+          const int k = group * s.out + column;
+          const RealProduct<V, W> product = {columns,    w + k / kLanes * panel, panel, start + k, low_of({}),
+                                             high_of({})};
+          product.run(rows, shape, count, sums, columns);
+          for (int r = 0; r < count; ++r) f(sums + r * columns, columns, (first + r) * channels + k, first + r, k);
+        });
+  });
+}
+// f(sum, row, channel, index into y) for every sum.
+template <class V, class O, int kLanes, class T, class W, class F>
+void each_real_sum(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
+                   const Pieces& scratch, const F& f) {
+  each_real_block<V>(matmul, x, w, start, args, scratch, [&](const float* sums, int columns, int i, int row, int k) {
+    for (int c = 0; c < columns; ++c) f(sums[c], row, k + c, i + c);
+  });
+}
+
+template <class O, int kLanes, class T>
+void RealForm<O, kLanes, T>::run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T>, T* y,
+                                 const Args& args) const {
+  Pieces scratch = {args.scratch.data()};
+  const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
+  const Clamp clamp = this->op.epilogue.clamp;
+  if constexpr (std::is_same_v<T, float>)
+    in_parts_behind(*this, args, scratch, false, [&](const Part& part, const Pieces& mine) {
+      real_sums<Vector>(*this, x, w.data, start, mine, part, clamp, y);
+    });
+  else
+    each_real_sum<Vector>(*this, x, w.data, start, args, scratch,
+                          [&](float sum, int, int, int i) { y[i] = T(clamp.real(sum)); });
+}
+
+// y = clamp(s + r) of a row of float32.
+template <class V>
+inline void add_clamped(const float* s, const float* r, int n, const Clamp& clamp, float* y) {
+  const typename V::F low = V::set(low_of(clamp)), high = V::set(high_of(clamp));
+  const auto at = [&](int i, auto... count) {
+    const typename V::F sum = V::add(V::load(s + i, count...), V::load(r + i, count...));
+    V::store(y + i, V::min(high, V::max(low, sum)), count...);
+  };
+  int i = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes) at(i);
+  if (i < n) at(i, n - i);
+}
+
+template <class O, int kLanes, class T>
+void FusedForm<O, kLanes, T>::run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T>,
+                                  Optional<const T> residual, T* y, const Args& args) const {
+  Pieces scratch = {args.scratch.data()};
+  const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
+  const FusedEpilogue fused = {this->op.epilogue.clamp};
+  each_real_block<Vector>(*this, x, w.data, start, args, scratch,
+                          [&](const float* sums, int columns, int i, int, int k) {
+                            if constexpr (std::is_same_v<T, float>)
+                              if (residual && fused.clamp.kind <= Clamp::kBounds)
+                                return add_clamped<Vector>(sums, residual.data + i, columns, fused.clamp, y + i);
+                            for (int c = 0; c < columns; ++c)
+                              y[i + c] = fused.real(sums[c], Optional<const T>{nullptr}, k + c, residual, i + c);
+                          });
+}
+
+inline float* zeros(Pieces& scratch, int count) {
+  auto* const start = scratch.take<float>(size_t(count));
+  for (int i = 0; i < count; ++i) start[i] = 0;
+  return start;
+}
+
+template <class O, int kLanes, class T>
+void WeightOnlyForm<O, kLanes, T>::run(const T* x, Packed<const int8_t, kRealLayout<kLanes>> w, Optional<const T> b,
+                                       const float* scale, T* y, WordAt<O::kForm> form, const Args& args) const {
+  Pieces scratch = {args.scratch.data()};
+  const float* const start = zeros(scratch, this->padded());
+  each_real_sum<Vector>(*this, x, w.data, start, args, scratch, [&](float sum, int, int k, int i) {
+    y[i] = this->op.epilogue.template weight_only<T>(sum, b, scale, form.value, k);
+  });
+}
+
+// Rows of x that one x_scale belongs to: each row of dense, all pixels of a sample.
+inline int rows_of_scale(const Dense&) { return 1; }
+inline int rows_of_scale(const Conv2d& op) { return op.window.h.out * op.window.w.out; }
+
+template <class O, int kLanes, class T>
+void Float8Form<O, kLanes, T>::run(const Float8E4M3* x, Packed<const Float8E4M3, kRealLayout<kLanes>> w,
+                                   Optional<const T> b, const float* scale, PerRow<const float> x_scale, T* y,
+                                   const Args& args) const {
+  Pieces scratch = {args.scratch.data()};
+  const float* const start = zeros(scratch, this->padded());
+  const int per_scale = rows_of_scale(this->op);
+  each_real_sum<Vector>(*this, x, w.data, start, args, scratch, [&](float sum, int r, int k, int i) {
+    y[i] = this->op.epilogue.template scaled<T>(sum, b, scale, x_scale[r / per_scale], k);
+  });
+}
+
+// finish(sums, rows, vectors, first row, first channel, end of the channels) for each tile of products of codes.
+template <class V, class O, int kLanes, class Finish>
+void each_dot_tile(const FastMatmul<O, kLanes>& matmul, const int8_t* x, const int8_t* w, const int32_t* start,
+                   int8_t padding, const Args& args, const Pieces& scratch, const Finish& finish) {
+  const ProductSizes s = sizes_of(matmul.op, true);
+  const ptrdiff_t panel = ptrdiff_t(matmul.row_step(s.length, kCodeBytes)) * kLanes;
+  in_parts_behind(matmul, args, scratch, true, [&](const Part& part, const Pieces& mine) {
+    each_block<V, typename V::Code>(matmul, x, mine, part, padding,
+                                    [&](const typename V::Code* rows, const TileRows& shape, int count, int first,
+                                        int group, int column, int columns) {
+                                      const int k = group * s.out + column;
+                                      const DotProduct<V> product = {columns, w + k / kLanes * panel, panel, start + k};
+                                      product.run(rows, shape, count,
+                                                  [&](const int32_t* sums, int tile_rows, int vectors, int row, int c) {
+                                                    finish(sums, tile_rows, vectors, first + row, k + c, k + columns);
+                                                  });
+                                    });
+  });
+}
+
+template <class O, int kLanes, int kOffset, Rounding kRounding>
+void Int8Form<O, kLanes, kOffset, kRounding>::run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w,
+                                                  Optional<const int32_t>, const Stored*, int8_t* y,
+                                                  const Args& args) const {
+  using V = Vector;
+  static_assert(kOffset == V::kDotOffset && kLanes == V::kLanes);
+  const ProductSizes s = sizes_of(this->op, true);
+  Pieces scratch = {args.scratch.data()};
+  const Table table = {reinterpret_cast<int32_t*>(table_of(*this, args, scratch)), this->padded()};
+  const Requantizer<V, kRounding> requantize(table, this->op.epilogue, s.length, y, s.out * s.groups);
+  each_dot_tile<V>(*this, x, w.data, table.row(0), int8_t(this->op.x_zero), args, scratch,
+                   [&](const int32_t* sums, int rows, int vectors, int first, int channel, int end) {
+                     requantize(sums, DotProduct<V>::kStep, rows, vectors, first, channel, end);
+                   });
+}
+
+template <class O, int kLanes, int kOffset, class T>
+void DynamicForm<O, kLanes, kOffset, T>::run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w,
+                                             Optional<const T> b, const T* scale, PerRow<const T> x_scale, T* y,
+                                             const Args& args) const {
+  using V = Vector;
+  const ProductSizes s = sizes_of(this->op, true);
+  Pieces scratch = {args.scratch.data()};
+  const auto* const start = reinterpret_cast<const int32_t*>(table_of(*this, args, scratch));
+  const int per_scale = rows_of_scale(this->op);
+  each_dot_tile<V>(*this, x, w.data, start, 0, args, scratch,
+                   [&](const int32_t* sums, int rows, int vectors, int first, int channel, int end) {
+                     const int last = end < channel + vectors * kLanes ? end : channel + vectors * kLanes;
+                     for (int r = first; r < first + rows; ++r, sums += DotProduct<V>::kStep)
+                       for (int k = channel; k < last; ++k)
+                         y[r * s.out * s.groups + k] = this->op.epilogue.template dynamic<T>(
+                             sums[k - channel], b, scale, x_scale[r / per_scale], k);
+                   });
+}
+
+// The rows that one x_scale and x_zero belong to, as an op of their own: part n of `count`.
+inline int samples_of(const Dense& op) { return op.rows / op.rows_per_batch; }
+inline int samples_of(const Conv2d& op) { return op.batch; }
+inline Dense one_sample(Dense op) {
+  op.rows = op.rows_per_batch;
+  return op;
+}
+inline Conv2d one_sample(Conv2d op) {
+  op.batch = 1;
+  return op;
+}
+inline int numbers_of(const Dense& op) { return op.rows * op.in; }
+inline int numbers_of(const Conv2d& op) { return op.batch * op.window.h.in * op.window.w.in * op.in_c; }
+
+// sum (x - z) w = sum x w - z sum w
+template <class O, int kLanes, int kOffset>
+void HybridForm<O, kLanes, kOffset>::run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w,
+                                         Optional<const float> b, const float* scale, const float* x_scale,
+                                         const int32_t* x_zeros, float* y, const Args& args) const {
+  using V = Vector;
+  Pieces scratch = {args.scratch.data()};
+  const auto* const start = reinterpret_cast<const int32_t*>(table_of(*this, args, scratch));
+  const int32_t* const weight_sums = start + this->padded();
+  const typename V::F low = V::set(low_of(this->op.epilogue.clamp)), high = V::set(high_of(this->op.epilogue.clamp));
+  const FastMatmul<O, kLanes> one = {one_sample(this->op)};
+  const ProductSizes s = sizes_of(one.op, true);
+  const int channels = s.out * s.groups;
+  for (int n = 0; n < samples_of(this->op); ++n, x += numbers_of(one.op), y += ptrdiff_t(s.rows) * channels) {
+    const int32_t zero = x_zeros[n];
+    // of rows from `first` on and the channels of one vector
+    const auto put = [&](const int32_t* sums, int rows, int first, int k, int count) {
+      const typename V::I shift = V::mul(V::set(zero), V::load_integers(weight_sums + k));
+      const bool per_channel = this->op.epilogue.per_channel;
+      const typename V::F c = V::mul(V::set(x_scale[n]), per_channel ? V::load(scale + k, count) : V::set(scale[0]));
+      const typename V::F bias = b ? V::load(b.data + k, count) : V::set(0.0f);
+      for (int r = first; r < first + rows; ++r, sums += DotProduct<V>::kStep) {
+        const typename V::F v = V::mul(V::to_float(V::sub(V::load_integers(sums), shift)), c);
+        const typename V::F sum = b ? V::add(v, bias) : v;
+        V::store(y + r * channels + k, V::min(high, V::max(low, sum)), count);
+      }
+    };
+    each_dot_tile<V>(one, x, w.data, start, int8_t(zero), args, scratch,
+                     [&](const int32_t* sums, int rows, int vectors, int first, int channel, int end) {
+                       for (int v = 0; v < vectors; ++v, channel += kLanes)
+                         put(sums + v * kLanes, rows, first, channel, V::most(end - channel));
+                     });
+  }
+}
+
+}  // namespace nacre::inline NACRE_ISA

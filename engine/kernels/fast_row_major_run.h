@@ -1,0 +1,119 @@
+// What the forms of fast_row_major.h do, over vectors V. Included where kernels are compiled for an instruction set.
+#pragma once
+
+#include "engine/kernels/fast_matmul_run.h"
+#include "engine/kernels/fast_row_major.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// w [out, length] as panels [out / kLanes][length][kLanes] of float32; rows behind the last one are 0.
+template <class V, class T>
+void pack_rows(const T* w, int out, int length, float* to) {
+  for (int k = 0; k < out; k += V::kLanes) {
+    const int rows = V::most(out - k);
+    for (int i = 0; i < length; i += V::kLanes) {
+      const int columns = V::most(length - i);
+      typename V::F block[V::kLanes];
+      const T* from = w + ptrdiff_t(k) * length + i;
+      if (rows == V::kLanes && columns == V::kLanes) {
+#pragma GCC unroll 16
+        for (int r = 0; r < V::kLanes; ++r) block[r] = V::load(from + r * length);
+      } else {
+        for (int r = 0; r < V::kLanes; ++r) block[r] = r < rows ? V::load(from + r * length, columns) : V::set(0.0f);
+      }
+      V::transpose(block);
+      if (columns == V::kLanes) {
+#pragma GCC unroll 16
+        for (int c = 0; c < V::kLanes; ++c) V::store(to + c * V::kLanes, block[c]);
+      } else {
+        for (int c = 0; c < columns; ++c) V::store(to + c * V::kLanes, block[c]);
+      }
+      to += columns * V::kLanes;
+    }
+  }
+}
+
+// y_rk = finish(start_k + sum_i x_ri w_ki), for kRows rows.
+template <class V, class T, int kRows>
+struct DotRows {
+  // Sums that the registers have room for.
+  static constexpr int kFit = (V::kRealRows + 4) / kRows, kColumns = kFit > 4 ? 4 : kFit;
+
+  const T *x, *w;
+  const float* start;
+  int in, out;
+
+  template <class Finish>
+  void run(const Finish& finish) const {
+    int k = 0;
+    for (; k + kColumns <= out; k += kColumns) columns<kColumns>(k, finish);
+    for (; k < out; ++k) columns<1>(k, finish);
+  }
+
+ private:
+  template <int kCount, class Finish>
+  [[gnu::always_inline]] void columns(int k, const Finish& finish) const {
+    typename V::F sum[kRows][kCount];
+    const T* row = w + ptrdiff_t(k) * in;
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < kCount; ++c) sum[r][c] = V::set(0.0f);
+    const auto step = [&](int i, auto load) {
+      typename V::F part[kRows];
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) part[r] = load(x + r * in + i);
+#pragma GCC unroll 4
+      for (int c = 0; c < kCount; ++c) {
+        const typename V::F weights = load(row + c * in + i);
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) sum[r][c] = V::fma(part[r], weights, sum[r][c]);
+      }
+    };
+    int i = 0;
+#pragma GCC unroll 1
+    for (; i + V::kLanes <= in; i += V::kLanes) step(i, [](const T* p) { return V::load(p); });
+    if (i < in) step(i, [n = in - i](const T* p) { return V::load(p, n); });
+    for (int r = 0; r < kRows; ++r)
+      for (int c = 0; c < kCount; ++c) finish(r, k + c, start[k + c] + V::sum(sum[r][c]));
+  }
+};
+
+template <class V, class T>
+void few_rows(const Dense& op, const T* x, const T* w, const float* start, T* y) {
+  const Clamp clamp = op.epilogue.clamp;
+  const auto rows = [&](auto dots, T* to) {
+    dots.run([&](int r, int k, float sum) { to[r * op.out + k] = T(clamp.real(sum)); });
+  };
+  for (int r = 0; r < op.rows;) {
+    const int count = std::min(4, op.rows - r);
+    const T* const from = x + r * op.in;
+    T* const to = y + r * op.out;
+    if (count == 4) rows(DotRows<V, T, 4>{from, w, start, op.in, op.out}, to);
+    else if (count >= 2) rows(DotRows<V, T, 2>{from, w, start, op.in, op.out}, to);
+    else rows(DotRows<V, T, 1>{from, w, start, op.in, op.out}, to);
+    r += count == 3 ? 2 : count;
+  }
+}
+
+template <class O, int kLanes, class T>
+void RowMajorForm<O, kLanes, T>::run(const T* x, const T* w, Optional<const T>, T* y, const Args& args) const {
+  using V = Vector;
+  Pieces scratch = {args.scratch.data()};
+  const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
+  if constexpr (std::is_same_v<O, Dense>)
+    if (has_few_rows(this->op)) return few_rows<V>(this->op, x, w, start, y);
+  const ProductSizes s = sizes_of(this->op, false);
+  float* const packed = scratch.take<float>(packed_floats());
+  pack_rows<V>(w, s.out * s.groups, s.length, packed);
+  const Clamp clamp = this->op.epilogue.clamp;
+  if constexpr (std::is_same_v<T, float>)
+    in_parts_behind(*this, args, scratch, false, [&](const Part& part, const Pieces& mine) {
+      real_sums<V>(*this, x, packed, start, mine, part, clamp, y);
+    });
+  else
+    each_real_sum<V>(*this, x, packed, start, args, scratch,
+                     [&](float sum, int, int, int i) { y[i] = T(clamp.real(sum)); });
+}
+
+}  // namespace nacre::inline NACRE_ISA

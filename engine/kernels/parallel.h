@@ -1,0 +1,43 @@
+// How the workers share a kernel's work: in units whose number and results depend on the shapes alone, so that any
+// number of workers gives the same bytes. Worker w of n does the units w, w + n, ...
+#pragma once
+
+#include "engine/kernels/kernel.h"
+
+namespace nacre::inline NACRE_ISA {
+
+struct Part {
+  int index = 0, count = 1;
+  int unit = 0;  // the next one
+
+  // Goes past the next `units`: whether one of them is this part's.
+  bool any(int units) {
+    const int ahead = (index - unit % count + count) % count;
+    unit += units;
+    return ahead < units;
+  }
+  bool takes() { return unit++ % count == index; }
+};
+
+// Below this many multiply-accumulates, some 10 us, waking the workers costs more than it gains.
+inline constexpr uint64_t kLeastWork = 1'000'000;
+
+// f(part, scratch of its worker) on every worker, or here alone.
+template <class F>
+void in_parts(const Args& args, uint64_t work, const F& f) {
+  const Workers* const workers = args.workers;
+  if (workers == nullptr || workers->count < 2 || work < kLeastWork) return f(Part(), args.scratch);
+  struct Context {
+    const Args& args;
+    const F& f;
+  } context = {args, f};
+  workers->run(
+      workers->context,
+      [](void* task, int tile, int worker) {
+        const auto& c = *static_cast<const Context*>(task);
+        c.f(Part{tile, c.args.workers->count}, c.args.scratch_of(worker));
+      },
+      &context, workers->count);
+}
+
+}  // namespace nacre::inline NACRE_ISA

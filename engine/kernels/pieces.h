@@ -1,0 +1,42 @@
+// What every form does with its memory and its bounds.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <limits>
+
+#include "engine/kernels/kernel.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// Scratch of one step, cut in pieces at multiples of 64 bytes of its start.
+struct Pieces {
+  std::byte* at;
+
+  template <class T>
+  T* take(size_t count) {
+    auto* const piece = reinterpret_cast<T*>(at);
+    at += (count * sizeof(T) + 63) / 64 * 64;
+    return piece;
+  }
+};
+
+// What bind made, or what is made now.
+template <class Form>
+std::byte* table_of(const Form& form, const Args& args, Pieces& scratch) {
+  if (Form::constant(args.operands())) return static_cast<std::byte*>(args.call.prepared);
+  std::byte* const table = scratch.take<std::byte>(Form::table_bytes(form));
+  form.fill(args.words, args.operands(), table);
+  return table;
+}
+
+// The bounds of a clamp; infinities where there is none.
+inline float low_of(const Clamp& clamp) {
+  return clamp.kind == Clamp::kNone ? -std::numeric_limits<float>::infinity() : std::bit_cast<float>(clamp.low);
+}
+inline float high_of(const Clamp& clamp) {
+  return clamp.kind == Clamp::kNone ? std::numeric_limits<float>::infinity() : std::bit_cast<float>(clamp.high);
+}
+
+}  // namespace nacre::inline NACRE_ISA

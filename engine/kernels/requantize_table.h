@@ -1,0 +1,157 @@
+// What the epilogue of an int8 product reads for each output channel k, in rows of whole panels, so that a kernel loads
+// a vector of each without looking where the channels end.
+//
+//   start_k  b_k - (offset + x_zero) sum_i w_ki      the sum begins here and runs over (x_ri + offset) w_ki
+//   double   multiplier, left, right                 multiply<kDouble> of numeric/fixed_point.h: shift left, or right
+//   single   multiplier, total = 31 - shift          multiply<kSingle>
+//   float    scale
+//
+// Where weights, bias and scale are constants, bind makes the table once; else each run does.
+#pragma once
+
+#include "engine/ops/epilogue.h"
+
+namespace nacre::inline NACRE_ISA {
+
+template <Rounding kRounding>
+struct RequantizeTable {
+  static constexpr int kRows = kRounding == Rounding::kDouble ? 4 : kRounding == Rounding::kSingle ? 3 : 2;
+  using Stored = typename Requant<kRounding>::Stored;
+
+  int32_t* rows;  // [kRows][padded]
+  int padded;
+
+  static size_t bytes(int padded) { return size_t(kRows) * size_t(padded) * sizeof(int32_t); }
+  int32_t* row(int i) const { return rows + i * padded; }
+
+  // weight_sum(k): sum_i w_ki.
+  template <class WeightSum>
+  [[gnu::cold]] void fill(int out, int32_t offset, Optional<const int32_t> b, const Stored* scale, bool per_channel,
+                          const WeightSum& weight_sum) const {
+    for (int k = 0; k < padded; ++k) {
+      const bool there = k < out;
+      const int32_t bias = there && b ? b[k] : 0;
+      row(0)[k] = there ? wrapping_sub(bias, int32_t(uint32_t(offset) * uint32_t(weight_sum(k)))) : 0;
+      const int i = per_channel ? k : 0;
+      if constexpr (kRounding == Rounding::kFloatEven) {
+        row(1)[k] = there ? std::bit_cast<int32_t>(scale[i]) : 0;
+      } else {
+        const int32_t multiplier = there ? scale[2 * i] : 0, shift = multiplier != 0 ? scale[2 * i + 1] : -1;
+        row(1)[k] = multiplier;
+        if constexpr (kRounding == Rounding::kDouble) {
+          row(2)[k] = shift > 0 ? shift & 31 : 0;
+          row(3)[k] = shift > 0 ? 0 : int32_t(0u - uint32_t(shift)) & 31;
+        } else {
+          row(2)[k] = int32_t((31u - uint32_t(shift)) & 63);
+        }
+      }
+    }
+  }
+};
+
+// requantized(sum) + y_zero of kLanes channels from k on, not yet clamped.
+template <class V, Rounding kRounding>
+struct ChannelCodes {
+  using I = typename V::I;
+  I a, b, c, zero;
+
+  ChannelCodes(const RequantizeTable<kRounding>& table, int k, int y_zero)
+      : a(V::load_integers(table.row(1) + k)),
+        b(V::load_integers(table.row(RequantizeTable<kRounding>::kRows - 2) + k)),
+        c(V::load_integers(table.row(RequantizeTable<kRounding>::kRows - 1) + k)), zero(V::set(y_zero)) {}
+
+  I operator()(I sum) const {
+    if constexpr (kRounding == Rounding::kDouble)
+      return V::add(V::rounding_shift(V::doubling_high(V::shift_left(sum, b), a), c), zero);
+    else if constexpr (kRounding == Rounding::kSingle) return V::add(V::scaled(sum, a, c), zero);
+    else return V::add(V::round_even(V::mul(V::to_float(sum), V::as_float(a))), zero);
+  }
+};
+
+// The same of kDouble by half the instructions, where every channel has a shift to the right, n in [1, 22], and every
+// sum is below 2^30. Rounding u to u / 2^n, half away from zero, is (u + 2^(n-1) - (u < 0 ? 1 : 0)) >> n, where u has
+// the sign of the sum, or is 0 or what rounds to 0; and zero 2^n can be added before the shift.
+template <class V>
+struct QuickCodes {
+  using I = typename V::I;
+  static constexpr int kMostShift = 22;
+  I multiplier, add, right;
+
+  QuickCodes(const RequantizeTable<Rounding::kDouble>& table, int k, int y_zero)
+      : multiplier(V::load_integers(table.row(1) + k)), right(V::load_integers(table.row(3) + k)) {
+    const I half = V::shift_left(V::set(int32_t{1}), V::sub(right, V::set(int32_t{1})));
+    add = V::add(half, V::shift_left(V::set(int32_t{y_zero}), right));
+  }
+  I operator()(I sum) const { return V::scaled_twice(sum, multiplier, add, right); }
+
+  // Whether all channels of sums of so many products are such.
+  static bool fit(const RequantizeTable<Rounding::kDouble>& table, int products, int y_zero) {
+    const int64_t bound = (int64_t{1} << 30) - 1 - int64_t{products} * 255 * 128;
+    if (bound < 0 || y_zero < -128 || y_zero > 127) return false;
+    const I one = V::set(int32_t{1}), most = V::set(int32_t{kMostShift}), high = V::set(int32_t(bound));
+    I excess = V::set(int32_t{0});  // positive where one is not
+    for (int k = 0; k < table.padded; k += V::kLanes) {
+      const I start = V::load_integers(table.row(0) + k), n = V::load_integers(table.row(3) + k);
+      const I sign = V::shift_right(V::load_integers(table.row(1) + k), 31);
+      excess = V::max(excess, V::max(V::load_integers(table.row(2) + k), V::max(V::sub(n, most), V::sub(one, n))));
+      excess = V::max(excess, V::sub(V::set(int32_t{0}), sign));
+      excess = V::max(excess, V::max(V::sub(start, high), V::sub(V::sub(V::set(int32_t{0}), high), start)));
+    }
+    alignas(64) int32_t lanes[V::kLanes];
+    V::store(lanes, excess);
+    for (const int32_t lane : lanes)
+      if (lane > 0) return false;
+    return true;
+  }
+};
+
+// The codes of y that a clamp leaves.
+struct CodeBounds {
+  int32_t low, high;
+
+  explicit CodeBounds(const Clamp& clamp)
+      : low(clamp.kind == Clamp::kNone ? -128 : int32_t(clamp.low)),
+        high(clamp.kind == Clamp::kNone ? 127 : int32_t(clamp.high)) {}
+  bool all() const { return low <= -128 && high >= 127; }
+};
+
+// y = clamp(requantized(sum) + y_zero), tiles of it.
+template <class V, Rounding kRounding>
+struct Requantizer {
+  RequantizeTable<kRounding> table;
+  int32_t zero;
+  CodeBounds range;
+  int8_t* y;
+  ptrdiff_t step;  // from row to row of y
+  bool quick;
+
+  // products: in a sum
+  Requantizer(const RequantizeTable<kRounding>& rows, const Epilogue& epilogue, int products, int8_t* to, ptrdiff_t row)
+      : table(rows), zero(epilogue.y_zero), range(epilogue.clamp), y(to), step(row), quick(false) {
+    if constexpr (kRounding == Rounding::kDouble) quick = QuickCodes<V>::fit(table, products, zero);
+  }
+
+  // sums [rows][vectors kLanes], rows `sum_step` apart, of rows `first` on and channels `channel` on, up to `end`.
+  void operator()(const int32_t* sums, int sum_step, int rows, int vectors, int first, int channel, int end) const {
+    for (int v = 0; v < vectors; ++v, channel += V::kLanes, sums += V::kLanes) {
+      const int n = V::most(end - channel);
+      int8_t* const to = y + ptrdiff_t(first) * step + channel;
+      if constexpr (kRounding == Rounding::kDouble)
+        if (quick) {
+          put(QuickCodes<V>(table, channel, zero), sums, sum_step, rows, to, n);
+          continue;
+        }
+      put(ChannelCodes<V, kRounding>(table, channel, zero), sums, sum_step, rows, to, n);
+    }
+  }
+
+ private:
+  template <class Codes>
+  void put(const Codes& codes, const int32_t* sums, int sum_step, int rows, int8_t* to, int n) const {
+    const typename V::I low = V::set(range.low), high = V::set(range.high);
+    for (int r = 0; r < rows; ++r, to += step)
+      V::store(to, V::max(low, V::min(high, codes(V::load_integers(sums + r * sum_step)))), n);
+  }
+};
+
+}  // namespace nacre::inline NACRE_ISA

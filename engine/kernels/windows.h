@@ -1,0 +1,213 @@
+// The rows that a product multiplies, block by block: where they lie in x, or copied to scratch as X, float32 or what
+// the dot products read.
+//
+//   of dense   row r = x[r, ..]
+//   of conv2d  row r = the window of pixel r, padding included: x[n, h sh - top + i dh, v sw - left + j dw, c] over
+//              i, j, c
+#pragma once
+
+#include "engine/kernels/fast_matmul.h"
+#include "engine/kernels/parallel.h"
+#include "engine/kernels/pieces.h"
+#include "engine/kernels/tile.h"
+
+namespace nacre::inline NACRE_ISA {
+
+template <class V, class T>
+inline void put_numbers(float* to, const T* from, int n) {
+  int i = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes) V::store(to + i, V::load(from + i));
+  if (i < n) V::store(to + i, V::load(from + i, n - i), n - i);
+}
+template <class V>
+inline void put_numbers(typename V::Code* to, const int8_t* from, int n) {
+  V::to_codes(to, from, n);
+}
+template <class V, class T>
+inline void store_numbers(T* to, const float* from, int n) {
+  int i = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes) V::store(to + i, V::load(from + i));
+  if (i < n) V::store(to + i, V::load(from + i, n - i), n - i);
+}
+inline void fill_numbers(float* to, float value, int n) {
+  for (int i = 0; i < n; ++i) to[i] = value;
+}
+template <class V, class T>
+inline void fill_numbers(float* to, T, int n) {  // padding of reals is 0
+  fill_numbers(to, 0.0f, n);
+}
+template <class V>
+inline void fill_numbers(typename V::Code* to, int8_t code, int n) {
+  V::fill_codes(to, code, n);
+}
+
+inline int clamped(int v, int high) { return v < 0 ? 0 : v > high ? high : v; }
+
+// Columns [left, left + columns) of a row of x, of `in` columns of c numbers each; what is outside is padding.
+template <class V, class X, class T>
+inline void put_row(X* to, const T* row, int in, int left, int columns, int c, T padding) {
+  const int before = clamped(-left, columns), inside = clamped(in - left, columns) - before;
+  if (before > 0) fill_numbers<V>(to, padding, before * c);
+  if (inside > 0) put_numbers<V>(to + before * c, row + ptrdiff_t(left + before) * c, inside * c);
+  const int behind = before + (inside > 0 ? inside : 0);
+  if (behind < columns) fill_numbers<V>(to + behind * c, padding, (columns - behind) * c);
+}
+
+// Which blocks a worker does, and which columns of them: where there are few blocks, their columns are cut too.
+struct Share {
+  Part part;
+  int out, chunk;  // columns: all, and of a unit
+  int first = 0;   // unit of the block at hand
+
+  static Share from(const Part& part, int blocks, int out, int lanes) {
+    const int panels = (out + lanes - 1) / lanes;
+    if (part.count == 1 || blocks >= kUnits) return {part, out, panels * lanes};
+    const int least = (panels * blocks + kUnits - 1) / kUnits;
+    return {part, out, (least < kLeastPanels ? kLeastPanels : least) * lanes};
+  }
+  // For each block once: whether a chunk of its columns is this part's; then whether chunk c is.
+  bool any() {
+    first = part.unit;
+    return part.any((out + chunk - 1) / chunk);
+  }
+  bool takes(int c) const { return (first + c) % part.count == part.index; }
+
+  static constexpr int kUnits = 8, kLeastPanels = 4;
+};
+
+// f(rows, shape, count, first row, group, first column, columns) for the units of a share.
+template <class V, class X, class T, class F>
+void each_dense_block(const T* x, int rows, int length, int block_rows, int step, Pieces& scratch, Share& share,
+                      const F& f) {
+  if constexpr (std::is_same_v<X, float> && std::is_same_v<T, float>) {
+    for (int r = 0; r < rows; r += block_rows)
+      if (share.any())
+        f(x + ptrdiff_t(r) * length, TileRows{length, 1, length, 0}, block_rows < rows - r ? block_rows : rows - r, r,
+          0);
+  } else {
+    X* const block = scratch.take<X>(size_t(block_rows) * size_t(step));
+    for (int r = 0; r < rows; r += block_rows) {
+      if (!share.any()) continue;
+      const int count = block_rows < rows - r ? block_rows : rows - r;
+      if (step == length) put_numbers<V>(block, x + ptrdiff_t(r) * length, count * length);
+      else
+        for (int i = 0; i < count; ++i) {
+          put_numbers<V>(block + i * step, x + ptrdiff_t(r + i) * length, length);
+          for (int k = length; k < step; ++k) block[i * step + k] = X(0);  // meets weights of 0
+        }
+      f(block, TileRows{step, 1, step, 0}, count, r, 0);
+    }
+  }
+}
+
+// `count` pieces of `length` numbers, `step` apart in `from`, one behind the other. Whole pieces of 16 bytes are read
+// and written: the rest of the last one lands behind, up to kSlack numbers.
+template <class X>
+inline X* copy_runs(X* to, const X* from, int count, int length, ptrdiff_t step) {
+  constexpr int kPiece = 16 / sizeof(X);
+  for (int i = 0; i < count; ++i, to += length, from += step)
+    for (int k = 0; k < length; k += kPiece) std::memcpy(to + k, from + k, 16);
+  return to;
+}
+
+// A row of y for each row of the band; where runs are not whole quads (kWindows) a copy of the row's windows.
+template <class V, class X, bool kWindows, class T, class F>
+void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& share, const F& f) {
+  const WindowAxis &h = op.window.h, &w = op.window.w;
+  const Band band = Band::from(op, sizeof(X) == 4 ? 4 : kCodeBytes);
+  const int c = op.in_c, row = band.columns * c;
+  const TileRows shape = {w.stride * c, h.kernel, w.kernel * c, h.dilation * row};
+  X* const copy = scratch.take<X>(band.elements(op) + kSlack);
+  const int length = h.kernel * shape.length, window_step = (length + 3) / 4 * 4;
+  X* const windows = kWindows ? scratch.take<X>(size_t(w.out) * size_t(window_step) + kSlack) : nullptr;
+  for (int n = 0; n < op.batch; ++n, x += ptrdiff_t(h.in) * w.in * c)
+    for (int o = 0; o < h.out; o += band.out_rows) {
+      if (!share.any()) continue;
+      const int out_rows = band.out_rows < h.out - o ? band.out_rows : h.out - o;
+      for (int i = 0; i < Band::rows(op, out_rows); ++i) {
+        const int y = h.position(o, 0) + i;
+        X* const to = copy + ptrdiff_t(i) * row;
+        if (h.inside(y)) put_row<V>(to, x + ptrdiff_t(y) * w.in * c, w.in, -w.before, band.columns, c, padding);
+        else fill_numbers<V>(to, padding, row);
+      }
+      for (int i = 0; i < out_rows; ++i) {
+        const X* const from = copy + ptrdiff_t(i) * h.stride * row;
+        const int first = (n * h.out + o + i) * w.out;
+        if constexpr (kWindows) {
+          for (int v = 0; v < w.out; ++v)
+            copy_runs(windows + ptrdiff_t(v) * window_step, from + v * shape.rows, h.kernel, shape.length, shape.run);
+          f(windows, TileRows{window_step, 1, window_step, 0}, w.out, first, 0);
+        } else {
+          f(from, shape, w.out, first, 0);
+        }
+      }
+    }
+}
+
+// The window of pixel (o, v) of one group's channels.
+template <class V, class X, class T>
+void put_window(const Conv2d& op, const T* x, int o, int v, X* to, T padding) {
+  const WindowAxis &h = op.window.h, &w = op.window.w;
+  const int c = op.group_in, row = w.kernel * c, left = w.position(v, 0);
+  const bool one_run = w.dilation == 1 && c == op.in_c;
+  for (int i = 0; i < h.kernel; ++i, to += row) {
+    const int y = h.position(o, i);
+    const T* const from = x + ptrdiff_t(y) * w.in * op.in_c;
+    if (!h.inside(y)) fill_numbers<V>(to, padding, row);
+    else if (one_run) put_row<V>(to, from, w.in, left, w.kernel, c, padding);
+    else
+      for (int j = 0; j < w.kernel; ++j) {
+        const int at = left + j * w.dilation;
+        if (w.inside(at)) put_numbers<V>(to + j * c, from + ptrdiff_t(at) * op.in_c, c);
+        else fill_numbers<V>(to + j * c, padding, c);
+      }
+  }
+}
+
+// The windows of pixels first .. first + count, `step` apart.
+template <class V, class X, class T>
+void put_windows(const Conv2d& op, const T* x, int first, int count, int group, X* to, int step, T padding) {
+  const WindowAxis &h = op.window.h, &w = op.window.w;
+  int v = first % w.out, o = first / w.out % h.out, n = first / w.out / h.out;
+  for (int r = 0; r < count; ++r, to += step) {
+    put_window<V>(op, x + ptrdiff_t(n) * h.in * w.in * op.in_c + group * op.group_in, o, v, to, padding);
+    if (++v < w.out) continue;
+    v = 0;
+    if (++o == h.out) o = 0, ++n;
+  }
+}
+
+template <class V, class X, class T, class F>
+void each_window_block(const Conv2d& op, const ProductSizes& s, const T* x, int block_rows, int step, Pieces& scratch,
+                       T padding, Share& share, const F& f) {
+  X* const block = scratch.take<X>(size_t(block_rows) * size_t(step));
+  for (int group = 0; group < s.groups; ++group)
+    for (int r = 0; r < s.rows; r += block_rows) {
+      if (!share.any()) continue;
+      const int count = block_rows < s.rows - r ? block_rows : s.rows - r;
+      put_windows<V>(op, x, r, count, group, block, step, padding);
+      for (int i = 0; i < count; ++i)
+        for (int k = s.length; k < step; ++k) block[i * step + k] = X(0);  // meets weights of 0
+      f(block, TileRows{step, 1, step, 0}, count, r, group);
+    }
+}
+
+template <class V, class X, class T, class F>
+void each_block_of(const Dense& op, const ProductSizes& s, const T* x, int block_rows, int step, Pieces& scratch, T,
+                   Share& share, const F& f) {
+  each_dense_block<V, X>(x, s.rows, op.in, block_rows, step, scratch, share, f);
+}
+template <class V, class X, class T, class F>
+void each_block_of(const Conv2d& op, const ProductSizes& s, const T* x, int block_rows, int step, Pieces& scratch,
+                   T padding, Share& share, const F& f) {
+  switch (s.source) {
+    case RowSource::kInPlace: return each_dense_block<V, X>(x, s.rows, s.length, block_rows, step, scratch, share, f);
+    case RowSource::kBands: return each_band<V, X, false>(op, x, scratch, padding, share, f);
+    case RowSource::kBandWindows:
+      if constexpr (!std::is_same_v<X, float>) each_band<V, X, true>(op, x, scratch, padding, share, f);
+      return;
+    case RowSource::kWindows: return each_window_block<V, X>(op, s, x, block_rows, step, scratch, padding, share, f);
+  }
+}
+
+}  // namespace nacre::inline NACRE_ISA

@@ -1,0 +1,69 @@
+// Which tiers the processor and the operating system have.
+#include "ports/x86/x86.h"
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+namespace nacre::x86 {
+namespace {
+
+#ifdef __x86_64__
+
+struct Registers {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+};
+Registers cpuid(uint32_t leaf, uint32_t subleaf) {
+  Registers r;
+  if (__get_cpuid_count(leaf, subleaf, &r.a, &r.b, &r.c, &r.d) == 0) return {};
+  return r;
+}
+bool bit(uint32_t word, int i) { return (word >> i & 1) != 0; }
+
+// The register states that the system keeps (XCR0): bit 1 xmm, 2 ymm, 5 to 7 what AVX-512 adds.
+uint32_t kept_states() {
+  uint32_t low, high;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+// Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID: leaves 1 and 7.
+uint32_t find_tiers() {
+  const Registers one = cpuid(1, 0), seven = cpuid(7, 0), more = cpuid(7, 1);
+  uint32_t tiers = 1u << uint32_t(Tier::kPortable);
+  if (!bit(one.c, 27)) return tiers;  // OSXSAVE: without it there is no xgetbv
+  const uint32_t states = kept_states();
+  const bool avx2 = (states & 6) == 6 && bit(one.c, 12) && bit(one.c, 28) && bit(one.c, 29) && bit(seven.b, 3) &&
+                    bit(seven.b, 5) && bit(seven.b, 8);
+  if (!avx2) return tiers;  // FMA, AVX, F16C, BMI1, AVX2, BMI2
+  tiers |= 1u << uint32_t(Tier::kAvx2);
+  if (bit(more.a, 4)) tiers |= 1u << uint32_t(Tier::kAvx2Vnni);
+  const bool avx512 = (states & 0xE6) == 0xE6 && bit(seven.b, 16) && bit(seven.b, 17) && bit(seven.b, 30) &&
+                      bit(seven.b, 31);  // F, DQ, BW, VL
+  if (!avx512) return tiers;
+  tiers |= 1u << uint32_t(Tier::kAvx512);
+  if (bit(seven.c, 11)) tiers |= 1u << uint32_t(Tier::kAvx512Vnni);
+  return tiers;
+}
+
+#else
+
+uint32_t find_tiers() { return 1u << uint32_t(Tier::kPortable); }
+
+#endif
+
+}  // namespace
+
+bool runs_here(Tier tier) {
+  static const uint32_t tiers = find_tiers();
+  return tier < Tier::kCount && (tiers >> uint32_t(tier) & 1) != 0;
+}
+
+Tier best() {
+  Tier tier = Tier::kPortable;
+  for (uint32_t i = 0; i < uint32_t(Tier::kCount); ++i)
+    if (runs_here(Tier(i))) tier = Tier(i);
+  return tier;
+}
+
+}  // namespace nacre::x86

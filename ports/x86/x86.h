@@ -1,0 +1,33 @@
+// x86-64: fast kernels in tiers, one of which is chosen once for the processor.
+//
+//   const Port* const ports[] = {&x86::port(x86::best())};
+//   Places places(ports);                      // engine/run/places.h; the reference kernels stay behind
+//
+// Each tier is a set of its own, compiled with the flags that it names; what it lacks, the reference kernels run.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/kernels/reference.h"
+
+namespace nacre::x86 {
+
+enum class Tier : uint8_t {
+  kPortable,    // plain C++: every machine
+  kAvx2,        // AVX2, FMA, F16C
+  kAvx2Vnni,    // and AVX-VNNI
+  kAvx512,      // AVX-512 F, BW, DQ, VL
+  kAvx512Vnni,  // and VNNI
+  kCount
+};
+
+const char* name(Tier tier);  // "portable", "avx2", ...
+bool runs_here(Tier tier);    // by CPUID and XGETBV; false on other machines, but for kPortable
+Tier best();                  // the highest that runs here
+
+const KernelSet& kernels(Tier tier);
+const Port& port(Tier tier);                             // "x86/avx2"
+std::span<const reference::NamedEntry> list(Tier tier);  // with names; `run` is null on machines of another kind
+
+}  // namespace nacre::x86

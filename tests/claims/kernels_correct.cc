@@ -1,0 +1,184 @@
+// Claim kernels_correct, the part of this machine: every fast kernel of every tier that runs here, and every one of
+// XNNPACK's where that port is built, on random cases whose sizes lie around whole vectors, against the oracle; each
+// operand between pages that nobody may touch, at the front page and at the back one, in place where the kernel works
+// so, with constants that bind prepares and without.
+//
+//   kernels_correct [cases per kernel] [seed] [tier|xnnpack]
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "engine/ops/op.h"
+#include "ports/x86/x86.h"
+#ifdef NACRE_XNNPACK
+#include "ports/xnnpack/xnnpack_port.h"
+#endif
+#include "tests/cases.h"
+#include "tests/claims/claims.h"
+#include "tests/claims/kernels_correct_reference.h"
+#include "tests/guarded_step.h"
+#include "tests/oracle.h"
+
+namespace nacre::test {
+namespace {
+
+struct Counts {
+  int entries = 0, cases = 0, left = 0, failures = 0;  // left: to the reference
+  int64_t elements = 0, exact = 0;
+  double worst = 0;  // error in tolerances
+  size_t tail = 0;   // Port::tail_bytes
+};
+
+std::string difference(const std::vector<Array>& outputs, const std::vector<Expected>& expected, Counts& counts) {
+  if (outputs.size() != expected.size()) return "another number of outputs";
+  for (size_t o = 0; o < outputs.size(); ++o)
+    for (int64_t i = 0; i < outputs[o].elements(); ++i) {
+      const double got = outputs[o].real(i), want = expected[o].value[size_t(i)],
+                   tolerance = expected[o].tolerance[size_t(i)];
+      const double error = got == want || (std::isnan(got) && std::isnan(want)) ? 0 : std::abs(got - want);
+      ++counts.elements;
+      counts.exact += tolerance == 0;
+      if (!(error <= tolerance))
+        return "output " + std::to_string(o) + " element " + std::to_string(i) + ": " + std::to_string(got) +
+               ", expected " + std::to_string(want) + " +- " + std::to_string(tolerance);
+      if (tolerance > 0) counts.worst = std::max(counts.worst, error / tolerance);
+    }
+  return "";
+}
+
+// A step and what it should give. Of ops of training: kernels_correct_reference.h.
+struct Trial {
+  ReferenceCase step;
+  std::string text;
+};
+Trial make_trial(const KernelEntry& entry, Random& random) {
+  if (has_reference_case(entry.op)) {
+    Trial trial = {reference_case(entry, random), "words"};
+    for (const uint32_t word : trial.step.words) trial.text += ' ' + std::to_string(int32_t(word));
+    for (const Array& input : trial.step.inputs) trial.text += ", " + input.text();
+    return trial;
+  }
+  const Case made = random_case(entry, random);
+  Trial trial = {{made.words, random_inputs(made, random), {}, {}}, text(made)};
+  trial.step.outputs = oracle(entry, trial.step.words, trial.step.inputs);
+  return trial;
+}
+
+std::string try_case(const KernelEntry& entry, const ReferenceCase& step, Counts& counts, bool& taken) {
+  std::vector<std::vector<uint8_t>> first;
+  for (const Beside beside : {Beside::kFront, Beside::kBack})
+    for (const bool constant : {false, true}) {
+      const Execution run = execute_guarded(entry, step.words, step.inputs, beside, constant, -1, counts.tail);
+      if (run.code == Code::kNoKernel) continue;
+      taken = true;
+      if (run.code != Code::kOk) return "refused with code " + std::to_string(int(run.code));
+      if (run.overrun) return "wrote behind its scratch";
+      if (run.impure) return "wrote an input";
+      std::vector<std::vector<uint8_t>> all;
+      for (const auto* arrays : {&run.outputs, &run.updated})
+        for (const Array& array : *arrays) all.push_back(array.bytes);
+      if (first.empty()) {
+        std::string wrong = difference(run.outputs, step.outputs, counts);
+        if (wrong.empty()) wrong = difference(run.updated, step.updated, counts);
+        if (!wrong.empty()) return wrong;
+        first = all;
+      } else if (all != first) {
+        return "another result where operands lie elsewhere or are constants";
+      }
+    }
+  for (int slot = 0; taken && slot < int(step.inputs.size()) && slot < 8; ++slot) {
+    if ((entry.in_place >> slot & 1) == 0 || step.inputs[size_t(slot)].bytes.size() != first[0].size()) continue;
+    if (execute_guarded(entry, step.words, step.inputs, Beside::kBack, false, slot, counts.tail).outputs[0].bytes !=
+        first[0])
+      return "another result in place of input " + std::to_string(slot);
+  }
+  return "";
+}
+
+void try_entry(const reference::NamedEntry& named, const char* tier, int lanes, int cases, uint64_t seed,
+               Counts& counts) {
+  const KernelEntry& entry = *named.entry;
+  ++counts.entries;
+  int taken_cases = 0;
+  for (int i = 0; i < cases; ++i) {
+    Random random(seed + uint64_t(i));
+    random.lanes = lanes;
+    const Trial trial = make_trial(entry, random);
+    bool taken = false;
+    const std::string wrong = try_case(entry, trial.step, counts, taken);
+    taken_cases += taken;
+    if (wrong.empty()) continue;
+    if (++counts.failures <= 20)
+      std::printf("FAILED %s %s, seed %llu (%s): %s\n", tier, named.name,
+                  static_cast<unsigned long long>(seed + uint64_t(i)), trial.text.c_str(), wrong.c_str());
+  }
+  counts.cases += taken_cases;
+  counts.left += cases - taken_cases;
+  if (taken_cases == 0) {
+    ++counts.failures;
+    std::printf("FAILED %s %s takes no case\n", tier, named.name);
+  }
+}
+
+constexpr int kLanes[] = {4, 8, 8, 16, 16};
+static_assert(std::size(kLanes) == size_t(x86::Tier::kCount));
+
+void try_set(std::span<const reference::NamedEntry> list, const char* name, int lanes, int cases, uint64_t seed,
+             Counts& counts) {
+  for (const reference::NamedEntry& named : list)
+    if (find_case_maker(named.entry->op) == nullptr && !has_reference_case(named.entry->op)) {
+      ++counts.failures;
+      std::printf("FAILED %s %s has no row in cases.cc\n", name, named.name);
+    } else {
+      try_entry(named, name, lanes, cases, seed, counts);
+    }
+  std::printf("%-12s %4d entries %6d cases, %5d left to the reference, worst float error %.2f of its tolerance\n", name,
+              counts.entries, counts.cases, counts.left, counts.worst);
+}
+
+}  // namespace
+
+NACRE_CLAIM(kernels_correct) {
+  const int cases = count > 1 ? std::atoi(arguments[1]) : 60;
+  const uint64_t seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1;
+  std::string tiers;
+  Counts all;
+  const auto add = [&](std::span<const reference::NamedEntry> list, const char* name, int lanes, size_t tail) {
+    Counts counts;
+    counts.tail = tail;
+    try_set(list, name, lanes, cases, seed, counts);
+    tiers += std::string(tiers.empty() ? "" : ", ") + name + " " + std::to_string(counts.entries);
+    all.entries += counts.entries, all.cases += counts.cases, all.left += counts.left;
+    all.elements += counts.elements, all.exact += counts.exact, all.failures += counts.failures;
+  };
+  for (uint32_t t = 0; t < uint32_t(x86::Tier::kCount); ++t) {
+    const auto tier = x86::Tier(t);
+    if (count > 3 && std::strcmp(arguments[3], x86::name(tier)) != 0) continue;
+    if (!x86::runs_here(tier)) {
+      std::printf("%-12s does not run here\n", x86::name(tier));
+      continue;
+    }
+    add(x86::list(tier), x86::name(tier), kLanes[t], 0);
+  }
+#ifdef NACRE_XNNPACK
+  const Port* const port = xnnpack::port();
+  if (port == nullptr) std::printf("%-12s does not run here\n", "xnnpack");
+  else if (count <= 3 || std::strcmp(arguments[3], port->name) == 0)
+    add(xnnpack::list(), port->name, 16, port->tail_bytes);
+#endif
+  if (all.failures > 0) {
+    std::printf("CLAIM kernels_correct NOT SHOWN: %d failures\n", all.failures);
+    return 1;
+  }
+  std::printf(
+      "CLAIM kernels_correct shown: %s entries; %d cases, each at 2 places and with and without constants, "
+      "between guard pages; %lld elements (%lld to the bit), seed %llu\n",
+      tiers.c_str(), all.cases, static_cast<long long>(all.elements), static_cast<long long>(all.exact),
+      static_cast<unsigned long long>(seed));
+  return 0;
+}
+
+}  // namespace nacre::test

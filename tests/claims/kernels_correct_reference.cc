@@ -1,0 +1,261 @@
+#include "tests/claims/kernels_correct_reference.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <stdexcept>
+
+#include "engine/kernels/training.h"
+#include "tests/cases_random.h"
+#include "tests/gradient_check.h"
+#include "tests/oracle_rounding.h"
+
+namespace nacre::test {
+namespace {
+
+constexpr bool is_real(ElementType type) {
+  return type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16;
+}
+
+// What is promised.
+enum Promise {
+  kExact,  // the bits of the reference kernel
+  kSums,   // sums of products in another order: n terms are within (n + 2) epsilon of the sum of their magnitudes
+  kNorm,   // real numbers within 4 ulp of the float64 kernel: the verdict, NUMERICS.md section 12, and a quotient
+};
+struct Row {
+  Op op;
+  Promise promise;
+  // Null: steps that the gradient tables make.
+  void (*make)(const KernelEntry& entry, Random& random, ReferenceCase& made) = nullptr;
+};
+
+Array numbers(ElementType type, int count, Random& random, double low, double high) {
+  Array array = make_array(type, {count});
+  for (int64_t i = 0; i < count; ++i) array.set(i, between(random, low, high));
+  return array;
+}
+int length(Random& random) { return chance(random, 30) ? pick(random, 1, 300) : channels(random, 90); }
+
+// Words {clip_value, weight_decay} and what the optimizer has besides; some gradients and moments are 0.
+void optimizer(const KernelEntry& entry, Random& random, ReferenceCase& made) {
+  const auto one_of = [&](std::initializer_list<double> list) {
+    return bits(list.begin()[pick(random, 0, int(list.size()) - 1)]);
+  };
+  made.words = {one_of({0, 0, 0.5}), one_of({0, 0.01})};
+  if (entry.op != Op::kSgd && entry.op != Op::kAdagrad) made.words.push_back(one_of({0.0, 0.9, 0.5}));
+  const bool adam = entry.op == Op::kAdam || entry.op == Op::kAdamW;
+  if (adam) made.words.push_back(one_of({0.999, 0.99, 0}));
+  if (adam || entry.op == Op::kRmsprop || entry.op == Op::kAdagrad) made.words.push_back(one_of({1e-8, 1e-3, 1}));
+  const int n = length(random);
+  made.inputs = {numbers(ElementType::kFloat32, n, random, -2, 2),
+                 array_of<double>(ElementType::kFloat32, {4}, {between(random, 0.1, 2), 0, 0, 0}),
+                 array_of<double>(ElementType::kFloat32, {1}, {between(random, 0, 0.1)})};
+  if (adam) made.inputs.push_back(array_of<int>(ElementType::kUint32, {1}, {pick(random, 0, 1000)}));
+  while (made.inputs.size() < entry.operand_count)
+    made.inputs.push_back(numbers(entry.operands[made.inputs.size()].element, n, random, 0, 2));
+  for (Array* array : {&made.inputs[0], &made.inputs.back()})
+    for (int64_t i = 0; i < n; ++i)
+      if (chance(random, 10)) array->set(i, 0);
+}
+
+void accumulate(const KernelEntry& entry, Random& random, ReferenceCase& made) {
+  const int n = length(random);
+  for (int i = 0; i < 2; ++i) made.inputs.push_back(numbers(entry.operands[i].element, n, random, -4, 4));
+}
+
+void batch_norm(const KernelEntry& entry, Random& random, ReferenceCase& made) {
+  const int rows = chance(random, 30) ? pick(random, 120, 300) : pick(random, 1, 20), count = channels(random, 20);
+  made.words = {bits(between(random, 0.001, 0.1)), uint32_t(pick(random, 0, 1))};
+  made.inputs = {numbers(entry.operands[0].element, rows * count, random, -4, 4)};
+  made.inputs[0].dims = {rows, count};
+  for (int i = 0; i < 4; ++i) made.inputs.push_back(numbers(ElementType::kFloat32, count, random, -4, 4));
+  made.inputs.push_back(array_of<double>(ElementType::kFloat32, {1}, {2}));
+}
+
+// In some cases a gradient is infinite or none.
+void verdict(const KernelEntry&, Random& random, ReferenceCase& made) {
+  const ElementType f32 = ElementType::kFloat32;
+  made.words = {chance(random, 50) ? 0 : bits(between(random, 0.1, 4))};
+  made.inputs = {numbers(f32, length(random), random, -4, 4), numbers(f32, 1, random, 0, 9),
+                 array_of<int>(f32, {1}, {pick(random, 0, 8)}), array_of<int>(f32, {1}, {1 << pick(random, 0, 16)})};
+  Array& gradients = made.inputs[0];
+  if (chance(random, 20))
+    gradients.set(pick(random, 0, int(gradients.elements()) - 1), chance(random, 50) ? NAN : -INFINITY);
+}
+
+constexpr Row kRows[] = {
+    {Op::kDenseGradientX, kSums},
+    {Op::kDenseGradientW, kSums},
+    {Op::kBiasGradient, kSums},
+    {Op::kConv2dGradientX, kSums},
+    {Op::kConv2dGradientW, kSums},
+    {Op::kDepthwiseConv2dGradientX, kExact},
+    {Op::kDepthwiseConv2dGradientW, kExact},
+    {Op::kAveragePoolGradient, kExact},
+    {Op::kMaxPoolGradient, kExact},
+    {Op::kClampGradient, kExact},
+    {Op::kLeakyReluGradient, kExact},
+    {Op::kSigmoidGradient, kExact},
+    {Op::kTanhGradient, kExact},
+    {Op::kHardSwishGradient, kExact},
+    {Op::kBatchNormTraining, kExact, &batch_norm},
+    {Op::kBatchNormTrainingGradientX, kExact},
+    {Op::kBatchNormTrainingGradientScale, kExact},
+    {Op::kSgd, kExact, &optimizer},
+    {Op::kMomentum, kExact, &optimizer},
+    {Op::kNesterov, kExact, &optimizer},
+    {Op::kAdam, kExact, &optimizer},
+    {Op::kAdamW, kExact, &optimizer},
+    {Op::kRmsprop, kExact, &optimizer},
+    {Op::kAdagrad, kExact, &optimizer},
+    {Op::kAccumulate, kExact, &accumulate},
+    {Op::kVerdict, kNorm, &verdict},
+};
+const Row* find_row(Op op) {
+  const auto* found = std::find_if(std::begin(kRows), std::end(kRows), [op](const Row& row) { return row.op == op; });
+  return found == std::end(kRows) ? nullptr : found;
+}
+
+template <class F>
+const KernelEntry* find_entry(const KernelEntry& entry, F fits) {
+  for (const auto& list : {reference::list(), reference::training_list()})
+    for (const reference::NamedEntry& named : list) {
+      const KernelEntry& other = *named.entry;
+      if (other.op != entry.op || other.operand_count != entry.operand_count) continue;
+      bool all = true;
+      for (int i = 0; i < entry.operand_count; ++i)
+        all &= other.operands[i].role == entry.operands[i].role &&
+               fits(other.operands[i].element, entry.operands[i].element);
+      if (all) return &other;
+    }
+  throw std::out_of_range("no reference kernel");
+}
+// The reference kernel of the same types, and that of float64 where the operands are real; some stay float32 there.
+const KernelEntry& same_entry(const KernelEntry& entry) {
+  return *find_entry(entry, [](ElementType other, ElementType own) { return other == own; });
+}
+const KernelEntry& wide_entry(const KernelEntry& entry) {
+  return *find_entry(entry, [](ElementType other, ElementType own) {
+    return other == ElementType::kFloat64 ? is_real(own) : other == own;
+  });
+}
+
+template <class F>
+Array array_with(ElementType type, const Array& from, F value) {
+  if (!from.present()) return from;
+  Array array = make_array(type, from.dims);
+  for (int64_t i = 0; i < array.elements(); ++i) array.set(i, value(from.real(i)));
+  return array;
+}
+
+// ---- A gradient step, as the table of some op makes it of a random case of that op.
+
+bool makes(const OpRule& rule, Op by) {
+  return std::any_of(rule.gradients.begin(), rule.gradients.end(), [by](const Gradient& row) { return row.by == by; });
+}
+
+bool gradient_case(const KernelEntry& entry, Random& random, ReferenceCase& made) {
+  std::vector<const GradientRow*> rows;
+  for (const OpRule* rule : all_rules())
+    if (const GradientRow* row = find_gradient_row(rule->op); row != nullptr && makes(*rule, entry.op))
+      rows.push_back(row);
+  if (rows.empty()) return false;
+  for (int tries = 0; tries < 100; ++tries) {
+    const GradientRow& row = *rows[size_t(pick(random, 0, int(rows.size()) - 1))];
+    GradientCase forward;
+    row.make(random, forward);
+    const Linearized linear = linearize(row, forward, random);
+    if (!linear.why.empty()) continue;
+    for (const Target& target : targets(linear)) {
+      if (linear.rule->gradients[target.row].by != entry.op) continue;
+      const GradientStep step = gradient_step(linear, target);
+      if (step.entry == nullptr || step.entry->operand_count != entry.operand_count) continue;
+      made.words = step.words;
+      for (size_t i = 0; i < step.operands.size(); ++i)
+        made.inputs.push_back(array_with(entry.operands[i].element, step.operands[i], [](double v) { return v; }));
+      return true;
+    }
+  }
+  throw std::out_of_range("no gradient step of this op");
+}
+
+// ---- Expectations.
+
+using Arrays = std::vector<Array>;
+Execution run(const KernelEntry& entry, const std::vector<uint32_t>& words, const Arrays& inputs) {
+  Execution run = execute(entry, words, inputs);
+  if (run.code != Code::kOk) throw std::runtime_error("the reference refuses the case");
+  return run;
+}
+
+std::vector<Expected> exactly(const Arrays& arrays) {
+  std::vector<Expected> all;
+  for (const Array& array : arrays) {
+    Expected expected = {array.dims, {}, {}};
+    for (int64_t i = 0; i < array.elements(); ++i) expected.value.push_back(array.real(i));
+    expected.tolerance.resize(expected.value.size(), 0);
+    all.push_back(expected);
+  }
+  return all;
+}
+
+// `types`: of the outputs that are checked. `magnitudes` and `terms`: the sums of the absolute values, and of ones.
+std::vector<Expected> sums(const Arrays& values, const Arrays& magnitudes, const Arrays& terms, const Arrays& like) {
+  std::vector<Expected> all = exactly(values);
+  for (size_t o = 0; o < all.size(); ++o)
+    for (size_t i = 0; i < all[o].value.size(); ++i) {
+      const auto at = int64_t(i);
+      const double error = (terms[o].real(at) + 2) * double(FLT_EPSILON) * magnitudes[o].real(at);
+      const bool narrow = like[o].element != ElementType::kFloat32;
+      all[o].tolerance[i] =
+          error + (narrow ? double(quantum(like[o].element, std::abs(all[o].value[i]) + error)) / 2 : 0);
+    }
+  return all;
+}
+
+// Real numbers within `ulp` units of the last place, others exact.
+std::vector<Expected> within(const Arrays& values, const Arrays& like, double ulp) {
+  std::vector<Expected> all = exactly(values);
+  for (size_t o = 0; o < all.size(); ++o)
+    for (size_t i = 0; i < all[o].value.size(); ++i)
+      if (is_real(like[o].element) && std::isfinite(all[o].value[i]))
+        all[o].tolerance[i] = ulp * double(FLT_EPSILON) * std::abs(all[o].value[i]);
+  return all;
+}
+
+}  // namespace
+
+bool has_reference_case(Op op) { return find_row(op) != nullptr; }
+
+ReferenceCase reference_case(const KernelEntry& entry, Random& random) {
+  ReferenceCase made;
+  const Row& row = *find_row(entry.op);
+  if (row.make != nullptr) row.make(entry, random, made);
+  else if (!gradient_case(entry, random, made)) throw std::out_of_range("no case of this op");
+  const Execution same = run(same_entry(entry), made.words, made.inputs);
+  if (row.promise == kExact) {
+    made.outputs = exactly(same.outputs);
+    made.updated = exactly(same.updated);
+    return made;
+  }
+  const KernelEntry& wide = wide_entry(entry);
+  const auto run_with = [&](auto value) {
+    Arrays inputs;
+    for (size_t i = 0; i < made.inputs.size(); ++i)
+      inputs.push_back(array_with(wide.operands[i].element, made.inputs[i], value));
+    return run(wide, made.words, inputs);
+  };
+  const Execution values = run_with([](double v) { return v; }),
+                  magnitudes = run_with([](double v) { return std::abs(v); }),
+                  terms = run_with([](double) { return 1.0; });
+  if (row.promise == kNorm) {
+    made.outputs = within(values.outputs, same.outputs, 4);
+    return made;
+  }
+  made.outputs = sums(values.outputs, magnitudes.outputs, terms.outputs, same.outputs);
+  made.updated = sums(values.updated, magnitudes.updated, terms.updated, same.updated);
+  return made;
+}
+
+}  // namespace nacre::test

@@ -1,0 +1,23 @@
+// What kernels_correct expects of the kernels of training, of which the oracle has no formulas: the float64 kernel of
+// the same op on the same numbers, with a bound on the error of float32; or, where kernels promise the same operations
+// in the same order, the reference kernel of the same types, to the bit. That the float64 kernels are right is shown by
+// other tests: gradients against differences, optimizers against their formulas.
+#pragma once
+
+#include <string>
+
+#include "tests/oracle.h"
+#include "tests/random.h"
+
+namespace nacre::test {
+
+bool has_reference_case(Op op);
+
+struct ReferenceCase {
+  std::vector<uint32_t> words;
+  std::vector<Array> inputs;  // updated operands too
+  std::vector<Expected> outputs, updated;
+};
+ReferenceCase reference_case(const KernelEntry& entry, Random& random);
+
+}  // namespace nacre::test

@@ -1,0 +1,149 @@
+// Claim: with every tier of kernels that runs here, 1, 2 and 3 workers give the same bytes, and a run allocates
+// nothing: neither the kernels nor the threads (ports/threads).
+//
+// How much of the work others than the calling thread did is counted, so that the claim is not shown by one alone.
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "engine/run/places.h"
+#include "ports/threads/threads.h"
+#include "ports/x86/x86.h"
+#include "tests/claims/killing_allocator.h"
+#include "tests/model/networks.h"
+#include "tools/base/split_mix64.h"
+
+namespace nacre::test {
+namespace {
+
+constexpr int kMostWorkers = 3, kRuns = 3;
+
+// Of float32, whose layers are long enough to be shared.
+constexpr Network kFloat[] = {{"IC float32", "models/mlperf_tiny/pretrainedResnet.tflite", false, 0},
+                              {"VWW float32", "models/mlperf_tiny/vww_96_float.tflite", false, 0}};
+
+// The threads of a pool, counting what those behind the first one do.
+struct CountedWorkers {
+  const Workers* pool;
+  std::atomic<uint64_t> elsewhere = 0;
+  Workers workers;
+
+  explicit CountedWorkers(const ThreadPool& threads)
+      : pool(threads.workers()), workers{this, threads.count(), &CountedWorkers::run} {}
+
+  struct Task {
+    CountedWorkers& self;
+    void (*task)(void*, int, int);
+    void* context;
+  };
+  static void run(void* self, void (*task)(void*, int, int), void* context, int tiles) {
+    auto& workers = *static_cast<CountedWorkers*>(self);
+    Task counted = {workers, task, context};
+    workers.pool->run(
+        workers.pool->context,
+        [](void* t, int tile, int worker) {
+          const Task& one = *static_cast<const Task*>(t);
+          if (worker > 0) ++one.self.elsewhere;
+          one.task(one.context, tile, worker);
+        },
+        &counted, tiles);
+  }
+};
+
+struct Found {
+  uint64_t runs = 0, differences = 0, refusals = 0, elsewhere = 0, bytes = 0;
+};
+
+alignas(64) std::byte memory[16 << 20];
+
+// The outputs of each run, one behind the other; empty where something is refused.
+std::vector<std::byte> outputs_of(std::span<const std::byte> file, const Port& port, const Workers* workers) {
+  static const KernelSet* const kBehind[] = {&reference::kernels()};
+  const Port* const ports[] = {&port};
+  Places places(ports);
+  Model model;
+  Sizes sizes;
+  Memory blocks;
+  Program program;
+  const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
+  if (!model.open(file).ok() || !places.measure(model, 0, kBehind, &sizes, machine).ok() ||
+      !Memory::cut(memory, sizes, &blocks, places.alignment()).ok() ||
+      !places.bind(&program, model, 0, kBehind, blocks, workers).ok())
+    return {};
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < program.output_count(); ++i) bytes += program.output(i).size();
+  std::vector<std::byte> outputs(bytes * kRuns);
+  size_t at = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    tools::SplitMix64 random(uint64_t(run) + 1);
+    for (uint32_t i = 0; i < program.input_count(); ++i) {
+      const std::span<std::byte> input = program.input(i);
+      for (size_t k = 0; k < input.size(); ++k)  // codes, or float32 in [0, 1) by their exponent
+        input[k] = std::byte(k % 4 == 3 ? 0x3E : uint8_t(random.next()));
+    }
+    arm(true);
+    const bool ran = program.run().ok();
+    arm(false);
+    if (!ran) return {};
+    for (uint32_t i = 0; i < program.output_count(); ++i) {
+      std::memcpy(outputs.data() + at, program.output(i).data(), program.output(i).size());
+      at += program.output(i).size();
+    }
+  }
+  return outputs;
+}
+
+void try_network(const Network& network, const Buffer& file, const Port& port, Found& found) {
+  const std::vector<std::byte> alone = outputs_of(file.bytes(), port, nullptr);
+  if (alone.empty()) ++found.refusals, std::printf("FAIL %s, %s: refused\n", network.name, port.name);
+  for (int count = 2; count <= kMostWorkers; ++count) {
+    const ThreadPool threads(count);
+    CountedWorkers counted(threads);
+    const std::vector<std::byte> together = outputs_of(file.bytes(), port, &counted.workers);
+    ++found.runs;
+    found.bytes += together.size();
+    found.elsewhere += counted.elsewhere;
+    if (together == alone) continue;
+    ++found.differences;
+    std::printf("FAIL %s, %s: %d workers give other bytes than 1\n", network.name, port.name, count);
+  }
+}
+
+int claim() {
+  if (!allocator_works()) {
+    std::printf("CLAIM workers_identical NOT SHOWN: the allocator that kills does not\n");
+    return 1;
+  }
+  Found found;
+  int networks = 0, missing = 0, tiers = 0;
+  for (uint32_t t = 0; t < uint32_t(x86::Tier::kCount); ++t) tiers += x86::runs_here(x86::Tier(t)) ? 1 : 0;
+  std::vector<Network> all(std::begin(kNetworks), std::end(kNetworks));
+  all.insert(all.end(), std::begin(kFloat), std::end(kFloat));
+  for (const Network& network : all) {
+    Buffer file;
+    std::string why;
+    if (!convert(network, &file, &why)) {
+      ++missing;
+      std::printf("%s: %s\n", network.name, why.c_str());
+      continue;
+    }
+    ++networks;
+    for (uint32_t t = 0; t < uint32_t(x86::Tier::kCount); ++t)
+      if (x86::runs_here(x86::Tier(t))) try_network(network, file, x86::port(x86::Tier(t)), found);
+  }
+  if (networks == 0) return std::printf("no networks: workers_identical is left out\n"), 77;
+  const bool shown = found.differences == 0 && found.refusals == 0 && found.elsewhere > 0;
+  std::printf(
+      "CLAIM workers_identical %s: %d networks (%d missing) on %d tiers with 2 and 3 workers, %llu times the bytes of "
+      "1 (%llu bytes), %llu differ; %llu shares of work done by further threads; allocations in a run: 0\n",
+      shown ? "shown" : "NOT SHOWN", networks, missing, tiers, static_cast<unsigned long long>(found.runs),
+      static_cast<unsigned long long>(found.bytes), static_cast<unsigned long long>(found.differences + found.refusals),
+      static_cast<unsigned long long>(found.elsewhere));
+  return shown ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace nacre::test
+
+int main() { return nacre::test::claim(); }

@@ -1,0 +1,145 @@
+#include "tools/commands/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "tools/base/error.h"
+#include "tools/base/format.h"
+#include "tools/base/print.h"
+#include "tools/base/table.h"
+#include "tools/commands/profile_table.h"
+#include "tools/model/golden.h"
+#include "tools/model/kernel_choice.h"
+#include "tools/model/program_cost.h"
+
+namespace nacre::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+struct Times {  // of single runs, sorted, microseconds
+  std::vector<double> us;
+
+  // The smallest that so many of 100 runs do not exceed.
+  double percentile(double p) const { return us[size_t(std::ceil(p / 100 * double(us.size()))) - 1]; }
+  double median() const { return (us[(us.size() - 1) / 2] + us[us.size() / 2]) / 2; }
+  double mean() const {
+    double sum = 0;
+    for (const double t : us) sum += t;
+    return sum / double(us.size());
+  }
+  double deviation() const {
+    double sum = 0;
+    for (const double t : us) sum += (t - mean()) * (t - mean());
+    return std::sqrt(sum / double(us.size()));
+  }
+};
+
+class Bench {
+ public:
+  explicit Bench(const BenchOptions& options)
+      : options_(options), model_(options.model), program_(model_.infer_program()),
+        port_(port_for(options.kernels, model_.program_names(program_).target)),
+        bound_(model_, program_, port_, options.threads), inputs_(seeded_inputs(model_, program_, options.seed)) {}
+
+  void run() {
+    first_us_ = one_run();
+    warm_up_ = repeat(options_.warmup_runs, options_.warmup_ms).us.size();
+    times_ = repeat(options_.runs, options_.least_ms);
+    std::ranges::sort(times_.us);
+    if (options_.profile) profile_ = profile(bound_, std::max<uint64_t>(20, options_.runs), [&] { write_inputs(); });
+    options_.json ? print_as_json() : print_text();
+  }
+
+ private:
+  void write_inputs() {
+    const Program& program = bound_.program();
+    size_t at = 0;
+    for (uint32_t i = 0; i < program.input_count(); ++i) {
+      const std::span<std::byte> input = program.input(i);
+      std::memcpy(input.data(), inputs_.data() + at, input.size());
+      at += input.size();
+    }
+  }
+
+  double one_run() {
+    write_inputs();
+    const Clock::time_point start = Clock::now();
+    const Status status = bound_.program().run();
+    const double us = seconds(Clock::now() - start) * 1e6;
+    model_.require(status);
+    return us;
+  }
+
+  Times repeat(uint64_t runs, uint64_t least_ms) {
+    Times times;
+    const Clock::time_point start = Clock::now();
+    while (times.us.size() < runs || seconds(Clock::now() - start) * 1000 < double(least_ms))
+      times.us.push_back(one_run());
+    return times;
+  }
+
+  uint64_t memory() const { return bound_.sizes().total(); }
+
+  void print_text() const {
+    const Statistics s = statistics(model_, program_);
+    print(fmt::format("{}: {} kernels, {}, batch {}, {} multiply-accumulates, {} bytes of memory\n", options_.model,
+                      name_of_port(port_), counted(options_.threads, "thread"), s.batch,
+                      grouped(s.multiply_accumulates), grouped(memory())));
+    print(fmt::format("first run {:.2f} us; {} to warm up; then {}:\n", first_us_, counted(warm_up_, "run"),
+                      counted(times_.us.size(), "run")));
+    print(
+        fmt::format("min {:.2f}  median {:.2f}  mean {:.2f}  p90 {:.2f}  p99 {:.2f}  max {:.2f} us, "
+                    "standard deviation {:.2f} us\n",
+                    times_.us.front(), times_.median(), times_.mean(), times_.percentile(90), times_.percentile(99),
+                    times_.us.back(), times_.deviation()));
+    if (s.multiply_accumulates > 0)
+      print(fmt::format("{:.2f} GMAC/s at the median\n", double(s.multiply_accumulates) / times_.median() / 1000));
+    if (profile_) print("\n" + profile_text(model_, program_, *profile_, terminal_width()));
+  }
+
+  void print_as_json() const {
+    Json report = {{"model", options_.model},
+                   {"kernels", name_of_port(port_)},
+                   {"threads", options_.threads},
+                   {"batch", statistics(model_, program_).batch},
+                   {"multiply_accumulates", statistics(model_, program_).multiply_accumulates},
+                   {"memory_bytes", memory()},
+                   {"first_us", first_us_},
+                   {"warm_up_runs", warm_up_},
+                   {"runs", times_.us.size()},
+                   {"min_us", times_.us.front()},
+                   {"median_us", times_.median()},
+                   {"mean_us", times_.mean()},
+                   {"p90_us", times_.percentile(90)},
+                   {"p99_us", times_.percentile(99)},
+                   {"max_us", times_.us.back()},
+                   {"standard_deviation_us", times_.deviation()}};
+    if (profile_) report["profile"] = profile_json(model_, program_, *profile_);
+    print_json(report);
+  }
+
+  const BenchOptions& options_;
+  LoadedModel model_;
+  uint32_t program_;
+  const Port* port_;
+  BoundProgram bound_;
+  std::vector<uint8_t> inputs_;
+  double first_us_ = 0;
+  size_t warm_up_ = 0;
+  Times times_;
+  std::optional<Profile> profile_;
+};
+
+}  // namespace
+
+void bench(const BenchOptions& options) { Bench(options).run(); }
+
+}  // namespace nacre::tools

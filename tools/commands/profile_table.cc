@@ -1,0 +1,95 @@
+#include "tools/commands/profile_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tools/base/table.h"
+#include "tools/evaluate/program_report.h"
+
+namespace nacre::tools {
+namespace {
+
+struct OpTime {
+  std::string op;
+  size_t steps = 0;
+  double us = 0;
+};
+
+// By op, the slowest first.
+std::vector<OpTime> by_op(const ProgramReport& report, const Profile& profile) {
+  std::map<std::string, OpTime> ops;
+  for (const StepProfile& step : profile.steps) {
+    OpTime& op = ops[report.steps()[step.step].op_name];
+    op.op = report.steps()[step.step].op_name;
+    ++op.steps;
+    op.us += step.us;
+  }
+  std::vector<OpTime> sorted;
+  for (auto& [name, op] : ops) sorted.push_back(std::move(op));
+  std::ranges::stable_sort(sorted, std::greater(), &OpTime::us);
+  return sorted;
+}
+
+double sum_of(const Profile& profile) {
+  double sum = 0;
+  for (const StepProfile& step : profile.steps) sum += step.us;
+  return sum;
+}
+
+std::string layer_of(const ProgramReport& report, const ReportStep& step) {
+  return step.layer == kNoIndex ? "" : report.layers()[step.layer].name;
+}
+
+double rate(const ReportStep& step, double us) { return us > 0 ? double(step.multiply_accumulates) / us / 1000 : 0; }
+
+}  // namespace
+
+std::string profile_text(const LoadedModel& model, uint32_t program, const Profile& profile, size_t width) {
+  const ProgramReport report(model, program);
+  const double sum = sum_of(profile);
+  const auto share = [sum](double us) { return fmt::format("{:.1f} %", sum > 0 ? 100 * us / sum : 0); };
+  Table steps({{"step", Align::kRight},
+               {"layer", Align::kLeft, 12},
+               {"op"},
+               {"types"},
+               {"kernel"},
+               {"us", Align::kRight},
+               {"share", Align::kRight},
+               {"GMAC/s", Align::kRight}});
+  for (const StepProfile& step : profile.steps) {
+    const ReportStep& of = report.steps()[step.step];
+    steps.add({fmt::format("{}", step.step), layer_of(report, of), of.op_name, report.types_text(of), step.kernel,
+               fmt::format("{:.2f}", step.us), share(step.us),
+               of.multiply_accumulates > 0 ? fmt::format("{:.1f}", rate(of, step.us)) : ""});
+  }
+  Table ops({{"op"}, {"steps", Align::kRight}, {"us", Align::kRight}, {"share", Align::kRight}});
+  for (const OpTime& op : by_op(report, profile))
+    ops.add({op.op, fmt::format("{}", op.steps), fmt::format("{:.2f}", op.us), share(op.us)});
+  return steps.text(width) + "\n" + ops.text(width) +
+         fmt::format(
+             "\nwhole run: median {:.2f} us of {} runs after {} to warm up; the first took {:.2f} us\n"
+             "steps alone: {:.2f} us, the clock's own time in each\n",
+             profile.us, profile.runs, profile.runs, profile.first_us, sum);
+}
+
+Json profile_json(const LoadedModel& model, uint32_t program, const Profile& profile) {
+  const ProgramReport report(model, program);
+  Json steps = Json::array(), ops = Json::array();
+  for (const StepProfile& step : profile.steps) {
+    const ReportStep& of = report.steps()[step.step];
+    Json row = {{"step", step.step},     {"layer", layer_of(report, of)},
+                {"op", of.op_name},      {"types", report.types_text(of)},
+                {"kernel", step.kernel}, {"us", step.us}};
+    if (of.multiply_accumulates > 0)
+      row.update({{"multiply_accumulates", of.multiply_accumulates}, {"gmac_per_s", rate(of, step.us)}});
+    steps.push_back(std::move(row));
+  }
+  for (const OpTime& op : by_op(report, profile)) ops.push_back({{"op", op.op}, {"steps", op.steps}, {"us", op.us}});
+  return {{"steps", steps},          {"ops", ops},
+          {"median_us", profile.us}, {"first_us", profile.first_us},
+          {"runs", profile.runs},    {"warm_up_runs", profile.runs}};
+}
+
+}  // namespace nacre::tools

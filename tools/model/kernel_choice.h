@@ -1,0 +1,42 @@
+// Which kernels run a program on this machine, by name: "reference", a tier of its processor ("avx2": ports/x86/x86.h),
+// or "auto", the fastest tier that runs here, or, where it is built, "xnnpack" (ports/xnnpack/xnnpack_port.h). Behind a
+// tier and behind XNNPACK stand the reference kernels, for steps that these do not take.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/kernels/kernel.h"
+
+namespace nacre::tools {
+
+// "auto", "reference", every tier, also those that do not run here, and "xnnpack".
+std::vector<std::string> kernel_choices();
+
+// Every set there is, and its kernels: "reference", "training" (the reference's, for training) and the tiers.
+std::vector<std::string> kernel_sets_listed();
+struct ListedKernel {
+  std::string name;  // "dense_f32"
+  const KernelEntry* entry;
+};
+std::vector<ListedKernel> kernels_of_set(const std::string& set);
+bool set_runs_here(const std::string& set);
+
+// The port of a choice; null: the reference kernels alone. Throws where this machine cannot run it.
+const Port* port_named(const std::string& choice);
+
+// What a program for a target of this name is compiled with, in the order in which bind asks: the kernels of its tier
+// for "x86/avx2", and the reference's. Whether this machine can run them is another question.
+std::vector<const KernelSet*> kernels_of_target(const std::string& target);
+
+// The choice for a program compiled for `target`: where that names a tier, "auto" is that tier, and no other fits.
+const Port* port_for(const std::string& choice, const std::string& target);
+const Port* port_for_target(const std::string& target);  // null where it names no tier
+
+// "avx512_vnni/dense_f32", of a kernel of the reference, of a tier or of XNNPACK; "" of another.
+std::string name_of_kernel(Kernel kernel);
+
+// "avx512_vnni": what the choice stands for on this machine.
+std::string name_of_port(const Port* port);
+
+}  // namespace nacre::tools

@@ -1,0 +1,30 @@
+// How long each step of a program takes, and which kernel runs it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/model/loaded_model.h"
+
+namespace nacre::tools {
+
+struct StepProfile {
+  uint32_t step = 0;   // of the program
+  std::string kernel;  // "avx2/dense_f32"
+  double us = 0;       // median over the runs
+};
+
+struct Profile {
+  std::vector<StepProfile> steps;
+  double us = 0;        // of a whole run, median
+  double first_us = 0;  // of the first run of all: caches are cold, pages not there yet
+  uint64_t runs = 0;    // that were timed, after as many that were not
+};
+
+// Runs the program `runs` times as a whole and as often step by step, whose times are of single steps and so hold what
+// reading the clock takes. write_inputs() is called before each run.
+Profile profile(const BoundProgram& bound, uint64_t runs, const std::function<void()>& write_inputs);
+
+}  // namespace nacre::tools
