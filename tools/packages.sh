@@ -17,9 +17,10 @@ packages_of() {
     tests) echo libgtest-dev libbenchmark-dev xz-utils faketime ;;
     firmware) echo gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm ;;
     fuzz) echo clang-19 libclang-rt-19-dev ;;
+    xnnpack) echo libxnnpack-dev libpthreadpool-dev ;;
     peers) echo python3 python3-venv ca-certificates ;;
     *)
-      echo "packages: $1: no such group, expected build, tools, tests, firmware, fuzz or peers" >&2
+      echo "packages: $1: no such group, expected build, tools, tests, firmware, fuzz, xnnpack or peers" >&2
       return 1
       ;;
   esac

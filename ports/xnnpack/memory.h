@@ -1,0 +1,41 @@
+// The memory that XNNPACK gets: on each thread that of the step which is being prepared there, and none else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace nacre::xnnpack {
+
+// Blocks one behind the other. What is freed is used again where it was the last one.
+class Arena {
+ public:
+  static constexpr size_t kAlignment = 64;  // of every block: no version of XNNPACK asks for more
+
+  Arena(std::byte* first, size_t bytes);
+
+  void* allocate(size_t bytes);                 // null where they do not fit
+  void* reallocate(void* block, size_t bytes);  // the contents stay
+  void free(void* block);
+  size_t most() const { return most_; }  // bytes in use at most, from the first multiple of kAlignment on
+  bool overflowed() const { return overflowed_; }
+
+ private:
+  std::byte* first_;
+  size_t bytes_, used_ = 0, last_ = 0, most_ = 0;  // last_: where the last block begins
+  bool overflowed_ = false;
+};
+
+// While it lives, XNNPACK allocates from `arena` on this thread.
+class Allocating {
+ public:
+  explicit Allocating(Arena& arena);
+  ~Allocating();
+  Allocating(const Allocating&) = delete;
+  Allocating& operator=(const Allocating&) = delete;
+};
+
+// Whether XNNPACK runs here and allocates from arenas. Initializes it at the first call.
+bool is_usable();
+
+}  // namespace nacre::xnnpack

@@ -1,0 +1,197 @@
+// The entries, and what bind and run do for all of them.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <span>
+
+#include "engine/kernels/adapter.h"
+#include "engine/kernels/sorted_list.h"
+#include "ports/xnnpack/memory.h"
+#include "ports/xnnpack/operators.h"
+#include "ports/xnnpack/xnnpack_port.h"
+
+namespace nacre::xnnpack {
+namespace {
+
+// What stands in call.prepared; the operator's blocks are behind it.
+struct Prepared {
+  xnn_operator_t op = nullptr;  // null: the reference runs the step
+  int rows = 0;                 // as it was placed
+  void* workspace = nullptr;    // of newer libraries
+  size_t workspace_bytes = 0;
+};
+constexpr size_t kHead = 64;  // of Prepared
+static_assert(sizeof(Prepared) <= kHead);
+
+template <class Form>
+xnn_status make(const Words& words, const Operands& operands, Arena& arena, Prepared* made) {
+  const Allocating from(arena);
+  xnn_status status = Form::create(words, operands, &made->op);
+  if (status == xnn_status_success)
+    status = Form::place(made->op, words, operands, [&](size_t bytes) {
+      made->workspace_bytes = bytes;
+      return made->workspace = arena.allocate(bytes);
+    });
+  if (status != xnn_status_success && made->op != nullptr) xnn_delete_operator(made->op);
+  if (status != xnn_status_success) made->op = nullptr;
+  return status;
+}
+
+constinit std::atomic<uint64_t> left_to_reference = 0;
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+using HeapBlock = std::unique_ptr<void, Free>;
+
+constexpr int kMostOperands = 5;
+
+// Operands whose constants are zeros, or halves where they scale codes; pointers to what is no constant, which nobody
+// follows, are there too.
+class BlankOperands {
+ public:
+  explicit BlankOperands(const Operands& operands) : operands_{tensors_, operands.count, operands.rows} {
+    size_t most = 64;
+    for (int i = 0; i < operands.count; ++i) {
+      tensors_[i] = operands.tensor[i];
+      if (operands.has(i)) most = std::max(most, size_t(operands.tensor[i].record->bytes));
+    }
+    zeros_.reset(std::calloc(most, 1));
+    scales_.reset(std::malloc(most));
+    if (!valid()) return;
+    for (Tensor& tensor : std::span(tensors_, size_t(operands.count))) tensor.data = zeros_.get();
+    constexpr int kScale = 3;
+    if (operands.count == 5)
+      std::fill_n(static_cast<float*>(tensors_[kScale].data = scales_.get()), operands[kScale].elements(), 1.0f / 2);
+  }
+  bool valid() const { return zeros_ != nullptr && scales_ != nullptr; }
+  const Operands& operands() const { return operands_; }
+
+ private:
+  Tensor tensors_[kMostOperands];
+  Operands operands_;
+  HeapBlock zeros_, scales_;
+};
+
+// Bytes of an operator's blocks, by making it once; 0 where XNNPACK refuses to.
+template <class Form>
+size_t arena_bytes(const Words& words, const Operands& operands) {
+  const BlankOperands blank(operands);
+  if (!is_usable() || !blank.valid()) return 0;
+  for (size_t bytes = size_t{4} << 20; bytes <= SIZE_MAX / 4; bytes *= 4) {
+    const HeapBlock memory(std::malloc(bytes));
+    if (memory == nullptr) return 0;
+    Arena arena(static_cast<std::byte*>(memory.get()), bytes);
+    Prepared made;
+    const xnn_status status = make<Form>(words, blank.operands(), arena, &made);
+    if (status == xnn_status_success) xnn_delete_operator(made.op);
+    if (!arena.overflowed()) return status == xnn_status_success ? arena.most() : 0;
+  }
+  return 0;
+}
+
+template <class Form>
+size_t prepared_bytes_of(const Words& words, const Operands& operands) {
+  return kHead + Arena::kAlignment + arena_bytes<Form>(words, operands);
+}
+
+// kMemorySize: the operator took more than it did when it was measured. kPortFailed: XNNPACK refuses what it should
+// take, or there was no memory to measure it in.
+template <class Form>
+Code prepare_of(const Args& args) {
+  auto* const prepared = new (args.call.prepared) Prepared;
+  const Operands operands = args.operands();
+  if (!Form::exact(args.words, operands)) return ++left_to_reference, Code::kOk;
+  const size_t bytes = prepared_bytes_of<Form>(args.words, operands) - kHead;
+  Arena arena(static_cast<std::byte*>(args.call.prepared) + kHead, bytes);
+  if (make<Form>(args.words, operands, arena, prepared) == xnn_status_success) return Code::kOk;
+  return bytes > Arena::kAlignment && arena.overflowed() ? Code::kMemorySize : Code::kPortFailed;
+}
+
+// Its memory is the caller's again, without a call of the heap.
+void release(void*, void* prepared) {
+  xnn_operator_t& op = static_cast<Prepared*>(prepared)->op;
+  if (op != nullptr) xnn_delete_operator(op);
+  op = nullptr;
+}
+
+template <class Form, Kernel kReference>
+Code run_of(const Args& args) {
+  auto& prepared = *static_cast<Prepared*>(args.call.prepared);
+  if (prepared.op == nullptr) return kReference(args);
+  if (prepared.rows != args.rows) {
+    prepared.rows = -1;
+    // Fewer rows need no more memory, and without an arena XNNPACK gets none.
+    const auto kept = [&](size_t bytes) { return bytes <= prepared.workspace_bytes ? prepared.workspace : nullptr; };
+    if (Form::place(prepared.op, args.words, args.operands(), kept) != xnn_status_success) return Code::kPortFailed;
+    prepared.rows = args.rows;
+  }
+  return xnn_run_operator(prepared.op, nullptr) == xnn_status_success ? Code::kOk : Code::kPortFailed;
+}
+
+template <class Form>
+bool accepts_of(const Words& words, const Operands& operands) {
+  return is_usable() && Form::accepts(words, operands);
+}
+
+template <class Form>
+constexpr Preparation kPreparationOf = {&prepared_bytes_of<Form>, &prepare_of<Form>, &release};
+
+// `reference` with XNNPACK's operator in place of its kernel.
+template <class Form, class O, auto Method>
+constexpr KernelEntry entry_of(Op op, Rounding rounding, uint8_t in_place) {
+  KernelEntry made = entry<O, Method>(op, rounding, in_place);
+  static_assert(Adapter<O, Method>::kOperandCount <= kMostOperands && !Adapter<O, Method>::kScratch);
+  made.run = &run_of<Form, &Adapter<O, Method>::run>;
+  made.accepts = &accepts_of<Form>;
+  made.preparation = &kPreparationOf<Form>;
+  return made;
+}
+
+// name, op, rounding, in_place, form, the op's struct and its method
+#define NACRE_XNNPACK_ENTRIES(X)                                                                                    \
+  X(kDenseF32, kDense, kNone, 0, RealProduct<Dense>, Dense, forward<float>)                                         \
+  X(kDenseI8FloatEven, kDense, kFloatEven, 0, CodeProduct<Dense>, Dense, forward_int8<Rounding::kFloatEven>)        \
+  X(kConv2dF32, kConv2d, kNone, 0, RealProduct<Conv2d>, Conv2d, forward<float>)                                     \
+  X(kConv2dI8FloatEven, kConv2d, kFloatEven, 0, CodeProduct<Conv2d>, Conv2d, forward_int8<Rounding::kFloatEven>)    \
+  X(kDepthwiseConv2dF32, kDepthwiseConv2d, kNone, 0, RealProduct<DepthwiseConv2d>, DepthwiseConv2d, forward<float>) \
+  X(kDepthwiseConv2dI8FloatEven, kDepthwiseConv2d, kFloatEven, 0, CodeProduct<DepthwiseConv2d>, DepthwiseConv2d,    \
+    forward_int8<Rounding::kFloatEven>)                                                                             \
+  X(kAveragePoolF32, kAveragePool, kNone, 0, AveragePool, Pool, average<float>)                                     \
+  X(kMaxPoolF32, kMaxPool, kNone, 0, MaxPool<float>, Pool, max<float>)                                              \
+  X(kMaxPoolI8, kMaxPool, kNone, 0, MaxPool<int8_t>, Pool, max_int8)                                                \
+  X(kAddF32, kAdd, kNone, 3, AddForm, Sum, add<float>)                                                              \
+  X(kSubF32, kSub, kNone, 3, SubForm, Sum, sub<float>)                                                              \
+  X(kMulF32, kMul, kNone, 3, MulForm, Product, forward<float>)                                                      \
+  X(kClampF32, kClamp, kNone, 1, ClampForm, Clip, forward<float>)                                                   \
+  X(kSigmoidF32, kSigmoid, kNone, 1, SigmoidForm, Activation, sigmoid<float>)                                       \
+  X(kHardSwishF32, kHardSwish, kNone, 1, HardSwishForm, Activation, hard_swish<float>)
+
+#define NACRE_DEFINE(name, op, rounding, in_place, form, type, ...) \
+  constexpr KernelEntry name = entry_of<form, type, &type::__VA_ARGS__>(Op::op, Rounding::rounding, in_place);
+NACRE_XNNPACK_ENTRIES(NACRE_DEFINE)
+
+constexpr reference::OpEntry kListed[] = {
+#define NACRE_LIST(name, op, ...) {Op::op, {#name, &name}},
+    NACRE_XNNPACK_ENTRIES(NACRE_LIST)};
+constexpr auto kList = reference::sorted(kListed);
+constexpr KernelSet kSet = {"xnnpack", kList.entries};
+constexpr Port kPort = {.name = kSet.name,
+                        .set = &kSet,
+                        .context = nullptr,
+                        .begin = nullptr,
+                        .finish = nullptr,
+                        .copy = nullptr,
+                        .fill = nullptr,
+                        .alignment = 64,
+                        .tail_bytes = XNN_EXTRA_BYTES};
+
+}  // namespace
+
+const Port* port() { return is_usable() ? &kPort : nullptr; }
+uint64_t steps_left_to_reference() { return left_to_reference; }
+std::span<const reference::NamedEntry> list() { return kList.named; }
+
+}  // namespace nacre::xnnpack
