@@ -119,15 +119,8 @@ def start_peer(name, network, file, threads, cores, notes):
         return None
 
 
-def start_nacre(options, file, threads, cores, notes):
-    """With as many threads as it has: what it refuses for 2, it runs with 1, and the note says so."""
-    try:
-        return Contender("nacre", runner_command(options.runner, file, options.kernels, threads), cores)
-    except Refused as refusal:
-        if threads == 1 or refusal.code != USAGE:
-            raise
-        notes.append(f"nacre runs with 1 thread in the rows of {threads}: {refusal}")
-        return Contender("nacre", runner_command(options.runner, file, options.kernels, 1), cores)
+def start_nacre(options, file, threads, cores):
+    return Contender("nacre", runner_command(options.runner, file, options.kernels, threads), cores)
 
 
 def quartiles(numbers):
@@ -232,7 +225,7 @@ def least_disturbed(run, again):
 def run_row(options, names, report, network, file, threads):
     cores = set(sorted(os.sched_getaffinity(0))[-threads:])
     with contextlib.ExitStack() as stack:
-        contenders = [stack.enter_context(start_nacre(options, file, threads, cores, report["notes"]))]
+        contenders = [stack.enter_context(start_nacre(options, file, threads, cores))]
         for name in names:
             if file.suffix not in peers.PEERS[name].reads:
                 continue
@@ -284,7 +277,7 @@ def parse():
     parser.add_argument("--peers", metavar="LIST", default=",".join(peers.DEFAULT),
                         help=f"of {', '.join(peers.PEERS)} [{','.join(peers.DEFAULT)}]")
     parser.add_argument("--threads", metavar="LIST", default="1,2", help="[1,2]")
-    parser.add_argument("--kernels", metavar="NAME", default="reference", help="Nacre's, for all rows [reference]")
+    parser.add_argument("--kernels", metavar="NAME", default="auto", help="Nacre's, for all rows [auto: the fastest here]")
     parser.add_argument("--runner", type=pathlib.Path, metavar="PATH", help="peer_runner of a build",
                         default=ROOT / "build" / "bench" / "bench" / "peer_runner")
     parser.add_argument("--json", metavar="FILE", help="every number, and what ran")

@@ -32,6 +32,7 @@
 #include "tools/files/input_file.h"
 #include "tools/graph/graph.h"
 #include "tools/importers/importer.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/model/loaded_model.h"
 
 namespace nacre::bench {
@@ -42,8 +43,8 @@ using tools::Error;
 constexpr const char* kHelp =
     "peer_runner MODEL [--kernels NAME] [--threads N] [--rounding NAME]\n"
     "Runs a network (.tflite, .onnx, or a converted .nacre) on commands from standard input.\n\n"
-    "  --kernels NAME   reference [reference]\n"
-    "  --threads N      1 [1]\n"
+    "  --kernels NAME   those of nacre kernels; auto: the fastest that run here [auto]\n"
+    "  --threads N      that share the work of large steps [1]\n"
     "  --rounding NAME  double, single or float_even: of int8 results, as in nacre convert [double]\n\n"
     "Commands: input FILE, run N, output FILE, quit. Standard output has one line for each, and before them one line\n"
     "of JSON that says what runs. Exit codes are those of nacre.\n\n"
@@ -52,7 +53,7 @@ constexpr const char* kHelp =
 constexpr const char* kSeeHelp = "see: peer_runner --help";
 
 struct Options {
-  std::string model, kernels = "reference";
+  std::string model, kernels = "auto";
   Rounding rounding = Rounding::kDouble;
   int threads = 1;
 };
@@ -113,11 +114,8 @@ std::unique_ptr<tools::LoadedModel> load(const Options& options) {
 
 // The one place that chooses kernels and threads.
 std::unique_ptr<tools::BoundProgram> bind(const tools::LoadedModel& model, const Options& options) {
-  if (options.kernels != "reference")
-    throw Error(tools::kUsage, "--kernels " + options.kernels, "there is no such set of kernels, only: reference");
-  if (options.threads != 1)
-    throw Error(tools::kUsage, fmt::format("--threads {}", options.threads), "a program runs on 1 thread");
-  return std::make_unique<tools::BoundProgram>(model, model.infer_program());
+  return std::make_unique<tools::BoundProgram>(model, model.infer_program(), tools::port_named(options.kernels),
+                                               uint32_t(options.threads));
 }
 
 class Runner {
@@ -133,7 +131,7 @@ class Runner {
                                 {"version", NACRE_VERSION},
                                 {"commit", kCommit},
                                 {"compiler", __VERSION__},
-                                {"options", tools::Json::object({{"kernels", options_.kernels},
+                                {"options", tools::Json::object({{"kernels", tools::name_of_port(bound_->port())},
                                                                  {"rounding", tools::name_of(options_.rounding)}})},
                                 {"threads", options_.threads},
                                 {"input_bytes", input_.size()},
