@@ -6,7 +6,8 @@
 // Rows of dense, and pixels of a 1x1 convolution without stride and padding, follow each other in x. Of other windows
 // some rows of x are copied with their padding (a band), and each row of a window is read there as one run. Where these
 // runs are of codes and not of whole quads, windows are copied from the band one behind the other; where there is no
-// such run (dilated columns, groups) they are copied from x.
+// such run (dilated columns, groups) they are copied from x. Of pairs of bfloat16 the same holds, with pairs in place of
+// quads.
 #pragma once
 
 #include <bit>
@@ -24,6 +25,10 @@ template <int kLanes>
 inline constexpr Layout kRealLayout = layout_of(std::countr_zero(unsigned(kLanes)));
 template <int kLanes>
 inline constexpr Layout kDotLayout = layout_of(std::countr_zero(unsigned(kLanes)), 2);
+// And of real products whose terms stand in groups.
+template <int kLanes, int kGroup>
+inline constexpr Layout kGroupLayout =
+    layout_of(std::countr_zero(unsigned(kLanes)), std::countr_zero(unsigned(kGroup)));
 
 inline bool is_constant(const Operands& operands, int i) {
   return !operands.has(i) || operands.tensor[i].record->region == Region::kWeights;
@@ -38,19 +43,20 @@ struct ProductSizes {
   RowSource source;
 };
 
-inline ProductSizes sizes_of(const Dense& op, bool /*codes*/) {
+// Of numbers that stand in groups: of one, of two (pairs) or of four (quads).
+inline ProductSizes sizes_of(const Dense& op, int /*group*/) {
   return {op.rows, op.in, op.out, 1, RowSource::kInPlace};
 }
-inline ProductSizes sizes_of(const Conv2d& op, bool codes) {
+inline ProductSizes sizes_of(const Conv2d& op, int group) {
   const WindowAxis &h = op.window.h, &w = op.window.w;
   const bool one = h.kernel == 1 && w.kernel == 1 && h.stride == 1 && w.stride == 1 && h.before == 0 && w.before == 0 &&
                    h.out == h.in && w.out == w.in && op.group_in == op.in_c;
-  const bool runs = op.group_in == op.in_c && w.dilation == 1, quads = w.kernel * op.in_c % 4 == 0;
+  const bool runs = op.group_in == op.in_c && w.dilation == 1, whole = w.kernel * op.in_c % group == 0;
   return {op.batch * h.out * w.out, h.kernel * w.kernel * op.group_in, op.group_out, op.in_c / op.group_in,
-          one               ? RowSource::kInPlace
-          : !runs           ? RowSource::kWindows
-          : codes && !quads ? RowSource::kBandWindows
-                            : RowSource::kBands};
+          one      ? RowSource::kInPlace
+          : !runs  ? RowSource::kWindows
+          : !whole ? RowSource::kBandWindows
+                   : RowSource::kBands};
 }
 
 // Rows of x with padding, as some rows of y need them: [rows(..)][columns][in_c].
@@ -81,8 +87,14 @@ inline size_t band_columns(const Dense&) { return 0; }
 // Numbers behind a band and behind windows that copies in whole pieces may touch.
 inline constexpr int kSlack = 64;
 
-// What a kernel may take for an activation code in scratch (vec.h: Code).
-inline constexpr size_t kCodeBytes = 2;
+// What stands in scratch: bytes of a number, and how many stand together.
+struct Numbers {
+  size_t size;
+  int group;
+};
+inline constexpr Numbers kFloats = {sizeof(float), 1};
+inline constexpr Numbers kCodes = {2, 4};  // at most that: vec.h, Code
+inline constexpr Numbers kPairs = {sizeof(Bfloat16), 2};
 
 template <class O, int kLanes>
 struct FastMatmul {
@@ -95,7 +107,7 @@ struct FastMatmul {
 
   // Columns, rounded up to whole panels; of all groups, each of which is of whole panels where there are several.
   int padded() const {
-    const ProductSizes s = sizes_of(op, false);
+    const ProductSizes s = sizes_of(op, 1);
     return (s.out * s.groups + kLanes - 1) / kLanes * kLanes;
   }
 
@@ -104,53 +116,55 @@ struct FastMatmul {
   static constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
   static constexpr int kBlockBytes = 24 << 10, kLeastRows = 24;
 
-  // Numbers from a row to the next in scratch: codes in whole quads.
-  static int row_step(int length, size_t size) { return size == kCodeBytes ? (length + 3) / 4 * 4 : length; }
+  // Numbers from a row to the next in scratch, in whole groups.
+  static int row_step(int length, Numbers numbers) {
+    return (length + numbers.group - 1) / numbers.group * numbers.group;
+  }
   // Rows of a block. Of those in scratch, as many as the first cache has room for beside weights.
-  static int block_rows(const ProductSizes& s, size_t size) {
-    const int fit = kBlockBytes / int(size) / row_step(s.length, size) / kLeastRows * kLeastRows;
+  static int block_rows(const ProductSizes& s, Numbers numbers) {
+    const int fit = kBlockBytes / int(numbers.size) / row_step(s.length, numbers) / kLeastRows * kLeastRows;
     const int rows = fit < kLeastRows ? kLeastRows : fit > 4 * kLeastRows ? 4 * kLeastRows : fit;
     return s.rows < rows ? s.rows : rows;
   }
   // Of rows, or bands of rows, in all groups.
-  static int blocks(const Dense&, const ProductSizes& s, size_t size) {
-    const int rows = block_rows(s, size);
+  static int blocks(const Dense&, const ProductSizes& s, Numbers numbers) {
+    const int rows = block_rows(s, numbers);
     return (s.rows + rows - 1) / rows;
   }
-  static int blocks(const Conv2d& conv, const ProductSizes& s, size_t size) {
+  static int blocks(const Conv2d& conv, const ProductSizes& s, Numbers numbers) {
     if (s.source == RowSource::kBands || s.source == RowSource::kBandWindows) {
-      const int out_rows = Band::from(conv, size).out_rows;
+      const int out_rows = Band::from(conv, numbers.size).out_rows;
       return conv.batch * ((conv.window.h.out + out_rows - 1) / out_rows);
     }
-    const int rows = block_rows(s, size);
+    const int rows = block_rows(s, numbers);
     return s.groups * ((s.rows + rows - 1) / rows);
   }
   // Rows whose sums are made at a time.
-  static int sum_rows(const Dense&, const ProductSizes& s, size_t size) { return block_rows(s, size); }
-  static int sum_rows(const Conv2d& conv, const ProductSizes& s, size_t size) {
+  static int sum_rows(const Dense&, const ProductSizes& s, Numbers numbers) { return block_rows(s, numbers); }
+  static int sum_rows(const Conv2d& conv, const ProductSizes& s, Numbers numbers) {
     const bool bands = s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
-    return bands ? conv.window.w.out : block_rows(s, size);
+    return bands ? conv.window.w.out : block_rows(s, numbers);
   }
 
-  // Of numbers of kSize bytes in scratch. kConverted: also rows that follow each other in x are copied.
-  template <size_t kSize, bool kConverted, bool kSums>
+  // kConverted: also rows that follow each other in x are copied.
+  template <Numbers kNumbers, bool kConverted, bool kSums>
   static size_t scratch_with(const Words& words, const Operands& operands, size_t table) {
     const FastMatmul matmul = from(words, operands);
-    const ProductSizes s = sizes_of(matmul.op, kSize == kCodeBytes);
+    const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
     size_t bytes = round_up(table);
-    const auto rows = size_t(block_rows(s, kSize));
+    const auto rows = size_t(block_rows(s, kNumbers));
     const bool bands = s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
-    if (bands) bytes += round_up((band_elements(matmul.op, kSize) + kSlack) * kSize);
+    if (bands) bytes += round_up((band_elements(matmul.op, kNumbers.size) + kSlack) * kNumbers.size);
     if (s.source == RowSource::kBandWindows)
-      bytes += round_up((band_columns(matmul.op) * size_t(row_step(s.length, kSize)) + kSlack) * kSize);
+      bytes += round_up((band_columns(matmul.op) * size_t(row_step(s.length, kNumbers)) + kSlack) * kNumbers.size);
     else if (!bands && (kConverted || s.source == RowSource::kWindows))
-      bytes += round_up(rows * size_t(row_step(s.length, kSize)) * kSize);
-    if (kSums) bytes += round_up(size_t(sum_rows(matmul.op, s, kSize)) * size_t(s.out) * sizeof(float));
+      bytes += round_up(rows * size_t(row_step(s.length, kNumbers)) * kNumbers.size);
+    if (kSums) bytes += round_up(size_t(sum_rows(matmul.op, s, kNumbers)) * size_t(s.out) * sizeof(float));
     return bytes;
   }
 
   static bool accepts(const Words& words, const Operands& operands) {
-    const ProductSizes s = sizes_of(from(words, operands).op, false);
+    const ProductSizes s = sizes_of(from(words, operands).op, 1);
     return s.groups == 1 || s.out % kLanes == 0;
   }
 };
@@ -159,13 +173,15 @@ struct FastMatmul {
 // run, in front of the scratch: of real products the bias in float32 and in whole panels, of codes the table of
 // requantize_table.h.
 
-// float, of one type: y = clamp(s + b)
-template <class O, int kLanes, class T>
+// float, of one type: y = clamp(s + b). kGroup: of bfloat16 where vectors multiply pairs (simd/vec.h) 2, else 1.
+template <class O, int kLanes, class T, int kGroup = 1>
 struct RealForm : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
+  static constexpr Numbers kNumbers = kGroup == 1 ? kFloats : kPairs;
   static RealForm from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
 
-  void run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T> b, T* y, const Args& args) const;
+  void run(const T* x, Packed<const T, kGroupLayout<kLanes, kGroup>> w, Optional<const T> b, T* y,
+           const Args& args) const;
 
   static bool constant(const Operands& operands) { return is_constant(operands, Base::kBias); }
   static size_t table_bytes(const RealForm& form) { return size_t(form.padded()) * sizeof(float); }
@@ -178,24 +194,25 @@ struct RealForm : FastMatmul<O, kLanes> {
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
     constexpr bool kConverted = !std::is_same_v<T, float>;
-    return Base::template scratch_with<sizeof(float), kConverted, kConverted>(words, operands, table);
+    return Base::template scratch_with < kNumbers, kConverted, kConverted && kGroup == 1 > (words, operands, table);
   }
 };
 
 // The sums s + b_k first, then what the reference does with them, one by one.
 // fused: y = f(T(s + b_k) + r), fused_epilogue.h
-template <class O, int kLanes, class T>
-struct FusedForm : RealForm<O, kLanes, T> {
+template <class O, int kLanes, class T, int kGroup = 1>
+struct FusedForm : RealForm<O, kLanes, T, kGroup> {
   using Base = FastMatmul<O, kLanes>;
   static FusedForm from(const Words& words, const Operands& operands) { return {{Base::from(words, operands)}}; }
 
-  void run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T> b, Optional<const T> residual, T* y,
-           const Args& args) const;
+  void run(const T* x, Packed<const T, kGroupLayout<kLanes, kGroup>> w, Optional<const T> b, Optional<const T> residual,
+           T* y, const Args& args) const;
 
   static size_t table_bytes(const FusedForm& form) { return size_t(form.padded()) * sizeof(float); }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const size_t table = FusedForm::constant(operands) ? 0 : table_bytes(from(words, operands));
-    return Base::template scratch_with<sizeof(float), !std::is_same_v<T, float>, true>(words, operands, table);
+    return Base::template scratch_with < FusedForm::kNumbers, !std::is_same_v<T, float>,
+           kGroup == 1 > (words, operands, table);
   }
 };
 
@@ -210,7 +227,7 @@ struct WeightOnlyForm : FastMatmul<O, kLanes> {
 
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const size_t zeros = size_t(from(words, operands).padded()) * sizeof(float);
-    return Base::template scratch_with<sizeof(float), !std::is_same_v<T, float>, true>(words, operands, zeros);
+    return Base::template scratch_with<kFloats, !std::is_same_v<T, float>, true>(words, operands, zeros);
   }
 };
 
@@ -225,7 +242,7 @@ struct Float8Form : FastMatmul<O, kLanes> {
 
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const size_t zeros = size_t(from(words, operands).padded()) * sizeof(float);
-    return Base::template scratch_with<sizeof(float), true, true>(words, operands, zeros);
+    return Base::template scratch_with<kFloats, true, true>(words, operands, zeros);
   }
 };
 
@@ -236,7 +253,7 @@ struct DotForm : FastMatmul<O, kLanes> {
 
   // sum_i w_ki of packed codes.
   [[gnu::cold, gnu::noinline]] int32_t weight_sum(const int8_t* w, int k) const {
-    const int quads = (sizes_of(this->op, true).length + 3) / 4;
+    const int quads = (sizes_of(this->op, kCodes.group).length + 3) / 4;
     const int8_t* at = w + ptrdiff_t(k / kLanes) * quads * 4 * kLanes + k % kLanes * 4;
     int32_t sum = 0;
     for (int i = 0; i < quads; ++i, at += 4 * kLanes) sum += at[0] + at[1] + at[2] + at[3];
@@ -269,7 +286,7 @@ struct Int8Form : DotForm<O, kLanes, kOffset> {
   }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
-    return Base::template scratch_with<kCodeBytes, true, false>(words, operands, table);
+    return Base::template scratch_with<kCodes, true, false>(words, operands, table);
   }
 };
 
@@ -291,7 +308,7 @@ struct DotSumsForm : DotForm<O, kLanes, kOffset> {
   }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
-    return Base::template scratch_with<kCodeBytes, true, true>(words, operands, table);
+    return Base::template scratch_with<kCodes, true, true>(words, operands, table);
   }
 };
 

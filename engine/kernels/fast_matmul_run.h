@@ -6,16 +6,19 @@
 
 namespace nacre::inline NACRE_ISA {
 
+// The numbers in memory of which D's rows are made.
+template <class D>
+using XOf = std::conditional_t<D::kGroup == 4, int8_t, typename D::X>;
+
 // f(rows of X, their shape, count, first row, group, first column, columns) for all of x that is this part's.
 template <class V, class X, class O, int kLanes, class T, class F>
 void each_block(const FastMatmul<O, kLanes>& matmul, const T* x, Pieces scratch, const Part& part, T padding,
                 const F& f) {
-  constexpr bool kCodes = !std::is_same_v<X, float>;
-  constexpr size_t kSize = kCodes ? kCodeBytes : sizeof(float);
-  const ProductSizes s = sizes_of(matmul.op, kCodes);
-  Share share = Share::from(part, matmul.blocks(matmul.op, s, kSize), s.out, kLanes);
-  each_block_of<V, X>(matmul.op, s, x, matmul.block_rows(s, kSize), matmul.row_step(s.length, kSize), scratch, padding,
-                      share, [&](const X* rows, const TileRows& shape, int count, int first, int group) {
+  constexpr Numbers kNumbers = kNumbersOf<X>;
+  const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
+  Share share = Share::from(part, matmul.blocks(matmul.op, s, kNumbers), s.out, kLanes);
+  each_block_of<V, X>(matmul.op, s, x, matmul.block_rows(s, kNumbers), matmul.row_step(s.length, kNumbers), scratch,
+                      padding, share, [&](const X* rows, const TileRows& shape, int count, int first, int group) {
                         for (int k = 0, c = 0; k < s.out; k += share.chunk, ++c)
                           if (share.takes(c))
                             f(rows, shape, count, first, group, k, share.chunk < s.out - k ? share.chunk : s.out - k);
@@ -35,7 +38,7 @@ void in_parts_behind(const FastMatmul<O, kLanes>& matmul, const Args& args, cons
 template <class V, class O, int kLanes, class T, class W>
 void real_sums(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Pieces& scratch,
                const Part& part, const Clamp& clamp, float* y) {
-  const ProductSizes s = sizes_of(matmul.op, false);
+  const ProductSizes s = sizes_of(matmul.op, 1);
   const int channels = s.out * s.groups;
   const ptrdiff_t panel = ptrdiff_t(s.length) * kLanes;
   each_block<V, float>(
@@ -52,11 +55,11 @@ void real_sums(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, cons
 template <class V, class O, int kLanes, class T, class W, class F>
 void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
                      const Pieces& scratch, const F& f) {
-  const ProductSizes s = sizes_of(matmul.op, false);
+  const ProductSizes s = sizes_of(matmul.op, 1);
   const int channels = s.out * s.groups;
   const ptrdiff_t panel = ptrdiff_t(s.length) * kLanes;
   in_parts_behind(matmul, args, scratch, false, [&](const Part& part, Pieces mine) {
-    float* const sums = mine.take<float>(size_t(matmul.sum_rows(matmul.op, s, sizeof(float))) * size_t(s.out));
+    float* const sums = mine.take<float>(size_t(matmul.sum_rows(matmul.op, s, kFloats)) * size_t(s.out));
     each_block<V, float>(
         matmul, x, mine, part, T(0.0f),
         [&](const float* rows, const TileRows& shape, int count, int first, int group, int column, int columns) {
@@ -77,19 +80,77 @@ void each_real_sum(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, 
   });
 }
 
-template <class O, int kLanes, class T>
-void RealForm<O, kLanes, T>::run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T>, T* y,
-                                 const Args& args) const {
+// finish(sums, rows, vectors, first row, first channel, end of the channels) for each tile of products of groups.
+template <class V, class D, class O, int kLanes, class Finish>
+void each_tile_of(const FastMatmul<O, kLanes>& matmul, const XOf<D>* x, const typename D::W* w,
+                  const typename D::Sum* start, XOf<D> padding, const Args& args, const Pieces& scratch,
+                  const Finish& finish) {
+  constexpr Numbers kNumbers = kNumbersOf<typename D::X>;
+  const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
+  const ptrdiff_t panel = ptrdiff_t(matmul.row_step(s.length, kNumbers)) * kLanes;
+  in_parts_behind(matmul, args, scratch, D::kGroup == 4, [&](const Part& part, const Pieces& mine) {
+    typename BlocksOf<V>::Type blocks;
+    each_block<V, typename D::X>(
+        matmul, x, mine, part, padding,
+        [&](const typename D::X* rows, const TileRows& shape, int count, int first, int group, int column,
+            int columns) {
+          const int k = group * s.out + column;
+          const DotProduct<V, D> product = {columns, w + k / kLanes * panel, panel, start + k, blocks};
+          product.run(rows, shape, count, [&](const typename D::Sum* sums, int tile_rows, int vectors, int row, int c) {
+            finish(sums, tile_rows, vectors, first + row, k + c, k + columns);
+          });
+        });
+  });
+}
+template <class V, class O, int kLanes, class Finish>
+void each_dot_tile(const FastMatmul<O, kLanes>& matmul, const int8_t* x, const int8_t* w, const int32_t* start,
+                   int8_t padding, const Args& args, const Pieces& scratch, const Finish& finish) {
+  each_tile_of<V, CodeDots<V>>(matmul, x, w, start, padding, args, scratch, finish);
+}
+
+// f(sums, columns, index into y, channel) for runs of sums along the columns of a row, of float32 or of pairs.
+template <class V, int kGroup, class O, int kLanes, class T, class F>
+void each_sum_row(const FastMatmul<O, kLanes>& matmul, const T* x, const T* w, const float* start, const Args& args,
+                  const Pieces& scratch, const F& f) {
+  if constexpr (kGroup == 1) {
+    each_real_block<V>(matmul, x, w, start, args, scratch,
+                       [&](const float* sums, int columns, int i, int, int k) { f(sums, columns, i, k); });
+  } else {
+    const ProductSizes s = sizes_of(matmul.op, kGroup);
+    each_tile_of<V, PairDots<V>>(matmul, x, w, start, T(0.0f), args, scratch,
+                                 [&](const float* sums, int rows, int vectors, int first, int channel, int end) {
+                                   const int left = end - channel,
+                                             columns = left < vectors * kLanes ? left : vectors * kLanes;
+                                   for (int r = first; r < first + rows; ++r, sums += DotProduct<V, PairDots<V>>::kStep)
+                                     f(sums, columns, r * s.out * s.groups + channel, channel);
+                                 });
+  }
+}
+
+// y = clamp(s) of a row, in T.
+template <class V, class T>
+inline void put_clamped(const float* s, int n, const Clamp& clamp, T* y) {
+  const typename V::F low = V::set(low_of(clamp)), high = V::set(high_of(clamp));
+  int i = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes) V::store(y + i, V::min(high, V::max(low, V::load(s + i))));
+  if (i < n) V::store(y + i, V::min(high, V::max(low, V::load(s + i, n - i))), n - i);
+}
+
+template <class O, int kLanes, class T, int kGroup>
+void RealForm<O, kLanes, T, kGroup>::run(const T* x, Packed<const T, kGroupLayout<kLanes, kGroup>> w, Optional<const T>,
+                                         T* y, const Args& args) const {
+  using V = Vector;
   Pieces scratch = {args.scratch.data()};
   const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
   const Clamp clamp = this->op.epilogue.clamp;
   if constexpr (std::is_same_v<T, float>)
     in_parts_behind(*this, args, scratch, false, [&](const Part& part, const Pieces& mine) {
-      real_sums<Vector>(*this, x, w.data, start, mine, part, clamp, y);
+      real_sums<V>(*this, x, w.data, start, mine, part, clamp, y);
     });
   else
-    each_real_sum<Vector>(*this, x, w.data, start, args, scratch,
-                          [&](float sum, int, int, int i) { y[i] = T(clamp.real(sum)); });
+    each_sum_row<V, kGroup>(*this, x, w.data, start, args, scratch, [&](const float* sums, int columns, int i, int) {
+      put_clamped<V>(sums, columns, clamp, y + i);
+    });
 }
 
 // y = clamp(s + r) of a row of float32.
@@ -105,20 +166,20 @@ inline void add_clamped(const float* s, const float* r, int n, const Clamp& clam
   if (i < n) at(i, n - i);
 }
 
-template <class O, int kLanes, class T>
-void FusedForm<O, kLanes, T>::run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T>,
-                                  Optional<const T> residual, T* y, const Args& args) const {
+template <class O, int kLanes, class T, int kGroup>
+void FusedForm<O, kLanes, T, kGroup>::run(const T* x, Packed<const T, kGroupLayout<kLanes, kGroup>> w,
+                                          Optional<const T>, Optional<const T> residual, T* y, const Args& args) const {
   Pieces scratch = {args.scratch.data()};
   const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
   const FusedEpilogue fused = {this->op.epilogue.clamp};
-  each_real_block<Vector>(*this, x, w.data, start, args, scratch,
-                          [&](const float* sums, int columns, int i, int, int k) {
-                            if constexpr (std::is_same_v<T, float>)
-                              if (residual && fused.clamp.kind <= Clamp::kBounds)
-                                return add_clamped<Vector>(sums, residual.data + i, columns, fused.clamp, y + i);
-                            for (int c = 0; c < columns; ++c)
-                              y[i + c] = fused.real(sums[c], Optional<const T>{nullptr}, k + c, residual, i + c);
-                          });
+  each_sum_row<Vector, kGroup>(*this, x, w.data, start, args, scratch,
+                               [&](const float* sums, int columns, int i, int k) {
+                                 if constexpr (std::is_same_v<T, float>)
+                                   if (residual && fused.clamp.kind <= Clamp::kBounds)
+                                     return add_clamped<Vector>(sums, residual.data + i, columns, fused.clamp, y + i);
+                                 for (int c = 0; c < columns; ++c)
+                                   y[i + c] = fused.real(sums[c], Optional<const T>{nullptr}, k + c, residual, i + c);
+                               });
 }
 
 inline float* zeros(Pieces& scratch, int count) {
@@ -153,39 +214,19 @@ void Float8Form<O, kLanes, T>::run(const Float8E4M3* x, Packed<const Float8E4M3,
   });
 }
 
-// finish(sums, rows, vectors, first row, first channel, end of the channels) for each tile of products of codes.
-template <class V, class O, int kLanes, class Finish>
-void each_dot_tile(const FastMatmul<O, kLanes>& matmul, const int8_t* x, const int8_t* w, const int32_t* start,
-                   int8_t padding, const Args& args, const Pieces& scratch, const Finish& finish) {
-  const ProductSizes s = sizes_of(matmul.op, true);
-  const ptrdiff_t panel = ptrdiff_t(matmul.row_step(s.length, kCodeBytes)) * kLanes;
-  in_parts_behind(matmul, args, scratch, true, [&](const Part& part, const Pieces& mine) {
-    each_block<V, typename V::Code>(matmul, x, mine, part, padding,
-                                    [&](const typename V::Code* rows, const TileRows& shape, int count, int first,
-                                        int group, int column, int columns) {
-                                      const int k = group * s.out + column;
-                                      const DotProduct<V> product = {columns, w + k / kLanes * panel, panel, start + k};
-                                      product.run(rows, shape, count,
-                                                  [&](const int32_t* sums, int tile_rows, int vectors, int row, int c) {
-                                                    finish(sums, tile_rows, vectors, first + row, k + c, k + columns);
-                                                  });
-                                    });
-  });
-}
-
 template <class O, int kLanes, int kOffset, Rounding kRounding>
 void Int8Form<O, kLanes, kOffset, kRounding>::run(const int8_t* x, Packed<const int8_t, kDotLayout<kLanes>> w,
                                                   Optional<const int32_t>, const Stored*, int8_t* y,
                                                   const Args& args) const {
   using V = Vector;
   static_assert(kOffset == V::kDotOffset && kLanes == V::kLanes);
-  const ProductSizes s = sizes_of(this->op, true);
+  const ProductSizes s = sizes_of(this->op, kCodes.group);
   Pieces scratch = {args.scratch.data()};
   const Table table = {reinterpret_cast<int32_t*>(table_of(*this, args, scratch)), this->padded()};
   const Requantizer<V, kRounding> requantize(table, this->op.epilogue, s.length, y, s.out * s.groups);
   each_dot_tile<V>(*this, x, w.data, table.row(0), int8_t(this->op.x_zero), args, scratch,
                    [&](const int32_t* sums, int rows, int vectors, int first, int channel, int end) {
-                     requantize(sums, DotProduct<V>::kStep, rows, vectors, first, channel, end);
+                     requantize(sums, DotProduct<V, CodeDots<V>>::kStep, rows, vectors, first, channel, end);
                    });
 }
 
@@ -194,14 +235,14 @@ void DynamicForm<O, kLanes, kOffset, T>::run(const int8_t* x, Packed<const int8_
                                              Optional<const T> b, const T* scale, PerRow<const T> x_scale, T* y,
                                              const Args& args) const {
   using V = Vector;
-  const ProductSizes s = sizes_of(this->op, true);
+  const ProductSizes s = sizes_of(this->op, kCodes.group);
   Pieces scratch = {args.scratch.data()};
   const auto* const start = reinterpret_cast<const int32_t*>(table_of(*this, args, scratch));
   const int per_scale = rows_of_scale(this->op);
   each_dot_tile<V>(*this, x, w.data, start, 0, args, scratch,
                    [&](const int32_t* sums, int rows, int vectors, int first, int channel, int end) {
                      const int last = end < channel + vectors * kLanes ? end : channel + vectors * kLanes;
-                     for (int r = first; r < first + rows; ++r, sums += DotProduct<V>::kStep)
+                     for (int r = first; r < first + rows; ++r, sums += DotProduct<V, CodeDots<V>>::kStep)
                        for (int k = channel; k < last; ++k)
                          y[r * s.out * s.groups + k] = this->op.epilogue.template dynamic<T>(
                              sums[k - channel], b, scale, x_scale[r / per_scale], k);
@@ -233,7 +274,7 @@ void HybridForm<O, kLanes, kOffset>::run(const int8_t* x, Packed<const int8_t, k
   const int32_t* const weight_sums = start + this->padded();
   const typename V::F low = V::set(low_of(this->op.epilogue.clamp)), high = V::set(high_of(this->op.epilogue.clamp));
   const FastMatmul<O, kLanes> one = {one_sample(this->op)};
-  const ProductSizes s = sizes_of(one.op, true);
+  const ProductSizes s = sizes_of(one.op, kCodes.group);
   const int channels = s.out * s.groups;
   for (int n = 0; n < samples_of(this->op); ++n, x += numbers_of(one.op), y += ptrdiff_t(s.rows) * channels) {
     const int32_t zero = x_zeros[n];
@@ -243,7 +284,7 @@ void HybridForm<O, kLanes, kOffset>::run(const int8_t* x, Packed<const int8_t, k
       const bool per_channel = this->op.epilogue.per_channel;
       const typename V::F c = V::mul(V::set(x_scale[n]), per_channel ? V::load(scale + k, count) : V::set(scale[0]));
       const typename V::F bias = b ? V::load(b.data + k, count) : V::set(0.0f);
-      for (int r = first; r < first + rows; ++r, sums += DotProduct<V>::kStep) {
+      for (int r = first; r < first + rows; ++r, sums += DotProduct<V, CodeDots<V>>::kStep) {
         const typename V::F v = V::mul(V::to_float(V::sub(V::load_integers(sums), shift)), c);
         const typename V::F sum = b ? V::add(v, bias) : v;
         V::store(y + r * channels + k, V::min(high, V::max(low, sum)), count);

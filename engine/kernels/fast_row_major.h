@@ -32,7 +32,7 @@ struct RowMajorForm : RealForm<O, kLanes, T> {
     return has_few_rows(form.op) ? rest : rest + Base::round_up(form.packed_floats() * sizeof(float));
   }
 
-  size_t packed_floats() const { return size_t(this->padded()) * size_t(sizes_of(this->op, false).length); }
+  size_t packed_floats() const { return size_t(this->padded()) * size_t(sizes_of(this->op, 1).length); }
 };
 
 }  // namespace nacre::inline NACRE_ISA

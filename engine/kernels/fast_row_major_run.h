@@ -103,7 +103,7 @@ void RowMajorForm<O, kLanes, T>::run(const T* x, const T* w, Optional<const T>, 
   const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
   if constexpr (std::is_same_v<O, Dense>)
     if (has_few_rows(this->op)) return few_rows<V>(this->op, x, w, start, y);
-  const ProductSizes s = sizes_of(this->op, false);
+  const ProductSizes s = sizes_of(this->op, 1);
   float* const packed = scratch.take<float>(packed_floats());
   pack_rows<V>(w, s.out * s.groups, s.length, packed);
   const Clamp clamp = this->op.epilogue.clamp;

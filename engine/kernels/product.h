@@ -99,20 +99,40 @@ struct RealProduct {
   }
 };
 
+// Where V multiplies blocks of rows at once (V::Blocks, simd/vec.h), what it keeps from one product to the next.
+struct NoBlocks {};
 template <class V>
+struct BlocksOf {
+  using Type = NoBlocks;
+};
+template <class V>
+  requires requires { typename V::Blocks; }
+struct BlocksOf<V> {
+  using Type = typename V::Blocks;
+};
+
+template <class V, class D>
 struct DotProduct {
-  static constexpr int kMaxRows = V::kDotRows, kMaxVectors = 4;
+  using X = typename D::X;
+  using W = typename D::W;
+  using Sum = typename D::Sum;
+  using Blocks = typename BlocksOf<V>::Type;
+  static constexpr bool kBlocks = !std::is_same_v<Blocks, NoBlocks>;
+  static constexpr int kMaxRows = std::is_same_v<Sum, int32_t> ? V::kDotRows : V::kRealRows, kMaxVectors = 4;
   static constexpr int kStep = kMaxVectors * V::kLanes;  // from row to row of the sums
 
   int out;
-  const int8_t* w;
+  const W* w;
   ptrdiff_t panel;
-  const int32_t* start;
+  const Sum* start;
+  Blocks& blocks;
 
   // finish(sums, rows, vectors, first row, first column) for each tile; sums [rows][kStep].
   template <class Finish>
-  void run(const typename V::Code* x, const TileRows& shape, int count, const Finish& finish) const {
-    alignas(64) int32_t sums[kMaxRows * kStep];
+  void run(const X* x, const TileRows& shape, int count, const Finish& finish) const {
+    if constexpr (kBlocks)
+      if (Blocks::takes(count, shape.length * int(sizeof(X)))) return run_blocks(x, shape, count, finish);
+    alignas(64) Sum sums[kMaxRows * kStep];
     const int panels = ceil_div(out, V::kLanes);
     const bool one = count == 1 && shape.runs == 1;
     const int tiles = ceil_div(count, kMaxRows);
@@ -129,20 +149,22 @@ struct DotProduct {
 
  private:
   struct At {
-    int32_t* sums;
-    void operator()(int r, int v, typename V::I sum) const { V::store(sums + r * kStep + v * V::kLanes, sum); }
+    Sum* sums;
+    template <class Vector>
+    void operator()(int r, int v, Vector sum) const {
+      V::store(sums + r * kStep + v * V::kLanes, sum);
+    }
   };
-  using Tile = void (*)(const typename V::Code*, const TileRows&, const int8_t* w, ptrdiff_t panel,
-                        const int32_t* start, int32_t* sums);
+  using Tile = void (*)(const X*, const TileRows&, const W* w, ptrdiff_t panel, const Sum* start, Sum* sums);
   template <int kRows, int kVectors>
-  [[gnu::noinline]] static void tile(const typename V::Code* x, const TileRows& shape, const int8_t* w, ptrdiff_t panel,
-                                     const int32_t* start, int32_t* sums) {
-    dot_tile<V, kRows, kVectors>(x, shape, w, panel, start, At{sums});
+  [[gnu::noinline]] static void tile(const X* x, const TileRows& shape, const W* w, ptrdiff_t panel, const Sum* start,
+                                     Sum* sums) {
+    dot_tile<V, D, kRows, kVectors>(x, shape, w, panel, start, At{sums});
   }
   template <int kParts, int kVectors>
-  [[gnu::noinline]] static void row(const typename V::Code* x, const TileRows& shape, const int8_t* w, ptrdiff_t panel,
-                                    const int32_t* start, int32_t* sums) {
-    dot_row<V, kParts, kVectors>(x, shape.length, w, panel, start, At{sums});
+  [[gnu::noinline]] static void row(const X* x, const TileRows& shape, const W* w, ptrdiff_t panel, const Sum* start,
+                                    Sum* sums) {
+    dot_row<V, D, kParts, kVectors>(x, shape.length, w, panel, start, At{sums});
   }
   template <int... kLess>
   static constexpr Tile tile_of(int rows, int vectors, std::integer_sequence<int, kLess...>) {
@@ -151,6 +173,34 @@ struct DotProduct {
   }
   static constexpr Tile row_of(int vectors) {
     return vectors == 4 ? &row<2, 4> : vectors == 2 ? &row<4, 2> : &row<4, 1>;
+  }
+
+  // Blocks of one height, of which the last may begin inside the one before: it leaves the rows that this one has made.
+  template <class Finish>
+  void run_blocks(const X* x, const TileRows& shape, int count, const Finish& finish) const {
+    constexpr int kSums = Blocks::kAtOnce;  // blocks of sums: rows times vectors
+    alignas(64) Sum sums[Blocks::kMostRows * kStep];
+    static_assert(kSums == kMaxVectors);
+    const int panels = ceil_div(out, V::kLanes), height = ceil_div(count, ceil_div(count, Blocks::kMostRows));
+    const ptrdiff_t bytes = ptrdiff_t(sizeof(X));
+    const typename Blocks::Rows rows = {shape.rows * bytes, shape.runs, int(shape.length * bytes), shape.run * bytes};
+    blocks.prepare(height, rows.length);
+    for (int p = 0; p < panels;) {
+      const int left = panels - p, vectors = left >= 4 ? 4 : left >= 2 ? 2 : 1, at_once = kSums / vectors;
+      for (int r = 0; r < count; r += at_once * height) {
+        const X* from[kSums];
+        int used = 0;
+        const auto first = [&](int i) { return r + i * height; };
+        const auto begin = [&](int i) { return first(i) < count - height ? first(i) : count - height; };
+        for (; used < at_once && first(used) < count; ++used) from[used] = x + begin(used) * shape.rows;
+        blocks.multiply(from, used, rows, w + p * panel, panel, vectors, start + p * V::kLanes, sums, kStep);
+        for (int i = 0; i < used; ++i) {
+          const int made = first(i) - begin(i);
+          finish(sums + made * kStep + i * vectors * V::kLanes, height - made, vectors, first(i), p * V::kLanes);
+        }
+      }
+      p += vectors;
+    }
   }
 };
 

@@ -59,26 +59,59 @@ template <class V, int kRows, int kVectors, bool kTransposed = false, class W, c
     for (int v = 0; v < kVectors; ++v) finish(r, v, sum[r][v]);
 }
 
-// Of codes as V reads them. w: int8 [panel][quads][kLanes][4]; runs are whole quads.
-template <class V, int kRows, int kVectors, class Finish>
-[[gnu::always_inline]] inline void dot_tile(const typename V::Code* x, const TileRows& shape, const int8_t* w,
-                                            ptrdiff_t panel, const int32_t* start, const Finish& finish) {
-  typename V::Dot sum[kRows][kVectors];
+// ---- Products of numbers that stand together in groups, of which an instruction multiplies those of a row with those of
+// kLanes columns at once. D says which: their types and kGroup; x and w are read a group at a time.
+
+// Codes as V reads them, four at a time; sums in int32.
+template <class V>
+struct CodeDots {
+  using X = typename V::Code;
+  using W = int8_t;
+  using Sum = int32_t;
+  using Sums = typename V::Dot;
+  static constexpr int kGroup = 4;
+  [[gnu::always_inline]] static Sums from(const int32_t* start) { return V::dot_from(V::load_integers(start)); }
+  [[gnu::always_inline]] static Sums zero() { return V::dot_from(V::set(int32_t{0})); }
+  [[gnu::always_inline]] static typename V::Quad row(const X* x) { return V::quad(x); }
+  [[gnu::always_inline]] static typename V::Quads columns(const W* w) { return V::quads(w); }
+  [[gnu::always_inline]] static typename V::I total(Sums sums) { return V::total(sums); }
+};
+
+// Pairs of bfloat16; sums in float32.
+template <class V>
+struct PairDots {
+  using X = Bfloat16;
+  using W = Bfloat16;
+  using Sum = float;
+  using Sums = typename V::F;
+  static constexpr int kGroup = 2;
+  [[gnu::always_inline]] static Sums from(const float* start) { return V::load(start); }
+  [[gnu::always_inline]] static Sums zero() { return V::set(0.0f); }
+  [[gnu::always_inline]] static auto row(const X* x) { return V::pair(x); }
+  [[gnu::always_inline]] static auto columns(const W* w) { return V::pairs(w); }
+  [[gnu::always_inline]] static typename V::F total(Sums sums) { return sums; }
+};
+
+// w: [panel][groups][kLanes][kGroup]; runs are whole groups.
+template <class V, class D, int kRows, int kVectors, class Finish>
+[[gnu::always_inline]] inline void dot_tile(const typename D::X* x, const TileRows& shape, const typename D::W* w,
+                                            ptrdiff_t panel, const typename D::Sum* start, const Finish& finish) {
+  typename D::Sums sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int v = 0; v < kVectors; ++v) {
-    const typename V::Dot from = V::dot_from(V::load_integers(start + v * V::kLanes));
+    const typename D::Sums from = D::from(start + v * V::kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) sum[r][v] = from;
   }
   for (int run = 0; run < shape.runs; ++run, x += shape.run) {
 #pragma GCC unroll 1
-    for (int i = 0; i < shape.length; i += 4, w += 4 * V::kLanes) {
-      typename V::Quads columns[kVectors];
+    for (int i = 0; i < shape.length; i += D::kGroup, w += D::kGroup * V::kLanes) {
+      decltype(D::columns(w)) columns[kVectors];
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) columns[v] = V::quads(w + v * panel);
+      for (int v = 0; v < kVectors; ++v) columns[v] = D::columns(w + v * panel);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const typename V::Quad a = V::quad(x + r * shape.rows + i);
+        const auto a = D::row(x + r * shape.rows + i);
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) sum[r][v] = V::dot(sum[r][v], a, columns[v]);
       }
@@ -87,7 +120,7 @@ template <class V, int kRows, int kVectors, class Finish>
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) finish(r, v, V::total(sum[r][v]));
+    for (int v = 0; v < kVectors; ++v) finish(r, v, D::total(sum[r][v]));
 }
 
 // One row, of few sums: the terms go to kParts sums in turn, so that no instruction waits for the one before.
@@ -122,35 +155,35 @@ template <class V, int kParts, int kVectors, class W, class Finish>
   }
 }
 
-template <class V, int kParts, int kVectors, class Finish>
-[[gnu::always_inline]] inline void dot_row(const typename V::Code* x, int length, const int8_t* w, ptrdiff_t panel,
-                                           const int32_t* start, const Finish& finish) {
-  typename V::Dot sum[kParts][kVectors];
+template <class V, class D, int kParts, int kVectors, class Finish>
+[[gnu::always_inline]] inline void dot_row(const typename D::X* x, int length, const typename D::W* w, ptrdiff_t panel,
+                                           const typename D::Sum* start, const Finish& finish) {
+  typename D::Sums sum[kParts][kVectors];
 #pragma GCC unroll 16
   for (int v = 0; v < kVectors; ++v) {
-    sum[0][v] = V::dot_from(V::load_integers(start + v * V::kLanes));
+    sum[0][v] = D::from(start + v * V::kLanes);
 #pragma GCC unroll 16
-    for (int p = 1; p < kParts; ++p) sum[p][v] = V::dot_from(V::set(int32_t{0}));
+    for (int p = 1; p < kParts; ++p) sum[p][v] = D::zero();
   }
-  constexpr int kQuads = 4 * V::kLanes;
+  constexpr int kGroup = D::kGroup, kGroups = kGroup * V::kLanes;
   int i = 0;
-  for (; i + 4 * kParts <= length; i += 4 * kParts, w += kParts * kQuads)
+  for (; i + kGroup * kParts <= length; i += kGroup * kParts, w += kParts * kGroups)
 #pragma GCC unroll 16
     for (int p = 0; p < kParts; ++p) {
-      const typename V::Quad a = V::quad(x + i + 4 * p);
+      const auto a = D::row(x + i + kGroup * p);
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) sum[p][v] = V::dot(sum[p][v], a, V::quads(w + v * panel + p * kQuads));
+      for (int v = 0; v < kVectors; ++v) sum[p][v] = V::dot(sum[p][v], a, D::columns(w + v * panel + p * kGroups));
     }
-  for (; i < length; i += 4, w += kQuads) {
-    const typename V::Quad a = V::quad(x + i);
+  for (; i < length; i += kGroup, w += kGroups) {
+    const auto a = D::row(x + i);
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) sum[0][v] = V::dot(sum[0][v], a, V::quads(w + v * panel));
+    for (int v = 0; v < kVectors; ++v) sum[0][v] = V::dot(sum[0][v], a, D::columns(w + v * panel));
   }
 #pragma GCC unroll 16
   for (int v = 0; v < kVectors; ++v) {
-    typename V::I all = V::total(sum[0][v]);
+    auto all = D::total(sum[0][v]);
 #pragma GCC unroll 16
-    for (int p = 1; p < kParts; ++p) all = V::add(all, V::total(sum[p][v]));
+    for (int p = 1; p < kParts; ++p) all = V::add(all, D::total(sum[p][v]));
     finish(0, v, all);
   }
 }

@@ -13,6 +13,12 @@
 
 namespace nacre::inline NACRE_ISA {
 
+// What stands in scratch of rows of X.
+template <class X>
+inline constexpr Numbers kNumbersOf = std::is_same_v<X, float>      ? kFloats
+                                      : std::is_same_v<X, Bfloat16> ? kPairs
+                                                                    : kCodes;
+
 template <class V, class T>
 inline void put_numbers(float* to, const T* from, int n) {
   int i = 0;
@@ -22,6 +28,10 @@ inline void put_numbers(float* to, const T* from, int n) {
 template <class V>
 inline void put_numbers(typename V::Code* to, const int8_t* from, int n) {
   V::to_codes(to, from, n);
+}
+template <class V>
+inline void put_numbers(Bfloat16* to, const Bfloat16* from, int n) {
+  std::memcpy(to, from, size_t(n) * sizeof(Bfloat16));
 }
 template <class V, class T>
 inline void store_numbers(T* to, const float* from, int n) {
@@ -35,6 +45,10 @@ inline void fill_numbers(float* to, float value, int n) {
 template <class V, class T>
 inline void fill_numbers(float* to, T, int n) {  // padding of reals is 0
   fill_numbers(to, 0.0f, n);
+}
+template <class V>
+inline void fill_numbers(Bfloat16* to, Bfloat16, int n) {
+  std::memset(to, 0, size_t(n) * sizeof(Bfloat16));
 }
 template <class V>
 inline void fill_numbers(typename V::Code* to, int8_t code, int n) {
@@ -79,12 +93,16 @@ struct Share {
 template <class V, class X, class T, class F>
 void each_dense_block(const T* x, int rows, int length, int block_rows, int step, Pieces& scratch, Share& share,
                       const F& f) {
-  if constexpr (std::is_same_v<X, float> && std::is_same_v<T, float>) {
-    for (int r = 0; r < rows; r += block_rows)
-      if (share.any())
-        f(x + ptrdiff_t(r) * length, TileRows{length, 1, length, 0}, block_rows < rows - r ? block_rows : rows - r, r,
-          0);
-  } else {
+  if constexpr (std::is_same_v<X, T>) {  // in place
+    if (step == length) {
+      for (int r = 0; r < rows; r += block_rows)
+        if (share.any())
+          f(x + ptrdiff_t(r) * length, TileRows{length, 1, length, 0}, block_rows < rows - r ? block_rows : rows - r, r,
+            0);
+      return;
+    }
+  }
+  if constexpr (!std::is_same_v<X, float> || !std::is_same_v<T, float>) {
     X* const block = scratch.take<X>(size_t(block_rows) * size_t(step));
     for (int r = 0; r < rows; r += block_rows) {
       if (!share.any()) continue;
@@ -93,7 +111,7 @@ void each_dense_block(const T* x, int rows, int length, int block_rows, int step
       else
         for (int i = 0; i < count; ++i) {
           put_numbers<V>(block + i * step, x + ptrdiff_t(r + i) * length, length);
-          for (int k = length; k < step; ++k) block[i * step + k] = X(0);  // meets weights of 0
+          for (int k = length; k < step; ++k) block[i * step + k] = X{};  // meets weights of 0
         }
       f(block, TileRows{step, 1, step, 0}, count, r, 0);
     }
@@ -114,11 +132,12 @@ inline X* copy_runs(X* to, const X* from, int count, int length, ptrdiff_t step)
 template <class V, class X, bool kWindows, class T, class F>
 void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& share, const F& f) {
   const WindowAxis &h = op.window.h, &w = op.window.w;
-  const Band band = Band::from(op, sizeof(X) == 4 ? 4 : kCodeBytes);
+  const Band band = Band::from(op, kNumbersOf<X>.size);
   const int c = op.in_c, row = band.columns * c;
   const TileRows shape = {w.stride * c, h.kernel, w.kernel * c, h.dilation * row};
   X* const copy = scratch.take<X>(band.elements(op) + kSlack);
-  const int length = h.kernel * shape.length, window_step = (length + 3) / 4 * 4;
+  const int length = h.kernel * shape.length, group = kNumbersOf<X>.group;
+  const int window_step = (length + group - 1) / group * group;
   X* const windows = kWindows ? scratch.take<X>(size_t(w.out) * size_t(window_step) + kSlack) : nullptr;
   for (int n = 0; n < op.batch; ++n, x += ptrdiff_t(h.in) * w.in * c)
     for (int o = 0; o < h.out; o += band.out_rows) {
@@ -187,7 +206,7 @@ void each_window_block(const Conv2d& op, const ProductSizes& s, const T* x, int 
       const int count = block_rows < s.rows - r ? block_rows : s.rows - r;
       put_windows<V>(op, x, r, count, group, block, step, padding);
       for (int i = 0; i < count; ++i)
-        for (int k = s.length; k < step; ++k) block[i * step + k] = X(0);  // meets weights of 0
+        for (int k = s.length; k < step; ++k) block[i * step + k] = X{};  // meets weights of 0
       f(block, TileRows{step, 1, step, 0}, count, r, group);
     }
 }

@@ -30,6 +30,16 @@
 //                      kDotOffset is 128, and whoever starts the sum has subtracted 128 sum(b)
 //   Dot                kLanes sums on their way; dot_from(I), and total(Dot) in the end
 //
+// Where kRealGroup is 2, of bfloat16 in pairs too, summed in float32 (elsewhere it is 1, and they are float32 first):
+//
+//   pair(p), pairs(p)   two numbers of a row, and two for each of kLanes columns
+//   dot(F sum, a, b)    sum + a_0 b_0 + a_1 b_1, each sum rounded half to even; subnormal numbers may be taken for 0
+//
+// Blocks, where V has them, multiplies blocks of rows with panels, in the same groups (product.h):
+//
+//   kMostRows, kAtOnce   rows of a block, blocks of sums at a time; takes(rows, bytes of a run): whether it gains
+//   prepare(rows, bytes of a run), then multiply(..)
+//
 // The same column by column, where activations too are four codes for each of kLanes columns:
 //
 //   interleave(to, a, b, c, d)   codes + 128 of four rows, [4 kLanes columns][4]; or (.., n) of n columns, n <= kLanes
@@ -52,7 +62,7 @@ namespace nacre::inline NACRE_ISA {
 template <int kCount>
 struct Lanes {
   static constexpr int kLanes = kCount;
-  static constexpr int kDotOffset = 0;
+  static constexpr int kDotOffset = 0, kRealGroup = 1;
   // Rows of the tiles of a product that fit the registers, with one and with two vectors of columns.
   static constexpr int kRealRows = 4, kDotRows = 4;
 

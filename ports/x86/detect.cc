@@ -4,6 +4,10 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace nacre::x86 {
 namespace {
@@ -27,6 +31,16 @@ uint32_t kept_states() {
   return low;
 }
 
+// The tiles' state is kept only for a process that has asked for it: arch_prctl(2), ARCH_REQ_XCOMP_PERM.
+bool may_use_tiles() {
+#ifdef __linux__
+  constexpr long kRequest = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 // Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID: leaves 1 and 7.
 uint32_t find_tiers() {
   const Registers one = cpuid(1, 0), seven = cpuid(7, 0), more = cpuid(7, 1);
@@ -42,7 +56,12 @@ uint32_t find_tiers() {
                       bit(seven.b, 31);  // F, DQ, BW, VL
   if (!avx512) return tiers;
   tiers |= 1u << uint32_t(Tier::kAvx512);
-  if (bit(seven.c, 11)) tiers |= 1u << uint32_t(Tier::kAvx512Vnni);
+  if (!bit(seven.c, 11)) return tiers;
+  tiers |= 1u << uint32_t(Tier::kAvx512Vnni);
+  if (!bit(more.a, 5)) return tiers;
+  tiers |= 1u << uint32_t(Tier::kAvx512Bf16);
+  const bool amx = (states >> 17 & 3) == 3 && bit(seven.d, 22) && bit(seven.d, 24) && bit(seven.d, 25);  // BF16, TILE, INT8
+  if (amx && may_use_tiles()) tiers |= 1u << uint32_t(Tier::kAmx);
   return tiers;
 }
 
@@ -61,7 +80,7 @@ bool runs_here(Tier tier) {
 
 Tier best() {
   Tier tier = Tier::kPortable;
-  for (uint32_t i = 0; i < uint32_t(Tier::kCount); ++i)
+  for (uint32_t i = 0; i < uint32_t(Tier::kAmx); ++i)
     if (runs_here(Tier(i))) tier = Tier(i);
   return tier;
 }

@@ -15,8 +15,9 @@
 namespace nacre::x86 {
 namespace tier_of {
 
-namespace portable_tier {
 #define NACRE_RUNS
+#define NACRE_GROUP 1
+namespace portable_tier {
 #define NACRE_LANES 4
 #define NACRE_OFFSET 0
 #include "engine/kernels/fast_entries.inc"
@@ -49,9 +50,20 @@ namespace avx512 {
 namespace avx512_vnni {
 #define NACRE_OFFSET 128
 #include "engine/kernels/fast_entries.inc"
+}  // namespace avx512_vnni
+#undef NACRE_GROUP
+#define NACRE_GROUP 2
+#define NACRE_BASE avx512_vnni
+namespace avx512_bf16 {
+#include "engine/kernels/fast_entries.inc"
+}  // namespace avx512_bf16
+namespace amx {
+#include "engine/kernels/fast_entries.inc"
+}  // namespace amx
 #undef NACRE_LANES
 #undef NACRE_OFFSET
-}  // namespace avx512_vnni
+#undef NACRE_GROUP
+#undef NACRE_BASE
 
 }  // namespace tier_of
 
@@ -64,7 +76,8 @@ constexpr KernelSet set_of(const char* name) {
 constexpr KernelSet kSets[] = {
     set_of<tier_of::portable_tier::kList>("x86/portable"), set_of<tier_of::avx2::kList>("x86/avx2"),
     set_of<tier_of::avx2_vnni::kList>("x86/avx2_vnni"), set_of<tier_of::avx512::kList>("x86/avx512"),
-    set_of<tier_of::avx512_vnni::kList>("x86/avx512_vnni")};
+    set_of<tier_of::avx512_vnni::kList>("x86/avx512_vnni"), set_of<tier_of::avx512_bf16::kList>("x86/avx512_bf16"),
+    set_of<tier_of::amx::kList>("x86/amx")};
 constexpr Port port_of(const KernelSet& set) {
   return {.name = set.name,
           .set = &set,
@@ -76,10 +89,11 @@ constexpr Port port_of(const KernelSet& set) {
           .alignment = 64};
 }
 constexpr Port kPorts[] = {port_of(kSets[0]), port_of(kSets[1]), port_of(kSets[2]), port_of(kSets[3]),
-                           port_of(kSets[4])};
+                           port_of(kSets[4]), port_of(kSets[5]), port_of(kSets[6])};
 constexpr std::span<const reference::NamedEntry> kLists[] = {
     tier_of::portable_tier::kList.named, tier_of::avx2::kList.named, tier_of::avx2_vnni::kList.named,
-    tier_of::avx512::kList.named, tier_of::avx512_vnni::kList.named};
+    tier_of::avx512::kList.named, tier_of::avx512_vnni::kList.named, tier_of::avx512_bf16::kList.named,
+    tier_of::amx::kList.named};
 static_assert(std::size(kSets) == size_t(Tier::kCount));
 
 }  // namespace

@@ -1,9 +1,13 @@
-// The vector layer (engine/simd/vec.h) with AVX-512 F, BW, DQ and VL; dot products with VNNI where the compiler has it.
+// The vector layer (engine/simd/vec.h) with AVX-512 F, BW, DQ and VL; dot products with VNNI and BF16, and blocks with
+// AMX, where the compiler has them.
 #pragma once
 
 #include <immintrin.h>
 
 #include "engine/simd/vec.h"
+#ifdef __AMX_INT8__
+#include "ports/x86/amx.h"
+#endif
 
 namespace nacre::inline NACRE_ISA {
 
@@ -190,6 +194,22 @@ struct Avx512 {
     _mm512_mask_storeu_epi32(to, first(n), _mm512_xor_si512(codes, set(int32_t(0x80808080u))));
   }
 
+#ifdef __AVX512BF16__
+  static constexpr int kRealGroup = 2;
+  static I pair(const Bfloat16* p) {
+    int32_t pair;
+    std::memcpy(&pair, p, sizeof pair);
+    return set(pair);
+  }
+  static I pairs(const Bfloat16* p) { return _mm512_loadu_si512(p); }
+  static F dot(F sum, I a, I b) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+  }
+#else
+  static constexpr int kRealGroup = 1;
+#endif
+
 #ifdef __AVX512VNNI__
   static constexpr int kDotOffset = 128, kDotRows = 12;
   using Dot = I;
@@ -310,6 +330,13 @@ struct Avx512 {
   }
 };
 
+#ifdef __AMX_INT8__
+struct Avx512Amx : Avx512 {
+  using Blocks = AmxBlocks;
+};
+using Vector = Avx512Amx;
+#else
 using Vector = Avx512;
+#endif
 
 }  // namespace nacre::inline NACRE_ISA

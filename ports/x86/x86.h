@@ -19,12 +19,15 @@ enum class Tier : uint8_t {
   kAvx2Vnni,    // and AVX-VNNI
   kAvx512,      // AVX-512 F, BW, DQ, VL
   kAvx512Vnni,  // and VNNI
+  kAvx512Bf16,  // and BF16: products of bfloat16 in pairs
+  kAmx,         // and AMX-INT8, AMX-BF16: products in tiles; only where asked for by name
   kCount
 };
 
 const char* name(Tier tier);  // "portable", "avx2", ...
-bool runs_here(Tier tier);    // by CPUID and XGETBV; false on other machines, but for kPortable
-Tier best();                  // the highest that runs here
+bool runs_here(Tier tier);    // by CPUID and XGETBV; false on other machines, but for kPortable. Of kAmx Linux is asked
+                              // first for the state of the tiles, for the whole process
+Tier best();                  // the highest that runs here, below kAmx
 
 const KernelSet& kernels(Tier tier);
 const Port& port(Tier tier);                             // "x86/avx2"

@@ -123,7 +123,7 @@ void try_entry(const reference::NamedEntry& named, const char* tier, int lanes, 
   }
 }
 
-constexpr int kLanes[] = {4, 8, 8, 16, 16};
+constexpr int kLanes[] = {4, 8, 8, 16, 16, 16, 16};
 static_assert(std::size(kLanes) == size_t(x86::Tier::kCount));
 
 void try_set(std::span<const reference::NamedEntry> list, const char* name, int lanes, int cases, uint64_t seed,
@@ -142,7 +142,8 @@ void try_set(std::span<const reference::NamedEntry> list, const char* name, int 
 }  // namespace
 
 NACRE_CLAIM(kernels_correct) {
-  const int cases = count > 1 ? std::atoi(arguments[1]) : 60;
+  const int usual = std::getenv("NACRE_SANITIZED") != nullptr ? 20 : 60;  // the oracle takes minutes there
+  const int cases = count > 1 ? std::atoi(arguments[1]) : usual;
   const uint64_t seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1;
   std::string tiers;
   Counts all;
