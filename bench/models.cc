@@ -19,7 +19,7 @@
 #include <optional>
 
 #include "bench/report.h"
-#include "ports/x86/x86.h"
+#include "ports/vector/tiers.h"
 #include "tools/base/error.h"
 #include "tools/graph/graph.h"
 #include "tools/importers/importer.h"
@@ -148,8 +148,9 @@ int time_networks(int argc, char** argv) {
   const fs::path folder = models_folder(argc, argv), golden = folder / ".." / ".." / "golden" / "tflite";
   std::vector<std::shared_ptr<Ready>> networks;
   std::vector<const Port*> ports = {nullptr};
-  for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i)
-    if (x86::runs_here(x86::Tier(i))) ports.push_back(&x86::port(x86::Tier(i)));
+  each_vector_tier([&](const VectorTier& tier) {
+    if (tier.runs_here) ports.push_back(tier.port);
+  });
   const auto register_network = [&](const std::string& types, const std::string& name, const fs::path& file) {
     for (const Port* port : ports) {
       const std::string path = fmt::format("infer/{}/{}/{}", types, tools::name_of_port(port), name);

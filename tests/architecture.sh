@@ -70,7 +70,7 @@ $hits"
 in_order tools "${tools[@]}"
 in_order tests "${tests[@]}"
 forbid tools '#include "(tests|bench)/' 'tools/ sees no test'
-hits=$(grep -rnE '#include "ports/' tools --include='*.h' --include='*.cc' | grep -vE '"ports/(x86/x86|threads/threads|xnnpack/xnnpack_port)\.h"' || true)
+hits=$(grep -rnE '#include "ports/' tools --include='*.h' --include='*.cc' | grep -vE '"ports/(vector/tiers|threads/threads|xnnpack/xnnpack_port)\.h"' || true)
 [ -z "$hits" ] || fail "tools/ sees one header of a port, what it offers:
 $hits"
 forbid "$(ls -d tools/*/ | grep -v '/cli/')" '#include <CLI/' 'CLI11 is seen by tools/cli alone'
@@ -97,7 +97,7 @@ $hits"
 weak_symbols() { nm --defined-only "$1" | awk -v isa="$2" '$2 ~ /^[WwVvu]$/ && index($3, isa) == 0 {print $3}' | c++filt; }
 
 objects=0
-for object in "${NACRE_BUILD:-/nowhere}"/tests/libisa_port.a.p/*.o "${NACRE_BUILD:-/nowhere}"/ports/x86/libnacre_*.a.p/kernels_*.o; do
+for object in "${NACRE_BUILD:-/nowhere}"/tests/libisa_port.a.p/*.o "${NACRE_BUILD:-/nowhere}"/ports/vector/libnacre_*.a.p/kernels_*.o; do
   [ -e "$object" ] || continue
   objects=$((objects + 1))
   isa=$(basename "$(dirname "$object")" .a.p)

@@ -6,13 +6,17 @@
 namespace nacre::test {
 namespace {
 
+#ifdef __SIZEOF_INT128__
 using Wide = __int128;
+#else
+using Wide = int64_t;  // machines of 32 bits: enough where no product of two numbers of 32 bits and a sign wraps
+#endif
 
 Wide floor_divide(Wide a, Wide b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
 Wide power_of_two(int64_t exponent) { return Wide{1} << exponent; }
 
-// round(a / b), ties towards +infinity; ties away from zero.
-Wide half_up(Wide a, Wide b) { return floor_divide(2 * a + b, 2 * b); }
+// round(a / b), b a power of two, ties towards +infinity; ties away from zero.
+Wide half_up(Wide a, Wide b) { return floor_divide(a + b / 2, b); }
 Wide half_away(Wide a, Wide b) { return a < 0 ? -half_up(-a, b) : half_up(a, b); }
 
 // A number raw / 2^fraction, with gemmlowp's rules: a product keeps 31 bits below the sum of the integer bits.

@@ -16,11 +16,12 @@ packages_of() {
                 libzip-dev zlib1g-dev libssl-dev libre2-dev libpthreadpool-dev ;;
     tests) echo libgtest-dev libbenchmark-dev xz-utils faketime ;;
     firmware) echo gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm ;;
+    arm) echo g++-aarch64-linux-gnu g++-arm-linux-gnueabihf qemu-user ;;
     fuzz) echo clang-19 libclang-rt-19-dev ;;
     xnnpack) echo libxnnpack-dev libpthreadpool-dev ;;
     peers) echo python3 python3-venv ca-certificates ;;
     *)
-      echo "packages: $1: no such group, expected build, tools, tests, firmware, fuzz, xnnpack or peers" >&2
+      echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, xnnpack or peers" >&2
       return 1
       ;;
   esac

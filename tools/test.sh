@@ -5,7 +5,7 @@
 #
 #   --peers   also the comparisons with systems from PyPI (numpy, ml_dtypes, onnx, onnxruntime) in a virtual environment
 #   --long    also the whole sweeps, which take hours
-#   --quick   only the plain build: no sanitizers, fuzzers or firmware
+#   --quick   only the plain build: no sanitizers, fuzzers, firmware or emulated processors
 #
 # ../shared (or NACRE_SHARED) holds trained networks and golden data; what needs them is skipped, and counted, without it.
 set -euo pipefail
@@ -23,7 +23,7 @@ for argument in "$@"; do
   esac
 done
 groups=(build tools tests)
-$quick || groups+=(firmware fuzz)
+$quick || groups+=(firmware arm fuzz)
 ! $peers || groups+=(peers)
 need_packages "${groups[@]}"
 export NACRE_LONG=$($long && echo 1 || echo 0)
@@ -77,6 +77,8 @@ if ! $quick; then
     -Dcpp_args=-fsanitize=fuzzer-no-link
   run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 NACRE_TEST_SECONDS="${NACRE_TEST_SECONDS:-7200}" ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan
   run "firmware" tests/firmware.sh
+  run "arm" tests/arm.sh build/test
+  run "emulated x86" tests/emulated_x86.sh build/test
   run "fuzzers" tests/fuzz/run.sh build/asan
 fi
 

@@ -99,7 +99,8 @@ struct RealDepthwiseRows {
   }
 };
 
-// In fours of codes, 128 added: for each row of y, or two of them, and each four rows of x that they read, one row.
+// In fours of codes, kFoursOffset added: for each row of y, or two of them, and each four rows of x that they read, one
+// row.
 template <class V>
 struct CodeDepthwiseRows {
   const DepthwiseConv2d& op;

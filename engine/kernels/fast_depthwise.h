@@ -208,7 +208,7 @@ struct DepthwiseFloat8 : RealDepthwise<kLanes, T, Float8E4M3, false, true> {
 
 // ---- Forms of codes. The table: int32 rows of `width`, then the weights, int8 [shared][fours][kernel_w][width][4]:
 // the codes of four rows of the window beside each other, those outside the window 0. Codes of x stand so in scratch,
-// 128 added.
+// kOffset added, which is kFoursOffset of the vectors.
 
 // Scratch: {the table, unless bind made it; pointers to the rows of a block [rows][fours]; taps of a row [kernel_w]; a
 // row of padding; four rows of x, where its channels are repeated; rows; with kSums the sums of a block}.
@@ -216,7 +216,6 @@ template <int kLanes, int kRows, bool kSums>
 struct CodeDepthwise : FastDepthwise<kLanes> {
   static constexpr int kTableRows = kRows;
   using Base = FastDepthwise<kLanes>;
-  static constexpr int kOffset = 128;
   static CodeDepthwise from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
 
   static bool accepts(const Words& words, const Operands& operands) {
@@ -258,7 +257,7 @@ struct CodeDepthwise : FastDepthwise<kLanes> {
 };
 
 // int8: y = clamp(zero_y + requant_k(s + b_k))
-template <int kLanes, Rounding kRounding>
+template <int kLanes, int kOffset, Rounding kRounding>
 struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, false> {
   using Base = CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, false>;
   using Table = RequantizeTable<kRounding>;
@@ -276,7 +275,7 @@ struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, 
     const auto* const w = static_cast<const int8_t*>(data(Base::kW));
     const DepthwiseTiling t = this->code_tiling();
     const Table table = {reinterpret_cast<int32_t*>(put_tiling(t, to)), t.width};
-    table.fill(t.channels, this->op.x_zero + Base::kOffset, Optional{static_cast<const int32_t*>(data(Base::kBias))},
+    table.fill(t.channels, this->op.x_zero + kOffset, Optional{static_cast<const int32_t*>(data(Base::kBias))},
                static_cast<const Stored*>(data(Base::kScale)), this->op.epilogue.per_channel,
                [&](int k) { return this->weight_sum(w, k); });
     for (int row = 0; t.flat && row < Table::kRows; ++row)

@@ -82,7 +82,7 @@ struct RealDepthwiseStep {
 };
 
 // The same of codes. The zero of x is one, or one for each image; sums begin at the first row of the table, or where
-// that has the sums of the weights, at -(zero + 128) sum_ij w_ijk.
+// that has the sums of the weights, at -(zero + kFoursOffset) sum_ij w_ijk.
 struct DepthwiseZeros {
   int32_t one;
   const int32_t* each;
@@ -128,7 +128,8 @@ struct CodeDepthwiseStep {
 
  private:
   void put_starts(int32_t zero) {
-    for (int k = 0; k < t.width; ++k) starts[k] = int32_t(0u - (uint32_t(zero) + 128u) * uint32_t(weight_sums[k]));
+    const uint32_t offset = uint32_t(zero) + uint32_t(V::kFoursOffset);
+    for (int k = 0; k < t.width; ++k) starts[k] = int32_t(0u - offset * uint32_t(weight_sums[k]));
     sums.start = starts;
   }
 };
@@ -212,10 +213,11 @@ void DepthwiseFloat8<kLanes, T>::run(const Float8E4M3* x, const Float8E4M3*, Opt
   });
 }
 
-template <int kLanes, Rounding kRounding>
-void DepthwiseInt8<kLanes, kRounding>::run(const int8_t* x, const int8_t*, Optional<const int32_t>, const Stored*,
-                                           int8_t* y, const Args& args) const {
+template <int kLanes, int kOffset, Rounding kRounding>
+void DepthwiseInt8<kLanes, kOffset, kRounding>::run(const int8_t* x, const int8_t*, Optional<const int32_t>,
+                                                    const Stored*, int8_t* y, const Args& args) const {
   using V = Vector;
+  static_assert(kOffset == V::kFoursOffset && kLanes == V::kLanes);
   const ptrdiff_t row = ptrdiff_t(this->op.window.w.out) * this->op.out_c;
   const int zero = this->op.epilogue.y_zero;
   const CodeBounds range(this->op.epilogue.clamp);

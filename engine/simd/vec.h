@@ -42,9 +42,10 @@
 //
 // The same column by column, where activations too are four codes for each of kLanes columns:
 //
-//   interleave(to, a, b, c, d)   codes + 128 of four rows, [4 kLanes columns][4]; or (.., n) of n columns, n <= kLanes
+//   interleave(to, a, b, c, d)   codes + kFoursOffset of four rows, [4 kLanes columns][4]; or (.., n) of n columns,
+//                                n <= kLanes
 //   fours(p), weight_fours(w)    kLanes columns of those, and of weights, int8 [kLanes][4]
-//   dot(I sum, fours, weights)   sum + (a + 128) w over the four
+//   dot(I sum, fours, weights)   sum + (a + kFoursOffset) w over the four
 #pragma once
 
 #include <bit>
@@ -62,7 +63,7 @@ namespace nacre::inline NACRE_ISA {
 template <int kCount>
 struct Lanes {
   static constexpr int kLanes = kCount;
-  static constexpr int kDotOffset = 0, kRealGroup = 1;
+  static constexpr int kDotOffset = 0, kFoursOffset = 128, kRealGroup = 1;
   // Rows of the tiles of a product that fit the registers, with one and with two vectors of columns.
   static constexpr int kRealRows = 4, kDotRows = 4;
 

@@ -1,19 +1,9 @@
-// What the kernels of each tier take, in plain C++: every machine can ask what a model for one of them needs.
-#include "engine/kernels/fast_depthwise.h"
-#include "engine/kernels/fast_entry.h"
-#include "engine/kernels/fast_gradient.h"
-#include "engine/kernels/fast_layer_gradient.h"
-#include "engine/kernels/fast_matmul.h"
-#include "engine/kernels/fast_optimizer.h"
-#include "engine/kernels/fast_pointwise.h"
-#include "engine/kernels/fast_reduction.h"
-#include "engine/kernels/fast_row_major.h"
-#include "engine/kernels/fast_window_gradient.h"
-#include "engine/kernels/sorted_list.h"
+// The tables of the tiers: ports/vector/tables.h.
+#include "ports/vector/tables.h"
 #include "ports/x86/x86.h"
 
-namespace nacre::x86 {
-namespace tier_of {
+namespace nacre::tier_of {
+#define NACRE_FOURS_OFFSET 128
 
 #define NACRE_RUNS
 #define NACRE_GROUP 1
@@ -65,40 +55,30 @@ namespace amx {
 #undef NACRE_GROUP
 #undef NACRE_BASE
 
-}  // namespace tier_of
+#undef NACRE_FOURS_OFFSET
+}  // namespace nacre::tier_of
 
+namespace nacre::x86 {
 namespace {
 
-template <const auto& kList>
-constexpr KernelSet set_of(const char* name) {
-  return {name, kList.entries};
-}
 constexpr KernelSet kSets[] = {
-    set_of<tier_of::portable_tier::kList>("x86/portable"), set_of<tier_of::avx2::kList>("x86/avx2"),
-    set_of<tier_of::avx2_vnni::kList>("x86/avx2_vnni"), set_of<tier_of::avx512::kList>("x86/avx512"),
-    set_of<tier_of::avx512_vnni::kList>("x86/avx512_vnni"), set_of<tier_of::avx512_bf16::kList>("x86/avx512_bf16"),
-    set_of<tier_of::amx::kList>("x86/amx")};
-constexpr Port port_of(const KernelSet& set) {
-  return {.name = set.name,
-          .set = &set,
-          .context = nullptr,
-          .begin = nullptr,
-          .finish = nullptr,
-          .copy = nullptr,
-          .fill = nullptr,
-          .alignment = 64};
-}
-constexpr Port kPorts[] = {port_of(kSets[0]), port_of(kSets[1]), port_of(kSets[2]), port_of(kSets[3]),
-                           port_of(kSets[4]), port_of(kSets[5]), port_of(kSets[6])};
+    tier_set<tier_of::portable_tier::kList>("x86/portable"), tier_set<tier_of::avx2::kList>("x86/avx2"),
+    tier_set<tier_of::avx2_vnni::kList>("x86/avx2_vnni"), tier_set<tier_of::avx512::kList>("x86/avx512"),
+    tier_set<tier_of::avx512_vnni::kList>("x86/avx512_vnni"), tier_set<tier_of::avx512_bf16::kList>("x86/avx512_bf16"),
+    tier_set<tier_of::amx::kList>("x86/amx")};
+constexpr Port kPorts[] = {tier_port(kSets[0]), tier_port(kSets[1]), tier_port(kSets[2]), tier_port(kSets[3]),
+                           tier_port(kSets[4]), tier_port(kSets[5]), tier_port(kSets[6])};
 constexpr std::span<const reference::NamedEntry> kLists[] = {
     tier_of::portable_tier::kList.named, tier_of::avx2::kList.named, tier_of::avx2_vnni::kList.named,
     tier_of::avx512::kList.named, tier_of::avx512_vnni::kList.named, tier_of::avx512_bf16::kList.named,
     tier_of::amx::kList.named};
+constexpr int kLanes[] = {4, 8, 8, 16, 16, 16, 16};
 static_assert(std::size(kSets) == size_t(Tier::kCount));
 
 }  // namespace
 
 const char* name(Tier tier) { return kSets[size_t(tier)].name + sizeof "x86/" - 1; }
+int lanes(Tier tier) { return kLanes[size_t(tier)]; }
 const KernelSet& kernels(Tier tier) { return kSets[size_t(tier)]; }
 const Port& port(Tier tier) { return kPorts[size_t(tier)]; }
 std::span<const reference::NamedEntry> list(Tier tier) { return kLists[size_t(tier)]; }

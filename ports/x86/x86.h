@@ -27,6 +27,7 @@ enum class Tier : uint8_t {
 const char* name(Tier tier);  // "portable", "avx2", ...
 bool runs_here(Tier tier);    // by CPUID and XGETBV; false on other machines, but for kPortable. Of kAmx Linux is asked
                               // first for the state of the tiles, for the whole process
+int lanes(Tier tier);         // numbers in a vector
 Tier best();                  // the highest that runs here, below kAmx
 
 const KernelSet& kernels(Tier tier);

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "engine/ops/op.h"
-#include "ports/x86/x86.h"
+#include "ports/vector/tiers.h"
 #ifdef NACRE_XNNPACK
 #include "ports/xnnpack/xnnpack_port.h"
 #endif
@@ -123,9 +123,6 @@ void try_entry(const reference::NamedEntry& named, const char* tier, int lanes, 
   }
 }
 
-constexpr int kLanes[] = {4, 8, 8, 16, 16, 16, 16};
-static_assert(std::size(kLanes) == size_t(x86::Tier::kCount));
-
 void try_set(std::span<const reference::NamedEntry> list, const char* name, int lanes, int cases, uint64_t seed,
              Counts& counts) {
   for (const reference::NamedEntry& named : list)
@@ -155,15 +152,11 @@ NACRE_CLAIM(kernels_correct) {
     all.entries += counts.entries, all.cases += counts.cases, all.left += counts.left;
     all.elements += counts.elements, all.exact += counts.exact, all.failures += counts.failures;
   };
-  for (uint32_t t = 0; t < uint32_t(x86::Tier::kCount); ++t) {
-    const auto tier = x86::Tier(t);
-    if (count > 3 && std::strcmp(arguments[3], x86::name(tier)) != 0) continue;
-    if (!x86::runs_here(tier)) {
-      std::printf("%-12s does not run here\n", x86::name(tier));
-      continue;
-    }
-    add(x86::list(tier), x86::name(tier), kLanes[t], 0);
-  }
+  each_vector_tier([&](const VectorTier& tier) {
+    if (count > 3 && std::strcmp(arguments[3], tier.name) != 0) return;
+    if (tier.runs_here) add(tier.list, tier.name, tier.lanes, 0);
+    else std::printf("%-12s does not run here\n", tier.name);
+  });
 #ifdef NACRE_XNNPACK
   const Port* const port = xnnpack::port();
   if (port == nullptr) std::printf("%-12s does not run here\n", "xnnpack");

@@ -9,7 +9,7 @@
 
 #include "engine/run/places.h"
 #include "ports/threads/threads.h"
-#include "ports/x86/x86.h"
+#include "ports/vector/tiers.h"
 #include "tests/claims/killing_allocator.h"
 #include "tests/model/networks.h"
 #include "tools/base/split_mix64.h"
@@ -117,7 +117,7 @@ int claim() {
   }
   Found found;
   int networks = 0, missing = 0, tiers = 0;
-  for (uint32_t t = 0; t < uint32_t(x86::Tier::kCount); ++t) tiers += x86::runs_here(x86::Tier(t)) ? 1 : 0;
+  each_vector_tier([&](const VectorTier& tier) { tiers += tier.runs_here ? 1 : 0; });
   std::vector<Network> all(std::begin(kNetworks), std::end(kNetworks));
   all.insert(all.end(), std::begin(kFloat), std::end(kFloat));
   for (const Network& network : all) {
@@ -129,8 +129,9 @@ int claim() {
       continue;
     }
     ++networks;
-    for (uint32_t t = 0; t < uint32_t(x86::Tier::kCount); ++t)
-      if (x86::runs_here(x86::Tier(t))) try_network(network, file, x86::port(x86::Tier(t)), found);
+    each_vector_tier([&](const VectorTier& tier) {
+      if (tier.runs_here) try_network(network, file, *tier.port, found);
+    });
   }
   if (networks == 0) return std::printf("no networks: workers_identical is left out\n"), 77;
   const bool shown = found.differences == 0 && found.refusals == 0 && found.elsewhere > 0;

@@ -183,6 +183,16 @@ TEST_F(model_commands, a_model_for_a_tier_runs_with_its_kernels_and_no_others) {
   EXPECT_GT(timed["median_us"].get<double>(), 0);
 }
 
+TEST_F(model_commands, a_model_for_a_tier_of_another_machine_is_made_and_checked_but_not_run) {
+  const std::string model = directory_ / "tier.nacre", target = target_runs_here("arm/neon") ? "x86/avx2" : "arm/neon";
+  ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", model, "--target", target}).exit_code,
+            0);
+  EXPECT_TRUE(has(run_tool({"check", model}).out, "measured for " + target));
+  EXPECT_EQ(run_tool({"size", model}).exit_code, 0);
+  expect_refusal(run_tool({"run", model, "--seed", "1"}), 4, "a program for " + target);
+  expect_refusal(run_tool({"bench", model}), 4, "a program for " + target);
+}
+
 TEST_F(model_commands, kernels_are_those_of_the_steps_and_no_others) {
   const std::string text = run_tool({"kernels", digits_}).out;
   for (const char* name : {"kConv2dF32", "kDepthwiseConv2dF32", "kDenseF32", "kSoftmaxF32"})

@@ -7,6 +7,7 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/print.h"
+#include "tools/model/kernel_choice.h"
 
 namespace nacre::tools {
 namespace {
@@ -35,9 +36,12 @@ void print_text(const LoadedModel& model, const std::vector<Statistics>& program
                     grouped(model.weight_bytes())));
   print("  structure  every index, lifetime and offset holds\n");
   print("  weights    checksums match, all finite\n");
-  for (size_t i = 0; i < programs.size(); ++i)
-    print(fmt::format("  program {}  {} steps bound; arena {} bytes, liveness lower bound {}\n", i, programs[i].steps,
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const std::string target = model.program_names(uint32_t(i)).target;
+    print(fmt::format("  program {}  {} steps {}; arena {} bytes, liveness lower bound {}\n", i, programs[i].steps,
+                      target_runs_here(target) ? "bound" : fmt::format("measured for {}, not bound here", target),
                       grouped(programs[i].arena_bytes), grouped(programs[i].liveness_bound)));
+  }
   for (const GoldenResult& result : golden)
     print(fmt::format("  golden {}   {}: {}\n", result.pair, result.ok() ? "ok" : "FAILED", text_of(result)));
   if (golden.empty()) print("  golden     none stored\n");
@@ -70,7 +74,9 @@ void print_as_json(const LoadedModel& model, const std::vector<Statistics>& prog
 
 std::vector<GoldenResult> check_loaded(const LoadedModel& model) {
   model.require(model.model().check_weights());
-  for (uint32_t i = 0; i < model.model().program_count(); ++i) const BoundProgram bound(model, i);
+  for (uint32_t i = 0; i < model.model().program_count(); ++i)
+    if (target_runs_here(model.program_names(i).target)) const BoundProgram bound(model, i);
+    else measure(model, i);
   return run_golden(model);
 }
 

@@ -4,21 +4,49 @@
 
 #include <cctype>
 #include <map>
-#include <optional>
 #include <string_view>
 
 #include "engine/kernels/training.h"
-#include "ports/x86/x86.h"
+#include "ports/vector/tiers.h"
 #include "tools/base/error.h"
 #ifdef NACRE_XNNPACK
 #include "ports/xnnpack/xnnpack_port.h"
 #endif
 
 namespace nacre::tools {
+namespace {
+
+const std::vector<VectorTier>& tiers() {
+  static const std::vector<VectorTier> all = [] {
+    std::vector<VectorTier> found;
+    each_vector_tier([&](const VectorTier& tier) { found.push_back(tier); });
+    return found;
+  }();
+  return all;
+}
+// Null where there is none.
+const VectorTier* tier_named(std::string_view name) {
+  for (const VectorTier& tier : tiers())
+    if (name == tier.name) return &tier;
+  return nullptr;
+}
+const VectorTier* tier_of_target(std::string_view target) {
+  for (const VectorTier& tier : tiers())
+    if (target == tier.port->name) return &tier;
+  return nullptr;
+}
+const VectorTier& best_tier() {
+  const VectorTier* best = nullptr;
+  for (const VectorTier& tier : tiers())
+    if (tier.runs_here && !tier.by_name) best = &tier;
+  return *best;  // the portable one runs everywhere
+}
+
+}  // namespace
 
 std::vector<std::string> kernel_choices() {
   std::vector<std::string> names = {"auto", "reference"};
-  for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i) names.emplace_back(x86::name(x86::Tier(i)));
+  for (const VectorTier& tier : tiers()) names.emplace_back(tier.name);
 #ifdef NACRE_XNNPACK
   names.emplace_back("xnnpack");
 #endif
@@ -32,14 +60,6 @@ std::vector<std::string> kernel_sets_listed() {
 }
 
 namespace {
-
-constexpr std::string_view kPrefix = "x86/";
-
-std::optional<x86::Tier> tier_named(const std::string& name) {
-  for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i)
-    if (name == x86::name(x86::Tier(i))) return x86::Tier(i);
-  return std::nullopt;
-}
 
 // "kDepthwiseConv2dI8Double" -> "depthwise_conv2d_i8_double".
 std::string in_words(const char* name) {
@@ -55,7 +75,7 @@ std::string in_words(const char* name) {
 }  // namespace
 
 std::vector<ListedKernel> kernels_of_set(const std::string& set) {
-  const std::optional<x86::Tier> tier = tier_named(set);
+  const VectorTier* const tier = tier_named(set);
   std::vector<ListedKernel> kernels;
 #ifdef NACRE_XNNPACK
   if (set == "xnnpack") {
@@ -63,7 +83,7 @@ std::vector<ListedKernel> kernels_of_set(const std::string& set) {
     return kernels;
   }
 #endif
-  for (const reference::NamedEntry& named : tier                ? x86::list(*tier)
+  for (const reference::NamedEntry& named : tier != nullptr     ? tier->list
                                             : set == "training" ? reference::training_list()
                                                                 : reference::list())
     kernels.push_back({in_words(named.name), named.entry});
@@ -71,8 +91,8 @@ std::vector<ListedKernel> kernels_of_set(const std::string& set) {
 }
 
 bool set_runs_here(const std::string& set) {
-  const std::optional<x86::Tier> tier = tier_named(set);
-  return !tier || x86::runs_here(*tier);
+  const VectorTier* const tier = tier_named(set);
+  return tier == nullptr || tier->runs_here;
 }
 
 const Port* port_named(const std::string& choice) {
@@ -83,33 +103,40 @@ const Port* port_named(const std::string& choice) {
     throw Error(kUnsupported, "--kernels xnnpack", "the library does not run on this processor", "leave it away");
   }
 #endif
-  const std::optional<x86::Tier> tier = choice == "auto" ? x86::best() : tier_named(choice);
-  if (!tier) throw Error(kUsage, "--kernels " + choice, "is no set of kernels", "nacre kernels lists them");
-  if (!x86::runs_here(*tier))
+  const VectorTier* const tier = choice == "auto" ? &best_tier() : tier_named(choice);
+  if (tier == nullptr) throw Error(kUsage, "--kernels " + choice, "is no set of kernels", "nacre kernels lists them");
+  if (!tier->runs_here)
     throw Error(kUnsupported, "--kernels " + choice, "this processor does not have its instructions",
-                fmt::format("leave it away: {} is the fastest here", x86::name(x86::best())));
-  return &x86::port(*tier);
+                fmt::format("leave it away: {} is the fastest here", best_tier().name));
+  return tier->port;
 }
 
 std::vector<const KernelSet*> kernels_of_target(const std::string& target) {
   std::vector<const KernelSet*> sets;
-  if (target.starts_with(kPrefix))
-    if (const auto tier = tier_named(target.substr(kPrefix.size()))) sets.push_back(&x86::kernels(*tier));
+  if (const VectorTier* const tier = tier_of_target(target); tier != nullptr) sets.push_back(tier->port->set);
   sets.insert(sets.end(), {&reference::kernels(), &reference::training_kernels()});
   return sets;
 }
 
 const Port* port_for(const std::string& choice, const std::string& target) {
-  if (!target.starts_with(kPrefix)) return port_named(choice);
-  const std::string tier(target.substr(kPrefix.size()));
-  if (choice != "auto" && choice != tier)
+  const VectorTier* const tier = tier_of_target(target);
+  if (tier == nullptr) return port_named(choice);
+  if (choice != "auto" && choice != tier->name)
     throw Error(kUsage, "--kernels " + choice, "the program is compiled for " + target,
                 "leave it away, or convert the network with --target host");
-  return port_named(tier);
+  if (!tier->runs_here)
+    throw Error(kUnsupported, "a program for " + target, "this processor does not have its instructions",
+                "run it on another machine, or convert the network with --target host");
+  return tier->port;
 }
 
 const Port* port_for_target(const std::string& target) {
-  return target.starts_with(kPrefix) ? port_for("auto", target) : nullptr;
+  return tier_of_target(target) != nullptr ? port_for("auto", target) : nullptr;
+}
+
+bool target_runs_here(const std::string& target) {
+  const VectorTier* const tier = tier_of_target(target);
+  return tier == nullptr || tier->runs_here;
 }
 
 std::string name_of_kernel(Kernel kernel) {
@@ -127,8 +154,8 @@ std::string name_of_kernel(Kernel kernel) {
 
 std::string name_of_port(const Port* port) {
   if (port == nullptr) return "reference";
-  const std::string_view name = port->name;
-  return std::string(name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name);
+  const VectorTier* const tier = tier_of_target(port->name);
+  return tier != nullptr ? tier->name : port->name;
 }
 
 }  // namespace nacre::tools

@@ -1,6 +1,7 @@
-// Which kernels run a program on this machine, by name: "reference", a tier of its processor ("avx2": ports/x86/x86.h),
-// or "auto", the fastest tier that runs here, or, where it is built, "xnnpack" (ports/xnnpack/xnnpack_port.h). Behind a
-// tier and behind XNNPACK stand the reference kernels, for steps that these do not take.
+// Which kernels run a program on this machine, by name: "reference", a tier of its processor ("avx2", "neon":
+// ports/vector/tiers.h), or "auto", the fastest tier that runs here, or, where it is built, "xnnpack"
+// (ports/xnnpack/xnnpack_port.h). Behind a tier and behind XNNPACK stand the reference kernels, for steps that these do
+// not take.
 #pragma once
 
 #include <string>
@@ -26,12 +27,13 @@ bool set_runs_here(const std::string& set);
 const Port* port_named(const std::string& choice);
 
 // What a program for a target of this name is compiled with, in the order in which bind asks: the kernels of its tier
-// for "x86/avx2", and the reference's. Whether this machine can run them is another question.
+// for "x86/avx2" or "arm/neon", and the reference's. Whether this machine can run them is another question.
 std::vector<const KernelSet*> kernels_of_target(const std::string& target);
 
 // The choice for a program compiled for `target`: where that names a tier, "auto" is that tier, and no other fits.
 const Port* port_for(const std::string& choice, const std::string& target);
 const Port* port_for_target(const std::string& target);  // null where it names no tier
+bool target_runs_here(const std::string& target);        // where it names a tier: whether this machine has it
 
 // "avx512_vnni/dense_f32", of a kernel of the reference, of a tier or of XNNPACK; "" of another.
 std::string name_of_kernel(Kernel kernel);

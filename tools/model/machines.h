@@ -1,5 +1,5 @@
-// The targets that the tools know: machines, and what the engine's objects take there. For "x86/..." a model is
-// compiled with the kernels of that tier (ports/x86/x86.h). The firmware build includes this
+// The targets that the tools know: machines, and what the engine's objects take there. For "x86/avx2", "arm/neon" and
+// so on a model is compiled with the kernels of that tier (ports/vector/tiers.h). The firmware build includes this
 // header too, so the assertions below are checked by the compiler of each machine.
 #pragma once
 
@@ -23,6 +23,9 @@ inline constexpr uint32_t kModel64 = 120, kProgram64 = 224, kTrainer64 = 984;
 inline constexpr TargetMachine kMachines[] = {
     {"host", sizeof(void*), sizeof(Model), sizeof(Program), sizeof(Trainer)},
     {"arm/m4", 4, 64, 124, 552},
+    {"arm/armv7", 4, 64, 124, 552},
+    {"arm/neon", 8, kModel64, kProgram64, kTrainer64},
+    {"arm/dotprod", 8, kModel64, kProgram64, kTrainer64},
     {"x86/portable", 8, kModel64, kProgram64, kTrainer64},
     {"x86/avx2", 8, kModel64, kProgram64, kTrainer64},
     {"x86/avx2_vnni", 8, kModel64, kProgram64, kTrainer64},
@@ -37,7 +40,7 @@ static_assert(sizeof(Program) == kMachines[1].program_bytes);
 static_assert(sizeof(Trainer) == kMachines[1].trainer_bytes);
 #endif
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 static_assert(sizeof(Model) == kModel64 && sizeof(Program) == kProgram64 && sizeof(Trainer) == kTrainer64);
 #endif
 

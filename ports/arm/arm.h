@@ -1,0 +1,29 @@
+// ARM: fast kernels over NEON in tiers, one of which is chosen once for the processor, as on x86 (ports/x86/x86.h).
+//
+//   const Port* const ports[] = {&arm::port(arm::best())};
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/kernels/reference.h"
+
+namespace nacre::arm {
+
+enum class Tier : uint8_t {
+  kArmv7,    // 32 bits: ARMv7-A with NEON and VFPv4, whose multiply-add rounds once (Cortex-A7 and newer)
+  kNeon,     // AArch64: all of them (Cortex-A53, -A72, ...)
+  kDotprod,  // and ARMv8.2 with dot products of int8 (Cortex-A55, -A76, Neoverse and newer)
+  kCount
+};
+
+const char* name(Tier tier);  // "armv7", "neon", "dotprod"
+bool runs_here(Tier tier);    // by what the system says of the processor (AT_HWCAP); false on other machines
+int lanes(Tier tier);         // numbers in a vector
+Tier best();                  // the highest that runs here; kCount where none does
+
+const KernelSet& kernels(Tier tier);
+const Port& port(Tier tier);                             // "arm/neon"
+std::span<const reference::NamedEntry> list(Tier tier);  // with names; `run` is null on machines of another kind
+
+}  // namespace nacre::arm

@@ -1,0 +1,33 @@
+// The tiers of fast kernels of all ports.
+#pragma once
+
+#include "ports/arm/arm.h"
+#include "ports/x86/x86.h"
+
+namespace nacre {
+
+struct VectorTier {
+  const char* name;  // "avx2": no two ports have one of the same name
+  const Port* port;  // "x86/avx2"
+  std::span<const reference::NamedEntry> list;
+  int lanes;
+  bool runs_here;
+  bool by_name;  // taken only where asked for
+};
+
+// f(tier) for each, of each port the lowest first: of those that run on a machine, and are not by_name, the last is the
+// fastest.
+template <class F>
+void each_vector_tier(const F& f) {
+  for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i) {
+    const auto tier = x86::Tier(i);
+    f(VectorTier{x86::name(tier), &x86::port(tier), x86::list(tier), x86::lanes(tier), x86::runs_here(tier),
+                 tier == x86::Tier::kAmx});
+  }
+  for (uint32_t i = 0; i < uint32_t(arm::Tier::kCount); ++i) {
+    const auto tier = arm::Tier(i);
+    f(VectorTier{arm::name(tier), &arm::port(tier), arm::list(tier), arm::lanes(tier), arm::runs_here(tier), false});
+  }
+}
+
+}  // namespace nacre
