@@ -1,20 +1,34 @@
-// Time of every reference kernel, each on one case: the largest of a fixed series of random cases
-// from tests/cases.h. A new line in engine/kernels/reference_*.inc brings its benchmark by itself; one
-// without a case is an error. The cases are small: the cost of a call counts.
+// Time of every kernel of the reference and of the tiers that run here, in two ways.
 //
-//   kernels [--benchmark_filter=^dense] [--benchmark_min_time=0.1]
+//   kernels [--benchmark_filter=^entry/dense] [--benchmark_min_time=0.1]
 //
-// Matmuls are measured in multiply-accumulates, everything else in bytes read and written.
+//   entry/OP/TYPES/SET       one entry, on the largest of a fixed series of random cases from tests/cases.h, after its
+//                            result was compared with what the tests expect. A new line in an .inc brings its benchmark
+//                            by itself; one without a case is an error. The cases are small: the cost of a call counts.
+//   layer/OP/POLICY/SET/NETWORKS/SHAPE
+//                            one layer of real networks (bench/shapes.json) under a policy, after its result was
+//                            compared with the reference's; with the share of the roof that is measured in the same run
+//                            (bench/roof.h) and the kernel that ran. Such as
+//                            --benchmark_filter='layer/conv2d/int8_static/avx512_vnni/'
+//
+// Products are measured in operations, two for a multiply-accumulate, everything else in bytes read and written.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <memory>
+#include <span>
 
+#include "bench/layers.h"
 #include "bench/report.h"
+#include "bench/roof.h"
 #include "engine/kernels/reference.h"
+#include "ports/x86/x86.h"
 #include "tests/cases.h"
+#include "tests/claims/kernels_correct_reference.h"
+#include "tests/guarded_step.h"
 #include "tests/oracle.h"
 #include "tools/graph/bound_step.h"
 
@@ -70,49 +84,61 @@ struct Prepared {
   std::string wrong;  // "": the result is the oracle's
 };
 
-std::string first_difference(const test::Execution& found, const std::vector<test::Expected>& expected) {
-  if (found.overrun || found.impure) return "wrote outside its output";
+std::string first_difference(const std::vector<Array>& found, const std::vector<test::Expected>& expected) {
   for (size_t o = 0; o < expected.size(); ++o)
     for (size_t i = 0; i < expected[o].value.size(); ++i) {
-      const double value = found.outputs[o].real(int64_t(i));
-      if (!(std::abs(value - expected[o].value[i]) <= expected[o].tolerance[i]))
-        return fmt::format("output {}, element {}: {} instead of {}", o, i, value, expected[o].value[i]);
+      const double value = found[o].real(int64_t(i)), wanted = expected[o].value[i];
+      if (!(std::abs(value - wanted) <= expected[o].tolerance[i]) && !(std::isnan(value) && std::isnan(wanted)))
+        return fmt::format("output {}, element {}: {} instead of {}", o, i, value, wanted);
     }
   return "";
+}
+
+std::string first_difference(const test::Execution& found, const test::ReferenceCase& expected) {
+  if (found.overrun || found.impure) return "wrote outside its output";
+  const std::string wrong = first_difference(found.outputs, expected.outputs);
+  return wrong.empty() ? first_difference(found.updated, expected.updated) : wrong;
+}
+
+// What the oracle has no formulas of is expected as the claim kernels_correct does.
+test::ReferenceCase make_case(const KernelEntry& entry, test::Random& random) {
+  if (test::has_reference_case(entry.op)) return test::reference_case(entry, random);
+  const test::Case made = test::random_case(entry, random);
+  return {made.words, test::random_inputs(made, random), {}, {}};
 }
 
 // The case with the most work; none where the kernel accepts none.
 Prepared prepare(const KernelEntry& entry) {
   Prepared best;
-  if (test::find_case_maker(entry.op) == nullptr) return best;
   test::Random random(kSeed);
   uint64_t most = 0;
   for (int i = 0; i < kCases; ++i) {
-    const test::Case made = test::random_case(entry, random);
-    const std::vector<Array> given = test::random_inputs(made, random);
-    const test::Execution execution = test::execute(entry, made.words, given);
+    test::ReferenceCase made = make_case(entry, random);
+    const test::Execution execution = test::execute_guarded(entry, made.words, made.inputs, test::Beside::kBack, false);
     if (execution.code != Code::kOk) continue;
-    std::vector<Array> arrays = given;
+    std::vector<Array> arrays = made.inputs;
     arrays.insert(arrays.end(), execution.outputs.begin(), execution.outputs.end());
     auto step = std::make_unique<BoundCase>(entry, made.words, std::move(arrays));
-    const uint64_t work = step->work();
+    const uint64_t work = step->work() + step->bytes();
     if (best.step != nullptr && work <= most) continue;
     most = work;
-    best = {std::move(step), fmt::format("{}", fmt::join(given[0].dims, "x")),
-            first_difference(execution, test::oracle(entry, made.words, given))};
+    if (!test::has_reference_case(entry.op)) made.outputs = test::oracle(entry, made.words, made.inputs);
+    best = {std::move(step), fmt::format("{}", fmt::join(made.inputs[0].dims, "x")), first_difference(execution, made)};
   }
   if (best.step != nullptr && best.step->prepare() != Code::kOk) best.wrong = "the kernel cannot prepare";
   return best;
 }
 
 void time(benchmark::State& state, Prepared& prepared, bool matmul) {
+  if (prepared.step == nullptr) return state.SkipWithError("no case of tests/cases.cc fits it: give its op one");
   if (!prepared.wrong.empty()) return state.SkipWithError(prepared.wrong.c_str());
   for (auto _ : state) {
     if (prepared.step->run() != Code::kOk) return state.SkipWithError("the kernel refused its operands");
     benchmark::ClobberMemory();
   }
+  state.SetLabel(prepared.shape);
   if (matmul) {
-    set_rate(state, "MAC/s", double(prepared.step->work()));
+    set_rate(state, "op/s", 2 * double(prepared.step->work()));
   } else {
     set_rate(state, "B/s", double(prepared.step->bytes()));
   }
@@ -132,21 +158,46 @@ std::string path_of(const reference::NamedEntry& named) {
   return fmt::format("{}/{}", rule->name, types);
 }
 
-int time_kernels() {
-  int without_case = 0;
-  for (const reference::NamedEntry& named : reference::list()) {
-    const auto prepared = std::make_shared<Prepared>(prepare(*named.entry));
-    if (prepared->step == nullptr) {
-      fmt::print(stderr, "kernels: {}: no case of tests/cases.cc fits it: give its op one\n", named.name);
+bool reads_layouts(const KernelEntry& entry) {
+  return std::ranges::any_of(std::span(entry.operands, entry.operand_count), [](const OperandType& type) {
+    return type.layout != Layout::kRowMajor && type.layout != Layout::kAny;
+  });
+}
+
+struct Entries {
+  size_t all = 0, without_case = 0;
+
+  // Its case is made when it is first timed: a filter leaves most of them out.
+  void add(const reference::NamedEntry& named, const std::string& set) {
+    if (reads_layouts(*named.entry)) return;  // of packed weights: its layers are timed
+    ++all;
+    if (test::find_case_maker(named.entry->op) == nullptr && !test::has_reference_case(named.entry->op)) {
+      fmt::print(stderr, "kernels: {}: tests/cases.cc has no cases of its op\n", named.name);
       ++without_case;
-      continue;
+      return;
     }
     const bool matmul = find_rule(named.entry->op)->numerics == Numerics::kMatmul;
-    add(fmt::format("{}/reference/{}", path_of(named), prepared->shape),
-        [prepared, matmul](benchmark::State& state) { time(state, *prepared, matmul); });
+    bench::add(fmt::format("entry/{}/{}", path_of(named), set),
+               [entry = named.entry, prepared = std::shared_ptr<Prepared>(), matmul](benchmark::State& state) mutable {
+                 if (prepared == nullptr) prepared = std::make_shared<Prepared>(prepare(*entry));
+                 time(state, *prepared, matmul);
+               });
   }
-  fmt::print(stderr, "{} kernels, {} without a case\n", reference::list().size(), without_case);
-  return without_case > 0 ? 1 : run_benchmarks();
+};
+
+int time_kernels() {
+  Entries entries;
+  for (const reference::NamedEntry& named : reference::list()) entries.add(named, "reference");
+  std::vector<std::string> sets = {"reference"};
+  for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i) {
+    if (!x86::runs_here(x86::Tier(i))) continue;
+    sets.emplace_back(x86::name(x86::Tier(i)));
+    for (const reference::NamedEntry& named : x86::list(x86::Tier(i))) entries.add(named, sets.back());
+  }
+  const size_t layers = add_layers(sets);
+  fmt::print(stderr, "{} kernels, {} without a case; {} layers\n", entries.all, entries.without_case, layers);
+  print_roofs();
+  return entries.without_case > 0 ? 1 : run_benchmarks();
 }
 
 }  // namespace

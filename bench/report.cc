@@ -62,20 +62,25 @@ class MedianReporter : public benchmark::BenchmarkReporter {
 
   void ReportRuns(const std::vector<Run>& runs) override {
     double median = NAN, variation = NAN;
-    std::string rates, name;
+    std::string rates, name, label;
     for (const Run& run : runs) {
       name = run.run_name.function_name;
       if (run.error_occurred) {
-        fmt::print("{:<44} {}\n", name, run.error_message);
+        fmt::print("{:<58} {}\n", name, run.error_message);
         std::fflush(stdout);
         return;
       }
       if (run.aggregate_name == "cv") variation = run.real_accumulated_time;
       if (run.aggregate_name != "median") continue;
       median = run.real_accumulated_time / double(std::max<int64_t>(1, run.iterations));
-      for (const auto& [unit, counter] : run.counters) rates += fmt::format("   {:.3f} G{}", counter.value / 1e9, unit);
+      label = run.report_label;
+      for (const auto& [unit, counter] : run.counters)
+        rates += unit != kRoof       ? fmt::format("   {:.3f} G{}", counter.value / 1e9, unit)
+                 : counter.value > 0 ? fmt::format("   {:.0f} % of the roof", 100 * counter.value)
+                                     : "";
     }
-    fmt::print("{:<44} {:>12}   cv {:>5.1f} %{}\n", name, time_text(median), variation * 100, rates);
+    fmt::print("{:<58} {:>12}   cv {:>5.1f} %{}{}\n", name, time_text(median), variation * 100, rates,
+               label.empty() ? "" : "   " + label);
     std::fflush(stdout);
   }
 };

@@ -25,6 +25,9 @@ void add(const std::string& path, F function) {
       ->UseRealTime();
 }
 
+// The counter that is a share of the roof: set_rate(state, kRoof, least seconds).
+inline constexpr const char* kRoof = "roof";
+
 // A rate that the line shows in thousand millions: `per_iteration` units, such as "MAC/s", in each
 // iteration.
 void set_rate(benchmark::State& state, const char* unit, double per_iteration);

@@ -19,9 +19,10 @@ packages_of() {
     arm) echo g++-aarch64-linux-gnu g++-arm-linux-gnueabihf qemu-user ;;
     fuzz) echo clang-19 libclang-rt-19-dev ;;
     xnnpack) echo libxnnpack-dev libpthreadpool-dev ;;
+    gemm_peers) echo libdnnl-dev libxnnpack-dev libpthreadpool-dev ;;
     peers) echo python3 python3-venv ca-certificates ;;
     *)
-      echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, xnnpack or peers" >&2
+      echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, xnnpack, gemm_peers or peers" >&2
       return 1
       ;;
   esac

@@ -155,6 +155,7 @@ void CommandsWithFiles::add_idle_lines() {
   convert("--no-decay", {"--train", kLoss, "--no-decay", "fc"});
   convert("--preserve", {"--rewrite", "mixed_float16", "--preserve", "nobody"});
   add("--target foo", {"inspect", model, "--svg", fresh(), "--target", "foo"});
+  add("--target foo", {"inspect", model, "--target", "foo"});
   add("--target foo", {"compare", model, model, "--data", x, "--target", "foo"});
   add("--target foo", {"eval", model, "--data", x, "--labels", y, "--target", "foo"});
   add("--target foo", {"report", model, "--output", fresh(), "--target", "foo"});
@@ -173,7 +174,6 @@ void CommandsWithFiles::add_idle_lines() {
     convert(option[0] + ": is about a model that trains", option);
   convert("--policy: cannot go with --rewrite", {"--rewrite", "mixed_float16", "--policy", "float32"});
   convert("--stop-after: ", {"--stop-after", "fuse"});
-  add("--target: ", {"inspect", model, "--target", "foo"});
   for (const std::string& network : {net, file("train.nacre")}) {
     Words line = {"tune", network, "--data", x, "--labels", y, "--output", fresh(), "--no-shuffle", "--seed", "2"};
     if (network == net) line.insert(line.end(), {"--loss", kLoss});

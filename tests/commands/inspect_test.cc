@@ -100,6 +100,24 @@ TEST_F(inspect, text_fits_the_line_and_folded_layers_are_listed) {
   }
 }
 
+TEST_F(inspect, names_the_kernel_of_every_step) {
+  const Json here = json(digits_)["programs"][0];
+  uint32_t left = 0;
+  for (const Json& step : here["steps"]) {
+    EXPECT_FALSE(step["kernel"].is_null()) << step["op"];
+    left += step["reference"].get<bool>() ? 1 : 0;
+  }
+  EXPECT_EQ(here["reference_steps"], left);
+  const ToolRun portable = run_tool({"inspect", digits_, "--steps", "--target", "x86/portable"});
+  ASSERT_EQ(portable.exit_code, 0) << portable.err;
+  EXPECT_TRUE(has(portable.out, "kernel of portable")) << portable.out;
+  const ToolRun reference = run_tool({"inspect", digits_, "--steps", "--target", "reference"});
+  EXPECT_TRUE(has(reference.out, "kernels reference; ")) << reference.out;
+  EXPECT_TRUE(has(reference.out, "steps run on reference kernels: ")) << reference.out;
+  const ToolRun unknown = run_tool({"inspect", digits_, "--target", "x86/none"});
+  EXPECT_EQ(unknown.exit_code, kUnsupported) << unknown.err;
+}
+
 TEST_F(inspect, writes_the_same_picture_twice) {
   ASSERT_EQ(run_tool({"inspect", digits_, "--svg", directory_ / "a.svg"}).exit_code, 0);
   ASSERT_EQ(run_tool({"inspect", digits_, "--json", "--svg", directory_ / "b.svg"}).exit_code, 0);

@@ -101,6 +101,16 @@ TEST_F(report, needs_no_data) {
   EXPECT_TRUE(has(html, "None: every step runs as its layer"));
 }
 
+TEST_F(report, has_the_time_and_the_kernels_of_each_layer_when_asked) {
+  EXPECT_FALSE(has(page({a_}), "GMAC/s"));
+  const std::string html = page({a_, b_}, {"--profile", "--kernels", "reference"});
+  EXPECT_EQ(malformed(html), "");
+  EXPECT_EQ(reaches_out(html), "");
+  EXPECT_EQ(count(html, "GMAC/s"), 2u);
+  EXPECT_TRUE(has(html, "with reference kernels on one thread"));
+  EXPECT_TRUE(has(html, "reference/conv2d_f32"));
+}
+
 TEST_F(report, the_same_models_give_the_same_page) { EXPECT_EQ(page({a_, b_}), page({a_, b_})); }
 
 TEST_F(report, is_written_whole_or_not_at_all) {
@@ -115,6 +125,7 @@ TEST_F(report, is_written_whole_or_not_at_all) {
 TEST_F(report, refuses_what_makes_no_sense) {
   EXPECT_EQ(run_tool({"report", a_, "-o", a_}).exit_code, 2);
   EXPECT_EQ(run_tool({"report", a_}).exit_code, 2);
+  EXPECT_EQ(run_tool({"report", a_, "-o", html_, "--kernels", "reference"}).exit_code, 2);
   EXPECT_EQ(run_tool({"report", a_, "-o", html_, "--labels", samples_ + "labels.npy"}).exit_code, 2);
   EXPECT_EQ(run_tool({"report", a_, "-o", html_, "--data", samples_ + "images.npy"}).exit_code, 2);
   const ToolRun uncast = run_tool({"report", a_, b_, "-o", html_, "--data", samples_ + "images.npy"});

@@ -129,7 +129,10 @@ void add_search(CLI::App& app) {
 void add_report(CLI::App& app) {
   auto o = std::make_shared<ReportOptions>();
   Command& c = add_command(app, "report", "models side by side as one HTML page that needs nothing else");
-  c.footer("Example:\n  nacre report float.nacre int8.nacre --data x.npy --labels y.npy -o report.html");
+  c.footer(
+      "Examples:\n"
+      "  nacre report float.nacre int8.nacre --data x.npy --labels y.npy -o report.html\n"
+      "  nacre report float.nacre int8.nacre --profile -o report.html          with the time of each layer");
   c.reads(c.add_option("MODEL", o->models, "models, made by nacre convert; the first is the reference")
               ->required()
               ->type_name("..."));
@@ -138,6 +141,9 @@ void add_report(CLI::App& app) {
   c.writes(c.add_option("-o,--output", o->html, "the page to write")->required()->type_name("FILE"));
   add_judged_target(c, o->target);
   add_cast(c, o->cast_inputs);
+  c.add_flag("--profile", o->profile, "also the time of each layer on this machine, and the kernels that run it");
+  add_kernel_choice(c, o->kernels);
+  c.only_with({"--kernels"}, {"--profile"}, {"is about times, and nothing is timed", "add --profile"});
   c.only_with({"--labels", "--indices", "--cast-inputs"}, {"--data"},
               {"is about samples, and there are none", "add --data FILE"});
   c.only_with({"--metric", "--judge"}, {"--labels"},

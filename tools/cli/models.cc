@@ -15,15 +15,18 @@ void add_inspect(CLI::App& app) {
   Command& c = add_command(app, "inspect", "what is in a model file: layers, types, policies, costs, memory");
   c.footer(
       "Examples:\n"
-      "  nacre inspect kws.nacre --steps\n"
+      "  nacre inspect kws.nacre --steps                        each with the kernel that runs it here\n"
+      "  nacre inspect kws.nacre --steps --target x86/avx2      and with AVX2\n"
       "  nacre inspect kws.nacre --svg kws.svg                  the graph and its memory plan as a picture\n"
       "Names are shortened to fit the terminal; --json has them whole, with every step, operand and tensor.");
   add_model(c, o->model);
   c.add_flag("--steps", o->steps, "also one line per step");
   c.writes(c.add_option("--svg", o->svg, "picture to write")->type_name("FILE"));
-  c.add_option("--target", o->target, "of several programs, the one to draw")->check(not_empty())->type_name("TARGET");
+  c.add_option("--target", o->target,
+               "whose kernels are named, as x86/avx2 [host]; of several programs, the one to draw")
+      ->check(not_empty())
+      ->type_name("TARGET");
   add_json(c, o->json);
-  c.only_with({"--target"}, {"--svg"}, {"chooses the program that is drawn, and none is", "add --svg FILE"});
   c.not_with({"--steps"}, {"--json"}, {"adds nothing to --json, which holds every step", "leave one of them away"});
   c.runs([o] { inspect(*o); });
 }

@@ -8,6 +8,7 @@
 #include "tools/base/format.h"
 #include "tools/base/table.h"
 #include "tools/files/atomic_file.h"
+#include "tools/model/step_kernels.h"
 #include "tools/report/picture.h"
 #include "tools/report/report_json.h"
 #include "tools/report/report_text.h"
@@ -26,18 +27,34 @@ void print_model(const LoadedModel& model) {
     if (!value.empty()) print(fmt::format("meta    {}: {}\n", key, value));
 }
 
+// A target that names kernels alone chooses no program.
+uint32_t drawn_program(const LoadedModel& model, const std::string& target) {
+  uint32_t index = 0;
+  if (names_kernels(target) && !model.model().find(Entry::kInfer, target.c_str(), &index).ok())
+    return model.infer_program();
+  return model.infer_program(target);
+}
+
+// A target of which only the file knows, such as "arm/m4", has the reference kernels as far as this machine knows.
+std::string kernel_target(const LoadedModel& model, const std::string& target) {
+  if (names_kernels(target)) return target;
+  model.infer_program(target);  // refuses one of which the file does not know either
+  return "reference";
+}
+
 }  // namespace
 
 void inspect(const InspectOptions& options) {
   const LoadedModel model(options.model);
+  const std::string kernels = kernel_target(model, options.target);
   if (!options.svg.empty()) {
-    const ProgramReport report(model, model.infer_program(options.target));
+    const ProgramReport report(model, drawn_program(model, options.target));
     write_file_whole(options.svg, picture(report, std::filesystem::path(options.model).filename().string()));
   }
-  if (options.json) return print_json(model_json(model));
+  if (options.json) return print_json(model_json(model, kernels));
   const size_t width = terminal_width();
   for (uint32_t i = 0; i < model.model().program_count(); ++i) {
-    const ProgramReport report(model, i);
+    const ProgramReport report(model, i, kernels);
     print(report_text(report, width));
     if (options.steps) print("\n" + steps_text(report, width));
   }

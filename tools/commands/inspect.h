@@ -8,7 +8,7 @@ namespace nacre::tools {
 struct InspectOptions {
   std::string model;
   std::string svg;     // file for the picture; "": none
-  std::string target;  // of the program for the picture; "": the host's, else the first
+  std::string target;  // whose kernels are named, "x86/avx2"; and of the program for the picture; "": the host's
   bool steps = false;  // also one line per step
   bool json = false;
 };

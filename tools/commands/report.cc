@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <memory>
 
 #include "tools/base/error.h"
 #include "tools/base/print.h"
 #include "tools/files/atomic_file.h"
+#include "tools/model/golden.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/report/html_report.h"
 
 namespace nacre::tools {
@@ -26,6 +29,29 @@ std::vector<Comparison> compare_all(const std::vector<std::unique_ptr<ProgramRep
   for (size_t i = 1; i < programs.size(); ++i)
     comparisons.push_back(compare_programs(*programs[0], *programs[i], set.data, cast));
   return comparisons;
+}
+
+constexpr uint64_t kTimedRuns = 30;
+constexpr uint64_t kSeed = 1;  // of their inputs
+
+struct Timed {
+  Profile profile;
+  std::string kernels;
+};
+
+Timed time(const ProgramReport& program, const std::string& kernels) {
+  const LoadedModel& model = program.loaded();
+  const BoundProgram bound(model, program.program(), port_for(kernels, program.names().target));
+  const std::vector<uint8_t> inputs = seeded_inputs(model, program.program(), kSeed);
+  const auto write_inputs = [&] {
+    size_t at = 0;
+    for (uint32_t i = 0; i < bound.program().input_count(); ++i) {
+      const std::span<std::byte> input = bound.program().input(i);
+      std::memcpy(input.data(), inputs.data() + at, input.size());
+      at += input.size();
+    }
+  };
+  return {profile(bound, kTimedRuns, write_inputs), name_of_port(bound.port())};
 }
 
 }  // namespace
@@ -53,8 +79,12 @@ void report(const ReportOptions& options) {
     }
   }
   std::vector<ReportedModel> reports;
-  for (size_t i = 0; i < programs.size(); ++i)
+  std::vector<Timed> timed;
+  for (size_t i = 0; options.profile && i < programs.size(); ++i) timed.push_back(time(*programs[i], options.kernels));
+  for (size_t i = 0; i < programs.size(); ++i) {
     reports.push_back({programs[i].get(), i == 0 || comparisons.empty() ? nullptr : &comparisons[i - 1]});
+    if (options.profile) reports.back().profile = &timed[i].profile, reports.back().kernels = timed[i].kernels;
+  }
   write_file_whole(options.html, html_report(reports, reported));
   print(fmt::format("report -> {}\n", escaped(options.html)));
 }

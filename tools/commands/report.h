@@ -13,7 +13,9 @@ struct ReportOptions {
   SetOptions set;                   // no data: nothing is run; no labels: errors only
   std::string output;               // the output that is judged; "": the only one
   std::string target;
-  std::string html;  // the page to write
+  std::string html;              // the page to write
+  std::string kernels = "auto";  // of --profile: kernel_choice.h
+  bool profile = false;          // also the time of each layer
   bool cast_inputs = false;
 };
 

@@ -13,6 +13,7 @@
 #include "tools/base/names.h"
 #include "tools/graph/graph.h"
 #include "tools/model/program_cost.h"
+#include "tools/model/step_kernels.h"
 
 namespace nacre::tools {
 namespace {
@@ -104,8 +105,9 @@ uint32_t ReportStep::output() const {
   return kNoIndex;
 }
 
-ProgramReport::ProgramReport(const LoadedModel& model, uint32_t program)
-    : loaded_(model), program_(program), view_(model.model().program(program)), names_(model.program_names(program)) {
+ProgramReport::ProgramReport(const LoadedModel& model, uint32_t program, const std::string& target)
+    : loaded_(model), program_(program), view_(model.model().program(program)), names_(model.program_names(program)),
+      kernels_(kernels_for(model, program, target)) {
   layers_.resize(loaded_.layer_count());
   for (uint32_t i = 0; i < layers_.size(); ++i) {
     const LayerName layer = loaded_.layer(i);
@@ -115,6 +117,15 @@ ProgramReport::ProgramReport(const LoadedModel& model, uint32_t program)
   }
   std::vector<bool> seen(model.model().tensors().size(), false);
   for (uint32_t i = 0; i < view_.step_count; ++i) add_step(i, &seen);
+  const std::vector<std::string> kernels = step_kernels(model, program, kernels_);
+  for (ReportStep& step : steps_) step.kernel = kernels[step.index];
+}
+
+std::map<std::string, uint32_t> ProgramReport::reference_ops() const {
+  std::map<std::string, uint32_t> ops;
+  for (const ReportStep& step : steps_)
+    if (is_reference(step.kernel)) ++ops[step.op_name];
+  return ops;
 }
 
 void ProgramReport::add_step(uint32_t index, std::vector<bool>* seen) {
@@ -127,6 +138,7 @@ void ProgramReport::add_step(uint32_t index, std::vector<bool>* seen) {
                      .op_name = rule != nullptr ? rule->name : fmt::format("op{}", uint32_t(record.op)),
                      .rounding = record.rounding,
                      .place = record.place,
+                     .kernel = {},
                      .operands = {},
                      .attributes = {},
                      .multiply_accumulates = nacre::tools::multiply_accumulates(model, record)};

@@ -2,11 +2,12 @@
 // what each costs. The text table, the JSON and the picture of `nacre inspect` are three views of
 // this.
 //
-// Needs no kernel: a model that this library can open can be reported, even one with ops it does
-// not know.
+// Needs no kernel, but names those that there are: a model that this library can open can be reported, even one with
+// ops it does not know.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -39,6 +40,7 @@ struct ReportStep {
   std::string op_name;
   Rounding rounding = Rounding::kNone;
   uint8_t place = 0;
+  std::string kernel;  // "avx2/dense_f32"; "" where none takes it
   std::vector<ReportOperand> operands;
   std::vector<ReportAttribute> attributes;  // in word order; empty where the op is unknown
   uint64_t multiply_accumulates = 0;
@@ -58,7 +60,8 @@ struct ReportLayer {
 
 class ProgramReport {
  public:
-  ProgramReport(const LoadedModel& model, uint32_t program);
+  // `target`: whose kernels are named (kernels_for of tools/model/step_kernels.h).
+  ProgramReport(const LoadedModel& model, uint32_t program, const std::string& target = "");
 
   const LoadedModel& loaded() const { return loaded_; }
   uint32_t program() const { return program_; }
@@ -66,6 +69,8 @@ class ProgramReport {
   const ProgramNames& names() const { return names_; }
   const std::vector<ReportStep>& steps() const { return steps_; }
   const std::vector<ReportLayer>& layers() const { return layers_; }
+  const std::string& kernels() const { return kernels_; }  // "avx2": the set that is asked first
+  std::map<std::string, uint32_t> reference_ops() const;   // how many steps of each op are left to the reference
 
   const TensorRecord& tensor(uint32_t id) const { return loaded_.model().tensors()[id]; }
   Location location(uint32_t id) const;
@@ -99,6 +104,7 @@ class ProgramReport {
   uint32_t program_;
   ProgramView view_;
   ProgramNames names_;
+  std::string kernels_;
   std::vector<ReportStep> steps_;
   std::vector<ReportLayer> layers_;
 };

@@ -1,6 +1,7 @@
 #include "tools/report/html_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -106,6 +107,41 @@ void add_comparison(Html& page, const ProgramReport& a, const ProgramReport& b, 
                           kQuietDecibels));
 }
 
+double microseconds(const ReportLayer& layer, const Profile& profile) {
+  double us = 0;
+  for (const uint32_t step : layer.steps) us += profile.steps[step].us;
+  return us;
+}
+
+// Which kernels ran the layer's steps, each once.
+std::string kernels_of(const ReportLayer& layer, const Profile& profile) {
+  std::vector<std::string> names;
+  for (const uint32_t step : layer.steps)
+    if (std::ranges::find(names, profile.steps[step].kernel) == names.end())
+      names.push_back(profile.steps[step].kernel);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void add_times(Html& page, const ReportedModel& model) {
+  const Profile& profile = *model.profile;
+  double sum = 0;
+  for (const StepProfile& step : profile.steps) sum += step.us;
+  page.heading(3, "Time");
+  page.paragraph(
+      fmt::format("Median of {}: {:.2f} us, with {} kernels on one thread of this machine, inputs from a "
+                  "seed. Layers by their steps alone, the clock's own time in each.",
+                  counted(profile.runs, "run"), profile.us, model.kernels));
+  std::vector<std::vector<std::string>> rows;
+  for (const ReportLayer& layer : model.program->layers()) {
+    if (layer.steps.empty()) continue;
+    const double us = microseconds(layer, profile), macs = double(layer.multiply_accumulates);
+    rows.push_back({layer.name, layer.source_op, kernels_of(layer, profile), fmt::format("{:.2f}", us),
+                    fmt::format("{:.1f} %", sum > 0 ? 100 * us / sum : 0),
+                    macs > 0 && us > 0 ? fmt::format("{:.1f}", macs / us / 1000) : "-"});
+  }
+  page.table({"layer", "op", "kernels", "us", "share", "GMAC/s"}, rows, 3);
+}
+
 void add_layers(Html& page, const ProgramReport& report) {
   std::vector<std::vector<std::string>> rows;
   for (const ReportLayer& layer : report.layers()) {
@@ -145,9 +181,11 @@ void add_picture(Html& page, const ProgramReport& report, size_t index) {
   page.close_details();
 }
 
-void add_model(Html& page, const ProgramReport& report, size_t index) {
+void add_model(Html& page, const ReportedModel& model, size_t index) {
+  const ProgramReport& report = *model.program;
   page.heading(2, file_name(report.loaded()));
   add_layers(page, report);
+  if (model.profile != nullptr) add_times(page, model);
   const std::vector<std::string> fallbacks = fallbacks_of(report.loaded());
   page.heading(3, "Fall-backs");
   page.paragraph(fallbacks.empty() ? "None: every step runs as its layer's policy says."
@@ -174,7 +212,7 @@ std::string html_report(const std::vector<ReportedModel>& models, const Reported
   add_evaluation(page, set);
   for (const ReportedModel& m : models)
     if (m.against_first != nullptr) add_comparison(page, *models.front().program, *m.program, *m.against_first);
-  for (size_t i = 0; i < models.size(); ++i) add_model(page, *models[i].program, i);
+  for (size_t i = 0; i < models.size(); ++i) add_model(page, models[i], i);
   return page.finish();
 }
 

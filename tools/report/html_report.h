@@ -7,12 +7,15 @@
 #include "tools/evaluate/comparison.h"
 #include "tools/evaluate/evaluation.h"
 #include "tools/evaluate/program_report.h"
+#include "tools/model/profile.h"
 
 namespace nacre::tools {
 
 struct ReportedModel {
   const ProgramReport* program;
   const Comparison* against_first = nullptr;  // null: the first, or nothing was run
+  const Profile* profile = nullptr;           // null: it was not timed
+  std::string kernels = "";                   // that it was timed with
 };
 
 struct ReportedSet {  // labels were given

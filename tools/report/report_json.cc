@@ -4,6 +4,7 @@
 
 #include "tools/base/names.h"
 #include "tools/model/program_cost.h"
+#include "tools/model/step_kernels.h"
 #include "tools/policies/policy_name.h"
 
 namespace nacre::tools {
@@ -75,6 +76,8 @@ Json step_json(const ProgramReport& report, const ReportStep& step) {
           {"layer", step.layer == kNoIndex ? Json(nullptr) : Json(report.layers()[step.layer].name)},
           {"rounding", name_of(step.rounding)},
           {"place", step.place},
+          {"kernel", step.kernel.empty() ? Json(nullptr) : Json(step.kernel)},
+          {"reference", is_reference(step.kernel)},
           {"attributes", attributes_json(step)},
           {"operands", operands},
           {"multiply_accumulates", step.multiply_accumulates},
@@ -164,8 +167,14 @@ Json program_json(const ProgramReport& report) {
     outputs.push_back(binding_json(report, names.outputs[i], names.output_layouts[i], view.outputs[i]));
   for (const ReportLayer& layer : report.layers()) layers.push_back(layer_json(report, layer));
   for (const ReportStep& step : report.steps()) steps.push_back(step_json(report, step));
+  const std::map<std::string, uint32_t> left = report.reference_ops();
+  uint32_t reference_steps = 0;
+  for (const auto& [op, count] : left) reference_steps += count;
   return {{"entry", kEntries[size_t(view.entry)]},
           {"target", names.target},
+          {"kernels", report.kernels()},
+          {"reference_steps", reference_steps},
+          {"reference_ops", left},
           {"batch", s.batch},
           {"multiply_accumulates", s.multiply_accumulates},
           {"arena_bytes", s.arena_bytes},
@@ -178,11 +187,11 @@ Json program_json(const ProgramReport& report) {
           {"tensors", tensors_json(report)}};
 }
 
-Json model_json(const LoadedModel& model) {
+Json model_json(const LoadedModel& model, const std::string& target) {
   Json metadata = Json::object(), programs = Json::array();
   for (const auto& [key, value] : model.metadata()) metadata[key] = value;
   for (uint32_t i = 0; i < model.model().program_count(); ++i)
-    programs.push_back(program_json(ProgramReport(model, i)));
+    programs.push_back(program_json(ProgramReport(model, i, target)));
   std::string hash;
   for (const uint8_t byte : model.model().header().hash) hash += fmt::format("{:02x}", byte);
   return {{"model", model.path()},

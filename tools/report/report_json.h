@@ -8,6 +8,7 @@ namespace nacre::tools {
 
 Json tensor_json(const ProgramReport& report, uint32_t tensor);
 Json program_json(const ProgramReport& report);
-Json model_json(const LoadedModel& model);  // with a program_json of each program
+// With a program_json of each program; `target`: whose kernels are named.
+Json model_json(const LoadedModel& model, const std::string& target);
 
 }  // namespace nacre::tools

@@ -8,6 +8,7 @@
 #include "tools/base/names.h"
 #include "tools/base/table.h"
 #include "tools/model/program_cost.h"
+#include "tools/model/step_kernels.h"
 #include "tools/policies/policy_name.h"
 
 namespace nacre::tools {
@@ -92,6 +93,27 @@ std::string memory_text(const Statistics& s) {
   return text + "\n";
 }
 
+// "kernels avx2; * 3 of 12 steps run on reference kernels: softmax, 2 x sum"
+std::string kernels_text(const ProgramReport& report) {
+  const std::map<std::string, uint32_t> left = report.reference_ops();
+  uint32_t sum = 0;
+  std::string ops;
+  for (const auto& [op, count] : left) {
+    sum += count;
+    ops += (ops.empty() ? "" : ", ") + (count > 1 ? fmt::format("{} x ", count) : "") + op;
+  }
+  const std::string set = fmt::format("kernels {}; ", report.kernels());
+  if (left.empty()) return set + "no step runs on reference kernels\n";
+  return set + fmt::format("{} of {} run on reference kernels: {}\n", sum, counted(report.steps().size(), "step"), ops);
+}
+
+// The set is in the column's title: only another one is named.
+std::string kernel_text(const ProgramReport& report, const ReportStep& step) {
+  const std::string set = report.kernels() + "/";
+  if (step.kernel.empty()) return "none";
+  return step.kernel.starts_with(set) ? step.kernel.substr(set.size()) : step.kernel;
+}
+
 }  // namespace
 
 std::string report_text(const ProgramReport& report, size_t width) {
@@ -105,7 +127,7 @@ std::string report_text(const ProgramReport& report, size_t width) {
     text += binding_text(report, "input", names.inputs[i], names.input_layouts[i], report.view().inputs[i]);
   for (size_t i = 0; i < names.outputs.size(); ++i)
     text += binding_text(report, "output", names.outputs[i], names.output_layouts[i], report.view().outputs[i]);
-  return text + memory_text(s);
+  return text + memory_text(s) + kernels_text(report);
 }
 
 std::string steps_text(const ProgramReport& report, size_t width) {
@@ -118,7 +140,8 @@ std::string steps_text(const ProgramReport& report, size_t width) {
                {"at", Align::kRight},
                {"lives", Align::kLeft},
                {"MACs", Align::kRight},
-               {"layer", Align::kLeft, 16}});
+               {"layer", Align::kLeft, 16},
+               {"kernel of " + report.kernels(), Align::kLeft, 24}});
   for (const ReportStep& step : report.steps()) {
     const uint32_t y = step.output();
     const bool arena = y != kNoIndex && report.tensor(y).region == Region::kArena;
@@ -127,7 +150,8 @@ std::string steps_text(const ProgramReport& report, size_t width) {
                y == kNoIndex ? "-" : report.shape_text(y), report.types_text(step),
                arena ? grouped(report.location(y).offset) : "-",
                arena ? fmt::format("{}-{}", report.tensor(y).first_step, report.tensor(y).last_step) : "-",
-               amount(step.multiply_accumulates), step.layer == kNoIndex ? "-" : report.layers()[step.layer].name});
+               amount(step.multiply_accumulates), step.layer == kNoIndex ? "-" : report.layers()[step.layer].name,
+               kernel_text(report, step)});
   }
   return table.text(width);
 }

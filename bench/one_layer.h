@@ -1,0 +1,61 @@
+// One layer of a network by itself, under any policy, on any kernels: what bench/kernels and bench/peers measure.
+//
+// The layer becomes a network of one node with random weights, which is calibrated and compiled as `nacre convert` does
+// it. What is timed is its own step, between the casts and quantizers that the policy puts around it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/model/loaded_model.h"
+
+namespace nacre::bench {
+
+struct Shape {
+  std::string op, networks;                                          // "ic, vww"
+  std::vector<std::pair<std::string, std::vector<int64_t>>> inputs;  // by slot, in order
+  std::map<std::string, double> attributes;
+
+  std::string text() const;  // "1x32x32x16 16x3x3x16 s2"
+  bool is_product() const;   // dense or a convolution: it has weights, w
+};
+
+std::vector<Shape> read_shapes(const std::string& path);  // bench/shapes.json
+Shape dense_shape(int64_t rows, int64_t in, int64_t out);
+
+class OneLayer {
+ public:
+  // `policy`: "float32", "int8/static_from_float32", ...
+  OneLayer(const Shape& shape, const std::string& policy, Rounding rounding = Rounding::kDouble);
+
+  const tools::LoadedModel& model() const { return *model_; }
+  uint32_t step() const { return step_; }  // the layer's own, in program 0
+  double operations() const;               // two for a multiply-accumulate
+  double bytes() const;                    // of all operands of the step
+  ElementType compute() const;             // of its weights, or else of its input
+  const std::vector<uint8_t>& input() const { return input_; }
+
+  // float32 numbers of w and bias as the graph has them: what a peer is given.
+  const std::vector<float>& weights() const { return weights_; }
+  const std::vector<float>& bias() const { return bias_; }
+
+  // Bound to a port (null: the reference), run once as a whole; `checked` says how far its outputs are from the
+  // reference's: 0 where they are equal to the byte, else the largest difference over the largest magnitude.
+  std::unique_ptr<tools::BoundProgram> bind(const Port* port) const;
+  double difference(tools::BoundProgram& bound) const;
+
+ private:
+  std::unique_ptr<tools::LoadedModel> model_;
+  uint32_t step_ = 0;
+  std::vector<uint8_t> input_;
+  std::vector<float> weights_, bias_;
+  mutable std::vector<uint8_t> expected_;  // the reference's outputs, once they are asked for
+};
+
+// Largest difference that a type's sums in another order explain.
+double tolerance_of(ElementType compute);
+
+}  // namespace nacre::bench

@@ -1,0 +1,32 @@
+// What one core of this machine does at most, measured in this process when it is first asked for: the roof that
+// kernels are compared with.
+//
+//   arithmetic   12 independent sums in registers, nothing read or written: the instructions that a tier has
+//   bandwidth    a loop that only loads, in vectors, as many bytes as the kernel touches, again and again: from L1, L2,
+//                L3 or memory
+#pragma once
+
+#include <cstddef>
+
+#include "engine/base/tensor.h"
+#include "ports/x86/x86.h"
+
+namespace nacre::bench {
+
+// Operations per second, two for a multiply-accumulate; 0 on machines of another kind.
+struct Arithmetic {
+  double float32 = 0, bfloat16 = 0, int8 = 0;
+};
+const Arithmetic& arithmetic(x86::Tier tier);
+bool has_bfloat16();  // vdpbf16ps; without it, or where that is slower, bfloat16 has the roof of float32
+
+double read_bandwidth(size_t bytes);  // bytes per second
+double copy_bandwidth(size_t bytes);  // of memcpy: bytes read and bytes written together
+
+// The least seconds that so many operations on so many bytes take; of float types without instructions of their own
+// float32's roof counts, of float8 bfloat16's.
+double least_seconds(x86::Tier tier, ElementType compute, double operations, double bytes);
+
+void print_roofs();
+
+}  // namespace nacre::bench

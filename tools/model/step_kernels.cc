@@ -1,0 +1,67 @@
+#include "tools/model/step_kernels.h"
+
+#include <span>
+#include <string_view>
+
+#include "engine/run/find_entry.h"
+#include "tools/base/error.h"
+#include "tools/model/kernel_choice.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr std::string_view kTierPrefix = "x86/";
+
+std::string without_prefix(const std::string& target) {
+  return target.starts_with(kTierPrefix) ? target.substr(kTierPrefix.size()) : target;
+}
+
+bool names_tier(const std::string& set) {
+  return kernels_of_target(std::string(kTierPrefix) + set).size() > kernels_of_target("").size();
+}
+
+// As Places::pick: a port's set takes the steps of its place alone, and may have their weights packed; so may the
+// kernels behind it where there is a port at all.
+const KernelEntry* entry_for(const Model& model, uint32_t index, std::span<const KernelSet* const> sets) {
+  LoadedStep step(model, index);
+  const KernelEntry* entry = nullptr;
+  if (step.load() != Code::kOk) return nullptr;
+  const bool ported = sets.size() > kernels_of_target("").size();
+  const std::span<const KernelSet* const> behind = sets.subspan(ported ? 1 : 0);
+  if (ported && step.record.place == 0 && find_packing_entry(step, sets.first(1), &entry) == Code::kOk) return entry;
+  const Code code = ported ? find_packing_entry(step, behind, &entry) : find_entry(step, behind, &entry);
+  return code == Code::kOk ? entry : nullptr;
+}
+
+}  // namespace
+
+bool names_kernels(const std::string& target) {
+  const std::string set = without_prefix(target);
+  return set.empty() || set == "host" || set == "reference" || names_tier(set);
+}
+
+std::string kernels_for(const LoadedModel& model, uint32_t program, const std::string& target) {
+  const std::string own = model.program_names(program).target;
+  if (own.starts_with(kTierPrefix) && names_kernels(own)) return without_prefix(own);
+  const std::string set = without_prefix(target);
+  if (set.empty() || set == "host") return name_of_port(port_named("auto"));
+  if (!names_kernels(target))
+    throw Error(kUsage, "--target " + target, "names no set of kernels", "nacre kernels lists them");
+  return set;
+}
+
+std::vector<std::string> step_kernels(const LoadedModel& model, uint32_t program, const std::string& set) {
+  const std::vector<const KernelSet*> sets =
+      kernels_of_target(set == "reference" ? "" : std::string(kTierPrefix) + set);
+  const ProgramView view = model.model().program(program);
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < view.step_count; ++i) {
+    const KernelEntry* entry = entry_for(model.model(), view.first_step + i, sets);
+    names.push_back(entry == nullptr ? "" : name_of_kernel(entry->run));
+  }
+  return names;
+}
+
+bool is_reference(const std::string& kernel) { return kernel.starts_with("reference/"); }
+
+}  // namespace nacre::tools

@@ -1,0 +1,21 @@
+// Which kernel takes each step of a program, without binding it: no memory, and for a tier that need not run here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/model/loaded_model.h"
+
+namespace nacre::tools {
+
+// The set of kernels that stands before the reference: the tier of the program's own target, else that of `target`
+// ("x86/avx2", "reference"), else ("", "host") the fastest that runs here. Throws where `target` names none.
+std::string kernels_for(const LoadedModel& model, uint32_t program, const std::string& target);
+bool names_kernels(const std::string& target);
+
+// By step of the program: "avx2/dense_f32", "reference/softmax_f32"; "" where no kernel takes it. What bind takes.
+std::vector<std::string> step_kernels(const LoadedModel& model, uint32_t program, const std::string& set);
+
+bool is_reference(const std::string& kernel);  // "reference/..."
+
+}  // namespace nacre::tools
