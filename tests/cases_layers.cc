@@ -45,7 +45,9 @@ void embedding_case(const KernelEntry& entry, Random& random, Case& made) {
 }
 
 void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 2, 6), m = pick(random, 1, 5), n = pick(random, 1, 5), k = pick(random, 1, 9);
+  const bool vectors = random.lanes > 0;
+  const int rank = pick(random, 2, vectors ? 4 : 6), m = pick(random, 1, vectors && chance(random, 40) ? 60 : 5);
+  const int n = channels(random, 5), k = vectors ? channels(random, 40) : pick(random, 1, 9);
   std::vector<int32_t> a = random_dims(random, rank - 2, 3), b = a;
   if (chance(random, 60)) {
     for (int32_t& dim : a) dim = chance(random, 30) ? 1 : dim;
@@ -67,7 +69,7 @@ void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made) {
 namespace {
 
 void recurrent_case(const KernelEntry& entry, Random& random, Case& made, int gates, int states) {
-  const int batch = pick(random, 1, 3), time = pick(random, 1, 5), width = pick(random, 1, 6);
+  const int batch = pick(random, 1, random.lanes > 0 ? 6 : 3), time = pick(random, 1, 5), width = channels(random, 6);
   made.inputs = {input(entry, 0, {batch, time, gates * width}, 2), input(entry, 1, {gates * width, width}, 0.8)};
   absent_or(random, made, input(entry, 2, {gates * width}, 1));
   const bool given = chance(random, 60);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/kernels/fast_pointwise.h"
+#include "engine/kernels/float8_codes.h"
 #include "engine/kernels/loops.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -32,8 +33,8 @@ struct Offset {
 
 // f(first, scale, zero, n) for every vector: of one channel, or across channels where these are innermost. make(zero)
 // of a vector of zero points is what f takes.
-template <class V, class Make, class F>
-[[gnu::always_inline]] inline void each_scaled(const ScaledNumbers& s, const float* scale, Optional<const int32_t> zero,
+template <class V, class T, class Make, class F>
+[[gnu::always_inline]] inline void each_scaled(const ScaledNumbers& s, const T* scale, Optional<const int32_t> zero,
                                                const Make& make, const F& f) {
   if (s.inner == 1 && s.channels > 1) {
     for (int o = 0; o < s.outer; ++o)
@@ -46,7 +47,7 @@ template <class V, class Make, class F>
   for (int o = 0, first = 0; o < s.outer; ++o)
     for (int c = 0; c < s.channels; ++c, first += s.inner) {
       const auto z = make(V::set(zero ? zero[c] : 0));
-      const typename V::F factor = V::set(scale[c]);
+      const typename V::F factor = V::set(float(scale[c]));
       each_vector<V>(s.inner, [&](int i, auto n) { f(first + i, factor, z, n); });
     }
 }
@@ -75,7 +76,44 @@ void FastDequantize<Q>::run(const Q* q, const float* scale, Optional<const int32
       });
 }
 
+template <class Q, class T>
+void FastQuantizeFloat8<Q, T>::run(const T* x, const T* scale, Q* q) const {
+  using V = Vector;
+  const bool multiplies = shape.reciprocal;
+  each_scaled<V>(
+      shape, scale, {nullptr}, [](V::I z) { return z; },
+      [&](int i, V::F factor, V::I, auto n) {
+        const V::F v = load<V>(x + i, n);
+        store_saturated<V>(q + i, rounded_to<V, T>(multiplies ? V::mul(v, factor) : V::div(v, factor)), n);
+      });
+}
+template <class Q>
+void FastDequantizeFloat8<Q>::run(const Q* q, const float* scale, float* x) const {
+  using V = Vector;
+  const bool divides = shape.reciprocal;
+  each_scaled<V>(
+      shape, scale, {nullptr}, [](V::I z) { return z; },
+      [&](int i, V::F factor, V::I, auto n) {
+        const V::F code = load_float8<V>(q + i, n);
+        store<V>(x + i, divides ? V::div(code, factor) : V::mul(code, factor), n);
+      });
+}
+
 // ---- dynamic_quantize
+
+inline void FastDynamicFloat8::run(const float* x, Float8E4M3* q, float* scale) const {
+  using V = Vector;
+  constexpr CurrentScaling kRule = {.format_max = 448};
+  const int width = op.width;
+  for (int r = 0; r < op.rows; ++r, x += width, q += width) {
+    const V::F size = fold<V>(x, width, V::set(0.0f), LargerOrNan<V>(), [](V::F v) { return V::abs(v); });
+    const float amax = V::any(V::is_nan(size)) ? __builtin_nanf("") : V::largest(size);
+    const float factor = current_scale(amax, kRule).scale;
+    scale[r] = 1 / factor;
+    const V::F f = V::set(factor);
+    each_vector<V>(width, [&](int i, auto n) { store_saturated<V>(q + i, V::mul(load<V>(x + i, n), f), n); });
+  }
+}
 
 // {least, largest} of x and 0; NaN is passed over.
 template <class V>

@@ -198,7 +198,21 @@ struct RealForm : FastMatmul<O, kLanes> {
   }
 };
 
-// The sums s + b_k first, then what the reference does with them, one by one.
+// float, and a fused cast: y = Y(T(clamp(s + b)))
+template <class O, int kLanes, class T, class Y>
+struct CastForm : RealForm<O, kLanes, T> {
+  using Base = FastMatmul<O, kLanes>;
+  static CastForm from(const Words& words, const Operands& operands) { return {{Base::from(words, operands)}}; }
+
+  void run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T> b, Y* y, const Args& args) const;
+
+  static size_t table_bytes(const CastForm& form) { return size_t(form.padded()) * sizeof(float); }
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const size_t table = CastForm::constant(operands) ? 0 : table_bytes(from(words, operands));
+    return Base::template scratch_with<sizeof(float), !std::is_same_v<T, float>, true>(words, operands, table);
+  }
+};
+
 // fused: y = f(T(s + b_k) + r), fused_epilogue.h
 template <class O, int kLanes, class T, int kGroup = 1>
 struct FusedForm : RealForm<O, kLanes, T, kGroup> {
@@ -243,6 +257,23 @@ struct Float8Form : FastMatmul<O, kLanes> {
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const size_t zeros = size_t(from(words, operands).padded()) * sizeof(float);
     return Base::template scratch_with<kFloats, true, true>(words, operands, zeros);
+  }
+};
+
+// float8 quantized: y = saturated(clamp(s (t_n c_k) + b_k) / u)
+template <class O, int kLanes>
+struct Float8QuantizedForm : FastMatmul<O, kLanes> {
+  using Base = FastMatmul<O, kLanes>;
+  static Float8QuantizedForm from(const Words& words, const Operands& operands) {
+    return {Base::from(words, operands)};
+  }
+
+  void run(const Float8E4M3* x, Packed<const Float8E4M3, kRealLayout<kLanes>> w, Optional<const float> b,
+           const float* scale, PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y,
+           const Args& args) const;
+
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return Float8Form<O, kLanes, float>::scratch_bytes(words, operands);
   }
 };
 

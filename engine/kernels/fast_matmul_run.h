@@ -1,6 +1,8 @@
 // What the forms of fast_matmul.h do, over vectors V. Included where kernels are compiled for an instruction set.
 #pragma once
 
+#include "engine/kernels/float8_codes.h"
+#include "engine/kernels/fused_sums.h"
 #include "engine/kernels/product.h"
 #include "engine/kernels/windows.h"
 
@@ -71,13 +73,14 @@ void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w
         });
   });
 }
-// f(sum, row, channel, index into y) for every sum.
-template <class V, class O, int kLanes, class T, class W, class F>
-void each_real_sum(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
-                   const Pieces& scratch, const F& f) {
-  each_real_block<V>(matmul, x, w, start, args, scratch, [&](const float* sums, int columns, int i, int row, int k) {
-    for (int c = 0; c < columns; ++c) f(sums[c], row, k + c, i + c);
-  });
+// y = T(clamp(sum))
+template <class V, class O, int kLanes, class T, class W>
+void each_clamped_sum(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
+                      const Pieces& scratch, T* y) {
+  const auto put = scaled_sums<V>(matmul.op.epilogue, SumScale::kNone, static_cast<const float*>(nullptr),
+                                  Optional<const T>{nullptr});
+  each_real_block<V>(matmul, x, w, start, args, scratch,
+                     [&](const float* sums, int columns, int i, int, int k) { put(sums, columns, k, y + i); });
 }
 
 // finish(sums, rows, vectors, first row, first channel, end of the channels) for each tile of products of groups.
@@ -127,15 +130,6 @@ void each_sum_row(const FastMatmul<O, kLanes>& matmul, const T* x, const T* w, c
   }
 }
 
-// y = clamp(s) of a row, in T.
-template <class V, class T>
-inline void put_clamped(const float* s, int n, const Clamp& clamp, T* y) {
-  const typename V::F low = V::set(low_of(clamp)), high = V::set(high_of(clamp));
-  int i = 0;
-  for (; i + V::kLanes <= n; i += V::kLanes) V::store(y + i, V::min(high, V::max(low, V::load(s + i))));
-  if (i < n) V::store(y + i, V::min(high, V::max(low, V::load(s + i, n - i))), n - i);
-}
-
 template <class O, int kLanes, class T, int kGroup>
 void RealForm<O, kLanes, T, kGroup>::run(const T* x, Packed<const T, kGroupLayout<kLanes, kGroup>> w, Optional<const T>,
                                          T* y, const Args& args) const {
@@ -147,23 +141,29 @@ void RealForm<O, kLanes, T, kGroup>::run(const T* x, Packed<const T, kGroupLayou
     in_parts_behind(*this, args, scratch, false, [&](const Part& part, const Pieces& mine) {
       real_sums<V>(*this, x, w.data, start, mine, part, clamp, y);
     });
-  else
-    each_sum_row<V, kGroup>(*this, x, w.data, start, args, scratch, [&](const float* sums, int columns, int i, int) {
-      put_clamped<V>(sums, columns, clamp, y + i);
-    });
+  else {
+    const auto put =
+        scaled_sums<V>(this->op.epilogue, SumScale::kNone, static_cast<const float*>(nullptr), Optional<const T>{nullptr});
+    each_sum_row<V, kGroup>(*this, x, w.data, start, args, scratch,
+                            [&](const float* sums, int columns, int i, int k) { put(sums, columns, k, y + i); });
+  }
 }
 
-// y = clamp(s + r) of a row of float32.
-template <class V>
-inline void add_clamped(const float* s, const float* r, int n, const Clamp& clamp, float* y) {
-  const typename V::F low = V::set(low_of(clamp)), high = V::set(high_of(clamp));
-  const auto at = [&](int i, auto... count) {
-    const typename V::F sum = V::add(V::load(s + i, count...), V::load(r + i, count...));
-    V::store(y + i, V::min(high, V::max(low, sum)), count...);
-  };
-  int i = 0;
-  for (; i + V::kLanes <= n; i += V::kLanes) at(i);
-  if (i < n) at(i, n - i);
+// What is stored as T first has been made by the steps that a cast is fused with.
+template <class O, int kLanes, class T, class Y>
+void CastForm<O, kLanes, T, Y>::run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T>, Y* y,
+                                    const Args& args) const {
+  using V = Vector;
+  Pieces scratch = {args.scratch.data()};
+  const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
+  const Clamp clamp = this->op.epilogue.clamp;
+  const V::F low = V::set(low_of(clamp)), high = V::set(high_of(clamp));
+  each_real_block<V>(*this, x, w.data, start, args, scratch, [&](const float* sums, int columns, int i, int, int) {
+    each_vector<V>(columns, [&](int c, auto n) {
+      const V::F v = V::min(high, V::max(low, load<V>(sums + c, n)));
+      store<V>(y + i + c, rounded_to<V, T>(v), n);
+    });
+  });
 }
 
 template <class O, int kLanes, class T, int kGroup>
@@ -171,15 +171,9 @@ void FusedForm<O, kLanes, T, kGroup>::run(const T* x, Packed<const T, kGroupLayo
                                           Optional<const T>, Optional<const T> residual, T* y, const Args& args) const {
   Pieces scratch = {args.scratch.data()};
   const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
-  const FusedEpilogue fused = {this->op.epilogue.clamp};
+  const FusedSums<Vector, T> put(this->op.epilogue.clamp, {nullptr}, residual);
   each_sum_row<Vector, kGroup>(*this, x, w.data, start, args, scratch,
-                               [&](const float* sums, int columns, int i, int k) {
-                                 if constexpr (std::is_same_v<T, float>)
-                                   if (residual && fused.clamp.kind <= Clamp::kBounds)
-                                     return add_clamped<Vector>(sums, residual.data + i, columns, fused.clamp, y + i);
-                                 for (int c = 0; c < columns; ++c)
-                                   y[i + c] = fused.real(sums[c], Optional<const T>{nullptr}, k + c, residual, i + c);
-                               });
+                               [&](const float* sums, int columns, int i, int k) { put(sums, columns, k, i, y); });
 }
 
 inline float* zeros(Pieces& scratch, int count) {
@@ -193,9 +187,10 @@ void WeightOnlyForm<O, kLanes, T>::run(const T* x, Packed<const int8_t, kRealLay
                                        const float* scale, T* y, WordAt<O::kForm> form, const Args& args) const {
   Pieces scratch = {args.scratch.data()};
   const float* const start = zeros(scratch, this->padded());
-  each_real_sum<Vector>(*this, x, w.data, start, args, scratch, [&](float sum, int, int k, int i) {
-    y[i] = this->op.epilogue.template weight_only<T>(sum, b, scale, form.value, k);
-  });
+  const bool divides = form.value == uint32_t(ScaleForm::kReciprocal);
+  const auto put = scaled_sums<Vector>(this->op.epilogue, divides ? SumScale::kDivided : SumScale::kTimes, scale, b);
+  each_real_block<Vector>(*this, x, w.data, start, args, scratch,
+                          [&](const float* sums, int n, int i, int, int k) { put(sums, n, k, y + i); });
 }
 
 // Rows of x that one x_scale belongs to: each row of dense, all pixels of a sample.
@@ -209,8 +204,32 @@ void Float8Form<O, kLanes, T>::run(const Float8E4M3* x, Packed<const Float8E4M3,
   Pieces scratch = {args.scratch.data()};
   const float* const start = zeros(scratch, this->padded());
   const int per_scale = rows_of_scale(this->op);
-  each_real_sum<Vector>(*this, x, w.data, start, args, scratch, [&](float sum, int r, int k, int i) {
-    y[i] = this->op.epilogue.template scaled<T>(sum, b, scale, x_scale[r / per_scale], k);
+  const auto put = scaled_sums<Vector>(this->op.epilogue, SumScale::kTimes, scale, b);
+  each_real_block<Vector>(*this, x, w.data, start, args, scratch, [&](const float* sums, int n, int i, int r, int k) {
+    put(sums, n, k, y + i, x_scale[r / per_scale]);
+  });
+}
+
+template <class O, int kLanes>
+void Float8QuantizedForm<O, kLanes>::run(const Float8E4M3* x, Packed<const Float8E4M3, kRealLayout<kLanes>> w,
+                                         Optional<const float> b, const float* scale, PerRow<const float> x_scale,
+                                         const float* y_scale, Float8E4M3* y, const Args& args) const {
+  using V = Vector;
+  Pieces scratch = {args.scratch.data()};
+  const float* const start = zeros(scratch, this->padded());
+  const V::F step = V::set(y_scale[0]);
+  const int per_scale = rows_of_scale(this->op);
+  const auto put = scaled_sums<V>(this->op.epilogue, SumScale::kTimes, scale, b);
+  each_real_block<V>(*this, x, w.data, start, args, scratch, [&](const float* sums, int n, int i, int r, int k) {
+    constexpr int kPiece = 64;
+    alignas(64) float piece[kPiece];
+    for (int c = 0; c < n; c += kPiece) {
+      const int count = n - c < kPiece ? n - c : kPiece;
+      put(sums + c, count, k + c, piece, x_scale[r / per_scale]);
+      each_vector<V>(count, [&](int j, auto lanes) {
+        store_saturated<V>(y + i + c + j, V::div(load<V>(piece + j, lanes), step), lanes);
+      });
+    }
   });
 }
 
@@ -238,14 +257,25 @@ void DynamicForm<O, kLanes, kOffset, T>::run(const int8_t* x, Packed<const int8_
   const ProductSizes s = sizes_of(this->op, kCodes.group);
   Pieces scratch = {args.scratch.data()};
   const auto* const start = reinterpret_cast<const int32_t*>(table_of(*this, args, scratch));
-  const int per_scale = rows_of_scale(this->op);
+  const int per_scale = rows_of_scale(this->op), channels = s.out * s.groups;
+  const V::F low = V::set(low_of(this->op.epilogue.clamp)), high = V::set(high_of(this->op.epilogue.clamp));
+  const bool per_channel = this->op.epilogue.per_channel;
+  const auto round = [](V::F v) { return rounded_to<V, T>(v); };
+  // of rows from `first` on and the channels of one vector
+  const auto put = [&](const int32_t* sums, int rows, int first, int k, int count) {
+    const V::F c = per_channel ? V::load(scale + k, count) : V::set(float(scale[0]));
+    const V::F bias = b ? V::load(b.data + k, count) : V::set(0.0f);
+    for (int r = first; r < first + rows; ++r, sums += DotProduct<V, CodeDots<V>>::kStep) {
+      const V::F divisor = round(V::mul(c, V::set(float(x_scale[r / per_scale]))));
+      V::F v = round(V::div(round(V::to_float(V::load_integers(sums))), divisor));
+      if (b) v = round(V::add(v, bias));
+      V::store(y + r * channels + k, V::min(high, V::max(low, v)), count);
+    }
+  };
   each_dot_tile<V>(*this, x, w.data, start, 0, args, scratch,
                    [&](const int32_t* sums, int rows, int vectors, int first, int channel, int end) {
-                     const int last = end < channel + vectors * kLanes ? end : channel + vectors * kLanes;
-                     for (int r = first; r < first + rows; ++r, sums += DotProduct<V, CodeDots<V>>::kStep)
-                       for (int k = channel; k < last; ++k)
-                         y[r * s.out * s.groups + k] = this->op.epilogue.template dynamic<T>(
-                             sums[k - channel], b, scale, x_scale[r / per_scale], k);
+                     for (int v = 0; v < vectors; ++v, channel += kLanes)
+                       put(sums + v * kLanes, rows, first, channel, V::most(end - channel));
                    });
 }
 

@@ -73,9 +73,6 @@ struct FastUnary {
   Unary op;
   static FastUnary from(const Words& words, const Operands& operands) { return {make_op<Unary>(words, operands)}; }
   void run(const T* x, T* y) const;
-  static bool accepts(const Words& words, const Operands&) {
-    return words[Unary::kFunction] != Unary::kSin && words[Unary::kFunction] != Unary::kCos;
-  }
 };
 
 // ---- One code.
@@ -128,6 +125,31 @@ struct FastDequantize {
   }
   void run(const Q* q, const float* scale, Optional<const int32_t> zero, float* x) const;
 };
+// float8, of numbers and scales of a type T.
+template <class Q, class T>
+struct FastQuantizeFloat8 {
+  ScaledNumbers shape;
+  static FastQuantizeFloat8 from(const Words& words, const Operands& operands) {
+    return {make_op<ScaledNumbers>(words, operands)};
+  }
+  void run(const T* x, const T* scale, Q* q) const;
+};
+template <class Q>
+struct FastDequantizeFloat8 {
+  ScaledNumbers shape;
+  static FastDequantizeFloat8 from(const Words& words, const Operands& operands) {
+    return {make_op<ScaledNumbers>(words, operands)};
+  }
+  void run(const Q* q, const float* scale, float* x) const;
+};
+struct FastDynamicFloat8 {
+  DynamicQuantize op;
+  static FastDynamicFloat8 from(const Words& words, const Operands& operands) {
+    return {make_op<DynamicQuantize>(words, operands)};
+  }
+  uint64_t work() const { return op.work(); }
+  void run(const float* x, Float8E4M3* q, float* scale) const;
+};
 struct FastDynamicQuantize {
   DynamicQuantize op;
   static FastDynamicQuantize from(const Words& words, const Operands& operands) {
@@ -144,6 +166,13 @@ struct FastAbsMaxQuantize {
   }
   uint64_t work() const { return op.work(); }
   void run(const T* x, int8_t* q, T* scale) const;
+};
+// Of integers and bool the reference's loop, compiled for the tier.
+template <class From, class To>
+struct TierCast {
+  Cast op;
+  static TierCast from(const Words& words, const Operands& operands) { return {make_op<Cast>(words, operands)}; }
+  void run(const From* x, To* y) const { op.forward(x, y); }
 };
 template <class From, class To>
 struct FastCast {

@@ -4,6 +4,7 @@
 
 #include "engine/kernels/fast_pointwise.h"
 #include "engine/kernels/kernel.h"
+#include "engine/ops/arg_max.h"
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/log_softmax.h"
 #include "engine/ops/norm.h"
@@ -102,6 +103,16 @@ struct FastReduce {
   uint64_t work() const { return work_of(extent); }
   void run(const T* x, T* y) const;
   static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).extent.fits; }
+};
+
+// Indices are counted in float32, which has them all up to 2^24.
+template <class T, class I>
+struct FastArgMax {
+  ArgMax op;
+  static FastArgMax from(const Words& words, const Operands& operands) { return {make_op<ArgMax>(words, operands)}; }
+  uint64_t work() const { return op.work(); }
+  void run(const T* x, I* y) const;
+  static bool accepts(const Words& words, const Operands& operands) { return from(words, operands).op.width < 1 << 24; }
 };
 
 // ---- Functions of rows. Those of 16 bits are copied to float32 in scratch, one at a time, where they are rows of

@@ -193,6 +193,65 @@ void FastReduce<T>::run(const T* x, T* y) const {
   }
 }
 
+// kLanes columns side by side, a row being one of them; where y is of rows, kLanes of their elements, then these.
+template <class V>
+struct ArgMaxLanes {
+  using F = typename V::F;
+  F best, at;
+  bool minimum, last;
+
+  // Where v, of index i, is to be taken: NaN before all, and of equals the last where that is asked for.
+  [[gnu::always_inline]] void step(F v, F i) {
+    const F one = V::set(1.0f), zero = V::set(0.0f);
+    const typename V::M over = minimum ? V::less(v, best) : V::less(best, v);
+    const typename V::M under = minimum ? V::less(best, v) : V::less(v, best);
+    const F equal = last ? V::select(under, zero, one) : zero;
+    const F nan = V::select(V::is_nan(v), one, V::select(over, one, equal));
+    const F after_nan = V::select(V::is_nan(v), V::set(last ? 1.0f : 0.0f), zero);
+    const typename V::M taken = V::less(zero, V::select(V::is_nan(best), after_nan, nan));
+    best = V::select(taken, v, best);
+    at = V::select(taken, i, at);
+  }
+};
+
+template <class T, class I>
+void FastArgMax<T, I>::run(const T* x, I* y) const {
+  using V = Vector;
+  alignas(64) float indices[V::kLanes];
+  const V::F zero = V::set(0.0f);
+  const int width = op.width, inner = op.inner;
+  if (inner > 1) {
+    for (int o = 0; o < op.outer; ++o, x += ptrdiff_t(width) * inner, y += inner)
+      each_vector<V>(inner, [&](int c, auto n) {
+        ArgMaxLanes<V> lanes = {load<V>(x + c, n), zero, op.minimum, op.last};
+        for (int j = 1; j < width; ++j) lanes.step(load<V>(x + c + ptrdiff_t(j) * inner, n), V::set(float(j)));
+        V::store(indices, lanes.at);
+        for (int i = 0; i < V::kLanes && c + i < inner; ++i) y[c + i] = I(indices[i]);
+      });
+    return;
+  }
+  for (int i = 0; i < V::kLanes; ++i) indices[i] = float(i);
+  const V::F lane = V::load(indices);
+  for (int o = 0; o < op.outer; ++o, x += width) {
+    // The rest of a row goes beside the first vectors, one by one.
+    const int whole = width / V::kLanes * V::kLanes, lanes_used = whole > 0 ? V::kLanes : width;
+    ArgMaxLanes<V> lanes = {load<V>(x, lanes_used), lane, op.minimum, op.last};
+    for (int j = V::kLanes; j < whole; j += V::kLanes) lanes.step(V::load(x + j), V::add(lane, V::set(float(j))));
+    alignas(64) float best[V::kLanes], at[V::kLanes];
+    V::store(best, lanes.best), V::store(at, lanes.at);
+    float value = best[0], index = at[0];
+    const auto join = [&](float v, float i) {
+      const bool better = op.minimum ? v < value : v > value, later = i > index;
+      const bool takes =
+          value != value ? v != v && later == op.last : v != v || better || (v == value && later == op.last);
+      if (takes) value = v, index = i;
+    };
+    for (int i = 1; i < lanes_used; ++i) join(best[i], at[i]);
+    for (int j = whole > 0 ? whole : width; j < width; ++j) join(float(x[j]), float(j));
+    *y++ = I(index);
+  }
+}
+
 // clamp(zero_y + (sum - count zero_x) M / count): `divide` makes the pair of M / count.
 [[gnu::noinline]] inline void mean_codes(const Extent& e, int x_zero, int y_zero, Rounding rounding,
                                          const FixedPoint& scale, const int8_t* x, int8_t* y) {

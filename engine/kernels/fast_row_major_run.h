@@ -34,12 +34,13 @@ void pack_rows(const T* w, int out, int length, float* to) {
 }
 
 // y_rk = finish(start_k + sum_i x_ri w_ki), for kRows rows.
-template <class V, class T, int kRows>
+template <class V, class X, class W, int kRows>
 struct DotRows {
   // Sums that the registers have room for.
   static constexpr int kFit = (V::kRealRows + 4) / kRows, kColumns = kFit > 4 ? 4 : kFit;
 
-  const T *x, *w;
+  const X* x;
+  const W* w;
   const float* start;
   int in, out;
 
@@ -54,7 +55,7 @@ struct DotRows {
   template <int kCount, class Finish>
   [[gnu::always_inline]] void columns(int k, const Finish& finish) const {
     typename V::F sum[kRows][kCount];
-    const T* row = w + ptrdiff_t(k) * in;
+    const W* row = w + ptrdiff_t(k) * in;
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
@@ -72,28 +73,32 @@ struct DotRows {
     };
     int i = 0;
 #pragma GCC unroll 1
-    for (; i + V::kLanes <= in; i += V::kLanes) step(i, [](const T* p) { return V::load(p); });
-    if (i < in) step(i, [n = in - i](const T* p) { return V::load(p, n); });
+    for (; i + V::kLanes <= in; i += V::kLanes) step(i, [](const auto* p) { return V::load(p); });
+    if (i < in) step(i, [n = in - i](const auto* p) { return V::load(p, n); });
     for (int r = 0; r < kRows; ++r)
       for (int c = 0; c < kCount; ++c) finish(r, k + c, start[k + c] + V::sum(sum[r][c]));
   }
 };
 
+// put(r, k, start_k + sum_i x_ri w_ki) of x [rows, in] and w [out, in].
+template <class V, class X, class W, class Put>
+void each_dot_row(const X* x, const W* w, const float* start, int rows, int in, int out, const Put& put) {
+  for (int r = 0; r < rows;) {
+    const int count = rows - r < 4 ? rows - r : 4;
+    const X* const from = x + r * in;
+    const auto put_from = [&](int i, int k, float sum) { put(r + i, k, sum); };
+    if (count == 4) DotRows<V, X, W, 4>{from, w, start, in, out}.run(put_from);
+    else if (count >= 2) DotRows<V, X, W, 2>{from, w, start, in, out}.run(put_from);
+    else DotRows<V, X, W, 1>{from, w, start, in, out}.run(put_from);
+    r += count == 3 ? 2 : count;
+  }
+}
+
 template <class V, class T>
 void few_rows(const Dense& op, const T* x, const T* w, const float* start, T* y) {
   const Clamp clamp = op.epilogue.clamp;
-  const auto rows = [&](auto dots, T* to) {
-    dots.run([&](int r, int k, float sum) { to[r * op.out + k] = T(clamp.real(sum)); });
-  };
-  for (int r = 0; r < op.rows;) {
-    const int count = std::min(4, op.rows - r);
-    const T* const from = x + r * op.in;
-    T* const to = y + r * op.out;
-    if (count == 4) rows(DotRows<V, T, 4>{from, w, start, op.in, op.out}, to);
-    else if (count >= 2) rows(DotRows<V, T, 2>{from, w, start, op.in, op.out}, to);
-    else rows(DotRows<V, T, 1>{from, w, start, op.in, op.out}, to);
-    r += count == 3 ? 2 : count;
-  }
+  each_dot_row<V>(x, w, start, op.rows, op.in, op.out,
+                  [&](int r, int k, float sum) { y[r * op.out + k] = T(clamp.real(sum)); });
 }
 
 template <class O, int kLanes, class T>
@@ -111,9 +116,7 @@ void RowMajorForm<O, kLanes, T>::run(const T* x, const T* w, Optional<const T>, 
     in_parts_behind(*this, args, scratch, false, [&](const Part& part, const Pieces& mine) {
       real_sums<V>(*this, x, packed, start, mine, part, clamp, y);
     });
-  else
-    each_real_sum<V>(*this, x, packed, start, args, scratch,
-                     [&](float sum, int, int, int i) { y[i] = T(clamp.real(sum)); });
+  else each_clamped_sum<V>(*this, x, packed, start, args, scratch, y);
 }
 
 }  // namespace nacre::inline NACRE_ISA

@@ -62,6 +62,18 @@ template <class V, class Q>
   }
 }
 
+// v rounded to T, as float32 again.
+template <class V, class T>
+[[gnu::always_inline]] inline typename V::F rounded_to(typename V::F v) {
+  if constexpr (std::is_same_v<T, float>) {
+    return v;
+  } else {
+    alignas(64) T piece[V::kLanes];
+    V::store(piece, v);
+    return V::load(piece);
+  }
+}
+
 template <class V, class T>
 inline void to_floats(float* to, const T* from, int count) {
   each_vector<V>(count, [&](int i, auto n) { store<V>(to + i, load<V>(from + i, n), n); });

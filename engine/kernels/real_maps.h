@@ -61,6 +61,22 @@ struct RealFunctions {
   static F selu(F v, F a, F b) { return V::mul(b, elu(v, a, b)); }
   static F erf(F v, F, F) { return Math::erf(v); }
   static F softsign(F v, F, F) { return V::div(v, V::add(one(), V::abs(v))); }
+  static F sin(F v, F, F) {
+    if (V::any(V::less(V::set(Math::kMostRadians), V::abs(v)))) return each(v, &__builtin_sinf);
+    return Math::sine(v, 0);
+  }
+  static F cos(F v, F, F) {
+    if (V::any(V::less(V::set(Math::kMostRadians), V::abs(v)))) return each(v, &__builtin_cosf);
+    return Math::sine(v, 1);
+  }
+
+ private:
+  [[gnu::cold, gnu::noinline]] static F each(F v, float (*f)(float)) {
+    alignas(64) float lanes[V::kLanes];
+    V::store(lanes, v);
+    for (float& lane : lanes) lane = f(lane);
+    return V::load(lanes);
+  }
 };
 
 struct RealMap {
@@ -117,8 +133,10 @@ struct RealMap {
         &run<V, &R::selu>,
         &run<V, &R::erf>,
         &run<V, &R::softsign>,
+        &run<V, &R::sin>,
+        &run<V, &R::cos>,
     };
-    static_assert(sizeof kFunctions / sizeof *kFunctions == Unary::kSoftsign + 1);
+    static_assert(sizeof kFunctions / sizeof *kFunctions == Unary::kLast + 1);
     return kFunctions[function];
   }
 };

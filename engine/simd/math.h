@@ -12,6 +12,7 @@
 //   sigmoid    2.5    1 / (1 + e^-x); 0 where e^-x is infinite, below -88.72
 //   tanh       2.6
 //   erf        1.7
+//   sine       2.3    sin x and cos x, for |x| <= 8192
 //
 //   erfc_scaled       e^(x^2) (1 - erf x), for x in [0, 10.3]; finite above. Of erf, and of gelu, whose relative error
 //                     grows with x^2 as that of e^(-x^2 / 2) does
@@ -32,10 +33,12 @@ struct VectorMath {
   using I = typename V::I;
   using M = typename V::M;
 
-  // Outside the bounds the result is 0 or infinite.
+  // Above the bound the result is infinite. Below -104 it is 0, not rounded to it: processors take 100 cycles for a
+  // result below the normal numbers, and of an attention's scores those that are masked are that far below.
   [[gnu::always_inline]] static F exp(F x) {
-    const Split s = split(V::min(V::set(89.0f), V::max(V::set(-104.0f), x)));
-    return V::scale(V::add(V::set(1.0f), s.power_less_one), s.n);
+    const M none = V::less(x, V::set(-104.0f));
+    const Split s = split(V::min(V::set(89.0f), V::select(none, V::set(0.0f), x)));
+    return V::select(none, V::set(0.0f), V::scale(V::add(V::set(1.0f), s.power_less_one), s.n));
   }
 
   // e^x - 1 = 2^n (e^r - 1) + (2^n - 1): nothing is lost near 0, where n = 0.
@@ -68,6 +71,28 @@ struct VectorMath {
 
   [[gnu::always_inline]] static F sigmoid(F x) {
     return V::div(V::set(1.0f), V::add(V::set(1.0f), exp(V::sub(V::set(0.0f), x))));
+  }
+
+  // sin(x + quarter pi / 2), quarter a whole number, |x| <= kMostRadians. x = n pi / 2 + r, |r| <= pi / 4; pi / 2 in
+  // four parts, of which the first three have 11 bits: n times them is exact.
+  static constexpr float kMostRadians = 8192;
+  [[gnu::always_inline]] static F sine(F x, float quarter) {
+    const F n = V::nearest(V::mul(x, V::set(0.63661977f)));  // 2 / pi
+    F r = V::fma(n, V::set(-0x1.92p+0f), x);
+    r = V::fma(n, V::set(-0x1.fb4p-12f), r);
+    r = V::fma(n, V::set(-0x1.444p-24f), r);
+    r = V::fma(n, V::set(-0x1.68c234p-39f), r);
+    const F turn = V::add(n, V::set(quarter));
+    const F q = V::fma(V::set(-4.0f), V::floor(V::mul(turn, V::set(0.25f))), turn);  // 0, 1, 2 or 3
+    const F z = V::mul(r, r), one = V::set(1.0f);
+    // Cephes, sinf.c: on |r| <= pi / 4 within 2^-27.
+    const F odd = V::fma(V::mul(r, z), polynomial(z, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f), r);
+    const F even =
+        V::fma(V::mul(z, z), polynomial(z, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f),
+               V::fma(V::set(-0.5f), z, one));
+    const F off = V::abs(V::sub(V::abs(V::sub(q, V::set(2.0f))), one));  // 0 where q is 1 or 3
+    const F value = V::select(V::less(off, V::set(0.5f)), even, odd);
+    return V::select(V::less(V::set(1.5f), q), V::sub(V::set(0.0f), value), value);
   }
 
   // t / (t + 2), t = e^2x - 1; above 20 it is 1.

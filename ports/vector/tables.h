@@ -2,13 +2,19 @@
 // C++, so that every machine can ask what a model for one of them needs; and the set and the port of a tier.
 #pragma once
 
+#include "engine/kernels/fast_batched.h"
+#include "engine/kernels/fast_decoded.h"
 #include "engine/kernels/fast_depthwise.h"
 #include "engine/kernels/fast_entry.h"
 #include "engine/kernels/fast_gradient.h"
+#include "engine/kernels/fast_groups.h"
 #include "engine/kernels/fast_layer_gradient.h"
 #include "engine/kernels/fast_matmul.h"
+#include "engine/kernels/fast_move.h"
 #include "engine/kernels/fast_optimizer.h"
+#include "engine/kernels/fast_pair.h"
 #include "engine/kernels/fast_pointwise.h"
+#include "engine/kernels/fast_recurrent.h"
 #include "engine/kernels/fast_reduction.h"
 #include "engine/kernels/fast_row_major.h"
 #include "engine/kernels/fast_window_gradient.h"

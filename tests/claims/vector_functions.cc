@@ -40,6 +40,8 @@ constexpr Function kFunctions[] = {
     {"sigmoid", "kSigmoidF32", 0, &sigmoid, 2.5},
     {"tanh", "kTanhF32", 0, [](double x) { return std::tanh(x); }, 2.6},
     {"erf", "kUnaryF32", Unary::kErf, [](double x) { return std::erf(x); }, 1.7},
+    {"sine (sin)", "kUnaryF32", Unary::kSin, [](double x) { return std::sin(x); }, 2.3},
+    {"sine (cos)", "kUnaryF32", Unary::kCos, [](double x) { return std::cos(x); }, 2.3},
 };
 
 // The distance of got from exact in units of exact's last place; subnormal numbers have that of the smallest.
