@@ -24,6 +24,9 @@ std::vector<int32_t> random_dims(Random& random, int low_rank, int high_rank, in
   return dims;
 }
 
+// At most `most`; where kernels go through it vector by vector, some vectors and a part of one.
+int vectors(Random& random, int most) { return pick(random, 1, random.lanes > 0 ? 5 * random.lanes : most); }
+
 // A multiple of kGrid in [low, high].
 double on_grid(Random& random, double low, double high) {
   return std::round(std::uniform_real_distribution<double>(low, high)(random) / kGrid) * kGrid;
@@ -159,20 +162,20 @@ void embedding(Random& random, GradientCase& made) {
   Array ids = make_array(ElementType::kInt32, {pick(random, 1, 4), pick(random, 1, 4)});
   for (int64_t i = 0; i < ids.elements(); ++i) ids.set(i, pick(random, negative != 0 ? -entries : 0, entries - 1));
   made.words = {uint32_t(negative)};
-  made.inputs = {random_array(random, {entries, pick(random, 1, 7)}), ids};
+  made.inputs = {random_array(random, {entries, vectors(random, 7)}), ids};
 }
 
 void dropout(Random& random, GradientCase& made) {
   Array numbers = make_array(ElementType::kUint32, {4});
   for (int i = 0; i < 4; ++i) numbers.set(i, i * 7 + 1);
   made.words = {std::bit_cast<uint32_t>(0.25f * float(pick(random, 0, 3))), uint32_t(pick(random, 0, 9))};
-  made.inputs = {random_array(random, {pick(random, 1, 9), pick(random, 1, 9)}), numbers};
+  made.inputs = {random_array(random, {pick(random, 1, 9), vectors(random, 9)}), numbers};
 }
 
 // Every channel has two values a unit apart, or only one: h is small beside the deviation, or there is none.
 void batch_norm_training(Random& random, GradientCase& made) {
   std::vector<int32_t> dims = random_dims(random, 1, 6, 4);
-  dims.back() = random.lanes > 0 ? pick(random, 1, 5 * random.lanes) : pick(random, 1, 20);
+  dims.back() = vectors(random, 20);
   const std::vector<int32_t> channels = {dims.back()};
   Array x = random_array(random, dims);
   for (int c = 0; c < dims.back() && x.elements() > dims.back(); ++c) {
@@ -197,7 +200,7 @@ void add_loss_sums(GradientCase& made) {
 // Labels over all classes; with `ignore` one of them, or none that occurs, is not counted.
 void softmax_cross_entropy(Random& random, GradientCase& made) {
   std::vector<int32_t> dims = random_dims(random, 1, 4, 4);
-  dims.back() = pick(random, 2, 12);
+  dims.back() = 1 + vectors(random, 11);
   const int classes = dims.back();
   made.words = {std::bit_cast<uint32_t>(pick(random, 0, 1) == 0 ? 0.0f : float(on_grid(random, 0, 1))),
                 uint32_t(pick(random, 0, 1)), uint32_t(pick(random, -1, classes - 1))};
@@ -208,7 +211,7 @@ void softmax_cross_entropy(Random& random, GradientCase& made) {
 }
 void dense_cross_entropy(Random& random, GradientCase& made) {
   std::vector<int32_t> dims = random_dims(random, 1, 4, 4);
-  dims.back() = pick(random, 2, 12);
+  dims.back() = 1 + vectors(random, 11);
   made.words = {std::bit_cast<uint32_t>(pick(random, 0, 1) == 0 ? 0.0f : float(on_grid(random, 0, 1)))};
   made.inputs = {random_array(random, dims), random_array(random, dims, 0, 1)};
   add_loss_sums(made);
@@ -216,7 +219,8 @@ void dense_cross_entropy(Random& random, GradientCase& made) {
 
 // y apart from where the loss has a kink in y - target: 0, or +-delta.
 void elementwise_loss(Random& random, GradientCase& made, const std::vector<double>& kinks) {
-  const std::vector<int32_t> dims = random_dims(random, 1, 4, 5);
+  std::vector<int32_t> dims = random_dims(random, 1, 4, 5);
+  if (random.lanes > 0) dims.back() = vectors(random, 5);
   made.inputs = {random_array(random, dims), random_array(random, dims, 0, 1)};
   Array &y = made.inputs[0], &target = made.inputs[1];
   for (int64_t i = 0; i < y.elements(); ++i) {

@@ -70,7 +70,8 @@ namespace {
 
 void recurrent_case(const KernelEntry& entry, Random& random, Case& made, int gates, int states) {
   const int batch = pick(random, 1, random.lanes > 0 ? 6 : 3), time = pick(random, 1, 5), width = channels(random, 6);
-  made.inputs = {input(entry, 0, {batch, time, gates * width}, 2), input(entry, 1, {gates * width, width}, 0.8)};
+  made.inputs = {input(entry, 0, {batch, time, gates * width}, 2),
+                 input(entry, 1, {gates * width, width}, std::min(0.8, 4.0 / width))};
   absent_or(random, made, input(entry, 2, {gates * width}, 1));
   const bool given = chance(random, 60);
   for (int i = 0; i < states; ++i) made.inputs.push_back(given ? input(entry, 3 + i, {batch, width}, 1) : Input());

@@ -10,7 +10,7 @@ build=build/demo
 log=$build/build.log
 mkdir -p "$build"
 echo "building (the log is in $log)"
-if ! { [ -f "$build/build.ninja" ] || meson setup "$build" --buildtype=release; } >"$log" 2>&1 ||
+if ! { [ -f "$build/build.ninja" ] || meson setup "$build" --buildtype=release -Dx86_tiers=native; } >"$log" 2>&1 ||
    ! ninja -C "$build" >>"$log" 2>&1; then
   tail -n 30 "$log" >&2
   echo "demo: the build failed; the whole log is in $log" >&2

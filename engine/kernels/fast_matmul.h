@@ -209,7 +209,7 @@ struct CastForm : RealForm<O, kLanes, T> {
   static size_t table_bytes(const CastForm& form) { return size_t(form.padded()) * sizeof(float); }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const size_t table = CastForm::constant(operands) ? 0 : table_bytes(from(words, operands));
-    return Base::template scratch_with<sizeof(float), !std::is_same_v<T, float>, true>(words, operands, table);
+    return Base::template scratch_with<kFloats, !std::is_same_v<T, float>, true>(words, operands, table);
   }
 };
 

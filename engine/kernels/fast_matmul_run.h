@@ -142,14 +142,21 @@ void RealForm<O, kLanes, T, kGroup>::run(const T* x, Packed<const T, kGroupLayou
       real_sums<V>(*this, x, w.data, start, mine, part, clamp, y);
     });
   else {
-    const auto put =
-        scaled_sums<V>(this->op.epilogue, SumScale::kNone, static_cast<const float*>(nullptr), Optional<const T>{nullptr});
+    const auto put = scaled_sums<V>(this->op.epilogue, SumScale::kNone, static_cast<const float*>(nullptr),
+                                    Optional<const T>{nullptr});
     each_sum_row<V, kGroup>(*this, x, w.data, start, args, scratch,
                             [&](const float* sums, int columns, int i, int k) { put(sums, columns, k, y + i); });
   }
 }
 
-// What is stored as T first has been made by the steps that a cast is fused with.
+// What is stored as T first has been made by the steps that a cast is fused with: y = Y(T(clamp(s))).
+template <class V, class T, class Y>
+inline void put_cast_sums(const float* sums, int columns, typename V::F low, typename V::F high, Y* y) {
+  each_vector<V>(columns, [&](int c, auto n) {
+    const typename V::F v = V::min(high, V::max(low, load<V>(sums + c, n)));
+    store<V>(y + c, rounded_to<V, T>(v), n);
+  });
+}
 template <class O, int kLanes, class T, class Y>
 void CastForm<O, kLanes, T, Y>::run(const T* x, Packed<const T, kRealLayout<kLanes>> w, Optional<const T>, Y* y,
                                     const Args& args) const {
@@ -159,10 +166,7 @@ void CastForm<O, kLanes, T, Y>::run(const T* x, Packed<const T, kRealLayout<kLan
   const Clamp clamp = this->op.epilogue.clamp;
   const V::F low = V::set(low_of(clamp)), high = V::set(high_of(clamp));
   each_real_block<V>(*this, x, w.data, start, args, scratch, [&](const float* sums, int columns, int i, int, int) {
-    each_vector<V>(columns, [&](int c, auto n) {
-      const V::F v = V::min(high, V::max(low, load<V>(sums + c, n)));
-      store<V>(y + i + c, rounded_to<V, T>(v), n);
-    });
+    put_cast_sums<V, T>(sums, columns, low, high, y + i);
   });
 }
 

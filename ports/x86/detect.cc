@@ -60,7 +60,8 @@ uint32_t find_tiers() {
   tiers |= 1u << uint32_t(Tier::kAvx512Vnni);
   if (!bit(more.a, 5)) return tiers;
   tiers |= 1u << uint32_t(Tier::kAvx512Bf16);
-  const bool amx = (states >> 17 & 3) == 3 && bit(seven.d, 22) && bit(seven.d, 24) && bit(seven.d, 25);  // BF16, TILE, INT8
+  const bool amx =
+      (states >> 17 & 3) == 3 && bit(seven.d, 22) && bit(seven.d, 24) && bit(seven.d, 25);  // BF16, TILE, INT8
   if (amx && may_use_tiles()) tiers |= 1u << uint32_t(Tier::kAmx);
   return tiers;
 }
@@ -71,10 +72,32 @@ uint32_t find_tiers() { return 1u << uint32_t(Tier::kPortable); }
 
 #endif
 
+// Those that are compiled: ports/vector/meson.build.
+constexpr uint32_t kCompiled = 1u << uint32_t(Tier::kPortable)
+#ifdef NACRE_WITH_AVX2
+                               | 1u << uint32_t(Tier::kAvx2)
+#endif
+#ifdef NACRE_WITH_AVX2_VNNI
+                               | 1u << uint32_t(Tier::kAvx2Vnni)
+#endif
+#ifdef NACRE_WITH_AVX512
+                               | 1u << uint32_t(Tier::kAvx512)
+#endif
+#ifdef NACRE_WITH_AVX512_VNNI
+                               | 1u << uint32_t(Tier::kAvx512Vnni)
+#endif
+#ifdef NACRE_WITH_AVX512_BF16
+                               | 1u << uint32_t(Tier::kAvx512Bf16)
+#endif
+#ifdef NACRE_WITH_AMX
+                               | 1u << uint32_t(Tier::kAmx)
+#endif
+    ;
+
 }  // namespace
 
 bool runs_here(Tier tier) {
-  static const uint32_t tiers = find_tiers();
+  static const uint32_t tiers = find_tiers() & kCompiled;
   return tier < Tier::kCount && (tiers >> uint32_t(tier) & 1) != 0;
 }
 

@@ -15,28 +15,40 @@ namespace portable_tier {
 #undef NACRE_OFFSET
 }  // namespace portable_tier
 
-#ifndef __x86_64__
 #undef NACRE_RUNS
+#ifdef NACRE_WITH_AVX2
+#define NACRE_RUNS
 #endif
-
 namespace avx2 {
 #define NACRE_LANES 8
 #define NACRE_OFFSET 0
 #include "engine/kernels/fast_entries.inc"
 #undef NACRE_OFFSET
 }  // namespace avx2
+#undef NACRE_RUNS
+#ifdef NACRE_WITH_AVX2_VNNI
+#define NACRE_RUNS
+#endif
 namespace avx2_vnni {
 #define NACRE_OFFSET 128
 #include "engine/kernels/fast_entries.inc"
 #undef NACRE_LANES
 #undef NACRE_OFFSET
 }  // namespace avx2_vnni
+#undef NACRE_RUNS
+#ifdef NACRE_WITH_AVX512
+#define NACRE_RUNS
+#endif
 namespace avx512 {
 #define NACRE_LANES 16
 #define NACRE_OFFSET 0
 #include "engine/kernels/fast_entries.inc"
 #undef NACRE_OFFSET
 }  // namespace avx512
+#undef NACRE_RUNS
+#ifdef NACRE_WITH_AVX512_VNNI
+#define NACRE_RUNS
+#endif
 namespace avx512_vnni {
 #define NACRE_OFFSET 128
 #include "engine/kernels/fast_entries.inc"
@@ -44,9 +56,17 @@ namespace avx512_vnni {
 #undef NACRE_GROUP
 #define NACRE_GROUP 2
 #define NACRE_BASE avx512_vnni
+#undef NACRE_RUNS
+#ifdef NACRE_WITH_AVX512_BF16
+#define NACRE_RUNS
+#endif
 namespace avx512_bf16 {
 #include "engine/kernels/fast_entries.inc"
 }  // namespace avx512_bf16
+#undef NACRE_RUNS
+#ifdef NACRE_WITH_AMX
+#define NACRE_RUNS
+#endif
 namespace amx {
 #include "engine/kernels/fast_entries.inc"
 }  // namespace amx
@@ -61,17 +81,22 @@ namespace amx {
 namespace nacre::x86 {
 namespace {
 
-constexpr KernelSet kSets[] = {
-    tier_set<tier_of::portable_tier::kList>("x86/portable"), tier_set<tier_of::avx2::kList>("x86/avx2"),
-    tier_set<tier_of::avx2_vnni::kList>("x86/avx2_vnni"), tier_set<tier_of::avx512::kList>("x86/avx512"),
-    tier_set<tier_of::avx512_vnni::kList>("x86/avx512_vnni"), tier_set<tier_of::avx512_bf16::kList>("x86/avx512_bf16"),
-    tier_set<tier_of::amx::kList>("x86/amx")};
+constexpr KernelSet kSets[] = {tier_set<tier_of::portable_tier::kList>("x86/portable"),
+                               tier_set<tier_of::avx2::kList>("x86/avx2"),
+                               tier_set<tier_of::avx2_vnni::kList>("x86/avx2_vnni"),
+                               tier_set<tier_of::avx512::kList>("x86/avx512"),
+                               tier_set<tier_of::avx512_vnni::kList>("x86/avx512_vnni"),
+                               tier_set<tier_of::avx512_bf16::kList>("x86/avx512_bf16"),
+                               tier_set<tier_of::amx::kList>("x86/amx")};
 constexpr Port kPorts[] = {tier_port(kSets[0]), tier_port(kSets[1]), tier_port(kSets[2]), tier_port(kSets[3]),
                            tier_port(kSets[4]), tier_port(kSets[5]), tier_port(kSets[6])};
-constexpr std::span<const reference::NamedEntry> kLists[] = {
-    tier_of::portable_tier::kList.named, tier_of::avx2::kList.named, tier_of::avx2_vnni::kList.named,
-    tier_of::avx512::kList.named, tier_of::avx512_vnni::kList.named, tier_of::avx512_bf16::kList.named,
-    tier_of::amx::kList.named};
+constexpr std::span<const reference::NamedEntry> kLists[] = {tier_of::portable_tier::kList.named,
+                                                             tier_of::avx2::kList.named,
+                                                             tier_of::avx2_vnni::kList.named,
+                                                             tier_of::avx512::kList.named,
+                                                             tier_of::avx512_vnni::kList.named,
+                                                             tier_of::avx512_bf16::kList.named,
+                                                             tier_of::amx::kList.named};
 constexpr int kLanes[] = {4, 8, 8, 16, 16, 16, 16};
 static_assert(std::size(kSets) == size_t(Tier::kCount));
 

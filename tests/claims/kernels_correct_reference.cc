@@ -7,6 +7,8 @@
 
 #include "engine/kernels/training.h"
 #include "tests/cases_random.h"
+#include "tests/claims/kernels_correct_bounds.h"
+#include "tests/claims/kernels_correct_quantizers.h"
 #include "tests/gradient_check.h"
 #include "tests/oracle_rounding.h"
 
@@ -19,9 +21,10 @@ constexpr bool is_real(ElementType type) {
 
 // What is promised.
 enum Promise {
-  kExact,  // the bits of the reference kernel
-  kSums,   // sums of products in another order: n terms are within (n + 2) epsilon of the sum of their magnitudes
-  kNorm,   // real numbers within 4 ulp of the float64 kernel: the verdict, NUMERICS.md section 12, and a quotient
+  kExact,   // the bits of the reference kernel
+  kSums,    // sums of products in another order: n terms are within (n + 2) epsilon of the sum of their magnitudes
+  kBounds,  // the formulas of kernels_correct_bounds.h
+  kNorm,    // real numbers within 4 ulp of the float64 kernel: the verdict, NUMERICS.md section 12, and a quotient
 };
 struct Row {
   Op op;
@@ -84,6 +87,38 @@ void verdict(const KernelEntry&, Random& random, ReferenceCase& made) {
     gradients.set(pick(random, 0, int(gradients.elements()) - 1), chance(random, 50) ? NAN : -INFINITY);
 }
 
+template <class F>
+Array array_with(ElementType type, const Array& from, F value) {
+  if (!from.present()) return from;
+  Array array = make_array(type, from.dims);
+  for (int64_t i = 0; i < array.elements(); ++i) array.set(i, value(from.real(i)));
+  return array;
+}
+
+// What makes the rows of the gradients' tests: steps forward.
+void forward(const KernelEntry& entry, Random& random, ReferenceCase& made) {
+  GradientCase step;
+  find_gradient_row(entry.op)->make(random, step);
+  made.words = step.words;
+  for (size_t i = 0; i < step.inputs.size(); ++i)
+    made.inputs.push_back(array_with(entry.operands[i].element, step.inputs[i], [](double v) { return v; }));
+}
+
+void zeros(const KernelEntry&, Random& random, ReferenceCase& made) {
+  made.words = {2, uint32_t(pick(random, 1, 3)), uint32_t(length(random)), 0, 0, 0, 0};
+}
+
+// Some means are infinite, or none was made.
+void statistics(const KernelEntry&, Random& random, ReferenceCase& made) {
+  const ElementType f32 = ElementType::kFloat32;
+  const int n = length(random);
+  made.words = {bits(between(random, 0, 1))};
+  made.inputs = {numbers(f32, n, random, -4, 4), array_of<int>(f32, {1}, {pick(random, 0, 4)}),
+                 numbers(f32, n, random, -4, 4)};
+  for (int i = 0; i < n; ++i)
+    if (chance(random, 10)) made.inputs[0].set(i, chance(random, 50) ? NAN : INFINITY);
+}
+
 constexpr Row kRows[] = {
     {Op::kDenseGradientX, kSums},
     {Op::kDenseGradientW, kSums},
@@ -111,6 +146,54 @@ constexpr Row kRows[] = {
     {Op::kAdagrad, kExact, &optimizer},
     {Op::kAccumulate, kExact, &accumulate},
     {Op::kVerdict, kNorm, &verdict},
+    {Op::kBatchedMatmulGradientA, kSums},
+    {Op::kBatchedMatmulGradientB, kSums},
+    {Op::kEmbeddingGradient, kExact},
+    {Op::kLstm, kBounds, &forward},
+    {Op::kLstmGradient, kBounds},
+    {Op::kLstmGradientW, kSums},
+    {Op::kGru, kBounds, &forward},
+    {Op::kGruGradient, kBounds},
+    {Op::kGruGradientW, kSums},
+    {Op::kGruGradientBias, kExact},
+    {Op::kFakeQuantize, kExact, &fake_quantize_case},
+    {Op::kFakeQuantizeGradientX, kExact, &fake_quantize_gradient_case},
+    {Op::kFakeQuantizeGradientScale, kBounds, &fake_quantize_range_case},
+    {Op::kObserveRange, kExact, &observe_range_case},
+    {Op::kFakeFloat8, kExact, &fake_float8_case},
+    {Op::kFakeFloat8Gradient, kExact, &fake_float8_case},
+    {Op::kPadGradient, kExact},
+    {Op::kSliceGradient, kExact},
+    {Op::kMeanGradient, kExact},
+    {Op::kReduceGradient, kExact},
+    {Op::kSumTo, kBounds},
+    {Op::kMulGradient, kBounds},
+    {Op::kBinaryGradient, kBounds},
+    {Op::kSelectGradient, kBounds},
+    {Op::kGeluGradient, kBounds},
+    {Op::kSiluGradient, kBounds},
+    {Op::kUnaryGradient, kBounds},
+    {Op::kDropout, kExact},
+    {Op::kZeros, kExact, &zeros},
+    {Op::kUpdateStatistics, kExact, &statistics},
+    {Op::kSoftmaxGradient, kBounds},
+    {Op::kLogSoftmaxGradient, kBounds},
+    {Op::kLayerNormGradientX, kBounds},
+    {Op::kLayerNormGradientScale, kBounds},
+    {Op::kBatchNormGradientX, kExact},
+    {Op::kBatchNormGradientScale, kExact},
+    {Op::kSoftmaxCrossEntropy, kBounds, &forward},
+    {Op::kSoftmaxCrossEntropyGradient, kBounds},
+    {Op::kDenseCrossEntropy, kBounds, &forward},
+    {Op::kDenseCrossEntropyGradient, kBounds},
+    {Op::kSigmoidCrossEntropy, kBounds, &forward},
+    {Op::kSigmoidCrossEntropyGradient, kBounds},
+    {Op::kSquaredError, kBounds, &forward},
+    {Op::kSquaredErrorGradient, kBounds},
+    {Op::kAbsoluteError, kBounds, &forward},
+    {Op::kAbsoluteErrorGradient, kBounds},
+    {Op::kHuber, kBounds, &forward},
+    {Op::kHuberGradient, kBounds},
 };
 const Row* find_row(Op op) {
   const auto* found = std::find_if(std::begin(kRows), std::end(kRows), [op](const Row& row) { return row.op == op; });
@@ -139,14 +222,6 @@ const KernelEntry& wide_entry(const KernelEntry& entry) {
   return *find_entry(entry, [](ElementType other, ElementType own) {
     return other == ElementType::kFloat64 ? is_real(own) : other == own;
   });
-}
-
-template <class F>
-Array array_with(ElementType type, const Array& from, F value) {
-  if (!from.present()) return from;
-  Array array = make_array(type, from.dims);
-  for (int64_t i = 0; i < array.elements(); ++i) array.set(i, value(from.real(i)));
-  return array;
 }
 
 // ---- A gradient step, as the table of some op makes it of a random case of that op.
@@ -237,6 +312,12 @@ ReferenceCase reference_case(const KernelEntry& entry, Random& random) {
   if (row.promise == kExact) {
     made.outputs = exactly(same.outputs);
     made.updated = exactly(same.updated);
+    return made;
+  }
+  if (row.promise == kBounds) {
+    BoundedResults results = bounded_results(entry, made.words, made.inputs, same);
+    made.outputs = std::move(results.outputs);
+    made.updated = std::move(results.updated);
     return made;
   }
   const KernelEntry& wide = wide_entry(entry);

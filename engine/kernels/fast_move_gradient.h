@@ -1,0 +1,63 @@
+// Gradients of pad, where padding is a constant, and of slice: rows of the last axis are copied.
+#pragma once
+
+#include <cstring>
+
+#include "engine/kernels/kernel.h"
+#include "engine/ops/move_gradient.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// dx = a box of dy.
+template <class T>
+struct FastPadGradient {
+  Walk<1> rows;  // over those of dx, with the offset into dy
+  int width;
+
+  [[gnu::cold, gnu::noinline]] static FastPadGradient from(const Words& words, const Operands& operands) {
+    const Shape y = operands[0], x = operands[1];
+    FastPadGradient made = {{}, x.rank > 0 ? x.last() : 1};
+    made.rows.rank = x.rank > 0 ? x.rank - 1 : 0;
+    for (int axis = 0; axis < x.rank; ++axis) {
+      const int stride = stride_of(y, axis);
+      made.rows.first[0] += words.integer(Pad::kBefore + axis) * stride;
+      if (axis == x.rank - 1) break;
+      made.rows.size[axis] = x[axis];
+      made.rows.stride[0][axis] = stride;
+    }
+    return made;
+  }
+  void run(const T* dy, T* dx) const {
+    rows.each([&](const int32_t* at) {
+      std::memcpy(dx, dy + at[0], size_t(width) * sizeof(T));
+      dx += width;
+    });
+  }
+  static bool accepts(const Words& words, const Operands&) {
+    return words[Pad::kMode] != Pad::kReflect && words[Pad::kMode] != Pad::kEdge;
+  }
+};
+
+// A box of dx = dy, or what steps through it; 0 elsewhere.
+template <class T>
+struct FastSliceGradient {
+  SliceGradient op;
+  int width;  // of rows that lie in dx as in dy; else 1
+
+  [[gnu::cold, gnu::noinline]] static FastSliceGradient from(const Words& words, const Operands& operands) {
+    FastSliceGradient made = {SliceGradient::from(words, operands), 1};
+    Walk<1>& walk = made.op.slice.walk;
+    if (walk.rank > 0 && walk.stride[0][walk.rank - 1] == 1) made.width = walk.size[--walk.rank];
+    return made;
+  }
+  void run(const T* dy, T* dx) const {
+    std::memset(dx, 0, size_t(op.elements) * sizeof(T));
+    if (width == 1) return op.slice.walk.each([&](const int32_t* at) { dx[at[0]] = *dy++; });
+    op.slice.walk.each([&](const int32_t* at) {
+      std::memcpy(dx + at[0], dy, size_t(width) * sizeof(T));
+      dy += width;
+    });
+  }
+};
+
+}  // namespace nacre::inline NACRE_ISA

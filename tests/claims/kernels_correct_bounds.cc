@@ -1,0 +1,335 @@
+#include "tests/claims/kernels_correct_bounds.h"
+
+#include <algorithm>
+#include <map>
+#include <numbers>
+
+#include "engine/ops/binary.h"
+#include "engine/ops/fake_quantize.h"
+#include "engine/ops/loss.h"
+#include "engine/ops/unary.h"
+#include "tests/claims/kernels_correct_recurrent.h"
+
+namespace nacre::test {
+namespace {
+
+Bounded number(const Problem& p, int slot, int64_t i) { return {p.in[size_t(slot)].real(i), 0}; }
+int64_t count(const Problem& p, int slot) { return p.in[size_t(slot)].elements(); }
+
+// ---- Sums over the axes along which x was repeated: term(i, index) of element i of y.
+template <class F>
+Lists repeated(const Problem& p, const Index& x, F term) {
+  const Index& y = p.in[0].dims;
+  Lists terms(size_t(count_of(x)));
+  for (int64_t i = 0; i < count_of(y); ++i) {
+    const Index index = index_of(y, i);
+    terms[size_t(broadcast_offset(x, index))].push_back(term(i, index));
+  }
+  List sums;
+  for (const List& list : terms) sums.push_back(total(list));
+  return {sums};
+}
+
+Lists sum_to(const Problem& p, const Index& x) {
+  const bool negative = p.words.back() != 0;
+  return repeated(p, x, [&](int64_t i, const Index&) { return negative ? -number(p, 0, i) : number(p, 0, i); });
+}
+Lists mul_gradient(const Problem& p, const Index& x) {
+  return repeated(p, x, [&](int64_t i, const Index& index) {
+    return number(p, 0, i) * number(p, 1, broadcast_offset(p.in[1].dims, index));
+  });
+}
+Lists select_gradient(const Problem& p, const Index& x) {
+  return repeated(p, x, [&](int64_t i, const Index& index) {
+    const bool first = p.in[1].real(broadcast_offset(p.in[1].dims, index)) != 0;
+    return first == (p.word(0) == 0) ? number(p, 0, i) : Bounded();
+  });
+}
+Lists binary_gradient(const Problem& p, const Index& x) {
+  const bool second = p.word(1) != 0;
+  return repeated(p, x, [&](int64_t i, const Index& index) {
+    const Bounded d = number(p, 0, i), a = number(p, 1, broadcast_offset(p.in[1].dims, index)),
+                  b = number(p, 2, broadcast_offset(p.in[2].dims, index));
+    switch (p.word(0)) {
+      case Binary::kDiv: return d * (second ? -a / (b * b) : exact(1) / b);
+      case Binary::kPow:
+        if (second) return a.v <= 0 ? Bounded() : d * exact(std::pow(a.v, b.v) * std::log(a.v));
+        return b.v == 0 ? Bounded() : d * exact(b.v * std::pow(a.v, b.v - 1));
+      case Binary::kMaximum: return (a.v >= b.v) != second ? d : Bounded();
+      case Binary::kMinimum: return (a.v <= b.v) != second ? d : Bounded();
+      case Binary::kSquaredDifference: return d * (exact(second ? -2 : 2) * (a - b));
+      default: return Bounded();
+    }
+  });
+}
+
+// ---- Functions of one number
+
+template <class F>
+Lists each_pair(const Problem& p, F f) {
+  List all;
+  for (int64_t i = 0; i < count(p, 0); ++i) all.push_back(f(number(p, 0, i), number(p, 1, i)));
+  return {all};
+}
+
+Bounded logistic(Bounded v) { return exact(1) / (exact(1) + exp(-v)); }
+
+Lists gelu_gradient(const Problem& p, const Index&) {
+  constexpr Real kPi = std::numbers::pi_v<Real>;
+  return each_pair(p, [&](Bounded x, Bounded d) {
+    if (p.word(0) == 0) {  // oracle_layers.cc, gated
+      const Real phi = std::erfc(-x.v / std::sqrt(Real(2))) / 2;
+      const Bounded gate = {phi, kEpsilon * (x.v * x.v + 5) * phi};
+      return d * (gate + x * exp(-(x * x) / exact(2)) * exact(1 / std::sqrt(2 * kPi)));
+    }
+    const Bounded slope = exact(2 * std::sqrt(2 / kPi)), cubic = exact(Real(0.044715));
+    const Bounded gate = logistic(slope * x * (exact(1) + cubic * x * x));
+    return d * (gate + x * (gate * (exact(1) - gate)) * slope * (exact(1) + exact(3) * cubic * x * x));
+  });
+}
+Lists silu_gradient(const Problem& p, const Index&) {
+  return each_pair(p, [](Bounded x, Bounded d) {
+    const Bounded s = logistic(x);
+    return d * s * (exact(1) + x * (exact(1) - s));
+  });
+}
+Lists unary_gradient(const Problem& p, const Index&) {
+  const Bounded alpha = exact(p.real_word(1)), gamma = exact(p.real_word(2));
+  return each_pair(p, [&](Bounded d, Bounded v) {
+    const auto elu = [&] { return v.v > 0 ? d : alpha * exp(v) * d; };
+    const Bounded far = exact(1) + exact(std::abs(v.v));
+    switch (p.word(0)) {
+      case Unary::kExp: return d * exp(v);
+      case Unary::kLog: return d / v;
+      case Unary::kSqrt: return d / (exact(2) * sqrt(v));
+      case Unary::kRsqrt: return -d / (exact(2) * v * sqrt(v));
+      case Unary::kReciprocal: return -d / (v * v);
+      case Unary::kAbs: return v.v > 0 ? d : v.v < 0 ? -d : exact(0);
+      case Unary::kNeg: return -d;
+      case Unary::kSquare: return exact(2) * v * d;
+      case Unary::kSoftplus: return d * logistic(v);
+      case Unary::kElu: return elu();
+      case Unary::kSelu: return gamma * elu();
+      case Unary::kErf: return d * exact(2 * std::numbers::inv_sqrtpi_v<Real>) * exp(-(v * v));
+      case Unary::kSoftsign: return d / (far * far);
+      case Unary::kSin: return d * exact(std::cos(v.v));
+      case Unary::kCos: return -d * exact(std::sin(v.v));
+      default: return exact(0);
+    }
+  });
+}
+
+// ---- Functions of rows
+
+// row(index of the first element, step, count, to): `to` has an element for each of operand 0.
+template <class F>
+Lists each_row(const Problem& p, size_t axis, F row) {
+  const Index& dims = p.in[0].dims;
+  int64_t step = 1;
+  for (size_t i = axis + 1; i < dims.size(); ++i) step *= dims[i];
+  List to(size_t(count(p, 0)));
+  for (int64_t i = 0; i < count(p, 0); ++i)
+    if (i / step % dims[axis] == 0) row(i, step, dims[axis], to);
+  return {to};
+}
+
+Lists softmax_gradient(const Problem& p, const Index&) {
+  const bool logarithm = p.entry.op == Op::kLogSoftmaxGradient;
+  return each_row(p, size_t(p.word(0)), [&](int64_t first, int64_t step, int n, List& to) {
+    List terms;
+    for (int64_t i = first; i < first + step * n; i += step)
+      terms.push_back(logarithm ? number(p, 0, i) : number(p, 0, i) * number(p, 1, i));
+    const Bounded sum = total(terms);
+    for (int64_t i = first; i < first + step * n; i += step) {
+      const Bounded d = number(p, 0, i), y = number(p, 1, i);
+      to[size_t(i)] = logarithm ? d - exp(y) * sum : exact(p.real_word(1)) * y * (d - sum);
+    }
+  });
+}
+
+struct NormRow {
+  List h;
+  Bounded inverse;
+};
+NormRow norm_row(const Problem& p, int64_t first, int n) {
+  List x, squares;
+  for (int64_t i = first; i < first + n; ++i) x.push_back(number(p, 0, i));
+  const Bounded mean = total(x) / exact(n);
+  NormRow row;
+  for (const Bounded& v : x) {
+    const Bounded d = v - mean;
+    squares.push_back({d.v * d.v, (2 * std::abs(d.v) + d.error) * d.error + kEpsilon * d.v * d.v});
+  }
+  row.inverse = exact(1) / sqrt(total(squares) / exact(n) + exact(p.real_word(0)));
+  for (const Bounded& v : x) row.h.push_back((v - mean) * row.inverse);
+  return row;
+}
+Lists layer_norm_gradient_x(const Problem& p, const Index&) {
+  return each_row(p, p.in[0].dims.size() - 1, [&](int64_t first, int64_t, int n, List& to) {
+    const NormRow row = norm_row(p, first, n);
+    List g, projected;
+    for (int j = 0; j < n; ++j) {
+      const Bounded d = number(p, 2, first + j);
+      g.push_back(p.has(1) ? d * number(p, 1, j) : d);
+      projected.push_back(g.back() * row.h[size_t(j)]);
+    }
+    const Bounded sum = total(g) / exact(n), projection = total(projected) / exact(n);
+    for (size_t j = 0; j < size_t(n); ++j) to[size_t(first) + j] = row.inverse * (g[j] - sum - row.h[j] * projection);
+  });
+}
+Lists layer_norm_gradient_scale(const Problem& p, const Index&) {
+  const int n = p.in[0].dims.back();
+  Lists terms(static_cast<size_t>(n));
+  for (int j = 0; j < n; ++j) terms[size_t(j)].push_back(number(p, 2, j));
+  for (int64_t first = 0; first < count(p, 0); first += n) {
+    const NormRow row = norm_row(p, first, n);
+    for (int j = 0; j < n; ++j) terms[size_t(j)].push_back(number(p, 1, first + j) * row.h[size_t(j)]);
+  }
+  List sums;
+  for (const List& list : terms) sums.push_back(total(list));
+  return {sums};
+}
+
+// ---- Losses
+
+// Shares of one row's classes; empty where the row is not counted.
+List shares(const Problem& p, int64_t row, int classes) {
+  const bool labels = p.in[1].element == ElementType::kInt32;
+  const Bounded s = exact(p.real_word(CrossEntropy::kSmoothing)), rest = s / exact(classes);
+  if (labels && p.word(CrossEntropy::kIgnore) != 0 && p.in[1].integer(row) == p.word(CrossEntropy::kIgnoreIndex))
+    return {};
+  List q;
+  for (int k = 0; k < classes; ++k)
+    if (labels) q.push_back(p.in[1].integer(row) == k ? exact(1) - s + rest : rest);
+    else q.push_back((exact(1) - s) * number(p, 1, row * classes + k) + rest);
+  return q;
+}
+Lists cross_entropy(const Problem& p, const Index&) {
+  const int classes = p.in[0].dims.back();
+  const bool labels = p.in[1].element == ElementType::kInt32, loss = p.in.size() == 4;
+  List losses, gradient;
+  for (int64_t r = 0; r * classes < count(p, 0); ++r) {
+    List x, powers, terms;
+    for (int k = 0; k < classes; ++k) x.push_back(number(p, 0, r * classes + k));
+    const Bounded peak = *std::max_element(x.begin(), x.end(), [](auto& a, auto& b) { return a.v < b.v; });
+    for (const Bounded& v : x) powers.push_back(exp(v - peak));
+    const List q = shares(p, r, classes);
+    const Bounded sum = total(powers), all = labels ? exact(1) : total(q);
+    for (size_t k = 0; k < x.size(); ++k) {
+      gradient.push_back(q.empty() ? exact(0) : number(p, 2, 0) * (all * powers[k] / sum - q[k]));
+      if (!q.empty()) terms.push_back(q[k] * (x[k] - peak));
+    }
+    if (!q.empty()) losses.push_back(all * log(sum) - total(terms));
+  }
+  if (!loss) return {gradient};
+  return {{total(losses) + number(p, 2, 0)}, {exact(p.in[3].real(0) + double(losses.size()))}};
+}
+
+Lists number_loss(const Problem& p, const Index&) {
+  const bool loss = p.in.size() == 4;
+  const int64_t rows = p.in[0].dims[0], width = count(p, 0) / rows;
+  const Bounded delta = exact(p.real_word(0));
+  List losses, gradient;
+  for (int64_t r = 0; r < rows; ++r) {
+    List values;
+    for (int64_t i = r * width; i < (r + 1) * width; ++i) {
+      const Bounded y = number(p, 0, i), t = number(p, 1, i), d = y - t, size = {std::abs(d.v), d.error};
+      Bounded value, slope;
+      switch (p.entry.op) {
+        case Op::kSigmoidCrossEntropy:
+        case Op::kSigmoidCrossEntropyGradient:
+          value = exact(std::max<Real>(y.v, 0)) - y * t + log1p(exp(exact(-std::abs(y.v))));
+          slope = logistic(y) - t;
+          break;
+        case Op::kSquaredError:
+        case Op::kSquaredErrorGradient: value = d * d, slope = exact(2) * d; break;
+        case Op::kAbsoluteError:
+        case Op::kAbsoluteErrorGradient: value = size, slope = exact(d.v > 0 ? 1 : d.v < 0 ? -1 : 0); break;
+        default:  // continuous in d, with slopes up to delta
+          value = size.v > delta.v ? delta * (size - delta / exact(2)) : d * d / exact(2);
+          slope = {std::clamp(d.v, -delta.v, delta.v), d.error};
+      }
+      values.push_back(value);
+      gradient.push_back(number(p, 2, 0) / exact(width) * slope);
+    }
+    losses.push_back(total(values) / exact(width));
+  }
+  if (!loss) return {gradient};
+  return {{total(losses) + number(p, 2, 0)}, {exact(p.in[3].real(0) + double(rows))}};
+}
+
+Lists fake_quantize_range(const Problem& p, const Index&) {
+  const float ends[] = {float(p.in[2].real(0)), float(p.in[2].real(1))};
+  const NudgedRange nudged = NudgedRange::from(ends);
+  List low = {number(p, 3, 0)}, high = {number(p, 3, 1)};
+  for (int64_t i = 0; i < count(p, 0) && !nudged.none; ++i) {
+    if (p.in[1].real(i) < double(nudged.low)) low.push_back(number(p, 0, i));
+    if (p.in[1].real(i) > double(nudged.high)) high.push_back(number(p, 0, i));
+  }
+  return {{total(low), total(high)}};
+}
+
+using Formula = Lists (*)(const Problem& p, const Index& dims_of_output);
+const std::map<Op, Formula> kFormulas = {
+    {Op::kSumTo, &sum_to},
+    {Op::kMulGradient, &mul_gradient},
+    {Op::kSelectGradient, &select_gradient},
+    {Op::kBinaryGradient, &binary_gradient},
+    {Op::kGeluGradient, &gelu_gradient},
+    {Op::kSiluGradient, &silu_gradient},
+    {Op::kUnaryGradient, &unary_gradient},
+    {Op::kSoftmaxGradient, &softmax_gradient},
+    {Op::kLogSoftmaxGradient, &softmax_gradient},
+    {Op::kLayerNormGradientX, &layer_norm_gradient_x},
+    {Op::kLayerNormGradientScale, &layer_norm_gradient_scale},
+    {Op::kSoftmaxCrossEntropy, &cross_entropy},
+    {Op::kSoftmaxCrossEntropyGradient, &cross_entropy},
+    {Op::kDenseCrossEntropy, &cross_entropy},
+    {Op::kDenseCrossEntropyGradient, &cross_entropy},
+    {Op::kSigmoidCrossEntropy, &number_loss},
+    {Op::kSigmoidCrossEntropyGradient, &number_loss},
+    {Op::kSquaredError, &number_loss},
+    {Op::kSquaredErrorGradient, &number_loss},
+    {Op::kAbsoluteError, &number_loss},
+    {Op::kAbsoluteErrorGradient, &number_loss},
+    {Op::kHuber, &number_loss},
+    {Op::kHuberGradient, &number_loss},
+    {Op::kFakeQuantizeGradientScale, &fake_quantize_range},
+    {Op::kLstm, &lstm_bounds},
+    {Op::kLstmGradient, &lstm_gradient_bounds},
+    {Op::kGru, &gru_bounds},
+    {Op::kGruGradient, &gru_gradient_bounds},
+};
+
+// As it is stored in the type of `like`.
+Expected stored_as(const Array& like, const List& list) {
+  Expected expected = {like.dims, {}, {}};
+  const Format format = format_of(like.element);
+  for (const Bounded& b : list) {
+    const bool narrow = like.element != ElementType::kFloat32;
+    const Real error = b.error + (narrow ? quantum(like.element, std::abs(b.v) + b.error) / 2 : 0) + FLT_MIN;
+    const double rounded = round_to(like.element, b.v);  // beyond the format: infinite
+    const bool number = std::isfinite(rounded) && std::abs(b.v) <= format.largest;
+    expected.value.push_back(number ? double(b.v) : rounded);
+    expected.tolerance.push_back(number ? double(error) : 0);
+  }
+  return expected;
+}
+
+}  // namespace
+
+bool has_bounds(Op op) { return kFormulas.count(op) != 0; }
+
+BoundedResults bounded_results(const KernelEntry& entry, const std::vector<uint32_t>& words,
+                               const std::vector<Array>& inputs, const Execution& like) {
+  BoundedResults results;
+  const Index none;
+  const Lists lists =
+      kFormulas.at(entry.op)({entry, words, inputs}, like.outputs.empty() ? none : like.outputs[0].dims);
+  for (size_t i = 0; i < like.outputs.size(); ++i) results.outputs.push_back(stored_as(like.outputs[i], lists[i]));
+  for (size_t i = 0; i < like.updated.size(); ++i)
+    results.updated.push_back(stored_as(like.updated[i], lists[like.outputs.size() + i]));
+  return results;
+}
+
+}  // namespace nacre::test
