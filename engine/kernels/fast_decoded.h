@@ -29,8 +29,8 @@ struct DecodedMatmul : FastMatmul<O, kLanes> {
     const size_t x = kCopied ? Base::round_up(size_t(operands[Base::kX].elements()) * sizeof(float)) : 0;
     const size_t table = x + Base::round_up(columns * sizeof(float)) +
                          Base::round_up(size_t(kLanes) * length * sizeof(float)) + columns * length * sizeof(float);
-    return Base::template scratch_with < sizeof(float), !kCopied && !std::is_same_v<X, float>,
-           true > (words, operands, table);
+    constexpr bool kConverted = !kCopied && !std::is_same_v<X, float>;
+    return Base::template scratch_with<kFloats, kConverted, true>(words, operands, table);
   }
 };
 
