@@ -22,7 +22,7 @@ void each_vector_tier(const F& f) {
   for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i) {
     const auto tier = x86::Tier(i);
     f(VectorTier{x86::name(tier), &x86::port(tier), x86::list(tier), x86::lanes(tier), x86::runs_here(tier),
-                 tier == x86::Tier::kAmx});
+                 x86::by_name(tier)});
   }
   for (uint32_t i = 0; i < uint32_t(arm::Tier::kCount); ++i) {
     const auto tier = arm::Tier(i);

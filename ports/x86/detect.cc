@@ -66,8 +66,12 @@ uint32_t find_tiers() {
   return tiers;
 }
 
+// Measured on Sapphire Rapids; on Zen 4 and 5 pairs have twice the rate of float32.
+bool has_slow_pairs() { return cpuid(0, 0).c == 0x6C65746E; }  // "ntel" of GenuineIntel
+
 #else
 
+bool has_slow_pairs() { return false; }
 uint32_t find_tiers() { return 1u << uint32_t(Tier::kPortable); }
 
 #endif
@@ -101,10 +105,12 @@ bool runs_here(Tier tier) {
   return tier < Tier::kCount && (tiers >> uint32_t(tier) & 1) != 0;
 }
 
+bool by_name(Tier tier) { return tier == Tier::kAmx || (tier == Tier::kAvx512Bf16 && has_slow_pairs()); }
+
 Tier best() {
   Tier tier = Tier::kPortable;
-  for (uint32_t i = 0; i < uint32_t(Tier::kAmx); ++i)
-    if (runs_here(Tier(i))) tier = Tier(i);
+  for (uint32_t i = 0; i < uint32_t(Tier::kCount); ++i)
+    if (runs_here(Tier(i)) && !by_name(Tier(i))) tier = Tier(i);
   return tier;
 }
 

@@ -20,7 +20,7 @@ enum class Tier : uint8_t {
   kAvx512,      // AVX-512 F, BW, DQ, VL
   kAvx512Vnni,  // and VNNI
   kAvx512Bf16,  // and BF16: products of bfloat16 in pairs
-  kAmx,         // and AMX-INT8, AMX-BF16: products in tiles; only where asked for by name
+  kAmx,         // and AMX-INT8, AMX-BF16: products in tiles
   kCount
 };
 
@@ -28,7 +28,9 @@ const char* name(Tier tier);  // "portable", "avx2", ...
 bool runs_here(Tier tier);    // by CPUID and XGETBV; false on other machines, but for kPortable. Of kAmx Linux is asked
                               // first for the state of the tiles, for the whole process
 int lanes(Tier tier);         // numbers in a vector
-Tier best();                  // the highest that runs here, below kAmx
+bool by_name(Tier tier);      // taken only where asked for: kAmx, whose tiles cost each thread 8 KiB of state, and
+                              // kAvx512Bf16 on Intel's processors, whose vdpbf16ps has a quarter of the rate of fma
+Tier best();                  // the highest that runs here and is not by_name
 
 const KernelSet& kernels(Tier tier);
 const Port& port(Tier tier);                             // "x86/avx2"

@@ -93,7 +93,7 @@ void ReferenceSteps::count_program(const LoadedModel& model, uint32_t program, c
     const std::string place = what + ", " + tier + ", " + op;
     if (bound) {
       ++bound_;
-      const std::string taken = name_of_kernel(bound->program().kernel(step));
+      const std::string taken = name_of_kernel(bound->program().kernel(step), tier);
       if (taken != kernel) ++untrue_[place + ": inspect names " + kernel + ", bind takes " + taken];
     }
     const bool reference = kernel.starts_with("reference/");

@@ -139,17 +139,50 @@ bool target_runs_here(const std::string& target) {
   return tier == nullptr || tier->runs_here;
 }
 
-std::string name_of_kernel(Kernel kernel) {
-  static const std::map<Kernel, std::string> names = [] {
-    std::map<Kernel, std::string> all;
-    for (const std::string& set : kernel_sets_listed())
-      for (const ListedKernel& listed : kernels_of_set(set))
-        if (listed.entry->run != nullptr)
-          all.try_emplace(listed.entry->run, (set == "training" ? "reference" : set) + "/" + listed.name);
-    return all;
-  }();
-  const auto found = names.find(kernel);
-  return found == names.end() ? "" : found->second;
+namespace {
+
+std::string in_set(const std::string& set, const ListedKernel& listed) {
+  return (set == "training" ? "reference" : set) + "/" + listed.name;
+}
+
+// Of each set, and of all under "": by what says(kernel) tells of it, the name; where several have it, the first's.
+template <class Key, class Says>
+std::map<std::string, std::map<Key, std::string>> names_by(const Says& says) {
+  std::map<std::string, std::map<Key, std::string>> all;
+  for (const std::string& set : kernel_sets_listed())
+    for (const ListedKernel& listed : kernels_of_set(set))
+      for (const std::string& key : {set, std::string()})
+        if (const Key of = says(listed); of != nullptr) all[key].try_emplace(of, in_set(set, listed));
+  return all;
+}
+template <class Key>
+std::string name_in(const std::map<std::string, std::map<Key, std::string>>& names, Key of, const std::string& set) {
+  for (const std::string& key : {set, std::string()})
+    if (const auto own = names.find(key); own != names.end())
+      if (const auto found = own->second.find(of); found != own->second.end()) return found->second;
+  return "";
+}
+
+}  // namespace
+
+std::string name_of_kernel(Kernel kernel, const std::string& set) {
+  static const auto names = names_by<Kernel>([](const ListedKernel& listed) { return listed.entry->run; });
+  return name_in(names, kernel, set);
+}
+
+std::string name_of_entry(const KernelEntry& entry, const std::string& set) {
+  static const auto names = names_by<const KernelEntry*>([](const ListedKernel& listed) { return listed.entry; });
+  return name_in(names, &entry, set);
+}
+
+std::string target_of_set(const std::string& set) {
+  const VectorTier* const tier = tier_named(set);
+  return tier != nullptr ? tier->port->name : "";
+}
+
+std::string set_of_target(const std::string& target) {
+  const VectorTier* const tier = tier_of_target(target);
+  return tier != nullptr ? tier->name : target;
 }
 
 std::string name_of_port(const Port* port) {

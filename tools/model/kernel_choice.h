@@ -35,8 +35,13 @@ const Port* port_for(const std::string& choice, const std::string& target);
 const Port* port_for_target(const std::string& target);  // null where it names no tier
 bool target_runs_here(const std::string& target);        // where it names a tier: whether this machine has it
 
-// "avx512_vnni/dense_f32", of a kernel of the reference, of a tier or of XNNPACK; "" of another.
-std::string name_of_kernel(Kernel kernel);
+// "avx512_vnni/dense_f32", of a kernel of the reference, of a tier or of XNNPACK; "" of another. A tier may have kernels of
+// the one below it: of `set` they have its name.
+std::string name_of_kernel(Kernel kernel, const std::string& set = "");
+std::string name_of_entry(const KernelEntry& entry, const std::string& set);  // of tiers of other machines too
+
+std::string target_of_set(const std::string& set);     // "x86/avx2" of "avx2"; "" where it is no tier
+std::string set_of_target(const std::string& target);  // and back; a target that names no tier as it is
 
 // "avx512_vnni": what the choice stands for on this machine.
 std::string name_of_port(const Port* port);

@@ -1,7 +1,6 @@
 #include "tools/model/step_kernels.h"
 
 #include <span>
-#include <string_view>
 
 #include "engine/run/find_entry.h"
 #include "tools/base/error.h"
@@ -9,16 +8,6 @@
 
 namespace nacre::tools {
 namespace {
-
-constexpr std::string_view kTierPrefix = "x86/";
-
-std::string without_prefix(const std::string& target) {
-  return target.starts_with(kTierPrefix) ? target.substr(kTierPrefix.size()) : target;
-}
-
-bool names_tier(const std::string& set) {
-  return kernels_of_target(std::string(kTierPrefix) + set).size() > kernels_of_target("").size();
-}
 
 // As Places::pick: a port's set takes the steps of its place alone, and may have their weights packed; so may the
 // kernels behind it where there is a port at all.
@@ -36,14 +25,13 @@ const KernelEntry* entry_for(const Model& model, uint32_t index, std::span<const
 }  // namespace
 
 bool names_kernels(const std::string& target) {
-  const std::string set = without_prefix(target);
-  return set.empty() || set == "host" || set == "reference" || names_tier(set);
+  const std::string set = set_of_target(target);
+  return set.empty() || set == "host" || set == "reference" || !target_of_set(set).empty();
 }
 
 std::string kernels_for(const LoadedModel& model, uint32_t program, const std::string& target) {
-  const std::string own = model.program_names(program).target;
-  if (own.starts_with(kTierPrefix) && names_kernels(own)) return without_prefix(own);
-  const std::string set = without_prefix(target);
+  const std::string own = set_of_target(model.program_names(program).target), set = set_of_target(target);
+  if (!target_of_set(own).empty()) return own;
   if (set.empty() || set == "host") return name_of_port(port_named("auto"));
   if (!names_kernels(target))
     throw Error(kUsage, "--target " + target, "names no set of kernels", "nacre kernels lists them");
@@ -51,13 +39,12 @@ std::string kernels_for(const LoadedModel& model, uint32_t program, const std::s
 }
 
 std::vector<std::string> step_kernels(const LoadedModel& model, uint32_t program, const std::string& set) {
-  const std::vector<const KernelSet*> sets =
-      kernels_of_target(set == "reference" ? "" : std::string(kTierPrefix) + set);
+  const std::vector<const KernelSet*> sets = kernels_of_target(target_of_set(set));
   const ProgramView view = model.model().program(program);
   std::vector<std::string> names;
   for (uint32_t i = 0; i < view.step_count; ++i) {
     const KernelEntry* entry = entry_for(model.model(), view.first_step + i, sets);
-    names.push_back(entry == nullptr ? "" : name_of_kernel(entry->run));
+    names.push_back(entry == nullptr ? "" : name_of_entry(*entry, set));
   }
   return names;
 }
