@@ -108,6 +108,11 @@ test::ReferenceCase make_case(const KernelEntry& entry, test::Random& random) {
 }
 
 // The case with the most work; none where the kernel accepts none.
+// Of the first input, or of the output where there is none.
+std::string shape_of(const test::ReferenceCase& made, const test::Execution& execution) {
+  return fmt::format("{}", fmt::join((made.inputs.empty() ? execution.outputs : made.inputs)[0].dims, "x"));
+}
+
 Prepared prepare(const KernelEntry& entry) {
   Prepared best;
   test::Random random(kSeed);
@@ -123,7 +128,7 @@ Prepared prepare(const KernelEntry& entry) {
     if (best.step != nullptr && work <= most) continue;
     most = work;
     if (!test::has_reference_case(entry.op)) made.outputs = test::oracle(entry, made.words, made.inputs);
-    best = {std::move(step), fmt::format("{}", fmt::join(made.inputs[0].dims, "x")), first_difference(execution, made)};
+    best = {std::move(step), shape_of(made, execution), first_difference(execution, made)};
   }
   if (best.step != nullptr && best.step->prepare() != Code::kOk) best.wrong = "the kernel cannot prepare";
   return best;

@@ -206,6 +206,17 @@ struct DepthwiseFloat8 : RealDepthwise<kLanes, T, Float8E4M3, false, true> {
            PerRow<const float> x_scale, T* y, const Args& args) const;
 };
 
+// The same, divided by y_scale and rounded to codes; saturated.
+template <int kLanes>
+struct DepthwiseFloat8Quantized : RealDepthwise<kLanes, float, Float8E4M3, false, true> {
+  using Base = RealDepthwise<kLanes, float, Float8E4M3, false, true>;
+  static DepthwiseFloat8Quantized from(const Words& words, const Operands& operands) {
+    return {Base::from(words, operands)};
+  }
+  void run(const Float8E4M3* x, const Float8E4M3* w, Optional<const float> b, const float* scale,
+           PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y, const Args& args) const;
+};
+
 // ---- Forms of codes. The table: int32 rows of `width`, then the weights, int8 [shared][fours][kernel_w][width][4]:
 // the codes of four rows of the window beside each other, those outside the window 0. Codes of x stand so in scratch,
 // kOffset added, which is kFoursOffset of the vectors.

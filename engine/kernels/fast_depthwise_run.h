@@ -3,6 +3,7 @@
 
 #include "engine/kernels/depthwise_rows.h"
 #include "engine/kernels/depthwise_sums.h"
+#include "engine/kernels/fused_sums.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -160,11 +161,21 @@ template <class V, class Number, class Step, class F>
         for (int k = 0; k < out_c; ++k, ++i) epilogue(*sum++, block.n, k, i);
   }
 }
+// epilogue(sums, n, i) for the channels of each pixel: of sample n, index i into y.
 template <class V, class T, class Form, class F>
-void each_depthwise_real(const Form& form, const T* x, const Args& args, const F& epilogue) {
+void each_depthwise_pixel(const Form& form, const T* x, const Args& args, const F& epilogue) {
+  const int out_c = form.op.out_c, out_w = form.op.window.w.out;
   in_depthwise_parts(form, args, false, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
     RealDepthwiseStep<V, T> step(form.op, x, prepared, part, scratch);
-    each_depthwise_sum<V, float>(step, epilogue);
+    auto* const sums = reinterpret_cast<float*>(step.scratch.at);
+    while (step.next()) {
+      const DepthwiseBlock block = step.block;
+      step.sums.run(block.rows, block.columns, SumsToScratch<V>{}, sums, block.columns * out_c);
+      const float* sum = sums;
+      for (int r = 0; r < block.rows; ++r)
+        for (int v = 0; v < block.columns; ++v, sum += out_c)
+          epilogue(sum, block.n, block.at + (r * out_w + v) * out_c);
+    }
   });
 }
 template <class V, class Form, class F>
@@ -192,24 +203,37 @@ void DepthwiseReal<kLanes, T>::run(const T* x, const T*, Optional<const T>, T* y
 template <int kLanes, class T>
 void DepthwiseFused<kLanes, T>::run(const T* x, const T*, Optional<const T> b, Optional<const T> residual, T* y,
                                     const Args& args) const {
-  const FusedEpilogue fused = {this->op.epilogue.clamp};
-  each_depthwise_real<Vector>(*this, x, args,
-                              [&](float sum, int, int k, int i) { y[i] = fused.real(sum, b, k, residual, i); });
+  const FusedSums<Vector, T> put(this->op.epilogue.clamp, b, residual);
+  each_depthwise_pixel<Vector>(*this, x, args,
+                               [&](const float* sums, int, int i) { put(sums, this->op.out_c, 0, i, y); });
 }
 
 template <int kLanes, class T>
 void DepthwiseWeightOnly<kLanes, T>::run(const T* x, const int8_t*, Optional<const T> b, const float* scale, T* y,
                                          WordAt<DepthwiseConv2d::kForm> form, const Args& args) const {
-  each_depthwise_real<Vector>(*this, x, args, [&](float sum, int, int k, int i) {
-    y[i] = this->op.epilogue.template weight_only<T>(sum, b, scale, form.value, k);
-  });
+  const bool divides = form.value == uint32_t(ScaleForm::kReciprocal);
+  const auto put = scaled_sums<Vector>(this->op.epilogue, divides ? SumScale::kDivided : SumScale::kTimes, scale, b);
+  each_depthwise_pixel<Vector>(*this, x, args,
+                               [&](const float* sums, int, int i) { put(sums, this->op.out_c, 0, y + i); });
 }
 
 template <int kLanes, class T>
 void DepthwiseFloat8<kLanes, T>::run(const Float8E4M3* x, const Float8E4M3*, Optional<const T> b, const float* scale,
                                      PerRow<const float> x_scale, T* y, const Args& args) const {
-  each_depthwise_real<Vector>(*this, x, args, [&](float sum, int n, int k, int i) {
-    y[i] = this->op.epilogue.template scaled<T>(sum, b, scale, x_scale[n], k);
+  const auto put = scaled_sums<Vector>(this->op.epilogue, SumScale::kTimes, scale, b);
+  each_depthwise_pixel<Vector>(
+      *this, x, args, [&](const float* sums, int n, int i) { put(sums, this->op.out_c, 0, y + i, x_scale[n]); });
+}
+
+template <int kLanes>
+void DepthwiseFloat8Quantized<kLanes>::run(const Float8E4M3* x, const Float8E4M3*, Optional<const float> b,
+                                           const float* scale, PerRow<const float> x_scale, const float* y_scale,
+                                           Float8E4M3* y, const Args& args) const {
+  using V = Vector;
+  const typename V::F step = V::set(y_scale[0]);
+  const auto put = scaled_sums<V>(this->op.epilogue, SumScale::kTimes, scale, b);
+  each_depthwise_pixel<V>(*this, x, args, [&](const float* sums, int n, int i) {
+    put_float8(put, sums, this->op.out_c, 0, x_scale[n], step, y + i);
   });
 }
 

@@ -225,15 +225,7 @@ void Float8QuantizedForm<O, kLanes>::run(const Float8E4M3* x, Packed<const Float
   const int per_scale = rows_of_scale(this->op);
   const auto put = scaled_sums<V>(this->op.epilogue, SumScale::kTimes, scale, b);
   each_real_block<V>(*this, x, w.data, start, args, scratch, [&](const float* sums, int n, int i, int r, int k) {
-    constexpr int kPiece = 64;
-    alignas(64) float piece[kPiece];
-    for (int c = 0; c < n; c += kPiece) {
-      const int count = n - c < kPiece ? n - c : kPiece;
-      put(sums + c, count, k + c, piece, x_scale[r / per_scale]);
-      each_vector<V>(count, [&](int j, auto lanes) {
-        store_saturated<V>(y + i + c + j, V::div(load<V>(piece + j, lanes), step), lanes);
-      });
-    }
+    put_float8(put, sums, n, k, x_scale[r / per_scale], step, y + i);
   });
 }
 

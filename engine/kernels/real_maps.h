@@ -62,11 +62,13 @@ struct RealFunctions {
   static F erf(F v, F, F) { return Math::erf(v); }
   static F softsign(F v, F, F) { return V::div(v, V::add(one(), V::abs(v))); }
   static F sin(F v, F, F) {
-    if (V::any(V::less(V::set(Math::kMostRadians), V::abs(v)))) return each(v, &__builtin_sinf);
+    if (V::any(V::less(V::set(Math::kMostRadians), V::abs(v))))
+      return each(v, [](float x) { return __builtin_sinf(x); });
     return Math::sine(v, 0);
   }
   static F cos(F v, F, F) {
-    if (V::any(V::less(V::set(Math::kMostRadians), V::abs(v)))) return each(v, &__builtin_cosf);
+    if (V::any(V::less(V::set(Math::kMostRadians), V::abs(v))))
+      return each(v, [](float x) { return __builtin_cosf(x); });
     return Math::sine(v, 1);
   }
 

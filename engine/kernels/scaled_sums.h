@@ -3,6 +3,7 @@
 //   f   1, c_k t, or 1 / c_k by a division;  where every operation rounds to T: T(T(T(s) c_k) + b_k)
 #pragma once
 
+#include "engine/kernels/float8_codes.h"
 #include "engine/kernels/loops.h"
 #include "engine/kernels/pieces.h"
 #include "engine/ops/epilogue.h"
@@ -44,6 +45,21 @@ struct ScaledSums {
 template <class V, class T, class S>
 ScaledSums<V, T, S> scaled_sums(const Epilogue& epilogue, SumScale how, const S* scale, Optional<const T> bias) {
   return {how, epilogue.per_channel, scale, bias, low_of(epilogue.clamp), high_of(epilogue.clamp)};
+}
+
+// y = saturated(put(sums) / step), of n channels from k on; t: scale of the row.
+template <class V>
+inline void put_float8(const ScaledSums<V, float>& put, const float* sums, int n, int k, float t, typename V::F step,
+                       Float8E4M3* y) {
+  constexpr int kPiece = 64;
+  alignas(64) float piece[kPiece];
+  for (int c = 0; c < n; c += kPiece) {
+    const int count = n - c < kPiece ? n - c : kPiece;
+    put(sums + c, count, k + c, piece, t);
+    each_vector<V>(count, [&](int i, auto lanes) {
+      store_saturated<V>(y + c + i, V::div(load<V>(piece + i, lanes), step), lanes);
+    });
+  }
 }
 
 }  // namespace nacre::inline NACRE_ISA

@@ -1,6 +1,6 @@
 // Blocks of products (engine/simd/vec.h) with AMX: tiles of up to 16 rows of 64 bytes.
 //
-//   sums[r][c] += sum over the groups k of a tile: x[r][k] w[k][c]      a group: four codes or a pair of bfloat16, 4 bytes
+//   sums[r][c] += sum over the groups k of a tile: x[r][k] w[k][c]     a group: 4 codes or 2 bfloat16, so 4 bytes
 //
 // Tiles 0 to 3 are sums, 4 and 5 rows of x, 6 and 7 columns of w. A run of a row is cut into pieces of at most 16 groups
 // of one length; where that does not come out even, the last piece is copied and filled up with zeros.
@@ -59,8 +59,8 @@ class AmxBlocks {
     __asm__ volatile("ldtilecfg %0" : : "m"(config));
   }
 
-  // Of `count` blocks, whose rows begin at from[i], and `vectors` panels of w, `panel` numbers apart, count vectors <= 4:
-  // block i and panel v to sums + 16 (i vectors + v), rows `step` numbers apart.
+  // Of `count` blocks, whose rows begin at from[i], and `vectors` panels of w, `panel` numbers apart, with
+  // count vectors <= 4: block i and panel v to sums + 16 (i vectors + v), rows `step` numbers apart.
   template <class X, class W, class Sum>
   void multiply(const X* const (&from)[kAtOnce], int count, const Rows& rows, const W* w, ptrdiff_t panel, int vectors,
                 const Sum* start, Sum* sums, int step) {
