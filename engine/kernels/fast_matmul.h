@@ -6,8 +6,7 @@
 // Rows of dense, and pixels of a 1x1 convolution without stride and padding, follow each other in x. Of other windows
 // some rows of x are copied with their padding (a band), and each row of a window is read there as one run. Where these
 // runs are of codes and not of whole quads, windows are copied from the band one behind the other; where there is no
-// such run (dilated columns, groups) they are copied from x. Of pairs of bfloat16 the same holds, with pairs in place of
-// quads.
+// such run (dilated columns, groups) they are copied from x. Of pairs of bfloat16 the same holds, with pairs for quads.
 #pragma once
 
 #include <bit>

@@ -59,8 +59,8 @@ template <class V, int kRows, int kVectors, bool kTransposed = false, class W, c
     for (int v = 0; v < kVectors; ++v) finish(r, v, sum[r][v]);
 }
 
-// ---- Products of numbers that stand together in groups, of which an instruction multiplies those of a row with those of
-// kLanes columns at once. D says which: their types and kGroup; x and w are read a group at a time.
+// ---- Products of numbers that stand together in groups, of which an instruction multiplies those of a row with those
+// of kLanes columns at once. D says which: their types and kGroup; x and w are read a group at a time.
 
 // Codes as V reads them, four at a time; sums in int32.
 template <class V>

@@ -2,8 +2,8 @@
 //
 //   sums[r][c] += sum over the groups k of a tile: x[r][k] w[k][c]     a group: 4 codes or 2 bfloat16, so 4 bytes
 //
-// Tiles 0 to 3 are sums, 4 and 5 rows of x, 6 and 7 columns of w. A run of a row is cut into pieces of at most 16 groups
-// of one length; where that does not come out even, the last piece is copied and filled up with zeros.
+// Tiles 0 to 3 are sums, 4 and 5 rows of x, 6 and 7 columns of w. A run of a row is cut into pieces of at most 16
+// groups, of one length; where that does not come out even, the last piece is copied and filled up with zeros.
 //
 // Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
 #pragma once
@@ -93,8 +93,8 @@ class AmxBlocks {
     ptrdiff_t step;
   };
 
-  // The numbers of tiles are part of the instructions; the intrinsics of g++ 12 take no template arguments for them, and
-  // do not say that they touch memory.
+  // The numbers of tiles are part of the instructions; the intrinsics of g++ 12 take no template arguments for them,
+  // and do not say that they touch memory.
   template <int kTile>
   [[gnu::always_inline]] static void load(const void* from, ptrdiff_t step) {
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(step), "i"(kTile) : "memory");

@@ -35,8 +35,8 @@ const Port* port_for(const std::string& choice, const std::string& target);
 const Port* port_for_target(const std::string& target);  // null where it names no tier
 bool target_runs_here(const std::string& target);        // where it names a tier: whether this machine has it
 
-// "avx512_vnni/dense_f32", of a kernel of the reference, of a tier or of XNNPACK; "" of another. A tier may have kernels
-// of the one below it: of `set` they have its name.
+// "avx512_vnni/dense_f32", of a kernel of the reference, of a tier or of XNNPACK; "" of another. A tier may have
+// kernels of the one below it: of `set` they have its name.
 std::string name_of_kernel(Kernel kernel, const std::string& set = "");
 std::string name_of_entry(const KernelEntry& entry, const std::string& set);  // of tiers of other machines too
 
