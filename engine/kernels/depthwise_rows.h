@@ -6,6 +6,36 @@
 
 namespace nacre::inline NACRE_ISA {
 
+inline int least(int a, int b) { return a < b ? a : b; }
+
+// Rows, columns and channels of y of an image from the first ones on, and the index of the first number in y.
+struct DepthwiseBlock {
+  int n, h, v, k, rows, columns, channels, at;
+
+  // Before the first one; next() says whether there is one more of this part.
+  static DepthwiseBlock before() { return {0, 0, 0, 0, 0, 0, 0, 0}; }
+  bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, Part& part) {
+    while (next(op, t))
+      if (part.takes()) return true;
+    return false;
+  }
+
+ private:
+  bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t) {
+    const int out_h = op.window.h.out, out_w = op.window.w.out;
+    h += rows;
+    if (rows > 0 && h == out_h) h = 0, k += channels;
+    if (k == op.out_c) k = 0, v += columns;
+    if (v == out_w) v = 0, ++n;
+    if (n == op.batch || out_h == 0 || out_w == 0) return false;
+    rows = least(t.rows, out_h - h);
+    columns = least(t.columns, out_w - v);
+    channels = least(t.channels, op.out_c - k);
+    at = ((n * out_h + h) * out_w + v) * op.out_c + k;
+    return true;
+  }
+};
+
 // Columns q of a padded row, from the one that output v0 reads first: those in [first, end) are of x, x's being
 // q + shift, and those around them, of `all`, are padding.
 struct DepthwiseColumns {
@@ -17,10 +47,10 @@ struct DepthwiseColumns {
     end = within(w.in - shift);
   }
 
-  // f(place, column of x, columns) for what is beside each other on both sides.
+  // f(place, column of x, columns) for what is beside each other on both sides; several only with all their channels.
   template <class F>
   void each_piece(const DepthwiseTiling& t, const F& f) const {
-    if (t.planes == 1) {
+    if (t.planes == 1 && t.channels == t.out_c) {
       if (first < end) f(first * t.channels, first + shift, end - first);
       return;
     }
@@ -56,7 +86,7 @@ struct RealDepthwiseRows {
     fill_numbers<V>(zeros, 0.0f, t.row_numbers);
   }
 
-  // For the outputs from column v0 on, of any image.
+  // For the outputs from column v0 on, of any image and channels.
   [[gnu::noinline]] void begin(int v0) {
     const DepthwiseColumns columns(t, op.window.w, v0);
     const int used = columns.all * t.channels;
@@ -66,15 +96,16 @@ struct RealDepthwiseRows {
       fill_numbers<V>(row + used, 0.0f, t.row_numbers - used);
     }
   }
-  void begin_image() { next = 0; }
+  void begin_channels() { next = 0; }
 
-  // The rows that rows [h, h + count) of y read, of an image.
-  [[gnu::noinline]] void block(const T* x, int h, int count, int v0) {
+  // The rows that a block of y reads, of x, an image.
+  [[gnu::noinline]] void block(const T* x, const DepthwiseBlock& y) {
     const WindowAxis& axis = op.window.h;
-    const DepthwiseColumns columns(t, op.window.w, v0);
+    const DepthwiseColumns columns(t, op.window.w, y.v);
+    const int h = y.h, count = y.rows;
     const int last = axis.position(h + count - 1, axis.kernel - 1), top = axis.position(h, 0);
     const int end = last < axis.in ? last + 1 : axis.in;
-    for (int i = next < top ? top : next; i < end; ++i) row(x + ptrdiff_t(i) * op.window.w.in * op.in_c, i, columns);
+    for (int i = next < top ? top : next; i < end; ++i) row(x + ptrdiff_t(i) * op.window.w.in * op.in_c, i, columns, y);
     next = next < end ? end : next;
     const float** to = table;
     const int from = top < 0 ? 0 : top, from_slot = from % slots;  // where the block's rows begin
@@ -88,13 +119,13 @@ struct RealDepthwiseRows {
  private:
   int next = 0;  // rows of x before this one were copied
 
-  void row(const T* x, int i, const DepthwiseColumns& columns) const {
+  void row(const T* x, int i, const DepthwiseColumns& columns, const DepthwiseBlock& y) const {
     float* const to = rows + ptrdiff_t(i % slots) * t.row_numbers;
     columns.each_piece(t, [&](int place, int column, int count) {
       const T* const from = x + ptrdiff_t(column) * op.in_c;
-      if (op.out_c == op.in_c) return put_numbers<V>(to + place, from, count * op.in_c);
+      if (op.out_c == op.in_c) return put_numbers<V>(to + place, from + y.k, count * y.channels);
       const int multiplier = op.out_c / op.in_c;
-      for (int k = 0; k < count * t.channels; ++k) to[place + k] = float(from[k / multiplier]);
+      for (int k = 0; k < count * y.channels; ++k) to[place + k] = float(from[(y.k + k) / multiplier]);
     });
   }
 };
@@ -128,47 +159,60 @@ struct CodeDepthwiseRows {
       table[i] = row;
       columns.each_padding(t, [&](int place) {
         const int8_t* const from[] = {padding, padding, padding, padding};
-        interleave(row + place, from, 0, t.channels);
+        interleave(row + place, from, t.channels);
       });
     }
   }
 
-  [[gnu::noinline]] void block(const int8_t* x, int h, int count, int v0) const {
-    const DepthwiseColumns columns(t, op.window.w, v0);
+  [[gnu::noinline]] void block(const int8_t* x, const DepthwiseBlock& y) const {
+    const DepthwiseColumns columns(t, op.window.w, y.v);
     uint32_t* to = rows;
-    for (int r = 0; r < count; r += t.shared) {
-      const int used = op.window.h.kernel + (r + 1 < count ? t.shared - 1 : 0);
+    for (int r = 0; r < y.rows; r += t.shared) {
+      const int used = op.window.h.kernel + (r + 1 < y.rows ? t.shared - 1 : 0);
       for (int i = 0; i < fours; ++i, to += t.row_numbers)
-        row(x, op.window.h.position(h + r, 4 * i), used - 4 * i, columns, to);
+        row(x, op.window.h.position(y.h + r, 4 * i), used - 4 * i, columns, y, to);
     }
   }
 
  private:
   // `left` rows, or four, from row `position` of x on; what stands for those past the last meets weights of 0.
-  void row(const int8_t* x, int position, int left, const DepthwiseColumns& columns, uint32_t* to) const {
+  void row(const int8_t* x, int position, int left, const DepthwiseColumns& columns, const DepthwiseBlock& y,
+           uint32_t* to) const {
     const int first = columns.first + columns.shift;
     const int8_t* from[4];
+    ptrdiff_t step[4];  // from column to column
     for (int i = 0; i < 4; ++i) {
       const int at = position + i * op.window.h.dilation;
-      if (i >= left) from[i] = from[0];
-      else if (!op.window.h.inside(at)) from[i] = padding;
-      else from[i] = of_x(x + (ptrdiff_t(at) * op.window.w.in + first) * op.in_c, columns, i);
+      step[i] = t.channels;
+      if (i >= left) {
+        from[i] = from[0];
+        step[i] = step[0];
+      } else if (!op.window.h.inside(at)) {
+        from[i] = padding;
+      } else {
+        const int8_t* const row = x + (ptrdiff_t(at) * op.window.w.in + first) * op.in_c;
+        if (op.out_c == op.in_c) from[i] = row + y.k, step[i] = op.in_c;
+        else from[i] = repeat(row, columns, y, i);
+      }
     }
     columns.each_piece(t, [&](int place, int column, int count) {
-      interleave(to + place, from, ptrdiff_t(column - first) * t.channels, count * t.channels);
+      const int8_t* at[4];
+      for (int i = 0; i < 4; ++i) at[i] = from[i] + (column - first) * step[i];
+      interleave(to + place, at, count * y.channels);
     });
   }
-  const int8_t* of_x(const int8_t* x, const DepthwiseColumns& columns, int i) const {
-    if (op.out_c == op.in_c) return x;
+  const int8_t* repeat(const int8_t* x, const DepthwiseColumns& columns, const DepthwiseBlock& y, int i) const {
     const int multiplier = op.out_c / op.in_c;
-    int8_t* const to = repeated + i * source;
-    for (int k = 0; k < (columns.end - columns.first) * t.channels; ++k) to[k] = x[k / multiplier];
-    return to;
+    int8_t* to = repeated + i * source;
+    const int8_t* const all = to;
+    for (int q = columns.first; q < columns.end; ++q, to += t.channels, x += op.in_c)
+      for (int k = 0; k < y.channels; ++k) to[k] = x[(y.k + k) / multiplier];
+    return all;
   }
 
   // n fours; the last whole piece may overlap the one before.
-  static void interleave(uint32_t* fours, const int8_t* const* from, ptrdiff_t offset, int n) {
-    const int8_t *a = from[0] + offset, *b = from[1] + offset, *c = from[2] + offset, *d = from[3] + offset;
+  static void interleave(uint32_t* fours, const int8_t* const* from, int n) {
+    const int8_t *a = from[0], *b = from[1], *c = from[2], *d = from[3];
     auto* const to = reinterpret_cast<uint8_t*>(fours);
     constexpr int kStep = 4 * V::kLanes;
     int i = 0;

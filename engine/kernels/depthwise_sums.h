@@ -2,7 +2,7 @@
 // takes them: memory, a clamp of reals, or requantization.
 #pragma once
 
-#include "engine/kernels/fast_depthwise.h"
+#include "engine/kernels/depthwise_rows.h"
 #include "engine/simd/vec.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -82,6 +82,15 @@ struct CodeTerms {
   };
 };
 
+// Where the numbers of a block go: y is the first one, rows are `row` apart, pixels `pixel`.
+template <class Y>
+struct DepthwiseOutputs {
+  Y* y;
+  ptrdiff_t row, pixel;
+};
+template <class Y, class Row, class Pixel>
+DepthwiseOutputs(Y*, Row, Pixel) -> DepthwiseOutputs<Y>;
+
 // The sums of a block. to.channels(k) takes those of kLanes channels from k on: put(y, sum), or put(y, sum, lanes).
 template <class V, class Terms>
 struct DepthwiseSumsOf {
@@ -95,16 +104,17 @@ struct DepthwiseSumsOf {
   const typename Terms::Start* start;  // [width]
   const Number* weights;               // [rows][columns][width], or [shared] of them
 
-  // y: rows `step` apart.
   template <class To, class Y>
-  [[gnu::noinline]] void run(int block_rows, int block_columns, const To& to, Y* y, ptrdiff_t step) const {
+  [[gnu::noinline]] void run(const DepthwiseBlock& block, const To& to, const DepthwiseOutputs<Y>& at) const {
     const bool is_three = kernel_h == 3 && columns == 3;
-    for (int first = 0; first < t.width; first += V::kLanes) {
-      const Vectors vectors = vectors_of(first, block_columns);
+    const int end = t.flat ? t.width : block.channels;
+    const Steps steps = {t.x_step, t.flat ? t.width : at.pixel, at.row};
+    for (int first = 0; first < end; first += V::kLanes) {
+      const Vectors vectors = vectors_of(first, block);
       if (vectors.full + vectors.partial == 0) return;
-      const auto finish = to.channels(first);
-      if (is_three) three(block_rows, first, vectors, finish, y + first, step);
-      else any(block_rows, first, vectors, finish, y + first, step);
+      const auto finish = to.channels(block.k + first);
+      if (is_three) three(block.rows, first, block.k, vectors, finish, at.y + first, steps);
+      else any(block.rows, first, block.k, vectors, finish, at.y + first, steps);
     }
   }
 
@@ -113,37 +123,38 @@ struct DepthwiseSumsOf {
   struct Vectors {
     int full, partial, lanes;
   };
-  Vectors vectors_of(int first, int block_columns) const {
+  Vectors vectors_of(int first, const DepthwiseBlock& block) const {
     if (!t.flat) {
-      const int lanes = V::most(t.channels - first);
-      if (lanes == V::kLanes) return {block_columns, 0, 0};
-      return {0, block_columns, lanes};
+      const int lanes = V::most(block.channels - first);
+      if (lanes == V::kLanes) return {block.columns, 0, 0};
+      return {0, block.columns, lanes};
     }
-    const int numbers = block_columns * t.channels - first;
+    const int numbers = block.columns * t.channels - first;
     const int full = numbers >= V::kLanes ? (numbers - V::kLanes) / t.width + 1 : 0, rest = numbers - full * t.width;
     return {full, rest > 0 ? 1 : 0, rest};
   }
 
+  // Below, vectors begin at `first` of a row in scratch, and at k + first in the table.
   struct Steps {  // from vector to vector, and from row to row of y
     ptrdiff_t x, y, row;
   };
 
   template <class Finish, class Y>
-  void three(int block_rows, int first, const Vectors at, const Finish& to, Y* y, ptrdiff_t step) const {
+  void three(int block_rows, int first, int k, const Vectors at, const Finish& to, Y* y, const Steps& by) const {
     const Finish finish = to;  // copies: stores of codes may alias whatever is not a local
     const Vectors vectors = at;
-    const typename Terms::Three window(weights + first, t.width, t.shared);
-    const Sum from = Terms::start(start + first);
+    const Steps steps = by;
+    const typename Terms::Three window(weights + k + first, t.width, t.shared);
+    const Sum from = Terms::start(start + k + first);
     const ptrdiff_t tap[3] = {first + taps[0], first + taps[1], first + taps[2]};
     const int shared = t.shared;
-    const Steps steps = {t.x_step, t.y_step, step};
     const Number* const* row = table;
     int r = 0;
-    for (; r + shared <= block_rows && shared == 2; r += 2, y += 2 * step) {
+    for (; r + shared <= block_rows && shared == 2; r += 2, y += 2 * steps.row) {
       line<2>(window, from, row, tap, vectors, finish, y, steps);
       row += Terms::kOwnWeights ? 1 : 6;
     }
-    for (; r < block_rows; ++r, y += step, row += Terms::Three::kRows)
+    for (; r < block_rows; ++r, y += steps.row, row += Terms::Three::kRows)
       line<1>(window, from, row, tap, vectors, finish, y, steps);
   }
   template <int kRows, class Finish, class Y>
@@ -174,36 +185,38 @@ struct DepthwiseSumsOf {
   }
 
   template <class Finish, class Y>
-  void any(int block_rows, int first, const Vectors& vectors, const Finish& finish, Y* y, ptrdiff_t step) const {
-    for (int r = 0; r < block_rows; ++r, y += step) {
+  void any(int block_rows, int first, int k, const Vectors& vectors, const Finish& finish, Y* y,
+           const Steps& steps) const {
+    for (int r = 0; r < block_rows; ++r, y += steps.row) {
       const bool own = Terms::kOwnWeights;
       const Number* const* row = table + (own ? r / t.shared : r) * rows;
-      const Number* const w = weights + first + (own ? r % t.shared : 0) * rows * columns * t.width;
+      const Number* const w = weights + k + first + (own ? r % t.shared : 0) * rows * columns * t.width;
       ptrdiff_t at = 0;
       Y* to = y;
       int v = 0;
       for (; v + 4 <= vectors.full; v += 4, at += 4 * t.x_step) {
         Sum sums[4];
-        some<4>(row, w, first, at, sums);
+        some<4>(row, w, start + k + first, first + at, sums);
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i, to += t.y_step) finish.put(to, sums[i]);
+        for (int i = 0; i < 4; ++i, to += steps.y) finish.put(to, sums[i]);
       }
-      for (; v < vectors.full + vectors.partial; ++v, at += t.x_step, to += t.y_step) {
+      for (; v < vectors.full + vectors.partial; ++v, at += t.x_step, to += steps.y) {
         Sum sum[1];
-        some<1>(row, w, first, at, sum);
+        some<1>(row, w, start + k + first, first + at, sum);
         if (v < vectors.full) finish.put(to, sum[0]);
         else finish.put(to, sum[0], vectors.lanes);
       }
     }
   }
   template <int kCount>
-  [[gnu::noinline]] void some(const Number* const* row, const Number* w, int first, ptrdiff_t at, Sum* to) const {
+  [[gnu::noinline]] void some(const Number* const* row, const Number* w, const typename Terms::Start* from,
+                              ptrdiff_t at, Sum* to) const {
     const ptrdiff_t step = t.x_step;
     Sum sums[kCount];
 #pragma GCC unroll 4
-    for (int v = 0; v < kCount; ++v) sums[v] = Terms::start(start + first);
+    for (int v = 0; v < kCount; ++v) sums[v] = Terms::start(from);
     for (int i = 0; i < rows; ++i) {
-      const Number* const line = row[i] + first + at;
+      const Number* const line = row[i] + at;
       for (int j = 0; j < columns; ++j, w += t.width) {
         const typename Terms::Weights weight = Terms::weights(w);
 #pragma GCC unroll 4

@@ -9,6 +9,9 @@
 // in plane q mod sw at place q / sw. Tap j of output v is then at place v + (j dw) / sw of plane (j dw) mod sw, and
 //
 //   s_f = start_f + sum_ij row_i[tap_j + f] w_ijf        weights and starts repeated over f
+//
+// Many channels are taken some at a time, so that of those the rows of x that several rows and columns of y read fit
+// the first cache.
 #pragma once
 
 #include <cstring>
@@ -17,32 +20,43 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// How a step is cut: blocks of outputs whose rows of x fit the first cache, and in them vectors of y.
+// What a kind of numbers asks of blocks: channels in multiples of `step`, `least` or more; so many `pixels` that
+// it pays to load weights for them, if the columns of y allow it; rows of y that are made together.
+struct DepthwiseCut {
+  int lanes, step, least, pixels, shared;
+};
+
+// How a step is cut: blocks of outputs, some columns, rows and channels of y, whose rows of x fit the first cache, and
+// in them vectors of y.
 struct DepthwiseTiling {
   static constexpr int64_t kBlockBytes = 20 << 10, kMostBytes = 1 << 24;
   static constexpr int kMostRows = 16;
+  static constexpr int kWholePixels = 192;  // of less channels whole pixels are copied: long runs of memory
 
-  int channels;         // of y
-  int columns, rows;    // of y in a block; the last ones are smaller
-  int planes, plane;    // planes of a row in scratch, and columns of a plane
-  int width;            // of the table: the channels in whole vectors
-  int x_step, y_step;   // from a vector to the next one of the same channels
-  bool flat;            // vectors run over pixels; else a pixel's last vector may be a part of one
-  int shared;           // rows of y that follow each other and can be made together
-  int row_numbers;      // in scratch, and as many more as a vector has that begins in the last of them
-  int64_t block_bytes;  // of scratch
+  int out_c;                    // channels of y
+  int columns, rows, channels;  // of y in a block; the last ones are smaller
+  int planes, plane;            // planes of a row in scratch, and columns of a plane
+  int width;                    // of the table: the channels in whole vectors
+  int x_step;                   // from a vector to the next one of the same channels
+  bool flat;                    // vectors run over pixels; else a pixel's last vector may be a part of one
+  int shared;                   // rows of y that follow each other and can be made together
+  int row_numbers;              // in scratch, and as many more as a vector has that begins in the last of them
+  int64_t block_bytes;          // of scratch
 
   // A block of `rows` has rows_of(rows) rows of numbers of 4 bytes in scratch.
   template <class RowsOf>
-  static DepthwiseTiling of(const DepthwiseConv2d& op, int lanes, int shared, const RowsOf& rows_of) {
+  static DepthwiseTiling of(const DepthwiseConv2d& op, const DepthwiseCut& cut, const RowsOf& rows_of) {
+    const int lanes = cut.lanes, shared = cut.shared;
     const WindowAxis& w = op.window.w;
     DepthwiseTiling t = {};
-    t.channels = op.out_c;
+    t.out_c = op.out_c;
     t.shared = shared;
 
     const int reach = (w.kernel - 1) * w.dilation / w.stride;  // columns of a plane behind those of tap 0
-    const int64_t column = int64_t{w.stride} * op.out_c;
-    const int64_t fit = kBlockBytes / 4 / rows_of(1) / column - reach;
+    const bool few = op.out_c < lanes || (op.out_c < 4 * lanes && w.stride == 1);
+    t.channels = few ? op.out_c : channels_of(op, cut, reach, rows_of);
+    const int64_t column = int64_t{w.stride} * t.channels;
+    const int64_t fit = kBlockBytes / 4 / rows_of(t.channels < op.out_c ? shared : 1) / column - reach;
     const int blocks = fit < 1 ? w.out : fit < w.out ? int((w.out + fit - 1) / fit) : 1;
     t.columns = (w.out + blocks - 1) / blocks;
     const int64_t numbers = (t.columns + reach) * column, row = (numbers + lanes + 15) / 16 * 16;
@@ -55,18 +69,30 @@ struct DepthwiseTiling {
 
     int whole = op.out_c;  // vectors and pixels begin together: the least common multiple, lanes are a power of two
     for (int rest = lanes; rest > 1 && whole % lanes != 0; rest /= 2) whole *= 2;
-    const bool few = op.out_c < lanes || (op.out_c < 4 * lanes && w.stride == 1);
     t.flat = few && (whole == lanes || whole <= int64_t{t.columns} * op.out_c);
     t.planes = t.flat ? w.stride : 1;
     t.plane = t.flat ? t.columns + reach : (t.columns + reach) * w.stride;
     t.width = t.flat ? whole : (op.out_c + lanes - 1) / lanes * lanes;
-    t.y_step = t.flat ? whole : op.out_c;
-    t.x_step = t.flat ? whole : op.out_c * w.stride;
+    t.x_step = t.flat ? whole : t.channels * w.stride;
     return t;
+  }
+  // As many channels as fit with cut.pixels of y, or the least.
+  template <class RowsOf>
+  static int channels_of(const DepthwiseConv2d& op, const DepthwiseCut& cut, int reach, const RowsOf& rows_of) {
+    const WindowAxis &h = op.window.h, &w = op.window.w;
+    if (op.out_c < kWholePixels || h.out == 0 || w.out == 0) return op.out_c;
+    const int columns = w.out < cut.pixels ? w.out : cut.pixels;
+    int rows = (cut.pixels + columns - 1) / columns;
+    rows = rows > h.out ? h.out : rows < cut.shared ? cut.shared : rows;
+    const int64_t fit = kBlockBytes / 4 / rows_of(rows) / ((int64_t{columns} + reach) * w.stride);
+    if (fit >= op.out_c) return op.out_c;
+    const int steps = (op.out_c + cut.step - 1) / cut.step, most = (fit < cut.least ? cut.least : int(fit)) / cut.step;
+    const int blocks = (steps + most - 1) / most, channels = (steps + blocks - 1) / blocks * cut.step;
+    return channels < op.out_c ? channels : op.out_c;
   }
 
   // The channel of place k of a table, or -1.
-  int channel(int k) const { return flat ? k % channels : k < channels ? k : -1; }
+  int channel(int k) const { return flat ? k % channels : k < out_c ? k : -1; }
 
   // Where tap j of output 0 is in a row in scratch, in numbers.
   int tap(int j, const WindowAxis& w) const { return place(j * w.dilation); }
@@ -105,14 +131,15 @@ struct FastDepthwise {
   DepthwiseTiling real_tiling() const {
     const WindowAxis& h = op.window.h;
     const int shared = steps_by_one() && h.kernel == 3 ? 2 : 1;
-    return DepthwiseTiling::of(op, kLanes, shared, [&h](int rows) { return slots(h, rows) + 1; });  // one is of zeros
+    return DepthwiseTiling::of(op, {kLanes, kLanes, 4 * kLanes, 8, shared},
+                               [&h](int rows) { return slots(h, rows) + 1; });  // one is of zeros
   }
   // Of codes: rows of fours of codes, four rows of x each. Two rows of y that together read four rows of x share one,
   // and there are weights for the first and weights, one code further down, for the second.
   int fours() const { return (op.window.h.kernel + 3) / 4; }
   DepthwiseTiling code_tiling() const {
     const int shared = steps_by_one() && op.window.h.kernel <= 3 ? 2 : 1;
-    return DepthwiseTiling::of(op, kLanes, shared,
+    return DepthwiseTiling::of(op, {kLanes, 4 * kLanes, 8 * kLanes, 32, shared},
                                [this, shared](int rows) { return int64_t{(rows + shared - 1) / shared} * fours(); });
   }
 };
@@ -154,7 +181,7 @@ struct RealDepthwise : FastDepthwise<kLanes> {
     for (int i = 0; i < this->taps(); ++i)
       for (int k = 0; k < t.width; ++k) {
         const int channel = t.channel(k);
-        *at++ = channel >= 0 ? float(w[i * t.channels + channel]) : 0.0f;
+        *at++ = channel >= 0 ? float(w[i * t.out_c + channel]) : 0.0f;
       }
   }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
@@ -262,7 +289,7 @@ struct CodeDepthwise : FastDepthwise<kLanes> {
           for (int k = 0; k < t.width; ++k)
             for (int row = i; row < i + 4; ++row) {
               const bool there = row >= 0 && row < rows && t.channel(k) >= 0;
-              *to++ = there ? w[(row * columns + j) * t.channels + t.channel(k)] : int8_t{0};
+              *to++ = there ? w[(row * columns + j) * t.out_c + t.channel(k)] : int8_t{0};
             }
   }
 };
@@ -286,7 +313,7 @@ struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, 
     const auto* const w = static_cast<const int8_t*>(data(Base::kW));
     const DepthwiseTiling t = this->code_tiling();
     const Table table = {reinterpret_cast<int32_t*>(put_tiling(t, to)), t.width};
-    table.fill(t.channels, this->op.x_zero + kOffset, Optional{static_cast<const int32_t*>(data(Base::kBias))},
+    table.fill(t.out_c, this->op.x_zero + kOffset, Optional{static_cast<const int32_t*>(data(Base::kBias))},
                static_cast<const Stored*>(data(Base::kScale)), this->op.epilogue.per_channel,
                [&](int k) { return this->weight_sum(w, k); });
     for (int row = 0; t.flat && row < Table::kRows; ++row)

@@ -15,34 +15,6 @@ inline int32_t* put_taps(const DepthwiseTiling& t, const WindowAxis& w, Pieces& 
   return taps;
 }
 
-inline int least(int a, int b) { return a < b ? a : b; }
-
-// Rows and columns of y of an image from the first ones on, and the index of the first number in y.
-struct DepthwiseBlock {
-  int n, h, v, rows, columns, at;
-
-  // Before the first one; next() says whether there is one more of this part.
-  static DepthwiseBlock before() { return {0, 0, 0, 0, 0, 0}; }
-  bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, Part& part) {
-    while (next(op, t))
-      if (part.takes()) return true;
-    return false;
-  }
-
- private:
-  bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t) {
-    const int out_h = op.window.h.out, out_w = op.window.w.out;
-    h += rows;
-    if (rows > 0 && h == out_h) h = 0, v += columns;
-    if (v == out_w) v = 0, ++n;
-    if (n == op.batch || out_h == 0 || out_w == 0) return false;
-    rows = least(t.rows, out_h - h);
-    columns = least(t.columns, out_w - v);
-    at = ((n * out_h + h) * out_w + v) * op.out_c;
-    return true;
-  }
-};
-
 // What one worker does of the step of a form: while (next()) sums.run(..) of `block`. Behind the rows, `scratch` is
 // free.
 template <class V, class T>
@@ -76,8 +48,8 @@ struct RealDepthwiseStep {
     if (!block.next(op, t, part)) return false;
     const Window& w = op.window;
     if (last.rows == 0 || block.v != last.v) rows.begin(block.v);
-    if (block.n != last.n || block.v != last.v) rows.begin_image();
-    rows.block(x + ptrdiff_t(block.n) * w.h.in * w.w.in * op.in_c, block.h, block.rows, block.v);
+    if (block.n != last.n || block.v != last.v || block.k != last.k) rows.begin_channels();
+    rows.block(x + ptrdiff_t(block.n) * w.h.in * w.w.in * op.in_c, block);
     return true;
   }
 };
@@ -123,7 +95,7 @@ struct CodeDepthwiseStep {
       rows.begin(int8_t(zero), block.v);
       if (starts != nullptr) put_starts(zero);
     }
-    rows.block(x + ptrdiff_t(block.n) * w.h.in * w.w.in * op.in_c, block.h, block.rows, block.v);
+    rows.block(x + ptrdiff_t(block.n) * w.h.in * w.w.in * op.in_c, block);
     return true;
   }
 
@@ -152,13 +124,13 @@ template <class V, class Number, class Step, class F>
   auto* const scratch = reinterpret_cast<Number*>(step.scratch.at);
   while (step.next()) {
     const DepthwiseBlock block = step.block;
-    const int length = block.columns * out_c;
-    step.sums.run(block.rows, block.columns, SumsToScratch<V>{}, scratch, length);
+    const int channels = block.channels;
+    step.sums.run(block, SumsToScratch<V>{}, DepthwiseOutputs{scratch, block.columns * channels, channels});
     const Number* sum = scratch;
     for (int r = 0; r < block.rows; ++r)
-      for (int v = 0, i = block.at + r * out_w * out_c; v < block.columns; ++v)
+      for (int v = 0, i = block.at + r * out_w * out_c; v < block.columns; ++v, i += out_c)
 #pragma GCC unroll 1
-        for (int k = 0; k < out_c; ++k, ++i) epilogue(*sum++, block.n, k, i);
+        for (int k = 0; k < channels; ++k) epilogue(*sum++, block.n, block.k + k, i + k);
   }
 }
 // epilogue(sums, n, i) for the channels of each pixel: of sample n, index i into y.
@@ -196,7 +168,7 @@ void DepthwiseReal<kLanes, T>::run(const T* x, const T*, Optional<const T>, T* y
   const ptrdiff_t row = ptrdiff_t(this->op.window.w.out) * this->op.out_c;
   in_depthwise_parts(*this, args, false, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
     RealDepthwiseStep<V, T> step(this->op, x, prepared, part, scratch);
-    while (step.next()) step.sums.run(step.block.rows, step.block.columns, clamped, y + step.block.at, row);
+    while (step.next()) step.sums.run(step.block, clamped, DepthwiseOutputs{y + step.block.at, row, this->op.out_c});
   });
 }
 
@@ -249,7 +221,7 @@ void DepthwiseInt8<kLanes, kOffset, kRounding>::run(const int8_t* x, const int8_
     CodeDepthwiseStep<V> step(this->op, x, {this->op.x_zero, nullptr}, prepared, Table::kRows, part, scratch);
     const Table table = {reinterpret_cast<int32_t*>(prepared + kTilingBytes), step.t.width};
     const auto run_with = [&](const auto& to) {
-      while (step.next()) step.sums.run(step.block.rows, step.block.columns, to, y + step.block.at, row);
+      while (step.next()) step.sums.run(step.block, to, DepthwiseOutputs{y + step.block.at, row, this->op.out_c});
     };
     if constexpr (kRounding == Rounding::kDouble)
       if (QuickCodes<V>::fit(table, this->taps(), zero)) {
