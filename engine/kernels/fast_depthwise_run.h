@@ -133,7 +133,8 @@ template <class V, class Number, class Step, class F>
         for (int k = 0; k < channels; ++k) epilogue(*sum++, block.n, block.k + k, i + k);
   }
 }
-// epilogue(sums, n, i) for the channels of each pixel: of sample n, index i into y.
+
+// epilogue(sums, how many, image, first channel, index into y) for the channels of each pixel in a block.
 template <class V, class T, class Form, class F>
 void each_depthwise_pixel(const Form& form, const T* x, const Args& args, const F& epilogue) {
   const int out_c = form.op.out_c, out_w = form.op.window.w.out;
@@ -142,11 +143,12 @@ void each_depthwise_pixel(const Form& form, const T* x, const Args& args, const 
     auto* const sums = reinterpret_cast<float*>(step.scratch.at);
     while (step.next()) {
       const DepthwiseBlock block = step.block;
-      step.sums.run(block.rows, block.columns, SumsToScratch<V>{}, sums, block.columns * out_c);
+      const int channels = block.channels;
+      step.sums.run(block, SumsToScratch<V>{}, DepthwiseOutputs{sums, block.columns * channels, channels});
       const float* sum = sums;
       for (int r = 0; r < block.rows; ++r)
-        for (int v = 0; v < block.columns; ++v, sum += out_c)
-          epilogue(sum, block.n, block.at + (r * out_w + v) * out_c);
+        for (int v = 0; v < block.columns; ++v, sum += channels)
+          epilogue(sum, channels, block.n, block.k, block.at + (r * out_w + v) * out_c);
     }
   });
 }
@@ -177,7 +179,7 @@ void DepthwiseFused<kLanes, T>::run(const T* x, const T*, Optional<const T> b, O
                                     const Args& args) const {
   const FusedSums<Vector, T> put(this->op.epilogue.clamp, b, residual);
   each_depthwise_pixel<Vector>(*this, x, args,
-                               [&](const float* sums, int, int i) { put(sums, this->op.out_c, 0, i, y); });
+                               [&](const float* sums, int count, int, int k, int i) { put(sums, count, k, i, y); });
 }
 
 template <int kLanes, class T>
@@ -186,15 +188,16 @@ void DepthwiseWeightOnly<kLanes, T>::run(const T* x, const int8_t*, Optional<con
   const bool divides = form.value == uint32_t(ScaleForm::kReciprocal);
   const auto put = scaled_sums<Vector>(this->op.epilogue, divides ? SumScale::kDivided : SumScale::kTimes, scale, b);
   each_depthwise_pixel<Vector>(*this, x, args,
-                               [&](const float* sums, int, int i) { put(sums, this->op.out_c, 0, y + i); });
+                               [&](const float* sums, int count, int, int k, int i) { put(sums, count, k, y + i); });
 }
 
 template <int kLanes, class T>
 void DepthwiseFloat8<kLanes, T>::run(const Float8E4M3* x, const Float8E4M3*, Optional<const T> b, const float* scale,
                                      PerRow<const float> x_scale, T* y, const Args& args) const {
   const auto put = scaled_sums<Vector>(this->op.epilogue, SumScale::kTimes, scale, b);
-  each_depthwise_pixel<Vector>(
-      *this, x, args, [&](const float* sums, int n, int i) { put(sums, this->op.out_c, 0, y + i, x_scale[n]); });
+  each_depthwise_pixel<Vector>(*this, x, args, [&](const float* sums, int count, int n, int k, int i) {
+    put(sums, count, k, y + i, x_scale[n]);
+  });
 }
 
 template <int kLanes>
@@ -204,8 +207,8 @@ void DepthwiseFloat8Quantized<kLanes>::run(const Float8E4M3* x, const Float8E4M3
   using V = Vector;
   const typename V::F step = V::set(y_scale[0]);
   const auto put = scaled_sums<V>(this->op.epilogue, SumScale::kTimes, scale, b);
-  each_depthwise_pixel<V>(*this, x, args, [&](const float* sums, int n, int i) {
-    put_float8(put, sums, this->op.out_c, 0, x_scale[n], step, y + i);
+  each_depthwise_pixel<V>(*this, x, args, [&](const float* sums, int count, int n, int k, int i) {
+    put_float8(put, sums, count, k, x_scale[n], step, y + i);
   });
 }
 
