@@ -85,6 +85,23 @@ void sse(uint64_t rounds) {
                  "xmm12", "xmm14", "xmm15");
 }
 
+// Tiles 0 to 3 are sums of 16 by 16, 6 and 7 16 rows of 64 bytes.
+#define NACRE_TILES(name, dot)                                                                                    \
+  void name(uint64_t rounds) {                                                                                    \
+    struct Config {                                                                                               \
+      uint8_t palette = 1, unused[15] = {};                                                                       \
+      uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};                                                  \
+      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};                                                        \
+    } config;                                                                                                     \
+    asm volatile("ldtilecfg %1\n\t1:\n\t" dot " %%tmm7, %%tmm6, %%tmm0\n\t" dot " %%tmm7, %%tmm6, %%tmm1\n\t" dot \
+                 " %%tmm7, %%tmm6, %%tmm2\n\t" dot " %%tmm7, %%tmm6, %%tmm3\n\tdec %0\n\tjnz 1b\n\ttilerelease"   \
+                 : "+r"(rounds)                                                                                   \
+                 : "m"(config)                                                                                    \
+                 : "cc");                                                                                         \
+  }
+NACRE_TILES(tiles_i8, "tdpbusd")
+NACRE_TILES(tiles_bf16, "tdpbf16ps")
+
 // `each`: multiply-accumulates of what a round does for one sum.
 template <class Run>
 double operations(Run run, int each) {
@@ -100,6 +117,11 @@ Arithmetic measured(x86::Tier tier) {
     case x86::Tier::kAvx2Vnni: a.float32 = operations(fma_y, 8), a.int8 = operations(dot_y, 32); break;
     case x86::Tier::kAvx512: a.float32 = operations(fma_z, 16), a.int8 = operations(pairs_z, 64); break;
     default: a.float32 = operations(fma_z, 16), a.int8 = operations(dot_z, 64); break;
+  }
+  if (tier == x86::Tier::kAmx) {
+    a.int8 = rate(tiles_i8) * 4 * 16 * 16 * 64 * 2;
+    a.bfloat16 = rate(tiles_bf16) * 4 * 16 * 16 * 32 * 2;
+    return a;
   }
   // Some processors have vdpbf16ps at a quarter of the rate of fma: then bfloat16 is faster as float32.
   a.bfloat16 = a.float32;

@@ -5,7 +5,7 @@
 #   bench/peers/layers.sh gemm --rounds 11 --json build/gemm.json                an example
 #
 # Installs the group gemm_peers of tools/packages.sh, builds layer_peers in NACRE_BUILD [build/bench] and runs it; the head
-# of layer_peers.cc says the rest. oneDNN uses AMX where the processor has it, Nacre does not:
+# of layer_peers.cc says the rest. oneDNN uses AMX where the processor has it, Nacre where --kernels amx says so:
 # ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 keeps both to the same instructions. What oneDNN may use is printed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
