@@ -118,7 +118,10 @@ if built aarch64; then
   processor aarch64 neoverse-n1 dotprod
   processor aarch64 max dotprod
 fi
-if built armv7; then
+if [ "${NACRE_LONG:-1}" = 0 ]; then  # two minutes on two cores
+  skipped=$((skipped + 1))
+  echo 'skipped armv7: tools/test.sh --long has it, and this script by itself'
+elif built armv7; then
   processor armv7 cortex-a7 armv7
   processor armv7 cortex-a15 armv7
   processor armv7 max armv7

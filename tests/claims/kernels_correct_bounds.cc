@@ -250,9 +250,9 @@ Lists number_loss(const Problem& p, const Index&) {
           slope = {std::clamp(d.v, -delta.v, delta.v), d.error};
       }
       values.push_back(value);
-      gradient.push_back(number(p, 2, 0) / exact(width) * slope);
+      gradient.push_back(number(p, 2, 0) / exact(Real(width)) * slope);
     }
-    losses.push_back(total(values) / exact(width));
+    losses.push_back(total(values) / exact(Real(width)));
   }
   if (!loss) return {gradient};
   return {{total(losses) + number(p, 2, 0)}, {exact(p.in[3].real(0) + double(rows))}};
