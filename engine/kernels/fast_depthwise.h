@@ -106,7 +106,9 @@ struct FastDepthwise {
   using O = DepthwiseConv2d;
   enum Slot { kX = 0, kW = 1, kBias = 2, kScale = 3 };
 
-  static FastDepthwise from(const Words& words, const Operands& operands) { return {O::from(words, operands)}; }
+  static FastDepthwise from(const Words& words, const Operands& operands) {
+    return {along_rows(O::from(words, operands))};
+  }
   uint64_t work() const { return op.work(); }
 
   int taps() const { return op.window.h.kernel * op.window.w.kernel; }

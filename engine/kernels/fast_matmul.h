@@ -10,6 +10,7 @@
 #pragma once
 
 #include <bit>
+#include <utility>
 
 #include "engine/base/layout.h"
 #include "engine/kernels/kernel.h"
@@ -58,6 +59,15 @@ inline ProductSizes sizes_of(const Conv2d& op, int group) {
                    : RowSource::kBands};
 }
 
+// A map of one column is a map of one row as well, and only along a row pixels are taken together.
+inline Dense along_rows(const Dense& op) { return op; }
+template <class Conv>
+Conv along_rows(Conv op) {
+  WindowAxis &h = op.window.h, &w = op.window.w;
+  if (w.in == 1 && w.out == 1 && w.kernel == 1 && w.before == 0) std::swap(h, w);
+  return op;
+}
+
 // Rows of x with padding, as some rows of y need them: [rows(..)][columns][in_c].
 struct Band {
   int columns;   // of x, padding included
@@ -101,7 +111,9 @@ struct FastMatmul {
 
   enum Slot { kX = 0, kW = 1, kBias = 2, kScale = 3 };
 
-  static FastMatmul from(const Words& words, const Operands& operands) { return {O::from(words, operands)}; }
+  static FastMatmul from(const Words& words, const Operands& operands) {
+    return {along_rows(O::from(words, operands))};
+  }
   uint64_t work() const { return op.work(); }
 
   // Columns, rounded up to whole panels; of all groups, each of which is of whole panels where there are several.
