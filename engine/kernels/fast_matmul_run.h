@@ -53,8 +53,9 @@ void real_sums(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, cons
       });
 }
 
-// f(sums, columns, index into y, row, channel) for runs of sums along the columns of a row.
-template <class V, class O, int kLanes, class T, class W, class F>
+// f(sums, columns, index into y, row, channel) for runs of sums along the columns of a row. kAlike: f does the same for
+// all channels, and whole rows that follow each other are one run.
+template <class V, bool kAlike = false, class O, int kLanes, class T, class W, class F>
 void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
                      const Pieces& scratch, const F& f) {
   const ProductSizes s = sizes_of(matmul.op, 1);
@@ -69,6 +70,7 @@ void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w
           const RealProduct<V, W> product = {columns,    w + k / kLanes * panel, panel, start + k, low_of({}),
                                              high_of({})};
           product.run(rows, shape, count, sums, columns);
+          if (kAlike && columns == channels) return f(sums, count * columns, first * channels, first, 0);
           for (int r = 0; r < count; ++r) f(sums + r * columns, columns, (first + r) * channels + k, first + r, k);
         });
   });
@@ -79,8 +81,8 @@ void each_clamped_sum(const FastMatmul<O, kLanes>& matmul, const T* x, const W* 
                       const Pieces& scratch, T* y) {
   const auto put = scaled_sums<V>(matmul.op.epilogue, SumScale::kNone, static_cast<const float*>(nullptr),
                                   Optional<const T>{nullptr});
-  each_real_block<V>(matmul, x, w, start, args, scratch,
-                     [&](const float* sums, int columns, int i, int, int k) { put(sums, columns, k, y + i); });
+  each_real_block<V, true>(matmul, x, w, start, args, scratch,
+                           [&](const float* sums, int columns, int i, int, int k) { put(sums, columns, k, y + i); });
 }
 
 // finish(sums, rows, vectors, first row, first channel, end of the channels) for each tile of products of groups.
@@ -111,13 +113,14 @@ void each_dot_tile(const FastMatmul<O, kLanes>& matmul, const int8_t* x, const i
   each_tile_of<V, CodeDots<V>>(matmul, x, w, start, padding, args, scratch, finish);
 }
 
-// f(sums, columns, index into y, channel) for runs of sums along the columns of a row, of float32 or of pairs.
+// f(sums, columns, index into y, channel), which does the same for all channels, for runs of sums, of float32 or of
+// pairs.
 template <class V, int kGroup, class O, int kLanes, class T, class F>
 void each_sum_row(const FastMatmul<O, kLanes>& matmul, const T* x, const T* w, const float* start, const Args& args,
                   const Pieces& scratch, const F& f) {
   if constexpr (kGroup == 1) {
-    each_real_block<V>(matmul, x, w, start, args, scratch,
-                       [&](const float* sums, int columns, int i, int, int k) { f(sums, columns, i, k); });
+    each_real_block<V, true>(matmul, x, w, start, args, scratch,
+                             [&](const float* sums, int columns, int i, int, int k) { f(sums, columns, i, k); });
   } else {
     const ProductSizes s = sizes_of(matmul.op, kGroup);
     each_tile_of<V, PairDots<V>>(matmul, x, w, start, T(0.0f), args, scratch,
@@ -165,9 +168,9 @@ void CastForm<O, kLanes, T, Y>::run(const T* x, Packed<const T, kRealLayout<kLan
   const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
   const Clamp clamp = this->op.epilogue.clamp;
   const V::F low = V::set(low_of(clamp)), high = V::set(high_of(clamp));
-  each_real_block<V>(*this, x, w.data, start, args, scratch, [&](const float* sums, int columns, int i, int, int) {
-    put_cast_sums<V, T>(sums, columns, low, high, y + i);
-  });
+  each_real_block<V, true>(
+      *this, x, w.data, start, args, scratch,
+      [&](const float* sums, int columns, int i, int, int) { put_cast_sums<V, T>(sums, columns, low, high, y + i); });
 }
 
 template <class O, int kLanes, class T, int kGroup>

@@ -16,8 +16,8 @@ void each_row_major_sum(const Form& form, const RowMajorSums<O, kLanes, T>& shap
   const ProductSizes s = sizes_of(shape.op, 1);
   float* const packed = scratch.take<float>(shape.packed_floats());
   pack_rows<V>(w, s.out * s.groups, s.length, packed);
-  each_real_block<V>(form, x, packed, start, args, scratch,
-                     [&](const float* sums, int columns, int i, int, int k) { f(sums, columns, i, k); });
+  each_real_block<V, true>(form, x, packed, start, args, scratch,
+                           [&](const float* sums, int columns, int i, int, int k) { f(sums, columns, i, k); });
 }
 
 template <class O, int kLanes, class T>
