@@ -138,19 +138,28 @@ struct Requantizer {
       int8_t* const to = y + ptrdiff_t(first) * step + channel;
       if constexpr (kRounding == Rounding::kDouble)
         if (quick) {
-          put(QuickCodes<V>(table, channel, zero), sums, sum_step, rows, to, n);
+          const QuickCodes<V> codes(table, channel, zero);
+          if (range.all()) put<false>(codes, sums, sum_step, rows, to, n);
+          else put<true>(codes, sums, sum_step, rows, to, n);
           continue;
         }
-      put(ChannelCodes<V, kRounding>(table, channel, zero), sums, sum_step, rows, to, n);
+      put<true>(ChannelCodes<V, kRounding>(table, channel, zero), sums, sum_step, rows, to, n);
     }
   }
 
  private:
-  template <class Codes>
+  template <bool kBounds, class Codes>
   void put(const Codes& codes, const int32_t* sums, int sum_step, int rows, int8_t* to, int n) const {
     const typename V::I low = V::set(range.low), high = V::set(range.high);
-    for (int r = 0; r < rows; ++r, to += step)
-      V::store(to, V::max(low, V::min(high, codes(V::load_integers(sums + r * sum_step)))), n);
+    const auto code = [&](int r) {
+      const typename V::I all = codes(V::load_integers(sums + r * sum_step));
+      return kBounds ? V::max(low, V::min(high, all)) : all;  // stores saturate
+    };
+    if (n == V::kLanes)
+#pragma GCC unroll 2
+      for (int r = 0; r < rows; ++r, to += step) V::store(to, code(r));
+    else
+      for (int r = 0; r < rows; ++r, to += step) V::store(to, code(r), n);
   }
 };
 
