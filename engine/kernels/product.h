@@ -41,10 +41,9 @@ struct RealProduct {
   void run(const float* x, const TileRows& shape, int count, float* y, ptrdiff_t y_step) const {
     const int panels = ceil_div(out, V::kLanes);
     if (count == 1 && shape.runs == 1) return row(x, shape.length, panels, y);
-    const int tiles = ceil_div(count, kMaxRows);
     int p = 0;
-    for (; p + 2 <= panels; p += 2) columns<2>(x, shape, count, tiles, p, y, y_step);
-    if (p < panels) columns<1>(x, shape, count, tiles, p, y, y_step);
+    for (; p + 2 <= panels; p += 2) columns<2>(x, shape, count, p, y, y_step);
+    if (p < panels) columns<1>(x, shape, count, p, y, y_step);
   }
 
  private:
@@ -80,10 +79,11 @@ struct RealProduct {
   }
 
   template <int kVectors>
-  void columns(const float* x, const TileRows& shape, int count, int tiles, int p, float* y, ptrdiff_t y_step) const {
-    each_part(count, tiles, [&](int first, int rows) {
-      tile_of<kVectors>(rows, std::make_integer_sequence<int, kMaxRows>())(*this, x + first * shape.rows, shape, p,
-                                                                           y + first * y_step, y_step);
+  void columns(const float* x, const TileRows& shape, int count, int p, float* y, ptrdiff_t y_step) const {
+    constexpr int kMost = kVectors == 1 && kMaxRows == V::kRealRows ? V::kTallRows : kMaxRows;
+    each_part(count, ceil_div(count, kMost), [&](int first, int rows) {
+      tile_of<kVectors>(rows, std::make_integer_sequence<int, kMost>())(*this, x + first * shape.rows, shape, p,
+                                                                        y + first * y_step, y_step);
     });
   }
 
@@ -119,7 +119,8 @@ struct DotProduct {
   using Blocks = typename BlocksOf<V>::Type;
   static constexpr bool kBlocks = !std::is_same_v<Blocks, NoBlocks>;
   static constexpr int kMaxRows = std::is_same_v<Sum, int32_t> ? V::kDotRows : V::kRealRows, kMaxVectors = 4;
-  static constexpr int kStep = kMaxVectors * V::kLanes;  // from row to row of the sums
+  static constexpr int kTallRows = kMaxRows == V::kRealRows ? V::kTallRows : kMaxRows;  // of tiles of one vector
+  static constexpr int kStep = kMaxVectors * V::kLanes;                                 // from row to row of the sums
 
   int out;
   const W* w;
@@ -132,14 +133,15 @@ struct DotProduct {
   void run(const X* x, const TileRows& shape, int count, const Finish& finish) const {
     if constexpr (kBlocks)
       if (Blocks::takes(count, shape.length * int(sizeof(X)))) return run_blocks(x, shape, count, finish);
-    alignas(64) Sum sums[kMaxRows * kStep];
+    alignas(64) Sum sums[kTallRows * kStep];
     const int panels = ceil_div(out, V::kLanes);
     const bool one = count == 1 && shape.runs == 1;
-    const int tiles = ceil_div(count, kMaxRows);
     for (int p = 0; p < panels;) {
       const int left = panels - p, vectors = one && left >= 4 ? 4 : left >= 2 ? 2 : 1;
-      each_part(count, tiles, [&](int first, int rows) {
-        const Tile call = one ? row_of(vectors) : tile_of(rows, vectors, std::make_integer_sequence<int, kMaxRows>());
+      each_part(count, ceil_div(count, vectors == 1 ? kTallRows : kMaxRows), [&](int first, int rows) {
+        const Tile call = one            ? row_of(vectors)
+                          : vectors == 1 ? tile_of<1>(rows, std::make_integer_sequence<int, kTallRows>())
+                                         : tile_of<2>(rows, std::make_integer_sequence<int, kMaxRows>());
         call(x + first * shape.rows, shape, w + p * panel, panel, start + p * V::kLanes, sums);
         finish(sums, rows, vectors, first, p * V::kLanes);
       });
@@ -166,10 +168,10 @@ struct DotProduct {
                                     Sum* sums) {
     dot_row<V, D, kParts, kVectors>(x, shape.length, w, panel, start, At{sums});
   }
-  template <int... kLess>
-  static constexpr Tile tile_of(int rows, int vectors, std::integer_sequence<int, kLess...>) {
-    constexpr Tile kTiles[][2] = {{&tile<kLess + 1, 1>, &tile<kLess + 1, 2>}...};
-    return kTiles[rows - 1][vectors - 1];
+  template <int kVectors, int... kLess>
+  static constexpr Tile tile_of(int rows, std::integer_sequence<int, kLess...>) {
+    constexpr Tile kTiles[] = {&tile<kLess + 1, kVectors>...};
+    return kTiles[rows - 1];
   }
   static constexpr Tile row_of(int vectors) {
     return vectors == 4 ? &row<2, 4> : vectors == 2 ? &row<4, 2> : &row<4, 1>;

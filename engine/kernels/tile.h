@@ -21,6 +21,25 @@ struct TileRows {
   ptrdiff_t run;
 };
 
+// Where the rows of x begin. A multiple of `step` needs a register each: behind kNear rows there is a second pointer,
+// of which the compiler is not to know that it is one of these multiples.
+template <class X, int kRows>
+struct RowPointers {
+  static constexpr int kMost = 12, kNear = 8;
+  const X *near, *far;
+  ptrdiff_t step;
+
+  [[gnu::always_inline]] RowPointers(const X* x, ptrdiff_t rows) : near(x), far(x), step(rows) {
+    if constexpr (kRows > kMost) {
+      far += kNear * step;
+      asm("" : "+r"(far));
+    }
+  }
+  [[gnu::always_inline]] const X* operator()(int r) const {
+    return kRows > kMost && r >= kNear ? far + (r - kNear) * step : near + r * step;
+  }
+};
+
 // Where the columns of w stand: vector v of term i at `at` + v panel + i step. In panels W [panel][sum of lengths]
 // [kLanes] step is kLanes; of a matrix [i][c] in rows, panel is kLanes and step a row.
 template <class W>
@@ -40,6 +59,7 @@ template <class V, int kRows, int kVectors, bool kTransposed = false, class W, c
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) sum[r][v] = start(r, v);
   for (int run = 0; run < shape.runs; ++run, x += shape.run) {
+    const RowPointers<float, kRows> row_at(x, shape.rows);
 #pragma GCC unroll 1
     for (int i = 0; i < shape.length; ++i, w.at += w.step) {
       typename V::F columns[kVectors];
@@ -47,7 +67,7 @@ template <class V, int kRows, int kVectors, bool kTransposed = false, class W, c
       for (int v = 0; v < kVectors; ++v) columns[v] = V::load(w.at + v * w.panel);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const typename V::F a = V::set(kTransposed ? x[i * shape.rows + r] : x[r * shape.rows + i]);
+        const typename V::F a = V::set(kTransposed ? x[i * shape.rows + r] : row_at(r)[i]);
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) sum[r][v] = V::fma(a, columns[v], sum[r][v]);
       }
@@ -104,6 +124,7 @@ template <class V, class D, int kRows, int kVectors, class Finish>
     for (int r = 0; r < kRows; ++r) sum[r][v] = from;
   }
   for (int run = 0; run < shape.runs; ++run, x += shape.run) {
+    const RowPointers<typename D::X, kRows> row_at(x, shape.rows);
 #pragma GCC unroll 1
     for (int i = 0; i < shape.length; i += D::kGroup, w += D::kGroup * V::kLanes) {
       decltype(D::columns(w)) columns[kVectors];
@@ -111,7 +132,7 @@ template <class V, class D, int kRows, int kVectors, class Finish>
       for (int v = 0; v < kVectors; ++v) columns[v] = D::columns(w + v * panel);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const auto a = D::row(x + r * shape.rows + i);
+        const auto a = D::row(row_at(r) + i);
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) sum[r][v] = V::dot(sum[r][v], a, columns[v]);
       }

@@ -64,8 +64,9 @@ template <int kCount>
 struct Lanes {
   static constexpr int kLanes = kCount;
   static constexpr int kDotOffset = 0, kFoursOffset = 128, kRealGroup = 1;
-  // Rows of the tiles of a product that fit the registers, with one and with two vectors of columns.
-  static constexpr int kRealRows = 4, kDotRows = 4;
+  // Rows of the tiles of a product that fit the registers, with one and with two vectors of columns. kTallRows: with
+  // one, where that is more than kRealRows.
+  static constexpr int kRealRows = 4, kTallRows = kRealRows, kDotRows = 4;
 
   // In vectors of the compiler, which has them on every machine: of arrays it makes single numbers, or memory.
   struct F {

@@ -15,6 +15,7 @@ struct Neon {
 #else
   static constexpr int kRealRows = 6;  // 12 of 16
 #endif
+  static constexpr int kTallRows = kRealRows;
 
   using F = float32x4_t;
   using I = int32x4_t;

@@ -13,7 +13,7 @@ namespace nacre::inline NACRE_ISA {
 
 struct Avx512 {
   static constexpr int kLanes = 16;
-  static constexpr int kRealRows = 12, kFoursOffset = 128;
+  static constexpr int kRealRows = 12, kTallRows = 16, kFoursOffset = 128;
 
   using F = __m512;
   using I = __m512i;
