@@ -21,7 +21,7 @@ struct SimplifyOptions {
 inline constexpr SimplifyOptions kSimplifyToTrain = {.fold_batch_norm = false, .keep_shared = true};
 
 // Constant folding, dead nodes, batch norm into the preceding conv or dense, transposes that cancel or move nothing,
-// reshapes of reshapes. Never changes a quantized layer's codes.
+// reshapes of reshapes, one gelu for the steps that compute it by erf. Never changes a quantized layer's codes.
 void simplify(Graph& graph, const SimplifyOptions& options = {});
 
 // Resolves every layer's policy into types: casts, integer forms of the ops whose values carry quantizers, quantized

@@ -150,7 +150,7 @@ bool each_node(Rewriter& r, Rule rule) {
 bool apply_rules(Rewriter& r, const SimplifyOptions& options) {
   bool changed = each_node(r, [&](Node& node) {
     return fold_constants(r, node) || share_quantizer(r, node) || simplify_transpose(r, node) ||
-           absorb_transpose(r, node) || delay_transpose(r, node) || simplify_reshape(r, node) ||
+           absorb_transpose(r, node) || delay_transpose(r, node) || simplify_reshape(r, node) || fold_gelu(r, node) ||
            (options.fold_batch_norm && fold_batch_norm(r, node)) ||
            fold_channel_arithmetic(r, node, options.fold_batch_norm);
   });

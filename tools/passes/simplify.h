@@ -102,6 +102,7 @@ ValueId permuted_constant(Rewriter& r, ValueId id, const Permutation& perm);
 bool fold_constants(Rewriter& r, Node& node);
 
 bool fold_batch_norm(Rewriter& r, Node& node);
+bool fold_gelu(Rewriter& r, Node& node);
 bool fold_channel_arithmetic(Rewriter& r, Node& node, bool scale_weights);
 
 bool share_quantizer(Rewriter& r, Node& node);     // of a transpose or reshape with the value before it
