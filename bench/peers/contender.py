@@ -26,12 +26,14 @@ class Refused(Exception):
         self.code = code
 
 
-def peer_command(peer, network, threads):
-    return [sys.executable, str(WORKER), "serve", peer, str(network), "--threads", str(threads)]
+def peer_command(peer, network, threads, batch=1, precision=""):
+    return [sys.executable, str(WORKER), "serve", peer, str(network), "--threads", str(threads), "--batch", str(batch),
+            *(["--precision", precision] if precision else [])]
 
 
-def runner_command(runner, network, kernels, threads, rounding="double"):
-    return [str(runner), str(network), "--kernels", kernels, "--threads", str(threads), "--rounding", rounding]
+def runner_command(runner, network, kernels, threads, rounding="double", batch=1, policy=""):
+    return [str(runner), str(network), "--kernels", kernels, "--threads", str(threads), "--rounding", rounding,
+            *(["--batch", str(batch)] if batch > 1 else []), *(["--policy", policy] if policy else [])]
 
 
 class Contender:

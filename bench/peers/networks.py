@@ -1,13 +1,15 @@
 """Runs the same networks on the same inputs in Nacre and in other engines, in one run, and prints the ratios.
 
-    networks.py [--rounds N] [--networks ad,kws/int8] [--peers litert,openvino] [--threads 1,2] [--kernels NAME]
-                [--again N] [--runner PATH] [--json FILE]
+    networks.py [--rounds N] [--networks ad,kws/int8] [--peers litert,openvino] [--threads 1,2] [--batches 1,16]
+                [--kernels NAME] [--again N] [--runner PATH] [--json FILE]
 
 Example, with the environment that run.sh makes:
 
     bench/peers/run.sh --networks kws,ic --threads 1 --json build/peers.json
 
-Networks are MLPerf Tiny's (models/mlperf_tiny of NACRE_SHARED, or of ../shared) and the digits sample; batch 1.
+Networks are MLPerf Tiny's (models/mlperf_tiny of NACRE_SHARED, or of ../shared), MobileNetV2 of TensorFlow Lite
+Micro's tests (models/tflm), the digits sample, and an encoder of MiniLM's size with random weights
+(encoder_network.py). bfloat16: the float32 file, computed in bfloat16 by Nacre's policy and by the peers that can.
 Each engine is a process of its own, pinned to as many cores as it has threads. How often an engine runs in a round is
 chosen before the rounds, so that it takes about 25 ms; then, in each round, every engine runs once, in an order that is
 rotated from round to round. Times are taken inside the process around the loop of calls. A ratio is the median, over
@@ -28,6 +30,7 @@ Exit codes: 0 done, 1 an engine's outputs do not agree with Nacre's, 2 wrong usa
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -38,6 +41,7 @@ from dataclasses import dataclass
 
 import agreement
 import call_network
+import encoder_network
 import peers
 from contender import Contender, Refused, peer_command, runner_command, seeded_input
 from other_load import OtherLoad
@@ -52,10 +56,13 @@ INPUTS = 16  # that outputs are compared on; the first is timed
 @dataclass
 class Network:
     name: str
-    types: str  # int8, float32, hybrid
+    types: str  # int8, float32, hybrid, dynamic, bfloat16
     file: str
     low: float = 0  # float32 inputs are drawn from [low, high): the range of the int8 network's input
     high: float = 1
+    folder: str = "models/mlperf_tiny"  # of NACRE_SHARED, or "samples", or "made": the file is written first
+    policy: str = ""  # Nacre's, of all layers; the peers' precision
+    own_sums: bool = False  # agreement.py
 
     @property
     def path(self):
@@ -63,7 +70,7 @@ class Network:
 
 
 NETWORKS = (
-    Network("call", "float32", "call.tflite", -1, 1),
+    Network("call", "float32", "call.tflite", -1, 1, "made"),
     Network("ad", "int8", "ad01_int8.tflite"),
     Network("ad", "float32", "ad01_fp32.tflite", -84.8, 14.9),
     Network("kws", "int8", "kws_ref_model.tflite"),
@@ -73,28 +80,34 @@ NETWORKS = (
     Network("vww", "int8", "vww_96_int8.tflite"),
     Network("vww", "float32", "vww_96_float.tflite", 0, 1),
     Network("str_ww", "int8", "str_ww_ref_model.tflite"),
-    Network("call-onnx", "float32", "call.onnx", -1, 1),
-    Network("digits", "float32", "digits.onnx", 0, 16),
+    Network("mobilenet_v2", "int8", "mobilenet_v2_quantized_1x3x224x224.tflite", folder="models/tflm",
+            own_sums=True),
+    Network("call-onnx", "float32", "call.onnx", -1, 1, "made"),
+    Network("digits", "float32", "digits.onnx", 0, 16, "samples"),
+    Network("encoder", "float32", "encoder.onnx", -1, 1, "made"),
+    Network("encoder", "bfloat16", "encoder.onnx", -1, 1, "made", "bfloat16"),
+    Network("encoder", "dynamic", "encoder_int8.onnx", -1, 1, "made"),
 )
+WRITERS = {"call.tflite": call_network.write_tflite, "call.onnx": call_network.write_onnx,
+           "encoder.onnx": encoder_network.write_float, "encoder_int8.onnx": encoder_network.write_int8}
 
 
 class Usage(Exception):
     pass
 
 
-def models_folder():
-    return pathlib.Path(os.environ.get("NACRE_SHARED") or ROOT.parent / "shared") / "models" / "mlperf_tiny"
+def shared_folder():
+    return pathlib.Path(os.environ.get("NACRE_SHARED") or ROOT.parent / "shared")
 
 
 def place_of(network, scratch):
     """Where the file is; none if it is not there."""
-    if network.file.startswith("call"):
+    if network.folder == "made":
         path = scratch / network.file
-        writer = call_network.write_onnx if path.suffix == ".onnx" else call_network.write_tflite
         if not path.exists():
-            writer(path)
+            WRITERS[network.file](path)
         return path
-    folder = ROOT / "tools" / "samples" if network.file.endswith(".onnx") else models_folder()
+    folder = ROOT / "tools" / "samples" if network.folder == "samples" else shared_folder() / network.folder
     return folder / network.file if (folder / network.file).is_file() else None
 
 
@@ -110,17 +123,18 @@ def selected(wanted):
     return [n for n in NETWORKS if n.name in names or n.path in names]
 
 
-def start_peer(name, network, file, threads, cores, notes):
+def start_peer(name, network, file, threads, batch, cores, notes):
     """The engine's process; none, with a note, where it refuses."""
     try:
-        return Contender(name, peer_command(name, file, threads), cores)
+        return Contender(name, peer_command(name, file, threads, batch, network.policy), cores)
     except Refused as refusal:
-        notes.append(f"{network.path}, {threads} threads: left out: {refusal}")
+        notes.append(f"{network.path}, {threads} threads, batch {batch}: left out: {refusal}")
         return None
 
 
-def start_nacre(options, file, threads, cores):
-    return Contender("nacre", runner_command(options.runner, file, options.kernels, threads), cores)
+def start_nacre(options, network, file, threads, batch, cores, rounding="double"):
+    command = runner_command(options.runner, file, options.kernels, threads, rounding, batch, network.policy)
+    return Contender("nacre", command, cores)
 
 
 def quartiles(numbers):
@@ -138,15 +152,15 @@ def rotated_rounds(contenders, rounds):
     return times
 
 
-def measure(network, contenders, alike, rounds):
+def measure(network, batch, contenders, alike, rounds):
     """`contenders`: Nacre first; `alike`: Nacre with the rounding of the peers, not timed, of int8 networks."""
     nacre, *others = contenders
     inputs = [seeded_input(nacre.about["input_bytes"], network.types, network.low, network.high, seed + 1)
               for seed in range(INPUTS)]
     outputs = {c.name: [c.infer(x) for x in reversed(inputs)][::-1] for c in contenders}
     rounded_alike = [alike.infer(x) for x in inputs] if alike else []
-    agreements = {c.name: agreement.compare(c.name, network.types, outputs["nacre"], outputs[c.name], rounded_alike)
-                  for c in others}
+    agreements = {c.name: agreement.compare(c.name, network.types, network.own_sums, batch, outputs["nacre"],
+                                            outputs[c.name], rounded_alike) for c in others}
     for contender in contenders:
         contender.choose_iterations()
     load = OtherLoad()
@@ -167,7 +181,7 @@ def time_text(ns):
 
 
 def header(names):
-    return f"{'network':<19}{'threads':>7}" + "".join(f"{n:>17}" for n in ("nacre", *names)) + \
+    return f"{'network':<19}{'threads':>7}{'batch':>6}" + "".join(f"{n:>17}" for n in ("nacre", *names)) + \
         f"   nacre / best peer"
 
 
@@ -179,7 +193,7 @@ def row_text(row, names):
         ratio = f"{r['median']:.3g} [{r['low']:.3g}, {r['high']:.3g}] {row['best']}"
     busy = row["other_processes_cores"]
     disturbed = f"   DISTURBED: other processes kept {busy:.2f} cores busy" if busy > DISTURBED_CORES else ""
-    return f"{row['network']:<19}{row['threads']:>7}{columns}   {ratio}{disturbed}"
+    return f"{row['network']:<19}{row['threads']:>7}{row['batch']:>6}{columns}   {ratio}{disturbed}"
 
 
 def print_agreement(rows):
@@ -188,10 +202,10 @@ def print_agreement(rows):
     for row in rows:
         for name, found in row["agreement"].items():
             text = f"{name:<17} {found['says']}{'' if found['agrees'] else '  DISAGREES'}"
-            lines.setdefault((row["network"], text), []).append(str(row["threads"]))
-    print(f"\n{'network':<19}{'threads':>7}   outputs beside Nacre's")
-    for (network, text), threads in lines.items():
-        print(f"{network:<19}{','.join(threads):>7}   {text}")
+            lines.setdefault((row["network"], row["batch"], text), []).append(str(row["threads"]))
+    print(f"\n{'network':<19}{'threads':>7}{'batch':>6}   outputs beside Nacre's")
+    for (network, batch, text), threads in lines.items():
+        print(f"{network:<19}{','.join(threads):>7}{batch:>6}   {text}")
 
 
 def machine():
@@ -206,10 +220,17 @@ def run_rows(options, names, report):
         for network in selected(options.networks):
             file = place_of(network, pathlib.Path(scratch))
             if file is None:
-                report["notes"].append(f"{network.path}: {network.file} is not in {models_folder()}")
+                report["notes"].append(f"{network.path}: {network.file} is not in {shared_folder() / network.folder}")
                 continue
-            for threads in options.threads:
-                row = least_disturbed(lambda: run_row(options, names, report, network, file, threads), options.again)
+            for batch, threads in itertools.product(options.batches, options.threads):
+                try:
+                    row = least_disturbed(lambda: run_row(options, names, report, network, file, threads, batch),
+                                          options.again)
+                except Refused as refusal:
+                    if batch == 1:
+                        raise
+                    report["notes"].append(f"{network.path}, batch {batch}: left out: {refusal}")
+                    continue
                 report["rows"].append(row)
                 print(row_text(row, names), flush=True)
 
@@ -222,14 +243,14 @@ def least_disturbed(run, again):
     return {**min(rows, key=lambda row: row["other_processes_cores"]), "taken": len(rows)}
 
 
-def run_row(options, names, report, network, file, threads):
+def run_row(options, names, report, network, file, threads, batch):
     cores = set(sorted(os.sched_getaffinity(0))[-threads:])
     with contextlib.ExitStack() as stack:
-        contenders = [stack.enter_context(start_nacre(options, file, threads, cores))]
+        contenders = [stack.enter_context(start_nacre(options, network, file, threads, batch, cores))]
         for name in names:
             if file.suffix not in peers.PEERS[name].reads:
                 continue
-            contender = start_peer(name, network, file, threads, cores, report["notes"])
+            contender = start_peer(name, network, file, threads, batch, cores, report["notes"])
             if contender is not None:
                 contenders.append(stack.enter_context(contender))
         for contender in contenders:
@@ -239,10 +260,9 @@ def run_row(options, names, report, network, file, threads):
                 seen.append(about)
         alike = None
         if network.types == "int8":
-            command = runner_command(options.runner, file, options.kernels, 1, "float_even")
-            alike = stack.enter_context(Contender("nacre", command, cores))
-        row = measure(network, contenders, alike, options.rounds)
-    return {"network": network.path, "threads": threads, "cores": sorted(cores), **row}
+            alike = stack.enter_context(start_nacre(options, network, file, 1, batch, cores, "float_even"))
+        row = measure(network, batch, contenders, alike, options.rounds)
+    return {"network": network.path, "threads": threads, "batch": batch, "cores": sorted(cores), **row}
 
 
 def describe(report):
@@ -269,6 +289,13 @@ def installed(wanted, notes):
     return names
 
 
+def numbers_of(option, text):
+    numbers = [int(n) if n.isdecimal() else 0 for n in text.split(",")]
+    if min(numbers) < 1:
+        raise Usage(f"{option} {text}: is no list of numbers, such as 1,2")
+    return numbers
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=21, metavar="N", help=f"at least {LEAST_ROUNDS} [21]")
@@ -277,15 +304,14 @@ def parse():
     parser.add_argument("--peers", metavar="LIST", default=",".join(peers.DEFAULT),
                         help=f"of {', '.join(peers.PEERS)} [{','.join(peers.DEFAULT)}]")
     parser.add_argument("--threads", metavar="LIST", default="1,2", help="[1,2]")
-    parser.add_argument("--kernels", metavar="NAME", default="auto", help="Nacre's, for all rows [auto: the fastest here]")
+    parser.add_argument("--batches", metavar="LIST", default="1", help="samples of a run [1]")
+    parser.add_argument("--kernels", metavar="NAME", default="auto", help="Nacre's, for all rows [auto]")
     parser.add_argument("--runner", type=pathlib.Path, metavar="PATH", help="peer_runner of a build",
                         default=ROOT / "build" / "bench" / "bench" / "peer_runner")
     parser.add_argument("--json", metavar="FILE", help="every number, and what ran")
     options = parser.parse_args()
-    try:
-        options.threads = [int(t) for t in options.threads.split(",")]
-    except ValueError:
-        raise Usage(f"--threads {options.threads}: is no list of numbers, such as 1,2") from None
+    options.threads = numbers_of("--threads", options.threads)
+    options.batches = numbers_of("--batches", options.batches)
     cores = len(os.sched_getaffinity(0))
     if not all(1 <= t <= cores for t in options.threads):
         raise Usage(f"--threads: from 1 to {cores}, which is how many cores this process has")
@@ -310,7 +336,7 @@ def main():
     report = {"machine": machine(), "rounds": options.rounds, "kernels": options.kernels, "engines": {}, "rows": [],
               "notes": notes}
     print("{processor}, {cores} cores, load {load:.2f} at the start; Python {python}".format(**report["machine"]))
-    print(f"batch 1, {options.rounds} rounds, medians; ratio: median [quartiles] of the rounds' ratios\n")
+    print(f"{options.rounds} rounds, medians; ratio: median [quartiles] of the rounds' ratios\n")
     print(header(names), flush=True)
     try:
         run_rows(options, names, report)

@@ -1,7 +1,8 @@
 """The engines that networks are compared on: one class for each, and a process that runs one of them.
 
     peers.py list [--json FILE]                        what is installed, with versions; FILE: the same as JSON
-    peers.py serve PEER NETWORK [--threads N]          runs NETWORK on commands from standard input, as peer_runner does
+    peers.py serve PEER NETWORK [--threads N] [--batch N] [--precision bfloat16]
+                                                       runs NETWORK on commands from standard input, as peer_runner does
 
 Example:
 
@@ -27,6 +28,8 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -66,11 +69,14 @@ class LiteRt:
     package, reads = "ai-edge-litert", (".tflite",)
     resolver = "AUTO"
 
-    def __init__(self, network, threads):
+    def __init__(self, network, threads, batch):
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
         self.engine = Interpreter(model_path=str(network), num_threads=threads,
                                   experimental_op_resolver_type=OpResolverType[self.resolver])
+        if batch > 1:
+            for d in self.engine.get_input_details():
+                self.engine.resize_tensor_input(d["index"], [batch, *d["shape"][1:]])
         self.engine.allocate_tensors()
         self.inputs = [np.zeros(d["shape"], d["dtype"]) for d in self.engine.get_input_details()]
         self.call = self.engine.invoke
@@ -97,7 +103,9 @@ class LiteRtCompiled:
 
     package, reads = "ai-edge-litert", (".tflite",)
 
-    def __init__(self, network, threads):
+    def __init__(self, network, threads, batch):
+        if batch > 1:
+            raise Unsupported("is called with the batch of the file alone")
         from ai_edge_litert.compiled_model import CompiledModel
         from ai_edge_litert.hardware_accelerator import HardwareAccelerator
         from ai_edge_litert.options import CpuOptions, Options
@@ -128,9 +136,10 @@ class OnnxRuntime:
 
     package, reads = "onnxruntime", (".onnx",)
 
-    def __init__(self, network, threads):
+    def __init__(self, network, threads, batch):
         import onnxruntime as ort
 
+        self._batch = batch
         options = ort.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
@@ -145,9 +154,10 @@ class OnnxRuntime:
         self.options = {"provider": self.engine.get_providers()[0], "intra_op_num_threads": threads,
                         "graph_optimization_level": "all", "io_binding": True}
 
-    @staticmethod
-    def _dims(value):
-        return [d if isinstance(d, int) else 1 for d in value.shape]
+    def _dims(self, value):
+        if self._batch > 1 and isinstance(value.shape[0], int):
+            raise Unsupported(f"the file fixes the batch to {value.shape[0]}")
+        return [d if isinstance(d, int) else self._batch for d in value.shape]
 
     def _bind(self):
         import onnxruntime as ort
@@ -175,17 +185,17 @@ class OpenVino:
     """
 
     package, reads = "openvino", (".tflite", ".onnx")
-    precision = "f32"
+    precisions = {"float32": "f32", "bfloat16": "bf16"}
 
-    def __init__(self, network, threads):
+    def __init__(self, network, threads, batch, precision="float32"):
         import openvino as ov
 
         wanted = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": threads}
-        if self.precision:
-            wanted["INFERENCE_PRECISION_HINT"] = self.precision
+        if self.precisions:
+            wanted["INFERENCE_PRECISION_HINT"] = self.precisions[precision]
         core = ov.Core()
         model = core.read_model(str(network))
-        model.reshape({i: [1] + [d.get_length() for d in list(i.partial_shape)[1:]] for i in model.inputs})
+        model.reshape({i: [batch] + [d.get_length() for d in list(i.partial_shape)[1:]] for i in model.inputs})
         self.engine = core.compile_model(model, "CPU", wanted)
         self.request = self.engine.create_infer_request()
         self.inputs = [self.request.get_input_tensor(i).data for i in range(len(model.inputs))]
@@ -210,22 +220,26 @@ class Torch:
     """The network compiled ahead of time by Inductor: digits take 80 us, with torch.compile 124, eager 195."""
 
     package, reads = "torch", (".onnx",)
+    precisions = {"float32": "float32", "bfloat16": "bfloat16"}
 
-    def __init__(self, network, threads):
+    def __init__(self, network, threads, batch, precision="float32"):
         import torch
         import torch_network
 
         torch.set_num_threads(threads)
         torch.set_grad_enabled(False)
         module = torch_network.Network(network).eval()
-        self._x = torch.zeros(module.dims)
+        if precision == "bfloat16":
+            module = torch_network.Bfloat16(module)
+        self._x = torch.zeros([batch, *module.dims[1:]])
         with tempfile.TemporaryDirectory(prefix="nacre-peers-") as folder:
             package = torch._inductor.aoti_compile_and_package(torch.export.export(module, (self._x,)),
                                                                package_path=f"{folder}/network.pt2")
             self.engine = torch._inductor.aoti_load_package(package)
         self.inputs = [self._x.numpy()]
         self.call = lambda: self.engine(self._x)
-        self.options = {"compiled by": "aoti_compile_and_package", "num_threads": torch.get_num_threads()}
+        self.options = {"compiled by": "aoti_compile_and_package", "num_threads": torch.get_num_threads(),
+                        "precision": precision}
 
     def set_inputs(self):
         pass  # they are views of the tensor
@@ -235,13 +249,117 @@ class Torch:
 
 
 class OpenVinoBf16(OpenVino):
-    precision = None  # the default
+    precisions = None  # the default
 
 
-PEERS = {"litert": LiteRt, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "torch": Torch,
+def run_tool(name, *arguments):
+    """A program that a wheel installs beside the interpreter; what it says is shown where it fails."""
+    program = pathlib.Path(sys.executable).with_name(name)
+    if not program.exists():
+        raise Unsupported(f"needs {name}, which is not installed")
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Unsupported(f"{name}: {' '.join((done.stderr or done.stdout).split())[-200:]}")
+
+
+class Mnn:
+    """runSession() of a session whose input tensors hold the inputs already, after the wheel's mnnconvert."""
+
+    package, reads = "MNN", (".tflite", ".onnx")
+    precisions = {"float32": "high", "bfloat16": "low_bf16"}
+
+    def __init__(self, network, threads, batch, precision="float32"):
+        import MNN
+
+        if b"MatMulInteger" in network.read_bytes():
+            raise Unsupported("computes something else of MatMulInteger: 1.7 of the largest output apart")
+        with tempfile.TemporaryDirectory(prefix="nacre-peers-") as folder:
+            path = pathlib.Path(folder) / "network.mnn"
+            run_tool("mnnconvert", "-f", network.suffix[1:].upper(), "--modelFile", network, "--MNNModel", path,
+                     "--bizCode", "nacre")
+            self.engine = MNN.Interpreter(str(path))
+        self.layout = MNN.Tensor_DimensionType_Tensorflow if network.suffix == ".tflite" \
+            else MNN.Tensor_DimensionType_Caffe
+        wanted = {"backend": "CPU", "numThread": threads, "precision": self.precisions[precision]}
+        self.session = self.engine.createSession(wanted)
+        self.tensors = list(self.engine.getSessionInputAll(self.session).values())
+        for tensor in self.tensors:
+            self.engine.resizeTensor(tensor, (batch, *tensor.getShape()[1:]))
+        self.engine.resizeSession(self.session)
+        self.types = {MNN.Halide_Type_Float: np.float32}
+        if any(t.getDataType() not in self.types for t in self.tensors):
+            raise Unsupported("its binding has no tensors of int8")
+        self.inputs = [np.zeros(t.getShape(), self.types[t.getDataType()]) for t in self.tensors]
+        self.call = lambda: self.engine.runSession(self.session)
+        self.options = wanted
+
+    def _host(self, tensor, data):
+        import MNN
+
+        return MNN.Tensor(data.shape, tensor.getDataType(), data, self.layout)
+
+    def set_inputs(self):
+        for tensor, array in zip(self.tensors, self.inputs):
+            tensor.copyFrom(self._host(tensor, array))
+
+    def outputs(self):
+        found = []
+        for tensor in self.engine.getSessionOutputAll(self.session).values():
+            host = self._host(tensor, np.zeros(tensor.getShape(), self.types[tensor.getDataType()]))
+            tensor.copyToHostTensor(host)
+            found.append(np.array(host.getNumpyData()))
+        return found
+
+
+class Ncnn:
+    """One Extractor for each run, as ncnn has it, after pnnx has converted the file."""
+
+    package, reads = "ncnn", (".onnx",)
+    precisions = {"float32": False, "bfloat16": True}
+
+    def __init__(self, network, threads, batch, precision="float32"):
+        import ncnn
+        import onnx
+
+        if batch > 1:
+            raise Unsupported("knows no batch")
+        graph = onnx.load(str(network)).graph
+        given = [i for i in graph.input if i.name not in {t.name for t in graph.initializer}]
+        dims = [d.dim_value or 1 for d in given[0].type.tensor_type.shape.dim]
+        with tempfile.TemporaryDirectory(prefix="nacre-peers-") as folder:
+            file = pathlib.Path(folder) / network.name
+            shutil.copy(network, file)
+            run_tool("pnnx", file, "inputshape=[" + ",".join(map(str, dims)) + "]f32", "fp16=0")
+            self.engine = ncnn.Net()
+            self.engine.opt.num_threads = threads
+            self.engine.opt.use_fp16_packed = self.engine.opt.use_fp16_storage = False
+            self.engine.opt.use_fp16_arithmetic = False
+            self.engine.opt.use_bf16_storage = self.precisions[precision]
+            for load, end in ((self.engine.load_param, "param"), (self.engine.load_model, "bin")):
+                if load(str(file.with_suffix(f".ncnn.{end}"))) != 0:
+                    raise Unsupported(f"cannot load what pnnx made of {network.name}")
+        self.inputs = [np.zeros(dims, np.float32)]
+        self.mat = ncnn.Mat(self.inputs[0].reshape(dims[1:]))  # a view
+        self.names = self.engine.input_names()[0], self.engine.output_names()
+        self.call = self._run
+        self.options = {"num_threads": threads, "converted by": "pnnx", "bf16_storage": self.precisions[precision]}
+
+    def _run(self):
+        extractor = self.engine.create_extractor()
+        extractor.input(self.names[0], self.mat)
+        return [extractor.extract(name)[1] for name in self.names[1]]
+
+    def set_inputs(self):
+        pass  # they are views of the mat
+
+    def outputs(self):
+        return [np.array(mat) for mat in self._run()]
+
+
+PEERS = {"litert": LiteRt, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "torch": Torch, "mnn": Mnn, "ncnn": Ncnn,
          "litert-compiled": LiteRtCompiled, "litert-reference": LiteRtReference,
          "openvino-bf16": OpenVinoBf16}
-DEFAULT = ("litert", "onnxruntime", "openvino", "torch")
+DEFAULT = ("litert", "onnxruntime", "openvino", "torch", "mnn", "ncnn")
 
 
 def version(peer):
@@ -262,8 +380,11 @@ def write_whole(path, data):
         temporary.unlink(missing_ok=True)
 
 
-def say(line):
-    print(line, flush=True)
+def own_standard_output():
+    """Standard output for the answers alone: what an engine prints there goes to standard error."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return lambda line: print(line, file=answers, flush=True)
 
 
 def run_command(engine, command, argument):
@@ -281,12 +402,15 @@ def run_command(engine, command, argument):
     raise Unsupported(f"{command}: there is no such command, only: input, run, output and quit")
 
 
-def serve(peer, network, threads):
+def serve(peer, network, threads, batch, precision):
+    say = own_standard_output()
     if version(peer) is None:
         raise Unsupported("is not installed")
     if network.suffix not in PEERS[peer].reads:
         raise Unsupported(f"reads {' and '.join(PEERS[peer].reads)}, not {network.suffix}")
-    engine = PEERS[peer](network, threads)
+    if precision and not getattr(PEERS[peer], "precisions", None):
+        raise Unsupported(f"does not compute in {precision}")
+    engine = PEERS[peer](network, threads, batch, *([precision] if precision else []))
     engine.set_inputs()
     engine.call()
     say(json.dumps({"peer": peer, "version": version(peer), "options": engine.options, "threads": threads,
@@ -318,12 +442,14 @@ def main():
     serving.add_argument("peer", choices=PEERS)
     serving.add_argument("network", type=pathlib.Path)
     serving.add_argument("--threads", type=int, default=1)
+    serving.add_argument("--batch", type=int, default=1)
+    serving.add_argument("--precision", choices=("float32", "bfloat16"), help="of a float32 file [float32]")
     options = parser.parse_args()
     if options.command == "list":
         list_peers(options.json)
         return 0
     try:
-        serve(options.peer, options.network, options.threads)
+        serve(options.peer, options.network, options.threads, options.batch, options.precision)
     except Unsupported as error:
         print(f"{options.peer}: {error}", file=sys.stderr)
         return UNSUPPORTED

@@ -6,7 +6,7 @@
 #
 # Makes a virtual environment in build/ from requirements.txt the first time, or when that changes, and builds
 # peer_runner in NACRE_BUILD [build/bench]; --runner PATH takes another and builds nothing. NACRE_PEERS_TORCH=1 installs
-# torch too, whose wheel brings 5 GB. Then runs networks.py, whose --help says the rest.
+# torch and pnnx too, whose wheels bring 5 GB. Then runs networks.py, whose --help says the rest.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -53,7 +53,7 @@ build_runner() {
 }
 
 ready || make_venv
-if [[ ${NACRE_PEERS_TORCH-} == 1 ]] && ! "$python" -c 'import torch' 2>/dev/null; then
+if [[ ${NACRE_PEERS_TORCH-} == 1 ]] && ! "$python" -c 'import torch, pnnx' 2>/dev/null; then
   "$python" -m pip install --quiet --no-input --disable-pip-version-check --only-binary :all: \
     --requirement "$here/requirements_torch.txt" >&2 || echo "peers: pip could not install torch" >&2
 fi

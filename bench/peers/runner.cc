@@ -1,7 +1,7 @@
 // Runs one network as the peers' workers do, for networks.py: commands on standard input, one line for each on standard
 // output.
 //
-//   peer_runner MODEL [--kernels NAME] [--threads N] [--rounding NAME]
+//   peer_runner MODEL [--kernels NAME] [--threads N] [--batch N] [--policy NAME] [--rounding NAME]
 //
 // The first line says what runs, as JSON. Then:
 //
@@ -34,6 +34,7 @@
 #include "tools/importers/importer.h"
 #include "tools/model/kernel_choice.h"
 #include "tools/model/loaded_model.h"
+#include "tools/policies/policy_request.h"
 
 namespace nacre::bench {
 namespace {
@@ -41,10 +42,13 @@ namespace {
 using tools::Error;
 
 constexpr const char* kHelp =
-    "peer_runner MODEL [--kernels NAME] [--threads N] [--rounding NAME]\n"
+    "peer_runner MODEL [--kernels NAME] [--threads N] [--batch N] [--policy NAME] [--rounding NAME]\n"
     "Runs a network (.tflite, .onnx, or a converted .nacre) on commands from standard input.\n\n"
     "  --kernels NAME   those of nacre kernels; auto: the fastest that run here [auto]\n"
     "  --threads N      that share the work of large steps [1]\n"
+    "  --batch N        samples of a run; a converted model has its own [as in the file]\n"
+    "  --policy NAME    of every layer, as in nacre convert; inputs and outputs stay as the file has them [the "
+    "file's]\n"
     "  --rounding NAME  double, single or float_even: of int8 results, as in nacre convert [double]\n\n"
     "Commands: input FILE, run N, output FILE, quit. Standard output has one line for each, and before them one line\n"
     "of JSON that says what runs. Exit codes are those of nacre.\n\n"
@@ -53,9 +57,9 @@ constexpr const char* kHelp =
 constexpr const char* kSeeHelp = "see: peer_runner --help";
 
 struct Options {
-  std::string model, kernels = "auto";
+  std::string model, kernels = "auto", policy;
   Rounding rounding = Rounding::kDouble;
-  int threads = 1;
+  int threads = 1, batch = 0;  // 0: the file's
 };
 
 // A positive whole number, and nothing behind it.
@@ -76,6 +80,8 @@ Rounding rounding_of(const std::string& name) {
 void set(Options& options, const std::string& name, const std::string& value) {
   if (name == "--kernels") options.kernels = value;
   else if (name == "--threads") options.threads = count_of(value, name);
+  else if (name == "--batch") options.batch = count_of(value, name);
+  else if (name == "--policy") options.policy = value;
   else if (name == "--rounding") options.rounding = rounding_of(value);
   else throw Error(tools::kUsage, name, "there is no such option", kSeeHelp);
 }
@@ -103,12 +109,17 @@ std::unique_ptr<tools::LoadedModel> load(const Options& options) {
   head.resize(tools::InputFile(path).read(0, head));
   tools::CompileOptions compiling;
   if (tools::sniff(head) == tools::Format::kModel) {
-    if (options.rounding != compiling.rounding)
-      throw Error(tools::kUsage, "--rounding", path + " is converted already, with a rounding of its own");
+    const auto own = [&](bool given, const char* name) {
+      if (given) throw Error(tools::kUsage, name, path + " is converted already, and has its own");
+    };
+    own(options.rounding != compiling.rounding, "--rounding");
+    own(options.batch != 0, "--batch");
+    own(!options.policy.empty(), "--policy");
     return std::make_unique<tools::LoadedModel>(path);
   }
   compiling.rounding = options.rounding;
-  const tools::Compiled compiled = tools::compile(tools::load_network(path), compiling);
+  if (!options.policy.empty()) compiling.policies = tools::parse_policy_options({.policy = options.policy});
+  const tools::Compiled compiled = tools::compile(tools::load_network(path, {.batch = options.batch}), compiling);
   return std::make_unique<tools::LoadedModel>(compiled.bytes, path, "");
 }
 
@@ -131,8 +142,7 @@ class Runner {
                                 {"version", NACRE_VERSION},
                                 {"commit", kCommit},
                                 {"compiler", __VERSION__},
-                                {"options", tools::Json::object({{"kernels", tools::name_of_port(bound_->port())},
-                                                                 {"rounding", tools::name_of(options_.rounding)}})},
+                                {"options", settings()},
                                 {"threads", options_.threads},
                                 {"input_bytes", input_.size()},
                                 {"output_bytes", output_bytes_}})
@@ -149,6 +159,13 @@ class Runner {
 
  private:
   const Program& program() const { return bound_->program(); }
+  tools::Json settings() const {
+    tools::Json settings = {{"kernels", tools::name_of_port(bound_->port())},
+                            {"rounding", tools::name_of(options_.rounding)}};
+    if (options_.batch != 0) settings["batch"] = options_.batch;
+    if (!options_.policy.empty()) settings["policy"] = options_.policy;
+    return settings;
+  }
 
   std::string take_input(const std::string& path) {
     const std::vector<uint8_t> bytes = tools::read_file(path);
