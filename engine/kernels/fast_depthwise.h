@@ -316,8 +316,8 @@ struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, 
     const DepthwiseTiling t = this->code_tiling();
     const Table table = {reinterpret_cast<int32_t*>(put_tiling(t, to)), t.width};
     table.fill(t.out_c, this->op.x_zero + kOffset, Optional{static_cast<const int32_t*>(data(Base::kBias))},
-               static_cast<const Stored*>(data(Base::kScale)), this->op.epilogue.per_channel,
-               [&](int k) { return this->weight_sum(w, k); });
+               static_cast<const Stored*>(data(Base::kScale)), this->op.epilogue.per_channel, this->taps(),
+               this->op.epilogue.y_zero, [&](int k) { return this->weight_sum(w, k); });
     for (int row = 0; t.flat && row < Table::kRows; ++row)
       for (int k = t.channels; k < t.width; ++k) table.row(row)[k] = table.row(row)[k - t.channels];
     this->fill_weights(t, w, reinterpret_cast<int8_t*>(table.row(Table::kRows)));

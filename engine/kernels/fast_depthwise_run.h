@@ -227,7 +227,7 @@ void DepthwiseInt8<kLanes, kOffset, kRounding>::run(const int8_t* x, const int8_
       while (step.next()) step.sums.run(step.block, to, DepthwiseOutputs{y + step.block.at, row, this->op.out_c});
     };
     if constexpr (kRounding == Rounding::kDouble)
-      if (QuickCodes<V>::fit(table, this->taps(), zero)) {
+      if (table.quick()) {
         if (range.all()) return run_with(RequantizedCodes<V, Table, QuickCodes<V>, false>{table, zero, range});
         return run_with(RequantizedCodes<V, Table, QuickCodes<V>, true>{table, zero, range});
       }

@@ -324,6 +324,7 @@ struct Int8Form : DotForm<O, kLanes, kOffset> {
     Table{reinterpret_cast<int32_t*>(to), this->padded()}.fill(
         operands[Base::kW][0], this->op.x_zero + kOffset, Optional{static_cast<const int32_t*>(data(Base::kBias))},
         static_cast<const Stored*>(data(Base::kScale)), this->op.epilogue.per_channel,
+        sizes_of(this->op, kCodes.group).length, this->op.epilogue.y_zero,
         [&](int k) { return this->weight_sum(w, k); });
   }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {

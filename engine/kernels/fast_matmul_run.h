@@ -241,7 +241,7 @@ void Int8Form<O, kLanes, kOffset, kRounding>::run(const int8_t* x, Packed<const 
   const ProductSizes s = sizes_of(this->op, kCodes.group);
   Pieces scratch = {args.scratch.data()};
   const Table table = {reinterpret_cast<int32_t*>(table_of(*this, args, scratch)), this->padded()};
-  const Requantizer<V, kRounding> requantize(table, this->op.epilogue, s.length, y, s.out * s.groups);
+  const Requantizer<V, kRounding> requantize(table, this->op.epilogue, y, s.out * s.groups);
   each_dot_tile<V>(*this, x, w.data, table.row(0), int8_t(this->op.x_zero), args, scratch,
                    [&](const int32_t* sums, int rows, int vectors, int first, int channel, int end) {
                      requantize(sums, DotProduct<V, CodeDots<V>>::kStep, rows, vectors, first, channel, end);

@@ -6,6 +6,8 @@
 //   single   multiplier, total = 31 - shift          multiply<kSingle>
 //   float    scale
 //
+// left_0 is kQuick where every channel is one for QuickCodes below, which read no left.
+//
 // Where weights, bias and scale are constants, bind makes the table once; else each run does.
 #pragma once
 
@@ -18,16 +20,21 @@ struct RequantizeTable {
   static constexpr int kRows = kRounding == Rounding::kDouble ? 4 : kRounding == Rounding::kSingle ? 3 : 2;
   using Stored = typename Requant<kRounding>::Stored;
 
+  // Of QuickCodes: the most that a shift to the right is.
+  static constexpr int32_t kQuick = -1, kMostShift = 22;
+
   int32_t* rows;  // [kRows][padded]
   int padded;
 
   static size_t bytes(int padded) { return size_t(kRows) * size_t(padded) * sizeof(int32_t); }
   int32_t* row(int i) const { return rows + i * padded; }
 
-  // weight_sum(k): sum_i w_ki.
+  bool quick() const { return kRounding == Rounding::kDouble && row(2)[0] == kQuick; }
+
+  // weight_sum(k): sum_i w_ki, of so many products.
   template <class WeightSum>
   [[gnu::cold]] void fill(int out, int32_t offset, Optional<const int32_t> b, const Stored* scale, bool per_channel,
-                          const WeightSum& weight_sum) const {
+                          int products, int y_zero, const WeightSum& weight_sum) const {
     for (int k = 0; k < padded; ++k) {
       const bool there = k < out;
       const int32_t bias = there && b ? b[k] : 0;
@@ -46,6 +53,21 @@ struct RequantizeTable {
         }
       }
     }
+    if constexpr (kRounding == Rounding::kDouble)
+      if (all_quick(products, y_zero)) row(2)[0] = kQuick;
+  }
+
+ private:
+  bool all_quick(int products, int y_zero) const {
+    const int64_t most = (int64_t{1} << 30) - 1 - int64_t{products} * 255 * 128;
+    bool all = y_zero >= -128 && y_zero <= 127;
+    for (int k = 0; k < padded; ++k) {
+      const int64_t start = row(0)[k];
+      const int32_t right = row(3)[k];
+      all = all && start <= most && -start <= most && row(1)[k] >= 0 && row(2)[k] == 0 && right >= 1 &&
+            right <= kMostShift;
+    }
+    return all;
   }
 };
 
@@ -68,13 +90,12 @@ struct ChannelCodes {
   }
 };
 
-// The same of kDouble by half the instructions, where every channel has a shift to the right, n in [1, 22], and every
-// sum is below 2^30. Rounding u to u / 2^n, half away from zero, is (u + 2^(n-1) - (u < 0 ? 1 : 0)) >> n, where u has
-// the sign of the sum, or is 0 or what rounds to 0; and zero 2^n can be added before the shift.
+// The same of kDouble by half the instructions, where every channel has a shift to the right, n in [1, kMostShift], and
+// every sum is below 2^30. Rounding u to u / 2^n, half away from zero, is (u + 2^(n-1) - (u < 0 ? 1 : 0)) >> n, where u
+// has the sign of the sum, or is 0 or what rounds to 0; and zero 2^n can be added before the shift.
 template <class V>
 struct QuickCodes {
   using I = typename V::I;
-  static constexpr int kMostShift = 22;
   I multiplier, add, right;
 
   QuickCodes(const RequantizeTable<Rounding::kDouble>& table, int k, int y_zero)
@@ -83,26 +104,6 @@ struct QuickCodes {
     add = V::add(half, V::shift_left(V::set(int32_t{y_zero}), right));
   }
   I operator()(I sum) const { return V::scaled_twice(sum, multiplier, add, right); }
-
-  // Whether all channels of sums of so many products are such.
-  static bool fit(const RequantizeTable<Rounding::kDouble>& table, int products, int y_zero) {
-    const int64_t bound = (int64_t{1} << 30) - 1 - int64_t{products} * 255 * 128;
-    if (bound < 0 || y_zero < -128 || y_zero > 127) return false;
-    const I one = V::set(int32_t{1}), most = V::set(int32_t{kMostShift}), high = V::set(int32_t(bound));
-    I excess = V::set(int32_t{0});  // positive where one is not
-    for (int k = 0; k < table.padded; k += V::kLanes) {
-      const I start = V::load_integers(table.row(0) + k), n = V::load_integers(table.row(3) + k);
-      const I sign = V::shift_right(V::load_integers(table.row(1) + k), 31);
-      excess = V::max(excess, V::max(V::load_integers(table.row(2) + k), V::max(V::sub(n, most), V::sub(one, n))));
-      excess = V::max(excess, V::sub(V::set(int32_t{0}), sign));
-      excess = V::max(excess, V::max(V::sub(start, high), V::sub(V::sub(V::set(int32_t{0}), high), start)));
-    }
-    alignas(64) int32_t lanes[V::kLanes];
-    V::store(lanes, excess);
-    for (const int32_t lane : lanes)
-      if (lane > 0) return false;
-    return true;
-  }
 };
 
 // The codes of y that a clamp leaves.
@@ -125,11 +126,8 @@ struct Requantizer {
   ptrdiff_t step;  // from row to row of y
   bool quick;
 
-  // products: in a sum
-  Requantizer(const RequantizeTable<kRounding>& rows, const Epilogue& epilogue, int products, int8_t* to, ptrdiff_t row)
-      : table(rows), zero(epilogue.y_zero), range(epilogue.clamp), y(to), step(row), quick(false) {
-    if constexpr (kRounding == Rounding::kDouble) quick = QuickCodes<V>::fit(table, products, zero);
-  }
+  Requantizer(const RequantizeTable<kRounding>& rows, const Epilogue& epilogue, int8_t* to, ptrdiff_t row)
+      : table(rows), zero(epilogue.y_zero), range(epilogue.clamp), y(to), step(row), quick(rows.quick()) {}
 
   // sums [rows][vectors kLanes], rows `sum_step` apart, of rows `first` on and channels `channel` on, up to `end`.
   void operator()(const int32_t* sums, int sum_step, int rows, int vectors, int first, int channel, int end) const {
