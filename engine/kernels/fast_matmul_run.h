@@ -178,9 +178,22 @@ void FusedForm<O, kLanes, T, kGroup>::run(const T* x, Packed<const T, kGroupLayo
                                           Optional<const T>, Optional<const T> residual, T* y, const Args& args) const {
   Pieces scratch = {args.scratch.data()};
   const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
-  const FusedSums<Vector, T> put(this->op.epilogue.clamp, {nullptr}, residual);
-  each_sum_row<Vector, kGroup>(*this, x, w.data, start, args, scratch,
-                               [&](const float* sums, int columns, int i, int k) { put(sums, columns, k, i, y); });
+  using V = Vector;
+  const FusedSums<V, T> put(this->op.epilogue.clamp, {nullptr}, residual);
+  if constexpr (kGroup == 1) {
+    each_real_block<V, true>(*this, x, w.data, start, args, scratch,
+                             [&](const float* sums, int n, int i, int, int k) { put(sums, n, k, i, y); });
+  } else {
+    using Tiles = DotProduct<V, PairDots<V>>;
+    static_assert(Tiles::kTallRows <= put.kMostRows && Tiles::kStep <= put.kMostColumns);
+    const ProductSizes s = sizes_of(this->op, kGroup);
+    const int channels = s.out * s.groups;
+    each_tile_of<V, PairDots<V>>(*this, x, w.data, start, T(0.0f), args, scratch,
+                                 [&](const float* sums, int rows, int vectors, int first, int channel, int end) {
+                                   const int n = end - channel < vectors * kLanes ? end - channel : vectors * kLanes;
+                                   put.tile(sums, Tiles::kStep, rows, n, first * channels + channel, channels, y);
+                                 });
+  }
 }
 
 inline float* zeros(Pieces& scratch, int count) {

@@ -57,6 +57,26 @@ struct FusedSums {
     }
   }
 
+  // The same of a tile, whose sums have the bias already: rows of n sums, `step` apart, and `row` apart in y. The
+  // function takes all of it at once: its results do not wait for each other, those of a few vectors would.
+  static constexpr int kMostRows = 16, kMostColumns = 64;
+  [[gnu::noinline]] void tile(const float* sums, ptrdiff_t step, int rows, int n, int i, int row, T* y) const {
+    if (function == nullptr) {
+      for (int r = 0; r < rows; ++r) (*this)(sums + r * step, n, 0, i + r * row, y);
+      return;
+    }
+    alignas(64) float tile[kMostRows * kMostColumns];
+    const int width = (n + V::kLanes - 1) / V::kLanes * V::kLanes;
+    for (int r = 0; r < rows; ++r)
+      each_vector<V>(n, [&](int c, auto lanes) {
+        F v = load<V>(sums + r * step + c, lanes);
+        if (residual) v = V::add(rounded_to<V, T>(v), load<V>(residual.data + i + r * row + c, lanes));
+        V::store(tile + r * width + c, rounded_to<V, T>(v));
+      });
+    function(tile, tile, rows * width, {function_alpha(), 0});
+    for (int r = 0; r < rows; ++r) from_floats<V>(y + i + r * row, tile + r * width, n);
+  }
+
  private:
   float function_alpha() const { return std::bit_cast<float>(clamp.low); }
 };
