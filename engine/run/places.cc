@@ -134,13 +134,17 @@ Status Places::start(const Model& model, const ProgramView& view, std::span<cons
 // The entry for a step, and the place of the port whose it is: kMaxPlaces for the host.
 Code Places::pick(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found,
                   uint32_t* place) const {
-  const uint32_t at = step.record.place;
-  Code code = Code::kNoKernel;
-  if (const Port* port = port_at(at); port != nullptr) code = find_packing_entry(step, {&port->set, 1}, found);
-  *place = code == Code::kOk ? at : kMaxPlaces;
-  if (code == Code::kOk) return code;
+  Code refusal = Code::kNoKernel;  // of the first port that has such a kernel
+  for (const uint32_t at : {uint32_t{step.record.place}, uint32_t{0}}) {
+    if (port_at(at) == nullptr) continue;
+    *place = at;
+    const Code code = find_packing_entry(step, {&port_at(at)->set, 1}, found);
+    if (code == Code::kOk) return code;
+    if (refusal == Code::kNoKernel) refusal = code;
+  }
+  *place = kMaxPlaces;
   const Code behind = find_packing_entry(step, kernels, found);
-  return behind == Code::kOk || code == Code::kNoKernel ? behind : code;
+  return behind == Code::kOk || refusal == Code::kNoKernel ? behind : refusal;
 }
 
 Code Places::find(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {

@@ -1,6 +1,6 @@
 // Places: the ports that the steps of a program run on. `place` of a step is an index of the caller's ports
-// (kernels/kernel.h); the kernels of that port are asked first, those that the caller passes besides stay behind them,
-// and a place without a port is the host's.
+// (kernels/kernel.h): the kernels of that port are asked first, then those of place 0, and last those that the caller
+// passes besides, which run on the host. So a caller without the port of a place runs its steps as those of place 0.
 //
 //   const Port* const ports[] = {nullptr, &device};               // place 0: the host; place 1: a device
 //   Places places(ports);
@@ -40,8 +40,7 @@ class Places {
   static constexpr uint32_t kMaxPlaces = 8;  // open refuses a step of a higher place
   static constexpr uint32_t kMaxAlignment = 4096, kMaxTailBytes = 4096;
 
-  // `ports`: by place; null is the host. They, and what they point at, must outlive every program that is bound to
-  // them.
+  // `ports`: by place; null is none. They, and what they point at, must outlive every program that is bound to them.
   explicit Places(std::span<const Port* const> ports);
   Places(const Places&) = delete;
   Places& operator=(const Places&) = delete;

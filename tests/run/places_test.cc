@@ -125,5 +125,53 @@ TEST(places, a_step_that_the_port_does_not_take_runs_on_the_host) {
   }
 }
 
+// ---- Place 0 ----
+
+// A model bound to several ports, each with memory of its own.
+std::vector<std::byte> run_on(const Draft& draft, const std::vector<fake::FakePort*>& fakes) {
+  const Buffer file = pack(draft);
+  Model model;
+  EXPECT_TRUE(model.open(file.bytes()).ok());
+  std::vector<const Port*> ports;
+  for (fake::FakePort* const fake : fakes) ports.push_back(fake == nullptr ? nullptr : &fake->port());
+  Places places(ports);
+  Sizes sizes;
+  EXPECT_TRUE(places.measure(model, 0, reference_kernels(), &sizes).ok());
+  Blocks blocks(sizes, std::byte{0});
+  for (uint32_t i = 0; i < ports.size(); ++i) {
+    if (places.bytes(i) == 0) continue;
+    EXPECT_TRUE(places.give(i, fakes[i]->allocate(size_t(places.bytes(i)))).ok());
+  }
+  Program program;
+  EXPECT_TRUE(places.bind(&program, model, 0, reference_kernels(), blocks.memory).ok());
+  write_inputs(program, model);
+  EXPECT_TRUE(program.run().ok());
+  const std::vector<std::byte> outputs = outputs_of(program);
+  program.unbind();
+  return outputs;
+}
+
+TEST(places, a_place_without_a_port_is_place_0) {
+  const std::vector<std::byte> expected = run_on(chain(4), {});
+  for (const bool named : {false, true}) {
+    fake::FakePort first(reference_kernels(), {});
+    std::vector<fake::FakePort*> ports = {&first};
+    if (named) ports.push_back(nullptr);
+    EXPECT_EQ(run_on(with_places(chain(4), {1, 0, 7, 1}), ports), expected);
+    EXPECT_EQ(first.counts().steps, 4u);
+    EXPECT_EQ(first.counts().begins, 1u) << "one segment";
+  }
+}
+
+TEST(places, a_step_that_its_port_does_not_take_goes_to_that_of_place_0) {
+  Draft over = chain(2);  // the second over the first's output
+  over.tensors[2].offset = over.tensors[1].offset;
+  const std::vector<std::byte> expected = run_on(over, {});
+  fake::FakePort first(reference_kernels(), {.in_place = true}), second(reference_kernels(), {.in_place = false});
+  EXPECT_EQ(run_on(with_places(over, {1}), {&first, &second}), expected);
+  EXPECT_EQ(second.counts().steps, 1u);
+  EXPECT_EQ(first.counts().steps, 1u);
+}
+
 }  // namespace
 }  // namespace nacre::test
