@@ -160,7 +160,7 @@ class Runner {
  private:
   const Program& program() const { return bound_->program(); }
   tools::Json settings() const {
-    tools::Json settings = {{"kernels", tools::name_of_port(bound_->port())},
+    tools::Json settings = {{"kernels", tools::name_of_ports(bound_->ports())},
                             {"rounding", tools::name_of(options_.rounding)}};
     if (options_.batch != 0) settings["batch"] = options_.batch;
     if (!options_.policy.empty()) settings["policy"] = options_.policy;

@@ -10,6 +10,7 @@
 
 #include "tools/cli/command.h"
 #include "tools/model/kernel_choice.h"
+#include "tools/model/loaded_model.h"
 #include "tools/model/machines.h"
 
 namespace nacre::tools {
@@ -50,8 +51,6 @@ inline void add_target(CLI::App& command, std::string& target, const std::string
   for (const TargetMachine& machine : kMachines) names.emplace_back(machine.name);
   command.add_option("--target", target, help)->check(one_of(names))->type_name(CLI::detail::join(names, "|"));
 }
-
-inline constexpr uint64_t kMostThreads = 256;
 
 inline void add_kernel_choice(CLI::App& command, std::string& kernels) {
   command

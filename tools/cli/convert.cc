@@ -40,6 +40,7 @@ void add_convert(CLI::App& app) {
       "  nacre convert digits.onnx -o d.nacre --policy int8/static_from_float32 --calibrate samples.npz\n"
       "  nacre convert digits.onnx --rewrite mixed_float16 --explain      what TensorFlow's rewrite would do\n"
       "  nacre convert digits.onnx -o train.nacre --train softmax_cross_entropy --batch 32 --optimizer adam\n"
+      "  nacre convert kws.tflite -o kws.nacre --rounding float_even --tune      each step on the faster kernel\n"
       "Policies: nacre policies. Passes: " +
       CLI::detail::join(pass_names(), ", "));
   c.reads(c.add_option("NETWORK", o->network, "the network's file")->required()->type_name(""), files_of_network);

@@ -46,8 +46,8 @@ class Bench {
  public:
   explicit Bench(const BenchOptions& options)
       : options_(options), model_(options.model), program_(model_.infer_program()),
-        port_(port_for(options.kernels, model_.program_names(program_).target)),
-        bound_(model_, program_, port_, options.threads), inputs_(seeded_inputs(model_, program_, options.seed)) {}
+        bound_(model_, program_, ports_for(model_, program_, options.kernels), make_threads(options.threads)),
+        inputs_(seeded_inputs(model_, program_, options.seed)) {}
 
   void run() {
     first_us_ = one_run();
@@ -91,7 +91,7 @@ class Bench {
   void print_text() const {
     const Statistics s = statistics(model_, program_);
     print(fmt::format("{}: {} kernels, {}, batch {}, {} multiply-accumulates, {} bytes of memory\n", options_.model,
-                      name_of_port(port_), counted(options_.threads, "thread"), s.batch,
+                      name_of_ports(bound_.ports()), counted(options_.threads, "thread"), s.batch,
                       grouped(s.multiply_accumulates), grouped(memory())));
     print(fmt::format("first run {:.2f} us; {} to warm up; then {}:\n", first_us_, counted(warm_up_, "run"),
                       counted(times_.us.size(), "run")));
@@ -107,7 +107,7 @@ class Bench {
 
   void print_as_json() const {
     Json report = {{"model", options_.model},
-                   {"kernels", name_of_port(port_)},
+                   {"kernels", name_of_ports(bound_.ports())},
                    {"threads", options_.threads},
                    {"batch", statistics(model_, program_).batch},
                    {"multiply_accumulates", statistics(model_, program_).multiply_accumulates},
@@ -129,7 +129,6 @@ class Bench {
   const BenchOptions& options_;
   LoadedModel model_;
   uint32_t program_;
-  const Port* port_;
   BoundProgram bound_;
   std::vector<uint8_t> inputs_;
   double first_us_ = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
@@ -12,10 +13,13 @@
 #include "tools/base/version.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/commands/check.h"
+#include "tools/commands/place_option.h"
+#include "tools/commands/place_table.h"
 #include "tools/compile/compile.h"
 #include "tools/compile/training.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/evaluate/training_memory.h"
+#include "tools/evaluate/tried_places.h"
 #include "tools/files/atomic_file.h"
 #include "tools/files/npy.h"
 #include "tools/importers/importer.h"
@@ -39,6 +43,7 @@ struct Work {
   Json explained;            // what --explain prints: a text, or with --json an object
   PolicyOutput policy_file;  // of --emit-policy; path "": none
   std::string policy;        // what stands in it
+  std::optional<TriedPlaces> tried;
 };
 
 void rewrite(Work& work, Graph& graph) {
@@ -162,6 +167,7 @@ void print_summary_json(const Work& work, const Graph& graph, const Statistics& 
                   {"fallbacks", graph.fallbacks},
                   {"metadata", metadata}};
   if (work.explained.is_object()) summary["rewrite"] = work.explained;
+  if (work.tried) summary["tune"] = places_json(graph, *work.tried);
   print_json(summary);
 }
 
@@ -178,17 +184,35 @@ void require_output(const ConvertOptions& options) {
   if (options.model.empty() && options.stop_after.empty() && !options.rewrite.explain && options.emit_policy.empty())
     throw Error(kUsage, "convert", "no model file was named",
                 "add -o MODEL, or --stop-after PASS to see the graph only");
+  if (options.tune) require_xnnpack("--tune");
 }
 
 std::span<const uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-void write(const Work& work, Graph& graph) {
+// By step, and where they were measured what was found.
+std::vector<uint8_t> choose_places(Work& work, const Graph& graph) {
   const ConvertOptions& options = work.options;
-  add_metadata(graph, options);
+  if (!options.tune) return parse_places(options.place, graph.nodes.size());
   const std::vector<const KernelSet*> kernels = kernels_of_target(options.target);
-  const ProgramSource source = {.graph = &graph, .entry = Entry::kInfer, .target = options.target, .kernels = kernels};
+  const auto write = [&](std::span<const uint8_t> places) {
+    const ProgramSource source = {.graph = &graph, .kernels = kernels, .places = places};
+    return write_model({&source, 1});
+  };
+  work.tried = try_places(write, graph.nodes.size(), options.threads, options.network);
+  return work.tried->places;
+}
+
+void write(Work& work, Graph& graph) {
+  const ConvertOptions& options = work.options;
+  const std::vector<uint8_t> places = choose_places(work, graph);
+  ConvertOptions again = options;  // gives the same bytes without measuring
+  again.place = places_text(places);
+  add_metadata(graph, again);
+  const std::vector<const KernelSet*> kernels = kernels_of_target(options.target);
+  const ProgramSource source = {
+      .graph = &graph, .entry = Entry::kInfer, .target = options.target, .kernels = kernels, .places = places};
   WriteOptions writing = {.names = !options.strip_names, .golden = {}};
   std::vector<uint8_t> bytes = write_model({&source, 1}, writing);
   if (options.golden > 0) {
@@ -201,7 +225,9 @@ void write(const Work& work, Graph& graph) {
   if (!work.policy.empty()) beside.push_back({work.policy_file.path, bytes_of(work.policy)});
   write_checked(options.model, bytes, options.network, beside);
   const Statistics s = statistics(model, 0);
-  options.json ? print_summary_json(work, graph, s, model) : print_summary(options, graph, s, sizes);
+  if (options.json) return print_summary_json(work, graph, s, model);
+  print_summary(options, graph, s, sizes);
+  if (work.tried) print("\n" + places_table(graph, *work.tried, terminal_width()));
 }
 
 // The graph after calibrate becomes a training model.
@@ -253,7 +279,7 @@ PolicyOutput policy_output(const std::string& value) {
 
 std::vector<std::string> pass_names() {
   const ConvertOptions none;
-  Work work{none, {}, {}, {}, {}, {}, {}};
+  Work work{none, {}, {}, {}, {}, {}, {}, {}};
   std::vector<std::string> names;
   for (const NamedPass& pass : passes(work)) names.emplace_back(pass.name);
   return names;
@@ -261,7 +287,7 @@ std::vector<std::string> pass_names() {
 
 void convert(const ConvertOptions& options) {
   require_output(options);
-  Work work{options, {}, {}, {}, {}, {}, {}};
+  Work work{options, {}, {}, {}, {}, {}, {}, {}};
   if (!options.emit_policy.empty()) {
     work.policy_file = policy_output(options.emit_policy);
     require_directory_of(work.policy_file.path);

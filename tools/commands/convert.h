@@ -35,6 +35,9 @@ struct ConvertOptions {
   std::string banks;  // "tcm=64K,sram=512K"; "": one without limit
   bool keep_inputs = false;
   std::string target = "host";
+  std::string place;     // place_option.h
+  bool tune = false;     // finds it by measuring
+  uint32_t threads = 1;  // that measure
   Rounding rounding = Rounding::kDouble;
   bool fold_batch_norm = true;
   PolicyArguments policies;

@@ -1,6 +1,7 @@
 #include "tools/commands/convert_options.h"
 
 #include "tools/commands/training_options.h"
+#include "tools/model/loaded_model.h"
 #include "tools/model/machines.h"
 
 namespace nacre::tools {
@@ -27,6 +28,13 @@ ActsWhen<A> shows_steps() {
 template <class A>
 ActsWhen<A> infers_only() {
   return {.without = {"--train"}, .fact = "is about a model that only infers", .remedy = "leave it away, or --train"};
+}
+
+// Weights of a program for a tier are packed for its kernels alone.
+ActsWhen<C> for_host() {
+  return {.when = [](const C& o) { return o.target == "host"; },
+          .fact = "is of a program for whatever machine runs it",
+          .remedy = "leave --target away"};
 }
 
 std::vector<std::string> machine_names() {
@@ -62,6 +70,26 @@ OptionTable<C> make_model_options() {
        .help = "name under which programs find this one [host]",
        .field = [](C& o) { return choice(o.target, machine_names()); },
        .acts = {writes_model<C>()}},
+      {.name = "--tune",
+       .value = "",
+       .help = "time each step on XNNPACK and on our own kernels here: the faster one stands in the file",
+       .field = [](C& o) { return Flag{&o.tune}; },
+       .acts = {infers_only<C>(),
+                writes_model<C>(),
+                for_host(),
+                {.without = {"--place"}, .fact = "finds what --place says", .remedy = "leave one of them away"}},
+       .text = OptionText::kLeftOut},
+      {.name = "--threads",
+       .value = "N",
+       .help = "of --tune: of our own kernels; XNNPACK has one [1]",
+       .field = [](C& o) { return whole(o.threads, 1, kMostThreads); },
+       .acts = {{.with = {"--tune"}, .fact = "is about measuring, and nothing is measured", .remedy = "add --tune"}},
+       .text = OptionText::kLeftOut},
+      {.name = "--place",
+       .value = "xnnpack=STEPS",
+       .help = "XNNPACK, where it is there, runs these steps: 0,2-4, as --tune found them",
+       .field = [](C& o) { return &o.place; },
+       .acts = {infers_only<C>(), writes_model<C>(), for_host()}},
       {.name = "--rounding",
        .value = "double|single|float_even",
        .help = "of int8 results [double, as TFLite]",

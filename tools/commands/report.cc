@@ -41,7 +41,7 @@ struct Timed {
 
 Timed time(const ProgramReport& program, const std::string& kernels) {
   const LoadedModel& model = program.loaded();
-  const BoundProgram bound(model, program.program(), port_for(kernels, program.names().target));
+  const BoundProgram bound(model, program.program(), ports_for(model, program.program(), kernels), nullptr);
   const std::vector<uint8_t> inputs = seeded_inputs(model, program.program(), kSeed);
   const auto write_inputs = [&] {
     size_t at = 0;
@@ -51,7 +51,7 @@ Timed time(const ProgramReport& program, const std::string& kernels) {
       at += input.size();
     }
   };
-  return {profile(bound, kTimedRuns, write_inputs), name_of_port(bound.port())};
+  return {profile(bound, kTimedRuns, write_inputs), name_of_ports(bound.ports())};
 }
 
 }  // namespace

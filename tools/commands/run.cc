@@ -203,7 +203,7 @@ void print_as_json(const RunOptions& options, const BoundProgram& bound, const s
       {"model", options.model}, {"samples", inputs.rows()}, {"runs", inputs.runs * options.repeat}, {"outputs", list}};
   if (!times.empty()) report.update({{"median_us", summarise(times).median_us}, {"p99_us", summarise(times).p99_us}});
   if (!options.all_tensors.empty()) report["all_tensors"] = options.all_tensors;
-  report.update({{"kernels", name_of_port(bound.port())}, {"threads", options.threads}});
+  report.update({{"kernels", name_of_ports(bound.ports())}, {"threads", options.threads}});
   if (steps) report["profile"] = profile_json(bound.loaded(), bound.loaded().infer_program(options.target), *steps);
   print_json(report);
 }
@@ -235,8 +235,7 @@ void run(const RunOptions& options, const CommandFiles& given) {
   const uint32_t program = model.infer_program(options.target);
   const bool timed = is_for_host(model, program);
   if (!timed && options.repeat > 1) refuse_timing(model, program);
-  const Port* const port = port_for(options.kernels, model.program_names(program).target);
-  BoundProgram bound(model, program, port, options.threads);
+  BoundProgram bound(model, program, ports_for(model, program, options.kernels), make_threads(options.threads));
   const RunInputs inputs = read_inputs(model, program, options.inputs);
   if (!options.all_tensors.empty() && (inputs.runs > 1 || inputs.last_rows > 0))
     throw Error(kUsage, "--all-tensors",

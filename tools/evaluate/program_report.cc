@@ -117,7 +117,7 @@ ProgramReport::ProgramReport(const LoadedModel& model, uint32_t program, const s
   }
   std::vector<bool> seen(model.model().tensors().size(), false);
   for (uint32_t i = 0; i < view_.step_count; ++i) add_step(i, &seen);
-  const std::vector<std::string> kernels = step_kernels(model, program, kernels_);
+  const std::vector<std::string> kernels = step_kernels(model, program, target);
   for (ReportStep& step : steps_) step.kernel = kernels[step.index];
 }
 

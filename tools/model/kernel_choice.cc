@@ -95,14 +95,20 @@ bool set_runs_here(const std::string& set) {
   return tier == nullptr || tier->runs_here;
 }
 
+const Port* xnnpack_port() {
+#ifdef NACRE_XNNPACK
+  return xnnpack::port();
+#else
+  return nullptr;
+#endif
+}
+
 const Port* port_named(const std::string& choice) {
   if (choice == "reference") return nullptr;
-#ifdef NACRE_XNNPACK
   if (choice == "xnnpack") {
-    if (const Port* const port = xnnpack::port(); port != nullptr) return port;
+    if (const Port* const port = xnnpack_port(); port != nullptr) return port;
     throw Error(kUnsupported, "--kernels xnnpack", "the library does not run on this processor", "leave it away");
   }
-#endif
   const VectorTier* const tier = choice == "auto" ? &best_tier() : tier_named(choice);
   if (tier == nullptr) throw Error(kUsage, "--kernels " + choice, "is no set of kernels", "nacre kernels lists them");
   if (!tier->runs_here)
@@ -189,6 +195,12 @@ std::string name_of_port(const Port* port) {
   if (port == nullptr) return "reference";
   const VectorTier* const tier = tier_of_target(port->name);
   return tier != nullptr ? tier->name : port->name;
+}
+
+std::string name_of_ports(std::span<const Port* const> ports) {
+  std::string names;
+  for (const Port* const port : ports) names += (names.empty() ? "" : "+") + name_of_port(port);
+  return names;
 }
 
 }  // namespace nacre::tools

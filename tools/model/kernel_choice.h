@@ -4,6 +4,8 @@
 // not take.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,11 @@ bool set_runs_here(const std::string& set);
 // The port of a choice; null: the reference kernels alone. Throws where this machine cannot run it.
 const Port* port_named(const std::string& choice);
 
+// The place of the steps that XNNPACK is asked for before our own kernels, in programs for this machine
+// (engine/run/places.h; nacre convert --tune). Null: it is not built in, or does not run here.
+inline constexpr uint8_t kXnnpackPlace = 1;
+const Port* xnnpack_port();
+
 // What a program for a target of this name is compiled with, in the order in which bind asks: the kernels of its tier
 // for "x86/avx2" or "arm/neon", and the reference's. Whether this machine can run them is another question.
 std::vector<const KernelSet*> kernels_of_target(const std::string& target);
@@ -43,7 +50,8 @@ std::string name_of_entry(const KernelEntry& entry, const std::string& set);  //
 std::string target_of_set(const std::string& set);     // "x86/avx2" of "avx2"; "" where it is no tier
 std::string set_of_target(const std::string& target);  // and back; a target that names no tier as it is
 
-// "avx512_vnni": what the choice stands for on this machine.
+// "avx512_vnni": what the choice stands for on this machine. Of several ports "avx512_vnni+xnnpack".
 std::string name_of_port(const Port* port);
+std::string name_of_ports(std::span<const Port* const> ports);
 
 }  // namespace nacre::tools

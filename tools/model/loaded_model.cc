@@ -283,10 +283,27 @@ std::string block_name(uint32_t block, const ProgramNames& names) {
   return fmt::format("arena bank {} ({})", bank, name);
 }
 
+bool names_place(const Model& model, const ProgramView& view, uint8_t place) {
+  return std::ranges::any_of(model.steps().subspan(view.first_step, view.step_count),
+                             [&](const StepRecord& step) { return step.place == place; });
+}
+
+Ports ports_for(const LoadedModel& model, uint32_t program, const std::string& choice) {
+  Ports ports = {port_for(choice, model.program_names(program).target)};
+  const bool named = names_place(model.model(), model.model().program(program), kXnnpackPlace);
+  if (choice == "auto" && named && xnnpack_port() != nullptr) ports.push_back(xnnpack_port());
+  return ports;
+}
+
+std::shared_ptr<const ThreadPool> make_threads(uint32_t count) {
+  return count > 1 ? std::make_shared<const ThreadPool>(int(count)) : nullptr;
+}
+
 // A program for a tier has weights that no other kernels read.
-BoundProgram::BoundProgram(const LoadedModel& model, uint32_t index, const Port* port, uint32_t threads)
-    : model_(model), threads_(threads > 1 ? std::make_unique<ThreadPool>(int(threads)) : nullptr),
-      ports_{port != nullptr ? port : port_for_target(model.program_names(index).target)}, places_(ports_) {
+BoundProgram::BoundProgram(const LoadedModel& model, uint32_t index, Ports ports,
+                           std::shared_ptr<const ThreadPool> threads)
+    : model_(model), threads_(std::move(threads)), ports_(std::move(ports)), places_(ports_) {
+  if (ports_[0] == nullptr) ports_[0] = port_for_target(model.program_names(index).target);
   const std::vector<const KernelSet*> kernels = kernels_of_target("");
   const Workers* const workers = threads_ == nullptr ? nullptr : threads_->workers();
   const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};

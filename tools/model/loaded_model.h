@@ -97,27 +97,38 @@ class LoadedModel {
   Model model_;
 };
 
-// A program with memory of its own. The model must outlive it. `port`: whose kernels come before the reference's
-// (kernel_choice.h); null: none. With `threads` above 1, kernels share their work among so many.
+// The ports by place that a choice of kernels (kernel_choice.h) stands for: of "auto", for a program for this machine,
+// the fastest tier, and XNNPACK where a step names its place and it is there. Any other choice runs all steps.
+using Ports = std::vector<const Port*>;
+Ports ports_for(const LoadedModel& model, uint32_t program, const std::string& choice);
+bool names_place(const Model& model, const ProgramView& view, uint8_t place);
+
+inline constexpr uint32_t kMostThreads = 256;                    // that an option may ask for
+std::shared_ptr<const ThreadPool> make_threads(uint32_t count);  // null: one thread
+
+// A program with memory of its own. The model must outlive it. `port`, `ports`: whose kernels come before the
+// reference's (kernel_choice.h); null: none. With `threads` above 1, kernels share their work among so many.
 class BoundProgram {
  public:
-  BoundProgram(const LoadedModel& model, uint32_t index, const Port* port = nullptr, uint32_t threads = 1);
+  BoundProgram(const LoadedModel& model, uint32_t index, const Port* port = nullptr, uint32_t threads = 1)
+      : BoundProgram(model, index, Ports{port}, make_threads(threads)) {}
+  BoundProgram(const LoadedModel& model, uint32_t index, Ports ports, std::shared_ptr<const ThreadPool> threads);
   BoundProgram(const BoundProgram&) = delete;
   BoundProgram& operator=(const BoundProgram&) = delete;
 
   const Program& program() const { return program_; }
   const Sizes& sizes() const { return sizes_; }
   const LoadedModel& loaded() const { return model_; }
-  const Port* port() const { return ports_[0]; }
+  const Ports& ports() const { return ports_; }  // by place; of the first, null: the reference's kernels alone
 
   // Bytes of all inputs, or outputs, one after the other: what a golden pair holds.
   std::vector<uint8_t> run(std::span<const uint8_t> inputs);
 
  private:
   const LoadedModel& model_;
-  std::unique_ptr<ThreadPool> threads_;  // null: one thread
+  std::shared_ptr<const ThreadPool> threads_;
   AlignedBytes memory_;
-  const Port* ports_[1];
+  Ports ports_;
   Places places_;
   Sizes sizes_;
   Program program_;

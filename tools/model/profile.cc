@@ -47,7 +47,7 @@ Profile profile(const BoundProgram& bound, uint64_t runs, const std::function<vo
     progress.show(run + 1);
   }
   result.us = median(std::move(whole));
-  const std::string set = name_of_port(bound.port());
+  const std::string set = name_of_port(bound.ports()[0]);
   for (uint32_t step = 0; step < steps; ++step)
     result.steps.push_back({step, name_of_kernel(bound.program().kernel(step), set), median(std::move(single[step]))});
   return result;

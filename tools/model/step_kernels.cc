@@ -9,18 +9,24 @@
 namespace nacre::tools {
 namespace {
 
-// As Places::pick: a port's set takes the steps of its place alone, and may have their weights packed; so may the
-// kernels behind it where there is a port at all.
-const KernelEntry* entry_for(const Model& model, uint32_t index, std::span<const KernelSet* const> sets) {
+// As Places::pick: first the set of XNNPACK (null: none) where the step names its place, then that of a tier. Where
+// there is a port at all, weights may be packed, also for the kernels behind it.
+const KernelEntry* entry_for(const Model& model, uint32_t index, std::span<const KernelSet* const> sets,
+                             const KernelSet* xnnpack) {
   LoadedStep step(model, index);
   const KernelEntry* entry = nullptr;
   if (step.load() != Code::kOk) return nullptr;
+  if (xnnpack != nullptr && step.record.place == kXnnpackPlace &&
+      find_packing_entry(step, {&xnnpack, 1}, &entry) == Code::kOk)
+    return entry;
   const bool ported = sets.size() > kernels_of_target("").size();
+  if (ported && find_packing_entry(step, sets.first(1), &entry) == Code::kOk) return entry;
   const std::span<const KernelSet* const> behind = sets.subspan(ported ? 1 : 0);
-  if (ported && step.record.place == 0 && find_packing_entry(step, sets.first(1), &entry) == Code::kOk) return entry;
   const Code code = ported ? find_packing_entry(step, behind, &entry) : find_entry(step, behind, &entry);
   return code == Code::kOk ? entry : nullptr;
 }
+
+bool is_host(const std::string& target) { return target.empty() || target == "host"; }
 
 }  // namespace
 
@@ -32,18 +38,21 @@ bool names_kernels(const std::string& target) {
 std::string kernels_for(const LoadedModel& model, uint32_t program, const std::string& target) {
   const std::string own = set_of_target(model.program_names(program).target), set = set_of_target(target);
   if (!target_of_set(own).empty()) return own;
-  if (set.empty() || set == "host") return name_of_port(port_named("auto"));
+  if (is_host(set)) return name_of_port(port_named("auto"));
   if (!names_kernels(target))
     throw Error(kUsage, "--target " + target, "names no set of kernels", "nacre kernels lists them");
   return set;
 }
 
-std::vector<std::string> step_kernels(const LoadedModel& model, uint32_t program, const std::string& set) {
+std::vector<std::string> step_kernels(const LoadedModel& model, uint32_t program, const std::string& target) {
+  const std::string set = kernels_for(model, program, target);
   const std::vector<const KernelSet*> sets = kernels_of_target(target_of_set(set));
   const ProgramView view = model.model().program(program);
+  const bool placed = is_host(target) && names_place(model.model(), view, kXnnpackPlace);
+  const KernelSet* const xnnpack = placed && xnnpack_port() != nullptr ? xnnpack_port()->set : nullptr;
   std::vector<std::string> names;
   for (uint32_t i = 0; i < view.step_count; ++i) {
-    const KernelEntry* entry = entry_for(model.model(), view.first_step + i, sets);
+    const KernelEntry* entry = entry_for(model.model(), view.first_step + i, sets, xnnpack);
     names.push_back(entry == nullptr ? "" : name_of_entry(*entry, set));
   }
   return names;

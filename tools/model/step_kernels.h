@@ -13,8 +13,9 @@ namespace nacre::tools {
 std::string kernels_for(const LoadedModel& model, uint32_t program, const std::string& target);
 bool names_kernels(const std::string& target);
 
-// By step of the program: "avx2/dense_f32", "reference/softmax_f32"; "" where no kernel takes it. What bind takes.
-std::vector<std::string> step_kernels(const LoadedModel& model, uint32_t program, const std::string& set);
+// By step of the program: "avx2/dense_f32", "reference/softmax_f32"; "" where no kernel takes it. What bind takes, for
+// the host also of XNNPACK where a step names its place.
+std::vector<std::string> step_kernels(const LoadedModel& model, uint32_t program, const std::string& target);
 
 bool is_reference(const std::string& kernel);  // "reference/..."
 

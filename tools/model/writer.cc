@@ -181,6 +181,8 @@ class Writer {
     for (const Binding& b : graph.outputs) program.outputs.push_back(bind(ids, b, kOutput));
     const Ids layers = add_layers(graph);
     for (const Node& node : graph.nodes) add_step(source, node, ids, layers);
+    StepRecord* const steps = tables_.steps.data() + tables_.steps.size() - graph.nodes.size();
+    for (size_t i = 0; i < source.places.size(); ++i) steps[i].place = source.places[i];
     tables_.programs.push_back(std::move(program));
   }
 

@@ -18,6 +18,7 @@ struct ProgramSource {
   Entry entry = Entry::kInfer;
   std::string target = "host";
   KernelSets kernels = reference_sets();  // of the target
+  std::span<const uint8_t> places = {};   // of each node; none: 0
 };
 
 struct GoldenPair {

@@ -1,0 +1,48 @@
+// Which steps of a program XNNPACK runs faster than our own kernels on this machine, found by measuring.
+//
+// Two bound programs, all steps on our fastest tier and all that XNNPACK takes on XNNPACK, run their steps one after
+// the other, on the same inputs, in turns: a round is one run of each. A step moves to XNNPACK where the upper quartile
+// of the rounds' ratios, XNNPACK's time to ours, is below 1. Times are of single steps and hold what reading the clock
+// takes, on both sides. What crossing from one port to the other costs shows in whole runs alone: the program with its
+// steps moved runs in turns with the one without, and where the upper quartile of these ratios is not below 1, no step
+// moves.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nacre::tools {
+
+struct Quartiles {
+  double lower, median, upper;
+};
+
+struct TriedStep {
+  std::string own, xnnpack;           // kernels, "avx2/dense_f32"; xnnpack "" where it does not take the step
+  double own_us = 0, xnnpack_us = 0;  // medians
+  Quartiles ratio = {1, 1, 1};        // xnnpack to own, round by round
+
+  bool faster() const { return !xnnpack.empty() && ratio.upper < 1; }
+};
+
+struct TriedPlaces {
+  std::vector<TriedStep> steps;
+  std::string own;                  // set of kernels
+  uint32_t taken = 0;               // steps that XNNPACK takes
+  uint64_t rounds = 0;              // of single steps
+  uint64_t whole_rounds = 0;        // of whole runs; 0: no step was faster
+  double own_us = 0, moved_us = 0;  // of whole runs, medians
+  Quartiles ratio = {1, 1, 1};      // moved to own
+  std::vector<uint8_t> places;      // by step, as they are to be
+
+  bool moved() const { return whole_rounds > 0 && ratio.upper < 1; }
+};
+
+// `write`: the model's bytes with these places, by step. `threads`: of our own kernels. The machine has XNNPACK.
+TriedPlaces try_places(const std::function<std::vector<uint8_t>(std::span<const uint8_t> places)>& write, size_t steps,
+                       uint32_t threads, const std::string& name);
+
+}  // namespace nacre::tools
