@@ -8,7 +8,7 @@
 //   layer/OP/POLICY/SET/NETWORKS/SHAPE
 //                            one layer of real networks (bench/shapes.json) under a policy, after its result was
 //                            compared with the reference's; with the share of the roof that is measured in the same run
-//                            (bench/roof.h) and the kernel that ran. Such as
+//                            (tools/model/roof.h) and the kernel that ran. Such as
 //                            --benchmark_filter='layer/conv2d/int8_static/avx512_vnni/'
 //
 // Products are measured in operations, two for a multiply-accumulate, everything else in bytes read and written.
@@ -23,7 +23,6 @@
 
 #include "bench/layers.h"
 #include "bench/report.h"
-#include "bench/roof.h"
 #include "engine/kernels/reference.h"
 #include "ports/x86/x86.h"
 #include "tests/cases.h"
@@ -31,6 +30,7 @@
 #include "tests/guarded_step.h"
 #include "tests/oracle.h"
 #include "tools/graph/bound_step.h"
+#include "tools/model/roof.h"
 
 namespace nacre::bench {
 namespace {
@@ -202,7 +202,7 @@ int time_kernels() {
   }
   const size_t layers = add_layers(sets);
   fmt::print(stderr, "{} kernels, {} without a case; {} layers\n", entries.all, entries.without_case, layers);
-  print_roofs();
+  tools::print_roofs();
   return entries.without_case > 0 ? 1 : run_benchmarks();
 }
 

@@ -7,9 +7,9 @@
 
 #include "bench/one_layer.h"
 #include "bench/report.h"
-#include "bench/roof.h"
 #include "tools/base/error.h"
 #include "tools/model/kernel_choice.h"
+#include "tools/model/roof.h"
 
 namespace nacre::bench {
 namespace {
@@ -40,7 +40,7 @@ Bound bound_layer(const Shape& shape, const std::string& policy, const std::stri
     bound.program = bound.layer->bind(tools::port_named(set));
     bound.kernel = tools::name_of_kernel(bound.program->program().kernel(bound.layer->step()));
     if (const double apart = bound.layer->difference(*bound.program);
-        set != "reference" && !(apart <= tolerance_of(bound.layer->compute())))
+        set != "reference" && !(apart <= tolerance_of(bound.layer->work().compute)))
       bound.wrong = fmt::format("differs from the reference by {:.2g} of the largest magnitude", apart);
   } catch (const tools::Error& error) {
     bound.wrong = error.what();
@@ -58,9 +58,10 @@ void time(benchmark::State& state, const Bound& bound, x86::Tier tier, bool prod
     benchmark::ClobberMemory();
   }
   state.SetLabel(bound.kernel);
-  if (product) set_rate(state, "op/s", bound.layer->operations());
-  else set_rate(state, "B/s", bound.layer->bytes());
-  set_rate(state, kRoof, least_seconds(tier, bound.layer->compute(), bound.layer->operations(), bound.layer->bytes()));
+  const tools::StepWork work = bound.layer->work();
+  if (product) set_rate(state, "op/s", work.operations);
+  else set_rate(state, "B/s", work.bytes);
+  set_rate(state, kRoof, tools::least_seconds(tier, work));
 }
 
 }  // namespace

@@ -173,25 +173,9 @@ OneLayer::OneLayer(const Shape& shape, const std::string& policy, Rounding round
   }
 }
 
-double OneLayer::operations() const {
+tools::StepWork OneLayer::work() const {
   const Model& model = model_->model();
-  return 2.0 * double(multiply_accumulates(model, model.steps()[model.program(0).first_step + step_]));
-}
-
-double OneLayer::bytes() const {
-  const Model& model = model_->model();
-  const StepRecord& step = model.steps()[model.program(0).first_step + step_];
-  double sum = 0;
-  for (uint32_t i = 0; i < step.operand_count; ++i)
-    if (const uint32_t id = model.operands(step)[i] & kOperandIdMask; id != kNoOperand)
-      sum += double(model.tensors()[id].bytes);
-  return sum;
-}
-
-ElementType OneLayer::compute() const {
-  const Model& model = model_->model();
-  const StepRecord& step = model.steps()[model.program(0).first_step + step_];
-  return model.tensors()[model.operands(step)[0] & kOperandIdMask].element;
+  return tools::step_work(model, model.steps()[model.program(0).first_step + step_]);
 }
 
 std::unique_ptr<BoundProgram> OneLayer::bind(const Port* port) const {

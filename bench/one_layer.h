@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/model/loaded_model.h"
+#include "tools/model/program_cost.h"
 
 namespace nacre::bench {
 
@@ -33,9 +34,7 @@ class OneLayer {
 
   const tools::LoadedModel& model() const { return *model_; }
   uint32_t step() const { return step_; }  // the layer's own, in program 0
-  double operations() const;               // two for a multiply-accumulate
-  double bytes() const;                    // of all operands of the step
-  ElementType compute() const;             // of its weights, or else of its input
+  tools::StepWork work() const;            // of that step
   const std::vector<uint8_t>& input() const { return input_; }
 
   // float32 numbers of w and bias as the graph has them: what a peer is given.

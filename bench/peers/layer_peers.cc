@@ -10,7 +10,7 @@
 // A row is one layer in one type. How often each contender runs in a round is chosen before the rounds, for a burst of
 // kBurst; then in each round every contender runs once, in an order that is rotated from round to round. A speed is the
 // time of the best peer, the one with the smallest median, divided by Nacre's in the same round: the median over the
-// rounds, with quartiles. The roof is measured in the same run (bench/roof.h). Outputs are compared with those of the
+// rounds, with quartiles. The roof is measured in the same run (model/roof.h). Outputs are compared with those of the
 // reference kernels in float32, int8 and float8 as far as their codes allow. Nacre's int8 rounds as its peers do
 // (float_even), its kernels are those of one set, chosen before the run.
 //
@@ -32,12 +32,12 @@
 
 #include "bench/peers/layer_bars.h"
 #include "bench/peers/layer_peer.h"
-#include "bench/roof.h"
 #include "bench_commit.h"
 #include "tools/base/error.h"
 #include "tools/base/json.h"
 #include "tools/files/atomic_file.h"
 #include "tools/model/kernel_choice.h"
+#include "tools/model/roof.h"
 
 namespace nacre::bench {
 namespace {
@@ -137,7 +137,7 @@ class Peers {
   int run() {
     fmt::print("nacre {}, {} kernels, commit {}; oneDNN's instructions {}; one core; {} rounds\n", NACRE_VERSION, set_,
                kCommit, onednn_instructions(), options_.rounds);
-    print_roofs();
+    tools::print_roofs();
     if (options_.suite == "gemm") gemm();
     else convolutions();
     for (const Bar& bar : options_.suite == "gemm" ? gemm_bars(rows_) : convolution_bars(rows_)) {
@@ -225,9 +225,10 @@ class Peers {
       others += fmt::format("  {} {:.2f}", c.name, median(c.seconds) * 1e6);
       if (best == nullptr || median(c.seconds) < median(best->seconds)) best = &c;
     }
+    const tools::StepWork work = layer.work();
     row.seconds = median(nacre.seconds);
-    row.share = least_seconds(tier(), layer.compute(), layer.operations(), layer.bytes()) / row.seconds;
-    row.bytes = layer.bytes();
+    row.share = tools::least_seconds(tier(), work) / row.seconds;
+    row.bytes = work.bytes;
     std::vector<double> speeds;
     for (size_t i = 0; best != nullptr && i < nacre.seconds.size(); ++i)
       speeds.push_back(best->seconds[i] / nacre.seconds[i]);
@@ -238,12 +239,12 @@ class Peers {
       speed = fmt::format("{:.2f}x [{:.2f}, {:.2f}] of {}", row.speed, row.low, row.high, best->name);
     }
     fmt::print("{:<52} {:9.2f} us {:7.1f} Gop/s {:4.0f} % of the roof  {}  ({}; us{})\n", path, row.seconds * 1e6,
-               layer.operations() / row.seconds / 1e9, 100 * row.share, speed, row.kernel, others);
+               work.operations / row.seconds / 1e9, 100 * row.share, speed, row.kernel, others);
     std::fflush(stdout);
     json_.push_back({{"row", path},
                      {"kernel", row.kernel},
-                     {"operations", layer.operations()},
-                     {"bytes", layer.bytes()},
+                     {"operations", work.operations},
+                     {"bytes", work.bytes},
                      {"share_of_roof", row.share},
                      {"best_peer", row.best},
                      {"speed", {{"low", row.low}, {"median", row.speed}, {"high", row.high}}},
@@ -259,7 +260,7 @@ class Peers {
 
   void write() const {
     if (options_.json.empty()) return;
-    const Arithmetic& roof = arithmetic(tier());
+    const tools::Arithmetic& roof = tools::arithmetic(tier());
     const Json report = {{"suite", options_.suite},
                          {"version", NACRE_VERSION},
                          {"commit", kCommit},

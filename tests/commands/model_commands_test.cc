@@ -174,6 +174,12 @@ TEST_F(model_commands, a_model_for_a_tier_runs_with_its_kernels_and_no_others) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Json json = Json::parse(run.out), steps = json["profile"]["steps"];
   EXPECT_EQ(json["kernels"], "portable");
+  for (const Json& step : steps) {  // the roof is known of x86 alone
+    EXPECT_EQ(step.contains("share_of_roof"), !target_runs_here("arm/neon") && !target_runs_here("arm/armv7"));
+    if (!step.contains("share_of_roof")) continue;
+    EXPECT_GT(step["roof_us"].get<double>(), 0);
+    EXPECT_DOUBLE_EQ(step["share_of_roof"].get<double>(), step["roof_us"].get<double>() / step["us"].get<double>());
+  }
   EXPECT_TRUE(std::ranges::any_of(
       steps, [](const Json& step) { return step["kernel"].get<std::string>().starts_with("portable/conv2d"); }));
   expect_refusal(run_tool({"run", model, "--seed", "1", "--kernels", "reference"}), 2, "compiled for x86/portable");

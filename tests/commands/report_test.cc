@@ -107,6 +107,7 @@ TEST_F(report, has_the_time_and_the_kernels_of_each_layer_when_asked) {
   EXPECT_EQ(malformed(html), "");
   EXPECT_EQ(reaches_out(html), "");
   EXPECT_EQ(count(html, "GMAC/s"), 2u);
+  EXPECT_EQ(count(html, "of roof"), 2u);
   EXPECT_TRUE(has(html, "with reference kernels on one thread"));
   EXPECT_TRUE(has(html, "reference/conv2d_f32"));
 }

@@ -14,7 +14,7 @@ namespace {
 struct OpTime {
   std::string op;
   size_t steps = 0;
-  double us = 0;
+  double us = 0, least_us = 0;
 };
 
 // By op, the slowest first.
@@ -25,6 +25,7 @@ std::vector<OpTime> by_op(const ProgramReport& report, const Profile& profile) {
     op.op = report.steps()[step.step].op_name;
     ++op.steps;
     op.us += step.us;
+    op.least_us += step.least_us;
   }
   std::vector<OpTime> sorted;
   for (auto& [name, op] : ops) sorted.push_back(std::move(op));
@@ -44,6 +45,11 @@ std::string layer_of(const ProgramReport& report, const ReportStep& step) {
 
 double rate(const ReportStep& step, double us) { return us > 0 ? double(step.multiply_accumulates) / us / 1000 : 0; }
 
+// "" where the roof is not known.
+std::string of_roof(double least_us, double us) {
+  return least_us > 0 && us > 0 ? fmt::format("{:.0f} %", 100 * least_us / us) : "";
+}
+
 }  // namespace
 
 std::string profile_text(const LoadedModel& model, uint32_t program, const Profile& profile, size_t width) {
@@ -57,20 +63,27 @@ std::string profile_text(const LoadedModel& model, uint32_t program, const Profi
                {"kernel"},
                {"us", Align::kRight},
                {"share", Align::kRight},
-               {"GMAC/s", Align::kRight}});
+               {"GMAC/s", Align::kRight},
+               {"of roof", Align::kRight}});
   for (const StepProfile& step : profile.steps) {
     const ReportStep& of = report.steps()[step.step];
     steps.add({fmt::format("{}", step.step), layer_of(report, of), of.op_name, report.types_text(of), step.kernel,
                fmt::format("{:.2f}", step.us), share(step.us),
-               of.multiply_accumulates > 0 ? fmt::format("{:.1f}", rate(of, step.us)) : ""});
+               of.multiply_accumulates > 0 ? fmt::format("{:.1f}", rate(of, step.us)) : "",
+               of_roof(step.least_us, step.us)});
   }
-  Table ops({{"op"}, {"steps", Align::kRight}, {"us", Align::kRight}, {"share", Align::kRight}});
+  Table ops(
+      {{"op"}, {"steps", Align::kRight}, {"us", Align::kRight}, {"share", Align::kRight}, {"of roof", Align::kRight}});
   for (const OpTime& op : by_op(report, profile))
-    ops.add({op.op, fmt::format("{}", op.steps), fmt::format("{:.2f}", op.us), share(op.us)});
+    ops.add(
+        {op.op, fmt::format("{}", op.steps), fmt::format("{:.2f}", op.us), share(op.us), of_roof(op.least_us, op.us)});
   return steps.text(width) + "\n" + ops.text(width) +
          fmt::format(
              "\nwhole run: median {:.2f} us of {} runs after {} to warm up; the first took {:.2f} us\n"
-             "steps alone: {:.2f} us, the clock's own time in each\n",
+             "steps alone: {:.2f} us, the clock's own time in each\n"
+             "roof: the time of the step's multiply-accumulates in registers, or where that is longer of reading a "
+             "block of as\n"
+             "many bytes as its operands; a part of these in a nearer cache goes faster\n",
              profile.us, profile.runs, profile.runs, profile.first_us, sum);
 }
 
@@ -82,11 +95,15 @@ Json profile_json(const LoadedModel& model, uint32_t program, const Profile& pro
     Json row = {{"step", step.step},     {"layer", layer_of(report, of)},
                 {"op", of.op_name},      {"types", report.types_text(of)},
                 {"kernel", step.kernel}, {"us", step.us}};
+    if (step.least_us > 0) row.update({{"roof_us", step.least_us}, {"share_of_roof", step.least_us / step.us}});
     if (of.multiply_accumulates > 0)
       row.update({{"multiply_accumulates", of.multiply_accumulates}, {"gmac_per_s", rate(of, step.us)}});
     steps.push_back(std::move(row));
   }
-  for (const OpTime& op : by_op(report, profile)) ops.push_back({{"op", op.op}, {"steps", op.steps}, {"us", op.us}});
+  for (const OpTime& op : by_op(report, profile)) {
+    ops.push_back({{"op", op.op}, {"steps", op.steps}, {"us", op.us}});
+    if (op.least_us > 0) ops.back().update({{"roof_us", op.least_us}, {"share_of_roof", op.least_us / op.us}});
+  }
   return {{"steps", steps},          {"ops", ops},
           {"median_us", profile.us}, {"first_us", profile.first_us},
           {"runs", profile.runs},    {"warm_up_runs", profile.runs}};

@@ -92,7 +92,7 @@ std::vector<ListedKernel> kernels_of_set(const std::string& set) {
 
 bool set_runs_here(const std::string& set) {
   const VectorTier* const tier = tier_named(set);
-  return tier == nullptr || tier->runs_here;
+  return tier != nullptr ? tier->runs_here : set != "xnnpack" || xnnpack_port() != nullptr;
 }
 
 const Port* xnnpack_port() {

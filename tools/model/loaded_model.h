@@ -119,6 +119,7 @@ class BoundProgram {
   const Program& program() const { return program_; }
   const Sizes& sizes() const { return sizes_; }
   const LoadedModel& loaded() const { return model_; }
+  int threads() const { return threads_ == nullptr ? 1 : threads_->count(); }
   const Ports& ports() const { return ports_; }  // by place; of the first, null: the reference's kernels alone
 
   // Bytes of all inputs, or outputs, one after the other: what a golden pair holds.

@@ -5,6 +5,7 @@
 
 #include "tools/base/progress.h"
 #include "tools/model/kernel_choice.h"
+#include "tools/model/roof.h"
 
 namespace nacre::tools {
 namespace {
@@ -48,8 +49,13 @@ Profile profile(const BoundProgram& bound, uint64_t runs, const std::function<vo
   }
   result.us = median(std::move(whole));
   const std::string set = name_of_port(bound.ports()[0]);
-  for (uint32_t step = 0; step < steps; ++step)
-    result.steps.push_back({step, name_of_kernel(bound.program().kernel(step), set), median(std::move(single[step]))});
+  const Model& model = bound.loaded().model();
+  for (uint32_t step = 0; step < steps; ++step) {
+    const std::string kernel = name_of_kernel(bound.program().kernel(step), set);
+    const StepWork work = step_work(model, model.steps()[bound.program().view().first_step + step]);
+    const double least = least_seconds(tier_of_kernel(kernel), work) / bound.threads() * 1e6;
+    result.steps.push_back({step, kernel, median(std::move(single[step])), least});
+  }
   return result;
 }
 

@@ -11,9 +11,10 @@
 namespace nacre::tools {
 
 struct StepProfile {
-  uint32_t step = 0;   // of the program
-  std::string kernel;  // "avx2/dense_f32"
-  double us = 0;       // median over the runs
+  uint32_t step = 0;    // of the program
+  std::string kernel;   // "avx2/dense_f32"
+  double us = 0;        // median over the runs
+  double least_us = 0;  // of its roof (roof.h), on as many cores as there are threads; 0: not known here
 };
 
 struct Profile {
@@ -24,7 +25,7 @@ struct Profile {
 };
 
 // Runs the program `runs` times as a whole and as often step by step, whose times are of single steps and so hold what
-// reading the clock takes. write_inputs() is called before each run.
+// reading the clock takes. After them the roof of each is measured. write_inputs() is called before each run.
 Profile profile(const BoundProgram& bound, uint64_t runs, const std::function<void()>& write_inputs);
 
 }  // namespace nacre::tools

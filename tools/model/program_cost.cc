@@ -28,6 +28,18 @@ uint64_t multiply_accumulates(const Model& model, const StepRecord& step) {
   return y.rank == 0 ? 0 : elements(y) / uint64_t(y.dims[y.rank - 1]) * elements(w);
 }
 
+StepWork step_work(const Model& model, const StepRecord& step) {
+  StepWork work = {.compute = ElementType::kNone, .operations = 2.0 * double(multiply_accumulates(model, step))};
+  for (uint32_t i = 0; i < step.operand_count; ++i) {
+    const uint32_t word = model.operands(step)[i];
+    if (word == kNoOperand) continue;
+    const TensorRecord& r = model.tensors()[word & kOperandIdMask];
+    if (work.compute == ElementType::kNone) work.compute = r.element;
+    work.bytes += double(r.bytes);
+  }
+  return work;
+}
+
 Statistics statistics(const LoadedModel& loaded, uint32_t program) {
   const Model& model = loaded.model();
   const ProgramView view = model.program(program);

@@ -30,6 +30,14 @@ struct Statistics {
 //   w [out, ...] or, depthwise, [kernel_h, kernel_w, out];   y [..., out]
 uint64_t multiply_accumulates(const Model& model, const StepRecord& step);
 
+// What the roof of a step is made of (tools/model/roof.h): the type that it computes in, that of its first operand; two
+// operations for a multiply-accumulate; and the bytes of all operands, each once.
+struct StepWork {
+  ElementType compute;
+  double operations = 0, bytes = 0;
+};
+StepWork step_work(const Model& model, const StepRecord& step);
+
 Statistics statistics(const LoadedModel& model, uint32_t program);
 
 }  // namespace nacre::tools

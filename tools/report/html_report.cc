@@ -107,9 +107,10 @@ void add_comparison(Html& page, const ProgramReport& a, const ProgramReport& b, 
                           kQuietDecibels));
 }
 
-double microseconds(const ReportLayer& layer, const Profile& profile) {
+// Over the steps of a layer.
+double sum_of(const ReportLayer& layer, const Profile& profile, double StepProfile::* time) {
   double us = 0;
-  for (const uint32_t step : layer.steps) us += profile.steps[step].us;
+  for (const uint32_t step : layer.steps) us += profile.steps[step].*time;
   return us;
 }
 
@@ -127,19 +128,22 @@ void add_times(Html& page, const ReportedModel& model) {
   double sum = 0;
   for (const StepProfile& step : profile.steps) sum += step.us;
   page.heading(3, "Time");
-  page.paragraph(
-      fmt::format("Median of {}: {:.2f} us, with {} kernels on one thread of this machine, inputs from a "
-                  "seed. Layers by their steps alone, the clock's own time in each.",
-                  counted(profile.runs, "run"), profile.us, model.kernels));
+  page.paragraph(fmt::format(
+      "Median of {}: {:.2f} us, with {} kernels on one thread of this machine, inputs from a "
+      "seed. Layers by their steps alone, the clock's own time in each. Roof: what their multiply-accumulates take "
+      "in registers, or reading as many bytes.",
+      counted(profile.runs, "run"), profile.us, model.kernels));
   std::vector<std::vector<std::string>> rows;
   for (const ReportLayer& layer : model.program->layers()) {
     if (layer.steps.empty()) continue;
-    const double us = microseconds(layer, profile), macs = double(layer.multiply_accumulates);
+    const double us = sum_of(layer, profile, &StepProfile::us), least = sum_of(layer, profile, &StepProfile::least_us),
+                 macs = double(layer.multiply_accumulates);
     rows.push_back({layer.name, layer.source_op, kernels_of(layer, profile), fmt::format("{:.2f}", us),
                     fmt::format("{:.1f} %", sum > 0 ? 100 * us / sum : 0),
-                    macs > 0 && us > 0 ? fmt::format("{:.1f}", macs / us / 1000) : "-"});
+                    macs > 0 && us > 0 ? fmt::format("{:.1f}", macs / us / 1000) : "-",
+                    least > 0 && us > 0 ? fmt::format("{:.0f} %", 100 * least / us) : "-"});
   }
-  page.table({"layer", "op", "kernels", "us", "share", "GMAC/s"}, rows, 3);
+  page.table({"layer", "op", "kernels", "us", "share", "GMAC/s", "of roof"}, rows, 3);
 }
 
 void add_layers(Html& page, const ProgramReport& report) {

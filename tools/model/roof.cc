@@ -1,4 +1,4 @@
-#include "bench/roof.h"
+#include "tools/model/roof.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-namespace nacre::bench {
+namespace nacre::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -237,13 +237,21 @@ double copy_bandwidth(size_t bytes) {
   return once(known, bytes, measured_copy);
 }
 
-double least_seconds(x86::Tier tier, ElementType compute, double operations, double bytes) {
+double least_seconds(x86::Tier tier, const StepWork& work) {
   const Arithmetic& a = arithmetic(tier);
   if (a.float32 == 0) return 0;
   double peak = a.float32;
+  const ElementType compute = work.compute;
   if (compute == ElementType::kInt8) peak = a.int8;
-  if (compute == ElementType::kBfloat16 || compute == ElementType::kFloat8E4M3) peak = a.bfloat16;
-  return std::max(operations / peak, bytes / read_bandwidth(size_t(bytes)));
+  if (compute == ElementType::kBfloat16 || compute == ElementType::kFloat8E4M3 || compute == ElementType::kFloat8E5M2)
+    peak = a.bfloat16;
+  return std::max(work.operations / peak, work.bytes / read_bandwidth(size_t(work.bytes)));
+}
+
+x86::Tier tier_of_kernel(const std::string& kernel) {
+  for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i)
+    if (kernel.starts_with(std::string(x86::name(x86::Tier(i))) + "/")) return x86::Tier(i);
+  return x86::best();
 }
 
 void print_roofs() {
@@ -260,4 +268,4 @@ void print_roofs() {
   fmt::print("\n\n");
 }
 
-}  // namespace nacre::bench
+}  // namespace nacre::tools
