@@ -2,6 +2,7 @@
 // built in and without it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
