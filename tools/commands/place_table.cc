@@ -27,7 +27,7 @@ std::string text_of(const Quartiles& q) { return fmt::format("{:.3f} {:.3f} {:.3
 
 std::string result_text(const TriedPlaces& tried) {
   if (tried.taken == 0)
-    return "XNNPACK takes none of the steps (int8 products only with --rounding float_even): all stay with " +
+    return "XNNPACK, which takes float32, and int8 products with --rounding float_even, takes no step: all stay with " +
            tried.own + "\n";
   if (tried.whole_rounds == 0)
     return fmt::format("no step is faster on XNNPACK beyond doubt: all stay with {}\n", tried.own);
