@@ -7,10 +7,13 @@
 //   gradient_w   dw_ki += sum_r dy_rk x_ri             an outer product; of a convolution row r of x is a window
 //   bias         db_k += sum_r dy_rk
 //
-// 16 bits wide numbers are made float32 in scratch, block by block.
+// 16 bits wide numbers are made float32 in scratch, block by block. Where vectors multiply pairs of bfloat16 (simd/vec.h,
+// kGroup 2), two terms that follow each other are put together instead: rows 2 k and 2 k + 1 of w and columns of dy of
+// gradient_x, rows 2 r and 2 r + 1 of dy and x of gradient_w.
 #pragma once
 
 #include "engine/kernels/kernel.h"
+#include "engine/kernels/pieces.h"
 #include "engine/ops/conv_gradient.h"
 #include "engine/ops/dense.h"
 
@@ -37,12 +40,39 @@ inline int gathered_rows(int rows, int length, int most) {
   return rows < block ? rows : block;
 }
 
+// Of an outer product of pairs of so many rows of dy, [rows / 2][out][2] and what the last vector writes behind it, and
+// of two vectors of columns of x.
+inline ScratchBytes scratch_of_pairs(size_t rows, int out, int lanes) {
+  const size_t pairs = (rows + 1) / 2;
+  ScratchBytes scratch;
+  return scratch.add((pairs * size_t(out) + size_t(lanes)) * 2, sizeof(Bfloat16))
+      .add(pairs * 4 * size_t(lanes), sizeof(Bfloat16));
+}
+
 // dx = dy w of matrices, and dw += dy^T x.
 struct MatrixSizes {
   int rows, in, out;  // dy [rows, out], w [out, in]
 
-  template <int kLanes, class T>
+  // Of pairs: fewer rows are not worth the making of pairs of w. Columns of w that are multiplied by all rows of dy,
+  // before the next ones become pairs.
+  static constexpr int kLeastPairRows = 16, kPairBytes = 128 << 10;
+  bool takes_pairs() const { return rows >= kLeastPairRows; }
+  int pair_terms() const { return rounded_up(out, 2); }
+  int pair_columns(int lanes) const {
+    const int fit = kPairBytes / int(sizeof(Bfloat16)) / pair_terms() / lanes * lanes, all = rounded_up(in, lanes);
+    const int columns = fit < 4 * lanes ? 4 * lanes : fit;
+    return columns < all ? columns : all;
+  }
+
+  template <int kLanes, class T, int kGroup = 1>
   ScratchBytes scratch_x() const {
+    if (kGroup == 2 && takes_pairs()) {
+      const auto columns = size_t(pair_columns(kLanes));
+      ScratchBytes scratch;
+      scratch.add(columns, sizeof(float)).add(columns * size_t(pair_terms()), sizeof(T));
+      if (pair_terms() != out) scratch.add(size_t(kGradientRows) * size_t(pair_terms()), sizeof(T));
+      return scratch;
+    }
     const int block = rows < kGradientRows ? rows : kGradientRows;
     ScratchBytes scratch;
     scratch.add(size_t(rounded_up(in, kLanes)), sizeof(float));
@@ -51,10 +81,11 @@ struct MatrixSizes {
       scratch.add(size_t(block) * size_t(out), sizeof(float)).add(size_t(block) * size_t(in), sizeof(float));
     return scratch;
   }
-  template <int kLanes, class T>
+  template <int kLanes, class T, int kGroup = 1>
   ScratchBytes scratch_w() const {
     const auto block = size_t(rows < kGradientTerms ? rows : kGradientTerms);
     ScratchBytes scratch;
+    if (kGroup == 2 && takes_pairs()) return scratch_of_pairs(block, out, kLanes);
     scratch.add(block * 2 * kLanes, sizeof(float));
     if (!std::is_same_v<T, float>)
       scratch.add(block * size_t(out), sizeof(float)).add(block * size_t(rounded_up(in, kLanes)), sizeof(float));
@@ -74,7 +105,7 @@ inline MatrixSizes matrix_of(const Conv2d& op) {
   return {op.batch * op.window.h.out * op.window.w.out, op.w_channel, op.group_out};
 }
 
-template <int kLanes, class T>
+template <int kLanes, class T, int kGroup = 1>
 struct DenseGradientXForm {
   DenseGradientX op;
   static DenseGradientXForm from(const Words& words, const Operands& operands) {
@@ -85,11 +116,11 @@ struct DenseGradientXForm {
   void run(const T* dy, const T* w, T* dx, const Args& args) const;
 
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    return matrix_of(from(words, operands).op).template scratch_x<kLanes, T>().bytes;
+    return matrix_of(from(words, operands).op).template scratch_x<kLanes, T, kGroup>().bytes;
   }
 };
 
-template <int kLanes, class T>
+template <int kLanes, class T, int kGroup = 1>
 struct DenseGradientWForm {
   DenseGradientW op;
   static DenseGradientWForm from(const Words& words, const Operands& operands) {
@@ -100,7 +131,7 @@ struct DenseGradientWForm {
   void run(const T* dy, const T* x, Update<float> dw, const Args& args) const;
 
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    return matrix_of(from(words, operands).op).template scratch_w<kLanes, T>().bytes;
+    return matrix_of(from(words, operands).op).template scratch_w<kLanes, T, kGroup>().bytes;
   }
 };
 
@@ -133,7 +164,7 @@ struct Reach {
   }
 };
 
-template <int kLanes, class T>
+template <int kLanes, class T, int kGroup = 1>
 struct Conv2dGradientXForm : Conv2dGradientX {
   static Conv2dGradientXForm from(const Words& words, const Operands& operands) {
     return {Conv2dGradientX::from(words, operands)};
@@ -143,12 +174,19 @@ struct Conv2dGradientXForm : Conv2dGradientX {
 
   int taps() const { return window.h.kernel * window.w.kernel; }
   int block() const { return gathered_rows(batch * window.h.in * window.w.in, taps() * group_out, kGradientRows); }
+  bool takes_pairs() const { return kGroup == 2 && group_out % 2 == 0; }
 
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const auto op = from(words, operands);
-    if (is_pointwise(op)) return matrix_of(op).template scratch_x<kLanes, T>().bytes;
+    if (is_pointwise(op)) return matrix_of(op).template scratch_x<kLanes, T, kGroup>().bytes;
     const auto columns = size_t(rounded_up(op.group_in, kLanes)), length = size_t(op.taps()) * size_t(op.group_out);
     const auto rows = size_t(op.block());
+    if (op.takes_pairs())
+      return ScratchBytes()
+          .add(columns, sizeof(float))
+          .add(columns * length, sizeof(T))
+          .add(rows * length, sizeof(T))
+          .bytes;
     return ScratchBytes()
         .add(columns, sizeof(float))
         .add(columns * length, sizeof(float))
@@ -159,9 +197,10 @@ struct Conv2dGradientXForm : Conv2dGradientX {
 
  private:
   struct Phase;
+  void run_pairs(const T* dy, const T* w, T* dx, Pieces scratch) const;
 };
 
-template <int kLanes, class T>
+template <int kLanes, class T, int kGroup = 1>
 struct Conv2dGradientWForm : Conv2dGradientW {
   static Conv2dGradientWForm from(const Words& words, const Operands& operands) {
     return {Conv2dGradientW::from(words, operands)};
@@ -173,13 +212,20 @@ struct Conv2dGradientWForm : Conv2dGradientW {
 
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const auto op = from(words, operands);
-    if (is_pointwise(op)) return matrix_of(op).template scratch_w<kLanes, T>().bytes;
+    if (is_pointwise(op)) return matrix_of(op).template scratch_w<kLanes, T, kGroup>().bytes;
     const auto rows = size_t(op.block());
+    if (kGroup == 2)
+      return scratch_of_pairs(rows, op.group_out, kLanes)
+          .add(rows * size_t(rounded_up(op.w_channel, kLanes)), sizeof(T))
+          .bytes;
     ScratchBytes scratch;
     scratch.add(rows * 2 * kLanes, sizeof(float)).add(rows * size_t(rounded_up(op.w_channel, kLanes)), sizeof(float));
     if (!std::is_same_v<T, float>) scratch.add(rows * size_t(op.out_c), sizeof(float));
     return scratch.bytes;
   }
+
+ private:
+  void run_pairs(const T* dy, const T* x, float* dw, Pieces scratch) const;
 };
 
 }  // namespace nacre::inline NACRE_ISA

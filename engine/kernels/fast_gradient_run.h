@@ -4,6 +4,7 @@
 #include "engine/kernels/fast_gradient.h"
 #include "engine/kernels/fast_matmul_run.h"
 #include "engine/kernels/outer_product.h"
+#include "engine/kernels/pair_products.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -65,14 +66,28 @@ void matrix_gradient_w(const MatrixSizes& s, const T* dy, const T* x, float* dw,
   }
 }
 
-template <int kLanes, class T>
-void DenseGradientXForm<kLanes, T>::run(const T* dy, const T* w, T* dx, const Args& args) const {
-  matrix_gradient_x<Vector>(matrix_of(op), dy, w, dx, Pieces{args.scratch.data()});
+// Of pairs of bfloat16, where they are many.
+template <class V, int kGroup, class T>
+void any_gradient_x(const MatrixSizes& s, const T* dy, const T* w, T* dx, const Pieces& scratch) {
+  if constexpr (kGroup == 2)
+    if (s.takes_pairs()) return pair_gradient_x<V>(s, dy, w, dx, scratch);
+  matrix_gradient_x<V>(s, dy, w, dx, scratch);
+}
+template <class V, int kGroup, class T>
+void any_gradient_w(const MatrixSizes& s, const T* dy, const T* x, float* dw, const Pieces& scratch) {
+  if constexpr (kGroup == 2)
+    if (s.takes_pairs()) return pair_gradient_w<V>(s, dy, x, dw, scratch);
+  matrix_gradient_w<V>(s, dy, x, dw, scratch);
 }
 
-template <int kLanes, class T>
-void DenseGradientWForm<kLanes, T>::run(const T* dy, const T* x, Update<float> dw, const Args& args) const {
-  matrix_gradient_w<Vector>(matrix_of(op), dy, x, dw.data, Pieces{args.scratch.data()});
+template <int kLanes, class T, int kGroup>
+void DenseGradientXForm<kLanes, T, kGroup>::run(const T* dy, const T* w, T* dx, const Args& args) const {
+  any_gradient_x<Vector, kGroup>(matrix_of(op), dy, w, dx, Pieces{args.scratch.data()});
+}
+
+template <int kLanes, class T, int kGroup>
+void DenseGradientWForm<kLanes, T, kGroup>::run(const T* dy, const T* x, Update<float> dw, const Args& args) const {
+  any_gradient_w<Vector, kGroup>(matrix_of(op), dy, x, dw.data, Pieces{args.scratch.data()});
 }
 
 // Rows are added in blocks, as the reference does, with sums of their own.
@@ -105,8 +120,8 @@ void BiasGradientForm<kLanes, T>::run(const T* dy, Update<float> sum, const Args
 }
 
 // The pixels of x of one phase, their rows of gathered dy, and the columns of w that go with them.
-template <int kLanes, class T>
-struct Conv2dGradientXForm<kLanes, T>::Phase {
+template <int kLanes, class T, int kGroup>
+struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
   using V = Vector;
 
   const Conv2dGradientXForm& op;
@@ -146,6 +161,22 @@ struct Conv2dGradientXForm<kLanes, T>::Phase {
     }
   }
 
+  // The same of pairs: of rows (tap, k) and (tap, k + 1).
+  template <class Pairs>
+  void pack_pairs(const T* weights, T* to) const {
+    const T* const from = weights + ptrdiff_t(group) * op.group_out * op.w_channel;
+    for (int c = 0; c < op.group_in; c += V::kLanes) {
+      const int n = V::most(op.group_in - c);
+      for (int i = 0; i < h.taps; ++i)
+        for (int j = 0; j < w.taps; ++j) {
+          const int tap = (h.first + i * h.period) * op.window.w.kernel + w.first + j * w.period;
+          const T* row = from + tap * op.w_column + c;
+          for (int k = 0; k < op.group_out; k += 2, row += 2 * op.w_channel, to += 2 * V::kLanes)
+            Pairs::put_pairs(to, row, row + op.w_channel, n);
+        }
+    }
+  }
+
   struct At {
     int n, a, b;  // pixel (first_h + a stride, first_w + b stride) of image n
     void next(const Phase& phase) {
@@ -158,7 +189,8 @@ struct Conv2dGradientXForm<kLanes, T>::Phase {
   };
   At at(int pixel) const { return {pixel / (high * wide), pixel / wide % high, pixel % wide}; }
 
-  void gather(const T* dy, At at, int rows, float* to) const {
+  template <class X>
+  void gather(const T* dy, At at, int rows, X* to) const {
     const int c = op.group_out, out_h = op.window.h.out, out_w = op.window.w.out;
     for (int r = 0; r < rows; ++r, at.next(*this))
       for (int i = 0, y = at.a + h.shift; i < h.taps; ++i, y -= h.back) {
@@ -166,26 +198,29 @@ struct Conv2dGradientXForm<kLanes, T>::Phase {
         const T* const row = dy + (ptrdiff_t(at.n) * out_h + (inside ? y : 0)) * out_w * op.out_c + group * c;
         for (int j = 0, x = at.b + w.shift; j < w.taps; ++j, x -= w.back, to += c) {
           if (inside && x >= 0 && x < out_w) put_numbers<V>(to, row + ptrdiff_t(x) * op.out_c, c);
-          else fill_numbers(to, 0.0f, c);
+          else fill_numbers<V>(to, T(0.0f), c);
         }
       }
   }
 
-  void put(const float* sums, At at, int rows, T* dx) const {
+  // Rows of sums, `step` apart, of `count` channels from `channel` on.
+  void put(const float* sums, ptrdiff_t step, At at, int rows, int channel, int count, T* dx) const {
     const WindowAxis &in_h = op.window.h, &in_w = op.window.w;
-    for (int r = 0; r < rows; ++r, at.next(*this), sums += op.group_in) {
+    T* const to = dx + group * op.group_in + channel;
+    for (int r = 0; r < rows; ++r, at.next(*this), sums += step) {
       const ptrdiff_t row = ptrdiff_t(at.n) * in_h.in + first_h + at.a * in_h.stride;
-      store_numbers<V>(dx + (row * in_w.in + first_w + at.b * in_w.stride) * op.in_c + group * op.group_in, sums,
-                       op.group_in);
+      store_numbers<V>(to + (row * in_w.in + first_w + at.b * in_w.stride) * op.in_c, sums, count);
     }
   }
 };
 
-template <int kLanes, class T>
-void Conv2dGradientXForm<kLanes, T>::run(const T* dy, const T* w, T* dx, const Args& args) const {
+template <int kLanes, class T, int kGroup>
+void Conv2dGradientXForm<kLanes, T, kGroup>::run(const T* dy, const T* w, T* dx, const Args& args) const {
   using V = Vector;
   Pieces scratch = {args.scratch.data()};
-  if (is_pointwise(*this)) return matrix_gradient_x<V>(matrix_of(*this), dy, w, dx, scratch);
+  if (is_pointwise(*this)) return any_gradient_x<V, kGroup>(matrix_of(*this), dy, w, dx, scratch);
+  if constexpr (kGroup == 2)
+    if (takes_pairs()) return run_pairs(dy, w, dx, scratch);
   const int columns = rounded_up(group_in, kLanes), most = taps() * group_out, rows = block();
   float* const start = scratch.take<float>(size_t(columns));
   float* const panels = scratch.take<float>(size_t(columns) * size_t(most));
@@ -203,17 +238,46 @@ void Conv2dGradientXForm<kLanes, T>::run(const T* dy, const T* w, T* dx, const A
         const int count = std::min(rows, part.pixels() - r);
         part.gather(dy, part.at(r), count, gathered);
         product.run(gathered, TileRows{length, 1, length, 0}, count, sums, group_in);
-        part.put(sums, part.at(r), count, dx);
+        part.put(sums, group_in, part.at(r), count, 0, group_in, dx);
       }
     }
 }
 
-template <int kLanes, class T>
-void Conv2dGradientWForm<kLanes, T>::run(const T* dy, const T* x, Update<float> dw, const Args& args) const {
+template <int kLanes, class T, int kGroup>
+void Conv2dGradientXForm<kLanes, T, kGroup>::run_pairs(const T* dy, const T* w, T* dx, Pieces scratch) const {
+  using V = Vector;
+  using Tiles = DotProduct<V, PairDots<V>>;
+  const int columns = rounded_up(group_in, kLanes), most = taps() * group_out, rows = block();
+  float* const start = scratch.take<float>(size_t(columns));
+  T* const panels = scratch.take<T>(size_t(columns) * size_t(most));
+  T* const gathered = scratch.take<T>(size_t(rows) * size_t(most));
+  fill_numbers(start, 0.0f, columns);
+  typename BlocksOf<V>::Type blocks;
+  for (int group = 0; group < in_c / group_in; ++group)
+    for (int phase = 0; phase < window.h.stride * window.w.stride; ++phase) {
+      const Phase part = Phase::of(*this, group, phase / window.w.stride, phase % window.w.stride);
+      const int length = part.length();
+      part.template pack_pairs<V>(w, panels);
+      const Tiles product = {group_in, panels, ptrdiff_t(length) * kLanes, start, blocks};
+      for (int r = 0; r < part.pixels(); r += rows) {
+        const int count = std::min(rows, part.pixels() - r);
+        part.gather(dy, part.at(r), count, gathered);
+        product.run(gathered, TileRows{length, 1, length, 0}, count,
+                    [&](const float* sums, int tile_rows, int vectors, int row, int c) {
+                      part.put(sums, Tiles::kStep, part.at(r + row), tile_rows, c,
+                               std::min(group_in - c, vectors * kLanes), dx);
+                    });
+      }
+    }
+}
+
+template <int kLanes, class T, int kGroup>
+void Conv2dGradientWForm<kLanes, T, kGroup>::run(const T* dy, const T* x, Update<float> dw, const Args& args) const {
   using V = Vector;
   Pieces scratch = {args.scratch.data()};
   const MatrixSizes s = matrix_of(*this);
-  if (is_pointwise(*this)) return matrix_gradient_w<V>(s, dy, x, dw.data, scratch);
+  if (is_pointwise(*this)) return any_gradient_w<V, kGroup>(s, dy, x, dw.data, scratch);
+  if constexpr (kGroup == 2) return run_pairs(dy, x, dw.data, scratch);
   const int rows = block(), step = rounded_up(s.in, kLanes);
   float* const panel = scratch.take<float>(size_t(rows) * 2 * kLanes);
   float* const windows = scratch.take<float>(size_t(rows) * size_t(step));
@@ -229,6 +293,23 @@ void Conv2dGradientWForm<kLanes, T>::run(const T* dy, const T* x, Update<float> 
       float* const to = dw.data + ptrdiff_t(group) * s.out * s.in;
       if constexpr (std::is_same_v<T, float>) product.run(dy_rows + group * s.out, windows, count, to);
       else product.run(a + group * s.out, windows, count, to);
+    }
+  }
+}
+
+template <int kLanes, class T, int kGroup>
+void Conv2dGradientWForm<kLanes, T, kGroup>::run_pairs(const T* dy, const T* x, float* dw, Pieces scratch) const {
+  using V = Vector;
+  const MatrixSizes s = matrix_of(*this);
+  const int rows = block(), step = rounded_up(s.in, kLanes);
+  const auto product = PairOuterProduct<V>::of(s.out, s.in, rows, scratch);
+  T* const windows = scratch.take<T>(size_t(rows) * size_t(step));
+  for (int r = 0; r < s.rows; r += rows) {
+    const int count = std::min(rows, s.rows - r);
+    for (int group = 0; group < in_c / group_in; ++group) {
+      put_windows<V>(*this, x, r, count, group, windows, step, T(0.0f));
+      product.run(dy + ptrdiff_t(r) * out_c + group * s.out, out_c, windows, step, count,
+                  dw + ptrdiff_t(group) * s.out * s.in);
     }
   }
 }

@@ -33,6 +33,7 @@
 // Where kRealGroup is 2, of bfloat16 in pairs too, summed in float32 (elsewhere it is 1, and they are float32 first):
 //
 //   pair(p), pairs(p)   two numbers of a row, and two for each of kLanes columns
+//   put_pairs(to, a, b, n)   kLanes pairs of a_i and b_i, of n; behind those, and of no b, zeros
 //   dot(F sum, a, b)    sum + a_0 b_0 + a_1 b_1, each sum rounded half to even; subnormal numbers may be taken for 0
 //
 // Blocks, where V has them, multiplies blocks of rows with panels, in the same groups (product.h):

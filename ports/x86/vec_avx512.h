@@ -202,6 +202,14 @@ struct Avx512 {
     return set(pair);
   }
   static I pairs(const Bfloat16* p) { return _mm512_loadu_si512(p); }
+  static void put_pairs(Bfloat16* to, const Bfloat16* a, const Bfloat16* b, int n) {
+    const auto wide = [n](const Bfloat16* p) {
+      return _mm512_cvtepu16_epi32(n == kLanes ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))
+                                               : _mm256_maskz_loadu_epi16(first(n), p));
+    };
+    const I low = wide(a);
+    _mm512_storeu_si512(to, b == nullptr ? low : _mm512_or_si512(low, _mm512_slli_epi32(wide(b), 16)));
+  }
   static F dot(F sum, I a, I b) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
     return sum;
