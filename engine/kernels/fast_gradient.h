@@ -7,9 +7,9 @@
 //   gradient_w   dw_ki += sum_r dy_rk x_ri             an outer product; of a convolution row r of x is a window
 //   bias         db_k += sum_r dy_rk
 //
-// 16 bits wide numbers are made float32 in scratch, block by block. Where vectors multiply pairs of bfloat16 (simd/vec.h,
-// kGroup 2), two terms that follow each other are put together instead: rows 2 k and 2 k + 1 of w and columns of dy of
-// gradient_x, rows 2 r and 2 r + 1 of dy and x of gradient_w.
+// 16 bits wide numbers are made float32 in scratch, block by block. Where vectors multiply pairs of bfloat16
+// (simd/vec.h, kGroup 2), two terms that follow each other are put together instead: rows 2 k and 2 k + 1 of w, and so
+// columns of dy, for gradient_x; rows 2 r and 2 r + 1 of dy and of x for gradient_w.
 #pragma once
 
 #include "engine/kernels/kernel.h"

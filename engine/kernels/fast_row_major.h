@@ -4,6 +4,9 @@
 //   many rows of x   each run packs the weights into scratch, transposing blocks of kLanes by kLanes, and multiplies as
 //                    the packed form does: of 128 rows the pack takes 7% of the time
 //   few, of dense    dot products along the rows of w, which are read once
+//
+// Where vectors multiply pairs of bfloat16 (kGroup 2), those of a row lie beside each other already, and are transposed
+// as if they were one number; of rows of an odd length there are none.
 #pragma once
 
 #include "engine/kernels/fast_matmul.h"
@@ -15,7 +18,26 @@ inline constexpr int kFewRows = 8;
 inline bool has_few_rows(const Dense& op) { return op.rows <= kFewRows; }
 inline bool has_few_rows(const Conv2d&) { return false; }
 
-template <class O, int kLanes, class T>
+// The weights, packed by a run, and the scratch of the product, whatever its sums become: Packed is the form of packed
+// weights that runs then, in pairs or in float32.
+template <class O, int kLanes, class T, int kGroup>
+struct RowMajorWeights {
+  static bool takes_pairs(const O& op) { return kGroup == 2 && sizes_of(op, 1).length % 2 == 0; }
+  // Columns in whole panels, of numbers that are as long as a float32 or a pair.
+  static size_t numbers(const FastMatmul<O, kLanes>& matmul) {
+    const int length = sizes_of(matmul.op, 1).length;
+    return size_t(matmul.padded()) * size_t(takes_pairs(matmul.op) ? length / 2 : length);
+  }
+  template <template <class, int, class, int> class Packed>
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    const auto matmul = FastMatmul<O, kLanes>::from(words, operands);
+    const size_t rest = takes_pairs(matmul.op) ? Packed<O, kLanes, T, kGroup>::scratch_bytes(words, operands)
+                                               : Packed<O, kLanes, T, 1>::scratch_bytes(words, operands);
+    return rest + matmul.round_up(numbers(matmul) * sizeof(float));
+  }
+};
+
+template <class O, int kLanes, class T, int kGroup = 1>
 struct RowMajorForm : RealForm<O, kLanes, T> {
   using Base = RealForm<O, kLanes, T>;
   static RowMajorForm from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
@@ -27,12 +49,9 @@ struct RowMajorForm : RealForm<O, kLanes, T> {
   }
   static size_t table_bytes(const RowMajorForm& form) { return Base::table_bytes(form); }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    const auto form = from(words, operands);
-    const size_t rest = Base::scratch_bytes(words, operands);
-    return has_few_rows(form.op) ? rest : rest + Base::round_up(form.packed_floats() * sizeof(float));
+    if (has_few_rows(from(words, operands).op)) return Base::scratch_bytes(words, operands);
+    return RowMajorWeights<O, kLanes, T, kGroup>::template scratch_bytes<RealForm>(words, operands);
   }
-
-  size_t packed_floats() const { return size_t(this->padded()) * size_t(sizes_of(this->op, 1).length); }
 };
 
 }  // namespace nacre::inline NACRE_ISA

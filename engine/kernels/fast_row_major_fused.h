@@ -8,7 +8,7 @@
 namespace nacre::inline NACRE_ISA {
 
 // What both are: their scratch is that of the packed form with sums, and the packed weights.
-template <class O, int kLanes, class T>
+template <class O, int kLanes, class T, int kGroup>
 struct RowMajorSums : FusedForm<O, kLanes, T> {
   using Base = FusedForm<O, kLanes, T>;
 
@@ -17,15 +17,12 @@ struct RowMajorSums : FusedForm<O, kLanes, T> {
   }
   static size_t table_bytes(const RowMajorSums& form) { return Base::table_bytes(form); }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    const RowMajorSums form = {Base::from(words, operands)};
-    return Base::scratch_bytes(words, operands) + Base::round_up(form.packed_floats() * sizeof(float));
+    return RowMajorWeights<O, kLanes, T, kGroup>::template scratch_bytes<FusedForm>(words, operands);
   }
-
-  size_t packed_floats() const { return size_t(this->padded()) * size_t(sizes_of(this->op, 1).length); }
 };
 
-template <class O, int kLanes, class T>
-struct RowMajorFusedForm : RowMajorSums<O, kLanes, T> {
+template <class O, int kLanes, class T, int kGroup = 1>
+struct RowMajorFusedForm : RowMajorSums<O, kLanes, T, kGroup> {
   static RowMajorFusedForm from(const Words& words, const Operands& operands) {
     return {{FusedForm<O, kLanes, T>::from(words, operands)}};
   }
@@ -33,8 +30,8 @@ struct RowMajorFusedForm : RowMajorSums<O, kLanes, T> {
 };
 
 // Rounded to T, then to Y.
-template <class O, int kLanes, class T, class Y>
-struct RowMajorCastForm : RowMajorSums<O, kLanes, T> {
+template <class O, int kLanes, class T, class Y, int kGroup = 1>
+struct RowMajorCastForm : RowMajorSums<O, kLanes, T, kGroup> {
   static RowMajorCastForm from(const Words& words, const Operands& operands) {
     return {{FusedForm<O, kLanes, T>::from(words, operands)}};
   }

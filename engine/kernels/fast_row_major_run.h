@@ -101,22 +101,44 @@ void few_rows(const Dense& op, const T* x, const T* w, const float* start, T* y)
                   [&](int r, int k, float sum) { y[r * op.out + k] = T(clamp.real(sum)); });
 }
 
-template <class O, int kLanes, class T>
-void RowMajorForm<O, kLanes, T>::run(const T* x, const T* w, Optional<const T>, T* y, const Args& args) const {
+// f(sums, columns, index into y, channel) for runs of sums, as each_sum_row, with weights in rows.
+template <class V, int kGroup, class O, int kLanes, class T, class F>
+void each_row_major_sum(const FastMatmul<O, kLanes>& matmul, const T* x, const T* w, const float* start,
+                        const Args& args, Pieces scratch, const F& f) {
+  using Weights = RowMajorWeights<O, kLanes, T, kGroup>;
+  const ProductSizes s = sizes_of(matmul.op, 1);
+  float* const packed = scratch.take<float>(Weights::numbers(matmul));
+  if constexpr (kGroup == 2)
+    if (Weights::takes_pairs(matmul.op)) {
+      pack_rows<V>(reinterpret_cast<const float*>(w), s.out * s.groups, s.length / 2, packed);
+      return each_sum_row<V, 2>(matmul, x, reinterpret_cast<const T*>(packed), start, args, scratch, f);
+    }
+  pack_rows<V>(w, s.out * s.groups, s.length, packed);
+  each_real_block<V, true>(matmul, x, packed, start, args, scratch,
+                           [&](const float* sums, int columns, int i, int, int k) { f(sums, columns, i, k); });
+}
+
+template <class O, int kLanes, class T, int kGroup>
+void RowMajorForm<O, kLanes, T, kGroup>::run(const T* x, const T* w, Optional<const T>, T* y, const Args& args) const {
   using V = Vector;
   Pieces scratch = {args.scratch.data()};
   const auto* const start = reinterpret_cast<const float*>(table_of(*this, args, scratch));
   if constexpr (std::is_same_v<O, Dense>)
     if (has_few_rows(this->op)) return few_rows<V>(this->op, x, w, start, y);
-  const ProductSizes s = sizes_of(this->op, 1);
-  float* const packed = scratch.take<float>(packed_floats());
-  pack_rows<V>(w, s.out * s.groups, s.length, packed);
   const Clamp clamp = this->op.epilogue.clamp;
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>) {
+    const ProductSizes s = sizes_of(this->op, 1);
+    float* const packed = scratch.take<float>(RowMajorWeights<O, kLanes, T, kGroup>::numbers(*this));
+    pack_rows<V>(w, s.out * s.groups, s.length, packed);
     in_parts_behind(*this, args, scratch, false, [&](const Part& part, const Pieces& mine) {
       real_sums<V>(*this, x, packed, start, mine, part, clamp, y);
     });
-  else each_clamped_sum<V>(*this, x, packed, start, args, scratch, y);
+  } else {
+    const auto put = scaled_sums<V>(this->op.epilogue, SumScale::kNone, static_cast<const float*>(nullptr),
+                                    Optional<const T>{nullptr});
+    each_row_major_sum<V, kGroup>(*this, x, w, start, args, scratch,
+                                  [&](const float* sums, int columns, int i, int k) { put(sums, columns, k, y + i); });
+  }
 }
 
 }  // namespace nacre::inline NACRE_ISA

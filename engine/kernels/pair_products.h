@@ -1,5 +1,5 @@
-// Products of matrices of bfloat16 whose terms are put together in pairs first, where vectors multiply such (simd/vec.h):
-// what fast_gradient_run.h does of them.
+// Products of matrices of bfloat16 whose terms are put together in pairs first, where vectors multiply such
+// (simd/vec.h), for fast_gradient_run.h.
 #pragma once
 
 #include <algorithm>
