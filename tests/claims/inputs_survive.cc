@@ -69,6 +69,7 @@ std::string sample_value(const std::string& command, const CLI::Option& option) 
                                                              {"METRIC", "top1"},
                                                              {"OUTPUT", "probabilities"},
                                                              {"TARGET", "host"},
+                                                             {"xnnpack=STEPS", "xnnpack=0"},
                                                              {"POLICY,...", "float32,bfloat16"}};
   const std::string type = option.get_type_name();
   if (const auto found = kByType.find(type); found != kByType.end()) return found->second;
