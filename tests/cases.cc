@@ -181,12 +181,28 @@ void add_window(const Axis& h, const Axis& w, Case& made) {
   if (h.before != h.after || w.before != w.after) made.traits |= kAsymmetricTrait;
 }
 
+// What most networks have: fast kernels have forms of their own for it.
+void make_usual(Random& random, Axis& h, Axis& w) {
+  const int stride = pick(random, 1, 2);
+  for (Axis* axis : {&h, &w})
+    *axis = {.in = pick(random, 3, 13),
+             .kernel = 3,
+             .stride = stride,
+             .dilation = 1,
+             .before = pick(random, 0, 2),
+             .after = pick(random, 0, 2)};
+}
+
 void conv(const KernelEntry& entry, Random& random, Case& made, bool depthwise) {
-  const Axis h = random_axis(random, 4), w = random_axis(random, 4);
+  Axis h = random_axis(random, 4), w = random_axis(random, 4);
+  const bool usual = random.lanes > 0 && chance(random, 30);
+  if (usual) make_usual(random, h, w);
   const int batch = pick(random, 1, 2), groups = depthwise || chance(random, 40) ? 1 : pick(random, 2, 3);
   const bool many = depthwise && random.lanes > 0 && chance(random, 8);  // so that fast kernels cut channels
-  const int group_in = many ? pick(random, 190, 420) : channels(random, 4);
-  const int multiplier = depthwise ? pick(random, 1, 3) : channels(random, 4);
+  const int group_in = !many                     ? channels(random, 4)
+                       : usual && chance(random, 50) ? 128 * pick(random, 1, 3) + pick(random, 0, 2 * random.lanes)
+                                                     : pick(random, 190, 420);
+  const int multiplier = depthwise ? usual ? 1 : pick(random, 1, 3) : channels(random, 4);
   const int in_c = groups * group_in, out_c = depthwise ? in_c * multiplier : groups * multiplier;
   add_window(h, w, made);
   add_epilogue_clamp(entry, random, made);

@@ -83,7 +83,7 @@ struct RealDepthwiseRows {
   RealDepthwiseRows(const DepthwiseConv2d& o, const DepthwiseTiling& tiling, float* at, const float** to)
       : op(o), t(tiling), slots(int(FastDepthwise<V::kLanes>::slots(o.window.h, tiling.rows))), rows(at),
         zeros(at + ptrdiff_t(slots) * tiling.row_numbers), table(to) {
-    fill_numbers<V>(zeros, 0.0f, t.row_numbers);
+    if (!t.direct) fill_numbers<V>(zeros, 0.0f, t.row_numbers);
   }
 
   // For the outputs from column v0 on, of any image and channels.

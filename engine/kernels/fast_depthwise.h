@@ -12,92 +12,16 @@
 //
 // Many channels are taken some at a time, so that of those the rows of x that several rows and columns of y read fit
 // the first cache.
+//
+// Real windows of 3 x 3 over a vector of channels or more are `direct`: nothing is copied, depthwise_direct.h.
 #pragma once
 
 #include <cstring>
 
+#include "engine/kernels/depthwise_tiling.h"
 #include "engine/kernels/fast_matmul.h"
 
 namespace nacre::inline NACRE_ISA {
-
-// What a kind of numbers asks of blocks: channels in multiples of `step`, `least` or more; so many `pixels` that
-// it pays to load weights for them, if the columns of y allow it; rows of y that are made together.
-struct DepthwiseCut {
-  int lanes, step, least, pixels, shared;
-};
-
-// How a step is cut: blocks of outputs, some columns, rows and channels of y, whose rows of x fit the first cache, and
-// in them vectors of y.
-struct DepthwiseTiling {
-  static constexpr int64_t kBlockBytes = 20 << 10, kMostBytes = 1 << 24;
-  static constexpr int kMostRows = 16;
-  static constexpr int kWholePixels = 192;  // of less channels whole pixels are copied: long runs of memory
-
-  int out_c;                    // channels of y
-  int columns, rows, channels;  // of y in a block; the last ones are smaller
-  int planes, plane;            // planes of a row in scratch, and columns of a plane
-  int width;                    // of the table: the channels in whole vectors
-  int x_step;                   // from a vector to the next one of the same channels
-  bool flat;                    // vectors run over pixels; else a pixel's last vector may be a part of one
-  int shared;                   // rows of y that follow each other and can be made together
-  int row_numbers;              // in scratch, and as many more as a vector has that begins in the last of them
-  int64_t block_bytes;          // of scratch
-
-  // A block of `rows` has rows_of(rows) rows of numbers of 4 bytes in scratch.
-  template <class RowsOf>
-  static DepthwiseTiling of(const DepthwiseConv2d& op, const DepthwiseCut& cut, const RowsOf& rows_of) {
-    const int lanes = cut.lanes, shared = cut.shared;
-    const WindowAxis& w = op.window.w;
-    DepthwiseTiling t = {};
-    t.out_c = op.out_c;
-    t.shared = shared;
-
-    const int reach = (w.kernel - 1) * w.dilation / w.stride;  // columns of a plane behind those of tap 0
-    const bool few = op.out_c < lanes || (op.out_c < 4 * lanes && w.stride == 1);
-    t.channels = few ? op.out_c : channels_of(op, cut, reach, rows_of);
-    const int64_t column = int64_t{w.stride} * t.channels;
-    const int64_t fit = kBlockBytes / 4 / rows_of(t.channels < op.out_c ? shared : 1) / column - reach;
-    const int blocks = fit < 1 ? w.out : fit < w.out ? int((w.out + fit - 1) / fit) : 1;
-    t.columns = (w.out + blocks - 1) / blocks;
-    const int64_t numbers = (t.columns + reach) * column, row = (numbers + lanes + 15) / 16 * 16;
-    if (row * 4 > kMostBytes || rows_of(1) > kMostBytes) return t;  // row_numbers is 0: not taken
-    const auto fits = [&](int rows) { return rows_of(rows) * row * 4 <= kBlockBytes && rows <= kMostRows; };
-    for (t.rows = 1; t.rows < op.window.h.out && fits(t.rows + 1);) ++t.rows;
-    if (t.rows > shared && t.rows < op.window.h.out) t.rows -= t.rows % shared;
-    t.block_bytes = rows_of(t.rows) * row * 4;
-    t.row_numbers = t.block_bytes <= kMostBytes ? int(row) : 0;
-
-    int whole = op.out_c;  // vectors and pixels begin together: the least common multiple, lanes are a power of two
-    for (int rest = lanes; rest > 1 && whole % lanes != 0; rest /= 2) whole *= 2;
-    t.flat = few && (whole == lanes || whole <= int64_t{t.columns} * op.out_c);
-    t.planes = t.flat ? w.stride : 1;
-    t.plane = t.flat ? t.columns + reach : (t.columns + reach) * w.stride;
-    t.width = t.flat ? whole : (op.out_c + lanes - 1) / lanes * lanes;
-    t.x_step = t.flat ? whole : t.channels * w.stride;
-    return t;
-  }
-  // As many channels as fit with cut.pixels of y, or the least.
-  template <class RowsOf>
-  static int channels_of(const DepthwiseConv2d& op, const DepthwiseCut& cut, int reach, const RowsOf& rows_of) {
-    const WindowAxis &h = op.window.h, &w = op.window.w;
-    if (op.out_c < kWholePixels || h.out == 0 || w.out == 0) return op.out_c;
-    const int columns = w.out < cut.pixels ? w.out : cut.pixels;
-    int rows = (cut.pixels + columns - 1) / columns;
-    rows = rows > h.out ? h.out : rows < cut.shared ? cut.shared : rows;
-    const int64_t fit = kBlockBytes / 4 / rows_of(rows) / ((int64_t{columns} + reach) * w.stride);
-    if (fit >= op.out_c) return op.out_c;
-    const int steps = (op.out_c + cut.step - 1) / cut.step, most = (fit < cut.least ? cut.least : int(fit)) / cut.step;
-    const int blocks = (steps + most - 1) / most, channels = (steps + blocks - 1) / blocks * cut.step;
-    return channels < op.out_c ? channels : op.out_c;
-  }
-
-  // The channel of place k of a table, or -1.
-  int channel(int k) const { return flat ? k % channels : k < out_c ? k : -1; }
-
-  // Where tap j of output 0 is in a row in scratch, in numbers.
-  int tap(int j, const WindowAxis& w) const { return place(j * w.dilation); }
-  int place(int q) const { return (q % planes * plane + q / planes) * channels; }
-};
 
 template <int kLanes>
 struct FastDepthwise {
@@ -130,8 +54,14 @@ struct FastDepthwise {
   static int64_t slots(const WindowAxis& h, int rows) {
     return int64_t{rows - 1} * h.stride + int64_t{h.kernel - 1} * h.dilation + 1;
   }
-  DepthwiseTiling real_tiling() const {
+  bool direct() const {
+    const WindowAxis &h = op.window.h, &w = op.window.w;
+    return h.kernel == 3 && w.kernel == 3 && h.dilation == 1 && w.dilation == 1 && h.stride == w.stride &&
+           h.stride <= 2 && w.out >= DepthwiseTiling::kDirectColumns && op.out_c == op.in_c && op.out_c >= kLanes;
+  }
+  DepthwiseTiling real_tiling(bool sums) const {
     const WindowAxis& h = op.window.h;
+    if (direct()) return DepthwiseTiling::direct_of(op, kLanes, sums);
     const int shared = steps_by_one() && h.kernel == 3 ? 2 : 1;
     return DepthwiseTiling::of(op, {kLanes, kLanes, 4 * kLanes, 8, shared},
                                [&h](int rows) { return slots(h, rows) + 1; });  // one is of zeros
@@ -155,7 +85,8 @@ inline std::byte* put_tiling(const DepthwiseTiling& tiling, std::byte* to) {
   return to + kTilingBytes;
 }
 
-// ---- Real forms. The table: float [1 + taps][width], the starts (bias, or 0) and the weights.
+// ---- Real forms. The table: float [1 + taps][width], the starts (bias, or 0) and the weights; of a direct step
+// [width / kLanes][1 + taps][kLanes].
 
 // Scratch: {the table, unless bind made it; pointers to the rows of a block [rows][kernel_h]; taps of a row [kernel_w];
 // rows; with kSums the sums of a block}.
@@ -165,30 +96,33 @@ struct RealDepthwise : FastDepthwise<kLanes> {
   static RealDepthwise from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
 
   static bool accepts(const Words& words, const Operands& operands) {
-    return from(words, operands).real_tiling().row_numbers > 0;
+    return from(words, operands).real_tiling(kSums).row_numbers > 0;
   }
   static bool constant(const Operands& operands) {
     return is_constant(operands, Base::kW) && is_constant(operands, Base::kBias);
   }
   static size_t table_bytes(const RealDepthwise& form) {
-    return kTilingBytes + size_t(1 + form.taps()) * size_t(form.real_tiling().width) * sizeof(float);
+    return kTilingBytes + size_t(1 + form.taps()) * size_t(form.real_tiling(kSums).width) * sizeof(float);
   }
   [[gnu::cold, gnu::noinline]] void fill(const Words&, const Operands& operands, std::byte* to) const {
-    const DepthwiseTiling t = this->real_tiling();
+    const DepthwiseTiling t = this->real_tiling(kSums);
     const auto* const w = static_cast<const W*>(operands.tensor[Base::kW].data);
     const bool has_bias = kStartsAtBias && operands.has(Base::kBias);
     const auto* const b = has_bias ? static_cast<const T*>(operands.tensor[Base::kBias].data) : nullptr;
     auto* at = reinterpret_cast<float*>(put_tiling(t, to));
-    for (int k = 0; k < t.width; ++k) *at++ = b != nullptr && t.channel(k) >= 0 ? float(b[t.channel(k)]) : 0.0f;
-    for (int i = 0; i < this->taps(); ++i)
-      for (int k = 0; k < t.width; ++k) {
-        const int channel = t.channel(k);
-        *at++ = channel >= 0 ? float(w[i * t.out_c + channel]) : 0.0f;
-      }
+    const int run = t.direct ? kLanes : t.width;
+    for (int first = 0; first < t.width; first += run)
+      for (int i = -1; i < this->taps(); ++i)
+        for (int k = 0; k < run; ++k) {
+          const int channel = t.direct ? (first < t.out_c - kLanes ? first : t.out_c - kLanes) + k : t.channel(k);
+          if (channel < 0) *at++ = 0;
+          else if (i >= 0) *at++ = float(w[i * t.out_c + channel]);
+          else *at++ = b != nullptr ? float(b[channel]) : 0.0f;
+        }
   }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const RealDepthwise form = from(words, operands);
-    const DepthwiseTiling t = form.real_tiling();
+    const DepthwiseTiling t = form.real_tiling(kSums);
     const WindowAxis &h = form.op.window.h, &w = form.op.window.w;
     size_t bytes = constant(operands) ? 0 : Base::round_up(table_bytes(form));
     bytes += Base::round_up(size_t(t.rows) * size_t(h.kernel) * sizeof(void*));

@@ -1,6 +1,7 @@
 // What the forms of fast_depthwise.h do, over vectors V. Included where kernels are compiled for an instruction set.
 #pragma once
 
+#include "engine/kernels/depthwise_direct.h"
 #include "engine/kernels/depthwise_rows.h"
 #include "engine/kernels/depthwise_sums.h"
 #include "engine/kernels/fused_sums.h"
@@ -15,8 +16,7 @@ inline int32_t* put_taps(const DepthwiseTiling& t, const WindowAxis& w, Pieces& 
   return taps;
 }
 
-// What one worker does of the step of a form: while (next()) sums.run(..) of `block`. Behind the rows, `scratch` is
-// free.
+// What one worker does of the step of a form: while (next()) run(..) of `block`. Behind the rows, `scratch` is free.
 template <class V, class T>
 struct RealDepthwiseStep {
   const DepthwiseConv2d& op;
@@ -46,11 +46,18 @@ struct RealDepthwiseStep {
   [[gnu::noinline]] bool next() {
     const DepthwiseBlock last = block;
     if (!block.next(op, t, part)) return false;
+    if (t.direct) return true;
     const Window& w = op.window;
     if (last.rows == 0 || block.v != last.v) rows.begin(block.v);
     if (block.n != last.n || block.v != last.v || block.k != last.k) rows.begin_channels();
     rows.block(x + ptrdiff_t(block.n) * w.h.in * w.w.in * op.in_c, block);
     return true;
+  }
+
+  template <class To, class Y>
+  void run(const To& to, const DepthwiseOutputs<Y>& at) const {
+    if (t.direct) DepthwiseDirect<V, T>{op, x, sums.start}.run(block, to, at);
+    else sums.run(block, to, at);
   }
 };
 
@@ -144,7 +151,7 @@ void each_depthwise_pixel(const Form& form, const T* x, const Args& args, const 
     while (step.next()) {
       const DepthwiseBlock block = step.block;
       const int channels = block.channels;
-      step.sums.run(block, SumsToScratch<V>{}, DepthwiseOutputs{sums, block.columns * channels, channels});
+      step.run(SumsToScratch<V>{}, DepthwiseOutputs{sums, block.columns * channels, channels});
       const float* sum = sums;
       for (int r = 0; r < block.rows; ++r)
         for (int v = 0; v < block.columns; ++v, sum += channels)
@@ -170,7 +177,7 @@ void DepthwiseReal<kLanes, T>::run(const T* x, const T*, Optional<const T>, T* y
   const ptrdiff_t row = ptrdiff_t(this->op.window.w.out) * this->op.out_c;
   in_depthwise_parts(*this, args, false, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
     RealDepthwiseStep<V, T> step(this->op, x, prepared, part, scratch);
-    while (step.next()) step.sums.run(step.block, clamped, DepthwiseOutputs{y + step.block.at, row, this->op.out_c});
+    while (step.next()) step.run(clamped, DepthwiseOutputs{y + step.block.at, row, this->op.out_c});
   });
 }
 
