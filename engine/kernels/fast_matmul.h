@@ -95,6 +95,7 @@ inline size_t band_columns(const Dense&) { return 0; }
 
 // Numbers behind a band and behind windows that copies in whole pieces may touch.
 inline constexpr int kSlack = 64;
+inline constexpr int kDecodedRows = 12;  // of x: so many pay for weights that are decoded to memory first
 
 // What stands in scratch: bytes of a number, and how many stand together.
 struct Numbers {
@@ -125,7 +126,7 @@ struct FastMatmul {
   // ---- Scratch: {the table, unless bind made it; a block of rows; their sums}, each at a multiple of 64 bytes.
 
   static constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
-  static constexpr int kBlockBytes = 24 << 10, kLeastRows = 24;
+  static constexpr int kBlockBytes = 24 << 10, kLeastRows = 24, kDecodedBytes = 256 << 10;
 
   // Numbers from a row to the next in scratch, in whole groups.
   static int row_step(int length, Numbers numbers) {
@@ -174,6 +175,15 @@ struct FastMatmul {
     return bytes;
   }
 
+  // Numbers of the panels of weights of another type that are decoded at a time (product.h); 0: tiles decode them.
+  static size_t decoded_numbers(const ProductSizes& s) {
+    const size_t numbers = size_t{2} * kLanes * size_t(s.length);
+    return s.rows < kDecodedRows || numbers * sizeof(float) > size_t(kDecodedBytes) ? 0 : numbers;
+  }
+  static size_t decoded_bytes(const Words& words, const Operands& operands) {
+    return round_up(decoded_numbers(sizes_of(from(words, operands).op, 1)) * sizeof(float));
+  }
+
   static bool accepts(const Words& words, const Operands& operands) {
     const ProductSizes s = sizes_of(from(words, operands).op, 1);
     return s.groups == 1 || s.out % kLanes == 0;
@@ -189,6 +199,7 @@ template <class O, int kLanes, class T, int kGroup = 1>
 struct RealForm : FastMatmul<O, kLanes> {
   using Base = FastMatmul<O, kLanes>;
   static constexpr Numbers kNumbers = kGroup == 1 ? kFloats : kPairs;
+  static constexpr bool kDecodes = kGroup == 1 && !std::is_same_v<T, float>;
   static RealForm from(const Words& words, const Operands& operands) { return {Base::from(words, operands)}; }
 
   void run(const T* x, Packed<const T, kGroupLayout<kLanes, kGroup>> w, Optional<const T> b, T* y,
@@ -203,6 +214,10 @@ struct RealForm : FastMatmul<O, kLanes> {
     for (int k = 0; k < this->padded(); ++k) start[k] = b != nullptr && k < out ? float(b[k]) : 0.0f;
   }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return sums_bytes(words, operands) + (kDecodes ? Base::decoded_bytes(words, operands) : 0);
+  }
+  // Of weights that are float32, or pairs, already.
+  static size_t sums_bytes(const Words& words, const Operands& operands) {
     const size_t table = constant(operands) ? 0 : table_bytes(from(words, operands));
     constexpr bool kConverted = !std::is_same_v<T, float>;
     return Base::template scratch_with < kNumbers, kConverted, kConverted && kGroup == 1 > (words, operands, table);
@@ -219,6 +234,9 @@ struct CastForm : RealForm<O, kLanes, T> {
 
   static size_t table_bytes(const CastForm& form) { return size_t(form.padded()) * sizeof(float); }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return sums_bytes(words, operands) + (CastForm::kDecodes ? Base::decoded_bytes(words, operands) : 0);
+  }
+  static size_t sums_bytes(const Words& words, const Operands& operands) {
     const size_t table = CastForm::constant(operands) ? 0 : table_bytes(from(words, operands));
     return Base::template scratch_with<kFloats, !std::is_same_v<T, float>, true>(words, operands, table);
   }
@@ -235,6 +253,9 @@ struct FusedForm : RealForm<O, kLanes, T, kGroup> {
 
   static size_t table_bytes(const FusedForm& form) { return size_t(form.padded()) * sizeof(float); }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return sums_bytes(words, operands) + (FusedForm::kDecodes ? Base::decoded_bytes(words, operands) : 0);
+  }
+  static size_t sums_bytes(const Words& words, const Operands& operands) {
     const size_t table = FusedForm::constant(operands) ? 0 : table_bytes(from(words, operands));
     return Base::template scratch_with < FusedForm::kNumbers, !std::is_same_v<T, float>,
            kGroup == 1 > (words, operands, table);
@@ -252,7 +273,8 @@ struct WeightOnlyForm : FastMatmul<O, kLanes> {
 
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const size_t zeros = size_t(from(words, operands).padded()) * sizeof(float);
-    return Base::template scratch_with<kFloats, !std::is_same_v<T, float>, true>(words, operands, zeros);
+    return Base::template scratch_with<kFloats, !std::is_same_v<T, float>, true>(words, operands, zeros) +
+           Base::decoded_bytes(words, operands);
   }
 };
 
@@ -267,7 +289,8 @@ struct Float8Form : FastMatmul<O, kLanes> {
 
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const size_t zeros = size_t(from(words, operands).padded()) * sizeof(float);
-    return Base::template scratch_with<kFloats, true, true>(words, operands, zeros);
+    return Base::template scratch_with<kFloats, true, true>(words, operands, zeros) +
+           Base::decoded_bytes(words, operands);
   }
 };
 

@@ -63,12 +63,15 @@ void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w
   const ptrdiff_t panel = ptrdiff_t(s.length) * kLanes;
   in_parts_behind(matmul, args, scratch, false, [&](const Part& part, Pieces mine) {
     float* const sums = mine.take<float>(size_t(matmul.sum_rows(matmul.op, s, kFloats)) * size_t(s.out));
+    float* decoded = nullptr;
+    if constexpr (!std::is_same_v<W, float>)
+      if (const size_t numbers = matmul.decoded_numbers(s); numbers > 0) decoded = mine.take<float>(numbers);
     each_block<V, float>(
         matmul, x, mine, part, T(0.0f),
         [&](const float* rows, const TileRows& shape, int count, int first, int group, int column, int columns) {
           const int k = group * s.out + column;
-          const RealProduct<V, W> product = {columns,    w + k / kLanes * panel, panel, start + k, low_of({}),
-                                             high_of({})};
+          const RealProduct<V, W> product = {columns,    w + k / kLanes * panel, panel,   start + k, low_of({}),
+                                             high_of({}), kLanes,                 decoded};
           product.run(rows, shape, count, sums, columns);
           if (kAlike && columns == channels) return f(sums, count * columns, first * channels, first, 0);
           for (int r = 0; r < count; ++r) f(sums + r * columns, columns, (first + r) * channels + k, first + r, k);

@@ -31,8 +31,8 @@ struct RowMajorWeights {
   template <template <class, int, class, int> class Packed>
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const auto matmul = FastMatmul<O, kLanes>::from(words, operands);
-    const size_t rest = takes_pairs(matmul.op) ? Packed<O, kLanes, T, kGroup>::scratch_bytes(words, operands)
-                                               : Packed<O, kLanes, T, 1>::scratch_bytes(words, operands);
+    const size_t rest = takes_pairs(matmul.op) ? Packed<O, kLanes, T, kGroup>::sums_bytes(words, operands)
+                                               : Packed<O, kLanes, T, 1>::sums_bytes(words, operands);
     return rest + matmul.round_up(numbers(matmul) * sizeof(float));
   }
 };
@@ -49,7 +49,7 @@ struct RowMajorForm : RealForm<O, kLanes, T> {
   }
   static size_t table_bytes(const RowMajorForm& form) { return Base::table_bytes(form); }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    if (has_few_rows(from(words, operands).op)) return Base::scratch_bytes(words, operands);
+    if (has_few_rows(from(words, operands).op)) return Base::sums_bytes(words, operands);
     return RowMajorWeights<O, kLanes, T, kGroup>::template scratch_bytes<RealForm>(words, operands);
   }
 };

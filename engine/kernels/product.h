@@ -9,6 +9,7 @@
 
 #include <utility>
 
+#include "engine/kernels/fast_matmul.h"
 #include "engine/kernels/tile.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -36,6 +37,7 @@ struct RealProduct {
   const float* start;  // [out rounded up to whole panels]
   float low, high;
   ptrdiff_t step = V::kLanes;  // elements from one term of w to the next: a row where w is a matrix in rows
+  float* decoded = nullptr;    // room for two panels of w as float32, which pays for many rows; or none
 
   // y: rows `y_step` apart.
   void run(const float* x, const TileRows& shape, int count, float* y, ptrdiff_t y_step) const {
@@ -80,11 +82,26 @@ struct RealProduct {
 
   template <int kVectors>
   void columns(const float* x, const TileRows& shape, int count, int p, float* y, ptrdiff_t y_step) const {
+    if constexpr (!std::is_same_v<W, float>)
+      if (decoded != nullptr && count >= kDecodedRows)
+        return decoded_columns<kVectors>(x, shape, count, p, y + p * V::kLanes, y_step);
     constexpr int kMost = kVectors == 1 && kMaxRows == V::kRealRows ? V::kTallRows : kMaxRows;
     each_part(count, ceil_div(count, kMost), [&](int first, int rows) {
       tile_of<kVectors>(rows, std::make_integer_sequence<int, kMost>())(*this, x + first * shape.rows, shape, p,
                                                                         y + first * y_step, y_step);
     });
+  }
+
+  template <int kVectors>
+  [[gnu::noinline]] void decoded_columns(const float* x, const TileRows& shape, int count, int p, float* y,
+                                         ptrdiff_t y_step) const {
+    const int length = shape.runs * shape.length * V::kLanes, left = out - p * V::kLanes;
+    for (int v = 0; v < kVectors; ++v)
+      for (int i = 0; i < length; i += V::kLanes)
+        V::store(decoded + v * length + i, V::load(w + (p + v) * panel + i));
+    const int most = kVectors * V::kLanes;
+    RealProduct<V, float>{left < most ? left : most, decoded, length, start + p * V::kLanes, low, high}.run(
+        x, shape, count, y, y_step);
   }
 
   void row(const float* x, int length, int panels, float* y) const {
@@ -118,8 +135,11 @@ struct DotProduct {
   using Sum = typename D::Sum;
   using Blocks = typename BlocksOf<V>::Type;
   static constexpr bool kBlocks = !std::is_same_v<Blocks, NoBlocks>;
-  static constexpr int kMaxRows = std::is_same_v<Sum, int32_t> ? V::kDotRows : V::kRealRows, kMaxVectors = 4;
+  static constexpr bool kCodes = std::is_same_v<Sum, int32_t>;
+  static constexpr int kMaxRows = kCodes ? V::kDotRows : V::kRealRows, kMaxVectors = 4;
   static constexpr int kTallRows = kMaxRows == V::kRealRows ? V::kTallRows : kMaxRows;  // of tiles of one vector
+  static constexpr bool kWide = !kCodes || V::kDotWide;                                 // tiles of two vectors
+  static constexpr int kTiles = kWide ? 1 : 4;                                          // of a call, at most
   static constexpr int kStep = kMaxVectors * V::kLanes;                                 // from row to row of the sums
 
   int out;
@@ -133,17 +153,16 @@ struct DotProduct {
   void run(const X* x, const TileRows& shape, int count, const Finish& finish) const {
     if constexpr (kBlocks)
       if (Blocks::takes(count, shape.length * int(sizeof(X)))) return run_blocks(x, shape, count, finish);
-    alignas(64) Sum sums[kTallRows * kStep];
+    alignas(64) Sum sums[kTiles * kTallRows * kStep];
     const int panels = ceil_div(out, V::kLanes);
     const bool one = count == 1 && shape.runs == 1;
     for (int p = 0; p < panels;) {
-      const int left = panels - p, vectors = one && left >= 4 ? 4 : left >= 2 ? 2 : 1;
-      each_part(count, ceil_div(count, vectors == 1 ? kTallRows : kMaxRows), [&](int first, int rows) {
-        const Tile call = one            ? row_of(vectors)
-                          : vectors == 1 ? tile_of<1>(rows, std::make_integer_sequence<int, kTallRows>())
-                                         : tile_of<2>(rows, std::make_integer_sequence<int, kMaxRows>());
-        call(x + first * shape.rows, shape, w + p * panel, panel, start + p * V::kLanes, sums);
-        finish(sums, rows, vectors, first, p * V::kLanes);
+      const int left = panels - p, most = one ? kWide ? 4 : 2 : kWide ? 2 : 1;
+      const int vectors = left >= most ? most : left >= 2 && most > 1 ? 2 : 1;
+      each_tiles(count, ceil_div(count, vectors == 1 ? kTallRows : kMaxRows), [&](int first, int rows, int tiles) {
+        const Tile call = one ? row_of(vectors) : tile_of(rows, vectors);
+        call(x + first * shape.rows, shape, w + p * panel, panel, start + p * V::kLanes, sums, tiles);
+        finish(sums, tiles * rows, vectors, first, p * V::kLanes);
       });
       p += vectors;
     }
@@ -157,15 +176,30 @@ struct DotProduct {
       V::store(sums + r * kStep + v * V::kLanes, sum);
     }
   };
-  using Tile = void (*)(const X*, const TileRows&, const W* w, ptrdiff_t panel, const Sum* start, Sum* sums);
+  // count in nearly equal numbers as each_part: f(first, how many, how often), up to kTiles equal ones at a time.
+  template <class F>
+  static void each_tiles(int count, int parts, const F& f) {
+    const int least = count / parts, more = count % parts;
+    for (int part = 0, first = 0, tiles = 0; part < parts; part += tiles) {
+      const int rows = least + (part < more ? 1 : 0), alike = (part < more ? more : parts) - part;
+      tiles = alike < kTiles ? alike : kTiles;
+      f(first, rows, tiles);
+      first += tiles * rows;
+    }
+  }
+
+  using Tile = void (*)(const X*, const TileRows&, const W* w, ptrdiff_t panel, const Sum* start, Sum* sums, int tiles);
   template <int kRows, int kVectors>
   [[gnu::noinline]] static void tile(const X* x, const TileRows& shape, const W* w, ptrdiff_t panel, const Sum* start,
-                                     Sum* sums) {
-    dot_tile<V, D, kRows, kVectors>(x, shape, w, panel, start, At{sums});
+                                     Sum* sums, int tiles) {
+    for (;; x += kRows * shape.rows, sums += kRows * kStep) {
+      dot_tile<V, D, kRows, kVectors>(x, shape, w, panel, start, At{sums});
+      if (kTiles == 1 || --tiles == 0) return;
+    }
   }
   template <int kParts, int kVectors>
   [[gnu::noinline]] static void row(const X* x, const TileRows& shape, const W* w, ptrdiff_t panel, const Sum* start,
-                                    Sum* sums) {
+                                    Sum* sums, int) {
     dot_row<V, D, kParts, kVectors>(x, shape.length, w, panel, start, At{sums});
   }
   template <int kVectors, int... kLess>
@@ -173,8 +207,14 @@ struct DotProduct {
     constexpr Tile kTiles[] = {&tile<kLess + 1, kVectors>...};
     return kTiles[rows - 1];
   }
+  static constexpr Tile tile_of(int rows, int vectors) {
+    if constexpr (kWide)
+      if (vectors == 2) return tile_of<2>(rows, std::make_integer_sequence<int, kMaxRows>());
+    return tile_of<1>(rows, std::make_integer_sequence<int, kTallRows>());
+  }
   static constexpr Tile row_of(int vectors) {
-    return vectors == 4 ? &row<2, 4> : vectors == 2 ? &row<4, 2> : &row<4, 1>;
+    if constexpr (kWide) return vectors == 4 ? &row<2, 4> : vectors == 2 ? &row<4, 2> : &row<4, 1>;
+    else return vectors == 2 ? &row<2, 2> : &row<4, 1>;
   }
 
   // Blocks of one height, of which the last may begin inside the one before: it leaves the rows that this one has made.

@@ -4,12 +4,14 @@
 //   start_k  b_k - (offset + x_zero) sum_i w_ki      the sum begins here and runs over (x_ri + offset) w_ki
 //   double   multiplier, left, right                 multiply<kDouble> of numeric/fixed_point.h: shift left, or right
 //   single   multiplier, total = 31 - shift          multiply<kSingle>
-//   float    scale
+//   float    scale; one that is not finite is the number that gives the same codes: NaN 0, infinity the largest
 //
 // left_0 is kQuick where every channel is one for QuickCodes below, which read no left.
 //
 // Where weights, bias and scale are constants, bind makes the table once; else each run does.
 #pragma once
+
+#include <limits>
 
 #include "engine/ops/epilogue.h"
 
@@ -41,7 +43,7 @@ struct RequantizeTable {
       row(0)[k] = there ? wrapping_sub(bias, int32_t(uint32_t(offset) * uint32_t(weight_sum(k)))) : 0;
       const int i = per_channel ? k : 0;
       if constexpr (kRounding == Rounding::kFloatEven) {
-        row(1)[k] = there ? std::bit_cast<int32_t>(scale[i]) : 0;
+        row(1)[k] = there ? std::bit_cast<int32_t>(finite(scale[i])) : 0;
       } else {
         const int32_t multiplier = there ? scale[2 * i] : 0, shift = multiplier != 0 ? scale[2 * i + 1] : -1;
         row(1)[k] = multiplier;
@@ -58,6 +60,10 @@ struct RequantizeTable {
   }
 
  private:
+  static float finite(float scale) {
+    constexpr float kMost = std::numeric_limits<float>::max();
+    return scale != scale ? 0 : scale > kMost ? kMost : scale < -kMost ? -kMost : scale;
+  }
   bool all_quick(int products, int y_zero) const {
     const int64_t most = (int64_t{1} << 30) - 1 - int64_t{products} * 255 * 128;
     bool all = y_zero >= -128 && y_zero <= 127;
@@ -82,11 +88,14 @@ struct ChannelCodes {
         b(V::load_integers(table.row(RequantizeTable<kRounding>::kRows - 2) + k)),
         c(V::load_integers(table.row(RequantizeTable<kRounding>::kRows - 1) + k)), zero(V::set(y_zero)) {}
 
+  // Within 2^30, which is beyond all codes.
+  static typename V::F bounded(typename V::F v) { return V::max(V::set(-0x1p30f), V::min(V::set(0x1p30f), v)); }
+
   I operator()(I sum) const {
     if constexpr (kRounding == Rounding::kDouble)
       return V::add(V::rounding_shift(V::doubling_high(V::shift_left(sum, b), a), c), zero);
     else if constexpr (kRounding == Rounding::kSingle) return V::add(V::scaled(sum, a, c), zero);
-    else return V::add(V::round_even(V::mul(V::to_float(sum), V::as_float(a))), zero);
+    else return V::add(V::round_within(bounded(V::mul(V::to_float(sum), V::as_float(a)))), zero);
   }
 };
 

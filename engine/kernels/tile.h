@@ -80,7 +80,8 @@ template <class V, int kRows, int kVectors, bool kTransposed = false, class W, c
 }
 
 // ---- Products of numbers that stand together in groups, of which an instruction multiplies those of a row with those
-// of kLanes columns at once. D says which: their types and kGroup; x and w are read a group at a time.
+// of kLanes columns at once. D says which: their types and kGroup; x and w are read a group at a time, or, where the
+// loop itself costs too much (kTwice), two.
 
 // Codes as V reads them, four at a time; sums in int32.
 template <class V>
@@ -90,6 +91,7 @@ struct CodeDots {
   using Sum = int32_t;
   using Sums = typename V::Dot;
   static constexpr int kGroup = 4;
+  static constexpr bool kTwice = !V::kDotWide;
   [[gnu::always_inline]] static Sums from(const int32_t* start) { return V::dot_from(V::load_integers(start)); }
   [[gnu::always_inline]] static Sums zero() { return V::dot_from(V::set(int32_t{0})); }
   [[gnu::always_inline]] static typename V::Quad row(const X* x) { return V::quad(x); }
@@ -105,6 +107,7 @@ struct PairDots {
   using Sum = float;
   using Sums = typename V::F;
   static constexpr int kGroup = 2;
+  static constexpr bool kTwice = false;
   [[gnu::always_inline]] static Sums from(const float* start) { return V::load(start); }
   [[gnu::always_inline]] static Sums zero() { return V::set(0.0f); }
   [[gnu::always_inline]] static auto row(const X* x) { return V::pair(x); }
@@ -125,18 +128,28 @@ template <class V, class D, int kRows, int kVectors, class Finish>
   }
   for (int run = 0; run < shape.runs; ++run, x += shape.run) {
     const RowPointers<typename D::X, kRows> row_at(x, shape.rows);
-#pragma GCC unroll 1
-    for (int i = 0; i < shape.length; i += D::kGroup, w += D::kGroup * V::kLanes) {
-      decltype(D::columns(w)) columns[kVectors];
+    const auto step = [&](int i, const typename D::W* at) __attribute__((always_inline)) {
+      decltype(D::columns(at)) columns[kVectors];
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) columns[v] = D::columns(w + v * panel);
+      for (int v = 0; v < kVectors; ++v) columns[v] = D::columns(at + v * panel);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const auto a = D::row(row_at(r) + i);
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) sum[r][v] = V::dot(sum[r][v], a, columns[v]);
       }
+    };
+    constexpr int kGroup = D::kGroup, kGroups = kGroup * V::kLanes;
+    int i = 0;
+    if constexpr (D::kTwice) {
+#pragma GCC unroll 1
+      for (; i + kGroup < shape.length; i += 2 * kGroup, w += 2 * kGroups) {
+        step(i, w);
+        step(i + kGroup, w + kGroups);
+      }
     }
+#pragma GCC unroll 1
+    for (; i < shape.length; i += kGroup, w += kGroups) step(i, w);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)

@@ -128,12 +128,19 @@ inline X* copy_runs(X* to, const X* from, int count, int length, ptrdiff_t step)
   return to;
 }
 
-// A row of y for each row of the band; where runs are not whole quads (kWindows) a copy of the row's windows.
+// Whether no window reaches beyond x.
+inline bool inside(const WindowAxis& axis) {
+  return axis.before == 0 && (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation < axis.in;
+}
+
+// A row of y for each row of the band; where runs are not whole quads (kWindows) a copy of the row's windows. Where x
+// needs neither padding nor another type, it is its own band.
 template <class V, class X, bool kWindows, class T, class F>
 void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& share, const F& f) {
   const WindowAxis &h = op.window.h, &w = op.window.w;
   const Band band = Band::from(op, kNumbersOf<X>.size);
-  const int c = op.in_c, row = band.columns * c;
+  const bool in_place = std::is_same_v<X, T> && !kWindows && inside(h) && inside(w);
+  const int c = op.in_c, row = (in_place ? w.in : band.columns) * c;
   const TileRows shape = {w.stride * c, h.kernel, w.kernel * c, h.dilation * row};
   X* const copy = scratch.take<X>(band.elements(op) + kSlack);
   const int length = h.kernel * shape.length, group = kNumbersOf<X>.group;
@@ -143,14 +150,17 @@ void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& 
     for (int o = 0; o < h.out; o += band.out_rows) {
       if (!share.any()) continue;
       const int out_rows = band.out_rows < h.out - o ? band.out_rows : h.out - o;
-      for (int i = 0; i < Band::rows(op, out_rows); ++i) {
+      for (int i = 0; i < Band::rows(op, out_rows) && !in_place; ++i) {
         const int y = h.position(o, 0) + i;
         X* const to = copy + ptrdiff_t(i) * row;
         if (h.inside(y)) put_row<V>(to, x + ptrdiff_t(y) * w.in * c, w.in, -w.before, band.columns, c, padding);
         else fill_numbers<V>(to, padding, row);
       }
+      const X* rows = copy;
+      if constexpr (std::is_same_v<X, T>)
+        if (in_place) rows = x + ptrdiff_t(o) * h.stride * row;
       for (int i = 0; i < out_rows; ++i) {
-        const X* const from = copy + ptrdiff_t(i) * h.stride * row;
+        const X* const from = rows + ptrdiff_t(i) * h.stride * row;
         const int first = (n * h.out + o + i) * w.out;
         if constexpr (kWindows) {
           for (int v = 0; v < w.out; ++v)

@@ -15,7 +15,7 @@
 //   scale      a 2^n, rounded once; n in F and whole, within [-252, 254]
 //   part(n, a, b)    a in the first n lanes, b in the rest; 0 <= n <= kLanes
 //   truncate   towards 0; NaN gives 0; saturated to int32 at both ends
-//   round_even NaN gives 0; saturated to int32 at both ends
+//   round_even NaN gives 0; saturated to int32 at both ends; round_within: of numbers below 2^31, no NaN
 //   transpose  of kLanes vectors: vector i becomes the numbers i of all
 //   doubling_high, rounding_shift, scaled   doubling_high_multiply and rounding_shift_right of numeric/fixed_point.h,
 //              and multiply<kSingle> of it (total: 31 - shift); but INT32_MIN times INT32_MIN is INT32_MIN
@@ -68,6 +68,7 @@ struct Lanes {
   // Rows of the tiles of a product that fit the registers, with one and with two vectors of columns. kTallRows: with
   // one, where that is more than kRealRows.
   static constexpr int kRealRows = 4, kTallRows = kRealRows, kDotRows = 4;
+  static constexpr bool kDotWide = true;  // whether tiles of codes are of two vectors; else of one
 
   // In vectors of the compiler, which has them on every machine: of arrays it makes single numbers, or memory.
   struct F {
@@ -186,6 +187,7 @@ struct Lanes {
     for (int i = 0; i < kCount; ++i) v.lane[i] = round_half_even(a.lane[i]);
     return v;
   }
+  static I round_within(F a) { return round_even(a); }
   static I truncate(F a) {
     if (!any(not_less(abs(a), set(2147483648.0f)))) return {__builtin_convertvector(a.lane, decltype(I::lane))};
     I v = {};

@@ -16,6 +16,7 @@ struct Neon {
   static constexpr int kRealRows = 6;  // 12 of 16
 #endif
   static constexpr int kTallRows = kRealRows;
+  static constexpr bool kDotWide = true;
 
   using F = float32x4_t;
   using I = int32x4_t;
@@ -142,6 +143,8 @@ struct Neon {
     return vget_lane_u64(vreinterpret_u64_u32(both), 0) != 0;
   }
 #endif
+
+  static I round_within(F a) { return round_even(a); }
 
   static I add(I a, I b) { return vaddq_s32(a, b); }
   static I sub(I a, I b) { return vsubq_s32(a, b); }

@@ -14,6 +14,7 @@ namespace nacre::inline NACRE_ISA {
 struct Avx512 {
   static constexpr int kLanes = 16;
   static constexpr int kRealRows = 12, kTallRows = 16, kFoursOffset = 128;
+  static constexpr bool kDotWide = true;
 
   using F = __m512;
   using I = __m512i;
@@ -94,6 +95,7 @@ struct Avx512 {
         _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(a, set(2147483648.0f), _CMP_GE_OQ), set(INT32_MAX));
     return _mm512_maskz_mov_epi32(_mm512_cmp_ps_mask(a, a, _CMP_ORD_Q), high);
   }
+  static I round_within(F a) { return _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
   static I truncate(F a) {
     const I high = _mm512_mask_mov_epi32(_mm512_cvttps_epi32(a), _mm512_cmp_ps_mask(a, set(2147483648.0f), _CMP_GE_OQ),
                                          set(INT32_MAX));
@@ -295,8 +297,10 @@ struct Avx512 {
     return _mm512_inserti64x4(_mm512_castsi256_si512(sums(v.low)), sums(v.high), 1);
   }
   static Dot dot(Dot sum, Quad a, Quads b) {
-    return {_mm512_add_epi32(sum.low, _mm512_madd_epi16(a, b.low)),
-            _mm512_add_epi32(sum.high, _mm512_madd_epi16(a, b.high))};
+    I pairs;  // tied, as fma
+    asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum.low), "=&v"(pairs) : "v"(a), "v"(b.low));
+    asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum.high), "=&v"(pairs) : "v"(a), "v"(b.high));
+    return sum;
   }
 
   // In 16 bits too: of each column codes 0 and 2 are a pair, and codes 1 and 3.
