@@ -63,7 +63,9 @@ struct FastFloat8Of {
   FakeFloat8 op;
 
   uint64_t work() const { return op.work(); }
-  void by_scale(const T* x, float scale, T* y) const;
+  // The bits of the largest magnitude of x, where it is observed: in the same pass, which division bounds.
+  template <bool kObserves>
+  int32_t by_scale(const T* x, float scale, T* y) const;
 };
 template <class T>
 struct FastFakeFloat8 : FastFloat8Of<T> {
@@ -77,7 +79,9 @@ struct FastFakeFloat8Fixed : FastFloat8Of<T> {
   static FastFakeFloat8Fixed from(const Words& words, const Operands& operands) {
     return {{make_op<FakeFloat8>(words, operands)}};
   }
-  void run(const T* x, const float* scale, Optional<const uint32_t>, T* y) const { this->by_scale(x, *scale, y); }
+  void run(const T* x, const float* scale, Optional<const uint32_t>, T* y) const {
+    this->template by_scale<false>(x, *scale, y);
+  }
 };
 template <class T>
 struct FastFakeFloat8Current : FastFloat8Of<T> {

@@ -221,25 +221,28 @@ struct Float8Rounding {
 };
 
 template <class T>
-[[gnu::flatten]] void FastFloat8Of<T>::by_scale(const T* x, float scale, T* y) const {
+template <bool kObserves>
+[[gnu::flatten]] int32_t FastFloat8Of<T>::by_scale(const T* x, float scale, T* y) const {
   using V = Vector;
   const auto round = Float8Rounding<V>::of(op.format);
   const bool each = op.form == FakeFloat8::kEachRounded, multiplies = op.form == uint32_t(ScaleForm::kReciprocal);
   const V::F s = V::set(each ? float(T(scale)) : scale);
+  typename V::I most = V::set(int32_t{0});
   each_vector<V>(op.rows * op.width, [&](int i, auto n) __attribute__((always_inline)) {
     const V::F v = load<V>(x + i, n);
+    if constexpr (kObserves) most = V::max(most, V::as_integers(V::abs(v)));
     if (multiplies) return store<V>(y + i, V::div(round(V::mul(v, s)), s), n);
     V::F real = V::div(v, s);
     if (each) real = as_kept<V, T>(real);
     store<V>(y + i, V::mul(round(real), s), n);
   });
+  return kObserves ? largest_of<V>(most) : 0;
 }
 
 template <class T>
 void FastFakeFloat8<T>::run(const T* x, const float* scale, Update<uint32_t> amax, T* y) const {
-  const auto bits = uint32_t(largest_magnitude<Vector>(x, this->op.rows * this->op.width));
+  const auto bits = uint32_t(this->template by_scale<true>(x, *scale, y));
   if (bits > amax.data[0]) amax.data[0] = bits;
-  this->by_scale(x, *scale, y);
 }
 
 template <class T>
