@@ -16,7 +16,8 @@ struct LayerProblem {
   const Shape& shape;
   std::string type;  // "float32", "bfloat16", "int8"
   std::vector<float> x, w, bias;
-  std::vector<float> y;  // what comes out in float32
+  std::vector<float> y;             // what comes out in float32
+  std::vector<float> y_magnitudes;  // what comes out of the magnitudes of x
 
   std::vector<int64_t> dims(const char* slot) const;
   int64_t attribute(const char* name, int64_t otherwise) const;
@@ -28,6 +29,7 @@ struct PeerLayer {
   std::string name, version;
   std::function<void()> run;
   std::function<std::vector<float>()> output;  // after a run
+  bool of_magnitudes = false;                  // of x: a way that takes no numbers below 0
 };
 
 // Symmetric int8 codes.

@@ -67,7 +67,8 @@ Types types_of(const LayerProblem& p, bool is_unsigned) {
   if (p.type == "float32") return {Type::f32, Type::f32, Type::f32, 1, 1, {}};
   if (p.type == "bfloat16") return {Type::bf16, Type::bf16, Type::bf16, 1, 1, {}};
   const float x_scale = scale_of(p.x) * (is_unsigned ? 127.0f / 255.0f : 1.0f);
-  return {is_unsigned ? Type::u8 : Type::s8, Type::s8, Type::s8, x_scale, scale_of(p.y), channel_scales(p)};
+  const float y_scale = scale_of(is_unsigned ? p.y_magnitudes : p.y);
+  return {is_unsigned ? Type::u8 : Type::s8, Type::s8, Type::s8, x_scale, y_scale, channel_scales(p)};
 }
 
 // y = scale_k (sum + bias_k): the bias is in units of the sum.
@@ -141,7 +142,9 @@ PeerLayer dense(const LayerProblem& p, const std::string& name, bool is_unsigned
   auto held = std::make_shared<Held>();
   bind(*held, pd, p, t, plain_x(p, t, {rows, in}, Tag::ab), plain_w(p, t, {in, out}, Tag::ba),
        memory::desc({rows, out}, Type::f32, Tag::ab));
-  return peer(name, held);
+  PeerLayer layer = peer(name, held);
+  layer.of_magnitudes = is_unsigned;
+  return layer;
 }
 
 PeerLayer convolution(const LayerProblem& p, const std::string& name, bool is_unsigned, Tag tag) {
@@ -163,7 +166,9 @@ PeerLayer convolution(const LayerProblem& p, const std::string& name, bool is_un
   auto held = std::make_shared<Held>();
   bind(*held, pd, p, t, plain_x(p, t, from, Tag::nhwc), plain_w(p, t, kernel, p.depthwise() ? Tag::hwigo : Tag::ohwi),
        memory::desc(to, Type::f32, Tag::nhwc));
-  return peer(name, held);
+  PeerLayer layer = peer(name, held);
+  layer.of_magnitudes = is_unsigned;
+  return layer;
 }
 
 }  // namespace
