@@ -29,10 +29,10 @@ void each_block(const FastMatmul<O, kLanes>& matmul, const T* x, Pieces scratch,
 
 // f(part, its scratch) on all workers; `scratch` is worker 0's behind what all of them read.
 template <class O, int kLanes, class F>
-void in_parts_behind(const FastMatmul<O, kLanes>& matmul, const Args& args, const Pieces& scratch, bool codes,
+void in_parts_behind(const FastMatmul<O, kLanes>& matmul, const Args& args, const Pieces& scratch, bool dots,
                      const F& f) {
   const ptrdiff_t used = scratch.at - args.scratch.data();
-  in_parts(args, codes ? matmul.work() / 4 : matmul.work(),  // codes are that much faster
+  in_parts(args, dots ? matmul.work() / 4 : matmul.work(),  // dot products are that much faster
            [&](const Part& part, std::span<std::byte> memory) { f(part, Pieces{memory.data() + used}); });
 }
 
@@ -96,7 +96,7 @@ void each_tile_of(const FastMatmul<O, kLanes>& matmul, const XOf<D>* x, const ty
   constexpr Numbers kNumbers = kNumbersOf<typename D::X>;
   const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
   const ptrdiff_t panel = ptrdiff_t(matmul.row_step(s.length, kNumbers)) * kLanes;
-  in_parts_behind(matmul, args, scratch, D::kGroup == 4, [&](const Part& part, const Pieces& mine) {
+  in_parts_behind(matmul, args, scratch, D::kGroup == 4 && V::kDotWide, [&](const Part& part, const Pieces& mine) {
     typename BlocksOf<V>::Type blocks;
     each_block<V, typename D::X>(
         matmul, x, mine, part, padding,

@@ -157,7 +157,7 @@ struct DotProduct {
     const int panels = ceil_div(out, V::kLanes);
     const bool one = count == 1 && shape.runs == 1;
     for (int p = 0; p < panels;) {
-      const int left = panels - p, most = one ? kWide ? 4 : 2 : kWide ? 2 : 1;
+      const int left = panels - p, most = one ? kMaxVectors : kWide ? 2 : 1;
       const int vectors = left >= most ? most : left >= 2 && most > 1 ? 2 : 1;
       each_tiles(count, ceil_div(count, vectors == 1 ? kTallRows : kMaxRows), [&](int first, int rows, int tiles) {
         const Tile call = one ? row_of(vectors) : tile_of(rows, vectors);
@@ -213,8 +213,8 @@ struct DotProduct {
     return tile_of<1>(rows, std::make_integer_sequence<int, kTallRows>());
   }
   static constexpr Tile row_of(int vectors) {
-    if constexpr (kWide) return vectors == 4 ? &row<2, 4> : vectors == 2 ? &row<4, 2> : &row<4, 1>;
-    else return vectors == 2 ? &row<2, 2> : &row<4, 1>;
+    constexpr int kParts = kWide ? 2 : 1;  // of four vectors
+    return vectors == 4 ? &row<kParts, 4> : vectors == 2 ? &row<2 * kParts, 2> : &row<4, 1>;
   }
 
   // Blocks of one height, of which the last may begin inside the one before: it leaves the rows that this one has made.
