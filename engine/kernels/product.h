@@ -139,7 +139,7 @@ struct DotProduct {
   static constexpr int kMaxRows = kCodes ? V::kDotRows : V::kRealRows, kMaxVectors = 4;
   static constexpr int kTallRows = kMaxRows == V::kRealRows ? V::kTallRows : kMaxRows;  // of tiles of one vector
   static constexpr bool kWide = !kCodes || V::kDotWide;                                 // tiles of two vectors
-  static constexpr int kTiles = kWide ? 1 : 4;                                          // of a call, at most
+  static constexpr int kTilesAtOnce = kWide ? 1 : 4;                                    // of a call, at most
   static constexpr int kStep = kMaxVectors * V::kLanes;                                 // from row to row of the sums
 
   int out;
@@ -153,7 +153,7 @@ struct DotProduct {
   void run(const X* x, const TileRows& shape, int count, const Finish& finish) const {
     if constexpr (kBlocks)
       if (Blocks::takes(count, shape.length * int(sizeof(X)))) return run_blocks(x, shape, count, finish);
-    alignas(64) Sum sums[kTiles * kTallRows * kStep];
+    alignas(64) Sum sums[kTilesAtOnce * kTallRows * kStep];
     const int panels = ceil_div(out, V::kLanes);
     const bool one = count == 1 && shape.runs == 1;
     for (int p = 0; p < panels;) {
@@ -176,13 +176,13 @@ struct DotProduct {
       V::store(sums + r * kStep + v * V::kLanes, sum);
     }
   };
-  // count in nearly equal numbers as each_part: f(first, how many, how often), up to kTiles equal ones at a time.
+  // count in nearly equal numbers as each_part: f(first, how many, how often), up to kTilesAtOnce equal ones at a time.
   template <class F>
   static void each_tiles(int count, int parts, const F& f) {
     const int least = count / parts, more = count % parts;
     for (int part = 0, first = 0, tiles = 0; part < parts; part += tiles) {
       const int rows = least + (part < more ? 1 : 0), alike = (part < more ? more : parts) - part;
-      tiles = alike < kTiles ? alike : kTiles;
+      tiles = alike < kTilesAtOnce ? alike : kTilesAtOnce;
       f(first, rows, tiles);
       first += tiles * rows;
     }
@@ -194,7 +194,7 @@ struct DotProduct {
                                      Sum* sums, int tiles) {
     for (;; x += kRows * shape.rows, sums += kRows * kStep) {
       dot_tile<V, D, kRows, kVectors>(x, shape, w, panel, start, At{sums});
-      if (kTiles == 1 || --tiles == 0) return;
+      if (kTilesAtOnce == 1 || --tiles == 0) return;
     }
   }
   template <int kParts, int kVectors>
