@@ -199,7 +199,7 @@ void conv(const KernelEntry& entry, Random& random, Case& made, bool depthwise) 
   if (usual) make_usual(random, h, w);
   const int batch = pick(random, 1, 2), groups = depthwise || chance(random, 40) ? 1 : pick(random, 2, 3);
   const bool many = depthwise && random.lanes > 0 && chance(random, 8);  // so that fast kernels cut channels
-  const int group_in = !many                     ? channels(random, 4)
+  const int group_in = !many                         ? channels(random, 4)
                        : usual && chance(random, 50) ? 128 * pick(random, 1, 3) + pick(random, 0, 2 * random.lanes)
                                                      : pick(random, 190, 420);
   const int multiplier = depthwise ? usual ? 1 : pick(random, 1, 3) : channels(random, 4);

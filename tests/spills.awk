@@ -8,7 +8,7 @@ function hexadecimal(text,   i, value) {
   for (i = 1; i <= length(text); ++i) value = 16 * value + index("0123456789abcdef", substr(text, i, 1)) - 1
   return value
 }
-function end_function(   i, j, k, from, inner, works, bad) {
+function end_function(   i, j, from, inner, works, bad) {
   for (i = 0; i < count; ++i) {
     if (!(i in target) || target[i] > address[i]) continue
     for (from = i; from > 0 && address[from] > target[i]; --from) continue
@@ -17,7 +17,7 @@ function end_function(   i, j, k, from, inner, works, bad) {
     if (!inner) continue
     works = bad = 0
     for (j = from; j <= i; ++j) {
-      if (text[j] ~ /fmadd|dpbusd|dpbf16ps|pmaddwd|fmla|dot|smlal|mlal|mla/) works = 1
+      if (text[j] ~ /fmadd|dpbusd|dpbf16ps|pmaddwd/) works = 1
       if (text[j] ~ /[xyz]mm/ && (text[j] ~ /\(%rsp[,)]/ || (frame && text[j] ~ /\(%rbp[,)]/))) bad = bad "\n  SPILL " name ": " text[j]
     }
     if (!works) continue
@@ -40,6 +40,7 @@ wanted && /^ *[0-9a-f]+:\t/ {
   address[count] = hexadecimal(parts[1])
   text[count] = $0
   sub(/^ *[0-9a-f]+:\t/, "", text[count])
+  if (text[count] ~ /^mov +%rsp,%rbp/) frame = 1  # else %rbp is a register like others
   if (text[count] ~ /^j[a-z]+ +[0-9a-f]+ /) {
     split(text[count], words, / +/)
     target[count] = hexadecimal(words[2])

@@ -103,8 +103,8 @@ memory plain_w(const LayerProblem& p, const Types& t, const memory::dims& dims, 
   return reordered(filled(memory::desc(dims, Type::f32, tag), p.w), memory::desc(dims, t.w, tag));
 }
 
-PeerLayer peer(const std::string& name, std::shared_ptr<Held> held) {
-  PeerLayer layer{name, version(), {}, {}};
+PeerLayer peer(const std::string& name, std::shared_ptr<Held> held, bool is_unsigned) {
+  PeerLayer layer{name, version(), {}, {}, is_unsigned};
   layer.run = [held] {
     held->primitive.execute(stream(), held->arguments);
     stream().wait();
@@ -142,9 +142,7 @@ PeerLayer dense(const LayerProblem& p, const std::string& name, bool is_unsigned
   auto held = std::make_shared<Held>();
   bind(*held, pd, p, t, plain_x(p, t, {rows, in}, Tag::ab), plain_w(p, t, {in, out}, Tag::ba),
        memory::desc({rows, out}, Type::f32, Tag::ab));
-  PeerLayer layer = peer(name, held);
-  layer.of_magnitudes = is_unsigned;
-  return layer;
+  return peer(name, held, is_unsigned);
 }
 
 PeerLayer convolution(const LayerProblem& p, const std::string& name, bool is_unsigned, Tag tag) {
@@ -166,9 +164,7 @@ PeerLayer convolution(const LayerProblem& p, const std::string& name, bool is_un
   auto held = std::make_shared<Held>();
   bind(*held, pd, p, t, plain_x(p, t, from, Tag::nhwc), plain_w(p, t, kernel, p.depthwise() ? Tag::hwigo : Tag::ohwi),
        memory::desc(to, Type::f32, Tag::nhwc));
-  PeerLayer layer = peer(name, held);
-  layer.of_magnitudes = is_unsigned;
-  return layer;
+  return peer(name, held, is_unsigned);
 }
 
 }  // namespace

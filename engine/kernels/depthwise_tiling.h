@@ -19,9 +19,9 @@ struct DepthwiseCut {
 struct DepthwiseTiling {
   static constexpr int64_t kBlockBytes = 20 << 10, kMostBytes = 1 << 24;
   static constexpr int kMostRows = 16;
-  static constexpr int kDirectColumns = 3;  // of y, or one more, that a direct step makes together
+  static constexpr int kDirectColumns = 3;     // of y, or one more, that a direct step makes together
   static constexpr int kDirectChannels = 128;  // at a time, so that the rows of x that several rows of y read stay near
-  static constexpr int kWholePixels = 192;  // of less channels whole pixels are copied: long runs of memory
+  static constexpr int kWholePixels = 192;     // of less channels whole pixels are copied: long runs of memory
 
   int out_c;                    // channels of y
   int columns, rows, channels;  // of y in a block; the last ones are smaller
