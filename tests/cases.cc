@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/parameters.h"
@@ -123,6 +124,7 @@ void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Ca
   else if (dynamic) scales(3, {count}, 10, 500);
   else if (reciprocal) scales(3, {count}, 20, 2000);
   else scales(3, {count}, 0.0005, 0.05);
+  if (entry.rounding == Rounding::kFloatEven && chance(random, 15)) made.inputs.back().fill = Input::kExtremes;
   if (inputs == 4) return;
   if (type(5) == ElementType::kInt32 && codes && !dynamic) {
     scales(4, {sums.batch}, 0.001, 0.1);
@@ -589,6 +591,14 @@ void fill_pairs(const Input& input, Random& random, Array& array) {
   }
 }
 
+void fill_extremes(const Input& input, Random& random, Array& array) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kScales[] = {kNan, kInfinity, -kInfinity, 3e38, -3e38, 1e6, -1e6, -0.01, 0, 1e-45};
+  for (int64_t i = 0; i < array.elements(); ++i)
+    array.set(i, chance(random, 60) ? kScales[pick(random, 0, int(std::size(kScales)) - 1)]
+                                    : between(random, input.low, input.high));
+}
+
 }  // namespace
 
 CaseMaker find_case_maker(Op op) { return find_row(op) == nullptr ? nullptr : find_row(op)->make; }
@@ -606,7 +616,8 @@ std::vector<Array> random_inputs(const Case& made, Random& random) {
     arrays.push_back(input.element == ElementType::kNone ? Array() : make_array(input.element, input.dims));
     Array& array = arrays.back();
     if (input.fill != Input::kUniform) {
-      fill_pairs(input, random, array);
+      if (input.fill == Input::kExtremes) fill_extremes(input, random, array);
+      else fill_pairs(input, random, array);
       continue;
     }
     const bool real = is_float(input.element);

@@ -1,4 +1,5 @@
 // The oracle of dense, conv and pools: sums of products over materialised windows.
+#include <algorithm>
 #include <numbers>
 
 #include "engine/ops/parameters.h"
@@ -85,6 +86,9 @@ Result each_rounded(const Problem& p, const Dot& dot, int clamp, int k) {
   return stored(p, clamped(p, clamp, value), error);  // a bound need not be a number of T
 }
 
+// Of no number 0; what is beyond all codes is not told apart.
+int64_t float_even(float v) { return std::isnan(v) ? 0 : int64_t(std::nearbyint(std::clamp(v, -1e9f, 1e9f))); }
+
 // Bias, scale and clamp of dense and conv by operand types. `clamp` is the word of the clamp; zeros follow it.
 // `row`: of x, where x_scale has one value per row.
 Result epilogue(const Problem& p, const Dot& dot, int clamp, int k, int n, int row) {
@@ -92,7 +96,7 @@ Result epilogue(const Problem& p, const Dot& dot, int clamp, int k, int n, int r
   if (p.coded() && p.output() == ElementType::kInt8) {
     const int64_t sum = dot.exact + (p.has(2) ? p.in[2].integer(k) : 0), at = scale_at(3);
     const int64_t code = p.entry.rounding == Rounding::kFloatEven
-                             ? int64_t(std::nearbyint(float(sum) * float(p.in[3].real(at))))
+                             ? float_even(float(sum) * float(p.in[3].real(at)))
                              : scaled(p, 3, at, sum);
     return clamped_code(p, clamp, code + p.word(clamp + 4));
   }

@@ -106,8 +106,10 @@ struct Requant {
 template <>
 struct Requant<Rounding::kFloatEven> {
   using Stored = float;  // [channels]
+  // Saturated at 2^30: beyond all codes, and a zero point can still be added.
   static constexpr int32_t apply(int32_t sum, const float* scale, int channel) {
-    return round_half_even(float(sum) * scale[channel]);
+    const float scaled = float(sum) * scale[channel];
+    return scaled > 0x1p30f ? 1 << 30 : scaled < -0x1p30f ? -(1 << 30) : round_half_even(scaled);
   }
 };
 
