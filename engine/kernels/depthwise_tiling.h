@@ -20,7 +20,7 @@ struct DepthwiseTiling {
   static constexpr int64_t kBlockBytes = 20 << 10, kMostBytes = 1 << 24;
   static constexpr int kMostRows = 16;
   static constexpr int kDirectColumns = 3;     // of y, or one more, that a direct step makes together
-  static constexpr int kDirectChannels = 128;  // at a time, so that the rows of x that several rows of y read stay near
+  static constexpr int kDirectChannels = 512;  // at a time, so that the rows of x that several rows of y read stay near
   static constexpr int kWholePixels = 192;     // of less channels whole pixels are copied: long runs of memory
 
   int out_c;                    // channels of y
@@ -31,6 +31,7 @@ struct DepthwiseTiling {
   bool flat;                    // vectors run over pixels; else a pixel's last vector may be a part of one
   bool direct;                  // x is read where it is; of what follows only that row_numbers is not 0 means anything
   int shared;                   // rows of y that follow each other and can be made together
+  int lanes;                    // of a vector of a direct step
   int row_numbers;              // in scratch, and as many more as a vector has that begins in the last of them
   int64_t block_bytes;          // of scratch
 
@@ -67,7 +68,8 @@ struct DepthwiseTiling {
     t.x_step = t.flat ? whole : t.channels * w.stride;
     return t;
   }
-  // The same of a direct step: rows that are made together, and where sums are for scratch as many channels as fit.
+  // The same of a direct step, in vectors of `lanes`: rows that are made together, and where sums are for scratch as
+  // many channels as fit.
   static DepthwiseTiling direct_of(const DepthwiseConv2d& op, int lanes, bool sums) {
     DepthwiseTiling t = {};
     t.out_c = t.channels = op.out_c;
@@ -79,6 +81,7 @@ struct DepthwiseTiling {
       if (sums && fit * lanes < t.channels) t.channels = fit > 0 ? int(fit) * lanes : lanes;
     }
     t.planes = t.plane = t.shared = t.row_numbers = 1;
+    t.lanes = lanes;
     t.width = (op.out_c + lanes - 1) / lanes * lanes;
     t.direct = true;
     return t;
@@ -99,7 +102,11 @@ struct DepthwiseTiling {
   }
 
   // The channel of place k of a table, or -1.
-  int channel(int k) const { return flat ? k % channels : k < out_c ? k : -1; }
+  int channel(int k) const {
+    if (!direct) return flat ? k % channels : k < out_c ? k : -1;
+    const int first = k / lanes * lanes, last = out_c - lanes;  // the last vector may overlap the one before
+    return (first < last ? first : last) + k % lanes;
+  }
 
   // Where tap j of output 0 is in a row in scratch, in numbers.
   int tap(int j, const WindowAxis& w) const { return place(j * w.dilation); }

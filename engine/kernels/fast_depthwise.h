@@ -13,7 +13,8 @@
 // Many channels are taken some at a time, so that of those the rows of x that several rows and columns of y read fit
 // the first cache.
 //
-// Real windows of 3 x 3 over a vector of channels or more are `direct`: nothing is copied, depthwise_direct.h.
+// Windows of 3 x 3 over a vector of channels or more, of real numbers or, where vectors have kPairs, of int8 codes, are
+// `direct`: nothing is copied, depthwise_direct.h and depthwise_pairs.h.
 #pragma once
 
 #include <cstring>
@@ -54,10 +55,10 @@ struct FastDepthwise {
   static int64_t slots(const WindowAxis& h, int rows) {
     return int64_t{rows - 1} * h.stride + int64_t{h.kernel - 1} * h.dilation + 1;
   }
-  bool direct() const {
+  bool direct(int lanes = kLanes) const {
     const WindowAxis &h = op.window.h, &w = op.window.w;
     return h.kernel == 3 && w.kernel == 3 && h.dilation == 1 && w.dilation == 1 && h.stride == w.stride &&
-           h.stride <= 2 && w.out >= DepthwiseTiling::kDirectColumns && op.out_c == op.in_c && op.out_c >= kLanes;
+           h.stride <= 2 && w.out >= DepthwiseTiling::kDirectColumns && op.out_c == op.in_c && op.out_c >= lanes;
   }
   DepthwiseTiling real_tiling(bool sums) const {
     const WindowAxis& h = op.window.h;
@@ -114,7 +115,7 @@ struct RealDepthwise : FastDepthwise<kLanes> {
     for (int first = 0; first < t.width; first += run)
       for (int i = -1; i < this->taps(); ++i)
         for (int k = 0; k < run; ++k) {
-          const int channel = t.direct ? (first < t.out_c - kLanes ? first : t.out_c - kLanes) + k : t.channel(k);
+          const int channel = t.channel(first + k);
           if (channel < 0) *at++ = 0;
           else if (i >= 0) *at++ = float(w[i * t.out_c + channel]);
           else *at++ = b != nullptr ? float(b[channel]) : 0.0f;
@@ -230,8 +231,10 @@ struct CodeDepthwise : FastDepthwise<kLanes> {
   }
 };
 
-// int8: y = clamp(zero_y + requant_k(s + b_k))
-template <int kLanes, int kOffset, Rounding kRounding>
+// int8: y = clamp(zero_y + requant_k(s + b_k)). A direct step is in pairs of kPairs channels, if that is not 0: its
+// weights are those of depthwise_pairs.h, int16 [width / kPairs][5 products][2][kPairs / 2 channels][2], and all of its
+// table has in each kPairs channels those of the low pairs first (V::pairs).
+template <int kLanes, int kOffset, int kPairs, Rounding kRounding>
 struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, false> {
   using Base = CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, false>;
   using Table = RequantizeTable<kRounding>;
@@ -244,21 +247,49 @@ struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, 
   static bool constant(const Operands& operands) {
     return is_constant(operands, Base::kW) && is_constant(operands, Base::kBias) && is_constant(operands, Base::kScale);
   }
+  DepthwiseTiling tiling() const {
+    if (kPairs > 0 && this->direct(kPairs)) return DepthwiseTiling::direct_of(this->op, kPairs, false);
+    return this->code_tiling();
+  }
+  static bool accepts(const Words& words, const Operands& operands) {
+    return from(words, operands).tiling().row_numbers > 0;
+  }
+  static size_t table_bytes(const DepthwiseInt8& form) {
+    const DepthwiseTiling t = form.tiling();
+    if (!t.direct) return Base::table_bytes(form);
+    return kTilingBytes + Table::bytes(t.width) + kPairProducts * 2 * sizeof(int16_t) * size_t(t.width);
+  }
   [[gnu::cold, gnu::noinline]] void fill(const Words&, const Operands& operands, std::byte* to) const {
     const auto data = [&](int i) { return operands.has(i) ? operands.tensor[i].data : nullptr; };
     const auto* const w = static_cast<const int8_t*>(data(Base::kW));
-    const DepthwiseTiling t = this->code_tiling();
+    const DepthwiseTiling t = tiling();
     const Table table = {reinterpret_cast<int32_t*>(put_tiling(t, to)), t.width};
-    table.fill(t.out_c, this->op.x_zero + kOffset, Optional{static_cast<const int32_t*>(data(Base::kBias))},
+    const auto channel_at = [&t](int k) { return t.direct ? pair_channel(t, k) : t.channel(k); };
+    table.fill(channel_at, this->op.x_zero + (t.direct ? 0 : kOffset), Optional{static_cast<const int32_t*>(data(Base::kBias))},
                static_cast<const Stored*>(data(Base::kScale)), this->op.epilogue.per_channel, this->taps(),
                this->op.epilogue.y_zero, [&](int k) { return this->weight_sum(w, k); });
-    for (int row = 0; t.flat && row < Table::kRows; ++row)
-      for (int k = t.channels; k < t.width; ++k) table.row(row)[k] = table.row(row)[k - t.channels];
-    this->fill_weights(t, w, reinterpret_cast<int8_t*>(table.row(Table::kRows)));
+    if (t.direct) fill_pairs(t, w, reinterpret_cast<int16_t*>(table.row(Table::kRows)));
+    else this->fill_weights(t, w, reinterpret_cast<int8_t*>(table.row(Table::kRows)));
   }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
     const DepthwiseInt8 form = from(words, operands);
-    return Base::scratch_with(form, constant(operands) ? 0 : Base::table_bytes(form));
+    const size_t table = constant(operands) ? 0 : table_bytes(form);
+    return form.tiling().direct ? Base::round_up(table) : Base::scratch_with(form, table);
+  }
+
+ private:
+  static constexpr int kPairProducts = 5;
+  // Of each kPairs channels: 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 high.
+  static int pair_channel(const DepthwiseTiling& t, int place) {
+    const int half = t.lanes / 2, at = place % t.lanes, high = at / half, i = at % half;
+    return t.channel(place - at + i / 4 * 8 + high * 4 + i % 4);
+  }
+  static void fill_pairs(const DepthwiseTiling& t, const int8_t* w, int16_t* to) {
+    constexpr int kTaps[kPairProducts][2] = {{0, 3}, {1, 4}, {2, 5}, {6, 7}, {8, -1}};  // 3 i + j; -1 is none
+    for (int first = 0; first < t.width; first += t.lanes)
+      for (const auto& taps : kTaps)
+        for (int k = first; k < first + t.lanes; ++k)
+          for (const int tap : taps) *to++ = tap < 0 ? int16_t{0} : w[tap * t.out_c + pair_channel(t, k)];
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/kernels/depthwise_direct.h"
+#include "engine/kernels/depthwise_pairs.h"
 #include "engine/kernels/depthwise_rows.h"
 #include "engine/kernels/depthwise_sums.h"
 #include "engine/kernels/fused_sums.h"
@@ -219,15 +220,35 @@ void DepthwiseFloat8Quantized<kLanes>::run(const Float8E4M3* x, const Float8E4M3
   });
 }
 
-template <int kLanes, int kOffset, Rounding kRounding>
-void DepthwiseInt8<kLanes, kOffset, kRounding>::run(const int8_t* x, const int8_t*, Optional<const int32_t>,
-                                                    const Stored*, int8_t* y, const Args& args) const {
+template <class V, class Table, class Codes>
+void run_pairs(const DepthwiseConv2d& op, const int8_t* x, const Table& table, const DepthwiseTiling& t, Part part,
+               int8_t* y) {
+  int8_t padding[DepthwiseTiling::kDirectChannels + V::kPairs];
+  std::memset(padding, op.x_zero, sizeof padding);
+  const auto* const weights = reinterpret_cast<const int16_t*>(table.row(Table::kRows));
+  const DepthwisePairs<V, Table, Codes> pairs = {op, x, table, weights, padding, CodeBounds(op.epilogue.clamp)};
+  const ptrdiff_t row = ptrdiff_t(op.window.w.out) * op.out_c;
+  for (DepthwiseBlock block = DepthwiseBlock::before(); block.next(op, t, part);)
+    pairs.run(block, {y + block.at, row, op.out_c});
+}
+
+template <int kLanes, int kOffset, int kPairs, Rounding kRounding>
+void DepthwiseInt8<kLanes, kOffset, kPairs, kRounding>::run(const int8_t* x, const int8_t*, Optional<const int32_t>,
+                                                            const Stored*, int8_t* y, const Args& args) const {
   using V = Vector;
-  static_assert(kOffset == V::kFoursOffset && kLanes == V::kLanes);
+  static_assert(kOffset == V::kFoursOffset && kPairs == V::kPairs && kLanes == V::kLanes);
   const ptrdiff_t row = ptrdiff_t(this->op.window.w.out) * this->op.out_c;
   const int zero = this->op.epilogue.y_zero;
   const CodeBounds range(this->op.epilogue.clamp);
   in_depthwise_parts(*this, args, true, [&](std::byte* prepared, const Part& part, const Pieces& scratch) {
+    if constexpr (kPairs > 0) {
+      const DepthwiseTiling t = *reinterpret_cast<const DepthwiseTiling*>(prepared);
+      const Table table = {reinterpret_cast<int32_t*>(prepared + kTilingBytes), t.width};
+      using Every = ChannelCodes<V, kRounding>;
+      if constexpr (kRounding == Rounding::kDouble)
+        if (t.direct && table.quick()) return run_pairs<V, Table, QuickCodes<V>>(this->op, x, table, t, part, y);
+      if (t.direct) return run_pairs<V, Table, Every>(this->op, x, table, t, part, y);
+    }
     CodeDepthwiseStep<V> step(this->op, x, {this->op.x_zero, nullptr}, prepared, Table::kRows, part, scratch);
     const Table table = {reinterpret_cast<int32_t*>(prepared + kTilingBytes), step.t.width};
     const auto run_with = [&](const auto& to) {

@@ -3,20 +3,15 @@
 //
 //   y_rk = epilogue(sum_i x_ri w_ki)      r a row of x, or a pixel whose window is the row; i over the window's numbers
 //
-// Rows of dense, and pixels of a 1x1 convolution without stride and padding, follow each other in x. Of other windows
-// some rows of x are copied with their padding (a band), and each row of a window is read there as one run. Where these
-// runs are of codes and not of whole quads, windows are copied from the band one behind the other; where there is no
-// such run (dilated columns, groups) they are copied from x. Of pairs of bfloat16 the same holds, with pairs for quads.
+// Where the rows of x come from: row_source.h.
 #pragma once
 
 #include <bit>
-#include <utility>
 
 #include "engine/base/layout.h"
 #include "engine/kernels/kernel.h"
 #include "engine/kernels/requantize_table.h"
-#include "engine/ops/conv.h"
-#include "engine/ops/dense.h"
+#include "engine/kernels/row_source.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -33,65 +28,6 @@ inline constexpr Layout kGroupLayout =
 inline bool is_constant(const Operands& operands, int i) {
   return !operands.has(i) || operands.tensor[i].record->region == Region::kWeights;
 }
-
-enum class RowSource : uint8_t { kInPlace, kBands, kBandWindows, kWindows };
-
-// The sizes of a product, whatever op it is of.
-struct ProductSizes {
-  int rows, length, out;  // y_rk: r < rows, k < out; of one group
-  int groups;
-  RowSource source;
-};
-
-// Of numbers that stand in groups: of one, of two (pairs) or of four (quads).
-inline ProductSizes sizes_of(const Dense& op, int /*group*/) {
-  return {op.rows, op.in, op.out, 1, RowSource::kInPlace};
-}
-inline ProductSizes sizes_of(const Conv2d& op, int group) {
-  const WindowAxis &h = op.window.h, &w = op.window.w;
-  const bool one = h.kernel == 1 && w.kernel == 1 && h.stride == 1 && w.stride == 1 && h.before == 0 && w.before == 0 &&
-                   h.out == h.in && w.out == w.in && op.group_in == op.in_c;
-  const bool runs = op.group_in == op.in_c && w.dilation == 1, whole = w.kernel * op.in_c % group == 0;
-  return {op.batch * h.out * w.out, h.kernel * w.kernel * op.group_in, op.group_out, op.in_c / op.group_in,
-          one      ? RowSource::kInPlace
-          : !runs  ? RowSource::kWindows
-          : !whole ? RowSource::kBandWindows
-                   : RowSource::kBands};
-}
-
-// A map of one column is a map of one row as well, and only along a row pixels are taken together.
-inline Dense along_rows(const Dense& op) { return op; }
-template <class Conv>
-Conv along_rows(Conv op) {
-  WindowAxis &h = op.window.h, &w = op.window.w;
-  if (w.in == 1 && w.out == 1 && w.kernel == 1 && w.before == 0) std::swap(h, w);
-  return op;
-}
-
-// Rows of x with padding, as some rows of y need them: [rows(..)][columns][in_c].
-struct Band {
-  int columns;   // of x, padding included
-  int out_rows;  // rows of y that are made of one band
-
-  // Of work that is worth sharing, at least so many bands for the workers.
-  static constexpr int kBytes = 64 << 10, kBands = 8;
-  static constexpr uint64_t kSharedWork = 2'000'000;
-
-  static int rows(const Conv2d& op, int out_rows) {
-    return (out_rows - 1) * op.window.h.stride + (op.window.h.kernel - 1) * op.window.h.dilation + 1;
-  }
-  static Band from(const Conv2d& op, size_t size) {
-    Band band = {(op.window.w.out - 1) * op.window.w.stride + op.window.w.kernel, op.window.h.out};
-    if (op.work() >= kSharedWork) band.out_rows = (band.out_rows + kBands - 1) / kBands;
-    while (band.out_rows > 1 && band.elements(op) * size > size_t(kBytes)) band.out_rows = (band.out_rows + 1) / 2;
-    return band;
-  }
-  size_t elements(const Conv2d& op) const { return size_t(rows(op, out_rows)) * size_t(columns) * size_t(op.in_c); }
-};
-inline size_t band_elements(const Conv2d& op, size_t size) { return Band::from(op, size).elements(op); }
-inline size_t band_elements(const Dense&, size_t) { return 0; }
-inline size_t band_columns(const Conv2d& op) { return size_t(op.window.w.out); }
-inline size_t band_columns(const Dense&) { return 0; }
 
 // Numbers behind a band and behind windows that copies in whole pieces may touch.
 inline constexpr int kSlack = 64;
@@ -144,7 +80,7 @@ struct FastMatmul {
     return (s.rows + rows - 1) / rows;
   }
   static int blocks(const Conv2d& conv, const ProductSizes& s, Numbers numbers) {
-    if (s.source == RowSource::kBands || s.source == RowSource::kBandWindows) {
+    if (in_bands(s)) {
       const int out_rows = Band::from(conv, numbers.size).out_rows;
       return conv.batch * ((conv.window.h.out + out_rows - 1) / out_rows);
     }
@@ -154,8 +90,7 @@ struct FastMatmul {
   // Rows whose sums are made at a time.
   static int sum_rows(const Dense&, const ProductSizes& s, Numbers numbers) { return block_rows(s, numbers); }
   static int sum_rows(const Conv2d& conv, const ProductSizes& s, Numbers numbers) {
-    const bool bands = s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
-    return bands ? conv.window.w.out : block_rows(s, numbers);
+    return in_bands(s) ? int(band_pixels(conv, s, numbers.size)) : block_rows(s, numbers);
   }
 
   // kConverted: also rows that follow each other in x are copied.
@@ -165,10 +100,11 @@ struct FastMatmul {
     const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
     size_t bytes = round_up(table);
     const auto rows = size_t(block_rows(s, kNumbers));
-    const bool bands = s.source == RowSource::kBands || s.source == RowSource::kBandWindows;
+    const bool bands = in_bands(s);
     if (bands) bytes += round_up((band_elements(matmul.op, kNumbers.size) + kSlack) * kNumbers.size);
     if (s.source == RowSource::kBandWindows)
-      bytes += round_up((band_columns(matmul.op) * size_t(row_step(s.length, kNumbers)) + kSlack) * kNumbers.size);
+      bytes += round_up(
+          (band_pixels(matmul.op, s, kNumbers.size) * size_t(row_step(s.length, kNumbers)) + kSlack) * kNumbers.size);
     else if (!bands && (kConverted || s.source == RowSource::kWindows))
       bytes += round_up(rows * size_t(row_step(s.length, kNumbers)) * kNumbers.size);
     if (kSums) bytes += round_up(size_t(sum_rows(matmul.op, s, kNumbers)) * size_t(s.out) * sizeof(float));
@@ -344,8 +280,9 @@ struct Int8Form : DotForm<O, kLanes, kOffset> {
   [[gnu::cold, gnu::noinline]] void fill(const Words&, const Operands& operands, std::byte* to) const {
     const auto data = [&](int i) { return operands.has(i) ? operands.tensor[i].data : nullptr; };
     const auto* const w = static_cast<const int8_t*>(data(Base::kW));
+    const int out = operands[Base::kW][0];
     Table{reinterpret_cast<int32_t*>(to), this->padded()}.fill(
-        operands[Base::kW][0], this->op.x_zero + kOffset, Optional{static_cast<const int32_t*>(data(Base::kBias))},
+        [out](int k) { return k < out ? k : -1; }, this->op.x_zero + kOffset, Optional{static_cast<const int32_t*>(data(Base::kBias))},
         static_cast<const Stored*>(data(Base::kScale)), this->op.epilogue.per_channel,
         sizes_of(this->op, kCodes.group).length, this->op.epilogue.y_zero,
         [&](int k) { return this->weight_sum(w, k); });

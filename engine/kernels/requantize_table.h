@@ -33,25 +33,26 @@ struct RequantizeTable {
 
   bool quick() const { return kRounding == Rounding::kDouble && row(2)[0] == kQuick; }
 
-  // weight_sum(k): sum_i w_ki, of so many products.
-  template <class WeightSum>
-  [[gnu::cold]] void fill(int out, int32_t offset, Optional<const int32_t> b, const Stored* scale, bool per_channel,
-                          int products, int y_zero, const WeightSum& weight_sum) const {
-    for (int k = 0; k < padded; ++k) {
-      const bool there = k < out;
+  // channel_at(i): the channel of place i of a row, or -1; weight_sum(k): sum_i w_ki, of so many products.
+  template <class ChannelAt, class WeightSum>
+  [[gnu::cold]] void fill(const ChannelAt& channel_at, int32_t offset, Optional<const int32_t> b, const Stored* scale,
+                          bool per_channel, int products, int y_zero, const WeightSum& weight_sum) const {
+    for (int at = 0; at < padded; ++at) {
+      const int k = channel_at(at);
+      const bool there = k >= 0;
       const int32_t bias = there && b ? b[k] : 0;
-      row(0)[k] = there ? wrapping_sub(bias, int32_t(uint32_t(offset) * uint32_t(weight_sum(k)))) : 0;
+      row(0)[at] = there ? wrapping_sub(bias, int32_t(uint32_t(offset) * uint32_t(weight_sum(k)))) : 0;
       const int i = per_channel ? k : 0;
       if constexpr (kRounding == Rounding::kFloatEven) {
-        row(1)[k] = there ? std::bit_cast<int32_t>(finite(scale[i])) : 0;
+        row(1)[at] = there ? std::bit_cast<int32_t>(finite(scale[i])) : 0;
       } else {
         const int32_t multiplier = there ? scale[2 * i] : 0, shift = multiplier != 0 ? scale[2 * i + 1] : -1;
-        row(1)[k] = multiplier;
+        row(1)[at] = multiplier;
         if constexpr (kRounding == Rounding::kDouble) {
-          row(2)[k] = shift > 0 ? shift & 31 : 0;
-          row(3)[k] = shift > 0 ? 0 : int32_t(0u - uint32_t(shift)) & 31;
+          row(2)[at] = shift > 0 ? shift & 31 : 0;
+          row(3)[at] = shift > 0 ? 0 : int32_t(0u - uint32_t(shift)) & 31;
         } else {
-          row(2)[k] = int32_t((31u - uint32_t(shift)) & 63);
+          row(2)[at] = int32_t((31u - uint32_t(shift)) & 63);
         }
       }
     }
@@ -77,7 +78,8 @@ struct RequantizeTable {
   }
 };
 
-// requantized(sum) + y_zero of kLanes channels from k on, not yet clamped.
+// requantized(sum) + y_zero of kLanes channels from k on, not yet clamped. Where V packs to words, `word` is the same
+// before `zero_word` is added: right when it is saturated to 16 bits.
 template <class V, Rounding kRounding>
 struct ChannelCodes {
   using I = typename V::I;
@@ -97,6 +99,11 @@ struct ChannelCodes {
     else if constexpr (kRounding == Rounding::kSingle) return V::add(V::scaled(sum, a, c), zero);
     else return V::add(V::round_within(bounded(V::mul(V::to_float(sum), V::as_float(a)))), zero);
   }
+  I word(I sum) const {
+    if constexpr (kRounding == Rounding::kFloatEven) return V::round_word(V::mul(V::to_float(sum), V::as_float(a)));
+    else return (*this)(sum);
+  }
+  static int zero_word(int y_zero) { return kRounding == Rounding::kFloatEven ? y_zero : 0; }
 };
 
 // The same of kDouble by half the instructions, where every channel has a shift to the right, n in [1, kMostShift], and
@@ -113,6 +120,8 @@ struct QuickCodes {
     add = V::add(half, V::shift_left(V::set(int32_t{y_zero}), right));
   }
   I operator()(I sum) const { return V::scaled_twice(sum, multiplier, add, right); }
+  I word(I sum) const { return (*this)(sum); }
+  static int zero_word(int) { return 0; }
 };
 
 // The codes of y that a clamp leaves.
@@ -162,11 +171,18 @@ struct Requantizer {
       const typename V::I all = codes(V::load_integers(sums + r * sum_step));
       return kBounds ? V::max(low, V::min(high, all)) : all;  // stores saturate
     };
-    if (n == V::kLanes)
-#pragma GCC unroll 2
-      for (int r = 0; r < rows; ++r, to += step) V::store(to, code(r));
-    else
+    if (n < V::kLanes) {
       for (int r = 0; r < rows; ++r, to += step) V::store(to, code(r), n);
+      return;
+    }
+    int r = 0;
+    if constexpr (V::kPacksWords) {
+      const typename V::CodeRange words(Codes::zero_word(zero), range.low, range.high);
+      const auto word = [&](int i) { return codes.word(V::load_integers(sums + (r + i) * sum_step)); };
+      for (; r + 4 <= rows; r += 4, to += 4 * step) V::store(to, step, word(0), word(1), word(2), word(3), words);
+    }
+#pragma GCC unroll 2
+    for (; r < rows; ++r, to += step) V::store(to, code(r));
   }
 };
 

@@ -133,19 +133,21 @@ inline bool inside(const WindowAxis& axis) {
   return axis.before == 0 && (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation < axis.in;
 }
 
-// A row of y for each row of the band; where runs are not whole quads (kWindows) a copy of the row's windows. Where x
-// needs neither padding nor another type, it is its own band.
+// A row of y for each row of the band; where runs are short or no whole groups (kWindows) some rows, of a copy of their
+// windows. Where x needs neither padding nor another type, it is its own band.
 template <class V, class X, bool kWindows, class T, class F>
 void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& share, const F& f) {
   const WindowAxis &h = op.window.h, &w = op.window.w;
   const Band band = Band::from(op, kNumbersOf<X>.size);
   const bool in_place = std::is_same_v<X, T> && !kWindows && inside(h) && inside(w);
+  const int at_once = band.rows_at_once(op, kWindows ? RowSource::kBandWindows : RowSource::kBands);
   const int c = op.in_c, row = (in_place ? w.in : band.columns) * c;
   const TileRows shape = {w.stride * c, h.kernel, w.kernel * c, h.dilation * row};
   X* const copy = scratch.take<X>(band.elements(op) + kSlack);
   const int length = h.kernel * shape.length, group = kNumbersOf<X>.group;
   const int window_step = (length + group - 1) / group * group;
-  X* const windows = kWindows ? scratch.take<X>(size_t(w.out) * size_t(window_step) + kSlack) : nullptr;
+  const size_t pixels = size_t(at_once) * size_t(w.out);
+  X* const windows = kWindows ? scratch.take<X>(pixels * size_t(window_step) + kSlack) : nullptr;
   for (int n = 0; n < op.batch; ++n, x += ptrdiff_t(h.in) * w.in * c)
     for (int o = 0; o < h.out; o += band.out_rows) {
       if (!share.any()) continue;
@@ -159,13 +161,17 @@ void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& 
       const X* rows = copy;
       if constexpr (std::is_same_v<X, T>)
         if (in_place) rows = x + ptrdiff_t(o) * h.stride * row;
-      for (int i = 0; i < out_rows; ++i) {
-        const X* const from = rows + ptrdiff_t(i) * h.stride * row;
-        const int first = (n * h.out + o + i) * w.out;
+      for (int i = 0; i < out_rows; i += at_once) {
+        const int count = at_once < out_rows - i ? at_once : out_rows - i, first = (n * h.out + o + i) * w.out;
+        const X* from = rows + ptrdiff_t(i) * h.stride * row;
         if constexpr (kWindows) {
-          for (int v = 0; v < w.out; ++v)
-            copy_runs(windows + ptrdiff_t(v) * window_step, from + v * shape.rows, h.kernel, shape.length, shape.run);
-          f(windows, TileRows{window_step, 1, window_step, 0}, w.out, first, 0);
+          X* to = windows;
+          for (int r = 0; r < count; ++r, from += ptrdiff_t(h.stride) * row)
+            for (int v = 0; v < w.out; ++v, to += window_step) {
+              copy_runs(to, from + v * shape.rows, h.kernel, shape.length, shape.run);
+              if (std::is_same_v<X, Bfloat16> && length < window_step) to[length] = X{};  // 0 times infinity is no 0
+            }
+          f(windows, TileRows{window_step, 1, window_step, 0}, count * w.out, first, 0);
         } else {
           f(from, shape, w.out, first, 0);
         }
@@ -232,9 +238,7 @@ void each_block_of(const Conv2d& op, const ProductSizes& s, const T* x, int bloc
   switch (s.source) {
     case RowSource::kInPlace: return each_dense_block<V, X>(x, s.rows, s.length, block_rows, step, scratch, share, f);
     case RowSource::kBands: return each_band<V, X, false>(op, x, scratch, padding, share, f);
-    case RowSource::kBandWindows:
-      if constexpr (!std::is_same_v<X, float>) each_band<V, X, true>(op, x, scratch, padding, share, f);
-      return;
+    case RowSource::kBandWindows: return each_band<V, X, true>(op, x, scratch, padding, share, f);
     case RowSource::kWindows: return each_window_block<V, X>(op, s, x, block_rows, step, scratch, padding, share, f);
   }
 }

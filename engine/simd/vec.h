@@ -47,6 +47,20 @@
 //                                n <= kLanes
 //   fours(p), weight_fours(w)    kLanes columns of those, and of weights, int8 [kLanes][4]
 //   dot(I sum, fours, weights)   sum + (a + kFoursOffset) w over the four
+//
+// Where kPairs is not 0, in pairs of numbers of 16 bits too, of kPairs = 2 kLanes columns in no order of memory: with
+// kPairs 16, columns 0 to 3 and 8 to 11 are low, 4 to 7 and 12 to 15 high:
+//
+//   words(p)                     codes of kPairs columns in 16 bits
+//   pairs(a, b)                  pairs a_k, b_k, low and high
+//   dot(PairSums, pairs, w)      adds a w_0 + b w_1, of weights int16 [low, high][kLanes][2]
+//   store(p, q, a, b, range)     codes of kPairs columns of two sums each to a place of its own
+//
+// Where kPacksWords, codes of several vectors are packed by way of 16 bits: saturated, `zero` of CodeRange(zero, low,
+// high) added, saturated again and clamped.
+//
+//   round_word(F)                     as round_even where that is a number of 16 bits, or it and the same are saturated
+//   store(p, step, a, b, c, d, range) four vectors, `step` bytes apart
 #pragma once
 
 #include <bit>
@@ -64,7 +78,8 @@ namespace nacre::inline NACRE_ISA {
 template <int kCount>
 struct Lanes {
   static constexpr int kLanes = kCount;
-  static constexpr int kDotOffset = 0, kFoursOffset = 128, kRealGroup = 1;
+  static constexpr int kDotOffset = 0, kFoursOffset = 128, kRealGroup = 1, kPairs = 0;
+  static constexpr bool kPacksWords = false;
   // Rows of the tiles of a product that fit the registers, with one and with two vectors of columns. kTallRows: with
   // one, where that is more than kRealRows.
   static constexpr int kRealRows = 4, kTallRows = kRealRows, kDotRows = 4;

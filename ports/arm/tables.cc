@@ -6,6 +6,7 @@ namespace nacre::tier_of {
 #define NACRE_LANES 4
 #define NACRE_OFFSET 0
 #define NACRE_FOURS_OFFSET 0
+#define NACRE_PAIRS 0
 #define NACRE_GROUP 1
 
 #ifdef __arm__
@@ -29,6 +30,7 @@ namespace dotprod {
 #undef NACRE_LANES
 #undef NACRE_OFFSET
 #undef NACRE_FOURS_OFFSET
+#undef NACRE_PAIRS
 #undef NACRE_GROUP
 }  // namespace nacre::tier_of
 

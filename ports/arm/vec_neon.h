@@ -204,7 +204,8 @@ struct Neon {
   static constexpr int kDotOffset = 0;
 
   // Columns by columns, codes are as they are.
-  static constexpr int kFoursOffset = 0, kRealGroup = 1;
+  static constexpr int kFoursOffset = 0, kRealGroup = 1, kPairs = 0;
+  static constexpr bool kPacksWords = false;
   using Fours = int8x16_t;
   using WeightFours = int8x16_t;
   static void interleave(uint8_t* to, const int8_t* a, const int8_t* b, const int8_t* c, const int8_t* d) {

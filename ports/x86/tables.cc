@@ -4,6 +4,7 @@
 
 namespace nacre::tier_of {
 #define NACRE_FOURS_OFFSET 128
+#define NACRE_PAIRS 0
 
 #define NACRE_RUNS
 #define NACRE_GROUP 1
@@ -22,7 +23,11 @@ namespace portable_tier {
 namespace avx2 {
 #define NACRE_LANES 8
 #define NACRE_OFFSET 0
+#undef NACRE_PAIRS
+#define NACRE_PAIRS 16
 #include "engine/kernels/fast_entries.inc"
+#undef NACRE_PAIRS
+#define NACRE_PAIRS 0
 #undef NACRE_OFFSET
 }  // namespace avx2
 #undef NACRE_RUNS
@@ -76,6 +81,7 @@ namespace amx {
 #undef NACRE_BASE
 
 #undef NACRE_FOURS_OFFSET
+#undef NACRE_PAIRS
 }  // namespace nacre::tier_of
 
 namespace nacre::x86 {

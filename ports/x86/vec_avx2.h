@@ -4,16 +4,21 @@
 #include <immintrin.h>
 
 #include "engine/simd/vec.h"
+#include "ports/x86/avx2_words.h"
 
 namespace nacre::inline NACRE_ISA {
 
-struct Avx2 {
+struct Avx2 : Avx2Words {
   static constexpr int kLanes = 8;
   static constexpr int kRealRows = 6, kTallRows = kRealRows, kRealGroup = 1, kFoursOffset = 128;
 
   using F = __m256;
   using I = __m256i;
   using M = __m256;
+
+  using Avx2Words::dot;
+  using Avx2Words::store;
+  using Avx2Words::words;
 
   static int most(int n) { return n < kLanes ? n : kLanes; }
 
@@ -195,6 +200,7 @@ struct Avx2 {
   }
 
 #ifdef __AVXVNNI__
+  static constexpr int kPairs = 0;
   static constexpr int kDotOffset = 128, kDotRows = 6;
   static constexpr bool kDotWide = true;
   using Dot = I;
@@ -228,6 +234,7 @@ struct Avx2 {
 #else
   // In 16 bits: two sums of pairs for each column, side by side, columns 0 to 3 and 4 to 7. (Products of unsigned and
   // signed bytes, the shorter way, saturate.)
+  static constexpr int kPairs = 16;
   static constexpr int kDotOffset = 0, kDotRows = 5;
   static constexpr bool kDotWide = false;
   struct Dot {
@@ -388,7 +395,6 @@ struct Avx2 {
     return _mm256_or_ps(mul(as_float(bits), set(0x1p120f)), as_float(nan));
   }
 };
-
 using Vector = Avx2;
 
 }  // namespace nacre::inline NACRE_ISA
