@@ -49,12 +49,13 @@ struct DepthwisePairs {
       int8_t* const y = at.y + r * at.row + first * at.pixel + k;
       const bool one = op.window.w.stride == 1;
       if (width == kMost) one ? vectors<1, kMost>(tiles, y, at.pixel) : vectors<2, kMost>(tiles, y, at.pixel);
-      else one ? vectors<1, kLeast>(tiles, y, at.pixel) : vectors<2, kLeast>(tiles, y, at.pixel);
+      else if (width == kLeast) one ? vectors<1, kLeast>(tiles, y, at.pixel) : vectors<2, kLeast>(tiles, y, at.pixel);
+      else one ? vectors<1, 2>(tiles, y, at.pixel) : vectors<2, 2>(tiles, y, at.pixel);
     };
     const int count = ceil_div(block.columns, kMost), threes = count * kMost - block.columns;
-    if (threes > count) {  // 5 columns: one is made twice
+    if (threes > count) {  // 5 columns: all other numbers are threes and fours
       run(kLeast, 0, 1);
-      return run(kLeast, block.columns - kLeast, 1);
+      return run(2, kLeast, 1);
     }
     if (count > threes) run(kMost, 0, count - threes);
     if (threes > 0) run(kLeast, (count - threes) * kMost, threes);
@@ -133,8 +134,10 @@ struct DepthwisePairs {
 #pragma GCC unroll 4
       for (int v = 0; v < kColumns; ++v) sums[v] = {codes[0].word(sums[v].low), codes[1].word(sums[v].high)};
       V::store(y, y + pixel, sums[0], sums[1], words);
-      if (kColumns == 4) V::store(y + 2 * pixel, y + 3 * pixel, sums[2], sums[kColumns - 1], words);
-      else V::store(y + 2 * pixel, y + 2 * pixel, sums[2], sums[2], words);
+      if constexpr (kColumns > 2) {
+        constexpr int kLast = kColumns - 1;  // of three, the third is stored twice
+        V::store(y + 2 * pixel, y + kLast * pixel, sums[2], sums[kLast], words);
+      }
       const int next = least(kLanes, left - kLanes);  // the last vector may overlap the one before
       y += next;
 #pragma GCC unroll 3

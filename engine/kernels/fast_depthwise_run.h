@@ -142,9 +142,9 @@ template <class V, class Number, class Step, class F>
   }
 }
 
-// epilogue(sums, how many, image, first channel, index into y) for the channels of each pixel in a block.
+// f(sums [columns][channels], block, index into y) for each row of y in a block.
 template <class V, class T, class Form, class F>
-void each_depthwise_pixel(const Form& form, const T* x, const Args& args, const F& epilogue) {
+void each_depthwise_row(const Form& form, const T* x, const Args& args, const F& f) {
   const int out_c = form.op.out_c, out_w = form.op.window.w.out;
   in_depthwise_parts(form, args, false, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
     RealDepthwiseStep<V, T> step(form.op, x, prepared, part, scratch);
@@ -153,11 +153,16 @@ void each_depthwise_pixel(const Form& form, const T* x, const Args& args, const 
       const DepthwiseBlock block = step.block;
       const int channels = block.channels;
       step.run(SumsToScratch<V>{}, DepthwiseOutputs{sums, block.columns * channels, channels});
-      const float* sum = sums;
-      for (int r = 0; r < block.rows; ++r)
-        for (int v = 0; v < block.columns; ++v, sum += channels)
-          epilogue(sum, channels, block.n, block.k, block.at + (r * out_w + v) * out_c);
+      for (int r = 0; r < block.rows; ++r) f(sums + r * block.columns * channels, block, block.at + r * out_w * out_c);
     }
+  });
+}
+// epilogue(sums, how many, image, first channel, index into y) for the channels of each pixel in a block.
+template <class V, class T, class Form, class F>
+void each_depthwise_pixel(const Form& form, const T* x, const Args& args, const F& epilogue) {
+  each_depthwise_row<V>(form, x, args, [&](const float* sums, const DepthwiseBlock& block, int i) {
+    for (int v = 0; v < block.columns; ++v, sums += block.channels, i += form.op.out_c)
+      epilogue(sums, block.channels, block.n, block.k, i);
   });
 }
 template <class V, class Form, class F>
@@ -213,10 +218,10 @@ void DepthwiseFloat8Quantized<kLanes>::run(const Float8E4M3* x, const Float8E4M3
                                            const float* scale, PerRow<const float> x_scale, const float* y_scale,
                                            Float8E4M3* y, const Args& args) const {
   using V = Vector;
-  const typename V::F step = V::set(y_scale[0]);
-  const auto put = scaled_sums<V>(this->op.epilogue, SumScale::kTimes, scale, b);
-  each_depthwise_pixel<V>(*this, x, args, [&](const float* sums, int count, int n, int k, int i) {
-    put_float8(put, sums, count, k, x_scale[n], step, y + i);
+  const int out_c = this->op.out_c;
+  const Float8Sums<V> put(this->op.epilogue, scale, b, y_scale[0]);
+  each_depthwise_row<V>(*this, x, args, [&](const float* sums, const DepthwiseBlock& block, int i) {
+    put(sums, block.columns, block.channels, block.k, [&](int) { return x_scale[block.n]; }, y + i, out_c);
   });
 }
 

@@ -53,13 +53,11 @@ void real_sums(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, cons
       });
 }
 
-// f(sums, columns, index into y, row, channel) for runs of sums along the columns of a row. kAlike: f does the same for
-// all channels, and whole rows that follow each other are one run.
-template <class V, bool kAlike = false, class O, int kLanes, class T, class W, class F>
-void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
+// f(sums [rows][columns], rows, columns, first row, first channel)
+template <class V, class O, int kLanes, class T, class W, class F>
+void each_real_tile(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
                      const Pieces& scratch, const F& f) {
   const ProductSizes s = sizes_of(matmul.op, 1);
-  const int channels = s.out * s.groups;
   const ptrdiff_t panel = ptrdiff_t(s.length) * kLanes;
   in_parts_behind(matmul, args, scratch, false, [&](const Part& part, Pieces mine) {
     float* const sums = mine.take<float>(size_t(matmul.sum_rows(matmul.op, s, kFloats)) * size_t(s.out));
@@ -73,10 +71,23 @@ void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w
           const RealProduct<V, W> product = {columns,    w + k / kLanes * panel, panel,   start + k, low_of({}),
                                              high_of({}), kLanes,                 decoded};
           product.run(rows, shape, count, sums, columns);
-          if (kAlike && columns == channels) return f(sums, count * columns, first * channels, first, 0);
-          for (int r = 0; r < count; ++r) f(sums + r * columns, columns, (first + r) * channels + k, first + r, k);
+          f(sums, count, columns, first, k);
         });
   });
+}
+// f(sums, columns, index into y, row, channel) for runs of sums along the columns of a row. kAlike: f does the same for
+// all channels, and whole rows that follow each other are one run.
+template <class V, bool kAlike = false, class O, int kLanes, class T, class W, class F>
+void each_real_block(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, const float* start, const Args& args,
+                     const Pieces& scratch, const F& f) {
+  const ProductSizes s = sizes_of(matmul.op, 1);
+  const int channels = s.out * s.groups;
+  each_real_tile<V>(matmul, x, w, start, args, scratch,
+                    [&](const float* sums, int rows, int columns, int first, int k) {
+                      if (kAlike && columns == channels) return f(sums, rows * columns, first * channels, first, 0);
+                      for (int r = 0; r < rows; ++r)
+                        f(sums + r * columns, columns, (first + r) * channels + k, first + r, k);
+                    });
 }
 // y = T(clamp(sum))
 template <class V, class O, int kLanes, class T, class W>
@@ -240,12 +251,14 @@ void Float8QuantizedForm<O, kLanes>::run(const Float8E4M3* x, Packed<const Float
   using V = Vector;
   Pieces scratch = {args.scratch.data()};
   const float* const start = zeros(scratch, this->padded());
-  const V::F step = V::set(y_scale[0]);
-  const int per_scale = rows_of_scale(this->op);
-  const auto put = scaled_sums<V>(this->op.epilogue, SumScale::kTimes, scale, b);
-  each_real_block<V>(*this, x, w.data, start, args, scratch, [&](const float* sums, int n, int i, int r, int k) {
-    put_float8(put, sums, n, k, x_scale[r / per_scale], step, y + i);
-  });
+  const ProductSizes s = sizes_of(this->op, 1);
+  const int per_scale = rows_of_scale(this->op), channels = s.out * s.groups;
+  const Float8Sums<V> put(this->op.epilogue, scale, b, y_scale[0]);
+  each_real_tile<V>(*this, x, w.data, start, args, scratch,
+                    [&](const float* sums, int rows, int columns, int first, int k) {
+                      put(sums, rows, columns, k, [&](int r) { return x_scale[(first + r) / per_scale]; },
+                          y + ptrdiff_t(first) * channels + k, channels);
+                    });
 }
 
 template <class O, int kLanes, int kOffset, Rounding kRounding>

@@ -7,24 +7,21 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// |v| as a code: of a normal number the bits of the float32, rounded half to even where the mantissa is cut; below, how
-// often the smallest number goes into it.
+// |v| as a code: with e its exponent, or that of the least normal number, and m bits of mantissa, |v| + 2^(e + 23 - m) is
+// rounded half to even to units of 2^(e - m), and has counted them in its last bits. Each exponent adds 2^m codes.
 template <class V, class Q>
 [[gnu::always_inline]] inline typename V::I saturated_codes(typename V::F v) {
   using F = typename V::F;
   using I = typename V::I;
-  constexpr int kCut = 23 - Q::kMantissaBits, kRebias = (127 - Q::kBias) << Q::kMantissaBits;
-  constexpr auto kLeastNormal = std::bit_cast<float>(uint32_t(128 - Q::kBias) << 23);
-  constexpr auto kSmallestInverse = std::bit_cast<float>(uint32_t(126 + Q::kBias + Q::kMantissaBits) << 23);
-  constexpr auto kMost = std::bit_cast<float>(uint32_t(Q::kMax + kRebias) << kCut);
+  constexpr int kBits = Q::kMantissaBits, kCut = 23 - kBits, kLeast = 128 - Q::kBias;  // as a float32 has exponents
+  constexpr auto kMost = std::bit_cast<float>(uint32_t(Q::kMax + ((kLeast - 1) << kBits)) << kCut);
   const F size = V::min(V::set(kMost), V::abs(v));
-  const I bits = V::as_integers(size), cut = V::shift_right(bits, kCut), one = V::set(int32_t{1});
-  const I odd = V::sub(cut, V::shift_left(V::shift_right(cut, 1), one));
-  const I nearest = V::shift_right(V::add(bits, V::add(odd, V::set(int32_t{(1 << (kCut - 1)) - 1}))), kCut);
-  const I normal = V::sub(nearest, V::set(int32_t{kRebias}));
-  const I small = V::round_even(V::mul(V::min(V::set(kLeastNormal), size), V::set(kSmallestInverse)));
-  const F code = V::select(V::less(size, V::set(kLeastNormal)), V::as_float(small), V::as_float(normal));
-  const F known = V::select(V::is_nan(v), V::as_float(V::set(int32_t{Q::kNan})), code);
+  const I exponent = V::shift_right(V::as_integers(size), 23);
+  const I above = V::max(V::set(int32_t{0}), V::sub(exponent, V::set(int32_t{kLeast})));
+  const I counter = V::add(V::shift_left(above, V::set(int32_t{23})), V::set(int32_t{(kLeast + kCut) << 23}));
+  const I units = V::sub(V::as_integers(V::add(size, V::as_float(counter))), counter);
+  const I code = V::add(units, V::shift_left(above, V::set(int32_t{kBits})));
+  const F known = V::select(V::is_nan(v), V::as_float(V::set(int32_t{Q::kNan})), V::as_float(code));
   return V::add(V::as_integers(known), V::shift_left(V::shift_right(V::as_integers(v), 31), V::set(int32_t{7})));
 }
 template <class V, class Q>

@@ -112,6 +112,9 @@ struct RealProduct {
   }
   template <int kParts, int kVectors>
   void one_row(const float* x, int length, int p, float* y) const {
+    if constexpr (std::is_same_v<W, Float8E4M3> && V::kHalfFloat8 && kVectors >= 2)
+      if (step == V::kLanes && half_row<V, kVectors>(x, length, columns_at(p), start + p * V::kLanes, at(y, 0, p)))
+        return;
     real_row<V, kParts, kVectors>(x, length, columns_at(p), start + p * V::kLanes, at(y, 0, p));
   }
 };

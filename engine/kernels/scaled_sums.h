@@ -47,19 +47,35 @@ ScaledSums<V, T, S> scaled_sums(const Epilogue& epilogue, SumScale how, const S*
   return {how, epilogue.per_channel, scale, bias, low_of(epilogue.clamp), high_of(epilogue.clamp)};
 }
 
-// y = saturated(put(sums) / step), of n channels from k on; t: scale of the row.
+// y = saturated(clamp(s (t c_k) + b_k) / step)
 template <class V>
-inline void put_float8(const ScaledSums<V, float>& put, const float* sums, int n, int k, float t, typename V::F step,
-                       Float8E4M3* y) {
-  constexpr int kPiece = 64;
-  alignas(64) float piece[kPiece];
-  for (int c = 0; c < n; c += kPiece) {
-    const int count = n - c < kPiece ? n - c : kPiece;
-    put(sums + c, count, k + c, piece, t);
-    each_vector<V>(count, [&](int i, auto lanes) {
-      store_saturated<V>(y + c + i, V::div(load<V>(piece + i, lanes), step), lanes);
+struct Float8Sums {
+  using F = typename V::F;
+
+  bool per_channel;
+  const float* scale;
+  Optional<const float> bias;
+  float low, high, step;
+
+  Float8Sums(const Epilogue& epilogue, const float* c, Optional<const float> b, float y_scale)
+      : per_channel(epilogue.per_channel), scale(c), bias(b), low(low_of(epilogue.clamp)), high(high_of(epilogue.clamp)),
+        step(y_scale) {}
+
+  // Of rows of n sums, one behind the other, for channels from k on; those of y are y_step apart, t(r) is row r's.
+  template <class T>
+  [[gnu::always_inline]] void operator()(const float* sums, int rows, int n, int k, const T& t, Float8E4M3* y,
+                                         ptrdiff_t y_step) const {
+    const F least = V::set(low), most = V::set(high), divisor = V::set(step);
+    each_vector<V>(n, [&](int i, auto lanes) __attribute__((always_inline)) {
+      const F c = per_channel ? load<V>(scale + k + i, lanes) : V::set(scale[0]);
+      const F b = bias ? load<V>(bias.data + k + i, lanes) : V::set(-0.0f);  // which changes no number
+      for (int r = 0; r < rows; ++r) {
+        const F scaled = V::mul(load<V>(sums + ptrdiff_t(r) * n + i, lanes), V::mul(V::set(t(r)), c));
+        const F clamped = V::min(most, V::max(least, V::add(scaled, b)));
+        store_saturated<V>(y + ptrdiff_t(r) * y_step + i, V::div(clamped, divisor), lanes);
+      }
     });
   }
-}
+};
 
 }  // namespace nacre::inline NACRE_ISA

@@ -189,6 +189,41 @@ template <class V, int kParts, int kVectors, class W, class Finish>
   }
 }
 
+// The same of Float8E4M3 as V::half_numbers has them, in panels: the sums of even and of odd terms are 2^-8 times
+// themselves. false: there is a NaN, and nothing was done.
+template <class V, int kVectors, class Finish>
+[[gnu::always_inline]] inline bool half_row(const float* x, int length, TileColumns<Float8E4M3> w, const float* start,
+                                            const Finish& finish) {
+  constexpr float kScale = 0x1p8f;
+  typename V::F sum[2][kVectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) {
+    sum[0][v] = V::mul(V::load(start + v * V::kLanes), V::set(1 / kScale));
+    sum[1][v] = V::set(0.0f);
+  }
+  typename V::Bytes largest = V::bytes();
+  int i = 0;
+#pragma GCC unroll 1
+  for (; i + 2 <= length; i += 2, w.at += 2 * w.step) {
+    const typename V::F even = V::set(x[i]), odd = V::set(x[i + 1]);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      typename V::F first, second;
+      V::half_numbers(w.at + v * w.panel, largest, first, second);
+      sum[0][v] = V::fma(even, first, sum[0][v]);
+      sum[1][v] = V::fma(odd, second, sum[1][v]);
+    }
+  }
+  if (V::any_nan(largest)) return false;
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) {
+    typename V::F total = V::mul(sum[0][v], V::set(kScale));
+    if (i < length) total = V::fma(V::set(x[i]), V::load(w.at + v * w.panel), total);
+    finish(0, v, V::add(total, V::mul(sum[1][v], V::set(kScale))));
+  }
+  return true;
+}
+
 template <class V, class D, int kParts, int kVectors, class Finish>
 [[gnu::always_inline]] inline void dot_row(const typename D::X* x, int length, const typename D::W* w, ptrdiff_t panel,
                                            const typename D::Sum* start, const Finish& finish) {

@@ -21,6 +21,12 @@
 //              and multiply<kSingle> of it (total: 31 - shift); but INT32_MIN times INT32_MIN is INT32_MIN
 //   scaled_twice(a, b, c, by)   (doubling_high(a, b) + c - (a < 0 ? 1 : 0)) >> by, for |a| < 2^30, b >= 0, |c| <= 2^30
 //
+// Where kHalfFloat8, for many Float8E4M3 in turn:
+//
+//   half_numbers(p, largest, first, second)   2 kLanes numbers, 2^-8 times themselves, in two vectors; NaN as what its
+//                                             bits would be, 480. `largest`, Bytes, begins as bytes() and notes NaN
+//   any_nan(largest)
+//
 // Products of codes, four at a time: of weights, four codes for each of kLanes columns stand together (Quads); of
 // activations, the four of one row go with all columns (Quad). Activations are first copied in the form that the
 // instruction reads, Code:
@@ -79,7 +85,7 @@ template <int kCount>
 struct Lanes {
   static constexpr int kLanes = kCount;
   static constexpr int kDotOffset = 0, kFoursOffset = 128, kRealGroup = 1, kPairs = 0;
-  static constexpr bool kPacksWords = false;
+  static constexpr bool kPacksWords = false, kHalfFloat8 = false;
   // Rows of the tiles of a product that fit the registers, with one and with two vectors of columns. kTallRows: with
   // one, where that is more than kRealRows.
   static constexpr int kRealRows = 4, kTallRows = kRealRows, kDotRows = 4;

@@ -205,7 +205,7 @@ struct Neon {
 
   // Columns by columns, codes are as they are.
   static constexpr int kFoursOffset = 0, kRealGroup = 1, kPairs = 0;
-  static constexpr bool kPacksWords = false;
+  static constexpr bool kPacksWords = false, kHalfFloat8 = false;
   using Fours = int8x16_t;
   using WeightFours = int8x16_t;
   static void interleave(uint8_t* to, const int8_t* a, const int8_t* b, const int8_t* c, const int8_t* d) {

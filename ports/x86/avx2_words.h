@@ -1,4 +1,5 @@
-// AVX2: codes by way of 16 bits, the part of the vector layer (engine/simd/vec.h) with CodeRange and PairSums.
+// AVX2: codes by way of 16 bits, the parts of the vector layer (engine/simd/vec.h) with CodeRange, half_numbers and
+// PairSums.
 #pragma once
 
 #include <immintrin.h>
@@ -6,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/base/isa.h"
+#include "engine/numeric/small_float.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -38,6 +39,22 @@ struct Avx2Words {
     };
     put(p, _mm256_castsi256_si128(rows), step);
     put(p + 2 * step, _mm256_extracti128_si256(rows, 1), step);
+  }
+
+  // By way of float16, whose exponent is 8 more and one bit longer.
+  static constexpr bool kHalfFloat8 = true;
+  using Bytes = __m128i;
+  static Bytes bytes() { return _mm_setzero_si128(); }
+  static void half_numbers(const Float8E4M3* p, Bytes& largest, __m256& first, __m256& second) {
+    const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    largest = _mm_max_epu8(largest, _mm_or_si128(codes, _mm_set1_epi8(int8_t(-128))));
+    const I shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
+    const I halves = _mm256_and_si256(shifted, _mm256_set1_epi16(int16_t(0xBF80)));  // without the copy of the sign
+    first = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
+    second = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
+  }
+  static bool any_nan(Bytes largest) {
+    return _mm_movemask_epi8(_mm_cmpeq_epi8(largest, _mm_set1_epi8(int8_t(-1)))) != 0;
   }
 
   using Words = I;

@@ -16,6 +16,7 @@ struct Avx2 : Avx2Words {
   using I = __m256i;
   using M = __m256;
 
+  using Avx2Words::bytes;
   using Avx2Words::dot;
   using Avx2Words::store;
   using Avx2Words::words;

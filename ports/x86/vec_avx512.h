@@ -14,7 +14,7 @@ namespace nacre::inline NACRE_ISA {
 struct Avx512 {
   static constexpr int kLanes = 16;
   static constexpr int kRealRows = 12, kTallRows = 16, kFoursOffset = 128, kPairs = 0;
-  static constexpr bool kPacksWords = false;
+  static constexpr bool kPacksWords = false, kHalfFloat8 = false;
   static constexpr bool kDotWide = true;
 
   using F = __m512;
