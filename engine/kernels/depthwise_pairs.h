@@ -1,7 +1,7 @@
 // The codes of an int8 depthwise convolution by windows of 3 x 3, from x where it lies, for vectors that multiply pairs
 // of codes in 16 bits (V::kPairs):
 //
-//   y_hvk = codes_k(start_k + sum_ij x_{h s - top + i, v s - left + j, k} w_ijk)      s, the stride of both axes, is 1 or 2
+//   y_hvk = codes_k(start_k + sum_ij x_{h s - top + i, v s - left + j, k} w_ijk)   of strides s of 1 or 2
 //
 // A pair is of two numbers of x of the same channel. Of the nine numbers of a window five products are made, and each
 // pair of x is made once for all columns of y of a tile that read it:

@@ -265,7 +265,8 @@ struct DepthwiseInt8 : CodeDepthwise<kLanes, RequantizeTable<kRounding>::kRows, 
     const DepthwiseTiling t = tiling();
     const Table table = {reinterpret_cast<int32_t*>(put_tiling(t, to)), t.width};
     const auto channel_at = [&t](int k) { return t.direct ? pair_channel(t, k) : t.channel(k); };
-    table.fill(channel_at, this->op.x_zero + (t.direct ? 0 : kOffset), Optional{static_cast<const int32_t*>(data(Base::kBias))},
+    const Optional<const int32_t> b{static_cast<const int32_t*>(data(Base::kBias))};
+    table.fill(channel_at, this->op.x_zero + (t.direct ? 0 : kOffset), b,
                static_cast<const Stored*>(data(Base::kScale)), this->op.epilogue.per_channel, this->taps(),
                this->op.epilogue.y_zero, [&](int k) { return this->weight_sum(w, k); });
     if (t.direct) fill_pairs(t, w, reinterpret_cast<int16_t*>(table.row(Table::kRows)));

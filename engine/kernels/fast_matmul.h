@@ -282,7 +282,8 @@ struct Int8Form : DotForm<O, kLanes, kOffset> {
     const auto* const w = static_cast<const int8_t*>(data(Base::kW));
     const int out = operands[Base::kW][0];
     Table{reinterpret_cast<int32_t*>(to), this->padded()}.fill(
-        [out](int k) { return k < out ? k : -1; }, this->op.x_zero + kOffset, Optional{static_cast<const int32_t*>(data(Base::kBias))},
+        [out](int k) { return k < out ? k : -1; }, this->op.x_zero + kOffset,
+        Optional{static_cast<const int32_t*>(data(Base::kBias))},
         static_cast<const Stored*>(data(Base::kScale)), this->op.epilogue.per_channel,
         sizes_of(this->op, kCodes.group).length, this->op.epilogue.y_zero,
         [&](int k) { return this->weight_sum(w, k); });

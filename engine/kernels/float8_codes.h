@@ -7,8 +7,8 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// |v| as a code: with e its exponent, or that of the least normal number, and m bits of mantissa, |v| + 2^(e + 23 - m) is
-// rounded half to even to units of 2^(e - m), and has counted them in its last bits. Each exponent adds 2^m codes.
+// |v| as a code: with e its exponent, or that of the least normal number, and m bits of mantissa, |v| + 2^(e + 23 - m)
+// is rounded half to even to units of 2^(e - m), and has counted them in its last bits. Each exponent adds 2^m codes.
 template <class V, class Q>
 [[gnu::always_inline]] inline typename V::I saturated_codes(typename V::F v) {
   using F = typename V::F;

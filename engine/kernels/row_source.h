@@ -1,9 +1,9 @@
 // Where the rows of a product (fast_matmul.h) come from, and how many are made at a time.
 //
 // Rows of dense, and pixels of a 1x1 convolution without stride and padding, follow each other in x. Of other windows
-// some rows of x are copied with their padding (a band), and each row of a window is read there as one run. Where these
-// runs are short, or of codes and not of whole quads, windows are copied from the band one behind the other; where there
-// is no such run (dilated columns, groups) they are copied from x. Of pairs of bfloat16 the same holds, with pairs for
+// some rows of x are copied with their padding (a band), and each row of a window is read there as one run. If these
+// runs are short, or of codes and not of whole quads, windows are copied from the band one behind the other; where
+// runs are short, or of codes and not of whole quads, windows are copied from the band one behind the other; where
 // quads.
 #pragma once
 

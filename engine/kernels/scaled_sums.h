@@ -58,8 +58,8 @@ struct Float8Sums {
   float low, high, step;
 
   Float8Sums(const Epilogue& epilogue, const float* c, Optional<const float> b, float y_scale)
-      : per_channel(epilogue.per_channel), scale(c), bias(b), low(low_of(epilogue.clamp)), high(high_of(epilogue.clamp)),
-        step(y_scale) {}
+      : per_channel(epilogue.per_channel), scale(c), bias(b), low(low_of(epilogue.clamp)),
+        high(high_of(epilogue.clamp)), step(y_scale) {}
 
   // Of rows of n sums, one behind the other, for channels from k on; those of y are y_step apart, t(r) is row r's.
   template <class T>

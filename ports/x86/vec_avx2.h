@@ -397,5 +397,4 @@ struct Avx2 : Avx2Words {
   }
 };
 using Vector = Avx2;
-
 }  // namespace nacre::inline NACRE_ISA
