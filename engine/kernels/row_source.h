@@ -3,8 +3,8 @@
 // Rows of dense, and pixels of a 1x1 convolution without stride and padding, follow each other in x. Of other windows
 // some rows of x are copied with their padding (a band), and each row of a window is read there as one run. If these
 // runs are short, or of codes and not of whole quads, windows are copied from the band one behind the other; where
-// runs are short, or of codes and not of whole quads, windows are copied from the band one behind the other; where
-// quads.
+// there is no such run (dilated columns, groups) they are copied from x. Of pairs of bfloat16 the same holds, with
+// pairs for quads.
 #pragma once
 
 #include <cstdint>
