@@ -20,7 +20,9 @@ struct DepthwiseTiling {
   static constexpr int64_t kBlockBytes = 20 << 10, kMostBytes = 1 << 24;
   static constexpr int kMostRows = 16;
   static constexpr int kDirectColumns = 3;     // of y, or one more, that a direct step makes together
-  static constexpr int kDirectChannels = 512;  // at a time, so that the rows of x that several rows of y read stay near
+  // At a time, so that the rows of x that several rows of y read stay near; not less, because pixels of 1024 float32
+  // channels are a page apart: pieces of them share few sets of the first cache.
+  static constexpr int kDirectChannels = 512;
   static constexpr int kWholePixels = 192;     // of less channels whole pixels are copied: long runs of memory
 
   int out_c;                    // channels of y
@@ -29,9 +31,9 @@ struct DepthwiseTiling {
   int width;                    // of the table: the channels in whole vectors
   int x_step;                   // from a vector to the next one of the same channels
   bool flat;                    // vectors run over pixels; else a pixel's last vector may be a part of one
+  int lanes;                    // of a vector of a direct step
   bool direct;                  // x is read where it is; of what follows only that row_numbers is not 0 means anything
   int shared;                   // rows of y that follow each other and can be made together
-  int lanes;                    // of a vector of a direct step
   int row_numbers;              // in scratch, and as many more as a vector has that begins in the last of them
   int64_t block_bytes;          // of scratch
 

@@ -189,8 +189,12 @@ template <class V, int kParts, int kVectors, class W, class Finish>
   }
 }
 
-// The same of Float8E4M3 as V::half_numbers has them, in panels: the sums of even and of odd terms are 2^-8 times
-// themselves. false: there is a NaN, and nothing was done.
+// The same of Float8E4M3 as V::half_numbers has them, in panels, for x that was of that type too, so that nothing
+// overflows or is subnormal:
+//
+//   s_c = 2^8 (2^-8 start_c + sum_even i x_i (2^-8 w_ic)) + 2^8 sum_odd i x_i (2^-8 w_ic)
+//
+// false: there is a NaN, and nothing was done.
 template <class V, int kVectors, class Finish>
 [[gnu::always_inline]] inline bool half_row(const float* x, int length, TileColumns<Float8E4M3> w, const float* start,
                                             const Finish& finish) {
