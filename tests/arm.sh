@@ -34,7 +34,7 @@ networks=()
 network() {
   local name=$1 target seed input bytes
   shift
-  for target in host arm/armv7 arm/neon arm/dotprod; do
+  for target in host arm/armv7 arm/neon arm/dotprod arm/i8mm; do
     "$nacre" convert "$@" --target "$target" -o "$work/${name}_${target#arm/}.nacre" >/dev/null
   done
   input=$("$nacre" inspect "$work/${name}_host.nacre" --json | sed -n '/"inputs"/,/\]/s/.*"name": "\(.*\)".*/\1/p' | head -n 1)
@@ -116,7 +116,7 @@ if built aarch64; then
   processor aarch64 cortex-a53 neon
   processor aarch64 cortex-a76 neon dotprod
   processor aarch64 neoverse-n1 dotprod
-  processor aarch64 max dotprod
+  processor aarch64 max dotprod i8mm
 fi
 if [ "${NACRE_LONG:-1}" = 0 ]; then  # two minutes on two cores
   skipped=$((skipped + 1))

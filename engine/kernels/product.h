@@ -120,7 +120,9 @@ struct RealProduct {
 };
 
 // Where V multiplies blocks of rows at once (V::Blocks, simd/vec.h), what it keeps from one product to the next.
-struct NoBlocks {};
+struct NoBlocks {
+  static constexpr bool kReal = false;
+};
 template <class V>
 struct BlocksOf {
   using Type = NoBlocks;
@@ -137,8 +139,8 @@ struct DotProduct {
   using W = typename D::W;
   using Sum = typename D::Sum;
   using Blocks = typename BlocksOf<V>::Type;
-  static constexpr bool kBlocks = !std::is_same_v<Blocks, NoBlocks>;
   static constexpr bool kCodes = std::is_same_v<Sum, int32_t>;
+  static constexpr bool kBlocks = kCodes ? !std::is_same_v<Blocks, NoBlocks> : Blocks::kReal;
   static constexpr int kMaxRows = kCodes ? V::kDotRows : V::kRealRows, kMaxVectors = 4;
   static constexpr int kTallRows = kMaxRows == V::kRealRows ? V::kTallRows : kMaxRows;  // of tiles of one vector
   static constexpr bool kWide = !kCodes || V::kDotWide;                                 // tiles of two vectors

@@ -45,6 +45,7 @@
 // Blocks, where V has them, multiplies blocks of rows with panels, in the same groups (product.h):
 //
 //   kMostRows, kAtOnce   rows of a block, blocks of sums at a time; takes(rows, bytes of a run): whether it gains
+//   kReal                whether it multiplies bfloat16 as well
 //   prepare(rows, bytes of a run), then multiply(..)
 //
 // The same column by column, where activations too are four codes for each of kLanes columns:

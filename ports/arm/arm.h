@@ -14,10 +14,11 @@ enum class Tier : uint8_t {
   kArmv7,    // 32 bits: ARMv7-A with NEON and VFPv4, whose multiply-add rounds once (Cortex-A7 and newer)
   kNeon,     // AArch64: all of them (Cortex-A53, -A72, ...)
   kDotprod,  // and ARMv8.2 with dot products of int8 (Cortex-A55, -A76, Neoverse and newer)
+  kI8mm,     // and ARMv8.6 with int8 matrix products and bfloat16 (Cortex-A510, -A710, -X2, Neoverse V1, N2 and newer)
   kCount
 };
 
-const char* name(Tier tier);  // "armv7", "neon", "dotprod"
+const char* name(Tier tier);  // "armv7", "neon", "dotprod", "i8mm"
 bool runs_here(Tier tier);    // by what the system says of the processor (AT_HWCAP); false on other machines
 int lanes(Tier tier);         // numbers in a vector
 Tier best();                  // the highest that runs here; kCount where none does

@@ -13,8 +13,11 @@ uint32_t find_tiers() {
   // arch/arm64/include/uapi/asm/hwcap.h. ARMv8.1, which the compiler may use too: LSE atomics, CRC32, SQRDMLAH.
   constexpr unsigned long kCrc32 = 1ul << 7, kAtomics = 1ul << 8, kAsimdRdm = 1ul << 12, kAsimdDp = 1ul << 20;
   constexpr unsigned long kDotprod = kCrc32 | kAtomics | kAsimdRdm | kAsimdDp;
-  const uint32_t neon = 1u << uint32_t(Tier::kNeon);
-  return (getauxval(AT_HWCAP) & kDotprod) == kDotprod ? neon | 1u << uint32_t(Tier::kDotprod) : neon;
+  constexpr unsigned long kI8mm = 1ul << 13, kBf16 = 1ul << 14, kMatrices = kI8mm | kBf16;  // of AT_HWCAP2
+  uint32_t tiers = 1u << uint32_t(Tier::kNeon);
+  if ((getauxval(AT_HWCAP) & kDotprod) != kDotprod) return tiers;
+  tiers |= 1u << uint32_t(Tier::kDotprod);
+  return (getauxval(AT_HWCAP2) & kMatrices) == kMatrices ? tiers | 1u << uint32_t(Tier::kI8mm) : tiers;
 #elif defined(__arm__)
   // arch/arm/include/uapi/asm/hwcap.h
   constexpr unsigned long kNeon = 1ul << 12, kVfpv4 = 1ul << 16;

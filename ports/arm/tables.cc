@@ -26,6 +26,13 @@ namespace neon {
 namespace dotprod {
 #include "engine/kernels/fast_entries.inc"
 }  // namespace dotprod
+#undef NACRE_GROUP
+#define NACRE_GROUP 2
+#define NACRE_BASE dotprod
+namespace i8mm {
+#include "engine/kernels/fast_entries.inc"
+}  // namespace i8mm
+#undef NACRE_BASE
 
 #undef NACRE_LANES
 #undef NACRE_OFFSET
@@ -38,10 +45,12 @@ namespace nacre::arm {
 namespace {
 
 constexpr KernelSet kSets[] = {tier_set<tier_of::armv7::kList>("arm/armv7"), tier_set<tier_of::neon::kList>("arm/neon"),
-                               tier_set<tier_of::dotprod::kList>("arm/dotprod")};
-constexpr Port kPorts[] = {tier_port(kSets[0]), tier_port(kSets[1]), tier_port(kSets[2])};
+                               tier_set<tier_of::dotprod::kList>("arm/dotprod"),
+                               tier_set<tier_of::i8mm::kList>("arm/i8mm")};
+constexpr Port kPorts[] = {tier_port(kSets[0]), tier_port(kSets[1]), tier_port(kSets[2]), tier_port(kSets[3])};
 constexpr std::span<const reference::NamedEntry> kLists[] = {tier_of::armv7::kList.named, tier_of::neon::kList.named,
-                                                             tier_of::dotprod::kList.named};
+                                                             tier_of::dotprod::kList.named,
+                                                             tier_of::i8mm::kList.named};
 static_assert(std::size(kSets) == size_t(Tier::kCount));
 
 }  // namespace

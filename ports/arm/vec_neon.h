@@ -1,10 +1,13 @@
 // The vector layer (engine/simd/vec.h) with NEON of AArch64 and of ARMv7 with fused multiply-add (VFPv4); dot products
-// with SDOT where the compiler has it. NEON of ARMv7 takes subnormal numbers for 0, and makes none.
+// with SDOT, SMMLA and BFMMLA where the compiler has them. NEON of ARMv7 takes subnormal numbers for 0, and makes none.
 #pragma once
 
 #include <arm_neon.h>
 
 #include "engine/simd/vec.h"
+#ifdef __ARM_FEATURE_MATMUL_INT8
+#include "ports/arm/matrix_blocks.h"
+#endif
 
 namespace nacre::inline NACRE_ISA {
 
@@ -204,7 +207,7 @@ struct Neon {
   static constexpr int kDotOffset = 0;
 
   // Columns by columns, codes are as they are.
-  static constexpr int kFoursOffset = 0, kRealGroup = 1, kPairs = 0;
+  static constexpr int kFoursOffset = 0, kPairs = 0;
   static constexpr bool kPacksWords = false, kHalfFloat8 = false;
   using Fours = int8x16_t;
   using WeightFours = int8x16_t;
@@ -219,6 +222,29 @@ struct Neon {
   }
   static Fours fours(const uint8_t* p) { return vreinterpretq_s8_u8(vld1q_u8(p)); }
   static WeightFours weight_fours(const int8_t* p) { return vld1q_s8(p); }
+
+#ifdef __ARM_FEATURE_MATMUL_INT8
+  using Blocks = MatrixBlocks;
+
+  // One row alone, whose time goes into reading the weights: with BFMLALB and BFMLALT, of the even and of the odd
+  // numbers, which round as a float32 multiply-add.
+  static constexpr int kRealGroup = 2;
+  static bfloat16x8_t pair(const Bfloat16* p) {
+    int32_t pair;
+    std::memcpy(&pair, p, sizeof pair);
+    return vreinterpretq_bf16_s32(vdupq_n_s32(pair));
+  }
+  static bfloat16x8_t pairs(const Bfloat16* p) {
+    return vreinterpretq_bf16_u16(vld1q_u16(reinterpret_cast<const uint16_t*>(p)));
+  }
+  static void put_pairs(Bfloat16* to, const Bfloat16* a, const Bfloat16* b, int n) {
+    const uint16x4x2_t both = vzip_u16(words(a, n), b == nullptr ? vdup_n_u16(0) : words(b, n));
+    vst1q_u16(reinterpret_cast<uint16_t*>(to), vcombine_u16(both.val[0], both.val[1]));
+  }
+  static F dot(F sum, bfloat16x8_t a, bfloat16x8_t b) { return vbfmlaltq_f32(vbfmlalbq_f32(sum, a, b), a, b); }
+#else
+  static constexpr int kRealGroup = 1;
+#endif
 
 #ifdef __ARM_FEATURE_DOTPROD
   static constexpr int kDotRows = 8;

@@ -21,6 +21,7 @@ namespace nacre::inline NACRE_ISA {
 class AmxBlocks {
  public:
   static constexpr int kMostRows = 16, kAtOnce = 4;  // rows of a block; blocks of sums
+  static constexpr bool kReal = true;                // of bfloat16 too
   struct Rows {
     ptrdiff_t step;  // in bytes, as all here
     int runs, length;
@@ -68,15 +69,15 @@ class AmxBlocks {
     for (int i = 0; i < count; ++i) x[i] = reinterpret_cast<const std::byte*>(from[i]);
     const auto* const columns = reinterpret_cast<const std::byte*>(w);
     const Call call = {x, rows, columns, panel * ptrdiff_t(sizeof(W)), start, sums, ptrdiff_t(step) * 4};
-    constexpr bool kReal = std::is_same_v<W, Bfloat16>;
+    constexpr bool kPairs = std::is_same_v<W, Bfloat16>;
     switch (vectors * 4 + count) {
-      case 4 * 4 + 1: run<kReal, 1, 4>(call); break;
-      case 2 * 4 + 2: run<kReal, 2, 2>(call); break;
-      case 2 * 4 + 1: run<kReal, 1, 2>(call); break;
-      case 1 * 4 + 4: run<kReal, 4, 1>(call); break;
-      case 1 * 4 + 3: run<kReal, 3, 1>(call); break;
-      case 1 * 4 + 2: run<kReal, 2, 1>(call); break;
-      default: run<kReal, 1, 1>(call); break;
+      case 4 * 4 + 1: run<kPairs, 1, 4>(call); break;
+      case 2 * 4 + 2: run<kPairs, 2, 2>(call); break;
+      case 2 * 4 + 1: run<kPairs, 1, 2>(call); break;
+      case 1 * 4 + 4: run<kPairs, 4, 1>(call); break;
+      case 1 * 4 + 3: run<kPairs, 3, 1>(call); break;
+      case 1 * 4 + 2: run<kPairs, 2, 1>(call); break;
+      default: run<kPairs, 1, 1>(call); break;
     }
   }
 
@@ -103,9 +104,9 @@ class AmxBlocks {
   [[gnu::always_inline]] static void store(void* to, ptrdiff_t step) {
     __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(step), "i"(kTile) : "memory");
   }
-  template <bool kReal, int kTile, int kX, int kW>
+  template <bool kPairs, int kTile, int kX, int kW>
   [[gnu::always_inline]] static void dot() {
-    if constexpr (kReal) __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTile), "i"(kX), "i"(kW));
+    if constexpr (kPairs) __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTile), "i"(kX), "i"(kW));
     else __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTile), "i"(kX), "i"(kW));
   }
   template <int kCount, int kVectors, int kTile = 0>
@@ -123,49 +124,49 @@ class AmxBlocks {
     }
   }
   // One piece: x(i) where block i has it, w(v) where panel v has it.
-  template <bool kReal, int kCount, int kVectors, class X, class W>
+  template <bool kPairs, int kCount, int kVectors, class X, class W>
   [[gnu::always_inline]] static void piece(const X& x, ptrdiff_t x_step, const W& w) {
     if constexpr (kCount == 1) {
       load<4>(x(0), x_step);
       load<6>(w(0), 64);
-      dot<kReal, 0, 4, 6>();
+      dot<kPairs, 0, 4, 6>();
       if constexpr (kVectors > 1) {
         load<7>(w(1), 64);
-        dot<kReal, 1, 4, 7>();
+        dot<kPairs, 1, 4, 7>();
       }
       if constexpr (kVectors > 2) {
         load<6>(w(2), 64);
-        dot<kReal, 2, 4, 6>();
+        dot<kPairs, 2, 4, 6>();
         load<7>(w(3), 64);
-        dot<kReal, 3, 4, 7>();
+        dot<kPairs, 3, 4, 7>();
       }
     } else if constexpr (kVectors == 2) {
       load<4>(x(0), x_step);
       load<6>(w(0), 64);
-      dot<kReal, 0, 4, 6>();
+      dot<kPairs, 0, 4, 6>();
       load<7>(w(1), 64);
-      dot<kReal, 1, 4, 7>();
+      dot<kPairs, 1, 4, 7>();
       load<5>(x(1), x_step);
-      dot<kReal, 2, 5, 6>();
-      dot<kReal, 3, 5, 7>();
+      dot<kPairs, 2, 5, 6>();
+      dot<kPairs, 3, 5, 7>();
     } else {
       load<6>(w(0), 64);
       load<4>(x(0), x_step);
-      dot<kReal, 0, 4, 6>();
+      dot<kPairs, 0, 4, 6>();
       load<5>(x(1), x_step);
-      dot<kReal, 1, 5, 6>();
+      dot<kPairs, 1, 5, 6>();
       if constexpr (kCount > 2) {
         load<4>(x(2), x_step);
-        dot<kReal, 2, 4, 6>();
+        dot<kPairs, 2, 4, 6>();
       }
       if constexpr (kCount > 3) {
         load<5>(x(3), x_step);
-        dot<kReal, 3, 5, 6>();
+        dot<kPairs, 3, 5, 6>();
       }
     }
   }
 
-  template <bool kReal, int kCount, int kVectors>
+  template <bool kPairs, int kCount, int kVectors>
   [[gnu::noinline]] void run(const Call& call) const {
     const ptrdiff_t x_piece = groups_ * 4, w_piece = groups_ * 64;
     const int whole = last_ == groups_ ? pieces_ : pieces_ - 1;
@@ -174,7 +175,7 @@ class AmxBlocks {
     for (int run = 0; run < call.rows.runs; ++run) {
       ptrdiff_t at = run * call.rows.run;
       for (int i = 0; i < whole; ++i, at += x_piece, w += w_piece)
-        piece<kReal, kCount, kVectors>([&](int b) { return call.x[b] + at; }, call.rows.step,
+        piece<kPairs, kCount, kVectors>([&](int b) { return call.x[b] + at; }, call.rows.step,
                                        [&](int v) { return w + v * call.panel; });
       if (whole == pieces_) continue;
       alignas(64) std::byte x_last[kCount][16][64] = {}, w_last[kVectors][16][64] = {};
@@ -182,7 +183,7 @@ class AmxBlocks {
         for (int r = 0; r < rows_; ++r)
           std::memcpy(x_last[b][r], call.x[b] + at + r * call.rows.step, size_t(last_) * 4);
       for (int v = 0; v < kVectors; ++v) std::memcpy(w_last[v], w + v * call.panel, size_t(last_) * 64);
-      piece<kReal, kCount, kVectors>([&](int b) { return x_last[b]; }, 64, [&](int v) { return w_last[v]; });
+      piece<kPairs, kCount, kVectors>([&](int b) { return x_last[b]; }, 64, [&](int v) { return w_last[v]; });
       w += ptrdiff_t(last_) * 64;
     }
     end<kCount, kVectors>(call);

@@ -26,11 +26,14 @@ inline constexpr TargetMachine kMachines[] = {
     {"arm/armv7", 4, 64, 124, 552},
     {"arm/neon", 8, kModel64, kProgram64, kTrainer64},
     {"arm/dotprod", 8, kModel64, kProgram64, kTrainer64},
+    {"arm/i8mm", 8, kModel64, kProgram64, kTrainer64},
     {"x86/portable", 8, kModel64, kProgram64, kTrainer64},
     {"x86/avx2", 8, kModel64, kProgram64, kTrainer64},
     {"x86/avx2_vnni", 8, kModel64, kProgram64, kTrainer64},
     {"x86/avx512", 8, kModel64, kProgram64, kTrainer64},
     {"x86/avx512_vnni", 8, kModel64, kProgram64, kTrainer64},
+    {"x86/avx512_bf16", 8, kModel64, kProgram64, kTrainer64},
+    {"x86/amx", 8, kModel64, kProgram64, kTrainer64},
 };
 
 #if defined(__arm__)
