@@ -19,8 +19,9 @@ struct Part {
   bool takes() { return unit++ % count == index; }
 };
 
-// Below this many multiply-accumulates, some 10 us, waking the workers costs more than it gains.
-inline constexpr uint64_t kLeastWork = 1'000'000;
+// Below this many multiply-accumulates, some 4 us with AVX2, waking the workers costs as much as it gains: 1 to 2 us
+// where they spin between steps.
+inline constexpr uint64_t kLeastWork = 200'000;
 
 // f(part, scratch of its worker) on every worker, or here alone.
 template <class F>

@@ -76,8 +76,8 @@ struct Share {
   static Share from(const Part& part, int blocks, int out, int lanes) {
     const int panels = (out + lanes - 1) / lanes;
     if (part.count == 1 || blocks >= kUnits) return {part, out, panels * lanes};
-    const int least = (panels * blocks + kUnits - 1) / kUnits;
-    return {part, out, (least < kLeastPanels ? kLeastPanels : least) * lanes};
+    const int chunks = (kUnits + blocks - 1) / blocks, even = (panels + chunks - 1) / chunks;
+    return {part, out, (even < kLeastPanels ? kLeastPanels : even) * lanes};
   }
   // For each block once: whether a chunk of its columns is this part's; then whether chunk c is.
   bool any() {
