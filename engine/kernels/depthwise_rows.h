@@ -15,20 +15,22 @@ struct DepthwiseBlock {
   // Before the first one; next() says whether there is one more of this part.
   static DepthwiseBlock before() { return {0, 0, 0, 0, 0, 0, 0, 0}; }
   bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, Part& part) {
-    while (next(op, t))
+    while (next(op, t, part.count))
       if (part.takes()) return true;
     return false;
   }
 
  private:
-  bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t) {
+  // Of several workers each gets a piece of an image, in whole numbers of rows that are made together.
+  bool next(const DepthwiseConv2d& op, const DepthwiseTiling& t, int workers) {
     const int out_h = op.window.h.out, out_w = op.window.w.out;
     h += rows;
     if (rows > 0 && h == out_h) h = 0, k += channels;
     if (k == op.out_c) k = 0, v += columns;
     if (v == out_w) v = 0, ++n;
     if (n == op.batch || out_h == 0 || out_w == 0) return false;
-    rows = least(t.rows, out_h - h);
+    const int each = (out_h + workers - 1) / workers, together = t.shared > 1 ? t.shared : 1;
+    rows = least(least(t.rows, (each + together - 1) / together * together), out_h - h);
     columns = least(t.columns, out_w - v);
     channels = least(t.channels, op.out_c - k);
     at = ((n * out_h + h) * out_w + v) * op.out_c + k;

@@ -159,9 +159,9 @@ template <class V, class O, int kLanes, class T>
           pack_rows<V>(lanes, count, s.length, panels + c / kLanes * panel);
         }
         const RealProduct<V, float> product = {columns, panels, panel, start, low_of({}), high_of({})};
-        Share share = {part, columns, chunk};
+        Share share = {part, columns, chunk, rows};
         Pieces rest = mine;
-        each_block_of<V, float>(matmul.op, s, x + first_channel(matmul.op, group), rows, s.length, rest, T(0.0f), share,
+        each_block_of<V, float>(matmul.op, s, x + first_channel(matmul.op, group), s.length, rest, T(0.0f), share,
                                 [&](const float* block, const TileRows& shape, int count, int first, int) {
                                   product.run(block, shape, count, sums, columns);
                                   for (int r = 0; r < count; ++r)

@@ -117,11 +117,12 @@ struct CodeDepthwiseStep {
 
 // f(table, part, its scratch) on all workers.
 template <class Form, class F>
-void in_depthwise_parts(const Form& form, const Args& args, bool codes, const F& f) {
+void in_depthwise_parts(const Form& form, const Args& args, const F& f) {
+  constexpr uint64_t kOfProduct = 3;  // the time of one in multiply-accumulates of dense
   Pieces scratch = {args.scratch.data()};
   std::byte* const prepared = table_of(form, args, scratch);
   const ptrdiff_t used = scratch.at - args.scratch.data();
-  in_parts(args, codes ? form.work() / 4 : form.work(),
+  in_parts(args, form.work() * kOfProduct,
            [&](const Part& part, std::span<std::byte> memory) { f(prepared, part, Pieces{memory.data() + used}); });
 }
 
@@ -146,7 +147,7 @@ template <class V, class Number, class Step, class F>
 template <class V, class T, class Form, class F>
 void each_depthwise_row(const Form& form, const T* x, const Args& args, const F& f) {
   const int out_c = form.op.out_c, out_w = form.op.window.w.out;
-  in_depthwise_parts(form, args, false, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
+  in_depthwise_parts(form, args, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
     RealDepthwiseStep<V, T> step(form.op, x, prepared, part, scratch);
     auto* const sums = reinterpret_cast<float*>(step.scratch.at);
     while (step.next()) {
@@ -167,7 +168,7 @@ void each_depthwise_pixel(const Form& form, const T* x, const Args& args, const 
 }
 template <class V, class Form, class F>
 void each_depthwise_code(const Form& form, const int8_t* x, DepthwiseZeros zeros, const Args& args, const F& epilogue) {
-  in_depthwise_parts(form, args, true, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
+  in_depthwise_parts(form, args, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
     CodeDepthwiseStep<V> step(form.op, x, zeros, prepared, Form::kTableRows, part, scratch);
     each_depthwise_sum<V, int32_t>(step, epilogue);
   });
@@ -181,7 +182,7 @@ void DepthwiseReal<kLanes, T>::run(const T* x, const T*, Optional<const T>, T* y
   const Clamp clamp = this->op.epilogue.clamp;
   const ClampedReals<V> clamped = {V::set(low_of(clamp)), V::set(high_of(clamp))};
   const ptrdiff_t row = ptrdiff_t(this->op.window.w.out) * this->op.out_c;
-  in_depthwise_parts(*this, args, false, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
+  in_depthwise_parts(*this, args, [&](const std::byte* prepared, const Part& part, const Pieces& scratch) {
     RealDepthwiseStep<V, T> step(this->op, x, prepared, part, scratch);
     while (step.next()) step.run(clamped, DepthwiseOutputs{y + step.block.at, row, this->op.out_c});
   });
@@ -245,7 +246,7 @@ void DepthwiseInt8<kLanes, kOffset, kPairs, kRounding>::run(const int8_t* x, con
   const ptrdiff_t row = ptrdiff_t(this->op.window.w.out) * this->op.out_c;
   const int zero = this->op.epilogue.y_zero;
   const CodeBounds range(this->op.epilogue.clamp);
-  in_depthwise_parts(*this, args, true, [&](std::byte* prepared, const Part& part, const Pieces& scratch) {
+  in_depthwise_parts(*this, args, [&](std::byte* prepared, const Part& part, const Pieces& scratch) {
     if constexpr (kPairs > 0) {
       const DepthwiseTiling t = *reinterpret_cast<const DepthwiseTiling*>(prepared);
       const Table table = {reinterpret_cast<int32_t*>(prepared + kTilingBytes), t.width};

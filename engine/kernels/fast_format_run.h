@@ -5,6 +5,7 @@
 #include "engine/kernels/fast_pointwise.h"
 #include "engine/kernels/float8_codes.h"
 #include "engine/kernels/loops.h"
+#include "engine/kernels/parallel.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -101,18 +102,31 @@ void FastDequantizeFloat8<Q>::run(const Q* q, const float* scale, float* x) cons
 
 // ---- dynamic_quantize
 
-inline void FastDynamicFloat8::run(const float* x, Float8E4M3* q, float* scale) const {
+// What a number takes, in multiply-accumulates (parallel.h): its part in the range of a row, and its code.
+inline constexpr uint64_t kOfRange = 4, kOfCode = 12;
+
+// f(row)
+template <class F>
+void each_shared_row(const Args& args, int rows, int width, const F& f) {
+  in_runs(args, rows, uint64_t(width) * (kOfRange + kOfCode), [&](int first, int count, std::span<std::byte>) {
+    for (int r = first; r < first + count; ++r) f(r);
+  });
+}
+
+inline void FastDynamicFloat8::run(const float* numbers, Float8E4M3* codes, float* scale, const Args& args) const {
   using V = Vector;
   constexpr CurrentScaling kRule = {.format_max = 448};
   const int width = op.width;
-  for (int r = 0; r < op.rows; ++r, x += width, q += width) {
+  each_shared_row(args, op.rows, width, [&](int r) {
+    const float* const x = numbers + ptrdiff_t(r) * width;
+    Float8E4M3* const q = codes + ptrdiff_t(r) * width;
     const V::F size = fold<V>(x, width, V::set(0.0f), LargerOrNan<V>(), [](V::F v) { return V::abs(v); });
     const float amax = V::any(V::is_nan(size)) ? __builtin_nanf("") : V::largest(size);
     const float factor = current_scale(amax, kRule).scale;
     scale[r] = 1 / factor;
     const V::F f = V::set(factor);
     each_vector<V>(width, [&](int i, auto n) { store_saturated<V>(q + i, V::mul(load<V>(x + i, n), f), n); });
-  }
+  });
 }
 
 // {least, largest} of x and 0; NaN is passed over.
@@ -137,35 +151,71 @@ template <class V, Rounding kRounding, class F>
   });
 }
 
-// The scale and the zero point of a row are the reference's of its range.
-inline void FastDynamicQuantize::run(const float* x, int8_t* q, float* scale, int32_t* zero) const {
-  using V = Vector;
-  const int width = op.width;
-  const DynamicQuantize ends = {.rows = 1, .width = 2, .symmetric = op.symmetric, .onnx = op.onnx};
-  for (int r = 0; r < op.rows; ++r, x += width, q += width) {
-    float range[2];
+// How the numbers of a row become codes: the scale and the zero point are the reference's of its range.
+struct RowQuantizer {
+  bool symmetric, onnx;
+  float scale, amax;
+  int32_t zero;
+
+  RowQuantizer(const DynamicQuantize& op, const float* range) : symmetric(op.symmetric), onnx(op.onnx) {
+    const DynamicQuantize ends = {.rows = 1, .width = 2, .symmetric = op.symmetric, .onnx = op.onnx};
     int8_t codes[2];
-    range_of<V>(x, width, range);
-    ends.forward(range, codes, scale + r, zero + r);
-    if (op.onnx) {
-      const V::F step = V::set(scale[r]);
-      quantize_row<V, Rounding::kHalfEven>(x, q, width, zero[r], -128, [&](V::F v) { return V::div(v, step); });
-      continue;
+    ends.forward(range, codes, &scale, &zero);
+    amax = -range[0] > range[1] ? -range[0] : range[1];
+  }
+  [[gnu::noinline]] void run(const float* x, int8_t* q, int count) const {
+    using V = Vector;
+    if (onnx) {
+      const V::F step = V::set(scale);
+      return quantize_row<V, Rounding::kHalfEven>(x, q, count, zero, -128, [&](V::F v) { return V::div(v, step); });
     }
-    const float amax = -range[0] > range[1] ? -range[0] : range[1];
-    const V::F factor = V::set(!op.symmetric ? 1 / scale[r] : amax == 0 ? 0 : 127 / amax);
-    const V::F z = V::set(float(zero[r]));
-    quantize_row<V, Rounding::kHalfAway>(x, q, width, 0, op.symmetric ? -127 : -128,
+    const V::F factor = V::set(!symmetric ? 1 / scale : amax == 0 ? 0 : 127 / amax), z = V::set(float(zero));
+    quantize_row<V, Rounding::kHalfAway>(x, q, count, 0, symmetric ? -127 : -128,
                                          [&](V::F v) { return V::add(z, V::mul(v, factor)); });
   }
+};
+
+inline void FastDynamicQuantize::run(const float* x, int8_t* q, float* scale, int32_t* zero, const Args& args) const {
+  using V = Vector;
+  const int width = op.width;
+  if (op.rows == 1) {  // first the workers find the range of their parts, in which 0 is
+    const int workers = args.workers == nullptr ? 1 : args.workers->count;
+    const auto range_at = [&](int w) { return reinterpret_cast<float*>(args.scratch_of(w).data()); };
+    const auto widen = [](float* range, const float* by) {
+      range[0] = by[0] < range[0] ? by[0] : range[0];
+      range[1] = by[1] > range[1] ? by[1] : range[1];
+    };
+    for (int w = 0; w < workers; ++w) range_at(w)[0] = range_at(w)[1] = 0;
+    in_runs_of_numbers(args, width, kOfRange + kOfCode, [&](int first, int count, std::span<std::byte> scratch) {
+      float range[2];
+      range_of<V>(x + first, count, range);
+      widen(reinterpret_cast<float*>(scratch.data()), range);
+    });
+    for (int w = 1; w < workers; ++w) widen(range_at(0), range_at(w));
+    const RowQuantizer quantizer(op, range_at(0));
+    scale[0] = quantizer.scale, zero[0] = quantizer.zero;
+    return in_runs_of_numbers(args, width, kOfRange + kOfCode, [&](int first, int count, std::span<std::byte>) {
+      quantizer.run(x + first, q + first, count);
+    });
+  }
+  each_shared_row(args, op.rows, width, [&](int r) {
+    const float* const row = x + ptrdiff_t(r) * width;
+    float range[2];
+    range_of<V>(row, width, range);
+    const RowQuantizer quantizer(op, range);
+    scale[r] = quantizer.scale, zero[r] = quantizer.zero;
+    quantizer.run(row, q + ptrdiff_t(r) * width, width);
+  });
 }
 
 template <class T>
-void FastAbsMaxQuantize<T>::run(const T* x, int8_t* q, T* scale) const {
+void FastAbsMaxQuantize<T>::run(const T* numbers, int8_t* codes, T* scale, const Args& args) const {
   using V = Vector;
   const int width = op.width;
   const V::F zero = V::set(0.0f);
-  for (int r = 0; r < op.rows; ++r, x += width, q += width) {
+  each_shared_row(args, op.rows, width, [&](int r) {
+    const T* const x = numbers + ptrdiff_t(r) * width;
+    int8_t* const q = codes + ptrdiff_t(r) * width;
     const V::F size = fold<V>(x, width, zero, LargerOrNan<V>(), [](V::F v) { return V::abs(v); });
     const float amax = V::any(V::is_nan(size)) ? __builtin_nanf("") : V::largest(size);
     const T factor = absmax_scale<T>(T(amax), kInt8Range);
@@ -181,7 +231,7 @@ void FastAbsMaxQuantize<T>::run(const T* x, int8_t* q, T* scale) const {
       }
       store_codes<V>(q + i, V::max(low, V::min(high, V::round_even(product))), n);
     });
-  }
+  });
 }
 
 // ---- cast

@@ -20,7 +20,7 @@ struct FastGateGradient {
   static FastGateGradient from(const Words& words, const Operands& operands) {
     return {count_elements(operands), kGelu && words[0] != 0};
   }
-  void run(const T* x, const T* dy, T* dx) const;
+  void run(const T* x, const T* dy, T* dx, const Args& args) const;
 };
 
 // Of all functions of unary.h but sin and cos.
@@ -31,7 +31,7 @@ struct FastUnaryGradient {
   static FastUnaryGradient from(const Words& words, const Operands& operands) {
     return {make_op<Unary>(words, operands)};
   }
-  void run(const T* dy, const T* x, T* dx) const;
+  void run(const T* dy, const T* x, T* dx, const Args& args) const;
   static bool accepts(const Words& words, const Operands&) {
     return words[Unary::kFunction] != Unary::kSin && words[Unary::kFunction] != Unary::kCos;
   }

@@ -27,8 +27,18 @@ struct PairMap {
     }
   }
 
+  // Of all numbers, which the workers share.
   template <class V, class T>
-  [[gnu::noinline]] static void apply(Function* f, const T* x, const T* y, T* z, int count, const Numbers& numbers) {
+  static void apply(Function* f, const T* x, const T* y, T* z, int count, const Numbers& numbers, const Args& args) {
+    in_runs_of_numbers(args, count, RealMap::kOfFunction, [&](int first, int n, std::span<std::byte>) {
+      apply_here<V>(f, x + first, y + first, z + first, n, numbers);
+    });
+  }
+
+ private:
+  template <class V, class T>
+  [[gnu::noinline]] static void apply_here(Function* f, const T* x, const T* y, T* z, int count,
+                                           const Numbers& numbers) {
     if constexpr (std::is_same_v<T, float>) {
       f(x, y, z, count, numbers);
     } else {
@@ -128,16 +138,16 @@ PairMap::Function* slope_of_unary(uint32_t function) {
 }
 
 template <class T, bool kGelu>
-void FastGateGradient<T, kGelu>::run(const T* x, const T* dy, T* dx) const {
+void FastGateGradient<T, kGelu>::run(const T* x, const T* dy, T* dx, const Args& args) const {
   using V = Vector;
   using S = Slopes<V>;
   PairMap::Function* function = &PairMap::run<V, &S::silu>;
   if constexpr (kGelu) function = tanh ? &PairMap::run<V, &S::gelu_tanh> : &PairMap::run<V, &S::gelu>;
-  PairMap::apply<V>(function, x, dy, dx, elements, {0, 0});
+  PairMap::apply<V>(function, x, dy, dx, elements, {0, 0}, args);
 }
 template <class T>
-void FastUnaryGradient<T>::run(const T* dy, const T* x, T* dx) const {
-  PairMap::apply<Vector>(slope_of_unary<Vector>(op.function), dy, x, dx, op.elements, {op.alpha, op.gamma});
+void FastUnaryGradient<T>::run(const T* dy, const T* x, T* dx, const Args& args) const {
+  PairMap::apply<Vector>(slope_of_unary<Vector>(op.function), dy, x, dx, op.elements, {op.alpha, op.gamma}, args);
 }
 
 // Random words by philox, a run of counters at a time: the compiler makes vectors of them.

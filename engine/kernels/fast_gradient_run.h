@@ -258,7 +258,7 @@ void Conv2dGradientXForm<kLanes, T, kGroup>::run_pairs(const T* dy, const T* w, 
       const Phase part = Phase::of(*this, group, phase / window.w.stride, phase % window.w.stride);
       const int length = part.length();
       part.template pack_pairs<V>(w, panels);
-      const Tiles product = {group_in, panels, ptrdiff_t(length) * kLanes, start, blocks};
+      const Tiles product = {group_in, panels, ptrdiff_t(length) * kLanes, start, blocks, part.pixels()};
       for (int r = 0; r < part.pixels(); r += rows) {
         const int count = std::min(rows, part.pixels() - r);
         part.gather(dy, part.at(r), count, gathered);

@@ -18,9 +18,9 @@ void each_block(const FastMatmul<O, kLanes>& matmul, const T* x, Pieces scratch,
                 const F& f) {
   constexpr Numbers kNumbers = kNumbersOf<X>;
   const ProductSizes s = sizes_of(matmul.op, kNumbers.group);
-  Share share = Share::from(part, matmul.blocks(matmul.op, s, kNumbers), s.out, kLanes);
-  each_block_of<V, X>(matmul.op, s, x, matmul.block_rows(s, kNumbers), matmul.row_step(s.length, kNumbers), scratch,
-                      padding, share, [&](const X* rows, const TileRows& shape, int count, int first, int group) {
+  Share share = Share::from(part, s.rows, matmul.block_rows(s, kNumbers), s.out, kLanes);
+  each_block_of<V, X>(matmul.op, s, x, matmul.row_step(s.length, kNumbers), scratch, padding, share,
+                      [&](const X* rows, const TileRows& shape, int count, int first, int group) {
                         for (int k = 0, c = 0; k < s.out; k += share.chunk, ++c)
                           if (share.takes(c))
                             f(rows, shape, count, first, group, k, share.chunk < s.out - k ? share.chunk : s.out - k);
@@ -31,8 +31,11 @@ void each_block(const FastMatmul<O, kLanes>& matmul, const T* x, Pieces scratch,
 template <class O, int kLanes, class F>
 void in_parts_behind(const FastMatmul<O, kLanes>& matmul, const Args& args, const Pieces& scratch, bool dots,
                      const F& f) {
+  constexpr uint64_t kOfOutput = 24;  // what else is done for each, in multiply-accumulates
+  const ProductSizes s = sizes_of(matmul.op, 1);
+  const uint64_t outputs = uint64_t(s.rows) * uint64_t(s.out) * uint64_t(s.groups);
   const ptrdiff_t used = scratch.at - args.scratch.data();
-  in_parts(args, dots ? matmul.work() / 4 : matmul.work(),  // dot products are that much faster
+  in_parts(args, (dots ? matmul.work() / 4 : matmul.work()) + outputs * kOfOutput,  // dot products are that much faster
            [&](const Part& part, std::span<std::byte> memory) { f(part, Pieces{memory.data() + used}); });
 }
 
@@ -47,8 +50,8 @@ void real_sums(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w, cons
       matmul, x, scratch, part, T(0.0f),
       [&](const float* rows, const TileRows& shape, int count, int first, int group, int column, int columns) {
         const int k = group * s.out + column;
-        const RealProduct<V, W> product = {columns,   w + k / kLanes * panel, panel,
-                                           start + k, low_of(clamp),          high_of(clamp)};
+        const RealProduct<V, W> product = {columns,        w + k / kLanes * panel, panel,   start + k, low_of(clamp),
+                                           high_of(clamp), kLanes,                 nullptr, s.rows};
         product.run(rows, shape, count, y + ptrdiff_t(first) * channels + k, channels);
       });
 }
@@ -68,8 +71,8 @@ void each_real_tile(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w,
         matmul, x, mine, part, T(0.0f),
         [&](const float* rows, const TileRows& shape, int count, int first, int group, int column, int columns) {
           const int k = group * s.out + column;
-          const RealProduct<V, W> product = {columns,    w + k / kLanes * panel, panel,   start + k, low_of({}),
-                                             high_of({}), kLanes,                 decoded};
+          const RealProduct<V, W> product = {columns,     w + k / kLanes * panel, panel,   start + k, low_of({}),
+                                             high_of({}), kLanes,                 decoded, s.rows};
           product.run(rows, shape, count, sums, columns);
           f(sums, count, columns, first, k);
         });
@@ -114,7 +117,7 @@ void each_tile_of(const FastMatmul<O, kLanes>& matmul, const XOf<D>* x, const ty
         [&](const typename D::X* rows, const TileRows& shape, int count, int first, int group, int column,
             int columns) {
           const int k = group * s.out + column;
-          const DotProduct<V, D> product = {columns, w + k / kLanes * panel, panel, start + k, blocks};
+          const DotProduct<V, D> product = {columns, w + k / kLanes * panel, panel, start + k, blocks, s.rows};
           product.run(rows, shape, count, [&](const typename D::Sum* sums, int tile_rows, int vectors, int row, int c) {
             finish(sums, tile_rows, vectors, first + row, k + c, k + columns);
           });

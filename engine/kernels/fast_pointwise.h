@@ -2,6 +2,7 @@
 // runs is in fast_pointwise_run.h, over vectors. Results of codes are those of the reference to the bit.
 #pragma once
 
+#include "engine/kernels/kernel.h"
 #include "engine/ops/activation.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gelu.h"
@@ -54,7 +55,7 @@ template <class T>
 struct FastClamp {
   Clip op;
   static FastClamp from(const Words& words, const Operands& operands) { return {make_op<Clip>(words, operands)}; }
-  void run(const T* x, T* y) const;
+  void run(const T* x, T* y, const Args& args) const;
 };
 
 enum class RealOp { kLeakyRelu, kSigmoid, kTanh, kHardSwish, kGelu, kSilu };
@@ -65,14 +66,14 @@ struct FastReal {
   uint32_t word;  // alpha of leaky_relu; whether gelu has its form with tanh
 
   static FastReal from(const Words& words, const Operands& operands) { return {count_elements(operands), words[0]}; }
-  void run(const T* x, T* y) const;
+  void run(const T* x, T* y, const Args& args) const;
 };
 
 template <class T>
 struct FastUnary {
   Unary op;
   static FastUnary from(const Words& words, const Operands& operands) { return {make_op<Unary>(words, operands)}; }
-  void run(const T* x, T* y) const;
+  void run(const T* x, T* y, const Args& args) const;
 };
 
 // ---- One code.
@@ -148,7 +149,7 @@ struct FastDynamicFloat8 {
     return {make_op<DynamicQuantize>(words, operands)};
   }
   uint64_t work() const { return op.work(); }
-  void run(const float* x, Float8E4M3* q, float* scale) const;
+  void run(const float* x, Float8E4M3* q, float* scale, const Args& args) const;
 };
 struct FastDynamicQuantize {
   DynamicQuantize op;
@@ -156,7 +157,12 @@ struct FastDynamicQuantize {
     return {make_op<DynamicQuantize>(words, operands)};
   }
   uint64_t work() const { return op.work(); }
-  void run(const float* x, int8_t* q, float* scale, int32_t* zero) const;
+  void run(const float* x, int8_t* q, float* scale, int32_t* zero, const Args& args) const;
+
+  // Of the one row that workers share, the range of each one's part.
+  static size_t scratch_bytes(const Words& words, const Operands& operands) {
+    return from(words, operands).op.rows == 1 ? 2 * sizeof(float) : 0;
+  }
 };
 template <class T>
 struct FastAbsMaxQuantize {
@@ -165,7 +171,7 @@ struct FastAbsMaxQuantize {
     return {make_op<DynamicQuantize>(words, operands)};
   }
   uint64_t work() const { return op.work(); }
-  void run(const T* x, int8_t* q, T* scale) const;
+  void run(const T* x, int8_t* q, T* scale, const Args& args) const;
 };
 // Of integers and bool the reference's loop, compiled for the tier.
 template <class From, class To>

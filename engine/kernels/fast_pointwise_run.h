@@ -196,13 +196,13 @@ inline void FastLookup::run(const int8_t* x, const int8_t* table, int8_t* y) con
 // ---- One real number.
 
 template <class T>
-void FastClamp<T>::run(const T* x, T* y) const {
+void FastClamp<T>::run(const T* x, T* y, const Args& args) const {
   RealMap::apply<Vector>(&RealMap::run<Vector, &RealFunctions<Vector>::clamp>, x, y, op.elements,
-                         {low_real(op.clamp), high_real(op.clamp)});
+                         {low_real(op.clamp), high_real(op.clamp)}, args, RealMap::kOfBound);
 }
 
 template <class T, RealOp kOp>
-void FastReal<T, kOp>::run(const T* x, T* y) const {
+void FastReal<T, kOp>::run(const T* x, T* y, const Args& args) const {
   using V = Vector;
   using R = RealFunctions<V>;
   RealMap::Function* f = &RealMap::run<V, &R::leaky_relu>;
@@ -211,12 +211,12 @@ void FastReal<T, kOp>::run(const T* x, T* y) const {
   if constexpr (kOp == RealOp::kHardSwish) f = &RealMap::run<V, &R::hard_swish>;
   if constexpr (kOp == RealOp::kGelu) f = word != 0 ? &RealMap::run<V, &R::gelu_tanh> : &RealMap::run<V, &R::gelu>;
   if constexpr (kOp == RealOp::kSilu) f = &RealMap::run<V, &R::silu>;
-  RealMap::apply<V>(f, x, y, elements, {std::bit_cast<float>(word), 0});
+  RealMap::apply<V>(f, x, y, elements, {std::bit_cast<float>(word), 0}, args);
 }
 
 template <class T>
-void FastUnary<T>::run(const T* x, T* y) const {
-  RealMap::apply<Vector>(RealMap::of_unary<Vector>(op.function), x, y, op.elements, {op.alpha, op.gamma});
+void FastUnary<T>::run(const T* x, T* y, const Args& args) const {
+  RealMap::apply<Vector>(RealMap::of_unary<Vector>(op.function), x, y, op.elements, {op.alpha, op.gamma}, args);
 }
 
 }  // namespace nacre::inline NACRE_ISA

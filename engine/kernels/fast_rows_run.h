@@ -6,24 +6,31 @@
 
 #include "engine/kernels/fast_reduction.h"
 #include "engine/kernels/loops.h"
+#include "engine/kernels/parallel.h"
 #include "engine/simd/math.h"
 
 namespace nacre::inline NACRE_ISA {
 
 // f(row of x in float32, row of y in float32), row by row. Rows of 16-bit numbers become float32 in scratch, where f
 // works in place.
+// `each`: what a number takes, in multiply-accumulates (parallel.h).
 template <class V, class T, class F>
-[[gnu::always_inline]] inline void each_row(const T* x, T* y, int rows, int width, std::byte* scratch, const F& f) {
-  for (int r = 0; r < rows; ++r, x += width, y += width) {
-    if constexpr (std::is_same_v<T, float>) {
-      f(x, y);
-    } else {
-      auto* const row = reinterpret_cast<float*>(scratch);
-      to_floats<V>(row, x, width);
-      f(row, row);
-      from_floats<V>(y, row, width);
+[[gnu::always_inline]] inline void each_row(const T* x, T* y, int rows, int width, uint64_t each, const Args& args,
+                                            const F& f) {
+  in_runs(args, rows, uint64_t(width) * each, [&](int first, int count, std::span<std::byte> scratch) {
+    const T* from = x + ptrdiff_t(first) * width;
+    T* to = y + ptrdiff_t(first) * width;
+    for (int r = 0; r < count; ++r, from += width, to += width) {
+      if constexpr (std::is_same_v<T, float>) {
+        f(from, to);
+      } else {
+        auto* const row = reinterpret_cast<float*>(scratch.data());
+        to_floats<V>(row, from, width);
+        f(row, row);
+        from_floats<V>(to, row, width);
+      }
     }
-  }
+  });
 }
 
 // ---- softmax
@@ -92,8 +99,15 @@ template <class T, bool kLogarithm>
 void FastSoftmax<T, kLogarithm>::run(const T* x, T* y, const Args& args) const {
   const SoftmaxRow op = {beta, kLogarithm};
   if constexpr (std::is_same_v<T, float>)
-    if (extent.inner > 1) return softmax_columns(x, y, extent, op);
-  each_row<Vector>(x, y, extent.outer, extent.count, args.scratch.data(),
+    if (extent.inner > 1) {
+      const ptrdiff_t one = ptrdiff_t(extent.count) * extent.inner;
+      return in_runs(args, extent.outer, uint64_t(one) * 32, [&](int first, int count, std::span<std::byte>) {
+        Extent part = extent;
+        part.outer = count;
+        softmax_columns(x + first * one, y + first * one, part, op);
+      });
+    }
+  each_row<Vector>(x, y, extent.outer, extent.count, 32, args,
                    [&](const float* from, float* to) { softmax_row(from, to, extent.count, op); });
 }
 
@@ -158,7 +172,7 @@ void FastCodeSoftmax<kRounding>::run(const int8_t* x, int8_t* y, const Args& arg
 template <class T>
 void FastLayerNorm<T>::run(const T* x, Optional<const float> scale, Optional<const float> bias, T* y,
                            const Args& args) const {
-  each_row<Vector>(x, y, op.rows, op.width, args.scratch.data(), [&](const float* from, float* to) {
+  each_row<Vector>(x, y, op.rows, op.width, 12, args, [&](const float* from, float* to) {
     layer_norm_row(from, to, op.width, op.epsilon, scale.data, bias.data);
   });
 }

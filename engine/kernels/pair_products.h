@@ -29,7 +29,7 @@ void pair_gradient_x(const MatrixSizes& s, const Bfloat16* dy, const Bfloat16* w
         const Bfloat16* const row = w + ptrdiff_t(k) * s.in + c + i;
         V::put_pairs(to, row, k + 1 < s.out ? row + s.in : nullptr, V::most(columns - i));
       }
-    const Tiles product = {columns, panels, ptrdiff_t(terms) * V::kLanes, start, blocks};
+    const Tiles product = {columns, panels, ptrdiff_t(terms) * V::kLanes, start, blocks, s.rows};
     for (int r = 0; r < s.rows; r += kGradientRows) {
       const int count = std::min(kGradientRows, s.rows - r);
       const Bfloat16* rows = dy + ptrdiff_t(r) * s.out;

@@ -41,4 +41,25 @@ void in_parts(const Args& args, uint64_t work, const F& f) {
       &context, workers->count);
 }
 
+// f(first, count, scratch of its worker): of `items` that take the time of `each` multiply-accumulates, a run for every
+// worker. What is made of an item depends on it alone.
+template <class F>
+void in_runs(const Args& args, int items, uint64_t each, const F& f) {
+  in_parts(args, uint64_t(items) * each, [&](const Part& part, std::span<std::byte> memory) {
+    const auto begin = [&](int index) { return int(int64_t{items} * index / part.count); };
+    const int first = begin(part.index), count = begin(part.index + 1) - first;
+    if (count > 0) f(first, count, memory);
+  });
+}
+// The same of single numbers, in runs that begin at multiples of 64.
+template <class F>
+void in_runs_of_numbers(const Args& args, int numbers, uint64_t each, const F& f) {
+  constexpr int kPiece = 64;
+  const int runs = numbers / kPiece + (numbers % kPiece != 0);
+  in_runs(args, runs, each * kPiece, [&](int first, int count, std::span<std::byte> scratch) {
+    const int left = numbers - first * kPiece, most = count < left / kPiece ? count * kPiece : left;
+    f(first * kPiece, most, scratch);
+  });
+}
+
 }  // namespace nacre::inline NACRE_ISA

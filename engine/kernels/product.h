@@ -38,11 +38,12 @@ struct RealProduct {
   float low, high;
   ptrdiff_t step = V::kLanes;  // elements from one term of w to the next: a row where w is a matrix in rows
   float* decoded = nullptr;    // room for two panels of w as float32, which pays for many rows; or none
+  int all_rows = 1;            // of the product that x is a part of: how a row is summed depends on them, not on x
 
   // y: rows `y_step` apart.
   void run(const float* x, const TileRows& shape, int count, float* y, ptrdiff_t y_step) const {
     const int panels = ceil_div(out, V::kLanes);
-    if (count == 1 && shape.runs == 1) return row(x, shape.length, panels, y);
+    if (all_rows == 1 && count == 1 && shape.runs == 1) return row(x, shape.length, panels, y);
     int p = 0;
     for (; p + 2 <= panels; p += 2) columns<2>(x, shape, count, p, y, y_step);
     if (p < panels) columns<1>(x, shape, count, p, y, y_step);
@@ -152,15 +153,17 @@ struct DotProduct {
   ptrdiff_t panel;
   const Sum* start;
   Blocks& blocks;
+  int all_rows;  // of the product that x is a part of: how a row of reals is summed depends on them, not on x
 
   // finish(sums, rows, vectors, first row, first column) for each tile; sums [rows][kStep].
   template <class Finish>
   void run(const X* x, const TileRows& shape, int count, const Finish& finish) const {
+    const int deciding = kCodes ? count : all_rows;
     if constexpr (kBlocks)
-      if (Blocks::takes(count, shape.length * int(sizeof(X)))) return run_blocks(x, shape, count, finish);
+      if (Blocks::takes(deciding, shape.length * int(sizeof(X)))) return run_blocks(x, shape, count, finish);
     alignas(64) Sum sums[kTilesAtOnce * kTallRows * kStep];
     const int panels = ceil_div(out, V::kLanes);
-    const bool one = count == 1 && shape.runs == 1;
+    const bool one = deciding == 1 && count == 1 && shape.runs == 1;
     for (int p = 0; p < panels;) {
       const int left = panels - p, most = one ? kMaxVectors : kWide ? 2 : 1;
       const int vectors = left >= most ? most : left >= 2 && most > 1 ? 2 : 1;

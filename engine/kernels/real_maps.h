@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/kernels/loops.h"
+#include "engine/kernels/parallel.h"
 #include "engine/ops/real_functions.h"
 #include "engine/ops/unary.h"
 #include "engine/simd/math.h"
@@ -97,8 +98,19 @@ struct RealMap {
     }
   }
 
+  // Of all numbers, which the workers share. Each takes the time of kOfFunction multiply-accumulates, or of kOfBound.
+  static constexpr uint64_t kOfFunction = 32, kOfBound = 2;
   template <class V, class T>
-  [[gnu::noinline]] static void apply(Function* f, const T* x, T* y, int count, const Numbers& numbers) {
+  static void apply(Function* f, const T* x, T* y, int count, const Numbers& numbers, const Args& args,
+                    uint64_t each = kOfFunction) {
+    in_runs_of_numbers(args, count, each, [&](int first, int n, std::span<std::byte>) {
+      apply_here<V>(f, x + first, y + first, n, numbers);
+    });
+  }
+
+ private:
+  template <class V, class T>
+  [[gnu::noinline]] static void apply_here(Function* f, const T* x, T* y, int count, const Numbers& numbers) {
     if constexpr (std::is_same_v<T, float>) {
       f(x, y, count, numbers);
     } else {
@@ -113,6 +125,7 @@ struct RealMap {
     }
   }
 
+ public:
   template <class V>
   static Function* of_unary(uint32_t function) {
     using R = RealFunctions<V>;

@@ -63,16 +63,15 @@ struct Band {
   int columns;   // of x, padding included
   int out_rows;  // rows of y that are made of one band
 
-  // Of work that is worth sharing, at least so many bands for the workers.
-  static constexpr int kBytes = 64 << 10, kBands = 8;
-  static constexpr uint64_t kSharedWork = 2'000'000;
+  static constexpr int kBytes = 64 << 10;
 
   static int rows(const Conv2d& op, int out_rows) {
     return (out_rows - 1) * op.window.h.stride + (op.window.h.kernel - 1) * op.window.h.dilation + 1;
   }
-  static Band from(const Conv2d& op, size_t size) {
+  // For `workers` that take bands in turn: of images that do not come out even, each gets a piece.
+  static Band from(const Conv2d& op, size_t size, int workers = 1) {
     Band band = {(op.window.w.out - 1) * op.window.w.stride + op.window.w.kernel, op.window.h.out};
-    if (op.work() >= kSharedWork) band.out_rows = (band.out_rows + kBands - 1) / kBands;
+    if (op.batch % workers != 0) band.out_rows = (band.out_rows + workers - 1) / workers;
     while (band.out_rows > 1 && band.elements(op) * size > size_t(kBytes)) band.out_rows = (band.out_rows + 1) / 2;
     return band;
   }

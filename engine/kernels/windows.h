@@ -67,18 +67,29 @@ inline void put_row(X* to, const T* row, int in, int left, int columns, int c, T
   if (behind < columns) fill_numbers<V>(to + behind * c, padding, (columns - behind) * c);
 }
 
-// Which blocks a worker does, and which columns of them: where there are few blocks, their columns are cut too.
+// How the workers share a product: where there are more columns than rows, each takes some columns of all blocks, so
+// that it reads its part of the weights alone; else each takes blocks in turn, of which there are as many for all, so
+// that it copies its own rows alone.
 struct Share {
   Part part;
-  int out, chunk;  // columns: all, and of a unit
-  int first = 0;   // unit of the block at hand
+  int out, chunk;   // columns: all, and of a unit
+  int block_rows;   // at most
+  int workers = 1;  // that the rows are cut for
+  int first = 0;    // unit of the block at hand
 
-  static Share from(const Part& part, int blocks, int out, int lanes) {
+  // Of `rows`, `most` or less in a block.
+  static Share from(const Part& part, int rows, int most, int out, int lanes) {
     const int panels = (out + lanes - 1) / lanes;
-    if (part.count == 1 || blocks >= kUnits) return {part, out, panels * lanes};
-    const int chunks = (kUnits + blocks - 1) / blocks, even = (panels + chunks - 1) / chunks;
-    return {part, out, (even < kLeastPanels ? kLeastPanels : even) * lanes};
+    if (part.count == 1) return {part, out, panels * lanes, most};
+    if (out > rows) {
+      const int round = part.count * kPanels, even = (panels + round - 1) / round * kPanels;
+      return {part, out, even * lanes, most};
+    }
+    const int round = most * part.count, blocks = (rows + round - 1) / round * part.count;
+    const int even = blocks > 0 ? (rows + blocks - 1) / blocks : 1;
+    return {part, out, panels * lanes, even < most ? even : most, part.count};
   }
+
   // For each block once: whether a chunk of its columns is this part's; then whether chunk c is.
   bool any() {
     first = part.unit;
@@ -86,13 +97,13 @@ struct Share {
   }
   bool takes(int c) const { return (first + c) % part.count == part.index; }
 
-  static constexpr int kUnits = 8, kLeastPanels = 4;
+  static constexpr int kPanels = 4;  // that are multiplied together (product.h): a chunk has whole such groups
 };
 
 // f(rows, shape, count, first row, group, first column, columns) for the units of a share.
 template <class V, class X, class T, class F>
-void each_dense_block(const T* x, int rows, int length, int block_rows, int step, Pieces& scratch, Share& share,
-                      const F& f) {
+void each_dense_block(const T* x, int rows, int length, int step, Pieces& scratch, Share& share, const F& f) {
+  const int block_rows = share.block_rows;
   if constexpr (std::is_same_v<X, T>) {  // in place
     if (step == length) {
       for (int r = 0; r < rows; r += block_rows)
@@ -138,7 +149,7 @@ inline bool inside(const WindowAxis& axis) {
 template <class V, class X, bool kWindows, class T, class F>
 void each_band(const Conv2d& op, const T* x, Pieces& scratch, T padding, Share& share, const F& f) {
   const WindowAxis &h = op.window.h, &w = op.window.w;
-  const Band band = Band::from(op, kNumbersOf<X>.size);
+  const Band band = Band::from(op, kNumbersOf<X>.size, share.workers);
   const bool in_place = std::is_same_v<X, T> && !kWindows && inside(h) && inside(w);
   const int at_once = band.rows_at_once(op, kWindows ? RowSource::kBandWindows : RowSource::kBands);
   const int c = op.in_c, row = (in_place ? w.in : band.columns) * c;
@@ -213,8 +224,9 @@ void put_windows(const Conv2d& op, const T* x, int first, int count, int group, 
 }
 
 template <class V, class X, class T, class F>
-void each_window_block(const Conv2d& op, const ProductSizes& s, const T* x, int block_rows, int step, Pieces& scratch,
-                       T padding, Share& share, const F& f) {
+void each_window_block(const Conv2d& op, const ProductSizes& s, const T* x, int step, Pieces& scratch, T padding,
+                       Share& share, const F& f) {
+  const int block_rows = share.block_rows;
   X* const block = scratch.take<X>(size_t(block_rows) * size_t(step));
   for (int group = 0; group < s.groups; ++group)
     for (int r = 0; r < s.rows; r += block_rows) {
@@ -228,18 +240,18 @@ void each_window_block(const Conv2d& op, const ProductSizes& s, const T* x, int 
 }
 
 template <class V, class X, class T, class F>
-void each_block_of(const Dense& op, const ProductSizes& s, const T* x, int block_rows, int step, Pieces& scratch, T,
-                   Share& share, const F& f) {
-  each_dense_block<V, X>(x, s.rows, op.in, block_rows, step, scratch, share, f);
+void each_block_of(const Dense& op, const ProductSizes& s, const T* x, int step, Pieces& scratch, T, Share& share,
+                   const F& f) {
+  each_dense_block<V, X>(x, s.rows, op.in, step, scratch, share, f);
 }
 template <class V, class X, class T, class F>
-void each_block_of(const Conv2d& op, const ProductSizes& s, const T* x, int block_rows, int step, Pieces& scratch,
-                   T padding, Share& share, const F& f) {
+void each_block_of(const Conv2d& op, const ProductSizes& s, const T* x, int step, Pieces& scratch, T padding,
+                   Share& share, const F& f) {
   switch (s.source) {
-    case RowSource::kInPlace: return each_dense_block<V, X>(x, s.rows, s.length, block_rows, step, scratch, share, f);
+    case RowSource::kInPlace: return each_dense_block<V, X>(x, s.rows, s.length, step, scratch, share, f);
     case RowSource::kBands: return each_band<V, X, false>(op, x, scratch, padding, share, f);
     case RowSource::kBandWindows: return each_band<V, X, true>(op, x, scratch, padding, share, f);
-    case RowSource::kWindows: return each_window_block<V, X>(op, s, x, block_rows, step, scratch, padding, share, f);
+    case RowSource::kWindows: return each_window_block<V, X>(op, s, x, step, scratch, padding, share, f);
   }
 }
 

@@ -1,4 +1,4 @@
-// Blocks of products (engine/simd/vec.h) with the matrix instructions of ARMv8.6, SMMLA of codes and BFMMLA of bfloat16:
+// Blocks of products (engine/simd/vec.h) with the matrix instructions of ARMv8.6, SMMLA of codes, BFMMLA of bfloat16:
 //
 //   s_rc += sum_k x_rk w_kc        r of two rows, c of two columns, k of 8 bytes: 8 codes or 4 bfloat16
 //

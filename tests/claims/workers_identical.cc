@@ -1,18 +1,23 @@
-// Claim: with every tier of kernels that runs here, 1, 2 and 3 workers give the same bytes, and a run allocates
-// nothing: neither the kernels nor the threads (ports/threads).
+// Claim: with every tier of kernels that runs here, 1, 2 and 3 workers give the same bytes, of outputs and of what was
+// trained, and a run allocates nothing: neither the kernels nor the threads (ports/threads).
 //
+// The networks are those of the shared data, and an encoder under policies whose kernels are shared each in its way.
 // How much of the work others than the calling thread did is counted, so that the claim is not shown by one alone.
 #include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include "engine/nacre.h"
 #include "engine/run/places.h"
 #include "ports/threads/threads.h"
 #include "ports/vector/tiers.h"
+#include "tests/claims/encoder_network.h"
 #include "tests/claims/killing_allocator.h"
 #include "tests/model/networks.h"
 #include "tools/base/split_mix64.h"
+#include "tools/compile/training.h"
+#include "tools/policies/policy_request.h"
 
 namespace nacre::test {
 namespace {
@@ -22,6 +27,15 @@ constexpr int kMostWorkers = 3, kRuns = 3;
 // Of float32, whose layers are long enough to be shared.
 constexpr Network kFloat[] = {{"IC float32", "models/mlperf_tiny/pretrainedResnet.tflite", false, 0},
                               {"VWW float32", "models/mlperf_tiny/vww_96_float.tflite", false, 0}};
+
+// Rows and columns that come out even for no number of workers, in steps that take long enough to be shared: of the one
+// more columns than rows, of the other more rows.
+constexpr EncoderShape kEncoders[] = {{.layers = 1, .hidden = 192, .heads = 4, .between = 512, .tokens = 97},
+                                      {.layers = 1, .hidden = 72, .heads = 3, .between = 88, .tokens = 289}};
+constexpr const char* kPolicies[] = {"float32",          "bfloat16",
+                                     "int8_from_float32", "int8/weights_from_float32",
+                                     "int4/32_from_float32", "float8/current_from_float32"};
+constexpr const char* kTrainedPolicies[] = {"float32", "mixed_bfloat16", "float8_from_float32"};
 
 // The threads of a pool, counting what those behind the first one do.
 struct CountedWorkers {
@@ -94,20 +108,64 @@ std::vector<std::byte> outputs_of(std::span<const std::byte> file, const Port& p
   return outputs;
 }
 
-void try_network(const Network& network, const Buffer& file, const Port& port, Found& found) {
-  const std::vector<std::byte> alone = outputs_of(file.bytes(), port, nullptr);
-  if (alone.empty()) ++found.refusals, std::printf("FAIL %s, %s: refused\n", network.name, port.name);
+// The state after some steps of training, each of two micro-batches; empty where something is refused.
+std::vector<std::byte> state_of(std::span<const std::byte> file, const Port& port, const Workers* workers) {
+  static const KernelSet* const kBehind[] = {&reference::kernels(), &reference::training_kernels()};
+  const Port* const ports[] = {&port};
+  Places places(ports);
+  Model model;
+  Sizes sizes;
+  Memory blocks;
+  Trainer trainer;
+  const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
+  if (!model.open(file).ok() || !Trainer::measure(model, nullptr, kBehind, &sizes, machine, &places).ok() ||
+      !Memory::cut(memory, sizes, &blocks, places.alignment()).ok() ||
+      !trainer.bind(model, nullptr, kBehind, blocks, workers, &places).ok() || !trainer.start().ok())
+    return {};
+  tools::SplitMix64 random(1);
+  arm(true);
+  bool trained = true;
+  Trainer::Report report;
+  for (int batch = 0; trained && batch < 2 * kRuns; ++batch) {
+    for (uint32_t i = 0; i < trainer.input_count(); ++i)
+      for (size_t k = 0; k < trainer.input(i).size(); ++k)  // float32 in [0, 1) by their exponent
+        trainer.input(i)[k] = std::byte(k % 4 == 3 ? 0x3E : uint8_t(random.next()));
+    trained = trainer.accumulate().ok() && (batch % 2 == 0 || trainer.commit(0.01f, &report).ok());
+  }
+  arm(false);
+  const std::span<const std::byte> state = trainer.state();
+  return trained ? std::vector<std::byte>(state.begin(), state.end()) : std::vector<std::byte>();
+}
+
+using BytesOf = std::vector<std::byte>(std::span<const std::byte> file, const Port& port, const Workers* workers);
+
+void try_network(const std::string& name, std::span<const std::byte> file, BytesOf* bytes_of, const Port& port,
+                 Found& found) {
+  const std::vector<std::byte> alone = bytes_of(file, port, nullptr);
+  if (alone.empty()) ++found.refusals, std::printf("FAIL %s, %s: refused\n", name.c_str(), port.name);
   for (int count = 2; count <= kMostWorkers; ++count) {
     const ThreadPool threads(count);
     CountedWorkers counted(threads);
-    const std::vector<std::byte> together = outputs_of(file.bytes(), port, &counted.workers);
+    const std::vector<std::byte> together = bytes_of(file, port, &counted.workers);
     ++found.runs;
     found.bytes += together.size();
     found.elsewhere += counted.elsewhere;
     if (together == alone) continue;
     ++found.differences;
-    std::printf("FAIL %s, %s: %d workers give other bytes than 1\n", network.name, port.name, count);
+    std::printf("FAIL %s, %s: %d workers give other bytes than 1\n", name.c_str(), port.name, count);
   }
+}
+
+tools::CompileOptions under(const char* policy) {
+  tools::CompileOptions options;
+  options.policies = tools::parse_policy_options({.policy = policy});
+  return options;
+}
+std::vector<uint8_t> trained_encoder(const EncoderShape& shape, const char* policy) {
+  tools::TrainingOptions training;
+  training.loss.kind = tools::Loss::kSquaredError;
+  training.optimizer.kind = tools::Optimizer::kAdam;
+  return tools::compile_training(encoder_network(shape, 7), training, under(policy)).bytes;
 }
 
 int claim() {
@@ -130,10 +188,24 @@ int claim() {
     }
     ++networks;
     each_vector_tier([&](const VectorTier& tier) {
-      if (tier.runs_here) try_network(network, file, *tier.port, found);
+      if (tier.runs_here) try_network(network.name, file.bytes(), &outputs_of, *tier.port, found);
     });
   }
   if (networks == 0) return std::printf("no networks: workers_identical is left out\n"), 77;
+  const auto try_encoder = [&](const std::string& name, const std::vector<uint8_t>& bytes, BytesOf* bytes_of) {
+    const Buffer file(std::as_bytes(std::span(bytes)));
+    ++networks;
+    each_vector_tier([&](const VectorTier& tier) {
+      if (tier.runs_here) try_network(name, file.bytes(), bytes_of, *tier.port, found);
+    });
+  };
+  for (const EncoderShape& shape : kEncoders) {
+    const std::string name = "encoder of " + std::to_string(shape.tokens) + " tokens";
+    for (const char* policy : kPolicies)
+      try_encoder(name + ", " + policy, compile(encoder_network(shape, 7), under(policy)).bytes, &outputs_of);
+    for (const char* policy : kTrainedPolicies)
+      try_encoder(name + " trained, " + policy, trained_encoder(shape, policy), &state_of);
+  }
   const bool shown = found.differences == 0 && found.refusals == 0 && found.elsewhere > 0;
   std::printf(
       "CLAIM workers_identical %s: %d networks (%d missing) on %d tiers with 2 and 3 workers, %llu times the bytes of "
