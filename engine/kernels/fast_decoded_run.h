@@ -143,7 +143,8 @@ template <class V, class O, int kLanes, class T>
     const float* const start = zeros(mine, chunk);
     float* const lanes = mine.take<float>(size_t(kLanes) * size_t(s.length));
     float* const panels = mine.take<float>(size_t(chunk) * size_t(s.length));
-    float* const sums = mine.take<float>(size_t(matmul.sum_rows(matmul.op, s, kFloats)) * size_t(s.out));
+    float* const sums = mine.take<float>(matmul.sum_numbers(matmul.op, s, kFloats));
+    const int at_once = matmul.sum_columns(matmul.sum_rows(matmul.op, s, kFloats), s.out);
     const ptrdiff_t panel = ptrdiff_t(s.length) * kLanes;
     for (int group = 0; group < all.groups; ++group)
       for (int column = 0; column < s.out; column += chunk) {
@@ -158,14 +159,18 @@ template <class V, class O, int kLanes, class T>
           for (int i = 0; i < count; ++i) weights.row(k + c + i, lanes + ptrdiff_t(i) * s.length);
           pack_rows<V>(lanes, count, s.length, panels + c / kLanes * panel);
         }
-        const RealProduct<V, float> product = {columns, panels, panel, start, low_of({}), high_of({})};
         Share share = {part, columns, chunk, rows};
         Pieces rest = mine;
         each_block_of<V, float>(matmul.op, s, x + first_channel(matmul.op, group), s.length, rest, T(0.0f), share,
                                 [&](const float* block, const TileRows& shape, int count, int first, int) {
-                                  product.run(block, shape, count, sums, columns);
-                                  for (int r = 0; r < count; ++r)
-                                    f(sums + r * columns, columns, (first + r) * channels + k, first + r, k);
+                                  for (int c = 0; c < columns; c += at_once) {
+                                    const int some = columns - c < at_once ? columns - c : at_once;
+                                    const RealProduct<V, float> product = {
+                                        some, panels + c / kLanes * panel, panel, start, low_of({}), high_of({})};
+                                    product.run(block, shape, count, sums, some);
+                                    for (int r = 0; r < count; ++r)
+                                      f(sums + r * some, some, (first + r) * channels + k + c, first + r, k + c);
+                                  }
                                 });
         part = share.part;
       }

@@ -63,6 +63,7 @@ struct FastMatmul {
 
   static constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
   static constexpr int kBlockBytes = 24 << 10, kLeastRows = 24, kDecodedBytes = 256 << 10;
+  static constexpr int kSumBytes = 32 << 10;
 
   // Numbers from a row to the next in scratch, in whole groups.
   static int row_step(int length, Numbers numbers) {
@@ -93,6 +94,17 @@ struct FastMatmul {
     return in_bands(s) ? int(band_pixels(conv, s, numbers.size)) : block_rows(s, numbers);
   }
 
+  // Columns whose sums are made at a time, whole groups of panels that are multiplied together.
+  static int sum_columns(int rows, int out) {
+    constexpr int kGroup = 4 * kLanes;
+    const int fit = rows > 0 ? kSumBytes / int(sizeof(float)) / rows / kGroup * kGroup : out;
+    return out < fit ? out : fit < kGroup ? kGroup : fit;
+  }
+  static size_t sum_numbers(const O& op, const ProductSizes& s, Numbers numbers) {
+    const int rows = sum_rows(op, s, numbers);
+    return size_t(rows) * size_t(sum_columns(rows, s.out));
+  }
+
   // kConverted: also rows that follow each other in x are copied.
   template <Numbers kNumbers, bool kConverted, bool kSums>
   static size_t scratch_with(const Words& words, const Operands& operands, size_t table) {
@@ -107,7 +119,7 @@ struct FastMatmul {
           (band_pixels(matmul.op, s, kNumbers.size) * size_t(row_step(s.length, kNumbers)) + kSlack) * kNumbers.size);
     else if (!bands && (kConverted || s.source == RowSource::kWindows))
       bytes += round_up(rows * size_t(row_step(s.length, kNumbers)) * kNumbers.size);
-    if (kSums) bytes += round_up(size_t(sum_rows(matmul.op, s, kNumbers)) * size_t(s.out) * sizeof(float));
+    if (kSums) bytes += round_up(sum_numbers(matmul.op, s, kNumbers) * sizeof(float));
     return bytes;
   }
 

@@ -63,18 +63,21 @@ void each_real_tile(const FastMatmul<O, kLanes>& matmul, const T* x, const W* w,
   const ProductSizes s = sizes_of(matmul.op, 1);
   const ptrdiff_t panel = ptrdiff_t(s.length) * kLanes;
   in_parts_behind(matmul, args, scratch, false, [&](const Part& part, Pieces mine) {
-    float* const sums = mine.take<float>(size_t(matmul.sum_rows(matmul.op, s, kFloats)) * size_t(s.out));
+    float* const sums = mine.take<float>(matmul.sum_numbers(matmul.op, s, kFloats));
+    const int at_once = matmul.sum_columns(matmul.sum_rows(matmul.op, s, kFloats), s.out);
     float* decoded = nullptr;
     if constexpr (!std::is_same_v<W, float>)
       if (const size_t numbers = matmul.decoded_numbers(s); numbers > 0) decoded = mine.take<float>(numbers);
     each_block<V, float>(
         matmul, x, mine, part, T(0.0f),
         [&](const float* rows, const TileRows& shape, int count, int first, int group, int column, int columns) {
-          const int k = group * s.out + column;
-          const RealProduct<V, W> product = {columns,     w + k / kLanes * panel, panel,   start + k, low_of({}),
-                                             high_of({}), kLanes,                 decoded, s.rows};
-          product.run(rows, shape, count, sums, columns);
-          f(sums, count, columns, first, k);
+          for (int c = 0; c < columns; c += at_once) {
+            const int k = group * s.out + column + c, some = columns - c < at_once ? columns - c : at_once;
+            const RealProduct<V, W> product = {some,        w + k / kLanes * panel, panel,   start + k, low_of({}),
+                                               high_of({}), kLanes,                 decoded, s.rows};
+            product.run(rows, shape, count, sums, some);
+            f(sums, count, some, first, k);
+          }
         });
   });
 }
