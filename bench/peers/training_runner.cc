@@ -1,7 +1,7 @@
 // Trains one model as the peers' workers do, for training.py: commands on standard input, one line for each on standard
 // output.
 //
-//   training_runner MODEL [--kernels NAME] [--lr X]          MODEL: made by nacre convert --train
+//   training_runner MODEL [--kernels NAME] [--lr X] [--threads N]     MODEL: made by nacre convert --train
 //
 // The first line says what runs, as JSON, with the bytes of memory that training takes. Then:
 //
@@ -42,6 +42,7 @@ using tools::Error;
 struct Options {
   std::string model, kernels = "auto";
   float rate = 0.01f;
+  uint32_t threads = 1;
 };
 
 template <class T>
@@ -64,7 +65,8 @@ Options parse(int argc, char** argv) {
     if (i + 1 == argc) throw Error(tools::kUsage, name, "its value is missing");
     if (name == "--kernels") options.kernels = argv[++i];
     else if (name == "--lr") options.rate = number<float>(argv[++i], name);
-    else throw Error(tools::kUsage, name, "there is no such option, only: --kernels and --lr");
+    else if (name == "--threads") options.threads = number<uint32_t>(argv[++i], name);
+    else throw Error(tools::kUsage, name, "there is no such option, only: --kernels, --lr and --threads");
   }
   if (options.model.empty()) throw Error(tools::kUsage, "MODEL", "is required");
   return options;
@@ -82,13 +84,13 @@ class Runner {
  public:
   explicit Runner(const Options& options)
       : options_(options), bytes_before_(most_bytes()), model_(options.model),
-        port_(tools::port_named(options.kernels)), owner_(model_, port_) {
+        port_(tools::port_named(options.kernels)), owner_(model_, port_, options.threads) {
     size_t bytes = 0;
     for (uint32_t i = 0; i < trainer().input_count(); ++i) bytes += trainer().input(i).size();
     input_.resize(bytes);
     Places places({&port_, size_t{port_ == nullptr ? 0u : 1u}});
-    model_.require(Trainer::measure(model_.model(), nullptr, tools::kernels_of_target(""), &sizes_, {},
-                                    port_ == nullptr ? nullptr : &places));
+    model_.require(Trainer::measure(model_.model(), nullptr, tools::kernels_of_target(""), &sizes_,
+                                    {.workers = options.threads}, port_ == nullptr ? nullptr : &places));
   }
 
   std::string description() const {
@@ -97,7 +99,7 @@ class Runner {
                                 {"commit", kCommit},
                                 {"compiler", __VERSION__},
                                 {"options", tools::Json::object({{"kernels", tools::name_of_port(port_)}})},
-                                {"threads", 1},
+                                {"threads", options_.threads},
                                 {"training_bytes", sizes_.total()},
                                 {"input_bytes", input_.size()}})
         .dump();

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "engine/kernels/kernel.h"
+#include "engine/kernels/parallel.h"
 #include "engine/kernels/pieces.h"
 #include "engine/ops/conv_gradient.h"
 #include "engine/ops/dense.h"
@@ -197,7 +198,8 @@ struct Conv2dGradientXForm : Conv2dGradientX {
 
  private:
   struct Phase;
-  void run_pairs(const T* dy, const T* w, T* dx, Pieces scratch) const;
+  void run_blocks(const T* dy, const T* w, T* dx, Part mine, Pieces scratch) const;
+  void run_pairs(const T* dy, const T* w, T* dx, Part mine, Pieces scratch) const;
 };
 
 template <int kLanes, class T, int kGroup = 1>
@@ -225,7 +227,8 @@ struct Conv2dGradientWForm : Conv2dGradientW {
   }
 
  private:
-  void run_pairs(const T* dy, const T* x, float* dw, Pieces scratch) const;
+  void run_blocks(const T* dy, const T* x, float* dw, int first, int channels, Pieces scratch) const;
+  void run_pairs(const T* dy, const T* x, float* dw, int first, int channels, Pieces scratch) const;
 };
 
 }  // namespace nacre::inline NACRE_ISA

@@ -8,15 +8,17 @@
 
 namespace nacre::inline NACRE_ISA {
 
-// dx = dy w, a block of rows at a time.
+// dx = dy w, a block of rows at a time. `all_rows`: of the whole product, of which s has some.
 template <class V, class T>
-void matrix_gradient_x(const MatrixSizes& s, const T* dy, const T* w, T* dx, Pieces scratch) {
+void matrix_gradient_x(const MatrixSizes& s, int all_rows, const T* dy, const T* w, T* dx, Pieces scratch) {
   constexpr bool kConverted = !std::is_same_v<T, float>;
   const int whole = s.in / V::kLanes * V::kLanes, block = kConverted ? std::min(s.rows, kGradientRows) : s.rows;
   float* const start = scratch.take<float>(size_t(rounded_up(s.in, V::kLanes)));
   fill_numbers(start, 0.0f, rounded_up(s.in, V::kLanes));
-  const RealProduct<V, T> product = {whole, w, V::kLanes, start, low_of({}), high_of({}), s.in};
-  RealProduct<V, T> rest = {s.in - whole, nullptr, V::kLanes, start, low_of({}), high_of({})};
+  const RealProduct<V, T> product = {whole, w, V::kLanes, start, low_of({}), high_of({}), s.in, nullptr, all_rows};
+  RealProduct<V, T> rest = product;
+  rest.out = s.in - whole;
+  rest.step = V::kLanes;
   if (whole < s.in) {  // the last columns: a vector of them would read behind w
     T* const panel = scratch.take<T>(size_t(s.out) * V::kLanes);
     for (int k = 0; k < s.out; ++k)
@@ -42,52 +44,64 @@ void matrix_gradient_x(const MatrixSizes& s, const T* dy, const T* w, T* dx, Pie
   }
 }
 
-// dw += dy^T x, a block of terms at a time.
+// dw += dy^T x, a block of terms at a time. `step`: from a row of dy to the next, of which s may have some columns.
 template <class V, class T>
-void matrix_gradient_w(const MatrixSizes& s, const T* dy, const T* x, float* dw, Pieces scratch) {
+void matrix_gradient_w(const MatrixSizes& s, ptrdiff_t step, const T* dy, const T* x, float* dw, Pieces scratch) {
+  constexpr bool kInPlace = std::is_same_v<T, float>;
   const int block = std::min(s.rows, kGradientTerms);
   float* const panel = scratch.take<float>(size_t(block) * 2 * V::kLanes);
-  const OuterProduct<V> product = {s.out, s.in, s.out, s.in, s.in, panel};
+  const OuterProduct<V> product = {s.out, s.in, kInPlace ? step : s.out, s.in, s.in, panel};
   [[maybe_unused]] float *a = nullptr, *b = nullptr;
-  if constexpr (!std::is_same_v<T, float>) {
+  if constexpr (!kInPlace) {
     a = scratch.take<float>(size_t(block) * size_t(s.out));
     b = scratch.take<float>(size_t(block) * size_t(rounded_up(s.in, V::kLanes)));
   }
   for (int r = 0; r < s.rows; r += block) {
     const int count = std::min(block, s.rows - r);
-    const T *dy_rows = dy + ptrdiff_t(r) * s.out, *x_rows = x + ptrdiff_t(r) * s.in;
-    if constexpr (std::is_same_v<T, float>) {
+    const T *dy_rows = dy + r * step, *x_rows = x + ptrdiff_t(r) * s.in;
+    if constexpr (kInPlace) {
       product.run(dy_rows, x_rows, count, dw);
     } else {
-      put_numbers<V>(a, dy_rows, count * s.out);
+      for (int i = 0; i < count; ++i) put_numbers<V>(a + ptrdiff_t(i) * s.out, dy_rows + i * step, s.out);
       put_numbers<V>(b, x_rows, count * s.in);
       product.run(a, b, count, dw);
     }
   }
 }
 
-// Of pairs of bfloat16, where they are many.
+// Of pairs of bfloat16, where they are many. The workers share the rows of dx, and those of dw.
 template <class V, int kGroup, class T>
-void any_gradient_x(const MatrixSizes& s, const T* dy, const T* w, T* dx, const Pieces& scratch) {
-  if constexpr (kGroup == 2)
-    if (s.takes_pairs()) return pair_gradient_x<V>(s, dy, w, dx, scratch);
-  matrix_gradient_x<V>(s, dy, w, dx, scratch);
+void any_gradient_x(const MatrixSizes& s, const T* dy, const T* w, T* dx, const Args& args) {
+  const uint64_t each = uint64_t(s.in) * uint64_t(s.out);
+  in_runs(args, s.rows, each, [&](int first, int count, std::span<std::byte> memory) {
+    const MatrixSizes mine = {count, s.in, s.out};
+    const T* const from = dy + ptrdiff_t(first) * s.out;
+    T* const to = dx + ptrdiff_t(first) * s.in;
+    if constexpr (kGroup == 2)
+      if (s.takes_pairs()) return pair_gradient_x<V>(mine, s.rows, from, w, to, Pieces{memory.data()});
+    matrix_gradient_x<V>(mine, s.rows, from, w, to, Pieces{memory.data()});
+  });
 }
 template <class V, int kGroup, class T>
-void any_gradient_w(const MatrixSizes& s, const T* dy, const T* x, float* dw, const Pieces& scratch) {
-  if constexpr (kGroup == 2)
-    if (s.takes_pairs()) return pair_gradient_w<V>(s, dy, x, dw, scratch);
-  matrix_gradient_w<V>(s, dy, x, dw, scratch);
+void any_gradient_w(const MatrixSizes& s, const T* dy, const T* x, float* dw, const Args& args) {
+  const uint64_t each = uint64_t(s.in) * uint64_t(s.rows);
+  in_runs(args, s.out, each, [&](int first, int count, std::span<std::byte> memory) {
+    const MatrixSizes mine = {s.rows, s.in, count};
+    float* const to = dw + ptrdiff_t(first) * s.in;
+    if constexpr (kGroup == 2)
+      if (s.takes_pairs()) return pair_gradient_w<V>(mine, s.out, dy + first, x, to, Pieces{memory.data()});
+    matrix_gradient_w<V>(mine, s.out, dy + first, x, to, Pieces{memory.data()});
+  });
 }
 
 template <int kLanes, class T, int kGroup>
 void DenseGradientXForm<kLanes, T, kGroup>::run(const T* dy, const T* w, T* dx, const Args& args) const {
-  any_gradient_x<Vector, kGroup>(matrix_of(op), dy, w, dx, Pieces{args.scratch.data()});
+  any_gradient_x<Vector, kGroup>(matrix_of(op), dy, w, dx, args);
 }
 
 template <int kLanes, class T, int kGroup>
 void DenseGradientWForm<kLanes, T, kGroup>::run(const T* dy, const T* x, Update<float> dw, const Args& args) const {
-  any_gradient_w<Vector, kGroup>(matrix_of(op), dy, x, dw.data, Pieces{args.scratch.data()});
+  any_gradient_w<Vector, kGroup>(matrix_of(op), dy, x, dw.data, args);
 }
 
 // Rows are added in blocks, as the reference does, with sums of their own.
@@ -216,11 +230,18 @@ struct Conv2dGradientXForm<kLanes, T, kGroup>::Phase {
 
 template <int kLanes, class T, int kGroup>
 void Conv2dGradientXForm<kLanes, T, kGroup>::run(const T* dy, const T* w, T* dx, const Args& args) const {
+  if (is_pointwise(*this)) return any_gradient_x<Vector, kGroup>(matrix_of(*this), dy, w, dx, args);
+  in_parts(args, work(), [&](Part mine, std::span<std::byte> memory) {
+    if constexpr (kGroup == 2)
+      if (takes_pairs()) return run_pairs(dy, w, dx, mine, Pieces{memory.data()});
+    run_blocks(dy, w, dx, mine, Pieces{memory.data()});
+  });
+}
+
+template <int kLanes, class T, int kGroup>
+void Conv2dGradientXForm<kLanes, T, kGroup>::run_blocks(const T* dy, const T* w, T* dx, Part mine,
+                                                        Pieces scratch) const {
   using V = Vector;
-  Pieces scratch = {args.scratch.data()};
-  if (is_pointwise(*this)) return any_gradient_x<V, kGroup>(matrix_of(*this), dy, w, dx, scratch);
-  if constexpr (kGroup == 2)
-    if (takes_pairs()) return run_pairs(dy, w, dx, scratch);
   const int columns = rounded_up(group_in, kLanes), most = taps() * group_out, rows = block();
   float* const start = scratch.take<float>(size_t(columns));
   float* const panels = scratch.take<float>(size_t(columns) * size_t(most));
@@ -232,9 +253,10 @@ void Conv2dGradientXForm<kLanes, T, kGroup>::run(const T* dy, const T* w, T* dx,
       const Phase part = Phase::of(*this, group, phase / window.w.stride, phase % window.w.stride);
       const int length = part.length();
       part.pack(w, panels);
-      const RealProduct<V, float> product = {group_in, panels,     ptrdiff_t(length) * kLanes,
-                                             start,    low_of({}), high_of({})};
+      const RealProduct<V, float> product = {group_in,  panels, ptrdiff_t(length) * kLanes, start,        low_of({}),
+                                             high_of({}), kLanes, nullptr,                    part.pixels()};
       for (int r = 0; r < part.pixels(); r += rows) {
+        if (!mine.takes()) continue;
         const int count = std::min(rows, part.pixels() - r);
         part.gather(dy, part.at(r), count, gathered);
         product.run(gathered, TileRows{length, 1, length, 0}, count, sums, group_in);
@@ -244,7 +266,8 @@ void Conv2dGradientXForm<kLanes, T, kGroup>::run(const T* dy, const T* w, T* dx,
 }
 
 template <int kLanes, class T, int kGroup>
-void Conv2dGradientXForm<kLanes, T, kGroup>::run_pairs(const T* dy, const T* w, T* dx, Pieces scratch) const {
+void Conv2dGradientXForm<kLanes, T, kGroup>::run_pairs(const T* dy, const T* w, T* dx, Part mine,
+                                                       Pieces scratch) const {
   using V = Vector;
   using Tiles = DotProduct<V, PairDots<V>>;
   const int columns = rounded_up(group_in, kLanes), most = taps() * group_out, rows = block();
@@ -260,6 +283,7 @@ void Conv2dGradientXForm<kLanes, T, kGroup>::run_pairs(const T* dy, const T* w, 
       part.template pack_pairs<V>(w, panels);
       const Tiles product = {group_in, panels, ptrdiff_t(length) * kLanes, start, blocks, part.pixels()};
       for (int r = 0; r < part.pixels(); r += rows) {
+        if (!mine.takes()) continue;
         const int count = std::min(rows, part.pixels() - r);
         part.gather(dy, part.at(r), count, gathered);
         product.run(gathered, TileRows{length, 1, length, 0}, count,
@@ -273,43 +297,56 @@ void Conv2dGradientXForm<kLanes, T, kGroup>::run_pairs(const T* dy, const T* w, 
 
 template <int kLanes, class T, int kGroup>
 void Conv2dGradientWForm<kLanes, T, kGroup>::run(const T* dy, const T* x, Update<float> dw, const Args& args) const {
-  using V = Vector;
-  Pieces scratch = {args.scratch.data()};
   const MatrixSizes s = matrix_of(*this);
-  if (is_pointwise(*this)) return any_gradient_w<V, kGroup>(s, dy, x, dw.data, scratch);
-  if constexpr (kGroup == 2) return run_pairs(dy, x, dw.data, scratch);
+  if (is_pointwise(*this)) return any_gradient_w<Vector, kGroup>(s, dy, x, dw.data, args);
+  const int groups = in_c / group_in;
+  const uint64_t each = uint64_t(s.in) * uint64_t(s.rows) * uint64_t(groups);
+  in_runs(args, s.out, each, [&](int first, int count, std::span<std::byte> memory) {
+    if constexpr (kGroup == 2) run_pairs(dy, x, dw.data, first, count, Pieces{memory.data()});
+    else run_blocks(dy, x, dw.data, first, count, Pieces{memory.data()});
+  });
+}
+
+// Of output channels first .. first + channels of each group.
+template <int kLanes, class T, int kGroup>
+void Conv2dGradientWForm<kLanes, T, kGroup>::run_blocks(const T* dy, const T* x, float* dw, int first, int channels,
+                                                        Pieces scratch) const {
+  using V = Vector;
+  const MatrixSizes s = matrix_of(*this);
   const int rows = block(), step = rounded_up(s.in, kLanes);
   float* const panel = scratch.take<float>(size_t(rows) * 2 * kLanes);
   float* const windows = scratch.take<float>(size_t(rows) * size_t(step));
   [[maybe_unused]] float* a = nullptr;
   if constexpr (!std::is_same_v<T, float>) a = scratch.take<float>(size_t(rows) * size_t(out_c));
-  const OuterProduct<V> product = {s.out, s.in, out_c, step, s.in, panel};
+  const OuterProduct<V> product = {channels, s.in, out_c, step, s.in, panel};
   for (int r = 0; r < s.rows; r += rows) {
     const int count = std::min(rows, s.rows - r);
     const T* const dy_rows = dy + ptrdiff_t(r) * out_c;
     if constexpr (!std::is_same_v<T, float>) put_numbers<V>(a, dy_rows, count * out_c);
     for (int group = 0; group < in_c / group_in; ++group) {
       put_windows<V>(*this, x, r, count, group, windows, step, T(0.0f));
-      float* const to = dw.data + ptrdiff_t(group) * s.out * s.in;
-      if constexpr (std::is_same_v<T, float>) product.run(dy_rows + group * s.out, windows, count, to);
-      else product.run(a + group * s.out, windows, count, to);
+      const int k = group * s.out + first;
+      float* const to = dw + ptrdiff_t(k) * s.in;
+      if constexpr (std::is_same_v<T, float>) product.run(dy_rows + k, windows, count, to);
+      else product.run(a + k, windows, count, to);
     }
   }
 }
 
 template <int kLanes, class T, int kGroup>
-void Conv2dGradientWForm<kLanes, T, kGroup>::run_pairs(const T* dy, const T* x, float* dw, Pieces scratch) const {
+void Conv2dGradientWForm<kLanes, T, kGroup>::run_pairs(const T* dy, const T* x, float* dw, int first, int channels,
+                                                       Pieces scratch) const {
   using V = Vector;
   const MatrixSizes s = matrix_of(*this);
   const int rows = block(), step = rounded_up(s.in, kLanes);
-  const auto product = PairOuterProduct<V>::of(s.out, s.in, rows, scratch);
+  const auto product = PairOuterProduct<V>::of(channels, s.in, rows, scratch);
   T* const windows = scratch.take<T>(size_t(rows) * size_t(step));
   for (int r = 0; r < s.rows; r += rows) {
     const int count = std::min(rows, s.rows - r);
     for (int group = 0; group < in_c / group_in; ++group) {
       put_windows<V>(*this, x, r, count, group, windows, step, T(0.0f));
-      product.run(dy + ptrdiff_t(r) * out_c + group * s.out, out_c, windows, step, count,
-                  dw + ptrdiff_t(group) * s.out * s.in);
+      const int k = group * s.out + first;
+      product.run(dy + ptrdiff_t(r) * out_c + k, out_c, windows, step, count, dw + ptrdiff_t(k) * s.in);
     }
   }
 }

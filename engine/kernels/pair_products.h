@@ -11,9 +11,10 @@
 namespace nacre::inline NACRE_ISA {
 
 // dx_ri = sum_k dy_rk w_ki, some columns i at a time: those of rows 2 k and 2 k + 1 of w become pairs, in panels
-// [pairs of k][kLanes][2], and all rows of dy are multiplied by them.
+// [pairs of k][kLanes][2], and all rows of dy are multiplied by them. `all_rows`: of the whole product.
 template <class V>
-void pair_gradient_x(const MatrixSizes& s, const Bfloat16* dy, const Bfloat16* w, Bfloat16* dx, Pieces scratch) {
+void pair_gradient_x(const MatrixSizes& s, int all_rows, const Bfloat16* dy, const Bfloat16* w, Bfloat16* dx,
+                     Pieces scratch) {
   using Tiles = DotProduct<V, PairDots<V>>;
   const int terms = s.pair_terms(), chunk = s.pair_columns(V::kLanes);
   float* const start = scratch.take<float>(size_t(chunk));
@@ -29,7 +30,7 @@ void pair_gradient_x(const MatrixSizes& s, const Bfloat16* dy, const Bfloat16* w
         const Bfloat16* const row = w + ptrdiff_t(k) * s.in + c + i;
         V::put_pairs(to, row, k + 1 < s.out ? row + s.in : nullptr, V::most(columns - i));
       }
-    const Tiles product = {columns, panels, ptrdiff_t(terms) * V::kLanes, start, blocks, s.rows};
+    const Tiles product = {columns, panels, ptrdiff_t(terms) * V::kLanes, start, blocks, all_rows};
     for (int r = 0; r < s.rows; r += kGradientRows) {
       const int count = std::min(kGradientRows, s.rows - r);
       const Bfloat16* rows = dy + ptrdiff_t(r) * s.out;
@@ -128,13 +129,13 @@ struct PairOuterProduct {
   }
 };
 
-// dw += dy^T x, a block of terms at a time.
+// dw += dy^T x, a block of terms at a time. `step`: from a row of dy to the next, of which s may have some columns.
 template <class V>
-void pair_gradient_w(const MatrixSizes& s, const Bfloat16* dy, const Bfloat16* x, float* dw, Pieces scratch) {
+void pair_gradient_w(const MatrixSizes& s, ptrdiff_t step, const Bfloat16* dy, const Bfloat16* x, float* dw,
+                     Pieces scratch) {
   const auto product = PairOuterProduct<V>::of(s.out, s.in, std::min(s.rows, kGradientTerms), scratch);
   for (int r = 0; r < s.rows; r += kGradientTerms)
-    product.run(dy + ptrdiff_t(r) * s.out, s.out, x + ptrdiff_t(r) * s.in, s.in, std::min(kGradientTerms, s.rows - r),
-                dw);
+    product.run(dy + r * step, step, x + ptrdiff_t(r) * s.in, s.in, std::min(kGradientTerms, s.rows - r), dw);
 }
 
 }  // namespace nacre::inline NACRE_ISA

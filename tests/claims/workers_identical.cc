@@ -35,6 +35,8 @@ constexpr EncoderShape kEncoders[] = {{.layers = 1, .hidden = 192, .heads = 4, .
 constexpr const char* kPolicies[] = {"float32",          "bfloat16",
                                      "int8_from_float32", "int8/weights_from_float32",
                                      "int4/32_from_float32", "float8/current_from_float32"};
+// A convolutional one is trained too.
+constexpr Network kTrained = {"IC trained", "models/mlperf_tiny/pretrainedResnet.tflite", false, 0};
 constexpr const char* kTrainedPolicies[] = {"float32", "mixed_bfloat16", "float8_from_float32"};
 
 // The threads of a pool, counting what those behind the first one do.
@@ -178,19 +180,21 @@ int claim() {
   each_vector_tier([&](const VectorTier& tier) { tiers += tier.runs_here ? 1 : 0; });
   std::vector<Network> all(std::begin(kNetworks), std::end(kNetworks));
   all.insert(all.end(), std::begin(kFloat), std::end(kFloat));
-  for (const Network& network : all) {
+  const auto try_file = [&](const Network& network, const std::string& options, BytesOf* bytes_of) {
     Buffer file;
     std::string why;
-    if (!convert(network, &file, &why)) {
+    if (!convert(network, &file, &why, options)) {
       ++missing;
-      std::printf("%s: %s\n", network.name, why.c_str());
-      continue;
+      return void(std::printf("%s: %s\n", network.name, why.c_str()));
     }
     ++networks;
     each_vector_tier([&](const VectorTier& tier) {
-      if (tier.runs_here) try_network(network.name, file.bytes(), &outputs_of, *tier.port, found);
+      if (tier.runs_here) try_network(std::string(network.name) + options, file.bytes(), bytes_of, *tier.port, found);
     });
-  }
+  };
+  for (const Network& network : all) try_file(network, "", &outputs_of);
+  for (const char* policy : kTrainedPolicies)
+    try_file(kTrained, std::string(" --train squared_error --optimizer adam --policy ") + policy, &state_of);
   if (networks == 0) return std::printf("no networks: workers_identical is left out\n"), 77;
   const auto try_encoder = [&](const std::string& name, const std::vector<uint8_t>& bytes, BytesOf* bytes_of) {
     const Buffer file(std::as_bytes(std::span(bytes)));
