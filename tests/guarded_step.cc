@@ -88,7 +88,8 @@ struct Step {
 }  // namespace
 
 Execution execute_guarded(const KernelEntry& entry, const std::vector<uint32_t>& words,
-                          const std::vector<Array>& inputs, Beside beside, bool constant, int in_place, size_t tail) {
+                          const std::vector<Array>& inputs, Beside beside, bool constant, int in_place, size_t tail,
+                          const Workers* workers) {
   const Words view = {words.data(), int(words.size())};
   const auto type = [&](size_t i) -> const OperandType& {
     return entry.operands[variadic(entry) ? (i < inputs.size() ? 0 : i - inputs.size() + 1) : i];
@@ -115,7 +116,7 @@ Execution execute_guarded(const KernelEntry& entry, const std::vector<uint32_t>&
     result.code = Code::kNoKernel;
     return result;
   }
-  tools::BoundStep bound(entry, view, step.tensors);
+  tools::BoundStep bound(entry, view, step.tensors, workers);
   result.code = bound.prepare();
   if (result.code == Code::kOk) result.code = bound.run();
   for (int i = 0; i < outputs; ++i) {

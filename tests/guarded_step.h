@@ -11,9 +11,9 @@ enum class Beside { kFront, kBack };
 
 // Code::kNoKernel where the entry does not accept the step. `in_place`: the input whose bytes output 0 takes, or -1.
 // `constant`: inputs but the first are constants, from which bind may prepare. `tail`: bytes that the kernel may read
-// behind what is no constant (Port::tail_bytes).
+// behind what is no constant (Port::tail_bytes). `workers` must outlive the call.
 Execution execute_guarded(const KernelEntry& entry, const std::vector<uint32_t>& words,
                           const std::vector<Array>& inputs, Beside beside, bool constant, int in_place = -1,
-                          size_t tail = 0);
+                          size_t tail = 0, const Workers* workers = nullptr);
 
 }  // namespace nacre::test

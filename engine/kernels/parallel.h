@@ -19,15 +19,11 @@ struct Part {
   bool takes() { return unit++ % count == index; }
 };
 
-// Below this many multiply-accumulates, some 4 us with AVX2, waking the workers costs as much as it gains: 1 to 2 us
-// where they spin between steps.
-inline constexpr uint64_t kLeastWork = 200'000;
-
 // f(part, scratch of its worker) on every worker, or here alone.
 template <class F>
 void in_parts(const Args& args, uint64_t work, const F& f) {
   const Workers* const workers = args.workers;
-  if (workers == nullptr || workers->count < 2 || work < kLeastWork) return f(Part(), args.scratch);
+  if (workers == nullptr || workers->count < 2 || work < workers->least_work) return f(Part(), args.scratch);
   struct Context {
     const Args& args;
     const F& f;

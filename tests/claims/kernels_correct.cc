@@ -1,7 +1,7 @@
 // Claim kernels_correct, the part of this machine: every fast kernel of every tier that runs here, and every one of
 // XNNPACK's where that port is built, on random cases whose sizes lie around whole vectors, against the oracle; each
 // operand between pages that nobody may touch, at the front page and at the back one, in place where the kernel works
-// so, with constants that bind prepares and without.
+// so, with constants that bind prepares and without, and shared among three workers, to the bit.
 //
 //   kernels_correct [cases per kernel] [seed] [tier|xnnpack]
 #include <cmath>
@@ -68,6 +68,22 @@ Trial make_trial(const KernelEntry& entry, Random& random) {
   return trial;
 }
 
+// Three, one after the other, the last one first, that share whatever can be shared.
+constexpr Workers kThree = {.context = nullptr,
+                            .count = 3,
+                            .run =
+                                [](void*, void (*task)(void*, int, int), void* context, int tiles) {
+                                  for (int tile = tiles - 1; tile >= 0; --tile) task(context, tile, tile % 3);
+                                },
+                            .least_work = 0};
+
+std::vector<std::vector<uint8_t>> bytes_of(const Execution& run) {
+  std::vector<std::vector<uint8_t>> all;
+  for (const auto* arrays : {&run.outputs, &run.updated})
+    for (const Array& array : *arrays) all.push_back(array.bytes);
+  return all;
+}
+
 std::string try_case(const KernelEntry& entry, const ReferenceCase& step, Counts& counts, bool& taken) {
   std::vector<std::vector<uint8_t>> first;
   for (const Beside beside : {Beside::kFront, Beside::kBack})
@@ -78,9 +94,7 @@ std::string try_case(const KernelEntry& entry, const ReferenceCase& step, Counts
       if (run.code != Code::kOk) return "refused with code " + std::to_string(int(run.code));
       if (run.overrun) return "wrote behind its scratch";
       if (run.impure) return "wrote an input";
-      std::vector<std::vector<uint8_t>> all;
-      for (const auto* arrays : {&run.outputs, &run.updated})
-        for (const Array& array : *arrays) all.push_back(array.bytes);
+      const std::vector<std::vector<uint8_t>> all = bytes_of(run);
       if (first.empty()) {
         std::string wrong = difference(run.outputs, step.outputs, counts);
         if (wrong.empty()) wrong = difference(run.updated, step.updated, counts);
@@ -89,6 +103,11 @@ std::string try_case(const KernelEntry& entry, const ReferenceCase& step, Counts
       } else if (all != first) {
         return "another result where operands lie elsewhere or are constants";
       }
+      if (beside != Beside::kBack) continue;
+      const Execution shared =
+          execute_guarded(entry, step.words, step.inputs, beside, constant, -1, counts.tail, &kThree);
+      if (shared.code != Code::kOk || shared.overrun || bytes_of(shared) != first)
+        return "another result of three workers";
     }
   for (int slot = 0; taken && slot < int(step.inputs.size()) && slot < 8; ++slot) {
     if ((entry.in_place >> slot & 1) == 0 || step.inputs[size_t(slot)].bytes.size() != first[0].size()) continue;
@@ -210,8 +229,8 @@ NACRE_CLAIM(kernels_correct) {
     return 1;
   }
   std::printf(
-      "CLAIM kernels_correct shown: %s entries; %d cases, each at 2 places and with and without constants, "
-      "between guard pages; %lld elements (%lld to the bit), seed %llu\n",
+      "CLAIM kernels_correct shown: %s entries; %d cases, each at 2 places, with and without constants, with 1 and 3 "
+      "workers, between guard pages; %lld elements (%lld to the bit), seed %llu\n",
       tiers.c_str(), all.cases, static_cast<long long>(all.elements), static_cast<long long>(all.exact),
       static_cast<unsigned long long>(seed));
   return 0;

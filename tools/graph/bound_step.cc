@@ -20,8 +20,8 @@ bool intact(const std::vector<std::byte>& memory) {
 
 }  // namespace
 
-BoundStep::BoundStep(const KernelEntry& entry, Words words, std::span<const Tensor> tensors)
-    : entry_(entry), words_(words),
+BoundStep::BoundStep(const KernelEntry& entry, Words words, std::span<const Tensor> tensors, const Workers* workers)
+    : entry_(entry), words_(words), workers_(workers),
       block_(size_t(call_bytes(uint32_t(tensors.size()))) / sizeof(std::max_align_t) + 1) {
   step_.op = entry.op;
   step_.word_count = uint8_t(words.count);
@@ -30,7 +30,9 @@ BoundStep::BoundStep(const KernelEntry& entry, Words words, std::span<const Tens
   Tensor* const operands = write_call(block_.data(), entry, step_, nullptr)->operands();
   std::uninitialized_copy(tensors.begin(), tensors.end(), operands);
   operands_ = {operands, int(tensors.size()), 0};
-  scratch_ = guarded(size_t(nacre::scratch_bytes(entry, words, operands_)));
+  scratch_bytes_ = size_t(nacre::scratch_bytes(entry, words, operands_));
+  const size_t further = workers == nullptr ? 0 : size_t(workers->count - 1);
+  scratch_ = guarded(scratch_bytes_ + further * scratch_stride(scratch_bytes_));
   prepared_ = guarded(size_t(nacre::prepared_bytes(entry, words, operands_)));
   call().prepared = prepared_.data();
 }
@@ -39,8 +41,8 @@ Args BoundStep::args(int rows) {
   return {.call = call(),
           .words = words_,
           .rows = rows,
-          .scratch = std::span(scratch_).first(scratch_.size() - kGuardBytes),
-          .workers = nullptr};
+          .scratch = std::span(scratch_).first(scratch_bytes_),
+          .workers = workers_};
 }
 
 Code BoundStep::prepare() { return prepare_step(entry_, args(0)); }

@@ -13,8 +13,8 @@ namespace nacre::tools {
 
 class BoundStep {
  public:
-  // `tensors` in slot order. The words, and the data and records of the tensors, must outlive the step.
-  BoundStep(const KernelEntry& entry, Words words, std::span<const Tensor> tensors);
+  // `tensors` in slot order. The words, the data and records of the tensors, and the workers must outlive the step.
+  BoundStep(const KernelEntry& entry, Words words, std::span<const Tensor> tensors, const Workers* workers = nullptr);
   BoundStep(const BoundStep&) = delete;
   BoundStep& operator=(const BoundStep&) = delete;
 
@@ -29,6 +29,8 @@ class BoundStep {
 
   const KernelEntry& entry_;
   Words words_;
+  const Workers* workers_;
+  size_t scratch_bytes_;  // of a worker
   StepRecord step_ = {};
   std::vector<std::max_align_t> block_;        // the call, then its operands
   std::vector<std::byte> scratch_, prepared_;  // guard bytes behind each
