@@ -253,7 +253,7 @@ void Conv2dGradientXForm<kLanes, T, kGroup>::run_blocks(const T* dy, const T* w,
       const Phase part = Phase::of(*this, group, phase / window.w.stride, phase % window.w.stride);
       const int length = part.length();
       part.pack(w, panels);
-      const RealProduct<V, float> product = {group_in,  panels, ptrdiff_t(length) * kLanes, start,        low_of({}),
+      const RealProduct<V, float> product = {group_in,    panels, ptrdiff_t(length) * kLanes, start,        low_of({}),
                                              high_of({}), kLanes, nullptr,                    part.pixels()};
       for (int r = 0; r < part.pixels(); r += rows) {
         if (!mine.takes()) continue;

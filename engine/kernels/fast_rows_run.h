@@ -33,6 +33,9 @@ template <class V, class T, class F>
   });
 }
 
+// What a number takes of softmax and of a norm, in multiply-accumulates (parallel.h), measured with AVX2.
+inline constexpr uint64_t kOfSoftmax = 32, kOfNorm = 12;
+
 // ---- softmax
 
 struct SoftmaxRow {
@@ -101,13 +104,13 @@ void FastSoftmax<T, kLogarithm>::run(const T* x, T* y, const Args& args) const {
   if constexpr (std::is_same_v<T, float>)
     if (extent.inner > 1) {
       const ptrdiff_t one = ptrdiff_t(extent.count) * extent.inner;
-      return in_runs(args, extent.outer, uint64_t(one) * 32, [&](int first, int count, std::span<std::byte>) {
+      return in_runs(args, extent.outer, uint64_t(one) * kOfSoftmax, [&](int first, int count, std::span<std::byte>) {
         Extent part = extent;
         part.outer = count;
         softmax_columns(x + first * one, y + first * one, part, op);
       });
     }
-  each_row<Vector>(x, y, extent.outer, extent.count, 32, args,
+  each_row<Vector>(x, y, extent.outer, extent.count, kOfSoftmax, args,
                    [&](const float* from, float* to) { softmax_row(from, to, extent.count, op); });
 }
 
@@ -172,7 +175,7 @@ void FastCodeSoftmax<kRounding>::run(const int8_t* x, int8_t* y, const Args& arg
 template <class T>
 void FastLayerNorm<T>::run(const T* x, Optional<const float> scale, Optional<const float> bias, T* y,
                            const Args& args) const {
-  each_row<Vector>(x, y, op.rows, op.width, 12, args, [&](const float* from, float* to) {
+  each_row<Vector>(x, y, op.rows, op.width, kOfNorm, args, [&](const float* from, float* to) {
     layer_norm_row(from, to, op.width, op.epsilon, scale.data, bias.data);
   });
 }

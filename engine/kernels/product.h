@@ -233,7 +233,7 @@ struct DotProduct {
     static_assert(kSums == kMaxVectors);
     const int panels = ceil_div(out, V::kLanes), height = ceil_div(count, ceil_div(count, Blocks::kMostRows));
     const ptrdiff_t bytes = ptrdiff_t(sizeof(X));
-    const typename Blocks::Rows rows = {shape.rows * bytes, shape.runs, int(shape.length * bytes), shape.run * bytes};
+    const BlockRows rows = {shape.rows * bytes, shape.runs, int(shape.length * bytes), shape.run * bytes};
     blocks.prepare(height, rows.length);
     for (int p = 0; p < panels;) {
       const int left = panels - p, vectors = left >= 4 ? 4 : left >= 2 ? 2 : 1, at_once = kSums / vectors;

@@ -46,7 +46,7 @@
 //
 //   kMostRows, kAtOnce   rows of a block, blocks of sums at a time; takes(rows, bytes of a run): whether it gains
 //   kReal                whether it multiplies bfloat16 as well
-//   prepare(rows, bytes of a run), then multiply(..)
+//   prepare(rows, bytes of a run), then multiply(..) of BlockRows
 //
 // The same column by column, where activations too are four codes for each of kLanes columns:
 //
@@ -72,6 +72,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -81,6 +82,13 @@
 #include "engine/numeric/small_float.h"
 
 namespace nacre::inline NACRE_ISA {
+
+// The rows of a block (V::Blocks), in bytes: each has `runs` runs of `length`, `run` apart; `step` from row to row.
+struct BlockRows {
+  ptrdiff_t step;
+  int runs, length;
+  ptrdiff_t run;
+};
 
 template <int kCount>
 struct Lanes {

@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "engine/base/isa.h"
+#include "engine/simd/vec.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -26,12 +27,6 @@ class MatrixBlocks {
  public:
   static constexpr int kMostRows = 8, kAtOnce = 4;  // rows of a block; blocks of sums
   static constexpr bool kReal = true;               // of bfloat16 too
-  struct Rows {
-    ptrdiff_t step;  // in bytes, as all here
-    int runs, length;
-    ptrdiff_t run;
-  };
-
   static bool takes(int count, int) { return count >= 2; }
 
   // For blocks of `rows` rows.
@@ -40,8 +35,8 @@ class MatrixBlocks {
   // Of `count` blocks, whose rows begin at from[i], and `vectors` panels of w, `panel` numbers apart, with
   // count vectors <= 4: block i and panel v to sums + 4 (i vectors + v), rows `step` numbers apart.
   template <class X, class W, class Sum>
-  void multiply(const X* const (&from)[kAtOnce], int count, const Rows& rows, const W* w, ptrdiff_t panel, int vectors,
-                const Sum* start, Sum* sums, int step) const {
+  void multiply(const X* const (&from)[kAtOnce], int count, const BlockRows& rows, const W* w, ptrdiff_t panel,
+                int vectors, const Sum* start, Sum* sums, int step) const {
     using Block = void (*)(const Call<Sum>&);
     constexpr Block kBlocks[2][4] = {{&block<1, 1, Sum>, &block<2, 1, Sum>, &block<3, 1, Sum>, &block<4, 1, Sum>},
                                      {&block<1, 2, Sum>, &block<2, 2, Sum>, &block<3, 2, Sum>, &block<4, 2, Sum>}};
@@ -59,7 +54,7 @@ class MatrixBlocks {
   template <class Sum>
   struct Call {
     const uint8_t* x;
-    const Rows& rows;
+    const BlockRows& rows;
     int count;
     const uint8_t* w;
     ptrdiff_t panel;

@@ -226,8 +226,8 @@ struct Neon {
 #ifdef __ARM_FEATURE_MATMUL_INT8
   using Blocks = MatrixBlocks;
 
-  // One row alone, whose time goes into reading the weights: with BFMLALB and BFMLALT, of the even and of the odd
-  // numbers, which round as a float32 multiply-add.
+  // Of one row alone and of gradients of weights: with BFMLALB and BFMLALT, of the even and of the odd numbers, which
+  // round as a float32 multiply-add.
   static constexpr int kRealGroup = 2;
   static bfloat16x8_t pair(const Bfloat16* p) {
     int32_t pair;

@@ -15,6 +15,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/small_float.h"
+#include "engine/simd/vec.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -22,12 +23,6 @@ class AmxBlocks {
  public:
   static constexpr int kMostRows = 16, kAtOnce = 4;  // rows of a block; blocks of sums
   static constexpr bool kReal = true;                // of bfloat16 too
-  struct Rows {
-    ptrdiff_t step;  // in bytes, as all here
-    int runs, length;
-    ptrdiff_t run;
-  };
-
   // Whether so many rows with runs of so many bytes are worth the way to the tiles.
   static bool takes(int count, int length) { return count * length >= kLeastBytes; }
 
@@ -63,8 +58,8 @@ class AmxBlocks {
   // Of `count` blocks, whose rows begin at from[i], and `vectors` panels of w, `panel` numbers apart, with
   // count vectors <= 4: block i and panel v to sums + 16 (i vectors + v), rows `step` numbers apart.
   template <class X, class W, class Sum>
-  void multiply(const X* const (&from)[kAtOnce], int count, const Rows& rows, const W* w, ptrdiff_t panel, int vectors,
-                const Sum* start, Sum* sums, int step) {
+  void multiply(const X* const (&from)[kAtOnce], int count, const BlockRows& rows, const W* w, ptrdiff_t panel,
+                int vectors, const Sum* start, Sum* sums, int step) {
     const std::byte* x[kAtOnce];
     for (int i = 0; i < count; ++i) x[i] = reinterpret_cast<const std::byte*>(from[i]);
     const auto* const columns = reinterpret_cast<const std::byte*>(w);
@@ -86,7 +81,7 @@ class AmxBlocks {
 
   struct Call {
     const std::byte* const* x;
-    const Rows& rows;
+    const BlockRows& rows;
     const std::byte* w;
     ptrdiff_t panel;
     const void* start;  // [4 bytes of each column]
@@ -176,7 +171,7 @@ class AmxBlocks {
       ptrdiff_t at = run * call.rows.run;
       for (int i = 0; i < whole; ++i, at += x_piece, w += w_piece)
         piece<kPairs, kCount, kVectors>([&](int b) { return call.x[b] + at; }, call.rows.step,
-                                       [&](int v) { return w + v * call.panel; });
+                                        [&](int v) { return w + v * call.panel; });
       if (whole == pieces_) continue;
       alignas(64) std::byte x_last[kCount][16][64] = {}, w_last[kVectors][16][64] = {};
       for (int b = 0; b < kCount; ++b)

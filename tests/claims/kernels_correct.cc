@@ -30,7 +30,8 @@ struct Counts {
   int entries = 0, cases = 0, left = 0, failures = 0;  // left: to the reference
   int64_t elements = 0, exact = 0;
   double worst = 0;  // error in tolerances
-  size_t tail = 0;   // Port::tail_bytes
+  size_t tail = 0;     // Port::tail_bytes
+  int64_t shares = 0;  // pieces of work that the further two of three workers did
 };
 
 std::string difference(const std::vector<Array>& outputs, const std::vector<Expected>& expected, Counts& counts) {
@@ -68,14 +69,14 @@ Trial make_trial(const KernelEntry& entry, Random& random) {
   return trial;
 }
 
-// Three, one after the other, the last one first, that share whatever can be shared.
-constexpr Workers kThree = {.context = nullptr,
-                            .count = 3,
-                            .run =
-                                [](void*, void (*task)(void*, int, int), void* context, int tiles) {
-                                  for (int tile = tiles - 1; tile >= 0; --tile) task(context, tile, tile % 3);
-                                },
-                            .least_work = 0};
+// Three, one after the other, the last one first, that share whatever can be shared, and count it in `shares`.
+Workers three_workers(int64_t& shares) {
+  const auto run = [](void* counted, void (*task)(void*, int, int), void* context, int tiles) {
+    *static_cast<int64_t*>(counted) += tiles - 1;
+    for (int tile = tiles - 1; tile >= 0; --tile) task(context, tile, tile % 3);
+  };
+  return {.context = &shares, .count = 3, .run = run, .least_work = 0};
+}
 
 std::vector<std::vector<uint8_t>> bytes_of(const Execution& run) {
   std::vector<std::vector<uint8_t>> all;
@@ -104,8 +105,9 @@ std::string try_case(const KernelEntry& entry, const ReferenceCase& step, Counts
         return "another result where operands lie elsewhere or are constants";
       }
       if (beside != Beside::kBack) continue;
+      const Workers three = three_workers(counts.shares);
       const Execution shared =
-          execute_guarded(entry, step.words, step.inputs, beside, constant, -1, counts.tail, &kThree);
+          execute_guarded(entry, step.words, step.inputs, beside, constant, -1, counts.tail, &three);
       if (shared.code != Code::kOk || shared.overrun || bytes_of(shared) != first)
         return "another result of three workers";
     }
@@ -205,24 +207,30 @@ NACRE_CLAIM(kernels_correct) {
   std::string tiers;
   Counts all;
   std::set<const KernelEntry*> tried;
-  const auto add = [&](std::span<const reference::NamedEntry> list, const char* name, int lanes, size_t tail) {
+  const auto add = [&](std::span<const reference::NamedEntry> list, const char* name, int lanes, size_t tail,
+                       bool shares_work) {
     Counts counts;
     counts.tail = tail;
     try_set(list, name, lanes, cases, seed, tried, counts);
     tiers += std::string(tiers.empty() ? "" : ", ") + name + " " + std::to_string(counts.entries);
     all.entries += counts.entries, all.cases += counts.cases, all.left += counts.left;
     all.elements += counts.elements, all.exact += counts.exact, all.failures += counts.failures;
+    all.shares += counts.shares;
+    if (shares_work && counts.entries > 0 && counts.shares == 0) {
+      ++all.failures;
+      std::printf("FAILED %s shares nothing among three workers that take all work\n", name);
+    }
   };
   each_vector_tier([&](const VectorTier& tier) {
     if (count > 3 && std::strcmp(arguments[3], tier.name) != 0) return;
-    if (tier.runs_here) add(tier.list, tier.name, tier.lanes, 0);
+    if (tier.runs_here) add(tier.list, tier.name, tier.lanes, 0, true);
     else std::printf("%-12s does not run here\n", tier.name);
   });
 #ifdef NACRE_XNNPACK
   const Port* const port = xnnpack::port();
   if (port == nullptr) std::printf("%-12s does not run here\n", "xnnpack");
   else if (count <= 3 || std::strcmp(arguments[3], port->name) == 0)
-    add(xnnpack::list(), port->name, 16, port->tail_bytes);
+    add(xnnpack::list(), port->name, 16, port->tail_bytes, false);
 #endif
   if (all.failures > 0) {
     std::printf("CLAIM kernels_correct NOT SHOWN: %d failures\n", all.failures);
@@ -230,9 +238,9 @@ NACRE_CLAIM(kernels_correct) {
   }
   std::printf(
       "CLAIM kernels_correct shown: %s entries; %d cases, each at 2 places, with and without constants, with 1 and 3 "
-      "workers, between guard pages; %lld elements (%lld to the bit), seed %llu\n",
-      tiers.c_str(), all.cases, static_cast<long long>(all.elements), static_cast<long long>(all.exact),
-      static_cast<unsigned long long>(seed));
+      "workers (%lld shares of others), between guard pages; %lld elements (%lld to the bit), seed %llu\n",
+      tiers.c_str(), all.cases, static_cast<long long>(all.shares), static_cast<long long>(all.elements),
+      static_cast<long long>(all.exact), static_cast<unsigned long long>(seed));
   return 0;
 }
 
