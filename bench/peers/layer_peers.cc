@@ -15,8 +15,8 @@
 // is not the best one (without VNNI, oneDNN's sums of two int8 products saturate in 16 bits). Nacre's int8 rounds as
 // its peers do (float_even), its kernels are those of one set, chosen before the run.
 //
-// oneDNN uses AMX where the processor has it, unless ONEDNN_MAX_CPU_ISA says less; Nacre has no kernels with AMX, and
-// the roof is that of Nacre's set.
+// oneDNN uses AMX where the processor has it, unless ONEDNN_MAX_CPU_ISA says less; Nacre does where --kernels names the
+// set amx. The roof is that of Nacre's set.
 //
 // Exit codes: 0 done, 1 an output of Nacre's is wrong, 2 wrong usage. Whether the bars are met is said, and no failure.
 #include <fmt/format.h>

@@ -77,7 +77,10 @@ uint32_t find_tiers() { return 1u << uint32_t(Tier::kPortable); }
 #endif
 
 // Those that are compiled: ports/vector/meson.build.
-constexpr uint32_t kCompiled = 1u << uint32_t(Tier::kPortable)
+constexpr uint32_t kCompiled = 0
+#ifdef NACRE_WITH_PORTABLE_TIER
+                               | 1u << uint32_t(Tier::kPortable)
+#endif
 #ifdef NACRE_WITH_AVX2
                                | 1u << uint32_t(Tier::kAvx2)
 #endif

@@ -6,7 +6,9 @@ namespace nacre::tier_of {
 #define NACRE_FOURS_OFFSET 128
 #define NACRE_PAIRS 0
 
+#ifdef NACRE_WITH_PORTABLE_TIER
 #define NACRE_RUNS
+#endif
 #define NACRE_GROUP 1
 namespace portable_tier {
 #define NACRE_LANES 4

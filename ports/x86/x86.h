@@ -14,7 +14,7 @@
 namespace nacre::x86 {
 
 enum class Tier : uint8_t {
-  kPortable,    // plain C++: every machine
+  kPortable,    // plain C++: every machine but AArch64, which has NEON always
   kAvx2,        // AVX2, FMA, F16C
   kAvx2Vnni,    // and AVX-VNNI
   kAvx512,      // AVX-512 F, BW, DQ, VL
@@ -25,8 +25,8 @@ enum class Tier : uint8_t {
 };
 
 const char* name(Tier tier);  // "portable", "avx2", ...
-bool runs_here(Tier tier);    // by CPUID and XGETBV; false on other machines, but for kPortable. Of kAmx Linux is asked
-                              // first for the state of the tiles, for the whole process
+bool runs_here(Tier tier);    // by CPUID and XGETBV, of those that are compiled; on other machines kPortable alone.
+                              // Of kAmx Linux is asked first for the state of the tiles, for the whole process
 int lanes(Tier tier);         // numbers in a vector
 bool by_name(Tier tier);      // taken only where asked for: kAmx, whose tiles cost each thread 8 KiB of state, and
                               // kAvx512Bf16 on Intel's processors, whose vdpbf16ps has a quarter of the rate of fma

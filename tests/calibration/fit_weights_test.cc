@@ -8,6 +8,7 @@
 
 #include "tests/calibration/naive_fits.h"
 #include "tests/graph/run_graph.h"
+#include "tests/sanitized.h"
 #include "tools/base/error.h"
 #include "tools/calibration/calibrate.h"
 #include "tools/calibration/input_moments.h"
@@ -84,9 +85,9 @@ TEST(fit_weights, gptq_of_more_terms_than_a_chunk_is_obq_too) {
   std::mt19937 random(2);
   for (const int block : {32, 100, 128, 150, 300})
     for (const bool order : {false, true}) {
+      if (nacre::test::sanitized() && (block != 128 || order)) continue;
       const NaiveLayer layer = random_fit_layer(random, 300, 1, 400, true);
-      const InputMoments moments = moments_of(layer);
-      const Fit fit = gptq_fit(problem_of(layer, moments, block, 4), order);
+      const Fit fit = gptq_fit(problem_of(layer, moments_of(layer), block, 4), order);
       const NaiveCodes naive = naive_gptq(layer, block, 4, order);
       EXPECT_TRUE(equal_numbers(fit.codes.codes, naive.codes)) << block << ' ' << order;
       EXPECT_TRUE(equal_numbers(fit.codes.zero, naive.zero)) << block << ' ' << order;

@@ -4,6 +4,7 @@
 // there.
 #include "tests/claims/forged_checkpoints.h"
 #include "tests/claims/claims.h"
+#include "tests/sanitized.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -44,7 +45,7 @@ Bench::Bench()
         "--batch", "16"});
   make({"convert", network, "-o", other, "--train", "softmax_cross_entropy", "--train-last", "3", "--batch", "16"});
   make({"convert", network, "-o", plain});
-  const bool sanitized = std::getenv("NACRE_SANITIZED") != nullptr;
+  const bool sanitized = nacre::test::sanitized();
   most_seconds = sanitized ? 20 : 1;
   every = sanitized || std::getenv("NACRE_ANY_SPEED") != nullptr ? 25 : 1;
   const Measured good = run_measured({"eval", plain, "--data", data, "--labels", labels, "--cast-inputs"});

@@ -24,6 +24,7 @@
 #include "tests/claims/claims.h"
 #include "tests/differentiate/networks.h"
 #include "tests/differentiate/training_run.h"
+#include "tests/sanitized.h"
 #include "tools/base/error.h"
 #include "tools/base/print.h"
 #include "tools/compile/training.h"
@@ -176,7 +177,7 @@ int claim(const std::filesystem::path& root, const std::filesystem::path& models
   Parity worst;
   int shown = 0;
   bool seen = false, left_out = false;
-  const bool sanitized = std::getenv("NACRE_SANITIZED") != nullptr;
+  const bool sanitized = nacre::test::sanitized();
   for (const char* name : kPeerNetworks) {
     if (sanitized && name == std::string("resnet8")) {
       std::printf("resnet8: many minutes in a sanitized build; cnn has its ops\n");

@@ -19,6 +19,7 @@
 #include "tests/model/facts.h"
 #include "tests/model/networks.h"
 #include "tests/model/sweep.h"
+#include "tests/sanitized.h"
 
 namespace nacre::test {
 namespace {
@@ -158,8 +159,6 @@ constexpr struct {
   const char* network;
   uint64_t tries;
 } kSamples[] = {{"digits", 80'000}, {"AD", 24'000}, {"KWS", 8'000}};
-
-bool sanitized() { return std::getenv("NACRE_SANITIZED") != nullptr; }
 
 struct File {
   std::string name;

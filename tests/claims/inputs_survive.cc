@@ -17,6 +17,7 @@
 #include "tests/claims/claims.h"
 #include "tests/claims/commands_with_files.h"
 #include "tests/run_tool.h"
+#include "tests/sanitized.h"
 #include "tools/cli/cli.h"
 
 namespace nacre::test {
@@ -211,7 +212,7 @@ class AimedOutputs {
   void aim_anything(const Command& command, const CLI::Option& option) {
     const std::string name = command.get_name(), text = name_of(option);
     if (declared(command.outputs(), option) || declared(command.inputs(), option)) return;
-    if (std::getenv("NACRE_SANITIZED") != nullptr) return;  // five hundred whole commands: the plain build runs them
+    if (nacre::test::sanitized()) return;  // five hundred whole commands: the plain build runs them
     ++others_;
     for (const std::string& input : files_.inputs_of(name)) {
       const Words line = files_.line(name, {}) + Words{text, input};

@@ -22,6 +22,7 @@
 #include "tests/claims/kernels_correct_reference.h"
 #include "tests/guarded_step.h"
 #include "tests/oracle.h"
+#include "tests/sanitized.h"
 
 namespace nacre::test {
 namespace {
@@ -201,7 +202,7 @@ void try_set(std::span<const reference::NamedEntry> list, const char* name, int 
 }  // namespace
 
 NACRE_CLAIM(kernels_correct) {
-  const int usual = std::getenv("NACRE_SANITIZED") != nullptr ? 20 : 60;  // the oracle takes minutes there
+  const int usual = nacre::test::sanitized() ? 20 : 60;  // the oracle takes minutes there
   const int cases = count > 1 ? std::atoi(arguments[1]) : usual;
   const uint64_t seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1;
   std::string tiers;

@@ -15,6 +15,7 @@
 
 #include "tests/claims/claims.h"
 #include "tests/run_tool.h"
+#include "tests/sanitized.h"
 #include "tools/base/json.h"
 #include "tools/files/npy.h"
 #include "tools/model/loaded_model.h"
@@ -221,7 +222,7 @@ int claim() {
 }  // namespace nacre::test
 
 NACRE_CLAIM(loss_scale_of_policies) {
-  if (std::getenv("NACRE_SANITIZED") != nullptr) {
+  if (nacre::test::sanitized()) {
     std::puts("sixty commands and trainings: the plain build runs them");
     return 77;
   }

@@ -14,6 +14,7 @@
 #include "tests/claims/killing_allocator.h"
 #include "tests/model/execute.h"
 #include "tests/model/networks.h"
+#include "tests/sanitized.h"
 
 namespace nacre::test {
 namespace {
@@ -171,7 +172,7 @@ int claim() {
   std::printf("deliberate allocations by malloc, operator new and calloc are%s seen\n", trapped ? "" : " NOT");
 
   const char* library = std::getenv("NACRE_LIBRARY");
-  const bool instrumented = std::getenv("NACRE_SANITIZED") != nullptr;  // its symbols are the sanitizer's too
+  const bool instrumented = nacre::test::sanitized();  // its symbols are the sanitizer's too
   const bool read = library != nullptr && !instrumented;
   const bool clean = read && symbols(library);
   if (!read)

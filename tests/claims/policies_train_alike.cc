@@ -19,6 +19,7 @@
 
 #include "tests/claims/claims.h"
 #include "tests/differentiate/training_run.h"
+#include "tests/sanitized.h"
 #include "tools/base/error.h"
 #include "tools/base/split_mix64.h"
 #include "tools/compile/training.h"
@@ -218,7 +219,7 @@ int claim(const std::string& root, int seeds) {
 }  // namespace nacre::test
 
 NACRE_CLAIM(policies_train_alike) {
-  if (std::getenv("NACRE_SANITIZED") != nullptr) {
+  if (nacre::test::sanitized()) {
     std::puts("fifty trainings: too long in a sanitized build");
     return 77;
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/claims/claims.h"
+#include "tests/sanitized.h"
 #include "tests/train/flash.h"
 #include "tests/train/state_models.h"
 
@@ -316,7 +317,7 @@ int claim() {
 }  // namespace nacre::test
 
 NACRE_CLAIM(power_cuts) {
-  if (std::getenv("NACRE_SANITIZED") != nullptr) {
+  if (nacre::test::sanitized()) {
     std::puts("millions of cuts: too long in a sanitized build");
     return 77;
   }

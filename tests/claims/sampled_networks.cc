@@ -7,6 +7,7 @@
 #include "tests/claims/encoder_network.h"
 #include "tests/claims/policy_networks.h"
 #include "tests/run_tool.h"
+#include "tests/sanitized.h"
 #include "tools/compile/compile.h"
 #include "tools/files/npy.h"
 
@@ -14,8 +15,6 @@ namespace nacre::test {
 namespace {
 
 using namespace nacre::tools;
-
-bool sanitized() { return std::getenv("NACRE_SANITIZED") != nullptr; }
 
 }  // namespace
 

@@ -23,6 +23,7 @@
 #include "tests/calibration/brute_force.h"
 #include "tests/claims/claims.h"
 #include "tests/claims/executor.h"
+#include "tests/sanitized.h"
 #include "tools/base/error.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/calibration/quantizers.h"
@@ -337,7 +338,7 @@ int claim(const fs::path& folder) {
   print_head();
   bool shown = true;
   std::string text;
-  const bool sanitized = std::getenv("NACRE_SANITIZED") != nullptr;  // eight times slower: the smallest network will do
+  const bool sanitized = nacre::test::sanitized();  // eight times slower: the smallest network will do
   for (const Pair& pair : std::span(kPairs).first(sanitized ? 1 : std::size(kPairs))) {
     const Row row = compare(folder, pair);
     print_row(pair, row);

@@ -15,6 +15,7 @@
 #include "tests/claims/claims.h"
 #include "tests/claims/random_files.h"
 #include "tests/run_tool.h"
+#include "tests/sanitized.h"
 #include "tools/files/npy.h"
 
 namespace nacre::test {
@@ -210,7 +211,7 @@ class WrittenModels {
 }  // namespace nacre::test
 
 NACRE_CLAIM(written_models_check) {
-  const bool slow = std::getenv("NACRE_SANITIZED") != nullptr || std::getenv("NACRE_ANY_SPEED") != nullptr;
+  const bool slow = nacre::test::sanitized() || std::getenv("NACRE_ANY_SPEED") != nullptr;
   nacre::test::WrittenModels claim(count > 1 ? std::atoi(arguments[1]) : slow ? 100 : 300);
   claim.run();
   return claim.report();

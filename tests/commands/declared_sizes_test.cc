@@ -8,6 +8,7 @@
 
 #include "tests/importers/onnx_builder.h"
 #include "tests/run_tool.h"
+#include "tests/sanitized.h"
 
 namespace nacre::tools {
 namespace {
@@ -140,7 +141,7 @@ TEST(declared_sizes, are_asked_for_before_anything_is_made) {
     EXPECT_EQ(run.exit_code, 4) << run.err;
     EXPECT_NE(run.err.find(c.said), std::string::npos) << run.err;
     EXPECT_EQ(folder.entries(), 1u);
-    if (std::getenv("NACRE_SANITIZED") == nullptr) {
+    if (!nacre::test::sanitized()) {
       EXPECT_LT(run.peak_kib, kMostKib);
     }
   }
@@ -157,7 +158,7 @@ TEST(declared_sizes, of_a_model_take_memory_when_it_runs_and_not_before) {
     const ToolRun run = run_tool(arguments);
     if (run.err.find("this machine has") != std::string::npos) GTEST_SKIP() << run.err;
     EXPECT_EQ(run.exit_code, 0) << run.err;
-    if (std::getenv("NACRE_SANITIZED") == nullptr) {
+    if (!nacre::test::sanitized()) {
       EXPECT_LT(run.peak_kib, kMostKib) << arguments[0];
     }
   }
@@ -187,7 +188,7 @@ TEST(declared_sizes, of_values_bound_calibration) {
                                 "int8/static_from_float32", "--calibrate", folder / "x.npy"});
   EXPECT_EQ(run.exit_code, 4) << run.err;
   EXPECT_NE(run.err.find("running the network with every value kept would take"), std::string::npos) << run.err;
-  if (std::getenv("NACRE_SANITIZED") == nullptr) {
+  if (!nacre::test::sanitized()) {
     EXPECT_LT(run.peak_kib, kMostKib);
   }
 }
@@ -276,7 +277,7 @@ TEST(declared_sizes, of_arrays_are_compared_before_their_elements_are_read) {
     const ToolRun run = run_tool(words);
     EXPECT_EQ(run.exit_code, 3) << run.err;
     EXPECT_NE(run.err.find(c.said), std::string::npos) << run.err;
-    if (std::getenv("NACRE_SANITIZED") == nullptr) {
+    if (!nacre::test::sanitized()) {
       EXPECT_LT(run.peak_kib, kMostKib);
     }
   }
@@ -291,7 +292,7 @@ TEST(declared_sizes, of_packed_arrays_bound_what_is_unpacked) {
         {"convert", network, "-o", folder / "m.nacre", "--policy", "int8/static_from_float32", "--calibrate", npz});
     EXPECT_EQ(run.exit_code, 3) << run.err;
     EXPECT_EQ(run.err.rfind("nacre: " + npz + ": pixels.npy: ", 0), 0u) << run.err;
-    if (std::getenv("NACRE_SANITIZED") == nullptr) {
+    if (!nacre::test::sanitized()) {
       EXPECT_LT(run.peak_kib, kMostKib);
     }
   }

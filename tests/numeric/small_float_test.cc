@@ -12,6 +12,7 @@
 #include <random>
 
 #include "tests/numeric/exact_format.h"
+#include "tests/sanitized.h"
 #include "tests/short_names.h"
 
 namespace nacre::test {
@@ -61,9 +62,10 @@ TYPED_TEST(SmallFloats, samples_of_all_float32_round_as_defined) {
   using T = TypeParam;
   const ExactFormat format = exact<T>();
   uint64_t differ = 0, numbers = 0;
+  const uint32_t step = sanitized() ? 16 : 1;
   for (const uint32_t sign : {0u, 1u << 23}) {
     uint32_t plain = 0, saturating = 0;
-    for (uint32_t prefix = 0; prefix < (1u << 23); ++prefix) {
+    for (uint32_t prefix = 0; prefix < (1u << 23); prefix += step) {
       const auto v = std::bit_cast<float>(sampled_pattern(prefix | sign));
       if (std::isnan(v)) continue;
       ++numbers;
@@ -72,7 +74,7 @@ TYPED_TEST(SmallFloats, samples_of_all_float32_round_as_defined) {
     }
   }
   EXPECT_EQ(differ, 0u);
-  EXPECT_EQ(numbers, (1u << 24) - (1u << 16));  // 2^15 prefixes of each sign are NaN
+  EXPECT_EQ(numbers, ((1u << 24) - (1u << 16)) / step);  // 2^15 prefixes of each sign are NaN
 }
 
 // NaN keeps its sign where the format has a NaN of each; E4M3FNUZ and E5M2FNUZ have one; E2M1 has none.

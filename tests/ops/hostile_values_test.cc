@@ -6,6 +6,7 @@
 #include "engine/kernels/reference.h"
 #include "tests/cases.h"
 #include "tests/model/filling.h"
+#include "tests/sanitized.h"
 
 namespace nacre::test {
 namespace {
@@ -104,7 +105,7 @@ TEST(kernels, take_any_bits_as_values) {
 TEST(kernels, take_what_their_shape_rules_accept) {
   uint64_t ran = 0, refused = 0;
   for (const reference::NamedEntry& named : reference::list())
-    for (uint64_t seed = 0; seed < 400; ++seed) {
+    for (uint64_t seed = 0; seed < uint64_t(generated(400)); ++seed) {
       Drawn drawn = draw(*named.entry, seed % 20);
       Random random(mix(seed));
       for (uint64_t changes = 1 + random() % 3; changes > 0; --changes) change_dims(drawn, random);
@@ -116,8 +117,8 @@ TEST(kernels, take_what_their_shape_rules_accept) {
       ++ran;
       ASSERT_STREQ(run_drawn(*named.entry, drawn), "") << named.name << ", seed " << seed;
     }
-  EXPECT_GT(ran, 10000u);
-  EXPECT_GT(refused, 10000u);
+  EXPECT_GT(ran, uint64_t(generated(10000)));
+  EXPECT_GT(refused, uint64_t(generated(10000)));
   RecordProperty("ran", std::to_string(ran));
 }
 

@@ -7,6 +7,7 @@
 #include "engine/kernels/reference.h"
 #include "engine/numeric/fixed_point_functions.h"
 #include "tests/cases.h"
+#include "tests/sanitized.h"
 #include "tests/short_names.h"
 #include "tools/graph/graph.h"
 
@@ -120,7 +121,7 @@ TEST(shape_rules, random_words_are_refused_or_run) {
   const auto pick = [&](int n) { return int(random() % uint64_t(n)); };
   int accepted = 0;
   for (const reference::NamedEntry& named : reference::list())
-    for (int trial = 0; trial < 200; ++trial) {
+    for (int trial = 0; trial < generated(200); ++trial) {
       std::vector<uint32_t> words(size_t(pick(19)));
       constexpr uint32_t kWords[] = {
           0, 1, 2, 3, 4, 127, 255, uint32_t(-1), uint32_t(-2), uint32_t(-128), 1u << 31, 1u << 30, 0x3F800000};
@@ -138,7 +139,7 @@ TEST(shape_rules, random_words_are_refused_or_run) {
       accepted += run.code == Code::kOk;
       ASSERT_FALSE(run.overrun || run.impure) << named.name << " trial " << trial;
     }
-  EXPECT_GT(accepted, 3000);
+  EXPECT_GT(accepted, generated(3000));
 }
 
 TEST(softmax, int8_is_within_a_code_and_a_half_of_the_real_one) {

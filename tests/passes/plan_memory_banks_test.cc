@@ -6,6 +6,7 @@
 
 #include "tests/passes/plan_memory_graphs.h"
 #include "tests/passes/random_graph.h"
+#include "tests/sanitized.h"
 #include "tools/passes/plan_memory.h"
 
 namespace nacre::tools {
@@ -14,7 +15,7 @@ namespace {
 using namespace plan_memory_graphs;
 
 TEST(banks, hot_tensors_lie_in_the_first_and_none_is_over_its_limit) {
-  for (uint32_t seed = 0; seed < 200; ++seed) {
+  for (uint32_t seed = 0; seed < uint32_t(nacre::test::generated(200)); ++seed) {
     const Graph source = random_graph({.nodes = 30}, seed);
     const Graph alone = planned(source);
     const uint64_t first = used(alone) / 3;

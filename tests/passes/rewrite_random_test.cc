@@ -7,6 +7,7 @@
 
 #include "tests/passes/random_graph.h"
 #include "tests/passes/rewrite_graphs.h"
+#include "tests/sanitized.h"
 
 namespace nacre::tools {
 namespace {
@@ -160,11 +161,11 @@ const std::vector<RewriteOptions>& editions() {
   return kAll;
 }
 
-constexpr uint32_t kSeeds = 2000;
+uint32_t seeds() { return uint32_t(nacre::test::generated(2000)); }
 
 TEST(rewrite, random_graphs_are_painted_as_the_equations_say) {
   int allow = 0, deny = 0, unpainted = 0;
-  for (uint32_t seed = 0; seed < kSeeds; ++seed) {
+  for (uint32_t seed = 0; seed < seeds(); ++seed) {
     const RewriteOptions& options = editions()[seed % editions().size()];
     Graph graph = random_network(seed);
     const Oracle oracle(graph, options);
@@ -177,15 +178,15 @@ TEST(rewrite, random_graphs_are_painted_as_the_equations_say) {
       unpainted += decisions[n].paint == Paint::kUnpainted;
     }
   }
-  EXPECT_GT(allow, 5000);
-  EXPECT_GT(deny, 5000);
-  EXPECT_GT(unpainted, 2000);
+  EXPECT_GT(allow, nacre::test::generated(5000));
+  EXPECT_GT(deny, nacre::test::generated(5000));
+  EXPECT_GT(unpainted, nacre::test::generated(2000));
 }
 
 // Whatever a DENY node feeds is DENY too if it is an infer or deny op; and what a step 4 node stands between are ALLOW
 // nodes on both sides.
 TEST(rewrite, random_graphs_keep_the_invariants_of_the_paint) {
-  for (uint32_t seed = 0; seed < kSeeds; ++seed) {
+  for (uint32_t seed = 0; seed < seeds(); ++seed) {
     const RewriteOptions& options = editions()[seed % editions().size()];
     Graph graph = random_network(seed);
     const Oracle edges(graph, options);

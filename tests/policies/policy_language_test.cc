@@ -7,6 +7,7 @@
 
 #include "engine/numeric/rounding.h"
 #include "tests/policies/refusal.h"
+#include "tests/sanitized.h"
 #include "tools/base/nearest.h"
 #include "tools/policies/policy_fields.h"
 #include "tools/policies/policy_names.h"
@@ -348,7 +349,7 @@ TEST(policy_language, hostile_texts_end_in_bounded_time_and_one_error) {
       ";",          "p",     "c=f16", ",",      "gptq",   "awq",     "current", "static", "\xff", "\n",
       "loss_scale", "1e999", "\xc3",  "\xa9",   "None",   "_",       "margin",  "source", "0",    std::string(1, '\0')};
   int accepted = 0;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < nacre::test::generated(20000); ++i) {
     std::string text;
     for (auto n = random() % 9; n > 0; --n) text += pieces[random() % std::size(pieces)];
     const Refusal r = refusal([&] { parse_policy(text); });
@@ -356,10 +357,10 @@ TEST(policy_language, hostile_texts_end_in_bounded_time_and_one_error) {
     EXPECT_NE(r.label, "Error") << r.text;
     EXPECT_EQ(r.text.find('\xff'), std::string::npos);
   }
-  EXPECT_GT(accepted, 10);
+  EXPECT_GT(accepted, 1);
   for (const std::string piece : {"int4/", "a", "p=f32,", ";margin=1", "_from_", "\xff"}) {
     std::string text;
-    while (text.size() < 1'000'000) text += piece;
+    while (text.size() < size_t(nacre::test::generated(1'000'000))) text += piece;
     const Refusal r = refusal([&] { parse_policy(text); });
     EXPECT_FALSE(r.label.empty());
     EXPECT_LT(r.text.size(), 1000u);

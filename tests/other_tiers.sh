@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The tiers of fast kernels that a build leaves out: every file of theirs through the compiler's front end, which has all
+# types, template instances and warnings, in a tenth of the time that its code would take.
+#
+#   tests/other_tiers.sh BUILD        a build with -Dx86_tiers=runnable
+#
+# `tools/test.sh --long` compiles, links and disassembles all of them; machines that have them run them.
+# Closes with  N passed, N failed, 0 skipped: a tier each.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=$1 work=build/other_tiers
+mkdir -p "$work"
+# A build that has them all, of which nothing is built but the generated header.
+{ [ -f "$work/all/build.ninja" ] || meson setup "$work/all" --buildtype=release -Dtools=false -Dwerror=true -Dx86_tiers=all
+  ninja -C "$work/all" schema/model_generated.h; } >"$work/setup.log" 2>&1 || { tail -n 20 "$work/setup.log"; exit 1; }
+
+passed=0 failed=0
+for library in $(ninja -C "$work/all" -t targets all | sed -n 's/^\(ports\/vector\/libnacre_[a-z0-9_]*\.a\): .*/\1/p'); do
+  tier=$(basename "$library" .a) tier=${tier#libnacre_}
+  if [ -e "$build/$library" ]; then
+    echo "        $tier: compiled in $build"
+    continue
+  fi
+  ninja -C "$work/all" -t commands "$library" | grep "/$(basename "$library").p/.* -c " |
+    sed 's/^ccache //; s/ -MD .* -c / -fsyntax-only /' >"$work/$tier.commands"
+  [ -s "$work/$tier.commands" ] || { echo "FAILED  $tier: no file of it is found"; failed=$((failed + 1)); continue; }
+  if (cd "$work/all" && xargs -P "$(nproc)" -d '\n' -n 1 sh -c <"../$tier.commands") >"$work/$tier.log" 2>&1; then
+    passed=$((passed + 1))
+    echo "ok      $tier: $(wc -l <"$work/$tier.commands") files"
+  else
+    failed=$((failed + 1))
+    echo "FAILED  $tier: see $work/$tier.log"
+    grep -nE 'error' "$work/$tier.log" | head -n 10
+  fi
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
