@@ -78,7 +78,7 @@ if ! $quick; then
   CC=clang-19 CXX=clang++-19 build asan --buildtype=plain -Doptimization=0 -Dtests=true -Dfuzz=true -Dx86_tiers= -Db_sanitize=address,undefined -Db_lundef=false \
     -Dcpp_args=-fsanitize=fuzzer-no-link
   claims='exact_memory|fake_port|forged_checkpoints|golden_policies|hostile_bytes|no_heap|op_table|packed_weights'
-  claims+='|step_is_a_transaction|training_memory|training_no_heap|workers_identical'
+  claims+='|step_is_a_transaction|training_no_heap|workers_identical'
   $long && claims='.*'
   grep -E "^[a-z]+ (unit|$claims) " build/asan/tests/programs.txt >build/asan/chosen.txt
   run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 NACRE_TEST_PROGRAMS="$PWD/build/asan/chosen.txt" NACRE_TEST_SECONDS="${NACRE_TEST_SECONDS:-7200}" ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan

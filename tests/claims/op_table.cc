@@ -21,6 +21,7 @@
 #include "tests/cases.h"
 #include "tests/claims/claims.h"
 #include "tests/oracle.h"
+#include "tests/sanitized.h"
 
 namespace nacre::test {
 namespace {
@@ -210,7 +211,7 @@ int claim(int cases, uint64_t seed) {
 }  // namespace nacre::test
 
 NACRE_CLAIM(op_table) {
-  const int cases = count > 1 ? std::atoi(arguments[1]) : 300;
+  const int cases = count > 1 ? std::atoi(arguments[1]) : nacre::test::generated(300);
   const uint64_t seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1;
   if (cases < 1) {
     std::printf("op_table: [cases per kernel] [seed]\n");

@@ -8,6 +8,7 @@
 
 #include "tests/commands/convert_digits.h"
 #include "tests/run_tool.h"
+#include "tests/sanitized.h"
 #include "tools/base/json.h"
 #include "tools/model/golden.h"
 #include "tools/model/kernel_choice.h"
@@ -108,7 +109,7 @@ TEST(convert_places, change_no_result) {
     const LoadedModel plain(converted("plain", options)), placed(converted("placed", all));
     ASSERT_TRUE(names_place(placed.model(), placed.model().program(0), kXnnpackPlace));
     for (const uint32_t threads : {1u, 2u})
-      for (uint64_t seed = 1; seed <= 20; ++seed) {
+      for (uint64_t seed = 1; seed <= uint64_t(nacre::test::generated(20)); ++seed) {
         const std::vector<uint8_t> inputs = seeded_inputs(plain, 0, seed);
         const std::vector<uint8_t> expected =
             BoundProgram(plain, 0, ports_for(plain, 0, "auto"), make_threads(threads)).run(inputs);
