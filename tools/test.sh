@@ -75,7 +75,7 @@ if ! $quick; then
   # With clang, because the fuzz targets need it: they share this build's libraries. Without benchmarks, whose times would
   # mean nothing, without optimisation but of the engine, and without the tiers, which are never sanitized. Of the claims
   # those that run the engine on its own models, hostile ones and files, and of the suites all but that of the commands,
-  # which starts hundreds of programs: with --long all, which take an hour more.
+  # which starts hundreds of programs; with --long all.
   CC=clang-19 CXX=clang++-19 build asan --buildtype=plain -Doptimization=0 -Dtests=true -Dfuzz=true -Dx86_tiers= -Db_sanitize=address,undefined -Db_lundef=false \
     -Dcpp_args=-fsanitize=fuzzer-no-link
   claims='exact_memory|fake_port|forged_checkpoints|golden_policies|hostile_bytes|no_heap|op_table|packed_weights'
