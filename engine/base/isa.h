@@ -7,7 +7,9 @@
 // type. Its small functions are marked NACRE_SHARED, which leaves no copy of them in such files.
 #pragma once
 
-#ifdef NACRE_ISA
+#ifdef __CUDACC__
+#define NACRE_SHARED __host__ __device__
+#elif defined NACRE_ISA
 #define NACRE_SHARED [[gnu::always_inline]]
 #else
 #define NACRE_ISA portable

@@ -27,45 +27,47 @@ struct Parameter;
 template <class T>
 struct Parameter<const T*> {
   static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn)};
-  static const T* get(const Operands& o, int i) { return static_cast<const T*>(o.tensor[i].data); }
+  static constexpr const T* get(const Operands& o, int i) { return static_cast<const T*>(o.tensor[i].data); }
 };
 template <class T>
 struct Parameter<T*> {
   static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kOut)};
-  static T* get(const Operands& o, int i) { return static_cast<T*>(o.tensor[i].data); }
+  static constexpr T* get(const Operands& o, int i) { return static_cast<T*>(o.tensor[i].data); }
 };
 template <class T>
 struct Parameter<Optional<const T>> {
   static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn) | kOptional};
-  static Optional<const T> get(const Operands& o, int i) { return {static_cast<const T*>(o.tensor[i].data)}; }
+  static constexpr Optional<const T> get(const Operands& o, int i) { return {static_cast<const T*>(o.tensor[i].data)}; }
 };
 template <class T>
 struct Parameter<Update<T>> {
   static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kUpdate)};
-  static Update<T> get(const Operands& o, int i) { return {static_cast<T*>(o.tensor[i].data)}; }
+  static constexpr Update<T> get(const Operands& o, int i) { return {static_cast<T*>(o.tensor[i].data)}; }
 };
 template <class T>
 struct Parameter<Inputs<T>> {  // must come first; what follows is counted from the end
   static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn) | kVariadic};
-  static Inputs<T> get(const Operands& o, int) { return {o.tensor}; }
+  static constexpr Inputs<T> get(const Operands& o, int) { return {o.tensor}; }
 };
 
 template <class T>
 struct Parameter<PerRow<const T>> {
   static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn)};
-  static PerRow<const T> get(const Operands& o, int i) {
+  static constexpr PerRow<const T> get(const Operands& o, int i) {
     return {static_cast<const T*>(o.tensor[i].data), o[i].elements() == 1 ? 0 : 1};
   }
 };
 template <class T, Layout kLayout>
 struct Parameter<Packed<const T, kLayout>> {
   static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kIn), kLayout};
-  static Packed<const T, kLayout> get(const Operands& o, int i) { return {static_cast<const T*>(o.tensor[i].data)}; }
+  static constexpr Packed<const T, kLayout> get(const Operands& o, int i) {
+    return {static_cast<const T*>(o.tensor[i].data)};
+  }
 };
 template <class T, Layout kLayout>
 struct Parameter<Packed<T, kLayout>> {
   static constexpr OperandType kType = {Element<T>::kType, uint8_t(Role::kOut), kLayout};
-  static Packed<T, kLayout> get(const Operands& o, int i) { return {static_cast<T*>(o.tensor[i].data)}; }
+  static constexpr Packed<T, kLayout> get(const Operands& o, int i) { return {static_cast<T*>(o.tensor[i].data)}; }
 };
 template <int kIndex>
 struct Parameter<WordAt<kIndex>> {
@@ -77,7 +79,7 @@ template <class T>
 struct Parameter<Scratch<T>> {
   static constexpr OperandType kType = {ElementType::kNone, 0};
   static constexpr bool kScratch = true;
-  static Scratch<T> get(const Args& args) { return {reinterpret_cast<T*>(args.scratch.data())}; }
+  static constexpr Scratch<T> get(const Args& args) { return {reinterpret_cast<T*>(args.scratch.data())}; }
 };
 
 template <>
@@ -87,11 +89,17 @@ struct Parameter<const Args&> {
 };
 
 template <class P>
-inline constexpr bool kIsScratch = requires { Parameter<P>::kScratch; };
+inline constexpr bool kIsScratch = requires {
+  Parameter<P>::kScratch;
+};
 template <class P>
-inline constexpr bool kIsArgs = requires { Parameter<P>::kArgs; };
+inline constexpr bool kIsArgs = requires {
+  Parameter<P>::kArgs;
+};
 template <class P>
-inline constexpr bool kIsOperand = !kIsScratch<P> && !kIsArgs<P> && !requires { Parameter<P>::kWord; };
+inline constexpr bool kIsOperand = !kIsScratch<P> && !kIsArgs<P> && !requires {
+  Parameter<P>::kWord;
+};
 
 template <class O, auto Method>
 struct Adapter;
@@ -103,10 +111,10 @@ struct Adapter<O, Method> {
   static constexpr int kOperandCount = (int{kIsOperand<P>} + ...);
   static constexpr bool kScratch = (kIsScratch<P> || ...);
 
-  static Code run(const Args& args) { return call(args, std::index_sequence_for<P...>{}); }
+  static constexpr Code run(const Args& args) { return call(args, std::index_sequence_for<P...>{}); }
 
   // Multiply-accumulates, or elements visited: what O::work() says, else the elements of the last operand.
-  static uint64_t work(const Words& words, const Operands& operands) {
+  static constexpr uint64_t work(const Words& words, const Operands& operands) {
     if constexpr (requires(const O& op) { op.work(); }) {
       return O::from(words, operands).work();
     } else {
@@ -116,7 +124,7 @@ struct Adapter<O, Method> {
 
  private:
   template <class Q>
-  static Q get([[maybe_unused]] const Args& args, const Operands& o, int i) {
+  static constexpr Q get([[maybe_unused]] const Args& args, const Operands& o, int i) {
     if constexpr (kIsOperand<Q>) return Parameter<Q>::get(o, i);
     else if constexpr (kIsScratch<Q>) return Parameter<Q>::get(args);
     else if constexpr (kIsArgs<Q>) return args;
@@ -124,7 +132,7 @@ struct Adapter<O, Method> {
   }
 
   template <size_t... I>
-  static Code call(const Args& args, std::index_sequence<I...>) {
+  static constexpr Code call(const Args& args, std::index_sequence<I...>) {
     const Operands o = args.operands();
     const O op = O::from(args.words, o);
     const int extra = o.count - kOperandCount;  // of a variadic op: further inputs before the rest

@@ -51,7 +51,7 @@ struct FastSliceGradient {
     return made;
   }
   void run(const T* dy, T* dx) const {
-    std::memset(dx, 0, size_t(op.elements) * sizeof(T));
+    std::memset(dx, 0, size_t(op.x.elements()) * sizeof(T));
     if (width == 1) return op.slice.walk.each([&](const int32_t* at) { dx[at[0]] = *dy++; });
     op.slice.walk.each([&](const int32_t* at) {
       std::memcpy(dx + at[0], dy, size_t(width) * sizeof(T));

@@ -21,6 +21,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 #include "engine/ops/real_functions.h"
 
@@ -33,7 +34,7 @@ struct Clip {  // the op clamp
 
   enum Word { kClamp = 0, kXZero = 3, kYZero = 4 };
 
-  static Clip from(const Words& words, const Operands& operands) {
+  static constexpr Clip from(const Words& words, const Operands& operands) {
     return {.elements = operands[0].elements(),
             .clamp = Clamp::from(words, kClamp),
             .x_zero = words.integer(kXZero),
@@ -41,21 +42,21 @@ struct Clip {  // the op clamp
   }
 
   template <class T>
-  void forward(const T* x, T* y) const {
+  constexpr void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
-    for (int i = 0; i < elements; ++i) y[i] = T(clamp.real(A(x[i])));
+    for (int i : independent(elements)) y[i] = T(clamp.real(A(x[i])));
   }
 
   template <Rounding kRounding>
-  void forward_int8(const int8_t* x, Optional<const int32_t> requant, int8_t* y) const {
-    for (int i = 0; i < elements; ++i) {
+  constexpr void forward_int8(const int8_t* x, Optional<const int32_t> requant, int8_t* y) const {
+    for (int i : independent(elements)) {
       const int32_t difference = x[i] - x_zero;
       const int32_t scaled = requant ? multiply<kRounding>(difference, {requant[0], requant[1]}) : difference;
       y[i] = clamp.code(wrapping_add(scaled, y_zero));
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const ElementType codes = operands.element(0);
     for (const int word : {kXZero, kYZero}) TRY_CODE(check_zero(words.integer(word), codes));
     TRY_CODE(check_clamp(words, kClamp, codes));
@@ -75,28 +76,28 @@ struct Activation {  // the functions of real numbers
   int elements;
   float alpha;  // of leaky_relu
 
-  static Activation from(const Words& words, const Operands& operands) {
+  static constexpr Activation from(const Words& words, const Operands& operands) {
     return {.elements = operands[0].elements(), .alpha = words.real(0)};
   }
 
   template <class T>
-  void leaky_relu(const T* x, T* y) const {
+  constexpr void leaky_relu(const T* x, T* y) const {
     each(x, y, [&](auto v) { return RealFunction::leaky_relu(v, decltype(v)(alpha)); });
   }
   template <class T>
-  void sigmoid(const T* x, T* y) const {
+  constexpr void sigmoid(const T* x, T* y) const {
     each(x, y, [](auto v) { return RealFunction::sigmoid(v); });
   }
   template <class T>
-  void tanh(const T* x, T* y) const {
+  constexpr void tanh(const T* x, T* y) const {
     each(x, y, [](auto v) { return RealFunction::tanh(v); });
   }
   template <class T>
-  void hard_swish(const T* x, T* y) const {
+  constexpr void hard_swish(const T* x, T* y) const {
     each(x, y, [](auto v) { return RealFunction::hard_swish(v); });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (!is_finite(words[0])) return Code::kAttribute;
     *y = dims_of(operands[0]);
     return Code::kOk;
@@ -117,9 +118,9 @@ struct Activation {  // the functions of real numbers
  private:
   // y = f(x), f of the accumulator type: float32 for 16-bit elements, rounded once.
   template <class T, class F>
-  void each(const T* x, T* y, F f) const {
+  constexpr void each(const T* x, T* y, F f) const {
     using A = typename Element<T>::Accumulator;
-    for (int i = 0; i < elements; ++i) y[i] = T(f(A(x[i])));
+    for (int i : independent(elements)) y[i] = T(f(A(x[i])));
   }
 };
 
@@ -127,39 +128,39 @@ struct ActivationGradient {
   int elements;
   Words words;
 
-  static ActivationGradient from(const Words& words, const Operands& operands) {
+  static constexpr ActivationGradient from(const Words& words, const Operands& operands) {
     return {operands[0].elements(), words};
   }
 
   // Between the bounds as T has them: what the forward step gave, where it clamped. NaN passes.
   template <class T>
-  void clamp(const T* dy, const T* y, T* dx) const {
+  constexpr void clamp(const T* dy, const T* y, T* dx) const {
     using A = typename Element<T>::Accumulator;
     const bool bounds = words[Clip::kClamp] != Clamp::kNone;
     const A low = A(T(A(words.real(Clip::kClamp + 1)))), high = A(T(A(words.real(Clip::kClamp + 2))));
     each(dy, y, dx, [&](A d, A v) { return bounds && (v <= low || v >= high) ? A(0) : d; });
   }
   template <class T>
-  void leaky_relu(const T* dy, const T* x, T* dx) const {
+  constexpr void leaky_relu(const T* dy, const T* x, T* dx) const {
     using A = typename Element<T>::Accumulator;
     const A alpha = A(words.real(0));
     each(dy, x, dx, [&](A d, A v) { return v > 0 ? d : alpha * d; });
   }
   template <class T>
-  void sigmoid(const T* dy, const T* y, T* dx) const {
+  constexpr void sigmoid(const T* dy, const T* y, T* dx) const {
     each(dy, y, dx, [](auto d, auto v) { return d * v * (1 - v); });
   }
   template <class T>
-  void tanh(const T* dy, const T* y, T* dx) const {
+  constexpr void tanh(const T* dy, const T* y, T* dx) const {
     each(dy, y, dx, [](auto d, auto v) { return d * (1 - v * v); });
   }
   template <class T>
-  void hard_swish(const T* dy, const T* x, T* dx) const {
+  constexpr void hard_swish(const T* dy, const T* x, T* dx) const {
     using A = typename Element<T>::Accumulator;
     each(dy, x, dx, [](A d, A v) { return v <= -3 ? A(0) : v >= 3 ? d : d * (2 * v + 3) / 6; });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0], x = operands[1];
     if (!is_finite(words[0])) return Code::kAttribute;  // alpha
     if (x.rank != y.rank) return Code::kShapeRank;
@@ -168,7 +169,7 @@ struct ActivationGradient {
     *dx = dims_of(y);
     return Code::kOk;
   }
-  static Code shapes_clamp(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes_clamp(const Words& words, const Operands& operands, Dims* dx) {
     if (words[Clip::kXZero] != 0 || words[Clip::kYZero] != 0) return Code::kAttributeZero;
     TRY_CODE(check_clamp(words, Clip::kClamp, operands.element(0)));
     return shapes({}, operands, dx);
@@ -181,22 +182,22 @@ struct ActivationGradient {
  private:
   // dx = f(dy, v), f of the accumulator type.
   template <class T, class F>
-  void each(const T* dy, const T* v, T* dx, F f) const {
+  constexpr void each(const T* dy, const T* v, T* dx, F f) const {
     using A = typename Element<T>::Accumulator;
-    for (int i = 0; i < elements; ++i) dx[i] = T(f(A(dy[i]), A(v[i])));
+    for (int i : independent(elements)) dx[i] = T(f(A(dy[i]), A(v[i])));
   }
 };
 
 struct Lookup {
   int elements;
 
-  static Lookup from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
+  static constexpr Lookup from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
 
-  void forward(const int8_t* x, const int8_t* table, int8_t* y) const {
-    for (int i = 0; i < elements; ++i) y[i] = table[x[i] + 128];
+  constexpr void forward(const int8_t* x, const int8_t* table, int8_t* y) const {
+    for (int i : independent(elements)) y[i] = table[x[i] + 128];
   }
 
-  static Code shapes(const Words&, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims* y) {
     const Shape table = operands[1];
     if (table.rank != 1 || table[0] != 256) return Code::kShapeWeights;
     *y = dims_of(operands[0]);

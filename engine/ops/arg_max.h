@@ -7,6 +7,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -17,7 +18,7 @@ struct ArgMax {
 
   enum Word { kAxis = 0, kKeepDims = 1, kMinimum = 2, kLast = 3 };
 
-  static ArgMax from(const Words& words, const Operands& operands) {
+  static constexpr ArgMax from(const Words& words, const Operands& operands) {
     const Shape x = operands[0];
     const int axis = words.integer(kAxis);
     return {.outer = x.product(0, axis),
@@ -28,24 +29,24 @@ struct ArgMax {
   }
 
   template <class T, class I>
-  void forward(const T* x, I* y) const {
+  constexpr void forward(const T* x, I* y) const {
     using A = typename Element<T>::Accumulator;
     const auto step = uint32_t(inner), size = uint32_t(width) * step;
-    for (int o = 0; o < outer; ++o, x += size)
-      for (uint32_t i = 0; i < step; ++i) {
-        A best = A(x[i]);
-        int at = 0;
-        for (int j = 1; j < width; ++j) {
-          const A v = A(x[i + uint32_t(j) * step]);
-          if (takes(v, best)) best = v, at = j;
-        }
-        *y++ = I(at);
+    each_independent(outer, inner, [&](int o, int i, int e) {
+      const T* from = x + uint32_t(o) * size + uint32_t(i);
+      A best = A(from[0]);
+      int at = 0;
+      for (int j = 1; j < width; ++j) {
+        const A v = A(from[uint32_t(j) * step]);
+        if (takes(v, best)) best = v, at = j;
       }
+      y[e] = I(at);
+    });
   }
 
-  uint64_t work() const { return uint64_t(outer) * uint64_t(width) * uint64_t(inner); }
+  constexpr uint64_t work() const { return uint64_t(outer) * uint64_t(width) * uint64_t(inner); }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (words[kAxis] >= uint32_t(x.rank)) return Code::kAttributeAxis;
     if (words[kKeepDims] > 1 || words[kMinimum] > 1 || words[kLast] > 1) return Code::kAttribute;
@@ -62,7 +63,7 @@ struct ArgMax {
 
  private:
   template <class A>
-  bool takes(A v, A best) const {
+  constexpr bool takes(A v, A best) const {
     if (best != best) return last && v != v;
     return v != v || (minimum ? v < best : v > best) || (last && v == best);
   }

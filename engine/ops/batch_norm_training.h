@@ -19,6 +19,7 @@
 #pragma once
 
 #include "engine/base/isa.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/norm.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -32,7 +33,7 @@ struct BatchNormTraining {
   enum Operand { kX, kScale, kBias, kMeanSum, kVarianceSum, kBatches };
   enum Output { kY, kMean, kInverseDeviation };
 
-  static BatchNormTraining from(const Words& words, const Operands& operands) {
+  static constexpr BatchNormTraining from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX];
     return {.rows = x.product(0, x.rank - 1),
             .channels = x.last(),
@@ -41,7 +42,8 @@ struct BatchNormTraining {
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void gradient_x(const T* dy, const T* x, const A* scale, const A* mean, const A* inverse_deviation, T* dx) const {
+  constexpr void gradient_x(const T* dy, const T* x, const A* scale, const A* mean, const A* inverse_deviation,
+                            T* dx) const {
     each_columns(channels, [&](int first, int count) {
       const T *d = dy + first, *from = x + first;
       const A *m = mean + first, *v = inverse_deviation + first;
@@ -60,7 +62,8 @@ struct BatchNormTraining {
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void gradient_scale(const T* dy, const T* x, const A* mean, const A* inverse_deviation, Update<A> dscale) const {
+  constexpr void gradient_scale(const T* dy, const T* x, const A* mean, const A* inverse_deviation,
+                                Update<A> dscale) const {
     each_columns(channels, [&](int first, int count) {
       const T *d = dy + first, *from = x + first;
       A sum[kColumns] = {};
@@ -70,11 +73,11 @@ struct BatchNormTraining {
     });
   }
 
-  uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(channels); }
+  constexpr uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(channels); }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void forward(const T* x, const A* scale, const A* bias, Update<A> mean_sum, Update<A> variance_sum,
-               Update<float> batches, T* y, A* mean, A* inverse_deviation) const {
+  constexpr void forward(const T* x, const A* scale, const A* bias, Update<A> mean_sum, Update<A> variance_sum,
+                         Update<float> batches, T* y, A* mean, A* inverse_deviation) const {
     each_columns(channels, [&](int first, int count) {
       const T* from = x + first;
       A *m = mean + first, *v = inverse_deviation + first;  // v holds the sum of squares until it is inverted
@@ -95,10 +98,10 @@ struct BatchNormTraining {
           y[r * channels + first + c] =
               T((A(from[r * channels + c]) - m[c]) * (v[c] * scale[first + c]) + bias[first + c]);
     });
-    batches.data[0] += 1;
+    if (in_order()) batches.data[0] += 1;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (words[kUnbiased] > 1) return Code::kAttribute;
     TRY_CODE(BatchNorm::check(words, operands, kScale, kBatches));
     if (!is(operands, kBatches, 1)) return Code::kShapeInput;
@@ -106,13 +109,13 @@ struct BatchNormTraining {
     y[kMean] = y[kInverseDeviation] = dims_of(operands[kScale]);
     return Code::kOk;
   }
-  static Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
     TRY_CODE(BatchNorm::check_x(operands));
     TRY_CODE(BatchNorm::check(words, operands, 2, 5));
     *dx = dims_of(operands[0]);
     return Code::kOk;
   }
-  static Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
     TRY_CODE(BatchNorm::check_x(operands));
     return BatchNorm::check(words, operands, 2, 5);
   }

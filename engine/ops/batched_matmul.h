@@ -15,6 +15,7 @@
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/elementwise.h"
+#include "engine/ops/independent.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -24,7 +25,7 @@ struct MatrixView {
   const T* data;
   int row, column;  // strides
 
-  const T& operator()(int i, int j) const { return data[i * row + j * column]; }
+  constexpr const T& operator()(int i, int j) const { return data[i * row + j * column]; }
 };
 
 struct BatchedMatmul {
@@ -34,11 +35,11 @@ struct BatchedMatmul {
 
   enum Word { kTransposeA = 0, kTransposeB = 1 };
 
-  static BatchedMatmul from(const Words& words, const Operands& operands) {
+  static constexpr BatchedMatmul from(const Words& words, const Operands& operands) {
     return make(words, operands[0], operands[1]);
   }
 
-  uint64_t work() const {
+  constexpr uint64_t work() const {
     Dims batch;
     broadcast_shape(a, b, &batch);
     uint64_t product = uint64_t(uint32_t(m)) * uint32_t(n);  // <= 2^31, as the elements of y
@@ -47,20 +48,18 @@ struct BatchedMatmul {
   }
 
   template <class T>
-  void forward(const T* a_data, const T* b_data, T* y) const {
+  constexpr void forward(const T* a_data, const T* b_data, T* y) const {
     using A = typename Element<T>::Accumulator;
-    batches().each([&](const int32_t* at) {
+    batches().each_independent(m * n, [&](const int32_t* at, int element, int e) {
       const MatrixView<T> left = matrix_a(a_data + at[0] * (m * k)), right = matrix_b(b_data + at[1] * (k * n));
-      for (int i = 0; i < m; ++i)
-        for (int j = 0; j < n; ++j) {
-          A sum = 0;
-          for (int p = 0; p < k; ++p) sum += A(left(i, p)) * A(right(p, j));
-          *y++ = T(sum);
-        }
+      const int i = element / n, j = element % n;
+      A sum = 0;
+      for (int p = 0; p < k; ++p) sum += A(left(i, p)) * A(right(p, j));
+      y[e] = T(sum);
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape a = operands[0], b = operands[1];
     if (words[kTransposeA] > 1 || words[kTransposeB] > 1) return Code::kAttribute;
     if (a.rank < 2 || b.rank < 2) return Code::kShapeRank;
@@ -86,7 +85,7 @@ struct BatchedMatmul {
  protected:
   static constexpr Shape leading(Shape x) { return {x.rank - 2, x.dims, x.rank > 2 ? x.rows : 0}; }
 
-  static BatchedMatmul make(const Words& words, Shape a, Shape b) {
+  static constexpr BatchedMatmul make(const Words& words, Shape a, Shape b) {
     const int ta = words.integer(kTransposeA), tb = words.integer(kTransposeB);
     return {.m = a[a.rank - 2 + ta],
             .n = b[b.rank - 1 - tb],
@@ -98,16 +97,16 @@ struct BatchedMatmul {
   }
 
   template <class T>
-  MatrixView<T> matrix_a(const T* data) const {
+  constexpr MatrixView<T> matrix_a(const T* data) const {
     return transpose_a ? MatrixView<T>{data, 1, m} : MatrixView<T>{data, k, 1};
   }
   template <class T>
-  MatrixView<T> matrix_b(const T* data) const {
+  constexpr MatrixView<T> matrix_b(const T* data) const {
     return transpose_b ? MatrixView<T>{data, 1, k} : MatrixView<T>{data, n, 1};
   }
 
   // Over the matrices of y; offsets count matrices of a and b.
-  Walk<2> batches() const {
+  constexpr Walk<2> batches() const {
     Dims y;
     broadcast_shape(a, b, &y);
     return broadcast_walk(a, b, {y.rank, y.size, 0});
@@ -121,7 +120,7 @@ struct BatchedMatmulGradient : BatchedMatmul {
   struct Repetitions {
     Walk<2> outer, inner;
 
-    Repetitions(Shape x, Shape other) {
+    constexpr Repetitions(Shape x, Shape other) {
       Dims y;
       broadcast_shape(x, other, &y);
       const Shape whole = {y.rank, y.size, 0};
@@ -136,12 +135,12 @@ struct BatchedMatmulGradient : BatchedMatmul {
 
     // f(matrix of other, matrix of y) for all of the matrix of x at `outer`.
     template <class F>
-    void each(const int32_t* at, F f) const {
+    constexpr void each(const int32_t* at, F f) const {
       inner.each([&](const int32_t* i) { f(at[0] + i[0], at[1] + i[1]); });
     }
   };
 
-  static Code shapes_of(int which, const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes_of(int which, const Words& words, const Operands& operands, Dims* dx) {
     Dims y;
     TRY_CODE(BatchedMatmul::shapes(words, operands, &y));
     if (!same(operands[2], {y.rank, y.size, 0})) return Code::kShapeInput;
@@ -151,29 +150,27 @@ struct BatchedMatmulGradient : BatchedMatmul {
 };
 
 struct BatchedMatmulGradientA : BatchedMatmulGradient {
-  static BatchedMatmulGradientA from(const Words& words, const Operands& operands) {
+  static constexpr BatchedMatmulGradientA from(const Words& words, const Operands& operands) {
     return {make(words, operands[0], operands[1])};
   }
 
   template <class T>
-  void forward(const T*, const T* b_data, const T* dy, T* da) const {
+  constexpr void forward(const T*, const T* b_data, const T* dy, T* da) const {
     using A = typename Element<T>::Accumulator;
     const Repetitions repetitions(a, b);
-    repetitions.outer.each([&](const int32_t* at) {
-      for (int e = 0; e < m * k; ++e) {
-        const int i = transpose_a ? e % m : e / k, p = transpose_a ? e / m : e % k;
-        A sum = 0;
-        repetitions.each(at, [&](int b_matrix, int y_matrix) {
-          const MatrixView<T> right = matrix_b(b_data + b_matrix * (k * n));
-          const T* row = dy + y_matrix * (m * n) + i * n;
-          for (int j = 0; j < n; ++j) sum += A(row[j]) * A(right(p, j));
-        });
-        *da++ = T(sum);
-      }
+    repetitions.outer.each_independent(m * k, [&](const int32_t* at, int element, int e) {
+      const int i = transpose_a ? element % m : element / k, p = transpose_a ? element / m : element % k;
+      A sum = 0;
+      repetitions.each(at, [&](int b_matrix, int y_matrix) {
+        const MatrixView<T> right = matrix_b(b_data + b_matrix * (k * n));
+        const T* row = dy + y_matrix * (m * n) + i * n;
+        for (int j = 0; j < n; ++j) sum += A(row[j]) * A(right(p, j));
+      });
+      da[e] = T(sum);
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* da) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* da) {
     return shapes_of(0, words, operands, da);
   }
 
@@ -182,29 +179,27 @@ struct BatchedMatmulGradientA : BatchedMatmulGradient {
 };
 
 struct BatchedMatmulGradientB : BatchedMatmulGradient {
-  static BatchedMatmulGradientB from(const Words& words, const Operands& operands) {
+  static constexpr BatchedMatmulGradientB from(const Words& words, const Operands& operands) {
     return {make(words, operands[0], operands[1])};
   }
 
   template <class T>
-  void forward(const T* a_data, const T*, const T* dy, T* db) const {
+  constexpr void forward(const T* a_data, const T*, const T* dy, T* db) const {
     using A = typename Element<T>::Accumulator;
     const Repetitions repetitions(b, a);
-    repetitions.outer.each([&](const int32_t* at) {
-      for (int e = 0; e < k * n; ++e) {
-        const int p = transpose_b ? e % k : e / n, j = transpose_b ? e / k : e % n;
-        A sum = 0;
-        repetitions.each(at, [&](int a_matrix, int y_matrix) {
-          const MatrixView<T> left = matrix_a(a_data + a_matrix * (m * k));
-          const T* column = dy + y_matrix * (m * n) + j;
-          for (int i = 0; i < m; ++i) sum += A(left(i, p)) * A(column[i * n]);
-        });
-        *db++ = T(sum);
-      }
+    repetitions.outer.each_independent(k * n, [&](const int32_t* at, int element, int e) {
+      const int p = transpose_b ? element % k : element / n, j = transpose_b ? element / k : element % n;
+      A sum = 0;
+      repetitions.each(at, [&](int a_matrix, int y_matrix) {
+        const MatrixView<T> left = matrix_a(a_data + a_matrix * (m * k));
+        const T* column = dy + y_matrix * (m * n) + j;
+        for (int i = 0; i < m; ++i) sum += A(left(i, p)) * A(column[i * n]);
+      });
+      db[e] = T(sum);
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* db) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* db) {
     return shapes_of(1, words, operands, db);
   }
 

@@ -35,15 +35,17 @@ struct Binary {
   static constexpr uint32_t kLast = kFloorDiv;
   enum Word { kFunction = 0, kInput = 1 };  // kInput: of the gradient step, 0 for da and 1 for db
 
-  static Binary from(const Words& words, const Operands& operands) {
+  static constexpr Binary from(const Words& words, const Operands& operands) {
     return {.walk = broadcast_walk(operands[0], operands[1], operands[operands.count - 1]),
             .function = words[kFunction]};
   }
 
   template <class T>
-  void forward(const T* a, const T* b, T* y) const {
+  constexpr void forward(const T* a, const T* b, T* y) const {
     using A = typename Element<T>::Accumulator;
-    const auto each = [&](auto f) { walk.each([&](const int32_t* at) { *y++ = T(f(A(a[at[0]]), A(b[at[1]]))); }); };
+    const auto each = [&](auto f) {
+      walk.each_independent([&](const int32_t* at, int e) { y[e] = T(f(A(a[at[0]]), A(b[at[1]]))); });
+    };
     switch (function) {
       case kDiv: return each([](A u, A v) { return u / v; });
       case kPow: return each([](A u, A v) { return std::pow(u, v); });
@@ -54,12 +56,12 @@ struct Binary {
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (words[kFunction] == 0 || words[kFunction] > kLast) return Code::kAttribute;
     return broadcast_shape(operands[0], operands[1], y);
   }
 
-  static int words_of_gradient(const Words& words, const Operands&, int input, uint32_t* made) {
+  static constexpr int words_of_gradient(const Words& words, const Operands&, int input, uint32_t* made) {
     made[kFunction] = words[kFunction];
     made[kInput] = uint32_t(input);
     return 2;
@@ -83,7 +85,7 @@ struct BinaryGradient {
   Walk<3> outer, inner;
   uint32_t function, input;
 
-  static BinaryGradient from(const Words& words, const Operands& operands) {
+  static constexpr BinaryGradient from(const Words& words, const Operands& operands) {
     const Shape y = operands[0], a = operands[1], b = operands[2];
     const bool second = words[Binary::kInput] != 0;
     const Walk<2> of_a = broadcast_walk(y, a, y), of_b = broadcast_walk(y, b, y);
@@ -103,14 +105,14 @@ struct BinaryGradient {
   }
 
   template <class T>
-  void forward(const T* dy, const T* a, const T* b, T* dx) const {
+  constexpr void forward(const T* dy, const T* a, const T* b, T* dx) const {
     using A = typename Element<T>::Accumulator;
     const auto each = [&](auto slope) {  // dx = sum dy slope(a, b)
-      outer.each([&](const int32_t* at) {
+      outer.each_independent([&](const int32_t* at, int e) {
         A sum = 0;
         inner.each(
             [&](const int32_t* i) { sum += A(dy[at[0] + i[0]]) * slope(A(a[at[1] + i[1]]), A(b[at[2] + i[2]])); });
-        *dx++ = T(sum);
+        dx[e] = T(sum);
       });
     };
     const bool second = input != 0;
@@ -124,14 +126,14 @@ struct BinaryGradient {
     }
   }
 
-  uint64_t work() const {
+  constexpr uint64_t work() const {
     uint64_t elements = 1;
     for (int i = 0; i < outer.rank; ++i) elements *= uint64_t(outer.size[i]);
     for (int i = 0; i < inner.rank; ++i) elements *= uint64_t(inner.size[i]);
     return elements;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     if (words[Binary::kInput] > 1) return Code::kAttribute;
     Dims y;
     TRY_CODE(Binary::shapes(words, {operands.tensor + 1, operands.count - 1, operands.rows}, &y));
@@ -149,11 +151,11 @@ struct BinaryGradient {
 
  private:
   template <class A>
-  static A of_base(A u, A v) {
+  static constexpr A of_base(A u, A v) {
     return v == 0 ? A(0) : v * std::pow(u, v - 1);
   }
   template <class A>
-  static A of_exponent(A u, A v) {
+  static constexpr A of_exponent(A u, A v) {
     return u <= 0 ? A(0) : std::pow(u, v) * std::log(u);
   }
 };

@@ -17,6 +17,7 @@
 #include "engine/numeric/amax_history.h"
 #include "engine/numeric/element.h"
 #include "engine/numeric/loss_scale.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -37,13 +38,16 @@ struct Verdict {
   int elements;
   float clip_norm;
 
-  static Verdict from(const Words& words, const Operands& operands) { return {operands[0].elements(), words.real(0)}; }
+  static constexpr Verdict from(const Words& words, const Operands& operands) {
+    return {operands[0].elements(), words.real(0)};
+  }
 
-  uint64_t work() const { return uint64_t(elements) * 2; }
+  constexpr uint64_t work() const { return uint64_t(elements) * 2; }
 
   template <class A>
-  void forward(const A* gradients, const A* loss, const float* count, const float* loss_scale, uint32_t* apply,
-               uint32_t* amax, A* report) const {
+  constexpr void forward(const A* gradients, const A* loss, const float* count, const float* loss_scale,
+                         uint32_t* apply, uint32_t* amax, A* report) const {
+    if (!in_order()) return;
     judge(
         largest_magnitude(gradients), [&](A scale) { return squares(gradients, scale); }, loss, count, loss_scale,
         apply, amax, report);
@@ -51,8 +55,8 @@ struct Verdict {
 
   // `largest` of |G|, by its bits; squares(2^-e) = K.
   template <class A, class Squares>
-  void judge(A largest, const Squares& squares, const A* loss, const float* count, const float* loss_scale,
-             uint32_t* apply, uint32_t* amax, A* report) const {
+  constexpr void judge(A largest, const Squares& squares, const A* loss, const float* count, const float* loss_scale,
+                       uint32_t* apply, uint32_t* amax, A* report) const {
     const A n = A(count[0]), s = A(loss_scale[0]);
     amax[0] = magnitude_bits(to_float(largest));
     const bool counted = n > 0 && finite(n) && s > 0 && finite(s);
@@ -65,7 +69,7 @@ struct Verdict {
     report[3] = s;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
     if (!real_within(words, 0, 0, kLargest)) return Code::kAttribute;
     for (const int i : {1, 2, 3})
       if (!is(operands, i, 1)) return Code::kShapeInput;
@@ -86,16 +90,16 @@ struct Verdict {
   static constexpr Bits<A> kInfinity = std::bit_cast<Bits<A>>(std::numeric_limits<A>::infinity());
 
   template <class A>
-  static Bits<A> magnitude(A v) {
+  static constexpr Bits<A> magnitude(A v) {
     return std::bit_cast<Bits<A>>(v) & (~Bits<A>{0} >> 1);
   }
   template <class A>
-  static bool finite(A v) {
+  static constexpr bool finite(A v) {
     return magnitude(v) < kInfinity<A>;
   }
 
   template <class A>
-  A largest_magnitude(const A* gradients) const {
+  constexpr A largest_magnitude(const A* gradients) const {
     Bits<A> largest = 0;
     for (int i = 0; i < elements; ++i) {
       const Bits<A> bits = magnitude(gradients[i]);
@@ -105,12 +109,12 @@ struct Verdict {
   }
 
   template <class A>
-  static float to_float(A v) {
+  static constexpr float to_float(A v) {
     return finite(v) && v > A(kLargest) ? kLargest : float(v);
   }
 
   template <class A>
-  A squares(const A* gradients, A scale) const {
+  constexpr A squares(const A* gradients, A scale) const {
     A sum = 0, lost = 0;
     for (int i = 0; i < elements; ++i) {
       const A v = gradients[i] * scale, term = v * v - lost, next = sum + term;
@@ -122,7 +126,7 @@ struct Verdict {
 
   // `largest` may be infinite or NaN: so is the norm then.
   template <class A, class Squares>
-  static A norm_of(const Squares& squares, A largest, A s, A n) {
+  static constexpr A norm_of(const Squares& squares, A largest, A s, A n) {
     if (!finite(largest) || !(largest > 0)) return largest;
     // 2^-e is a normal number, also of a subnormal or a huge `largest`: the scaled one is within [epsilon, 4).
     constexpr int kMost = std::numeric_limits<A>::max_exponent - 2;
@@ -142,21 +146,21 @@ struct UpdateStatistics {
   int channels;
   float momentum;
 
-  static UpdateStatistics from(const Words& words, const Operands& operands) {
+  static constexpr UpdateStatistics from(const Words& words, const Operands& operands) {
     return {operands[0].elements(), words.real(0)};
   }
 
   template <class A>
-  void forward(const A* sum, const float* batches, Update<A> running) const {
+  constexpr void forward(const A* sum, const float* batches, Update<A> running) const {
     if (!(batches[0] > 0)) return;
     const A keep = A(momentum), n = A(batches[0]);
-    for (int c = 0; c < channels; ++c) {
+    for (int c : independent(channels)) {
       const A mean = sum[c] / n;
       if (mean - mean == 0) running.data[c] = keep * running.data[c] + (1 - keep) * mean;  // finite
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     if (!real_within(words, 0, 0, 1)) return Code::kAttribute;
     if (!is(operands, 1, 1)) return Code::kShapeInput;
     return operands[2].elements() == operands[0].elements() ? Code::kOk : Code::kShapeWeights;
@@ -172,9 +176,10 @@ struct UpdateStatistics {
 struct UpdateRange {
   float decay;
 
-  static UpdateRange from(const Words& words, const Operands&) { return {words.real(0)}; }
+  static constexpr UpdateRange from(const Words& words, const Operands&) { return {words.real(0)}; }
 
-  void forward(const float* sum, const float* batches, Update<float> range) const {
+  constexpr void forward(const float* sum, const float* batches, Update<float> range) const {
+    if (!in_order()) return;
     if (!(batches[0] > 0) || !nacre::is_finite(sum[0]) || !nacre::is_finite(sum[1])) return;
     const bool fresh = range.data[0] == 0 && range.data[1] == 0;
     for (int i = 0; i < 2; ++i) {
@@ -183,7 +188,7 @@ struct UpdateRange {
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     if (!real_within(words, 0, 0, 1)) return Code::kAttribute;
     return is(operands, 0, 2) && is(operands, 1, 1) && is(operands, 2, 2) ? Code::kOk : Code::kShapeInput;
   }
@@ -199,7 +204,7 @@ struct UpdateScales {
 
   enum Word { kFormatMax = 0, kOrder = 1, kRule = 2, kMargin = 3, kFused = 4, kGuard = 5 };
 
-  static UpdateScales from(const Words& words, const Operands& operands) {
+  static constexpr UpdateScales from(const Words& words, const Operands& operands) {
     return {.length = operands[2].elements(),
             .rule = {.format_max = words.real(kFormatMax),
                      .order = UpdateOrder(words[kOrder]),
@@ -209,9 +214,11 @@ struct UpdateScales {
                      .guard = words[kGuard] != 0}};
   }
 
-  uint64_t work() const { return uint64_t(uint32_t(length)); }
+  constexpr uint64_t work() const { return uint64_t(uint32_t(length)); }
 
-  void forward(const uint32_t* amax, Update<float> scale, Update<float> history, Update<uint32_t> counters) const {
+  constexpr void forward(const uint32_t* amax, Update<float> scale, Update<float> history,
+                         Update<uint32_t> counters) const {
+    if (!in_order()) return;
     constexpr int kEvents = int(ScaleEvent::kCount);
     ScaleCounters counts;
     for (int i = 0; i < kEvents; ++i) counts.events[i] = counters.data[i];
@@ -219,7 +226,7 @@ struct UpdateScales {
     for (int i = 0; i < kEvents; ++i) counters.data[i] = counts.events[i];
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     if (!is_finite(words[kFormatMax]) || !(words.real(kFormatMax) > 0)) return Code::kAttribute;
     if (words[kOrder] >= uint32_t(UpdateOrder::kCount)) return Code::kAttribute;
     if (words[kRule] >= uint32_t(AmaxRule::kCount)) return Code::kAttribute;
@@ -241,7 +248,7 @@ struct AdjustLossScale {
 
   enum Word { kSystem = 0, kKind = 1, kInitial = 2, kPeriod = 3, kFactor = 4, kMin = 5, kMax = 6 };
 
-  static AdjustLossScale from(const Words& words, const Operands&) {
+  static constexpr AdjustLossScale from(const Words& words, const Operands&) {
     return {{.system = LossScaleSystem(words[kSystem]),
              .kind = LossScale(words[kKind]),
              .initial = words.real(kInitial),
@@ -251,7 +258,9 @@ struct AdjustLossScale {
              .max = words.real(kMax)}};
   }
 
-  void forward(const uint32_t* amax, const uint32_t* apply, Update<float> scale, Update<uint32_t> counters) const {
+  constexpr void forward(const uint32_t* amax, const uint32_t* apply, Update<float> scale,
+                         Update<uint32_t> counters) const {
+    if (!in_order()) return;
     const bool refused = apply[0] == 0;
     Gradients gradients = gradients_of(amax[0]);
     gradients.infinite |= refused;
@@ -262,7 +271,7 @@ struct AdjustLossScale {
     c[0] = state.good, c[1] += refused ? 1 : 0, c[2] = state.at_floor;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     if (words[kSystem] > uint32_t(LossScaleSystem::kAxon)) return Code::kAttribute;
     if (words[kKind] >= uint32_t(LossScale::kCount)) return Code::kAttribute;
     if (!from(words, operands).rule.valid()) return Code::kAttribute;
@@ -281,11 +290,13 @@ struct AdjustLossScale {
 };
 
 struct CountStep {
-  static CountStep from(const Words&, const Operands&) { return {}; }
+  static constexpr CountStep from(const Words&, const Operands&) { return {}; }
 
-  void forward(Update<uint32_t> step) const { step.data[0] += step.data[0] != ~uint32_t{0} ? 1 : 0; }
+  constexpr void forward(Update<uint32_t> step) const {
+    if (in_order()) step.data[0] += step.data[0] != ~uint32_t{0} ? 1 : 0;
+  }
 
-  static Code shapes(const Words&, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims*) {
     return is(operands, 0, 1) ? Code::kOk : Code::kShapeInput;
   }
 

@@ -15,6 +15,7 @@
 #include "engine/ops/epilogue_shapes.h"
 #include "engine/ops/fused_epilogue.h"
 #include "engine/ops/gradient.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/window.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -30,55 +31,52 @@ struct Conv2d {
   enum Word { kWindow = 0, kClamp = 8, kXZero = 11, kYZero = 12, kGroups = 13, kForm = 14, kBlock = 15 };
   enum Operand { kX, kW, kBias, kScale, kResidual = kScale };
 
-  static Conv2d from(const Words& words, const Operands& operands) {
+  static constexpr Conv2d from(const Words& words, const Operands& operands) {
     const Shape w = operands[kW];
     Conv2d op = make(words, operands[kX], operands[operands.count - 1], w[1], w[2], words.integer(kGroups) + 1);
     op.epilogue.per_channel = has_channel_scales(operands);
     return op;
   }
 
-  uint64_t work() const {
+  constexpr uint64_t work() const {
     const uint64_t outputs = uint64_t(uint32_t(batch * window.h.out * window.w.out)) * uint32_t(out_c);
     return outputs * uint32_t(window.h.kernel * window.w.kernel) * uint32_t(group_in);
   }
 
   template <class T, class Y = T>
-  void forward(const T* x, const T* w, Optional<const T> b, Y* y) const {
-    each_output([&](const Pixel& pixel, int k) { *y++ = epilogue.real<T, Y>(sum(x, w, pixel, k), b, k); });
+  constexpr void forward(const T* x, const T* w, Optional<const T> b, Y* y) const {
+    each_output([&](const Pixel& pixel, int k, int e) { y[e] = epilogue.real<T, Y>(sum(x, w, pixel, k), b, k); });
   }
 
   template <class T>
-  void forward_fused(const T* x, const T* w, Optional<const T> b, Optional<const T> residual, T* y) const {
+  constexpr void forward_fused(const T* x, const T* w, Optional<const T> b, Optional<const T> residual, T* y) const {
     const FusedEpilogue fused = {epilogue.clamp};
-    int i = 0;
-    each_output([&](const Pixel& pixel, int k) {
-      y[i] = fused.real(sum(x, w, pixel, k), b, k, residual, i);
-      ++i;
-    });
+    each_output([&](const Pixel& pixel, int k, int e) { y[e] = fused.real(sum(x, w, pixel, k), b, k, residual, e); });
   }
 
   template <Rounding kRounding>
-  void forward_int8(const int8_t* x, const int8_t* w, Optional<const int32_t> b,
-                    const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
-    each_output(
-        [&](const Pixel& pixel, int k) { *y++ = epilogue.int8<kRounding>(dot(x, w, x_zero, pixel, k), b, scale, k); });
+  constexpr void forward_int8(const int8_t* x, const int8_t* w, Optional<const int32_t> b,
+                              const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
+    each_output([&](const Pixel& pixel, int k, int e) {
+      y[e] = epilogue.int8<kRounding>(dot(x, w, x_zero, pixel, k), b, scale, k);
+    });
   }
 
   template <class T, class W, class S = float>  // int8 or int4 weights
-  void forward_weight_only(const T* x, const W* w, Optional<const T> b, const S* scale, T* y,
-                           WordAt<kForm> form) const {
-    each_output([&](const Pixel& pixel, int k) {
-      *y++ = epilogue.weight_only<T>(sum(x, w, pixel, k), b, scale, form.value, k);
+  constexpr void forward_weight_only(const T* x, const W* w, Optional<const T> b, const S* scale, T* y,
+                                     WordAt<kForm> form) const {
+    each_output([&](const Pixel& pixel, int k, int e) {
+      y[e] = epilogue.weight_only<T>(sum(x, w, pixel, k), b, scale, form.value, k);
     });
   }
 
   // w = S(c_kg (q - z_kg)), g = i / block for term i of output k's filter, in the order i, j, c; S the type of scales.
   template <class T, class W = Int4Pair, class S = float>  // int4 or int8 weights
-  void forward_grouped(const T* x, const W* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
-                       WordAt<kBlock> block) const {
+  constexpr void forward_grouped(const T* x, const W* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
+                                 WordAt<kBlock> block) const {
     using A = typename Element<T>::Accumulator;
     const int size = int(block.value), groups = (window.h.kernel * window.w.kernel * group_in - 1) / size + 1;
-    each_output([&](const Pixel& pixel, int k) {
+    each_output([&](const Pixel& pixel, int k, int e) {
       A s = 0;
       each_run(pixel, k, [&](int xi, int wi, int length) {
         const int first = (wi - k * w_channel) / w_column * group_in;  // the run's first term
@@ -87,55 +85,56 @@ struct Conv2d {
           s += A(x[xi + c]) * A(decoded<S>(float(element<int>(w, wi + c) - zero[g]), scale[g]));
         }
       });
-      *y++ = epilogue.scaled_in_sum<T, S>(s, b, k);
+      y[e] = epilogue.scaled_in_sum<T, S>(s, b, k);
     });
   }
 
   template <class T>
-  void forward_dynamic(const int8_t* x, const int8_t* w, Optional<const T> b, const T* scale, PerRow<const T> x_scale,
-                       T* y) const {
-    each_output([&](const Pixel& pixel, int k) {
-      *y++ = epilogue.dynamic<T>(dot(x, w, 0, pixel, k), b, scale, x_scale[pixel.n], k);
+  constexpr void forward_dynamic(const int8_t* x, const int8_t* w, Optional<const T> b, const T* scale,
+                                 PerRow<const T> x_scale, T* y) const {
+    each_output([&](const Pixel& pixel, int k, int e) {
+      y[e] = epilogue.dynamic<T>(dot(x, w, 0, pixel, k), b, scale, x_scale[pixel.n], k);
     });
   }
 
   template <class T>
-  void forward_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
-                      PerRow<const float> x_scale, T* y) const {
-    each_output([&](const Pixel& pixel, int k) {
-      *y++ = epilogue.scaled<T>(sum(x, w, pixel, k), b, scale, x_scale[pixel.n], k);
+  constexpr void forward_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
+                                PerRow<const float> x_scale, T* y) const {
+    each_output([&](const Pixel& pixel, int k, int e) {
+      y[e] = epilogue.scaled<T>(sum(x, w, pixel, k), b, scale, x_scale[pixel.n], k);
     });
   }
 
   template <class T>  // terms T(x t_n) T(w c_k)
-  void forward_float8_each(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const T* scale,
-                           PerRow<const T> x_scale, T* y) const {
+  constexpr void forward_float8_each(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const T* scale,
+                                     PerRow<const T> x_scale, T* y) const {
     using A = typename Element<T>::Accumulator;
-    each_output([&](const Pixel& pixel, int k) {
+    each_output([&](const Pixel& pixel, int k, int e) {
       const T t = x_scale[pixel.n], c = scale[epilogue.scale_index(k)];
       A s = 0;
       each_run(pixel, k, [&](int xi, int wi, int length) {
         for (int i = 0; i < length; ++i) s += A(decoded(float(x[xi + i]), t)) * A(decoded(float(w[wi + i]), c));
       });
-      *y++ = epilogue.scaled_in_sum<T, T>(s, b, k);
+      y[e] = epilogue.scaled_in_sum<T, T>(s, b, k);
     });
   }
 
-  void forward_float8_quantized(const Float8E4M3* x, const Float8E4M3* w, Optional<const float> b, const float* scale,
-                                PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y) const {
-    each_output([&](const Pixel& pixel, int k) {
-      *y++ = epilogue.float8_quantized(sum(x, w, pixel, k), b, scale, x_scale[pixel.n], y_scale[0], k);
+  constexpr void forward_float8_quantized(const Float8E4M3* x, const Float8E4M3* w, Optional<const float> b,
+                                          const float* scale, PerRow<const float> x_scale, const float* y_scale,
+                                          Float8E4M3* y) const {
+    each_output([&](const Pixel& pixel, int k, int e) {
+      y[e] = epilogue.float8_quantized(sum(x, w, pixel, k), b, scale, x_scale[pixel.n], y_scale[0], k);
     });
   }
 
-  void forward_hybrid(const int8_t* x, const int8_t* w, Optional<const float> b, const float* scale,
-                      const float* x_scale, const int32_t* x_zeros, float* y) const {
-    each_output([&](const Pixel& pixel, int k) {
-      *y++ = epilogue.scaled<float>(float(dot(x, w, x_zeros[pixel.n], pixel, k)), b, scale, x_scale[pixel.n], k);
+  constexpr void forward_hybrid(const int8_t* x, const int8_t* w, Optional<const float> b, const float* scale,
+                                const float* x_scale, const int32_t* x_zeros, float* y) const {
+    each_output([&](const Pixel& pixel, int k, int e) {
+      y[e] = epilogue.scaled<float>(float(dot(x, w, x_zeros[pixel.n], pixel, k)), b, scale, x_scale[pixel.n], k);
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[kX], w = operands[kW];
     if (x.rank != 4 || w.rank != 4) return Code::kShapeRank;
     const uint32_t groups = words[kGroups] + 1;
@@ -145,7 +144,7 @@ struct Conv2d {
     return window_shape(words, x, w[1], w[2], w[0], y);
   }
 
-  static Code shapes_fused(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes_fused(const Words& words, const Operands& operands, Dims* y) {
     return fused_shapes<Conv2d>(words, operands, y);
   }
 
@@ -157,7 +156,7 @@ struct Conv2d {
   static constexpr uint32_t kParameters = 1u << kW | 1u << kBias;
 
   // Attributes of the gradient steps: those of the step, {clamp .. block}, and the dims of x but for the batch.
-  static int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
+  static constexpr int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
     for (int i = 0; i <= kBlock; ++i) made[i] = words[i];
     for (int axis = 1; axis < 4; ++axis) made[kBlock + axis] = uint32_t(operands[kX].dims[axis]);
     return kBlock + 4;
@@ -172,7 +171,7 @@ struct Conv2d {
        .words = &bias_words<kClamp>}};
 
  protected:
-  static Conv2d make(const Words& words, Shape x, Shape y, int kernel_h, int kernel_w, int groups) {
+  static constexpr Conv2d make(const Words& words, Shape x, Shape y, int kernel_h, int kernel_w, int groups) {
     const int group_in = x[3] / groups;
     return {.batch = x[0],
             .in_c = x[3],
@@ -185,9 +184,11 @@ struct Conv2d {
             .x_zero = words.integer(kXZero),
             .epilogue = {.clamp = Clamp::from(words, kClamp), .y_zero = words.integer(kYZero), .per_channel = false}};
   }
-  static bool has_channel_scales(const Operands& operands) { return operands.has(kScale) && operands[kScale][0] > 1; }
+  static constexpr bool has_channel_scales(const Operands& operands) {
+    return operands.has(kScale) && operands[kScale][0] > 1;
+  }
 
-  static Code window_shape(const Words& words, Shape x, int kernel_h, int kernel_w, int out_c, Dims* y) {
+  static constexpr Code window_shape(const Words& words, Shape x, int kernel_h, int kernel_w, int out_c, Dims* y) {
     int out_h = 0, out_w = 0;
     TRY_CODE(Window::sizes(words, kWindow, x, kernel_h, kernel_w, &out_h, &out_w));
     *y = {4, {x[0], out_h, out_w, out_c}};
@@ -203,42 +204,51 @@ struct Conv2d {
     int rows, columns, length;
   };
 
-  // f(pixel, k) for every output, in order.
+  // f(pixel, output channel, e) for every element e of y, independent of each other.
   template <class F>
-  void each_output(F f) const {
-    each_pixel([&](const Pixel& pixel) {
-      for (int k = 0; k < out_c; ++k) f(pixel, k);
-    });
+  constexpr void each_output(F f) const {
+    if constexpr (kThreads) {
+      const int columns = window.w.out, rows = window.h.out;
+      for (int e : independent(batch * rows * columns * out_c)) {
+        const int at = e / out_c, h = at / columns % rows;
+        f(pixel_at(at / columns / rows, h, at % columns, window.h.taps(h)), e % out_c, e);
+      }
+    } else {
+      int e = 0;
+      each_pixel([&](const Pixel& pixel) {
+        for (int k = 0; k < out_c; ++k, ++e) f(pixel, k, e);
+      });
+    }
   }
 
   // f(pixel) for every position of y, in order. Where all channels are read and columns are not dilated, a whole row of
   // the window is one run.
   template <class F>
-  void each_pixel(F f) const {
-    const bool whole_rows = group_in == in_c && w_column == in_c && window.w.dilation == 1;
+  constexpr void each_pixel(F f) const {
     for (int n = 0; n < batch; ++n)
       for (int h = 0; h < window.h.out; ++h) {
         const WindowAxis::Taps rows = window.h.taps(h);
-        for (int v = 0; v < window.w.out; ++v) {
-          const WindowAxis::Taps columns = window.w.taps(v);
-          const int count = columns.end - columns.first;
-          const uint32_t row = uint32_t(n * window.h.in) + uint32_t(window.h.position(h, rows.first));
-          const uint32_t first = row * uint32_t(window.w.in) + uint32_t(window.w.position(v, columns.first));
-          const Pixel pixel = {.n = n,
-                               .x = first * uint32_t(in_c),
-                               .w = uint32_t((rows.first * window.w.kernel + columns.first) * w_column),
-                               .rows = rows.end - rows.first,
-                               .columns = whole_rows ? (count > 0 ? 1 : 0) : count,
-                               .length = whole_rows ? count * in_c : group_in};
-          f(pixel);
-        }
+        for (int v = 0; v < window.w.out; ++v) f(pixel_at(n, h, v, rows));
       }
+  }
+  constexpr Pixel pixel_at(int n, int h, int v, const WindowAxis::Taps& rows) const {
+    const bool whole_rows = group_in == in_c && w_column == in_c && window.w.dilation == 1;
+    const WindowAxis::Taps columns = window.w.taps(v);
+    const int count = columns.end - columns.first;
+    const uint32_t row = uint32_t(n * window.h.in) + uint32_t(window.h.position(h, rows.first));
+    const uint32_t first = row * uint32_t(window.w.in) + uint32_t(window.w.position(v, columns.first));
+    return {.n = n,
+            .x = first * uint32_t(in_c),
+            .w = uint32_t((rows.first * window.w.kernel + columns.first) * w_column),
+            .rows = rows.end - rows.first,
+            .columns = whole_rows ? (count > 0 ? 1 : 0) : count,
+            .length = whole_rows ? count * in_c : group_in};
   }
 
   // f(index into x, index into w, length) for the runs of output k at `pixel`, in order of i, j, c. Unsigned, because
   // indices that are not used, past the last run, may be beyond int.
   template <class F>
-  void each_run(const Pixel& pixel, int k, F f) const {
+  constexpr void each_run(const Pixel& pixel, int k, F f) const {
     uint32_t x_row = pixel.x + uint32_t(k / group_out * group_in), w_row = pixel.w + uint32_t(k * w_channel);
     const uint32_t x_columns = uint32_t(window.w.dilation) * uint32_t(in_c), w_columns = uint32_t(w_column);
     const uint32_t x_rows = uint32_t(window.h.dilation) * uint32_t(window.w.in) * uint32_t(in_c);
@@ -252,7 +262,7 @@ struct Conv2d {
  private:
   // The sum of products of output k at `pixel`.
   template <class T, class W, class A = typename Element<T>::Accumulator>
-  A sum(const T* x, const W* w, const Pixel& pixel, int k) const {
+  constexpr A sum(const T* x, const W* w, const Pixel& pixel, int k) const {
     A sum = 0;
     each_run(pixel, k, [&](int xi, int wi, int length) {
       for (int c = 0; c < length; ++c) sum += A(x[xi + c]) * element<A>(w, wi + c);
@@ -262,7 +272,7 @@ struct Conv2d {
 
   // The same of (x - zero) w. Unsigned sums wrap where those of an untrusted model would overflow; a valid one's do
   // not.
-  int32_t dot(const int8_t* x, const int8_t* w, int zero, const Pixel& pixel, int k) const {
+  constexpr int32_t dot(const int8_t* x, const int8_t* w, int zero, const Pixel& pixel, int k) const {
     uint32_t sum = 0;
     each_run(pixel, k, [&](int xi, int wi, int length) {
       const int8_t *a = x + xi, *b = w + wi;
@@ -275,7 +285,7 @@ struct Conv2d {
 };
 
 struct DepthwiseConv2d : Conv2d {
-  static DepthwiseConv2d from(const Words& words, const Operands& operands) {
+  static constexpr DepthwiseConv2d from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX], w = operands[kW];
     DepthwiseConv2d op = {make(words, x, operands[operands.count - 1], w[0], w[1], x[3])};
     op.epilogue.per_channel = has_channel_scales(operands);
@@ -284,7 +294,7 @@ struct DepthwiseConv2d : Conv2d {
     return op;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[kX], w = operands[kW];
     if (x.rank != 4 || w.rank != 3) return Code::kShapeRank;
     if (words[kGroups] != 0) return Code::kGroups;
@@ -292,7 +302,7 @@ struct DepthwiseConv2d : Conv2d {
     TRY_CODE(EpilogueShapes({w[2], w[0] * w[1], 1, kClamp, kForm}).check(words, operands));
     return window_shape(words, x, w[0], w[1], w[2], y);
   }
-  static Code shapes_fused(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes_fused(const Words& words, const Operands& operands, Dims* y) {
     return fused_shapes<DepthwiseConv2d>(words, operands, y);
   }
 

@@ -14,6 +14,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/ops/conv.h"
+#include "engine/ops/independent.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -22,14 +23,14 @@ struct ConvGradient : Conv2d {
   enum XWord { kInH = kBlock + 1, kInW, kInC };
 
   // Gradients are of the float form without a clamp.
-  static Code real_form(const Words& words) {
+  static constexpr Code real_form(const Words& words) {
     for (const int word : {int{kClamp}, kClamp + 1, kClamp + 2, int{kXZero}, int{kYZero}, int{kForm}, int{kBlock}})
       if (words[word] != 0) return Code::kAttribute;
     return Code::kOk;
   }
 
   // The dims of x from the words, with the rows of this run.
-  static Code x_dims(const Words& words, Shape y, Dims* x) {
+  static constexpr Code x_dims(const Words& words, Shape y, Dims* x) {
     x->push(y[0]);
     int64_t elements = y[0];
     for (const int word : {int{kInH}, int{kInW}, int{kInC}}) {
@@ -41,7 +42,7 @@ struct ConvGradient : Conv2d {
   }
 
   // Whether y is what conv2d, or depthwise_conv2d, makes of x and w.
-  static Code check_conv(const Words& words, Shape x, Shape w, Shape y) {
+  static constexpr Code check_conv(const Words& words, Shape x, Shape w, Shape y) {
     TRY_CODE(real_form(words));
     if (x.rank != 4 || w.rank != 4 || y.rank != 4) return Code::kShapeRank;
     const uint32_t groups = words[kGroups] + 1;
@@ -49,7 +50,7 @@ struct ConvGradient : Conv2d {
     if (uint32_t(w[3]) != uint32_t(x[3]) / groups) return Code::kShapeWeights;
     return check_output(words, x, y, {4, {x[0], w[1], w[2], w[0]}});
   }
-  static Code check_depthwise(const Words& words, Shape x, Shape w, Shape y) {
+  static constexpr Code check_depthwise(const Words& words, Shape x, Shape w, Shape y) {
     TRY_CODE(real_form(words));
     if (x.rank != 4 || w.rank != 3 || y.rank != 4) return Code::kShapeRank;
     if (words[kGroups] != 0) return Code::kGroups;
@@ -63,17 +64,16 @@ struct ConvGradient : Conv2d {
   static constexpr const char* kWInputs[] = {"dy", "x", "&dw"};
 
  protected:
-  // f(n, p, q) for every pixel of x, in order.
+  // f(n, p, q, j, e) for every pixel (p, q) of every image n of x, and `more` times for each: e counts them,
+  // independent of each other.
   template <class F>
-  void each_source(F f) const {
-    for (int n = 0; n < batch; ++n)
-      for (int p = 0; p < window.h.in; ++p)
-        for (int q = 0; q < window.w.in; ++q) f(n, p, q);
+  constexpr void each_source(int more, F f) const {
+    each_independent(batch, window.h.in, window.w.in, more, f);
   }
 
   // f(pixel of y, tap of w) for every product that pixel (p, q) of image n is in.
   template <class F>
-  void each_use(int n, int p, int q, F f) const {
+  constexpr void each_use(int n, int p, int q, F f) const {
     for (int i = 0; i < window.h.kernel; ++i) {
       const int h = window.h.output(p, i);
       if (h < 0) continue;
@@ -86,7 +86,7 @@ struct ConvGradient : Conv2d {
 
  private:
   // made: {batch, kernel_h, kernel_w, out_c}
-  static Code check_output(const Words& words, Shape x, Shape y, const Dims& made) {
+  static constexpr Code check_output(const Words& words, Shape x, Shape y, const Dims& made) {
     Dims expected;
     TRY_CODE(window_shape(words, x, made.size[1], made.size[2], made.size[3], &expected));
     for (int axis = 0; axis < 4; ++axis)
@@ -96,23 +96,22 @@ struct ConvGradient : Conv2d {
 };
 
 struct Conv2dGradientX : ConvGradient {
-  static Conv2dGradientX from(const Words& words, const Operands& operands) {
+  static constexpr Conv2dGradientX from(const Words& words, const Operands& operands) {
     const Shape y = operands[0], w = operands[1], x = operands[2];
     return {{make(words, x, y, w[1], w[2], words.integer(kGroups) + 1)}};
   }
 
   template <class T>
-  void forward(const T* dy, const T* w, T* dx) const {
-    each_source([&](int n, int p, int q) {
-      for (int group = 0; group < in_c; group += group_in) {
-        each_run_of(group_in,
-                    [&](int first, int count) { run(dy, w + first, n, p, q, group / group_in, count, dx + first); });
-        dx += group_in;
-      }
+  constexpr void forward(const T* dy, const T* w, T* dx) const {
+    const int runs = runs_of(group_in);
+    each_source(in_c / group_in * runs, [&](int n, int p, int q, int at, int e) {
+      const int group = at / runs, first = at % runs * kRun, pixel = e / (in_c / group_in * runs);
+      const int count = length_of_run(group_in, at % runs);
+      run(dy, w + first, n, p, q, group, count, dx + pixel * in_c + group * group_in + first);
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
     if (y.rank != 4) return Code::kShapeRank;
     TRY_CODE(x_dims(words, y, dx));
@@ -122,7 +121,7 @@ struct Conv2dGradientX : ConvGradient {
  private:
   // `count` channels of one pixel and group; w begins at the first of them.
   template <class T>
-  void run(const T* dy, const T* w, int n, int p, int q, int group, int count, T* dx) const {
+  constexpr void run(const T* dy, const T* w, int n, int p, int q, int group, int count, T* dx) const {
     using A = typename Element<T>::Accumulator;
     A sum[kRun] = {};
     each_use(n, p, q, [&](int pixel, int tap) {
@@ -137,18 +136,18 @@ struct Conv2dGradientX : ConvGradient {
 };
 
 struct Conv2dGradientW : ConvGradient {
-  static Conv2dGradientW from(const Words& words, const Operands& operands) {
+  static constexpr Conv2dGradientW from(const Words& words, const Operands& operands) {
     const Shape y = operands[0], x = operands[1], w = operands[2];
     return {{make(words, x, y, w[1], w[2], words.integer(kGroups) + 1)}};
   }
 
   // A few filters at a time, over all of x: their sums stay in the cache.
   template <class T>
-  void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
+  constexpr void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
     using A = typename Element<T>::Accumulator;
-    constexpr int kFilters = 8;
-    for (int first = 0; first < out_c; first += kFilters) {
-      const int end = first + kFilters < out_c ? first + kFilters : out_c;
+    constexpr int kFilters = kThreads ? 1 : 8;
+    for (int block : independent((out_c - 1) / kFilters + 1)) {
+      const int first = block * kFilters, end = out_c - first < kFilters ? out_c : first + kFilters;
       uint32_t pixels = 0;  // unsigned: past the last pixel it may be beyond int
       each_pixel([&](const Pixel& pixel) {
         for (int k = first; k < end; ++k) {
@@ -164,35 +163,34 @@ struct Conv2dGradientW : ConvGradient {
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     return check_conv(words, operands[1], operands[2], operands[0]);
   }
 };
 
 struct DepthwiseConv2dGradientX : ConvGradient {
-  static DepthwiseConv2dGradientX from(const Words& words, const Operands& operands) {
+  static constexpr DepthwiseConv2dGradientX from(const Words& words, const Operands& operands) {
     const Shape y = operands[0], w = operands[1], x = operands[2];
     return {{make(words, x, y, w[0], w[1], x[3])}};
   }
 
   template <class T>
-  void forward(const T* dy, const T* w, T* dx) const {
+  constexpr void forward(const T* dy, const T* w, T* dx) const {
     using A = typename Element<T>::Accumulator;
-    each_source([&](int n, int p, int q) {
-      each_run_of(in_c, [&](int first, int count) {
-        A sum[kRun] = {};
-        each_use(n, p, q, [&](int pixel, int tap) {
-          const T *d = dy + pixel * out_c + first * group_out, *from = w + tap * out_c + first * group_out;
-          for (int c = 0; c < count; ++c)
-            for (int m = 0; m < group_out; ++m) sum[c] += A(d[c * group_out + m]) * A(from[c * group_out + m]);
-        });
-        for (int c = 0; c < count; ++c) dx[first + c] = T(sum[c]);
+    const int runs = runs_of(in_c);
+    each_source(runs, [&](int n, int p, int q, int run, int e) {
+      const int first = run * kRun, count = length_of_run(in_c, run);
+      A sum[kRun] = {};
+      each_use(n, p, q, [&](int pixel, int tap) {
+        const T *d = dy + pixel * out_c + first * group_out, *from = w + tap * out_c + first * group_out;
+        for (int c = 0; c < count; ++c)
+          for (int m = 0; m < group_out; ++m) sum[c] += A(d[c * group_out + m]) * A(from[c * group_out + m]);
       });
-      dx += in_c;
+      for (int c = 0; c < count; ++c) dx[e / runs * in_c + first + c] = T(sum[c]);
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
     if (y.rank != 4) return Code::kShapeRank;
     TRY_CODE(x_dims(words, y, dx));
@@ -201,26 +199,30 @@ struct DepthwiseConv2dGradientX : ConvGradient {
 };
 
 struct DepthwiseConv2dGradientW : ConvGradient {
-  static DepthwiseConv2dGradientW from(const Words& words, const Operands& operands) {
+  static constexpr DepthwiseConv2dGradientW from(const Words& words, const Operands& operands) {
     const Shape y = operands[0], x = operands[1], w = operands[2];
     return {{make(words, x, y, w[0], w[1], x[3])}};
   }
 
   template <class T>
-  void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
+  constexpr void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
     using A = typename Element<T>::Accumulator;
-    each_source([&](int n, int p, int q) {
-      each_use(n, p, q, [&](int pixel, int tap) {
-        const T* d = dy + pixel * out_c;
-        A* sum = dw.data + tap * out_c;
-        for (int c = 0; c < in_c; ++c)
-          for (int m = 0; m < group_out; ++m) sum[c * group_out + m] += A(d[c * group_out + m]) * A(x[c]);
-      });
-      x += in_c;
-    });
+    for (int run : independent(runs_of(in_c))) {
+      const int first = run * kRun, end = first + length_of_run(in_c, run);
+      const T* from = x;
+      for (int n = 0; n < batch; ++n)
+        for (int p = 0; p < window.h.in; ++p)
+          for (int q = 0; q < window.w.in; ++q, from += in_c)
+            each_use(n, p, q, [&](int pixel, int tap) {
+              const T* d = dy + pixel * out_c;
+              A* sum = dw.data + tap * out_c;
+              for (int c = first; c < end; ++c)
+                for (int m = 0; m < group_out; ++m) sum[c * group_out + m] += A(d[c * group_out + m]) * A(from[c]);
+            });
+    }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     return check_depthwise(words, operands[1], operands[2], operands[0]);
   }
 };

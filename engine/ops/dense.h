@@ -18,6 +18,7 @@
 #include "engine/ops/epilogue_shapes.h"
 #include "engine/ops/fused_epilogue.h"
 #include "engine/ops/gradient.h"
+#include "engine/ops/independent.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -29,7 +30,7 @@ struct Dense {
   enum Word { kClamp = 0, kXZero = 3, kYZero = 4, kForm = 5, kBlock = 6 };
   enum Operand { kX, kW, kBias, kScale, kResidual = kScale };
 
-  static Dense from(const Words& words, const Operands& operands) {
+  static constexpr Dense from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX], w = operands[kW];
     const int rows = x.product(0, x.rank - 1);
     return {.rows = rows,
@@ -42,92 +43,97 @@ struct Dense {
                          .per_channel = operands.has(kScale) && operands[kScale][0] > 1}};
   }
 
-  uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
+  constexpr uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
 
   template <class T, class Y = T>
-  void forward(const T* x, const T* w, Optional<const T> b, Y* y) const {
-    each_output([&](int r, int k) { *y++ = epilogue.real<T, Y>(sum(x + r * in, w, k), b, k); });
+  constexpr void forward(const T* x, const T* w, Optional<const T> b, Y* y) const {
+    each_independent(rows, out, [&](int r, int k, int e) { y[e] = epilogue.real<T, Y>(sum(x + r * in, w, k), b, k); });
   }
 
   template <class T>
-  void forward_fused(const T* x, const T* w, Optional<const T> b, Optional<const T> residual, T* y) const {
+  constexpr void forward_fused(const T* x, const T* w, Optional<const T> b, Optional<const T> residual, T* y) const {
     const FusedEpilogue fused = {epilogue.clamp};
-    each_output([&](int r, int k) {
-      const int i = r * out + k;
-      y[i] = fused.real(sum(x + r * in, w, k), b, k, residual, i);
-    });
+    each_independent(rows, out,
+                     [&](int r, int k, int e) { y[e] = fused.real(sum(x + r * in, w, k), b, k, residual, e); });
   }
 
   template <Rounding kRounding>
-  void forward_int8(const int8_t* x, const int8_t* w, Optional<const int32_t> b,
-                    const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
-    each_output(
-        [&](int r, int k) { *y++ = epilogue.int8<kRounding>(dot(x + r * in, w + k * in, x_zero), b, scale, k); });
+  constexpr void forward_int8(const int8_t* x, const int8_t* w, Optional<const int32_t> b,
+                              const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
+    each_independent(rows, out, [&](int r, int k, int e) {
+      y[e] = epilogue.int8<kRounding>(dot(x + r * in, w + k * in, x_zero), b, scale, k);
+    });
   }
 
   template <class T, class W, class S = float>  // int8 or int4 weights
-  void forward_weight_only(const T* x, const W* w, Optional<const T> b, const S* scale, T* y,
-                           WordAt<kForm> form) const {
-    each_output([&](int r, int k) { *y++ = epilogue.weight_only<T>(sum(x + r * in, w, k), b, scale, form.value, k); });
+  constexpr void forward_weight_only(const T* x, const W* w, Optional<const T> b, const S* scale, T* y,
+                                     WordAt<kForm> form) const {
+    each_independent(rows, out, [&](int r, int k, int e) {
+      y[e] = epilogue.weight_only<T>(sum(x + r * in, w, k), b, scale, form.value, k);
+    });
   }
 
   // w_ki = S(c_kg (q_ki - z_kg)), g = i / block, S the type of scales.
   template <class T, class W = Int4Pair, class S = float>  // int4 or int8 weights
-  void forward_grouped(const T* x, const W* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
-                       WordAt<kBlock> block) const {
+  constexpr void forward_grouped(const T* x, const W* w, Optional<const T> b, const S* scale, const int8_t* zero, T* y,
+                                 WordAt<kBlock> block) const {
     using A = typename Element<T>::Accumulator;
     const int size = int(block.value), groups = (in - 1) / size + 1;
-    each_output([&](int r, int k) {
+    each_independent(rows, out, [&](int r, int k, int e) {
       A sum = 0;
       for (int i = 0; i < in; ++i) {
         const int g = k * groups + i / size;
         sum += A(x[r * in + i]) * A(decoded<S>(float(element<int>(w, k * in + i) - zero[g]), scale[g]));
       }
-      *y++ = epilogue.scaled_in_sum<T, S>(sum, b, k);
+      y[e] = epilogue.scaled_in_sum<T, S>(sum, b, k);
     });
   }
 
   template <class T>
-  void forward_dynamic(const int8_t* x, const int8_t* w, Optional<const T> b, const T* scale, PerRow<const T> x_scale,
-                       T* y) const {
-    each_output(
-        [&](int r, int k) { *y++ = epilogue.dynamic<T>(dot(x + r * in, w + k * in, 0), b, scale, x_scale[r], k); });
+  constexpr void forward_dynamic(const int8_t* x, const int8_t* w, Optional<const T> b, const T* scale,
+                                 PerRow<const T> x_scale, T* y) const {
+    each_independent(rows, out, [&](int r, int k, int e) {
+      y[e] = epilogue.dynamic<T>(dot(x + r * in, w + k * in, 0), b, scale, x_scale[r], k);
+    });
   }
 
   template <class T>
-  void forward_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
-                      PerRow<const float> x_scale, T* y) const {
-    each_output([&](int r, int k) { *y++ = epilogue.scaled<T>(sum(x + r * in, w, k), b, scale, x_scale[r], k); });
+  constexpr void forward_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
+                                PerRow<const float> x_scale, T* y) const {
+    each_independent(rows, out, [&](int r, int k, int e) {
+      y[e] = epilogue.scaled<T>(sum(x + r * in, w, k), b, scale, x_scale[r], k);
+    });
   }
 
   template <class T>  // terms T(x_ri t_r) T(w_ki c_k)
-  void forward_float8_each(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const T* scale,
-                           PerRow<const T> x_scale, T* y) const {
+  constexpr void forward_float8_each(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const T* scale,
+                                     PerRow<const T> x_scale, T* y) const {
     using A = typename Element<T>::Accumulator;
-    each_output([&](int r, int k) {
+    each_independent(rows, out, [&](int r, int k, int e) {
       const T t = x_scale[r], c = scale[epilogue.scale_index(k)];
       A sum = 0;
       for (int i = 0; i < in; ++i) sum += A(decoded(float(x[r * in + i]), t)) * A(decoded(float(w[k * in + i]), c));
-      *y++ = epilogue.scaled_in_sum<T, T>(sum, b, k);
+      y[e] = epilogue.scaled_in_sum<T, T>(sum, b, k);
     });
   }
 
-  void forward_float8_quantized(const Float8E4M3* x, const Float8E4M3* w, Optional<const float> b, const float* scale,
-                                PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y) const {
-    each_output([&](int r, int k) {
-      *y++ = epilogue.float8_quantized(sum(x + r * in, w, k), b, scale, x_scale[r], y_scale[0], k);
+  constexpr void forward_float8_quantized(const Float8E4M3* x, const Float8E4M3* w, Optional<const float> b,
+                                          const float* scale, PerRow<const float> x_scale, const float* y_scale,
+                                          Float8E4M3* y) const {
+    each_independent(rows, out, [&](int r, int k, int e) {
+      y[e] = epilogue.float8_quantized(sum(x + r * in, w, k), b, scale, x_scale[r], y_scale[0], k);
     });
   }
 
-  void forward_hybrid(const int8_t* x, const int8_t* w, Optional<const float> b, const float* scale,
-                      const float* x_scale, const int32_t* x_zeros, float* y) const {
-    each_output([&](int r, int k) {
+  constexpr void forward_hybrid(const int8_t* x, const int8_t* w, Optional<const float> b, const float* scale,
+                                const float* x_scale, const int32_t* x_zeros, float* y) const {
+    each_independent(rows, out, [&](int r, int k, int e) {
       const int n = r / rows_per_batch;
-      *y++ = epilogue.scaled<float>(float(dot(x + r * in, w + k * in, x_zeros[n])), b, scale, x_scale[n], k);
+      y[e] = epilogue.scaled<float>(float(dot(x + r * in, w + k * in, x_zeros[n])), b, scale, x_scale[n], k);
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[kX], w = operands[kW];
     if (x.rank < 1 || w.rank != 2) return Code::kShapeRank;
     if (w[1] != x.last()) return Code::kShapeWeights;
@@ -138,7 +144,7 @@ struct Dense {
     return Code::kOk;
   }
 
-  static Code shapes_fused(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes_fused(const Words& words, const Operands& operands, Dims* y) {
     return fused_shapes<Dense>(words, operands, y);
   }
 
@@ -156,23 +162,16 @@ struct Dense {
        .words = &bias_words<kClamp>}};
 
  private:
-  // f(r, k) for every output, in order.
-  template <class F>
-  void each_output(F f) const {
-    for (int r = 0; r < rows; ++r)
-      for (int k = 0; k < out; ++k) f(r, k);
-  }
-
   // sum_i x_i w_ki
   template <class T, class W, class A = typename Element<T>::Accumulator>
-  A sum(const T* x, const W* w, int k) const {
+  constexpr A sum(const T* x, const W* w, int k) const {
     A sum = 0;
     for (int i = 0; i < in; ++i) sum += A(x[i]) * element<A>(w, k * in + i);
     return sum;
   }
 
   // sum_i (x_i - zero) w_i. Unsigned sums wrap where those of an untrusted model would overflow; a valid one's do not.
-  int32_t dot(const int8_t* x, const int8_t* w, int zero) const {
+  constexpr int32_t dot(const int8_t* x, const int8_t* w, int zero) const {
     uint32_t sum = 0;
     for (int i = 0; i < in; ++i) sum += (uint32_t(x[i]) - uint32_t(zero)) * uint32_t(w[i]);
     return int32_t(sum);
@@ -182,29 +181,29 @@ struct Dense {
 struct DenseGradientX {
   int rows, in, out;
 
-  static DenseGradientX from(const Words&, const Operands& operands) {
+  static constexpr DenseGradientX from(const Words&, const Operands& operands) {
     const Shape y = operands[0], w = operands[1];
     return {.rows = y.product(0, y.rank - 1), .in = w[1], .out = w[0]};
   }
 
-  uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
+  constexpr uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
 
   template <class T>
-  void forward(const T* dy, const T* w, T* dx) const {
+  constexpr void forward(const T* dy, const T* w, T* dx) const {
     using A = typename Element<T>::Accumulator;
-    for (int r = 0; r < rows; ++r, dy += out, dx += in)
-      each_run_of(in, [&](int first, int count) {
-        A sum[kRun] = {};
-        for (int k = 0; k < out; ++k) {
-          const A d = A(dy[k]);
-          const T* from = w + k * in + first;
-          for (int i = 0; i < count; ++i) sum[i] += d * A(from[i]);
-        }
-        for (int i = 0; i < count; ++i) dx[first + i] = T(sum[i]);
-      });
+    each_independent(rows, runs_of(in), [&](int r, int run, int) {
+      const int first = run * kRun, count = length_of_run(in, run);
+      A sum[kRun] = {};
+      for (int k = 0; k < out; ++k) {
+        const A d = A(dy[r * out + k]);
+        const T* from = w + k * in + first;
+        for (int i = 0; i < count; ++i) sum[i] += d * A(from[i]);
+      }
+      for (int i = 0; i < count; ++i) dx[r * in + first + i] = T(sum[i]);
+    });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0], w = operands[1];
     TRY_CODE(real_form(words));
     if (y.rank < 1 || w.rank != 2) return Code::kShapeRank;
@@ -216,7 +215,7 @@ struct DenseGradientX {
   }
 
   // Gradients are of the float form without a clamp: every attribute is 0.
-  static Code real_form(const Words& words) {
+  static constexpr Code real_form(const Words& words) {
     for (int i = Dense::kClamp; i <= Dense::kBlock; ++i)
       if (words[i] != 0) return Code::kAttribute;
     return Code::kOk;
@@ -229,28 +228,29 @@ struct DenseGradientX {
 struct DenseGradientW {
   int rows, in, out;
 
-  static DenseGradientW from(const Words&, const Operands& operands) {
+  static constexpr DenseGradientW from(const Words&, const Operands& operands) {
     const Shape y = operands[0], x = operands[1];
     return {.rows = y.product(0, y.rank - 1), .in = x.last(), .out = y.last()};
   }
 
-  uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
+  constexpr uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(out) * uint32_t(in); }
 
-  // One row of dw at a time, over all rows of x: the row stays in the cache.
+  // One run of a row of dw at a time, over all rows of x: the run stays in the cache.
   template <class T>
-  void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
+  constexpr void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
     using A = typename Element<T>::Accumulator;
-    for (int k = 0; k < out; ++k) {
-      A* sum = dw.data + k * in;
+    each_independent(out, runs_of(in), [&](int k, int run, int) {
+      const int first = run * kRun, count = length_of_run(in, run);
+      A* sum = dw.data + k * in + first;
       for (int r = 0; r < rows; ++r) {
         const A d = A(dy[r * out + k]);
-        const T* from = x + r * in;
-        for (int i = 0; i < in; ++i) sum[i] += d * A(from[i]);
+        const T* from = x + r * in + first;
+        for (int i = 0; i < count; ++i) sum[i] += d * A(from[i]);
       }
-    }
+    });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     const Shape y = operands[0], x = operands[1], w = operands[2];
     TRY_CODE(DenseGradientX::real_form(words));
     if (y.rank < 1 || x.rank != y.rank || w.rank != 2) return Code::kShapeRank;

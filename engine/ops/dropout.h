@@ -14,6 +14,7 @@
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/numeric/philox.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -25,23 +26,23 @@ struct Dropout {
 
   enum Word { kRate = 0, kLayer = 1 };
 
-  static Dropout from(const Words& words, const Operands& operands) {
+  static constexpr Dropout from(const Words& words, const Operands& operands) {
     return {.elements = operands[0].elements(), .rate = words.real(kRate), .layer = words[kLayer]};
   }
 
   template <class T>
-  void forward(const T* x, const uint32_t* random, T* y) const {
+  constexpr void forward(const T* x, const uint32_t* random, T* y) const {
     using A = typename Element<T>::Accumulator;
     const auto dropped = uint32_t(rate * 0x1p32f);  // of 2^32; exact, and less because rate < 1
     const A kept = 1 - A(rate);
-    PhiloxCounter word = {};
-    for (int e = 0; e < elements; ++e) {
-      if (e % 4 == 0) word = philox({uint32_t(e / 4), layer, random[2], random[3]}, {random[0], random[1]});
-      y[e] = word[size_t(e % 4)] >= dropped ? T(A(x[e]) / kept) : T(A(0));
+    for (int block : independent((elements - 1) / 4 + 1)) {
+      const PhiloxCounter word = philox({uint32_t(block), layer, random[2], random[3]}, {random[0], random[1]});
+      for (int e = block * 4, i = 0; i < 4 && e < elements; ++e, ++i)
+        y[e] = word[size_t(i)] >= dropped ? T(A(x[e]) / kept) : T(A(0));
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (!is_finite(words[kRate]) || !(words.real(kRate) >= 0) || !(words.real(kRate) < 1)) return Code::kAttribute;
     if (operands.has(1) && !is(operands, 1, 4)) return Code::kShapeInput;
     *y = dims_of(operands[0]);

@@ -40,7 +40,7 @@ constexpr Code broadcast_shape(Shape a, Shape b, Dims* y) {
   return Code::kOk;
 }
 
-inline Walk<2> broadcast_walk(Shape a, Shape b, Shape y) {
+constexpr Walk<2> broadcast_walk(Shape a, Shape b, Shape y) {
   Walk<2> walk;
   walk.rank = y.rank;
   for (int axis = 0; axis < y.rank; ++axis) {
@@ -54,7 +54,7 @@ inline Walk<2> broadcast_walk(Shape a, Shape b, Shape y) {
 
 // A result of multiply() as a code of y.
 template <Rounding kRounding>
-int8_t to_code(int32_t v, const int32_t* requant, int y_zero, const Clamp& clamp) {
+constexpr int8_t to_code(int32_t v, const int32_t* requant, int y_zero, const Clamp& clamp) {
   return clamp.code(wrapping_add(multiply<kRounding>(v, {requant[0], requant[1]}), y_zero));
 }
 
@@ -66,7 +66,7 @@ struct Sum {  // add and sub
   enum Word { kClamp = 0, kAZero = 3, kBZero = 4, kYZero = 5, kLeftShift = 6 };
   enum Operand { kA, kB, kRequant };
 
-  static Sum from(const Words& words, const Operands& operands) {
+  static constexpr Sum from(const Words& words, const Operands& operands) {
     return {.walk = broadcast_walk(operands[kA], operands[kB], operands[operands.count - 1]),
             .clamp = Clamp::from(words, kClamp),
             .a_zero = words.integer(kAZero),
@@ -76,34 +76,34 @@ struct Sum {  // add and sub
   }
 
   template <class T>
-  void add(const T* a, const T* b, T* y) const {
+  constexpr void add(const T* a, const T* b, T* y) const {
     using A = typename Element<T>::Accumulator;
-    walk.each([&](const int32_t* at) { *y++ = T(clamp.real(A(a[at[0]]) + A(b[at[1]]))); });
+    walk.each_independent([&](const int32_t* at, int e) { y[e] = T(clamp.real(A(a[at[0]]) + A(b[at[1]]))); });
   }
   template <class T>
-  void sub(const T* a, const T* b, T* y) const {
+  constexpr void sub(const T* a, const T* b, T* y) const {
     using A = typename Element<T>::Accumulator;
-    walk.each([&](const int32_t* at) { *y++ = T(clamp.real(A(a[at[0]]) - A(b[at[1]]))); });
+    walk.each_independent([&](const int32_t* at, int e) { y[e] = T(clamp.real(A(a[at[0]]) - A(b[at[1]]))); });
   }
 
   template <Rounding kRounding>
-  void add_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
-    walk.each([&](const int32_t* at) {
+  constexpr void add_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
+    walk.each_independent([&](const int32_t* at, int e) {
       const int32_t sum = wrapping_add(scaled<kRounding>(a[at[0]] - a_zero, requant),
                                        scaled<kRounding>(b[at[1]] - b_zero, requant + 2));
-      *y++ = to_code<kRounding>(sum, requant + 4, y_zero, clamp);
+      y[e] = to_code<kRounding>(sum, requant + 4, y_zero, clamp);
     });
   }
   template <Rounding kRounding>
-  void sub_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
-    walk.each([&](const int32_t* at) {
+  constexpr void sub_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
+    walk.each_independent([&](const int32_t* at, int e) {
       const int32_t difference = wrapping_sub(scaled<kRounding>(a[at[0]] - a_zero, requant),
                                               scaled<kRounding>(b[at[1]] - b_zero, requant + 2));
-      *y++ = to_code<kRounding>(difference, requant + 4, y_zero, clamp);
+      y[e] = to_code<kRounding>(difference, requant + 4, y_zero, clamp);
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const ElementType codes = operands.element(kA);
     for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), codes));
     // 255 * 2^22 < 2^30: a shifted code and the sum of two of them fit into int32.
@@ -135,7 +135,7 @@ struct Sum {  // add and sub
 
  private:
   template <Rounding kRounding>
-  int32_t scaled(int32_t difference, const int32_t* requant) const {
+  constexpr int32_t scaled(int32_t difference, const int32_t* requant) const {
     return multiply<kRounding>(wrapping_shift_left(difference, left_shift), {requant[0], requant[1]});
   }
 };
@@ -148,7 +148,7 @@ struct Product {  // mul
   enum Word { kClamp = 0, kAZero = 3, kBZero = 4, kYZero = 5 };
   enum Operand { kA, kB, kRequant };
 
-  static Product from(const Words& words, const Operands& operands) {
+  static constexpr Product from(const Words& words, const Operands& operands) {
     return {.walk = broadcast_walk(operands[kA], operands[kB], operands[operands.count - 1]),
             .clamp = Clamp::from(words, kClamp),
             .a_zero = words.integer(kAZero),
@@ -157,19 +157,19 @@ struct Product {  // mul
   }
 
   template <class T>
-  void forward(const T* a, const T* b, T* y) const {
+  constexpr void forward(const T* a, const T* b, T* y) const {
     using A = typename Element<T>::Accumulator;
-    walk.each([&](const int32_t* at) { *y++ = T(clamp.real(A(a[at[0]]) * A(b[at[1]]))); });
+    walk.each_independent([&](const int32_t* at, int e) { y[e] = T(clamp.real(A(a[at[0]]) * A(b[at[1]]))); });
   }
 
   template <Rounding kRounding>
-  void forward_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
-    walk.each([&](const int32_t* at) {
-      *y++ = to_code<kRounding>((a[at[0]] - a_zero) * (b[at[1]] - b_zero), requant, y_zero, clamp);
+  constexpr void forward_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
+    walk.each_independent([&](const int32_t* at, int e) {
+      y[e] = to_code<kRounding>((a[at[0]] - a_zero) * (b[at[1]] - b_zero), requant, y_zero, clamp);
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const ElementType codes = operands.element(kA);
     for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), codes));
     TRY_CODE(check_clamp(words, kClamp, codes));
@@ -193,7 +193,7 @@ struct Product {  // mul
 struct MulGradient {
   Walk<2> outer, inner;  // over a; over the elements of y that one element of a is repeated in; offsets into dy and b
 
-  static MulGradient from(const Words& words, const Operands& operands) {
+  static constexpr MulGradient from(const Words& words, const Operands& operands) {
     const Shape y = operands[0], b = operands[1];
     const Walk<2> all = broadcast_walk(y, b, y);
     MulGradient op;
@@ -211,23 +211,23 @@ struct MulGradient {
   }
 
   template <class T>
-  void forward(const T* dy, const T* b, T* da) const {
+  constexpr void forward(const T* dy, const T* b, T* da) const {
     using A = typename Element<T>::Accumulator;
-    outer.each([&](const int32_t* at) {
+    outer.each_independent([&](const int32_t* at, int e) {
       A sum = 0;
       inner.each([&](const int32_t* i) { sum += A(dy[at[0] + i[0]]) * A(b[at[1] + i[1]]); });
-      *da++ = T(sum);
+      da[e] = T(sum);
     });
   }
 
-  uint64_t work() const {
+  constexpr uint64_t work() const {
     uint64_t elements = 1;
     for (int i = 0; i < outer.rank; ++i) elements *= uint64_t(outer.size[i]);
     for (int i = 0; i < inner.rank; ++i) elements *= uint64_t(inner.size[i]);
     return elements;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* da) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* da) {
     const Shape y = operands[0], b = operands[1];
     TRY_CODE(SumTo::shapes(words, operands, da));
     if (words[SumTo::kNegative] != 0) return Code::kAttribute;

@@ -16,6 +16,8 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/gradient.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -26,7 +28,7 @@ struct Embedding {
 
   enum Operand { kTable, kIds };
 
-  static Embedding from(const Words& words, const Operands& operands) {
+  static constexpr Embedding from(const Words& words, const Operands& operands) {
     return {.entries = operands[kTable][0],
             .width = operands[kTable][1],
             .count = operands[kIds].elements(),
@@ -34,13 +36,18 @@ struct Embedding {
   }
 
   template <class T, class I>
-  Code forward(const T* table, const I* ids, T* y) const {
+  constexpr Code forward(const T* table, const I* ids, T* y) const {
     TRY_CODE(check(ids));
-    for (int i = 0; i < count; ++i) std::memcpy(y + i * width, table + row(ids[i]) * width, size_t(width) * sizeof(T));
+    if constexpr (kThreads) {
+      each_independent(count, width, [&](int i, int j, int e) { y[e] = table[row(ids[i]) * width + j]; });
+    } else {
+      for (int i = 0; i < count; ++i)
+        std::memcpy(y + i * width, table + row(ids[i]) * width, size_t(width) * sizeof(T));
+    }
     return Code::kOk;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape table = operands[kTable], ids = operands[kIds];
     if (words[0] > 1) return Code::kAttribute;
     if (table.rank != 2 || ids.rank >= kMaxRank) return Code::kShapeRank;
@@ -58,39 +65,42 @@ struct Embedding {
 
  protected:
   template <class I>
-  Code check(const I* ids) const {
+  constexpr Code check(const I* ids) const {
     for (int i = 0; i < count; ++i)
       if (ids[i] >= entries || ids[i] < (negative ? -entries : 0)) return Code::kIndex;
     return Code::kOk;
   }
   template <class I>
-  int row(I id) const {
+  constexpr int row(I id) const {
     return int(id) < 0 ? int(id) + entries : int(id);
   }
 };
 
 struct EmbeddingGradient : Embedding {
-  static EmbeddingGradient from(const Words& words, const Operands& operands) {
+  static constexpr EmbeddingGradient from(const Words& words, const Operands& operands) {
     return {{.entries = operands[2][0],
              .width = operands[2][1],
              .count = operands[1].elements(),
              .negative = words[0] != 0}};
   }
 
-  uint64_t work() const { return uint64_t(uint32_t(count)) * uint32_t(width); }
+  constexpr uint64_t work() const { return uint64_t(uint32_t(count)) * uint32_t(width); }
 
   template <class T, class I>
-  Code forward(const T* dy, const I* ids, Update<typename Element<T>::Accumulator> dtable) const {
+  constexpr Code forward(const T* dy, const I* ids, Update<typename Element<T>::Accumulator> dtable) const {
     using A = typename Element<T>::Accumulator;
     TRY_CODE(check(ids));
-    for (int i = 0; i < count; ++i, dy += width) {
-      A* sum = dtable.data + row(ids[i]) * width;
-      for (int j = 0; j < width; ++j) sum[j] += A(dy[j]);
-    }
+    each_columns(width, [&](int first, int columns) {
+      for (int i = 0; i < count; ++i) {
+        const T* d = dy + i * width + first;
+        A* sum = dtable.data + row(ids[i]) * width + first;
+        for (int j = 0; j < columns; ++j) sum[j] += A(d[j]);
+      }
+    });
     return Code::kOk;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     const Shape dy = operands[0], ids = operands[1], table = operands[2];
     if (words[0] > 1) return Code::kAttribute;
     if (table.rank != 2 || dy.rank != ids.rank + 1) return Code::kShapeRank;

@@ -50,26 +50,27 @@ struct Epilogue {
   // float, and grouped, whose scales are in the sum. With Y, a fused cast: the result is rounded to T, then to Y, as by
   // the two steps.
   template <class T, class Y = T, class A>
-  Y real(A sum, Optional<const T> b, int k) const {
+  constexpr Y real(A sum, Optional<const T> b, int k) const {
     const A v = clamp.real(b ? sum + A(b[k]) : sum);
     if constexpr (std::is_same_v<T, Y>) return T(v);
     else return Y(A(T(v)));
   }
 
   template <Rounding kRounding>
-  int8_t int8(int32_t sum, Optional<const int32_t> b, const typename Requant<kRounding>::Stored* scale, int k) const {
+  constexpr int8_t int8(int32_t sum, Optional<const int32_t> b, const typename Requant<kRounding>::Stored* scale,
+                        int k) const {
     if (b) sum = wrapping_add(sum, b[k]);
     return clamp.code(wrapping_add(Requant<kRounding>::apply(sum, scale, scale_index(k)), y_zero));
   }
 
   // T(s) + b_k, rounded to T at both.
   template <class T>
-  T each(Rounded<T> v, Optional<const T> b, int k) const {
+  constexpr T each(Rounded<T> v, Optional<const T> b, int k) const {
     return T(clamp.real((b ? v + Rounded<T>(b[k]) : v).wide()));
   }
 
   template <class T, class A, class S>
-  T weight_only(A sum, Optional<const T> b, const S* scale, uint32_t form, int k) const {
+  constexpr T weight_only(A sum, Optional<const T> b, const S* scale, uint32_t form, int k) const {
     const bool divides = form == uint32_t(ScaleForm::kReciprocal);
     if constexpr (kRoundsEach<S>) {
       const Rounded<T> v(T{sum}), c(scale[scale_index(k)]);
@@ -82,14 +83,14 @@ struct Epilogue {
 
   // Of grouped weights and of float8 codes, whose scales are in the sum.
   template <class T, class S, class A>
-  T scaled_in_sum(A sum, Optional<const T> b, int k) const {
+  constexpr T scaled_in_sum(A sum, Optional<const T> b, int k) const {
     if constexpr (kRoundsEach<S>) return each<T>(Rounded<T>(T{sum}), b, k);
     else return real<T>(sum, b, k);
   }
 
   // The sum becomes a T by way of float32, as in Eigen and ml_dtypes.
   template <class T>
-  T dynamic(int32_t sum, Optional<const T> b, const T* scale, T x_scale, int k) const {
+  constexpr T dynamic(int32_t sum, Optional<const T> b, const T* scale, T x_scale, int k) const {
     using R = Rounded<T>;
     const R v = R(T(typename R::Wide(sum))) / (R(scale[scale_index(k)]) * R(x_scale));
     return T(clamp.real((b ? v + R(b[k]) : v).wide()));
@@ -97,15 +98,15 @@ struct Epilogue {
 
   // hybrid (T = float) and float8
   template <class T>
-  T scaled(float sum, Optional<const T> b, const float* scale, float x_scale, int k) const {
+  constexpr T scaled(float sum, Optional<const T> b, const float* scale, float x_scale, int k) const {
     return real<T>(sum * (x_scale * scale[scale_index(k)]), b, k);
   }
-  Float8E4M3 float8_quantized(float sum, Optional<const float> b, const float* scale, float x_scale, float y_scale,
-                              int k) const {
+  constexpr Float8E4M3 float8_quantized(float sum, Optional<const float> b, const float* scale, float x_scale,
+                                        float y_scale, int k) const {
     return Float8E4M3::saturated(scaled<float>(sum, b, scale, x_scale, k) / y_scale);
   }
 
-  int scale_index(int k) const { return per_channel ? k : 0; }
+  constexpr int scale_index(int k) const { return per_channel ? k : 0; }
 };
 
 }  // namespace nacre::inline NACRE_ISA

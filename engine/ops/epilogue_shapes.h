@@ -16,7 +16,7 @@ struct EpilogueShapes {
   int clamp;     // first word of {clamp, low, high, x_zero, y_zero}
   int form;      // first word of {form, block}
 
-  Code check(const Words& words, const Operands& operands) const {
+  constexpr Code check(const Words& words, const Operands& operands) const {
     const bool scaled = operands.has(kScale), more = scaled && operands.has(kXScale);
     const bool grouped = more && operands.element(kZero) == ElementType::kInt8;
     const bool weight_only = scaled && !more && operands.element(kX) != ElementType::kInt8;
@@ -33,7 +33,7 @@ struct EpilogueShapes {
   }
 
  private:
-  Code check_groups(uint32_t block, const Operands& operands) const {
+  constexpr Code check_groups(uint32_t block, const Operands& operands) const {
     if (block < 1 || block > 1u << 28) return Code::kAttribute;
     const int groups = int(uint32_t(terms - 1) / block) + 1;
     const bool fit = is(operands, kScale, channels, groups) && is(operands, kZero, channels, groups);
@@ -41,13 +41,13 @@ struct EpilogueShapes {
   }
 
   // scale: [1 | channels], as requantization pairs [1 | channels, 2].
-  bool scales_fit(const Operands& operands) const {
+  constexpr bool scales_fit(const Operands& operands) const {
     const int pair = operands.element(kScale) == ElementType::kInt32 ? 2 : 0;
     if (!is(operands, kScale, 1, pair) && !is(operands, kScale, channels, pair)) return false;
     return !operands.has(kXScale) || x_scale_fits(operands);
   }
 
-  bool x_scale_fits(const Operands& operands) const {
+  constexpr bool x_scale_fits(const Operands& operands) const {
     const Shape x = operands[kX], scale = operands[kXScale];
     const bool last = operands.has(kXZeroPoint);
     const bool hybrid = last && operands.element(kXZeroPoint) == ElementType::kInt32;

@@ -29,6 +29,7 @@
 #include "engine/numeric/float8_scale.h"
 #include "engine/numeric/policy.h"
 #include "engine/numeric/small_float.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -42,42 +43,44 @@ struct FakeFloat8 {
   enum Format : uint32_t { kE4M3 = 0, kE5M2 = 1 };
   static constexpr uint32_t kEachRounded = 2;  // a form beside those of ScaleForm
 
-  static FakeFloat8 from(const Words& words, const Operands& operands) {
+  static constexpr FakeFloat8 from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX];
     const int axis = words.integer(kAxis);
     return {x.product(0, axis), x.product(axis, x.rank), words[kFormat], words[kForm]};
   }
 
   template <class T>
-  void forward(const T* x, const float* scale, Update<uint32_t> amax, T* y) const {
-    const auto count = size_t(rows) * size_t(width);
-    amax.data[0] = amax_bits(std::span<const T>(x, count), amax.data[0]);
-    format == kE4M3 ? by_scale<Float8E4M3>(x, *scale, y) : by_scale<Float8E5M2>(x, *scale, y);
+  constexpr void forward(const T* x, const float* scale, Update<uint32_t> amax, T* y) const {
+    uint32_t largest = 0;  // that this thread sees
+    const auto observe = [&](const T& v) { largest = amax_bits(std::span<const T>(&v, 1), largest); };
+    format == kE4M3 ? by_scale<Float8E4M3>(x, *scale, y, observe) : by_scale<Float8E5M2>(x, *scale, y, observe);
+    raise(amax.data, largest);
   }
 
   template <class T>
-  void forward_fixed(const T* x, const float* scale, Optional<const uint32_t>, T* y) const {
-    format == kE4M3 ? by_scale<Float8E4M3>(x, *scale, y) : by_scale<Float8E5M2>(x, *scale, y);
+  constexpr void forward_fixed(const T* x, const float* scale, Optional<const uint32_t>, T* y) const {
+    const auto nothing = [](const T&) {};
+    format == kE4M3 ? by_scale<Float8E4M3>(x, *scale, y, nothing) : by_scale<Float8E5M2>(x, *scale, y, nothing);
   }
 
   template <class T>
-  void forward_current(const T* x, Optional<const float>, Optional<const uint32_t>, T* y) const {
+  constexpr void forward_current(const T* x, Optional<const float>, Optional<const uint32_t>, T* y) const {
     format == kE4M3 ? by_row<Float8E4M3>(x, y) : by_row<Float8E5M2>(x, y);
   }
 
   template <class T>
-  void copy(const T* x, const float*, Update<uint32_t>, T* y) const {
-    for (int i = 0; i < rows * width; ++i) y[i] = x[i];
+  constexpr void copy(const T* x, const float*, Update<uint32_t>, T* y) const {
+    for (int i : independent(rows * width)) y[i] = x[i];
   }
 
   template <class T>
-  void copy_current(const T* x, Optional<const float>, Optional<const uint32_t>, T* y) const {
-    for (int i = 0; i < rows * width; ++i) y[i] = x[i];
+  constexpr void copy_current(const T* x, Optional<const float>, Optional<const uint32_t>, T* y) const {
+    for (int i : independent(rows * width)) y[i] = x[i];
   }
 
-  uint64_t work() const { return uint64_t(rows) * uint64_t(width); }
+  constexpr uint64_t work() const { return uint64_t(rows) * uint64_t(width); }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[kX];
     if (words[kFormat] > kE5M2 || words[kForm] > kEachRounded || words[kCurrent] > 1) return Code::kAttribute;
     if (words[kCurrent] == 1) {
@@ -104,17 +107,18 @@ struct FakeFloat8 {
 
  private:
   template <class A>
-  static float to_float(A v) {  // rounding the result to float8 gives what rounding v once would
+  static constexpr float to_float(A v) {  // rounding the result to float8 gives what rounding v once would
     if constexpr (std::is_same_v<A, double>) return round_to_odd(v);
     else return v;
   }
 
-  template <class Q, class T>
-  void by_scale(const T* x, float scale, T* y) const {
+  template <class Q, class T, class Observe>
+  constexpr void by_scale(const T* x, float scale, T* y, Observe observe) const {
     using A = typename Element<T>::Accumulator;
     const A s = form == kEachRounded ? A(T(scale)) : A(scale);
     const bool multiplies = form == uint32_t(ScaleForm::kReciprocal);
-    for (int i = 0; i < rows * width; ++i) {
+    for (int i : independent(rows * width)) {
+      observe(x[i]);
       A real = multiplies ? A(x[i]) * s : A(x[i]) / s;
       if (form == kEachRounded) real = A(T(real));
       const Q q = Q::saturated(to_float(real));
@@ -123,13 +127,15 @@ struct FakeFloat8 {
   }
 
   template <class Q, class T>
-  void by_row(const T* x, T* y) const {
+  constexpr void by_row(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
     constexpr CurrentScaling kRule = {.format_max = float(Q::of_bits(Q::kMax))};
-    for (int r = 0; r < rows; ++r, x += width, y += width) {
-      const float amax = amax_value(amax_bits(std::span<const T>(x, size_t(width))));
+    for (int r : independent(rows)) {
+      const T* from = x + r * width;
+      const float amax = amax_value(amax_bits(std::span<const T>(from, size_t(width))));
       const float factor = current_scale(amax, kRule).scale, step = 1 / factor;
-      for (int i = 0; i < width; ++i) y[i] = T(A(float(Q::saturated(to_float(A(x[i]) * A(factor))))) * A(step));
+      for (int i = 0; i < width; ++i)
+        y[r * width + i] = T(A(float(Q::saturated(to_float(A(from[i]) * A(factor))))) * A(step));
     }
   }
 };

@@ -41,6 +41,7 @@
 #include "engine/numeric/absmax.h"
 #include "engine/numeric/int8_range.h"
 #include "engine/numeric/small_float.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -51,7 +52,7 @@ struct NudgedRange {
   int32_t zero;
   bool none;
 
-  static NudgedRange from(const float* range) {
+  static constexpr NudgedRange from(const float* range) {
     const AffineScale affine = affine_of_range(double(range[0]), double(range[1]));
     return {.scale = affine.scale,
             .low = affine.scale * float(-128 - affine.zero),
@@ -69,7 +70,7 @@ struct FakeQuantize {
   enum Operand { kX, kRange, kStep };
   enum Rule : uint32_t { kStatic, kWeights, kAbsMax8, kAbsMax4, kInt8Codes, kInt32Codes, kRuleCount };
 
-  static FakeQuantize from(const Words& words, const Operands& operands) {
+  static constexpr FakeQuantize from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX];
     if (words[kPerChannel] == 0) return {1, 1, x.elements(), words[kRule]};
     const int axis = words.integer(kAxis);
@@ -77,16 +78,16 @@ struct FakeQuantize {
   }
 
   template <class T>
-  void forward(const T* x, Optional<const float> range, Optional<const float> step, T* y) const {
+  constexpr void forward(const T* x, Optional<const float> range, Optional<const float> step, T* y) const {
     using A = typename Element<T>::Accumulator;
     if (step) return by_codes<A>(x, step.data, y);
     if (range) return by_range<A>(x, NudgedRange::from(range.data), y);
-    for (int c = 0; c < channels; ++c) by_magnitude<A>(x, c, y);
+    for (int c : independent(channels)) by_magnitude<A>(x, c, y);
   }
 
-  uint64_t work() const { return uint64_t(outer) * uint64_t(channels) * uint64_t(inner); }
+  constexpr uint64_t work() const { return uint64_t(outer) * uint64_t(channels) * uint64_t(inner); }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (words[kRule] >= kRuleCount || words[kPerChannel] > 1) return Code::kAttribute;
     if (words[kPerChannel] == 0 ? words[kAxis] != 0 : words[kAxis] >= uint32_t(operands[kX].rank))
       return Code::kAttributeAxis;
@@ -106,7 +107,7 @@ struct FakeQuantize {
   static constexpr const char* kInputs[] = {"x", "range?", "step?"};
   static constexpr const char* kOutputs[] = {"y"};
 
-  static int step_words(const Words& words, const Operands& operands, int, uint32_t* made) {
+  static constexpr int step_words(const Words& words, const Operands& operands, int, uint32_t* made) {
     if (!operands.has(kStep)) return 0;
     made[0] = words[kPerChannel];
     made[1] = words[kAxis];
@@ -122,9 +123,9 @@ struct FakeQuantize {
 
  private:
   template <class A, class T>  // A: float or double
-  void by_range(const T* x, const NudgedRange& range, T* y) const {
+  constexpr void by_range(const T* x, const NudgedRange& range, T* y) const {
     const A scale = A(range.scale);
-    for (int i = 0; i < inner; ++i) {
+    for (int i : independent(inner)) {
       const A v = A(x[i]);
       const int8_t code = clamp_to_int8(int64_t{round_half_away(v / scale)} + range.zero);
       y[i] = range.none || v != v ? x[i] : T(scale * A(code - range.zero));
@@ -132,9 +133,9 @@ struct FakeQuantize {
   }
 
   template <class A, class T>
-  void by_codes(const T* x, const float* step, T* y) const {
+  constexpr void by_codes(const T* x, const float* step, T* y) const {
     const int32_t low = rule == kInt8Codes ? -128 : INT32_MIN, high = rule == kInt8Codes ? 127 : INT32_MAX;
-    for (int c = 0; c < channels; ++c)
+    for (int c : independent(channels))
       each_of(c, [&](int i) {
         const int32_t code = round_half_away(A(x[i]));
         y[i] = by_step(x[i], code < low ? low : code > high ? high : code, A(step[c]));
@@ -142,7 +143,7 @@ struct FakeQuantize {
   }
 
   template <class A, class T>
-  void by_magnitude(const T* x, int c, T* y) const {
+  constexpr void by_magnitude(const T* x, int c, T* y) const {
     A amax = 0;
     each_of(c, [&](int i) {
       const A v = A(x[i]), size = v < 0 ? -v : v;
@@ -169,19 +170,19 @@ struct FakeQuantize {
   }
 
   template <class A, class T>
-  static T by_step(T x, int32_t code, A step) {
+  static constexpr T by_step(T x, int32_t code, A step) {
     return A(x) != A(x) ? x : T(step * A(code));
   }
 
   template <class F>
-  void each_of(int c, F f) const {  // f(index) of the elements of channel c
+  constexpr void each_of(int c, F f) const {  // f(index) of the elements of channel c
     for (int o = 0; o < outer; ++o)
       for (int j = 0; j < inner; ++j) f((o * channels + c) * inner + j);
   }
 };
 
 // Operands {dy, x, range?, ..} of both gradients.
-inline Code check_fake_quantize_gradient(const Operands& operands) {
+constexpr Code check_fake_quantize_gradient(const Operands& operands) {
   if (!same(operands[0], operands[1])) return Code::kShapeInput;
   return !operands.has(2) || is(operands, 2, 2) ? Code::kOk : Code::kShapeScale;
 }
@@ -192,7 +193,7 @@ struct FakeQuantizeGradientX {
   enum Word { kPerChannel = 0, kAxis = 1 };
   enum Operand { kDy, kX, kRange, kStep };
 
-  static FakeQuantizeGradientX from(const Words& words, const Operands& operands) {
+  static constexpr FakeQuantizeGradientX from(const Words& words, const Operands& operands) {
     const Shape dy = operands[kDy];
     if (words[kPerChannel] == 0) return {dy.elements(), 1, 1};
     const int axis = words.integer(kAxis);
@@ -200,24 +201,25 @@ struct FakeQuantizeGradientX {
   }
 
   template <class T>
-  void forward(const T* dy, const T* x, Optional<const float> range, Optional<const float> step, T* dx) const {
+  constexpr void forward(const T* dy, const T* x, Optional<const float> range, Optional<const float> step,
+                         T* dx) const {
     using A = typename Element<T>::Accumulator;
     if (step) {
-      for (int i = 0; i < elements; ++i) dx[i] = T(A(dy[i]) / A(step.data[i / inner % channels]));
+      for (int i : independent(elements)) dx[i] = T(A(dy[i]) / A(step.data[i / inner % channels]));
       return;
     }
     const float none[] = {0, 0};
     const NudgedRange nudged = NudgedRange::from(range ? range.data : none);
     const A low = A(nudged.low), high = A(nudged.high);
-    for (int i = 0; i < elements; ++i) {
+    for (int i : independent(elements)) {
       const A v = A(x[i]);
       dx[i] = nudged.none || v != v || (v >= low && v <= high) ? dy[i] : T(A(0));
     }
   }
 
-  uint64_t work() const { return uint64_t(elements); }
+  constexpr uint64_t work() const { return uint64_t(elements); }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     TRY_CODE(check_fake_quantize_gradient(operands));
     if (words[kPerChannel] > 1 || (words[kPerChannel] != 0 && !operands.has(kStep))) return Code::kAttribute;
     if (words[kPerChannel] == 0 ? words[kAxis] != 0 : words[kAxis] >= uint32_t(operands[kDy].rank))
@@ -241,13 +243,15 @@ struct FakeQuantizeGradientRange {
 
   enum Operand { kDy, kX, kRange, kSum };
 
-  static FakeQuantizeGradientRange from(const Words&, const Operands& operands) { return {operands[kDy].elements()}; }
+  static constexpr FakeQuantizeGradientRange from(const Words&, const Operands& operands) {
+    return {operands[kDy].elements()};
+  }
 
   template <class T>  // the range is float32 whatever T is, and so is its gradient
-  void forward(const T* dy, const T* x, const float* range, Update<float> sum) const {
+  constexpr void forward(const T* dy, const T* x, const float* range, Update<float> sum) const {
     using A = typename Element<T>::Accumulator;
     const NudgedRange nudged = NudgedRange::from(range);
-    if (nudged.none) return;
+    if (nudged.none || !in_order()) return;
     A low = 0, high = 0;
     for (int i = 0; i < elements; ++i) {
       const A v = A(x[i]);
@@ -258,9 +262,9 @@ struct FakeQuantizeGradientRange {
     sum.data[1] += float(high);
   }
 
-  uint64_t work() const { return uint64_t(elements); }
+  constexpr uint64_t work() const { return uint64_t(elements); }
 
-  static Code shapes(const Words&, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims*) {
     TRY_CODE(check_fake_quantize_gradient(operands));
     return is(operands, kSum, 2) ? Code::kOk : Code::kShapeScale;
   }
@@ -273,10 +277,11 @@ struct ObserveRange {
 
   enum Operand { kX, kSum, kBatches };
 
-  static ObserveRange from(const Words&, const Operands& operands) { return {operands[kX].elements()}; }
+  static constexpr ObserveRange from(const Words&, const Operands& operands) { return {operands[kX].elements()}; }
 
   template <class T>
-  void forward(const T* x, Update<float> sum, Update<float> batches) const {
+  constexpr void forward(const T* x, Update<float> sum, Update<float> batches) const {
+    if (!in_order()) return;
     float low = float(x[0]), high = low;
     for (int i = 1; i < elements; ++i) {
       const float v = float(x[i]);
@@ -288,9 +293,9 @@ struct ObserveRange {
     batches.data[0] += 1;
   }
 
-  uint64_t work() const { return uint64_t(elements); }
+  constexpr uint64_t work() const { return uint64_t(elements); }
 
-  static Code shapes(const Words&, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims*) {
     return is(operands, kSum, 2) && is(operands, kBatches, 1) ? Code::kOk : Code::kShapeScale;
   }
 

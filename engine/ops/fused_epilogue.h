@@ -21,7 +21,7 @@ struct FusedEpilogue {
 
   // Of output channel k, element i of y.
   template <class T, class A>
-  T real(A sum, Optional<const T> b, int k, Optional<const T> residual, int i) const {
+  constexpr T real(A sum, Optional<const T> b, int k, Optional<const T> residual, int i) const {
     A v = b ? sum + A(b[k]) : sum;
     if (residual) v = A(T(v)) + A(residual[i]);
     return clamp.kind <= Clamp::kBounds ? T(clamp.real(v)) : T(function(A(T(v))));
@@ -29,7 +29,7 @@ struct FusedEpilogue {
 
  private:
   template <class A>
-  A function(A v) const {
+  constexpr A function(A v) const {
     switch (clamp.kind) {
       case Clamp::kLeakyRelu: return RealFunction::leaky_relu(v, A(std::bit_cast<float>(clamp.low)));
       case Clamp::kSigmoid: return RealFunction::sigmoid(v);
@@ -51,7 +51,7 @@ constexpr Code check_function(const Clamp& function) {
 // The shape rule of the fused form of op O: that of the float form, but for the function; the residual is as y. A step
 // without a residual and a function is the float form's: no step fits two forms.
 template <class O>
-Code fused_shapes(const Words& words, const Operands& operands, Dims* y) {
+constexpr Code fused_shapes(const Words& words, const Operands& operands, Dims* y) {
   constexpr int kCount = O::kBlock + 1;
   uint32_t plain[kCount];
   for (int i = 0; i < kCount; ++i) plain[i] = words[i];
@@ -74,7 +74,7 @@ Code fused_shapes(const Words& words, const Operands& operands, Dims* y) {
 // The rule of O for the tools, who know a step's form by its operands: fused where x, w and a residual are of one float
 // type, or where x and w are and there is a function.
 template <class O>
-Code shapes_of_form(const Words& words, const Operands& operands, Dims* y) {
+constexpr Code shapes_of_form(const Words& words, const Operands& operands, Dims* y) {
   const ElementType type = operands.element(O::kX);
   const bool real = type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
                     type == ElementType::kFloat64;

@@ -18,6 +18,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 #include "engine/ops/real_functions.h"
 
@@ -29,28 +30,28 @@ struct Gelu {
 
   static constexpr double kInverseSqrt2Pi = 0.39894228040143267794;  // 1 / sqrt(2 pi)
 
-  static Gelu from(const Words& words, const Operands& operands) {
+  static constexpr Gelu from(const Words& words, const Operands& operands) {
     return {.elements = operands[0].elements(), .tanh = words[0] != 0};
   }
 
   template <class T>
-  void forward(const T* x, T* y) const {
+  constexpr void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
-    for (int i = 0; i < elements; ++i) y[i] = T(RealFunction::gelu(A(x[i]), tanh));
+    for (int i : independent(elements)) y[i] = T(RealFunction::gelu(A(x[i]), tanh));
   }
 
   template <class T>
-  void gradient(const T* x, const T* dy, T* dx) const {
+  constexpr void gradient(const T* x, const T* dy, T* dx) const {
     using A = typename Element<T>::Accumulator;
-    for (int i = 0; i < elements; ++i) dx[i] = T(A(dy[i]) * slope(A(x[i])));
+    for (int i : independent(elements)) dx[i] = T(A(dy[i]) * slope(A(x[i])));
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (words[0] > 1) return Code::kAttribute;
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
-  static Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
     return same(operands[0], operands[1]) ? shapes(words, operands, dx) : Code::kShapeInput;
   }
 
@@ -64,7 +65,7 @@ struct Gelu {
 
  private:
   template <class A>
-  A slope(A x) const {
+  constexpr A slope(A x) const {
     constexpr double kSlope = RealFunction::kSqrt2OverPi, kCubic = RealFunction::kGeluCubic;
     const A phi = RealFunction::gelu_gate(x, tanh);
     if (!tanh) return phi + x * std::exp(-x * x / 2) * A(kInverseSqrt2Pi);
@@ -76,28 +77,28 @@ struct Gelu {
 struct Silu {
   int elements;
 
-  static Silu from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
+  static constexpr Silu from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
 
   template <class T>
-  void forward(const T* x, T* y) const {
+  constexpr void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
-    for (int i = 0; i < elements; ++i) y[i] = T(RealFunction::silu(A(x[i])));
+    for (int i : independent(elements)) y[i] = T(RealFunction::silu(A(x[i])));
   }
 
   template <class T>
-  void gradient(const T* x, const T* dy, T* dx) const {
+  constexpr void gradient(const T* x, const T* dy, T* dx) const {
     using A = typename Element<T>::Accumulator;
-    for (int i = 0; i < elements; ++i) {
+    for (int i : independent(elements)) {
       const A v = A(x[i]), s = 1 / (1 + std::exp(-v));
       dx[i] = T(A(dy[i]) * s * (1 + v * (1 - s)));
     }
   }
 
-  static Code shapes(const Words&, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims* y) {
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
-  static Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
     return same(operands[0], operands[1]) ? shapes(words, operands, dx) : Code::kShapeInput;
   }
 

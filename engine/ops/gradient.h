@@ -13,25 +13,28 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/walk.h"
 
 namespace nacre::inline NACRE_ISA {
 
-// Channels whose sums are computed side by side, each rounded once: at most 256 bytes of stack.
-inline constexpr int kRun = 32;
+// Channels whose sums are computed side by side, each rounded once: at most 256 bytes of stack. Of a device, whose
+// threads are side by side, one.
+inline constexpr int kRun = kThreads ? 1 : 32;
 
-// f(first, count) for the runs of `channels`.
-template <class F>
-void each_run_of(int channels, F f) {
-  for (int first = 0; first < channels; first += kRun) f(first, channels - first < kRun ? channels - first : kRun);
+// The runs of `channels`: how many, and how long one of them is.
+constexpr int runs_of(int channels) { return (channels - 1) / kRun + 1; }
+constexpr int length_of_run(int channels, int run) {
+  const int rest = channels - run * kRun;
+  return rest < kRun ? rest : kRun;
 }
 
 // sum[c] += sum_r f(r, c) for `count` columns, at most kColumns. Rows are added in blocks: the error of a sum grows
 // with kBlockRows + rows / kBlockRows, not with rows.
-inline constexpr int kColumns = 16, kBlockRows = 128;
+inline constexpr int kColumns = kThreads ? 1 : 16, kBlockRows = 128;
 
 template <class A, class F>
-void add_columns(int rows, int count, A* sum, F f) {
+constexpr void add_columns(int rows, int count, A* sum, F f) {
   for (int r = 0; r < rows;) {
     const int end = rows - r < kBlockRows ? rows : r + kBlockRows;
     A part[kColumns] = {};
@@ -41,22 +44,24 @@ void add_columns(int rows, int count, A* sum, F f) {
   }
 }
 
-// f(first, count) for the runs of at most kColumns of `columns`.
+// f(first, count) for the runs of at most kColumns of `columns`, independent of each other.
 template <class F>
-void each_columns(int columns, F f) {
-  for (int first = 0; first < columns; first += kColumns)
+constexpr void each_columns(int columns, F f) {
+  for (int run : independent((columns - 1) / kColumns + 1)) {
+    const int first = run * kColumns;
     f(first, columns - first < kColumns ? columns - first : kColumns);
+  }
 }
 
 // Dims as attributes: {rank, dims[6]}, the compiled ones. Returns how many words.
-inline int words_of_dims(Shape shape, uint32_t* made) {
+constexpr int words_of_dims(Shape shape, uint32_t* made) {
   made[0] = uint32_t(shape.rank);
   for (int axis = 0; axis < kMaxRank; ++axis) made[1 + axis] = axis < shape.rank ? uint32_t(shape.dims[axis]) : 0;
   return 1 + kMaxRank;
 }
 
 // The reverse, from untrusted words: dims in [1, 2^28], fewer than 2^31 elements.
-inline Code dims_of_words(const Words& words, int first, Dims* dims) {
+constexpr Code dims_of_words(const Words& words, int first, Dims* dims) {
   if (words[first] > uint32_t(kMaxRank)) return Code::kShapeRank;
   int64_t elements = 1;
   for (int axis = 0; axis < words.integer(first); ++axis) {
@@ -69,7 +74,7 @@ inline Code dims_of_words(const Words& words, int first, Dims* dims) {
 }
 
 // The dims of x from words at `first`. Where axis 0 of x is that of y, its size is the rows of this run.
-inline Code broadcast_source(const Words& words, int first, Shape y, Dims* x) {
+constexpr Code broadcast_source(const Words& words, int first, Shape y, Dims* x) {
   TRY_CODE(dims_of_words(words, first, x));
   if (x->rank > y.rank) return Code::kShapeRank;
   for (int axis = 0; axis < x->rank; ++axis) {
@@ -85,7 +90,7 @@ inline Code broadcast_source(const Words& words, int first, Shape y, Dims* x) {
 struct Repeats {
   Walk<1> outer, inner;
 
-  Repeats(const Dims& x, Shape y) {
+  constexpr Repeats(const Dims& x, Shape y) {
     for (int axis = 0; axis < y.rank; ++axis) {
       const int i = axis - (y.rank - x.rank);
       const bool repeated = i < 0 || (x.size[i] == 1 && y[axis] != 1);
@@ -102,25 +107,25 @@ struct SumTo {
 
   enum Word { kClamp = 0, kRank = 1, kNegative = 2 + kMaxRank };
 
-  static SumTo from(const Words& words, const Operands& operands) { return {operands[0], words}; }
+  static constexpr SumTo from(const Words& words, const Operands& operands) { return {operands[0], words}; }
 
   template <class T>
-  void forward(const T* dy, T* dx) const {
+  constexpr void forward(const T* dy, T* dx) const {
     using A = typename Element<T>::Accumulator;
     Dims x;
     if (broadcast_source(words, kRank, y, &x) != Code::kOk) return;  // the shape rule refuses it
     const Repeats repeats(x, y);
     const bool negative = words[kNegative] != 0;
-    repeats.outer.each([&](const int32_t* at) {
+    repeats.outer.each_independent([&](const int32_t* at, int e) {
       A sum = 0;
       repeats.inner.each([&](const int32_t* i) { sum += A(dy[at[0] + i[0]]); });
-      *dx++ = T(negative ? -sum : sum);
+      dx[e] = T(negative ? -sum : sum);
     });
   }
 
-  uint64_t work() const { return uint64_t(uint32_t(y.elements())); }
+  constexpr uint64_t work() const { return uint64_t(uint32_t(y.elements())); }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     if (words[kClamp] != 0 || words[kNegative] > 1) return Code::kAttribute;
     return broadcast_source(words, kRank, operands[0], dx);
   }
@@ -135,7 +140,7 @@ struct BiasGradient {
   int rows, columns;  // of dy as a matrix, if the sum has one value per column; else 0, and `walk` is used
   Walk<1> walk;       // over dy, into the sum
 
-  static BiasGradient from(const Words&, const Operands& operands) {
+  static constexpr BiasGradient from(const Words&, const Operands& operands) {
     const Shape y = operands[0], x = operands[1];
     const int lead = y.rank - x.rank;
     BiasGradient op = {.rows = y.product(0, lead), .columns = y.product(lead, y.rank), .walk = {}};
@@ -149,9 +154,10 @@ struct BiasGradient {
   }
 
   template <class T>
-  void forward(const T* dy, Update<typename Element<T>::Accumulator> sum) const {
+  constexpr void forward(const T* dy, Update<typename Element<T>::Accumulator> sum) const {
     using A = typename Element<T>::Accumulator;
     if (rows == 0) {
+      if (!in_order()) return;
       walk.each([&](const int32_t* at) { sum.data[at[0]] += A(*dy++); });
       return;
     }
@@ -161,13 +167,13 @@ struct BiasGradient {
     });
   }
 
-  uint64_t work() const {
+  constexpr uint64_t work() const {
     uint64_t elements = 1;
     for (int i = 0; i < walk.rank; ++i) elements *= uint64_t(walk.size[i]);
     return elements;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     const Shape y = operands[0], x = operands[1];
     if (words[0] != 0) return Code::kAttribute;
     if (x.rank > y.rank) return Code::kShapeRank;
@@ -183,15 +189,15 @@ struct BiasGradient {
 struct Accumulate {
   int elements;
 
-  static Accumulate from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
+  static constexpr Accumulate from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
 
   template <class T>
-  void forward(const T* x, Update<typename Element<T>::Accumulator> sum) const {
+  constexpr void forward(const T* x, Update<typename Element<T>::Accumulator> sum) const {
     using A = typename Element<T>::Accumulator;
-    for (int i = 0; i < elements; ++i) sum.data[i] += A(x[i]);
+    for (int i : independent(elements)) sum.data[i] += A(x[i]);
   }
 
-  static Code shapes(const Words&, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims*) {
     return operands[0].elements() == operands[1].elements() ? Code::kOk : Code::kShapeInput;
   }
 
@@ -201,12 +207,12 @@ struct Accumulate {
 // Attributes of bias_gradient and sum_to in a gradient table: the clamp at word kClamp of the step, and the dims of the
 // input.
 template <int kClamp>
-int bias_words(const Words& words, const Operands&, int, uint32_t* made) {
+constexpr int bias_words(const Words& words, const Operands&, int, uint32_t* made) {
   made[0] = words[kClamp];
   return 1;
 }
 template <int kClamp, bool kNegative = false>
-int sum_words(const Words& words, const Operands& operands, int input, uint32_t* made) {
+constexpr int sum_words(const Words& words, const Operands& operands, int input, uint32_t* made) {
   made[0] = words[kClamp];
   const int count = 1 + words_of_dims(operands[input], made + 1);
   made[count] = kNegative ? 1 : 0;
@@ -238,14 +244,14 @@ inline constexpr OpRule kAccumulateRule = {.op = Op::kAccumulate,
 struct Zeros {
   int elements;
 
-  static Zeros from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
+  static constexpr Zeros from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
 
   template <class T>
-  void forward(T* y) const {
-    for (int i = 0; i < elements; ++i) y[i] = 0;
+  constexpr void forward(T* y) const {
+    for (int i : independent(elements)) y[i] = 0;
   }
 
-  static Code shapes(const Words& words, const Operands&, Dims* y) { return dims_of_words(words, 0, y); }
+  static constexpr Code shapes(const Words& words, const Operands&, Dims* y) { return dims_of_words(words, 0, y); }
 
   static constexpr Attribute kAttributes[] = {{"rank"}, {"dims", Coding::kInteger, kMaxRank}};
   static constexpr const char* kOutputs[] = {"y"};

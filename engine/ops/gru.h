@@ -31,6 +31,7 @@
 #pragma once
 
 #include "engine/base/isa.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/recurrent.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -41,25 +42,25 @@ struct Gru {
 
   enum Operand { kX, kW, kBias, kH0 };
 
-  static Gru from(const Words& words, const Operands& operands) {
+  static constexpr Gru from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX];
     return {.size = {.batch = x[0], .time = x[1], .width = operands[kW][1]}, .reset_after = words[0] != 0};
   }
 
-  uint64_t work() const { return size.work(3); }
-  static size_t scratch_bytes(const Words&, const Operands& operands) {  // r y_{t-1}, z
+  constexpr uint64_t work() const { return size.work(3); }
+  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // r y_{t-1}, z
     return 2 * size_t(operands[kW][1]) * accumulator_bytes(operands.element(kX));
   }
 
   template <class T>
-  void forward(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, T* y,
-               Scratch<typename Element<T>::Accumulator> scratch) const {
+  constexpr void forward(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, T* y,
+                         Scratch<typename Element<T>::Accumulator> scratch) const {
     run(x, w, bias, h0, y, scratch.data, [](int, int, int, auto) {});
   }
 
   template <class T>
-  void forward_training(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, T* y, T* gates,
-                        Scratch<typename Element<T>::Accumulator> scratch) const {
+  constexpr void forward_training(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, T* y, T* gates,
+                                  Scratch<typename Element<T>::Accumulator> scratch) const {
     run(x, w, bias, h0, y, scratch.data, [&](int step, int gate, int j, auto v) {
       if (gate < saved(reset_after)) gates[(step * saved(reset_after) + gate) * size.width + j] = T(v);
     });
@@ -68,7 +69,7 @@ struct Gru {
   // Gates that training keeps.
   static constexpr int saved(bool reset_after) { return reset_after ? 4 : 3; }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
     const Shape x = operands[kX];
     if (words[0] > 1) return Code::kAttribute;
     TRY_CODE(check_sequence(operands, kX, kW, 3));
@@ -102,7 +103,9 @@ struct Gru {
  private:
   // keep(step, gate, j, value) for gates z, r, n, q of unit j of each step, steps of all samples counted together.
   template <class T, class A, class F>
-  void run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, T* y, A* scratch, F keep) const {
+  constexpr void run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, T* y, A* scratch,
+                     F keep) const {
+    if (!in_order()) return;
     const int h = size.width;
     A *reset = scratch, *update = scratch + h;
     size.each_step(y, h0.data, [&](int step, const T* previous) {
@@ -145,29 +148,29 @@ struct GruGradient {
 
   enum Operand { kGates, kY, kW, kH0, kDy };
 
-  static GruGradient from(const Words& words, const Operands& operands) {
+  static constexpr GruGradient from(const Words& words, const Operands& operands) {
     const Shape y = operands[kY];
     return {.size = {.batch = y[0], .time = y[1], .width = y[2]}, .reset_after = words[0] != 0};
   }
 
-  uint64_t work() const { return size.work(3); }
-  static size_t scratch_bytes(const Words&, const Operands& operands) {  // dh and v
+  constexpr uint64_t work() const { return size.work(3); }
+  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // dh and v
     return 2 * size_t(operands[kW][1]) * accumulator_bytes(operands.element(kGates));
   }
 
   template <class T>
-  void forward(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx,
-               Scratch<typename Element<T>::Accumulator> scratch) const {
+  constexpr void forward(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx,
+                         Scratch<typename Element<T>::Accumulator> scratch) const {
     run(gates, y, w, h0, dy, dx, scratch.data, [](int, int, auto) {});
   }
 
   template <class T>
-  void forward_states(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx, T* dh0,
-                      Scratch<typename Element<T>::Accumulator> scratch) const {
+  constexpr void forward_states(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx,
+                                T* dh0, Scratch<typename Element<T>::Accumulator> scratch) const {
     run(gates, y, w, h0, dy, dx, scratch.data, [&](int n, int j, auto dh) { dh0[n * size.width + j] = T(dh); });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
     const Shape y = operands[kY], w = operands[kW];
     if (words[0] > 1) return Code::kAttribute;
     if (y.rank != 3 || w.rank != 2) return Code::kShapeRank;
@@ -191,7 +194,9 @@ struct GruGradient {
  private:
   // keep(n, j, dh) with the gradient of h0 of unit j.
   template <class T, class A, class F>
-  void run(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx, A* scratch, F keep) const {
+  constexpr void run(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx, A* scratch,
+                     F keep) const {
+    if (!in_order()) return;
     const int h = size.width, saved = Gru::saved(reset_after);
     A *dh = scratch, *v = dh + h;
     for (int n = 0; n < size.batch; ++n) {
@@ -232,31 +237,30 @@ struct GruGradientW {
 
   enum Operand { kDx, kGates, kY, kH0, kDw };
 
-  static GruGradientW from(const Words& words, const Operands& operands) {
+  static constexpr GruGradientW from(const Words& words, const Operands& operands) {
     const Shape y = operands[kY];
     return {.size = {.batch = y[0], .time = y[1], .width = y[2]}, .reset_after = words[0] != 0};
   }
 
-  uint64_t work() const { return size.work(3); }
+  constexpr uint64_t work() const { return size.work(3); }
 
   template <class T>
-  void forward(const T* dx, const T* gates, const T* y, Optional<const T> h0,
-               Update<typename Element<T>::Accumulator> dw) const {
+  constexpr void forward(const T* dx, const T* gates, const T* y, Optional<const T> h0,
+                         Update<typename Element<T>::Accumulator> dw) const {
     using A = typename Element<T>::Accumulator;
     const int h = size.width;
-    size.each_step(y, h0.data, [&](int step, const T* previous) {
-      if (previous == nullptr) return;
-      const T* r = gates + (step * Gru::saved(reset_after) + 1) * h;
-      for (int k = 0; k < 3 * h; ++k) {
+    for (int k : independent(3 * h))
+      size.each_step(y, h0.data, [&](int step, const T* previous) {
+        if (previous == nullptr) return;
+        const T* r = gates + (step * Gru::saved(reset_after) + 1) * h;
         const bool candidate = k >= 2 * h;
         const A d = A(dx[step * 3 * h + k]), dq = candidate && reset_after ? d * A(r[k - 2 * h]) : d;
         for (int j = 0; j < h; ++j)
           dw.data[k * h + j] += dq * (candidate && !reset_after ? A(r[j]) * A(previous[j]) : A(previous[j]));
-      }
-    });
+      });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     const Shape y = operands[kY];
     if (words[0] > 1) return Code::kAttribute;
     TRY_CODE(check_sequence(operands, kDx, kDw, 3));
@@ -273,25 +277,26 @@ struct GruGradientBias {
   Sequence size;
   bool reset_after;
 
-  static GruGradientBias from(const Words& words, const Operands& operands) {
+  static constexpr GruGradientBias from(const Words& words, const Operands& operands) {
     const Shape dx = operands[0];
     return {.size = {.batch = dx[0], .time = dx[1], .width = operands[2][0] / 3}, .reset_after = words[0] != 0};
   }
 
-  uint64_t work() const { return uint64_t(uint32_t(size.batch * size.time)) * uint32_t(3 * size.width); }
+  constexpr uint64_t work() const { return uint64_t(uint32_t(size.batch * size.time)) * uint32_t(3 * size.width); }
 
   template <class T>
-  void forward(const T* dx, const T* gates, Update<typename Element<T>::Accumulator> dbias) const {
+  constexpr void forward(const T* dx, const T* gates, Update<typename Element<T>::Accumulator> dbias) const {
     using A = typename Element<T>::Accumulator;
     const int h = size.width;
-    for (int step = 0; step < size.batch * size.time; ++step, dx += 3 * h) {
-      const T* r = gates + (step * Gru::saved(reset_after) + 1) * h;
-      for (int k = 0; k < 3 * h; ++k)
-        dbias.data[k] += reset_after && k >= 2 * h ? A(dx[k]) * A(r[k - 2 * h]) : A(dx[k]);
-    }
+    for (int k : independent(3 * h))
+      for (int step = 0; step < size.batch * size.time; ++step) {
+        const T* r = gates + (step * Gru::saved(reset_after) + 1) * h;
+        const A d = A(dx[step * 3 * h + k]);
+        dbias.data[k] += reset_after && k >= 2 * h ? d * A(r[k - 2 * h]) : d;
+      }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     const Shape dx = operands[0], gates = operands[1], dbias = operands[2];
     if (words[0] > 1) return Code::kAttribute;
     if (dx.rank != 3 || gates.rank != 3 || dbias.rank != 1) return Code::kShapeRank;

@@ -20,6 +20,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -28,50 +29,55 @@ struct LayerNorm {
   int rows, width;
   float epsilon;
 
-  static LayerNorm from(const Words& words, const Operands& operands) {
+  static constexpr LayerNorm from(const Words& words, const Operands& operands) {
     const Shape x = operands[0];
     return {.rows = x.product(0, x.rank - 1), .width = x.last(), .epsilon = words.real(0)};
   }
 
-  uint64_t work() const { return 3 * uint64_t(uint32_t(rows)) * uint32_t(width); }
+  constexpr uint64_t work() const { return 3 * uint64_t(uint32_t(rows)) * uint32_t(width); }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void forward(const T* x, Optional<const A> scale, Optional<const A> bias, T* y) const {
-    for (int r = 0; r < rows; ++r, x += width, y += width) {
-      const Moments<A> row = moments<A>(x);
+  constexpr void forward(const T* x, Optional<const A> scale, Optional<const A> bias, T* y) const {
+    for (int r : independent(rows)) {
+      const T* from = x + r * width;
+      T* to = y + r * width;
+      const Moments<A> row = moments<A>(from);
       for (int j = 0; j < width; ++j) {
-        const A h = row.normalized(A(x[j])), v = scale ? h * scale[j] : h;
-        y[j] = T(bias ? v + bias[j] : v);
+        const A h = row.normalized(A(from[j])), v = scale ? h * scale[j] : h;
+        to[j] = T(bias ? v + bias[j] : v);
       }
     }
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void gradient_x(const T* x, Optional<const A> scale, const T* dy, T* dx) const {
-    for (int r = 0; r < rows; ++r, x += width, dy += width, dx += width) {
-      const Moments<A> row = moments<A>(x);
-      const auto g = [&](int j) { return scale ? A(dy[j]) * scale[j] : A(dy[j]); };
+  constexpr void gradient_x(const T* x, Optional<const A> scale, const T* dy, T* dx) const {
+    for (int r : independent(rows)) {
+      const T *from = x + r * width, *d = dy + r * width;
+      T* to = dx + r * width;
+      const Moments<A> row = moments<A>(from);
+      const auto g = [&](int j) { return scale ? A(d[j]) * scale[j] : A(d[j]); };
       A sum = 0, projection = 0;
       for (int j = 0; j < width; ++j) {
         sum += g(j);
-        projection += g(j) * row.normalized(A(x[j]));
+        projection += g(j) * row.normalized(A(from[j]));
       }
       sum /= A(width);
       projection /= A(width);
       for (int j = 0; j < width; ++j)
-        dx[j] = T(row.inverse_deviation * (g(j) - sum - row.normalized(A(x[j])) * projection));
+        to[j] = T(row.inverse_deviation * (g(j) - sum - row.normalized(A(from[j])) * projection));
     }
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void gradient_scale(const T* x, const T* dy, Update<A> dscale) const {
+  constexpr void gradient_scale(const T* x, const T* dy, Update<A> dscale) const {
+    if (!in_order()) return;
     for (int r = 0; r < rows; ++r, x += width, dy += width) {
       const Moments<A> row = moments<A>(x);
       for (int j = 0; j < width; ++j) dscale.data[j] += A(dy[j]) * row.normalized(A(x[j]));
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     TRY_CODE(check(words, x));
     for (const int parameter : {1, 2})
@@ -80,7 +86,7 @@ struct LayerNorm {
     *y = dims_of(x);
     return Code::kOk;
   }
-  static Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
     const Shape x = operands[0];
     TRY_CODE(check(words, x));
     if (operands.has(1) && !is(operands, 1, x.last())) return Code::kShapeScale;
@@ -88,7 +94,7 @@ struct LayerNorm {
     *dx = dims_of(x);
     return Code::kOk;
   }
-  static Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
     const Shape x = operands[0];
     TRY_CODE(check(words, x));
     if (!same(x, operands[1])) return Code::kShapeInput;
@@ -109,7 +115,7 @@ struct LayerNorm {
   };
 
  private:
-  static Code check(const Words& words, Shape x) {
+  static constexpr Code check(const Words& words, Shape x) {
     if (x.rank < 1) return Code::kShapeRank;
     return is_finite(words[0]) && words.real(0) >= 0 ? Code::kOk : Code::kAttribute;
   }
@@ -117,11 +123,11 @@ struct LayerNorm {
   template <class A>
   struct Moments {
     A mean, inverse_deviation;
-    A normalized(A v) const { return (v - mean) * inverse_deviation; }
+    constexpr A normalized(A v) const { return (v - mean) * inverse_deviation; }
   };
 
   template <class A, class T>
-  Moments<A> moments(const T* x) const {
+  constexpr Moments<A> moments(const T* x) const {
     A sum = 0, squares = 0;
     for (int j = 0; j < width; ++j) sum += A(x[j]);
     const A mean = sum / A(width);

@@ -11,6 +11,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -20,44 +21,48 @@ struct LogSoftmax {
 
   enum Word { kAxis = 0 };
 
-  static LogSoftmax from(const Words& words, const Operands& operands) {
+  static constexpr LogSoftmax from(const Words& words, const Operands& operands) {
     const Shape x = operands[0];
     const int axis = words.integer(kAxis);
     return {.outer = x.product(0, axis), .width = x[axis], .inner = x.product(axis + 1, x.rank)};
   }
 
   template <class T>
-  void forward(const T* x, T* y) const {
+  constexpr void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
     const auto step = uint32_t(inner), size = uint32_t(width * inner);  // the index past the last may be beyond int
-    for (int o = 0; o < outer; ++o, x += size, y += size)
-      for (uint32_t i = 0; i < step; ++i) {
-        A peak = A(x[i]), sum = 0;
-        for (uint32_t j = i; j < size; j += step) peak = A(x[j]) > peak ? A(x[j]) : peak;
-        for (uint32_t j = i; j < size; j += step) sum += std::exp(A(x[j]) - peak);
-        const A log_sum = std::log(sum);
-        for (uint32_t j = i; j < size; j += step) y[j] = T(A(x[j]) - peak - log_sum);
-      }
+    each_independent(outer, inner, [&](int o, int first, int) {
+      const T* from = x + uint32_t(o) * size;
+      T* to = y + uint32_t(o) * size;
+      const auto i = uint32_t(first);
+      A peak = A(from[i]), sum = 0;
+      for (uint32_t j = i; j < size; j += step) peak = A(from[j]) > peak ? A(from[j]) : peak;
+      for (uint32_t j = i; j < size; j += step) sum += std::exp(A(from[j]) - peak);
+      const A log_sum = std::log(sum);
+      for (uint32_t j = i; j < size; j += step) to[j] = T(A(from[j]) - peak - log_sum);
+    });
   }
 
   template <class T>
-  void gradient(const T* dy, const T* y, T* dx) const {
+  constexpr void gradient(const T* dy, const T* y, T* dx) const {
     using A = typename Element<T>::Accumulator;
     const auto step = uint32_t(inner), size = uint32_t(width * inner);
-    for (int o = 0; o < outer; ++o, dy += size, y += size, dx += size)
-      for (uint32_t i = 0; i < step; ++i) {
-        A sum = 0;
-        for (uint32_t j = i; j < size; j += step) sum += A(dy[j]);
-        for (uint32_t j = i; j < size; j += step) dx[j] = T(A(dy[j]) - std::exp(A(y[j])) * sum);
-      }
+    each_independent(outer, inner, [&](int o, int first, int) {
+      const T *d = dy + uint32_t(o) * size, *v = y + uint32_t(o) * size;
+      T* to = dx + uint32_t(o) * size;
+      const auto i = uint32_t(first);
+      A sum = 0;
+      for (uint32_t j = i; j < size; j += step) sum += A(d[j]);
+      for (uint32_t j = i; j < size; j += step) to[j] = T(A(d[j]) - std::exp(A(v[j])) * sum);
+    });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (words[kAxis] >= uint32_t(operands[0].rank)) return Code::kAttributeAxis;
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
-  static Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
     return same(operands[0], operands[1]) ? shapes(words, operands, dx) : Code::kShapeInput;
   }
 

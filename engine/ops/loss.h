@@ -23,6 +23,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -36,7 +37,7 @@ struct CrossEntropy {
 
   enum Word { kSmoothing = 0, kIgnore = 1, kIgnoreIndex = 2 };
 
-  static CrossEntropy from(const Words& words, const Operands& operands) {
+  static constexpr CrossEntropy from(const Words& words, const Operands& operands) {
     const Shape x = operands[0];
     return {.rows = x.product(0, x.rank - 1),
             .classes = x.last(),
@@ -45,11 +46,12 @@ struct CrossEntropy {
             .ignored = words.integer(kIgnoreIndex)};
   }
 
-  uint64_t work() const { return uint64_t(rows) * uint64_t(classes); }
+  constexpr uint64_t work() const { return uint64_t(rows) * uint64_t(classes); }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  Code of_labels(const T* x, const int32_t* y, Update<A> loss, Update<float> count) const {
+  constexpr Code of_labels(const T* x, const int32_t* y, Update<A> loss, Update<float> count) const {
     if (!labels_fit(y)) return Code::kIndex;
+    if (!in_order()) return Code::kOk;
     A sum = 0;
     int counted = 0;
     for (int r = 0; r < rows; ++r, x += classes)
@@ -63,7 +65,8 @@ struct CrossEntropy {
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void of_targets(const T* x, const T* t, Update<A> loss, Update<float> count) const {
+  constexpr void of_targets(const T* x, const T* t, Update<A> loss, Update<float> count) const {
+    if (!in_order()) return;
     A sum = 0;
     for (int r = 0; r < rows; ++r, x += classes, t += classes)
       sum += row_loss<T, A>(x, total<T, A>(t), [&](int k) { return target(A(smoothing), A(t[k])); });
@@ -72,25 +75,33 @@ struct CrossEntropy {
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  Code gradient_of_labels(const T* x, const int32_t* y, const float* seed, T* dx) const {
+  constexpr Code gradient_of_labels(const T* x, const int32_t* y, const float* seed, T* dx) const {
     if (!labels_fit(y)) return Code::kIndex;
-    for (int r = 0; r < rows; ++r, x += classes, dx += classes)
-      if (skips(y[r])) fill(dx);
-      else row_gradient<T, A>(x, A(seed[0]), A(1), [&](int k) { return label(A(smoothing), y[r], k); }, dx);
+    for (int r : independent(rows)) {
+      const T* from = x + r * classes;
+      T* to = dx + r * classes;
+      if (skips(y[r])) fill(to);
+      else
+        row_gradient<T, A>(
+            from, A(seed[0]), A(1), [&](int k) { return label(A(smoothing), y[r], k); }, to);
+    }
     return Code::kOk;
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void gradient_of_targets(const T* x, const T* t, const float* seed, T* dx) const {
-    for (int r = 0; r < rows; ++r, x += classes, t += classes, dx += classes)
-      row_gradient<T, A>(x, A(seed[0]), total<T, A>(t), [&](int k) { return target(A(smoothing), A(t[k])); }, dx);
+  constexpr void gradient_of_targets(const T* x, const T* t, const float* seed, T* dx) const {
+    for (int r : independent(rows)) {
+      const T* share = t + r * classes;
+      const auto q = [&](int k) { return target(A(smoothing), A(share[k])); };
+      row_gradient<T, A>(x + r * classes, A(seed[0]), total<T, A>(share), q, dx + r * classes);
+    }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     TRY_CODE(check(words, operands));
     return is(operands, 2, 1) && is(operands, 3, 1) ? Code::kOk : Code::kShapeOutput;
   }
-  static Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
     TRY_CODE(check(words, operands));
     if (!is(operands, 2, 1)) return Code::kShapeInput;
     *dx = dims_of(operands[0]);
@@ -105,7 +116,7 @@ struct CrossEntropy {
   static constexpr GradientRead kReads[] = {input_of(0), input_of(1), kBackwardSeed};
 
  private:
-  static Code check(const Words& words, const Operands& operands) {
+  static constexpr Code check(const Words& words, const Operands& operands) {
     const Shape x = operands[0], y = operands[1];
     const bool labels = operands.element(1) == ElementType::kInt32;
     if (x.rank < 1) return Code::kShapeRank;
@@ -116,37 +127,37 @@ struct CrossEntropy {
     return Code::kOk;
   }
 
-  bool skips(int32_t label) const { return ignores && label == ignored; }
-  bool labels_fit(const int32_t* y) const {
+  constexpr bool skips(int32_t label) const { return ignores && label == ignored; }
+  constexpr bool labels_fit(const int32_t* y) const {
     for (int r = 0; r < rows; ++r)
       if (!skips(y[r]) && (y[r] < 0 || y[r] >= classes)) return false;
     return true;
   }
 
   template <class A>
-  A label(A s, int32_t y, int k) const {
+  constexpr A label(A s, int32_t y, int k) const {
     return (k == y ? 1 - s : A(0)) + s / A(classes);
   }
   template <class A>
-  A target(A s, A t) const {
+  constexpr A target(A s, A t) const {
     return (1 - s) * t + s / A(classes);
   }
   // sum_k q_rk of targets.
   template <class T, class A>
-  A total(const T* t) const {
+  constexpr A total(const T* t) const {
     A sum = 0;
     for (int k = 0; k < classes; ++k) sum += A(t[k]);
     return (1 - A(smoothing)) * sum + A(smoothing);
   }
 
   template <class T, class A>
-  A peak(const T* x) const {
+  constexpr A peak(const T* x) const {
     A peak = A(x[0]);
     for (int k = 1; k < classes; ++k) peak = A(x[k]) > peak ? A(x[k]) : peak;
     return peak;
   }
   template <class T, class A>
-  A sum_of_exponentials(const T* x, A m) const {
+  constexpr A sum_of_exponentials(const T* x, A m) const {
     A sum = 0;
     for (int k = 0; k < classes; ++k) sum += std::exp(A(x[k]) - m);
     return sum;
@@ -154,7 +165,7 @@ struct CrossEntropy {
 
   // T_r log S_r - sum_k q_rk (x_rk - m_r). A class of probability 0 may have a logit of -infinity.
   template <class T, class A, class Q>
-  A row_loss(const T* x, A total, Q q) const {
+  constexpr A row_loss(const T* x, A total, Q q) const {
     const A m = peak<T, A>(x);
     A sum = total * std::log(sum_of_exponentials<T, A>(x, m));
     for (int k = 0; k < classes; ++k)
@@ -163,12 +174,12 @@ struct CrossEntropy {
   }
 
   template <class T>
-  void fill(T* dx) const {
+  constexpr void fill(T* dx) const {
     for (int k = 0; k < classes; ++k) dx[k] = T(0.0f);
   }
 
   template <class T, class A, class Q>
-  void row_gradient(const T* x, A seed, A total, Q q, T* dx) const {
+  constexpr void row_gradient(const T* x, A seed, A total, Q q, T* dx) const {
     const A m = peak<T, A>(x), sum = sum_of_exponentials<T, A>(x, m);
     for (int k = 0; k < classes; ++k) dx[k] = T(seed * (total * (std::exp(A(x[k]) - m) / sum) - q(k)));
   }

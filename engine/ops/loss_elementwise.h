@@ -17,6 +17,7 @@
 #pragma once
 
 #include "engine/base/isa.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/loss.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -25,28 +26,28 @@ struct ElementwiseLoss {
   int rows, width;
   float delta;  // of huber
 
-  static ElementwiseLoss from(const Words& words, const Operands& operands) {
+  static constexpr ElementwiseLoss from(const Words& words, const Operands& operands) {
     const Shape y = operands[0];
     return {y[0], y.product(1, y.rank), words.real(0)};
   }
 
-  uint64_t work() const { return uint64_t(rows) * uint64_t(width); }
+  constexpr uint64_t work() const { return uint64_t(rows) * uint64_t(width); }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void sigmoid(const T* y, const T* t, Update<A> loss, Update<float> count) const {
+  constexpr void sigmoid(const T* y, const T* t, Update<A> loss, Update<float> count) const {
     add<T, A>(y, t, loss, count,
               [](A v, A target) { return (v > 0 ? v : A(0)) - v * target + std::log1p(std::exp(-std::abs(v))); });
   }
   template <class T, class A = typename Element<T>::Accumulator>
-  void squared(const T* y, const T* t, Update<A> loss, Update<float> count) const {
+  constexpr void squared(const T* y, const T* t, Update<A> loss, Update<float> count) const {
     add<T, A>(y, t, loss, count, [](A v, A target) { return (v - target) * (v - target); });
   }
   template <class T, class A = typename Element<T>::Accumulator>
-  void absolute(const T* y, const T* t, Update<A> loss, Update<float> count) const {
+  constexpr void absolute(const T* y, const T* t, Update<A> loss, Update<float> count) const {
     add<T, A>(y, t, loss, count, [](A v, A target) { return std::abs(v - target); });
   }
   template <class T, class A = typename Element<T>::Accumulator>
-  void huber(const T* y, const T* t, Update<A> loss, Update<float> count) const {
+  constexpr void huber(const T* y, const T* t, Update<A> loss, Update<float> count) const {
     const A limit = A(delta);
     add<T, A>(y, t, loss, count, [limit](A v, A target) {
       const A d = std::abs(v - target);
@@ -55,25 +56,25 @@ struct ElementwiseLoss {
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void sigmoid_gradient(const T* y, const T* t, const float* seed, T* dy) const {
+  constexpr void sigmoid_gradient(const T* y, const T* t, const float* seed, T* dy) const {
     each<T, A>(y, t, seed, dy, [](A v, A target) {
       const A e = std::exp(-std::abs(v));
       return (v >= 0 ? 1 : e) / (1 + e) - target;
     });
   }
   template <class T, class A = typename Element<T>::Accumulator>
-  void squared_gradient(const T* y, const T* t, const float* seed, T* dy) const {
+  constexpr void squared_gradient(const T* y, const T* t, const float* seed, T* dy) const {
     each<T, A>(y, t, seed, dy, [](A v, A target) { return 2 * (v - target); });
   }
   template <class T, class A = typename Element<T>::Accumulator>
-  void absolute_gradient(const T* y, const T* t, const float* seed, T* dy) const {
+  constexpr void absolute_gradient(const T* y, const T* t, const float* seed, T* dy) const {
     each<T, A>(y, t, seed, dy, [](A v, A target) {
       const A d = v - target;
       return d > 0 ? A(1) : d < 0 ? A(-1) : d;
     });
   }
   template <class T, class A = typename Element<T>::Accumulator>
-  void huber_gradient(const T* y, const T* t, const float* seed, T* dy) const {
+  constexpr void huber_gradient(const T* y, const T* t, const float* seed, T* dy) const {
     const A limit = A(delta);
     each<T, A>(y, t, seed, dy, [limit](A v, A target) {
       const A d = v - target;
@@ -81,21 +82,21 @@ struct ElementwiseLoss {
     });
   }
 
-  static Code shapes(const Words&, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims*) {
     TRY_CODE(check(operands));
     return is(operands, 2, 1) && is(operands, 3, 1) ? Code::kOk : Code::kShapeOutput;
   }
-  static Code shapes_gradient(const Words&, const Operands& operands, Dims* dy) {
+  static constexpr Code shapes_gradient(const Words&, const Operands& operands, Dims* dy) {
     TRY_CODE(check(operands));
     if (!is(operands, 2, 1)) return Code::kShapeInput;
     *dy = dims_of(operands[0]);
     return Code::kOk;
   }
-  static Code shapes_huber(const Words& words, const Operands& operands, Dims* none) {
+  static constexpr Code shapes_huber(const Words& words, const Operands& operands, Dims* none) {
     TRY_CODE(check_delta(words));
     return shapes(words, operands, none);
   }
-  static Code shapes_huber_gradient(const Words& words, const Operands& operands, Dims* dy) {
+  static constexpr Code shapes_huber_gradient(const Words& words, const Operands& operands, Dims* dy) {
     TRY_CODE(check_delta(words));
     return shapes_gradient(words, operands, dy);
   }
@@ -106,19 +107,20 @@ struct ElementwiseLoss {
   static constexpr const char* kGradientOutputs[] = {"dy"};
 
  private:
-  static Code check(const Operands& operands) {
+  static constexpr Code check(const Operands& operands) {
     const Shape y = operands[0], t = operands[1];
     if (y.rank < 1 || t.rank != y.rank) return Code::kShapeRank;
     for (int axis = 0; axis < y.rank; ++axis)
       if (y[axis] != t[axis]) return Code::kShapeInput;
     return Code::kOk;
   }
-  static Code check_delta(const Words& words) {
+  static constexpr Code check_delta(const Words& words) {
     return is_finite(words[0]) && words.real(0) > 0 ? Code::kOk : Code::kAttribute;
   }
 
   template <class T, class A, class F>
-  void add(const T* y, const T* t, Update<A> loss, Update<float> count, F f) const {
+  constexpr void add(const T* y, const T* t, Update<A> loss, Update<float> count, F f) const {
+    if (!in_order()) return;
     A all = 0;
     for (int r = 0; r < rows; ++r, y += width, t += width) {
       A sum = 0;
@@ -130,9 +132,9 @@ struct ElementwiseLoss {
   }
 
   template <class T, class A, class F>
-  void each(const T* y, const T* t, const float* seed, T* dy, F f) const {
+  constexpr void each(const T* y, const T* t, const float* seed, T* dy, F f) const {
     const A scale = A(seed[0]) / A(width);
-    for (uint32_t i = 0; i < uint32_t(rows * width); ++i) dy[i] = T(scale * f(A(y[i]), A(t[i])));
+    for (int i : independent(rows * width)) dy[i] = T(scale * f(A(y[i]), A(t[i])));
   }
 };
 

@@ -28,6 +28,7 @@
 #pragma once
 
 #include "engine/base/isa.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/recurrent.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -37,32 +38,33 @@ struct Lstm {
 
   enum Operand { kX, kW, kBias, kH0, kC0 };
 
-  static Lstm from(const Words&, const Operands& operands) {
+  static constexpr Lstm from(const Words&, const Operands& operands) {
     const Shape x = operands[kX];
     return {{.batch = x[0], .time = x[1], .width = operands[kW][1]}};
   }
 
-  uint64_t work() const { return size.work(4); }
-  static size_t scratch_bytes(const Words&, const Operands& operands) {  // c
+  constexpr uint64_t work() const { return size.work(4); }
+  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // c
     return size_t(operands[kW][1]) * accumulator_bytes(operands.element(kX));
   }
 
   template <class T>
-  void forward(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, Optional<const T> c0, T* y,
-               Scratch<typename Element<T>::Accumulator> c) const {
+  constexpr void forward(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, Optional<const T> c0,
+                         T* y, Scratch<typename Element<T>::Accumulator> c) const {
     run(x, w, bias, h0, c0, y, c.data, [](int, int, const auto&, auto) {});
   }
 
   template <class T>
-  void forward_training(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, Optional<const T> c0,
-                        T* y, T* gates, T* cells, Scratch<typename Element<T>::Accumulator> c) const {
+  constexpr void forward_training(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0,
+                                  Optional<const T> c0, T* y, T* gates, T* cells,
+                                  Scratch<typename Element<T>::Accumulator> c) const {
     run(x, w, bias, h0, c0, y, c.data, [&](int step, int j, const auto& gate, auto cell) {
       for (int k = 0; k < 4; ++k) gates[(step * 4 + k) * size.width + j] = T(gate[k]);
       cells[step * size.width + j] = T(cell);
     });
   }
 
-  static Code shapes(const Words&, const Operands& operands, Dims* outputs) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims* outputs) {
     const Shape x = operands[kX];
     TRY_CODE(check_sequence(operands, kX, kW, 4));
     const int width = operands[kW][1];
@@ -93,8 +95,9 @@ struct Lstm {
  private:
   // keep(step, j, {i, f, g, o}, c) for unit j of each step, steps of all samples counted together.
   template <class T, class A, class F>
-  void run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, Optional<const T> c0, T* y, A* c,
-           F keep) const {
+  constexpr void run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, Optional<const T> c0, T* y,
+                     A* c, F keep) const {
+    if (!in_order()) return;
     const int h = size.width;
     for (int n = 0; n < size.batch; ++n) {
       const T* previous = h0 ? h0.data + n * h : nullptr;
@@ -122,32 +125,32 @@ struct LstmGradient {
 
   enum Operand { kGates, kCells, kW, kC0, kDy };
 
-  static LstmGradient from(const Words&, const Operands& operands) {
+  static constexpr LstmGradient from(const Words&, const Operands& operands) {
     const Shape cells = operands[kCells];
     return {{.batch = cells[0], .time = cells[1], .width = cells[2]}};
   }
 
-  uint64_t work() const { return size.work(4); }
-  static size_t scratch_bytes(const Words&, const Operands& operands) {  // dh and dc
+  constexpr uint64_t work() const { return size.work(4); }
+  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // dh and dc
     return 2 * size_t(operands[kW][1]) * accumulator_bytes(operands.element(kGates));
   }
 
   template <class T>
-  void forward(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx,
-               Scratch<typename Element<T>::Accumulator> states) const {
+  constexpr void forward(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx,
+                         Scratch<typename Element<T>::Accumulator> states) const {
     run(gates, cells, w, c0, dy, dx, states.data, [](int, int, auto, auto) {});
   }
 
   template <class T>
-  void forward_states(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, T* dh0,
-                      T* dc0, Scratch<typename Element<T>::Accumulator> states) const {
+  constexpr void forward_states(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx,
+                                T* dh0, T* dc0, Scratch<typename Element<T>::Accumulator> states) const {
     run(gates, cells, w, c0, dy, dx, states.data, [&](int n, int j, auto dh, auto dc) {
       dh0[n * size.width + j] = T(dh);
       dc0[n * size.width + j] = T(dc);
     });
   }
 
-  static Code shapes(const Words&, const Operands& operands, Dims* outputs) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims* outputs) {
     const Shape gates = operands[kGates], cells = operands[kCells];
     TRY_CODE(check_sequence(operands, kGates, kW, 4));
     const int width = operands[kW][1];
@@ -167,8 +170,9 @@ struct LstmGradient {
  private:
   // keep(n, j, dh, dc) with the gradients of h0 and c0 of unit j.
   template <class T, class A, class F>
-  void run(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, A* states,
-           F keep) const {
+  constexpr void run(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, A* states,
+                     F keep) const {
+    if (!in_order()) return;
     const int h = size.width;
     A *dh = states, *dc = states + h;
     for (int n = 0; n < size.batch; ++n) {
@@ -200,27 +204,27 @@ struct LstmGradient {
 struct LstmGradientW {
   Sequence size;
 
-  static LstmGradientW from(const Words&, const Operands& operands) {
+  static constexpr LstmGradientW from(const Words&, const Operands& operands) {
     const Shape y = operands[1];
     return {{.batch = y[0], .time = y[1], .width = y[2]}};
   }
 
-  uint64_t work() const { return size.work(4); }
+  constexpr uint64_t work() const { return size.work(4); }
 
   template <class T>
-  void forward(const T* dx, const T* y, Optional<const T> h0, Update<typename Element<T>::Accumulator> dw) const {
+  constexpr void forward(const T* dx, const T* y, Optional<const T> h0,
+                         Update<typename Element<T>::Accumulator> dw) const {
     using A = typename Element<T>::Accumulator;
     const int h = size.width;
-    size.each_step(y, h0.data, [&](int step, const T* previous) {
-      if (previous == nullptr) return;
-      for (int k = 0; k < 4 * h; ++k) {
+    for (int k : independent(4 * h))
+      size.each_step(y, h0.data, [&](int step, const T* previous) {
+        if (previous == nullptr) return;
         const A d = A(dx[step * 4 * h + k]);
         for (int j = 0; j < h; ++j) dw.data[k * h + j] += d * A(previous[j]);
-      }
-    });
+      });
   }
 
-  static Code shapes(const Words&, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims*) {
     const Shape dx = operands[0], y = operands[1];
     TRY_CODE(check_sequence(operands, 0, 3, 4));
     const int width = operands[3][1];

@@ -16,23 +16,34 @@
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/gradient.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/walk.h"
 
 namespace nacre::inline NACRE_ISA {
 
 inline constexpr int32_t kMaxDim = 1 << 28;  // the limit of Model::open on every dim
 
+// y = x, `count` elements; more: `runs` of them, at distances of their own in y.
+template <class T>
+constexpr void move_run(const T* x, T* y, int count, int runs = 1, int stride = 0) {
+  if constexpr (kThreads) {
+    each_independent(runs, count, [&](int run, int i, int e) { y[run * stride + i] = x[e]; });
+  } else {
+    for (int run = 0; run < runs; ++run) std::memcpy(y + run * stride, x + run * count, size_t(count) * sizeof(T));
+  }
+}
+
 struct Copy {
   int elements;
 
-  static Copy from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
+  static constexpr Copy from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
 
   template <class T>
-  void forward(const T* x, T* y) const {
-    std::memcpy(y, x, size_t(elements) * sizeof(T));
+  constexpr void forward(const T* x, T* y) const {
+    move_run(x, y, elements);
   }
 
-  static Code shapes(const Words&, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims* y) {
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
@@ -45,7 +56,7 @@ struct Copy {
 struct Reshape {  // its kernels are those of copy
   enum Word { kRank = 0, kDims = 1 };
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (words[kRank] > uint32_t(kMaxRank)) return Code::kShapeRank;
     int64_t elements = 1;
@@ -65,7 +76,7 @@ struct Reshape {  // its kernels are those of copy
 
   static constexpr Attribute kAttributes[] = {{"rank"}, {"dims", Coding::kInteger, kMaxRank}};
 
-  static int words_of_x(const Words&, const Operands& operands, int, uint32_t* made) {
+  static constexpr int words_of_x(const Words&, const Operands& operands, int, uint32_t* made) {
     return words_of_dims(operands[0], made);
   }
   static constexpr Gradient kGradients[] = {
@@ -75,7 +86,7 @@ struct Reshape {  // its kernels are those of copy
 struct Transpose {
   Walk<1> walk;
 
-  static Transpose from(const Words& words, const Operands& operands) {
+  static constexpr Transpose from(const Words& words, const Operands& operands) {
     const Shape x = operands[0];
     Transpose transpose;
     transpose.walk.rank = x.rank;
@@ -87,11 +98,11 @@ struct Transpose {
   }
 
   template <class T>
-  void forward(const T* x, T* y) const {
-    walk.each([&](const int32_t* at) { *y++ = x[at[0]]; });
+  constexpr void forward(const T* x, T* y) const {
+    walk.each_independent([&](const int32_t* at, int e) { y[e] = x[at[0]]; });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     uint32_t seen = 0;
     for (int axis = 0; axis < x.rank; ++axis) {
@@ -104,7 +115,7 @@ struct Transpose {
 
   static constexpr Attribute kAttributes[] = {{"perm", Coding::kInteger, kMaxRank}};
 
-  static int inverse(const Words& words, const Operands& operands, int, uint32_t* made) {
+  static constexpr int inverse(const Words& words, const Operands& operands, int, uint32_t* made) {
     for (int axis = 0; axis < kMaxRank; ++axis) made[axis] = 0;
     for (int axis = 0; axis < operands[0].rank; ++axis) made[words[axis]] = uint32_t(axis);
     return kMaxRank;
@@ -117,21 +128,21 @@ struct Concat {
   Operands operands;
   int axis;
 
-  static Concat from(const Words& words, const Operands& operands) { return {operands, words.integer(0)}; }
+  static constexpr Concat from(const Words& words, const Operands& operands) { return {operands, words.integer(0)}; }
 
   template <class T>
-  void forward(Inputs<T> x, T* y) const {
+  constexpr void forward(Inputs<T> x, T* y) const {
     const Shape shape = operands[operands.count - 1];
     const int outer = shape.product(0, axis);
     const int stride = shape.product(axis, shape.rank);
     for (int i = 0; i + 1 < operands.count; ++i) {
       const int run = operands[i].product(axis, shape.rank);
-      for (int r = 0; r < outer; ++r) std::memcpy(y + r * stride, x[i] + r * run, size_t(run) * sizeof(T));
+      move_run(x[i], y, run, outer, stride);
       y += run;
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (operands.count < 1) return Code::kOperandCount;
     const Shape x = operands[0];
     if (words[0] >= uint32_t(x.rank)) return Code::kAttributeAxis;
@@ -166,21 +177,21 @@ struct Pad {
   enum Word { kBefore = 0, kAfter = 6, kValue = 12, kMode = 13 };
   enum Mode : uint32_t { kConstant = 0, kReflect = 1, kEdge = 2 };
 
-  static Pad from(const Words& words, const Operands& operands) {
+  static constexpr Pad from(const Words& words, const Operands& operands) {
     return {operands[0], operands[operands.count - 1], words};
   }
 
   template <class T>
-  void forward(const T* input, T* output) const {
+  constexpr void forward(const T* input, T* output) const {
     const T outside = value<T>(words[kValue]);
     Dims size = dims_of(y);
-    each_index(size.rank, size.size, [&](const int32_t* index) {
+    each_index_independent(size.rank, size.size, [&](const int32_t* index, int e) {
       const int source = position(index);
-      *output++ = source < 0 ? outside : input[source];
+      output[e] = source < 0 ? outside : input[source];
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (words[kMode] > kEdge) return Code::kAttribute;
     if (operands.element(0) == ElementType::kInt8 && !is_code(words.integer(kValue))) return Code::kAttribute;
@@ -203,14 +214,14 @@ struct Pad {
 
  private:
   template <class T>
-  static T value(uint32_t word) {
+  static constexpr T value(uint32_t word) {
     if constexpr (std::is_same_v<T, Bool>) return {uint8_t(word & 1)};
     else if constexpr (std::is_integral_v<T>) return T(int32_t(word));
     else return T(std::bit_cast<float>(word));
   }
 
   // The index into x that output `index` copies, or -1 outside.
-  int position(const int32_t* index) const {
+  constexpr int position(const int32_t* index) const {
     int source = 0;
     for (int axis = 0; axis < x.rank; ++axis) {
       int i = index[axis] - words.integer(kBefore + axis);
@@ -230,10 +241,10 @@ struct Slice {
 
   enum Word { kBegin = 0, kSize = 6, kStep = 12 };
 
-  static Slice from(const Words& words, const Operands& operands) {
+  static constexpr Slice from(const Words& words, const Operands& operands) {
     return make(words, operands[0], operands[operands.count - 1]);
   }
-  static Slice make(const Words& words, Shape x, Shape y) {
+  static constexpr Slice make(const Words& words, Shape x, Shape y) {
     Slice slice;
     slice.walk.rank = x.rank;
     for (int axis = 0; axis < x.rank; ++axis) {
@@ -246,11 +257,11 @@ struct Slice {
   }
 
   template <class T>
-  void forward(const T* x, T* y) const {
-    walk.each([&](const int32_t* at) { *y++ = x[at[0]]; });
+  constexpr void forward(const T* x, T* y) const {
+    walk.each_independent([&](const int32_t* at, int e) { y[e] = x[at[0]]; });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     for (int axis = 0; axis < x.rank; ++axis) {
       const int64_t dim = x.dims[axis], begin = words[kBegin + axis], size = words[kSize + axis];
@@ -271,7 +282,7 @@ struct Slice {
                                               {"step", Coding::kLessOne, kMaxRank}};
 
   // Attributes of slice_gradient: those of the step and the dims of x, so that x need not stay in memory.
-  static int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
+  static constexpr int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
     const Shape x = operands[0];
     for (int i = 0; i < kStep + kMaxRank; ++i) made[i] = words[i];
     for (int axis = 0; axis < kMaxRank; ++axis)
@@ -282,7 +293,7 @@ struct Slice {
       {.of = kOf<0>, .by = Op::kSliceGradient, .reads = kReads<gradient_of(0)>, .words = &words_of_x}};
 
  private:
-  static int step(const Words& words, int axis) { return int(words[kStep + axis] + 1); }
+  static constexpr int step(const Words& words, int axis) { return int(words[kStep + axis] + 1); }
 };
 
 inline int Concat::slice_words(const Words& words, const Operands& operands, int input, uint32_t* made) {

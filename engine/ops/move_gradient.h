@@ -6,6 +6,7 @@
 #pragma once
 
 #include "engine/base/isa.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/move.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -14,13 +15,15 @@ struct PadGradient {
   Shape x, y;
   Words words;
 
-  static PadGradient from(const Words& words, const Operands& operands) { return {operands[1], operands[0], words}; }
+  static constexpr PadGradient from(const Words& words, const Operands& operands) {
+    return {operands[1], operands[0], words};
+  }
 
   template <class T>
-  void forward(const T* dy, T* dx) const {
+  constexpr void forward(const T* dy, T* dx) const {
     using A = typename Element<T>::Accumulator;
     const Dims size = dims_of(x);
-    each_index(size.rank, size.size, [&](const int32_t* index) {
+    each_index_independent(size.rank, size.size, [&](const int32_t* index, int e) {
       int32_t uses[kMaxRank] = {};
       for (int axis = 0; axis < x.rank; ++axis) uses[axis] = count(axis, index[axis]);
       A sum = 0;
@@ -29,13 +32,13 @@ struct PadGradient {
         for (int axis = 0; axis < x.rank; ++axis) at = at * y[axis] + position(axis, index[axis], use[axis]);
         sum += A(dy[at]);
       });
-      *dx++ = T(sum);
+      dx[e] = T(sum);
     });
   }
 
-  uint64_t work() const { return uint64_t(uint32_t(y.elements())); }
+  constexpr uint64_t work() const { return uint64_t(uint32_t(y.elements())); }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
     if (words[Pad::kMode] > Pad::kEdge) return Code::kAttribute;
     for (int axis = 0; axis < y.rank; ++axis) {
@@ -52,23 +55,23 @@ struct PadGradient {
   static constexpr const char* kOutputs[] = {"dx"};
 
  private:
-  int before(int axis) const { return words.integer(Pad::kBefore + axis); }
-  int after(int axis) const { return words.integer(Pad::kAfter + axis); }
-  bool mirrored_before(int axis, int i) const {
+  constexpr int before(int axis) const { return words.integer(Pad::kBefore + axis); }
+  constexpr int after(int axis) const { return words.integer(Pad::kAfter + axis); }
+  constexpr bool mirrored_before(int axis, int i) const {
     return words[Pad::kMode] == Pad::kReflect && i > 0 && i <= before(axis);
   }
-  bool mirrored_after(int axis, int i) const {
+  constexpr bool mirrored_after(int axis, int i) const {
     const int last = x[axis] - 1;
     return words[Pad::kMode] == Pad::kReflect && i < last && last - i <= after(axis);
   }
 
   // How many indices of y along `axis` copy index i of x, and which.
-  int count(int axis, int i) const {
+  constexpr int count(int axis, int i) const {
     int uses = 1 + int{mirrored_before(axis, i)} + int{mirrored_after(axis, i)};
     if (words[Pad::kMode] == Pad::kEdge) uses += (i == 0 ? before(axis) : 0) + (i == x[axis] - 1 ? after(axis) : 0);
     return uses;
   }
-  int position(int axis, int i, int use) const {
+  constexpr int position(int axis, int i, int use) const {
     if (words[Pad::kMode] == Pad::kEdge) return (i == 0 ? 0 : before(axis) + i) + use;
     if (use == 0) return before(axis) + i;
     if (use == 1 && mirrored_before(axis, i)) return before(axis) - i;
@@ -78,22 +81,30 @@ struct PadGradient {
 
 struct SliceGradient {
   Slice slice;
-  int elements;
+  Shape x;
+  Words words;
 
   enum Word { kDims = Slice::kStep + kMaxRank };
 
-  static SliceGradient from(const Words& words, const Operands& operands) {
-    return {Slice::make(words, operands[1], operands[0]), operands[1].elements()};
+  static constexpr SliceGradient from(const Words& words, const Operands& operands) {
+    return {Slice::make(words, operands[1], operands[0]), operands[1], words};
   }
 
   template <class T>
-  void forward(const T* dy, T* dx) const {
-    for (int i = 0; i < elements; ++i) dx[i] = T(0.0f);
-    slice.walk.each([&](const int32_t* at) { dx[at[0]] = *dy++; });
+  constexpr void forward(const T* dy, T* dx) const {
+    if constexpr (kThreads) {
+      for (int e : independent(x.elements())) {
+        const int source = source_of(e);
+        dx[e] = source < 0 ? T(0.0f) : dy[source];
+      }
+    } else {
+      for (int i = 0; i < x.elements(); ++i) dx[i] = T(0.0f);
+      slice.walk.each([&](const int32_t* at) { dx[at[0]] = *dy++; });
+    }
   }
 
   // The slice that takes dy of dx, both as compiled; a run of rows takes whole rows.
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
     TensorRecord record = {};
     record.rank = uint8_t(y.rank);
@@ -120,6 +131,20 @@ struct SliceGradient {
   static constexpr auto kAttributes = joined(Slice::kAttributes, {{"dims", Coding::kInteger, kMaxRank}});
   static constexpr const char* kInputs[] = {"dy"};
   static constexpr const char* kOutputs[] = {"dx"};
+
+ private:
+  // The element of dy that element e of dx is, or -1.
+  constexpr int source_of(int e) const {
+    int source = 0, stride = 1;
+    for (int axis = x.rank - 1; axis >= 0; e /= x[axis--]) {
+      const int step = int(words[Slice::kStep + axis] + 1), size = slice.walk.size[axis];
+      const int offset = e % x[axis] - words.integer(Slice::kBegin + axis), i = offset / step;
+      if (offset % step != 0 || i < 0 || i >= size) return -1;
+      source += i * stride;
+      stride *= size;
+    }
+    return source;
+  }
 };
 
 inline constexpr OpRule kPadGradientRule = {.op = Op::kPadGradient,

@@ -17,6 +17,7 @@
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/gradient.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -25,31 +26,23 @@ struct BatchNorm {
   int rows, channels;
   float epsilon;
 
-  static BatchNorm from(const Words& words, const Operands& operands) {
+  static constexpr BatchNorm from(const Words& words, const Operands& operands) {
     const Shape x = operands[0];
     return {.rows = x.product(0, x.rank - 1), .channels = x.last(), .epsilon = words.real(0)};
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void forward(const T* x, const A* scale, const A* bias, const A* mean, const A* variance, T* y) const {
-    for (int c = 0; c < channels; ++c) {
-      const A factor = scale[c] / std::sqrt(variance[c] + A(epsilon));
-      for (auto i = uint32_t(c); i < uint32_t(rows * channels); i += uint32_t(channels))  // past the last: beyond int
-        y[i] = T((A(x[i]) - mean[c]) * factor + bias[c]);
-    }
+  constexpr void forward(const T* x, const A* scale, const A* bias, const A* mean, const A* variance, T* y) const {
+    each_scaled(scale, variance, [&](int i, int c, A factor) { y[i] = T((A(x[i]) - mean[c]) * factor + bias[c]); });
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void gradient_x(const T* dy, const A* scale, const A* variance, T* dx) const {
-    for (int c = 0; c < channels; ++c) {
-      const A factor = scale[c] / std::sqrt(variance[c] + A(epsilon));
-      for (auto i = uint32_t(c); i < uint32_t(rows * channels); i += uint32_t(channels))  // past the last: beyond int
-        dx[i] = T(A(dy[i]) * factor);
-    }
+  constexpr void gradient_x(const T* dy, const A* scale, const A* variance, T* dx) const {
+    each_scaled(scale, variance, [&](int i, int, A factor) { dx[i] = T(A(dy[i]) * factor); });
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  void gradient_scale(const T* dy, const T* x, const A* mean, const A* variance, Update<A> dscale) const {
+  constexpr void gradient_scale(const T* dy, const T* x, const A* mean, const A* variance, Update<A> dscale) const {
     each_columns(channels, [&](int first, int count) {
       const T *d = dy + first, *v = x + first;
       A sum[kColumns] = {};
@@ -59,25 +52,25 @@ struct BatchNorm {
     });
   }
 
-  uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(channels); }
+  constexpr uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(channels); }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     TRY_CODE(check(words, operands, 1, 5));
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
-  static Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
     TRY_CODE(check(words, operands, 1, 3));
     *dx = dims_of(operands[0]);
     return Code::kOk;
   }
-  static Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
     TRY_CODE(check_x(operands));
     return check(words, operands, 2, 5);
   }
 
   // Every operand from `first` to `end` is [channels].
-  static Code check(const Words& words, const Operands& operands, int first, int end) {
+  static constexpr Code check(const Words& words, const Operands& operands, int first, int end) {
     const Shape y = operands[0];
     if (y.rank < 1) return Code::kShapeRank;
     if (!is_finite(words[0]) || words.real(0) < 0) return Code::kAttribute;
@@ -87,7 +80,7 @@ struct BatchNorm {
   }
 
   // Whether operand 1, x, has the dims of operand 0, dy.
-  static Code check_x(const Operands& operands) {
+  static constexpr Code check_x(const Operands& operands) {
     const Shape y = operands[0], x = operands[1];
     if (x.rank != y.rank) return Code::kShapeRank;
     for (int axis = 0; axis < x.rank; ++axis)
@@ -112,6 +105,21 @@ struct BatchNorm {
        .reads = kReads<gradient_of(0), input_of(kX), input_of(kMean), input_of(kVariance)>,
        .adds = true},
       {.of = kOf<kBias>, .by = Op::kBiasGradient, .reads = kReads<gradient_of(0)>, .adds = true, .words = &no_words}};
+
+ private:
+  // f(element, channel, factor of the channel), independent of each other.
+  template <class A, class F>
+  constexpr void each_scaled(const A* scale, const A* variance, F f) const {
+    const auto factor_of = [&](int c) { return scale[c] / std::sqrt(variance[c] + A(epsilon)); };
+    if constexpr (kThreads) {
+      each_independent(rows, channels, [&](int, int c, int e) { f(e, c, factor_of(c)); });
+    } else {
+      for (int c = 0; c < channels; ++c) {
+        const A factor = factor_of(c);
+        for (int r = 0; r < rows; ++r) f(r * channels + c, c, factor);
+      }
+    }
+  }
 };
 
 inline constexpr OpRule kBatchNormRule = {.op = Op::kBatchNorm,

@@ -30,6 +30,7 @@
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/numeric/integer_power.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -42,23 +43,23 @@ struct Optimizer {
   enum Word { kClipValue = 0, kWeightDecay = 1, kFirst = 2 };
   static constexpr float kLargestAttribute = 1e30f;
 
-  static Optimizer from(const Words& words, const Operands& operands) {
+  static constexpr Optimizer from(const Words& words, const Operands& operands) {
     return {operands[0].elements(), words.real(kClipValue), words.real(kWeightDecay)};
   }
 
   template <class A>
-  A clipped(A g) const {
+  constexpr A clipped(A g) const {
     const A limit = A(clip_value);
     return !(limit > 0) ? g : g > limit ? limit : g < -limit ? -limit : g;  // NaN passes
   }
   template <class A>
-  A gradient(A raw, A factor, A p) const {
+  constexpr A gradient(A raw, A factor, A p) const {
     const A g = clipped(raw * factor);
     return weight_decay != 0 ? g + A(weight_decay) * p : g;
   }
 
   // Operands: gradient, report, learning_rate, then [1] each of `scalars` further ones, then parameter and moments.
-  static Code check(const Words& words, const Operands& operands, int scalars) {
+  static constexpr Code check(const Words& words, const Operands& operands, int scalars) {
     for (const int word : {kClipValue, kWeightDecay})
       if (!real_within(words, word, 0, kLargestAttribute)) return Code::kAttribute;
     if (!is(operands, 1, 4)) return Code::kShapeInput;
@@ -68,9 +69,9 @@ struct Optimizer {
       if (operands[i].elements() != operands[0].elements()) return Code::kShapeWeights;
     return Code::kOk;
   }
-  static bool is_share(const Words& words, int i) { return real_within(words, i, 0, 1) && words.real(i) < 1; }
+  static constexpr bool is_share(const Words& words, int i) { return real_within(words, i, 0, 1) && words.real(i) < 1; }
   // Over 0: an element that never had a gradient would be 0 / 0.
-  static bool is_epsilon(const Words& words, int i) {
+  static constexpr bool is_epsilon(const Words& words, int i) {
     return real_within(words, i, 0, kLargestAttribute) && words.real(i) > 0;
   }
 
@@ -79,17 +80,19 @@ struct Optimizer {
 };
 
 struct Sgd : Optimizer {
-  static Sgd from(const Words& words, const Operands& operands) { return {Optimizer::from(words, operands)}; }
+  static constexpr Sgd from(const Words& words, const Operands& operands) { return {Optimizer::from(words, operands)}; }
 
   template <class A, class P>
-  void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter) const {
-    for (int i = 0; i < elements; ++i) {
+  constexpr void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter) const {
+    for (int i : independent(elements)) {
       const A p = A(parameter.data[i]);
       parameter.data[i] = P(p - A(rate[0]) * gradient(gradients[i], report[0], p));
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) { return check(words, operands, 0); }
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
+    return check(words, operands, 0);
+  }
 
   static constexpr Attribute kAttributes[] = {kClip, kDecay};
   static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "&parameter"};
@@ -98,20 +101,22 @@ struct Sgd : Optimizer {
 struct Momentum : Optimizer {  // and nesterov
   float mu;
 
-  static Momentum from(const Words& words, const Operands& operands) {
+  static constexpr Momentum from(const Words& words, const Operands& operands) {
     return {Optimizer::from(words, operands), words.real(kFirst)};
   }
 
   template <class A, class P, class M>
-  void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter, Update<M> velocity) const {
+  constexpr void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter,
+                         Update<M> velocity) const {
     step<false>(gradients, report, A(rate[0]), parameter.data, velocity.data);
   }
   template <class A, class P, class M>
-  void nesterov(const A* gradients, const A* report, const float* rate, Update<P> parameter, Update<M> velocity) const {
+  constexpr void nesterov(const A* gradients, const A* report, const float* rate, Update<P> parameter,
+                          Update<M> velocity) const {
     step<true>(gradients, report, A(rate[0]), parameter.data, velocity.data);
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     return real_within(words, kFirst, 0, 1) ? check(words, operands, 0) : Code::kAttribute;
   }
 
@@ -120,8 +125,8 @@ struct Momentum : Optimizer {  // and nesterov
 
  private:
   template <bool kNesterov, class A, class P, class M>
-  void step(const A* gradients, const A* report, A rate, P* parameter, M* velocity) const {
-    for (int i = 0; i < elements; ++i) {
+  constexpr void step(const A* gradients, const A* report, A rate, P* parameter, M* velocity) const {
+    for (int i : independent(elements)) {
       const A p = A(parameter[i]), g = gradient(gradients[i], report[0], p), u = A(mu) * A(velocity[i]) + g;
       velocity[i] = M(u);
       parameter[i] = P(p - rate * (kNesterov ? g + A(mu) * u : u));
@@ -132,24 +137,24 @@ struct Momentum : Optimizer {  // and nesterov
 struct Adam : Optimizer {  // and adamw
   float beta1, beta2, epsilon;
 
-  static Adam from(const Words& words, const Operands& operands) {
+  static constexpr Adam from(const Words& words, const Operands& operands) {
     return {Optimizer::from(words, operands), words.real(kFirst), words.real(kFirst + 1), words.real(kFirst + 2)};
   }
 
   template <class A, class P, class M>
-  void forward(const A* gradients, const A* report, const float* rate, const uint32_t* step, Update<P> parameter,
-               Update<M> m, Update<M> v) const {
+  constexpr void forward(const A* gradients, const A* report, const float* rate, const uint32_t* step,
+                         Update<P> parameter, Update<M> m, Update<M> v) const {
     update(*this, gradients, report, A(1), rate[0], step[0], parameter.data, m.data, v.data);
   }
   template <class A, class P, class M>
-  void decoupled(const A* gradients, const A* report, const float* rate, const uint32_t* step, Update<P> parameter,
-                 Update<M> m, Update<M> v) const {
+  constexpr void decoupled(const A* gradients, const A* report, const float* rate, const uint32_t* step,
+                           Update<P> parameter, Update<M> m, Update<M> v) const {
     Adam plain = *this;
     plain.weight_decay = 0;
     update(plain, gradients, report, kept<A>(rate[0]), rate[0], step[0], parameter.data, m.data, v.data);
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     if (!is_share(words, kFirst) || !is_share(words, kFirst + 1) || !is_epsilon(words, kFirst + 2))
       return Code::kAttribute;
     return check(words, operands, 1);
@@ -161,25 +166,25 @@ struct Adam : Optimizer {  // and adamw
 
   // r / (1 - beta1^t), sqrt(1 - beta2^t), and of adamw 1 - r weight_decay.
   template <class A>
-  A step_size(float rate, uint32_t step) const {
+  constexpr A step_size(float rate, uint32_t step) const {
     return A(double(rate) / correction(beta1, step));
   }
   template <class A>
-  A root(uint32_t step) const {
+  constexpr A root(uint32_t step) const {
     return std::sqrt(A(correction(beta2, step)));
   }
   template <class A>
-  A kept(float rate) const {
+  constexpr A kept(float rate) const {
     return A(1 - double(rate) * double(weight_decay));
   }
 
  private:
   template <class A, class P, class M>
-  static void update(const Adam& adam, const A* gradients, const A* report, A keep, float rate, uint32_t step,
-                     P* parameter, M* m, M* v) {
+  static constexpr void update(const Adam& adam, const A* gradients, const A* report, A keep, float rate, uint32_t step,
+                               P* parameter, M* m, M* v) {
     const A b1 = A(adam.beta1), b2 = A(adam.beta2), first = 1 - b1, second = 1 - b2;
     const A size = adam.step_size<A>(rate, step), root = adam.root<A>(step);
-    for (int i = 0; i < adam.elements; ++i) {
+    for (int i : independent(adam.elements)) {
       const A p = A(parameter[i]) * keep, g = adam.gradient(gradients[i], report[0], p);
       const A mean = A(m[i]) + first * (g - A(m[i])), square = b2 * A(v[i]) + second * g * g;
       m[i] = M(mean);
@@ -189,21 +194,23 @@ struct Adam : Optimizer {  // and adamw
   }
 
   // 1 - beta^(step + 1).
-  static double correction(float beta, uint32_t step) { return 1 - double(beta) * integer_power(double(beta), step); }
+  static constexpr double correction(float beta, uint32_t step) {
+    return 1 - double(beta) * integer_power(double(beta), step);
+  }
 };
 
 struct Rmsprop : Optimizer {
   float alpha, epsilon;
 
-  static Rmsprop from(const Words& words, const Operands& operands) {
+  static constexpr Rmsprop from(const Words& words, const Operands& operands) {
     return {Optimizer::from(words, operands), words.real(kFirst), words.real(kFirst + 1)};
   }
 
   template <class A, class P, class M>
-  void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter,
-               Update<M> mean_square) const {
+  constexpr void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter,
+                         Update<M> mean_square) const {
     const A keep = A(alpha), take = 1 - keep;
-    for (int i = 0; i < elements; ++i) {
+    for (int i : independent(elements)) {
       const A p = A(parameter.data[i]), g = gradient(gradients[i], report[0], p);
       const A square = keep * A(mean_square.data[i]) + take * g * g;
       mean_square.data[i] = M(square);
@@ -211,7 +218,7 @@ struct Rmsprop : Optimizer {
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     if (!is_share(words, kFirst) || !is_epsilon(words, kFirst + 1)) return Code::kAttribute;
     return check(words, operands, 0);
   }
@@ -223,20 +230,21 @@ struct Rmsprop : Optimizer {
 struct Adagrad : Optimizer {
   float epsilon;
 
-  static Adagrad from(const Words& words, const Operands& operands) {
+  static constexpr Adagrad from(const Words& words, const Operands& operands) {
     return {Optimizer::from(words, operands), words.real(kFirst)};
   }
 
   template <class A, class P, class M>
-  void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter, Update<M> sum) const {
-    for (int i = 0; i < elements; ++i) {
+  constexpr void forward(const A* gradients, const A* report, const float* rate, Update<P> parameter,
+                         Update<M> sum) const {
+    for (int i : independent(elements)) {
       const A p = A(parameter.data[i]), g = gradient(gradients[i], report[0], p), squares = A(sum.data[i]) + g * g;
       sum.data[i] = M(squares);
       parameter.data[i] = P(p - A(rate[0]) * g / (std::sqrt(squares) + A(epsilon)));
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims*) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     return is_epsilon(words, kFirst) ? check(words, operands, 0) : Code::kAttribute;
   }
 

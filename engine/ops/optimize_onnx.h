@@ -18,6 +18,7 @@
 #pragma once
 
 #include "engine/base/isa.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/optimize.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -27,7 +28,7 @@ struct OnnxOptimizer {
   float norm_coefficient;
 
   // rate, count, x, gradient, states: all attributes finite, one rate and one count, the rest of one shape.
-  static Code check(const Words& words, const Operands& operands, int reals, Dims* outputs) {
+  static constexpr Code check(const Words& words, const Operands& operands, int reals, Dims* outputs) {
     for (int i = 0; i < reals; ++i)
       if (!is_finite(words[i])) return Code::kAttribute;
     const Shape x = operands[2];
@@ -43,7 +44,7 @@ struct OnnxOptimizer {
   }
 
   // b^t with t clamped to [0, 2^32 - 1].
-  static double power(float b, int64_t t) {
+  static constexpr double power(float b, int64_t t) {
     constexpr int64_t kMost = 0xFFFFFFFF;
     return integer_power(double(b), uint32_t(t < 0 ? 0 : t > kMost ? kMost : t));
   }
@@ -55,22 +56,22 @@ struct OnnxMomentum : OnnxOptimizer {
   float alpha, beta;
   bool nesterov;
 
-  static OnnxMomentum from(const Words& words, const Operands& operands) {
+  static constexpr OnnxMomentum from(const Words& words, const Operands& operands) {
     return {{operands[2].elements(), words.real(0)}, words.real(1), words.real(2), words[3] != 0};
   }
 
   template <class T>
-  void forward(const T* rate, const int64_t* count, const T* x, const T* gradient, const T* v, T* x_new,
-               T* v_new) const {
+  constexpr void forward(const T* rate, const int64_t* count, const T* x, const T* gradient, const T* v, T* x_new,
+                         T* v_new) const {
     const T take = count[0] > 0 ? T(beta) : T(1);
-    for (int i = 0; i < elements; ++i) {
+    for (int i : independent(elements)) {
       const T g = T(norm_coefficient) * x[i] + gradient[i], velocity = T(alpha) * v[i] + take * g;
       v_new[i] = velocity;
       x_new[i] = x[i] - rate[0] * (nesterov ? g + T(alpha) * velocity : velocity);
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
     return words[3] <= 1 ? check(words, operands, 3, outputs) : Code::kAttribute;
   }
 
@@ -82,17 +83,17 @@ struct OnnxMomentum : OnnxOptimizer {
 struct OnnxAdam : OnnxOptimizer {
   float alpha, beta, epsilon, norm_coefficient_post;
 
-  static OnnxAdam from(const Words& words, const Operands& operands) {
+  static constexpr OnnxAdam from(const Words& words, const Operands& operands) {
     return {{operands[2].elements(), words.real(0)}, words.real(1), words.real(2), words.real(3), words.real(4)};
   }
 
   template <class T>
-  void forward(const T* rate, const int64_t* count, const T* x, const T* gradient, const T* v, const T* h, T* x_new,
-               T* v_new, T* h_new) const {
+  constexpr void forward(const T* rate, const int64_t* count, const T* x, const T* gradient, const T* v, const T* h,
+                         T* x_new, T* v_new, T* h_new) const {
     const T a = T(alpha), b = T(beta), keep = 1 - T(norm_coefficient_post);
     const T size =
         count[0] > 0 ? rate[0] * std::sqrt(T(1 - power(beta, count[0]))) / T(1 - power(alpha, count[0])) : rate[0];
-    for (int i = 0; i < elements; ++i) {
+    for (int i : independent(elements)) {
       const T g = T(norm_coefficient) * x[i] + gradient[i], mean = a * v[i] + (1 - a) * g,
               square = b * h[i] + (1 - b) * g * g;
       v_new[i] = mean;
@@ -101,7 +102,7 @@ struct OnnxAdam : OnnxOptimizer {
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
     return check(words, operands, 5, outputs);
   }
 
@@ -117,22 +118,22 @@ struct OnnxAdam : OnnxOptimizer {
 struct OnnxAdagrad : OnnxOptimizer {
   float decay_factor, epsilon;
 
-  static OnnxAdagrad from(const Words& words, const Operands& operands) {
+  static constexpr OnnxAdagrad from(const Words& words, const Operands& operands) {
     return {{operands[2].elements(), words.real(0)}, words.real(1), words.real(2)};
   }
 
   template <class T>
-  void forward(const T* rate, const int64_t* count, const T* x, const T* gradient, const T* h, T* x_new,
-               T* h_new) const {
+  constexpr void forward(const T* rate, const int64_t* count, const T* x, const T* gradient, const T* h, T* x_new,
+                         T* h_new) const {
     const T size = rate[0] / (1 + T(count[0]) * T(decay_factor));
-    for (int i = 0; i < elements; ++i) {
+    for (int i : independent(elements)) {
       const T g = T(norm_coefficient) * x[i] + gradient[i], squares = h[i] + g * g;
       h_new[i] = squares;
       x_new[i] = x[i] - size * g / (std::sqrt(squares) + T(epsilon));
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
     return check(words, operands, 3, outputs);
   }
 

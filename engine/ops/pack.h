@@ -11,6 +11,7 @@
 #include "engine/base/isa.h"
 #include "engine/base/layout.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -19,18 +20,21 @@ struct Pack {
   StoredMatrices matrices;
   bool channels;
 
-  static Pack from(Layout layout, Shape shape) { return {stored_matrices(layout, shape), of_channels(layout)}; }
-  static Pack from(const Words&, const Operands& operands) {
+  static constexpr Pack from(Layout layout, Shape shape) {
+    return {stored_matrices(layout, shape), of_channels(layout)};
+  }
+  static constexpr Pack from(const Words&, const Operands& operands) {
     return from(operands.tensor[1].record->layout, operands[1]);
   }
 
   template <class T>
-  void forward(const T* x, Packed<T, Layout::kAny> y) const {
+  constexpr void forward(const T* x, Packed<T, Layout::kAny> y) const {
+    if (!in_order()) return;
     std::memset(static_cast<void*>(y.data), 0, size_t(matrices.elements()) * sizeof(T));
     matrices.each(channels, [&](size_t index, size_t position) { y.data[position] = x[index]; });
   }
 
-  static Code shapes(const Words&, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims* y) {
     if (operands[0].rank < 2) return Code::kShapeRank;
     *y = dims_of(operands[0]);
     return Code::kOk;

@@ -15,8 +15,8 @@ namespace nacre::inline NACRE_ISA {
 template <class T>
 struct Optional {  // an operand that may be absent
   T* data;
-  explicit operator bool() const { return data != nullptr; }
-  T& operator[](int i) const { return data[i]; }
+  explicit constexpr operator bool() const { return data != nullptr; }
+  constexpr T& operator[](int i) const { return data[i]; }
 };
 
 template <class T>
@@ -27,14 +27,14 @@ struct Update {  // read and written
 template <class T>
 struct Inputs {  // any number of inputs of one type; the op knows how many
   const Tensor* tensor;
-  const T* operator[](int i) const { return static_cast<const T*>(tensor[i].data); }
+  constexpr const T* operator[](int i) const { return static_cast<const T*>(tensor[i].data); }
 };
 
 template <class T>
 struct PerRow {  // an input with one value for each row, or one for all
   T* data;
   int step;
-  T& operator[](int row) const { return data[row * step]; }
+  constexpr T& operator[](int row) const { return data[row * step]; }
 };
 
 template <class T, Layout kLayout>
@@ -132,7 +132,7 @@ inline constexpr Attribute kClampAttributes[] = {{"clamp"}, {"low", Coding::kBou
 constexpr bool is_finite(uint32_t bits) { return (bits & 0x7F800000u) != 0x7F800000u; }
 
 // The real attribute i lies within [low, high]; NaN does not.
-inline bool real_within(const Words& words, int i, float low, float high) {
+constexpr bool real_within(const Words& words, int i, float low, float high) {
   return words.real(i) >= low && words.real(i) <= high;
 }
 
@@ -188,7 +188,7 @@ constexpr Code check_terms(const Operands& operands, int terms) {
 }
 
 // Gradient::words of a step that takes none of the attributes of the one it belongs to.
-inline int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
+constexpr int no_words(const Words&, const Operands&, int, uint32_t*) { return 0; }
 
 // Returns early with the code of whatever was refused.
 #define TRY_CODE(expression)                                                                 \

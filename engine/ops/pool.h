@@ -21,6 +21,7 @@
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/gradient.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/window.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -33,54 +34,54 @@ struct Pool {
 
   enum Word { kWindow = 0, kKernelH = 8, kKernelW = 9, kCountIncludePad = 10, kClamp = 11, kHigh = 13 };
 
-  static Pool from(const Words& words, const Operands& operands) {
+  static constexpr Pool from(const Words& words, const Operands& operands) {
     return make(words, operands[0], operands[operands.count - 1]);
   }
 
   template <class T>
-  void average(const T* x, T* y) const {
+  constexpr void average(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
-    each_output([&](int n, int h, int v, int c) {
+    each_output([&](int n, int h, int v, int c, int e) {
       A sum = 0;
       int count = 0;
       each_tap(n, h, v, c, [&](int i) { sum += A(x[i]), ++count; });
-      *y++ = T(clamp.real(sum / A(divisor(count))));
+      y[e] = T(clamp.real(sum / A(divisor(count))));
     });
   }
 
-  void average_int8(const int8_t* x, int8_t* y) const {
-    each_output([&](int n, int h, int v, int c) {
+  constexpr void average_int8(const int8_t* x, int8_t* y) const {
+    each_output([&](int n, int h, int v, int c, int e) {
       int32_t sum = 0;
       int count = 0;
       each_tap(n, h, v, c, [&](int i) { sum += x[i], ++count; });
-      *y++ = clamp.code(sum > 0 ? (sum + count / 2) / count : (sum - count / 2) / count);
+      y[e] = clamp.code(sum > 0 ? (sum + count / 2) / count : (sum - count / 2) / count);
     });
   }
 
   template <class T>
-  void max(const T* x, T* y) const {
+  constexpr void max(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
-    each_output([&](int n, int h, int v, int c) {
+    each_output([&](int n, int h, int v, int c, int e) {
       A peak = -std::numeric_limits<A>::infinity();
       each_tap(n, h, v, c, [&](int i) { peak = replaces(A(x[i]), peak) ? A(x[i]) : peak; });
-      *y++ = T(clamp.real(peak));
+      y[e] = T(clamp.real(peak));
     });
   }
 
-  void max_int8(const int8_t* x, int8_t* y) const {
-    each_output([&](int n, int h, int v, int c) {
+  constexpr void max_int8(const int8_t* x, int8_t* y) const {
+    each_output([&](int n, int h, int v, int c, int e) {
       int8_t peak = -128;
       each_tap(n, h, v, c, [&](int i) { peak = x[i] > peak ? x[i] : peak; });
-      *y++ = clamp.code(peak);
+      y[e] = clamp.code(peak);
     });
   }
 
-  uint64_t work() const {
+  constexpr uint64_t work() const {
     return uint64_t(batch) * uint64_t(window.h.out) * uint64_t(window.w.out) * uint64_t(channels) *
            uint64_t(window.h.kernel) * uint64_t(window.w.kernel);
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (x.rank != 4) return Code::kShapeRank;
     if (words[kKernelH] >= kMaxWindow || words[kKernelW] >= kMaxWindow) return Code::kStride;
@@ -102,7 +103,7 @@ struct Pool {
   static constexpr const char* kOutputs[] = {"y"};
 
   // Attributes of average_pool_gradient: those of the step and {in_h, in_w}, so that x need not stay in memory.
-  static int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
+  static constexpr int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
     for (int i = 0; i <= kHigh; ++i) made[i] = words[i];
     for (int axis = 1; axis < 3; ++axis) made[kHigh + axis] = uint32_t(operands[0].dims[axis]);
     return kHigh + 3;
@@ -113,7 +114,7 @@ struct Pool {
       {.of = kOf<0>, .by = Op::kMaxPoolGradient, .reads = kReads<gradient_of(0), input_of(0)>}};
 
  protected:
-  static Pool make(const Words& words, Shape x, Shape y) {
+  static constexpr Pool make(const Words& words, Shape x, Shape y) {
     return {.batch = x[0],
             .channels = x[3],
             .window = Window::from(words, kWindow, x, y, words.integer(kKernelH) + 1, words.integer(kKernelW) + 1),
@@ -123,15 +124,15 @@ struct Pool {
 
   // Whether a later tap becomes the maximum.
   template <class A>
-  static bool replaces(A later, A peak) {
+  static constexpr bool replaces(A later, A peak) {
     return later > peak || later != later;
   }
 
-  int divisor(int count) const { return count_include_pad ? window.h.kernel * window.w.kernel : count; }
+  constexpr int divisor(int count) const { return count_include_pad ? window.h.kernel * window.w.kernel : count; }
 
   // Every window has a tap inside x. Pads are less than the span, so a window without one needs a dilation over the
   // size of x; such pools are refused.
-  static Code check_taps(const Words& words, Shape x, int kernel_h, int kernel_w) {
+  static constexpr Code check_taps(const Words& words, Shape x, int kernel_h, int kernel_w) {
     const bool h = kernel_h == 1 || words.integer(kWindow + 2) < x[1];
     const bool w = kernel_w == 1 || words.integer(kWindow + 3) < x[2];
     return h && w ? Code::kOk : Code::kWindow;
@@ -139,23 +140,20 @@ struct Pool {
 
   // A sum of 2^23 codes and half the count fit into int32. A padded position would count as the zero point, which the
   // step does not know: count_include_pad is for windows without pads.
-  static Code check_int8(const Words& words, int taps) {
+  static constexpr Code check_int8(const Words& words, int taps) {
     const uint32_t pads = words[kWindow + 4] | words[kWindow + 5] | words[kWindow + 6] | words[kWindow + 7];
     if (words[kCountIncludePad] != 0 && pads != 0) return Code::kAttribute;
     return taps > (1 << 23) ? Code::kAccumulator : Code::kOk;
   }
 
   template <class F>
-  void each_output(F f) const {
-    for (int n = 0; n < batch; ++n)
-      for (int h = 0; h < window.h.out; ++h)
-        for (int v = 0; v < window.w.out; ++v)
-          for (int c = 0; c < channels; ++c) f(n, h, v, c);
+  constexpr void each_output(F f) const {
+    each_independent(batch, window.h.out, window.w.out, channels, f);
   }
 
   // f(index into x) for every tap of output (n, h, v, c) inside x.
   template <class F>
-  void each_tap(int n, int h, int v, int c, F f) const {
+  constexpr void each_tap(int n, int h, int v, int c, F f) const {
     for (int i = 0; i < window.h.kernel; ++i) {
       const int row = window.h.position(h, i);
       if (!window.h.inside(row)) continue;
@@ -170,7 +168,7 @@ struct Pool {
 // What the gradients share: `window` is that of the forward step, from x to y.
 struct PoolGradient : Pool {
   // Whether y is the shape that the pool makes of x.
-  static Code check(const Words& words, const Operands& x, Shape y) {
+  static constexpr Code check(const Words& words, const Operands& x, Shape y) {
     if (words[kClamp] != 0) return Code::kAttribute;
     if (y.rank != 4) return Code::kShapeRank;
     Dims expected;
@@ -183,31 +181,30 @@ struct PoolGradient : Pool {
  protected:
   // dx of every pixel: f(sum, use) adds what each window that the pixel is in contributes to a run of channels.
   template <class T, class F>
-  void each_source(T* dx, F f) const {
+  constexpr void each_source(T* dx, F f) const {
     using A = typename Element<T>::Accumulator;
-    for (int n = 0; n < batch; ++n)
-      for (int p = 0; p < window.h.in; ++p)
-        for (int q = 0; q < window.w.in; ++q, dx += channels)
-          each_run_of(channels, [&](int first, int count) {
-            A sum[kRun] = {};
-            each_window(p, q, [&](int h, int v) { f(sum, Use{n, p, q, h, v, first, count}); });
-            for (int c = 0; c < count; ++c) dx[first + c] = T(sum[c]);
-          });
+    const int runs = runs_of(channels);
+    each_independent(batch, window.h.in, window.w.in, runs, [&](int n, int p, int q, int run, int e) {
+      const int first = run * kRun, count = length_of_run(channels, run);
+      A sum[kRun] = {};
+      each_window(p, q, [&](int h, int v) { f(sum, Use{n, p, q, h, v, first, count}); });
+      for (int c = 0; c < count; ++c) dx[e / runs * channels + first + c] = T(sum[c]);
+    });
   }
 
   struct Use {  // pixel (n, p, q) of x in the window of output (h, v), and a run of channels
     int n, p, q, h, v, first, count;
   };
-  int index_of_x(const Use& at) const {
+  constexpr int index_of_x(const Use& at) const {
     return ((at.n * window.h.in + at.p) * window.w.in + at.q) * channels + at.first;
   }
-  int index_of_y(const Use& at) const {
+  constexpr int index_of_y(const Use& at) const {
     return ((at.n * window.h.out + at.h) * window.w.out + at.v) * channels + at.first;
   }
 
  private:
   template <class F>
-  void each_window(int p, int q, F f) const {
+  constexpr void each_window(int p, int q, F f) const {
     for (int i = 0; i < window.h.kernel; ++i) {
       const int h = window.h.output(p, i);
       if (h < 0) continue;
@@ -222,12 +219,12 @@ struct PoolGradient : Pool {
 struct AveragePoolGradient : PoolGradient {
   enum XWord { kInH = kHigh + 1, kInW };
 
-  static AveragePoolGradient from(const Words& words, const Operands& operands) {
+  static constexpr AveragePoolGradient from(const Words& words, const Operands& operands) {
     return {{make(words, operands[1], operands[0])}};
   }
 
   template <class T>
-  void forward(const T* dy, T* dx) const {
+  constexpr void forward(const T* dy, T* dx) const {
     using A = typename Element<T>::Accumulator;
     each_source(dx, [&](A* sum, const Use& at) {
       const WindowAxis::Taps rows = window.h.taps(at.h), columns = window.w.taps(at.v);
@@ -237,7 +234,7 @@ struct AveragePoolGradient : PoolGradient {
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
     if (y.rank != 4) return Code::kShapeRank;
     int64_t elements = int64_t{y[0]} * y[3];
@@ -260,18 +257,18 @@ struct AveragePoolGradient : PoolGradient {
 };
 
 struct MaxPoolGradient : PoolGradient {
-  static MaxPoolGradient from(const Words& words, const Operands& operands) {
+  static constexpr MaxPoolGradient from(const Words& words, const Operands& operands) {
     return {{make(words, operands[1], operands[0])}};
   }
 
   // Every tap of a window visits all of its taps: up to 2^31 2^28 2^28, clamped to 2^64 - 1.
-  uint64_t work() const {
+  constexpr uint64_t work() const {
     const uint64_t once = Pool::work(), taps = uint64_t(window.h.kernel) * uint64_t(window.w.kernel);
     return (once >> 28) * taps >> 35 != 0 ? ~uint64_t{0} : once * taps;
   }
 
   template <class T>
-  void forward(const T* dy, const T* x, T* dx) const {
+  constexpr void forward(const T* dy, const T* x, T* dx) const {
     using A = typename Element<T>::Accumulator;
     each_source(dx, [&](A* sum, const Use& at) {
       const T *d = dy + index_of_y(at), *from = x + index_of_x(at);
@@ -280,7 +277,7 @@ struct MaxPoolGradient : PoolGradient {
     });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Operands x = {operands.tensor + 1, 1, operands.rows};
     TRY_CODE(check(words, x, operands[0]));
     *dx = dims_of(x[0]);
@@ -293,7 +290,7 @@ struct MaxPoolGradient : PoolGradient {
  private:
   // Whether the value at (p, q) is the maximum of the window.
   template <class T, class A>
-  bool is_maximum(const T* x, A value, const Use& at, int c) const {
+  constexpr bool is_maximum(const T* x, A value, const Use& at, int c) const {
     const WindowAxis::Taps rows = window.h.taps(at.h), columns = window.w.taps(at.v);
     for (int i = rows.first; i < rows.end; ++i)
       for (int j = columns.first; j < columns.end; ++j) {

@@ -22,6 +22,7 @@
 #include "engine/numeric/absmax.h"
 #include "engine/numeric/float8_scale.h"
 #include "engine/numeric/policy.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -41,7 +42,7 @@ struct Quantize {  // and dequantize
   enum Word { kAxis = 0, kForm = 1 };
   enum Operand { kX, kScale, kZero };
 
-  static Quantize from(const Words& words, const Operands& operands) {
+  static constexpr Quantize from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX];
     if (operands[kScale][0] == 1) return {1, 1, x.elements(), false, words[kForm]};
     const int axis = words.integer(kAxis);
@@ -49,33 +50,33 @@ struct Quantize {  // and dequantize
   }
 
   template <Rounding kRounding, class Q>
-  void forward(const float* x, const float* scale, Optional<const int32_t> zero, Q* q) const {
+  constexpr void forward(const float* x, const float* scale, Optional<const int32_t> zero, Q* q) const {
     each_element([&](int i, int c) {
       q[i] = saturate<Q>(int64_t{round_to_integer<kRounding>(coded(x[i], scale[c]))} + (zero ? zero[c] : 0));
     });
   }
 
   template <class Q>  // a float8 type
-  void forward_float8(const float* x, const float* scale, Q* q) const {
+  constexpr void forward_float8(const float* x, const float* scale, Q* q) const {
     each_element([&](int i, int c) { q[i] = Q::saturated(coded(x[i], scale[c])); });
   }
 
   template <class Q, class T>
-  void forward_float8_each(const T* x, const T* scale, Q* q) const {
+  constexpr void forward_float8_each(const T* x, const T* scale, Q* q) const {
     each_element([&](int i, int c) { q[i] = Q::saturated(float(T(coded(float(x[i]), float(scale[c]))))); });
   }
 
   template <class Q>
-  void backward(const Q* q, const float* scale, Optional<const int32_t> zero, float* x) const {
+  constexpr void backward(const Q* q, const float* scale, Optional<const int32_t> zero, float* x) const {
     each_element([&](int i, int c) { x[i] = decoded(float(wrapping_sub(q[i], zero ? zero[c] : 0)), scale[c]); });
   }
 
   template <class Q>
-  void backward_float8(const Q* q, const float* scale, float* x) const {
+  constexpr void backward_float8(const Q* q, const float* scale, float* x) const {
     each_element([&](int i, int c) { x[i] = decoded(float(q[i]), scale[c]); });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[kX], scale = operands[kScale];
     if (scale.rank != 1) return Code::kShapeScale;
     if (words[kForm] > 1) return Code::kAttribute;
@@ -93,16 +94,16 @@ struct Quantize {  // and dequantize
   static constexpr const char* kOutputs[] = {"y"};
 
  private:
-  float coded(float x, float scale) const { return form == uint32_t(ScaleForm::kReciprocal) ? x * scale : x / scale; }
-  float decoded(float code, float scale) const {
+  constexpr float coded(float x, float scale) const {
+    return form == uint32_t(ScaleForm::kReciprocal) ? x * scale : x / scale;
+  }
+  constexpr float decoded(float code, float scale) const {
     return form == uint32_t(ScaleForm::kReciprocal) ? code / scale : code * scale;
   }
 
   template <class F>
-  void each_element(F f) const {  // f(index, channel)
-    for (int o = 0, i = 0; o < outer; ++o)
-      for (int c = 0; c < channels; ++c)
-        for (int j = 0; j < inner; ++j, ++i) f(i, per_channel ? c : 0);
+  constexpr void each_element(F f) const {  // f(index, channel)
+    each_independent(1, outer, channels, inner, [&](int, int, int c, int, int e) { f(e, per_channel ? c : 0); });
   }
 };
 
@@ -111,17 +112,17 @@ struct Requantize {
 
   enum Word { kXZero = 0, kYZero = 1 };
 
-  static Requantize from(const Words& words, const Operands& operands) {
+  static constexpr Requantize from(const Words& words, const Operands& operands) {
     return {operands[0].elements(), words.integer(kXZero), words.integer(kYZero)};
   }
 
   template <Rounding kRounding, class X, class Y>  // int8_t or uint8_t
-  void forward(const X* x, const int32_t* requant, Y* y) const {
-    for (int i = 0; i < elements; ++i)
+  constexpr void forward(const X* x, const int32_t* requant, Y* y) const {
+    for (int i : independent(elements))
       y[i] = saturate<Y>(wrapping_add(multiply<kRounding>(x[i] - x_zero, {requant[0], requant[1]}), y_zero));
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     for (const int word : {kXZero, kYZero})  // of int8 or uint8: this rule does not see the type of y
       if (words.integer(word) < -128 || words.integer(word) > 255) return Code::kAttributeZero;
     TRY_CODE(check_pairs(operands, 1, 1));
@@ -137,14 +138,14 @@ struct Requantize {
 struct Cast {
   int elements;
 
-  static Cast from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
+  static constexpr Cast from(const Words&, const Operands& operands) { return {operands[0].elements()}; }
 
   template <class From, class To>
-  void forward(const From* x, To* y) const {
-    for (int i = 0; i < elements; ++i) y[i] = convert<To>(value(x[i]));
+  constexpr void forward(const From* x, To* y) const {
+    for (int i : independent(elements)) y[i] = convert<To>(value(x[i]));
   }
 
-  static Code shapes(const Words&, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims* y) {
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
@@ -154,14 +155,14 @@ struct Cast {
 
  private:
   template <class From>
-  static auto value(From x) {
+  static constexpr auto value(From x) {
     if constexpr (std::is_same_v<From, Bool>) return int32_t(x.byte != 0);
     else if constexpr (std::is_arithmetic_v<From>) return x;
     else return float(x);
   }
 
   template <class To, class From>
-  static To convert(From x) {
+  static constexpr To convert(From x) {
     if constexpr (std::is_same_v<To, Bool>) {
       return {uint8_t(x != 0)};
     } else if constexpr (std::is_floating_point_v<From> && std::numeric_limits<To>::is_integer) {
@@ -181,45 +182,49 @@ struct DynamicQuantize {
 
   enum Word { kAxis = 0, kSymmetric = 1, kOnnx = 2 };
 
-  static DynamicQuantize from(const Words& words, const Operands& operands) {
+  static constexpr DynamicQuantize from(const Words& words, const Operands& operands) {
     const Shape x = operands[0];
     const int axis = words.integer(kAxis);
     return {x.product(0, axis), x.product(axis, x.rank), words[kSymmetric] != 0, words[kOnnx] != 0};
   }
 
-  void forward(const float* x, int8_t* q, float* scale, int32_t* zero) const {
-    for (int r = 0; r < rows; ++r, x += width, q += width) {
+  constexpr void forward(const float* x, int8_t* q, float* scale, int32_t* zero) const {
+    for (int r : independent(rows)) {
+      const float* from = x + r * width;
+      int8_t* to = q + r * width;
       float low = 0, high = 0;
       for (int i = 0; i < width; ++i) {
-        low = x[i] < low ? x[i] : low;
-        high = x[i] > high ? x[i] : high;
+        low = from[i] < low ? from[i] : low;
+        high = from[i] > high ? from[i] : high;
       }
-      if (symmetric) quantize_symmetric(x, -low > high ? -low : high, q, scale + r, zero + r);
-      else if (onnx) quantize_as_onnx(x, low, high, q, scale + r, zero + r);
-      else quantize_asymmetric(x, low, high, q, scale + r, zero + r);
+      if (symmetric) quantize_symmetric(from, -low > high ? -low : high, to, scale + r, zero + r);
+      else if (onnx) quantize_as_onnx(from, low, high, to, scale + r, zero + r);
+      else quantize_asymmetric(from, low, high, to, scale + r, zero + r);
     }
   }
 
   template <class T>
-  void forward_abs_max(const T* x, int8_t* q, T* scale) const {
+  constexpr void forward_abs_max(const T* x, int8_t* q, T* scale) const {
     const auto size = size_t(width);
-    for (int r = 0; r < rows; ++r, x += width, q += width)
-      scale[r] = absmax_quantize(std::span<const T>(x, size), std::span<int8_t>(q, size), kInt8Range);
+    for (int r : independent(rows))
+      scale[r] =
+          absmax_quantize(std::span<const T>(x + r * width, size), std::span<int8_t>(q + r * width, size), kInt8Range);
   }
 
-  void forward_float8(const float* x, Float8E4M3* q, float* scale) const {
+  constexpr void forward_float8(const float* x, Float8E4M3* q, float* scale) const {
     constexpr CurrentScaling kRule = {.format_max = 448};
-    for (int r = 0; r < rows; ++r, x += width, q += width) {
-      const float amax = amax_value(amax_bits(std::span<const float>(x, size_t(width))));
+    for (int r : independent(rows)) {
+      const float* from = x + r * width;
+      const float amax = amax_value(amax_bits(std::span<const float>(from, size_t(width))));
       const float factor = current_scale(amax, kRule).scale;
       scale[r] = 1 / factor;
-      for (int i = 0; i < width; ++i) q[i] = Float8E4M3::saturated(x[i] * factor);
+      for (int i = 0; i < width; ++i) q[r * width + i] = Float8E4M3::saturated(from[i] * factor);
     }
   }
 
-  uint64_t work() const { return uint64_t(rows) * uint64_t(width); }
+  constexpr uint64_t work() const { return uint64_t(rows) * uint64_t(width); }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
     const Shape x = operands[0];
     if (words[kAxis] > uint32_t(x.rank)) return Code::kAttributeAxis;
     if (words[kSymmetric] > 1 || words[kOnnx] > 1 || words[kSymmetric] + words[kOnnx] > 1) return Code::kAttribute;
@@ -235,7 +240,7 @@ struct DynamicQuantize {
   static constexpr const char* kOutputs[] = {"q", "scale", "zero?"};
 
  private:
-  void quantize_symmetric(const float* x, float amax, int8_t* q, float* scale, int32_t* zero) const {
+  constexpr void quantize_symmetric(const float* x, float amax, int8_t* q, float* scale, int32_t* zero) const {
     *zero = 0;
     *scale = amax == 0 ? 1 : amax / 127;
     const float inverse = amax == 0 ? 0 : 127 / amax;
@@ -246,7 +251,8 @@ struct DynamicQuantize {
   }
 
   // The zero point is computed from the end of the range whose magnitude is smaller: less is lost in rounding.
-  void quantize_asymmetric(const float* x, float low, float high, int8_t* q, float* scale, int32_t* zero) const {
+  constexpr void quantize_asymmetric(const float* x, float low, float high, int8_t* q, float* scale,
+                                     int32_t* zero) const {
     *scale = 1;
     *zero = 0;
     if (low != high) {
@@ -261,7 +267,7 @@ struct DynamicQuantize {
 
   // DynamicQuantizeLinear with codes and zero point 128 lower, all in float32: onnxruntime's core/util/qmath.h,
   // GetQuantizationParameter, and core/mlas/lib/quantize.cpp. A step that underflows to 0 is 1: there it divides by 0.
-  void quantize_as_onnx(const float* x, float low, float high, int8_t* q, float* scale, int32_t* zero) const {
+  constexpr void quantize_as_onnx(const float* x, float low, float high, int8_t* q, float* scale, int32_t* zero) const {
     const float step = (high - low) / 255;
     *scale = step > 0 ? step : 1;
     const float start = -low / *scale;

@@ -20,33 +20,33 @@ struct RealFunction {                                             // A: float or
   static constexpr double kGeluCubic = 0.044715;                  // of the paper
 
   template <class A>
-  static A leaky_relu(A v, A alpha) {
+  static constexpr A leaky_relu(A v, A alpha) {
     return v > 0 ? v : alpha * v;
   }
   template <class A>
-  static A sigmoid(A v) {
+  static constexpr A sigmoid(A v) {
     return 1 / (1 + std::exp(-v));
   }
   template <class A>
-  static A tanh(A v) {
+  static constexpr A tanh(A v) {
     return std::tanh(v);
   }
   template <class A>
-  static A hard_swish(A v) {
+  static constexpr A hard_swish(A v) {
     const A shifted = v + 3, gate = shifted < 0 ? 0 : shifted > 6 ? 6 : shifted;
     return v * gate / 6;
   }
   template <class A>
-  static A silu(A v) {
+  static constexpr A silu(A v) {
     return v / (1 + std::exp(-v));
   }
   template <class A>
-  static A gelu_gate(A v, bool tanh) {
+  static constexpr A gelu_gate(A v, bool tanh) {
     if (!tanh) return A(0.5) * std::erfc(-v * A(kSqrtHalf));
     return 1 / (1 + std::exp(-2 * A(kSqrt2OverPi) * (v + A(kGeluCubic) * v * v * v)));
   }
   template <class A>
-  static A gelu(A v, bool tanh) {
+  static constexpr A gelu(A v, bool tanh) {
     return v * gelu_gate(v, tanh);
   }
 };

@@ -14,13 +14,13 @@ struct Sequence {
   int batch, time, width;
 
   // Multiply-accumulates of `gates` products with the recurrent weights, in all steps.
-  uint64_t work(int gates) const {
+  constexpr uint64_t work(int gates) const {
     return uint64_t(uint32_t(batch * time)) * uint32_t(gates * width) * uint32_t(width);
   }
 
   // f(step, y_{t-1}) for every step, counted over all samples; y_{-1} is h0, null if absent. y [batch, time, width].
   template <class T, class F>
-  void each_step(const T* y, const T* h0, F f) const {
+  constexpr void each_step(const T* y, const T* h0, F f) const {
     for (int n = 0; n < batch; ++n)
       for (int t = 0; t < time; ++t) {
         const int step = n * time + t;
@@ -35,13 +35,13 @@ constexpr size_t accumulator_bytes(ElementType type) {
 }
 
 template <class A>
-A logistic(A v) {
+constexpr A logistic(A v) {
   return 1 / (1 + std::exp(-v));
 }
 
 // (w y)_row, w [.., width]; 0 where y is null.
 template <class A, class T>
-A recurrent(const T* w, const T* y, int row, int width) {
+constexpr A recurrent(const T* w, const T* y, int row, int width) {
   A sum = 0;
   for (int j = 0; y != nullptr && j < width; ++j) sum += A(w[row * width + j]) * A(y[j]);
   return sum;
@@ -49,7 +49,7 @@ A recurrent(const T* w, const T* y, int row, int width) {
 
 // sum += w^T da, w [rows, width].
 template <class T, class A>
-void add_transposed(const T* w, const T* da, int rows, int width, A* sum) {
+constexpr void add_transposed(const T* w, const T* da, int rows, int width, A* sum) {
   for (int k = 0; k < rows; ++k)
     for (int j = 0; j < width; ++j) sum[j] += A(w[k * width + j]) * A(da[k]);
 }

@@ -43,7 +43,7 @@ struct Mean {
 
   enum Word { kAxes = 0, kKeepDims = 1, kXZero = 2, kYZero = 3 };
 
-  static Mean from(const Words& words, const Operands& operands) {
+  static constexpr Mean from(const Words& words, const Operands& operands) {
     const Shape x = operands[0];
     Mean mean = {.outer = {}, .inner = {}, .x_zero = words.integer(kXZero), .y_zero = words.integer(kYZero)};
     for (int axis = 0; axis < x.rank; ++axis) {
@@ -55,36 +55,36 @@ struct Mean {
   }
 
   template <class T>
-  void forward(const T* x, T* y) const {
+  constexpr void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
     const int count = terms();
-    outer.each([&](const int32_t* at) {
+    outer.each_independent([&](const int32_t* at, int e) {
       A sum = 0;
       inner.each([&](const int32_t* i) { sum += A(x[at[0] + i[0]]); });
-      *y++ = T(sum / A(count));
+      y[e] = T(sum / A(count));
     });
   }
 
   template <Rounding kRounding>
-  void forward_int8(const int8_t* x, Optional<const int32_t> requant, int8_t* y) const {
+  constexpr void forward_int8(const int8_t* x, Optional<const int32_t> requant, int8_t* y) const {
     constexpr FixedPoint kOne = {1 << 30, 1};
     const int count = terms();
     const FixedPoint scale = divide(requant ? FixedPoint{requant[0], requant[1]} : kOne, count);
     const Clamp all = {};
-    outer.each([&](const int32_t* at) {
+    outer.each_independent([&](const int32_t* at, int e) {
       int32_t sum = 0;
       inner.each([&](const int32_t* i) { sum += x[at[0] + i[0]]; });
-      *y++ = all.code(wrapping_add(multiply<kRounding>(sum - x_zero * count, scale), y_zero));
+      y[e] = all.code(wrapping_add(multiply<kRounding>(sum - x_zero * count, scale), y_zero));
     });
   }
 
-  uint64_t work() const {
+  constexpr uint64_t work() const {
     uint64_t elements = uint64_t(terms());
     for (int i = 0; i < outer.rank; ++i) elements *= uint64_t(outer.size[i]);
     return elements;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (words[kAxes] >> x.rank != 0) return Code::kAttributeAxis;
     if (words[kKeepDims] > 1) return Code::kAttribute;
@@ -105,7 +105,7 @@ struct Mean {
   static constexpr const char* kOutputs[] = {"y"};
 
   // Attributes of mean_gradient: {axes, keep_dims} and the dims of x, so that x need not stay in memory.
-  static int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
+  static constexpr int words_of_x(const Words& words, const Operands& operands, int, uint32_t* made) {
     made[kAxes] = words[kAxes];
     made[kKeepDims] = words[kKeepDims];
     return 2 + words_of_dims(operands[0], made + 2);
@@ -114,7 +114,7 @@ struct Mean {
       {.of = kOf<0>, .by = Op::kMeanGradient, .reads = kReads<gradient_of(0)>, .words = &words_of_x}};
 
  private:
-  int terms() const {
+  constexpr int terms() const {
     int product = 1;
     for (int i = 0; i < inner.rank; ++i) product *= inner.size[i];
     return product;
@@ -127,7 +127,7 @@ struct MeanGradient {
 
   enum Word { kAxes = 0, kKeepDims = 1, kRank = 2 };
 
-  static MeanGradient from(const Words& words, const Operands& operands) {
+  static constexpr MeanGradient from(const Words& words, const Operands& operands) {
     const Shape x = operands[operands.count - 1];
     MeanGradient op = {.walk = {}, .count = 1};
     op.walk.rank = x.rank;
@@ -142,13 +142,13 @@ struct MeanGradient {
   }
 
   template <class T>
-  void forward(const T* dy, T* dx) const {
+  constexpr void forward(const T* dy, T* dx) const {
     using A = typename Element<T>::Accumulator;
-    walk.each([&](const int32_t* at) { *dx++ = T(A(dy[at[0]]) / A(count)); });
+    walk.each_independent([&](const int32_t* at, int e) { dx[e] = T(A(dy[at[0]]) / A(count)); });
   }
 
   // Axis 0 of x has the rows of this run, unless it is reduced.
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
     TRY_CODE(dims_of_words(words, kRank, dx));
     if (words[kAxes] >> dx->rank != 0) return Code::kAttributeAxis;

@@ -31,7 +31,7 @@ struct Reduce {
   static constexpr uint32_t kLast = kProd;
   enum Word { kFunction = 0, kAxes = 1, kKeepDims = 2 };
 
-  static Reduce of(const Words& words, Shape x) {
+  static constexpr Reduce of(const Words& words, Shape x) {
     Reduce op = {.outer = {}, .inner = {}, .function = words[kFunction]};
     for (int axis = 0; axis < x.rank; ++axis) {
       Walk<1>& walk = (words[kAxes] >> axis & 1) != 0 ? op.inner : op.outer;
@@ -40,13 +40,13 @@ struct Reduce {
     }
     return op;
   }
-  static Reduce from(const Words& words, const Operands& operands) { return of(words, operands[0]); }
+  static constexpr Reduce from(const Words& words, const Operands& operands) { return of(words, operands[0]); }
 
   template <class T>
-  void forward(const T* x, T* y) const {
+  constexpr void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
     const auto each = [&](auto step) {  // the first element, then step(acc, the next) of the rest
-      outer.each([&](const int32_t* at) {
+      outer.each_independent([&](const int32_t* at, int e) {
         A acc = 0;
         bool first = true;
         inner.each([&](const int32_t* i) {
@@ -54,7 +54,7 @@ struct Reduce {
           acc = first ? v : step(acc, v);
           first = false;
         });
-        *y++ = T(acc);
+        y[e] = T(acc);
       });
     };
     switch (function) {
@@ -65,14 +65,14 @@ struct Reduce {
     }
   }
 
-  uint64_t work() const {
+  constexpr uint64_t work() const {
     uint64_t elements = 1;
     for (const Walk<1>* walk : {&outer, &inner})
       for (int i = 0; i < walk->rank; ++i) elements *= uint64_t(walk->size[i]);
     return elements;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (words[kFunction] == 0 || words[kFunction] > kLast || words[kKeepDims] > 1) return Code::kAttribute;
     if (words[kAxes] >> x.rank != 0) return Code::kAttributeAxis;
@@ -93,13 +93,15 @@ struct Reduce {
 struct ReduceGradient {
   Reduce forward_step;
 
-  static ReduceGradient from(const Words& words, const Operands& operands) { return {Reduce::of(words, operands[1])}; }
+  static constexpr ReduceGradient from(const Words& words, const Operands& operands) {
+    return {Reduce::of(words, operands[1])};
+  }
 
   template <class T>
-  void forward(const T* dy, const T* x, const T* y, T* dx) const {
+  constexpr void forward(const T* dy, const T* x, const T* y, T* dx) const {
     using A = typename Element<T>::Accumulator;
-    forward_step.outer.each([&](const int32_t* at) {
-      const A d = A(*dy++), result = A(*y++);
+    forward_step.outer.each_independent([&](const int32_t* at, int e) {
+      const A d = A(dy[e]), result = A(y[e]);
       const T* from = x + at[0];
       T* to = dx + at[0];
       switch (forward_step.function) {
@@ -110,9 +112,9 @@ struct ReduceGradient {
     });
   }
 
-  uint64_t work() const { return 2 * forward_step.work(); }
+  constexpr uint64_t work() const { return 2 * forward_step.work(); }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape dy = operands[0], y = operands[2];
     Dims expected = {};
     TRY_CODE(Reduce::shapes(words, {operands.tensor + 1, 1, operands.rows}, &expected));
@@ -128,7 +130,7 @@ struct ReduceGradient {
 
  private:
   template <class A, class T>
-  void share(A d, A result, const T* x, T* dx) const {
+  constexpr void share(A d, A result, const T* x, T* dx) const {
     const auto takes = [&](A v) { return v == result || (v != v && result != result); };
     A count = 0;
     forward_step.inner.each([&](const int32_t* i) { count += A(takes(A(x[i[0]]))); });
@@ -136,7 +138,7 @@ struct ReduceGradient {
   }
 
   template <class A, class T>
-  void product(A d, const T* x, T* dx) const {
+  constexpr void product(A d, const T* x, T* dx) const {
     A rest = d;  // times all that is not 0
     int zeros = 0;
     forward_step.inner.each([&](const int32_t* i) {

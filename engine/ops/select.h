@@ -29,16 +29,16 @@ struct Compare {
   static constexpr uint32_t kLast = kGreaterEqual;
   enum Word { kFunction = 0 };
 
-  static Compare from(const Words& words, const Operands& operands) {
+  static constexpr Compare from(const Words& words, const Operands& operands) {
     return {.walk = broadcast_walk(operands[0], operands[1], operands[operands.count - 1]),
             .function = words[kFunction]};
   }
 
   template <class T>
-  void forward(const T* a, const T* b, Bool* y) const {
+  constexpr void forward(const T* a, const T* b, Bool* y) const {
     using A = typename Element<T>::Accumulator;
     const auto each = [&](auto f) {
-      walk.each([&](const int32_t* at) { (y++)->byte = f(A(a[at[0]]), A(b[at[1]])) ? 1 : 0; });
+      walk.each_independent([&](const int32_t* at, int e) { y[e].byte = f(A(a[at[0]]), A(b[at[1]])) ? 1 : 0; });
     };
     switch (function) {
       case kEqual: return each([](A u, A v) { return u == v; });
@@ -50,7 +50,7 @@ struct Compare {
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (words[kFunction] == 0 || words[kFunction] > kLast) return Code::kAttribute;
     return broadcast_shape(operands[0], operands[1], y);
   }
@@ -65,7 +65,7 @@ struct Select {
 
   enum Operand { kA, kB, kC };  // a first: a step's type is that of its first operand
 
-  static Select from(const Words&, const Operands& operands) {
+  static constexpr Select from(const Words&, const Operands& operands) {
     const Shape y = operands[operands.count - 1];
     const Walk<2> of_a_and_b = broadcast_walk(operands[kA], operands[kB], y),
                   of_c = broadcast_walk(operands[kC], operands[kC], y);
@@ -81,19 +81,19 @@ struct Select {
   }
 
   template <class T>
-  void forward(const T* a, const T* b, const Bool* c, T* y) const {
-    walk.each([&](const int32_t* at) { *y++ = c[at[2]].byte != 0 ? a[at[0]] : b[at[1]]; });
+  constexpr void forward(const T* a, const T* b, const Bool* c, T* y) const {
+    walk.each_independent([&](const int32_t* at, int e) { y[e] = c[at[2]].byte != 0 ? a[at[0]] : b[at[1]]; });
   }
 
   // The dims of a and b together, and those with c's.
-  static Code shapes(const Words&, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims* y) {
     Dims numbers;
     TRY_CODE(broadcast_shape(operands[kA], operands[kB], &numbers));
     return broadcast_shape(operands[kC], Shape{numbers.rank, numbers.size, 0}, y);
   }
 
   // Attributes of select_gradient: {input, rank, dims} of a or b, so that they need not stay in memory.
-  static int words_of_input(const Words&, const Operands& operands, int input, uint32_t* made) {
+  static constexpr int words_of_input(const Words&, const Operands& operands, int input, uint32_t* made) {
     made[0] = input == kB ? 1 : 0;
     return 1 + words_of_dims(operands[input], made + 1);
   }
@@ -117,7 +117,7 @@ struct SelectGradient {
 
   enum Word { kInput = 0, kRank = 1 };
 
-  static SelectGradient from(const Words& words, const Operands& operands) {
+  static constexpr SelectGradient from(const Words& words, const Operands& operands) {
     const Shape y = operands[0];
     const Walk<2> all = broadcast_walk(y, operands[1], y);
     SelectGradient op = {.outer = {}, .inner = {}, .when = words[kInput] == 0};
@@ -135,25 +135,25 @@ struct SelectGradient {
   }
 
   template <class T>
-  void forward(const T* dy, const Bool* c, T* dx) const {
+  constexpr void forward(const T* dy, const Bool* c, T* dx) const {
     using A = typename Element<T>::Accumulator;
-    outer.each([&](const int32_t* at) {
+    outer.each_independent([&](const int32_t* at, int e) {
       A sum = 0;
       inner.each([&](const int32_t* i) {
         if ((c[at[1] + i[1]].byte != 0) == when) sum += A(dy[at[0] + i[0]]);
       });
-      *dx++ = T(sum);
+      dx[e] = T(sum);
     });
   }
 
-  uint64_t work() const {
+  constexpr uint64_t work() const {
     uint64_t elements = 1;
     for (const Walk<2>* walk : {&outer, &inner})
       for (int i = 0; i < walk->rank; ++i) elements *= uint64_t(walk->size[i]);
     return elements;
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0], c = operands[1];
     if (words[kInput] > 1) return Code::kAttribute;
     if (c.rank > y.rank) return Code::kShapeRank;

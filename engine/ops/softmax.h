@@ -16,6 +16,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/fixed_point_functions.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -28,7 +29,7 @@ struct Softmax {
 
   enum Word { kAxis = 0, kBeta = 1, kMultiplier = 2, kShift = 3, kDiffMin = 4 };
 
-  static Softmax from(const Words& words, const Operands& operands) {
+  static constexpr Softmax from(const Words& words, const Operands& operands) {
     const Shape x = operands[0];
     const int axis = words.integer(kAxis);
     return {.outer = x.product(0, axis),
@@ -40,22 +41,26 @@ struct Softmax {
   }
 
   template <class T>
-  void forward(const T* x, T* y) const {
+  constexpr void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
     const A b = A(std::bit_cast<float>(beta));
     const auto step = uint32_t(inner), size = uint32_t(width * inner);  // the index past the last may be beyond int
-    for (int o = 0; o < outer; ++o, x += size, y += size)
-      for (uint32_t i = 0; i < step; ++i) {
-        A peak = A(x[i]), sum = 0;
-        for (uint32_t j = i; j < size; j += step) peak = A(x[j]) > peak ? A(x[j]) : peak;
-        for (uint32_t j = i; j < size; j += step) sum += std::exp((A(x[j]) - peak) * b);
-        for (uint32_t j = i; j < size; j += step) y[j] = T(std::exp((A(x[j]) - peak) * b) / sum);
-      }
+    each_independent(outer, inner, [&](int o, int first, int) {
+      const T* from = x + uint32_t(o) * size;
+      T* to = y + uint32_t(o) * size;
+      const auto i = uint32_t(first);
+      A peak = A(from[i]), sum = 0;
+      for (uint32_t j = i; j < size; j += step) peak = A(from[j]) > peak ? A(from[j]) : peak;
+      for (uint32_t j = i; j < size; j += step) sum += std::exp((A(from[j]) - peak) * b);
+      for (uint32_t j = i; j < size; j += step) to[j] = T(std::exp((A(from[j]) - peak) * b) / sum);
+    });
   }
 
   template <Rounding kRounding>
-  void forward_int8(const int8_t* x, int8_t* y) const {
-    for (int o = 0; o < outer; ++o, x += width, y += width) {
+  constexpr void forward_int8(const int8_t* logits, int8_t* codes) const {
+    for (int o : independent(outer)) {
+      const int8_t* x = logits + o * width;
+      int8_t* y = codes + o * width;
       int peak = -128;
       for (int j = 0; j < width; ++j) peak = x[j] > peak ? x[j] : peak;
       int32_t sum = 0;  // Q12: at most 4095 terms of at most 1
@@ -75,19 +80,21 @@ struct Softmax {
   }
 
   template <class T>
-  void gradient(const T* dy, const T* y, T* dx) const {
+  constexpr void gradient(const T* dy, const T* y, T* dx) const {
     using A = typename Element<T>::Accumulator;
     const A b = A(std::bit_cast<float>(beta));
     const auto step = uint32_t(inner), size = uint32_t(width * inner);
-    for (int o = 0; o < outer; ++o, dy += size, y += size, dx += size)
-      for (uint32_t i = 0; i < step; ++i) {
-        A sum = 0;
-        for (uint32_t j = i; j < size; j += step) sum += A(dy[j]) * A(y[j]);
-        for (uint32_t j = i; j < size; j += step) dx[j] = T(b * A(y[j]) * (A(dy[j]) - sum));
-      }
+    each_independent(outer, inner, [&](int o, int first, int) {
+      const T *d = dy + uint32_t(o) * size, *v = y + uint32_t(o) * size;
+      T* to = dx + uint32_t(o) * size;
+      const auto i = uint32_t(first);
+      A sum = 0;
+      for (uint32_t j = i; j < size; j += step) sum += A(d[j]) * A(v[j]);
+      for (uint32_t j = i; j < size; j += step) to[j] = T(b * A(v[j]) * (A(d[j]) - sum));
+    });
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (words[kAxis] >= uint32_t(x.rank)) return Code::kAttributeAxis;
     if (operands.element(0) == ElementType::kInt8) TRY_CODE(check_int8(words, x));
@@ -95,7 +102,7 @@ struct Softmax {
     *y = dims_of(x);
     return Code::kOk;
   }
-  static Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
     const Shape dy = operands[0], y = operands[1];
     if (y.rank != dy.rank) return Code::kShapeRank;
     for (int axis = 0; axis < y.rank; ++axis)
@@ -115,12 +122,12 @@ struct Softmax {
  private:
   // exp of a difference to the maximum, Q0: the scaled difference is Q5.
   template <Rounding kRounding>
-  int32_t exponential(int32_t difference) const {
+  constexpr int32_t exponential(int32_t difference) const {
     return exp_of_negative<5>(multiply<kRounding>(difference, scale));
   }
 
   // The maximum itself counts (diff_min <= 0), so the sum is at least 1; 4095 terms of 2^19 fit into int32.
-  static Code check_int8(const Words& words, Shape x) {
+  static constexpr Code check_int8(const Words& words, Shape x) {
     if (words.integer(kAxis) != x.rank - 1) return Code::kAttributeAxis;
     if (words.integer(kMultiplier) < 0 || words[kShift] > 31 || words.integer(kDiffMin) > 0) return Code::kAttribute;
     return x.last() > 4095 ? Code::kAccumulator : Code::kOk;

@@ -28,6 +28,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -61,7 +62,7 @@ struct Unary {
   static constexpr uint32_t kLast = kCos;
   enum Word { kFunction = 0, kAlpha = 1, kGamma = 2 };
 
-  static Unary from(const Words& words, const Operands& operands) {
+  static constexpr Unary from(const Words& words, const Operands& operands) {
     return {.elements = operands[0].elements(),
             .function = words[kFunction],
             .alpha = words.real(kAlpha),
@@ -69,11 +70,11 @@ struct Unary {
   }
 
   template <class T>
-  void forward(const T* x, T* y) const {
+  constexpr void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
     const A a = A(alpha), g = A(gamma);
     const auto each = [&](auto f) {
-      for (int i = 0; i < elements; ++i) y[i] = T(f(A(x[i])));
+      for (int i : independent(elements)) y[i] = T(f(A(x[i])));
     };
     switch (function) {
       case kExp: return each([](A v) { return std::exp(v); });
@@ -99,12 +100,12 @@ struct Unary {
   }
 
   template <class T>
-  void gradient(const T* dy, const T* x, T* dx) const {
+  constexpr void gradient(const T* dy, const T* x, T* dx) const {
     using A = typename Element<T>::Accumulator;
     constexpr A kSlopeOfErf = A(1.12837916709551257390);  // 2 / sqrt(pi)
     const A a = A(alpha), g = A(gamma);
     const auto each = [&](auto slope) {
-      for (int i = 0; i < elements; ++i) dx[i] = T(slope(A(dy[i]), A(x[i])));
+      for (int i : independent(elements)) dx[i] = T(slope(A(dy[i]), A(x[i])));
     };
     switch (function) {
       case kExp: return each([](A d, A v) { return d * std::exp(v); });
@@ -126,13 +127,13 @@ struct Unary {
     }
   }
 
-  static Code shapes(const Words& words, const Operands& operands, Dims* y) {
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (words[kFunction] == 0 || words[kFunction] > kLast) return Code::kAttribute;
     if (!is_finite(words[kAlpha]) || !is_finite(words[kGamma])) return Code::kAttribute;
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
-  static Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
+  static constexpr Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
     return same(operands[0], operands[1]) ? shapes(words, operands, dx) : Code::kShapeInput;
   }
 
@@ -146,7 +147,7 @@ struct Unary {
 
  private:
   template <class A>
-  static A sign(A v) {  // NaN stays
+  static constexpr A sign(A v) {  // NaN stays
     return v > 0 ? A(1) : v < 0 ? A(-1) : v == 0 ? A(0) : v;
   }
 };

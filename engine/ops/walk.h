@@ -3,13 +3,14 @@
 #pragma once
 
 #include "engine/base/isa.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
 
 // f(index) for every index of an array of `rank` dims `size`, last axis fastest. Rank 0 has one element.
 template <class F>
-void each_index(int rank, const int32_t* size, F f) {
+constexpr void each_index(int rank, const int32_t* size, F f) {
   int32_t index[kMaxRank] = {};
   for (int axis = 0; axis >= 0;) {
     f(index);
@@ -17,6 +18,23 @@ void each_index(int rank, const int32_t* size, F f) {
       if (++index[axis] < size[axis]) break;
       index[axis] = 0;
     }
+  }
+}
+
+// f(index, e) for every index of an array, independent of each other; e counts them.
+template <class F>
+constexpr void each_index_independent(int rank, const int32_t* size, F f) {
+  if constexpr (kThreads) {
+    int elements = 1;
+    for (int axis = 0; axis < rank; ++axis) elements *= size[axis];
+    for (int e : independent(elements)) {
+      int32_t index[kMaxRank] = {};
+      for (int axis = rank - 1, rest = e; axis >= 0; rest /= size[axis--]) index[axis] = rest % size[axis];
+      f(index, e);
+    }
+  } else {
+    int e = 0;
+    each_index(rank, size, [&](const int32_t* index) { f(index, e++); });
   }
 }
 
@@ -30,7 +48,7 @@ struct Walk {
 
   // f(offsets) for every index, last axis fastest. Offsets never leave the range of the indices: no overflow.
   template <class F>
-  void each(F f) const {
+  constexpr void each(F f) const {
     int32_t index[kMaxRank] = {}, offset[N];
     for (int i = 0; i < N; ++i) offset[i] = first[i];
     for (int axis = 0; axis >= 0;) {
@@ -42,6 +60,43 @@ struct Walk {
         index[axis] = 0;
       }
     }
+  }
+
+  constexpr int elements() const {
+    int product = 1;
+    for (int axis = 0; axis < rank; ++axis) product *= size[axis];
+    return product;
+  }
+
+  // f(offsets, e) for every index, independent of each other; e counts them, last axis fastest.
+  template <class F>
+  constexpr void each_independent(F f) const {
+    each_independent(1, [&](const int32_t* offset, int, int e) { f(offset, e); });
+  }
+
+  // The same with `more` elements at each index: f(offsets, j, e), e = (number of the index) more + j.
+  template <class F>
+  constexpr void each_independent(int more, F f) const {
+    if constexpr (kThreads) {
+      for (int e : independent(elements() * more)) {
+        int32_t offset[N];
+        locate(e / more, offset);
+        f(offset, e % more, e);
+      }
+    } else {
+      int e = 0;
+      each([&](const int32_t* offset) {
+        for (int j = 0; j < more; ++j, ++e) f(offset, j, e);
+      });
+    }
+  }
+
+ private:
+  // Offsets of the index that has the number n.
+  constexpr void locate(int n, int32_t* offset) const {
+    for (int i = 0; i < N; ++i) offset[i] = first[i];
+    for (int axis = rank - 1; axis >= 0; --axis, n /= size[axis + 1])
+      for (int i = 0; i < N; ++i) offset[i] += n % size[axis] * stride[i][axis];
   }
 };
 

@@ -41,19 +41,20 @@ struct Window {
 
   static constexpr int kWords = 8;
 
-  static Window from(const Words& words, int first, Shape x, Shape y, int kernel_h, int kernel_w) {
+  static constexpr Window from(const Words& words, int first, Shape x, Shape y, int kernel_h, int kernel_w) {
     return {.h = axis(words, first, x[1], y[1], kernel_h), .w = axis(words, first + 1, x[2], y[2], kernel_w)};
   }
 
   // Output sizes of the two axes, from untrusted words. `x` has rank 4.
-  static Code sizes(const Words& words, int first, Shape x, int kernel_h, int kernel_w, int* out_h, int* out_w) {
+  static constexpr Code sizes(const Words& words, int first, Shape x, int kernel_h, int kernel_w, int* out_h,
+                              int* out_w) {
     TRY_CODE(size(words, first, x[1], kernel_h, out_h));
     return size(words, first + 1, x[2], kernel_w, out_w);
   }
 
  private:
   // `first` is the index of the axis' stride; dilation and pads follow at steps of two. Not inlined: code size.
-  [[gnu::noinline]] static WindowAxis axis(const Words& words, int first, int in, int out, int kernel) {
+  [[gnu::noinline]] static constexpr WindowAxis axis(const Words& words, int first, int in, int out, int kernel) {
     return {.in = in,
             .out = out,
             .kernel = kernel,
@@ -62,7 +63,7 @@ struct Window {
             .before = words.integer(first + 4)};
   }
 
-  static Code size(const Words& words, int first, int in, int kernel, int* out) {
+  static constexpr Code size(const Words& words, int first, int in, int kernel, int* out) {
     const uint32_t stride = words[first], dilation = words[first + 2];
     const uint32_t before = words[first + 4], after = words[first + 6];
     if (stride >= kMaxWindow || dilation >= kMaxWindow || kernel < 1 || kernel > kMaxWindow) return Code::kStride;
