@@ -70,7 +70,7 @@ $hits"
 in_order tools "${tools[@]}"
 in_order tests "${tests[@]}"
 forbid tools '#include "(tests|bench)/' 'tools/ sees no test'
-hits=$(grep -rnE '#include "ports/' tools --include='*.h' --include='*.cc' | grep -vE '"ports/(vector/tiers|threads/threads|xnnpack/xnnpack_port)\.h"' || true)
+hits=$(grep -rnE '#include "ports/' tools --include='*.h' --include='*.cc' | grep -vE '"ports/(vector/tiers|threads/threads|xnnpack/xnnpack_port|cuda/cuda_port)\.h"' || true)
 [ -z "$hits" ] || fail "tools/ sees one header of a port, what it offers:
 $hits"
 forbid "$(ls -d tools/*/ | grep -v '/cli/')" '#include <CLI/' 'CLI11 is seen by tools/cli alone'

@@ -1,5 +1,8 @@
 // For the .cc files that define entries: NACRE_ENTRY as a definition, and the element types as entries' names end in
 // them. Each file includes only the ops of its .inc, so that a change of one op's header rebuilds few entries.
+//
+// NACRE_DEFINE_ENTRIES names a file that does it in another way: a port that compiles these sources for a device of its
+// own (ports/cuda/device_entries.h) makes a function of the device of each.
 #pragma once
 
 #include "engine/kernels/adapter.h"
@@ -18,5 +21,9 @@ using I64 = int64_t;
 
 }  // namespace nacre::reference
 
+#ifdef NACRE_DEFINE_ENTRIES
+#include NACRE_DEFINE_ENTRIES
+#else
 #define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...) \
   constexpr KernelEntry name = entry<type, &type::__VA_ARGS__, &rule>(Op::op, Rounding::rounding, in_place);
+#endif

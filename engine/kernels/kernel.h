@@ -103,19 +103,24 @@ using KernelSet = ::nacre_kernels;
 enum class CopyDirection : uint8_t { kToPort, kFromPort };
 
 // A device or a library. `begin` and `finish` are both there or both null; so are `copy` and `fill`, which a port that
-// sees the host's memory does not have. Each returns kOk, or another code where it failed.
+// sees the host's memory does not have. Each returns kOk, or another code where it failed. Between begin and finish a
+// port may put off whatever it is asked: what it was told to copy must stay as it is until finish.
 struct Port {
   const char* name;  // "x86/avx512", "cuda"
   const KernelSet* set;
   void* context;                  // first argument of what follows, and Args::context of its kernels
   Code (*begin)(void* context);   // before the steps of a segment and what is copied for them
   Code (*finish)(void* context);  // behind them: when it returns they are done, and so are all copies
-  // Between the host's memory and the port's; when it returns, the bytes can be read where they were copied to.
+  // Between the host's memory and the port's. When it returns, or in a segment when `finish` does, the bytes can be
+  // read where they were copied to.
   Code (*copy)(void* context, CopyDirection direction, void* to, const void* from, size_t bytes);
   Code (*fill)(void* context, void* to, std::byte value, size_t bytes);  // in the port's memory
   uint32_t alignment = kAlignment;  // of the memory that its kernels see: a power of two from 16 to 4,096
   // that its kernels may read behind a block: at most 4,096; on the host not behind weights
   uint32_t tail_bytes = 0;
+  // Whether its kernels look at the guard of their step, the operand behind the others. Else the host does, and asks
+  // `copy` for the word in the middle of a segment.
+  bool reads_guards = false;
 };
 
 }  // namespace nacre

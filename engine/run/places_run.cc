@@ -39,14 +39,14 @@ struct Places::Run {
     Status status = copies(call, *port, CopyDirection::kToPort, first, end);
     if (status.ok()) status = steps(call, port, first, end);
     if (status.ok()) status = copies(call, *port, CopyDirection::kFromPort, first, end);
-    const bool finished = port->finish == nullptr || port->finish(port->context) == Code::kOk;
-    return status.ok() && !finished ? failed(first) : status;
+    const Code finished = port->finish == nullptr ? Code::kOk : port->finish(port->context);
+    return status.ok() && finished != Code::kOk ? failed(first, finished) : status;
   }
 
   Status steps(const Call* call, const Port* port, uint32_t first, uint32_t end) const {
     for (uint32_t i = first; i < end; ++i, call = next(call)) {
       const StepRecord& step = *call->step;
-      if (step.guard != kNoIndex) {
+      if (step.guard != kNoIndex && (port == nullptr || !port->reads_guards)) {
         uint32_t word = 0;
         const void* const guard = call->operands()[step.operand_count].data;
         if (port == nullptr || port->copy == nullptr) std::memcpy(&word, guard, sizeof word);

@@ -27,6 +27,7 @@ BoundStep::BoundStep(const KernelEntry& entry, Words words, std::span<const Tens
   step_.word_count = uint8_t(words.count);
   step_.operand_count = uint8_t(tensors.size());
   step_.rounding = entry.rounding;
+  step_.layer = step_.guard = kNoIndex;
   Tensor* const operands = write_call(block_.data(), entry, step_, nullptr)->operands();
   std::uninitialized_copy(tensors.begin(), tensors.end(), operands);
   operands_ = {operands, int(tensors.size()), 0};

@@ -1,0 +1,16 @@
+#!/bin/sh
+# compile.sh FATBIN REPORT PTX NVCC OPTION... SOURCE: compiles the entries of a source file for the device; what ptxas says
+# of each kernel becomes REPORT, and the PTX of the first target is kept.
+set -eu
+fatbin=$1 report=$2 ptx=$3
+shift 3
+kept=$(mktemp -d "$fatbin.XXXXXX")
+trap 'rm -rf "$kept"' EXIT
+if ! "$@" --fatbin -Xptxas -v --keep --keep-dir "$kept" -o "$fatbin" 2>"$report"; then
+  cat "$report" >&2
+  exit 1
+fi
+for found in "$kept"/*.ptx; do
+  cp "$found" "$ptx"
+  break
+done

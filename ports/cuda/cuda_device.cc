@@ -1,0 +1,20 @@
+// Says which GPU the port would use, or why there is none: 0, or 3 where there is none.
+//
+//   cuda_device [NUMBER OF THE GPU]
+#include <cstdio>
+#include <cstdlib>
+
+#include "ports/cuda/cuda_port.h"
+
+int main(int count, char** arguments) {
+  using nacre::cuda::Device;
+  Device device;
+  const int ordinal = count > 1 ? std::atoi(arguments[1]) : 0;
+  std::printf("%zu kernels in %zu modules\n", Device::entry_count(), nacre::cuda::modules().size());
+  if (!device.open(nacre::cuda::load_driver(), nacre::cuda::modules(), ordinal)) {
+    std::printf("%s\n", device.sentence());
+    return 3;
+  }
+  std::printf("%s\n", device.name());
+  return 0;
+}

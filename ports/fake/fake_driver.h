@@ -1,0 +1,93 @@
+// A CUDA driver for tests, without a GPU: the port (ports/cuda) calls it as it calls NVIDIA's.
+//
+//   - Its device's memory is of its own, protected but while a kernel or a copy runs: what the host reads or writes
+//     there ends the process. It is poisoned when it is given.
+//   - A stream puts off what it is asked until it is synchronized; what is copied to the device is taken at once, as a
+//     driver takes it from memory that is not pinned.
+//   - A graph keeps copies of its kernels' parameters. While one is captured, only kernels may be asked for.
+//   - A kernel is the reference's, compiled for threads (ops/independent.h): some threads, one after another, in an
+//     order that changes from launch to launch.
+//   - Every function counts its calls, and fails on demand.
+//
+// One at a time: the functions of a driver know no object.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/kernels/kernel.h"
+#include "ports/cuda/driver.h"
+
+namespace nacre::fake {
+
+// How kernels run on the simulated device: how many threads at most, and what their number and order follow from.
+struct Simulation {
+  uint32_t most_threads = 9;
+  uint64_t seed = 1;
+  bool first_thread_alone = false;  // shows whether the others are missed
+
+  uint32_t random();
+};
+
+// The reference's kernels, of training too, run by simulated threads on the host's memory: for tests of single steps.
+// `simulation` holds until the next call.
+const KernelSet& simulated_kernels(const Simulation& simulation);
+
+struct DriverOptions {
+  std::byte poison = std::byte{0xA5};
+  Simulation simulation = {};
+  int version = 13000, devices = 1;
+  cuda::Result init = cuda::kSuccess;
+  cuda::Result load = cuda::kSuccess;  // of a module
+  size_t memory = size_t{1} << 28;
+};
+
+class FakeDriver {
+ public:
+  explicit FakeDriver(const DriverOptions& options = {});
+  ~FakeDriver();
+  FakeDriver(const FakeDriver&) = delete;
+  FakeDriver& operator=(const FakeDriver&) = delete;
+
+  const cuda::Driver& driver() const { return driver_; }
+  static const void* module();  // to load; any will do
+
+  // The n-th call of the function with this symbol ("cuLaunchKernel") from now on fails, counted from 0.
+  void fail(const std::string& symbol, uint64_t nth, cuda::Result result = 719);
+  bool failed() const { return fault_.empty(); }  // since fail()
+
+  uint64_t calls(const std::string& symbol) const;
+  uint64_t all_calls() const;
+  uint64_t broken() const { return broken_; }    // what no caller may do
+  uint64_t threads() const { return threads_; }  // that ran
+  // What is given and not freed: allocations, graphs, modules, streams, contexts.
+  uint64_t held() const { return held_; }
+
+ private:
+  friend struct DriverFunctions;
+  struct Kernel;
+  struct Operation;
+  struct CapturedGraph;
+
+  bool fails(const char* symbol, cuda::Result* result);
+  void protect(bool open);
+  bool holds(cuda::DevicePointer at, size_t bytes) const;
+  cuda::Result synchronize();
+
+  DriverOptions options_;
+  cuda::Driver driver_ = {};
+  std::byte* memory_ = nullptr;
+  size_t taken_ = 0;
+  std::vector<Operation> queue_;
+  CapturedGraph* capturing_ = nullptr;
+  std::map<std::string, uint64_t> calls_;
+  std::string fault_;
+  uint64_t until_ = 0;
+  cuda::Result result_ = 0;
+  uint64_t broken_ = 0, threads_ = 0, held_ = 0;
+};
+
+}  // namespace nacre::fake

@@ -1,0 +1,246 @@
+// Claim: what runs through the CUDA port on a device without a GPU gives the host's numbers to the byte.
+//
+//   kernels   each entry of the reference, compiled as for the device, on random cases: threads of several numbers and
+//             in several orders share its loops; outputs, updated operands and codes are those of the host's one thread
+//   infer     the networks of MLPerf Tiny and the digits sample, every step on the device, by several runs
+//   train     MLP, CNN, ResNet-8, transformer block and LSTM under several policies: `gradients`, `update` and `derive`
+//             on the device; state and report of every step
+//   replay    each program is recorded once; a later run launches one graph per program, and neither allocates nor
+//             records
+//   faults    in a step of training every call of the driver fails once: one status, the state as it was, and the next
+//             step is the host's
+//
+//   cuda_fake [cases per entry] [seed]
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ports/cuda/cuda_port.h"
+#include "ports/fake/fake_driver.h"
+#include "tests/claims/claims.h"
+#include "tests/claims/cuda_fake.h"
+#include "tests/differentiate/networks.h"
+#include "tests/model/network_runs.h"
+#include "tests/model/networks.h"
+#include "tests/sanitized.h"
+#include "tools/base/error.h"
+#include "tools/compile/training.h"
+
+namespace nacre::test {
+namespace {
+
+using fake::FakeDriver;
+
+const void* const kModules[] = {FakeDriver::module()};
+
+// ---- Networks ----
+
+// Every step of each program at place 1.
+Buffer on_device(const Buffer& file) {
+  Buffer placed = file;
+  Model model;
+  if (!model.open(placed.bytes()).ok()) return placed;
+  const auto at = size_t(reinterpret_cast<const std::byte*>(model.steps().data()) - placed.data());
+  auto* const steps = reinterpret_cast<StepRecord*>(placed.data() + at);
+  for (size_t i = 0; i < model.steps().size(); ++i) steps[i].place = 1;
+  repair(placed.bytes());
+  return placed;
+}
+
+struct OnDevice {
+  FakeDriver driver;
+  cuda::Device device;
+  const Port* ports[2] = {nullptr, nullptr};
+  std::unique_ptr<Places> places;
+
+  explicit OnDevice(const fake::DriverOptions& options) : driver(options) {
+    if (device.open(&driver.driver(), kModules)) ports[1] = &device.port();
+    places = std::make_unique<Places>(ports);
+  }
+  bool give() { return places->give(1, device.allocate(size_t(places->bytes(1)))).ok(); }
+
+  // Calls that allocate or record.
+  uint64_t slow_calls() const {
+    uint64_t sum = 0;
+    for (const char* symbol : {"cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamBeginCapture_v2", "cuLaunchKernel",
+                               "cuGraphInstantiateWithFlags", "cuModuleGetFunction"})
+      sum += driver.calls(symbol);
+    return sum;
+  }
+};
+
+fake::DriverOptions options(std::byte poison) {
+  return {.poison = poison, .simulation = {.most_threads = 9, .seed = uint64_t(poison)}};
+}
+
+void infer(CudaTally& tally, const std::string& name, const Buffer& file) {
+  constexpr uint32_t kSeeds = 3;
+  InferenceRun host;
+  Bytes expected[kSeeds], found;
+  bool ready = host.bind(file.bytes(), reference_kernels()).ok();
+  for (uint32_t seed = 0; ready && seed < kSeeds; ++seed) ready = host.run(seed, &expected[seed]).ok();
+  if (!tally.that(ready, name + ": runs on the host")) return;
+  const Buffer placed = on_device(file);
+  OnDevice gpu(options(std::byte{0xA5}));
+  InferenceRun run;
+  if (!tally.that(run.model.open(placed.bytes()).ok() &&
+                      gpu.places->measure(run.model, 0, reference_kernels(), &run.sizes).ok() && gpu.give(),
+                  name + ": measures for the device"))
+    return;
+  run.blocks.emplace(run.sizes);
+  for (const uint32_t block : {kState, kStream}) std::ranges::fill(run.blocks->memory.block[block], std::byte{0});
+  const Status bound = gpu.places->bind(&run.program, run.model, 0, reference_kernels(), run.blocks->memory);
+  if (!tally.that(bound.ok(), name + ": binds for the device: " + gpu.device.sentence())) return;
+  uint64_t slow = 0;
+  for (uint32_t seed = 0; seed < kSeeds; ++seed, ++tally.runs) {
+    tally.that(run.run(seed, &found).ok() && found == expected[seed], name + ": outputs are the host's");
+    if (seed == 0) slow = gpu.slow_calls();
+  }
+  const cuda::Device::Counts counts = gpu.device.counts();
+  tally.kernels += counts.kernels;
+  tally.that(counts.kernels == kSeeds * uint64_t{run.program.view().step_count} && counts.launches == kSeeds &&
+                 counts.recordings == 1 && gpu.slow_calls() == slow,
+             name + ": every step is the device's, in one graph that is recorded once");
+  tally.that(gpu.driver.broken() == 0, name + ": nothing lies elsewhere");
+  run.program.unbind();
+}
+
+constexpr int kSteps = 3;
+
+// Every call of a step fails once.
+void break_steps(CudaTally& tally, const std::string& name, TrainingSteps& t, OnDevice& gpu) {
+  const Bytes before = t.state();
+  for (const char* symbol :
+       {"cuCtxSetCurrent", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuGraphLaunch", "cuStreamSynchronize"})
+    for (uint64_t nth = 0; nth < 64; nth += nth < 4 ? 1 : nth) {
+      gpu.driver.fail(symbol, nth);
+      Status status = t.accumulate(0);
+      const bool in_accumulate = gpu.driver.failed();
+      if (status.ok()) status = t.trainer.commit(TrainingSteps::kRate, nullptr);
+      if (!gpu.driver.failed()) {
+        gpu.driver.fail("", 0);
+        std::ranges::copy(before, t.trainer.state().begin());
+        tally.that(t.trainer.restored().ok(), name + ": goes on");
+        break;
+      }
+      ++tally.faults;
+      tally.that(status.code == Code::kPortFailed, name + ": a call that fails is one status");
+      uint32_t derive = 0;
+      const bool derived =
+          t.model.find(Entry::kDerive, nullptr, &derive).ok() && status.index >= t.model.program(derive).first_step;
+      tally.that(t.state() == before || (!in_accumulate && derived), name + ": the state is as it was");
+      std::ranges::copy(before, t.trainer.state().begin());
+      tally.that(t.trainer.restored().ok(), name + ": goes on behind a fault");
+    }
+}
+
+void train(CudaTally& tally, const std::string& name, const Buffer& file, bool faults) {
+  TrainingSteps host;
+  std::vector<Bytes> expected;
+  bool ready = host.measure(file.bytes(), reference_kernels()).ok() && host.start(reference_kernels()).ok();
+  for (int i = 0; ready && i < kSteps; ++i) {
+    Trainer::Report report;
+    ready = host.step(i, &report).ok();
+    expected.push_back(told(host, report));
+  }
+  if (!tally.that(ready, name + ": trains on the host")) return;
+  tally.that(expected.front() != expected.back(), name + ": learns");
+  const Buffer placed = on_device(file);
+  OnDevice gpu(options(std::byte{0x5A}));
+  TrainingSteps t;
+  if (!tally.that(t.measure(placed.bytes(), reference_kernels(), gpu.places.get()).ok() && gpu.give() &&
+                      t.start(reference_kernels(), gpu.places.get()).ok(),
+                  name + ": is bound to the device: " + gpu.device.sentence()))
+    return;
+  uint64_t slow = 0, recordings = 0;
+  for (int i = 0; i < kSteps; ++i, ++tally.steps) {
+    Trainer::Report report;
+    tally.that(t.step(i, &report).ok() && told(t, report) == expected[size_t(i)],
+               name + ": state and report are the host's");
+    if (i == 0) {
+      slow = gpu.slow_calls(), recordings = gpu.device.counts().recordings;
+      if (faults) {
+        break_steps(tally, name, t, gpu);
+        tally.that(gpu.slow_calls() == slow, name + ": what a fault interrupts is not recorded again");
+      }
+    }
+  }
+  uint32_t programs = 0, found = 0;
+  for (const Entry entry : {Entry::kGradients, Entry::kUpdate, Entry::kDerive})
+    programs += t.model.find(entry, nullptr, &found).ok();
+  tally.that(recordings == programs && gpu.slow_calls() == slow,
+             name + ": each program is recorded once, and a later step allocates and records nothing");
+  tally.that(gpu.driver.broken() == 0, name + ": nothing lies elsewhere");
+  tally.kernels += gpu.device.counts().kernels;
+}
+
+// ---- The claim ----
+
+std::vector<uint8_t> compiled(const PeerNetwork& network, const char* policy) {
+  using namespace nacre::tools;
+  TrainingOptions training;
+  training.loss.kind = network.squared_error ? Loss::kSquaredError : Loss::kSoftmaxCrossEntropy;
+  training.optimizer.kind = network.adam ? Optimizer::kAdam : Optimizer::kMomentum;
+  CompileOptions compiling;
+  compiling.policies = parse_policy_options({.policy = policy, .set = {}, .file = {}, .only = {}, .except = {}});
+  return compile_training(network.graph, training, compiling).bytes;
+}
+
+int claim(int cases, uint64_t seed) {
+  CudaTally tally;
+  int missing = 0, networks = 0;
+  try_kernels_on_threads(tally, cases, seed);
+  for (const Network& network : kNetworks) {
+    Buffer file;
+    std::string why;
+    if (!convert(network, &file, &why, "")) {
+      std::printf("%s: %s\n", network.name, why.c_str());
+      ++missing;
+      continue;
+    }
+    ++networks;
+    infer(tally, network.name, file);
+  }
+  const char* const shared = std::getenv("NACRE_SHARED");
+  const std::filesystem::path models = std::filesystem::path(shared == nullptr ? "" : shared) / "models/mlperf_tiny";
+  for (const char* name : kPeerNetworks)
+    for (const char* policy :
+         {"float32", "mixed_bfloat16", "mixed_float16", "float8/16_from_float32", "int8/static_from_float32"}) {
+      if (sanitized() && std::string(name) == "resnet8") continue;
+      try {
+        const std::vector<uint8_t> bytes = compiled(peer_network(name, models), policy);
+        Buffer file(bytes.size());
+        std::memcpy(file.bytes().data(), bytes.data(), bytes.size());
+        ++networks;
+        train(tally, std::string(name) + " trained in " + policy, file, std::string(name) == "mlp");
+      } catch (const tools::Error& error) {
+        std::printf("%s, %s: %s\n", name, policy, error.what());
+        ++missing;
+      }
+    }
+  const auto n = [](uint64_t v) { return static_cast<unsigned long long>(v); };
+  if (tally.failures != 0 || networks == 0 || tally.cases == 0) {
+    std::printf("CLAIM cuda_fake NOT SHOWN: %llu checks failed, %d networks\n", n(tally.failures), networks);
+    return 1;
+  }
+  std::printf(
+      "CLAIM cuda_fake %s: %llu cases of %zu entries give the host's bytes on threads in two orders, the loops of %llu "
+      "ops "
+      "are shared; %d networks (%d missing), every step through the CUDA port: %llu runs and %llu training steps equal "
+      "to the host's to the byte, %llu kernels in graphs that are recorded once; %llu calls that fail end in one "
+      "status "
+      "each and leave the state as it was\n",
+      missing == 0 ? "shown" : "partly shown", n(tally.cases), fake::simulated_kernels({}).entries.size(),
+      n(tally.threads_share), networks, missing, n(tally.runs), n(tally.steps), n(tally.kernels), n(tally.faults));
+  return missing == 0 ? 0 : 77;
+}
+
+}  // namespace
+}  // namespace nacre::test
+
+NACRE_CLAIM(cuda_fake) {
+  const int cases = count > 1 ? std::atoi(arguments[1]) : nacre::test::generated(16);
+  return nacre::test::claim(cases, count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1);
+}

@@ -1,0 +1,22 @@
+// What the parts of claim cuda_fake count.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace nacre::test {
+
+struct CudaTally {
+  uint64_t cases = 0, threads_share = 0, runs = 0, steps = 0, kernels = 0, faults = 0, failures = 0;
+
+  bool that(bool holds, const std::string& what) {
+    if (!holds && ++failures <= 20) std::printf("FAIL %s\n", what.c_str());
+    return holds;
+  }
+};
+
+// Each entry of the reference on random cases, on the threads of the simulated device.
+void try_kernels_on_threads(CudaTally& tally, int cases, uint64_t seed);
+
+}  // namespace nacre::test
