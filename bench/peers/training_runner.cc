@@ -84,7 +84,7 @@ class Runner {
  public:
   explicit Runner(const Options& options)
       : options_(options), bytes_before_(most_bytes()), model_(options.model),
-        port_(tools::port_named(options.kernels)), owner_(model_, port_, options.threads) {
+        port_(tools::port_named(options.kernels)), owner_(model_, tools::Ports{port_}, options.threads) {
     size_t bytes = 0;
     for (uint32_t i = 0; i < trainer().input_count(); ++i) bytes += trainer().input(i).size();
     input_.resize(bytes);

@@ -194,6 +194,7 @@ std::span<const uint8_t> bytes_of(const std::string& text) {
 // By step, and where they were measured what was found.
 std::vector<uint8_t> choose_places(Work& work, const Graph& graph) {
   const ConvertOptions& options = work.options;
+  if (!options.tune && options.place.empty()) return {};  // as the target has them
   if (!options.tune) return parse_places(options.place, graph.nodes.size());
   const std::vector<const KernelSet*> kernels = kernels_of_target(options.target);
   const auto write = [&](std::span<const uint8_t> places) {

@@ -53,13 +53,22 @@ std::string clock_text(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
+// As ports_for, of the programs that train.
+Ports training_ports(const LoadedModel& model, const std::string& choice) {
+  uint32_t update = 0;
+  model.require(model.model().find(Entry::kUpdate, nullptr, &update));
+  if (choice == "auto" && is_gpu_target(model.program_names(update).target)) return {nullptr, gpu_port()};
+  return {port_named(choice)};
+}
+
 class Session {
  public:
   explicit Session(const TuneOptions& o)
       : options_(o), model_(model_of(o)), objective_(*model_), data_(read(o, objective_, notes_)),
         split_(split_rows(data_.rows, o.validate, o.training.seed)),
         settings_(settings_of(o, *model_, objective_, data_, split_)),
-        trainer_(*model_, port_named(o.kernels), o.threads), tuner_(trainer_, objective_, data_, split_, settings_),
+        trainer_(*model_, training_ports(*model_, o.kernels), o.threads),
+        tuner_(trainer_, objective_, data_, split_, settings_),
         files_(o, objective_, data_, split_, settings_, tuner_.steps_per_epoch()) {}
 
   void run() {

@@ -7,8 +7,10 @@
 #include <string_view>
 
 #include "engine/kernels/training.h"
+#include "ports/cuda/cuda_port.h"
 #include "ports/vector/tiers.h"
 #include "tools/base/error.h"
+#include "tools/model/gpu.h"
 #ifdef NACRE_XNNPACK
 #include "ports/xnnpack/xnnpack_port.h"
 #endif
@@ -142,7 +144,7 @@ const Port* port_for_target(const std::string& target) {
 
 bool target_runs_here(const std::string& target) {
   const VectorTier* const tier = tier_of_target(target);
-  return tier == nullptr || tier->runs_here;
+  return is_gpu_target(target) ? gpu_is_here() : tier == nullptr || tier->runs_here;
 }
 
 namespace {
@@ -172,6 +174,7 @@ std::string name_in(const std::map<std::string, std::map<Key, std::string>>& nam
 }  // namespace
 
 std::string name_of_kernel(Kernel kernel, const std::string& set) {
+  if (const char* const on_gpu = cuda::Device::name_of(kernel); on_gpu != nullptr) return "cuda/" + in_words(on_gpu);
   static const auto names = names_by<Kernel>([](const ListedKernel& listed) { return listed.entry->run; });
   return name_in(names, kernel, set);
 }

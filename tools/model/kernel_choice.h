@@ -40,7 +40,7 @@ std::vector<const KernelSet*> kernels_of_target(const std::string& target);
 // The choice for a program compiled for `target`: where that names a tier, "auto" is that tier, and no other fits.
 const Port* port_for(const std::string& choice, const std::string& target);
 const Port* port_for_target(const std::string& target);  // null where it names no tier
-bool target_runs_here(const std::string& target);        // where it names a tier: whether this machine has it
+bool target_runs_here(const std::string& target);        // where it names a tier or a GPU: whether they are here
 
 // "avx512_vnni/dense_f32", of a kernel of the reference, of a tier or of XNNPACK; "" of another. A tier may have
 // kernels of the one below it: of `set` they have its name.

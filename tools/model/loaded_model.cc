@@ -289,7 +289,10 @@ bool names_place(const Model& model, const ProgramView& view, uint8_t place) {
 }
 
 Ports ports_for(const LoadedModel& model, uint32_t program, const std::string& choice) {
-  Ports ports = {port_for(choice, model.program_names(program).target)};
+  const std::string target = model.program_names(program).target;
+  if (choice == "auto" && is_gpu_target(target)) return {nullptr, gpu_port()};
+  Ports ports = {port_for(choice, target)};
+  if (is_gpu_target(target)) return ports;
   const bool named = names_place(model.model(), model.model().program(program), kXnnpackPlace);
   if (choice == "auto" && named && xnnpack_port() != nullptr) ports.push_back(xnnpack_port());
   return ports;
@@ -307,7 +310,7 @@ BoundProgram::BoundProgram(const LoadedModel& model, uint32_t index, Ports ports
   const std::vector<const KernelSet*> kernels = kernels_of_target("");
   const Workers* const workers = threads_ == nullptr ? nullptr : threads_->workers();
   const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
-  const bool placed = ports_[0] != nullptr;
+  const bool placed = std::ranges::any_of(ports_, [](const Port* port) { return port != nullptr; });
   model.require(placed ? places_.measure(model.model(), index, kernels, &sizes_, machine)
                        : Program::measure(model.model(), index, kernels, &sizes_, machine));
   uint64_t total = 0;
@@ -319,6 +322,10 @@ BoundProgram::BoundProgram(const LoadedModel& model, uint32_t index, Ports ports
   memory_.resize(size_t(sizes_.total(places_.alignment())));
   Memory memory;
   model.require(Memory::cut(memory_.bytes(), sizes_, &memory, places_.alignment()));
+  if (const uint64_t bytes = places_.bytes(kGpuPlace); bytes != 0) {
+    gpu_memory_.emplace(size_t(bytes));
+    model.require(places_.give(kGpuPlace, gpu_memory_->bytes()));
+  }
   model.require(placed ? places_.bind(&program_, model.model(), index, kernels, memory, workers)
                        : program_.bind(model.model(), index, kernels, memory, workers));
   for (uint32_t id = 0; id < model.model().tensors().size(); ++id) {

@@ -16,6 +16,7 @@
 #include "engine/run/places.h"
 #include "engine/run/program.h"
 #include "ports/threads/threads.h"
+#include "tools/model/gpu.h"
 
 namespace nacre::tools {
 
@@ -98,7 +99,8 @@ class LoadedModel {
 };
 
 // The ports by place that a choice of kernels (kernel_choice.h) stands for: of "auto", for a program for this machine,
-// the fastest tier, and XNNPACK where a step names its place and it is there. Any other choice runs all steps.
+// the fastest tier, and XNNPACK where a step names its place and it is there; for a program for a GPU that. Any other
+// choice runs all steps.
 using Ports = std::vector<const Port*>;
 Ports ports_for(const LoadedModel& model, uint32_t program, const std::string& choice);
 bool names_place(const Model& model, const ProgramView& view, uint8_t place);
@@ -131,6 +133,7 @@ class BoundProgram {
   AlignedBytes memory_;
   Ports ports_;
   Places places_;
+  std::optional<GpuMemory> gpu_memory_;
   Sizes sizes_;
   Program program_;
 };

@@ -1,6 +1,7 @@
 // The targets that the tools know: machines, and what the engine's objects take there. For "x86/avx2", "arm/neon" and
-// so on a model is compiled with the kernels of that tier (ports/vector/tiers.h). The firmware build includes this
-// header too, so the assertions below are checked by the compiler of each machine.
+// so on a model is compiled with the kernels of that tier (ports/vector/tiers.h), for "cuda/sm90" with all steps on the
+// GPU (gpu.h), whose host is a PC. The firmware build includes this header too, so the assertions below are checked by
+// the compiler of each machine.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,13 @@ inline constexpr TargetMachine kMachines[] = {
     {"x86/avx512_vnni", 8, kModel64, kProgram64, kTrainer64},
     {"x86/avx512_bf16", 8, kModel64, kProgram64, kTrainer64},
     {"x86/amx", 8, kModel64, kProgram64, kTrainer64},
+    {"cuda/sm75", 8, kModel64, kProgram64, kTrainer64},
+    {"cuda/sm80", 8, kModel64, kProgram64, kTrainer64},
+    {"cuda/sm86", 8, kModel64, kProgram64, kTrainer64},
+    {"cuda/sm89", 8, kModel64, kProgram64, kTrainer64},
+    {"cuda/sm90", 8, kModel64, kProgram64, kTrainer64},
+    {"cuda/sm100", 8, kModel64, kProgram64, kTrainer64},
+    {"cuda/sm120", 8, kModel64, kProgram64, kTrainer64},
 };
 
 #if defined(__arm__)

@@ -6,6 +6,7 @@
 
 #include "tools/base/error.h"
 #include "tools/graph/layouts.h"
+#include "tools/model/gpu.h"
 #include "tools/model/model_file.h"
 #include "tools/model/model_limits.h"
 
@@ -182,7 +183,9 @@ class Writer {
     const Ids layers = add_layers(graph);
     for (const Node& node : graph.nodes) add_step(source, node, ids, layers);
     StepRecord* const steps = tables_.steps.data() + tables_.steps.size() - graph.nodes.size();
-    for (size_t i = 0; i < source.places.size(); ++i) steps[i].place = source.places[i];
+    const uint8_t place = is_gpu_target(source.target) ? kGpuPlace : 0;
+    for (size_t i = 0; i < graph.nodes.size(); ++i)
+      steps[i].place = i < source.places.size() ? source.places[i] : place;
     tables_.programs.push_back(std::move(program));
   }
 

@@ -18,7 +18,7 @@ struct ProgramSource {
   Entry entry = Entry::kInfer;
   std::string target = "host";
   KernelSets kernels = reference_sets();  // of the target
-  std::span<const uint8_t> places = {};   // of each node; none: 0
+  std::span<const uint8_t> places = {};   // of each node; none: 0, or the GPU's where the target is one
 };
 
 struct GoldenPair {

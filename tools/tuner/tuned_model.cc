@@ -37,7 +37,7 @@ std::vector<uint8_t> tuned_model(LoadedTrainer& trainer,
   const LoadedModel& source = trainer.loaded();
   // What is written, and compared to the bit, is the reference's: of the state alone, whatever kernels trained it.
   std::optional<LoadedTrainer> reference;
-  if (trainer.port() != nullptr) {
+  if (trainer.ported()) {
     reference.emplace(source);
     std::ranges::copy(trainer.trainer().state(), reference->trainer().state().begin());
     source.require(reference->trainer().restored());

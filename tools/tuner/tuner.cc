@@ -29,13 +29,13 @@ std::vector<std::string> checkpoint_files(const std::string& directory) {
   return files;
 }
 
-LoadedTrainer::LoadedTrainer(const LoadedModel& model, const Port* port, uint32_t threads)
-    : model_(model), threads_(threads > 1 ? std::make_unique<ThreadPool>(int(threads)) : nullptr), ports_{port},
-      places_(ports_) {
+LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t threads)
+    : model_(model), threads_(threads > 1 ? std::make_unique<ThreadPool>(int(threads)) : nullptr),
+      ports_(std::move(ports)), places_(ports_) {
   const std::vector<const KernelSet*> kernels = kernels_of_target("");
   const Workers* const workers = threads_ == nullptr ? nullptr : threads_->workers();
   const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
-  Places* const places = port == nullptr ? nullptr : &places_;
+  Places* const places = ported() ? &places_ : nullptr;
   Sizes sizes;
   model.require(Trainer::measure(model.model(), nullptr, kernels, &sizes, machine, places));
   const auto most = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE));
@@ -47,6 +47,10 @@ LoadedTrainer::LoadedTrainer(const LoadedModel& model, const Port* port, uint32_
   memory_.resize(size_t(sizes.total(alignment)));
   Memory memory;
   model.require(Memory::cut(memory_.bytes(), sizes, &memory, alignment));
+  if (const uint64_t bytes = places_.bytes(kGpuPlace); bytes != 0) {
+    gpu_memory_.emplace(size_t(bytes));
+    model.require(places_.give(kGpuPlace, gpu_memory_->bytes()));
+  }
   model.require(trainer_.bind(model.model(), nullptr, kernels, memory, workers, places));
   model.require(trainer_.start());
 }

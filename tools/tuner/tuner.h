@@ -5,6 +5,7 @@
 // from its checkpoint ends with the same bytes.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "engine/numeric/schedule.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/trainer.h"
+#include "tools/model/loaded_model.h"
 #include "tools/tuner/dataset.h"
 #include "tools/tuner/history.h"
 #include "tools/tuner/objective.h"
@@ -36,24 +38,27 @@ struct TuneSettings {
   std::string options = {};       // of position.h: what decides the result
 };
 
-// A Trainer with memory of its own. The model must outlive it. `port`: whose kernels come before the reference's
-// (tools/model/kernel_choice.h); null: none.
+// A Trainer with memory of its own. The model must outlive it. `ports`: by place, whose kernels come before the
+// reference's (tools/model/loaded_model.h).
 class LoadedTrainer {
  public:
-  explicit LoadedTrainer(const LoadedModel& model, const Port* port = nullptr, uint32_t threads = 1);
+  explicit LoadedTrainer(const LoadedModel& model, Ports ports = {nullptr}, uint32_t threads = 1);
   LoadedTrainer(const LoadedTrainer&) = delete;
   LoadedTrainer& operator=(const LoadedTrainer&) = delete;
 
   Trainer& trainer() { return trainer_; }
   const LoadedModel& loaded() const { return model_; }
-  const Port* port() const { return ports_[0]; }
+  bool ported() const {
+    return std::ranges::any_of(ports_, [](const Port* port) { return port != nullptr; });
+  }
 
  private:
   const LoadedModel& model_;
   std::unique_ptr<ThreadPool> threads_;  // null: one thread
   AlignedBytes memory_;
-  const Port* ports_[1];
+  Ports ports_;
   Places places_;
+  std::optional<GpuMemory> gpu_memory_;
   Trainer trainer_;
 };
 
