@@ -214,11 +214,12 @@ bool Device::function_of(size_t entry, Function* function) {
   Function& found = functions_[entry];
   char name[96];
   std::snprintf(name, sizeof name, "nacre_%s", tables().names[entry]);
-  Result result = kNotFound;
+  Result result = found != nullptr ? kSuccess : kNotFound;
   for (size_t i = 0; found == nullptr && i < modules_.size() && result == kNotFound; ++i)
     result = driver_->module_function(&found, modules_[i], name);
   *function = found;
-  return found != nullptr || succeeded(result, name);
+  // Now: a driver that loads kernels when they are first launched would have to in the middle of a capture.
+  return succeeded(result, name) && succeeded(driver_->function_load(found), name);
 }
 
 // ---- Running ----

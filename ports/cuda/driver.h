@@ -49,6 +49,7 @@ enum : Result {
   F(module_load, cuModuleLoadData, (Module * module, const void* image))                                       \
   F(module_unload, cuModuleUnload, (Module module))                                                            \
   F(module_function, cuModuleGetFunction, (Function * function, Module module, const char* name))              \
+  F(function_load, cuFuncLoad, (Function function))                                                                    \
   F(memory_allocate, cuMemAlloc_v2, (DevicePointer * at, size_t bytes))                                        \
   F(memory_free, cuMemFree_v2, (DevicePointer at))                                                             \
   F(host_allocate, cuMemHostAlloc, (void** at, size_t bytes, unsigned flags))                                  \

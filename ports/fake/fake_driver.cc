@@ -217,6 +217,8 @@ struct DriverFunctions {
     return cuda::kSuccess;
   }
 
+  static Result function_load(cuda::Function) { return cuda::kSuccess; }
+
   static Result memory_allocate(cuda::DevicePointer* at, size_t bytes) {
     const size_t rounded = (bytes + 511) / 256 * 256;  // no two allocations touch
     if (rounded > current->options_.memory - current->taken_) return cuda::kOutOfMemory;

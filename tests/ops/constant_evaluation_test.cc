@@ -1,6 +1,6 @@
-// Ops evaluated by the compiler. A constant expression with undefined behaviour is none: an index out of range, a signed
-// overflow or a read of what was never written does not compile. Their functions are constexpr because the compiler of
-// a device takes its code from them too (ports/cuda).
+// Ops evaluated by the compiler. A constant expression with undefined behaviour is none: an index out of range, a
+// signed overflow or a read of what was never written does not compile. Their functions are constexpr because the
+// compiler of a device takes its code from them too (ports/cuda).
 #include <gtest/gtest.h>
 
 #include <array>
