@@ -1,11 +1,12 @@
 // Claims about a real GPU, through the CUDA port; NOT SHOWN, with the port's sentence, where there is none.
 //
-//   cuda_equal    each entry of the reference on random cases, and the models given: integers and codes are those of the
-//                 host to the bit; floats within the bounds below, and how many of them to the bit
+//   cuda_equal    each entry of the reference on random cases, and the models given: integers and codes are those of
+//                 the host to the bit; floats within the bounds below, and how many of them to the bit
 //   cuda_trains   the training models given: after 200 steps the loss is within 1% of the host's; a step whose input is
 //                 infinite is refused, and leaves the state as it was but for the loss scale and its counters
 //
-//   cuda_equal [cases per entry] [seed] [MODEL..]     cuda_trains MODEL..     with "simulated" first: on the tests' device
+//   cuda_equal [cases per entry] [seed] [MODEL..]
+//   cuda_trains MODEL..                                  both with "simulated" first: on the tests' device
 //
 // Bounds of a float of type T: one unit of T's last place where the exact result lies between two, and 32 2^-24 of the
 // largest magnitude of the tensor: functions of CUDA's mathematics are within 2 ulp, those of the host within 1.
