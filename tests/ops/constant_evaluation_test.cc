@@ -10,7 +10,6 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/move.h"
 #include "engine/ops/optimize.h"
-#include "engine/ops/pool.h"
 
 namespace nacre::test {
 namespace {
@@ -50,18 +49,6 @@ TEST(constant_evaluation, conv2d_int8_at_borders) {
   }();
   static_assert(y == std::array<int8_t, 4>{1, 3, 4, 10});
   EXPECT_EQ(y[3], 10);
-}
-
-TEST(constant_evaluation, max_pool_int8_at_borders) {
-  constexpr auto y = [] {
-    constexpr int8_t x[] = {1, -2, 3, -4};
-    std::array<int8_t, 4> out = {};
-    const Pool op = {.batch = 1, .channels = 1, .window = {kAxis, kAxis}, .count_include_pad = false, .clamp = {}};
-    op.max_int8(x, out.data());
-    return out;
-  }();
-  static_assert(y == std::array<int8_t, 4>{1, 1, 3, 3});
-  EXPECT_EQ(y[2], 3);
 }
 
 TEST(constant_evaluation, transpose_and_broadcast) {
