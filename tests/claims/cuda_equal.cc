@@ -322,8 +322,8 @@ void train(Tally& tally, cuda::Device& device, const std::string& path) {
               double(expected.loss), double(found.loss));
   tally.that(std::abs(found.loss - expected.loss) <= 0.01f * std::abs(expected.loss) + 1e-6f,
              path + ": the loss is within 1% of the host's");
-  // Where the host refuses a step with an infinity (float8 codes hold none: their step is applied), all of the state but
-  // the loss scale and its counters is what it was.
+  // Where the host refuses a step with an infinity (float8 codes hold none: their step is applied), all of the state
+  // but the loss scale and its counters is what it was.
   const std::vector<std::byte> before(gpu.trainer.state().begin(), gpu.trainer.state().end());
   if (!tally.that(step(host, 0, true, &expected) && step(gpu, 0, true, &found),
                   path + ": takes a step with an infinity"))
