@@ -1,5 +1,6 @@
 #include "bench/report.h"
 
+#include <cstdlib>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -108,6 +109,18 @@ int run_benchmarks() {
       other_format ? benchmark::RunSpecifiedBenchmarks() : benchmark::RunSpecifiedBenchmarks(&reporter);
   benchmark::Shutdown();
   return count > 0 ? 0 : 1;
+}
+
+std::filesystem::path project_root() {
+  const char* root = std::getenv("NACRE_ROOT");
+  return root != nullptr ? root : NACRE_ROOT;
+}
+
+std::filesystem::path models_folder(int argc, char** argv) {
+  if (argc > 1) return argv[1];
+  const char* shared = std::getenv("NACRE_SHARED");
+  const bool given = shared != nullptr && *shared != 0;
+  return (given ? std::filesystem::path(shared) : project_root() / ".." / "shared") / "models" / "mlperf_tiny";
 }
 
 }  // namespace nacre::bench

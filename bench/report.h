@@ -9,6 +9,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <filesystem>
 #include <string>
 
 namespace nacre::bench {
@@ -36,5 +37,9 @@ void set_rate(benchmark::State& state, const char* unit, double per_iteration);
 // one is unknown.
 bool initialize(int* argc, char** argv);
 int run_benchmarks();
+
+std::filesystem::path project_root();  // NACRE_ROOT, else where this was built
+// The folder of MLPerf Tiny's networks: the first argument, else below NACRE_SHARED or ../shared.
+std::filesystem::path models_folder(int argc, char** argv);
 
 }  // namespace nacre::bench

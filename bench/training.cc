@@ -114,18 +114,6 @@ void time(benchmark::State& state, const Ready& ready) {
   set_rate(state, "MAC/s", double(ready.multiply_accumulates));
 }
 
-fs::path project_root() {
-  const char* root = std::getenv("NACRE_ROOT");
-  return root != nullptr ? root : NACRE_ROOT;
-}
-
-fs::path models_folder(int argc, char** argv) {
-  if (argc > 1) return argv[1];
-  const char* shared = std::getenv("NACRE_SHARED");
-  return (shared != nullptr && *shared != 0 ? fs::path(shared) : project_root() / ".." / "shared") / "models" /
-         "mlperf_tiny";
-}
-
 int time_networks(int argc, char** argv) {
   const fs::path folder = models_folder(argc, argv);
   std::vector<const Port*> ports = {nullptr};

@@ -158,6 +158,8 @@ TEST(cuda_port, a_guard_is_read_on_the_device) {
     EXPECT_EQ(results[0], results[1]) << go;
   }
   EXPECT_EQ(placed.device.counts().recordings, 1u);
+  EXPECT_EQ(placed.device.counts().launches, 4u);              // of a step that has no effect too
+  EXPECT_EQ(placed.driver.calls("cuMemcpyDtoHAsync_v2"), 4u);  // outputs, and no guard
 }
 
 TEST(cuda_port, a_program_that_is_bound_again_is_recorded_again) {
