@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "engine/kernels/training.h"
@@ -12,6 +13,14 @@ namespace {
 
 constexpr int kOldestDriver = 13000;  // CUDA 13.0, that of the kernels
 constexpr uint32_t kAlignment = 256;
+
+constexpr const char* kNames[] = {
+#define NACRE_ENTRY(name, ...) #name,
+#include "engine/kernels/reference.inc"
+#define NACRE_ENTRY(name, ...) #name,
+#include "engine/kernels/training.inc"
+};
+constexpr size_t kEntries = std::size(kNames);
 
 bool fits(const Words& words, const Operands& operands) {
   return words.count <= kMostWords && operands.count <= kMostOperands;
@@ -29,13 +38,12 @@ struct Device::Tables {
   KernelSet set;
 
   Tables() {
-    kernels = Device::enqueuers(std::make_index_sequence<kMostEntries>());
+    kernels = Device::enqueuers(std::make_index_sequence<kEntries>());
     preparations = Device::preparations(std::make_index_sequence<kMostOperands + 1>());
     std::vector<reference::NamedEntry> named;
     for (const auto& entries_of : {reference::list(), reference::training_list()})
       named.insert(named.end(), entries_of.begin(), entries_of.end());
     std::ranges::stable_sort(named, {}, [](const reference::NamedEntry& e) { return e.entry->op; });
-    named.resize(std::min(named.size(), size_t(kMostEntries)));
     for (const auto& [name, entry] : named) {
       KernelEntry& made = entries.emplace_back(*entry);
       made.run = kernels[names.size()];

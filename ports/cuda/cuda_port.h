@@ -25,8 +25,6 @@
 
 namespace nacre::cuda {
 
-inline constexpr int kMostEntries = 1024;  // of the reference's tables
-
 // The kernels of this build, one fat binary for each source file of them; none where it was built without nvcc.
 std::span<const void* const> modules();
 
