@@ -1,6 +1,9 @@
 // What the forms of fast_optimizer.h do, over vectors V. Included where kernels are compiled for an instruction set.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+
 #include "engine/kernels/fast_optimizer.h"
 #include "engine/kernels/vectors.h"
 
@@ -116,61 +119,105 @@ template <class T>
   });
 }
 
-// The bits of the largest |x|: as integers, so that infinity is above every number and NaN above infinity.
+// The largest |x| and sum_i (x_i 2^-e)^2, e its exponent, in one pass over memory: a block that is in the nearest cache
+// is read twice, and where its largest number has an exponent above those before, their sums are scaled down to it,
+// which loses bits only of what is below the smallest float32. Compensated in each lane of kVectors vectors, then over
+// the lanes; their errors are those of ops/commit.h.
 template <class V>
-float largest_bits(const float* x, int n) {
-  auto most = V::set(int32_t{0});
-  const auto last_bit = V::set(int32_t{31});
-  each_vector<V>(n, [&](int i, auto lanes) {
-    const auto bits = V::as_integers(lanes.load(x + i));
-    const auto sign = V::shift_left(V::shift_right(bits, 31), last_bit);
-    most = V::max(most, V::sub(bits, sign));
-  });
-  int32_t lane[V::kLanes], largest = 0;
-  V::store(lane, most);
-  for (const int32_t bits : lane) largest = bits > largest ? bits : largest;
-  return std::bit_cast<float>(largest);
-}
-
-// sum_i (x_i scale)^2, compensated: in each lane of four vectors, then over the lanes.
-template <class V>
-float compensated_squares(const float* x, int n, float scale) {
-  using F = typename V::F;
-  constexpr int kVectors = 4, kWidth = kVectors * V::kLanes;
-  F sum[kVectors], lost[kVectors];
-  for (int v = 0; v < kVectors; ++v) sum[v] = lost[v] = V::set(0.0f);
-  const F unit = V::set(scale);
-  const auto add = [&](int v, F numbers) {
-    const F scaled = V::mul(numbers, unit), term = V::sub(V::mul(scaled, scaled), lost[v]), next = V::add(sum[v], term);
-    lost[v] = V::sub(V::sub(next, sum[v]), term);
-    sum[v] = next;
-  };
-  int i = 0;
-  for (; i + kWidth <= n; i += kWidth)
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) add(v, V::load(x + i + v * V::kLanes));
-  for (; i < n; i += V::kLanes) add(0, V::load(x + i, V::most(n - i)));
-  float all = 0, rest = 0, lane[V::kLanes], lane_lost[V::kLanes];
-  for (int v = 0; v < kVectors; ++v) {
-    V::store(lane, sum[v]);
-    V::store(lane_lost, lost[v]);
-    for (int j = 0; j < V::kLanes; ++j) {
-      const float term = lane[j] - (rest + lane_lost[j]), next = all + term;
-      rest = (next - all) - term;
-      all = next;
-    }
+class LargestAndSquares {
+ public:
+  void add(const float* x, int n) {
+    constexpr int kBlock = 64 * kWidth;
+    for (int i = 0; i < n; i += kBlock) add_block(x + i, std::min(kBlock, n - i));
   }
-  return all;
-}
+
+  float largest() const { return std::bit_cast<float>(largest_); }
+
+  // The sum for a scale that Verdict::judge made of largest().
+  float squares() const {
+    float all = 0, rest = 0, lane[V::kLanes], lost[V::kLanes];
+    for (int v = 0; v < kVectors; ++v) {
+      V::store(lane, sum_[v]);
+      V::store(lost, lost_[v]);
+      for (int j = 0; j < V::kLanes; ++j) {
+        const float term = lane[j] + (rest + lost[j]), next = all + term;
+        rest = term - (next - all);
+        all = next;
+      }
+    }
+    return all;
+  }
+
+ private:
+  using F = typename V::F;
+  static constexpr int kVectors = 6, kWidth = kVectors * V::kLanes;
+  static constexpr int32_t kInfinityBits = 0x7F800000;
+
+  void add_block(const float* x, int n) {
+    const int32_t most = largest_bits(x, n);
+    if (most > largest_) {
+      largest_ = most;
+      if (most < kInfinityBits) scale_to(Verdict::scale_of(largest()));
+    }
+    if (largest_ > 0 && largest_ < kInfinityBits) add_squares(x, n);
+  }
+
+  // The bits of the largest |x|: as integers, so that infinity is above every number and NaN above infinity.
+  static int32_t largest_bits(const float* x, int n) {
+    constexpr int kMost = 4;
+    typename V::I most[kMost];
+    for (auto& v : most) v = V::set(int32_t{0});
+    const auto raise = [&](int v, F numbers) { most[v] = V::max(most[v], V::as_integers(V::abs(numbers))); };
+    int i = 0;
+    for (; i + kMost * V::kLanes <= n; i += kMost * V::kLanes)
+#pragma GCC unroll 4
+      for (int v = 0; v < kMost; ++v) raise(v, V::load(x + i + v * V::kLanes));
+    for (; i < n; i += V::kLanes) raise(0, V::load(x + i, V::most(n - i)));
+    int32_t lane[V::kLanes], largest = 0;
+    V::store(lane, V::max(V::max(most[0], most[1]), V::max(most[2], most[3])));
+    for (const int32_t bits : lane) largest = bits > largest ? bits : largest;
+    return largest;
+  }
+
+  // Sums are of squares: by the ratio twice. It may be 0, where what was added before is nothing beside what comes.
+  void scale_to(float scale) {
+    const F ratio = V::set(scale_ == 0 ? 1.0f : scale / scale_);
+    for (int v = 0; v < kVectors; ++v) {
+      sum_[v] = V::mul(V::mul(sum_[v], ratio), ratio);
+      lost_[v] = V::mul(V::mul(lost_[v], ratio), ratio);
+    }
+    scale_ = scale;
+  }
+
+  void add_squares(const float* x, int n) {
+    const F unit = V::set(scale_);
+    F sum[kVectors], lost[kVectors];
+    for (int v = 0; v < kVectors; ++v) sum[v] = sum_[v], lost[v] = lost_[v];
+    const auto add = [&](int v, F numbers) {
+      const F scaled = V::mul(numbers, unit), term = V::fma(scaled, scaled, lost[v]), next = V::add(sum[v], term);
+      lost[v] = V::sub(term, V::sub(next, sum[v]));
+      sum[v] = next;
+    };
+    int i = 0;
+    for (; i + kWidth <= n; i += kWidth)
+#pragma GCC unroll 6
+      for (int v = 0; v < kVectors; ++v) add(v, V::load(x + i + v * V::kLanes));
+    for (; i < n; i += V::kLanes) add(0, V::load(x + i, V::most(n - i)));
+    for (int v = 0; v < kVectors; ++v) sum_[v] = sum[v], lost_[v] = lost[v];
+  }
+
+  F sum_[kVectors] = {}, lost_[kVectors] = {};
+  int32_t largest_ = 0;  // bits
+  float scale_ = 0;      // of the sums; 0: there is none yet
+};
 
 [[gnu::flatten]] inline void VerdictForm::run(const float* gradients, const float* loss, const float* count,
                                               const float* loss_scale, uint32_t* apply, uint32_t* amax, float* report,
                                               const Args&) const {
-  using V = Vector;
+  LargestAndSquares<Vector> all;
+  all.add(gradients, elements);
   judge(
-      largest_bits<V>(gradients, elements),
-      [&](float scale) { return compensated_squares<V>(gradients, elements, scale); }, loss, count, loss_scale, apply,
-      amax, report);
+      all.largest(), [&](float) { return all.squares(); }, loss, count, loss_scale, apply, amax, report);
 }
 
 }  // namespace nacre::inline NACRE_ISA

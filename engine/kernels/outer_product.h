@@ -4,7 +4,15 @@
 //
 // A tile of c stays in the registers over all r. Columns of b that many tiles read are copied to scratch, where they
 // stand one behind the other: rows of b may lie a power of two apart, of which a cache keeps few.
+//
+// Where terms are few, reading and writing c takes the time: its tiles follow each other in a row then, so that the
+// processor fetches c ahead, and b, which is small, is read once for each row of tiles. Otherwise they follow each
+// other in a column, over which the copied columns of b stay in the nearest cache, and each tile asks for the c of the
+// next one.
+// A sum is of the same terms in the same order either way.
 #pragma once
+
+#include <algorithm>
 
 #include "engine/kernels/product.h"
 
@@ -15,18 +23,23 @@ struct OuterProduct {
   static constexpr int kMaxRows = V::kRealRows;
   // Fewer tiles than this read b where it lies.
   static constexpr int kLeastTiles = 3;
+  // Of b, and of c where it is beyond the cache that is a core's own: then c is passed over row by row.
+  static constexpr int kFewTerms = 16, kLargeC = 64 << 10;
 
   int out, width;
   ptrdiff_t a_step, b_step, c_step;  // elements from row to row
   float* panel;                      // [terms][2 kLanes]
 
   void run(const float* a, const float* b, int terms, float* c) const {
+    if (terms <= kFewTerms && ptrdiff_t(out) * width > kLargeC) return rows(a, b, terms, c);
     int j = 0;
     for (; j + V::kLanes < width; j += 2 * V::kLanes) columns<2>(a, b + j, terms, c + j, width - j);
     if (j < width) columns<1>(a, b + j, terms, c + j, width - j);
   }
 
  private:
+  static constexpr int kPair = 2 * V::kLanes;  // columns of a tile
+
   struct Tile {
     const float* a;
     ptrdiff_t a_step;
@@ -36,6 +49,18 @@ struct OuterProduct {
     ptrdiff_t c_step;
     int left;  // columns
   };
+
+  void rows(const float* a, const float* b, int terms, float* c) const {
+    const int whole = width / kPair * kPair;
+    constexpr auto kHeights = std::make_integer_sequence<int, kMaxRows>();
+    each_part(out, ceil_div(out, kMaxRows), [&](int first, int count) {
+      Tile t = {a + first, a_step, {b, V::kLanes, b_step}, terms, c + first * c_step, c_step, width};
+      const auto tile = tile_of<2>(count, kHeights);
+      for (; t.left >= kPair; t.b.at += kPair, t.c += kPair, t.left -= kPair) tile(t);
+    });
+    if (width - whole > V::kLanes) columns<2>(a, b + whole, terms, c + whole, width - whole);
+    else if (whole < width) columns<1>(a, b + whole, terms, c + whole, width - whole);
+  }
 
   template <int kVectors>
   void columns(const float* a, const float* b, int terms, float* c, int left) const {
@@ -49,9 +74,11 @@ struct OuterProduct {
                    V::load(b + r * b_step + v * V::kLanes, V::most(left - v * V::kLanes)));
       from = {panel, V::kLanes, kWidth};
     }
-    each_part(out, tiles, [&](int first, int rows) {
-      tile_of<kVectors>(rows, std::make_integer_sequence<int, kMaxRows>())(
-          {a + first, a_step, from, terms, c + first * c_step, c_step, left});
+    each_part(out, tiles, [&](int first, int count) {
+      const Tile t = {a + first, a_step, from, terms, c + first * c_step, c_step, left};
+      for (int k = first + count; k < std::min(out, first + count + kMaxRows); ++k)
+        __builtin_prefetch(c + k * c_step, 1);
+      tile_of<kVectors>(count, std::make_integer_sequence<int, kMaxRows>())(t);
     });
   }
 

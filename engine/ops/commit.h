@@ -69,6 +69,12 @@ struct Verdict {
     report[3] = s;
   }
 
+  // 2^-e of the formulas, of a positive finite `largest`.
+  template <class A>
+  static constexpr A scale_of(A largest) {
+    return std::ldexp(A(1), -exponent_of(largest));
+  }
+
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
     if (!real_within(words, 0, 0, kLargest)) return Code::kAttribute;
     for (const int i : {1, 2, 3})
@@ -124,16 +130,22 @@ struct Verdict {
     return sum;
   }
 
+  // e, so that 2^-e is a normal number, also of a subnormal or a huge `largest`: the scaled one is within [epsilon, 4).
+  template <class A>
+  static constexpr int exponent_of(A largest) {
+    constexpr int kMost = std::numeric_limits<A>::max_exponent - 2;
+    int e;
+    std::frexp(largest, &e);
+    return e > kMost ? kMost : e < -kMost ? -kMost : e;
+  }
+
   // `largest` may be infinite or NaN: so is the norm then.
   template <class A, class Squares>
   static constexpr A norm_of(const Squares& squares, A largest, A s, A n) {
     if (!finite(largest) || !(largest > 0)) return largest;
-    // 2^-e is a normal number, also of a subnormal or a huge `largest`: the scaled one is within [epsilon, 4).
-    constexpr int kMost = std::numeric_limits<A>::max_exponent - 2;
-    int e, scale_exponent;
-    std::frexp(largest, &e);
-    e = e > kMost ? kMost : e < -kMost ? -kMost : e;
-    const A sum = squares(std::ldexp(A(1), -e));
+    int scale_exponent;
+    const int e = exponent_of(largest);
+    const A sum = squares(scale_of(largest));
     const A rest = std::frexp(s, &scale_exponent);  // a huge s would otherwise underflow before 2^e is multiplied in
     return std::ldexp(std::sqrt(sum) / rest / n, e - scale_exponent);
   }

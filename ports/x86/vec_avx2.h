@@ -42,7 +42,7 @@ struct Avx2 : Avx2Words {
     else store_part(p, v, n);
   }
   static void store(Float16* p, F v, int n = kLanes) { put(p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT), n); }
-  static void store(Bfloat16* p, F v, int n = kLanes) { put(p, to_bf16(v), n); }
+  [[gnu::always_inline]] static void store(Bfloat16* p, F v, int n = kLanes) { put(p, to_bf16(v), n); }
   static void store(int32_t* p, I v) { _mm256_storeu_si256(reinterpret_cast<I*>(p), v); }
   [[gnu::always_inline]] static void store(int32_t* p, I v, int n) {
     if (n == kLanes) store(p, v);
