@@ -7,7 +7,8 @@
 // order: `const T*` is an input, `T*` an output, Optional<const T> an input that may be absent, Update<T> is read and
 // written, Inputs<T> any number of inputs of one type, PerRow<const T> an input with one value per row or one for all,
 // Packed<const T, layout> and Packed<T, layout> an input and an output in that layout (base/layout.h); Scratch<T>, of
-// the bytes that the op's scratch_bytes(words, operands) says, WordAt and `const Args&` are no operands and come last.
+// the bytes that the op's scratch_bytes(words, operands) says, Parts<T> (ops/parts.h), WordAt and `const Args&` are no
+// operands and come last.
 #pragma once
 
 #include <concepts>
@@ -18,6 +19,7 @@
 #include "engine/kernels/kernel.h"
 #include "engine/numeric/element.h"
 #include "engine/ops/parameters.h"
+#include "engine/ops/parts.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -82,6 +84,13 @@ struct Parameter<Scratch<T>> {
   static constexpr Scratch<T> get(const Args& args) { return {reinterpret_cast<T*>(args.scratch.data())}; }
 };
 
+template <class T>
+struct Parameter<Parts<T>> {
+  static constexpr OperandType kType = {ElementType::kNone, 0};
+  static constexpr bool kParts = true;
+  static constexpr Parts<T> get(const Args& args) { return {reinterpret_cast<T*>(args.scratch.data()), args.phase}; }
+};
+
 template <>
 struct Parameter<const Args&> {
   static constexpr OperandType kType = {ElementType::kNone, 0};
@@ -97,7 +106,11 @@ inline constexpr bool kIsArgs = requires {
   Parameter<P>::kArgs;
 };
 template <class P>
-inline constexpr bool kIsOperand = !kIsScratch<P> && !kIsArgs<P> && !requires {
+inline constexpr bool kIsParts = requires {
+  Parameter<P>::kParts;
+};
+template <class P>
+inline constexpr bool kIsOperand = !kIsScratch<P> && !kIsParts<P> && !kIsArgs<P> && !requires {
   Parameter<P>::kWord;
 };
 
@@ -126,7 +139,7 @@ struct Adapter<O, Method> {
   template <class Q>
   static constexpr Q get([[maybe_unused]] const Args& args, const Operands& o, int i) {
     if constexpr (kIsOperand<Q>) return Parameter<Q>::get(o, i);
-    else if constexpr (kIsScratch<Q>) return Parameter<Q>::get(args);
+    else if constexpr (kIsScratch<Q> || kIsParts<Q>) return Parameter<Q>::get(args);
     else if constexpr (kIsArgs<Q>) return args;
     else return {args.words[Parameter<Q>::kWord]};
   }

@@ -49,6 +49,7 @@ struct Args {
   std::span<std::byte> scratch;  // of worker 0: at least scratch_bytes()
   const Workers* workers;        // null: one
   void* context = nullptr;       // of the port whose kernel this is
+  int phase = 0;                 // of a kernel that a device launches several times (ops/parts.h); 0: all of it
 
   // Of worker w: as much, and no two workers write one line of a cache.
   NACRE_SHARED std::span<std::byte> scratch_of(int worker) const {

@@ -17,8 +17,8 @@
 #include "engine/numeric/amax_history.h"
 #include "engine/numeric/element.h"
 #include "engine/numeric/loss_scale.h"
-#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
+#include "engine/ops/parts.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -32,6 +32,7 @@ namespace nacre::inline NACRE_ISA {
 //
 // The sum of squares is of G 2^-e, e the exponent of the largest, so that it cannot overflow, and compensated (Kahan
 // 1965): its error is 2 u + O(n u^2) instead of n u, and each square adds u (float32: norm within 3 ulp for n <= 2^20).
+// It is made block by block, and what a block's sum lacks goes into the next one.
 // One quotient by s and one by N, not one by s N: s may be 2^127. A double G is compared by its own bits, so that no
 // infinity or NaN is lost or made; its amax is then rounded to float32, finite numbers beyond float32 to the largest.
 struct Verdict {
@@ -46,11 +47,32 @@ struct Verdict {
 
   template <class A>
   constexpr void forward(const A* gradients, const A* loss, const float* count, const float* loss_scale,
-                         uint32_t* apply, uint32_t* amax, A* report) const {
-    if (!in_order()) return;
-    judge(
-        largest_magnitude(gradients), [&](A scale) { return squares(gradients, scale); }, loss, count, loss_scale,
-        apply, amax, report);
+                         uint32_t* apply, uint32_t* amax, A* report, Parts<A> parts = {}) const {
+    A* const sums = parts.data + (parts.phase == 0 ? 0 : blocks());  // behind the largest numbers
+    if (parts.phase == 1) {
+      for (int b : independent(blocks()))
+        parts.data[b] = largest_magnitude(gradients + b * kVerdictBlock, length_of(b));
+    } else if (parts.phase == 2) {
+      const A largest = largest_magnitude(parts.data, blocks());
+      const A scale = finite(largest) && largest > 0 ? scale_of(largest) : A(0);
+      for (int b : independent(blocks())) {
+        const Sum<A> sum = squares(gradients, b, scale);
+        sums[2 * b] = sum.sum, sums[2 * b + 1] = sum.lost;
+      }
+    } else if (in_order()) {
+      const bool whole = parts.phase == 0;
+      const auto all = [&](A scale) {
+        Sum<A> sum = {0, 0};
+        for (int b = 0; b < blocks(); ++b) {
+          const Sum<A> block = whole ? squares(gradients, b, scale) : Sum<A>{sums[2 * b], sums[2 * b + 1]};
+          sum.lost += block.lost;
+          sum.add(block.sum);
+        }
+        return sum.sum;
+      };
+      const A largest = whole ? largest_magnitude(gradients, elements) : largest_magnitude(parts.data, blocks());
+      judge(largest, all, loss, count, loss_scale, apply, amax, report);
+    }
   }
 
   // `largest` of |G|, by its bits; squares(2^-e) = K.
@@ -104,11 +126,17 @@ struct Verdict {
     return magnitude(v) < kInfinity<A>;
   }
 
+  constexpr int blocks() const { return verdict_blocks(elements); }
+  constexpr int length_of(int block) const {
+    const int left = elements - block * kVerdictBlock;
+    return left < kVerdictBlock ? left : kVerdictBlock;
+  }
+
   template <class A>
-  constexpr A largest_magnitude(const A* gradients) const {
+  static constexpr A largest_magnitude(const A* numbers, int count) {
     Bits<A> largest = 0;
-    for (int i = 0; i < elements; ++i) {
-      const Bits<A> bits = magnitude(gradients[i]);
+    for (int i = 0; i < count; ++i) {
+      const Bits<A> bits = magnitude(numbers[i]);
       largest = bits > largest ? bits : largest;
     }
     return std::bit_cast<A>(largest);
@@ -119,13 +147,24 @@ struct Verdict {
     return finite(v) && v > A(kLargest) ? kLargest : float(v);
   }
 
+  // A sum, and by how much it is too large.
   template <class A>
-  constexpr A squares(const A* gradients, A scale) const {
-    A sum = 0, lost = 0;
-    for (int i = 0; i < elements; ++i) {
-      const A v = gradients[i] * scale, term = v * v - lost, next = sum + term;
+  struct Sum {
+    A sum, lost;
+    constexpr void add(A v) {
+      const A term = v - lost, next = sum + term;
       lost = (next - sum) - term;
       sum = next;
+    }
+  };
+  // Of the squares of one block, scaled.
+  template <class A>
+  constexpr Sum<A> squares(const A* gradients, int block, A scale) const {
+    const A* const of = gradients + block * kVerdictBlock;
+    Sum<A> sum = {0, 0};
+    for (int i = 0; i < length_of(block); ++i) {
+      const A v = of[i] * scale;
+      sum.add(v * v);
     }
     return sum;
   }

@@ -22,6 +22,7 @@
 #include "engine/numeric/element.h"
 #include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
+#include "engine/ops/parts.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -69,11 +70,26 @@ struct LayerNorm {
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  constexpr void gradient_scale(const T* x, const T* dy, Update<A> dscale) const {
-    if (!in_order()) return;
-    for (int r = 0; r < rows; ++r, x += width, dy += width) {
-      const Moments<A> row = moments<A>(x);
-      for (int j = 0; j < width; ++j) dscale.data[j] += A(dy[j]) * row.normalized(A(x[j]));
+  constexpr void gradient_scale(const T* x, const T* dy, Update<A> dscale, Parts<A> parts = {}) const {
+    if (parts.phase == 1) {
+      for (int r : independent(rows)) {
+        const Moments<A> row = moments<A>(x + r * width);
+        parts.data[2 * r] = row.mean, parts.data[2 * r + 1] = row.inverse_deviation;
+      }
+    } else if (parts.phase == 2) {
+      for (int j : independent(width)) {
+        A sum = dscale.data[j];
+        for (int r = 0; r < rows; ++r) {
+          const Moments<A> row = {parts.data[2 * r], parts.data[2 * r + 1]};
+          sum += A(dy[r * width + j]) * row.normalized(A(x[r * width + j]));
+        }
+        dscale.data[j] = sum;
+      }
+    } else if (in_order()) {
+      for (int r = 0; r < rows; ++r, x += width, dy += width) {
+        const Moments<A> row = moments<A>(x);
+        for (int j = 0; j < width; ++j) dscale.data[j] += A(dy[j]) * row.normalized(A(x[j]));
+      }
     }
   }
 

@@ -25,6 +25,7 @@
 #include "engine/numeric/element.h"
 #include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
+#include "engine/ops/parts.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -49,27 +50,31 @@ struct CrossEntropy {
   constexpr uint64_t work() const { return uint64_t(rows) * uint64_t(classes); }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  constexpr Code of_labels(const T* x, const int32_t* y, Update<A> loss, Update<float> count) const {
+  constexpr Code of_labels(const T* x, const int32_t* y, Update<A> loss, Update<float> count,
+                           Parts<A> parts = {}) const {
     if (!labels_fit(y)) return Code::kIndex;
-    if (!in_order()) return Code::kOk;
+    const auto row = [&](int r) {
+      if (skips(y[r])) return A(0);
+      return row_loss<T, A>(x + r * classes, A(1), [&](int k) { return label(A(smoothing), y[r], k); });
+    };
     A sum = 0;
+    if (!parts.sum(rows, row, &sum)) return Code::kOk;
     int counted = 0;
-    for (int r = 0; r < rows; ++r, x += classes)
-      if (!skips(y[r])) {
-        sum += row_loss<T, A>(x, A(1), [&](int k) { return label(A(smoothing), y[r], k); });
-        ++counted;
-      }
+    for (int r = 0; r < rows; ++r) counted += skips(y[r]) ? 0 : 1;
     loss.data[0] += sum;
     count.data[0] += float(counted);
     return Code::kOk;
   }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  constexpr void of_targets(const T* x, const T* t, Update<A> loss, Update<float> count) const {
-    if (!in_order()) return;
+  constexpr void of_targets(const T* x, const T* t, Update<A> loss, Update<float> count, Parts<A> parts = {}) const {
+    const auto row = [&](int r) {
+      const T* const share = t + r * classes;
+      return row_loss<T, A>(x + r * classes, total<T, A>(share),
+                            [&](int k) { return target(A(smoothing), A(share[k])); });
+    };
     A sum = 0;
-    for (int r = 0; r < rows; ++r, x += classes, t += classes)
-      sum += row_loss<T, A>(x, total<T, A>(t), [&](int k) { return target(A(smoothing), A(t[k])); });
+    if (!parts.sum(rows, row, &sum)) return;
     loss.data[0] += sum;
     count.data[0] += float(rows);
   }

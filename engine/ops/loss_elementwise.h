@@ -19,6 +19,7 @@
 #include "engine/base/isa.h"
 #include "engine/ops/independent.h"
 #include "engine/ops/loss.h"
+#include "engine/ops/parts.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -34,22 +35,22 @@ struct ElementwiseLoss {
   constexpr uint64_t work() const { return uint64_t(rows) * uint64_t(width); }
 
   template <class T, class A = typename Element<T>::Accumulator>
-  constexpr void sigmoid(const T* y, const T* t, Update<A> loss, Update<float> count) const {
-    add<T, A>(y, t, loss, count,
+  constexpr void sigmoid(const T* y, const T* t, Update<A> loss, Update<float> count, Parts<A> parts = {}) const {
+    add<T, A>(y, t, loss, count, parts,
               [](A v, A target) { return (v > 0 ? v : A(0)) - v * target + std::log1p(std::exp(-std::abs(v))); });
   }
   template <class T, class A = typename Element<T>::Accumulator>
-  constexpr void squared(const T* y, const T* t, Update<A> loss, Update<float> count) const {
-    add<T, A>(y, t, loss, count, [](A v, A target) { return (v - target) * (v - target); });
+  constexpr void squared(const T* y, const T* t, Update<A> loss, Update<float> count, Parts<A> parts = {}) const {
+    add<T, A>(y, t, loss, count, parts, [](A v, A target) { return (v - target) * (v - target); });
   }
   template <class T, class A = typename Element<T>::Accumulator>
-  constexpr void absolute(const T* y, const T* t, Update<A> loss, Update<float> count) const {
-    add<T, A>(y, t, loss, count, [](A v, A target) { return std::abs(v - target); });
+  constexpr void absolute(const T* y, const T* t, Update<A> loss, Update<float> count, Parts<A> parts = {}) const {
+    add<T, A>(y, t, loss, count, parts, [](A v, A target) { return std::abs(v - target); });
   }
   template <class T, class A = typename Element<T>::Accumulator>
-  constexpr void huber(const T* y, const T* t, Update<A> loss, Update<float> count) const {
+  constexpr void huber(const T* y, const T* t, Update<A> loss, Update<float> count, Parts<A> parts = {}) const {
     const A limit = A(delta);
-    add<T, A>(y, t, loss, count, [limit](A v, A target) {
+    add<T, A>(y, t, loss, count, parts, [limit](A v, A target) {
       const A d = std::abs(v - target);
       return d > limit ? limit * (d - limit / 2) : d * d / 2;
     });
@@ -119,14 +120,14 @@ struct ElementwiseLoss {
   }
 
   template <class T, class A, class F>
-  constexpr void add(const T* y, const T* t, Update<A> loss, Update<float> count, F f) const {
-    if (!in_order()) return;
-    A all = 0;
-    for (int r = 0; r < rows; ++r, y += width, t += width) {
+  constexpr void add(const T* y, const T* t, Update<A> loss, Update<float> count, Parts<A> parts, F f) const {
+    const auto row = [&](int r) {
       A sum = 0;
-      for (int j = 0; j < width; ++j) sum += f(A(y[j]), A(t[j]));
-      all += sum / A(width);
-    }
+      for (int j = 0; j < width; ++j) sum += f(A(y[r * width + j]), A(t[r * width + j]));
+      return sum / A(width);
+    };
+    A all = 0;
+    if (!parts.sum(rows, row, &all)) return;
     loss.data[0] += all;
     count.data[0] += float(rows);
   }

@@ -10,11 +10,11 @@ int main(int count, char** arguments) {
   using nacre::cuda::Device;
   Device device;
   const int ordinal = count > 1 ? std::atoi(arguments[1]) : 0;
-  std::printf("%zu kernels in %zu modules\n", Device::entry_count(), nacre::cuda::modules().size());
-  if (!device.open(nacre::cuda::load_driver(), nacre::cuda::modules(), ordinal)) {
+  std::printf("%zu kernels in %zu modules\n", Device::kernel_count(), nacre::cuda::modules().size());
+  if (!device.open(nacre::cuda::load_driver(), nacre::cuda::modules(), ordinal, nacre::cuda::load_cublaslt())) {
     std::printf("%s\n", device.sentence());
     return 3;
   }
-  std::printf("%s\n", device.name());
+  std::printf("%s, %s\n", device.name(), device.has_products() ? "products by cuBLASLt" : "without cuBLASLt");
   return 0;
 }

@@ -6,7 +6,8 @@
 #include <iterator>
 #include <utility>
 
-#include "engine/kernels/training.h"
+#include "engine/ops/parts.h"
+#include "ports/cuda/cuda_tables.h"
 
 namespace nacre::cuda {
 namespace {
@@ -14,83 +15,7 @@ namespace {
 constexpr int kOldestDriver = 13000;  // CUDA 13.0, that of the kernels
 constexpr uint32_t kAlignment = 256;
 
-constexpr const char* kNames[] = {
-#define NACRE_ENTRY(name, ...) #name,
-#include "engine/kernels/reference.inc"
-#define NACRE_ENTRY(name, ...) #name,
-#include "engine/kernels/training.inc"
-};
-constexpr size_t kEntries = std::size(kNames);
-
-bool fits(const Words& words, const Operands& operands) {
-  return words.count <= kMostWords && operands.count <= kMostOperands;
-}
-
 }  // namespace
-
-// The entries of the reference and of training, whose kernels put a step off.
-struct Device::Tables {
-  std::vector<const char*> names;
-  std::vector<KernelEntry> entries;
-  std::vector<Kernel> kernels;
-  std::vector<Preparation> preparations;  // by the operands of an image
-  std::vector<const KernelEntry*> list;
-  KernelSet set;
-
-  Tables() {
-    kernels = Device::enqueuers(std::make_index_sequence<kEntries>());
-    preparations = Device::preparations(std::make_index_sequence<kMostOperands + 1>());
-    std::vector<reference::NamedEntry> named;
-    for (const auto& entries_of : {reference::list(), reference::training_list()})
-      named.insert(named.end(), entries_of.begin(), entries_of.end());
-    std::ranges::stable_sort(named, {}, [](const reference::NamedEntry& e) { return e.entry->op; });
-    for (const auto& [name, entry] : named) {
-      KernelEntry& made = entries.emplace_back(*entry);
-      made.run = kernels[names.size()];
-      made.accepts = &fits;
-      made.preparation = &preparations[size_t(image_operands(entry->operands, entry->operand_count))];
-      names.push_back(name);
-    }
-    for (const KernelEntry& entry : entries) list.push_back(&entry);
-    set = {"cuda", list};
-  }
-};
-
-const Device::Tables& Device::tables() {
-  static const Tables tables;
-  return tables;
-}
-
-size_t Device::entry_count() { return tables().entries.size(); }
-
-const char* Device::name_of(Kernel kernel) {
-  const auto& kernels = tables().kernels;
-  const auto index = size_t(std::ranges::find(kernels, kernel) - kernels.begin());
-  return index < tables().names.size() ? tables().names[index] : nullptr;
-}
-
-template <size_t kIndex>
-Code Device::enqueue_entry(const Args& args) {
-  return static_cast<Device*>(args.context)->enqueue(kIndex, args);
-}
-
-template <size_t... kIndex>
-std::vector<Kernel> Device::enqueuers(std::index_sequence<kIndex...>) {
-  return {enqueue_entry<kIndex>...};
-}
-
-template <int kCount>
-Code Device::prepare_image(const Args& args) {
-  return static_cast<Device*>(args.context)->prepare(args, kCount, static_cast<StepHead*>(args.call.prepared));
-}
-
-template <size_t... kCount>
-std::vector<Preparation> Device::preparations(std::index_sequence<kCount...>) {
-  return {
-      Preparation{.bytes = [](const Words&, const Operands&) { return sizeof(StepImage<int(kCount) + (kCount == 0)>); },
-                  .prepare = prepare_image<int(kCount)>,
-                  .release = nullptr}...};
-}
 
 // ---- Opening ----
 
@@ -105,7 +30,7 @@ bool Device::succeeded(Result result, const char* what) {
   return false;
 }
 
-bool Device::open(const Driver* driver, std::span<const void* const> modules, int ordinal) {
+bool Device::open(const Driver* driver, std::span<const void* const> modules, int ordinal, const CublasLt* library) {
   close();
   sentence_[0] = 0;
   if (driver == nullptr) return refuse("this machine has no NVIDIA driver (libcuda.so.1)");
@@ -120,18 +45,26 @@ bool Device::open(const Driver* driver, std::span<const void* const> modules, in
                   version % 1000 / 10);
     return false;
   }
+#define NACRE_CUDA_FUNCTION(name, symbol, arguments) \
+  if (driver->name == nullptr) return refuse("the NVIDIA driver lacks " #symbol "; update it");
+  NACRE_CUDA_FUNCTIONS(NACRE_CUDA_FUNCTION)
+#undef NACRE_CUDA_FUNCTION
   if (!succeeded(driver->device_count(&count), "cuDeviceGetCount")) return false;
   if (ordinal < 0 || ordinal >= count) {
     std::snprintf(sentence_, sizeof sentence_, "cuda: there is no GPU %d; this machine has %d", ordinal, count);
     return false;
   }
   driver_ = driver;
+  int major = 0, minor = 0;
   if (!succeeded(driver->device_get(&device_, ordinal), "cuDeviceGet") ||
       !succeeded(driver->device_name(name_, sizeof name_, device_), "cuDeviceGetName") ||
+      !succeeded(driver->device_attribute(&major, kCapabilityMajor, device_), "cuDeviceGetAttribute") ||
+      !succeeded(driver->device_attribute(&minor, kCapabilityMinor, device_), "cuDeviceGetAttribute") ||
       !succeeded(driver->retain_context(&context_, device_), "cuDevicePrimaryCtxRetain")) {
     driver_ = nullptr;
     return false;
   }
+  architecture_ = 10 * major + minor;
   void* failure = nullptr;
   bool opened = succeeded(driver->set_context(context_), "cuCtxSetCurrent") &&
                 succeeded(driver->stream_create(&stream_, kStreamNonBlocking), "cuStreamCreate") &&
@@ -152,8 +85,13 @@ bool Device::open(const Driver* driver, std::span<const void* const> modules, in
   }
   *failure_ = 0;
   functions_.assign(tables().entries.size(), nullptr);
+  if (library != nullptr) {
+    const std::span<std::byte> workspace = allocate(Products::kWorkspace);
+    if (!products_.open(library, workspace.data())) release(workspace);
+    sentence_[0] = 0;
+  }
   port_ = {.name = "cuda",
-           .set = &tables().set,
+           .set = has_products() ? &tables().set_with_products : &tables().set,
            .context = this,
            .begin = [](void* self) { return static_cast<Device*>(self)->begin(); },
            .finish = [](void* self) { return static_cast<Device*>(self)->finish(); },
@@ -172,14 +110,17 @@ void Device::close() {
   driver_->set_context(context_);
   if (stream_ != nullptr) driver_->stream_synchronize(stream_);
   forget_recordings();
+  products_.close();
+  forget_events();
   for (Module module : modules_) driver_->module_unload(module);
   for (DevicePointer at : allocated_) driver_->memory_free(at);
   if (failure_ != nullptr) driver_->host_free(failure_);
   if (stream_ != nullptr) driver_->stream_destroy(stream_);
   driver_->release_context(device_);
-  modules_.clear(), functions_.clear(), allocated_.clear(), commands_.clear();
+  modules_.clear(), functions_.clear(), allocated_.clear(), commands_.clear(), product_kernels_.clear();
   driver_ = nullptr, context_ = nullptr, stream_ = nullptr, failure_ = nullptr, failure_on_device_ = 0;
-  port_ = {}, in_segment_ = false, counts_ = {};
+  port_ = {}, in_segment_ = false, counts_ = {}, architecture_ = 0;
+  timing_ = Timing::kNone, times_.clear();
 }
 
 std::span<std::byte> Device::allocate(size_t bytes) {
@@ -215,25 +156,31 @@ Code Device::prepare(const Args& args, int room, StepHead* image) {
   const auto index = size_t(std::ranges::find(kernels, args.call.run) - kernels.begin());
   if (index >= tables().entries.size() || !function_of(index, &function)) return Code::kPortFailed;
   write_image(args, room, reinterpret_cast<uint32_t*>(failure_on_device_), image);
-  return Code::kOk;
+  if (!has_products()) return Code::kOk;
+  return find_product_kernels(tables().entries[index], tables().names[index], *image) ? Code::kOk : Code::kPortFailed;
 }
 
 bool Device::function_of(size_t entry, Function* function) {
   Function& found = functions_[entry];
-  char name[96];
-  std::snprintf(name, sizeof name, "nacre_%s", tables().names[entry]);
-  Result result = found != nullptr ? kSuccess : kNotFound;
-  for (size_t i = 0; found == nullptr && i < modules_.size() && result == kNotFound; ++i)
-    result = driver_->module_function(&found, modules_[i], name);
+  if (found == nullptr && !find_function(tables().names[entry], &found)) return false;
   *function = found;
+  return true;
+}
+
+bool Device::find_function(const char* kernel, Function* found) {
+  char name[96];
+  std::snprintf(name, sizeof name, "nacre_%s", kernel);
+  Result result = kNotFound;
+  for (size_t i = 0; i < modules_.size() && result == kNotFound; ++i)
+    result = driver_->module_function(found, modules_[i], name);
   // Now: a driver that loads kernels when they are first launched would have to in the middle of a capture.
-  return succeeded(result, name) && succeeded(driver_->function_load(found), name);
+  return succeeded(result, name) && succeeded(driver_->function_load(*found), name);
 }
 
 // ---- Running ----
 
 Code Device::begin() {
-  commands_.clear();
+  commands_.clear(), marks_.clear();
   if (in_segment_ || !succeeded(driver_->set_context(context_), "cuCtxSetCurrent")) return Code::kPortFailed;
   in_segment_ = true;
   return Code::kOk;
@@ -244,7 +191,8 @@ Code Device::finish() {
   const Code flushed = flush();
   if (!succeeded(driver_->stream_synchronize(stream_), "a kernel or a copy") || flushed != Code::kOk)
     return Code::kPortFailed;
-  return Code(std::exchange(*failure_, 0));
+  const Code failure = Code(std::exchange(*failure_, 0));
+  return read_times() ? failure : Code::kPortFailed;
 }
 
 Code Device::copy(CopyDirection direction, void* to, const void* from, size_t bytes) {
@@ -276,52 +224,85 @@ Code Device::enqueue(size_t entry, const Args& args) {
   return Code::kOk;
 }
 
-// Launches what was put off, as the graph that was recorded when these steps ran first.
+// Launches what was put off.
 Code Device::flush() {
   if (commands_.empty()) return Code::kOk;
+  const bool launched = timing_ == Timing::kSteps ? launch_steps() : launch_graph();
+  commands_.clear();
+  return launched ? Code::kOk : Code::kPortFailed;
+}
+
+// As the graph that was recorded when these steps ran first.
+bool Device::launch_graph() {
   const auto same = [&](const Recording& recording) { return recording.commands == commands_; };
   const auto found = std::ranges::find_if(recordings_, same);
   const Recording* const recording = found != recordings_.end() ? &*found : record();
-  const size_t kernels = commands_.size();
-  commands_.clear();
-  if (recording == nullptr || !succeeded(driver_->graph_launch(recording->graph, stream_), "cuGraphLaunch"))
-    return Code::kPortFailed;
+  const bool timed = timing_ == Timing::kGraphs;
+  if (recording == nullptr || (timed && !mark(false, nullptr)) ||
+      !succeeded(driver_->graph_launch(recording->graph, stream_), "cuGraphLaunch") || (timed && !mark(true, nullptr)))
+    return false;
   ++counts_.launches;
-  counts_.kernels += kernels;
-  return Code::kOk;
+  counts_.kernels += commands_.size();
+  counts_.products += recording->products;
+  return true;
+}
+
+// One by one, between marks.
+bool Device::launch_steps() {
+  bool launched = mark(false, nullptr);
+  for (const Command& command : commands_)
+    launched = launched && launch(command, &counts_.products) && mark(true, tables().names[command.entry]);
+  return launched;
 }
 
 const Device::Recording* Device::record() {
   Graph graph = nullptr;
   GraphExec exec = nullptr;
-  const bool captured = capture(&graph);
+  uint64_t products = 0;
+  const bool captured = capture(&graph, &products);
   const bool made = captured && succeeded(driver_->graph_instantiate(&exec, graph, 0), "cuGraphInstantiate");
   if (graph != nullptr) driver_->graph_destroy(graph);
   if (!made) return nullptr;
   ++counts_.recordings;
-  return &recordings_.emplace_back(Recording{commands_, exec});
+  return &recordings_.emplace_back(Recording{commands_, exec, products});
 }
 
 // A capture that began is ended, whatever failed in it.
-bool Device::capture(Graph* graph) {
+bool Device::capture(Graph* graph, uint64_t* products) {
   if (!succeeded(driver_->begin_capture(stream_, kCaptureThread), "cuStreamBeginCapture")) return false;
   bool launched = true;
-  for (const Command& command : commands_) {
-    alignas(StepImage<kMostOperands>) std::byte image[sizeof(StepImage<kMostOperands>)];
-    const KernelEntry& entry = *tables().list[command.entry];
-    std::memcpy(image, command.image, entry.preparation->bytes({}, {}));
-    reinterpret_cast<StepHead*>(image)->rows = command.rows;
-    void* parameters[] = {image};
-    launched = launched && succeeded(driver_->launch(functions_[command.entry], command.image->blocks, 1, 1,
-                                                     kBlockThreads, 1, 1, 0, stream_, parameters, nullptr),
-                                     "cuLaunchKernel");
-  }
+  for (const Command& command : commands_) launched = launched && launch(command, products);
   return succeeded(driver_->end_capture(stream_, graph), "cuStreamEndCapture") && launched;
+}
+
+// As a product, or where it is none by the kernel of its entry.
+bool Device::launch(const Command& command, uint64_t* products) {
+  alignas(StepImage<kMostOperands>) std::byte bytes[sizeof(StepImage<kMostOperands>)];
+  const KernelEntry& entry = *tables().list[command.entry];
+  std::memcpy(bytes, command.image, entry.preparation->bytes({}, {}));
+  auto* const image = reinterpret_cast<StepHead*>(bytes);
+  image->rows = command.rows;
+  bool is_product = false;
+  if (has_products() && !launch_product(entry, tables().names[command.entry], image, command.rows, &is_product))
+    return false;
+  *products += is_product ? 1 : 0;
+  const int phases = phases_of(entry.op);
+  bool launched = true;
+  for (int phase = 1; !is_product && phase <= phases; ++phase) {
+    image->phase = phases > 1 ? phase : 0;
+    launched = launched && launch(functions_[command.entry], image->blocks, image);
+  }
+  return launched;
+}
+
+bool Device::launch(Function function, uint32_t blocks, void* image) {
+  void* parameters[] = {image};
+  return succeeded(
+      driver_->launch(function, blocks, 1, 1, kBlockThreads, 1, 1, 0, stream_, parameters, nullptr), "cuLaunchKernel");
 }
 
 void Device::forget_recordings() {
   for (const Recording& recording : recordings_) driver_->graph_exec_destroy(recording.graph);
   recordings_.clear();
 }
-
 }  // namespace nacre::cuda

@@ -7,20 +7,28 @@
 //
 // What a segment is asked to run is put off until its outputs are copied: then all its kernels are one CUDA graph, made
 // by the first run of these steps with this number of rows and launched by every later one. Guards are read on the
-// device. A kernel that fails (an index outside of a table) tells it in a word of the host's memory, which `finish`
-// reads.
+// device. Products of matrices are made by cuBLASLt (product_step.h), where the caller has it; the rest, and all
+// without it, by kernels of this port. A kernel that fails (an index outside of a table) tells it in a word of the
+// host's memory, which `finish` reads.
+//
+// Device times, by events of the driver: time(kGraphs) has them around each graph; time(kSteps) launches the steps one
+// by one in place of a graph, with an event between any two. A time then holds what the device waits for the launch of
+// the kernel, which the host makes while the one before runs: of a short kernel, little else.
 //
 // The device is that of the calling thread: open, bind, run and close on one. `open`, `allocate` and the first run of a
-// program allocate, in the driver and here; a later run does not.
+// program allocate, in the driver and here, as do first runs that are timed; a later run does not.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/kernels/kernel.h"
 #include "ports/cuda/driver.h"
+#include "ports/cuda/product_step.h"
 #include "ports/cuda/step_image.h"
 
 namespace nacre::cuda {
@@ -33,7 +41,14 @@ class Device {
   struct Counts {
     uint64_t launches = 0;    // of a graph
     uint64_t recordings = 0;  // of a graph, before its first launch
-    uint64_t kernels = 0;     // in graphs that were launched
+    uint64_t kernels = 0;     // steps in graphs that were launched
+    uint64_t products = 0;    // of these, made by cuBLASLt
+  };
+
+  enum class Timing : uint8_t { kNone, kGraphs, kSteps };
+  struct Time {
+    const char* kernel;  // "kDenseF32"; null: a graph
+    float us;
   };
 
   Device() = default;
@@ -41,12 +56,14 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // False: sentence() says why. `driver` may be null. Both must outlive the Device.
-  bool open(const Driver* driver, std::span<const void* const> modules, int ordinal = 0);
+  // False: sentence() says why. `driver` may be null. `library`: cuBLASLt, or null; it takes Products::kWorkspace bytes
+  // of the device, and where it does not open, all steps run on the port's own kernels. All must outlive the Device.
+  bool open(const Driver* driver, std::span<const void* const> modules, int ordinal = 0,
+            const CublasLt* library = nullptr);
   // Frees all that allocate gave. First unbind every program that is bound to the port.
   void close();
 
-  static size_t entry_count();                // of the port's kernels
+  static size_t kernel_count();               // of the entries, and of those around products
   static const char* name_of(Kernel kernel);  // "kDenseF32"; null: it is no kernel of the port
 
   // Of an open device.
@@ -58,7 +75,14 @@ class Device {
   // What the last failure was, in one sentence; "" if there was none.
   const char* sentence() const { return sentence_; }
   const char* name() const { return name_; }
+  bool has_products() const { return products_.is_open(); }  // cuBLASLt is in use
+  int architecture() const { return architecture_; }  // 90 of an H200; 0 where none is open
   const Counts& counts() const { return counts_; }
+
+  // From the next segment on. kNone gives the events back. No times of before remain.
+  void time(Timing timing);
+  // Of every segment that finished since time(), in the order in which they ran.
+  std::span<const Time> times() const { return times_; }
 
  private:
   struct Command {
@@ -67,9 +91,14 @@ class Device {
     int32_t rows;
     bool operator==(const Command&) const = default;
   };
+  struct Mark {  // an event that was recorded in this segment
+    bool ends;  // what began at the mark before
+    const char* kernel;
+  };
   struct Recording {
     std::vector<Command> commands;
     GraphExec graph;
+    uint64_t products;
   };
 
   template <size_t kIndex>
@@ -80,6 +109,11 @@ class Device {
   static std::vector<Kernel> enqueuers(std::index_sequence<kIndex...>);
   template <size_t... kCount>
   static std::vector<Preparation> preparations(std::index_sequence<kCount...>);
+  using ScratchOf = size_t (*)(const Words&, const Operands&);
+  template <size_t kIndex, bool kProducts>
+  static size_t scratch_bytes(const Words& words, const Operands& operands);
+  template <bool kProducts, size_t... kIndex>
+  static std::vector<ScratchOf> scratches(std::index_sequence<kIndex...>);
   struct Tables;
   static const Tables& tables();
 
@@ -90,9 +124,23 @@ class Device {
   Code prepare(const Args& args, int room, StepHead* image);
   Code enqueue(size_t entry, const Args& args);
   bool function_of(size_t entry, Function* function);
+  bool find_function(const char* kernel, Function* found);
   Code flush();
+  bool launch_graph();
+  bool launch_steps();
+  bool mark(bool ends, const char* kernel);
+  bool read_times();
+  void forget_events();
   const Recording* record();
-  bool capture(Graph* graph);
+  bool capture(Graph* graph, uint64_t* products);
+  bool launch(const Command& command, uint64_t* products);
+  bool launch(Function function, uint32_t blocks, void* image);
+  bool find_product_kernels(const KernelEntry& entry, const char* name, const StepHead& image);
+  Function product_kernel(const std::string& name) const;
+  bool launch_product(const KernelEntry& entry, const char* name, StepHead* image, int rows, bool* is_product);
+  bool launch_columns(const ProductStep& step, const StepHead& image);
+  bool launch_weight_sums(const ProductStep& step, const StepHead& image);
+  bool launch_sums(const ProductStep& step, const char* name, StepHead* image);
   void forget_recordings();
   bool succeeded(Result result, const char* what);
   bool refuse(const char* sentence);
@@ -110,8 +158,15 @@ class Device {
   bool in_segment_ = false;
   std::vector<Command> commands_;  // of this segment, not launched yet
   std::vector<Recording> recordings_;
+  Products products_;
+  std::map<std::string, Function> product_kernels_;  // those that were looked up
+  Timing timing_ = Timing::kNone;
+  std::vector<Event> events_;  // the first of them at the marks of this segment
+  std::vector<Mark> marks_;
+  std::vector<Time> times_;
   Counts counts_;
   char name_[64] = "";
+  int architecture_ = 0;
   char sentence_[192] = "";
 };
 

@@ -7,17 +7,16 @@ namespace {
 
 struct Loaded {
   Driver driver = {};
-  bool whole = false;
+  bool here = false;  // what says its version
 
   Loaded() {
     void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
-    whole = true;
-#define NACRE_CUDA_FUNCTION(name, symbol, arguments)                              \
-  driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(library, #symbol)); \
-  whole &= driver.name != nullptr;
+#define NACRE_CUDA_FUNCTION(name, symbol, arguments) \
+  driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(library, #symbol));
     NACRE_CUDA_FUNCTIONS(NACRE_CUDA_FUNCTION)
 #undef NACRE_CUDA_FUNCTION
+    here = driver.init != nullptr && driver.driver_version != nullptr;
   }
 };
 
@@ -25,7 +24,7 @@ struct Loaded {
 
 const Driver* load_driver() {
   static const Loaded loaded;
-  return loaded.whole ? &loaded.driver : nullptr;
+  return loaded.here ? &loaded.driver : nullptr;
 }
 
 }  // namespace nacre::cuda

@@ -3,17 +3,23 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/ops/parts.h"
+
 namespace nacre::cuda {
 namespace {
 
-// Threads take the elements of the last operand: what a step makes, or what it updates.
-uint32_t blocks_for(const Operands& operands) {
+// Threads take the elements of the last operand, what a step makes or updates; or the parts of its phases.
+uint32_t blocks_for(Op op, const Operands& operands) {
+  if (phases_of(op) > 1) return blocks_of(uint64_t(parts_of(op, operands)));
   if (operands.count == 0 || !operands.has(operands.count - 1)) return 1;
-  const auto elements = uint32_t(operands[operands.count - 1].elements());
-  return std::clamp((elements + kBlockThreads - 1) / kBlockThreads, 1u, kMostBlocks);
+  return blocks_of(uint64_t(operands[operands.count - 1].elements()));
 }
 
 }  // namespace
+
+uint32_t blocks_of(uint64_t elements) {
+  return uint32_t(std::clamp<uint64_t>((elements + kBlockThreads - 1) / kBlockThreads, 1, kMostBlocks));
+}
 
 void write_image(const Args& args, int room, uint32_t* failure, StepHead* image) {
   const Operands operands = {args.call.operands(), args.call.step->operand_count, 0};
@@ -25,7 +31,7 @@ void write_image(const Args& args, int room, uint32_t* failure, StepHead* image)
   head.scratch_bytes = args.scratch.size();
   head.step = *args.call.step;
   head.rows = args.rows;
-  head.blocks = blocks_for(operands);
+  head.blocks = blocks_for(args.call.step->op, operands);
   std::copy_n(args.words.data, args.words.count, head.words);
   std::memcpy(static_cast<void*>(image), &head, sizeof head);
   auto* const operand = reinterpret_cast<StepOperand*>(image + 1);

@@ -21,6 +21,7 @@ struct StepHead {
   uint64_t scratch_bytes;
   StepRecord step;
   int32_t rows;
+  int32_t phase;  // 0, or that of this launch (ops/parts.h)
   uint32_t blocks;
   uint32_t words[kMostWords];
 };
@@ -43,6 +44,9 @@ NACRE_SHARED constexpr int image_operands(const OperandType* types, int count) {
     if ((types[i].role & kVariadic) != 0) return kMostOperands;
   return count;
 }
+
+// Blocks of a launch whose threads take so many elements.
+uint32_t blocks_of(uint64_t elements);
 
 // Writes the image of a step with room for so many operands: what bind knows. `failure` as the device sees it.
 void write_image(const Args& args, int room, uint32_t* failure, StepHead* image);
@@ -68,7 +72,9 @@ NACRE_SHARED inline void run_image(const StepImage<kCount>& image) {
     bound.operands[i] = {operand.data, operand.record.element == ElementType::kNone ? nullptr : &operand.record};
   }
   const Words words = {head.words, head.step.word_count};
-  const Code code = A::run({bound.call, words, head.rows, {head.scratch, size_t(head.scratch_bytes)}, nullptr});
+  const Args args = {bound.call, words, head.rows, {head.scratch, size_t(head.scratch_bytes)}, nullptr, nullptr,
+                     head.phase};
+  const Code code = A::run(args);
   if (code != Code::kOk) *head.failure = uint32_t(code);
 }
 

@@ -9,57 +9,18 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/kernels/training.h"
 #include "ports/cuda/step_image.h"
-#include "ports/fake/simulated_threads.h"
-
-namespace nacre::reference {
-
-#define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
-#include "engine/kernels/reference.inc"
-#define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
-#include "engine/kernels/training.inc"
-
-}  // namespace nacre::reference
+#include "ports/fake/simulated_kernels.h"
 
 namespace nacre::fake {
-
-thread_local SimulatedThread simulated_thread = {0, 1};
 
 using cuda::Result;
 
 namespace {
 
-struct NamedKernel {
-  const char* name;
-  const cuda::SimulatedKernel* kernel;
-};
-
-constexpr NamedKernel kKernels[] = {
-#define NACRE_ENTRY(name, ...) {"nacre_" #name, &reference::simulated_##name},
-#include "engine/kernels/reference.inc"
-#define NACRE_ENTRY(name, ...) {"nacre_" #name, &reference::simulated_##name},
-#include "engine/kernels/training.inc"
-};
-
-constexpr Result kInvalidValue = 1, kCaptureUnsupported = 900;
+constexpr Result kInvalidValue = 1, kNotReady = 600, kCaptureUnsupported = 900;
 
 FakeDriver* current = nullptr;
-
-// Threads of one kernel, one after another; how many ran.
-uint32_t run_threads(const cuda::SimulatedKernel& kernel, const void* image, uint32_t most, Simulation& simulation) {
-  const uint32_t count = std::min(most, 1 + simulation.random() % simulation.most_threads);
-  std::vector<uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0u);
-  for (uint32_t i = count; i > 1; --i) std::swap(order[i - 1], order[simulation.random() % i]);
-  for (const uint32_t index : order) {
-    if (simulation.first_thread_alone && index != 0) continue;
-    simulated_thread = {index, count};
-    kernel.run(image);
-  }
-  simulated_thread = {0, 1};
-  return count;
-}
 
 template <class Handle>
 Handle handle(size_t number) {
@@ -67,59 +28,6 @@ Handle handle(size_t number) {
 }
 
 }  // namespace
-
-uint32_t Simulation::random() {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return uint32_t(seed >> 33);
-}
-
-// ---- Single steps ----
-
-namespace {
-
-constexpr size_t kMostKernels = 1024;
-static_assert(std::size(kKernels) <= kMostKernels);
-Simulation simulation_of_steps;
-
-template <size_t kIndex>
-Code run_step(const Args& args) {
-  cuda::StepImage<cuda::kMostOperands> image;
-  uint32_t failure = 0;
-  cuda::write_image(args, cuda::kMostOperands, &failure, &image.head);
-  run_threads(*kKernels[kIndex].kernel, &image, ~0u, simulation_of_steps);
-  return Code(failure);
-}
-
-struct Steps {
-  std::vector<KernelEntry> entries;
-  std::vector<const KernelEntry*> list;
-  KernelSet set;
-
-  template <size_t... kIndex>
-  explicit Steps(std::index_sequence<kIndex...>) {
-    const Kernel run[] = {run_step<kIndex>...};
-    for (const auto& named : {reference::list(), reference::training_list()})
-      for (const auto& [name, entry] : named) {
-        const std::string symbol = std::string("nacre_") + name;
-        const auto is = [&](const NamedKernel& kernel) { return symbol == kernel.name; };
-        entries.push_back(*entry);
-        entries.back().run = run[std::ranges::find_if(kKernels, is) - kKernels];
-      }
-    std::ranges::stable_sort(entries, {}, &KernelEntry::op);
-    for (const KernelEntry& entry : entries) list.push_back(&entry);
-    set = {"simulated", list};
-  }
-};
-
-}  // namespace
-
-const KernelSet& simulated_kernels(const Simulation& simulation) {
-  static const Steps steps(std::make_index_sequence<std::size(kKernels)>{});
-  simulation_of_steps = simulation;
-  return steps.set;
-}
-
-// ---- The driver ----
 
 struct FakeDriver::Kernel {
   const cuda::SimulatedKernel* kernel;
@@ -131,11 +39,17 @@ struct FakeDriver::CapturedGraph {
   std::vector<Kernel> kernels;
 };
 
+struct FakeDriver::TimedEvent {
+  bool recorded = false, done = false;
+  uint64_t ns = 0;
+};
+
 struct FakeDriver::Operation {
+  TimedEvent* event = nullptr;
   std::vector<Kernel> kernels;   // of a launch
   std::vector<std::byte> bytes;  // of a copy to the device
   cuda::DevicePointer device = 0;
-  void* host = nullptr;  // of a copy to the host
+  void* host = nullptr;  // of a copy to the host, or on the device
   size_t count = 0;
 };
 
@@ -156,6 +70,11 @@ struct DriverFunctions {
   static Result driver_version(int* version) { return *version = current->options_.version, cuda::kSuccess; }
   static Result device_count(int* count) { return *count = current->options_.devices, cuda::kSuccess; }
   static Result device_get(cuda::DeviceNumber* device, int ordinal) { return *device = ordinal, cuda::kSuccess; }
+  static Result device_attribute(int* value, cuda::DeviceAttribute attribute, cuda::DeviceNumber) {
+    const int architecture = current->options_.architecture;
+    *value = attribute == cuda::kCapabilityMajor ? architecture / 10 : architecture % 10;
+    return cuda::kSuccess;
+  }
   static Result device_name(char* name, int length, cuda::DeviceNumber) {
     std::strncpy(name, "simulated GPU", size_t(length) - 1);
     return cuda::kSuccess;
@@ -170,6 +89,30 @@ struct DriverFunctions {
   }
   static Result stream_destroy(cuda::Stream) { return --current->held_, cuda::kSuccess; }
   static Result stream_synchronize(cuda::Stream) { return current->synchronize(); }
+
+  using TimedEvent = FakeDriver::TimedEvent;
+  static TimedEvent& timed(cuda::Event event) { return *reinterpret_cast<TimedEvent*>(event); }
+  static Result event_create(cuda::Event* event, unsigned) {
+    return ++current->held_, *event = reinterpret_cast<cuda::Event>(new TimedEvent), cuda::kSuccess;
+  }
+  static Result event_destroy(cuda::Event event) {
+    const auto waits = [&](const FakeDriver::Operation& operation) { return operation.event == &timed(event); };
+    if (std::erase_if(current->queue_, waits) != 0) broken();
+    delete &timed(event);
+    return --current->held_, cuda::kSuccess;
+  }
+  static Result event_record(cuda::Event event, cuda::Stream) {
+    if (current->capturing_ != nullptr) return kCaptureUnsupported;
+    FakeDriver::Operation operation;
+    *(operation.event = &timed(event)) = {.recorded = true};
+    current->queue_.push_back(std::move(operation));
+    return cuda::kSuccess;
+  }
+  static Result event_elapsed(float* milliseconds, cuda::Event first, cuda::Event last) {
+    if (!timed(first).recorded || !timed(last).recorded) return broken();
+    if (!timed(first).done || !timed(last).done) return kNotReady;
+    return *milliseconds = float(double(timed(last).ns - timed(first).ns) * 1e-6), cuda::kSuccess;
+  }
 
   static Result begin_capture(cuda::Stream, cuda::CaptureMode) {
     if (current->capturing_ != nullptr) return broken();
@@ -210,10 +153,9 @@ struct DriverFunctions {
   }
   static Result module_unload(cuda::Module) { return --current->held_, cuda::kSuccess; }
   static Result module_function(cuda::Function* function, cuda::Module, const char* name) {
-    const auto found =
-        std::ranges::find_if(kKernels, [&](const NamedKernel& k) { return std::strcmp(k.name, name) == 0; });
-    if (found == std::end(kKernels)) return cuda::kNotFound;
-    *function = reinterpret_cast<cuda::Function>(const_cast<cuda::SimulatedKernel*>(found->kernel));
+    const cuda::SimulatedKernel* const found = simulated_kernel(name);
+    if (found == nullptr) return cuda::kNotFound;
+    *function = reinterpret_cast<cuda::Function>(const_cast<cuda::SimulatedKernel*>(found));
     return cuda::kSuccess;
   }
 
@@ -225,7 +167,9 @@ struct DriverFunctions {
     *at = reinterpret_cast<uintptr_t>(current->memory_ + current->taken_);
     current->taken_ += rounded;
     current->protect(true);
-    std::memset(reinterpret_cast<void*>(*at), int(current->options_.poison), rounded);
+    // No more than that: pages that nobody touched cost nothing when the memory is protected.
+    constexpr size_t kPoisoned = size_t{4} << 20;
+    std::memset(reinterpret_cast<void*>(*at), int(current->options_.poison), std::min(rounded, kPoisoned));
     current->protect(false);
     return ++current->held_, cuda::kSuccess;
   }
@@ -254,6 +198,18 @@ struct DriverFunctions {
     operation.device = from, operation.host = to, operation.count = bytes;
     current->queue_.push_back(std::move(operation));
     return cuda::kSuccess;
+  }
+  static Result copy_on_device(cuda::DevicePointer to, cuda::DevicePointer from, size_t bytes, cuda::Stream) {
+    if (current->capturing_ != nullptr) return kCaptureUnsupported;
+    if (!current->holds(to, bytes) || !current->holds(from, bytes)) return broken();
+    FakeDriver::Operation operation;
+    operation.device = from, operation.host = reinterpret_cast<void*>(to), operation.count = bytes;
+    current->queue_.push_back(std::move(operation));
+    return cuda::kSuccess;
+  }
+  static Result memory_information(size_t* free_bytes, size_t* all_bytes) {
+    *all_bytes = current->options_.memory;
+    return *free_bytes = *all_bytes - current->taken_, cuda::kSuccess;
   }
   static Result set_bytes(cuda::DevicePointer at, unsigned char value, size_t bytes, cuda::Stream) {
     if (current->capturing_ != nullptr) return kCaptureUnsupported;
@@ -301,7 +257,7 @@ FakeDriver::~FakeDriver() {
   current = nullptr;
 }
 
-const void* FakeDriver::module() { return &kKernels; }
+const void* FakeDriver::module() { return &current; }
 
 void FakeDriver::fail(const std::string& symbol, uint64_t nth, Result result) {
   fault_ = symbol, until_ = nth, result_ = result;
@@ -340,8 +296,12 @@ Result FakeDriver::synchronize() {
   protect(true);
   for (const Operation& operation : queue_) {
     auto* const device = reinterpret_cast<std::byte*>(operation.device);
-    for (const Kernel& kernel : operation.kernels)
+    for (const Kernel& kernel : operation.kernels) {
       threads_ += run_threads(*kernel.kernel, kernel.image.data(), kernel.threads, options_.simulation);
+      clock_ns_ += 1000 + kernel.threads;
+    }
+    if (const size_t bytes = operation.bytes.size() + operation.count; bytes != 0) clock_ns_ += 1000 + bytes;
+    if (operation.event != nullptr) *operation.event = {.recorded = true, .done = true, .ns = clock_ns_};
     if (!operation.bytes.empty()) std::memcpy(device, operation.bytes.data(), operation.bytes.size());
     if (operation.host != nullptr) std::memcpy(operation.host, device, operation.count);
   }

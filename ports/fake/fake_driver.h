@@ -5,6 +5,8 @@
 //   - A stream puts off what it is asked until it is synchronized; what is copied to the device is taken at once, as a
 //     driver takes it from memory that is not pinned.
 //   - A graph keeps copies of its kernels' parameters. While one is captured, only kernels may be asked for.
+//   - Its clock goes on by 1 us with each kernel and each copy, and by 1 ns with each thread that a kernel was launched
+//     with and each byte that is copied. Events tell it, once the stream is synchronized behind them.
 //   - A kernel is the reference's, compiled for threads (ops/independent.h): some threads, one after another, in an
 //     order that changes from launch to launch.
 //   - Every function counts its calls, and fails on demand.
@@ -39,7 +41,7 @@ const KernelSet& simulated_kernels(const Simulation& simulation);
 struct DriverOptions {
   std::byte poison = std::byte{0xA5};
   Simulation simulation = {};
-  int version = 13000, devices = 1;
+  int version = 13000, devices = 1, architecture = 90;
   cuda::Result init = cuda::kSuccess;
   cuda::Result load = cuda::kSuccess;  // of a module
   size_t memory = size_t{1} << 28;
@@ -63,7 +65,7 @@ class FakeDriver {
   uint64_t all_calls() const;
   uint64_t broken() const { return broken_; }    // what no caller may do
   uint64_t threads() const { return threads_; }  // that ran
-  // What is given and not freed: allocations, graphs, modules, streams, contexts.
+  // What is given and not freed: allocations, graphs, modules, streams, contexts, events.
   uint64_t held() const { return held_; }
 
  private:
@@ -71,6 +73,7 @@ class FakeDriver {
   struct Kernel;
   struct Operation;
   struct CapturedGraph;
+  struct TimedEvent;
 
   bool fails(const char* symbol, cuda::Result* result);
   void protect(bool open);
@@ -83,6 +86,7 @@ class FakeDriver {
   size_t taken_ = 0;
   std::vector<Operation> queue_;
   CapturedGraph* capturing_ = nullptr;
+  uint64_t clock_ns_ = 0;
   std::map<std::string, uint64_t> calls_;
   std::string fault_;
   uint64_t until_ = 0;

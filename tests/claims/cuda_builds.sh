@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Claim: nvcc compiles every entry of the reference for the device (sm_90; with --long for every target), none of them
-# silently empty; those that matter spill no registers; driver.h says what <cuda.h> says; and a program with the port starts on a machine without CUDA and says so in one sentence.
+# Claim: nvcc compiles every entry of the reference, and the kernels around products, for the device (sm_90; with --long
+# for every target), none of them silently empty; those that matter spill no registers; driver.h
+# and cublaslt.h say what <cuda.h> and <cublasLt.h> say; and a program with the port starts on a machine without CUDA and says so in one sentence.
 #
 # A constexpr function that calls one which is not makes nvcc drop the body of the kernel without a word: so the
 # instructions of each kernel are counted in its PTX.
@@ -25,7 +26,7 @@ if ! meson "$known" "$build" "${options[@]}" >"$log" 2>&1; then
   tail -n 5 "$log"
   not_shown "meson setup failed"
 fi
-if ! ninja -C "$build" ports/cuda/cuda_device ports/cuda/libcheck_driver.a >>"$log" 2>&1; then
+if ! ninja -C "$build" ports/cuda/cuda_device ports/cuda/libcheck_declarations.a >>"$log" 2>&1; then
   grep -nE 'error|FAILED' "$log" | head -n 10
   not_shown "it does not compile; see $log"
 fi
@@ -41,8 +42,8 @@ read -r kernels least smallest silent < <(awk '
   }
   inside && /;$/ && !/^[ \t]*\./ { count++; if (/[ \t](st|red|atom)\./ && !/st\.(local|param)/) stores++ }
   END { print total, least, smallest, (silent == "" ? "-" : silent) }' "$build"/ports/cuda/*.ptx)
-read -r entries modules < <("$build"/ports/cuda/cuda_device | sed -n 's/^\([0-9]*\) kernels in \([0-9]*\) modules$/\1 \2/p')
-[ "$kernels" = "$entries" ] || not_shown "$kernels kernels of $entries entries"
+read -r expected modules < <("$build"/ports/cuda/cuda_device | sed -n 's/^\([0-9]*\) kernels in \([0-9]*\) modules$/\1 \2/p')
+[ "$kernels" = "$expected" ] || not_shown "$kernels kernels of $expected"
 [ "$least" -ge 100 ] || not_shown "$smallest has $least instructions: a part of it is empty"
 [ "$silent" = - ] || not_shown "these kernels store nothing: ${silent#,}"
 
@@ -71,4 +72,4 @@ case "$status $sentence" in
   *) not_shown "cuda_device ended with $status and said: $sentence" ;;
 esac
 if ldd "$build"/ports/cuda/cuda_device | grep -qE 'libcuda|libcudart|libcublas'; then not_shown "cuda_device links CUDA"; fi
-echo "CLAIM cuda_builds shown: $kernels kernels in $modules modules for sm_${targets//,/, sm_}, the least of $least instructions ($smallest), each with stores; none of $(wc -w <<<"$listed") listed kernels spills, $count others do, at most $most bytes; driver.h is what <cuda.h> says; without CUDA: \"$sentence\""
+echo "CLAIM cuda_builds shown: $kernels kernels in $modules modules for sm_${targets//,/, sm_}, the least of $least instructions ($smallest), each with stores; none of $(wc -w <<<"$listed") listed kernels spills, $count others do, at most $most bytes; driver.h and cublaslt.h are what <cuda.h> and <cublasLt.h> say; without CUDA: \"$sentence\""

@@ -3,14 +3,16 @@
 //   kernels   each entry of the reference, compiled as for the device, on random cases: threads of several numbers and
 //             in several orders share its loops; outputs, updated operands and codes are those of the host's one thread
 //   infer     the networks of MLPerf Tiny and the digits sample, every step on the device, by several runs
-//   train     MLP, CNN, ResNet-8, transformer block and LSTM under several policies: `gradients`, `update` and `derive`
-//             on the device; state and report of every step
+//   train     MLP, CNN, ResNet-8, transformer block and LSTM under several policies, and the networks of MLPerf Tiny:
+//             `gradients`, `update` and `derive` on the device; state and report of every step
 //   replay    each program is recorded once; a later run launches one graph per program, and neither allocates nor
 //             records
+//   products  both once more with products by cuBLASLt, which a simulated one makes in the order of the reference
 //   faults    in a step of training every call of the driver fails once: one status, the state as it was, and the next
 //             step is the host's
 //
 //   cuda_fake [cases per entry] [seed]
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "ports/cuda/cuda_port.h"
+#include "ports/fake/fake_cublaslt.h"
 #include "ports/fake/fake_driver.h"
 #include "tests/claims/claims.h"
 #include "tests/claims/cuda_fake.h"
@@ -51,12 +54,13 @@ Buffer on_device(const Buffer& file) {
 
 struct OnDevice {
   FakeDriver driver;
+  fake::FakeCublasLt library{driver};
   cuda::Device device;
   const Port* ports[2] = {nullptr, nullptr};
   std::unique_ptr<Places> places;
 
-  explicit OnDevice(const fake::DriverOptions& options) : driver(options) {
-    if (device.open(&driver.driver(), kModules)) ports[1] = &device.port();
+  OnDevice(const fake::DriverOptions& options, bool products) : driver(options) {
+    if (device.open(&driver.driver(), kModules, 0, products ? &library.library() : nullptr)) ports[1] = &device.port();
     places = std::make_unique<Places>(ports);
   }
   bool give() { return places->give(1, device.allocate(size_t(places->bytes(1)))).ok(); }
@@ -75,7 +79,7 @@ fake::DriverOptions options(std::byte poison) {
   return {.poison = poison, .simulation = {.most_threads = 9, .seed = uint64_t(poison)}};
 }
 
-void infer(CudaTally& tally, const std::string& name, const Buffer& file) {
+void infer(CudaTally& tally, const std::string& name, const Buffer& file, bool products) {
   constexpr uint32_t kSeeds = 3;
   InferenceRun host;
   Bytes expected[kSeeds], found;
@@ -83,7 +87,7 @@ void infer(CudaTally& tally, const std::string& name, const Buffer& file) {
   for (uint32_t seed = 0; ready && seed < kSeeds; ++seed) ready = host.run(seed, &expected[seed]).ok();
   if (!tally.that(ready, name + ": runs on the host")) return;
   const Buffer placed = on_device(file);
-  OnDevice gpu(options(std::byte{0xA5}));
+  OnDevice gpu(options(std::byte{0xA5}), products);
   InferenceRun run;
   if (!tally.that(run.model.open(placed.bytes()).ok() &&
                       gpu.places->measure(run.model, 0, reference_kernels(), &run.sizes).ok() && gpu.give(),
@@ -100,6 +104,8 @@ void infer(CudaTally& tally, const std::string& name, const Buffer& file) {
   }
   const cuda::Device::Counts counts = gpu.device.counts();
   tally.kernels += counts.kernels;
+  tally.products += counts.products;
+  tally.that((counts.products > 0) == products, name + ": products are the library's where it is there");
   tally.that(counts.kernels == kSeeds * uint64_t{run.program.view().step_count} && counts.launches == kSeeds &&
                  counts.recordings == 1 && gpu.slow_calls() == slow,
              name + ": every step is the device's, in one graph that is recorded once");
@@ -136,7 +142,7 @@ void break_steps(CudaTally& tally, const std::string& name, TrainingSteps& t, On
     }
 }
 
-void train(CudaTally& tally, const std::string& name, const Buffer& file, bool faults) {
+void train(CudaTally& tally, const std::string& name, const Buffer& file, bool products, bool faults) {
   TrainingSteps host;
   std::vector<Bytes> expected;
   bool ready = host.measure(file.bytes(), reference_kernels()).ok() && host.start(reference_kernels()).ok();
@@ -148,7 +154,7 @@ void train(CudaTally& tally, const std::string& name, const Buffer& file, bool f
   if (!tally.that(ready, name + ": trains on the host")) return;
   tally.that(expected.front() != expected.back(), name + ": learns");
   const Buffer placed = on_device(file);
-  OnDevice gpu(options(std::byte{0x5A}));
+  OnDevice gpu(options(std::byte{0x5A}), products);
   TrainingSteps t;
   if (!tally.that(t.measure(placed.bytes(), reference_kernels(), gpu.places.get()).ok() && gpu.give() &&
                       t.start(reference_kernels(), gpu.places.get()).ok(),
@@ -174,6 +180,8 @@ void train(CudaTally& tally, const std::string& name, const Buffer& file, bool f
              name + ": each program is recorded once, and a later step allocates and records nothing");
   tally.that(gpu.driver.broken() == 0, name + ": nothing lies elsewhere");
   tally.kernels += gpu.device.counts().kernels;
+  tally.products += gpu.device.counts().products;
+  tally.that((gpu.device.counts().products > 0) == products, name + ": products are the library's where it is there");
 }
 
 // ---- The claim ----
@@ -186,6 +194,32 @@ std::vector<uint8_t> compiled(const PeerNetwork& network, const char* policy) {
   CompileOptions compiling;
   compiling.policies = parse_policy_options({.policy = policy, .set = {}, .file = {}, .only = {}, .except = {}});
   return compile_training(network.graph, training, compiling).bytes;
+}
+
+constexpr struct {
+  Network network;
+  const char* loss;
+} kTrained[] = {{{"AD", "models/mlperf_tiny/ad01_fp32.tflite", false, 0}, "squared_error"},
+                {{"KWS", "models/mlperf_tiny/kws_ref_model.tflite", false, 0}, "softmax_cross_entropy"},
+                {{"IC", "models/mlperf_tiny/pretrainedResnet.tflite", false, 0}, "softmax_cross_entropy"},
+                {{"VWW", "models/mlperf_tiny/vww_96_float.tflite", false, 0}, "squared_error"},
+                {{"str_ww", "models/mlperf_tiny/str_ww_ref_model.tflite", false, 0}, "softmax_cross_entropy"}};
+
+// The networks of MLPerf Tiny, made to train.
+void train_networks(CudaTally& tally, int* networks, int* missing) {
+  for (const auto& [network, loss] : kTrained) {
+    Buffer file;
+    std::string why;
+    const std::string options = std::string("--optimizer adam --batch 2 --policy mixed_bfloat16 --train ") + loss;
+    if (!convert(network, &file, &why, options)) {
+      std::printf("%s: %s\n", network.name, why.c_str());
+      ++*missing;
+      continue;
+    }
+    ++*networks;
+    for (const bool products : {false, true})
+      train(tally, std::string(network.name) + " trained" + (products ? ", with products" : ""), file, products, false);
+  }
 }
 
 int claim(int cases, uint64_t seed) {
@@ -201,7 +235,16 @@ int claim(int cases, uint64_t seed) {
       continue;
     }
     ++networks;
-    infer(tally, network.name, file);
+    for (const bool products : {false, true}) infer(tally, network.name, file, products);
+  }
+  const Network& digits = *std::ranges::find_if(kNetworks, &Network::sample);
+  for (const char* policy : {"float16", "bfloat16", "int8_from_float32", "int8/weights_from_float32",
+                             "float8/current_from_float32"}) {
+    Buffer file;
+    std::string why;
+    if (!tally.that(convert(digits, &file, &why, std::string("--policy ") + policy), policy + why)) continue;
+    ++networks;
+    infer(tally, std::string(digits.name) + " in " + policy, file, !std::string(policy).starts_with("int8/weights"));
   }
   const char* const shared = std::getenv("NACRE_SHARED");
   const std::filesystem::path models = std::filesystem::path(shared == nullptr ? "" : shared) / "models/mlperf_tiny";
@@ -214,12 +257,15 @@ int claim(int cases, uint64_t seed) {
         Buffer file(bytes.size());
         std::memcpy(file.bytes().data(), bytes.data(), bytes.size());
         ++networks;
-        train(tally, std::string(name) + " trained in " + policy, file, std::string(name) == "mlp");
+        for (const bool products : {false, true})
+          train(tally, std::string(name) + " trained in " + policy + (products ? ", with products" : ""), file,
+                products, std::string(name) == "mlp");
       } catch (const tools::Error& error) {
         std::printf("%s, %s: %s\n", name, policy, error.what());
         ++missing;
       }
     }
+  if (!sanitized()) train_networks(tally, &networks, &missing);
   const auto n = [](uint64_t v) { return static_cast<unsigned long long>(v); };
   if (tally.failures != 0 || networks == 0 || tally.cases == 0) {
     std::printf("CLAIM cuda_fake NOT SHOWN: %llu checks failed, %d networks\n", n(tally.failures), networks);
@@ -229,11 +275,13 @@ int claim(int cases, uint64_t seed) {
       "CLAIM cuda_fake %s: %llu cases of %zu entries give the host's bytes on threads in two orders, the loops of %llu "
       "ops "
       "are shared; %d networks (%d missing), every step through the CUDA port: %llu runs and %llu training steps equal "
-      "to the host's to the byte, %llu kernels in graphs that are recorded once; %llu calls that fail end in one "
+      "to the host's to the byte, %llu kernels in graphs that are recorded once, %llu of them products by a simulated "
+      "cuBLASLt; %llu calls that fail end in one "
       "status "
       "each and leave the state as it was\n",
       missing == 0 ? "shown" : "partly shown", n(tally.cases), fake::simulated_kernels({}).entries.size(),
-      n(tally.threads_share), networks, missing, n(tally.runs), n(tally.steps), n(tally.kernels), n(tally.faults));
+      n(tally.threads_share), networks, missing, n(tally.runs), n(tally.steps), n(tally.kernels), n(tally.products),
+      n(tally.faults));
   return missing == 0 ? 0 : 77;
 }
 

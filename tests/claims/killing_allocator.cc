@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -10,8 +11,10 @@
 namespace {
 
 bool armed = false;
+std::atomic<uint64_t> calls = 0;
 
 void trap() {
+  calls.fetch_add(1, std::memory_order_relaxed);
   if (!armed) return;
   constexpr char kText[] = "an allocation while armed\n";
   if (write(2, kText, sizeof kText - 1) < 0) _exit(nacre::test::kTrapped + 1);
@@ -66,6 +69,8 @@ void* volatile kept;  // what is allocated on purpose
 }  // namespace
 
 void arm(bool now) { armed = now; }
+
+uint64_t allocator_calls() { return calls; }
 
 bool traps(void (*act)()) {
   std::fflush(nullptr);

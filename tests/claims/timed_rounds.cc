@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace nacre::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
 double time_of(const Timed& timed, int count) {
+  if (timed.clock) return timed.clock(count);
   const Clock::time_point start = Clock::now();
   for (int i = 0; i < count; ++i) timed.run();
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return since(start);
 }
 
 double quantile(std::vector<double> values, double q) {
@@ -25,29 +30,46 @@ double quantile(std::vector<double> values, double q) {
 
 }  // namespace
 
-void time_in_turns(std::vector<Timed>& contenders, double burst_seconds) {
+int time_in_turns(std::vector<Timed>& contenders, const Rounds& rounds) {
+  const Clock::time_point start = Clock::now();
   std::vector<int> counts;
   for (const Timed& timed : contenders) {
     int count = 1;
-    timed.run();
-    while (time_of(timed, count) < burst_seconds) count *= 2;
+    time_of(timed, 1);
+    for (double seconds = time_of(timed, 1); seconds >= 0 && seconds < rounds.burst_seconds;
+         seconds = time_of(timed, count))
+      count *= 2;
     counts.push_back(count);
   }
-  for (size_t round = 0; round < size_t{kTimedRounds}; ++round)
+  double longest = 0;
+  for (int round = 0; round < rounds.count; ++round) {
+    const double begun = since(start);
+    if (begun + longest > rounds.limit_seconds) return round;
     for (size_t i = 0; i < contenders.size(); ++i) {
-      const size_t at = (i + round) % contenders.size();
-      contenders[at].run();  // the caches hold the last one's data
-      contenders[at].seconds.push_back(time_of(contenders[at], counts[at]) / counts[at]);
+      const size_t at = (i + size_t(round)) % contenders.size();
+      time_of(contenders[at], 1);  // the caches hold the last one's data
+      const double seconds = time_of(contenders[at], counts[at]);
+      contenders[at].seconds.push_back(seconds < 0 ? NAN : seconds / counts[at]);
     }
+    longest = std::max(longest, since(start) - begun);
+  }
+  return rounds.count;
+}
+
+Ratio quartiles(std::vector<double> values) {
+  std::erase_if(values, [](double v) { return !std::isfinite(v); });
+  if (values.empty()) return {};
+  return {quantile(values, 0.25), quantile(values, 0.5), quantile(values, 0.75)};
 }
 
 Ratio ratio(const Timed& numerator, const Timed& denominator) {
   std::vector<double> ratios;
-  for (size_t i = 0; i < numerator.seconds.size(); ++i) ratios.push_back(numerator.seconds[i] / denominator.seconds[i]);
-  return {quantile(ratios, 0.25), quantile(ratios, 0.5), quantile(ratios, 0.75)};
+  for (size_t i = 0; i < std::min(numerator.seconds.size(), denominator.seconds.size()); ++i)
+    ratios.push_back(numerator.seconds[i] / denominator.seconds[i]);
+  return quartiles(std::move(ratios));
 }
 
-double median_seconds(const Timed& timed) { return quantile(timed.seconds, 0.5); }
+double median_seconds(const Timed& timed) { return quartiles(timed.seconds).median; }
 
 void Bars::at_least(const std::string& what, const Ratio& found, double least, double wide) {
   const bool met = found.high >= least;

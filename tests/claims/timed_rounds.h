@@ -17,16 +17,26 @@ struct Timed {
   std::string name;
   std::function<void()> run;
   std::vector<double> seconds = {};  // of one run, by round
+  // Seconds of so many runs by another clock than the host's, in place of `run`; below 0: they failed.
+  std::function<double(int)> clock = {};
 };
 
 inline constexpr int kTimedRounds = 11;
 
-// Chooses how often each runs in a round, then runs all of them in every round, in an order that is rotated.
-void time_in_turns(std::vector<Timed>& contenders, double burst_seconds = 5e-3);
+struct Rounds {
+  int count = kTimedRounds;
+  double burst_seconds = 5e-3;
+  double limit_seconds = 1e9;  // no round begins that would end behind it, if it took as long as the longest
+};
+
+// Chooses how often each runs in a round, then runs all of them in every round, in an order that is rotated. How many
+// rounds there were; where a clock fails the contender's time of that round is no number.
+int time_in_turns(std::vector<Timed>& contenders, const Rounds& rounds = {});
 
 struct Ratio {
-  double low = 0, median = 0, high = 0;  // quartiles over the rounds
+  double low = 0, median = 0, high = 0;  // quartiles over the rounds; 0: there were none
 };
+Ratio quartiles(std::vector<double> values);  // of those that are numbers
 Ratio ratio(const Timed& numerator, const Timed& denominator);
 double median_seconds(const Timed& timed);
 

@@ -7,16 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "ports/fake/fake_driver.h"
-#include "tests/run/placed.h"
+#include "tests/run/on_device.h"
 
 namespace nacre::test {
 namespace {
-
-using fake::DriverOptions;
-using fake::FakeDriver;
-
-const void* const kModules[] = {FakeDriver::module()};
 
 std::string sentence_of(const DriverOptions& options, std::span<const void* const> modules = kModules, int gpu = 0) {
   const FakeDriver driver(options);
@@ -41,40 +35,37 @@ TEST(cuda_port, what_is_missing_is_one_sentence) {
             "cuda: this build's kernels are not for this GPU; set -Dgpu_targets to its architecture");
 }
 
+TEST(cuda_port, a_driver_that_lacks_a_function_is_one_sentence) {
+  const FakeDriver driver;
+  cuda::Driver without = driver.driver();
+  without.event_elapsed = nullptr;
+  cuda::Device device;
+  EXPECT_FALSE(device.open(&without, kModules));
+  EXPECT_STREQ(device.sentence(), "cuda: the NVIDIA driver lacks cuEventElapsedTime_v2; update it");
+  EXPECT_EQ(driver.held(), 0u);
+}
+
+TEST(cuda_port, an_open_device_knows_its_architecture) {
+  for (const int architecture : {75, 90, 120}) {
+    FakeDriver driver({.architecture = architecture});
+    cuda::Device device;
+    EXPECT_EQ(device.architecture(), 0);
+    ASSERT_TRUE(device.open(&driver.driver(), kModules)) << device.sentence();
+    EXPECT_EQ(device.architecture(), architecture);
+    device.close();
+    EXPECT_EQ(device.architecture(), 0);
+    driver.fail("cuDeviceGetAttribute", 1);
+    EXPECT_FALSE(device.open(&driver.driver(), kModules));
+    EXPECT_STREQ(device.sentence(), "cuda: cuDeviceGetAttribute failed with CUDA error 719");
+  }
+}
+
 TEST(cuda_port, the_driver_of_this_machine_opens_or_says_why_not) {
   cuda::Device device;
   if (!device.open(cuda::load_driver(), kModules)) {
     EXPECT_TRUE(std::string(device.sentence()).starts_with("cuda: ")) << device.sentence();
   }
 }
-
-// A model bound to the host and the device.
-struct OnDevice {
-  Buffer file;
-  Model model;
-  FakeDriver driver;
-  cuda::Device device;
-  std::optional<Places> places;
-  const Port* ports[2] = {nullptr, nullptr};
-  Sizes sizes;
-  std::optional<Blocks> blocks;
-  Program program;
-
-  explicit OnDevice(const Draft& draft, const DriverOptions& options = {}) : file(pack(draft)), driver(options) {
-    EXPECT_TRUE(model.open(file.bytes()).ok());
-    EXPECT_TRUE(device.open(&driver.driver(), kModules)) << device.sentence();
-    ports[1] = &device.port();
-    places.emplace(ports);
-  }
-  ~OnDevice() { program.unbind(); }
-
-  Status bind() {
-    TRY(places->measure(model, 0, reference_kernels(), &sizes));
-    if (!blocks) blocks.emplace(sizes, std::byte{0});
-    if (places->bytes(1) != 0) TRY(places->give(1, device.allocate(size_t(places->bytes(1)))));
-    return places->bind(&program, model, 0, reference_kernels(), blocks->memory);
-  }
-};
 
 TEST(cuda_port, every_model_gives_the_bytes_of_the_host) {
   size_t models = 0, kernels = 0;

@@ -1,0 +1,36 @@
+#include "ports/cuda/cublaslt.h"
+
+#include <dlfcn.h>
+
+#include <initializer_list>
+
+namespace nacre::cuda {
+namespace {
+
+struct Loaded {
+  CublasLt functions = {};
+  bool whole = false;
+
+  Loaded() {
+    // Where the loader looks, then where the toolkit's packages put it.
+    void* library = nullptr;
+    for (const char* path : {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13"})
+      if (library == nullptr) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return;
+    whole = true;
+#define NACRE_CUBLASLT_FUNCTION(name, symbol, arguments)                                \
+  functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #symbol)); \
+  whole &= functions.name != nullptr;
+    NACRE_CUBLASLT_FUNCTIONS(NACRE_CUBLASLT_FUNCTION)
+#undef NACRE_CUBLASLT_FUNCTION
+  }
+};
+
+}  // namespace
+
+const CublasLt* load_cublaslt() {
+  static const Loaded loaded;
+  return loaded.whole ? &loaded.functions : nullptr;
+}
+
+}  // namespace nacre::cuda

@@ -1,0 +1,88 @@
+// The functions of NVIDIA's cuBLASLt that the port calls, found when a program runs, as the driver's are (driver.h).
+// Names, arguments and numbers are those of <cublasLt.h> (CUDA 13), which check_cublaslt.cc compares.
+//
+// Descriptors are memory of the caller. Making them needs neither a GPU nor a driver; asking for an algorithm does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ports/cuda/driver.h"
+
+namespace nacre::cuda {
+
+using LtStatus = int;     // cublasStatus_t; 0 is success
+using LtEnum = unsigned;  // of the size of the library's enums
+using LtHandle = struct cublasLtContext*;
+
+struct LtProduct {  // cublasLtMatmulDescOpaque_t
+  uint64_t data[32];
+};
+struct LtMatrix {  // cublasLtMatrixLayoutOpaque_t
+  uint64_t data[8];
+};
+struct LtPreference {  // cublasLtMatmulPreferenceOpaque_t
+  uint64_t data[8];
+};
+struct LtAlgorithm {  // cublasLtMatmulAlgo_t
+  uint64_t data[8];
+};
+struct LtChoice {  // cublasLtMatmulHeuristicResult_t
+  LtAlgorithm algorithm;
+  size_t workspace;
+  LtStatus state;
+  float waves;
+  int reserved[4];
+};
+
+enum : LtStatus { kLtSuccess = 0, kLtNotInitialized = 1, kLtInvalidValue = 7, kLtNotSupported = 15 };
+enum LtType : LtEnum {  // cudaDataType
+  kLtF32 = 0,
+  kLtF16 = 2,
+  kLtI8 = 3,
+  kLtI32 = 10,
+  kLtBf16 = 14,
+  kLtE4M3 = 28,
+};
+enum : LtEnum { kLtCompute32F = 68, kLtCompute32I = 72 };  // cublasComputeType_t
+enum : LtEnum {                                                                // cublasLtMatmulDescAttributes_t
+  kLtTransposeA = 3,
+  kLtTransposeB = 4,
+  kLtEpilogue = 7,
+  kLtBiasPointer = 8,
+  kLtBiasType = 26,
+};
+enum : LtEnum { kLtEpilogueNone = 1, kLtEpilogueBias = 4 };  // cublasLtEpilogue_t
+enum : LtEnum { kLtBatchCount = 5, kLtBatchStride = 6 };      // cublasLtMatrixLayoutAttribute_t
+enum : LtEnum { kLtMostWorkspace = 1 };                       // cublasLtMatmulPreferenceAttributes_t
+
+// name in `CublasLt`, symbol of the library, arguments
+#define NACRE_CUBLASLT_FUNCTIONS(F)                                                                                   \
+  F(create, cublasLtCreate, (LtHandle * handle))                                                                      \
+  F(destroy, cublasLtDestroy, (LtHandle handle))                                                                      \
+  F(product_init, cublasLtMatmulDescInit_internal, (LtProduct * product, size_t size, LtEnum compute, LtEnum scale))  \
+  F(product_set, cublasLtMatmulDescSetAttribute, (LtProduct * product, LtEnum name, const void* value, size_t size))  \
+  F(matrix_init, cublasLtMatrixLayoutInit_internal,                                                                   \
+    (LtMatrix * matrix, size_t size, LtEnum type, uint64_t rows, uint64_t columns, int64_t step))                     \
+  F(matrix_set, cublasLtMatrixLayoutSetAttribute, (LtMatrix * matrix, LtEnum name, const void* value, size_t size))   \
+  F(preference_init, cublasLtMatmulPreferenceInit_internal, (LtPreference * preference, size_t size))                 \
+  F(preference_set, cublasLtMatmulPreferenceSetAttribute,                                                             \
+    (LtPreference * preference, LtEnum name, const void* value, size_t size))                                         \
+  F(choose, cublasLtMatmulAlgoGetHeuristic,                                                                           \
+    (LtHandle handle, LtProduct * product, LtMatrix * a, LtMatrix * b, LtMatrix * c, LtMatrix * d,                    \
+     LtPreference * preference, int most, LtChoice* choices, int* found))                                             \
+  F(multiply, cublasLtMatmul,                                                                                         \
+    (LtHandle handle, LtProduct * product, const void* alpha, const void* a, LtMatrix* a_is, const void* b,           \
+     LtMatrix* b_is, const void* beta, const void* c, LtMatrix* c_is, void* d, LtMatrix* d_is,                        \
+     const LtAlgorithm* algorithm, void* workspace, size_t workspace_bytes, Stream stream))
+
+struct CublasLt {
+#define NACRE_CUBLASLT_FUNCTION(name, symbol, arguments) LtStatus(*name) arguments;
+  NACRE_CUBLASLT_FUNCTIONS(NACRE_CUBLASLT_FUNCTION)
+#undef NACRE_CUBLASLT_FUNCTION
+};
+
+// The library of this machine; null where there is none, or where it lacks one of the functions.
+const CublasLt* load_cublaslt();
+
+}  // namespace nacre::cuda

@@ -1,0 +1,113 @@
+#include "ports/cuda/product.h"
+
+#include <algorithm>
+
+namespace nacre::cuda {
+namespace {
+
+constexpr size_t kAligned = 16;  // bytes, of every address
+
+int bytes_of(LtType type) {
+  switch (type) {
+    case kLtF32:
+    case kLtI32: return 4;
+    case kLtF16:
+    case kLtBf16: return 2;
+    default: return 1;
+  }
+}
+
+bool aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % kAligned == 0; }
+
+// The scale type of alpha and beta, and the compute type of the sums.
+LtEnum scale_of(LtType a) { return a == kLtI8 ? kLtI32 : kLtF32; }
+LtEnum compute_of(LtType a) { return a == kLtI8 ? kLtCompute32I : kLtCompute32F; }
+
+// alpha or beta, 0 or 1, of the scale type.
+struct Factor {
+  float real;
+  int32_t integer;
+  const void* of(LtType a) const { return a == kLtI8 ? static_cast<const void*>(&integer) : &real; }
+};
+constexpr Factor kOne = {1, 1}, kNone = {0, 0};
+
+}  // namespace
+
+// Of int8: sizes and steps in whole words of 4. Of float8: both operands contiguous along k, in pieces of 16 bytes, and
+// so are the columns of D. Of what has 16 bits any size will do; a step that is no multiple of 16 bytes takes longer.
+bool Product::fits() const {
+  if (m < 1 || n < 1 || k < 1 || !aligned(a.at) || !aligned(b.at) || !aligned(d.at)) return false;
+  if (bias != nullptr && !aligned(bias)) return false;
+  if (batch > 1 &&
+      (a.stride * bytes_of(a.type) % int64_t(kAligned) != 0 || b.stride * bytes_of(b.type) % int64_t(kAligned) != 0))
+    return false;
+  if (a.type == kLtI8) return m % 4 == 0 && k % 4 == 0 && a.step % 4 == 0 && b.step % 4 == 0;
+  if (a.type == kLtE4M3)
+    return a.transposed && !b.transposed && k % 16 == 0 && a.step % 16 == 0 && b.step % 16 == 0 &&
+           m * bytes_of(d.type) % 16 == 0;
+  return true;
+}
+
+bool DescribedProduct::describe(const CublasLt& library, const Product& p, size_t workspace) {
+  bool told = library.product_init(&product, sizeof product, compute_of(p.a.type), scale_of(p.a.type)) == kLtSuccess;
+  const auto tell = [&](LtEnum name, const auto& value) {
+    told = told && library.product_set(&product, name, &value, sizeof value) == kLtSuccess;
+  };
+  const int32_t transposed_a = p.a.transposed, transposed_b = p.b.transposed;  // cublasOperation_t: N 0, T 1
+  tell(kLtTransposeA, transposed_a);
+  tell(kLtTransposeB, transposed_b);
+  tell(kLtEpilogue, LtEnum(p.bias != nullptr ? kLtEpilogueBias : kLtEpilogueNone));
+  if (p.bias != nullptr) {
+    tell(kLtBiasPointer, p.bias);
+    tell(kLtBiasType, p.d.type);
+  }
+  const auto lay = [&](LtMatrix* matrix, const Product::Matrix& of, int rows, int columns) {
+    const auto stands = [&](bool t) { return uint64_t(t ? columns : rows); };
+    told = told && library.matrix_init(matrix, sizeof *matrix, of.type, stands(of.transposed), stands(!of.transposed),
+                                       of.step) == kLtSuccess;
+    if (p.batch == 1) return;
+    const int32_t count = p.batch;
+    told = told && library.matrix_set(matrix, kLtBatchCount, &count, sizeof count) == kLtSuccess &&
+           library.matrix_set(matrix, kLtBatchStride, &of.stride, sizeof of.stride) == kLtSuccess;
+  };
+  lay(&a, p.a, p.m, p.k);
+  lay(&b, p.b, p.k, p.n);
+  lay(&d, p.d, p.m, p.n);
+  return told && library.preference_init(&preference, sizeof preference) == kLtSuccess &&
+         library.preference_set(&preference, kLtMostWorkspace, &workspace, sizeof workspace) == kLtSuccess;
+}
+
+bool Products::open(const CublasLt* library, void* workspace) {
+  close();
+  if (library == nullptr || workspace == nullptr || library->create(&handle_) != kLtSuccess) {
+    handle_ = nullptr;
+    return false;
+  }
+  library_ = library, workspace_ = workspace;
+  return true;
+}
+
+void Products::close() {
+  if (handle_ != nullptr) library_->destroy(handle_);
+  handle_ = nullptr;
+}
+
+bool Products::choose(const Product& product, DescribedProduct* made) const {
+  if (handle_ == nullptr || !product.fits() || !made->describe(*library_, product, kWorkspace)) return false;
+  LtChoice choice = {};
+  int found = 0;
+  const LtStatus asked = library_->choose(handle_, &made->product, &made->a, &made->b, &made->d, &made->d,
+                                          &made->preference, 1, &choice, &found);
+  made->algorithm = choice.algorithm;
+  return asked == kLtSuccess && found > 0 && choice.state == kLtSuccess;
+}
+
+LtStatus Products::enqueue(const Product& product, DescribedProduct* made, Stream stream) const {
+  const LtType type = product.a.type;
+  void* const d = const_cast<void*>(product.d.at);
+  return library_->multiply(handle_, &made->product, kOne.of(type), product.a.at, &made->a, product.b.at, &made->b,
+                            (product.adds ? kOne : kNone).of(type), d, &made->d, d, &made->d, &made->algorithm,
+                            workspace_, kWorkspace, stream);
+}
+
+}  // namespace nacre::cuda

@@ -1,0 +1,70 @@
+// Products of matrices on Tensor Cores, by cuBLASLt.
+//
+//   D = epilogue(A' B' + C)       A' [m, k]   B' [k, n]   D [m, n]   in columns, as in BLAS; C is D where it adds, or 0
+//
+// A matrix of Nacre in rows, X [r, c], is in columns X^T [c, r] with a step of c: so Y = X W^T, x [rows, in] and
+// w [out, in], is Y^T = W X^T, m = out, n = rows, k = in, A' the transpose of what lies there. Both operands are then
+// contiguous along k, which float8 needs.
+//
+// Sums are float32 of float32, 16-bit and float8 numbers (never of TF32, which has 11 bits), and int32 of int8. A bias
+// is added to them before D is rounded. Activations are none of the library's: its relu makes 0 of NaN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ports/cuda/cublaslt.h"
+
+namespace nacre::cuda {
+
+struct Product {
+  struct Matrix {
+    const void* at;  // on the device
+    LtType type;
+    bool transposed;  // A' or B' is the transpose of what lies there
+    int64_t step;     // elements from column to column
+    int64_t stride;   // elements from one of `batch` to the next; 0: all are this one
+  };
+  int m, n, k, batch;
+  Matrix a, b, d;
+  bool adds;         // C is D
+  const void* bias;  // [m] of D's type, added to the sums; or null
+
+  // What the library asks of addresses, sizes and steps; where it does not hold, it is not asked.
+  bool fits() const;
+  uint64_t work() const { return uint64_t(m) * uint64_t(n) * uint64_t(k) * uint64_t(batch); }
+};
+
+// A product as the library is told it.
+struct DescribedProduct {
+  LtProduct product;
+  LtMatrix a, b, d;
+  LtPreference preference;
+  LtAlgorithm algorithm;
+
+  // False: the library refused a field.
+  bool describe(const CublasLt& library, const Product& product, size_t workspace);
+};
+
+// The library, open on the current context.
+class Products {
+ public:
+  static constexpr size_t kWorkspace = size_t{32} << 20;  // what NVIDIA recommends from Hopper on
+
+  // False: it does not open here. `workspace`: of kWorkspace bytes, on the device.
+  bool open(const CublasLt* library, void* workspace);
+  void close();
+  bool is_open() const { return handle_ != nullptr; }
+
+  // False: the library has no algorithm for it.
+  bool choose(const Product& product, DescribedProduct* made) const;
+  // Puts it into the stream.
+  LtStatus enqueue(const Product& product, DescribedProduct* made, Stream stream) const;
+
+ private:
+  const CublasLt* library_ = nullptr;
+  LtHandle handle_ = nullptr;
+  void* workspace_ = nullptr;
+};
+
+}  // namespace nacre::cuda

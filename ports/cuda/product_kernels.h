@@ -1,0 +1,141 @@
+// Kernels of the device around a product that cuBLASLt makes: what its operands and its sums are made of where an op
+// asks for more than matrices.
+//
+//   columns   of a convolution: row r is the window of pixel r of y, in the order i, j, c of w; 0 in the padding, of
+//             codes the zero point
+//   sums      y of the sums s, in the order of y: the epilogue of the op's form (ops/epilogue.h)
+//   weights   w_k = sum_i w_ki: codes are multiplied without their zero point, and s_rk - zero w_k is what the op means
+//
+// They are written as ops are, so that the device and the simulated one have them from the same lines as entries
+// (product_kernels.inc); their operands are those of the step, where another one stands in the place of x, w or y.
+#pragma once
+
+#include "engine/base/isa.h"
+#include "engine/ops/conv_gradient.h"
+#include "engine/ops/dense.h"
+#include "engine/ops/independent.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// The matrix that y of a Dense or a convolution of one group is: rows and columns, and the row of x_scale and of x_zero
+// that belongs to a row.
+constexpr int product_rows(const Dense& op) { return op.rows; }
+constexpr int product_rows(const Conv2d& op) { return op.batch * op.window.h.out * op.window.w.out; }
+constexpr int product_columns(const Dense& op) { return op.out; }
+constexpr int product_columns(const Conv2d& op) { return op.out_c; }
+constexpr int scale_row(const Dense&, int row) { return row; }
+constexpr int scale_row(const Conv2d& op, int row) { return row / (op.window.h.out * op.window.w.out); }
+constexpr int zero_row(const Dense& op, int row) { return row / op.rows_per_batch; }
+constexpr int zero_row(const Conv2d& op, int row) { return scale_row(op, row); }
+
+template <class O>
+struct FromSums : O {
+  static constexpr FromSums from(const Words& words, const Operands& operands) { return {O::from(words, operands)}; }
+
+  template <class T, class Y = T>
+  constexpr void real(const float* s, const T*, Optional<const T> b, Y* y) const {
+    each([&](int, int k, int e) { y[e] = this->epilogue.template real<T, Y>(s[e], b, k); });
+  }
+
+  template <class T>
+  constexpr void fused(const float* s, const T*, Optional<const T> b, Optional<const T> residual, T* y) const {
+    const FusedEpilogue fused = {this->epilogue.clamp};
+    each([&](int, int k, int e) { y[e] = fused.real(s[e], b, k, residual, e); });
+  }
+
+  template <Rounding kRounding>
+  constexpr void int8(const int32_t* s, const int32_t* w, Optional<const int32_t> b,
+                      const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
+    each([&](int, int k, int e) {
+      y[e] = this->epilogue.template int8<kRounding>(moved(s[e], w[k], this->x_zero), b, scale, k);
+    });
+  }
+
+  template <class T>
+  constexpr void dynamic(const int32_t* s, const int32_t*, Optional<const T> b, const T* scale, PerRow<const T> x_scale,
+                         T* y) const {
+    each([&](int r, int k, int e) {
+      y[e] = this->epilogue.template dynamic<T>(s[e], b, scale, x_scale[scale_row(*this, r)], k);
+    });
+  }
+
+  constexpr void hybrid(const int32_t* s, const int32_t* w, Optional<const float> b, const float* scale,
+                        const float* x_scale, const int32_t* x_zeros, float* y) const {
+    each([&](int r, int k, int e) {
+      const int n = zero_row(*this, r);
+      y[e] = this->epilogue.template scaled<float>(float(moved(s[e], w[k], x_zeros[n])), b, scale, x_scale[n], k);
+    });
+  }
+
+  template <class T>
+  constexpr void float8(const float* s, const Float8E4M3*, Optional<const T> b, const float* scale,
+                        PerRow<const float> x_scale, T* y) const {
+    each([&](int r, int k, int e) {
+      y[e] = this->epilogue.template scaled<T>(s[e], b, scale, x_scale[scale_row(*this, r)], k);
+    });
+  }
+
+  constexpr void float8_quantized(const float* s, const Float8E4M3*, Optional<const float> b, const float* scale,
+                                  PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y) const {
+    each([&](int r, int k, int e) {
+      y[e] = this->epilogue.float8_quantized(s[e], b, scale, x_scale[scale_row(*this, r)], y_scale[0], k);
+    });
+  }
+
+ private:
+  // f(row, column, e) for every element of y.
+  template <class F>
+  constexpr void each(F f) const {
+    each_independent(product_rows(*this), product_columns(*this), f);
+  }
+
+  // sum_i (x_i - zero) w_i; it wraps as the op's does.
+  static constexpr int32_t moved(int32_t sum, int32_t weights, int zero) {
+    return int32_t(uint32_t(sum) - uint32_t(zero) * uint32_t(weights));
+  }
+};
+
+template <class O>
+struct Columns : O {
+  static constexpr Columns from(const Words& words, const Operands& operands) { return {O::from(words, operands)}; }
+
+  template <class T>
+  constexpr void of_input(const T* x, const T*, T* to) const {
+    fill(x, to);
+  }
+  template <class T>
+  constexpr void of_second(const T*, const T* x, T* to) const {
+    fill(x, to);
+  }
+
+ private:
+  template <class T>
+  constexpr void fill(const T* x, T* to) const {
+    const WindowAxis &h = this->window.h, &w = this->window.w;
+    const T outside = T(float(this->x_zero));
+    each_independent(this->batch, h.out, w.out, this->w_channel, [&](int n, int o, int v, int i, int e) {
+      const int tap = i / this->in_c, p = h.position(o, tap / w.kernel), q = w.position(v, tap % w.kernel);
+      const bool inside = h.inside(p) && w.inside(q);
+      to[e] = inside ? x[((n * h.in + p) * w.in + q) * this->in_c + i % this->in_c] : outside;
+    });
+  }
+};
+
+struct WeightSums {
+  int out, in;
+
+  static constexpr WeightSums from(const Words&, const Operands& operands) {
+    const Shape w = operands[0];
+    return {w[0], w.product(1, w.rank)};
+  }
+
+  constexpr void sums(const int8_t* w, int32_t* to) const {
+    for (int k : independent(out)) {
+      uint32_t sum = 0;
+      for (int i = 0; i < in; ++i) sum += uint32_t(w[k * in + i]);
+      to[k] = int32_t(sum);
+    }
+  }
+};
+
+}  // namespace nacre::inline NACRE_ISA

@@ -1,0 +1,38 @@
+// Whether a function as the port declares it is that of NVIDIA's header: check_driver.cc and check_cublaslt.cc ask it.
+// The headers have enums where the port has integers of their size, and other names for structs that are passed by
+// address.
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+
+namespace nacre::cuda {
+
+template <class T>
+struct Plain {
+  using Type = T;
+};
+template <class T>
+requires std::is_enum_v<T>
+struct Plain<T> {
+  using Type = std::underlying_type_t<T>;
+};
+template <class T>
+struct Plain<T*> {  // a handle, or an address
+  using Type = void*;
+};
+
+template <class F>
+struct Signature;
+template <class R, class... A>
+struct Signature<R (*)(A...)> {
+  using Type = std::tuple<typename Plain<A>::Type...>;
+  static_assert(sizeof(R) == sizeof(int));
+};
+
+template <class Ours, class Theirs>
+constexpr bool same_signature() {
+  return std::is_same_v<typename Signature<Ours>::Type, typename Signature<Theirs>::Type>;
+}
+
+}  // namespace nacre::cuda

@@ -1,0 +1,35 @@
+// The goals of speed on a GPU, G1 to G15 (facts/gpu.md section 4), each beside what was measured, or why there is
+// nothing to measure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/claims/cuda_timings.h"
+
+namespace nacre::test {
+
+enum class Reached { kYes, kNo, kNotThere };
+
+struct GoalRow {
+  std::string id, measure, wanted, found;
+  Reached reached = Reached::kNotThere;
+};
+
+// What the checks of the same run said: the lines of claims cuda_equal and cuda_trains; "": they did not run.
+struct CheckedClaims {
+  std::string equal, trains;
+};
+
+// `no_peer`: why torch times nothing; "" where it does.
+std::vector<GoalRow> goal_rows(const CudaTimings& timings, const CheckedClaims& claims, const std::string& no_peer);
+
+struct GoalCounts {
+  int reached = 0, missed = 0, not_there = 0;  // of goals: one with a row that is missed is missed
+};
+GoalCounts count_goals(const std::vector<GoalRow>& rows);
+
+const char* name_of(Reached reached);
+std::string text_of(const Ratio& ratio);  // "1.02 [0.99, 1.04]"
+
+}  // namespace nacre::test

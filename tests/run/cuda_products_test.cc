@@ -1,0 +1,215 @@
+// Products of matrices by cuBLASLt: what the library is told, which steps it makes, and what a refusal or a failure of
+// it leaves. The numbers are the host's to the byte, because the simulated library sums in the reference's order.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/run/on_device.h"
+
+namespace nacre::test {
+namespace {
+
+using cuda::Product;
+
+// y [rows, out] = x [rows, in] w [out, in]^T, and a bias.
+Draft dense(int rows, int in, int out, ElementType type, bool bias, std::vector<uint32_t> clamp = {}) {
+  Draft d;
+  const uint32_t size = type == kF32 ? 4 : 2;
+  const auto bytes = [&](int n) { return (uint32_t(n) * size + 15) / 16 * 16; };
+  const uint32_t x = d.arena(type, {rows, in}, 0, 0, 0, kNoIndex, kInput);
+  const uint32_t w = d.arena(type, {out, in}, 0, 0, bytes(rows * in), kNoIndex, kInput);
+  const uint32_t b = bias ? d.arena(type, {out}, 0, 0, bytes(rows * in) + bytes(out * in), kNoIndex, kInput) : kAbsent;
+  const uint32_t last = bytes(rows * in) + bytes(out * in) + bytes(out);
+  const uint32_t y = d.arena(type, {rows, out}, 0, 0, last, kNoIndex, kOutput);
+  d.step(Op::kDense, clamp, {x, w, b}, {y});
+  d.program(Entry::kInfer, "", {last + bytes(rows * out)});
+  return d;
+}
+
+std::vector<std::byte> on_host(const Draft& draft) {
+  Placed host(with_places(draft, {0}));
+  EXPECT_TRUE(host.bind().ok());
+  write_inputs(host.program, host.model);
+  EXPECT_TRUE(host.program.run().ok());
+  return outputs_of(host.program);
+}
+
+TEST(cuda_products, a_dense_step_is_the_libraries) {
+  constexpr uint32_t kInfinity = 0x7F800000;
+  for (const ElementType type : {kF32, kF16, kBf16})
+    for (const bool bias : {false, true})
+      for (const std::vector<uint32_t>& clamp : {std::vector<uint32_t>{}, {Clamp::kBounds, 0, kInfinity}}) {
+        const Draft draft = dense(5, 24, 16, type, bias, clamp);
+        OnDevice placed(with_places(draft, {1}), {}, true);
+        ASSERT_TRUE(placed.bind().ok());
+        write_inputs(placed.program, placed.model);
+        ASSERT_TRUE(placed.program.run().ok()) << placed.device.sentence();
+        EXPECT_EQ(outputs_of(placed.program), on_host(draft));
+        EXPECT_EQ(placed.device.counts().products, 1u);
+        EXPECT_EQ(placed.library.calls("cublasLtMatmul"), 1u);
+        // The product, and behind a clamp the kernel that makes y of its sums.
+        EXPECT_EQ(placed.driver.calls("cuLaunchKernel"), clamp.empty() ? 1u : 2u);
+      }
+}
+
+TEST(cuda_products, every_model_gives_the_bytes_of_the_host) {
+  uint64_t products = 0;
+  for (const ModelCase& c : cases()) {
+    const Draft draft = c.make();
+    Placed host(draft);
+    if (host.model.program(0).entry != Entry::kInfer) continue;
+    ASSERT_TRUE(host.bind().ok()) << c.name;
+    write_inputs(host.program, host.model);
+    const Status expected = host.program.run();
+    OnDevice placed(with_places(draft, {1}), {}, true);
+    ASSERT_TRUE(placed.bind().ok()) << c.name;
+    for (int run = 0; run < 2; ++run) {
+      write_inputs(placed.program, placed.model);
+      EXPECT_EQ(placed.program.run().code, expected.code) << c.name;
+      if (expected.ok()) {
+        EXPECT_EQ(outputs_of(placed.program), outputs_of(host.program)) << c.name;
+      }
+    }
+    EXPECT_EQ(placed.driver.broken(), 0u) << c.name;
+    products += placed.device.counts().products;
+  }
+  EXPECT_GT(products, 10u);
+}
+
+TEST(cuda_products, a_library_that_does_not_open_is_done_without) {
+  const Draft draft = with_places(dense(3, 8, 8, kF32, true), {1});
+  fake::FakeDriver driver;
+  fake::FakeCublasLt library(driver);
+  library.fail("cublasLtCreate", 0, cuda::kLtNotInitialized);
+  cuda::Device device;
+  ASSERT_TRUE(device.open(&driver.driver(), kModules, 0, &library.library()));
+  EXPECT_FALSE(device.has_products());
+  EXPECT_STREQ(device.sentence(), "");
+  device.close();
+  EXPECT_EQ(driver.held(), 0u);
+  EXPECT_EQ(library.held(), 0u);
+}
+
+TEST(cuda_products, what_the_library_has_no_algorithm_for_runs_on_the_ports_kernel) {
+  const Draft draft = dense(4, 16, 8, kF16, true);
+  OnDevice placed(with_places(draft, {1}), {}, true);
+  ASSERT_TRUE(placed.bind().ok());
+  placed.library.fail("cublasLtMatmulAlgoGetHeuristic", 0, cuda::kLtNotSupported);
+  write_inputs(placed.program, placed.model);
+  ASSERT_TRUE(placed.program.run().ok());
+  EXPECT_EQ(outputs_of(placed.program), on_host(draft));
+  EXPECT_EQ(placed.device.counts().products, 0u);
+}
+
+TEST(cuda_products, a_product_that_fails_is_one_status_and_the_next_run_is_whole) {
+  const Draft draft = dense(4, 16, 8, kBf16, true);
+  OnDevice placed(with_places(draft, {1}), {}, true);
+  ASSERT_TRUE(placed.bind().ok());
+  placed.library.fail("cublasLtMatmul", 0, 13);
+  write_inputs(placed.program, placed.model);
+  EXPECT_EQ(placed.program.run().code, Code::kPortFailed);
+  EXPECT_STREQ(placed.device.sentence(), "cuda: cublasLtMatmul failed with CUDA error 13");
+  write_inputs(placed.program, placed.model);
+  ASSERT_TRUE(placed.program.run().ok());
+  EXPECT_EQ(outputs_of(placed.program), on_host(draft));
+  placed.program.unbind();
+  placed.device.close();
+  EXPECT_EQ(placed.driver.held(), 0u);
+  EXPECT_EQ(placed.library.held(), 0u);
+}
+
+TEST(cuda_products, sizes_that_the_library_does_not_take_are_not_asked_for) {
+  const auto of = [](cuda::LtType type, int m, int n, int k) {
+    const auto sums = type == cuda::kLtI8 ? cuda::kLtI32 : cuda::kLtF32;
+    return Product{.m = m,
+                   .n = n,
+                   .k = k,
+                   .batch = 1,
+                   .a = {nullptr, type, true, k, 0},
+                   .b = {nullptr, type, false, k, 0},
+                   .d = {nullptr, sums, false, m, 0},
+                   .adds = false,
+                   .bias = nullptr};
+  };
+  EXPECT_TRUE(of(cuda::kLtI8, 8, 3, 12).fits());
+  EXPECT_FALSE(of(cuda::kLtI8, 8, 3, 13).fits());
+  EXPECT_FALSE(of(cuda::kLtI8, 7, 3, 12).fits());
+  EXPECT_TRUE(of(cuda::kLtE4M3, 4, 17, 32).fits());  // the batch is free
+  EXPECT_FALSE(of(cuda::kLtE4M3, 4, 17, 24).fits());
+  EXPECT_FALSE(of(cuda::kLtE4M3, 3, 17, 32).fits());
+  EXPECT_TRUE(of(cuda::kLtBf16, 3, 5, 7).fits());
+  Product unaligned = of(cuda::kLtF32, 4, 4, 4);
+  unaligned.b.at = reinterpret_cast<const void*>(uintptr_t{8});
+  EXPECT_FALSE(unaligned.fits());
+}
+
+// The library itself takes every descriptor, and gives back what it was told. It needs no GPU for that.
+TEST(cuda_products, nvidias_library_takes_every_descriptor) {
+  const cuda::CublasLt* const library = cuda::load_cublaslt();
+  if (library == nullptr) GTEST_SKIP() << "no libcublasLt.so.13 on this machine";
+  void* loaded = nullptr;
+  for (const char* path : {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13"})
+    if (loaded == nullptr) loaded = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(loaded, nullptr);
+  using Get = cuda::LtStatus (*)(const void*, cuda::LtEnum, void*, size_t, size_t*);
+  const auto of_product = reinterpret_cast<Get>(dlsym(loaded, "cublasLtMatmulDescGetAttribute"));
+  const auto of_matrix = reinterpret_cast<Get>(dlsym(loaded, "cublasLtMatrixLayoutGetAttribute"));
+  const auto told = [](Get get, const void* at, cuda::LtEnum name, auto value) {
+    size_t written = 0;
+    EXPECT_EQ(get(at, name, &value, sizeof value, &written), cuda::kLtSuccess) << name;
+    EXPECT_EQ(written, sizeof value) << name;
+    return value;
+  };
+  constexpr cuda::LtEnum kType = 0, kRows = 2, kColumns = 3, kStep = 4, kCompute = 0, kScale = 1;
+  const float bias[4] = {};
+  size_t products = 0;
+  for (const cuda::LtType type : {cuda::kLtF32, cuda::kLtF16, cuda::kLtBf16, cuda::kLtI8, cuda::kLtE4M3})
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true})
+        for (const int batch : {1, 3}) {
+          const bool integer = type == cuda::kLtI8, biased = batch == 1 && !integer;
+          const auto out = integer ? cuda::kLtI32 : type == cuda::kLtE4M3 ? cuda::kLtF32 : type;
+          const Product product = {.m = 48,
+                                   .n = 5,
+                                   .k = 32,
+                                   .batch = batch,
+                                   .a = {nullptr, type, ta, ta ? 32 : 48, 99},
+                                   .b = {nullptr, type, tb, tb ? 5 : 32, 0},
+                                   .d = {nullptr, out, false, 48, 240},
+                                   .adds = false,
+                                   .bias = biased ? bias : nullptr};
+          cuda::DescribedProduct made;
+          ASSERT_TRUE(made.describe(*library, product, cuda::Products::kWorkspace));
+          EXPECT_EQ(told(of_product, &made.product, cuda::kLtTransposeA, int32_t{}), ta);
+          EXPECT_EQ(told(of_product, &made.product, cuda::kLtTransposeB, int32_t{}), tb);
+          EXPECT_EQ(told(of_product, &made.product, kCompute, cuda::LtEnum{}),
+                    cuda::LtEnum(integer ? cuda::kLtCompute32I : cuda::kLtCompute32F));
+          EXPECT_EQ(told(of_product, &made.product, kScale, cuda::LtEnum{}),
+                    cuda::LtEnum(integer ? cuda::kLtI32 : cuda::kLtF32));
+          EXPECT_EQ(told(of_product, &made.product, cuda::kLtEpilogue, cuda::LtEnum{}),
+                    cuda::LtEnum(biased ? cuda::kLtEpilogueBias : cuda::kLtEpilogueNone));
+          if (biased) {
+            EXPECT_EQ(told(of_product, &made.product, cuda::kLtBiasPointer, static_cast<const void*>(nullptr)), bias);
+            EXPECT_EQ(told(of_product, &made.product, cuda::kLtBiasType, cuda::LtEnum{}), cuda::LtEnum(out));
+          }
+          const auto matrix = [&](const cuda::LtMatrix& m, const Product::Matrix& is, uint64_t rows, uint64_t columns) {
+            EXPECT_EQ(told(of_matrix, &m, kType, cuda::LtEnum{}), cuda::LtEnum(is.type));
+            EXPECT_EQ(told(of_matrix, &m, kRows, uint64_t{}), rows);
+            EXPECT_EQ(told(of_matrix, &m, kColumns, uint64_t{}), columns);
+            EXPECT_EQ(told(of_matrix, &m, kStep, int64_t{}), is.step);
+            EXPECT_EQ(told(of_matrix, &m, cuda::kLtBatchCount, int32_t{}), batch);
+            EXPECT_EQ(told(of_matrix, &m, cuda::kLtBatchStride, int64_t{}), batch == 1 ? 0 : is.stride);
+          };
+          matrix(made.a, product.a, ta ? 32 : 48, ta ? 48 : 32);
+          matrix(made.b, product.b, tb ? 5 : 32, tb ? 32 : 5);
+          matrix(made.d, product.d, 48, 5);
+          ++products;
+        }
+  EXPECT_EQ(products, 40u);
+}
+
+}  // namespace
+}  // namespace nacre::test
