@@ -17,13 +17,14 @@ void add_inspect(CLI::App& app) {
       "Examples:\n"
       "  nacre inspect kws.nacre --steps                        each with the kernel that runs it here\n"
       "  nacre inspect kws.nacre --steps --target x86/avx2      and with AVX2\n"
+      "  nacre inspect kws.nacre --target cuda/sm90             what it would take on that GPU, and advice\n"
       "  nacre inspect kws.nacre --svg kws.svg                  the graph and its memory plan as a picture\n"
       "Names are shortened to fit the terminal; --json has them whole, with every step, operand and tensor.");
   add_model(c, o->model);
   c.add_flag("--steps", o->steps, "also one line per step");
   c.writes(c.add_option("--svg", o->svg, "picture to write")->type_name("FILE"));
   c.add_option("--target", o->target,
-               "whose kernels are named, as x86/avx2 [host]; of several programs, the one to draw")
+               "whose kernels are named, as x86/avx2 [host]; of several programs, the one to draw; of a GPU, advice")
       ->check(not_empty())
       ->type_name("TARGET");
   add_json(c, o->json);
@@ -88,6 +89,7 @@ void add_bench(CLI::App& app) {
       "up\n"
       "are told apart.");
   add_model(c, o->model);
+  add_target(c, o->target, "of several programs, the one for this target");
   add_kernel_choice(c, o->kernels);
   add_number(c, "--threads", o->threads, 1, kMostThreads, "threads that share the work of large steps [1]");
   add_number(c, "--runs", o->runs, 1, 100'000'000, "runs that are timed, at least [50]");

@@ -21,6 +21,11 @@ struct AddField {
     };
     return command.add_option_function<std::string>(name, take, help)->check(one_of(choice.words));
   }
+  CLI::Option* operator()(const Choices& choices) const {
+    CLI::Option* option = command.add_option(name, *choices.list, help)->allow_extra_args(false);
+    if (delimiter != 0) option->delimiter(delimiter);
+    return option->check(one_of(choices.words));
+  }
   CLI::Option* operator()(std::string* text) const { return command.add_option(name, *text, help); }
   CLI::Option* operator()(std::vector<std::string>* list) const {
     CLI::Option* option = command.add_option(name, *list, help);

@@ -92,6 +92,7 @@ void add_tune(CLI::App& app) {
   add_options(c, rewrite_of_network(), o->rewrite);
   add_options(c, training_options(), o->training, "Training");
   c.get_option("--seed")->description("of the order of rows, of dropout and of what is initialised here [1]");
+  add_target(c, o->target, "of a model for several targets, whose programs train; of a network, what it is made for");
   add_kernel_choice(c, o->kernels);
   add_number(c, "--threads", o->threads, 1, kMostThreads, "threads that share the work of large steps [1]");
   add_json(c, o->json);

@@ -45,7 +45,7 @@ struct Times {  // of single runs, sorted, microseconds
 class Bench {
  public:
   explicit Bench(const BenchOptions& options)
-      : options_(options), model_(options.model), program_(model_.infer_program()),
+      : options_(options), model_(options.model), program_(model_.infer_program(options.target)),
         bound_(model_, program_, ports_for(model_, program_, options.kernels), make_threads(options.threads)),
         inputs_(seeded_inputs(model_, program_, options.seed)) {}
 

@@ -8,6 +8,7 @@ namespace nacre::tools {
 
 struct BenchOptions {
   std::string model;
+  std::string target;            // of the program in the file, as LoadedModel::find_program takes it
   std::string kernels = "auto";  // kernel_choice.h
   uint32_t threads = 1;
   uint64_t warmup_runs = 1, runs = 50;        // at least

@@ -1,6 +1,7 @@
 #include "tools/commands/convert.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -44,6 +45,7 @@ struct Work {
   PolicyOutput policy_file;  // of --emit-policy; path "": none
   std::string policy;        // what stands in it
   std::optional<TriedPlaces> tried;
+  std::vector<Graph> others;  // after the last pass, for each target but the first
 };
 
 void rewrite(Work& work, Graph& graph) {
@@ -101,11 +103,18 @@ std::vector<NamedPass> passes(Work& work) {
   return all;
 }
 
+// Of several targets the rest of a summary is of the first.
+void print_head(const ConvertOptions& options) {
+  print(fmt::format("{} -> {}\n", escaped(options.network), escaped(options.model)));
+  if (options.targets.size() > 1) print(fmt::format("  targets  {}\n", fmt::join(options.targets, ", ")));
+}
+
 void print_training_summary(const ConvertOptions& options, const TrainingModel& made, const LoadedModel& model) {
   const TrainingMemory m = training_memory(model, *find_machine("host"));
   if (options.json)
     return print_json({{"network", options.network},
                        {"model", options.model},
+                       {"targets", options.targets},
                        {"file_bytes", made.bytes.size()},
                        {"state_bytes", m.state()},
                        {"arena_bytes", m.arena},
@@ -113,7 +122,7 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
                        {"total", m.total()},
                        {"not_trained", made.not_trained},
                        {"fallbacks", made.gradients.fallbacks}});
-  print(fmt::format("{} -> {}\n", escaped(options.network), escaped(options.model)));
+  print_head(options);
   const std::pair<const char*, const Graph*> programs[] = {
       {"infer", &made.infer}, {"gradients", &made.gradients}, {"update", &made.update}, {"derive", &made.derive}};
   for (const auto& [name, graph] : programs)
@@ -131,7 +140,7 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
 }
 
 void print_summary(const ConvertOptions& options, const Graph& graph, const Statistics& s, const Sizes& sizes) {
-  print(fmt::format("{} -> {}\n", escaped(options.network), escaped(options.model)));
+  print_head(options);
   print(fmt::format("  layers   {} ({} steps)\n", s.layers, s.steps));
   print(fmt::format("  MACs     {}{}\n", grouped(s.multiply_accumulates),
                     s.batch > 1 ? fmt::format(" for a batch of {}", s.batch) : ""));
@@ -154,6 +163,7 @@ void print_summary_json(const Work& work, const Graph& graph, const Statistics& 
   for (const auto& [key, value] : model.metadata()) metadata[key] = value;
   Json summary = {{"network", options.network},
                   {"model", options.model},
+                  {"targets", options.targets},
                   {"layers", s.layers},
                   {"steps", s.steps},
                   {"batch", s.batch},
@@ -180,6 +190,9 @@ void emit_policy(Work& work, const Graph& graph) {
 
 // Before any work: an answer to a typing error should not take a minute.
 void require_output(const ConvertOptions& options) {
+  for (auto name = options.targets.begin(); name != options.targets.end(); ++name)
+    if (std::find(options.targets.begin(), name, *name) != name)
+      throw Error(kUsage, "--target", "names " + *name + " twice", "leave one of them away");
   if (!options.model.empty()) require_directory_of(options.model);
   if (options.model.empty() && options.stop_after.empty() && !options.rewrite.explain && options.emit_policy.empty())
     throw Error(kUsage, "convert", "no model file was named",
@@ -196,7 +209,7 @@ std::vector<uint8_t> choose_places(Work& work, const Graph& graph) {
   const ConvertOptions& options = work.options;
   if (!options.tune && options.place.empty()) return {};  // as the target has them
   if (!options.tune) return parse_places(options.place, graph.nodes.size());
-  const std::vector<const KernelSet*> kernels = kernels_of_target(options.target);
+  const std::vector<const KernelSet*> kernels = kernels_of_target(options.targets[0]);
   const auto write = [&](std::span<const uint8_t> places) {
     const ProgramSource source = {.graph = &graph, .kernels = kernels, .places = places};
     return write_model({&source, 1});
@@ -205,20 +218,36 @@ std::vector<uint8_t> choose_places(Work& work, const Graph& graph) {
   return work.tried->places;
 }
 
+Target target_of(const ConvertOptions& options, const std::string& name) {
+  Target target = {
+      .name = name, .banks = {}, .keep_inputs = options.keep_inputs, .kernels = kernels_of_target(name)};
+  if (!options.banks.empty()) target.banks = parse_bank_list(options.banks);
+  return target;
+}
+std::vector<Target> other_targets(const ConvertOptions& options) {
+  std::vector<Target> targets;
+  for (const std::string& name : std::span(options.targets).subspan(1)) targets.push_back(target_of(options, name));
+  return targets;
+}
+
 void write(Work& work, Graph& graph) {
   const ConvertOptions& options = work.options;
   const std::vector<uint8_t> places = choose_places(work, graph);
   ConvertOptions again = options;  // gives the same bytes without measuring
   again.place = places_text(places);
   add_metadata(graph, again);
-  const std::vector<const KernelSet*> kernels = kernels_of_target(options.target);
-  const ProgramSource source = {
-      .graph = &graph, .entry = Entry::kInfer, .target = options.target, .kernels = kernels, .places = places};
+  std::vector<ProgramSource> sources = {{.graph = &graph, .places = places}};
+  for (const Graph& other : work.others) sources.push_back({.graph = &other});
+  std::vector<std::vector<const KernelSet*>> kernels;
+  for (const std::string& target : options.targets) kernels.push_back(kernels_of_target(target));
+  for (size_t i = 0; i < sources.size(); ++i) sources[i].target = options.targets[i], sources[i].kernels = kernels[i];
   WriteOptions writing = {.names = !options.strip_names, .golden = {}};
-  std::vector<uint8_t> bytes = write_model({&source, 1}, writing);
+  std::vector<uint8_t> bytes = write_model(sources, writing);
   if (options.golden > 0) {
-    writing.golden = make_golden(LoadedModel(bytes, options.network, kReportDefect), 0, options.golden);
-    bytes = write_model({&source, 1}, writing);
+    const auto host = std::ranges::find(options.targets, "host");
+    const auto program = host == options.targets.end() ? 0 : uint32_t(host - options.targets.begin());
+    writing.golden = make_golden(LoadedModel(bytes, options.network, kReportDefect), program, options.golden);
+    bytes = write_model(sources, writing);
   }
   const LoadedModel model(bytes, options.network, kReportDefect);
   const Sizes sizes = measure(model, 0);
@@ -231,6 +260,20 @@ void write(Work& work, Graph& graph) {
   if (work.tried) print("\n" + places_table(graph, *work.tried, terminal_width()));
 }
 
+// The graph before the first pass that depends on the target, for the targets after the first.
+void compile_others(Work& work, const Graph& graph) {
+  if (work.options.model.empty() || !work.options.stop_after.empty()) return;
+  for (const Target& target : other_targets(work.options)) {
+    CompileOptions compiling = work.compiling;
+    compiling.target = target;
+    work.others.push_back(graph);
+    for (const NamedPass& pass : target_passes(compiling)) {
+      pass.run(work.others.back());
+      check(work.others.back());
+    }
+  }
+}
+
 // The graph after calibrate becomes a training model.
 void write_training(const Work& work, Graph& graph) {
   const ConvertOptions& options = work.options;
@@ -239,8 +282,8 @@ void write_training(const Work& work, Graph& graph) {
   const TrainingOptions training = parse_training(options.training, policies);
   if (const std::string note = loss_scale_note(options.training, policies); !note.empty())
     fmt::print(stderr, "{}\n", note);
-  const TrainingModel made =
-      compile_training(graph, training, work.compiling, {.names = !options.strip_names, .golden = {}});
+  const TrainingModel made = compile_training(
+      graph, training, work.compiling, {.names = !options.strip_names, .golden = {}}, other_targets(options));
   require_arena_limit(made, training);
   require_batch_norm(made, training);
   if (training.seed != TrainingOptions().seed && !draws(made, training))
@@ -251,6 +294,9 @@ void write_training(const Work& work, Graph& graph) {
       if (options.verbose || line.starts_with("policy")) fmt::print(stderr, "{}\n", line);
     if (options.dump) print(dump(*program));
   }
+  for (const TrainingPrograms& other : made.others)
+    for (const Graph* program : {&other.infer, &other.gradients, &other.update, &other.derive})
+      if (options.dump && !program->nodes.empty()) print(dump(*program));
   if (options.model.empty()) return;
   const LoadedModel model(made.bytes, options.network, kReportDefect);
   write_checked(options.model, made.bytes, options.network);
@@ -280,7 +326,7 @@ PolicyOutput policy_output(const std::string& value) {
 
 std::vector<std::string> pass_names() {
   const ConvertOptions none;
-  Work work{none, {}, {}, {}, {}, {}, {}, {}};
+  Work work{none, {}, {}, {}, {}, {}, {}, {}, {}};
   std::vector<std::string> names;
   for (const NamedPass& pass : passes(work)) names.emplace_back(pass.name);
   return names;
@@ -288,7 +334,7 @@ std::vector<std::string> pass_names() {
 
 void convert(const ConvertOptions& options) {
   require_output(options);
-  Work work{options, {}, {}, {}, {}, {}, {}, {}};
+  Work work{options, {}, {}, {}, {}, {}, {}, {}, {}};
   if (!options.emit_policy.empty()) {
     work.policy_file = policy_output(options.emit_policy);
     require_directory_of(work.policy_file.path);
@@ -298,13 +344,10 @@ void convert(const ConvertOptions& options) {
   compiling.rounding = options.rounding;
   compiling.io_types = options.io_types;
   compiling.fuse = options.fuse;
-  compiling.target = {.name = options.target,
-                      .banks = {},
-                      .keep_inputs = options.keep_inputs,
-                      .kernels = kernels_of_target(options.target)};
-  if (!options.banks.empty()) compiling.target.banks = parse_bank_list(options.banks);
+  compiling.target = target_of(options, options.targets[0]);
   if (!options.rewrite.type.empty()) check_against_rewrite(compiling.policies, "--rewrite " + options.rewrite.type);
 
+  const std::string_view for_target = target_passes(compiling)[0].name;
   Graph graph = import_network(
       options.network, {.batch = options.batch, .io_nhwc = options.io_nhwc, .train = !options.training.loss.empty()});
   for (const NamedPass& pass : passes(work)) {
@@ -312,6 +355,7 @@ void convert(const ConvertOptions& options) {
       print_log(graph, options.verbose);
       return write_training(work, graph);
     }
+    if (pass.name == for_target) compile_others(work, graph);
     pass.run(graph);
     check(graph);
     if (pass.name == std::string_view("resolve_policies")) emit_policy(work, graph);
@@ -320,6 +364,8 @@ void convert(const ConvertOptions& options) {
   print_log(graph, options.verbose);
   if (work.explained.is_string()) print(work.explained.get<std::string>());
   if (options.dump || !options.stop_after.empty()) print(dump(graph));
+  for (const Graph& other : work.others)
+    if (options.dump) print(dump(other));
   if (!options.model.empty() && options.stop_after.empty()) return write(work, graph);
   if (!work.policy.empty()) write_file_whole(work.policy_file.path, work.policy);
   if (work.explained.is_object()) print_json(work.explained);

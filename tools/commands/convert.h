@@ -34,7 +34,7 @@ struct ConvertOptions {
   bool io_nhwc = false;
   std::string banks;  // "tcm=64K,sram=512K"; "": one without limit
   bool keep_inputs = false;
-  std::string target = "host";
+  std::vector<std::string> targets = {"host"};  // the file has programs for each
   std::string place;     // place_option.h
   bool tune = false;     // finds it by measuring
   uint32_t threads = 1;  // that measure

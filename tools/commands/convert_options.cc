@@ -32,7 +32,7 @@ ActsWhen<A> infers_only() {
 
 // Weights of a program for a tier are packed for its kernels alone.
 ActsWhen<C> for_host() {
-  return {.when = [](const C& o) { return o.target == "host"; },
+  return {.when = [](const C& o) { return o.targets == C().targets; },
           .fact = "is of a program for whatever machine runs it",
           .remedy = "leave --target away"};
 }
@@ -66,10 +66,12 @@ OptionTable<C> make_model_options() {
        .acts = {shows_steps<C>()},
        .pass = "schedule"},
       {.name = "--target",
-       .value = fmt::format("{}", fmt::join(machine_names(), "|")),
-       .help = "name under which programs find this one [host]",
-       .field = [](C& o) { return choice(o.target, machine_names()); },
-       .acts = {writes_model<C>()}},
+       .value = "NAME,...",
+       .help = fmt::format("what the programs are for, each with its own, over the same weights [host]: {}",
+                           fmt::join(machine_names(), ", ")),
+       .field = [](C& o) { return Choices{&o.targets, machine_names()}; },
+       .acts = {writes_model<C>()},
+       .delimiter = ','},
       {.name = "--tune",
        .value = "",
        .help = "time each step on XNNPACK and on our own kernels here: the faster one stands in the file",

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/table.h"
 #include "tools/files/atomic_file.h"
 #include "tools/model/step_kernels.h"
+#include "tools/report/gpu_report.h"
 #include "tools/report/picture.h"
 #include "tools/report/report_json.h"
 #include "tools/report/report_text.h"
@@ -27,17 +29,18 @@ void print_model(const LoadedModel& model) {
     if (!value.empty()) print(fmt::format("meta    {}: {}\n", key, value));
 }
 
-// A target that names kernels alone chooses no program.
+// A target that names kernels alone, or a GPU to estimate for, chooses no program.
 uint32_t drawn_program(const LoadedModel& model, const std::string& target) {
   uint32_t index = 0;
-  if (names_kernels(target) && !model.model().find(Entry::kInfer, target.c_str(), &index).ok())
-    return model.infer_program();
+  const bool chooses = !names_kernels(target) && find_gpu_architecture(target) == nullptr;
+  if (!chooses && !model.model().find(Entry::kInfer, target.c_str(), &index).ok()) return model.infer_program();
   return model.infer_program(target);
 }
 
 // A target of which only the file knows, such as "arm/m4", has the reference kernels as far as this machine knows.
 std::string kernel_target(const LoadedModel& model, const std::string& target) {
   if (names_kernels(target)) return target;
+  if (find_gpu_architecture(target) != nullptr) return "reference";  // whose sources the GPU's are
   model.infer_program(target);  // refuses one of which the file does not know either
   return "reference";
 }
@@ -51,13 +54,20 @@ void inspect(const InspectOptions& options) {
     const ProgramReport report(model, drawn_program(model, options.target));
     write_file_whole(options.svg, picture(report, std::filesystem::path(options.model).filename().string()));
   }
-  if (options.json) return print_json(model_json(model, kernels));
+  const GpuArchitecture* const gpu = find_gpu_architecture(options.target);
+  const std::optional<GpuEstimate> estimate = gpu == nullptr ? std::nullopt : std::optional(estimate_gpu(model, *gpu));
+  if (options.json) {
+    Json all = model_json(model, kernels);
+    if (estimate) all["gpu"] = gpu_json(*estimate);
+    return print_json(all);
+  }
   const size_t width = terminal_width();
   for (uint32_t i = 0; i < model.model().program_count(); ++i) {
     const ProgramReport report(model, i, kernels);
     print(report_text(report, width));
     if (options.steps) print("\n" + steps_text(report, width));
   }
+  if (estimate) print("\n" + gpu_text(*estimate, width) + "\n");
   print_model(model);
   if (!options.svg.empty()) print(fmt::format("picture -> {}\n", escaped(options.svg)));
 }

@@ -8,7 +8,9 @@ namespace nacre::tools {
 struct InspectOptions {
   std::string model;
   std::string svg;     // file for the picture; "": none
-  std::string target;  // whose kernels are named, "x86/avx2"; and of the program for the picture; "": the host's
+  // Whose kernels are named, "x86/avx2"; and of the program for the picture; "": the host's. Of a GPU, "cuda/sm90",
+  // also what the model would take there, and advice.
+  std::string target;
   bool steps = false;  // also one line per step
   bool json = false;
 };

@@ -14,6 +14,7 @@ struct ValuesOf {
     const size_t i = choice.index();
     return i < choice.words.size() ? Values{choice.words[i]} : Values{};
   }
+  Values operator()(const Choices& choices) const { return *choices.list; }
   Values operator()(const std::string* text) const { return {*text}; }
   Values operator()(const Values* list) const { return *list; }
   Values operator()(const float* number) const { return {fmt::format("{}", *number)}; }

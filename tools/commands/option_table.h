@@ -59,8 +59,15 @@ inline Choice choice(std::string& value, const std::vector<std::string>& words) 
   return choice(value, same);
 }
 
+// Some of a few words.
+struct Choices {
+  std::vector<std::string>* list;
+  std::vector<std::string> words;
+};
+
 // Where the value goes. A list takes one value each time that the option is given.
-using OptionField = std::variant<Flag, Whole, Choice, std::string*, std::vector<std::string>*, float*, double*>;
+using OptionField =
+    std::variant<Flag, Whole, Choice, Choices, std::string*, std::vector<std::string>*, float*, double*>;
 
 // The option acts only with one of `with`, without each of `without`, and where `when` says so; else it is refused with
 // `fact` and `remedy`.

@@ -50,6 +50,20 @@ std::string of_roof(double least_us, double us) {
   return least_us > 0 && us > 0 ? fmt::format("{:.0f} %", 100 * least_us / us) : "";
 }
 
+// What the times are, below the tables.
+std::string notes(const Profile& profile) {
+  std::string text =
+      fmt::format("\nwhole run: median {:.2f} us of {} runs after {} to warm up; the first took {:.2f} us\n",
+                  profile.us, profile.runs, profile.runs, profile.first_us);
+  if (profile.gpu_us > 0)
+    return text + fmt::format("on the GPU, by its clock and without copies: {:.2f} us as one graph; its steps one by "
+                              "one {:.2f} us,\neach with the wait for its launch\n",
+                              profile.gpu_us, sum_of(profile));
+  return text + fmt::format("steps alone: {:.2f} us, the clock's own time in each\n", sum_of(profile)) +
+         "roof: the time of the step's multiply-accumulates in registers, or where that is longer of reading a block "
+         "of as\nmany bytes as its operands; a part of these in a nearer cache goes faster\n";
+}
+
 }  // namespace
 
 std::string profile_text(const LoadedModel& model, uint32_t program, const Profile& profile, size_t width) {
@@ -77,14 +91,7 @@ std::string profile_text(const LoadedModel& model, uint32_t program, const Profi
   for (const OpTime& op : by_op(report, profile))
     ops.add(
         {op.op, fmt::format("{}", op.steps), fmt::format("{:.2f}", op.us), share(op.us), of_roof(op.least_us, op.us)});
-  return steps.text(width) + "\n" + ops.text(width) +
-         fmt::format(
-             "\nwhole run: median {:.2f} us of {} runs after {} to warm up; the first took {:.2f} us\n"
-             "steps alone: {:.2f} us, the clock's own time in each\n"
-             "roof: the time of the step's multiply-accumulates in registers, or where that is longer of reading a "
-             "block of as\n"
-             "many bytes as its operands; a part of these in a nearer cache goes faster\n",
-             profile.us, profile.runs, profile.runs, profile.first_us, sum);
+  return steps.text(width) + "\n" + ops.text(width) + notes(profile);
 }
 
 Json profile_json(const LoadedModel& model, uint32_t program, const Profile& profile) {
@@ -95,6 +102,7 @@ Json profile_json(const LoadedModel& model, uint32_t program, const Profile& pro
     Json row = {{"step", step.step},     {"layer", layer_of(report, of)},
                 {"op", of.op_name},      {"types", report.types_text(of)},
                 {"kernel", step.kernel}, {"us", step.us}};
+    if (step.on_gpu) row["clock"] = "gpu";
     if (step.least_us > 0) row.update({{"roof_us", step.least_us}, {"share_of_roof", step.least_us / step.us}});
     if (of.multiply_accumulates > 0)
       row.update({{"multiply_accumulates", of.multiply_accumulates}, {"gmac_per_s", rate(of, step.us)}});
@@ -104,9 +112,11 @@ Json profile_json(const LoadedModel& model, uint32_t program, const Profile& pro
     ops.push_back({{"op", op.op}, {"steps", op.steps}, {"us", op.us}});
     if (op.least_us > 0) ops.back().update({{"roof_us", op.least_us}, {"share_of_roof", op.least_us / op.us}});
   }
-  return {{"steps", steps},          {"ops", ops},
-          {"median_us", profile.us}, {"first_us", profile.first_us},
-          {"runs", profile.runs},    {"warm_up_runs", profile.runs}};
+  Json made = {{"steps", steps},          {"ops", ops},
+               {"median_us", profile.us}, {"first_us", profile.first_us},
+               {"runs", profile.runs},    {"warm_up_runs", profile.runs}};
+  if (profile.gpu_us > 0) made["gpu_us"] = profile.gpu_us;
+  return made;
 }
 
 }  // namespace nacre::tools

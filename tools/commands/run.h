@@ -16,7 +16,7 @@ struct RunOptions {
   InputOptions inputs;
   std::string output;            // a directory; "": none
   std::string all_tensors;       // a directory; "": none
-  std::string target;            // of the program in the file; "": the host's, else the first
+  std::string target;            // of the program, as LoadedModel::find_program takes it
   std::string kernels = "auto";  // kernel_choice.h
   uint32_t threads = 1;
   bool profile = false;  // times per step, of `repeat` runs of the first sample

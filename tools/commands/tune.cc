@@ -54,20 +54,20 @@ std::string clock_text(double seconds) {
 }
 
 // As ports_for, of the programs that train.
-Ports training_ports(const LoadedModel& model, const std::string& choice) {
-  uint32_t update = 0;
-  model.require(model.model().find(Entry::kUpdate, nullptr, &update));
-  if (choice == "auto" && is_gpu_target(model.program_names(update).target)) return {nullptr, gpu_port()};
+Ports training_ports(const LoadedModel& model, const TuneOptions& o) {
+  const std::string& choice = o.kernels;
+  const std::string target = model.program_names(model.find_program(Entry::kUpdate, o.target)).target;
+  if (choice == "auto" && is_gpu_target(target)) return {nullptr, gpu_port(target)};
   return {port_named(choice)};
 }
 
 class Session {
  public:
   explicit Session(const TuneOptions& o)
-      : options_(o), model_(model_of(o)), objective_(*model_), data_(read(o, objective_, notes_)),
+      : options_(o), model_(model_of(o)), objective_(*model_, o.target), data_(read(o, objective_, notes_)),
         split_(split_rows(data_.rows, o.validate, o.training.seed)),
         settings_(settings_of(o, *model_, objective_, data_, split_)),
-        trainer_(*model_, training_ports(*model_, o.kernels), o.threads),
+        trainer_(*model_, training_ports(*model_, o), o.threads, o.target),
         tuner_(trainer_, objective_, data_, split_, settings_),
         files_(o, objective_, data_, split_, settings_, tuner_.steps_per_epoch()) {}
 
@@ -101,7 +101,7 @@ class Session {
     TuneOptions running = o;
     running.training.learned_ranges = false;
     const std::unique_ptr<LoadedModel> model = compile_network(running);
-    const Objective objective(*model);
+    const Objective objective(*model, o.target);
     std::vector<std::string> notes;  // said when the data are read for training
     Dataset data = read(o, objective, notes);
     const Split split = split_rows(data.rows, o.validate, o.training.seed);

@@ -30,6 +30,7 @@ struct TuneOptions {
   std::string checkpoint, start_from;
   uint32_t checkpoint_steps = 0;
   bool restart = false;
+  std::string target;            // of the programs that train; of a network what it is compiled for; "": find_program
   std::string kernels = "auto";  // kernel_choice.h
   uint32_t threads = 1;
   std::string output, csv, html;

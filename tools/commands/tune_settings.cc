@@ -11,6 +11,7 @@
 #include "tools/commands/schedule_option.h"
 #include "tools/compile/training.h"
 #include "tools/files/npy.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/model/writer.h"
 
 namespace nacre::tools {
@@ -101,6 +102,7 @@ ConvertOptions conversion_of(const TuneOptions& o) {
   options.policies = o.policies;
   options.rewrite = o.rewrite;
   options.training = o.training;
+  if (!o.target.empty()) options.targets = {o.target};
   if (o.training.learned_ranges) options.calibration.data = o.data;
   return options;
 }
@@ -117,6 +119,7 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   CompileOptions compiling;
   compiling.policies = policies;
   compiling.calibration = calibration;
+  compiling.target = {.name = conversion.targets[0], .kernels = kernels_of_target(conversion.targets[0])};
   const PolicyLossScale scale = loss_scale_of(graph, policies, o.training.loss_scale != "auto");
   const TrainingOptions training = parse_training(o.training, scale);
   if (const std::string note = loss_scale_note(o.training, scale); !note.empty()) fmt::print(stderr, "{}\n", note);

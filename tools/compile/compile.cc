@@ -11,11 +11,18 @@ namespace nacre::tools {
 // The table of contents of the converter. Policies come after simplify, which sees real-valued ops only; fuse comes
 // after them, so that clamps and casts melt into steps whose types are known.
 std::vector<NamedPass> compile_passes(const CompileOptions& options) {
-  return {
+  std::vector<NamedPass> passes = {
       {"resolve_policies", [&](Graph& graph) { resolve_policies(graph, options.policies); }},
       {"quantize_static", [&](Graph& graph) { quantize_static(graph, options.calibration); }},
       {"apply_policy",
        [&](Graph& graph) { apply_policy(graph, {.rounding = options.rounding, .io_types = options.io_types}); }},
+  };
+  for (NamedPass& pass : target_passes(options)) passes.push_back(std::move(pass));
+  return passes;
+}
+
+std::vector<NamedPass> target_passes(const CompileOptions& options) {
+  return {
       {"fuse",
        [&](Graph& graph) {
          if (options.fuse) fuse(graph, options.target);

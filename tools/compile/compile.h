@@ -32,6 +32,8 @@ struct NamedPass {
 
 // What follows simplify, in order. The options must outlive the passes.
 std::vector<NamedPass> compile_passes(const CompileOptions& options);
+// Of these the last, which depend on the target: of a network for several, they run once for each.
+std::vector<NamedPass> target_passes(const CompileOptions& options);
 
 // The log of the passes on standard error: what came of the user's rules, and what training makes of a file that can be
 // read in two ways, in any case; all of it where it is asked for.

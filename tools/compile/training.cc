@@ -125,8 +125,12 @@ Rematerialized plan_within(Graph& graph, uint64_t limit, const Target& target) {
 
 void require_arena_limit(const TrainingModel& made, const TrainingOptions& training) {
   uint64_t least = 0;
-  for (const Graph* graph : {&made.infer, &made.gradients, &made.update, &made.derive})
-    if (!graph->nodes.empty()) least = std::max(least, arena_bytes(*graph));
+  const auto add = [&](const TrainingPrograms& programs) {
+    for (const Graph* graph : {&programs.infer, &programs.gradients, &programs.update, &programs.derive})
+      if (!graph->nodes.empty()) least = std::max(least, arena_bytes(*graph));
+  };
+  add(made);
+  std::ranges::for_each(made.others, add);
   if (training.arena_limit == 0 || least <= training.arena_limit) return;
   throw Error(kUsage, "--arena-limit",
               fmt::format("{} bytes cannot be reached: the least that was found is {}", grouped(training.arena_limit),
@@ -174,8 +178,56 @@ PolicyLossScale loss_scale_of(Graph simplified, const PolicyRequest& policies, b
   return loss_scale_of_policies(simplified, policies, overridden);
 }
 
+namespace {
+
+// Of the simplified graph with its policies resolved.
+TrainingPrograms training_programs(Graph simplified, const TrainingOptions& training,
+                                   const CompileOptions& compiling) {
+  TrainingPrograms made;
+  if (training.codes) make_codes_trainable(simplified, made.infer, training, compiling);
+  else make_reals_trainable(simplified, made.infer, training, compiling);
+  const Commit commit = commit_quantizers(simplified, training.quantizers);
+  Differentiated differentiated = differentiate(simplified, training, commit);
+  leave_bias_gradients_unrounded(differentiated.graph);
+  check(differentiated.graph);
+  if (!training.immediate) made.update = update_program(differentiated, training, commit);
+  if (!training.codes) apply_types(made.infer, compiling);
+  apply_types(differentiated.graph, compiling);
+  Graph& backward = training.immediate ? made.update : made.gradients;
+  backward = std::move(differentiated.graph);
+  check(made.update);
+  Graph* const readers[] = {&made.infer, &backward};
+  derive(readers, &made.derive);
+  for (Graph* reader : readers) pack_weights(*reader, compiling.target);
+  derive(readers, &made.derive);  // what packs them
+  for (Graph* graph : {&made.infer, &made.gradients, &made.update, &made.derive}) {
+    if (graph->nodes.empty()) continue;
+    const bool whole = graph == &backward;
+    if (graph == &made.infer || whole) schedule(*graph, compiling.target);
+    if (whole && training.arena_limit > 0) {
+      made.rematerialized = plan_within(*graph, training.arena_limit, compiling.target);
+    } else {
+      plan_memory(*graph, compiling.target);
+    }
+    check(*graph);
+  }
+  return made;
+}
+
+void add_sources(const TrainingPrograms& made, const Target& target, std::vector<ProgramSource>* sources) {
+  const std::pair<const Graph*, Entry> all[] = {{&made.infer, Entry::kInfer},
+                                                {&made.gradients, Entry::kGradients},
+                                                {&made.update, Entry::kUpdate},
+                                                {&made.derive, Entry::kDerive}};
+  for (const auto& [graph, entry] : all)
+    if (!graph->nodes.empty())
+      sources->push_back({.graph = graph, .entry = entry, .target = target.name, .kernels = kernels_of(target)});
+}
+
+}  // namespace
+
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
-                               const WriteOptions& writing) {
+                               const WriteOptions& writing, std::span<const Target> others) {
   resolve_policies(simplified, compiling.policies);
   separate_statistics(simplified);
   TrainingModel model;
@@ -184,41 +236,15 @@ TrainingModel compile_training(Graph simplified, const TrainingOptions& training
     simplified.metadata.emplace_back(kNotTrained, fmt::format("{}\n", fmt::join(model.not_trained, "\n")));
     std::ranges::sort(simplified.metadata);
   }
-  if (training.codes) make_codes_trainable(simplified, model.infer, training, compiling);
-  else make_reals_trainable(simplified, model.infer, training, compiling);
-  const Commit commit = commit_quantizers(simplified, training.quantizers);
-  Differentiated differentiated = differentiate(simplified, training, commit);
-  leave_bias_gradients_unrounded(differentiated.graph);
-  check(differentiated.graph);
-  if (!training.immediate) model.update = update_program(differentiated, training, commit);
-  if (!training.codes) apply_types(model.infer, compiling);
-  apply_types(differentiated.graph, compiling);
-  Graph& backward = training.immediate ? model.update : model.gradients;
-  backward = std::move(differentiated.graph);
-  check(model.update);
-  Graph* const readers[] = {&model.infer, &backward};
-  derive(readers, &model.derive);
-  for (Graph* reader : readers) pack_weights(*reader, compiling.target);
-  derive(readers, &model.derive);  // what packs them
-
-  std::vector<ProgramSource> programs;
-  const std::pair<Graph*, Entry> all[] = {{&model.infer, Entry::kInfer},
-                                          {&model.gradients, Entry::kGradients},
-                                          {&model.update, Entry::kUpdate},
-                                          {&model.derive, Entry::kDerive}};
-  for (const auto& [graph, entry] : all) {
-    if (graph->nodes.empty()) continue;
-    const bool whole = graph == &backward;
-    if (entry == Entry::kInfer || whole) schedule(*graph, compiling.target);
-    if (whole && training.arena_limit > 0) {
-      model.rematerialized = plan_within(*graph, training.arena_limit, compiling.target);
-    } else {
-      plan_memory(*graph, compiling.target);
-    }
-    check(*graph);
-    programs.push_back(
-        {.graph = graph, .entry = entry, .target = compiling.target.name, .kernels = kernels_of(compiling.target)});
+  static_cast<TrainingPrograms&>(model) = training_programs(simplified, training, compiling);
+  for (const Target& target : others) {
+    CompileOptions other = compiling;
+    other.target = target;
+    model.others.push_back(training_programs(simplified, training, other));
   }
+  std::vector<ProgramSource> programs;
+  add_sources(model, compiling.target, &programs);
+  for (size_t i = 0; i < others.size(); ++i) add_sources(model.others[i], others[i], &programs);
   model.bytes = write_model(programs, writing);
   return model;
 }

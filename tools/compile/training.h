@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tools/compile/compile.h"
@@ -13,17 +14,23 @@
 
 namespace nacre::tools {
 
-struct TrainingModel {
+// For one target.
+struct TrainingPrograms {
   Graph infer, gradients, update, derive;  // after the last pass; derive without nodes: the model has none
   Rematerialized rematerialized;           // of gradients
+};
+
+struct TrainingModel : TrainingPrograms {  // of compiling.target
+  std::vector<TrainingPrograms> others;    // of each other target
   // untrained_constants(): also the model's metadata "not_trained", a line for each
   std::vector<std::string> not_trained;
   std::vector<uint8_t> bytes;
 };
 
 // `simplified`: load_network() with batch norms not folded. `compiling.policies` say in which types layers are trained.
+// `others`: targets for which the file has programs beside those for compiling.target, over the same state.
 TrainingModel compile_training(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling,
-                               const WriteOptions& writing = {});
+                               const WriteOptions& writing = {}, std::span<const Target> others = {});
 
 // Refuses a model that needs more than training.arena_limit, where there is one: compile_training gives the least that
 // it finds.

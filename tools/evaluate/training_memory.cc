@@ -69,8 +69,11 @@ TrainingMemory training_memory(const LoadedModel& loaded, const TargetMachine& m
   add_optimizer(model, &m);
   m.statistics = model.region_bytes(Region::kState) - m.parameters - m.moments;  // the gaps of alignment with it
   m.sums = model.region_bytes(Region::kStep) - m.gradients;
+  uint32_t update = 0;  // those of one target: the machine's where it has some
+  if (!model.find(Entry::kUpdate, machine.name, &update).ok()) update = loaded.find_program(Entry::kUpdate);
   for (uint32_t i = 0; i < model.program_count(); ++i) {
     const ProgramView view = model.program(i);
+    if (loaded.program_names(i).target != loaded.program_names(update).target) continue;
     const Sizes sizes = measure(loaded, i, {.pointer_bytes = machine.pointer_bytes, .workers = 1});
     uint64_t arena = 0;
     for (uint32_t block = kArena; block < kBlockCount; ++block) arena += sizes.bytes[block];

@@ -1,5 +1,8 @@
 #include "tools/model/gpu.h"
 
+#include <fmt/format.h>
+
+#include <charconv>
 #include <string>
 
 #include "ports/cuda/cuda_port.h"
@@ -12,7 +15,7 @@ constexpr const char* kRemedy = "run it with --kernels reference, or convert the
 
 struct Opened {
   cuda::Device device;
-  bool here = device.open(cuda::load_driver(), cuda::modules());
+  bool here = device.open(cuda::load_driver(), cuda::modules(), 0, cuda::load_cublaslt());
 };
 
 Opened& opened() {
@@ -30,11 +33,45 @@ Error failure(const cuda::Device& device) {
 
 bool is_gpu_target(std::string_view target) { return target.starts_with("cuda/"); }
 
-bool gpu_is_here() { return opened().here; }
+int architecture_of(std::string_view target) {
+  constexpr std::string_view kBefore = "cuda/sm";
+  int architecture = 0;
+  if (!target.starts_with(kBefore)) return 0;
+  const std::string_view digits = target.substr(kBefore.size());
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), architecture);
+  return error == std::errc() && end == digits.data() + digits.size() ? architecture : 0;
+}
 
-const Port* gpu_port() {
+const std::string* newest_gpu_target(std::span<const std::string> targets, int architecture) {
+  const std::string* newest = nullptr;
+  for (const std::string& target : targets) {
+    const int needed = architecture_of(target), best = newest == nullptr ? 0 : architecture_of(*newest);
+    if (needed > best && needed <= architecture) newest = &target;
+  }
+  return newest;
+}
+
+bool gpu_is_here() { return opened().here; }
+int gpu_architecture() { return opened().here ? opened().device.architecture() : 0; }
+
+cuda::Device& gpu_device() {
   if (!opened().here) throw failure(opened().device);
-  return &opened().device.port();
+  return opened().device;
+}
+
+const Port* gpu_port(const std::string& target) {
+  const Port* const port = &gpu_device().port();
+  if (architecture_of(target) > gpu_architecture())
+    throw Error(kUnsupported, "a program for " + target, fmt::format("this GPU is a cuda/sm{}", gpu_architecture()),
+                "name an older target of the file with --target, or run it with --kernels reference");
+  return port;
+}
+
+void use_gpu(const cuda::Driver* driver, std::span<const void* const> modules) {
+  Opened& gpu = opened();
+  const bool own = driver == nullptr;
+  gpu.here = gpu.device.open(own ? cuda::load_driver() : driver, own ? cuda::modules() : modules, 0,
+                             own ? cuda::load_cublaslt() : nullptr);
 }
 
 GpuMemory::GpuMemory(size_t bytes) {

@@ -5,9 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "engine/kernels/kernel.h"
+
+namespace nacre::cuda {
+class Device;
+struct Driver;
+}  // namespace nacre::cuda
 
 namespace nacre::tools {
 
@@ -15,9 +21,18 @@ namespace nacre::tools {
 inline constexpr uint8_t kGpuPlace = 1;
 bool is_gpu_target(std::string_view target);
 
+// Architectures are numbers, 90 of "cuda/sm90". A GPU runs the programs for its own and for older ones.
+int architecture_of(std::string_view target);  // 0: of no GPU
+// Of the targets of a file the newest that a GPU of this architecture runs; null: none.
+const std::string* newest_gpu_target(std::span<const std::string> targets, int architecture);
+
 bool gpu_is_here();
-// Throws where there is none, with the port's sentence.
-const Port* gpu_port();
+int gpu_architecture();  // of the GPU that is here, else 0
+// Throws where there is none, with the port's sentence, and where the one that is here is older than the target.
+const Port* gpu_port(const std::string& target);
+cuda::Device& gpu_device();
+// From now on the GPU is that of this driver; null: this machine's. Not while a program is bound to the one before.
+void use_gpu(const cuda::Driver* driver, std::span<const void* const> modules);
 
 // Memory of the GPU while it lives; throws where there is not as much. 0 bytes: none.
 class GpuMemory {

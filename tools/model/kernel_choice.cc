@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <string_view>
@@ -144,7 +145,16 @@ const Port* port_for_target(const std::string& target) {
 
 bool target_runs_here(const std::string& target) {
   const VectorTier* const tier = tier_of_target(target);
-  return is_gpu_target(target) ? gpu_is_here() : tier == nullptr || tier->runs_here;
+  if (is_gpu_target(target)) return gpu_is_here() && architecture_of(target) <= gpu_architecture();
+  return tier == nullptr || tier->runs_here;
+}
+
+const std::string* target_for_here(std::span<const std::string> targets) {
+  if (targets.size() < 2) return targets.empty() ? nullptr : &targets[0];  // whether it runs is nobody's question
+  const auto host = std::ranges::find(targets, "host");
+  const auto first = host != targets.end() ? host : std::ranges::find_if(targets, target_runs_here);
+  if (first == targets.end()) return &targets[0];
+  return is_gpu_target(*first) ? newest_gpu_target(targets, gpu_architecture()) : &*first;
 }
 
 namespace {

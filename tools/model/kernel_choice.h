@@ -41,6 +41,9 @@ std::vector<const KernelSet*> kernels_of_target(const std::string& target);
 const Port* port_for(const std::string& choice, const std::string& target);
 const Port* port_for_target(const std::string& target);  // null where it names no tier
 bool target_runs_here(const std::string& target);        // where it names a tier or a GPU: whether they are here
+// Of the targets of a file, where none is asked for: the host, else the first that runs here, of GPUs the newest, else
+// the first. Null: there are none.
+const std::string* target_for_here(std::span<const std::string> targets);
 
 // "avx512_vnni/dense_f32", of a kernel of the reference, of a tier or of XNNPACK; "" of another. A tier may have
 // kernels of the one below it: of `set` they have its name.

@@ -1,6 +1,7 @@
 #include "tools/model/loaded_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -182,17 +183,24 @@ std::string LoadedModel::place(const Status& status) const {
   return fmt::format("{} {}", *table != 0 ? table : "record", status.index);
 }
 
-uint32_t LoadedModel::infer_program(const std::string& target) const {
+uint32_t LoadedModel::find_program(Entry entry, const std::string& target) const {
   uint32_t index = 0;
-  if (!target.empty()) {
-    if (model_.find(Entry::kInfer, target.c_str(), &index).ok()) return index;
-    std::string targets;
-    for (uint32_t i = 0; i < model_.program_count(); ++i)
-      if (model_.program(i).entry == Entry::kInfer) targets += (targets.empty() ? "" : ", ") + program_names(i).target;
-    throw Error(kUnsupported, "--target " + target, path_ + " has no inference program for it", "it has: " + targets);
-  }
-  if (!model_.find(Entry::kInfer, "host", &index).ok()) require(model_.find(Entry::kInfer, nullptr, &index));
-  return index;
+  const std::vector<std::string> targets = targets_of(entry);
+  const std::string* const wanted = target.empty() ? target_for_here(targets) : &target;
+  Status found = model_.find(entry, wanted == nullptr ? nullptr : wanted->c_str(), &index);
+  if (!found.ok() && target.empty()) found = model_.find(entry, nullptr, &index);  // names that are no text
+  if (found.ok()) return index;
+  if (targets.empty()) require(found);
+  throw Error(kUnsupported, "--target " + target,
+              fmt::format("{} has no {} program for it", path_, entry == Entry::kInfer ? "inference" : "training"),
+              fmt::format("it has: {}", fmt::join(targets, ", ")));
+}
+
+std::vector<std::string> LoadedModel::targets_of(Entry entry) const {
+  std::vector<std::string> targets;
+  for (uint32_t i = 0; i < model_.program_count(); ++i)
+    if (model_.program(i).entry == entry) targets.push_back(program_names(i).target);
+  return targets;
 }
 
 std::string LoadedModel::tensor_name(uint32_t tensor) const {
@@ -290,7 +298,7 @@ bool names_place(const Model& model, const ProgramView& view, uint8_t place) {
 
 Ports ports_for(const LoadedModel& model, uint32_t program, const std::string& choice) {
   const std::string target = model.program_names(program).target;
-  if (choice == "auto" && is_gpu_target(target)) return {nullptr, gpu_port()};
+  if (choice == "auto" && is_gpu_target(target)) return {nullptr, gpu_port(target)};
   Ports ports = {port_for(choice, target)};
   if (is_gpu_target(target)) return ports;
   const bool named = names_place(model.model(), model.model().program(program), kXnnpackPlace);

@@ -76,8 +76,10 @@ class LoadedModel {
   void require(const Status& status) const;       // throws what the engine refused
   std::string place(const Status& status) const;  // "step 7 (fc1)"
 
-  // The inference program for `target`; where that is "", the one for the host, else the first.
-  uint32_t infer_program(const std::string& target = "") const;
+  // The program for `target`; where that is "", for target_for_here (kernel_choice.h). Throws where there is none, with
+  // the targets that there are.
+  uint32_t find_program(Entry entry, const std::string& target = "") const;
+  uint32_t infer_program(const std::string& target = "") const { return find_program(Entry::kInfer, target); }
 
   std::string tensor_name(uint32_t tensor) const;  // "tensor12" where names were stripped
   uint32_t layer_count() const;
@@ -90,6 +92,7 @@ class LoadedModel {
   std::vector<GoldenView> golden() const;
 
  private:
+  std::vector<std::string> targets_of(Entry entry) const;
   void read_rest(const InputFile& file);
   void open();
 

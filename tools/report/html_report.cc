@@ -128,11 +128,15 @@ void add_times(Html& page, const ReportedModel& model) {
   double sum = 0;
   for (const StepProfile& step : profile.steps) sum += step.us;
   page.heading(3, "Time");
+  const std::string of_layers =
+      profile.gpu_us > 0 ? fmt::format("As one graph on the GPU {:.2f} us, by its clock and without copies. Layers by "
+                                       "their steps one by one, each with the wait for its launch.",
+                                       profile.gpu_us)
+                         : "Layers by their steps alone, the clock's own time in each. Roof: what their "
+                           "multiply-accumulates take in registers, or reading as many bytes.";
   page.paragraph(fmt::format(
-      "Median of {}: {:.2f} us, with {} kernels on one thread of this machine, inputs from a "
-      "seed. Layers by their steps alone, the clock's own time in each. Roof: what their multiply-accumulates take "
-      "in registers, or reading as many bytes.",
-      counted(profile.runs, "run"), profile.us, model.kernels));
+      "Median of {}: {:.2f} us, with {} kernels on one thread of this machine, inputs from a seed. {}",
+      counted(profile.runs, "run"), profile.us, model.kernels, of_layers));
   std::vector<std::vector<std::string>> rows;
   for (const ReportLayer& layer : model.program->layers()) {
     if (layer.steps.empty()) continue;

@@ -19,13 +19,13 @@ bool is_loss(Op op) {
 bool is_softmax_loss(Op op) { return op == Op::kSoftmaxCrossEntropy || op == Op::kDenseCrossEntropy; }
 bool passes_on(Op op) { return op == Op::kCast || op == Op::kReshape || op == Op::kCopy || op == Op::kDequantize; }
 
-uint32_t gradients_program(const LoadedModel& model) {
+uint32_t gradients_program(const LoadedModel& model, const std::string& target) {
   uint32_t update = 0, index = 0;
-  // the first target's, as a Trainer takes it
-  const bool trains = model.model().find(Entry::kUpdate, nullptr, &update).ok();
-  if (trains)
+  if (model.model().find(Entry::kUpdate, nullptr, &update).ok()) {
+    update = model.find_program(Entry::kUpdate, target);
     return model.model().find_beside(update, Entry::kGradients, &index).ok() ? index
                                                                              : update;  // --update immediate: update
+  }
   throw Error(kUsage, model.path(), "holds no program that trains",
               "make one: nacre convert NETWORK --train LOSS -o MODEL");
 }
@@ -64,7 +64,8 @@ void Judged::add(const Judged& other) {
 double Judged::mean_loss() const { return samples > 0 ? loss / samples : std::nan(""); }
 double Judged::accuracy() const { return answers > 0 ? double(right) / double(answers) : std::nan(""); }
 
-Objective::Objective(const LoadedModel& model) : model_(model), program_(gradients_program(model)) {
+Objective::Objective(const LoadedModel& model, const std::string& target)
+    : model_(model), program_(gradients_program(model, target)) {
   const ProgramView view = model.model().program(program_);
   const ProgramNames names = model.program_names(program_);
   batch_ = view.batch;
@@ -76,7 +77,7 @@ Objective::Objective(const LoadedModel& model) : model_(model), program_(gradien
     if (view.inputs[i] == label_tensor) labels_.sample = spec;
     else if (names.inputs[i] != "learning_rate") inputs_.push_back(spec);
   }
-  const ProgramView infer = model.model().program(model.infer_program());
+  const ProgramView infer = model.model().program(model.infer_program(target));
   if (labels_.sample.name.empty() || infer.outputs.empty() || inputs_.empty())
     throw Error(kUnsupported, model.path(), "its training program lacks data, labels or an output",
                 "convert the network again");

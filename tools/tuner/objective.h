@@ -27,8 +27,9 @@ struct Judged {
 
 class Objective {
  public:
-  // Throws Error where the model does not train.
-  explicit Objective(const LoadedModel& model);
+  // Throws Error where the model does not train. `target`: of the programs that do, as LoadedModel::find_program takes
+  // it.
+  explicit Objective(const LoadedModel& model, const std::string& target = "");
 
   uint32_t program() const { return program_; }  // the one that computes gradients
   uint32_t batch() const { return batch_; }      // rows that it takes at once

@@ -38,7 +38,7 @@ std::vector<uint8_t> tuned_model(LoadedTrainer& trainer,
   // What is written, and compared to the bit, is the reference's: of the state alone, whatever kernels trained it.
   std::optional<LoadedTrainer> reference;
   if (trainer.ported()) {
-    reference.emplace(source);
+    reference.emplace(source, Ports{nullptr}, 1, trainer.target());
     std::ranges::copy(trainer.trainer().state(), reference->trainer().state().begin());
     source.require(reference->trainer().restored());
   }
@@ -47,8 +47,7 @@ std::vector<uint8_t> tuned_model(LoadedTrainer& trainer,
   merge_channels(graph);
   graph.metadata.insert(graph.metadata.end(), metadata.begin(), metadata.end());
   std::ranges::sort(graph.metadata);
-  const ProgramSource program = {
-      .graph = &graph, .entry = Entry::kInfer, .target = source.program_names(source.infer_program()).target};
+  const ProgramSource program = {.graph = &graph, .entry = Entry::kInfer, .target = trainer.target()};
   std::vector<uint8_t> bytes = write_model({&program, 1}, {});
 
   constexpr const char* kReport = "this is a defect of the exporter: report it with the model";

@@ -29,15 +29,16 @@ std::vector<std::string> checkpoint_files(const std::string& directory) {
   return files;
 }
 
-LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t threads)
-    : model_(model), threads_(threads > 1 ? std::make_unique<ThreadPool>(int(threads)) : nullptr),
+LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t threads, const std::string& target)
+    : model_(model), target_(model.program_names(model.find_program(Entry::kUpdate, target)).target),
+      threads_(threads > 1 ? std::make_unique<ThreadPool>(int(threads)) : nullptr),
       ports_(std::move(ports)), places_(ports_) {
   const std::vector<const KernelSet*> kernels = kernels_of_target("");
   const Workers* const workers = threads_ == nullptr ? nullptr : threads_->workers();
   const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
   Places* const places = ported() ? &places_ : nullptr;
   Sizes sizes;
-  model.require(Trainer::measure(model.model(), nullptr, kernels, &sizes, machine, places));
+  model.require(Trainer::measure(model.model(), target_.c_str(), kernels, &sizes, machine, places));
   const auto most = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE));
   const uint32_t alignment = places_.alignment();
   for (const uint64_t bytes : sizes.bytes)
@@ -51,7 +52,7 @@ LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t thr
     gpu_memory_.emplace(size_t(bytes));
     model.require(places_.give(kGpuPlace, gpu_memory_->bytes()));
   }
-  model.require(trainer_.bind(model.model(), nullptr, kernels, memory, workers, places));
+  model.require(trainer_.bind(model.model(), target_.c_str(), kernels, memory, workers, places));
   model.require(trainer_.start());
 }
 

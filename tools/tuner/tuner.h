@@ -39,21 +39,24 @@ struct TuneSettings {
 };
 
 // A Trainer with memory of its own. The model must outlive it. `ports`: by place, whose kernels come before the
-// reference's (tools/model/loaded_model.h).
+// reference's; `target`: whose programs, as find_program takes it (tools/model/loaded_model.h).
 class LoadedTrainer {
  public:
-  explicit LoadedTrainer(const LoadedModel& model, Ports ports = {nullptr}, uint32_t threads = 1);
+  explicit LoadedTrainer(const LoadedModel& model, Ports ports = {nullptr}, uint32_t threads = 1,
+                         const std::string& target = "");
   LoadedTrainer(const LoadedTrainer&) = delete;
   LoadedTrainer& operator=(const LoadedTrainer&) = delete;
 
   Trainer& trainer() { return trainer_; }
   const LoadedModel& loaded() const { return model_; }
+  const std::string& target() const { return target_; }
   bool ported() const {
     return std::ranges::any_of(ports_, [](const Port* port) { return port != nullptr; });
   }
 
  private:
   const LoadedModel& model_;
+  std::string target_;
   std::unique_ptr<ThreadPool> threads_;  // null: one thread
   AlignedBytes memory_;
   Ports ports_;
