@@ -70,6 +70,7 @@ std::string sample_value(const std::string& command, const CLI::Option& option) 
                                                              {"METRIC", "top1"},
                                                              {"OUTPUT", "probabilities"},
                                                              {"TARGET", "host"},
+                                                             {"TARGET,...", "host"},
                                                              {"xnnpack=STEPS", "xnnpack=0"},
                                                              {"POLICY,...", "float32,bfloat16"}};
   const std::string type = option.get_type_name();

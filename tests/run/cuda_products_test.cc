@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/run/on_device.h"
+#include "tests/sanitized.h"
 
 namespace nacre::test {
 namespace {
@@ -148,6 +149,7 @@ TEST(cuda_products, sizes_that_the_library_does_not_take_are_not_asked_for) {
 
 // The library itself takes every descriptor, and gives back what it was told. It needs no GPU for that.
 TEST(cuda_products, nvidias_library_takes_every_descriptor) {
+  if (sanitized()) GTEST_SKIP() << "half a gigabyte of a library that is not built for the sanitizers";
   const cuda::CublasLt* const library = cuda::load_cublaslt();
   if (library == nullptr) GTEST_SKIP() << "no libcublasLt.so.13 on this machine";
   void* loaded = nullptr;

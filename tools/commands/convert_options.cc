@@ -66,7 +66,7 @@ OptionTable<C> make_model_options() {
        .acts = {shows_steps<C>()},
        .pass = "schedule"},
       {.name = "--target",
-       .value = "NAME,...",
+       .value = "TARGET,...",
        .help = fmt::format("what the programs are for, each with its own, over the same weights [host]: {}",
                            fmt::join(machine_names(), ", ")),
        .field = [](C& o) { return Choices{&o.targets, machine_names()}; },
