@@ -11,7 +11,8 @@ int main(int count, char** arguments) {
   Device device;
   const int ordinal = count > 1 ? std::atoi(arguments[1]) : 0;
   std::printf("%zu kernels in %zu modules\n", Device::kernel_count(), nacre::cuda::modules().size());
-  if (!device.open(nacre::cuda::load_driver(), nacre::cuda::modules(), ordinal, nacre::cuda::load_cublaslt())) {
+  const nacre::cuda::Driver* const driver = nacre::cuda::load_driver();
+  if (!device.open(driver, nacre::cuda::modules(), ordinal, nacre::cuda::load_cublaslt(driver))) {
     std::printf("%s\n", device.sentence());
     return 3;
   }

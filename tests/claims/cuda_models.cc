@@ -17,7 +17,7 @@ const KernelSet* const kSets[] = {&reference::kernels(), &reference::training_ke
 }  // namespace
 
 GpuDriver::GpuDriver([[maybe_unused]] bool simulated)
-    : driver(cuda::load_driver()), library(cuda::load_cublaslt()), modules(cuda::modules()) {
+    : driver(cuda::load_driver()), library(cuda::load_cublaslt(driver)), modules(cuda::modules()) {
 #ifdef NACRE_SIMULATED_DEVICE
   static const void* const kModules[] = {fake::FakeDriver::module()};
   if (!simulated) return;

@@ -15,7 +15,7 @@ constexpr const char* kRemedy = "run it with --kernels reference, or convert the
 
 struct Opened {
   cuda::Device device;
-  bool here = device.open(cuda::load_driver(), cuda::modules(), 0, cuda::load_cublaslt());
+  bool here = device.open(cuda::load_driver(), cuda::modules(), 0, cuda::load_cublaslt(cuda::load_driver()));
 };
 
 Opened& opened() {
@@ -71,7 +71,7 @@ void use_gpu(const cuda::Driver* driver, std::span<const void* const> modules) {
   Opened& gpu = opened();
   const bool own = driver == nullptr;
   gpu.here = gpu.device.open(own ? cuda::load_driver() : driver, own ? cuda::modules() : modules, 0,
-                             own ? cuda::load_cublaslt() : nullptr);
+                             own ? cuda::load_cublaslt(cuda::load_driver()) : nullptr);
 }
 
 GpuMemory::GpuMemory(size_t bytes) {
