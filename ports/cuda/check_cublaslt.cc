@@ -34,7 +34,11 @@ static_assert(same(kLtTransposeA, CUBLASLT_MATMUL_DESC_TRANSA) && same(kLtTransp
 static_assert(same(kLtEpilogueNone, CUBLASLT_EPILOGUE_DEFAULT) && same(kLtEpilogueBias, CUBLASLT_EPILOGUE_BIAS));
 static_assert(same(kLtBatchCount, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) &&
               same(kLtBatchStride, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) &&
-              same(kLtMostWorkspace, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES));
+              same(kLtMostWorkspace, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) &&
+              same(kLtLeastAlignmentA, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) &&
+              same(kLtLeastAlignmentA + 1, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES) &&
+              same(kLtLeastAlignmentA + 2, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES) &&
+              same(kLtLeastAlignmentA + 3, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES));
 
 }  // namespace
 }  // namespace nacre::cuda

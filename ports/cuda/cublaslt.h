@@ -54,7 +54,7 @@ enum : LtEnum {                                                                /
 };
 enum : LtEnum { kLtEpilogueNone = 1, kLtEpilogueBias = 4 };  // cublasLtEpilogue_t
 enum : LtEnum { kLtBatchCount = 5, kLtBatchStride = 6 };      // cublasLtMatrixLayoutAttribute_t
-enum : LtEnum { kLtMostWorkspace = 1 };                       // cublasLtMatmulPreferenceAttributes_t
+enum : LtEnum { kLtMostWorkspace = 1, kLtLeastAlignmentA = 5 };  // cublasLtMatmulPreferenceAttributes_t; B, C, D follow
 
 // name in `CublasLt`, symbol of the library, arguments
 #define NACRE_CUBLASLT_FUNCTIONS(F)                                                                                   \

@@ -73,8 +73,14 @@ bool DescribedProduct::describe(const CublasLt& library, const Product& p, size_
   lay(&a, p.a, p.m, p.k);
   lay(&b, p.b, p.k, p.n);
   lay(&d, p.d, p.m, p.n);
-  return told && library.preference_init(&preference, sizeof preference) == kLtSuccess &&
+  told = told && library.preference_init(&preference, sizeof preference) == kLtSuccess &&
          library.preference_set(&preference, kLtMostWorkspace, &workspace, sizeof workspace) == kLtSuccess;
+  // Else the library takes addresses to be multiples of 256.
+  const uint32_t alignment = kAligned;
+  for (LtEnum matrix = 0; matrix < 4; ++matrix)
+    told = told && library.preference_set(&preference, kLtLeastAlignmentA + matrix, &alignment, sizeof alignment) ==
+                       kLtSuccess;
+  return told;
 }
 
 bool Products::open(const CublasLt* library, void* workspace) {

@@ -184,14 +184,24 @@ struct LtFunctions {
     else return cuda::kLtInvalidValue;
     return cuda::kLtSuccess;
   }
-  static LtStatus preference_init(cuda::LtPreference* preference, size_t) { return *preference = {}, cuda::kLtSuccess; }
-  static LtStatus preference_set(cuda::LtPreference*, LtEnum name, const void*, size_t size) {
-    return name == cuda::kLtMostWorkspace && size == sizeof(size_t) ? cuda::kLtSuccess : cuda::kLtInvalidValue;
+  // The alignments of A, B, C and D: 256 unless it is told less.
+  static LtStatus preference_init(cuda::LtPreference* preference, size_t) {
+    return *preference = {{256, 256, 256, 256}}, cuda::kLtSuccess;
+  }
+  static LtStatus preference_set(cuda::LtPreference* preference, LtEnum name, const void* value, size_t size) {
+    if (name == cuda::kLtMostWorkspace && size == sizeof(size_t)) return cuda::kLtSuccess;
+    const LtEnum matrix = name - cuda::kLtLeastAlignmentA;
+    if (matrix >= 4 || size != sizeof(uint32_t)) return cuda::kLtInvalidValue;
+    preference->data[matrix] = *static_cast<const uint32_t*>(value);
+    return cuda::kLtSuccess;
   }
 
   static LtStatus choose(cuda::LtHandle, cuda::LtProduct* product, cuda::LtMatrix* a, cuda::LtMatrix* b,
-                         cuda::LtMatrix*, cuda::LtMatrix* d, cuda::LtPreference*, int most, cuda::LtChoice* choices,
-                         int* found) {
+                         cuda::LtMatrix*, cuda::LtMatrix* d, cuda::LtPreference* preference, int most,
+                         cuda::LtChoice* choices, int* found) {
+    *found = 0;
+    for (int matrix = 0; matrix < 4; ++matrix)  // an algorithm for more than the port gives would be wrong
+      if (preference->data[matrix] > 16) return cuda::kLtNotSupported;
     const LtStatus judged = judge(fields<ProductFields>(product), fields<MatrixFields>(a), fields<MatrixFields>(b),
                                   fields<MatrixFields>(d));
     *found = judged == cuda::kLtSuccess && most > 0 ? 1 : 0;
