@@ -68,7 +68,11 @@ TEST(cuda_port, the_driver_of_this_machine_opens_or_says_why_not) {
 }
 
 TEST(cuda_port, every_model_gives_the_bytes_of_the_host) {
-  size_t models = 0, kernels = 0;
+  struct Way {
+    std::vector<uint8_t> pattern;
+    bool products;  // by cuBLASLt
+  };
+  size_t models = 0, kernels = 0, by_library = 0;
   for (const ModelCase& c : cases()) {
     const Draft draft = c.make();
     Placed host(draft);
@@ -76,8 +80,8 @@ TEST(cuda_port, every_model_gives_the_bytes_of_the_host) {
     ASSERT_TRUE(host.bind().ok()) << c.name;
     write_inputs(host.program, host.model);
     const Status expected = host.program.run();
-    for (const std::vector<uint8_t>& pattern : {std::vector<uint8_t>{1}, {0, 1}, {1, 0}}) {
-      OnDevice placed(with_places(draft, pattern));
+    for (const auto& [pattern, products] : {Way{{1}, false}, {{0, 1}, false}, {{1, 0}, false}, {{1}, true}}) {
+      OnDevice placed(with_places(draft, pattern), {}, products);
       ASSERT_TRUE(placed.bind().ok()) << c.name;
       for (int run = 0; run < 3; ++run) {
         write_inputs(placed.program, placed.model);
@@ -88,11 +92,13 @@ TEST(cuda_port, every_model_gives_the_bytes_of_the_host) {
       }
       EXPECT_EQ(placed.driver.broken(), 0u) << c.name;
       kernels += placed.device.counts().kernels;
+      by_library += placed.device.counts().products;
     }
     ++models;
   }
   EXPECT_GT(models, 20u);
   EXPECT_GT(kernels, 300u);
+  EXPECT_GT(by_library, 10u);
 }
 
 TEST(cuda_port, a_program_is_recorded_once_and_launched_as_one_graph) {

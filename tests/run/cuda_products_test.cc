@@ -56,30 +56,6 @@ TEST(cuda_products, a_dense_step_is_the_libraries) {
       }
 }
 
-TEST(cuda_products, every_model_gives_the_bytes_of_the_host) {
-  uint64_t products = 0;
-  for (const ModelCase& c : cases()) {
-    const Draft draft = c.make();
-    Placed host(draft);
-    if (host.model.program(0).entry != Entry::kInfer) continue;
-    ASSERT_TRUE(host.bind().ok()) << c.name;
-    write_inputs(host.program, host.model);
-    const Status expected = host.program.run();
-    OnDevice placed(with_places(draft, {1}), {}, true);
-    ASSERT_TRUE(placed.bind().ok()) << c.name;
-    for (int run = 0; run < 2; ++run) {
-      write_inputs(placed.program, placed.model);
-      EXPECT_EQ(placed.program.run().code, expected.code) << c.name;
-      if (expected.ok()) {
-        EXPECT_EQ(outputs_of(placed.program), outputs_of(host.program)) << c.name;
-      }
-    }
-    EXPECT_EQ(placed.driver.broken(), 0u) << c.name;
-    products += placed.device.counts().products;
-  }
-  EXPECT_GT(products, 10u);
-}
-
 TEST(cuda_products, a_library_that_does_not_open_is_done_without) {
   const Draft draft = with_places(dense(3, 8, 8, kF32, true), {1});
   fake::FakeDriver driver;
