@@ -8,7 +8,7 @@
 //   onnx_parameters.cc    constants that are to be trained: which are one, which are two
 //   onnx_computed.cc      constants that are computed of them: folded, or by steps
 //   onnx_fold.cc          arithmetic on constants: what PyTorch exports compute shapes with
-//   onnx_ops_<subject>.cc one function per operator
+//   onnx_ops_<subject>.cc one function per operator; their tables: onnx_importers.h
 //
 // Layout. ONNX puts channels on axis 1 (NCHW), the graph on the last axis. An operand therefore has up to two values:
 // `plain` (the source's order) and `channels_last` (axis 1 moved to the end). Each is made when a step asks for it, by
@@ -29,11 +29,11 @@
 
 #include "tools/graph/graph.h"
 #include "tools/importers/importer.h"
+#include "tools/importers/onnx_importers.h"
 
 namespace nacre::tools::onnx_import {
 
 struct Operand;
-struct OperatorImporter;
 using OperandPtr = std::shared_ptr<Operand>;
 
 // What an importer does to a constant before it stores it. Two constants are one parameter if the same was done to one
@@ -296,31 +296,6 @@ class Import {
   int layer_ = kNone;
   std::string layer_op_;  // of the node that is expanded
 };
-
-// How operators are imported. A function reads the node and calls append() and give().
-struct OperatorImporter {
-  const char* op;
-  void (*run)(Import& import, const Source& source);
-};
-std::span<const OperatorImporter> window_importers();     // onnx_ops_window.cc: Conv, pools
-std::span<const OperatorImporter> dense_importers();      // onnx_ops_dense.cc: Gemm, MatMul
-std::span<const OperatorImporter> pointwise_importers();  // onnx_ops_pointwise.cc
-std::span<const OperatorImporter> reduce_importers();     // onnx_ops_reduce.cc: softmax, norms, means
-std::span<const OperatorImporter> select_importers();     // onnx_ops_select.cc: comparisons, Where
-std::span<const OperatorImporter> recurrent_importers();  // onnx_ops_recurrent.cc: LSTM, GRU
-std::span<const OperatorImporter> shape_importers();      // onnx_ops_shape.cc: reshape family, Transpose, Shape
-std::span<const OperatorImporter> move_importers();       // onnx_ops_move.cc: Concat, Pad, Slice, Split
-std::span<const OperatorImporter> quantize_importers();   // onnx_ops_quantize.cc: Q, DQ, Cast
-std::span<const OperatorImporter> qlinear_importers();    // onnx_ops_qlinear.cc: QLinearConv, QLinearMatMul
-std::span<const OperatorImporter> dynamic_importers();    // onnx_ops_dynamic.cc: DynamicQuantizeLinear and its readers
-std::span<const OperatorImporter> constant_importers();   // onnx_ops_constant.cc: on constants only
-// Of the domain com.microsoft:
-std::span<const OperatorImporter> microsoft_qlinear_importers();  // onnx_ops_qlinear.cc
-std::span<const OperatorImporter> microsoft_dynamic_importers();  // onnx_ops_dynamic.cc
-std::span<const OperatorImporter> microsoft_block_importers();    // onnx_ops_block.cc: MatMulNBits
-// Of the domain ai.onnx.preview.training:
-std::span<const OperatorImporter> training_importers();  // onnx_ops_training.cc: Momentum, Adam, Adagrad
-const OperatorImporter* find_importer(const std::string& op, const std::string& domain = "");
 
 // Types that values at run time have; constants may have others until they are stored.
 inline constexpr char kKeepFloat32[] =

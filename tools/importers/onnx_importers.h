@@ -1,0 +1,37 @@
+// The tables of the ONNX importer: one function per operator, in onnx_ops_<subject>.cc. Private to tools/importers.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace nacre::tools::onnx_import {
+
+class Import;
+class Source;
+
+// How operators are imported. A function reads the node and calls append() and give().
+struct OperatorImporter {
+  const char* op;
+  void (*run)(Import& import, const Source& source);
+};
+std::span<const OperatorImporter> window_importers();     // onnx_ops_window.cc: Conv, pools
+std::span<const OperatorImporter> dense_importers();      // onnx_ops_dense.cc: Gemm, MatMul
+std::span<const OperatorImporter> pointwise_importers();  // onnx_ops_pointwise.cc
+std::span<const OperatorImporter> reduce_importers();     // onnx_ops_reduce.cc: softmax, norms, means
+std::span<const OperatorImporter> select_importers();     // onnx_ops_select.cc: comparisons, Where
+std::span<const OperatorImporter> recurrent_importers();  // onnx_ops_recurrent.cc: LSTM, GRU
+std::span<const OperatorImporter> shape_importers();      // onnx_ops_shape.cc: reshape family, Transpose, Shape
+std::span<const OperatorImporter> move_importers();       // onnx_ops_move.cc: Concat, Pad, Slice, Split
+std::span<const OperatorImporter> quantize_importers();   // onnx_ops_quantize.cc: Q, DQ, Cast
+std::span<const OperatorImporter> qlinear_importers();    // onnx_ops_qlinear.cc: QLinearConv, QLinearMatMul
+std::span<const OperatorImporter> dynamic_importers();    // onnx_ops_dynamic.cc: DynamicQuantizeLinear and its readers
+std::span<const OperatorImporter> constant_importers();   // onnx_ops_constant.cc: on constants only
+// Of the domain com.microsoft:
+std::span<const OperatorImporter> microsoft_qlinear_importers();  // onnx_ops_qlinear.cc
+std::span<const OperatorImporter> microsoft_dynamic_importers();  // onnx_ops_dynamic.cc
+std::span<const OperatorImporter> microsoft_block_importers();    // onnx_ops_block.cc: MatMulNBits
+// Of the domain ai.onnx.preview.training:
+std::span<const OperatorImporter> training_importers();  // onnx_ops_training.cc: Momentum, Adam, Adagrad
+const OperatorImporter* find_importer(const std::string& op, const std::string& domain = "");
+
+}  // namespace nacre::tools::onnx_import
