@@ -268,26 +268,6 @@ TEST(onnx_quantized, weights_of_16_bits_are_real_numbers) {
   EXPECT_EQ(computed(b, {2, 1}), std::vector<float>{3 - 2 + 3});
 }
 
-TEST(onnx_quantized, casts_to_16_bits_inside_are_logged_and_at_the_borders_refused) {
-  OnnxBuilder b;
-  b.input("x", {1});
-  b.codes("c", {1}, {0x3e00}, TensorProto::FLOAT16);
-  b.node("Cast", {"x"}, {"h"}).integer("to", TensorProto::FLOAT16);
-  b.node("Add", {"h", "c"}, {"s"});
-  b.node("Cast", {"s"}, {"y"}).integer("to", TensorProto::FLOAT);
-  b.output("y");
-  EXPECT_EQ(computed(b, {1}), std::vector<float>{2.5f});
-  EXPECT_EQ(imported(b).log.size(), 1u);
-  OnnxBuilder input;
-  input.input("x", {1}, {}, TensorProto::FLOAT16);
-  input.node("Relu", {"x"}, {"y"});
-  input.output("y");
-  EXPECT_NE(refusal(input).find("keep_io_types"), std::string::npos) << refusal(input);
-  b.model().mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
-      TensorProto::FLOAT16);
-  EXPECT_NE(refusal(b).find("keep_io_types"), std::string::npos) << refusal(b);
-}
-
 constexpr int kFloat8E4M3Fn = 17, kFloat8E4M3Fnuz = 18;  // TensorProto.DataType, newer than the library
 
 OnnxBuilder float8_weights(int type) {

@@ -123,10 +123,16 @@ void read_data(const std::string& directory, ::onnx::ModelProto& model, NodeCase
   test.folded = test.inputs.empty();
 }
 
-bool close(float actual, float expected) {
+// Of 16 bits a result may be the neighbour of the expected one.
+double relative_tolerance(ElementType type) {
+  if (type == ElementType::kBfloat16) return 0x1p-7;
+  return type == ElementType::kFloat16 ? 0x1p-9 : 1e-3;
+}
+
+bool close(float actual, float expected, double tolerance) {
   if (std::isnan(expected) || std::isinf(expected))
     return std::isnan(expected) ? std::isnan(actual) : actual == expected;
-  return std::fabs(double(actual) - double(expected)) <= 1e-7 + 1e-3 * std::fabs(double(expected));
+  return std::fabs(double(actual) - double(expected)) <= 1e-7 + tolerance * std::fabs(double(expected));
 }
 
 std::string shape_of(const std::vector<int64_t>& dims) {
@@ -172,12 +178,12 @@ std::string difference(const Value& expected, ElementType type, const std::vecto
                        const std::vector<uint8_t>& bytes) {
   if (type != expected.type) return std::string("type ") + name_of(type) + ", expected " + name_of(expected.type);
   if (dims != expected.dims) return "shape " + shape_of(dims) + ", expected " + shape_of(expected.dims);
-  if (type != ElementType::kFloat32) return bytes == *expected.data ? "" : "integers differ";
+  if (!is_float_type(type)) return bytes == *expected.data ? "" : "integers differ";
   Value actual = expected;
   actual.data = std::make_shared<const std::vector<uint8_t>>(bytes);
   const std::vector<float> a = reals(actual), e = reals(expected);
   for (size_t i = 0; i < e.size(); ++i)
-    if (!close(a[i], e[i]))
+    if (!close(a[i], e[i], relative_tolerance(type)))
       return "element " + std::to_string(i) + ": " + std::to_string(a[i]) + ", expected " + std::to_string(e[i]);
   return "";
 }

@@ -59,7 +59,7 @@ Outcome compare(const NodeCase& test, const Graph& graph, const std::map<std::st
 bool stores_not_finite(const NodeCase& test) {
   const auto is_finite = [](float number) { return std::isfinite(number); };
   return test.folded && std::any_of(test.outputs.begin(), test.outputs.end(), [&](const Value& y) {
-           if (y.type != ElementType::kFloat32) return false;
+           if (!is_float_type(y.type)) return false;
            const std::vector<float> numbers = reals(y);
            return !std::all_of(numbers.begin(), numbers.end(), is_finite);
          });

@@ -111,7 +111,9 @@ OperandPtr Import::find(Scope& scope, const std::string& name) {
     throw Error(kUnsupported, name, "is a sparse initializer", "store the weights densely");
   auto operand = std::make_shared<Operand>();
   const std::string directory = std::filesystem::path(graph_.source).parent_path().string();
-  Value constant = widened_to_float32(read_tensor(*tensor->second, directory.empty() ? "." : directory));
+  Value constant = read_tensor(*tensor->second, directory.empty() ? "." : directory);
+  if (is_other_real(constant.stored) && !to_train()) operand->kept = constant.stored;
+  constant = as_float32(std::move(constant));
   operand->name = name;
   operand->type = constant.type;
   operand->dims = constant.dims;
@@ -228,8 +230,6 @@ void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
   const Source source(proto, 0, &scope.attributes);
   source_ = &source;
   layer_ = kNone;
-  const ElementType type = element_type(output.type().tensor_type().elem_type());
-  if (is_half(type)) source.refuse("has type " + type_name(output.type().tensor_type().elem_type()), kKeepFloat32);
   const bool last = options_.io_nhwc && operand->rank() == 4;
   const ValueId codes = last ? kNone : codes_value(*this, operand);
   if (codes != kNone) return graph_.outputs.push_back({output.name(), codes, ""});
@@ -242,6 +242,7 @@ void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
     copy.inputs = {id};
     id = append(std::move(copy), output.name(), value(id).type);
   }
+  if (operand->kept != ElementType::kNone && !value(id).quantizer) value(id).type = operand->kept;
   graph_.outputs.push_back({output.name(), id, ""});
   source_ = nullptr;
 }
@@ -302,10 +303,11 @@ Importers table_of(std::initializer_list<std::span<const OperatorImporter>> part
 const OperatorImporter* find_importer(const std::string& op, const std::string& domain) {
   static const Importers kMain =
       table_of({window_importers(), dense_importers(), pointwise_importers(), reduce_importers(), select_importers(),
-                recurrent_importers(), shape_importers(), move_importers(), quantize_importers(), qlinear_importers(),
-                dynamic_importers(), constant_importers()});
+                recurrent_importers(), shape_importers(), move_importers(), quantize_importers(), cast_importers(),
+                qlinear_importers(), dynamic_importers(), constant_importers(), fused_importers()});
   static const Importers kMicrosoft =
-      table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers()});
+      table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers(),
+                microsoft_fused_importers(), microsoft_quantize_importers()});
   static const Importers kTraining = table_of({training_importers()}), kOther;
   const Importers& table = domain.empty()                         ? kMain
                            : domain == "com.microsoft"            ? kMicrosoft

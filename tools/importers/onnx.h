@@ -56,6 +56,9 @@ using Moves = std::vector<Move>;
 struct Operand {
   std::string name;
   ElementType type = ElementType::kFloat32;
+  // Of reals whose type in the source is float16, bfloat16 or float64: that. `type` and constants are then float32;
+  // the policy of a layer that reads them says what is computed.
+  ElementType kept = ElementType::kNone;
   std::vector<int64_t> dims;  // in the source's order
   std::shared_ptr<const Value> constant;
   ValueId plain = kNone, channels_last = kNone;
@@ -221,6 +224,7 @@ class Import {
   void give_constant(int index, Value value);
   void give_moved(int index, const OperandPtr& x, const Move& move, Value made);
 
+  ElementType kept_by_source() const;  // Operand::kept of the current node's reals
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
   bool is_input(ValueId id) const;
   Graph& graph() { return graph_; }
@@ -253,6 +257,7 @@ class Import {
   void run_body(Scope& scope, Scope& inner, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function,
                 const std::vector<OperandPtr>& inputs);
   void write_output(Scope& scope, const ::onnx::ValueInfoProto& output);
+  OperandPtr operand_like(const Value& v) const;
   Value storable(const Operand& operand) const;  // its constant, checked
   bool is_trainable(const Value& v) const;
   // Equal for nodes that compute the same of the same constants; empty for what is not computed of constants.
@@ -298,8 +303,6 @@ class Import {
 };
 
 // Types that values at run time have; constants may have others until they are stored.
-inline constexpr char kKeepFloat32[] =
-    "export the network in float32, or convert it to 16 bits with its inputs and outputs kept (keep_io_types)";
 bool at_run_time(ElementType type);
 
 // onnx_quantizers.cc

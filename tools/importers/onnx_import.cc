@@ -36,6 +36,13 @@ bool at_run_time(ElementType type) {
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
 }
 
+// ONNX gives the reals of an operator one type; where a scale is float32 nevertheless, the data come first.
+ElementType Import::kept_by_source() const {
+  for (const OperandPtr& x : source_->inputs)
+    if (x && x->kept != ElementType::kNone) return x->kept;
+  return ElementType::kNone;
+}
+
 // ---- Layouts: [n, c, d1, d2, ..] and [n, d1, d2, .., c]
 
 std::vector<int> to_channels_last(int rank) {
@@ -75,6 +82,7 @@ ValueId Import::plain(const OperandPtr& x) {
   if (x->constant) return x->plain = parameter(x, {}, storable(*x));
   if (x->quantized) {  // codes that something reads as they are
     const Quantizer& q = x->quantized->quantizer;
+    if (!is_code_type(q.codes)) source_->refuse("reads codes of 16 bits, which have no kernels, as they are");
     Node node = step(Op::kQuantize);
     node.rounding = Rounding::kHalfEven;
     const auto count = int64_t(q.scale.size());
@@ -101,9 +109,14 @@ ValueId Import::channels_last(const OperandPtr& x) {
 // ---- Steps
 
 Node Import::step(Op op) {
-  if (layer_ == kNone)
-    layer_ = graph_.add_layer(
-        {.name = source_->name, .source_op = layer_op_.empty() ? source_->proto.op_type() : layer_op_, .policy = {}});
+  if (layer_ == kNone) {
+    Policy policy;
+    if (const ElementType kept = kept_by_source(); kept != ElementType::kNone)
+      policy.variable = policy.compute = policy.output = kept;
+    layer_ = graph_.add_layer({.name = source_->name,
+                               .source_op = layer_op_.empty() ? source_->proto.op_type() : layer_op_,
+                               .policy = policy});
+  }
   Node node;
   node.op = op;
   node.name = source_->name;
@@ -131,7 +144,7 @@ void Import::keep_steps_of_constants(const Node& node) {
 ValueId Import::append(Node node, const std::string& name, ElementType type) {
   Value value;
   value.name = name;
-  value.type = type;
+  value.type = is_other_real(type) && node.op != Op::kCast ? ElementType::kFloat32 : type;
   node.outputs = {graph_.add(std::move(value))};
   const ValueId y = node.outputs[0];
   infer_shapes(graph_, node);
@@ -179,6 +192,9 @@ void Import::give(int index, OperandPtr operand) {
   if (!source_->wants(index)) return;
   const std::string& name = output_name(index);
   if (operand->name.empty()) operand->name = name;
+  const bool casts = source_->proto.op_type().starts_with("Cast");  // which say what they keep
+  if (!casts && operand->type == ElementType::kFloat32 && operand->kept == ElementType::kNone)
+    operand->kept = kept_by_source();
   const auto uses = scope_->uses.find(name);
   // An operand under a second name is used by the readers of both; the node between them is none.
   if (operand->uses > 0) --operand->uses;
@@ -187,9 +203,16 @@ void Import::give(int index, OperandPtr operand) {
     source_->malformed("writes " + name + ", which is there already");
 }
 
-void Import::give_plain(int index, ValueId id) {
+// What the current node makes, in the type of its other reals.
+OperandPtr Import::operand_like(const Value& v) const {
   auto operand = std::make_shared<Operand>();
-  operand->type = value(id).type;
+  operand->type = is_other_real(v.type) ? ElementType::kFloat32 : v.type;
+  if (operand->type == ElementType::kFloat32) operand->kept = kept_by_source();
+  return operand;
+}
+
+void Import::give_plain(int index, ValueId id) {
+  auto operand = operand_like(value(id));
   operand->dims = value(id).dims;
   operand->plain = id;
   give(index, std::move(operand));
@@ -198,18 +221,19 @@ void Import::give_plain(int index, ValueId id) {
 void Import::give_channels_last(int index, ValueId id) {
   const int rank = int(value(id).dims.size());
   if (rank < 3) return give_plain(index, id);
-  auto operand = std::make_shared<Operand>();
-  operand->type = value(id).type;
+  auto operand = operand_like(value(id));
   for (const int axis : from_channels_last(rank)) operand->dims.push_back(value(id).dims[size_t(axis)]);
   operand->channels_last = id;
   give(index, std::move(operand));
 }
 
 void Import::give_constant(int index, Value value) {
-  value = widened_to_float32(std::move(value));
-  auto operand = std::make_shared<Operand>();
+  const ElementType stored = value.stored;
+  value = as_float32(std::move(value));
+  auto operand = operand_like(value);
+  if (is_other_real(stored)) operand->kept = to_train() ? ElementType::kNone : stored;
+  else if (!value.quantizer) value = rounded(std::move(value), operand->kept);
   if (source_->wants(index)) value.name = output_name(index);
-  operand->type = value.type;
   operand->dims = value.dims;
   operand->constant = std::make_shared<const Value>(std::move(value));
   give(index, std::move(operand));

@@ -22,14 +22,18 @@ std::span<const OperatorImporter> select_importers();     // onnx_ops_select.cc:
 std::span<const OperatorImporter> recurrent_importers();  // onnx_ops_recurrent.cc: LSTM, GRU
 std::span<const OperatorImporter> shape_importers();      // onnx_ops_shape.cc: reshape family, Transpose, Shape
 std::span<const OperatorImporter> move_importers();       // onnx_ops_move.cc: Concat, Pad, Slice, Split
-std::span<const OperatorImporter> quantize_importers();   // onnx_ops_quantize.cc: Q, DQ, Cast
+std::span<const OperatorImporter> quantize_importers();   // onnx_ops_quantize.cc: Q, DQ
+std::span<const OperatorImporter> cast_importers();       // onnx_ops_cast.cc: Cast, CastLike
 std::span<const OperatorImporter> qlinear_importers();    // onnx_ops_qlinear.cc: QLinearConv, QLinearMatMul
 std::span<const OperatorImporter> dynamic_importers();    // onnx_ops_dynamic.cc: DynamicQuantizeLinear and its readers
 std::span<const OperatorImporter> constant_importers();   // onnx_ops_constant.cc: on constants only
+std::span<const OperatorImporter> fused_importers();      // onnx_ops_fused.cc: onnxruntime's without a domain
 // Of the domain com.microsoft:
 std::span<const OperatorImporter> microsoft_qlinear_importers();  // onnx_ops_qlinear.cc
 std::span<const OperatorImporter> microsoft_dynamic_importers();  // onnx_ops_dynamic.cc
 std::span<const OperatorImporter> microsoft_block_importers();    // onnx_ops_block.cc: MatMulNBits
+std::span<const OperatorImporter> microsoft_fused_importers();    // onnx_ops_fused.cc
+std::span<const OperatorImporter> microsoft_quantize_importers();  // onnx_ops_quantize.cc
 // Of the domain ai.onnx.preview.training:
 std::span<const OperatorImporter> training_importers();  // onnx_ops_training.cc: Momentum, Adam, Adagrad
 const OperatorImporter* find_importer(const std::string& op, const std::string& domain = "");

@@ -39,12 +39,14 @@ void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
   const int data_type = input.type().tensor_type().elem_type();
   Value v;
   v.type = element_type(data_type);
-  if (!at_run_time(v.type))
-    throw Error(kUnsupported, place, "has type " + type_name(data_type),
-                is_half(v.type) ? kKeepFloat32 : "export the network in float32");
+  const bool other_real = is_other_real(v.type);
+  if (!at_run_time(v.type) && !other_real)
+    throw Error(kUnsupported, place, "has type " + type_name(data_type), "export the network in float32");
+  if (other_real && to_train()) v.type = ElementType::kFloat32;
   auto operand = std::make_shared<Operand>();
   operand->name = v.name = input.name();
-  operand->type = v.type;
+  operand->type = other_real ? ElementType::kFloat32 : v.type;
+  if (is_other_real(v.type)) operand->kept = v.type;
   operand->dims = v.dims = input_dims(input);
   operand->uses = scope.uses[input.name()];
   const bool last = options_.io_nhwc && operand->rank() == 4;

@@ -1,4 +1,4 @@
-// QuantizeLinear, DequantizeLinear and Cast.
+// QuantizeLinear and DequantizeLinear.
 //
 // A value that goes through Q and DQ is, in the graph, a real value with a quantizer: apply_policy makes codes of it.
 // uint8 codes c with zero point z become the int8 codes c - 128 with z - 128: the same real values. Stored codes that
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
@@ -14,6 +15,9 @@
 
 namespace nacre::tools::onnx_import {
 namespace {
+
+bool has_16_bits(ElementType codes) { return codes == ElementType::kInt16 || codes == ElementType::kUint32; }
+int64_t lowest_code(ElementType codes) { return codes == ElementType::kInt16 ? -32768 : 0; }
 
 // ---- QuantizeLinear: y = saturate(round_half_even(x / scale) + zero)
 
@@ -27,6 +31,7 @@ Value quantized(const Value& x, const Quantizer& q) {
     // std::nearbyint rounds half to even: nothing in the tools changes the rounding mode.
     const double code = std::nearbyint(double(numbers[i] / q.scale[channel]));
     codes[i] = std::isnan(code) ? q.zero[channel] : int64_t(std::clamp(code, -1e9, 1e9)) + q.zero[channel];
+    if (has_16_bits(q.codes)) codes[i] = std::clamp(codes[i], lowest_code(q.codes), lowest_code(q.codes) + 65535);
   }
   return make_constant(x.name, q.codes, x.dims, codes);
 }
@@ -44,7 +49,9 @@ void quantize_linear(Import& import, const Source& source) {
   if (is_float8(codes) && !x->constant)
     source.refuse("quantizes activations to float8",
                   "export the float network, and convert it with --policy float8_from_float32 and --calibrate");
-  if (!is_code_type(codes)) source.refuse("quantizes to another type than int8 and uint8");
+  if (!is_code_type(codes) && !has_16_bits(codes))
+    source.refuse("quantizes to another type than int8, uint8, int16 and uint16",
+                  "quantize activations to 8 or 16 bits; weights may have 4");
   if (source.operand(1)->type != ElementType::kFloat32) source.refuse("its scale is not float32");
   const Quantizer quantizer = read_quantizer(source, x->dims, codes);
   if (x->constant) {
@@ -108,7 +115,7 @@ void give_quantized(Import& import, const OperandPtr& real, const Quantizer& qua
 }
 
 // Codes that are an input of the file, and that no step has read: the input is a real value that is given as codes.
-void open_input(Import& import, const OperandPtr& x, const Quantizer& quantizer) {
+void open_input(Import& import, const OperandPtr& x, const Operand& scale, const Quantizer& quantizer) {
   if (quantizer.scale.size() != 1 || !is_code_type(x->type) || x->quantized) return;
   const ValueId id = x->plain != kNone ? x->plain : x->channels_last;
   const auto reads = [id](const Node& node) {
@@ -120,9 +127,47 @@ void open_input(Import& import, const OperandPtr& x, const Quantizer& quantizer)
   import.value(id).quantizer = quantizer;
   auto real = std::make_shared<Operand>(*x);
   real->type = ElementType::kFloat32;
+  real->kept = scale.kept;
   real->uses = 1;
   x->quantized = {.real = std::move(real), .quantizer = quantizer};
   x->plain = x->channels_last = kNone;
+}
+
+// Codes of 16 bits have no kernels: the reals x are rounded to what such codes mean, in float32.
+//
+//   y = clamp(round_half_even(x / s), low - z, high - z) s
+void round_to_codes(Import& import, const Source& source, const OperandPtr& x, const Quantizer& q) {
+  Body body(source);
+  body.opset = 13;
+  std::vector<int64_t> dims;
+  if (q.scale.size() > 1) {
+    dims.assign(x->dims.size(), 1);
+    dims[size_t(q.axis)] = int64_t(q.scale.size());
+    if (std::adjacent_find(q.zero.begin(), q.zero.end(), std::not_equal_to<>()) != q.zero.end())
+      source.refuse("16-bit codes with several zero points");
+  }
+  const auto constant = [&](const char* what, std::vector<int64_t> shape, const std::vector<float>& numbers) {
+    const std::string name = body.fresh(x->name + what);
+    return body.take(constant_operand(make_constant(name, ElementType::kFloat32, std::move(shape), numbers)));
+  };
+  const std::string scale = constant("/scale", dims, q.scale);
+  const auto low = float(lowest_code(q.codes) - q.zero[0]);
+  const std::string bounds[] = {constant("/low", {}, {low}), constant("/high", {}, {low + 65535})};
+  std::string y = body.take(x);
+  const auto then = [&](const char* op, const std::vector<std::string>& more) -> ::onnx::NodeProto& {
+    std::vector<std::string> inputs = {y};
+    inputs.insert(inputs.end(), more.begin(), more.end());
+    return body.node(op, inputs, y = body.fresh(import.output_name()));
+  };
+  const ElementType kept = source.operand(1)->kept;
+  if (x->kept != ElementType::kNone) set_attribute(then("Cast", {}), "to", ::onnx::TensorProto::FLOAT);
+  then("Div", {scale});
+  then("Round", {});
+  then("Clip", {bounds[0], bounds[1]});
+  then("Mul", {scale});
+  if (kept != ElementType::kNone) then("CastLike", {body.take(source.operand(1))});
+  body.give(y);
+  import.expand(source, body);
 }
 
 // Codes computed or given at run time.
@@ -146,57 +191,21 @@ void dequantize_linear(Import& import, const Source& source) {
     source.refuse("dequantizes codes of another type than integers, float8e4m3fn and float8e5m2");
   if (x->constant) return dequantize_constant(import, source, *x->constant);
   const Quantizer quantizer = read_quantizer(source, x->dims, x->type);
-  open_input(import, x, quantizer);
-  if (x->codes() && same(x->quantized->quantizer, quantizer))
-    return give_quantized(import, x->quantized->real, as_int8(quantizer));
+  open_input(import, x, *source.operand(1), quantizer);
+  if ((x->codes() || (x->quantized && has_16_bits(x->type))) && same(x->quantized->quantizer, quantizer))
+    return has_16_bits(x->type) ? round_to_codes(import, source, x->quantized->real, quantizer)
+                                : give_quantized(import, x->quantized->real, as_int8(quantizer));
   dequantize_step(import, source, x, quantizer);
-}
-
-// ---- Cast
-
-bool can_cast(ElementType from, ElementType to) {  // the reference kernels: float32 <-> these
-  const auto other = [](ElementType t) {
-    return t == ElementType::kInt8 || t == ElementType::kUint8 || t == ElementType::kInt32 ||
-           t == ElementType::kInt64 || t == ElementType::kBool;
-  };
-  return (from == ElementType::kFloat32 && other(to)) || (other(from) && to == ElementType::kFloat32);
-}
-
-void cast_to(Import& import, const Source& source, ElementType type) {
-  const OperandPtr& x = source.operand(0);
-  if (is_half(type)) {
-    import.log("casts to 16 bits: computed in float32");
-    type = ElementType::kFloat32;
-  }
-  if (x->type == type) return import.give(0, x);
-  if (cast_dynamic(import, source, type)) return;
-  if (type == ElementType::kNone) source.refuse("casts to a type that is not supported");
-  if (x->constant) {
-    import.spend_elements(*x->constant);
-    return import.give_constant(0, cast(*x->constant, type));
-  }
-  if (!can_cast(x->type, type))
-    source.refuse("casts at run time between types of which neither is float32, or to a type that is not supported");
-  Node node = import.step(Op::kCast);
-  const bool last = import.prefers_channels_last(*x);
-  node.inputs = {last ? import.channels_last(x) : import.plain(x)};
-  const ValueId y = import.append(std::move(node), import.output_name(), type);
-  if (last) import.give_channels_last(0, y);
-  else import.give_plain(0, y);
-}
-
-void cast_operator(Import& import, const Source& source) {
-  cast_to(import, source, element_type(int(std::clamp<int64_t>(source.integer("to", 0), 0, 1000))));
 }
 
 constexpr OperatorImporter kQuantizeImporters[] = {
     {"QuantizeLinear", quantize_linear},
     {"DequantizeLinear", dequantize_linear},
-    {"Cast", cast_operator},
 };
 
 }  // namespace
 
 std::span<const OperatorImporter> quantize_importers() { return kQuantizeImporters; }
+std::span<const OperatorImporter> microsoft_quantize_importers() { return kQuantizeImporters; }
 
 }  // namespace nacre::tools::onnx_import

@@ -146,6 +146,7 @@ void Import::note_equal(const Operand& x) {
 OperandPtr Import::moved(const OperandPtr& x, const Move& move, Value made) const {
   auto y = std::make_shared<Operand>();
   y->type = made.type;
+  y->kept = x->kept;
   y->dims = made.dims;
   y->origin = x->origin ? x->origin : x;
   y->moves = joined(x->moves, {move});
@@ -209,6 +210,7 @@ OperandPtr Import::under_new_name(const OperandPtr& x) {
          "applied twice has. If it is one, export with do_constant_folding=False");
   auto y = std::make_shared<Operand>();
   y->type = x->type;
+  y->kept = x->kept;
   y->dims = x->dims;
   y->constant = x->constant;
   return y;

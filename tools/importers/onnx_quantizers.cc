@@ -59,7 +59,7 @@ Quantizer read_quantizer(const Source& source, const std::vector<int64_t>& dims,
   for (const float s : quantizer.scale)
     if (!is_scale(std::bit_cast<uint32_t>(s))) source.malformed("a scale is not a positive, normal, finite number");
   for (const int64_t zero : quantizer.zero)
-    if (zero != int32_t(zero) || !is_zero_point(codes, int32_t(zero)))
+    if (codes == ElementType::kUint32 ? zero > 65535 : zero != int32_t(zero) || !is_zero_point(codes, int32_t(zero)))
       source.malformed("a zero point is outside the range of its codes");
   if (count == 1) return quantizer;
   if (scale.dims.size() != 1) source.refuse("scales per block");

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "engine/numeric/small_float.h"
 #include "tools/base/error.h"
 #include "tools/files/input_file.h"
 
@@ -25,7 +26,7 @@ constexpr DataType kDataTypes[] = {
     {"float32", ElementType::kFloat32},
     {"uint8", ElementType::kUint8},
     {"int8", ElementType::kInt8},
-    {"uint16", ElementType::kNone},
+    {"uint16", ElementType::kUint32},  // which holds its numbers
     {"int16", ElementType::kInt16},
     {"int32", ElementType::kInt32},
     {"int64", ElementType::kInt64},
@@ -152,6 +153,13 @@ std::vector<uint8_t> read_external(const std::string& place, const TensorProto& 
   return data;
 }
 
+// The elements of a uint16 tensor as uint32.
+std::vector<uint8_t> widened_uint16(const std::vector<uint8_t>& data) {
+  std::vector<uint8_t> wide(2 * data.size(), 0);
+  for (size_t i = 0; i < data.size(); ++i) wide[i / 2 * 4 + i % 2] = data[i];
+  return wide;
+}
+
 template <class T, class From>
 T saturate(From number) {
   if constexpr (std::is_floating_point_v<From>) {
@@ -172,6 +180,7 @@ std::vector<uint8_t> encode(const std::vector<From>& numbers) {
   bytes.reserve(numbers.size() * sizeof(T));
   for (const From number : numbers) {
     if constexpr (std::is_floating_point_v<T>) append<T>(bytes, number);
+    else if constexpr (requires(T element) { element.bits; }) append<T>(bytes, double(number));
     else append<T>(bytes, saturate<T>(number));
   }
   return bytes;
@@ -181,6 +190,10 @@ template <class From>
 std::vector<uint8_t> encode(const std::string& name, ElementType type, const std::vector<From>& numbers) {
   switch (type) {
     case ElementType::kFloat32: return encode<float>(numbers);
+    case ElementType::kFloat16: return encode<Float16>(numbers);
+    case ElementType::kBfloat16: return encode<Bfloat16>(numbers);
+    case ElementType::kFloat8E4M3: return encode<Float8E4M3>(numbers);
+    case ElementType::kFloat8E5M2: return encode<Float8E5M2>(numbers);
     case ElementType::kFloat64: return encode<double>(numbers);
     case ElementType::kInt8: return encode<int8_t>(numbers);
     case ElementType::kUint8: return encode<uint8_t>(numbers);
@@ -242,15 +255,18 @@ Value read_tensor(const TensorProto& tensor, const std::string& directory) {
   if (tensor.dims_size() > 64)
     throw Error(kBadInput, place, "has " + std::to_string(tensor.dims_size()) + " dimensions");
   value.dims.assign(tensor.dims().begin(), tensor.dims().end());
-  const uint64_t bytes = storage_bytes(value.type, uint64_t(checked_elements(place, value.dims)));
+  const bool uint16 = tensor.data_type() == TensorProto::UINT16;
+  const ElementType in_file = uint16 ? ElementType::kInt16 : value.type;
+  const uint64_t bytes = storage_bytes(in_file, uint64_t(checked_elements(place, value.dims)));
 
   std::vector<uint8_t> data;
   if (tensor.data_location() == TensorProto::EXTERNAL) data = read_external(place, tensor, bytes, directory);
   else if (tensor.has_raw_data()) data.assign(tensor.raw_data().begin(), tensor.raw_data().end());
-  else data = read_field(tensor, value.type);
+  else data = read_field(tensor, in_file);
   if (data.size() != bytes)
     throw Error(kBadInput, place,
                 "has " + std::to_string(data.size()) + " bytes of data, its shape needs " + std::to_string(bytes));
+  if (uint16) data = widened_uint16(data);
   value.data = std::make_shared<const std::vector<uint8_t>>(std::move(data));
   return value;
 }
@@ -265,10 +281,24 @@ Value make_constant(const std::string& name, ElementType type, std::vector<int64
   return make(name, type, std::move(dims), reals);
 }
 
-bool is_half(ElementType type) { return type == ElementType::kFloat16 || type == ElementType::kBfloat16; }
+bool is_other_real(ElementType type) {
+  return type == ElementType::kFloat16 || type == ElementType::kBfloat16 || type == ElementType::kFloat64;
+}
 
-Value widened_to_float32(Value value) {
-  return is_half(value.stored) ? make_constant(value.name, ElementType::kFloat32, value.dims, reals(value)) : value;
+Value as_float32(Value value) {
+  if (!is_other_real(value.stored)) return value;
+  return make_constant(value.name, ElementType::kFloat32, value.dims, reals(value));
+}
+
+Value rounded(Value value, ElementType type) {
+  if (value.stored != ElementType::kFloat32 || !is_other_real(type)) return value;
+  std::vector<float> numbers = reals(value);
+  for (float& number : numbers) {
+    if (type == ElementType::kFloat16) number = float(Float16(number));
+    if (type == ElementType::kBfloat16) number = float(Bfloat16(number));
+  }
+  set_reals(value, numbers);
+  return value;
 }
 
 bool is_integer(ElementType type) {

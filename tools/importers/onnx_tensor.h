@@ -15,16 +15,17 @@
 
 namespace nacre::tools::onnx_import {
 
-// Of TensorProto.DataType; kNone where there is none (string, complex, uint16, uint64, 2-bit types).
+// Of TensorProto.DataType; kNone where there is none (string, complex, uint64, 2-bit types). uint16 is read as uint32.
 ElementType element_type(int data_type);
 std::string type_name(int data_type);
 
 // The tensor as a constant. `directory` is where external data may stand; empty: nowhere.
 Value read_tensor(const ::onnx::TensorProto& tensor, const std::string& directory);
 
-// float16 and bfloat16: the tools compute in float32, which holds all of their values.
-bool is_half(ElementType type);
-Value widened_to_float32(Value value);  // of those two; others stay
+// float16, bfloat16 and float64: constants of these become float32, which holds all numbers of the former two.
+bool is_other_real(ElementType type);
+Value as_float32(Value value);  // of those three; others stay
+Value rounded(Value value, ElementType type);  // a float32 constant to float16 or bfloat16; others stay
 
 // Product of dims, each checked to be >= 0 and the product to be below 2^31 (the engine's limit).
 int64_t checked_elements(const std::string& place, const std::vector<int64_t>& dims);

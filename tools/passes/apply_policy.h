@@ -50,7 +50,9 @@ class PolicyPass {
     return asked(node) && policy(node).operation_rounding == OperationRounding::kEach && narrow(policy(node).compute);
   }
   // float32, float16, bfloat16 or float64: what the layer of this node computes in.
-  ElementType compute(const Node& node) const { return asked(node) ? policy(node).compute : ElementType::kFloat32; }
+  ElementType compute(const Node& node) const {
+    return asked(node) || is_float_type(policy(node).compute) ? policy(node).compute : ElementType::kFloat32;
+  }
 
   // Adds a step. Its layer's record is filled by the first step of the strongest numeric class.
   void emit(Node node);
@@ -120,6 +122,7 @@ class PolicyPass {
   ValueId decoded(const Node& reader, ValueId id);
   ValueId constant_in(const Node& reader, ValueId id, ElementType type);
   void cast(const Node& near, ValueId x, ValueId y);
+  void cast_real(const Node& node);
   void by_way_of_real(Node node, const std::string& reason);
   void quantize(const Node& near, ValueId x, ValueId y);
   void dequantize(const Node& near, ValueId x, ValueId y);

@@ -101,6 +101,8 @@ ElementType PolicyPass::step_type(const Node& node) const {
 
 void PolicyPass::real(Node node) {
   if (is_matmul(node.op)) return write_real_matmul(*this, std::move(node));
+  if (node.op == Op::kCast && is_float_type(value(node.inputs[0]).type) && is_float_type(value(node.outputs[0]).type))
+    return cast_real(node);
   ElementType type = step_type(node);
   const KernelEntry* entry = find_float_entry(node.op, type);
   if (entry == nullptr && type != ElementType::kFloat32 && is_float_type(type)) {
@@ -132,7 +134,7 @@ std::vector<ElementType> PolicyPass::kept_types(const Node& node, ValueId y, Ele
   };
   const bool moves = find_rule(node.op)->numerics == Numerics::kMove;
   if (!moves && asked(node) && is_float_type(policy(node).output)) then(policy(node).output);
-  if (is_output(graph_, y)) then(ElementType::kFloat32);  // as the source has it
+  if (is_output(graph_, y) || (node.op == Op::kCast && !asked(node))) then(value(y).type);  // as the source has it
   return types;
 }
 
@@ -169,6 +171,15 @@ void PolicyPass::emit_in(Node node, ElementType type, const KernelEntry* entry) 
 
 void PolicyPass::cast(const Node& near, ValueId x, ValueId y) {
   emit(make_step(Op::kCast, near, value(y).name + "/cast", {x}, {y}));
+}
+
+// A cast of the source between float types; where its layer is asked for a policy, to the type that this gives out.
+void PolicyPass::cast_real(const Node& node) {
+  const ValueId y = node.outputs[0];
+  if (asked(node) && is_float_type(policy(node).output) && !is_output(graph_, y)) value(y).type = policy(node).output;
+  const bool stored = value(node.inputs[0]).constant();
+  const ValueId x = stored ? constant_in(node, node.inputs[0], value(y).type) : decoded(node, node.inputs[0]);
+  emit(make_step(value(x).type == value(y).type ? Op::kCopy : Op::kCast, node, node.name, {x}, {y}));
 }
 
 ValueId PolicyPass::as_type(const Node& reader, ValueId id, ElementType type) {
