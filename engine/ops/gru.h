@@ -48,8 +48,8 @@ struct Gru {
   }
 
   constexpr uint64_t work() const { return size.work(3); }
-  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // r y_{t-1}, z
-    return 2 * size_t(operands[kW][1]) * accumulator_bytes(operands.element(kX));
+  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // r y_{t-1}, z [batch, 2, h]
+    return 2 * samples_bytes(operands[kX][0], operands[kW][1], operands.element(kX));
   }
 
   template <class T>
@@ -105,10 +105,9 @@ struct Gru {
   template <class T, class A, class F>
   constexpr void run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, T* y, A* scratch,
                      F keep) const {
-    if (!in_order()) return;
     const int h = size.width;
-    A *reset = scratch, *update = scratch + h;
-    size.each_step(y, h0.data, [&](int step, const T* previous) {
+    size.each_step_apart(y, h0.data, [&](int n, int step, const T* previous) {
+      A *const reset = scratch + n * 2 * h, *const update = reset + h;
       const T* in = x + step * 3 * h;
       T* out = y + step * h;
       const auto sum = [&](int row) {
@@ -133,10 +132,10 @@ struct Gru {
           for (int k = 0; previous != nullptr && k < h; ++k) inner += A(w[row * h + k]) * reset[k];
           if (bias) inner += A(bias[row]);
         }
-        const A n = std::tanh(A(in[row]) + inner);
-        keep(step, 2, j, n);
+        const A candidate = std::tanh(A(in[row]) + inner);
+        keep(step, 2, j, candidate);
         const A before = previous == nullptr ? A(0) : A(previous[j]);
-        out[j] = T((1 - update[j]) * n + update[j] * before);
+        out[j] = T((1 - update[j]) * candidate + update[j] * before);
       }
     });
   }
@@ -154,8 +153,8 @@ struct GruGradient {
   }
 
   constexpr uint64_t work() const { return size.work(3); }
-  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // dh and v
-    return 2 * size_t(operands[kW][1]) * accumulator_bytes(operands.element(kGates));
+  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // dh and v [batch, 2, h]
+    return 2 * samples_bytes(operands[kY][0], operands[kW][1], operands.element(kGates));
   }
 
   template <class T>
@@ -196,10 +195,9 @@ struct GruGradient {
   template <class T, class A, class F>
   constexpr void run(const T* gates, const T* y, const T* w, Optional<const T> h0, const T* dy, T* dx, A* scratch,
                      F keep) const {
-    if (!in_order()) return;
     const int h = size.width, saved = Gru::saved(reset_after);
-    A *dh = scratch, *v = dh + h;
-    for (int n = 0; n < size.batch; ++n) {
+    for (int n : independent(size.batch)) {
+      A *const dh = scratch + n * 2 * h, *const v = dh + h;
       for (int j = 0; j < h; ++j) dh[j] = 0;
       for (int t = size.time - 1; t >= 0; --t) {
         const int step = n * size.time + t;

@@ -44,8 +44,8 @@ struct Lstm {
   }
 
   constexpr uint64_t work() const { return size.work(4); }
-  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // c
-    return size_t(operands[kW][1]) * accumulator_bytes(operands.element(kX));
+  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // c [batch, h]
+    return samples_bytes(operands[kX][0], operands[kW][1], operands.element(kX));
   }
 
   template <class T>
@@ -96,25 +96,28 @@ struct Lstm {
   // keep(step, j, {i, f, g, o}, c) for unit j of each step, steps of all samples counted together.
   template <class T, class A, class F>
   constexpr void run(const T* x, const T* w, Optional<const T> bias, Optional<const T> h0, Optional<const T> c0, T* y,
-                     A* c, F keep) const {
-    if (!in_order()) return;
+                     A* scratch, F keep) const {
     const int h = size.width;
-    for (int n = 0; n < size.batch; ++n) {
+    for (int n : independent(size.batch)) {
+      A* const c = scratch + n * h;
       const T* previous = h0 ? h0.data + n * h : nullptr;
       for (int j = 0; j < h; ++j) c[j] = c0 ? A(c0[n * h + j]) : A(0);
-      for (int t = 0; t < size.time; ++t, x += 4 * h, y += h) {
+      for (int t = 0; t < size.time; ++t) {
+        const int step = n * size.time + t;
+        const T* const in = x + step * 4 * h;
+        T* const out = y + step * h;
         for (int j = 0; j < h; ++j) {
           A gate[4];
           for (int k = 0; k < 4; ++k) {
-            const A sum = A(x[k * h + j]) + recurrent<A>(w, previous, k * h + j, h);
+            const A sum = A(in[k * h + j]) + recurrent<A>(w, previous, k * h + j, h);
             const A a = bias ? sum + A(bias[k * h + j]) : sum;
             gate[k] = k == 2 ? std::tanh(a) : logistic(a);
           }
           c[j] = gate[1] * c[j] + gate[0] * gate[2];
-          y[j] = T(gate[3] * std::tanh(c[j]));
-          keep(n * size.time + t, j, gate, c[j]);
+          out[j] = T(gate[3] * std::tanh(c[j]));
+          keep(step, j, gate, c[j]);
         }
-        previous = y;
+        previous = out;
       }
     }
   }
@@ -131,8 +134,8 @@ struct LstmGradient {
   }
 
   constexpr uint64_t work() const { return size.work(4); }
-  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // dh and dc
-    return 2 * size_t(operands[kW][1]) * accumulator_bytes(operands.element(kGates));
+  static constexpr size_t scratch_bytes(const Words&, const Operands& operands) {  // dh and dc [batch, 2, h]
+    return 2 * samples_bytes(operands[kCells][0], operands[kW][1], operands.element(kGates));
   }
 
   template <class T>
@@ -172,10 +175,9 @@ struct LstmGradient {
   template <class T, class A, class F>
   constexpr void run(const T* gates, const T* cells, const T* w, Optional<const T> c0, const T* dy, T* dx, A* states,
                      F keep) const {
-    if (!in_order()) return;
     const int h = size.width;
-    A *dh = states, *dc = states + h;
-    for (int n = 0; n < size.batch; ++n) {
+    for (int n : independent(size.batch)) {
+      A *const dh = states + n * 2 * h, *const dc = dh + h;
       for (int j = 0; j < 2 * h; ++j) dh[j] = 0;
       for (int t = size.time - 1; t >= 0; --t) {
         const int step = n * size.time + t;

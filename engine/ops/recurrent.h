@@ -6,6 +6,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
 namespace nacre::inline NACRE_ISA {
@@ -21,17 +22,27 @@ struct Sequence {
   // f(step, y_{t-1}) for every step, counted over all samples; y_{-1} is h0, null if absent. y [batch, time, width].
   template <class T, class F>
   constexpr void each_step(const T* y, const T* h0, F f) const {
-    for (int n = 0; n < batch; ++n)
-      for (int t = 0; t < time; ++t) {
-        const int step = n * time + t;
-        f(step, t > 0 ? y + (step - 1) * width : h0 == nullptr ? nullptr : h0 + n * width);
-      }
+    for (int n = 0; n < batch; ++n) each_step_of(n, y, h0, f);
+  }
+  // The same, f(n, step, y_{t-1}): samples n are independent of each other.
+  template <class T, class F>
+  constexpr void each_step_apart(const T* y, const T* h0, F f) const {
+    for (int n : independent(batch)) each_step_of(n, y, h0, [&](int step, const T* before) { f(n, step, before); });
+  }
+
+ private:
+  template <class T, class F>
+  constexpr void each_step_of(int n, const T* y, const T* h0, F f) const {
+    for (int t = 0; t < time; ++t) {
+      const int step = n * time + t;
+      f(step, t > 0 ? y + (step - 1) * width : h0 == nullptr ? nullptr : h0 + n * width);
+    }
   }
 };
 
-// Bytes of one number in scratch memory.
-constexpr size_t accumulator_bytes(ElementType type) {
-  return type == ElementType::kFloat64 ? sizeof(double) : sizeof(float);
+// Bytes of a vector of accumulators for each sample.
+constexpr size_t samples_bytes(int batch, int width, ElementType type) {
+  return size_t(batch) * size_t(width) * (type == ElementType::kFloat64 ? sizeof(double) : sizeof(float));
 }
 
 template <class A>

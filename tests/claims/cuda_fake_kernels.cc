@@ -14,11 +14,7 @@ namespace nacre::test {
 namespace {
 
 // Ops whose kernels carry a sum from one iteration to the next: one thread does them. All others share their loops.
-const std::set<Op> kInOrder = {Op::kLstm,
-                               Op::kGru,
-                               Op::kLstmGradient,
-                               Op::kGruGradient,
-                               Op::kPack,
+const std::set<Op> kInOrder = {Op::kPack,
                                Op::kVerdict,
                                Op::kUpdateScales,
                                Op::kAdjustLossScale,
