@@ -26,7 +26,8 @@ static_assert(same(kLtSuccess, CUBLAS_STATUS_SUCCESS) && same(kLtNotInitialized,
 static_assert(same(kLtF32, CUDA_R_32F) && same(kLtF16, CUDA_R_16F) &&
               same(kLtI8, CUDA_R_8I) && same(kLtI32, CUDA_R_32I) && same(kLtBf16, CUDA_R_16BF) &&
               same(kLtE4M3, CUDA_R_8F_E4M3));
-static_assert(same(kLtCompute32F, CUBLAS_COMPUTE_32F) && same(kLtCompute32I, CUBLAS_COMPUTE_32I));
+static_assert(same(kLtCompute32F, CUBLAS_COMPUTE_32F) && same(kLtCompute32I, CUBLAS_COMPUTE_32I) &&
+              same(kLtComputeTf32, CUBLAS_COMPUTE_32F_FAST_TF32));
 static_assert(same(kLtTransposeA, CUBLASLT_MATMUL_DESC_TRANSA) && same(kLtTransposeB, CUBLASLT_MATMUL_DESC_TRANSB) &&
               same(kLtEpilogue, CUBLASLT_MATMUL_DESC_EPILOGUE) &&
               same(kLtBiasPointer, CUBLASLT_MATMUL_DESC_BIAS_POINTER) &&

@@ -44,7 +44,7 @@ enum LtType : LtEnum {  // cudaDataType
   kLtBf16 = 14,
   kLtE4M3 = 28,
 };
-enum : LtEnum { kLtCompute32F = 68, kLtCompute32I = 72 };  // cublasComputeType_t
+enum : LtEnum { kLtCompute32F = 68, kLtCompute32I = 72, kLtComputeTf32 = 77 };  // cublasComputeType_t
 enum : LtEnum {                                                                // cublasLtMatmulDescAttributes_t
   kLtTransposeA = 3,
   kLtTransposeB = 4,

@@ -119,7 +119,7 @@ void Device::close() {
   driver_->release_context(device_);
   modules_.clear(), functions_.clear(), allocated_.clear(), commands_.clear(), product_kernels_.clear();
   driver_ = nullptr, context_ = nullptr, stream_ = nullptr, failure_ = nullptr, failure_on_device_ = 0;
-  port_ = {}, in_segment_ = false, counts_ = {}, architecture_ = 0;
+  port_ = {}, in_segment_ = false, counts_ = {}, architecture_ = 0, tf32_ = false;
   timing_ = Timing::kNone, times_.clear();
 }
 
@@ -297,8 +297,13 @@ bool Device::launch(const Command& command, uint64_t* products) {
 
 bool Device::launch(Function function, uint32_t blocks, void* image) {
   void* parameters[] = {image};
-  return succeeded(
-      driver_->launch(function, blocks, 1, 1, kBlockThreads, 1, 1, 0, stream_, parameters, nullptr), "cuLaunchKernel");
+  return succeeded(driver_->launch(function, blocks, 1, 1, kBlockThreads, 1, 1, 0, stream_, parameters, nullptr),
+                   "cuLaunchKernel");
+}
+
+void Device::multiply_as_tf32(bool allowed) {
+  if (allowed != tf32_) forget_recordings();
+  tf32_ = allowed;
 }
 
 void Device::forget_recordings() {

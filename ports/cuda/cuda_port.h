@@ -76,6 +76,8 @@ class Device {
   const char* sentence() const { return sentence_; }
   const char* name() const { return name_; }
   bool has_products() const { return products_.is_open(); }  // cuBLASLt is in use
+  // Whether the library may multiply float32 as TF32 (product.h), in runs from now on; not unless it is asked for.
+  void multiply_as_tf32(bool allowed);
   int architecture() const { return architecture_; }  // 90 of an H200; 0 where none is open
   const Counts& counts() const { return counts_; }
 
@@ -92,7 +94,7 @@ class Device {
     bool operator==(const Command&) const = default;
   };
   struct Mark {  // an event that was recorded in this segment
-    bool ends;  // what began at the mark before
+    bool ends;   // what began at the mark before
     const char* kernel;
   };
   struct Recording {
@@ -138,7 +140,8 @@ class Device {
   bool find_product_kernels(const KernelEntry& entry, const char* name, const StepHead& image);
   Function product_kernel(const std::string& name) const;
   bool launch_product(const KernelEntry& entry, const char* name, StepHead* image, int rows, bool* is_product);
-  bool launch_columns(const ProductStep& step, const StepHead& image);
+  bool launch_windows(const char* kernel, const ProductStep& step, std::byte* to, const StepHead& image);
+  bool launch_copy(const CopyOfRows& copy, const StepHead& image);
   bool launch_weight_sums(const ProductStep& step, const StepHead& image);
   bool launch_sums(const ProductStep& step, const char* name, StepHead* image);
   void forget_recordings();
@@ -159,6 +162,7 @@ class Device {
   std::vector<Command> commands_;  // of this segment, not launched yet
   std::vector<Recording> recordings_;
   Products products_;
+  bool tf32_ = false;
   std::map<std::string, Function> product_kernels_;  // those that were looked up
   Timing timing_ = Timing::kNone;
   std::vector<Event> events_;  // the first of them at the marks of this segment

@@ -21,7 +21,10 @@ bool aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % kAligned
 
 // The scale type of alpha and beta, and the compute type of the sums.
 LtEnum scale_of(LtType a) { return a == kLtI8 ? kLtI32 : kLtF32; }
-LtEnum compute_of(LtType a) { return a == kLtI8 ? kLtCompute32I : kLtCompute32F; }
+LtEnum compute_of(const Product& p) {
+  if (p.tf32 && p.a.type == kLtF32) return kLtComputeTf32;
+  return p.a.type == kLtI8 ? kLtCompute32I : kLtCompute32F;
+}
 
 // alpha or beta, 0 or 1, of the scale type.
 struct Factor {
@@ -38,9 +41,8 @@ constexpr Factor kOne = {1, 1}, kNone = {0, 0};
 bool Product::fits() const {
   if (m < 1 || n < 1 || k < 1 || !aligned(a.at) || !aligned(b.at) || !aligned(d.at)) return false;
   if (bias != nullptr && !aligned(bias)) return false;
-  if (batch > 1 &&
-      (a.stride * bytes_of(a.type) % int64_t(kAligned) != 0 || b.stride * bytes_of(b.type) % int64_t(kAligned) != 0))
-    return false;
+  for (const Matrix* matrix : {&a, &b, &d})
+    if (batch > 1 && matrix->stride * bytes_of(matrix->type) % int64_t(kAligned) != 0) return false;
   if (a.type == kLtI8) return m % 4 == 0 && k % 4 == 0 && a.step % 4 == 0 && b.step % 4 == 0;
   if (a.type == kLtE4M3)
     return a.transposed && !b.transposed && k % 16 == 0 && a.step % 16 == 0 && b.step % 16 == 0 &&
@@ -49,7 +51,7 @@ bool Product::fits() const {
 }
 
 bool DescribedProduct::describe(const CublasLt& library, const Product& p, size_t workspace) {
-  bool told = library.product_init(&product, sizeof product, compute_of(p.a.type), scale_of(p.a.type)) == kLtSuccess;
+  bool told = library.product_init(&product, sizeof product, compute_of(p), scale_of(p.a.type)) == kLtSuccess;
   const auto tell = [&](LtEnum name, const auto& value) {
     told = told && library.product_set(&product, name, &value, sizeof value) == kLtSuccess;
   };
@@ -78,8 +80,8 @@ bool DescribedProduct::describe(const CublasLt& library, const Product& p, size_
   // Else the library takes addresses to be multiples of 256.
   const uint32_t alignment = kAligned;
   for (LtEnum matrix = 0; matrix < 4; ++matrix)
-    told = told && library.preference_set(&preference, kLtLeastAlignmentA + matrix, &alignment, sizeof alignment) ==
-                       kLtSuccess;
+    told = told &&
+           library.preference_set(&preference, kLtLeastAlignmentA + matrix, &alignment, sizeof alignment) == kLtSuccess;
   return told;
 }
 

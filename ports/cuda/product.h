@@ -6,8 +6,9 @@
 // w [out, in], is Y^T = W X^T, m = out, n = rows, k = in, A' the transpose of what lies there. Both operands are then
 // contiguous along k, which float8 needs.
 //
-// Sums are float32 of float32, 16-bit and float8 numbers (never of TF32, which has 11 bits), and int32 of int8. A bias
-// is added to them before D is rounded. Activations are none of the library's: its relu makes 0 of NaN.
+// Sums are float32 of float32, 16-bit and float8 numbers, and int32 of int8. Where the caller asks for it, float32 is
+// multiplied as TF32, of whose significand 11 bits remain: a relative error of up to 2^-10 in each product. A bias is
+// added to them before D is rounded. Activations are none of the library's: its relu makes 0 of NaN.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +29,7 @@ struct Product {
   int m, n, k, batch;
   Matrix a, b, d;
   bool adds;         // C is D
+  bool tf32;         // float32 may be multiplied as TF32
   const void* bias;  // [m] of D's type, added to the sums; or null
 
   // What the library asks of addresses, sizes and steps; where it does not hold, it is not asked.

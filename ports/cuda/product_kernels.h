@@ -3,17 +3,23 @@
 //
 //   columns   of a convolution: row r is the window of pixel r of y, in the order i, j, c of w; 0 in the padding, of
 //             codes the zero point
+//   uses      of the gradient of x: row r is dy wherever a window read pixel r of x, in the order i, j, k; 0 where the
+//             stride or the edge of y has no window that did
+//   turned    w of that gradient, in the order i, j, k, c: dx = uses turned
+//   rows      a matrix with more rows or columns, 0 there, or with fewer: sizes that the library takes (product_step.h)
 //   sums      y of the sums s, in the order of y: the epilogue of the op's form (ops/epilogue.h)
 //   weights   w_k = sum_i w_ki: codes are multiplied without their zero point, and s_rk - zero w_k is what the op means
 //
 // They are written as ops are, so that the device and the simulated one have them from the same lines as entries
-// (product_kernels.inc); their operands are those of the step, where another one stands in the place of x, w or y.
+// (product_kernels.inc); their operands are those of the step, where another one stands in the place of x, w or y. A
+// row of columns and of sums may be longer than what stands in it: its length is a word that the port adds (kRowWord).
 #pragma once
 
 #include "engine/base/isa.h"
 #include "engine/ops/conv_gradient.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/independent.h"
+#include "ports/cuda/step_image.h"
 
 namespace nacre::inline NACRE_ISA {
 
@@ -28,65 +34,72 @@ constexpr int scale_row(const Conv2d& op, int row) { return row / (op.window.h.o
 constexpr int zero_row(const Dense& op, int row) { return row / op.rows_per_batch; }
 constexpr int zero_row(const Conv2d& op, int row) { return scale_row(op, row); }
 
+inline constexpr int kRowWord = cuda::kMostWords - 1;  // beyond those of any op that has products
+
 template <class O>
 struct FromSums : O {
-  static constexpr FromSums from(const Words& words, const Operands& operands) { return {O::from(words, operands)}; }
+  int row;  // numbers from one row of sums to the next
+
+  static constexpr FromSums from(const Words& words, const Operands& operands) {
+    return {O::from(words, operands), words.integer(kRowWord)};
+  }
 
   template <class T, class Y = T>
   constexpr void real(const float* s, const T*, Optional<const T> b, Y* y) const {
-    each([&](int, int k, int e) { y[e] = this->epilogue.template real<T, Y>(s[e], b, k); });
+    each([&](int, int k, int e, int at) { y[e] = this->epilogue.template real<T, Y>(s[at], b, k); });
   }
 
   template <class T>
   constexpr void fused(const float* s, const T*, Optional<const T> b, Optional<const T> residual, T* y) const {
     const FusedEpilogue fused = {this->epilogue.clamp};
-    each([&](int, int k, int e) { y[e] = fused.real(s[e], b, k, residual, e); });
+    each([&](int, int k, int e, int at) { y[e] = fused.real(s[at], b, k, residual, e); });
   }
 
   template <Rounding kRounding>
   constexpr void int8(const int32_t* s, const int32_t* w, Optional<const int32_t> b,
                       const typename Requant<kRounding>::Stored* scale, int8_t* y) const {
-    each([&](int, int k, int e) {
-      y[e] = this->epilogue.template int8<kRounding>(moved(s[e], w[k], this->x_zero), b, scale, k);
+    each([&](int, int k, int e, int at) {
+      y[e] = this->epilogue.template int8<kRounding>(moved(s[at], w[k], this->x_zero), b, scale, k);
     });
   }
 
   template <class T>
   constexpr void dynamic(const int32_t* s, const int32_t*, Optional<const T> b, const T* scale, PerRow<const T> x_scale,
                          T* y) const {
-    each([&](int r, int k, int e) {
-      y[e] = this->epilogue.template dynamic<T>(s[e], b, scale, x_scale[scale_row(*this, r)], k);
+    each([&](int r, int k, int e, int at) {
+      y[e] = this->epilogue.template dynamic<T>(s[at], b, scale, x_scale[scale_row(*this, r)], k);
     });
   }
 
   constexpr void hybrid(const int32_t* s, const int32_t* w, Optional<const float> b, const float* scale,
                         const float* x_scale, const int32_t* x_zeros, float* y) const {
-    each([&](int r, int k, int e) {
+    each([&](int r, int k, int e, int at) {
       const int n = zero_row(*this, r);
-      y[e] = this->epilogue.template scaled<float>(float(moved(s[e], w[k], x_zeros[n])), b, scale, x_scale[n], k);
+      y[e] = this->epilogue.template scaled<float>(float(moved(s[at], w[k], x_zeros[n])), b, scale, x_scale[n], k);
     });
   }
 
   template <class T>
   constexpr void float8(const float* s, const Float8E4M3*, Optional<const T> b, const float* scale,
                         PerRow<const float> x_scale, T* y) const {
-    each([&](int r, int k, int e) {
-      y[e] = this->epilogue.template scaled<T>(s[e], b, scale, x_scale[scale_row(*this, r)], k);
+    each([&](int r, int k, int e, int at) {
+      y[e] = this->epilogue.template scaled<T>(s[at], b, scale, x_scale[scale_row(*this, r)], k);
     });
   }
 
   constexpr void float8_quantized(const float* s, const Float8E4M3*, Optional<const float> b, const float* scale,
                                   PerRow<const float> x_scale, const float* y_scale, Float8E4M3* y) const {
-    each([&](int r, int k, int e) {
-      y[e] = this->epilogue.float8_quantized(s[e], b, scale, x_scale[scale_row(*this, r)], y_scale[0], k);
+    each([&](int r, int k, int e, int at) {
+      y[e] = this->epilogue.float8_quantized(s[at], b, scale, x_scale[scale_row(*this, r)], y_scale[0], k);
     });
   }
 
  private:
-  // f(row, column, e) for every element of y.
+  // f(row, column, e, at) for every element e of y, whose sum is s[at].
   template <class F>
   constexpr void each(F f) const {
-    each_independent(product_rows(*this), product_columns(*this), f);
+    each_independent(product_rows(*this), product_columns(*this),
+                     [&](int r, int k, int e) { f(r, k, e, r * row + k); });
   }
 
   // sum_i (x_i - zero) w_i; it wraps as the op's does.
@@ -97,7 +110,11 @@ struct FromSums : O {
 
 template <class O>
 struct Columns : O {
-  static constexpr Columns from(const Words& words, const Operands& operands) { return {O::from(words, operands)}; }
+  int row;  // numbers of one row; 0 behind the window
+
+  static constexpr Columns from(const Words& words, const Operands& operands) {
+    return {O::from(words, operands), words.integer(kRowWord)};
+  }
 
   template <class T>
   constexpr void of_input(const T* x, const T*, T* to) const {
@@ -113,11 +130,48 @@ struct Columns : O {
   constexpr void fill(const T* x, T* to) const {
     const WindowAxis &h = this->window.h, &w = this->window.w;
     const T outside = T(float(this->x_zero));
-    each_independent(this->batch, h.out, w.out, this->w_channel, [&](int n, int o, int v, int i, int e) {
+    each_independent(this->batch, h.out, w.out, row, [&](int n, int o, int v, int i, int e) {
       const int tap = i / this->in_c, p = h.position(o, tap / w.kernel), q = w.position(v, tap % w.kernel);
       const bool inside = h.inside(p) && w.inside(q);
-      to[e] = inside ? x[((n * h.in + p) * w.in + q) * this->in_c + i % this->in_c] : outside;
+      if (i >= this->w_channel) to[e] = T();
+      else to[e] = inside ? x[((n * h.in + p) * w.in + q) * this->in_c + i % this->in_c] : outside;
     });
+  }
+};
+
+// dx_npqc = sum_{i,j,k} uses_{npq, ijk} turned_{ijk, c}
+struct Uses : Conv2dGradientX {
+  static constexpr Uses from(const Words& words, const Operands& operands) {
+    return {Conv2dGradientX::from(words, operands)};
+  }
+
+  template <class T>
+  constexpr void of_gradient(const T* dy, const T*, T* to) const {
+    const WindowAxis &h = window.h, &w = window.w;
+    each_independent(batch, h.in, w.in, h.kernel * w.kernel * out_c, [&](int n, int p, int q, int i, int e) {
+      const int tap = i / out_c, o = h.output(p, tap / w.kernel), v = w.output(q, tap % w.kernel);
+      to[e] = o >= 0 && v >= 0 ? dy[((n * h.out + o) * w.out + v) * out_c + i % out_c] : T();
+    });
+  }
+  template <class T>
+  constexpr void turned(const T*, const T* w, T* to) const {
+    each_independent(window.h.kernel * window.w.kernel * out_c, in_c,
+                     [&](int i, int c, int e) { to[e] = w[i % out_c * w_channel + i / out_c * w_column + c]; });
+  }
+};
+
+// to [to_rows, to_columns], x [rows, columns]: to_ij = x_ij, and 0 where there is none.
+struct CopiedRows {
+  int rows, columns, to_rows, to_columns;
+
+  static constexpr CopiedRows from(const Words& words, const Operands&) {
+    return {words.integer(0), words.integer(1), words.integer(2), words.integer(3)};
+  }
+
+  template <class T>
+  constexpr void copy(const T* x, T* to) const {
+    each_independent(to_rows, to_columns,
+                     [&](int i, int j, int e) { to[e] = i < rows && j < columns ? x[i * columns + j] : T(); });
   }
 };
 

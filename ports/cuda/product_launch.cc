@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "ports/cuda/cuda_port.h"
+#include "ports/cuda/product_kernels.h"
 
 namespace nacre::cuda {
 namespace {
@@ -18,17 +19,33 @@ StepImage<kCount> image_of(const StepHead& step, const StepOperand (&operands)[k
 
 const StepOperand* operands_of(const StepHead& image) { return reinterpret_cast<const StepOperand*>(&image + 1); }
 
+// Words of an image that the step has not are 0.
+void add_row(int row, StepHead* image) {
+  image->words[kRowWord] = uint32_t(row);
+  image->step.word_count = kMostWords;
+}
+
+const char* copy_kernel(const CopyOfRows& copy) {
+  return copy.element_bytes == 4 ? "kCopiedRowsF32" : copy.element_bytes == 2 ? "kCopiedRowsF16" : "kCopiedRowsI8";
+}
+
+std::vector<std::string> kernels_around(const ProductStep& step, const char* name) {
+  std::vector<std::string> wanted;
+  for (const char* kernel : {step.columns, step.turned, step.weights})
+    if (kernel != nullptr) wanted.push_back(kernel);
+  for (const CopyOfRows* copy : {&step.left, &step.right, &step.result})
+    if (copy->to != nullptr) wanted.push_back(copy_kernel(*copy));
+  if (step.sums) wanted.push_back(std::string(name) + "Sums");
+  return wanted;
+}
+
 }  // namespace
 
 // What launch_product will look for: in the middle of a capture a driver must not have to load a kernel.
 bool Device::find_product_kernels(const KernelEntry& entry, const char* name, const StepHead& image) {
   ProductStep step;
   if (!product_of(entry, image, image.rows, &step)) return true;
-  std::vector<std::string> wanted;
-  if (step.columns != nullptr) wanted.push_back(step.columns);
-  if (step.weights != nullptr) wanted.push_back(step.weights);
-  if (step.sums) wanted.push_back(std::string(name) + "Sums");
-  for (const std::string& kernel : wanted)
+  for (const std::string& kernel : kernels_around(step, name))
     if (product_kernel(kernel) == nullptr && !find_function(kernel.c_str(), &product_kernels_[kernel])) return false;
   return true;
 }
@@ -42,22 +59,41 @@ Function Device::product_kernel(const std::string& name) const {
 bool Device::launch_product(const KernelEntry& entry, const char* name, StepHead* image, int rows, bool* is_product) {
   ProductStep step;
   DescribedProduct described;
-  *is_product = product_of(entry, *image, rows, &step) && products_.choose(step.product, &described);
+  *is_product = product_of(entry, *image, rows, &step);
+  step.product.tf32 = tf32_;
+  *is_product = *is_product && products_.choose(step.product, &described);
+  // Fewer rows than those that bind knew may need other kernels.
+  for (const std::string& kernel : *is_product ? kernels_around(step, name) : std::vector<std::string>())
+    *is_product = *is_product && product_kernel(kernel) != nullptr;
   if (!*is_product) return true;
-  return (step.columns == nullptr || launch_columns(step, *image)) &&
+  return (step.columns == nullptr || launch_windows(step.columns, step, step.columns_at, *image)) &&
+         (step.turned == nullptr || launch_windows(step.turned, step, step.weights_at, *image)) &&
+         launch_copy(step.left, *image) && launch_copy(step.right, *image) &&
          succeeded(products_.enqueue(step.product, &described, stream_), "cublasLtMatmul") &&
-         (step.weights == nullptr || launch_weight_sums(step, *image)) &&
+         launch_copy(step.result, *image) && (step.weights == nullptr || launch_weight_sums(step, *image)) &&
          (!step.sums || launch_sums(step, name, image));
 }
 
-bool Device::launch_columns(const ProductStep& step, const StepHead& image) {
+// Columns, uses or turned weights.
+bool Device::launch_windows(const char* kernel, const ProductStep& step, std::byte* to, const StepHead& image) {
   const StepOperand* const of = operands_of(image);
   StepImage<3> made = image_of<3>(image, {of[0], of[1], of[image.step.operand_count - 1]});
-  made.operand[2].data = step.columns_at;
-  // Of a layer [rows, terms], of a gradient [terms, out].
-  const bool of_layer = step.columns_of == 0;
-  const uint64_t numbers = uint64_t(step.terms) * uint64_t(of_layer ? step.rows : step.out);
-  return launch(product_kernel(step.columns), blocks_of(numbers), &made);
+  made.operand[2].data = to;
+  add_row(step.row_of_columns, &made.head);
+  const uint64_t numbers = kernel == step.columns ? step.columns_numbers : step.turned_numbers;
+  return launch(product_kernel(kernel), blocks_of(numbers), &made);
+}
+
+bool Device::launch_copy(const CopyOfRows& copy, const StepHead& image) {
+  if (copy.to == nullptr) return true;
+  const StepOperand& like = operands_of(image)[0];
+  StepImage<2> made = image_of<2>(image, {like, like});
+  made.operand[0].data = const_cast<void*>(copy.from), made.operand[1].data = copy.to;
+  const int sizes[] = {copy.rows, copy.columns, copy.to_rows, copy.to_columns};
+  for (int i = 0; i < 4; ++i) made.head.words[i] = uint32_t(sizes[i]);
+  made.head.step.word_count = 4;
+  return launch(product_kernel(copy_kernel(copy)), blocks_of(uint64_t(copy.to_rows) * uint64_t(copy.to_columns)),
+                &made);
 }
 
 bool Device::launch_weight_sums(const ProductStep& step, const StepHead& image) {
@@ -71,6 +107,7 @@ bool Device::launch_sums(const ProductStep& step, const char* name, StepHead* im
   auto* const operand = reinterpret_cast<StepOperand*>(image + 1);
   operand[0].data = step.sums_at;
   if (step.weights != nullptr) operand[1].data = step.weights_at;
+  add_row(step.row_of_sums, image);
   return launch(product_kernel(std::string(name) + "Sums"), image->blocks, image);
 }
 

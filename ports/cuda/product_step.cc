@@ -1,6 +1,7 @@
 #include "ports/cuda/product_step.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/ops/batched_matmul.h"
 #include "ports/cuda/product_kernels.h"
@@ -8,7 +9,7 @@
 namespace nacre::cuda {
 namespace {
 
-constexpr size_t kPiece = 256;                       // alignment of a piece of scratch
+constexpr size_t kPiece = 256;                      // alignment of a piece of scratch
 constexpr size_t kMostColumns = size_t{256} << 20;  // bytes: a convolution with more runs on its own kernel
 
 // Y [rows, columns] = L' [rows, terms] R' [terms, columns], all in rows; `batch` of them one behind the other.
@@ -20,9 +21,12 @@ struct Factor {
 struct Plan {
   int rows = 0, columns = 0, terms = 0, batch = 1;
   Factor left = {0, false, false}, right = {0, false, false};
-  int windows = -1;  // the operand whose windows are that factor, as a matrix [rows of windows, length]
+  int windows = -1;   // the operand whose windows are that factor, as a matrix [rows of windows, length]
+  bool uses = false;  // these windows are uses of dy, and the other factor is w turned
   bool sums = false, adds = false, zeros = false;
   int bias = -1;  // operand
+  // Terms and columns in whole units of what the library takes.
+  int whole_terms = 0, whole_columns = 0;
 };
 
 bool type_of(ElementType element, LtType* type) {
@@ -35,6 +39,7 @@ bool type_of(ElementType element, LtType* type) {
     default: return false;
   }
 }
+int whole(int n, int unit) { return (n + unit - 1) / unit * unit; }
 bool is_real(LtType type) { return type != kLtI8 && type != kLtE4M3; }
 size_t bytes_of(LtType type) { return type == kLtF32 ? 4 : is_real(type) ? 2 : 1; }
 
@@ -88,8 +93,10 @@ bool plan_gradient(const KernelEntry& entry, const Words& words, const Operands&
     }
     case Op::kConv2dGradientX: {
       const auto op = Conv2dGradientX::from(words, operands);
-      if (op.group_in != op.in_c || !single_pixels(op)) return false;
-      plan->rows = product_rows(op), plan->columns = op.in_c, plan->terms = op.out_c;
+      if (op.group_in != op.in_c) return false;
+      plan->rows = op.batch * op.window.h.in * op.window.w.in, plan->columns = op.in_c;
+      plan->terms = op.window.h.kernel * op.window.w.kernel * op.out_c;
+      if (!single_pixels(op)) plan->windows = 0, plan->uses = true;
       plan->left = {0, false, false}, plan->right = {1, false, false};
       return true;
     }
@@ -148,37 +155,89 @@ bool plan_of(const KernelEntry& entry, const Words& words, const Operands& opera
     case Op::kBatchedMatmulGradientB: planned = plan_batched(entry, words, operands, plan); break;
     default: return false;
   }
-  return planned && plan->rows > 0 && plan->columns > 0 && plan->terms > 0;
+  if (!planned || plan->rows < 1 || plan->columns < 1 || plan->terms < 1) return false;
+  plan->whole_terms = whole(plan->terms, type == kLtE4M3 ? 16 : type == kLtI8 ? 4 : 1);
+  plan->whole_columns = whole(plan->columns, is_real(type) ? 1 : 4);
+  return true;
 }
 
 size_t whole_pieces(size_t bytes) { return (bytes + kPiece - 1) / kPiece * kPiece; }
 
+// A factor as it lies in memory: `count` matrices of [rows, columns], from one to the next `stride` elements.
+struct Laid {
+  int count, rows, columns, whole_rows, whole_columns;
+  int64_t stride;
+
+  // What the copy is of, which has the whole sizes, or as rows the matrices of a batch.
+  CopyOfRows copy(LtType type) const {
+    CopyOfRows made = {nullptr, nullptr, bytes_of(type), rows, columns, whole_rows, whole_columns};
+    if (count > 1) made.rows = made.to_rows = count, made.columns = rows * columns, made.to_columns = int(stride);
+    return made;
+  }
+};
+
+bool is_needed(const CopyOfRows& copy) { return copy.rows != copy.to_rows || copy.columns != copy.to_columns; }
+size_t bytes_to(const CopyOfRows& copy) {
+  return is_needed(copy) ? whole_pieces(size_t(copy.to_rows) * size_t(copy.to_columns) * copy.element_bytes) : 0;
+}
+
+// Matrices of a batch begin at multiples of 16 bytes; one that is repeated is no batch.
+Laid laid(const Plan& plan, LtType type, bool repeated, int rows, int columns, int whole_rows, int whole_columns) {
+  Laid made = {repeated ? 1 : plan.batch, rows, columns, whole_rows, whole_columns, 0};
+  if (made.count > 1) made.stride = whole(rows * columns, int(16 / bytes_of(type)));
+  return made;
+}
+Laid laid_left(const Plan& plan, LtType type) {
+  const Factor& f = plan.left;
+  return f.transposed ? laid(plan, type, f.repeated, plan.terms, plan.rows, plan.whole_terms, plan.rows)
+                      : laid(plan, type, f.repeated, plan.rows, plan.terms, plan.rows, plan.whole_terms);
+}
+Laid laid_right(const Plan& plan, LtType type) {
+  const Factor& f = plan.right;
+  return f.transposed ? laid(plan, type, f.repeated, plan.columns, plan.terms, plan.whole_columns, plan.whole_terms)
+                      : laid(plan, type, f.repeated, plan.terms, plan.columns, plan.whole_terms, plan.whole_columns);
+}
+Laid laid_result(const Plan& plan, LtType type) {
+  return laid(plan, type, false, plan.rows, plan.columns, plan.rows, plan.whole_columns);
+}
+
 struct Pieces {
-  size_t columns = 0, sums = 0, weights = 0;
-  size_t all() const { return columns + sums + weights; }
+  size_t columns = 0, sums = 0, weights = 0, left = 0, right = 0, result = 0;
+  size_t all() const { return columns + sums + weights + left + right + result; }
 };
 
 // False: more than the device should give to one step.
 bool pieces_of(const Plan& plan, LtType type, Pieces* pieces) {
   if (plan.windows >= 0) {
-    // The windows of a layer are its left factor, [rows, terms]; those of a gradient its right one, [terms, columns].
-    const size_t numbers = size_t(plan.terms) * size_t(plan.adds ? plan.columns : plan.rows);
+    // The windows of a layer are its left factor, [rows, terms]; those of a gradient of w its right one.
+    const size_t numbers =
+        plan.adds ? size_t(plan.terms) * size_t(plan.columns) : size_t(plan.rows) * size_t(plan.whole_terms);
     if (numbers * bytes_of(type) > kMostColumns) return false;
     pieces->columns = whole_pieces(numbers * bytes_of(type));
   }
-  if (plan.sums) pieces->sums = whole_pieces(size_t(plan.rows) * size_t(plan.columns) * 4);
+  if (plan.sums) pieces->sums = whole_pieces(size_t(plan.rows) * size_t(plan.whole_columns) * 4);
   if (plan.zeros) pieces->weights = whole_pieces(size_t(plan.columns) * 4);
+  if (plan.uses) pieces->weights = whole_pieces(size_t(plan.terms) * size_t(plan.columns) * bytes_of(type));
+  if (plan.windows != plan.left.operand) pieces->left = bytes_to(laid_left(plan, type).copy(type));
+  if (plan.windows != plan.right.operand && !plan.uses) pieces->right = bytes_to(laid_right(plan, type).copy(type));
+  if (!plan.sums) pieces->result = bytes_to(laid_result(plan, type).copy(type));
   return true;
 }
 
-const char* columns_kernel(LtType type, bool of_gradient) {
+const char* columns_kernel(LtType type, const Plan& plan) {
+  const auto one_of = [&](const char* layer, const char* gradient_w, const char* gradient_x) {
+    return plan.uses ? gradient_x : plan.adds ? gradient_w : layer;
+  };
   switch (type) {
-    case kLtF32: return of_gradient ? "kGradientColumnsF32" : "kColumnsF32";
-    case kLtF16: return of_gradient ? "kGradientColumnsF16" : "kColumnsF16";
-    case kLtBf16: return of_gradient ? "kGradientColumnsBf16" : "kColumnsBf16";
+    case kLtF32: return one_of("kColumnsF32", "kGradientColumnsF32", "kUsesF32");
+    case kLtF16: return one_of("kColumnsF16", "kGradientColumnsF16", "kUsesF16");
+    case kLtBf16: return one_of("kColumnsBf16", "kGradientColumnsBf16", "kUsesBf16");
     case kLtI8: return "kColumnsI8";
     default: return "kColumnsE4M3";
   }
+}
+const char* turned_kernel(LtType type) {
+  return type == kLtF32 ? "kTurnedWeightsF32" : type == kLtF16 ? "kTurnedWeightsF16" : "kTurnedWeightsBf16";
 }
 
 // A step's operands, of its image.
@@ -214,33 +273,51 @@ bool product_of(const KernelEntry& entry, const StepHead& image, int rows, Produ
   else if (!type_of(entry.operands[entry.operand_count - 1].element, &out)) return false;
 
   *made = {};
-  made->columns_at = image.scratch, made->sums_at = image.scratch + pieces.columns;
-  made->weights_at = made->sums_at + pieces.sums;
-  made->rows = plan.rows, made->out = plan.columns, made->terms = plan.terms;
+  std::byte* at = image.scratch;
+  const auto piece = [&](size_t bytes) { return std::exchange(at, at + bytes); };
+  made->columns_at = piece(pieces.columns), made->sums_at = piece(pieces.sums),
+  made->weights_at = piece(pieces.weights);
+  made->out = plan.columns;
   made->sums = plan.sums;
-  if (plan.windows >= 0) made->columns = columns_kernel(type, plan.adds), made->columns_of = plan.windows;
+  made->row_of_columns = plan.adds ? plan.columns : plan.whole_terms, made->row_of_sums = plan.whole_columns;
+  made->columns_numbers = uint64_t(plan.adds ? plan.terms : plan.rows) * uint64_t(made->row_of_columns);
+  made->turned_numbers = uint64_t(plan.terms) * uint64_t(plan.columns);
+  if (plan.windows >= 0) made->columns = columns_kernel(type, plan);
+  if (plan.uses) made->turned = turned_kernel(type);
   if (plan.zeros) made->weights = "kWeightSums";
 
-  const auto matrix = [&](const Factor& f, int rows_of, int columns_of) {
-    const void* const at = plan.windows == f.operand ? made->columns_at : of.tensor[f.operand].data;
-    const int64_t stride = f.repeated || plan.batch == 1 ? 0 : int64_t{rows_of} * columns_of;
-    return Product::Matrix{at, type, f.transposed, f.transposed ? rows_of : columns_of, stride};
+  const auto factor = [&](const Factor& f, const Laid& laid, size_t bytes, CopyOfRows* copy) {
+    const void* data = plan.windows == f.operand                      ? made->columns_at
+                       : plan.uses && f.operand == plan.right.operand ? made->weights_at
+                                                                      : of.tensor[f.operand].data;
+    if (bytes != 0) *copy = laid.copy(type), copy->from = data, copy->to = piece(bytes), data = copy->to;
+    return Product::Matrix{data, type, f.transposed, laid.whole_columns, laid.stride};
   };
   // In columns Y^T = R'^T L'^T, and what lies in rows is its transpose already.
   Product& product = made->product;
-  product = {.m = plan.columns,
+  product = {.m = plan.whole_columns,
              .n = plan.rows,
-             .k = plan.terms,
+             .k = plan.whole_terms,
              .batch = plan.batch,
              .a = {},
              .b = {},
              .d = {},
              .adds = plan.adds,
+             .tf32 = false,
              .bias = plan.bias >= 0 ? of.tensor[plan.bias].data : nullptr};
-  product.a = matrix(plan.right, plan.terms, plan.columns);
-  product.b = matrix(plan.left, plan.rows, plan.terms);
-  const void* const d = plan.sums ? made->sums_at : of.tensor[operands.count - 1].data;
-  product.d = {d, out, false, plan.columns, plan.batch == 1 ? 0 : int64_t{plan.rows} * plan.columns};
+  product.a = factor(plan.right, laid_right(plan, type), pieces.right, &made->right);
+  product.b = factor(plan.left, laid_left(plan, type), pieces.left, &made->left);
+  const Laid result = laid_result(plan, type);
+  void* const y = of.tensor[operands.count - 1].data;
+  product.d = {plan.sums ? made->sums_at : y, out, false, result.whole_columns, result.stride};
+  if (pieces.result == 0) return true;
+  // From where the library puts it: what copy() says, the other way round.
+  const CopyOfRows padding = result.copy(type);
+  std::byte* const at_result = piece(pieces.result);
+  product.d.at = at_result;
+  made->result = {at_result,       static_cast<std::byte*>(y), padding.element_bytes,
+                  padding.to_rows, padding.to_columns,         padding.rows,
+                  padding.columns};
   return true;
 }
 

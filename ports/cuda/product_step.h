@@ -1,12 +1,14 @@
 // Which steps are products that cuBLASLt makes (product.h), and with which kernels around them (product_kernels.h).
 //
 //   dense, conv2d of one group       y = epilogue(x W^T), a convolution of its windows in columns where they are not x
-//   dense_gradient_x                 dx = dy W; of a convolution of single pixels
+//   dense_gradient_x                 dx = dy W
+//   conv2d_gradient_x of one group   dx = uses(dy) turned(W), or dy W of single pixels
 //   dense_gradient_w, conv2d's       dw += dy^T x, or dy^T columns(x)
 //   batched_matmul, its gradients    where both operands have the same leading dims, or one of them has none
 //
-// of float32, float16 and bfloat16, of int8 and of float8 with scales of float32. Other steps, and those whose sizes
-// the library does not take, run on the port's own kernels.
+// of float32, float16 and bfloat16, of int8 and of float8 with scales of float32. Where the library does not take a
+// size (int8: terms and outputs in fours; float8: 16 terms and outputs in fours; matrices of a batch: 16 bytes), the
+// operands are copied with zeros behind them. Other steps run on the port's own kernels.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +19,27 @@
 
 namespace nacre::cuda {
 
+// A matrix [rows, columns] of elements of 1, 2 or 4 bytes as one of [to_rows, to_columns]: with zeros, or a part of it.
+struct CopyOfRows {
+  const void* from;
+  std::byte* to;  // null: no copy
+  size_t element_bytes;
+  int rows, columns, to_rows, to_columns;
+};
+
 // A step made of a product. Names are of kernels; those that are null are not needed.
 struct ProductStep {
   Product product;
-  const char* columns = nullptr;  // before it: the windows of x, to `columns_at`
-  const char* weights = nullptr;  // before the sums: of int8, to `weights_at`
-  bool sums = false;              // behind it: the kernel <entry>Sums makes y of the sums at `sums_at`
-  int columns_of = 0;             // the operand that x is
+  const char* columns = nullptr;            // before it: the windows of x, to `columns_at`
+  const char* turned = nullptr;             // before it: w of a gradient of x, to `weights_at`
+  const char* weights = nullptr;            // before the sums: of int8, to `weights_at`
+  CopyOfRows left = {}, right = {};         // before it: its operands
+  CopyOfRows result = {};                   // behind it
+  bool sums = false;                        // behind it: the kernel <entry>Sums makes y of the sums at `sums_at`
+  int row_of_columns = 0, row_of_sums = 0;  // numbers
+  uint64_t columns_numbers = 0, turned_numbers = 0;
   std::byte *columns_at = nullptr, *sums_at = nullptr, *weights_at = nullptr;  // in the step's scratch
-  int rows = 0, out = 0, terms = 0;                                            // of y, and of a sum
+  int out = 0;                                                                 // columns of y
 };
 
 // False: the step is none. `image`: of the step, with `rows` as a run has them.

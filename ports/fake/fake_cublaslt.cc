@@ -1,6 +1,8 @@
 #include "ports/fake/fake_cublaslt.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -74,6 +76,14 @@ void put_real(std::byte* base, LtEnum type, int64_t i, float v) {
   }
 }
 
+// With the 11 bits of a TF32's significand, to the nearest even.
+float as_tf32(float v) {
+  auto bits = std::bit_cast<uint32_t>(v);
+  if (!std::isfinite(v)) return v;
+  bits += 0xFFF + (bits >> 13 & 1);
+  return std::bit_cast<float>(bits & ~0x1FFFu);
+}
+
 // d_ij = sum_p a'_ip b'_pj of one of the batch, at these bytes.
 void multiply_one(const ProductImage& p, const std::byte* a, const std::byte* b, std::byte* d) {
   const bool ta = p.product.transposed[0] != 0, tb = p.product.transposed[1] != 0;
@@ -93,7 +103,9 @@ void multiply_one(const ProductImage& p, const std::byte* a, const std::byte* b,
         continue;
       }
       float sum = p.adds ? real_at(d, p.d.type, at) : 0.0f;
-      for (int64_t k = 0; k < terms; ++k) sum += real_at(a, p.a.type, at_a(k)) * real_at(b, p.b.type, at_b(k));
+      const auto factor = [&](float v) { return p.product.compute == cuda::kLtComputeTf32 ? as_tf32(v) : v; };
+      for (int64_t k = 0; k < terms; ++k)
+        sum += factor(real_at(a, p.a.type, at_a(k))) * factor(real_at(b, p.b.type, at_b(k)));
       if (p.product.epilogue == cuda::kLtEpilogueBias)
         sum += real_at(static_cast<const std::byte*>(p.product.bias), p.product.bias_type, i);
       put_real(d, p.d.type, at, sum);
@@ -116,10 +128,13 @@ LtStatus judge(const ProductFields& product, const MatrixFields& a, const Matrix
   const uint64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns, n = tb ? b.rows : b.columns;
   if ((tb ? b.columns : b.rows) != k || d.rows != m || d.columns != n || a.type != b.type) return cuda::kLtInvalidValue;
   if (a.count != d.count || b.count != d.count) return cuda::kLtInvalidValue;
-  for (const MatrixFields* matrix : {&a, &b, &d})
+  for (const MatrixFields* matrix : {&a, &b, &d}) {
     if (matrix->step < int64_t(matrix->rows)) return cuda::kLtInvalidValue;
+    if (matrix->count > 1 && matrix->stride * int64_t(bytes_of(matrix->type)) % 16 != 0) return cuda::kLtNotSupported;
+  }
   const bool integer = a.type == cuda::kLtI8;
-  if (product.compute != (integer ? cuda::kLtCompute32I : cuda::kLtCompute32F) ||
+  const bool tf32 = product.compute == cuda::kLtComputeTf32 && a.type == cuda::kLtF32;
+  if ((!tf32 && product.compute != (integer ? cuda::kLtCompute32I : cuda::kLtCompute32F)) ||
       product.scale != LtEnum(integer ? cuda::kLtI32 : cuda::kLtF32))
     return cuda::kLtInvalidValue;
   if (integer && (d.type != cuda::kLtI32 || m % 4 != 0 || k % 4 != 0 || a.step % 4 != 0 || b.step % 4 != 0))

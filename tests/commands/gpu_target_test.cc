@@ -62,6 +62,16 @@ TEST_F(gpu_target, without_a_gpu_it_is_one_sentence_that_says_what_runs) {
   EXPECT_TRUE(has(tune.err, "nacre: cuda: ")) << tune.err;
 }
 
+TEST_F(gpu_target, tf32_is_for_programs_of_a_gpu) {
+  const ToolRun host = run_tool({"run", convert("host.nacre", {}), "--kernels", "tf32"});
+  EXPECT_NE(host.exit_code, 0);
+  EXPECT_TRUE(has(host.err, "--kernels tf32")) << host.err;
+  EXPECT_TRUE(has(host.err, "--target cuda/sm80")) << host.err;
+  if (gpu_is_here()) return;
+  const ToolRun gpu = run_tool({"run", convert("gpu.nacre", {"--target", "cuda/sm90"}), "--kernels", "tf32"});
+  EXPECT_TRUE(gpu.err.starts_with("nacre: cuda: ")) << gpu.err;
+}
+
 TEST_F(gpu_target, the_same_file_runs_on_the_host_with_the_bytes_of_a_hosts_file) {
   const std::string gpu = convert("gpu.nacre", {"--target", "cuda/sm90"}), host = convert("host.nacre", {});
   std::vector<uint8_t> outputs[2];

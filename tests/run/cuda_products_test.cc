@@ -3,10 +3,14 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "engine/kernels/training.h"
+#include "tests/cases.h"
+#include "tests/cases_random.h"
 #include "tests/run/on_device.h"
 #include "tests/sanitized.h"
 
@@ -54,6 +58,133 @@ TEST(cuda_products, a_dense_step_is_the_libraries) {
         // The product, and behind a clamp the kernel that makes y of its sums.
         EXPECT_EQ(placed.driver.calls("cuLaunchKernel"), clamp.empty() ? 1u : 2u);
       }
+}
+
+// The model of one step, all of whose operands lie in the arena.
+Draft draft_of(const KernelEntry& entry, const Case& made, const std::vector<Array>& inputs, const Array& y) {
+  Draft d;
+  uint64_t at = 0;
+  const auto add = [&](const Array& array, uint16_t flags) {
+    const uint64_t offset = at;
+    at += (array.bytes.size() + 15) / 16 * 16;
+    return d.arena(array.element, array.dims, 0, 0, offset, kNoIndex, flags);
+  };
+  std::vector<uint32_t> in;
+  for (const Array& x : inputs) in.push_back(x.present() ? add(x, kInput) : kAbsent);
+  const uint32_t out = add(y, kOutput);
+  d.step(entry.op, made.words, in, {out}, entry.rounding);
+  d.program(Entry::kInfer, "", {at});
+  return d;
+}
+
+// Whether the library must have made it: layers of codes of any size, and gradients of x of one group.
+bool must_be_a_product(const KernelEntry& entry, const std::vector<Array>& inputs, const Array& y) {
+  const ElementType x = entry.operands[0].element, w = entry.operands[1].element;
+  if (x == ElementType::kFloat64 || x != w || y.element == ElementType::kFloat64) return false;
+  if (entry.op == Op::kConv2dGradientX) return y.dims[3] == inputs[1].dims[3];
+  if (entry.op != Op::kDense) return false;
+  return x == kI8 || (x == ElementType::kFloat8E4M3 && entry.operands[3].element == kF32);
+}
+
+// Of an axis: in, kernel, and the words of stride, dilation and both pads, such that y has at least one position.
+struct Axis {
+  int in, out, kernel;
+  uint32_t stride, dilation, before, after;
+  explicit Axis(Random& random) : kernel(pick(random, 1, 3)) {
+    stride = uint32_t(pick(random, 0, 2)), dilation = uint32_t(pick(random, 0, 2));
+    const int span = (kernel - 1) * int(dilation + 1) + 1;
+    before = uint32_t(pick(random, 0, span - 1)), after = uint32_t(pick(random, 0, span - 1));
+    in = pick(random, std::max(1, span - int(before + after)), 9);
+    out = (in + int(before + after) - span) / int(stride + 1) + 1;
+  }
+};
+
+// dx of a convolution of one group, or of two.
+Case gradient_x_case(const KernelEntry& entry, Random& random) {
+  const int batch = pick(random, 1, 3), groups = pick(random, 0, 3) == 0 ? 2 : 1, in_c = groups * pick(random, 1, 5),
+            out_c = groups * pick(random, 1, 5);
+  const Axis h(random), w(random);
+  Case made;
+  made.words = {h.stride,
+                w.stride,
+                h.dilation,
+                w.dilation,
+                h.before,
+                w.before,
+                h.after,
+                w.after,
+                0,
+                0,
+                0,
+                0,
+                0,
+                uint32_t(groups - 1),
+                0,
+                0,
+                uint32_t(h.in),
+                uint32_t(w.in),
+                uint32_t(in_c)};
+  const ElementType type = entry.operands[0].element;
+  made.inputs = {{.element = type, .dims = {batch, h.out, w.out, out_c}},
+                 {.element = type, .dims = {out_c, h.kernel, w.kernel, in_c / groups}}};
+  return made;
+}
+
+// Random sizes, strides, dilations, paddings and transpositions of every entry whose steps can be products.
+TEST(cuda_products, steps_of_any_size_give_the_references_bytes) {
+  uint64_t seed = 0, products = 0, expected = 0;
+  for (const auto& list : {reference::list(), reference::training_list()})
+    for (const auto& [name, entry] : list) {
+      const bool is_gradient = entry->op == Op::kConv2dGradientX;
+      if (entry->op != Op::kDense && entry->op != Op::kConv2d && entry->op != Op::kBatchedMatmul && !is_gradient)
+        continue;
+      Random random(++seed);
+      for (int i = 0; i < (is_gradient ? 20 : 4); ++i) {
+        const Case made = is_gradient ? gradient_x_case(*entry, random) : random_case(*entry, random);
+        const std::vector<Array> inputs = random_inputs(made, random);
+        const Execution host = execute(*entry, made.words, inputs);
+        ASSERT_TRUE(host.code == Code::kOk) << name << ", seed " << seed << ": " << text(made);
+        OnDevice placed(with_places(draft_of(*entry, made, inputs, host.outputs[0]), {1}), {}, true);
+        ASSERT_TRUE(placed.bind().ok()) << name << ", seed " << seed << ": " << text(made);
+        uint32_t to = 0;
+        for (const Array& x : inputs)
+          if (x.present()) std::memcpy(placed.program.input(to++).data(), x.bytes.data(), x.bytes.size());
+        ASSERT_TRUE(placed.program.run().ok()) << placed.device.sentence();
+        EXPECT_EQ(
+            std::memcmp(placed.program.output(0).data(), host.outputs[0].bytes.data(), host.outputs[0].bytes.size()), 0)
+            << name << ", seed " << seed << ": " << text(made);
+        products += placed.device.counts().products;
+        if (!must_be_a_product(*entry, inputs, host.outputs[0])) continue;
+        ++expected;
+        EXPECT_EQ(placed.device.counts().products, 1u) << name << ", seed " << seed << ": " << text(made);
+      }
+    }
+  EXPECT_GT(expected, 40u);
+  EXPECT_GT(products, expected + 40);
+}
+
+// TF32 has 11 bits: the inputs here, which have 17, are rounded; and only as long as it is asked for.
+TEST(cuda_products, float32_is_multiplied_as_tf32_when_it_is_asked_for) {
+  constexpr int kTerms = 24;
+  const Draft draft = dense(5, kTerms, 16, kF32, false);
+  OnDevice placed(with_places(draft, {1}), {}, true);
+  ASSERT_TRUE(placed.bind().ok());
+  const auto run = [&](bool tf32) {
+    placed.device.multiply_as_tf32(tf32);
+    write_inputs(placed.program, placed.model);
+    EXPECT_TRUE(placed.program.run().ok()) << placed.device.sentence();
+    return outputs_of(placed.program);
+  };
+  const std::vector<std::byte> exact = on_host(draft);
+  EXPECT_EQ(run(false), exact);
+  const std::vector<std::byte> rounded = run(true);
+  EXPECT_NE(rounded, exact);
+  for (size_t i = 0; i < exact.size(); i += sizeof(float)) {
+    float a = 0, b = 0;
+    std::memcpy(&a, &exact[i], sizeof a), std::memcpy(&b, &rounded[i], sizeof b);
+    EXPECT_NEAR(a, b, 0x1p-10 * a);  // both factors by 2^-11; all terms are positive
+  }
+  EXPECT_EQ(run(false), exact);
 }
 
 TEST(cuda_products, a_library_that_does_not_open_is_done_without) {
@@ -109,6 +240,7 @@ TEST(cuda_products, sizes_that_the_library_does_not_take_are_not_asked_for) {
                    .b = {nullptr, type, false, k, 0},
                    .d = {nullptr, sums, false, m, 0},
                    .adds = false,
+                   .tf32 = false,
                    .bias = nullptr};
   };
   EXPECT_TRUE(of(cuda::kLtI8, 8, 3, 12).fits());
@@ -148,6 +280,7 @@ TEST(cuda_products, nvidias_library_takes_every_descriptor) {
     for (const bool ta : {false, true})
       for (const bool tb : {false, true})
         for (const int batch : {1, 3}) {
+          const bool tf32 = type == cuda::kLtF32 && batch == 3;
           const bool integer = type == cuda::kLtI8, biased = batch == 1 && !integer;
           const auto out = integer ? cuda::kLtI32 : type == cuda::kLtE4M3 ? cuda::kLtF32 : type;
           const Product product = {.m = 48,
@@ -158,13 +291,16 @@ TEST(cuda_products, nvidias_library_takes_every_descriptor) {
                                    .b = {nullptr, type, tb, tb ? 5 : 32, 0},
                                    .d = {nullptr, out, false, 48, 240},
                                    .adds = false,
+                                   .tf32 = tf32,
                                    .bias = biased ? bias : nullptr};
           cuda::DescribedProduct made;
           ASSERT_TRUE(made.describe(*library, product, cuda::Products::kWorkspace));
           EXPECT_EQ(told(of_product, &made.product, cuda::kLtTransposeA, int32_t{}), ta);
           EXPECT_EQ(told(of_product, &made.product, cuda::kLtTransposeB, int32_t{}), tb);
           EXPECT_EQ(told(of_product, &made.product, kCompute, cuda::LtEnum{}),
-                    cuda::LtEnum(integer ? cuda::kLtCompute32I : cuda::kLtCompute32F));
+                    cuda::LtEnum(integer ? cuda::kLtCompute32I
+                                 : tf32  ? cuda::kLtComputeTf32
+                                         : cuda::kLtCompute32F));
           EXPECT_EQ(told(of_product, &made.product, kScale, cuda::LtEnum{}),
                     cuda::LtEnum(integer ? cuda::kLtI32 : cuda::kLtF32));
           EXPECT_EQ(told(of_product, &made.product, cuda::kLtEpilogue, cuda::LtEnum{}),

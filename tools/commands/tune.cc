@@ -57,7 +57,7 @@ std::string clock_text(double seconds) {
 Ports training_ports(const LoadedModel& model, const TuneOptions& o) {
   const std::string& choice = o.kernels;
   const std::string target = model.program_names(model.find_program(Entry::kUpdate, o.target)).target;
-  if (choice == "auto" && is_gpu_target(target)) return {nullptr, gpu_port(target)};
+  if (chooses_gpu(choice) && is_gpu_target(target)) return {nullptr, gpu_port(target, choice)};
   return {port_named(choice)};
 }
 

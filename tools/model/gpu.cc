@@ -59,11 +59,14 @@ cuda::Device& gpu_device() {
   return opened().device;
 }
 
-const Port* gpu_port(const std::string& target) {
+bool chooses_gpu(std::string_view choice) { return choice == "auto" || choice == kTf32; }
+
+const Port* gpu_port(const std::string& target, const std::string& choice) {
   const Port* const port = &gpu_device().port();
   if (architecture_of(target) > gpu_architecture())
     throw Error(kUnsupported, "a program for " + target, fmt::format("this GPU is a cuda/sm{}", gpu_architecture()),
                 "name an older target of the file with --target, or run it with --kernels reference");
+  gpu_device().multiply_as_tf32(choice == kTf32);
   return port;
 }
 

@@ -28,8 +28,12 @@ const std::string* newest_gpu_target(std::span<const std::string> targets, int a
 
 bool gpu_is_here();
 int gpu_architecture();  // of the GPU that is here, else 0
+// What --kernels says of programs for a GPU: "auto", or "tf32", with which float32 is multiplied as TF32. Others run
+// them on the host.
+inline constexpr const char* kTf32 = "tf32";
+bool chooses_gpu(std::string_view choice);
 // Throws where there is none, with the port's sentence, and where the one that is here is older than the target.
-const Port* gpu_port(const std::string& target);
+const Port* gpu_port(const std::string& target, const std::string& choice = "auto");
 cuda::Device& gpu_device();
 // From now on the GPU is that of this driver; null: this machine's. Not while a program is bound to the one before.
 void use_gpu(const cuda::Driver* driver, std::span<const void* const> modules);

@@ -53,12 +53,14 @@ std::vector<std::string> kernel_choices() {
 #ifdef NACRE_XNNPACK
   names.emplace_back("xnnpack");
 #endif
+  names.emplace_back(kTf32);
   return names;
 }
 
 std::vector<std::string> kernel_sets_listed() {
   std::vector<std::string> names = kernel_choices();
   names[0] = "reference", names[1] = "training";
+  names.pop_back();  // no set
   return names;
 }
 
@@ -108,6 +110,9 @@ const Port* xnnpack_port() {
 
 const Port* port_named(const std::string& choice) {
   if (choice == "reference") return nullptr;
+  if (choice == kTf32)
+    throw Error(kUsage, "--kernels tf32", "it is about products of float32 on a GPU, and the program is for the host",
+                "leave it away, or convert the network with --target cuda/sm80 or another GPU");
   if (choice == "xnnpack") {
     if (const Port* const port = xnnpack_port(); port != nullptr) return port;
     throw Error(kUnsupported, "--kernels xnnpack", "the library does not run on this processor", "leave it away");

@@ -13,7 +13,7 @@
 
 namespace nacre::tools {
 
-// "auto", "reference", every tier, also those that do not run here, and "xnnpack".
+// "auto", "reference", every tier, also those that do not run here, and "xnnpack"; last "tf32", of a GPU (gpu.h).
 std::vector<std::string> kernel_choices();
 
 // Every set there is, and its kernels: "reference", "training" (the reference's, for training) and the tiers.

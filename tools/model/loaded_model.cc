@@ -298,7 +298,7 @@ bool names_place(const Model& model, const ProgramView& view, uint8_t place) {
 
 Ports ports_for(const LoadedModel& model, uint32_t program, const std::string& choice) {
   const std::string target = model.program_names(program).target;
-  if (choice == "auto" && is_gpu_target(target)) return {nullptr, gpu_port(target)};
+  if (chooses_gpu(choice) && is_gpu_target(target)) return {nullptr, gpu_port(target, choice)};
   Ports ports = {port_for(choice, target)};
   if (is_gpu_target(target)) return ports;
   const bool named = names_place(model.model(), model.model().program(program), kXnnpackPlace);
