@@ -71,13 +71,24 @@ TEST(onnx_dynamic, conv_integer_keeps_its_window_and_takes_a_bias_of_channels) {
   EXPECT_EQ(reals(run_converted<float>(b, {255, 1, 2})), (std::vector<float>{256.75f, 131.75f, 5138, 2638}));
 }
 
-TEST(onnx_dynamic, uint8_weights_about_128_are_symmetric_and_others_are_refused) {
+TEST(onnx_dynamic, weights_may_have_a_zero_point) {
   OnnxBuilder b = dynamic_layer({1, 2}, "MatMulInteger", {2, 1}, {129, 126}, {1}, 128, TensorProto::UINT8);
   b.output("y");
   EXPECT_EQ(reals(run_converted<float>(b, {255, 100})), std::vector<float>{55});
   OnnxBuilder skewed = dynamic_layer({1, 2}, "MatMulInteger", {2, 1}, {129, 126}, {1}, 100, TensorProto::UINT8);
   skewed.output("y");
-  EXPECT_NE(refusal(skewed).find("weight_type=QInt8"), std::string::npos) << refusal(skewed);
+  // 29 * 255 + 26 * 100, in steps of 1
+  EXPECT_EQ(reals(run_converted<float>(skewed, {255, 100})), std::vector<float>{9995});
+  OnnxBuilder signed_codes = dynamic_layer({1, 2}, "MatMulInteger", {2, 2}, {1, 2, 3, 4}, {0.5f, 2}, -3);
+  signed_codes.floats("b", {2}, {1, -1});
+  signed_codes.node("Add", {"y", "b"}, {"t"});
+  signed_codes.output("t");
+  EXPECT_EQ(reals(run_converted<float>(signed_codes, {255, 100})), (std::vector<float>{811, 3949}));
+  // A pad is the real 0.
+  OnnxBuilder conv = dynamic_layer({1, 1, 1, 3}, "ConvInteger", {2, 1, 1, 3}, {1, 2, 3, 10, 20, 30}, {0.5f, 1}, 1);
+  OnnxNode(conv.model().mutable_graph()->mutable_node(1)).ints("pads", {0, 1, 0, 0});
+  conv.output("y");
+  EXPECT_EQ(reals(run_converted<float>(conv, {255, 1, 2})), (std::vector<float>{128.5f, 2.5f, 4874, 2372}));
 }
 
 TEST(onnx_dynamic, one_scale_serves_all_of_x_where_axis_0_is_no_batch) {

@@ -91,6 +91,18 @@ TEST(onnx_half, a_policy_that_is_asked_for_counts_and_the_ends_keep_their_types)
   EXPECT_EQ(graph.values[size_t(first(graph, Op::kDense).outputs[0])].type, ElementType::kFloat32);
 }
 
+TEST(onnx_half, what_only_moves_stays_in_16_bits) {
+  OnnxBuilder b;
+  b.input("x", {1, 2, 2, 2}, {}, TensorProto::FLOAT16);
+  b.codes("w", {1, 2, 1, 1}, bits_of<Float16>({1, -1}), TensorProto::FLOAT16);
+  b.node("Conv", {"x", "w"}, {"y"});
+  b.output("y");
+  const Graph graph = converted(b);
+  EXPECT_EQ(ops(graph), (std::vector<Op>{Op::kTranspose, Op::kConv2d, Op::kReshape}));
+  EXPECT_EQ(reals(run_converted<Float16>(b, as<Float16>({1, 2, 3, 4, 5, 7, 9, 11}))),
+            (std::vector<float>{-4, -5, -6, -7}));
+}
+
 TEST(onnx_half, training_computes_in_float32) {
   const Graph graph = imported(half_network<Float16>(TensorProto::FLOAT16), {.train = true});
   for (const Value& v : graph.values) EXPECT_EQ(v.type, ElementType::kFloat32) << v.name;

@@ -5,7 +5,8 @@
 A network of random_networks.py gets constants, inputs and outputs of 16 bits. Beside it every operator runs by itself in
 onnxruntime in float32, and its result is rounded to 16 bits by ml_dtypes: onnxruntime has few kernels of float16 and none of
 bfloat16 on a processor, and both systems add up in float32. A result of n operators, each a sum of up to k terms, is at most
-eps sqrt(n k) of the largest number that the network computes apart, eps = 2^-10 or 2^-7.
+eps sqrt(n k) of the largest number that the network computes apart, eps = 2^-10 or 2^-7; 95% of all are equal, because both round at
+the same places.
 
 Casts between all types: equal to onnxruntime's, or to numpy's and ml_dtypes' where it has none. Converted files: as above, beside
 onnxruntime itself.
@@ -85,7 +86,7 @@ class HalfRunner(Runner):
 
 
 def compare_networks(nacre, seeds, dtype):
-    nodes, wrong, worst = 0, [], 0.0
+    nodes, wrong, worst, equal = 0, [], 0.0, []
     for seed in seeds:
         n, model = random_network(seed)
         x = n.numbers.standard_normal(n.input_dims).astype(dtype)
@@ -105,9 +106,12 @@ def compare_networks(nacre, seeds, dtype):
                 continue
             far = np.abs(mine.astype(np.float32) - theirs).max() / bound
             worst = max(worst, float(far))
+            equal += list((mine.astype(np.float32) == theirs).flat)
             if not far <= 1:
                 wrong.append(f"seed {seed}, {output.name}, opset {n.opset}, {far}: {' '.join(node.op_type for node in n.nodes)}")
-    return nodes, wrong, worst
+    if np.mean(equal) < 0.95:
+        wrong.append(f"{np.mean(equal):.1%} of the results in {dtype} have the bits of what is rounded after every operator")
+    return nodes, wrong, f"at most {worst:.2f} of the bound, {np.mean(equal):.1%} equal"
 
 
 def cast_model(a, b, saturate=None):
@@ -169,7 +173,7 @@ def main():
         seeds, wrong, parts = range(first, first + count), [], []
         for dtype in (F16, BF16):
             nodes, lines, worst = compare_networks(nacre, seeds, dtype)
-            parts.append(f"{count} networks of {nodes} operators in {dtype} (at most {worst:.2f} of the bound)")
+            parts.append(f"{count} networks of {nodes} operators in {dtype} ({worst})")
             wrong += lines
         files, lines = compare_converted(nacre, seeds[: count // 3])
         wrong += lines

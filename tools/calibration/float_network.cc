@@ -20,7 +20,10 @@ bool is_identity(const Node& node) {
 }
 
 void decode(Value& v) {
-  if (!v.quantizer) return;
+  if (!v.quantizer) {
+    if (is_float_type(v.type) && !v.constant()) v.type = ElementType::kFloat32;
+    return;
+  }
   if (v.constant() && v.stored != ElementType::kFloat32) {
     const std::vector<float> x = reals(v);
     std::vector<uint8_t> bytes(x.size() * sizeof(float));
@@ -43,9 +46,14 @@ void expose(Graph& graph) {
 
 Graph real_graph(Graph graph) {
   keep_saturation(graph, [](const Node&) { return true; });
+  std::vector<ElementType> types;  // of the inputs: they keep them
+  for (const Binding& b : graph.inputs) types.push_back(graph.values[size_t(b.value)].type);
   for (Value& v : graph.values) decode(v);
+  for (size_t i = 0; i < types.size(); ++i)
+    if (is_float_type(types[i])) graph.values[size_t(graph.inputs[i].value)].type = types[i];
+  const auto type = [&](ValueId id) { return graph.values[size_t(id)].type; };
   for (Node& node : graph.nodes)
-    if (is_identity(node)) {
+    if (is_identity(node) || (node.op == Op::kCast && type(node.inputs[0]) == type(node.outputs[0]))) {
       std::erase(node.inputs, kNone);
       node.op = Op::kCopy;
       node.words.clear();

@@ -113,6 +113,8 @@ OperandPtr Import::find(Scope& scope, const std::string& name) {
   const std::string directory = std::filesystem::path(graph_.source).parent_path().string();
   Value constant = read_tensor(*tensor->second, directory.empty() ? "." : directory);
   if (is_other_real(constant.stored) && !to_train()) operand->kept = constant.stored;
+  if (operand->kept == ElementType::kFloat64)
+    graph_.log.push_back("import: " + name + ": its numbers are rounded to float32");
   constant = as_float32(std::move(constant));
   operand->name = name;
   operand->type = constant.type;

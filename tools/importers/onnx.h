@@ -250,6 +250,7 @@ class Import {
   void read_functions(const ::onnx::ModelProto& model);
   void read_inputs(Scope& scope, const ::onnx::GraphProto& graph);
   void read_input(Scope& scope, const ::onnx::ValueInfoProto& input);
+  ValueId as_real(ValueId input);
   std::vector<int64_t> input_dims(const ::onnx::ValueInfoProto& input);
   void read_node(Scope& scope, const ::onnx::NodeProto& node);
   void read_supported(Scope& scope, const ::onnx::NodeProto& node);

@@ -33,6 +33,13 @@ std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
   return dims;
 }
 
+// Inside reals are float32 values: an input of 16 bits is cast. Layers that compute in its type read it.
+ValueId Import::as_real(ValueId input) {
+  if (!is_other_real(value(input).type) || value(input).type == ElementType::kFloat64) return input;
+  Node node = make_step(Op::kCast, Node(), value(input).name + "/cast", {input}, {});
+  return append(std::move(node), value(input).name + "/float32");
+}
+
 void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
   const std::string place = "input " + input.name();
   if (!input.type().has_tensor_type()) throw Error(kUnsupported, place, "is no tensor");
@@ -51,8 +58,9 @@ void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
   operand->uses = scope.uses[input.name()];
   const bool last = options_.io_nhwc && operand->rank() == 4;
   if (last) v.dims = channels_last_dims(v.dims);
-  (last ? operand->channels_last : operand->plain) = graph_.add(std::move(v));
-  graph_.inputs.push_back({input.name(), last ? operand->channels_last : operand->plain, ""});
+  const ValueId id = graph_.add(std::move(v));
+  graph_.inputs.push_back({input.name(), id, ""});
+  (last ? operand->channels_last : operand->plain) = as_real(id);
   if (!scope.operands.emplace(input.name(), std::move(operand)).second) throw Error(kBadInput, place, "is given twice");
 }
 

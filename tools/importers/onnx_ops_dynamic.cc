@@ -39,19 +39,13 @@ void dynamic_quantize_linear(Import& import, const Source& source) {
   import.give(2, part_of({.part = Dynamic::kZero, .x = x}, ElementType::kUint8, {}));
 }
 
-// Weights are symmetric in every kernel: zero point 0 as int8, 128 as uint8.
+int64_t middle_of(ElementType codes) { return codes == ElementType::kUint8 ? 128 : 0; }
+
+// Weights are symmetric in every kernel: zero point 0 as int8, 128 as uint8. Others get a correction: write_correction.
 void check_weights(const Source& source, const OperandPtr& w, const OperandPtr& w_zero) {
   if (!w->constant || !is_code_type(w->type)) source.refuse("its weights are no stored int8 or uint8 codes", kRemedy);
-  std::vector<int64_t> zeros = {0};
-  if (w_zero) {
-    if (!w_zero->constant || w_zero->type != w->type)
-      source.refuse("its weights' zero point is no stored code", kRemedy);
-    zeros = integers(*w_zero->constant);
-  }
-  const int64_t middle = w->type == ElementType::kUint8 ? 128 : 0;
-  if (std::any_of(zeros.begin(), zeros.end(), [&](int64_t zero) { return zero != middle; }))
-    source.refuse("its weights have a zero point: integer kernels take symmetric weights",
-                  "quantize with weight_type=QInt8, or with extra_options={'WeightSymmetric': True}");
+  if (w_zero && (!w_zero->constant || w_zero->type != w->type))
+    source.refuse("its weights' zero point is no stored code", kRemedy);
 }
 
 void integer_matmul(Import& import, const Source& source) {
@@ -101,6 +95,58 @@ void write_matmul(Import& import, Body& body, const Layer& layer, const std::str
   body.node("Reshape", {after, body.take(dims_operand(after + "/dims", dims))}, y);
 }
 
+// s_j (middle - z_j) per column or channel of w; empty where all of it is 0.
+std::vector<float> correction_factors(const Source& source, const Layer& layer) {
+  const std::vector<int64_t> zeros = layer.w_zero ? integers(*layer.w_zero->constant) : std::vector<int64_t>{0};
+  const std::vector<float> scales = reals(*layer.w_scale->constant);
+  const size_t count = std::max(zeros.size(), scales.size());
+  const auto fits = [&](size_t size) { return size == 1 || size == count; };
+  if (!fits(zeros.size()) || !fits(scales.size())) source.malformed("its scales and zero points have several lengths");
+  std::vector<float> factors(count);
+  bool any = false;
+  for (size_t j = 0; j < count; ++j) {
+    const int64_t lower = middle_of(layer.w->type) - zeros[zeros.size() == 1 ? 0 : j];
+    factors[j] = scales[scales.size() == 1 ? 0 : j] * float(lower);
+    any = any || lower != 0;
+  }
+  return any ? factors : std::vector<float>();
+}
+
+// With c the codes of the weights and q those of x:
+//
+//   sum_k q_k s_j (c_kj - z_j) = sum_k q_k s_j (c_kj - middle) + s_j (middle - z_j) sum_k q_k
+//
+// The first sum is the layer `product`; the last one is a layer whose weights are all 1. Returns its product with
+// the factors.
+std::string write_correction(Import& import, Body& body, const Source& source, const Layer& layer,
+                             const std::vector<float>& factors) {
+  const bool convolution = is_convolution(layer);
+  std::vector<int64_t> dims = layer.w->dims, shape = {int64_t(factors.size())};
+  for (int i = 0; convolution && i < layer.integers->attribute_size(); ++i)
+    if (layer.integers->attribute(i).name() == "group" && layer.integers->attribute(i).i() != 1)
+      source.refuse("its weights have a zero point, and it has groups",
+                    "quantize with weight_type=QInt8, or with extra_options={'WeightSymmetric': True}");
+  if (convolution && factors.size() > 1) shape.resize(dims.size() - 1, 1);
+  if (dims.size() < 2 || (!convolution && dims.size() != 2))
+    source.refuse("its weights have a zero point, and are no matrix", kRemedy);
+  dims[convolution ? 0 : 1] = 1;
+  import.spend(uint64_t(checked_elements(source.place, dims)));
+  Layer sums = layer;
+  const std::string name = body.fresh(layer.w->name + "/ones");
+  const std::vector<int64_t> ones(size_t(checked_elements(source.place, dims)), 1);
+  sums.w = constant_operand(make_constant(name, ElementType::kInt8, dims, ones));
+  const std::string w = body.fresh(name + "/real"), one = body.fresh(name + "/scale");
+  const OperandPtr scale = constant_operand(make_constant(one, ElementType::kFloat32, {}, std::vector<float>{1}));
+  const OperandPtr factor =
+      constant_operand(make_constant(body.fresh(name + "/factor"), ElementType::kFloat32, shape, factors));
+  body.node("DequantizeLinear", {body.take(sums.w), body.take(scale)}, w);
+  const std::string sum = body.fresh(name + "/sum"), part = body.fresh(name + "/correction");
+  if (convolution) body.node_like(*layer.integers, "Conv", {body.take(layer.x), w}, sum, {"kernel_shape"});
+  else write_matmul(import, body, sums, w, sum);
+  body.node("Mul", {sum, body.take(factor)}, part);
+  return part;
+}
+
 void set_policy(Import& import, size_t first_node) {
   std::vector<Node>& nodes = import.graph().nodes;
   for (size_t i = first_node; i < nodes.size(); ++i) {
@@ -118,12 +164,14 @@ void write_layer(Import& import, const Source& source, const Layer& layer) {
     if (!layer.integers->name().empty()) body.name = layer.integers->name();
   }
   const std::string y = body.fresh(import.output_name()), w = body.fresh(layer.w->name);
-  const std::string product = layer.bias ? body.fresh(y + "/product") : y;
+  const std::vector<float> factors = correction_factors(source, layer);
+  const bool sums = layer.bias || !factors.empty();
+  const std::string product = sums ? body.fresh(y + "/product") : y;
   std::vector<std::string> codes = {body.take(layer.w), body.take(layer.w_scale)};
   if (layer.w_zero) {
-    // One zero point stands for all channels; they are all the same.
+    // What the zero points are beside the middle is in the correction.
     const auto count = size_t(layer.w_scale->constant->elements());
-    const std::vector<int64_t> zeros(count, layer.w->type == ElementType::kUint8 ? 128 : 0);
+    const std::vector<int64_t> zeros(count, middle_of(layer.w->type));
     const std::vector<int64_t> dims = count == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{int64_t(count)};
     codes.push_back(body.take(constant_operand(make_constant(layer.w_zero->name, layer.w->type, dims, zeros))));
   }
@@ -131,7 +179,9 @@ void write_layer(Import& import, const Source& source, const Layer& layer) {
   set_attribute(body.node("DequantizeLinear", codes, w), "axis", axis);
   if (is_convolution(layer)) body.node_like(*layer.integers, "Conv", {body.take(layer.x), w}, product);
   else write_matmul(import, body, layer, w, product);
-  if (layer.bias) body.node("Add", {product, body.take(layer.bias)}, y);
+  const std::string corrected = layer.bias && !factors.empty() ? body.fresh(y + "/corrected") : y;
+  if (!factors.empty()) body.node("Add", {product, write_correction(import, body, source, layer, factors)}, corrected);
+  if (layer.bias) body.node("Add", {factors.empty() ? product : corrected, body.take(layer.bias)}, y);
   body.give(y);
   const size_t first_node = import.graph().nodes.size();
   import.expand(source, body);

@@ -241,7 +241,7 @@ void mul(Import& import, const Source& source) {
 }
 
 // x / c of a constant = x (1 / c): 1 / c is rounded, so the result may differ in its last bit unless c is a power of
-// two. Where a 1 / c is no normal number it is a division.
+// two. Where a 1 / c is no normal number, or would be rounded to 16 bits, it is a division.
 void div(Import& import, const Source& source) {
   if (fold(import, source)) return;
   const OperandPtr& a = source.operand(0);
@@ -256,7 +256,7 @@ void div(Import& import, const Source& source) {
     number = 1 / number;
     normal &= std::isnormal(number);
   }
-  if (!normal)
+  if (!normal || (!exact && import.kept_by_source() != ElementType::kNone))
     return import.give(0,
                        binary_step(import, source, function_of_two(import, Binary::kDiv), a, b, import.output_name()));
   if (!exact) import.log("division by a constant is multiplication by its reciprocal");

@@ -96,7 +96,7 @@ void PolicyPass::resolve(const Node& node) {
   if (node.op == Op::kDropout && (node.inputs.size() < 2 || node.inputs[1] == kNone))
     throw Error(kUnsupported, graph_.source, node.name + " drops elements at random: training_mode is set",
                 "export for inference, or convert it for training: --train");
-  if (is_identity(node)) return convert(node);
+  if (is_identity(node) || (casts_real(node) && coded(node.outputs[0]))) return convert(node);
   const auto activation = [&](ValueId id) { return id != kNone && !value(id).constant(); };
   const auto is_coded = [&](ValueId id) { return !activation(id) || coded(id); };
   const auto is_real = [&](ValueId id) { return !activation(id) || !coded(id); };
@@ -160,7 +160,11 @@ void PolicyPass::run() {
   let_quantizers_travel();
   const std::vector<Node> nodes = std::move(graph_.nodes);
   graph_.nodes.clear();
-  for (const Node& node : nodes) resolve(node);
+  for (Node node : nodes) {
+    for (ValueId& id : node.inputs)
+      if (const auto found = widened_.find(id); found != widened_.end()) id = found->second;
+    resolve(node);
+  }
   for (const auto& [inside, border] : output_borders_) requantize(Node(), inside, border);
   for (Value& v : graph_.values)
     if (v.constant()) v.type = v.stored;

@@ -122,6 +122,7 @@ class PolicyPass {
   ValueId decoded(const Node& reader, ValueId id);
   ValueId constant_in(const Node& reader, ValueId id, ElementType type);
   void cast(const Node& near, ValueId x, ValueId y);
+  bool casts_real(const Node& node) const;
   void cast_real(const Node& node);
   void by_way_of_real(Node node, const std::string& reason);
   void quantize(const Node& near, ValueId x, ValueId y);
@@ -136,6 +137,7 @@ class PolicyPass {
   std::vector<std::pair<ValueId, ValueId>> output_borders_;   // int8 value, uint8 output
   std::map<ValueId, ValueId> reals_;                          // of codes
   std::map<std::pair<ValueId, ElementType>, ValueId> typed_;  // the same real value in another float type
+  std::map<ValueId, ValueId> widened_;  // what casts of the source that lose nothing give: what they read
   // rounded to a variable's and a compute type
   std::map<std::tuple<ValueId, ElementType, ElementType>, ValueId> constants_;
   std::map<int, int> recorded_;  // layer -> numeric class of the recorded step

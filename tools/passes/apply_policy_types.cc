@@ -101,8 +101,7 @@ ElementType PolicyPass::step_type(const Node& node) const {
 
 void PolicyPass::real(Node node) {
   if (is_matmul(node.op)) return write_real_matmul(*this, std::move(node));
-  if (node.op == Op::kCast && is_float_type(value(node.inputs[0]).type) && is_float_type(value(node.outputs[0]).type))
-    return cast_real(node);
+  if (casts_real(node)) return cast_real(node);
   ElementType type = step_type(node);
   const KernelEntry* entry = find_float_entry(node.op, type);
   if (entry == nullptr && type != ElementType::kFloat32 && is_float_type(type)) {
@@ -173,12 +172,23 @@ void PolicyPass::cast(const Node& near, ValueId x, ValueId y) {
   emit(make_step(Op::kCast, near, value(y).name + "/cast", {x}, {y}));
 }
 
+// A cast of the source between float types, be they codes here.
+bool PolicyPass::casts_real(const Node& node) const {
+  const auto real = [&](ValueId id) { return is_float_type(value(id).type) || coded(id); };
+  return node.op == Op::kCast && real(node.inputs[0]) && real(node.outputs[0]);
+}
+
 // A cast of the source between float types; where its layer is asked for a policy, to the type that this gives out.
 void PolicyPass::cast_real(const Node& node) {
   const ValueId y = node.outputs[0];
   if (asked(node) && is_float_type(policy(node).output) && !is_output(graph_, y)) value(y).type = policy(node).output;
   const bool stored = value(node.inputs[0]).constant();
   const ValueId x = stored ? constant_in(node, node.inputs[0], value(y).type) : decoded(node, node.inputs[0]);
+  // Where y has all numbers of x, who reads y reads x, and casts it if need be.
+  if (!value(x).constant() && !is_output(graph_, y) && holds_all(value(y).type, value(x).type)) {
+    widened_.emplace(y, x);
+    return;
+  }
   emit(make_step(value(x).type == value(y).type ? Op::kCopy : Op::kCast, node, node.name, {x}, {y}));
 }
 
