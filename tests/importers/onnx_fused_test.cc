@@ -128,5 +128,25 @@ TEST(onnx_fused, quantizers_of_microsoft_s_domain_are_those_of_onnx) {
   EXPECT_EQ(reals(run_converted<float>(b, {0.25f, 0.75f, -9, 1000})), (std::vector<float>{0, 1, -5, 122.5f}));
 }
 
+TEST(onnx_fused, every_flipped_byte_gives_a_graph_or_an_error) {
+  OnnxBuilder product = microsoft({1, 2, 3});
+  product.floats("w", {1, 2, 2}, {1, 2, 3, 4});
+  fused(product, "FusedMatMul", {"x", "w"}).integer("transA", 1).integer("transB", 1).real("alpha", 0.5f);
+  flip_every_byte(product);
+  OnnxBuilder skip = microsoft({1, 1, 4});
+  skip.floats("skip", {1, 1, 4}, {1, 0, -1, 2});
+  skip.filled("one", {4}, 1);
+  fused(skip, "SkipSimplifiedLayerNormalization", {"x", "skip", "one"});
+  flip_every_byte(skip);
+  OnnxBuilder embed;
+  use_microsoft_domain(embed);
+  embed.input("x", {1, 2}, {}, TensorProto::INT32);
+  embed.counted("words", {5, 4});
+  embed.counted("positions", {3, 4});
+  embed.filled("one", {4}, 1);
+  fused(embed, "EmbedLayerNormalization", {"x", "", "words", "positions", "", "one", "one"});
+  flip_every_byte(embed);
+}
+
 }  // namespace
 }  // namespace nacre::tools
