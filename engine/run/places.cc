@@ -28,7 +28,8 @@ uint64_t bytes_for(const KernelEntry& entry, const LoadedStep& step, uint32_t i,
 
 }  // namespace
 
-const PlaceFunctions Places::kFunctions = {.measure = measure, .bind = bind, .run = run, .unbind = unbind, .sum = sum};
+const PlaceFunctions Places::kFunctions = {
+    .measure = measure, .bind = bind, .run = run, .unbind = unbind, .sum = sum, .share = share, .changed = changed};
 
 struct Places::Picked {
   const Places& places;
@@ -78,6 +79,8 @@ Status Places::give(uint32_t place, std::span<std::byte> memory) {
   if (place >= kMaxPlaces || !apart(place)) return {Code::kPort, Table::kPort, place};
   places_[place].memory = memory;
   places_[place].taken = 0;
+  places_[place].current = 0;
+  for (std::span<std::byte>& mirror : places_[place].mirror) mirror = {};
   return {};
 }
 
@@ -96,8 +99,26 @@ uint64_t Places::block_bytes(uint32_t block) const {
 uint64_t Places::mirror(uint32_t place, uint32_t block) const {
   uint64_t offset = 0;
   for (uint32_t i = kState; i < block; ++i)
-    if ((places_[place].blocks >> (i - kState) & 1) != 0) offset += padded(place, block_bytes(i));
+    if ((places_[place].blocks >> (i - kState) & 1) != 0 && !shares(place, i)) offset += padded(place, block_bytes(i));
   return offset;
+}
+
+uint64_t Places::shared_mirror(uint32_t place, uint32_t block) const {
+  uint64_t offset = 0;
+  for (uint32_t i = kState; i < block; ++i)
+    if ((places_[place].shared >> (i - kState) & 1) != 0) offset += padded(place, block_bytes(i));
+  return offset;
+}
+
+// All but streams, which are kept on the host while a program runs, and the arena.
+bool Places::shares(uint32_t place, uint32_t block) const {
+  return sharing_ && places_[place].keeps && apart(place) &&
+         (block == kState || block == kDerived || block == kStepSums);
+}
+
+std::byte* Places::mirror_at(uint32_t place, uint32_t block) const {
+  return shares(place, block) ? places_[place].mirror[block - kState].data()
+                              : places_[place].part + mirror(place, block);
 }
 
 uint64_t Places::weights_offset(uint32_t place) const {
@@ -150,6 +171,7 @@ Code Places::pick(const LoadedStep& step, std::span<const KernelSet* const> kern
 Code Places::find(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
   TRY_CODE(pick(step, kernels, found, &current_));
   if (!binding_ && apart(current_)) count(step, **found);
+  if (!binding_ && sharing_) tell_shared(step);
   return Code::kOk;
 }
 
@@ -162,6 +184,21 @@ void Places::count(const LoadedStep& step, const KernelEntry& entry) {
     const TensorRecord& r = step.model.tensors()[id];
     if (r.region == Region::kWeights) place.weights += padded(current_, bytes_for(entry, step, i, r));
     else place.blocks = uint16_t(place.blocks | 1u << (locate(step.model, id).block - kState));
+  }
+}
+
+// Of the step at hand: the blocks that its place shares, and those that it uses of other places'.
+void Places::tell_shared(const LoadedStep& step) {
+  for (uint32_t i = 0; i < step.tensor_count(); ++i) {
+    const uint32_t id = step.tensor_id(i);
+    if (id == kNoOperand || step.model.tensors()[id].region == Region::kWeights) continue;
+    const uint32_t block = locate(step.model, id).block;
+    const auto bit = uint16_t(1u << (block - kState));
+    for (uint32_t place = 0; place < kMaxPlaces; ++place) {
+      if (!shares(place, block)) continue;
+      uint16_t& bits = place == current_ ? places_[place].shared : places_[place].foreign;
+      bits = uint16_t(bits | bit);
+    }
   }
 }
 
@@ -202,7 +239,7 @@ Status Places::take(Program& program, std::span<std::byte> calls) {
     for (uint32_t block = kState; block < kBlockCount; ++block) {
       if ((place.blocks >> (block - kState) & 1) == 0) continue;
       const uint64_t bytes = block_bytes(block);
-      if (!fill_tail(i, place.part + mirror(i, block), bytes)) return {Code::kPortFailed, Table::kPort, i};
+      if (!fill_tail(i, mirror_at(i, block), bytes)) return {Code::kPortFailed, Table::kPort, i};
     }
   }
   for (Place& place : places_) place.taken += size_t(place.needed);
@@ -266,7 +303,7 @@ Code Places::relocate(const LoadedStep& step, const KernelEntry& entry, Call* ca
       tensor.data = at;
     } else {
       const Location home = locate(step.model, step.tensor_id(i));
-      tensor.data = place.part + mirror(current_, home.block) + home.offset;
+      tensor.data = mirror_at(current_, home.block) + home.offset;
     }
   }
   return Code::kOk;
@@ -288,6 +325,55 @@ void Places::sum(Places& self, bool first) {
     self.sums_[i] = first ? 0 : self.sums_[i] + self.places_[i].needed;
     self.places_[i].needed = self.sums_[i];
   }
+}
+
+// All programs are measured before the first is bound: where the mirrors lie depends on all of them.
+Status Places::share(Places& self, Sharing phase) {
+  for (uint32_t i = 0; i < kMaxPlaces; ++i) {
+    Place& place = self.places_[i];
+    if (!place.keeps || !self.apart(i)) continue;
+    if (phase == Sharing::kMeasure) {
+      place.shared = place.foreign = 0;
+      continue;
+    }
+    const uint64_t bytes = self.shared_mirror(i, kBlockCount);
+    if (phase == Sharing::kEnd) {
+      place.needed += bytes;
+      continue;
+    }
+    const size_t left = place.memory.data() == nullptr ? 0 : place.memory.size() - place.taken;
+    if (left < bytes) return {Code::kMemorySize, Table::kPort, i, bytes, left};
+    std::byte* const base = place.memory.data() + place.taken;
+    place.taken += size_t(bytes);
+    place.current = place.zeroed = 0;
+    for (uint32_t block = kState; block <= kStepSums; ++block) {
+      const bool used = (place.shared >> (block - kState) & 1) != 0;
+      place.mirror[block - kState] = {base + self.shared_mirror(i, block), used ? size_t(self.block_bytes(block)) : 0};
+    }
+  }
+  self.sharing_ = phase != Sharing::kEnd;
+  return {};
+}
+
+// The host wrote the block; `zeroed`: zeros.
+void Places::changed(Places& self, Block block, bool zeroed) {
+  const auto bit = uint16_t(1u << (block - kState));
+  for (Place& place : self.places_) {
+    place.current = uint16_t(place.current & ~bit);
+    place.zeroed = uint16_t(zeroed ? place.zeroed | bit : place.zeroed & ~bit);
+  }
+}
+
+Places::KeptBlock Places::kept_at(const Port& port, const void* at) {
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  for (uint32_t i = 0; i < kMaxPlaces; ++i) {
+    if (port_at(i) != &port) continue;
+    for (uint32_t block = kState; block <= kStepSums; ++block) {
+      const std::span<std::byte> mirror = places_[i].mirror[block - kState];
+      if (address - reinterpret_cast<uintptr_t>(mirror.data()) < mirror.size()) return {&places_[i], block};
+    }
+  }
+  return {nullptr, 0};
 }
 
 }  // namespace nacre

@@ -22,6 +22,11 @@
 // block kDerived. All programs for one target have the same copies there: those that share the block are bound with the
 // same ports and kernels.
 //
+// What a place that keeps its memory (`keep`) is given once stays there. The programs of a Trainer then have one mirror
+// there of each block of kState, kDerived and kStepSums. It is copied in as a whole, after bind and when the host wrote
+// the block; what a program writes to state and derived is still copied out at every run, so that the host's is never
+// older; of the step's sums only counters are. A block that a step of another place uses is copied as without `keep`.
+//
 // A run that a port makes fail (kPortFailed, or the code of its kernel) leaves the state, and the streams of a program
 // that writes them, as they were: where a port has `begin` or `copy`, and so can fail, they are kept in the block
 // kCalls while it runs. Every begin that succeeded is followed by one finish.
@@ -69,7 +74,13 @@ class Places {
   // that shares the host's.
   Status give(uint32_t place, std::span<std::byte> memory);
 
+  // Before anything is measured: nothing but the programs bound here writes the memory that the place is given.
+  void keep(uint32_t place) {
+    if (place < kMaxPlaces) places_[place].keeps = true;
+  }
+
  private:
+  static constexpr uint32_t kShared = kStepSums - kState + 1;
   struct Place {
     uint64_t needed = 0;  // told by bytes()
     std::span<std::byte> memory;
@@ -79,6 +90,19 @@ class Places {
     uint64_t scratch = 0;  // the largest need of a step
     uint64_t weights = 0;  // so far
     uint16_t blocks = 0;   // that a step uses: bit per block from kState on
+    // Of the programs of a Trainer, where the place keeps its memory; bits as in `blocks`:
+    bool keeps = false;
+    uint16_t shared = 0;                   // blocks with one mirror for all
+    uint16_t foreign = 0;                  // of them those that a step of another place uses
+    uint16_t current = 0;                  // of them those whose mirror is no older than the host's
+    uint16_t zeroed = 0;                   // of the others those that are all zeros on the host
+    std::span<std::byte> mirror[kShared];  // of block kState + i, while the programs are bound
+  };
+  // A block whose mirror a place keeps, for all programs of a Trainer.
+  struct KeptBlock {
+    Place* place;  // null: what was asked for lies in none
+    uint32_t block;
+    uint16_t bit() const { return uint16_t(1u << (block - kState)); }
   };
   struct Run;
 
@@ -90,6 +114,8 @@ class Places {
   static Status run(const Program& program, uint32_t first, uint32_t last, uint32_t rows);
   static void unbind(Program& program);
   static void sum(Places& self, bool first);
+  static Status share(Places& self, Sharing phase);
+  static void changed(Places& self, Block block, bool zeroed);
   static const PlaceFunctions kFunctions;
 
   // How a program is bound (run/pass.h).
@@ -108,7 +134,12 @@ class Places {
   uint64_t kept_bytes(const Model& model, Entry entry) const;  // while a program of this entry runs
   uint64_t padded(uint32_t place, uint64_t bytes) const;
   uint64_t block_bytes(uint32_t block) const;
-  uint64_t mirror(uint32_t place, uint32_t block) const;  // offset in the program's part
+  uint64_t mirror(uint32_t place, uint32_t block) const;         // offset in the program's part
+  uint64_t shared_mirror(uint32_t place, uint32_t block) const;  // offset in the mirrors that programs share
+  bool shares(uint32_t place, uint32_t block) const;             // the program at hand
+  std::byte* mirror_at(uint32_t place, uint32_t block) const;
+  KeptBlock kept_at(const Port& port, const void* at);
+  void tell_shared(const LoadedStep& step);
   uint64_t weights_offset(uint32_t place) const;
   void count(const LoadedStep& step, const KernelEntry& entry);
   void take_packed(const LoadedStep& step, const KernelEntry& entry, Call* call) const;
@@ -122,6 +153,7 @@ class Places {
   std::span<const Port* const> ports_;
   Place places_[kMaxPlaces];
   uint64_t sums_[kMaxPlaces] = {};  // of the trainer that is measured
+  bool sharing_ = false;            // its programs are measured or bound
   // Of the program at hand:
   const Model* model_ = nullptr;
   ProgramView view_;

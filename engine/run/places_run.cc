@@ -7,6 +7,10 @@
 
 namespace nacre {
 
+// Of the sums of a step, what Trainer reads: counters, of at most so many bytes.
+constexpr uint64_t kCounterBytes = 16;
+constexpr uint16_t kStateBit = 1;  // of block kState
+
 struct Places::Run {
   const Program& program;
   uint32_t rows;
@@ -74,6 +78,11 @@ struct Places::Run {
         if (tensor.record == nullptr || tensor.record->region == Region::kWeights) continue;
         const auto role = Role(word >> 30);
         const bool out = direction == CopyDirection::kFromPort;
+        const KeptBlock kept = program.places_->kept_at(port, tensor.data);
+        if (kept.place != nullptr && (kept.place->foreign & kept.bit()) == 0) {
+          if (!out && !bring(kept, port)) return failed(i);
+          if (!out || (kept.block == kStepSums && tensor.record->bytes > kCounterBytes)) continue;
+        }
         if (out ? !leaves(role, *tensor.record, end) : !enters(role, *tensor.record, step, first)) continue;
         std::byte* const home = program.bytes(id).data();
         const size_t bytes = bytes_of_rows(*tensor.record, rows);
@@ -83,6 +92,19 @@ struct Places::Run {
       }
     }
     return {};
+  }
+
+  // The host's block, where the mirror is older.
+  bool bring(const KeptBlock& kept, const Port& port) const {
+    Place& place = *kept.place;
+    if ((place.current & kept.bit()) != 0) return true;
+    const std::span<std::byte> mirror = place.mirror[kept.block - kState];
+    const std::byte* const home = program.region_[kept.block - kState];
+    const Code brought = (place.zeroed & kept.bit()) != 0
+                             ? port.fill(port.context, mirror.data(), std::byte{0}, mirror.size())
+                             : port.copy(port.context, CopyDirection::kToPort, mirror.data(), home, mirror.size());
+    place.current = uint16_t(place.current | kept.bit());
+    return brought == Code::kOk;
   }
 
   // Whether an operand must be there before the segment that begins with step `first`. What a step with a guard may
@@ -109,8 +131,13 @@ Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32
   std::byte* const block = program.region_[kept_block(entry) - kState];
   std::byte* const kept = reinterpret_cast<std::byte*>(placed(program.calls_)) - round_up(bytes, kAlignment);
   if (bytes != 0) std::memcpy(kept, block, bytes);
+  uint16_t current[kMaxPlaces];
+  for (uint32_t i = 0; i < kMaxPlaces; ++i) current[i] = program.places_->places_[i].current;
   const Status status = Run{program, rows}.segments(first, last);
   if (!status.ok() && bytes != 0) std::memcpy(block, kept, bytes);
+  // What it brought may not have arrived, and what it wrote of the state is not the host's.
+  for (uint32_t i = 0; i < kMaxPlaces && !status.ok(); ++i)
+    program.places_->places_[i].current = uint16_t(current[i] & ~kStateBit);
   return status;
 }
 

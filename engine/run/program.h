@@ -59,6 +59,10 @@ struct Machine {
 class Program;
 class Places;  // run/places.h: binds programs whose steps run on ports
 
+// When the programs of a Trainer share their blocks' mirrors (run/places.h): while they are measured, while they are
+// bound, and no longer.
+enum class Sharing : uint8_t { kMeasure, kBind, kEnd };
+
 // What Program and Trainer ask of Places: by pointers, so that a firmware without ports links none of it.
 struct PlaceFunctions {
   Status (*measure)(Places& places, const Model& model, uint32_t program, std::span<const KernelSet* const> kernels,
@@ -68,6 +72,8 @@ struct PlaceFunctions {
   Status (*run)(const Program& program, uint32_t first, uint32_t last, uint32_t rows);
   void (*unbind)(Program& program);
   void (*sum)(Places& places, bool first);
+  Status (*share)(Places& places, Sharing phase);
+  void (*changed)(Places& places, Block block, bool zeroed);
 };
 
 class Program {
@@ -107,6 +113,7 @@ class Program {
   Kernel kernel(uint32_t step) const;
 
   const ProgramView& view() const { return view_; }
+  Places* places() const { return places_; }  // that it is bound to; null: none
 
  private:
   friend class Places;

@@ -78,8 +78,20 @@ Status Trainer::check_update(const Model& model, uint32_t index) {
   return holds ? Status{} : refuse(Code::kTrainingProgram, Entry::kUpdate);
 }
 
+Status Trainer::share(Places* places, Sharing phase) {
+  return places == nullptr ? Status{} : places->functions_->share(*places, phase);
+}
+
 Status Trainer::measure(const Model& model, const char* target, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine, Places* places) {
+  TRY(share(places, Sharing::kMeasure));
+  const Status measured = measure_all(model, target, kernels, sizes, machine, places);
+  TRY(share(places, Sharing::kEnd));
+  return measured;
+}
+
+Status Trainer::measure_all(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
+                            Sizes* sizes, const Machine& machine, Places* places) {
   *sizes = Sizes();
   uint32_t index[kPrograms];
   TRY(find(model, target, index));
@@ -141,6 +153,19 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
   TRY(find(model, target, index));
   TRY(check_apart(model, target, kernels, memory, machine_of(workers), places));
   model_ = &model;
+  TRY(share(places, Sharing::kBind));
+  const Status bound = bind_all(index, kernels, memory, workers, places);
+  TRY(share(places, Sharing::kEnd));
+  TRY(bound);
+  state_ = memory.block[kState].first(size_t(model.region_bytes(Region::kState)));
+  stream_ = memory.block[kStream].first(size_t(model.region_bytes(Region::kStream)));
+  step_ = memory.block[kStepSums].first(size_t(model.region_bytes(Region::kStep)));
+  find_sums();
+  return {};
+}
+
+Status Trainer::bind_all(const uint32_t (&index)[kPrograms], std::span<const KernelSet* const> kernels,
+                         const Memory& memory, const Workers* workers, Places* places) {
   Parts taken;
   for (uint32_t entry = 0; entry < kPrograms; ++entry) {
     if (index[entry] == kNoIndex) continue;
@@ -150,10 +175,6 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
     }
     present_ |= 1u << entry;
   }
-  state_ = memory.block[kState].first(size_t(model.region_bytes(Region::kState)));
-  stream_ = memory.block[kStream].first(size_t(model.region_bytes(Region::kStream)));
-  step_ = memory.block[kStepSums].first(size_t(model.region_bytes(Region::kStep)));
-  find_sums();
   return {};
 }
 
@@ -191,6 +212,7 @@ Status Trainer::restored() {
 }
 
 Status Trainer::begin() {
+  if (Places* const places = update().places(); places != nullptr) places->functions_->changed(*places, kState, false);
   zero(stream_);
   discard();
   refused_in_row_ = 0;
@@ -200,6 +222,8 @@ Status Trainer::begin() {
 
 void Trainer::discard() {
   if (update().bound()) zero(step_);
+  if (Places* const places = update().places(); places != nullptr)
+    places->functions_->changed(*places, kStepSums, true);
   accumulated_ = 0;
 }
 

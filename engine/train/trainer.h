@@ -92,10 +92,15 @@ class Trainer {
 
   static Status find(const Model& model, const char* target, uint32_t (&index)[kPrograms]);
   static Status check_update(const Model& model, uint32_t index);
+  static Status share(Places* places, Sharing phase);
+  static Status measure_all(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
+                            Sizes* sizes, const Machine& machine, Places* places);
   struct Parts;
 
   Status bind_one(uint32_t index, std::span<const KernelSet* const> kernels, const Memory& memory,
                   const Workers* workers, Places* places, Parts* parts);
+  Status bind_all(const uint32_t (&index)[kPrograms], std::span<const KernelSet* const> kernels, const Memory& memory,
+                  const Workers* workers, Places* places);
   void find_sums();
   Status begin();
   void read_report(Report* report) const;

@@ -187,6 +187,7 @@ struct DriverFunctions {
     if (!current->holds(to, bytes)) return broken();
     FakeDriver::Operation operation;
     operation.device = to;
+    current->bytes_in_ += bytes;
     operation.bytes.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
     current->queue_.push_back(std::move(operation));
     return cuda::kSuccess;
@@ -196,6 +197,7 @@ struct DriverFunctions {
     if (!current->holds(from, bytes)) return broken();
     FakeDriver::Operation operation;
     operation.device = from, operation.host = to, operation.count = bytes;
+    current->bytes_out_ += bytes;
     current->queue_.push_back(std::move(operation));
     return cuda::kSuccess;
   }

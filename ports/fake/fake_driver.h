@@ -65,6 +65,9 @@ class FakeDriver {
   uint64_t all_calls() const;
   uint64_t broken() const { return broken_; }    // what no caller may do
   uint64_t threads() const { return threads_; }  // that ran
+  // Of copies from and to the host.
+  uint64_t bytes_in() const { return bytes_in_; }
+  uint64_t bytes_out() const { return bytes_out_; }
   // What is given and not freed: allocations, graphs, modules, streams, contexts, events.
   uint64_t held() const { return held_; }
 
@@ -91,7 +94,7 @@ class FakeDriver {
   std::string fault_;
   uint64_t until_ = 0;
   cuda::Result result_ = 0;
-  uint64_t broken_ = 0, threads_ = 0, held_ = 0;
+  uint64_t broken_ = 0, threads_ = 0, held_ = 0, bytes_in_ = 0, bytes_out_ = 0;
 };
 
 }  // namespace nacre::fake

@@ -170,6 +170,7 @@ void train(Tally& tally, cuda::Device& device, const std::string& path) {
   if (!tally.that(read_model(path.c_str(), &file), path + ": is read")) return;
   const Port* const ports[] = {nullptr, &device.port()};
   Places places(ports);
+  places.keep(1);
   Bound host, gpu;
   if (!tally.that(host.train(file, nullptr, nullptr).ok() && gpu.train(file, &places, &device).ok(),
                   path + ": is bound to host and device: " + device.sentence()))

@@ -62,6 +62,7 @@ struct OnDevice {
   OnDevice(const fake::DriverOptions& options, bool products) : driver(options) {
     if (device.open(&driver.driver(), kModules, 0, products ? &library.library() : nullptr)) ports[1] = &device.port();
     places = std::make_unique<Places>(ports);
+    places->keep(1);
   }
   bool give() { return places->give(1, device.allocate(size_t(places->bytes(1)))).ok(); }
 
@@ -115,6 +116,39 @@ void infer(CudaTally& tally, const std::string& name, const Buffer& file, bool p
 
 constexpr int kSteps = 3;
 
+// Bytes that a step of training copies to the device: inputs and streams, once for each step of a program that reads
+// them; and back: what it learned and derived, what it tells, and counters.
+struct Copied {
+  uint64_t in = 0, out = 0;
+
+  void add(const Model& model, Entry entry) {
+    uint32_t index = 0;
+    if (!model.find(entry, nullptr, &index).ok()) return;
+    const ProgramView view = model.program(index);
+    for (const StepRecord& step : model.steps().subspan(view.first_step, view.step_count))
+      for (uint32_t k = 0; k < uint32_t{step.operand_count} + (step.guard != kNoIndex); ++k) {
+        const uint32_t word = k < step.operand_count ? model.operands(step)[k] : step.guard;
+        const uint32_t id = word & kOperandIdMask;
+        if (id != kNoOperand) add(model, view, step, model.tensors()[id], Role(word >> 30));
+      }
+  }
+
+ private:
+  void add(const Model& model, const ProgramView& view, const StepRecord& step, const TensorRecord& r, Role role) {
+    const TensorRecord& root = r.alias_of == kNoIndex ? r : model.tensors()[r.alias_of];
+    const bool stream = r.region == Region::kStream, arena = r.region == Region::kArena;
+    if (role == Role::kOut ? step.guard != kNoIndex && (stream || arena) : stream || (root.flags & kInput) != 0)
+      in += r.bytes;
+    if (role == Role::kIn || r.region == Region::kWeights) return;
+    bool told = !arena && (r.region != Region::kStep || r.bytes <= 16);
+    for (const uint32_t id : view.outputs) {
+      const TensorRecord& output = model.tensors()[id];
+      told |= &(output.alias_of == kNoIndex ? output : model.tensors()[output.alias_of]) == &root;
+    }
+    out += told ? r.bytes : 0;
+  }
+};
+
 // Every call of a step fails once.
 void break_steps(CudaTally& tally, const std::string& name, TrainingSteps& t, OnDevice& gpu) {
   const Bytes before = t.state();
@@ -160,11 +194,21 @@ void train(CudaTally& tally, const std::string& name, const Buffer& file, bool p
                       t.start(reference_kernels(), gpu.places.get()).ok(),
                   name + ": is bound to the device: " + gpu.device.sentence()))
     return;
+  Copied copied;
+  for (int i = 0; i < TrainingSteps::kMicroBatches; ++i) copied.add(t.model, Entry::kGradients);
+  for (const Entry entry : {Entry::kUpdate, Entry::kDerive}) copied.add(t.model, entry);
   uint64_t slow = 0, recordings = 0;
   for (int i = 0; i < kSteps; ++i, ++tally.steps) {
+    const uint64_t in = gpu.driver.bytes_in(), out = gpu.driver.bytes_out();
     Trainer::Report report;
     tally.that(t.step(i, &report).ok() && told(t, report) == expected[size_t(i)],
                name + ": state and report are the host's");
+    if (i > 0 && !(faults && i == 1))
+      tally.that(gpu.driver.bytes_in() - in <= copied.in && gpu.driver.bytes_out() - out <= copied.out,
+                 name + ": a step copies its inputs to the device, and nothing that the device has");
+    tally.bytes_in += i + 1 == kSteps ? gpu.driver.bytes_in() - in : 0;
+    tally.bytes_out += i + 1 == kSteps ? gpu.driver.bytes_out() - out : 0;
+    tally.state_bytes += i + 1 == kSteps ? t.trainer.state().size() : 0;
     if (i == 0) {
       slow = gpu.slow_calls(), recordings = gpu.device.counts().recordings;
       if (faults) {
@@ -238,8 +282,8 @@ int claim(int cases, uint64_t seed) {
     for (const bool products : {false, true}) infer(tally, network.name, file, products);
   }
   const Network& digits = *std::ranges::find_if(kNetworks, &Network::sample);
-  for (const char* policy : {"float16", "bfloat16", "int8_from_float32", "int8/weights_from_float32",
-                             "float8/current_from_float32"}) {
+  for (const char* policy :
+       {"float16", "bfloat16", "int8_from_float32", "int8/weights_from_float32", "float8/current_from_float32"}) {
     Buffer file;
     std::string why;
     if (!tally.that(convert(digits, &file, &why, std::string("--policy ") + policy), policy + why)) continue;
@@ -275,13 +319,14 @@ int claim(int cases, uint64_t seed) {
       "CLAIM cuda_fake %s: %llu cases of %zu entries give the host's bytes on threads in two orders, the loops of %llu "
       "ops "
       "are shared; %d networks (%d missing), every step through the CUDA port: %llu runs and %llu training steps equal "
-      "to the host's to the byte, %llu kernels in graphs that are recorded once, %llu of them products by a simulated "
+      "to the host's to the byte (the last of each network copied %llu bytes to the device and %llu back, of %llu of "
+      "state), %llu kernels in graphs that are recorded once, %llu of them products by a simulated "
       "cuBLASLt; %llu calls that fail end in one "
       "status "
       "each and leave the state as it was\n",
       missing == 0 ? "shown" : "partly shown", n(tally.cases), fake::simulated_kernels({}).entries.size(),
-      n(tally.threads_share), networks, missing, n(tally.runs), n(tally.steps), n(tally.kernels), n(tally.products),
-      n(tally.faults));
+      n(tally.threads_share), networks, missing, n(tally.runs), n(tally.steps), n(tally.bytes_in), n(tally.bytes_out),
+      n(tally.state_bytes), n(tally.kernels), n(tally.products), n(tally.faults));
   return missing == 0 ? 0 : 77;
 }
 

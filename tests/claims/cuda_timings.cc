@@ -53,7 +53,7 @@ struct CudaTimings::TimedModel {
   std::vector<std::vector<std::byte>> inputs;
   LaunchedGraph graph;  // of the last program of a run
 
-  explicit TimedModel(const Port& port) : ports{nullptr, &port}, places(ports) {}
+  explicit TimedModel(const Port& port) : ports{nullptr, &port}, places(ports) { places.keep(1); }
   ~TimedModel() { bound.program.unbind(); }
 
   std::span<std::byte> input(uint32_t i) const { return training ? bound.trainer.input(i) : bound.program.input(i); }

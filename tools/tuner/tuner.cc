@@ -13,6 +13,7 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/files/file_storage.h"
+#include "tools/model/gpu.h"
 #include "tools/model/kernel_choice.h"
 
 namespace nacre::tools {
@@ -37,6 +38,7 @@ LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t thr
   const Workers* const workers = threads_ == nullptr ? nullptr : threads_->workers();
   const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
   Places* const places = ported() ? &places_ : nullptr;
+  places_.keep(kGpuPlace);
   Sizes sizes;
   model.require(Trainer::measure(model.model(), target_.c_str(), kernels, &sizes, machine, places));
   const auto most = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE));
