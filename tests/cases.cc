@@ -537,6 +537,7 @@ constexpr Row kRows[] = {
     {Op::kDepthwiseConv2d, &depthwise_conv2d, kWindowTraits | kMultiplierTrait},
     {Op::kAveragePool, &pool, kWindowTraits},
     {Op::kMaxPool, &pool, kWindowTraits},
+    {Op::kResize, &resize_case, 0},
     {Op::kAdd, &elementwise, kRankTrait | kBroadcastTrait},
     {Op::kSub, &elementwise, kRankTrait | kBroadcastTrait},
     {Op::kMul, &elementwise, kRankTrait | kBroadcastTrait},

@@ -165,6 +165,28 @@ void embedding(Random& random, GradientCase& made) {
   made.inputs = {random_array(random, {entries, vectors(random, 7)}), ids};
 }
 
+// The table of one axis: what each output reads first, in order.
+Array resize_table(Random& random, int out, int last) {
+  std::vector<int> places;
+  for (int i = 0; i < out; ++i) places.push_back(pick(random, 0, last));
+  std::sort(places.begin(), places.end());
+  return array_of<int>(ElementType::kInt32, {out}, places);
+}
+
+void resize(Random& random, GradientCase& made) {
+  int in[2], out[2], taps[2];
+  for (int axis = 0; axis < 2; ++axis) {
+    in[axis] = pick(random, 1, 6);
+    out[axis] = pick(random, 1, 7);
+    taps[axis] = pick(random, 0, std::min(in[axis], 3));  // 0: no weights
+  }
+  made.inputs = {random_array(random, {pick(random, 1, 2), in[0], in[1], vectors(random, 5)})};
+  for (int axis = 0; axis < 2; ++axis)
+    made.inputs.push_back(resize_table(random, out[axis], in[axis] - std::max(taps[axis], 1)));
+  for (int axis = 0; axis < 2; ++axis)
+    made.inputs.push_back(taps[axis] == 0 ? Array{} : random_array(random, {out[axis], taps[axis]}, -1, 1));
+}
+
 void dropout(Random& random, GradientCase& made) {
   Array numbers = make_array(ElementType::kUint32, {4});
   for (int i = 0; i < 4; ++i) numbers.set(i, i * 7 + 1);
@@ -287,6 +309,7 @@ constexpr GradientRow kRows[] = {
     {Op::kDepthwiseConv2d, &drawn<Op::kDepthwiseConv2d, 8>},
     {Op::kAveragePool, &drawn<Op::kAveragePool, 11>},
     {Op::kMaxPool, &max_pool},
+    {Op::kResize, &resize},
     {Op::kAdd, &drawn<Op::kAdd, 0>},
     {Op::kSub, &drawn<Op::kSub, 0>},
     {Op::kMul, &drawn<Op::kMul, 0>},

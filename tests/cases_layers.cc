@@ -35,6 +35,20 @@ void layer_norm_case(const KernelEntry& entry, Random& random, Case& made) {
   for (const int slot : {1, 2}) absent_or(random, made, input(entry, slot, {dims.back()}, 4));
 }
 
+void resize_case(const KernelEntry& entry, Random& random, Case& made) {
+  made.inputs = {input(entry, 0, {pick(random, 1, 2), pick(random, 1, 6), pick(random, 1, 6), pick(random, 1, 40)}, 4)};
+  for (int axis = 1; axis < 3; ++axis) {
+    const int in = made.inputs[0].dims[size_t(axis)], taps = pick(random, 0, std::min(in, 4)), out = pick(random, 1, 7);
+    Input table = input(entry, axis, {out}, 0), weights = input(entry, axis + 2, {out, taps}, 1);
+    table.low = 0;
+    table.high = in - std::max(taps, 1);
+    if (weights.element == ElementType::kInt32) weights.low = -256, weights.high = 512;  // sums below 2^31
+    if (taps == 0) weights = {};
+    made.inputs.insert(made.inputs.begin() + axis, table);
+    made.inputs.push_back(weights);
+  }
+}
+
 void embedding_case(const KernelEntry& entry, Random& random, Case& made) {
   const int rank = pick(random, 0, 5), entries = pick(random, 1, 9), negative = pick(random, 0, 1);
   if (rank != 2) made.traits |= kRankTrait;

@@ -34,6 +34,7 @@ inline int channels(Random& random, int most) {
 void gelu_case(const KernelEntry& entry, Random& random, Case& made);
 void layer_norm_case(const KernelEntry& entry, Random& random, Case& made);
 void embedding_case(const KernelEntry& entry, Random& random, Case& made);
+void resize_case(const KernelEntry& entry, Random& random, Case& made);
 void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made);
 void lstm_case(const KernelEntry& entry, Random& random, Case& made);
 void gru_case(const KernelEntry& entry, Random& random, Case& made);

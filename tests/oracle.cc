@@ -131,6 +131,7 @@ const std::map<Op, Oracle> kOracles = {
     {Op::kDepthwiseConv2d, &conv},
     {Op::kAveragePool, &pool},
     {Op::kMaxPool, &pool},
+    {Op::kResize, &resize},
     {Op::kAdd, &elementwise},
     {Op::kSub, &elementwise},
     {Op::kMul, &elementwise},

@@ -102,6 +102,7 @@ inline int64_t scaled(const Problem& p, int slot, int64_t row, int64_t x) {
 std::vector<Expected> dense(const Problem& p);
 std::vector<Expected> conv(const Problem& p);
 std::vector<Expected> pool(const Problem& p);
+std::vector<Expected> resize(const Problem& p);
 std::vector<Expected> reshape(const Problem& p);
 std::vector<Expected> transpose(const Problem& p);
 std::vector<Expected> concat(const Problem& p);

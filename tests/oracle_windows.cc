@@ -255,4 +255,26 @@ std::vector<Expected> pool(const Problem& p) {
   })};
 }
 
+std::vector<Expected> resize(const Problem& p) {
+  const Index& x = p.in[0].dims;
+  const int out_h = p.in[1].dims[0], out_w = p.in[2].dims[0];
+  const int taps_h = p.has(3) ? p.in[3].dims[1] : 1, taps_w = p.has(4) ? p.in[4].dims[1] : 1;
+  const double one = p.coded() ? 1024 : 1;
+  return {expect({x[0], out_h, out_w, x[3]}, [&](const Index& index) -> Result {
+    Real sum = 0, magnitude = 0;
+    for (int i = 0; i < taps_h; ++i)
+      for (int j = 0; j < taps_w; ++j) {
+        const int row = int(p.in[1].integer(index[1])) + i, column = int(p.in[2].integer(index[2])) + j;
+        const Real u = p.has(3) ? p.in[3].real(index[1] * taps_h + i) : one,
+                   v = p.has(4) ? p.in[4].real(index[2] * taps_w + j) : one;
+        const Real term = u * v * p.in[0].real(offset(x, {index[0], row, column, index[3]}));
+        sum += term;
+        magnitude += std::abs(term);
+      }
+    if (p.coded()) return saturated(p, int64_t(std::round(sum / (one * one))));  // exact: |sum| < 2^31
+    if (!p.has(3) && !p.has(4)) return {round_to(p.output(), double(sum)), 0};
+    return stored(p, sum, Real(taps_h * taps_w + 1) * p.epsilon() * magnitude);
+  })};
+}
+
 }  // namespace nacre::test

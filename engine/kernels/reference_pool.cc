@@ -1,5 +1,6 @@
 #include "engine/kernels/define_entries.h"
 #include "engine/ops/pool.h"
+#include "engine/ops/resize.h"
 
 namespace nacre::reference {
 #include "engine/kernels/reference_pool.inc"

@@ -33,6 +33,7 @@
 #include "engine/ops/quantize.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reduce_axes.h"
+#include "engine/ops/resize.h"
 #include "engine/ops/select.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/unary.h"

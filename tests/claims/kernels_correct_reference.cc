@@ -129,6 +129,7 @@ constexpr Row kRows[] = {
     {Op::kDepthwiseConv2dGradientW, kExact},
     {Op::kAveragePoolGradient, kExact},
     {Op::kMaxPoolGradient, kExact},
+    {Op::kResizeGradient, kExact},
     {Op::kClampGradient, kExact},
     {Op::kLeakyReluGradient, kExact},
     {Op::kSigmoidGradient, kExact},

@@ -55,7 +55,8 @@ Form form_of(const KernelEntry& entry) {
            : entry.op == Op::kDequantize && x == ElementType::kInt8 ? kInt8
                                                                     : kOther;
   if (x == ElementType::kInt8) return kInt8;
-  const bool mixed = entry.op == Op::kBatchNorm || entry.op == Op::kLayerNorm || entry.op == Op::kEmbedding;
+  const bool mixed = entry.op == Op::kBatchNorm || entry.op == Op::kLayerNorm || entry.op == Op::kEmbedding ||
+                     entry.op == Op::kResize;
   if (!mixed && entry.operand_count > 2 && entry.operands[1].element != x) return kOther;
   switch (x) {
     case ElementType::kFloat32: return kFloat32;

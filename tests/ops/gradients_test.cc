@@ -167,6 +167,7 @@ const std::map<Op, Magnitude> kMagnitudes = {
     {Op::kSliceGradient, &linear},
     {Op::kBatchNormGradientX, &linear},
     {Op::kMaxPoolGradient, &max_pool},
+    {Op::kResizeGradient, &linear},
     {Op::kClampGradient, &selected},
     {Op::kLeakyReluGradient, &selected},
     {Op::kSigmoidGradient, &gated},
@@ -217,8 +218,9 @@ void expect_close(const GradientStep& exact, const KernelEntry& entry) {
   std::vector<Array> operands;
   GradientStep same = exact;
   for (size_t i = 0; i < exact.operands.size(); ++i) {
-    operands.push_back(converted(exact.operands[i], entry.operands[i].element));
-    same.operands[i] = converted(operands.back(), exact.operands[i].element);
+    const bool given = exact.operands[i].present();
+    operands.push_back(given ? converted(exact.operands[i], entry.operands[i].element) : Array{});
+    if (given) same.operands[i] = converted(operands.back(), exact.operands[i].element);
   }
   const Execution run = execute(entry, exact.words, operands);
   ASSERT_EQ(run.code, Code::kOk) << find_rule(entry.op)->name;
@@ -267,7 +269,7 @@ bool accepted(const KernelEntry& entry, const GradientStep& step) {
     TensorRecord& record = records[tensors.size()];
     record.element = element, record.rank = uint8_t(rank);
     std::copy(dims, dims + rank, record.dims);
-    tensors.push_back({nullptr, &record});
+    tensors.push_back({nullptr, element == ElementType::kNone ? nullptr : &record});
   };
   for (const Array& operand : step.operands) add(operand.element, operand.dims.data(), int(operand.dims.size()));
   const Words words = {step.words.data(), int(step.words.size())};
@@ -296,6 +298,7 @@ void change(GradientStep& step, Random& random) {
     step.words[k] = below(2) == 0 ? kTurns[below(std::size(kTurns))] : uint32_t(below(6));
     return;
   }
+  if (!operand.present()) return;
   std::vector<int32_t> dims = operand.dims;
   const uint64_t what = below(4);
   if (what == 0 && dims.size() < size_t(kMaxRank)) dims.insert(dims.begin() + long(below(dims.size() + 1)), 1);
@@ -319,7 +322,7 @@ TEST(gradients, take_what_their_shape_rules_accept) {
       }
       ++ran;
       const Execution run = execute(*changed.entry, changed.words, changed.operands);
-      ASSERT_EQ(run.code, Code::kOk);
+      ASSERT_TRUE(run.code == Code::kOk || run.code == Code::kIndex);  // indices outside of what they point into
       ASSERT_FALSE(run.overrun) << find_rule(step.entry->op)->name;
       ASSERT_FALSE(run.impure) << find_rule(step.entry->op)->name;
     }

@@ -34,6 +34,7 @@ constexpr FormOf kForms[] = {
     {Op::kTanh, StaticForm::kFixed},
     {Op::kAveragePool, StaticForm::kSame},
     {Op::kMaxPool, StaticForm::kSame},
+    {Op::kResize, StaticForm::kSame},
     {Op::kReshape, StaticForm::kSame},
     {Op::kTranspose, StaticForm::kSame},
     {Op::kConcat, StaticForm::kSame},
@@ -132,7 +133,7 @@ std::string StaticPlan::refusal(const Node& node) const {
   if (form == StaticForm::kReal) return "it has no integer form";
   const auto value = [&](ValueId id) -> const Value& { return graph_.values[size_t(id)]; };
   for (const ValueId id : node.inputs)
-    if (id != kNone && value(id).type != ElementType::kFloat32)
+    if (id != kNone && value(id).type != ElementType::kFloat32 && !value(id).constant())
       return "it works on " + std::string(name_of(value(id).type));
   for (size_t i = 1; form == StaticForm::kMatmul && i < node.inputs.size(); ++i)
     if (node.inputs[i] != kNone && !value(node.inputs[i]).constant())

@@ -124,7 +124,7 @@ void PolicyPass::resolve(const Node& node) {
     return;
   }
   // A mean has values between the codes of x: rounded to these it is half a step of x away, at most one code of y.
-  if (node.op == Op::kAveragePool && codes(x).scale > 2 * codes(y).scale)
+  if ((node.op == Op::kAveragePool || node.op == Op::kResize) && codes(x).scale > 2 * codes(y).scale)
     return by_way_of_real(node, "its output has finer codes than its input");
   Node step = node;
   step.outputs[0] = like(y, "/codes", ElementType::kInt8);

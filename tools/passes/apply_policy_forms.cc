@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/ops/resize.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/lookup_tables.h"
 #include "tools/passes/quantize_multiplier.h"
@@ -134,6 +135,26 @@ bool write_pool(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
+// resize.h: weights become integers in units of 2^-10. Those of TFLite's files are such numbers.
+bool write_resize(PolicyPass& pass, Node node, std::string& why) {
+  constexpr float kMost = 1 << 15;  // of a weight: a table of this importer has none beyond 2
+  for (size_t slot = Resize::kRowWeights; slot < node.inputs.size(); ++slot) {
+    ValueId& id = node.inputs[slot];
+    if (id == kNone) continue;
+    std::vector<int32_t> units;
+    for (const float w : reals(pass.value(id))) {
+      if (!(std::abs(w) < kMost)) {
+        why = "a weight is out of range";
+        return false;
+      }
+      units.push_back(int32_t(std::lround(std::ldexp(w, Resize::kFraction))));
+    }
+    id = pass.graph().constant(pass.value(id).name + "/units", pass.value(id).dims, units);
+  }
+  pass.emit(std::move(node));
+  return true;
+}
+
 // x takes the codes of y first: what it is padded with need not have a code in those of x.
 bool write_pad(PolicyPass& pass, Node node, std::string&) {
   const ValueId y = node.outputs[0];
@@ -166,6 +187,7 @@ bool write_concat(PolicyPass& pass, Node node, std::string& why) {
 constexpr IntegerForm kForms[] = {
     {Op::kAveragePool, IntegerForm::kOfInput, &write_pool},
     {Op::kMaxPool, IntegerForm::kOfInput, &write_pool},
+    {Op::kResize, IntegerForm::kOfInput, &write_resize},
     {Op::kAdd, IntegerForm::kOwn, &write_binary<&add_multipliers>},
     {Op::kSub, IntegerForm::kOwn, &write_binary<&sub_multipliers>},
     {Op::kMul, IntegerForm::kOwn, &write_binary<&mul_multipliers>},

@@ -32,6 +32,8 @@ constexpr Row kRows[] = {
     {Op::kMaxPool, "ReduceMax", "Max"},
     {Op::kMaxPool, "REDUCE_MAX", "Max"},
     {Op::kMaxPool, nullptr, "MaxPool"},
+    {Op::kResize, "RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor"},
+    {Op::kResize, nullptr, "ResizeBilinear"},
     {Op::kAdd, "Sum", "AddN"},
     {Op::kAdd, nullptr, "AddV2"},
     {Op::kSub, nullptr, "Sub"},

@@ -1,0 +1,263 @@
+// Interpolation of a map at other sizes, separable: each axis has a table of where its outputs read and of weights.
+//
+//   x [batch, in_h, in_w, channels]   y [batch, out_h, out_w, channels]
+//   r [out_h], int32: the first row of x that output row i reads; u [out_h, m]: the weights of m rows from there on
+//   s [out_w], int32, v [out_w, n]: the same of columns
+//
+//   y_ijc = sum_p sum_q u_ip v_jq x[r_i + p, s_j + q, c],   p < m, q < n
+//
+// Without u or v their one weight is 1; without both, y takes the nearest element and nothing is computed. The
+// converter makes the tables, so nearest, linear and cubic of every convention, antialiased or not, are one op.
+// One axis or three are this op over other shapes of the same bytes.
+//
+// int8, one quantizer for x and y: u and v are int32, in units of 2^-10, and the sum is rounded half away from zero.
+// With linear weights it is TensorFlow Lite's kernel (reference/resize_bilinear.h) to the bit; |u| and |v| that sum to
+// less than 2 keep the sum in int32, other tables wrap.
+//
+// Backward: dx_pqc = sum_ij u_i,p-r_i v_j,q-s_j dy_ijc over the i and j that read (p, q). r and s do not decrease.
+//
+// A table that reads outside of x, or of a gradient one that decreases, is refused at run time with Code::kIndex before
+// anything is written.
+#pragma once
+
+#include "engine/base/isa.h"
+#include "engine/numeric/element.h"
+#include "engine/ops/gradient.h"
+#include "engine/ops/independent.h"
+#include "engine/ops/parameters.h"
+
+namespace nacre::inline NACRE_ISA {
+
+struct Resize {
+  struct Axis {
+    int in, out, taps;
+  };
+  int batch, channels;
+  Axis h, w;
+
+  enum Operand { kX, kFirstRows, kFirstColumns, kRowWeights, kColumnWeights };
+  static constexpr int kFraction = 10;  // bits, of an int8 step's weights
+
+  static constexpr Resize from(const Words&, const Operands& operands) {
+    const Shape x = operands[kX];
+    return {x[0], x[3], axis_of(operands, kFirstRows, x[1]), axis_of(operands, kFirstColumns, x[2])};
+  }
+
+  template <class T>
+  constexpr Code forward(const T* x, const int32_t* rows, const int32_t* columns,
+                         Optional<const typename Element<T>::Accumulator> row_weights,
+                         Optional<const typename Element<T>::Accumulator> column_weights, T* y) const {
+    using A = typename Element<T>::Accumulator;
+    TRY_CODE(check(rows, columns));
+    if (!row_weights && !column_weights) return move(x, rows, columns, y);
+    each_run([&](int n, int i, int j, int first, int count, int at) {
+      A sum[kRun] = {};
+      for (int p = 0; p < h.taps; ++p)
+        for (int q = 0; q < w.taps; ++q) {
+          const A weight = of<A>(row_weights, i * h.taps + p, 1) * of<A>(column_weights, j * w.taps + q, 1);
+          const T* from = x + index(n, rows[i] + p, columns[j] + q) + first;
+          for (int c = 0; c < count; ++c) sum[c] += weight * A(from[c]);
+        }
+      for (int c = 0; c < count; ++c) y[at + c] = T(sum[c]);
+    });
+    return Code::kOk;
+  }
+
+  constexpr Code forward_int8(const int8_t* x, const int32_t* rows, const int32_t* columns,
+                              Optional<const int32_t> row_weights, Optional<const int32_t> column_weights,
+                              int8_t* y) const {
+    TRY_CODE(check(rows, columns));
+    if (!row_weights && !column_weights) return move(x, rows, columns, y);
+    each_run([&](int n, int i, int j, int first, int count, int at) {
+      uint32_t sum[kRun] = {};  // unsigned: may wrap
+      for (int p = 0; p < h.taps; ++p)
+        for (int q = 0; q < w.taps; ++q) {
+          const uint32_t weight = of<uint32_t>(row_weights, i * h.taps + p, 1 << kFraction) *
+                                  of<uint32_t>(column_weights, j * w.taps + q, 1 << kFraction);
+          const int8_t* from = x + index(n, rows[i] + p, columns[j] + q) + first;
+          for (int c = 0; c < count; ++c) sum[c] += weight * uint32_t(int32_t{from[c]});
+        }
+      for (int c = 0; c < count; ++c) y[at + c] = rounded(int32_t(sum[c]));
+    });
+    return Code::kOk;
+  }
+
+  constexpr uint64_t work() const {
+    return uint64_t(batch) * uint64_t(h.out) * uint64_t(w.out) * uint64_t(channels) * uint64_t(h.taps) *
+           uint64_t(w.taps);
+  }
+
+  static constexpr Code shapes(const Words&, const Operands& operands, Dims* y) {
+    const Shape x = operands[kX];
+    if (x.rank != 4) return Code::kShapeRank;
+    TRY_CODE(check_axis(operands, kFirstRows, x[1]));
+    TRY_CODE(check_axis(operands, kFirstColumns, x[2]));
+    *y = {4, {x[0], operands[kFirstRows][0], operands[kFirstColumns][0], x[3]}};
+    return below_limit(*y) ? Code::kOk : Code::kElements;
+  }
+
+  static constexpr const char* kInputs[] = {"x", "rows", "columns", "row_weights?", "column_weights?"};
+  static constexpr const char* kOutputs[] = {"y"};
+
+  // Attributes of resize_gradient: {in_h, in_w}, so that x need not stay in memory.
+  static constexpr int words_of_x(const Words&, const Operands& operands, int, uint32_t* made) {
+    for (int axis = 1; axis < 3; ++axis) made[axis - 1] = uint32_t(operands[kX].dims[axis]);
+    return 2;
+  }
+  static constexpr Gradient kGradients[] = {
+      {.of = kOf<0>,
+       .by = Op::kResizeGradient,
+       .reads = kReads<gradient_of(0), input_of(kFirstRows), input_of(kFirstColumns), input_of(kRowWeights),
+                       input_of(kColumnWeights)>,
+       .words = &words_of_x}};
+
+ protected:
+  static constexpr int kToWeights = kRowWeights - kFirstRows;  // from the slot of a table to that of its weights
+
+  static constexpr Axis axis_of(const Operands& operands, int table, int in) {
+    return {in, operands[table][0], operands.has(table + kToWeights) ? operands[table + kToWeights][1] : 1};
+  }
+
+  static constexpr Code check_axis(const Operands& operands, int table, int in) {
+    if (operands[table].rank != 1) return Code::kShapeRank;
+    if (!operands.has(table + kToWeights)) return Code::kOk;
+    const Shape weights = operands[table + kToWeights];
+    if (weights.rank != 2) return Code::kShapeRank;
+    return weights[0] == operands[table][0] && weights[1] <= in ? Code::kOk : Code::kShapeWeights;
+  }
+
+  static constexpr bool below_limit(const Dims& dims) {
+    int64_t elements = 1;  // of factors in [1, 2^28]
+    for (int axis = 0; axis < 4; ++axis)
+      if ((elements *= dims.size[axis]) > INT32_MAX) return false;
+    return true;
+  }
+
+  static constexpr bool inside(const int32_t* table, Axis axis) {
+    for (int i = 0; i < axis.out; ++i)
+      if (table[i] < 0 || table[i] > axis.in - axis.taps) return false;
+    return true;
+  }
+  constexpr Code check(const int32_t* rows, const int32_t* columns) const {
+    return inside(rows, h) && inside(columns, w) ? Code::kOk : Code::kIndex;
+  }
+
+  template <class A, class W>
+  static constexpr A of(Optional<const W> weights, int i, A otherwise) {
+    return weights ? A(weights[i]) : otherwise;
+  }
+
+  constexpr int index(int n, int row, int column) const { return ((n * h.in + row) * w.in + column) * channels; }
+
+  // f(n, i, j, first channel, how many, index into y) for every run of channels of y.
+  template <class F>
+  constexpr void each_run(F f) const {
+    const int runs = runs_of(channels);
+    each_independent(batch, h.out, w.out, runs, [&](int n, int i, int j, int run, int e) {
+      const int first = run * kRun;
+      f(n, i, j, first, length_of_run(channels, run), e / runs * channels + first);
+    });
+  }
+
+ private:
+  template <class T>
+  constexpr Code move(const T* x, const int32_t* rows, const int32_t* columns, T* y) const {
+    each_run([&](int n, int i, int j, int first, int count, int at) {
+      const T* from = x + index(n, rows[i], columns[j]) + first;
+      for (int c = 0; c < count; ++c) y[at + c] = from[c];
+    });
+    return Code::kOk;
+  }
+
+  static constexpr int8_t rounded(int32_t sum) {
+    constexpr int32_t kOne = 1 << 2 * kFraction;
+    const int32_t code = sum / kOne + (sum % kOne >= kOne / 2 ? 1 : sum % kOne <= -kOne / 2 ? -1 : 0);
+    return int8_t(code < -128 ? -128 : code > 127 ? 127 : code);
+  }
+};
+
+struct ResizeGradient : Resize {
+  enum Word { kInH, kInW };
+
+  static constexpr ResizeGradient from(const Words& words, const Operands& operands) {
+    const Shape dy = operands[0];
+    return {{dy[0], dy[3], axis_of(operands, kFirstRows, words.integer(kInH)),
+             axis_of(operands, kFirstColumns, words.integer(kInW))}};
+  }
+
+  template <class T>
+  constexpr Code forward(const T* dy, const int32_t* rows, const int32_t* columns,
+                         Optional<const typename Element<T>::Accumulator> row_weights,
+                         Optional<const typename Element<T>::Accumulator> column_weights, T* dx) const {
+    using A = typename Element<T>::Accumulator;
+    TRY_CODE(check(rows, columns));
+    if (decreases(rows, h.out) || decreases(columns, w.out)) return Code::kIndex;
+    const int runs = runs_of(channels);
+    each_independent(batch, h.in, w.in, runs, [&](int n, int p, int q, int run, int e) {
+      const int first = run * kRun, count = length_of_run(channels, run);
+      const int column = first_reader(columns, w, q);
+      A sum[kRun] = {};
+      for (int i = first_reader(rows, h, p); i < h.out && rows[i] <= p; ++i)
+        for (int j = column; j < w.out && columns[j] <= q; ++j) {
+          const A weight =
+              of<A>(row_weights, i * h.taps + p - rows[i], 1) * of<A>(column_weights, j * w.taps + q - columns[j], 1);
+          const T* d = dy + ((n * h.out + i) * w.out + j) * channels + first;
+          for (int c = 0; c < count; ++c) sum[c] += weight * A(d[c]);
+        }
+      for (int c = 0; c < count; ++c) dx[e / runs * channels + first + c] = T(sum[c]);
+    });
+    return Code::kOk;
+  }
+
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
+    const Shape dy = operands[0];
+    if (dy.rank != 4) return Code::kShapeRank;
+    for (const int word : {int{kInH}, int{kInW}})
+      if (words[word] < 1 || words[word] > 1u << 28) return Code::kAttribute;
+    TRY_CODE(check_axis(operands, kFirstRows, words.integer(kInH)));
+    TRY_CODE(check_axis(operands, kFirstColumns, words.integer(kInW)));
+    if (dy[1] != operands[kFirstRows][0] || dy[2] != operands[kFirstColumns][0]) return Code::kShapeInput;
+    *dx = {4, {dy[0], words.integer(kInH), words.integer(kInW), dy[3]}};
+    return below_limit(*dx) ? Code::kOk : Code::kElements;
+  }
+
+  static constexpr Attribute kAttributes[] = {{"in_h"}, {"in_w"}};
+  static constexpr const char* kInputs[] = {"dy", "rows", "columns", "row_weights?", "column_weights?"};
+  static constexpr const char* kOutputs[] = {"dx"};
+
+ private:
+  static constexpr bool decreases(const int32_t* table, int count) {
+    for (int i = 1; i < count; ++i)
+      if (table[i] < table[i - 1]) return true;
+    return false;
+  }
+
+  // The first output that reads position `at` or one after it: taps reach from table[i] to table[i] + taps - 1.
+  static constexpr int first_reader(const int32_t* table, Axis axis, int at) {
+    int low = 0, high = axis.out;
+    while (low < high) {
+      const int middle = low + (high - low) / 2;
+      if (table[middle] + axis.taps <= at) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+};
+
+inline constexpr OpRule kResizeRule = {.op = Op::kResize,
+                                       .name = "resize",
+                                       .numerics = Numerics::kReduction,
+                                       .shapes = &Resize::shapes,
+                                       .attributes = {},
+                                       .inputs = Resize::kInputs,
+                                       .outputs = Resize::kOutputs,
+                                       .gradients = Resize::kGradients};
+inline constexpr OpRule kResizeGradientRule = {.op = Op::kResizeGradient,
+                                               .name = "resize_gradient",
+                                               .numerics = Numerics::kReduction,
+                                               .shapes = &ResizeGradient::shapes,
+                                               .attributes = ResizeGradient::kAttributes,
+                                               .inputs = ResizeGradient::kInputs,
+                                               .outputs = ResizeGradient::kOutputs};
+
+}  // namespace nacre::inline NACRE_ISA
