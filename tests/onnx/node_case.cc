@@ -20,6 +20,9 @@ namespace {
 const std::map<std::string, std::vector<int>>& baked_operands() {
   static const std::map<std::string, std::vector<int>> kBaked = {
       {"Conv", {1, 2}},
+      {"ConvTranspose", {1, 2}},
+      {"Resize", {1, 2, 3}},
+      {"Upsample", {1}},
       {"Gemm", {1, 2}},
       {"MatMul", {1}},
       {"BatchNormalization", {1, 2, 3, 4}},

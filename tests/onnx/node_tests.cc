@@ -83,7 +83,13 @@ Outcome run_case(const NodeCase& test) {
   }
 }
 
+// By scales of 0.6 four elements become two, whose corners these tests put 0.6 * 4 - 1 apart. Here they are the 2 - 1
+// apart that the standard's text, PyTorch and onnxruntime, which leaves these tests out, have.
+constexpr const char* kOtherReading[] = {"node/test_resize_downsample_scales_cubic_align_corners",
+                                         "node/test_resize_downsample_scales_linear_align_corners"};
+
 bool is_selected(const NodeCase& test) {
+  if (std::count(std::begin(kOtherReading), std::end(kOtherReading), test.name) > 0) return false;
   return std::all_of(test.ops.begin(), test.ops.end(), [](const std::string& op) {
     const size_t domain = op.find("::");
     return domain == std::string::npos

@@ -123,6 +123,48 @@ def pool(n):
     n.add(op, **attributes)
 
 
+def transposed_convolution(n):
+    if len(n.dims) not in (3, 4):
+        return
+    space, channels, groups = len(n.dims) - 2, n.dims[1], n.choose(1, 1, 2, n.dims[1])
+    if channels % groups:
+        return
+    k, kernel, strides = n.whole(1, 3), [n.whole(1, 4) for _ in range(space)], [n.whole(1, 3) for _ in range(space)]
+    attributes = {"group": groups, "strides": strides}
+    # Of a kernel smaller than its stride onnxruntime makes less than in * stride, what the standard asks of SAME.
+    if n.random.random() < 0.3 and all(k >= s for k, s in zip(kernel, strides)):
+        attributes["auto_pad"] = n.choose("SAME_UPPER", "SAME_LOWER", "VALID")
+    else:
+        attributes.update(pads=[n.whole(0, 1) for _ in range(2 * space)], dilations=[n.whole(1, 2) for _ in range(space)],
+                          output_padding=[n.whole(0, s - 1) for s in strides])
+    bias = [n.reals(groups * k)] if n.random.random() < 0.6 else []
+    n.add("ConvTranspose", n.x, n.reals(channels, k, *kernel), *bias, **attributes)
+
+
+def resize(n):
+    if n.opset < 11 or len(n.dims) not in (3, 4):
+        return
+    space, mode = len(n.dims) - 2, n.choose("nearest", "linear", "cubic")
+    if mode == "cubic" and space == 1:
+        return
+    attributes = {"mode": mode, "coordinate_transformation_mode": n.choose("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")}
+    if mode == "nearest":  # of neighbours that are as near the rounding of the coordinate chooses
+        attributes.update(coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    if mode == "cubic":
+        attributes["exclude_outside"] = n.whole(0, 1)
+    if n.random.random() < 0.5:
+        n.add("Resize", n.x, "", n.stored(np.array([1, 1] + [n.choose(0.5, 2, 3) for _ in range(space)], np.float32)), **attributes)
+    else:
+        n.add("Resize", n.x, "", "", n.integers(*n.dims[:2], *(n.whole(1, 9) for _ in range(space))), **attributes)
+
+
+def depth_to_space(n):
+    if len(n.dims) == 4 and n.dims[1] % 4 == 0:
+        n.add("DepthToSpace", blocksize=2, **({"mode": n.choose("DCR", "CRD")} if n.opset >= 11 else {}))
+    elif len(n.dims) == 4 and n.dims[2] % 2 == 0 and n.dims[3] % 2 == 0:
+        n.add("SpaceToDepth", blocksize=2)
+
+
 def batch_normalization(n):
     c = n.dims[1]
     variance = n.stored(n.numbers.uniform(0.5, 1.5, c).astype(np.float32))
@@ -248,7 +290,7 @@ def squeeze(n):
 
 OPERATORS = (
     convolution, convolution, convolution, pool, pool, batch_normalization, with_constant, with_earlier, concat, transpose,
-    slice_, pad, mean, maximum, reduction, above_one, where, clip, gemm, reshape, split, squeeze,
+    transposed_convolution, resize, resize, depth_to_space, slice_, pad, mean, maximum, reduction, above_one, where, clip, gemm, reshape, split, squeeze,
     lambda n: n.add("GlobalAveragePool"),
     lambda n: n.add("GlobalMaxPool"),
     lambda n: n.add(n.choose("Relu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Gelu", "Identity")),

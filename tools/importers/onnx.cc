@@ -306,7 +306,8 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
   static const Importers kMain =
       table_of({window_importers(), dense_importers(), pointwise_importers(), reduce_importers(), select_importers(),
                 recurrent_importers(), shape_importers(), move_importers(), quantize_importers(), cast_importers(),
-                qlinear_importers(), dynamic_importers(), constant_importers(), fused_importers()});
+                qlinear_importers(), dynamic_importers(), constant_importers(), fused_importers(), resize_importers(),
+                transposed_importers(), space_importers()});
   static const Importers kMicrosoft =
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers(),
                 microsoft_fused_importers(), microsoft_quantize_importers()});

@@ -21,6 +21,9 @@ std::span<const OperatorImporter> reduce_importers();     // onnx_ops_reduce.cc:
 std::span<const OperatorImporter> select_importers();     // onnx_ops_select.cc: comparisons, Where
 std::span<const OperatorImporter> recurrent_importers();  // onnx_ops_recurrent.cc: LSTM, GRU
 std::span<const OperatorImporter> shape_importers();      // onnx_ops_shape.cc: reshape family, Transpose, Shape
+std::span<const OperatorImporter> resize_importers();     // onnx_ops_resize.cc: Resize, Upsample
+std::span<const OperatorImporter> transposed_importers();  // onnx_ops_transposed.cc: ConvTranspose
+std::span<const OperatorImporter> space_importers();       // onnx_ops_space.cc: DepthToSpace, SpaceToDepth
 std::span<const OperatorImporter> move_importers();       // onnx_ops_move.cc: Concat, Pad, Slice, Split
 std::span<const OperatorImporter> quantize_importers();   // onnx_ops_quantize.cc: Q, DQ
 std::span<const OperatorImporter> cast_importers();       // onnx_ops_cast.cc: Cast, CastLike

@@ -287,11 +287,33 @@ uint32_t fill_word(const Source& source, const OperandPtr& x) {
   return uint32_t(number);
 }
 
+// Mode wrap: what is missing at one end of an axis stands at the other. One axis after the other: corners wrap twice.
+ValueId wrapped(Import& import, const Source& source, ValueId x, const std::vector<int64_t>& before,
+                const std::vector<int64_t>& after) {
+  for (size_t axis = 0; axis < before.size(); ++axis) {
+    const std::vector<int64_t> dims = import.value(x).dims;
+    if (before[axis] == 0 && after[axis] == 0) continue;
+    if (std::max(before[axis], after[axis]) > dims[axis]) source.refuse("wraps around an axis more than once");
+    const auto end = [&](int64_t begin, int64_t size) {
+      Part part = whole(dims);
+      part.begin[axis] = begin, part.size[axis] = size;
+      return slice_step(import, x, part, import.output_name() + "/end");
+    };
+    Node concat = import.step(Op::kConcat);
+    set_integer(concat, "axis", int(axis));
+    if (before[axis] > 0) concat.inputs.push_back(end(dims[axis] - before[axis], before[axis]));
+    concat.inputs.push_back(x);
+    if (after[axis] > 0) concat.inputs.push_back(end(0, after[axis]));
+    x = import.append(std::move(concat), import.output_name(), import.value(x).type);
+  }
+  return x;
+}
+
 // A negative pad takes elements away: a slice before the padding.
 void pad(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const std::string mode = source.text("mode", "constant");
-  constexpr const char* kModes[] = {"constant", "reflect", "edge"};  // as engine/ops/move.h numbers them
+  constexpr const char* kModes[] = {"constant", "reflect", "edge", "wrap"};  // as engine/ops/move.h numbers its three
   const auto found = std::find(std::begin(kModes), std::end(kModes), mode);
   if (found == std::end(kModes)) source.refuse("mode " + mode + " is not supported");
   Pads pads = read_pads(source, x->rank());
@@ -313,7 +335,9 @@ void pad(Import& import, const Source& source) {
   const auto none = [](const std::vector<int64_t>& p) {
     return std::all_of(p.begin(), p.end(), [](int64_t v) { return v == 0; });
   };
-  if (!none(before) || !none(after)) {
+  if (mode == "wrap") {
+    y = wrapped(import, source, y, before, after);
+  } else if (!none(before) || !none(after)) {
     Node node = import.step(Op::kPad);
     for (size_t i = 0; i < before.size(); ++i) {
       set_integer(node, "before", int(before[i]), int(i));

@@ -26,10 +26,13 @@ std::vector<int64_t> read_zeros(const Source& source, ElementType codes, size_t 
 }
 
 // Operators that give out elements of operand 0, and no others.
-bool only_moves(std::string_view op) {
+bool only_moves(const Source& source) {
+  const std::string& op = source.proto.op_type();
   constexpr std::string_view kMoves[] = {"MaxPool", "Reshape",   "Flatten",  "Squeeze", "Unsqueeze",
                                          "Slice",   "Transpose", "Identity", "Split",   "Gather"};
-  return std::find(std::begin(kMoves), std::end(kMoves), op) != std::end(kMoves);
+  const bool resizes = op == "Resize" || op == "Upsample";
+  return (resizes && source.text("mode", "nearest") == "nearest") ||
+         std::find(std::begin(kMoves), std::end(kMoves), op) != std::end(kMoves);
 }
 
 }  // namespace
@@ -78,7 +81,7 @@ void move_quantizers_back(Graph& graph) {
       if (id != kNone) ++readers[size_t(id)];
   for (const auto* bindings : {&graph.inputs, &graph.outputs})
     for (const Binding& binding : *bindings) readers[size_t(binding.value)] += 2;
-  constexpr Op kCommutes[] = {Op::kClamp, Op::kMaxPool, Op::kReshape, Op::kTranspose};
+  constexpr Op kCommutes[] = {Op::kClamp, Op::kMaxPool, Op::kReshape, Op::kTranspose, Op::kSlice};
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     if (std::find(std::begin(kCommutes), std::end(kCommutes), node->op) == std::end(kCommutes)) continue;
     const Value& y = graph.values[size_t(node->outputs[0])];
@@ -90,7 +93,7 @@ void move_quantizers_back(Graph& graph) {
 
 bool import_on_codes(Import& import, const Source& source) {
   const std::string& op = source.proto.op_type();
-  if (!only_moves(op) || !source.given(0)) return false;
+  if (!only_moves(source) || !source.given(0)) return false;
   const OperandPtr& x = source.operand(0);
   const bool integers = op == "MaxPool" && is_code_type(x->type) && !x->constant && !x->quantized;
   if (!x->codes() && !integers) return false;

@@ -7,6 +7,9 @@
 //                       REDUCE_MAX
 //   tflite_pointwise.cc arithmetic, functions, activations, PRELU, softmaxes, reductions, QUANTIZE, DEQUANTIZE, CAST
 //   tflite_move.cc      RESHAPE and its kin, TRANSPOSE, CONCATENATION, PACK, PAD, SHAPE
+//   tflite_resize.cc    RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
+//   tflite_space.cc     DEPTH_TO_SPACE, SPACE_TO_DEPTH, SPACE_TO_BATCH_ND, BATCH_TO_SPACE_ND
+//   tflite_transposed.cc TRANSPOSE_CONV
 //   tflite_slice.cc     SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK
 //
 // The graph is real-valued: a quantized tensor is a float32 value with a Quantizer, constants keep their codes.
@@ -139,6 +142,15 @@ std::span<const Converter> matmul_converters();
 std::span<const Converter> pointwise_converters();
 std::span<const Converter> move_converters();
 std::span<const Converter> slice_converters();
+std::span<const Converter> resize_converters();
+std::span<const Converter> space_converters();
+std::span<const Converter> transposed_converters();
+
+// tflite_matmul.cc: operands 1 and `slot` of a layer with weights, checked, and how it is quantized by the types of its
+// operands.
+ValueId matmul_weights(Importer& importer, const Operation& op, size_t rank);
+ValueId matmul_bias(Importer& importer, const Operation& op, size_t slot, ValueId x, ValueId w);
+void set_matmul_policy(Importer& importer, Operation& op, ValueId x, ValueId w, bool activation_zero);
 
 // tflite_pointwise.cc: `function`, a Reduce::Function, over the axes of input 1.
 void reduce_over_axes(Importer& importer, Operation& op, uint32_t function);

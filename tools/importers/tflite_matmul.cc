@@ -53,7 +53,9 @@ void set_window(Importer& importer, const Operation& op, Node& node, const Value
 
 bool is_coded(const Value& v) { return v.quantizer.has_value(); }
 
-ValueId weights(Importer& importer, const Operation& op, size_t rank) {
+}  // namespace
+
+ValueId matmul_weights(Importer& importer, const Operation& op, size_t rank) {
   const ValueId id = importer.input(op, kW);
   const Value& w = importer.value(id);
   if (!w.constant()) importer.unsupported(op, "weights that are computed at run time");
@@ -65,6 +67,8 @@ ValueId weights(Importer& importer, const Operation& op, size_t rank) {
     importer.unsupported(op, "weights with a zero point");
   return id;
 }
+
+namespace {
 
 // Of a layer between codes: s_x s_w, what one code of its bias is worth.
 Quantizer units_of_bias(Importer& importer, const Operation& op, const Value& x, const Value& w) {
@@ -79,12 +83,14 @@ Quantizer units_of_bias(Importer& importer, const Operation& op, const Value& x,
   return q;
 }
 
+}  // namespace
+
 // LiteRT's kernels read a bias as a list of numbers, whatever its shape says, and of a layer between codes in units of
 // s_x s_w, whatever its own quantization says.
-ValueId bias(Importer& importer, const Operation& op, ValueId x_id, ValueId w_id) {
-  if (!importer.has_input(op, kBias)) return kNone;
+ValueId matmul_bias(Importer& importer, const Operation& op, size_t slot, ValueId x_id, ValueId w_id) {
+  if (!importer.has_input(op, slot)) return kNone;
   const size_t values = importer.graph().values.size();
-  const ValueId id = importer.input(op, kBias);
+  const ValueId id = importer.input(op, slot);
   const bool first_use = importer.graph().values.size() > values;
   Value b = importer.value(id);
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
@@ -109,7 +115,7 @@ ValueId bias(Importer& importer, const Operation& op, ValueId x_id, ValueId w_id
 }
 
 // How the layer is quantized, by the types of its operands.
-void set_policy(Importer& importer, Operation& op, ValueId x, ValueId w, bool activation_zero) {
+void set_matmul_policy(Importer& importer, Operation& op, ValueId x, ValueId w, bool activation_zero) {
   const bool x_coded = is_coded(importer.value(x)), w_coded = is_coded(importer.value(w));
   if (x_coded && !w_coded) importer.unsupported(op, "float32 weights under quantized activations");
   Policy& policy = importer.policy(op);
@@ -122,6 +128,8 @@ void set_policy(Importer& importer, Operation& op, ValueId x, ValueId w, bool ac
   }
 }
 
+namespace {
+
 // Hybrid convolutions quantize activations with a zero point where the weights' scales differ by channel, or where
 // there are groups (LiteRT conv.cc: is_hybrid_per_channel, EvalImpl).
 bool scales_differ(const Value& w) {
@@ -132,7 +140,8 @@ bool scales_differ(const Value& w) {
 
 void convert_conv(Importer& importer, Operation& op) {
   const auto& options = importer.options<Conv2DOptions>(op);
-  const ValueId x_id = importer.real_input(op, kX), w_id = weights(importer, op, 4), b = bias(importer, op, x_id, w_id);
+  const ValueId x_id = importer.real_input(op, kX), w_id = matmul_weights(importer, op, 4),
+                b = matmul_bias(importer, op, kBias, x_id, w_id);
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
   Node node{.op = Op::kConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
   if (b != kNone) node.inputs.push_back(b);
@@ -143,7 +152,7 @@ void convert_conv(Importer& importer, Operation& op) {
   if (groups < 1 || groups * w.dims[3] != x.dims[3])
     importer.bad(op, std::to_string(x.dims[3]) + " channels for weights of shape " + dims_text(w.dims));
   set_integer(node, "groups", importer.integer(op, groups, "groups"));
-  set_policy(importer, op, x_id, w_id, scales_differ(w) || groups > 1);
+  set_matmul_policy(importer, op, x_id, w_id, scales_differ(w) || groups > 1);
   importer.emit_activated(op, std::move(node), options.activation());
 }
 
@@ -160,8 +169,8 @@ ValueId drop_first_axis(Importer& importer, const Operation& op, ValueId id) {
 
 void convert_depthwise(Importer& importer, Operation& op) {
   const auto& options = importer.options<DepthwiseConv2DOptions>(op);
-  const ValueId x_id = importer.real_input(op, kX), file_w = weights(importer, op, 4),
-                b = bias(importer, op, x_id, file_w);
+  const ValueId x_id = importer.real_input(op, kX), file_w = matmul_weights(importer, op, 4),
+                b = matmul_bias(importer, op, kBias, x_id, file_w);
   const ValueId w_id = drop_first_axis(importer, op, file_w);
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
   Node node{.op = Op::kDepthwiseConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
@@ -172,7 +181,7 @@ void convert_depthwise(Importer& importer, Operation& op) {
   if (options.depth_multiplier() != 0 && int64_t{options.depth_multiplier()} * x.dims[3] != w.dims[2])
     importer.bad(op, "a depth multiplier of " + std::to_string(options.depth_multiplier()) + " for " +
                          std::to_string(x.dims[3]) + " channels and weights of shape " + dims_text(w.dims));
-  set_policy(importer, op, x_id, w_id, true);
+  set_matmul_policy(importer, op, x_id, w_id, true);
   importer.emit_activated(op, std::move(node), options.activation());
 }
 
@@ -183,13 +192,13 @@ void convert_dense(Importer& importer, Operation& op) {
   const auto& options = importer.options<FullyConnectedOptions>(op);
   if (options.weights_format() != WeightsFormat::DEFAULT) importer.unsupported(op, "shuffled weights");
   ValueId x = importer.real_input(op, kX);
-  const ValueId w_id = weights(importer, op, 2), b = bias(importer, op, x, w_id);
+  const ValueId w_id = matmul_weights(importer, op, 2), b = matmul_bias(importer, op, kBias, x, w_id);
   const std::vector<int64_t> dims = importer.value(x).dims, w = importer.value(w_id).dims;
   const int64_t in = w[1], elements = importer.value(x).elements();
   if (in < 1 || dims.empty() || elements % in != 0)
     importer.bad(op, "an input of shape " + dims_text(dims) + " for weights of shape " + dims_text(w));
   const bool hybrid = !is_coded(importer.value(x)) && is_coded(importer.value(w_id));
-  set_policy(importer, op, x, w_id, options.asymmetric_quantize_inputs());
+  set_matmul_policy(importer, op, x, w_id, options.asymmetric_quantize_inputs());
   const bool keeps = options.keep_num_dims() && dims.size() != 2;
   if (keeps && dims.back() != in)
     importer.bad(op, "an input of shape " + dims_text(dims) + " for weights of shape " + dims_text(w));

@@ -151,10 +151,41 @@ void convert_padv2(Importer& importer, Operation& op) {
   importer.emit(op, std::move(node));
 }
 
+// SYMMETRIC mirrors the elements at the ends too: one axis after the other, before and after x its reversed ends.
+void emit_symmetric(Importer& importer, Operation& op, const Node& pads) {
+  ValueId x = pads.inputs[0];
+  for (int axis = 0; axis < int(importer.value(x).dims.size()); ++axis) {
+    const std::vector<int64_t> dims = importer.value(x).dims;
+    const int before = get_integer(pads, "before", axis), after = get_integer(pads, "after", axis);
+    if (before == 0 && after == 0) continue;
+    if (std::max(before, after) > dims[size_t(axis)]) importer.bad(op, "a padding larger than its axis");
+    const auto reversed = [&](int64_t last, int size) {
+      Node slice{.op = Op::kSlice, .name = "", .words = {}, .inputs = {x}, .outputs = {importer.between(x, "/end")}};
+      for (int i = 0; i < int(dims.size()); ++i) {
+        set_integer(slice, "begin", i == axis ? int(last) : 0, i);
+        set_integer(slice, "size", i == axis ? size : int(dims[size_t(i)]), i);
+        set_integer(slice, "step", i == axis ? -1 : 1, i);
+      }
+      const ValueId y = slice.outputs[0];
+      importer.emit(op, std::move(slice));
+      return y;
+    };
+    Node concat{.op = Op::kConcat, .name = "", .words = {}, .inputs = {}, .outputs = {}};
+    set_integer(concat, "axis", axis);
+    if (before > 0) concat.inputs.push_back(reversed(before - 1, before));
+    concat.inputs.push_back(x);
+    if (after > 0) concat.inputs.push_back(reversed(dims[size_t(axis)] - 1, after));
+    concat.outputs = {importer.between(x, "/symmetric")};
+    x = concat.outputs[0];
+    importer.emit(op, std::move(concat));
+  }
+  importer.emit_reshape(op, x, importer.value(x).dims, importer.output(op));
+}
+
 void convert_mirror_pad(Importer& importer, Operation& op) {
-  if (importer.options<MirrorPadOptions>(op).mode() != MirrorPadMode::REFLECT)
-    importer.unsupported(op, "mode SYMMETRIC");
   Node node = padded(importer, op, importer.real_input(op, 0));
+  if (importer.options<MirrorPadOptions>(op).mode() != MirrorPadMode::REFLECT)
+    return emit_symmetric(importer, op, node);
   set_integer(node, "mode", 1);
   importer.emit(op, std::move(node));
 }

@@ -1,0 +1,175 @@
+// ConvTranspose, 1-D and 2-D, as a convolution: transposed_conv.h. Per axis, with the kernel's span:
+//
+//   out = stride (in - 1) + output_padding + span - before - after
+//
+// With output_shape, or auto_pad SAME (out = in stride), the pads are what is left, the odd one after where auto_pad is
+// SAME_UPPER and before elsewhere. x [n, c, h, w], w [c, out / group, kh, kw], b [out].
+#include <algorithm>
+
+#include "tools/importers/onnx.h"
+#include "tools/importers/onnx_fold.h"
+#include "tools/importers/transposed_conv.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+constexpr int64_t kMostOfTransposed = 1 << 14;  // engine/ops/parameters.h, kMaxWindow
+
+int64_t in_range(const Source& source, const char* what, int64_t value, int64_t low) {
+  if (value < low || value >= kMostOfTransposed)
+    source.malformed(std::string(what) + " " + std::to_string(value) + " is out of range");
+  return value;
+}
+
+std::vector<int64_t> list_of(const Source& source, const char* key, size_t count, int64_t otherwise) {
+  const std::vector<int64_t> values = source.integers(key, std::vector<int64_t>(count, otherwise));
+  if (values.size() != count) source.malformed(std::string(key) + " does not fit the rank of its input");
+  return values;
+}
+
+void set_output(const Source& source, TransposedAxis& axis, int64_t padding, size_t i, size_t spatial) {
+  const std::string automatic = source.text("auto_pad", "NOTSET");
+  const int64_t full = axis.stride * (axis.in - 1) + padding + axis.span();
+  const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+  if (!same && automatic != "NOTSET" && automatic != "VALID")
+    source.malformed("auto_pad '" + automatic + "' is unknown");
+  if (same || source.has("output_shape")) {
+    std::vector<int64_t> shape(spatial, axis.in * axis.stride);
+    if (source.has("output_shape")) shape = source.integers("output_shape");
+    if (shape.size() == spatial + 2) shape.erase(shape.begin(), shape.begin() + 2);
+    if (shape.size() != spatial) source.malformed("output_shape does not fit the rank of its input");
+    axis.out = shape[i];
+    const int64_t total = std::max<int64_t>(0, full - axis.out);
+    axis.before = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+  } else {
+    const std::vector<int64_t> pads = list_of(source, "pads", 2 * spatial, 0);
+    const bool given = automatic == "NOTSET";
+    axis.before = given ? in_range(source, "pad", pads[i], 0) : 0;
+    axis.out = full - axis.before - (given ? in_range(source, "pad", pads[i + spatial], 0) : 0);
+  }
+  if (axis.out < 1 || axis.out > std::min<int64_t>(full + kMostOfTransposed, 1 << 28))
+    source.malformed("gives an axis of " + std::to_string(axis.out) + " elements");
+}
+
+TransposedConv read_transposed(const Source& source, const Operand& x, const Value& w) {
+  const size_t spatial = x.dims.size() - 2;
+  const std::vector<int64_t> kernel(w.dims.begin() + 2, w.dims.end());
+  if (source.integers("kernel_shape", kernel) != kernel)
+    source.malformed("kernel_shape contradicts the shape of the weights");
+  const std::vector<int64_t> strides = list_of(source, "strides", spatial, 1),
+                             dilations = list_of(source, "dilations", spatial, 1),
+                             paddings = list_of(source, "output_padding", spatial, 0);
+  TransposedConv conv;
+  for (size_t i = 0; i < spatial; ++i) {
+    TransposedAxis& axis = i + 1 == spatial ? conv.w : conv.h;
+    axis = {.in = x.dims[i + 2],
+            .kernel = in_range(source, "kernel size", kernel[i], 1),
+            .stride = in_range(source, "stride", strides[i], 1),
+            .dilation = in_range(source, "dilation", dilations[i], 1)};
+    if (axis.span() > kMostOfTransposed) source.refuse("its dilated kernel is larger than 16384");
+    set_output(source, axis, in_range(source, "output_padding", paddings[i], 0), i, spatial);
+  }
+  conv.groups = source.integer("group", 1);
+  if (conv.groups < 1 || x.dims[1] % conv.groups != 0 || w.dims[0] != x.dims[1])
+    source.malformed("group and weights do not fit " + std::to_string(x.dims[1]) + " channels");
+  conv.c = x.dims[1] / conv.groups;
+  conv.k = w.dims[1];
+  return conv;
+}
+
+Value without_zero_point(const Value& w) {
+  const auto zero = [](int64_t z) { return z == 0; };
+  return w.quantizer && !std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), zero) ? decoded(w) : w;
+}
+
+// As a constant. Groups whose weights have scales per channel: axis 1 has those of one group, which all share.
+ValueId constant_weights(Import& import, const OperandPtr& of, const Value& w, const TransposedConv& conv) {
+  const int64_t taps = conv.h.kernel * conv.w.kernel;
+  Value made =
+      transposed_weights(without_zero_point(w), conv,
+                         {.group = conv.c * conv.k * taps, .k = taps, .h = conv.w.kernel, .w = 1, .c = conv.k * taps});
+  made.name = of->name;
+  return import.parameter(of, {Move::other("transposed convolution")}, std::move(made));
+}
+
+// By steps that a gradient goes back through: [c, k, h, w], its kernel filled up to whole strides, turned, and the
+// phases taken out of it.
+ValueId trained_weights(Import& import, const Source& source, const OperandPtr& of, const TransposedConv& conv) {
+  const int64_t s_h = conv.h.stride, s_w = conv.w.stride, taps_h = conv.h.taps(), taps_w = conv.w.taps();
+  if ((s_h > 1 && conv.h.dilation > 1) || (s_w > 1 && conv.w.dilation > 1))
+    source.refuse("is to be trained, with a stride and a dilation");
+  const std::string& name = of->name;
+  const int64_t in = conv.groups * conv.c, phases = s_h * s_w * conv.k * taps_h * taps_w;
+  const auto append = [&](Node node, const char* suffix) { return import.append(std::move(node), name + suffix); };
+  Node pad = import.step(Op::kPad);
+  set_integer(pad, "after", int(s_h * taps_h - conv.h.kernel), 2);
+  set_integer(pad, "after", int(s_w * taps_w - conv.w.kernel), 3);
+  pad.inputs = {import.reshaped(import.plain(of), {in, conv.k, conv.h.kernel, conv.w.kernel}, name + "/2d")};
+  Node turn = import.step(Op::kSlice);
+  turn.inputs = {
+      import.reshaped(append(std::move(pad), "/whole"), {in, conv.k, taps_h, s_h, taps_w, s_w}, name + "/taps")};
+  const std::vector<int64_t> dims = import.value(turn.inputs[0]).dims;
+  for (int axis = 0; axis < 6; ++axis) {
+    const bool turned = (axis == 2 || axis == 4) && dims[size_t(axis)] > 1;
+    set_integer(turn, "begin", turned ? int(dims[size_t(axis)]) - 1 : 0, axis);
+    set_integer(turn, "size", int(dims[size_t(axis)]), axis);
+    set_integer(turn, "step", turned ? -1 : 1, axis);
+  }
+  ValueId w = import.transposed(append(std::move(turn), "/turned"), {0, 3, 5, 1, 2, 4}, name + "/phases");
+  w = import.reshaped(w, {conv.groups, conv.c, phases}, name + "/groups");
+  w = import.transposed(w, {0, 2, 1}, name + "/in_last");
+  return import.reshaped(w, {conv.groups * s_h * s_w * conv.k, taps_h, taps_w, conv.c}, name + "/kernel");
+}
+
+ValueId constant_bias(Import& import, const Source& source, const TransposedConv& conv) {
+  Value made = transposed_bias(source.constant(2, "its bias"), conv);
+  made.name = source.operand(2)->name;
+  return import.parameter(source.operand(2), {Move::other("transposed convolution")}, std::move(made));
+}
+
+void conv_transpose(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  need_float32(source, *x);
+  if (x->rank() != 3 && x->rank() != 4)
+    source.refuse("transposed convolution over an input of rank " + std::to_string(x->rank()) +
+                  ": only 1-D and 2-D are supported");
+  if (std::count(x->dims.begin(), x->dims.end(), 0) > 0) source.refuse("its input is empty: it has no elements");
+  const Value& w = source.constant(1, "its weights");
+  if (int(w.dims.size()) != x->rank() || w.elements() == 0) source.malformed("weights and input have other ranks");
+  if (w.type != ElementType::kFloat32) source.refuse("weights of another type than float32");
+  const TransposedConv conv = read_transposed(source, *x, w);
+  if (source.given(2) && source.constant(2, "its bias").dims != std::vector<int64_t>{conv.groups * conv.k})
+    source.malformed("its bias does not fit its weights");
+  import.spend(uint64_t(conv.h.taps() * conv.w.taps()) * uint64_t(conv.phases()) * uint64_t(w.dims[0] * w.dims[1]) * 8);
+
+  const ValueId last = import.channels_last(x);
+  const std::vector<int64_t> d = import.value(last).dims;
+  Node node = import.step(Op::kConv2d);
+  node.inputs = {x->rank() == 4 ? last : import.reshaped(last, {d[0], 1, d[1], d[2]}, x->name + "/2d"), kNone, kNone};
+  node.inputs[1] = import.to_train() ? trained_weights(import, source, source.operand(1), conv)
+                                     : constant_weights(import, source.operand(1), w, conv);
+  if (source.given(2) && !import.to_train()) node.inputs[2] = constant_bias(import, source, conv);
+  const auto append = [&](Node made, const std::string& suffix, ValueId) {
+    Node step = import.step(made.op);
+    step.words = std::move(made.words);
+    step.inputs = std::move(made.inputs);
+    return import.append(std::move(step), import.output_name() + suffix);
+  };
+  ValueId y = append_transposed_conv(import.graph(), conv, std::move(node), kNone, append);
+  if (source.given(2) && import.to_train()) {
+    Node add = import.step(Op::kAdd);
+    add.inputs = {y, import.plain(source.operand(2))};
+    y = import.append(std::move(add), import.output_name());
+  }
+  const std::vector<int64_t> out = import.value(y).dims;
+  if (x->rank() == 3) y = import.reshaped(y, {out[0], out[2], out[3]}, import.output_name() + "/1d");
+  import.give_channels_last(0, y);
+}
+
+constexpr OperatorImporter kTransposedImporters[] = {{"ConvTranspose", conv_transpose}};
+
+}  // namespace
+
+std::span<const OperatorImporter> transposed_importers() { return kTransposedImporters; }
+
+}  // namespace nacre::tools::onnx_import
