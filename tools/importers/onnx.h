@@ -329,6 +329,10 @@ bool multiply_dynamic(Import& import, const Source& source);
 // onnx_ops_reduce.cc: a ReduceMax over any axes.
 void maximum_over_axes(Import& import, const Source& source);
 
+// onnx_ops_volume.cc: Conv and the pools over an input of rank 5.
+void conv_volume(Import& import, const Source& source);
+void pool_volume(Import& import, const Source& source);
+
 // onnx_ops_block.cc: a DequantizeLinear with one scale per block, on constants.
 void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);
 

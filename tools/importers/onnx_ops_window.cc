@@ -162,6 +162,7 @@ Value symmetric(Import& import, const Value& w) {
 }
 
 void conv(Import& import, const Source& source) {
+  if (source.operand(0)->rank() == 5) return conv_volume(import, source);
   const OperandPtr& x = image(source, "convolution");
   const Value& w = source.constant(1, "its weights");
   if (int(w.dims.size()) != x->rank() || w.elements() == 0) source.malformed("weights and input have other ranks");
@@ -191,8 +192,9 @@ void conv(Import& import, const Source& source) {
 // ---- Pools
 
 void pool(Import& import, const Source& source, Op op) {
-  const OperandPtr& x = image(source, "pooling");
   if (source.wants(1)) source.refuse("its second output (indices) is used");
+  if (source.operand(0)->rank() == 5) return pool_volume(import, source);
+  const OperandPtr& x = image(source, "pooling");
   if (source.integer("storage_order", 0) != 0 && source.wants(1)) source.refuse("storage_order is not 0");
   Window window = read_window(source, x->dims, source.integers("kernel_shape"), source.integer("ceil_mode", 0) != 0);
   const bool average = op == Op::kAveragePool;
