@@ -93,11 +93,6 @@ void collect(int out, int err, pid_t child, bool interrupt, ToolRun* run) {
   }
 }
 
-std::string from_environment(const char* name, const std::string& otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : otherwise;
-}
-
 }  // namespace
 
 ToolRun run_tool(const std::vector<std::string>& arguments, const ToolOptions& options) {
@@ -135,12 +130,6 @@ TemporaryDirectory::~TemporaryDirectory() {
 
 size_t TemporaryDirectory::entries() const {
   return size_t(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
-}
-
-std::string project_path(const std::string& path) { return from_environment("NACRE_ROOT", NACRE_ROOT) + "/" + path; }
-
-std::string shared_path(const std::string& path) {
-  return from_environment("NACRE_SHARED", project_path("../shared")) + "/" + path;
 }
 
 std::vector<uint8_t> read_bytes(const std::string& path) {

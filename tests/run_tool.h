@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/project_path.h"
+
 namespace nacre::tools {
 
 struct ToolRun {
@@ -41,9 +43,6 @@ class TemporaryDirectory {
  private:
   std::filesystem::path path_;
 };
-
-std::string project_path(const std::string& path);  // of a file of the project
-std::string shared_path(const std::string& path);   // of shared data, which may not be there
 
 std::vector<uint8_t> read_bytes(const std::string& path);
 void write_bytes(const std::string& path, const std::vector<uint8_t>& bytes);

@@ -24,6 +24,7 @@
 #include "tests/claims/claims.h"
 #include "tests/differentiate/networks.h"
 #include "tests/differentiate/training_run.h"
+#include "tests/project_path.h"
 #include "tests/sanitized.h"
 #include "tools/base/error.h"
 #include "tools/base/print.h"
@@ -225,11 +226,8 @@ int claim(const std::filesystem::path& root, const std::filesystem::path& models
 }  // namespace nacre::test
 
 NACRE_CLAIM(framework_parity) {
-  const char* given_root = std::getenv("NACRE_ROOT");
-  const std::filesystem::path root = given_root != nullptr ? given_root : NACRE_ROOT;
-  const char* shared = std::getenv("NACRE_SHARED");
-  const std::filesystem::path models =
-      (shared != nullptr ? std::filesystem::path(shared) : root / "../shared") / "models/mlperf_tiny";
+  const std::filesystem::path root = nacre::tools::project_path("");
+  const std::filesystem::path models = nacre::tools::shared_path("models/mlperf_tiny");
   try {
     return nacre::test::claim(root, models);
   } catch (const std::exception& error) {

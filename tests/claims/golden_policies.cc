@@ -9,6 +9,7 @@
 
 #include "tests/claims/claims.h"
 #include "tests/claims/golden_topics.h"
+#include "tests/project_path.h"
 
 namespace nacre::test {
 
@@ -37,10 +38,7 @@ bool same(double a, double b) { return std::isnan(a) ? std::isnan(b) : a == b &&
 namespace {
 
 json golden_tables() {
-  const char* shared = std::getenv("NACRE_SHARED");
-  const char* root = std::getenv("NACRE_ROOT");
-  const std::string path = shared != nullptr ? shared : std::string(root != nullptr ? root : NACRE_ROOT) + "/../shared";
-  std::ifstream file(path + "/golden/policies.json");
+  std::ifstream file(tools::shared_path("golden/policies.json"));
   return file ? json::parse(file) : json();
 }
 

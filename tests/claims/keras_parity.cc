@@ -17,7 +17,6 @@
 // tests/peers, written by the scripts beside them. A changed element, another update order, another rounding of the
 // bias, what is not Keras's arithmetic: each must be seen.
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -25,6 +24,7 @@
 #include "tests/claims/executor.h"
 #include "tests/claims/keras_parity.h"
 #include "tests/policies/keras_language_check.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 
 namespace nacre::tools {
@@ -179,10 +179,8 @@ int claim(const std::filesystem::path& peers) {
 }  // namespace nacre::tools
 
 NACRE_CLAIM(keras_parity) {
-  const char* given_root = std::getenv("NACRE_ROOT");
-  const std::filesystem::path root = given_root != nullptr ? given_root : NACRE_ROOT;
   try {
-    return nacre::tools::claim(root / "tests/peers");
+    return nacre::tools::claim(nacre::tools::project_path("tests/peers"));
   } catch (const std::exception& error) {
     std::printf("CLAIM keras_parity NOT SHOWN: %s\n", error.what());
     return 1;

@@ -23,6 +23,7 @@
 
 #include "tests/claims/claims.h"
 #include "tests/claims/executor.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 #include "tools/base/json.h"
 #include "tools/importers/importer.h"
@@ -309,10 +310,7 @@ int claim(const fs::path& shared, const fs::path& root) {
 
 NACRE_CLAIM(layers_match_tflite) {
   constexpr int kSkipped = 77;  // as meson understands it
-  const char* given = std::getenv("NACRE_SHARED");
-  const char* given_root = std::getenv("NACRE_ROOT");
-  const std::filesystem::path root = given_root != nullptr ? given_root : NACRE_ROOT;
-  const std::filesystem::path shared = given != nullptr ? std::filesystem::path(given) : root / "../shared";
+  const std::filesystem::path root = nacre::tools::project_path(""), shared = nacre::tools::shared_path("");
   if (!std::filesystem::exists(shared / "golden/tflite_layers")) {
     std::printf("CLAIM layers_match_tflite skipped: no shared data at %s\n", shared.c_str());
     return kSkipped;

@@ -19,6 +19,7 @@
 
 #include "tests/claims/claims.h"
 #include "tests/differentiate/training_run.h"
+#include "tests/project_path.h"
 #include "tests/sanitized.h"
 #include "tools/base/error.h"
 #include "tools/base/split_mix64.h"
@@ -172,8 +173,8 @@ Result train(const Digits& digits, const Trained& trained, uint64_t seed) {
   return result;
 }
 
-int claim(const std::string& root, int seeds) {
-  const Digits digits = read_digits(root + "/tools/samples/");
+int claim(const std::string& samples, int seeds) {
+  const Digits digits = read_digits(samples);
   std::printf("%zu training images, %zu test images, %d epochs of batches of %d; test accuracy in percent\n%-15s",
               digits.train.size(), digits.test.size(), kEpochs, kBatch, "seed");
   for (int seed = 1; seed <= seeds; ++seed) std::printf(" %6d", seed);
@@ -223,9 +224,8 @@ NACRE_CLAIM(policies_train_alike) {
     std::puts("fifty trainings: too long in a sanitized build");
     return 77;
   }
-  const char* root = std::getenv("NACRE_ROOT");
   try {
-    return nacre::test::claim(root != nullptr ? root : NACRE_ROOT,
+    return nacre::test::claim(nacre::tools::project_path("tools/samples/"),
                               count > 1 ? std::atoi(arguments[1]) : nacre::test::kSeeds);
   } catch (const std::exception& error) {
     std::printf("CLAIM policies_train_alike NOT SHOWN: %s\n", error.what());

@@ -1,11 +1,11 @@
 #include "tests/claims/policy_networks.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <random>
 #include <sstream>
 
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 #include "tools/model/tensor_dump.h"
 #include "tools/policies/policy_request.h"
@@ -14,16 +14,6 @@ namespace nacre::test {
 namespace {
 
 using namespace nacre::tools;
-
-std::string root() {
-  const char* name = std::getenv("NACRE_ROOT");
-  return name != nullptr ? name : NACRE_ROOT;
-}
-
-std::string shared() {
-  const char* name = std::getenv("NACRE_SHARED");
-  return name != nullptr ? name : root() + "/../shared";
-}
 
 std::vector<uint8_t> bytes_of(const std::vector<float>& values) {
   std::vector<uint8_t> bytes(values.size() * sizeof(float));
@@ -51,7 +41,7 @@ PolicyNetwork calibrated(const std::string& name, const std::string& path,
 
 std::optional<PolicyNetwork> load_digits() {
   constexpr size_t kPixels = 64, kSamples = 32;
-  const std::string folder = root() + "/tools/samples/";
+  const std::string folder = project_path("tools/samples/");
   const std::vector<uint8_t> images = read_npy(folder + "digits_images.npy").values<uint8_t>();
   std::vector<std::vector<float>> samples;
   for (size_t i = 0; i < kSamples; ++i)
@@ -62,7 +52,7 @@ std::optional<PolicyNetwork> load_digits() {
 
 std::optional<PolicyNetwork> load_shared(const std::string& name, const std::string& file, float low, float high,
                                          size_t count) {
-  const std::string path = shared() + "/models/mlperf_tiny/" + file;
+  const std::string path = shared_path("models/mlperf_tiny/") + file;
   if (!std::filesystem::exists(path)) return std::nullopt;
   const Graph graph = import_network(path);
   const auto elements = size_t(graph.values[size_t(graph.inputs.at(0).value)].elements());

@@ -3,7 +3,6 @@
 #include <fnmatch.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "ports/x86/x86.h"
 #include "tests/claims/encoder_network.h"
 #include "tests/claims/policy_networks.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 #include "tools/compile/training.h"
 #include "tools/model/kernel_choice.h"
@@ -23,15 +23,7 @@ namespace {
 
 using namespace nacre::tools;
 
-std::string root() {
-  const char* name = std::getenv("NACRE_ROOT");
-  return name != nullptr ? name : NACRE_ROOT;
-}
-
-std::string models() {
-  const char* name = std::getenv("NACRE_SHARED");
-  return (name != nullptr ? name : root() + "/../shared") + "/models/mlperf_tiny/";
-}
+std::string models() { return shared_path("models/mlperf_tiny/"); }
 
 constexpr const char* kFiles[] = {
     "ad01_int8",        "ad01_fp32",   "kws_ref_model", "kws_ref_model_float32", "pretrainedResnet_quant",
@@ -56,7 +48,7 @@ std::vector<uint8_t> trained(const Graph& graph, Loss loss, const std::string& p
 }  // namespace
 
 ReferenceSteps::ReferenceSteps() {
-  const std::string path = root() + "/tests/claims/reference_steps.txt";
+  const std::string path = project_path("tests/claims/reference_steps.txt");
   std::ifstream file(path);
   if (!file) throw Error(kIo, path, "cannot be read");
   for (std::string line; std::getline(file, line);) {
@@ -118,7 +110,7 @@ void ReferenceSteps::count_networks() {
       for (const Optimizer optimizer : kOptimizers)
         count(LoadedModel(trained(graph, loss, policy, optimizer), name, ""), name + " trained, " + policy);
   };
-  const std::string digits = root() + "/tools/samples/digits.onnx";
+  const std::string digits = project_path("tools/samples/digits.onnx");
   infer(digits, "digits");
   train(load_network(digits, {}, kSimplifyToTrain), Loss::kSoftmaxCrossEntropy, "digits");
   const EncoderShape shape = {.layers = 1, .hidden = 32, .heads = 2, .between = 64, .tokens = 8};

@@ -10,7 +10,6 @@
 //                  float16, ALLOW by step 5 with bfloat16
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <random>
 
@@ -18,6 +17,7 @@
 #include "tests/importers/onnx_builder.h"
 #include "tests/passes/rewrite_graphs.h"
 #include "tests/passes/rewrite_peers.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 #include "tools/importers/importer.h"
 
@@ -214,9 +214,8 @@ int claim(const std::filesystem::path& root) {
 }  // namespace nacre::tools
 
 NACRE_CLAIM(rewrite_painting) {
-  const char* root = std::getenv("NACRE_ROOT");
   try {
-    return nacre::tools::claim(root != nullptr ? root : NACRE_ROOT);
+    return nacre::tools::claim(nacre::tools::project_path(""));
   } catch (const std::exception& error) {
     std::printf("CLAIM rewrite_painting NOT SHOWN: %s\n", error.what());
     return 1;

@@ -23,6 +23,7 @@
 #include "tests/calibration/brute_force.h"
 #include "tests/claims/claims.h"
 #include "tests/claims/executor.h"
+#include "tests/project_path.h"
 #include "tests/sanitized.h"
 #include "tools/base/error.h"
 #include "tools/calibration/quantize_static.h"
@@ -368,10 +369,7 @@ int claim(const fs::path& folder) {
 
 NACRE_CLAIM(static_int8_parity) {
   constexpr int kSkipped = 77;  // as meson understands it
-  const char* given = std::getenv("NACRE_SHARED");
-  const std::filesystem::path root = NACRE_ROOT;
-  const std::filesystem::path folder =
-      (given != nullptr ? std::filesystem::path(given) : root / "../shared") / "models/mlperf_tiny";
+  const std::filesystem::path folder = nacre::tools::shared_path("models/mlperf_tiny");
   if (!std::filesystem::exists(folder)) {
     std::printf("CLAIM static_int8_parity skipped: no shared data at %s\n", folder.c_str());
     return kSkipped;

@@ -39,6 +39,7 @@
 #include "tests/claims/step_is_a_transaction.h"
 #include "tests/differentiate/networks.h"
 #include "tests/differentiate/training_run.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 #include "tools/base/json.h"
 #include "tools/compile/training.h"
@@ -262,11 +263,7 @@ int claim(const std::filesystem::path& shared) {
 }  // namespace nacre::test
 
 NACRE_CLAIM(step_is_a_transaction) {
-  const char* given = std::getenv("NACRE_SHARED");
-  const char* root = std::getenv("NACRE_ROOT");
-  const std::filesystem::path shared = given != nullptr
-                                           ? std::filesystem::path(given)
-                                           : std::filesystem::path(root != nullptr ? root : NACRE_ROOT) / "../shared";
+  const std::filesystem::path shared = nacre::tools::shared_path("");
   if (!std::filesystem::exists(shared / "golden/policies.json")) {
     std::printf("step_is_a_transaction: no golden/policies.json; NACRE_SHARED names the folder that holds it\n");
     return 77;

@@ -25,6 +25,7 @@
 #include "tests/claims/claims.h"
 #include "tests/claims/keras_tables.h"
 #include "tests/differentiate/training_run.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 #include "tools/base/print.h"
 #include "tools/base/split_mix64.h"
@@ -218,9 +219,8 @@ int claim(const std::filesystem::path& root) {
 }  // namespace nacre::test
 
 NACRE_CLAIM(tied_parameters) {
-  const char* root = std::getenv("NACRE_ROOT");
   try {
-    return nacre::test::claim(root != nullptr ? root : NACRE_ROOT);
+    return nacre::test::claim(nacre::tools::project_path(""));
   } catch (const std::exception& error) {
     std::printf("CLAIM tied_parameters NOT SHOWN: %s\n", error.what());
     return 1;

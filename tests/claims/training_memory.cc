@@ -21,7 +21,6 @@
 //                    compile
 //   RAM              all but the weights
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -36,6 +35,7 @@
 #include "engine/train/trainer.h"
 #include "tests/claims/claims.h"
 #include "tests/model/builder.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 #include "tools/base/json.h"
 #include "tools/base/split_mix64.h"
@@ -252,12 +252,8 @@ void bounds(Tally& tally, const Subject& subject, bool last, int batch, const Wa
 }
 
 int claim() {
-  const char* root = std::getenv("NACRE_ROOT");
-  const char* shared = std::getenv("NACRE_SHARED");
-  const std::filesystem::path top = root != nullptr ? root : NACRE_ROOT;
-  const std::filesystem::path models =
-      (shared != nullptr ? std::filesystem::path(shared) : top / "../shared") / "models/mlperf_tiny";
-  std::ifstream file(top / "tests/peers/training_memory.json");
+  const std::filesystem::path models = tools::shared_path("models/mlperf_tiny");
+  std::ifstream file(tools::project_path("tests/peers/training_memory.json"));
   const nacre::tools::Json table = nacre::tools::Json::parse(file);
   std::printf(
       "bytes; JAX %s, %s backend: peak of the same step, frozen layers in float32\n%-36s %9s %9s %9s %7s %9s %9s %9s "

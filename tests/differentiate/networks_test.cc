@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 
 #include "tests/graph/run_graph.h"
+#include "tests/project_path.h"
 #include "tools/base/print.h"
 #include "tools/files/npy.h"
 
@@ -15,15 +15,7 @@ namespace {
 
 using namespace nacre::tools;
 
-std::string root() {
-  const char* name = std::getenv("NACRE_ROOT");
-  return name != nullptr ? name : NACRE_ROOT;
-}
-
-std::filesystem::path models() {
-  const char* name = std::getenv("NACRE_SHARED");
-  return std::filesystem::path(name != nullptr ? name : root() + "/../shared") / "models/mlperf_tiny";
-}
+std::filesystem::path models() { return shared_path("models/mlperf_tiny"); }
 
 double loss_of(const PeerNetwork& network, const PeerBatch& batch, const std::vector<float>& y) {
   double sum = 0;
@@ -48,7 +40,7 @@ class FirstLoss : public testing::TestWithParam<const char*> {};
 TEST_P(FirstLoss, is_the_peers) {
   const std::string name = GetParam();
   if (name == "resnet8" && !std::filesystem::exists(models())) GTEST_SKIP() << models() << " is not there";
-  const Json table = Json::parse(read_file(root() + "/tests/peers/training_parity.json"));
+  const Json table = Json::parse(read_file(project_path("tests/peers/training_parity.json")));
   const PeerNetwork network = peer_network(name, models());
   const Json& record = table.at("networks").at(size_t(network.index - 1));
   ASSERT_EQ(record.at("name"), name);

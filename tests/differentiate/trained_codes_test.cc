@@ -12,6 +12,7 @@
 
 #include "tests/differentiate/code_trainer.h"
 #include "tests/differentiate/small_networks.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/compile/export.h"
@@ -122,9 +123,7 @@ TEST(trained_codes, into_the_network_s_own_graph) {
 
 // Files that other tools quantized; bytes at random. The first sample again and again: its loss falls.
 TEST(trained_codes, of_networks_from_files) {
-  const char* const given = std::getenv("NACRE_SHARED");
-  const std::string models =
-      (given != nullptr ? std::string(given) : std::string(NACRE_ROOT) + "/../shared") + "/models/mlperf_tiny/";
+  const std::string models = tools::shared_path("models/mlperf_tiny/");
   int networks = 0;
   for (const auto& [file, loss, rate] :
        {std::tuple("kws_ref_model.tflite", Loss::kSoftmaxCrossEntropy, 0.01f),

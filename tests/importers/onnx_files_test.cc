@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "tests/graph/run_graph.h"
 #include "tests/importers/onnx_builder.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 #include "tools/importers/importer.h"
 
@@ -17,15 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::onnx::TensorProto;
 
-fs::path root() {
-  const char* given = std::getenv("NACRE_ROOT");
-  return given != nullptr ? given : NACRE_ROOT;
-}
-
-fs::path shared() {
-  const char* given = std::getenv("NACRE_SHARED");
-  return given != nullptr ? fs::path(given) : root() / ".." / "shared";
-}
+fs::path shared() { return shared_path(""); }
 
 std::vector<uint8_t> read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -307,7 +299,7 @@ TEST(onnx_files, external_data_that_do_not_fit_are_refused) {
 // ---- Real files
 
 TEST(onnx_files, the_sample_becomes_one_layer_per_operator) {
-  const std::vector<uint8_t> file = read(root() / "tools" / "samples" / "digits.onnx");
+  const std::vector<uint8_t> file = read(project_path("tools/samples/digits.onnx"));
   ASSERT_FALSE(file.empty());
   const Graph graph = import_onnx(file, "digits.onnx");
   check(graph);

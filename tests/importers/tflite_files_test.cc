@@ -1,12 +1,12 @@
 // import_tflite on whole files: the real networks, all refusals at once, and bad input.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "tests/importers/tflite_builder.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 #include "tools/base/json.h"
 #include "tools/importers/importer.h"
@@ -16,15 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path project_root() {
-  const char* root = std::getenv("NACRE_ROOT");
-  return root != nullptr ? root : NACRE_ROOT;
-}
-
-fs::path shared() {
-  const char* path = std::getenv("NACRE_SHARED");
-  return path != nullptr ? fs::path(path) : project_root() / ".." / "shared";
-}
+fs::path shared() { return shared_path(""); }
 
 std::vector<uint8_t> read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);

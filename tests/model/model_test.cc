@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -13,6 +12,7 @@
 #include "tests/model/execute.h"
 #include "tests/model/exercise.h"
 #include "tests/model/networks.h"
+#include "tests/project_path.h"
 #include "tools/model/loaded_model.h"
 
 namespace nacre::test {
@@ -264,9 +264,7 @@ TEST(model, aliases_do_not_multiply_work) {
 }
 
 TEST(corpus, every_kept_input_is_a_model_or_a_refusal) {
-  const char* given = std::getenv("NACRE_ROOT");
-  const std::filesystem::path folder =
-      std::filesystem::path(given != nullptr ? given : NACRE_ROOT) / "tests/corpus/open";
+  const std::filesystem::path folder = tools::project_path("tests/corpus/open");
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     Buffer file;

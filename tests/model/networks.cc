@@ -1,4 +1,5 @@
 #include "tests/model/networks.h"
+#include "tests/project_path.h"
 
 #include <unistd.h>
 
@@ -46,9 +47,8 @@ bool read_file(const std::string& path, Buffer* file) {
 }
 
 bool convert(const Network& network, Buffer* model, std::string* why, const std::string& options) {
-  const fs::path root = environment("NACRE_ROOT", NACRE_ROOT);
   const fs::path tool = environment("NACRE_TOOL", "");
-  const fs::path source = (network.sample ? root : environment("NACRE_SHARED", root / "../shared")) / network.file;
+  const fs::path source = network.sample ? tools::project_path(network.file) : tools::shared_path(network.file);
   if (!fs::exists(source)) return *why = "no " + source.string(), false;
   if (tool.empty() || !fs::exists(tool)) return *why = "no converter: NACRE_TOOL must name it", false;
   const fs::path out = folder() / (std::string(network.name) + ".nacre"), log = folder() / "log";

@@ -14,6 +14,7 @@
 #include "engine/kernels/training.h"
 #include "tests/golden_tables.h"
 #include "tests/ops/run_step.h"
+#include "tests/project_path.h"
 #include "tests/short_names.h"
 #include "tools/base/json.h"
 
@@ -242,8 +243,8 @@ TEST(fake_float8, refuses_what_it_cannot_do) {
 }
 
 TEST(fake_float8, gives_the_golden_numbers) {
-  std::ifstream file(shared_path() + "/golden/policies.json");
-  if (!file) GTEST_SKIP() << "no golden tables at " << shared_path();
+  std::ifstream file(tools::shared_path("golden/policies.json"));
+  if (!file) GTEST_SKIP() << "no golden tables at " << tools::shared_path("golden");
   const json golden = json::parse(file);
   size_t rows = 0;
   for (const json& row : golden.at("keras_fp8_qdq")) {

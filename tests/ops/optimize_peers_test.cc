@@ -9,6 +9,7 @@
 #include "engine/kernels/training.h"
 #include "tests/ops/step_in_place.h"
 #include "tests/oracle_rounding.h"
+#include "tests/project_path.h"
 #include "tools/base/json.h"
 
 namespace nacre::test {
@@ -18,7 +19,7 @@ using json = nacre::tools::Json;
 using namespace reference;
 
 json table() {
-  std::ifstream file(std::string(NACRE_ROOT) + "/tests/peers/optimizers.json");
+  std::ifstream file(tools::project_path("tests/peers/optimizers.json"));
   return json::parse(file);
 }
 

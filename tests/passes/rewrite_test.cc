@@ -11,6 +11,7 @@
 #include "engine/ops/unary.h"
 #include "tests/passes/rewrite_graphs.h"
 #include "tests/passes/rewrite_peers.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 
 namespace nacre::tools {
@@ -340,7 +341,7 @@ TEST(rewrite, bad_edits_are_named_with_what_would_work) {
 // ---- TensorFlow itself
 
 TEST(rewrite, graphs_are_painted_as_tensorflow_paints_them) {
-  const std::filesystem::path folder = std::filesystem::path(NACRE_ROOT) / "tests/peers";
+  const std::filesystem::path folder = project_path("tests/peers");
   for (const char* file : {"tensorflow_rewrite_2.15.json", "tensorflow_rewrite_2.21.json"}) {
     const PeerTally tally = compare_with_peers(folder / file);
     EXPECT_EQ(tally.same_nodes, tally.nodes) << file << ": " << tally.first_difference;

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include "tests/policies/keras_language_check.h"
 #include "tests/policies/refusal.h"
+#include "tests/project_path.h"
 #include "tools/base/print.h"
 #include "tools/policies/policy_language.h"
 
@@ -18,9 +18,7 @@ Refusal get_refusal(const std::string& name) {
 }
 
 Json golden_rows() {
-  const char* given = std::getenv("NACRE_SHARED");
-  const std::string shared = given != nullptr ? given : std::string(NACRE_ROOT) + "/../shared";
-  std::ifstream file(shared + "/golden/policies.json");
+  std::ifstream file(shared_path("golden/policies.json"));
   return file ? Json::parse(file)["policy_names"] : Json();
 }
 
@@ -48,7 +46,7 @@ TEST(keras_policy, the_44_golden_names_resolve_as_by_keras) {
 }
 
 TEST(keras_policy, the_table_made_by_keras_itself_agrees_in_every_case) {
-  const LanguageCheck check = check_keras_language(std::string(NACRE_ROOT) + "/tests/peers/keras_language.json");
+  const LanguageCheck check = check_keras_language(project_path("tests/peers/keras_language.json"));
   EXPECT_EQ(check.cases, 200);
   EXPECT_EQ(check.agreed, check.cases) << check.first_difference;
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tests/policies/refusal.h"
+#include "tests/project_path.h"
 #include "tools/base/names.h"
 #include "tools/policies/keras_json.h"
 #include "tools/policies/policy_fields.h"
@@ -17,8 +18,7 @@ namespace {
 
 const Json& table() {
   static const Json read = [] {
-    const char* root = std::getenv("NACRE_ROOT");
-    std::ifstream file((root != nullptr ? root : NACRE_ROOT) + std::string("/tests/peers/keras_policy_json.json"));
+    std::ifstream file(project_path("tests/peers/keras_policy_json.json"));
     return Json::parse(file);
   }();
   return read;

@@ -1,0 +1,12 @@
+// Where the tests find their files: those of the project (NACRE_ROOT in the environment, else where this was built) and
+// the shared data (NACRE_SHARED, else beside the project), which may not be there.
+#pragma once
+
+#include <string>
+
+namespace nacre::tools {
+
+std::string project_path(const std::string& path);  // of a file of the project
+std::string shared_path(const std::string& path);   // of shared data
+
+}  // namespace nacre::tools
