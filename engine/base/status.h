@@ -37,7 +37,7 @@ enum class Code : uint8_t {
   kSegmentBounds,     // a segment lies outside the file or over another
   kSegmentAlignment,  // a segment does not start at a multiple of 64
   kSegmentCrc,        // CRC32C of a segment differs
-  kNotFinite,         // a weight is NaN or infinite
+  kNotFinite,         // a weight is NaN
   kMultiplier,        // a requantization pair is outside what multiplier and shift may be
 
   // Tensor records (Table::kTensor; index = tensor id).

@@ -138,18 +138,18 @@ Status Model::find(Entry entry, std::span<const char> target, bool any, uint32_t
 
 namespace {
 
-// Whether a float of this type stored at `data` is NaN or infinite: all exponent bits set. Types that have neither, and
-// the 8-bit ones whose codes the policies define, are finite.
-bool not_finite(ElementType type, const std::byte* data) {
-  const auto has_all = [&](auto bits, auto mask) {
+// Whether a float of this type stored at `data` is NaN: its bits without the sign are beyond those of infinity. Types
+// that have none, and the 8-bit ones whose codes the policies define, hold numbers. Infinity may stand in a mask.
+bool is_nan(ElementType type, const std::byte* data) {
+  const auto beyond = [&](auto bits, auto infinity) {
     std::memcpy(&bits, data, sizeof bits);
-    return (bits & mask) == mask;
+    return (bits & (infinity | (infinity - 1))) > infinity;
   };
   switch (type) {
-    case ElementType::kFloat32: return has_all(uint32_t{}, uint32_t{0x7F800000});
-    case ElementType::kFloat16: return has_all(uint16_t{}, uint16_t{0x7C00});
-    case ElementType::kBfloat16: return has_all(uint16_t{}, uint16_t{0x7F80});
-    case ElementType::kFloat64: return has_all(uint64_t{}, uint64_t{0x7FF0000000000000});
+    case ElementType::kFloat32: return beyond(uint32_t{}, uint32_t{0x7F800000});
+    case ElementType::kFloat16: return beyond(uint32_t{}, uint32_t{0x7C00});
+    case ElementType::kBfloat16: return beyond(uint32_t{}, uint32_t{0x7F80});
+    case ElementType::kFloat64: return beyond(uint64_t{}, uint64_t{0x7FF0000000000000});
     default: return false;
   }
 }
@@ -210,7 +210,7 @@ Status Model::check_weights() const {
     if (r.region != Region::kWeights || size == 0) continue;
     const std::byte* data = weights(id);
     for (uint64_t at = 0; at < r.bytes; at += size)
-      if (not_finite(r.element, data + at)) return {Code::kNotFinite, Table::kTensor, id};
+      if (is_nan(r.element, data + at)) return {Code::kNotFinite, Table::kTensor, id};
   }
   TRY(check_quantizers());
   return check_multipliers();

@@ -48,7 +48,11 @@ TEST(written_model, is_one_that_check_takes_or_there_is_none) {
     int code;
     const char* said;
   } cases[] = {
-      {"an infinite weight", dense_network(kInfinity), {}, 3, "w has inf at element 1, which no weight may be"},
+      {"an infinite weight as codes",
+       dense_network(kInfinity),
+       {"--policy", "int8/weights_from_float32"},
+       3,
+       "w has inf at element 1, which has no code"},
       {"a weight that is no number", dense_network(kNoNumber), {}, 3, "w has nan at element 1, which no weight may be"},
       {"a denormal scale per channel",
        quantized_network(1e-40f, 0.5f),

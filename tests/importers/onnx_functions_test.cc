@@ -178,8 +178,9 @@ TEST(onnx_functions, where_chooses_by_a_comparison) {
   OnnxBuilder infinite = stored;
   infinite.floats("infinity", {}, {-INFINITY});
   infinite.node("Where", {"mask", "y", "infinity"}, {"z"});
+  infinite.model().mutable_graph()->clear_output();
   infinite.output("z");
-  EXPECT_NE(refusal(infinite).find("infinity has a number that is not finite"), std::string::npos);
+  EXPECT_EQ(reals(run_converted<float>(infinite, {1, 2, 3, 4})), (Floats{1, -INFINITY, 3, -INFINITY}));
   EXPECT_EQ(reals(run_converted<float>(stored, {1, 2, 3, 4})), (Floats{1, -9, 3, -9}));
 }
 

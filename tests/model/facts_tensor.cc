@@ -172,12 +172,12 @@ void the_weights(Facts& f) {
     f.draft(number, text, base, std::move(edit), expected);
   };
   weights(41, "NaN in float32 weights", float_chain, stored(4 * 5, 0x7FC00001u), {Code::kNotFinite, Table::kTensor, 0});
-  weights(41, "infinity in float32 weights", float_chain, stored(4 * 35, 0xFF800000u),
+  weights(41, "a signalling NaN in float32 weights", float_chain, stored(4 * 35, 0xFF800001u),
           {Code::kNotFinite, Table::kTensor, 0});
   weights(41, "NaN in a float32 bias", float_chain, stored(144, 0xFFFFFFFFu), {Code::kNotFinite, Table::kTensor, 1});
   weights(41, "NaN in float16 weights", other_floats, stored(2, uint16_t{0x7E00}),
           {Code::kNotFinite, Table::kTensor, 0});
-  weights(41, "infinity in bfloat16 weights", other_floats, stored(16, uint16_t{0xFF80}),
+  weights(41, "NaN in bfloat16 weights", other_floats, stored(16, uint16_t{0xFF81}),
           {Code::kNotFinite, Table::kTensor, 1});
   weights(41, "NaN in float64 weights", other_floats, stored(40, uint64_t{0x7FF0000000000001}),
           {Code::kNotFinite, Table::kTensor, 2});

@@ -31,7 +31,8 @@ std::vector<float> finite_reals(const Graph& graph, const Node& node, size_t slo
     if (!std::isfinite(x[i]))
       throw Error(kBadInput, layer_place(graph, node),
                   fmt::format("{} has {} at element {}, which has no code", v.name, x[i], i),
-                  "the network was saved broken: train or export it again");
+                  std::isnan(x[i]) ? "the network was saved broken: train or export it again"
+                                   : "give this layer a float type: --set");
   return x;
 }
 

@@ -1,6 +1,5 @@
 // Comparisons, And, Or, Not and Where: folded on constants, else steps.
 #include <algorithm>
-#include <cmath>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/select.h"
@@ -90,15 +89,6 @@ void logical_not(Import& import, const Source& source) {
   import.give_plain(0, import.append(std::move(node), import.output_name(), ElementType::kBool));
 }
 
-// What a step chooses of stands in the model file, which refuses numbers that are not finite.
-void need_finite(const Source& source, const Operand& x) {
-  if (!x.constant) return;
-  const std::vector<float> numbers = reals(*x.constant);
-  if (!std::all_of(numbers.begin(), numbers.end(), [](float v) { return std::isfinite(v); }))
-    source.refuse(x.name + " has a number that is not finite, which no model stores",
-                  "take the largest float in its place");
-}
-
 void where_operator(Import& import, const Source& source) {
   const OperandPtr &c = source.operand(0), &a = source.operand(1), &b = source.operand(2);
   const std::vector<int64_t> dims = broadcast_dims(source);
@@ -109,8 +99,6 @@ void where_operator(Import& import, const Source& source) {
   if (c->type != ElementType::kBool) source.malformed("its condition is not of type bool");
   need_float32(source, *a);
   need_float32(source, *b);
-  need_finite(source, *a);
-  need_finite(source, *b);
   Node node = import.step(Op::kSelect);
   node.inputs = {import.plain(a), import.plain(b), import.plain(c)};
   import.give_plain(0, import.append(std::move(node), import.output_name()));

@@ -70,8 +70,10 @@ class PolicyPass {
   // the type in which the reader's policy keeps variables first. Integers that are data stay as they are.
   ValueId as_type(const Node& reader, ValueId id, ElementType type);
   // The elements of a constant, each rounded to `types` one after the other; what is beyond one of these types becomes
-  // its largest number, which the log says. Throws for one that is not finite in the source.
+  // its largest number, which the log says; infinity stays infinity. Throws for NaN in the source.
   std::vector<float> rounded_reals(const Node& reader, const Value& constant, std::initializer_list<ElementType> types);
+  // Those, to be made codes: throws for infinity too.
+  std::vector<float> codable_reals(const Node& reader, const Value& constant, std::initializer_list<ElementType> types);
   // Adds a step whose float outputs are made in `type`, and what brings them into the type in which they are kept: the
   // policy's output type, or the graph's.
   // `entry`: the kernel that says which outputs have another type; null: none.

@@ -217,7 +217,7 @@ std::vector<float> PolicyPass::rounded_reals(const Node& reader, const Value& co
   std::vector<float> x = reals(constant);
   Saturated saturated;
   for (size_t i = 0; i < x.size(); ++i) {
-    if (!std::isfinite(x[i]))
+    if (std::isnan(x[i]))
       throw Error(
           kBadInput, graph_.source,
           fmt::format("{}: {} has {} at element {}, which no weight may be", reader.name, constant.name, x[i], i),
@@ -225,13 +225,25 @@ std::vector<float> PolicyPass::rounded_reals(const Node& reader, const Value& co
     float y = x[i];
     for (const ElementType type : types) {
       y = rounded_to(type, y);
-      if (std::isfinite(y)) continue;
+      if (std::isfinite(y) || y == x[i]) continue;  // infinity stays what it is
       y = std::copysign(largest_of(type), x[i]);
       saturated.add(x[i], i, type);
     }
     x[i] = y;
   }
   if (saturated.count > 0) say_saturated(reader, constant, saturated);
+  return x;
+}
+
+std::vector<float> PolicyPass::codable_reals(const Node& reader, const Value& constant,
+                                             std::initializer_list<ElementType> types) {
+  const std::vector<float> x = rounded_reals(reader, constant, types);
+  const auto infinite = std::ranges::find_if(x, [](float number) { return std::isinf(number); });
+  if (infinite != x.end())
+    throw Error(kBadInput, graph_.source,
+                fmt::format("{}: {} has {} at element {}, which has no code", reader.name, constant.name, *infinite,
+                            infinite - x.begin()),
+                "give this layer a float type: --set");
   return x;
 }
 

@@ -36,7 +36,7 @@ class QuantizedMatmul {
     if (!w.constant()) return "its weights are no constant";
     const ValueId bias = node_.inputs.size() > kBias ? node_.inputs[kBias] : kNone;
     if (bias != kNone && !pass_.value(bias).constant()) return "its bias is no constant";
-    w_ = pass_.rounded_reals(node_, w, {policy_.variable});
+    w_ = pass_.codable_reals(node_, w, {policy_.variable});
     layout_ = layout_of(node_.op, w.dims);
     if (policy_.weight_fit != WeightFit::kNearest) return fitted();
     switch (policy_.quantization) {
@@ -252,7 +252,7 @@ class QuantizedMatmul {
   std::string float8_each(float x_amax) {
     const bool reciprocal = policy_.update_order != UpdateOrder::kKeras;
     const std::vector<float> reals =
-        pass_.rounded_reals(node_, pass_.value(node_.inputs[kW]), {policy_.variable, type_});
+        pass_.codable_reals(node_, pass_.value(node_.inputs[kW]), {policy_.variable, type_});
     const auto [x_factor, x_step] = factor_and_step(float(T(x_amax)));
     const auto [w_factor, w_step] = factor_and_step(absmax(std::span(reals)));
     const ValueId w =
