@@ -9,6 +9,7 @@ compare tests/peers/digits.py "$build/tools/nacre" "$build/tools/digits"
 compare tests/peers/onnxruntime_parity.py "$build/tools/nacre"
 compare tests/peers/random_networks.py "$build/tools/nacre"
 compare tests/peers/half_networks.py "$build/tools/nacre"
+compare tests/peers/folded_networks.py "$build/tools/nacre"
 compare tests/peers/formats.py "$build/tests/formats_dump"
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

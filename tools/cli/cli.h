@@ -61,6 +61,12 @@ inline void add_kernel_choice(CLI::App& command, std::string& kernels) {
       ->type_name(CLI::detail::join(kernel_choices(), "|"));
 }
 
+inline void add_shapes(CLI::App& command, std::vector<std::string>& shapes) {
+  command.add_option("--shape", shapes, "of axes that the network leaves open, as nacre convert takes it")
+      ->allow_extra_args(false)
+      ->type_name("NAME=SIZES");
+}
+
 inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON, for machines"); }
 
 inline void add_model(Command& command, std::string& model) {

@@ -108,6 +108,7 @@ void add_search(CLI::App& app) {
       "  nacre convert digits.onnx --policy-file map.json -o digits.nacre\n"
       "Measures each layer under each policy alone, proposes maps, and measures those.");
   c.reads(c.add_option("NETWORK", o->network, "the network's file")->required()->type_name(""), files_of_network);
+  add_shapes(c, o->shapes);
   add_set(c, o->set, true);
   add_judged_output(c, o->output);
   c.reads(c.add_option("--calibrate", o->calibrate, "samples for int8/static, float8, gptq and awq [those of --data]")

@@ -64,6 +64,7 @@ void add_tune(CLI::App& app) {
   add_number(c, "--batch", o->batch, 1, 1 << 20, "rows of a step [32; of a training model what it takes at once]");
   add_number(c, "--micro-batch", o->micro_batch, 1, 1 << 20,
              "of a network: rows at once, several of which make a step [the batch]");
+  add_shapes(c, o->shapes);
   c.add_option("--lr", o->learning_rate, "learning rate, of a schedule its peak [0.01]")->type_name("X");
   add_text(c, "--schedule", o->schedule, "NAME[,FIELD=X]", CLI::detail::join(schedule_names(), ", ") + " [constant]");
   c.add_flag_callback("--no-shuffle", [o] { o->shuffle = false; }, "take the rows in their order in every epoch");
@@ -109,7 +110,7 @@ void add_tune(CLI::App& app) {
   of_network.insert(of_network.end(), kPoliciesOfNetwork.begin(), kPoliciesOfNetwork.end());
   const Command::Names of_rewrite = names_of(rewrite_of_network());
   of_network.insert(of_network.end(), of_rewrite.begin(), of_rewrite.end());
-  of_network.insert(of_network.end(), {"--loss", "--micro-batch"});
+  of_network.insert(of_network.end(), {"--loss", "--micro-batch", "--shape"});
   c.only_when(
       of_network, [o] { return !is_model(o->model); },
       {"was chosen when the training model was made", "leave it away, or name the network that the model was made of"});
@@ -136,12 +137,14 @@ void add_export(CLI::App& app) {
           files_of_network);
   add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
   add_number(c, "--batch", o->batch, 1, 1 << 20, "of --network: rows per run, where it leaves that open [1]");
+  add_shapes(c, o->shapes);
   c.reads(c.add_option("--calibrate", o->samples.data,
                        "samples for int8/static, float8, gptq and awq, as nacre convert takes them")
               ->type_name("DATA"));
   c.add_flag("--cast-samples", o->samples.options.cast, "change the type of samples, where no number changes by it");
   add_json(c, o->json);
-  c.only_with({"--policy", "--set", "--policy-file", "--only", "--except", "--batch", "--calibrate"}, {"--network"},
+  c.only_with({"--policy", "--set", "--policy-file", "--only", "--except", "--batch", "--shape", "--calibrate"},
+              {"--network"},
               {"is about compiling anew, and there is no network", "add --network FILE, of which the model was made"});
   c.only_with({"--cast-samples"}, {"--calibrate"}, {"is about samples, and there are none", "add --calibrate DATA"});
   c.runs([o] { export_model(*o); });

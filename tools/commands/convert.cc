@@ -348,8 +348,10 @@ void convert(const ConvertOptions& options) {
   if (!options.rewrite.type.empty()) check_against_rewrite(compiling.policies, "--rewrite " + options.rewrite.type);
 
   const std::string_view for_target = target_passes(compiling)[0].name;
-  Graph graph = import_network(
-      options.network, {.batch = options.batch, .io_nhwc = options.io_nhwc, .train = !options.training.loss.empty()});
+  Graph graph = import_network(options.network, {.batch = options.batch,
+                                                 .io_nhwc = options.io_nhwc,
+                                                 .shapes = options.shapes,
+                                                 .train = !options.training.loss.empty()});
   for (const NamedPass& pass : passes(work)) {
     if (pass.name == std::string_view("resolve_policies") && !options.training.loss.empty()) {
       print_log(graph, options.verbose);

@@ -46,6 +46,7 @@ void export_model(const ExportOptions& options) {
   if (options.network.empty()) made.bytes = tuned_model(trainer, metadata);
   else
     made = deployed_model({.network = options.network,
+                           .shapes = options.shapes,
                            .batch = options.batch,
                            .policies = parse_policy_options(options.policies),
                            .samples = options.samples,

@@ -15,6 +15,7 @@ struct ExportOptions {
   std::string network;        // what the training model was made of: compiled anew with what was learned
   PolicyArguments policies;   // of network
   RangeSamples samples;       // of network: for ranges that training did not find
+  std::vector<std::string> shapes;  // of network: NAME=SIZES, of axes that it leaves open
   int batch = 0;              // of network; 0: as in the file, and 1 where the file leaves it open
   bool json = false;
 };

@@ -12,6 +12,7 @@ namespace nacre::tools {
 
 struct SearchOptions {
   std::string network;
+  std::vector<std::string> shapes;  // of axes that it leaves open
   SetOptions set;         // what is measured on; the labels decide
   std::string calibrate;  // samples for ranges; "": those of the set
   std::string output;     // the output that is judged; "": the only one

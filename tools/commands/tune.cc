@@ -115,7 +115,7 @@ class Session {
       data.inputs[i].data = std::move(bytes);
       data.inputs[i].dims[0] = int64_t(rows);
     }
-    const Graph graph = load_network(o.model, {.train = true}, kSimplifyToTrain);
+    const Graph graph = load_network(o.model, {.shapes = o.shapes, .train = true}, kSimplifyToTrain);
     return calibrate(graph, make_samples(graph, std::move(data.inputs)));
   }
 
@@ -263,6 +263,7 @@ class Session {
   Deployed deployed_network(const std::vector<std::pair<std::string, std::string>>& metadata) {
     DeployOptions deploying;
     deploying.network = options_.model;
+    deploying.shapes = options_.shapes;
     deploying.policies = parse_policy_options(options_.policies);
     deploying.metadata = metadata;
     return deployed_model(deploying, *model_, trainer_.trainer().state());

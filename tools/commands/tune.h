@@ -15,6 +15,7 @@ struct TuneOptions {
   TrainingArguments training;  // of a network
   PolicyArguments policies;    // of a network
   RewriteArguments rewrite;    // of a network
+  std::vector<std::string> shapes;  // of a network
   std::string data, labels, validate, scale;
   bool cast_samples = false;
   uint32_t epochs = 10;

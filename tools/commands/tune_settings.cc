@@ -99,6 +99,7 @@ ConvertOptions conversion_of(const TuneOptions& o) {
   ConvertOptions options;
   options.network = o.model;
   options.batch = int(rows_at_once(o));
+  options.shapes = o.shapes;
   options.policies = o.policies;
   options.rewrite = o.rewrite;
   options.training = o.training;
@@ -112,9 +113,10 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   const PolicyRequest policies = parse_policy_options(o.policies);
   if (!o.rewrite.type.empty()) check_against_rewrite(policies, "--rewrite " + o.rewrite.type);
   const Graph graph =
-      load_network(o.model, {.batch = conversion.batch, .train = true}, kSimplifyToTrain, [&](Graph& imported) {
-        if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
-      });
+      load_network(o.model, {.batch = conversion.batch, .shapes = o.shapes, .train = true}, kSimplifyToTrain,
+                   [&](Graph& imported) {
+                     if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
+                   });
   print_log(graph, false);
   CompileOptions compiling;
   compiling.policies = policies;

@@ -145,7 +145,8 @@ std::string deployed_text(const Deployed& deployed) {
 }
 
 Deployed deployed_model(const DeployOptions& options, const LoadedModel& training, std::span<const std::byte> state) {
-  Graph graph = load_network(options.network, {.batch = options.batch, .train = true}, kSimplifyToTrain);
+  const ImportOptions importing = {.batch = options.batch, .shapes = options.shapes, .train = true};
+  Graph graph = load_network(options.network, importing, kSimplifyToTrain);
   graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
   graph.metadata.emplace_back("source_sha256", sha256(read_file(options.network)));
   graph.metadata.insert(graph.metadata.end(), options.metadata.begin(), options.metadata.end());

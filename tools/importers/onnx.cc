@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <climits>
 #include <filesystem>
-#include <functional>
 #include <unordered_set>
 
 #include <google/protobuf/io/coded_stream.h>
@@ -15,7 +14,8 @@
 
 #include "tools/base/error.h"
 #include "tools/graph/batch.h"
-#include "tools/importers/onnx_fold.h"
+#include "tools/importers/onnx_evaluator.h"
+#include "tools/importers/onnx_order.h"
 #include "tools/importers/onnx_tensor.h"
 #include "tools/model/model_limits.h"
 
@@ -30,36 +30,6 @@ constexpr int kMaxCallDepth = 16;  // of functions
 bool is_main_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 std::string canonical(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-using Nodes = google::protobuf::RepeatedPtrField<::onnx::NodeProto>;
-
-// What a node reads, with what the graphs in its attributes capture from outside.
-void each_read(const ::onnx::NodeProto& node, const std::function<void(const std::string&)>& visit) {
-  for (const std::string& input : node.input())
-    if (!input.empty()) visit(input);
-  for (const ::onnx::AttributeProto& attribute : node.attribute()) {
-    for (const ::onnx::NodeProto& inner : attribute.g().node()) each_read(inner, visit);
-    for (const ::onnx::ValueInfoProto& output : attribute.g().output()) visit(output.name());
-  }
-}
-
-// Marks what the names in `needed` depend on; counts who reads what.
-std::vector<bool> live_nodes(const Nodes& nodes, std::unordered_set<std::string> needed,
-                             std::unordered_map<std::string, int>& uses) {
-  for (const std::string& name : needed) ++uses[name];
-  std::vector<bool> live(size_t(nodes.size()), false);
-  for (int i = nodes.size() - 1; i >= 0; --i) {
-    const auto& outputs = nodes[i].output();
-    live[size_t(i)] =
-        std::any_of(outputs.begin(), outputs.end(), [&](const std::string& o) { return needed.contains(o); });
-    if (!live[size_t(i)]) continue;
-    each_read(nodes[i], [&](const std::string& name) {
-      needed.insert(name);
-      ++uses[name];
-    });
-  }
-  return live;
-}
-
 void parse(std::span<const uint8_t> bytes, const std::string& name, ::onnx::ModelProto& model) {
   if (bytes.size() > size_t(INT_MAX))
     throw Error(kUnsupported, name, "is larger than 2 GiB", "store the weights as external data");
@@ -69,7 +39,7 @@ void parse(std::span<const uint8_t> bytes, const std::string& name, ::onnx::Mode
   stream.SetTotalBytesLimit(int(bytes.size()));
   if (!model.ParsePartialFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
     throw Error(kBadInput, name, "is not a whole ONNX file: its fields cannot be read to the end",
-                "it may be truncated; copy or export it again");
+                "it may be truncated: copy or export it again; or it has graphs in graphs, more than 20 deep");
   if (!model.has_graph()) throw Error(kBadInput, name, "has no graph");
   if (model.ir_version() < 3 || model.ir_version() > kMaxIrVersion)
     throw Error(kUnsupported, name,
@@ -106,15 +76,17 @@ OperandPtr Import::find(Scope& scope, const std::string& name) {
   const auto found = scope.operands.find(name);
   if (found != scope.operands.end()) return found->second;
   const auto tensor = scope.initializers.find(name);
-  if (tensor == scope.initializers.end()) return nullptr;
+  if (tensor == scope.initializers.end()) return scope.outer != nullptr ? find(*scope.outer, name) : nullptr;
   if (tensor->second == nullptr)
     throw Error(kUnsupported, name, "is a sparse initializer", "store the weights densely");
   auto operand = std::make_shared<Operand>();
   const std::string directory = std::filesystem::path(graph_.source).parent_path().string();
   Value constant = read_tensor(*tensor->second, directory.empty() ? "." : directory);
   if (is_other_real(constant.stored) && !to_train()) operand->kept = constant.stored;
-  if (operand->kept == ElementType::kFloat64)
+  if (operand->kept == ElementType::kFloat64) {
     graph_.log.push_back("import: " + name + ": its numbers are rounded to float32");
+    operand->exact = std::make_shared<const Value>(constant);
+  }
   constant = as_float32(std::move(constant));
   operand->name = name;
   operand->type = constant.type;
@@ -146,14 +118,16 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   const auto opset = scope.opsets.find(domain);
   Source source(node, opset != scope.opsets.end() ? opset->second : 0, &scope.attributes);
   const OperatorImporter* importer = find_importer(node.op_type(), domain);
-  if (importer == nullptr && function == functions_.end()) {
+  const bool known =
+      importer != nullptr || function != functions_.end() || is_computed_at_import(domain, node.op_type());
+  if (!known) {
     if (domain.starts_with("com.microsoft"))
       source.refuse("is an operator of ONNX Runtime: the file was optimized by it",
                     "export again with graph optimization off");
     source.refuse(domain.empty() ? "this operator is not supported"
                                  : "operators of the domain " + domain + " are not supported");
   }
-  if (importer != nullptr && opset == scope.opsets.end()) source.malformed("no opset is given for its domain");
+  if (function == functions_.end() && opset == scope.opsets.end()) source.malformed("no opset is given for its domain");
   for (const std::string& input : node.input()) {
     source.inputs.push_back(input.empty() ? nullptr : find(scope, input));
     if (!input.empty() && source.inputs.back() == nullptr)
@@ -161,15 +135,19 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
     if (!input.empty() && !source.inputs.back()->known()) return leave_unknown(scope, node);
   }
   if (function != functions_.end()) return call_function(scope, node, *function->second);
+  if (run_control_flow(scope, source)) return;
   scope_ = &scope;
   source_ = &source;
   layer_ = kNone;
   check_dynamic(source);
   const std::string key = options_.train ? key_of_computed(source) : "";
   if (!reuse_computed(key)) {
-    if (!import_on_codes(*this, source)) importer->run(*this, source);
+    if (!evaluate(source, importer != nullptr) && !import_on_codes(*this, source)) {
+      if (importer == nullptr) refuse_at_run_time(source);
+      importer->run(*this, source);
+    }
     keep_computed(scope, source, key);
-    note_computed(scope, source, *importer);
+    note_computed(scope, source, importer);
   }
   source_ = nullptr;
 }
@@ -185,21 +163,27 @@ void Import::call_function(Scope& scope, const ::onnx::NodeProto& node, const ::
   run_body(scope, inner, node, function, inputs);
 }
 
+void Import::spend_nodes(int64_t count) {
+  constexpr int64_t kMostNodes = 1 << 18;
+  if ((nodes_ += count) > kMostNodes)
+    throw Error(kBadInput, graph_.source, "its functions and loops are more than 262,144 nodes when written out");
+}
+
 void Import::run_body(Scope& scope, Scope& inner, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function,
                       const std::vector<OperandPtr>& inputs) {
   if (scope.depth >= kMaxCallDepth)
     throw Error(kBadInput, node.op_type(), "functions call each other more than 16 deep");
   inner.depth = scope.depth + 1;
+  spend_nodes(count_nodes(function.node()));
   const std::unordered_set<std::string> outputs(function.output().begin(), function.output().end());
-  const std::vector<bool> live = live_nodes(function.node(), outputs, inner.uses);
+  const NodeList live = live_nodes(in_order(function.node()), outputs, inner.uses);
   for (int i = 0; i < function.input_size() && size_t(i) < inputs.size(); ++i) {
     const OperandPtr& operand = inputs[size_t(i)];
     if (operand == nullptr) continue;
     operand->uses += inner.uses[function.input(i)] - 1;
     inner.operands.emplace(function.input(i), operand);
   }
-  for (int i = 0; i < function.node_size(); ++i)
-    if (live[size_t(i)]) read_node(inner, function.node(i));
+  for (const ::onnx::NodeProto* each : live) read_node(inner, *each);
   for (int i = 0; i < node.output_size() && i < function.output_size(); ++i) {
     const OperandPtr result = find(inner, function.output(i));
     if (node.output(i).empty() || !result) continue;
@@ -265,12 +249,11 @@ Graph Import::run(const ::onnx::ModelProto& model) {
   std::unordered_set<std::string> outputs;
   for (const auto& output : model.graph().output()) outputs.insert(output.name());
   if (outputs.empty()) throw Error(kBadInput, graph_.source, "has no outputs");
-  const std::vector<bool> live = live_nodes(model.graph().node(), outputs, scope.uses);
+  const NodeList live = live_nodes(in_order(model.graph().node()), outputs, scope.uses);
   graph_.batch = options_.batch > 0 ? options_.batch : 1;
   read_inputs(scope, model.graph());
   require_bindings(graph_, graph_.inputs.size(), outputs.size());
-  for (int i = 0; i < model.graph().node_size(); ++i)
-    if (live[size_t(i)]) read_node(scope, model.graph().node(i));
+  for (const ::onnx::NodeProto* node : live) read_node(scope, *node);
   for (const auto& output : model.graph().output()) {
     try {
       write_output(scope, output);
@@ -343,9 +326,15 @@ Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const
   ::onnx::ModelProto model;
   onnx_import::parse(bytes, name, model);
   onnx_import::Import first(name, options, {});
+  // Arithmetic on all weights of a large file is done in 16 bytes per element.
+  const Budget budget(bytes.size() / 8);
+  first.graph().budget = budget;
   Graph graph = first.run(model);
-  if (const onnx_import::SplitParameters split = first.split_parameters(); !split.computed.empty())
-    graph = onnx_import::Import(name, options, split).run(model);
+  if (const onnx_import::SplitParameters split = first.split_parameters(); !split.computed.empty()) {
+    onnx_import::Import second(name, options, split);
+    second.graph().budget = budget;
+    graph = second.run(model);
+  }
   graph.quantize_rounding = Rounding::kHalfEven;  // QuantizeLinear
   return graph;
 }

@@ -7,7 +7,10 @@
 //   onnx_tensor.cc        TensorProto -> Value
 //   onnx_parameters.cc    constants that are to be trained: which are one, which are two
 //   onnx_computed.cc      constants that are computed of them: folded, or by steps
-//   onnx_fold.cc          arithmetic on constants: what PyTorch exports compute shapes with
+//   onnx_fold.cc          moves and arithmetic on constants, for the importers
+//   onnx_evaluator.h      operators on constants, computed at import
+//   onnx_order.h          nodes in order
+//   onnx_control.cc       If, Loop and Scan, known at import
 //   onnx_ops_<subject>.cc one function per operator; their tables: onnx_importers.h
 //
 // Layout. ONNX puts channels on axis 1 (NCHW), the graph on the last axis. An operand therefore has up to two values:
@@ -30,6 +33,7 @@
 #include "tools/graph/graph.h"
 #include "tools/importers/importer.h"
 #include "tools/importers/onnx_importers.h"
+#include "tools/importers/open_shape.h"
 
 namespace nacre::tools::onnx_import {
 
@@ -61,6 +65,7 @@ struct Operand {
   ElementType kept = ElementType::kNone;
   std::vector<int64_t> dims;  // in the source's order
   std::shared_ptr<const Value> constant;
+  std::shared_ptr<const Value> exact = nullptr;  // a float64 constant as it is, for what is computed of it at import
   ValueId plain = kNone, channels_last = kNone;
   int uses = 0;  // by nodes and outputs of the source
 
@@ -200,6 +205,8 @@ class Import {
   Node step(Op op);
   ValueId append(Node node, const std::string& name, ElementType type = ElementType::kFloat32);
   ValueId transposed(ValueId x, const std::vector<int>& perm, const std::string& name);
+  // Parts, one after another along an axis; many of them by steps that each join what one step can.
+  ValueId concatenation(std::vector<ValueId> parts, int axis, const std::string& name);
   ValueId reshaped(ValueId x, const std::vector<int64_t>& dims, const std::string& name);
   ValueId reals(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data);
 
@@ -230,6 +237,8 @@ class Import {
   Graph& graph() { return graph_; }
   void log(const std::string& what);
   void note(const std::string& what);  // of a graph that is to be trained, for the user in any case
+  // Asks for the nodes of a function or graph that is imported once more: those that call each other grow fast.
+  void spend_nodes(int64_t count);
   // Asks for the bytes of a constant before it is computed: hostile files ask for gigabytes in a few bytes.
   void spend(uint64_t bytes);
   // computed in int64 or float64
@@ -244,19 +253,34 @@ class Import {
     Source::Attributes attributes;
     std::string prefix;  // of node names
     int depth = 0;
+    Scope* outer = nullptr;  // whose names the graph inside a node sees
   };
 
   void read_opsets(Scope& scope, const google::protobuf::RepeatedPtrField<::onnx::OperatorSetIdProto>& imports);
   void read_functions(const ::onnx::ModelProto& model);
   void read_inputs(Scope& scope, const ::onnx::GraphProto& graph);
+  void read_initializers(Scope& scope, const ::onnx::GraphProto& graph);
   void read_input(Scope& scope, const ::onnx::ValueInfoProto& input);
   ValueId as_real(ValueId input);
+  void read_open_axes(const ::onnx::GraphProto& graph);
   std::vector<int64_t> input_dims(const ::onnx::ValueInfoProto& input);
   void read_node(Scope& scope, const ::onnx::NodeProto& node);
   void read_supported(Scope& scope, const ::onnx::NodeProto& node);
   void call_function(Scope& scope, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function);
   void run_body(Scope& scope, Scope& inner, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function,
                 const std::vector<OperandPtr>& inputs);
+  bool evaluate(const Source& source, bool imported);  // onnx_evaluator.cc
+  // onnx_control.cc
+  bool run_control_flow(Scope& scope, const Source& source);
+  void run_if(Scope& scope, const Source& source);
+  void run_loop(Scope& scope, const Source& source);
+  void run_scan(Scope& scope, const Source& source);
+  std::vector<OperandPtr> run_graph(Scope& outer, const ::onnx::GraphProto& graph,
+                                    const std::vector<OperandPtr>& inputs);
+  void give_results(Scope& scope, const ::onnx::NodeProto& node, const std::vector<OperandPtr>& results);
+  void give_turns(Scope& scope, const Source& source, const std::vector<OperandPtr>& carried,
+                  const std::vector<std::vector<OperandPtr>>& turns, const std::vector<int64_t>& axes);
+  OperandPtr turn_of(Scope& scope, const Source& source, const OperandPtr& x, int64_t axis, int64_t i);
   void write_output(Scope& scope, const ::onnx::ValueInfoProto& output);
   OperandPtr operand_like(const Value& v) const;
   Value storable(const Operand& operand) const;  // its constant, checked
@@ -271,9 +295,9 @@ class Import {
   void note_folded(const ::onnx::GraphProto& graph);
   void keep_steps_of_constants(const Node& node);
   std::shared_ptr<const Value> places_of(const OperandPtr& x);
-  std::vector<OperandPtr> outputs_with(const Source& source, const OperatorImporter& importer,
+  std::vector<OperandPtr> outputs_with(const Source& source, const OperatorImporter* importer,
                                        std::vector<OperandPtr> inputs);
-  void note_computed(Scope& scope, const Source& source, const OperatorImporter& importer);
+  void note_computed(Scope& scope, const Source& source, const OperatorImporter* importer);
   ValueId rearranged(const Operand::Form& from, const Moves& to, const Operand& origin, const std::string& name);
   OperandPtr find(Scope& scope, const std::string& name);
   void leave_unknown(Scope& scope, const ::onnx::NodeProto& node);
@@ -283,6 +307,7 @@ class Import {
   Graph graph_;
   std::map<std::pair<std::string, std::string>, const ::onnx::FunctionProto*> functions_;
   std::map<std::string, int64_t> symbols_;  // symbolic dims that stand for the batch
+  std::vector<OpenShape> shapes_;           // of the inputs, with the sizes that the user gave
   struct Computed {
     std::vector<OperandPtr> inputs, outputs;
   };
@@ -291,6 +316,7 @@ class Import {
   std::vector<OperandPtr> read_;  // constants to be trained that stand in the graph
   std::set<std::string> noted_;
   std::map<ValueId, ValueId> moved_from_;  // the constant of which transposes and reshapes made a value
+  int64_t nodes_ = 0;    // of functions and of graphs in nodes, imported so far
   bool torch_ = false;  // PyTorch wrote the file: its literals are Constant nodes, its parameters are not
   int64_t places_ = 0;  // elements of initializers of which others are computed
   std::vector<std::string> refusals_;

@@ -78,7 +78,7 @@ std::shared_ptr<const Value> Import::places_of(const OperandPtr& x) {
 }
 
 // What the current node gives when it reads other operands; nothing where it cannot.
-std::vector<OperandPtr> Import::outputs_with(const Source& source, const OperatorImporter& importer,
+std::vector<OperandPtr> Import::outputs_with(const Source& source, const OperatorImporter* importer,
                                              std::vector<OperandPtr> inputs) {
   Scope own;
   own.opsets = scope_->opsets;
@@ -87,9 +87,9 @@ std::vector<OperandPtr> Import::outputs_with(const Source& source, const Operato
   other.inputs = std::move(inputs);
   Scope* const scope = std::exchange(scope_, &own);
   const Source* const before = std::exchange(source_, &other);
-  bool done = true;
+  bool done = importer != nullptr;
   try {
-    importer.run(*this, other);
+    if (done) importer->run(*this, other);
   } catch (const Error& error) {
     if (error.code != kUnsupported) throw;
     done = false;
@@ -104,7 +104,7 @@ std::vector<OperandPtr> Import::outputs_with(const Source& source, const Operato
   return outputs;
 }
 
-void Import::note_computed(Scope& scope, const Source& source, const OperatorImporter& importer) {
+void Import::note_computed(Scope& scope, const Source& source, const OperatorImporter* importer) {
   if (!options_.train || source.proto.op_type() == "Identity") return;
   const bool codes = source.proto.op_type() == "DequantizeLinear";
   std::vector<OperandPtr> roots, numbered = source.inputs, by_steps = source.inputs;

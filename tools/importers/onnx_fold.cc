@@ -32,13 +32,6 @@ Value shell(const Value& x, std::vector<int64_t> dims, std::vector<uint8_t> byte
   return y;
 }
 
-std::vector<int64_t> strides_of(const std::vector<int64_t>& dims) {
-  std::vector<int64_t> strides(dims.size());
-  int64_t stride = 1;
-  for (size_t i = dims.size(); i-- > 0; stride *= dims[i]) strides[i] = stride;
-  return strides;
-}
-
 // y[i0, i1, ...] = x[offset + sum_k i_k strides_k]: every rearrangement here is of this form.
 Value strided(const Value& x, const std::vector<int64_t>& dims, int64_t offset, const std::vector<int64_t>& strides) {
   const size_t width = element_bytes(x);
@@ -161,6 +154,13 @@ auto find_row(const Table& table, const std::string& name) {
 
 }  // namespace
 
+std::vector<int64_t> strides_of(const std::vector<int64_t>& dims) {
+  std::vector<int64_t> strides(dims.size());
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0; stride *= dims[i]) strides[i] = stride;
+  return strides;
+}
+
 Value decoded(const Value& x) {
   return x.quantizer ? make_constant(x.name, ElementType::kFloat32, x.dims, reals(x)) : x;
 }
@@ -269,7 +269,7 @@ Value cast(const Value& x, ElementType type) {
   if (is_integer(x.stored) && !x.quantizer) {
     if (is_integer(type)) return make_constant(x.name, type, x.dims, integers(x));
     const std::vector<int64_t> numbers = integers(x);
-    return make_constant(x.name, type, x.dims, std::vector<float>(numbers.begin(), numbers.end()));
+    return make_constant(x.name, type, x.dims, std::vector<double>(numbers.begin(), numbers.end()));
   }
   return make_constant(x.name, type, x.dims, reals(x));
 }

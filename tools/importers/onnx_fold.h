@@ -16,6 +16,8 @@ struct Part {
   std::vector<int64_t> begin, size, step;
 };
 
+std::vector<int64_t> strides_of(const std::vector<int64_t>& dims);  // of elements in order
+
 Value permuted(const Value& x, const std::vector<int>& perm);
 Value reshaped(const Value& x, std::vector<int64_t> dims);
 Value sliced(const Value& x, const Part& part);

@@ -166,6 +166,25 @@ ValueId Import::transposed(ValueId x, const std::vector<int>& perm, const std::s
   return append(std::move(node), name, value(x).type);
 }
 
+ValueId Import::concatenation(std::vector<ValueId> parts, int axis, const std::string& name) {
+  constexpr size_t kMostParts = 22;  // of kMaxOperands, 2 are for outputs and scratch
+  const ElementType type = value(parts[0]).type;
+  while (parts.size() > 1) {
+    std::vector<ValueId> joined;
+    for (size_t i = 0; i < parts.size(); i += kMostParts) {
+      Node node = step(Op::kConcat);
+      set_integer(node, "axis", axis);
+      const size_t end = std::min(i + kMostParts, parts.size());
+      node.inputs.assign(parts.begin() + ptrdiff_t(i), parts.begin() + ptrdiff_t(end));
+      const bool whole = parts.size() <= kMostParts;
+      joined.push_back(node.inputs.size() == 1 ? parts[i]
+                                               : append(std::move(node), whole ? name : name + "/part", type));
+    }
+    parts = std::move(joined);
+  }
+  return parts[0];
+}
+
 ValueId Import::reshaped(ValueId x, const std::vector<int64_t>& dims, const std::string& name) {
   if (value(x).dims == dims) return x;
   if (dims.size() > size_t(kMaxRank))
@@ -229,8 +248,10 @@ void Import::give_channels_last(int index, ValueId id) {
 
 void Import::give_constant(int index, Value value) {
   const ElementType stored = value.stored;
+  const auto exact = stored == ElementType::kFloat64 ? std::make_shared<const Value>(value) : nullptr;
   value = as_float32(std::move(value));
   auto operand = operand_like(value);
+  operand->exact = exact;
   if (is_other_real(stored)) operand->kept = to_train() ? ElementType::kNone : stored;
   else if (!value.quantizer) value = rounded(std::move(value), operand->kept);
   if (source_->wants(index)) value.name = output_name(index);

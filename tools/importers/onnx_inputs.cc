@@ -1,31 +1,47 @@
 // The inputs of an ONNX graph: their types and sizes, with the batch where an axis has no number.
+#include <algorithm>
+
 #include "tools/base/error.h"
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_tensor.h"
 
 namespace nacre::tools::onnx_import {
 
-// Axis 0 may be symbolic: the batch, and so may every other axis of the same symbol. Others must be fixed.
+void Import::read_open_axes(const ::onnx::GraphProto& graph) {
+  for (const auto& input : graph.input()) {
+    shapes_.push_back({input.name(), std::nullopt});
+    if (!input.type().tensor_type().has_shape()) continue;
+    std::vector<OpenShape::Axis>& axes = shapes_.back().axes.emplace();
+    for (const auto& dim : input.type().tensor_type().shape().dim())  // some exporters write -1 for "any"
+      axes.push_back({dim.has_dim_value() && dim.dim_value() >= 0 ? dim.dim_value() : -1, dim.dim_param()});
+  }
+  std::erase_if(shapes_, [&](const OpenShape& shape) {  // IR < 4 lists the weights among the inputs
+    return std::ranges::any_of(graph.initializer(), [&](const auto& tensor) { return tensor.name() == shape.name; });
+  });
+  fix_open_axes(shapes_, options_.shapes, graph_.source);
+}
+
+// Axis 0 may be symbolic: the batch, and so may every other axis of the same symbol. Others must be fixed, by the file
+// or by --shape.
 std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
   const std::string place = "input " + input.name();
-  if (!input.type().tensor_type().has_shape())
-    throw Error(kUnsupported, place, "has no shape", "export it with fixed shapes");
+  const OpenShape& shape = *std::ranges::find(shapes_, input.name(), &OpenShape::name);
+  if (!shape.axes) throw Error(kUnsupported, place, "has no shape", "give it one: --shape " + input.name() + "=1x..");
   std::vector<int64_t> dims;
-  for (const auto& dim : input.type().tensor_type().shape().dim()) {
-    const int axis = int(dims.size());
+  for (const auto& [size, symbol] : *shape.axes) {
     const int64_t batch = options_.batch > 0 ? options_.batch : 1;
-    const bool fixed = dim.has_dim_value() && dim.dim_value() >= 0;  // some exporters write -1 for "any"
-    if (fixed) {
-      dims.push_back(dim.dim_value());
-    } else if (axis == 0 || (dim.has_dim_param() && symbols_.contains(dim.dim_param()))) {
+    if (size >= 0) {
+      dims.push_back(size);
+    } else if (dims.empty() || (!symbol.empty() && symbols_.contains(symbol))) {
       symbolic_batch_ = true;
-      if (dim.has_dim_param()) symbols_[dim.dim_param()] = batch;
+      if (!symbol.empty()) symbols_[symbol] = batch;
       dims.push_back(batch);
     } else {
       throw Error(kUnsupported, place,
-                  "axis " + std::to_string(axis) + " has no fixed size" +
-                      (dim.has_dim_param() ? " ('" + dim.dim_param() + "')" : ""),
-                  "export with a fixed size, or fix it: python -m onnxruntime.tools.make_dynamic_shape_fixed");
+                  "axis " + std::to_string(dims.size()) + " has no fixed size" +
+                      (symbol.empty() ? "" : " ('" + symbol + "')") + " in " + text_of({shape}),
+                  symbol.empty() ? "give all of its sizes: --shape " + input.name() + "=1x.."
+                                 : "give it one: --shape " + symbol + "=N");
     }
   }
   if (dims.size() > size_t(kMaxRank)) throw Error(kUnsupported, place, "has more than 6 axes");
@@ -64,12 +80,17 @@ void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
   if (!scope.operands.emplace(input.name(), std::move(operand)).second) throw Error(kBadInput, place, "is given twice");
 }
 
-void Import::read_inputs(Scope& scope, const ::onnx::GraphProto& graph) {
+void Import::read_initializers(Scope& scope, const ::onnx::GraphProto& graph) {
   for (const auto& tensor : graph.initializer())
     if (!scope.initializers.emplace(tensor.name(), &tensor).second)
       throw Error(kBadInput, tensor.name(), "is two initializers");
   for (const auto& tensor : graph.sparse_initializer())
     scope.initializers.emplace(tensor.values().name(), nullptr);  // refused where it is read
+}
+
+void Import::read_inputs(Scope& scope, const ::onnx::GraphProto& graph) {
+  read_initializers(scope, graph);
+  read_open_axes(graph);
   for (const auto& input : graph.input()) {
     if (scope.initializers.contains(input.name())) continue;  // IR < 4 lists the weights among the inputs
     try {

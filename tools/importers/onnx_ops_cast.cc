@@ -52,6 +52,7 @@ void give_reals(Import& import, Value numbers, ElementType kept) {
   y->kept = kept;
   y->dims = numbers.dims;
   numbers.name = import.output_name();
+  if (kept == ElementType::kFloat64) y->exact = std::make_shared<const Value>(numbers);
   y->constant = std::make_shared<const Value>(as_float32(std::move(numbers)));
   import.give(0, std::move(y));
 }

@@ -112,10 +112,8 @@ void tile_step(Import& import, const Source& source, const std::vector<int64_t>&
     if (repeats[axis] == 1) continue;
     if (repeats[axis] < 1 || repeats[axis] > kMaxParts)
       source.refuse("repeats what is computed at run time 0 or more than 64 times along one axis");
-    Node node = import.step(Op::kConcat);
-    set_integer(node, "axis", int(axis));
-    node.inputs.assign(size_t(repeats[axis]), y);
-    y = import.append(std::move(node), import.output_name() + "/" + std::to_string(axis), source.operand(0)->type);
+    y = import.concatenation(std::vector<ValueId>(size_t(repeats[axis]), y), int(axis),
+                      import.output_name() + "/" + std::to_string(axis));
   }
   import.give_plain(0, y);
 }

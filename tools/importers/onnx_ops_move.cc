@@ -45,13 +45,13 @@ void concat(Import& import, const Source& source) {
     import.spend(elements * 8);
     return import.give_constant(0, concatenated(values, axis));
   }
-  Node node = import.step(Op::kConcat);
-  set_integer(node, "axis", last ? channels_last_axis(axis, rank) : axis);
+  std::vector<ValueId> parts;
   for (const OperandPtr& x : source.inputs) {
     if (x->constant && x->constant->elements() == 0) continue;  // adds nothing
-    node.inputs.push_back(last ? import.channels_last(x) : import.plain(x));
+    parts.push_back(last ? import.channels_last(x) : import.plain(x));
   }
-  give(import, 0, last, import.append(std::move(node), import.output_name(), first->type));
+  give(import, 0, last,
+       import.concatenation(std::move(parts), last ? channels_last_axis(axis, rank) : axis, import.output_name()));
 }
 
 ValueId slice_step(Import& import, ValueId x, const Part& part, const std::string& name) {
@@ -184,11 +184,7 @@ ValueId gather_rows(Import& import, const Source& source, const OperandPtr& x, c
     parts.push_back(slice_step(import, import.plain(x), part, import.output_name() + "/part"));
     if (parts.size() > kMaxRuns) source.refuse("needs more than 64 slices of its input");
   }
-  if (parts.size() == 1) return parts[0];
-  Node concat = import.step(Op::kConcat);
-  concat.inputs = parts;
-  set_integer(concat, "axis", axis);
-  return import.append(std::move(concat), import.output_name(), x->type);
+  return parts.size() == 1 ? parts[0] : import.concatenation(parts, axis, import.output_name());
 }
 
 // Rows of a stored table by indices of run time, from -rows on: [i] of negative i is row i + rows.

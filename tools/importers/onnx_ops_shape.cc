@@ -28,7 +28,7 @@ void reshape(Import& import, const Source& source) {
   std::vector<int64_t> dims = source.has("shape") ? source.integers("shape") : source.constant_integers(1, "its shape");
   const bool zeros = source.integer("allowzero", 0) != 0;
   const int64_t elements = product(x->dims.begin(), x->dims.end());
-  if (elements == 0) source.refuse("its input is empty: it has no elements");
+  if (elements == 0 && !x->constant) source.refuse("its input is empty: it has no elements");
   int64_t known = 1;
   auto open = dims.end();
   for (auto dim = dims.begin(); dim != dims.end(); ++dim) {
@@ -40,10 +40,8 @@ void reshape(Import& import, const Source& source) {
     if (*dim < -1 || (*dim == -1 && open != dims.end())) source.malformed("its shape has a negative dim, or -1 twice");
     if (*dim == -1) {
       open = dim;
-    } else if (*dim > 0 && known > elements / *dim) {
+    } else if (__builtin_mul_overflow(known, *dim, &known) || (elements > 0 && known > elements)) {
       source.malformed("changes the number of elements");
-    } else {
-      known *= *dim;
     }
   }
   if (open != dims.end()) {

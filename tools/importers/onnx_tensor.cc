@@ -281,6 +281,11 @@ Value make_constant(const std::string& name, ElementType type, std::vector<int64
   return make(name, type, std::move(dims), reals);
 }
 
+Value make_constant(const std::string& name, ElementType type, std::vector<int64_t> dims,
+                    const std::vector<double>& reals) {
+  return make(name, type, std::move(dims), reals);
+}
+
 bool is_other_real(ElementType type) {
   return type == ElementType::kFloat16 || type == ElementType::kBfloat16 || type == ElementType::kFloat64;
 }

@@ -35,6 +35,8 @@ Value make_constant(const std::string& name, ElementType type, std::vector<int64
                     const std::vector<int64_t>& integers);
 Value make_constant(const std::string& name, ElementType type, std::vector<int64_t> dims,
                     const std::vector<float>& reals);
+Value make_constant(const std::string& name, ElementType type, std::vector<int64_t> dims,
+                    const std::vector<double>& reals);
 bool is_integer(ElementType type);
 
 }  // namespace nacre::tools::onnx_import

@@ -110,6 +110,9 @@ Operation Importer::read_operation(const Operator& record, size_t index) const {
 
 // Axis 0 is a batch if every input has it open, or 1, and all agree.
 void Importer::find_batch() {
+  if (!options_.shapes.empty())
+    throw Error(kUsage, name_, "--shape is about ONNX files: axes of a TensorFlow Lite file are fixed when it is made",
+                "leave it away, and export the network with the shape");
   const std::vector<int> inputs = operands(subgraph_->inputs(), "the list of inputs");
   batchable_ = !inputs.empty();
   int64_t batch = 0;
