@@ -107,6 +107,8 @@ struct Layer {
   Policy policy;
   bool asked = false;             // the policy is the user's wish; else the layer runs as its source does
   bool names_loss_scale = false;  // the policy says which loss scale its training has, be it none
+  // what the source says of the layer's numbers, in Keras's JSON; resolve_policies reads it
+  std::string source_policy = "";
 };
 
 struct Binding {  // an input or output as the source names it

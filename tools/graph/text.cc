@@ -94,6 +94,7 @@ std::string layer_line(const Layer& layer) {
   const Policy &p = layer.policy, standard;
   std::string out = "layer " + quoted(layer.name) + " source=" + quoted(layer.source_op);
   field(out, "asked", uint32_t{layer.asked}, 0u);
+  if (!layer.source_policy.empty()) out += " says=" + quoted(layer.source_policy);
   field(out, "variable", p.variable, standard.variable);
   field(out, "compute", p.compute, standard.compute);
   field(out, "output", p.output, standard.output);

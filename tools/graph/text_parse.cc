@@ -126,6 +126,7 @@ class Parser {
     Policy& p = layer.policy;
     fields(line, [&](const std::string& key) {
       if (key == "source") layer.source_op = line.string();
+      else if (key == "says") layer.source_policy = line.string();
       else if (key == "asked") layer.asked = line.number<uint8_t>() != 0;
       else if (key == "variable") p.variable = line.one_of<ElementType>("an element type");
       else if (key == "compute") p.compute = line.one_of<ElementType>("an element type");

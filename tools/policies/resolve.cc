@@ -84,6 +84,26 @@ void report_hits(Graph& graph, const RuleSet& set, const std::vector<std::string
   }
 }
 
+// What a Keras file says of a layer is its policy, unless a rewrite has painted it. Of a DTypePolicyMap the entry of
+// this name goes before patterns, and the default stands for the rest.
+void read_source_policy(const Graph& graph, Layer& layer) {
+  if (layer.source_policy.empty() || layer.asked) return layer.source_policy.clear();
+  PolicyRequest request;
+  const std::string place = graph.source + ": " + layer.name;
+  read_policy_object(Json::parse(layer.source_policy), place, "float32", request);
+  for (PolicyRule& rule : request.rules) rule.in_file = true;
+  const RuleSet set = rule_set(request, true);
+  const std::optional<size_t> hit = set.map.find(mended(layer.name));
+  if (hit) {
+    layer.policy = set.rules[*hit]->policy;
+    layer.names_loss_scale = set.rules[*hit]->names_loss_scale;
+  } else if (request.base) {
+    layer.policy = *request.base;
+    layer.names_loss_scale = request.base_names_loss_scale;
+  }
+  layer.asked = hit.has_value() || request.base.has_value();
+}
+
 void apply_rules(Graph& graph, const RuleSet& set, const std::vector<std::string>& names,
                  const std::vector<Layer>& source) {
   static const Policy kPlain;
@@ -91,10 +111,11 @@ void apply_rules(Graph& graph, const RuleSet& set, const std::vector<std::string
     const std::optional<size_t> hit = set.map.find(names[i]);
     if (!hit) continue;
     const PolicyRule& rule = *set.rules[*hit];
-    const Policy& of_file = source[i].asked ? kPlain : source[i].policy;  // asked: painted by a rewrite
+    const bool own = !source[i].source_policy.empty();
+    const Policy& of_file = source[i].asked && !own ? kPlain : source[i].policy;  // asked: painted by a rewrite
     graph.layers[i].policy = rule.source ? of_file : rule.policy;
-    graph.layers[i].asked = !rule.source;
-    graph.layers[i].names_loss_scale = !rule.source && rule.names_loss_scale;
+    graph.layers[i].asked = rule.source ? own && source[i].asked : true;
+    graph.layers[i].names_loss_scale = rule.source ? own && source[i].names_loss_scale : rule.names_loss_scale;
   }
 }
 
@@ -120,7 +141,7 @@ void apply_base(Graph& graph, const PolicyRequest& request) {
   report_folded(graph, request, filter);
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     Layer& layer = graph.layers[i];
-    if (layer.asked || !filter.takes(graph, int(i))) continue;
+    if ((layer.asked && layer.source_policy.empty()) || !filter.takes(graph, int(i))) continue;
     layer.policy = *request.base;
     layer.asked = true;
     layer.names_loss_scale = request.base_names_loss_scale;
@@ -141,6 +162,7 @@ Json record_json(const Policy& policy, bool names_loss_scale) {
 void resolve_policies(Graph& graph, const PolicyRequest& request) {
   for (const std::string& warning : request.warnings) graph.log.push_back("policy: " + warning);
   const std::vector<std::string> names = mended_names(graph);
+  for (Layer& layer : graph.layers) read_source_policy(graph, layer);
   const std::vector<Layer> source = graph.layers;
   if (request.base) apply_base(graph, request);
   for (const bool in_file : {true, false}) {
