@@ -11,6 +11,7 @@
 #include "tools/base/error.h"
 #include "tools/base/print.h"
 #include "tools/files/input_file.h"
+#include "tools/importers/keras_files.h"
 #include "tools/model/model_limits.h"
 
 namespace nacre::tools {
@@ -56,6 +57,18 @@ bool is_onnx(std::span<const uint8_t> bytes) {
   return graph;
 }
 
+// JSON, whose first key may stand on another line. 0x7B is no tag of a ModelProto.
+bool begins_object(std::span<const uint8_t> bytes) {
+  size_t at = 0;
+  const auto blanks = [&] {
+    while (at < bytes.size() && std::strchr(" \t\r\n", bytes[at]) != nullptr && bytes[at] != 0) ++at;
+  };
+  blanks();
+  if (at >= bytes.size() || bytes[at++] != '{') return false;
+  blanks();
+  return at < bytes.size() && bytes[at] == '"';
+}
+
 // Whether a network's file may begin so. Of ONNX only the first field is looked at: the next may be beyond the head.
 bool begins_network(std::span<const uint8_t> head) {
   if (sniff(head) != Format::kUnknown) return true;
@@ -72,6 +85,7 @@ Format sniff(std::span<const uint8_t> bytes) {
   if (has(bytes, 0, "\x89HDF\r\n\x1a\n")) return Format::kHdf5;
   if (has(bytes, 0, "PK\x03\x04")) return Format::kZip;
   if (has(bytes, 0, "version https://git-lfs")) return Format::kLfsPointer;
+  if (begins_object(bytes)) return Format::kJson;
   return is_onnx(bytes) ? Format::kOnnx : Format::kUnknown;
 }
 
@@ -80,7 +94,12 @@ std::vector<std::string> files_of_network(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return files;
   const std::vector<uint8_t> bytes = read_file(path, kMostNetworkBytes, begins_network);
-  if (sniff(bytes) != Format::kOnnx) return files;
+  const Format format = sniff(bytes);
+  if (format == Format::kJson || format == Format::kHdf5) {
+    const std::string beside = keras_companion(path, format == Format::kJson);
+    if (!beside.empty()) files.push_back(beside);
+  }
+  if (format != Format::kOnnx) return files;
   for (const std::string& file : external_files(bytes, path)) files.push_back(file);
   return files;
 }
@@ -91,17 +110,17 @@ Graph import_bytes(std::span<const uint8_t> bytes, const std::string& path, cons
   switch (sniff(bytes)) {
     case Format::kTflite: return import_tflite(bytes, path, options);
     case Format::kOnnx: return import_onnx(bytes, path, options);
-    case Format::kHdf5:
-    case Format::kZip:
-      throw Error(kUnsupported, path, "is a Keras file, which this version does not read", "give ONNX or TFLite");
+    case Format::kHdf5: return import_keras_hdf5(bytes, path, options);
+    case Format::kZip: return import_keras_archive(bytes, path, options);
+    case Format::kJson: return import_keras_json(bytes, path, options);
     case Format::kLfsPointer:
       throw Error(kBadInput, path, "is a Git LFS pointer, not the network itself", "fetch it with: git lfs pull");
     case Format::kModel:
       throw Error(kBadInput, path, "is a model file already, for the machine that it was converted for",
-                  "give the network that it was made from: ONNX or TFLite");
+                  "give the network that it was made from: ONNX, TFLite or Keras");
     case Format::kUnknown: break;
   }
-  throw Error(kBadInput, path, bytes.empty() ? "is empty" : "is neither a TFLite nor an ONNX file",
+  throw Error(kBadInput, path, bytes.empty() ? "is empty" : "is neither a TFLite nor an ONNX nor a Keras file",
               "formats are told by content: a TFLite file has TFL3 at byte 4");
 }
 

@@ -34,10 +34,11 @@ Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const
 std::vector<std::string> external_files(std::span<const uint8_t> onnx, const std::string& name);
 
 // By content, never by extension.
-enum class Format { kUnknown, kTflite, kOnnx, kHdf5, kZip, kLfsPointer, kModel };
+enum class Format { kUnknown, kTflite, kOnnx, kHdf5, kZip, kJson, kLfsPointer, kModel };
 Format sniff(std::span<const uint8_t> bytes);
 
-// The files that import_network would read: `path`, and the external data of an ONNX file, where they are there.
+// The files that import_network would read: `path`, and where they are there the external data of an ONNX file, the
+// weights beside a Keras configuration and the configuration beside Keras weights.
 std::vector<std::string> files_of_network(const std::string& path);
 
 // Reads the file and calls the importer of its format.

@@ -1,0 +1,227 @@
+// import_keras: the file as a whole. The model is read from its configuration alone; no Python in it runs.
+#include "tools/importers/keras.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tools/files/input_file.h"
+#include "tools/graph/batch.h"
+#include "tools/importers/keras_files.h"
+
+namespace nacre::tools {
+namespace keras {
+namespace {
+
+constexpr size_t kMostReported = 100;
+
+}  // namespace
+
+Importer::Importer(const std::string& name, const ImportOptions& options, uint64_t file_bytes)
+    : name_(name), options_(options) {
+  graph_.source = name_;
+  graph_.budget = Budget(file_bytes);
+}
+
+const Converter* find_converter(const std::string& class_name) {
+  for (const auto& rows :
+       {dense_converters(), window_converters(), transpose_converters(), pool_converters(), activation_converters(),
+        norm_converters(), move_converters(), merge_converters(), recurrent_converters(), attention_converters()})
+    for (const Converter& row : rows)
+      if (class_name == row.class_name) return &row;
+  return nullptr;
+}
+
+int Importer::layer_of(const Call& call) {
+  const auto [at, fresh] = layers_.try_emplace(call.path, 0);
+  if (fresh) {
+    Layer layer = {call.path, call.class_name, {}};
+    layer.source_policy = source_policy(call.config);
+    at->second = graph_.add_layer(std::move(layer));
+  }
+  return at->second;
+}
+
+void Importer::problem(const std::string& text) {
+  const std::string prefix = name_ + ": ";
+  const std::string line = text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+  if (said_.insert(line).second) problems_.push_back(line.substr(0, line.find('\n')));
+}
+
+// The first axis of every input is the batch: open in all, or of one size in all.
+void Importer::find_batch(const Json& shape, const std::string& input) {
+  const bool open = shape.at(size_t(0)).is_null();
+  const int64_t size = open ? 0 : shape.at(size_t(0)).get<int64_t>();
+  if (!open && (size < 1 || size > kMostSize)) throw Error(kBadInput, name_, "input " + input + " has no batch");
+  if (graph_.inputs.empty()) open_batch_ = open, batch_ = size;
+  if (open != open_batch_ || size != batch_)
+    throw Error(kUnsupported, name_, "inputs of different batches", "save the model with one batch size for all");
+  if (options_.batch > 0 && !open && options_.batch != size)
+    throw Error(kUsage, name_, "has a batch of " + std::to_string(size) + " fixed in it", "leave out --batch");
+  graph_.batch = open ? std::max(options_.batch, 1) : int(size);
+}
+
+ValueId Importer::add_input(const Entry& entry, const Json& shape) {
+  if (!shape.is_array() || shape.empty() || shape.size() > size_t(kMaxRank))
+    throw Error(kUnsupported, name_, "input " + entry.name + " has no shape", "build the model before it is saved");
+  find_batch(shape, entry.name);
+  Value v;
+  v.name = entry.name;
+  Json type = entry.config.value("dtype", Json("float32"));
+  const std::string text = type.is_string() ? type.text() : "float32";
+  v.type = text == "int32" || text == "int16" ? ElementType::kInt32
+           : text == "int64"                  ? ElementType::kInt64
+           : text == "int8"                   ? ElementType::kInt8
+           : text == "uint8"                  ? ElementType::kUint8
+                                              : ElementType::kFloat32;
+  if (text == "string" || text == "bool") problem("input " + entry.name + ": its type " + text + " is not supported");
+  v.dims.push_back(graph_.batch);
+  for (size_t i = 1; i < shape.size(); ++i) {
+    int64_t size = shape.at(i).is_null() ? 0 : shape.at(i).get<int64_t>();
+    if (shape.at(i).is_null()) {
+      problem("input " + entry.name + ": axis " + std::to_string(i) + " has no fixed size: save it with a fixed shape");
+      size = 1;
+    }
+    if (size < 1 || size > kMostSize) throw Error(kBadInput, name_, "input " + entry.name + " has a size of no use");
+    v.dims.push_back(size);
+  }
+  const ValueId id = graph_.add(std::move(v));
+  if (graph_.values[size_t(id)].elements() > INT32_MAX)
+    throw Error(kUnsupported, name_, "input " + entry.name + " is too large");
+  graph_.inputs.push_back({entry.name, id, ""});
+  return id;
+}
+
+void Importer::report_problems() const {
+  if (problems_.empty()) return;
+  std::string text;
+  for (size_t i = 0; i < problems_.size() && i < kMostReported; ++i) text += "\n    " + problems_[i];
+  if (problems_.size() > kMostReported)
+    text += "\n    and " + std::to_string(problems_.size() - kMostReported) + " more";
+  const std::string things = problems_.size() == 1 ? "1 thing is" : std::to_string(problems_.size()) + " things are";
+  throw Error(kUnsupported, name_, things + " not supported:" + text);
+}
+
+void Importer::name_layouts() {
+  for (const Node& node : graph_.nodes) {
+    if (node.op != Op::kConv2d && node.op != Op::kDepthwiseConv2d && node.op != Op::kAveragePool &&
+        node.op != Op::kMaxPool)
+      continue;
+    for (Binding& b : graph_.inputs)
+      if (b.value == node.inputs[0]) b.layout = "NHWC";
+  }
+}
+
+Graph Importer::run(const Json& entry, const Weights& weights, const std::string& version) {
+  version_ = version;
+  try {
+    static_cast<void>(model(entry, weights, {}, ""));
+  } catch (const JsonError& error) {
+    throw Error(kBadInput, name_, std::string("its configuration: ") + error.what());
+  }
+  report_problems();
+  if (graph_.outputs.empty()) throw Error(kBadInput, name_, "has no output");
+  std::map<std::string, int> names;
+  for (Binding& b : graph_.outputs) {  // of a layer with several outputs, or one that is given out twice
+    const int k = names[b.name]++;
+    if (k > 0) b.name += "_" + std::to_string(k);
+    const auto read = [&](const Binding& input) { return input.value == b.value; };
+    if (!std::any_of(graph_.inputs.begin(), graph_.inputs.end(), read)) continue;
+    Value v;
+    v.name = b.name;
+    v.type = graph_.values[size_t(b.value)].type;
+    Node node;
+    node.op = Op::kCopy;
+    node.name = b.name;
+    node.layer = graph_.add_layer({b.name, "Identity", {}});
+    node.inputs = {b.value};
+    node.outputs = {b.value = graph_.add(std::move(v))};
+    infer_shapes(graph_, node);
+    graph_.nodes.push_back(std::move(node));
+  }
+  name_layouts();
+  graph_.metadata.emplace_back("format", "keras");
+  if (!version.empty() && version.size() < 64) graph_.metadata.emplace_back("keras_version", version);
+  mark_batched(graph_, open_batch_);
+  return std::move(graph_);
+}
+
+namespace {
+
+const std::vector<std::string> kSkipped = {"optimizer", "optimizer_weights"};
+
+std::string root_text(const Hdf5File& file, const std::string& key) {
+  const auto root = file.texts.find("");
+  if (root == file.texts.end()) return "";
+  const auto found = root->second.find(key);
+  return found == root->second.end() || found->second.size() != 1 ? "" : found->second[0];
+}
+
+Graph run(const std::string& config, const Hdf5File& file, const std::string& version, const std::string& name,
+          const ImportOptions& options, uint64_t bytes) {
+  const Json entry = parse_config(config, name);
+  if (!entry.is_object() || !entry.contains("class_name") || !entry.contains("config"))
+    throw Error(kBadInput, name, "its configuration is none of a Keras model");
+  return Importer(name, options, bytes).run(entry, Weights(file, name), version);
+}
+
+}  // namespace
+}  // namespace keras
+
+std::string keras_companion(const std::string& path, bool weights) {
+  namespace fs = std::filesystem;
+  const fs::path file(path), folder = file.parent_path();
+  std::string stem = file.filename().string();
+  stem.resize(stem.find('.') == stem.npos ? stem.size() : std::min(stem.rfind('.'), stem.size()));
+  if (stem.ends_with(".weights")) stem.resize(stem.size() - 8);
+  const std::vector<std::string> names =
+      weights ? std::vector<std::string>{stem + ".weights.h5", stem + ".h5", "model.weights.h5"}
+              : std::vector<std::string>{stem + ".json", stem + ".config.json", "config.json"};
+  for (const std::string& name : names) {
+    std::error_code error;
+    if (fs::is_regular_file(folder / name, error)) return (folder / name).string();
+  }
+  return "";
+}
+
+Graph import_keras_archive(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
+  const keras::Archive archive = keras::read_archive(bytes, name);
+  const Hdf5File file = read_hdf5(archive.weights, name + ": model.weights.h5", keras::kSkipped);
+  std::string version;
+  if (!archive.metadata.empty()) {
+    const Json metadata = keras::parse_config(archive.metadata, name + ": metadata.json");
+    if (metadata.is_object() && metadata.contains("keras_version") && metadata.at("keras_version").is_string())
+      version = metadata.at("keras_version").text();
+  }
+  return keras::run(archive.config, file, version, name, options, bytes.size());
+}
+
+Graph import_keras_hdf5(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
+  const Hdf5File file = read_hdf5(bytes, name, keras::kSkipped);
+  std::string config = keras::root_text(file, "model_config"), version = keras::root_text(file, "keras_version");
+  if (config.empty()) {
+    const std::string beside = keras_companion(name, false);
+    if (beside.empty())
+      throw Error(kUnsupported, name, "holds weights alone, and no model",
+                  "put the model's configuration (model.to_json()) beside it, as NAME.json or config.json");
+    const std::vector<uint8_t> text = read_file(beside, uint64_t{64} << 20);
+    config.assign(text.begin(), text.end());
+  }
+  return keras::run(config, file, version, name, options, bytes.size());
+}
+
+Graph import_keras_json(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
+  const std::string beside = keras_companion(name, true);
+  if (beside.empty())
+    throw Error(kUnsupported, name, "is a configuration without weights",
+                "put them beside it, as NAME.weights.h5 or model.weights.h5");
+  const std::vector<uint8_t> weights = read_file(beside);
+  const Hdf5File file = read_hdf5(weights, beside, keras::kSkipped);
+  const std::string config(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string version;
+  const Json entry = keras::parse_config(config, name);
+  if (entry.is_object() && entry.contains("keras_version") && entry.at("keras_version").is_string())
+    version = entry.at("keras_version").text();
+  return keras::run(config, file, version, name, options, weights.size());
+}
+
+}  // namespace nacre::tools

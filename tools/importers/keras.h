@@ -1,0 +1,249 @@
+// What the parts of the Keras importer share. Private to tools/importers/keras*.cc.
+//
+//   keras.cc             the file: its form, the model in it, inputs and outputs, what is not supported
+//   keras_archive.cc     the members of a .keras archive
+//   keras_hdf5*.cc       HDF5, in a process of its own
+//   keras_weights.cc     which variables are whose, in both forms of file
+//   keras_network.cc     Functional, Sequential and nested models: which layer is called with what
+//   keras_call.cc        one call of a layer: its configuration, its operands, its nodes
+//   keras_dense.cc       Dense, EinsumDense, Embedding
+//   keras_window.cc      convolutions;  keras_transpose.cc: transposed ones;  keras_pool.cc: pools
+//   keras_activation.cc  activations, as layers and as names;  keras_norm.cc: normalizations
+//   keras_move.cc        Reshape and its kin, padding, cropping;  keras_merge.cc: Add and its kin
+//   keras_recurrent.cc   LSTM, GRU, SimpleRNN, Bidirectional, TimeDistributed
+//   keras_policy.cc      dtype policies;  keras_codes.cc: int8 and int4 kernels, float8 scales
+//   keras_attention.cc   MultiHeadAttention, GroupQueryAttention, Attention, AdditiveAttention
+//
+// Data are channels last in Keras as in the graph, so axes stay as they are. A layer may become several nodes, which
+// share its entry in Graph::layers.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/base/error.h"
+#include "tools/base/json.h"
+#include "tools/importers/importer.h"
+#include "tools/importers/keras_hdf5.h"
+
+namespace nacre::tools::keras {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+inline constexpr int64_t kMostSize = int64_t{1} << 28;  // of an axis: the engine's limit
+
+// keras_archive.cc: the members of a .keras file that are read.
+struct Archive {
+  std::string config, metadata;
+  std::vector<uint8_t> weights;
+};
+Archive read_archive(std::span<const uint8_t> bytes, const std::string& place);
+Json parse_config(const std::string& text, const std::string& place);  // bounded in depth
+
+// The variables of a layer, of a part of it or of a model, in Keras's order.
+//
+//   by place   <path>/vars/<index>, parts and layers in groups below       .keras, .weights.h5
+//   by list    the names in attribute weight_names of the layer's group    .h5
+class Weights {
+ public:
+  Weights() = default;
+  Weights(const Hdf5File& file, const std::string& place);  // of the whole model
+
+  size_t count() const { return paths_.size(); }
+  const Hdf5Dataset& operator[](size_t i) const;                    // refuses what is not there
+  const std::string& path(size_t i) const { return paths_.at(i); }  // unique in the file
+  // Of a sublayer: by place the first of `names` that is there, by list `size` variables from `first` on.
+  Weights part(const std::vector<std::string>& names, size_t first, size_t size) const;
+  // The same with this kernel as variable 0 and the bias, where there is one, as variable 1.
+  Weights with_kernel(std::shared_ptr<const Hdf5Dataset> kernel, size_t at, std::optional<size_t> bias) const;
+  // Of layers of a model, in order: {name, class}.
+  std::vector<Weights> layers(const std::vector<std::pair<std::string, std::string>>& layers) const;
+
+ private:
+  Weights at(const std::string& path) const;
+  Weights named(const std::string& layer) const;
+
+  const Hdf5File* file_ = nullptr;
+  std::string place_, path_;
+  bool by_list_ = false, root_ = false;
+  std::vector<std::string> paths_;
+  std::shared_ptr<const Hdf5Dataset> kernel_;  // stands for variable 0
+};
+
+class Importer;
+
+// One call of a layer. A layer that is called several times has the same path and weights in each.
+struct Call {
+  Importer* importer = nullptr;
+  std::string class_name, name, path;  // path: with the names of the models around it
+  Json config, args, kwargs;           // args as the file has them
+  Weights weights;
+  std::vector<ValueId> inputs;                          // the tensors among args, in order
+  std::map<std::string, std::vector<ValueId>> keyword;  // and among kwargs
+  std::vector<ValueId> outputs;
+
+  // Configuration; what is absent or null is `otherwise`.
+  const Json* find(const char* key) const;
+  int64_t integer(const char* key, int64_t otherwise) const;
+  float real(const char* key, float otherwise) const;
+  bool flag(const char* key, bool otherwise) const;
+  std::string text(const char* key, const std::string& otherwise) const;
+  std::vector<int64_t> integers(const char* key, size_t count, int64_t otherwise) const;  // one stands for all
+  std::vector<int64_t> list(const char* key) const;
+  bool given(const char* key) const { return find(key) != nullptr; }
+  bool called_with(const char* key) const;  // a keyword argument that is neither null nor false
+
+  Value& value(ValueId id) const;
+  const std::vector<int64_t>& dims(ValueId id) const { return value(id).dims; }
+  int rank(ValueId id) const { return int(dims(id).size()); }
+  ValueId input(size_t i = 0) const;      // real: integers are cast
+  ValueId raw_input(size_t i = 0) const;  // as it is
+  int axis(int64_t axis, int rank) const;
+
+  // Nodes: the value that they write. The names are of the layer.
+  Node step(Op op, std::vector<ValueId> operands) const;
+  ValueId emit(Node node, ElementType type = ElementType::kFloat32) const;
+  ValueId emit(Op op, std::vector<ValueId> operands) const { return emit(step(op, std::move(operands))); }
+  ValueId binary(uint32_t function, ValueId a, ValueId b) const;
+  ValueId unary(uint32_t function, ValueId x, float alpha = 0, float gamma = 0) const;
+  ValueId clamp(ValueId x, float low, float high) const;
+  ValueId reshape(ValueId x, const std::vector<int64_t>& dims) const;
+  ValueId transpose(ValueId x, const std::vector<int>& perm) const;  // x itself where nothing moves
+  ValueId concat(const std::vector<ValueId>& parts, int axis) const;
+  ValueId slice(ValueId x, int axis, int64_t begin, int64_t size, int64_t step = 1) const;
+  ValueId mean(ValueId x, const std::vector<int>& axes, bool keep) const;
+  ValueId reduce(uint32_t function, ValueId x, const std::vector<int>& axes, bool keep) const;
+  ValueId repeat(ValueId x, const std::vector<int64_t>& times) const;  // axes of size 1 that become `times`
+  ValueId scaled(ValueId x, float factor) const;
+  ValueId shifted(ValueId x, float term) const;
+
+  // Constants. Variable i as `make` arranges it, once per `form`.
+  using Arrange = std::function<std::vector<float>(const std::vector<float>&)>;
+  ValueId variable(size_t i, const std::string& label, const std::string& form = "", std::vector<int64_t> dims = {},
+                   const Arrange& make = nullptr) const;
+  ValueId constant(const std::string& label, std::vector<int64_t> dims, const std::vector<float>& numbers) const;
+  void spend(int64_t elements) const;
+  void need_dims(size_t i, const std::vector<int64_t>& dims) const;  // of variable i
+
+  // A sublayer of this one: its nodes have an entry of their own.
+  Call part(const std::string& class_name, const std::string& name, const Json& config, Weights weights) const;
+  void note(const std::string& what) const;  // for the log
+
+  [[noreturn]] void unsupported(const std::string& reason) const;
+  [[noreturn]] void bad(const std::string& fact) const;
+};
+
+using Convert = void (*)(Call& call);
+struct Converter {
+  const char* class_name;
+  Convert convert;
+};
+std::span<const Converter> dense_converters();
+std::span<const Converter> window_converters();
+std::span<const Converter> transpose_converters();
+std::span<const Converter> pool_converters();
+std::span<const Converter> activation_converters();
+std::span<const Converter> norm_converters();
+std::span<const Converter> move_converters();
+std::span<const Converter> merge_converters();
+std::span<const Converter> recurrent_converters();
+std::span<const Converter> attention_converters();
+const Converter* find_converter(const std::string& class_name);
+
+// keras_activation.cc: what `key` of the configuration names: a function, or a layer's configuration.
+ValueId activated(const Call& call, ValueId x, const char* key = "activation");
+std::string activation_name(const Call& call, const char* key, const std::string& otherwise);
+
+// keras_dense.cc: x [.., in] by variable `kernel` of shape `dims`, as a matrix [in, out], and a bias or kNone.
+ValueId dense(const Call& call, ValueId x, size_t kernel, int64_t in, int64_t out, ValueId bias);
+void convert_einsum_dense(Call& call);
+
+// keras_policy.cc: a layer's dtype as Keras writes it, "" where it says nothing but float32; "int8", "int4/128", ..
+std::string source_policy(const Json& config);
+std::string quantization_mode(const Json& config);
+// keras_codes.cc: the variables of a quantized layer become kernel and bias.
+void decode_kernel(Call& call, const std::string& mode);
+
+// matrix [rows, columns] -> [columns, rows]
+std::vector<float> transposed(const std::vector<float>& matrix, int64_t rows, int64_t columns);
+
+// A tensor of the model: output `tensor` of call `node` of a layer.
+struct Reference {
+  std::string layer;
+  int64_t node = 0, tensor = 0;
+  auto operator<=>(const Reference&) const = default;
+};
+
+class Importer {
+ public:
+  Importer(const std::string& name, const ImportOptions& options, uint64_t file_bytes);
+
+  Graph run(const Json& model, const Weights& weights, const std::string& version);
+
+  // keras_network.cc: a model on these inputs. Of a model that is a layer, `path` ends with '/'.
+  std::vector<ValueId> model(const Json& entry, const Weights& weights, std::vector<ValueId> inputs,
+                             const std::string& path);
+  // A layer: its converter, or the problem.
+  void convert(Call& call);
+
+  Graph& graph() { return graph_; }
+  const ImportOptions& options() const { return options_; }
+  const std::string& name() const { return name_; }
+  int layer_of(const Call& call);
+  bool keras2() const { return version_.starts_with("2.") || version_.starts_with("1."); }
+  std::map<std::string, ValueId>& variables() { return variables_; }
+  std::set<ValueId>& masked() { return masked_; }
+
+ private:
+  struct Entry {  // a layer of a model
+    std::string class_name, name;
+    Json config;
+    std::vector<Json> nodes;
+    Weights weights;
+  };
+  struct Scope {                                      // a model's tensors
+    std::map<Reference, std::vector<ValueId>> known;  // by call; tensor is 0
+    std::string path;
+  };
+
+  std::vector<Entry> entries(const Json& layers, const Weights& weights);
+  std::vector<ValueId> functional(const Json& config, std::vector<Entry> entries, std::vector<ValueId> inputs,
+                                  const std::string& path);
+  std::vector<ValueId> sequential(const Json& config, std::vector<Entry> entries, std::vector<ValueId> inputs,
+                                  const std::string& path);
+  ValueId add_input(const Entry& entry, const Json& shape);
+  void find_batch(const Json& shape, const std::string& name);
+  Call call_of(const Entry& entry, const std::string& path);
+  bool collect(const Json& json, const Scope& scope, std::vector<ValueId>* found, int depth = 0) const;
+  bool read_operands(const Json& node, const Scope& scope, Call& call) const;
+  void finish(Call& call, size_t values);
+  void problem(const std::string& text);
+  void report_problems() const;
+  void name_layouts();
+
+  std::string name_;
+  const ImportOptions& options_;
+  Graph graph_;
+  std::string version_;
+  std::map<std::string, int> layers_;         // by path
+  std::map<std::string, ValueId> variables_;  // by path in the file and form
+  std::set<ValueId> masked_;                  // what carries a mask in Keras
+  std::vector<std::string> problems_;
+  std::set<std::string> said_;
+  int64_t batch_ = 0;
+  bool open_batch_ = true;
+  int depth_ = 0;
+  size_t calls_ = 0;
+};
+
+std::vector<Reference> references(const Json& json);  // of input_layers and output_layers
+std::string dims_text(const std::vector<int64_t>& dims);
+std::string snake_case(const std::string& class_name);  // as Keras names groups
+
+}  // namespace nacre::tools::keras

@@ -1,0 +1,19 @@
+// The forms in which Keras writes a network.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "tools/importers/importer.h"
+
+namespace nacre::tools {
+
+Graph import_keras_archive(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options = {});
+Graph import_keras_hdf5(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options = {});
+Graph import_keras_json(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options = {});
+
+// The weights that lie beside a configuration, or the configuration beside weights; "": none.
+std::string keras_companion(const std::string& path, bool weights);
+
+}  // namespace nacre::tools

@@ -1,0 +1,291 @@
+// Models: which layer is called with what. Functional models say it per call (inbound_nodes, as Keras 2 and 3 write
+// them), Sequential ones by their order. A model may be a layer of another.
+#include <algorithm>
+
+#include "tools/importers/keras.h"
+
+namespace nacre::tools::keras {
+namespace {
+
+constexpr size_t kMostCalls = 20000;
+constexpr int kMostNested = 32;
+
+bool is_model(const std::string& class_name, const Json& config) {
+  if (class_name == "Functional" || class_name == "Model" || class_name == "Sequential") return true;
+  return config.is_object() && config.contains("layers") && config.at("layers").is_array();
+}
+
+// Batch and sizes of an input, from what the several versions of Keras call it.
+const Json* shape_of(const Json& entry) {
+  const Json& config = entry.at("config");
+  for (const char* key : {"batch_shape", "batch_input_shape"})
+    if (config.is_object() && config.contains(key) && config.at(key).is_array()) return &config.at(key);
+  return nullptr;
+}
+
+bool is_reference(const Json& json) {
+  return json.is_array() && json.size() >= 3 && json.at(size_t(0)).is_string() &&
+         json.at(size_t(1)).is_number_integer() && json.at(size_t(2)).is_number_integer();
+}
+
+Reference reference_of(const Json& json) {
+  return {json.at(size_t(0)).text(), json.at(size_t(1)).get<int64_t>(), json.at(size_t(2)).get<int64_t>()};
+}
+
+bool is_tensor(const Json& json) {
+  return json.is_object() && json.contains("class_name") && json.at("class_name").is_string() &&
+         json.at("class_name").text() == "__keras_tensor__";
+}
+
+void collect_references(const Json& json, std::vector<Reference>& found) {
+  if (is_reference(json)) return found.push_back(reference_of(json));
+  if (json.is_array())
+    for (const Json& element : json) collect_references(element, found);
+  if (!json.is_object()) return;
+  std::vector<std::pair<std::string, const Json*>> items;  // Keras takes the values of a dictionary by its sorted keys
+  for (const auto& [key, value] : json.items()) items.emplace_back(key, &value);
+  std::sort(items.begin(), items.end());
+  for (const auto& [key, value] : items) collect_references(*value, found);
+}
+
+}  // namespace
+
+std::vector<Reference> references(const Json& json) {
+  std::vector<Reference> found;
+  collect_references(json, found);
+  return found;
+}
+
+std::vector<Importer::Entry> Importer::entries(const Json& layers, const Weights& weights) {
+  if (!layers.is_array() || layers.size() > kMostCalls) throw Error(kBadInput, name_, "its list of layers is none");
+  std::vector<Entry> all;
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const Json& layer : layers) {
+    Entry entry;
+    entry.class_name = layer.at("class_name").text();
+    entry.config = layer.at("config");
+    if (layer.contains("name") && layer.at("name").is_string()) entry.name = layer.at("name").text();
+    else if (entry.config.is_object()) entry.name = entry.config.at("name").text();
+    if (const Json* shape = shape_of(layer); shape != nullptr) entry.config["batch_shape"] = *shape;
+    if (layer.contains("build_config") && layer.at("build_config").is_object() &&
+        layer.at("build_config").contains("input_shape"))
+      entry.config["__input_shape"] = layer.at("build_config").at("input_shape");
+    if (layer.contains("inbound_nodes"))
+      for (const Json& node : layer.at("inbound_nodes")) entry.nodes.push_back(node);
+    names.emplace_back(entry.name, entry.class_name);
+    all.push_back(std::move(entry));
+  }
+  std::vector<Weights> of = weights.layers(names);
+  for (size_t i = 0; i < all.size(); ++i) all[i].weights = std::move(of[i]);
+  return all;
+}
+
+Call Importer::call_of(const Entry& entry, const std::string& path) {
+  if (++calls_ > kMostCalls) throw Error(kUnsupported, name_, "calls layers more than 20000 times");
+  Call call;
+  call.importer = this;
+  call.class_name = entry.class_name;
+  call.name = entry.name;
+  call.path = path + entry.name;
+  call.config = entry.config;
+  call.weights = entry.weights;
+  return call;
+}
+
+// The tensors in an argument, in order. False: one of them is not made yet. `found` null: only asks.
+bool Importer::collect(const Json& json, const Scope& scope, std::vector<ValueId>* found, int depth) const {
+  if (depth > 16) return true;
+  const bool tensor = is_tensor(json);
+  if (tensor || is_reference(json)) {
+    const Reference of = reference_of(tensor ? json.at("config").at("keras_history") : json);
+    const auto made = scope.known.find({of.layer, of.node, 0});
+    if (made == scope.known.end()) return false;
+    if (of.tensor < 0 || size_t(of.tensor) >= std::max<size_t>(made->second.size(), 1))
+      throw Error(kBadInput, name_, of.layer + " has no output " + std::to_string(of.tensor));
+    if (found != nullptr) found->push_back(made->second.empty() ? kNone : made->second[size_t(of.tensor)]);
+    return true;
+  }
+  bool ready = true;
+  if (json.is_array())
+    for (const Json& element : json) ready = collect(element, scope, found, depth + 1) && ready;
+  if (json.is_object())
+    for (const auto& [key, value] : json.items()) ready = collect(value, scope, found, depth + 1) && ready;
+  return ready;
+}
+
+// Keras 3: {"args": [..], "kwargs": {..}}. Keras 2: [[layer, node, tensor, kwargs], ..], or one such without the list.
+bool Importer::read_operands(const Json& node, const Scope& scope, Call& call) const {
+  std::vector<std::pair<std::string, Json>> kwargs;
+  bool ready = true;
+  if (node.is_object()) {
+    call.args = node.at("args");
+    ready = collect(call.args, scope, &call.inputs);
+    call.kwargs = node.value("kwargs", Json::object());
+  } else {
+    ready = collect(node, scope, &call.inputs);
+    call.args = Json::array();
+    call.kwargs = Json::object();
+    call.inputs.clear();
+    const Json list = is_reference(node) ? Json::array({node}) : node;
+    for (const Json& element : list) {
+      if (!is_reference(element)) throw Error(kBadInput, name_, call.path + ": its inbound_nodes are malformed");
+      Json bare = Json::array();
+      for (size_t i = 0; i < 3; ++i) bare.push_back(element.at(i));
+      ready = collect(bare, scope, &call.inputs) && ready;
+      call.args.push_back(bare);
+      if (element.size() > 3 && element.at(size_t(3)).is_object())
+        for (const auto& [key, value] : element.at(size_t(3)).items()) call.kwargs[key] = value;
+    }
+  }
+  if (!call.kwargs.is_object()) throw Error(kBadInput, name_, call.path + ": its inbound_nodes are malformed");
+  for (const auto& [key, value] : call.kwargs.items()) {
+    std::vector<ValueId> tensors;
+    ready = collect(value, scope, &tensors) && ready;
+    if (!tensors.empty()) call.keyword[key] = std::move(tensors);
+  }
+  return ready;
+}
+
+// Calls in an order in which everything is made before it is read; the file's where it is one.
+std::vector<ValueId> Importer::functional(const Json& config, std::vector<Entry> all, std::vector<ValueId> inputs,
+                                          const std::string& path) {
+  Scope scope{{}, path};
+  const std::vector<Reference> given = references(config.at("input_layers"));
+  if (!path.empty() && given.size() != inputs.size())
+    throw Error(kBadInput, name_,
+                path + " is called with " + std::to_string(inputs.size()) + " tensors, it has " +
+                    std::to_string(given.size()) + " inputs");
+  std::vector<std::pair<const Entry*, size_t>> waiting;
+  std::map<std::string, const Entry*> by_name;
+  for (const Entry& entry : all) by_name[entry.name] = &entry;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const auto entry = by_name.find(given[i].layer);
+    if (entry == by_name.end())
+      throw Error(kBadInput, name_, "has no layer " + given[i].layer + ", which is its input");
+    const bool own = path.empty();
+    const Json shape = entry->second->config.value("batch_shape", Json());
+    scope.known[{given[i].layer, given[i].node, 0}] = {own ? add_input(*entry->second, shape) : inputs[i]};
+  }
+  for (const Entry& entry : all)
+    for (size_t i = 0; i < entry.nodes.size(); ++i)
+      if (!scope.known.contains({entry.name, int64_t(i), 0})) waiting.emplace_back(&entry, i);
+  for (bool moved = true; moved && !waiting.empty();) {
+    moved = false;
+    std::vector<std::pair<const Entry*, size_t>> later;
+    for (const auto& [entry, i] : waiting) {
+      Call call = call_of(*entry, path);
+      --calls_;
+      if (!read_operands(entry->nodes[i], scope, call)) {
+        later.emplace_back(entry, i);
+        continue;
+      }
+      ++calls_;
+      convert(call);
+      scope.known[{entry->name, int64_t(i), 0}] = std::move(call.outputs);
+      moved = true;
+    }
+    waiting = std::move(later);
+  }
+  std::vector<ValueId> outputs;
+  for (const Reference& of : references(config.at("output_layers"))) {
+    const auto made = scope.known.find({of.layer, of.node, 0});
+    if (made == scope.known.end())
+      throw Error(kBadInput, name_, of.layer + " is an output that nothing makes: its layers read each other");
+    if (!made->second.empty() && (of.tensor < 0 || size_t(of.tensor) >= made->second.size()))
+      throw Error(kBadInput, name_, of.layer + " has no output " + std::to_string(of.tensor));
+    outputs.push_back(made->second.empty() ? kNone : made->second[size_t(of.tensor)]);
+    if (path.empty()) graph_.outputs.push_back({of.layer, outputs.back(), ""});
+  }
+  return outputs;
+}
+
+std::vector<ValueId> Importer::sequential(const Json& config, std::vector<Entry> all, std::vector<ValueId> inputs,
+                                          const std::string& path) {
+  if (!all.empty() && path.empty()) {
+    Entry first = all[0];
+    Json shape = first.config.value("batch_shape", Json());
+    if (shape.is_null() && config.is_object()) shape = config.value("build_input_shape", Json());
+    if (shape.is_null()) shape = first.config.value("__input_shape", Json());
+    if (first.class_name != "InputLayer") {
+      first.name += "_input";
+      first.config["dtype"] = first.class_name == "Embedding" ? "int32" : "float32";
+    }
+    inputs = {add_input(first, shape)};
+  }
+  std::string last;
+  for (const Entry& entry : all) {
+    if (entry.class_name == "InputLayer") continue;
+    Call call = call_of(entry, path);
+    call.inputs = inputs;
+    convert(call);
+    inputs = call.outputs.empty() ? std::vector<ValueId>(1, kNone) : std::move(call.outputs);
+    last = entry.name;
+  }
+  if (path.empty() && last.empty()) throw Error(kBadInput, name_, "has no layer");
+  if (path.empty())
+    for (const ValueId id : inputs) graph_.outputs.push_back({last, id, ""});
+  return inputs;
+}
+
+std::vector<ValueId> Importer::model(const Json& entry, const Weights& weights, std::vector<ValueId> inputs,
+                                     const std::string& path) {
+  if (++depth_ > kMostNested) throw Error(kUnsupported, name_, "nests models deeper than 32");
+  const Json& config = entry.at("config");
+  const std::string class_name = entry.at("class_name").text();
+  const Json& layers = config.is_array() ? config : config.at("layers");
+  std::vector<Entry> all = entries(layers, weights);
+  const bool is_functional = config.is_object() && config.contains("input_layers") && class_name != "Sequential";
+  std::vector<ValueId> outputs = is_functional ? functional(config, std::move(all), std::move(inputs), path)
+                                               : sequential(config, std::move(all), std::move(inputs), path);
+  --depth_;
+  return outputs;
+}
+
+// Problems are collected. What follows a layer that has one is looked at by its class alone.
+void Importer::convert(Call& call) {
+  const bool nested = is_model(call.class_name, call.config);
+  const Converter* converter = nested ? nullptr : find_converter(call.class_name);
+  const size_t values = graph_.values.size();
+  bool known = true;
+  for (const ValueId id : call.inputs) known = known && id != kNone;
+  for (const auto& [key, ids] : call.keyword)
+    for (const ValueId id : ids) known = known && id != kNone;
+  try {
+    if (nested) {
+      const Json entry = {{"class_name", call.class_name}, {"config", call.config}};
+      call.outputs = model(entry, call.weights, call.inputs, call.path + "/");
+      return;
+    }
+    if (converter == nullptr) {
+      if (call.class_name == "Lambda" || call.class_name == "TFOpLambda")
+        call.unsupported("holds Python code, which is not run: replace it by layers of keras.layers");
+      call.unsupported("a layer that the converter does not have");
+    }
+    if (!known) return;
+    const std::string mode = quantization_mode(call.config);
+    if (!mode.empty() && call.weights.count() > 0) decode_kernel(call, mode);
+    converter->convert(call);
+    finish(call, values);
+  } catch (const JsonError& error) {
+    throw Error(kBadInput, name_, call.path + " (" + call.class_name + "): its configuration: " + error.what());
+  } catch (const Error& error) {
+    if (error.code != kUnsupported && problems_.empty()) throw;
+    call.outputs.clear();
+    if (error.code == kUnsupported) problem(error.what());
+  }
+}
+
+// Names, and the masks that Keras carries beside values.
+void Importer::finish(Call& call, size_t values) {
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    const ValueId y = call.outputs[i];
+    if (size_t(y) >= values) graph_.rename(y, i == 0 ? call.path : call.path + "/" + std::to_string(i));
+  }
+  const auto carries = [&](ValueId id) { return masked_.contains(id); };
+  if (std::none_of(call.inputs.begin(), call.inputs.end(), carries)) return;
+  static const std::set<std::string> kEnds = {"Flatten", "Reshape", "GlobalMaxPooling1D",
+                                              "Lambda",  "Permute", "Conv1D"};
+  if (!kEnds.contains(call.class_name)) masked_.insert(call.outputs.begin(), call.outputs.end());
+}
+
+}  // namespace nacre::tools::keras
