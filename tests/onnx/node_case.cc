@@ -4,90 +4,17 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <set>
 
 #include <onnx/onnx_pb.h>
 
+#include "tests/onnx/baked_operands.h"
 #include "tools/base/error.h"
 #include "tools/base/names.h"
 #include "tools/importers/onnx_tensor.h"
 
 namespace nacre::tools {
 namespace {
-
-// Operands that are weights, shapes or axes. All of an operator that is supported on constants only.
-const std::map<std::string, std::vector<int>>& baked_operands() {
-  static const std::map<std::string, std::vector<int>> kBaked = {
-      {"Conv", {1, 2}},
-      {"ConvTranspose", {1, 2}},
-      {"Resize", {1, 2, 3}},
-      {"Upsample", {1}},
-      {"Gemm", {1, 2}},
-      {"MatMul", {1}},
-      {"BatchNormalization", {1, 2, 3, 4}},
-      {"PRelu", {1}},
-      {"Reshape", {1}},
-      {"Slice", {1, 2, 3, 4}},
-      {"Pad", {1, 2, 3}},
-      {"Squeeze", {1}},
-      {"Unsqueeze", {1}},
-      {"Split", {1}},
-      {"ReduceMean", {1}},
-      {"ReduceLogSumExp", {1}},
-      {"ReduceLogSum", {1}},
-      {"ReduceSumSquare", {1}},
-      {"ReduceL2", {1}},
-      {"ReduceL1", {1}},
-      {"ReduceMin", {1}},
-      {"ReduceMax", {1}},
-      {"ReduceSum", {1}},
-      {"Clip", {1, 2}},
-      {"Dropout", {1, 2}},
-      {"QuantizeLinear", {1, 2}},
-      {"DequantizeLinear", {1, 2}},
-      {"LSTM", {1, 2, 3, 4, 7}},
-      {"GRU", {1, 2, 3, 4}},
-      {"ConstantOfShape", {0}},
-      {"Range", {0, 1, 2}},
-      {"Gather", {1}},
-      {"Expand", {0, 1}},
-      {"Tile", {0, 1}},
-      {"ReduceProd", {1}},
-  };
-  return kBaked;
-}
-
-bool has_integers(const ::onnx::GraphProto& graph, const std::string& name) {
-  for (const auto& input : graph.input())
-    if (input.name() == name)
-      return onnx_import::is_integer(onnx_import::element_type(input.type().tensor_type().elem_type()));
-  return false;
-}
-
-// No step computes with integers: operands that have them are baked, the base of a power with its exponent.
-bool bakes_integers(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& node, int input) {
-  const std::string& op = node.op_type();
-  if (op == "Pow") {
-    const int first = has_integers(graph, node.input(0)) ? 0 : 1;
-    return input >= first && has_integers(graph, node.input(first));
-  }
-  const bool compares = op == "Equal" || op.starts_with("Less") || op.starts_with("Greater");
-  return (compares || op == "Where") && has_integers(graph, node.input(compares ? 0 : 1));
-}
-
-bool is_baked(const ::onnx::GraphProto& graph, const std::string& input) {
-  bool read = false;
-  for (const auto& node : graph.node())
-    for (int i = 0; i < node.input_size(); ++i) {
-      if (node.input(i) != input) continue;
-      read = true;
-      if (bakes_integers(graph, node, i)) continue;
-      const auto row = baked_operands().find(node.op_type());
-      if (row == baked_operands().end() || std::count(row->second.begin(), row->second.end(), i) == 0) return false;
-    }
-  return read;
-}
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -101,7 +28,19 @@ std::string read_file(const std::string& path) {
   return tensor;
 }
 
-void read_data(const std::string& directory, ::onnx::ModelProto& model, NodeCase& test) {
+// A function body ("test_x_expanded") has the inputs of the operator that it is of ("test_x"): those are baked alike.
+::onnx::GraphProto operator_of(const std::string& root, const std::string& name, const ::onnx::GraphProto& graph) {
+  const size_t suffix = name.rfind("_expanded");
+  const std::string path = root + "/" + name.substr(0, suffix) + "/model.onnx";
+  ::onnx::ModelProto model;
+  if (suffix == std::string::npos || !std::filesystem::exists(path) || !model.ParseFromString(read_file(path)))
+    return graph;
+  return model.graph();
+}
+
+// `like` says which inputs are baked.
+void read_data(const std::string& directory, const ::onnx::GraphProto& like, ::onnx::ModelProto& model,
+               NodeCase& test) {
   ::onnx::GraphProto& graph = *model.mutable_graph();
   const ::onnx::GraphProto given = graph;
   std::set<std::string> stored;
@@ -111,7 +50,7 @@ void read_data(const std::string& directory, ::onnx::ModelProto& model, NodeCase
     if (stored.contains(input.name())) continue;
     if (!input.type().has_tensor_type()) throw Error(kUnsupported, input.name(), "is no tensor");
     ::onnx::TensorProto tensor = read_proto(directory + "/input_" + std::to_string(index++) + ".pb");
-    if (is_baked(given, input.name())) {
+    if (is_baked(given, input.name()) || is_baked(like, input.name())) {
       tensor.set_name(input.name());
       *graph.add_initializer() = tensor;
     } else {
@@ -167,7 +106,7 @@ NodeCase load_case(const std::string& root, const std::string& name) {
     ops.insert((node.domain().empty() ? "" : node.domain() + "::") + node.op_type());
   test.ops.assign(ops.begin(), ops.end());
   try {
-    read_data(root + "/" + name + "/test_data_set_0", model, test);
+    read_data(root + "/" + name + "/test_data_set_0", operator_of(root, name, model.graph()), model, test);
   } catch (const Error& error) {
     if (error.code != kUnsupported) throw;
     test.unreadable = error.what();

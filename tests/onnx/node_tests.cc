@@ -1,8 +1,8 @@
 // onnx_node_tests DATA EXPECTED [--write]
 //
-// Runs ONNX's backend tests of all operators that the importer knows: import, the passes of `nacre convert`, then the
-// executor that is linked (tests/claims/executor.h). Prints a row per operator and every reason for a refusal. A test
-// that stands in EXPECTED and does not pass, or any wrong result, fails; --write makes the list anew.
+// Runs ONNX's backend tests: import, the passes of `nacre convert`, then the executor that is linked
+// (tests/claims/executor.h). Prints a row per operator and every reason for a refusal. A test that stands in EXPECTED
+// and does not pass, or any wrong result, fails; --write makes the list anew.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -65,8 +65,23 @@ bool stores_nan(const NodeCase& test) {
          });
 }
 
+// Tests that expect the rounding of what made them, beyond their own tolerance: 1.9e-7 where the transform is 0.
+bool expects_rounding(const std::string& name) {
+  return name == "node/test_dft_inverse" || name == "node/test_dft_inverse_opset19";
+}
+
+// By scales of 0.6 four elements become two, whose corners these tests put 0.6 * 4 - 1 apart. Here they are the 2 - 1
+// apart that the standard's text, PyTorch and onnxruntime, which leaves these tests out, have.
+bool reads_otherwise(const std::string& name) {
+  return name == "node/test_resize_downsample_scales_cubic_align_corners" ||
+         name == "node/test_resize_downsample_scales_linear_align_corners";
+}
+
 Outcome run_case(const NodeCase& test) {
   Graph graph;
+  if (expects_rounding(test.name))
+    return {Outcome::kUnsupported, test.name + ": expects the rounding of the reference"};
+  if (reads_otherwise(test.name)) return {Outcome::kUnsupported, test.name + ": reads the standard in another way"};
   if (stores_nan(test)) return {Outcome::kUnsupported, test.name + ": stored values that are not numbers"};
   try {
     graph = converted(test);
@@ -83,29 +98,18 @@ Outcome run_case(const NodeCase& test) {
   }
 }
 
-// By scales of 0.6 four elements become two, whose corners these tests put 0.6 * 4 - 1 apart. Here they are the 2 - 1
-// apart that the standard's text, PyTorch and onnxruntime, which leaves these tests out, have.
-constexpr const char* kOtherReading[] = {"node/test_resize_downsample_scales_cubic_align_corners",
-                                         "node/test_resize_downsample_scales_linear_align_corners"};
-
-bool is_selected(const NodeCase& test) {
-  if (std::count(std::begin(kOtherReading), std::end(kOtherReading), test.name) > 0) return false;
-  return std::all_of(test.ops.begin(), test.ops.end(), [](const std::string& op) {
-    const size_t domain = op.find("::");
-    return domain == std::string::npos
-               ? onnx_import::find_importer(op) != nullptr
-               : onnx_import::find_importer(op.substr(domain + 2), op.substr(0, domain)) != nullptr;
-  });
-}
-
-// "place: the reason (names)\n remedy" without place, names and remedy, so that equal reasons are counted together.
+// "name (op): the reason (names)\n remedy" as "op: the reason", so that equal reasons are counted together.
 std::string reason_of(const std::string& what) {
   const size_t listed = what.find("supported:\n  ");
   std::string text = listed == std::string::npos ? what : what.substr(listed + 13);
   text = text.substr(0, text.find('\n'));
   const size_t place = text.find("): "), colon = text.find(": ");
-  if (place != std::string::npos) text = text.substr(place + 3);
-  else if (colon != std::string::npos) text = text.substr(colon + 2);
+  if (place != std::string::npos) {
+    const std::string op = text.substr(text.rfind('(', place) + 1, place - text.rfind('(', place) - 1);
+    text = text.substr(place + 3);
+    return op + ": " + text.substr(0, text.find(" ("));
+  }
+  if (colon != std::string::npos) text = text.substr(colon + 2);
   return text.substr(0, text.find(" ("));
 }
 
@@ -113,9 +117,9 @@ class Report {
  public:
   void add(const NodeCase& test, const Outcome& outcome) {
     Row& row = rows_[test.ops.size() == 1 ? test.ops[0] : "(several)"];
-    for (Row* r : {&row, &total_}) {
+    for (Row* r : {&row, &total_, &suites_[test.name.substr(0, test.name.find('/'))]}) {
       ++r->selected;
-      int Row::* const kCounts[] = {&Row::passed, &Row::folded, &Row::unsupported, &Row::wrong};
+      int Row::*const kCounts[] = {&Row::passed, &Row::folded, &Row::unsupported, &Row::wrong};
       ++(r->*kCounts[outcome.kind]);
     }
     if (outcome.kind == Outcome::kUnsupported)
@@ -127,6 +131,7 @@ class Report {
   void print() const {
     std::printf("%-24s %8s %8s %8s %12s %8s\n", "operator", "selected", "passed", "folded", "unsupported", "wrong");
     for (const auto& [op, row] : rows_) print_row(op, row);
+    for (const auto& [suite, row] : suites_) print_row(suite + "/", row);
     print_row("all", total_);
     std::printf("\nunsupported, by reason:\n");
     for (const auto& [op, reasons] : reasons_)
@@ -168,7 +173,7 @@ class Report {
                 row.wrong);
   }
 
-  std::map<std::string, Row> rows_;
+  std::map<std::string, Row> rows_, suites_;
   std::map<std::string, std::map<std::string, int>> reasons_;
   Row total_;
   std::set<std::string> passed_;
@@ -179,7 +184,7 @@ int run(const std::string& data, const std::string& expected, bool write) {
   Report report;
   for (const std::string& name : list_cases(data, {"node", "pytorch-converted", "pytorch-operator", "simple"})) {
     const NodeCase test = load_case(data, name);
-    if (is_selected(test)) report.add(test, run_case(test));
+    report.add(test, run_case(test));
   }
   report.print();
   if (write) report.write(expected);

@@ -290,7 +290,9 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
       table_of({window_importers(), dense_importers(), pointwise_importers(), reduce_importers(), select_importers(),
                 recurrent_importers(), shape_importers(), move_importers(), quantize_importers(), cast_importers(),
                 qlinear_importers(), dynamic_importers(), constant_importers(), fused_importers(), resize_importers(),
-                transposed_importers(), space_importers()});
+                transposed_importers(), space_importers(), formula_importers(), norm_importers(), attention_importers(),
+                loss_importers(), place_importers(), sample_importers(), signal_importers(), einsum_importers(),
+                unrolled_importers()});
   static const Importers kMicrosoft =
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers(),
                 microsoft_fused_importers(), microsoft_quantize_importers()});

@@ -4,6 +4,7 @@
 //   onnx_import.cc        operands: where a value stands, in which layout; steps
 //   onnx_source.cc        one node of the file: its attributes and operands, checked
 //   onnx_body.cc          operators that are others in one: bodies, as functions of a file have them
+//   onnx_formula.cc       bodies written as formulas
 //   onnx_tensor.cc        TensorProto -> Value
 //   onnx_parameters.cc    constants that are to be trained: which are one, which are two
 //   onnx_computed.cc      constants that are computed of them: folded, or by steps
@@ -159,6 +160,7 @@ class Body {
                                const std::string& output, const std::vector<std::string>& without = {});
   std::string fresh(const std::string& wanted);  // with a suffix if something in the body has the name
   void give(const std::string& value);           // the next output
+  void give_as(const std::string& value, const std::string& wanted);  // and that is its name
 
   const ::onnx::FunctionProto& function() const { return function_; }
   const std::vector<OperandPtr>& operands() const { return operands_; }
@@ -351,6 +353,11 @@ void check_dynamic(const Source& source);
 // Cast and Mul of its parts: true if the node is such a one.
 bool cast_dynamic(Import& import, const Source& source, ElementType type);
 bool multiply_dynamic(Import& import, const Source& source);
+
+// onnx_ops_volume.cc: Conv, AveragePool and MaxPool over three spatial axes.
+
+// onnx_ops_norm.cc: a BatchNormalization in training_mode.
+void normalize_by_batch(Import& import, const Source& source);
 
 // onnx_ops_reduce.cc: a ReduceMax over any axes.
 void maximum_over_axes(Import& import, const Source& source);

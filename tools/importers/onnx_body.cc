@@ -40,6 +40,22 @@ std::string Body::take(const OperandPtr& x) {
 
 void Body::give(const std::string& value) { *function_.add_output() = value; }
 
+void Body::give_as(const std::string& value, const std::string& wanted) {
+  const auto& given = function_.output();
+  const auto writer = std::find_if(function_.node().begin(), function_.node().end(), [&](const ::onnx::NodeProto& n) {
+    return std::find(n.output().begin(), n.output().end(), value) != n.output().end();
+  });
+  const std::string result = fresh(wanted);
+  if (writer == function_.node().end() || std::find(given.begin(), given.end(), value) != given.end()) {
+    node("Identity", {value}, result);
+    return give(result);
+  }
+  for (::onnx::NodeProto& made : *function_.mutable_node())
+    for (auto* names : {made.mutable_input(), made.mutable_output()})
+      std::replace(names->begin(), names->end(), value, result);
+  give(result);
+}
+
 void set_attribute(::onnx::NodeProto& node, const char* key, int64_t value) {
   ::onnx::AttributeProto& attribute = *node.add_attribute();
   attribute.set_name(key);

@@ -31,6 +31,15 @@ std::span<const OperatorImporter> qlinear_importers();    // onnx_ops_qlinear.cc
 std::span<const OperatorImporter> dynamic_importers();    // onnx_ops_dynamic.cc: DynamicQuantizeLinear and its readers
 std::span<const OperatorImporter> constant_importers();   // onnx_ops_constant.cc: on constants only
 std::span<const OperatorImporter> fused_importers();      // onnx_ops_fused.cc: onnxruntime's without a domain
+std::span<const OperatorImporter> formula_importers();    // onnx_ops_formula.cc: activations that are formulas
+std::span<const OperatorImporter> norm_importers();       // onnx_ops_norm.cc: normalizations that are formulas
+std::span<const OperatorImporter> attention_importers();  // onnx_ops_attention.cc
+std::span<const OperatorImporter> loss_importers();       // onnx_ops_loss.cc
+std::span<const OperatorImporter> place_importers();      // onnx_ops_places.cc: gathers, scatters by stored indices
+std::span<const OperatorImporter> sample_importers();     // onnx_ops_sample.cc: grids, Col2Im, LpPool, CenterCropPad
+std::span<const OperatorImporter> signal_importers();     // onnx_ops_signal.cc: windows, DFT, STFT, sums along axes
+std::span<const OperatorImporter> einsum_importers();     // onnx_ops_einsum.cc
+std::span<const OperatorImporter> unrolled_importers();   // onnx_ops_unrolled.cc: RNN, TopK, LinearAttention
 // Of the domain com.microsoft:
 std::span<const OperatorImporter> microsoft_qlinear_importers();  // onnx_ops_qlinear.cc
 std::span<const OperatorImporter> microsoft_dynamic_importers();  // onnx_ops_dynamic.cc

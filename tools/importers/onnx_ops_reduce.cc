@@ -50,7 +50,7 @@ void softmax(Import& import, const Source& source) {
 void batch_normalization(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
-  if (source.integer("training_mode", 0) != 0) source.refuse("training_mode is set", "export for inference");
+  if (source.integer("training_mode", 0) != 0) return normalize_by_batch(import, source);
   if (source.opset < 7 && source.integer("is_test", 0) == 0)
     source.refuse("is_test is not set", "export for inference");
   if (source.integer("spatial", 1) == 0) source.refuse("spatial is 0: statistics per element");

@@ -85,7 +85,7 @@ const OperandPtr& image(const Source& source, const char* what) {
   need_float32(source, *x);
   if (x->rank() != 3 && x->rank() != 4)
     source.refuse(std::string(what) + " over an input of rank " + std::to_string(x->rank()) +
-                  ": only 1-D and 2-D are supported");
+                  ": 1, 2 or 3 spatial axes are supported");
   return x;
 }
 

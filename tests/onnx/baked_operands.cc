@@ -1,0 +1,159 @@
+#include "tests/onnx/baked_operands.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace nacre::tools {
+namespace {
+
+// Operands that are weights, shapes or axes. All of an operator that is supported on constants only.
+const std::map<std::string, std::vector<int>>& baked_operands() {
+  static const std::map<std::string, std::vector<int>> kBaked = {
+      {"AffineGrid", {1}},
+      {"BatchNormalization", {1, 2, 3, 4}},
+      {"BitCast", {0}},
+      {"BlackmanWindow", {0}},
+      {"CausalConvWithState", {1, 2}},
+      {"CenterCropPad", {1}},
+      {"Clip", {1, 2}},
+      {"Col2Im", {1, 2}},
+      {"Compress", {1}},
+      {"ConstantOfShape", {0}},
+      {"Conv", {1, 2}},
+      {"ConvTranspose", {1, 2}},
+      {"CumProd", {1}},
+      {"CumSum", {1}},
+      {"DFT", {1, 2}},
+      {"DequantizeLinear", {1, 2}},
+      {"Dropout", {1, 2}},
+      {"Expand", {1}},
+      {"GRU", {1, 2, 3, 4}},
+      {"Gather", {1}},
+      {"GatherElements", {1}},
+      {"GatherND", {1}},
+      {"Gemm", {1, 2}},
+      {"GridSample", {1}},
+      {"HammingWindow", {0}},
+      {"HannWindow", {0}},
+      {"If", {0}},
+      {"LSTM", {1, 2, 3, 4, 7}},
+      {"Loop", {0, 1}},
+      {"MatMul", {1}},
+      {"MelWeightMatrix", {0, 1, 2, 3, 4}},
+      {"NonMaxSuppression", {0, 1, 2, 3, 4}},
+      {"NonZero", {0}},
+      {"OneHot", {1, 2}},
+      {"PRelu", {1}},
+      {"Pad", {1, 2, 3}},
+      {"QuantizeLinear", {1, 2}},
+      {"RNN", {1, 2, 3, 4}},
+      {"Range", {0, 1, 2}},
+      {"ReduceL1", {1}},
+      {"ReduceL2", {1}},
+      {"ReduceLogSum", {1}},
+      {"ReduceLogSumExp", {1}},
+      {"ReduceMax", {1}},
+      {"ReduceMean", {1}},
+      {"ReduceMin", {1}},
+      {"ReduceProd", {1}},
+      {"ReduceSum", {1}},
+      {"ReduceSumSquare", {1}},
+      {"Reshape", {1}},
+      {"Resize", {1, 2, 3}},
+      {"ReverseSequence", {1}},
+      {"RoiAlign", {1, 2}},
+      {"RotaryEmbedding", {1, 2}},
+      {"STFT", {1, 2, 3}},
+      {"Scatter", {1}},
+      {"ScatterElements", {1}},
+      {"ScatterND", {1}},
+      {"Slice", {1, 2, 3, 4}},
+      {"Split", {1}},
+      {"Squeeze", {1}},
+      {"TensorScatter", {2}},
+      {"Tile", {1}},
+      {"TopK", {1}},
+      {"Trilu", {1}},
+      {"Unique", {0}},
+      {"Unsqueeze", {1}},
+      {"Upsample", {1}},
+  };
+  return kBaked;
+}
+
+int type_of(const ::onnx::GraphProto& graph, const std::string& name) {
+  for (const auto& input : graph.input())
+    if (input.name() == name) return input.type().tensor_type().elem_type();
+  return ::onnx::TensorProto::UNDEFINED;
+}
+
+// Types that no value at run time has.
+bool is_stored_only(int type) {
+  using Proto = ::onnx::TensorProto;
+  static const std::set<int> kTypes = {Proto::DOUBLE, Proto::INT16, Proto::UINT16, Proto::UINT32, Proto::UINT64};
+  return kTypes.contains(type);
+}
+
+bool is_integer(int type) {
+  using Proto = ::onnx::TensorProto;
+  static const std::set<int> kTypes = {Proto::INT8, Proto::UINT8, Proto::INT32, Proto::INT64};
+  return kTypes.contains(type) || (is_stored_only(type) && type != Proto::DOUBLE);
+}
+
+// No step computes with integers: operands that have them are baked, the base of a power with its exponent.
+bool bakes_integers(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& node, int input) {
+  static const std::set<std::string> kArithmetic = {"Abs",
+                                                    "Add",
+                                                    "BitShift",
+                                                    "BitwiseAnd",
+                                                    "BitwiseNot",
+                                                    "BitwiseOr",
+                                                    "BitwiseXor",
+                                                    "Clip",
+                                                    "CumProd",
+                                                    "CumSum",
+                                                    "Div",
+                                                    "Equal",
+                                                    "GatherND",
+                                                    "Greater",
+                                                    "Less",
+                                                    "GreaterOrEqual",
+                                                    "Max",
+                                                    "LessOrEqual",
+                                                    "Min",
+                                                    "Mod",
+                                                    "Mul",
+                                                    "Neg",
+                                                    "Sign",
+                                                    "Sub",
+                                                    "TopK",
+                                                    "Trilu",
+                                                    "TfIdfVectorizer"};
+  const std::string& op = node.op_type();
+  if (op == "Pow") {
+    const int first = is_integer(type_of(graph, node.input(0))) ? 0 : 1;
+    return input >= first && is_integer(type_of(graph, node.input(first)));
+  }
+  if (op == "Where") return is_integer(type_of(graph, node.input(1)));
+  return kArithmetic.contains(op) && is_integer(type_of(graph, node.input(0)));
+}
+
+}  // namespace
+
+bool is_baked(const ::onnx::GraphProto& graph, const std::string& input) {
+  if (is_stored_only(type_of(graph, input))) return true;
+  bool read = false;
+  for (const auto& node : graph.node())
+    for (int i = 0; i < node.input_size(); ++i) {
+      if (node.input(i) != input) continue;
+      read = true;
+      if (bakes_integers(graph, node, i)) continue;
+      const auto row = baked_operands().find(node.op_type());
+      if (row == baked_operands().end() || std::count(row->second.begin(), row->second.end(), i) == 0) return false;
+    }
+  return read;
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,110 @@
+// Operators written as formulas of others.
+#include "tools/importers/onnx_formula.h"
+
+#include <functional>
+#include <numeric>
+
+#include "tools/importers/onnx_tensor.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+constexpr int kOpset = 20;
+
+struct Setter {
+  ::onnx::AttributeProto& attribute;
+
+  void operator()(int64_t value) const {
+    attribute.set_type(::onnx::AttributeProto::INT);
+    attribute.set_i(value);
+  }
+  void operator()(float value) const {
+    attribute.set_type(::onnx::AttributeProto::FLOAT);
+    attribute.set_f(value);
+  }
+  void operator()(const std::string& value) const {
+    attribute.set_type(::onnx::AttributeProto::STRING);
+    attribute.set_s(value);
+  }
+  void operator()(const std::vector<int64_t>& values) const {
+    attribute.set_type(::onnx::AttributeProto::INTS);
+    for (const int64_t value : values) attribute.add_ints(value);
+  }
+};
+
+}  // namespace
+
+Formula::Formula(Import& import, const Source& source) : import_(import), source_(source), body_(source) {
+  body_.opset = kOpset;
+}
+
+Term Formula::input(int index) { return source_.given(index) ? body_.take(source_.operand(index)) : Term(); }
+
+Term Formula::constant(Value value) {
+  import_.spend(value.data->size());
+  value.fixed = true;  // no parameter of the network
+  return body_.take(constant_operand(std::move(value)));
+}
+
+Term Formula::numbers(const Ints& dims, const std::vector<float>& values) {
+  return constant(make_constant(body_.fresh(source_.name + "/constant"), ElementType::kFloat32, dims, values));
+}
+
+Term Formula::bools(const Ints& dims, const std::vector<int64_t>& values) {
+  return constant(make_constant(body_.fresh(source_.name + "/constant"), ElementType::kBool, dims, values));
+}
+
+Term Formula::list(const Ints& values) {
+  return constant(
+      make_constant(body_.fresh(source_.name + "/constant"), ElementType::kInt64, {int64_t(values.size())}, values));
+}
+
+std::vector<Term> Formula::several(const char* op, const std::vector<Term>& inputs, int outputs,
+                                   const Attributes& attributes) {
+  std::vector<Term> made;
+  for (int i = 0; i < outputs; ++i) made.push_back(body_.fresh(source_.name + "/" + op));
+  ::onnx::NodeProto& node = body_.node(op, inputs, made[0]);
+  for (int i = 1; i < outputs; ++i) node.add_output(made[size_t(i)]);
+  for (const Attribute& attribute : attributes) {
+    ::onnx::AttributeProto& proto = *node.add_attribute();
+    proto.set_name(attribute.key);
+    std::visit(Setter{proto}, attribute.value);
+  }
+  return made;
+}
+
+Term Formula::operator()(const char* op, const std::vector<Term>& inputs, const Attributes& attributes) {
+  return several(op, inputs, 1, attributes)[0];
+}
+
+Term Formula::reduce(const char* op, const Term& x, const Ints& axes, bool keep) {
+  if (axes.empty()) return (*this)("Identity", {x});
+  return (*this)(op, {x, list(axes)}, {{"keepdims", int64_t(keep)}});
+}
+
+Term Formula::slice(const Term& x, int64_t axis, int64_t begin, int64_t end, int64_t step) {
+  return (*this)("Slice", {x, list({begin}), list({end}), list({axis}), list({step})});
+}
+
+Term Formula::to_real(const Term& x) { return (*this)("Cast", {x}, {{"to", int64_t(::onnx::TensorProto::FLOAT)}}); }
+
+void Formula::give(const Term& y) {
+  const bool wanted = source_.wants(given_);
+  if (!wanted) body_.give("");
+  else body_.give_as(y, source_.proto.output(given_));
+  ++given_;
+}
+
+void Formula::run() { import_.expand(source_, body_); }
+
+std::vector<float> count_up(int64_t count) {
+  std::vector<float> numbers(size_t(count), 0);
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  return numbers;
+}
+
+int64_t product_of(const std::vector<int64_t>& dims, size_t first, size_t last) {
+  return std::accumulate(dims.begin() + int64_t(first), dims.begin() + int64_t(last), int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace nacre::tools::onnx_import

@@ -1,0 +1,66 @@
+// Operators in terms of others, written as formulas: the current node becomes the steps of those.
+//
+//   Formula f(import, source);
+//   const Term x = f.input(0);
+//   f.give(f("Mul", {x, f("Sigmoid", {x})}));      // the outputs of the node, in order
+//   f.run();
+//
+// The operators are those of opset 20: axes, shapes and splits are operands, made by list().
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tools/importers/onnx.h"
+
+namespace nacre::tools::onnx_import {
+
+class Formula {
+ public:
+  using Term = std::string;  // a value; empty: an operand that is omitted
+  using Ints = std::vector<int64_t>;
+  struct Attribute {
+    const char* key;
+    std::variant<int64_t, float, std::string, Ints> value;
+  };
+  using Attributes = std::vector<Attribute>;
+
+  Formula(Import& import, const Source& source);
+
+  Term input(int index);  // an operand of the node; empty where it is omitted
+  Term number(float value) { return numbers({}, {value}); }
+  Term numbers(const Ints& dims, const std::vector<float>& values);
+  Term bools(const Ints& dims, const std::vector<int64_t>& values);
+  Term list(const Ints& values);  // int64
+
+  Term operator()(const char* op, const std::vector<Term>& inputs, const Attributes& attributes = {});
+  std::vector<Term> several(const char* op, const std::vector<Term>& inputs, int outputs,
+                            const Attributes& attributes = {});
+
+  // Operators that are used often.
+  Term reshape(const Term& x, const Ints& dims) { return (*this)("Reshape", {x, list(dims)}); }
+  Term transpose(const Term& x, const Ints& perm) { return (*this)("Transpose", {x}, {{"perm", perm}}); }
+  Term reduce(const char* op, const Term& x, const Ints& axes, bool keep = true);
+  Term slice(const Term& x, int64_t axis, int64_t begin, int64_t end, int64_t step = 1);
+  Term to_real(const Term& x);  // bools and integers as float32
+
+  void give(const Term& y);  // the next output
+  void run();
+
+ private:
+  Term constant(Value value);
+
+  Import& import_;
+  const Source& source_;
+  Body body_;
+  int given_ = 0;
+};
+
+using Term = Formula::Term;
+
+// 0, 1, .., count - 1 as real numbers.
+std::vector<float> count_up(int64_t count);
+int64_t product_of(const std::vector<int64_t>& dims, size_t first, size_t last);
+
+}  // namespace nacre::tools::onnx_import
