@@ -51,6 +51,7 @@ class OnnxBuilder {
   OnnxNode node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
   ::onnx::ModelProto& model() { return model_; }
+  const ::onnx::GraphProto& graph() const { return model_.graph(); }  // as an attribute of another's node
   std::vector<uint8_t> finish() const;
 
  private:

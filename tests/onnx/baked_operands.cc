@@ -92,14 +92,14 @@ int type_of(const ::onnx::GraphProto& graph, const std::string& name) {
 // Types that no value at run time has.
 bool is_stored_only(int type) {
   using Proto = ::onnx::TensorProto;
-  static const std::set<int> kTypes = {Proto::DOUBLE, Proto::INT16, Proto::UINT16, Proto::UINT32, Proto::UINT64};
+  static const std::set<int> kTypes = {Proto::INT16, Proto::UINT16, Proto::UINT32, Proto::UINT64};
   return kTypes.contains(type);
 }
 
 bool is_integer(int type) {
   using Proto = ::onnx::TensorProto;
   static const std::set<int> kTypes = {Proto::INT8, Proto::UINT8, Proto::INT32, Proto::INT64};
-  return kTypes.contains(type) || (is_stored_only(type) && type != Proto::DOUBLE);
+  return kTypes.contains(type) || is_stored_only(type);
 }
 
 // No step computes with integers: operands that have them are baked, the base of a power with its exponent.

@@ -296,9 +296,11 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
   static const Importers kMicrosoft =
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers(),
                 microsoft_fused_importers(), microsoft_quantize_importers()});
-  static const Importers kTraining = table_of({training_importers()}), kOther;
+  static const Importers kTraining = table_of({training_importers()}), kPreview = table_of({preview_importers()});
+  static const Importers kOther;
   const Importers& table = domain.empty()                         ? kMain
                            : domain == "com.microsoft"            ? kMicrosoft
+                           : domain == "ai.onnx.preview"          ? kPreview
                            : domain == "ai.onnx.preview.training" ? kTraining
                                                                   : kOther;
   const auto found = table.find(op);

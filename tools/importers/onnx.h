@@ -155,6 +155,7 @@ class Body {
 
   std::string take(const OperandPtr& x);  // the name by which the nodes know an operand of the source
   ::onnx::NodeProto& node(const char* op, const std::vector<std::string>& inputs, const std::string& output);
+  ::onnx::NodeProto& add(const ::onnx::NodeProto& given);  // a copy
   // A node with the attributes of `from`, but for those of the list.
   ::onnx::NodeProto& node_like(const ::onnx::NodeProto& from, const char* op, const std::vector<std::string>& inputs,
                                const std::string& output, const std::vector<std::string>& without = {});
@@ -193,6 +194,8 @@ class Import {
 
   Graph run(const ::onnx::ModelProto& model);
 
+  // What stands around the current node by that name, which a graph in it may read; null if nothing does.
+  OperandPtr outer(const std::string& name) { return find(*scope_, name); }
   // The current node as the nodes of `body`, whose outputs are its own.
   void expand(const Source& source, const Body& body);
 
@@ -353,8 +356,6 @@ void check_dynamic(const Source& source);
 // Cast and Mul of its parts: true if the node is such a one.
 bool cast_dynamic(Import& import, const Source& source, ElementType type);
 bool multiply_dynamic(Import& import, const Source& source);
-
-// onnx_ops_volume.cc: Conv, AveragePool and MaxPool over three spatial axes.
 
 // onnx_ops_norm.cc: a BatchNormalization in training_mode.
 void normalize_by_batch(Import& import, const Source& source);

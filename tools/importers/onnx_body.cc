@@ -29,6 +29,8 @@ std::string Body::take(const OperandPtr& x) {
   return made;
 }
 
+::onnx::NodeProto& Body::add(const ::onnx::NodeProto& given) { return *function_.add_node() = given; }
+
 ::onnx::NodeProto& Body::node_like(const ::onnx::NodeProto& from, const char* op,
                                    const std::vector<std::string>& inputs, const std::string& output,
                                    const std::vector<std::string>& without) {

@@ -2,14 +2,13 @@
 #include "tools/importers/onnx_formula.h"
 
 #include <functional>
+#include <map>
 #include <numeric>
 
 #include "tools/importers/onnx_tensor.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
-
-constexpr int kOpset = 20;
 
 struct Setter {
   ::onnx::AttributeProto& attribute;
@@ -34,8 +33,8 @@ struct Setter {
 
 }  // namespace
 
-Formula::Formula(Import& import, const Source& source) : import_(import), source_(source), body_(source) {
-  body_.opset = kOpset;
+Formula::Formula(Import& import, const Source& source, int opset) : import_(import), source_(source), body_(source) {
+  body_.opset = opset;
 }
 
 Term Formula::input(int index) { return source_.given(index) ? body_.take(source_.operand(index)) : Term(); }
@@ -75,6 +74,37 @@ std::vector<Term> Formula::several(const char* op, const std::vector<Term>& inpu
 
 Term Formula::operator()(const char* op, const std::vector<Term>& inputs, const Attributes& attributes) {
   return several(op, inputs, 1, attributes)[0];
+}
+
+std::vector<Term> Formula::graph(const ::onnx::GraphProto& graph, const std::vector<Term>& inputs) {
+  std::map<std::string, Term> terms;
+  if (graph.input_size() != int(inputs.size())) source_.malformed("its graph has another number of inputs");
+  for (int i = 0; i < graph.input_size(); ++i) terms[graph.input(i).name()] = inputs[size_t(i)];
+  for (const ::onnx::TensorProto& tensor : graph.initializer()) {
+    Value value = read_tensor(tensor, "");
+    value.name = body_.fresh(source_.name + "/" + tensor.name());
+    terms[tensor.name()] = constant(std::move(value));
+  }
+  const auto term_of = [&](const std::string& name) {
+    if (const auto found = terms.find(name); found != terms.end()) return found->second;
+    const OperandPtr outer = import_.outer(name);
+    if (outer == nullptr || !outer->known()) source_.refuse("its graph reads " + name + ", which is not known");
+    return terms[name] = body_.take(outer);
+  };
+  constexpr uint64_t kBytesOfNode = 4096;  // bounded as constants are
+  for (const ::onnx::NodeProto& given : graph.node()) {
+    import_.spend(kBytesOfNode);
+    ::onnx::NodeProto& node = body_.add(given);
+    for (const ::onnx::AttributeProto& attribute : given.attribute())
+      if (attribute.has_g()) source_.refuse("its graph has a graph of its own in it");
+    for (std::string& input : *node.mutable_input())
+      if (!input.empty()) input = term_of(input);
+    for (std::string& output : *node.mutable_output())
+      if (!output.empty()) output = terms[output] = body_.fresh(source_.name + "/" + output);
+  }
+  std::vector<Term> outputs;
+  for (const ::onnx::ValueInfoProto& output : graph.output()) outputs.push_back(term_of(output.name()));
+  return outputs;
 }
 
 Term Formula::reduce(const char* op, const Term& x, const Ints& axes, bool keep) {

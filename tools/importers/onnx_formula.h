@@ -5,7 +5,8 @@
 //   f.give(f("Mul", {x, f("Sigmoid", {x})}));      // the outputs of the node, in order
 //   f.run();
 //
-// The operators are those of opset 20: axes, shapes and splits are operands, made by list().
+// The operators are those of opset 20: axes, shapes and splits are operands, made by list(). Where graphs of the file
+// are put in (graph()), they are those of the file's opset: then only operators that all opsets have alike are used.
 #pragma once
 
 #include <string>
@@ -26,7 +27,8 @@ class Formula {
   };
   using Attributes = std::vector<Attribute>;
 
-  Formula(Import& import, const Source& source);
+  static constexpr int kOpset = 20, kOpsetOfFile = 0;
+  Formula(Import& import, const Source& source, int opset = kOpset);
 
   Term input(int index);  // an operand of the node; empty where it is omitted
   Term number(float value) { return numbers({}, {value}); }
@@ -37,6 +39,9 @@ class Formula {
   Term operator()(const char* op, const std::vector<Term>& inputs, const Attributes& attributes = {});
   std::vector<Term> several(const char* op, const std::vector<Term>& inputs, int outputs,
                             const Attributes& attributes = {});
+
+  // What the outputs of a graph in an attribute are for these inputs; it may read what stands outside of it.
+  std::vector<Term> graph(const ::onnx::GraphProto& graph, const std::vector<Term>& inputs);
 
   // Operators that are used often.
   Term reshape(const Term& x, const Ints& dims) { return (*this)("Reshape", {x, list(dims)}); }

@@ -46,6 +46,8 @@ std::span<const OperatorImporter> microsoft_dynamic_importers();  // onnx_ops_dy
 std::span<const OperatorImporter> microsoft_block_importers();    // onnx_ops_block.cc: MatMulNBits
 std::span<const OperatorImporter> microsoft_fused_importers();    // onnx_ops_fused.cc
 std::span<const OperatorImporter> microsoft_quantize_importers();  // onnx_ops_quantize.cc
+// Of the domain ai.onnx.preview:
+std::span<const OperatorImporter> preview_importers();  // onnx_ops_flex_attention.cc
 // Of the domain ai.onnx.preview.training:
 std::span<const OperatorImporter> training_importers();  // onnx_ops_training.cc: Momentum, Adam, Adagrad
 const OperatorImporter* find_importer(const std::string& op, const std::string& domain = "");

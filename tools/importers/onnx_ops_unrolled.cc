@@ -165,7 +165,7 @@ class LinearAttention {
   void run() {
     read();
     const Ints row = {batch_, groups_, 1, value_width_};
-    Term state = source_.given(kState) ? f_.input(kState) : zeros();
+    Term state = source_.given(kState) ? real(kState) : zeros();
     std::vector<Term> outputs;
     for (int64_t t = 0; t < time_; ++t) {
       if (gated_) state = f_("Mul", {state, f_("Exp", {token(kDecay, t, decay_width_)})});
@@ -180,8 +180,8 @@ class LinearAttention {
       outputs.push_back(f_.reshape(f_("MatMul", {q, state}), {batch_, 1, heads_ * value_width_}));
     }
     const Term y = outputs.size() == 1 ? outputs[0] : f_("Concat", outputs, {{"axis", int64_t{1}}});
-    f_.give(f_("Mul", {y, f_.number(scale_)}));
-    f_.give(state);
+    f_.give(given_type(f_("Mul", {y, f_.number(scale_)})));
+    f_.give(given_type(state));
     f_.run();
   }
 
@@ -227,7 +227,12 @@ class LinearAttention {
     return f_.numbers(dims, std::vector<float>(size_t(product_of(dims, 0, 4)), 0));
   }
 
-  Term at(int input, int64_t t) { return f_.slice(f_.input(input), 1, t, t + 1); }
+  // The state is float32 whatever the operands are.
+  bool narrow() const { return source_.operand(kQuery)->kept != ElementType::kNone; }
+  Term real(int input) { return narrow() ? f_.to_real(f_.input(input)) : f_.input(input); }
+  Term given_type(const Term& y) { return narrow() ? f_("CastLike", {y, f_.input(kQuery)}) : y; }
+
+  Term at(int input, int64_t t) { return f_.slice(real(input), 1, t, t + 1); }
   // [B, G, width, 1] of one token
   Term token(int input, int64_t t, int64_t width) { return f_.reshape(at(input, t), {batch_, groups_, width, 1}); }
   Term beta(int64_t t) { return f_.reshape(at(kBeta, t), {batch_, last_of(kBeta) == 1 ? 1 : groups_, 1, 1}); }

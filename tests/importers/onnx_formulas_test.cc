@@ -1,0 +1,59 @@
+// import_onnx of operators that become others: names, graphs in attributes, and bad input. Their numbers beside
+// onnxruntime's: tests/peers/operators.py; beside ONNX's own: tests/onnx/.
+#include <gtest/gtest.h>
+
+#include "tests/importers/onnx_graphs.h"
+#include "tools/base/error.h"
+
+namespace nacre::tools {
+namespace {
+
+std::string why_not(const OnnxBuilder& b, ExitCode code) {
+  try {
+    imported(b);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "the file was accepted";
+  return "";
+}
+
+bool names(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(onnx_formulas, the_last_step_has_the_name_of_the_output) {
+  OnnxBuilder b;
+  b.input("x", {2, 4, 3});
+  b.filled("scale", {4}, 1);
+  b.filled("bias", {4}, 0);
+  b.node("InstanceNormalization", {"x", "scale", "bias"}, {"y"});
+  b.node("Relu", {"y"}, {"z"});
+  b.output("z");
+  const Graph graph = imported(b);
+  EXPECT_EQ(graph.values[size_t(graph.nodes.back().inputs[0])].name, "y");
+}
+
+TEST(onnx_formulas, indices_outside_their_input_are_bad_input) {
+  for (const char* op : {"GatherElements", "GatherND"}) {
+    OnnxBuilder b;
+    b.input("x", {3, 4});
+    b.integers("indices", {1, 2}, {4, 0});
+    b.node(op, {"x", "indices"}, {"y"});
+    b.output("y");
+    EXPECT_TRUE(names(why_not(b, kBadInput), "an index is outside its input")) << op;
+  }
+}
+
+TEST(onnx_formulas, equations_that_do_not_fit_are_bad_input) {
+  for (const char* equation : {"ij,jk->il", "ij->ij", "ijk,jk->ik", "ij,kj,->i", "i?,jk->k"}) {
+    OnnxBuilder b;
+    b.input("x", {2, 3});
+    b.filled("w", {3, 4}, 1);
+    b.node("Einsum", {"x", "w"}, {"y"}).text("equation", equation);
+    b.output("y");
+    EXPECT_TRUE(names(why_not(b, kBadInput), "y_node (Einsum)")) << equation;
+  }
+}
+
+}  // namespace
+}  // namespace nacre::tools
