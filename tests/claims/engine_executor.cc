@@ -75,6 +75,7 @@ std::map<std::string, Bytes> execute(const Graph& graph, const std::vector<Bytes
         keep(id);
     }
   }
+  for (const uint32_t id : view.outputs) keep(id);  // whole only now, where the last step writes a part of one
   return tensors;
 }
 

@@ -167,8 +167,9 @@ OperandPtr Import::turn_of(Scope& scope, const Source& source, const OperandPtr&
 void Import::run_scan(Scope& scope, const Source& source) {
   const auto& graph = graph_of(source, "body");
   const auto scanned = size_t(std::clamp<int64_t>(source.integer("num_scan_inputs", 0), 0, 1 << 16));
-  if (source.opset < 9 || scanned == 0 || scanned > source.inputs.size() ||
-      graph.input_size() != int(source.inputs.size()) || graph.output_size() < int(source.inputs.size() - scanned))
+  if (source.opset < 9) source.refuse("is of opset 8, with a batch and lengths", "export with opset 9 or later");
+  if (scanned == 0 || scanned > source.inputs.size() || graph.input_size() != int(source.inputs.size()) ||
+      graph.output_size() < int(source.inputs.size() - scanned))
     source.malformed("its body does not fit its operands");
   const size_t states = source.inputs.size() - scanned, stacked = size_t(graph.output_size()) - states;
   std::vector<OperandPtr> carried(source.inputs.begin(), source.inputs.begin() + ptrdiff_t(states));

@@ -22,22 +22,22 @@ struct Reduction {
 };
 
 int64_t sum_of(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
-int64_t product_of(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
+int64_t wrapped_product(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
 double real_sum(double a, double b) { return a + b; }
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 constexpr Reduction kReductions[] = {
     {"ReduceSum", 0, sum_of, real_sum},
     {"ReduceMean", 0, sum_of, real_sum},
-    {"ReduceProd", 1, product_of, [](double y, double x) { return y * x; }},
+    {"ReduceProd", 1, wrapped_product, [](double y, double x) { return y * x; }},
     {"ReduceMax", -kInfinite, [](int64_t y, int64_t x) { return std::max(y, x); },
      [](double y, double x) { return std::isnan(y) || y > x ? y : x; }},
     {"ReduceMin", kInfinite, [](int64_t y, int64_t x) { return std::min(y, x); },
      [](double y, double x) { return std::isnan(y) || y < x ? y : x; }},
-    {"ReduceL1", 0, [](int64_t y, int64_t x) { return sum_of(y, x < 0 ? product_of(x, -1) : x); },
+    {"ReduceL1", 0, [](int64_t y, int64_t x) { return sum_of(y, x < 0 ? wrapped_product(x, -1) : x); },
      [](double y, double x) { return y + std::fabs(x); }},
     {"ReduceL2", 0, nullptr, [](double y, double x) { return y + x * x; }, [](double y) { return std::sqrt(y); }},
-    {"ReduceSumSquare", 0, [](int64_t y, int64_t x) { return sum_of(y, product_of(x, x)); },
+    {"ReduceSumSquare", 0, [](int64_t y, int64_t x) { return sum_of(y, wrapped_product(x, x)); },
      [](double y, double x) { return y + x * x; }},
     {"ReduceLogSum", 0, nullptr, real_sum, [](double y) { return std::log(y); }},
     {"ReduceLogSumExp", -kInfinite, nullptr,
@@ -232,7 +232,7 @@ void evaluate_matmul(const Evaluation& e) {
     const int64_t left = place(a, i) + i / columns % rows * terms, right = place(b, i) + i % columns;
     for (int64_t k = 0; k < terms; ++k) {
       const auto l = size_t(left + k), r = size_t(right + k * columns);
-      if (y.whole) y.integers[size_t(i)] = sum_of(y.integers[size_t(i)], product_of(a.integers[l], b.integers[r]));
+      if (y.whole) y.integers[size_t(i)] = sum_of(y.integers[size_t(i)], wrapped_product(a.integers[l], b.integers[r]));
       else y.reals[size_t(i)] += a.reals[l] * b.reals[r];
     }
   }
