@@ -64,6 +64,7 @@ std::string sample_value(const std::string& command, const CLI::Option& option) 
                                                              {"NAME[,FIELD=X]", "sgd"},
                                                              {"LAYER,...", "fc"},
                                                              {"NAME=BYTES,...", "sram=1M"},
+                                                             {"NAME=SIZES", "x=1x4"},
                                                              {"LEVEL", "UNSAFE_FORCE_ALL"},
                                                              {"RULE", "tf"},
                                                              {"PASS", "import"},
