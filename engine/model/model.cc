@@ -147,8 +147,8 @@ bool is_nan(ElementType type, const std::byte* data) {
   };
   switch (type) {
     case ElementType::kFloat32: return beyond(uint32_t{}, uint32_t{0x7F800000});
-    case ElementType::kFloat16: return beyond(uint32_t{}, uint32_t{0x7C00});
-    case ElementType::kBfloat16: return beyond(uint32_t{}, uint32_t{0x7F80});
+    case ElementType::kFloat16: return beyond(uint16_t{}, uint16_t{0x7C00});
+    case ElementType::kBfloat16: return beyond(uint16_t{}, uint16_t{0x7F80});
     case ElementType::kFloat64: return beyond(uint64_t{}, uint64_t{0x7FF0000000000000});
     default: return false;
   }

@@ -54,7 +54,7 @@ def rounded_answers(model, x, dtype):
     known = {n: v.astype(dtype).astype(np.float32) if v.dtype == np.float32 else v for n, v in known.items()}
     known["x"] = x.astype(np.float32)
     for node in model.graph.node:
-        feeds = {n: known[n] for n in dict.fromkeys(node.input)}
+        feeds = {n: known[n] for n in dict.fromkeys(node.input) if n}
         shapes = [helper.make_tensor_value_info(n, TYPES[v.dtype], v.shape) for n, v in feeds.items()]
         kind = TensorProto.BOOL if node.op_type.startswith("Greater") else TensorProto.FLOAT
         outputs = [helper.make_tensor_value_info(n, kind, None) for n in node.output]
