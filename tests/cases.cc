@@ -19,6 +19,10 @@ namespace {
 
 bool coded(const KernelEntry& entry) { return entry.operands[0].element == ElementType::kInt8; }
 
+bool whole(const KernelEntry& entry) {
+  return entry.operands[0].element == ElementType::kInt32 || entry.operands[0].element == ElementType::kInt64;
+}
+
 bool is_float(ElementType element) {
   return element == ElementType::kFloat32 || element == ElementType::kFloat16 || element == ElementType::kBfloat16 ||
          element == ElementType::kFloat64 || element == ElementType::kFloat8E4M3 || element == ElementType::kFloat8E5M2;
@@ -42,7 +46,7 @@ Input pairs(int rows, double low, double high) {
 }
 
 void add_clamp(const KernelEntry& entry, Random& random, Case& made) {
-  if (chance(random, 40)) {
+  if (chance(random, 40) || whole(entry)) {
     made.words.insert(made.words.end(), {0, 0, 0});
     return;
   }

@@ -15,6 +15,10 @@ std::vector<Expected> elementwise(const Problem& p) {
     const Real u = p.in[0].real(i), v = p.in[1].real(j);
     const int sign = p.entry.op == Op::kSub ? -1 : 1;
     const bool product = p.entry.op == Op::kMul;
+    if (p.output() == ElementType::kInt32 || p.output() == ElementType::kInt64) {
+      const int64_t a_i = p.in[0].integer(i), b_j = p.in[1].integer(j), y = product ? a_i * b_j : a_i + sign * b_j;
+      return {p.output() == ElementType::kInt32 ? double(int32_t(y)) : double(y), 0};
+    }
     if (!p.coded()) {
       const Real exact = product ? u * v : u + sign * v;
       return stored(p, clamped(p, 0, exact), p.epsilon() / 2 * std::abs(exact));

@@ -4,6 +4,7 @@
 //   a, b, y of at most 6 dims
 //
 //   add  y = clamp(a + b)     sub  y = clamp(a - b)     mul  y = clamp(a b)                      float
+//   add  y = a + b            sub  y = a - b            mul  y = a b         modulo 2^bits       int32, int64
 //
 //   add, sub  y = clamp(zero_y + (A +- B) M_y), A = (a - zero_a) 2^left_shift M_a, B alike    int8, NUMERICS.md eq. 6
 //   mul       y = clamp(zero_y + (a - zero_a) (b - zero_b) M)                                 int8, NUMERICS.md eq. 7
@@ -23,6 +24,12 @@
 #include "engine/ops/walk.h"
 
 namespace nacre::inline NACRE_ISA {
+
+// The bounds of a clamp are real numbers or codes: whole numbers have none.
+constexpr Code check_whole(const Words& words, int clamp, ElementType element) {
+  const bool whole = element == ElementType::kInt32 || element == ElementType::kInt64;
+  return whole && words[clamp] != Clamp::kNone ? Code::kAttribute : Code::kOk;
+}
 
 // The shape of a broadcast pair, and the walk over it.
 constexpr Code broadcast_shape(Shape a, Shape b, Dims* y) {
@@ -86,6 +93,15 @@ struct Sum {  // add and sub
     walk.each_independent([&](const int32_t* at, int e) { y[e] = T(clamp.real(A(a[at[0]]) - A(b[at[1]]))); });
   }
 
+  template <class T>
+  constexpr void add_whole(const T* a, const T* b, T* y) const {
+    walk.each_independent([&](const int32_t* at, int e) { y[e] = T(uint64_t(a[at[0]]) + uint64_t(b[at[1]])); });
+  }
+  template <class T>
+  constexpr void sub_whole(const T* a, const T* b, T* y) const {
+    walk.each_independent([&](const int32_t* at, int e) { y[e] = T(uint64_t(a[at[0]]) - uint64_t(b[at[1]])); });
+  }
+
   template <Rounding kRounding>
   constexpr void add_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
     walk.each_independent([&](const int32_t* at, int e) {
@@ -109,6 +125,7 @@ struct Sum {  // add and sub
     // 255 * 2^22 < 2^30: a shifted code and the sum of two of them fit into int32.
     if (words[kLeftShift] > (codes == ElementType::kInt8 ? 22u : 0u)) return Code::kAttribute;
     TRY_CODE(check_clamp(words, kClamp, codes));
+    TRY_CODE(check_whole(words, kClamp, codes));
     TRY_CODE(check_pairs(operands, kRequant, 3));
     return broadcast_shape(operands[kA], operands[kB], y);
   }
@@ -162,6 +179,11 @@ struct Product {  // mul
     walk.each_independent([&](const int32_t* at, int e) { y[e] = T(clamp.real(A(a[at[0]]) * A(b[at[1]]))); });
   }
 
+  template <class T>
+  constexpr void forward_whole(const T* a, const T* b, T* y) const {
+    walk.each_independent([&](const int32_t* at, int e) { y[e] = T(uint64_t(a[at[0]]) * uint64_t(b[at[1]])); });
+  }
+
   template <Rounding kRounding>
   constexpr void forward_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
     walk.each_independent([&](const int32_t* at, int e) {
@@ -173,6 +195,7 @@ struct Product {  // mul
     const ElementType codes = operands.element(kA);
     for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), codes));
     TRY_CODE(check_clamp(words, kClamp, codes));
+    TRY_CODE(check_whole(words, kClamp, codes));
     TRY_CODE(check_pairs(operands, kRequant, 1));
     return broadcast_shape(operands[kA], operands[kB], y);
   }

@@ -41,6 +41,22 @@ TEST(seeded_indices, are_rows_of_the_smallest_table_they_reach) {
   }
 }
 
+// As recommenders do: one table, of which each column of the ids has rows of its own.
+TEST(seeded_indices, to_which_others_are_added_are_0) {
+  OnnxBuilder b;
+  b.input("ids", {1, 3}, {}, ::onnx::TensorProto::INT64);
+  b.integers("starts", {3}, {0, 3, 4});
+  b.counted("table", {5, 2});
+  b.node("Add", {"ids", "starts"}, {"rows"});
+  b.node("Gather", {"table", "rows"}, {"y"});
+  b.output("y");
+  const TemporaryDirectory folder;
+  write_bytes(folder / "n.onnx", b.finish());
+  ASSERT_EQ(run_tool({"convert", folder / "n.onnx", "-o", folder / "m.nacre"}).exit_code, 0);
+  const ToolRun run = run_tool({"run", folder / "m.nacre", "--seed", "7"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+}
+
 TEST(seeded_indices, from_a_file_that_are_no_rows_are_the_files_fault) {
   const TemporaryDirectory folder;
   const std::string model = folder / "m.nacre";

@@ -128,6 +128,31 @@ def place_cases():
         yield "ScatterElements", 18, [reals(4, 3), Stored(whole(4, 6, 3)), reals(6, 3)], {"axis": 0, "reduction": reduction}, 1
         yield "ScatterND", 18, [reals(4, 3, 2), Stored(whole(3, 5, 2)), reals(5, 2)], {"reduction": reduction}, 1
     yield "ScatterND", 18, [reals(5, 4, 3), ints_of([[3], [0]]), reals(2, 4, 3)], {}, 1
+    yield "Gather", 13, [reals(3, 4, 5), whole(8, 2, 3) - 4], {"axis": 1}, 1
+    yield "Gather", 13, [Stored(reals(4, 5, 2)), whole(2, 3)], {"axis": -1}, 1
+    yield "GatherND", 13, [reals(4, 3), whole(4, 2, 5, 1)], {}, 1
+    yield "ScatterElements", 18, [reals(3, 4, 2), whole(4, 3, 6, 2), reals(3, 6, 2)], {"axis": 1, "reduction": "add"}, 1
+    yield "ScatterND", 18, [reals(4, 3, 2), whole(3, 5, 2), reals(5, 2)], {"reduction": "add"}, 1
+    for op in ("Add", "Sub", "Mul"):
+        yield op, 14, [whole(1 << 60, 3, 1, 4), whole(1 << 60, 2, 4)], {}, 1
+    for op in ("Equal", "Less", "GreaterOrEqual"):
+        yield op, 16, [whole(3, 3, 4) + (1 << 55), whole(3, 4) + (1 << 55)], {}, 1
+    yield "Where", 16, [bools(3, 4), whole(1 << 60, 4), whole(1 << 60, 3, 1)], {}, 1
+    yield "Expand", 13, [whole(9, 2, 1), ints(3, 2, 5)], {}, 1
+    yield "GatherND", 13, [reals(4, 3, 2), whole(3, 5, 2)], {}, 1
+    for op in ("Neg", "Abs"):
+        yield op, 13, [whole(9, 3, 4) - 4], {}, 1
+    for op in ("Min", "Max"):
+        yield op, 13, [whole(9, 3, 4), whole(9, 4), Stored(whole(9, 3, 1))], {}, 1
+    yield "Clip", 13, [whole(9, 3, 4), at(2), at(6)], {}, 1
+    yield "ReduceSum", 13, [whole(1 << 40, 3, 7, 2), ints(1, -1)], {"keepdims": 0}, 1
+    for op in ("ReduceMax", "ReduceMin"):
+        yield op, 18, [whole(1 << 40, 3, 7, 2), ints(1)], {}, 1
+    for op in ("ArgMax", "ArgMin"):
+        yield op, 13, [whole(4, 3, 7)], {"axis": 1}, 1
+    for attributes in ({}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}):
+        yield "CumSum", 14, [whole(1 << 40, 2, 7, 3), at(1)], attributes, 1
+    yield "Tile", 13, [reals(2, 3), ints(1, 70)], {}, 1
     yield "Compress", 11, [reals(2, 4, 3), Stored([True, False, True])], {"axis": 1}, 1
     yield "Compress", 11, [reals(3, 4), Stored([False, True, True, False, True])], {}, 1
     yield "ReverseSequence", 10, [reals(5, 3, 2), ints(5, 1, 3)], {}, 1
@@ -155,6 +180,8 @@ def sample_cases():
                 grid = Stored(RNG.uniform(-1.4, 1.4, (2, 3, 4, 2)).astype(np.float32))
                 attributes = {"mode": mode, "padding_mode": padding, "align_corners": corners}
                 yield "GridSample", 20, [reals(2, 3, 5, 6), grid], attributes, 1
+                if mode != "cubic":
+                    yield "GridSample", 20, [reals(2, 3, 5, 6), grid.array], attributes, 1
             grid = Stored(RNG.uniform(-1.4, 1.4, (1, 2, 3, 2, 3)).astype(np.float32))
             yield "GridSample", 20, [reals(1, 2, 3, 4, 5), grid], {"padding_mode": padding, "align_corners": corners}, 1
     yield "Col2Im", 18, [reals(2, 12, 6), ints(4, 5), ints(2, 3)], {"pads": [0, 0, 0, 0], "strides": [1, 2], "dilations": [1, 1]}, 1
@@ -198,7 +225,7 @@ def model_of(op, opset, operands, attributes, outputs):
 def expected(with_types, feeds, outputs):
     """The outputs, and who computed them."""
     guess = [onnx.TensorProto.FLOAT] * outputs
-    for kinds in (guess, [onnx.TensorProto.BOOL], [onnx.TensorProto.FLOAT, onnx.TensorProto.INT64]):
+    for kinds in (guess, [onnx.TensorProto.BOOL], [onnx.TensorProto.INT64], [onnx.TensorProto.FLOAT, onnx.TensorProto.INT64]):
         try:
             options = ort.SessionOptions()
             options.log_severity_level = 4

@@ -142,7 +142,8 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   check_dynamic(source);
   const std::string key = options_.train ? key_of_computed(source) : "";
   if (!reuse_computed(key)) {
-    if (!evaluate(source, importer != nullptr) && !import_on_codes(*this, source)) {
+    if (!evaluate(source, importer != nullptr) && !import_on_codes(*this, source) &&
+        !import_on_whole_numbers(*this, source)) {
       if (importer == nullptr) refuse_at_run_time(source);
       importer->run(*this, source);
     }

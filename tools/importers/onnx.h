@@ -337,6 +337,8 @@ class Import {
 // Types that values at run time have; constants may have others until they are stored.
 bool at_run_time(ElementType type);
 
+bool is_whole(ElementType type);  // int32 and int64: indices are computed with
+
 // onnx_quantizers.cc
 bool is_code_type(ElementType type);
 bool is_float8(ElementType type);                   // of the two kinds whose codes weights may have
@@ -366,6 +368,15 @@ void maximum_over_axes(Import& import, const Source& source);
 // onnx_ops_volume.cc: Conv and the pools over an input of rank 5.
 void conv_volume(Import& import, const Source& source);
 void pool_volume(Import& import, const Source& source);
+
+// onnx_ops_indexed.cc: Gather, GatherND, ScatterND and ScatterElements by indices of run time.
+void gather_at_run_time(Import& import, const Source& source);
+void gather_tuples_at_run_time(Import& import, const Source& source);
+void add_rows_at_run_time(Import& import, const Source& source);
+void add_elements_at_run_time(Import& import, const Source& source);
+
+// onnx_ops_whole.cc: true, if the node is one on whole numbers of run time and is imported so.
+bool import_on_whole_numbers(Import& import, const Source& source);
 
 // onnx_ops_block.cc: a DequantizeLinear with one scale per block, on constants.
 void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);

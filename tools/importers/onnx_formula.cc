@@ -49,13 +49,8 @@ Term Formula::numbers(const Ints& dims, const std::vector<float>& values) {
   return constant(make_constant(body_.fresh(source_.name + "/constant"), ElementType::kFloat32, dims, values));
 }
 
-Term Formula::bools(const Ints& dims, const std::vector<int64_t>& values) {
-  return constant(make_constant(body_.fresh(source_.name + "/constant"), ElementType::kBool, dims, values));
-}
-
-Term Formula::list(const Ints& values) {
-  return constant(
-      make_constant(body_.fresh(source_.name + "/constant"), ElementType::kInt64, {int64_t(values.size())}, values));
+Term Formula::whole(ElementType type, const Ints& dims, const Ints& values) {
+  return constant(make_constant(body_.fresh(source_.name + "/constant"), type, dims, values));
 }
 
 std::vector<Term> Formula::several(const char* op, const std::vector<Term>& inputs, int outputs,

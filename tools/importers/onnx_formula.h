@@ -33,8 +33,9 @@ class Formula {
   Term input(int index);  // an operand of the node; empty where it is omitted
   Term number(float value) { return numbers({}, {value}); }
   Term numbers(const Ints& dims, const std::vector<float>& values);
-  Term bools(const Ints& dims, const std::vector<int64_t>& values);
-  Term list(const Ints& values);  // int64
+  Term whole(ElementType type, const Ints& dims, const Ints& values);
+  Term bools(const Ints& dims, const Ints& values) { return whole(ElementType::kBool, dims, values); }
+  Term list(const Ints& values) { return whole(ElementType::kInt64, {int64_t(values.size())}, values); }
 
   Term operator()(const char* op, const std::vector<Term>& inputs, const Attributes& attributes = {});
   std::vector<Term> several(const char* op, const std::vector<Term>& inputs, int outputs,

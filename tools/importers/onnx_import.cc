@@ -36,6 +36,8 @@ bool at_run_time(ElementType type) {
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
 }
 
+bool is_whole(ElementType type) { return type == ElementType::kInt32 || type == ElementType::kInt64; }
+
 // ONNX gives the reals of an operator one type; where a scale is float32 nevertheless, the data come first.
 ElementType Import::kept_by_source() const {
   for (const OperandPtr& x : source_->inputs)

@@ -1,6 +1,7 @@
 // Constants, and operators that are supported on constants only: exporters compute shapes and weights with them.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <numeric>
@@ -81,15 +82,34 @@ void range(Import& import, const Source& source) {
   import.give_constant(0, make_constant("", start.type, {int64_t(numbers.size())}, numbers));
 }
 
-// x at run time times ones: exact, and its gradient is summed over what is repeated.
+// x, joined to itself `count` times along an axis: twice what is half as often.
+ValueId joined_to_itself(Import& import, ValueId x, int64_t count, int axis, const std::string& name) {
+  if (count == 1) return x;
+  const ValueId half = joined_to_itself(import, x, count / 2, axis, name);
+  std::vector<ValueId> parts = {half, half};
+  if (count % 2 != 0) parts.push_back(x);
+  return import.concatenation(std::move(parts), axis, name + "x" + std::to_string(count));
+}
+
+// x at run time. Reals: times ones along what is repeated, which is exact, and whose gradient is the sum over it.
 void expand_step(Import& import, const Source& source, const std::vector<int64_t>& dims) {
   const OperandPtr& x = source.operand(0);
-  need_float32(source, *x);
-  import.spend(bytes_of(source, dims));
-  const std::vector<float> ones(size_t(checked_elements(source.place, dims)), 1);
-  Node node = import.step(Op::kMul);
-  node.inputs = {import.plain(x), import.reals(source.name + "/ones", dims, ones)};
-  import.give_plain(0, import.append(std::move(node), import.output_name()));
+  if (checked_elements(source.place, dims) == 0) source.refuse("gives a tensor without elements");
+  std::vector<int64_t> wide(dims.size() - x->dims.size(), 1), repeats = dims;
+  wide.insert(wide.end(), x->dims.begin(), x->dims.end());
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (wide[i] == dims[i]) repeats[i] = 1;
+  if (x->type == ElementType::kFloat32) {
+    import.spend(bytes_of(source, repeats));
+    const std::vector<float> ones(size_t(checked_elements(source.place, repeats)), 1);
+    Node node = import.step(Op::kMul);
+    node.inputs = {import.plain(x), import.reals(source.name + "/ones", repeats, ones)};
+    return import.give_plain(0, import.append(std::move(node), import.output_name()));
+  }
+  ValueId y = import.reshaped(import.plain(x), wide, x->name + "/rank");
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    y = joined_to_itself(import, y, repeats[axis], int(axis), import.output_name() + "/" + std::to_string(axis));
+  import.give_plain(0, y);
 }
 
 void expand(Import& import, const Source& source) {
@@ -106,15 +126,15 @@ void expand(Import& import, const Source& source) {
 
 // x at run time, joined to itself along one axis after the other.
 void tile_step(Import& import, const Source& source, const std::vector<int64_t>& repeats) {
-  constexpr int64_t kMaxParts = 64;
-  ValueId y = import.plain(source.operand(0));
+  std::vector<int64_t> dims = source.operand(0)->dims;
   for (size_t axis = 0; axis < repeats.size(); ++axis) {
-    if (repeats[axis] == 1) continue;
-    if (repeats[axis] < 1 || repeats[axis] > kMaxParts)
-      source.refuse("repeats what is computed at run time 0 or more than 64 times along one axis");
-    y = import.concatenation(std::vector<ValueId>(size_t(repeats[axis]), y), int(axis),
-                      import.output_name() + "/" + std::to_string(axis));
+    if (repeats[axis] < 1 || repeats[axis] > INT32_MAX) source.refuse("repeats what is computed at run time 0 times");
+    dims[axis] *= repeats[axis];
+    checked_elements(source.place, dims);
   }
+  ValueId y = import.plain(source.operand(0));
+  for (size_t axis = 0; axis < repeats.size(); ++axis)
+    y = joined_to_itself(import, y, repeats[axis], int(axis), import.output_name() + "/" + std::to_string(axis));
   import.give_plain(0, y);
 }
 

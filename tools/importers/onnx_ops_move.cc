@@ -187,30 +187,6 @@ ValueId gather_rows(Import& import, const Source& source, const OperandPtr& x, c
   return parts.size() == 1 ? parts[0] : import.concatenation(parts, axis, import.output_name());
 }
 
-// Rows of a stored table by indices of run time, from -rows on: [i] of negative i is row i + rows.
-void embedding(Import& import, const Source& source) {
-  const OperandPtr &table = source.operand(0), &ids = source.operand(1);
-  if (source.axis(source.integer("axis", 0), table->rank()) != 0)
-    source.refuse("its indices: computed at run time, which is supported along axis 0 only");
-  if (ids->type != ElementType::kInt32 && ids->type != ElementType::kInt64)
-    source.malformed("its indices are no integers");
-  std::vector<int64_t> row(table->dims.begin() + 1, table->dims.end());
-  const int64_t entries = table->dims[0], width = table->constant->elements() / std::max<int64_t>(entries, 1);
-  if (table->constant->elements() == 0) source.refuse("gives a tensor without elements");
-  Value matrix = table->dims.size() == 2 ? *table->constant : reshaped(decoded(*table->constant), {entries, width});
-  matrix.name = table->name;
-  Node node = import.step(Op::kEmbedding);
-  set_integer(node, "negative", 1);
-  const Moves moves = {Move::reshape({entries, width})};
-  const ValueId stored =
-      table->dims.size() == 2 ? import.plain(table) : import.parameter(table, moves, std::move(matrix));
-  node.inputs = {stored, import.plain(ids)};
-  const ValueId y = import.append(std::move(node), import.output_name());
-  std::vector<int64_t> dims = ids->dims;
-  dims.insert(dims.end(), row.begin(), row.end());
-  import.give_plain(0, import.reshaped(y, dims, import.output_name() + "/shape"));
-}
-
 // Many rows in no order: x as the table of an embedding.
 bool needs_table(const OperandPtr& x, const std::vector<int64_t>& indices, int axis) {
   constexpr int kMostSlices = 16;
@@ -231,8 +207,7 @@ ValueId gather_of_table(Import& import, const OperandPtr& x, const std::vector<i
 
 void gather(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
-  if (x->constant && x->type == ElementType::kFloat32 && x->rank() > 0 && !source.operand(1)->constant)
-    return embedding(import, source);
+  if (!source.operand(1)->constant) return gather_at_run_time(import, source);
   const Value& given = source.constant(1, "its indices");
   const int axis = source.axis(source.integer("axis", 0), x->rank());
   const int64_t dim = x->dims[size_t(axis)];

@@ -144,6 +144,7 @@ Ints places_of(const Rows& rows) {
 }
 
 void gather_nd(Import& import, const Source& source) {
+  if (!source.operand(1)->constant) return gather_tuples_at_run_time(import, source);
   const Ints& dims = source.operand(0)->dims;
   const Indices indices = indices_of(import, source, 1);
   const int64_t batch = source.integer("batch_dims", 0);
@@ -212,6 +213,7 @@ void scatter_to(Import& import, const Source& source, const Ints& targets) {
 }
 
 void scatter_elements(Import& import, const Source& source) {
+  if (!source.operand(1)->constant) return add_elements_at_run_time(import, source);
   const Ints& dims = source.operand(0)->dims;
   const Indices indices = indices_of(import, source, 1);
   const auto axis = size_t(source.axis(source.integer("axis", 0), int(dims.size())));
@@ -228,6 +230,7 @@ void scatter_elements(Import& import, const Source& source) {
 }
 
 void scatter_nd(Import& import, const Source& source) {
+  if (!source.operand(1)->constant) return add_rows_at_run_time(import, source);
   const Rows rows = rows_of(source, source.operand(0)->dims, indices_of(import, source, 1), 0);
   import.spend(rows.first.size() * uint64_t(rows.width) * 8);
   scatter_to(import, source, places_of(rows));

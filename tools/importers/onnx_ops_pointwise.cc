@@ -146,10 +146,17 @@ OperandPtr of_rank(Import& import, const OperandPtr& x, int rank) {
   return of_dims(import, x, dims);
 }
 
+// Sums, differences and products are those of whole numbers too: of indices.
+void need_numbers(const Source& source, Op op, const Operand& a, const Operand& b) {
+  const bool whole = (op == Op::kAdd || op == Op::kSub || op == Op::kMul) && is_whole(a.type) && a.type == b.type;
+  if (whole && a.rank() <= kMaxRank && b.rank() <= kMaxRank) return;
+  need_float32(source, a);
+  need_float32(source, b);
+}
+
 OperandPtr binary_step(Import& import, const Source& source, Node node, OperandPtr a, OperandPtr b,
                        const std::string& name) {
-  need_float32(source, *a);
-  need_float32(source, *b);
+  need_numbers(source, node.op, *a, *b);
   const std::optional<std::vector<int64_t>> dims = broadcast(a->dims, b->dims);
   if (!dims) source.malformed("its operands have shapes that cannot be combined");
   const int rank = int(dims->size());
@@ -162,8 +169,9 @@ OperandPtr binary_step(Import& import, const Source& source, Node node, OperandP
   for (const OperandPtr& x : {a, b})
     node.inputs.push_back(last && x->rank() == rank ? import.channels_last(x) : import.plain(x));
   auto y = std::make_shared<Operand>();
+  y->type = a->type;
   y->dims = *dims;
-  (last ? y->channels_last : y->plain) = import.append(std::move(node), name);
+  (last ? y->channels_last : y->plain) = import.append(std::move(node), name, a->type);
   return y;
 }
 

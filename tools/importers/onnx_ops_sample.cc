@@ -1,6 +1,6 @@
 // What reads an image at places of its own: grids that are stored, columns of windows, pools of powers, crops.
 //
-// A sampler whose grid is known is a product with a matrix: y [n, c, out] = x [n, c, in] M, M_ij the weight of pixel i
+// A sampler whose grid is stored is a product with a matrix: y [n, c, out] = x [n, c, in] M, M_ij the weight of pixel i
 // in sample j.
 #include <algorithm>
 #include <array>
@@ -132,8 +132,84 @@ void add_column(const std::vector<Taps>& axes, const Ints& spatial, const std::f
   walk(0, 0, 1);
 }
 
+// A grid that is computed at run time. What pixel q counts along an axis is a tent around the place p of the sample, so
+// that nothing is indexed; one axis after the other, the last as a product of matrices:
+//
+//   linear   t_q = max(0, 1 - |p - q|)          nearest   t_q = 1 where q is p rounded, else 0
+//
+//   y [n, c, out] = sum_d t_d sum_h t_h sum_w t_w x_dhw,       t [n, size, out]
+class Tents {
+ public:
+  Tents(Import& import, const Source& source) : source_(source), f_(import, source) {}
+
+  void run() {
+    const Ints &x = source_.operand(0)->dims, &grid = source_.operand(1)->dims;
+    const size_t k = x.size() - 2;
+    const int64_t n = x[0], out = product_of(grid, 1, grid.size() - 1);
+    Term y = f_.input(0);
+    for (size_t axis = k; axis-- > 0;) {
+      const int64_t size = x[axis + 2], rows = product_of(x, 1, axis + 2);
+      const Term tent = tent_of(int64_t(k - 1 - axis), size, n, out);
+      if (axis == k - 1) {
+        y = f_("MatMul", {f_.reshape(y, {n, rows, size}), tent});
+      } else {
+        const Term beside = f_.reshape(tent, {n, 1, size, out});
+        y = f_.reduce("ReduceSum", f_("Mul", {f_.reshape(y, {n, rows, size, out}), beside}), {2}, false);
+      }
+    }
+    Ints dims = {n, x[1]};
+    dims.insert(dims.end(), grid.begin() + 1, grid.end() - 1);
+    f_.give(f_.reshape(y, dims));
+    f_.run();
+  }
+
+ private:
+  // p = g a + b, of which inside() makes a place in the image, if the padding wants one.
+  Term tent_of(int64_t coordinate, int64_t size, int64_t n, int64_t out) {
+    const bool corners = source_.integer("align_corners", 0) != 0, nearest = source_.text("mode", "") == "nearest";
+    const auto last = int64_t(source_.operand(1)->rank()) - 1;
+    const Term g = f_.reshape(f_.slice(f_.input(1), last, coordinate, coordinate + 1), {n, 1, out});
+    const float half = float(size - 1) / 2;
+    Term p = f_("Add", {f_("Mul", {g, f_.number(corners ? half : float(size) / 2)}), f_.number(half)});
+    if (nearest) p = f_("Round", {p});
+    p = inside(p, size, corners);
+    const Term q = f_.numbers({1, size, 1}, count_up(size));
+    if (nearest) return f_.to_real(f_("Equal", {p, q}));
+    return f_("Relu", {f_("Sub", {f_.number(1), f_("Abs", {f_("Sub", {p, q})})})});
+  }
+
+  // reflection: low + r - |(|p - low| mod 2 r) - r|, with r = high - low, and then within the image, as border
+  Term inside(Term p, int64_t size, bool corners) {
+    const std::string padding = source_.text("padding_mode", "zeros");
+    const float low = corners ? 0.0f : -0.5f, range = float(size) - (corners ? 1.0f : 0.0f);
+    if (padding == "zeros") return p;
+    if (padding == "reflection" && range > 0) {
+      const Term beyond = f_("Abs", {f_("Sub", {p, f_.number(low)})});
+      const Term rest = f_("Mod", {beyond, f_.number(2 * range)}, {{"fmod", int64_t{1}}});
+      p = f_("Sub", {f_.number(low + range), f_("Abs", {f_("Sub", {rest, f_.number(range)})})});
+    }
+    return f_("Clip", {p, f_.number(0), f_.number(float(size - 1))});
+  }
+
+  const Source& source_;
+  Formula f_;
+};
+
+void grid_sample_at_run_time(Import& import, const Source& source) {
+  const Ints &x = source.operand(0)->dims, &grid = source.operand(1)->dims;
+  const Sampler sampler(source);  // refuses unknown modes
+  const std::string mode = source.text("mode", "linear");
+  if (mode == "cubic" || mode == "bicubic")
+    source.refuse("its grid is computed at run time: mode linear and nearest are supported", "or store the grid");
+  const bool fits = x.size() >= 3 && x.size() <= 5 && grid.size() == x.size();
+  if (!fits || grid[0] != x[0] || grid.back() + 2 != int64_t(x.size()))
+    source.malformed("its grid does not fit its input");
+  Tents(import, source).run();
+}
+
 // x [n, c, ..] sampled at a grid [n, .., k] whose last axis has the coordinates x, y, .. in this order.
 void grid_sample(Import& import, const Source& source) {
+  if (!source.operand(1)->constant) return grid_sample_at_run_time(import, source);
   const OperandPtr& x = source.operand(0);
   const Value& given = source.constant(1, "its grid");
   const int k = x->rank() - 2;

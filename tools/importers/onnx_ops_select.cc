@@ -26,6 +26,24 @@ bool are_constant(const Source& source, int count) {
   return true;
 }
 
+ValueId cast_step(Import& import, ValueId x, ElementType type, const std::string& name) {
+  Node node = import.step(Op::kCast);
+  node.inputs = {x};
+  return import.append(std::move(node), name, type);
+}
+
+// An operand of a comparison with `other`: reals, or whole numbers, as which narrow ones and bools are compared.
+ValueId comparable(Import& import, const Source& source, const Operand& other, int input) {
+  const OperandPtr& x = source.operand(input);
+  if (x->type != other.type) source.malformed("its operands have several types");
+  const bool narrow =
+      x->type == ElementType::kBool || x->type == ElementType::kInt8 || x->type == ElementType::kUint8;
+  if (!narrow && !is_whole(x->type)) need_float32(source, *x);
+  const ValueId plain = import.plain(x);
+  return narrow ? cast_step(import, plain, ElementType::kInt32, import.output_name() + "/" + std::to_string(input))
+                : plain;
+}
+
 template <Compare::Function kFunction>
 void compare(Import& import, const Source& source) {
   const OperandPtr &a = source.operand(0), &b = source.operand(1);
@@ -37,18 +55,10 @@ void compare(Import& import, const Source& source) {
     return import.give_constant(0, std::move(*y));
   }
   if (source.opset < 7) source.refuse("opset 7 says how its operands are broadcast", "export with opset 7 or later");
-  need_float32(source, *a);
-  need_float32(source, *b);
   Node node = import.step(Op::kCompare);
   set_integer(node, "function", int(kFunction));
-  node.inputs = {import.plain(a), import.plain(b)};
+  node.inputs = {comparable(import, source, *b, 0), comparable(import, source, *a, 1)};
   import.give_plain(0, import.append(std::move(node), import.output_name(), ElementType::kBool));
-}
-
-ValueId cast_step(Import& import, ValueId x, ElementType type, const std::string& name) {
-  Node node = import.step(Op::kCast);
-  node.inputs = {x};
-  return import.append(std::move(node), name, type);
 }
 
 // Bools as the real numbers 0 and 1.
@@ -97,11 +107,11 @@ void where_operator(Import& import, const Source& source) {
     return import.give_constant(0, where(*c->constant, *a->constant, *b->constant));
   }
   if (c->type != ElementType::kBool) source.malformed("its condition is not of type bool");
-  need_float32(source, *a);
-  need_float32(source, *b);
+  if (a->type != b->type) source.malformed("its operands have several types");
+  if (!is_whole(a->type) && a->type != ElementType::kBool) need_float32(source, *a);
   Node node = import.step(Op::kSelect);
   node.inputs = {import.plain(a), import.plain(b), import.plain(c)};
-  import.give_plain(0, import.append(std::move(node), import.output_name()));
+  import.give_plain(0, import.append(std::move(node), import.output_name(), a->type));
 }
 
 constexpr OperatorImporter kSelectImporters[] = {

@@ -16,11 +16,11 @@ namespace {
 enum TransposeConvInput { kOutputShape, kWeights, kImage, kTransposedBias };  // kWeights as in CONV_2D
 
 TransposedAxis axis_of(Importer& importer, const Operation& op, const TransposedAxis& sizes, Padding padding) {
-  constexpr int64_t kMost = 1 << 14;
+  constexpr int64_t kWidest = 1 << 14;
   TransposedAxis axis = sizes;
-  if (axis.stride < 1 || axis.stride > kMost || axis.kernel > kMost) importer.bad(op, "a window is out of range");
+  if (axis.stride < 1 || axis.stride > kWidest || axis.kernel > kWidest) importer.bad(op, "a window is out of range");
   const int64_t full = axis.stride * (axis.in - 1) + axis.kernel;
-  if (axis.out < 1 || axis.out > std::min(full + kMost, kMaxSize))
+  if (axis.out < 1 || axis.out > std::min(full + kWidest, kMaxSize))
     importer.bad(op, "an output of " + std::to_string(axis.out) + " pixels");
   if (padding != Padding::SAME && padding != Padding::VALID) importer.bad(op, "padding is neither SAME nor VALID");
   if (padding == Padding::VALID) return axis;

@@ -43,7 +43,7 @@ void append_element(std::vector<uint8_t>& bytes, ElementType type, uint64_t z, u
 }
 
 // Entries of the smallest table whose rows each tensor holds indices of, 0 for none: of what an embedding reads, and of
-// what is only moved or cast before it.
+// what is only moved, cast or chosen before it. Of what is added to others for an index, 1: it is 0.
 class TableEntries {
  public:
   TableEntries(const LoadedModel& model, uint32_t program)
@@ -72,9 +72,10 @@ class TableEntries {
     if (step.op == Op::kEmbedding)
       return limit(operands[1], uint64_t(model_.tensors()[operands[0] & kOperandIdMask].dims[0]));
     const OpRule* rule = find_rule(step.op);
-    if (rule == nullptr || (rule->numerics != Numerics::kMove && step.op != Op::kCast)) return;
+    const bool adds = step.op == Op::kAdd, keeps = step.op == Op::kCast || step.op == Op::kSelect;
+    if (rule == nullptr || (rule->numerics != Numerics::kMove && !adds && !keeps)) return;
     const uint64_t entries = of(operands[step.operand_count - 1] & kOperandIdMask);
-    for (uint32_t i = 0; i + 1 < step.operand_count; ++i) limit(operands[i], entries);
+    for (uint32_t i = 0; i + 1 < step.operand_count; ++i) limit(operands[i], adds && entries != 0 ? 1 : entries);
   }
 
   const Model& model_;
