@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "engine/base/isa.h"
 #include "engine/simd/vec.h"
@@ -48,6 +49,12 @@ struct TileColumns {
   ptrdiff_t panel, step;
 };
 
+// Asks the cache for what lies so many elements ahead: an address, which need not be one of a number.
+template <class T>
+[[gnu::always_inline]] inline void ask_ahead(const T* at, ptrdiff_t elements) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(at) + size_t(elements) * sizeof(T)));
+}
+
 // Of real numbers. start(r, v) is what the sums begin with. kTransposed: x stands term by term, `rows` from one to the
 // next, and in a term its rows one behind the other.
 template <class V, int kRows, int kVectors, bool kTransposed = false, class W, class Start, class Finish>
@@ -70,7 +77,7 @@ template <class V, int kRows, int kVectors, bool kTransposed = false, class W, c
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
         columns[v] = V::load(w.at + v * w.panel);
-        if constexpr (kLine && kRows >= 8) __builtin_prefetch(w.at + v * w.panel + kAhead * w.step);
+        if constexpr (kLine && kRows >= 8) ask_ahead(w.at + v * w.panel, kAhead * w.step);
       }
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
