@@ -46,7 +46,9 @@ Input pairs(int rows, double low, double high) {
 }
 
 void add_clamp(const KernelEntry& entry, Random& random, Case& made) {
-  if (chance(random, 40) || whole(entry)) {
+  const bool widens = entry.operands[0].element == ElementType::kInt8 &&
+                      entry.operands[entry.operand_count - 1].element == ElementType::kInt16;
+  if (chance(random, 40) || widens || whole(entry)) {
     made.words.insert(made.words.end(), {0, 0, 0});
     return;
   }
@@ -503,6 +505,11 @@ void pack(const KernelEntry& entry, Random& random, Case& made) {
   } while (made.inputs[0].dims.size() < 2);
 }
 
+void store(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  made.inputs.push_back(made.inputs[0]);
+}
+
 void requantize(const KernelEntry& entry, Random& random, Case& made) {
   unary(entry, random, made);
   for (const int slot : {0, 2}) {
@@ -567,6 +574,7 @@ constexpr Row kRows[] = {
     {Op::kSlice, &slice, kRankTrait},
     {Op::kCopy, &unary, kRankTrait},
     {Op::kPack, &pack, kRankTrait},
+    {Op::kStore, &store, kRankTrait},
     {Op::kQuantize, &quantize, kRankTrait},
     {Op::kDequantize, &quantize, kRankTrait},
     {Op::kRequantize, &requantize, kRankTrait},
@@ -580,6 +588,8 @@ constexpr Row kRows[] = {
     {Op::kBatchedMatmul, &batched_matmul_case, kRankTrait | kBroadcastTrait},
     {Op::kLstm, &lstm_case, 0},
     {Op::kGru, &gru_case, 0},
+    {Op::kStreamLstm, &stream_lstm_case, 0},
+    {Op::kSvdf, &svdf_case, 0},
 };
 
 const Row* find_row(Op op) {

@@ -1,7 +1,9 @@
 // Cases of the layers of larger networks: norms, gates, embeddings, products of activations, recurrence.
 #include <algorithm>
+#include <cmath>
 
 #include "tests/cases_random.h"
+#include "tools/passes/quantize_multiplier.h"
 
 namespace nacre::test {
 namespace {
@@ -98,6 +100,56 @@ void lstm_case(const KernelEntry& entry, Random& random, Case& made) { recurrent
 void gru_case(const KernelEntry& entry, Random& random, Case& made) {
   recurrent_case(entry, random, made, 3, 1);
   made.words = {uint32_t(pick(random, 0, 1))};
+}
+
+namespace {
+
+void add_pair(Random& random, Case& made, double low, double high) {
+  const FixedPoint pair = tools::quantize_multiplier(std::exp2(between(random, std::log2(low), std::log2(high))));
+  made.words.insert(made.words.end(), {uint32_t(pair.multiplier), uint32_t(pair.shift)});
+}
+
+// One step of time: what the oracle knows of the next depends on codes that it knows but for one.
+void integer_lstm_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int batch = pick(random, 1, 3), width = channels(random, 6);
+  const auto code = [&] { return uint32_t(pick(random, -128, 127)); };
+  made.words = {chance(random, 50) ? 0 : uint32_t(pick(random, 1, 32767)), uint32_t(pick(random, 9, 15)), code(),
+                code()};
+  for (int k = 0; k < 4; ++k) add_pair(random, made, 1.0 / 64, 1.0 / 2);
+  add_pair(random, made, 1.0 / (1 << 24), 1.0 / (1 << 22));
+  made.inputs = {input(entry, 0, {batch, 1, 4 * width}, 32767), input(entry, 1, {4 * width, width}, 127)};
+  absent_or(random, made, input(entry, 2, {4 * width}, 9000));
+  made.inputs.push_back(input(entry, 3, {batch, width}, 127));
+  made.inputs.push_back(input(entry, 4, {batch, width}, 32767));
+}
+
+}  // namespace
+
+void stream_lstm_case(const KernelEntry& entry, Random& random, Case& made) {
+  if (entry.operands[0].element == ElementType::kInt16) return integer_lstm_case(entry, random, made);
+  const int batch = pick(random, 1, 3), time = pick(random, 1, 5), width = channels(random, 6);
+  made.words = {chance(random, 50) ? 0 : bits(between(random, 0.1, 1))};
+  made.inputs = {input(entry, 0, {batch, time, 4 * width}, 2),
+                 input(entry, 1, {4 * width, width}, std::min(0.8, 4.0 / width))};
+  absent_or(random, made, input(entry, 2, {4 * width}, 1));
+  for (const int slot : {3, 4}) made.inputs.push_back(input(entry, slot, {batch, width}, 1));
+}
+
+void svdf_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int batch = pick(random, 1, 3), rank = pick(random, 1, 3), filters = rank * pick(random, 1, 4);
+  const int memory = pick(random, 1, 6);
+  const bool wide = entry.operands[0].element == ElementType::kInt16, codes = entry.rounding == Rounding::kDouble;
+  const double most = wide ? 3000 : codes ? 127 : 4;
+  made.words = {uint32_t(rank - 1)};
+  if (codes) {
+    made.words.insert(made.words.end(),
+                      {wide ? 0 : uint32_t(pick(random, -128, 127)), uint32_t(pick(random, -128, 127))});
+    if (wide) add_pair(random, made, 1.0 / (1 << 20), 1.0 / (1 << 16));
+    else add_pair(random, made, 1.0 / 4096, 1.0 / 64);
+  }
+  made.inputs = {input(entry, 0, {batch, filters}, most), input(entry, 1, {filters, memory}, most)};
+  absent_or(random, made, input(entry, 2, {filters / rank}, codes ? 9000 : 4));
+  made.inputs.push_back(input(entry, 3, {batch, filters, memory}, most));
 }
 
 }  // namespace nacre::test

@@ -37,6 +37,8 @@ void embedding_case(const KernelEntry& entry, Random& random, Case& made);
 void resize_case(const KernelEntry& entry, Random& random, Case& made);
 void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made);
 void lstm_case(const KernelEntry& entry, Random& random, Case& made);
+void stream_lstm_case(const KernelEntry& entry, Random& random, Case& made);
+void svdf_case(const KernelEntry& entry, Random& random, Case& made);
 void gru_case(const KernelEntry& entry, Random& random, Case& made);
 
 }  // namespace nacre::test

@@ -30,6 +30,7 @@ auto with_type(ElementType element, F f) {
     case ElementType::kFloat8E4M3: return f(Float8E4M3());
     case ElementType::kFloat8E5M2: return f(Float8E5M2());
     case ElementType::kInt8: return f(int8_t());
+    case ElementType::kInt16: return f(int16_t());
     case ElementType::kInt32: return f(int32_t());
     case ElementType::kUint32: return f(uint32_t());
     case ElementType::kInt64: return f(int64_t());

@@ -75,7 +75,10 @@ std::vector<Expected> softmax(const Problem& p) {
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {
     const std::vector<double> x = along(p.in[0], index, axis);
     const auto i = size_t(index[axis]);
-    if (p.coded()) return {double(softmax_code(x, i, p.entry.rounding, p.word(2), p.word(3), p.word(4))), 0};
+    if (p.coded()) {
+      const SoftmaxCodes codes = {p.word(2), p.word(3), p.word(4), int(element_bits(p.output()))};
+      return {double(softmax_code(x, i, p.entry.rounding, codes)), 0};
+    }
     const Real peak = *std::max_element(x.begin(), x.end()), beta = p.real_word(1);
     Real sum = 0, furthest = 0;
     for (const double v : x) {
@@ -154,6 +157,7 @@ const std::map<Op, Oracle> kOracles = {
     {Op::kPad, &pad},
     {Op::kSlice, &slice},
     {Op::kCopy, &reshape},
+    {Op::kStore, &reshape},
     {Op::kPack, &reshape},  // into the row-major layout; into others: ops/pack_test.cc
     {Op::kQuantize, &quantize},
     {Op::kDequantize, &quantize},
@@ -174,6 +178,8 @@ const std::map<Op, Oracle> kOracles = {
     {Op::kBatchedMatmul, &batched_matmul},
     {Op::kLstm, &lstm},
     {Op::kGru, &gru},
+    {Op::kStreamLstm, &stream_lstm},
+    {Op::kSvdf, &svdf},
 };
 
 }  // namespace

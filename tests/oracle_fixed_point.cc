@@ -64,16 +64,16 @@ int64_t exact_multiply(Rounding rounding, int64_t x, int64_t multiplier, int64_t
   return int64_t(half_away(high, power_of_two(std::max<int64_t>(-shift, 0))));
 }
 
-int64_t softmax_code(const std::vector<double>& x, size_t i, Rounding rounding, int64_t multiplier, int64_t shift,
-                     int64_t diff_min) {
+int64_t softmax_code(const std::vector<double>& x, size_t i, Rounding rounding, const SoftmaxCodes& codes) {
+  const int64_t lowest = -(int64_t{1} << (codes.bits - 1));
   const auto peak = int64_t(*std::max_element(x.begin(), x.end()));
   const auto term = [&](double v) {
-    return exponential({exact_multiply(rounding, int64_t(v) - peak, multiplier, shift), 5});
+    return exponential({exact_multiply(rounding, int64_t(v) - peak, codes.multiplier, codes.shift), 5});
   };
   Fixed sum = {0, 12};
   for (const double v : x)
-    if (int64_t(v) - peak >= diff_min) sum = sum.plus(term(v).as(12));
-  if (int64_t(x[i]) - peak < diff_min) return -128;
+    if (int64_t(v) - peak >= codes.diff_min) sum = sum.plus(term(v).as(12));
+  if (int64_t(x[i]) - peak < codes.diff_min) return lowest;
   // sum = 2^bits (1 + f), f in [0, 1): 1 / (1 + f) by Newton-Raphson on d = (1 + f) / 2, three steps.
   const auto bits = int64_t(std::floor(std::log2(double(sum.raw)))) - (31 - 12);
   const Wide fraction = sum.raw * power_of_two(31 - 19 - bits) - power_of_two(31);
@@ -81,8 +81,8 @@ int64_t softmax_code(const std::vector<double>& x, size_t i, Rounding rounding, 
   Fixed z = constant(48.0 / 17, 2).plus(d.times(constant(-32.0 / 17, 2)));
   for (int step = 0; step < 3; ++step) z = z.plus(z.times(one.minus(d.times(z))).as(2));
   const Fixed reciprocal = Fixed{z.raw, 1}.as(0);
-  const Wide code = half_away(reciprocal.times(term(x[i])).raw, power_of_two(bits + 31 - 8)) - 128;
-  return int64_t(std::min<Wide>(code, 127));
+  const Wide code = half_away(reciprocal.times(term(x[i])).raw, power_of_two(bits + 31 - codes.bits)) + lowest;
+  return int64_t(std::min<Wide>(code, -lowest - 1));
 }
 
 }  // namespace nacre::test

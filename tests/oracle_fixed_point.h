@@ -11,8 +11,11 @@ namespace nacre::test {
 
 int64_t exact_multiply(Rounding rounding, int64_t x, int64_t multiplier, int64_t shift);
 
-// Code i of TFLite's int8 softmax of the codes x, from the published fixed-point formulas.
-int64_t softmax_code(const std::vector<double>& x, size_t i, Rounding rounding, int64_t multiplier, int64_t shift,
-                     int64_t diff_min);
+// Code i, of `bits` bits, of TFLite's softmax of the int8 codes x, from the published fixed-point formulas.
+struct SoftmaxCodes {
+  int64_t multiplier, shift, diff_min;
+  int bits = 8;
+};
+int64_t softmax_code(const std::vector<double>& x, size_t i, Rounding rounding, const SoftmaxCodes& codes);
 
 }  // namespace nacre::test

@@ -176,10 +176,77 @@ std::vector<Expected> lstm(const Problem& p) {
       };
       Bounded& c = cells[size_t(n)][size_t(j)];
       c = r.sum(r.product(r.sigmoid(sum(1)), c), r.product(r.sigmoid(sum(0)), r.tanh(sum(2))));
+      if (const Real most = p.real_word(0); most > 0) c.v = std::clamp(c.v, -most, most);  // of stream_lstm
       y.push_back(r.product(r.sigmoid(sum(3)), r.tanh(c)));
     }
     return y;
   });
+}
+
+namespace {
+
+// What the 16-bit functions of fixed_point_functions_16.h are off by, in units of 2^-15: fixed_point_test.cc.
+constexpr Real kLogisticError = 7, kTanhError = 13;
+
+// One step of the integer LSTM: everything but the functions is exact.
+std::vector<Expected> integer_lstm(const Problem& p) {
+  const int width = p.in[1].dims[1], h_zero = p.word(2), fraction = p.word(1);
+  const auto wrapped = [](int64_t v) { return int64_t(int8_t(uint8_t(v))); };
+  return {expect({p.in[0].dims[0], 1, width}, [&](const Index& index) -> Result {
+    const int n = index[0], j = index[2];
+    Bounded gate[4];  // in units of 2^-15
+    for (int k = 0; k < 4; ++k) {
+      const int row = k * width + j;
+      int64_t sum = p.has(2) ? p.in[2].integer(row) : 0;
+      for (int i = 0; i < width; ++i)
+        sum += (wrapped(p.in[3].integer(n * width + i) + h_zero) - h_zero) * p.in[1].integer(row * width + i);
+      const int64_t a = exact_multiply(Rounding::kDouble, sum, p.word(4 + 2 * k), p.word(5 + 2 * k));
+      const Real v =
+          std::ldexp(Real(std::clamp<int64_t>(a + p.in[0].integer(n * 4 * width + row), -32768, 32767)), -12);
+      if (k == 2) gate[k] = {std::ldexp(std::tanh(v), 15), kTanhError};
+      else gate[k] = {std::ldexp(1 / (1 + std::exp(-v)), 15), kLogisticError};
+    }
+    const Real c = Real(p.in[4].integer(n * width + j)), one = std::ldexp(Real(1), 15);
+    const Real added = std::ldexp(gate[0].v * gate[2].v, fraction - 30);
+    const Real error = std::abs(c) * kLogisticError / one + 1 +
+                       std::ldexp(gate[0].v * kTanhError + std::abs(gate[2].v) * kLogisticError + 91, fraction - 30);
+    const Real most = p.word(0) == 0 ? 32767 : p.word(0);
+    const Real cell = std::clamp(gate[1].v * c / one + added, p.word(0) == 0 ? Real(-32768) : -most, most);
+    const Real squashed = std::ldexp(std::tanh(std::ldexp(cell, -fraction)), 15);
+    const Real off = kTanhError + std::ldexp(error, 15 - fraction);
+    const Real m = std::ldexp(Real(p.word(12)), p.word(13) - 31), y = gate[3].v * squashed * m + p.word(3);
+    const Real y_error = (gate[3].v * off + (std::abs(squashed) + off) * kLogisticError) * m + 1;
+    return {double(std::clamp<Real>(y, -128, 127)), double(y_error)};
+  })};
+}
+
+}  // namespace
+
+std::vector<Expected> stream_lstm(const Problem& p) {
+  return p.in[0].element == ElementType::kInt16 ? integer_lstm(p) : lstm(p);
+}
+
+std::vector<Expected> svdf(const Problem& p) {
+  const int filters = p.in[1].dims[0], memory = p.in[1].dims[1], rank = p.word(0) + 1, zero = p.word(1);
+  const ElementType type = p.in[0].element;
+  const bool codes = p.entry.rounding == Rounding::kDouble;
+  const auto past = [&](int64_t i) {  // of codes: less the zero point
+    if (!codes) return Real(p.in[3].real(i));
+    const int64_t code = p.in[3].integer(i) + zero;
+    return Real((type == ElementType::kInt8 ? int64_t(int8_t(uint8_t(code))) : code) - zero);
+  };
+  return {expect({p.in[0].dims[0], filters / rank}, [&](const Index& index) -> Result {
+    Real sum = p.has(2) ? p.in[2].real(index[1]) : 0, magnitude = std::abs(sum);
+    for (int f = index[1] * rank; f < (index[1] + 1) * rank; ++f)
+      for (int m = 0; m < memory; ++m) {
+        const int64_t line = index[0] * filters + f;
+        const Real s = m + 1 < memory ? past(line * memory + m + 1) : Real(p.in[0].real(line)) - (codes ? zero : 0);
+        sum += s * p.in[1].real(f * memory + m);
+        magnitude += std::abs(s * p.in[1].real(f * memory + m));
+      }
+    if (!codes) return stored(p, sum, p.epsilon() / 2 * (rank * memory + 1) * magnitude);
+    return saturated(p, exact_multiply(Rounding::kDouble, int64_t(sum), p.word(3), p.word(4)) + p.word(2));
+  })};
 }
 
 std::vector<Expected> gru(const Problem& p) {

@@ -23,7 +23,7 @@ Expected moved(const Problem& p, const Index& dims, double outside, F source) {
 std::vector<Expected> reshape(const Problem& p) {
   Index dims;
   for (int i = 0; i < p.word(0); ++i) dims.push_back(p.word(1 + i));
-  if (p.entry.op == Op::kCopy || p.entry.op == Op::kPack) dims = p.in[0].dims;
+  if (p.entry.op == Op::kCopy || p.entry.op == Op::kPack || p.entry.op == Op::kStore) dims = p.in[0].dims;
   return {moved(p, dims, 0,
                 [&](const Index& index) { return Source{0, index_of(p.in[0].dims, offset(dims, index)), false}; })};
 }

@@ -118,6 +118,8 @@ std::vector<Expected> embedding(const Problem& p);
 std::vector<Expected> batched_matmul(const Problem& p);
 std::vector<Expected> lstm(const Problem& p);
 std::vector<Expected> gru(const Problem& p);
+std::vector<Expected> stream_lstm(const Problem& p);
+std::vector<Expected> svdf(const Problem& p);
 std::vector<Expected> unary(const Problem& p);
 std::vector<Expected> binary(const Problem& p);
 std::vector<Expected> comparison(const Problem& p);

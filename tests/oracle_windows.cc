@@ -100,6 +100,10 @@ Result epilogue(const Problem& p, const Dot& dot, int clamp, int k, int n, int r
                              : scaled(p, 3, at, sum);
     return clamped_code(p, clamp, code + p.word(clamp + 4));
   }
+  if (p.in[0].element == ElementType::kInt8 && p.output() == ElementType::kInt16) {
+    const int64_t sum = dot.exact + (p.has(2) ? p.in[2].integer(k) : 0);
+    return {double(std::clamp<int64_t>(scaled(p, 3, scale_at(3), sum), INT16_MIN, INT16_MAX)), 0};
+  }
   if (p.coded() && p.in.size() == 5) return keras_quotient(p, dot, clamp, k, row);
   if (Dot::each_rounds(p)) return each_rounded(p, dot, clamp, k);
   Real value = dot.sum, magnitude = dot.magnitude, factor = 1;

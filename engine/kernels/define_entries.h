@@ -16,6 +16,7 @@ using Bf16 = Bfloat16;
 using F64 = double;
 using I8 = int8_t;
 using U8 = uint8_t;
+using I16 = int16_t;
 using I32 = int32_t;
 using I64 = int64_t;
 

@@ -37,6 +37,7 @@ constexpr const OpRule* kRules[] = {
     &kSliceRule,
     &kCopyRule,
     &kPackRule,
+    &kStoreRule,
     &kQuantizeRule,
     &kDequantizeRule,
     &kRequantizeRule,
@@ -50,6 +51,8 @@ constexpr const OpRule* kRules[] = {
     &kEmbeddingRule,
     &kLstmRule,
     &kGruRule,
+    &kStreamLstmRule,
+    &kSvdfRule,
     // Training.
     &kAccumulateRule,
     &kZerosRule,

@@ -36,4 +36,7 @@
 #include "engine/ops/resize.h"
 #include "engine/ops/select.h"
 #include "engine/ops/softmax.h"
+#include "engine/ops/store.h"
+#include "engine/ops/stream_lstm.h"
+#include "engine/ops/svdf.h"
 #include "engine/ops/unary.h"

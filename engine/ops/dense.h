@@ -65,6 +65,13 @@ struct Dense {
     });
   }
 
+  constexpr void forward_int8_to_int16(const int8_t* x, const int8_t* w, Optional<const int32_t> b,
+                                       const int32_t* scale, int16_t* y) const {
+    each_independent(rows, out, [&](int r, int k, int e) {
+      y[e] = epilogue.int8_to_int16(dot(x + r * in, w + k * in, x_zero), b, scale, k);
+    });
+  }
+
   template <class T, class W, class S = float>  // int8 or int4 weights
   constexpr void forward_weight_only(const T* x, const W* w, Optional<const T> b, const S* scale, T* y,
                                      WordAt<kForm> form) const {
@@ -142,6 +149,12 @@ struct Dense {
     for (int i = 0; i + 1 < x.rank; ++i) y->size[i] = x[i];
     y->size[x.rank - 1] = w[0];
     return Code::kOk;
+  }
+
+  static constexpr Code shapes_int8_to_int16(const Words& words, const Operands& operands, Dims* y) {
+    for (const int word : {int{kClamp}, kClamp + 1, kClamp + 2, int{kYZero}})
+      if (words[word] != 0) return Code::kAttribute;
+    return shapes(words, operands, y);
   }
 
   static constexpr Code shapes_fused(const Words& words, const Operands& operands, Dims* y) {

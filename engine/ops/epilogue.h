@@ -6,6 +6,7 @@
 //   float             none                         clamp(s + b_k)
 //   fused             residual r [as y], or none   f(s + b_k + r): fused_epilogue.h
 //   int8              scale                        clamp(zero_y + requant_k(s + b_k)): NUMERICS.md eq. 1
+//   int8 to int16     scale                        saturate(requant_k(s + b_k)), of dense alone: stream_lstm.h, svdf.h
 //   weight-only       scale [1 | out]              clamp(s c_k + b_k), or clamp(s / c_k + b_k) with form = reciprocal
 //   grouped           scale, zero [out, groups]    clamp(s + b_k), weights c_kg (q - z_kg), g = i / block of term i
 //   dynamic           scale [1 | out], x_scale     clamp(s / (c_k t_n) + b_k), every operation rounded: Keras' int8
@@ -61,6 +62,13 @@ struct Epilogue {
                         int k) const {
     if (b) sum = wrapping_add(sum, b[k]);
     return clamp.code(wrapping_add(Requant<kRounding>::apply(sum, scale, scale_index(k)), y_zero));
+  }
+
+  // Of int8 operands, in int16 codes with zero point 0: what loops over time take.
+  constexpr int16_t int8_to_int16(int32_t sum, Optional<const int32_t> b, const int32_t* scale, int k) const {
+    if (b) sum = wrapping_add(sum, b[k]);
+    const int32_t v = Requant<Rounding::kDouble>::apply(sum, scale, scale_index(k));
+    return int16_t(v > INT16_MAX ? INT16_MAX : v < INT16_MIN ? INT16_MIN : v);
   }
 
   // T(s) + b_k, rounded to T at both.

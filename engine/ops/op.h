@@ -56,6 +56,7 @@ enum class Op : uint16_t {
   kSlice = 84,
   kCopy = 85,
   kPack = 86,
+  kStore = 87,
   kQuantize = 96,
   kDequantize = 97,
   kRequantize = 98,
@@ -68,6 +69,8 @@ enum class Op : uint16_t {
   kEmbedding = 112,
   kLstm = 128,
   kGru = 129,
+  kStreamLstm = 130,
+  kSvdf = 131,
 
   // Backward: steps of the programs `gradients` and `update` only.
   kSumTo = 512,

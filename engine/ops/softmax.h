@@ -5,7 +5,8 @@
 // Subtracting m keeps every exponential in (0, 1], and the sum is at least 1: no overflow, no division by 0. The
 // exponential is computed twice rather than stored: y may be float16, and would round it before the division.
 //
-// int8, over the last axis: TFLite's fixed point, NUMERICS.md eq. 11. y has scale 1/256 and zero point -128.
+// int8, over the last axis: TFLite's fixed point, NUMERICS.md eq. 11. y has scale 1/256 and zero point -128, or in
+// int16 1/65536 and -32768.
 // `multiplier` and `shift` are the pair of min(beta scale_x 2^26, 2^31 - 1); what is further than `diff_min` below the
 // maximum is 0.
 //
@@ -56,11 +57,12 @@ struct Softmax {
     });
   }
 
-  template <Rounding kRounding>
-  constexpr void forward_int8(const int8_t* logits, int8_t* codes) const {
+  template <Rounding kRounding, class Y = int8_t>  // or int16_t
+  constexpr void forward_int8(const int8_t* logits, Y* codes) const {
+    constexpr int kBits = 8 * sizeof(Y), kHighest = (1 << (kBits - 1)) - 1;
     for (int o : independent(outer)) {
       const int8_t* x = logits + o * width;
-      int8_t* y = codes + o * width;
+      Y* y = codes + o * width;
       int peak = -128;
       for (int j = 0; j < width; ++j) peak = x[j] > peak ? x[j] : peak;
       int32_t sum = 0;  // Q12: at most 4095 terms of at most 1
@@ -68,13 +70,13 @@ struct Softmax {
         if (x[j] - peak >= diff_min) sum += rounding_shift_right(exponential<kRounding>(x[j] - peak), 12);
       const int zeros = std::countl_zero(uint32_t(sum));
       const int32_t reciprocal = reciprocal_of_one_plus(int32_t((uint32_t(sum) << zeros) - (uint32_t{1} << 31)));
-      const int exponent = 12 - zeros + 31 - 8;
+      const int exponent = 12 - zeros + 31 - kBits;
       for (int j = 0; j < width; ++j) {
-        int32_t code = -128;
+        int32_t code = -kHighest - 1;
         if (x[j] - peak >= diff_min && exponent <= 31)  // beyond, every y rounds to 0
           code +=
               rounding_shift_right(doubling_high_multiply(reciprocal, exponential<kRounding>(x[j] - peak)), exponent);
-        y[j] = int8_t(code > 127 ? 127 : code);
+        y[j] = Y(code > kHighest ? kHighest : code);
       }
     }
   }

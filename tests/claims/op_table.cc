@@ -92,6 +92,8 @@ bool has_form(Op op, Form form) {
     case Op::kBatchedMatmul:
     case Op::kLstm:
     case Op::kGru: return real;
+    case Op::kStreamLstm: return form != kInt8;
+    case Op::kSvdf: return true;
     case Op::kLookup: return form == kInt8;
     case Op::kRequantize:
     case Op::kQuantize:

@@ -85,6 +85,24 @@ void TfliteBuilder::custom(const std::string& name, const std::vector<int32_t>& 
   add(operator_code(BuiltinOperator::CUSTOM, name), inputs, outputs, BuiltinOptions::NONE, 0);
 }
 
+int TfliteBuilder::variable(const std::string& name) {
+  const int handle =
+      tensor({.name = name, .type = TensorType::RESOURCE, .shape = {}, .data = {}, .codes = {}, .signature = {}});
+  op(BuiltinOperator::VAR_HANDLE, {}, {handle}, CreateVarHandleOptions(fbb_, 0, fbb_.CreateString(name)));
+  return handle;
+}
+
+void TfliteBuilder::once(const std::string& name, const std::vector<float>& initial) {
+  std::vector<flatbuffers::Offset<Tensor>> tensors = std::move(tensors_);
+  std::vector<flatbuffers::Offset<Operator>> operators = std::move(operators_);
+  tensors_.clear(), operators_.clear();
+  const int handle = variable(name), numbers = floats("initial", {int32_t(initial.size())}, initial);
+  op(BuiltinOperator::ASSIGN_VARIABLE, {handle, numbers}, {});
+  called_.push_back(CreateSubGraph(fbb_, fbb_.CreateVector(tensors_), 0, 0, fbb_.CreateVector(operators_)));
+  tensors_ = std::move(tensors), operators_ = std::move(operators);
+  op(BuiltinOperator::CALL_ONCE, {}, {}, CreateCallOnceOptions(fbb_, int32_t(called_.size())));
+}
+
 void TfliteBuilder::signature(const std::vector<std::pair<uint32_t, std::string>>& inputs,
                               const std::vector<std::pair<uint32_t, std::string>>& outputs) {
   const auto maps = [&](const std::vector<std::pair<uint32_t, std::string>>& names) {
@@ -122,7 +140,9 @@ std::vector<uint8_t> TfliteBuilder::finish(const std::vector<int32_t>& inputs, c
     codes.push_back(CreateOperatorCode(fbb_, byte, custom, 1, old_codes ? BuiltinOperator::ADD : c.code));
   }
   const auto code_vector = fbb_.CreateVector(codes);
-  const auto subgraphs = fbb_.CreateVector(std::vector{subgraph});
+  std::vector graphs = {subgraph};
+  graphs.insert(graphs.end(), called_.begin(), called_.end());
+  const auto subgraphs = fbb_.CreateVector(graphs);
   const auto buffers = fbb_.CreateVector(make_buffers(kOutside));
   const auto signatures = fbb_.CreateVector(signatures_);
   fbb_.Finish(CreateModel(fbb_, version, code_vector, subgraphs, 0, buffers, 0, 0, signatures), ModelIdentifier());

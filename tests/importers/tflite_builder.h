@@ -52,6 +52,10 @@ class TfliteBuilder {
   }
   void custom(const std::string& name, const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs);
 
+  // A handle of a variable, as VAR_HANDLE gives it; and a CALL_ONCE of a graph that assigns it `initial`.
+  int variable(const std::string& name);
+  void once(const std::string& name, const std::vector<float>& initial);
+
   // Names of inputs and outputs, {tensor, name}.
   void signature(const std::vector<std::pair<uint32_t, std::string>>& inputs,
                  const std::vector<std::pair<uint32_t, std::string>>& outputs);
@@ -77,6 +81,7 @@ class TfliteBuilder {
   std::vector<flatbuffers::Offset<Tensor>> tensors_;
   std::vector<flatbuffers::Offset<Operator>> operators_;
   std::vector<flatbuffers::Offset<SignatureDef>> signatures_;
+  std::vector<flatbuffers::Offset<SubGraph>> called_;
   std::vector<std::vector<uint8_t>> buffers_ = {{}};  // 0 is empty by definition
   std::vector<Code> codes_;
 };

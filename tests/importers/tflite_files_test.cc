@@ -128,21 +128,21 @@ TEST(import_tflite_files, all_that_is_not_supported_is_reported_at_once) {
                "    third (QUANTIZE): has element type INT16");
 }
 
-// Operators of streaming networks, of which some give out nothing.
+// Operators of hash tables, of which some give out nothing.
 TEST(import_tflite_files, operators_without_output_are_reported_with_the_others) {
   TfliteBuilder b;
   const int x = b.activation("x", {1, 4}), state = b.activation("state", {}), y = b.activation("y", {1, 4});
-  b.op(BuiltinOperator::CALL_ONCE, {}, {});
-  b.op(BuiltinOperator::VAR_HANDLE, {}, {state});
-  b.op(BuiltinOperator::ASSIGN_VARIABLE, {state, x}, {});
+  b.op(BuiltinOperator::HASHTABLE_IMPORT, {}, {});
+  b.op(BuiltinOperator::HASHTABLE, {}, {state});
+  b.op(BuiltinOperator::HASHTABLE_IMPORT, {state, x}, {});
   b.op(BuiltinOperator::TANH, {x}, {y});
   const Error error = refused(b.finish({x}, {y}));
   EXPECT_EQ(error.code, kUnsupported);
   EXPECT_STREQ(error.what(),
                "bad.tflite: 3 things are not supported, of 4 operators:\n"
-               "    operator 0 (CALL_ONCE): an operator that the engine does not have\n"
-               "    state (VAR_HANDLE): an operator that the engine does not have\n"
-               "    operator 2 (ASSIGN_VARIABLE): an operator that the engine does not have");
+               "    operator 0 (HASHTABLE_IMPORT): an operator that the engine does not have\n"
+               "    state (HASHTABLE): an operator that the engine does not have\n"
+               "    operator 2 (HASHTABLE_IMPORT): an operator that the engine does not have");
 }
 
 // Its shapes say 1 where a size is open: what does not fit after that is no fact of its own.

@@ -90,6 +90,7 @@ void measure_ranges(Work& work, const Graph& graph) {
 std::vector<NamedPass> passes(Work& work) {
   std::vector<NamedPass> all = {
       {"import", [](Graph&) {}},
+      {"keep_states", [&](Graph& graph) { keep_states(graph, work.options.states); }},
       {"rewrite", [&](Graph& graph) { rewrite(work, graph); }},
       {"simplify",
        [&](Graph& graph) {

@@ -32,6 +32,7 @@ struct ConvertOptions {
   std::string network, model;
   int batch = 0;  // 0: as in the file, and 1 where the file leaves it open
   std::vector<std::string> shapes;  // NAME=SIZES, of axes that the file leaves open
+  std::vector<std::string> states;  // IN=OUT, kept from run to run
   bool io_nhwc = false;
   std::string banks;  // "tcm=64K,sram=512K"; "": one without limit
   bool keep_inputs = false;

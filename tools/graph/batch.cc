@@ -48,6 +48,15 @@ bool multiplies_batch(const Graph& graph, const Node& node) {
   return rows || (rank > 2 && fits_rows(graph, node.inputs[0], rank) && fits_rows(graph, node.inputs[1], rank));
 }
 
+// x and what outlives a run have the rows, nothing else.
+bool streams_by_row(const Graph& graph, const Node& node) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const bool rows = i == 0 || (node.inputs[i] != kNone && value(graph, node.inputs[i]).region == Region::kStream);
+    if (is_batched(graph, node.inputs[i]) != rows) return false;
+  }
+  return true;
+}
+
 // x, and the initial states where they are given; weights are the same for all rows.
 bool recurs_by_row(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -79,6 +88,11 @@ bool keeps_batch(const Graph& graph, const Node& node, std::string& why) {
     case Op::kGru:
       why = "has weights that depend on the batch, or an initial state that does not";
       return recurs_by_row(graph, node);
+    case Op::kStreamLstm:
+    case Op::kSvdf:
+    case Op::kStore:
+      why = "keeps a state without the batch, or the batch without a state";
+      return streams_by_row(graph, node);
     case Op::kEmbedding: why = "has a table that depends on the batch"; return !is_batched(graph, node.inputs[0]);
     case Op::kLayerNorm: why = "normalizes over the batch"; break;
     case Op::kSoftmax:
@@ -100,10 +114,10 @@ bool keeps_batch(const Graph& graph, const Node& node, std::string& why) {
 void mark_batched(Graph& graph, bool wanted) {
   for (Value& v : graph.values) v.batched = false;
   if (!wanted) return;
-  for (const Binding& input : graph.inputs) {
-    Value& v = graph.values[size_t(input.value)];
-    v.batched = !v.dims.empty() && v.dims[0] == graph.batch;
-  }
+  const auto begin = [&](Value& v) { v.batched = !v.dims.empty() && v.dims[0] == graph.batch; };
+  for (const Binding& input : graph.inputs) begin(graph.values[size_t(input.value)]);
+  for (Value& v : graph.values)
+    if (v.region == Region::kStream) begin(v);
   for (const Node& node : graph.nodes) {
     if (std::none_of(node.inputs.begin(), node.inputs.end(), [&](ValueId x) { return is_batched(graph, x); })) continue;
     std::string why;

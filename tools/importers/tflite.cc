@@ -24,7 +24,8 @@ size_t count(const flatbuffers::Vector<T>* vector) {
 
 const Converter* find_converter(BuiltinOperator code) {
   for (const auto& rows : {matmul_converters(), pointwise_converters(), move_converters(), slice_converters(),
-                           resize_converters(), space_converters(), transposed_converters()})
+                           resize_converters(), space_converters(), transposed_converters(), recurrent_converters(),
+                           variable_converters()})
     for (const Converter& row : rows)
       if (row.code == code) return &row;
   return nullptr;
@@ -85,14 +86,19 @@ std::vector<int> Importer::operands(const flatbuffers::Vector<int32_t>* ids, con
   return result;
 }
 
+// Old files have only the byte; new ones repeat it there, or say 127 where it does not fit.
+BuiltinOperator Importer::code_of(const Operator& record) const {
+  const OperatorCode& code = *model_->operator_codes()->Get(record.opcode_index());
+  return std::max(code.builtin_code(), BuiltinOperator(code.deprecated_builtin_code()));
+}
+
 Operation Importer::read_operation(const Operator& record, size_t index) const {
   Operation op;
   op.record = &record;
   const std::string place = "operator " + std::to_string(index);
   if (record.opcode_index() >= count(model_->operator_codes())) bad(place, "has no operator code");
   const OperatorCode& code = *model_->operator_codes()->Get(record.opcode_index());
-  // Old files have only the byte; new ones repeat it there, or say 127 where it does not fit.
-  op.code = std::max(code.builtin_code(), BuiltinOperator(code.deprecated_builtin_code()));
+  op.code = code_of(record);
   const char* known = EnumNameBuiltinOperator(op.code);
   op.code_name = *known != '\0' ? known : "operator code " + std::to_string(int(op.code));
   if (op.code == BuiltinOperator::CUSTOM)
@@ -101,7 +107,8 @@ Operation Importer::read_operation(const Operator& record, size_t index) const {
   op.inputs = operands(record.inputs(), place);
   op.outputs = operands(record.outputs(), place);
   const bool gives = std::erase(op.outputs, kNone) == 0 && !op.outputs.empty();
-  if (!gives && find_converter(op.code) != nullptr) bad(place, "has no output");
+  const bool may_not = op.code == BuiltinOperator::CALL_ONCE || op.code == BuiltinOperator::ASSIGN_VARIABLE;
+  if (!gives && !may_not && find_converter(op.code) != nullptr) bad(place, "has no output");
   op.name = op.outputs.empty() ? place : tensor_name(op.outputs[0]);  // CALL_ONCE, ASSIGN_VARIABLE give out nothing
   for (const int id : op.outputs)
     if (has_data(id)) bad(op, "writes " + tensor_name(id) + ", which is a constant");
@@ -172,6 +179,7 @@ void Importer::convert(Operation& op) {
 // What was inferred must be what the file says, where it says something.
 void Importer::check_outputs(const Operation& op) {
   for (const int id : op.outputs) {
+    if (handles_.contains(id)) continue;
     const ValueId y = values_[size_t(id)];
     if (y == kNone) bad(op, "gives out more tensors than it has");
     const std::vector<int64_t> expected = dims_of(id), &found = value(y).dims;

@@ -10,6 +10,8 @@
 //   tflite_resize.cc    RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
 //   tflite_space.cc     DEPTH_TO_SPACE, SPACE_TO_DEPTH, SPACE_TO_BATCH_ND, BATCH_TO_SPACE_ND
 //   tflite_transposed.cc TRANSPOSE_CONV
+//   tflite_recurrent.cc UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM, SVDF
+//   tflite_variables.cc VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE, CALL_ONCE
 //   tflite_slice.cc     SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK
 //
 // The graph is real-valued: a quantized tensor is a float32 value with a Quantizer, constants keep their codes.
@@ -56,6 +58,15 @@ class Importer {
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
   Graph& graph() { return graph_; }
 
+  // Operand i, a variable: what one run leaves for the next, a value of the stream region. `coded`: with its quantizer.
+  ValueId state(const Operation& op, size_t i, std::vector<int64_t> dims, bool coded);
+  Quantizer loop_codes(const Operation& op, int index) const;  // of a tensor of int8 or int16
+
+  // tflite_variables.cc
+  void name_variable(const Operation& op);          // output 0 is the handle of a variable
+  ValueId variable(const Operation& op, int like);  // of the handle that is input 0, as tensor `like` is
+  void check_initial(const Operation& op) const;    // of a CALL_ONCE
+
   ValueId output(const Operation& op, size_t i = 0);         // its value, without dims
   ValueId between(ValueId like, const std::string& suffix);  // a value of the same type and quantizer, without dims
   void define(const Operation& op, Value constant);          // output 0 is this constant
@@ -91,6 +102,8 @@ class Importer {
   void check_counts();
   void read_operations();
   Operation read_operation(const Operator& record, size_t index) const;
+  BuiltinOperator code_of(const Operator& record) const;
+  bool is_zero(const SubGraph& graph, int index) const;  // of a constant
   std::vector<int> operands(const flatbuffers::Vector<int32_t>* ids, const std::string& place) const;
   void read_inputs();
   void find_batch();
@@ -128,6 +141,8 @@ class Importer {
   bool batchable_ = false;       // axis 0 of all inputs is a batch
   bool same_batch_ = true;       // it has the size that the file gives it
   std::map<uint32_t, std::shared_ptr<const std::vector<uint8_t>>> buffers_;
+  std::map<int, std::string> handles_;        // tensors that are handles: the variable's name
+  std::map<std::string, ValueId> variables_;  // by name
   uint64_t copied_bytes_ = 0;
   std::unordered_map<std::string, int> names_;  // how often a name was taken
   std::vector<std::string> problems_;
@@ -145,6 +160,8 @@ std::span<const Converter> slice_converters();
 std::span<const Converter> resize_converters();
 std::span<const Converter> space_converters();
 std::span<const Converter> transposed_converters();
+std::span<const Converter> recurrent_converters();
+std::span<const Converter> variable_converters();
 
 // tflite_matmul.cc: operands 1 and `slot` of a layer with weights, checked, and how it is quantized by the types of its
 // operands.

@@ -9,6 +9,7 @@ namespace nacre::tools::tflite {
 ValueId Importer::input(const Operation& op, size_t i) {
   if (!has_input(op, i)) bad(op, "input " + std::to_string(i) + " is missing");
   const int id = op.inputs[i];
+  if (tensor(id).is_variable()) unsupported(tensor_name(id), "is a variable that lives between runs");
   ValueId& made = values_[size_t(id)];
   if (made == kNone) {
     if (!has_data(id)) bad(op, "reads " + tensor_name(id) + " before it is written");
@@ -123,7 +124,7 @@ void Importer::emit_activated(Operation& op, Node node, Activation activation, V
   if (y == kNone) y = output(op);
   const bool clamps =
       activation == Activation::RELU || activation == Activation::RELU_N1_TO_1 || activation == Activation::RELU6;
-  if (clamps && node.op == Op::kBinary) {  // has no clamp of its own
+  if (clamps && (node.op == Op::kBinary || node.op == Op::kSvdf)) {  // has no clamp of its own
     Node clamp{.op = Op::kClamp, .name = "", .words = {}, .inputs = {between(y, "/before_clamp")}, .outputs = {}};
     node.outputs = clamp.inputs;
     emit(op, std::move(node));

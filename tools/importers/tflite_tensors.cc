@@ -116,6 +116,20 @@ std::optional<Quantizer> Importer::make_quantizer(int index, ElementType stored)
   return quantizer;
 }
 
+// Of what loops over time keep or read beside their input.
+Quantizer Importer::loop_codes(const Operation& op, int index) const {
+  const Tensor& t = tensor(index);
+  const QuantizationParameters* q = t.quantization();
+  const bool wide = t.type() == TensorType::INT16;
+  if (q == nullptr || q->scale() == nullptr || q->scale()->size() != 1 || (!wide && t.type() != TensorType::INT8))
+    unsupported(op, tensor_name(index) + " is not coded in int8 or int16 with one scale");
+  const float scale = q->scale()->Get(0);
+  const int64_t zero = zero_points(*q, 1)[0];
+  if (!is_scale(std::bit_cast<uint32_t>(scale)) || (wide ? zero != 0 : zero < -128 || zero > 127))
+    bad(op, tensor_name(index) + " has a scale or a zero point that is none");
+  return {.codes = wide ? ElementType::kInt16 : ElementType::kInt8, .scale = {scale}, .zero = {zero}, .axis = 0};
+}
+
 Value Importer::make_value(int index) const {
   const Tensor& t = tensor(index);
   const std::string place = tensor_name(index);

@@ -141,9 +141,9 @@ std::vector<GoldenPair> make_golden(const LoadedModel& model, uint32_t program, 
     return type == ElementType::kFloat32 || type == ElementType::kFloat64;
   };
   const float tolerance = std::ranges::any_of(model.model().program(program).outputs, is_float) ? kFloatTolerance : 0;
-  BoundProgram bound(model, program);
   std::vector<GoldenPair> pairs;
   for (uint32_t i = 0; i < count; ++i) {
+    BoundProgram bound(model, program);  // of each anew: its streams are zero
     GoldenPair pair = {program, seeded_inputs(model, program, i + 1), {}, tolerance};
     pair.outputs = bound.run(pair.inputs);
     pairs.push_back(std::move(pair));

@@ -24,7 +24,8 @@ uint64_t multiply_accumulates(const Model& model, const StepRecord& step) {
     const bool transposed = step.word_count > 0 && model.words(step)[0] != 0;
     return elements(y) * uint64_t(x.dims[x.rank - (transposed ? 2 : 1)]);
   }
-  if ((step.op == Op::kLstm || step.op == Op::kGru) && w.rank == 2) return elements(x) * uint64_t(w.dims[1]);
+  if ((step.op == Op::kLstm || step.op == Op::kGru || step.op == Op::kStreamLstm) && w.rank == 2)
+    return elements(x) * uint64_t(w.dims[1]);
   return y.rank == 0 ? 0 : elements(y) / uint64_t(y.dims[y.rank - 1]) * elements(w);
 }
 

@@ -96,6 +96,9 @@ void PolicyPass::resolve(const Node& node) {
   if (node.op == Op::kDropout && (node.inputs.size() < 2 || node.inputs[1] == kNone))
     throw Error(kUnsupported, graph_.source, node.name + " drops elements at random: training_mode is set",
                 "export for inference, or convert it for training: --train");
+  if (const auto found = integer_products_.find(node.outputs[0]); found != integer_products_.end())
+    return write_integer_product(*this, node, found->second);
+  if (!node.inputs.empty() && integer_products_.contains(node.inputs[0])) return write_integer_loop(*this, node);
   if (is_identity(node) || (casts_real(node) && coded(node.outputs[0]))) return convert(node);
   const auto activation = [&](ValueId id) { return id != kNone && !value(id).constant(); };
   const auto is_coded = [&](ValueId id) { return !activation(id) || coded(id); };
@@ -158,6 +161,7 @@ void PolicyPass::run() {
   prepare_values();
   add_uint8_borders();
   let_quantizers_travel();
+  integer_products_ = integer_products(*this);
   const std::vector<Node> nodes = std::move(graph_.nodes);
   graph_.nodes.clear();
   for (Node node : nodes) {

@@ -5,6 +5,7 @@
 //   apply_policy_types.cc   float types: which one a step runs in, casts, constants in it
 //   apply_policy_matmul.cc  dense and conv on codes that the source brings: int8, hybrid
 //   apply_policy_weights.cc dense and conv whose weights are quantized here: int8, int4, float8
+//   apply_policy_loops.cc   loops over time in integers
 //   apply_policy_forms.cc   the table of integer forms of all other ops
 #pragma once
 
@@ -143,6 +144,7 @@ class PolicyPass {
   // rounded to a variable's and a compute type
   std::map<std::tuple<ValueId, ElementType, ElementType>, ValueId> constants_;
   std::map<int, int> recorded_;  // layer -> numeric class of the recorded step
+  std::map<ValueId, Quantizer> integer_products_;  // what integer loops over time take
 };
 
 // An op that TFLite computes on int8 codes. write() emits the steps and returns true, or returns false and has emitted
@@ -164,6 +166,12 @@ void write_real_matmul(PolicyPass& pass, Node node);
 void write_hybrid(PolicyPass& pass, Node node);
 void write_weight_only(PolicyPass& pass, Node node);
 std::string refusal_of_weights(const PolicyPass& pass, const Node& node);  // why they are no such codes, or ""
+
+// apply_policy_loops.cc: the products that loops take which run in integers, with their codes. Other loops lose the
+// quantizers of their past.
+std::map<ValueId, Quantizer> integer_products(PolicyPass& pass);
+void write_integer_product(PolicyPass& pass, Node dense, const Quantizer& codes);
+void write_integer_loop(PolicyPass& pass, Node loop);
 
 // apply_policy_weights.cc: with weights that are quantized here. Empty: written; else why not.
 std::string write_quantized_matmul(PolicyPass& pass, const Node& node);

@@ -87,6 +87,7 @@ bool is_output(const Graph& graph, ValueId id) {
 
 ElementType PolicyPass::step_type(const Node& node) const {
   if (node.op == Op::kCast || converts(node.op)) return ElementType::kFloat32;
+  if (node.op == Op::kStore) return value(node.inputs[1]).type;
   if (find_rule(node.op)->numerics != Numerics::kMove) return compute(node);
   ElementType type = ElementType::kNone;
   const bool reals = is_float_type(value(node.outputs[0]).type);
@@ -112,7 +113,12 @@ void PolicyPass::real(Node node) {
   const OpRule& rule = *find_rule(node.op);
   const bool variadic = entry != nullptr && (entry->operands[0].role & kVariadic) != 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i] == kNone || is_updated(rule, i)) continue;
+    if (node.inputs[i] == kNone) continue;
+    if (is_updated(rule, i)) {
+      if (entry != nullptr && value(node.inputs[i]).region == Region::kStream)
+        value(node.inputs[i]).type = entry->operands[i].element;
+      continue;
+    }
     const bool known = entry != nullptr && (variadic || i + node.outputs.size() < entry->operand_count);
     const ElementType wanted = known ? entry->operands[variadic ? 0 : i].element : type;
     node.inputs[i] = as_type(node, node.inputs[i], is_float_type(wanted) ? wanted : ElementType::kFloat32);

@@ -81,7 +81,7 @@ void PolicyPass::drop_quantizers() {
 void PolicyPass::prepare_values() {
   drop_quantizers();
   for (Value& v : graph_.values) {
-    if (!v.quantizer) continue;
+    if (!v.quantizer || v.region == Region::kStream) continue;  // of streams: apply_policy_loops.cc
     if (v.constant()) prepare_constant(v);
     else prepare_activation(v);
   }

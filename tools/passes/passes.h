@@ -24,6 +24,10 @@ inline constexpr SimplifyOptions kSimplifyToTrain = {.fold_batch_norm = false, .
 // reshapes of reshapes, one gelu for the steps that compute it by erf. Never changes a quantized layer's codes.
 void simplify(Graph& graph, const SimplifyOptions& options = {});
 
+// `pairs`: IN=OUT each, an input and an output of the graph. They leave it: IN becomes a value of the stream region,
+// zero at first, that every run leaves as its OUT. Before simplify.
+void keep_states(Graph& graph, const std::vector<std::string>& pairs);
+
 // Resolves every layer's policy into types: casts, integer forms of the ops whose values carry quantizers, quantized
 // weights, visible quantize and dequantize nodes at the borders, 256-byte tables for unary int8 ops.
 enum class IoTypes : uint8_t {

@@ -8,7 +8,7 @@ namespace nacre::tools {
 bool remove_dead_nodes(Rewriter& r) {
   size_t removed = 0;
   for (auto place = r.nodes.rbegin(); place != r.nodes.rend(); ++place) {
-    if (place->op == Op::kNone) continue;
+    if (place->op == Op::kNone || place->op == Op::kStore) continue;
     const bool read = std::any_of(place->outputs.begin(), place->outputs.end(),
                                   [&](ValueId y) { return r.is_output(y) || !r.readers(y).empty(); });
     if (read) continue;

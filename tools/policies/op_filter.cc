@@ -54,6 +54,8 @@ const Names kNames[] = {
     {"embedding", {"Embedding", "Gather", "GATHER", "EMBEDDING_LOOKUP"}},
     {"lstm", {"LSTM"}},
     {"gru", {"GRU"}},
+    {"stream_lstm", {"UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"}},
+    {"svdf", {"SVDF"}},
     {"mean", {"ReduceMean", "MEAN"}},
     {"reshape", {"Reshape", "RESHAPE", "Flatten"}},
     {"reshape", {"Squeeze", "SQUEEZE"}},
