@@ -49,6 +49,7 @@ std::vector<Input> inputs(const Bench& b) {
       {"tune", b.model, "--data", b.data, "--labels", b.labels, "--cast-samples", "--start-from", "FILE", "-o", out});
   add("nacre", b.model, {"export", "FILE", "--checkpoint", b.path("good"), "-o", out});
   add("onnx", b.network, {"export", b.model, "--checkpoint", b.path("good"), "--network", "FILE", "-o", out});
+  add("onnx", b.network, {"export", b.model, "--checkpoint", b.path("good"), "--network", "FILE", "--onnx", "-o", out});
   add("dir", "", {"export", b.model, "--checkpoint", "FILE", "-o", out});
   return all;
 }

@@ -2,110 +2,17 @@
 // libzip; tests/peers/keras_files.py compares whole networks with Keras.
 #include <gtest/gtest.h>
 #include <hdf5.h>
-#include <zip.h>
 
 #include <cstring>
 #include <functional>
 
+#include "tests/importers/keras_builder.h"
 #include "tools/base/error.h"
 #include "tools/importers/keras_files.h"
 #include "tools/policies/policy_request.h"
 
 namespace nacre::tools {
 namespace {
-
-struct KerasVariable {
-  std::string path;
-  std::vector<hsize_t> dims;
-  std::vector<float> numbers;
-  bool codes = false;  // int8
-};
-
-void write_text(hid_t object, const char* name, const std::vector<std::string>& texts) {
-  const hid_t type = H5Tcopy(H5T_C_S1);
-  H5Tset_size(type, H5T_VARIABLE);
-  const hsize_t count = texts.size();
-  const hid_t space = H5Screate_simple(1, &count, nullptr);
-  const hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-  std::vector<const char*> pointers;
-  for (const std::string& text : texts) pointers.push_back(text.c_str());
-  H5Awrite(attribute, type, pointers.data());
-  H5Aclose(attribute);
-  H5Sclose(space);
-  H5Tclose(type);
-}
-
-void write_variable(hid_t file, const KerasVariable& v) {
-  const hid_t links = H5Pcreate(H5P_LINK_CREATE);
-  H5Pset_create_intermediate_group(links, 1);
-  const hid_t space = H5Screate_simple(int(v.dims.size()), v.dims.data(), nullptr);
-  const hid_t type = v.codes ? H5T_STD_I8LE : H5T_IEEE_F32LE;
-  const hid_t data = H5Dcreate2(file, v.path.c_str(), type, space, links, H5P_DEFAULT, H5P_DEFAULT);
-  H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, v.numbers.data());
-  H5Dclose(data);
-  H5Sclose(space);
-  H5Pclose(links);
-}
-
-// `more` adds what the variables do not say.
-std::vector<uint8_t> hdf5_bytes(const std::vector<KerasVariable>& variables,
-                                const std::function<void(hid_t)>& more = {}) {
-  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  H5Pset_fapl_core(access, 1 << 12, 0);
-  const hid_t file = H5Fcreate("test", H5F_ACC_TRUNC, H5P_DEFAULT, access);
-  for (const KerasVariable& v : variables) write_variable(file, v);
-  if (more) more(file);
-  H5Fflush(file, H5F_SCOPE_GLOBAL);
-  std::vector<uint8_t> bytes(size_t(H5Fget_file_image(file, nullptr, 0)));
-  H5Fget_file_image(file, bytes.data(), bytes.size());
-  H5Fclose(file);
-  H5Pclose(access);
-  return bytes;
-}
-
-// A legacy file: layers with their variables, by name.
-std::vector<uint8_t> legacy(const std::string& config,
-                            const std::map<std::string, std::vector<KerasVariable>>& layers) {
-  std::vector<KerasVariable> all;
-  for (const auto& [layer, variables] : layers)
-    for (KerasVariable v : variables) {
-      v.path = "model_weights/" + layer + "/" + v.path;
-      all.push_back(std::move(v));
-    }
-  return hdf5_bytes(all, [&](hid_t file) {
-    write_text(file, "model_config", {config});
-    write_text(file, "keras_version", {"2.4.0"});
-    const hid_t root = H5Gopen2(file, "model_weights", H5P_DEFAULT);
-    std::vector<std::string> names;
-    for (const auto& [layer, variables] : layers) {
-      names.push_back(layer);
-      std::vector<std::string> of;
-      for (const KerasVariable& v : variables) of.push_back(v.path);
-      const hid_t group = H5Gopen2(root, layer.c_str(), H5P_DEFAULT);
-      write_text(group, "weight_names", of);
-      H5Gclose(group);
-    }
-    write_text(root, "layer_names", names);
-    H5Gclose(root);
-  });
-}
-
-std::vector<uint8_t> zip_bytes(const std::vector<std::pair<std::string, std::vector<uint8_t>>>& members) {
-  zip_source_t* source = zip_source_buffer_create(nullptr, 0, 0, nullptr);
-  zip_t* archive = zip_open_from_source(source, ZIP_TRUNCATE, nullptr);
-  zip_source_keep(source);
-  for (const auto& [name, bytes] : members)
-    zip_file_add(archive, name.c_str(), zip_source_buffer(archive, bytes.data(), bytes.size(), 0), ZIP_FL_ENC_UTF_8);
-  zip_close(archive);
-  zip_source_open(source);
-  zip_source_seek(source, 0, SEEK_END);
-  std::vector<uint8_t> bytes(size_t(zip_source_tell(source)));
-  zip_source_seek(source, 0, SEEK_SET);
-  zip_source_read(source, bytes.data(), bytes.size());
-  zip_source_close(source);
-  zip_source_free(source);
-  return bytes;
-}
 
 std::vector<uint8_t> as_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
@@ -131,7 +38,7 @@ const Value& operand(const Graph& graph, size_t node, size_t input) {
 }
 
 TEST(import_keras, a_dense_layer_is_a_product_with_its_kernel_turned) {
-  const Graph graph = import_keras_hdf5(legacy(kDenseModel, {{"d", kDenseVariables}}), "m.h5", {.batch = 4});
+  const Graph graph = import_keras_hdf5(legacy_keras(kDenseModel, {{"d", kDenseVariables}}), "m.h5", {.batch = 4});
   check(graph);
   ASSERT_EQ(graph.nodes.size(), 2u);
   EXPECT_EQ(reals(operand(graph, 0, 1)), (std::vector<float>{1, 4, 2, 5, 3, 6}));
@@ -166,7 +73,7 @@ TEST(import_keras, a_shared_layer_has_one_kernel_in_both_forms_of_calls) {
   const std::string keras3 = shared_model(call(tensor("a", 0)), call(tensor("b", 0)),
                                           call("[" + tensor("d", 0) + ", " + tensor("d", 1) + "]"));
   for (const std::string& config : {keras2, keras3}) {
-    const Graph graph = import_keras_hdf5(legacy(config, {{"d", kDenseVariables}}), "m.h5");
+    const Graph graph = import_keras_hdf5(legacy_keras(config, {{"d", kDenseVariables}}), "m.h5");
     check(graph);
     ASSERT_EQ(graph.nodes.size(), 3u);
     EXPECT_EQ(graph.nodes[0].inputs[1], graph.nodes[1].inputs[1]);
@@ -220,10 +127,12 @@ TEST(import_keras, int8_codes_mean_themselves_over_their_scale_and_keep_their_po
       {"class_name": "QuantizedDTypePolicy", "config": {"mode": "int8", "source_name": "float32"}}}},
     {"class_name": "Dense", "config": {"name": "e", "units": 1, "use_bias": false, "dtype":
       {"class_name": "DTypePolicy", "config": {"name": "mixed_bfloat16"}}}}]}})";
-  Graph graph = import_keras_hdf5(
-      legacy(config, {{"d", {{"d/kernel", {2, 2}, {127, -64, 10, 127}, true}, {"d/kernel_scale", {2}, {63.5f, 254}}}},
-                      {"e", {{"e/kernel", {2, 1}, {1, 2}}}}}),
-      "m.h5");
+  Graph graph =
+      import_keras_hdf5(legacy_keras(config, {{"d",
+                                               {{"d/kernel", {2, 2}, {127, -64, 10, 127}, KerasVariable::kInt8},
+                                                {"d/kernel_scale", {2}, {63.5f, 254}}}},
+                                              {"e", {{"e/kernel", {2, 1}, {1, 2}}}}}),
+                        "m.h5");
   EXPECT_EQ(reals(operand(graph, 0, 1)), (std::vector<float>{2, 10 / 63.5f, -64 / 254.0f, 0.5f}));
   Graph asked = graph;
   resolve_policies(graph, {});
@@ -242,7 +151,7 @@ TEST(import_keras, everything_that_is_not_supported_is_said_at_once) {
     {"class_name": "Hologram", "config": {"name": "h"}}]}})";
   const std::string text = refusal(
       [&] {
-        import_keras_hdf5(legacy(config, {{"d", kDenseVariables}}), "m.h5");
+        import_keras_hdf5(legacy_keras(config, {{"d", kDenseVariables}}), "m.h5");
       },
       kUnsupported);
   EXPECT_NE(text.find("2 things are not supported"), std::string::npos) << text;
@@ -294,7 +203,7 @@ TEST(import_keras, a_dataset_larger_than_its_file_may_mean_is_refused) {
 
 // libhdf5 may do what it wants with these: the answer is a graph or one sentence.
 TEST(import_keras, a_damaged_file_is_one_sentence) {
-  const std::vector<uint8_t> whole = legacy(kDenseModel, {{"d", kDenseVariables}});
+  const std::vector<uint8_t> whole = legacy_keras(kDenseModel, {{"d", kDenseVariables}});
   int refused = 0, tried = 0;
   for (size_t i = 0; i < 24; ++i) {
     std::vector<uint8_t> bytes = whole;

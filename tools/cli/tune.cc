@@ -65,7 +65,9 @@ void add_tune(CLI::App& app) {
   add_number(c, "--micro-batch", o->micro_batch, 1, 1 << 20,
              "of a network: rows at once, several of which make a step [the batch]");
   add_shapes(c, o->shapes);
-  c.add_option("--lr", o->learning_rate, "learning rate, of a schedule its peak [0.01]")->type_name("X");
+  c.add_option("--lr", o->learning_rate,
+               "learning rate, of a schedule its peak [0.01; of a Keras file its optimizer's]")
+      ->type_name("X");
   add_text(c, "--schedule", o->schedule, "NAME[,FIELD=X]", CLI::detail::join(schedule_names(), ", ") + " [constant]");
   c.add_flag_callback("--no-shuffle", [o] { o->shuffle = false; }, "take the rows in their order in every epoch");
   add_number(c, "--early-stop", o->early_stop, 1, 100'000, "stop where the loss has not become better for N epochs");
@@ -86,12 +88,15 @@ void add_tune(CLI::App& app) {
   c.writes(add_text(c, "-o,--output", o->output, "MODEL", "the tuned network, for inference"));
   c.writes(add_text(c, "--csv", o->csv, "FILE", "a line per epoch, every digit of it"));
   c.writes(add_text(c, "--html", o->html, "FILE", "a page with the curves"));
-  add_text(c, "--loss", o->training.loss, "LOSS",
-           "of a network: softmax_cross_entropy, ..; nacre convert --help lists them")
+  add_text(
+      c, "--loss", o->training.loss, "LOSS",
+      "of a network: softmax_cross_entropy, ..; nacre convert --help lists them [what a Keras file was compiled with]")
       ->group("Training");
   add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
   add_options(c, rewrite_of_network(), o->rewrite);
   add_options(c, training_options(), o->training, "Training");
+  c.get_option("--optimizer")
+      ->description(c.get_option("--optimizer")->get_description() + "; of a Keras file what it was compiled with");
   c.get_option("--seed")->description("of the order of rows, of dropout and of what is initialised here [1]");
   add_target(c, o->target, "of a model for several targets, whose programs train; of a network, what it is made for");
   add_kernel_choice(c, o->kernels);
@@ -114,16 +119,21 @@ void add_tune(CLI::App& app) {
   c.only_when(
       of_network, [o] { return !is_model(o->model); },
       {"was chosen when the training model was made", "leave it away, or name the network that the model was made of"});
-  c.runs([o] { tune(*o); });
+  c.runs([o, &c] {
+    o->names_optimizer = c.get_option("--optimizer")->count() > 0;
+    o->names_rate = c.get_option("--lr")->count() > 0;
+    tune(*o);
+  });
 }
 
 void add_export(CLI::App& app) {
   auto o = std::make_shared<ExportOptions>();
-  Command& c = add_command(app, "export", "what a checkpoint holds, as an inference model");
+  Command& c = add_command(app, "export", "what a checkpoint holds, as a model or in the network's file");
   c.footer(
       "Examples:\n"
       "  nacre export train.nacre --checkpoint run -o tuned.nacre\n"
       "  nacre export train.nacre --checkpoint run --network net.onnx --policy int8_from_float32 -o tuned_int8.nacre\n"
+      "  nacre export train.nacre --checkpoint run --network net.keras --keras -o tuned.keras\n"
       "Without --network the model computes what the training's own inference does, to the bit.");
   add_model(c, o->model);
   c.get_option("MODEL")->description("the training model");
@@ -131,10 +141,13 @@ void add_export(CLI::App& app) {
   c.add_flag("--best", o->best, "of nacre tune's: the best epoch instead of the last");
   c.add_flag("--any-training", o->any_training,
              "take what matches in name, type and size from a checkpoint of another training");
-  c.writes(add_text(c, "-o,--output", o->output, "MODEL", "the model to write")->required());
+  c.writes(add_text(c, "-o,--output", o->output, "MODEL", "the model to write, or the network's file")->required());
   c.reads(add_text(c, "--network", o->network, "FILE",
                    "compile this network anew with what was learned: batch norms folded, any policy"),
           files_of_network);
+  c.add_flag("--keras", o->keras,
+             "write no model but --network's own .keras or .h5 file, with the numbers that were learned");
+  c.add_flag("--onnx", o->onnx, "the same of its ONNX file");
   add_options(c, rows_of(policy_options(), kPoliciesOfNetwork), o->policies);
   add_number(c, "--batch", o->batch, 1, 1 << 20, "of --network: rows per run, where it leaves that open [1]");
   add_shapes(c, o->shapes);
@@ -143,6 +156,12 @@ void add_export(CLI::App& app) {
               ->type_name("DATA"));
   c.add_flag("--cast-samples", o->samples.options.cast, "change the type of samples, where no number changes by it");
   add_json(c, o->json);
+  c.not_with({"--policy", "--set", "--policy-file", "--only", "--except", "--batch", "--calibrate"},
+             {"--keras", "--onnx"},
+             {"is about a model that is compiled, and none is", "leave it away, or --keras and --onnx"});
+  c.only_with({"--keras", "--onnx"}, {"--network"},
+              {"writes a network's file, and there is none", "add --network FILE, of which the model was made"});
+  c.not_with({"--keras"}, {"--onnx"}, {"cannot go with --onnx: a file is of one format", "leave one of them away"});
   c.only_with({"--policy", "--set", "--policy-file", "--only", "--except", "--batch", "--shape", "--calibrate"},
               {"--network"},
               {"is about compiling anew, and there is no network", "add --network FILE, of which the model was made"});

@@ -6,8 +6,10 @@
 #include "tools/base/format.h"
 #include "tools/base/print.h"
 #include "tools/commands/check.h"
+#include "tools/compile/write_back.h"
 #include "tools/evaluate/training_memory.h"
 #include "tools/files/file_storage.h"
+#include "tools/importers/importer.h"
 #include "tools/tuner/tuned_model.h"
 
 namespace nacre::tools {
@@ -32,15 +34,48 @@ Checkpoint::Report load(const ExportOptions& o, const LoadedModel& model, Traine
   return report;
 }
 
+// The option names the format, so that a file of another is an error before it is written.
+void require_format(const ExportOptions& o) {
+  const Format format = sniff(read_network(o.network));
+  const bool keras = format == Format::kZip || format == Format::kHdf5 || format == Format::kJson;
+  if (o.keras && !keras)
+    throw Error(kUsage, "--keras", o.network + " is no file of Keras", "name the .keras or .h5 file");
+  if (o.onnx && format != Format::kOnnx) throw Error(kUsage, "--onnx", o.network + " is no ONNX file", "name it");
+}
+
+void export_file(const ExportOptions& o, const LoadedModel& model, LoadedTrainer& trainer,
+                 const Checkpoint::Report& report) {
+  const WrittenBack made = write_back({.network = o.network, .shapes = o.shapes}, model, trainer.trainer().state());
+  write_file_whole(o.output, made.counts.bytes);
+  if (o.json)
+    return print_json({{"model", o.model},
+                       {"network", o.network},
+                       {"output", o.output},
+                       {"taken", report.taken},
+                       {"kept", report.kept},
+                       {"parameters", made.counts.parameters},
+                       {"adapters", made.counts.adapters},
+                       {"tensors", made.tensors},
+                       {"numbers", made.numbers},
+                       {"file_bytes", made.counts.bytes.size()}});
+  print(fmt::format("{} -> {}\n  state    {} of {} tensors from the checkpoint\n", escaped(o.network),
+                    escaped(o.output), report.taken, report.taken + report.kept));
+  print(fmt::format("  learned  {}, {} in {} of the file; the rest is as it was\n", deployed_text(made.counts),
+                    counted(made.numbers, "number"), counted(made.tensors, "tensor")));
+}
+
 }  // namespace
 
 void export_model(const ExportOptions& options) {
+  const bool writes_back = options.keras || options.onnx;
+  if (writes_back) require_format(options);
   const LoadedModel model(options.model);
   if (!trains(model))
     throw Error(kUsage, options.model, "holds no program that trains",
                 "name the model that the checkpoint belongs to: nacre convert NETWORK --train LOSS -o MODEL");
   LoadedTrainer trainer(model);
   const Checkpoint::Report report = load(options, model, trainer.trainer());
+  if (writes_back) return export_file(options, model, trainer, report);
   const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", "from a checkpoint"}};
   Deployed made;
   if (options.network.empty()) made.bytes = tuned_model(trainer, metadata);

@@ -324,8 +324,9 @@ bool is_model(const std::string& path) {
 }
 
 void tune(const TuneOptions& options) {
-  check_options(options);
-  Session(options).run();
+  const TuneOptions complete = with_source(options);
+  check_options(complete);
+  Session(complete).run();
 }
 
 }  // namespace nacre::tools

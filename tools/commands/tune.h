@@ -11,10 +11,10 @@
 namespace nacre::tools {
 
 struct TuneOptions {
-  std::string model;           // a training model, or a network's file with training.loss
-  TrainingArguments training;  // of a network
-  PolicyArguments policies;    // of a network
-  RewriteArguments rewrite;    // of a network
+  std::string model;                // a training model, or a network's file with training.loss
+  TrainingArguments training;       // of a network
+  PolicyArguments policies;         // of a network
+  RewriteArguments rewrite;         // of a network
   std::vector<std::string> shapes;  // of a network
   std::string data, labels, validate, scale;
   bool cast_samples = false;
@@ -22,6 +22,7 @@ struct TuneOptions {
   uint32_t batch = 0;        // 0: what a training model takes at once; of a network 32
   uint32_t micro_batch = 0;  // of a network: rows at once; 0: the batch
   float learning_rate = 0.01f;
+  bool names_optimizer = false, names_rate = false;  // whether --optimizer and --lr are given: else the file's count
   std::string schedule = "constant";
   bool shuffle = true;
   uint32_t early_stop = 0;  // epochs of patience

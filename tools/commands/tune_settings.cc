@@ -79,6 +79,33 @@ std::string decisive_text(const TuneOptions& o, const LoadedModel& model, const 
 
 }  // namespace
 
+TuneOptions with_source(const TuneOptions& o) {
+  if (is_model(o.model)) return o;
+  const std::vector<uint8_t> bytes = read_network(o.model);
+  const Format format = sniff(bytes);
+  if (format != Format::kZip && format != Format::kHdf5) return o;
+  const std::shared_ptr<const SourceTraining> source =
+      import_network(bytes, o.model, {.shapes = o.shapes, .train = true}).training;
+  TuneOptions made = o;
+  TrainingArguments& a = made.training;
+  const bool takes_loss = a.loss.empty() && !source->loss.empty(),
+             takes_optimizer = !o.names_optimizer && !source->optimizer.empty();
+  if (takes_loss) a.loss = source->loss;
+  if (takes_optimizer) {
+    a.optimizer = source->optimizer;
+    if (!o.names_rate && source->learning_rate > 0) made.learning_rate = source->learning_rate;
+    if (a.no_decay.empty()) a.no_decay = source->no_decay;
+    if (a.clip_norm == 0) a.clip_norm = source->clip_norm;
+    if (a.clip_value == 0) a.clip_value = source->clip_value;
+    const bool all = a.layers.empty() && a.last_layers == 0 && !a.biases_only && !a.frozen_batch_norm;
+    if (all && source->batch_norm_momentum > 0) a.batch_norm_momentum = source->batch_norm_momentum;
+  }
+  if (takes_loss || takes_optimizer)
+    fmt::print(stderr, "training: {} --lr {}: what is not on the command line is what the file was compiled with\n",
+               training_text(a), made.learning_rate);
+  return made;
+}
+
 void check_options(const TuneOptions& o) {
   if (!is_model(o.model) && o.training.loss.empty())
     throw Error(kUsage, o.model, "is a network: which loss is to be trained?",
@@ -112,11 +139,10 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   ConvertOptions conversion = conversion_of(o);
   const PolicyRequest policies = parse_policy_options(o.policies);
   if (!o.rewrite.type.empty()) check_against_rewrite(policies, "--rewrite " + o.rewrite.type);
-  const Graph graph =
-      load_network(o.model, {.batch = conversion.batch, .shapes = o.shapes, .train = true}, kSimplifyToTrain,
-                   [&](Graph& imported) {
-                     if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
-                   });
+  const Graph graph = load_network(o.model, {.batch = conversion.batch, .shapes = o.shapes, .train = true},
+                                   kSimplifyToTrain, [&](Graph& imported) {
+                                     if (!o.rewrite.type.empty()) rewrite_mixed(imported, o.rewrite.options);
+                                   });
   print_log(graph, false);
   CompileOptions compiling;
   compiling.policies = policies;

@@ -13,6 +13,9 @@ namespace nacre::tools {
 
 inline constexpr const char* kReport = "this is a defect of the converter: report it with the network";
 
+// What the network's file says of its training where the command line says nothing: loss, optimizer, learning rate.
+TuneOptions with_source(const TuneOptions& o);
+
 // Before any work: an answer to a typing error should not take a minute. Throws Error.
 void check_options(const TuneOptions& o);
 

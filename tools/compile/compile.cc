@@ -40,7 +40,12 @@ void print_log(const Graph& graph, bool all) {
 
 Graph load_network(const std::string& path, const ImportOptions& importing, const SimplifyOptions& simplifying,
                    const std::function<void(Graph&)>& rewrite) {
-  Graph graph = import_network(path, importing);
+  return load_network(read_network(path), path, importing, simplifying, rewrite);
+}
+
+Graph load_network(std::span<const uint8_t> bytes, const std::string& path, const ImportOptions& importing,
+                   const SimplifyOptions& simplifying, const std::function<void(Graph&)>& rewrite) {
+  Graph graph = import_network(bytes, path, importing);
   check(graph);
   if (rewrite) rewrite(graph);
   simplify(graph, simplifying);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ void print_log(const Graph& graph, bool all);
 // `rewrite`: what is done with it as it was imported; null: nothing.
 Graph load_network(const std::string& path, const ImportOptions& importing = {},
                    const SimplifyOptions& simplifying = {}, const std::function<void(Graph&)>& rewrite = {});
+// The same as if these bytes were the file.
+Graph load_network(std::span<const uint8_t> bytes, const std::string& path, const ImportOptions& importing,
+                   const SimplifyOptions& simplifying, const std::function<void(Graph&)>& rewrite = {});
 
 // Whether a layer that these policies, or the graph itself, give a policy has one for which `is` holds.
 bool any_policy(Graph simplified, const PolicyRequest& policies, const std::function<bool(const Policy&)>& is);

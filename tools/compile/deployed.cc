@@ -103,20 +103,25 @@ void add_ranges(const Graph& graph, const PolicyRequest& policies, const RangeSa
 
 }  // namespace
 
+void take_learned(Graph& graph, const LoadedModel& training, std::span<const std::byte> state, Deployed& counts) {
+  const Graph source = graph;
+  require_place_for_all(graph, training);
+  counts.parameters = with_parameters(graph, training, state);
+  counts.adapters = merge_adapters(graph, training, state);
+  if (counts.parameters + counts.adapters == 0)
+    throw Error(kBadInput, source.source, "has no constant of a name that the training model learned",
+                "name the network that the model was made of");
+  require_finite(graph, source);
+}
+
 Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training,
                 std::span<const std::byte> state, const RangeSamples& samples) {
   separate_statistics(simplified);
   Graph graph = simplified;
   resolve_policies(graph, policies);
   Calibration found = trained_calibration(graph, training, state);
-  require_place_for_all(graph, training);
   Deployed deployed;
-  deployed.parameters = with_parameters(graph, training, state);
-  deployed.adapters = merge_adapters(graph, training, state);
-  if (deployed.parameters + deployed.adapters == 0)
-    throw Error(kBadInput, simplified.source, "has no constant of a name that the training model learned",
-                "name the network that the model was made of");
-  require_finite(graph, simplified);
+  take_learned(graph, training, state, deployed);
   code_as_the_source(graph, simplified);
   simplify(graph);
   if (!samples.data.empty()) add_ranges(graph, policies, samples, found);

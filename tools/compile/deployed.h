@@ -24,10 +24,10 @@ struct RangeSamples {
 };
 
 struct DeployOptions {
-  std::string network;     // the source's file
+  std::string network;                   // the source's file
   std::vector<std::string> shapes = {};  // of axes that it leaves open: --shape
-  int batch = 0;           // rows of a run; 0: as in the file, and 1 where the file leaves it open
-  PolicyRequest policies;  // of the deployed network
+  int batch = 0;                         // rows of a run; 0: as in the file, and 1 where the file leaves it open
+  PolicyRequest policies;                // of the deployed network
   RangeSamples samples = {};
   std::vector<std::pair<std::string, std::string>> metadata;
 };
@@ -44,6 +44,9 @@ struct Deployed {
 // stay the source's. Throws where `simplified` has no place for something that was trained, or a number is not finite.
 Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedModel& training,
                 std::span<const std::byte> state, const RangeSamples& samples = {});
+
+// Of this the first half: the constants of `graph` become what was learned, with adapters merged into them.
+void take_learned(Graph& graph, const LoadedModel& training, std::span<const std::byte> state, Deployed& counts);
 
 // "4 constants trained, 2 adapters merged".
 std::string deployed_text(const Deployed& deployed);

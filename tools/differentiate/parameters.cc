@@ -71,22 +71,13 @@ std::multimap<size_t, ValueId> parameters_of(const Graph& graph, const Node& nod
 }
 
 template <class T>
-std::vector<uint8_t> stored_as(const std::vector<float>& x) {
+std::vector<uint8_t> elements_of(const std::vector<float>& x) {
   std::vector<uint8_t> bytes(x.size() * sizeof(T));
   for (size_t i = 0; i < x.size(); ++i) {
     const T element(x[i]);
     std::memcpy(bytes.data() + i * sizeof(T), &element, sizeof(T));
   }
   return bytes;
-}
-
-std::vector<uint8_t> stored_as(ElementType type, const std::vector<float>& x) {
-  switch (type) {
-    case ElementType::kFloat64: return stored_as<double>(x);
-    case ElementType::kFloat16: return stored_as<Float16>(x);
-    case ElementType::kBfloat16: return stored_as<Bfloat16>(x);
-    default: return stored_as<float>(x);
-  }
 }
 
 // The type in which a layer keeps its variables: of a quantized policy the real numbers behind the codes.
@@ -115,6 +106,15 @@ void require_patterns(const TrainedParameters& options) {
 }
 
 }  // namespace
+
+std::vector<uint8_t> stored_as(ElementType type, const std::vector<float>& x) {
+  switch (type) {
+    case ElementType::kFloat64: return elements_of<double>(x);
+    case ElementType::kFloat16: return elements_of<Float16>(x);
+    case ElementType::kBfloat16: return elements_of<Bfloat16>(x);
+    default: return elements_of<float>(x);
+  }
+}
 
 std::vector<ValueId> stored_values(const Graph& graph) {
   std::vector<ValueId> stored(graph.values.size(), kNone);

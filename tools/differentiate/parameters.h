@@ -25,6 +25,9 @@ std::vector<int> layers_to_train(const Graph& graph, const TrainedParameters& op
 // which layers read one parameter. kNone for what is computed of anything else.
 std::vector<ValueId> stored_values(const Graph& graph);
 
+// Numbers as elements of a float type, each rounded to the nearest.
+std::vector<uint8_t> stored_as(ElementType type, const std::vector<float>& numbers);
+
 // Forms of constants that are not trained become constants: nothing is left to compute. After make_parameters.
 void store_frozen_forms(Graph& graph);
 

@@ -20,6 +20,13 @@ inline std::string range_name(const std::string& value) { return value + "/range
 inline std::string scale_name(const std::string& value) { return value + "/float8_scale"; }
 inline std::string history_name(const std::string& value) { return value + "/amax_history"; }
 
+// What the source's training left for this state value; null: nothing of this size.
+inline const std::vector<float>* of_source(const Graph& graph, const std::string& name, int64_t elements) {
+  if (graph.training == nullptr) return nullptr;
+  const auto found = graph.training->float8.find(name);
+  return found != graph.training->float8.end() && int64_t(found->second.size()) == elements ? &found->second : nullptr;
+}
+
 // The ranges of the static quantizers of a network: of those that calibration measured, else from 0.
 QuantizerPlan plan_ranges(const Graph& simplified, const Calibration* calibration, const QuantizerTraining& options);
 

@@ -242,7 +242,8 @@ class AddQuantizers {
           keras && each ? int(FakeFloat8::kEachRounded) : int(keras ? ScaleForm::kStep : ScaleForm::kReciprocal));
       const ValueId scale = add(scale_name(name), ElementType::kFloat32, {1}, Region::kState);
       const float one[] = {1};
-      graph_.values[size_t(scale)].initial = bytes_of(one);
+      const auto* const source = of_source(graph_, scale_name(name), 1);
+      graph_.values[size_t(scale)].initial = source != nullptr ? bytes_of(*source) : bytes_of(one);
       const ValueId amax = trains_ ? add(name + "/amax", ElementType::kUint32, {1}, Region::kStep) : kNone;
       rounding.inputs.insert(rounding.inputs.end(), {scale, amax});
     }
@@ -352,6 +353,7 @@ Commit commit_quantizers(const Graph& graph, const QuantizerTraining& options) {
     v.dims = {elements};
     v.region = Region::kState;
     v.kept = kept;
+    if (const auto* const source = of_source(graph, name, elements)) v.initial = bytes_of(*source);
     commit.values.push_back(std::move(v));
     return ValueId(commit.values.size() - 1);
   };

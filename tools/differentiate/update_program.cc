@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <map>
 #include <string_view>
 
@@ -34,6 +35,15 @@ constexpr OptimizerRow kOptimizers[] = {
     {Optimizer::kAdagrad, Op::kAdagrad, 1, {"square_sum"}},
 };
 
+const OptimizerRow& row_of(Optimizer kind) { return *std::ranges::find(kOptimizers, kind, &OptimizerRow::kind); }
+
+// Whether the source kept what this optimizer keeps.
+bool keeps(const SourceTraining& saved, const OptimizerRow& row) {
+  return row.moments > 0 && std::ranges::any_of(saved.moments, [&](const auto& of_parameter) {
+           return of_parameter.second.contains(row.names[0]);
+         });
+}
+
 bool has_attribute(const Node& node, std::string_view name) {
   return std::ranges::any_of(find_rule(node.op)->attributes, [&](const Attribute& a) { return a.name == name; });
 }
@@ -51,7 +61,8 @@ void check_no_decay(const Graph& graph, const std::vector<std::string>& patterns
 }  // namespace
 
 UpdateSteps::UpdateSteps(Graph& graph, const Graph& shared, const TrainingOptions& options, ElementType sums)
-    : graph_(graph), options_(options), sums_(sums) {
+    : graph_(graph), options_(options), saved_(shared.training), sums_(sums) {
+  resumes_ = saved_ != nullptr && keeps(*saved_, row_of(options.optimizer.kind));
   check_no_decay(shared, options.optimizer.no_decay);
   for (const Value& v : shared.values) {
     if (!v.persists()) continue;
@@ -92,7 +103,25 @@ ValueId UpdateSteps::state(const std::string& name, ElementType type, std::vecto
   return id;
 }
 
-ValueId UpdateSteps::step_count() { return state(kStepCountName, ElementType::kUint32, {1}, Kept::kCounter); }
+ValueId UpdateSteps::moment(const std::string& parameter, const std::string& name, const Value& like) {
+  const ValueId id = state(parameter + "/" + name, moment_type(like.type), like.dims, Kept::kOptimizer);
+  Value& v = graph_.values[size_t(id)];
+  if (!resumes_ || !saved_->moments.contains(parameter)) return id;
+  const std::map<std::string, std::vector<float>>& kept = saved_->moments.at(parameter);
+  const auto found = kept.find(name);
+  if (found != kept.end() && int64_t(found->second.size()) == v.elements())
+    v.initial = std::make_shared<const std::vector<uint8_t>>(stored_as(v.type, found->second));
+  return id;
+}
+
+ValueId UpdateSteps::step_count() {
+  const ValueId id = state(kStepCountName, ElementType::kUint32, {1}, Kept::kCounter);
+  if (!resumes_) return id;
+  std::vector<uint8_t> steps(sizeof saved_->steps);
+  std::memcpy(steps.data(), &saved_->steps, steps.size());
+  graph_.values[size_t(id)].initial = std::make_shared<const std::vector<uint8_t>>(std::move(steps));
+  return id;
+}
 
 ValueId UpdateSteps::learning_rate() {
   if (rate_ == kNone) rate_ = arena("learning_rate", ElementType::kFloat32, 1);
@@ -130,14 +159,13 @@ ElementType UpdateSteps::moment_type(ElementType parameter) const {
 
 void UpdateSteps::optimize(const GradientOf& g, ValueId gradient, const Verdict& verdict) {
   const OptimizerOptions& o = options_.optimizer;
-  const OptimizerRow& row = *std::ranges::find(kOptimizers, o.kind, &OptimizerRow::kind);
+  const OptimizerRow& row = row_of(o.kind);
   const ValueId parameter = shared(g.parameter);
   std::vector<ValueId> inputs = {gradient, verdict.report, learning_rate()};
   if (row.moments == 2) inputs.push_back(step_count());
   inputs.push_back(parameter);
   const Value p = graph_.values[size_t(parameter)];
-  for (int i = 0; i < row.moments; ++i)
-    inputs.push_back(state(g.parameter + "/" + row.names[i], moment_type(p.type), p.dims, Kept::kOptimizer));
+  for (int i = 0; i < row.moments; ++i) inputs.push_back(moment(g.parameter, row.names[i], p));
   Node& node = guarded(row.op, g.parameter + "/" + find_rule(row.op)->name, std::move(inputs), verdict);
   node.layer = layer_of_sums();
   const auto is_named = [&](const std::string& layer) { return !o.no_decay.empty() && matches_any(layer, o.no_decay); };

@@ -38,6 +38,7 @@ class UpdateSteps {
  private:
   ValueId arena(const std::string& name, ElementType type, int64_t elements);
   ValueId state(const std::string& name, ElementType type, std::vector<int64_t> dims, Kept kept);
+  ValueId moment(const std::string& parameter, const std::string& name, const Value& like);
   ValueId step_count();
   ValueId learning_rate();
   Node& guarded(Op op, const std::string& name, std::vector<ValueId> inputs, const Verdict& verdict);
@@ -46,6 +47,8 @@ class UpdateSteps {
 
   Graph& graph_;
   const TrainingOptions& options_;
+  std::shared_ptr<const SourceTraining> saved_;  // what the source's optimizer left
+  bool resumes_ = false;                         // whether this one goes on with it
   ElementType sums_;
   std::map<std::string, Value> source_;       // persistent values of `shared`
   std::map<std::string, std::string> roots_;  // of aliases among them

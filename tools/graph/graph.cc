@@ -205,6 +205,7 @@ void set_reals(Value& constant, std::span<const float> numbers) {
   constant.data = std::make_shared<const std::vector<uint8_t>>(bytes, bytes + numbers.size_bytes());
   constant.stored = constant.type = ElementType::kFloat32;
   constant.quantizer.reset();
+  constant.amaxes.clear();  // of the numbers before
 }
 
 }  // namespace nacre::tools

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,6 +41,16 @@ enum class Kept : uint8_t { kParameter, kStatistic, kOptimizer, kNumerics, kCoun
 template <>
 std::span<const char* const> names<Kept>();
 
+// Codes that the source made of a constant's numbers under the policy that its layer came with. While the layer keeps
+// that policy they are stored as they are; its rule would give them again, but for what rounding lost.
+struct SourceCodes {
+  Quantization quantization = Quantization::kNone;
+  int64_t block = 0;                // terms that share a scale; 0: those of a channel
+  std::vector<int8_t> codes, zero;  // codes: as the constant's elements
+  std::vector<float> scale;         // as the policy's rule has it, [channels] or [channels, blocks]
+  std::shared_ptr<const std::vector<uint8_t>> of = nullptr;  // Value::data that they mean
+};
+
 struct Value {
   std::string name;  // unique; the source's where it has one
   ElementType type = ElementType::kFloat32;
@@ -51,10 +62,13 @@ struct Value {
   std::shared_ptr<const std::vector<uint8_t>> data;
   Layout layout = Layout::kRowMajor;  // of weights that pack_weights made for a kernel: engine/base/layout.h
   ElementType stored = ElementType::kNone;
+  std::shared_ptr<const SourceCodes> source_codes = nullptr;  // no part of text
   bool keeps_steps = false;  // constants that are to be trained: what steps make of it is not folded
   // constants that no training changes: a number of the file's arithmetic, no parameter
   bool fixed = false;
-  std::vector<float> amaxes = {};  // max |x| per calibration sample, oldest first: what fills a float8 history
+  // max |x| per calibration sample, oldest first: what fills a float8 history; of weights what the source made their
+  // scale of
+  std::vector<float> amaxes = {};
 
   // Of values in state, stream, derived and step: the graphs of one model that have one of this name mean the same
   // tensor, and nodes may update it (OpRule::inputs, '&'). `initial`: state's first value, elements of `type`; null:
@@ -123,6 +137,17 @@ struct Bank {
   uint64_t used = 0;   // set by plan_memory
 };
 
+// What the source says of how its network was trained, in the words of nacre tune. "" and 0: it does not.
+struct SourceTraining {
+  std::string loss, optimizer;
+  float learning_rate = 0, clip_norm = 0, clip_value = 0, batch_norm_momentum = 0;
+  std::vector<std::string> no_decay;  // patterns of layers
+  uint32_t steps = 0;                 // that were applied
+  // What the optimizer keeps, in the order of the parameter's elements: by the parameter's name, then by its own.
+  std::map<std::string, std::map<std::string, std::vector<float>>> moments = {};
+  std::map<std::string, std::vector<float>> float8 = {};  // scales and amax histories, by their names in state
+};
+
 struct Graph {
   std::string source;  // file name, for errors
   std::vector<Value> values;
@@ -137,8 +162,9 @@ struct Graph {
   // one line per step that runs in another type than its policy says
   std::vector<std::string> fallbacks;
   std::vector<Bank> banks = {{"arena", 0, 0}};
-  uint64_t liveness_bound = 0;  // bytes; set by plan_memory
-  Budget budget;                // of constants that importers and passes compute
+  uint64_t liveness_bound = 0;                               // bytes; set by plan_memory
+  Budget budget;                                             // of constants that importers and passes compute
+  std::shared_ptr<const SourceTraining> training = nullptr;  // of graphs imported to be trained; no part of text
 
   ValueId add(Value value);                          // makes the name unique by a suffix if it is taken
   void rename(ValueId id, const std::string& name);  // unless a value has the name: names are not assigned

@@ -12,6 +12,7 @@
 #include "tools/base/print.h"
 #include "tools/files/input_file.h"
 #include "tools/importers/keras_files.h"
+#include "tools/importers/varint.h"
 #include "tools/model/model_limits.h"
 
 namespace nacre::tools {
@@ -21,18 +22,6 @@ constexpr uint64_t kMostNetworkBytes = uint64_t{1} << 31;  // what a FlatBuffer 
 
 bool has(std::span<const uint8_t> bytes, size_t at, std::string_view magic) {
   return bytes.size() >= at + magic.size() && std::memcmp(bytes.data() + at, magic.data(), magic.size()) == 0;
-}
-
-// A base-128 number at `at`, or false where the bytes end or it has more than ten.
-bool read_varint(std::span<const uint8_t> bytes, size_t& at, uint64_t& value) {
-  value = 0;
-  for (int shift = 0; shift < 70; shift += 7) {
-    if (at >= bytes.size()) return false;
-    const uint8_t byte = bytes[at++];
-    value |= uint64_t{byte & 0x7Fu} << (shift < 64 ? shift : 63);
-    if (byte < 0x80) return true;
-  }
-  return false;
 }
 
 // Protocol buffers have no magic. An ONNX ModelProto is a run of fields that ends with the file, and has a graph
@@ -93,7 +82,7 @@ std::vector<std::string> files_of_network(const std::string& path) {
   std::vector<std::string> files = {path};
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return files;
-  const std::vector<uint8_t> bytes = read_file(path, kMostNetworkBytes, begins_network);
+  const std::vector<uint8_t> bytes = read_network(path);
   const Format format = sniff(bytes);
   if (format == Format::kJson || format == Format::kHdf5) {
     const std::string beside = keras_companion(path, format == Format::kJson);
@@ -153,11 +142,19 @@ void make_names_printable(Graph& graph) {
 
 }  // namespace
 
-Graph import_network(const std::string& path, const ImportOptions& options) {
-  Graph graph = import_bytes(read_file(path, kMostNetworkBytes, begins_network), path, options);
+std::vector<uint8_t> read_network(const std::string& path) {
+  return read_file(path, kMostNetworkBytes, begins_network);
+}
+
+Graph import_network(std::span<const uint8_t> bytes, const std::string& path, const ImportOptions& options) {
+  Graph graph = import_bytes(bytes, path, options);
   make_names_printable(graph);
   require_names(graph);
   return graph;
+}
+
+Graph import_network(const std::string& path, const ImportOptions& options) {
+  return import_network(read_network(path), path, options);
 }
 
 }  // namespace nacre::tools

@@ -16,7 +16,7 @@ struct ImportOptions {
   int batch = 0;         // 0: as in the file, and 1 where the file leaves it open
   bool io_nhwc = false;  // ONNX: inputs and outputs of rank 4 are given NHWC, without a transpose at the border
   std::vector<std::string> shapes = {};  // of axes that the file leaves open: open_shape.h
-  bool train = false;    // the graph is to be trained: constants that the file shares stay one, below
+  bool train = false;                    // the graph is to be trained: constants that the file shares stay one, below
 };
 
 // What is one parameter and what are two, where `train` is set. A constant that several operators read, each as it is
@@ -43,5 +43,8 @@ std::vector<std::string> files_of_network(const std::string& path);
 
 // Reads the file and calls the importer of its format.
 Graph import_network(const std::string& path, const ImportOptions& options = {});
+// In two steps: the file's bytes, and the graph as if these bytes were the file.
+std::vector<uint8_t> read_network(const std::string& path);
+Graph import_network(std::span<const uint8_t> bytes, const std::string& path, const ImportOptions& options);
 
 }  // namespace nacre::tools

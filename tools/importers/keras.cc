@@ -6,15 +6,12 @@
 
 #include "tools/files/input_file.h"
 #include "tools/graph/batch.h"
+#include "tools/importers/import_end.h"
 #include "tools/importers/keras_files.h"
+#include "tools/importers/keras_training.h"
 
 namespace nacre::tools {
 namespace keras {
-namespace {
-
-constexpr size_t kMostReported = 100;
-
-}  // namespace
 
 Importer::Importer(const std::string& name, const ImportOptions& options, uint64_t file_bytes)
     : name_(name), options_(options) {
@@ -91,34 +88,19 @@ ValueId Importer::add_input(const Entry& entry, const Json& shape) {
   return id;
 }
 
-void Importer::report_problems() const {
-  if (problems_.empty()) return;
-  std::string text;
-  for (size_t i = 0; i < problems_.size() && i < kMostReported; ++i) text += "\n    " + problems_[i];
-  if (problems_.size() > kMostReported)
-    text += "\n    and " + std::to_string(problems_.size() - kMostReported) + " more";
-  const std::string things = problems_.size() == 1 ? "1 thing is" : std::to_string(problems_.size()) + " things are";
-  throw Error(kUnsupported, name_, things + " not supported:" + text);
-}
-
-void Importer::name_layouts() {
-  for (const Node& node : graph_.nodes) {
-    if (node.op != Op::kConv2d && node.op != Op::kDepthwiseConv2d && node.op != Op::kAveragePool &&
-        node.op != Op::kMaxPool)
-      continue;
-    for (Binding& b : graph_.inputs)
-      if (b.value == node.inputs[0]) b.layout = "NHWC";
-  }
-}
-
 Graph Importer::run(const Json& entry, const Weights& weights, const std::string& version) {
   version_ = version;
   try {
+    if (saved_ != nullptr && saved_->wants_order()) {
+      std::vector<std::string> trainable;
+      list_trainable(entry, weights, trainable);
+      saved_->set_order(trainable);
+    }
     static_cast<void>(model(entry, weights, {}, ""));
   } catch (const JsonError& error) {
     throw Error(kBadInput, name_, std::string("its configuration: ") + error.what());
   }
-  report_problems();
+  report_problems(name_, problems_);
   if (graph_.outputs.empty()) throw Error(kBadInput, name_, "has no output");
   std::map<std::string, int> names;
   for (Binding& b : graph_.outputs) {  // of a layer with several outputs, or one that is given out twice
@@ -138,7 +120,8 @@ Graph Importer::run(const Json& entry, const Weights& weights, const std::string
     infer_shapes(graph_, node);
     graph_.nodes.push_back(std::move(node));
   }
-  name_layouts();
+  name_image_inputs(graph_);
+  finish_training();
   graph_.metadata.emplace_back("format", "keras");
   if (!version.empty() && version.size() < 64) graph_.metadata.emplace_back("keras_version", version);
   mark_batched(graph_, open_batch_);
@@ -147,8 +130,6 @@ Graph Importer::run(const Json& entry, const Weights& weights, const std::string
 
 namespace {
 
-const std::vector<std::string> kSkipped = {"optimizer", "optimizer_weights"};
-
 std::string root_text(const Hdf5File& file, const std::string& key) {
   const auto root = file.texts.find("");
   if (root == file.texts.end()) return "";
@@ -156,12 +137,26 @@ std::string root_text(const Hdf5File& file, const std::string& key) {
   return found == root->second.end() || found->second.size() != 1 ? "" : found->second[0];
 }
 
+// What the model was compiled with: of an .h5 file in a text of its own.
+Json training_of(const Json& entry, const Hdf5File& file, const std::string& name) {
+  if (entry.contains("compile_config")) return entry.at("compile_config");
+  const std::string text = root_text(file, "training_config");
+  return text.empty() ? Json() : parse_config(text, name);
+}
+
+// Groups that are not read: what the optimizer keeps is of no use but to go on with it.
+std::vector<std::string> skipped(const ImportOptions& options) {
+  return options.train ? std::vector<std::string>() : kOptimizerGroups;
+}
+
 Graph run(const std::string& config, const Hdf5File& file, const std::string& version, const std::string& name,
           const ImportOptions& options, uint64_t bytes) {
   const Json entry = parse_config(config, name);
   if (!entry.is_object() || !entry.contains("class_name") || !entry.contains("config"))
     throw Error(kBadInput, name, "its configuration is none of a Keras model");
-  return Importer(name, options, bytes).run(entry, Weights(file, name), version);
+  Importer importer(name, options, bytes);
+  if (options.train) importer.resume(SavedTraining(training_of(entry, file, name), file));
+  return importer.run(entry, Weights(file, name), version);
 }
 
 }  // namespace
@@ -185,7 +180,7 @@ std::string keras_companion(const std::string& path, bool weights) {
 
 Graph import_keras_archive(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
   const keras::Archive archive = keras::read_archive(bytes, name);
-  const Hdf5File file = read_hdf5(archive.weights, name + ": model.weights.h5", keras::kSkipped);
+  const Hdf5File file = read_hdf5(archive.weights, name + ": model.weights.h5", keras::skipped(options));
   std::string version;
   if (!archive.metadata.empty()) {
     const Json metadata = keras::parse_config(archive.metadata, name + ": metadata.json");
@@ -196,7 +191,7 @@ Graph import_keras_archive(std::span<const uint8_t> bytes, const std::string& na
 }
 
 Graph import_keras_hdf5(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
-  const Hdf5File file = read_hdf5(bytes, name, keras::kSkipped);
+  const Hdf5File file = read_hdf5(bytes, name, keras::skipped(options));
   std::string config = keras::root_text(file, "model_config"), version = keras::root_text(file, "keras_version");
   if (config.empty()) {
     const std::string beside = keras_companion(name, false);
@@ -215,7 +210,7 @@ Graph import_keras_json(std::span<const uint8_t> bytes, const std::string& name,
     throw Error(kUnsupported, name, "is a configuration without weights",
                 "put them beside it, as NAME.weights.h5 or model.weights.h5");
   const std::vector<uint8_t> weights = read_file(beside);
-  const Hdf5File file = read_hdf5(weights, beside, keras::kSkipped);
+  const Hdf5File file = read_hdf5(weights, beside, keras::skipped(options));
   const std::string config(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::string version;
   const Json entry = keras::parse_config(config, name);

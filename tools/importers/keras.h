@@ -3,6 +3,8 @@
 //   keras.cc             the file: its form, the model in it, inputs and outputs, what is not supported
 //   keras_archive.cc     the members of a .keras archive
 //   keras_hdf5*.cc       HDF5, in a process of its own
+//   keras_stored.cc      where a file stores its numbers (stored_numbers.h)
+//   keras_training.cc    loss, optimizer and its state
 //   keras_weights.cc     which variables are whose, in both forms of file
 //   keras_network.cc     Functional, Sequential and nested models: which layer is called with what
 //   keras_call.cc        one call of a layer: its configuration, its operands, its nodes
@@ -38,6 +40,9 @@ namespace nacre::tools::keras {
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 inline constexpr int64_t kMostSize = int64_t{1} << 28;  // of an axis: the engine's limit
 
+// At the top of a file: what the optimizer keeps.
+inline const std::vector<std::string> kOptimizerGroups = {"optimizer", "optimizer_weights"};
+
 // keras_archive.cc: the members of a .keras file that are read.
 struct Archive {
   std::string config, metadata;
@@ -45,6 +50,22 @@ struct Archive {
 };
 Archive read_archive(std::span<const uint8_t> bytes, const std::string& place);
 Json parse_config(const std::string& text, const std::string& place);  // bounded in depth
+
+// A kernel that the file has in codes: the numbers that they mean, and of each its code, scale and zero point.
+struct CodedKernel {
+  Hdf5Dataset numbers;
+  std::vector<float> codes, scale, zero;  // zero: may be empty
+  Quantization quantization = Quantization::kNone;
+  int64_t block = 0;  // rows that share a scale; 0: all
+};
+
+// What float8 training keeps of a layer's input, kernel and gradient.
+struct Float8State {
+  struct Of {
+    std::vector<float> scale, history;
+  };
+  Of x, w, y;
+};
 
 // The variables of a layer, of a part of it or of a model, in Keras's order.
 //
@@ -61,7 +82,8 @@ class Weights {
   // Of a sublayer: by place the first of `names` that is there, by list `size` variables from `first` on.
   Weights part(const std::vector<std::string>& names, size_t first, size_t size) const;
   // The same with this kernel as variable 0 and the bias, where there is one, as variable 1.
-  Weights with_kernel(std::shared_ptr<const Hdf5Dataset> kernel, size_t at, std::optional<size_t> bias) const;
+  Weights with_kernel(std::shared_ptr<const CodedKernel> kernel, size_t at, std::optional<size_t> bias) const;
+  const CodedKernel* coded() const { return kernel_.get(); }  // null: variable 0 is what the file has
   // Of layers of a model, in order: {name, class}.
   std::vector<Weights> layers(const std::vector<std::pair<std::string, std::string>>& layers) const;
 
@@ -73,7 +95,7 @@ class Weights {
   std::string place_, path_;
   bool by_list_ = false, root_ = false;
   std::vector<std::string> paths_;
-  std::shared_ptr<const Hdf5Dataset> kernel_;  // stands for variable 0
+  std::shared_ptr<const CodedKernel> kernel_;  // stands for variable 0
 };
 
 class Importer;
@@ -169,6 +191,7 @@ std::string source_policy(const Json& config);
 std::string quantization_mode(const Json& config);
 // keras_codes.cc: the variables of a quantized layer become kernel and bias.
 void decode_kernel(Call& call, const std::string& mode);
+void attach_codes(const Call& call, ValueId weights, const CodedKernel& kernel, const Call::Arrange& make);
 
 // matrix [rows, columns] -> [columns, rows]
 std::vector<float> transposed(const std::vector<float>& matrix, int64_t rows, int64_t columns);
@@ -180,11 +203,24 @@ struct Reference {
   auto operator<=>(const Reference&) const = default;
 };
 
+class SavedTraining;
+
 class Importer {
  public:
   Importer(const std::string& name, const ImportOptions& options, uint64_t file_bytes);
+  ~Importer();
 
   Graph run(const Json& model, const Weights& weights, const std::string& version);
+
+  // keras_training.cc: before run(), what the file says of its training; and the moments of a variable that became a
+  // parameter, arranged as it is.
+  void resume(SavedTraining saved);
+  void keep_moments(ValueId parameter, const std::string& variable, const std::vector<int64_t>& dims,
+                    const Call::Arrange& make);
+
+  // Of a float8 layer: what its kernel's scale was made of, 0 where it is not known, and what training keeps.
+  void keep_float8(const Call& call, float kernel_amax, Float8State state);
+  float kernel_amax(const std::string& variable) const;
 
   // keras_network.cc: a model on these inputs. Of a model that is a layer, `path` ends with '/'.
   std::vector<ValueId> model(const Json& entry, const Weights& weights, std::vector<ValueId> inputs,
@@ -223,17 +259,22 @@ class Importer {
   bool collect(const Json& json, const Scope& scope, std::vector<ValueId>* found, int depth = 0) const;
   bool read_operands(const Json& node, const Scope& scope, Call& call) const;
   void finish(Call& call, size_t values);
+  void list_trainable(const Json& model, const Weights& weights, std::vector<std::string>& all);
+  std::map<std::string, std::vector<float>> float8_state() const;
+  void finish_training();
   void problem(const std::string& text);
-  void report_problems() const;
-  void name_layouts();
 
   std::string name_;
   const ImportOptions& options_;
   Graph graph_;
   std::string version_;
-  std::map<std::string, int> layers_;         // by path
-  std::map<std::string, ValueId> variables_;  // by path in the file and form
-  std::set<ValueId> masked_;                  // what carries a mask in Keras
+  std::map<std::string, int> layers_;           // by path
+  std::map<std::string, ValueId> variables_;    // by path in the file and form
+  std::set<ValueId> masked_;                    // what carries a mask in Keras
+  std::map<std::string, float> kernel_amaxes_;  // by variable
+  std::map<std::string, Float8State> float8_;   // by layer
+  std::unique_ptr<SavedTraining> saved_;
+  std::map<ValueId, std::map<std::string, std::vector<float>>> moments_;  // of parameters, by their names
   std::vector<std::string> problems_;
   std::set<std::string> said_;
   int64_t batch_ = 0;
@@ -242,6 +283,9 @@ class Importer {
   size_t calls_ = 0;
 };
 
+// A model, which may be a layer of another.
+inline constexpr int kMostNested = 32;
+bool is_model(const std::string& class_name, const Json& config);
 std::vector<Reference> references(const Json& json);  // of input_layers and output_layers
 std::string dims_text(const std::vector<int64_t>& dims);
 std::string snake_case(const std::string& class_name);  // as Keras names groups

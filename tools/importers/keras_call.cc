@@ -264,6 +264,9 @@ ValueId Call::variable(size_t i, const std::string& label, const std::string& fo
   std::vector<float> numbers = stored.reals();
   if (make) numbers = make(numbers);
   const ValueId made = importer->graph().constant(path + "/" + label, std::move(of), numbers);
+  if (i == 0 && weights.coded() != nullptr) attach_codes(*this, made, *weights.coded(), make);
+  if (const float amax = importer->kernel_amax(weights.path(i)); amax > 0) value(made).amaxes = {amax};
+  importer->keep_moments(made, weights.path(i), stored.dims, make);
   return importer->variables()[key] = made;
 }
 

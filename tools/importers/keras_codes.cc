@@ -4,9 +4,10 @@
 //   int4    two codes a byte along the last axis, low bits first; kernel_scale, kernel_zero [groups, channels],
 //           g_idx [rows]: the group of a row                                            w = (q - zero) scale
 //           per channel: kernel_scale alone                                             w = q / scale
-//   float8  the kernel itself, and scales and amax histories: inputs_scale fills the history of the input
+//   float8  the kernel itself, and scales and amax histories: what inference divides by, and where training goes on
 //
-// The policy that comes in with the layer makes the same codes of w again: of int8 |w| is largest where |q| = 127.
+// The layer's policy comes in with it, and the codes with the kernel (SourceCodes): they are stored as they are where
+// the policy is kept.
 #include <algorithm>
 #include <cmath>
 
@@ -43,25 +44,25 @@ struct Found {
   std::optional<size_t> kernel, bias, scale, zero, groups;
 };
 
-// w [rows, columns] of codes with a scale per column, or per row of an embedding.
-void divide(const Call& call, std::vector<float>& w, const std::vector<float>& scale, bool by_row) {
-  if (scale.empty() || w.size() % scale.size() != 0) call.bad("scales that do not fit its kernel");
-  const size_t inner = w.size() / scale.size();
-  for (size_t i = 0; i < w.size(); ++i) w[i] /= scale[by_row ? i / inner : i % scale.size()];
+// For each of `count` codes [rows, columns] its scale: one per column, or per row of an embedding.
+std::vector<float> scales_of(const Call& call, const std::vector<float>& scale, size_t count, bool by_row) {
+  if (scale.empty() || count % scale.size() != 0) call.bad("scales that do not fit its kernel");
+  std::vector<float> all(count);
+  for (size_t i = 0; i < count; ++i) all[i] = scale[by_row ? i / (count / scale.size()) : i % scale.size()];
+  return all;
 }
 
-void by_groups(const Call& call, std::vector<float>& w, const Found& at, int64_t columns) {
-  const std::vector<float> scale = call.weights[*at.scale].reals(), zero = call.weights[*at.zero].reals(),
-                           group = call.weights[*at.groups].reals();
-  const auto rows = size_t(int64_t(w.size()) / columns), width = size_t(columns);
-  if (group.size() != rows || scale.size() != zero.size() || scale.size() % width != 0)
-    call.bad("scales that do not fit its kernel");
-  for (size_t i = 0; i < w.size(); ++i) {
-    const float g = group[i / width];
-    if (!(g >= 0 && g < float(scale.size() / width))) call.bad("a group that it does not have");
-    const size_t s = size_t(g) * width + i % width;
-    w[i] = (w[i] - zero[s]) * scale[s];
+// The same of what is one per group of rows and column.
+std::vector<float> in_groups(const Call& call, const std::vector<float>& of, const std::vector<float>& group,
+                             size_t count, size_t columns) {
+  if (group.size() != count / columns || of.size() % columns != 0) call.bad("scales that do not fit its kernel");
+  std::vector<float> all(count);
+  for (size_t i = 0; i < count; ++i) {
+    const float g = group[i / columns];
+    if (!(g >= 0 && g < float(of.size() / columns))) call.bad("a group that it does not have");
+    all[i] = of[size_t(g) * columns + i % columns];
   }
+  return all;
 }
 
 // Sizes of a kernel that the file has packed: [in, out] of what the layer says.
@@ -74,24 +75,44 @@ std::vector<int64_t> kernel_dims(const Call& call, const Hdf5Dataset& stored, co
   return dims;
 }
 
-void fill_history(Call& call) {
+// "int4/128": 128. 0: a scale per channel.
+int64_t block_of(const std::string& mode) {
+  const size_t slash = mode.find('/');
+  const std::string digits = slash == mode.npos ? "" : mode.substr(slash + 1, 9);
+  int64_t block = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return 0;
+    block = 10 * block + (c - '0');
+  }
+  return block;
+}
+
+// Scales and histories of input, kernel and gradient, in this order behind kernel and bias.
+void read_float8(Call& call) {
   const bool biased = call.find("bias_axes") != nullptr || (call.class_name == "Dense" && call.flag("use_bias", true));
-  const auto at = find(call.weights, "inputs_scale", biased ? 2 : 1);
-  if (!at || call.weights[*at].elements() != 1 || call.inputs.empty()) return;
-  const float amax = call.weights[*at].reals()[0] * kLargestE4M3;
-  if (!(amax > 0 && amax < kInfinity)) return;
-  std::vector<float>& amaxes = call.value(call.inputs[0]).amaxes;
-  if (amaxes.empty()) amaxes = {amax};
-  else amaxes[0] = std::max(amaxes[0], amax);
-  call.note(
-      "float8: the scale of its input is the file's; that of its kernel is made of the kernel, and the histories "
-      "for gradients begin anew");
+  size_t place = biased ? 2 : 1;
+  Float8State state;
+  for (const auto& [to, name] :
+       {std::pair(&state.x, "inputs"), std::pair(&state.w, "kernel"), std::pair(&state.y, "outputs_grad")})
+    for (const auto& [numbers, suffix] : {std::pair(&to->scale, "_scale"), std::pair(&to->history, "_amax_history")})
+      if (const auto at = find(call.weights, std::string(name) + suffix, place++)) *numbers = call.weights[*at].reals();
+  const auto amax_of = [](const Float8State::Of& of) {
+    const float amax = of.scale.size() == 1 ? of.scale[0] * kLargestE4M3 : 0;
+    return amax > 0 && amax < kInfinity ? amax : 0;
+  };
+  if (const float amax = amax_of(state.x); amax > 0 && !call.inputs.empty()) {
+    std::vector<float>& amaxes = call.value(call.inputs[0]).amaxes;
+    if (amaxes.empty()) amaxes = {amax};
+    else amaxes[0] = std::max(amaxes[0], amax);
+  }
+  const float kernel_amax = amax_of(state.w);
+  call.importer->keep_float8(call, kernel_amax, std::move(state));
 }
 
 }  // namespace
 
 void decode_kernel(Call& call, const std::string& mode) {
-  if (mode == "float8") return fill_history(call);
+  if (mode == "float8") return read_float8(call);
   const bool embedding = call.class_name == "Embedding", int4 = mode.starts_with("int4");
   if (mode != "int8" && !int4) call.unsupported("codes of " + mode + ": give the network before it was quantized");
   const std::string kernel = embedding ? "embeddings" : "kernel";
@@ -109,24 +130,55 @@ void decode_kernel(Call& call, const std::string& mode) {
   if (!at.kernel || !at.scale) call.bad("has no codes or no scale");
   const Hdf5Dataset& stored = call.weights[*at.kernel];
   if (stored.type != ElementType::kInt8 || stored.dims.empty()) return;  // the kernel itself
-  auto made = std::make_shared<Hdf5Dataset>();
-  made->type = ElementType::kFloat32;
-  made->dims = int4 ? kernel_dims(call, stored, at) : stored.dims;
+  auto made = std::make_shared<CodedKernel>();
+  made->numbers.type = ElementType::kFloat32;
+  std::vector<int64_t>& dims = made->numbers.dims = int4 ? kernel_dims(call, stored, at) : stored.dims;
   int64_t columns = 1;
-  for (size_t i = 1; i < made->dims.size(); ++i) columns *= made->dims[i];
+  for (size_t i = 1; i < dims.size(); ++i) columns *= dims[i];
   if (int4 && (stored.dims.back() != (columns + 1) / 2 || stored.dims.size() != 2))
-    call.bad("packed codes of shape " + dims_text(stored.dims) + " for a kernel of shape " + dims_text(made->dims));
-  std::vector<float> w = int4 ? unpacked(stored, columns) : stored.reals();
-  if (int4 && at.zero && at.groups && !embedding) {
-    by_groups(call, w, at, columns);
-  } else if (int4 && at.zero && at.groups) {
-    call.unsupported("an int4 table in groups: quantize it to int8");
+    call.bad("packed codes of shape " + dims_text(stored.dims) + " for a kernel of shape " + dims_text(dims));
+  made->codes = int4 ? unpacked(stored, columns) : stored.reals();
+  made->quantization = int4 ? Quantization::kInt4Weights : Quantization::kInt8Dynamic;
+  std::vector<float> w = made->codes;
+  const std::vector<float> scale = call.weights[*at.scale].reals();
+  if (int4 && at.zero && at.groups) {
+    if (embedding) call.unsupported("an int4 table in groups: quantize it to int8");
+    const std::vector<float> zero = call.weights[*at.zero].reals(), group = call.weights[*at.groups].reals();
+    if (zero.size() != scale.size()) call.bad("scales that do not fit its kernel");
+    made->scale = in_groups(call, scale, group, w.size(), size_t(columns));
+    made->zero = in_groups(call, zero, group, w.size(), size_t(columns));
+    made->block = block_of(mode);
+    for (size_t i = 0; i < w.size(); ++i) w[i] = (w[i] - made->zero[i]) * made->scale[i];
   } else {
-    divide(call, w, call.weights[*at.scale].reals(), embedding);
+    made->scale = scales_of(call, scale, w.size(), embedding);
+    for (size_t i = 0; i < w.size(); ++i) w[i] /= made->scale[i];
   }
   const auto* bytes = reinterpret_cast<const uint8_t*>(w.data());
-  made->bytes.assign(bytes, bytes + w.size() * sizeof(float));
+  made->numbers.bytes.assign(bytes, bytes + w.size() * sizeof(float));
   call.weights = call.weights.with_kernel(std::move(made), *at.kernel, at.bias);
+}
+
+// Of a matrix [out, in] with a scale per row, or per block of in; of anything else its numbers are enough.
+void attach_codes(const Call& call, ValueId weights, const CodedKernel& kernel, const Call::Arrange& make) {
+  Value& w = call.value(weights);
+  if (w.dims.size() != 2 || kernel.codes.empty()) return;
+  const auto arranged = [&](const std::vector<float>& of) { return make ? make(of) : of; };
+  const std::vector<float> codes = arranged(kernel.codes), scale = arranged(kernel.scale),
+                           zero = kernel.zero.empty() ? std::vector<float>() : arranged(kernel.zero);
+  auto made = std::make_shared<SourceCodes>();
+  made->quantization = kernel.quantization;
+  made->block = kernel.block;
+  const auto terms = size_t(w.dims[1]), block = kernel.block == 0 ? terms : std::min(terms, size_t(kernel.block));
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const size_t first = i - i % terms % block;
+    if (scale[i] != scale[first] || (!zero.empty() && zero[i] != zero[first])) return;
+    made->codes.push_back(int8_t(codes[i]));
+    if (first != i) continue;
+    made->scale.push_back(scale[i]);
+    if (!zero.empty()) made->zero.push_back(int8_t(zero[i]));
+  }
+  made->of = w.data;
+  w.source_codes = std::move(made);
 }
 
 }  // namespace nacre::tools::keras

@@ -136,6 +136,7 @@ class Child {
       if (dim > uint64_t{INT64_MAX} || __builtin_mul_overflow(expected, dim, &expected)) garbled();
       made.dims.push_back(int64_t(dim));
     }
+    made.offset = number<uint64_t>();
     const auto size = number<uint64_t>();
     if (size != expected || size > most_) garbled();
     most_ -= size;
@@ -233,6 +234,16 @@ std::vector<float> Hdf5Dataset::reals() const {
   }
 }
 
+namespace {
+
+bool lies_in(std::span<const uint8_t> file, const Hdf5Dataset& dataset) {
+  const size_t size = dataset.bytes.size();
+  return dataset.offset <= file.size() && size <= file.size() - dataset.offset &&
+         std::equal(dataset.bytes.begin(), dataset.bytes.end(), file.begin() + ptrdiff_t(dataset.offset));
+}
+
+}  // namespace
+
 Hdf5File read_hdf5(std::span<const uint8_t> bytes, const std::string& place, const std::vector<std::string>& skipped) {
   Child child(bytes, skipped, place);
   Hdf5File file;
@@ -241,7 +252,8 @@ Hdf5File read_hdf5(std::span<const uint8_t> bytes, const std::string& place, con
     switch (child.number<Hdf5Record>()) {
       case Hdf5Record::kDataset: {
         const std::string path = child.text();
-        file.datasets[path] = child.dataset();
+        Hdf5Dataset& dataset = file.datasets[path] = child.dataset();
+        if (!lies_in(bytes, dataset)) dataset.offset = 0;
         break;
       }
       case Hdf5Record::kText: {

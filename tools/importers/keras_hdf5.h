@@ -20,6 +20,7 @@ struct Hdf5Dataset {
   ElementType type = ElementType::kNone;  // float16, bfloat16, float32, float64 and integers
   std::vector<int64_t> dims;
   std::vector<uint8_t> bytes;  // little-endian, in order
+  uint64_t offset = 0;         // where in the file the same bytes are; 0: in pieces, compressed or in another order
 
   int64_t elements() const;
   std::vector<float> reals() const;

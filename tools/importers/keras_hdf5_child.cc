@@ -201,7 +201,8 @@ class Sender {
     const ElementType element = element_of(id, type, &memory);
     bool good = true;
     if (element != ElementType::kNone && H5Sget_simple_extent_type(space) != H5S_NULL)
-      good = plain_storage(made, path) && send_dataset(id, path, element, memory, space);
+      good = plain_storage(made, path) &&
+             send_dataset(id, path, element, memory, space, H5Tequal(type, memory) > 0 ? offset_of(id, made) : 0);
     if (memory >= 0) H5Tclose(memory);
     H5Pclose(made);
     H5Sclose(space);
@@ -221,6 +222,11 @@ class Sender {
         return stop(path, "is compressed by filter " + std::to_string(int(filter)) + ", only deflate is known");
     }
     return true;
+  }
+
+  static uint64_t offset_of(hid_t id, hid_t made) {
+    const haddr_t offset = H5Pget_layout(made) == H5D_CONTIGUOUS ? H5Dget_offset(id) : HADDR_UNDEF;
+    return offset == HADDR_UNDEF ? 0 : uint64_t{offset};
   }
 
   // kNone: what is no number, and is left out. Opaque pairs of bytes are bfloat16 where Keras says so.
@@ -250,7 +256,8 @@ class Sender {
     }
   }
 
-  bool send_dataset(hid_t id, const std::string& path, ElementType element, hid_t memory, hid_t space) {
+  bool send_dataset(hid_t id, const std::string& path, ElementType element, hid_t memory, hid_t space,
+                    uint64_t offset) {
     const int rank = H5Sget_simple_extent_ndims(space);
     if (rank < 0 || rank > kMostHdf5Rank) return stop(path, "has more than 8 axes");
     hsize_t dims[kMostHdf5Rank] = {};
@@ -268,6 +275,7 @@ class Sender {
     put(uint8_t(element));
     put(uint8_t(rank));
     for (int i = 0; i < rank; ++i) put(uint64_t{dims[i]});
+    put(offset);
     put(size);
     put_bytes(bytes.data(), bytes.size());
     return true;

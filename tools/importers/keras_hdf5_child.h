@@ -1,7 +1,7 @@
 // What parent and child of keras_hdf5.h say to each other: records, each a kind and its fields. Numbers are
 // little-endian, a text is its length in 32 bits and its bytes.
 //
-//   kDataset  path, element type u8, rank u8, dims u64 each, size u64, bytes
+//   kDataset  path, element type u8, rank u8, dims u64 each, offset u64, size u64, bytes
 //   kText     path of a group, name of the attribute, count u32, texts
 //   kRefused  a sentence     nothing follows
 //   kEnd                     nothing follows

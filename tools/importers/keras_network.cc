@@ -3,17 +3,12 @@
 #include <algorithm>
 
 #include "tools/importers/keras.h"
+#include "tools/importers/keras_training.h"
 
 namespace nacre::tools::keras {
 namespace {
 
 constexpr size_t kMostCalls = 20000;
-constexpr int kMostNested = 32;
-
-bool is_model(const std::string& class_name, const Json& config) {
-  if (class_name == "Functional" || class_name == "Model" || class_name == "Sequential") return true;
-  return config.is_object() && config.contains("layers") && config.at("layers").is_array();
-}
 
 // Batch and sizes of an input, from what the several versions of Keras call it.
 const Json* shape_of(const Json& entry) {
@@ -49,6 +44,11 @@ void collect_references(const Json& json, std::vector<Reference>& found) {
 }
 
 }  // namespace
+
+bool is_model(const std::string& class_name, const Json& config) {
+  if (class_name == "Functional" || class_name == "Model" || class_name == "Sequential") return true;
+  return config.is_object() && config.contains("layers") && config.at("layers").is_array();
+}
 
 std::vector<Reference> references(const Json& json) {
   std::vector<Reference> found;
@@ -264,6 +264,7 @@ void Importer::convert(Call& call) {
     if (!known) return;
     const std::string mode = quantization_mode(call.config);
     if (!mode.empty() && call.weights.count() > 0) decode_kernel(call, mode);
+    if (saved_ != nullptr) saved_->add_layer(call.class_name, call.path, call.config);
     converter->convert(call);
     finish(call, values);
   } catch (const JsonError& error) {

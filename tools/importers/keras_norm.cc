@@ -29,8 +29,8 @@ void convert_batch_norm(Call& call) {
   x = call.transpose(x, perm);
   for (size_t i = 0; i < moments + 2; ++i) call.need_dims(i, {channels});
   const auto all = [&](const char* label, float number) {
-    return call.importer->graph().constant(call.path + "/" + label, {channels},
-                                           std::vector<float>(size_t(channels), number));
+    return call.constant(label, {channels},
+                         std::vector<float>(size_t(channels), number));  // which Keras does not train
   };
   Node node =
       call.step(Op::kBatchNorm, {x, has_scale ? call.variable(0, "gamma") : all("gamma", 1),

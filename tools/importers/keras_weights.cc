@@ -70,7 +70,7 @@ Weights::Weights(const Hdf5File& file, const std::string& place) : file_(&file),
 }
 
 const Hdf5Dataset& Weights::operator[](size_t i) const {
-  if (i == 0 && kernel_ != nullptr) return *kernel_;
+  if (i == 0 && kernel_ != nullptr) return kernel_->numbers;
   if (i >= paths_.size())
     throw Error(kBadInput, place_,
                 (path_.empty() ? "a layer" : path_) + " has " + std::to_string(paths_.size()) + " variables, " +
@@ -108,7 +108,7 @@ Weights Weights::part(const std::vector<std::string>& names, size_t first, size_
   return made;
 }
 
-Weights Weights::with_kernel(std::shared_ptr<const Hdf5Dataset> kernel, size_t at, std::optional<size_t> bias) const {
+Weights Weights::with_kernel(std::shared_ptr<const CodedKernel> kernel, size_t at, std::optional<size_t> bias) const {
   Weights made = *this;
   made.kernel_ = std::move(kernel);
   made.paths_ = {paths_.at(at)};

@@ -92,33 +92,15 @@ ValueId constant_weights(Import& import, const OperandPtr& of, const Value& w, c
   return import.parameter(of, {Move::other("transposed convolution")}, std::move(made));
 }
 
-// By steps that a gradient goes back through: [c, k, h, w], its kernel filled up to whole strides, turned, and the
-// phases taken out of it.
 ValueId trained_weights(Import& import, const Source& source, const OperandPtr& of, const TransposedConv& conv) {
-  const int64_t s_h = conv.h.stride, s_w = conv.w.stride, taps_h = conv.h.taps(), taps_w = conv.w.taps();
-  if ((s_h > 1 && conv.h.dilation > 1) || (s_w > 1 && conv.w.dilation > 1))
-    source.refuse("is to be trained, with a stride and a dilation");
-  const std::string& name = of->name;
-  const int64_t in = conv.groups * conv.c, phases = s_h * s_w * conv.k * taps_h * taps_w;
-  const auto append = [&](Node node, const char* suffix) { return import.append(std::move(node), name + suffix); };
-  Node pad = import.step(Op::kPad);
-  set_integer(pad, "after", int(s_h * taps_h - conv.h.kernel), 2);
-  set_integer(pad, "after", int(s_w * taps_w - conv.w.kernel), 3);
-  pad.inputs = {import.reshaped(import.plain(of), {in, conv.k, conv.h.kernel, conv.w.kernel}, name + "/2d")};
-  Node turn = import.step(Op::kSlice);
-  turn.inputs = {
-      import.reshaped(append(std::move(pad), "/whole"), {in, conv.k, taps_h, s_h, taps_w, s_w}, name + "/taps")};
-  const std::vector<int64_t> dims = import.value(turn.inputs[0]).dims;
-  for (int axis = 0; axis < 6; ++axis) {
-    const bool turned = (axis == 2 || axis == 4) && dims[size_t(axis)] > 1;
-    set_integer(turn, "begin", turned ? int(dims[size_t(axis)]) - 1 : 0, axis);
-    set_integer(turn, "size", int(dims[size_t(axis)]), axis);
-    set_integer(turn, "step", turned ? -1 : 1, axis);
-  }
-  ValueId w = import.transposed(append(std::move(turn), "/turned"), {0, 3, 5, 1, 2, 4}, name + "/phases");
-  w = import.reshaped(w, {conv.groups, conv.c, phases}, name + "/groups");
-  w = import.transposed(w, {0, 2, 1}, name + "/in_last");
-  return import.reshaped(w, {conv.groups * s_h * s_w * conv.k, taps_h, taps_w, conv.c}, name + "/kernel");
+  if (!steps_make_weights(conv)) source.refuse("is to be trained, with a stride and a dilation");
+  const auto append = [&](Node made, const std::string& suffix, ValueId) {
+    Node step = import.step(made.op);
+    step.words = std::move(made.words);
+    step.inputs = std::move(made.inputs);
+    return import.append(std::move(step), of->name + suffix);
+  };
+  return append_transposed_weights(import.graph(), conv, import.plain(of), append);
 }
 
 ValueId constant_bias(Import& import, const Source& source, const TransposedConv& conv) {

@@ -244,6 +244,20 @@ int64_t checked_elements(const std::string& place, const std::vector<int64_t>& d
   return product;
 }
 
+namespace {
+
+ElementType type_in_file(const TensorProto& tensor) {
+  return tensor.data_type() == TensorProto::UINT16 ? ElementType::kInt16 : element_type(tensor.data_type());
+}
+
+}  // namespace
+
+std::vector<uint8_t> external_data(const TensorProto& tensor, const std::string& directory) {
+  const std::string place = tensor.name().empty() ? "tensor" : tensor.name();
+  const int64_t elements = checked_elements(place, {tensor.dims().begin(), tensor.dims().end()});
+  return read_external(place, tensor, storage_bytes(type_in_file(tensor), uint64_t(elements)), directory);
+}
+
 Value read_tensor(const TensorProto& tensor, const std::string& directory) {
   const std::string place = tensor.name().empty() ? "tensor" : tensor.name();
   Value value;
@@ -256,7 +270,7 @@ Value read_tensor(const TensorProto& tensor, const std::string& directory) {
     throw Error(kBadInput, place, "has " + std::to_string(tensor.dims_size()) + " dimensions");
   value.dims.assign(tensor.dims().begin(), tensor.dims().end());
   const bool uint16 = tensor.data_type() == TensorProto::UINT16;
-  const ElementType in_file = uint16 ? ElementType::kInt16 : value.type;
+  const ElementType in_file = type_in_file(tensor);
   const uint64_t bytes = storage_bytes(in_file, uint64_t(checked_elements(place, value.dims)));
 
   std::vector<uint8_t> data;

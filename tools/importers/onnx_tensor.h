@@ -22,6 +22,9 @@ std::string type_name(int data_type);
 // The tensor as a constant. `directory` is where external data may stand; empty: nowhere.
 Value read_tensor(const ::onnx::TensorProto& tensor, const std::string& directory);
 
+// The bytes of a tensor whose data are in another file.
+std::vector<uint8_t> external_data(const ::onnx::TensorProto& tensor, const std::string& directory);
+
 // float16, bfloat16 and float64: constants of these become float32, which holds all numbers of the former two.
 bool is_other_real(ElementType type);
 Value as_float32(Value value);  // of those three; others stay

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tools/graph/batch.h"
+#include "tools/importers/import_end.h"
 
 namespace nacre::tools {
 namespace tflite {
@@ -15,7 +16,6 @@ namespace {
 // long.
 constexpr size_t kMaxTensors = 20000;
 constexpr size_t kMaxOperands = 1024;  // of one operator
-constexpr size_t kMaxReported = 100;
 
 template <class T>
 size_t count(const flatbuffers::Vector<T>* vector) {
@@ -258,13 +258,7 @@ void Importer::name_bindings() {
     rename(signature.outputs(), graph_.outputs);
     break;
   }
-  for (const Node& node : graph_.nodes) {
-    if (node.op != Op::kConv2d && node.op != Op::kDepthwiseConv2d && node.op != Op::kAveragePool &&
-        node.op != Op::kMaxPool)
-      continue;
-    for (Binding& b : graph_.inputs)
-      if (b.value == node.inputs[0]) b.layout = "NHWC";
-  }
+  name_image_inputs(graph_);
 }
 
 void Importer::describe() {
@@ -273,22 +267,12 @@ void Importer::describe() {
   graph_.metadata.emplace_back("format", "tflite");
 }
 
-void Importer::report_problems() const {
-  if (problems_.empty()) return;
-  std::string text;
-  for (size_t i = 0; i < problems_.size() && i < kMaxReported; ++i) text += "\n    " + problems_[i];
-  if (problems_.size() > kMaxReported) text += "\n    and " + std::to_string(problems_.size() - kMaxReported) + " more";
-  const std::string things = problems_.size() == 1 ? "1 thing is" : std::to_string(problems_.size()) + " things are";
-  throw Error(kUnsupported, name_,
-              things + " not supported, of " + std::to_string(count(subgraph_->operators())) + " operators:" + text);
-}
-
 Graph Importer::run() {
   check_counts();
   read_inputs();
   read_operations();
   read_outputs();
-  report_problems();
+  report_problems(name_, problems_, ", of " + std::to_string(count(subgraph_->operators())) + " operators");
   name_bindings();
   describe();
   mark_batched(graph_, batchable_);

@@ -115,7 +115,6 @@ class Importer {
   void name_bindings();
   void describe();
   std::string problem(const Operation& op, std::string what) const;
-  void report_problems() const;
 
   // tflite_tensors.cc
   Value make_value(int tensor) const;  // name, type and quantizer; throws kUnsupported

@@ -146,6 +146,34 @@ Value transposed_bias(const Value& b, const TransposedConv& conv) {
   return made;
 }
 
+bool steps_make_weights(const TransposedConv& conv) {
+  return (conv.h.stride == 1 || conv.h.dilation == 1) && (conv.w.stride == 1 || conv.w.dilation == 1);
+}
+
+ValueId append_transposed_weights(Graph& graph, const TransposedConv& conv, ValueId w, const AppendStep& append) {
+  const int64_t s_h = conv.h.stride, s_w = conv.w.stride, taps_h = conv.h.taps(), taps_w = conv.w.taps();
+  const int64_t in = conv.groups * conv.c, all = s_h * s_w * conv.k * taps_h * taps_w;
+  const auto shaped = [&](ValueId x, const std::vector<int64_t>& dims, const char* suffix) {
+    return graph.values[size_t(x)].dims == dims ? x : reshaped(x, dims, suffix, w, append);
+  };
+  Node pad = step_of(Op::kPad, shaped(w, {in, conv.k, conv.h.kernel, conv.w.kernel}, "/2d"));
+  set_integer(pad, "after", int(s_h * taps_h - conv.h.kernel), 2);
+  set_integer(pad, "after", int(s_w * taps_w - conv.w.kernel), 3);
+  const ValueId whole = append(std::move(pad), "/whole", w);
+  Node turn = step_of(Op::kSlice, shaped(whole, {in, conv.k, taps_h, s_h, taps_w, s_w}, "/taps"));
+  const std::vector<int64_t> dims = graph.values[size_t(turn.inputs[0])].dims;
+  for (int axis = 0; axis < 6; ++axis) {
+    const bool turned = (axis == 2 || axis == 4) && dims[size_t(axis)] > 1;
+    set_integer(turn, "begin", turned ? int(dims[size_t(axis)]) - 1 : 0, axis);
+    set_integer(turn, "size", int(dims[size_t(axis)]), axis);
+    set_integer(turn, "step", turned ? -1 : 1, axis);
+  }
+  ValueId made = transposed(append(std::move(turn), "/turned", w), {0, 3, 5, 1, 2, 4}, "/phases", w, append);
+  made = shaped(made, {conv.groups, conv.c, all}, "/groups");
+  made = transposed(made, {0, 2, 1}, "/in_last", w, append);
+  return shaped(made, {conv.groups * s_h * s_w * conv.k, taps_h, taps_w, conv.c}, "/kernel");
+}
+
 ValueId append_transposed_conv(Graph& graph, const TransposedConv& c, Node conv, ValueId y, const AppendStep& append) {
   set_window(graph, c, conv, append);
   if (conv.op == Op::kConv2d) set_integer(conv, "groups", int(c.groups));

@@ -52,6 +52,11 @@ Value transposed_bias(const Value& b, const TransposedConv& conv);
 // Adds a step and returns its one output, named after the layer's with a suffix; of codes they are those of `like`.
 using AppendStep = std::function<ValueId(Node node, const std::string& suffix, ValueId like)>;
 
+// The weights by steps that a gradient goes back through: w [groups c, k, kernel_h, kernel_w] is filled up to whole
+// strides and turned, and the phases are taken out of it. Of a stride above 1 and a dilation there are no such steps.
+bool steps_make_weights(const TransposedConv& conv);
+ValueId append_transposed_weights(Graph& graph, const TransposedConv& conv, ValueId w, const AppendStep& append);
+
 // Sets the window of `conv`, whose inputs are x, weights and bias as above, and adds it with what surrounds it.
 // `y`: the value whose codes the result has. Returns what was added last.
 ValueId append_transposed_conv(Graph& graph, const TransposedConv& c, Node conv, ValueId y, const AppendStep& append);

@@ -114,6 +114,17 @@ class QuantizedMatmul {
     return {q, scale};
   }
 
+  // The codes that the source made under this policy, else those of its rule.
+  template <class Rule>
+  WeightCodes codes(int64_t block, Rule rule) const {
+    const Value& w = pass_.value(node_.inputs[kW]);
+    const SourceCodes* source = w.source_codes.get();
+    if (source == nullptr || source->of != w.data || source->quantization != policy_.quantization ||
+        source->block != block)
+      return rule();
+    return {source->codes, source->scale, source->zero};
+  }
+
   // y = acc / (scale x_scale) + b, all in the compute type: the weights' scale is a variable, cast like any other.
   // Codes are made in float32, or in float64 where that is the compute type.
   std::string dynamic() {
@@ -127,9 +138,9 @@ class QuantizedMatmul {
       const auto* first = reinterpret_cast<const uint8_t*>(codes.scale.data());
       scale = constant("/w_scale", type_, {layout_.channels}, {first, first + codes.scale.size() * sizeof(double)});
     } else {
-      const WeightCodes codes = absmax_codes(w_, layout_, kInt8Range);
-      w = weights(ElementType::kInt8, bytes_of(codes.codes));
-      scale = pass_.as_type(node_, scales("/w_scale", codes.scale), type_);
+      const WeightCodes made = codes(0, [&] { return absmax_codes(w_, layout_, kInt8Range); });
+      w = weights(ElementType::kInt8, bytes_of(made.codes));
+      scale = pass_.as_type(node_, scales("/w_scale", made.scale), type_);
     }
     const auto [q, x_scale] = quantize_rows(x(type_), ElementType::kInt8, type_);
     return emit({q, w, bias(type_), scale, x_scale}, type_);
@@ -142,9 +153,10 @@ class QuantizedMatmul {
 
   std::string int4() {
     const auto block = int64_t(policy_.block);
-    if (block == 0) return weight_only(absmax_codes(w_, layout_, kInt4Range), ElementType::kInt4, true);
-    const WeightCodes codes = grouped_codes(w_, layout_, block, policy_.group_range);
-    return grouped(x(type_), codes, ElementType::kInt4, std::min(block, layout_.terms));
+    if (block == 0)
+      return weight_only(codes(0, [&] { return absmax_codes(w_, layout_, kInt4Range); }), ElementType::kInt4, true);
+    const WeightCodes made = codes(block, [&] { return grouped_codes(w_, layout_, block, policy_.group_range); });
+    return grouped(x(type_), made, ElementType::kInt4, std::min(block, layout_.terms));
   }
 
   std::string grouped(ValueId x, const WeightCodes& codes, ElementType stored, int64_t block) {
@@ -194,6 +206,10 @@ class QuantizedMatmul {
   }
 
   float amax() const { return absmax(std::span(w_)); }
+  float weights_amax() const {
+    const std::vector<float>& of_source = pass_.value(node_.inputs[kW]).amaxes;
+    return of_source.empty() ? amax() : history_amax(of_source);
+  }
 
   // Of the history that the calibration samples leave: its maximum, or its newest entry.
   float history_amax(const std::vector<float>& amaxes) const {
@@ -233,7 +249,7 @@ class QuantizedMatmul {
     const float x_amax = history_amax(amaxes);
     if (each_) return type_ == ElementType::kFloat16 ? float8_each<Float16>(x_amax) : float8_each<Bfloat16>(x_amax);
     const auto [x_factor, x_step] = factor_and_step(x_amax);
-    const auto [w_factor, w_step] = factor_and_step(amax());
+    const auto [w_factor, w_step] = factor_and_step(weights_amax());
     const bool reciprocal = policy_.update_order != UpdateOrder::kKeras;
     const ValueId w = weights(ElementType::kFloat8E4M3,
                               reciprocal ? float8_codes_by_reciprocal(w_, w_factor) : float8_codes(w_, w_step));

@@ -1,0 +1,87 @@
+// libFuzzer target: any bytes given to the Keras importer give a graph for which check() holds, or one tools::Error.
+//
+// Archives and HDF5 files go their whole way, into libhdf5's process too. What begins with '{' is a configuration,
+// where the importer's own work is: behind a byte 0 stand the variables, of which none needs a process.
+//
+//   variable   path, byte 0, rank u8 (modulo 5), that many sizes u8
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "tools/base/error.h"
+#include "tools/importers/importer.h"
+#include "tools/importers/keras.h"
+#include "tools/importers/keras_files.h"
+#include "tools/importers/keras_training.h"
+
+namespace {
+
+using namespace nacre::tools;
+
+constexpr int64_t kMostNumbers = 1 << 16;
+
+class Reader {
+ public:
+  explicit Reader(std::span<const uint8_t> bytes) : bytes_(bytes) {}
+  bool ended() const { return bytes_.empty(); }
+  std::string text() {
+    const auto* end = static_cast<const uint8_t*>(std::memchr(bytes_.data(), 0, bytes_.size()));
+    const size_t size = end == nullptr ? bytes_.size() : size_t(end - bytes_.data());
+    std::string text(reinterpret_cast<const char*>(bytes_.data()), size);
+    bytes_ = bytes_.subspan(std::min(size + 1, bytes_.size()));
+    return text;
+  }
+  uint8_t byte() {
+    const uint8_t byte = ended() ? 0 : bytes_[0];
+    bytes_ = bytes_.subspan(ended() ? 0 : 1);
+    return byte;
+  }
+
+ private:
+  std::span<const uint8_t> bytes_;
+};
+
+Hdf5Dataset read_dataset(Reader& reader) {
+  Hdf5Dataset made;
+  made.type = nacre::ElementType::kFloat32;
+  for (int left = reader.byte() % 5; left > 0; --left) {
+    made.dims.push_back(reader.byte());
+    if (made.elements() > kMostNumbers) made.dims.back() = 1;
+  }
+  std::vector<float> numbers(size_t(made.elements()));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = float(i % 7) / 8;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(numbers.data());
+  made.bytes.assign(bytes, bytes + numbers.size() * sizeof(float));
+  return made;
+}
+
+Graph import_configuration(std::span<const uint8_t> bytes, const ImportOptions& options) {
+  Reader reader(bytes);
+  const Json entry = keras::parse_config(reader.text(), "fuzz.json");
+  Hdf5File file;
+  while (!reader.ended() && file.datasets.size() < 256) {
+    const std::string path = reader.text();
+    file.datasets[path] = read_dataset(reader);
+  }
+  keras::Importer importer("fuzz.json", options, bytes.size());
+  if (options.train)
+    importer.resume(keras::SavedTraining(entry.is_object() ? entry.value("compile_config", Json()) : Json(), file));
+  return importer.run(entry, keras::Weights(file, "fuzz.json"), "3.15.1");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const std::span<const uint8_t> bytes(data, size);
+    const int choice = size > 0 ? data[size - 1] % 3 : 0;
+    const ImportOptions options = {.batch = choice == 1 ? 3 : 0, .train = choice == 2};
+    const Format format = sniff(bytes);
+    if (format == Format::kHdf5) check(import_keras_hdf5(bytes, "fuzz.h5", options));
+    else if (format == Format::kZip) check(import_keras_archive(bytes, "fuzz.keras", options));
+    else check(import_configuration(bytes, options));
+  } catch (const Error& error) {
+    if (error.code == kFailed || std::string(error.what()).empty()) __builtin_trap();  // a broken graph, not bad input
+  }
+  return 0;
+}

@@ -1,0 +1,157 @@
+// What a Keras file says of its training: loss and optimizer in nacre tune's words, and the optimizer's state with the
+// parameter that it belongs to, in that parameter's order, whichever way the version of Keras names it.
+#include <gtest/gtest.h>
+
+#include "tests/importers/keras_builder.h"
+#include "tools/importers/keras_files.h"
+
+namespace nacre::tools {
+namespace {
+
+constexpr char kTwoLayers[] = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+  {"class_name": "InputLayer", "config": {"batch_input_shape": [null, 2], "dtype": "float32", "name": "x"}},
+  {"class_name": "Dense", "config": {"name": "d", "units": 3}},
+  {"class_name": "BatchNormalization", "config": {"name": "b", "momentum": 0.9}},
+  {"class_name": "Dense", "config": {"name": "e", "units": 1, "use_bias": false, "kernel_regularizer":
+    {"class_name": "L2", "config": {"l2": 0.5}}}}]}})";
+
+std::string compiled_with(const std::string& optimizer, const std::string& config,
+                          const std::string& loss = R"("mse")") {
+  return R"({"loss": )" + loss + R"(, "optimizer_config": {"class_name": ")" + optimizer + R"(", "config": {)" +
+         config + "}}}";
+}
+
+std::vector<float> counted_from(float first, size_t count) {
+  std::vector<float> numbers;
+  for (size_t i = 0; i < count; ++i) numbers.push_back(first + float(i));
+  return numbers;
+}
+
+// The file of a layer's variables and of what the optimizer keeps of them, under these names.
+SourceTraining training_of_file(const std::string& training, const std::vector<KerasVariable>& kept) {
+  const std::map<std::string, std::vector<KerasVariable>> layers = {
+      {"d", {{"d/kernel:0", {2, 3}, counted_from(1, 6)}, {"d/bias:0", {3}, counted_from(1, 3)}}},
+      {"b",
+       {{"b/gamma:0", {3}, counted_from(1, 3)},
+        {"b/beta:0", {3}, counted_from(1, 3)},
+        {"b/moving_mean:0", {3}, counted_from(1, 3)},
+        {"b/moving_variance:0", {3}, counted_from(1, 3)}}},
+      {"e", {{"e/kernel:0", {3, 1}, counted_from(1, 3)}}}};
+  std::vector<KerasVariable> all;
+  for (KerasVariable v : kept) {
+    v.path = "optimizer_weights/" + v.path;
+    all.push_back(v);
+  }
+  const std::vector<uint8_t> file = legacy_keras(kTwoLayers, layers, [&](hid_t root) {
+    write_text(root, "training_config", {training});
+    for (const KerasVariable& v : all) write_variable(root, v);
+  });
+  const Graph graph = import_keras_hdf5(file, "m.h5", {.train = true});
+  EXPECT_EQ(import_keras_hdf5(file, "m.h5").training, nullptr);  // of no use where nothing is trained
+  return *graph.training;
+}
+
+using Moments = std::map<std::string, std::vector<float>>;
+const std::vector<float> kTurned = {10, 13, 11, 14, 12, 15};  // [2, 3] of 10 .. 15 as [3, 2]
+
+TEST(keras_training, moments_are_found_under_the_names_of_three_versions) {
+  struct Names {
+    const char *steps, *first, *second;
+  };
+  for (const Names& n : {Names{"Adam/iter:0", "Adam/d/kernel/m:0", "Adam/d/kernel/v:0"},
+                         Names{"iteration:0", "Adam/m/d/kernel:0", "Adam/v/d/kernel:0"},
+                         Names{"adam/iteration", "adam/d_kernel_momentum", "adam/d_kernel_velocity"}}) {
+    const SourceTraining said =
+        training_of_file(compiled_with("Custom>Adam", R"("learning_rate": 0.25, "epsilon": 1e-07)"),
+                         {{n.steps, {}, {77}, KerasVariable::kInt64},
+                          {n.first, {2, 3}, counted_from(10, 6)},
+                          {n.second, {2, 3}, counted_from(20, 6)}});
+    EXPECT_EQ(said.steps, 77u) << n.steps;
+    EXPECT_EQ(said.learning_rate, 0.25f);
+    ASSERT_EQ(said.moments.size(), 1u) << n.first;
+    EXPECT_EQ(said.moments.at("d/kernel").at("first_moment"), kTurned);
+    EXPECT_EQ(said.moments.at("d/kernel").at("second_moment"), (std::vector<float>{20, 23, 21, 24, 22, 25}));
+  }
+}
+
+// Keras's velocity has the rate in it, and the other sign.
+TEST(keras_training, velocities_lose_their_rate) {
+  const SourceTraining said =
+      training_of_file(compiled_with("SGD", R"("learning_rate": 0.5, "momentum": 0.75, "nesterov": true)"),
+                       {{"SGD/d/bias/momentum:0", {3}, {1, -2, 3}}});
+  EXPECT_EQ(said.optimizer, "nesterov,momentum=0.75,weight_decay=1");
+  EXPECT_EQ(said.moments.at("d/bias"), (Moments{{"velocity", {-2, 4, -6}}}));
+}
+
+TEST(keras_training, loss_and_optimizer_are_said_as_tune_takes_them) {
+  const auto said = [](const std::string& training) { return training_of_file(training, {}); };
+  const SourceTraining adam = said(compiled_with("Adam", R"("beta_1": 0.8, "epsilon": 0.001, "global_clipnorm": 2)"));
+  EXPECT_EQ(adam.loss, "squared_error");
+  EXPECT_EQ(adam.optimizer, "adam,beta1=0.8,beta2=0.999,epsilon=0.001,weight_decay=1");  // of the L2 regularizer
+  EXPECT_EQ(adam.no_decay, (std::vector<std::string>{"d"}));
+  EXPECT_EQ(adam.clip_norm, 2);
+  EXPECT_EQ(adam.batch_norm_momentum, 0.9f);
+  EXPECT_EQ(said(compiled_with("AdamW", R"("weight_decay": 0.004)")).optimizer,
+            "adamw,beta1=0.9,beta2=0.999,epsilon=1e-07,weight_decay=0.004");
+  EXPECT_EQ(said(compiled_with("RMSprop", R"("rho": 0.95)")).optimizer,
+            "rmsprop,alpha=0.95,epsilon=1e-07,weight_decay=1");
+  EXPECT_EQ(said(compiled_with("Adam", R"("amsgrad": true)")).optimizer, "");
+  EXPECT_EQ(said(compiled_with("Ftrl", "")).optimizer, "");
+  for (const auto& [keras, ours] : {std::pair(R"("sparse_categorical_crossentropy")", "softmax_cross_entropy"),
+                                    std::pair(R"({"class_name": "CategoricalCrossentropy", "config":
+                                                 {"label_smoothing": 0.125}})",
+                                              "dense_cross_entropy,label_smoothing=0.125"),
+                                    std::pair(R"({"class_name": "Huber", "config": {"delta": 2}})", "huber,delta=2"),
+                                    std::pair(R"("my_own_loss")", "")})
+    EXPECT_EQ(said(compiled_with("SGD", "", keras)).loss, ours);
+}
+
+// In a .keras file places tell: after the count and the rate those of each variable that trains, in Keras's order.
+TEST(keras_training, an_archive_tells_by_order) {
+  const std::string config = R"({"class_name": "Sequential", "compile_config": {"loss": "mse", "optimizer":
+    {"class_name": "Adam", "config": {"learning_rate": 0.001}}}, "config": {"name": "s", "layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 2, 2], "name": "x"}},
+    {"class_name": "Dense", "config": {"name": "frozen", "units": 2, "use_bias": false, "trainable": false}},
+    {"class_name": "LSTM", "config": {"name": "l", "units": 1, "use_bias": false}},
+    {"class_name": "BatchNormalization", "config": {"name": "b", "center": false}},
+    {"class_name": "Sequential", "config": {"name": "inner", "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 1], "name": "y"}},
+      {"class_name": "Dense", "config": {"name": "d", "units": 3, "use_bias": false}}]}}]}})";
+  std::vector<KerasVariable> variables = {
+      {"layers/dense/vars/0", {2, 2}, counted_from(1, 4)},
+      {"layers/lstm/cell/vars/0", {2, 4}, counted_from(1, 8)},
+      {"layers/lstm/cell/vars/1", {1, 4}, counted_from(1, 4)},
+      {"layers/batch_normalization/vars/0", {1}, {1}},
+      {"layers/batch_normalization/vars/1", {1}, {1}},
+      {"layers/batch_normalization/vars/2", {1}, {1}},
+      {"layers/sequential/layers/dense/vars/0", {1, 3}, counted_from(1, 3)},
+      {"optimizer/vars/0", {}, {5}, KerasVariable::kInt64},
+      {"optimizer/vars/1", {}, {0.125f}},
+  };
+  size_t place = 2;
+  for (const std::vector<hsize_t>& dims : {std::vector<hsize_t>{2, 4}, {1, 4}, {1}, {1, 3}})
+    for (const float base : {100.0f, 200.0f}) {
+      size_t count = 1;
+      for (const hsize_t d : dims) count *= d;
+      const std::string path = "optimizer/vars/" + std::to_string(place);
+      variables.push_back({path, dims, counted_from(base + 10 * float(place / 2), count)});
+      ++place;
+    }
+  const Graph graph = import_keras_archive(keras_archive(config, variables), "m.keras", {.train = true});
+  const SourceTraining& said = *graph.training;
+  EXPECT_EQ(said.steps, 5u);
+  EXPECT_EQ(said.learning_rate, 0.125f);
+  EXPECT_EQ(said.moments.size(), 4u);
+  EXPECT_EQ(said.moments.at("l/kernel").at("first_moment"),
+            (std::vector<float>{110, 114, 111, 115, 112, 116, 113, 117}));
+  EXPECT_EQ(said.moments.at("b/gamma"), (Moments{{"first_moment", {130}}, {"second_moment", {230}}}));
+  EXPECT_EQ(said.moments.at("inner/d/kernel").at("second_moment"), (std::vector<float>{240, 241, 242}));
+
+  variables.pop_back();  // one is missing: nobody knows whose the others are
+  const Graph without = import_keras_archive(keras_archive(config, variables), "m.keras", {.train = true});
+  EXPECT_TRUE(without.training->moments.empty());
+  EXPECT_EQ(without.training->loss, "squared_error");
+}
+
+}  // namespace
+}  // namespace nacre::tools

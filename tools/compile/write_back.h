@@ -1,0 +1,29 @@
+// What training learned, back in the file that the network came from: numbers take the places of numbers, in the types
+// of the file, and every other byte stays; the external data of an ONNX file come into it. For whoever made the network
+// and goes on with it elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/compile/deployed.h"
+
+namespace nacre::tools {
+
+struct WriteBackOptions {
+  std::string network;                   // a .keras, .h5 or .onnx file
+  std::vector<std::string> shapes = {};  // of axes that it leaves open: --shape
+};
+
+struct WrittenBack {
+  Deployed counts;                  // constants and adapters; its bytes are the file's
+  size_t tensors = 0, numbers = 0;  // of the file, that were learned
+};
+
+// `state`: of `training`, trained. Throws where the file stores a learned constant as something else than its numbers
+// (codes, a product, in pieces or beside the file), or one number twice that was learned apart.
+WrittenBack write_back(const WriteBackOptions& options, const LoadedModel& training, std::span<const std::byte> state);
+
+}  // namespace nacre::tools
