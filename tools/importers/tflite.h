@@ -11,6 +11,7 @@
 //   tflite_space.cc     DEPTH_TO_SPACE, SPACE_TO_DEPTH, SPACE_TO_BATCH_ND, BATCH_TO_SPACE_ND
 //   tflite_transposed.cc TRANSPOSE_CONV
 //   tflite_recurrent.cc UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM, SVDF
+//   tflite_rnn.cc       UNIDIRECTIONAL_SEQUENCE_RNN
 //   tflite_variables.cc VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE, CALL_ONCE
 //   tflite_slice.cc     SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK
 //
@@ -66,6 +67,7 @@ class Importer {
   void name_variable(const Operation& op);          // output 0 is the handle of a variable
   ValueId variable(const Operation& op, int like);  // of the handle that is input 0, as tensor `like` is
   void check_initial(const Operation& op) const;    // of a CALL_ONCE
+  void store(ValueId x, ValueId s);                 // a step: s is x, for the next run
 
   ValueId output(const Operation& op, size_t i = 0);         // its value, without dims
   ValueId between(ValueId like, const std::string& suffix);  // a value of the same type and quantizer, without dims
@@ -161,6 +163,7 @@ std::span<const Converter> space_converters();
 std::span<const Converter> transposed_converters();
 std::span<const Converter> recurrent_converters();
 std::span<const Converter> variable_converters();
+std::span<const Converter> rnn_converters();
 
 // tflite_matmul.cc: operands 1 and `slot` of a layer with weights, checked, and how it is quantized by the types of its
 // operands.

@@ -36,6 +36,12 @@ ValueId Importer::variable(const Operation& op, int like) {
   return found->second = graph_.add(std::move(v));
 }
 
+void Importer::store(ValueId x, ValueId s) {
+  const ValueId y = between(x, "/stored");
+  graph_.nodes.push_back(make_step(Op::kStore, Node(), value(s).name + "/store", {x, s}, {y}));
+  infer_shapes(graph_, graph_.nodes.back());
+}
+
 // The subgraph of a CALL_ONCE assigns zeros, and does nothing else.
 void Importer::check_initial(const Operation& op) const {
   const int index = options<CallOnceOptions>(op).init_subgraph_index();
@@ -72,10 +78,7 @@ void convert_read(Importer& importer, Operation& op) {
 void convert_assign(Importer& importer, Operation& op) {
   const ValueId x = importer.input(op, 1), s = importer.variable(op, op.inputs[1]);
   if (importer.value(x).quantizer) importer.unsupported(op, "a variable of another type than float32");
-  const ValueId y = importer.between(x, "/stored");
-  Graph& graph = importer.graph();
-  graph.nodes.push_back(make_step(Op::kStore, Node(), importer.value(s).name + "/store", {x, s}, {y}));
-  infer_shapes(graph, graph.nodes.back());
+  importer.store(x, s);
 }
 
 void convert_once(Importer& importer, Operation& op) { importer.check_initial(op); }
