@@ -69,7 +69,7 @@ TEST(stream_lstm, without_a_past_it_is_lstm) {
     Random random(seed);
     Case made = random_case(reference::kStreamLstmF32, random);
     std::vector<Array> inputs = random_inputs(made, random);
-    for (const size_t slot : {3, 4}) std::fill(inputs[slot].bytes.begin(), inputs[slot].bytes.end(), uint8_t(0));
+    for (const size_t slot : {3u, 4u}) std::fill(inputs[slot].bytes.begin(), inputs[slot].bytes.end(), uint8_t(0));
     const Execution streamed = execute(reference::kStreamLstmF32, {}, inputs);
     inputs[3] = inputs[4] = {};
     EXPECT_EQ(streamed.outputs[0].bytes, execute(reference::kLstmF32, {}, inputs).outputs[0].bytes);
