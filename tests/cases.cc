@@ -17,7 +17,12 @@
 namespace nacre::test {
 namespace {
 
-bool coded(const KernelEntry& entry) { return entry.operands[0].element == ElementType::kInt8; }
+bool coded(const KernelEntry& entry) { return holds_codes(entry.operands[0].element); }
+bool is_int16(const KernelEntry& entry) { return entry.operands[0].element == ElementType::kInt16; }
+// Whether y has the type of the codes.
+bool gives_codes(const KernelEntry& entry) {
+  return coded(entry) && entry.operands[entry.operand_count - 1].element == entry.operands[0].element;
+}
 
 bool whole(const KernelEntry& entry) {
   return entry.operands[0].element == ElementType::kInt32 || entry.operands[0].element == ElementType::kInt64;
@@ -34,6 +39,7 @@ Input input_of(ElementType element, std::vector<int32_t> dims) {
     case ElementType::kInt8: input.low = -128, input.high = 127; break;
     case ElementType::kInt4: input.low = -8, input.high = 7; break;
     case ElementType::kUint8: input.low = 0, input.high = 255; break;
+    case ElementType::kInt16: input.low = -32768, input.high = 32767; break;
     case ElementType::kBool: input.low = 0, input.high = 1; break;
     case ElementType::kInt32:
     case ElementType::kInt64: input.low = -100000, input.high = 100000; break;
@@ -52,8 +58,9 @@ void add_clamp(const KernelEntry& entry, Random& random, Case& made) {
     made.words.insert(made.words.end(), {0, 0, 0});
     return;
   }
-  if (coded(entry) && entry.operands[entry.operand_count - 1].element == ElementType::kInt8) {
-    const int low = pick(random, -128, 20), high = pick(random, low, 127);
+  if (gives_codes(entry)) {
+    const int unit = is_int16(entry) ? 256 : 1;
+    const int low = pick(random, -128 * unit, 20 * unit), high = pick(random, low, 128 * unit - 1);
     made.words.insert(made.words.end(), {1, uint32_t(low), uint32_t(high)});
   } else {
     const double low = between(random, -3, 0.5);
@@ -64,8 +71,7 @@ void add_clamp(const KernelEntry& entry, Random& random, Case& made) {
 
 // Codes for int8 with an int8 output, else 0.
 uint32_t zero_word(const KernelEntry& entry, Random& random) {
-  const bool codes = coded(entry) && entry.operands[entry.operand_count - 1].element == ElementType::kInt8;
-  return codes ? uint32_t(pick(random, -128, 127)) : 0;
+  return gives_codes(entry) && !is_int16(entry) ? uint32_t(pick(random, -128, 127)) : 0;
 }
 
 // A function, of which the words are those of a clamp; add_residual comes next.
@@ -113,10 +119,10 @@ void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Ca
   };
   made.inputs.push_back(input_of(type(2), {sums.channels}));
   if (type(2) == ElementType::kInt32) made.inputs[2].low = -3000, made.inputs[2].high = 3000;
-  if (chance(random, 30)) made.inputs[2] = {};
+  if ((entry.operands[2].role & kOptional) != 0 && chance(random, 30)) made.inputs[2] = {};
   made.words.insert(made.words.end(), {0, 0});
   const int count = chance(random, 50) ? 1 : sums.channels, inputs = input_count(entry);
-  const bool codes = type(0) == ElementType::kInt8, float8 = type(0) == ElementType::kFloat8E4M3;
+  const bool codes = coded(entry), float8 = type(0) == ElementType::kFloat8E4M3;
   if (inputs == 3) return;
   if (is_fused(entry)) {
     for (const size_t slot : {0, 1}) made.inputs[slot].low = -1, made.inputs[slot].high = 1;
@@ -126,7 +132,8 @@ void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Ca
   if (inputs == 5 && type(4) == ElementType::kInt8) return add_groups(entry, random, sums, made);
   const bool dynamic = inputs == 5 && codes, reciprocal = inputs == 4 && !codes && chance(random, 50);
   made.words[made.words.size() - 2] = reciprocal ? 1 : 0;
-  if (type(3) == ElementType::kInt32) made.inputs.push_back(pairs(count, 1.0 / 4096, 1.0 / 16));
+  if (is_int16(entry)) made.inputs.push_back(pairs(count, std::exp2(-16), std::exp2(-4)));
+  else if (type(3) == ElementType::kInt32) made.inputs.push_back(pairs(count, 1.0 / 4096, 1.0 / 16));
   else if (dynamic) scales(3, {count}, 10, 500);
   else if (reciprocal) scales(3, {count}, 20, 2000);
   else scales(3, {count}, 0.0005, 0.05);
@@ -270,10 +277,11 @@ void elementwise(const KernelEntry& entry, Random& random, Case& made) {
   add_pair(entry, random, made);
   add_clamp(entry, random, made);
   for (int i = 0; i < 3; ++i) made.words.push_back(zero_word(entry, random));
-  if (entry.op != Op::kMul) made.words.push_back(coded(entry) ? 20 : 0);
+  if (entry.op != Op::kMul) made.words.push_back(is_int16(entry) ? 15 : coded(entry) ? 20 : 0);
   if (!coded(entry)) return;
-  made.inputs.push_back(entry.op == Op::kMul ? pairs(1, 1.0 / 4096, 1.0 / 32)
-                                             : pairs(3, std::exp2(-21), std::exp2(-17)));
+  const int finer = is_int16(entry) ? 5 : 0;  // than 2^20, or than products of 8 bits
+  made.inputs.push_back(entry.op == Op::kMul ? pairs(1, std::exp2(-12 - finer), std::exp2(-5 - finer))
+                                             : pairs(3, std::exp2(-21 + finer), std::exp2(-17 + finer)));
   if (entry.op != Op::kMul) made.inputs.back().fill = Input::kSumPairs;
 }
 
@@ -323,6 +331,7 @@ void clamp(const KernelEntry& entry, Random& random, Case& made) {
 
 void activation(const KernelEntry& entry, Random& random, Case& made) {
   unary(entry, random, made);
+  if (is_int16(entry)) return made.inputs.push_back(pairs(2, 0.1, 4));
   made.inputs[0].low = -10;
   made.inputs[0].high = 10;
   if (entry.op == Op::kLeakyRelu) made.words = {bits(between(random, -0.5, 1.5))};
@@ -461,6 +470,7 @@ void pad(const KernelEntry& entry, Random& random, Case& made) {
     if (made.words[i] != made.words[6 + i]) made.traits |= kAsymmetricTrait;
   }
   made.words[12] = is_float(entry.operands[0].element) ? bits(between(random, -3, 3))
+                   : is_int16(entry)                   ? uint32_t(pick(random, -32768, 32767))
                    : coded(entry)                      ? uint32_t(pick(random, -128, 127))
                                                        : uint32_t(pick(random, 0, 1));
   made.words[13] = uint32_t(mode);
@@ -513,10 +523,14 @@ void store(const KernelEntry& entry, Random& random, Case& made) {
 void requantize(const KernelEntry& entry, Random& random, Case& made) {
   unary(entry, random, made);
   for (const int slot : {0, 2}) {
-    const bool is_signed = entry.operands[slot].element == ElementType::kInt8;
-    made.words.push_back(uint32_t(is_signed ? pick(random, -128, 127) : pick(random, 0, 255)));
+    const ElementType codes = entry.operands[slot].element;
+    made.words.push_back(uint32_t(codes == ElementType::kInt8    ? pick(random, -128, 127)
+                                  : codes == ElementType::kUint8 ? pick(random, 0, 255)
+                                                                 : 0));
   }
-  made.inputs.push_back(pairs(1, 0.1, 4));
+  const bool narrows = entry.operands[0].element != ElementType::kUint8 &&
+                       element_bits(entry.operands[0].element) > element_bits(entry.operands[2].element);
+  made.inputs.push_back(narrows ? pairs(1, 1.0 / 2048, 1) : pairs(1, 0.1, 4));
 }
 
 void cast(const KernelEntry& entry, Random& random, Case& made) {

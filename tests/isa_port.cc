@@ -15,8 +15,8 @@
 namespace nacre::inline NACRE_ISA {
 namespace entries {
 
-using reference::Bf16, reference::F16, reference::F32, reference::F64, reference::I32, reference::I64, reference::I8,
-    reference::U8;
+using reference::Bf16, reference::F16, reference::F32, reference::F64, reference::I16, reference::I32, reference::I64,
+    reference::I8, reference::U8;
 #include "engine/kernels/reference_matmul.inc"
 #include "engine/kernels/reference_pointwise.inc"
 

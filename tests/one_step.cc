@@ -198,6 +198,7 @@ std::string type_name(ElementType element) {
     case ElementType::kFloat8E5M2: return "float8_e5m2";
     case ElementType::kInt8: return "int8";
     case ElementType::kUint8: return "uint8";
+    case ElementType::kInt16: return "int16";
     case ElementType::kInt32: return "int32";
     case ElementType::kUint32: return "uint32";
     case ElementType::kInt64: return "int64";

@@ -43,6 +43,7 @@ std::vector<Expected> clamp(const Problem& p) {
 std::vector<Expected> activation(const Problem& p) {
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {
     const Real x = p.in[0].real(offset(p.in[0].dims, index));
+    if (p.coded()) return saturated(p, scaled(p, 1, x < 0 ? 1 : 0, int64_t(x)));  // leaky_relu
     Real y = 0;
     switch (p.entry.op) {
       case Op::kLeakyRelu: y = x > 0 ? x : x * p.real_word(0); break;

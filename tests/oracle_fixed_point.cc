@@ -64,6 +64,11 @@ int64_t exact_multiply(Rounding rounding, int64_t x, int64_t multiplier, int64_t
   return int64_t(half_away(high, power_of_two(std::max<int64_t>(-shift, 0))));
 }
 
+int64_t exact_wide_multiply(int64_t x, int64_t multiplier, int64_t shift) {
+  const Wide cut = std::min<Wide>(half_up(multiplier, power_of_two(16)), INT16_MAX);
+  return int64_t(half_up(Wide{x} * cut, power_of_two(15 - shift)));
+}
+
 int64_t softmax_code(const std::vector<double>& x, size_t i, Rounding rounding, const SoftmaxCodes& codes) {
   const int64_t lowest = -(int64_t{1} << (codes.bits - 1));
   const auto peak = int64_t(*std::max_element(x.begin(), x.end()));

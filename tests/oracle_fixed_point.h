@@ -11,6 +11,9 @@ namespace nacre::test {
 
 int64_t exact_multiply(Rounding rounding, int64_t x, int64_t multiplier, int64_t shift);
 
+// Of 64-bit sums, whose multiplier is cut to 16 bits: NUMERICS.md eq. 23.
+int64_t exact_wide_multiply(int64_t x, int64_t multiplier, int64_t shift);
+
 // Code i, of `bits` bits, of TFLite's softmax of the int8 codes x, from the published fixed-point formulas.
 struct SoftmaxCodes {
   int64_t multiplier, shift, diff_min;

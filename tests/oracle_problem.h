@@ -28,7 +28,7 @@ struct Problem {
   bool has(int i) const { return size_t(i) < in.size() && in[size_t(i)].present(); }
   // Twice the rounding error of one operation on sums: float32, of float64 steps float64.
   double epsilon() const { return in[0].element == ElementType::kFloat64 ? DBL_EPSILON : kEpsilon; }
-  bool coded() const { return in[0].element == ElementType::kInt8; }
+  bool coded() const { return in[0].element == ElementType::kInt8 || in[0].element == ElementType::kInt16; }
   ElementType output() const { return entry.operands[entry.operand_count - 1].element; }
 };
 
@@ -83,15 +83,15 @@ inline Real clamped(const Problem& p, int first, Real v) {
   if (p.word(first) == 0) return v;
   return std::min<Real>(std::max<Real>(v, p.real_word(first + 1)), p.real_word(first + 2));
 }
-inline Result clamped_code(const Problem& p, int first, int64_t v) {
-  const int64_t low = p.word(first) == 0 ? -128 : p.word(first + 1),
-                high = p.word(first) == 0 ? 127 : p.word(first + 2);
-  return {double(std::min(std::max(v, low), high)), 0};
-}
-// v as a code of the output: int8 or uint8.
+// v as a code of the output.
 inline Result saturated(const Problem& p, int64_t v) {
-  const int64_t low = p.output() == ElementType::kUint8 ? 0 : -128;
-  return {double(std::clamp(v, low, low + 255)), 0};
+  const int64_t half = int64_t{1} << (element_bits(p.output()) - 1);
+  const int64_t low = p.output() == ElementType::kUint8 ? 0 : -half;
+  return {double(std::clamp(v, low, low + 2 * half - 1)), 0};
+}
+inline Result clamped_code(const Problem& p, int first, int64_t v) {
+  if (p.word(first) == 0) return saturated(p, v);
+  return {double(std::min<int64_t>(std::max<int64_t>(v, p.word(first + 1)), p.word(first + 2))), 0};
 }
 
 inline int64_t scaled(const Problem& p, int slot, int64_t row, int64_t x) {

@@ -93,11 +93,12 @@ int64_t float_even(float v) { return std::isnan(v) ? 0 : int64_t(std::nearbyint(
 // `row`: of x, where x_scale has one value per row.
 Result epilogue(const Problem& p, const Dot& dot, int clamp, int k, int n, int row) {
   const auto scale_at = [&](int slot) { return p.in[size_t(slot)].dims[0] > 1 ? k : 0; };
-  if (p.coded() && p.output() == ElementType::kInt8) {
+  if (p.coded() && p.output() == p.in[0].element) {
     const int64_t sum = dot.exact + (p.has(2) ? p.in[2].integer(k) : 0), at = scale_at(3);
-    const int64_t code = p.entry.rounding == Rounding::kFloatEven
-                             ? float_even(float(sum) * float(p.in[3].real(at)))
-                             : scaled(p, 3, at, sum);
+    const bool wide = p.has(2) && p.in[2].element == ElementType::kInt64;
+    const int64_t code = wide ? exact_wide_multiply(sum, p.in[3].integer(2 * at), p.in[3].integer(2 * at + 1))
+                         : p.entry.rounding == Rounding::kFloatEven ? float_even(float(sum) * float(p.in[3].real(at)))
+                                                                    : scaled(p, 3, at, sum);
     return clamped_code(p, clamp, code + p.word(clamp + 4));
   }
   if (p.in[0].element == ElementType::kInt8 && p.output() == ElementType::kInt16) {
@@ -254,7 +255,7 @@ std::vector<Expected> pool(const Problem& p) {
       if (p.coded()) return clamped_code(p, 11, int64_t(most));
       return {round_to(p.output(), clamped(p, 11, most)), 0};
     }
-    if (p.coded()) return clamped_code(p, 11, int64_t(std::round(sum / divisor)));  // exact: |sum| < 2^20, halves are
+    if (p.coded()) return clamped_code(p, 11, int64_t(std::round(sum / divisor)));  // exact: |sum| < 2^28, halves are
     return stored(p, clamped(p, 11, sum / divisor), Real(values.size() + 2) * p.epsilon() * magnitude / divisor);
   })};
 }

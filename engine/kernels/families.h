@@ -10,11 +10,12 @@
 //                                                   by Activation::sigmoid<T>, with the rule Activation::shapes
 //   NACRE_FLOATS_AS(name, op, in_place, struct, shape rule, method)      the same under a name or a rule of its own
 //   NACRE_TYPED(name, op, in_place, struct, shape rule, method, I8)      one of them: k<name>I8 by method<I8>
-//   NACRE_INT8(Add, 3, Sum, add_int8)               kAddI8Double, kAddI8Single by Sum::add_int8<Rounding>
+//   NACRE_INT8(Add, 3, Sum, add_codes)              kAddI8Double, kAddI8Single by Sum::add_codes<Rounding>
+//   NACRE_INT16(Add, 3, Sum, add_codes)             kAddI16Double by Sum::add_codes<Rounding, I16>
 //   NACRE_WHOLE(Add, 3, Sum, add_whole)            kAddI32, kAddI64 by Sum::add_whole<T>
 //   NACRE_INDEXED(Embedding)                        Embedding::forward<T, I> of every float T, with I = int32 and int64
 //
-// F32, F16, Bf16, F64, I8, U8, I32, I64 are the end of a name and a type at once: define_entries.h.
+// F32, F16, Bf16, F64, I8, U8, I16, I32, I64 are the end of a name and a type at once: define_entries.h.
 #pragma once
 
 #define NACRE_TYPED(name, op, in_place, type, rule, method, T) \
@@ -38,6 +39,9 @@
 #define NACRE_WHOLE(op, in_place, type, method)                \
   NACRE_TYPED(op, op, in_place, type, type::shapes, method, I32) \
   NACRE_TYPED(op, op, in_place, type, type::shapes, method, I64)
+
+#define NACRE_INT16(op, in_place, type, method) \
+  NACRE_ENTRY(k##op##I16Double, k##op, kDouble, in_place, type, type::shapes, method<Rounding::kDouble, I16>)
 
 #define NACRE_INDEXED_BY(op, T)                                           \
   NACRE_ENTRY(k##op##T, k##op, kNone, 0, op, op::shapes, forward<T, I32>) \

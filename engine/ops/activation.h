@@ -1,13 +1,14 @@
 // Functions of one element.
 //
 //   clamp        y = min(max(x, low), high)
-//   leaky_relu   y = x for x > 0, else alpha x
+//   leaky_relu   y = x for x > 0, else alpha x; int16: y = clamp(x M_0) for x >= 0, else clamp(x M_1)
 //   sigmoid      y = 1 / (1 + exp(-x))
 //   tanh         y = tanh(x)
 //   hard_swish   y = x min(max(x + 3, 0), 6) / 6
 //   lookup      y = table[x + 128]: any function of an int8 code; the converter makes the table (NUMERICS.md section 4)
 //
-// clamp on int8: y = clamp(zero_y + (x - zero_x) M), M = requant, or 1 where it is absent (NUMERICS.md eq. 8).
+// clamp on int8 and int16: y = clamp(zero_y + (x - zero_x) M), M = requant, or 1 where it is absent (NUMERICS.md
+// eq. 8).
 //
 // Backward:
 //
@@ -47,12 +48,12 @@ struct Clip {  // the op clamp
     for (int i : independent(elements)) y[i] = T(clamp.real(A(x[i])));
   }
 
-  template <Rounding kRounding>
-  constexpr void forward_int8(const int8_t* x, Optional<const int32_t> requant, int8_t* y) const {
+  template <Rounding kRounding, class Q = int8_t>
+  constexpr void forward_codes(const Q* x, Optional<const int32_t> requant, Q* y) const {
     for (int i : independent(elements)) {
       const int32_t difference = x[i] - x_zero;
       const int32_t scaled = requant ? multiply<kRounding>(difference, {requant[0], requant[1]}) : difference;
-      y[i] = clamp.code(wrapping_add(scaled, y_zero));
+      y[i] = clamp.code<Q>(wrapping_add(scaled, y_zero));
     }
   }
 
@@ -84,6 +85,13 @@ struct Activation {  // the functions of real numbers
   constexpr void leaky_relu(const T* x, T* y) const {
     each(x, y, [&](auto v) { return RealFunction::leaky_relu(v, decltype(v)(alpha)); });
   }
+  constexpr void leaky_relu_int16(const int16_t* x, const int32_t* requant, int16_t* y) const {
+    constexpr Clamp kAll = {};
+    for (int i : independent(elements)) {
+      const int32_t* m = requant + (x[i] >= 0 ? 0 : 2);
+      y[i] = kAll.code<int16_t>(multiply<Rounding::kDouble>(x[i], {m[0], m[1]}));
+    }
+  }
   template <class T>
   constexpr void sigmoid(const T* x, T* y) const {
     each(x, y, [](auto v) { return RealFunction::sigmoid(v); });
@@ -99,12 +107,14 @@ struct Activation {  // the functions of real numbers
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (!is_finite(words[0])) return Code::kAttribute;
+    TRY_CODE(check_pairs(operands, 1, 2));
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
 
   static constexpr Attribute kAttributes[] = {{"alpha", Coding::kReal}};
   static constexpr const char* kInputs[] = {"x"};
+  static constexpr const char* kLeakyReluInputs[] = {"x", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr Gradient kLeakyReluGradients[] = {
       {.of = kOf<0>, .by = Op::kLeakyReluGradient, .reads = kReads<gradient_of(0), input_of(0)>}};
@@ -221,7 +231,7 @@ inline constexpr OpRule kLeakyReluRule = {.op = Op::kLeakyRelu,
                                           .numerics = Numerics::kPointwise,
                                           .shapes = &Activation::shapes,
                                           .attributes = Activation::kAttributes,
-                                          .inputs = Activation::kInputs,
+                                          .inputs = Activation::kLeakyReluInputs,
                                           .outputs = Activation::kOutputs,
                                           .gradients = Activation::kLeakyReluGradients};
 inline constexpr OpRule kSigmoidRule = {.op = Op::kSigmoid,

@@ -62,6 +62,15 @@ struct Conv2d {
     });
   }
 
+  constexpr void forward_int16(const int16_t* x, const int8_t* w, Optional<const int32_t> b, const int32_t* scale,
+                               int16_t* y) const {
+    each_output([&](const Pixel& at, int k, int e) { y[e] = epilogue.int16(sum(x, w, at, k), b.data, scale, k); });
+  }
+  constexpr void forward_int16_wide(const int16_t* x, const int8_t* w, const int64_t* b, const int32_t* scale,
+                                    int16_t* y) const {
+    each_output([&](const Pixel& at, int k, int e) { y[e] = epilogue.int16(sum(x, w, at, k), b, scale, k); });
+  }
+
   template <class T, class W, class S = float>  // int8 or int4 weights
   constexpr void forward_weight_only(const T* x, const W* w, Optional<const T> b, const S* scale, T* y,
                                      WordAt<kForm> form) const {

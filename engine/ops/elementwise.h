@@ -6,8 +6,9 @@
 //   add  y = clamp(a + b)     sub  y = clamp(a - b)     mul  y = clamp(a b)                      float
 //   add  y = a + b            sub  y = a - b            mul  y = a b         modulo 2^bits       int32, int64
 //
-//   add, sub  y = clamp(zero_y + (A +- B) M_y), A = (a - zero_a) 2^left_shift M_a, B alike    int8, NUMERICS.md eq. 6
-//   mul       y = clamp(zero_y + (a - zero_a) (b - zero_b) M)                                 int8, NUMERICS.md eq. 7
+//   add, sub  y = clamp(zero_y + (A +- B) M_y), A = (a - zero_a) 2^left_shift M_a, B alike    NUMERICS.md eq. 6
+//   mul       y = clamp(zero_y + (a - zero_a) (b - zero_b) M)                                 NUMERICS.md eq. 7
+//             int8, and int16 with zero points 0
 //
 // requant: pairs int32 [3, 2], rows M_a, M_b, M_y, or [1, 2] of a product.
 //
@@ -60,9 +61,9 @@ constexpr Walk<2> broadcast_walk(Shape a, Shape b, Shape y) {
 }
 
 // A result of multiply() as a code of y.
-template <Rounding kRounding>
-constexpr int8_t to_code(int32_t v, const int32_t* requant, int y_zero, const Clamp& clamp) {
-  return clamp.code(wrapping_add(multiply<kRounding>(v, {requant[0], requant[1]}), y_zero));
+template <Rounding kRounding, class Q>
+constexpr Q to_code(int32_t v, const int32_t* requant, int y_zero, const Clamp& clamp) {
+  return clamp.code<Q>(wrapping_add(multiply<kRounding>(v, {requant[0], requant[1]}), y_zero));
 }
 
 struct Sum {  // add and sub
@@ -102,28 +103,30 @@ struct Sum {  // add and sub
     walk.each_independent([&](const int32_t* at, int e) { y[e] = T(uint64_t(a[at[0]]) - uint64_t(b[at[1]])); });
   }
 
-  template <Rounding kRounding>
-  constexpr void add_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
+  template <Rounding kRounding, class Q = int8_t>
+  constexpr void add_codes(const Q* a, const Q* b, const int32_t* requant, Q* y) const {
     walk.each_independent([&](const int32_t* at, int e) {
       const int32_t sum = wrapping_add(scaled<kRounding>(a[at[0]] - a_zero, requant),
                                        scaled<kRounding>(b[at[1]] - b_zero, requant + 2));
-      y[e] = to_code<kRounding>(sum, requant + 4, y_zero, clamp);
+      y[e] = to_code<kRounding, Q>(sum, requant + 4, y_zero, clamp);
     });
   }
-  template <Rounding kRounding>
-  constexpr void sub_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
+  template <Rounding kRounding, class Q = int8_t>
+  constexpr void sub_codes(const Q* a, const Q* b, const int32_t* requant, Q* y) const {
     walk.each_independent([&](const int32_t* at, int e) {
       const int32_t difference = wrapping_sub(scaled<kRounding>(a[at[0]] - a_zero, requant),
                                               scaled<kRounding>(b[at[1]] - b_zero, requant + 2));
-      y[e] = to_code<kRounding>(difference, requant + 4, y_zero, clamp);
+      y[e] = to_code<kRounding, Q>(difference, requant + 4, y_zero, clamp);
     });
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const ElementType codes = operands.element(kA);
     for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), codes));
-    // 255 * 2^22 < 2^30: a shifted code and the sum of two of them fit into int32.
-    if (words[kLeftShift] > (codes == ElementType::kInt8 ? 22u : 0u)) return Code::kAttribute;
+    // 255 * 2^22 < 2^30: a shifted code and the sum of two of them fit into int32; of int16, 2^15 * 2^15 and the sum of
+    // two halves.
+    const uint32_t most = codes == ElementType::kInt8 ? 22 : codes == ElementType::kInt16 ? 15 : 0;
+    if (words[kLeftShift] > most) return Code::kAttribute;
     TRY_CODE(check_clamp(words, kClamp, codes));
     TRY_CODE(check_whole(words, kClamp, codes));
     TRY_CODE(check_pairs(operands, kRequant, 3));
@@ -184,10 +187,10 @@ struct Product {  // mul
     walk.each_independent([&](const int32_t* at, int e) { y[e] = T(uint64_t(a[at[0]]) * uint64_t(b[at[1]])); });
   }
 
-  template <Rounding kRounding>
-  constexpr void forward_int8(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
+  template <Rounding kRounding, class Q = int8_t>
+  constexpr void forward_codes(const Q* a, const Q* b, const int32_t* requant, Q* y) const {
     walk.each_independent([&](const int32_t* at, int e) {
-      y[e] = to_code<kRounding>((a[at[0]] - a_zero) * (b[at[1]] - b_zero), requant, y_zero, clamp);
+      y[e] = to_code<kRounding, Q>((a[at[0]] - a_zero) * (b[at[1]] - b_zero), requant, y_zero, clamp);
     });
   }
 

@@ -7,6 +7,7 @@
 //   fused             residual r [as y], or none   f(s + b_k + r): fused_epilogue.h
 //   int8              scale                        clamp(zero_y + requant_k(s + b_k)): NUMERICS.md eq. 1
 //   int8 to int16     scale                        saturate(requant_k(s + b_k)), of dense alone: stream_lstm.h, svdf.h
+//   int16             scale                        weights are int8; b in int64: in 64 bits, NUMERICS.md eq. 23
 //   weight-only       scale [1 | out]              clamp(s c_k + b_k), or clamp(s / c_k + b_k) with form = reciprocal
 //   grouped           scale, zero [out, groups]    clamp(s + b_k), weights c_kg (q - z_kg), g = i / block of term i
 //   dynamic           scale [1 | out], x_scale     clamp(s / (c_k t_n) + b_k), every operation rounded: Keras' int8
@@ -69,6 +70,15 @@ struct Epilogue {
     if (b) sum = wrapping_add(sum, b[k]);
     const int32_t v = Requant<Rounding::kDouble>::apply(sum, scale, scale_index(k));
     return int16_t(v > INT16_MAX ? INT16_MAX : v < INT16_MIN ? INT16_MIN : v);
+  }
+
+  // int16 x: as above, or, with biases of 64 bits, in 64.
+  template <class B>
+  constexpr int16_t int16(int64_t sum, const B* b, const int32_t* scale, int k) const {
+    const FixedPoint m = {scale[2 * scale_index(k)], scale[2 * scale_index(k) + 1]};
+    if (b != nullptr) sum = int64_t(uint64_t(sum) + uint64_t(int64_t{b[k]}));
+    if constexpr (sizeof(B) == 8) return clamp.code<int16_t>(multiply_wide(sum, m));
+    else return clamp.code<int16_t>(multiply<Rounding::kDouble>(int32_t(sum), m));
   }
 
   // T(s) + b_k, rounded to T at both.

@@ -19,7 +19,7 @@ struct EpilogueShapes {
   constexpr Code check(const Words& words, const Operands& operands) const {
     const bool scaled = operands.has(kScale), more = scaled && operands.has(kXScale);
     const bool grouped = more && operands.element(kZero) == ElementType::kInt8;
-    const bool weight_only = scaled && !more && operands.element(kX) != ElementType::kInt8;
+    const bool weight_only = scaled && !more && !holds_codes(operands.element(kX));
     if (words[form] > (weight_only ? 1u : 0u)) return Code::kAttribute;
     if (operands.has(kBias) && !is(operands, kBias, channels)) return Code::kShapeBias;
     if (!grouped && words[form + 1] != 0) return Code::kAttribute;

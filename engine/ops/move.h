@@ -194,7 +194,8 @@ struct Pad {
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (words[kMode] > kEdge) return Code::kAttribute;
-    if (operands.element(0) == ElementType::kInt8 && !is_code(words.integer(kValue))) return Code::kAttribute;
+    const ElementType type = operands.element(0);
+    if (holds_codes(type) && !is_code(words.integer(kValue), type)) return Code::kAttribute;
     for (int axis = 0; axis < x.rank; ++axis) {
       const uint32_t before = words[kBefore + axis], after = words[kAfter + axis];
       const auto limit = uint32_t(words[kMode] == kReflect ? x[axis] - 1 : kMaxDim);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "engine/base/isa.h"
@@ -68,8 +69,9 @@ constexpr A element(const W* w, int i) {
 // Limits on attributes: small enough that no 32-bit expression in a shape rule overflows.
 inline constexpr int kMaxWindow = 1 << 14;  // kernel, stride, dilation, padding
 
-// A fused clamp: words {kind, low, high}; float32 bits for float steps, codes for int8 steps. The kinds above kBounds
-// are functions, of fused_epilogue.h alone: low is alpha of leaky_relu and else 0, high is 0; check_clamp refuses them.
+// A fused clamp: words {kind, low, high}; float32 bits for float steps, codes for int8 and int16 steps. The kinds
+// above kBounds are functions, of fused_epilogue.h alone: low is alpha of leaky_relu and else 0, high is 0; check_clamp
+// refuses them.
 struct Clamp {
   enum Kind : uint32_t {
     kNone = 0,
@@ -94,9 +96,11 @@ struct Clamp {
     const T l = T(std::bit_cast<float>(low)), h = T(std::bit_cast<float>(high));
     return v < l ? l : v > h ? h : v;  // NaN passes
   }
-  constexpr int8_t code(int32_t v) const {
-    const int32_t l = kind == kNone ? -128 : int32_t(low), h = kind == kNone ? 127 : int32_t(high);
-    return int8_t(v < l ? l : v > h ? h : v);
+  template <class Q = int8_t>  // or int16_t
+  constexpr Q code(int32_t v) const {
+    const int32_t l = kind == kNone ? std::numeric_limits<Q>::min() : int32_t(low),
+                  h = kind == kNone ? std::numeric_limits<Q>::max() : int32_t(high);
+    return Q(v < l ? l : v > h ? h : v);
   }
 };
 
@@ -152,21 +156,28 @@ constexpr bool same(Shape a, Shape b) {
   return true;
 }
 
-constexpr bool is_code(int v) { return v >= -128 && v <= 127; }
+// The types of the codes that steps compute on.
+constexpr bool holds_codes(ElementType element) {
+  return element == ElementType::kInt8 || element == ElementType::kInt16;
+}
+constexpr bool is_code(int v, ElementType codes = ElementType::kInt8) {
+  const int end = codes == ElementType::kInt16 ? 1 << 15 : 1 << 7;
+  return v >= -end && v < end;
+}
 
 // Clamp words at `first` of a step whose output has type `element`.
 constexpr Code check_clamp(const Words& words, int first, ElementType element) {
   const Clamp clamp = Clamp::from(words, first);
   if (clamp.kind > Clamp::kBounds) return Code::kAttribute;
   if (clamp.kind == Clamp::kNone) return Code::kOk;
-  if (element == ElementType::kInt8) {
+  if (holds_codes(element)) {
     const auto low = int(clamp.low), high = int(clamp.high);
-    return is_code(low) && is_code(high) && low <= high ? Code::kOk : Code::kClamp;
+    return is_code(low, element) && is_code(high, element) && low <= high ? Code::kOk : Code::kClamp;
   }
   return at_most(clamp.low, clamp.high) ? Code::kOk : Code::kClamp;
 }
 
-// A zero point attribute of a step on `element`: a code for int8, else 0.
+// A zero point attribute of a step on `element`: a code for int8, else 0, of int16 too.
 [[gnu::noinline]] constexpr Code check_zero(int zero, ElementType element) {
   return (element == ElementType::kInt8 ? is_code(zero) : zero == 0) ? Code::kOk : Code::kAttributeZero;
 }
@@ -182,7 +193,8 @@ constexpr Code check_pairs(const Operands& operands, int slot, int rows) {
   return !operands.has(slot) || is(operands, slot, rows, 2) ? Code::kOk : Code::kShapeScale;
 }
 
-// Terms of an int32 sum of (x - zero) * w: |x - zero| <= 255, |w| <= 128, so 2^31 / (255 * 128) = 65793 terms fit.
+// Terms of an int32 sum of (x - zero) * w: |x - zero| <= 255, |w| <= 128, so 2^31 / (255 * 128) = 65793 terms fit. Of
+// int16 x any number fits into 64 bits; sums that the file wants in 32, of int32 biases, wrap, as TFLite's would.
 constexpr Code check_terms(const Operands& operands, int terms) {
   return operands.element(0) == ElementType::kInt8 && terms > 65793 ? Code::kAccumulator : Code::kOk;
 }

@@ -6,7 +6,7 @@
 //   average_pool   y_nhvc = clamp(sum_W x / |W|), or / (kernel_h kernel_w) with count_include_pad
 //   max_pool       y_nhvc = clamp(max_W x), NaN if any of W is (NUMERICS.md eq. 49)
 //
-// int8 has one quantizer for x and y, so codes are averaged: rounded half away from zero, NUMERICS.md eq. 9.
+// int8 and int16 have one quantizer for x and y, so codes are averaged: rounded half away from zero, NUMERICS.md eq. 9.
 //
 // Backward, without a clamp; V = the outputs in whose windows the pixel (p, q) of x lies:
 //
@@ -49,12 +49,13 @@ struct Pool {
     });
   }
 
-  constexpr void average_int8(const int8_t* x, int8_t* y) const {
+  template <class Q>  // int8_t or int16_t
+  constexpr void average_codes(const Q* x, Q* y) const {
     each_output([&](int n, int h, int v, int c, int e) {
       int32_t sum = 0;
       int count = 0;
       each_tap(n, h, v, c, [&](int i) { sum += x[i], ++count; });
-      y[e] = clamp.code(sum > 0 ? (sum + count / 2) / count : (sum - count / 2) / count);
+      y[e] = clamp.code<Q>(sum > 0 ? (sum + count / 2) / count : (sum - count / 2) / count);
     });
   }
 
@@ -68,11 +69,12 @@ struct Pool {
     });
   }
 
-  constexpr void max_int8(const int8_t* x, int8_t* y) const {
+  template <class Q>
+  constexpr void max_codes(const Q* x, Q* y) const {
     each_output([&](int n, int h, int v, int c, int e) {
-      int8_t peak = -128;
+      Q peak = std::numeric_limits<Q>::min();
       each_tap(n, h, v, c, [&](int i) { peak = x[i] > peak ? x[i] : peak; });
-      y[e] = clamp.code(peak);
+      y[e] = clamp.code<Q>(peak);
     });
   }
 
@@ -91,7 +93,7 @@ struct Pool {
     int out_h = 0, out_w = 0;
     TRY_CODE(Window::sizes(words, kWindow, x, kernel_h, kernel_w, &out_h, &out_w));
     TRY_CODE(check_taps(words, x, kernel_h, kernel_w));
-    if (operands.element(0) == ElementType::kInt8) TRY_CODE(check_int8(words, kernel_h * kernel_w));
+    if (holds_codes(operands.element(0))) TRY_CODE(check_codes(words, operands.element(0), kernel_h * kernel_w));
     *y = {4, {x[0], out_h, out_w, x[3]}};
     return Code::kOk;
   }
@@ -138,12 +140,12 @@ struct Pool {
     return h && w ? Code::kOk : Code::kWindow;
   }
 
-  // A sum of 2^23 codes and half the count fit into int32. A padded position would count as the zero point, which the
-  // step does not know: count_include_pad is for windows without pads.
-  static constexpr Code check_int8(const Words& words, int taps) {
+  // A sum of 2^23 codes of 8 bits, or 2^15 of 16, and half the count fit into int32. A padded position would count as
+  // the zero point, which the step does not know: count_include_pad is for windows without pads.
+  static constexpr Code check_codes(const Words& words, ElementType codes, int taps) {
     const uint32_t pads = words[kWindow + 4] | words[kWindow + 5] | words[kWindow + 6] | words[kWindow + 7];
     if (words[kCountIncludePad] != 0 && pads != 0) return Code::kAttribute;
-    return taps > (1 << 23) ? Code::kAccumulator : Code::kOk;
+    return taps > 1 << (codes == ElementType::kInt8 ? 23 : 15) ? Code::kAccumulator : Code::kOk;
   }
 
   template <class F>

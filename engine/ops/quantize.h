@@ -5,7 +5,7 @@
 //                                                                     16-bit T the quotient is rounded to T first
 //   dequantize        y = scale (q - zero)                            float8: y = scale q
 //                     with form = reciprocal x scale and (q - zero) / scale
-//   requantize        y = saturate(zero_y + (x - zero_x) M)           int8 and uint8, NUMERICS.md eq. 8
+//   requantize        y = saturate(zero_y + (x - zero_x) M)           int8, uint8, int16, int32: NUMERICS.md eq. 8
 //   cast              y = x in another element type: real to integer truncates and saturates, NaN gives 0; integer to a
 //                     narrower integer keeps the low bits; to bool: x != 0
 //   dynamic_quantize  scale and zero point from the values of each row: what shares the dims before `axis`
@@ -116,10 +116,11 @@ struct Requantize {
     return {operands[0].elements(), words.integer(kXZero), words.integer(kYZero)};
   }
 
-  template <Rounding kRounding, class X, class Y>  // int8_t or uint8_t
+  template <Rounding kRounding, class X, class Y>
   constexpr void forward(const X* x, const int32_t* requant, Y* y) const {
     for (int i : independent(elements))
-      y[i] = saturate<Y>(wrapping_add(multiply<kRounding>(x[i] - x_zero, {requant[0], requant[1]}), y_zero));
+      y[i] = saturate<Y>(
+          wrapping_add(multiply<kRounding>(wrapping_sub(x[i], x_zero), {requant[0], requant[1]}), y_zero));
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {

@@ -1,9 +1,9 @@
 // The mean over any set of axes.
 //
 //   y_j = mean_{i in axes} x_ij                                                              float
-//   y_j = clamp(zero_y + (sum_i x_ij - count zero_x) M / count)                              int8, NUMERICS.md eq. 10
+//   y_j = clamp(zero_y + (sum_i x_ij - count zero_x) M / count)                       int8, int16: NUMERICS.md eq. 10
 //
-// int8: requant is the pair of scale_x / scale_y, 1 where it is absent. As in TFLite the pair of M / count is made from
+// Codes: requant is the pair of scale_x / scale_y, 1 where it is absent. As in TFLite the pair of M / count is made of
 // it in integers, once per step.
 //
 // Backward:   dx_ij = dy_j / count
@@ -65,8 +65,8 @@ struct Mean {
     });
   }
 
-  template <Rounding kRounding>
-  constexpr void forward_int8(const int8_t* x, Optional<const int32_t> requant, int8_t* y) const {
+  template <Rounding kRounding, class Q = int8_t>
+  constexpr void forward_codes(const Q* x, Optional<const int32_t> requant, Q* y) const {
     constexpr FixedPoint kOne = {1 << 30, 1};
     const int count = terms();
     const FixedPoint scale = divide(requant ? FixedPoint{requant[0], requant[1]} : kOne, count);
@@ -74,7 +74,7 @@ struct Mean {
     outer.each_independent([&](const int32_t* at, int e) {
       int32_t sum = 0;
       inner.each([&](const int32_t* i) { sum += x[at[0] + i[0]]; });
-      y[e] = all.code(wrapping_add(multiply<kRounding>(sum - x_zero * count, scale), y_zero));
+      y[e] = all.code<Q>(wrapping_add(multiply<kRounding>(sum - x_zero * count, scale), y_zero));
     });
   }
 
@@ -96,8 +96,10 @@ struct Mean {
       if (reduced) count *= x[axis];
       if (!reduced || words[kKeepDims] != 0) y->push(reduced ? 1 : x[axis]);
     }
-    // 2^23 * 255 < 2^31: the sum of x - zero_x fits into int32.
-    return operands.element(0) == ElementType::kInt8 && count > (1 << 23) ? Code::kAccumulator : Code::kOk;
+    // 2^23 * 255 < 2^31 and 2^15 * 2^15 < 2^31: the sum of x - zero_x fits into int32.
+    const ElementType type = operands.element(0);
+    const int most = type == ElementType::kInt8 ? 1 << 23 : 1 << 15;
+    return holds_codes(type) && count > most ? Code::kAccumulator : Code::kOk;
   }
 
   static constexpr Attribute kAttributes[] = {{"axes"}, {"keep_dims"}, {"x_zero"}, {"y_zero"}};

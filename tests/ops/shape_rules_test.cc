@@ -126,6 +126,37 @@ TEST(shape_rules, refuse_functions_and_residuals_that_do_not_fit) {
             Code::kAttribute);
 }
 
+TEST(shape_rules, codes_of_16_bits_have_their_range_and_no_zero_point) {
+  const auto dense = [](const std::vector<uint32_t>& words) {
+    return refused_by(reference::kDenseI16Wide, words, {{2, 8}, {4, 8}, {4}, {1, 2}});
+  };
+  EXPECT_EQ(dense({1, uint32_t(-32768), 32767}), Code::kOk);
+  EXPECT_EQ(dense({1, uint32_t(-32769), 0}), Code::kClamp);
+  EXPECT_EQ(dense({1, 0, 32768}), Code::kClamp);
+  EXPECT_EQ(dense({0, 0, 0, 1}), Code::kAttributeZero);
+  EXPECT_EQ(dense({0, 0, 0, 0, 1}), Code::kAttributeZero);
+  EXPECT_EQ(dense({0, 0, 0, 0, 0, 1}), Code::kAttribute);  // form
+  const auto add = [](uint32_t shift) {
+    return refused_by(reference::kAddI16Double, {0, 0, 0, 0, 0, 0, shift}, {{4}, {4}, {3, 2}});
+  };
+  EXPECT_EQ(add(15), Code::kOk);
+  EXPECT_EQ(add(16), Code::kAttribute);
+  const auto pad = [](uint32_t value) {
+    std::vector<uint32_t> words(14);
+    words[12] = value;
+    return refused_by(reference::kPadI16, words, {{4}});
+  };
+  EXPECT_EQ(pad(uint32_t(-32768)), Code::kOk);
+  EXPECT_EQ(pad(32768), Code::kAttribute);
+  EXPECT_EQ(refused_by(reference::kLeakyReluI16Double, {}, {{4}, {2, 2}}), Code::kOk);
+  EXPECT_EQ(refused_by(reference::kLeakyReluI16Double, {}, {{4}, {1, 2}}), Code::kShapeScale);
+  EXPECT_EQ(refused_by(reference::kMeanI16Double, {1}, {{32768}, {1, 2}}), Code::kOk);
+  EXPECT_EQ(refused_by(reference::kMeanI16Double, {1}, {{32769}, {1, 2}}), Code::kAccumulator);
+  EXPECT_EQ(refused_by(reference::kAveragePoolI16, {0, 0, 0, 0, 0, 0, 0, 0, 255, 128}, {{1, 256, 129, 1}}),
+            Code::kAccumulator);
+  EXPECT_EQ(refused_by(reference::kRequantizeI16I32Double, {0, 300}, {{4}, {1, 2}}), Code::kAttributeZero);
+}
+
 // Good cases with one word or one dim changed: refused, or run within their operands.
 TEST(shape_rules, cases_with_one_wrong_number_are_refused_or_run) {
   constexpr uint32_t kWords[] = {0, 1, 2, 3, 7, 1u << 28, (1u << 28) + 1, 0x7FFFFFFF, 1u << 31, 0xFFFFFFFF};
