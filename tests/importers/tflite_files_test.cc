@@ -109,7 +109,7 @@ TEST(import_tflite_files, all_that_is_not_supported_is_reported_at_once) {
   TfliteBuilder b;
   const int x = b.activation("x", {1, 4}), p = b.activation("first", {1, 4}), q = b.activation("second", {1, 4});
   const int r = b.tensor({.name = "third",
-                          .type = TensorType::INT16,
+                          .type = TensorType::COMPLEX64,
                           .shape = {1, 4},
                           .data = {},
                           .codes = {{1}, {0}, 0},
@@ -125,7 +125,7 @@ TEST(import_tflite_files, all_that_is_not_supported_is_reported_at_once) {
                "bad.tflite: 3 things are not supported, of 4 operators:\n"
                "    first (TOPK_V2): an operator that the engine does not have\n"
                "    second (CUSTOM ethos-u): an operator that the engine does not have\n"
-               "    third (QUANTIZE): has element type INT16");
+               "    third (QUANTIZE): has element type COMPLEX64");
 }
 
 // Operators of hash tables, of which some give out nothing.

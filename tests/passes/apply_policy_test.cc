@@ -284,22 +284,22 @@ TEST(apply_policy, a_multiplier_that_is_not_finite_is_refused) {
   EXPECT_THROW(resolved(text + "%y = sub(%a, %b) name=\"n\" layer=\"l\"\n"), Error);
 }
 
-TEST(apply_policy, int16_activations_are_refused) {
+TEST(apply_policy, activations_of_other_codes_are_refused) {
   Graph graph = parse(R"(graph "t.tflite" batch=1
-value %x float32 [4] codes=int16 axis=0 scale=[0.5] zero=[0]
-value %y float32 [4] codes=int16 axis=0 scale=[0.5] zero=[0]
+value %x float32 [4] codes=uint4 axis=0 scale=[0.5] zero=[0]
+value %y float32 [4] codes=uint4 axis=0 scale=[0.5] zero=[0]
 input "x" %x
 output "y" %y
 %y = tanh(%x) name="t"
 )");
   try {
     apply_policy(graph);
-    FAIL() << "int16 was accepted";
+    FAIL() << "uint4 was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code, kUnsupported);
-    EXPECT_EQ(
-        std::string(error.what()),
-        "t.tflite: x: activations quantized to int16 are not supported\n    quantize activations to int8 or uint8");
+    EXPECT_EQ(std::string(error.what()),
+              "t.tflite: x: activations quantized to uint4 are not supported\n"
+              "    quantize activations to int8, uint8 or int16");
   }
 }
 

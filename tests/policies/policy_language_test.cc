@@ -221,6 +221,8 @@ TEST(policy_language, refusals_say_what_was_wrong_and_what_works) {
       {"int8_from_int32", "NotConvertible", "take float32"},
       {"int8/weights_from_bool", "NotConvertible", "computes in bool"},
       {"ternary_from_float32", "NotConvertible", "no Keras release up to 3.15.1 has this policy"},
+      {"int16x8", "NotConvertible", "take int8/static_from_float32 instead"},
+      {"int16x8_from_float32", "NotConvertible", "TensorFlow Lite files with int16 activations have"},
       {"float32;weight_fit=gptq", "Contradiction", "weight_fit belongs to int4 or int8/weights"},
       {"int8_from_float32;weight_fit=awq", "Contradiction", "the quantization is int8"},
       {"int4/32_from_float32;weight_bits=3", "Contradiction", "weight_bits belongs to a weight_fit"},

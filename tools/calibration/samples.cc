@@ -10,6 +10,7 @@
 #include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/files/convert_elements.h"
+#include "tools/graph/code_ends.h"
 
 namespace nacre::tools {
 namespace {
@@ -98,8 +99,9 @@ void check_quantizer(const Graph& graph, size_t input, const NpyArray& array, st
   const Value& v = value_of(graph, input);
   if (!v.quantizer || v.quantizer->scale.size() != 1) return;
   const Quantizer& q = *v.quantizer;
-  const double least = q.codes == ElementType::kUint8 ? 0 : -128, zero = q.zero.empty() ? 0 : double(q.zero[0]);
-  const double scale = q.scale[0], low = scale * (least - zero), high = scale * (least + 255 - zero);
+  const CodeEnds range = code_ends(q.codes);
+  const double scale = q.scale[0], zero = q.zero.empty() ? 0 : double(q.zero[0]);
+  const double low = scale * (range.low - zero), high = scale * (range.high - zero);
   for (size_t i = 0; i < x.size(); ++i)
     if (double(x[i]) < low - scale || double(x[i]) > high + scale)
       throw Error(kBadInput, array.place,

@@ -11,6 +11,7 @@
 #include "engine/ops/fake_quantize.h"
 #include "tools/base/error.h"
 #include "tools/differentiate/parameters.h"
+#include "tools/graph/code_ends.h"
 #include "tools/graph/matmul_operands.h"
 #include "tools/graph/operands.h"
 
@@ -204,9 +205,9 @@ class TrainCodes {
   ValueId range_of(const Value& v) {
     const double scale = double(v.quantizer->scale[0]),
                  zero = double(v.quantizer->zero.empty() ? 0 : v.quantizer->zero[0]);
-    const double least = v.quantizer->codes == ElementType::kUint8 ? 0 : -128;
+    const CodeEnds codes = code_ends(v.quantizer->codes);
     return graph_.constant(v.name + "/range", {2},
-                           std::vector<float>{float(scale * (least - zero)), float(scale * (least + 255 - zero))});
+                           std::vector<float>{float(scale * (codes.low - zero)), float(scale * (codes.high - zero))});
   }
 
   Graph &graph_, &infer_;

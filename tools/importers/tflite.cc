@@ -72,6 +72,20 @@ void Importer::check_counts() {
                 "split the network into several");
   values_.assign(tensors, kNone);
   written_.assign(tensors, false);
+  beside_quantize_.assign(tensors, false);
+}
+
+// What is wrong with an operator is said where it is read.
+void Importer::find_int32_codes() {
+  const auto* codes = model_->operator_codes();
+  for (size_t i = 0; i < count(subgraph_->operators()); ++i) {
+    const Operator& record = *subgraph_->operators()->Get(flatbuffers::uoffset_t(i));
+    if (record.opcode_index() >= count(codes) || code_of(record) != BuiltinOperator::QUANTIZE) continue;
+    for (const auto* ids : {record.inputs(), record.outputs()})
+      for (size_t j = 0; j < count(ids); ++j)
+        if (const auto id = size_t(ids->Get(flatbuffers::uoffset_t(j))); id < beside_quantize_.size())
+          beside_quantize_[id] = true;
+  }
 }
 
 std::vector<int> Importer::operands(const flatbuffers::Vector<int32_t>* ids, const std::string& place) const {
@@ -269,6 +283,7 @@ void Importer::describe() {
 
 Graph Importer::run() {
   check_counts();
+  find_int32_codes();
   read_inputs();
   read_operations();
   read_outputs();

@@ -56,6 +56,7 @@ class Importer {
   std::vector<int64_t> integers(const Operation& op, size_t i);   // of a constant that says how, not what
   bool is_computed(const Operation& op, size_t i) const;          // a constant that an operator before gave out
   std::vector<int64_t> file_dims(const Operation& op, size_t i);  // of an input, before --batch
+  std::vector<int64_t> declared_dims(const Operation& op) const;  // of output 0, in the file
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
   Graph& graph() { return graph_; }
 
@@ -102,6 +103,7 @@ class Importer {
   const Tensor& tensor(int index) const { return *subgraph_->tensors()->Get(flatbuffers::uoffset_t(index)); }
   std::string tensor_name(int index) const;
   void check_counts();
+  void find_int32_codes();
   void read_operations();
   Operation read_operation(const Operator& record, size_t index) const;
   BuiltinOperator code_of(const Operator& record) const;
@@ -139,6 +141,7 @@ class Importer {
   Graph graph_;
   std::vector<ValueId> values_;  // of tensors; kNone: not yet
   std::vector<bool> written_;    // by an operator
+  std::vector<bool> beside_quantize_;  // tensors that a QUANTIZE reads or writes
   bool batchable_ = false;       // axis 0 of all inputs is a batch
   bool same_batch_ = true;       // it has the size that the file gives it
   std::map<uint32_t, std::shared_ptr<const std::vector<uint8_t>>> buffers_;

@@ -71,8 +71,8 @@ ValueId matmul_weights(Importer& importer, const Operation& op, size_t rank) {
 namespace {
 
 // Of a layer between codes: s_x s_w, what one code of its bias is worth.
-Quantizer units_of_bias(Importer& importer, const Operation& op, const Value& x, const Value& w) {
-  Quantizer q{.codes = ElementType::kInt32, .scale = {}, .zero = {}, .axis = 0};
+Quantizer units_of_bias(Importer& importer, const Operation& op, const Value& x, const Value& w, ElementType stored) {
+  Quantizer q{.codes = stored, .scale = {}, .zero = {}, .axis = 0};
   if (!is_coded(w)) importer.unsupported(op, "float32 weights under quantized activations");
   for (const float s : w.quantizer->scale) {
     q.scale.push_back(x.quantizer->scale[0] * s);
@@ -83,12 +83,32 @@ Quantizer units_of_bias(Importer& importer, const Operation& op, const Value& x,
   return q;
 }
 
+bool has_int16_codes(const Value& v) { return is_coded(v) && v.quantizer->codes == ElementType::kInt16; }
+
+// LiteRT's kernels sum products of int16 in 64 bits, but where the bias has 32. Where there is none, zeros say so.
+ValueId zero_bias(Importer& importer, const Operation& op, ValueId x, ValueId w_id) {
+  const Value& w = importer.value(w_id);
+  const int64_t channels = op.code == BuiltinOperator::DEPTHWISE_CONV_2D ? w.dims.back() : w.dims[0];
+  Value b;
+  b.name = w.name + "/zero_bias";
+  b.type = ElementType::kFloat32;
+  b.stored = ElementType::kInt64;
+  b.quantizer = units_of_bias(importer, op, importer.value(x), w, b.stored);
+  if (b.quantizer->scale.size() > 1 && int64_t(b.quantizer->scale.size()) != channels)
+    importer.bad(op, "weights with scales along another axis than channels");
+  b.dims = {channels};
+  b.data = std::make_shared<const std::vector<uint8_t>>(size_t(channels) * sizeof(int64_t));
+  b.region = Region::kWeights;
+  return importer.graph().add(std::move(b));
+}
+
 }  // namespace
 
 // LiteRT's kernels read a bias as a list of numbers, whatever its shape says, and of a layer between codes in units of
 // s_x s_w, whatever its own quantization says.
 ValueId matmul_bias(Importer& importer, const Operation& op, size_t slot, ValueId x_id, ValueId w_id) {
-  if (!importer.has_input(op, slot)) return kNone;
+  const bool int16 = has_int16_codes(importer.value(x_id));
+  if (!importer.has_input(op, slot)) return int16 ? zero_bias(importer, op, x_id, w_id) : kNone;
   const size_t values = importer.graph().values.size();
   const ValueId id = importer.input(op, slot);
   const bool first_use = importer.graph().values.size() > values;
@@ -97,8 +117,10 @@ ValueId matmul_bias(Importer& importer, const Operation& op, size_t slot, ValueI
   if (!b.constant()) importer.unsupported(op, "a bias that is computed at run time");
   const std::vector<int64_t> list = {b.elements()};
   if (is_coded(x)) {
-    if (b.stored != ElementType::kInt32) importer.unsupported(op, "a bias that is not int32, of an int8 layer");
-    Quantizer units = units_of_bias(importer, op, x, w);
+    if (b.stored != ElementType::kInt32 && !(int16 && b.stored == ElementType::kInt64))
+      importer.unsupported(op, int16 ? "a bias that is neither int32 nor int64, of an int16 layer"
+                                     : "a bias that is not int32, of an int8 layer");
+    Quantizer units = units_of_bias(importer, op, x, w, b.stored);
     if (units.scale.size() > 1 && list[0] != int64_t(units.scale.size()))
       importer.bad(op, "bias of shape " + dims_text(b.dims));
     if (b.dims == list && b.quantizer && b.quantizer->scale == units.scale) return id;

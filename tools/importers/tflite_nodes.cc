@@ -52,6 +52,8 @@ std::vector<int64_t> Importer::file_dims(const Operation& op, size_t i) {
   return dims;
 }
 
+std::vector<int64_t> Importer::declared_dims(const Operation& op) const { return dims_of(op.outputs[0]); }
+
 ValueId Importer::output(const Operation& op, size_t i) {
   if (i >= op.outputs.size()) bad(op, "has no output " + std::to_string(i));
   const int id = op.outputs[i];

@@ -191,6 +191,9 @@ void convert_copy(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0), y = importer.output(op);
   if (importer.value(y).type != ElementType::kFloat32)
     importer.unsupported(op, "an output that is neither float32 nor quantized");
+  const std::optional<Quantizer>& to = importer.value(y).quantizer;
+  if (to && to->codes == ElementType::kInt32 && !importer.value(x).quantizer)
+    importer.unsupported(op, "float32 quantized to int32");
   importer.emit_activated(op, unary(Op::kCopy, x), Activation::NONE);
 }
 

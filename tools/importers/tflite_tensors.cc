@@ -17,8 +17,8 @@ struct TypeRow {
 constexpr TypeRow kTypes[] = {
     {TensorType::FLOAT32, ElementType::kFloat32}, {TensorType::FLOAT16, ElementType::kFloat16},
     {TensorType::INT8, ElementType::kInt8},       {TensorType::UINT8, ElementType::kUint8},
-    {TensorType::INT32, ElementType::kInt32},     {TensorType::INT64, ElementType::kInt64},
-    {TensorType::BOOL, ElementType::kBool},
+    {TensorType::INT16, ElementType::kInt16},     {TensorType::INT32, ElementType::kInt32},
+    {TensorType::INT64, ElementType::kInt64},     {TensorType::BOOL, ElementType::kBool},
 };
 
 ElementType element_of(TensorType type) {
@@ -27,9 +27,11 @@ ElementType element_of(TensorType type) {
   return ElementType::kNone;
 }
 
-// Types whose quantization parameters kernels read. Of int32 none does: indices and shapes are themselves, and a bias
-// is in units of its layer's other operands.
-bool has_codes(ElementType type) { return type == ElementType::kInt8 || type == ElementType::kUint8; }
+// Types whose quantization parameters kernels read. Of int32 QUANTIZE alone does: indices and shapes are themselves,
+// and a bias is in units of its layer's other operands.
+bool has_codes(ElementType type) {
+  return type == ElementType::kInt8 || type == ElementType::kUint8 || type == ElementType::kInt16;
+}
 
 // As many as are given; one stands for all, and none for zeros. Copied as bytes: the Verifier of FlatBuffers 2.0.8 does
 // not see that 8-byte elements stand at a multiple of 4.
@@ -91,7 +93,8 @@ void Importer::check_limits(const std::vector<int64_t>& dims, const std::string&
 
 std::optional<Quantizer> Importer::make_quantizer(int index, ElementType stored) const {
   const QuantizationParameters* q = tensor(index).quantization();
-  if (q == nullptr || !has_codes(stored)) return std::nullopt;
+  const bool codes = has_codes(stored) || (stored == ElementType::kInt32 && beside_quantize_[size_t(index)]);
+  if (q == nullptr || !codes) return std::nullopt;
   if (q->details_type() != QuantizationDetails::NONE)
     unsupported(tensor_name(index), "has block-wise or custom quantization");
   if (q->scale() == nullptr || q->scale()->size() == 0) return std::nullopt;
@@ -145,6 +148,7 @@ Value Importer::make_value(int index) const {
   value.type = value.stored = element;
   value.quantizer = make_quantizer(index, element);
   if (value.quantizer) value.type = ElementType::kFloat32;
+  else if (element == ElementType::kInt16) unsupported(place, "has element type INT16 and no scale");
   return value;
 }
 

@@ -1,6 +1,7 @@
 // TRANSPOSE_CONV: inputs output_shape [4], weights [out, h, w, in], x, bias; as a convolution (transposed_conv.h). On
 // codes its sums, their bias and rounding are those of LiteRT's reference kernel (reference/integer_ops/
-// transpose_conv.h): filled-up taps are 0 and padded pixels the zero point, which add nothing.
+// transpose_conv.h): filled-up taps are 0 and padded pixels the zero point, which add nothing. An output_shape that is
+// given at run time has to be what the file declares of the output: memory is planned for that, and it is not read.
 //
 // SAME: of the convolution that this is the transpose of, from out to in, total / 2 is before:
 //
@@ -31,7 +32,9 @@ TransposedAxis axis_of(Importer& importer, const Operation& op, const Transposed
 
 TransposedConv read_transposed(Importer& importer, const Operation& op, const Value& x, const Value& w) {
   const auto& options = importer.options<TransposeConvOptions>(op);
-  const std::vector<int64_t> shape = importer.integers(op, kOutputShape);
+  const bool known = importer.value(importer.input(op, kOutputShape)).constant();
+  const std::vector<int64_t> shape = known ? importer.integers(op, kOutputShape) : importer.declared_dims(op);
+  if (!known) importer.graph().log.push_back("import: " + op.name + ": has the shape that the file declares");
   if (x.dims.size() != 4 || shape.size() != 4) importer.bad(op, "input and output have not 4 axes");
   if (w.dims[3] != x.dims[3] || w.dims[0] != shape[3]) importer.bad(op, "weights of shape " + dims_text(w.dims));
   const auto axis = [&](size_t i, int64_t stride) {

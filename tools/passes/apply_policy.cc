@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/ops/parameters.h"
 #include "tools/base/error.h"
 #include "tools/base/names.h"
+#include "tools/graph/code_ends.h"
 #include "tools/passes/simplify.h"
 
 namespace nacre::tools {
@@ -30,8 +32,9 @@ bool converts(Op op) {
 }
 
 int32_t bound_code(float bound, Codes y) {
+  const CodeEnds range = code_ends(y.type);
   const float code = std::round(bound / y.scale) + float(y.zero);
-  return code > 127.0f ? 127 : code >= -128.0f ? int32_t(code) : -128;
+  return code > float(range.high) ? range.high : code >= float(range.low) ? int32_t(code) : range.low;
 }
 
 const Policy& PolicyPass::policy(const Node& node) const {
@@ -75,7 +78,8 @@ void PolicyPass::record(const Node& node, ElementType variable, ElementType comp
 void PolicyPass::emit(Node node) {
   const ElementType x = node.inputs.empty() ? ElementType::kFloat32 : value(node.inputs[0]).type;
   const ElementType y = node.outputs.empty() ? x : value(node.outputs[0]).type;
-  const bool codes = x == ElementType::kInt8 && y == ElementType::kInt8;
+  const bool uint8 = x == ElementType::kUint8 || y == ElementType::kUint8;
+  const bool codes = node.op == Op::kRequantize ? !uint8 : holds_codes(x) && holds_codes(y);
   const ElementType compute = converts(node.op) && !codes ? ElementType::kFloat32 : x;
   if (!is_matmul(node.op)) record(node, x, compute, y, codes ? Quantization::kInt8Static : Quantization::kNone);
   steps_.push_back(std::move(node));
@@ -111,28 +115,32 @@ void PolicyPass::resolve(const Node& node) {
   const bool wants_reals = asked(node) && policy(node).quantization != Quantization::kInt8Static;
   if (wants_reals && find_rule(node.op)->numerics != Numerics::kMove)
     return by_way_of_real(node, "its policy is not int8/static");
-  if (!all(is_coded)) return by_way_of_real(node, "int8 and float32 values meet");
-  if (!coded(as_codes(node.inputs[0]))) return by_way_of_real(node, "its input is a constant without int8 codes");
+  if (!all(is_coded)) return by_way_of_real(node, "codes and float32 values meet");
+  if (!coded(as_codes(node.inputs[0]))) return by_way_of_real(node, "its input is a constant without codes");
+  const ElementType type = codes(node.inputs[0]).type;
+  const auto is_alike = [&](ValueId id) { return !activation(id) || codes(id).type == type; };
+  if (!all(is_alike) || !holds_codes(type)) return by_way_of_real(node, "codes of several types meet");
   std::string why = "it has no integer form";
   if (is_matmul(node.op)) {
-    if (write_int8_matmul(*this, node, why)) return;
+    if (write_integer_matmul(*this, node, why)) return;
     return by_way_of_real(node, why);
   }
   const IntegerForm* form = find_integer_form(node.op);
-  if (form == nullptr) return by_way_of_real(node, why);
+  const auto write = form == nullptr ? nullptr : type == ElementType::kInt8 ? form->write : form->write_int16;
+  if (write == nullptr) return by_way_of_real(node, why);
   // Of an op that gives out the codes it takes, another quantizer for y needs a step of its own.
   const ValueId x = node.inputs[0], y = node.outputs[0];
   if (form->output == IntegerForm::kOwn || codes(x) == codes(y)) {
-    if (!form->write(*this, node, why)) by_way_of_real(node, why);
+    if (!write(*this, node, why)) by_way_of_real(node, why);
     return;
   }
   // A mean has values between the codes of x: rounded to these it is half a step of x away, at most one code of y.
   if ((node.op == Op::kAveragePool || node.op == Op::kResize) && codes(x).scale > 2 * codes(y).scale)
     return by_way_of_real(node, "its output has finer codes than its input");
   Node step = node;
-  step.outputs[0] = like(y, "/codes", ElementType::kInt8);
+  step.outputs[0] = like(y, "/codes", type);
   value(step.outputs[0]).quantizer = value(x).quantizer;
-  if (!form->write(*this, step, why)) return by_way_of_real(node, why);
+  if (!write(*this, step, why)) return by_way_of_real(node, why);
   requantize(node, step.outputs[0], y);
 }
 
@@ -154,7 +162,7 @@ void PolicyPass::by_way_of_real(Node node, const std::string& reason) {
   real(std::move(node));
   for (const auto& [x, y] : quantized) quantize(near, x, y);
   if (near.layer != kNone && !asked(near) && !quantized.empty())
-    graph_.layers[size_t(near.layer)].policy.output = ElementType::kInt8;
+    graph_.layers[size_t(near.layer)].policy.output = value(quantized[0].second).type;
 }
 
 void PolicyPass::run() {

@@ -27,6 +27,7 @@ namespace nacre::tools {
 struct Codes {
   float scale;
   int32_t zero;
+  ElementType type = ElementType::kInt8;
 
   bool operator==(const Codes&) const = default;
 };
@@ -41,7 +42,8 @@ class PolicyPass {
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
   Graph& graph() { return graph_; }
 
-  // True for a value that is stored as int8 codes with one quantizer for all of it.
+  // True for a value that is stored as int8, int16 or, between QUANTIZE operators, int32 codes with one quantizer for
+  // all of it.
   bool coded(ValueId id) const;
   Codes codes(ValueId id) const;
   const Policy& policy(const Node& node) const;
@@ -63,9 +65,9 @@ class PolicyPass {
   // Lists a step that runs in another way than its layer's policy says.
   void fall_back(const Node& node, const std::string& wanted, const std::string& runs, const std::string& reason);
 
-  // The int8 codes of a constant, as they stand in the source.
+  // The codes of a constant, as they stand in the source.
   ValueId as_codes(ValueId id);
-  // A constant or an int8 value as float32; one dequantize step per value.
+  // A constant or a value of codes as float32; one dequantize step per value.
   ValueId as_real(const Node& reader, ValueId id) { return as_type(reader, id, ElementType::kFloat32); }
   // A real value in a float type, by a cast step where it has another; one per value and type. Constants are rounded to
   // the type in which the reader's policy keeps variables first. Integers that are data stay as they are.
@@ -88,7 +90,7 @@ class PolicyPass {
   // {multiplier, shift} per row, int32 [rows, 2]; of a dense or conv under kFloatEven: float32 [rows].
   ValueId requant(Node& node, const std::vector<double>& multipliers);
   Rounding rounding(const Node& node);
-  // The clamp words of an int8 step, from real bounds: facts of quantizer y.
+  // The clamp words of a step on codes, from real bounds: facts of quantizer y.
   void set_clamp_codes(Node& node, Codes y);
 
  private:
@@ -147,19 +149,20 @@ class PolicyPass {
   std::map<ValueId, Quantizer> integer_products_;  // what integer loops over time take
 };
 
-// An op that TFLite computes on int8 codes. write() emits the steps and returns true, or returns false and has emitted
+// An op that TFLite computes on codes. write() emits the steps and returns true, or returns false and has emitted
 // nothing if the node's attributes or quantizers have no exact form; `why` then says so.
 struct IntegerForm {
   Op op;
   enum Output : uint8_t { kOwn, kOfInput } output;  // kOfInput: the codes of y must be those of x
   bool (*write)(PolicyPass& pass, Node node, std::string& why);
+  bool (*write_int16)(PolicyPass& pass, Node node, std::string& why) = write;  // null: int8 alone
 };
 const IntegerForm* find_integer_form(Op op);
 
 bool converts(Op op);  // only from codes to reals, or back
 
 // apply_policy_matmul.cc
-bool write_int8_matmul(PolicyPass& pass, Node node, std::string& why);
+bool write_integer_matmul(PolicyPass& pass, Node node, std::string& why);
 // Of a dense or conv with float activations: as its layer's policy says, else in the policy's compute type.
 void write_real_matmul(PolicyPass& pass, Node node);
 // With the int8 codes that the source file brings.
@@ -177,7 +180,7 @@ void write_integer_loop(PolicyPass& pass, Node loop);
 std::string write_quantized_matmul(PolicyPass& pass, const Node& node);
 
 // The code of a real bound, TFLite's CalculateActivationRangeQuantized (kernel_util.cc): zero + round(v / scale), half
-// away from zero, in float32, saturated to int8.
+// away from zero, in float32, saturated to the type of the codes.
 int32_t bound_code(float bound, Codes y);
 
 }  // namespace nacre::tools

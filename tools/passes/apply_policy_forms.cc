@@ -11,14 +11,18 @@
 namespace nacre::tools {
 namespace {
 
-// micro/kernels/add_common.cc: inputs shifted left by 20, each scaled by s_i / (2 max(s_a, s_b)), the sum by
-// 2 max / (2^20 s_y), in float64.
+// Of 16-bit codes 2^15 times a code stays within int32.
+int left_shift(Codes codes) { return codes.type == ElementType::kInt16 ? 15 : 20; }
+
+// micro/kernels/add_common.cc: inputs shifted left by n, each scaled by s_i / (2 max(s_a, s_b)), the sum by
+// 2 max / (2^n s_y), in float64.
 std::vector<double> add_multipliers(Codes a, Codes b, Codes y) {
   const double twice = 2 * double(std::max(a.scale, b.scale));
-  return {double(a.scale) / twice, double(b.scale) / twice, twice / (double(1 << 20) * double(y.scale))};
+  return {double(a.scale) / twice, double(b.scale) / twice, twice / (double(1 << left_shift(y)) * double(y.scale))};
 }
 
-// micro/kernels/sub_common.cc: the same, in float32.
+// micro/kernels/sub_common.cc: the same, in float32. Of int16 the golden outputs of TensorFlow Lite Micro's own tests
+// are those of float64.
 std::vector<double> sub_multipliers(Codes a, Codes b, Codes y) {
   const float twice = 2 * std::max(a.scale, b.scale);
   return {double(a.scale / twice), double(b.scale / twice), double(twice / (float(1 << 20) * y.scale))};
@@ -33,15 +37,19 @@ template <auto Multipliers>
 bool write_binary(PolicyPass& pass, Node node, std::string& why) {
   const ValueId x = node.inputs[0], w = node.inputs[1];
   if (!pass.coded(x) || !pass.coded(w)) {
-    why = "an operand is a constant without int8 codes";
+    why = "an operand is a constant without codes";
     return false;
   }
   const Codes a = pass.codes(x), b = pass.codes(w), y = pass.codes(node.outputs[0]);
+  if (a.type != y.type || b.type != y.type) {
+    why = "an operand is a constant with codes of another type";
+    return false;
+  }
   node.inputs = {pass.as_codes(x), pass.as_codes(w), pass.requant(node, Multipliers(a, b, y))};
   set_integer(node, "a_zero", a.zero);
   set_integer(node, "b_zero", b.zero);
   set_integer(node, "y_zero", y.zero);
-  if (node.op != Op::kMul) set_integer(node, "left_shift", 20);
+  if (node.op != Op::kMul) set_integer(node, "left_shift", left_shift(y));
   pass.set_clamp_codes(node, y);
   pass.emit(std::move(node));
   return true;
@@ -82,6 +90,19 @@ bool write_lookup(PolicyPass& pass, Node node, std::string&) {
   const ValueId data =
       pass.graph().constant(pass.value(y).name + "/table", {256}, std::vector<int8_t>(table.begin(), table.end()));
   pass.emit(make_step(Op::kLookup, node, node.name, {x, data}, {y}));
+  return true;
+}
+
+// micro/kernels/leaky_relu_common.cc: products and quotients of scales in float32, as in lookup_tables.cc.
+bool write_leaky_relu(PolicyPass& pass, Node node, std::string& why) {
+  const float x = pass.codes(node.inputs[0]).scale, y = pass.codes(node.outputs[0]).scale;
+  const double slope = double(x * get_real(node, "alpha") / y);
+  if (!(slope >= 0)) {  // no multiplier of a file is negative
+    why = "its alpha is negative";
+    return false;
+  }
+  node.inputs = {node.inputs[0], pass.requant(node, {double(x / y), slope})};
+  pass.emit(std::move(node));
   return true;
 }
 
@@ -171,8 +192,8 @@ bool write_pad(PolicyPass& pass, Node node, std::string&) {
 bool write_concat(PolicyPass& pass, Node node, std::string& why) {
   const Value& y = pass.value(node.outputs[0]);
   for (const ValueId id : node.inputs)
-    if (!pass.coded(id)) {
-      why = "an input is a constant without int8 codes";
+    if (!pass.coded(id) || pass.codes(id).type != y.type) {
+      why = "an input is a constant without codes of its type";
       return false;
     }
   const Quantizer to = *y.quantizer;
@@ -187,16 +208,16 @@ bool write_concat(PolicyPass& pass, Node node, std::string& why) {
 constexpr IntegerForm kForms[] = {
     {Op::kAveragePool, IntegerForm::kOfInput, &write_pool},
     {Op::kMaxPool, IntegerForm::kOfInput, &write_pool},
-    {Op::kResize, IntegerForm::kOfInput, &write_resize},
+    {Op::kResize, IntegerForm::kOfInput, &write_resize, nullptr},
     {Op::kAdd, IntegerForm::kOwn, &write_binary<&add_multipliers>},
-    {Op::kSub, IntegerForm::kOwn, &write_binary<&sub_multipliers>},
+    {Op::kSub, IntegerForm::kOwn, &write_binary<&sub_multipliers>, &write_binary<&add_multipliers>},
     {Op::kMul, IntegerForm::kOwn, &write_binary<&mul_multipliers>},
     {Op::kClamp, IntegerForm::kOwn, &write_clamp},
-    {Op::kLeakyRelu, IntegerForm::kOwn, &write_lookup<&leaky_relu>},
-    {Op::kSigmoid, IntegerForm::kOwn, &write_lookup<&sigmoid>},
-    {Op::kTanh, IntegerForm::kOwn, &write_lookup<&tanh>},
-    {Op::kHardSwish, IntegerForm::kOwn, &write_lookup<&hard_swish>},
-    {Op::kSoftmax, IntegerForm::kOwn, &write_softmax},
+    {Op::kLeakyRelu, IntegerForm::kOwn, &write_lookup<&leaky_relu>, &write_leaky_relu},
+    {Op::kSigmoid, IntegerForm::kOwn, &write_lookup<&sigmoid>, nullptr},
+    {Op::kTanh, IntegerForm::kOwn, &write_lookup<&tanh>, nullptr},
+    {Op::kHardSwish, IntegerForm::kOwn, &write_lookup<&hard_swish>, nullptr},
+    {Op::kSoftmax, IntegerForm::kOwn, &write_softmax, nullptr},
     {Op::kMean, IntegerForm::kOwn, &write_mean},
     {Op::kReshape, IntegerForm::kOfInput, &write_same},
     {Op::kTranspose, IntegerForm::kOfInput, &write_same},

@@ -20,10 +20,12 @@ constexpr size_t kFirstState = 3;  // of a loop's operands, after kX, kW, kBias
 
 bool is_loop(Op op) { return op == Op::kStreamLstm || op == Op::kSvdf; }
 
+bool is_int8(const PolicyPass& pass, ValueId id) { return pass.coded(id) && pass.codes(id).type == ElementType::kInt8; }
+
 bool has_integer_past(const PolicyPass& pass, const Node& loop) {
   if (pass.asked(loop) && pass.policy(loop).quantization != Quantization::kInt8Static) return false;
   const auto codes = [&](size_t i) { return pass.value(loop.inputs[kFirstState + i]).quantizer; };
-  if (!codes(0) || !pass.coded(loop.outputs[0])) return false;
+  if (!codes(0) || !is_int8(pass, loop.outputs[0])) return false;
   if (loop.op == Op::kSvdf) return codes(0)->codes == pass.value(loop.inputs[kW]).stored;
   return codes(1).has_value() && pass.value(loop.inputs[kW]).stored == ElementType::kInt8;
 }
@@ -41,7 +43,7 @@ const Node* product_of(const Graph& graph, const Node& loop) {
 
 bool has_integer_product(const PolicyPass& pass, const Node& dense) {
   const ValueId bias = dense.inputs.size() > kBias ? dense.inputs[kBias] : kNone;
-  return pass.coded(dense.inputs[kX]) && refusal_of_weights(pass, dense).empty() &&
+  return is_int8(pass, dense.inputs[kX]) && refusal_of_weights(pass, dense).empty() &&
          (bias == kNone || pass.value(bias).stored == ElementType::kInt32);
 }
 

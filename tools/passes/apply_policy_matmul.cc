@@ -32,15 +32,17 @@ std::vector<double> accumulator_scales(const PolicyPass& pass, const Node& node,
   return scales;
 }
 
-// The bias as int32 codes in units of the accumulator. Codes of the source stay as they are where their scale agrees
-// as TFLite asks, |s_x s_w - s_b| / s_y <= 0.02 and zero points are 0; otherwise the real bias is quantized anew.
+// The bias as codes in units of the accumulator. Codes of the source stay as they are, int32 or under int16 activations
+// int64, where their scale agrees as TFLite asks, |s_x s_w - s_b| / s_y <= 0.02 and zero points are 0; otherwise the
+// real bias is quantized anew.
 ValueId bias_codes(PolicyPass& pass, const Node& node, const std::vector<double>& scales) {
   const ValueId id = operand(node, kBias);
   if (id == kNone) return kNone;
   const Value& bias = pass.value(id);
   const double y_scale = pass.codes(node.outputs[0]).scale;
   const auto agrees = [&] {
-    if (bias.stored != ElementType::kInt32 || !bias.quantizer) return false;
+    const bool wide = bias.stored == ElementType::kInt64 && pass.codes(node.inputs[kX]).type == ElementType::kInt16;
+    if ((bias.stored != ElementType::kInt32 && !wide) || !bias.quantizer) return false;
     const Quantizer& q = *bias.quantizer;
     for (size_t k = 0; k < std::max(q.scale.size(), scales.size()); ++k)
       if (std::abs(scales[k % scales.size()] - double(q.scale[k % q.scale.size()])) / y_scale > 0.02) return false;
@@ -99,7 +101,7 @@ std::string refusal_of_weights(const PolicyPass& pass, const Node& node) {
   return q.scale.size() == 1 || per_channel ? "" : "its weights have scales along another axis";
 }
 
-bool write_int8_matmul(PolicyPass& pass, Node node, std::string& why) {
+bool write_integer_matmul(PolicyPass& pass, Node node, std::string& why) {
   why = refusal_of_weights(pass, node);
   const ValueId bias_id = operand(node, kBias);
   if (why.empty() && bias_id != kNone && !pass.value(bias_id).constant()) why = "its bias is not constant";
@@ -110,12 +112,17 @@ bool write_int8_matmul(PolicyPass& pass, Node node, std::string& why) {
   std::vector<double> multipliers;
   for (const double s : scales)
     multipliers.push_back(rounding == Rounding::kFloatEven ? double(float(s) / y.scale) : s / double(y.scale));
+  constexpr double kMostOfWide = 128;  // multiply_wide's shift is at most 7
+  if (x.type == ElementType::kInt16 && *std::max_element(multipliers.begin(), multipliers.end()) >= kMostOfWide) {
+    why = "its output has codes over 128 times finer than its sums";
+    return false;
+  }
   const ValueId bias = bias_codes(pass, node, scales);
   node.inputs = {node.inputs[kX], pass.as_codes(node.inputs[kW]), bias, pass.requant(node, multipliers)};
   set_integer(node, "x_zero", x.zero);
   set_integer(node, "y_zero", y.zero);
   pass.set_clamp_codes(node, y);
-  pass.record(node, ElementType::kInt8, ElementType::kInt8, ElementType::kInt8, Quantization::kInt8Static);
+  pass.record(node, ElementType::kInt8, x.type, y.type, Quantization::kInt8Static);
   pass.emit(std::move(node));
   return true;
 }

@@ -5,8 +5,10 @@
 #include <optional>
 
 #include "engine/kernels/reference.h"
+#include "engine/ops/parameters.h"
 #include "tools/base/error.h"
 #include "tools/base/names.h"
+#include "tools/graph/code_ends.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/quantize_multiplier.h"
 
@@ -55,13 +57,15 @@ std::optional<float> saturates_at(const Graph& graph, const Node& node) {
 
 bool PolicyPass::coded(ValueId id) const {
   const Value& v = value(id);
-  if (!v.quantizer || v.quantizer->codes != ElementType::kInt8 || v.quantizer->scale.size() != 1) return false;
-  return !v.constant() || v.stored == ElementType::kInt8;
+  if (!v.quantizer || v.quantizer->scale.size() != 1) return false;
+  const ElementType codes = v.quantizer->codes;
+  if (v.constant()) return holds_codes(codes) && v.stored == codes;
+  return holds_codes(codes) || codes == ElementType::kInt32;
 }
 
 Codes PolicyPass::codes(ValueId id) const {
   const Quantizer& q = *value(id).quantizer;
-  return {q.scale[0], q.zero.empty() ? 0 : int32_t(q.zero[0])};
+  return {q.scale[0], q.zero.empty() ? 0 : int32_t(q.zero[0]), q.codes};
 }
 
 // A layer of a quantized file that is asked for another policy gives out real values: only codes at the graph's outputs
@@ -96,10 +100,13 @@ void PolicyPass::prepare_constant(Value& v) {
 
 void PolicyPass::prepare_activation(Value& v) {
   const Quantizer& q = *v.quantizer;
-  if (q.codes != ElementType::kInt8 && q.codes != ElementType::kUint8)
+  if (!holds_codes(q.codes) && q.codes != ElementType::kUint8 && q.codes != ElementType::kInt32)
     throw Error(kUnsupported, graph_.source,
                 v.name + ": activations quantized to " + name_of(q.codes) + " are not supported",
-                "quantize activations to int8 or uint8");
+                "quantize activations to int8, uint8 or int16");
+  if (q.codes == ElementType::kInt16 && std::ranges::any_of(q.zero, [](int64_t zero) { return zero != 0; }))
+    throw Error(kUnsupported, graph_.source, v.name + ": int16 codes with a zero point are not supported",
+                "quantize to int16 symmetrically: as TFLite does");
   if (q.scale.size() != 1)
     throw Error(kUnsupported, graph_.source,
                 v.name + ": an activation with " + std::to_string(q.scale.size()) + " scales is not supported",
@@ -196,11 +203,12 @@ void PolicyPass::let_quantizers_travel() {
     Value& y = value(node.outputs[0]);
     if (y.quantizer || y.type != ElementType::kFloat32 || contains(graph_.outputs, node.outputs[0])) continue;
     const ValueId x = node.inputs[0];
-    if (!coded(x) || (node.op == Op::kPad && !pads_with_a_code(node, codes(x)))) continue;
+    if (!coded(x) || !holds_codes(codes(x).type)) continue;
+    if (node.op == Op::kPad && !pads_with_a_code(node, codes(x))) continue;
     const auto same = [&](ValueId id) { return coded(id) && codes(id) == codes(x); };
     if (!std::all_of(node.inputs.begin(), node.inputs.end(), same)) continue;
     y.quantizer = value(x).quantizer;
-    y.type = ElementType::kInt8;
+    y.type = value(x).type;
   }
 }
 
@@ -242,28 +250,30 @@ void PolicyPass::dequantize(const Node& near, ValueId x, ValueId y) {
 // point.
 void PolicyPass::requantize(const Node& near, ValueId x, ValueId y) {
   const Codes from = codes(x), to = codes(y);
-  Node step = make_step(Op::kRequantize, near, value(y).name + "/requantize", {}, {y});
-  step.inputs = {x, requant(step, {double(from.scale) / double(to.scale)})};
+  Node step = make_step(Op::kRequantize, near, value(y).name + "/requantize", {x}, {y});
+  step.inputs.push_back(requant(step, {double(from.scale) / double(to.scale)}));
   set_integer(step, "x_zero", from.zero);
   set_integer(step, "y_zero", to.zero);
   emit(std::move(step));
 }
 
 ValueId PolicyPass::with_codes(const Node& reader, ValueId x, const Quantizer& quantizer) {
-  const ValueId y = like(x, "/requantized", ElementType::kInt8);
+  const ValueId y = like(x, "/requantized", quantizer.codes);
   value(y).quantizer = quantizer;
   requantize(reader, x, y);
   return y;
 }
 
 // The rounding that the policy names, or else the one of the conversion; TFLite's where the reference kernels have no
-// int8 form of the op with it.
+// int8 form of the op with it, and of wider codes.
 Rounding PolicyPass::rounding(const Node& node) {
   const bool own = asked(node) && policy(node).rounding != uint8_t(Rounding::kNone);
   const Rounding wanted = own ? Rounding(policy(node).rounding) : options_.rounding;
   const auto rounds = [&](const KernelEntry* entry) { return entry->op == node.op && entry->rounding == wanted; };
+  const auto is_wide = [&](ValueId id) { return id != kNone && coded(id) && codes(id).type != ElementType::kInt8; };
+  const bool wide = std::ranges::any_of(node.inputs, is_wide) || std::ranges::any_of(node.outputs, is_wide);
   const auto entries = reference::kernels().entries;
-  if (std::any_of(entries.begin(), entries.end(), rounds)) return wanted;
+  if (wanted == Rounding::kDouble || (!wide && std::any_of(entries.begin(), entries.end(), rounds))) return wanted;
   log(node, std::string(find_rule(node.op)->name) + " has no kernel with the rounding asked for: rounds as TFLite");
   return Rounding::kDouble;
 }
@@ -287,10 +297,11 @@ ValueId PolicyPass::requant(Node& node, const std::vector<double>& multipliers) 
 }
 
 void PolicyPass::set_clamp_codes(Node& node, Codes y) {
+  const CodeEnds range = code_ends(y.type);
   const bool bounds = get_integer(node, "clamp") != 0;
-  const int32_t low = bounds ? bound_code(get_real(node, "low"), y) : -128;
-  const int32_t high = bounds ? bound_code(get_real(node, "high"), y) : 127;
-  const bool clamps = low > -128 || high < 127;
+  const int32_t low = bounds ? bound_code(get_real(node, "low"), y) : range.low;
+  const int32_t high = bounds ? bound_code(get_real(node, "high"), y) : range.high;
+  const bool clamps = low > range.low || high < range.high;
   set_integer(node, "clamp", clamps ? 1 : 0);
   set_integer(node, "low", clamps ? low : 0);
   set_integer(node, "high", clamps ? high : 0);

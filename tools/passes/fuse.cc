@@ -63,6 +63,7 @@ void set_clamp(Node& node, const Clamp& clamp) {
 bool passes_all(const Clamp& clamp, ElementType type) {
   if (clamp.kind != Clamp::kBounds) return clamp.kind == Clamp::kNone;
   if (type == ElementType::kInt8) return int32_t(clamp.low) <= -128 && int32_t(clamp.high) >= 127;
+  if (type == ElementType::kInt16) return int32_t(clamp.low) <= INT16_MIN && int32_t(clamp.high) >= INT16_MAX;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   return std::bit_cast<float>(clamp.low) == -kInfinity && std::bit_cast<float>(clamp.high) == kInfinity;
 }
@@ -71,9 +72,9 @@ bool passes_all(const Clamp& clamp, ElementType type) {
 Clamp composed(Clamp first, const Clamp& second, ElementType type) {
   if (first.kind == Clamp::kNone) return second;
   if (second.kind == Clamp::kNone) return first;
-  if (type == ElementType::kInt8) {
-    first.low = uint32_t(int32_t(second.code(int32_t(first.low))));
-    first.high = uint32_t(int32_t(second.code(int32_t(first.high))));
+  if (holds_codes(type)) {  // of int8 bounds are int8
+    first.low = uint32_t(int32_t(second.code<int16_t>(int32_t(first.low))));
+    first.high = uint32_t(int32_t(second.code<int16_t>(int32_t(first.high))));
   } else {
     first.low = std::bit_cast<uint32_t>(second.real(std::bit_cast<float>(first.low)));
     first.high = std::bit_cast<uint32_t>(second.real(std::bit_cast<float>(first.high)));

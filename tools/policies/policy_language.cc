@@ -15,6 +15,8 @@ namespace {
 
 constexpr size_t kLongestPolicy = 1000;
 
+Place unsupported(const Place& place) { return {place.text, kUnsupported}; }
+
 // ---- Nacre's extensions of Keras's grammar ----
 
 // H of "float8/H", 1 to 65535: it is a 16-bit field of the record.
@@ -32,6 +34,12 @@ uint16_t history_length(const std::string& text, const Place& place) {
 std::optional<Policy> parse_extension(const std::string& name, const Place& place) {
   const size_t from = name.find("_from_");
   const std::string mode = name.substr(0, from);
+  if (mode == "int16x8")
+    unsupported(place).refuse("NotConvertible",
+                              fmt::format("{} cannot be made here: int16x8 is what layers of TensorFlow Lite files "
+                                          "with int16 activations have",
+                                          in_quotes(name)),
+                              "take int8/static_from_float32 instead, or source for such a file");
   const bool int8 = mode == "int8/static" || mode == "int8/weights", float8 = mode.starts_with("float8/");
   if (from == std::string::npos || (!int8 && !float8)) return std::nullopt;
   // A source of two parts, "int8_from_float32", is no plain or mixed policy: the constructor refuses it.
@@ -151,8 +159,6 @@ std::optional<Policy> parse_jmp_word(const std::string& name) {
 }
 
 // ---- records of Keras's policies ----
-
-Place unsupported(const Place& place) { return {place.text, kUnsupported}; }
 
 ElementType compute_type(const std::string& type, const KerasPolicy& keras, const Place& place) {
   const std::optional<ElementType> found = find_name<ElementType>(type);

@@ -17,6 +17,10 @@ std::string name_of_file_layer(const Policy& policy) {
                  ? name_of(policy.compute)
                  : fmt::format("{} (variables {}, output {})", name_of(policy.compute), name_of(policy.variable),
                                name_of(policy.output));
+    case Quantization::kInt8Static:
+      return policy.compute == ElementType::kInt16 || policy.output == ElementType::kInt16
+                 ? "int16x8"
+                 : name_of(policy.quantization);
     case Quantization::kInt8Dynamic:
       return policy.activation_zero == 0 ? "int8 (dynamic)" : "int8 (dynamic, asymmetric)";
     default: return name_of(policy.quantization);

@@ -63,6 +63,8 @@ constexpr PolicyForm kForms[] = {
      "int8/static_from_float32"},
     {"extension", "int8/weights_from_S", "weights in int8 per channel, arithmetic as in S",
      "int8/weights_from_float32"},
+    {"TensorFlow", "int16x8",
+     "of files alone: int16 activations, int8 weights, sums of 64 bits, to the bit as TensorFlow Lite", ""},
     {"extension", "float8/H_from_S", "float8 with a history of H largest magnitudes, 1 to 65535; rounds once a layer",
      "float8/16_from_mixed_bfloat16"},
     {"extension", "float8/current_from_S", "float8 with the scale of each tensor as it is",
