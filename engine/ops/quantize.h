@@ -124,8 +124,12 @@ struct Requantize {
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
-    for (const int word : {kXZero, kYZero})  // of int8 or uint8: this rule does not see the type of y
-      if (words.integer(word) < -128 || words.integer(word) > 255) return Code::kAttributeZero;
+    const ElementType x = operands.element(0);  // y may be of another type, which this rule does not see
+    const bool wide = x == ElementType::kInt16 || x == ElementType::kInt32;
+    for (const int word : {kXZero, kYZero}) {
+      const int zero = words.integer(word);
+      if (wide ? !is_code(zero, ElementType::kInt16) : zero < -128 || zero > 255) return Code::kAttributeZero;
+    }
     TRY_CODE(check_pairs(operands, 1, 1));
     *y = dims_of(operands[0]);
     return Code::kOk;

@@ -192,13 +192,33 @@ TEST(int16x8, what_has_no_form_runs_in_float) {
   EXPECT_EQ(run16(graph, {bytes_of(kX)}), want);
 }
 
-TEST(int16x8, codes_that_are_none_are_refused) {
+// The end of TensorFlow Lite Micro's keyword_scrambled: equal scores are halves.
+TEST(int16x8, softmax_of_int8_gives_16_bits_with_a_zero_point_to_quantize) {
   TfliteBuilder b;
-  const int x = activation16(b, "x", {8}, 1, 5), y = activation16(b, "y", {8}, 1, 5);
-  b.op(BuiltinOperator::RELU, {x}, {y});
-  Graph graph = imported(b.finish({x}, {y}));
-  EXPECT_THROW(apply_policy(graph), Error);
+  const int x = b.activation("x", {1, 2}, 0.07f, 2), y = activation16(b, "y", {1, 2}, 1.5259022e-05f, -32768);
+  const int z = b.tensor({.name = "z",
+                          .type = TensorType::INT32,
+                          .shape = {1, 2},
+                          .data = {},
+                          .codes = {{3.0518044e-05f}, {0}},
+                          .signature = {}});
+  b.op(BuiltinOperator::SOFTMAX, {x}, {y}, CreateSoftmaxOptions(b.fbb(), 1));
+  b.op(BuiltinOperator::QUANTIZE, {y}, {z});
+  const Graph graph = applied(b.finish({x}, {z}));
+  EXPECT_EQ(ops(graph), (std::vector{Op::kSoftmax, Op::kRequantize}));
+  EXPECT_EQ(run16<int32_t>(graph, {bytes_of(std::vector<int8_t>{5, 5})}), (std::vector<int32_t>{16384, 16384}));
+}
 
+TEST(int16x8, a_zero_point_is_for_conversions_alone) {
+  TfliteBuilder b;
+  const int x = activation16(b, "x", {4}, 1, 5), y = activation16(b, "y", {4}, 1, 5);
+  b.op(BuiltinOperator::RELU, {x}, {y});
+  const Graph graph = applied(b.finish({x}, {y}));
+  EXPECT_EQ(ops(graph), (std::vector{Op::kDequantize, Op::kClamp, Op::kQuantize}));
+  EXPECT_EQ(run16(graph, {bytes_of(std::vector<int16_t>{0, 4, 5, 9})}), (std::vector<int16_t>{5, 5, 5, 9}));
+}
+
+TEST(int16x8, codes_that_are_none_are_refused) {
   TfliteBuilder c;
   const int bare =
       c.tensor({.name = "x", .type = TensorType::INT16, .shape = {8}, .data = {}, .codes = {}, .signature = {}});

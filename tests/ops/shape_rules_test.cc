@@ -154,7 +154,9 @@ TEST(shape_rules, codes_of_16_bits_have_their_range_and_no_zero_point) {
   EXPECT_EQ(refused_by(reference::kMeanI16Double, {1}, {{32769}, {1, 2}}), Code::kAccumulator);
   EXPECT_EQ(refused_by(reference::kAveragePoolI16, {0, 0, 0, 0, 0, 0, 0, 0, 255, 128}, {{1, 256, 129, 1}}),
             Code::kAccumulator);
-  EXPECT_EQ(refused_by(reference::kRequantizeI16I32Double, {0, 300}, {{4}, {1, 2}}), Code::kAttributeZero);
+  EXPECT_EQ(refused_by(reference::kRequantizeI16I32Double, {uint32_t(-32768)}, {{4}, {1, 2}}), Code::kOk);
+  EXPECT_EQ(refused_by(reference::kRequantizeI16I32Double, {32768}, {{4}, {1, 2}}), Code::kAttributeZero);
+  EXPECT_EQ(refused_by(reference::kRequantizeI8I16Double, {256}, {{4}, {1, 2}}), Code::kAttributeZero);
 }
 
 // Good cases with one word or one dim changed: refused, or run within their operands.

@@ -118,8 +118,14 @@ void PolicyPass::resolve(const Node& node) {
   if (!all(is_coded)) return by_way_of_real(node, "codes and float32 values meet");
   if (!coded(as_codes(node.inputs[0]))) return by_way_of_real(node, "its input is a constant without codes");
   const ElementType type = codes(node.inputs[0]).type;
-  const auto is_alike = [&](ValueId id) { return !activation(id) || codes(id).type == type; };
-  if (!all(is_alike) || !holds_codes(type)) return by_way_of_real(node, "codes of several types meet");
+  const auto is_alike = [&](ValueId id) {
+    if (!activation(id)) return true;
+    const Codes of = codes(id);
+    if (node.op == Op::kSoftmax && type == ElementType::kInt8) return holds_codes(of.type);  // gives int16 too
+    return of.type == type && (type == ElementType::kInt8 || of.zero == 0);
+  };
+  if (!all(is_alike) || !holds_codes(type))
+    return by_way_of_real(node, "codes of several types meet, or of 16 bits with a zero point");
   std::string why = "it has no integer form";
   if (is_matmul(node.op)) {
     if (write_integer_matmul(*this, node, why)) return;

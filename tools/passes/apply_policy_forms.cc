@@ -112,9 +112,15 @@ bool write_leaky_relu(PolicyPass& pass, Node node, std::string& why) {
 //   M = min(beta s_x 2^26, 2^31 - 1)     diff_min = -floor(31 * 2^26 / 2^shift)          single rounding: 2^30 - 1
 constexpr int kSoftmaxIntegerBits = 5;
 
+// int16 codes of y within 0.1% of 1/65536, as TFLite asks.
+bool is_coded_as_softmax(Codes y) {
+  if (y.type == ElementType::kInt16) return y.zero == -32768 && std::abs(y.scale * 65536 - 1) <= 0.001f;
+  return y == Codes{1.0f / 256, -128};
+}
+
 std::string refusal_of_softmax(const PolicyPass& pass, const Node& node, double multiplier) {
   const std::vector<int64_t>& dims = pass.value(node.inputs[0]).dims;
-  if (pass.codes(node.outputs[0]) != Codes{1.0f / 256, -128})
+  if (!is_coded_as_softmax(pass.codes(node.outputs[0])))
     return "its output is not coded as TFLite's softmax codes it (scale 1/256, zero -128)";
   if (get_integer(node, "axis") != int(dims.size()) - 1) return "its axis is not the last";
   if (dims.back() > 4095) return "it has more than 4095 classes";

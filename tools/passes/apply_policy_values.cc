@@ -104,9 +104,6 @@ void PolicyPass::prepare_activation(Value& v) {
     throw Error(kUnsupported, graph_.source,
                 v.name + ": activations quantized to " + name_of(q.codes) + " are not supported",
                 "quantize activations to int8, uint8 or int16");
-  if (q.codes == ElementType::kInt16 && std::ranges::any_of(q.zero, [](int64_t zero) { return zero != 0; }))
-    throw Error(kUnsupported, graph_.source, v.name + ": int16 codes with a zero point are not supported",
-                "quantize to int16 symmetrically: as TFLite does");
   if (q.scale.size() != 1)
     throw Error(kUnsupported, graph_.source,
                 v.name + ": an activation with " + std::to_string(q.scale.size()) + " scales is not supported",

@@ -18,7 +18,7 @@ std::string name_of_file_layer(const Policy& policy) {
                  : fmt::format("{} (variables {}, output {})", name_of(policy.compute), name_of(policy.variable),
                                name_of(policy.output));
     case Quantization::kInt8Static:
-      return policy.compute == ElementType::kInt16 || policy.output == ElementType::kInt16
+      return policy.compute == ElementType::kInt16 || policy.compute == ElementType::kInt32
                  ? "int16x8"
                  : name_of(policy.quantization);
     case Quantization::kInt8Dynamic:
