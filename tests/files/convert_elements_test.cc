@@ -28,21 +28,29 @@ std::vector<T> values_of(const std::vector<uint8_t>& bytes) {
 
 TEST(quantize_elements, rounds_half_away_from_zero_and_saturates) {
   const std::vector<float> x = {0.5f, -0.5f, 1.5f, -1.5f, 0.49f, 1e30f, -1e30f};
-  EXPECT_EQ(values_of<int8_t>(quantize_elements(bytes_of(x), 1, 3, "x")),
+  EXPECT_EQ(values_of<int8_t>(quantize_elements(bytes_of(x), ElementType::kInt8, 1, 3, "x")),
             (std::vector<int8_t>{4, 2, 5, 1, 3, 127, -128}));
+}
+
+TEST(quantize_elements, has_codes_of_16_bits) {
+  const std::vector<float> x = {0.5f, -300.4f, 40000, -40000};
+  const std::vector<uint8_t> codes = quantize_elements(bytes_of(x), ElementType::kInt16, 1, 0, "x");
+  EXPECT_EQ(values_of<int16_t>(codes), (std::vector<int16_t>{1, -300, 32767, -32768}));
+  EXPECT_EQ(values_of<float>(dequantize_elements(codes, ElementType::kInt16, 0.5f, 0)),
+            (std::vector<float>{0.5f, -150, 16383.5f, -16384}));
 }
 
 TEST(quantize_elements, refuses_what_has_no_code) {
   for (const float x : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
-    EXPECT_THROW(quantize_elements(bytes_of<float>({0, x}), 1, 0, "x"), Error);
+    EXPECT_THROW(quantize_elements(bytes_of<float>({0, x}), ElementType::kInt8, 1, 0, "x"), Error);
 }
 
 TEST(quantize_elements, codes_survive_a_round_trip) {
   std::vector<int8_t> codes;
   for (int code = -128; code < 128; ++code) codes.push_back(int8_t(code));
   for (const float scale : {1.0f, 0.003921569f, 0.58470290899276733f, 1e-20f}) {
-    const std::vector<uint8_t> reals = dequantize_elements(bytes_of(codes), scale, 83);
-    EXPECT_EQ(values_of<int8_t>(quantize_elements(reals, scale, 83, "x")), codes) << scale;
+    const std::vector<uint8_t> reals = dequantize_elements(bytes_of(codes), ElementType::kInt8, scale, 83);
+    EXPECT_EQ(values_of<int8_t>(quantize_elements(reals, ElementType::kInt8, scale, 83, "x")), codes) << scale;
   }
 }
 

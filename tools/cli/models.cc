@@ -66,7 +66,8 @@ void add_run(CLI::App& app) {
                ->type_name("DIR"));
   c.add_flag("--quantize-inputs", o->inputs.quantize,
              "turn float32 files into codes by the input's scale, or round them to its float type");
-  c.add_flag("--dequantize-outputs", o->dequantize_outputs, "give int8 outputs as float32, by their scale");
+  c.add_flag("--dequantize-outputs", o->dequantize_outputs,
+             "give int8 and int16 codes of outputs as float32, by their scale");
   c.add_flag("--cast-inputs", o->inputs.cast, "change the type of numbers, where none changes by it");
   add_target(c, o->target, "of several programs, the one for this target");
   add_kernel_choice(c, o->kernels);

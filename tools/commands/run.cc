@@ -125,8 +125,8 @@ Times summarise(std::vector<double> times) {
 
 void dequantize(std::vector<Output>& outputs) {
   for (Output& output : outputs) {
-    if (output.type != ElementType::kInt8 || !output.scales) continue;
-    output.data = dequantize_elements(output.data, output.scales->scale[0], output.scales->zero[0]);
+    if (!is_code_of_reals(output.type) || !output.scales) continue;
+    output.data = dequantize_elements(output.data, output.type, output.scales->scale[0], output.scales->zero[0]);
     output.type = ElementType::kFloat32;
     output.scales.reset();
   }
@@ -223,9 +223,9 @@ void require_no_input(const CommandFiles& given, const std::string& option, cons
 
 // What nothing would come of is a mistake of whoever asked for it.
 void require_codes(const RunOptions& options, const std::vector<Output>& outputs) {
-  const auto coded = [](const Output& output) { return output.type == ElementType::kInt8 && output.scales; };
+  const auto coded = [](const Output& output) { return is_code_of_reals(output.type) && output.scales; };
   if (options.dequantize_outputs && std::ranges::none_of(outputs, coded))
-    throw Error(kUsage, "--dequantize-outputs", "no output of the model is int8", "leave it away");
+    throw Error(kUsage, "--dequantize-outputs", "no output of the model is int8 or int16 codes", "leave it away");
 }
 
 }  // namespace

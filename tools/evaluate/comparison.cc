@@ -13,6 +13,7 @@
 #include "tools/base/progress.h"
 #include "tools/evaluate/decode.h"
 #include "tools/evaluate/sample_data.h"
+#include "tools/files/convert_elements.h"
 #include "tools/model/run_inputs.h"
 
 namespace nacre::tools {
@@ -102,9 +103,9 @@ class Runner {
   uint32_t rows_ = 0;
 };
 
-// What int8 data for the reference's inputs means to a program with float inputs.
+// What codes for the reference's inputs mean to a program with float inputs.
 std::optional<Scales> codes_of(const ProgramReport& a, uint32_t input) {
-  return a.tensor(input).element == ElementType::kInt8 ? a.loaded().scales(input) : std::nullopt;
+  return is_code_of_reals(a.tensor(input).element) ? a.loaded().scales(input) : std::nullopt;
 }
 
 struct Inputs {

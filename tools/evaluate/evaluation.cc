@@ -12,6 +12,7 @@
 #include "tools/base/progress.h"
 #include "tools/evaluate/decode.h"
 #include "tools/evaluate/sample_data.h"
+#include "tools/files/convert_elements.h"
 #include "tools/model/program_cost.h"
 #include "tools/model/run_inputs.h"
 
@@ -95,13 +96,13 @@ std::vector<double> real_inputs(const NpyArray& array, std::optional<Scales> cod
   return decode({.type = array.type,
                  .dims = array.dims,
                  .bytes = array.data,
-                 .scales = array.type == ElementType::kInt8 ? std::move(codes) : std::nullopt});
+                 .scales = is_code_of_reals(array.type) ? std::move(codes) : std::nullopt});
 }
 
 // Of the first input, if it has codes.
 std::optional<Scales> input_codes(const LoadedModel& model, const std::string& target) {
   const ProgramView view = model.model().program(model.infer_program(target));
-  if (view.inputs.empty() || model.model().tensors()[view.inputs[0]].element != ElementType::kInt8) return std::nullopt;
+  if (view.inputs.empty() || !is_code_of_reals(model.model().tensors()[view.inputs[0]].element)) return std::nullopt;
   return model.scales(view.inputs[0]);
 }
 

@@ -104,11 +104,11 @@ NpyArray fit_input(const LoadedModel& model, uint32_t tensor, const std::string&
   const auto note = [&](const std::string& what) {
     notes.push_back(fmt::format("input {}: {} for {}", name, what, model.path()));
   };
-  const bool to_codes = wanted == ElementType::kInt8 && scales;
-  if (array.type == ElementType::kInt8 && fit.codes && !to_codes) {
+  const bool to_codes = is_code_of_reals(wanted) && scales;
+  if (is_code_of_reals(array.type) && fit.codes && !to_codes) {
     note("codes are taken as " + quantizer_text(fit.codes->scale[0], fit.codes->zero[0]));
-    array =
-        with(array, ElementType::kFloat32, dequantize_elements(array.data, fit.codes->scale[0], fit.codes->zero[0]));
+    array = with(array, ElementType::kFloat32,
+                 dequantize_elements(array.data, array.type, fit.codes->scale[0], fit.codes->zero[0]));
   } else if (fit.cast && array.type != ElementType::kFloat32) {
     const ElementType way = to_codes || is_other_float(wanted) ? ElementType::kFloat32 : wanted;
     array = with(array, way, cast_elements(array.data, array.type, way, array.place));
@@ -116,7 +116,7 @@ NpyArray fit_input(const LoadedModel& model, uint32_t tensor, const std::string&
   if (array.type == wanted) return array;
   if (array.type == ElementType::kFloat32 && to_codes) {
     note(fmt::format("quantized, code = round(x / {}) {:+},", scales->scale[0], scales->zero[0]));
-    return with(array, wanted, quantize_elements(array.data, scales->scale[0], scales->zero[0], array.place));
+    return with(array, wanted, quantize_elements(array.data, wanted, scales->scale[0], scales->zero[0], array.place));
   }
   if (array.type == ElementType::kFloat32 && is_other_float(wanted)) {
     note(fmt::format("rounded to {}", name_of(wanted)));

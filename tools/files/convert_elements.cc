@@ -95,16 +95,18 @@ std::vector<uint8_t> cast(std::span<const uint8_t> data, const std::string& plac
 
 }  // namespace
 
-std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, float scale, int32_t zero,
+std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, ElementType codes, float scale, int32_t zero,
                                        const std::string& place) {
-  std::vector<uint8_t> codes(float32.size() / sizeof(float));
-  for (size_t i = 0; i < codes.size(); ++i) {
+  const size_t count = float32.size() / sizeof(float), size = element_bits(codes) / 8;
+  const double end = codes == ElementType::kInt16 ? 32768 : 128;
+  std::vector<uint8_t> made(count * size);
+  for (size_t i = 0; i < count; ++i) {
     const float x = load<float>(float32.data() + i * sizeof(float));
     if (!std::isfinite(x)) throw Error(kBadInput, place, fmt::format("element {} is {}, which has no code", i, x));
-    const double code = double(std::round(x / scale)) + zero;
-    codes[i] = uint8_t(int8_t(std::clamp(code, -128.0, 127.0)));
+    const auto code = int16_t(std::clamp(double(std::round(x / scale)) + zero, -end, end - 1));
+    std::memcpy(made.data() + i * size, &code, size);  // little-endian: the low byte comes first
   }
-  return codes;
+  return made;
 }
 
 std::vector<uint8_t> round_elements(std::span<const uint8_t> float32, ElementType to, const std::string& place) {
@@ -121,10 +123,12 @@ std::vector<uint8_t> round_elements(std::span<const uint8_t> float32, ElementTyp
   });
 }
 
-std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> int8, float scale, int32_t zero) {
-  std::vector<uint8_t> reals(int8.size() * sizeof(float));
-  for (size_t i = 0; i < int8.size(); ++i) {
-    const float real = scale * float(int8_t(int8[i]) - zero);
+std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> data, ElementType codes, float scale, int32_t zero) {
+  const size_t count = data.size() * 8 / element_bits(codes);
+  std::vector<uint8_t> reals(count * sizeof(float));
+  for (size_t i = 0; i < count; ++i) {
+    const int code = codes == ElementType::kInt16 ? load<int16_t>(data.data() + 2 * i) : int8_t(data[i]);
+    const float real = scale * float(code - zero);
     std::memcpy(reals.data() + i * sizeof real, &real, sizeof real);
   }
   return reals;

@@ -11,15 +11,18 @@
 
 namespace nacre::tools {
 
-// code = clamp(round(x / scale) + zero, -128, 127), ties away from zero: TFLite's quantize. `place` names x in errors.
-std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, float scale, int32_t zero,
+// The types of codes that a user's real numbers become, and are made of.
+constexpr bool is_code_of_reals(ElementType type) { return type == ElementType::kInt8 || type == ElementType::kInt16; }
+
+// code = saturate(round(x / scale) + zero), ties away from zero: TFLite's quantize. `place` names x in errors.
+std::vector<uint8_t> quantize_elements(std::span<const uint8_t> float32, ElementType codes, float scale, int32_t zero,
                                        const std::string& place);
 
 // The nearest number of a float type, ties to even, as a cast step takes it. Refuses a finite number that has none.
 std::vector<uint8_t> round_elements(std::span<const uint8_t> float32, ElementType to, const std::string& place);
 
 // scale * (code - zero), as float32.
-std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> int8, float scale, int32_t zero);
+std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> data, ElementType codes, float scale, int32_t zero);
 
 // Number for number. Refuses the first that the type `to` cannot hold exactly, and types that are no plain numbers.
 std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType from, ElementType to,

@@ -64,15 +64,16 @@ std::vector<uint8_t> to_type(const Target& target, const std::string& file, NpyA
                              const InputOptions& options) {
   const ElementType wanted = target.record().element;
   const std::optional<Scales> scales = target.model.scales(target.id);
-  if (options.quantize && scales && array.type == ElementType::kFloat32 && wanted == ElementType::kInt8)
-    return quantize_elements(array.data, scales->scale[0], scales->zero[0], file);
+  const bool codes = scales && array.type == ElementType::kFloat32 && is_code_of_reals(wanted);
+  if (options.quantize && codes)
+    return quantize_elements(array.data, wanted, scales->scale[0], scales->zero[0], file);
   if (array.type == wanted) return std::move(array.data);
   const bool small = wanted == ElementType::kFloat16 || wanted == ElementType::kBfloat16;
   if (options.quantize && array.type == ElementType::kFloat32 && (small || wanted == ElementType::kFloat64))
     return round_elements(array.data, wanted, file);
   if (options.cast) return cast_elements(array.data, array.type, wanted, file);
   const std::string fact = fmt::format("holds {}, but {}", name_of(array.type), target.text());
-  if (scales && array.type == ElementType::kFloat32 && wanted == ElementType::kInt8)
+  if (codes)
     throw Error(kBadInput, file, fmt::format("{}, {}", fact, quantizer_text(scales->scale[0], scales->zero[0])),
                 "give codes, or have them made with --quantize-inputs");
   if (small && array.type == ElementType::kFloat32)

@@ -206,7 +206,7 @@ int64_t SampleSpec::elements() const {
 NpyArray in_type_of(const SampleSpec& spec, NpyArray array, const TypeOptions& options) {
   const bool real = spec.type == ElementType::kFloat32 || spec.type == ElementType::kFloat64 ||
                     spec.type == ElementType::kFloat16 || spec.type == ElementType::kBfloat16;
-  const bool coded = spec.type == ElementType::kInt8 && spec.scales && spec.scales->scale.size() == 1;
+  const bool coded = is_code_of_reals(spec.type) && spec.scales && spec.scales->scale.size() == 1;
   check_finite(array);
   if (options.scale) array = scaled(array, *options.scale);
   const bool decimal = options.decimal || options.scale;
@@ -221,7 +221,8 @@ NpyArray in_type_of(const SampleSpec& spec, NpyArray array, const TypeOptions& o
     if (spec.type == ElementType::kFloat32) return array;
   }
   if (array.type == ElementType::kFloat32 && coded)
-    return as(spec.type, quantize_elements(array.data, spec.scales->scale[0], spec.scales->zero[0], array.place));
+    return as(spec.type,
+              quantize_elements(array.data, spec.type, spec.scales->scale[0], spec.scales->zero[0], array.place));
   if (array.type == ElementType::kFloat32 && real)
     return as(spec.type, round_elements(array.data, spec.type, array.place));
   if (options.cast || options.decimal)
