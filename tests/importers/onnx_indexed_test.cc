@@ -203,6 +203,83 @@ TEST(onnx_indexed, bools_are_compared_and_chosen) {
   EXPECT_EQ(integers(of_ids(b, {1, 1, 0})), (Ids{1, 1, 0}));
 }
 
+// ---- Sequences of several lengths: each as if it were alone
+
+// y and the last h of an LSTM or GRU of 2 features over x [time, 1, 1] or, with lengths, [time, 2, 1].
+std::vector<Numbers> recurred(const char* op, const char* direction, const Numbers& x, const Ids& lengths,
+                              bool at_run_time) {
+  const int64_t batch = lengths.empty() ? 1 : 2, time = int64_t(x.size()) / batch;
+  const int64_t directions = std::string(direction) == "bidirectional" ? 2 : 1, gates = op[0] == 'L' ? 4 : 3;
+  const auto weights = [](int64_t count) {
+    Numbers w;
+    for (int64_t i = 0; i < count; ++i) w.push_back(float(i * 7 % 11 - 5) / 4);
+    return w;
+  };
+  OnnxBuilder b;
+  b.input("x", {time, batch, 1});
+  b.floats("w", {directions, 2 * gates, 1}, weights(directions * 2 * gates));
+  b.floats("r", {directions, 2 * gates, 2}, weights(directions * 4 * gates));
+  if (at_run_time) b.input("lengths", {batch}, {}, TensorProto::INT64);
+  else if (!lengths.empty()) b.integers("lengths", {batch}, lengths);
+  b.node("Cast", {lengths.empty() ? "w" : "lengths"}, {"l"}).integer("to", TensorProto::INT32);
+  b.node(op, {"x", "w", "r", "", lengths.empty() ? "" : "l"}, {"y", "h"})
+      .integer("hidden_size", 2)
+      .text("direction", direction);
+  b.output("y");
+  b.output("h");
+  const Graph graph = converted(b);
+  std::vector<std::vector<uint8_t>> inputs = {bytes_of(x)};
+  if (at_run_time) inputs.push_back(bytes_of(lengths));
+  const Graph run = run_graph(graph, inputs);
+  return {reals(output(run, 0)), reals(output(run, 1))};
+}
+
+TEST(onnx_indexed, sequences_end_at_their_lengths) {
+  const Numbers x = {1, -1, 0.5f, 2, -2, 1};  // [3, 2, 1]
+  for (const char* op : {"LSTM", "GRU"})
+    for (const char* direction : {"forward", "reverse", "bidirectional"})
+      for (const bool at_run_time : {false, true}) {
+        const size_t directions = std::string(direction) == "bidirectional" ? 2 : 1;
+        const auto both = recurred(op, direction, x, {2, 3}, at_run_time);
+        const auto first = recurred(op, direction, {1, 0.5f}, {}, false);
+        const auto second = recurred(op, direction, {-1, 2, 1}, {}, false);
+        for (size_t t = 0; t < 3; ++t)
+          for (size_t d = 0; d < directions; ++d)
+            for (size_t i = 0; i < 2; ++i) {
+              const size_t alone = (t * directions + d) * 2 + i, at = ((t * directions + d) * 2) * 2 + i;
+              EXPECT_FLOAT_EQ(both[0][at], t < 2 ? first[0][alone] : 0) << op << direction;
+              EXPECT_FLOAT_EQ(both[0][at + 2], second[0][alone]) << op << direction;
+            }
+        for (size_t d = 0; d < directions; ++d)
+          for (size_t i = 0; i < 2; ++i) {
+            EXPECT_FLOAT_EQ(both[1][d * 4 + i], first[1][d * 2 + i]) << op << direction;
+            EXPECT_FLOAT_EQ(both[1][d * 4 + 2 + i], second[1][d * 2 + i]) << op << direction;
+          }
+      }
+}
+
+// ---- Weights of run time
+
+TEST(onnx_indexed, convolutions_take_weights_of_run_time) {
+  Numbers image, weights;
+  for (int i = 0; i < 4 * 6 * 5; ++i) image.push_back(float(i * 5 % 7 - 3));
+  for (int i = 0; i < 6 * 2 * 3 * 2; ++i) weights.push_back(float(i * 3 % 5 - 2));
+  OnnxBuilder stored, given;
+  stored.input("x", {1, 4, 6, 5});
+  stored.floats("w", {6, 2, 3, 2}, weights);
+  given.floats("x", {1, 4, 6, 5}, image);
+  given.input("w", {6, 2, 3, 2});
+  for (OnnxBuilder* b : {&stored, &given}) {
+    b->counted("b", {6});
+    OnnxNode conv = b->node("Conv", {"x", "w", "b"}, {"y"}).integer("group", 2).ints("strides", {2, 1});
+    conv.ints("pads", {2, 0, 1, 1}).ints("dilations", {1, 2});
+    b->output("y");
+  }
+  const Numbers y = computed(given, weights);
+  EXPECT_EQ(y.size(), 6u * 4 * 4);
+  EXPECT_EQ(y, computed(stored, image));  // whole numbers: to the bit
+}
+
 // ---- Sampled at run time: as with a grid that is stored
 
 TEST(onnx_indexed, a_grid_of_run_time_samples_as_a_stored_one) {

@@ -159,6 +159,7 @@ def place_cases():
     yield "ReverseSequence", 10, [reals(3, 5, 2), ints(5, 1, 3)], {"batch_axis": 0, "time_axis": 1}, 1
     yield "TopK", 11, [distinct(3, 7, 2), ints(3)], {"axis": 1}, 2
     yield "TopK", 11, [distinct(4, 5), ints(5)], {"largest": 0}, 2
+    yield "TopK", 11, [distinct(3, 7, 2).astype(np.int64) - 20, ints(3)], {"axis": 1}, 2
     for attributes in ({}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}):
         yield "CumSum", 14, [reals(2, 7, 3), at(1)], attributes, 1
     yield "CumSum", 14, [reals(5), at(-1)], {}, 1
@@ -190,6 +191,13 @@ def sample_cases():
     yield "CenterCropPad", 18, [reals(3, 7, 4), ints(6, 4)], {"axes": [0, 1]}, 1
     yield "Conv", 11, [reals(2, 4, 5, 6, 4), Stored(reals(6, 2, 2, 3, 2)), Stored(reals(6))], {"group": 2, "strides": [2, 1, 1], "pads": [1, 1, 0, 0, 1, 1]}, 1
     yield "Conv", 11, [reals(1, 3, 6, 5, 4), Stored(reals(2, 3, 3, 2, 2))], {"dilations": [2, 1, 1], "auto_pad": "SAME_UPPER"}, 1
+    yield "Conv", 11, [reals(2, 4, 7, 6), reals(6, 2, 3, 2), reals(6)], {"group": 2, "strides": [2, 1], "dilations": [1, 2], "pads": [1, 0, 2, 1]}, 1
+    yield "Conv", 11, [reals(1, 3, 9), reals(2, 3, 4)], {"auto_pad": "SAME_LOWER"}, 1
+    for op, gates in (("LSTM", 4), ("GRU", 3)):
+        for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+            weights = [Stored(reals(count, 5 * gates, 4)), Stored(reals(count, 5 * gates, 5)), Stored(reals(count, 10 * gates))]
+            for lengths in (np.array([6, 2, 4], np.int32), Stored([3, 6, 1], np.int32)):
+                yield op, 14, [reals(6, 3, 4), *weights, lengths, reals(count, 3, 5)], {"hidden_size": 5, "direction": direction}, 2
     for op in ("AveragePool", "MaxPool"):
         for ceil in (0, 1):
             attributes = {"kernel_shape": [3, 2, 2], "strides": [2, 1, 2], "pads": [1, 0, 0, 1, 1, 0], "ceil_mode": ceil}
@@ -225,7 +233,7 @@ def model_of(op, opset, operands, attributes, outputs):
 def expected(with_types, feeds, outputs):
     """The outputs, and who computed them."""
     guess = [onnx.TensorProto.FLOAT] * outputs
-    for kinds in (guess, [onnx.TensorProto.BOOL], [onnx.TensorProto.INT64], [onnx.TensorProto.FLOAT, onnx.TensorProto.INT64]):
+    for kinds in (guess, [onnx.TensorProto.BOOL], [onnx.TensorProto.INT64] * outputs, [onnx.TensorProto.FLOAT, onnx.TensorProto.INT64]):
         try:
             options = ort.SessionOptions()
             options.log_severity_level = 4

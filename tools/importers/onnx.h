@@ -378,6 +378,9 @@ void add_elements_at_run_time(Import& import, const Source& source);
 // onnx_ops_whole.cc: true, if the node is one on whole numbers of run time and is imported so.
 bool import_on_whole_numbers(Import& import, const Source& source);
 
+// onnx_ops_lengths.cc: true, if the node is an LSTM or GRU over sequences of several lengths, and is imported so.
+bool import_with_lengths(Import& import, const Source& source);
+
 // onnx_ops_block.cc: a DequantizeLinear with one scale per block, on constants.
 void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);
 

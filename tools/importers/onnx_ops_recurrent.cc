@@ -296,10 +296,12 @@ class Recurrent {
   int64_t batch_ = 0, time_ = 0, width_ = 0;
 };
 
-void lstm(Import& import, const Source& source) { Recurrent(import, source, kLstmCell).run(); }
-void gru(Import& import, const Source& source) { Recurrent(import, source, kGruCell).run(); }
+template <const Cell& kCell>
+void recur(Import& import, const Source& source) {
+  if (!import_with_lengths(import, source)) Recurrent(import, source, kCell).run();
+}
 
-constexpr OperatorImporter kRecurrentImporters[] = {{"LSTM", lstm}, {"GRU", gru}};
+constexpr OperatorImporter kRecurrentImporters[] = {{"LSTM", recur<kLstmCell>}, {"GRU", recur<kGruCell>}};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // What is written out step by step: RNN, TopK and LinearAttention have no step of their own.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "tools/importers/onnx_formula.h"
@@ -129,7 +130,7 @@ class SimpleRecurrence {
 void rnn(Import& import, const Source& source) { SimpleRecurrence(import, source).run(); }
 
 // The k largest (or smallest) numbers along an axis, one after the other: the place of the largest, then the same of
-// what is left, with the lowest float where one was taken. Of equals the first.
+// what is left, with the lowest number of its type where one was taken. Of equals the first.
 void top_k(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const Ints ks = source.has("k") ? Ints{source.integer("k", 1)} : source.constant_integers(1, "its k");
@@ -142,7 +143,11 @@ void top_k(Import& import, const Source& source) {
   Formula f(import, source);
   Ints of_axis(x->dims.size(), 1);
   of_axis[size_t(axis)] = dim;
-  const Term places = f.numbers(of_axis, count_up(dim)), taken = f.number(largest ? -kFar : kFar);
+  const Term places = f.numbers(of_axis, count_up(dim));
+  const bool narrow = x->type == ElementType::kInt32;
+  const int64_t low = narrow ? INT32_MIN : INT64_MIN, high = narrow ? INT32_MAX : INT64_MAX;
+  const bool whole = is_whole(x->type);
+  const Term taken = whole ? f.whole(x->type, {}, {largest ? low : high}) : f.number(largest ? -kFar : kFar);
   Term left = f.input(0);
   std::vector<Term> values, indices;
   for (int64_t i = 0; i < k; ++i) {

@@ -10,6 +10,7 @@
 
 #include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
+#include "tools/importers/onnx_formula.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
@@ -161,8 +162,43 @@ Value symmetric(Import& import, const Value& w) {
   return decoded(w);
 }
 
+// Weights of run time: products of matrices, one for each tap, on images in the file's order, [n, c, h, w]:
+//
+//   y [n, g, k, oh ow] = sum_ij w_ij [g, k, c] x_ij [n, g, c, oh ow],   x_ij: the padded x, in strides from tap i, j on
+void conv_at_run_time(Import& import, const Source& source) {
+  constexpr int64_t kMostTaps = 64;
+  const OperandPtr& x = image(source, "convolution");
+  const std::vector<int64_t> w = source.operand(1)->dims;
+  if (int(w.size()) != x->rank()) source.malformed("weights and input have other ranks");
+  const Window window = read_window(source, x->dims, {w.begin() + 2, w.end()}, false);
+  const int64_t n = x->dims[0], c = x->dims[1], k = w[0], g = source.integer("group", 1);
+  if (g < 1 || c % g != 0 || k % g != 0 || w[1] != c / g)
+    source.malformed("group " + std::to_string(g) + " and weights do not fit " + std::to_string(c) + " channels");
+  const Axis &h = window.h, &v = window.w;
+  if (h.kernel * v.kernel > kMostTaps)
+    source.refuse("its weights, computed at run time, have more than 64 taps", "store them in the file");
+  Formula f(import, source);
+  const Term plain = f.reshape(f.input(0), {n, c, h.in, v.in});
+  const Term padded = f("Pad", {plain, f.list({0, 0, h.before, v.before, 0, 0, h.after, v.after})});
+  const Term weights = f.reshape(f.input(1), {g, k / g, c / g, h.kernel, v.kernel});
+  Term y;
+  for (int64_t i = 0; i < h.kernel; ++i)
+    for (int64_t j = 0; j < v.kernel; ++j) {
+      const int64_t top = i * h.dilation, left = j * v.dilation;
+      const Term rows = f.slice(padded, 2, top, top + (h.out - 1) * h.stride + 1, h.stride);
+      const Term part = f.slice(rows, 3, left, left + (v.out - 1) * v.stride + 1, v.stride);
+      const Term tap = f.reshape(f.slice(f.slice(weights, 3, i, i + 1), 4, j, j + 1), {1, g, k / g, c / g});
+      const Term product = f("MatMul", {tap, f.reshape(part, {n, g, c / g, h.out * v.out})});
+      y = y.empty() ? product : f("Add", {y, product});
+    }
+  if (source.given(2)) y = f("Add", {y, f.reshape(f.input(2), {1, g, k / g, 1})});
+  f.give(f.reshape(y, x->rank() == 3 ? std::vector<int64_t>{n, k, v.out} : std::vector<int64_t>{n, k, h.out, v.out}));
+  f.run();
+}
+
 void conv(Import& import, const Source& source) {
   if (source.operand(0)->rank() == 5) return conv_volume(import, source);
+  if (!source.operand(1)->constant) return conv_at_run_time(import, source);
   const OperandPtr& x = image(source, "convolution");
   const Value& w = source.constant(1, "its weights");
   if (int(w.dims.size()) != x->rank() || w.elements() == 0) source.malformed("weights and input have other ranks");
