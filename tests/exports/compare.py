@@ -1,0 +1,143 @@
+"""Files of the makers in Nacre: converted, run, and beside what onnxruntime makes of them.
+
+    compare.py NACRE FOLDER [PATTERN] [--write TABLE]
+
+Right is an output within 1e-4 of the largest value, in half precision 1e-2: 2^-10 each time that something is rounded.
+Integers are equal. A file with open axes is converted with --shape: of each input, in every other file of each symbol.
+"""
+import argparse
+import fnmatch
+import importlib.metadata
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+import numpy as np
+import onnx
+
+TOLERANCE = {"": 1e-4, "open": 1e-4, "half": 1e-2}
+PACKAGES = ("torch", "torchvision", "transformers", "onnxscript", "onnx", "onnxruntime", "numpy")
+
+
+class Refused(Exception):
+    pass
+
+
+def call(*command, seconds=300):
+    try:
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise Refused(f"{command[1]} takes longer than {seconds} s")
+    if done.returncode != 0:
+        raise Refused(" ".join((done.stderr or done.stdout or f"exit code {done.returncode}").split()))
+
+
+def shapes(model, arrays, by_symbol):
+    """--shape of every input, or of every symbol."""
+    given = {}
+    for x in model.graph.input:
+        sizes = arrays["in." + x.name].shape
+        for dim, size in zip(x.type.tensor_type.shape.dim, sizes):
+            if dim.dim_param and by_symbol:
+                given[dim.dim_param] = str(size)
+        if not by_symbol and sizes:
+            given[x.name] = "x".join(map(str, sizes))
+    return [part for name, sizes in given.items() for part in ("--shape", f"{name}={sizes}")]
+
+
+class Converted:
+    """A file as a model; run() gives its outputs by their names."""
+
+    def __init__(self, nacre, path, *options):
+        self.nacre, self.scratch = nacre, tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.scratch.name)
+        call(nacre, "convert", path, "-o", self.folder / "a.nacre", *options)
+
+    def run(self, arrays):
+        inputs = []
+        for i, (name, array) in enumerate(arrays.items()):
+            if name.startswith("in."):
+                np.save(self.folder / f"{i}.npy", array)
+                inputs += ["--input", f"{name[3:]}={self.folder / f'{i}.npy'}"]
+        for old in (self.folder / "out").glob("*"):
+            old.unlink()
+        call(self.nacre, "run", self.folder / "a.nacre", *inputs, "--output", self.folder / "out")
+        return {file.stem: np.load(file) for file in (self.folder / "out").glob("*.npy")}
+
+
+def distance(mine, theirs):
+    """The largest difference, of the largest value; of integers 0 or infinity."""
+    if mine.shape != theirs.shape:
+        return float("inf")
+    if theirs.dtype.kind in "iub":
+        return 0.0 if (mine == theirs).all() else float("inf")
+    mine, theirs = mine.astype(np.float64), theirs.astype(np.float64)
+    far = np.abs(mine - theirs).max() / max(np.abs(theirs).max(), 1e-30)
+    return float(far) if np.isfinite(far) else float("inf")
+
+
+def compared(nacre, path, index):
+    """(opset, converted, right, what to say)"""
+    model = onnx.load(path, load_external_data=False)
+    arrays = dict(np.load(path.with_suffix(".npz")))
+    form = path.stem.split(".")[2] if path.stem.count(".") == 2 else ""
+    opset = next(i.version for i in model.opset_import if i.domain in ("", "ai.onnx"))
+    try:
+        ours = Converted(nacre, path, *(shapes(model, arrays, index % 2) if form == "open" else [])).run(arrays)
+    except Refused as refused:
+        return opset, False, False, str(refused).replace(f"{path.parent}/", "").removeprefix("nacre: ")
+    theirs = {name[4:]: array for name, array in arrays.items() if name.startswith("out.")}
+    missing = [name for name in theirs if name not in ours]
+    far = float("inf") if missing else max(distance(ours[name], array) for name, array in theirs.items())
+    return opset, True, far <= TOLERANCE[form], f"{far:.0e}"
+
+
+def versions():
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nacre")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("pattern", nargs="?", default="*")
+    parser.add_argument("--write", metavar="TABLE", type=pathlib.Path, help="writes what it prints to this file too")
+    arguments = parser.parse_args()
+    lines, refusals, wrong, files, converted = {}, [], [], 0, 0
+    paths = [p for p in sorted(arguments.folder.glob("*.onnx")) if p.with_suffix(".npz").exists()]
+    for index, path in enumerate(p for p in paths if fnmatch.fnmatch(p.stem, arguments.pattern)):
+        opset, is_converted, right, text = compared(arguments.nacre, path, index)
+        network, exporter, *form = path.stem.split(".")
+        verdict = text if right else "WRONG " + text if is_converted else "refused"
+        lines.setdefault(network, []).append(" ".join([exporter + str(opset), *form, verdict]))
+        files, converted = files + 1, converted + is_converted
+        if not is_converted:
+            refusals.append(f"{path.stem}: {text}")
+            print(refusals[-1], file=sys.stderr, flush=True)
+        elif not right:
+            wrong.append(f"{path.stem}: {text}")
+            print("WRONG", wrong[-1], file=sys.stderr, flush=True)
+    none = arguments.folder / "not_exported.txt"
+    title = "Difference from onnxruntime, of the largest value, by exporter (trace: dynamo=False) and opset."
+    table = [versions(), title, ""]
+    for network, parts in lines.items():
+        table += textwrap.wrap(f"{network + ': ':18}" + ", ".join(parts), 120, subsequent_indent=" " * 18)
+    not_exported = sorted(set(none.read_text().splitlines())) if none.exists() else []
+    not_exported = [x for x in not_exported if not (arguments.folder / (x.split(":")[0] + ".npz")).exists()]
+    for title, names in (("Wrong", wrong), ("Refused", refusals), ("Not exported", not_exported)):
+        if names:
+            table += ["", title + ":"]
+        for name in names:
+            table += textwrap.wrap(name, 120, subsequent_indent="    ")
+    shown = "shown" if not wrong and files > 0 and converted >= 0.95 * files else "NOT SHOWN"
+    claim = f"CLAIM exports {shown}: {files} files, {converted} converted, {len(wrong)} wrong"
+    print("\n".join([*table, "", claim]))
+    if arguments.write:
+        arguments.write.write_text("\n".join([*table, "", claim]) + "\n")
+    return 0 if shown == "shown" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
