@@ -604,6 +604,7 @@ constexpr Row kRows[] = {
     {Op::kGru, &gru_case, 0},
     {Op::kStreamLstm, &stream_lstm_case, 0},
     {Op::kSvdf, &svdf_case, 0},
+    {Op::kTreeEnsemble, &tree_ensemble_case, kRankTrait},
 };
 
 const Row* find_row(Op op) {
@@ -629,6 +630,16 @@ void fill_extremes(const Input& input, Random& random, Array& array) {
                                     : between(random, input.low, input.high));
 }
 
+void fill_trees(const Input& input, Random& random, Array& array) {
+  for (int node = 0; node < input.dims[0]; ++node) {
+    array.set(3 * node, pick(random, 0, int(input.low) - 1) << 4 | pick(random, 0, 15));
+    for (int side = 1; side < 3; ++side) {
+      const bool leaf = node + 1 == input.dims[0] || chance(random, 40);
+      array.set(3 * node + side, leaf ? pick(random, -int(input.high), -1) : pick(random, node + 1, input.dims[0] - 1));
+    }
+  }
+}
+
 }  // namespace
 
 CaseMaker find_case_maker(Op op) { return find_row(op) == nullptr ? nullptr : find_row(op)->make; }
@@ -647,6 +658,7 @@ std::vector<Array> random_inputs(const Case& made, Random& random) {
     Array& array = arrays.back();
     if (input.fill != Input::kUniform) {
       if (input.fill == Input::kExtremes) fill_extremes(input, random, array);
+      else if (input.fill == Input::kTrees) fill_trees(input, random, array);
       else fill_pairs(input, random, array);
       continue;
     }

@@ -60,6 +60,24 @@ void embedding_case(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs[1].high = entries - 1;
 }
 
+// Of half of the cases some features are thresholds, infinite or no numbers.
+void tree_ensemble_case(const KernelEntry& entry, Random& random, Case& made) {
+  const int rank = pick(random, 1, 4), nodes = pick(random, 1, 12), targets = pick(random, 1, 4);
+  const int trees = pick(random, 1, 20), entries = pick(random, 1, 9);
+  std::vector<int32_t> dims = random_dims(random, rank, 4);
+  if (rank != 2) made.traits |= kRankTrait;
+  made.words = {uint32_t(targets), uint32_t(nodes), uint32_t(pick(random, 0, 2))};
+  made.inputs = {input(entry, 0, dims, 1),    input(entry, 1, {nodes, 3}, 0), input(entry, 2, {nodes}, 1),
+                 input(entry, 3, {trees}, 0), input(entry, 4, {entries}, 0),  input(entry, 5, {entries}, 4)};
+  if (chance(random, 50)) made.inputs[0].fill = made.inputs[2].fill = Input::kExtremes;
+  made.inputs[1].fill = Input::kTrees;
+  made.inputs[1].low = dims.back();
+  made.inputs[1].high = entries;
+  made.inputs[3].low = -entries;
+  made.inputs[3].high = nodes - 1;
+  made.inputs[4].high = 2 * targets - 1;
+}
+
 void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made) {
   const bool vectors = random.lanes > 0;
   const int rank = pick(random, 2, vectors ? 4 : 6), m = pick(random, 1, vectors && chance(random, 40) ? 60 : 5);

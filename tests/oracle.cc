@@ -181,6 +181,7 @@ const std::map<Op, Oracle> kOracles = {
     {Op::kGru, &gru},
     {Op::kStreamLstm, &stream_lstm},
     {Op::kSvdf, &svdf},
+    {Op::kTreeEnsemble, &tree_ensemble},
 };
 
 }  // namespace

@@ -59,6 +59,43 @@ std::vector<Expected> embedding(const Problem& p) {
   })};
 }
 
+namespace {
+
+// The weights of each target in the leaf that a tree leads row r of x to.
+void add_leaf(const Problem& p, int64_t r, int64_t at, std::vector<std::vector<Real>>& weights) {
+  const int64_t features = p.in[0].dims.back(), targets = p.word(0);
+  while (at >= 0) {
+    const int64_t node = p.in[1].integer(3 * at);
+    const double v = p.in[0].real(r * features + node / 16), t = p.in[2].real(at);
+    const int found = std::isnan(v) || std::isnan(t) ? 8 : v < t ? 1 : v > t ? 4 : 2;
+    at = p.in[1].integer(3 * at + ((node & found) != 0 ? 1 : 2));
+  }
+  for (int64_t e = -1 - at, n = 0; n < targets && e < p.in[4].dims[0]; ++e, ++n) {
+    weights[size_t(p.in[4].integer(e) / 2)].push_back(p.in[5].real(e));
+    if (p.in[4].integer(e) % 2 != 0) return;
+  }
+}
+
+}  // namespace
+
+// A compensated sum is within 2 roundings of the sum of magnitudes, and of terms squared times as many.
+std::vector<Expected> tree_ensemble(const Problem& p) {
+  Index dims = p.in[0].dims;
+  dims.back() = p.word(0);
+  return {expect(dims, [&](const Index& index) -> Result {
+    std::vector<std::vector<Real>> weights(static_cast<size_t>(p.word(0)));
+    const int64_t r = offset(dims, index) / p.word(0);
+    for (int64_t t = 0; t < p.in[3].dims[0]; ++t) add_leaf(p, r, p.in[3].integer(t), weights);
+    const std::vector<Real>& of = weights[size_t(index.back())];
+    if (p.word(2) != 0 && of.empty()) return {0, 0};
+    if (p.word(2) == 1) return {double(*std::min_element(of.begin(), of.end())), 0};
+    if (p.word(2) == 2) return {double(*std::max_element(of.begin(), of.end())), 0};
+    Real sum = 0, magnitude = 0;
+    for (const Real w : of) sum += w, magnitude += std::abs(w);
+    return stored(p, sum, p.epsilon() * magnitude * (1 + Real(of.size()) * p.epsilon()));
+  })};
+}
+
 std::vector<Expected> batched_matmul(const Problem& p) {
   const Index &a = p.in[0].dims, &b = p.in[1].dims;
   const bool swap[] = {p.word(0) != 0, p.word(1) != 0};

@@ -53,6 +53,7 @@ constexpr const OpRule* kRules[] = {
     &kGruRule,
     &kStreamLstmRule,
     &kSvdfRule,
+    &kTreeEnsembleRule,
     // Training.
     &kAccumulateRule,
     &kZerosRule,

@@ -39,4 +39,5 @@
 #include "engine/ops/store.h"
 #include "engine/ops/stream_lstm.h"
 #include "engine/ops/svdf.h"
+#include "engine/ops/tree_ensemble.h"
 #include "engine/ops/unary.h"

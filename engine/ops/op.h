@@ -71,6 +71,7 @@ enum class Op : uint16_t {
   kGru = 129,
   kStreamLstm = 130,
   kSvdf = 131,
+  kTreeEnsemble = 144,
 
   // Backward: steps of the programs `gradients` and `update` only.
   kSumTo = 512,

@@ -56,7 +56,7 @@ Form form_of(const KernelEntry& entry) {
                                                                     : kOther;
   if (x == ElementType::kInt8) return kInt8;
   const bool mixed = entry.op == Op::kBatchNorm || entry.op == Op::kLayerNorm || entry.op == Op::kEmbedding ||
-                     entry.op == Op::kResize;
+                     entry.op == Op::kResize || entry.op == Op::kTreeEnsemble;
   if (!mixed && entry.operand_count > 2 && entry.operands[1].element != x) return kOther;
   switch (x) {
     case ElementType::kFloat32: return kFloat32;
@@ -94,6 +94,7 @@ bool has_form(Op op, Form form) {
     case Op::kGru: return real;
     case Op::kStreamLstm: return form != kInt8;
     case Op::kSvdf: return true;
+    case Op::kTreeEnsemble: return form == kFloat32 || form == kFloat64;
     case Op::kLookup: return form == kInt8;
     case Op::kRequantize:
     case Op::kQuantize:

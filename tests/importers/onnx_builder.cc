@@ -35,6 +35,18 @@ OnnxNode& OnnxNode::ints(const std::string& name, const std::vector<int64_t>& va
   return *this;
 }
 
+OnnxNode& OnnxNode::floats(const std::string& name, const std::vector<float>& values) {
+  AttributeProto& attribute = add(name, AttributeProto::FLOATS);
+  for (const float value : values) attribute.add_floats(value);
+  return *this;
+}
+
+OnnxNode& OnnxNode::texts(const std::string& name, const std::vector<std::string>& values) {
+  AttributeProto& attribute = add(name, AttributeProto::STRINGS);
+  for (const std::string& value : values) attribute.add_strings(value);
+  return *this;
+}
+
 OnnxNode& OnnxNode::tensor(const std::string& name, const TensorProto& value) {
   *add(name, AttributeProto::TENSOR).mutable_t() = value;
   return *this;

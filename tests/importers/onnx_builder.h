@@ -24,6 +24,8 @@ class OnnxNode {
   OnnxNode& real(const std::string& name, float value);
   OnnxNode& text(const std::string& name, const std::string& value);
   OnnxNode& ints(const std::string& name, const std::vector<int64_t>& values);
+  OnnxNode& floats(const std::string& name, const std::vector<float>& values);
+  OnnxNode& texts(const std::string& name, const std::vector<std::string>& values);
   OnnxNode& tensor(const std::string& name, const ::onnx::TensorProto& value);
   OnnxNode& refer(const std::string& name, const std::string& of_function);  // ref_attr_name
   OnnxNode& domain(const std::string& name);

@@ -12,6 +12,7 @@ namespace {
 const std::map<std::string, std::vector<int>>& baked_operands() {
   static const std::map<std::string, std::vector<int>> kBaked = {
       {"AffineGrid", {1}},
+      {"ArrayFeatureExtractor", {1}},
       {"BatchNormalization", {1, 2, 3, 4}},
       {"BitCast", {0}},
       {"BlackmanWindow", {0}},

@@ -11,6 +11,7 @@ compare tests/peers/random_networks.py "$build/tools/nacre"
 compare tests/peers/half_networks.py "$build/tools/nacre"
 compare tests/peers/folded_networks.py "$build/tools/nacre"
 compare tests/peers/operators.py "$build/tools/nacre"
+compare tests/peers/ml_operators.py "$build/tools/nacre"
 compare tests/peers/formats.py "$build/tests/formats_dump"
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -79,6 +79,8 @@ OperandPtr Import::find(Scope& scope, const std::string& name) {
   if (tensor == scope.initializers.end()) return scope.outer != nullptr ? find(*scope.outer, name) : nullptr;
   if (tensor->second == nullptr)
     throw Error(kUnsupported, name, "is a sparse initializer", "store the weights densely");
+  if (tensor->second->data_type() == ::onnx::TensorProto::STRING)
+    return scope.operands.emplace(name, read_names(*tensor->second)).first->second;
   auto operand = std::make_shared<Operand>();
   const std::string directory = std::filesystem::path(graph_.source).parent_path().string();
   Value constant = read_tensor(*tensor->second, directory.empty() ? "." : directory);
@@ -140,6 +142,7 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   source_ = &source;
   layer_ = kNone;
   check_dynamic(source);
+  check_names(source);
   const std::string key = options_.train ? key_of_computed(source) : "";
   if (!reuse_computed(key)) {
     if (!evaluate(source, importer != nullptr) && !import_on_codes(*this, source) &&
@@ -298,9 +301,11 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers(),
                 microsoft_fused_importers(), microsoft_quantize_importers()});
   static const Importers kTraining = table_of({training_importers()}), kPreview = table_of({preview_importers()});
+  static const Importers kMl = table_of({ml_importers(), ml_svm_importers(), ml_tree_importers()});
   static const Importers kOther;
   const Importers& table = domain.empty()                         ? kMain
                            : domain == "com.microsoft"            ? kMicrosoft
+                           : domain == "ai.onnx.ml"               ? kMl
                            : domain == "ai.onnx.preview"          ? kPreview
                            : domain == "ai.onnx.preview.training" ? kTraining
                                                                   : kOther;

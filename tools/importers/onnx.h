@@ -12,6 +12,7 @@
 //   onnx_evaluator.h      operators on constants, computed at import
 //   onnx_order.h          nodes in order
 //   onnx_control.cc       If, Loop and Scan, known at import
+//   onnx_trees.h          decision trees; onnx_classes.h  labels and scores of classifiers
 //   onnx_ops_<subject>.cc one function per operator; their tables: onnx_importers.h
 //
 // Layout. ONNX puts channels on axis 1 (NCHW), the graph on the last axis. An operand therefore has up to two values:
@@ -68,6 +69,8 @@ struct Operand {
   std::shared_ptr<const Value> constant;
   std::shared_ptr<const Value> exact = nullptr;  // a float64 constant as it is, for what is computed of it at import
   ValueId plain = kNone, channels_last = kNone;
+  // Of a stored list of strings: these, and `constant` counts 0, 1, 2, .. in their place.
+  std::shared_ptr<const std::vector<std::string>> names = nullptr;
   int uses = 0;  // by nodes and outputs of the source
 
   // Constants that are to be trained: what this one is made of and how; as what it stands in the graph, and for which
@@ -383,6 +386,10 @@ bool import_with_lengths(Import& import, const Source& source);
 
 // onnx_ops_block.cc: a DequantizeLinear with one scale per block, on constants.
 void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);
+
+// onnx_classes.cc: strings that are stored, for the operators that take some of them: the names of classes.
+OperandPtr read_names(const ::onnx::TensorProto& tensor);
+void check_names(const Source& source);  // refuses other operators on them
 
 // Refuses what is not float32: arithmetic is done in no other type.
 void need_float32(const Source& source, const Operand& operand);

@@ -31,6 +31,7 @@ class Formula {
   Formula(Import& import, const Source& source, int opset = kOpset);
 
   Term input(int index);  // an operand of the node; empty where it is omitted
+  Term value(const OperandPtr& x) { return body_.take(x); }
   Term number(float value) { return numbers({}, {value}); }
   Term numbers(const Ints& dims, const std::vector<float>& values);
   Term whole(ElementType type, const Ints& dims, const Ints& values);

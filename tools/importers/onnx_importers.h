@@ -46,6 +46,10 @@ std::span<const OperatorImporter> microsoft_dynamic_importers();  // onnx_ops_dy
 std::span<const OperatorImporter> microsoft_block_importers();    // onnx_ops_block.cc: MatMulNBits
 std::span<const OperatorImporter> microsoft_fused_importers();    // onnx_ops_fused.cc
 std::span<const OperatorImporter> microsoft_quantize_importers();  // onnx_ops_quantize.cc
+// Of the domain ai.onnx.ml:
+std::span<const OperatorImporter> ml_importers();       // onnx_ops_ml.cc: features and labels
+std::span<const OperatorImporter> ml_svm_importers();   // onnx_ops_svm.cc: linear models, support vectors
+std::span<const OperatorImporter> ml_tree_importers();  // onnx_ops_tree.cc
 // Of the domain ai.onnx.preview:
 std::span<const OperatorImporter> preview_importers();  // onnx_ops_flex_attention.cc
 // Of the domain ai.onnx.preview.training:

@@ -62,7 +62,8 @@ constexpr Group kGroups[] = {
      "TensorListGetItem TensorListPopBack TensorListPushBack TensorListPushBackBatch TensorListScatter "
      "TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit TensorListStack Unpack"},
     {N, N, C, "ResizeBilinear ScatterNd StatelessWhile While"},
-    {N, N, N, "Cast Cos Dequantize QuantizeV2 Requantize Sin"},  // what nodes may be besides: names that edits may use
+    // what nodes may be besides: names that edits may use
+    {N, N, N, "Cast Cos Dequantize QuantizeV2 Requantize SimpleMLInferenceOp Sin"},
 };
 
 struct NamedEdit {

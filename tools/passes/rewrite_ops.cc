@@ -53,6 +53,7 @@ constexpr Row kRows[] = {
     {Op::kGru, nullptr, "CudnnRNNV3"},
     {Op::kStreamLstm, nullptr, "CudnnRNNV3"},
     {Op::kSvdf, nullptr, "BatchMatMulV2"},
+    {Op::kTreeEnsemble, nullptr, "SimpleMLInferenceOp"},  // of TensorFlow Decision Forests
     {Op::kSoftmax, nullptr, "Softmax"},
     {Op::kLogSoftmax, nullptr, "LogSoftmax"},
     {Op::kSelect, "SELECT", "Select"},

@@ -52,6 +52,7 @@ const Names kNames[] = {
     {"softmax", {"Softmax", "SOFTMAX"}},
     {"layer_norm", {"LayerNormalization", "LayerNorm"}},
     {"embedding", {"Embedding", "Gather", "GATHER", "EMBEDDING_LOOKUP"}},
+    {"tree_ensemble", {"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"}},
     {"lstm", {"LSTM"}},
     {"gru", {"GRU"}},
     {"stream_lstm", {"UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"}},
