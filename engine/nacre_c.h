@@ -149,6 +149,7 @@ void nacre_trainer_discard(nacre_trainer* trainer);      /* forgets what was acc
    model has none, running it is refused. It shares memory with the inputs: with --update immediate not between
    accumulate and commit. */
 const nacre_program* nacre_trainer_infer(const nacre_trainer* trainer);
+/* NULL and 0 before start, and where a device does not give it back. */
 void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size);
 
 /* Bytes that a storage with these granules must have. */

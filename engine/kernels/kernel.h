@@ -101,7 +101,7 @@ namespace nacre {
 
 using KernelSet = ::nacre_kernels;
 
-enum class CopyDirection : uint8_t { kToPort, kFromPort };
+enum class CopyDirection : uint8_t { kToPort, kFromPort, kWithinPort };
 
 // A device or a library. `begin` and `finish` are both there or both null; so are `copy` and `fill`, which a port that
 // sees the host's memory does not have. Each returns kOk, or another code where it failed. Between begin and finish a
@@ -112,8 +112,8 @@ struct Port {
   void* context;                  // first argument of what follows, and Args::context of its kernels
   Code (*begin)(void* context);   // before the steps of a segment and what is copied for them
   Code (*finish)(void* context);  // behind them: when it returns they are done, and so are all copies
-  // Between the host's memory and the port's. When it returns, or in a segment when `finish` does, the bytes can be
-  // read where they were copied to.
+  // Between the host's memory and the port's, or within it. When it returns, or in a segment when `finish` does, the
+  // bytes can be read where they were copied to.
   Code (*copy)(void* context, CopyDirection direction, void* to, const void* from, size_t bytes);
   Code (*fill)(void* context, void* to, std::byte value, size_t bytes);  // in the port's memory
   uint32_t alignment = kAlignment;  // of the memory that its kernels see: a power of two from 16 to 4,096

@@ -28,8 +28,14 @@ uint64_t bytes_for(const KernelEntry& entry, const LoadedStep& step, uint32_t i,
 
 }  // namespace
 
-const PlaceFunctions Places::kFunctions = {
-    .measure = measure, .bind = bind, .run = run, .unbind = unbind, .sum = sum, .share = share, .changed = changed};
+const PlaceFunctions Places::kFunctions = {.measure = measure,
+                                           .bind = bind,
+                                           .run = run,
+                                           .unbind = unbind,
+                                           .sum = sum,
+                                           .share = share,
+                                           .changed = changed,
+                                           .bring_home = bring_home};
 
 struct Places::Picked {
   const Places& places;
@@ -79,7 +85,7 @@ Status Places::give(uint32_t place, std::span<std::byte> memory) {
   if (place >= kMaxPlaces || !apart(place)) return {Code::kPort, Table::kPort, place};
   places_[place].memory = memory;
   places_[place].taken = 0;
-  places_[place].current = 0;
+  places_[place].current = places_[place].ahead = 0;
   for (std::span<std::byte>& mirror : places_[place].mirror) mirror = {};
   return {};
 }
@@ -336,7 +342,8 @@ Status Places::share(Places& self, Sharing phase) {
       place.shared = place.foreign = 0;
       continue;
     }
-    const uint64_t bytes = self.shared_mirror(i, kBlockCount);
+    const uint64_t mirrors = self.shared_mirror(i, kBlockCount);
+    const uint64_t bytes = mirrors + (self.keeps_state(i) ? self.padded(i, self.block_bytes(kState)) : 0);
     if (phase == Sharing::kEnd) {
       place.needed += bytes;
       continue;
@@ -345,21 +352,31 @@ Status Places::share(Places& self, Sharing phase) {
     if (left < bytes) return {Code::kMemorySize, Table::kPort, i, bytes, left};
     std::byte* const base = place.memory.data() + place.taken;
     place.taken += size_t(bytes);
-    place.current = place.zeroed = 0;
+    place.current = place.ahead = place.zeroed = 0;
+    place.saved = base + mirrors, place.is_saved = Place::kNoCopy;
     for (uint32_t block = kState; block <= kStepSums; ++block) {
       const bool used = (place.shared >> (block - kState) & 1) != 0;
       place.mirror[block - kState] = {base + self.shared_mirror(i, block), used ? size_t(self.block_bytes(block)) : 0};
     }
   }
   self.sharing_ = phase != Sharing::kEnd;
+  self.lost_ = self.lost_ && phase != Sharing::kBind;
   return {};
+}
+
+// Of the programs of a Trainer, all of them measured: whether the state is nowhere but there and on the host.
+bool Places::keeps_state(uint32_t place) const {
+  const Place& p = places_[place];
+  return p.keeps && apart(place) && (p.shared & ~p.foreign & kStateBit) != 0;
 }
 
 // The host wrote the block; `zeroed`: zeros.
 void Places::changed(Places& self, Block block, bool zeroed) {
+  self.lost_ = self.lost_ && block != kState;
   const auto bit = uint16_t(1u << (block - kState));
   for (Place& place : self.places_) {
     place.current = uint16_t(place.current & ~bit);
+    place.ahead = uint16_t(place.ahead & ~bit);
     place.zeroed = uint16_t(zeroed ? place.zeroed | bit : place.zeroed & ~bit);
   }
 }

@@ -24,12 +24,15 @@
 //
 // What a place that keeps its memory (`keep`) is given once stays there. The programs of a Trainer then have one mirror
 // there of each block of kState, kDerived and kStepSums. It is copied in as a whole, after bind and when the host wrote
-// the block; what a program writes to state and derived is still copied out at every run, so that the host's is never
-// older; of the step's sums only counters are. A block that a step of another place uses is copied as without `keep`.
+// the block, and what a program writes there stays: of the step's sums only counters are copied out. The host's state
+// is then older, until Trainer::state() has it copied home. A block that a step of another place uses is copied as
+// without `keep`.
 //
 // A run that a port makes fail (kPortFailed, or the code of its kernel) leaves the state, and the streams of a program
 // that writes them, as they were: where a port has `begin` or `copy`, and so can fail, they are kept in the block
-// kCalls while it runs. Every begin that succeeded is followed by one finish.
+// kCalls while it runs; a state that the place keeps, in a second block of its memory, which runs of the other programs
+// fill. Where that cannot be copied back, what was learned since the state was home is lost, and every run is refused
+// (kPortFailed) until the host writes the state (Trainer::start). Every begin that succeeded is followed by one finish.
 #pragma once
 
 #include <cstdint>
@@ -74,13 +77,15 @@ class Places {
   // that shares the host's.
   Status give(uint32_t place, std::span<std::byte> memory);
 
-  // Before anything is measured: nothing but the programs bound here writes the memory that the place is given.
+  // Before anything is measured: nothing but the programs bound here writes the memory that the place is given. Its
+  // port copies within its memory (kWithinPort).
   void keep(uint32_t place) {
     if (place < kMaxPlaces) places_[place].keeps = true;
   }
 
  private:
   static constexpr uint32_t kShared = kStepSums - kState + 1;
+  static constexpr uint16_t kStateBit = 1;  // of block kState
   struct Place {
     uint64_t needed = 0;  // told by bytes()
     std::span<std::byte> memory;
@@ -92,10 +97,13 @@ class Places {
     uint16_t blocks = 0;   // that a step uses: bit per block from kState on
     // Of the programs of a Trainer, where the place keeps its memory; bits as in `blocks`:
     bool keeps = false;
-    uint16_t shared = 0;                   // blocks with one mirror for all
-    uint16_t foreign = 0;                  // of them those that a step of another place uses
-    uint16_t current = 0;                  // of them those whose mirror is no older than the host's
-    uint16_t zeroed = 0;                   // of the others those that are all zeros on the host
+    uint16_t shared = 0;         // blocks with one mirror for all
+    uint16_t foreign = 0;        // of them those that a step of another place uses
+    uint16_t current = 0;        // of them those whose mirror is no older than the host's
+    uint16_t ahead = 0;          // and those whose mirror is newer
+    uint16_t zeroed = 0;         // of the others those that are all zeros on the host
+    std::byte* saved = nullptr;  // a second block of the state, and whether it is a copy of the first
+    enum : uint8_t { kNoCopy, kCopying, kCopied } is_saved = kNoCopy;
     std::span<std::byte> mirror[kShared];  // of block kState + i, while the programs are bound
   };
   // A block whose mirror a place keeps, for all programs of a Trainer.
@@ -116,6 +124,7 @@ class Places {
   static void sum(Places& self, bool first);
   static Status share(Places& self, Sharing phase);
   static void changed(Places& self, Block block, bool zeroed);
+  static Status bring_home(const Program& update);
   static const PlaceFunctions kFunctions;
 
   // How a program is bound (run/pass.h).
@@ -139,6 +148,10 @@ class Places {
   bool shares(uint32_t place, uint32_t block) const;             // the program at hand
   std::byte* mirror_at(uint32_t place, uint32_t block) const;
   KeptBlock kept_at(const Port& port, const void* at);
+  bool keeps_state(uint32_t place) const;
+  uint32_t newest_state() const;
+  bool copy_state(uint32_t newest, bool back);
+  std::byte* kept_at_home(const Program& program) const;
   void tell_shared(const LoadedStep& step);
   uint64_t weights_offset(uint32_t place) const;
   void count(const LoadedStep& step, const KernelEntry& entry);
@@ -154,6 +167,7 @@ class Places {
   Place places_[kMaxPlaces];
   uint64_t sums_[kMaxPlaces] = {};  // of the trainer that is measured
   bool sharing_ = false;            // its programs are measured or bound
+  bool lost_ = false;               // a state that was newer than the host's
   // Of the program at hand:
   const Model* model_ = nullptr;
   ProgramView view_;

@@ -9,11 +9,11 @@ namespace nacre {
 
 // Of the sums of a step, what Trainer reads: counters, of at most so many bytes.
 constexpr uint64_t kCounterBytes = 16;
-constexpr uint16_t kStateBit = 1;  // of block kState
 
 struct Places::Run {
   const Program& program;
   uint32_t rows;
+  uint32_t unsaved;  // the place whose state has no copy yet; kMaxPlaces: none
 
   const Model& model() const { return *program.model_; }
   Status failed(uint32_t step, Code code = Code::kPortFailed) const {
@@ -41,10 +41,19 @@ struct Places::Run {
     if (port == nullptr) return steps(call, nullptr, first, end);
     if (port->begin != nullptr && port->begin(port->context) != Code::kOk) return failed(first);
     Status status = copies(call, *port, CopyDirection::kToPort, first, end);
+    if (status.ok() && unsaved < kMaxPlaces && port == program.places_->port_at(unsaved)) status = save(first);
     if (status.ok()) status = steps(call, port, first, end);
     if (status.ok()) status = copies(call, *port, CopyDirection::kFromPort, first, end);
     const Code finished = port->finish == nullptr ? Code::kOk : port->finish(port->context);
     return status.ok() && finished != Code::kOk ? failed(first, finished) : status;
+  }
+
+  // Beside the steps of a program that does not write the state: it is a copy when they have finished.
+  Status save(uint32_t first) const {
+    Places& places = *program.places_;
+    if (places.places_[unsaved].is_saved == Place::kCopying) return {};
+    places.places_[unsaved].is_saved = Place::kCopying;
+    return places.copy_state(unsaved, false) ? Status{} : failed(first);
   }
 
   Status steps(const Call* call, const Port* port, uint32_t first, uint32_t end) const {
@@ -82,6 +91,10 @@ struct Places::Run {
         if (kept.place != nullptr && (kept.place->foreign & kept.bit()) == 0) {
           if (!out && !bring(kept, port)) return failed(i);
           if (!out || (kept.block == kStepSums && tensor.record->bytes > kCounterBytes)) continue;
+          if (kept.block != kStepSums) {
+            if (role != Role::kIn) kept.place->ahead = uint16_t(kept.place->ahead | kept.bit());
+            continue;
+          }
         }
         if (out ? !leaves(role, *tensor.record, end) : !enters(role, *tensor.record, step, first)) continue;
         std::byte* const home = program.bytes(id).data();
@@ -125,20 +138,80 @@ struct Places::Run {
   }
 };
 
+// The place whose state is newer than the host's.
+uint32_t Places::newest_state() const {
+  uint32_t place = 0;
+  while (place < kMaxPlaces && (places_[place].ahead & kStateBit) == 0) ++place;
+  return place;
+}
+
+// To its second block, or back from there.
+bool Places::copy_state(uint32_t newest, bool back) {
+  const Port& port = *port_at(newest);
+  const Place& place = places_[newest];
+  const std::span<std::byte> state = place.mirror[0];
+  std::byte* const to = back ? state.data() : place.saved;
+  return port.copy(port.context, CopyDirection::kWithinPort, to, back ? place.saved : state.data(), state.size()) ==
+         Code::kOk;
+}
+
 Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32_t rows) {
+  Places& self = *program.places_;
   const Entry entry = program.view_.entry;
-  const auto bytes = size_t(program.places_->kept_bytes(*program.model_, entry));
+  const bool writes = entry == Entry::kUpdate;
+  const uint32_t newest = self.newest_state();
+  Place* const holder = newest < kMaxPlaces ? &self.places_[newest] : nullptr;
+  const bool unsaved = holder != nullptr && holder->is_saved != Place::kCopied;
+  if (self.lost_ || (unsaved && writes && !self.copy_state(newest, false)))
+    return {Code::kPortFailed, Table::kStep, program.view_.first_step + first};
+  const auto bytes = writes && holder != nullptr ? 0 : size_t(self.kept_bytes(*program.model_, entry));
   std::byte* const block = program.region_[kept_block(entry) - kState];
-  std::byte* const kept = reinterpret_cast<std::byte*>(placed(program.calls_)) - round_up(bytes, kAlignment);
+  std::byte* const kept = self.kept_at_home(program);
   if (bytes != 0) std::memcpy(kept, block, bytes);
-  uint16_t current[kMaxPlaces];
-  for (uint32_t i = 0; i < kMaxPlaces; ++i) current[i] = program.places_->places_[i].current;
-  const Status status = Run{program, rows}.segments(first, last);
-  if (!status.ok() && bytes != 0) std::memcpy(block, kept, bytes);
+  struct {
+    uint16_t current, ahead;
+  } before[kMaxPlaces];
+  for (uint32_t i = 0; i < kMaxPlaces; ++i) before[i] = {self.places_[i].current, self.places_[i].ahead};
+  const Status status = Run{program, rows, unsaved && !writes ? newest : kMaxPlaces}.segments(first, last);
+  if (holder != nullptr && !writes && holder->is_saved == Place::kCopying)
+    holder->is_saved = status.ok() ? Place::kCopied : Place::kNoCopy;
+  if (writes && status.ok())
+    for (Place& place : self.places_) place.is_saved = Place::kNoCopy;
+  if (status.ok()) return status;
+  if (bytes != 0) std::memcpy(block, kept, bytes);
   // What it brought may not have arrived, and what it wrote of the state is not the host's.
-  for (uint32_t i = 0; i < kMaxPlaces && !status.ok(); ++i)
-    program.places_->places_[i].current = uint16_t(current[i] & ~kStateBit);
+  for (uint32_t i = 0; i < kMaxPlaces; ++i) {
+    Place& place = self.places_[i];
+    place.ahead = before[i].ahead;
+    place.current = uint16_t(before[i].current & ~(kStateBit & ~place.ahead));
+  }
+  if (writes && holder != nullptr) {
+    self.lost_ = !self.copy_state(newest, true);
+    holder->is_saved = Place::kCopied;
+  }
   return status;
+}
+
+// Where a program keeps on the host what it must not lose.
+std::byte* Places::kept_at_home(const Program& program) const {
+  const uint64_t bytes = round_up(kept_bytes(*program.model_, program.view_.entry), kAlignment);
+  return reinterpret_cast<std::byte*>(placed(program.calls_)) - bytes;
+}
+
+// By way of where `update` keeps it: the host's block is never a mixture.
+Status Places::bring_home(const Program& update) {
+  Places& self = *update.places_;
+  const uint32_t newest = self.newest_state();
+  if (newest == kMaxPlaces) return {};
+  const Port& port = *self.port_at(newest);
+  Place& place = self.places_[newest];
+  const std::span<std::byte> state = place.mirror[0];
+  std::byte* const kept = self.kept_at_home(update);
+  if (self.lost_ || port.copy(port.context, CopyDirection::kFromPort, kept, state.data(), state.size()) != Code::kOk)
+    return {Code::kPortFailed, Table::kPort, newest};
+  std::memcpy(update.region_[0], kept, state.size());
+  place.ahead = uint16_t(place.ahead & ~kStateBit);
+  return {};
 }
 
 }  // namespace nacre

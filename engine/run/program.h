@@ -74,6 +74,7 @@ struct PlaceFunctions {
   void (*sum)(Places& places, bool first);
   Status (*share)(Places& places, Sharing phase);
   void (*changed)(Places& places, Block block, bool zeroed);
+  Status (*bring_home)(const Program& update);
 };
 
 class Program {

@@ -118,8 +118,9 @@ const nacre_program* nacre_trainer_infer(const nacre_trainer* trainer) {
 }
 
 void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size) {
-  *size = of(trainer).state().size();
-  return of(trainer).state().data();
+  const std::span<std::byte> state = of(trainer).state();
+  *size = state.size();
+  return state.data();
 }
 
 nacre_status nacre_checkpoint_measure(const nacre_model* model, const nacre_storage* storage, uint32_t note_bytes,

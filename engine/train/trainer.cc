@@ -206,9 +206,16 @@ Status Trainer::start() {
   return begin();
 }
 
+// What a place learned since is the state, where nobody asked for it to be written.
 Status Trainer::restored() {
   if (!update().bound()) return refuse(Code::kNotBound, Entry::kUpdate);
+  TRY(bring_home());
   return begin();
+}
+
+Status Trainer::bring_home() const {
+  Places* const places = update().places();
+  return places == nullptr ? Status{} : places->functions_->bring_home(update());
 }
 
 Status Trainer::begin() {
@@ -255,9 +262,9 @@ Status Trainer::commit(float learning_rate, Report* report) {
   std::memcpy(rate.data(), &learning_rate, sizeof learning_rate);
   const Status run = update().run(0, p.step_count, immediate() ? rows_ : 0);
   Report told;
-  if (run.ok()) read_report(&told);
+  const Status read = run.ok() ? read_report(&told) : run;
   discard();
-  TRY(run);
+  TRY(read);
   refused_in_row_ = told.applied ? 0 : refused_in_row_ + (refused_in_row_ != ~uint32_t{0});
   told.refused_in_row = refused_in_row_;
   if (report != nullptr) *report = told;
@@ -265,7 +272,7 @@ Status Trainer::commit(float learning_rate, Report* report) {
   return told.applied || immediate() ? derive() : Status{};
 }
 
-void Trainer::read_report(Report* report) const {
+Status Trainer::read_report(Report* report) const {
   const bool wide = model_->tensors()[update().view().outputs[2]].element == ElementType::kFloat64;
   const std::span<const std::byte> numbers = update().output(2);
   const auto number = [&](size_t i) { return wide ? float(value<double>(numbers, i)) : value<float>(numbers, i); };
@@ -274,8 +281,10 @@ void Trainer::read_report(Report* report) const {
   report->loss = number(2);
   report->loss_scale = number(3);
   if (count_ != kNoIndex) report->samples = value<float>(update().bytes(count_));
-  if (floor_ != kNoIndex)
-    report->overflow_at_floor = !report->applied && value<uint32_t>(update().bytes(floor_), 2) != 0;
+  if (floor_ == kNoIndex || report->applied) return {};
+  TRY(bring_home());  // counters of the loss scale are of the state
+  report->overflow_at_floor = value<uint32_t>(update().bytes(floor_), 2) != 0;
+  return {};
 }
 
 }  // namespace nacre

@@ -42,7 +42,7 @@ class Trainer {
   // `model`, the kernel sets, memory, `workers` and `places` must outlive the Trainer. After Model::attach or open it
   // must be bound again. What a port makes fail in accumulate or commit is an error of that call: what was accumulated
   // is discarded, and the state is what it was, unless `derive` failed behind the update: then restored() derives
-  // again.
+  // again. A state that a place keeps is lost with the place's memory: then all fails until start().
   Status bind(const Model& model, const char* target, std::span<const KernelSet* const> kernels, const Memory& memory,
               const Workers* workers = nullptr, Places* places = nullptr);
 
@@ -81,9 +81,10 @@ class Trainer {
   // commit.
   const Program& infer() const { return programs_[size_t(Entry::kInfer)]; }
 
-  // The whole state block, for checkpoints. Empty before start, and once bind is undone: what stands there is nobody's
-  // to save.
-  std::span<std::byte> state() const { return ready() ? state_ : std::span<std::byte>(); }
+  // The whole state block, for checkpoints. Where a place keeps it (Places::keep) this call copies what was learned
+  // home from there: ask anew before it is read or written. Empty before start, once bind is undone, and where the
+  // place does not give it back: what stands there is nobody's to save.
+  std::span<std::byte> state() const { return ready() && bring_home().ok() ? state_ : std::span<std::byte>(); }
   // Whether each commit takes one micro-batch (--update immediate).
   bool immediate() const { return update().bound() && !has(Entry::kGradients); }
 
@@ -102,8 +103,9 @@ class Trainer {
   Status bind_all(const uint32_t (&index)[kPrograms], std::span<const KernelSet* const> kernels, const Memory& memory,
                   const Workers* workers, Places* places);
   void find_sums();
+  Status bring_home() const;
   Status begin();
-  void read_report(Report* report) const;
+  Status read_report(Report* report) const;
 
   bool ready() const { return started_ && update().bound(); }
   bool has(Entry entry) const { return (present_ >> uint32_t(entry) & 1) != 0; }

@@ -197,15 +197,19 @@ Code Device::finish() {
 
 Code Device::copy(CopyDirection direction, void* to, const void* from, size_t bytes) {
   if (!in_segment_ && !succeeded(driver_->set_context(context_), "cuCtxSetCurrent")) return Code::kPortFailed;
+  const auto there = DevicePointer(reinterpret_cast<uintptr_t>(to)),
+             here = DevicePointer(reinterpret_cast<uintptr_t>(from));
+  bool done = true;
   if (direction == CopyDirection::kToPort) {
-    const auto at = DevicePointer(reinterpret_cast<uintptr_t>(to));
-    if (!succeeded(driver_->copy_to_device(at, from, bytes, stream_), "a copy to the device")) return Code::kPortFailed;
+    done = succeeded(driver_->copy_to_device(there, from, bytes, stream_), "a copy to the device");
+  } else if (const Code flushed = flush(); flushed != Code::kOk) {
+    return flushed;
+  } else if (direction == CopyDirection::kFromPort) {
+    done = succeeded(driver_->copy_to_host(to, here, bytes, stream_), "a copy to the host");
   } else {
-    const auto at = DevicePointer(reinterpret_cast<uintptr_t>(from));
-    if (const Code flushed = flush(); flushed != Code::kOk) return flushed;
-    if (!succeeded(driver_->copy_to_host(to, at, bytes, stream_), "a copy to the host")) return Code::kPortFailed;
+    done = succeeded(driver_->copy_on_device(there, here, bytes, stream_), "a copy on the device");
   }
-  const bool done = in_segment_ || succeeded(driver_->stream_synchronize(stream_), "a copy");
+  done = done && (in_segment_ || succeeded(driver_->stream_synchronize(stream_), "a copy"));
   return done ? Code::kOk : Code::kPortFailed;
 }
 

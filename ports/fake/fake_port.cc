@@ -126,7 +126,7 @@ Code FakePort::finish() {
 Code FakePort::copy(CopyDirection direction, void* to, const void* from, size_t bytes) {
   const bool in = direction == CopyDirection::kToPort;
   ++(in ? counts_.copies_in : counts_.copies_out);
-  if (holds(to, bytes) != in || holds(from, bytes) == in) return broken();
+  if (direction == CopyDirection::kWithinPort || holds(to, bytes) != in || holds(from, bytes) == in) return broken();
   if (fails(in ? Fault::kCopyIn : Fault::kCopyOut)) return Code::kPortFailed;
   const Guard open(*this);
   std::memcpy(to, from, bytes);

@@ -1,5 +1,5 @@
-// Training on a device that keeps its memory: what is there is not copied to it again, and the host's state is never
-// older than what was learned.
+// Training on a device that keeps its memory: what is there is not copied to it again, nor back before somebody asks
+// for the state, and what Trainer::state() gives is never older than what was learned.
 #include <gtest/gtest.h>
 
 #include "tests/run/on_device.h"
@@ -8,12 +8,17 @@
 namespace nacre::test {
 namespace {
 
+// Whether the device has lost what it has a second copy of.
+bool loses = false;
+decltype(Port::copy) copy_of_device = nullptr;
+
 // The trainer of the regression on the device, started.
 struct TrainedOnDevice {
   Buffer file = pack(with_places(training(), {1}));
   Model model;
   FakeDriver driver;
   cuda::Device device;
+  Port port = {};
   const Port* ports[2] = {nullptr, nullptr};
   std::optional<Places> places;
   Sizes sizes;
@@ -24,7 +29,14 @@ struct TrainedOnDevice {
   explicit TrainedOnDevice(bool keeps) {
     EXPECT_TRUE(model.open(file.bytes()).ok());
     EXPECT_TRUE(device.open(&driver.driver(), kModules, 0, nullptr)) << device.sentence();
-    ports[1] = &device.port();
+    port = device.port();
+    port.copy = [](void* context, CopyDirection direction, void* to, const void* from, size_t bytes) {
+      return direction == CopyDirection::kWithinPort && loses ? Code::kPortFailed
+                                                              : copy_of_device(context, direction, to, from, bytes);
+    };
+    copy_of_device = device.port().copy;
+    loses = false;
+    ports[1] = &port;
     places.emplace(ports);
     if (keeps) places->keep(1);
     EXPECT_TRUE(Trainer::measure(model, "host", reference_kernels(), &sizes, {}, &*places).ok());
@@ -118,6 +130,88 @@ TEST(device_training, a_step_that_fails_leaves_the_state_and_the_next_one_is_the
         ASSERT_TRUE(gpu.step(batch).ok());
         EXPECT_EQ(gpu.state(), host.state()) << symbol << " " << nth << " " << first;
       }
+}
+
+// Back come outputs, the report and counters, and the state once, when it is asked for.
+TEST(device_training, what_is_learned_stays_on_the_device_until_it_is_asked_for) {
+  constexpr uint64_t kParameters = 4 * (kFeatures + 1) * kClasses;
+  uint64_t bytes[2] = {};
+  for (const bool keeps : {false, true}) {
+    Training host;
+    TrainedOnDevice gpu(keeps);
+    std::mt19937 random(4);
+    for (int i = 0; i < 5; ++i) {
+      const Batch batch = random_batch(random);
+      host.step(batch);
+      const uint64_t before = gpu.driver.bytes_out();
+      ASSERT_TRUE(gpu.step(batch).ok()) << gpu.device.sentence();
+      bytes[keeps] = gpu.driver.bytes_out() - before;
+    }
+    const uint64_t before = gpu.driver.bytes_out();
+    EXPECT_EQ(gpu.state(), host.state());
+    const uint64_t state = gpu.trainer.state().size();
+    EXPECT_EQ(gpu.driver.bytes_out() - before, keeps ? state : 0) << "a second call finds it on the host";
+  }
+  EXPECT_LE(bytes[true] + 2 * kParameters, bytes[false]);  // parameters and velocities
+}
+
+// As above, of a state that the host has not: it is copied back on the device, and derived anew where `derive` failed.
+TEST(device_training, a_step_that_fails_leaves_what_only_the_device_has) {
+  int faults = 0;
+  for (const char* symbol : {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuGraphLaunch",
+                             "cuStreamSynchronize", "cuCtxSetCurrent"})
+    for (uint64_t nth = 0; nth < 8; ++nth)
+      for (const int steps : {1, 2}) {
+        Training host, before;
+        TrainedOnDevice gpu(true);
+        std::mt19937 random(5);
+        for (int i = 0; i < steps; ++i) {
+          const Batch batch = random_batch(random);
+          for (Training* on_host : {&host, &before}) on_host->step(batch);
+          ASSERT_TRUE(gpu.step(batch).ok());
+        }
+        const Batch second = random_batch(random);
+        host.step(second);
+        gpu.driver.fail(symbol, nth);
+        const Status failed = gpu.step(second);
+        if (!gpu.driver.failed()) break;
+        ++faults;
+        EXPECT_EQ(failed.code, Code::kPortFailed);
+        if (gpu.state() == before.state()) {
+          ASSERT_TRUE(gpu.step(second).ok());
+        } else {
+          ASSERT_TRUE(gpu.trainer.restored().ok());
+        }
+        EXPECT_EQ(gpu.state(), host.state()) << symbol << " " << nth << " " << steps;
+        const Batch third = random_batch(random);
+        host.step(third);
+        ASSERT_TRUE(gpu.step(third).ok());
+        EXPECT_EQ(gpu.state(), host.state()) << symbol << " " << nth << " " << steps;
+      }
+  EXPECT_GT(faults, 20);
+}
+
+// Nothing then passes for it: neither the host's older block nor a checkpoint of it.
+TEST(device_training, a_state_that_the_device_loses_is_said_to_be_lost) {
+  TrainedOnDevice gpu(true);
+  std::mt19937 random(6);
+  const Batch batch = random_batch(random);
+  ASSERT_TRUE(gpu.step(batch).ok());
+  const std::vector<std::byte> saved = gpu.state();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(gpu.step(batch).ok());
+  ASSERT_TRUE(Training::accumulate_into(gpu.trainer, batch, 0).ok());
+  loses = true;
+  gpu.driver.fail("cuGraphLaunch", 0);
+  EXPECT_EQ(gpu.trainer.commit(0.25f, nullptr).code, Code::kPortFailed);
+  loses = false;
+  EXPECT_TRUE(gpu.trainer.state().empty());
+  EXPECT_EQ(gpu.step(batch).code, Code::kPortFailed);
+  EXPECT_EQ(gpu.trainer.restored().code, Code::kPortFailed);
+  ASSERT_TRUE(gpu.trainer.start().ok());
+  std::ranges::copy(saved, gpu.trainer.state().begin());
+  ASSERT_TRUE(gpu.trainer.restored().ok());
+  EXPECT_EQ(gpu.state(), saved);
+  EXPECT_TRUE(gpu.step(batch).ok());
 }
 
 }  // namespace

@@ -266,7 +266,7 @@ class Session {
     deploying.shapes = options_.shapes;
     deploying.policies = parse_policy_options(options_.policies);
     deploying.metadata = metadata;
-    return deployed_model(deploying, *model_, trainer_.trainer().state());
+    return deployed_model(deploying, *model_, trainer_.state());
   }
 
   std::string judged_text() const {

@@ -39,7 +39,7 @@ std::vector<uint8_t> tuned_model(LoadedTrainer& trainer,
   std::optional<LoadedTrainer> reference;
   if (trainer.ported()) {
     reference.emplace(source, Ports{nullptr}, 1, trainer.target());
-    std::ranges::copy(trainer.trainer().state(), reference->trainer().state().begin());
+    std::ranges::copy(trainer.state(), reference->trainer().state().begin());
     source.require(reference->trainer().restored());
   }
   const Program& infer = (reference ? *reference : trainer).trainer().infer();

@@ -32,8 +32,8 @@ std::vector<std::string> checkpoint_files(const std::string& directory) {
 
 LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t threads, const std::string& target)
     : model_(model), target_(model.program_names(model.find_program(Entry::kUpdate, target)).target),
-      threads_(threads > 1 ? std::make_unique<ThreadPool>(int(threads)) : nullptr),
-      ports_(std::move(ports)), places_(ports_) {
+      threads_(threads > 1 ? std::make_unique<ThreadPool>(int(threads)) : nullptr), ports_(std::move(ports)),
+      places_(ports_) {
   const std::vector<const KernelSet*> kernels = kernels_of_target("");
   const Workers* const workers = threads_ == nullptr ? nullptr : threads_->workers();
   const Machine machine = {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
@@ -56,6 +56,15 @@ LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t thr
   }
   model.require(trainer_.bind(model.model(), target_.c_str(), kernels, memory, workers, places));
   model.require(trainer_.start());
+}
+
+std::span<std::byte> LoadedTrainer::state() const {
+  const std::span<std::byte> state = trainer_.state();
+  if (state.empty() && ported())
+    throw Error(
+        kFailed, target_, "the GPU does not give back what was learned",
+        "run the same command again: it goes on from the last checkpoint");
+  return state;
 }
 
 Tuner::Tuner(LoadedTrainer& trainer, const Objective& objective, const Dataset& data, const Split& split,
@@ -95,7 +104,8 @@ bool Tuner::begin(bool restart) {
   else require(status, files_.get(), settings_.checkpoint);
   std::vector<std::byte> note(report.note_bytes);
   // The note first, from a copy of the state: a checkpoint of another training must not leave anything behind.
-  std::vector<std::byte> state(trainer_.state().begin(), trainer_.state().end());
+  const std::span<std::byte> now = owner_.state();
+  std::vector<std::byte> state(now.begin(), now.end());
   require(checkpoint.load(model(), state, &report, note), files_.get(), settings_.checkpoint);
   position_ = position_of(note, settings_.options, settings_.checkpoint);
   if (!report.same_layout)
@@ -105,11 +115,11 @@ bool Tuner::begin(bool restart) {
   if (beyond || position_.step > steps_per_epoch_)
     throw Error(kBadInput, settings_.checkpoint, "its checkpoint stands beyond the end of this training",
                 "begin anew with --restart");
-  std::ranges::copy(state, trainer_.state().begin());
+  std::ranges::copy(state, owner_.state().begin());
   owner_.loaded().require(trainer_.restored());
   saved_ = true;
   if (!best_files_ || !best_epoch(position_.epochs)) return true;
-  best_.resize(trainer_.state().size());
+  best_.resize(state.size());
   require(Checkpoint(best_files_->storage(model())).load(model(), best_, &report), best_files_.get(),
           settings_.checkpoint + "/best");
   return true;
@@ -118,7 +128,7 @@ bool Tuner::begin(bool restart) {
 Checkpoint::Report Tuner::start_from(const std::string& directory) {
   FileStorage files(directory, FileStorage::Use::kRead);
   Checkpoint::Report report;
-  require(Checkpoint(files.storage(model())).load(model(), trainer_.state(), &report), &files, directory);
+  require(Checkpoint(files.storage(model())).load(model(), owner_.state(), &report), &files, directory);
   owner_.loaded().require(trainer_.restored());
   return report;
 }
@@ -126,7 +136,7 @@ Checkpoint::Report Tuner::start_from(const std::string& directory) {
 void Tuner::save() {
   if (!files_) return;
   const std::vector<std::byte> note = note_of(position_, settings_.options);
-  require(Checkpoint(files_->storage(model())).save(model(), trainer_.state(), {.pending = false, .note = note}),
+  require(Checkpoint(files_->storage(model())).save(model(), owner_.state(), {.pending = false, .note = note}),
           files_.get(), settings_.checkpoint);
   saved_ = true;
 }
@@ -135,7 +145,8 @@ void Tuner::save() {
 // again.
 void Tuner::keep() {
   if (!settings_.keep_best || best_epoch(position_.epochs) != position_.epochs.size() - 1) return;
-  best_.assign(trainer_.state().begin(), trainer_.state().end());
+  const std::span<const std::byte> state = owner_.state();
+  best_.assign(state.begin(), state.end());
   if (!best_files_) return;
   require(Checkpoint(best_files_->storage(model())).save(model(), best_), best_files_.get(),
           settings_.checkpoint + "/best");
@@ -271,7 +282,7 @@ Judged Tuner::validate(const Stop& stop) {
 
 void Tuner::take_kept() {
   if (best_.empty()) return;
-  std::ranges::copy(best_, trainer_.state().begin());
+  std::ranges::copy(best_, owner_.state().begin());
   owner_.loaded().require(trainer_.restored());
 }
 

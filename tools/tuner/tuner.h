@@ -48,6 +48,8 @@ class LoadedTrainer {
   LoadedTrainer& operator=(const LoadedTrainer&) = delete;
 
   Trainer& trainer() { return trainer_; }
+  // Of the trainer, home from the GPU; throws where it is lost there.
+  std::span<std::byte> state() const;
   const LoadedModel& loaded() const { return model_; }
   const std::string& target() const { return target_; }
   bool ported() const {
