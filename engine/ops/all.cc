@@ -75,6 +75,7 @@ constexpr const OpRule* kRules[] = {
     &kSliceGradientRule,
     &kDenseGradientXRule,
     &kDenseGradientWRule,
+    &kDenseFloat8GradientWRule,
     &kConv2dGradientXRule,
     &kConv2dGradientWRule,
     &kDepthwiseConv2dGradientXRule,

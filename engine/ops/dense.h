@@ -12,6 +12,11 @@
 // Backward, of the float form without a clamp:
 //
 //   dx_ri = sum_k dy_rk w_ki      dw_ki += sum_r dy_rk x_ri      db_k += sum_r dy_rk (bias_gradient)
+//
+// Where training multiplies float8 codes, x and w E4M3 and dy E5M2, with steps t_x, t_w and t_dy [1]:
+//
+//   y = (t_x t_w) x w^T + b and dx = (t_dy t_w) dy w, both dense, the second of the transpose of w
+//   dw_ki += (t_dy t_x) sum_r dy_rk x_ri (dense_float8_gradient_w)
 #pragma once
 
 #include "engine/base/isa.h"
@@ -115,8 +120,8 @@ struct Dense {
     });
   }
 
-  template <class T>
-  constexpr void forward_float8(const Float8E4M3* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
+  template <class T, class X = Float8E4M3>
+  constexpr void forward_float8(const X* x, const Float8E4M3* w, Optional<const T> b, const float* scale,
                                 PerRow<const float> x_scale, T* y) const {
     each_independent(rows, out, [&](int r, int k, int e) {
       y[e] = epilogue.scaled<T>(sum(x + r * in, w, k), b, scale, x_scale[r], k);
@@ -286,6 +291,35 @@ struct DenseGradientW {
   static constexpr const char* kInputs[] = {"dy", "x", "&dw"};
 };
 
+struct DenseFloat8GradientW : DenseGradientW {
+  static constexpr DenseFloat8GradientW from(const Words& words, const Operands& operands) {
+    return {DenseGradientW::from(words, operands)};
+  }
+
+  constexpr void forward_codes(const Float8E5M2* dy, const Float8E4M3* x, const float* dy_step, const float* x_step,
+                               Update<float> dw) const {
+    const float step = dy_step[0] * x_step[0];
+    each_independent(out, runs_of(in), [&](int k, int run, int) {
+      const int first = run * kRun, count = length_of_run(in, run);
+      float sum[kRun] = {};
+      for (int r = 0; r < rows; ++r) {
+        const float d = float(dy[r * out + k]);
+        const Float8E4M3* from = x + r * in + first;
+        for (int i = 0; i < count; ++i) sum[i] += d * float(from[i]);
+      }
+      for (int i = 0; i < count; ++i) dw.data[k * in + first + i] += sum[i] * step;
+    });
+  }
+
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims* made) {
+    if (!is(operands, 2, 1) || !is(operands, 3, 1)) return Code::kShapeScale;
+    const Tensor real[] = {operands.tensor[0], operands.tensor[1], operands.tensor[4]};
+    return DenseGradientW::shapes(words, {real, 3, operands.rows}, made);
+  }
+
+  static constexpr const char* kInputs[] = {"dy", "x", "dy_step", "x_step", "&dw"};
+};
+
 inline constexpr OpRule kDenseRule = {.op = Op::kDense,
                                       .name = "dense",
                                       .numerics = Numerics::kMatmul,
@@ -309,5 +343,12 @@ inline constexpr OpRule kDenseGradientWRule = {.op = Op::kDenseGradientW,
                                                .attributes = Dense::kAttributes,
                                                .inputs = DenseGradientW::kInputs,
                                                .outputs = {}};
+inline constexpr OpRule kDenseFloat8GradientWRule = {.op = Op::kDenseFloat8GradientW,
+                                                     .name = "dense_float8_gradient_w",
+                                                     .numerics = Numerics::kMatmul,
+                                                     .shapes = &DenseFloat8GradientW::shapes,
+                                                     .attributes = Dense::kAttributes,
+                                                     .inputs = DenseFloat8GradientW::kInputs,
+                                                     .outputs = {}};
 
 }  // namespace nacre::inline NACRE_ISA

@@ -1,11 +1,12 @@
-// float8 layers in training: the values that a float8 product would see, in the type of the layer, and the largest
-// magnitudes from which their next scales are made. NUMERICS.md section 9.
+// float8 layers in training: the values that a float8 product would see, in the type of the layer, or its codes, and
+// the largest magnitudes from which their next scales are made. NUMERICS.md section 9.
 //
 //   fake_float8   y = dequantize(quantize(x)), of quantize.h's float8 forms, to the bit
 //
 //     form 0, step         y = saturated(x / scale) scale
 //     form 1, reciprocal   y = saturated(x scale) / scale
 //     form 2, step         y = T(T(saturated(T(x / T(scale)))) T(scale)), T the type of x; NUMERICS.md eq. 51
+//     y of a float8 type   the code itself, y = saturated(..), for products of codes (dense.h)
 //     amax = max(amax, max |x|) as magnitude bits (amax.h), of x before it is scaled; without an amax nothing is
 //     observed
 //
@@ -63,6 +64,17 @@ struct FakeFloat8 {
     format == kE4M3 ? by_scale<Float8E4M3>(x, *scale, y, nothing) : by_scale<Float8E5M2>(x, *scale, y, nothing);
   }
 
+  template <class T, class Q>
+  constexpr void codes(const T* x, const float* scale, Update<uint32_t> amax, Q* y) const {
+    const auto s = scale_of<T>(*scale);
+    uint32_t largest = 0;
+    for (int i : independent(rows * width)) {
+      largest = amax_bits(std::span<const T>(x + i, 1), largest);
+      y[i] = code<Q>(x[i], s);
+    }
+    raise(amax.data, largest);
+  }
+
   template <class T>
   constexpr void forward_current(const T* x, Optional<const float>, Optional<const uint32_t>, T* y) const {
     format == kE4M3 ? by_row<Float8E4M3>(x, y) : by_row<Float8E5M2>(x, y);
@@ -112,17 +124,27 @@ struct FakeFloat8 {
     else return v;
   }
 
+  constexpr bool multiplies() const { return form == uint32_t(ScaleForm::kReciprocal); }
+
+  template <class T, class A = typename Element<T>::Accumulator>
+  constexpr A scale_of(float scale) const {
+    return form == kEachRounded ? A(T(scale)) : A(scale);
+  }
+
+  template <class Q, class T, class A>
+  constexpr Q code(const T& x, A scale) const {
+    const A real = multiplies() ? A(x) * scale : A(x) / scale;
+    return Q::saturated(to_float(form == kEachRounded ? A(T(real)) : real));
+  }
+
   template <class Q, class T, class Observe>
   constexpr void by_scale(const T* x, float scale, T* y, Observe observe) const {
     using A = typename Element<T>::Accumulator;
-    const A s = form == kEachRounded ? A(T(scale)) : A(scale);
-    const bool multiplies = form == uint32_t(ScaleForm::kReciprocal);
+    const A s = scale_of<T>(scale);
     for (int i : independent(rows * width)) {
       observe(x[i]);
-      A real = multiplies ? A(x[i]) * s : A(x[i]) / s;
-      if (form == kEachRounded) real = A(T(real));
-      const Q q = Q::saturated(to_float(real));
-      y[i] = T(multiplies ? A(float(q)) / s : A(float(q)) * s);
+      const A q = A(float(code<Q>(x[i], s)));
+      y[i] = T(multiplies() ? q / s : q * s);
     }
   }
 

@@ -94,6 +94,7 @@ enum class Op : uint16_t {
   kConv2dGradientW = 532,
   kDepthwiseConv2dGradientX = 533,
   kDepthwiseConv2dGradientW = 534,
+  kDenseFloat8GradientW = 535,
   kAveragePoolGradient = 540,
   kMaxPoolGradient = 541,
   kResizeGradient = 542,

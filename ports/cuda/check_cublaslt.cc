@@ -25,12 +25,14 @@ static_assert(same(kLtSuccess, CUBLAS_STATUS_SUCCESS) && same(kLtNotInitialized,
               same(kLtInvalidValue, CUBLAS_STATUS_INVALID_VALUE) && same(kLtNotSupported, CUBLAS_STATUS_NOT_SUPPORTED));
 static_assert(same(kLtF32, CUDA_R_32F) && same(kLtF16, CUDA_R_16F) &&
               same(kLtI8, CUDA_R_8I) && same(kLtI32, CUDA_R_32I) && same(kLtBf16, CUDA_R_16BF) &&
-              same(kLtE4M3, CUDA_R_8F_E4M3));
+              same(kLtE4M3, CUDA_R_8F_E4M3) && same(kLtE5M2, CUDA_R_8F_E5M2));
 static_assert(same(kLtCompute32F, CUBLAS_COMPUTE_32F) && same(kLtCompute32I, CUBLAS_COMPUTE_32I) &&
               same(kLtComputeTf32, CUBLAS_COMPUTE_32F_FAST_TF32));
 static_assert(same(kLtTransposeA, CUBLASLT_MATMUL_DESC_TRANSA) && same(kLtTransposeB, CUBLASLT_MATMUL_DESC_TRANSB) &&
               same(kLtEpilogue, CUBLASLT_MATMUL_DESC_EPILOGUE) &&
               same(kLtBiasPointer, CUBLASLT_MATMUL_DESC_BIAS_POINTER) &&
+              same(kLtScaleA, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER) &&
+              same(kLtScaleB, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER) &&
               same(kLtBiasType, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE));
 static_assert(same(kLtEpilogueNone, CUBLASLT_EPILOGUE_DEFAULT) && same(kLtEpilogueBias, CUBLASLT_EPILOGUE_BIAS));
 static_assert(same(kLtBatchCount, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) &&

@@ -43,6 +43,7 @@ enum LtType : LtEnum {  // cudaDataType
   kLtI32 = 10,
   kLtBf16 = 14,
   kLtE4M3 = 28,
+  kLtE5M2 = 29,
 };
 enum : LtEnum { kLtCompute32F = 68, kLtCompute32I = 72, kLtComputeTf32 = 77 };  // cublasComputeType_t
 enum : LtEnum {                                                                // cublasLtMatmulDescAttributes_t
@@ -50,6 +51,8 @@ enum : LtEnum {                                                                /
   kLtTransposeB = 4,
   kLtEpilogue = 7,
   kLtBiasPointer = 8,
+  kLtScaleA = 17,  // address of a float32
+  kLtScaleB = 18,
   kLtBiasType = 26,
 };
 enum : LtEnum { kLtEpilogueNone = 1, kLtEpilogueBias = 4 };  // cublasLtEpilogue_t

@@ -63,6 +63,8 @@ bool DescribedProduct::describe(const CublasLt& library, const Product& p, size_
     tell(kLtBiasPointer, p.bias);
     tell(kLtBiasType, p.d.type);
   }
+  if (p.a_scale != nullptr) tell(kLtScaleA, p.a_scale);
+  if (p.b_scale != nullptr) tell(kLtScaleB, p.b_scale);
   const auto lay = [&](LtMatrix* matrix, const Product::Matrix& of, int rows, int columns) {
     const auto stands = [&](bool t) { return uint64_t(t ? columns : rows); };
     told = told && library.matrix_init(matrix, sizeof *matrix, of.type, stands(of.transposed), stands(!of.transposed),

@@ -6,6 +6,9 @@
 // w [out, in], is Y^T = W X^T, m = out, n = rows, k = in, A' the transpose of what lies there. Both operands are then
 // contiguous along k, which float8 needs.
 //
+// float8 is E4M3, or E5M2 in B'. Where A' and B' have a scale of a float32 each, on the device, the sums are multiplied
+// by the product of both before C is added.
+//
 // Sums are float32 of float32, 16-bit and float8 numbers, and int32 of int8. Where the caller asks for it, float32 is
 // multiplied as TF32, of whose significand 11 bits remain: a relative error of up to 2^-10 in each product. A bias is
 // added to them before D is rounded. Activations are none of the library's: its relu makes 0 of NaN.
@@ -28,9 +31,10 @@ struct Product {
   };
   int m, n, k, batch;
   Matrix a, b, d;
-  bool adds;         // C is D
-  bool tf32;         // float32 may be multiplied as TF32
-  const void* bias;  // [m] of D's type, added to the sums; or null
+  bool adds;                      // C is D
+  bool tf32;                      // float32 may be multiplied as TF32
+  const void* bias;               // [m] of D's type, added to the sums; or null
+  const void *a_scale, *b_scale;  // of float8; or null
 
   // What the library asks of addresses, sizes and steps; where it does not hold, it is not asked.
   bool fits() const;

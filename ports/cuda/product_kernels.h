@@ -6,7 +6,8 @@
 //   uses      of the gradient of x: row r is dy wherever a window read pixel r of x, in the order i, j, k; 0 where the
 //             stride or the edge of y has no window that did
 //   turned    w of that gradient, in the order i, j, k, c: dx = uses turned
-//   rows      a matrix with more rows or columns, 0 there, or with fewer: sizes that the library takes (product_step.h)
+//   rows      a matrix with more rows or columns, 0 there, or with fewer: sizes that the library takes (product_step.h);
+//             or turned, so that what a product sums over is contiguous; or added to what is there
 //   sums      y of the sums s, in the order of y: the epilogue of the op's form (ops/epilogue.h)
 //   weights   w_k = sum_i w_ki: codes are multiplied without their zero point, and s_rk - zero w_k is what the op means
 //
@@ -172,6 +173,30 @@ struct CopiedRows {
   constexpr void copy(const T* x, T* to) const {
     each_independent(to_rows, to_columns,
                      [&](int i, int j, int e) { to[e] = i < rows && j < columns ? x[i * columns + j] : T(); });
+  }
+};
+
+// to_ij = x_ji, x [columns, rows].
+struct TurnedRows : CopiedRows {
+  static constexpr TurnedRows from(const Words& words, const Operands& operands) {
+    return {CopiedRows::from(words, operands)};
+  }
+
+  template <class T>
+  constexpr void turn(const T* x, T* to) const {
+    each_independent(to_rows, to_columns,
+                     [&](int i, int j, int e) { to[e] = i < rows && j < columns ? x[j * rows + i] : T(); });
+  }
+};
+
+// to_ij += x_ij
+struct AddedRows : CopiedRows {
+  static constexpr AddedRows from(const Words& words, const Operands& operands) {
+    return {CopiedRows::from(words, operands)};
+  }
+
+  constexpr void add(const float* x, Update<float> to) const {
+    each_independent(to_rows, to_columns, [&](int i, int j, int e) { to.data[e] += x[i * columns + j]; });
   }
 };
 

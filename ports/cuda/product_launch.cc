@@ -26,6 +26,8 @@ void add_row(int row, StepHead* image) {
 }
 
 const char* copy_kernel(const CopyOfRows& copy) {
+  if (copy.turned) return "kTurnedRowsI8";
+  if (copy.adds) return "kAddedRowsF32";
   return copy.element_bytes == 4 ? "kCopiedRowsF32" : copy.element_bytes == 2 ? "kCopiedRowsF16" : "kCopiedRowsI8";
 }
 

@@ -24,7 +24,9 @@ struct Plan {
   int windows = -1;   // the operand whose windows are that factor, as a matrix [rows of windows, length]
   bool uses = false;  // these windows are uses of dy, and the other factor is w turned
   bool sums = false, adds = false, zeros = false;
-  int bias = -1;  // operand
+  bool turned = false;                               // both factors lie there as their transposes, and are copied
+  int bias = -1, left_scale = -1, right_scale = -1;  // operands
+  LtType result = kLtF32;                            // of what the library writes
   // Terms and columns in whole units of what the library takes.
   int whole_terms = 0, whole_columns = 0;
 };
@@ -36,12 +38,16 @@ bool type_of(ElementType element, LtType* type) {
     case ElementType::kBfloat16: return *type = kLtBf16, true;
     case ElementType::kInt8: return *type = kLtI8, true;
     case ElementType::kFloat8E4M3: return *type = kLtE4M3, true;
+    case ElementType::kFloat8E5M2: return *type = kLtE5M2, true;
     default: return false;
   }
 }
 int whole(int n, int unit) { return (n + unit - 1) / unit * unit; }
-bool is_real(LtType type) { return type != kLtI8 && type != kLtE4M3; }
-size_t bytes_of(LtType type) { return type == kLtF32 ? 4 : is_real(type) ? 2 : 1; }
+bool is_float8(LtType type) { return type == kLtE4M3 || type == kLtE5M2; }
+bool is_real(LtType type) { return type != kLtI8 && !is_float8(type); }
+size_t bytes_of(LtType type) {
+  return type == kLtF32 || type == kLtI32 ? 4 : type == kLtF16 || type == kLtBf16 ? 2 : 1;
+}
 
 bool single_pixels(const Conv2d& op) {
   const auto single = [](const WindowAxis& a) {
@@ -50,12 +56,23 @@ bool single_pixels(const Conv2d& op) {
   return single(op.window.h) && single(op.window.w);
 }
 
+// Of float8 the library multiplies by the scales itself where x and w have one each; it adds a bias of 16 bits alone.
+void plan_scales(const KernelEntry& entry, const Operands& operands, uint32_t clamp, Plan* plan) {
+  const bool one_each = operands[3].elements() == 1 && operands[4].elements() == 1;
+  const bool adds = !operands.has(2) || entry.operands[2].element != ElementType::kFloat32;
+  if (clamp != Clamp::kNone || entry.operand_count != 6 || !one_each || !adds) return;
+  plan->sums = false;
+  plan->right_scale = 3, plan->left_scale = 4;
+  if (operands.has(2)) plan->bias = 2;
+}
+
 // Of y = epilogue(x W^T): without a clamp, a function or a residual the library adds the bias and writes y itself.
 bool plan_layer(const KernelEntry& entry, const Words& words, const Operands& operands, Plan* plan) {
   const ElementType x = entry.operands[0].element, y = entry.operands[entry.operand_count - 1].element;
-  LtType type = kLtF32;
-  if (!type_of(x, &type) || entry.operands[1].element != x || y == ElementType::kFloat64) return false;
-  if (type == kLtE4M3 && entry.operands[3].element != ElementType::kFloat32) return false;  // scales are in the sum
+  LtType type = kLtF32, other = kLtF32;
+  if (!type_of(x, &type) || !type_of(entry.operands[1].element, &other) || y == ElementType::kFloat64) return false;
+  if (other != type && !(type == kLtE5M2 && other == kLtE4M3)) return false;
+  if (is_float8(type) && entry.operands[3].element != ElementType::kFloat32) return false;  // scales are in the sum
   uint32_t clamp;
   if (entry.op == Op::kDense) {
     const Dense op = Dense::from(words, operands);
@@ -75,7 +92,8 @@ bool plan_layer(const KernelEntry& entry, const Words& words, const Operands& op
   plan->sums = !plain;
   plan->zeros = type == kLtI8;
   if (plain && operands.has(2)) plan->bias = 2;
-  return true;
+  if (is_float8(type)) plan_scales(entry, operands, clamp, plan);
+  return type != kLtE5M2 || !plan->sums;
 }
 
 bool plan_gradient(const KernelEntry& entry, const Words& words, const Operands& operands, Plan* plan) {
@@ -90,6 +108,13 @@ bool plan_gradient(const KernelEntry& entry, const Words& words, const Operands&
       const auto op = DenseGradientW::from(words, operands);
       plan->rows = op.out, plan->columns = op.in, plan->terms = op.rows;
       break;
+    }
+    case Op::kDenseFloat8GradientW: {
+      const auto op = DenseFloat8GradientW::from(words, operands);
+      plan->rows = op.out, plan->columns = op.in, plan->terms = op.rows;
+      plan->left = {0, false, false}, plan->right = {1, true, false};
+      plan->left_scale = 2, plan->right_scale = 3;
+      return plan->adds = plan->turned = true;
     }
     case Op::kConv2dGradientX: {
       const auto op = Conv2dGradientX::from(words, operands);
@@ -148,6 +173,7 @@ bool plan_of(const KernelEntry& entry, const Words& words, const Operands& opera
     case Op::kConv2d: planned = plan_layer(entry, words, operands, plan); break;
     case Op::kDenseGradientX:
     case Op::kDenseGradientW:
+    case Op::kDenseFloat8GradientW:
     case Op::kConv2dGradientX:
     case Op::kConv2dGradientW: planned = plan_gradient(entry, words, operands, plan); break;
     case Op::kBatchedMatmul:
@@ -156,8 +182,10 @@ bool plan_of(const KernelEntry& entry, const Words& words, const Operands& opera
     default: return false;
   }
   if (!planned || plan->rows < 1 || plan->columns < 1 || plan->terms < 1) return false;
-  plan->whole_terms = whole(plan->terms, type == kLtE4M3 ? 16 : type == kLtI8 ? 4 : 1);
-  plan->whole_columns = whole(plan->columns, is_real(type) ? 1 : 4);
+  if (plan->sums) plan->result = type == kLtI8 ? kLtI32 : kLtF32;
+  else if (!type_of(entry.operands[entry.operand_count - 1].element, &plan->result)) return false;
+  plan->whole_terms = whole(plan->terms, is_float8(type) ? 16 : type == kLtI8 ? 4 : 1);
+  plan->whole_columns = whole(plan->columns, is_real(type) ? 1 : int(16 / bytes_of(plan->result)));
   return true;
 }
 
@@ -169,14 +197,16 @@ struct Laid {
   int64_t stride;
 
   // What the copy is of, which has the whole sizes, or as rows the matrices of a batch.
-  CopyOfRows copy(LtType type) const {
-    CopyOfRows made = {nullptr, nullptr, bytes_of(type), rows, columns, whole_rows, whole_columns};
+  CopyOfRows copy(LtType type, bool turned = false) const {
+    CopyOfRows made = {nullptr, nullptr, bytes_of(type), rows, columns, whole_rows, whole_columns, turned};
     if (count > 1) made.rows = made.to_rows = count, made.columns = rows * columns, made.to_columns = int(stride);
     return made;
   }
 };
 
-bool is_needed(const CopyOfRows& copy) { return copy.rows != copy.to_rows || copy.columns != copy.to_columns; }
+bool is_needed(const CopyOfRows& copy) {
+  return copy.rows != copy.to_rows || copy.columns != copy.to_columns || copy.turned;
+}
 size_t bytes_to(const CopyOfRows& copy) {
   return is_needed(copy) ? whole_pieces(size_t(copy.to_rows) * size_t(copy.to_columns) * copy.element_bytes) : 0;
 }
@@ -197,8 +227,8 @@ Laid laid_right(const Plan& plan, LtType type) {
   return f.transposed ? laid(plan, type, f.repeated, plan.columns, plan.terms, plan.whole_columns, plan.whole_terms)
                       : laid(plan, type, f.repeated, plan.terms, plan.columns, plan.whole_terms, plan.whole_columns);
 }
-Laid laid_result(const Plan& plan, LtType type) {
-  return laid(plan, type, false, plan.rows, plan.columns, plan.rows, plan.whole_columns);
+Laid laid_result(const Plan& plan) {
+  return laid(plan, plan.result, false, plan.rows, plan.columns, plan.rows, plan.whole_columns);
 }
 
 struct Pieces {
@@ -218,9 +248,10 @@ bool pieces_of(const Plan& plan, LtType type, Pieces* pieces) {
   if (plan.sums) pieces->sums = whole_pieces(size_t(plan.rows) * size_t(plan.whole_columns) * 4);
   if (plan.zeros) pieces->weights = whole_pieces(size_t(plan.columns) * 4);
   if (plan.uses) pieces->weights = whole_pieces(size_t(plan.terms) * size_t(plan.columns) * bytes_of(type));
-  if (plan.windows != plan.left.operand) pieces->left = bytes_to(laid_left(plan, type).copy(type));
-  if (plan.windows != plan.right.operand && !plan.uses) pieces->right = bytes_to(laid_right(plan, type).copy(type));
-  if (!plan.sums) pieces->result = bytes_to(laid_result(plan, type).copy(type));
+  if (plan.windows != plan.left.operand) pieces->left = bytes_to(laid_left(plan, type).copy(type, plan.turned));
+  if (plan.windows != plan.right.operand && !plan.uses)
+    pieces->right = bytes_to(laid_right(plan, type).copy(type, plan.turned));
+  if (!plan.sums) pieces->result = bytes_to(laid_result(plan).copy(plan.result));
   return true;
 }
 
@@ -265,12 +296,10 @@ bool product_of(const KernelEntry& entry, const StepHead& image, int rows, Produ
   const Operands operands = {of.tensor, image.step.operand_count, rows};
   Plan plan;
   Pieces pieces;
-  LtType type = kLtF32, out = kLtF32;
+  LtType type = kLtF32;
   if (image.guard != nullptr || !plan_of(entry, {image.words, image.step.word_count}, operands, &plan)) return false;
   type_of(entry.operands[0].element, &type);
   if (!pieces_of(plan, type, &pieces) || pieces.all() > image.scratch_bytes) return false;
-  if (plan.sums) out = type == kLtI8 ? kLtI32 : kLtF32;
-  else if (!type_of(entry.operands[entry.operand_count - 1].element, &out)) return false;
 
   *made = {};
   std::byte* at = image.scratch;
@@ -290,9 +319,12 @@ bool product_of(const KernelEntry& entry, const StepHead& image, int rows, Produ
     const void* data = plan.windows == f.operand                      ? made->columns_at
                        : plan.uses && f.operand == plan.right.operand ? made->weights_at
                                                                       : of.tensor[f.operand].data;
-    if (bytes != 0) *copy = laid.copy(type), copy->from = data, copy->to = piece(bytes), data = copy->to;
-    return Product::Matrix{data, type, f.transposed, laid.whole_columns, laid.stride};
+    if (bytes != 0) *copy = laid.copy(type, plan.turned), copy->from = data, copy->to = piece(bytes), data = copy->to;
+    LtType own = type;
+    type_of(entry.operands[f.operand].element, &own);
+    return Product::Matrix{data, own, f.transposed, laid.whole_columns, laid.stride};
   };
+  const auto data_of = [&](int operand) { return operand < 0 ? nullptr : of.tensor[operand].data; };
   // In columns Y^T = R'^T L'^T, and what lies in rows is its transpose already.
   Product& product = made->product;
   product = {.m = plan.whole_columns,
@@ -302,22 +334,30 @@ bool product_of(const KernelEntry& entry, const StepHead& image, int rows, Produ
              .a = {},
              .b = {},
              .d = {},
-             .adds = plan.adds,
+             .adds = plan.adds && pieces.result == 0,
              .tf32 = false,
-             .bias = plan.bias >= 0 ? of.tensor[plan.bias].data : nullptr};
+             .bias = data_of(plan.bias),
+             .a_scale = data_of(plan.right_scale),
+             .b_scale = data_of(plan.left_scale)};
   product.a = factor(plan.right, laid_right(plan, type), pieces.right, &made->right);
   product.b = factor(plan.left, laid_left(plan, type), pieces.left, &made->left);
-  const Laid result = laid_result(plan, type);
+  const Laid result = laid_result(plan);
   void* const y = of.tensor[operands.count - 1].data;
-  product.d = {plan.sums ? made->sums_at : y, out, false, result.whole_columns, result.stride};
+  product.d = {plan.sums ? made->sums_at : y, plan.result, false, result.whole_columns, result.stride};
   if (pieces.result == 0) return true;
   // From where the library puts it: what copy() says, the other way round.
-  const CopyOfRows padding = result.copy(type);
+  const CopyOfRows padding = result.copy(plan.result);
   std::byte* const at_result = piece(pieces.result);
   product.d.at = at_result;
-  made->result = {at_result,       static_cast<std::byte*>(y), padding.element_bytes,
-                  padding.to_rows, padding.to_columns,         padding.rows,
-                  padding.columns};
+  made->result = {at_result,
+                  static_cast<std::byte*>(y),
+                  padding.element_bytes,
+                  padding.to_rows,
+                  padding.to_columns,
+                  padding.rows,
+                  padding.columns,
+                  false,
+                  plan.adds};
   return true;
 }
 

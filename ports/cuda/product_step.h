@@ -4,11 +4,13 @@
 //   dense_gradient_x                 dx = dy W
 //   conv2d_gradient_x of one group   dx = uses(dy) turned(W), or dy W of single pixels
 //   dense_gradient_w, conv2d's       dw += dy^T x, or dy^T columns(x)
+//   dense_float8_gradient_w          dw += (t_dy t_x) dy^T x, of both turned
 //   batched_matmul, its gradients    where both operands have the same leading dims, or one of them has none
 //
 // of float32, float16 and bfloat16, of int8 and of float8 with scales of float32. Where the library does not take a
-// size (int8: terms and outputs in fours; float8: 16 terms and outputs in fours; matrices of a batch: 16 bytes), the
-// operands are copied with zeros behind them. Other steps run on the port's own kernels.
+// size (int8: terms and outputs in fours; float8: 16 terms and 16 bytes of outputs; matrices of a batch: 16 bytes), the
+// operands are copied with zeros behind them. Where x and w have one scale each and the library can add the bias, it
+// writes y of float8 itself. Other steps run on the port's own kernels.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +27,8 @@ struct CopyOfRows {
   std::byte* to;  // null: no copy
   size_t element_bytes;
   int rows, columns, to_rows, to_columns;
+  bool turned = false;  // what lies there is the transpose
+  bool adds = false;    // to what is there; of float32
 };
 
 // A step made of a product. Names are of kernels; those that are null are not needed.

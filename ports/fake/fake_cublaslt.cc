@@ -26,6 +26,7 @@ struct ProductFields {
   LtEnum epilogue;
   LtType bias_type;
   const void* bias;
+  const float* scale_of[2];
 };
 struct MatrixFields {
   LtEnum type;
@@ -64,6 +65,7 @@ float real_at(const std::byte* base, LtEnum type, int64_t i) {
     case cuda::kLtF32: return reinterpret_cast<const float*>(base)[i];
     case cuda::kLtF16: return float(reinterpret_cast<const Float16*>(base)[i]);
     case cuda::kLtBf16: return float(reinterpret_cast<const Bfloat16*>(base)[i]);
+    case cuda::kLtE5M2: return float(reinterpret_cast<const Float8E5M2*>(base)[i]);
     default: return float(reinterpret_cast<const Float8E4M3*>(base)[i]);
   }
 }
@@ -102,10 +104,14 @@ void multiply_one(const ProductImage& p, const std::byte* a, const std::byte* b,
         to = sum;
         continue;
       }
-      float sum = p.adds ? real_at(d, p.d.type, at) : 0.0f;
+      const float c = p.adds ? real_at(d, p.d.type, at) : 0.0f;
+      const bool scaled = p.product.scale_of[0] != nullptr;
+      float sum = scaled ? 0.0f : c;
       const auto factor = [&](float v) { return p.product.compute == cuda::kLtComputeTf32 ? as_tf32(v) : v; };
       for (int64_t k = 0; k < terms; ++k)
         sum += factor(real_at(a, p.a.type, at_a(k))) * factor(real_at(b, p.b.type, at_b(k)));
+      if (scaled) sum *= *p.product.scale_of[0] * *p.product.scale_of[1];
+      if (scaled && p.adds) sum = c + sum;
       if (p.product.epilogue == cuda::kLtEpilogueBias)
         sum += real_at(static_cast<const std::byte*>(p.product.bias), p.product.bias_type, i);
       put_real(d, p.d.type, at, sum);
@@ -126,7 +132,12 @@ constexpr cuda::SimulatedKernel kMultiply = {&multiply, sizeof(ProductImage)};
 LtStatus judge(const ProductFields& product, const MatrixFields& a, const MatrixFields& b, const MatrixFields& d) {
   const bool ta = product.transposed[0] != 0, tb = product.transposed[1] != 0;
   const uint64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns, n = tb ? b.rows : b.columns;
-  if ((tb ? b.columns : b.rows) != k || d.rows != m || d.columns != n || a.type != b.type) return cuda::kLtInvalidValue;
+  const auto is_float8 = [](LtEnum type) { return type == cuda::kLtE4M3 || type == cuda::kLtE5M2; };
+  const bool float8 = is_float8(a.type) && is_float8(b.type) && (a.type == cuda::kLtE4M3 || b.type == cuda::kLtE4M3);
+  if ((tb ? b.columns : b.rows) != k || d.rows != m || d.columns != n) return cuda::kLtInvalidValue;
+  if (!float8 && a.type != b.type) return cuda::kLtInvalidValue;
+  const bool scales[] = {product.scale_of[0] != nullptr, product.scale_of[1] != nullptr};
+  if (scales[0] != scales[1] || (scales[0] && !float8)) return cuda::kLtNotSupported;
   if (a.count != d.count || b.count != d.count) return cuda::kLtInvalidValue;
   for (const MatrixFields* matrix : {&a, &b, &d}) {
     if (matrix->step < int64_t(matrix->rows)) return cuda::kLtInvalidValue;
@@ -139,7 +150,7 @@ LtStatus judge(const ProductFields& product, const MatrixFields& a, const Matrix
     return cuda::kLtInvalidValue;
   if (integer && (d.type != cuda::kLtI32 || m % 4 != 0 || k % 4 != 0 || a.step % 4 != 0 || b.step % 4 != 0))
     return cuda::kLtNotSupported;
-  if (a.type == cuda::kLtE4M3 && (!ta || tb || k % 16 != 0 || m * bytes_of(d.type) % 16 != 0))
+  if (float8 && (!ta || tb || k % 16 != 0 || m * bytes_of(d.type) % 16 != 0))
     return cuda::kLtNotSupported;
   const bool biased = product.epilogue == cuda::kLtEpilogueBias;
   if (biased && (product.bias == nullptr || product.bias_type != LtType(d.type))) return cuda::kLtNotSupported;
@@ -169,7 +180,8 @@ struct LtFunctions {
 
   static LtStatus product_init(cuda::LtProduct* product, size_t, LtEnum compute, LtEnum scale) {
     *product = {};
-    fields<ProductFields>(product) = {compute, scale, {0, 0}, cuda::kLtEpilogueNone, cuda::kLtF32, nullptr};
+    fields<ProductFields>(product) = {compute,      scale,   {0, 0},            cuda::kLtEpilogueNone,
+                                      cuda::kLtF32, nullptr, {nullptr, nullptr}};
     return cuda::kLtSuccess;
   }
   static LtStatus product_set(cuda::LtProduct* product, LtEnum name, const void* value, size_t size) {
@@ -183,6 +195,8 @@ struct LtFunctions {
       case cuda::kLtEpilogue: return take(&f.epilogue, 4);
       case cuda::kLtBiasPointer: return take(&f.bias, sizeof f.bias);
       case cuda::kLtBiasType: return take(&f.bias_type, 4);
+      case cuda::kLtScaleA: return take(&f.scale_of[0], sizeof f.scale_of[0]);
+      case cuda::kLtScaleB: return take(&f.scale_of[1], sizeof f.scale_of[1]);
       default: return cuda::kLtInvalidValue;
     }
   }

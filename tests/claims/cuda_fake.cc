@@ -238,6 +238,7 @@ std::vector<uint8_t> compiled(const PeerNetwork& network, const char* policy) {
   training.loss.kind = network.squared_error ? Loss::kSquaredError : Loss::kSoftmaxCrossEntropy;
   training.optimizer.kind = network.adam ? Optimizer::kAdam : Optimizer::kMomentum;
   CompileOptions compiling;
+  compiling.target.name = "cuda/sm90";
   compiling.policies = parse_policy_options({.policy = policy, .set = {}, .file = {}, .only = {}, .except = {}});
   return compile_training(network.graph, training, compiling).bytes;
 }

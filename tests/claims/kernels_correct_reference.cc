@@ -67,6 +67,16 @@ void accumulate(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   for (int i = 0; i < 2; ++i) made.inputs.push_back(numbers(entry.operands[i].element, n, random, -4, 4));
 }
 
+void float8_gradient_w(const KernelEntry& entry, Random& random, ReferenceCase& made) {
+  const int rows = pick(random, 1, 40), out = pick(random, 1, 12), in = channels(random, 40);
+  made.inputs = {numbers(entry.operands[0].element, rows * out, random, -4, 4),
+                 numbers(entry.operands[1].element, rows * in, random, -4, 4),
+                 numbers(entry.operands[2].element, 1, random, 0.001, 1),
+                 numbers(entry.operands[3].element, 1, random, 0.001, 1),
+                 numbers(entry.operands[4].element, out * in, random, -4, 4)};
+  made.inputs[0].dims = {rows, out}, made.inputs[1].dims = {rows, in}, made.inputs[4].dims = {out, in};
+}
+
 void batch_norm(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   const int rows = chance(random, 30) ? pick(random, 120, 300) : pick(random, 1, 20), count = channels(random, 20);
   made.words = {bits(between(random, 0.001, 0.1)), uint32_t(pick(random, 0, 1))};
@@ -122,6 +132,7 @@ void statistics(const KernelEntry&, Random& random, ReferenceCase& made) {
 constexpr Row kRows[] = {
     {Op::kDenseGradientX, kSums},
     {Op::kDenseGradientW, kSums},
+    {Op::kDenseFloat8GradientW, kSums, &float8_gradient_w},
     {Op::kBiasGradient, kSums},
     {Op::kConv2dGradientX, kSums},
     {Op::kConv2dGradientW, kSums},

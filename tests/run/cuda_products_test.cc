@@ -241,7 +241,9 @@ TEST(cuda_products, sizes_that_the_library_does_not_take_are_not_asked_for) {
                    .d = {nullptr, sums, false, m, 0},
                    .adds = false,
                    .tf32 = false,
-                   .bias = nullptr};
+                   .bias = nullptr,
+                   .a_scale = nullptr,
+                   .b_scale = nullptr};
   };
   EXPECT_TRUE(of(cuda::kLtI8, 8, 3, 12).fits());
   EXPECT_FALSE(of(cuda::kLtI8, 8, 3, 13).fits());
@@ -282,17 +284,21 @@ TEST(cuda_products, nvidias_library_takes_every_descriptor) {
         for (const int batch : {1, 3}) {
           const bool tf32 = type == cuda::kLtF32 && batch == 3;
           const bool integer = type == cuda::kLtI8, biased = batch == 1 && !integer;
-          const auto out = integer ? cuda::kLtI32 : type == cuda::kLtE4M3 ? cuda::kLtF32 : type;
+          const bool float8 = type == cuda::kLtE4M3;
+          const auto out = integer ? cuda::kLtI32 : float8 ? cuda::kLtF32 : type;
+          const auto right = float8 && batch == 3 ? cuda::kLtE5M2 : type;
           const Product product = {.m = 48,
                                    .n = 5,
                                    .k = 32,
                                    .batch = batch,
                                    .a = {nullptr, type, ta, ta ? 32 : 48, 99},
-                                   .b = {nullptr, type, tb, tb ? 5 : 32, 0},
+                                   .b = {nullptr, right, tb, tb ? 5 : 32, 0},
                                    .d = {nullptr, out, false, 48, 240},
                                    .adds = false,
                                    .tf32 = tf32,
-                                   .bias = biased ? bias : nullptr};
+                                   .bias = biased ? bias : nullptr,
+                                   .a_scale = float8 ? bias : nullptr,
+                                   .b_scale = float8 ? bias + 1 : nullptr};
           cuda::DescribedProduct made;
           ASSERT_TRUE(made.describe(*library, product, cuda::Products::kWorkspace));
           EXPECT_EQ(told(of_product, &made.product, cuda::kLtTransposeA, int32_t{}), ta);
@@ -308,6 +314,10 @@ TEST(cuda_products, nvidias_library_takes_every_descriptor) {
           if (biased) {
             EXPECT_EQ(told(of_product, &made.product, cuda::kLtBiasPointer, static_cast<const void*>(nullptr)), bias);
             EXPECT_EQ(told(of_product, &made.product, cuda::kLtBiasType, cuda::LtEnum{}), cuda::LtEnum(out));
+          }
+          if (float8) {
+            EXPECT_EQ(told(of_product, &made.product, cuda::kLtScaleA, static_cast<const void*>(nullptr)), bias);
+            EXPECT_EQ(told(of_product, &made.product, cuda::kLtScaleB, static_cast<const void*>(nullptr)), bias + 1);
           }
           const auto matrix = [&](const cuda::LtMatrix& m, const Product::Matrix& is, uint64_t rows, uint64_t columns) {
             EXPECT_EQ(told(of_matrix, &m, kType, cuda::LtEnum{}), cuda::LtEnum(is.type));

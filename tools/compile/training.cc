@@ -13,6 +13,7 @@
 #include "tools/differentiate/adapters.h"
 #include "tools/differentiate/derive.h"
 #include "tools/differentiate/float8_biases.h"
+#include "tools/differentiate/float8_products.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/rematerialize.h"
 #include "tools/differentiate/trained_channels.h"
@@ -193,6 +194,10 @@ TrainingPrograms training_programs(Graph simplified, const TrainingOptions& trai
   if (!training.immediate) made.update = update_program(differentiated, training, commit);
   if (!training.codes) apply_types(made.infer, compiling);
   apply_types(differentiated.graph, compiling);
+  if (multiplies_float8(compiling.target.name)) {
+    multiply_float8_codes(differentiated.graph);
+    check(differentiated.graph);
+  }
   Graph& backward = training.immediate ? made.update : made.gradients;
   backward = std::move(differentiated.graph);
   check(made.update);

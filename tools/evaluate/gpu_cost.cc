@@ -43,6 +43,7 @@ std::optional<Product> product_of(const Model& model, const StepRecord& step) {
   for (int i = 0; i + 1 < y->rank; ++i) rows *= y->dims[i];
   const int64_t features = y->dims[y->rank - 1];
   const Words words = model.words(step);
+  if (is_product_gradient(model, step)) return std::nullopt;
   if (step.op == Op::kDense && w->rank == 2) return Product{.m = rows, .n = features, .k = w->dims[1]};
   if (step.op == Op::kConv2d && w->rank == 4) {
     const int64_t groups = int64_t{words[Conv2d::kGroups]} + 1;
@@ -58,10 +59,14 @@ std::optional<Product> product_of(const Model& model, const StepRecord& step) {
   return Product{.m = m, .n = features, .k = k, .count = rows / m};
 }
 
-bool is_product_gradient(Op op) {
-  constexpr Op kGradients[] = {Op::kDenseGradientX,  Op::kDenseGradientW,         Op::kConv2dGradientX,
-                               Op::kConv2dGradientW, Op::kBatchedMatmulGradientA, Op::kBatchedMatmulGradientB};
-  return std::ranges::find(kGradients, op) != std::end(kGradients);
+// Of codes the gradient of x is a dense step of codes of gradients (engine/ops/dense.h).
+bool is_product_gradient(const Model& model, const StepRecord& step) {
+  constexpr Op kGradients[] = {Op::kDenseGradientX,        Op::kDenseGradientW,  Op::kDenseFloat8GradientW,
+                               Op::kConv2dGradientX,       Op::kConv2dGradientW, Op::kBatchedMatmulGradientA,
+                               Op::kBatchedMatmulGradientB};
+  if (step.op != Op::kDense) return std::ranges::find(kGradients, step.op) != std::end(kGradients);
+  const uint32_t x = model.operands(step)[0] & kOperandIdMask;
+  return x != kNoOperand && model.tensors()[x].element == ElementType::kFloat8E5M2;
 }
 
 std::optional<ProductForm> form_of(const Policy& policy, bool trains) {

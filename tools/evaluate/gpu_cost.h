@@ -22,7 +22,7 @@ struct Product {
 
 // Of a dense, conv2d or batched_matmul step; nothing of any other.
 std::optional<Product> product_of(const Model& model, const StepRecord& step);
-bool is_product_gradient(Op op);  // one more product of as many operations
+bool is_product_gradient(const Model& model, const StepRecord& step);  // one more product of as many operations
 
 // What an estimate is of.
 struct ProductForm {

@@ -52,7 +52,7 @@ class Estimator {
     for (uint32_t i = 0; i < view.step_count; ++i) {
       const StepRecord& step = model_.steps()[view.first_step + i];
       if (const std::optional<Product> product = product_of(model_, step)) add_product(i, step, *product);
-      else if (!is_product_gradient(step.op) || !add_pass(step)) add_other(step);
+      else if (!is_product_gradient(model_, step) || !add_pass(step)) add_other(step);
     }
   }
 
