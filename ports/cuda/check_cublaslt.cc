@@ -23,11 +23,11 @@ static_assert(sizeof(LtProduct) == sizeof(cublasLtMatmulDescOpaque_t) &&
 constexpr bool same(int ours, int theirs) { return ours == theirs; }
 static_assert(same(kLtSuccess, CUBLAS_STATUS_SUCCESS) && same(kLtNotInitialized, CUBLAS_STATUS_NOT_INITIALIZED) &&
               same(kLtInvalidValue, CUBLAS_STATUS_INVALID_VALUE) && same(kLtNotSupported, CUBLAS_STATUS_NOT_SUPPORTED));
-static_assert(same(kLtF32, CUDA_R_32F) && same(kLtF16, CUDA_R_16F) &&
+static_assert(same(kLtF32, CUDA_R_32F) && same(kLtF64, CUDA_R_64F) && same(kLtF16, CUDA_R_16F) &&
               same(kLtI8, CUDA_R_8I) && same(kLtI32, CUDA_R_32I) && same(kLtBf16, CUDA_R_16BF) &&
               same(kLtE4M3, CUDA_R_8F_E4M3) && same(kLtE5M2, CUDA_R_8F_E5M2));
-static_assert(same(kLtCompute32F, CUBLAS_COMPUTE_32F) && same(kLtCompute32I, CUBLAS_COMPUTE_32I) &&
-              same(kLtComputeTf32, CUBLAS_COMPUTE_32F_FAST_TF32));
+static_assert(same(kLtCompute32F, CUBLAS_COMPUTE_32F) && same(kLtCompute64F, CUBLAS_COMPUTE_64F) &&
+              same(kLtCompute32I, CUBLAS_COMPUTE_32I) && same(kLtComputeTf32, CUBLAS_COMPUTE_32F_FAST_TF32));
 static_assert(same(kLtTransposeA, CUBLASLT_MATMUL_DESC_TRANSA) && same(kLtTransposeB, CUBLASLT_MATMUL_DESC_TRANSB) &&
               same(kLtEpilogue, CUBLASLT_MATMUL_DESC_EPILOGUE) &&
               same(kLtBiasPointer, CUBLASLT_MATMUL_DESC_BIAS_POINTER) &&

@@ -38,6 +38,7 @@ struct LtChoice {  // cublasLtMatmulHeuristicResult_t
 enum : LtStatus { kLtSuccess = 0, kLtNotInitialized = 1, kLtInvalidValue = 7, kLtNotSupported = 15 };
 enum LtType : LtEnum {  // cudaDataType
   kLtF32 = 0,
+  kLtF64 = 1,
   kLtF16 = 2,
   kLtI8 = 3,
   kLtI32 = 10,
@@ -45,8 +46,13 @@ enum LtType : LtEnum {  // cudaDataType
   kLtE4M3 = 28,
   kLtE5M2 = 29,
 };
-enum : LtEnum { kLtCompute32F = 68, kLtCompute32I = 72, kLtComputeTf32 = 77 };  // cublasComputeType_t
-enum : LtEnum {                                                                // cublasLtMatmulDescAttributes_t
+enum : LtEnum {  // cublasComputeType_t
+  kLtCompute32F = 68,
+  kLtCompute64F = 70,
+  kLtCompute32I = 72,
+  kLtComputeTf32 = 77,
+};
+enum : LtEnum {  // cublasLtMatmulDescAttributes_t
   kLtTransposeA = 3,
   kLtTransposeB = 4,
   kLtEpilogue = 7,

@@ -9,6 +9,7 @@ constexpr size_t kAligned = 16;  // bytes, of every address
 
 int bytes_of(LtType type) {
   switch (type) {
+    case kLtF64: return 8;
     case kLtF32:
     case kLtI32: return 4;
     case kLtF16:
@@ -20,19 +21,23 @@ int bytes_of(LtType type) {
 bool aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % kAligned == 0; }
 
 // The scale type of alpha and beta, and the compute type of the sums.
-LtEnum scale_of(LtType a) { return a == kLtI8 ? kLtI32 : kLtF32; }
+LtEnum scale_of(LtType a) { return a == kLtI8 ? kLtI32 : a == kLtF64 ? kLtF64 : kLtF32; }
 LtEnum compute_of(const Product& p) {
   if (p.tf32 && p.a.type == kLtF32) return kLtComputeTf32;
-  return p.a.type == kLtI8 ? kLtCompute32I : kLtCompute32F;
+  return p.a.type == kLtI8 ? kLtCompute32I : p.a.type == kLtF64 ? kLtCompute64F : kLtCompute32F;
 }
 
 // alpha or beta, 0 or 1, of the scale type.
 struct Factor {
   float real;
   int32_t integer;
-  const void* of(LtType a) const { return a == kLtI8 ? static_cast<const void*>(&integer) : &real; }
+  double wide;
+  const void* of(LtType a) const {
+    if (a == kLtF64) return &wide;
+    return a == kLtI8 ? static_cast<const void*>(&integer) : &real;
+  }
 };
-constexpr Factor kOne = {1, 1}, kNone = {0, 0};
+constexpr Factor kOne = {1, 1, 1}, kNone = {0, 0, 0};
 
 }  // namespace
 

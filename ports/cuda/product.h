@@ -9,9 +9,9 @@
 // float8 is E4M3, or E5M2 in B'. Where A' and B' have a scale of a float32 each, on the device, the sums are multiplied
 // by the product of both before C is added.
 //
-// Sums are float32 of float32, 16-bit and float8 numbers, and int32 of int8. Where the caller asks for it, float32 is
-// multiplied as TF32, of whose significand 11 bits remain: a relative error of up to 2^-10 in each product. A bias is
-// added to them before D is rounded. Activations are none of the library's: its relu makes 0 of NaN.
+// Sums are float32 of float32, 16-bit and float8 numbers, float64 of float64, and int32 of int8. Where the caller asks
+// for it, float32 is multiplied as TF32, of whose significand 11 bits remain: a relative error of up to 2^-10 in each
+// product. A bias is added to them before D is rounded. Activations are none of the library's: its relu makes 0 of NaN.
 #pragma once
 
 #include <cstddef>

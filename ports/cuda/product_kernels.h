@@ -6,8 +6,9 @@
 //   uses      of the gradient of x: row r is dy wherever a window read pixel r of x, in the order i, j, k; 0 where the
 //             stride or the edge of y has no window that did
 //   turned    w of that gradient, in the order i, j, k, c: dx = uses turned
-//   rows      a matrix with more rows or columns, 0 there, or with fewer: sizes that the library takes (product_step.h);
-//             or turned, so that what a product sums over is contiguous; or added to what is there
+//             where there are groups, all three group by group: a row has the window of each behind that of the other
+//   rows      a matrix with more rows or columns, 0 there, or with fewer: sizes that the library takes
+//             (product_step.h); or turned, so that what a product sums over is contiguous; or added to what is there
 //   sums      y of the sums s, in the order of y: the epilogue of the op's form (ops/epilogue.h)
 //   weights   w_k = sum_i w_ki: codes are multiplied without their zero point, and s_rk - zero w_k is what the op means
 //
@@ -46,12 +47,13 @@ struct FromSums : O {
   }
 
   template <class T, class Y = T>
-  constexpr void real(const float* s, const T*, Optional<const T> b, Y* y) const {
+  constexpr void real(const typename Element<T>::Accumulator* s, const T*, Optional<const T> b, Y* y) const {
     each([&](int, int k, int e, int at) { y[e] = this->epilogue.template real<T, Y>(s[at], b, k); });
   }
 
   template <class T>
-  constexpr void fused(const float* s, const T*, Optional<const T> b, Optional<const T> residual, T* y) const {
+  constexpr void fused(const typename Element<T>::Accumulator* s, const T*, Optional<const T> b,
+                       Optional<const T> residual, T* y) const {
     const FusedEpilogue fused = {this->epilogue.clamp};
     each([&](int, int k, int e, int at) { y[e] = fused.real(s[at], b, k, residual, e); });
   }
@@ -132,10 +134,12 @@ struct Columns : O {
     const WindowAxis &h = this->window.h, &w = this->window.w;
     const T outside = T(float(this->x_zero));
     each_independent(this->batch, h.out, w.out, row, [&](int n, int o, int v, int i, int e) {
-      const int tap = i / this->in_c, p = h.position(o, tap / w.kernel), q = w.position(v, tap % w.kernel);
+      const int group = i / this->w_channel, tap = i % this->w_channel / this->group_in;
+      const int c = group * this->group_in + i % this->group_in;
+      const int p = h.position(o, tap / w.kernel), q = w.position(v, tap % w.kernel);
       const bool inside = h.inside(p) && w.inside(q);
-      if (i >= this->w_channel) to[e] = T();
-      else to[e] = inside ? x[((n * h.in + p) * w.in + q) * this->in_c + i % this->in_c] : outside;
+      if (c >= this->in_c) to[e] = T();
+      else to[e] = inside ? x[((n * h.in + p) * w.in + q) * this->in_c + c] : outside;
     });
   }
 };
@@ -150,15 +154,20 @@ struct Uses : Conv2dGradientX {
   constexpr void of_gradient(const T* dy, const T*, T* to) const {
     const WindowAxis &h = window.h, &w = window.w;
     each_independent(batch, h.in, w.in, h.kernel * w.kernel * out_c, [&](int n, int p, int q, int i, int e) {
-      const int tap = i / out_c, o = h.output(p, tap / w.kernel), v = w.output(q, tap % w.kernel);
-      to[e] = o >= 0 && v >= 0 ? dy[((n * h.out + o) * w.out + v) * out_c + i % out_c] : T();
+      const int tap = tap_of(i), o = h.output(p, tap / w.kernel), v = w.output(q, tap % w.kernel);
+      to[e] = o >= 0 && v >= 0 ? dy[((n * h.out + o) * w.out + v) * out_c + channel_of(i)] : T();
     });
   }
   template <class T>
   constexpr void turned(const T*, const T* w, T* to) const {
-    each_independent(window.h.kernel * window.w.kernel * out_c, in_c,
-                     [&](int i, int c, int e) { to[e] = w[i % out_c * w_channel + i / out_c * w_column + c]; });
+    each_independent(window.h.kernel * window.w.kernel * out_c, group_in,
+                     [&](int i, int c, int e) { to[e] = w[channel_of(i) * w_channel + tap_of(i) * w_column + c]; });
   }
+
+ private:
+  constexpr int of_group() const { return window.h.kernel * window.w.kernel * group_out; }
+  constexpr int tap_of(int i) const { return i % of_group() / group_out; }
+  constexpr int channel_of(int i) const { return i / of_group() * group_out + i % group_out; }
 };
 
 // to [to_rows, to_columns], x [rows, columns]: to_ij = x_ij, and 0 where there is none.

@@ -28,7 +28,12 @@ void add_row(int row, StepHead* image) {
 const char* copy_kernel(const CopyOfRows& copy) {
   if (copy.turned) return "kTurnedRowsI8";
   if (copy.adds) return "kAddedRowsF32";
-  return copy.element_bytes == 4 ? "kCopiedRowsF32" : copy.element_bytes == 2 ? "kCopiedRowsF16" : "kCopiedRowsI8";
+  switch (copy.element_bytes) {
+    case 8: return "kCopiedRowsF64";
+    case 4: return "kCopiedRowsF32";
+    case 2: return "kCopiedRowsF16";
+    default: return "kCopiedRowsI8";
+  }
 }
 
 std::vector<std::string> kernels_around(const ProductStep& step, const char* name) {

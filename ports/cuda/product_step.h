@@ -1,16 +1,17 @@
 // Which steps are products that cuBLASLt makes (product.h), and with which kernels around them (product_kernels.h).
 //
-//   dense, conv2d of one group       y = epilogue(x W^T), a convolution of its windows in columns where they are not x
+//   dense, conv2d                    y = epilogue(x W^T), a convolution of its windows in columns where they are not x
 //   dense_gradient_x                 dx = dy W
-//   conv2d_gradient_x of one group   dx = uses(dy) turned(W), or dy W of single pixels
+//   conv2d_gradient_x                dx = uses(dy) turned(W), or dy W of single pixels
 //   dense_gradient_w, conv2d's       dw += dy^T x, or dy^T columns(x)
 //   dense_float8_gradient_w          dw += (t_dy t_x) dy^T x, of both turned
 //   batched_matmul, its gradients    where both operands have the same leading dims, or one of them has none
 //
-// of float32, float16 and bfloat16, of int8 and of float8 with scales of float32. Where the library does not take a
-// size (int8: terms and outputs in fours; float8: 16 terms and 16 bytes of outputs; matrices of a batch: 16 bytes), the
-// operands are copied with zeros behind them. Where x and w have one scale each and the library can add the bias, it
-// writes y of float8 itself. Other steps run on the port's own kernels.
+// of float32, float64, float16 and bfloat16, of int8 and of float8 with scales of float32. The groups of a convolution
+// are a batch, where those of each operand are whole pieces of 16 bytes; else the port's kernel runs. Where the library
+// does not take a size (int8: terms and outputs in fours; float8: 16 terms and 16 bytes of outputs; matrices of a
+// batch: 16 bytes), the operands are copied with zeros behind them. Where x and w have one scale each and the library
+// can add the bias, it writes y of float8 itself. Other steps run on the port's own kernels.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,8 @@
 
 namespace nacre::cuda {
 
-// A matrix [rows, columns] of elements of 1, 2 or 4 bytes as one of [to_rows, to_columns]: with zeros, or a part of it.
+// A matrix [rows, columns] of elements of 1, 2, 4 or 8 bytes as one of [to_rows, to_columns]: with zeros, or a part of
+// it.
 struct CopyOfRows {
   const void* from;
   std::byte* to;  // null: no copy

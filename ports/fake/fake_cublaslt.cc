@@ -52,6 +52,7 @@ struct ProductImage {
 
 size_t bytes_of(LtEnum type) {
   switch (type) {
+    case cuda::kLtF64: return 8;
     case cuda::kLtF32:
     case cuda::kLtI32: return 4;
     case cuda::kLtF16:
@@ -104,6 +105,13 @@ void multiply_one(const ProductImage& p, const std::byte* a, const std::byte* b,
         to = sum;
         continue;
       }
+      if (p.product.compute == cuda::kLtCompute64F) {
+        const auto of = [](const std::byte* base, int64_t k) { return reinterpret_cast<const double*>(base)[k]; };
+        double sum = p.adds ? of(d, at) : 0;
+        for (int64_t k = 0; k < terms; ++k) sum += of(a, at_a(k)) * of(b, at_b(k));
+        reinterpret_cast<double*>(d)[at] = sum;
+        continue;
+      }
       const float c = p.adds ? real_at(d, p.d.type, at) : 0.0f;
       const bool scaled = p.product.scale_of[0] != nullptr;
       float sum = scaled ? 0.0f : c;
@@ -143,11 +151,13 @@ LtStatus judge(const ProductFields& product, const MatrixFields& a, const Matrix
     if (matrix->step < int64_t(matrix->rows)) return cuda::kLtInvalidValue;
     if (matrix->count > 1 && matrix->stride * int64_t(bytes_of(matrix->type)) % 16 != 0) return cuda::kLtNotSupported;
   }
-  const bool integer = a.type == cuda::kLtI8;
+  const bool integer = a.type == cuda::kLtI8, wide = a.type == cuda::kLtF64;
   const bool tf32 = product.compute == cuda::kLtComputeTf32 && a.type == cuda::kLtF32;
-  if ((!tf32 && product.compute != (integer ? cuda::kLtCompute32I : cuda::kLtCompute32F)) ||
-      product.scale != LtEnum(integer ? cuda::kLtI32 : cuda::kLtF32))
+  const LtEnum compute = integer ? cuda::kLtCompute32I : wide ? cuda::kLtCompute64F : cuda::kLtCompute32F;
+  if ((!tf32 && product.compute != compute) ||
+      product.scale != LtEnum(integer ? cuda::kLtI32 : wide ? cuda::kLtF64 : cuda::kLtF32))
     return cuda::kLtInvalidValue;
+  if (wide && (d.type != cuda::kLtF64 || product.epilogue != cuda::kLtEpilogueNone)) return cuda::kLtNotSupported;
   if (integer && (d.type != cuda::kLtI32 || m % 4 != 0 || k % 4 != 0 || a.step % 4 != 0 || b.step % 4 != 0))
     return cuda::kLtNotSupported;
   if (float8 && (!ta || tb || k % 16 != 0 || m * bytes_of(d.type) % 16 != 0))
@@ -249,9 +259,12 @@ struct LtFunctions {
     const LtStatus judged = judge(image.product, image.a, image.b, image.d);
     if (judged != cuda::kLtSuccess) return judged;
     if (!aligned(a) || !aligned(b) || !aligned(d) || c != d) return cuda::kLtNotSupported;
-    const bool integer = image.product.scale == LtEnum{cuda::kLtI32};
     const auto factor = [&](const void* at) {
-      return integer ? float(*static_cast<const int32_t*>(at)) : *static_cast<const float*>(at);
+      switch (image.product.scale) {
+        case cuda::kLtI32: return float(*static_cast<const int32_t*>(at));
+        case cuda::kLtF64: return float(*static_cast<const double*>(at));
+        default: return *static_cast<const float*>(at);
+      }
     };
     if (factor(alpha) != 1 || (factor(beta) != 0 && factor(beta) != 1)) return cuda::kLtInvalidValue;
     image.adds = factor(beta) == 1;

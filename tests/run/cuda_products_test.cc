@@ -278,12 +278,13 @@ TEST(cuda_products, nvidias_library_takes_every_descriptor) {
   constexpr cuda::LtEnum kType = 0, kRows = 2, kColumns = 3, kStep = 4, kCompute = 0, kScale = 1;
   const float bias[4] = {};
   size_t products = 0;
-  for (const cuda::LtType type : {cuda::kLtF32, cuda::kLtF16, cuda::kLtBf16, cuda::kLtI8, cuda::kLtE4M3})
+  for (const cuda::LtType type : {cuda::kLtF32, cuda::kLtF64, cuda::kLtF16, cuda::kLtBf16, cuda::kLtI8, cuda::kLtE4M3})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true})
         for (const int batch : {1, 3}) {
           const bool tf32 = type == cuda::kLtF32 && batch == 3;
-          const bool integer = type == cuda::kLtI8, biased = batch == 1 && !integer;
+          const bool integer = type == cuda::kLtI8, wide = type == cuda::kLtF64;
+          const bool biased = batch == 1 && !integer && !wide;
           const bool float8 = type == cuda::kLtE4M3;
           const auto out = integer ? cuda::kLtI32 : float8 ? cuda::kLtF32 : type;
           const auto right = float8 && batch == 3 ? cuda::kLtE5M2 : type;
@@ -306,9 +307,11 @@ TEST(cuda_products, nvidias_library_takes_every_descriptor) {
           EXPECT_EQ(told(of_product, &made.product, kCompute, cuda::LtEnum{}),
                     cuda::LtEnum(integer ? cuda::kLtCompute32I
                                  : tf32  ? cuda::kLtComputeTf32
+                                 : wide  ? cuda::kLtCompute64F
                                          : cuda::kLtCompute32F));
-          EXPECT_EQ(told(of_product, &made.product, kScale, cuda::LtEnum{}),
-                    cuda::LtEnum(integer ? cuda::kLtI32 : cuda::kLtF32));
+          EXPECT_EQ(told(of_product, &made.product, kScale, cuda::LtEnum{}), cuda::LtEnum(integer ? cuda::kLtI32
+                                                                                          : wide  ? cuda::kLtF64
+                                                                                                  : cuda::kLtF32));
           EXPECT_EQ(told(of_product, &made.product, cuda::kLtEpilogue, cuda::LtEnum{}),
                     cuda::LtEnum(biased ? cuda::kLtEpilogueBias : cuda::kLtEpilogueNone));
           if (biased) {
@@ -332,7 +335,7 @@ TEST(cuda_products, nvidias_library_takes_every_descriptor) {
           matrix(made.d, product.d, 48, 5);
           ++products;
         }
-  EXPECT_EQ(products, 40u);
+  EXPECT_EQ(products, 48u);
 }
 
 }  // namespace
