@@ -59,7 +59,8 @@ double unit_of(ElementType type) {  // 2^-bits of the significand behind its fir
 }
 
 bool within(const Array& got, const Array& want, Tally& tally) {
-  const double unit = unit_of(want.element), share = want.element == ElementType::kFloat64 ? 32 * 0x1p-53 : tally.share;
+  const double unit = unit_of(want.element);
+  const double share = want.element == ElementType::kFloat64 ? tally.share * 0x1p-29 : tally.share;
   if (unit == 0) {
     tally.elements += uint64_t(want.elements()), tally.exact += uint64_t(want.elements());
     return got.bytes == want.bytes;
@@ -122,7 +123,8 @@ void kernels(Tally& tally, cuda::Device& device, int cases, uint64_t seed) {
       if (!tally.that(gpu.code == host.code, name + ": ends with the host's code: " + device.sentence()) ||
           host.code != Code::kOk)
         continue;
-      const bool float8 = !step.inputs.empty() && step.inputs[0].element == ElementType::kFloat8E4M3;
+      const ElementType first = step.inputs.empty() ? ElementType::kNone : step.inputs[0].element;
+      const bool float8 = first == ElementType::kFloat8E4M3 || first == ElementType::kFloat8E5M2;
       tally.share = !device.has_products() ? kOwnShare : float8 ? kFloat8Share : kProductShare;
       bool holds = gpu.outputs.size() == host.outputs.size() && gpu.updated.size() == host.updated.size();
       for (size_t o = 0; holds && o < host.outputs.size(); ++o) holds = within(gpu.outputs[o], host.outputs[o], tally);

@@ -151,25 +151,28 @@ bool CudaTimings::add_model(const std::string& path) {
   using Timing = cuda::Device::Timing;
   auto made = std::make_unique<TimedModel>(device_.port());
   if (!read_model(path.c_str(), &made->file)) return fail(path + " cannot be read");
-  if (const Status status = made->bind(device_); !status.ok())
-    return fail(path + ": " + sentence(status.code));
+  if (const Status status = made->bind(device_); !status.ok()) return fail(path + ": " + sentence(status.code));
   TimedModel* const model = made.get();
   model->name = std::filesystem::path(path).stem().string();
   models_.push_back(std::move(made));
   const auto run = [model] { return model->run(); };
-  add(model->name + (model->training ? "/step" : "/run"), {}, [run](int count) {
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < count; ++i)
-      if (!run()) return -1.0;
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }, {});
+  add(model->name + (model->training ? "/step" : "/run"), {},
+      [run](int count) {
+        const auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < count; ++i)
+          if (!run()) return -1.0;
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      },
+      {});
   add(model->name + (model->training ? "/kernels" : "/gpu"), {},
       [this, run](int count) { return gpu_seconds(Timing::kGraphs, count, run); }, {});
   if (model->training) return true;
-  add(model->name + "/replay", [this, model] {
-    driver_.driver().graph_launch(model->graph.graph, model->graph.stream);
-    driver_.driver().stream_synchronize(model->graph.stream);
-  }, {}, {});
+  add(model->name + "/replay",
+      [this, model] {
+        driver_.driver().graph_launch(model->graph.graph, model->graph.stream);
+        driver_.driver().stream_synchronize(model->graph.stream);
+      },
+      {}, {});
   return true;
 }
 
@@ -179,7 +182,7 @@ bool CudaTimings::add_kernel(const std::string& name, const char* entry, const s
   const auto is = [&](const reference::NamedEntry& e) { return std::strcmp(e.name, entry) == 0; };
   const auto at = std::ranges::find_if(named, is);
   if (at == named.end()) return fail(std::string(entry) + " is no kernel");
-  size_t bytes = 0;
+  size_t bytes = work.scratch;
   for (const Array& operand : operands) bytes += (operand.bytes.size() + 512) / 256 * 256;
   const std::span<std::byte> memory = device_.allocate(bytes);
   if (memory.empty()) return fail(name);
@@ -189,7 +192,8 @@ bool CudaTimings::add_kernel(const std::string& name, const char* entry, const s
   const StepOnDevice* const step = &made->step;
   kernels_.push_back(std::move(made));
   const auto run = [step] { return step->run() == Code::kOk; };
-  add(name, {}, [this, run](int count) { return gpu_seconds(cuda::Device::Timing::kSteps, count, run); }, work);
+  add(
+      name, {}, [this, run](int count) { return gpu_seconds(cuda::Device::Timing::kSteps, count, run); }, work);
   return true;
 }
 
@@ -204,6 +208,14 @@ bool CudaTimings::add_kernels() {
   // Moments are squares, so not below 0.
   Array second = reals(n, 4);
   for (int64_t i = 0; i < n; ++i) second.set(i, second.real(i) * second.real(i));
+  constexpr ElementType kE4M3 = ElementType::kFloat8E4M3, kI8 = ElementType::kInt8;
+  const auto codes = [side](uint32_t seed) {
+    Array made = make_array(kI8, {side, side});
+    for (size_t i = 0; i < made.bytes.size(); ++i)
+      made.bytes[i] = decltype(made.bytes)::value_type((i * 2654435761u + seed) >> 16 & 0x7F);
+    return made;
+  };
+  const double operations = 2.0 * side * side * side;
   const std::vector<uint32_t> adam = {0, 0, word(0.9f), word(0.999f), word(1e-7f)};
   return add_kernel("adam_f32", "kAdamF32", adam,
                     {reals(n, 1), ones(4), ones(1), array_of<double>(kU32, {1}, {9}), reals(n, 2), reals(n, 3), second},
@@ -212,10 +224,10 @@ bool CudaTimings::add_kernels() {
                     {reals(judged, 5), ones(1), ones(1), ones(1), make_array(kU32, {1}), make_array(kU32, {1}),
                      make_array(kF32, {4})},
                     4, {.bytes = 4.0 * judged}) &&
-         add_kernel("layer_norm_f32", "kLayerNormF32", {word(1e-5f)},
-                    {random_reals(kF32, {rows, width}, 6), reals(width, 7), reals(width, 8),
-                     make_array(kF32, {rows, width})},
-                    3, {.bytes = 8.0 * n}) &&
+         add_kernel(
+             "layer_norm_f32", "kLayerNormF32", {word(1e-5f)},
+             {random_reals(kF32, {rows, width}, 6), reals(width, 7), reals(width, 8), make_array(kF32, {rows, width})},
+             3, {.bytes = 8.0 * n}) &&
          add_kernel("softmax_f32", "kSoftmaxF32", {1, word(1)},
                     {random_reals(kF32, {rows, width}, 9), make_array(kF32, {rows, width})}, 1, {.bytes = 8.0 * n}) &&
          add_kernel("cast_f32_bf16", "kCastF32Bf16", {}, {reals(n, 10), make_array(kBf16, {n})}, 1,
@@ -223,7 +235,17 @@ bool CudaTimings::add_kernels() {
          add_kernel("product_bf16", "kDenseBf16", {},
                     {random_reals(kBf16, {side, side}, 11), random_reals(kBf16, {side, side}, 12), absent,
                      make_array(kBf16, {side, side})},
-                    3, {.bytes = 6.0 * side * side, .flop = 2.0 * side * side * side});
+                    3, {.bytes = 6.0 * side * side, .flop = operations}) &&
+         add_kernel("product_f8", "kDenseFloat8Bf16", {},
+                    {random_reals(kE4M3, {side, side}, 13), random_reals(kE4M3, {side, side}, 14), absent, ones(1),
+                     ones(1), make_array(kBf16, {side, side})},
+                    5, {.bytes = 4.0 * side * side, .flop = operations}) &&
+         add_kernel(
+             "product_i8", "kDenseI8Double", {},
+             {codes(15), codes(16), absent, array_of<int32_t>(ElementType::kInt32, {1, 2}, {1 << 30, -12}),
+              make_array(kI8, {side, side})},
+             4,
+             {.bytes = 3.0 * side * side, .flop = operations, .scratch = size_t(4 * side * side) + (size_t{1} << 20)});
 }
 
 bool CudaTimings::add_copy() {

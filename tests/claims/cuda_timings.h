@@ -17,6 +17,7 @@ namespace nacre::test {
 struct Work {
   double bytes = 0;  // that it reads and writes at least; 0: not counted
   double flop = 0;
+  size_t scratch = 0;  // bytes beside its operands
 };
 
 // Of one run of a model, after the first.
