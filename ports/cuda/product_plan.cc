@@ -33,9 +33,9 @@ void plan_scales(const KernelEntry& entry, const Operands& operands, uint32_t cl
 // the bias of groups or of float64.
 bool plan_layer(const KernelEntry& entry, const Words& words, const Operands& operands, Plan* plan) {
   const ElementType x = entry.operands[0].element, y = entry.operands[entry.operand_count - 1].element;
-  LtType type = kLtF32, other = kLtF32;
-  if (!type_of(x, &type) || !type_of(entry.operands[1].element, &other)) return false;
-  if (y == ElementType::kFloat64 && x != y) return false;
+  LtType type = kLtF32, other = kLtF32, made = kLtF32;
+  if (!type_of(x, &type) || !type_of(entry.operands[1].element, &other) || !type_of(y, &made)) return false;
+  if (made == kLtF64 && x != y) return false;
   if (other != type && !(type == kLtE5M2 && other == kLtE4M3)) return false;
   if (is_float8(type) && entry.operands[3].element != ElementType::kFloat32) return false;  // scales are in the sum
   uint32_t clamp;

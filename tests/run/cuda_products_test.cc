@@ -83,7 +83,8 @@ bool must_be_a_product(const KernelEntry& entry, const std::vector<Array>& input
   if (x == ElementType::kFloat64 || x != w || y.element == ElementType::kFloat64) return false;
   if (entry.op == Op::kConv2dGradientX) return y.dims[3] == inputs[1].dims[3];
   if (entry.op != Op::kDense) return false;
-  return x == kI8 || (x == ElementType::kFloat8E4M3 && entry.operands[3].element == kF32);
+  return (x == kI8 && y.element != ElementType::kInt16) ||
+         (x == ElementType::kFloat8E4M3 && entry.operands[3].element == kF32);
 }
 
 // Of an axis: in, kernel, and the words of stride, dilation and both pads, such that y has at least one position.
