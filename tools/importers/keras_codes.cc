@@ -171,7 +171,8 @@ void attach_codes(const Call& call, ValueId weights, const CodedKernel& kernel, 
   const auto terms = size_t(w.dims[1]), block = kernel.block == 0 ? terms : std::min(terms, size_t(kernel.block));
   for (size_t i = 0; i < codes.size(); ++i) {
     const size_t first = i - i % terms % block;
-    if (scale[i] != scale[first] || (!zero.empty() && zero[i] != zero[first])) return;
+    if (scale[i] != scale[first]) return;
+    if (!zero.empty() && (zero[i] != zero[first] || !(std::abs(zero[i]) <= 127))) return;
     made->codes.push_back(int8_t(codes[i]));
     if (first != i) continue;
     made->scale.push_back(scale[i]);
