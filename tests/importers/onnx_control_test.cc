@@ -87,6 +87,10 @@ OnnxBuilder branching(int64_t rank) {
 
 TEST(onnx_control, an_if_on_a_constant_is_its_branch) {
   EXPECT_EQ(computed(branching(1), {1, 2}), (Singles{3, 6}));
+  OnnxBuilder of_onnx = branching(1);
+  for (::onnx::NodeProto& node : *of_onnx.model().mutable_graph()->mutable_node())
+    if (node.op_type() == "If") node.set_domain("ai.onnx");
+  EXPECT_EQ(computed(of_onnx, {1, 2}), (Singles{3, 6}));
   EXPECT_NE(refusal(branching(2)).find("r (NoSuchOperator): this operator is not supported"), std::string::npos);
 }
 
@@ -137,6 +141,51 @@ TEST(onnx_control, a_scan_is_its_body_once_per_row) {
   b.node("Relu", {"sums"}, {"y"});
   b.output("y");
   EXPECT_EQ(computed(b, {1, 2, 3, 4, 5, 6}), (Singles{1, 2, 4, 6, 9, 12}));
+}
+
+// x times w as often as there are turns; w stands in the body, as an initializer or as a Constant.
+OnnxBuilder multiplying(bool constant) {
+  OnnxBuilder b;
+  b.input("x", {2});
+  b.integers("turns", {}, {3});
+  b.node("Loop", {"turns", "", "x"}, {"y"});
+  ::onnx::GraphProto& body = inner_graph(last_node(b), "body");
+  for (const char* name : {"i", "going", "old"}) body.add_input()->set_name(name);
+  OnnxBuilder weights;
+  weights.floats("w", {2}, {2, 3});
+  const TensorProto& w = weights.graph().initializer(0);
+  if (constant) {
+    ::onnx::AttributeProto& value = *inner_node(body, "Constant", {}, "w").add_attribute();
+    value.set_name("value");
+    value.set_type(::onnx::AttributeProto::TENSOR);
+    *value.mutable_t() = w;
+  } else {
+    *body.add_initializer() = w;
+  }
+  inner_node(body, "Identity", {"going"}, "still");
+  inner_node(body, "Mul", {"old", "w"}, "new");
+  for (const char* name : {"still", "new"}) body.add_output()->set_name(name);
+  b.output("y");
+  return b;
+}
+
+TEST(onnx_control, weights_in_the_body_of_a_loop_are_read_once) {
+  for (const bool constant : {false, true}) {
+    EXPECT_EQ(computed(multiplying(constant), {1, 1}), (Singles{8, 27}));
+    for (const bool train : {false, true}) {
+      const Graph graph = imported(multiplying(constant), {.train = train});
+      ASSERT_EQ(ops(graph), std::vector<Op>(3, Op::kMul)) << constant << train;
+      for (const Node& node : graph.nodes) EXPECT_EQ(node.inputs[1], graph.nodes[0].inputs[1]) << constant << train;
+    }
+  }
+}
+
+TEST(onnx_control, what_stands_in_the_body_of_a_loop_counts_in_every_turn) {
+  OnnxBuilder b = multiplying(false);
+  b.model().mutable_graph()->mutable_initializer(0)->set_int64_data(0, 256);
+  ::onnx::GraphProto& body = *last_node(b).mutable_attribute(0)->mutable_g();
+  for (int i = 0; i < 2000; ++i) body.add_initializer()->set_name(std::to_string(i));
+  EXPECT_NE(refusal(b).find("more than 262,144 nodes when written out"), std::string::npos);
 }
 
 // 256^8 turns, without a step

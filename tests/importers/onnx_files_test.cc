@@ -259,7 +259,10 @@ TEST(onnx_files, external_data_are_files_of_the_network) {
   const Folder folder;
   const std::string model = (folder.path / "model" / "m.onnx").string(),
                     weights = (folder.path / "model" / "w.bin").string();
-  for (const OnnxBuilder& b : {with_external("w.bin"), with_external_constant("w.bin")}) {
+  OnnxBuilder inside, function;  // in a graph in a node, and in a function
+  *inside.model().mutable_graph()->add_node()->add_attribute()->mutable_g() = with_external("w.bin").graph();
+  *function.model().add_functions()->add_node() = with_external_constant("w.bin").graph().node(0);
+  for (const OnnxBuilder& b : {with_external("w.bin"), with_external_constant("w.bin"), inside, function}) {
     const std::vector<uint8_t> bytes = b.finish();
     std::ofstream(model, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));

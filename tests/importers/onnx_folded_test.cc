@@ -226,5 +226,78 @@ TEST(onnx_folded, a_concatenation_has_any_number_of_parts) {
   EXPECT_EQ(reals(run_converted<float>(b, {3, 4})), twice);
 }
 
+// ---- Types
+
+void doubles(OnnxBuilder& b, const std::string& name, const std::vector<double>& numbers) {
+  TensorProto& tensor = *b.model().mutable_graph()->add_initializer();
+  tensor.set_name(name);
+  tensor.set_data_type(TensorProto::DOUBLE);
+  tensor.add_dims(int64_t(numbers.size()));
+  for (const double number : numbers) tensor.add_double_data(number);
+}
+
+// 2^24 + 1 is no float32, and 1e-50 is none but 0.
+TEST(onnx_folded, doubles_keep_their_digits_on_the_way_to_other_types) {
+  Folded whole;
+  doubles(whole.b, "a", {0x1p24 + 1, 0.9999999999});
+  whole.b.integers("wide", {2}, {1, 2});
+  whole.b.integers("first", {}, {0});
+  whole.b.integers("big", {}, {1 << 24});
+  whole.b.integers("one", {1}, {1});
+  whole.b.integers("zero", {1}, {0});
+  whole.b.node("Reshape", {"a", "wide"}, {"row"});
+  whole.b.node("Transpose", {"row"}, {"column"});
+  whole.b.node("Concat", {"column", "column"}, {"both"}).integer("axis", 1);
+  whole.b.node("Slice", {"both", "zero", "one", "one"}, {"part"});
+  whole.b.node("Gather", {"part", "first"}, {"g"});
+  whole.b.node("Expand", {"g", "one"}, {"e"});
+  whole.b.node("Cast", {"e"}, {"i"}).integer("to", TensorProto::INT64);
+  whole.b.node("Sub", {"i", "big"}, {"c"});
+  EXPECT_EQ(whole.numbers("c"), (Reals{1}));
+
+  Folded cut;
+  doubles(cut.b, "a", {0.9999999999});
+  cut.b.node("Cast", {"a"}, {"c"}).integer("to", TensorProto::INT32);
+  EXPECT_EQ(cut.numbers("c"), (Reals{0}));
+
+  Folded yes;
+  doubles(yes.b, "a", {1e-50, 0});
+  yes.b.node("Cast", {"a"}, {"c"}).integer("to", TensorProto::BOOL);
+  EXPECT_EQ(yes.numbers("c"), (Reals{1, 0}));
+}
+
+// The numbers of a formula are float32.
+TEST(onnx_folded, formulas_are_computed_on_doubles) {
+  Folded f;
+  doubles(f.b, "a", {2, 0, -3});
+  f.b.node("Shrink", {"a"}, {"c"}).real("lambd", 1).real("bias", 0.5f);
+  EXPECT_EQ(f.numbers("c"), (Reals{1.5f, 0, -2.5f}));
+}
+
+TEST(onnx_folded, reductions_begin_and_end_in_their_type) {
+  const auto of_nothing = [](const char* op, int type) {
+    Folded f;
+    f.b.codes("a", {0}, {}, type);
+    f.b.node(op, {"a"}, {"c"}).integer("keepdims", 0);
+    return f.numbers("c");
+  };
+  EXPECT_EQ(of_nothing("ReduceMax", TensorProto::INT8), (Reals{-128}));
+  EXPECT_EQ(of_nothing("ReduceMin", TensorProto::INT8), (Reals{127}));
+  EXPECT_EQ(of_nothing("ReduceMax", TensorProto::UINT8), (Reals{0}));
+  EXPECT_EQ(of_nothing("ReduceMin", TensorProto::UINT8), (Reals{255}));
+
+  Folded same;
+  same.b.integers("a", {2}, {3, -4});
+  same.b.node("ReduceL2", {"a"}, {"l"}).integer("noop_with_empty_axes", 1);
+  same.b.node("Add", {"l", "a"}, {"c"});
+  EXPECT_EQ(same.numbers("c"), (Reals{6, -8}));
+
+  Folded none;
+  none.b.floats("a", {2}, {1, NAN});
+  none.b.node("ReduceLogSumExp", {"a"}, {"l"}).integer("keepdims", 0);
+  none.b.node("IsNaN", {"l"}, {"c"});
+  EXPECT_EQ(none.numbers("c"), (Reals{1}));
+}
+
 }  // namespace
 }  // namespace nacre::tools

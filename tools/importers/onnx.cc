@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <climits>
 #include <filesystem>
+#include <functional>
 #include <unordered_set>
 
 #include <google/protobuf/io/coded_stream.h>
@@ -81,22 +82,16 @@ OperandPtr Import::find(Scope& scope, const std::string& name) {
     throw Error(kUnsupported, name, "is a sparse initializer", "store the weights densely");
   if (tensor->second->data_type() == ::onnx::TensorProto::STRING)
     return scope.operands.emplace(name, read_names(*tensor->second)).first->second;
-  auto operand = std::make_shared<Operand>();
-  const std::string directory = std::filesystem::path(graph_.source).parent_path().string();
-  Value constant = read_tensor(*tensor->second, directory.empty() ? "." : directory);
-  if (is_other_real(constant.stored) && !to_train()) operand->kept = constant.stored;
-  if (operand->kept == ElementType::kFloat64) {
-    graph_.log.push_back("import: " + name + ": its numbers are rounded to float32");
-    operand->exact = std::make_shared<const Value>(constant);
+  OperandPtr& operand = tensors_[tensor->second];
+  if (!operand) {
+    Value constant = read_stored(*tensor->second);
+    constant.fixed = torch_ && constant.dims.empty() && name.starts_with("onnx::");  // a factor that PyTorch folded
+    operand = operand_of(std::move(constant));
+    operand->name = name;
+    if (operand->exact) graph_.log.push_back("import: " + name + ": its numbers are rounded to float32");
   }
-  constant = as_float32(std::move(constant));
-  operand->name = name;
-  operand->type = constant.type;
-  operand->dims = constant.dims;
-  operand->uses = scope.uses[name];
-  constant.fixed = torch_ && constant.dims.empty() && name.starts_with("onnx::");  // a factor that PyTorch folded
-  operand->constant = std::make_shared<const Value>(std::move(constant));
-  return scope.operands.emplace(name, std::move(operand)).first->second;
+  operand->uses += scope.uses[name];
+  return scope.operands.emplace(name, operand).first->second;
 }
 
 void Import::leave_unknown(Scope& scope, const ::onnx::NodeProto& node) {
@@ -178,7 +173,7 @@ void Import::run_body(Scope& scope, Scope& inner, const ::onnx::NodeProto& node,
   if (scope.depth >= kMaxCallDepth)
     throw Error(kBadInput, node.op_type(), "functions call each other more than 16 deep");
   inner.depth = scope.depth + 1;
-  spend_nodes(count_nodes(function.node()));
+  spend_nodes(count_nodes(function.node()) + function.output_size());
   const std::unordered_set<std::string> outputs(function.output().begin(), function.output().end());
   const NodeList live = live_nodes(in_order(function.node()), outputs, inner.uses);
   for (int i = 0; i < function.input_size() && size_t(i) < inputs.size(); ++i) {
@@ -317,18 +312,38 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
 
 namespace nacre::tools {
 
+namespace {
+
+using Visit = std::function<void(const ::onnx::TensorProto&)>;
+
+void each_tensor(const ::onnx::GraphProto& graph, const Visit& visit);
+
+void each_tensor(const google::protobuf::RepeatedPtrField<::onnx::NodeProto>& nodes, const Visit& visit) {
+  for (const ::onnx::NodeProto& node : nodes)
+    for (const ::onnx::AttributeProto& attribute : node.attribute()) {
+      visit(attribute.t());
+      each_tensor(attribute.g(), visit);
+    }
+}
+
+void each_tensor(const ::onnx::GraphProto& graph, const Visit& visit) {
+  for (const ::onnx::TensorProto& tensor : graph.initializer()) visit(tensor);
+  each_tensor(graph.node(), visit);
+}
+
+}  // namespace
+
 std::vector<std::string> external_files(std::span<const uint8_t> onnx, const std::string& name) {
   ::onnx::ModelProto model;
   if (!model.ParsePartialFromArray(onnx.data(), int(std::min(onnx.size(), size_t(INT_MAX))))) return {};
   const std::filesystem::path directory = std::filesystem::path(name).parent_path();
   std::vector<std::string> files;
-  const auto add = [&](const ::onnx::TensorProto& tensor) {
+  const Visit add = [&](const ::onnx::TensorProto& tensor) {
     for (const auto& entry : tensor.external_data())
       if (entry.key() == "location") files.push_back((directory / entry.value()).string());
   };
-  for (const ::onnx::TensorProto& tensor : model.graph().initializer()) add(tensor);
-  for (const ::onnx::NodeProto& node : model.graph().node())
-    for (const ::onnx::AttributeProto& attribute : node.attribute()) add(attribute.t());
+  each_tensor(model.graph(), add);
+  for (const ::onnx::FunctionProto& function : model.functions()) each_tensor(function.node(), add);
   return files;
 }
 

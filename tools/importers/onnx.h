@@ -106,6 +106,7 @@ struct Operand {
   std::optional<Dynamic> dynamic;
 
   int rank() const { return int(dims.size()); }
+  const Value& numbers() const { return exact ? *exact : *constant; }  // of a constant, as they are
   bool known() const { return constant || plain != kNone || channels_last != kNone || quantized || dynamic; }
   // Codes with one scale that no step has needed so far.
   bool codes() const { return quantized && plain == kNone && quantized->quantizer.scale.size() == 1; }
@@ -146,6 +147,7 @@ class Source {
   const std::string name;   // the node's own, else that of its first output
   const std::string place;  // name (op), for errors
   std::vector<OperandPtr> inputs;
+  const bool main;  // it is of ONNX's own domain
 
  private:
   const Attributes* bound_;
@@ -237,6 +239,8 @@ class Import {
   void give_plain(int index, ValueId value);
   void give_channels_last(int index, ValueId value);
   void give_constant(int index, Value value);
+  void give_stored(const ::onnx::TensorProto& tensor);  // output 0: a tensor in the node
+  OperandPtr operand_of(Value constant) const;          // of the file's types
   void give_moved(int index, const OperandPtr& x, const Move& move, Value made);
 
   ElementType kept_by_source() const;  // Operand::kept of the current node's reals
@@ -308,6 +312,7 @@ class Import {
   void note_computed(Scope& scope, const Source& source, const OperatorImporter* importer);
   ValueId rearranged(const Operand::Form& from, const Moves& to, const Operand& origin, const std::string& name);
   OperandPtr find(Scope& scope, const std::string& name);
+  Value read_stored(const ::onnx::TensorProto& tensor) const;
   void leave_unknown(Scope& scope, const ::onnx::NodeProto& node);
   void report_refusals() const;
 
@@ -322,6 +327,8 @@ class Import {
   std::map<std::string, Computed> computed_;  // what nodes made of constants alone, by what they do and read
   const SplitParameters split_;
   std::vector<OperandPtr> read_;  // constants to be trained that stand in the graph
+  // Tensors of the file: read once, however often loops and calls of functions come by them. Trained, they are one.
+  std::unordered_map<const ::onnx::TensorProto*, OperandPtr> tensors_;
   std::set<std::string> noted_;
   std::map<ValueId, ValueId> moved_from_;  // the constant of which transposes and reshapes made a value
   int64_t nodes_ = 0;    // of functions and of graphs in nodes, imported so far

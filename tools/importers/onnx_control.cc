@@ -64,7 +64,7 @@ void stack(Body& body, const std::vector<OperandPtr>& turns, int64_t axis, const
 std::vector<OperandPtr> Import::run_graph(Scope& outer, const ::onnx::GraphProto& graph,
                                           const std::vector<OperandPtr>& inputs) {
   if (outer.depth >= kMaxDepth) throw Error(kBadInput, graph_.source, "graphs stand in graphs more than 24 deep");
-  spend_nodes(count_nodes(graph.node()));
+  spend_nodes(count_nodes(graph.node()) + graph.initializer_size() + graph.output_size());
   Scope inner;
   inner.outer = &outer;
   inner.opsets = outer.opsets;
@@ -172,7 +172,8 @@ void Import::run_scan(Scope& scope, const Source& source) {
       graph.output_size() < int(source.inputs.size() - scanned))
     source.malformed("its body does not fit its operands");
   const size_t states = source.inputs.size() - scanned, stacked = size_t(graph.output_size()) - states;
-  std::vector<OperandPtr> carried(source.inputs.begin(), source.inputs.begin() + ptrdiff_t(states));
+  std::vector<OperandPtr> carried;
+  for (size_t i = 0; i < states; ++i) carried.push_back(source.operand(int(i)));
   const auto list = [&](const char* key, size_t size) {
     const std::vector<int64_t> given = source.integers(key, std::vector<int64_t>(size, 0));
     if (given.size() != size) source.malformed(std::string(key) + " has another number of entries");
@@ -207,7 +208,7 @@ void Import::run_scan(Scope& scope, const Source& source) {
 
 bool Import::run_control_flow(Scope& scope, const Source& source) {
   const std::string& op = source.proto.op_type();
-  if (!source.proto.domain().empty() || (op != "If" && op != "Loop" && op != "Scan")) return false;
+  if (!source.main || (op != "If" && op != "Loop" && op != "Scan")) return false;
   if (op == "If") run_if(scope, source);
   else if (op == "Loop") run_loop(scope, source);
   else run_scan(scope, source);

@@ -168,11 +168,17 @@ void each_pair(const std::vector<int64_t>& dims, const Tensor& a, const Tensor& 
   }
 }
 
+// Reals of two types: numbers that an importer's formula has are float32 beside those of the file.
+bool fit(const Tensor& a, const Tensor& b) { return a.type == b.type || (!a.whole && !b.whole); }
+ElementType wider(const Tensor& a, const Tensor& b) {
+  return a.whole || a.type == b.type ? a.type : ElementType::kFloat64;
+}
+
 Tensor combined(const Evaluation& e, const Pair& row, const Tensor& a, const Tensor& b) {
   if (a.whole != b.whole || (a.whole ? row.integer == nullptr : row.real == nullptr)) e.refuse_types();
   const std::optional<std::vector<int64_t>> dims = broadcast(a.dims, b.dims);
   if (!dims) e.source.malformed("its operands have shapes that cannot be combined");
-  Tensor y = e.make(row.gives_bool ? ElementType::kBool : a.type, *dims);
+  Tensor y = e.make(row.gives_bool ? ElementType::kBool : wider(a, b), *dims);
   each_pair(*dims, a, b, [&](size_t i, size_t of_a, size_t of_b) {
     if (a.whole) y.integers[i] = wrapped(y.type, row.integer(a.integers[of_a], b.integers[of_b]));
     else if (y.whole) y.integers[i] = row.real(a.reals[of_a], b.reals[of_b]) != 0;
@@ -186,7 +192,7 @@ void evaluate_pair(const Evaluation& e) {
   const std::string& op = e.source.proto.op_type();
   const bool divides = op == "Div" || op == "Mod";
   if (divides && std::ranges::find(b.integers, 0) != b.integers.end()) e.source.malformed("divides by zero");
-  if (a.type != b.type) e.refuse_types();
+  if (!fit(a, b)) e.refuse_types();
   e.give(combined(e, op == "Mod" && e.source.integer("fmod", 0) != 0 ? kFmod : row_of(kPairs, e), a, b));
 }
 
@@ -221,7 +227,7 @@ void several(const Evaluation& e) {
   const bool adds = op == "Sum" || op == "Mean";
   Tensor y = e.input(0);
   for (int i = 1; i < e.count(); ++i) {
-    if (e.input(i).type != y.type) e.refuse_types();
+    if (!fit(e.input(i), y)) e.refuse_types();
     y = combined(e, adds ? kPairs[0] : row_of(kPairs, e), y, e.input(i));
   }
   if (op == "Mean")
@@ -263,10 +269,11 @@ void is_infinite(const Evaluation& e) {
 
 void evaluate_where(const Evaluation& e) {
   const Tensor &a = e.input(1), &b = e.input(2);
-  if (!e.input(0).whole || a.type != b.type) e.refuse_types();
+  if (!e.input(0).whole || !fit(a, b)) e.refuse_types();
   const std::vector<int64_t> dims = common_dims(e);
   const Tensor c = spread(e, e.input(0), dims), z = spread(e, b, dims);
   Tensor y = spread(e, a, dims);
+  y.type = wider(a, b);
   for (size_t i = 0; i < y.size(); ++i) {
     if (c.integers[i] != 0) continue;
     if (y.whole) y.integers[i] = z.integers[i];
@@ -285,7 +292,7 @@ void evaluate_clip(const Evaluation& e) {
     b.integers = {otherwise < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max()};
     b.reals = {double(e.source.real(key, float(otherwise)))};
     if (!e.has(index)) return b;
-    if (e.input(index).size() != 1 || e.input(index).type != y.type) e.refuse_types();
+    if (e.input(index).size() != 1 || !fit(e.input(index), y)) e.refuse_types();
     return e.input(index);
   };
   const double infinity = std::numeric_limits<double>::infinity();

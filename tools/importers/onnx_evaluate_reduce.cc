@@ -42,14 +42,33 @@ constexpr Reduction kReductions[] = {
     {"ReduceLogSum", 0, nullptr, real_sum, [](double y) { return std::log(y); }},
     {"ReduceLogSumExp", -kInfinite, nullptr,
      [](double y, double x) {  // log(e^y + e^x)
+       if (std::isnan(x)) return x;
        const double high = std::max(y, x), low = std::min(y, x);
        return std::isinf(high) ? high : high + std::log1p(std::exp(low - high));
      }},
 };
 
-int64_t first_integer(const Reduction& row) {
-  if (row.start == kInfinite) return std::numeric_limits<int64_t>::max();
-  return row.start == -kInfinite ? std::numeric_limits<int64_t>::min() : int64_t(row.start);
+struct Limits {
+  int64_t low, high;
+};
+template <class T>
+constexpr Limits kLimits = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+
+Limits limits_of(ElementType type) {
+  switch (type) {
+    case ElementType::kBool: return {0, 1};
+    case ElementType::kInt8: return kLimits<int8_t>;
+    case ElementType::kUint8: return kLimits<uint8_t>;
+    case ElementType::kInt16: return kLimits<int16_t>;
+    case ElementType::kInt32: return kLimits<int32_t>;
+    case ElementType::kUint32: return kLimits<uint32_t>;
+    default: return kLimits<int64_t>;
+  }
+}
+
+int64_t first_integer(const Reduction& row, ElementType type) {
+  if (row.start == kInfinite) return limits_of(type).high;
+  return row.start == -kInfinite ? limits_of(type).low : int64_t(row.start);
 }
 
 // Of integers, a square root and a logarithm are computed as reals and cut to integers.
@@ -75,7 +94,7 @@ void evaluate_reduction(const Evaluation& e) {
   const Tensor x = e.input(0).whole && row.integer == nullptr ? as_reals(e.input(0)) : e.input(0);
   const Dims axes = e.source.has("axes") ? e.source.integers("axes") : e.has(1) ? e.list(1, "its axes") : Dims();
   const bool keep = e.source.integer("keepdims", 1) != 0;
-  if (axes.empty() && e.source.integer("noop_with_empty_axes", 0) != 0) return e.give(x);
+  if (axes.empty() && e.source.integer("noop_with_empty_axes", 0) != 0) return give_as(e, x, e.input(0).type);
   std::vector<bool> gone(x.dims.size(), axes.empty());
   for (const int64_t axis : axes) gone[size_t(e.source.axis(axis, x.rank()))] = true;
   Dims dims, kept = x.dims;
@@ -84,7 +103,7 @@ void evaluate_reduction(const Evaluation& e) {
     if (keep || !gone[i]) dims.push_back(kept[i]);
   }
   Tensor y = e.make(x.type, dims);
-  std::fill(y.integers.begin(), y.integers.end(), first_integer(row));
+  std::fill(y.integers.begin(), y.integers.end(), first_integer(row, y.type));
   std::fill(y.reals.begin(), y.reals.end(), row.start);
   Dims strides = strides_of(kept);
   for (size_t i = 0; i < gone.size(); ++i)

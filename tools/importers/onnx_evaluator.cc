@@ -1,23 +1,12 @@
 #include "tools/importers/onnx_evaluator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <unordered_map>
 
 #include "tools/importers/onnx_tensor.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
-
-std::vector<double> doubles(const Operand& x) {
-  if (x.exact) {
-    std::vector<double> numbers(size_t(x.exact->elements()));
-    if (!numbers.empty()) std::memcpy(numbers.data(), x.exact->data->data(), numbers.size() * sizeof(double));
-    return numbers;
-  }
-  const std::vector<float> numbers = reals(*x.constant);
-  return {numbers.begin(), numbers.end()};
-}
 
 Tensor tensor_of(const Operand& x) {
   Tensor t;
@@ -26,7 +15,7 @@ Tensor tensor_of(const Operand& x) {
   t.dims = x.dims;
   t.whole = is_integer(t.type);
   if (t.whole) t.integers = integers(*x.constant);
-  else t.reals = doubles(x);
+  else t.reals = doubles(x.numbers());
   return t;
 }
 
@@ -152,8 +141,7 @@ void refuse_at_run_time(const Source& source) {
 // True if the node was computed. Parameters that are to be trained keep their own way: what moves elements of them, or
 // is done by a step, is known to the operator's importer (onnx_computed.cc). Codes with a scale keep theirs too.
 bool Import::evaluate(const Source& source, bool imported) {
-  const bool main = source.proto.domain().empty() || source.proto.domain() == "ai.onnx";
-  const Evaluator* evaluator = main ? find_evaluator(source.proto.op_type()) : nullptr;
+  const Evaluator* evaluator = source.main ? find_evaluator(source.proto.op_type()) : nullptr;
   if (evaluator == nullptr || source.opset < 7) return false;
   for (const OperandPtr& x : source.inputs) {
     if (!x) continue;

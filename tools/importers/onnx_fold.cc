@@ -165,6 +165,16 @@ Value decoded(const Value& x) {
   return x.quantizer ? make_constant(x.name, ElementType::kFloat32, x.dims, reals(x)) : x;
 }
 
+std::vector<double> doubles(const Value& x) {
+  if (x.stored != ElementType::kFloat64) {
+    const std::vector<float> numbers = reals(x);
+    return {numbers.begin(), numbers.end()};
+  }
+  std::vector<double> numbers(size_t(x.elements()));
+  if (!numbers.empty()) std::memcpy(numbers.data(), x.data->data(), numbers.size() * sizeof(double));
+  return numbers;
+}
+
 Value permuted(const Value& x, const std::vector<int>& perm) {
   const std::vector<int64_t> own = strides_of(x.dims);
   std::vector<int64_t> dims(perm.size()), strides(perm.size());
@@ -271,7 +281,7 @@ Value cast(const Value& x, ElementType type) {
     const std::vector<int64_t> numbers = integers(x);
     return make_constant(x.name, type, x.dims, std::vector<double>(numbers.begin(), numbers.end()));
   }
-  return make_constant(x.name, type, x.dims, reals(x));
+  return make_constant(x.name, type, x.dims, doubles(x));
 }
 
 std::optional<std::vector<int64_t>> broadcast(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {

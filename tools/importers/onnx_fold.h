@@ -27,6 +27,7 @@ Value expanded(const Value& x, const std::vector<int64_t>& dims);  // numpy broa
 Value tiled(const Value& x, const std::vector<int64_t>& repeats);
 Value cast(const Value& x, ElementType type);
 Value decoded(const Value& x);  // real values instead of codes
+std::vector<double> doubles(const Value& x);
 
 // numpy broadcast; nullopt if the dims do not fit.
 std::optional<std::vector<int64_t>> broadcast(const std::vector<int64_t>& a, const std::vector<int64_t>& b);

@@ -1,5 +1,6 @@
 // Operands and steps of the ONNX importer.
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include "tools/base/error.h"
@@ -260,6 +261,37 @@ void Import::give_constant(int index, Value value) {
   operand->dims = value.dims;
   operand->constant = std::make_shared<const Value>(std::move(value));
   give(index, std::move(operand));
+}
+
+Value Import::read_stored(const ::onnx::TensorProto& tensor) const {
+  const std::string directory = std::filesystem::path(graph_.source).parent_path().string();
+  return read_tensor(tensor, directory.empty() ? "." : directory);
+}
+
+// Reals of 16 and of 64 bits are float32 in the graph.
+OperandPtr Import::operand_of(Value constant) const {
+  auto x = std::make_shared<Operand>();
+  if (is_other_real(constant.stored) && !to_train()) x->kept = constant.stored;
+  if (x->kept == ElementType::kFloat64) x->exact = std::make_shared<const Value>(constant);
+  const bool fixed = constant.fixed;
+  constant = as_float32(std::move(constant));
+  constant.fixed = fixed;
+  x->name = constant.name;
+  x->type = constant.type;
+  x->dims = constant.dims;
+  x->constant = std::make_shared<const Value>(std::move(constant));
+  return x;
+}
+
+void Import::give_stored(const ::onnx::TensorProto& tensor) {
+  if (!layer_op_.empty()) return give_constant(0, read_stored(tensor));  // of a node that is made, and no longer there
+  OperandPtr& stored = tensors_[&tensor];
+  if (stored) {
+    ++stored->uses;  // as if the node read it
+    return give(0, stored);
+  }
+  give_constant(0, read_stored(tensor));
+  if (source_->wants(0)) stored = find(*scope_, output_name());
 }
 
 void Import::give_moved(int index, const OperandPtr& x, const Move& move, Value made) {

@@ -81,7 +81,7 @@ void cast_to(Import& import, const Source& source, ElementType type) {
   if (real && import.to_train()) type = ElementType::kFloat32;
   if (x->constant) {
     import.spend_elements(*x->constant);
-    Value made = cast_constant(*x->constant, type, source.integer("saturate", 1) != 0);
+    Value made = cast_constant(x->numbers(), type, source.integer("saturate", 1) != 0);
     return real ? give_reals(import, std::move(made), kept) : import.give_constant(0, std::move(made));
   }
   if (!at_run_time(x->type) || !(real || at_run_time(type)))

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <type_traits>
@@ -21,10 +20,7 @@ const Value& stored(const Source& source, int input) {
 }
 
 void constant(Import& import, const Source& source) {
-  if (const auto* a = source.find("value")) {
-    const std::string directory = std::filesystem::path(import.graph().source).parent_path().string();
-    return import.give_constant(0, read_tensor(a->t(), directory.empty() ? "." : directory));
-  }
+  if (const auto* a = source.find("value")) return import.give_stored(a->t());
   if (const auto* a = source.find("value_int"))
     return import.give_constant(0, make_constant("", ElementType::kInt64, {}, std::vector<int64_t>{a->i()}));
   if (const auto* a = source.find("value_float"))
@@ -119,9 +115,8 @@ void expand(Import& import, const Source& source) {
   if (!both) source.malformed("its input cannot be expanded to the shape asked for");
   if (*both == x->dims) return import.give(0, x);
   if (!x->constant) return expand_step(import, source, *both);
-  const Value& value = stored(source, 0);
   import.spend(bytes_of(source, *both));
-  import.give_constant(0, expanded(value, dims));
+  import.give_constant(0, expanded(x->numbers(), dims));
 }
 
 // x at run time, joined to itself along one axis after the other.
@@ -149,7 +144,7 @@ void tile(Import& import, const Source& source) {
     dims[i] *= repeats[i];
     import.spend(bytes_of(source, dims));
   }
-  import.give_constant(0, tiled(stored(source, 0), repeats));
+  import.give_constant(0, tiled(x->numbers(), repeats));
 }
 
 constexpr OperatorImporter kConstantImporters[] = {

@@ -36,11 +36,12 @@ void concat(Import& import, const Source& source) {
   }
   if (source.inputs.size() == 1) return import.give(0, first);
   if (constant) {
+    const bool exact = std::ranges::all_of(source.inputs, [](const OperandPtr& x) { return x->exact != nullptr; });
     std::vector<const Value*> values;
     uint64_t elements = 0;
     for (const OperandPtr& x : source.inputs) {
       elements += uint64_t(x->constant->elements());
-      values.push_back(x->constant.get());
+      values.push_back(exact ? x->exact.get() : x->constant.get());
     }
     import.spend(elements * 8);
     return import.give_constant(0, concatenated(values, axis));
@@ -77,7 +78,7 @@ void give_slice(Import& import, const Source& source, int index, const OperandPt
   if (!source.wants(index)) return;
   if (x->constant) {
     import.spend(uint64_t(checked_elements(source.place, part.size)) * 8);
-    return import.give_constant(index, sliced(*x->constant, part));
+    return import.give_constant(index, sliced(x->numbers(), part));
   }
   for (const int64_t size : part.size)
     if (size == 0) source.refuse("gives a tensor without elements");
@@ -215,7 +216,7 @@ void gather(Import& import, const Source& source) {
   dims.erase(dims.begin() + axis);
   dims.insert(dims.begin() + axis, given.dims.begin(), given.dims.end());
   import.spend(uint64_t(checked_elements(source.place, dims)) * 8);
-  if (x->constant) return import.give_constant(0, gathered(*x->constant, indices, given.dims, axis));
+  if (x->constant) return import.give_constant(0, gathered(x->numbers(), indices, given.dims, axis));
   if (indices.empty()) source.refuse("gives a tensor without elements");
   for (int64_t& index : indices) {
     if (index < -dim || index >= dim) source.malformed("an index is outside its input");

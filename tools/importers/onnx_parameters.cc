@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "tools/importers/onnx.h"
+#include "tools/importers/onnx_fold.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
@@ -150,6 +151,10 @@ OperandPtr Import::moved(const OperandPtr& x, const Move& move, Value made) cons
   y->dims = made.dims;
   y->origin = x->origin ? x->origin : x;
   y->moves = joined(x->moves, {move});
+  if (x->exact && move.kind == Move::kReshape)
+    y->exact = std::make_shared<const Value>(onnx_import::reshaped(*x->exact, move.to));
+  if (x->exact && move.kind == Move::kTranspose)
+    y->exact = std::make_shared<const Value>(permuted(*x->exact, {move.to.begin(), move.to.end()}));
   y->constant = std::make_shared<const Value>(std::move(made));
   return y;
 }

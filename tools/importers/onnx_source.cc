@@ -16,7 +16,8 @@ std::string name_of_node(const ::onnx::NodeProto& proto) {
 }  // namespace
 
 Source::Source(const ::onnx::NodeProto& node, int version, const Attributes* bound)
-    : proto(node), opset(version), name(name_of_node(node)), place(name + " (" + node.op_type() + ")"), bound_(bound) {}
+    : proto(node), opset(version), name(name_of_node(node)), place(name + " (" + node.op_type() + ")"),
+      main(node.domain().empty() || node.domain() == "ai.onnx"), bound_(bound) {}
 
 const ::onnx::AttributeProto* Source::find(const char* key) const {
   for (const ::onnx::AttributeProto& attribute : proto.attribute()) {
