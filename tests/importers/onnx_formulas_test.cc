@@ -55,5 +55,38 @@ TEST(onnx_formulas, equations_that_do_not_fit_are_bad_input) {
   }
 }
 
+// Of graphs in attributes, numbers of 16 bits are float32 as those of the file are.
+TEST(onnx_formulas, graphs_have_numbers_of_the_types_of_their_file) {
+  OnnxBuilder b(24);
+  ::onnx::OperatorSetIdProto& import = *b.model().add_opset_import();
+  import.set_domain("ai.onnx.preview");
+  import.set_version(1);
+  for (const char* name : {"q", "k", "v"}) b.input(name, {1, 1, 2, 2}, {}, TensorProto::FLOAT16);
+  b.node("FlexAttention", {"q", "k", "v"}, {"y"}).domain("ai.onnx.preview");
+  ::onnx::AttributeProto& change = *b.model().mutable_graph()->mutable_node(0)->add_attribute();
+  change.set_name("score_mod");
+  ::onnx::GraphProto& graph = *change.mutable_g();
+  OnnxBuilder inside;
+  inside.codes("half", {}, {0x4000}, TensorProto::FLOAT16);  // 2
+  inside.node("Mul", {"score", "half"}, {"changed"});
+  graph = inside.graph();
+  graph.add_input()->set_name("score");
+  graph.add_output()->set_name("changed");
+  b.output("y");
+  EXPECT_EQ(refusal(b), "");
+}
+
+TEST(onnx_formulas, sums_before_the_only_element_are_zeros) {
+  for (const char* op : {"CumSum", "CumProd"}) {
+    OnnxBuilder b(26);
+    b.input("x", {2, 1});
+    b.integers("axis", {}, {1});
+    b.node(op, {"x", "axis"}, {"y"}).integer("exclusive", 1);
+    b.output("y");
+    const float nothing = std::string(op) == "CumSum" ? 0 : 1;
+    EXPECT_EQ(computed(b, {5, 6}), (std::vector<float>{nothing, nothing})) << op;
+  }
+}
+
 }  // namespace
 }  // namespace nacre::tools

@@ -327,8 +327,7 @@ class Import {
   std::map<std::string, Computed> computed_;  // what nodes made of constants alone, by what they do and read
   const SplitParameters split_;
   std::vector<OperandPtr> read_;  // constants to be trained that stand in the graph
-  // Tensors of the file: read once, however often loops and calls of functions come by them. Trained, they are one.
-  std::unordered_map<const ::onnx::TensorProto*, OperandPtr> tensors_;
+  std::unordered_map<const ::onnx::TensorProto*, OperandPtr> tensors_;  // of the file; each is read once
   std::set<std::string> noted_;
   std::map<ValueId, ValueId> moved_from_;  // the constant of which transposes and reshapes made a value
   int64_t nodes_ = 0;    // of functions and of graphs in nodes, imported so far
@@ -368,13 +367,10 @@ void check_dynamic(const Source& source);
 // Cast and Mul of its parts: true if the node is such a one.
 bool cast_dynamic(Import& import, const Source& source, ElementType type);
 bool multiply_dynamic(Import& import, const Source& source);
-
 // onnx_ops_norm.cc: a BatchNormalization in training_mode.
 void normalize_by_batch(Import& import, const Source& source);
-
 // onnx_ops_reduce.cc: a ReduceMax over any axes.
 void maximum_over_axes(Import& import, const Source& source);
-
 // onnx_ops_volume.cc: Conv and the pools over an input of rank 5.
 void conv_volume(Import& import, const Source& source);
 void pool_volume(Import& import, const Source& source);

@@ -40,7 +40,7 @@ Dims element_places(const Evaluation& e, const Tensor& x, const Tensor& index) {
 // One place per element of [batch.., rows.., x.dims[batch + depth ..]], which become `dims`.
 Dims slice_places(const Evaluation& e, const Tensor& x, const Tensor& index, int64_t batch, Dims& dims) {
   const int64_t depth = index.rank() > 0 ? index.dims.back() : -1;
-  if (!index.whole || batch < 0 || depth < 1 || batch + depth > x.rank() || batch >= index.rank())
+  if (!index.whole || batch < 0 || depth < 1 || batch >= index.rank() || depth > x.rank() - batch)
     e.source.malformed("its indices do not fit its input");
   for (int64_t i = 0; i < batch; ++i)
     if (x.dims[size_t(i)] != index.dims[size_t(i)]) e.source.malformed("its batch axes differ");

@@ -1,7 +1,6 @@
 // Operators written as formulas of others.
 #include "tools/importers/onnx_formula.h"
 
-#include <functional>
 #include <map>
 #include <numeric>
 
@@ -37,16 +36,41 @@ Formula::Formula(Import& import, const Source& source, int opset) : import_(impo
   body_.opset = opset;
 }
 
-Term Formula::input(int index) { return source_.given(index) ? body_.take(source_.operand(index)) : Term(); }
+Term Formula::input(int index) {
+  if (!source_.given(index)) return "";
+  const OperandPtr& x = source_.operand(index);
+  if (x->constant && x->constant->elements() == 0) source_.refuse(x->name + " is empty: it has no elements");
+  return body_.take(x);
+}
 
 Term Formula::constant(Value value) {
   import_.spend(value.data->size());
+  return taken(std::move(value));
+}
+
+Term Formula::taken(Value value) {
   value.fixed = true;  // no parameter of the network
   return body_.take(constant_operand(std::move(value)));
 }
 
 Term Formula::numbers(const Ints& dims, const std::vector<float>& values) {
   return constant(make_constant(body_.fresh(source_.name + "/constant"), ElementType::kFloat32, dims, values));
+}
+
+Term Formula::computed(const Ints& dims, const std::function<float(int64_t)>& at) {
+  const int64_t elements = checked_elements(source_.place, dims);
+  import_.spend(uint64_t(elements) * sizeof(float));
+  std::vector<float> values(size_t(elements), 0);
+  for (int64_t i = 0; i < elements; ++i) values[size_t(i)] = at(i);
+  return taken(make_constant(body_.fresh(source_.name + "/constant"), ElementType::kFloat32, dims, values));
+}
+
+Term Formula::filled(const Ints& dims, float value) {
+  return computed(dims, [&](int64_t) { return value; });
+}
+
+Term Formula::counted(const Ints& dims) {
+  return computed(dims, [](int64_t i) { return float(i); });
 }
 
 Term Formula::whole(ElementType type, const Ints& dims, const Ints& values) {
@@ -77,8 +101,10 @@ std::vector<Term> Formula::graph(const ::onnx::GraphProto& graph, const std::vec
   for (int i = 0; i < graph.input_size(); ++i) terms[graph.input(i).name()] = inputs[size_t(i)];
   for (const ::onnx::TensorProto& tensor : graph.initializer()) {
     Value value = read_tensor(tensor, "");
+    import_.spend(value.data->size());
     value.name = body_.fresh(source_.name + "/" + tensor.name());
-    terms[tensor.name()] = constant(std::move(value));
+    value.fixed = true;
+    terms[tensor.name()] = body_.take(import_.operand_of(std::move(value)));
   }
   const auto term_of = [&](const std::string& name) {
     if (const auto found = terms.find(name); found != terms.end()) return found->second;

@@ -9,6 +9,7 @@
 // are put in (graph()), they are those of the file's opset: then only operators that all opsets have alike are used.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -30,10 +31,14 @@ class Formula {
   static constexpr int kOpset = 20, kOpsetOfFile = 0;
   Formula(Import& import, const Source& source, int opset = kOpset);
 
-  Term input(int index);  // an operand of the node; empty where it is omitted
+  Term input(int index);  // an operand of the node, which has elements; empty where it is omitted
   Term value(const OperandPtr& x) { return body_.take(x); }
   Term number(float value) { return numbers({}, {value}); }
   Term numbers(const Ints& dims, const std::vector<float>& values);
+  // Of a size that the file only declares: at(i) for element i in order, once there is memory for all of them.
+  Term computed(const Ints& dims, const std::function<float(int64_t)>& at);
+  Term filled(const Ints& dims, float value);
+  Term counted(const Ints& dims);  // 0, 1, 2, ..
   Term whole(ElementType type, const Ints& dims, const Ints& values);
   Term bools(const Ints& dims, const Ints& values) { return whole(ElementType::kBool, dims, values); }
   Term list(const Ints& values) { return whole(ElementType::kInt64, {int64_t(values.size())}, values); }
@@ -56,7 +61,8 @@ class Formula {
   void run();
 
  private:
-  Term constant(Value value);
+  Term constant(Value value);  // asks for its memory
+  Term taken(Value value);
 
   Import& import_;
   const Source& source_;
@@ -66,8 +72,7 @@ class Formula {
 
 using Term = Formula::Term;
 
-// 0, 1, .., count - 1 as real numbers.
-std::vector<float> count_up(int64_t count);
+std::vector<float> count_up(int64_t count);  // 0, 1, .., count - 1
 int64_t product_of(const std::vector<int64_t>& dims, size_t first, size_t last);
 
 }  // namespace nacre::tools::onnx_import

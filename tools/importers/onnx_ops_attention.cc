@@ -75,6 +75,7 @@ class Attention {
     if (!source_.given(kPastK)) return;
     if (source_.operand(kPastK)->rank() != 4) source_.malformed("its past has not 4 axes");
     past_ = source_.operand(kPastK)->dims[2];
+    if (past_ == 0) return;  // the first step of a cache
     keys_count_ += past_;
     keys_ = f_("Concat", {f_.input(kPastK), keys_}, {{"axis", int64_t{2}}});
     values_ = f_("Concat", {f_.input(kPastV), values_}, {{"axis", int64_t{2}}});
@@ -105,15 +106,13 @@ class Attention {
     std::vector<Term> all;
     if (source_.given(kMask)) all.push_back(mask());
     if (source_.integer("is_causal", 0) != 0) {
-      std::vector<float> later(size_t(length_ * keys_count_), 0);
-      for (int64_t i = 0; i < length_; ++i)
-        for (int64_t j = i + past_ + 1; j < keys_count_; ++j) later[size_t(i * keys_count_ + j)] = kMasked;
-      all.push_back(f_.numbers({length_, keys_count_}, later));
+      all.push_back(f_.computed({length_, keys_count_},
+                                [&](int64_t at) { return at % keys_count_ > at / keys_count_ + past_ ? kMasked : 0; }));
       masks_ = true;
     }
     if (source_.given(kLengths)) {
       const Term lengths = f_.reshape(f_.to_real(f_.input(kLengths)), {batch_, 1, 1, 1});
-      const Term inside = f_("Less", {f_.numbers({1, 1, 1, keys_count_}, count_up(keys_count_)), lengths});
+      const Term inside = f_("Less", {f_.counted({1, 1, 1, keys_count_}), lengths});
       all.push_back(f_("Where", {inside, f_.number(0), f_.number(kMasked)}));
       masks_ = true;
     }
@@ -132,8 +131,7 @@ class Attention {
     masks_ = true;
     Ints dims = given->dims;
     dims.back() = missing;
-    const std::vector<float> rest(size_t(product_of(dims, 0, dims.size())), kMasked);
-    return f_("Concat", {bias, f_.numbers(dims, rest)}, {{"axis", int64_t{-1}}});
+    return f_("Concat", {bias, f_.filled(dims, kMasked)}, {{"axis", int64_t{-1}}});
   }
 
   const Source& source_;
@@ -194,9 +192,7 @@ void causal_conv(Import& import, const Source& source) {
   Formula f(import, source);
   Term in = f.input(0);
   if (past > 0) {
-    const Ints dims = {x->dims[0], channels, past};
-    const std::vector<float> zeros(size_t(product_of(dims, 0, 3)), 0);
-    const Term before = source.given(3) ? f.input(3) : f.numbers(dims, zeros);
+    const Term before = source.given(3) ? f.input(3) : f.filled({x->dims[0], channels, past}, 0);
     in = f("Concat", {before, in}, {{"axis", int64_t{2}}});
   } else if (source.wants(1)) {
     source.refuse("gives a past without elements");

@@ -45,9 +45,9 @@ class Einsum {
     std::string equation = source_.text("equation", "");
     equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
     const size_t arrow = equation.find("->");
-    std::string left = equation.substr(0, arrow) + ",";
-    for (size_t comma; (comma = left.find(',')) != std::string::npos; left = left.substr(comma + 1))
-      operands_.push_back(left.substr(0, comma));
+    const std::string left = equation.substr(0, arrow) + ",";
+    for (size_t begin = 0, comma; (comma = left.find(',', begin)) != std::string::npos; begin = comma + 1)
+      operands_.push_back(left.substr(begin, comma - begin));
     if (operands_.size() != source_.inputs.size()) source_.malformed("its equation has another number of operands");
     std::map<char, int> count;
     size_t dots = 0;

@@ -155,7 +155,7 @@ void hardmax(Import& import, const Source& source) {
   std::vector<int64_t> of_axis(shape.size(), 1);
   of_axis[size_t(along)] = shape[size_t(along)];
   const Term place = f.to_real(f("ArgMax", {x}, {{"axis", along}, {"keepdims", int64_t{1}}}));
-  const Term y = f.to_real(f("Equal", {place, f.numbers(of_axis, count_up(shape[size_t(along)]))}));
+  const Term y = f.to_real(f("Equal", {place, f.counted(of_axis)}));
   f.give(matrix ? f.reshape(y, dims) : y);
   f.run();
 }
@@ -165,9 +165,10 @@ void one_hot(Import& import, const Source& source) {
   const Value& depth_value = source.constant(1, "its depth");
   if (depth_value.elements() != 1) source.malformed("its depth is not one number");
   const bool whole = is_integer(depth_value.stored);
-  const int64_t depth = whole ? integers(depth_value)[0] : int64_t(reals(depth_value)[0]);
+  const double wanted = whole ? double(integers(depth_value)[0]) : double(reals(depth_value)[0]);
   const OperandPtr &indices = source.operand(0), &values = source.operand(2);
-  if (depth < 1 || depth > (1 << 24)) source.refuse("its depth is below 1 or above 2^24");
+  if (!(wanted >= 1 && wanted <= 1 << 24)) source.refuse("its depth is below 1 or above 2^24");
+  const auto depth = int64_t(wanted);
   if (values->dims != std::vector<int64_t>{2}) source.malformed("its values are not two numbers");
   Formula f(import, source);
   const int64_t axis = source.axis(source.integer("axis", -1), indices->rank() + 1);
@@ -176,7 +177,7 @@ void one_hot(Import& import, const Source& source) {
   const Term given = indices->type == ElementType::kFloat32 ? f.input(0) : f.to_real(f.input(0));
   const Term from_end = f("Add", {given, f.number(float(depth))});
   const Term index = f("Where", {f("Less", {given, f.number(0)}), from_end, given});
-  const Term hit = f("Equal", {f("Unsqueeze", {index, f.list({axis})}), f.numbers(of_axis, count_up(depth))});
+  const Term hit = f("Equal", {f("Unsqueeze", {index, f.list({axis})}), f.counted(of_axis)});
   const Term both = f.input(2), off = f.slice(both, 0, 0, 1), on = f.slice(both, 0, 1, 2);
   f.give(f("Where", {hit, f.reshape(on, {}), f.reshape(off, {})}));
   f.run();

@@ -17,13 +17,12 @@ Term give_loss(Formula& f, const Source& source, const Term& x) {
   std::vector<int64_t> beside(dims.size(), 1);
   beside[1] = dims[1];
   const Term labels = f("Unsqueeze", {f.to_real(f.input(1)), f.list({1})});
-  Term hit = f("Equal", {labels, f.numbers(beside, count_up(dims[1]))});
+  Term hit = f("Equal", {labels, f.counted(beside)});
   if (source.has("ignore_index")) {
     const Term ignored = f.number(float(source.integer("ignore_index", 0)));
     hit = f("And", {hit, f("Not", {f("Equal", {labels, ignored})})});
   }
-  const Term weight =
-      source.given(2) ? f.reshape(f.input(2), beside) : f.numbers(beside, std::vector<float>(size_t(dims[1]), 1));
+  const Term weight = source.given(2) ? f.reshape(f.input(2), beside) : f.filled(beside, 1);
   const Term chosen = f("Mul", {f("Where", {hit, x, f.number(0)}), weight});
   const Term loss = f("Neg", {f.reduce("ReduceSum", chosen, {1}, false)});
   const std::string reduction = source.text("reduction", "mean");

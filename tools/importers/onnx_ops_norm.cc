@@ -37,7 +37,6 @@ float epsilon_of(const Source& source, float otherwise) {
 // scale and bias have a number per channel, or (GroupNormalization of opset 18) per group.
 void normalize_groups(Import& import, const Source& source, int64_t groups, bool per_group) {
   const OperandPtr& x = source.operand(0);
-  if (x->rank() < 2) source.malformed("its input has no channels");
   const int64_t channels = x->dims[1];
   if (groups < 1 || channels % groups != 0) source.malformed("its channels are no multiple of its groups");
   const Ints numbers = {per_group ? groups : channels};
@@ -46,8 +45,7 @@ void normalize_groups(Import& import, const Source& source, int64_t groups, bool
   Formula f(import, source);
   const int64_t width = product_of(x->dims, 1, x->dims.size()) / groups;
   const Term rows = f.reshape(f.input(0), {x->dims[0], groups, width});
-  const Term ones = f.numbers({width}, std::vector<float>(size_t(width), 1));
-  const Term normal = f("LayerNormalization", {rows, ones}, {{"epsilon", epsilon_of(source, 1e-5f)}});
+  const Term normal = f("LayerNormalization", {rows, f.filled({width}, 1)}, {{"epsilon", epsilon_of(source, 1e-5f)}});
   const auto scaled = [&](const Term& value, const Ints& dims) {
     const Term scale = f.reshape(f.input(1), dims), bias = f.reshape(f.input(2), dims);
     return f("Add", {f("Mul", {value, scale}), bias});
@@ -58,9 +56,10 @@ void normalize_groups(Import& import, const Source& source, int64_t groups, bool
 }
 
 void group_normalization(Import& import, const Source& source) {
-  const int64_t groups = source.integer("num_groups", 0);
-  normalize_groups(import, source, groups,
-                   source.opset < 21 && source.operand(1)->dims != Ints{source.operand(0)->dims[1]});
+  const OperandPtr& x = source.operand(0);
+  if (x->rank() < 2) source.malformed("its input has no channels");
+  normalize_groups(import, source, source.integer("num_groups", 0),
+                   source.opset < 21 && source.operand(1)->dims != Ints{x->dims[1]});
 }
 
 // Each channel is a group.

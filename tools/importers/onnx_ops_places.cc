@@ -81,7 +81,7 @@ void gather_compared(Import& import, const Source& source, size_t axis) {
   Formula f(import, source);
   const Term given = f.to_real(f.input(1)), from_end = f("Add", {given, f.number(float(dim))});
   const Term index = f("Where", {f("Less", {given, f.number(0)}), from_end, given});
-  const Term hit = f("Equal", {f("Unsqueeze", {index, f.list({next})}), f.numbers(beside, count_up(dim))});
+  const Term hit = f("Equal", {f("Unsqueeze", {index, f.list({next})}), f.counted(beside)});
   const Term chosen = f("Where", {hit, f("Unsqueeze", {f.input(0), f.list({int64_t(axis)})}), f.number(0)});
   f.give(f.reduce("ReduceSum", chosen, {next}, false));
   f.run();
@@ -176,13 +176,14 @@ struct Reduction {
 };
 constexpr Reduction kReductions[] = {{"add", "Add", 0},
                                      {"mul", "Mul", 1},
-                                     {"max", "Max", std::numeric_limits<float>::lowest()},
-                                     {"min", "Min", std::numeric_limits<float>::max()}};
+                                     {"max", "Max", -std::numeric_limits<float>::infinity()},
+                                     {"min", "Min", std::numeric_limits<float>::infinity()}};
 
 void combine(Import& import, const Source& source, const Reduction& reduction, const Ints& targets) {
   constexpr size_t kMaxRounds = 64;
   const int64_t elements = elements_of(source.operand(0)->dims), updates = int64_t(targets.size());
   std::vector<Ints> rounds;
+  import.spend(uint64_t(elements) * 8);
   Ints count(size_t(elements), 0);
   for (size_t u = 0; u < targets.size(); ++u) {
     const auto round = size_t(count[size_t(targets[u])]++);
@@ -241,6 +242,7 @@ void tensor_scatter(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, &update = source.operand(1)->dims;
   const auto axis = size_t(source.axis(source.integer("axis", -2), int(dims.size())));
   const bool circular = source.text("mode", "linear") == "circular";
+  import.spend(uint64_t(dims[0]) * 8);
   const Ints first = source.given(2) ? indices_of(import, source, 2).numbers : Ints(size_t(dims[0]), 0);
   if (update.size() != dims.size() || axis == 0 || int64_t(first.size()) != dims[0])
     source.malformed("its update or its indices do not fit its cache");

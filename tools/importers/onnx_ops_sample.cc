@@ -16,6 +16,8 @@ namespace {
 
 using Ints = Formula::Ints;
 
+constexpr int64_t kMostSize = 1 << 28;  // of an axis
+
 Ints spatial_of(const Ints& dims) { return {dims.begin() + 2, dims.end()}; }
 
 // grid = theta [n, k, k + 1] applied to the places of a grid of `size` in [-1, 1], in homogeneous coordinates:
@@ -173,7 +175,7 @@ class Tents {
     Term p = f_("Add", {f_("Mul", {g, f_.number(corners ? half : float(size) / 2)}), f_.number(half)});
     if (nearest) p = f_("Round", {p});
     p = inside(p, size, corners);
-    const Term q = f_.numbers({1, size, 1}, count_up(size));
+    const Term q = f_.counted({1, size, 1});
     if (nearest) return f_.to_real(f_("Equal", {p, q}));
     return f_("Relu", {f_("Sub", {f_.number(1), f_("Abs", {f_("Sub", {p, q})})})});
   }
@@ -216,6 +218,8 @@ void grid_sample(Import& import, const Source& source) {
   if (k < 1 || k > 3 || int(given.dims.size()) != x->rank() || given.dims[0] != x->dims[0] || given.dims.back() != k)
     source.malformed("its grid does not fit its input");
   const Sampler sampler(source);
+  Formula f(import, source);
+  const Term image = f.input(0);
   const Ints spatial = spatial_of(x->dims);
   const int64_t in = product_of(spatial, 0, spatial.size()), out = product_of(given.dims, 1, given.dims.size() - 1);
   import.spend(uint64_t(checked_elements(source.place, {x->dims[0], in, out})) * 8);
@@ -233,8 +237,7 @@ void grid_sample(Import& import, const Source& source) {
                [&](int64_t pixel, double weight) { matrix[size_t((n * in + pixel) * out + column)] += float(weight); });
   }
   import.log("its stored grid is a matrix of " + std::to_string(in) + " x " + std::to_string(out));
-  Formula f(import, source);
-  const Term rows = f.reshape(f.input(0), {x->dims[0], x->dims[1], in});
+  const Term rows = f.reshape(image, {x->dims[0], x->dims[1], in});
   Ints dims = {x->dims[0], x->dims[1]};
   dims.insert(dims.end(), given.dims.begin() + 1, given.dims.end() - 1);
   f.give(f.reshape(f("MatMul", {rows, f.numbers({x->dims[0], in, out}, matrix)}), dims));
@@ -253,7 +256,10 @@ class Windows {
     if (block_.size() != rank_ || strides_.size() != rank_ || dilations_.size() != rank_ || pads_.size() != 2 * rank_)
       source.malformed("its attributes do not fit its image");
     for (size_t i = 0; i < rank_; ++i) {
-      if (image_[i] < 1 || block_[i] < 1 || strides_[i] < 1 || dilations_[i] < 1) source.malformed("a size is below 1");
+      for (const int64_t size : {image_[i], block_[i], strides_[i], dilations_[i]})
+        if (size < 1 || size > kMostSize) source.malformed("a size is below 1 or above 2^28");
+      for (const int64_t pad : {pads_[i], pads_[rank_ + i]})
+        if (pad < 0 || pad > kMostSize) source.malformed("a pad is out of range");
       counts_.push_back((image_[i] + pads_[i] + pads_[rank_ + i] - dilations_[i] * (block_[i] - 1) - 1) / strides_[i] +
                         1);
     }
@@ -307,6 +313,7 @@ void lp_pool(Import& import, const Source& source) {
   const Ints kernel = source.integers("kernel_shape");
   const float p = float(source.integer("p", 2));
   if (kernel.empty() || p < 1) source.malformed("has no kernel_shape, or its p is below 1");
+  checked_elements(source.place, kernel);
   if (source.integer("ceil_mode", 0) != 0) source.refuse("ceil_mode is set", "export with windows that fit");
   Formula f(import, source);
   const Term size = f("Abs", {f.input(0)});
@@ -344,8 +351,9 @@ void center_crop_pad(Import& import, const Source& source) {
   Ints before(size_t(x->rank()), 0), after(size_t(x->rank()), 0);
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = size_t(source.axis(axes[i], x->rank()));
-    const int64_t dim = x->dims[axis], missing = shape[i] - dim;
     if (shape[i] < 1) source.refuse("gives a tensor without elements");
+    if (shape[i] > kMostSize) source.malformed("gives an axis of more than 2^28 elements");
+    const int64_t dim = x->dims[axis], missing = shape[i] - dim;
     if (missing < 0) y = f.slice(y, int64_t(axis), -missing / 2, -missing / 2 + shape[i]);
     before[axis] = std::max<int64_t>(missing, 0) / 2;
     after[axis] = std::max<int64_t>(missing, 0) - before[axis];

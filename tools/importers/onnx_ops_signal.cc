@@ -34,8 +34,10 @@ template <const Cosines& kSum>
 void window(Import& import, const Source& source) {
   const int64_t size = one_integer(source, 0, "its size");
   if (size < 1 || size > (1 << 24)) source.refuse("its size is below 1 or above 2^24");
+  import.spend(uint64_t(size) * 8);
   const double n = double(size) - (source.integer("periodic", 1) != 0 ? 0 : 1);
   std::vector<float> numbers;
+  numbers.reserve(size_t(size));
   for (int64_t i = 0; i < size; ++i) {
     const double angle = n > 0 ? 2 * std::numbers::pi * double(i) / n : 0;
     numbers.push_back(float(kSum.a0 - kSum.a1 * std::cos(angle) + kSum.a2 * std::cos(2 * angle)));
@@ -188,10 +190,7 @@ void cumulative(Import& import, const Source& source) {
     const Term part = reverse ? f.slice(from, axis, by, dim) : f.slice(from, axis, 0, dim - by);
     return f("Pad", {part, f.list(pads), nothing});
   };
-  if (source.integer("exclusive", 0) != 0) {
-    if (dim == 1) source.refuse("is exclusive along an axis of one element: nothing is left");
-    y = shifted(y, 1);
-  }
+  if (source.integer("exclusive", 0) != 0) y = dim == 1 ? f("Expand", {nothing, f.list(x->dims)}) : shifted(y, 1);
   for (int64_t by = 1; by < dim; by *= 2) y = f(kRunning.op, {y, shifted(y, by)});
   f.give(y);
   f.run();
@@ -221,9 +220,10 @@ void eye_like(Import& import, const Source& source) {
   const ElementType type = source.has("dtype") ? element_type(int(source.integer("dtype", 0))) : x->type;
   if (type == ElementType::kNone) source.refuse("gives a type that is not supported");
   import.spend(uint64_t(x->dims[0] * x->dims[1]) * 8);
+  const int64_t k = source.integer("k", 0);
   Ints ones;
   for (int64_t i = 0; i < x->dims[0]; ++i)
-    for (int64_t j = 0; j < x->dims[1]; ++j) ones.push_back(j - i == source.integer("k", 0) ? 1 : 0);
+    for (int64_t j = 0; j < x->dims[1]; ++j) ones.push_back(j - i == k ? 1 : 0);
   import.give_constant(0, make_constant("", type, x->dims, ones));
 }
 

@@ -77,16 +77,19 @@ TransposedConv read_transposed(const Source& source, const Operand& x, const Val
   return conv;
 }
 
-Value without_zero_point(const Value& w) {
+// Codes whose sums over the input channels have one scale and no zero point; else numbers.
+Value with_plain_codes(const Value& w) {
+  if (!w.quantizer) return w;
   const auto zero = [](int64_t z) { return z == 0; };
-  return w.quantizer && !std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), zero) ? decoded(w) : w;
+  const bool of_outputs = w.quantizer->scale.size() == 1 || w.quantizer->axis == 1;
+  return of_outputs && std::all_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), zero) ? w : decoded(w);
 }
 
 // As a constant. Groups whose weights have scales per channel: axis 1 has those of one group, which all share.
 ValueId constant_weights(Import& import, const OperandPtr& of, const Value& w, const TransposedConv& conv) {
   const int64_t taps = conv.h.kernel * conv.w.kernel;
   Value made =
-      transposed_weights(without_zero_point(w), conv,
+      transposed_weights(with_plain_codes(w), conv,
                          {.group = conv.c * conv.k * taps, .k = taps, .h = conv.w.kernel, .w = 1, .c = conv.k * taps});
   made.name = of->name;
   return import.parameter(of, {Move::other("transposed convolution")}, std::move(made));

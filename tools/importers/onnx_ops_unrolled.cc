@@ -13,8 +13,10 @@ namespace {
 using Ints = Formula::Ints;
 
 constexpr int64_t kMostSteps = 256;  // of a program: more are refused
+constexpr float kFarthest = std::numeric_limits<float>::infinity();
 
 void check_steps(const Source& source, int64_t steps) {
+  if (steps < 1) source.refuse("has no steps: its sequence is empty");
   if (steps > kMostSteps)
     source.refuse("takes " + std::to_string(steps) + " steps, which are written out one by one: at most " +
                       std::to_string(kMostSteps),
@@ -130,7 +132,8 @@ class SimpleRecurrence {
 void rnn(Import& import, const Source& source) { SimpleRecurrence(import, source).run(); }
 
 // The k largest (or smallest) numbers along an axis, one after the other: the place of the largest, then the same of
-// what is left, with the lowest number of its type where one was taken. Of equals the first.
+// what is left, with -infinity, or the lowest integer, where one was taken. Of equals the first: the first that is
+// free, for the numbers that are left may be -infinity too (masked scores).
 void top_k(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   const Ints ks = source.has("k") ? Ints{source.integer("k", 1)} : source.constant_integers(1, "its k");
@@ -139,21 +142,26 @@ void top_k(Import& import, const Source& source) {
   if (k < 1 || k > dim) source.malformed("its k is below 1, or above the size of its axis");
   check_steps(source, k);
   const bool largest = source.integer("largest", 1) != 0;
-  constexpr float kFar = std::numeric_limits<float>::max();
   Formula f(import, source);
   Ints of_axis(x->dims.size(), 1);
   of_axis[size_t(axis)] = dim;
-  const Term places = f.numbers(of_axis, count_up(dim));
+  const Term places = f.counted(of_axis), zero = f.number(0);
   const bool narrow = x->type == ElementType::kInt32;
   const int64_t low = narrow ? INT32_MIN : INT64_MIN, high = narrow ? INT32_MAX : INT64_MAX;
   const bool whole = is_whole(x->type);
-  const Term taken = whole ? f.whole(x->type, {}, {largest ? low : high}) : f.number(largest ? -kFar : kFar);
-  Term left = f.input(0);
+  const Term taken =
+      whole ? f.whole(x->type, {}, {largest ? low : high}) : f.number(largest ? -kFarthest : kFarthest);
+  Term left = f.input(0), free = f.filled(of_axis, 1);
   std::vector<Term> values, indices;
+  const Formula::Attributes along = {{"axis", axis}, {"keepdims", int64_t{1}}};
   for (int64_t i = 0; i < k; ++i) {
-    indices.push_back(f(largest ? "ArgMax" : "ArgMin", {left}, {{"axis", axis}, {"keepdims", int64_t{1}}}));
     values.push_back(f.reduce(largest ? "ReduceMax" : "ReduceMin", left, {axis}));
-    if (i + 1 < k) left = f("Where", {f("Equal", {f.to_real(indices.back()), places}), taken, left});
+    if (i == 0) indices.push_back(f(largest ? "ArgMax" : "ArgMin", {left}, along));
+    else indices.push_back(f("ArgMax", {f("Where", {f("Equal", {left, values.back()}), free, zero})}, along));
+    if (i + 1 == k) break;
+    const Term hit = f("Equal", {f.to_real(indices.back()), places});
+    left = f("Where", {hit, taken, left});
+    free = f("Where", {hit, zero, free});
   }
   f.give(k == 1 ? values[0] : f("Concat", values, {{"axis", axis}}));
   f.give(k == 1 ? indices[0] : f("Concat", indices, {{"axis", axis}}));
@@ -227,10 +235,7 @@ class LinearAttention {
     return dims[2];
   }
 
-  Term zeros() {
-    const Ints dims = {batch_, groups_, key_width_, value_width_};
-    return f_.numbers(dims, std::vector<float>(size_t(product_of(dims, 0, 4)), 0));
-  }
+  Term zeros() { return f_.filled({batch_, groups_, key_width_, value_width_}, 0); }
 
   // The state is float32 whatever the operands are.
   bool narrow() const { return source_.operand(kQuery)->kept != ElementType::kNone; }

@@ -30,9 +30,9 @@ bool only_moves(const Source& source) {
   const std::string& op = source.proto.op_type();
   constexpr std::string_view kMoves[] = {"MaxPool", "Reshape",   "Flatten",  "Squeeze", "Unsqueeze",
                                          "Slice",   "Transpose", "Identity", "Split",   "Gather"};
-  const bool resizes = op == "Resize" || op == "Upsample";
-  return (resizes && source.text("mode", "nearest") == "nearest") ||
-         std::find(std::begin(kMoves), std::end(kMoves), op) != std::end(kMoves);
+  const bool resizes = (op == "Resize" || op == "Upsample") && source.text("mode", "nearest") == "nearest";
+  const bool extrapolates = source.text("coordinate_transformation_mode", "") == "tf_crop_and_resize";
+  return (resizes && !extrapolates) || std::find(std::begin(kMoves), std::end(kMoves), op) != std::end(kMoves);
 }
 
 }  // namespace
