@@ -117,6 +117,26 @@ TEST(onnx_resize, upsample_and_resize_10_are_asymmetric) {
   }
 }
 
+// Sums of int8 products are int32: weights that could leave it are taken as real numbers.
+TEST(onnx_resize, weights_that_sum_to_two_are_not_done_on_codes) {
+  for (const float coefficient : {-0.75f, -8.0f}) {
+    OnnxBuilder b(19);
+    b.input("x", {1, 1, 2, 2});
+    b.floats("s", {}, {0.5f});
+    b.codes("z", {}, {3});
+    b.floats("scales", {4}, {1, 1, 2, 2});
+    b.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+    b.node("DequantizeLinear", {"q", "s", "z"}, {"d"});
+    b.node("Resize", {"d", "", "scales"}, {"r"}).text("mode", "cubic").real("cubic_coeff_a", coefficient);
+    b.node("QuantizeLinear", {"r", "s", "z"}, {"p"});
+    b.node("DequantizeLinear", {"p", "s", "z"}, {"y"});
+    b.output("y");
+    const Graph graph = converted(b);
+    EXPECT_EQ(operand(graph, first(graph, Op::kResize), 0).type,
+              coefficient == -8 ? ElementType::kFloat32 : ElementType::kInt8);
+  }
+}
+
 TEST(onnx_resize, nearest_is_done_on_codes) {
   OnnxBuilder b(19);
   b.input("x", {1, 1, 2, 2});

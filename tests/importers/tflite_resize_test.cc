@@ -139,6 +139,16 @@ TEST(import_tflite_resize, transposed_convolutions_scatter_codes) {
       }
 }
 
+TEST(import_tflite_resize, scales_of_input_channels_are_refused) {
+  TfliteBuilder b;
+  const int shape = b.int32s("shape", {4}, {1, 1, 1, 2}),
+            w = b.codes("w", {2, 1, 1, 2}, {1, 2, 3, 4}, {.scale = {1, 10}, .zero = {0, 0}, .axis = 3}),
+            x = b.activation("x", {1, 1, 1, 2}, 1, 0), y = b.activation("y", {1, 1, 1, 2}, 1, 0);
+  b.op(BuiltinOperator::TRANSPOSE_CONV, {shape, w, x}, {y}, CreateTransposeConvOptions(b.fbb(), Padding::VALID, 1, 1));
+  EXPECT_NE(refusal(b.finish({x}, {y}), kUnsupported).find("scales along another axis than channels"),
+            std::string::npos);
+}
+
 TEST(import_tflite_resize, blocks_go_to_channels_or_to_the_batch_and_back) {
   std::vector<float> x(24);
   for (size_t i = 0; i < x.size(); ++i) x[i] = float(i);

@@ -50,6 +50,8 @@ void convert_transpose_conv(Importer& importer, Operation& op) {
                 b_id = matmul_bias(importer, op, kTransposedBias, x, w_id), y = importer.output(op);
   const Value w = importer.value(w_id), image = importer.value(x);
   if (w.quantizer && !image.quantizer) importer.unsupported(op, "quantized weights under float32 activations");
+  if (w.quantizer && w.quantizer->scale.size() > 1 && w.quantizer->axis != 0)
+    importer.unsupported(op, "weights with scales along another axis than channels");
   const TransposedConv conv = read_transposed(importer, op, image, w);
   importer.graph().budget.take(uint64_t(conv.h.taps() * conv.w.taps() * conv.phases()) * uint64_t(conv.c * conv.k) * 4,
                                op.name, "the weights of a transposed convolution", "use a smaller kernel or stride");

@@ -162,16 +162,19 @@ bool write_pool(PolicyPass& pass, Node node, std::string& why) {
   return true;
 }
 
-// resize.h: weights become integers in units of 2^-10. Those of TFLite's files are such numbers.
+// resize.h: weights become integers in units of 2^-10, and those of an output sum to less than 2, or the sum of int8
+// products wraps. TFLite's files have such numbers; a cubic whose coefficient is far from -0.75 has not.
 bool write_resize(PolicyPass& pass, Node node, std::string& why) {
-  constexpr float kMost = 1 << 15;  // of a weight: a table of this importer has none beyond 2
   for (size_t slot = Resize::kRowWeights; slot < node.inputs.size(); ++slot) {
     ValueId& id = node.inputs[slot];
     if (id == kNone) continue;
+    const auto taps = size_t(pass.value(id).dims.back());
     std::vector<int32_t> units;
+    float sum = 0;
     for (const float w : reals(pass.value(id))) {
-      if (!(std::abs(w) < kMost)) {
-        why = "a weight is out of range";
+      sum = units.size() % taps == 0 ? std::abs(w) : sum + std::abs(w);
+      if (!(sum < 2)) {
+        why = "the weights of an output sum to 2 or more";
         return false;
       }
       units.push_back(int32_t(std::lround(std::ldexp(w, Resize::kFraction))));
