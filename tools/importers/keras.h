@@ -145,6 +145,8 @@ struct Call {
   ValueId scaled(ValueId x, float factor) const;
   ValueId shifted(ValueId x, float term) const;
 
+  ValueId stored(const Json& array) const;  // an array that the configuration holds
+
   // Constants. Variable i as `make` arranges it, once per `form`.
   using Arrange = std::function<std::vector<float>(const std::vector<float>&)>;
   ValueId variable(size_t i, const std::string& label, const std::string& form = "", std::vector<int64_t> dims = {},
@@ -242,13 +244,20 @@ class Importer {
     Json config;
     std::vector<Json> nodes;
     Weights weights;
+    uint64_t bytes = 0;  // that a copy of the configuration takes, about
   };
   struct Scope {                                      // a model's tensors
     std::map<Reference, std::vector<ValueId>> known;  // by call; tensor is 0
     std::string path;
   };
 
+  struct Waiting {  // a call, and how much of what it reads is not made yet
+    const Entry* entry;
+    size_t node, missing;
+  };
+
   std::vector<Entry> entries(const Json& layers, const Weights& weights);
+  void run_calls(Scope& scope, std::vector<Waiting> waiting);
   std::vector<ValueId> functional(const Json& config, std::vector<Entry> entries, std::vector<ValueId> inputs,
                                   const std::string& path);
   std::vector<ValueId> sequential(const Json& config, std::vector<Entry> entries, std::vector<ValueId> inputs,
@@ -256,8 +265,8 @@ class Importer {
   ValueId add_input(const Entry& entry, const Json& shape);
   void find_batch(const Json& shape, const std::string& name);
   Call call_of(const Entry& entry, const std::string& path);
-  bool collect(const Json& json, const Scope& scope, std::vector<ValueId>* found, int depth = 0) const;
-  bool read_operands(const Json& node, const Scope& scope, Call& call) const;
+  void collect(const Json& json, const Scope& scope, const Call& call, std::vector<ValueId>& found) const;
+  void read_operands(const Json& node, const Scope& scope, Call& call) const;
   void finish(Call& call, size_t values);
   void list_trainable(const Json& model, const Weights& weights, std::vector<std::string>& all);
   std::map<std::string, std::vector<float>> float8_state() const;
@@ -287,6 +296,9 @@ class Importer {
 inline constexpr int kMostNested = 32;
 bool is_model(const std::string& class_name, const Json& config);
 std::vector<Reference> references(const Json& json);  // of input_layers and output_layers
+// Arguments of calls: a tensor of the model as Keras 2 writes it; one as either does, or an array in the configuration.
+bool is_reference(const Json& json);
+bool is_operand(const Json& json);
 std::string dims_text(const std::vector<int64_t>& dims);
 std::string snake_case(const std::string& class_name);  // as Keras names groups
 

@@ -146,6 +146,9 @@ ValueId activated(const Call& call, ValueId x, const char* key) {
     Call layer = call;  // a layer as an activation: of the same entry
     layer.config = *config;
     layer.inputs = {x};
+    layer.weights = call.weights.part({key}, call.weights.count(), 0);  // by place: a list does not say which they are
+    if (name == "PReLU" && layer.weights.count() == 0)
+      call.unsupported("its activation PReLU, which has variables: make it a layer of its own");
     row.convert(layer);
     return layer.outputs.at(0);
   }

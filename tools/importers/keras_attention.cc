@@ -3,6 +3,7 @@
 //   q [batch, t, d], k and v [batch, s, d]      per head  y = softmax(q k^T / sqrt(width) + mask) v
 //
 // Keras's causal mask adds -10^9 where a query would see what comes after it.
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/reduce_axes.h"
@@ -47,16 +48,31 @@ struct Operands {
   ValueId query, key, value;
 };
 
-Operands operands_of(const Call& call, size_t first = 0) {
-  std::vector<ValueId> all;
-  for (size_t i = first; i < call.inputs.size(); ++i) all.push_back(call.input(i));
+// By their places, in the arguments or in the list that is the first of them; the key may be null. Behind them stand
+// masks and flags.
+Operands operands_of(const Call& call) {
+  ValueId at[3] = {kNone, kNone, kNone};
+  size_t place = 0, next = 0;
+  const auto take = [&](const Json& argument) {
+    if (place < 3 && is_operand(argument)) at[place] = call.input(next++);
+    if (argument.is_boolean() && argument.get<bool>()) call.unsupported("an argument without its name");
+    ++place;
+  };
+  const bool placed = call.args.is_array() && !call.args.empty();
+  const bool list = placed && call.args.at(size_t(0)).is_array() && !is_operand(call.args.at(size_t(0)));
+  if (list) {
+    for (const Json& argument : call.args.at(size_t(0))) take(argument);
+    place = 3;
+  }
+  for (size_t i = list ? 1 : 0; placed && i < call.args.size(); ++i) take(call.args.at(i));
+  for (; !placed && next < std::min<size_t>(call.inputs.size(), 3); ++next) at[next] = call.input(next);
+  if (next != call.inputs.size()) call.unsupported("a mask");
   const auto named = [&](const char* key, ValueId otherwise) {
     const auto found = call.keyword.find(key);
     return found == call.keyword.end() ? otherwise : found->second.at(0);
   };
-  const ValueId query = named("query", all.empty() ? kNone : all[0]);
-  const ValueId value = named("value", all.size() > 1 ? all[1] : kNone);
-  const ValueId key = named("key", all.size() > 2 ? all[2] : value);
+  const ValueId query = named("query", at[0]), value = named("value", at[1]);
+  const ValueId key = named("key", at[2] == kNone ? value : at[2]);
   if (query == kNone || value == kNone) call.bad("has no query or no value");
   return {query, key, value};
 }

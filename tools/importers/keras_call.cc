@@ -240,6 +240,34 @@ ValueId Call::shifted(ValueId x, float term) const {
   return term == 0 ? x : emit(Op::kAdd, {x, constant("term", {1}, {term})});
 }
 
+namespace {
+
+// The numbers of nested lists of sizes `dims`, from `axis` on.
+void add_numbers(const Call& call, const Json& json, const std::vector<int64_t>& dims, size_t axis,
+                 std::vector<float>& numbers) {
+  if (axis == dims.size() && (json.is_number() || json.is_boolean())) {
+    return numbers.push_back(json.is_number() ? json.get<float>() : float(json.get<bool>()));
+  }
+  if (axis == dims.size() || !json.is_array() || int64_t(json.size()) != dims[axis])
+    call.bad("an array in its arguments is none");
+  for (const Json& each : json) add_numbers(call, each, dims, axis + 1, numbers);
+}
+
+}  // namespace
+
+ValueId Call::stored(const Json& array) const {
+  std::vector<int64_t> of;
+  for (const Json* at = &array; at->is_array(); at = &at->at(size_t(0))) {
+    if (at->empty() || of.size() == size_t(kMaxRank)) bad("an array in its arguments is empty or has over 6 axes");
+    of.push_back(int64_t(at->size()));
+  }
+  std::vector<float> numbers;
+  add_numbers(*this, array, of, 0, numbers);
+  spend(int64_t(numbers.size()));
+  if (of.empty()) of = {1};
+  return constant("stored", of, numbers);
+}
+
 void Call::spend(int64_t elements) const {
   importer->graph().budget.take(uint64_t(elements) * sizeof(float), importer->name() + ": " + path,
                                 "a constant of this layer", "give a network without it");
@@ -263,6 +291,11 @@ ValueId Call::variable(size_t i, const std::string& label, const std::string& fo
     if (d < 1 || d > kMostSize) bad(label + " is stored with shape " + dims_text(stored.dims));
   std::vector<float> numbers = stored.reals();
   if (make) numbers = make(numbers);
+  int64_t elements = 1;
+  for (const int64_t d : of)
+    if (__builtin_mul_overflow(elements, d, &elements)) elements = -1;
+  if (int64_t(numbers.size()) != elements)
+    bad(label + " is stored with shape " + dims_text(stored.dims) + ", " + dims_text(of) + " is needed");
   const ValueId made = importer->graph().constant(path + "/" + label, std::move(of), numbers);
   if (i == 0 && weights.coded() != nullptr) attach_codes(*this, made, *weights.coded(), make);
   if (const float amax = importer->kernel_amax(weights.path(i)); amax > 0) value(made).amaxes = {amax};

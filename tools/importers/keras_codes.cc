@@ -135,6 +135,7 @@ void decode_kernel(Call& call, const std::string& mode) {
   std::vector<int64_t>& dims = made->numbers.dims = int4 ? kernel_dims(call, stored, at) : stored.dims;
   int64_t columns = 1;
   for (size_t i = 1; i < dims.size(); ++i) columns *= dims[i];
+  if (columns < 1) call.bad("a kernel of shape " + dims_text(dims));
   if (int4 && (stored.dims.back() != (columns + 1) / 2 || stored.dims.size() != 2))
     call.bad("packed codes of shape " + dims_text(stored.dims) + " for a kernel of shape " + dims_text(dims));
   made->codes = int4 ? unpacked(stored, columns) : stored.reals();

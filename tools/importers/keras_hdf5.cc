@@ -79,9 +79,11 @@ class Child {
     process_ = fork();
     if (process_ == 0) {
       close(ends[0]);
+      const int out = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);  // not where stdin, stdout and stderr are about to stand
+      if (out < 0) _exit(1);
       confine(seconds, memory);
       try {
-        send_hdf5(bytes, skipped, most_, ends[1]);
+        send_hdf5(bytes, skipped, most_, out);
       } catch (...) {  // no memory
         _exit(2);
       }
@@ -120,7 +122,7 @@ class Child {
   }
   std::string text() {
     const auto size = number<uint32_t>();
-    if (size > kMostHdf5Text || (text_ += size) > 2 * uint64_t{kMostHdf5Text}) garbled();
+    if (size > kMostHdf5Text || (text_ += size + kHdf5TextBytes) > 2 * uint64_t{kMostHdf5Text}) garbled();
     std::string text(size, '\0');
     read(text.data(), size);
     return text;

@@ -159,16 +159,16 @@ class Sender {
     return good;
   }
 
-  bool spend_text(uint64_t bytes) {
-    if (bytes > text_left_) return false;
-    text_left_ -= bytes;
+  bool spend_text(uint64_t bytes, uint64_t count = 1) {
+    if (bytes + count * kHdf5TextBytes > text_left_) return false;
+    text_left_ -= bytes + count * kHdf5TextBytes;
     return true;
   }
 
   std::vector<std::string> fixed_texts(hid_t id, hid_t type, hssize_t count) {
     const size_t size = H5Tget_size(type);
     if (size == 0 || size > kMostHdf5Text || uint64_t(count) > kMostHdf5Text / size ||
-        !spend_text(size * size_t(count)))
+        !spend_text(size * size_t(count), uint64_t(count)))
       return {};
     std::vector<char> buffer(size * size_t(count));
     if (H5Aread(id, type, buffer.data()) < 0) return {};

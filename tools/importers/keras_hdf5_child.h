@@ -17,6 +17,7 @@ namespace nacre::tools {
 enum class Hdf5Record : uint8_t { kDataset = 1, kText = 2, kRefused = 3, kEnd = 4 };
 
 inline constexpr uint32_t kMostHdf5Text = uint32_t{64} << 20;
+inline constexpr uint32_t kHdf5TextBytes = 32;  // that a text takes beside its own
 inline constexpr uint32_t kMostHdf5Objects = 200'000;
 inline constexpr int kMostHdf5Rank = 8;
 

@@ -11,33 +11,43 @@ namespace {
 
 ValueId of_rank(const Call& call, ValueId x, int rank) {
   std::vector<int64_t> dims = call.dims(x);
-  if (dims.empty() || int(dims.size()) == rank) return x;
+  if (dims.empty() || int(dims.size()) >= rank || call.value(x).constant()) return x;
   dims.insert(dims.begin() + 1, size_t(rank) - dims.size(), 1);
   return call.reshape(x, dims);
 }
 
-// The inputs, or an input and a number: Keras 3 has x + 1.0 as a layer Add.
+// Tensors, arrays and numbers in the order of the arguments, which may be one list: Keras 3 has x + 1.0 as a layer Add.
 std::vector<ValueId> operands(const Call& call) {
   std::vector<ValueId> all;
   int rank = 0;
-  for (size_t i = 0; i < call.inputs.size(); ++i) rank = std::max(rank, call.rank(call.input(i)));
-  for (size_t i = 0; i < call.inputs.size(); ++i) all.push_back(of_rank(call, call.input(i), rank));
-  if (!call.args.is_array()) return all;
-  for (size_t i = 0; i < call.args.size() && i < 2; ++i) {
-    if (!call.args.at(i).is_number()) continue;
-    const ValueId number = call.constant("number", {1}, {call.args.at(i).get<float>()});
-    all.insert(all.begin() + std::ptrdiff_t(std::min(i, all.size())), number);
+  for (const ValueId x : call.inputs)
+    if (!call.value(x).constant()) rank = std::max(rank, call.rank(x));
+  size_t next = 0;
+  const auto take_tensor = [&] { all.push_back(of_rank(call, call.input(next++), rank)); };
+  const auto take = [&](const Json& argument) {
+    if (is_operand(argument)) return take_tensor();
+    if (!argument.is_number()) call.unsupported("an operand that is neither a tensor nor a number");
+    all.push_back(call.constant("number", {1}, {argument.get<float>()}));
+  };
+  if (!call.args.is_array())
+    while (next < call.inputs.size()) take_tensor();
+  for (const Json& argument : call.args) {
+    if (!argument.is_array() || is_operand(argument)) take(argument);
+    else std::for_each(argument.begin(), argument.end(), take);
   }
+  if (call.keyword.contains("x1") || call.keyword.contains("x2")) call.unsupported("operands that are given by name");
   return all;
 }
 
+// Returns how many operands there are.
 template <class Combine>
-void fold(Call& call, Combine combine) {
+size_t fold(Call& call, Combine combine) {
   const std::vector<ValueId> all = operands(call);
   if (all.empty()) call.bad("has no input");
   ValueId y = all[0];
   for (size_t i = 1; i < all.size(); ++i) y = combine(y, all[i]);
   call.outputs = {y};
+  return all.size();
 }
 
 template <Op kOp>
@@ -49,8 +59,9 @@ void convert_binary(Call& call) {
   fold(call, [&](ValueId a, ValueId b) { return call.binary(kFunction, a, b); });
 }
 void convert_average(Call& call) {
-  convert_sum<Op::kAdd>(call);
-  call.outputs = {call.scaled(call.outputs[0], 1 / float(call.inputs.size()))};
+  if (call.config.is_object() && call.config.contains("axis")) call.unsupported("keras.ops.average over axes");
+  const size_t count = fold(call, [&](ValueId a, ValueId b) { return call.emit(Op::kAdd, {a, b}); });
+  call.outputs = {call.scaled(call.outputs[0], 1 / float(count))};
 }
 
 void convert_concatenate(Call& call) {
@@ -88,6 +99,7 @@ ValueId contracted_last(const Call& call, ValueId x, int axis, std::vector<int64
 
 // y [batch, rest of a, rest of b] = sum over one axis of each
 void convert_dot(Call& call) {
+  if (!call.given("axes")) call.unsupported("keras.ops.dot");
   ValueId a = call.input(0), b = call.input(1);
   const std::vector<int64_t> axes = call.integers("axes", 2, -1);
   const int axis_a = call.axis(axes[0], call.rank(a)), axis_b = call.axis(axes[1], call.rank(b));

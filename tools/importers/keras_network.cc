@@ -18,18 +18,34 @@ const Json* shape_of(const Json& entry) {
   return nullptr;
 }
 
-bool is_reference(const Json& json) {
-  return json.is_array() && json.size() >= 3 && json.at(size_t(0)).is_string() &&
-         json.at(size_t(1)).is_number_integer() && json.at(size_t(2)).is_number_integer();
-}
-
 Reference reference_of(const Json& json) {
   return {json.at(size_t(0)).text(), json.at(size_t(1)).get<int64_t>(), json.at(size_t(2)).get<int64_t>()};
 }
 
-bool is_tensor(const Json& json) {
-  return json.is_object() && json.contains("class_name") && json.at("class_name").is_string() &&
-         json.at("class_name").text() == "__keras_tensor__";
+bool is_of_class(const Json& json, const char* class_name) {
+  return json.is_object() && json.contains("class_name") && json.at("class_name") == Json(class_name);
+}
+
+bool is_tensor(const Json& json) { return is_of_class(json, "__keras_tensor__"); }
+bool is_array(const Json& json) { return is_of_class(json, "__numpy__") || is_of_class(json, "__tensor__"); }
+
+uint64_t bytes_of(const Json& json) {
+  uint64_t bytes = sizeof(Json);
+  if (json.is_string()) bytes += json.text().size();
+  if (json.is_array() || json.is_object())
+    for (const Json& each : json) bytes += bytes_of(each);
+  return bytes;
+}
+
+// The calls that an argument reads tensors of. Keras 2 has keyword arguments behind a tensor.
+void add_reads(const Json& json, std::set<Reference>& reads) {
+  if (is_reference(json)) {
+    const Reference of = reference_of(json);
+    reads.insert({of.layer, of.node, 0});
+    if (json.size() > 3) add_reads(json.at(size_t(3)), reads);
+  } else if (json.is_array() || json.is_object()) {
+    for (const Json& each : json) add_reads(each, reads);
+  }
 }
 
 void collect_references(const Json& json, std::vector<Reference>& found) {
@@ -49,6 +65,13 @@ bool is_model(const std::string& class_name, const Json& config) {
   if (class_name == "Functional" || class_name == "Model" || class_name == "Sequential") return true;
   return config.is_object() && config.contains("layers") && config.at("layers").is_array();
 }
+
+bool is_reference(const Json& json) {
+  return json.is_array() && json.size() >= 3 && json.at(size_t(0)).is_string() &&
+         json.at(size_t(1)).is_number_integer() && json.at(size_t(2)).is_number_integer();
+}
+
+bool is_operand(const Json& json) { return is_reference(json) || is_tensor(json) || is_array(json); }
 
 std::vector<Reference> references(const Json& json) {
   std::vector<Reference> found;
@@ -72,6 +95,7 @@ std::vector<Importer::Entry> Importer::entries(const Json& layers, const Weights
       entry.config["__input_shape"] = layer.at("build_config").at("input_shape");
     if (layer.contains("inbound_nodes"))
       for (const Json& node : layer.at("inbound_nodes")) entry.nodes.push_back(node);
+    entry.bytes = bytes_of(entry.config);
     names.emplace_back(entry.name, entry.class_name);
     all.push_back(std::move(entry));
   }
@@ -82,6 +106,8 @@ std::vector<Importer::Entry> Importer::entries(const Json& layers, const Weights
 
 Call Importer::call_of(const Entry& entry, const std::string& path) {
   if (++calls_ > kMostCalls) throw Error(kUnsupported, name_, "calls layers more than 20000 times");
+  graph_.budget.take(entry.bytes, name_ + ": " + path + entry.name, "the configurations of all calls of layers",
+                     "give a model that calls less");
   Call call;
   call.importer = this;
   call.class_name = entry.class_name;
@@ -92,61 +118,75 @@ Call Importer::call_of(const Entry& entry, const std::string& path) {
   return call;
 }
 
-// The tensors in an argument, in order. False: one of them is not made yet. `found` null: only asks.
-bool Importer::collect(const Json& json, const Scope& scope, std::vector<ValueId>* found, int depth) const {
-  if (depth > 16) return true;
-  const bool tensor = is_tensor(json);
-  if (tensor || is_reference(json)) {
-    const Reference of = reference_of(tensor ? json.at("config").at("keras_history") : json);
+// The tensors in an argument, in order; arrays in the configuration become constants.
+void Importer::collect(const Json& json, const Scope& scope, const Call& call, std::vector<ValueId>& found) const {
+  if (is_array(json)) return found.push_back(call.stored(json.at("config").at("value")));
+  if (is_tensor(json) || is_reference(json)) {
+    const Reference of = reference_of(is_tensor(json) ? json.at("config").at("keras_history") : json);
     const auto made = scope.known.find({of.layer, of.node, 0});
-    if (made == scope.known.end()) return false;
-    if (of.tensor < 0 || size_t(of.tensor) >= std::max<size_t>(made->second.size(), 1))
+    if (made == scope.known.end())
+      throw Error(kBadInput, name_, call.path + ": reads " + of.layer + ", which is not made");
+    const std::vector<ValueId>& outputs = made->second;
+    if (of.tensor < 0 || size_t(of.tensor) >= std::max<size_t>(outputs.size(), 1))
       throw Error(kBadInput, name_, of.layer + " has no output " + std::to_string(of.tensor));
-    if (found != nullptr) found->push_back(made->second.empty() ? kNone : made->second[size_t(of.tensor)]);
-    return true;
+    return found.push_back(outputs.empty() ? kNone : outputs[size_t(of.tensor)]);
   }
-  bool ready = true;
-  if (json.is_array())
-    for (const Json& element : json) ready = collect(element, scope, found, depth + 1) && ready;
-  if (json.is_object())
-    for (const auto& [key, value] : json.items()) ready = collect(value, scope, found, depth + 1) && ready;
-  return ready;
+  if (json.is_array() || json.is_object())
+    for (const Json& each : json) collect(each, scope, call, found);
 }
 
 // Keras 3: {"args": [..], "kwargs": {..}}. Keras 2: [[layer, node, tensor, kwargs], ..], or one such without the list.
-bool Importer::read_operands(const Json& node, const Scope& scope, Call& call) const {
-  std::vector<std::pair<std::string, Json>> kwargs;
-  bool ready = true;
-  if (node.is_object()) {
-    call.args = node.at("args");
-    ready = collect(call.args, scope, &call.inputs);
-    call.kwargs = node.value("kwargs", Json::object());
-  } else {
-    ready = collect(node, scope, &call.inputs);
-    call.args = Json::array();
-    call.kwargs = Json::object();
-    call.inputs.clear();
-    const Json list = is_reference(node) ? Json::array({node}) : node;
-    for (const Json& element : list) {
+void Importer::read_operands(const Json& node, const Scope& scope, Call& call) const {
+  call.args = node.is_object() ? node.at("args") : Json::array();
+  call.kwargs = node.is_object() ? node.value("kwargs", Json::object()) : Json::object();
+  if (!node.is_object()) {
+    for (const Json& element : is_reference(node) ? Json::array({node}) : node) {
       if (!is_reference(element)) throw Error(kBadInput, name_, call.path + ": its inbound_nodes are malformed");
       Json bare = Json::array();
       for (size_t i = 0; i < 3; ++i) bare.push_back(element.at(i));
-      ready = collect(bare, scope, &call.inputs) && ready;
       call.args.push_back(bare);
       if (element.size() > 3 && element.at(size_t(3)).is_object())
         for (const auto& [key, value] : element.at(size_t(3)).items()) call.kwargs[key] = value;
     }
   }
   if (!call.kwargs.is_object()) throw Error(kBadInput, name_, call.path + ": its inbound_nodes are malformed");
+  collect(call.args, scope, call, call.inputs);
   for (const auto& [key, value] : call.kwargs.items()) {
     std::vector<ValueId> tensors;
-    ready = collect(value, scope, &tensors) && ready;
+    collect(value, scope, call, tensors);
     if (!tensors.empty()) call.keyword[key] = std::move(tensors);
   }
-  return ready;
 }
 
-// Calls in an order in which everything is made before it is read; the file's where it is one.
+// Calls in an order in which everything is made before it is read; the file's where it is one: each as soon as what it
+// reads is made, in rounds over the file.
+void Importer::run_calls(Scope& scope, std::vector<Waiting> waiting) {
+  std::map<Reference, std::vector<size_t>> readers;
+  std::set<std::pair<size_t, size_t>> ready;  // round, place in the file
+  for (size_t k = 0; k < waiting.size(); ++k) {
+    std::set<Reference> reads;
+    add_reads(waiting[k].entry->nodes[waiting[k].node], reads);
+    for (const Reference& of : reads) {
+      if (scope.known.contains(of)) continue;
+      ++waiting[k].missing;
+      readers[of].push_back(k);
+    }
+    if (waiting[k].missing == 0) ready.emplace(0, k);
+  }
+  while (!ready.empty()) {
+    const auto [round, k] = *ready.begin();
+    ready.erase(ready.begin());
+    const auto& [entry, node, missing] = waiting[k];
+    Call call = call_of(*entry, scope.path);
+    read_operands(entry->nodes[node], scope, call);
+    convert(call);
+    const Reference made = {entry->name, int64_t(node), 0};
+    scope.known[made] = std::move(call.outputs);
+    for (const size_t reader : readers[made])
+      if (--waiting[reader].missing == 0) ready.emplace(reader < k ? round + 1 : round, reader);
+  }
+}
+
 std::vector<ValueId> Importer::functional(const Json& config, std::vector<Entry> all, std::vector<ValueId> inputs,
                                           const std::string& path) {
   Scope scope{{}, path};
@@ -155,7 +195,7 @@ std::vector<ValueId> Importer::functional(const Json& config, std::vector<Entry>
     throw Error(kBadInput, name_,
                 path + " is called with " + std::to_string(inputs.size()) + " tensors, it has " +
                     std::to_string(given.size()) + " inputs");
-  std::vector<std::pair<const Entry*, size_t>> waiting;
+  std::vector<Waiting> waiting;
   std::map<std::string, const Entry*> by_name;
   for (const Entry& entry : all) by_name[entry.name] = &entry;
   for (size_t i = 0; i < given.size(); ++i) {
@@ -168,24 +208,8 @@ std::vector<ValueId> Importer::functional(const Json& config, std::vector<Entry>
   }
   for (const Entry& entry : all)
     for (size_t i = 0; i < entry.nodes.size(); ++i)
-      if (!scope.known.contains({entry.name, int64_t(i), 0})) waiting.emplace_back(&entry, i);
-  for (bool moved = true; moved && !waiting.empty();) {
-    moved = false;
-    std::vector<std::pair<const Entry*, size_t>> later;
-    for (const auto& [entry, i] : waiting) {
-      Call call = call_of(*entry, path);
-      --calls_;
-      if (!read_operands(entry->nodes[i], scope, call)) {
-        later.emplace_back(entry, i);
-        continue;
-      }
-      ++calls_;
-      convert(call);
-      scope.known[{entry->name, int64_t(i), 0}] = std::move(call.outputs);
-      moved = true;
-    }
-    waiting = std::move(later);
-  }
+      if (!scope.known.contains({entry.name, int64_t(i), 0})) waiting.push_back({&entry, i, 0});
+  run_calls(scope, std::move(waiting));
   std::vector<ValueId> outputs;
   for (const Reference& of : references(config.at("output_layers"))) {
     const auto made = scope.known.find({of.layer, of.node, 0});

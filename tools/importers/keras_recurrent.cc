@@ -39,6 +39,7 @@ Recurrence read(const Call& call, ValueId x, int64_t gates) {
   Recurrence r = {call.dims(x)[1], call.dims(x)[2], call.integer("units", 0), false};
   call.need_dims(0, {r.in, gates * r.width});
   call.need_dims(1, {r.width, gates * r.width});
+  if (call.flag("time_major", false)) call.unsupported("time_major: time before the batch");
   if (call.flag("stateful", false)) call.unsupported("stateful: its state outlives a run");
   if (call.importer->masked().contains(x) || call.called_with("mask")) call.unsupported("a masked sequence");
   return r;
@@ -133,7 +134,7 @@ Sequence simple_rnn(const Call& call, ValueId x, std::vector<ValueId> state, boo
 using Run = Sequence (*)(const Call& call, ValueId x, std::vector<ValueId> state, bool want_cell);
 
 Run find_run(const std::string& class_name) {
-  if (class_name == "LSTM" || class_name == "CuDNNLSTM") return &lstm;
+  if (class_name == "LSTM") return &lstm;
   if (class_name == "GRU") return &gru;
   return class_name == "SimpleRNN" ? &simple_rnn : nullptr;
 }

@@ -86,6 +86,7 @@ Weights Weights::at(const std::string& path) const {
   made.root_ = false;
   made.path_ = path;
   made.paths_.clear();
+  made.kernel_ = nullptr;
   for (size_t i = 0;; ++i) {
     std::string variable = joined(path, "vars/" + std::to_string(i));
     if (!file_->datasets.contains(variable)) return made;
@@ -104,6 +105,7 @@ Weights Weights::part(const std::vector<std::string>& names, size_t first, size_
   }
   Weights made = *this;
   const size_t begin = std::min(first, paths_.size()), end = std::min(paths_.size(), begin + size);
+  if (begin > 0) made.kernel_ = nullptr;
   made.paths_.assign(paths_.begin() + std::ptrdiff_t(begin), paths_.begin() + std::ptrdiff_t(end));
   return made;
 }
