@@ -68,6 +68,14 @@ bool has_steps(const KernelEntry& entry) {
   return find_case_maker(entry.op) != nullptr || has_reference_case(entry.op) || made_here(entry.op);
 }
 
+// Whether the operands of both are of the same types, but for those of real numbers.
+bool same_but_reals(const KernelEntry& a, const KernelEntry& b) {
+  const auto same = [](const auto& x, const auto& y) {
+    return x.element == y.element || (is_real(x.element) && is_real(y.element));
+  };
+  return std::equal(a.operands, a.operands + a.operand_count, b.operands, b.operands + b.operand_count, same);
+}
+
 // Where only cases of training are there, which have no float64: those of the float32 entry of the op.
 Step random_step(const KernelEntry& entry, std::span<const reference::NamedEntry> all, Random& random) {
   if (find_case_maker(entry.op) != nullptr) {
@@ -78,7 +86,7 @@ Step random_step(const KernelEntry& entry, std::span<const reference::NamedEntry
   const KernelEntry* like = &entry;
   for (const auto& [name, other] : all)
     if (entry.operands[0].element == ElementType::kFloat64 && other->op == entry.op &&
-        other->operands[0].element == ElementType::kFloat32 && other->operand_count == entry.operand_count) {
+        other->operands[0].element == ElementType::kFloat32 && same_but_reals(*other, entry)) {
       like = other;
       break;
     }

@@ -45,7 +45,10 @@ void gather_by_embedding(Import& import, const Source& source) {
   if (entries == 0 || width == 0) source.refuse("gives a tensor without elements");
   Node node = import.step(Op::kEmbedding);
   set_integer(node, "negative", 1);
-  node.inputs = {table_value(import, x, entries, width), import.plain(ids)};
+  ValueId list = import.plain(ids);
+  if (ids->rank() == kMaxRank)  // the table's rows would be an axis more
+    list = import.reshaped(list, {product_of(ids->dims, 0, ids->dims.size())}, ids->name + "/list");
+  node.inputs = {table_value(import, x, entries, width), list};
   const ValueId y = import.append(std::move(node), import.output_name());
   import.give_plain(0, import.reshaped(y, joined_dims(ids->dims, {x->dims.begin() + 1, x->dims.end()}),
                                        import.output_name() + "/shape"));

@@ -2,6 +2,7 @@
 #include "tools/importers/onnx_trees.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -35,6 +36,15 @@ void set_aggregate(const Source& source, Forest& forest, const std::string& name
                                      : uint32_t(TreeEnsemble::kSum);
   if (forest.aggregate == TreeEnsemble::kSum && name != "SUM" && !forest.average)
     source.malformed("aggregate_function " + name + " is none");
+}
+
+// A float64 input comes in rounded to float32; the numbers it is compared with are rounded alike, so that what is equal
+// to one of them stays equal.
+std::vector<double> as_the_input(const Source& source, std::vector<double> numbers) {
+  if (source.operand(0)->kept == ElementType::kFloat64)
+    for (double& number : numbers)
+      if (std::fabs(number) <= double(FLT_MAX)) number = double(float(number));
+  return numbers;
 }
 
 // Rows of one list for all trees: {tree, node} names a row, the first of a tree is its root.
@@ -80,7 +90,7 @@ class ListedTrees {
     const size_t count = modes.size();
     const Ints feature = listed(source_, "nodes_featureids", count), left = listed(source_, "nodes_truenodeids", count),
                right = listed(source_, "nodes_falsenodeids", count);
-    const std::vector<double> values = listed_numbers(source_, "nodes_values");
+    const std::vector<double> values = as_the_input(source_, listed_numbers(source_, "nodes_values"));
     if (values.size() != count) source_.malformed("nodes_values has another length than the list of nodes");
     Ints missing = source_.integers("nodes_missing_value_tracks_true");
     missing.resize(count, 0);
@@ -139,10 +149,10 @@ class SplitTrees {
     const Ints feature = source_.integers("nodes_featureids");
     const size_t count = feature.size();
     const std::vector<double> modes = tensor_numbers(source_, "nodes_modes"),
-                              values = tensor_numbers(source_, "nodes_splits");
+                              values = as_the_input(source_, tensor_numbers(source_, "nodes_splits"));
     if (modes.size() != count || values.size() != count)
       source_.malformed("nodes_modes or nodes_splits has another length than the list of nodes");
-    members_ = tensor_numbers(source_, "membership_values");
+    members_ = as_the_input(source_, tensor_numbers(source_, "membership_values"));
     Ints missing = source_.integers("nodes_missing_value_tracks_true");
     missing.resize(count, 0);
     const Ints left = children("nodes_truenodeids", "nodes_trueleafs", count),
