@@ -65,6 +65,7 @@ std::string sample_value(const std::string& command, const CLI::Option& option) 
                                                              {"LAYER,...", "fc"},
                                                              {"NAME=BYTES,...", "sram=1M"},
                                                              {"NAME=SIZES", "x=1x4"},
+                                                             {"IN=OUT", "x=y"},
                                                              {"LEVEL", "UNSAFE_FORCE_ALL"},
                                                              {"RULE", "tf"},
                                                              {"PASS", "import"},
