@@ -100,8 +100,8 @@ void PolicyPass::resolve(const Node& node) {
   if (node.op == Op::kDropout && (node.inputs.size() < 2 || node.inputs[1] == kNone))
     throw Error(kUnsupported, graph_.source, node.name + " drops elements at random: training_mode is set",
                 "export for inference, or convert it for training: --train");
-  if (const auto found = integer_products_.find(node.outputs[0]); found != integer_products_.end())
-    return write_integer_product(*this, node, found->second);
+  const auto found = node.outputs.empty() ? integer_products_.end() : integer_products_.find(node.outputs[0]);
+  if (found != integer_products_.end()) return write_integer_product(*this, node, found->second);
   if (!node.inputs.empty() && integer_products_.contains(node.inputs[0])) return write_integer_loop(*this, node);
   if (is_identity(node) || (casts_real(node) && coded(node.outputs[0]))) return convert(node);
   const auto activation = [&](ValueId id) { return id != kNone && !value(id).constant(); };
