@@ -14,6 +14,7 @@
 #include "tests/importers/keras_builder.h"
 #include "tests/importers/onnx_builder.h"
 #include "tests/random.h"
+#include "tests/refused_with.h"
 #include "tests/run_tool.h"
 #include "tools/base/error.h"
 #include "tools/compile/training.h"
@@ -248,24 +249,13 @@ TEST(write_back, external_data_of_an_onnx_file_come_into_it) {
   EXPECT_EQ(with_data_inside(whole, folder / "m.onnx"), whole);
 }
 
-std::string refusal_of(const std::function<void()>& run, int code) {
-  try {
-    run();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code, code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "was not refused";
-  return "";
-}
-
 TEST(write_back, what_has_no_place_in_the_file_is_refused) {
   const std::string config = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
     {"class_name": "InputLayer", "config": {"batch_shape": [null, 4], "name": "x"}},
     {"class_name": "Dense", "config": {"name": "d", "units": 3, "use_bias": false}}]}})";
   const std::vector<KerasVariable> variables = {{"layers/dense/vars/0", {4, 3}, random_numbers(12, 1)}};
   WriteBack zipped("m.keras", keras_archive(config, variables, true));
-  EXPECT_TRUE(has(refusal_of([&] { zipped.run(); }, kUnsupported), "its weights are compressed"));
+  EXPECT_TRUE(has(refused_with([&] { zipped.run(); }, kUnsupported), "its weights are compressed"));
 
   OnnxBuilder computed;  // the factor stands in no file: it is a sum of two
   computed.input("x", {kRowsLearned, 4});
@@ -280,7 +270,7 @@ TEST(write_back, what_has_no_place_in_the_file_is_refused) {
   } catch (const Error& error) {
     EXPECT_TRUE(has(error.what(), "does not hold")) << error.what();
   }
-  refusal_of([] { stored_numbers(std::vector<uint8_t>{'T', 'F', 'L', '3'}, "m.tflite"); }, kUsage);
+  refused_with([] { stored_numbers(std::vector<uint8_t>{'T', 'F', 'L', '3'}, "m.tflite"); }, kUsage);
 }
 
 // Bytes that are no message end in one sentence or in no tensors.

@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "tests/importers/keras_builder.h"
+#include "tests/refused_with.h"
 #include "tests/sanitized.h"
 #include "tools/base/error.h"
 #include "tools/importers/keras_files.h"
@@ -19,17 +20,6 @@ namespace {
 std::string argument_of(const std::string& layer, int node) {
   return R"({"class_name": "__keras_tensor__", "config": {"shape": [null, 2], "keras_history": [")" + layer + "\", " +
          std::to_string(node) + ", 0]}}";
-}
-
-std::string why_refused(const std::function<void()>& run, int code) {
-  try {
-    run();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code, code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "was not refused";
-  return "";
 }
 
 // ---- Calls and configurations that mean something else than they seem to
@@ -61,7 +51,7 @@ TEST(import_keras, arrays_in_the_arguments_are_operands) {
     }
   }
   const auto refused = [&](const std::string& arguments, int code) {
-    return why_refused([&] { import_keras_hdf5(legacy_keras(calls({{"Add", "", arguments}}), {}), "m.h5"); }, code);
+    return refused_with([&] { import_keras_hdf5(legacy_keras(calls({{"Add", "", arguments}}), {}), "m.h5"); }, code);
   };
   EXPECT_NE(refused(x + R"(, "1")", kUnsupported).find("neither a tensor nor a number"), std::string::npos);
   EXPECT_NE(
@@ -75,7 +65,7 @@ TEST(import_keras, operations_are_no_layers_of_their_name) {
   const std::string x = argument_of("x", 0);
   for (const std::array<std::string, 3>& layer : {std::array<std::string, 3>{"Average", R"(, "axis": 1)", x},
                                                   std::array<std::string, 3>{"Dot", "", x + ", " + x}})
-    EXPECT_NE(why_refused([&] { import_keras_hdf5(legacy_keras(calls({layer}), {}), "m.h5"); }, kUnsupported)
+    EXPECT_NE(refused_with([&] { import_keras_hdf5(legacy_keras(calls({layer}), {}), "m.h5"); }, kUnsupported)
                   .find("keras.ops."),
               std::string::npos);
 }
@@ -91,8 +81,8 @@ TEST(import_keras, arguments_of_attention_mean_what_their_places_say) {
   check(imported("[" + q + ", " + q + ", " + q + "]"));
   for (const std::string& arguments :
        {"[" + q + ", " + q + "], [" + q + ", null]", q + ", " + q + ", null, " + q, q + ", " + q + ", " + q + ", " + q})
-    EXPECT_NE(why_refused([&] { imported(arguments); }, kUnsupported).find("a mask"), std::string::npos) << arguments;
-  EXPECT_NE(why_refused([&] { imported("[" + q + ", " + q + "], null, false, false, true"); }, kUnsupported)
+    EXPECT_NE(refused_with([&] { imported(arguments); }, kUnsupported).find("a mask"), std::string::npos) << arguments;
+  EXPECT_NE(refused_with([&] { imported("[" + q + ", " + q + "], null, false, false, true"); }, kUnsupported)
                 .find("an argument without its name"),
             std::string::npos);
 }
@@ -104,7 +94,7 @@ TEST(import_keras, configurations_that_mean_something_else_are_refused) {
            shape + R"(], "name": "x"}}, )" + layer + "]}}";
   };
   const auto text = [&](const std::string& config, const std::vector<KerasVariable>& variables, int code) {
-    return why_refused([&] { import_keras_hdf5(legacy_keras(config, {{"d", variables}}), "m.h5"); }, code);
+    return refused_with([&] { import_keras_hdf5(legacy_keras(config, {{"d", variables}}), "m.h5"); }, code);
   };
   const std::string prelu = R"({"class_name": "Dense", "config": {"name": "d", "units": 2, "use_bias": false,
     "activation": {"class_name": "PReLU", "config": {"name": "p"}}}})";
@@ -190,7 +180,7 @@ TEST(import_keras, texts_without_characters_take_memory_too) {
     H5Tclose(type);
   };
   EXPECT_NE(
-      why_refused([&] { import_keras_hdf5(hdf5_bytes({}, many), "m.h5"); }, kBadInput).find("text cannot be read"),
+      refused_with([&] { import_keras_hdf5(hdf5_bytes({}, many), "m.h5"); }, kBadInput).find("text cannot be read"),
       std::string::npos);
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "tests/importers/keras_builder.h"
+#include "tests/refused_with.h"
 #include "tools/base/error.h"
 #include "tools/importers/keras_files.h"
 #include "tools/policies/policy_request.h"
@@ -21,17 +22,6 @@ constexpr char kDenseModel[] = R"({"class_name": "Sequential", "config": {"name"
   {"class_name": "Dense", "config": {"name": "d", "units": 3, "activation": "relu", "use_bias": true}}]}})";
 const std::vector<KerasVariable> kDenseVariables = {{"d/kernel:0", {2, 3}, {1, 2, 3, 4, 5, 6}},
                                                     {"d/bias:0", {3}, {7, 8, 9}}};
-
-std::string refusal(const std::function<void()>& run, int code) {
-  try {
-    run();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code, code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "was not refused";
-  return "";
-}
 
 const Value& operand(const Graph& graph, size_t node, size_t input) {
   return graph.values[size_t(graph.nodes.at(node).inputs.at(input))];
@@ -105,19 +95,16 @@ TEST(import_keras, an_archive_gives_each_layer_its_own_variables) {
   check(graph);
   EXPECT_EQ(reals(operand(graph, 0, 1)), (std::vector<float>{1, 4, 2, 5, 3, 6}));
   EXPECT_EQ(reals(operand(graph, 1, 1)), (std::vector<float>{7, 8, 9}));
-  EXPECT_NE(
-      refusal([&] { import_keras_archive(archive("../model.weights.h5"), "m.keras"); }, kBadInput).find("leads out"),
-      std::string::npos);
-  EXPECT_NE(
-      refusal([&] { import_keras_archive(archive("other.h5"), "m.keras"); }, kUnsupported).find("no model.weights.h5"),
-      std::string::npos);
+  const auto imported = [](std::vector<uint8_t> bytes) { return [bytes] { import_keras_archive(bytes, "m.keras"); }; };
+  EXPECT_NE(refused_with(imported(archive("../model.weights.h5")), kBadInput).find("leads out"), std::string::npos);
+  EXPECT_NE(refused_with(imported(archive("other.h5")), kUnsupported).find("no model.weights.h5"), std::string::npos);
   // A directory that promises gigabytes: the size of the last member, in its central entry.
   std::vector<uint8_t> lying = archive("model.weights.h5");
   const std::string magic = "PK\x01\x02";
   const auto last = std::find_end(lying.begin(), lying.end(), magic.begin(), magic.end());
   ASSERT_NE(last, lying.end());
   for (int i = 24; i < 28; ++i) last[i] = 0x7F;
-  refusal([&] { import_keras_archive(lying, "m.keras"); }, kBadInput);
+  refused_with([&] { import_keras_archive(lying, "m.keras"); }, kBadInput);
 }
 
 TEST(import_keras, int8_codes_mean_themselves_over_their_scale_and_keep_their_policy) {
@@ -149,7 +136,7 @@ TEST(import_keras, everything_that_is_not_supported_is_said_at_once) {
     {"class_name": "Lambda", "config": {"name": "python"}},
     {"class_name": "Dense", "config": {"name": "d", "units": 3}},
     {"class_name": "Hologram", "config": {"name": "h"}}]}})";
-  const std::string text = refusal(
+  const std::string text = refused_with(
       [&] {
         import_keras_hdf5(legacy_keras(config, {{"d", kDenseVariables}}), "m.h5");
       },
@@ -161,7 +148,7 @@ TEST(import_keras, everything_that_is_not_supported_is_said_at_once) {
 
 TEST(import_keras, links_out_of_the_file_are_refused) {
   const auto with = [](const std::function<void(hid_t)>& add) {
-    return refusal([&] { import_keras_hdf5(hdf5_bytes({{"a/b", {1}, {1}}}, add), "m.h5"); }, kBadInput);
+    return refused_with([&] { import_keras_hdf5(hdf5_bytes({{"a/b", {1}, {1}}}, add), "m.h5"); }, kBadInput);
   };
   EXPECT_NE(with([](hid_t file) {
               H5Lcreate_external("/etc/passwd", "/", file, "out", H5P_DEFAULT, H5P_DEFAULT);
@@ -197,7 +184,7 @@ TEST(import_keras, a_dataset_larger_than_its_file_may_mean_is_refused) {
     H5Sclose(space);
     H5Pclose(made);
   };
-  EXPECT_NE(refusal([&] { import_keras_hdf5(hdf5_bytes({}, huge), "m.h5"); }, kBadInput).find("more numbers"),
+  EXPECT_NE(refused_with([&] { import_keras_hdf5(hdf5_bytes({}, huge), "m.h5"); }, kBadInput).find("more numbers"),
             std::string::npos);
 }
 

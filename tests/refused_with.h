@@ -1,0 +1,25 @@
+// What a function that must refuse its input says.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "tools/base/error.h"
+
+namespace nacre::tools {
+
+// The sentence of the Error that `run` throws, which must have this code; where it throws none, the test fails.
+inline std::string refused_with(const std::function<void()>& run, int code) {
+  try {
+    run();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code, code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "was not refused";
+  return "";
+}
+
+}  // namespace nacre::tools
