@@ -92,15 +92,24 @@ int TfliteBuilder::variable(const std::string& name) {
   return handle;
 }
 
-void TfliteBuilder::once(const std::string& name, const std::vector<float>& initial) {
+int TfliteBuilder::graph(const std::function<Ends()>& build) {
   std::vector<flatbuffers::Offset<Tensor>> tensors = std::move(tensors_);
   std::vector<flatbuffers::Offset<Operator>> operators = std::move(operators_);
   tensors_.clear(), operators_.clear();
-  const int handle = variable(name), numbers = floats("initial", {int32_t(initial.size())}, initial);
-  op(BuiltinOperator::ASSIGN_VARIABLE, {handle, numbers}, {});
-  called_.push_back(CreateSubGraph(fbb_, fbb_.CreateVector(tensors_), 0, 0, fbb_.CreateVector(operators_)));
+  const Ends ends = build();
+  called_.push_back(CreateSubGraph(fbb_, fbb_.CreateVector(tensors_), fbb_.CreateVector(ends.inputs),
+                                   fbb_.CreateVector(ends.outputs), fbb_.CreateVector(operators_)));
   tensors_ = std::move(tensors), operators_ = std::move(operators);
-  op(BuiltinOperator::CALL_ONCE, {}, {}, CreateCallOnceOptions(fbb_, int32_t(called_.size())));
+  return int(called_.size());
+}
+
+void TfliteBuilder::once(const std::string& name, const std::vector<float>& initial) {
+  const int index = graph([&] {
+    const int handle = variable(name), numbers = floats("initial", {int32_t(initial.size())}, initial);
+    op(BuiltinOperator::ASSIGN_VARIABLE, {handle, numbers}, {});
+    return Ends{};
+  });
+  op(BuiltinOperator::CALL_ONCE, {}, {}, CreateCallOnceOptions(fbb_, index));
 }
 
 void TfliteBuilder::signature(const std::vector<std::pair<uint32_t, std::string>>& inputs,

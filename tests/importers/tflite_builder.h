@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,12 @@ class TfliteBuilder {
     add(operator_code(code), inputs, outputs, BuiltinOptionsTraits<Options>::enum_value, options.Union());
   }
   void custom(const std::string& name, const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs);
+
+  // What `build` adds is a graph of its own, with these ends; the index by which operators call it.
+  struct Ends {
+    std::vector<int32_t> inputs, outputs;
+  };
+  int graph(const std::function<Ends()>& build);
 
   // A handle of a variable, as VAR_HANDLE gives it; and a CALL_ONCE of a graph that assigns it `initial`.
   int variable(const std::string& name);

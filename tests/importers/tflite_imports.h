@@ -70,6 +70,15 @@ inline std::vector<uint8_t> with_list(BuiltinOperator code, const std::vector<in
   return b.finish({x}, {y});
 }
 
+// Activations of int32, and of bools, which may be stored.
+inline int whole(TfliteBuilder& b, const std::string& name, const std::vector<int32_t>& shape = {}) {
+  return b.tensor({.name = name, .type = TensorType::INT32, .shape = shape, .data = {}, .codes = {}, .signature = {}});
+}
+inline int bools(TfliteBuilder& b, const std::string& name, const std::vector<int32_t>& shape = {},
+                 const std::vector<uint8_t>& data = {}) {
+  return b.tensor({.name = name, .type = TensorType::BOOL, .shape = shape, .data = data, .codes = {}, .signature = {}});
+}
+
 inline std::vector<Op> ops(const Graph& graph) {
   std::vector<Op> list;
   for (const Node& node : graph.nodes) list.push_back(node.op);

@@ -25,7 +25,7 @@ size_t count(const flatbuffers::Vector<T>* vector) {
 const Converter* find_converter(BuiltinOperator code) {
   for (const auto& rows : {matmul_converters(), pointwise_converters(), move_converters(), slice_converters(),
                            resize_converters(), space_converters(), transposed_converters(), recurrent_converters(),
-                           variable_converters(), rnn_converters()})
+                           variable_converters(), rnn_converters(), repeat_converters(), control_converters()})
     for (const Converter& row : rows)
       if (row.code == code) return &row;
   return nullptr;
@@ -63,28 +63,32 @@ void Importer::check_counts() {
   if (model_->version() != 3)
     throw Error(kUnsupported, name_, "is of schema version " + std::to_string(model_->version()) + ", only 3 is known");
   if (count(model_->subgraphs()) == 0) throw Error(kBadInput, name_, "has no graph");
-  subgraph_ = model_->subgraphs()->Get(0);
-  const size_t tensors = count(subgraph_->tensors()), operators = count(subgraph_->operators());
+}
+
+void Importer::enter(const SubGraph& graph) {
+  const size_t tensors = count(graph.tensors()), operators = count(graph.operators());
   if (tensors > kMaxTensors || operators > kMaxTensors)
     throw Error(kUnsupported, name_,
                 "has " + std::to_string(std::max(tensors, operators)) + " tensors or operators, the limit is " +
                     std::to_string(kMaxTensors),
                 "split the network into several");
-  values_.assign(tensors, kNone);
-  written_.assign(tensors, false);
-  beside_quantize_.assign(tensors, false);
+  scope_ = {.graph = &graph, .depth = scope_.depth + 1};
+  scope_.values.assign(tensors, kNone);
+  scope_.written.assign(tensors, false);
+  scope_.beside_quantize.assign(tensors, false);
+  find_int32_codes();
 }
 
 // What is wrong with an operator is said where it is read.
 void Importer::find_int32_codes() {
   const auto* codes = model_->operator_codes();
-  for (size_t i = 0; i < count(subgraph_->operators()); ++i) {
-    const Operator& record = *subgraph_->operators()->Get(flatbuffers::uoffset_t(i));
+  for (size_t i = 0; i < count(scope_.graph->operators()); ++i) {
+    const Operator& record = *scope_.graph->operators()->Get(flatbuffers::uoffset_t(i));
     if (record.opcode_index() >= count(codes) || code_of(record) != BuiltinOperator::QUANTIZE) continue;
     for (const auto* ids : {record.inputs(), record.outputs()})
       for (size_t j = 0; j < count(ids); ++j)
-        if (const auto id = size_t(ids->Get(flatbuffers::uoffset_t(j))); id < beside_quantize_.size())
-          beside_quantize_[id] = true;
+        if (const auto id = size_t(ids->Get(flatbuffers::uoffset_t(j))); id < scope_.beside_quantize.size())
+          scope_.beside_quantize[id] = true;
   }
 }
 
@@ -93,7 +97,7 @@ std::vector<int> Importer::operands(const flatbuffers::Vector<int32_t>* ids, con
   if (count(ids) > kMaxOperands) unsupported(place, "has " + std::to_string(ids->size()) + " tensors");
   for (size_t i = 0; i < count(ids); ++i) {
     const int id = ids->Get(flatbuffers::uoffset_t(i));
-    if (id < -1 || id >= int(values_.size()))
+    if (id < -1 || id >= int(scope_.values.size()))
       bad(place, "names tensor " + std::to_string(id) + ", which does not exist");
     result.push_back(id);
   }
@@ -134,7 +138,7 @@ void Importer::find_batch() {
   if (!options_.shapes.empty())
     throw Error(kUsage, name_, "--shape is about ONNX files: axes of a TensorFlow Lite file are fixed when it is made",
                 "leave it away, and export the network with the shape");
-  const std::vector<int> inputs = operands(subgraph_->inputs(), "the list of inputs");
+  const std::vector<int> inputs = operands(scope_.graph->inputs(), "the list of inputs");
   batchable_ = !inputs.empty();
   int64_t batch = 0;
   for (const int id : inputs) {
@@ -167,9 +171,9 @@ void Importer::find_open_axes(int id) {
 
 void Importer::read_inputs() {
   find_batch();
-  for (const int id : operands(subgraph_->inputs(), "the list of inputs")) {
+  for (const int id : operands(scope_.graph->inputs(), "the list of inputs")) {
     if (has_data(id)) bad(tensor_name(id), "is an input and a constant");
-    if (values_[size_t(id)] != kNone) bad(tensor_name(id), "is two inputs");
+    if (scope_.values[size_t(id)] != kNone) bad(tensor_name(id), "is two inputs");
     find_open_axes(id);
     Value v = make_value(id);
     if (v.type == ElementType::kFloat16) unsupported(tensor_name(id), "is a float16 input");
@@ -178,13 +182,14 @@ void Importer::read_inputs() {
     v.dims = dims_of(id);
     if (batchable_) v.dims[0] = graph_.batch;
     check_limits(v.dims, tensor_name(id));
-    values_[size_t(id)] = graph_.add(std::move(v));
-    graph_.inputs.push_back({graph_.values.back().name, values_[size_t(id)], ""});
+    scope_.values[size_t(id)] = graph_.add(std::move(v));
+    graph_.inputs.push_back({graph_.values.back().name, scope_.values[size_t(id)], ""});
   }
 }
 
 void Importer::convert(Operation& op) {
-  if (!op.outputs.empty() && fold_shape_arithmetic(*this, op)) return;
+  const bool gives = !op.outputs.empty();
+  if (gives && (note_rows(*this, op) || fold_shape_arithmetic(*this, op) || fold_integers(*this, op))) return;
   const Converter* converter = find_converter(op.code);
   if (converter == nullptr) unsupported(op, "an operator that the engine does not have");
   converter->convert(*this, op);
@@ -193,10 +198,11 @@ void Importer::convert(Operation& op) {
 // What was inferred must be what the file says, where it says something.
 void Importer::check_outputs(const Operation& op) {
   for (const int id : op.outputs) {
-    if (handles_.contains(id)) continue;
-    const ValueId y = values_[size_t(id)];
-    if (y == kNone) bad(op, "gives out more tensors than it has");
-    const std::vector<int64_t> expected = dims_of(id), &found = value(y).dims;
+    if (scope_.handles.contains(id)) continue;
+    const ValueId y = scope_.values[size_t(id)];
+    const auto rows = scope_.rows.find(id);
+    if (y == kNone && rows == scope_.rows.end()) bad(op, "gives out more tensors than it has");
+    const std::vector<int64_t> expected = dims_of(id), found = y == kNone ? rows->second.dims : value(y).dims;
     if (!same_batch_ || tensor(id).shape() == nullptr) continue;
     bool equal = expected.size() == found.size();
     for (size_t i = 0; equal && i < expected.size(); ++i) {
@@ -216,13 +222,14 @@ std::string Importer::problem(const Operation& op, std::string what) const {
 }
 
 void Importer::read_operations() {
-  for (size_t i = 0; i < count(subgraph_->operators()); ++i) {
-    Operation op = read_operation(*subgraph_->operators()->Get(flatbuffers::uoffset_t(i)), i);
+  for (size_t i = 0; i < count(scope_.graph->operators()); ++i) {
+    Operation op = read_operation(*scope_.graph->operators()->Get(flatbuffers::uoffset_t(i)), i);
     for (const int id : op.outputs) {
-      if (written_[size_t(id)] || values_[size_t(id)] != kNone) bad(op, "writes " + tensor_name(id) + " a second time");
+      if (scope_.written[size_t(id)] || scope_.values[size_t(id)] != kNone)
+        bad(op, "writes " + tensor_name(id) + " a second time");
       if (std::count(op.inputs.begin(), op.inputs.end(), id) > 0)
         bad(op, "reads " + tensor_name(id) + ", which it writes");
-      written_[size_t(id)] = true;
+      scope_.written[size_t(id)] = true;
     }
     try {
       convert(op);
@@ -232,21 +239,21 @@ void Importer::read_operations() {
       if (error.code != kUnsupported && problems_.empty()) throw;
       if (error.code == kUnsupported) problems_.push_back(problem(op, error.what()));
       for (const int id : op.outputs)  // so that what follows is looked at too
-        if (values_[size_t(id)] == kNone || value(values_[size_t(id)]).dims.empty()) {
+        if (scope_.values[size_t(id)] == kNone || value(scope_.values[size_t(id)]).dims.empty()) {
           Value v;
           v.name = unique(tensor_name(id));
           if (count(tensor(id).shape()) <= size_t(kMaxRank)) v.dims = dims_of(id);
-          values_[size_t(id)] = graph_.add(std::move(v));
+          scope_.values[size_t(id)] = graph_.add(std::move(v));
         }
     }
   }
 }
 
 void Importer::read_outputs() {
-  for (const int id : operands(subgraph_->outputs(), "the list of outputs")) {
+  for (const int id : operands(scope_.graph->outputs(), "the list of outputs")) {
     if (id == kNone) bad("the list of outputs", "names no tensor");
-    const ValueId y = values_[size_t(id)];
-    if (y == kNone || (!written_[size_t(id)] && value(y).constant()))
+    const ValueId y = made(id);
+    if (y == kNone || (!scope_.written[size_t(id)] && value(y).constant()))
       bad(tensor_name(id), "is an output that no operator writes");
     if (value(y).constant()) problems_.push_back(tensor_name(id) + ": is an output that does not depend on the inputs");
     graph_.outputs.push_back({value(y).name, y, ""});
@@ -263,9 +270,9 @@ void Importer::name_bindings() {
                             std::vector<Binding>& bindings) {
       for (size_t j = 0; j < count(maps) && j < kMaxOperands; ++j) {
         const TensorMap& map = *maps->Get(flatbuffers::uoffset_t(j));
-        if (map.name() == nullptr || map.tensor_index() >= values_.size()) continue;
+        if (map.name() == nullptr || map.tensor_index() >= scope_.values.size()) continue;
         for (Binding& b : bindings)
-          if (b.value == values_[map.tensor_index()]) b.name = map.name()->str();
+          if (b.value == scope_.values[map.tensor_index()]) b.name = map.name()->str();
       }
     };
     rename(signature.inputs(), graph_.inputs);
@@ -283,11 +290,11 @@ void Importer::describe() {
 
 Graph Importer::run() {
   check_counts();
-  find_int32_codes();
+  enter(*model_->subgraphs()->Get(0));
   read_inputs();
   read_operations();
   read_outputs();
-  report_problems(name_, problems_, ", of " + std::to_string(count(subgraph_->operators())) + " operators");
+  report_problems(name_, problems_, ", of " + std::to_string(count(scope_.graph->operators())) + " operators");
   name_bindings();
   describe();
   mark_batched(graph_, batchable_);

@@ -13,7 +13,11 @@
 //   tflite_recurrent.cc UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM, SVDF
 //   tflite_rnn.cc       UNIDIRECTIONAL_SEQUENCE_RNN
 //   tflite_variables.cc VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE, CALL_ONCE
-//   tflite_slice.cc     SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK
+//   tflite_slice.cc     SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK, REVERSE_V2
+//   tflite_repeat.cc    TILE, BROADCAST_TO, GATHER of stored indices, LOGICAL_AND, _OR, _NOT, ONE_HOT, ADD_N
+//   tflite_fold.cc      integers, bools and fillings that are known while reading
+//   tflite_control.cc   WHILE and IF: graphs that are called
+//   tflite_rows.cc      the lists of a WHILE
 //
 // The graph is real-valued: a quantized tensor is a float32 value with a Quantizer, constants keep their codes.
 // QUANTIZE and DEQUANTIZE, which leave real values as they are, become copies; apply_policy makes steps of them.
@@ -21,6 +25,7 @@
 
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -44,6 +49,31 @@ struct Operation {  // an operator of the file
   int layer = kNone;                 // made by the first node
 };
 
+struct Run {  // rows first .. first + count - 1 of a value, along axis 0
+  ValueId of;
+  int64_t first, count;
+};
+struct Rows {  // one after the other; of a tensor that no step has made yet
+  std::vector<Run> runs;
+  std::vector<int64_t> dims;
+};
+
+struct Argument {  // of a graph that is called, or what it gives
+  ValueId value = kNone;
+  Rows rows = {};  // where there is no value
+};
+
+// A graph of the file while it is read: the main one, or one that an operator calls.
+struct Scope {
+  const SubGraph* graph = nullptr;
+  int depth = -1;                          // 0: the main graph
+  std::vector<ValueId> values = {};        // of tensors; kNone: not yet
+  std::vector<bool> written = {};          // by an operator
+  std::vector<bool> beside_quantize = {};  // tensors that a QUANTIZE reads or writes
+  std::map<int, Rows> rows = {};           // of tensors without a value
+  std::map<int, std::string> handles = {}; // tensors that are handles: the variable's name
+};
+
 class Importer {
  public:
   Importer(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options);
@@ -53,12 +83,26 @@ class Importer {
   bool has_input(const Operation& op, size_t i) const { return i < op.inputs.size() && op.inputs[i] != kNone; }
   ValueId input(const Operation& op, size_t i);
   ValueId real_input(const Operation& op, size_t i);              // refuses integer data
+  ValueId whole_or_real_input(const Operation& op, size_t i);     // float32, int32 or int64
   std::vector<int64_t> integers(const Operation& op, size_t i);   // of a constant that says how, not what
   bool is_computed(const Operation& op, size_t i) const;          // a constant that an operator before gave out
   std::vector<int64_t> file_dims(const Operation& op, size_t i);  // of an input, before --batch
   std::vector<int64_t> declared_dims(const Operation& op) const;  // of output 0, in the file
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
+  const Value& value(ValueId id) const { return graph_.values[size_t(id)]; }
   Graph& graph() { return graph_; }
+
+  // tflite_rows.cc
+  bool in_called_graph() const { return scope_.depth > 0; }
+  bool is_empty(const Operation& op, size_t i) const;                     // it has no rows
+  std::optional<Rows> rows_of(const Operation& op, size_t i);             // none of a single number
+  void define_rows(const Operation& op, Rows rows);                       // output 0 is these rows
+
+  // tflite_control.cc
+  std::vector<Argument> arguments(const Operation& op, size_t first);     // the inputs from there on
+  std::vector<Argument> call(const Operation& op, int graph, const std::vector<Argument>& arguments);
+  void give(const Operation& op, const std::vector<Argument>& results);   // the outputs
+  size_t problems() const { return problems_.size(); }
 
   // Operand i, a variable: what one run leaves for the next, a value of the stream region. `coded`: with its quantizer.
   ValueId state(const Operation& op, size_t i, std::vector<int64_t> dims, bool coded);
@@ -74,11 +118,14 @@ class Importer {
   ValueId between(ValueId like, const std::string& suffix);  // a value of the same type and quantizer, without dims
   void define(const Operation& op, Value constant);          // output 0 is this constant
   void define_integers(const Operation& op, const std::vector<int64_t>& numbers, const std::vector<int64_t>& dims);
+  ElementType declared_type(const Operation& op) const;      // of output 0, in the file
 
   // The node gets name and layer; the shapes of its outputs are inferred.
   void emit(Operation& op, Node node);
   // The same, with a fused activation before its one output: `y`, or output 0 of the operator.
   void emit_activated(Operation& op, Node node, Activation activation, ValueId y = kNone);
+  // The parts, one after the other along an axis, as at most 16: operands of a step are few.
+  std::vector<ValueId> in_groups(Operation& op, std::vector<ValueId> parts, int axis, ValueId like);
   // y = x with other dims.
   void emit_reshape(Operation& op, ValueId x, const std::vector<int64_t>& dims, ValueId y);
   Policy& policy(Operation& op);
@@ -100,9 +147,10 @@ class Importer {
   [[noreturn]] void bad(const std::string& place, const std::string& fact) const;
 
  private:
-  const Tensor& tensor(int index) const { return *subgraph_->tensors()->Get(flatbuffers::uoffset_t(index)); }
+  const Tensor& tensor(int index) const { return *scope_.graph->tensors()->Get(flatbuffers::uoffset_t(index)); }
   std::string tensor_name(int index) const;
   void check_counts();
+  void enter(const SubGraph& graph);
   void find_int32_codes();
   void read_operations();
   Operation read_operation(const Operator& record, size_t index) const;
@@ -113,8 +161,10 @@ class Importer {
   void find_batch();
   void find_open_axes(int id);
   void convert(Operation& op);
+  bool compute_constant(const Operation& op, Node& node);
   void check_types(const Operation& op, const Node& node);
   void check_outputs(const Operation& op);
+  bool is_result(int tensor) const;  // of the network
   void read_outputs();
   void name_bindings();
   void describe();
@@ -127,6 +177,10 @@ class Importer {
   bool has_scale(int tensor) const;
   std::shared_ptr<const std::vector<uint8_t>> data_of(int tensor);
   ValueId constant(int tensor);
+  ValueId made(int tensor);  // its value, if it has one: a constant, rows joined
+  ValueId join_rows(int tensor);
+  void bind(const Operation& op, int tensor, const Argument& argument);
+  void check_alike(const Operation& op, const Value& declared, const Value& found) const;
   std::vector<int64_t> dims_of(int tensor) const;  // as in the file
   void check_limits(const std::vector<int64_t>& dims,
                     const std::string& place) const;  // at least one element, fewer than 2^31
@@ -137,17 +191,15 @@ class Importer {
   std::string name_;
   ImportOptions options_;
   const Model* model_ = nullptr;
-  const SubGraph* subgraph_ = nullptr;
+  Scope scope_;
   Graph graph_;
-  std::vector<ValueId> values_;  // of tensors; kNone: not yet
-  std::vector<bool> written_;    // by an operator
-  std::vector<bool> beside_quantize_;  // tensors that a QUANTIZE reads or writes
   bool batchable_ = false;       // axis 0 of all inputs is a batch
   bool same_batch_ = true;       // it has the size that the file gives it
   std::map<uint32_t, std::shared_ptr<const std::vector<uint8_t>>> buffers_;
-  std::map<int, std::string> handles_;        // tensors that are handles: the variable's name
   std::map<std::string, ValueId> variables_;  // by name
+  std::map<std::pair<const SubGraph*, int>, ValueId> constants_;  // tensors of a graph, which may be called often
   uint64_t copied_bytes_ = 0;
+  int64_t called_operators_ = 0;
   std::unordered_map<std::string, int> names_;  // how often a name was taken
   std::vector<std::string> problems_;
 };
@@ -167,6 +219,8 @@ std::span<const Converter> transposed_converters();
 std::span<const Converter> recurrent_converters();
 std::span<const Converter> variable_converters();
 std::span<const Converter> rnn_converters();
+std::span<const Converter> repeat_converters();
+std::span<const Converter> control_converters();
 
 // tflite_matmul.cc: operands 1 and `slot` of a layer with weights, checked, and how it is quantized by the types of its
 // operands.
@@ -177,8 +231,14 @@ void set_matmul_policy(Importer& importer, Operation& op, ValueId x, ValueId w, 
 // tflite_pointwise.cc: `function`, a Reduce::Function, over the axes of input 1.
 void reduce_over_axes(Importer& importer, Operation& op, uint32_t function);
 
-// Integers that are shapes, folded while reading; true if the operator was one of these.
+// What is known while reading; true if the operator was one of these: lists of integers, cut and joined; integers and
+// bools that are computed of stored ones, and fillings; lists of rows in the body of a loop.
 bool fold_shape_arithmetic(Importer& importer, Operation& op);
+bool fold_integers(Importer& importer, Operation& op);
+bool note_rows(Importer& importer, Operation& op);
+
+// Of a constant along `axis`: taken by stored indices.
+void gather_stored(Importer& importer, Operation& op, int axis);
 
 std::string dims_text(const std::vector<int64_t>& dims);
 

@@ -281,10 +281,11 @@ void lookup_rows(Importer& importer, Operation& op, ValueId table, ValueId ids) 
 
 void convert_gather(Importer& importer, Operation& op) {
   const auto& options = importer.options<GatherOptions>(op);
-  const ValueId table = importer.real_input(op, 0), ids = importer.input(op, 1);
-  if (importer.axis(op, options.axis(), importer.value(table).dims.size()) != 0 || options.batch_dims() != 0)
-    importer.unsupported(op, "indices along another axis than 0");
-  lookup_rows(importer, op, table, ids);
+  const ValueId table = importer.input(op, 0), ids = importer.input(op, 1);
+  const int axis = importer.axis(op, options.axis(), importer.value(table).dims.size());
+  if (options.batch_dims() == 0 && importer.value(ids).constant()) return gather_stored(importer, op, axis);
+  if (axis != 0 || options.batch_dims() != 0) importer.unsupported(op, "indices along another axis than 0");
+  lookup_rows(importer, op, importer.real_input(op, 0), ids);
 }
 
 void convert_embedding_lookup(Importer& importer, Operation& op) {

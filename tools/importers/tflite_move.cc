@@ -91,6 +91,7 @@ void convert_transpose(Importer& importer, Operation& op) {
 
 // TFLite forbids an activation on codes here, and so does the engine's concat: it becomes a clamp of its own.
 void emit_concat(Importer& importer, Operation& op, std::vector<ValueId> inputs, int axis, Activation activation) {
+  inputs = importer.in_groups(op, std::move(inputs), axis, importer.output(op));
   Node node{.op = Op::kConcat, .name = "", .words = {}, .inputs = std::move(inputs), .outputs = {}};
   set_integer(node, "axis", axis);
   if (activation == Activation::NONE || activation == Activation::TANH)
@@ -104,7 +105,8 @@ void emit_concat(Importer& importer, Operation& op, std::vector<ValueId> inputs,
 void convert_concatenation(Importer& importer, Operation& op) {
   const auto& options = importer.options<ConcatenationOptions>(op);
   std::vector<ValueId> inputs;
-  for (size_t i = 0; i < op.inputs.size(); ++i) inputs.push_back(importer.input(op, i));
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (!importer.is_empty(op, i)) inputs.push_back(importer.input(op, i));
   if (inputs.empty()) importer.bad(op, "has no input");
   emit_concat(importer, op, inputs, importer.axis(op, options.axis(), importer.value(inputs[0]).dims.size()),
               options.activation());
@@ -199,15 +201,17 @@ void convert_shape(Importer& importer, Operation& op) {
 
 void Importer::define_integers(const Operation& op, const std::vector<int64_t>& numbers,
                                const std::vector<int64_t>& dims) {
-  const bool wide = tensor(op.outputs[0]).type() == TensorType::INT64;
+  const ElementType type = declared_type(op);
+  if (type != ElementType::kInt32 && type != ElementType::kInt64 && type != ElementType::kBool)
+    bad(op, "its output has no integers");
   std::vector<uint8_t> bytes;
   for (const int64_t number : numbers) {
     uint8_t element[8];
     std::memcpy(element, &number, sizeof number);  // little-endian: the low half comes first
-    bytes.insert(bytes.end(), element, element + (wide ? 8 : 4));
+    bytes.insert(bytes.end(), element, element + storage_bytes(type, 1));
   }
   Value v;
-  v.type = v.stored = wide ? ElementType::kInt64 : ElementType::kInt32;
+  v.type = v.stored = type;
   v.dims = dims;
   v.data = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
   define(op, std::move(v));

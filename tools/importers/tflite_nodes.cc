@@ -1,7 +1,9 @@
 // Operands and nodes: what the converters of operators build with.
+#include <algorithm>
 #include <limits>
 
 #include "tools/base/names.h"
+#include "tools/graph/operands.h"
 #include "tools/importers/tflite.h"
 
 namespace nacre::tools::tflite {
@@ -10,12 +12,19 @@ ValueId Importer::input(const Operation& op, size_t i) {
   if (!has_input(op, i)) bad(op, "input " + std::to_string(i) + " is missing");
   const int id = op.inputs[i];
   if (tensor(id).is_variable()) unsupported(tensor_name(id), "is a variable that lives between runs");
-  ValueId& made = values_[size_t(id)];
-  if (made == kNone) {
-    if (!has_data(id)) bad(op, "reads " + tensor_name(id) + " before it is written");
-    made = constant(id);
-  }
-  return made;
+  const ValueId x = made(id);
+  if (x == kNone) bad(op, "reads " + tensor_name(id) + " before it is written");
+  return x;
+}
+
+ValueId Importer::made(int id) {
+  ValueId& x = scope_.values[size_t(id)];
+  if (x != kNone) return x;
+  if (scope_.rows.contains(id)) return join_rows(id);
+  if (!has_data(id)) return kNone;
+  const auto [found, is_new] = constants_.try_emplace({scope_.graph, id}, kNone);
+  if (is_new) found->second = constant(id);
+  return x = found->second;
 }
 
 ValueId Importer::real_input(const Operation& op, size_t i) {
@@ -25,14 +34,20 @@ ValueId Importer::real_input(const Operation& op, size_t i) {
   return id;
 }
 
+ValueId Importer::whole_or_real_input(const Operation& op, size_t i) {
+  const ValueId id = input(op, i);
+  const ElementType type = value(id).type;
+  return type == ElementType::kInt32 || type == ElementType::kInt64 ? id : real_input(op, i);
+}
+
 bool Importer::is_computed(const Operation& op, size_t i) const {
-  return has_input(op, i) && written_[size_t(op.inputs[i])];
+  return has_input(op, i) && scope_.written[size_t(op.inputs[i])];
 }
 
 std::vector<int64_t> Importer::integers(const Operation& op, size_t i) {
   if (!has_input(op, i)) bad(op, "input " + std::to_string(i) + " is missing");
   const int id = op.inputs[i];
-  if (values_[size_t(id)] == kNone && !has_data(id)) {
+  if (scope_.values[size_t(id)] == kNone && !has_data(id)) {
     const std::vector<int64_t> dims = dims_of(id);
     if (dims.size() == 1 && dims[0] == 0) return {};  // the empty list has no bytes, like what is yet to be computed
   }
@@ -57,7 +72,7 @@ std::vector<int64_t> Importer::declared_dims(const Operation& op) const { return
 ValueId Importer::output(const Operation& op, size_t i) {
   if (i >= op.outputs.size()) bad(op, "has no output " + std::to_string(i));
   const int id = op.outputs[i];
-  if (values_[size_t(id)] != kNone) return values_[size_t(id)];
+  if (scope_.values[size_t(id)] != kNone) return scope_.values[size_t(id)];
   Value v = make_value(id);
   if (v.type == ElementType::kFloat16) unsupported(op, "float16 activations (" + tensor_name(id) + ")");
   if (v.quantizer && v.quantizer->scale.size() > 1)
@@ -66,7 +81,7 @@ ValueId Importer::output(const Operation& op, size_t i) {
     unsupported(op, tensor_name(id) + " is an activation quantized to int32");
   v.stored = ElementType::kNone;
   v.name = unique(tensor_name(id));
-  return values_[size_t(id)] = graph_.add(std::move(v));
+  return scope_.values[size_t(id)] = graph_.add(std::move(v));
 }
 
 ValueId Importer::between(ValueId like, const std::string& suffix) {
@@ -80,7 +95,7 @@ ValueId Importer::between(ValueId like, const std::string& suffix) {
 void Importer::define(const Operation& op, Value constant) {
   constant.name = unique(tensor_name(op.outputs[0]));
   constant.region = Region::kWeights;
-  values_[size_t(op.outputs[0])] = graph_.add(std::move(constant));
+  scope_.values[size_t(op.outputs[0])] = graph_.add(std::move(constant));
 }
 
 Policy& Importer::policy(Operation& op) {
@@ -88,7 +103,42 @@ Policy& Importer::policy(Operation& op) {
   return graph_.layers[size_t(op.layer)].policy;
 }
 
+// What is computed of constants alone is computed here, with the reference kernels: tables, masks, weights that are
+// turned. Not where a gradient may be wanted of it, and not codes, whose rounding is a policy's.
+bool Importer::compute_constant(const Operation& op, Node& node) {
+  constexpr int64_t kMostElements = 1 << 22;
+  const bool whole = std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId y) {
+    const ElementType type = value(y).type;
+    return type == ElementType::kInt32 || type == ElementType::kInt64 || type == ElementType::kBool;
+  });
+  const auto is_plain = [&](ValueId x) {
+    return x != kNone && value(x).constant() && !value(x).quantizer && value(x).stored == value(x).type;
+  };
+  const auto takes_codes = [&](ValueId y) { return value(y).quantizer.has_value(); };
+  if (is_matmul(node.op) || (options_.train && !whole) || node.inputs.empty() ||
+      !std::all_of(node.inputs.begin(), node.inputs.end(), is_plain) ||
+      std::any_of(node.outputs.begin(), node.outputs.end(), takes_codes) ||
+      std::any_of(op.outputs.begin(), op.outputs.end(), [&](int id) { return is_result(id); }))
+    return false;
+  node.name = op.name;
+  infer_shapes(graph_, node);
+  check_types(op, node);
+  int64_t elements = 0;
+  for (const ValueId y : node.outputs) elements += value(y).elements();
+  if (elements > kMostElements || find_kernel(graph_, node) == nullptr) return false;
+  graph_.budget.take(uint64_t(elements) * 8, op.name, "what is computed of constants", "use a smaller network");
+  std::vector<std::vector<uint8_t>> results = evaluate(graph_, node);
+  for (size_t i = 0; i < results.size(); ++i) {
+    Value& y = value(node.outputs[i]);
+    y.data = std::make_shared<const std::vector<uint8_t>>(std::move(results[i]));
+    y.stored = y.type;
+    y.region = Region::kWeights;
+  }
+  return true;
+}
+
 void Importer::emit(Operation& op, Node node) {
+  if (compute_constant(op, node)) return;
   policy(op);
   node.layer = op.layer;
   node.name = graph_.layers[size_t(op.layer)].name;
@@ -100,8 +150,10 @@ void Importer::emit(Operation& op, Node node) {
 // A file may declare what no operator gives: codes without a scale, or integers behind arithmetic.
 void Importer::check_types(const Operation& op, const Node& node) {
   if (node.op == Op::kCast || node.op == Op::kArgMax || node.op == Op::kCompare || node.inputs.empty()) return;
-  const bool moves = find_rule(node.op)->numerics == Numerics::kMove;
-  const ElementType given = moves ? value(node.inputs[0]).type : ElementType::kFloat32;
+  const ElementType first = value(node.inputs[0]).type;
+  const bool same = find_rule(node.op)->numerics == Numerics::kMove || first == ElementType::kInt32 ||
+                    first == ElementType::kInt64 || first == ElementType::kBool;
+  const ElementType given = same ? first : ElementType::kFloat32;
   for (const ValueId id : node.outputs) {
     if (id == kNone || value(id).type == given) continue;
     const ElementType declared = value(id).type;
@@ -147,6 +199,24 @@ void Importer::emit_activated(Operation& op, Node node, Activation activation, V
   const ValueId x = node.outputs[0];
   emit(op, std::move(node));
   emit(op, {.op = Op::kTanh, .name = "", .words = {}, .inputs = {x}, .outputs = {y}});
+}
+
+std::vector<ValueId> Importer::in_groups(Operation& op, std::vector<ValueId> parts, int axis, ValueId like) {
+  constexpr size_t kMostParts = 16;
+  while (parts.size() > kMostParts) {
+    std::vector<ValueId> joined;
+    for (size_t i = 0; i < parts.size(); i += kMostParts) {
+      Node node{.op = Op::kConcat, .name = "", .words = {}, .inputs = {}, .outputs = {}};
+      node.inputs.assign(parts.begin() + long(i), parts.begin() + long(std::min(i + kMostParts, parts.size())));
+      set_integer(node, "axis", axis);
+      joined.push_back(node.inputs.size() == 1 ? node.inputs[0] : between(like, "/joined"));
+      if (node.inputs.size() == 1) continue;
+      node.outputs = {joined.back()};
+      emit(op, std::move(node));
+    }
+    parts = std::move(joined);
+  }
+  return parts;
 }
 
 void Importer::emit_reshape(Operation& op, ValueId x, const std::vector<int64_t>& dims, ValueId y) {

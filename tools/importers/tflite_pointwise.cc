@@ -15,12 +15,19 @@ namespace {
 
 Node unary(Op op, ValueId x) { return {.op = op, .name = "", .words = {}, .inputs = {x}, .outputs = {}}; }
 
+void check_pair(Importer& importer, const Operation& op, ValueId a, ValueId b) {
+  if (importer.value(a).type != importer.value(b).type) importer.bad(op, "its operands have several types");
+}
+
 template <Op kOp, class Options>
 void convert_binary(Importer& importer, Operation& op) {
-  const ValueId a = importer.real_input(op, 0), b = importer.real_input(op, 1);
+  const ValueId a = importer.whole_or_real_input(op, 0), b = importer.whole_or_real_input(op, 1);
   const auto* options = op.record->template builtin_options_as<Options>();
+  const Activation activation = options != nullptr ? options->activation() : Activation::NONE;
+  check_pair(importer, op, a, b);
+  if (activation != Activation::NONE) importer.real_input(op, 0);
   Node node{.op = kOp, .name = "", .words = {}, .inputs = {a, b}, .outputs = {}};
-  importer.emit_activated(op, std::move(node), options != nullptr ? options->activation() : Activation::NONE);
+  importer.emit_activated(op, std::move(node), activation);
 }
 
 // `activation`: of DIV, which alone has one.
@@ -43,7 +50,8 @@ void convert_two(Importer& importer, Operation& op) {
 
 template <Compare::Function kFunction>
 void convert_comparison(Importer& importer, Operation& op) {
-  const ValueId a = importer.real_input(op, 0), b = importer.real_input(op, 1);
+  const ValueId a = importer.whole_or_real_input(op, 0), b = importer.whole_or_real_input(op, 1);
+  check_pair(importer, op, a, b);
   Node node{.op = Op::kCompare, .name = "", .words = {}, .inputs = {a, b}, .outputs = {}};
   set_integer(node, "function", int(kFunction));
   if (importer.value(importer.output(op)).type != ElementType::kBool) importer.bad(op, "its output has no bools");
@@ -52,7 +60,9 @@ void convert_comparison(Importer& importer, Operation& op) {
 
 // SELECT takes rows by a list of conditions, if it has fewer axes than the rest.
 void convert_select(Importer& importer, Operation& op) {
-  const ValueId c = importer.input(op, 0), a = importer.real_input(op, 1), b = importer.real_input(op, 2);
+  const ValueId c = importer.input(op, 0), a = importer.whole_or_real_input(op, 1),
+                b = importer.whole_or_real_input(op, 2);
+  check_pair(importer, op, a, b);
   if (importer.value(c).type != ElementType::kBool) importer.bad(op, "a condition that has no bools");
   if (op.code == BuiltinOperator::SELECT && importer.value(c).dims.size() != importer.value(a).dims.size())
     importer.unsupported(op, "a condition of another rank than its operands");
@@ -104,10 +114,9 @@ void convert_leaky_relu(Importer& importer, Operation& op) {
 }
 
 // y = clamp(x, 0, inf) + a clamp(x, -inf, 0), exact in float32; one slope for all is leaky_relu. On codes TFLite rounds
-// a x once, which no step does.
+// a x once, as y is here: what lies between has no codes.
 void convert_prelu(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0), slope = importer.real_input(op, 1);
-  if (importer.value(x).quantizer) importer.unsupported(op, "slopes per channel on codes");
   if (const Value& a = importer.value(slope); a.constant()) {
     const std::vector<float> slopes = reals(a);
     if (!slopes.empty() && std::all_of(slopes.begin(), slopes.end(), [&](float s) { return s == slopes[0]; })) {
@@ -117,8 +126,12 @@ void convert_prelu(Importer& importer, Operation& op) {
     }
   }
   const ValueId y = importer.output(op);
-  const ValueId positive = importer.between(y, "/positive"), negative = importer.between(y, "/negative"),
-                scaled = importer.between(y, "/scaled");
+  const auto real = [&](const char* suffix) {
+    const ValueId id = importer.between(y, suffix);
+    importer.value(id).quantizer.reset();
+    return id;
+  };
+  const ValueId positive = real("/positive"), negative = real("/negative"), scaled = real("/scaled");
   const auto emit = [&](Node node, ValueId out) {
     node.outputs = {out};
     importer.emit(op, std::move(node));

@@ -16,7 +16,7 @@ ValueId Importer::state(const Operation& op, size_t i, std::vector<int64_t> dims
   const int index = op.inputs[i];
   if (!tensor(index).is_variable() || has_data(index))
     unsupported(op, tensor_name(index) + " is a state that the file does not keep in a variable");
-  if (values_[size_t(index)] != kNone)
+  if (scope_.values[size_t(index)] != kNone)
     unsupported(op, "reads the variable " + tensor_name(index) + " of another layer");
   int64_t elements = 1, expected = 1;
   for (const int64_t dim : dims_of(index)) elements *= dim;
@@ -29,7 +29,7 @@ ValueId Importer::state(const Operation& op, size_t i, std::vector<int64_t> dims
   v.dims = std::move(dims);
   v.region = Region::kStream;
   check_limits(v.dims, v.name);
-  return values_[size_t(index)] = graph_.add(std::move(v));
+  return scope_.values[size_t(index)] = graph_.add(std::move(v));
 }
 
 namespace {

@@ -1,8 +1,6 @@
 // UNIDIRECTIONAL_SEQUENCE_RNN, step by step: a dense layer over all steps, then for each
 //
 //   h_t = f(x_t + R h_t-1),   h_-1 what the run before left in the variable
-#include <algorithm>
-
 #include "tools/importers/tflite.h"
 
 namespace nacre::tools::tflite {
@@ -35,7 +33,6 @@ class Rnn {
 
  private:
   enum Input { kRecurrent = 2, kRnnBias = 3, kHidden = 4 };
-  static constexpr size_t kMostParts = 16;  // of a concatenation: operands of a step are few
 
   ValueId append(Node node, ValueId like, const std::string& suffix, ValueId y = kNone) {
     if (y == kNone) y = importer_.between(like, suffix);
@@ -69,15 +66,7 @@ class Rnn {
   }
 
   void join(std::vector<ValueId> parts, ValueId y) {
-    while (parts.size() > kMostParts) {
-      std::vector<ValueId> joined;
-      for (size_t i = 0; i < parts.size(); i += kMostParts) {
-        const std::vector<ValueId> some(parts.begin() + long(i),
-                                        parts.begin() + long(std::min(i + kMostParts, parts.size())));
-        joined.push_back(some.size() == 1 ? some[0] : append(concat(some), some[0], "/joined"));
-      }
-      parts = std::move(joined);
-    }
+    parts = importer_.in_groups(op_, std::move(parts), 1, y);
     if (parts.size() == 1) importer_.emit_reshape(op_, parts[0], importer_.value(parts[0]).dims, y);
     else append(concat(parts), y, "", y);
   }

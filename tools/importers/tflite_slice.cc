@@ -1,5 +1,5 @@
-// SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK: runs of indices along axes. And the folding of the slices and packs
-// that compute a target of RESHAPE out of SHAPE.
+// SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK, REVERSE_V2: runs of indices along axes. And the folding of the slices
+// and packs that compute a target of RESHAPE out of SHAPE.
 #include <algorithm>
 
 #include "tools/importers/tflite.h"
@@ -193,6 +193,15 @@ void convert_unpack(Importer& importer, Operation& op) {
   }
 }
 
+void convert_reverse(Importer& importer, Operation& op) {
+  std::vector<Cut> cuts = whole(importer.file_dims(op, 0));
+  for (const int64_t given : importer.integers(op, 1)) {
+    Cut& cut = cuts[size_t(importer.axis(op, given, cuts.size()))];
+    cut = {cut.size - 1, cut.size, cut.size > 1 ? -1 : 1};
+  }
+  emit_slice(importer, op, 0, std::move(cuts), importer.output(op));
+}
+
 // A list of integers that is known, or nothing.
 bool is_known_list(Importer& importer, const Operation& op, size_t i) {
   if (!importer.has_input(op, i)) return false;
@@ -236,7 +245,7 @@ std::span<const Converter> slice_converters() {
   static constexpr Converter kRows[] = {
       {BuiltinOperator::SLICE, &convert_slice},   {BuiltinOperator::STRIDED_SLICE, &convert_strided_slice},
       {BuiltinOperator::SPLIT, &convert_split},   {BuiltinOperator::SPLIT_V, &convert_split_v},
-      {BuiltinOperator::UNPACK, &convert_unpack},
+      {BuiltinOperator::UNPACK, &convert_unpack}, {BuiltinOperator::REVERSE_V2, &convert_reverse},
   };
   return kRows;
 }

@@ -93,7 +93,7 @@ void Importer::check_limits(const std::vector<int64_t>& dims, const std::string&
 
 std::optional<Quantizer> Importer::make_quantizer(int index, ElementType stored) const {
   const QuantizationParameters* q = tensor(index).quantization();
-  const bool codes = has_codes(stored) || (stored == ElementType::kInt32 && beside_quantize_[size_t(index)]);
+  const bool codes = has_codes(stored) || (stored == ElementType::kInt32 && scope_.beside_quantize[size_t(index)]);
   if (q == nullptr || !codes) return std::nullopt;
   if (q->details_type() != QuantizationDetails::NONE)
     unsupported(tensor_name(index), "has block-wise or custom quantization");
@@ -182,6 +182,8 @@ std::shared_ptr<const std::vector<uint8_t>> Importer::data_of(int index) {
   buffers_.emplace(id, copy);
   return copy;
 }
+
+ElementType Importer::declared_type(const Operation& op) const { return element_of(tensor(op.outputs[0]).type()); }
 
 bool Importer::has_scale(int index) const {
   const QuantizationParameters* q = tensor(index).quantization();

@@ -12,12 +12,12 @@ void Importer::name_variable(const Operation& op) {
   const auto text = [](const flatbuffers::String* s) { return s == nullptr ? std::string() : s->str(); };
   const std::string name = text(options.shared_name()), container = text(options.container());
   if (tensor(op.outputs[0]).type() != TensorType::RESOURCE) bad(op, "gives out no resource");
-  handles_[op.outputs[0]] = container.empty() ? name : container + "/" + name;
+  scope_.handles[op.outputs[0]] = container.empty() ? name : container + "/" + name;
 }
 
 ValueId Importer::variable(const Operation& op, int like) {
-  const auto handle = handles_.find(has_input(op, 0) ? op.inputs[0] : kNone);
-  if (handle == handles_.end()) bad(op, "names no variable");
+  const auto handle = scope_.handles.find(has_input(op, 0) ? op.inputs[0] : kNone);
+  if (handle == scope_.handles.end()) bad(op, "names no variable");
   if (!same_batch_) unsupported(op, "a variable under another batch than the file's");
   Value v = make_value(like);
   if (v.quantizer || v.type == ElementType::kFloat16) unsupported(op, "a variable of another type than float32");
