@@ -122,6 +122,59 @@ TEST(import_tflite_control, steps_grow_with_the_turns_not_their_square) {
   for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], float(i / 2 + 1)) << i;
 }
 
+// The same by TensorFlow's own lists, which the converter leaves where the batch is open; `item`: who is set.
+std::vector<uint8_t> list_recurrence(int n, int set) {
+  TfliteBuilder b;
+  const auto list = [&](const char* name) {
+    return b.tensor({.name = name, .type = TensorType::VARIANT, .shape = {}, .data = {}, .codes = {}, .signature = {}});
+  };
+  const int cond = b.graph([&] {
+    const int i = whole(b, "i"), less = bools(b, "less");
+    const int xs = list("xs"), hs = list("hs"), h = b.activation("h", {1, 2});
+    b.op(BuiltinOperator::LESS, {i, b.int32s("most", {}, {set})}, {less});
+    return TfliteBuilder::Ends{{i, xs, hs, h}, {less}};
+  });
+  const int body = b.graph([&] {
+    const int i = whole(b, "i"), xs = list("xs"), hs = list("hs"), h = b.activation("h", {1, 2}),
+              at = b.activation("at", {1, 2}), sum = b.activation("sum", {1, 2}), filled = list("filled"),
+              shape = b.int32s("shape", {2}, {-1, 2});
+    b.custom("FlexTensorListGetItem", {xs, i, shape}, {at});
+    b.op(BuiltinOperator::ADD, {h, at}, {sum}, CreateAddOptions(b.fbb()));
+    b.custom("FlexTensorListSetItem", {hs, i, sum}, {filled});
+    return TfliteBuilder::Ends{{i, xs, hs, h}, {next(b, i), xs, filled, sum}};
+  });
+  const int x = b.activation("in", {n, 1, 2}), zero = b.int32s("start", {}, {0}), h = b.floats("h0", {1, 2}, {0, 0}),
+            shape = b.int32s("shape", {2}, {-1, 2}), items = b.int32s("items", {}, {n}), xs = list("xs"),
+            hs = list("hs"), last = whole(b, "last"), same = list("same"), filled = list("filled"),
+            h_last = b.activation("h_last", {1, 2}), y = b.activation("out", {n, 1, 2});
+  b.custom("FlexTensorListFromTensor", {x, shape}, {xs});
+  b.custom("FlexTensorListReserve", {shape, items}, {hs});
+  b.op(BuiltinOperator::WHILE, {zero, xs, hs, h}, {last, same, filled, h_last},
+       CreateWhileOptions(b.fbb(), cond, body));
+  b.custom("FlexTensorListStack", {filled, shape}, {y});
+  return b.finish({x}, {y});
+}
+
+TEST(import_tflite_control, lists_of_tensorflow_are_lists_too) {
+  const std::vector<uint8_t> x = bytes_of(std::vector<float>{1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(reals(value(run_graph(imported(list_recurrence(3, 3)), {x}), "out")),
+            (std::vector<float>{1, 2, 4, 6, 9, 12}));
+  EXPECT_EQ(reals(value(run_graph(imported(list_recurrence(3, 2)), {x}), "out")),
+            (std::vector<float>{1, 2, 4, 6, 0, 0}));
+  EXPECT_NE(refusal(list_recurrence(3, 4), kBadInput).find("an index that is none of its list"), std::string::npos);
+}
+
+TEST(import_tflite_control, a_list_is_no_tensor) {
+  TfliteBuilder b;
+  const int shape = b.int32s("shape", {1}, {2}), items = b.int32s("items", {}, {3}), x = b.activation("x", {3, 2}),
+            list = b.tensor({.name = "list", .type = TensorType::VARIANT, .shape = {}, .data = {}, .codes = {},
+                             .signature = {}}),
+            y = b.activation("y", {3, 2});
+  b.custom("TensorListReserve", {shape, items}, {list});
+  b.op(BuiltinOperator::ADD, {x, list}, {y}, CreateAddOptions(b.fbb()));
+  EXPECT_NE(refusal(b.finish({x}, {y}), kBadInput).find("a list is read as a tensor"), std::string::npos);
+}
+
 TEST(import_tflite_control, a_loop_whose_turns_are_not_known_is_refused) {
   TfliteBuilder b;
   const int cond = b.graph([&] {

@@ -28,6 +28,15 @@ TEST(import_tflite_repeat, reverses_axes) {
             (std::vector<float>{6, 5, 4, 3, 2, 1}));
 }
 
+TEST(import_tflite_repeat, a_reversal_keeps_codes_whatever_their_scale) {
+  TfliteBuilder b;
+  const int x = b.activation("x", {1, 2}, 0.5f, 3), y = b.activation("y", {1, 2}, 0.25f, -1);
+  b.op(BuiltinOperator::REVERSE_V2, {x, b.int32s("axis", {1}, {1})}, {y});
+  const std::vector<float> given = {0.5f * (7 - 3), 0.5f * (-9 - 3)};
+  const Graph run = run_graph(imported(b.finish({x}, {y})), {bytes_of(given)});
+  EXPECT_EQ(reals(value(run, "y")), (std::vector<float>{0.25f * (-9 + 1), 0.25f * (7 + 1)}));
+}
+
 std::vector<uint8_t> gathered(const std::vector<int32_t>& y_shape, const std::vector<int32_t>& ids_shape,
                               const std::vector<int32_t>& ids, int axis) {
   TfliteBuilder b;

@@ -190,6 +190,7 @@ void Importer::read_inputs() {
 void Importer::convert(Operation& op) {
   const bool gives = !op.outputs.empty();
   if (gives && (note_rows(*this, op) || fold_shape_arithmetic(*this, op) || fold_integers(*this, op))) return;
+  if (op.code == BuiltinOperator::CUSTOM && gives && convert_list(*this, op)) return;
   const Converter* converter = find_converter(op.code);
   if (converter == nullptr) unsupported(op, "an operator that the engine does not have");
   converter->convert(*this, op);
@@ -198,7 +199,7 @@ void Importer::convert(Operation& op) {
 // What was inferred must be what the file says, where it says something.
 void Importer::check_outputs(const Operation& op) {
   for (const int id : op.outputs) {
-    if (scope_.handles.contains(id)) continue;
+    if (scope_.handles.contains(id) || (is_list(id) && scope_.rows.contains(id))) continue;
     const ValueId y = scope_.values[size_t(id)];
     const auto rows = scope_.rows.find(id);
     if (y == kNone && rows == scope_.rows.end()) bad(op, "gives out more tensors than it has");

@@ -18,6 +18,7 @@
 //   tflite_fold.cc      integers, bools and fillings that are known while reading
 //   tflite_control.cc   WHILE and IF: graphs that are called
 //   tflite_rows.cc      the lists of a WHILE
+//   tflite_lists.cc     the lists of TensorFlow: FlexTensorListReserve and its kin
 //
 // The graph is real-valued: a quantized tensor is a float32 value with a Quantizer, constants keep their codes.
 // QUANTIZE and DEQUANTIZE, which leave real values as they are, become copies; apply_policy makes steps of them.
@@ -97,6 +98,7 @@ class Importer {
   bool is_empty(const Operation& op, size_t i) const;                     // it has no rows
   std::optional<Rows> rows_of(const Operation& op, size_t i);             // none of a single number
   void define_rows(const Operation& op, Rows rows);                       // output 0 is these rows
+  ValueId cut_rows(Operation& op, const Run& run);
 
   // tflite_control.cc
   std::vector<Argument> arguments(const Operation& op, size_t first);     // the inputs from there on
@@ -179,7 +181,9 @@ class Importer {
   ValueId constant(int tensor);
   ValueId made(int tensor);  // its value, if it has one: a constant, rows joined
   ValueId join_rows(int tensor);
+  bool is_list(int tensor) const;
   void bind(const Operation& op, int tensor, const Argument& argument);
+  void check_row(const Operation& op, const Value& declared, const Run& run) const;
   void check_alike(const Operation& op, const Value& declared, const Value& found) const;
   std::vector<int64_t> dims_of(int tensor) const;  // as in the file
   void check_limits(const std::vector<int64_t>& dims,
@@ -236,6 +240,16 @@ void reduce_over_axes(Importer& importer, Operation& op, uint32_t function);
 bool fold_shape_arithmetic(Importer& importer, Operation& op);
 bool fold_integers(Importer& importer, Operation& op);
 bool note_rows(Importer& importer, Operation& op);
+
+// tflite_rows.cc: rows begin .. begin + size - 1 of `from` behind those of `to`; no rows, of the shape of others.
+void append(Rows& to, const Rows& from, int64_t begin, int64_t size);
+Rows none_like(const Rows& rows);
+bool is_same_but_for_rows(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
+// A custom operator on TensorFlow's lists; false if it is another.
+bool convert_list(Importer& importer, Operation& op);
+
+// y has the codes of x, though its scale is another: what LiteRT's moves do, where the converter did not see to it.
+void emit_same_codes(Importer& importer, Operation& op, ValueId x, ValueId y);
 
 // Of a constant along `axis`: taken by stored indices.
 void gather_stored(Importer& importer, Operation& op, int axis);

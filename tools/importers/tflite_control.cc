@@ -84,9 +84,14 @@ void Importer::check_alike(const Operation& op, const Value& declared, const Val
 void Importer::bind(const Operation& op, int id, const Argument& argument) {
   if (id == kNone || has_data(id) || scope_.values[size_t(id)] != kNone || scope_.rows.contains(id))
     bad(op, "calls a graph whose list of inputs is no list of tensors");
+  if (is_list(id)) {
+    if (argument.value != kNone) bad(op, "a tensor becomes a list");
+    scope_.rows[id] = argument.rows;
+    return;
+  }
   const Value declared = make_value(id);
   if (argument.value == kNone) {
-    for (const Run& run : argument.rows.runs) check_alike(op, declared, value(run.of));
+    for (const Run& run : argument.rows.runs) check_row(op, declared, run);
     scope_.rows[id] = argument.rows;
     return;
   }

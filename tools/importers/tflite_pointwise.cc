@@ -58,11 +58,19 @@ void convert_comparison(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-// SELECT takes rows by a list of conditions, if it has fewer axes than the rest.
+// SELECT takes rows by a list of conditions, if it has fewer axes than the rest. Codes are taken as they are.
 void convert_select(Importer& importer, Operation& op) {
-  const ValueId c = importer.input(op, 0), a = importer.whole_or_real_input(op, 1),
-                b = importer.whole_or_real_input(op, 2);
+  const ValueId c = importer.input(op, 0);
+  ValueId a = importer.whole_or_real_input(op, 1), b = importer.whole_or_real_input(op, 2);
   check_pair(importer, op, a, b);
+  const ValueId y = importer.output(op);
+  for (ValueId* id : {&a, &b}) {
+    const std::optional<Quantizer>&from = importer.value(*id).quantizer, &to = importer.value(y).quantizer;
+    if (!from || !to || (from->scale == to->scale && from->zero == to->zero)) continue;
+    const ValueId same = importer.between(y, "/operand");
+    emit_same_codes(importer, op, *id, same);
+    *id = same;
+  }
   if (importer.value(c).type != ElementType::kBool) importer.bad(op, "a condition that has no bools");
   if (op.code == BuiltinOperator::SELECT && importer.value(c).dims.size() != importer.value(a).dims.size())
     importer.unsupported(op, "a condition of another rank than its operands");
@@ -113,8 +121,8 @@ void convert_leaky_relu(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-// y = clamp(x, 0, inf) + a clamp(x, -inf, 0), exact in float32; one slope for all is leaky_relu. On codes TFLite rounds
-// a x once, as y is here: what lies between has no codes.
+// y = clamp(x, 0, inf) + a clamp(x, -inf, 0), exact in float32; one slope for all is leaky_relu. On codes each part is
+// rounded as TFLite rounds it, and one of the two is 0.
 void convert_prelu(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, 0), slope = importer.real_input(op, 1);
   if (const Value& a = importer.value(slope); a.constant()) {
@@ -126,12 +134,8 @@ void convert_prelu(Importer& importer, Operation& op) {
     }
   }
   const ValueId y = importer.output(op);
-  const auto real = [&](const char* suffix) {
-    const ValueId id = importer.between(y, suffix);
-    importer.value(id).quantizer.reset();
-    return id;
-  };
-  const ValueId positive = real("/positive"), negative = real("/negative"), scaled = real("/scaled");
+  const ValueId positive = importer.between(y, "/positive"), negative = importer.between(x, "/negative"),
+                scaled = importer.between(y, "/scaled");
   const auto emit = [&](Node node, ValueId out) {
     node.outputs = {out};
     importer.emit(op, std::move(node));

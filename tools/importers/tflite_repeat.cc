@@ -177,6 +177,19 @@ void convert_l2_normalization(Importer& importer, Operation& op) {
 
 }  // namespace
 
+// Codes stay, whatever they mean: y = s_y (q - z_y) of the codes q of x, in float32 near enough to give q again.
+void emit_same_codes(Importer& importer, Operation& op, ValueId x, ValueId y) {
+  const Quantizer from = *importer.value(x).quantizer, to = *importer.value(y).quantizer;
+  const size_t rank = importer.value(x).dims.size();
+  const ValueId scaled = importer.between(x, "/rescaled");
+  importer.value(scaled).quantizer.reset();
+  const std::string name = importer.value(y).name;
+  const ValueId factor = number(importer, name + "/factor", rank, to.scale[0] / from.scale[0]),
+                shift = number(importer, name + "/shift", rank, to.scale[0] * float(from.zero[0] - to.zero[0]));
+  append(importer, op, step(Op::kMul, {x, factor}), x, "", scaled);
+  append(importer, op, step(Op::kAdd, {scaled, shift}), x, "", y);
+}
+
 // Indices one step apart are one slice, others a slice for each.
 void gather_stored(Importer& importer, Operation& op, int axis) {
   const ValueId x = importer.input(op, 0);

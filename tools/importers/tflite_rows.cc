@@ -9,8 +9,6 @@
 #include "tools/importers/tflite.h"
 
 namespace nacre::tools::tflite {
-namespace {
-
 // Rows begin .. begin + size - 1 of `from`, behind those of `to`.
 void append(Rows& to, const Rows& from, int64_t begin, int64_t size) {
   for (const Run& run : from.runs) {
@@ -37,6 +35,8 @@ bool is_same_but_for_rows(const std::vector<int64_t>& a, const std::vector<int64
   return a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
 }
 
+namespace {
+
 bool note_slice(Importer& importer, Operation& op) {
   const std::optional<Rows> x = importer.rows_of(op, 0);
   if (!x) return false;
@@ -56,6 +56,7 @@ bool note_slice(Importer& importer, Operation& op) {
 // Stored integers are shapes and places, which are computed.
 bool is_stored_integers(const Importer& importer, const Rows& rows) {
   return std::all_of(rows.runs.begin(), rows.runs.end(), [&](const Run& run) {
+    if (run.of == kNone) return false;
     const Value& v = importer.value(run.of);
     return v.constant() && (v.stored == ElementType::kInt32 || v.stored == ElementType::kInt64);
   });
@@ -111,6 +112,7 @@ std::optional<Rows> Importer::rows_of(const Operation& op, size_t i) {
   const bool is_noted = has_input(op, i) && scope_.values[size_t(op.inputs[i])] == kNone;
   if (const auto found = is_noted ? scope_.rows.find(op.inputs[i]) : scope_.rows.end(); found != scope_.rows.end())
     return found->second;
+  if (has_input(op, i) && is_list(op.inputs[i])) bad(op, "reads a list before it is written");
   const ValueId x = input(op, i);
   const std::vector<int64_t> dims = value(x).dims;
   if (dims.empty()) return std::nullopt;
@@ -119,10 +121,34 @@ std::optional<Rows> Importer::rows_of(const Operation& op, size_t i) {
 
 // Codes are joined as they are, so all must be those that the file gives to the list.
 void Importer::define_rows(const Operation& op, Rows rows) {
-  const Value declared = make_value(op.outputs[0]);
-  for (const Run& run : rows.runs) check_alike(op, declared, value(run.of));
+  if (!is_list(op.outputs[0])) {
+    const Value declared = make_value(op.outputs[0]);
+    for (const Run& run : rows.runs) check_row(op, declared, run);
+  }
   scope_.rows[op.outputs[0]] = std::move(rows);
 }
+
+void Importer::check_row(const Operation& op, const Value& declared, const Run& run) const {
+  if (run.of == kNone) bad(op, "a list is read as a tensor");
+  check_alike(op, declared, value(run.of));
+}
+
+ValueId Importer::cut_rows(Operation& op, const Run& run) {
+  if (run.of == kNone) bad(op, "a list is read as a tensor");
+  const std::vector<int64_t> dims = value(run.of).dims;
+  if (run.first == 0 && run.count == dims[0]) return run.of;
+  const ValueId y = between(run.of, "/rows");
+  Node cut{.op = Op::kSlice, .name = "", .words = {}, .inputs = {run.of}, .outputs = {y}};
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    set_integer(cut, "begin", axis == 0 ? int(run.first) : 0, int(axis));
+    set_integer(cut, "size", axis == 0 ? int(run.count) : int(dims[axis]), int(axis));
+    set_integer(cut, "step", 1, int(axis));
+  }
+  emit(op, std::move(cut));
+  return y;
+}
+
+bool Importer::is_list(int id) const { return tensor(id).type() == TensorType::VARIANT; }
 
 ValueId Importer::join_rows(int id) {
   const Rows rows = scope_.rows.at(id);
@@ -130,21 +156,10 @@ ValueId Importer::join_rows(int id) {
   op.code_name = "CONCATENATION";
   op.name = tensor_name(id);
   op.outputs = {id};
+  if (is_list(id)) bad(op, "a list is read as a tensor");
   if (rows.runs.empty()) unsupported(op, "a tensor without elements");
   std::vector<ValueId> parts;
-  for (const Run& run : rows.runs) {
-    const std::vector<int64_t> dims = value(run.of).dims;
-    parts.push_back(run.of);
-    if (run.first == 0 && run.count == dims[0]) continue;
-    Node cut{.op = Op::kSlice, .name = "", .words = {}, .inputs = {run.of}, .outputs = {between(run.of, "/rows")}};
-    for (size_t axis = 0; axis < dims.size(); ++axis) {
-      set_integer(cut, "begin", axis == 0 ? int(run.first) : 0, int(axis));
-      set_integer(cut, "size", axis == 0 ? int(run.count) : int(dims[axis]), int(axis));
-      set_integer(cut, "step", 1, int(axis));
-    }
-    parts.back() = cut.outputs[0];
-    emit(op, std::move(cut));
-  }
+  for (const Run& run : rows.runs) parts.push_back(cut_rows(op, run));
   parts = in_groups(op, std::move(parts), 0, parts[0]);
   if (parts.size() == 1) return scope_.values[size_t(id)] = parts[0];
   Node join{.op = Op::kConcat, .name = "", .words = {}, .inputs = parts, .outputs = {}};

@@ -199,7 +199,13 @@ void convert_reverse(Importer& importer, Operation& op) {
     Cut& cut = cuts[size_t(importer.axis(op, given, cuts.size()))];
     cut = {cut.size - 1, cut.size, cut.size > 1 ? -1 : 1};
   }
-  emit_slice(importer, op, 0, std::move(cuts), importer.output(op));
+  const ValueId x = importer.input(op, 0), y = importer.output(op);
+  const std::optional<Quantizer>&a = importer.value(x).quantizer, &b = importer.value(y).quantizer;
+  if (!a || !b || (a->scale == b->scale && a->zero == b->zero))
+    return emit_slice(importer, op, 0, std::move(cuts), y);
+  const ValueId turned = importer.between(x, "/turned");
+  emit_slice(importer, op, 0, std::move(cuts), turned);
+  emit_same_codes(importer, op, turned, y);
 }
 
 // A list of integers that is known, or nothing.

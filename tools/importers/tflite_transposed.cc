@@ -49,7 +49,6 @@ void convert_transpose_conv(Importer& importer, Operation& op) {
   const ValueId x = importer.real_input(op, kImage), w_id = matmul_weights(importer, op, 4),
                 b_id = matmul_bias(importer, op, kTransposedBias, x, w_id), y = importer.output(op);
   const Value w = importer.value(w_id), image = importer.value(x);
-  if (w.quantizer && !image.quantizer) importer.unsupported(op, "quantized weights under float32 activations");
   if (w.quantizer && w.quantizer->scale.size() > 1 && w.quantizer->axis != 0)
     importer.unsupported(op, "weights with scales along another axis than channels");
   const TransposedConv conv = read_transposed(importer, op, image, w);
@@ -63,7 +62,7 @@ void convert_transpose_conv(Importer& importer, Operation& op) {
     if (importer.value(b_id).elements() != conv.k) importer.bad(op, "a bias that does not fit its weights");
     node.inputs.push_back(importer.graph().add(transposed_bias(importer.value(b_id), conv)));
   }
-  set_matmul_policy(importer, op, x, w_id, false);
+  set_matmul_policy(importer, op, x, w_id, true);
   const Activation activation = importer.options<TransposeConvOptions>(op).activation();
   const auto append = [&](Node step, const std::string& suffix, ValueId like) {
     const ValueId z = importer.between(like, suffix);
