@@ -331,7 +331,11 @@ void clamp(const KernelEntry& entry, Random& random, Case& made) {
 
 void activation(const KernelEntry& entry, Random& random, Case& made) {
   unary(entry, random, made);
-  if (is_int16(entry)) return made.inputs.push_back(pairs(2, 0.1, 4));
+  if (is_int16(entry)) {
+    if (entry.op == Op::kLeakyRelu) return made.inputs.push_back(pairs(2, 0.1, 4));
+    made.words = {uint32_t(pick(random, 1 << 14, (1 << 15) - 1)), uint32_t(pick(random, 9, 16))};
+    return made.inputs.push_back({.element = ElementType::kInt32, .dims = {256}, .low = 32768, .high = 65535});
+  }
   made.inputs[0].low = -10;
   made.inputs[0].high = 10;
   if (entry.op == Op::kLeakyRelu) made.words = {bits(between(random, -0.5, 1.5))};
@@ -363,6 +367,11 @@ void softmax(const KernelEntry& entry, Random& random, Case& made) {
   if (entry.op == Op::kSoftmax) made.words.push_back(bits(between(random, 0.1, 2)));
   made.inputs = {input_of(entry.operands[0].element, dims)};
   if (!coded(entry)) return;
+  if (is_int16(entry)) {
+    const FixedPoint units = tools::quantize_multiplier(std::exp2(between(random, -3, 3)));
+    made.words.insert(made.words.end(), {uint32_t(units.multiplier), uint32_t(units.shift)});
+    return made.inputs.push_back({.element = ElementType::kInt32, .dims = {2, 513}, .low = 8000, .high = 32767});
+  }
   // As micro/kernels/softmax_common.cc makes them of beta = 1 and a scale in [1/1000, 1/2].
   const FixedPoint scale = tools::quantize_multiplier(std::exp2(between(random, -10, -1)) * (1 << 26));
   made.words.insert(made.words.end(), {uint32_t(scale.multiplier), uint32_t(scale.shift),

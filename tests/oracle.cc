@@ -40,10 +40,26 @@ std::vector<Expected> clamp(const Problem& p) {
   })};
 }
 
+// sigmoid and tanh of int16: between two points t_i and t_i+1 of the table, which are 2^bits units of z apart.
+int64_t curve_code(const Problem& p, int64_t x) {
+  const bool is_tanh = p.entry.op == Op::kTanh;
+  const int64_t z = int64_t(std::floor(Real(x * p.word(0)) / Real(int64_t{1} << p.word(1)) + Real(0.5)));
+  const int64_t apart = is_tanh ? 256 : 512, i = std::abs(z) / apart, rest = std::abs(z) % apart;
+  const auto t = [&](int64_t at) { return p.in[1].integer(at); };
+  const int64_t end = is_tanh ? int64_t{65535} * 256 : int64_t{32767} * 1024;
+  const int64_t r = i >= 255 ? end : t(i) * (apart - rest) + t(i + 1) * rest;  // of 65536 apart
+  const Real y = is_tanh ? 2 * Real(r) / (65536 * 256) - 1 : Real(r) / (65536 * 512);
+  const Real signed_y = z >= 0 ? y : is_tanh ? -y : 1 - y;
+  // half up for z >= 0; below, where half a unit less a last bit is added, half down
+  const Real scaled_y = signed_y * 32768;
+  return int64_t(z >= 0 ? std::floor(scaled_y + Real(0.5)) : std::ceil(scaled_y - Real(0.5)));
+}
+
 std::vector<Expected> activation(const Problem& p) {
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {
     const Real x = p.in[0].real(offset(p.in[0].dims, index));
-    if (p.coded()) return saturated(p, scaled(p, 1, x < 0 ? 1 : 0, int64_t(x)));  // leaky_relu
+    if (p.coded() && p.entry.op != Op::kLeakyRelu) return {double(curve_code(p, int64_t(x))), 0};
+    if (p.coded()) return saturated(p, scaled(p, 1, x < 0 ? 1 : 0, int64_t(x)));
     Real y = 0;
     switch (p.entry.op) {
       case Op::kLeakyRelu: y = x > 0 ? x : x * p.real_word(0); break;
@@ -71,12 +87,36 @@ std::vector<double> along(const Array& x, Index index, size_t axis) {
   return values;
 }
 
+// Of a table of 513 points over all codes of int16, 128 apart: the line through two of them, to the nearest, half up.
+int64_t on_line(const Problem& p, int64_t first, int64_t code) {
+  const int64_t place = std::clamp<int64_t>(code, -32768, 32767) + 32768, i = first + place / 128, rest = place % 128;
+  const int64_t a = p.in[1].integer(i), b = p.in[1].integer(i + 1);
+  return a + int64_t(std::floor(Real((b - a) * rest) / 128 + Real(0.5)));
+}
+
+int64_t table_softmax_code(const Problem& p, const std::vector<double>& x, size_t i) {
+  const auto peak = int64_t(*std::max_element(x.begin(), x.end()));
+  const auto term = [&](double v) {
+    return on_line(p, 0, exact_multiply(p.entry.rounding, int64_t(v) - peak, p.word(2), p.word(3)) + 32767);
+  };
+  int64_t sum = 0;
+  for (const double v : x) sum += term(v);
+  // sum = 2^bits (1 + f), f in [0, 1)
+  const auto bits = int(std::floor(std::log2(double(sum))));
+  const auto fraction = int64_t(std::floor(std::ldexp(Real(sum), 16 - bits) + Real(0.5)));
+  const int64_t reciprocal = on_line(p, 513, fraction - 65536 - 32768);
+  const Real code = std::floor(std::ldexp(Real(term(x[i]) * reciprocal), -bits) + Real(0.5));
+  return std::clamp<int64_t>(int64_t(code), 0, 32767);
+}
+
 std::vector<Expected> softmax(const Problem& p) {
   const auto axis = size_t(p.word(0));
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {
     const std::vector<double> x = along(p.in[0], index, axis);
     const auto i = size_t(index[axis]);
     if (p.coded()) {
+      if (p.output() == ElementType::kInt16 && p.in[0].element == ElementType::kInt16)
+        return {double(table_softmax_code(p, x, i)), 0};
       const SoftmaxCodes codes = {p.word(2), p.word(3), p.word(4), int(element_bits(p.output()))};
       return {double(softmax_code(x, i, p.entry.rounding, codes)), 0};
     }

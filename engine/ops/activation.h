@@ -2,8 +2,8 @@
 //
 //   clamp        y = min(max(x, low), high)
 //   leaky_relu   y = x for x > 0, else alpha x; int16: y = clamp(x M_0) for x >= 0, else clamp(x M_1)
-//   sigmoid      y = 1 / (1 + exp(-x))
-//   tanh         y = tanh(x)
+//   sigmoid      y = 1 / (1 + exp(-x)); int16: curve.h
+//   tanh         y = tanh(x); int16: curve.h
 //   hard_swish   y = x min(max(x + 3, 0), 6) / 6
 //   lookup      y = table[x + 128]: any function of an int8 code; the converter makes the table (NUMERICS.md section 4)
 //
@@ -22,6 +22,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
+#include "engine/ops/curve.h"
 #include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 #include "engine/ops/real_functions.h"
@@ -119,9 +120,9 @@ struct Activation {  // the functions of real numbers
   static constexpr Gradient kLeakyReluGradients[] = {
       {.of = kOf<0>, .by = Op::kLeakyReluGradient, .reads = kReads<gradient_of(0), input_of(0)>}};
   static constexpr Gradient kSigmoidGradients[] = {
-      {.of = kOf<0>, .by = Op::kSigmoidGradient, .reads = kReads<gradient_of(0), output_of(0)>}};
+      {.of = kOf<0>, .by = Op::kSigmoidGradient, .reads = kReads<gradient_of(0), output_of(0)>, .words = &no_words}};
   static constexpr Gradient kTanhGradients[] = {
-      {.of = kOf<0>, .by = Op::kTanhGradient, .reads = kReads<gradient_of(0), output_of(0)>}};
+      {.of = kOf<0>, .by = Op::kTanhGradient, .reads = kReads<gradient_of(0), output_of(0)>, .words = &no_words}};
   static constexpr Gradient kHardSwishGradients[] = {
       {.of = kOf<0>, .by = Op::kHardSwishGradient, .reads = kReads<gradient_of(0), input_of(0)>}};
 
@@ -237,17 +238,17 @@ inline constexpr OpRule kLeakyReluRule = {.op = Op::kLeakyRelu,
 inline constexpr OpRule kSigmoidRule = {.op = Op::kSigmoid,
                                         .name = "sigmoid",
                                         .numerics = Numerics::kPointwise,
-                                        .shapes = &Activation::shapes,
-                                        .attributes = {},
-                                        .inputs = Activation::kInputs,
+                                        .shapes = &Curve::shapes,
+                                        .attributes = Curve::kAttributes,
+                                        .inputs = Curve::kInputs,
                                         .outputs = Activation::kOutputs,
                                         .gradients = Activation::kSigmoidGradients};
 inline constexpr OpRule kTanhRule = {.op = Op::kTanh,
                                      .name = "tanh",
                                      .numerics = Numerics::kPointwise,
-                                     .shapes = &Activation::shapes,
-                                     .attributes = {},
-                                     .inputs = Activation::kInputs,
+                                     .shapes = &Curve::shapes,
+                                     .attributes = Curve::kAttributes,
+                                     .inputs = Curve::kInputs,
                                      .outputs = Activation::kOutputs,
                                      .gradients = Activation::kTanhGradients};
 inline constexpr OpRule kHardSwishRule = {.op = Op::kHardSwish,

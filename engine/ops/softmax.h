@@ -9,6 +9,8 @@
 // int16 1/65536 and -32768.
 // `multiplier` and `shift` are the pair of min(beta scale_x 2^26, 2^31 - 1); what is further than `diff_min` below the
 // maximum is 0.
+// int16, over the last axis: exp and 1 / (1 + x) from tables, NUMERICS.md eq. 11t. y has scale 2^-15 and zero point 0;
+// `multiplier` and `shift` are the pair of beta scale_x 65535 / 10. tables [2, 513].
 //
 // Backward, from y alone:   dx_i = beta y_i (dy_i - sum_j dy_j y_j)
 #pragma once
@@ -17,6 +19,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/fixed_point_functions.h"
+#include "engine/ops/curve.h"
 #include "engine/ops/independent.h"
 #include "engine/ops/parameters.h"
 
@@ -81,6 +84,27 @@ struct Softmax {
     }
   }
 
+  constexpr void forward_int16(const int16_t* logits, const int32_t* tables, int16_t* codes) const {
+    for (int o : independent(outer)) {
+      const int16_t* x = logits + o * width;
+      int16_t* y = codes + o * width;
+      int peak = INT16_MIN;
+      for (int j = 0; j < width; ++j) peak = x[j] > peak ? x[j] : peak;
+      const auto exponential = [&](int j) {  // Q15: of a difference in units of 10 / 65535
+        return Curve513::at(tables, symmetric(multiply<Rounding::kDouble>(x[j] - peak, scale), INT16_MAX));
+      };
+      int32_t sum = 0;  // Q15: at most 65535 terms of at most 1
+      for (int j = 0; j < width; ++j) sum += exponential(j);
+      const int zeros = std::countl_zero(uint32_t(sum)), shift = 31 - zeros;  // sum = 2^(shift - 15) (1 + f)
+      const auto fraction = int32_t(((int64_t{sum} << ((zeros - 1) & 31)) + (1 << 13)) >> 14);  // 2^16 (1 + f)
+      const int64_t reciprocal = Curve513::at(tables + Curve513::kPoints, symmetric(fraction, -(3 << 15)));
+      for (int j = 0; j < width; ++j) {
+        const int64_t code = (exponential(j) * reciprocal + (int64_t{1} << ((shift - 1) & 31))) >> (shift & 31);
+        y[j] = int16_t(code < 0 ? 0 : code > INT16_MAX ? INT16_MAX : code);
+      }
+    }
+  }
+
   template <class T>
   constexpr void gradient(const T* dy, const T* y, T* dx) const {
     using A = typename Element<T>::Accumulator;
@@ -100,6 +124,7 @@ struct Softmax {
     const Shape x = operands[0];
     if (words[kAxis] >= uint32_t(x.rank)) return Code::kAttributeAxis;
     if (operands.element(0) == ElementType::kInt8) TRY_CODE(check_int8(words, x));
+    else if (operands.element(0) == ElementType::kInt16) TRY_CODE(check_int16(words, operands));
     else if (!is_finite(words[kBeta])) return Code::kAttribute;
     *y = dims_of(x);
     return Code::kOk;
@@ -114,7 +139,7 @@ struct Softmax {
 
   static constexpr Attribute kAttributes[] = {
       {"axis"}, {"beta", Coding::kReal}, {"multiplier"}, {"shift"}, {"diff_min"}};
-  static constexpr const char* kInputs[] = {"x"};
+  static constexpr const char* kInputs[] = {"x", "tables?"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr const char* kGradientInputs[] = {"dy", "y"};
   static constexpr const char* kGradientOutputs[] = {"dx"};
@@ -126,6 +151,20 @@ struct Softmax {
   template <Rounding kRounding>
   constexpr int32_t exponential(int32_t difference) const {
     return exp_of_negative<5>(multiply<kRounding>(difference, scale));
+  }
+
+  // x + by, as a code of int16.
+  static constexpr int32_t symmetric(int32_t x, int32_t by) {
+    const int64_t sum = int64_t{x} + by;
+    return int32_t(sum > INT16_MAX ? INT16_MAX : sum < INT16_MIN ? INT16_MIN : sum);
+  }
+
+  static constexpr Code check_int16(const Words& words, const Operands& operands) {
+    const Shape x = operands[0];
+    if (words.integer(kAxis) != x.rank - 1) return Code::kAttributeAxis;
+    if (words.integer(kMultiplier) < 0) return Code::kAttribute;
+    if (operands.has(1) && !is(operands, 1, 2, Curve513::kPoints)) return Code::kShapeWeights;
+    return x.last() > 65535 ? Code::kAccumulator : Code::kOk;
   }
 
   // The maximum itself counts (diff_min <= 0), so the sum is at least 1; 4095 terms of 2^19 fit into int32.

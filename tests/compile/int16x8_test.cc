@@ -180,16 +180,37 @@ TEST(int16x8, a_negative_slope_has_no_multiplier) {
             (std::vector<int16_t>{4, 1, 0, 1, 2, 3, 4, 5}));
 }
 
-// tanh has no form in 16 bits: it runs in float32, and the log says so.
+// cos has no form in 16 bits: it runs in float32, and the log says so.
 TEST(int16x8, what_has_no_form_runs_in_float) {
   TfliteBuilder b;
   const int x = activation16(b, "x", {8}, 0.0001f), y = activation16(b, "y", {8}, 0x1p-15f);
-  b.op(BuiltinOperator::TANH, {x}, {y});
+  b.op(BuiltinOperator::COS, {x}, {y});
   const Graph graph = applied(b.finish({x}, {y}));
-  EXPECT_EQ(ops(graph), (std::vector{Op::kDequantize, Op::kTanh, Op::kQuantize}));
+  EXPECT_EQ(ops(graph), (std::vector{Op::kDequantize, Op::kUnary, Op::kQuantize}));
   std::vector<int16_t> want;
-  for (const int16_t v : kX) want.push_back(saturated16(std::llround(std::tanh(double(v) * 0.0001) * 32768)));
+  for (const int16_t v : kX) want.push_back(saturated16(std::llround(std::cos(double(v) * 0.0001) * 32768)));
   EXPECT_EQ(run16(graph, {bytes_of(kX)}), want);
+}
+
+// Lines between points are within 2 units of 2^-15 of the curve.
+TEST(int16x8, sigmoid_tanh_and_softmax_are_curves) {
+  for (const BuiltinOperator code : {BuiltinOperator::LOGISTIC, BuiltinOperator::TANH, BuiltinOperator::SOFTMAX}) {
+    TfliteBuilder b;
+    const int x = activation16(b, "x", {1, 8}, 0.0001f), y = activation16(b, "y", {1, 8}, 0x1p-15f);
+    if (code == BuiltinOperator::SOFTMAX) b.op(code, {x}, {y}, CreateSoftmaxOptions(b.fbb(), 1));
+    else b.op(code, {x}, {y});
+    const Graph graph = applied(b.finish({x}, {y}));
+    EXPECT_EQ(graph.nodes.size(), 1u);
+    double sum = 0;
+    for (const int16_t v : kX) sum += std::exp(v * 0.0001);
+    const std::vector<int16_t> made = run16(graph, {bytes_of(kX)});
+    for (size_t i = 0; i < made.size(); ++i) {
+      const double v = kX[i] * 0.0001, of_tanh = std::tanh(v), sigmoid = 1 / (1 + std::exp(-v));
+      const double want = code == BuiltinOperator::TANH ? of_tanh
+                          : code == BuiltinOperator::LOGISTIC ? sigmoid : std::exp(v) / sum;
+      EXPECT_NEAR(made[i] / 32768.0, want, 3.0 / 32768) << int(code) << " " << i;
+    }
+  }
 }
 
 // The end of TensorFlow Lite Micro's keyword_scrambled: equal scores are halves.

@@ -102,13 +102,16 @@ OptionTable<C> make_model_options() {
        .field = [](C& o) { return &o.place; },
        .acts = {infers_only<C>(), writes_model<C>(), for_host()}},
       {.name = "--rounding",
-       .value = "double|single|float_even",
-       .help = "of int8 results [double, as TFLite]",
+       .value = "double|single|float_even|litert",
+       .help = "of int8 results [double, as TensorFlow Lite Micro]; litert: what LiteRT does",
        .field =
            [](C& o) {
              return choice<Rounding>(
                  o.rounding,
-                 {{"double", Rounding::kDouble}, {"single", Rounding::kSingle}, {"float_even", Rounding::kFloatEven}});
+                 {{"double", Rounding::kDouble},
+                  {"single", Rounding::kSingle},
+                  {"float_even", Rounding::kFloatEven},
+                  {"litert", Rounding::kNone}});
            },
        .acts = {shows_steps<C>()},
        .pass = "apply_policy"},

@@ -90,6 +90,7 @@ class PolicyPass {
   // {multiplier, shift} per row, int32 [rows, 2]; of a dense or conv under kFloatEven: float32 [rows].
   ValueId requant(Node& node, const std::vector<double>& multipliers);
   Rounding rounding(const Node& node);
+  bool as_litert() const { return options_.rounding == Rounding::kNone; }
   // The clamp words of a step on codes, from real bounds: facts of quantizer y.
   void set_clamp_codes(Node& node, Codes y);
 

@@ -82,11 +82,27 @@ bool write_mean(PolicyPass& pass, Node node, std::string&) {
   return true;
 }
 
-// y = table[code of x + 128]: all 256 results, made by the arithmetic of TFLite's kernel.
-template <auto Table>
+// y = table[code of x + 128]: all 256 results, made by the arithmetic of TFLite's kernel; `Litert` those of LiteRT.
+template <auto Table, auto Litert = Table>
 bool write_lookup(PolicyPass& pass, Node node, std::string&) {
   const ValueId x = node.inputs[0], y = node.outputs[0];
-  const std::array<int8_t, 256> table = Table(node, *pass.value(x).quantizer, *pass.value(y).quantizer);
+  const auto make = pass.as_litert() ? Litert : Table;
+  const std::array<int8_t, 256> table = make(node, *pass.value(x).quantizer, *pass.value(y).quantizer);
+  const ValueId data =
+      pass.graph().constant(pass.value(y).name + "/table", {256}, std::vector<int8_t>(table.begin(), table.end()));
+  pass.emit(make_step(Op::kLookup, node, node.name, {x, data}, {y}));
+  return true;
+}
+
+// exp, log, elu and gelu, of which TFLite's kernels make such tables too. Codes of other files are of other arithmetic.
+bool write_function(PolicyPass& pass, Node node, std::string& why) {
+  const auto function = table_function(node);
+  if (function == nullptr || pass.graph().quantize_rounding != Rounding::kHalfAway) {
+    why = "it has no integer form";
+    return false;
+  }
+  const ValueId x = node.inputs[0], y = node.outputs[0];
+  const std::array<int8_t, 256> table = function_table(function, *pass.value(x).quantizer, *pass.value(y).quantizer);
   const ValueId data =
       pass.graph().constant(pass.value(y).name + "/table", {256}, std::vector<int8_t>(table.begin(), table.end()));
   pass.emit(make_step(Op::kLookup, node, node.name, {x, data}, {y}));
@@ -132,6 +148,7 @@ bool write_softmax(PolicyPass& pass, Node node, std::string& why) {
   const double real =
       double(get_real(node, "beta")) * double(pass.codes(node.inputs[0]).scale) * double(1 << kFractionBits);
   why = refusal_of_softmax(pass, node, real);
+  if (why.empty() && pass.as_litert()) why = "LiteRT's softmax of int8 works in float32";
   if (!why.empty()) return false;
   node.rounding = pass.rounding(node);
   const double most = double(node.rounding == Rounding::kSingle ? INT32_MAX / 2 : INT32_MAX);
@@ -140,6 +157,50 @@ bool write_softmax(PolicyPass& pass, Node node, std::string& why) {
   set_integer(node, "multiplier", m.multiplier);
   set_integer(node, "shift", m.shift);
   set_integer(node, "diff_min", -int(std::floor(radius)));
+  pass.emit(std::move(node));
+  return true;
+}
+
+// Results of int16 are in units of 2^-15.
+bool is_coded_as_fraction(const PolicyPass& pass, const Node& node, std::string& why) {
+  if (pass.codes(node.outputs[0]) == Codes{1.0f / 32768, 0, ElementType::kInt16}) return true;
+  why = "its output is not coded as TFLite codes it in 16 bits (scale 1/32768, zero 0)";
+  return false;
+}
+
+// kernels/activations.cc: x in units of 1 / 12288, by a multiplier of 15 bits that is cut, not rounded.
+bool write_curve(PolicyPass& pass, Node node, std::string& why) {
+  if (!is_coded_as_fraction(pass, node, why)) return false;
+  double real = double(pass.codes(node.inputs[0]).scale) * 12288;
+  int shift = 0;
+  for (; real <= 32767.0 / 2 && shift <= 30; ++shift) real *= 2;
+  if (real > 32767) {
+    why = "its scale is too large for fixed point";
+    return false;
+  }
+  node.rounding = Rounding::kDouble;
+  set_integer(node, "multiplier", int(real));
+  set_integer(node, "shift", shift);
+  node.inputs.push_back(pass.graph().constant(pass.value(node.outputs[0]).name + "/table", {256}, sigmoid_points()));
+  pass.emit(std::move(node));
+  return true;
+}
+
+// kernels/activations.cc, SoftmaxPrepare: differences in units of 10 / 65535.
+bool write_softmax_int16(PolicyPass& pass, Node node, std::string& why) {
+  const std::vector<int64_t>& dims = pass.value(node.inputs[0]).dims;
+  const double real = double(pass.codes(node.inputs[0]).scale * get_real(node, "beta")) / (10.0 / 65535.0);
+  if (!is_coded_as_fraction(pass, node, why)) return false;
+  if (get_integer(node, "axis") != int(dims.size()) - 1 || dims.back() > 65535) {
+    why = "its axis is not the last, or it has more than 65535 classes";
+    return false;
+  }
+  const FixedPoint scale = quantize_multiplier(real);
+  node.rounding = Rounding::kDouble;
+  set_integer(node, "multiplier", scale.multiplier);
+  set_integer(node, "shift", scale.shift);
+  const std::string name = pass.value(node.outputs[0]).name + "/tables";
+  node.inputs.push_back(pass.graph().constant(name, {2, 513}, softmax_points()));
   pass.emit(std::move(node));
   return true;
 }
@@ -223,10 +284,12 @@ constexpr IntegerForm kForms[] = {
     {Op::kMul, IntegerForm::kOwn, &write_binary<&mul_multipliers>},
     {Op::kClamp, IntegerForm::kOwn, &write_clamp},
     {Op::kLeakyRelu, IntegerForm::kOwn, &write_lookup<&leaky_relu>, &write_leaky_relu},
-    {Op::kSigmoid, IntegerForm::kOwn, &write_lookup<&sigmoid>, nullptr},
-    {Op::kTanh, IntegerForm::kOwn, &write_lookup<&tanh>, nullptr},
+    {Op::kSigmoid, IntegerForm::kOwn, &write_lookup<&sigmoid, &float_sigmoid>, &write_curve},
+    {Op::kTanh, IntegerForm::kOwn, &write_lookup<&tanh, &float_tanh>, &write_curve},
     {Op::kHardSwish, IntegerForm::kOwn, &write_lookup<&hard_swish>, nullptr},
-    {Op::kSoftmax, IntegerForm::kOwn, &write_softmax, nullptr},
+    {Op::kUnary, IntegerForm::kOwn, &write_function, nullptr},
+    {Op::kGelu, IntegerForm::kOwn, &write_function, nullptr},
+    {Op::kSoftmax, IntegerForm::kOwn, &write_softmax, &write_softmax_int16},
     {Op::kMean, IntegerForm::kOwn, &write_mean},
     {Op::kReshape, IntegerForm::kOfInput, &write_same},
     {Op::kTranspose, IntegerForm::kOfInput, &write_same},

@@ -265,7 +265,9 @@ ValueId PolicyPass::with_codes(const Node& reader, ValueId x, const Quantizer& q
 // int8 form of the op with it, and of wider codes.
 Rounding PolicyPass::rounding(const Node& node) {
   const bool own = asked(node) && policy(node).rounding != uint8_t(Rounding::kNone);
-  const Rounding wanted = own ? Rounding(policy(node).rounding) : options_.rounding;
+  const Rounding litert = node.op == Op::kDense ? Rounding::kSingle : Rounding::kDouble;
+  const Rounding asked_for = as_litert() ? litert : options_.rounding;
+  const Rounding wanted = own ? Rounding(policy(node).rounding) : asked_for;
   const auto rounds = [&](const KernelEntry* entry) { return entry->op == node.op && entry->rounding == wanted; };
   const auto is_wide = [&](ValueId id) { return id != kNone && coded(id) && codes(id).type != ElementType::kInt8; };
   const bool wide = std::ranges::any_of(node.inputs, is_wide) || std::ranges::any_of(node.outputs, is_wide);

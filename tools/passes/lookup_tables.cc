@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/numeric/fixed_point_functions.h"
+#include "engine/ops/unary.h"
 #include "tools/passes/quantize_multiplier.h"
 
 namespace nacre::tools {
@@ -73,6 +74,13 @@ int16_t relu_ish(int16_t x, FixedPoint16 scale) {
 
 float sigmoid_of(float v) { return 1 / (1 + std::exp(-v)); }
 float tanh_of(float v) { return std::tanh(v); }
+float exp_of(float v) { return std::exp(v); }
+float log_of(float v) { return v > 0 ? std::log(v) : -1e30f; }  // the lowest code
+float elu_of(float v) { return v < 0 ? std::expm1(v) : v; }
+float gelu_of(float v) { return 0.5f * v * std::erfc(v * -0.70710678118654752f); }  // 1 / sqrt(2)
+float gelu_tanh_of(float v) {  // sqrt(2 / pi)
+  return 0.5f * v * (1 + std::tanh(0.79788456080286536f * (v + 0.044715f * v * v * v)));
+}
 float hard_swish_of(float v) { return v * std::min(6.0f, std::max(0.0f, v + 3)) / 6; }
 
 }  // namespace
@@ -88,6 +96,11 @@ LookupTable tanh(const Node&, const Quantizer& x, const Quantizer& y) {
   return saturating_function(x,
                              [](int32_t v) { return rounding_shift_right(fixed_tanh<kInputIntegerBits>(v), 31 - 7); });
 }
+
+LookupTable float_sigmoid(const Node&, const Quantizer& x, const Quantizer& y) {
+  return function_table(&sigmoid_of, x, y);
+}
+LookupTable float_tanh(const Node&, const Quantizer& x, const Quantizer& y) { return function_table(&tanh_of, x, y); }
 
 // micro/kernels/hard_swish_common.cc: x times 2^7 in 16 bits; y before its shift = that x min(max(x / 6 + 1/2,
 // 0), 1).
@@ -112,6 +125,55 @@ LookupTable leaky_relu(const Node& node, const Quantizer& x, const Quantizer& y)
   return table_of(int(x.zero[0]), [&](int difference) {
     return saturate_int8(multiply<Rounding::kDouble>(difference, difference >= 0 ? identity : slope) + y.zero[0]);
   });
+}
+
+// With s(i) = 2^16 sigmoid(i / 24) LiteRT's point i is s(i), and half of what the middle of the line to s(i + 1) lies
+// below the curve. The last is never interpolated from.
+std::vector<int32_t> sigmoid_points() {
+  const auto s = [](double i) { return 65536 / (1 + std::exp(-i / 24)); };
+  std::vector<int32_t> points;
+  for (int i = 0; i < 255; ++i) {
+    const double sag = s(i + 0.5) - (s(i) + s(i + 1)) / 2;
+    points.push_back(int32_t(std::floor(s(i) + sag / 2 + 0.5)));
+  }
+  points.push_back(65535);
+  return points;
+}
+
+namespace {
+
+// kernels/internal/common.h, LUTPopulate<int16_t> in float64: point i is f there, less half of what the middle of the
+// line to the next lies above the curve; every step is rounded, half away from zero.
+void add_points(std::vector<int32_t>& points, double scale, int zero, double (*f)(double)) {
+  constexpr int kSteps = 512;
+  const double low = scale * (INT16_MIN - zero), high = scale * (INT16_MAX - zero), step = (high - low) / kSteps;
+  const double y_scale = 2.0 / 65535, inverse = 65536 / (y_scale * INT16_MAX - y_scale * INT16_MIN);
+  const auto code = [](double v) { return int32_t(std::clamp(v, double(INT16_MIN), double(INT16_MAX))); };
+  for (int i = 0; i < kSteps; ++i) {
+    const double at = f(low + i * step), next = f(low + (i + 1) * step), middle = f(low + i * step + step / 2);
+    const double here = std::round(at * inverse), line = std::round((next * inverse + here) / 2);
+    points.push_back(code(here - std::round((line - std::round(middle * inverse)) / 2)));
+  }
+  points.push_back(code(std::round(f(high) * inverse)));
+}
+
+}  // namespace
+
+std::vector<int32_t> softmax_points() {
+  std::vector<int32_t> points;
+  add_points(points, 10.0 / 65535, INT16_MAX, [](double x) { return std::exp(x); });
+  add_points(points, 1.0 / 65535, INT16_MIN, [](double x) { return 1 / (1 + x); });
+  return points;
+}
+
+float (*table_function(const Node& node))(float) {
+  if (node.op == Op::kGelu) return get_integer(node, "tanh") != 0 ? &gelu_tanh_of : &gelu_of;
+  switch (get_integer(node, "function")) {
+    case Unary::kExp: return &exp_of;
+    case Unary::kLog: return &log_of;
+    case Unary::kElu: return get_real(node, "alpha") == 1 ? &elu_of : nullptr;
+    default: return nullptr;
+  }
 }
 
 // PopulateLookupTable (kernels/internal/common.h) of TFLite's optimised kernels, which multiplies by 1 /

@@ -18,7 +18,19 @@ LookupTable tanh(const Node& node, const Quantizer& x, const Quantizer& y);
 LookupTable hard_swish(const Node& node, const Quantizer& x, const Quantizer& y);
 LookupTable leaky_relu(const Node& node, const Quantizer& x, const Quantizer& y);  // reads `alpha`
 
+// Those of LiteRT, by function_table.
+LookupTable float_sigmoid(const Node& node, const Quantizer& x, const Quantizer& y);
+LookupTable float_tanh(const Node& node, const Quantizer& x, const Quantizer& y);
+
+// The function of such a step, or null: TFLite has no table for it.
+float (*table_function(const Node& node))(float);
+
 // saturate(zero_y + round(f(scale_x (q - zero_x)) / scale_y)), in float32, half away from zero.
 LookupTable function_table(float (*f)(float), const Quantizer& x, const Quantizer& y);
+
+// Points of curves on int16 codes (engine/ops/curve.h), those of LiteRT's reference kernels: 2^16 sigmoid(i / 24),
+// i < 256; exp on [-10, 0], then 1 / (1 + x) on [0, 1], each 513 points in units of 2^-15.
+std::vector<int32_t> sigmoid_points();
+std::vector<int32_t> softmax_points();
 
 }  // namespace nacre::tools

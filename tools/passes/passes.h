@@ -35,7 +35,9 @@ enum class IoTypes : uint8_t {
   kPolicy,  // those of the steps beside them: int8 codes, float16
 };
 struct PolicyOptions {
-  Rounding rounding = Rounding::kDouble;  // of int8 steps
+  // Of int8 steps. kNone: LiteRT's arithmetic where it is not that of TensorFlow Lite Micro: kSingle in dense layers,
+  // else kDouble; sigmoid, tanh and softmax by float32 functions.
+  Rounding rounding = Rounding::kDouble;
   IoTypes io_types = IoTypes::kSource;
 };
 void apply_policy(Graph& graph, const PolicyOptions& options = {});
