@@ -74,10 +74,104 @@ TEST(keep_states, pairs_that_do_not_fit_are_refused) {
     }
   }
   Graph graph = accumulator();
-  graph.values[2].dims = graph.values[3].dims = {1, 3};
+  graph.values[2].dims = graph.values[3].dims = {1, 1};
   EXPECT_THROW(keep_states(graph, {"state=new"}), Error);
   graph = accumulator();
   EXPECT_THROW(keep_states(graph, {"state=new", "x=y"}), Error) << "no output is left";
+}
+
+// y = past and x; how far the stream is, and which rows of y are there.
+Graph joined_with_past(int64_t rows) {
+  const std::string past = std::to_string(rows), all = std::to_string(rows + 2);
+  return parse(R"(graph "t" batch=1
+value %x float32 [1, 2, 1]
+value %past float32 [1, )" + past + R"(, 1]
+value %position int64 [1, 2]
+value %mask float32 [1, )" + all + R"(]
+value %y float32 [1, )" + all + R"(, 1]
+value %p int64 [1, 2]
+value %m float32 [1, )" + all + R"(]
+input "x" %x
+input "past" %past
+input "position" %position
+input "mask" %mask
+output "new" %y
+output "p" %p
+output "m" %m
+%y = concat(%past, %x) axis=1
+%p = copy(%position)
+%m = copy(%mask)
+)");
+}
+
+TEST(keep_states, a_longer_output_leaves_its_last_rows) {
+  Graph graph = joined_with_past(3);
+  graph.outputs.push_back({"y", graph.outputs[0].value, ""});
+  keep_states(graph, {"past=new", "position=@position", "mask=@mask"});
+  check(graph);
+  ASSERT_EQ(graph.inputs.size(), 1u);
+  Streamed streamed(graph);
+  const std::vector<float> rows[] = {{0, 0, 0, 1, 2}, {0, 1, 2, 3, 4}, {2, 3, 4, 5, 6}};
+  const std::vector<float> masks[] = {{0, 0, 0, 1, 1}, {0, 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
+  for (size_t run = 0; run < 3; ++run) {
+    const auto before = int64_t(2 * run);
+    std::vector<uint8_t> expected = bytes_of(std::vector<int64_t>{before, before + 1});
+    for (const std::vector<float>& numbers : {masks[run], rows[run]}) {
+      const std::vector<uint8_t> bytes = bytes_of(numbers);
+      expected.insert(expected.end(), bytes.begin(), bytes.end());
+    }
+    const std::vector<float> x = {float(before + 1), float(before + 2)};
+    EXPECT_EQ(streamed.run(bytes_of(x)), expected) << run;
+  }
+}
+
+// Without a state that slides a cache is filled from its first row on, until it is full.
+TEST(keep_states, a_mask_counts_the_rows_of_a_cache) {
+  Graph graph = joined_with_past(3);
+  graph.inputs.erase(graph.inputs.begin() + 2);
+  graph.nodes.erase(graph.nodes.begin() + 1);
+  graph.outputs.erase(graph.outputs.begin(), graph.outputs.begin() + 2);
+  keep_states(graph, {"mask=@mask"});
+  check(graph);
+  Streamed streamed(graph);
+  const std::vector<float> inputs(5, 0);
+  EXPECT_EQ(streamed.run(inputs), (std::vector<float>{1, 1, 0, 0, 0}));
+  EXPECT_EQ(streamed.run(inputs), (std::vector<float>{1, 1, 1, 1, 0}));
+  EXPECT_THROW(streamed.run(inputs), Error);
+}
+
+TEST(keep_states, counters_that_do_not_fit_are_refused) {
+  const std::pair<std::vector<std::string>, const char*> wrong[] = {
+      {{"mask=@position"}, "its input has 5 places, and a run has 2, as x says"},
+      {{"past=@position"}, "only the last axis may be longer than 1"},
+      {{"x=@position", "past=@position", "position=@position", "mask=@mask"}, "leaves the network without an input"},
+      {{"h=@mask"}, "the network has no input h"},
+      {{"past=new", "x=@position", "mask=@mask"}, "only the last axis may be longer than 1"},
+  };
+  for (const auto& [pairs, why] : wrong) {
+    Graph graph = joined_with_past(3);
+    try {
+      keep_states(graph, pairs);
+      ADD_FAILURE() << why;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(keep_states, a_mask_of_other_rows_than_a_run_has_is_refused) {
+  Graph graph = joined_with_past(3);
+  Value wide = graph.values[0];
+  wide.dims = {1, 4, 1};
+  const ValueId first = graph.add(std::move(wide));
+  graph.inputs.insert(graph.inputs.begin(), {"wide", first, ""});
+  try {
+    keep_states(graph, {"past=new", "mask=@mask"});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("a state grows by 2 rows, and a run has 4"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(keep_states, golden_pairs_begin_without_a_past) {

@@ -55,7 +55,8 @@ OptionTable<C> make_model_options() {
        .field = [](C& o) { return &o.shapes; }},
       {.name = "--state",
        .value = "IN=OUT",
-       .help = "the input IN is what the run before left as the output OUT, at first zeros: the model keeps it",
+       .help = "the input IN is what the run before left as the output OUT, or as its last rows, at first zeros: the "
+               "model keeps it; OUT @position: how many rows went before; @mask: 1 where a cache has some",
        .field = [](C& o) { return &o.states; },
        .acts = {infers_only<C>()}},
       {.name = "--io-layout",

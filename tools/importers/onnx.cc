@@ -16,6 +16,7 @@
 #include "tools/base/error.h"
 #include "tools/graph/batch.h"
 #include "tools/importers/onnx_evaluator.h"
+#include "tools/importers/onnx_heads.h"
 #include "tools/importers/onnx_order.h"
 #include "tools/importers/onnx_tensor.h"
 #include "tools/model/model_limits.h"
@@ -294,7 +295,7 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
                 unrolled_importers()});
   static const Importers kMicrosoft =
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers(),
-                microsoft_fused_importers(), microsoft_quantize_importers()});
+                microsoft_fused_importers(), microsoft_quantize_importers(), microsoft_head_importers()});
   static const Importers kTraining = table_of({training_importers()}), kPreview = table_of({preview_importers()});
   static const Importers kMl = table_of({ml_importers(), ml_svm_importers(), ml_tree_importers()});
   static const Importers kOther;

@@ -1,4 +1,4 @@
-// Gather and scatters by indices that are computed at run time.
+// Gather and sums at places that are computed at run time; onnx_ops_put.cc has scatters without a sum.
 //
 //   Gather            y[i.., j.., k..] = x[i.., ids[j..], k..]       an embedding: rows of x with that axis first
 //   GatherND          the same of x as a table whose rows the tuples count
@@ -85,8 +85,8 @@ Term rows_at(Formula& f, const Source& source, const Term& ids, int64_t n) {
 
 void need_addition(const Source& source) {
   if (source.text("reduction", "none") != "add")
-    source.refuse("puts numbers at places that are computed at run time: only their sums are supported",
-                  "export with reduction add, or store the indices in the file");
+    source.refuse("combines numbers at places that are computed at run time: only their sums are supported",
+                  "export with reduction none or add, or store the indices in the file");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "tools/importers/onnx_formula.h"
 #include "tools/importers/onnx_importers.h"
+#include "tools/importers/onnx_put.h"
 #include "tools/importers/onnx_tensor.h"
 
 namespace nacre::tools::onnx_import {
@@ -213,8 +214,11 @@ void scatter_to(Import& import, const Source& source, const Ints& targets) {
   source.malformed("reduction is " + reduction);
 }
 
+bool is_put(const Source& source) { return source.text("reduction", "none") == "none"; }
+
 void scatter_elements(Import& import, const Source& source) {
-  if (!source.operand(1)->constant) return add_elements_at_run_time(import, source);
+  if (!source.operand(1)->constant)
+    return is_put(source) ? put_elements_at_run_time(import, source) : add_elements_at_run_time(import, source);
   const Ints& dims = source.operand(0)->dims;
   const Indices indices = indices_of(import, source, 1);
   const auto axis = size_t(source.axis(source.integer("axis", 0), int(dims.size())));
@@ -231,7 +235,8 @@ void scatter_elements(Import& import, const Source& source) {
 }
 
 void scatter_nd(Import& import, const Source& source) {
-  if (!source.operand(1)->constant) return add_rows_at_run_time(import, source);
+  if (!source.operand(1)->constant)
+    return is_put(source) ? put_rows_at_run_time(import, source) : add_rows_at_run_time(import, source);
   const Rows rows = rows_of(source, source.operand(0)->dims, indices_of(import, source, 1), 0);
   import.spend(rows.first.size() * uint64_t(rows.width) * 8);
   scatter_to(import, source, places_of(rows));
@@ -239,6 +244,7 @@ void scatter_nd(Import& import, const Source& source) {
 
 // A cache [b, .., s, ..] with the rows of `update` from row indices[b] on along `axis`; circular: around its end.
 void tensor_scatter(Import& import, const Source& source) {
+  if (source.given(2) && !source.operand(2)->constant) return put_in_cache_at_run_time(import, source);
   const Ints &dims = source.operand(0)->dims, &update = source.operand(1)->dims;
   const auto axis = size_t(source.axis(source.integer("axis", -2), int(dims.size())));
   const bool circular = source.text("mode", "linear") == "circular";
