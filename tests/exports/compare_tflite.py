@@ -1,0 +1,113 @@
+"""TensorFlow Lite files of the makers in Nacre: converted, run, and beside what LiteRT gives.
+
+    compare_tflite.py NACRE FOLDER [PATTERN] [--write TABLE]
+
+Right are real numbers within 1e-4 of the largest value, with int8 weights under float32 activations (dynamic) within
+5e-2: there each layer finds its codes anew, and a last bit of difference may become a whole code. Codes of int8 are
+equal; of a file that also computes in float32 they may differ by one, where that is said. Codes of int16 are equal, or
+within 6, 1e-4 of their range: LiteRT's dense layers of int16 round once, and its resize is of integers, which the
+engine has not. Both are converted with --rounding litert. Equal means to LiteRT's reference kernels or to its own: of
+the former SUM of int8 is wrong.
+"""
+import argparse
+import fnmatch
+import importlib.metadata
+import pathlib
+import sys
+import textwrap
+
+import numpy as np
+
+from converted import Converted, Refused, distance
+
+TOLERANCE = {"float": 1e-4, "float16": 1e-4, "dynamic": 5e-2}
+PACKAGES = ("tensorflow-cpu", "keras", "ai-edge-litert", "numpy")
+
+
+def of_codes(mine, theirs, has_reals):
+    """(right, what to say) of codes."""
+    if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
+        return False, f"{mine.dtype}{list(mine.shape)} for {theirs.dtype}{list(theirs.shape)}"
+    far = np.abs(mine.astype(np.int64) - theirs.astype(np.int64))
+    if far.max() == 0:
+        return True, "0"
+    most = 6 if mine.dtype == np.int16 else 1 if has_reals else 0
+    return far.max() <= most, f"{np.count_nonzero(far)} of {far.size} codes by {far.max()}"
+
+
+def judged(ours, theirs, form, has_reals):
+    far, said = 0.0, []
+    for name, array in theirs.items():
+        if name not in ours:
+            return False, "no output " + name
+        if array.dtype.kind in "iu" and form in ("int8", "int16x8"):
+            said.append(of_codes(ours[name], array, has_reals))
+            continue
+        far = max(far, distance(ours[name], array))
+    if said:
+        return all(right for right, _ in said), ", ".join(sorted({text for _, text in said}))
+    return far <= TOLERANCE.get(form, 5e-2), f"{far:.0e}"
+
+
+def compared(nacre, path, form):
+    """(converted, right, what to say)"""
+    arrays = dict(np.load(path.with_suffix(".npz")))
+    options = ["--rounding", "litert"] if form in ("int8", "int16x8") else []
+    try:
+        ours = Converted(nacre, path, *options).run(arrays)
+    except Refused as refused:
+        return False, False, str(refused).replace(f"{path.parent}/", "").removeprefix("nacre: ")
+    for prefix in ("out.", "or."):  # of the reference kernels SUM of int8 is wrong
+        theirs = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        if not theirs:  # there is no reference kernel of an operator
+            continue
+        right, text = judged(ours, theirs, form, bool(arrays["has_reals"]))
+        if right:
+            break
+    return True, right, text
+
+
+def versions():
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nacre")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("pattern", nargs="?", default="*")
+    parser.add_argument("--write", metavar="TABLE", type=pathlib.Path, help="writes what it prints to this file too")
+    arguments = parser.parse_args()
+    lines, refusals, wrong, files, converted = {}, [], [], 0, 0
+    paths = [p for p in sorted(arguments.folder.glob("*.tflite")) if p.with_suffix(".npz").exists()]
+    for path in (p for p in paths if fnmatch.fnmatch(p.stem, arguments.pattern)):
+        network, form = path.stem.split(".")
+        is_converted, right, text = compared(arguments.nacre, path, form)
+        verdict = text if right else "WRONG " + text if is_converted else "refused"
+        lines.setdefault(network, []).append(f"{form} {verdict}")
+        files, converted = files + 1, converted + is_converted
+        if not right:
+            (wrong if is_converted else refusals).append(f"{path.stem}: {text}")
+            print("WRONG" if is_converted else "refused", f"{path.stem}: {text}", file=sys.stderr, flush=True)
+    title = "Difference from LiteRT: of the largest value, and in codes."
+    table = [versions(), title, ""]
+    for network, parts in lines.items():
+        table += textwrap.wrap(f"{network + ': ':22}" + ", ".join(parts), 120, subsequent_indent=" " * 22)
+    none = arguments.folder / "not_made.txt"
+    not_made = sorted(set(none.read_text().splitlines())) if none.exists() else []
+    not_made = [x for x in not_made if not (arguments.folder / (x.split(":")[0] + ".npz")).exists()]
+    for title, names in (("Wrong", wrong), ("Refused", refusals), ("Not made", not_made)):
+        if names:
+            table += ["", title + ":"]
+        for name in names:
+            table += textwrap.wrap(name, 120, subsequent_indent="    ")
+    shown = "shown" if not wrong and files > 0 and converted >= 0.95 * files else "NOT SHOWN"
+    claim = f"CLAIM tflite_exports {shown}: {files} files, {converted} converted, {len(wrong)} wrong"
+    print("\n".join([*table, "", claim]))
+    if arguments.write:
+        arguments.write.write_text("\n".join([*table, "", claim]) + "\n")
+    return 0 if shown == "shown" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
