@@ -125,7 +125,7 @@ void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Ca
   const bool codes = coded(entry), float8 = type(0) == ElementType::kFloat8E4M3;
   if (inputs == 3) return;
   if (is_fused(entry)) {
-    for (const size_t slot : {0, 1}) made.inputs[slot].low = -1, made.inputs[slot].high = 1;
+    for (const size_t slot : {0u, 1u}) made.inputs[slot].low = -1, made.inputs[slot].high = 1;
     const bool absent = sums.kind > Clamp::kBounds && chance(random, 30);
     return made.inputs.push_back(absent ? Input() : input_of(type(3), sums.y));
   }
@@ -350,6 +350,12 @@ void unary_function(const KernelEntry& entry, Random& random, Case& made) {
   made.inputs[0].low = positive || function == Unary::kReciprocal ? 0.125 : -10;
   made.inputs[0].high = 10;
   if (function == Unary::kReciprocal && chance(random, 50)) made.inputs[0].low = -10, made.inputs[0].high = -0.125;
+}
+
+void uniform_case(const KernelEntry& entry, Random& random, Case& made) {
+  unary(entry, random, made);
+  made.words = {uint32_t(random()), uint32_t(random()), uint32_t(pick(random, 0, 9))};
+  made.inputs.push_back({.element = ElementType::kInt32, .dims = {1}, .low = -1000, .high = 1000});
 }
 
 void lookup(const KernelEntry& entry, Random& random, Case& made) {
@@ -606,6 +612,7 @@ constexpr Row kRows[] = {
     {Op::kGelu, &gelu_case, kRankTrait},
     {Op::kSilu, &activation, kRankTrait},
     {Op::kUnary, &unary_function, kRankTrait},
+    {Op::kRandom, &uniform_case, kRankTrait},
     {Op::kLayerNorm, &layer_norm_case, kRankTrait},
     {Op::kEmbedding, &embedding_case, kRankTrait},
     {Op::kBatchedMatmul, &batched_matmul_case, kRankTrait | kBroadcastTrait},

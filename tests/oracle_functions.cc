@@ -1,4 +1,5 @@
 // The oracle of the functions that are named by an attribute, in 64 bits of mantissa.
+#include "engine/numeric/philox.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce_axes.h"
 #include "engine/ops/select.h"
@@ -49,6 +50,21 @@ std::vector<Expected> unary(const Problem& p) {
     const Real y = function_of(p.word(0), x, p.real_word(1), p.real_word(2));
     if (is_exact(p.word(0))) return {double(y), 0};
     return stored(p, y, 6 * p.epsilon() * std::abs(y));
+  })};
+}
+
+// The first bits of each word as a fraction: exact.
+std::vector<Expected> uniform(const Problem& p) {
+  const ElementType type = p.output();
+  const int bits = type == ElementType::kBfloat16  ? 8
+                   : type == ElementType::kFloat16 ? 11
+                   : type == ElementType::kFloat32 ? 24
+                                                   : 32;
+  const PhiloxKey seed = {p.words[0], p.words[1]};
+  return {expect(p.in[0].dims, [&](const Index& index) -> Result {
+    const auto e = uint32_t(offset(p.in[0].dims, index));
+    const uint32_t word = philox({e / 4, p.words[2], uint32_t(p.in[1].integer(0)), 0}, seed)[e % 4];
+    return {std::ldexp(std::floor(std::ldexp(double(word), bits - 32)), -bits), 0};
   })};
 }
 

@@ -121,6 +121,7 @@ std::vector<Expected> lstm(const Problem& p);
 std::vector<Expected> gru(const Problem& p);
 std::vector<Expected> stream_lstm(const Problem& p);
 std::vector<Expected> svdf(const Problem& p);
+std::vector<Expected> uniform(const Problem& p);
 std::vector<Expected> unary(const Problem& p);
 std::vector<Expected> binary(const Problem& p);
 std::vector<Expected> comparison(const Problem& p);

@@ -47,6 +47,7 @@ constexpr const OpRule* kRules[] = {
     &kGeluRule,
     &kSiluRule,
     &kUnaryRule,
+    &kRandomRule,
     &kLayerNormRule,
     &kEmbeddingRule,
     &kLstmRule,

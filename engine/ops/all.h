@@ -31,6 +31,7 @@
 #include "engine/ops/pack.h"
 #include "engine/ops/pool.h"
 #include "engine/ops/quantize.h"
+#include "engine/ops/random.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reduce_axes.h"
 #include "engine/ops/resize.h"

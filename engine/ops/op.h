@@ -41,6 +41,7 @@ enum class Op : uint16_t {
   kSilu = 55,
   kDropout = 56,
   kUnary = 57,
+  kRandom = 58,
   kSoftmax = 64,
   kBatchNorm = 65,
   kMean = 66,

@@ -56,7 +56,7 @@ Form form_of(const KernelEntry& entry) {
                                                                     : kOther;
   if (x == ElementType::kInt8) return kInt8;
   const bool mixed = entry.op == Op::kBatchNorm || entry.op == Op::kLayerNorm || entry.op == Op::kEmbedding ||
-                     entry.op == Op::kResize || entry.op == Op::kTreeEnsemble;
+                     entry.op == Op::kResize || entry.op == Op::kTreeEnsemble || entry.op == Op::kRandom;
   if (!mixed && entry.operand_count > 2 && entry.operands[1].element != x) return kOther;
   switch (x) {
     case ElementType::kFloat32: return kFloat32;
@@ -83,6 +83,7 @@ bool has_form(Op op, Form form) {
     case Op::kGelu:
     case Op::kSilu:
     case Op::kUnary:
+    case Op::kRandom:
     case Op::kReduce:
     case Op::kSelect:
     case Op::kLogSoftmax:

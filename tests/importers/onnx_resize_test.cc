@@ -117,15 +117,21 @@ TEST(onnx_resize, upsample_and_resize_10_are_asymmetric) {
   }
 }
 
+// q, the codes of an image x of 2 x 2 pixels, and scales that double it.
+OnnxBuilder image_in_codes() {
+  OnnxBuilder b(19);
+  b.input("x", {1, 1, 2, 2});
+  b.floats("s", {}, {0.5f});
+  b.codes("z", {}, {3});
+  b.floats("scales", {4}, {1, 1, 2, 2});
+  b.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+  return b;
+}
+
 // Sums of int8 products are int32: weights that could leave it are taken as real numbers.
 TEST(onnx_resize, weights_that_sum_to_two_are_not_done_on_codes) {
   for (const float coefficient : {-0.75f, -8.0f}) {
-    OnnxBuilder b(19);
-    b.input("x", {1, 1, 2, 2});
-    b.floats("s", {}, {0.5f});
-    b.codes("z", {}, {3});
-    b.floats("scales", {4}, {1, 1, 2, 2});
-    b.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+    OnnxBuilder b = image_in_codes();
     b.node("DequantizeLinear", {"q", "s", "z"}, {"d"});
     b.node("Resize", {"d", "", "scales"}, {"r"}).text("mode", "cubic").real("cubic_coeff_a", coefficient);
     b.node("QuantizeLinear", {"r", "s", "z"}, {"p"});
@@ -138,12 +144,7 @@ TEST(onnx_resize, weights_that_sum_to_two_are_not_done_on_codes) {
 }
 
 TEST(onnx_resize, nearest_is_done_on_codes) {
-  OnnxBuilder b(19);
-  b.input("x", {1, 1, 2, 2});
-  b.floats("s", {}, {0.5f});
-  b.codes("z", {}, {3});
-  b.floats("scales", {4}, {1, 1, 2, 2});
-  b.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+  OnnxBuilder b = image_in_codes();
   b.node("Resize", {"q", "", "scales"}, {"r"})
       .text("coordinate_transformation_mode", "asymmetric")
       .text("nearest_mode", "floor");

@@ -263,6 +263,7 @@ Graph Import::run(const ::onnx::ModelProto& model) {
     }
   }
   report_refusals();
+  count_runs();
   if (options_.train) note_folded(model.graph());
   for (std::vector<Binding>* bindings : {&graph_.inputs, &graph_.outputs})
     for (Binding& binding : *bindings)
@@ -292,7 +293,7 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
                 qlinear_importers(), dynamic_importers(), constant_importers(), fused_importers(), resize_importers(),
                 transposed_importers(), space_importers(), formula_importers(), norm_importers(), attention_importers(),
                 loss_importers(), place_importers(), sample_importers(), signal_importers(), einsum_importers(),
-                unrolled_importers()});
+                unrolled_importers(), random_importers()});
   static const Importers kMicrosoft =
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers(),
                 microsoft_fused_importers(), microsoft_quantize_importers(), microsoft_head_importers()});

@@ -1,6 +1,7 @@
 // What the parts of the ONNX importer share. Private to tools/importers/onnx*.cc; the door is importer.h.
 //
 //   onnx.cc               the file: opsets, inputs, outputs, functions, the walk over the nodes
+//   onnx_operand.h        a tensor of the file
 //   onnx_import.cc        operands: where a value stands, in which layout; steps
 //   onnx_source.cc        one node of the file: its attributes and operands, checked
 //   onnx_body.cc          operators that are others in one: bodies, as functions of a file have them
@@ -35,82 +36,10 @@
 #include "tools/graph/graph.h"
 #include "tools/importers/importer.h"
 #include "tools/importers/onnx_importers.h"
+#include "tools/importers/onnx_operand.h"
 #include "tools/importers/open_shape.h"
 
 namespace nacre::tools::onnx_import {
-
-struct Operand;
-using OperandPtr = std::shared_ptr<Operand>;
-
-// What an importer does to a constant before it stores it. Two constants are one parameter if the same was done to one
-// initializer.
-struct Move {
-  enum Kind : uint8_t { kTranspose, kReshape, kOther } kind;
-  std::vector<int64_t> to;  // kTranspose: the permutation; kReshape: the dims
-  std::string what = {};    // kOther: names it; no step does it again
-
-  static Move transpose(const std::vector<int>& perm) { return {kTranspose, {perm.begin(), perm.end()}}; }
-  static Move reshape(std::vector<int64_t> dims) { return {kReshape, std::move(dims)}; }
-  static Move other(std::string what) { return {kOther, {}, std::move(what)}; }
-  bool operator==(const Move&) const = default;
-};
-using Moves = std::vector<Move>;
-
-// A tensor of the source. Exactly one of these is true when it is made: it has `constant`, or `plain` or
-// `channels_last`, or it is `quantized` (codes that no step has needed so far), or it is `dynamic` (what only a whole
-// layer has a use for), or an earlier refusal means that nothing is known of it.
-struct Operand {
-  std::string name;
-  ElementType type = ElementType::kFloat32;
-  // Of reals whose type in the source is float16, bfloat16 or float64: that. `type` and constants are then float32;
-  // the policy of a layer that reads them says what is computed.
-  ElementType kept = ElementType::kNone;
-  std::vector<int64_t> dims;  // in the source's order
-  std::shared_ptr<const Value> constant;
-  std::shared_ptr<const Value> exact = nullptr;  // a float64 constant as it is, for what is computed of it at import
-  ValueId plain = kNone, channels_last = kNone;
-  // Of a stored list of strings: these, and `constant` counts 0, 1, 2, .. in their place.
-  std::shared_ptr<const std::vector<std::string>> names = nullptr;
-  int uses = 0;  // by nodes and outputs of the source
-
-  // Constants that are to be trained: what this one is made of and how; as what it stands in the graph, and for which
-  // node.
-  struct Form {
-    Moves moves;
-    ValueId value;
-    const ::onnx::NodeProto* node;
-  };
-  OperandPtr origin = nullptr;  // null: it is an initializer, or is computed by other than moves
-  Moves moves = {};
-  std::vector<Form> forms = {};
-  // Of what is computed by other than moves: the initializers that it depends on, and where each of its elements comes
-  // from (int64, ::first_place and on of an initializer, -1: of none); null where numbers are computed.
-  std::vector<OperandPtr> roots = {};
-  std::shared_ptr<const Value> places = nullptr;
-  int64_t first_place = -1;  // of an initializer
-
-  struct Quantized {
-    OperandPtr real;
-    Quantizer quantizer;
-  };
-  std::optional<Quantized> quantized;
-
-  // What stands between DynamicQuantizeLinear and the product of sums and scales: onnx_ops_dynamic.cc.
-  struct Dynamic {
-    enum Part : uint8_t { kCodes, kScale, kZero, kSums, kScales } part;
-    OperandPtr x = nullptr;                       // what is quantized at run time
-    OperandPtr w = nullptr, w_zero = nullptr;     // kSums: codes, and their zero point if it is given
-    OperandPtr w_scale = nullptr;                 // kScales
-    const ::onnx::NodeProto* integers = nullptr;  // kSums: MatMulInteger or ConvInteger
-  };
-  std::optional<Dynamic> dynamic;
-
-  int rank() const { return int(dims.size()); }
-  const Value& numbers() const { return exact ? *exact : *constant; }  // of a constant, as they are
-  bool known() const { return constant || plain != kNone || channels_last != kNone || quantized || dynamic; }
-  // Codes with one scale that no step has needed so far.
-  bool codes() const { return quantized && plain == kNone && quantized->quantizer.scale.size() == 1; }
-};
 
 // One node of the file with its operands and attributes.
 class Source {
@@ -219,6 +148,9 @@ class Import {
   ValueId concatenation(std::vector<ValueId> parts, int axis, const std::string& name);
   ValueId reshaped(ValueId x, const std::vector<int64_t>& dims, const std::string& name);
   ValueId reals(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data);
+  // onnx_ops_random.cc
+  ValueId count_of_runs();  // int32 [1] of the stream region: how many runs there were
+  int next_draw() { return draws_++; }
 
   // onnx_parameters.cc. `made`: the constant x after `moves`, as a step is to read it. In a graph that is to be
   // trained, one value for all that read x so, and where others read it in another order or shape, a step that makes
@@ -315,6 +247,7 @@ class Import {
   Value read_stored(const ::onnx::TensorProto& tensor) const;
   void leave_unknown(Scope& scope, const ::onnx::NodeProto& node);
   void report_refusals() const;
+  void count_runs();  // onnx_ops_random.cc: at the end of each, where something reads the count
 
   const ImportOptions& options_;
   Graph graph_;
@@ -336,6 +269,8 @@ class Import {
   std::vector<std::string> refusals_;
   bool symbolic_batch_ = false;
   bool images_ = false;  // some step works on channels_last of rank 4
+  ValueId runs_ = kNone;
+  int draws_ = 0;
 
   Scope* scope_ = nullptr;  // of the node that is being imported
   const Source* source_ = nullptr;

@@ -39,6 +39,7 @@ std::span<const OperatorImporter> place_importers();      // onnx_ops_places.cc:
 std::span<const OperatorImporter> sample_importers();     // onnx_ops_sample.cc: grids, Col2Im, LpPool, CenterCropPad
 std::span<const OperatorImporter> signal_importers();     // onnx_ops_signal.cc: windows, DFT, STFT, sums along axes
 std::span<const OperatorImporter> einsum_importers();     // onnx_ops_einsum.cc
+std::span<const OperatorImporter> random_importers();     // onnx_ops_random.cc
 std::span<const OperatorImporter> unrolled_importers();   // onnx_ops_unrolled.cc: RNN, TopK, LinearAttention
 // Of the domain com.microsoft:
 std::span<const OperatorImporter> microsoft_qlinear_importers();  // onnx_ops_qlinear.cc

@@ -46,6 +46,7 @@ constexpr Row kRows[] = {
     {Op::kGelu, nullptr, "Erf"},
     {Op::kSilu, nullptr, "Sigmoid"},
     {Op::kDropout, nullptr, "Mul"},
+    {Op::kRandom, nullptr, "RandomUniform"},
     {Op::kLayerNorm, nullptr, "FusedBatchNormV3"},  // as Keras normalizes over the last axis
     {Op::kEmbedding, nullptr, "GatherV2"},
     {Op::kBatchedMatmul, nullptr, "BatchMatMulV2"},
