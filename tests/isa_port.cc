@@ -9,6 +9,7 @@
 #include "engine/ops/dense.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gelu.h"
+#include "engine/ops/random.h"
 #include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 

@@ -156,6 +156,38 @@ TEST(onnx_dynamic, the_operators_that_onnxruntime_fuses_it_to_are_the_same_layer
   EXPECT_EQ(reals(run_converted<float>(half, {255, 3})), std::vector<float>{130.5f});
 }
 
+// Two directions of a width of 1: W [2, 4, 1] and R [2, 4, 1] are the codes of [2, 1, 4] less 2, times 1/8.
+OnnxBuilder lstm_of(bool codes, bool scale_of_each) {
+  OnnxBuilder b;
+  use_microsoft_domain(b);
+  b.input("x", {3, 1, 1});
+  std::vector<int> stored;
+  std::vector<float> reals, sixteenths(16, 0.0f);
+  for (int i = 0; i < 8; ++i) stored.push_back(3 * i - 9), reals.push_back(float(3 * i - 11) / 8);
+  for (int i = 0; i < 16; ++i) sixteenths[size_t(i)] = float(i - 8) / 16;
+  b.floats("b", {2, 8}, sixteenths);
+  if (codes) {
+    const Dims dims = scale_of_each ? Dims{2, 4} : Dims{2};
+    const size_t count = scale_of_each ? 8 : 2;
+    b.codes("w", {2, 1, 4}, stored);
+    b.floats("s", dims, std::vector<float>(count, 0.125f));
+    b.codes("z", dims, std::vector<int>(count, 2));
+    OnnxNode node = b.node("DynamicQuantizeLSTM", {"x", "w", "w", "b", "", "", "", "", "s", "z", "s", "z"}, {"", "h"});
+    node.domain("com.microsoft").integer("hidden_size", 1).text("direction", "bidirectional");
+  } else {
+    b.floats("w", {2, 4, 1}, reals);
+    b.node("LSTM", {"x", "w", "w", "b"}, {"", "h"}).integer("hidden_size", 1).text("direction", "bidirectional");
+  }
+  b.output("h");
+  return b;
+}
+
+TEST(onnx_dynamic, an_lstm_of_codes_is_one_of_what_they_stand_for) {
+  const std::vector<float> x = {1, -2, 3}, expected = reals(run_converted<float>(lstm_of(false, false), x));
+  EXPECT_EQ(reals(run_converted<float>(lstm_of(true, false), x)), expected);
+  EXPECT_EQ(reals(run_converted<float>(lstm_of(true, true), x)), expected);
+}
+
 TEST(onnx_dynamic, every_flipped_byte_gives_a_graph_or_an_error) {
   OnnxBuilder dense = dynamic_layer({3, 2}, "MatMulInteger", {2, 2}, {1, 2, 3, 4}, {0.5f, 2});
   dense.output("y");

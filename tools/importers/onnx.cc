@@ -295,8 +295,9 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
                 loss_importers(), place_importers(), sample_importers(), signal_importers(), einsum_importers(),
                 unrolled_importers(), random_importers()});
   static const Importers kMicrosoft =
-      table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_block_importers(),
-                microsoft_fused_importers(), microsoft_quantize_importers(), microsoft_head_importers()});
+      table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_lstm_importers(),
+                microsoft_block_importers(), microsoft_fused_importers(), microsoft_quantize_importers(),
+                microsoft_head_importers()});
   static const Importers kTraining = table_of({training_importers()}), kPreview = table_of({preview_importers()});
   static const Importers kMl = table_of({ml_importers(), ml_svm_importers(), ml_tree_importers()});
   static const Importers kOther;

@@ -91,6 +91,14 @@ std::vector<Term> Formula::several(const char* op, const std::vector<Term>& inpu
   return made;
 }
 
+std::vector<Term> Formula::several_like_node(const char* op, const std::vector<Term>& inputs, int outputs) {
+  std::vector<Term> made;
+  for (int i = 0; i < outputs; ++i) made.push_back(body_.fresh(source_.name + "/" + op));
+  ::onnx::NodeProto& node = body_.node_like(source_.proto, op, inputs, made[0]);
+  for (int i = 1; i < outputs; ++i) node.add_output(made[size_t(i)]);
+  return made;
+}
+
 Term Formula::operator()(const char* op, const std::vector<Term>& inputs, const Attributes& attributes) {
   return several(op, inputs, 1, attributes)[0];
 }

@@ -46,6 +46,7 @@ class Formula {
   Term operator()(const char* op, const std::vector<Term>& inputs, const Attributes& attributes = {});
   std::vector<Term> several(const char* op, const std::vector<Term>& inputs, int outputs,
                             const Attributes& attributes = {});
+  std::vector<Term> several_like_node(const char* op, const std::vector<Term>& inputs, int outputs);  // its attributes
 
   // What the outputs of a graph in an attribute are for these inputs; it may read what stands outside of it.
   std::vector<Term> graph(const ::onnx::GraphProto& graph, const std::vector<Term>& inputs);

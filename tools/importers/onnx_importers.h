@@ -44,6 +44,7 @@ std::span<const OperatorImporter> unrolled_importers();   // onnx_ops_unrolled.c
 // Of the domain com.microsoft:
 std::span<const OperatorImporter> microsoft_qlinear_importers();  // onnx_ops_qlinear.cc
 std::span<const OperatorImporter> microsoft_dynamic_importers();  // onnx_ops_dynamic.cc
+std::span<const OperatorImporter> microsoft_lstm_importers();     // onnx_ops_dynamic_lstm.cc
 std::span<const OperatorImporter> microsoft_block_importers();    // onnx_ops_block.cc: MatMulNBits
 std::span<const OperatorImporter> microsoft_fused_importers();    // onnx_ops_fused.cc
 std::span<const OperatorImporter> microsoft_quantize_importers();  // onnx_ops_quantize.cc
