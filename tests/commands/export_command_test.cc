@@ -3,7 +3,10 @@
 
 #include <filesystem>
 
+#include "tests/importers/keras_builder.h"
 #include "tests/run_tool.h"
+#include "tools/files/npy.h"
+#include "tools/importers/stored_numbers.h"
 
 namespace nacre::tools {
 namespace {
@@ -40,6 +43,42 @@ TEST(export_command, an_onnx_file_comes_back_as_the_network_that_was_tuned) {
     ++compared;
   }
   EXPECT_EQ(compared, 1u);
+}
+
+// What the file was compiled with is what tune trains with, and the file that comes back holds what it learned.
+TEST(export_command, a_keras_file_is_tuned_as_it_was_compiled_and_comes_back) {
+  const TemporaryDirectory folder;
+  const std::string config = R"({"class_name": "Sequential", "compile_config": {"loss": "mse", "optimizer":
+    {"class_name": "SGD", "config": {"learning_rate": 0.5, "momentum": 0.25}}}, "config": {"name": "s", "layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "x"}},
+    {"class_name": "Dense", "config": {"name": "d", "units": 1, "use_bias": false}}]}})";
+  const std::string net = folder / "m.keras", made = folder / "tuned.keras", train = folder / "train.nacre";
+  write_bytes(net, keras_archive(config, {{"layers/dense/vars/0", {2, 1}, {1, 2}}}));
+  const auto numbers = [&](const char* name, std::vector<int64_t> dims, const std::vector<float>& all) {
+    const auto* first = reinterpret_cast<const uint8_t*>(all.data());
+    write_npy(folder / name, {ElementType::kFloat32, std::move(dims), {first, first + all.size() * sizeof(float)}});
+  };
+  numbers("x.npy", {2, 2}, {1, 0, 0, 1});
+  numbers("y.npy", {2, 1}, {0, 0});
+  const std::vector<std::string> data = {"--data", folder / "x.npy", "--labels",     folder / "y.npy", "--epochs",
+                                         "1",      "--no-shuffle",   "--checkpoint", folder / "run"};
+  const auto run = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    const ToolRun done = run_tool(words);
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    return done.err;
+  };
+  const std::string said = run({"tune", net, "--batch", "2"}, data);
+  EXPECT_TRUE(has(said, "--train squared_error --optimizer momentum,momentum=0.25 --lr 0.5")) << said;
+  run({"convert", net, "-o", train, "--batch", "2", "--train", "squared_error", "--optimizer",
+       "momentum,momentum=0.25"},
+      {});
+  run({"export", train, "--checkpoint", folder / "run", "--network", net, "--keras", "-o", made}, {});
+  // y = w: the mean of (w_0^2 + w_1^2) / 2 has the gradient w, of which half is taken
+  const std::vector<uint8_t> file = read_bytes(made);
+  const std::vector<StoredNumbers> stored = stored_numbers(file, made);
+  ASSERT_EQ(stored.size(), 1u);
+  EXPECT_EQ(read_stored(file, stored[0]), (std::vector<float>{0.5f, 1}));
 }
 
 }  // namespace

@@ -143,6 +143,7 @@ def main():
         nonlocal right, worst
         for what, found, expected in rows:
             error = float(np.max(np.abs(found - expected)))
+            print(f"keras_files: {what}: {len(expected)} numbers, off by {error:.1g}")
             worst = max(worst, 0 if what.startswith("rmsprop") else error)
             if len(found) == len(expected) and error <= (WITHIN_ROOT if what.startswith("rmsprop") else MOST):
                 right += 1

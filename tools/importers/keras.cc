@@ -9,6 +9,7 @@
 #include "tools/importers/import_end.h"
 #include "tools/importers/keras_files.h"
 #include "tools/importers/keras_training.h"
+#include "tools/importers/open_shape.h"
 
 namespace nacre::tools {
 namespace keras {
@@ -22,7 +23,8 @@ Importer::Importer(const std::string& name, const ImportOptions& options, uint64
 const Converter* find_converter(const std::string& class_name) {
   for (const auto& rows :
        {dense_converters(), window_converters(), transpose_converters(), pool_converters(), activation_converters(),
-        norm_converters(), move_converters(), merge_converters(), recurrent_converters(), attention_converters()})
+        norm_converters(), move_converters(), merge_converters(), recurrent_converters(), attention_converters(),
+        volume_converters(), image_converters(), encode_converters(), signal_converters()})
     for (const Converter& row : rows)
       if (class_name == row.class_name) return &row;
   return nullptr;
@@ -44,6 +46,36 @@ void Importer::problem(const std::string& text) {
   if (said_.insert(line).second) problems_.push_back(line.substr(0, line.find('\n')));
 }
 
+// The sizes of --shape in place of those that the file leaves open; that of the first axis is the batch.
+void Importer::give_shapes(std::vector<std::pair<std::string, Json*>> inputs) {
+  asked_batch_ = options_.batch;
+  if (options_.shapes.empty()) return;
+  std::vector<OpenShape> open;
+  for (const auto& [name, shape] : inputs) {
+    OpenShape& of = open.emplace_back();
+    of.name = name;
+    if (!shape->is_array()) continue;
+    of.axes.emplace();
+    for (const Json& size : *shape)
+      of.axes->push_back({size.is_null() ? -1 : size.get<int64_t>(), of.axes->empty() ? "batch" : ""});
+  }
+  fix_open_axes(open, options_.shapes, name_);
+  for (size_t k = 0; k < open.size(); ++k) {
+    if (!open[k].axes) continue;
+    Json sizes = Json::array();
+    for (size_t i = 0; i < open[k].axes->size(); ++i) {
+      const int64_t size = (*open[k].axes)[i].size;
+      const bool batch = i == 0 && (!inputs[k].second->is_array() || inputs[k].second->at(i).is_null());
+      sizes.push_back(batch || size < 0 ? Json() : Json(size));
+      if (!batch || size < 0) continue;
+      if (asked_batch_ > 0 && asked_batch_ != size) throw Error(kUsage, name_, "is given two batches");
+      if (size < 1 || size > kMostSize) throw Error(kUsage, name_, "--shape: a batch of " + std::to_string(size));
+      asked_batch_ = int(size);
+    }
+    *inputs[k].second = std::move(sizes);
+  }
+}
+
 // The first axis of every input is the batch: open in all, or of one size in all.
 void Importer::find_batch(const Json& shape, const std::string& input) {
   const bool open = shape.at(size_t(0)).is_null();
@@ -52,10 +84,24 @@ void Importer::find_batch(const Json& shape, const std::string& input) {
   if (graph_.inputs.empty()) open_batch_ = open, batch_ = size;
   if (open != open_batch_ || size != batch_)
     throw Error(kUnsupported, name_, "inputs of different batches", "save the model with one batch size for all");
-  if (options_.batch > 0 && !open && options_.batch != size)
+  if (asked_batch_ > 0 && !open && asked_batch_ != size)
     throw Error(kUsage, name_, "has a batch of " + std::to_string(size) + " fixed in it", "leave out --batch");
-  graph_.batch = open ? std::max(options_.batch, 1) : int(size);
+  graph_.batch = open ? std::max(asked_batch_, 1) : int(size);
 }
+
+namespace {
+
+// [null, null, 8] -> "1xSIZEx8"
+std::string as_given(const Json& shape) {
+  std::string text;
+  for (const Json& size : shape) {
+    const std::string number = size.is_null() ? "SIZE" : std::to_string(size.get<int64_t>());
+    text += text.empty() ? size.is_null() ? "1" : number : "x" + number;
+  }
+  return text;
+}
+
+}  // namespace
 
 ValueId Importer::add_input(const Entry& entry, const Json& shape) {
   if (!shape.is_array() || shape.empty() || shape.size() > size_t(kMaxRank))
@@ -69,13 +115,15 @@ ValueId Importer::add_input(const Entry& entry, const Json& shape) {
            : text == "int64"                  ? ElementType::kInt64
            : text == "int8"                   ? ElementType::kInt8
            : text == "uint8"                  ? ElementType::kUint8
+           : text == "bool"                   ? ElementType::kBool
                                               : ElementType::kFloat32;
-  if (text == "string" || text == "bool") problem("input " + entry.name + ": its type " + text + " is not supported");
+  if (text == "string") problem("input " + entry.name + ": its type " + text + " is not supported");
   v.dims.push_back(graph_.batch);
   for (size_t i = 1; i < shape.size(); ++i) {
     int64_t size = shape.at(i).is_null() ? 0 : shape.at(i).get<int64_t>();
     if (shape.at(i).is_null()) {
-      problem("input " + entry.name + ": axis " + std::to_string(i) + " has no fixed size: save it with a fixed shape");
+      problem("input " + entry.name + ": axis " + std::to_string(i) + " has no fixed size: give it one, as --shape " +
+              entry.name + "=" + as_given(shape));
       size = 1;
     }
     if (size < 1 || size > kMostSize) throw Error(kBadInput, name_, "input " + entry.name + " has a size of no use");

@@ -10,9 +10,14 @@
 //   keras_call.cc        one call of a layer: its configuration, its operands, its nodes
 //   keras_dense.cc       Dense, EinsumDense, Embedding
 //   keras_window.cc      convolutions;  keras_transpose.cc: transposed ones;  keras_pool.cc: pools
+//   keras_volume.cc      both over volumes;  keras_image.cc: what resizes images
 //   keras_activation.cc  activations, as layers and as names;  keras_norm.cc: normalizations
 //   keras_move.cc        Reshape and its kin, padding, cropping;  keras_merge.cc: Add and its kin
-//   keras_recurrent.cc   LSTM, GRU, SimpleRNN, Bidirectional, TimeDistributed
+//   keras_recurrent.cc   LSTM, GRU, SimpleRNN, RNN, Bidirectional, TimeDistributed
+//   keras_cell.cc        recurrences that are written out step by step;  keras_conv_lstm.cc: those of images
+//   keras_mask.cc        which steps of a sequence count
+//   keras_encode.cc      categories, bins;  keras_signal.cc: spectra
+//   keras_function.cc    functions of keras.ops
 //   keras_policy.cc      dtype policies;  keras_codes.cc: int8 and int4 kernels, float8 scales
 //   keras_attention.cc   MultiHeadAttention, GroupQueryAttention, Attention, AdditiveAttention
 //
@@ -104,6 +109,7 @@ class Importer;
 struct Call {
   Importer* importer = nullptr;
   std::string class_name, name, path;  // path: with the names of the models around it
+  std::string module;                  // "keras.layers"; "keras.src.ops.numpy" of a function of keras.ops
   Json config, args, kwargs;           // args as the file has them
   Weights weights;
   std::vector<ValueId> inputs;                          // the tensors among args, in order
@@ -133,6 +139,9 @@ struct Call {
   ValueId emit(Node node, ElementType type = ElementType::kFloat32) const;
   ValueId emit(Op op, std::vector<ValueId> operands) const { return emit(step(op, std::move(operands))); }
   ValueId binary(uint32_t function, ValueId a, ValueId b) const;
+  ValueId compare(uint32_t function, ValueId a, ValueId b) const;           // bool
+  ValueId select(ValueId condition, ValueId a, ValueId b) const;            // a where it is true, else b
+  ValueId cast(ValueId x, ElementType type = ElementType::kFloat32) const;  // x itself where it is of that type
   ValueId unary(uint32_t function, ValueId x, float alpha = 0, float gamma = 0) const;
   ValueId clamp(ValueId x, float low, float high) const;
   ValueId reshape(ValueId x, const std::vector<int64_t>& dims) const;
@@ -144,6 +153,9 @@ struct Call {
   ValueId repeat(ValueId x, const std::vector<int64_t>& times) const;  // axes of size 1 that become `times`
   ValueId scaled(ValueId x, float factor) const;
   ValueId shifted(ValueId x, float term) const;
+  ValueId number(float value) const;  // [1]
+  ValueId softmax(ValueId x, int axis) const;
+  ValueId pad(ValueId x, const std::vector<int64_t>& before, const std::vector<int64_t>& after, float value = 0) const;
 
   ValueId stored(const Json& array) const;  // an array that the configuration holds
 
@@ -178,11 +190,44 @@ std::span<const Converter> move_converters();
 std::span<const Converter> merge_converters();
 std::span<const Converter> recurrent_converters();
 std::span<const Converter> attention_converters();
+std::span<const Converter> volume_converters();
+std::span<const Converter> image_converters();
+std::span<const Converter> encode_converters();
+std::span<const Converter> signal_converters();
 const Converter* find_converter(const std::string& class_name);
+bool is_function(const std::string& module);  // of keras.ops
+const Converter* find_function(const std::string& class_name);
 
 // keras_activation.cc: what `key` of the configuration names: a function, or a layer's configuration.
 ValueId activated(const Call& call, ValueId x, const char* key = "activation");
 std::string activation_name(const Call& call, const char* key, const std::string& otherwise);
+
+// keras_mask.cc. A mask is a bool per step of a sequence, [batch, time], which Keras carries beside its values.
+ValueId as_condition(const Call& call, ValueId x);                      // bool, of numbers whether they are not 0
+ValueId mask_of(const Call& call, size_t input, const char* argument);  // given, or carried by an input; or kNone
+std::vector<ValueId> masks_behind(const Call& call);                    // of the outputs, with kNone
+float hidden_score(const Call& call);  // what Keras has in place of masked scores: it depends on the layer's type
+
+// keras_cell.cc: the steps [batch, time, h], the last of them, and the states behind it, which begin with the output.
+struct Sequence {
+  ValueId steps = kNone, last = kNone;
+  std::vector<ValueId> states = {};
+};
+struct Recurrence {
+  std::vector<ValueId> states = {};  // that it begins with; none: zeros
+  ValueId mask = kNone;
+  bool zero_masked = false;  // masked steps give 0, else what the step before gave
+  bool want_states = false;
+};
+ValueId reversed(const Call& call, ValueId x);  // in time
+ValueId last_step(const Call& call, ValueId x);
+Sequence unrolled_cell(const Call& call, ValueId x, const Recurrence& r);
+// Written out: `step` has the states at a step become the next ones.
+using Step = std::function<std::vector<ValueId>(int64_t time, const std::vector<ValueId>& states)>;
+Sequence unrolled(const Call& call, int64_t time, const Recurrence& r, const Step& step);
+Sequence conv_lstm(const Call& call, ValueId x, const Recurrence& r);  // keras_conv_lstm.cc
+// keras_recurrent.cc: one, of a layer LSTM, GRU, SimpleRNN or RNN or of a cell of such a name, forward in time.
+Sequence recurrence(const Call& call, ValueId x, const Recurrence& r);
 
 // keras_dense.cc: x [.., in] by variable `kernel` of shape `dims`, as a matrix [in, out], and a bias or kNone.
 ValueId dense(const Call& call, ValueId x, size_t kernel, int64_t in, int64_t out, ValueId bias);
@@ -191,7 +236,10 @@ void convert_einsum_dense(Call& call);
 // keras_policy.cc: a layer's dtype as Keras writes it, "" where it says nothing but float32; "int8", "int4/128", ..
 std::string source_policy(const Json& config);
 std::string quantization_mode(const Json& config);
-// keras_codes.cc: the variables of a quantized layer become kernel and bias.
+Json quantized(const std::string& mode);  // the dtype of a layer of that mode, over float32
+// keras_codes.cc: what the variables of a product say of its mode, "" that it has none.
+std::string stored_mode(const Weights& weights);
+// The variables of a quantized layer become kernel and bias.
 void decode_kernel(Call& call, const std::string& mode);
 void attach_codes(const Call& call, ValueId weights, const CodedKernel& kernel, const Call::Arrange& make);
 
@@ -229,6 +277,7 @@ class Importer {
                              const std::string& path);
   // A layer: its converter, or the problem.
   void convert(Call& call);
+  void convert_inner(Call& call);  // a layer or model of a wrapper, whose problems it has
 
   Graph& graph() { return graph_; }
   const ImportOptions& options() const { return options_; }
@@ -236,11 +285,11 @@ class Importer {
   int layer_of(const Call& call);
   bool keras2() const { return version_.starts_with("2.") || version_.starts_with("1."); }
   std::map<std::string, ValueId>& variables() { return variables_; }
-  std::set<ValueId>& masked() { return masked_; }
+  std::map<ValueId, ValueId>& masks() { return masks_; }  // of values that carry one
 
  private:
   struct Entry {  // a layer of a model
-    std::string class_name, name;
+    std::string class_name, name, module;
     Json config;
     std::vector<Json> nodes;
     Weights weights;
@@ -262,11 +311,13 @@ class Importer {
                                   const std::string& path);
   std::vector<ValueId> sequential(const Json& config, std::vector<Entry> entries, std::vector<ValueId> inputs,
                                   const std::string& path);
+  void give_shapes(std::vector<std::pair<std::string, Json*>> inputs);
   ValueId add_input(const Entry& entry, const Json& shape);
   void find_batch(const Json& shape, const std::string& name);
   Call call_of(const Entry& entry, const std::string& path);
   void collect(const Json& json, const Scope& scope, const Call& call, std::vector<ValueId>& found) const;
   void read_operands(const Json& node, const Scope& scope, Call& call) const;
+  const Converter& converter_of(const Call& call) const;
   void finish(Call& call, size_t values);
   void list_trainable(const Json& model, const Weights& weights, std::vector<std::string>& all);
   std::map<std::string, std::vector<float>> float8_state() const;
@@ -277,9 +328,9 @@ class Importer {
   const ImportOptions& options_;
   Graph graph_;
   std::string version_;
-  std::map<std::string, int> layers_;           // by path
-  std::map<std::string, ValueId> variables_;    // by path in the file and form
-  std::set<ValueId> masked_;                    // what carries a mask in Keras
+  std::map<std::string, int> layers_;         // by path
+  std::map<std::string, ValueId> variables_;  // by path in the file and form
+  std::map<ValueId, ValueId> masks_;
   std::map<std::string, float> kernel_amaxes_;  // by variable
   std::map<std::string, Float8State> float8_;   // by layer
   std::unique_ptr<SavedTraining> saved_;
@@ -288,6 +339,7 @@ class Importer {
   std::set<std::string> said_;
   int64_t batch_ = 0;
   bool open_batch_ = true;
+  int asked_batch_ = 0;  // by --batch or --shape
   int depth_ = 0;
   size_t calls_ = 0;
 };

@@ -17,10 +17,9 @@ ValueId leaky(const Call& call, ValueId x, float slope) {
   return call.emit(std::move(node));
 }
 
-ValueId softmax(const Call& call, ValueId x, Op op, int axis) {
-  Node node = call.step(op, {x});
-  set_integer(node, "axis", axis);
-  if (op == Op::kSoftmax) set_real(node, "beta", 1);
+ValueId log_softmax(const Call& call, ValueId x) {
+  Node node = call.step(Op::kLogSoftmax, {x});
+  set_integer(node, "axis", call.rank(x) - 1);
   return call.emit(std::move(node));
 }
 
@@ -32,10 +31,8 @@ ValueId gelu(const Call& call, ValueId x, bool tanh) {
 
 // where a comparison with a number holds x, else 0
 ValueId where(const Call& call, ValueId x, uint32_t comparison, float number, ValueId kept) {
-  Node compare = call.step(Op::kCompare, {x, call.constant("threshold", {1}, {number})});
-  set_integer(compare, "function", int(comparison));
-  const ValueId condition = call.emit(std::move(compare), ElementType::kBool);
-  return call.emit(Op::kSelect, {kept, call.constant("zero", {1}, {0}), condition});
+  const ValueId condition = call.compare(comparison, x, call.constant("threshold", {1}, {number}));
+  return call.select(condition, kept, call.constant("zero", {1}, {0}));
 }
 
 // Keras 3: relu6(x + 3) / 6. Keras 2: min(max(0.2 x + 0.5, 0), 1).
@@ -56,14 +53,18 @@ ValueId soft_shrink(const Call& call, ValueId x) {
       Op::kAdd, {call.clamp(call.shifted(x, -0.5f), 0, kInfinity), call.clamp(call.shifted(x, 0.5f), -kInfinity, 0)});
 }
 
+// ((x + 1) / 2)^2 between -1 and 1, x above, 0 below
+ValueId sparse_plus(const Call& call, ValueId x) {
+  const ValueId middle = call.scaled(call.unary(Unary::kSquare, call.shifted(call.clamp(x, -1, 1), 1)), 0.25f);
+  return call.emit(Op::kAdd, {middle, call.clamp(call.shifted(x, -1), 0, kInfinity)});
+}
+
 // x sigmoid of its second half
 ValueId glu(const Call& call, ValueId x) {
   const int last = call.rank(x) - 1;
   const int64_t half = call.dims(x)[size_t(last)] / 2;
   return product(call, call.slice(x, last, 0, half), call.emit(Op::kSigmoid, {call.slice(x, last, half, half)}));
 }
-
-ValueId last_softmax(const Call& call, ValueId x, Op op) { return softmax(call, x, op, call.rank(x) - 1); }
 
 struct Function {
   const char* name;
@@ -77,8 +78,8 @@ constexpr Function kFunctions[] = {
     {"leaky_relu", [](const Call& c, ValueId x) { return leaky(c, x, 0.2f); }},
     {"sigmoid", [](const Call& c, ValueId x) { return c.emit(Op::kSigmoid, {x}); }},
     {"tanh", [](const Call& c, ValueId x) { return c.emit(Op::kTanh, {x}); }},
-    {"softmax", [](const Call& c, ValueId x) { return last_softmax(c, x, Op::kSoftmax); }},
-    {"log_softmax", [](const Call& c, ValueId x) { return last_softmax(c, x, Op::kLogSoftmax); }},
+    {"softmax", [](const Call& c, ValueId x) { return c.softmax(x, c.rank(x) - 1); }},
+    {"log_softmax", log_softmax},
     {"elu", [](const Call& c, ValueId x) { return c.unary(Unary::kElu, x, 1); }},
     {"celu", [](const Call& c, ValueId x) { return c.unary(Unary::kElu, x, 1); }},
     {"selu",
@@ -104,6 +105,8 @@ constexpr Function kFunctions[] = {
      [](const Call& c, ValueId x) { return where(c, c.unary(Unary::kAbs, x), Compare::kGreater, 0.5f, x); }},
     {"squareplus", squareplus},
     {"soft_shrink", soft_shrink},
+    {"sparse_plus", sparse_plus},
+    {"sparse_sigmoid", [](const Call& c, ValueId x) { return c.clamp(c.shifted(c.scaled(x, 0.5f), 0.5f), 0, 1); }},
     {"glu", glu},
 };
 
@@ -191,13 +194,36 @@ void convert_prelu(Call& call) {
   call.outputs = {call.emit(Op::kAdd, {call.clamp(x, 0, kInfinity), below})};
 }
 
+// Masked places count as -10^9 (under float16 -3 10^4) and give 0. Several axes are one.
 void convert_softmax(Call& call) {
-  const ValueId x = call.input();
-  if (call.inputs.size() > 1 || call.called_with("mask") || call.importer->masked().contains(x))
-    call.unsupported("a mask");
-  const std::vector<int64_t> axes = call.list("axis");
-  if (axes.size() > 1) call.unsupported("several axes");
-  call.outputs = {softmax(call, x, Op::kSoftmax, call.axis(axes.empty() ? -1 : axes[0], call.rank(x)))};
+  ValueId x = call.input();
+  const int rank = call.rank(x);
+  const ValueId mask = call.inputs.size() > 1 ? as_condition(call, call.inputs[1]) : mask_of(call, 0, "mask");
+  if (mask != kNone && call.rank(mask) > rank) call.bad("a mask of shape " + dims_text(call.dims(mask)));
+  if (mask != kNone) x = call.select(mask, x, call.number(hidden_score(call)));
+  std::vector<int64_t> axes = call.list("axis");
+  if (axes.empty()) axes = {-1};
+  std::vector<int> kept, over;
+  for (int i = 0; i < rank; ++i) {
+    const bool named = std::any_of(axes.begin(), axes.end(), [&](int64_t a) { return call.axis(a, rank) == i; });
+    (named ? over : kept).push_back(i);
+  }
+  ValueId y = kNone;
+  if (over.size() == 1) {
+    y = call.softmax(x, over[0]);
+  } else {
+    std::vector<int> perm = kept, back(size_t(rank), 0);
+    perm.insert(perm.end(), over.begin(), over.end());
+    for (size_t i = 0; i < perm.size(); ++i) back[size_t(perm[i])] = int(i);
+    const ValueId turned = call.transpose(x, perm);
+    const std::vector<int64_t> dims = call.dims(turned);
+    std::vector<int64_t> joined(dims.begin(), dims.begin() + std::ptrdiff_t(kept.size()));
+    joined.push_back(call.value(x).elements());
+    for (size_t i = 0; i < kept.size(); ++i) joined.back() /= dims[i];
+    const ValueId flat = call.softmax(call.reshape(turned, joined), int(kept.size()));
+    y = call.transpose(call.reshape(flat, dims), back);
+  }
+  call.outputs = {mask == kNone ? y : call.select(mask, y, call.number(0))};
 }
 
 void convert_thresholded(Call& call) {

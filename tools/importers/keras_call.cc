@@ -105,9 +105,10 @@ ValueId Call::raw_input(size_t i) const {
   if (i >= inputs.size()) bad("is called with " + std::to_string(inputs.size()) + " tensors");
   return inputs[i];
 }
-ValueId Call::input(size_t i) const {
-  const ValueId x = raw_input(i);
-  return value(x).type == ElementType::kFloat32 ? x : emit(step(Op::kCast, {x}));
+ValueId Call::input(size_t i) const { return cast(raw_input(i)); }
+
+ValueId Call::cast(ValueId x, ElementType type) const {
+  return value(x).type == type ? x : emit(step(Op::kCast, {x}), type);
 }
 
 int Call::axis(int64_t axis, int rank) const {
@@ -139,6 +140,14 @@ ValueId Call::binary(uint32_t function, ValueId a, ValueId b) const {
   Node node = step(Op::kBinary, {a, b});
   set_integer(node, "function", int(function));
   return emit(std::move(node));
+}
+ValueId Call::compare(uint32_t function, ValueId a, ValueId b) const {
+  Node node = step(Op::kCompare, {a, b});
+  set_integer(node, "function", int(function));
+  return emit(std::move(node), ElementType::kBool);
+}
+ValueId Call::select(ValueId condition, ValueId a, ValueId b) const {
+  return emit(step(Op::kSelect, {a, b, condition}), value(a).type);
 }
 ValueId Call::unary(uint32_t function, ValueId x, float alpha, float gamma) const {
   Node node = step(Op::kUnary, {x});
@@ -238,6 +247,25 @@ ValueId Call::scaled(ValueId x, float factor) const {
 }
 ValueId Call::shifted(ValueId x, float term) const {
   return term == 0 ? x : emit(Op::kAdd, {x, constant("term", {1}, {term})});
+}
+ValueId Call::number(float value) const { return constant("number", {1}, {value}); }
+ValueId Call::softmax(ValueId x, int axis) const {
+  Node node = step(Op::kSoftmax, {x});
+  set_integer(node, "axis", axis);
+  set_real(node, "beta", 1);
+  return emit(std::move(node));
+}
+ValueId Call::pad(ValueId x, const std::vector<int64_t>& before, const std::vector<int64_t>& after, float fill) const {
+  Node node = step(Op::kPad, {x});
+  int64_t all = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i] < 0 || after[i] < 0 || before[i] > kMostSize || after[i] > kMostSize) bad("a padding out of range");
+    all += before[i] + after[i];
+    set_integer(node, "before", int(before[i]), int(i));
+    set_integer(node, "after", int(after[i]), int(i));
+  }
+  if (fill != 0) set_real(node, "value", fill);
+  return all == 0 ? x : emit(std::move(node));
 }
 
 namespace {

@@ -3,6 +3,7 @@
 //   int8    codes q [as the kernel], kernel_scale = 127 / max |w| per channel           w = q / scale
 //   int4    two codes a byte along the last axis, low bits first; kernel_scale, kernel_zero [groups, channels],
 //           g_idx [rows]: the group of a row                                            w = (q - zero) scale
+//           of an embedding scale and zero [rows, groups], g_idx [width]
 //           per channel: kernel_scale alone                                             w = q / scale
 //   float8  the kernel itself, and scales and amax histories: what inference divides by, and where training goes on
 //
@@ -65,14 +66,47 @@ std::vector<float> in_groups(const Call& call, const std::vector<float>& of, con
   return all;
 }
 
-// Sizes of a kernel that the file has packed: [in, out] of what the layer says.
-std::vector<int64_t> kernel_dims(const Call& call, const Hdf5Dataset& stored, const Found& at) {
-  if (call.class_name == "Embedding") return {stored.dims[0], call.integer("output_dim", 1)};
+// Of an embedding one per row and group of columns.
+std::vector<float> in_groups_of_rows(const Call& call, const std::vector<float>& of, const std::vector<float>& group,
+                                     size_t count) {
+  const size_t columns = group.size(), groups = columns == 0 ? 0 : of.size() * columns / std::max<size_t>(count, 1);
+  if (groups == 0 || of.size() * columns != groups * count) call.bad("scales that do not fit its kernel");
+  std::vector<float> all(count);
+  for (size_t i = 0; i < count; ++i) {
+    const float g = group[i % columns];
+    if (!(g >= 0 && g < float(groups))) call.bad("a group that it does not have");
+    all[i] = of[i / columns * groups + size_t(g)];
+  }
+  return all;
+}
+
+// Of an EinsumDense one per place of the axes that its output has too, in the output's order.
+std::vector<float> by_equation(const Call& call, const std::vector<float>& scale, const std::vector<int64_t>& dims) {
+  const std::string text = call.text("equation", "");
+  const size_t comma = text.find(','), arrow = text.find("->");
+  std::string w = comma < arrow && arrow != text.npos ? text.substr(comma + 1, arrow - comma - 1) : "";
+  std::erase(w, ' ');
+  if (w.size() != dims.size()) return {};
+  std::vector<int64_t> stride(dims.size(), 0);
+  int64_t all = 1, count = 1;
+  for (size_t at = text.size(); at-- > arrow;)
+    if (const size_t axis = w.find(text[at]); axis != w.npos) stride[axis] = all, all *= dims[axis];
+  if (all != int64_t(scale.size())) return {};
+  for (const int64_t d : dims) count *= d;
+  std::vector<float> made;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, at = 0;
+    for (size_t axis = dims.size(); axis-- > 0; rest /= dims[axis]) at += rest % dims[axis] * stride[axis];
+    made.push_back(scale[size_t(at)]);
+  }
+  return made;
+}
+
+// Sizes of a kernel that the file has packed: [in, out], as scales have it where the layer does not say it.
+std::vector<int64_t> kernel_dims(const Call& call, const Hdf5Dataset& stored, const Hdf5Dataset& scale) {
+  if (call.class_name.ends_with("Embedding")) return {stored.dims[0], call.integer("output_dim", 1)};
   if (call.class_name == "Dense") return {stored.dims[0], call.integer("units", 1)};
-  if (!at.bias) call.unsupported("an int4 EinsumDense without a bias, whose kernel has no shape in the file");
-  std::vector<int64_t> dims = call.weights[*at.bias].dims;
-  dims.insert(dims.begin(), stored.dims[0]);
-  return dims;
+  return {stored.dims[0], scale.dims.empty() ? 1 : scale.dims.back()};
 }
 
 // "int4/128": 128. 0: a scale per channel.
@@ -111,9 +145,21 @@ void read_float8(Call& call) {
 
 }  // namespace
 
+// Packed codes are a matrix, as the kernels of attention are not; g_idx says how many rows share a scale.
+std::string stored_mode(const Weights& weights) {
+  if (weights.count() == 0) return "";
+  if (weights[0].type != ElementType::kInt8) return weights.count() >= 7 ? "float8" : "";
+  if (weights[0].dims.size() != 2) return "int8";
+  const size_t last = weights.count() - 1;
+  if (weights[last].dims.size() != 1 || weights[last].type != ElementType::kFloat32) return "int4/-1";
+  const std::vector<float> group = weights[last].reals();
+  const bool grouped = weights.count() >= 4 && int64_t(group.size()) == weights[0].dims[0];
+  return grouped ? "int4/" + std::to_string(std::count(group.begin(), group.end(), 0.0f)) : "int4/-1";
+}
+
 void decode_kernel(Call& call, const std::string& mode) {
   if (mode == "float8") return read_float8(call);
-  const bool embedding = call.class_name == "Embedding", int4 = mode.starts_with("int4");
+  const bool embedding = call.class_name.ends_with("Embedding"), int4 = mode.starts_with("int4");
   if (mode != "int8" && !int4) call.unsupported("codes of " + mode + ": give the network before it was quantized");
   const std::string kernel = embedding ? "embeddings" : "kernel";
   const bool biased = call.find("bias_axes") != nullptr || (call.class_name == "Dense" && call.flag("use_bias", true));
@@ -132,7 +178,8 @@ void decode_kernel(Call& call, const std::string& mode) {
   if (stored.type != ElementType::kInt8 || stored.dims.empty()) return;  // the kernel itself
   auto made = std::make_shared<CodedKernel>();
   made->numbers.type = ElementType::kFloat32;
-  std::vector<int64_t>& dims = made->numbers.dims = int4 ? kernel_dims(call, stored, at) : stored.dims;
+  std::vector<int64_t>& dims = made->numbers.dims =
+      int4 ? kernel_dims(call, stored, call.weights[*at.scale]) : stored.dims;
   int64_t columns = 1;
   for (size_t i = 1; i < dims.size(); ++i) columns *= dims[i];
   if (columns < 1) call.bad("a kernel of shape " + dims_text(dims));
@@ -143,15 +190,19 @@ void decode_kernel(Call& call, const std::string& mode) {
   std::vector<float> w = made->codes;
   const std::vector<float> scale = call.weights[*at.scale].reals();
   if (int4 && at.zero && at.groups) {
-    if (embedding) call.unsupported("an int4 table in groups: quantize it to int8");
     const std::vector<float> zero = call.weights[*at.zero].reals(), group = call.weights[*at.groups].reals();
     if (zero.size() != scale.size()) call.bad("scales that do not fit its kernel");
-    made->scale = in_groups(call, scale, group, w.size(), size_t(columns));
-    made->zero = in_groups(call, zero, group, w.size(), size_t(columns));
+    const auto grouped = [&](const std::vector<float>& of) {
+      return embedding ? in_groups_of_rows(call, of, group, w.size())
+                       : in_groups(call, of, group, w.size(), size_t(columns));
+    };
+    made->scale = grouped(scale);
+    made->zero = grouped(zero);
     made->block = block_of(mode);
     for (size_t i = 0; i < w.size(); ++i) w[i] = (w[i] - made->zero[i]) * made->scale[i];
   } else {
-    made->scale = scales_of(call, scale, w.size(), embedding);
+    if (!int4) made->scale = by_equation(call, scale, dims);
+    if (made->scale.empty()) made->scale = scales_of(call, scale, w.size(), embedding);
     for (size_t i = 0; i < w.size(); ++i) w[i] /= made->scale[i];
   }
   const auto* bytes = reinterpret_cast<const uint8_t*>(w.data());

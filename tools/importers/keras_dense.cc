@@ -1,8 +1,12 @@
-// Dense, EinsumDense and Embedding: products with a stored matrix, rows of it.
+// Dense, EinsumDense, Embedding and ReversibleEmbedding: products with a stored matrix, rows of it.
 //
 //   Keras   kernel [in, out], y = x kernel + bias        the graph   dense, w [out, in]
 #include <algorithm>
 
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce_axes.h"
+#include "engine/ops/select.h"
+#include "engine/ops/unary.h"
 #include "tools/importers/keras.h"
 
 namespace nacre::tools::keras {
@@ -91,14 +95,33 @@ ValueId einsum_bias(const Call& call, ValueId y, const std::string& letters, con
   return call.emit(Op::kAdd, {y, call.variable(i, "bias", "broadcast", shape)});
 }
 
+// Of a kernel that the file has packed as a matrix: sizes of its axes, of x or of the output's shape.
+std::vector<int64_t> einsum_kernel(const Call& call, const Equation& e, const std::vector<int64_t>& x) {
+  const std::vector<int64_t>& stored = call.weights[0].dims;
+  if (stored.size() == e.w.size() && call.weights.coded() == nullptr) return stored;
+  std::vector<int64_t> dims, out;
+  if (const Json* shape = call.find("output_shape"); shape != nullptr && shape->is_array())
+    for (const Json& size : *shape) out.push_back(size.is_number() ? size.get<int64_t>() : 0);
+  else out.push_back(call.integer("output_shape", 0));
+  int64_t elements = 1;
+  for (const char letter : e.w) {
+    const size_t in_x = e.x.find(letter), behind = e.y.size() - std::min(e.y.find(letter), e.y.size());
+    if (in_x != e.x.npos) dims.push_back(x[in_x]);
+    else if (behind >= 1 && behind <= out.size()) dims.push_back(out[out.size() - behind]);
+    else call.bad("a kernel of shape " + dims_text(stored));
+    elements *= dims.back();
+  }
+  if (elements != call.weights[0].elements()) call.bad("a kernel of shape " + dims_text(stored));
+  return dims;
+}
+
 }  // namespace
 
 // y = dense over the axes that x and the kernel share: those move to the end of x, and y's axes into their places.
 void convert_einsum_dense(Call& call) {
   ValueId x = call.input();
   const Equation e = parse_equation(call, call.text("equation", ""), call.rank(x));
-  const std::vector<int64_t> x_dims = call.dims(x), w_dims = call.weights[0].dims;
-  if (w_dims.size() != e.w.size()) call.bad("a kernel of shape " + dims_text(w_dims));
+  const std::vector<int64_t> x_dims = call.dims(x), w_dims = einsum_kernel(call, e, x_dims);
   std::string made, kept, summed, free;
   std::vector<int> to_end;
   std::vector<size_t> order, order_summed;
@@ -165,17 +188,61 @@ namespace {
 void convert_embedding(Call& call) {
   ValueId ids = call.raw_input();
   const ElementType type = call.value(ids).type;
-  if (type != ElementType::kInt32 && type != ElementType::kInt64)
-    ids = call.emit(call.step(Op::kCast, {ids}), ElementType::kInt32);
+  if (type != ElementType::kInt32 && type != ElementType::kInt64) ids = call.cast(ids, ElementType::kInt32);
   if (call.weights[0].dims.size() != 2) call.bad("a table of shape " + dims_text(call.weights[0].dims));
   call.outputs = {call.emit(Op::kEmbedding, {call.variable(0, "embeddings"), ids})};
-  if (call.flag("mask_zero", false)) call.importer->masked().insert(call.outputs[0]);
+  if (call.flag("mask_zero", false)) call.importer->masks()[call.outputs[0]] = as_condition(call, ids);
+}
+
+// x, or under int4 what a row's codes of int8 mean: Keras rounds what it multiplies with the table.
+//
+//   q = round(x 127 / (max |x| + 10^-7)) within 127
+ValueId rounded_rows(const Call& call, ValueId x) {
+  if (!quantization_mode(call.config).starts_with("int4")) return x;
+  const ValueId most = call.reduce(Reduce::kMax, call.unary(Unary::kAbs, x), {call.rank(x) - 1}, true);
+  const ValueId scale = call.binary(Binary::kDiv, call.number(127), call.shifted(most, 1e-7f));
+  const ValueId codes = call.unary(Unary::kRound, call.emit(Op::kMul, {x, scale}));
+  return call.binary(Binary::kDiv, call.clamp(codes, -127, 127), scale);
+}
+
+// Rows of the table, or with `reverse` products with it, of which scores are made.
+void convert_reversible(Call& call) {
+  if (!call.called_with("reverse")) return convert_embedding(call);
+  const ValueId x = call.input();
+  const bool tied = call.flag("tie_weights", true);
+  if (!tied && call.weights.coded() != nullptr) call.unsupported("codes of a matrix that is not the table's");
+  ValueId y = kNone;
+  if (tied) {
+    if (call.dims(x).back() != call.weights[0].dims.back()) call.bad("an input of shape " + dims_text(call.dims(x)));
+    y = call.emit(Op::kDense, {rounded_rows(call, x), call.variable(0, "embeddings")});
+  } else {
+    const std::vector<int64_t> dims = call.weights[1].dims;
+    if (dims.size() != 2) call.bad("a table of shape " + dims_text(dims));
+    y = dense(call, x, 1, dims[0], dims[1], kNone);
+  }
+  if (call.given("logit_soft_cap")) {
+    const float cap = call.real("logit_soft_cap", 1);
+    y = call.scaled(call.emit(Op::kTanh, {call.scaled(y, 1 / cap)}), cap);
+  }
+  call.outputs = {y};
+}
+
+// y = x where one of its features differs from the value, else 0: such steps are masked.
+void convert_masking(Call& call) {
+  const ValueId x = call.input();
+  const float value = call.real("mask_value", 0);
+  const ValueId differs = call.cast(call.compare(Compare::kNotEqual, x, call.number(value)));
+  const ValueId any = call.reduce(Reduce::kMax, differs, {call.rank(x) - 1}, true);
+  call.outputs = {call.emit(Op::kMul, {x, any})};
+  std::vector<int64_t> steps = call.dims(any);
+  steps.pop_back();
+  call.importer->masks()[call.outputs[0]] = call.reshape(as_condition(call, any), steps);
 }
 
 constexpr Converter kDenseRows[] = {
-    {"Dense", &convert_dense},
-    {"EinsumDense", &convert_einsum_dense},
-    {"Embedding", &convert_embedding},
+    {"Dense", &convert_dense},         {"EinsumDense", &convert_einsum_dense},
+    {"Embedding", &convert_embedding}, {"ReversibleEmbedding", &convert_reversible},
+    {"Masking", &convert_masking},
 };
 
 }  // namespace

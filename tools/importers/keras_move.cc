@@ -1,7 +1,7 @@
 // What moves, repeats or leaves elements: Reshape and its kin, paddings, croppings, dropout.
 #include <algorithm>
 
-#include "tools/importers/keras_window.h"
+#include "tools/importers/keras.h"
 
 namespace nacre::tools::keras {
 namespace {
@@ -23,7 +23,6 @@ void convert_dropout(Call& call) {
 }
 
 void convert_flatten(Call& call) {
-  need_channels_last(call);
   const ValueId x = call.raw_input();
   call.outputs = {call.reshape(x, {call.dims(x)[0], call.value(x).elements() / call.dims(x)[0]})};
 }
@@ -71,7 +70,11 @@ void convert_repeat_vector(Call& call) {
 std::vector<int64_t> pairs(const Call& call, const char* key, size_t spatial) {
   std::vector<int64_t> all = call.list(key);
   if (all.size() == 1 || all.empty()) all.assign(2 * spatial, all.empty() ? 1 : all[0]);
-  if (spatial == 2 && all.size() == 2) all = {all[0], all[0], all[1], all[1]};
+  if (spatial > 1 && all.size() == spatial) {
+    std::vector<int64_t> both;
+    for (const int64_t n : all) both.insert(both.end(), 2, n);
+    all = std::move(both);
+  }
   if (all.size() != 2 * spatial) call.bad(std::string(key) + " has " + std::to_string(all.size()) + " numbers");
   if (std::any_of(all.begin(), all.end(), [](int64_t n) { return n < 0; })) call.bad(std::string(key) + " is negative");
   return all;
@@ -79,21 +82,16 @@ std::vector<int64_t> pairs(const Call& call, const char* key, size_t spatial) {
 
 template <int kSpatial>
 void convert_padding(Call& call) {
-  need_channels_last(call);
   const ValueId x = call.input();
   if (call.rank(x) != kSpatial + 2) call.bad("an input of shape " + dims_text(call.dims(x)));
   const std::vector<int64_t> all = pairs(call, "padding", kSpatial);
-  Node node = call.step(Op::kPad, {x});
-  for (int i = 0; i < kSpatial; ++i) {
-    set_integer(node, "before", int(all[size_t(2 * i)]), i + 1);
-    set_integer(node, "after", int(all[size_t(2 * i + 1)]), i + 1);
-  }
-  call.outputs = {call.emit(std::move(node))};
+  std::vector<int64_t> before(kSpatial + 2, 0), after = before;
+  for (size_t i = 0; i < kSpatial; ++i) before[i + 1] = all[2 * i], after[i + 1] = all[2 * i + 1];
+  call.outputs = {call.pad(x, before, after)};
 }
 
 template <int kSpatial>
 void convert_cropping(Call& call) {
-  need_channels_last(call);
   ValueId x = call.input();
   if (call.rank(x) != kSpatial + 2) call.bad("an input of shape " + dims_text(call.dims(x)));
   const std::vector<int64_t> all = pairs(call, "cropping", kSpatial);
@@ -104,26 +102,6 @@ void convert_cropping(Call& call) {
   call.outputs = {x};
 }
 
-// Each row and column several times: [n, h, w, c] -> [n, h, 1, w, 1, c], repeated, and together again.
-template <int kSpatial>
-void convert_up_sampling(Call& call) {
-  need_channels_last(call);
-  if (call.text("interpolation", "nearest") != "nearest") call.unsupported("interpolation other than nearest");
-  const ValueId x = call.input();
-  const std::vector<int64_t> size = call.integers("size", kSpatial, 2), dims = call.dims(x);
-  if (int(dims.size()) != kSpatial + 2) call.bad("an input of shape " + dims_text(dims));
-  std::vector<int64_t> split = {dims[0]}, times = {1}, joined = {dims[0]};
-  for (size_t i = 0; i < kSpatial; ++i) {
-    split.insert(split.end(), {dims[i + 1], 1});
-    times.insert(times.end(), {1, size[i]});
-    joined.push_back(dims[i + 1] * size[i]);
-  }
-  split.push_back(dims.back());
-  times.push_back(1);
-  joined.push_back(dims.back());
-  call.outputs = {call.reshape(call.repeat(call.reshape(x, split), times), joined)};
-}
-
 constexpr Converter kMoveRows[] = {
     {"Identity", &convert_identity},
     {"InputLayer", &convert_identity},
@@ -131,6 +109,7 @@ constexpr Converter kMoveRows[] = {
     {"Dropout", &convert_dropout},
     {"SpatialDropout1D", &convert_dropout},
     {"SpatialDropout2D", &convert_dropout},
+    {"SpatialDropout3D", &convert_dropout},
     {"AlphaDropout", &convert_dropout},
     {"GaussianDropout", &convert_dropout},
     {"GaussianNoise", &convert_dropout},
@@ -140,10 +119,10 @@ constexpr Converter kMoveRows[] = {
     {"RepeatVector", &convert_repeat_vector},
     {"ZeroPadding1D", &convert_padding<1>},
     {"ZeroPadding2D", &convert_padding<2>},
+    {"ZeroPadding3D", &convert_padding<3>},
     {"Cropping1D", &convert_cropping<1>},
     {"Cropping2D", &convert_cropping<2>},
-    {"UpSampling1D", &convert_up_sampling<1>},
-    {"UpSampling2D", &convert_up_sampling<2>},
+    {"Cropping3D", &convert_cropping<3>},
 };
 
 }  // namespace

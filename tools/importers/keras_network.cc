@@ -87,6 +87,7 @@ std::vector<Importer::Entry> Importer::entries(const Json& layers, const Weights
     Entry entry;
     entry.class_name = layer.at("class_name").text();
     entry.config = layer.at("config");
+    if (layer.contains("module") && layer.at("module").is_string()) entry.module = layer.at("module").text();
     if (layer.contains("name") && layer.at("name").is_string()) entry.name = layer.at("name").text();
     else if (entry.config.is_object()) entry.name = entry.config.at("name").text();
     if (const Json* shape = shape_of(layer); shape != nullptr) entry.config["batch_shape"] = *shape;
@@ -95,6 +96,9 @@ std::vector<Importer::Entry> Importer::entries(const Json& layers, const Weights
       entry.config["__input_shape"] = layer.at("build_config").at("input_shape");
     if (layer.contains("inbound_nodes"))
       for (const Json& node : layer.at("inbound_nodes")) entry.nodes.push_back(node);
+    if (entry.module.empty() && find_converter(entry.class_name) == nullptr &&
+        find_function(entry.class_name) != nullptr)
+      entry.module = "keras.ops";  // in an .h5 file, which does not say it
     entry.bytes = bytes_of(entry.config);
     names.emplace_back(entry.name, entry.class_name);
     all.push_back(std::move(entry));
@@ -111,6 +115,7 @@ Call Importer::call_of(const Entry& entry, const std::string& path) {
   Call call;
   call.importer = this;
   call.class_name = entry.class_name;
+  call.module = entry.module;
   call.name = entry.name;
   call.path = path + entry.name;
   call.config = entry.config;
@@ -198,13 +203,20 @@ std::vector<ValueId> Importer::functional(const Json& config, std::vector<Entry>
   std::vector<Waiting> waiting;
   std::map<std::string, const Entry*> by_name;
   for (const Entry& entry : all) by_name[entry.name] = &entry;
+  std::vector<Json> shapes(given.size());
+  std::vector<std::pair<std::string, Json*>> open;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (const auto entry = by_name.find(given[i].layer); entry != by_name.end())
+      shapes[i] = entry->second->config.value("batch_shape", Json());
+    open.emplace_back(given[i].layer, &shapes[i]);
+  }
+  if (path.empty()) give_shapes(std::move(open));
   for (size_t i = 0; i < given.size(); ++i) {
     const auto entry = by_name.find(given[i].layer);
     if (entry == by_name.end())
       throw Error(kBadInput, name_, "has no layer " + given[i].layer + ", which is its input");
     const bool own = path.empty();
-    const Json shape = entry->second->config.value("batch_shape", Json());
-    scope.known[{given[i].layer, given[i].node, 0}] = {own ? add_input(*entry->second, shape) : inputs[i]};
+    scope.known[{given[i].layer, given[i].node, 0}] = {own ? add_input(*entry->second, shapes[i]) : inputs[i]};
   }
   for (const Entry& entry : all)
     for (size_t i = 0; i < entry.nodes.size(); ++i)
@@ -234,6 +246,7 @@ std::vector<ValueId> Importer::sequential(const Json& config, std::vector<Entry>
       first.name += "_input";
       first.config["dtype"] = first.class_name == "Embedding" ? "int32" : "float32";
     }
+    give_shapes({{first.name, &shape}});
     inputs = {add_input(first, shape)};
   }
   std::string last;
@@ -268,28 +281,17 @@ std::vector<ValueId> Importer::model(const Json& entry, const Weights& weights, 
 // Problems are collected. What follows a layer that has one is looked at by its class alone.
 void Importer::convert(Call& call) {
   const bool nested = is_model(call.class_name, call.config);
-  const Converter* converter = nested ? nullptr : find_converter(call.class_name);
   const size_t values = graph_.values.size();
   bool known = true;
   for (const ValueId id : call.inputs) known = known && id != kNone;
   for (const auto& [key, ids] : call.keyword)
     for (const ValueId id : ids) known = known && id != kNone;
   try {
-    if (nested) {
-      const Json entry = {{"class_name", call.class_name}, {"config", call.config}};
-      call.outputs = model(entry, call.weights, call.inputs, call.path + "/");
-      return;
-    }
-    if (converter == nullptr) {
-      if (call.class_name == "Lambda" || call.class_name == "TFOpLambda")
-        call.unsupported("holds Python code, which is not run: replace it by layers of keras.layers");
-      call.unsupported("a layer that the converter does not have");
-    }
+    if (nested) return convert_inner(call);
+    static_cast<void>(converter_of(call));
     if (!known) return;
-    const std::string mode = quantization_mode(call.config);
-    if (!mode.empty() && call.weights.count() > 0) decode_kernel(call, mode);
     if (saved_ != nullptr) saved_->add_layer(call.class_name, call.path, call.config);
-    converter->convert(call);
+    convert_inner(call);
     finish(call, values);
   } catch (const JsonError& error) {
     throw Error(kBadInput, name_, call.path + " (" + call.class_name + "): its configuration: " + error.what());
@@ -300,17 +302,69 @@ void Importer::convert(Call& call) {
   }
 }
 
+const Converter& Importer::converter_of(const Call& call) const {
+  const bool function = is_function(call.module);
+  const Converter* found = function ? find_function(call.class_name) : find_converter(call.class_name);
+  if (found != nullptr) return *found;
+  if (call.class_name == "Lambda" || call.class_name == "TFOpLambda")
+    call.unsupported("holds Python code, which is not run: replace it by layers of keras.layers");
+  call.unsupported(function ? "a function of keras.ops that the converter does not have"
+                            : "a layer that the converter does not have");
+}
+
+namespace {
+
+// x [batch, channels, ..] as [batch, .., channels], or back; `first`: the axis of the channels where they are first.
+ValueId turned(const Call& call, ValueId x, int first, bool to_last) {
+  const int last = call.rank(x) - 1;
+  std::vector<int> perm;
+  for (int i = 0; i <= last; ++i) perm.push_back(i);
+  if (first >= last) return x;
+  if (to_last) std::rotate(perm.begin() + first, perm.begin() + first + 1, perm.end());
+  else std::rotate(perm.begin() + first, perm.end() - 1, perm.end());
+  return call.transpose(x, perm);
+}
+
+// Layers are made for data whose channels are last: others get and give theirs turned.
+void convert_turned(Call& call, const Converter& converter) {
+  static const std::set<std::string> kOfNoOrder = {"STFTSpectrogram", "SpatialDropout1D", "SpatialDropout2D",
+                                                   "SpatialDropout3D"};
+  const bool first = !is_function(call.module) && call.text("data_format", "") == "channels_first";
+  if (!first || kOfNoOrder.contains(call.class_name)) return converter.convert(call);
+  const std::vector<ValueId> given = call.inputs;
+  const int rank = given.empty() ? 0 : call.rank(given[0]);
+  const int axis = call.class_name.starts_with("ConvLSTM") ? 2 : 1;  // sequences of images have time before both
+  for (ValueId& x : call.inputs) x = turned(call, x, call.rank(x) == rank ? axis : 1, true);
+  call.config["data_format"] = "channels_last";
+  converter.convert(call);
+  call.inputs = given;
+  for (ValueId& y : call.outputs)
+    if (call.rank(y) + 1 >= rank && call.rank(y) >= 3) y = turned(call, y, call.rank(y) == rank ? axis : 1, false);
+}
+
+}  // namespace
+
+void Importer::convert_inner(Call& call) {
+  if (is_model(call.class_name, call.config)) {
+    const Json entry = {{"class_name", call.class_name}, {"config", call.config}};
+    call.outputs = model(entry, call.weights, call.inputs, call.path + "/");
+    return;
+  }
+  const Converter& converter = converter_of(call);
+  const std::string mode = quantization_mode(call.config);
+  if (!mode.empty() && call.weights.count() > 0) decode_kernel(call, mode);
+  convert_turned(call, converter);
+}
+
 // Names, and the masks that Keras carries beside values.
 void Importer::finish(Call& call, size_t values) {
+  const std::vector<ValueId> masks = masks_behind(call);
   for (size_t i = 0; i < call.outputs.size(); ++i) {
-    const ValueId y = call.outputs[i];
+    ValueId& y = call.outputs[i];
+    if (masks[i] == kNone && size_t(y) < values && masks_.contains(y)) y = call.emit(Op::kCopy, {y});  // without one
+    if (masks[i] != kNone) masks_[y] = masks[i];
     if (size_t(y) >= values) graph_.rename(y, i == 0 ? call.path : call.path + "/" + std::to_string(i));
   }
-  const auto carries = [&](ValueId id) { return masked_.contains(id); };
-  if (std::none_of(call.inputs.begin(), call.inputs.end(), carries)) return;
-  static const std::set<std::string> kEnds = {"Flatten", "Reshape", "GlobalMaxPooling1D",
-                                              "Lambda",  "Permute", "Conv1D"};
-  if (!kEnds.contains(call.class_name)) masked_.insert(call.outputs.begin(), call.outputs.end());
 }
 
 }  // namespace nacre::tools::keras

@@ -40,22 +40,42 @@ void convert_batch_norm(Call& call) {
   call.outputs = {call.transpose(call.emit(std::move(node)), perm)};
 }
 
-// Over the last axes as one. A scale and a bias are variables of their shape.
+// Axes [first, ..] of x moved to its end, in order, and back.
+struct Turned {
+  std::vector<int> to, back;
+};
+Turned to_end(int rank, const std::vector<int>& axes) {
+  Turned turned;
+  for (int i = 0; i < rank; ++i)
+    if (std::find(axes.begin(), axes.end(), i) == axes.end()) turned.to.push_back(i);
+  turned.to.insert(turned.to.end(), axes.begin(), axes.end());
+  turned.back.resize(size_t(rank));
+  for (size_t i = 0; i < turned.to.size(); ++i) turned.back[size_t(turned.to[i])] = int(i);
+  return turned;
+}
+
+// Of configuration "axis", each once, in order.
+std::vector<int> axes_of(const Call& call, int rank) {
+  std::vector<int64_t> given = call.list("axis");
+  if (given.empty()) given = {-1};
+  std::vector<int> axes;
+  for (const int64_t a : given) axes.push_back(call.axis(a, rank));
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) call.bad("names an axis twice");
+  return axes;
+}
+
+// Over some axes as one, which is moved to the end. A scale and a bias are variables of their shape.
 void convert_layer_norm(Call& call) {
-  const ValueId x = call.input();
-  const int rank = call.rank(x);
-  std::vector<int64_t> axes = call.list("axis");
-  if (axes.empty()) axes = {-1};
-  std::vector<int> sorted;
-  for (const int64_t a : axes) sorted.push_back(call.axis(a, rank));
-  std::sort(sorted.begin(), sorted.end());
-  for (size_t i = 0; i < sorted.size(); ++i)
-    if (sorted[i] != rank - int(sorted.size() - i)) call.unsupported("normalizes other axes than the last");
+  const int rank = call.rank(call.input());
+  const std::vector<int> axes = axes_of(call, rank);
+  const Turned turned = to_end(rank, axes);
+  const ValueId x = call.transpose(call.input(), turned.to);
   if (call.flag("rms_scaling", false)) call.unsupported("rms_scaling");
   const std::vector<int64_t> dims = call.dims(x);
-  std::vector<int64_t> rows(dims.begin(), dims.end() - std::ptrdiff_t(sorted.size()));
+  std::vector<int64_t> rows(dims.begin(), dims.end() - std::ptrdiff_t(axes.size()));
   int64_t width = 1;
-  for (const int a : sorted) width *= dims[size_t(a)];
+  for (size_t i = rows.size(); i < dims.size(); ++i) width *= dims[i];
   rows.push_back(width);
   size_t next = 0;
   ValueId scale = kNone, bias = kNone;
@@ -66,7 +86,7 @@ void convert_layer_norm(Call& call) {
   }
   Node node = call.step(Op::kLayerNorm, {call.reshape(x, rows), scale, bias});
   set_real(node, "epsilon", call.real("epsilon", 1e-3f));
-  call.outputs = {call.reshape(call.emit(std::move(node)), dims)};
+  call.outputs = {call.transpose(call.reshape(call.emit(std::move(node)), dims), turned.back)};
 }
 
 // A variable over one axis of y, as what broadcasts.
@@ -79,10 +99,11 @@ ValueId along(const Call& call, size_t i, const char* label, ValueId y, int axis
 
 // Groups of channels: [batch, places, groups, c] -> [batch, groups, places c], layer_norm without a scale, and back.
 void convert_group_norm(Call& call) {
-  const ValueId x = call.input();
+  const int rank = call.rank(call.input()), axis = rank - 1;
+  if (rank < 2 || single_axis(call, rank) == 0) call.bad("channels on the axis of the batch");
+  const Turned turned = to_end(rank, {single_axis(call, rank)});
+  const ValueId x = call.transpose(call.input(), turned.to);
   const std::vector<int64_t> dims = call.dims(x);
-  const int rank = call.rank(x), axis = single_axis(call, rank);
-  if (axis != rank - 1 || rank < 2) call.unsupported("channels on another axis than the last");
   const int64_t channels = dims.back(), given = call.integer("groups", 32), groups = given == -1 ? channels : given;
   if (groups < 1 || channels % groups != 0) call.bad("groups that do not divide its channels");
   int64_t places = 1;
@@ -96,17 +117,21 @@ void convert_group_norm(Call& call) {
   size_t next = 0;
   if (call.flag("scale", true)) y = call.emit(Op::kMul, {y, along(call, next++, "gamma", y, axis)});
   if (call.flag("center", true)) y = call.emit(Op::kAdd, {y, along(call, next, "beta", y, axis)});
-  call.outputs = {y};
+  call.outputs = {call.transpose(y, turned.back)};
 }
 
 // y = scale x / sqrt(mean x^2 + epsilon)
 void convert_rms_norm(Call& call) {
   const ValueId x = call.input();
-  const int axis = single_axis(call, call.rank(x));
-  const ValueId squares = call.mean(call.unary(Unary::kSquare, x), {axis}, true);
+  const std::vector<int> axes = axes_of(call, call.rank(x));
+  const ValueId squares = call.mean(call.unary(Unary::kSquare, x), axes, true);
   const ValueId inverse = call.unary(Unary::kRsqrt, call.shifted(squares, call.real("epsilon", 1e-6f)));
-  const ValueId y = call.emit(Op::kMul, {x, inverse});
-  call.outputs = {call.emit(Op::kMul, {y, along(call, 0, "scale", y, axis)})};
+  std::vector<int64_t> shape(call.dims(x).size() - size_t(axes[0]), 1);
+  int64_t elements = 1;
+  for (const int axis : axes) elements *= shape[size_t(axis - axes[0])] = call.dims(x)[size_t(axis)];
+  if (call.weights[0].elements() != elements) call.bad("variables that do not fit its input");
+  call.outputs = {
+      call.emit(Op::kMul, {call.emit(Op::kMul, {x, inverse}), call.variable(0, "scale", "broadcast", shape)})};
 }
 
 // y = x min(1 / sqrt(sum x^2), 10^12)
@@ -144,7 +169,7 @@ void flatten(const Json& json, std::vector<float>& numbers, int depth = 0) {
     for (const Json& element : json) flatten(element, numbers, depth + 1);
 }
 
-// y = (x - mean) / max(sqrt(variance), epsilon), of the configuration or of data that Keras was shown
+// y = (x - mean) / max(sqrt(variance), epsilon), or with invert back; of the configuration or of data that Keras saw
 void convert_normalization(Call& call) {
   const ValueId x = call.input();
   std::vector<float> mean, variance;
@@ -155,7 +180,6 @@ void convert_normalization(Call& call) {
     mean = call.weights[0].reals();
     variance = call.weights[1].reals();
   }
-  if (call.flag("invert", false)) call.unsupported("invert");
   std::vector<int64_t> axes = call.list("axis"), shape(call.dims(x).size(), 1);
   int64_t elements = 1;
   if (!call.given("axis") && mean.size() > 1) axes = {-1};
@@ -165,15 +189,32 @@ void convert_normalization(Call& call) {
   }
   if (mean.size() != variance.size() || int64_t(mean.size()) != elements) call.bad("numbers that do not fit its input");
   for (float& v : variance) v = std::max(std::sqrt(v), 1e-7f);
-  const ValueId centered = call.emit(Op::kSub, {x, call.constant("mean", shape, mean)});
-  call.outputs = {call.binary(Binary::kDiv, centered, call.constant("deviation", shape, variance))};
+  const ValueId middle = call.constant("mean", shape, mean), deviation = call.constant("deviation", shape, variance);
+  if (call.flag("invert", false)) call.outputs = {call.emit(Op::kAdd, {call.emit(Op::kMul, {x, deviation}), middle})};
+  else call.outputs = {call.binary(Binary::kDiv, call.emit(Op::kSub, {x, middle}), deviation)};
+}
+
+// The layer in it: its kernel is stored as training left it, divided by its norm.
+void convert_spectral_norm(Call& call) {
+  const Json& entry = call.config.at("layer");
+  Call inner = call;
+  inner.class_name = entry.at("class_name").text();
+  inner.config = entry.at("config");
+  inner.weights = call.weights.part({"layer"}, 0, call.weights.count() - std::min<size_t>(call.weights.count(), 1));
+  call.importer->convert_inner(inner);
+  call.outputs = inner.outputs;
 }
 
 constexpr Converter kNormRows[] = {
-    {"BatchNormalization", &convert_batch_norm}, {"BatchNormalizationV1", &convert_batch_norm},
-    {"LayerNormalization", &convert_layer_norm}, {"GroupNormalization", &convert_group_norm},
-    {"RMSNormalization", &convert_rms_norm},     {"UnitNormalization", &convert_unit_norm},
-    {"Rescaling", &convert_rescaling},           {"Normalization", &convert_normalization},
+    {"BatchNormalization", &convert_batch_norm},
+    {"BatchNormalizationV1", &convert_batch_norm},
+    {"LayerNormalization", &convert_layer_norm},
+    {"GroupNormalization", &convert_group_norm},
+    {"RMSNormalization", &convert_rms_norm},
+    {"UnitNormalization", &convert_unit_norm},
+    {"Rescaling", &convert_rescaling},
+    {"Normalization", &convert_normalization},
+    {"SpectralNormalization", &convert_spectral_norm},
 };
 
 }  // namespace

@@ -40,4 +40,13 @@ std::string quantization_mode(const Json& config) {
   return inner == nullptr ? "" : text_of(*inner, "mode");
 }
 
+Json quantized(const std::string& mode) {
+  const bool int4 = mode.starts_with("int4"), float8 = mode == "float8";
+  Json config = {{"mode", mode}, {"source_name", "float32"}};
+  if (float8) config["amax_history_length"] = 1024;
+  const char* class_name = float8 ? "QuantizedFloat8DTypePolicy" : int4 ? "Int4DTypePolicy" : "QuantizedDTypePolicy";
+  return {
+      {"module", "keras.dtype_policies"}, {"class_name", class_name}, {"config", config}, {"registered_name", nullptr}};
+}
+
 }  // namespace nacre::tools::keras

@@ -1,10 +1,11 @@
-// LSTM, GRU, SimpleRNN and what wraps layers: the projection of the input is one dense over all steps, then comes the
-// recurrence. SimpleRNN, for which there is no op, is unrolled.
+// LSTM, GRU, SimpleRNN, RNN and what wraps layers: the projection of the input is one dense over all steps, then comes
+// the recurrence, as one step of the engine or written out (keras_cell.cc).
 //
 //   Keras   kernel [in, gates h], recurrent [h, gates h], bias [gates h]; of a GRU with reset_after [2, 3 h]
 //   gates   LSTM i, f, c, o; GRU z, r, h: as in the graph
 //
-// go_backwards reads time from its end, and gives the steps out in that order.
+// go_backwards reads time from its end, and gives the steps out in that order. What a stateful layer leaves for the
+// next run are values of the stream region, which begin as zeros.
 #include <algorithm>
 
 #include "tools/importers/keras.h"
@@ -12,43 +13,16 @@
 namespace nacre::tools::keras {
 namespace {
 
-constexpr int64_t kMostUnrolled = 1024;
-
-// The steps [batch, time, h], the last of them and of the cells [batch, h]; cell: kNone but of an LSTM.
-struct Sequence {
-  ValueId steps = kNone, last = kNone, cell = kNone;
-};
-
-struct Recurrence {
-  int64_t time = 0, in = 0, width = 0;
-  bool want_cell = false;
-};
-
-ValueId reversed(const Call& call, ValueId x) {
-  const int64_t time = call.dims(x)[1];
-  return time == 1 ? x : call.slice(x, 1, time - 1, time, -1);
-}
-
-ValueId last_step(const Call& call, ValueId x) {
-  const std::vector<int64_t> dims = call.dims(x);
-  return call.reshape(call.slice(x, 1, dims[1] - 1, 1), {dims[0], dims[2]});
-}
-
-Recurrence read(const Call& call, ValueId x, int64_t gates) {
+void check_cell(const Call& call, ValueId x, int64_t gates) {
   if (call.rank(x) != 3) call.bad("an input of shape " + dims_text(call.dims(x)));
-  Recurrence r = {call.dims(x)[1], call.dims(x)[2], call.integer("units", 0), false};
-  call.need_dims(0, {r.in, gates * r.width});
-  call.need_dims(1, {r.width, gates * r.width});
-  if (call.flag("time_major", false)) call.unsupported("time_major: time before the batch");
-  if (call.flag("stateful", false)) call.unsupported("stateful: its state outlives a run");
-  if (call.importer->masked().contains(x) || call.called_with("mask")) call.unsupported("a masked sequence");
-  return r;
+  const int64_t width = call.integer("units", 0);
+  call.need_dims(0, {call.dims(x)[2], gates * width});
+  call.need_dims(1, {width, gates * width});
 }
 
-void need_activations(const Call& call) {
-  if (activation_name(call, "activation", "tanh") != "tanh" ||
-      activation_name(call, "recurrent_activation", "sigmoid") != "sigmoid")
-    call.unsupported("other activations than tanh and sigmoid");
+bool has_usual_activations(const Call& call) {
+  return activation_name(call, "activation", "tanh") == "tanh" &&
+         activation_name(call, "recurrent_activation", "sigmoid") == "sigmoid";
 }
 
 ValueId recurrent_kernel(const Call& call, int64_t width, int64_t rows) {
@@ -56,37 +30,36 @@ ValueId recurrent_kernel(const Call& call, int64_t width, int64_t rows) {
                        [&](const auto& numbers) { return transposed(numbers, width, rows); });
 }
 
-Sequence lstm(const Call& call, ValueId x, std::vector<ValueId> state, bool want_cell) {
-  const Recurrence r = read(call, x, 4);
-  need_activations(call);
-  const int64_t rows = 4 * r.width;
+Sequence lstm(const Call& call, ValueId x, const Recurrence& r) {
+  const int64_t width = call.integer("units", 0), rows = 4 * width;
   const ValueId bias = call.flag("use_bias", true) ? call.variable(2, "bias", "", {rows}) : kNone;
-  x = dense(call, x, 0, r.in, rows, bias);
+  x = dense(call, x, 0, call.dims(x)[2], rows, bias);
+  std::vector<ValueId> state = r.states;
   state.resize(2, kNone);
-  Node node = call.step(Op::kLstm, {x, recurrent_kernel(call, r.width, rows), kNone, state[0], state[1]});
+  Node node = call.step(Op::kLstm, {x, recurrent_kernel(call, width, rows), kNone, state[0], state[1]});
   Sequence made;
-  if (!want_cell) {
+  if (!r.want_states) {
     made.steps = call.emit(std::move(node));
-  } else {  // the form that keeps all cells
-    for (const char* name : {"/steps", "/kept_gates", "/cells"}) {
-      Value v;
-      v.name = call.path + name;
-      node.outputs.push_back(call.importer->graph().add(std::move(v)));
-    }
-    infer_shapes(call.importer->graph(), node);
-    made.steps = node.outputs[0];
-    const ValueId cells = node.outputs[2];
-    call.importer->graph().nodes.push_back(std::move(node));
-    made.cell = last_step(call, cells);
+    made.last = last_step(call, made.steps);
+    made.states = {made.last};
+    return made;
   }
+  for (const char* name : {"/steps", "/kept_gates", "/cells"}) {  // the form that keeps all cells
+    Value v;
+    v.name = call.path + name;
+    node.outputs.push_back(call.importer->graph().add(std::move(v)));
+  }
+  infer_shapes(call.importer->graph(), node);
+  made.steps = node.outputs[0];
+  const ValueId cells = node.outputs[2];
+  call.importer->graph().nodes.push_back(std::move(node));
   made.last = last_step(call, made.steps);
+  made.states = {made.last, last_step(call, cells)};
   return made;
 }
 
-Sequence gru(const Call& call, ValueId x, std::vector<ValueId> state, bool) {
-  const Recurrence r = read(call, x, 3);
-  need_activations(call);
-  const int64_t rows = 3 * r.width;
+Sequence gru(const Call& call, ValueId x, const Recurrence& r) {
+  const int64_t width = call.integer("units", 0), rows = 3 * width;
   const bool reset_after = call.flag("reset_after", !call.importer->keras2()), biased = call.flag("use_bias", true);
   const bool two = biased && reset_after;
   const auto half = [&](size_t first) {
@@ -102,45 +75,95 @@ Sequence gru(const Call& call, ValueId x, std::vector<ValueId> state, bool) {
   } else if (biased) {
     bias = call.variable(2, "bias", "", {rows});
   }
-  x = dense(call, x, 0, r.in, rows, bias);
-  state.resize(1, kNone);
-  Node node = call.step(Op::kGru, {x, recurrent_kernel(call, r.width, rows), inside, state[0]});
+  x = dense(call, x, 0, call.dims(x)[2], rows, bias);
+  const ValueId state = r.states.empty() ? kNone : r.states[0];
+  Node node = call.step(Op::kGru, {x, recurrent_kernel(call, width, rows), inside, state});
   set_integer(node, "reset_after", reset_after ? 1 : 0);
   Sequence made;
   made.steps = call.emit(std::move(node));
   made.last = last_step(call, made.steps);
+  made.states = {made.last};
   return made;
 }
 
-// y_t = f(x_t + y_{t-1} R)
-Sequence simple_rnn(const Call& call, ValueId x, std::vector<ValueId> state, bool) {
-  const Recurrence r = read(call, x, 1);
-  if (r.time > kMostUnrolled) call.unsupported("more than 1024 steps, which are unrolled");
-  const ValueId bias = call.flag("use_bias", true) ? call.variable(2, "bias") : kNone;
-  x = dense(call, x, 0, r.in, r.width, bias);
-  const ValueId w = recurrent_kernel(call, r.width, r.width);
-  const int64_t batch = call.dims(x)[0];
-  std::vector<ValueId> steps;
-  ValueId y = state.empty() ? kNone : state[0];
-  for (int64_t t = 0; t < r.time; ++t) {
-    ValueId sum = call.reshape(call.slice(x, 1, t, 1), {batch, r.width});
-    if (y != kNone) sum = call.emit(Op::kAdd, {sum, call.emit(Op::kDense, {y, w})});
-    y = activated(call, sum);
-    steps.push_back(call.reshape(y, {batch, 1, r.width}));
-  }
-  return {call.concat(steps, 1), y, kNone};
-}
-
-using Run = Sequence (*)(const Call& call, ValueId x, std::vector<ValueId> state, bool want_cell);
-
-Run find_run(const std::string& class_name) {
-  if (class_name == "LSTM") return &lstm;
-  if (class_name == "GRU") return &gru;
-  return class_name == "SimpleRNN" ? &simple_rnn : nullptr;
+// A layer that is a recurrence itself, or the cell of an RNN.
+bool is_of(const Call& call, const char* kind) {
+  return call.class_name == kind || call.class_name == std::string(kind) + "Cell";
 }
 
 // In a .keras file the variables are those of the layer's cell.
-Weights of_cell(const Weights& weights) { return weights.count() > 0 ? weights : weights.part({"cell"}, 0, 8); }
+Weights of_cell(const Weights& weights) { return weights.count() > 0 ? weights : weights.part({"cell"}, 0, SIZE_MAX); }
+
+// Cells one behind the other: each over all steps. By list their variables stand in this order.
+std::vector<Call> stacked(const Call& call) {
+  std::vector<Call> cells;
+  std::map<std::string, int> taken;
+  size_t first = 0;
+  for (const Json& entry : call.config.at("cells")) {
+    const std::string class_name = entry.at("class_name").text(), group = snake_case(class_name);
+    const int k = taken[group]++;
+    const std::string place = "cells/" + group + (k == 0 ? "" : "_" + std::to_string(k));
+    Call cell = call.part(class_name, "cell_" + std::to_string(cells.size()), entry.at("config"), {});
+    const size_t size = cell.flag("use_bias", true) ? 3 : 2;
+    cell.weights = call.weights.part({place}, first, size);
+    first += size;
+    cells.push_back(std::move(cell));
+  }
+  if (cells.empty()) call.bad("has no cell");
+  return cells;
+}
+
+// The cells of a layer, in order, with what they are configured by.
+std::vector<Call> cells_of(const Call& call) {
+  if (call.class_name != "RNN") {
+    Call own = call;
+    own.weights = of_cell(call.weights);
+    return {own};
+  }
+  const Json& entry = call.config.at("cell");
+  Call cell = call;
+  cell.class_name = entry.at("class_name").text();
+  cell.config = entry.at("config");
+  cell.weights = call.weights.part({"cell"}, 0, SIZE_MAX);
+  if (cell.class_name == "StackedRNNCells") return stacked(cell);
+  return {cell};
+}
+
+size_t states_of(const Call& cell) { return is_of(cell, "LSTM") ? 2 : 1; }
+
+Sequence run_cell(const Call& cell, ValueId x, const Recurrence& r) {
+  const bool is_lstm = is_of(cell, "LSTM"), is_gru = is_of(cell, "GRU");
+  if (!is_lstm && !is_gru && !is_of(cell, "SimpleRNN")) cell.unsupported("a cell " + cell.class_name);
+  check_cell(cell, x, is_lstm ? 4 : is_gru ? 3 : 1);
+  const bool fits = r.mask == kNone && has_usual_activations(cell);
+  if (is_lstm && fits) return lstm(cell, x, r);
+  return is_gru && fits ? gru(cell, x, r) : unrolled_cell(cell, x, r);
+}
+
+}  // namespace
+
+Sequence recurrence(const Call& call, ValueId x, const Recurrence& r) {
+  if (call.class_name.starts_with("ConvLSTM")) return conv_lstm(call, x, r);
+  Sequence made;
+  std::vector<ValueId> states;
+  size_t next = 0;
+  made.steps = x;
+  for (const Call& cell : cells_of(call)) {
+    Recurrence of = r;
+    if (!r.states.empty()) {
+      const size_t count = states_of(cell);
+      if (next + count > r.states.size()) call.bad("too few states to begin with");
+      of.states.assign(r.states.begin() + std::ptrdiff_t(next), r.states.begin() + std::ptrdiff_t(next + count));
+      next += count;
+    }
+    made = run_cell(cell, made.steps, of);
+    states.insert(states.end(), made.states.begin(), made.states.end());
+  }
+  made.states = std::move(states);
+  return made;
+}
+
+namespace {
 
 // Further tensors of a call are the initial state.
 std::vector<ValueId> state_of(const Call& call) {
@@ -150,17 +173,49 @@ std::vector<ValueId> state_of(const Call& call) {
   return state;
 }
 
-template <Run kRun>
+// [batch, h] of each state.
+std::vector<ValueId> kept_states(const Call& call) {
+  if (call.importer->options().train) call.unsupported("stateful: its state would outlive a step of training");
+  if (call.class_name.starts_with("ConvLSTM")) call.unsupported("stateful");
+  std::vector<ValueId> kept;
+  for (const Call& cell : cells_of(call))
+    for (size_t i = 0; i < states_of(cell); ++i) {
+      Value v;
+      v.name = call.path + "/state_" + std::to_string(kept.size());
+      v.dims = {call.importer->graph().batch, cell.integer("units", 0)};
+      v.region = Region::kStream;
+      kept.push_back(call.importer->graph().add(std::move(v)));
+    }
+  return kept;
+}
+
+// Over x as it is given; a stateful layer goes on where the run before it ended.
+Sequence run_layer(const Call& call, ValueId x, Recurrence r) {
+  if (call.flag("time_major", false)) call.unsupported("time_major: time before the batch");
+  const bool stateful = call.flag("stateful", false) && r.states.empty();
+  std::vector<ValueId> kept;
+  if (stateful) {
+    kept = kept_states(call);
+    for (const ValueId s : kept) r.states.push_back(call.emit(Op::kCopy, {s}));
+    r.want_states = true;
+  }
+  Sequence made = recurrence(call, x, r);
+  for (size_t i = 0; i < kept.size(); ++i) static_cast<void>(call.emit(Op::kStore, {made.states[i], kept[i]}));
+  return made;
+}
+
 void convert_rnn(Call& call) {
-  call.weights = of_cell(call.weights);
   ValueId x = call.input();
-  if (call.flag("go_backwards", false)) x = reversed(call, x);
-  const bool states = call.flag("return_state", false);
-  const Sequence made = kRun(call, x, state_of(call), states);
+  Recurrence r = {state_of(call), mask_of(call, 0, "mask"), call.flag("zero_output_for_mask", false),
+                  call.flag("return_state", false)};
+  if (call.flag("go_backwards", false)) {
+    x = reversed(call, x);
+    if (r.mask != kNone) r.mask = reversed(call, r.mask);
+  }
+  const bool states = r.want_states;
+  const Sequence made = run_layer(call, x, std::move(r));
   call.outputs = {call.flag("return_sequences", false) ? made.steps : made.last};
-  if (!states) return;
-  call.outputs.push_back(made.last);
-  if (made.cell != kNone) call.outputs.push_back(made.cell);
+  if (states) call.outputs.insert(call.outputs.end(), made.states.begin(), made.states.end());
 }
 
 ValueId merged(const Call& call, ValueId a, ValueId b, const std::string& mode) {
@@ -171,28 +226,30 @@ ValueId merged(const Call& call, ValueId a, ValueId b, const std::string& mode) 
   return mode == "ave" ? call.scaled(sum, 0.5f) : sum;
 }
 
-// The backward layer's configuration is the forward one's where Keras 2 does not say it.
+// The backward layer's configuration is the forward one's where Keras 2 does not say it. With a mask and all steps
+// wanted, masked steps give 0.
 void convert_bidirectional(Call& call) {
   const ValueId x = call.input();
   const Json& forward = call.config.at("layer");
   const Json& backward = call.given("backward_layer") ? *call.find("backward_layer") : forward;
   const size_t each = call.weights.count() / 2;
+  const std::vector<ValueId> initial = state_of(call);
+  const auto half = std::ptrdiff_t(initial.size() / 2);
+  const ValueId mask = mask_of(call, 0, "mask");
   Sequence made[2];
   bool sequences = false, states = false;
   for (size_t d = 0; d < 2; ++d) {
     const Json& entry = d == 0 ? forward : backward;
-    const std::string class_name = entry.at("class_name").text();
-    const Run run = find_run(class_name);
-    if (run == nullptr) call.unsupported("a layer " + class_name + " in it");
-    const Weights weights = call.weights.part(
-        d == 0 ? std::vector<std::string>{"forward_layer", "layer"} : std::vector<std::string>{"backward_layer"},
-        d * each, each);
-    const Call side = call.part(class_name, d == 0 ? "forward" : "backward", entry.at("config"), of_cell(weights));
+    const std::vector<std::string> names =
+        d == 0 ? std::vector<std::string>{"forward_layer", "layer"} : std::vector<std::string>{"backward_layer"};
+    const Call side = call.part(entry.at("class_name").text(), d == 0 ? "forward" : "backward", entry.at("config"),
+                                call.weights.part(names, d * each, each));
     sequences = side.flag("return_sequences", false);
     states = side.flag("return_state", false);
-    if (call.inputs.size() > 1 || call.keyword.contains("initial_state")) call.unsupported("an initial state");
-    if (call.importer->masked().contains(x)) call.unsupported("a masked sequence");
-    made[d] = run(side, d == 0 ? x : reversed(side, x), {}, states);
+    Recurrence r = {{}, mask, sequences, states};
+    r.states.assign(initial.begin() + (d == 0 ? 0 : half), initial.end() - (d == 0 ? half : 0));
+    if (d == 1 && mask != kNone) r.mask = reversed(side, mask);
+    made[d] = run_layer(side, d == 0 ? x : reversed(side, x), std::move(r));
   }
   const ValueId a = sequences ? made[0].steps : made[0].last;
   const ValueId b = sequences ? reversed(call, made[1].steps) : made[1].last;
@@ -200,39 +257,39 @@ void convert_bidirectional(Call& call) {
   if (mode == nullptr && call.config.contains("merge_mode")) call.outputs = {a, b};
   else call.outputs = {merged(call, a, b, mode == nullptr ? "concat" : mode->text())};
   if (!states) return;
-  for (const Sequence& side : made) {
-    call.outputs.push_back(side.last);
-    if (side.cell != kNone) call.outputs.push_back(side.cell);
-  }
+  for (const Sequence& side : made) call.outputs.insert(call.outputs.end(), side.states.begin(), side.states.end());
 }
 
-// The layer on every step: [batch, time, ..] as [batch time, ..].
+// The layer or model on every step: [batch, time, ..] as [batch time, ..].
 void convert_time_distributed(Call& call) {
   const ValueId x = call.raw_input();
   const std::vector<int64_t> dims = call.dims(x);
   const Json& entry = call.config.at("layer");
-  const std::string class_name = entry.at("class_name").text();
   if (dims.size() < 3) call.bad("an input of shape " + dims_text(dims));
   Call inner = call;
-  inner.class_name = class_name;
+  inner.class_name = entry.at("class_name").text();
   inner.config = entry.at("config");
   inner.weights = call.weights.part({"layer"}, 0, call.weights.count());
+  inner.keyword.clear();
   std::vector<int64_t> flat(dims.begin() + 1, dims.end());
   flat[0] *= dims[0];
   inner.inputs = {call.reshape(x, flat)};
-  const Converter* converter = find_converter(class_name);
-  if (converter == nullptr) call.unsupported("a layer " + class_name + " in it");
-  converter->convert(inner);
-  std::vector<int64_t> apart = call.dims(inner.outputs.at(0));
+  call.importer->convert_inner(inner);
+  if (inner.outputs.empty() || inner.outputs[0] == kNone) return;  // its problem is said
+  std::vector<int64_t> apart = call.dims(inner.outputs[0]);
   apart[0] = dims[1];
   apart.insert(apart.begin(), dims[0]);
   call.outputs = {call.reshape(inner.outputs[0], apart)};
 }
 
 constexpr Converter kRecurrentRows[] = {
-    {"LSTM", &convert_rnn<&lstm>},
-    {"GRU", &convert_rnn<&gru>},
-    {"SimpleRNN", &convert_rnn<&simple_rnn>},
+    {"LSTM", &convert_rnn},
+    {"GRU", &convert_rnn},
+    {"SimpleRNN", &convert_rnn},
+    {"RNN", &convert_rnn},
+    {"ConvLSTM1D", &convert_rnn},
+    {"ConvLSTM2D", &convert_rnn},
+    {"ConvLSTM3D", &convert_rnn},
     {"Bidirectional", &convert_bidirectional},
     {"TimeDistributed", &convert_time_distributed},
 };

@@ -282,7 +282,7 @@ struct PartsOfLayer {
   std::vector<std::vector<std::string>> parts;  // each a path of groups
 };
 const PartsOfLayer kPartsOfLayers[] = {
-    {{"LSTM", "GRU", "SimpleRNN", "CuDNNLSTM"}, {{"cell"}}},
+    {{"LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"}, {{"cell"}}},
     {{"Bidirectional"}, {{"forward_layer", "cell"}, {"backward_layer", "cell"}}},
     {{"TimeDistributed"}, {{"layer"}}},
     {{"MultiHeadAttention", "GroupQueryAttention", "GroupedQueryAttention"},

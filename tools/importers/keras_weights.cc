@@ -104,6 +104,14 @@ Weights Weights::part(const std::vector<std::string>& names, size_t first, size_
     return at(joined(path_, names.front()));
   }
   Weights made = *this;
+  made.paths_.clear();
+  for (const std::string& name : names)  // by the names of the variables, where they say it
+    for (const std::string& path : paths_)
+      if (belongs(path.substr(std::min(path.size(), path_.size())), name)) made.paths_.push_back(path);
+  if (!made.paths_.empty()) {
+    if (made.paths_[0] != paths_[0]) made.kernel_ = nullptr;
+    return made;
+  }
   const size_t begin = std::min(first, paths_.size()), end = std::min(paths_.size(), begin + size);
   if (begin > 0) made.kernel_ = nullptr;
   made.paths_.assign(paths_.begin() + std::ptrdiff_t(begin), paths_.begin() + std::ptrdiff_t(end));

@@ -1,0 +1,200 @@
+// Layers of Keras files as numbers: what the graph gives is what the layer's formula gives, written here as it is read.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/graph/run_graph.h"
+#include "tests/importers/keras_builder.h"
+#include "tests/refused_with.h"
+#include "tools/importers/keras_files.h"
+
+namespace nacre::tools {
+namespace {
+
+using Floats = std::vector<float>;
+
+// x of this shape (without the batch) and layers, of which the one that has variables is d.
+std::string model_of(const std::string& shape, const std::string& layers, const std::string& type = "float32") {
+  return R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, )" +
+         shape + R"(], "name": "x", "dtype": ")" + type + "\"}}, " + layers + "]}}";
+}
+
+std::string layer(const std::string& class_name, const std::string& config) {
+  return R"({"class_name": ")" + class_name + R"(", "config": {)" + config + "}}";
+}
+
+Graph file_graph(const std::string& config, const std::vector<KerasVariable>& variables,
+                 const ImportOptions& options = {}) {
+  Graph graph = import_keras_hdf5(legacy_keras(config, {{"d", variables}}), "m.h5", options);
+  check(graph);
+  return graph;
+}
+
+template <class T>
+Floats outputs_of(const Graph& graph, const std::vector<T>& x) {
+  const Graph ran = run_graph(graph, {bytes_of(x)});
+  return reals(ran.values[size_t(ran.outputs[0].value)]);
+}
+
+Floats counting(size_t count, float first = -2, float step = 0.25f) {
+  Floats numbers(count);
+  for (size_t i = 0; i < count; ++i) numbers[i] = first + step * float(i % 17);
+  return numbers;
+}
+
+void expect_near(const Floats& found, const Floats& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4) << i;  // sums of some dozen terms
+}
+
+// h' = x + h, of steps 1, 0, 2 whose second is masked: the state stays.
+TEST(keras_layers, a_masked_step_leaves_the_state_as_it_was) {
+  const std::string masking = layer("Masking", R"("name": "m", "mask_value": 0)");
+  const auto sums = [&](const std::string& more) {
+    const std::string rnn =
+        layer("SimpleRNN", R"("name": "d", "units": 1, "activation": "linear", "use_bias": false, )" + more);
+    return outputs_of(
+        file_graph(model_of("3, 1", masking + ", " + rnn), {{"d/k:0", {1, 1}, {1}}, {"d/r:0", {1, 1}, {1}}}),
+        Floats{1, 0, 2});
+  };
+  EXPECT_EQ(sums(R"("return_sequences": true)"), (Floats{1, 1, 3}));
+  EXPECT_EQ(sums(R"("return_sequences": true, "zero_output_for_mask": true)"), (Floats{1, 0, 3}));
+  EXPECT_EQ(sums(R"("return_sequences": false)"), Floats{3});
+  EXPECT_EQ(sums(R"("go_backwards": true, "return_sequences": true)"), (Floats{2, 2, 3}));
+}
+
+// A layer that does not know masks drops them: then the mean is of all steps.
+TEST(keras_layers, a_mask_goes_as_far_as_layers_hand_it_on) {
+  const std::string table = layer("Embedding", R"("name": "d", "input_dim": 3, "output_dim": 1, "mask_zero": true)");
+  const auto mean = [&](const std::string& between) {
+    const std::string layers = table + ", " + between + ", " + layer("GlobalAveragePooling1D", R"("name": "g")");
+    return outputs_of(file_graph(model_of("4", layers, "int32"), {{"d/e:0", {3, 1}, {8, 2, 4}}}),
+                      std::vector<int32_t>{1, 0, 2, 0});
+  };
+  EXPECT_EQ(mean(layer("Dropout", R"("name": "o", "rate": 0.5)")), Floats{3});
+  EXPECT_EQ(mean(layer("ZeroPadding1D", R"("name": "o", "padding": 0)")), Floats{5.5f});
+}
+
+struct Cuboid {
+  int d, h, w, c;
+  float at(const Floats& x, int i, int j, int k, int channel) const {
+    const bool inside = i >= 0 && i < d && j >= 0 && j < h && k >= 0 && k < w;
+    return inside ? x[size_t(((i * h + j) * w + k) * c + channel)] : 0;
+  }
+};
+
+// y_o = sum of x_i w, read as Conv3D is: two groups, a dilation, a stride.
+TEST(keras_layers, a_convolution_of_volumes_is_its_sum) {
+  const Cuboid in = {4, 3, 5, 4}, out = {1, 1, 4, 2};
+  const Floats x = counting(4 * 3 * 5 * 4), w = counting(2 * 3 * 2 * 2 * 2, -1, 0.125f);
+  Floats expected;
+  for (int i = 0; i < out.d; ++i)
+    for (int k = 0; k < out.w; ++k)
+      for (int o = 0; o < 2; ++o) {
+        float sum = o == 0 ? 0.5f : -1;
+        for (int a = 0; a < 2; ++a)
+          for (int b = 0; b < 3; ++b)
+            for (int e = 0; e < 2; ++e)
+              for (int c = 0; c < 2; ++c)
+                sum += in.at(x, i + 3 * a, b, k + e, 2 * o + c) * w[size_t((((a * 3 + b) * 2 + e) * 2 + c) * 2 + o)];
+        expected.push_back(sum);
+      }
+  const std::string conv = layer("Conv3D", R"("name": "d", "filters": 2, "kernel_size": [2, 3, 2], "groups": 2,
+    "dilation_rate": [3, 1, 1], "padding": "valid")");
+  expect_near(outputs_of(file_graph(model_of("4, 3, 5, 4", conv),
+                                    {{"d/kernel:0", {2, 3, 2, 2, 2}, w}, {"d/bias:0", {2}, {0.5f, -1}}}),
+                         x),
+              expected);
+}
+
+// Every element of x gives its part to the places that it reaches.
+TEST(keras_layers, a_transposed_convolution_of_volumes_gives_out_what_it_reads) {
+  const Cuboid in = {2, 2, 3, 2}, out = {5, 3, 5, 1};
+  const Floats x = counting(2 * 2 * 3 * 2), w = counting(3 * 2 * 3 * 1 * 2, -1, 0.25f);
+  Floats expected(size_t(out.d * out.h * out.w), 0);
+  for (int i = 0; i < in.d; ++i)
+    for (int j = 0; j < in.h; ++j)
+      for (int k = 0; k < in.w; ++k)
+        for (int a = 0; a < 3; ++a)
+          for (int b = 0; b < 2; ++b)
+            for (int e = 0; e < 3; ++e)
+              for (int c = 0; c < 2; ++c)
+                expected[size_t(((2 * i + a) * out.h + j + b) * out.w + k + e)] +=
+                    in.at(x, i, j, k, c) * w[size_t(((a * 2 + b) * 3 + e) * 2 + c)];
+  const std::string conv = layer("Conv3DTranspose", R"("name": "d", "filters": 1, "kernel_size": [3, 2, 3],
+    "strides": [2, 1, 1], "padding": "valid", "use_bias": false)");
+  expect_near(outputs_of(file_graph(model_of("2, 2, 3, 2", conv), {{"d/kernel:0", {3, 2, 3, 1, 2}, w}}), x), expected);
+}
+
+TEST(keras_layers, channels_may_be_first) {
+  const std::string pool = layer("MaxPooling2D", R"("name": "p", "pool_size": 2, "data_format": "channels_first")");
+  const Graph graph = file_graph(model_of("2, 2, 2", pool), {});
+  EXPECT_EQ(graph.values[size_t(graph.outputs[0].value)].dims, (std::vector<int64_t>{1, 2, 1, 1}));
+  EXPECT_EQ(outputs_of(graph, Floats{1, 2, 3, 4, 8, 7, 6, 5}), (Floats{4, 8}));
+}
+
+TEST(keras_layers, adaptive_windows_meet_and_overlap) {
+  const std::string mean = layer("AdaptiveAveragePooling1D", R"("name": "p", "output_size": 3)");
+  EXPECT_EQ(outputs_of(file_graph(model_of("4, 1", mean), {}), Floats{1, 3, 5, 9}), (Floats{2, 4, 7}));
+  const std::string most = layer("AdaptiveMaxPooling1D", R"("name": "p", "output_size": 3)");
+  EXPECT_EQ(outputs_of(file_graph(model_of("4, 1", most), {}), Floats{1, 3, 5, 9}), (Floats{3, 5, 9}));
+}
+
+// Sizes that the file leaves open are asked for by their option, and are what it gives.
+TEST(keras_layers, open_axes_take_the_sizes_that_are_given) {
+  const std::string config = model_of("null, 2", layer("GlobalMaxPooling1D", R"("name": "g")"));
+  const std::string text = refused_with([&] { file_graph(config, {}); }, kUnsupported);
+  EXPECT_NE(text.find("axis 1 has no fixed size: give it one, as --shape x=1xSIZEx2"), std::string::npos) << text;
+  const Graph graph = file_graph(config, {}, {.shapes = {"x=3x5x2"}});
+  EXPECT_EQ(graph.values[size_t(graph.inputs[0].value)].dims, (std::vector<int64_t>{3, 5, 2}));
+  EXPECT_EQ(graph.batch, 3);
+  EXPECT_NE(refused_with([&] { file_graph(config, {}, {.batch = 2, .shapes = {"x=3x5x2"}}); }, kUsage).find("batches"),
+            std::string::npos);
+}
+
+// Two cells: y = 2 x, then 3 of that, by groups that are named after the k-th of a class.
+TEST(keras_layers, stacked_cells_have_their_own_variables) {
+  const std::string cell = R"("units": 1, "activation": "linear", "use_bias": false)";
+  const std::string cells = layer("SimpleRNNCell", cell) + ", " + layer("SimpleRNNCell", cell);
+  const std::string config = model_of("2, 1", layer("RNN", R"("name": "d", "cell": {"class_name": "StackedRNNCells",
+    "config": {"cells": [)" + cells + "]}}"));
+  const std::string at = "layers/rnn/cell/cells/simple_rnn_cell";
+  const Graph graph = import_keras_archive(keras_archive(config, {{at + "/vars/0", {1, 1}, {2}},
+                                                                  {at + "/vars/1", {1, 1}, {0}},
+                                                                  {at + "_1/vars/0", {1, 1}, {3}},
+                                                                  {at + "_1/vars/1", {1, 1}, {0}}}),
+                                           "m.keras");
+  check(graph);
+  EXPECT_EQ(outputs_of(graph, Floats{1, 5}), Floats{30});
+}
+
+// x[:, 1:, ::-2] of [[0 .. 3], [4 .. 7]], as keras.ops.GetItem writes it.
+TEST(keras_layers, a_slice_of_a_tensor_is_numpys) {
+  const auto slice = [](const std::string& begin, const std::string& end, const std::string& step) {
+    return R"({"class_name": "__slice__", "config": {"start": )" + begin + R"(, "stop": )" + end + R"(, "step": )" +
+           step + "}}";
+  };
+  const std::string config = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
+    {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [null, 2, 4], "name": "x"},
+     "inbound_nodes": []},
+    {"module": "keras.src.ops.numpy", "class_name": "GetItem", "name": "y", "config": {"name": "y"},
+     "inbound_nodes": [{"args": [
+      {"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}}, [)" +
+                             slice("null", "null", "null") + ", " + slice("1", "null", "null") + ", " +
+                             slice("null", "null", "-2") + R"(]], "kwargs": {}}]}],
+    "input_layers": [["x", 0, 0]], "output_layers": [["y", 0, 0]]}})";
+  EXPECT_EQ(outputs_of(file_graph(config, {}), Floats{0, 1, 2, 3, 4, 5, 6, 7}), (Floats{7, 5}));
+}
+
+// Codes of a kernel that stands with its output first: a scale is of an output, wherever its axis is.
+TEST(keras_layers, scales_follow_the_equation) {
+  const std::string einsum = layer("EinsumDense", R"("name": "d", "equation": "ab,cb->ac", "output_shape": 2, "dtype":
+    {"class_name": "QuantizedDTypePolicy", "config": {"mode": "int8", "source_name": "float32"}})");
+  const Graph graph = file_graph(model_of("2", einsum), {{"d/kernel", {2, 2}, {10, 20, 30, 40}, KerasVariable::kInt8},
+                                                         {"d/kernel_scale", {2}, {10, 100}}});
+  expect_near(outputs_of(graph, Floats{1, 1}), {3, 0.7f});
+}
+
+}  // namespace
+}  // namespace nacre::tools
