@@ -43,6 +43,7 @@ Input input_of(ElementType element, std::vector<int32_t> dims) {
     case ElementType::kBool: input.low = 0, input.high = 1; break;
     case ElementType::kInt32:
     case ElementType::kInt64: input.low = -100000, input.high = 100000; break;
+    case ElementType::kUint32: input.low = 0, input.high = 4294967295; break;
     default: input.low = -4, input.high = 4;
   }
   return input;
@@ -285,9 +286,14 @@ void elementwise(const KernelEntry& entry, Random& random, Case& made) {
   if (entry.op != Op::kMul) made.inputs.back().fill = Input::kSumPairs;
 }
 
-// Divisors apart from 0, bases above it.
+// Divisors apart from 0, bases above it; of whole numbers any.
 void binary_function(const KernelEntry& entry, Random& random, Case& made) {
   add_pair(entry, random, made);
+  if (!is_float(entry.operands[0].element)) {
+    made.words = {uint32_t(pick(random, 1, int(Binary::kLastOfWhole)))};
+    for (Input& input : made.inputs) input.low = -9, input.high = 40;
+    return;
+  }
   made.words = {uint32_t(pick(random, 1, int(Binary::kLast)))};
   if (made.words[0] == Binary::kPow) made.inputs[0].low = 0.25;
   if (made.words[0] == Binary::kDiv || made.words[0] == Binary::kFloorDiv) {

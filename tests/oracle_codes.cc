@@ -99,6 +99,8 @@ std::vector<Expected> requantize(const Problem& p) {
 std::vector<Expected> cast(const Problem& p) {
   const std::map<ElementType, std::pair<double, double>> ranges = {{ElementType::kInt8, {-128, 127}},
                                                                    {ElementType::kUint8, {0, 255}},
+                                                                   {ElementType::kInt16, {-32768, 32767}},
+                                                                   {ElementType::kUint32, {0, 0x1p32 - 1}},
                                                                    {ElementType::kInt32, {-0x1p31, 0x1p31 - 1}},
                                                                    {ElementType::kInt64, {-0x1p63, 0x1p63}}};
   return {expect(p.in[0].dims, [&](const Index& index) -> Result {

@@ -39,6 +39,42 @@ Real function_of(int function, Real x, Real alpha, Real gamma) {
   }
 }
 
+// Of whole numbers |a|, |b| <= 40, by arithmetic on reals and, of bits, on one bit after the other.
+int64_t function_of_whole(int function, int64_t a, int64_t b, int bits) {
+  const auto of_bits = [&](auto f) {
+    int64_t y = 0;
+    for (int i = 0; i < bits; ++i) y |= int64_t(f(a >> i & 1, b >> i & 1) ? uint64_t{1} << i : 0);
+    return y;
+  };
+  const bool shifts = b >= 0 && b < bits;
+  const Real quotient = b == 0 ? 0 : Real(a) / Real(b);
+  switch (function) {
+    case Binary::kDiv: return int64_t(std::trunc(quotient));
+    case Binary::kPow: {
+      uint64_t y = 1;
+      for (int64_t i = 0; i < b; ++i) y *= uint64_t(a);
+      return b >= 0 ? int64_t(y) : a == 0 ? 0 : int64_t(std::trunc(std::pow(Real(a), Real(b))));
+    }
+    case Binary::kMaximum: return std::max(a, b);
+    case Binary::kMinimum: return std::min(a, b);
+    case Binary::kSquaredDifference: return (a - b) * (a - b);
+    case Binary::kFloorDiv: return int64_t(std::floor(quotient));
+    case Binary::kAnd: return of_bits([](int64_t u, int64_t v) { return u != 0 && v != 0; });
+    case Binary::kOr: return of_bits([](int64_t u, int64_t v) { return u != 0 || v != 0; });
+    case Binary::kXor: return of_bits([](int64_t u, int64_t v) { return u != v; });
+    case Binary::kShiftLeft: {
+      uint64_t y = uint64_t(a);
+      for (int64_t i = 0; i < b; ++i) y *= 2;
+      return shifts ? int64_t(y) : 0;
+    }
+    default: {
+      uint64_t y = bits == 32 ? uint32_t(a) : uint64_t(a);
+      for (int64_t i = 0; i < b; ++i) y /= 2;
+      return shifts ? int64_t(y) : 0;
+    }
+  }
+}
+
 }  // namespace
 
 // At most one function of <cmath> (2 epsilon: 1 ulp is up to an epsilon) and two more operations of half an epsilon,
@@ -69,14 +105,20 @@ std::vector<Expected> uniform(const Problem& p) {
 }
 
 // One operation, of pow a function of <cmath> (2 epsilon); of squared_difference two, the first squared. floor_div is
-// the floor of the quotient as the accumulator has it.
+// the floor of the quotient as the accumulator has it. Of whole numbers to the bit.
 std::vector<Expected> binary(const Problem& p) {
   Index a = p.in[0].dims, b = p.in[1].dims, dims;
   a.insert(a.begin(), std::max(a.size(), b.size()) - a.size(), 1);
   b.insert(b.begin(), a.size() - b.size(), 1);
   for (size_t i = 0; i < a.size(); ++i) dims.push_back(std::max(a[i], b[i]));
-  const bool is_double = p.in[0].element == ElementType::kFloat64;
+  const bool is_double = p.in[0].element == ElementType::kFloat64, narrow = p.output() == ElementType::kInt32;
   return {expect(dims, [&](const Index& index) -> Result {
+    if (narrow || p.output() == ElementType::kInt64) {
+      const int64_t a_i = p.in[0].integer(broadcast_offset(p.in[0].dims, index)),
+                    b_j = p.in[1].integer(broadcast_offset(p.in[1].dims, index)),
+                    y = function_of_whole(p.word(0), a_i, b_j, narrow ? 32 : 64);
+      return {double(narrow ? int32_t(y) : y), 0};
+    }
     const Real u = p.in[0].real(broadcast_offset(p.in[0].dims, index)),
                v = p.in[1].real(broadcast_offset(p.in[1].dims, index));
     const auto within = [&](Real y, Real epsilons) { return stored(p, y, epsilons * p.epsilon() * std::abs(y)); };

@@ -18,6 +18,7 @@ using I8 = int8_t;
 using U8 = uint8_t;
 using I16 = int16_t;
 using I32 = int32_t;
+using U32 = uint32_t;
 using I64 = int64_t;
 
 }  // namespace nacre::reference

@@ -15,7 +15,7 @@
 //   NACRE_WHOLE(Add, 3, Sum, add_whole)            kAddI32, kAddI64 by Sum::add_whole<T>
 //   NACRE_INDEXED(Embedding)                        Embedding::forward<T, I> of every float T, with I = int32 and int64
 //
-// F32, F16, Bf16, F64, I8, U8, I16, I32, I64 are the end of a name and a type at once: define_entries.h.
+// F32, F16, Bf16, F64, I8, U8, I16, I32, U32, I64 are the end of a name and a type at once: define_entries.h.
 #pragma once
 
 #define NACRE_TYPED(name, op, in_place, type, rule, method, T) \

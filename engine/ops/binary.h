@@ -11,9 +11,17 @@
 //
 // R_a = the axes along which a was repeated. The gradients of pow, maximum and minimum are TensorFlow's
 // (python/ops/math_grad.py: _PowGrad, _MaximumMinimumGrad). A NaN in a or b is y's; pow(1, b) and pow(a, 0) are 1.
+//
+// Of int32 and int64 the same modulo 2^bits, without gradients. div is rounded towards 0, and div and floor_div by 0
+// are 0; pow of b < 0 is 1 / a^|b| rounded towards 0, and 0 for a = 0. They have five functions more:
+//
+//   7 and, 8 or, 9 xor     of each bit
+//   10 shift_left          a 2^b, 0 for b outside [0, bits)
+//   11 shift_right         floor(a / 2^b) of a without a sign, 0 for b outside [0, bits)
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "engine/base/isa.h"
 #include "engine/ops/elementwise.h"
@@ -31,8 +39,13 @@ struct Binary {
     kMinimum = 4,
     kSquaredDifference = 5,
     kFloorDiv = 6,
+    kAnd = 7,
+    kOr = 8,
+    kXor = 9,
+    kShiftLeft = 10,
+    kShiftRight = 11,
   };
-  static constexpr uint32_t kLast = kFloorDiv;
+  static constexpr uint32_t kLast = kFloorDiv, kLastOfWhole = kShiftRight;
   enum Word { kFunction = 0, kInput = 1 };  // kInput: of the gradient step, 0 for da and 1 for db
 
   static constexpr Binary from(const Words& words, const Operands& operands) {
@@ -56,8 +69,32 @@ struct Binary {
     }
   }
 
+  // Sums and products are those of numbers without a sign: no overflow.
+  template <class T>
+  constexpr void forward_whole(const T* a, const T* b, T* y) const {
+    using U = std::make_unsigned_t<T>;
+    constexpr U kBits = 8 * sizeof(T);
+    const auto each = [&](auto f) {
+      walk.each_independent([&](const int32_t* at, int e) { y[e] = T(f(a[at[0]], b[at[1]])); });
+    };
+    switch (function) {
+      case kDiv: return each([](T u, T v) { return quotient(u, v); });
+      case kPow: return each([](T u, T v) { return power(u, v); });
+      case kMaximum: return each([](T u, T v) { return u > v ? u : v; });
+      case kMinimum: return each([](T u, T v) { return u < v ? u : v; });
+      case kSquaredDifference: return each([](T u, T v) { return (U(u) - U(v)) * (U(u) - U(v)); });
+      case kFloorDiv: return each([](T u, T v) { return floor_quotient(u, v); });
+      case kAnd: return each([](T u, T v) { return u & v; });
+      case kOr: return each([](T u, T v) { return u | v; });
+      case kXor: return each([](T u, T v) { return u ^ v; });
+      case kShiftLeft: return each([](T u, T v) { return U(v) < kBits ? U(u) << U(v) : U(0); });
+      default: return each([](T u, T v) { return U(v) < kBits ? U(u) >> U(v) : U(0); });
+    }
+  }
+
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
-    if (words[kFunction] == 0 || words[kFunction] > kLast) return Code::kAttribute;
+    const uint32_t last = is_whole_number(operands.element(0)) ? kLastOfWhole : kLast;
+    if (words[kFunction] == 0 || words[kFunction] > last) return Code::kAttribute;
     return broadcast_shape(operands[0], operands[1], y);
   }
 
@@ -78,6 +115,29 @@ struct Binary {
                                              .by = Op::kBinaryGradient,
                                              .reads = kReads<gradient_of(0), input_of(0), input_of(1)>,
                                              .words = &words_of_gradient}};
+
+ private:
+  template <class T>
+  static constexpr T quotient(T u, T v) {
+    using U = std::make_unsigned_t<T>;
+    if (v == 0) return 0;
+    return v == -1 ? T(U(0) - U(u)) : T(u / v);  // the lowest number / -1 would overflow
+  }
+  template <class T>
+  static constexpr T floor_quotient(T u, T v) {
+    const T q = quotient(u, v);
+    const bool between = v != 0 && v != -1 && u % v != 0;
+    return between && (u < 0) != (v < 0) ? T(q - 1) : q;
+  }
+  template <class T>
+  static constexpr T power(T u, T v) {
+    using U = std::make_unsigned_t<T>;
+    if (v < 0) return u == 1 ? T(1) : u == -1 ? T(v % 2 == 0 ? 1 : -1) : T(0);
+    U result = 1, square = U(u);
+    for (; v > 0; v = T(v >> 1), square *= square)
+      if ((v & 1) != 0) result *= square;
+    return T(result);
+  }
 };
 
 struct BinaryGradient {

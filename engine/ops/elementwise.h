@@ -26,10 +26,13 @@
 
 namespace nacre::inline NACRE_ISA {
 
+constexpr bool is_whole_number(ElementType element) {
+  return element == ElementType::kInt32 || element == ElementType::kInt64;
+}
+
 // The bounds of a clamp are real numbers or codes: whole numbers have none.
 constexpr Code check_whole(const Words& words, int clamp, ElementType element) {
-  const bool whole = element == ElementType::kInt32 || element == ElementType::kInt64;
-  return whole && words[clamp] != Clamp::kNone ? Code::kAttribute : Code::kOk;
+  return is_whole_number(element) && words[clamp] != Clamp::kNone ? Code::kAttribute : Code::kOk;
 }
 
 // The shape of a broadcast pair, and the walk over it.

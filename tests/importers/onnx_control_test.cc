@@ -273,5 +273,49 @@ TEST(onnx_control, sizes_that_do_not_fit_are_refused) {
     EXPECT_NE(shaped({bad}).find("is no NAME=SIZE"), std::string::npos) << bad;
 }
 
+// ---- Sequences
+
+// Three rows of x, taken one by one in a loop, of which the second is left out.
+TEST(onnx_control, sequences_of_known_length_are_their_parts) {
+  OnnxBuilder b;
+  b.input("x", {3, 2});
+  b.integers("three", {}, {3});
+  b.integers("second", {}, {1});
+  b.integers("last", {}, {-1});
+  b.node("SequenceEmpty", {}, {"none"});
+  b.node("Loop", {"three", "", "none"}, {"rows"});
+  ::onnx::GraphProto& body = inner_graph(last_node(b), "body");
+  inner_node(body, "Gather", {"x", "i"}, "row");
+  inner_node(body, "SequenceInsert", {"before", "row"}, "after");
+  inner_node(body, "Identity", {"going"}, "goes");
+  for (const char* name : {"i", "going", "before"}) body.add_input()->set_name(name);
+  for (const char* name : {"goes", "after"}) body.add_output()->set_name(name);
+  b.node("SequenceErase", {"rows", "second"}, {"two"});
+  b.node("SequenceInsert", {"two", "x", "last"}, {"mixed"});  // before the last one
+  b.node("SequenceAt", {"mixed", "second"}, {"inserted"});
+  b.node("SequenceAt", {"rows", "last"}, {"z"});
+  b.node("SequenceLength", {"two"}, {"count"});
+  b.node("ConcatFromSequence", {"two"}, {"y"}).integer("axis", -1).integer("new_axis", 1);
+  for (const char* name : {"y", "z", "count", "inserted"}) b.output(name);
+  const Graph run = run_graph(converted(b), {bytes_of(std::vector<float>{1, 2, 3, 4, 5, 6})});
+  EXPECT_EQ(output(run).dims, (Dims{2, 2}));
+  EXPECT_EQ(reals(output(run)), (std::vector<float>{1, 5, 2, 6}));
+  EXPECT_EQ(reals(output(run, 1)), (std::vector<float>{5, 6}));
+  EXPECT_EQ(integers(output(run, 2)), (std::vector<int64_t>{2}));
+  EXPECT_EQ(output(run, 3).dims, (Dims{3, 2}));
+}
+
+TEST(onnx_control, sequences_are_no_values) {
+  OnnxBuilder b;
+  b.input("x", {2});
+  b.node("SequenceConstruct", {"x", "x"}, {"s"});
+  b.node("Relu", {"s"}, {"y"});
+  b.output("y");
+  b.output("s");
+  const std::string why = refusal(b);
+  EXPECT_NE(why.find("y_node (Relu): reads s, which is a sequence of tensors"), std::string::npos) << why;
+  EXPECT_NE(why.find("s is a sequence of tensors, which no value is"), std::string::npos) << why;
+}
+
 }  // namespace
 }  // namespace nacre::tools

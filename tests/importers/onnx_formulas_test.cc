@@ -2,6 +2,9 @@
 // onnxruntime's: tests/peers/operators.py; beside ONNX's own: tests/onnx/.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "tests/importers/onnx_graphs.h"
 #include "tools/base/error.h"
 
@@ -74,6 +77,49 @@ TEST(onnx_formulas, graphs_have_numbers_of_the_types_of_their_file) {
   graph.add_output()->set_name("changed");
   b.output("y");
   EXPECT_EQ(refusal(b), "");
+}
+
+// Within 2^-19 of themselves, infinite and NaN where <cmath> is.
+TEST(onnx_formulas, inverse_functions_are_those_of_cmath) {
+  const float far = 1e30f, infinite = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  const struct {
+    const char* op;
+    double (*function)(double);
+    std::vector<float> x;
+  } rows[] = {
+      {"Atan", std::atan, {0, 1e-6f, 0.3f, -0.42f, 0.9f, 1, -1.5f, 3, 1e6f, -far, infinite, -infinite, nan}},
+      {"Asin", std::asin, {0, 1e-6f, 0.3f, -0.42f, 0.9f, 0.9999f, 1, -1, -0.7f, 1.5f, nan}},
+      {"Acos", std::acos, {0, 1e-6f, 0.3f, -0.42f, 0.9f, 0.9999f, 1, -1, -0.9999f, 1.5f, nan}},
+      {"Asinh", std::asinh, {0, 1e-6f, 0.3f, -0.42f, 1, -1.5f, 30, -1e6f, far, infinite, -infinite, nan}},
+      {"Acosh", std::acosh, {1, 1.0001f, 1.3f, 2, 30, 1e6f, far, infinite, 0.5f, nan}},
+      {"Atanh", std::atanh, {0, 1e-6f, 0.3f, -0.42f, 0.9f, 0.9999f, -0.9999f, 1, -1, 1.5f, nan}},
+  };
+  for (const auto& row : rows) {
+    OnnxBuilder b;
+    b.input("x", {int64_t(row.x.size())});
+    b.node(row.op, {"x"}, {"y"});
+    b.output("y");
+    const std::vector<float> y = computed(b, row.x);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const double want = row.function(double(row.x[i]));
+      if (std::isnan(want)) EXPECT_TRUE(std::isnan(y[i])) << row.op << " " << row.x[i];
+      else if (std::isinf(want)) EXPECT_EQ(double(y[i]), want) << row.op << " " << row.x[i];
+      else EXPECT_NEAR(double(y[i]), want, std::abs(want) * 0x1p-19) << row.op << " " << row.x[i];
+    }
+  }
+}
+
+TEST(onnx_formulas, parts_without_elements_add_nothing) {
+  OnnxBuilder b;
+  b.input("x", {2, 3});
+  b.integers("sizes", {2}, {3, 0});
+  b.node("Split", {"x", "sizes"}, {"all", "none"}).integer("axis", 1);
+  b.node("Relu", {"all"}, {"positive"});
+  b.node("Concat", {"positive", "none"}, {"y"}).integer("axis", 1);
+  b.output("y");
+  EXPECT_EQ(computed(b, {1, -2, 3, -4, 5, -6}), (std::vector<float>{1, 0, 3, 0, 5, 0}));
+  b.output("none");
+  EXPECT_TRUE(names(refusal(b), "none is empty: it has no elements"));
 }
 
 TEST(onnx_formulas, sums_before_the_only_element_are_zeros) {

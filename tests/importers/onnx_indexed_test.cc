@@ -1,6 +1,8 @@
 // Gather and scatters by indices of run time, and arithmetic on indices: against numbers by hand.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/importers/onnx_graphs.h"
 
 namespace nacre::tools {
@@ -95,16 +97,54 @@ TEST(onnx_indexed, elements_are_added_along_any_axis) {
   }
 }
 
-TEST(onnx_indexed, only_sums_go_to_places_of_run_time) {
-  for (const char* op : {"ScatterND", "ScatterElements"}) {
+// Of x [3, 2] rows 2 and 0 are updated, or elements of them; what no index names stays, be it infinite.
+TEST(onnx_indexed, updates_go_to_places_of_run_time) {
+  const float infinite = std::numeric_limits<float>::infinity();
+  const Numbers x = {1, 60, infinite, 4, 5, 6};
+  const struct {
+    const char* reduction;
+    Numbers y;  // 30 and -infinity go to row 2, 50 and 7 to row 0
+  } rows[] = {{"none", {50, 7, infinite, 4, 30, -infinite}},
+              {"max", {50, 60, infinite, 4, 30, 6}},
+              {"min", {1, 7, infinite, 4, 5, -infinite}},
+              {"mul", {50, 420, infinite, 4, 150, -infinite}}};
+  for (const auto& row : rows)
+    for (const bool of_rows : {true, false}) {
+      OnnxBuilder b(18);
+      b.input("x", {3, 2});
+      b.input("ids", of_rows ? Dims{2, 1} : Dims{2, 2}, {}, TensorProto::INT64);
+      b.floats("u", {2, 2}, {30, -infinite, 50, 7});
+      b.node(of_rows ? "ScatterND" : "ScatterElements", {"x", "ids", "u"}, {"y"}).text("reduction", row.reduction);
+      b.output("y");
+      EXPECT_EQ(of_both(b, x, of_rows ? Ids{-1, 0} : Ids{2, -1, 0, 0}), row.y) << row.reduction << of_rows;
+    }
+}
+
+TEST(onnx_indexed, whole_numbers_go_to_places_of_run_time) {
+  for (const char* reduction : {"none", "add", "mul", "max", "min"}) {
     OnnxBuilder b(18);
-    b.input("x", {2, 2});
-    b.input("ids", {2, 2}, {}, TensorProto::INT64);
-    b.floats("u", {2, 2}, {10, 20, 30, 40});
-    b.node(op, {"x", "ids", "u"}, {"y"}).text("reduction", "max");
+    b.integers("x", {4}, {1, -2, 3, 4});
+    b.input("ids", {2}, {}, TensorProto::INT64);
+    b.integers("u", {2}, {-5, 6});
+    b.node("ScatterElements", {"x", "ids", "u"}, {"y"}).text("reduction", reduction);
     b.output("y");
-    EXPECT_NE(refusal(b).find("only their sums are supported"), std::string::npos) << op;
+    const std::string name = reduction;
+    const Ids expected = name == "none"  ? Ids{1, 6, 3, -5}
+                         : name == "add" ? Ids{1, 4, 3, -1}
+                         : name == "mul" ? Ids{1, -12, 3, -20}
+                         : name == "max" ? Ids{1, 6, 3, 4}
+                                         : Ids{1, -2, 3, -5};
+    EXPECT_EQ(integers(of_ids(b, {3, 1})), expected) << reduction;
   }
+}
+
+TEST(onnx_indexed, whole_numbers_are_gathered_element_by_element) {
+  OnnxBuilder b;
+  b.integers("x", {2, 3}, {7, 8, 9, -1, -2, -3});
+  b.input("ids", {2, 2}, {}, TensorProto::INT64);
+  b.node("GatherElements", {"x", "ids"}, {"y"}).integer("axis", 1);
+  b.output("y");
+  EXPECT_EQ(integers(of_ids(b, {2, 0, -2, 0})), (Ids{9, 7, -2, -1}));
 }
 
 // ---- Arithmetic on indices: modulo 2^64, to the bit
@@ -222,7 +262,9 @@ std::vector<Numbers> recurred(const char* op, const char* direction, const Numbe
   if (at_run_time) b.input("lengths", {batch}, {}, TensorProto::INT64);
   else if (!lengths.empty()) b.integers("lengths", {batch}, lengths);
   b.node("Cast", {lengths.empty() ? "w" : "lengths"}, {"l"}).integer("to", TensorProto::INT32);
-  b.node(op, {"x", "w", "r", "", lengths.empty() ? "" : "l"}, {"y", "h"})
+  std::vector<std::string> outputs = {"y", "h"};
+  if (op[0] == 'L') outputs.push_back("c");  // which nothing reads
+  b.node(op, {"x", "w", "r", "", lengths.empty() ? "" : "l"}, outputs)
       .integer("hidden_size", 2)
       .text("direction", direction);
   b.output("y");

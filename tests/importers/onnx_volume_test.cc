@@ -66,6 +66,38 @@ TEST(onnx_volume, convolutions_sum_slices_of_every_group) {
   EXPECT_EQ(computed(volume("Conv"), x), want);
 }
 
+// Each element of x, with the weights of its group, is added to the outputs that its kernel reaches.
+TEST(onnx_volume, transposed_convolutions_add_a_kernel_for_each_element) {
+  constexpr int kernel[] = {3, 2, 1}, stride[] = {2, 1, 1}, dilation[] = {1, 2, 1}, before[] = {1, 0, 0},
+                out[] = {9, 4, 2}, taps = 3 * 2 * 1, plane = 9 * 4 * 2;
+  const Volume x = pattern(2 * kPlane), w = pattern(2 * 2 * taps);
+  Volume want(4 * plane, 1);
+  for (int c = 0; c < 2; ++c)
+    for (int e = 0; e < kPlane; ++e)
+      for (int tap = 0; tap < taps; ++tap) {
+        const int i[] = {e / 6, e / 2 % 3, e % 2}, m[] = {tap / 2, tap % 2, 0};
+        int at = 0;
+        bool inside = true;
+        for (int a = 0; a < 3; ++a) {
+          const int o = i[a] * stride[a] + m[a] * dilation[a] - before[a];
+          inside = inside && o >= 0 && o < out[a];
+          at = at * out[a] + o;
+        }
+        for (int k = 0; inside && k < 2; ++k)
+          want[size_t((2 * c + k) * plane + at)] += x[size_t(c * kPlane + e)] * w[size_t((c * 2 + k) * taps + tap)];
+      }
+  OnnxBuilder b(19);
+  b.input("x", {1, 2, 4, 3, 2});
+  b.floats("w", {2, 2, kernel[0], kernel[1], kernel[2]}, w);
+  b.filled("b", {4}, 1);
+  OnnxNode node = b.node("ConvTranspose", {"x", "w", "b"}, {"y"}).integer("group", 2);
+  node.ints("strides", {2, 1, 1}).ints("dilations", {1, 2, 1}).ints("pads", {1, 0, 0, 0, 1, 0});
+  node.ints("output_padding", {1, 0, 0});
+  b.output("y");
+  EXPECT_EQ(output(imported(b)).dims, (Dims{1, 4, 9, 4, 2}));
+  EXPECT_EQ(computed(b, x), want);  // whole numbers: to the bit
+}
+
 TEST(onnx_volume, pools_take_the_taps_inside) {
   const Volume x = pattern(2 * kPlane);
   Volume most, mean, counted;

@@ -14,8 +14,8 @@ const std::map<std::string, std::vector<int>>& baked_operands() {
       {"AffineGrid", {1}},
       {"ArrayFeatureExtractor", {1}},
       {"BatchNormalization", {1, 2, 3, 4}},
-      {"BitCast", {0}},
       {"BlackmanWindow", {0}},
+      {"CastLike", {1}},
       {"CausalConvWithState", {1, 2}},
       {"CenterCropPad", {1}},
       {"Clip", {1, 2}},
@@ -42,12 +42,15 @@ const std::map<std::string, std::vector<int>>& baked_operands() {
       {"LSTM", {1, 2, 3, 4, 7}},
       {"Loop", {0, 1}},
       {"MatMul", {1}},
+      {"MaxUnpool", {2}},
       {"MelWeightMatrix", {0, 1, 2, 3, 4}},
       {"NonMaxSuppression", {0, 1, 2, 3, 4}},
       {"NonZero", {0}},
       {"OneHot", {1, 2}},
       {"PRelu", {1}},
       {"Pad", {1, 2, 3}},
+      {"QLinearConv", {1, 2, 3, 4, 5, 6, 7, 8}},
+      {"QLinearMatMul", {1, 2, 3, 4, 5, 6, 7}},
       {"QuantizeLinear", {1, 2}},
       {"RNN", {1, 2, 3, 4}},
       {"Range", {0, 1, 2}},
@@ -93,52 +96,8 @@ int type_of(const ::onnx::GraphProto& graph, const std::string& name) {
 // Types that no value at run time has.
 bool is_stored_only(int type) {
   using Proto = ::onnx::TensorProto;
-  static const std::set<int> kTypes = {Proto::INT16, Proto::UINT16, Proto::UINT32, Proto::UINT64};
+  static const std::set<int> kTypes = {Proto::UINT16, Proto::UINT64};
   return kTypes.contains(type);
-}
-
-bool is_integer(int type) {
-  using Proto = ::onnx::TensorProto;
-  static const std::set<int> kTypes = {Proto::INT8, Proto::UINT8, Proto::INT32, Proto::INT64};
-  return kTypes.contains(type) || is_stored_only(type);
-}
-
-// No step computes with integers: operands that have them are baked, the base of a power with its exponent.
-bool bakes_integers(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& node, int input) {
-  static const std::set<std::string> kArithmetic = {"Abs",
-                                                    "Add",
-                                                    "BitShift",
-                                                    "BitwiseAnd",
-                                                    "BitwiseNot",
-                                                    "BitwiseOr",
-                                                    "BitwiseXor",
-                                                    "Clip",
-                                                    "CumProd",
-                                                    "CumSum",
-                                                    "Div",
-                                                    "Equal",
-                                                    "GatherND",
-                                                    "Greater",
-                                                    "Less",
-                                                    "GreaterOrEqual",
-                                                    "Max",
-                                                    "LessOrEqual",
-                                                    "Min",
-                                                    "Mod",
-                                                    "Mul",
-                                                    "Neg",
-                                                    "Sign",
-                                                    "Sub",
-                                                    "TopK",
-                                                    "Trilu",
-                                                    "TfIdfVectorizer"};
-  const std::string& op = node.op_type();
-  if (op == "Pow") {
-    const int first = is_integer(type_of(graph, node.input(0))) ? 0 : 1;
-    return input >= first && is_integer(type_of(graph, node.input(first)));
-  }
-  if (op == "Where") return is_integer(type_of(graph, node.input(1)));
-  return kArithmetic.contains(op) && is_integer(type_of(graph, node.input(0)));
 }
 
 }  // namespace
@@ -150,7 +109,6 @@ bool is_baked(const ::onnx::GraphProto& graph, const std::string& input) {
     for (int i = 0; i < node.input_size(); ++i) {
       if (node.input(i) != input) continue;
       read = true;
-      if (bakes_integers(graph, node, i)) continue;
       const auto row = baked_operands().find(node.op_type());
       if (row == baked_operands().end() || std::count(row->second.begin(), row->second.end(), i) == 0) return false;
     }

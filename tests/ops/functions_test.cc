@@ -4,6 +4,8 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "engine/kernels/reference.h"
 #include "engine/kernels/training.h"
@@ -94,6 +96,42 @@ TEST(binary, refuses_what_is_no_function) {
   const Array x = array_of<double>(ElementType::kFloat32, {1}, {1});
   for (const uint32_t function : {0u, Binary::kLast + 1, 0x80000001u})
     EXPECT_EQ(execute(reference::kBinaryF32, {function}, {x, x}).code, Code::kAttribute) << function;
+}
+
+// Where a division or a shift by itself is undefined in C++.
+template <class T>
+void expect_whole_ends(const KernelEntry& entry) {
+  constexpr T kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max(), kBits = 8 * sizeof(T);
+  const struct {
+    uint32_t function;
+    T a, b, y;
+  } rows[] = {{Binary::kDiv, kLow, -1, kLow},      {Binary::kDiv, 7, 0, 0},
+              {Binary::kDiv, -7, 2, -3},           {Binary::kFloorDiv, kLow, -1, kLow},
+              {Binary::kFloorDiv, -7, 2, -4},      {Binary::kFloorDiv, -7, 0, 0},
+              {Binary::kPow, -1, -3, -1},          {Binary::kPow, 0, -3, 0},
+              {Binary::kPow, 2, kBits - 1, kLow},  {Binary::kPow, 3, 0, 1},
+              {Binary::kMaximum, kLow, -1, -1},    {Binary::kMinimum, kLow, kHigh, kLow},
+              {Binary::kAnd, -1, kHigh, kHigh},    {Binary::kOr, kLow, kHigh, -1},
+              {Binary::kXor, -1, 5, -6},           {Binary::kShiftLeft, -1, kBits - 1, kLow},
+              {Binary::kShiftLeft, 1, kBits, 0},   {Binary::kShiftLeft, 1, -1, 0},
+              {Binary::kShiftRight, -1, 1, kHigh}, {Binary::kShiftRight, -1, kBits, 0},
+              {Binary::kShiftRight, -1, kLow, 0},  {Binary::kSquaredDifference, kLow, kHigh, 1}};
+  for (const auto& row : rows) {
+    Array a = make_array(Element<T>::kType, {1}), b = a;
+    std::memcpy(a.bytes.data(), &row.a, sizeof(T));
+    std::memcpy(b.bytes.data(), &row.b, sizeof(T));
+    const Execution run = execute(entry, {row.function}, {a, b});
+    ASSERT_EQ(run.code, Code::kOk) << row.function;
+    EXPECT_EQ(run.outputs.at(0).integer(0), int64_t{row.y}) << row.function << " of " << row.a << " and " << row.b;
+  }
+}
+
+TEST(binary, of_whole_numbers_has_a_result_for_all_of_them) {
+  expect_whole_ends<int32_t>(reference::kBinaryI32);
+  expect_whole_ends<int64_t>(reference::kBinaryI64);
+  const Array x = array_of<int>(ElementType::kInt32, {1}, {1});
+  for (const uint32_t function : {0u, Binary::kLastOfWhole + 1, 0x80000001u})
+    EXPECT_EQ(execute(reference::kBinaryI32, {function}, {x, x}).code, Code::kAttribute) << function;
 }
 
 // What central differences cannot see: equal operands, a base of 0 and below, an exponent of 0.

@@ -139,10 +139,11 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   layer_ = kNone;
   check_dynamic(source);
   check_names(source);
+  check_sequences(source);
   const std::string key = options_.train ? key_of_computed(source) : "";
   if (!reuse_computed(key)) {
     if (!evaluate(source, importer != nullptr) && !import_on_codes(*this, source) &&
-        !import_on_whole_numbers(*this, source)) {
+        !import_on_narrow_integers(*this, source) && !import_on_whole_numbers(*this, source)) {
       if (importer == nullptr) refuse_at_run_time(source);
       importer->run(*this, source);
     }
@@ -210,6 +211,8 @@ void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
   const OperandPtr operand = find(scope, output.name());
   if (!operand) throw Error(kBadInput, "output " + output.name(), "nothing writes it");
   if (!operand->known()) return;
+  if (output.type().tensor_type().elem_type() == ::onnx::TensorProto::UINT16 && !operand->codes())
+    throw Error(kUnsupported, "output " + output.name(), "has type uint16", "export it as int32");
   ::onnx::NodeProto proto;
   proto.set_name(output.name());
   proto.set_op_type("output");
@@ -293,7 +296,7 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
                 qlinear_importers(), dynamic_importers(), constant_importers(), fused_importers(), resize_importers(),
                 transposed_importers(), space_importers(), formula_importers(), norm_importers(), attention_importers(),
                 loss_importers(), place_importers(), sample_importers(), signal_importers(), einsum_importers(),
-                unrolled_importers(), random_importers()});
+                unrolled_importers(), random_importers(), inverse_importers(), gram_importers(), sequence_importers()});
   static const Importers kMicrosoft =
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_lstm_importers(),
                 microsoft_block_importers(), microsoft_fused_importers(), microsoft_quantize_importers(),

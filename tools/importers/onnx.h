@@ -167,6 +167,7 @@ class Import {
 
   // What output `index` of the current source node is.
   const std::string& output_name(int index = 0) const { return source_->proto.output(index); }
+  bool is_read(int index) const;  // by a node or by an output of the graph around it
   void give(int index, OperandPtr operand);
   void give_plain(int index, ValueId value);
   void give_channels_last(int index, ValueId value);
@@ -306,25 +307,19 @@ bool multiply_dynamic(Import& import, const Source& source);
 void normalize_by_batch(Import& import, const Source& source);
 // onnx_ops_reduce.cc: a ReduceMax over any axes.
 void maximum_over_axes(Import& import, const Source& source);
-// onnx_ops_volume.cc: Conv and the pools over an input of rank 5.
-void conv_volume(Import& import, const Source& source);
-void pool_volume(Import& import, const Source& source);
-
 // onnx_ops_indexed.cc: Gather, GatherND, ScatterND and ScatterElements by indices of run time.
 void gather_at_run_time(Import& import, const Source& source);
 void gather_tuples_at_run_time(Import& import, const Source& source);
-void add_rows_at_run_time(Import& import, const Source& source);
-void add_elements_at_run_time(Import& import, const Source& source);
+void scatter_rows_at_run_time(Import& import, const Source& source);
+void scatter_elements_at_run_time(Import& import, const Source& source);
 
-// onnx_ops_whole.cc: true, if the node is one on whole numbers of run time and is imported so.
+// True, if the node is one on such integers of run time and is imported so: onnx_ops_whole.cc and onnx_ops_integer.cc.
 bool import_on_whole_numbers(Import& import, const Source& source);
-
+bool import_on_narrow_integers(Import& import, const Source& source);
 // onnx_ops_lengths.cc: true, if the node is an LSTM or GRU over sequences of several lengths, and is imported so.
 bool import_with_lengths(Import& import, const Source& source);
 
-// onnx_ops_block.cc: a DequantizeLinear with one scale per block, on constants.
-void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);
-
+void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);  // onnx_ops_block.cc
 // onnx_classes.cc: strings that are stored, for the operators that take some of them: the names of classes.
 OperandPtr read_names(const ::onnx::TensorProto& tensor);
 void check_names(const Source& source);  // refuses other operators on them

@@ -40,6 +40,7 @@ class Formula {
   Term filled(const Ints& dims, float value);
   Term counted(const Ints& dims);  // 0, 1, 2, ..
   Term whole(ElementType type, const Ints& dims, const Ints& values);
+  Term zero_of(ElementType type) { return type == ElementType::kFloat32 ? number(0) : whole(type, {}, {0}); }
   Term bools(const Ints& dims, const Ints& values) { return whole(ElementType::kBool, dims, values); }
   Term list(const Ints& values) { return whole(ElementType::kInt64, {int64_t(values.size())}, values); }
 

@@ -32,8 +32,9 @@ void need_float32(const Source& source, const Operand& operand) {
 }
 
 bool at_run_time(ElementType type) {
-  constexpr ElementType kTypes[] = {ElementType::kFloat32, ElementType::kInt8,  ElementType::kUint8,
-                                    ElementType::kInt32,   ElementType::kInt64, ElementType::kBool};
+  constexpr ElementType kTypes[] = {ElementType::kFloat32, ElementType::kInt8,   ElementType::kUint8,
+                                    ElementType::kInt16,   ElementType::kInt32,  ElementType::kUint32,
+                                    ElementType::kInt64,   ElementType::kBool};
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
 }
 
@@ -81,6 +82,7 @@ Value Import::storable(const Operand& x) const {
 
 ValueId Import::plain(const OperandPtr& x) {
   if (x->plain != kNone) return x->plain;
+  if (x->sequence) source_->refuse(x->name + " is a sequence of tensors, which no value is");
   if (x->dynamic) source_->refuse(x->name + " is a part of a dynamically quantized layer: it has no value of its own");
   if (x->constant) return x->plain = parameter(x, {}, storable(*x));
   if (x->quantized) {  // codes that something reads as they are
@@ -209,6 +211,12 @@ ValueId Import::reals(const std::string& name, std::vector<int64_t> dims, const 
 }
 
 // ---- Results
+
+bool Import::is_read(int index) const {
+  if (!source_->wants(index)) return false;
+  const auto uses = scope_->uses.find(output_name(index));
+  return uses != scope_->uses.end() && uses->second > 0;
+}
 
 void Import::give(int index, OperandPtr operand) {
   if (!source_->wants(index)) return;

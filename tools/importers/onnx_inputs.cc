@@ -62,8 +62,8 @@ void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
   const int data_type = input.type().tensor_type().elem_type();
   Value v;
   v.type = element_type(data_type);
-  const bool other_real = is_other_real(v.type);
-  if (!at_run_time(v.type) && !other_real)
+  const bool other_real = is_other_real(v.type), uint16 = data_type == ::onnx::TensorProto::UINT16;
+  if ((!at_run_time(v.type) && !other_real) || uint16)  // whose constants alone are widened
     throw Error(kUnsupported, place, "has type " + type_name(data_type), "export the network in float32");
   if (other_real && to_train()) v.type = ElementType::kFloat32;
   auto operand = std::make_shared<Operand>();

@@ -78,9 +78,13 @@ struct Operand {
   };
   std::optional<Dynamic> dynamic;
 
+  std::shared_ptr<const std::vector<OperandPtr>> sequence = nullptr;  // of tensors: onnx_ops_sequence.cc
+
   int rank() const { return int(dims.size()); }
   const Value& numbers() const { return exact ? *exact : *constant; }  // of a constant, as they are
-  bool known() const { return constant || plain != kNone || channels_last != kNone || quantized || dynamic; }
+  bool known() const {
+    return constant || plain != kNone || channels_last != kNone || quantized || dynamic || sequence;
+  }
   // Codes with one scale that no step has needed so far.
   bool codes() const { return quantized && plain == kNone && quantized->quantizer.scale.size() == 1; }
 };

@@ -86,6 +86,11 @@ void cast_to(Import& import, const Source& source, ElementType type) {
   }
   if (!at_run_time(x->type) || !(real || at_run_time(type)))
     source.refuse("casts at run time from or to a type that no value at run time has");
+  for (const ElementType narrow : {x->type, type}) {
+    const bool rare = narrow == ElementType::kInt16 || narrow == ElementType::kUint32;
+    const ElementType wide = wider_type(narrow);
+    if (rare && x->type != wide && type != wide) return cast_by_way_of(import, source, wide, type);
+  }
   cast_step(import, x, type);
 }
 
@@ -99,7 +104,25 @@ void cast_like(Import& import, const Source& source) {
   cast_to(import, source, like.kept != ElementType::kNone ? like.kept : like.type);
 }
 
-constexpr OperatorImporter kCastImporters[] = {{"Cast", cast_operator}, {"CastLike", cast_like}};
+// The bits of x as another type of as many. At run time of integers, of which a cast keeps the bits.
+void bit_cast(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  const auto to = int(std::clamp<int64_t>(source.integer("to", 0), 0, 1000));
+  const ElementType type = to == ::onnx::TensorProto::UINT16 ? ElementType::kNone : element_type(to);
+  const ElementType from = x->kept != ElementType::kNone ? x->kept : x->type;
+  if (element_bits(type) == 0) source.refuse("casts to a type that is not supported");
+  if (element_bits(type) != element_bits(from))  // uint16 is wider here
+    source.refuse("casts to a type of another size");
+  if (x->constant && x->constant->stored == from && !x->constant->quantizer) {
+    Value made = *x->constant;
+    made.type = made.stored = type;
+    return import.give_constant(0, std::move(made));
+  }
+  if (!is_integer(from) || !is_integer(type)) source.refuse("reads the bits of real numbers that are computed");
+  cast_to(import, source, type);
+}
+
+constexpr OperatorImporter kCastImporters[] = {{"Cast", cast_operator}, {"CastLike", cast_like}, {"BitCast", bit_cast}};
 
 }  // namespace
 

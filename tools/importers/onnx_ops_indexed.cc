@@ -1,13 +1,19 @@
-// Gather and sums at places that are computed at run time; onnx_ops_put.cc has scatters without a sum.
+// Gather and scatters by indices that are computed at run time; onnx_ops_put.cc has those of few numbers, or of rows of
+// real numbers, that are put there as they are.
 //
 //   Gather            y[i.., j.., k..] = x[i.., ids[j..], k..]       an embedding: rows of x with that axis first
 //   GatherND          the same of x as a table whose rows the tuples count
 //   ScatterND         y = x + H^T u,  H [updates, places]            reduction add
 //   ScatterElements   y[i, n] = x[i, n] + sum_j u[i, j] H[i, j, n]   reduction add; n, j along the axis, i the others
+//                     other reductions: max, min and product over the j with H[i, j, n] = 1, then with x[i, n];
+//                     without a reduction that maximum in the place of x[i, n], where there is such a j: of one
+//                     update it is the update, and ONNX leaves open what several make
 //
 // H has a 1 where an update goes to a place, and else 0: the rows of the identity at the indices. A scatter of n places
 // therefore stores n^2 numbers. An index may count from the end; one outside its axis is refused at run time.
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <numeric>
 
 #include "tools/importers/onnx_fold.h"
@@ -83,10 +89,48 @@ Term rows_at(Formula& f, const Source& source, const Term& ids, int64_t n) {
   return f("Gather", {identity_of(f, source, n), ids}, {{"axis", int64_t{0}}});
 }
 
-void need_addition(const Source& source) {
-  if (source.text("reduction", "none") != "add")
-    source.refuse("combines numbers at places that are computed at run time: only their sums are supported",
-                  "export with reduction none or add, or store the indices in the file");
+// What the updates of a place make, `nothing` standing for those of other places, and how x goes into it.
+struct ScatterReduction {
+  const char *name, *of_updates, *with_x;  // with_x null: not at all
+  double nothing;
+};
+constexpr double kBeyondAll = std::numeric_limits<double>::infinity();
+constexpr ScatterReduction kScatterReductions[] = {{"none", "ReduceMax", nullptr, -kBeyondAll},
+                                                   {"add", "ReduceSum", "Add", 0},
+                                                   {"mul", "ReduceProd", "Mul", 1},
+                                                   {"max", "ReduceMax", "Max", -kBeyondAll},
+                                                   {"min", "ReduceMin", "Min", kBeyondAll}};
+
+const ScatterReduction& reduction_of(const Source& source) {
+  const std::string name = source.text("reduction", "none");
+  const auto* found = std::ranges::find(kScatterReductions, name, &ScatterReduction::name);
+  if (found == std::end(kScatterReductions)) source.malformed("reduction is " + name);
+  if (source.operand(2)->type != source.operand(0)->type) source.malformed("its updates have another type");
+  return *found;
+}
+
+bool adds_reals(const Source& source) {
+  return source.text("reduction", "none") == "add" && source.operand(0)->type == ElementType::kFloat32;
+}
+
+Term nothing_of(Formula& f, const ScatterReduction& reduction, ElementType type) {
+  if (type == ElementType::kFloat32) return f.number(float(reduction.nothing));
+  const bool narrow = type == ElementType::kInt32;
+  if (reduction.nothing < 0) return f.whole(type, {}, {narrow ? INT32_MIN : INT64_MIN});
+  if (reduction.nothing > 1) return f.whole(type, {}, {narrow ? INT32_MAX : INT64_MAX});
+  return f.whole(type, {}, {int64_t(reduction.nothing)});
+}
+
+// x, in the dims of hits without `axis`, along which the updates stand.
+Term with_updates(Formula& f, const Source& source, const Term& x, const Term& hits, const Term& updates,
+                  int64_t axis) {
+  const ScatterReduction& reduction = reduction_of(source);
+  const Term nothing = nothing_of(f, reduction, source.operand(0)->type);
+  const Term here = f("Where", {f("Greater", {hits, f.number(0)}), updates, nothing});
+  const Term made = f.reduce(reduction.of_updates, here, {axis}, false);
+  if (reduction.with_x != nullptr) return f(reduction.with_x, {x, made});
+  const Term any = f("Greater", {f.reduce("ReduceMax", hits, {axis}, false), f.number(0)});
+  return f("Where", {any, made, x});
 }
 
 }  // namespace
@@ -135,9 +179,9 @@ void gather_tuples_at_run_time(Import& import, const Source& source) {
 }
 
 // Of tuples of k numbers the row of H is the product of the rows of each: [u, n_1, 1] [u, 1, n_2] ..
-void add_rows_at_run_time(Import& import, const Source& source) {
+void scatter_rows_at_run_time(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, &ids = source.operand(1)->dims;
-  need_addition(source);
+  reduction_of(source);
   need_indices(source, *source.operand(1));
   if (ids.empty() || ids.back() < 1 || ids.back() > int64_t(dims.size()))
     source.malformed("its indices have more numbers than its input has axes");
@@ -157,16 +201,22 @@ void add_rows_at_run_time(Import& import, const Source& source) {
     else hits = rows;
     places *= dims[i];
   }
-  const Term sums = f("MatMul", {f.transpose(f.reshape(hits, {updates, places}), {1, 0}),
-                                 f.reshape(f.input(2), {updates, width})});
-  f.give(f("Add", {f.input(0), f.reshape(sums, dims)}));
+  if (adds_reals(source)) {
+    const Term sums =
+        f("MatMul", {f.transpose(f.reshape(hits, {updates, places}), {1, 0}), f.reshape(f.input(2), {updates, width})});
+    f.give(f("Add", {f.input(0), f.reshape(sums, dims)}));
+    return f.run();
+  }
+  const Term x = f.reshape(f.input(0), {places, width});
+  hits = f.reshape(hits, {updates, places, 1});
+  f.give(f.reshape(with_updates(f, source, x, hits, f.reshape(f.input(2), {updates, 1, width}), 0), dims));
   f.run();
 }
 
 // Both with the axis last: x [others, n], indices and updates [others, j].
-void add_elements_at_run_time(Import& import, const Source& source) {
+void scatter_elements_at_run_time(Import& import, const Source& source) {
   const Ints &dims = source.operand(0)->dims, &ids = source.operand(1)->dims;
-  need_addition(source);
+  reduction_of(source);
   need_indices(source, *source.operand(1));
   const auto axis = size_t(source.axis(source.integer("axis", 0), int(dims.size())));
   Ints like = ids, last, back(dims.size(), 0);
@@ -182,11 +232,17 @@ void add_elements_at_run_time(Import& import, const Source& source) {
   if (n * j * others == 0) return import.give(0, source.operand(0));
   Formula f(import, source);
   const Term hits = rows_at(f, source, f.reshape(f.transpose(f.input(1), last), {others, j}), n);
-  const Term updates = f.reshape(f.transpose(f.input(2), last), {others, 1, j});
+  const Term updates = f.transpose(f.input(2), last);
   Ints turned;
   for (const int64_t from : last) turned.push_back(dims[size_t(from)]);
-  const Term sums = f.transpose(f.reshape(f("MatMul", {updates, hits}), turned), back);
-  f.give(f("Add", {f.input(0), sums}));
+  if (adds_reals(source)) {
+    const Term sums = f("MatMul", {f.reshape(updates, {others, 1, j}), hits});
+    f.give(f("Add", {f.input(0), f.transpose(f.reshape(sums, turned), back)}));
+    return f.run();
+  }
+  const Term x = f.reshape(f.transpose(f.input(0), last), {others, n});
+  const Term y = with_updates(f, source, x, hits, f.reshape(updates, {others, j, 1}), 1);
+  f.give(f.transpose(f.reshape(y, turned), back));
   f.run();
 }
 

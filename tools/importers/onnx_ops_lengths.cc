@@ -5,7 +5,7 @@
 //   forward   y' = recurrence(x);           y = y' where t < lengths, else 0;   h = sum_t y'_t where t is lengths - 1
 //   reverse   the same of x turned, and y turned back:  turned(x)_t = x_(lengths - 1 - t) where t < lengths, else x_t
 //
-// The cell of an LSTM after a length is not among what the recurrence gives: a file that asks for it is refused.
+// The cell of an LSTM after a length is not among what the recurrence gives: a file that reads it is refused.
 #include "tools/importers/onnx_formula.h"
 #include "tools/importers/onnx_importers.h"
 #include "tools/importers/onnx_tensor.h"
@@ -17,7 +17,8 @@ using Ints = Formula::Ints;
 
 class OfLengths {
  public:
-  OfLengths(Import& import, const Source& source) : source_(source), f_(import, source) {}
+  OfLengths(Import& import, const Source& source)
+      : source_(source), f_(import, source), reads_cell_(import.is_read(kC)) {}
 
   void run() {
     read();
@@ -40,6 +41,7 @@ class OfLengths {
 
  private:
   enum Input { kX, kW, kR, kB, kLengths, kH0, kC0 };
+  static constexpr int kC = 2;  // output
 
   Term number(int64_t value) { return f_.whole(ElementType::kInt32, {}, {value}); }
 
@@ -49,7 +51,7 @@ class OfLengths {
     if (x.size() != 3 || r.size() != 3) source_.malformed("its operands do not have three axes");
     if (direction_ != "forward" && direction_ != "reverse" && direction_ != "bidirectional")
       source_.malformed("direction " + direction_ + " is none");
-    bool plain = source_.integer("layout", 0) == 0 && source_.integer("input_forget", 0) == 0 && !source_.wants(2);
+    bool plain = source_.integer("layout", 0) == 0 && source_.integer("input_forget", 0) == 0 && !reads_cell_;
     for (const char* key : {"activations", "activation_alpha", "activation_beta", "clip"}) plain &= !source_.has(key);
     if (!plain)
       source_.refuse("has sequences shorter than its input, and a layout, activations, a clip or a last cell",
@@ -90,6 +92,7 @@ class OfLengths {
 
   const Source& source_;
   Formula f_;
+  const bool reads_cell_;
   std::string direction_;
   int64_t time_ = 0, batch_ = 0, width_in_ = 0, width_ = 0;
   Term is_valid_, is_last_, places_;  // [time, batch]

@@ -80,8 +80,8 @@ void give_slice(Import& import, const Source& source, int index, const OperandPt
     import.spend(uint64_t(checked_elements(source.place, part.size)) * 8);
     return import.give_constant(index, sliced(x->numbers(), part));
   }
-  for (const int64_t size : part.size)
-    if (size == 0) source.refuse("gives a tensor without elements");
+  if (std::ranges::count(part.size, 0) > 0)  // no value, but a Concat with others is one
+    return import.give_constant(index, make_constant("", x->type, part.size, std::vector<int64_t>()));
   const bool last = import.prefers_channels_last(*x);
   Part ours = {in_layout(part.begin, last), in_layout(part.size, last), in_layout(part.step, last)};
   for (size_t i = 0; i < ours.size.size(); ++i)

@@ -83,7 +83,7 @@ void gather_compared(Import& import, const Source& source, size_t axis) {
   const Term given = f.to_real(f.input(1)), from_end = f("Add", {given, f.number(float(dim))});
   const Term index = f("Where", {f("Less", {given, f.number(0)}), from_end, given});
   const Term hit = f("Equal", {f("Unsqueeze", {index, f.list({next})}), f.counted(beside)});
-  const Term chosen = f("Where", {hit, f("Unsqueeze", {f.input(0), f.list({int64_t(axis)})}), f.number(0)});
+  const Term chosen = f("Where", {hit, f("Unsqueeze", {f.input(0), f.list({int64_t(axis)})}), f.zero_of(x->type)});
   f.give(f.reduce("ReduceSum", chosen, {next}, false));
   f.run();
 }
@@ -216,9 +216,16 @@ void scatter_to(Import& import, const Source& source, const Ints& targets) {
 
 bool is_put(const Source& source) { return source.text("reduction", "none") == "none"; }
 
+// Which are put one after the other.
+bool has_few_updates(const Source& source) {
+  const Ints& ids = source.operand(1)->dims;
+  return ids[size_t(source.axis(source.integer("axis", 0), int(ids.size())))] <= 64;
+}
+
 void scatter_elements(Import& import, const Source& source) {
   if (!source.operand(1)->constant)
-    return is_put(source) ? put_elements_at_run_time(import, source) : add_elements_at_run_time(import, source);
+    return is_put(source) && has_few_updates(source) ? put_elements_at_run_time(import, source)
+                                                     : scatter_elements_at_run_time(import, source);
   const Ints& dims = source.operand(0)->dims;
   const Indices indices = indices_of(import, source, 1);
   const auto axis = size_t(source.axis(source.integer("axis", 0), int(dims.size())));
@@ -235,8 +242,9 @@ void scatter_elements(Import& import, const Source& source) {
 }
 
 void scatter_nd(Import& import, const Source& source) {
+  const bool real = source.operand(0)->type == ElementType::kFloat32;
   if (!source.operand(1)->constant)
-    return is_put(source) ? put_rows_at_run_time(import, source) : add_rows_at_run_time(import, source);
+    return is_put(source) && real ? put_rows_at_run_time(import, source) : scatter_rows_at_run_time(import, source);
   const Rows rows = rows_of(source, source.operand(0)->dims, indices_of(import, source, 1), 0);
   import.spend(rows.first.size() * uint64_t(rows.width) * 8);
   scatter_to(import, source, places_of(rows));
@@ -302,6 +310,39 @@ void reverse_sequence(Import& import, const Source& source) {
   give_places(import, source, places, dims);
 }
 
+// Zeros, and x at its places in what the pool had as input: out = (in - 1) stride + kernel - before - after per axis.
+// A larger output_shape adds zeros at the ends.
+void max_unpool(Import& import, const Source& source) {
+  const Ints &dims = source.operand(0)->dims, kernel = source.integers("kernel_shape");
+  const size_t spatial = kernel.size();
+  const Ints strides = source.integers("strides", Ints(spatial, 1));
+  const Ints pads = source.integers("pads", Ints(2 * spatial, 0));
+  if (spatial + 2 != dims.size() || strides.size() != spatial || pads.size() != 2 * spatial)
+    source.malformed("kernel, strides and pads do not fit the rank of its input");
+  Ints out(dims.begin(), dims.begin() + 2), more(2 * dims.size(), 0);
+  for (size_t i = 0; i < spatial; ++i) {
+    constexpr int64_t kMost = 1 << 14;
+    if (kernel[i] < 1 || kernel[i] > kMost || strides[i] < 1 || strides[i] > kMost || pads[i] < 0 ||
+        pads[i + spatial] < 0)
+      source.malformed("its window is out of range");
+    out.push_back((dims[i + 2] - 1) * strides[i] + kernel[i] - pads[i] - pads[i + spatial]);
+    if (out.back() < 1) source.malformed("its pads are larger than its output");
+  }
+  Formula f(import, source);
+  const int64_t places = checked_elements(source.place, out);
+  const Term zeros = f.filled({places}, 0);
+  Term y = f("ScatterElements", {zeros, flat(f, f.input(1)), flat(f, f.input(0))}, {{"axis", int64_t{0}}});
+  y = f.reshape(y, out);
+  if (source.given(2)) {
+    const Ints wanted = source.constant_integers(2, "its output shape");
+    if (wanted.size() != out.size()) source.malformed("its output shape does not fit its input");
+    for (size_t i = 0; i < out.size(); ++i) more[out.size() + i] = wanted[i] - out[i];
+    y = f("Pad", {y, f.list(more)});
+  }
+  f.give(y);
+  f.run();
+}
+
 constexpr OperatorImporter kPlaceImporters[] = {
     {"GatherElements", gather_elements},
     {"GatherND", gather_nd},
@@ -310,6 +351,7 @@ constexpr OperatorImporter kPlaceImporters[] = {
     {"ScatterND", scatter_nd},
     {"TensorScatter", tensor_scatter},
     {"Compress", compress},
+    {"MaxUnpool", max_unpool},
     {"ReverseSequence", reverse_sequence},
 };
 

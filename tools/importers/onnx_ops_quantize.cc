@@ -3,7 +3,7 @@
 // A value that goes through Q and DQ is, in the graph, a real value with a quantizer: apply_policy makes codes of it.
 // uint8 codes c with zero point z become the int8 codes c - 128 with z - 128: the same real values. Stored codes that
 // are dequantized stay what they are, with their quantizer: integers, and float8 of weights. Where codes themselves are
-// asked for, Q and DQ are steps.
+// asked for, Q and DQ are steps. With a scale of run time they are formulas: onnx_ops_scaled.cc.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -53,6 +53,7 @@ void quantize_linear(Import& import, const Source& source) {
     source.refuse("quantizes to another type than int8, uint8, int16 and uint16",
                   "quantize activations to 8 or 16 bits; weights may have 4");
   if (source.operand(1)->type != ElementType::kFloat32) source.refuse("its scale is not float32");
+  if (has_scale_of_run_time(source)) return quantize_at_run_time(import, source, codes);
   const Quantizer quantizer = read_quantizer(source, x->dims, codes);
   if (x->constant) {
     import.spend_elements(*x->constant);
@@ -172,8 +173,8 @@ void round_to_codes(Import& import, const Source& source, const OperandPtr& x, c
 
 // Codes computed or given at run time.
 void dequantize_step(Import& import, const Source& source, const OperandPtr& x, const Quantizer& quantizer) {
-  if (!is_code_type(x->type) && x->type != ElementType::kInt32)
-    source.refuse("dequantizes another type than int8, uint8 and int32");
+  if (!is_code_type(x->type) && x->type != ElementType::kInt16 && x->type != ElementType::kInt32)
+    source.refuse("dequantizes another type than int8, uint8, int16 and int32");
   Node node = import.step(Op::kDequantize);
   const std::vector<int32_t> zeros(quantizer.zero.begin(), quantizer.zero.end());
   const auto count = int64_t(zeros.size());
@@ -189,6 +190,7 @@ void dequantize_linear(Import& import, const Source& source) {
   const bool float8 = x->constant && is_float8(x->type);
   if (!float8 && (!is_integer(x->type) || x->type == ElementType::kBool))
     source.refuse("dequantizes codes of another type than integers, float8e4m3fn and float8e5m2");
+  if (has_scale_of_run_time(source)) return dequantize_at_run_time(import, source);
   if (x->constant) return dequantize_constant(import, source, *x->constant);
   const Quantizer quantizer = read_quantizer(source, x->dims, x->type);
   open_input(import, x, *source.operand(1), quantizer);

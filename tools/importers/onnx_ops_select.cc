@@ -32,16 +32,15 @@ ValueId cast_step(Import& import, ValueId x, ElementType type, const std::string
   return import.append(std::move(node), name, type);
 }
 
-// An operand of a comparison with `other`: reals, or whole numbers, as which narrow ones and bools are compared.
+// An operand of a comparison with `other`: reals, or whole numbers, as which bools are compared.
 ValueId comparable(Import& import, const Source& source, const Operand& other, int input) {
   const OperandPtr& x = source.operand(input);
   if (x->type != other.type) source.malformed("its operands have several types");
-  const bool narrow =
-      x->type == ElementType::kBool || x->type == ElementType::kInt8 || x->type == ElementType::kUint8;
-  if (!narrow && !is_whole(x->type)) need_float32(source, *x);
+  const bool is_bool = x->type == ElementType::kBool;
+  if (!is_bool && !is_whole(x->type)) need_float32(source, *x);
   const ValueId plain = import.plain(x);
-  return narrow ? cast_step(import, plain, ElementType::kInt32, import.output_name() + "/" + std::to_string(input))
-                : plain;
+  return is_bool ? cast_step(import, plain, ElementType::kInt32, import.output_name() + "/" + std::to_string(input))
+                 : plain;
 }
 
 template <Compare::Function kFunction>

@@ -199,7 +199,6 @@ void cumulative(Import& import, const Source& source) {
 // The part of each matrix on and above the k-th diagonal (upper), or on and below it; zeros elsewhere.
 void triangle(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
-  need_float32(source, *x);
   if (x->rank() < 2) source.malformed("its input is no matrix");
   const int64_t k = source.given(1) ? one_integer(source, 1, "its diagonal") : 0;
   const bool upper = source.integer("upper", 1) != 0;
@@ -209,7 +208,7 @@ void triangle(Import& import, const Source& source) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) inside.push_back((upper ? j - i >= k : j - i <= k) ? 1 : 0);
   Formula f(import, source);
-  f.give(f("Where", {f.bools({rows, columns}, inside), f.input(0), f.number(0)}));
+  f.give(f("Where", {f.bools({rows, columns}, inside), f.input(0), f.zero_of(x->type)}));
   f.run();
 }
 

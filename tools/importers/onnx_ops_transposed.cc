@@ -1,13 +1,14 @@
-// ConvTranspose, 1-D and 2-D, as a convolution: transposed_conv.h. Per axis, with the kernel's span:
+// ConvTranspose, 1-D and 2-D, as a convolution: transposed_conv.h; 3-D below. Per axis, with the kernel's span:
 //
 //   out = stride (in - 1) + output_padding + span - before - after
 //
 // With output_shape, or auto_pad SAME (out = in stride), the pads are what is left, the odd one after where auto_pad is
 // SAME_UPPER and before elsewhere. x [n, c, h, w], w [c, out / group, kh, kw], b [out].
 #include <algorithm>
+#include <cstdint>
 
-#include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
+#include "tools/importers/onnx_formula.h"
 #include "tools/importers/transposed_conv.h"
 
 namespace nacre::tools::onnx_import {
@@ -51,7 +52,7 @@ void set_output(const Source& source, TransposedAxis& axis, int64_t padding, siz
     source.malformed("gives an axis of " + std::to_string(axis.out) + " elements");
 }
 
-TransposedConv read_transposed(const Source& source, const Operand& x, const Value& w) {
+std::vector<TransposedAxis> read_axes(const Source& source, const Operand& x, const Operand& w) {
   const size_t spatial = x.dims.size() - 2;
   const std::vector<int64_t> kernel(w.dims.begin() + 2, w.dims.end());
   if (source.integers("kernel_shape", kernel) != kernel)
@@ -59,19 +60,31 @@ TransposedConv read_transposed(const Source& source, const Operand& x, const Val
   const std::vector<int64_t> strides = list_of(source, "strides", spatial, 1),
                              dilations = list_of(source, "dilations", spatial, 1),
                              paddings = list_of(source, "output_padding", spatial, 0);
-  TransposedConv conv;
+  std::vector<TransposedAxis> axes;
   for (size_t i = 0; i < spatial; ++i) {
-    TransposedAxis& axis = i + 1 == spatial ? conv.w : conv.h;
-    axis = {.in = x.dims[i + 2],
-            .kernel = in_range(source, "kernel size", kernel[i], 1),
-            .stride = in_range(source, "stride", strides[i], 1),
-            .dilation = in_range(source, "dilation", dilations[i], 1)};
-    if (axis.span() > kMostOfTransposed) source.refuse("its dilated kernel is larger than 16384");
-    set_output(source, axis, in_range(source, "output_padding", paddings[i], 0), i, spatial);
+    axes.push_back({.in = x.dims[i + 2],
+                    .kernel = in_range(source, "kernel size", kernel[i], 1),
+                    .stride = in_range(source, "stride", strides[i], 1),
+                    .dilation = in_range(source, "dilation", dilations[i], 1)});
+    if (axes[i].span() > kMostOfTransposed) source.refuse("its dilated kernel is larger than 16384");
+    set_output(source, axes[i], in_range(source, "output_padding", paddings[i], 0), i, spatial);
   }
-  conv.groups = source.integer("group", 1);
-  if (conv.groups < 1 || x.dims[1] % conv.groups != 0 || w.dims[0] != x.dims[1])
+  return axes;
+}
+
+int64_t read_groups(const Source& source, const Operand& x, const Operand& w) {
+  const int64_t groups = source.integer("group", 1);
+  if (groups < 1 || x.dims[1] % groups != 0 || w.dims[0] != x.dims[1])
     source.malformed("group and weights do not fit " + std::to_string(x.dims[1]) + " channels");
+  return groups;
+}
+
+TransposedConv read_transposed(const Source& source, const Operand& x, const Operand& w) {
+  TransposedConv conv;
+  const std::vector<TransposedAxis> axes = read_axes(source, x, w);
+  conv.w = axes.back();
+  if (axes.size() > 1) conv.h = axes[0];
+  conv.groups = read_groups(source, x, w);
   conv.c = x.dims[1] / conv.groups;
   conv.k = w.dims[1];
   return conv;
@@ -112,17 +125,63 @@ ValueId constant_bias(Import& import, const Source& source, const TransposedConv
   return import.parameter(source.operand(2), {Move::other("transposed convolution")}, std::move(made));
 }
 
+// x with stride - 1 zeros between its elements along `i`, and what a kernel of stride 1 needs at both ends.
+Term spread(Formula& f, Term x, std::vector<int64_t>& dims, size_t i, const TransposedAxis& axis) {
+  std::vector<int64_t> apart = dims, pads(2 * (dims.size() + 1), 0);
+  apart.insert(apart.begin() + ptrdiff_t(i) + 1, 1);
+  pads[dims.size() + 1 + i + 1] = axis.stride - 1;
+  if (axis.stride > 1) x = f("Pad", {f.reshape(x, apart), f.list(pads)});
+  dims[i] *= axis.stride;
+  if (axis.stride > 1) x = f.reshape(x, dims);
+  const int64_t length = (axis.in - 1) * axis.stride + 1, before = axis.span() - 1 - axis.before;
+  const int64_t after = axis.out + axis.span() - 1 - length - before;
+  const int64_t begin = std::max<int64_t>(0, -before), end = length - std::max<int64_t>(0, -after);
+  if (begin > 0 || end < dims[i]) x = f.slice(x, int64_t(i), begin, end);
+  dims[i] = axis.out + axis.span() - 1;
+  pads.assign(2 * dims.size(), 0);
+  pads[i] = std::max<int64_t>(0, before), pads[dims.size() + i] = std::max<int64_t>(0, after);
+  return before > 0 || after > 0 ? f("Pad", {x, f.list(pads)}) : x;
+}
+
+// Over volumes: a convolution of x with zeros between its elements, by the weights turned around. It multiplies the
+// zeros too: stride_d stride_h stride_w times what is needed.
+void transposed_volume(Import& import, const Source& source) {
+  const Operand &x = *source.operand(0), &w = *source.operand(1);
+  if (w.rank() != 5) source.malformed("weights and input have other ranks");
+  const std::vector<TransposedAxis> axes = read_axes(source, x, w);
+  const int64_t groups = read_groups(source, x, w), c = x.dims[1] / groups, k = w.dims[1];
+  Formula f(import, source);
+  Term y = f.input(0), weights = f.input(1);
+  std::vector<int64_t> dims = x.dims, kernel, dilations;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    y = spread(f, y, dims, i + 2, axes[i]);
+    weights = f.slice(weights, int64_t(i) + 2, -1, INT64_MIN, -1);
+    kernel.push_back(axes[i].kernel);
+    dilations.push_back(axes[i].dilation);
+  }
+  const auto with_kernel = [&](std::vector<int64_t> first) {
+    first.insert(first.end(), kernel.begin(), kernel.end());
+    return first;
+  };
+  weights = f.transpose(f.reshape(weights, with_kernel({groups, c, k})), {0, 2, 1, 3, 4, 5});
+  std::vector<Term> inputs = {y, f.reshape(weights, with_kernel({groups * k, c}))};
+  if (source.given(2)) inputs.push_back(f.input(2));
+  f.give(f("Conv", inputs, {{"group", groups}, {"dilations", dilations}}));
+  f.run();
+}
+
 void conv_transpose(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
-  if (x->rank() != 3 && x->rank() != 4)
+  if (x->rank() < 3 || x->rank() > 5)
     source.refuse("transposed convolution over an input of rank " + std::to_string(x->rank()) +
-                  ": only 1-D and 2-D are supported");
+                  ": only 1-D, 2-D and 3-D are supported");
+  if (x->rank() == 5) return transposed_volume(import, source);
   if (std::count(x->dims.begin(), x->dims.end(), 0) > 0) source.refuse("its input is empty: it has no elements");
   const Value& w = source.constant(1, "its weights");
   if (int(w.dims.size()) != x->rank() || w.elements() == 0) source.malformed("weights and input have other ranks");
   if (w.type != ElementType::kFloat32) source.refuse("weights of another type than float32");
-  const TransposedConv conv = read_transposed(source, *x, w);
+  const TransposedConv conv = read_transposed(source, *x, *source.operand(1));
   if (source.given(2) && source.constant(2, "its bias").dims != std::vector<int64_t>{conv.groups * conv.k})
     source.malformed("its bias does not fit its weights");
   import.spend(uint64_t(conv.h.taps() * conv.w.taps()) * uint64_t(conv.phases()) * uint64_t(w.dims[0] * w.dims[1]) * 8);

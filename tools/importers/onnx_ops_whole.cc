@@ -3,6 +3,7 @@
 //
 //   reductions      halves of an axis, one against the other, until one element is left
 //   CumSum          y <- y + y moved on by s, s = 1, 2, 4 ..: after log2 n rounds y_i is the sum of x_0 to x_i
+//   CumProd         the same with products
 //   ArgMax          of 1 where x is the largest, and else 0, as real numbers
 #include <algorithm>
 #include <string>
@@ -26,6 +27,13 @@ class Whole {
     const Term x = f_.input(0);
     give(f_("Where", {f_("Less", {x, number(0)}), f_("Sub", {number(0), x}), x}));
   }
+
+  void sign() {
+    const Term x = f_.input(0), positive = f_("Less", {number(0), x}), negative = f_("Less", {x, number(0)});
+    give(f_("Where", {positive, number(1), f_("Where", {negative, number(-1), number(0)})}));
+  }
+
+  void all_bits_turned() { give(f_("BitwiseXor", {f_.input(0), number(-1)})); }
 
   void most() {
     Term y = f_.input(0);
@@ -66,6 +74,7 @@ class Whole {
   }
 
   Term sum(const Term& a, const Term& b) { return f_("Add", {a, b}); }
+  Term product(const Term& a, const Term& b) { return f_("Mul", {a, b}); }
   Term larger(const Term& a, const Term& b) { return f_("Where", {f_("Less", {a, b}), b, a}); }
   Term smaller(const Term& a, const Term& b) { return f_("Where", {f_("Less", {b, a}), b, a}); }
 
@@ -80,7 +89,9 @@ class Whole {
              {"select_last_index", source_.integer("select_last_index", 0)}}));
   }
 
-  void running_sum() {
+  // `nothing`: what changes no result of the pair.
+  template <Pair kPair, int64_t kNothing>
+  void running() {
     const Ints& dims = source_.operand(0)->dims;
     const Ints given = integers(source_.constant(1, "its axis"));
     if (given.size() != 1) source_.malformed("its axis is not one integer");
@@ -88,8 +99,8 @@ class Whole {
     const bool reverse = source_.integer("reverse", 0) != 0;
     Term y = f_.input(0);
     if (reverse) y = turned(y, axis);
-    if (source_.integer("exclusive", 0) != 0) y = moved_on(y, axis, 1);
-    for (int64_t by = 1; by < n; by *= 2) y = f_("Add", {y, moved_on(y, axis, by)});
+    if (source_.integer("exclusive", 0) != 0) y = moved_on(y, axis, 1, kNothing);
+    for (int64_t by = 1; by < n; by *= 2) y = (this->*kPair)(y, moved_on(y, axis, by, kNothing));
     if (reverse) y = turned(y, axis);
     give(f_("Identity", {y}));
   }
@@ -113,13 +124,13 @@ class Whole {
     return x;
   }
 
-  // Zeros, and then what x begins with.
-  Term moved_on(const Term& x, int64_t axis, int64_t by) {
+  // `by` times `nothing`, and then what x begins with.
+  Term moved_on(const Term& x, int64_t axis, int64_t by, int64_t nothing) {
     Ints dims = source_.operand(0)->dims;
     const int64_t n = dims[size_t(axis)];
     dims[size_t(axis)] = std::min(by, n);
-    const Term zeros = f_.whole(type_, dims, Ints(size_t(product_of(dims, 0, dims.size())), 0));
-    return by >= n ? zeros : f_("Concat", {zeros, f_.slice(x, axis, 0, n - by)}, {{"axis", axis}});
+    const Term first = f_.whole(type_, dims, Ints(size_t(product_of(dims, 0, dims.size())), nothing));
+    return by >= n ? first : f_("Concat", {first, f_.slice(x, axis, 0, n - by)}, {{"axis", axis}});
   }
 
   Term turned(const Term& x, int64_t axis) { return f_.slice(x, axis, -1, INT64_MIN, -1); }
@@ -135,15 +146,19 @@ struct OperatorOnWhole {
 };
 constexpr OperatorOnWhole kOperatorsOnWhole[] = {{"Neg", &Whole::negative},
                                                  {"Abs", &Whole::magnitude},
+                                                 {"Sign", &Whole::sign},
+                                                 {"BitwiseNot", &Whole::all_bits_turned},
                                                  {"Max", &Whole::most},
                                                  {"Min", &Whole::least},
                                                  {"Clip", &Whole::clip},
                                                  {"ReduceSum", &Whole::reduce<&Whole::sum>},
+                                                 {"ReduceProd", &Whole::reduce<&Whole::product>},
                                                  {"ReduceMax", &Whole::reduce<&Whole::larger>},
                                                  {"ReduceMin", &Whole::reduce<&Whole::smaller>},
                                                  {"ArgMax", &Whole::place_of_extreme<&Whole::larger>},
                                                  {"ArgMin", &Whole::place_of_extreme<&Whole::smaller>},
-                                                 {"CumSum", &Whole::running_sum}};
+                                                 {"CumSum", &Whole::running<&Whole::sum, 0>},
+                                                 {"CumProd", &Whole::running<&Whole::product, 1>}};
 
 }  // namespace
 
@@ -151,6 +166,10 @@ bool import_on_whole_numbers(Import& import, const Source& source) {
   if (!source.proto.domain().empty()) return false;
   const auto at_run_time = [](const OperandPtr& x) { return x && !x->constant && is_whole(x->type); };
   if (std::none_of(source.inputs.begin(), source.inputs.end(), at_run_time)) return false;
+  if (const OperatorImporter* step = find_step_on_whole(source.proto.op_type())) {
+    step->run(import, source);
+    return true;
+  }
   for (const OperatorOnWhole& known : kOperatorsOnWhole) {
     if (known.op != source.proto.op_type()) continue;
     Whole formula(import, source, source.operand(0)->type);

@@ -162,11 +162,20 @@ Value symmetric(Import& import, const Value& w) {
   return decoded(w);
 }
 
+constexpr int64_t kMostTaps = 64;  // of a window that is written out
+
+// What tap i, j of each window reads of the padded x [n, c, h, w]: [n, c, oh, ow].
+Term tap_of(Formula& f, const Term& padded, const Window& window, int64_t i, int64_t j) {
+  const Axis &h = window.h, &w = window.w;
+  const int64_t top = i * h.dilation, left = j * w.dilation;
+  const Term rows = f.slice(padded, 2, top, top + (h.out - 1) * h.stride + 1, h.stride);
+  return f.slice(rows, 3, left, left + (w.out - 1) * w.stride + 1, w.stride);
+}
+
 // Weights of run time: products of matrices, one for each tap, on images in the file's order, [n, c, h, w]:
 //
 //   y [n, g, k, oh ow] = sum_ij w_ij [g, k, c] x_ij [n, g, c, oh ow],   x_ij: the padded x, in strides from tap i, j on
 void conv_at_run_time(Import& import, const Source& source) {
-  constexpr int64_t kMostTaps = 64;
   const OperandPtr& x = image(source, "convolution");
   const std::vector<int64_t> w = source.operand(1)->dims;
   if (int(w.size()) != x->rank()) source.malformed("weights and input have other ranks");
@@ -184,9 +193,7 @@ void conv_at_run_time(Import& import, const Source& source) {
   Term y;
   for (int64_t i = 0; i < h.kernel; ++i)
     for (int64_t j = 0; j < v.kernel; ++j) {
-      const int64_t top = i * h.dilation, left = j * v.dilation;
-      const Term rows = f.slice(padded, 2, top, top + (h.out - 1) * h.stride + 1, h.stride);
-      const Term part = f.slice(rows, 3, left, left + (v.out - 1) * v.stride + 1, v.stride);
+      const Term part = tap_of(f, padded, window, i, j);
       const Term tap = f.reshape(f.slice(f.slice(weights, 3, i, i + 1), 4, j, j + 1), {1, g, k / g, c / g});
       const Term product = f("MatMul", {tap, f.reshape(part, {n, g, c / g, h.out * v.out})});
       y = y.empty() ? product : f("Add", {y, product});
@@ -227,11 +234,54 @@ void conv(Import& import, const Source& source) {
 
 // ---- Pools
 
+// The maxima and where they stand in x [n, c, h, w], counted over all of it: of the taps of a window, i k_w + j, the
+// first that has its maximum. Output 1, of a window that begins in row r and column s of plane p:
+//
+//   p h w + (r + i dilation_h) w + s + j dilation_w          storage_order 1: p h w + (s + ..) h + r + ..
+void max_pool_with_places(Import& import, const Source& source) {
+  const OperandPtr& x = image(source, "pooling with indices");
+  const Window window =
+      read_window(source, x->dims, source.integers("kernel_shape"), source.integer("ceil_mode", 0) != 0);
+  const Axis &h = window.h, &w = window.w;
+  const int64_t n = x->dims[0], c = x->dims[1], taps = h.kernel * w.kernel;
+  if (taps > kMostTaps)
+    source.refuse("its second output (indices) is used, and its windows have more than 64 elements");
+  const bool columns_first = source.integer("storage_order", 0) != 0;
+  const int64_t row_step = columns_first ? 1 : w.in, column_step = columns_first ? h.in : 1;
+  import.spend(uint64_t(n * c + h.out * w.out) * 8);
+  std::vector<int64_t> planes, corners, out = {n, c, h.out, w.out};
+  for (int64_t i = 0; i < n * c; ++i) planes.push_back(i * h.in * w.in);
+  for (int64_t i = 0; i < h.out; ++i)
+    for (int64_t j = 0; j < w.out; ++j)
+      corners.push_back((i * h.stride - h.before) * row_step + (j * w.stride - w.before) * column_step);
+  Formula f(import, source);
+  const auto whole = [&](std::vector<int64_t> dims, const std::vector<int64_t>& values) {
+    return f.whole(ElementType::kInt64, std::move(dims), values);
+  };
+  const Term pads = f.list({0, 0, h.before, w.before, 0, 0, h.after + h.overhang, w.after + w.overhang});
+  const Term padded = f("Pad", {f.reshape(f.input(0), {n, c, h.in, w.in}), pads,
+                                f.number(-std::numeric_limits<float>::infinity())});
+  std::vector<Term> parts;
+  for (int64_t tap = 0; tap < taps; ++tap)
+    parts.push_back(f.reshape(tap_of(f, padded, window, tap / w.kernel, tap % w.kernel), {n, c, h.out, w.out, 1}));
+  const Term all = taps == 1 ? parts[0] : f("Concat", parts, {{"axis", int64_t{4}}});
+  const Term tap = f("ArgMax", {all}, {{"axis", int64_t{4}}, {"keepdims", int64_t{0}}});
+  const Term kernel = whole({}, {w.kernel});
+  const Term down = f("Mul", {f("Div", {tap, kernel}), whole({}, {h.dilation * row_step})});
+  const Term right = f("Mul", {f("Mod", {tap, kernel}), whole({}, {w.dilation * column_step})});
+  const Term corner = f("Add", {whole({n, c, 1, 1}, planes), whole({h.out, w.out}, corners)});
+  const Term place = f("Add", {f("Add", {down, right}), corner});
+  if (x->rank() == 3) out.erase(out.begin() + 2);
+  f.give(f.reshape(f.reduce("ReduceMax", all, {4}, false), out));
+  f.give(f.reshape(place, out));
+  f.run();
+}
+
 void pool(Import& import, const Source& source, Op op) {
+  if (source.wants(1) && source.operand(0)->rank() != 5) return max_pool_with_places(import, source);
   if (source.wants(1)) source.refuse("its second output (indices) is used");
   if (source.operand(0)->rank() == 5) return pool_volume(import, source);
   const OperandPtr& x = image(source, "pooling");
-  if (source.integer("storage_order", 0) != 0 && source.wants(1)) source.refuse("storage_order is not 0");
   Window window = read_window(source, x->dims, source.integers("kernel_shape"), source.integer("ceil_mode", 0) != 0);
   const bool average = op == Op::kAveragePool;
   // Pads that count are zeros of the input; the overhang of ceil_mode never counts.

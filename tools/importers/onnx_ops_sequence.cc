@@ -1,0 +1,111 @@
+// Sequences of tensors whose length is known at import: no values of the graph, but lists of operands.
+#include <algorithm>
+
+#include "tools/importers/onnx_formula.h"
+#include "tools/importers/onnx_importers.h"
+#include "tools/importers/onnx_tensor.h"
+
+namespace nacre::tools::onnx_import {
+namespace {
+
+using Parts = std::vector<OperandPtr>;
+
+const Parts& parts_of(const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  if (!x->sequence) source.malformed("its input " + x->name + " is no sequence");
+  return *x->sequence;
+}
+
+// The parts are read once more, by whoever reads the sequence.
+void give_sequence(Import& import, Parts parts) {
+  for (const OperandPtr& part : parts) ++part->uses;
+  auto y = std::make_shared<Operand>();
+  y->sequence = std::make_shared<const Parts>(std::move(parts));
+  import.give(0, std::move(y));
+}
+
+// Input `input` as a position among `count` parts, from their end if negative; `last` if it is omitted.
+ptrdiff_t position(const Source& source, int input, int64_t count, int64_t last) {
+  int64_t at = last;
+  if (source.given(input)) {
+    const Value& given = source.constant(input, "its position");
+    if (!is_integer(given.stored) || given.elements() != 1) source.malformed("its position is not one integer");
+    at = integers(given)[0];
+  }
+  if (at < -count || at > last) source.malformed("its position is outside its sequence");
+  return ptrdiff_t(at < 0 ? at + count : at);
+}
+
+// The position of a part.
+ptrdiff_t position(const Source& source, int input, const Parts& parts) {
+  return position(source, input, int64_t(parts.size()), int64_t(parts.size()) - 1);
+}
+
+void empty(Import& import, const Source&) { give_sequence(import, {}); }
+void construct(Import& import, const Source& source) { give_sequence(import, source.inputs); }
+
+void insert(Import& import, const Source& source) {
+  Parts parts = parts_of(source);
+  const auto count = int64_t(parts.size());
+  parts.insert(parts.begin() + position(source, 2, count, count), source.operand(1));
+  give_sequence(import, std::move(parts));
+}
+
+void erase(Import& import, const Source& source) {
+  Parts parts = parts_of(source);
+  if (parts.empty()) source.malformed("its sequence is empty");
+  parts.erase(parts.begin() + position(source, 1, parts));
+  give_sequence(import, std::move(parts));
+}
+
+void at(Import& import, const Source& source) {
+  const Parts& parts = parts_of(source);
+  if (parts.empty()) source.malformed("its sequence is empty");
+  Formula f(import, source);
+  f.give(f("Identity", {f.value(parts[size_t(position(source, 1, parts))])}));
+  f.run();
+}
+
+void length(Import& import, const Source& source) {
+  const std::vector<int64_t> count = {int64_t(parts_of(source).size())};
+  import.give_constant(0, make_constant("", ElementType::kInt64, {}, count));
+}
+
+void concatenate(Import& import, const Source& source) {
+  const Parts& parts = parts_of(source);
+  if (parts.empty()) source.refuse("its sequence is empty");
+  const bool adds_axis = source.integer("new_axis", 0) != 0;
+  const int64_t axis = source.axis(source.integer("axis", 0), parts[0]->rank() + (adds_axis ? 1 : 0));
+  Formula f(import, source);
+  std::vector<Term> terms;
+  for (const OperandPtr& part : parts)
+    terms.push_back(adds_axis ? f("Unsqueeze", {f.value(part), f.list({axis})}) : f.value(part));
+  f.give(terms.size() == 1 ? f("Identity", terms) : f("Concat", terms, {{"axis", axis}}));
+  f.run();
+}
+
+constexpr OperatorImporter kSequenceImporters[] = {
+    {"SequenceEmpty", empty},
+    {"SequenceConstruct", construct},
+    {"SequenceInsert", insert},
+    {"SequenceErase", erase},
+    {"SequenceAt", at},
+    {"SequenceLength", length},
+    {"ConcatFromSequence", concatenate},
+};
+
+}  // namespace
+
+void check_sequences(const Source& source) {
+  const std::string& op = source.proto.op_type();
+  for (const OperandPtr& x : source.inputs) {
+    if (!x || !x->sequence) continue;
+    const bool reads = std::ranges::find(kSequenceImporters, op, &OperatorImporter::op) != std::end(kSequenceImporters);
+    if (x != source.inputs[0] || !(reads || op == "Identity") || op == "SequenceConstruct")
+      source.refuse("reads " + x->name + ", which is a sequence of tensors");
+  }
+}
+
+std::span<const OperatorImporter> sequence_importers() { return kSequenceImporters; }
+
+}  // namespace nacre::tools::onnx_import
