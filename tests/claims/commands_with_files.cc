@@ -226,6 +226,8 @@ Words CommandsWithFiles::line_without_condition(const std::string& command, cons
   if (fact.starts_with("acts in the pass")) return {"convert", net, "--stop-after", "import"};
   if (fact.find("training model") != std::string::npos)
     return {"tune", file("train.nacre"), "--data", x, "--labels", y, "--output", fresh()};
+  if (fact.find("this is a network's file") != std::string::npos) return {"inspect", net};
+  if (fact.find("network's import") != std::string::npos) return {"inspect", model};
   if (fact == "is of a program for whatever machine runs it")
     return {"convert", net, "--output", fresh(), "--target", "arm/m4"};
   const std::map<std::string, Words> lines = {

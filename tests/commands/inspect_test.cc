@@ -130,7 +130,7 @@ TEST_F(inspect, stripped_names_and_other_files_are_no_problem) {
   ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", stripped, "--strip-names"}).exit_code,
             0);
   EXPECT_EQ(run_tool({"inspect", stripped, "--steps"}).exit_code, 0);
-  const ToolRun network = run_tool({"inspect", project_path("tools/samples/digits.onnx")});
+  const ToolRun network = run_tool({"size", project_path("tools/samples/digits.onnx")});
   EXPECT_EQ(network.exit_code, 3);
   EXPECT_TRUE(has(network.err, "nacre convert")) << network.err;
 }

@@ -60,6 +60,24 @@ TEST(import_keras, arrays_in_the_arguments_are_operands) {
       std::string::npos);
 }
 
+// A layer that is not known hides none behind it: its reader has its shape.
+TEST(import_keras, what_stands_behind_a_refusal_is_looked_at) {
+  const auto refused = [](const std::string& config) {
+    return refused_with([&] { import_keras_hdf5(legacy_keras(config, {}), "m.h5"); }, kUnsupported);
+  };
+  const std::string functional =
+      refused(calls({{"Hologram", "", argument_of("x", 0)}, {"Add", "", argument_of("l0", 0) + R"(, "1")"}}));
+  EXPECT_NE(functional.find("2 things are not supported"), std::string::npos) << functional;
+  EXPECT_NE(functional.find("neither a tensor nor a number"), std::string::npos) << functional;
+  const std::string sequential = refused(R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 4, 4, 2], "name": "x"}},
+    {"class_name": "Hologram", "config": {"name": "h"}},
+    {"class_name": "AveragePooling2D", "config": {"name": "p", "pool_size": [2, 2], "data_format": "channels_first"},
+     "build_config": {"input_shape": [null, 4, 4, 2]}}]}})");
+  EXPECT_NE(sequential.find("2 things are not supported"), std::string::npos) << sequential;
+  EXPECT_NE(sequential.find("p (AveragePooling2D): "), std::string::npos) << sequential;
+}
+
 // keras.ops has classes of the same names.
 TEST(import_keras, operations_are_no_layers_of_their_name) {
   const std::string x = argument_of("x", 0);

@@ -145,6 +145,21 @@ TEST(import_tflite_files, operators_without_output_are_reported_with_the_others)
                "    operator 2 (HASHTABLE_IMPORT): an operator that the engine does not have");
 }
 
+// What follows is looked at with the codes that the file declares, and an input as if it were supported.
+TEST(import_tflite_files, codes_behind_what_is_not_supported_are_those_of_the_file) {
+  TfliteBuilder b;
+  const int x =
+      b.tensor({.name = "x", .type = TensorType::FLOAT16, .shape = {1, 4}, .data = {}, .codes = {}, .signature = {}});
+  const int p = b.activation("p", {1, 4}, 0.5f, 0), y = b.activation("y", {1, 2}, 0.5f, 0);
+  b.op(BuiltinOperator::TOPK_V2, {x}, {p});
+  b.op(BuiltinOperator::FULLY_CONNECTED, {p, b.codes("w", {2, 4}, std::vector<int8_t>(8, 1), {{1}, {0}, 0}), -1}, {y},
+       CreateFullyConnectedOptions(b.fbb()));
+  EXPECT_STREQ(refused(b.finish({x}, {y})).what(),
+               "bad.tflite: 2 things are not supported, of 2 operators:\n"
+               "    input x: is a float16 input\n"
+               "    p (TOPK_V2): an operator that the engine does not have");
+}
+
 // Its shapes say 1 where a size is open: what does not fit after that is no fact of its own.
 TEST(import_tflite_files, open_sizes_beyond_the_batch_are_reported) {
   TfliteBuilder b;
@@ -237,7 +252,7 @@ const Wrong kWrong[] = {
      &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) {
        op = in = {b.activation("z", {1, 1, 1, 1, 1, 1, 1})};
      }>},
-    {"z: is a variable that lives between runs, which is not supported", kUnsupported,
+    {"1 thing is not supported, of 1 operators:\n    input z: is a variable that lives between runs", kUnsupported,
      &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) {
        op = in = {b.tensor({.name = "z", .shape = {1, 4}, .data = {}, .codes = {}, .signature = {}, .variable = true})};
      }>},

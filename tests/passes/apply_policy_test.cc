@@ -298,7 +298,10 @@ output "y" %y
   } catch (const Error& error) {
     EXPECT_EQ(error.code, kUnsupported);
     EXPECT_EQ(std::string(error.what()),
-              "t.tflite: x: activations quantized to uint4 are not supported\n"
+              "t.tflite: 2 things are not supported:\n"
+              "  x: activations quantized to uint4\n"
+              "    quantize activations to int8, uint8 or int16\n"
+              "  y: activations quantized to uint4\n"
               "    quantize activations to int8, uint8 or int16");
   }
 }

@@ -1,34 +1,52 @@
 #include <memory>
 
 #include "tools/cli/cli.h"
+#include "tools/cli/option_table.h"
 #include "tools/commands/bench.h"
 #include "tools/commands/check.h"
+#include "tools/commands/convert_options.h"
 #include "tools/commands/inspect.h"
 #include "tools/commands/kernels.h"
 #include "tools/commands/run.h"
 #include "tools/commands/size.h"
+#include "tools/importers/importer.h"
 
 namespace nacre::tools {
 
 void add_inspect(CLI::App& app) {
   auto o = std::make_shared<InspectOptions>();
-  Command& c = add_command(app, "inspect", "what is in a model file: layers, types, policies, costs, memory");
+  Command& c =
+      add_command(app, "inspect",
+                  "what is in a model file: layers, types, policies, costs, memory; or in a network's file, and "
+                  "all in it that is not supported");
   c.footer(
       "Examples:\n"
       "  nacre inspect kws.nacre --steps                        each with the kernel that runs it here\n"
       "  nacre inspect kws.nacre --steps --target x86/avx2      and with AVX2\n"
       "  nacre inspect kws.nacre --target cuda/sm90             what it would take on that GPU, and advice\n"
       "  nacre inspect kws.nacre --svg kws.svg                  the graph and its memory plan as a picture\n"
-      "Names are shortened to fit the terminal; --json has them whole, with every step, operand and tensor.");
+      "  nacre inspect net.onnx --shape seq=128                 whether a network would convert; nothing is written\n"
+      "Names are shortened to fit the terminal; --json has them whole, with every step, operand and tensor.\n"
+      "Of a network (ONNX, TFLite, Keras) the exit code is 0 where it converts, 2 where something in it is not "
+      "supported,\n"
+      "1 where the file is broken.");
   add_model(c, o->model);
+  c.get_option("MODEL")->description("model file, made by nacre convert, or a network's file");
   c.add_flag("--steps", o->steps, "also one line per step");
   c.writes(c.add_option("--svg", o->svg, "picture to write")->type_name("FILE"));
   c.add_option("--target", o->target,
                "whose kernels are named, as x86/avx2 [host]; of several programs, the one to draw; of a GPU, advice")
       ->check(not_empty())
       ->type_name("TARGET");
+  const OptionTable<ConvertOptions> of_import = rows_of(model_options(), {"--batch", "--shape", "--io-layout"});
+  add_options(c, of_import, o->converting, "Of a network");
   add_json(c, o->json);
   c.not_with({"--steps"}, {"--json"}, {"adds nothing to --json, which holds every step", "leave one of them away"});
+  c.only_when({"--steps", "--svg", "--target"}, [o] { return !is_network(o->model); },
+              {"is about a model, and this is a network's file", "convert it, and inspect the model"});
+  c.only_when(
+      names_of(of_import), [o] { return is_network(o->model); },
+      {"is about a network's import, and this is a model", "leave it away, or name the network that it was made of"});
   c.runs([o] { inspect(*o); });
 }
 

@@ -48,6 +48,10 @@ struct Work {
   std::vector<Graph> others;  // after the last pass, for each target but the first
 };
 
+bool keeps(const ConvertOptions& options, const char* rewrite) {
+  return std::ranges::find(options.kept, rewrite) != options.kept.end();
+}
+
 void rewrite(Work& work, Graph& graph) {
   const RewriteArguments& rewrite = work.options.rewrite;
   if (rewrite.type.empty()) return;
@@ -94,9 +98,11 @@ std::vector<NamedPass> passes(Work& work) {
       {"rewrite", [&](Graph& graph) { rewrite(work, graph); }},
       {"simplify",
        [&](Graph& graph) {
-         simplify(graph, work.options.training.loss.empty()
-                             ? SimplifyOptions{.fold_batch_norm = work.options.fold_batch_norm}
-                             : kSimplifyToTrain);
+         const ConvertOptions& o = work.options;
+         simplify(graph, !o.training.loss.empty() ? kSimplifyToTrain
+                                                  : SimplifyOptions{.fold_batch_norm = o.fold_batch_norm,
+                                                                    .fold_gelu = !keeps(o, "gelu"),
+                                                                    .fold_bias = !keeps(o, "bias")});
        }},
       {"calibrate", [&](Graph& graph) { measure_ranges(work, graph); }},
   };
@@ -122,7 +128,8 @@ void print_training_summary(const ConvertOptions& options, const TrainingModel& 
                        {"liveness_bound", m.bound},
                        {"total", m.total()},
                        {"not_trained", made.not_trained},
-                       {"fallbacks", made.gradients.fallbacks}});
+                       {"fallbacks", made.gradients.fallbacks},
+                       {"log", log_json(made.gradients.log)}});
   print_head(options);
   const std::pair<const char*, const Graph*> programs[] = {
       {"infer", &made.infer}, {"gradients", &made.gradients}, {"update", &made.update}, {"derive", &made.derive}};
@@ -176,6 +183,7 @@ void print_summary_json(const Work& work, const Graph& graph, const Statistics& 
                   {"file_bytes", s.file_bytes},
                   {"golden", options.golden},
                   {"fallbacks", graph.fallbacks},
+                  {"log", log_json(graph.log)},
                   {"metadata", metadata}};
   if (work.explained.is_object()) summary["rewrite"] = work.explained;
   if (work.tried) summary["tune"] = places_json(graph, *work.tried);
@@ -325,6 +333,8 @@ PolicyOutput policy_output(const std::string& value) {
   return {value.substr(kKeras.size() + 1), true};
 }
 
+std::vector<std::string> kept_rewrites() { return {"division", "gelu", "bias"}; }
+
 std::vector<std::string> pass_names() {
   const ConvertOptions none;
   Work work{none, {}, {}, {}, {}, {}, {}, {}, {}};
@@ -352,7 +362,8 @@ void convert(const ConvertOptions& options) {
   Graph graph = import_network(options.network, {.batch = options.batch,
                                                  .io_nhwc = options.io_nhwc,
                                                  .shapes = options.shapes,
-                                                 .train = !options.training.loss.empty()});
+                                                 .train = !options.training.loss.empty(),
+                                                 .keep_division = keeps(options, "division")});
   for (const NamedPass& pass : passes(work)) {
     if (pass.name == std::string_view("resolve_policies") && !options.training.loss.empty()) {
       print_log(graph, options.verbose);

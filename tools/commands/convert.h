@@ -42,6 +42,7 @@ struct ConvertOptions {
   uint32_t threads = 1;  // that measure
   Rounding rounding = Rounding::kDouble;
   bool fold_batch_norm = true;
+  std::vector<std::string> kept;  // kept_rewrites
   PolicyArguments policies;
   std::string emit_policy;  // policy_output
   RewriteArguments rewrite;
@@ -55,6 +56,9 @@ struct ConvertOptions {
   bool strip_names = false;
   bool json = false, verbose = false;
 };
+
+// Rewrites that may change last bits and can be left out, beside the folding of batch normalizations.
+std::vector<std::string> kept_rewrites();
 
 // The file that --emit-policy names, "FILE" or "keras=FILE". Throws where there is no file after "keras".
 struct PolicyOutput {

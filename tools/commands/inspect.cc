@@ -8,7 +8,9 @@
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/table.h"
+#include "tools/commands/inspect_network.h"
 #include "tools/files/atomic_file.h"
+#include "tools/importers/importer.h"
 #include "tools/model/step_kernels.h"
 #include "tools/report/gpu_report.h"
 #include "tools/report/picture.h"
@@ -48,6 +50,7 @@ std::string kernel_target(const LoadedModel& model, const std::string& target) {
 }  // namespace
 
 void inspect(const InspectOptions& options) {
+  if (is_network(options.model)) return inspect_network(options);
   const LoadedModel model(options.model);
   const std::string kernels = kernel_target(model, options.target);
   if (!options.svg.empty()) {

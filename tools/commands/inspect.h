@@ -1,7 +1,9 @@
-// nacre inspect: what is in a model file, as a table, as JSON, as a picture.
+// nacre inspect: what is in a model file, as a table, as JSON, as a picture; and in a network's (inspect_network.h).
 #pragma once
 
 #include <string>
+
+#include "tools/commands/convert.h"
 
 namespace nacre::tools {
 
@@ -13,6 +15,7 @@ struct InspectOptions {
   std::string target;
   bool steps = false;  // also one line per step
   bool json = false;
+  ConvertOptions converting;  // of a network: what concerns its import
 };
 
 void inspect(const InspectOptions& options);

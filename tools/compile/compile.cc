@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
+#include <string_view>
 
 #include "tools/calibration/quantize_static.h"
 #include "tools/passes/plan_memory.h"
@@ -36,6 +38,17 @@ std::vector<NamedPass> target_passes(const CompileOptions& options) {
 void print_log(const Graph& graph, bool all) {
   for (const std::string& line : graph.log)
     if (all || line.starts_with("policy") || line.starts_with("training")) std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+Json log_json(const std::vector<std::string>& log) {
+  std::set<std::string_view> said;
+  Json lines = Json::array();
+  for (const std::string& line : log) {
+    if (!said.insert(line).second) continue;
+    const size_t colon = std::min(line.find(": "), line.size());
+    lines.push_back({{"pass", line.substr(0, colon)}, {"change", line.substr(std::min(colon + 2, line.size()))}});
+  }
+  return lines;
 }
 
 Graph load_network(const std::string& path, const ImportOptions& importing, const SimplifyOptions& simplifying,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/base/json.h"
 #include "tools/calibration/calibrate.h"
 #include "tools/importers/importer.h"
 #include "tools/model/writer.h"
@@ -39,6 +40,8 @@ std::vector<NamedPass> target_passes(const CompileOptions& options);
 // The log of the passes on standard error: what came of the user's rules, and what training makes of a file that can be
 // read in two ways, in any case; all of it where it is asked for.
 void print_log(const Graph& graph, bool all);
+// The same for machines: {"pass": "simplify", "change": "folded bn1 (batch_norm) into conv1 (conv2d)"}, each line once.
+Json log_json(const std::vector<std::string>& log);
 
 // The network's graph with real-valued ops, simplified: what calibration measures and policies are applied to.
 // `rewrite`: what is done with it as it was imported; null: nothing.

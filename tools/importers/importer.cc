@@ -103,14 +103,10 @@ Graph import_bytes(std::span<const uint8_t> bytes, const std::string& path, cons
     case Format::kZip: return import_keras_archive(bytes, path, options);
     case Format::kJson: return import_keras_json(bytes, path, options);
     case Format::kLfsPointer:
-      throw Error(kBadInput, path, "is a Git LFS pointer, not the network itself", "fetch it with: git lfs pull");
     case Format::kModel:
-      throw Error(kBadInput, path, "is a model file already, for the machine that it was converted for",
-                  "give the network that it was made from: ONNX, TFLite or Keras");
     case Format::kUnknown: break;
   }
-  throw Error(kBadInput, path, bytes.empty() ? "is empty" : "is neither a TFLite nor an ONNX nor a Keras file",
-              "formats are told by content: a TFLite file has TFL3 at byte 4");
+  refuse_format(bytes, path);
 }
 
 std::string one_line(const std::string& name) {
@@ -141,6 +137,23 @@ void make_names_printable(Graph& graph) {
 }
 
 }  // namespace
+
+void refuse_format(std::span<const uint8_t> bytes, const std::string& path) {
+  const Format format = sniff(bytes);
+  if (format == Format::kLfsPointer)
+    throw Error(kBadInput, path, "is a Git LFS pointer, not the network itself", "fetch it with: git lfs pull");
+  if (format == Format::kModel)
+    throw Error(kBadInput, path, "is a model file already, for the machine that it was converted for",
+                "give the network that it was made from: ONNX, TFLite or Keras");
+  throw Error(kBadInput, path, bytes.empty() ? "is empty" : "is neither a TFLite nor an ONNX nor a Keras file",
+              "formats are told by content: a TFLite file has TFL3 at byte 4");
+}
+
+bool is_network(const std::string& path) {
+  std::vector<uint8_t> head(kHeadBytes);
+  head.resize(InputFile(path).read(0, std::span(head)));
+  return sniff(head) != Format::kModel && begins_network(head);
+}
 
 std::vector<uint8_t> read_network(const std::string& path) {
   return read_file(path, kMostNetworkBytes, begins_network);

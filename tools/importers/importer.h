@@ -17,6 +17,7 @@ struct ImportOptions {
   bool io_nhwc = false;  // ONNX: inputs and outputs of rank 4 are given NHWC, without a transpose at the border
   std::vector<std::string> shapes = {};  // of axes that the file leaves open: open_shape.h
   bool train = false;                    // the graph is to be trained: constants that the file shares stay one, below
+  bool keep_division = false;            // ONNX: x / c stays a division, where x (1 / c) may differ in its last bit
 };
 
 // What is one parameter and what are two, where `train` is set. A constant that several operators read, each as it is
@@ -36,6 +37,10 @@ std::vector<std::string> external_files(std::span<const uint8_t> onnx, const std
 // By content, never by extension.
 enum class Format { kUnknown, kTflite, kOnnx, kHdf5, kZip, kJson, kLfsPointer, kModel };
 Format sniff(std::span<const uint8_t> bytes);
+[[noreturn]] void refuse_format(std::span<const uint8_t> bytes, const std::string& path);  // of no network
+
+// Whether a file begins as a network's does, and not as a model's.
+bool is_network(const std::string& path);
 
 // The files that import_network would read: `path`, and where they are there the external data of an ONNX file, the
 // weights beside a Keras configuration and the configuration beside Keras weights.

@@ -40,6 +40,38 @@ int Importer::layer_of(const Call& call) {
   return at->second;
 }
 
+namespace {
+
+ElementType type_of(const std::string& dtype) {
+  return dtype == "int32" || dtype == "int16" ? ElementType::kInt32
+         : dtype == "int64"                   ? ElementType::kInt64
+         : dtype == "int8"                    ? ElementType::kInt8
+         : dtype == "uint8"                   ? ElementType::kUint8
+         : dtype == "bool"                    ? ElementType::kBool
+                                              : ElementType::kFloat32;
+}
+
+}  // namespace
+
+// What a layer that is not supported would have given, of the shape that its reader has in the file: so that what
+// follows is looked at too. kNone where there is none.
+ValueId Importer::stand_in(const Json& shape, const Json& dtype) {
+  Value v;
+  v.name = "unknown";
+  v.type = type_of(dtype.is_string() ? dtype.text() : "float32");
+  if (!shape.is_array() || shape.empty() || shape.size() > size_t(kMaxRank)) return kNone;
+  int64_t elements = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const bool batch = i == 0 && shape.at(i).is_null();
+    if (!batch && !shape.at(i).is_number_integer()) return kNone;
+    const int64_t size = batch ? graph_.batch : shape.at(i).get<int64_t>();
+    if (size < 1 || size > kMostSize) return kNone;
+    v.dims.push_back(size);
+    elements = std::min(elements * size, int64_t{1} << 32);
+  }
+  return elements > INT32_MAX ? kNone : graph_.add(std::move(v));
+}
+
 void Importer::problem(const std::string& text) {
   const std::string prefix = name_ + ": ";
   const std::string line = text.starts_with(prefix) ? text.substr(prefix.size()) : text;
@@ -83,7 +115,7 @@ void Importer::find_batch(const Json& shape, const std::string& input) {
   if (!open && (size < 1 || size > kMostSize)) throw Error(kBadInput, name_, "input " + input + " has no batch");
   if (graph_.inputs.empty()) open_batch_ = open, batch_ = size;
   if (open != open_batch_ || size != batch_)
-    throw Error(kUnsupported, name_, "inputs of different batches", "save the model with one batch size for all");
+    problem("inputs of different batches: save the model with one batch size for all");
   if (asked_batch_ > 0 && !open && asked_batch_ != size)
     throw Error(kUsage, name_, "has a batch of " + std::to_string(size) + " fixed in it", "leave out --batch");
   graph_.batch = open ? std::max(asked_batch_, 1) : int(size);
@@ -104,21 +136,19 @@ std::string as_given(const Json& shape) {
 }  // namespace
 
 ValueId Importer::add_input(const Entry& entry, const Json& shape) {
-  if (!shape.is_array() || shape.empty() || shape.size() > size_t(kMaxRank))
-    throw Error(kUnsupported, name_, "input " + entry.name + " has no shape", "build the model before it is saved");
+  if (!shape.is_array() || shape.empty() || shape.size() > size_t(kMaxRank)) {
+    problem("input " + entry.name + ": has no shape: build the model before it is saved");
+    return kNone;
+  }
   find_batch(shape, entry.name);
   Value v;
   v.name = entry.name;
   Json type = entry.config.value("dtype", Json("float32"));
   const std::string text = type.is_string() ? type.text() : "float32";
-  v.type = text == "int32" || text == "int16" ? ElementType::kInt32
-           : text == "int64"                  ? ElementType::kInt64
-           : text == "int8"                   ? ElementType::kInt8
-           : text == "uint8"                  ? ElementType::kUint8
-           : text == "bool"                   ? ElementType::kBool
-                                              : ElementType::kFloat32;
+  v.type = type_of(text);
   if (text == "string") problem("input " + entry.name + ": its type " + text + " is not supported");
   v.dims.push_back(graph_.batch);
+  int64_t elements = graph_.batch;
   for (size_t i = 1; i < shape.size(); ++i) {
     int64_t size = shape.at(i).is_null() ? 0 : shape.at(i).get<int64_t>();
     if (shape.at(i).is_null()) {
@@ -128,10 +158,13 @@ ValueId Importer::add_input(const Entry& entry, const Json& shape) {
     }
     if (size < 1 || size > kMostSize) throw Error(kBadInput, name_, "input " + entry.name + " has a size of no use");
     v.dims.push_back(size);
+    elements = std::min(elements * size, int64_t{1} << 32);
+  }
+  if (elements > INT32_MAX) {
+    problem("input " + entry.name + ": is too large");
+    return kNone;
   }
   const ValueId id = graph_.add(std::move(v));
-  if (graph_.values[size_t(id)].elements() > INT32_MAX)
-    throw Error(kUnsupported, name_, "input " + entry.name + " is too large");
   graph_.inputs.push_back({entry.name, id, ""});
   return id;
 }
@@ -197,17 +230,56 @@ std::vector<std::string> skipped(const ImportOptions& options) {
   return options.train ? std::vector<std::string>() : kOptimizerGroups;
 }
 
-Graph run(const std::string& config, const Hdf5File& file, const std::string& version, const std::string& name,
-          const ImportOptions& options, uint64_t bytes) {
-  const Json entry = parse_config(config, name);
+std::string version_of(const Json& entry) {
+  const bool says = entry.is_object() && entry.contains("keras_version") && entry.at("keras_version").is_string();
+  return says ? entry.at("keras_version").text() : "";
+}
+
+Graph run(const Stored& stored, const std::string& name, const ImportOptions& options) {
+  const Json entry = parse_config(stored.config, name);
   if (!entry.is_object() || !entry.contains("class_name") || !entry.contains("config"))
     throw Error(kBadInput, name, "its configuration is none of a Keras model");
-  Importer importer(name, options, bytes);
-  if (options.train) importer.resume(SavedTraining(training_of(entry, file, name), file));
-  return importer.run(entry, Weights(file, name), version);
+  Importer importer(name, options, stored.bytes);
+  if (options.train) importer.resume(SavedTraining(training_of(entry, stored.file, name), stored.file));
+  return importer.run(entry, Weights(stored.file, name), stored.version);
 }
 
 }  // namespace
+
+Stored stored_archive(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
+  const Archive archive = read_archive(bytes, name);
+  Stored stored = {archive.config, "", read_hdf5(archive.weights, name + ": model.weights.h5", skipped(options)),
+                   bytes.size()};
+  if (!archive.metadata.empty()) stored.version = version_of(parse_config(archive.metadata, name + ": metadata.json"));
+  return stored;
+}
+
+Stored stored_hdf5(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
+  Stored stored = {"", "", read_hdf5(bytes, name, skipped(options)), bytes.size()};
+  stored.config = root_text(stored.file, "model_config");
+  stored.version = root_text(stored.file, "keras_version");
+  if (!stored.config.empty()) return stored;
+  const std::string beside = keras_companion(name, false);
+  if (beside.empty())
+    throw Error(kUnsupported, name, "holds weights alone, and no model",
+                "put the model's configuration (model.to_json()) beside it, as NAME.json or config.json");
+  const std::vector<uint8_t> text = read_file(beside, uint64_t{64} << 20);
+  stored.config.assign(text.begin(), text.end());
+  return stored;
+}
+
+Stored stored_json(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
+  const std::string beside = keras_companion(name, true);
+  if (beside.empty())
+    throw Error(kUnsupported, name, "is a configuration without weights",
+                "put them beside it, as NAME.weights.h5 or model.weights.h5");
+  const std::vector<uint8_t> weights = read_file(beside);
+  Stored stored = {std::string(bytes.begin(), bytes.end()), "", read_hdf5(weights, beside, skipped(options)),
+                   weights.size()};
+  stored.version = version_of(parse_config(stored.config, name));
+  return stored;
+}
+
 }  // namespace keras
 
 std::string keras_companion(const std::string& path, bool weights) {
@@ -227,44 +299,15 @@ std::string keras_companion(const std::string& path, bool weights) {
 }
 
 Graph import_keras_archive(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
-  const keras::Archive archive = keras::read_archive(bytes, name);
-  const Hdf5File file = read_hdf5(archive.weights, name + ": model.weights.h5", keras::skipped(options));
-  std::string version;
-  if (!archive.metadata.empty()) {
-    const Json metadata = keras::parse_config(archive.metadata, name + ": metadata.json");
-    if (metadata.is_object() && metadata.contains("keras_version") && metadata.at("keras_version").is_string())
-      version = metadata.at("keras_version").text();
-  }
-  return keras::run(archive.config, file, version, name, options, bytes.size());
+  return keras::run(keras::stored_archive(bytes, name, options), name, options);
 }
 
 Graph import_keras_hdf5(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
-  const Hdf5File file = read_hdf5(bytes, name, keras::skipped(options));
-  std::string config = keras::root_text(file, "model_config"), version = keras::root_text(file, "keras_version");
-  if (config.empty()) {
-    const std::string beside = keras_companion(name, false);
-    if (beside.empty())
-      throw Error(kUnsupported, name, "holds weights alone, and no model",
-                  "put the model's configuration (model.to_json()) beside it, as NAME.json or config.json");
-    const std::vector<uint8_t> text = read_file(beside, uint64_t{64} << 20);
-    config.assign(text.begin(), text.end());
-  }
-  return keras::run(config, file, version, name, options, bytes.size());
+  return keras::run(keras::stored_hdf5(bytes, name, options), name, options);
 }
 
 Graph import_keras_json(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
-  const std::string beside = keras_companion(name, true);
-  if (beside.empty())
-    throw Error(kUnsupported, name, "is a configuration without weights",
-                "put them beside it, as NAME.weights.h5 or model.weights.h5");
-  const std::vector<uint8_t> weights = read_file(beside);
-  const Hdf5File file = read_hdf5(weights, beside, keras::skipped(options));
-  const std::string config(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  std::string version;
-  const Json entry = keras::parse_config(config, name);
-  if (entry.is_object() && entry.contains("keras_version") && entry.at("keras_version").is_string())
-    version = entry.at("keras_version").text();
-  return keras::run(config, file, version, name, options, weights.size());
+  return keras::run(keras::stored_json(bytes, name, options), name, options);
 }
 
 }  // namespace nacre::tools

@@ -56,6 +56,16 @@ struct Archive {
 Archive read_archive(std::span<const uint8_t> bytes, const std::string& place);
 Json parse_config(const std::string& text, const std::string& place);  // bounded in depth
 
+// What a file holds, in each form that Keras writes.
+struct Stored {
+  std::string config, version;  // of the model; of Keras, "" where the file does not say
+  Hdf5File file;
+  uint64_t bytes = 0;  // of the file with the weights
+};
+Stored stored_archive(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options);
+Stored stored_hdf5(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options);
+Stored stored_json(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options);
+
 // A kernel that the file has in codes: the numbers that they mean, and of each its code, scale and zero point.
 struct CodedKernel {
   Hdf5Dataset numbers;
@@ -313,12 +323,14 @@ class Importer {
                                   const std::string& path);
   void give_shapes(std::vector<std::pair<std::string, Json*>> inputs);
   ValueId add_input(const Entry& entry, const Json& shape);
+  ValueId stand_in(const Json& shape, const Json& dtype);
   void find_batch(const Json& shape, const std::string& name);
   Call call_of(const Entry& entry, const std::string& path);
-  void collect(const Json& json, const Scope& scope, const Call& call, std::vector<ValueId>& found) const;
-  void read_operands(const Json& node, const Scope& scope, Call& call) const;
+  void collect(const Json& json, const Scope& scope, const Call& call, std::vector<ValueId>& found);
+  void read_operands(const Json& node, const Scope& scope, Call& call);
   const Converter& converter_of(const Call& call) const;
   void finish(Call& call, size_t values);
+  void log_change(const Call& call, size_t steps) const;
   void list_trainable(const Json& model, const Weights& weights, std::vector<std::string>& all);
   std::map<std::string, std::vector<float>> float8_state() const;
   void finish_training();

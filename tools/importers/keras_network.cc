@@ -124,7 +124,7 @@ Call Importer::call_of(const Entry& entry, const std::string& path) {
 }
 
 // The tensors in an argument, in order; arrays in the configuration become constants.
-void Importer::collect(const Json& json, const Scope& scope, const Call& call, std::vector<ValueId>& found) const {
+void Importer::collect(const Json& json, const Scope& scope, const Call& call, std::vector<ValueId>& found) {
   if (is_array(json)) return found.push_back(call.stored(json.at("config").at("value")));
   if (is_tensor(json) || is_reference(json)) {
     const Reference of = reference_of(is_tensor(json) ? json.at("config").at("keras_history") : json);
@@ -134,14 +134,16 @@ void Importer::collect(const Json& json, const Scope& scope, const Call& call, s
     const std::vector<ValueId>& outputs = made->second;
     if (of.tensor < 0 || size_t(of.tensor) >= std::max<size_t>(outputs.size(), 1))
       throw Error(kBadInput, name_, of.layer + " has no output " + std::to_string(of.tensor));
-    return found.push_back(outputs.empty() ? kNone : outputs[size_t(of.tensor)]);
+    const ValueId id = outputs.empty() ? kNone : outputs[size_t(of.tensor)];
+    const Json config = is_tensor(json) ? json.at("config") : Json::object();
+    return found.push_back(id != kNone ? id : stand_in(config.value("shape", Json()), config.value("dtype", Json())));
   }
   if (json.is_array() || json.is_object())
     for (const Json& each : json) collect(each, scope, call, found);
 }
 
 // Keras 3: {"args": [..], "kwargs": {..}}. Keras 2: [[layer, node, tensor, kwargs], ..], or one such without the list.
-void Importer::read_operands(const Json& node, const Scope& scope, Call& call) const {
+void Importer::read_operands(const Json& node, const Scope& scope, Call& call) {
   call.args = node.is_object() ? node.at("args") : Json::array();
   call.kwargs = node.is_object() ? node.value("kwargs", Json::object()) : Json::object();
   if (!node.is_object()) {
@@ -281,8 +283,11 @@ std::vector<ValueId> Importer::model(const Json& entry, const Weights& weights, 
 // Problems are collected. What follows a layer that has one is looked at by its class alone.
 void Importer::convert(Call& call) {
   const bool nested = is_model(call.class_name, call.config);
-  const size_t values = graph_.values.size();
+  const size_t values = graph_.values.size(), steps = graph_.nodes.size();
+  const int depth = depth_;
   bool known = true;
+  if (call.inputs.size() == 1 && call.inputs[0] == kNone && call.config.is_object())
+    call.inputs[0] = stand_in(call.config.value("__input_shape", Json()), Json());
   for (const ValueId id : call.inputs) known = known && id != kNone;
   for (const auto& [key, ids] : call.keyword)
     for (const ValueId id : ids) known = known && id != kNone;
@@ -293,13 +298,22 @@ void Importer::convert(Call& call) {
     if (saved_ != nullptr) saved_->add_layer(call.class_name, call.path, call.config);
     convert_inner(call);
     finish(call, values);
+    log_change(call, graph_.nodes.size() - steps);
   } catch (const JsonError& error) {
     throw Error(kBadInput, name_, call.path + " (" + call.class_name + "): its configuration: " + error.what());
   } catch (const Error& error) {
     if (error.code != kUnsupported && problems_.empty()) throw;
+    depth_ = depth;
     call.outputs.clear();
     if (error.code == kUnsupported) problem(error.what());
   }
+}
+
+// What no step tells of.
+void Importer::log_change(const Call& call, size_t steps) const {
+  const auto is_read = [&](ValueId id) { return std::ranges::find(call.inputs, id) != call.inputs.end(); };
+  if (steps > 1) call.note("is " + std::to_string(steps) + " steps");
+  if (steps == 0 && std::ranges::all_of(call.outputs, is_read)) call.note("is left out: it gives what it reads");
 }
 
 const Converter& Importer::converter_of(const Call& call) const {

@@ -13,7 +13,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/stubs/logging.h>
 
-#include "tools/base/error.h"
+#include "tools/base/unsupported.h"
 #include "tools/graph/batch.h"
 #include "tools/importers/onnx_evaluator.h"
 #include "tools/importers/onnx_heads.h"
@@ -32,7 +32,9 @@ constexpr int kMaxCallDepth = 16;  // of functions
 bool is_main_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 std::string canonical(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-void parse(std::span<const uint8_t> bytes, const std::string& name, ::onnx::ModelProto& model) {
+}  // namespace
+
+void parse_model(std::span<const uint8_t> bytes, const std::string& name, ::onnx::ModelProto& model) {
   if (bytes.size() > size_t(INT_MAX))
     throw Error(kUnsupported, name, "is larger than 2 GiB", "store the weights as external data");
   google::protobuf::SetLogHandler(nullptr);  // it would print its own words; what it refuses is said below
@@ -43,13 +45,7 @@ void parse(std::span<const uint8_t> bytes, const std::string& name, ::onnx::Mode
     throw Error(kBadInput, name, "is not a whole ONNX file: its fields cannot be read to the end",
                 "it may be truncated: copy or export it again; or it has graphs in graphs, more than 20 deep");
   if (!model.has_graph()) throw Error(kBadInput, name, "has no graph");
-  if (model.ir_version() < 3 || model.ir_version() > kMaxIrVersion)
-    throw Error(kUnsupported, name,
-                "has IR version " + std::to_string(model.ir_version()) + ", 3 to " + std::to_string(kMaxIrVersion) +
-                    " are supported");
 }
-
-}  // namespace
 
 Import::Import(const std::string& name, const ImportOptions& options, SplitParameters split)
     : options_(options), split_(std::move(split)) {
@@ -61,17 +57,17 @@ void Import::read_opsets(Scope& scope, const google::protobuf::RepeatedPtrField<
     const int64_t version = std::clamp<int64_t>(import.version(), -1, INT_MAX);
     scope.opsets[canonical(import.domain())] = int(version);
     if (is_main_domain(import.domain()) && (version < kOldestOpset || version > kNewestOpset))
-      throw Error(kUnsupported, graph_.source,
-                  "uses opset " + std::to_string(import.version()) + ", " + std::to_string(kOldestOpset) + " to " +
-                      std::to_string(kNewestOpset) + " are supported",
-                  "export it with another opset_version");
+      note_refusal(Error(kUnsupported, graph_.source,
+                         "uses opset " + std::to_string(import.version()) + ", " + std::to_string(kOldestOpset) +
+                             " to " + std::to_string(kNewestOpset) + " are supported",
+                         "export it with another opset_version"));
   }
 }
 
 void Import::read_functions(const ::onnx::ModelProto& model) {
   for (const ::onnx::FunctionProto& function : model.functions())
     if (!functions_.emplace(std::pair(canonical(function.domain()), function.name()), &function).second)
-      throw Error(kUnsupported, graph_.source, "has two functions of the name " + function.name());
+      note_refusal(Error(kUnsupported, graph_.source, "has two functions of the name " + function.name()));
 }
 
 OperandPtr Import::find(Scope& scope, const std::string& name) {
@@ -95,17 +91,20 @@ OperandPtr Import::find(Scope& scope, const std::string& name) {
   return scope.operands.emplace(name, operand).first->second;
 }
 
-void Import::leave_unknown(Scope& scope, const ::onnx::NodeProto& node) {
-  for (const std::string& output : node.output())
-    if (!output.empty()) scope.operands.emplace(output, std::make_shared<Operand>());
+bool Import::is_known(const ::onnx::NodeProto& node) const {
+  const std::string domain = canonical(node.domain());
+  return find_importer(node.op_type(), domain) != nullptr || functions_.contains({domain, node.op_type()}) ||
+         is_computed_at_import(domain, node.op_type());
 }
 
 void Import::read_node(Scope& scope, const ::onnx::NodeProto& node) {
+  const std::string layer_op = layer_op_;
   try {
     read_supported(scope, node);
   } catch (const Error& error) {
-    if (error.code != kUnsupported) throw;
-    refusals_.push_back(error.what());
+    note_refusal(error);
+    layer_op_ = layer_op;
+    source_ = nullptr;
     leave_unknown(scope, node);
   }
 }
@@ -116,9 +115,7 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   const auto opset = scope.opsets.find(domain);
   Source source(node, opset != scope.opsets.end() ? opset->second : 0, &scope.attributes);
   const OperatorImporter* importer = find_importer(node.op_type(), domain);
-  const bool known =
-      importer != nullptr || function != functions_.end() || is_computed_at_import(domain, node.op_type());
-  if (!known) {
+  if (!is_known(node)) {
     if (domain.starts_with("com.microsoft"))
       source.refuse("is an operator of ONNX Runtime: the file was optimized by it",
                     "export again with graph optimization off");
@@ -140,6 +137,7 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   check_dynamic(source);
   check_names(source);
   check_sequences(source);
+  const size_t steps = graph_.nodes.size(), lines = graph_.log.size();
   const std::string key = options_.train ? key_of_computed(source) : "";
   if (!reuse_computed(key)) {
     if (!evaluate(source, importer != nullptr) && !import_on_codes(*this, source) &&
@@ -150,11 +148,13 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
     keep_computed(scope, source, key);
     note_computed(scope, source, importer);
   }
+  log_node(scope, source, steps, lines);
   source_ = nullptr;
 }
 
 void Import::call_function(Scope& scope, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function) {
   Scope inner;
+  log(Source(node, 0, &scope.attributes).place, "is written out: its function");
   inner.opsets = scope.opsets;
   read_opsets(inner, function.opset_import());
   for (const ::onnx::AttributeProto& attribute : node.attribute())
@@ -236,36 +236,34 @@ void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
   source_ = nullptr;
 }
 
-void Import::report_refusals() const {
-  if (refusals_.empty()) return;
-  std::string list = refusals_.size() == 1 ? "1 thing is not supported:"
-                                           : std::to_string(refusals_.size()) + " things are not supported:";
-  for (const std::string& refusal : refusals_) list += "\n  " + refusal;
-  throw Error(kUnsupported, graph_.source, list);
-}
-
 Graph Import::run(const ::onnx::ModelProto& model) {
   Scope scope;
   torch_ = model.producer_name() == "pytorch";
+  if (model.ir_version() < 3 || model.ir_version() > kMaxIrVersion)
+    note_refusal(Error(kUnsupported, graph_.source,
+                       "has IR version " + std::to_string(model.ir_version()) + ", 3 to " +
+                           std::to_string(kMaxIrVersion) + " are supported"));
   read_opsets(scope, model.opset_import());
   read_functions(model);
   std::unordered_set<std::string> outputs;
   for (const auto& output : model.graph().output()) outputs.insert(output.name());
   if (outputs.empty()) throw Error(kBadInput, graph_.source, "has no outputs");
-  const NodeList live = live_nodes(in_order(model.graph().node()), outputs, scope.uses);
+  const NodeList order = in_order(model.graph().node()), live = live_nodes(order, outputs, scope.uses);
+  log_order(model.graph().node(), order, live);
   graph_.batch = options_.batch > 0 ? options_.batch : 1;
+  read_declared(model.graph());
   read_inputs(scope, model.graph());
+  log_unread(scope);
   require_bindings(graph_, graph_.inputs.size(), outputs.size());
   for (const ::onnx::NodeProto* node : live) read_node(scope, *node);
   for (const auto& output : model.graph().output()) {
     try {
       write_output(scope, output);
     } catch (const Error& error) {
-      if (error.code != kUnsupported) throw;
-      refusals_.push_back(error.what());
+      note_refusal(error);
     }
   }
-  report_refusals();
+  report_problems(graph_.source, refusals_, "", "  ");
   count_runs();
   if (options_.train) note_folded(model.graph());
   for (std::vector<Binding>* bindings : {&graph_.inputs, &graph_.outputs})
@@ -355,7 +353,7 @@ std::vector<std::string> external_files(std::span<const uint8_t> onnx, const std
 
 Graph import_onnx(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
   ::onnx::ModelProto model;
-  onnx_import::parse(bytes, name, model);
+  onnx_import::parse_model(bytes, name, model);
   onnx_import::Import first(name, options, {});
   // Arithmetic on all weights of a large file is done in 16 bytes per element.
   const Budget budget(bytes.size() / 8);

@@ -1,9 +1,10 @@
 // What the parts of the ONNX importer share. Private to tools/importers/onnx*.cc; the door is importer.h.
 //
 //   onnx.cc               the file: opsets, inputs, outputs, functions, the walk over the nodes
-//   onnx_operand.h        a tensor of the file
 //   onnx_import.cc        operands: where a value stands, in which layout; steps
-//   onnx_source.cc        one node of the file: its attributes and operands, checked
+//   onnx_source.h         one node of the file: its attributes and operands, checked; bodies
+//   onnx_unknown.cc       what is not supported, and what stands for it
+//   onnx_log.cc           what became of nodes that no step tells of
 //   onnx_body.cc          operators that are others in one: bodies, as functions of a file have them
 //   onnx_formula.cc       bodies written as formulas
 //   onnx_tensor.cc        TensorProto -> Value
@@ -33,83 +34,15 @@
 
 #include <onnx/onnx_pb.h>
 
+#include "tools/base/error.h"
 #include "tools/graph/graph.h"
 #include "tools/importers/importer.h"
 #include "tools/importers/onnx_importers.h"
-#include "tools/importers/onnx_operand.h"
+#include "tools/importers/onnx_order.h"
+#include "tools/importers/onnx_source.h"
 #include "tools/importers/open_shape.h"
 
 namespace nacre::tools::onnx_import {
-
-// One node of the file with its operands and attributes.
-class Source {
- public:
-  using Attributes = std::map<std::string, const ::onnx::AttributeProto*>;
-
-  Source(const ::onnx::NodeProto& proto, int opset, const Attributes* bound);
-
-  // Attributes. Those of a function's body may refer to the attributes of the call (`bound`).
-  bool has(const char* key) const { return find(key) != nullptr; }
-  int64_t integer(const char* key, int64_t otherwise) const;
-  float real(const char* key, float otherwise) const;
-  std::string text(const char* key, const std::string& otherwise) const;
-  std::vector<int64_t> integers(const char* key, std::vector<int64_t> otherwise = {}) const;
-  const ::onnx::AttributeProto* find(const char* key) const;
-
-  // Operands. `given` is false for an optional input that is omitted.
-  bool given(int input) const { return size_t(input) < inputs.size() && inputs[size_t(input)] != nullptr; }
-  const OperandPtr& operand(int input) const;
-  const Value& constant(int input, const char* what) const;  // refuses what is not constant
-  std::vector<int64_t> constant_integers(int input, const char* what) const;
-  float constant_real(int input, const char* what) const;  // of one element
-  // Attribute `key` of older opsets, constant input `input` of newer ones; nullopt if neither is there.
-  std::optional<std::vector<int64_t>> integers_or_input(const char* key, int input) const;
-  // `axis` in [-rank, rank) as an index; refuses others.
-  int axis(int64_t axis, int rank) const;
-  bool wants(int output) const { return output < proto.output_size() && !proto.output(output).empty(); }
-
-  [[noreturn]] void refuse(const std::string& reason, const std::string& remedy = "") const;
-  [[noreturn]] void malformed(const std::string& fact) const;
-
-  const ::onnx::NodeProto& proto;
-  const int opset;
-  const std::string name;   // the node's own, else that of its first output
-  const std::string place;  // name (op), for errors
-  std::vector<OperandPtr> inputs;
-  const bool main;  // it is of ONNX's own domain
-
- private:
-  const Attributes* bound_;
-};
-
-// An operator in terms of others, as a function of a file would say it. Node names and outputs are those of the source.
-class Body {
- public:
-  explicit Body(const Source& source);
-
-  std::string take(const OperandPtr& x);  // the name by which the nodes know an operand of the source
-  ::onnx::NodeProto& node(const char* op, const std::vector<std::string>& inputs, const std::string& output);
-  ::onnx::NodeProto& add(const ::onnx::NodeProto& given);  // a copy
-  // A node with the attributes of `from`, but for those of the list.
-  ::onnx::NodeProto& node_like(const ::onnx::NodeProto& from, const char* op, const std::vector<std::string>& inputs,
-                               const std::string& output, const std::vector<std::string>& without = {});
-  std::string fresh(const std::string& wanted);  // with a suffix if something in the body has the name
-  void give(const std::string& value);           // the next output
-  void give_as(const std::string& value, const std::string& wanted);  // and that is its name
-
-  const ::onnx::FunctionProto& function() const { return function_; }
-  const std::vector<OperandPtr>& operands() const { return operands_; }
-
-  int opset = 0;                // of the ONNX operators in it; 0: the file's
-  std::string name, source_op;  // of the layer in the file
-
- private:
-  ::onnx::FunctionProto function_;
-  std::vector<OperandPtr> operands_;
-  std::map<std::string, int> names_;
-};
-void set_attribute(::onnx::NodeProto& node, const char* key, int64_t value);
-OperandPtr constant_operand(Value value);
 
 std::vector<int64_t> channels_last_dims(const std::vector<int64_t>& dims);
 int channels_last_axis(int axis, int rank);  // where a source's axis stands in channels_last
@@ -160,6 +93,7 @@ class Import {
   OperandPtr moved(const OperandPtr& x, const Move& move, Value made) const;
   OperandPtr under_new_name(const OperandPtr& x);  // what an Identity gives: of a constant one that is trained apart
   bool to_train() const { return options_.train; }
+  bool keeps_division() const { return options_.keep_division; }
 
   // onnx_computed.cc.
   OperandPtr computed(const OperandPtr& x, Value made);  // a constant that an importer computes of the constant x
@@ -180,7 +114,8 @@ class Import {
   Value& value(ValueId id) { return graph_.values[size_t(id)]; }
   bool is_input(ValueId id) const;
   Graph& graph() { return graph_; }
-  void log(const std::string& what);
+  void log(const std::string& what);  // of the current node
+  void log(const std::string& place, const std::string& what);
   void note(const std::string& what);  // of a graph that is to be trained, for the user in any case
   // Asks for the nodes of a function or graph that is imported once more: those that call each other grow fast.
   void spend_nodes(int64_t count);
@@ -246,9 +181,19 @@ class Import {
   ValueId rearranged(const Operand::Form& from, const Moves& to, const Operand& origin, const std::string& name);
   OperandPtr find(Scope& scope, const std::string& name);
   Value read_stored(const ::onnx::TensorProto& tensor) const;
+  // onnx_unknown.cc
+  void note_refusal(const Error& error);
   void leave_unknown(Scope& scope, const ::onnx::NodeProto& node);
-  void report_refusals() const;
   void count_runs();  // onnx_ops_random.cc: at the end of each, where something reads the count
+  void read_declared(const ::onnx::GraphProto& graph);
+  OperandPtr stand_in(const std::string& name, ElementType type, const std::vector<int64_t>& dims);
+  OperandPtr stand_in(const ::onnx::ValueInfoProto& declared, bool guess);
+  int64_t size_of(const ::onnx::TensorShapeProto::Dimension& dim) const;
+  bool is_known(const ::onnx::NodeProto& node) const;
+  // onnx_log.cc
+  void log_node(Scope& scope, const Source& source, size_t steps, size_t lines);
+  void log_order(const Nodes& nodes, const NodeList& order, const NodeList& live);
+  void log_unread(const Scope& scope);
 
   const ImportOptions& options_;
   Graph graph_;
@@ -268,6 +213,8 @@ class Import {
   bool torch_ = false;  // PyTorch wrote the file: its literals are Constant nodes, its parameters are not
   int64_t places_ = 0;  // elements of initializers of which others are computed
   std::vector<std::string> refusals_;
+  std::set<std::string> said_, logged_;  // refusals and lines of the log
+  std::unordered_map<std::string, const ::onnx::ValueInfoProto*> declared_;  // types of values between nodes
   bool symbolic_batch_ = false;
   bool images_ = false;  // some step works on channels_last of rank 4
   ValueId runs_ = kNone;
@@ -278,6 +225,11 @@ class Import {
   int layer_ = kNone;
   std::string layer_op_;  // of the node that is expanded
 };
+
+// The file as a message; refuses what is none, and one without a graph.
+void parse_model(std::span<const uint8_t> bytes, const std::string& name, ::onnx::ModelProto& model);
+
+inline constexpr int64_t kOpenSize = 64;  // stands for a size that is not known: most windows fit into it
 
 // Types that values at run time have; constants may have others until they are stored.
 bool at_run_time(ElementType type);
@@ -319,7 +271,13 @@ bool import_on_narrow_integers(Import& import, const Source& source);
 // onnx_ops_lengths.cc: true, if the node is an LSTM or GRU over sequences of several lengths, and is imported so.
 bool import_with_lengths(Import& import, const Source& source);
 
-void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);  // onnx_ops_block.cc
+  void count_runs();  // onnx_ops_random.cc: at the end of each, where something reads the count
+// onnx_ops_block.cc: a DequantizeLinear with one scale per block, on constants.
+void dequantize_blocks(Import& import, const Source& source, const Value& codes, int64_t block);
+// The weights of the dense `node`, [out, in], are x, [in, out] or [out, in] where `transposed`: its blocks become the
+// codes of the layer, and int4 in such blocks its policy.
+void keep_blocks(Import& import, const Node& node, const Operand& x, bool transposed);
+
 // onnx_classes.cc: strings that are stored, for the operators that take some of them: the names of classes.
 OperandPtr read_names(const ::onnx::TensorProto& tensor);
 void check_names(const Source& source);  // refuses other operators on them

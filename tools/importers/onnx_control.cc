@@ -100,6 +100,7 @@ void Import::give_results(Scope& scope, const ::onnx::NodeProto& node, const std
 void Import::run_if(Scope& scope, const Source& source) {
   const bool taken = constant_bool(source, source.operand(0), "its condition");
   const auto& branch = graph_of(source, taken ? "then_branch" : "else_branch");
+  log(source.place, std::string("is its ") + (taken ? "then" : "else") + "_branch: its condition is constant");
   give_results(scope, source.proto, run_graph(scope, branch, {}));
 }
 
@@ -108,6 +109,7 @@ void Import::give_turns(Scope& scope, const Source& source, const std::vector<Op
                         const std::vector<std::vector<OperandPtr>>& turns, const std::vector<int64_t>& axes) {
   Body body(source);
   body.opset = 13;  // Unsqueeze reads its axes
+  log(source.place, "is written out: its body, for each turn");
   for (const OperandPtr& x : carried) body.give(body.take(x));
   for (size_t i = 0; i < turns.size(); ++i) {
     const std::string name = body.fresh(source.name + "/scan" + std::to_string(i));

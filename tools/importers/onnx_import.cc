@@ -311,10 +311,6 @@ bool Import::is_input(ValueId id) const {
   return std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const Binding& b) { return b.value == id; });
 }
 
-void Import::log(const std::string& what) { graph_.log.push_back("import: " + source_->place + ": " + what); }
-
-void Import::note(const std::string& what) { graph_.log.push_back("training: " + source_->place + ": " + what); }
-
 void Import::spend(uint64_t bytes) {
   graph_.budget.take(bytes, source_->place, "constants computed at import",
                      "export the network with smaller constants");

@@ -37,11 +37,12 @@ std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
       if (!symbol.empty()) symbols_[symbol] = batch;
       dims.push_back(batch);
     } else {
-      throw Error(kUnsupported, place,
-                  "axis " + std::to_string(dims.size()) + " has no fixed size" +
-                      (symbol.empty() ? "" : " ('" + symbol + "')") + " in " + text_of({shape}),
-                  symbol.empty() ? "give all of its sizes: --shape " + input.name() + "=1x.."
-                                 : "give it one: --shape " + symbol + "=N");
+      note_refusal(Error(kUnsupported, place,
+                         "axis " + std::to_string(dims.size()) + " has no fixed size" +
+                             (symbol.empty() ? "" : " ('" + symbol + "')") + " in " + text_of({shape}),
+                         symbol.empty() ? "give all of its sizes: --shape " + input.name() + "=1x.."
+                                        : "give it one: --shape " + symbol + "=N"));
+      dims.push_back(kOpenSize);
     }
   }
   if (dims.size() > size_t(kMaxRank)) throw Error(kUnsupported, place, "has more than 6 axes");
@@ -96,9 +97,8 @@ void Import::read_inputs(Scope& scope, const ::onnx::GraphProto& graph) {
     try {
       read_input(scope, input);
     } catch (const Error& error) {
-      if (error.code != kUnsupported) throw;
-      refusals_.push_back(error.what());
-      scope.operands.emplace(input.name(), std::make_shared<Operand>());
+      note_refusal(error);
+      scope.operands.emplace(input.name(), stand_in(input, true));
     }
   }
 }

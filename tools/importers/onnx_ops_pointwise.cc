@@ -264,7 +264,8 @@ void div(Import& import, const Source& source) {
     number = 1 / number;
     normal &= std::isnormal(number);
   }
-  if (!normal || (!exact && import.kept_by_source() != ElementType::kNone))
+  const bool stays = import.keeps_division() || import.kept_by_source() != ElementType::kNone;
+  if (!normal || (!exact && stays))
     return import.give(0,
                        binary_step(import, source, function_of_two(import, Binary::kDiv), a, b, import.output_name()));
   if (!exact) import.log("division by a constant is multiplication by its reciprocal");

@@ -16,6 +16,7 @@ namespace {
 // long.
 constexpr size_t kMaxTensors = 20000;
 constexpr size_t kMaxOperands = 1024;  // of one operator
+constexpr const char* kNotSupported = ", which is not supported";
 
 template <class T>
 size_t count(const flatbuffers::Vector<T>* vector) {
@@ -49,17 +50,21 @@ void Importer::bad(const Operation& op, const std::string& fact) const {
   bad(op.name + " (" + op.code_name + ")", fact);
 }
 void Importer::unsupported(const std::string& place, const std::string& reason) const {
-  throw Error(kUnsupported, name_, place + ": " + reason + ", which is not supported");
+  throw Error(kUnsupported, name_, place + ": " + reason + kNotSupported);
 }
 void Importer::unsupported(const Operation& op, const std::string& reason) const { unsupported(op.name, reason); }
 
-void Importer::check_counts() {
+const Model& verified_model(std::span<const uint8_t> bytes, const std::string& name) {
   // A file of 2 GiB or more keeps its data behind the FlatBuffer; offsets inside that are signed 32-bit.
-  const size_t verified = std::min(bytes_.size(), size_t{FLATBUFFERS_MAX_BUFFER_SIZE} - 1);
-  flatbuffers::Verifier verifier(bytes_.data(), verified);
-  if (bytes_.size() < 8 || !VerifyModelBuffer(verifier))
-    throw Error(kBadInput, name_, "is damaged: its FlatBuffer does not verify");
-  model_ = GetModel(bytes_.data());
+  const size_t verified = std::min(bytes.size(), size_t{FLATBUFFERS_MAX_BUFFER_SIZE} - 1);
+  flatbuffers::Verifier verifier(bytes.data(), verified);
+  if (bytes.size() < 8 || !VerifyModelBuffer(verifier))
+    throw Error(kBadInput, name, "is damaged: its FlatBuffer does not verify");
+  return *GetModel(bytes.data());
+}
+
+void Importer::check_counts() {
+  model_ = &verified_model(bytes_, name_);
   if (model_->version() != 3)
     throw Error(kUnsupported, name_, "is of schema version " + std::to_string(model_->version()) + ", only 3 is known");
   if (count(model_->subgraphs()) == 0) throw Error(kBadInput, name_, "has no graph");
@@ -156,6 +161,7 @@ void Importer::find_batch() {
   }
   graph_.batch = !batchable_ ? 1 : options_.batch > 0 ? options_.batch : int(batch);
   same_batch_ = !batchable_ || graph_.batch == batch;
+  file_batch_ = batch;
 }
 
 // Sizes that the file leaves open, beyond the batch: nothing after them has a known shape.
@@ -169,14 +175,27 @@ void Importer::find_open_axes(int id) {
   }
 }
 
+// Of an input that is not supported what follows is looked at as if it were float32.
+Value Importer::input_value(int id) {
+  try {
+    const Value v = make_value(id);
+    if (v.type == ElementType::kFloat16) unsupported(tensor_name(id), "is a float16 input");
+    return v;
+  } catch (const Error& error) {
+    if (error.code != kUnsupported) throw;
+    const std::string what = without_file(error.what(), name_);
+    problems_.push_back("input " + what.substr(0, what.find(kNotSupported)));
+    return {};
+  }
+}
+
 void Importer::read_inputs() {
   find_batch();
   for (const int id : operands(scope_.graph->inputs(), "the list of inputs")) {
     if (has_data(id)) bad(tensor_name(id), "is an input and a constant");
     if (scope_.values[size_t(id)] != kNone) bad(tensor_name(id), "is two inputs");
     find_open_axes(id);
-    Value v = make_value(id);
-    if (v.type == ElementType::kFloat16) unsupported(tensor_name(id), "is a float16 input");
+    Value v = input_value(id);
     v.name = unique(tensor_name(id));
     v.stored = ElementType::kNone;
     v.dims = dims_of(id);
@@ -188,12 +207,31 @@ void Importer::read_inputs() {
 }
 
 void Importer::convert(Operation& op) {
+  const size_t steps = graph_.nodes.size();
   const bool gives = !op.outputs.empty();
-  if (gives && (note_rows(*this, op) || fold_shape_arithmetic(*this, op) || fold_integers(*this, op))) return;
-  if (op.code == BuiltinOperator::CUSTOM && gives && convert_list(*this, op)) return;
-  const Converter* converter = find_converter(op.code);
-  if (converter == nullptr) unsupported(op, "an operator that the engine does not have");
-  converter->convert(*this, op);
+  const bool noted = gives && (note_rows(*this, op) || fold_shape_arithmetic(*this, op) || fold_integers(*this, op) ||
+                               (op.code == BuiltinOperator::CUSTOM && convert_list(*this, op)));
+  if (!noted) {
+    const Converter* converter = find_converter(op.code);
+    if (converter == nullptr) unsupported(op, "an operator that the engine does not have");
+    converter->convert(*this, op);
+  }
+  log_change(op, graph_.nodes.size() - steps);
+}
+
+// What no step tells of; of the network's own graph, not of each turn of a loop.
+void Importer::log_change(const Operation& op, size_t steps) {
+  if (scope_.depth > 0) return;
+  const auto log = [&](const std::string& what) {
+    graph_.log.push_back("import: " + op.name + " (" + op.code_name + "): " + what);
+  };
+  const auto is_constant = [&](int id) {
+    const ValueId y = scope_.values[size_t(id)];
+    return y != kNone && value(y).constant();
+  };
+  if (steps > 1) log("is " + std::to_string(steps) + " steps");
+  if (steps == 0 && !op.outputs.empty() && std::ranges::all_of(op.outputs, is_constant))
+    log("is computed at import: what it reads is constant");
 }
 
 // What was inferred must be what the file says, where it says something.
@@ -219,7 +257,22 @@ void Importer::check_outputs(const Operation& op) {
 std::string Importer::problem(const Operation& op, std::string what) const {
   for (const std::string& prefix : {escaped(name_) + ": ", escaped(op.name, true) + ": "})
     if (what.starts_with(prefix)) what.erase(0, prefix.size());
-  return op.name + " (" + op.code_name + "): " + what.substr(0, what.find(", which is not supported"));
+  return op.name + " (" + op.code_name + "): " + what.substr(0, what.find(kNotSupported));
+}
+
+// What an operator that is not supported gives, as the file declares it.
+ValueId Importer::stand_in(int id) {
+  Value v;
+  try {
+    v = make_value(id);
+  } catch (const Error&) {  // a type that is not supported either
+  }
+  if (v.type == ElementType::kFloat16 || (v.quantizer && v.quantizer->scale.size() > 1)) v = {};
+  v.stored = ElementType::kNone;
+  v.name = unique(tensor_name(id));
+  if (count(tensor(id).shape()) <= size_t(kMaxRank)) v.dims = dims_of(id);
+  if (!v.dims.empty() && batchable_ && !same_batch_ && v.dims[0] == file_batch_) v.dims[0] = graph_.batch;
+  return graph_.add(std::move(v));
 }
 
 void Importer::read_operations() {
@@ -240,12 +293,8 @@ void Importer::read_operations() {
       if (error.code != kUnsupported && problems_.empty()) throw;
       if (error.code == kUnsupported) problems_.push_back(problem(op, error.what()));
       for (const int id : op.outputs)  // so that what follows is looked at too
-        if (scope_.values[size_t(id)] == kNone || value(scope_.values[size_t(id)]).dims.empty()) {
-          Value v;
-          v.name = unique(tensor_name(id));
-          if (count(tensor(id).shape()) <= size_t(kMaxRank)) v.dims = dims_of(id);
-          scope_.values[size_t(id)] = graph_.add(std::move(v));
-        }
+        if (scope_.values[size_t(id)] == kNone || value(scope_.values[size_t(id)]).dims.empty())
+          scope_.values[size_t(id)] = stand_in(id);
     }
   }
 }

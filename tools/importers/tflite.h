@@ -160,10 +160,13 @@ class Importer {
   bool is_zero(const SubGraph& graph, int index) const;  // of a constant
   std::vector<int> operands(const flatbuffers::Vector<int32_t>* ids, const std::string& place) const;
   void read_inputs();
+  Value input_value(int id);
+  ValueId stand_in(int id);
   void find_batch();
   void find_open_axes(int id);
   void convert(Operation& op);
   bool compute_constant(const Operation& op, Node& node);
+  void log_change(const Operation& op, size_t steps);
   void check_types(const Operation& op, const Node& node);
   void check_outputs(const Operation& op);
   bool is_result(int tensor) const;  // of the network
@@ -197,6 +200,7 @@ class Importer {
   const Model* model_ = nullptr;
   Scope scope_;
   Graph graph_;
+  int64_t file_batch_ = 0;
   bool batchable_ = false;       // axis 0 of all inputs is a batch
   bool same_batch_ = true;       // it has the size that the file gives it
   std::map<uint32_t, std::shared_ptr<const std::vector<uint8_t>>> buffers_;
@@ -207,6 +211,9 @@ class Importer {
   std::unordered_map<std::string, int> names_;  // how often a name was taken
   std::vector<std::string> problems_;
 };
+
+// The file, which begins at a multiple of 16; refuses one that is damaged.
+const Model& verified_model(std::span<const uint8_t> bytes, const std::string& name);
 
 using Convert = void (*)(Importer& importer, Operation& op);
 struct Converter {

@@ -11,7 +11,8 @@ namespace nacre::tools::tflite {
 ValueId Importer::input(const Operation& op, size_t i) {
   if (!has_input(op, i)) bad(op, "input " + std::to_string(i) + " is missing");
   const int id = op.inputs[i];
-  if (tensor(id).is_variable()) unsupported(tensor_name(id), "is a variable that lives between runs");
+  if (scope_.values[size_t(id)] == kNone && tensor(id).is_variable())
+    unsupported(tensor_name(id), "is a variable that lives between runs");
   const ValueId x = made(id);
   if (x == kNone) bad(op, "reads " + tensor_name(id) + " before it is written");
   return x;

@@ -10,8 +10,8 @@
 #include <cmath>
 
 #include "engine/ops/parameters.h"
-#include "tools/base/error.h"
 #include "tools/base/names.h"
+#include "tools/base/unsupported.h"
 #include "tools/graph/code_ends.h"
 #include "tools/passes/simplify.h"
 
@@ -171,6 +171,18 @@ void PolicyPass::by_way_of_real(Node node, const std::string& reason) {
     graph_.layers[size_t(near.layer)].policy.output = value(quantized[0].second).type;
 }
 
+// What is not supported is reported at the end, all of it. False: something was not.
+bool PolicyPass::collect(const std::function<void()>& work) {
+  try {
+    work();
+    return true;
+  } catch (const Error& error) {
+    if (error.code != kUnsupported) throw;
+    problems_.push_back(without_file(error.what(), graph_.source));
+    return false;
+  }
+}
+
 void PolicyPass::run() {
   prepare_values();
   add_uint8_borders();
@@ -181,8 +193,9 @@ void PolicyPass::run() {
   for (Node node : nodes) {
     for (ValueId& id : node.inputs)
       if (const auto found = widened_.find(id); found != widened_.end()) id = found->second;
-    resolve(node);
+    collect([&] { resolve(node); });
   }
+  report_problems(graph_.source, problems_, "", "  ");
   for (const auto& [inside, border] : output_borders_) requantize(Node(), inside, border);
   for (Value& v : graph_.values)
     if (v.constant()) v.type = v.stored;

@@ -9,6 +9,7 @@
 //   apply_policy_forms.cc   the table of integer forms of all other ops
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -110,6 +111,7 @@ class PolicyPass {
   };
   void say_saturated(const Node& reader, const Value& constant, const Saturated& saturated);
 
+  bool collect(const std::function<void()>& work);
   void drop_quantizers();
   void prepare_values();
   void prepare_constant(Value& value);
@@ -147,6 +149,7 @@ class PolicyPass {
   // rounded to a variable's and a compute type
   std::map<std::tuple<ValueId, ElementType, ElementType>, ValueId> constants_;
   std::map<int, int> recorded_;  // layer -> numeric class of the recorded step
+  std::vector<std::string> problems_;
   std::map<ValueId, Quantizer> integer_products_;  // what integer loops over time take
 };
 

@@ -87,7 +87,7 @@ void PolicyPass::prepare_values() {
   for (Value& v : graph_.values) {
     if (!v.quantizer || v.region == Region::kStream) continue;  // of streams: apply_policy_loops.cc
     if (v.constant()) prepare_constant(v);
-    else prepare_activation(v);
+    else if (!collect([&] { prepare_activation(v); })) v.quantizer.reset();
   }
 }
 
@@ -101,12 +101,11 @@ void PolicyPass::prepare_constant(Value& v) {
 void PolicyPass::prepare_activation(Value& v) {
   const Quantizer& q = *v.quantizer;
   if (!holds_codes(q.codes) && q.codes != ElementType::kUint8 && q.codes != ElementType::kInt32)
-    throw Error(kUnsupported, graph_.source,
-                v.name + ": activations quantized to " + name_of(q.codes) + " are not supported",
+    throw Error(kUnsupported, graph_.source, v.name + ": activations quantized to " + name_of(q.codes),
                 "quantize activations to int8, uint8 or int16");
   if (q.scale.size() != 1)
     throw Error(kUnsupported, graph_.source,
-                v.name + ": an activation with " + std::to_string(q.scale.size()) + " scales is not supported",
+                v.name + ": an activation with " + std::to_string(q.scale.size()) + " scales",
                 "quantize activations with one scale per tensor");
   v.type = q.codes;
 }

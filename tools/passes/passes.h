@@ -17,6 +17,8 @@ struct SimplifyOptions {
   // For what trains: a constant that several steps read is one parameter, so no rule makes another constant of it for
   // one of them.
   bool keep_shared = false;
+  bool fold_gelu = true;  // its steps by erf, whose results may differ in their last bits
+  bool fold_bias = true;  // sums behind a layer into its bias, where that rounds them in another order
 };
 inline constexpr SimplifyOptions kSimplifyToTrain = {.fold_batch_norm = false, .keep_shared = true};
 

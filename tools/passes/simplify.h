@@ -103,7 +103,7 @@ bool fold_constants(Rewriter& r, Node& node);
 
 bool fold_batch_norm(Rewriter& r, Node& node);
 bool fold_gelu(Rewriter& r, Node& node);
-bool fold_channel_arithmetic(Rewriter& r, Node& node, bool scale_weights);
+bool fold_channel_arithmetic(Rewriter& r, Node& node, const SimplifyOptions& options);
 
 bool share_quantizer(Rewriter& r, Node& node);     // of a transpose or reshape with the value before it
 bool simplify_transpose(Rewriter& r, Node& node);  // cancel, merge, reshape where nothing moves, one for several

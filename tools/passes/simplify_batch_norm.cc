@@ -148,8 +148,8 @@ void share_bias(Rewriter& r, Node& layer, ValueId id, int64_t channels) {
   r.set_input(layer, 2, id);
 }
 
-bool fold_channel_arithmetic(Rewriter& r, Node& node, bool scale_weights) {
-  if (node.op != Op::kAdd && node.op != Op::kSub && !(node.op == Op::kMul && scale_weights)) return false;
+bool fold_channel_arithmetic(Rewriter& r, Node& node, const SimplifyOptions& options) {
+  if (node.op != Op::kAdd && node.op != Op::kSub && !(node.op == Op::kMul && options.fold_batch_norm)) return false;
   if (node.inputs.size() > 2 && node.inputs[2] != kNone) return false;
   const Value& y = r.value(node.outputs[0]);
   for (const size_t slot : {size_t{0}, size_t{1}}) {
@@ -162,6 +162,7 @@ bool fold_channel_arithmetic(Rewriter& r, Node& node, bool scale_weights) {
     if (!per_channel(constant, y, channels)) continue;
     const ValueId id = node.inputs[1 - slot];
     const bool had_bias = layer->inputs.size() > 2 && layer->inputs[2] != kNone;
+    if (had_bias && node.op != Op::kMul && !options.fold_bias) continue;
     if (r.shared(id)) {
       if (node.op != Op::kAdd || had_bias || constant.elements() != channels) continue;
       share_bias(r, *layer, id, channels);

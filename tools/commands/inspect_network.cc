@@ -1,0 +1,148 @@
+#include "tools/commands/inspect_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/base/print.h"
+#include "tools/base/table.h"
+#include "tools/base/unsupported.h"
+#include "tools/compile/compile.h"
+#include "tools/importers/network_summary.h"
+#include "tools/model/kernel_choice.h"
+#include "tools/model/loaded_model.h"
+#include "tools/model/program_cost.h"
+
+namespace nacre::tools {
+namespace {
+
+// What the conversion comes to.
+struct DryRun {
+  std::vector<std::string> unsupported;
+  // Of a network that comes in: what was changed, its inputs and outputs, and its program for this machine in the
+  // policies that it brings.
+  std::vector<std::string> log = {};
+  std::vector<NetworkTensor> inputs = {}, outputs = {};
+  std::optional<Statistics> model = {};
+};
+
+std::vector<NetworkTensor> tensors_of(const Graph& graph, const std::vector<Binding>& bindings) {
+  std::vector<NetworkTensor> tensors;
+  for (const Binding& b : bindings) {
+    const Value& v = graph.values[size_t(b.value)];
+    tensors.push_back({b.name, name_of(v.type), dims_text(v.dims)});
+  }
+  return tensors;
+}
+
+DryRun convert_in_memory(std::span<const uint8_t> bytes, const InspectOptions& options) {
+  const ConvertOptions& converting = options.converting;
+  const ImportOptions importing = {
+      .batch = converting.batch, .io_nhwc = converting.io_nhwc, .shapes = converting.shapes};
+  try {
+    CompileOptions compiling;
+    compiling.target.kernels = kernels_of_target(compiling.target.name);
+    const Compiled made = compile(load_network(bytes, options.model, importing, {}), compiling);
+    const LoadedModel model(made.bytes, options.model, kReportDefect);
+    return {.unsupported = {},
+            .log = made.graph.log,
+            .inputs = tensors_of(made.graph, made.graph.inputs),
+            .outputs = tensors_of(made.graph, made.graph.outputs),
+            .model = statistics(model, 0)};
+  } catch (const Unsupported& error) {
+    return {.unsupported = error.things};
+  } catch (const Error& error) {
+    if (error.code != kUnsupported) throw;
+    return {.unsupported = {without_file(error.what(), options.model)}};
+  }
+}
+
+Json tensors_json(const std::vector<NetworkTensor>& tensors) {
+  Json all = Json::array();
+  for (const NetworkTensor& t : tensors) all.push_back({{"name", t.name}, {"type", t.type}, {"shape", t.shape}});
+  return all;
+}
+
+Json network_json(const std::string& path, const NetworkSummary& network, const DryRun& run) {
+  Json json = {{"network", path},
+               {"format", network.format},
+               {"producer", network.producer},
+               {"version", network.version},
+               {"inputs", tensors_json(network.inputs)},
+               {"outputs", tensors_json(network.outputs)},
+               {"operators", network.operators},
+               {"parameters", network.parameters},
+               {"converts", run.unsupported.empty()},
+               {"unsupported", run.unsupported}};
+  if (!run.model) return json;
+  json["model"] = {{"layers", run.model->layers},
+                   {"steps", run.model->steps},
+                   {"batch", run.model->batch},
+                   {"multiply_accumulates", run.model->multiply_accumulates},
+                   {"weight_bytes", run.model->weight_bytes},
+                   {"arena_bytes", run.model->arena_bytes}};
+  json["log"] = log_json(run.log);
+  return json;
+}
+
+void print_tensors(const char* kind, const std::vector<NetworkTensor>& tensors) {
+  for (const NetworkTensor& t : tensors)
+    print(fmt::format("{:<12}{}  {}{}{}\n", kind, printable(t.name), t.type, t.shape.empty() ? "" : " ",
+                      printable(t.shape)));
+}
+
+void print_network(const std::string& path, const NetworkSummary& network, const DryRun& run) {
+  std::string head = network.format;
+  for (const std::string* part : {&network.version, &network.producer})
+    if (!part->empty()) head += ", " + printable(*part);
+  print(fmt::format("{:<12}{}: {}\n", "network", escaped(path), head));
+  print_tensors("input", network.inputs);
+  print_tensors("output", network.outputs);
+  print(fmt::format("{:<12}{}\n", "parameters", grouped(network.parameters)));
+  if (run.model) {
+    print(fmt::format("{:<12}{}{}\n", "MACs", grouped(run.model->multiply_accumulates),
+                      run.model->batch > 1 ? fmt::format(" for a batch of {}", run.model->batch) : ""));
+    print(fmt::format("{:<12}{} layers, {} steps, weights {} bytes, arena {} bytes\n", "model", run.model->layers,
+                      run.model->steps, grouped(run.model->weight_bytes), grouped(run.model->arena_bytes)));
+    print(fmt::format("{:<12}{}: --json has them, and nacre convert --verbose\n", "log",
+                      counted(run.log.size(), "line")));
+  }
+  Table table({{"operator", Align::kLeft, 16}, {"nodes", Align::kRight}});
+  for (const auto& [name, count] : network.operators) table.add({printable(name), grouped(count)});
+  print("\n" + table.text(terminal_width()));
+  if (run.unsupported.empty()) return print("\nit converts: everything in it is supported\n");
+  print("\nnot supported:\n");
+  for (const std::string& thing : run.unsupported) print("  " + escaped(thing, true) + "\n");
+}
+
+}  // namespace
+
+void inspect_network(const InspectOptions& options) {
+  const std::vector<uint8_t> bytes = read_network(options.model);
+  NetworkSummary network;
+  DryRun run;
+  try {
+    network = summarize_network(bytes, options.model);
+    run = convert_in_memory(bytes, options);
+  } catch (const Error& error) {
+    Error said = error;
+    if (error.code == kUnsupported) said.code = kUsage;  // the file as a whole
+    if (error.code == kBadInput) said.code = kFailed;
+    throw said;
+  }
+  // A Keras file does not say what its outputs are.
+  const auto is_untyped = [](const NetworkTensor& tensor) { return tensor.type.empty(); };
+  if (network.inputs.empty()) network.inputs = run.inputs;
+  if (run.model && std::ranges::any_of(network.outputs, is_untyped)) network.outputs.clear();
+  if (network.outputs.empty()) network.outputs = run.outputs;
+  if (options.json) print_json(network_json(options.model, network, run));
+  else print_network(options.model, network, run);
+  const size_t count = run.unsupported.size();
+  if (count > 0)
+    throw Error(kUsage, options.model, counted(count, "thing") + (count == 1 ? " is" : " are") + " not supported");
+}
+
+}  // namespace nacre::tools
