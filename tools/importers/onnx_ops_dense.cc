@@ -29,6 +29,7 @@ struct Weights {
   Moves moves;
   Value w;
   bool transposed;
+  bool whole = true;  // no factor is in it
 };
 
 ValueId dense(Import& import, ValueId x, Weights weights, ValueId bias) {
@@ -40,6 +41,7 @@ ValueId dense(Import& import, ValueId x, Weights weights, ValueId bias) {
   w.name = weights.of->name;
   Node node = import.step(Op::kDense);
   node.inputs = {x, import.parameter(weights.of, weights.moves, std::move(w)), bias};
+  if (weights.of->blocks && weights.whole) keep_blocks(import, node, *weights.of, weights.transposed);
   return import.append(std::move(node), import.output_name());
 }
 
@@ -131,7 +133,8 @@ void gemm(Import& import, const Source& source) {
     alpha = 1;
   }
   ValueId y =
-      dense(import, x, {source.operand(1), scaled_by(alpha), dense_weights(import, w, alpha), transpose_b}, bias);
+      dense(import, x, {source.operand(1), scaled_by(alpha), dense_weights(import, w, alpha), transpose_b, alpha == 1},
+            bias);
   if (has_c && bias == kNone && beta != 0) y = plus(import, source, y, beta);
   import.give_plain(0, y);
 }
