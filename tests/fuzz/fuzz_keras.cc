@@ -13,6 +13,7 @@
 #include "tools/importers/keras.h"
 #include "tools/importers/keras_files.h"
 #include "tools/importers/keras_training.h"
+#include "tools/importers/network_summary.h"
 
 namespace {
 
@@ -78,6 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const ImportOptions options = {.batch = choice == 1 ? 3 : 0, .train = choice == 2};
     const Format format = sniff(bytes);
     if (format == Format::kHdf5) check(import_keras_hdf5(bytes, "fuzz.h5", options));
+    else if (format == Format::kZip && choice == 0) summarize_keras(bytes, "fuzz.keras");
     else if (format == Format::kZip) check(import_keras_archive(bytes, "fuzz.keras", options));
     else check(import_configuration(bytes, options));
   } catch (const Error& error) {

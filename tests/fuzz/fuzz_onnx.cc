@@ -1,20 +1,39 @@
-// libFuzzer target: any bytes given to the ONNX importer give a graph for which check() holds, or one tools::Error.
+// libFuzzer target: any bytes given to the ONNX importer give a graph for which check() holds, also when it is
+// simplified, or one tools::Error; and a summary, or one.
 #include <cstdint>
 #include <string>
 
 #include "tools/base/error.h"
 #include "tools/graph/graph.h"
 #include "tools/importers/importer.h"
+#include "tools/importers/network_summary.h"
+#include "tools/passes/passes.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace nacre::tools;
+namespace {
+
+using namespace nacre::tools;
+
+template <class Work>
+void expect_one_error(Work work) {
   try {
-    // The last byte chooses batch, layout and use, so that all ways through the shapes are taken.
-    const int choice = size > 0 ? data[size - 1] % 4 : 0;
-    check(import_onnx({data, size}, "fuzz.onnx",
-                      {.batch = choice == 1 ? 3 : 0, .io_nhwc = choice == 2, .train = choice == 3}));
+    work();
   } catch (const Error& error) {
     if (error.code == kFailed || std::string(error.what()).empty()) __builtin_trap();  // a broken graph, not bad input
   }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  // The last byte chooses batch, layout and use, so that all ways through the shapes are taken.
+  const int choice = size > 0 ? data[size - 1] % 4 : 0;
+  expect_one_error([&] {
+    Graph graph = import_onnx({data, size}, "fuzz.onnx",
+                              {.batch = choice == 1 ? 3 : 0, .io_nhwc = choice == 2, .train = choice == 3});
+    check(graph);
+    simplify(graph, choice == 3 ? kSimplifyToTrain : SimplifyOptions());
+    check(graph);
+  });
+  expect_one_error([&] { summarize_onnx({data, size}, "fuzz.onnx"); });
   return 0;
 }

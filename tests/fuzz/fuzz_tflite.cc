@@ -1,4 +1,5 @@
-// libFuzzer: any bytes give a graph for which check() holds, or one Error. Anything else that is thrown is a finding.
+// libFuzzer: any bytes give a graph for which check() holds, also when it is simplified, or one Error; and a summary,
+// or one. Anything else that is thrown is a finding.
 //
 //   fuzz_tflite -max_len=100000 corpus/          seeds: small .tflite files
 #include <cstdint>
@@ -6,15 +7,33 @@
 
 #include "tools/base/error.h"
 #include "tools/importers/importer.h"
+#include "tools/importers/network_summary.h"
+#include "tools/passes/passes.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace nacre::tools;
+namespace {
+
+using namespace nacre::tools;
+
+template <class Work>
+void expect_one_error(Work work) {
   try {
-    // The last byte chooses the batch, so that both ways through the shapes are taken.
-    const int batch = size > 0 && data[size - 1] % 4 == 1 ? 3 : 0;
-    check(import_tflite(std::span(data, size), "fuzz", {.batch = batch}));
+    work();
   } catch (const Error& error) {
     if (error.code == kFailed) __builtin_trap();  // an invariant of the graph: the importer's own mistake
   }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  // The last byte chooses the batch, so that both ways through the shapes are taken.
+  const int batch = size > 0 && data[size - 1] % 4 == 1 ? 3 : 0;
+  expect_one_error([&] {
+    Graph graph = import_tflite(std::span(data, size), "fuzz", {.batch = batch});
+    check(graph);
+    simplify(graph);
+    check(graph);
+  });
+  expect_one_error([&] { summarize_tflite(std::span(data, size), "fuzz"); });
   return 0;
 }

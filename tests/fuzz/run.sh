@@ -20,7 +20,7 @@ trap 'kill "${process[@]}" 2>/dev/null' EXIT
 mkdir -p $work/findings
 for target in "${targets[@]}"; do
   kept=()
-  for folder in "tests/corpus/$target" "tests/fuzz/corpus/$target"; do [ ! -d "$folder" ] || kept+=("$folder"); done
+  for folder in "tests/corpus/$target" "tests/fuzz/corpus/$target" "$work/seeds/$target"; do [ ! -d "$folder" ] || kept+=("$folder"); done
   mkdir -p "$work/corpus/$target"
   "$programs/fuzz_$target" -max_total_time="$seconds" -timeout=120 -rss_limit_mb=2048 -max_len=65536 -verbosity=1 -print_final_stats=1 \
     -artifact_prefix="$work/findings/$target-" "$work/corpus/$target" "${kept[@]}" >"$work/$target.log" 2>&1 &
