@@ -54,7 +54,7 @@ struct RandomUniform {  // the op random
   static constexpr Attribute kAttributes[] = {{"seed", Coding::kInteger, 2}, {"layer"}};
   static constexpr const char* kInputs[] = {"x", "run"};
   static constexpr const char* kOutputs[] = {"y"};
-  static constexpr Gradient kGradients[] = {{.of = {}, .by = Op::kNone, .reads = {}}};  // none: x is not read
+  static constexpr Gradient kGradients[] = {{.of = {}, .by = Op::kNone, .reads = {}}};  // of nothing: x is not read
 
  private:
   template <class T>

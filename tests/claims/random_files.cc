@@ -283,7 +283,6 @@ std::vector<BeyondLimit> files_beyond_limits() {
     all.back() = {{"a name of 5,000 bytes", b.finish(), {}, 0},
                   "its name has 5,000 bytes, a model holds at most 4,096"};
   }
-  all.push_back({joined_tflite(24), "has 25 operands"});
   {
     OnnxBuilder b(17);
     b.input("x", {1, 4});

@@ -22,7 +22,6 @@ RandomFile random_float_onnx(tools::SplitMix64& random);      // layers of every
 RandomFile random_quantized_onnx(tools::SplitMix64& random);  // QDQ, extreme scales per tensor and per axis
 // int8 and hybrid, extreme scales, biases with any quantization
 RandomFile random_tflite(tools::SplitMix64& random);
-RandomFile joined_tflite(int parts);  // one concatenation
 RandomFile random_sizes(tools::SplitMix64& random);  // of any rank, dims and number of operands
 
 // Networks beyond one limit each, and what must be said of them.

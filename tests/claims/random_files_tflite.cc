@@ -102,12 +102,4 @@ class Maker {
 
 RandomFile random_tflite(SplitMix64& random) { return Maker(random).run(); }
 
-RandomFile joined_tflite(int parts) {
-  TfliteBuilder b;
-  const int x = b.activation("x", {1, 4}), y = b.activation("y", {1, 4 * parts});
-  b.op(BuiltinOperator::CONCATENATION, std::vector<int32_t>(size_t(parts), x), {y},
-       CreateConcatenationOptions(b.fbb(), 1));
-  return {std::to_string(parts) + " parts", b.finish({x}, {y}), {}, 0};
-}
-
 }  // namespace nacre::test

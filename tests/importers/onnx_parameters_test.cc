@@ -283,13 +283,6 @@ TEST(onnx_parameters, what_the_file_does_not_tell_is_said) {
     EXPECT_EQ(notes(graph, "is trained apart from it"), !one);
     EXPECT_FALSE(notes(imported(b), ""));
   }
-  OnnxBuilder chosen;  // no step is Python's % of reals
-  chosen.input("x", {1, 3});
-  chosen.filled("w", {3, 3}, 2);
-  chosen.node("Mod", {"w", "w"}, {"p"});
-  chosen.node("MatMul", {"x", "p"}, {"y"});
-  chosen.output("y");
-  EXPECT_TRUE(notes(imported(chosen, kTrain), "its numbers are trained in the place"));
 }
 
 // Many rows in no order, beside the rows as they are; and a matrix that is computed, in a Gemm: with the numbers of

@@ -88,12 +88,15 @@ std::vector<OperandPtr> Import::outputs_with(const Source& source, const Operato
   Scope* const scope = std::exchange(scope_, &own);
   const Source* const before = std::exchange(source_, &other);
   bool done = importer != nullptr;
+  const size_t refused = refusals_.size();
   try {
     if (done) importer->run(*this, other);
   } catch (const Error& error) {
     if (error.code != kUnsupported) throw;
     done = false;
   }
+  done = done && refusals_.size() == refused;  // of the nodes that it is expanded to
+  refusals_.resize(refused);
   scope_ = scope;
   source_ = before;
   std::vector<OperandPtr> outputs;

@@ -1,0 +1,246 @@
+"""Real layers of Keras, saved under each policy, converted, run, and beside what Keras predicts.
+
+    keras_layers.py NACRE [--only PATTERN] [--policies PATTERN] [--forms keras,h5,weights] [--write TABLE]
+
+A model per case of keras_cases.py and policy: float32, mixed_bfloat16, mixed_float16 while it is built, int8, int4
+(per channel, and in blocks of 4) and float8 by model.quantize, where that changes a layer. Weights are random, inputs
+normal. Files are .keras; float32 models are saved as .h5, and as weights beside a configuration, too.
+
+Right is an output whose difference, of the largest value, is within
+
+    float32          10^-4: sums in another order
+    mixed_bfloat16   n 2^-9     mixed_float16   n 2^-12     n values of the case are rounded one behind the other
+    int8, int4       10^-3: integer sums are the same, a tie between two codes may fall otherwise
+    float8           2^-4, half a unit of E4M3, where such a tie falls otherwise
+"""
+import argparse
+import fnmatch
+import importlib.metadata
+import inspect
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+import absl.logging
+import keras
+import numpy as np
+from keras import layers
+from keras.src.quantizers.quantization_config import Int4QuantizationConfig
+from keras_cases import CASES, SKIPPED
+
+BUILT = {"float32": lambda n: 1e-4, "mixed_bfloat16": lambda n: n * 2.0**-9, "mixed_float16": lambda n: n * 2.0**-12}
+QUANTIZED = {"int8": ("int8", 1e-3), "int4": (Int4QuantizationConfig(block_size=-1), 1e-3),
+             "int4/4": (Int4QuantizationConfig(block_size=4), 1e-3), "float8": ("float8", 2.0**-4)}
+
+
+class Refused(Exception):
+    pass
+
+
+def tool(*arguments):
+    try:
+        done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        raise Refused("takes longer than two minutes")
+    if done.returncode:
+        raise Refused(" ".join((done.stderr or f"exit code {done.returncode}").split()))
+    return done.stdout
+
+
+def randomize(model, rng):
+    for v in model.weights:
+        name, shape = v.path.split("/")[-1], v.shape
+        if not str(v.dtype).startswith("float") or "seed" in v.path or name in ("mean", "variance"):
+            continue
+        if name in ("real_kernel", "imag_kernel"):  # of STFTSpectrogram: no random numbers
+            continue
+        if name == "moving_variance":
+            v.assign(rng.uniform(0.5, 2, shape))
+            continue
+        fan = int(np.prod(shape[:-1])) if len(shape) > 1 else 4
+        v.assign(rng.normal(0, 1 / np.sqrt(max(fan, 1)), shape) + (1 if name in ("gamma", "scale") else 0))
+
+
+def inputs_of(model, rng):
+    made = []
+    for x in model.inputs:
+        shape = (2, *x.shape[1:])
+        whole = "int" in x.dtype
+        made.append(rng.integers(0, 11, shape).astype("int32") if whole else rng.normal(size=shape).astype("float32"))
+    return made
+
+
+def modes_of(model):
+    return {layer.quantization_mode for layer in model._flatten_layers() if layer.quantization_mode}
+
+
+def built(case, policy, rng):
+    """The model under a policy, or None where the policy changes nothing."""
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(5)
+    keras.config.set_dtype_policy(policy if policy in BUILT else "float32")
+    try:
+        model = case.build()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    randomize(model, rng)
+    if policy in QUANTIZED:
+        how = QUANTIZED[policy][0]
+        model.quantize(how) if isinstance(how, str) else model.quantize(config=how)
+        return model if modes_of(model) else None
+    return model
+
+
+def saved(model, folder, form):
+    """The file to give to the tool."""
+    if form != "weights":
+        model.save(folder / f"m.{form}")
+        return folder / f"m.{form}"
+    model.save_weights(folder / "net.weights.h5")
+    (folder / "net.json").write_text(model.to_json())
+    return folder / "net.weights.h5"
+
+
+def as_float(array):
+    if array.dtype.kind == "V":  # bfloat16
+        array = (array.view("uint16").astype("uint32") << 16).view("float32")
+    return array.astype("float64")
+
+
+def difference(nacre, file, inputs, expected, folder):
+    tool(nacre, "convert", file, "-o", folder / "m.nacre", "--batch", 2)
+    program = json.loads(tool(nacre, "inspect", folder / "m.nacre", "--json"))["programs"][0]
+    feeds = []
+    for i, (x, array) in enumerate(zip(program["inputs"], inputs, strict=True)):
+        np.save(folder / f"{i}.npy", array)
+        feeds += ["--input", f"{x['name']}={folder / f'{i}.npy'}"]
+    for old in (folder / "out").glob("*"):
+        old.unlink()
+    tool(nacre, "run", folder / "m.nacre", *feeds, "--output", folder / "out")
+    most = 0.0
+    for x, theirs in zip(program["outputs"], expected, strict=True):
+        mine, theirs = as_float(np.load(folder / "out" / f"{x['name']}.npy")), as_float(theirs)
+        if mine.shape != theirs.shape:
+            return float("inf")
+        far = np.abs(mine - theirs).max() / max(np.abs(theirs).max(), 1e-6)
+        most = max(most, float(far)) if np.isfinite(far) else float("inf")
+    return most
+
+
+class Table:
+    def __init__(self, says_each):
+        self.says_each = says_each
+        self.lines, self.notes, self.kinds = {}, [], set()
+        self.models = self.wrong = self.refused = 0
+
+    def add(self, name, case, policy, form, far, tolerance):
+        self.models += 1
+        self.kinds.update(case.kinds)
+        right = far <= tolerance
+        self.wrong += not right
+        said = f"{far:.0e}" if right else f"WRONG {far:.0e}"
+        self.lines.setdefault(name, []).append(f"{policy if form == 'keras' else '.' + form} {said}")
+        if self.says_each:
+            print(f"{name}: {self.lines[name][-1]}", file=sys.stderr, flush=True)
+        if not right:
+            self.notes.append(f"WRONG {name}, {policy}, .{form}: {far:.3g} instead of {tolerance:.1g}")
+            print(self.notes[-1], file=sys.stderr, flush=True)
+
+    def refuse(self, name, policy, form, sentence):
+        self.models += 1
+        self.refused += 1
+        self.lines.setdefault(name, []).append(f"{policy if form == 'keras' else '.' + form} refused")
+        self.notes.append(f"refused {name}, {policy}, .{form}: {sentence}")
+        print(self.notes[-1], file=sys.stderr, flush=True)
+
+
+def shown(nacre, name, case, policy, forms, table):
+    def not_in_keras(form, problem):
+        first = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
+        table.lines.setdefault(name, []).append(f"{policy if form == 'keras' else '.' + form} (Keras: {first[:60]})")
+
+    rng = np.random.default_rng(7)
+    try:
+        model = built(case, policy, rng)
+    except Exception as problem:  # what Keras itself does not do
+        return not_in_keras("keras", problem)
+    if model is None:
+        return None
+    inputs = inputs_of(model, rng)
+    expected = model.predict(inputs if len(inputs) > 1 else inputs[0], verbose=0)
+    expected = [np.asarray(y) for y in (expected if isinstance(expected, (list, tuple)) else [expected])]
+    tolerance = BUILT[policy](case.roundings) if policy in BUILT else QUANTIZED[policy][1]
+    with tempfile.TemporaryDirectory() as place:
+        folder = pathlib.Path(place)
+        for form in forms if policy == "float32" else ("keras",):
+            try:
+                file = saved(model, folder, form)
+            except Exception as problem:
+                not_in_keras(form, problem)
+                continue
+            try:
+                far = difference(nacre, file, inputs, expected, folder)
+            except Refused as sentence:
+                table.refuse(name, policy, form, str(sentence).replace(f"{folder}/", "").removeprefix("nacre: "))
+                continue
+            table.add(name, case, policy, form, far, tolerance)
+    return None
+
+
+def missing_kinds():
+    """Layers of keras.layers that no case and no reason names; another name of the same class counts once."""
+    named = {kind for case in CASES.values() for kind in case.kinds}
+    classes = {}
+    for name, item in inspect.getmembers(layers):
+        if not name.startswith("_") and callable(item):
+            classes.setdefault(item, []).append(name)
+    return [names[0] for names in classes.values() if not any(n in named or n in SKIPPED for n in names)]
+
+
+def main():
+    absl.logging.set_verbosity("error")  # .h5 is legacy, it says of each
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nacre", type=pathlib.Path)
+    parser.add_argument("--only", default="*", help="cases whose name it fits")
+    parser.add_argument("--policies", default="*", help="policies whose name it fits")
+    parser.add_argument("--forms", default="keras,h5,weights", help="of files of float32 models")
+    parser.add_argument("--verbose", action="store_true", help="says each model when it is done")
+    parser.add_argument("--write", metavar="TABLE", type=pathlib.Path, help="writes what it prints to this file too")
+    arguments = parser.parse_args()
+    table = Table(arguments.verbose)
+    for name, case in CASES.items():
+        if fnmatch.fnmatch(name, arguments.only):
+            for policy in (*BUILT, *QUANTIZED):
+                if fnmatch.fnmatch(policy, arguments.policies):
+                    shown(arguments.nacre.resolve(), name, case, policy, arguments.forms.split(","), table)
+    packages = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("keras", keras.backend.backend(), "numpy",
+        "h5py"))
+    title = "Difference from Keras's predict, of the largest value, by policy; .h5 and .weights of float32."
+    text = [packages, title, ""]
+    for name, parts in table.lines.items():
+        text += textwrap.wrap(f"{name + ': ':26}" + ", ".join(parts), 120, subsequent_indent=" " * 26)
+    for note in table.notes:
+        text += textwrap.wrap(note, 120, subsequent_indent="    ")
+    reasons = {}
+    for kind, reason in SKIPPED.items():
+        reasons.setdefault(reason, []).append(kind)
+    text += ["", "Not tried:"]
+    for reason, kinds in reasons.items():
+        text += textwrap.wrap(f"{', '.join(kinds)}: {reason}", 120, subsequent_indent="    ")
+    missing = missing_kinds()
+    if missing:
+        text += textwrap.wrap("Without a case: " + ", ".join(missing), 120, subsequent_indent="    ")
+    shown_all = "shown" if table.wrong == 0 and not missing and table.models else "NOT SHOWN"
+    text += ["", f"CLAIM keras_files {shown_all}: {table.models} models of {len(table.kinds)} layer kinds, "
+             f"{table.wrong} wrong, {table.refused} refused"]
+    print("\n".join(text))
+    if arguments.write:
+        arguments.write.write_text("\n".join(text) + "\n")
+    return 0 if shown_all == "shown" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
