@@ -160,7 +160,8 @@ ValueId Importer::join_rows(int id) {
   if (rows.runs.empty()) unsupported(op, "a tensor without elements");
   std::vector<ValueId> parts;
   for (const Run& run : rows.runs) parts.push_back(cut_rows(op, run));
-  parts = in_groups(op, std::move(parts), 0, parts[0]);
+  const ValueId first = parts[0];
+  parts = in_groups(op, std::move(parts), 0, first);
   if (parts.size() == 1) return scope_.values[size_t(id)] = parts[0];
   Node join{.op = Op::kConcat, .name = "", .words = {}, .inputs = parts, .outputs = {}};
   set_integer(join, "axis", 0);
