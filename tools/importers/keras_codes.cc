@@ -102,6 +102,17 @@ std::vector<float> by_equation(const Call& call, const std::vector<float>& scale
   return made;
 }
 
+// Whether the axes of an EinsumDense's kernel that are summed come before those that its output has: so Keras packs it.
+bool sums_first(const Call& call) {
+  const std::string text = call.text("equation", "");
+  const size_t comma = text.find(','), arrow = text.find("->");
+  if (comma == text.npos || arrow == text.npos || comma > arrow) return false;
+  const auto stays = [&](size_t at) { return text.find(text[at], arrow) != text.npos; };
+  for (size_t at = comma + 2; at < arrow; ++at)
+    if (stays(at - 1) && !stays(at)) return false;
+  return true;
+}
+
 // Sizes of a kernel that the file has packed: [in, out], as scales have it where the layer does not say it.
 std::vector<int64_t> kernel_dims(const Call& call, const Hdf5Dataset& stored, const Hdf5Dataset& scale) {
   if (call.class_name.ends_with("Embedding")) return {stored.dims[0], call.integer("output_dim", 1)};
@@ -161,6 +172,8 @@ void decode_kernel(Call& call, const std::string& mode) {
   if (mode == "float8") return read_float8(call);
   const bool embedding = call.class_name.ends_with("Embedding"), int4 = mode.starts_with("int4");
   if (mode != "int8" && !int4) call.unsupported("codes of " + mode + ": give the network before it was quantized");
+  if (int4 && call.class_name == "EinsumDense" && !sums_first(call))
+    call.unsupported("codes of int4 of a kernel whose equation keeps an axis before one that it sums");
   const std::string kernel = embedding ? "embeddings" : "kernel";
   const bool biased = call.find("bias_axes") != nullptr || (call.class_name == "Dense" && call.flag("use_bias", true));
   const size_t next = embedding ? 1 : int4 || biased ? 2 : 1;
