@@ -122,6 +122,11 @@ struct Port {
   // Whether its kernels look at the guard of their step, the operand behind the others. Else the host does, and asks
   // `copy` for the word in the middle of a segment.
   bool reads_guards = false;
+  // Both, or null. Between hold and release the port may put off all that its segments are asked for, copies to the
+  // host too, and then runs it at once. release: the first failure; `drop`: nothing of it is to run. `ran`: whether all
+  // of it was run to its end, a kernel that failed included; else none of it was.
+  Code (*hold)(void* context) = nullptr;
+  Code (*release)(void* context, bool drop, bool* ran) = nullptr;
 };
 
 }  // namespace nacre

@@ -5,7 +5,6 @@
 #include "engine/ops/embedding.h"
 #include "engine/ops/gelu.h"
 #include "engine/ops/layer_norm.h"
-#include "engine/ops/move.h"
 
 namespace nacre::reference {
 #include "engine/kernels/training_layers.inc"

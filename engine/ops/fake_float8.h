@@ -117,7 +117,7 @@ struct FakeFloat8 {
   static constexpr Gradient kGradients[] = {{.of = kOfX, .by = Op::kNone, .reads = kReadsDy}};
   static constexpr Gradient kGradientsBehind[] = {{.of = kOfX, .by = Op::kFakeFloat8, .reads = kReadsScale}};
 
- private:
+ protected:
   template <class A>
   static constexpr float to_float(A v) {  // rounding the result to float8 gives what rounding v once would
     if constexpr (std::is_same_v<A, double>) return round_to_odd(v);
@@ -137,6 +137,7 @@ struct FakeFloat8 {
     return Q::saturated(to_float(form == kEachRounded ? A(T(real)) : real));
   }
 
+ private:
   template <class Q, class T, class Observe>
   constexpr void by_scale(const T* x, float scale, T* y, Observe observe) const {
     using A = typename Element<T>::Accumulator;

@@ -14,8 +14,8 @@ bool is_power_of_two(uint32_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
 bool is_whole(const Port& port) {
   return port.set != nullptr && (port.begin == nullptr) == (port.finish == nullptr) &&
-         (port.copy == nullptr) == (port.fill == nullptr) && is_power_of_two(port.alignment) &&
-         port.alignment >= kAlignment && port.alignment <= Places::kMaxAlignment &&
+         (port.copy == nullptr) == (port.fill == nullptr) && (port.hold == nullptr) == (port.release == nullptr) &&
+         is_power_of_two(port.alignment) && port.alignment >= kAlignment && port.alignment <= Places::kMaxAlignment &&
          port.tail_bytes <= Places::kMaxTailBytes;
 }
 
@@ -35,7 +35,11 @@ const PlaceFunctions Places::kFunctions = {.measure = measure,
                                            .sum = sum,
                                            .share = share,
                                            .changed = changed,
-                                           .bring_home = bring_home};
+                                           .bring_home = bring_home,
+                                           .holder = holder,
+                                           .hold = hold,
+                                           .release = release,
+                                           .take_back = take_back};
 
 struct Places::Picked {
   const Places& places;
@@ -361,6 +365,7 @@ Status Places::share(Places& self, Sharing phase) {
   }
   self.sharing_ = phase != Sharing::kEnd;
   self.lost_ = self.lost_ && phase != Sharing::kBind;
+  self.holder_known_ = self.holder_known_ && phase != Sharing::kBind;
   return {};
 }
 
@@ -379,18 +384,6 @@ void Places::changed(Places& self, Block block, bool zeroed) {
     place.ahead = uint16_t(place.ahead & ~bit);
     place.zeroed = uint16_t(zeroed ? place.zeroed | bit : place.zeroed & ~bit);
   }
-}
-
-Places::KeptBlock Places::kept_at(const Port& port, const void* at) {
-  const auto address = reinterpret_cast<uintptr_t>(at);
-  for (uint32_t i = 0; i < kMaxPlaces; ++i) {
-    if (port_at(i) != &port) continue;
-    for (uint32_t block = kState; block <= kStepSums; ++block) {
-      const std::span<std::byte> mirror = places_[i].mirror[block - kState];
-      if (address - reinterpret_cast<uintptr_t>(mirror.data()) < mirror.size()) return {&places_[i], block};
-    }
-  }
-  return {nullptr, 0};
 }
 
 }  // namespace nacre

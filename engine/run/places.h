@@ -28,6 +28,9 @@
 // is then older, until Trainer::state() has it copied home. A block that a step of another place uses is copied as
 // without `keep`.
 //
+// Programs whose steps all run on such a place, on a port that holds (Port::hold), are one run where Trainer::step asks
+// for it: what they copy to the host comes at its end.
+//
 // A run that a port makes fail (kPortFailed, or the code of its kernel) leaves the state, and the streams of a program
 // that writes them, as they were: where a port has `begin` or `copy`, and so can fail, they are kept in the block
 // kCalls while it runs; a state that the place keeps, in a second block of its memory, which runs of the other programs
@@ -103,7 +106,11 @@ class Places {
     uint16_t ahead = 0;          // and those whose mirror is newer
     uint16_t zeroed = 0;         // of the others those that are all zeros on the host
     std::byte* saved = nullptr;  // a second block of the state, and whether it is a copy of the first
-    enum : uint8_t { kNoCopy, kCopying, kCopied } is_saved = kNoCopy;
+    enum Saved : uint8_t { kNoCopy, kCopying, kCopied } is_saved = kNoCopy;
+    struct {  // when a run of several programs began
+      uint16_t current, ahead;
+      Saved is_saved;
+    } held = {};
     std::span<std::byte> mirror[kShared];  // of block kState + i, while the programs are bound
   };
   // A block whose mirror a place keeps, for all programs of a Trainer.
@@ -125,6 +132,10 @@ class Places {
   static Status share(Places& self, Sharing phase);
   static void changed(Places& self, Block block, bool zeroed);
   static Status bring_home(const Program& update);
+  static const Port* holder(const Program& program, bool first);
+  static Status hold(Places& self, const Port& port);
+  static Status release(Places& self, const Port& port, bool drop);
+  static void take_back(Places& self);
   static const PlaceFunctions kFunctions;
 
   // How a program is bound (run/pass.h).
@@ -168,6 +179,9 @@ class Places {
   uint64_t sums_[kMaxPlaces] = {};  // of the trainer that is measured
   bool sharing_ = false;            // its programs are measured or bound
   bool lost_ = false;               // a state that was newer than the host's
+  bool held_ = false;               // several programs run as one
+  bool holder_known_ = false;       // of the trainer that is bound
+  const Port* holder_ = nullptr;    // that runs a step of it as one; null: none
   // Of the program at hand:
   const Model* model_ = nullptr;
   ProgramView view_;

@@ -138,6 +138,18 @@ struct Places::Run {
   }
 };
 
+Places::KeptBlock Places::kept_at(const Port& port, const void* at) {
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  for (uint32_t i = 0; i < kMaxPlaces; ++i) {
+    if (port_at(i) != &port) continue;
+    for (uint32_t block = kState; block <= kStepSums; ++block) {
+      const std::span<std::byte> mirror = places_[i].mirror[block - kState];
+      if (address - reinterpret_cast<uintptr_t>(mirror.data()) < mirror.size()) return {&places_[i], block};
+    }
+  }
+  return {nullptr, 0};
+}
+
 // The place whose state is newer than the host's.
 uint32_t Places::newest_state() const {
   uint32_t place = 0;
@@ -162,6 +174,7 @@ Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32
   const uint32_t newest = self.newest_state();
   Place* const holder = newest < kMaxPlaces ? &self.places_[newest] : nullptr;
   const bool unsaved = holder != nullptr && holder->is_saved != Place::kCopied;
+  const bool saves = unsaved && !writes && !(self.held_ && entry == Entry::kDerive);  // which runs behind the update
   if (self.lost_ || (unsaved && writes && !self.copy_state(newest, false)))
     return {Code::kPortFailed, Table::kStep, program.view_.first_step + first};
   const auto bytes = writes && holder != nullptr ? 0 : size_t(self.kept_bytes(*program.model_, entry));
@@ -172,7 +185,7 @@ Status Places::run(const Program& program, uint32_t first, uint32_t last, uint32
     uint16_t current, ahead;
   } before[kMaxPlaces];
   for (uint32_t i = 0; i < kMaxPlaces; ++i) before[i] = {self.places_[i].current, self.places_[i].ahead};
-  const Status status = Run{program, rows, unsaved && !writes ? newest : kMaxPlaces}.segments(first, last);
+  const Status status = Run{program, rows, saves ? newest : kMaxPlaces}.segments(first, last);
   if (holder != nullptr && !writes && holder->is_saved == Place::kCopying)
     holder->is_saved = status.ok() ? Place::kCopied : Place::kNoCopy;
   if (writes && status.ok())
@@ -212,6 +225,66 @@ Status Places::bring_home(const Program& update) {
   std::memcpy(update.region_[0], kept, state.size());
   place.ahead = uint16_t(place.ahead & ~kStateBit);
   return {};
+}
+
+// ---- Several programs as one run ----
+
+// The port that runs all steps of a program, holds, and keeps all blocks but the arena and, of the first program,
+// streams; null: none. A later program would read there what an earlier one has yet to write on the host.
+const Port* Places::holder(const Program& program, bool first) {
+  const Places& self = *program.places_;
+  const Model& model = *program.model_;
+  if (program.view_.step_count == 0) return nullptr;
+  const Call* call = program.calls_;
+  const Port* const port = placed(call)->port;
+  if (port == nullptr || port->hold == nullptr || !port->reads_guards) return nullptr;
+  for (uint32_t i = 0; i < program.view_.step_count; ++i, call = next(call)) {
+    if (placed(call)->port != port) return nullptr;
+    const uint32_t* ids = model.operands(*call->step);
+    for (uint32_t k = 0; k < call->step->operand_count && !first; ++k) {
+      const uint32_t id = ids[k] & kOperandIdMask;
+      if (id != kNoOperand && model.tensors()[id].region == Region::kStream) return nullptr;
+    }
+  }
+  for (uint32_t place = 0; place < kMaxPlaces; ++place)
+    if (self.port_at(place) == port)
+      return self.keeps_state(place) && self.places_[place].foreign == 0 ? port : nullptr;
+  return nullptr;
+}
+
+Status Places::hold(Places& self, const Port& port) {
+  for (Place& place : self.places_) place.held = {place.current, place.ahead, place.is_saved};
+  self.held_ = port.hold(port.context) == Code::kOk;
+  return self.held_ ? Status{} : Status{Code::kPortFailed, Table::kPort};
+}
+
+// Where it failed the state is what it was when it was held.
+Status Places::release(Places& self, const Port& port, bool drop) {
+  bool ran = false;
+  self.held_ = false;
+  const Code code = port.release(port.context, drop, &ran);
+  if (code == Code::kOk && !drop) return {};
+  if (ran) {
+    take_back(self);
+  } else {
+    for (Place& place : self.places_) {
+      place.ahead = place.held.ahead, place.is_saved = place.held.is_saved;
+      place.current = uint16_t(place.held.current & ~(kStateBit & ~place.ahead));
+    }
+  }
+  return {code == Code::kOk ? Code::kPortFailed : code, Table::kPort};
+}
+
+// A state that the place had when it was held has its copy there, of the first program's run; else it is the host's.
+void Places::take_back(Places& self) {
+  for (Place& place : self.places_) {
+    place.ahead = place.held.ahead;
+    place.current = uint16_t(place.held.current & ~(kStateBit & ~place.ahead));
+  }
+  const uint32_t newest = self.newest_state();
+  if (newest == kMaxPlaces) return;
+  self.lost_ = !self.copy_state(newest, true);
+  self.places_[newest].is_saved = Place::kCopied;
 }
 
 }  // namespace nacre

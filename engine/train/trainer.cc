@@ -40,6 +40,8 @@ T value(std::span<const std::byte> bytes, size_t index = 0) {
 
 bool is(const TensorRecord& r, ElementType element, uint64_t bytes) { return r.element == element && r.bytes == bytes; }
 
+constexpr bool is_rate(float rate) { return rate >= 0 && rate <= std::numeric_limits<float>::max(); }
+
 constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram, uint32_t(entry)}; }
 
 // The blocks that the programs share, and those with a part for each, are apart. Each program's bind sees its own parts
@@ -251,25 +253,88 @@ Status Trainer::accumulate(uint32_t rows) {
 
 Status Trainer::commit(float learning_rate, Report* report) {
   if (!ready()) return refuse(Code::kNotBound, Entry::kUpdate);
-  if (!(learning_rate >= 0 && learning_rate <= std::numeric_limits<float>::max()))
-    return refuse(Code::kLearningRate, Entry::kUpdate);
-  // No sample: no batch, or none of its labels counts.
-  const bool known = !immediate() && count_ != kNoIndex;
-  if (accumulated_ == 0 || (known && value<float>(update().bytes(count_)) == 0))
-    return refuse(Code::kNothingAccumulated, Entry::kUpdate);
-  const ProgramView& p = update().view();
-  const std::span<std::byte> rate = update().input(uint32_t(p.inputs.size()) - 1);
-  std::memcpy(rate.data(), &learning_rate, sizeof learning_rate);
-  const Status run = update().run(0, p.step_count, immediate() ? rows_ : 0);
+  if (!is_rate(learning_rate)) return refuse(Code::kLearningRate, Entry::kUpdate);
+  if (accumulated_ == 0 || counts_nothing()) return refuse(Code::kNothingAccumulated, Entry::kUpdate);
+  write_rate(learning_rate);
+  const Status run = update().run(0, update().view().step_count, immediate() ? rows_ : 0);
   Report told;
   const Status read = run.ok() ? read_report(&told) : run;
   discard();
   TRY(read);
-  refused_in_row_ = told.applied ? 0 : refused_in_row_ + (refused_in_row_ != ~uint32_t{0});
-  told.refused_in_row = refused_in_row_;
-  if (report != nullptr) *report = told;
+  tell(&told, report);
   // Where each parameter has a verdict of its own, some may have been applied.
   return told.applied || immediate() ? derive() : Status{};
+}
+
+// No sample: no batch, or none of its labels counts.
+bool Trainer::counts_nothing() const {
+  return !immediate() && count_ != kNoIndex && value<float>(update().bytes(count_)) == 0;
+}
+
+void Trainer::write_rate(float learning_rate) const {
+  const std::span<std::byte> rate = update().input(uint32_t(update().view().inputs.size()) - 1);
+  std::memcpy(rate.data(), &learning_rate, sizeof learning_rate);
+}
+
+void Trainer::tell(Report* told, Report* report) {
+  refused_in_row_ = told->applied ? 0 : refused_in_row_ + (refused_in_row_ != ~uint32_t{0});
+  told->refused_in_row = refused_in_row_;
+  if (report != nullptr) *report = *told;
+}
+
+// The port that runs all programs of a step as one; null: none. Looked for once.
+const Port* Trainer::holder() const {
+  Places* const places = update().places();
+  if (places == nullptr || places->holder_known_) return places == nullptr ? nullptr : places->holder_;
+  const Port* port = places->functions_->holder(feeding(), true);
+  for (const Entry entry : {Entry::kUpdate, Entry::kDerive}) {
+    const Program& program = programs_[size_t(entry)];
+    if (!has(entry) || &program == &feeding() || program.view().step_count == 0) continue;
+    if (places->functions_->holder(program, false) != port) port = nullptr;
+  }
+  places->holder_known_ = true;
+  return places->holder_ = port;
+}
+
+Status Trainer::step(float learning_rate, Report* report, uint32_t rows) {
+  if (!ready()) return refuse(Code::kNotBound, Entry::kUpdate);
+  if (!is_rate(learning_rate)) return refuse(Code::kLearningRate, Entry::kUpdate);
+  Places* const places = update().places();
+  const Port* const port = holder();
+  if (port == nullptr || accumulated_ != 0 || !places->functions_->hold(*places, *port).ok()) {
+    TRY(accumulate(rows));
+    return commit(learning_rate, report);
+  }
+  Status status = run_held(*port, learning_rate, rows);
+  if (status.code == Code::kRows || status.code == Code::kRowsUnsupported) return status;
+  if (status.ok() && counts_nothing()) {
+    places->functions_->take_back(*places);
+    status = refuse(Code::kNothingAccumulated, Entry::kUpdate);
+  }
+  Report told;
+  if (status.ok()) status = read_report(&told);
+  discard();
+  if (!status.ok()) {
+    if (const Status derived = derive(); !derived.ok()) return derived;  // of the state that it was
+    return status;
+  }
+  tell(&told, report);
+  return {};
+}
+
+// Gradients, update and what depends on it, whatever the verdict is: of a state that is what it was, the same. The port
+// holds when it begins.
+Status Trainer::run_held(const Port& port, float learning_rate, uint32_t rows) {
+  Places& places = *update().places();
+  if (immediate()) write_rate(learning_rate);
+  Status status = feeding().run(0, feeding().view().step_count, rows);
+  if (status.ok() && !immediate()) {
+    write_rate(learning_rate);
+    status = update().run(0, update().view().step_count, 0);
+  }
+  if (status.ok()) status = derive();
+  const Status released = places.functions_->release(places, port, !status.ok());
+  return status.ok() ? released : status;
 }
 
 Status Trainer::read_report(Report* report) const {

@@ -73,6 +73,12 @@ class Trainer {
   // A step refused by the verdict is no error: report->applied says so. `report` may be null.
   Status commit(float learning_rate, Report* report);
 
+  // accumulate and commit of one micro-batch. Where all steps run on a place that keeps its memory, on a port that
+  // holds (kernels/kernel.h), it is one run: one wait, and the network's outputs are not there behind it. kRows,
+  // kRowsUnsupported, kLearningRate: nothing happened. kIndex, kNothingAccumulated: the state is what it was. Something
+  // accumulated before is committed with it.
+  Status step(float learning_rate, Report* report, uint32_t rows = 0);
+
   // Forgets what was accumulated.
   void discard();
 
@@ -105,6 +111,11 @@ class Trainer {
   void find_sums();
   Status bring_home() const;
   Status begin();
+  const Port* holder() const;
+  Status run_held(const Port& port, float learning_rate, uint32_t rows);
+  void tell(Report* told, Report* report);
+  void write_rate(float learning_rate) const;
+  bool counts_nothing() const;
   Status read_report(Report* report) const;
 
   bool ready() const { return started_ && update().bound(); }

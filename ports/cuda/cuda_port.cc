@@ -101,7 +101,9 @@ bool Device::open(const Driver* driver, std::span<const void* const> modules, in
                       size_t bytes) { return static_cast<Device*>(self)->fill(to, value, bytes); },
            .alignment = kAlignment,
            .tail_bytes = 0,
-           .reads_guards = true};
+           .reads_guards = true,
+           .hold = [](void* self) { return static_cast<Device*>(self)->hold(); },
+           .release = [](void* self, bool drop, bool* ran) { return static_cast<Device*>(self)->release(drop, ran); }};
   return true;
 }
 
@@ -114,12 +116,14 @@ void Device::close() {
   forget_events();
   for (Module module : modules_) driver_->module_unload(module);
   for (DevicePointer at : allocated_) driver_->memory_free(at);
+  for (const PinnedBlock& block : pinned_) driver_->host_free(block.at);
   if (failure_ != nullptr) driver_->host_free(failure_);
   if (stream_ != nullptr) driver_->stream_destroy(stream_);
   driver_->release_context(device_);
   modules_.clear(), functions_.clear(), allocated_.clear(), commands_.clear(), product_kernels_.clear();
+  many_functions_.clear(), arrivals_.clear(), pinned_.clear();
   driver_ = nullptr, context_ = nullptr, stream_ = nullptr, failure_ = nullptr, failure_on_device_ = 0;
-  port_ = {}, in_segment_ = false, counts_ = {}, architecture_ = 0, tf32_ = false;
+  port_ = {}, in_segment_ = holding_ = false, counts_ = {}, architecture_ = 0, tf32_ = false;
   timing_ = Timing::kNone, times_.clear();
 }
 
@@ -180,6 +184,7 @@ bool Device::find_function(const char* kernel, Function* found) {
 // ---- Running ----
 
 Code Device::begin() {
+  if (holding_) return Code::kOk;
   commands_.clear(), marks_.clear();
   if (in_segment_ || !succeeded(driver_->set_context(context_), "cuCtxSetCurrent")) return Code::kPortFailed;
   in_segment_ = true;
@@ -187,6 +192,7 @@ Code Device::begin() {
 }
 
 Code Device::finish() {
+  if (holding_) return Code::kOk;
   in_segment_ = false;
   const Code flushed = flush();
   if (!succeeded(driver_->stream_synchronize(stream_), "a kernel or a copy") || flushed != Code::kOk)
@@ -196,6 +202,7 @@ Code Device::finish() {
 }
 
 Code Device::copy(CopyDirection direction, void* to, const void* from, size_t bytes) {
+  if (holding_) return hold_copy(direction, to, from, bytes);
   if (!in_segment_ && !succeeded(driver_->set_context(context_), "cuCtxSetCurrent")) return Code::kPortFailed;
   const auto there = DevicePointer(reinterpret_cast<uintptr_t>(to)),
              here = DevicePointer(reinterpret_cast<uintptr_t>(from));
@@ -214,6 +221,10 @@ Code Device::copy(CopyDirection direction, void* to, const void* from, size_t by
 }
 
 Code Device::fill(void* to, std::byte value, size_t bytes) {
+  if (holding_) {
+    commands_.push_back({.kind = Command::kFill, .to = static_cast<std::byte*>(to), .bytes = bytes, .value = value});
+    return Code::kOk;
+  }
   const auto at = DevicePointer(reinterpret_cast<uintptr_t>(to));
   const bool done =
       succeeded(driver_->set_context(context_), "cuCtxSetCurrent") &&
@@ -223,8 +234,11 @@ Code Device::fill(void* to, std::byte value, size_t bytes) {
 }
 
 Code Device::enqueue(size_t entry, const Args& args) {
-  if (!in_segment_) return Code::kPortFailed;
-  commands_.push_back({static_cast<const StepHead*>(args.call.prepared), uint32_t(entry), args.rows});
+  if (!in_segment_ && !holding_) return Code::kPortFailed;
+  commands_.push_back({.kind = Command::kStep,
+                       .image = static_cast<const StepHead*>(args.call.prepared),
+                       .entry = uint32_t(entry),
+                       .rows = args.rows});
   return Code::kOk;
 }
 
@@ -236,73 +250,67 @@ Code Device::flush() {
   return launched ? Code::kOk : Code::kPortFailed;
 }
 
-// As the graph that was recorded when these steps ran first.
-bool Device::launch_graph() {
-  const auto same = [&](const Recording& recording) { return recording.commands == commands_; };
-  const auto found = std::ranges::find_if(recordings_, same);
-  const Recording* const recording = found != recordings_.end() ? &*found : record();
-  const bool timed = timing_ == Timing::kGraphs;
-  if (recording == nullptr || (timed && !mark(false, nullptr)) ||
-      !succeeded(driver_->graph_launch(recording->graph, stream_), "cuGraphLaunch") || (timed && !mark(true, nullptr)))
-    return false;
-  ++counts_.launches;
-  counts_.kernels += commands_.size();
-  counts_.products += recording->products;
-  return true;
+// ---- Several segments as one ----
+
+// Not while steps are timed one by one.
+Code Device::hold() {
+  if (in_segment_ || timing_ == Timing::kSteps || !succeeded(driver_->set_context(context_), "cuCtxSetCurrent"))
+    return Code::kPortFailed;
+  commands_.clear(), marks_.clear(), arrivals_.clear();
+  pinned_block_ = pinned_taken_ = 0;
+  holding_ = true;
+  return Code::kOk;
 }
 
-// One by one, between marks.
-bool Device::launch_steps() {
-  bool launched = mark(false, nullptr);
-  for (const Command& command : commands_)
-    launched = launched && launch(command, &counts_.products) && mark(true, tables().names[command.entry]);
-  return launched;
+Code Device::release(bool drop, bool* ran) {
+  holding_ = *ran = false;
+  if (drop) commands_.clear();
+  const Code flushed = flush();
+  const bool waited = drop || succeeded(driver_->stream_synchronize(stream_), "a kernel or a copy");
+  if (drop || !waited || flushed != Code::kOk) return drop ? Code::kOk : Code::kPortFailed;
+  *ran = true;
+  const Code failure = Code(std::exchange(*failure_, 0));
+  for (const Arrival& arrival : arrivals_)
+    if (failure == Code::kOk) std::memcpy(arrival.to, arrival.from, arrival.bytes);
+  return read_times() ? failure : Code::kPortFailed;
 }
 
-const Device::Recording* Device::record() {
-  Graph graph = nullptr;
-  GraphExec exec = nullptr;
-  uint64_t products = 0;
-  const bool captured = capture(&graph, &products);
-  const bool made = captured && succeeded(driver_->graph_instantiate(&exec, graph, 0), "cuGraphInstantiate");
-  if (graph != nullptr) driver_->graph_destroy(graph);
-  if (!made) return nullptr;
-  ++counts_.recordings;
-  return &recordings_.emplace_back(Recording{commands_, exec, products});
-}
-
-// A capture that began is ended, whatever failed in it.
-bool Device::capture(Graph* graph, uint64_t* products) {
-  if (!succeeded(driver_->begin_capture(stream_, kCaptureThread), "cuStreamBeginCapture")) return false;
-  bool launched = true;
-  for (const Command& command : commands_) launched = launched && launch(command, products);
-  return succeeded(driver_->end_capture(stream_, graph), "cuStreamEndCapture") && launched;
-}
-
-// As a product, or where it is none by the kernel of its entry.
-bool Device::launch(const Command& command, uint64_t* products) {
-  alignas(StepImage<kMostOperands>) std::byte bytes[sizeof(StepImage<kMostOperands>)];
-  const KernelEntry& entry = *tables().list[command.entry];
-  std::memcpy(bytes, command.image, entry.preparation->bytes({}, {}));
-  auto* const image = reinterpret_cast<StepHead*>(bytes);
-  image->rows = command.rows;
-  bool is_product = false;
-  if (has_products() && !launch_product(entry, tables().names[command.entry], image, command.rows, &is_product))
-    return false;
-  *products += is_product ? 1 : 0;
-  const int phases = phases_of(entry.op);
-  bool launched = true;
-  for (int phase = 1; !is_product && phase <= phases; ++phase) {
-    image->phase = phases > 1 ? phase : 0;
-    launched = launched && launch(functions_[command.entry], image->blocks, image);
+// What comes from the host is taken now; what goes there waits for all to have run.
+Code Device::hold_copy(CopyDirection direction, void* to, const void* from, size_t bytes) {
+  Command command = {.kind = Command::kCopyWithin,
+                     .to = static_cast<std::byte*>(to),
+                     .from = static_cast<const std::byte*>(from),
+                     .bytes = bytes};
+  if (direction != CopyDirection::kWithinPort) {
+    std::byte* const piece = pinned_piece(bytes);
+    if (piece == nullptr) return Code::kPortFailed;
+    if (direction == CopyDirection::kToPort) {
+      std::memcpy(piece, from, bytes);
+      command.kind = Command::kCopyIn, command.from = piece;
+    } else {
+      arrivals_.push_back({to, piece, bytes});
+      command.kind = Command::kCopyOut, command.to = piece;
+    }
   }
-  return launched;
+  commands_.push_back(command);
+  return Code::kOk;
 }
 
-bool Device::launch(Function function, uint32_t blocks, void* image) {
-  void* parameters[] = {image};
-  return succeeded(driver_->launch(function, blocks, 1, 1, kBlockThreads, 1, 1, 0, stream_, parameters, nullptr),
-                   "cuLaunchKernel");
+// The same sequence of sizes gets the same pieces, so that a graph that was recorded fits. Null: there is no memory.
+std::byte* Device::pinned_piece(size_t bytes) {
+  constexpr size_t kBlockBytes = size_t{1} << 20;
+  while (pinned_block_ < pinned_.size() && pinned_[pinned_block_].bytes - pinned_taken_ < bytes)
+    ++pinned_block_, pinned_taken_ = 0;
+  if (pinned_block_ == pinned_.size()) {
+    void* at = nullptr;
+    const size_t size = std::max(bytes, kBlockBytes);
+    if (!succeeded(driver_->host_allocate(&at, size, 0), "cuMemHostAlloc")) return nullptr;
+    pinned_.push_back({static_cast<std::byte*>(at), size});
+    pinned_taken_ = 0;
+  }
+  const size_t at = pinned_taken_;
+  pinned_taken_ += std::min((bytes + 15) / 16 * 16, pinned_[pinned_block_].bytes - at);
+  return pinned_[pinned_block_].at + at;
 }
 
 void Device::multiply_as_tf32(bool allowed) {
@@ -310,8 +318,4 @@ void Device::multiply_as_tf32(bool allowed) {
   tf32_ = allowed;
 }
 
-void Device::forget_recordings() {
-  for (const Recording& recording : recordings_) driver_->graph_exec_destroy(recording.graph);
-  recordings_.clear();
-}
 }  // namespace nacre::cuda

@@ -11,6 +11,9 @@
 // without it, by kernels of this port. A kernel that fails (an index outside of a table) tells it in a word of the
 // host's memory, which `finish` reads.
 //
+// Between hold and release (kernels/kernel.h) copies are put off too: they are nodes of the graph, by way of memory
+// that the driver pinned. So a step of training, Trainer::step, is one launch and one wait.
+//
 // Device times, by events of the driver: time(kGraphs) has them around each graph; time(kSteps) launches the steps one
 // by one in place of a graph, with an event between any two. A time then holds what the device waits for the launch of
 // the kernel, which the host makes while the one before runs: of a short kernel, little else.
@@ -33,6 +36,9 @@
 
 namespace nacre::cuda {
 
+struct Touched;
+struct TurnedCodes;
+
 // The kernels of this build, one fat binary for each source file of them; none where it was built without nvcc.
 std::span<const void* const> modules();
 
@@ -43,6 +49,8 @@ class Device {
     uint64_t recordings = 0;  // of a graph, before its first launch
     uint64_t kernels = 0;     // steps in graphs that were launched
     uint64_t products = 0;    // of these, made by cuBLASLt
+    uint64_t joined = 0;      // of these, with others in one launch (step_groups.h)
+    uint64_t turned = 0;      // of these, that wrote float8 codes and their transpose (turned_codes.h)
   };
 
   enum class Timing : uint8_t { kNone, kGraphs, kSteps };
@@ -87,11 +95,26 @@ class Device {
   std::span<const Time> times() const { return times_; }
 
  private:
+  // A step or, of what is held, a copy: its host's end is a piece of pinned memory.
   struct Command {
-    const StepHead* image;  // in the block kPrepared of its program
-    uint32_t entry;
-    int32_t rows;
+    enum Kind : uint8_t { kStep, kCopyIn, kCopyOut, kCopyWithin, kFill } kind;
+    const StepHead* image = nullptr;  // in the block kPrepared of its program
+    uint32_t entry = 0;
+    int32_t rows = 0;
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    size_t bytes = 0;
+    std::byte value = {};
     bool operator==(const Command&) const = default;
+  };
+  struct Arrival {  // what is copied to the host's own memory when all has run
+    void* to;
+    const std::byte* from;
+    size_t bytes;
+  };
+  struct PinnedBlock {
+    std::byte* at;
+    size_t bytes;
   };
   struct Mark {  // an event that was recorded in this segment
     bool ends;   // what began at the mark before
@@ -99,9 +122,11 @@ class Device {
   };
   struct Recording {
     std::vector<Command> commands;
-    GraphExec graph;
-    uint64_t products;
+    GraphExec graph = nullptr;
+    DevicePointer memory = 0;  // images of steps that share a launch, and codes turned; 0: neither
+    uint64_t products = 0, joined = 0, turned = 0;
   };
+  struct Grouping;
 
   template <size_t kIndex>
   static Code enqueue_entry(const Args& args);
@@ -123,6 +148,10 @@ class Device {
   Code finish();
   Code copy(CopyDirection direction, void* to, const void* from, size_t bytes);
   Code fill(void* to, std::byte value, size_t bytes);
+  Code hold();
+  Code release(bool drop, bool* ran);
+  Code hold_copy(CopyDirection direction, void* to, const void* from, size_t bytes);
+  std::byte* pinned_piece(size_t bytes);
   Code prepare(const Args& args, int room, StepHead* image);
   Code enqueue(size_t entry, const Args& args);
   bool function_of(size_t entry, Function* function);
@@ -134,12 +163,23 @@ class Device {
   bool read_times();
   void forget_events();
   const Recording* record();
-  bool capture(Graph* graph, uint64_t* products);
-  bool launch(const Command& command, uint64_t* products);
+  static size_t image_bytes(const Command& command);
+  Grouping group();
+  static std::vector<Touched> touched_by(const Command& copy);
+  Function function_of_many(const Command& command, bool turned);
+  bool allocate_for(Grouping* grouping, DevicePointer* at);
+  std::vector<std::byte> images_of(const Grouping& grouping) const;
+  bool copy_images(const Grouping& grouping, DevicePointer at);
+  bool capture(const Grouping& grouping, Graph* graph, Recording* made);
+  template <class Launch>
+  bool launch_many(const Grouping& grouping, const Launch& of, DevicePointer memory);
+  bool launch_copy(const Command& command);
+  bool launch(const Command& command, size_t index, std::span<const TurnedCodes> turned, uint64_t* products);
   bool launch(Function function, uint32_t blocks, void* image);
   bool find_product_kernels(const KernelEntry& entry, const char* name, const StepHead& image);
   Function product_kernel(const std::string& name) const;
-  bool launch_product(const KernelEntry& entry, const char* name, StepHead* image, int rows, bool* is_product);
+  bool launch_product(const KernelEntry& entry, const char* name, StepHead* image, int rows,
+                      std::span<const TurnedCodes> turned, bool* is_product);
   bool launch_windows(const char* kernel, const ProductStep& step, std::byte* to, const StepHead& image);
   bool launch_copy(const CopyOfRows& copy, const StepHead& image);
   bool launch_weight_sums(const ProductStep& step, const StepHead& image);
@@ -154,13 +194,17 @@ class Device {
   Stream stream_ = nullptr;
   std::vector<Module> modules_;
   std::vector<Function> functions_;  // by entry; null: not looked up yet
+  std::map<std::string, Function> many_functions_;  // those that were looked up; null: there is none
   std::vector<DevicePointer> allocated_;
   uint32_t* failure_ = nullptr;  // on the host, and where the device sees it
   DevicePointer failure_on_device_ = 0;
   Port port_ = {};
-  bool in_segment_ = false;
+  bool in_segment_ = false, holding_ = false;
   std::vector<Command> commands_;  // of this segment, not launched yet
   std::vector<Recording> recordings_;
+  std::vector<Arrival> arrivals_;
+  std::vector<PinnedBlock> pinned_;
+  size_t pinned_block_ = 0, pinned_taken_ = 0;  // where the next piece comes from
   Products products_;
   bool tf32_ = false;
   std::map<std::string, Function> product_kernels_;  // those that were looked up

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "engine/kernels/training.h"
@@ -20,6 +21,16 @@ constexpr size_t kEntries = std::size(kNames);
 constexpr const char* kAroundProducts[] = {
 #define NACRE_ENTRY(name, ...) #name,
 #include "ports/cuda/product_kernels.inc"
+};
+
+constexpr std::string_view kMany[] = {
+#define NACRE_ENTRY(name, ...) #name,
+#include "ports/cuda/many_entries.inc"
+};
+
+constexpr const char* kTurned[] = {
+#define NACRE_ENTRY(name, ...) #name,
+#include "ports/cuda/turned_kernels.inc"
 };
 
 bool fits(const Words& words, const Operands& operands) {
@@ -50,6 +61,8 @@ Device::Tables::Tables() {
   for (size_t i = 0; i < entries.size(); ++i) {
     own_scratch.push_back(std::exchange(entries[i].scratch_bytes, scratch[i]));
     with_products[i].scratch_bytes = with[i];
+    runs_many.push_back(own_scratch[i] == nullptr && phases_of(entries[i].op) == 1 &&
+                        std::ranges::find(kMany, names[i]) != std::end(kMany));
   }
   for (const KernelEntry& entry : with_products) list_with_products.push_back(&entry);
   set_with_products = {"cuda", list_with_products};
@@ -60,7 +73,9 @@ const Device::Tables& Device::tables() {
   return tables;
 }
 
-size_t Device::kernel_count() { return kEntries + std::size(kAroundProducts); }
+size_t Device::kernel_count() {
+  return kEntries + std::size(kAroundProducts) + std::size(kMany) + 2 * std::size(kTurned);
+}
 
 const char* Device::name_of(Kernel kernel) {
   const auto& kernels = tables().kernels;

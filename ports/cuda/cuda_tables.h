@@ -13,6 +13,7 @@ struct Device::Tables {
   std::vector<KernelEntry> entries;
   std::vector<Kernel> kernels;
   std::vector<Preparation> preparations;  // by the operands of an image
+  std::vector<bool> runs_many;            // many steps may share a launch (step_groups.h)
   std::vector<ScratchOf> own_scratch;     // of the kernels; null: none
   std::vector<const KernelEntry*> list;
   KernelSet set;

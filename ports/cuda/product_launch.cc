@@ -3,6 +3,7 @@
 
 #include "ports/cuda/cuda_port.h"
 #include "ports/cuda/product_kernels.h"
+#include "ports/cuda/turned_codes.h"
 
 namespace nacre::cuda {
 namespace {
@@ -46,6 +47,12 @@ std::vector<std::string> kernels_around(const ProductStep& step, const char* nam
   return wanted;
 }
 
+// A factor that is there turned needs no copy.
+void read_turned(std::span<const TurnedCodes> turned, CopyOfRows* copy, Product::Matrix* factor) {
+  for (const TurnedCodes& codes : turned)
+    if (copy->to != nullptr && copy->from == codes.codes && is_copy_of(codes, *copy)) *copy = {}, factor->at = codes.to;
+}
+
 }  // namespace
 
 // What launch_product will look for: in the middle of a capture a driver must not have to load a kernel.
@@ -63,10 +70,13 @@ Function Device::product_kernel(const std::string& name) const {
 }
 
 // True with *is_product false: the step is none, or the library has no algorithm for it, and nothing was put there.
-bool Device::launch_product(const KernelEntry& entry, const char* name, StepHead* image, int rows, bool* is_product) {
+bool Device::launch_product(const KernelEntry& entry, const char* name, StepHead* image, int rows,
+                            std::span<const TurnedCodes> turned, bool* is_product) {
   ProductStep step;
   DescribedProduct described;
   *is_product = product_of(entry, *image, rows, &step);
+  read_turned(turned, &step.right, &step.product.a);
+  read_turned(turned, &step.left, &step.product.b);
   step.product.tf32 = tf32_;
   *is_product = *is_product && products_.choose(step.product, &described);
   // Fewer rows than those that bind knew may need other kernels.

@@ -135,6 +135,7 @@ void multiply(const void* image) {
                  p.at_d + i * p.d.stride * int64_t(bytes_of(p.d.type)));
 }
 constexpr cuda::SimulatedKernel kMultiply = {&multiply, sizeof(ProductImage)};
+constexpr LoadedFunction kMultiplyFunction = {&kMultiply, false};
 
 // Whether the matrices are those of one product, and what the library takes.
 LtStatus judge(const ProductFields& product, const MatrixFields& a, const MatrixFields& b, const MatrixFields& d) {
@@ -269,7 +270,7 @@ struct LtFunctions {
     if (factor(alpha) != 1 || (factor(beta) != 0 && factor(beta) != 1)) return cuda::kLtInvalidValue;
     image.adds = factor(beta) == 1;
     void* parameters[] = {&image};
-    const auto function = reinterpret_cast<cuda::Function>(const_cast<cuda::SimulatedKernel*>(&kMultiply));
+    const auto function = reinterpret_cast<cuda::Function>(const_cast<LoadedFunction*>(&kMultiplyFunction));
     const cuda::Result result =
         current->driver_.driver().launch(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
     return result == cuda::kSuccess ? cuda::kLtSuccess : cuda::kLtInvalidValue;

@@ -31,12 +31,9 @@ Handle handle(size_t number) {
 
 struct FakeDriver::Kernel {
   const cuda::SimulatedKernel* kernel;
-  std::vector<std::byte> image;
-  uint32_t threads;
-};
-
-struct FakeDriver::CapturedGraph {
-  std::vector<Kernel> kernels;
+  std::vector<std::byte> image;  // or of many:
+  cuda::DevicePointer images;
+  uint32_t threads, steps;
 };
 
 struct FakeDriver::TimedEvent {
@@ -46,11 +43,17 @@ struct FakeDriver::TimedEvent {
 
 struct FakeDriver::Operation {
   TimedEvent* event = nullptr;
-  std::vector<Kernel> kernels;   // of a launch
-  std::vector<std::byte> bytes;  // of a copy to the device
+  std::vector<Kernel> kernels;      // of a launch
+  std::vector<std::byte> bytes;     // of a copy to the device, where it was taken at once
+  const void* from_host = nullptr;  // where it is of a graph
   cuda::DevicePointer device = 0;
   void* host = nullptr;  // of a copy to the host, or on the device
   size_t count = 0;
+  bool fills = false, leaves = false;  // no copy of the host's; to the host
+};
+
+struct FakeDriver::CapturedGraph {
+  std::vector<Operation> operations;
 };
 
 // The functions that a Driver has, under the names that it gives them.
@@ -133,9 +136,8 @@ struct DriverFunctions {
   }
   static Result graph_launch(cuda::GraphExec exec, cuda::Stream) {
     if (current->capturing_ != nullptr) return kCaptureUnsupported;
-    FakeDriver::Operation operation;
-    operation.kernels = reinterpret_cast<const FakeDriver::CapturedGraph*>(exec)->kernels;
-    current->queue_.push_back(std::move(operation));
+    for (const FakeDriver::Operation& operation : reinterpret_cast<const FakeDriver::CapturedGraph*>(exec)->operations)
+      current->put(operation);
     return cuda::kSuccess;
   }
   static Result graph_destroy(cuda::Graph graph) {
@@ -153,9 +155,12 @@ struct DriverFunctions {
   }
   static Result module_unload(cuda::Module) { return --current->held_, cuda::kSuccess; }
   static Result module_function(cuda::Function* function, cuda::Module, const char* name) {
-    const cuda::SimulatedKernel* const found = simulated_kernel(name);
+    const cuda::SimulatedKernel* const one = simulated_kernel(name);
+    const cuda::SimulatedKernel* const found = one != nullptr ? one : simulated_kernel_of_many(name);
     if (found == nullptr) return cuda::kNotFound;
-    *function = reinterpret_cast<cuda::Function>(const_cast<cuda::SimulatedKernel*>(found));
+    LoadedFunction& loaded = current->functions_[name];
+    loaded = {found, one == nullptr};
+    *function = reinterpret_cast<cuda::Function>(&loaded);
     return cuda::kSuccess;
   }
 
@@ -175,66 +180,69 @@ struct DriverFunctions {
   }
   static Result memory_free(cuda::DevicePointer) { return --current->held_, cuda::kSuccess; }
   static Result host_allocate(void** at, size_t bytes, unsigned) {
-    return ++current->held_, *at = std::calloc(1, bytes), cuda::kSuccess;
+    ++current->held_, *at = std::calloc(1, bytes);
+    current->pinned_[static_cast<const std::byte*>(*at)] = bytes;
+    return cuda::kSuccess;
   }
-  static Result host_free(void* at) { return --current->held_, std::free(at), cuda::kSuccess; }
+  static Result host_free(void* at) {
+    --current->held_, current->pinned_.erase(static_cast<const std::byte*>(at));
+    return std::free(at), cuda::kSuccess;
+  }
   static Result host_pointer(cuda::DevicePointer* device, void* host, unsigned) {
     return *device = reinterpret_cast<uintptr_t>(host), cuda::kSuccess;
   }
 
   static Result copy_to_device(cuda::DevicePointer to, const void* from, size_t bytes, cuda::Stream) {
-    if (current->capturing_ != nullptr) return kCaptureUnsupported;
     if (!current->holds(to, bytes)) return broken();
     FakeDriver::Operation operation;
     operation.device = to;
-    current->bytes_in_ += bytes;
-    operation.bytes.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
-    current->queue_.push_back(std::move(operation));
-    return cuda::kSuccess;
+    if (current->capturing_ != nullptr) {
+      if (!current->is_pinned(from, bytes)) return kCaptureUnsupported;
+      operation.from_host = from, operation.count = bytes;
+    } else {
+      operation.bytes.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
+    }
+    return current->put(std::move(operation));
   }
   static Result copy_to_host(void* to, cuda::DevicePointer from, size_t bytes, cuda::Stream) {
-    if (current->capturing_ != nullptr) return kCaptureUnsupported;
+    if (current->capturing_ != nullptr && !current->is_pinned(to, bytes)) return kCaptureUnsupported;
     if (!current->holds(from, bytes)) return broken();
     FakeDriver::Operation operation;
-    operation.device = from, operation.host = to, operation.count = bytes;
-    current->bytes_out_ += bytes;
-    current->queue_.push_back(std::move(operation));
-    return cuda::kSuccess;
+    operation.device = from, operation.host = to, operation.count = bytes, operation.leaves = true;
+    return current->put(std::move(operation));
   }
   static Result copy_on_device(cuda::DevicePointer to, cuda::DevicePointer from, size_t bytes, cuda::Stream) {
-    if (current->capturing_ != nullptr) return kCaptureUnsupported;
     if (!current->holds(to, bytes) || !current->holds(from, bytes)) return broken();
     FakeDriver::Operation operation;
     operation.device = from, operation.host = reinterpret_cast<void*>(to), operation.count = bytes;
-    current->queue_.push_back(std::move(operation));
-    return cuda::kSuccess;
+    return current->put(std::move(operation));
   }
   static Result memory_information(size_t* free_bytes, size_t* all_bytes) {
     *all_bytes = current->options_.memory;
     return *free_bytes = *all_bytes - current->taken_, cuda::kSuccess;
   }
   static Result set_bytes(cuda::DevicePointer at, unsigned char value, size_t bytes, cuda::Stream) {
-    if (current->capturing_ != nullptr) return kCaptureUnsupported;
     if (!current->holds(at, bytes)) return broken();
     FakeDriver::Operation operation;
-    operation.device = at;
+    operation.device = at, operation.fills = true;
     operation.bytes.assign(bytes, std::byte{value});
-    current->queue_.push_back(std::move(operation));
-    return cuda::kSuccess;
+    return current->put(std::move(operation));
   }
-  static Result launch(cuda::Function function, unsigned grid_x, unsigned, unsigned, unsigned block_x, unsigned,
+  static Result launch(cuda::Function function, unsigned grid_x, unsigned grid_y, unsigned, unsigned block_x, unsigned,
                        unsigned, unsigned, cuda::Stream, void** parameters, void**) {
-    const auto* kernel = reinterpret_cast<const cuda::SimulatedKernel*>(function);
-    const auto* image = static_cast<const std::byte*>(parameters[0]);
-    FakeDriver::Kernel made = {kernel, {image, image + kernel->bytes}, grid_x * block_x};
-    if (current->capturing_ != nullptr) {
-      current->capturing_->kernels.push_back(std::move(made));
+    const auto& loaded = *reinterpret_cast<const LoadedFunction*>(function);
+    FakeDriver::Kernel made = {loaded.kernel, {}, 0, grid_x * block_x, grid_y};
+    if (loaded.many) {
+      made.images = *static_cast<const cuda::DevicePointer*>(parameters[0]);
+      if (!current->holds(made.images, loaded.kernel->bytes * grid_y)) return broken();
     } else {
-      FakeDriver::Operation operation;
-      operation.kernels.push_back(std::move(made));
-      current->queue_.push_back(std::move(operation));
+      const auto* image = static_cast<const std::byte*>(parameters[0]);
+      made.image.assign(image, image + loaded.kernel->bytes);
+      if (grid_y != 1) return broken();
     }
-    return cuda::kSuccess;
+    FakeDriver::Operation operation;
+    operation.kernels.push_back(std::move(made));
+    return current->put(std::move(operation));
   }
 };
 
@@ -289,6 +297,24 @@ bool FakeDriver::holds(cuda::DevicePointer at, size_t bytes) const {
   return at >= first && at - first <= taken_ && bytes <= taken_ - (at - first);
 }
 
+bool FakeDriver::is_pinned(const void* at, size_t bytes) const {
+  const auto* const first = static_cast<const std::byte*>(at);
+  return std::ranges::any_of(pinned_,
+                             [&](const auto& p) { return first >= p.first && first + bytes <= p.first + p.second; });
+}
+
+// Into the graph that is captured, or the queue.
+Result FakeDriver::put(Operation operation) {
+  if (capturing_ != nullptr) {
+    capturing_->operations.push_back(std::move(operation));
+    return cuda::kSuccess;
+  }
+  if (operation.leaves) bytes_out_ += operation.count;
+  if (!operation.fills) bytes_in_ += operation.from_host != nullptr ? operation.count : operation.bytes.size();
+  queue_.push_back(std::move(operation));
+  return cuda::kSuccess;
+}
+
 void FakeDriver::protect(bool open) {
   const size_t pages = (taken_ + 4095) / 4096 * 4096;
   if (pages != 0 && mprotect(memory_, pages, open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) std::abort();
@@ -299,13 +325,19 @@ Result FakeDriver::synchronize() {
   for (const Operation& operation : queue_) {
     auto* const device = reinterpret_cast<std::byte*>(operation.device);
     for (const Kernel& kernel : operation.kernels) {
-      threads_ += run_threads(*kernel.kernel, kernel.image.data(), kernel.threads, options_.simulation);
-      clock_ns_ += 1000 + kernel.threads;
+      for (uint32_t step = 0; step < kernel.steps; ++step) {
+        const void* const image = kernel.images == 0
+                                      ? kernel.image.data()
+                                      : reinterpret_cast<const std::byte*>(kernel.images) + step * kernel.kernel->bytes;
+        threads_ += run_threads(*kernel.kernel, image, kernel.threads, options_.simulation);
+      }
+      clock_ns_ += 1000 + kernel.threads * kernel.steps;
     }
     if (const size_t bytes = operation.bytes.size() + operation.count; bytes != 0) clock_ns_ += 1000 + bytes;
     if (operation.event != nullptr) *operation.event = {.recorded = true, .done = true, .ns = clock_ns_};
     if (!operation.bytes.empty()) std::memcpy(device, operation.bytes.data(), operation.bytes.size());
     if (operation.host != nullptr) std::memcpy(operation.host, device, operation.count);
+    if (operation.from_host != nullptr) std::memcpy(device, operation.from_host, operation.count);
   }
   queue_.clear();
   protect(false);

@@ -4,7 +4,8 @@
 //     there ends the process. It is poisoned when it is given.
 //   - A stream puts off what it is asked until it is synchronized; what is copied to the device is taken at once, as a
 //     driver takes it from memory that is not pinned.
-//   - A graph keeps copies of its kernels' parameters. While one is captured, only kernels may be asked for.
+//   - A graph keeps copies of its kernels' parameters. While one is captured, copies are of
+//     memory of the host that it gave, read and written when the graph runs.
 //   - Its clock goes on by 1 us with each kernel and each copy, and by 1 ns with each thread that a kernel was launched
 //     with and each byte that is copied. Events tell it, once the stream is synchronized behind them.
 //   - A kernel is the reference's, compiled for threads (ops/independent.h): some threads, one after another, in an
@@ -22,6 +23,7 @@
 
 #include "engine/kernels/kernel.h"
 #include "ports/cuda/driver.h"
+#include "ports/cuda/step_image.h"
 
 namespace nacre::fake {
 
@@ -45,6 +47,12 @@ struct DriverOptions {
   cuda::Result init = cuda::kSuccess;
   cuda::Result load = cuda::kSuccess;  // of a module
   size_t memory = size_t{1} << 28;
+};
+
+// What a driver's handle of a function stands for.
+struct LoadedFunction {
+  const cuda::SimulatedKernel* kernel;
+  bool many;  // its images lie in the device's memory, one for each row of blocks
 };
 
 class FakeDriver {
@@ -81,12 +89,16 @@ class FakeDriver {
   bool fails(const char* symbol, cuda::Result* result);
   void protect(bool open);
   bool holds(cuda::DevicePointer at, size_t bytes) const;
+  bool is_pinned(const void* at, size_t bytes) const;
+  cuda::Result put(Operation operation);
   cuda::Result synchronize();
 
   DriverOptions options_;
   cuda::Driver driver_ = {};
   std::byte* memory_ = nullptr;
   size_t taken_ = 0;
+  std::map<std::string, LoadedFunction> functions_;
+  std::map<const std::byte*, size_t> pinned_;
   std::vector<Operation> queue_;
   CapturedGraph* capturing_ = nullptr;
   uint64_t clock_ns_ = 0;

@@ -18,6 +18,8 @@ namespace nacre::reference {
 #include "engine/kernels/training.inc"
 #define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
 #include "ports/cuda/product_kernels.inc"
+#define NACRE_ENTRY(name, ...) extern const cuda::SimulatedKernel simulated_##name;
+#include "ports/cuda/turned_kernels.inc"
 
 }  // namespace nacre::reference
 
@@ -41,12 +43,24 @@ constexpr NamedKernel kKernels[] = {
 #include "ports/cuda/product_kernels.inc"
 };
 
+constexpr NamedKernel kOfMany[] = {
+#define NACRE_ENTRY(name, ...) {"nacre_" #name "Many", &reference::simulated_##name},
+#include "ports/cuda/many_entries.inc"
+#define NACRE_ENTRY(name, ...) {"nacre_" #name "Many", &reference::simulated_##name},
+#include "ports/cuda/turned_kernels.inc"
+};
+
 }  // namespace
 
 const cuda::SimulatedKernel* simulated_kernel(const char* name) {
   const auto found =
       std::ranges::find_if(kKernels, [&](const NamedKernel& k) { return std::strcmp(k.name, name) == 0; });
   return found == std::end(kKernels) ? nullptr : found->kernel;
+}
+
+const cuda::SimulatedKernel* simulated_kernel_of_many(const std::string& name) {
+  const auto found = std::ranges::find_if(kOfMany, [&](const NamedKernel& k) { return name == k.name; });
+  return found == std::end(kOfMany) ? nullptr : found->kernel;
 }
 
 uint32_t run_threads(const cuda::SimulatedKernel& kernel, const void* image, uint32_t most, Simulation& simulation) {

@@ -7,6 +7,7 @@
 //             `gradients`, `update` and `derive` on the device; state and report of every step
 //   replay    each program is recorded once; a later run launches one graph per program, and neither allocates nor
 //             records
+//   step      the same by Trainer::step: gradients, update and derive are one graph, one launch and one wait
 //   products  both once more with products by cuBLASLt, which a simulated one makes in the order of the reference
 //   faults    in a step of training every call of the driver fails once: one status, the state as it was, and the next
 //             step is the host's
@@ -187,6 +188,12 @@ void train(CudaTally& tally, const std::string& name, const Buffer& file, bool p
   }
   if (!tally.that(ready, name + ": trains on the host")) return;
   tally.that(expected.front() != expected.back(), name + ": learns");
+  std::vector<Bytes> by_step;
+  for (int i = kSteps; ready && i < 2 * kSteps; ++i) {
+    Trainer::Report report;
+    ready = host.whole_step(i, &report).ok();
+    by_step.push_back(told(host, report));
+  }
   const Buffer placed = on_device(file);
   OnDevice gpu(options(std::byte{0x5A}), products);
   TrainingSteps t;
@@ -224,7 +231,20 @@ void train(CudaTally& tally, const std::string& name, const Buffer& file, bool p
     programs += t.model.find(entry, nullptr, &found).ok();
   tally.that(recordings == programs && gpu.slow_calls() == slow,
              name + ": each program is recorded once, and a later step allocates and records nothing");
+  for (int i = 0; i < kSteps; ++i, ++tally.steps) {
+    const uint64_t launches = gpu.driver.calls("cuGraphLaunch"), waits = gpu.driver.calls("cuStreamSynchronize");
+    Trainer::Report report;
+    slow = gpu.slow_calls();
+    tally.that(t.whole_step(kSteps + i, &report).ok(), name + ": takes a step at once: " + gpu.device.sentence());
+    if (i + 1 == kSteps)
+      tally.that(gpu.driver.calls("cuGraphLaunch") == launches + 1 && gpu.slow_calls() == slow &&
+                     (!report.applied || gpu.driver.calls("cuStreamSynchronize") == waits + 1),
+                 name + ": a step is one launch and one wait");
+    tally.that(told(t, report) == by_step[size_t(i)], name + ": state and report are the host's");
+  }
   tally.that(gpu.driver.broken() == 0, name + ": nothing lies elsewhere");
+  tally.joined += gpu.device.counts().joined;
+  tally.turned += gpu.device.counts().turned;
   tally.kernels += gpu.device.counts().kernels;
   tally.products += gpu.device.counts().products;
   tally.that((gpu.device.counts().products > 0) == products, name + ": products are the library's where it is there");
@@ -324,12 +344,12 @@ int claim(int cases, uint64_t seed) {
       "are shared; %d networks (%d missing), every step through the CUDA port: %llu runs and %llu training steps equal "
       "to the host's to the byte (the last of each network copied %llu bytes to the device and %llu back, of %llu of "
       "state), %llu kernels in graphs that are recorded once, %llu of them products by a simulated "
-      "cuBLASLt; %llu calls that fail end in one "
-      "status "
-      "each and leave the state as it was\n",
+      "cuBLASLt, %llu with others in one launch, %llu of codes that are turned as they are made; %llu calls that fail "
+      "end in one status each and leave the state as it was\n",
       missing == 0 ? "shown" : "partly shown", n(tally.cases), fake::simulated_kernels({}).entries.size(),
       n(tally.threads_share), networks, missing, n(tally.runs), n(tally.steps), n(tally.bytes_in), n(tally.bytes_out),
-      n(tally.state_bytes), n(tally.kernels), n(tally.products), n(tally.faults));
+      n(tally.state_bytes), n(tally.kernels), n(tally.products), n(tally.joined),
+      n(tally.turned), n(tally.faults));
   return missing == 0 ? 0 : 77;
 }
 

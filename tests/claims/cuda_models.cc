@@ -92,7 +92,7 @@ bool train_step(Bound& bound, uint32_t seed, bool infinite, Trainer::Report* rep
     const float infinity = std::numeric_limits<float>::infinity();
     if (infinite && type == ElementType::kFloat32) std::memcpy(input.data(), &infinity, sizeof infinity);
   }
-  return bound.trainer.accumulate().ok() && bound.trainer.commit(0.01f, report).ok();
+  return bound.trainer.step(0.01f, report).ok();
 }
 
 // ---- Single steps ----

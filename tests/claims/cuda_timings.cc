@@ -75,7 +75,7 @@ struct CudaTimings::TimedModel {
     for (uint32_t i = 0; i < inputs.size(); ++i) std::memcpy(input(i).data(), inputs[i].data(), inputs[i].size());
     if (!training) return bound.program.run().ok();
     Trainer::Report report;
-    return bound.trainer.accumulate().ok() && bound.trainer.commit(kRate, &report).ok() && report.applied;
+    return bound.trainer.step(kRate, &report).ok() && report.applied;
   }
   // The first run records its programs. Steps are refused until the loss scale has found its place.
   bool warm_up() {

@@ -144,6 +144,9 @@ TEST(float8_products, are_the_librarys_on_a_gpu_and_give_the_hosts_bytes) {
         EXPECT_EQ(device.counts().products - before, products ? 5u : 0u) << policy;
       }
       EXPECT_TRUE(std::ranges::equal(gpu.trainer.state(), host.trainer.state())) << policy;
+      // Of 16 rows dw reads x and dy turned, of 5 the scratch of its step takes them.
+      EXPECT_GE(device.counts().turned, products ? 6u : 0u) << policy;
+      EXPECT_GT(device.counts().joined, 0u) << policy;
     }
 }
 

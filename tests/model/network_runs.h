@@ -73,11 +73,19 @@ struct TrainingSteps {
     TRY(trainer.bind(model, nullptr, kernels, blocks->memory, nullptr, places));
     return trainer.start();
   }
-  Status accumulate(int step) {
+  void write_inputs(int step) {
     for (uint32_t i = 0; i < trainer.input_count(); ++i)
       fill_numbers(trainer.input(i), model.tensors()[model.program(feeding).inputs[i]].element,
                    uint32_t(step) * 16 + i);
+  }
+  Status accumulate(int step) {
+    write_inputs(step);
     return trainer.accumulate();
+  }
+  // Of one micro-batch.
+  Status whole_step(int step, Trainer::Report* report) {
+    write_inputs(step);
+    return trainer.step(kRate, report);
   }
   Status step(int step, Trainer::Report* report) {
     for (int batch = 0; batch < kMicroBatches; ++batch) TRY(accumulate(step * kMicroBatches + batch));

@@ -1,0 +1,6 @@
+#include "engine/kernels/define_entries.h"
+#include "engine/ops/gradient.h"
+
+namespace nacre::reference {
+#include "engine/kernels/training_sums.inc"
+}  // namespace nacre::reference
