@@ -78,14 +78,14 @@ struct BatchedMatmul {
     });
   }
 
-  static constexpr Code shapes_codes(const Words& words, const Operands& operands, Dims* y) {
-    for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), operands.element(kA)));
-    TRY_CODE(check_pairs(operands, kRequant, 1));
-    return shapes(words, operands, y);
-  }
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape a = operands[0], b = operands[1];
     if (words[kTransposeA] > 1 || words[kTransposeB] > 1) return Code::kAttribute;
+    const ElementType type = operands.element(kA);
+    if (type == ElementType::kInt8 || type == ElementType::kInt16) {
+      for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), type));
+      TRY_CODE(check_pairs(operands, kRequant, 1));
+    }
     if (a.rank < 2 || b.rank < 2) return Code::kShapeRank;
     const int m = a[a.rank - 2 + words.integer(kTransposeA)], k = a[a.rank - 1 - words.integer(kTransposeA)];
     const int n = b[b.rank - 1 - words.integer(kTransposeB)];

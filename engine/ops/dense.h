@@ -88,9 +88,14 @@ struct Dense {
                      [&](int r, int k, int e) { y[e] = epilogue.int16(sum(x + r * in, w, k), b, scale, k); });
   }
 
-  template <class B>  // int32 or int64
-  constexpr void forward_int16_single(const int16_t* x, const int8_t* w, Optional<const B> b, const int32_t* scale,
+  constexpr void forward_int16_single(const int16_t* x, const int8_t* w, const int32_t* b, const int32_t* scale,
                                       int16_t* y) const {
+    each_independent(rows, out, [&](int r, int k, int e) {
+      y[e] = epilogue.int16<Rounding::kSingle>(sum(x + r * in, w, k), b, scale, k);
+    });
+  }
+  constexpr void forward_int16_wide_single(const int16_t* x, const int8_t* w, Optional<const int64_t> b,
+                                           const int32_t* scale, int16_t* y) const {
     each_independent(rows, out, [&](int r, int k, int e) {
       y[e] = epilogue.int16<Rounding::kSingle>(sum(x + r * in, w, k), b.data, scale, k);
     });
