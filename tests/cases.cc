@@ -366,7 +366,7 @@ void uniform_case(const KernelEntry& entry, Random& random, Case& made) {
 
 void lookup(const KernelEntry& entry, Random& random, Case& made) {
   unary(entry, random, made);
-  made.inputs.push_back(input_of(ElementType::kInt8, {256}));
+  made.inputs.push_back(is_int16(entry) ? input_of(ElementType::kInt16, {513}) : input_of(ElementType::kInt8, {256}));
 }
 
 void softmax(const KernelEntry& entry, Random& random, Case& made) {

@@ -98,6 +98,12 @@ void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made) {
   add(a, made.words[0] != 0, m, k);
   add(b, made.words[1] != 0, k, n);
   made.inputs = {input(entry, 0, a, 4), input(entry, 1, b, 4)};
+  if (entry.rounding == Rounding::kNone) return;
+  const bool wide = entry.operands[0].element == ElementType::kInt16;
+  for (int i = 0; i < 3; ++i) made.words.push_back(wide ? 0 : uint32_t(pick(random, -128, 127)));
+  const double unit = wide ? 0x1p-18 : 0x1p-12;
+  made.inputs.push_back(
+      {.element = ElementType::kInt32, .dims = {1, 2}, .low = unit, .high = 256 * unit, .fill = Input::kPairs});
 }
 
 namespace {

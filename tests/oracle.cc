@@ -74,12 +74,6 @@ std::vector<Expected> activation(const Problem& p) {
   })};
 }
 
-std::vector<Expected> lookup(const Problem& p) {
-  return {expect(p.in[0].dims, [&](const Index& index) -> Result {
-    return {p.in[1].real(p.in[0].integer(offset(p.in[0].dims, index)) + 128), 0};
-  })};
-}
-
 // All elements of x that share every index but that of `axis`.
 std::vector<double> along(const Array& x, Index index, size_t axis) {
   std::vector<double> values;
@@ -92,6 +86,14 @@ int64_t on_line(const Problem& p, int64_t first, int64_t code) {
   const int64_t place = std::clamp<int64_t>(code, -32768, 32767) + 32768, i = first + place / 128, rest = place % 128;
   const int64_t a = p.in[1].integer(i), b = p.in[1].integer(i + 1);
   return a + int64_t(std::floor(Real((b - a) * rest) / 128 + Real(0.5)));
+}
+
+std::vector<Expected> lookup(const Problem& p) {
+  return {expect(p.in[0].dims, [&](const Index& index) -> Result {
+    const int64_t code = p.in[0].integer(offset(p.in[0].dims, index));
+    if (p.output() == ElementType::kInt16) return {double(on_line(p, 0, code)), 0};
+    return {p.in[1].real(code + 128), 0};
+  })};
 }
 
 int64_t table_softmax_code(const Problem& p, const std::vector<double>& x, size_t i) {

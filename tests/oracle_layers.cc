@@ -1,6 +1,7 @@
 // The oracle of the layers of larger networks: norms, gates, embeddings, products of activations, recurrence.
 #include <numbers>
 
+#include "tests/oracle_fixed_point.h"
 #include "tests/oracle_problem.h"
 
 namespace nacre::test {
@@ -121,10 +122,13 @@ std::vector<Expected> batched_matmul(const Problem& p) {
     Real sum = 0, magnitude = 0;
     for (int32_t k = 0; k < left.back(); ++k) {
       i[rank - 1] = j[rank - 2] = k;
-      const Real product = element(0, i) * element(1, j);
+      const Real product = (element(0, i) - p.word(2)) * (element(1, j) - p.word(3));
       sum += product;
       magnitude += std::abs(product);
     }
+    if (p.output() == ElementType::kInt8) return saturated(p, scaled(p, 2, 0, int64_t(sum)) + p.word(4));
+    if (p.output() == ElementType::kInt16)
+      return saturated(p, exact_wide_multiply(int64_t(sum), p.in[2].integer(0), p.in[2].integer(1)));
     return stored(p, sum, p.epsilon() / 2 * Real(left.back() + 1) * magnitude);
   })};
 }

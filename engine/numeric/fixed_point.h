@@ -66,6 +66,14 @@ constexpr int32_t multiply_wide(int64_t x, FixedPoint scale) {
   return int32_t(int64_t(uint64_t(x) * uint64_t(m) + half) >> total);
 }
 
+// `single` of a wide accumulator, |x| < 2^47, a shift in [-31, 15]. With x = 2^16 h + l no product leaves 64 bits.
+constexpr int32_t multiply_wide_single(int64_t x, FixedPoint scale) {
+  const int total = int((15u - uint32_t(scale.shift)) & 63);
+  const uint64_t half = uint64_t{1} << ((total + 15) & 63);
+  const uint64_t low = uint64_t(x & 0xFFFF) * uint64_t(int64_t{scale.multiplier}) + half;
+  return int32_t(int64_t(uint64_t(x >> 16) * uint64_t(int64_t{scale.multiplier}) + (low >> 16)) >> total);
+}
+
 // round(x) to the nearest integer, half to even, saturating to int32; NaN gives 0. Without libm and in any rounding
 // mode: the cast truncates exactly, and the rest is exact because x and its whole part are neighbours.
 template <class T>  // float or double

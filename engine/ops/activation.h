@@ -199,6 +199,7 @@ struct ActivationGradient {
   }
 };
 
+// Functions of codes by table: of int8 all 256 results, of int16 the lines between 513 points.
 struct Lookup {
   int elements;
 
@@ -207,10 +208,14 @@ struct Lookup {
   constexpr void forward(const int8_t* x, const int8_t* table, int8_t* y) const {
     for (int i : independent(elements)) y[i] = table[x[i] + 128];
   }
+  constexpr void forward_int16(const int16_t* x, const int16_t* table, int16_t* y) const {
+    for (int i : independent(elements)) y[i] = Curve513::at(table, x[i]);
+  }
 
   static constexpr Code shapes(const Words&, const Operands& operands, Dims* y) {
     const Shape table = operands[1];
-    if (table.rank != 1 || table[0] != 256) return Code::kShapeWeights;
+    const int points = operands.element(0) == ElementType::kInt16 ? Curve513::kPoints : 256;
+    if (table.rank != 1 || table[0] != points) return Code::kShapeWeights;
     *y = dims_of(operands[0]);
     return Code::kOk;
   }

@@ -4,6 +4,11 @@
 //
 //   y = a' b',  a' and b' being a and b or their transposes; leading dims are broadcast as in numpy
 //
+// Of codes, with one pair requant [1, 2] and, of int16, zero points 0:
+//
+//   int8   y_ij = clamp(zero_y + requant(sum_p (a'_ip - zero_a) (b'_pj - zero_b)))       NUMERICS.md eq. 1
+//   int16  y_ij = clamp(requant(sum_p a'_ip b'_pj)), the sum in int64                    NUMERICS.md eq. 23
+//
 // Backward. An operand whose leading dims were repeated gets the sum over its repetitions:
 //
 //   da' = dy b'^T    db' = a'^T dy     and da, db are these or their transposes
@@ -32,8 +37,10 @@ struct BatchedMatmul {
   int m, n, k;
   bool transpose_a, transpose_b;
   Shape a, b;  // leading dims
+  int a_zero, b_zero, y_zero;
 
-  enum Word { kTransposeA = 0, kTransposeB = 1 };
+  enum Word { kTransposeA = 0, kTransposeB = 1, kAZero = 2, kBZero = 3, kYZero = 4 };
+  enum Operand { kA, kB, kRequant };
 
   static constexpr BatchedMatmul from(const Words& words, const Operands& operands) {
     return make(words, operands[0], operands[1]);
@@ -59,9 +66,26 @@ struct BatchedMatmul {
     });
   }
 
+  constexpr void forward_int8(const int8_t* a_data, const int8_t* b_data, const int32_t* requant, int8_t* y) const {
+    each_sum<uint32_t>(a_data, b_data, [&](uint32_t sum, int e) {
+      y[e] = to_code<Rounding::kDouble, int8_t>(int32_t(sum), requant, y_zero, Clamp());
+    });
+  }
+  constexpr void forward_int16(const int16_t* a_data, const int16_t* b_data, const int32_t* requant,
+                               int16_t* y) const {
+    each_sum<uint64_t>(a_data, b_data, [&](uint64_t sum, int e) {
+      y[e] = Clamp().code<int16_t>(multiply_wide(int64_t(sum), {requant[0], requant[1]}));
+    });
+  }
+
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape a = operands[0], b = operands[1];
     if (words[kTransposeA] > 1 || words[kTransposeB] > 1) return Code::kAttribute;
+    const ElementType type = operands.element(kA);
+    if (type == ElementType::kInt8 || type == ElementType::kInt16) {
+      for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), type));
+      TRY_CODE(check_pairs(operands, kRequant, 1));
+    }
     if (a.rank < 2 || b.rank < 2) return Code::kShapeRank;
     const int m = a[a.rank - 2 + words.integer(kTransposeA)], k = a[a.rank - 1 - words.integer(kTransposeA)];
     const int n = b[b.rank - 1 - words.integer(kTransposeB)];
@@ -75,8 +99,9 @@ struct BatchedMatmul {
     return Code::kOk;
   }
 
-  static constexpr Attribute kAttributes[] = {{"transpose_a"}, {"transpose_b"}};
-  static constexpr const char* kInputs[] = {"a", "b"};
+  static constexpr Attribute kAttributes[] = {
+      {"transpose_a"}, {"transpose_b"}, {"a_zero"}, {"b_zero"}, {"y_zero"}};
+  static constexpr const char* kInputs[] = {"a", "b", "requant?"};
   static constexpr const char* kOutputs[] = {"y"};
   static constexpr Gradient kGradients[] = {
       {.of = kOf<0>, .by = Op::kBatchedMatmulGradientA, .reads = kReads<input_of(0), input_of(1), gradient_of(0)>},
@@ -93,7 +118,10 @@ struct BatchedMatmul {
             .transpose_a = ta != 0,
             .transpose_b = tb != 0,
             .a = leading(a),
-            .b = leading(b)};
+            .b = leading(b),
+            .a_zero = words.integer(kAZero),
+            .b_zero = words.integer(kBZero),
+            .y_zero = words.integer(kYZero)};
   }
 
   template <class T>
@@ -103,6 +131,18 @@ struct BatchedMatmul {
   template <class T>
   constexpr MatrixView<T> matrix_b(const T* data) const {
     return transpose_b ? MatrixView<T>{data, 1, k} : MatrixView<T>{data, n, 1};
+  }
+
+  // f(the sum of element e of y, e). Without a sign: those of an untrusted model may wrap.
+  template <class U, class T, class F>
+  constexpr void each_sum(const T* a_data, const T* b_data, F f) const {
+    batches().each_independent(m * n, [&](const int32_t* at, int element, int e) {
+      const MatrixView<T> left = matrix_a(a_data + at[0] * (m * k)), right = matrix_b(b_data + at[1] * (k * n));
+      const int i = element / n, j = element % n;
+      U sum = 0;
+      for (int p = 0; p < k; ++p) sum += (U(left(i, p)) - U(a_zero)) * (U(right(p, j)) - U(b_zero));
+      f(sum, e);
+    });
   }
 
   // Over the matrices of y; offsets count matrices of a and b.

@@ -70,7 +70,8 @@ struct Curve {
 struct Curve513 {
   static constexpr int kPoints = 513;
 
-  static constexpr int16_t at(const int32_t* table, int32_t x) {
+  template <class T>  // int16 or int32
+  static constexpr int16_t at(const T* table, int32_t x) {
     const int32_t i = 256 + (x >> 7);
     const int64_t base = table[i];
     return int16_t(base + (((table[i + 1] - base) * (x & 127) + 64) >> 7));

@@ -7,7 +7,7 @@
 //   float  y_rk = clamp(sum_i x_ri w_ki + b_k)
 //   fused  y_rk = f(sum_i x_ri w_ki + b_k + r_rk), r [.., out], f an activation             fused_epilogue.h
 //   int8   y_rk = clamp(zero_y + requant_k(sum_i (x_ri - zero_x) w_ki + b_k))            NUMERICS.md eq. 1
-//   int16  y_rk = clamp(requant_k(sum_i x_ri w_ki + b_k)), int8 weights                  NUMERICS.md eq. 23
+//   int16  y_rk = clamp(requant_k(sum_i x_ri w_ki + b_k)), int8 weights             NUMERICS.md eq. 23 and 3
 //
 // Backward, of the float form without a clamp:
 //
@@ -86,6 +86,19 @@ struct Dense {
                                     int16_t* y) const {
     each_independent(rows, out,
                      [&](int r, int k, int e) { y[e] = epilogue.int16(sum(x + r * in, w, k), b, scale, k); });
+  }
+
+  constexpr void forward_int16_single(const int16_t* x, const int8_t* w, const int32_t* b, const int32_t* scale,
+                                      int16_t* y) const {
+    each_independent(rows, out, [&](int r, int k, int e) {
+      y[e] = epilogue.int16<Rounding::kSingle>(sum(x + r * in, w, k), b, scale, k);
+    });
+  }
+  constexpr void forward_int16_wide_single(const int16_t* x, const int8_t* w, Optional<const int64_t> b,
+                                           const int32_t* scale, int16_t* y) const {
+    each_independent(rows, out, [&](int r, int k, int e) {
+      y[e] = epilogue.int16<Rounding::kSingle>(sum(x + r * in, w, k), b.data, scale, k);
+    });
   }
 
   template <class T, class W, class S = float>  // int8 or int4 weights

@@ -72,12 +72,13 @@ struct Epilogue {
     return int16_t(v > INT16_MAX ? INT16_MAX : v < INT16_MIN ? INT16_MIN : v);
   }
 
-  // int16 x: as above, or, with biases of 64 bits, in 64.
-  template <class B>
+  // int16 x: as above, or, with biases of 64 bits or rounded once, in 64.
+  template <Rounding kRounding = Rounding::kDouble, class B>
   constexpr int16_t int16(int64_t sum, const B* b, const int32_t* scale, int k) const {
     const FixedPoint m = {scale[2 * scale_index(k)], scale[2 * scale_index(k) + 1]};
     if (b != nullptr) sum = int64_t(uint64_t(sum) + uint64_t(int64_t{b[k]}));
-    if constexpr (sizeof(B) == 8) return clamp.code<int16_t>(multiply_wide(sum, m));
+    if constexpr (kRounding == Rounding::kSingle) return clamp.code<int16_t>(multiply_wide_single(sum, m));
+    else if constexpr (sizeof(B) == 8) return clamp.code<int16_t>(multiply_wide(sum, m));
     else return clamp.code<int16_t>(multiply<Rounding::kDouble>(int32_t(sum), m));
   }
 

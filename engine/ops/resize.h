@@ -10,15 +10,17 @@
 // converter makes the tables, so nearest, linear and cubic of every convention, antialiased or not, are one op.
 // One axis or three are this op over other shapes of the same bytes.
 //
-// int8, one quantizer for x and y: u and v are int32, in units of 2^-10, and the sum is rounded half away from zero.
-// With linear weights it is TensorFlow Lite's kernel (reference/resize_bilinear.h) to the bit; |u| and |v| that sum to
-// less than 2 keep the sum in int32, other tables wrap.
+// int8 and int16, one quantizer for x and y: u and v are int32, in units of 2^-10, and the sum is rounded half away
+// from zero. With linear weights it is TensorFlow Lite's kernel (reference/resize_bilinear.h) to the bit; |u| and |v|
+// that sum to less than 2 keep the sum of int8 in int32, that of int16 in int64; other tables wrap.
 //
 // Backward: dx_pqc = sum_ij u_i,p-r_i v_j,q-s_j dy_ijc over the i and j that read (p, q). r and s do not decrease.
 //
 // A table that reads outside of x, or of a gradient one that decreases, is refused at run time with Code::kIndex before
 // anything is written.
 #pragma once
+
+#include <type_traits>
 
 #include "engine/base/isa.h"
 #include "engine/numeric/element.h"
@@ -63,21 +65,24 @@ struct Resize {
     return Code::kOk;
   }
 
-  constexpr Code forward_int8(const int8_t* x, const int32_t* rows, const int32_t* columns,
-                              Optional<const int32_t> row_weights, Optional<const int32_t> column_weights,
-                              int8_t* y) const {
+  template <class Q>  // int8 or int16
+  constexpr Code forward_codes(const Q* x, const int32_t* rows, const int32_t* columns,
+                               Optional<const int32_t> row_weights, Optional<const int32_t> column_weights,
+                               Q* y) const {
+    using S = std::conditional_t<sizeof(Q) == 1, int32_t, int64_t>;
+    using U = std::make_unsigned_t<S>;  // may wrap
     TRY_CODE(check(rows, columns));
     if (!row_weights && !column_weights) return move(x, rows, columns, y);
     each_run([&](int n, int i, int j, int first, int count, int at) {
-      uint32_t sum[kRun] = {};  // unsigned: may wrap
+      U sum[kRun] = {};
       for (int p = 0; p < h.taps; ++p)
         for (int q = 0; q < w.taps; ++q) {
-          const uint32_t weight = of<uint32_t>(row_weights, i * h.taps + p, 1 << kFraction) *
-                                  of<uint32_t>(column_weights, j * w.taps + q, 1 << kFraction);
-          const int8_t* from = x + index(n, rows[i] + p, columns[j] + q) + first;
-          for (int c = 0; c < count; ++c) sum[c] += weight * uint32_t(int32_t{from[c]});
+          const U weight = of<U>(row_weights, i * h.taps + p, 1 << kFraction) *
+                           of<U>(column_weights, j * w.taps + q, 1 << kFraction);
+          const Q* from = x + index(n, rows[i] + p, columns[j] + q) + first;
+          for (int c = 0; c < count; ++c) sum[c] += weight * U(S{from[c]});
         }
-      for (int c = 0; c < count; ++c) y[at + c] = rounded(int32_t(sum[c]));
+      for (int c = 0; c < count; ++c) y[at + c] = rounded<Q>(S(sum[c]));
     });
     return Code::kOk;
   }
@@ -169,10 +174,11 @@ struct Resize {
     return Code::kOk;
   }
 
-  static constexpr int8_t rounded(int32_t sum) {
-    constexpr int32_t kOne = 1 << 2 * kFraction;
-    const int32_t code = sum / kOne + (sum % kOne >= kOne / 2 ? 1 : sum % kOne <= -kOne / 2 ? -1 : 0);
-    return int8_t(code < -128 ? -128 : code > 127 ? 127 : code);
+  template <class Q, class S>
+  static constexpr Q rounded(S sum) {
+    constexpr S kOne = 1 << 2 * kFraction, kHighest = (1 << (8 * sizeof(Q) - 1)) - 1;
+    const S code = sum / kOne + (sum % kOne >= kOne / 2 ? 1 : sum % kOne <= -kOne / 2 ? -1 : 0);
+    return Q(code < -kHighest - 1 ? -kHighest - 1 : code > kHighest ? kHighest : code);
   }
 };
 

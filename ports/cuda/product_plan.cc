@@ -113,6 +113,7 @@ bool plan_batched(const KernelEntry& entry, const Words& words, const Operands& 
   const bool same = op.a.rank == op.b.rank && std::equal(op.a.dims, op.a.dims + op.a.rank, op.b.dims);
   plan->batch = std::max(a, b);
   if (entry.op == Op::kBatchedMatmul) {
+    if (entry.rounding != Rounding::kNone) return false;  // of codes, whose zero points are in the sum
     if (!same && a != 1 && b != 1) return false;
     plan->rows = op.m, plan->columns = op.n, plan->terms = op.k;
     plan->left = {0, op.transpose_a, a == 1}, plan->right = {1, op.transpose_b, b == 1};

@@ -90,9 +90,9 @@ bool has_form(Op op, Form form) {
     case Op::kBinary:
     case Op::kLayerNorm:
     case Op::kEmbedding:
-    case Op::kBatchedMatmul:
     case Op::kLstm:
     case Op::kGru: return real;
+    case Op::kBatchedMatmul: return real || form == kInt8;
     case Op::kStreamLstm: return form != kInt8;
     case Op::kSvdf: return true;
     case Op::kTreeEnsemble: return form == kFloat32 || form == kFloat64;

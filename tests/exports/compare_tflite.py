@@ -3,10 +3,8 @@
     compare_tflite.py NACRE FOLDER [PATTERN] [--write TABLE]
 
 Right are real numbers within 1e-4 of the largest value, with int8 weights under float32 activations (dynamic) within
-5e-2: there each layer finds its codes anew, and a last bit of difference may become a whole code. Codes of int8 are
-equal, those of int16 too (LiteRT's dense layers of int16 round once, and its resize is of integers, which the engine
-has not: such files are wrong here); of a file that also computes in float32 codes of int8 may differ by one, where that
-is said. Both are converted with --rounding litert. Equal means to LiteRT's reference kernels or to its own: of
+5e-2: there each layer finds its codes anew, and a last bit of difference may become a whole code. Codes of int8 and
+int16 are equal; of a file that also computes in float32 codes of int8 may differ by one, where that is said. Both are converted with --rounding litert. Equal means to LiteRT's reference kernels or to its own: of
 the former SUM of int8 is wrong.
 """
 import argparse

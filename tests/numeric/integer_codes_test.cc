@@ -120,6 +120,23 @@ TEST(multiply_wide, is_the_rounded_product_with_a_16_bit_multiplier) {
       for (const int32_t shift : {INT32_MIN, -64, -32, -1, 0, 15, 16, 64, INT32_MAX}) multiply_wide(x, {m, shift});
 }
 
+// The same with the whole multiplier, rounded once.
+TEST(multiply_wide_single, is_the_rounded_product) {
+  std::mt19937_64 random(8);
+  for (int i = 0; i < 300000; ++i) {
+    const int64_t x = int64_t(random()) >> (17 + random() % 40);  // |x| < 2^47
+    const auto m = int32_t((1u << 30) + random() % (1u << 30));
+    const int shift = int(random() % 47) - 31;
+    const auto exact = (__extension__ __int128{x} * m + (__int128{1} << (30 - shift))) >> (31 - shift);
+    if (exact < INT32_MIN || exact > INT32_MAX) continue;
+    ASSERT_EQ(multiply_wide_single(x, {m, shift}), int64_t(exact)) << x << " " << m << " " << shift;
+  }
+  for (const int64_t x : {INT64_MIN, int64_t{-1}, int64_t{0}, INT64_MAX})
+    for (const int32_t m : {INT32_MIN, -1, 0, INT32_MAX})
+      for (const int32_t shift : {INT32_MIN, -64, -32, -1, 0, 15, 16, 64, INT32_MAX})
+        multiply_wide_single(x, {m, shift});
+}
+
 TEST(int4, every_pair_of_codes_round_trips) {
   for (int low = -8; low < 8; ++low)
     for (int high = -8; high < 8; ++high) {

@@ -57,8 +57,8 @@ def tensor(shape, kind, scale=None, zero=0, buffer=0, axis=0):
     return t
 
 
-def litert(code, options_type, options, inputs, output, fed):
-    """inputs: (tensor, constant array or None); output: a tensor; fed: arrays for the inputs without constants."""
+def written(code, options_type, options, inputs, output):
+    """The bytes of a file. inputs: (tensor, constant array or None); output: a tensor."""
     model, graph, op, oc = s.ModelT(), s.SubGraphT(), s.OperatorT(), s.OperatorCodeT()
     model.version, model.description = 3, b''
     empty = s.BufferT()
@@ -82,7 +82,13 @@ def litert(code, options_type, options, inputs, output, fed):
     oc.version = VERSIONS.get(code, 2)
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b'TFL3')
-    interpreter = Interpreter(model_content=bytes(builder.Output()), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    return bytes(builder.Output())
+
+
+def litert(code, options_type, options, inputs, output, fed):
+    """fed: arrays for the inputs without constants."""
+    file = written(code, options_type, options, inputs, output)
+    interpreter = Interpreter(model_content=file, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     interpreter.allocate_tensors()
     for detail, x in zip(interpreter.get_input_details(), fed):
         interpreter.set_tensor(detail['index'], x)
@@ -91,7 +97,7 @@ def litert(code, options_type, options, inputs, output, fed):
 
 
 B = s.BuiltinOperator
-VERSIONS = {B.FULLY_CONNECTED: 4, B.CONV_2D: 3, B.DEPTHWISE_CONV_2D: 3, B.HARD_SWISH: 1}
+VERSIONS = {B.FULLY_CONNECTED: 4, B.CONV_2D: 3, B.DEPTHWISE_CONV_2D: 3, B.HARD_SWISH: 1, B.RESIZE_BILINEAR: 4}
 ACTIVATIONS = {0: (-np.inf, np.inf), 1: (0, np.inf), 2: (-1, 1), 3: (0, 6)}  # NONE, RELU, RELU_N1_TO_1, RELU6
 
 

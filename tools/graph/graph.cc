@@ -134,6 +134,10 @@ ValueId Graph::constant(const std::string& name, std::vector<int64_t> dims, cons
   return add_constant(*this, name, std::move(dims), data, ElementType::kInt32);
 }
 
+ValueId Graph::constant(const std::string& name, std::vector<int64_t> dims, const std::vector<int16_t>& data) {
+  return add_constant(*this, name, std::move(dims), data, ElementType::kInt16);
+}
+
 ValueId Graph::constant(const std::string& name, std::vector<int64_t> dims, const std::vector<int8_t>& data) {
   return add_constant(*this, name, std::move(dims), data, ElementType::kInt8);
 }

@@ -170,6 +170,7 @@ struct Graph {
   void rename(ValueId id, const std::string& name);  // unless a value has the name: names are not assigned
   ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<float>& data);
   ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<int32_t>& data);
+  ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<int16_t>& data);
   ValueId constant(const std::string& name, std::vector<int64_t> dims, const std::vector<int8_t>& data);
   int add_layer(Layer layer);  // makes the name unique by a suffix if it is taken
 

@@ -28,12 +28,13 @@ std::vector<double> sub_multipliers(Codes a, Codes b, Codes y) {
   return {double(a.scale / twice), double(b.scale / twice), double(twice / (float(1 << 20) * y.scale))};
 }
 
-// micro/kernels/mul_common.cc
+// micro/kernels/mul_common.cc; LiteRT's kernels/mul.cc in float32.
 std::vector<double> mul_multipliers(Codes a, Codes b, Codes y) {
   return {double(a.scale) * double(b.scale) / double(y.scale)};
 }
+std::vector<double> float_mul_multipliers(Codes a, Codes b, Codes y) { return {double(a.scale * b.scale / y.scale)}; }
 
-template <auto Multipliers>
+template <auto Multipliers, auto Litert = Multipliers>
 bool write_binary(PolicyPass& pass, Node node, std::string& why) {
   const ValueId x = node.inputs[0], w = node.inputs[1];
   if (!pass.coded(x) || !pass.coded(w)) {
@@ -45,7 +46,8 @@ bool write_binary(PolicyPass& pass, Node node, std::string& why) {
     why = "an operand is a constant with codes of another type";
     return false;
   }
-  node.inputs = {pass.as_codes(x), pass.as_codes(w), pass.requant(node, Multipliers(a, b, y))};
+  const auto make = pass.as_litert() ? Litert : Multipliers;
+  node.inputs = {pass.as_codes(x), pass.as_codes(w), pass.requant(node, make(a, b, y))};
   set_integer(node, "a_zero", a.zero);
   set_integer(node, "b_zero", b.zero);
   set_integer(node, "y_zero", y.zero);
@@ -106,6 +108,42 @@ bool write_function(PolicyPass& pass, Node node, std::string& why) {
   const ValueId data =
       pass.graph().constant(pass.value(y).name + "/table", {256}, std::vector<int8_t>(table.begin(), table.end()));
   pass.emit(make_step(Op::kLookup, node, node.name, {x, data}, {y}));
+  return true;
+}
+
+// The same of int16, LiteRT's: lines between 513 points.
+bool write_points(PolicyPass& pass, Node node, std::string& why) {
+  const auto function = table_function(node);
+  if (function == nullptr || pass.graph().quantize_rounding != Rounding::kHalfAway) {
+    why = "it has no integer form";
+    return false;
+  }
+  const ValueId x = node.inputs[0], y = node.outputs[0];
+  const ValueId data = pass.graph().constant(pass.value(y).name + "/table", {513},
+                                             function_points(function, pass.codes(x).scale, pass.codes(y).scale));
+  pass.emit(make_step(Op::kLookup, node, node.name, {x, data}, {y}));
+  return true;
+}
+
+// kernels/batch_matmul.cc: M = s_a s_b / s_y, the product in float32. Codes of other files are of other arithmetic.
+bool write_batched_matmul(PolicyPass& pass, Node node, std::string& why) {
+  const ValueId x = node.inputs[0], w = node.inputs[1];
+  const auto one_scale = [&](ValueId id) { return pass.coded(id) && pass.value(id).quantizer->scale.size() == 1; };
+  if (pass.graph().quantize_rounding != Rounding::kHalfAway || !one_scale(x) || !one_scale(w)) {
+    why = "it has no integer form";
+    return false;
+  }
+  const Codes a = pass.codes(x), b = pass.codes(w), y = pass.codes(node.outputs[0]);
+  if (b.type != a.type) {
+    why = "an operand is a constant with codes of another type";
+    return false;
+  }
+  node.inputs = {pass.as_codes(x), pass.as_codes(w),
+                 pass.requant(node, {double(a.scale * b.scale) / double(y.scale)})};
+  set_integer(node, "a_zero", a.zero);
+  set_integer(node, "b_zero", b.zero);
+  set_integer(node, "y_zero", y.zero);
+  pass.emit(std::move(node));
   return true;
 }
 
@@ -278,17 +316,18 @@ bool write_concat(PolicyPass& pass, Node node, std::string& why) {
 constexpr IntegerForm kForms[] = {
     {Op::kAveragePool, IntegerForm::kOfInput, &write_pool},
     {Op::kMaxPool, IntegerForm::kOfInput, &write_pool},
-    {Op::kResize, IntegerForm::kOfInput, &write_resize, nullptr},
+    {Op::kResize, IntegerForm::kOfInput, &write_resize},
     {Op::kAdd, IntegerForm::kOwn, &write_binary<&add_multipliers>},
     {Op::kSub, IntegerForm::kOwn, &write_binary<&sub_multipliers>, &write_binary<&add_multipliers>},
-    {Op::kMul, IntegerForm::kOwn, &write_binary<&mul_multipliers>},
+    {Op::kMul, IntegerForm::kOwn, &write_binary<&mul_multipliers, &float_mul_multipliers>},
     {Op::kClamp, IntegerForm::kOwn, &write_clamp},
     {Op::kLeakyRelu, IntegerForm::kOwn, &write_lookup<&leaky_relu>, &write_leaky_relu},
     {Op::kSigmoid, IntegerForm::kOwn, &write_lookup<&sigmoid, &float_sigmoid>, &write_curve},
     {Op::kTanh, IntegerForm::kOwn, &write_lookup<&tanh, &float_tanh>, &write_curve},
     {Op::kHardSwish, IntegerForm::kOwn, &write_lookup<&hard_swish>, nullptr},
-    {Op::kUnary, IntegerForm::kOwn, &write_function, nullptr},
-    {Op::kGelu, IntegerForm::kOwn, &write_function, nullptr},
+    {Op::kUnary, IntegerForm::kOwn, &write_function, &write_points},
+    {Op::kGelu, IntegerForm::kOwn, &write_function, &write_points},
+    {Op::kBatchedMatmul, IntegerForm::kOwn, &write_batched_matmul},
     {Op::kSoftmax, IntegerForm::kOwn, &write_softmax, &write_softmax_int16},
     {Op::kMean, IntegerForm::kOwn, &write_mean},
     {Op::kReshape, IntegerForm::kOfInput, &write_same},

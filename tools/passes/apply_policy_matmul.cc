@@ -26,7 +26,9 @@ int64_t channels(const PolicyPass& pass, const Node& node) {
 std::vector<double> accumulator_scales(const PolicyPass& pass, const Node& node, Rounding rounding) {
   const float x = pass.codes(node.inputs[kX]).scale;
   const std::vector<float>& w = pass.value(node.inputs[kW]).quantizer->scale;
-  const bool single = rounding == Rounding::kFloatEven || (node.op == Op::kDense && w.size() == 1);
+  const bool wide = pass.codes(node.inputs[kX]).type == ElementType::kInt16;
+  const bool once = rounding == Rounding::kSingle && wide;  // LiteRT: in float64
+  const bool single = rounding == Rounding::kFloatEven || (node.op == Op::kDense && w.size() == 1 && !once);
   std::vector<double> scales;
   for (const float s : w) scales.push_back(single ? double(x * s) : double(x) * double(s));
   return scales;

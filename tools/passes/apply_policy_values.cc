@@ -261,7 +261,7 @@ ValueId PolicyPass::with_codes(const Node& reader, ValueId x, const Quantizer& q
 }
 
 // The rounding that the policy names, or else the one of the conversion; TFLite's where the reference kernels have no
-// int8 form of the op with it, and of wider codes.
+// int8 form of the op with it, and of wider codes but for dense layers that round once.
 Rounding PolicyPass::rounding(const Node& node) {
   const bool own = asked(node) && policy(node).rounding != uint8_t(Rounding::kNone);
   const Rounding litert = node.op == Op::kDense ? Rounding::kSingle : Rounding::kDouble;
@@ -270,6 +270,9 @@ Rounding PolicyPass::rounding(const Node& node) {
   const auto rounds = [&](const KernelEntry* entry) { return entry->op == node.op && entry->rounding == wanted; };
   const auto is_wide = [&](ValueId id) { return id != kNone && coded(id) && codes(id).type != ElementType::kInt8; };
   const bool wide = std::ranges::any_of(node.inputs, is_wide) || std::ranges::any_of(node.outputs, is_wide);
+  const bool wide_dense =
+      node.op == Op::kDense && coded(node.inputs[0]) && codes(node.inputs[0]).type == ElementType::kInt16;
+  if (wide_dense && wanted == Rounding::kSingle) return wanted;
   const auto entries = reference::kernels().entries;
   if (wanted == Rounding::kDouble || (!wide && std::any_of(entries.begin(), entries.end(), rounds))) return wanted;
   log(node, std::string(find_rule(node.op)->name) + " has no kernel with the rounding asked for: rounds as TFLite");

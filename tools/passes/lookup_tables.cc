@@ -75,7 +75,8 @@ int16_t relu_ish(int16_t x, FixedPoint16 scale) {
 float sigmoid_of(float v) { return 1 / (1 + std::exp(-v)); }
 float tanh_of(float v) { return std::tanh(v); }
 float exp_of(float v) { return std::exp(v); }
-float log_of(float v) { return v > 0 ? std::log(v) : -1e30f; }  // the lowest code
+constexpr float kLowest = -1e30f;  // what is the lowest code
+float log_of(float v) { return v > 0 ? std::log(v) : kLowest; }
 float elu_of(float v) { return v < 0 ? std::expm1(v) : v; }
 float gelu_of(float v) { return 0.5f * v * std::erfc(v * -0.70710678118654752f); }  // 1 / sqrt(2)
 float gelu_tanh_of(float v) {  // sqrt(2 / pi)
@@ -142,16 +143,17 @@ std::vector<int32_t> sigmoid_points() {
 
 namespace {
 
-// kernels/internal/common.h, LUTPopulate<int16_t> in float64: point i is f there, less half of what the middle of the
-// line to the next lies above the curve; every step is rounded, half away from zero.
-void add_points(std::vector<int32_t>& points, double scale, int zero, double (*f)(double)) {
+// kernels/internal/common.h, LUTPopulate<int16_t> in F: point i is f there, less half of what the middle of the line to
+// the next lies above the curve; every step is rounded, half away from zero. `low` and `high`: the ends of x.
+template <class F, class T, class Function>
+void add_points(std::vector<T>& points, F low, F high, F y_scale, Function f) {
   constexpr int kSteps = 512;
-  const double low = scale * (INT16_MIN - zero), high = scale * (INT16_MAX - zero), step = (high - low) / kSteps;
-  const double y_scale = 2.0 / 65535, inverse = 65536 / (y_scale * INT16_MAX - y_scale * INT16_MIN);
-  const auto code = [](double v) { return int32_t(std::clamp(v, double(INT16_MIN), double(INT16_MAX))); };
+  const F step = (high - low) / kSteps, inverse = 65536 / (y_scale * INT16_MAX - y_scale * INT16_MIN);
+  const auto code = [](F v) { return T(std::clamp(v, F(INT16_MIN), F(INT16_MAX))); };
   for (int i = 0; i < kSteps; ++i) {
-    const double at = f(low + i * step), next = f(low + (i + 1) * step), middle = f(low + i * step + step / 2);
-    const double here = std::round(at * inverse), line = std::round((next * inverse + here) / 2);
+    const F x = low + F(i) * step;
+    const F at = f(x), next = f(low + F(i + 1) * step), middle = f(x + step / 2);
+    const F here = std::round(at * inverse), line = std::round((next * inverse + here) / 2);
     points.push_back(code(here - std::round((line - std::round(middle * inverse)) / 2)));
   }
   points.push_back(code(std::round(f(high) * inverse)));
@@ -160,9 +162,10 @@ void add_points(std::vector<int32_t>& points, double scale, int zero, double (*f
 }  // namespace
 
 std::vector<int32_t> softmax_points() {
+  constexpr double kExp = 10.0 / 65535, kQuotient = 1.0 / 65535, kY = 2.0 / 65535;
   std::vector<int32_t> points;
-  add_points(points, 10.0 / 65535, INT16_MAX, [](double x) { return std::exp(x); });
-  add_points(points, 1.0 / 65535, INT16_MIN, [](double x) { return 1 / (1 + x); });
+  add_points(points, kExp * (INT16_MIN - INT16_MAX), 0.0, kY, [](double x) { return std::exp(x); });
+  add_points(points, 0.0, kQuotient * (INT16_MAX - INT16_MIN), kY, [](double x) { return 1 / (1 + x); });
   return points;
 }
 
@@ -183,6 +186,16 @@ LookupTable function_table(float (*f)(float), const Quantizer& x, const Quantize
   return table_of(int(x.zero[0]), [&](int difference) {
     return saturate_int8(int64_t{round_half_away(f(x.scale[0] * float(difference)) * inverse)} + y.zero[0]);
   });
+}
+
+std::vector<int16_t> function_points(float (*f)(float), float x_scale, float y_scale) {
+  const float lowest = y_scale * INT16_MIN;
+  std::vector<int16_t> points;
+  add_points(points, x_scale * INT16_MIN, x_scale * INT16_MAX, y_scale, [&](float x) {
+    const float y = f(x);
+    return y == kLowest ? lowest : y;
+  });
+  return points;
 }
 
 }  // namespace nacre::tools

@@ -33,4 +33,7 @@ LookupTable function_table(float (*f)(float), const Quantizer& x, const Quantize
 std::vector<int32_t> sigmoid_points();
 std::vector<int32_t> softmax_points();
 
+// 513 points of a function of int16 codes, in float32: LiteRT's exp, log and gelu.
+std::vector<int16_t> function_points(float (*f)(float), float x_scale, float y_scale);
+
 }  // namespace nacre::tools

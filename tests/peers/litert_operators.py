@@ -1,0 +1,140 @@
+"""Writes litert_operators.json: networks of one operator on int16 or int8 codes, and what LiteRT makes of their inputs.
+
+    litert_operators.py [--output FILE]     writes the table (default: beside this script)
+    litert_operators.py --check             computes it again and compares with the committed one
+
+Needs ai-edge-litert and numpy. These operators are not TensorFlow Lite Micro's arithmetic (NUMERICS.md sections 3, 4 and
+8), or have no other oracle. Kernels are LiteRT's own without delegates, those of its reference are equal. What the
+table holds of each network:
+
+    file      the .tflite, in hexadecimal
+    inputs    codes by the inputs' places, row by row
+    output    codes
+
+tests/importers/tflite_litert_test.cc reads it.
+"""
+import argparse
+import json
+import pathlib
+import sys
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as s
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from int8_kernels import tensor, written
+
+I8, I16, I32, I64 = s.TensorType.INT8, s.TensorType.INT16, s.TensorType.INT32, s.TensorType.INT64
+B = s.BuiltinOperator
+OF_TYPE = {I8: np.int8, I16: np.int16}
+numbers = np.random.default_rng(16)
+
+
+def scale(exponent):
+    """Some float32 within a factor of two."""
+    return np.float32(numbers.uniform(0.5, 1) * 2.0**exponent)
+
+
+def codes(shape, kind, exponent, zero=0):
+    return tensor(shape, kind, scale(exponent), zero), None
+
+
+def options(name, **fields):
+    made = getattr(s, name + "T")()
+    for field, value in fields.items():
+        setattr(made, field, value)
+    return getattr(s.BuiltinOptions, name), made
+
+
+NONE = (s.BuiltinOptions.NONE, None)
+
+
+def dense(rows, width, out, channels, bias):
+    """Of int16: y fills its codes."""
+    x, _ = codes((rows, width), I16, -14)
+    w_scale = np.array([scale(-8) for _ in range(channels)])
+    w = numbers.integers(-127, 128, (out, width)).astype(np.int8)
+    inputs = [(x, None), (tensor(w.shape, I8, w_scale, [0] * channels), w)]
+    if bias:
+        b = numbers.integers(-2**20, 2**20, out).astype(np.int64)
+        inputs.append((tensor(b.shape, I64, x.quantization.scale[0] * w_scale, [0] * channels), b))
+    kind = options("FullyConnectedOptions", quantizedBiasType=I64)
+    return B.FULLY_CONNECTED, kind, inputs, codes((rows, out), I16, -11)[0]
+
+
+def two(code, name, kind, exponents):
+    zeros = [0, 0, 0] if kind == I16 else [3, -5, 7]
+    a, b, y = (codes((24, 32), kind, e, z) for e, z in zip(exponents, zeros))
+    return code, options(name), [a, b], y[0]
+
+
+def one(code, kind, x_exponent, y_exponent):
+    return code, kind, [codes((2, 300), I16, x_exponent)], codes((2, 300), I16, y_exponent)[0]
+
+
+def resize(half, size):
+    x = codes((1, 5, 4, 3), I16, -13)
+    y = tensor((1, *size, 3), I16, x[0].quantization.scale)
+    kind = options("ResizeBilinearOptions", halfPixelCenters=half)
+    return B.RESIZE_BILINEAR, kind, [x, (tensor((2,), I32), np.array(size, np.int32))], y
+
+
+def matmul(kind, adj):
+    wide = kind == I16
+    a = codes((2, 6, 9), kind, -14 if wide else -6, 0 if wide else 4)
+    b = codes((2, 7, 9) if adj else (2, 9, 7), kind, -14 if wide else -6, 0 if wide else -9)
+    y = codes((2, 6, 7), kind, -13 if wide else -4, 0 if wide else 11)
+    return B.BATCH_MATMUL, options("BatchMatMulOptions", adjY=adj), [a, b], y[0]
+
+
+def networks():
+    gelu = options("GeluOptions", approximate=False)
+    return {
+        "dense": dense(6, 12, 16, 1, True),
+        "dense_per_channel": dense(6, 12, 16, 16, True),
+        "dense_without_bias": dense(6, 12, 16, 1, False),
+        "mul_int16": two(B.MUL, "MulOptions", I16, (-14, -15, -14)),
+        "mul_int8": two(B.MUL, "MulOptions", I8, (-6, -7, -6)),
+        "sub_int8": two(B.SUB, "SubOptions", I8, (-6, -7, -6)),
+        "exp": one(B.EXP, NONE, -13, -10),
+        "log": one(B.LOG, NONE, -12, -12),
+        "gelu": one(B.GELU, gelu, -13, -13),
+        "resize": resize(False, (9, 7)),
+        "resize_half_pixels": resize(True, (8, 3)),
+        "matmul_int16": matmul(I16, False),
+        "matmul_int8": matmul(I8, True),
+    }
+
+
+def answer(network):
+    code, (kind, made), inputs, y = network
+    file = written(code, kind, made, inputs, y)
+    interpreter = Interpreter(model_content=file,
+                              experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    interpreter.allocate_tensors()
+    fed = []
+    for details in interpreter.get_input_details():
+        limits = np.iinfo(details["dtype"])
+        fed.append(numbers.integers(limits.min, limits.max + 1, details["shape"]).astype(details["dtype"]))
+        interpreter.set_tensor(details["index"], fed[-1])
+    interpreter.invoke()
+    output = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    return {"file": file.hex(), "inputs": [x.ravel().tolist() for x in fed], "output": output.ravel().tolist()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    beside = pathlib.Path(__file__).with_suffix(".json")
+    parser.add_argument("--output", type=pathlib.Path, default=beside)
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    made = {name: answer(network) for name, network in networks().items()}
+    if arguments.check:
+        return 0 if made == json.loads(beside.read_text()) else 1
+    lines = [f'"{name}": {json.dumps(network)}' for name, network in made.items()]
+    arguments.output.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
