@@ -12,6 +12,7 @@
 #include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 #include "tests/cases_random.h"
+#include "tools/passes/lookup_tables.h"
 #include "tools/passes/quantize_multiplier.h"
 
 namespace nacre::test {
@@ -652,6 +653,11 @@ void fill_extremes(const Input& input, Random& random, Array& array) {
                                     : between(random, input.low, input.high));
 }
 
+void fill_curve(Array& array) {
+  const std::vector<int32_t> points = tools::sigmoid_points();
+  for (size_t i = 0; i < points.size(); ++i) array.set(int64_t(i), points[i]);
+}
+
 void fill_trees(const Input& input, Random& random, Array& array) {
   for (int node = 0; node < input.dims[0]; ++node) {
     array.set(3 * node, pick(random, 0, int(input.low) - 1) << 4 | pick(random, 0, 15));
@@ -681,6 +687,7 @@ std::vector<Array> random_inputs(const Case& made, Random& random) {
     if (input.fill != Input::kUniform) {
       if (input.fill == Input::kExtremes) fill_extremes(input, random, array);
       else if (input.fill == Input::kTrees) fill_trees(input, random, array);
+      else if (input.fill == Input::kCurve) fill_curve(array);
       else fill_pairs(input, random, array);
       continue;
     }

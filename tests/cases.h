@@ -22,12 +22,12 @@ inline constexpr const char* kTraitNames[] = {"groups", "dilation", "asym. pad",
 inline constexpr int kTraitCount = 6;
 
 struct Input {
-  enum Fill { kUniform, kPairs, kSumPairs, kExtremes, kTrees };
+  enum Fill { kUniform, kPairs, kSumPairs, kExtremes, kTrees, kCurve };
   ElementType element = ElementType::kNone;  // kNone: absent
   std::vector<int32_t> dims;
   // Of the values; of the real multipliers for pairs, drawn evenly by logarithm (kSumPairs: of row y; rows a
   // and b are those of scales that differ by less than 16). kExtremes: some are no scales of a network, or no numbers.
-  // kTrees: nodes of tree_ensemble over `low` features and `high` entries of leaves.
+  // kTrees: nodes of tree_ensemble over `low` features and `high` entries of leaves. kCurve: points of sigmoid.
   double low = -1, high = 1;
   Fill fill = kUniform;
 };

@@ -145,6 +145,8 @@ void integer_lstm_case(const KernelEntry& entry, Random& random, Case& made) {
   absent_or(random, made, input(entry, 2, {4 * width}, 9000));
   made.inputs.push_back(input(entry, 3, {batch, width}, 127));
   made.inputs.push_back(input(entry, 4, {batch, width}, 32767));
+  if (entry.operand_count > 6)
+    made.inputs.push_back({.element = ElementType::kInt32, .dims = {256}, .fill = Input::kCurve});
 }
 
 }  // namespace

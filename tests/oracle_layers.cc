@@ -241,7 +241,8 @@ std::vector<Expected> integer_lstm(const Problem& p) {
       int64_t sum = p.has(2) ? p.in[2].integer(row) : 0;
       for (int i = 0; i < width; ++i)
         sum += (wrapped(p.in[3].integer(n * width + i) + h_zero) - h_zero) * p.in[1].integer(row * width + i);
-      const int64_t a = exact_multiply(Rounding::kDouble, sum, p.word(4 + 2 * k), p.word(5 + 2 * k));
+      const int64_t product = exact_multiply(Rounding::kDouble, sum, p.word(4 + 2 * k), p.word(5 + 2 * k));
+      const int64_t a = p.in.size() > 5 ? std::clamp<int64_t>(product, -32768, 32767) : product;
       const Real v =
           std::ldexp(Real(std::clamp<int64_t>(a + p.in[0].integer(n * 4 * width + row), -32768, 32767)), -12);
       if (k == 2) gate[k] = {std::ldexp(std::tanh(v), 15), kTanhError};

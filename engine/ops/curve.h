@@ -29,16 +29,19 @@ struct Curve {
   }
 
   constexpr void sigmoid(const int16_t* x, const int32_t* table, int16_t* y) const {
-    for (int i : independent(elements)) {
-      const int64_t z = scaled(x[i]), r = point<9>(table, z < 0 ? -z : z, int64_t{0x7FFF} << 10);
-      y[i] = int16_t((z >= 0 ? r + (1 << 9) : (1 << 25) - r + (1 << 9) - 1) >> 10);
-    }
+    for (int i : independent(elements)) y[i] = sigmoid_of(scaled(x[i]), table);
   }
   constexpr void tanh(const int16_t* x, const int32_t* table, int16_t* y) const {
-    for (int i : independent(elements)) {
-      const int64_t z = scaled(x[i]), r = point<8>(table, z < 0 ? -z : z, int64_t{0xFFFF} << 8);
-      y[i] = int16_t((z >= 0 ? r - (1 << 23) + (1 << 7) : (1 << 23) - r + (1 << 7) - 1) >> 8);
-    }
+    for (int i : independent(elements)) y[i] = tanh_of(scaled(x[i]), table);
+  }
+
+  static constexpr int16_t sigmoid_of(int64_t z, const int32_t* table) {
+    const int64_t r = point<9>(table, z < 0 ? -z : z, int64_t{0x7FFF} << 10);
+    return int16_t((z >= 0 ? r + (1 << 9) : (1 << 25) - r + (1 << 9) - 1) >> 10);
+  }
+  static constexpr int16_t tanh_of(int64_t z, const int32_t* table) {
+    const int64_t r = point<8>(table, z < 0 ? -z : z, int64_t{0xFFFF} << 8);
+    return int16_t((z >= 0 ? r - (1 << 23) + (1 << 7) : (1 << 23) - r + (1 << 7) - 1) >> 8);
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {

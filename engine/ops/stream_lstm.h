@@ -12,7 +12,7 @@
 //
 // int8: x is int16 in units of 2^-12 (dense with an int16 result makes it), c int16 in units of 2^-cell_fraction, w, h
 // and y int8. h and y have one scale. NUMERICS.md section 3, (12l). h is stored less its zero point, wrapping, so that
-// zeroed memory means h = 0.
+// zeroed memory means h = 0. With a table (curve.h) the functions and products are TensorFlow Lite Micro's.
 //
 // Nothing flows back through it: a state of an earlier run has no gradient.
 #pragma once
@@ -21,6 +21,7 @@
 
 #include "engine/base/isa.h"
 #include "engine/numeric/fixed_point_functions_16.h"
+#include "engine/ops/curve.h"
 #include "engine/ops/independent.h"
 #include "engine/ops/recurrent.h"
 
@@ -33,7 +34,7 @@ struct StreamLstm {
   FixedPoint scales[5];  // of w h for i, f, g, o, to units of 2^-12; of o tanh(c) to y
 
   enum Word { kClip, kCellFraction, kHZero, kYZero, kScales, kWords = kScales + 10 };
-  enum Operand { kX, kW, kBias, kH, kC };
+  enum Operand { kX, kW, kBias, kH, kC, kTable };
 
   static constexpr StreamLstm from(const Words& words, const Operands& operands) {
     const Shape x = operands[kX];
@@ -73,22 +74,11 @@ struct StreamLstm {
 
   constexpr void forward_int8(const int16_t* x, const int8_t* w, Optional<const int32_t> bias, Update<int8_t> h,
                               Update<int16_t> c, int8_t* y) const {
-    const int width = size.width;
-    for (int n : independent(size.batch))
-      for (int j = 0; j < width; ++j) h.data[n * width + j] = moved(h.data[n * width + j], h_zero);
-    each_sample(h.data, y, [&](int n, int step, const int8_t* before, int8_t* out) {
-      const int16_t* const in = x + step * 4 * width;
-      for (int j = 0; j < width; ++j) {
-        int32_t gate[4] = {};
-        for (int k = 0; k < 4; ++k) gate[k] = gate_of(in, w, bias, before, k, j);
-        int16_t& cell = c.data[n * width + j];
-        cell = next_cell(gate, cell);
-        const int32_t product = gate[3] * fixed16::tanh(cell, 15 - cell_fraction);
-        out[j] = saturated_code(wrapping_add(multiply<Rounding::kDouble>(product, scales[4]), y_zero));
-      }
-    });
-    for (int n : independent(size.batch))
-      for (int j = 0; j < width; ++j) h.data[n * width + j] = moved(h.data[n * width + j], -h_zero);
+    forward_codes({x, w, bias.data}, h, c, y, Computed());
+  }
+  constexpr void forward_tables(const int16_t* x, const int8_t* w, Optional<const int32_t> bias, Update<int8_t> h,
+                                Update<int16_t> c, const int32_t* table, int8_t* y) const {
+    forward_codes({x, w, bias.data}, h, c, y, Tabled{table});
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
@@ -96,6 +86,7 @@ struct StreamLstm {
     TRY_CODE(check_sequence(operands, kX, kW, 4));
     const int width = operands[kW][1];
     if (operands.has(kBias) && !is(operands, kBias, 4 * width)) return Code::kShapeBias;
+    if (operands.has(kTable) && !is(operands, kTable, Curve::kPoints)) return Code::kShapeWeights;
     for (const int state : {kH, kC})
       if (!is(operands, state, x[0], width)) return Code::kShapeInput;
     TRY_CODE(operands.element(kX) == ElementType::kInt16 ? check_codes(words, width) : check_reals(words));
@@ -107,7 +98,7 @@ struct StreamLstm {
 
   static constexpr Attribute kAttributes[] = {
       {"cell_clip", Coding::kBound}, {"cell_fraction"}, {"h_zero"}, {"y_zero"}, {"scales", Coding::kInteger, 10}};
-  static constexpr const char* kInputs[] = {"x", "w", "bias?", "&h", "&c"};
+  static constexpr const char* kInputs[] = {"x", "w", "bias?", "&h", "&c", "table?"};
   static constexpr const char* kOutputs[] = {"y"};
 
  private:
@@ -129,21 +120,72 @@ struct StreamLstm {
   static constexpr int8_t moved(int8_t code, int by) { return int8_t(uint8_t(uint32_t(code) + uint32_t(by))); }
   static constexpr int8_t saturated_code(int32_t v) { return int8_t(v > 127 ? 127 : v < -128 ? -128 : v); }
 
-  // The function of gate k of unit j, in Q0 of 16 bits.
-  constexpr int32_t gate_of(const int16_t* in, const int8_t* w, Optional<const int32_t> bias, const int8_t* before,
-                            int k, int j) const {
-    const int row = k * size.width + j;
-    uint32_t sum = bias ? uint32_t(bias[row]) : 0;
-    for (int i = 0; i < size.width; ++i)
-      sum += (uint32_t(before[i]) - uint32_t(h_zero)) * uint32_t(w[row * size.width + i]);
-    const int32_t a = fixed16::saturated(wrapping_add(multiply<Rounding::kDouble>(int32_t(sum), scales[k]), in[row]));
-    return k == 2 ? fixed16::tanh(a, 3) : fixed16::logistic(a);
+  struct Given {
+    const int16_t* x;
+    const int8_t* w;
+    const int32_t* bias;  // or null
+  };
+
+  // What gates and products are made with: logistic of Q3, tanh of Qn to Q0, p 2^-bits, all of 16 bits; x and the
+  // recurrent product, which LiteRT adds before it saturates.
+  struct Computed {
+    constexpr int32_t logistic(int32_t a) const { return fixed16::logistic(a); }
+    constexpr int32_t tanh(int32_t v, int n) const { return fixed16::tanh(v, n); }
+    constexpr int32_t shifted(int32_t p, int bits) const { return fixed16::wrapped(rounding_shift_right(p, bits)); }
+    constexpr int32_t sum(int32_t product, int16_t x) const { return fixed16::saturated(wrapping_add(product, x)); }
+  };
+  struct Tabled {  // z: units of 1 / 12288
+    const int32_t* table;
+
+    constexpr int32_t logistic(int32_t a) const { return Curve::sigmoid_of(3 * int64_t{a}, table); }
+    constexpr int32_t tanh(int32_t v, int n) const {
+      const int64_t z = 3 * int64_t{v}, right = 3 - n;
+      return Curve::tanh_of(right > 0 ? (z + (1 << (right - 1))) >> right : z * (1 << -right), table);
+    }
+    constexpr int32_t shifted(int32_t p, int bits) const {
+      return fixed16::saturated(multiply<Rounding::kDouble>(p, {1 << 30, 1 - bits}));
+    }
+    constexpr int32_t sum(int32_t product, int16_t x) const {
+      return fixed16::saturated(fixed16::saturated(product) + x);
+    }
+  };
+
+  template <class Functions>
+  constexpr void forward_codes(const Given& given, Update<int8_t> h, Update<int16_t> c, int8_t* y,
+                               const Functions& functions) const {
+    const int width = size.width;
+    for (int n : independent(size.batch))
+      for (int j = 0; j < width; ++j) h.data[n * width + j] = moved(h.data[n * width + j], h_zero);
+    each_sample(h.data, y, [&](int n, int step, const int8_t* before, int8_t* out) {
+      const Given now = {given.x + step * 4 * width, given.w, given.bias};
+      for (int j = 0; j < width; ++j) {
+        int32_t gate[4] = {};
+        for (int k = 0; k < 4; ++k) {
+          const int32_t a = functions.sum(recurrent_sum(now, before, k, j), now.x[k * width + j]);
+          gate[k] = k == 2 ? functions.tanh(a, 3) : functions.logistic(a);
+        }
+        int16_t& cell = c.data[n * width + j];
+        cell = clipped(functions.shifted(gate[1] * cell, 15) +
+                       functions.shifted(gate[0] * gate[2], 30 - cell_fraction));
+        const int32_t product = gate[3] * functions.tanh(cell, 15 - cell_fraction);
+        out[j] = saturated_code(wrapping_add(multiply<Rounding::kDouble>(product, scales[4]), y_zero));
+      }
+    });
+    for (int n : independent(size.batch))
+      for (int j = 0; j < width; ++j) h.data[n * width + j] = moved(h.data[n * width + j], -h_zero);
   }
 
-  constexpr int16_t next_cell(const int32_t* gate, int16_t cell) const {
-    const int32_t kept = fixed16::wrapped(rounding_shift_right(gate[1] * cell, 15));
-    const int32_t added = fixed16::wrapped(rounding_shift_right(gate[0] * gate[2], 30 - cell_fraction));
-    const int32_t sum = fixed16::saturated(kept + added), most = int32_t(clip);
+  // The recurrent part of gate k of unit j, Q3.
+  constexpr int32_t recurrent_sum(const Given& given, const int8_t* before, int k, int j) const {
+    const int row = k * size.width + j;
+    uint32_t sum = given.bias != nullptr ? uint32_t(given.bias[row]) : 0;
+    for (int i = 0; i < size.width; ++i)
+      sum += (uint32_t(before[i]) - uint32_t(h_zero)) * uint32_t(given.w[row * size.width + i]);
+    return multiply<Rounding::kDouble>(int32_t(sum), scales[k]);
+  }
+
+  constexpr int16_t clipped(int32_t v) const {
+    const int32_t sum = fixed16::saturated(v), most = int32_t(clip);
     return int16_t(most == 0 ? sum : sum > most ? most : sum < -most ? -most : sum);
   }
 

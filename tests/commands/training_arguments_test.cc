@@ -65,6 +65,8 @@ TEST(training_arguments, optimizers_have_their_fields) {
   EXPECT_EQ(adam.beta2, 0.5f);
   EXPECT_EQ(adam.epsilon, 1e-7f);
   EXPECT_EQ(adam.weight_decay, 0.01f);
+  EXPECT_EQ(adam.decay_all, 0);
+  EXPECT_EQ(optimizer("adamw,weight_decay=0.1,decay_all=1").decay_all, 1);
   EXPECT_EQ(optimizer("momentum,momentum=1").momentum, 1);
   EXPECT_EQ(optimizer("rmsprop,alpha=0.9").alpha, 0.9f);
   for (const char* bad :

@@ -129,6 +129,8 @@ TEST(keras_files, a_training_begins_where_the_optimizer_stopped) {
         write_variable(root, {"optimizer_weights/Adam/iter:0", {}, {9}, KerasVariable::kInt64});
         write_variable(root, {"optimizer_weights/Adam/d/kernel/m:0", {2, 3}, {10, 11, 12, 13, 14, 15}});
         write_variable(root, {"optimizer_weights/Adam/d/kernel/v:0", {2, 3}, {20, 21, 22, 23, 24, 25}});
+        write_variable(root, {"optimizer_weights/loss_scale_optimizer/dynamic_scale", {}, {256}});
+        write_variable(root, {"optimizer_weights/loss_scale_optimizer/step_counter", {}, {5}});
       });
   Graph graph = import_keras_hdf5(file, "m.h5", {.batch = 4, .train = true});
   simplify(graph, kSimplifyToTrain);
@@ -136,7 +138,10 @@ TEST(keras_files, a_training_begins_where_the_optimizer_stopped) {
     TrainingOptions options;
     options.loss.kind = Loss::kSquaredError;
     options.optimizer.kind = kind;
+    options.loss_scale.kind = LossScale::kDynamic;
     const test::SmallTrainer trainer(compile_training(graph, options, {}).bytes);
+    EXPECT_EQ(trainer.state<float>("loss_scale"), std::vector<float>{256});
+    EXPECT_EQ(trainer.state<uint32_t>("loss_scale_counters"), (std::vector<uint32_t>{5, 0, 0}));
     if (kind == Optimizer::kMomentum) {
       EXPECT_EQ(trainer.state<uint32_t>("step_count"), std::vector<uint32_t>{0});
       EXPECT_EQ(trainer.state<float>("d/kernel/velocity"), std::vector<float>(6, 0));
@@ -145,6 +150,29 @@ TEST(keras_files, a_training_begins_where_the_optimizer_stopped) {
     EXPECT_EQ(trainer.state<uint32_t>("step_count"), std::vector<uint32_t>{9});
     EXPECT_EQ(trainer.state<float>("d/kernel/first_moment"), (std::vector<float>{10, 13, 11, 14, 12, 15}));
     EXPECT_EQ(trainer.state<float>("d/kernel/second_moment"), (std::vector<float>{20, 23, 21, 24, 22, 25}));
+  }
+}
+
+// Keras's AdamW decays biases too; here they do where it is asked for.
+TEST(keras_files, a_bias_decays_where_all_do) {
+  const std::string config = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "x"}},
+    {"class_name": "Dense", "config": {"name": "d", "units": 1}}]}})";
+  Graph graph = import_keras_hdf5(
+      legacy_keras(config, {{"d", {{"d/kernel:0", {2, 1}, {1, 2}}, {"d/bias:0", {1}, {3}}}}}), "m.h5", {.train = true});
+  simplify(graph, kSimplifyToTrain);
+  for (const float all : {0.0f, 1.0f}) {
+    TrainingOptions options;
+    options.loss.kind = Loss::kSquaredError;
+    options.optimizer.kind = Optimizer::kAdamW;
+    options.optimizer.weight_decay = 0.25f;
+    options.optimizer.decay_all = all;
+    const TrainingModel made = compile_training(graph, options, {});
+    for (const Node& node : made.update.nodes)
+      if (node.op == Op::kAdamW) {
+        const bool bias = made.update.values[size_t(node.inputs[4])].name == "d/bias";
+        EXPECT_EQ(get_real(node, "weight_decay"), bias && all == 0 ? 0 : 0.25f);
+      }
   }
 }
 

@@ -8,6 +8,7 @@ int16 are equal; of a file that also computes in float32 codes of int8 may diffe
 the former SUM of int8 is wrong.
 """
 import argparse
+import collections
 import fnmatch
 import importlib.metadata
 import pathlib
@@ -77,6 +78,7 @@ def main():
     parser.add_argument("--write", metavar="TABLE", type=pathlib.Path, help="writes what it prints to this file too")
     arguments = parser.parse_args()
     lines, refusals, wrong, files, converted = {}, [], [], 0, 0
+    of_form = collections.defaultdict(lambda: [0, 0])  # right, all
     paths = [p for p in sorted(arguments.folder.glob("*.tflite")) if p.with_suffix(".npz").exists()]
     for path in (p for p in paths if fnmatch.fnmatch(p.stem, arguments.pattern)):
         network, form = path.stem.split(".")
@@ -84,6 +86,8 @@ def main():
         verdict = text if right else "WRONG " + text if is_converted else "refused"
         lines.setdefault(network, []).append(f"{form} {verdict}")
         files, converted = files + 1, converted + is_converted
+        of_form[form][0] += right
+        of_form[form][1] += 1
         if not right:
             (wrong if is_converted else refusals).append(f"{path.stem}: {text}")
             print("WRONG" if is_converted else "refused", f"{path.stem}: {text}", file=sys.stderr, flush=True)
@@ -94,6 +98,8 @@ def main():
     none = arguments.folder / "not_made.txt"
     not_made = sorted(set(none.read_text().splitlines())) if none.exists() else []
     not_made = [x for x in not_made if not (arguments.folder / (x.split(":")[0] + ".npz")).exists()]
+    counts = ", ".join(f"{form} {right} of {count}" for form, (right, count) in sorted(of_form.items()))
+    table += ["", f"Right of each form: {counts}."]
     for title, names in (("Wrong", wrong), ("Refused", refusals), ("Not made", not_made)):
         if names:
             table += ["", title + ":"]

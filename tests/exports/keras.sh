@@ -39,7 +39,7 @@ trap 'rm -f "$table"' EXIT
   if [ "$pattern" = '*' ]; then
     NACRE_ROOT=$here/../.. NACRE_SHARED=${NACRE_SHARED-$here/../../../shared} "$build/tests/unit_tests" \
       --gtest_filter='keras_files.a_trained_file_rounds*' | grep '^keras_files:' || echo 'NOT SHOWN: weights'
-    NACRE_TOOL=$nacre "$python" "$here/../peers/keras_training.py" "$models"
+    NACRE_TOOL=$nacre "$python" "$here/../peers/keras_training.py" "$models" || status=1
   fi
   sed -n '/^CLAIM/p' "$table"
 } > "$table.all" || status=1

@@ -1,6 +1,7 @@
 // Layers of Keras files as numbers: what the graph gives is what the layer's formula gives, written here as it is read.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/graph/run_graph.h"
@@ -187,6 +188,28 @@ TEST(keras_layers, a_slice_of_a_tensor_is_numpys) {
   EXPECT_EQ(outputs_of(file_graph(config, {}), Floats{0, 1, 2, 3, 4, 5, 6, 7}), (Floats{7, 5}));
 }
 
+// Keras 2 counts the making of a model as its first call, and names a model's variables without it. y = 3 (3 x).
+TEST(keras_layers, a_model_in_a_model_is_read_as_keras_2_wrote_it) {
+  const std::string config = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
+    {"class_name": "InputLayer", "name": "x", "config": {"batch_input_shape": [null, 1], "name": "x"},
+     "inbound_nodes": []},
+    {"class_name": "Functional", "name": "middle", "config": {"name": "middle", "layers": [
+      {"class_name": "InputLayer", "name": "y", "config": {"batch_input_shape": [null, 1], "name": "y"},
+       "inbound_nodes": []},
+      {"class_name": "Sequential", "name": "inner", "config": {"name": "inner", "layers": [
+        {"class_name": "Dense", "config": {"name": "d", "units": 1, "use_bias": false,
+         "dtype": {"class_name": "Policy", "config": {"name": "mixed_float16"}}}}]},
+       "inbound_nodes": [[["y", 0, 0, {}]]]}],
+     "input_layers": [["y", 0, 0]], "output_layers": [["inner", 1, 0]]},
+     "inbound_nodes": [[["x", 0, 0, {}]], [["middle", 1, 0, {}]]]}],
+    "input_layers": [["x", 0, 0]], "output_layers": [["middle", 2, 0]]}})";
+  const Graph graph =
+      import_keras_hdf5(legacy_keras(config, {{"middle", {{"d/kernel:0", {1, 1}, {3}}}}}), "m.h5");
+  check(graph);
+  EXPECT_EQ(outputs_of(graph, Floats{2}), Floats{18});
+  EXPECT_EQ(graph.layers[0].source_policy, R"("mixed_float16")");
+}
+
 // Codes of a kernel that stands with its output first: a scale is of an output, wherever its axis is.
 TEST(keras_layers, scales_follow_the_equation) {
   const std::string einsum = layer("EinsumDense", R"("name": "d", "equation": "ab,cb->ac", "output_shape": 2, "dtype":
@@ -194,6 +217,170 @@ TEST(keras_layers, scales_follow_the_equation) {
   const Graph graph = file_graph(model_of("2", einsum), {{"d/kernel", {2, 2}, {10, 20, 30, 40}, KerasVariable::kInt8},
                                                          {"d/kernel_scale", {2}, {10, 100}}});
   expect_near(outputs_of(graph, Floats{1, 1}), {3, 0.7f});
+}
+
+// A dtype of int8 or int4, and what the file says of how rows of the input are coded.
+std::string coded_as(const std::string& mode, const std::string& activation = "") {
+  const std::string dtype = R"("dtype": {"class_name": "QuantizedDTypePolicy", "config": {"mode": ")" + mode +
+                            R"(", "source_name": "float32"}})";
+  if (activation.empty()) return dtype;
+  return dtype + R"(, "quantization_config": {"class_name": "Int8QuantizationConfig", "config":
+    {"weight_quantizer": null, "activation_quantizer": )" + activation + "}}";
+}
+
+constexpr char kAbsMax[] = R"({"class_name": "AbsMaxQuantizer", "config": {"value_range": [-127, 127],
+  "epsilon": 1e-07, "output_dtype": "int8"}})";
+
+float two_codes(int low, int high) { return float(int8_t((low & 15) | high << 4)); }
+
+const std::vector<KerasVariable> kInt4Codes = {
+    {"d/kernel", {2, 1}, {two_codes(-8, 3), two_codes(5, -1)}, KerasVariable::kInt8}, {"d/kernel_scale", {2}, {2, 4}}};
+
+// In an archive places tell: what a layer does not have leaves no gap.
+TEST(keras_layers, codes_of_four_bits_need_no_bias) {
+  const std::string config =
+      model_of("2", layer("Dense", R"("name": "d", "units": 2, "use_bias": false, )" + coded_as("int4/-1")));
+  const Graph graph =
+      import_keras_archive(keras_archive(config, {{"layers/dense/vars/0", {2, 1}, kInt4Codes[0].numbers,
+                                                   KerasVariable::kInt8},
+                                                  {"layers/dense/vars/1", {2}, {2, 4}}}),
+                           "m.keras");
+  check(graph);
+  EXPECT_EQ(outputs_of(graph, Floats{1, 2}), (Floats{-4 + 5, 0.75f - 0.5f}));
+  EXPECT_NE(graph.layers[0].source_policy.find("int4"), std::string::npos);
+}
+
+// Keras has any kernel as a matrix before it packs it. Where a column of that is no output the layer computes in reals.
+TEST(keras_layers, codes_of_a_turned_kernel_are_what_they_mean) {
+  const std::string einsum = layer(
+      "EinsumDense", R"("name": "d", "equation": "ab,cb->ac", "output_shape": 2, )" + coded_as("int4/-1"));
+  const Graph graph = file_graph(model_of("2", einsum), kInt4Codes);
+  EXPECT_EQ(outputs_of(graph, Floats{1, 2}), (Floats{-4 + 1.5f, 2.5f - 0.5f}));
+  EXPECT_EQ(graph.layers[0].source_policy, "");
+}
+
+TEST(keras_layers, rows_are_coded_where_the_file_says_it) {
+  const std::vector<KerasVariable> int8 = {{"d/kernel", {2, 1}, {100, 50}, KerasVariable::kInt8},
+                                           {"d/kernel_scale", {1}, {10}}};
+  const auto dense = [&](const std::string& dtype) {
+    return file_graph(model_of("2", layer("Dense", R"("name": "d", "units": 1, "use_bias": false, )" + dtype)), int8);
+  };
+  EXPECT_NE(dense(coded_as("int8", kAbsMax)).layers[0].source_policy.find(R"("int8")"), std::string::npos);
+  EXPECT_EQ(dense(coded_as("int8", "null")).layers[0].source_policy, R"("int8/weights_from_float32")");
+  EXPECT_EQ(outputs_of(dense(coded_as("int8", "null")), Floats{2, 0.01f}), Floats{20.05f});
+
+  // 0.01 of at most 2 is code round(0.635) = 1 of 127, or of 7 none
+  const std::string few = R"({"class_name": "AbsMaxQuantizer", "config": {"value_range": [-7, 7]}})";
+  expect_near(outputs_of(dense(coded_as("int8", few)), Floats{2, 0.01f}), Floats{20});
+  const std::string int4 =
+      layer("Dense", R"("name": "d", "units": 2, "use_bias": false, )" + coded_as("int4", kAbsMax));
+  expect_near(outputs_of(file_graph(model_of("2", int4), kInt4Codes), Floats{2, 0.01f}),
+              Floats{-8 + 2.5f * 2 / 127, 1.5f - 0.25f * 2 / 127});
+}
+
+// In an .h5 file, where names tell, the bias of a head's projection may stand before its codes.
+TEST(keras_layers, codes_of_attention_are_found_by_their_names) {
+  std::vector<KerasVariable> variables;
+  for (const std::string name : {"query", "key", "value", "attention_output"})
+    for (const KerasVariable& v : {KerasVariable{"bias", {1, 1}, {0}},
+                                   KerasVariable{"kernel", {1, 1, 1}, {20}, KerasVariable::kInt8},
+                                   KerasVariable{"kernel_scale", {1, 1}, {10}}})
+      variables.push_back({"d/" + name + "/" + v.path, v.dims, v.numbers, v.type});
+  const std::string config = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
+    {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [null, 1, 1], "name": "x"},
+     "inbound_nodes": []},
+    {"class_name": "MultiHeadAttention", "name": "d", "config": {"name": "d", "num_heads": 1, "key_dim": 1},
+     "inbound_nodes": [{"args": [{"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}},
+      {"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}}], "kwargs": {}}]}],
+    "input_layers": [["x", 0, 0]], "output_layers": [["d", 0, 0]]}})";
+  EXPECT_EQ(outputs_of(file_graph(config, variables), Floats{3}), Floats{12});  // the value, and the output, of 2 each
+}
+
+// x of width 2 by a matrix of its own [2, 3], whose pairs of four bits are rows.
+TEST(keras_layers, an_embedding_turns_by_its_own_codes) {
+  const auto scores = [](const std::string& mode, const std::vector<KerasVariable>& variables) {
+    const std::string config = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
+      {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [null, 2], "name": "x"}, "inbound_nodes": []},
+      {"class_name": "ReversibleEmbedding", "name": "d", "config": {"name": "d", "input_dim": 3, "output_dim": 2,
+       "tie_weights": false, )" + coded_as(mode, "null") + R"(}, "inbound_nodes": [{"args": [
+        {"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}}], "kwargs": {"reverse": true}}]}],
+      "input_layers": [["x", 0, 0]], "output_layers": [["d", 0, 0]]}})";
+    return outputs_of(file_graph(config, variables), Floats{1, 2});
+  };
+  EXPECT_EQ(scores("int8", {{"d/embeddings", {3, 2}, Floats(6, 1), KerasVariable::kInt8},
+                            {"d/embeddings_scale", {3}, {1, 1, 1}},
+                            {"d/reverse_embeddings", {2, 3}, {1, 2, 3, 4, 5, 6}, KerasVariable::kInt8},
+                            {"d/reverse_embeddings_scale", {3}, {1, 2, 4}}}),
+            (Floats{9, 6, 3.75f}));
+  EXPECT_EQ(scores("int4/2", {{"d/embeddings", {3, 1}, Floats(3, 1), KerasVariable::kInt8},
+                              {"d/embeddings_scale", {3, 1}, {1, 1, 1}},
+                              {"d/embeddings_zero", {3, 1}, {0, 0, 0}, KerasVariable::kInt8},
+                              {"d/g_idx", {2}, {0, 0}},
+                              {"d/reverse_embeddings", {1, 3}, {two_codes(1, 4), two_codes(2, 5), two_codes(-8, 7)},
+                               KerasVariable::kInt8},
+                              {"d/reverse_embeddings_scale", {1, 3}, {1, 2, 4}},
+                              {"d/reverse_embeddings_zero", {1, 3}, {1, 0, 0}}}),
+            (Floats{0 + 6, 4 + 20, -32 + 56}));
+}
+
+// The range is of what the layer reads, wherever its product reads it.
+TEST(keras_layers, a_float8_scale_is_of_the_layers_product) {
+  const std::string einsum = layer("EinsumDense", R"("name": "d", "equation": "abc,bd->acd", "output_shape": [3, 1],
+    "dtype": {"class_name": "QuantizedFloat8DTypePolicy", "config": {"mode": "float8", "source_name": "float32"}})");
+  const std::vector<KerasVariable> variables = {{"d/kernel", {2, 1}, {1, 2}},
+                                                {"d/inputs_scale", {}, {0.0078125f}},
+                                                {"d/inputs_amax_history", {2}, {0, 0}},
+                                                {"d/kernel_scale", {}, {0.25f}},
+                                                {"d/kernel_amax_history", {2}, {0, 0}},
+                                                {"d/outputs_grad_scale", {}, {1}},
+                                                {"d/outputs_grad_amax_history", {2}, {0, 0}}};
+  const Graph graph = file_graph(model_of("2, 3", einsum), variables);
+  for (const Node& node : graph.nodes) {
+    if (node.op != Op::kDense) continue;
+    EXPECT_EQ(node.x_amax, 3.5f);  // 448 / 128
+    EXPECT_EQ(graph.values[size_t(node.inputs[1])].amaxes, Floats{112});
+  }
+}
+
+// Histograms by counting, maps of tiles of 2 x 2 by their formula, and per pixel the four nearest of them.
+TEST(keras_layers, contrast_is_limited_per_tile) {
+  constexpr int kSide = 4, kTile = 2, kGrid = 2;
+  Floats image;
+  for (int i = 0; i < kSide * kSide; ++i) image.push_back(float(i * 37 % 256) + 0.25f);
+  std::vector<std::vector<double>> maps;
+  for (int tile = 0; tile < kGrid * kGrid; ++tile) {
+    std::vector<double> c(256, 0);
+    for (int p = 0; p < kTile * kTile; ++p) {
+      const int row = tile / kGrid * kTile + p / kTile, column = tile % kGrid * kTile + p % kTile;
+      ++c[size_t(image[size_t(row * kSide + column)])];
+    }
+    const double limit = 40.0 * kTile * kTile / 256;
+    double excess = 0;
+    for (double& h : c) excess += std::max(h - limit, 0.0), h = std::min(h, limit);
+    for (size_t k = 0; k < 256; ++k) c[k] += excess / 256 + (k > 0 ? c[k - 1] : 0);
+    const double least = c[0];
+    for (double& k : c) k = 255 * (k - least) / (kTile * kTile - least);
+    maps.push_back(c);
+  }
+  Floats expected;
+  const auto near = [](int i) { return (i - kTile / 2.0) / kTile; };  // in tiles, from the middle of the first
+  for (int i = 0; i < kSide * kSide; ++i) {
+    double y = 0;
+    const int level = int(image[size_t(i)]);
+    for (const int a : {0, 1})
+      for (const int b : {0, 1}) {
+        const double row = std::floor(near(i / kSide)) + a, column = std::floor(near(i % kSide)) + b;
+        const double weight = (1 - std::abs(near(i / kSide) - row)) * (1 - std::abs(near(i % kSide) - column));
+        const int tile = int(std::clamp(row, 0.0, 1.0)) * kGrid + int(std::clamp(column, 0.0, 1.0));
+        y += weight * maps[size_t(tile)][size_t(level)];
+      }
+    expected.push_back(float(y));
+  }
+  const std::string equalization = layer("ContrastLimitedAdaptiveHistogramEqualization",
+                                         R"("name": "e", "clip_limit": 40, "tile_grid_size": [2, 2])");
+  const Floats found = outputs_of(file_graph(model_of("4, 4, 1", equalization), {}), image);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-2) << i;  // sums of 256, times 255
 }
 
 }  // namespace

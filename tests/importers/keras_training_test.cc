@@ -74,6 +74,44 @@ TEST(keras_training, moments_are_found_under_the_names_of_three_versions) {
   }
 }
 
+// A LossScaleOptimizer steps by another, whose words and state are those of the training; its scale comes in too.
+TEST(keras_training, a_loss_scale_is_around_an_optimizer) {
+  const std::string inner = R"("inner_optimizer": {"class_name": "Adam", "config": {"beta_1": 0.8}})";
+  const SourceTraining listed = training_of_file(compiled_with("LossScaleOptimizer", inner),
+                                                 {{"adam/iteration", {}, {7}, KerasVariable::kInt64},
+                                                  {"adam/d_kernel_momentum", {2, 3}, counted_from(10, 6)},
+                                                  {"adam/d_kernel_velocity", {2, 3}, counted_from(20, 6)},
+                                                  {"loss_scale_optimizer/iteration", {}, {0}, KerasVariable::kInt64},
+                                                  {"loss_scale_optimizer/step_counter", {}, {5}, KerasVariable::kInt64},
+                                                  {"loss_scale_optimizer/dynamic_scale", {}, {256}}});
+  EXPECT_EQ(listed.optimizer, "adam,beta1=0.8,beta2=0.999,epsilon=1e-07,weight_decay=1");
+  EXPECT_EQ(listed.steps, 7u);
+  EXPECT_EQ(listed.loss_scale, 256);
+  EXPECT_EQ(listed.steps_with_scale, 5u);
+  EXPECT_EQ(listed.moments.at("d/kernel").at("first_moment"), kTurned);
+
+  const std::string config = R"({"class_name": "Sequential", "compile_config": {"loss": "mse", "optimizer":
+    {"class_name": "Adam", "config": {}}}, "config": {"name": "s", "layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "x"}},
+    {"class_name": "Dense", "config": {"name": "d", "units": 1, "use_bias": false}}]}})";
+  const std::string own = "optimizer/vars/", of_inner = "optimizer/inner_optimizer/vars/";
+  const Graph graph = import_keras_archive(keras_archive(config, {{"layers/dense/vars/0", {2, 1}, {1, 2}},
+                                                                  {own + "0", {}, {0}, KerasVariable::kInt64},
+                                                                  {own + "1", {}, {0}},
+                                                                  {own + "2", {}, {5}, KerasVariable::kInt64},
+                                                                  {own + "3", {}, {256}},
+                                                                  {of_inner + "0", {}, {7}, KerasVariable::kInt64},
+                                                                  {of_inner + "1", {}, {0.5f}},
+                                                                  {of_inner + "2", {2, 1}, {3, 4}},
+                                                                  {of_inner + "3", {2, 1}, {5, 6}}}),
+                                           "m.keras", {.train = true});
+  EXPECT_EQ(graph.training->steps, 7u);
+  EXPECT_EQ(graph.training->learning_rate, 0.5f);
+  EXPECT_EQ(graph.training->loss_scale, 256);
+  EXPECT_EQ(graph.training->steps_with_scale, 5u);
+  EXPECT_EQ(graph.training->moments.at("d/kernel"), (Moments{{"first_moment", {3, 4}}, {"second_moment", {5, 6}}}));
+}
+
 // Keras's velocity has the rate in it, and the other sign.
 TEST(keras_training, velocities_lose_their_rate) {
   const SourceTraining said =
@@ -92,7 +130,7 @@ TEST(keras_training, loss_and_optimizer_are_said_as_tune_takes_them) {
   EXPECT_EQ(adam.clip_norm, 2);
   EXPECT_EQ(adam.batch_norm_momentum, 0.9f);
   EXPECT_EQ(said(compiled_with("AdamW", R"("weight_decay": 0.004)")).optimizer,
-            "adamw,beta1=0.9,beta2=0.999,epsilon=1e-07,weight_decay=0.004");
+            "adamw,beta1=0.9,beta2=0.999,epsilon=1e-07,weight_decay=0.004,decay_all=1");
   EXPECT_EQ(said(compiled_with("RMSprop", R"("rho": 0.95)")).optimizer,
             "rmsprop,alpha=0.95,epsilon=1e-07,weight_decay=1");
   EXPECT_EQ(said(compiled_with("Adam", R"("amsgrad": true)")).optimizer, "");

@@ -4,8 +4,7 @@
     litert_operators.py --check             computes it again and compares with the committed one
 
 Needs ai-edge-litert and numpy. These operators are not TensorFlow Lite Micro's arithmetic (NUMERICS.md sections 3, 4 and
-8), or have no other oracle. Kernels are LiteRT's own without delegates, those of its reference are equal. What the
-table holds of each network:
+8), or have no other oracle. Kernels are LiteRT's reference. What the table holds of each network:
 
     file      the .tflite, in hexadecimal
     inputs    codes by the inputs' places, row by row
@@ -62,6 +61,24 @@ def dense(rows, width, out, channels, bias):
     return B.FULLY_CONNECTED, kind, inputs, codes((rows, out), I16, -11)[0]
 
 
+def pairs_of(w):
+    """Two codes of 4 bits in a byte, the lower first."""
+    nibbles = np.append(w.ravel(), np.zeros(w.size % 2, np.int8)) & 15
+    return (nibbles[::2] | nibbles[1::2] << 4).astype(np.uint8)
+
+
+def in_int4(code, kind, w_shape, x_shape, y_shape):
+    """Of int8, with weights of 4 bits and a scale for each channel."""
+    x, _ = codes(x_shape, I8, -5, 3)
+    w_scale = np.array([scale(-3) for _ in range(w_shape[0])])
+    w = numbers.integers(-7, 8, w_shape).astype(np.int8)
+    b = numbers.integers(-500, 500, w_shape[0]).astype(np.int32)
+    zeros = [0] * w_shape[0]
+    inputs = [(x, None), (tensor(w_shape, s.TensorType.INT4, w_scale, zeros), pairs_of(w)),
+              (tensor(b.shape, I32, x.quantization.scale[0] * w_scale, zeros), b)]
+    return code, kind, inputs, codes(y_shape, I8, -2, -4)[0]
+
+
 def two(code, name, kind, exponents):
     zeros = [0, 0, 0] if kind == I16 else [3, -5, 7]
     a, b, y = (codes((24, 32), kind, e, z) for e, z in zip(exponents, zeros))
@@ -93,9 +110,13 @@ def networks():
         "dense": dense(6, 12, 16, 1, True),
         "dense_per_channel": dense(6, 12, 16, 16, True),
         "dense_without_bias": dense(6, 12, 16, 1, False),
+        "dense_int4": in_int4(B.FULLY_CONNECTED, options("FullyConnectedOptions"), (5, 9), (4, 9), (4, 5)),
+        "conv_int4": in_int4(B.CONV_2D, options("Conv2DOptions", strideH=1, strideW=1, padding=s.Padding.VALID),
+                             (5, 3, 3, 3), (1, 6, 5, 3), (1, 4, 3, 5)),
         "mul_int16": two(B.MUL, "MulOptions", I16, (-14, -15, -14)),
         "mul_int8": two(B.MUL, "MulOptions", I8, (-6, -7, -6)),
         "sub_int8": two(B.SUB, "SubOptions", I8, (-6, -7, -6)),
+        "squared_difference": two(B.SQUARED_DIFFERENCE, "SquaredDifferenceOptions", I8, (-6, -7, -5)),
         "exp": one(B.EXP, NONE, -13, -10),
         "log": one(B.LOG, NONE, -12, -12),
         "gelu": one(B.GELU, gelu, -13, -13),
@@ -109,8 +130,7 @@ def networks():
 def answer(network):
     code, (kind, made), inputs, y = network
     file = written(code, kind, made, inputs, y)
-    interpreter = Interpreter(model_content=file,
-                              experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    interpreter = Interpreter(model_content=file, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     interpreter.allocate_tensors()
     fed = []
     for details in interpreter.get_input_details():

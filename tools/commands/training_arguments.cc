@@ -119,7 +119,7 @@ OptimizerOptions parse_optimizer(const TrainingArguments& a) {
   const Named named = split("--optimizer", a.optimizer);
   OptimizerOptions o;
   o.kind = find(kOptimizers, "--optimizer", named.name);
-  Fields fields = {{"weight_decay", {&o.weight_decay, 0, 1e6f}}};
+  Fields fields = {{"weight_decay", {&o.weight_decay, 0, 1e6f}}, {"decay_all", {&o.decay_all}}};
   const bool adam = o.kind == Optimizer::kAdam || o.kind == Optimizer::kAdamW;
   if (adam) fields["beta1"] = {&o.beta1, 0, kBelowOne}, fields["beta2"] = {&o.beta2, 0, kBelowOne};
   if (o.kind == Optimizer::kMomentum || o.kind == Optimizer::kNesterov) fields["momentum"] = {&o.momentum};

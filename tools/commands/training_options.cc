@@ -53,7 +53,7 @@ OptionTable<A> make_table() {
        .field = [](A& a) { return Flag{&a.frozen_batch_norm}; }},
       {.name = "--no-decay",
        .value = "PATTERN",
-       .help = "layers whose weights do not decay (biases and norms never do)",
+       .help = "layers whose weights do not decay (biases and norms do with decay_all=1 alone)",
        .field = [](A& a) { return &a.no_decay; },
        .empty = true},
       {.name = "--clip-norm",

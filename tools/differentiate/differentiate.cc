@@ -96,7 +96,9 @@ class Differentiator {
     }
     const ValueId scale = add_value(kLossScaleName, ElementType::kFloat32, {1}, Region::kState);
     value(scale).kept = Kept::kNumerics;
-    const float start = options_.loss_scale.start().scale;
+    const SourceTraining* saved = graph().training.get();
+    const bool resumes = saved != nullptr && saved->loss_scale > 0 && options_.loss_scale.kind == LossScale::kDynamic;
+    const float start = resumes ? saved->loss_scale : options_.loss_scale.start().scale;
     std::vector<uint8_t> initial(sizeof start);
     std::copy_n(reinterpret_cast<const uint8_t*>(&start), sizeof start, initial.begin());
     value(scale).initial = std::make_shared<const std::vector<uint8_t>>(std::move(initial));

@@ -17,7 +17,7 @@ namespace nacre::tools {
 struct GradientOf {
   std::string parameter, gradient;  // names of the state value and of the step value
   std::vector<std::string> layers;  // that read the parameter
-  bool decays = true;               // weights do, biases and what norms hold do not
+  bool decays = true;               // weights do, biases and what norms hold only where all do
 };
 
 struct StatisticsOf {  // of one batch norm: running mean and variance, and the sums that feed them

@@ -37,7 +37,8 @@ struct OptimizerOptions {
   float alpha = 0.99f;                 // rmsprop
   float epsilon = 1e-8f;               // adam, adamw, rmsprop, adagrad
   float weight_decay = 0;
-  // patterns of layers whose weights do not decay; biases and norms never do
+  float decay_all = 0;  // 1: biases and what norms hold decay too, as Keras's AdamW has it
+  // patterns of layers whose weights do not decay
   std::vector<std::string> no_decay;
   float clip_value = 0, clip_norm = 0;          // 0: none
   ElementType moments = ElementType::kFloat32;  // or kBfloat16

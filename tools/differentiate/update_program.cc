@@ -169,7 +169,8 @@ void UpdateSteps::optimize(const GradientOf& g, ValueId gradient, const Verdict&
   Node& node = guarded(row.op, g.parameter + "/" + find_rule(row.op)->name, std::move(inputs), verdict);
   node.layer = layer_of_sums();
   const auto is_named = [&](const std::string& layer) { return !o.no_decay.empty() && matches_any(layer, o.no_decay); };
-  const bool decays = g.decays && std::ranges::none_of(g.layers, is_named);  // one of those that share it is enough
+  const bool decays =  // one of those that share it is enough
+      (g.decays || o.decay_all != 0) && std::ranges::none_of(g.layers, is_named);
   const std::pair<const char*, float> attributes[] = {{"momentum", o.momentum},
                                                       {"beta1", o.beta1},
                                                       {"beta2", o.beta2},
@@ -209,6 +210,11 @@ void UpdateSteps::commit(const Commit& commit, const Verdict& verdict) {
 void UpdateSteps::finish(const Verdict& verdict) {
   guarded(Op::kCountStep, "count_step", {step_count()}, verdict);
   const ValueId counters = state("loss_scale_counters", ElementType::kUint32, {3}, Kept::kCounter);
+  if (saved_ != nullptr && saved_->steps_with_scale > 0 && options_.loss_scale.kind == LossScale::kDynamic) {
+    std::vector<uint8_t> good(3 * sizeof saved_->steps_with_scale, 0);
+    std::memcpy(good.data(), &saved_->steps_with_scale, sizeof saved_->steps_with_scale);
+    graph_.values[size_t(counters)].initial = std::make_shared<const std::vector<uint8_t>>(std::move(good));
+  }
   Node node = make_step(Op::kAdjustLossScale, Node(), "adjust_loss_scale",
                         {verdict.amax, verdict.apply, shared(kLossScaleName), counters}, {});
   const LossScaler& rule = options_.loss_scale;

@@ -112,6 +112,7 @@ struct Node {
   std::vector<ValueId> outputs;
   ValueId guard = kNone;                                  // one uint32: where it is 0 the node has no effect
   std::shared_ptr<const InputMoments> moments = nullptr;  // where the policy of the layer fits weights; no part of text
+  float x_amax = 0;  // of a matmul of a float8 layer: what the source made its input's scale of; no part of text
 };
 
 // A layer of the source file: what policies, reports and errors speak of. Steps keep it through every pass.
@@ -143,6 +144,8 @@ struct SourceTraining {
   float learning_rate = 0, clip_norm = 0, clip_value = 0, batch_norm_momentum = 0;
   std::vector<std::string> no_decay;  // patterns of layers
   uint32_t steps = 0;                 // that were applied
+  float loss_scale = 0;               // that it came to, after this many finite steps with it
+  uint32_t steps_with_scale = 0;
   // What the optimizer keeps, in the order of the parameter's elements: by the parameter's name, then by its own.
   std::map<std::string, std::map<std::string, std::vector<float>>> moments = {};
   std::map<std::string, std::vector<float>> float8 = {};  // scales and amax histories, by their names in state

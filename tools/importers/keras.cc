@@ -24,7 +24,7 @@ const Converter* find_converter(const std::string& class_name) {
   for (const auto& rows :
        {dense_converters(), window_converters(), transpose_converters(), pool_converters(), activation_converters(),
         norm_converters(), move_converters(), merge_converters(), recurrent_converters(), attention_converters(),
-        volume_converters(), image_converters(), encode_converters(), signal_converters()})
+        volume_converters(), image_converters(), contrast_converters(), encode_converters(), signal_converters()})
     for (const Converter& row : rows)
       if (class_name == row.class_name) return &row;
   return nullptr;
@@ -265,6 +265,7 @@ Stored stored_hdf5(std::span<const uint8_t> bytes, const std::string& name, cons
                 "put the model's configuration (model.to_json()) beside it, as NAME.json or config.json");
   const std::vector<uint8_t> text = read_file(beside, uint64_t{64} << 20);
   stored.config.assign(text.begin(), text.end());
+  if (stored.version.empty()) stored.version = version_of(parse_config(stored.config, beside));
   return stored;
 }
 

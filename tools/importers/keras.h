@@ -4,13 +4,13 @@
 //   keras_archive.cc     the members of a .keras archive
 //   keras_hdf5*.cc       HDF5, in a process of its own
 //   keras_stored.cc      where a file stores its numbers (stored_numbers.h)
-//   keras_training.cc    loss, optimizer and its state
+//   keras_training.cc    loss, optimizer and its state;  keras_trainable.cc: the order of what trains
 //   keras_weights.cc     which variables are whose, in both forms of file
 //   keras_network.cc     Functional, Sequential and nested models: which layer is called with what
 //   keras_call.cc        one call of a layer: its configuration, its operands, its nodes
 //   keras_dense.cc       Dense, EinsumDense, Embedding
 //   keras_window.cc      convolutions;  keras_transpose.cc: transposed ones;  keras_pool.cc: pools
-//   keras_volume.cc      both over volumes;  keras_image.cc: what resizes images
+//   keras_volume.cc      both over volumes;  keras_image.cc: what resizes images;  keras_contrast.cc: their contrast
 //   keras_activation.cc  activations, as layers and as names;  keras_norm.cc: normalizations
 //   keras_move.cc        Reshape and its kin, padding, cropping;  keras_merge.cc: Add and its kin
 //   keras_recurrent.cc   LSTM, GRU, SimpleRNN, RNN, Bidirectional, TimeDistributed
@@ -78,6 +78,7 @@ struct CodedKernel {
 struct Float8State {
   struct Of {
     std::vector<float> scale, history;
+    float amax() const;  // of which Keras's rule makes the scale; 0: it is none
   };
   Of x, w, y;
 };
@@ -202,6 +203,7 @@ std::span<const Converter> recurrent_converters();
 std::span<const Converter> attention_converters();
 std::span<const Converter> volume_converters();
 std::span<const Converter> image_converters();
+std::span<const Converter> contrast_converters();
 std::span<const Converter> encode_converters();
 std::span<const Converter> signal_converters();
 const Converter* find_converter(const std::string& class_name);
@@ -247,10 +249,21 @@ void convert_einsum_dense(Call& call);
 std::string source_policy(const Json& config);
 std::string quantization_mode(const Json& config);
 Json quantized(const std::string& mode);  // the dtype of a layer of that mode, over float32
+std::string source_name(const Json& config);  // of the policy that was quantized: "float32", "mixed_bfloat16", ..
+// How a quantized layer codes the rows of its input, none where it does not.
+//
+//   q = round(x high / (max |x| + epsilon)) within low .. high
+struct RowCodes {
+  float low = -127, high = 127, epsilon = 1e-7f;
+  bool operator==(const RowCodes&) const = default;
+};
+std::optional<RowCodes> row_codes(const Call& call);
 // keras_codes.cc: what the variables of a product say of its mode, "" that it has none.
 std::string stored_mode(const Weights& weights);
 // The variables of a quantized layer become kernel and bias.
 void decode_kernel(Call& call, const std::string& mode);
+// x as a product of the layer reads it: what its rows' codes mean, where that is no part of the layer's policy.
+ValueId coded_rows(const Call& call, ValueId x);
 void attach_codes(const Call& call, ValueId weights, const CodedKernel& kernel, const Call::Arrange& make);
 
 // matrix [rows, columns] -> [columns, rows]
@@ -281,6 +294,7 @@ class Importer {
   // Of a float8 layer: what its kernel's scale was made of, 0 where it is not known, and what training keeps.
   void keep_float8(const Call& call, float kernel_amax, Float8State state);
   float kernel_amax(const std::string& variable) const;
+  float input_amax(const Call& call) const;
 
   // keras_network.cc: a model on these inputs. Of a model that is a layer, `path` ends with '/'.
   std::vector<ValueId> model(const Json& entry, const Weights& weights, std::vector<ValueId> inputs,
@@ -302,6 +316,7 @@ class Importer {
     std::string class_name, name, module;
     Json config;
     std::vector<Json> nodes;
+    int64_t first = 0;  // the number of its first call: of a model 1 where Keras counts that of its making
     Weights weights;
     uint64_t bytes = 0;  // that a copy of the configuration takes, about
   };
@@ -316,6 +331,7 @@ class Importer {
   };
 
   std::vector<Entry> entries(const Json& layers, const Weights& weights);
+  static void number_calls(std::vector<Entry>& all, const Json& outputs);
   void run_calls(Scope& scope, std::vector<Waiting> waiting);
   std::vector<ValueId> functional(const Json& config, std::vector<Entry> entries, std::vector<ValueId> inputs,
                                   const std::string& path);

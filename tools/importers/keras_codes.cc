@@ -11,7 +11,13 @@
 // the policy is kept.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
+#include "engine/numeric/float8_scale.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce_axes.h"
+#include "engine/ops/unary.h"
 #include "tools/importers/keras.h"
 
 namespace nacre::tools::keras {
@@ -30,20 +36,23 @@ std::optional<size_t> find(const Weights& weights, const std::string& name, size
   return by_place && place < weights.count() ? std::optional<size_t>(place) : std::nullopt;
 }
 
-std::vector<float> unpacked(const Hdf5Dataset& packed, int64_t columns) {
-  const int64_t width = packed.dims.back(), rows = packed.elements() / std::max<int64_t>(width, 1);
-  std::vector<float> codes;
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) {
-      const int byte = packed.bytes[size_t(r * width + c / 2)], half = c % 2 == 0 ? byte & 15 : byte >> 4;
-      codes.push_back(float(half >= 8 ? half - 16 : half));
-    }
-  return codes;
+int half_of(uint8_t byte, bool second) {
+  const int half = second ? byte >> 4 : byte & 15;
+  return half >= 8 ? half - 16 : half;
 }
 
-struct Found {
-  std::optional<size_t> kernel, bias, scale, zero, groups;
-};
+// Pairs along the last axis [rows, ceil(columns / 2)], or along the first [ceil(rows / 2), columns].
+std::vector<float> codes_in_pairs(const Hdf5Dataset& packed, const std::vector<int64_t>& to, bool along_first) {
+  const int64_t columns = along_first ? to[1] : packed.dims.back();
+  const int64_t all = std::accumulate(to.begin(), to.end(), int64_t{1}, std::multiplies<>());
+  std::vector<float> codes;
+  for (int64_t i = 0; i < all; ++i) {
+    const int64_t width = along_first ? columns : all / packed.dims[0], r = i / width, c = i % width;
+    const int64_t at = along_first ? r / 2 * columns + c : r * columns + c / 2;
+    codes.push_back(float(half_of(packed.bytes[size_t(at)], (along_first ? r : c) % 2 == 1)));
+  }
+  return codes;
+}
 
 // For each of `count` codes [rows, columns] its scale: one per column, or per row of an embedding.
 std::vector<float> scales_of(const Call& call, const std::vector<float>& scale, size_t count, bool by_row) {
@@ -102,17 +111,6 @@ std::vector<float> by_equation(const Call& call, const std::vector<float>& scale
   return made;
 }
 
-// Whether the axes of an EinsumDense's kernel that are summed come before those that its output has: so Keras packs it.
-bool sums_first(const Call& call) {
-  const std::string text = call.text("equation", "");
-  const size_t comma = text.find(','), arrow = text.find("->");
-  if (comma == text.npos || arrow == text.npos || comma > arrow) return false;
-  const auto stays = [&](size_t at) { return text.find(text[at], arrow) != text.npos; };
-  for (size_t at = comma + 2; at < arrow; ++at)
-    if (stays(at - 1) && !stays(at)) return false;
-  return true;
-}
-
 // Sizes of a kernel that the file has packed: [in, out], as scales have it where the layer does not say it.
 std::vector<int64_t> kernel_dims(const Call& call, const Hdf5Dataset& stored, const Hdf5Dataset& scale) {
   if (call.class_name.ends_with("Embedding")) return {stored.dims[0], call.integer("output_dim", 1)};
@@ -141,17 +139,38 @@ void read_float8(Call& call) {
        {std::pair(&state.x, "inputs"), std::pair(&state.w, "kernel"), std::pair(&state.y, "outputs_grad")})
     for (const auto& [numbers, suffix] : {std::pair(&to->scale, "_scale"), std::pair(&to->history, "_amax_history")})
       if (const auto at = find(call.weights, std::string(name) + suffix, place++)) *numbers = call.weights[*at].reals();
-  const auto amax_of = [](const Float8State::Of& of) {
-    const float amax = of.scale.size() == 1 ? of.scale[0] * kLargestE4M3 : 0;
-    return amax > 0 && amax < kInfinity ? amax : 0;
-  };
-  if (const float amax = amax_of(state.x); amax > 0 && !call.inputs.empty()) {
-    std::vector<float>& amaxes = call.value(call.inputs[0]).amaxes;
-    if (amaxes.empty()) amaxes = {amax};
-    else amaxes[0] = std::max(amaxes[0], amax);
-  }
-  const float kernel_amax = amax_of(state.w);
+  const float kernel_amax = state.w.amax();
   call.importer->keep_float8(call, kernel_amax, std::move(state));
+}
+
+// Where a layer's variables are, of the rank that codes need.
+struct Found {
+  std::optional<size_t> kernel, bias, scale, zero, groups;
+};
+
+// kernel, bias, kernel_scale, kernel_zero, g_idx; of an embedding without a bias, and behind them the same of the
+// matrix that turns a ReversibleEmbedding. What a layer does not have leaves no gap.
+Found find_codes(const Call& call, bool biased, bool reverse) {
+  const std::string kernel = reverse                                  ? "reverse_embeddings"
+                             : call.class_name.ends_with("Embedding") ? "embeddings"
+                                                                      : "kernel";
+  size_t next = 0;
+  const auto take = [&](const std::string& name) { return find(call.weights, name, next++); };
+  const auto is_matrix = [&](const std::optional<size_t>& at) { return at && call.weights[*at].dims.size() == 2; };
+  Found table;
+  if (reverse) {
+    next = 1;
+    const bool grouped = is_matrix(take("embeddings_scale"));
+    if (grouped) take("embeddings_zero"), table.groups = take("g_idx");
+  }
+  Found at;
+  at.kernel = take(kernel);
+  if (biased) at.bias = take("bias");
+  at.scale = take(kernel + "_scale");
+  if (!is_matrix(at.scale)) return at;
+  at.zero = take(kernel + "_zero");
+  at.groups = reverse ? table.groups : take("g_idx");
+  return at;
 }
 
 }  // namespace
@@ -159,92 +178,140 @@ void read_float8(Call& call) {
 // Packed codes are a matrix, as the kernels of attention are not; g_idx says how many rows share a scale.
 std::string stored_mode(const Weights& weights) {
   if (weights.count() == 0) return "";
-  if (weights[0].type != ElementType::kInt8) return weights.count() >= 7 ? "float8" : "";
-  if (weights[0].dims.size() != 2) return "int8";
-  const size_t last = weights.count() - 1;
-  if (weights[last].dims.size() != 1 || weights[last].type != ElementType::kFloat32) return "int4/-1";
-  const std::vector<float> group = weights[last].reals();
-  const bool grouped = weights.count() >= 4 && int64_t(group.size()) == weights[0].dims[0];
+  const Hdf5Dataset& kernel = weights[find(weights, "kernel", 0).value_or(0)];
+  if (kernel.type != ElementType::kInt8) return weights.count() >= 7 ? "float8" : "";
+  if (kernel.dims.size() != 2) return "int8";
+  const Hdf5Dataset& last = weights[find(weights, "g_idx", weights.count() - 1).value_or(0)];
+  if (last.dims.size() != 1 || last.type != ElementType::kFloat32) return "int4/-1";
+  const std::vector<float> group = last.reals();
+  const bool grouped = weights.count() >= 4 && int64_t(group.size()) == kernel.dims[0];
   return grouped ? "int4/" + std::to_string(std::count(group.begin(), group.end(), 0.0f)) : "int4/-1";
 }
+
+namespace {
+
+// What `made` codes, of a scale for all codes of a column, or of groups: made->numbers.
+void decode(const Call& call, const Found& at, bool by_row, CodedKernel& made) {
+  const std::vector<float> scale = call.weights[*at.scale].reals();
+  std::vector<float> w = made.codes;
+  if (at.zero && at.groups) {
+    const std::vector<float> zero = call.weights[*at.zero].reals(), group = call.weights[*at.groups].reals();
+    if (zero.size() != scale.size()) call.bad("scales that do not fit its kernel");
+    const size_t columns = w.size() / std::max<size_t>(group.size(), 1);
+    const auto grouped = [&](const std::vector<float>& of) {
+      return by_row ? in_groups_of_rows(call, of, group, w.size()) : in_groups(call, of, group, w.size(), columns);
+    };
+    made.scale = grouped(scale);
+    made.zero = grouped(zero);
+    for (size_t i = 0; i < w.size(); ++i) w[i] = (w[i] - made.zero[i]) * made.scale[i];
+  } else {
+    if (made.quantization != Quantization::kInt4Weights) made.scale = by_equation(call, scale, made.numbers.dims);
+    if (made.scale.empty()) made.scale = scales_of(call, scale, w.size(), by_row);
+    for (size_t i = 0; i < w.size(); ++i) w[i] /= made.scale[i];
+  }
+  const auto* bytes = reinterpret_cast<const uint8_t*>(w.data());
+  made.numbers.bytes.assign(bytes, bytes + w.size() * sizeof(float));
+}
+
+// The codes of int4 that two of a byte are: of a matrix, as which Keras packs any kernel.
+void unpack_kernel(const Call& call, const Hdf5Dataset& stored, const Found& at, bool reverse, CodedKernel& made) {
+  std::vector<int64_t>& dims = made.numbers.dims;
+  if (stored.dims.size() != 2) call.bad("packed codes of shape " + dims_text(stored.dims));
+  dims = reverse ? std::vector<int64_t>{call.integer("output_dim", 1), stored.dims[1]}
+                 : kernel_dims(call, stored, call.weights[*at.scale]);
+  const size_t along = reverse ? 0 : 1;
+  if (dims[0] < 1 || dims[1] < 1) call.bad("a kernel of shape " + dims_text(dims));
+  if (stored.dims[along] != (dims[along] + 1) / 2)
+    call.bad("packed codes of shape " + dims_text(stored.dims) + " for a kernel of shape " + dims_text(dims));
+  made.codes = codes_in_pairs(stored, dims, reverse);
+}
+
+}  // namespace
 
 void decode_kernel(Call& call, const std::string& mode) {
   if (mode == "float8") return read_float8(call);
   const bool embedding = call.class_name.ends_with("Embedding"), int4 = mode.starts_with("int4");
   if (mode != "int8" && !int4) call.unsupported("codes of " + mode + ": give the network before it was quantized");
-  if (int4 && call.class_name == "EinsumDense" && !sums_first(call))
-    call.unsupported("codes of int4 of a kernel whose equation keeps an axis before one that it sums");
-  const std::string kernel = embedding ? "embeddings" : "kernel";
+  const bool reversed = call.class_name == "ReversibleEmbedding" && call.called_with("reverse");
+  const bool reverse = reversed && !call.flag("tie_weights", true);
   const bool biased = call.find("bias_axes") != nullptr || (call.class_name == "Dense" && call.flag("use_bias", true));
-  const size_t next = embedding ? 1 : int4 || biased ? 2 : 1;
-  Found at = {find(call.weights, kernel, 0), biased ? find(call.weights, "bias", 1) : std::nullopt,
-              find(call.weights, kernel + "_scale", next), find(call.weights, kernel + "_zero", next + 1),
-              find(call.weights, "g_idx", next + 2)};
-  if (int4 && !biased && !embedding && at.scale && call.weights.count() > 1 &&
-      call.weights[1].dims.size() == 2) {  // without a bias the others move up
-    at.scale = find(call.weights, kernel + "_scale", 1);
-    at.zero = find(call.weights, kernel + "_zero", 2);
-    at.groups = find(call.weights, "g_idx", 3);
-  }
+  const Found at = find_codes(call, biased, reverse);
   if (!at.kernel || !at.scale) call.bad("has no codes or no scale");
   const Hdf5Dataset& stored = call.weights[*at.kernel];
   if (stored.type != ElementType::kInt8 || stored.dims.empty()) return;  // the kernel itself
   auto made = std::make_shared<CodedKernel>();
   made->numbers.type = ElementType::kFloat32;
-  std::vector<int64_t>& dims = made->numbers.dims =
-      int4 ? kernel_dims(call, stored, call.weights[*at.scale]) : stored.dims;
-  int64_t columns = 1;
-  for (size_t i = 1; i < dims.size(); ++i) columns *= dims[i];
-  if (columns < 1) call.bad("a kernel of shape " + dims_text(dims));
-  if (int4 && (stored.dims.back() != (columns + 1) / 2 || stored.dims.size() != 2))
-    call.bad("packed codes of shape " + dims_text(stored.dims) + " for a kernel of shape " + dims_text(dims));
-  made->codes = int4 ? unpacked(stored, columns) : stored.reals();
+  made->numbers.dims = stored.dims;
   made->quantization = int4 ? Quantization::kInt4Weights : Quantization::kInt8Dynamic;
-  std::vector<float> w = made->codes;
-  const std::vector<float> scale = call.weights[*at.scale].reals();
-  if (int4 && at.zero && at.groups) {
-    const std::vector<float> zero = call.weights[*at.zero].reals(), group = call.weights[*at.groups].reals();
-    if (zero.size() != scale.size()) call.bad("scales that do not fit its kernel");
-    const auto grouped = [&](const std::vector<float>& of) {
-      return embedding ? in_groups_of_rows(call, of, group, w.size())
-                       : in_groups(call, of, group, w.size(), size_t(columns));
-    };
-    made->scale = grouped(scale);
-    made->zero = grouped(zero);
-    made->block = block_of(mode);
-    for (size_t i = 0; i < w.size(); ++i) w[i] = (w[i] - made->zero[i]) * made->scale[i];
-  } else {
-    if (!int4) made->scale = by_equation(call, scale, dims);
-    if (made->scale.empty()) made->scale = scales_of(call, scale, w.size(), embedding);
-    for (size_t i = 0; i < w.size(); ++i) w[i] /= made->scale[i];
+  made->block = int4 && at.zero ? block_of(mode) : 0;
+  if ((!embedding || reversed) && !int4 && row_codes(call) != RowCodes()) {  // rows are coded otherwise, or not at all
+    call.config["dtype"] = "int8/weights_from_" + source_name(call.config);
+    made->quantization = Quantization::kInt8Weights;
   }
-  const auto* bytes = reinterpret_cast<const uint8_t*>(w.data());
-  made->numbers.bytes.assign(bytes, bytes + w.size() * sizeof(float));
+  if (int4) unpack_kernel(call, stored, at, reverse, *made);
+  else made->codes = stored.reals();
+  decode(call, at, embedding && !reverse, *made);
   call.weights = call.weights.with_kernel(std::move(made), *at.kernel, at.bias);
 }
 
-// Of a matrix [out, in] with a scale per row, or per block of in; of anything else its numbers are enough.
+ValueId coded_rows(const Call& call, ValueId x) {
+  const std::string mode = quantization_mode(call.config);
+  if (!mode.starts_with("int4") && mode != "int8/weights") return x;
+  const std::optional<RowCodes> rows = row_codes(call);
+  if (!rows) return x;
+  const ValueId most = call.reduce(Reduce::kMax, call.unary(Unary::kAbs, x), {call.rank(x) - 1}, true);
+  const ValueId scale = call.binary(Binary::kDiv, call.number(rows->high), call.shifted(most, rows->epsilon));
+  const ValueId codes = call.unary(Unary::kRound, call.emit(Op::kMul, {x, scale}));
+  return call.binary(Binary::kDiv, call.clamp(codes, rows->low, rows->high), scale);
+}
+
+namespace {
+
+// Codes that a policy of the engine cannot have: the layer computes in reals, with what they mean.
+void leave_codes(const Call& call) {
+  const std::string policy = source_name(call.config);
+  call.importer->graph().layers[size_t(call.importer->layer_of(call))].source_policy =
+      policy == "float32" ? "" : Json(policy).dump();
+  call.note("has a scale for other than its outputs: its codes become reals");
+}
+
+}  // namespace
+
+// Of a matrix [out, in] with a scale per row, or per block of in; anything else becomes what it means.
 void attach_codes(const Call& call, ValueId weights, const CodedKernel& kernel, const Call::Arrange& make) {
   Value& w = call.value(weights);
   if (w.dims.size() != 2 || kernel.codes.empty()) return;
   const auto arranged = [&](const std::vector<float>& of) { return make ? make(of) : of; };
   const std::vector<float> codes = arranged(kernel.codes), scale = arranged(kernel.scale),
                            zero = kernel.zero.empty() ? std::vector<float>() : arranged(kernel.zero);
+  const bool step = kernel.quantization == Quantization::kInt8Weights;  // the policy's scale multiplies
   auto made = std::make_shared<SourceCodes>();
   made->quantization = kernel.quantization;
   made->block = kernel.block;
   const auto terms = size_t(w.dims[1]), block = kernel.block == 0 ? terms : std::min(terms, size_t(kernel.block));
   for (size_t i = 0; i < codes.size(); ++i) {
     const size_t first = i - i % terms % block;
-    if (scale[i] != scale[first]) return;
-    if (!zero.empty() && (zero[i] != zero[first] || !(std::abs(zero[i]) <= 127))) return;
+    const bool other_zero = !zero.empty() && (zero[i] != zero[first] || !(std::abs(zero[i]) <= 127));
+    if (scale[i] != scale[first] || other_zero) return leave_codes(call);
     made->codes.push_back(int8_t(codes[i]));
     if (first != i) continue;
-    made->scale.push_back(scale[i]);
+    made->scale.push_back(step ? 1 / scale[i] : scale[i]);
     if (!zero.empty()) made->zero.push_back(int8_t(zero[i]));
   }
   made->of = w.data;
   w.source_codes = std::move(made);
+}
+
+float Float8State::Of::amax() const {
+  if (scale.size() != 1 || !(scale[0] > 0) || !(scale[0] * kLargestE4M3 < kInfinity)) return 0;
+  float below = scale[0] * kLargestE4M3, above = below;
+  for (int i = 0; i < 4; ++i) {  // the rule divides twice, which rounds
+    for (const float amax : {below, above})
+      if (keras_step(amax, 1, kLargestE4M3, 0, true).scale == scale[0]) return amax;
+    below = std::nextafter(below, 0.0f);
+    above = std::nextafter(above, kInfinity);
+  }
+  return scale[0] * kLargestE4M3;
 }
 
 }  // namespace nacre::tools::keras

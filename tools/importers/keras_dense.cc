@@ -3,13 +3,21 @@
 //   Keras   kernel [in, out], y = x kernel + bias        the graph   dense, w [out, in]
 #include <algorithm>
 
-#include "engine/ops/binary.h"
 #include "engine/ops/reduce_axes.h"
 #include "engine/ops/select.h"
-#include "engine/ops/unary.h"
 #include "tools/importers/keras.h"
 
 namespace nacre::tools::keras {
+
+namespace {
+
+Node dense_step(const Call& call, ValueId x, ValueId w) {
+  Node node = call.step(Op::kDense, {coded_rows(call, x), w});
+  node.x_amax = call.importer->input_amax(call);
+  return node;
+}
+
+}  // namespace
 
 ValueId dense(const Call& call, ValueId x, size_t kernel, int64_t in, int64_t out, ValueId bias) {
   if (call.weights[kernel].elements() != in * out || call.dims(x).empty() || call.dims(x).back() != in)
@@ -17,7 +25,7 @@ ValueId dense(const Call& call, ValueId x, size_t kernel, int64_t in, int64_t ou
              dims_text(call.weights[kernel].dims));
   const ValueId w = call.variable(kernel, "kernel", "dense", {out, in},
                                   [&](const auto& numbers) { return transposed(numbers, in, out); });
-  Node node = call.step(Op::kDense, {x, w});
+  Node node = dense_step(call, x, w);
   if (bias != kNone) node.inputs.push_back(bias);
   return call.emit(std::move(node));
 }
@@ -160,7 +168,7 @@ void convert_einsum_dense(Call& call) {
   for (const size_t i : order) form += " " + std::to_string(i);
   const ValueId w = call.variable(0, "kernel", form, {out, in},
                                   [&](const auto& numbers) { return arranged(numbers, w_dims, order); });
-  Node node = call.step(Op::kDense, {x, w});
+  Node node = dense_step(call, x, w);
   const std::string bias_axes = call.text("bias_axes", "");
   // A bias over all that the kernel gives, in its order, is dense's own.
   const bool own = !bias_axes.empty() && bias_axes == free && e.y.ends_with(free);
@@ -194,31 +202,20 @@ void convert_embedding(Call& call) {
   if (call.flag("mask_zero", false)) call.importer->masks()[call.outputs[0]] = as_condition(call, ids);
 }
 
-// x, or under int4 what a row's codes of int8 mean: Keras rounds what it multiplies with the table.
-//
-//   q = round(x 127 / (max |x| + 10^-7)) within 127
-ValueId rounded_rows(const Call& call, ValueId x) {
-  if (!quantization_mode(call.config).starts_with("int4")) return x;
-  const ValueId most = call.reduce(Reduce::kMax, call.unary(Unary::kAbs, x), {call.rank(x) - 1}, true);
-  const ValueId scale = call.binary(Binary::kDiv, call.number(127), call.shifted(most, 1e-7f));
-  const ValueId codes = call.unary(Unary::kRound, call.emit(Op::kMul, {x, scale}));
-  return call.binary(Binary::kDiv, call.clamp(codes, -127, 127), scale);
-}
-
 // Rows of the table, or with `reverse` products with it, of which scores are made.
 void convert_reversible(Call& call) {
   if (!call.called_with("reverse")) return convert_embedding(call);
   const ValueId x = call.input();
   const bool tied = call.flag("tie_weights", true);
-  if (!tied && call.weights.coded() != nullptr) call.unsupported("codes of a matrix that is not the table's");
   ValueId y = kNone;
   if (tied) {
     if (call.dims(x).back() != call.weights[0].dims.back()) call.bad("an input of shape " + dims_text(call.dims(x)));
-    y = call.emit(Op::kDense, {rounded_rows(call, x), call.variable(0, "embeddings")});
+    y = call.emit(dense_step(call, x, call.variable(0, "embeddings")));
   } else {
-    const std::vector<int64_t> dims = call.weights[1].dims;
+    const size_t kernel = call.weights.coded() != nullptr ? 0 : 1;
+    const std::vector<int64_t> dims = call.weights[kernel].dims;
     if (dims.size() != 2) call.bad("a table of shape " + dims_text(dims));
-    y = dense(call, x, 1, dims[0], dims[1], kNone);
+    y = dense(call, x, kernel, dims[0], dims[1], kNone);
   }
   if (call.given("logit_soft_cap")) {
     const float cap = call.real("logit_soft_cap", 1);

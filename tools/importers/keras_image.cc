@@ -10,9 +10,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "engine/ops/binary.h"
-#include "engine/ops/reduce_axes.h"
-#include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 #include "tools/importers/keras_window.h"
 #include "tools/importers/resize_tables.h"
@@ -152,22 +149,6 @@ void convert_up_sampling(Call& call) {
   call.outputs = {x};
 }
 
-// Each channel of each image stretched to the whole range of values; one without a range stays.
-//
-//   y = (x - min x) (high - low) / (max x - min x) + low
-void convert_auto_contrast(Call& call) {
-  const ValueId x = call.input();
-  if (call.rank(x) != 4) call.bad("an input of shape " + dims_text(call.dims(x)));
-  float low = 0, high = 255;
-  if (const Json* range = call.find("value_range"); range != nullptr && range->size() == 2)
-    low = range->at(size_t(0)).get<float>(), high = range->at(size_t(1)).get<float>();
-  const ValueId least = call.reduce(Reduce::kMin, x, {1, 2}, true), most = call.reduce(Reduce::kMax, x, {1, 2}, true);
-  const ValueId width = call.emit(Op::kSub, {most, least}), from = call.emit(Op::kSub, {x, least});
-  const ValueId stretched = call.scaled(call.binary(Binary::kDiv, from, width), high - low);
-  const ValueId y = call.clamp(call.shifted(stretched, low), low, high);
-  call.outputs = {call.select(call.compare(Compare::kGreater, width, call.number(0)), y, x)};
-}
-
 // Augmentation works in training alone, which is not told of it.
 void convert_augmentation(Call& call) {
   call.outputs = {call.input()};
@@ -180,7 +161,6 @@ constexpr Converter kImageRows[] = {
     {"UpSampling1D", &convert_up_sampling<1>},
     {"UpSampling2D", &convert_up_sampling<2>},
     {"UpSampling3D", &convert_up_sampling<3>},
-    {"AutoContrast", &convert_auto_contrast},
     {"AugMix", &convert_augmentation},
     {"CutMix", &convert_augmentation},
     {"Equalization", &convert_augmentation},

@@ -187,11 +187,22 @@ void Importer::run_calls(Scope& scope, std::vector<Waiting> waiting) {
     Call call = call_of(*entry, scope.path);
     read_operands(entry->nodes[node], scope, call);
     convert(call);
-    const Reference made = {entry->name, int64_t(node), 0};
+    const Reference made = {entry->name, entry->first + int64_t(node), 0};
     scope.known[made] = std::move(call.outputs);
     for (const size_t reader : readers[made])
       if (--waiting[reader].missing == 0) ready.emplace(reader < k ? round + 1 : round, reader);
   }
+}
+
+// Every call is read: where the one behind the last is, they are counted from 1.
+void Importer::number_calls(std::vector<Entry>& all, const Json& outputs) {
+  std::set<Reference> reads;
+  for (const Reference& of : references(outputs)) reads.insert({of.layer, of.node, 0});
+  for (const Entry& entry : all)
+    for (const Json& node : entry.nodes) add_reads(node, reads);
+  for (Entry& entry : all)
+    if (is_model(entry.class_name, entry.config) && reads.contains({entry.name, int64_t(entry.nodes.size()), 0}))
+      entry.first = 1;
 }
 
 std::vector<ValueId> Importer::functional(const Json& config, std::vector<Entry> all, std::vector<ValueId> inputs,
@@ -220,9 +231,10 @@ std::vector<ValueId> Importer::functional(const Json& config, std::vector<Entry>
     const bool own = path.empty();
     scope.known[{given[i].layer, given[i].node, 0}] = {own ? add_input(*entry->second, shapes[i]) : inputs[i]};
   }
+  number_calls(all, config.at("output_layers"));
   for (const Entry& entry : all)
     for (size_t i = 0; i < entry.nodes.size(); ++i)
-      if (!scope.known.contains({entry.name, int64_t(i), 0})) waiting.push_back({&entry, i, 0});
+      if (!scope.known.contains({entry.name, entry.first + int64_t(i), 0})) waiting.push_back({&entry, i, 0});
   run_calls(scope, std::move(waiting));
   std::vector<ValueId> outputs;
   for (const Reference& of : references(config.at("output_layers"))) {

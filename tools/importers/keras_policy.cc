@@ -24,7 +24,11 @@ std::string plain_name(const Json& dtype) {
 std::string source_policy(const Json& config) {
   if (!config.is_object() || !config.contains("dtype")) return "";
   const Json& dtype = config.at("dtype");
-  if (dtype.is_null() || plain_name(dtype) == "float32" || plain_name(dtype).starts_with("int")) return "";
+  const std::string name = plain_name(dtype);
+  if (dtype.is_object() && text_of(dtype, "class_name").starts_with("Policy"))  // of Keras 2
+    return name.empty() || name == "float32" ? "" : Json(name).dump();
+  const bool whole = name.starts_with("int") && name.find("_from_") == name.npos;  // a type, of ids
+  if (dtype.is_null() || name == "float32" || whole) return "";
   return dtype.is_object() || dtype.is_string() ? dtype.dump() : "";
 }
 
@@ -38,6 +42,34 @@ std::string quantization_mode(const Json& config) {
   }
   const Json* inner = config_of(dtype);
   return inner == nullptr ? "" : text_of(*inner, "mode");
+}
+
+std::string source_name(const Json& config) {
+  const Json dtype = config.is_object() ? config.value("dtype", Json()) : Json();
+  std::string name = dtype.is_string() ? dtype.text() : "";
+  if (const Json* inner = config_of(dtype)) name = text_of(*inner, "source_name");
+  else if (const size_t from = name.find("_from_"); from != name.npos) name = name.substr(from + 6);
+  return name.empty() ? "float32" : name;
+}
+
+// The file says it where the layer was quantized, not where it was made under its policy: then it is the layer's own.
+std::optional<RowCodes> row_codes(const Call& call) {
+  const Json* of = call.find("quantization_config");
+  const Json* config = of == nullptr ? nullptr : config_of(*of);
+  const bool standard = quantization_mode(call.config).starts_with("int8") || call.class_name == "ReversibleEmbedding";
+  if (config == nullptr) return standard ? std::optional<RowCodes>(RowCodes()) : std::nullopt;
+  if (!config->contains("activation_quantizer") || config->at("activation_quantizer").is_null()) return std::nullopt;
+  const Json& quantizer = config->at("activation_quantizer");
+  const Json* said = config_of(quantizer);
+  if (text_of(quantizer, "class_name") != "AbsMaxQuantizer" || said == nullptr)
+    call.unsupported("a quantizer of its input other than AbsMaxQuantizer");
+  RowCodes made;
+  if (said->contains("value_range") && said->at("value_range").size() == 2) {
+    made.low = said->at("value_range").at(size_t(0)).get<float>();
+    made.high = said->at("value_range").at(size_t(1)).get<float>();
+  }
+  if (said->contains("epsilon")) made.epsilon = said->at("epsilon").get<float>();
+  return made;
 }
 
 Json quantized(const std::string& mode) {

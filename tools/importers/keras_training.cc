@@ -10,6 +10,8 @@
 // State in .keras files:  optimizer/vars/0 the count of steps, /1 the learning rate unless a schedule gives it, then
 // the moments of each variable that trains, together. In .h5 files by names, of which there are three kinds:
 // Adam/dense/kernel/m:0 (TensorFlow to 2.10), Adam/m/dense/kernel:0 (to 2.15), adam/dense_kernel_momentum (Keras 3).
+// A LossScaleOptimizer is around another: then the latter's are in optimizer/inner_optimizer/vars, and its own in
+// optimizer/vars: .., .., the finite steps with its scale, the scale.
 #include "tools/importers/keras_training.h"
 
 #include <fmt/format.h>
@@ -77,6 +79,10 @@ const LossName kLossNames[] = {
     {{"huber", "huberloss"}, "huber"},
 };
 
+constexpr float kMostStepsTaken = 0x1p31f;
+
+float number_of(const Hdf5Dataset& d) { return d.elements() == 1 ? d.reals()[0] : NAN; }
+
 std::string without_number(const std::string& name) {
   return name.ends_with(":0") ? name.substr(0, name.size() - 2) : name;
 }
@@ -87,7 +93,13 @@ SavedTraining::SavedTraining(const Json& compiled, const Hdf5File& file) : file_
   if (const Json* loss = find(compiled, "loss")) read_loss(*loss);
   for (const char* key : {"optimizer", "optimizer_config"})
     if (const Json* optimizer = find(compiled, key)) {
-      const NamedConfig found = named_config(*optimizer);
+      NamedConfig found = named_config(*optimizer);
+      if (lower_case(found.name) == "lossscaleoptimizer")  // around the one that steps
+        for (const char* inner : {"inner_optimizer", "optimizer"})
+          if (const Json* of = find(found.config, inner)) {
+            found = named_config(*of);
+            break;
+          }
       read_optimizer(lower_case(found.name), found.config);
     }
   read_state();
@@ -143,7 +155,7 @@ void SavedTraining::read_optimizer(const std::string& name, const Json& config) 
     moments_.clear();
     return note(fmt::format("its optimizer {}{} has no form here", name, other.empty() ? "" : " with " + other));
   }
-  if (decay != 0) text += ",weight_decay=" + text_of(decay);
+  if (decay != 0) text += ",weight_decay=" + text_of(decay) + ",decay_all=1";
   known_ = true;
   said_.optimizer = text;
   said_.clip_norm = float(number(config, "global_clipnorm", 0));
@@ -154,19 +166,34 @@ void SavedTraining::read_optimizer(const std::string& name, const Json& config) 
   said_.learning_rate = float(number(config, "learning_rate", 0));
 }
 
+// Gives the group of the optimizer that steps.
+std::string SavedTraining::read_loss_scale() {
+  const std::string own = "optimizer/vars/", inner = "optimizer/inner_optimizer/vars/",
+                    list = "optimizer_weights/loss_scale_optimizer/";
+  const bool placed = file_->datasets.contains(inner + "0");
+  const auto number_at = [&](const std::string& path) {
+    const auto found = file_->datasets.find(path);
+    return found == file_->datasets.end() ? NAN : number_of(found->second);
+  };
+  const float steps = number_at(placed ? own + "2" : list + "step_counter"),
+              scale = number_at(placed ? own + "3" : list + "dynamic_scale");
+  if (scale > 0 && scale < kInfinity) said_.loss_scale = scale;
+  if (scale > 0 && steps >= 0 && steps < kMostStepsTaken) said_.steps_with_scale = uint32_t(steps);
+  return placed ? inner : own;
+}
+
 void SavedTraining::read_state() {
-  const std::string list = "optimizer_weights/", place = "optimizer/vars/";
-  constexpr float kMostSteps = 0x1p31f;
-  const auto as_number = [](const Hdf5Dataset& d) { return d.elements() == 1 ? d.reals()[0] : NAN; };
+  const std::string list = "optimizer_weights/", place = read_loss_scale();
   const auto count = [&](float value) {
-    if (value >= 0 && value < kMostSteps) said_.steps = uint32_t(value);
+    if (value >= 0 && value < kMostStepsTaken) said_.steps = uint32_t(value);
   };
   for (const auto& [path, dataset] : file_->datasets) {
     if (!path.starts_with(list)) continue;
     const std::string name = without_number(path.substr(list.size()));
+    if (name.starts_with("loss_scale_optimizer/")) continue;  // its count and its rate are not those of the steps
     const size_t first = name.find('/');
     const std::string last = name.substr(name.rfind('/') + 1);
-    const float value = as_number(dataset);
+    const float value = number_of(dataset);
     if (last == "iter" || last == "iteration" || last == "iterations") count(value);
     else if (last == "learning_rate" && value > 0) said_.learning_rate = value;
     else if (first != name.npos) named_[name.substr(first + 1)] = &dataset;
@@ -174,7 +201,7 @@ void SavedTraining::read_state() {
   for (size_t i = 0;; ++i) {
     const auto found = file_->datasets.find(place + std::to_string(i));
     if (found == file_->datasets.end()) break;
-    const float value = as_number(found->second);
+    const float value = number_of(found->second);
     if (i == 0) count(value);
     else if (i == 1 && !scheduled_ && value > 0) said_.learning_rate = value;
     else placed_.push_back(&found->second);
@@ -273,60 +300,6 @@ SourceTraining SavedTraining::finish(std::map<std::string, std::map<std::string,
   return said_;
 }
 
-// ---- Which variables train, in the order in which Keras lists them
-
-namespace {
-
-struct PartsOfLayer {
-  std::vector<const char*> classes;
-  std::vector<std::vector<std::string>> parts;  // each a path of groups
-};
-const PartsOfLayer kPartsOfLayers[] = {
-    {{"LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"}, {{"cell"}}},
-    {{"Bidirectional"}, {{"forward_layer", "cell"}, {"backward_layer", "cell"}}},
-    {{"TimeDistributed"}, {{"layer"}}},
-    {{"MultiHeadAttention", "GroupQueryAttention", "GroupedQueryAttention"},
-     {{"query_dense"}, {"key_dense"}, {"value_dense"}, {"output_dense"}}},
-};
-
-size_t statistics_of(const std::string& class_name) {  // the last variables, which do not train
-  return class_name.starts_with("BatchNormalization") ? 2 : class_name == "Normalization" ? SIZE_MAX : 0;
-}
-
-void add_variables(const Weights& weights, size_t without, std::vector<std::string>& all) {
-  for (size_t i = 0; i + std::min(without, weights.count()) < weights.count(); ++i)
-    if (is_float_type(weights[i].type)) all.push_back(weights.path(i));
-}
-
-}  // namespace
-
-void Importer::list_trainable(const Json& model, const Weights& weights, std::vector<std::string>& all) {
-  const Json& config = model.at("config");
-  if (++depth_ > kMostNested) throw Error(kUnsupported, name_, "nests models deeper than 32");
-  for (const Entry& entry : entries(config.is_array() ? config : config.at("layers"), weights)) {
-    if (const Json* trainable = find(entry.config, "trainable");
-        trainable != nullptr && !is_set(entry.config, "trainable"))
-      continue;
-    if (is_model(entry.class_name, entry.config)) {
-      list_trainable({{"class_name", entry.class_name}, {"config", entry.config}}, entry.weights, all);
-      continue;
-    }
-    const auto* parts = std::ranges::find_if(kPartsOfLayers, [&](const PartsOfLayer& row) {
-      return std::ranges::any_of(row.classes, [&](const char* name) { return entry.class_name == name; });
-    });
-    if (parts == std::end(kPartsOfLayers) || entry.weights.count() > 0) {
-      add_variables(entry.weights, statistics_of(entry.class_name), all);
-      continue;
-    }
-    for (const std::vector<std::string>& path : parts->parts) {
-      Weights part = entry.weights;
-      for (const std::string& name : path) part = part.part({name, "_" + name}, 0, SIZE_MAX);
-      add_variables(part, 0, all);
-    }
-  }
-  --depth_;
-}
-
 void Importer::resume(SavedTraining saved) { saved_ = std::make_unique<SavedTraining>(std::move(saved)); }
 
 void Importer::keep_moments(ValueId parameter, const std::string& variable, const std::vector<int64_t>& dims,
@@ -344,6 +317,11 @@ void Importer::keep_float8(const Call& call, float kernel_amax, Float8State stat
 float Importer::kernel_amax(const std::string& variable) const {
   const auto found = kernel_amaxes_.find(variable);
   return found == kernel_amaxes_.end() ? 0 : found->second;
+}
+
+float Importer::input_amax(const Call& call) const {
+  const auto found = float8_.find(call.path);
+  return found == float8_.end() ? 0 : found->second.x.amax();
 }
 
 // Named as training names them, after the output of the layer's product.

@@ -44,6 +44,7 @@ class SavedTraining {
  private:
   void read_loss(const Json& loss);
   void read_optimizer(const std::string& name, const Json& config);
+  std::string read_loss_scale();
   void read_state();
   const Hdf5Dataset* find_by_name(const std::string& variable, const Moment& moment) const;
   void note(const std::string& what);

@@ -164,7 +164,10 @@ std::vector<Weights> Weights::layers(const std::vector<std::pair<std::string, st
   std::vector<Weights> all;
   if (file_ == nullptr) return std::vector<Weights>(layers.size());
   if (by_list_) {
-    for (const auto& [name, class_name] : layers) all.push_back(named(name));
+    for (const auto& [name, class_name] : layers) {
+      all.push_back(named(name));  // Keras 2 leaves out the name of a model in a model: its layers' names tell
+      if (!root_ && all.back().paths_.empty() && is_model(class_name, Json())) all.back().paths_ = paths_;
+    }
     return all;
   }
   std::string above;

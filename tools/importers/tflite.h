@@ -181,6 +181,7 @@ class Importer {
   bool has_data(int tensor) const;
   bool has_scale(int tensor) const;
   std::shared_ptr<const std::vector<uint8_t>> data_of(int tensor);
+  std::shared_ptr<const std::vector<uint8_t>> unpacked(int tensor, uint64_t codes);
   ValueId constant(int tensor);
   ValueId made(int tensor);  // its value, if it has one: a constant, rows joined
   ValueId join_rows(int tensor);
@@ -204,6 +205,7 @@ class Importer {
   bool batchable_ = false;       // axis 0 of all inputs is a batch
   bool same_batch_ = true;       // it has the size that the file gives it
   std::map<uint32_t, std::shared_ptr<const std::vector<uint8_t>>> buffers_;
+  std::map<std::pair<uint32_t, uint64_t>, std::shared_ptr<const std::vector<uint8_t>>> unpacked_;  // by how many codes
   std::map<std::string, ValueId> variables_;  // by name
   std::map<std::pair<const SubGraph*, int>, ValueId> constants_;  // tensors of a graph, which may be called often
   uint64_t copied_bytes_ = 0;

@@ -13,12 +13,13 @@ struct TypeRow {
   ElementType element;
 };
 
-// What the graph can hold. float16 only as a constant.
+// What the graph can hold. float16 only as a constant, and int4, whose codes are kept in bytes.
 constexpr TypeRow kTypes[] = {
     {TensorType::FLOAT32, ElementType::kFloat32}, {TensorType::FLOAT16, ElementType::kFloat16},
     {TensorType::INT8, ElementType::kInt8},       {TensorType::UINT8, ElementType::kUint8},
     {TensorType::INT16, ElementType::kInt16},     {TensorType::INT32, ElementType::kInt32},
     {TensorType::INT64, ElementType::kInt64},     {TensorType::BOOL, ElementType::kBool},
+    {TensorType::INT4, ElementType::kInt8},
 };
 
 ElementType element_of(TensorType type) {
@@ -142,6 +143,7 @@ Value Importer::make_value(int index) const {
     const std::string type = *known != '\0' ? known : std::to_string(int(t.type()));
     unsupported(place, "has element type " + type);
   }
+  if (t.type() == TensorType::INT4 && !has_data(index)) unsupported(place, "is computed in 4 bits");
   if (t.is_variable()) unsupported(place, "is a variable that lives between runs");
   if (t.sparsity() != nullptr) unsupported(place, "is stored sparse");
   Value value;
@@ -183,6 +185,18 @@ std::shared_ptr<const std::vector<uint8_t>> Importer::data_of(int index) {
   return copy;
 }
 
+// Codes of 4 bits with a sign, two in a byte, the lower first, as bytes: what LiteRT's kernels make of them.
+std::shared_ptr<const std::vector<uint8_t>> Importer::unpacked(int index, uint64_t codes) {
+  std::shared_ptr<const std::vector<uint8_t>>& made = unpacked_[{tensor(index).buffer(), codes}];
+  if (made != nullptr) return made;
+  const std::shared_ptr<const std::vector<uint8_t>> pairs = data_of(index);
+  std::vector<uint8_t> bytes;
+  bytes.reserve(size_t(codes));
+  for (size_t i = 0; i < codes; ++i)
+    bytes.push_back(uint8_t(int8_t(uint8_t((*pairs)[i / 2] << (i % 2 == 0 ? 4 : 0))) >> 4));
+  return made = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+}
+
 ElementType Importer::declared_type(const Operation& op) const { return element_of(tensor(op.outputs[0]).type()); }
 
 bool Importer::has_scale(int index) const {
@@ -197,10 +211,12 @@ ValueId Importer::constant(int index) {
   check_limits(value.dims, tensor_name(index));
   const auto elements = uint64_t(value.elements());
   value.data = data_of(index);
-  if (value.data->size() != storage_bytes(value.stored, elements))
+  const bool pairs = tensor(index).type() == TensorType::INT4;
+  const uint64_t bytes = pairs ? (elements + 1) / 2 : storage_bytes(value.stored, elements);
+  if (value.data->size() != bytes)
     bad(tensor_name(index), "has " + std::to_string(value.data->size()) + " bytes of data, its shape " +
-                                dims_text(value.dims) + " needs " +
-                                std::to_string(storage_bytes(value.stored, elements)));
+                                dims_text(value.dims) + " needs " + std::to_string(bytes));
+  if (pairs) value.data = unpacked(index, elements);
   value.name = unique(tensor_name(index));
   return graph_.add(std::move(value));
 }

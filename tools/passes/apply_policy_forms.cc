@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/ops/binary.h"
 #include "engine/ops/resize.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/lookup_tables.h"
@@ -144,6 +145,38 @@ bool write_batched_matmul(PolicyPass& pass, Node node, std::string& why) {
   set_integer(node, "b_zero", b.zero);
   set_integer(node, "y_zero", y.zero);
   pass.emit(std::move(node));
+  return true;
+}
+
+// kernels/squared_difference.cc, with t = 2 max(s_a, s_b): d = 2^7 (a - zero_a) M_a - 2^7 (b - zero_b) M_b, M = s / t,
+// which fits into int16, and y = d d (t 2^-7)^2 / s_y. Each of the steps has the whole of it.
+bool write_squared_difference(PolicyPass& pass, Node node, std::string& why) {
+  constexpr int kShift = 7;
+  const ValueId x = node.inputs[0], w = node.inputs[1], y = node.outputs[0];
+  const bool squares = get_integer(node, "function") == Binary::kSquaredDifference && pass.coded(x) && pass.coded(w);
+  if (pass.graph().quantize_rounding != Rounding::kHalfAway || !squares) {
+    why = "it has no integer form";
+    return false;
+  }
+  const float a = pass.codes(pass.as_codes(x)).scale, b = pass.codes(pass.as_codes(w)).scale,
+              s = pass.codes(y).scale;
+  const double twice = 2 * double(std::max(a, b)), unit = std::ldexp(twice, -kShift);
+  const auto wide = [](float scale) { return Quantizer{ElementType::kInt16, {scale}, {0}, 0}; };
+  const auto made = [&](const char* name, float scale) {
+    const ValueId id = pass.like(y, name, ElementType::kInt16);
+    pass.value(id).quantizer = wide(scale);
+    return id;
+  };
+  const ValueId difference = made("/difference", float(unit)), square = made("/square", s);
+  Node sub = make_step(Op::kSub, node, node.name + "/sub",
+                       {pass.with_codes(node, x, wide(a)), pass.with_codes(node, w, wide(b))}, {difference});
+  sub.inputs.push_back(pass.requant(sub, {double(a) / twice, double(b) / twice, 1}));
+  set_integer(sub, "left_shift", kShift);
+  pass.emit(std::move(sub));
+  Node mul = make_step(Op::kMul, node, node.name, {difference, difference}, {square});
+  mul.inputs.push_back(pass.requant(mul, {unit * unit / double(s)}));
+  pass.emit(std::move(mul));
+  pass.requantize(node, square, y);
   return true;
 }
 
@@ -328,6 +361,7 @@ constexpr IntegerForm kForms[] = {
     {Op::kUnary, IntegerForm::kOwn, &write_function, &write_points},
     {Op::kGelu, IntegerForm::kOwn, &write_function, &write_points},
     {Op::kBatchedMatmul, IntegerForm::kOwn, &write_batched_matmul},
+    {Op::kBinary, IntegerForm::kOwn, &write_squared_difference, nullptr},
     {Op::kSoftmax, IntegerForm::kOwn, &write_softmax, &write_softmax_int16},
     {Op::kMean, IntegerForm::kOwn, &write_mean},
     {Op::kReshape, IntegerForm::kOfInput, &write_same},

@@ -5,11 +5,14 @@
 //   gates, filters    M = s_x s_w / s    s = 2^-12 of an LSTM's gates, else the scale of the loop's past
 //   recurrence        M_k = s_h s_wk / 2^-12
 //   y of an LSTM      M = 2^-15 / s_y 2^-15        y of svdf   M = s_past s_w / s_y
+//
+// An LSTM of TensorFlow Lite Micro has its functions in a table (micro/kernels/lstm_eval.cc).
 #include <algorithm>
 #include <cmath>
 
 #include "tools/graph/matmul_operands.h"
 #include "tools/passes/apply_policy.h"
+#include "tools/passes/lookup_tables.h"
 #include "tools/passes/quantize_multiplier.h"
 
 namespace nacre::tools {
@@ -127,6 +130,9 @@ void write_integer_loop(PolicyPass& pass, Node loop) {
     for (int k = 0; k < 4; ++k) set_scale(loop, "scales", k, w[size_t(k) * rows] * y.scale / kGateScale);
     set_scale(loop, "scales", 4, float(0x1p-15 / double(y.scale) * 0x1p-15));
     keep_in_codes(pass, cell);
+    if (!pass.as_litert())
+      loop.inputs.push_back(
+          pass.graph().constant(pass.value(loop.outputs[0]).name + "/table", {256}, sigmoid_points()));
   }
   keep_in_codes(pass, past);
   emit_integer(pass, std::move(loop));

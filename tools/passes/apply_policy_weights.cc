@@ -41,7 +41,8 @@ class QuantizedMatmul {
     if (policy_.weight_fit != WeightFit::kNearest) return fitted();
     switch (policy_.quantization) {
       case Quantization::kInt8Dynamic: return dynamic();
-      case Quantization::kInt8Weights: return weight_only(step_codes(w_, layout_), ElementType::kInt8, false);
+      case Quantization::kInt8Weights:
+        return weight_only(codes(0, [&] { return step_codes(w_, layout_); }), ElementType::kInt8, false);
       case Quantization::kInt4Weights: return int4();
       case Quantization::kFloat8: return float8();
       case Quantization::kFloat8Current: return float8_current();
@@ -243,10 +244,10 @@ class QuantizedMatmul {
 
   std::string float8() {
     const std::vector<float>& amaxes = pass_.value(node_.inputs[kX]).amaxes;
-    if (amaxes.empty())
+    if (amaxes.empty() && node_.x_amax == 0)
       throw Error(kUsage, pass_.graph().source, node_.name + ": policy float8 needs a range for its input",
                   "give samples with --calibrate FILE, or a policy with scales found at run time (float8/current)");
-    const float x_amax = history_amax(amaxes);
+    const float x_amax = amaxes.empty() ? node_.x_amax : history_amax(amaxes);
     if (each_) return type_ == ElementType::kFloat16 ? float8_each<Float16>(x_amax) : float8_each<Bfloat16>(x_amax);
     const auto [x_factor, x_step] = factor_and_step(x_amax);
     const auto [w_factor, w_step] = factor_and_step(weights_amax());

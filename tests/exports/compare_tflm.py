@@ -1,0 +1,142 @@
+"""TensorFlow Lite Micro's example networks: converted, run, and beside what its own runtime and LiteRT give.
+
+    compare_tflm.py NACRE FOLDER [--write TABLE]     FOLDER: models/tflm of the shared data
+
+Each runs eight times on random numbers, with what it keeps from run to run. int8 and int16 codes are equal to those of
+TensorFlow Lite Micro's reference kernels, and with --rounding litert to those of LiteRT's, where it takes the file;
+real numbers are within 1e-5 of the largest. The audio preprocessors are of custom Signal operators, which are refused.
+"""
+import argparse
+import concurrent.futures
+import importlib.metadata
+import multiprocessing
+import pathlib
+import sys
+import textwrap
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from tflite_micro.python.tflite_micro import runtime
+
+from converted import Converted, Refused, distance
+
+RUNS = 8
+ARENA = 32 << 20
+DTYPES = {0: np.float32, 7: np.int16, 9: np.int8}  # TensorType
+TOLERANCE = 1e-5
+PACKAGES = ("tflite-micro", "ai-edge-litert", "numpy")
+
+
+def inputs_of(path):
+    """[(name, shape, dtype)]"""
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes(), 0))
+    graph = model.subgraphs[0]
+    names = {}
+    for signature in model.signatureDefs or []:
+        names = {x.tensorIndex: x.name for x in signature.inputs}
+    tensors = [(i, graph.tensors[i]) for i in graph.inputs]
+    return [((names.get(i, t.name) or b"tensor_%d" % i).decode(), tuple(t.shape), DTYPES[t.type]) for i, t in tensors]
+
+
+def drawn(shape, dtype, numbers):
+    shape = (RUNS, *shape)
+    if dtype == np.float32:
+        return numbers.standard_normal(shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return numbers.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def of_micro(path, given):
+    interpreter = runtime.Interpreter.from_file(str(path), arena_size=ARENA)
+    made = []
+    for run in range(RUNS):
+        for i, x in enumerate(given):
+            interpreter.set_input(x[run], i)
+        interpreter.invoke()
+        made.append(interpreter.get_output(0))
+    return np.stack(made)
+
+
+def of_litert(path, given):
+    interpreter = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    interpreter.allocate_tensors()
+    made = []
+    for run in range(RUNS):
+        for details, x in zip(interpreter.get_input_details(), given):
+            interpreter.set_tensor(details["index"], x[run])
+        interpreter.invoke()
+        made.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+    return np.stack(made)
+
+
+def in_a_process(work, *operands):
+    """None: LiteRT refuses the file, or ends its process."""
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        try:
+            return pool.submit(work, *operands).result()
+        except (RuntimeError, ValueError):  # a process that ended is a RuntimeError
+            return None
+
+
+def ours(nacre, path, names, given, *options):
+    arrays = {"in." + name: x.reshape(-1, *x.shape[2:]) for name, x in zip(names, given)}
+    made = list(Converted(nacre, path, *options).run(arrays).values())
+    if len(made) != 1:
+        raise Refused(f"{len(made)} outputs")
+    return made[0]
+
+
+def judged(mine, theirs):
+    """(equal, what to say)"""
+    mine = mine.reshape(theirs.shape)
+    if theirs.dtype == np.float32:
+        far = distance(mine, theirs)
+        return far <= TOLERANCE, f"{far:.0e}"
+    far = int(np.count_nonzero(mine != theirs))
+    return far == 0 and mine.dtype == theirs.dtype, f"{far} of {theirs.size} {theirs.dtype} codes"
+
+
+def compared(nacre, path, numbers):
+    """(whether all are equal, what to say)"""
+    inputs = inputs_of(path)
+    given = [drawn(shape, dtype, numbers) for _, shape, dtype in inputs]
+    names = [name for name, _, _ in inputs]
+    right, said = judged(ours(nacre, path, names, given), of_micro(path, given))
+    said = f"TensorFlow Lite Micro {said}"
+    theirs = in_a_process(of_litert, path, given)
+    if theirs is None:
+        return right, said + ", LiteRT refuses it"
+    equal, text = judged(ours(nacre, path, names, given, "--rounding", "litert"), theirs)
+    return right and equal, f"{said}, LiteRT {text}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nacre")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--write", metavar="TABLE", type=pathlib.Path, help="writes what it prints to this file too")
+    arguments = parser.parse_args()
+    lines = [", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES), ""]
+    files, equal, refused = 0, 0, 0
+    for path in sorted(arguments.folder.glob("*.tflite")):
+        numbers = np.random.default_rng(files)
+        files += 1
+        try:
+            right, text = compared(arguments.nacre, path, numbers)
+            equal += right
+        except Refused as why:
+            right = path.stem.startswith("audio_preprocessor") and "Signal" in str(why)
+            text = "refused, of Signal operators" if right else f"refused: {why}"
+            refused += right
+        lines += textwrap.wrap(f"{path.stem}: {'' if right else 'WRONG '}{text}", 120, subsequent_indent="    ")
+    shown = "shown" if files > 0 and equal + refused == files else "NOT SHOWN"
+    lines += ["", f"CLAIM tflm_examples {shown}: {files} networks, {equal} equal, {refused} of Signal operators refused"]
+    print("\n".join(lines))
+    if arguments.write:
+        arguments.write.write_text("\n".join(lines) + "\n")
+    return 0 if shown == "shown" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
