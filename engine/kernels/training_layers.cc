@@ -1,5 +1,6 @@
 #include "engine/kernels/define_entries.h"
 #include "engine/ops/batched_matmul.h"
+#include "engine/ops/conv_gradient.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"

@@ -81,6 +81,7 @@ constexpr const OpRule* kRules[] = {
     &kConv2dGradientWRule,
     &kDepthwiseConv2dGradientXRule,
     &kDepthwiseConv2dGradientWRule,
+    &kConv2dFloat8GradientWRule,
     &kAveragePoolGradientRule,
     &kMaxPoolGradientRule,
     &kResizeGradientRule,

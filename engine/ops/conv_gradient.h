@@ -10,6 +10,11 @@
 //
 // With a stride over 1 the size of y does not determine that of x: gradient_x has it in the words {in_h, in_w, in_c},
 // so that x need not stay in memory.
+//
+// Where training multiplies float8 codes, x and w E4M3 and dy E5M2, with steps t_x, t_w and t_dy (ops/dense.h):
+//
+//   conv2d_gradient_x         dx_npqc = (t_dy t_w) (the sum of products of codes)
+//   conv2d_float8_gradient_w  dw_kijc += (t_dy t_x) (the sum of products of codes)
 #pragma once
 
 #include "engine/base/isa.h"
@@ -97,47 +102,70 @@ struct ConvGradient : Conv2d {
 
 struct Conv2dGradientX : ConvGradient {
   static constexpr Conv2dGradientX from(const Words& words, const Operands& operands) {
-    const Shape y = operands[0], w = operands[1], x = operands[2];
+    const Shape y = operands[0], w = operands[1], x = operands[operands.count - 1];
     return {{make(words, x, y, w[1], w[2], words.integer(kGroups) + 1)}};
   }
 
   template <class T>
   constexpr void forward(const T* dy, const T* w, T* dx) const {
-    const int runs = runs_of(group_in);
-    each_source(in_c / group_in * runs, [&](int n, int p, int q, int at, int e) {
-      const int group = at / runs, first = at % runs * kRun, pixel = e / (in_c / group_in * runs);
-      const int count = length_of_run(group_in, at % runs);
-      run(dy, w + first, n, p, q, group, count, dx + pixel * in_c + group * group_in + first);
+    using A = typename Element<T>::Accumulator;
+    each_run_of_x([&](int n, int p, int q, int group, int first, int count, int at) {
+      A sum[kRun] = {};
+      add_uses(dy, w + first, n, p, q, group, count, sum);
+      for (int c = 0; c < count; ++c) dx[at + c] = T(sum[c]);
+    });
+  }
+
+  template <class T>
+  constexpr void forward_codes(const Float8E5M2* dy, const Float8E4M3* w, const float* w_step, const float* dy_step,
+                               T* dx) const {
+    const float step = dy_step[0] * w_step[0];
+    each_run_of_x([&](int n, int p, int q, int group, int first, int count, int at) {
+      float sum[kRun] = {};
+      add_uses(dy, w + first, n, p, q, group, count, sum);
+      for (int c = 0; c < count; ++c) dx[at + c] = T(sum[c] * step);
     });
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
     if (y.rank != 4) return Code::kShapeRank;
+    if (operands.has(2) != operands.has(3)) return Code::kShapeScale;
+    if (operands.has(2) && (!is(operands, 2, 1) || !is(operands, 3, 1))) return Code::kShapeScale;
     TRY_CODE(x_dims(words, y, dx));
     return check_conv(words, {4, dx->size, 0}, operands[1], y);
   }
 
+  static constexpr const char* kInputs[] = {"dy", "w", "w_step?", "dy_step?"};
+
  private:
+  // f(n, p, q, group, first, count, at) for every run of `count` channels from `first` of a group of pixel (p, q) of
+  // image n, which begins at dx[at].
+  template <class F>
+  constexpr void each_run_of_x(F f) const {
+    const int runs = runs_of(group_in), more = in_c / group_in * runs;
+    each_source(more, [&](int n, int p, int q, int run, int e) {
+      const int group = run / runs, first = run % runs * kRun;
+      f(n, p, q, group, first, length_of_run(group_in, run % runs), e / more * in_c + group * group_in + first);
+    });
+  }
+
   // `count` channels of one pixel and group; w begins at the first of them.
-  template <class T>
-  constexpr void run(const T* dy, const T* w, int n, int p, int q, int group, int count, T* dx) const {
-    using A = typename Element<T>::Accumulator;
-    A sum[kRun] = {};
+  template <class D, class W, class A>
+  constexpr void add_uses(const D* dy, const W* w, int n, int p, int q, int group, int count, A* sum) const {
     each_use(n, p, q, [&](int pixel, int tap) {
       for (int k = group * group_out; k < (group + 1) * group_out; ++k) {
         const A d = A(dy[pixel * out_c + k]);
-        const T* from = w + k * w_channel + tap * w_column;
+        const W* from = w + k * w_channel + tap * w_column;
         for (int c = 0; c < count; ++c) sum[c] += d * A(from[c]);
       }
     });
-    for (int c = 0; c < count; ++c) dx[c] = T(sum[c]);
   }
 };
 
 struct Conv2dGradientW : ConvGradient {
   static constexpr Conv2dGradientW from(const Words& words, const Operands& operands) {
-    const Shape y = operands[0], x = operands[1], w = operands[2];
+    const Shape y = operands[0], x = operands[1], w = operands[operands.count - 1];
     return {{make(words, x, y, w[1], w[2], words.integer(kGroups) + 1)}};
   }
 
@@ -165,6 +193,52 @@ struct Conv2dGradientW : ConvGradient {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     return check_conv(words, operands[1], operands[2], operands[0]);
+  }
+};
+
+struct Conv2dFloat8GradientW : Conv2dGradientW {
+  static constexpr Conv2dFloat8GradientW from(const Words& words, const Operands& operands) {
+    return {Conv2dGradientW::from(words, operands)};
+  }
+
+  // One run of channels of a tap at a time, over all of x: its sums are multiplied before they are added.
+  constexpr void forward_codes(const Float8E5M2* dy, const Float8E4M3* x, const float* dy_step, const float* x_step,
+                               Update<float> dw) const {
+    const float step = dy_step[0] * x_step[0];
+    const WindowAxis &h = window.h, &w = window.w;
+    each_independent(out_c, h.kernel, w.kernel, runs_of(group_in), [&](int k, int i, int j, int run, int) {
+      const int first = run * kRun, count = length_of_run(group_in, run);
+      const int channel = k / group_out * group_in + first;
+      float sum[kRun] = {};
+      each_read(i, j, [&](int pixel, int read) {
+        const float d = float(dy[pixel * out_c + k]);
+        const Float8E4M3* from = x + read * in_c + channel;
+        for (int c = 0; c < count; ++c) sum[c] += d * float(from[c]);
+      });
+      float* const to = dw.data + k * w_channel + (i * w.kernel + j) * w_column + first;
+      for (int c = 0; c < count; ++c) to[c] += sum[c] * step;
+    });
+  }
+
+  static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
+    if (!is(operands, 2, 1) || !is(operands, 3, 1)) return Code::kShapeScale;
+    return check_conv(words, operands[1], operands[4], operands[0]);
+  }
+
+  static constexpr const char* kInputs[] = {"dy", "x", "dy_step", "x_step", "&dw"};
+
+ private:
+  // f(pixel of y, pixel of x) for every product that tap (i, j) of the windows is in.
+  template <class F>
+  constexpr void each_read(int i, int j, F f) const {
+    const WindowAxis &h = window.h, &w = window.w;
+    for (int n = 0; n < batch; ++n)
+      for (int o = 0; o < h.out; ++o) {
+        const int p = h.position(o, i);
+        if (!h.inside(p)) continue;
+        for (int v = 0; v < w.out; ++v)
+          if (const int q = w.position(v, j); w.inside(q)) f((n * h.out + o) * w.out + v, (n * h.in + p) * w.in + q);
+      }
   }
 };
 
@@ -232,7 +306,7 @@ inline constexpr OpRule kConv2dGradientXRule = {.op = Op::kConv2dGradientX,
                                                 .numerics = Numerics::kMatmul,
                                                 .shapes = &Conv2dGradientX::shapes,
                                                 .attributes = ConvGradient::kXAttributes,
-                                                .inputs = ConvGradient::kXInputs,
+                                                .inputs = Conv2dGradientX::kInputs,
                                                 .outputs = ConvGradient::kXOutputs};
 inline constexpr OpRule kConv2dGradientWRule = {.op = Op::kConv2dGradientW,
                                                 .name = "conv2d_gradient_w",
@@ -255,5 +329,12 @@ inline constexpr OpRule kDepthwiseConv2dGradientWRule = {.op = Op::kDepthwiseCon
                                                          .attributes = Conv2d::kAttributes,
                                                          .inputs = ConvGradient::kWInputs,
                                                          .outputs = {}};
+inline constexpr OpRule kConv2dFloat8GradientWRule = {.op = Op::kConv2dFloat8GradientW,
+                                                      .name = "conv2d_float8_gradient_w",
+                                                      .numerics = Numerics::kMatmul,
+                                                      .shapes = &Conv2dFloat8GradientW::shapes,
+                                                      .attributes = Conv2d::kAttributes,
+                                                      .inputs = Conv2dFloat8GradientW::kInputs,
+                                                      .outputs = {}};
 
 }  // namespace nacre::inline NACRE_ISA

@@ -96,6 +96,7 @@ enum class Op : uint16_t {
   kDepthwiseConv2dGradientX = 533,
   kDepthwiseConv2dGradientW = 534,
   kDenseFloat8GradientW = 535,
+  kConv2dFloat8GradientW = 536,
   kAveragePoolGradient = 540,
   kMaxPoolGradient = 541,
   kResizeGradient = 542,

@@ -5,8 +5,10 @@
 //             codes the zero point
 //   uses      of the gradient of x: row r is dy wherever a window read pixel r of x, in the order i, j, k; 0 where the
 //             stride or the edge of y has no window that did
-//   turned    w of that gradient, in the order i, j, k, c: dx = uses turned
+//   turned    w of that gradient, in the order i, j, k, c: dx = uses turned; of codes in the order c, i, j, k
 //             where there are groups, all three group by group: a row has the window of each behind that of the other
+//   turned columns   of codes: row i is what the windows of all pixels have in place i; dw = dy^T columns sums over
+//             pixels, which are then contiguous
 //   rows      a matrix with more rows or columns, 0 there, or with fewer: sizes that the library takes
 //             (product_step.h); or turned, so that what a product sums over is contiguous; or added to what is there
 //   sums      y of the sums s, in the order of y: the epilogue of the op's form (ops/epilogue.h)
@@ -14,7 +16,8 @@
 //
 // They are written as ops are, so that the device and the simulated one have them from the same lines as entries
 // (product_kernels.inc); their operands are those of the step, where another one stands in the place of x, w or y. A
-// row of columns and of sums may be longer than what stands in it: its length is a word that the port adds (kRowWord).
+// row of columns, uses and sums may be longer than what stands in it: its length is a word that the port adds
+// (kRowWord), and so is the number of rows of turned columns (kRowsWord).
 #pragma once
 
 #include "engine/base/isa.h"
@@ -36,7 +39,8 @@ constexpr int scale_row(const Conv2d& op, int row) { return row / (op.window.h.o
 constexpr int zero_row(const Dense& op, int row) { return row / op.rows_per_batch; }
 constexpr int zero_row(const Conv2d& op, int row) { return scale_row(op, row); }
 
-inline constexpr int kRowWord = cuda::kMostWords - 1;  // beyond those of any op that has products
+// Beyond those of any op that has products.
+inline constexpr int kRowWord = cuda::kMostWords - 1, kRowsWord = kRowWord - 1;
 
 template <class O>
 struct FromSums : O {
@@ -144,24 +148,55 @@ struct Columns : O {
   }
 };
 
+// to_{i, nhv} = columns_{nhv, i}, and 0 behind the last window and behind the last pixel.
+struct TurnedColumns : Conv2dGradientW {
+  int rows, row;
+
+  static constexpr TurnedColumns from(const Words& words, const Operands& operands) {
+    return {Conv2dGradientW::from(words, operands), words.integer(kRowsWord), words.integer(kRowWord)};
+  }
+
+  template <class T>
+  constexpr void of_second(const T*, const T* x, T* to) const {
+    const WindowAxis &h = window.h, &w = window.w;
+    const int pixels = batch * h.out * w.out;
+    each_independent(rows, row, [&](int i, int pixel, int e) {
+      const int tap = i % w_channel / group_in, c = i / w_channel * group_in + i % group_in;
+      const int p = h.position(pixel / w.out % h.out, tap / w.kernel), q = w.position(pixel % w.out, tap % w.kernel);
+      const bool read = c < in_c && pixel < pixels && h.inside(p) && w.inside(q);
+      to[e] = read ? x[((pixel / w.out / h.out * h.in + p) * w.in + q) * in_c + c] : T();
+    });
+  }
+};
+
 // dx_npqc = sum_{i,j,k} uses_{npq, ijk} turned_{ijk, c}
 struct Uses : Conv2dGradientX {
+  int row;  // numbers of one row of uses; 0 behind the last
+
   static constexpr Uses from(const Words& words, const Operands& operands) {
-    return {Conv2dGradientX::from(words, operands)};
+    return {Conv2dGradientX::from(words, operands), words.integer(kRowWord)};
   }
 
   template <class T>
   constexpr void of_gradient(const T* dy, const T*, T* to) const {
     const WindowAxis &h = window.h, &w = window.w;
-    each_independent(batch, h.in, w.in, h.kernel * w.kernel * out_c, [&](int n, int p, int q, int i, int e) {
+    each_independent(batch, h.in, w.in, row, [&](int n, int p, int q, int i, int e) {
       const int tap = tap_of(i), o = h.output(p, tap / w.kernel), v = w.output(q, tap % w.kernel);
-      to[e] = o >= 0 && v >= 0 ? dy[((n * h.out + o) * w.out + v) * out_c + channel_of(i)] : T();
+      const bool used = i < h.kernel * w.kernel * out_c && o >= 0 && v >= 0;
+      to[e] = used ? dy[((n * h.out + o) * w.out + v) * out_c + channel_of(i)] : T();
     });
   }
   template <class T>
   constexpr void turned(const T*, const T* w, T* to) const {
     each_independent(window.h.kernel * window.w.kernel * out_c, group_in,
                      [&](int i, int c, int e) { to[e] = w[channel_of(i) * w_channel + tap_of(i) * w_column + c]; });
+  }
+  template <class T>
+  constexpr void turned_codes(const T*, const T* w, T* to) const {
+    each_independent(in_c, of_group(), [&](int c, int i, int e) {
+      const int k = c / group_in * group_out + i % group_out;
+      to[e] = w[k * w_channel + i / group_out * w_column + c % group_in];
+    });
   }
 
  private:

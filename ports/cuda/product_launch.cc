@@ -21,8 +21,8 @@ StepImage<kCount> image_of(const StepHead& step, const StepOperand (&operands)[k
 const StepOperand* operands_of(const StepHead& image) { return reinterpret_cast<const StepOperand*>(&image + 1); }
 
 // Words of an image that the step has not are 0.
-void add_row(int row, StepHead* image) {
-  image->words[kRowWord] = uint32_t(row);
+void add_row(int row, StepHead* image, int rows = 0) {
+  image->words[kRowWord] = uint32_t(row), image->words[kRowsWord] = uint32_t(rows);
   image->step.word_count = kMostWords;
 }
 
@@ -96,7 +96,7 @@ bool Device::launch_windows(const char* kernel, const ProductStep& step, std::by
   const StepOperand* const of = operands_of(image);
   StepImage<3> made = image_of<3>(image, {of[0], of[1], of[image.step.operand_count - 1]});
   made.operand[2].data = to;
-  add_row(step.row_of_columns, &made.head);
+  add_row(step.row_of_columns, &made.head, step.rows_of_columns);
   const uint64_t numbers = kernel == step.columns ? step.columns_numbers : step.turned_numbers;
   return launch(product_kernel(kernel), blocks_of(numbers), &made);
 }

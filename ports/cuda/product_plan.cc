@@ -64,6 +64,14 @@ bool plan_layer(const KernelEntry& entry, const Words& words, const Operands& op
   return type != kLtE5M2 || !plan->sums;
 }
 
+// dw += (t_dy t_x) dy^T x, both factors turned, so that the library finds them contiguous along the sum.
+bool plan_turned(int groups, Plan* plan) {
+  plan->left = {0, false, false}, plan->right = {1, true, false};
+  plan->left_scale = 2, plan->right_scale = 3;
+  plan->batch = groups, plan->grouped = groups > 1;
+  return plan->adds = plan->turned = true;
+}
+
 bool plan_gradient(const KernelEntry& entry, const Words& words, const Operands& operands, Plan* plan) {
   int groups = 1;
   switch (entry.op) {
@@ -81,16 +89,17 @@ bool plan_gradient(const KernelEntry& entry, const Words& words, const Operands&
     case Op::kDenseFloat8GradientW: {
       const auto op = DenseFloat8GradientW::from(words, operands);
       plan->rows = op.out, plan->columns = op.in, plan->terms = op.rows;
-      plan->left = {0, false, false}, plan->right = {1, true, false};
-      plan->left_scale = 2, plan->right_scale = 3;
-      return plan->adds = plan->turned = true;
+      return plan_turned(1, plan);
     }
     case Op::kConv2dGradientX: {
       const auto op = Conv2dGradientX::from(words, operands);
       plan->rows = op.batch * op.window.h.in * op.window.w.in, plan->columns = op.group_in;
       plan->terms = op.window.h.kernel * op.window.w.kernel * op.group_out;
       if (!single_pixels(op)) plan->windows = 0, plan->uses = true;
-      plan->left = {0, false, false}, plan->right = {1, false, false};
+      const bool codes = entry.operand_count == 5;
+      if (codes) plan->right_scale = 2, plan->left_scale = 3;
+      plan->turns_weights = plan->uses || codes;
+      plan->left = {0, false, false}, plan->right = {1, codes, false};
       plan->take_groups(op.in_c / op.group_in, false);
       return true;
     }
@@ -99,6 +108,7 @@ bool plan_gradient(const KernelEntry& entry, const Words& words, const Operands&
       plan->rows = op.group_out, plan->columns = op.w_channel, plan->terms = product_rows(op);
       if (!single_pixels(op)) plan->windows = 1;
       groups = op.in_c / op.group_in;
+      if (entry.op == Op::kConv2dFloat8GradientW) return plan_turned(groups, plan);
     }
   }
   plan->left = {0, true, false}, plan->right = {1, false, false};
@@ -166,7 +176,8 @@ bool plan_of(const KernelEntry& entry, const Words& words, const Operands& opera
     case Op::kDenseGradientW:
     case Op::kDenseFloat8GradientW:
     case Op::kConv2dGradientX:
-    case Op::kConv2dGradientW: planned = plan_gradient(entry, words, operands, plan); break;
+    case Op::kConv2dGradientW:
+    case Op::kConv2dFloat8GradientW: planned = plan_gradient(entry, words, operands, plan); break;
     case Op::kBatchedMatmul:
     case Op::kBatchedMatmulGradientA:
     case Op::kBatchedMatmulGradientB: planned = plan_batched(entry, words, operands, plan); break;

@@ -17,11 +17,12 @@ struct Factor {
 struct Plan {
   int rows = 0, columns = 0, terms = 0, batch = 1;
   Factor left = {0, false, false}, right = {0, false, false};
-  int windows = -1;   // the operand whose windows are that factor, as a matrix [rows of windows, length]
-  bool uses = false;  // these windows are uses of dy, and the other factor is w turned
+  int windows = -1;            // the operand whose windows are that factor, as a matrix [rows of windows, length]
+  bool uses = false;           // these windows are uses of dy
+  bool turns_weights = false;  // the right factor is w turned
   bool sums = false, adds = false, zeros = false;
   bool grouped = false;                              // the batch are the groups of a convolution
-  bool turned = false;                               // both factors lie there as their transposes, and are copied
+  bool turned = false;                               // both factors lie there as their transposes: copies are turned
   int bias = -1, left_scale = -1, right_scale = -1;  // operands
   LtType result = kLtF32;                            // of what the library writes
   // Terms and columns in whole units of what the library takes.

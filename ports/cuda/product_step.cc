@@ -22,7 +22,8 @@ struct Laid {
   // What the copy is of, which has the whole sizes, or as rows the matrices of a batch.
   CopyOfRows copy(LtType type, bool turned = false) const {
     CopyOfRows made = {nullptr, nullptr, bytes_of(type), rows, columns, whole_rows, whole_columns, turned};
-    if (count > 1 && step == whole_columns)
+    if (turned) made.rows *= count, made.to_rows *= count;
+    else if (count > 1 && step == whole_columns)
       made.rows = made.to_rows = count, made.columns = rows * columns, made.to_columns = int(stride);
     return made;
   }
@@ -66,8 +67,20 @@ bool groups_fit(const Plan& plan, LtType type) {
   const auto fits = [](const Laid& laid, LtType of) {
     return !is_needed(laid.copy(of)) && laid.stride * int64_t(bytes_of(of)) % 16 == 0;
   };
-  return fits(laid_left(plan, type), type) && fits(laid_right(plan, type), type) &&
-         fits(laid_result(plan), plan.result);
+  return plan.terms == plan.whole_terms && plan.columns == plan.whole_columns && fits(laid_left(plan, type), type) &&
+         fits(laid_right(plan, type), type) && fits(laid_result(plan), plan.result);
+}
+
+// The windows of a layer are its left factor, [rows, terms]; those of a gradient of w its right one, [terms, columns],
+// or turned.
+struct Windows {
+  int rows, row;
+  uint64_t numbers() const { return uint64_t(rows) * uint64_t(row); }
+};
+Windows windows_of(const Plan& plan) {
+  if (plan.adds && plan.turned) return {plan.groups() * plan.whole_columns, plan.whole_terms};
+  if (plan.adds) return {plan.terms, plan.groups() * plan.columns};
+  return {plan.rows, plan.groups() * plan.whole_terms};
 }
 
 struct Pieces {
@@ -80,19 +93,17 @@ bool pieces_of(const Plan& plan, LtType type, Pieces* pieces) {
   if (plan.grouped && !groups_fit(plan, type)) return false;
   const auto groups = size_t(plan.groups());
   if (plan.windows >= 0) {
-    // The windows of a layer are its left factor, [rows, terms]; those of a gradient of w its right one.
-    const size_t numbers =
-        groups * (plan.adds ? size_t(plan.terms) * size_t(plan.columns) : size_t(plan.rows) * size_t(plan.whole_terms));
-    if (numbers * bytes_of(type) > kMostColumns) return false;
-    pieces->columns = whole_pieces(numbers * bytes_of(type));
+    const uint64_t bytes = windows_of(plan).numbers() * bytes_of(type);
+    if (bytes > kMostColumns) return false;
+    pieces->columns = whole_pieces(size_t(bytes));
   }
   if (plan.sums)
     pieces->sums = whole_pieces(groups * size_t(plan.rows) * size_t(plan.whole_columns) * bytes_of(plan.result));
   if (plan.zeros) pieces->weights = whole_pieces(groups * size_t(plan.columns) * 4);
-  if (plan.uses) pieces->weights = whole_pieces(groups * size_t(plan.terms) * size_t(plan.columns) * bytes_of(type));
+  if (plan.turns_weights)
+    pieces->weights = whole_pieces(groups * size_t(plan.terms) * size_t(plan.columns) * bytes_of(type));
   if (plan.windows != plan.left.operand) pieces->left = bytes_to(laid_left(plan, type).copy(type, plan.turned));
-  if (plan.windows != plan.right.operand && !plan.uses)
-    pieces->right = bytes_to(laid_right(plan, type).copy(type, plan.turned));
+  if (plan.windows != plan.right.operand) pieces->right = bytes_to(laid_right(plan, type).copy(type, plan.turned));
   if (!plan.sums) pieces->result = bytes_to(laid_result(plan).copy(plan.result));
   return true;
 }
@@ -107,7 +118,7 @@ const char* columns_kernel(LtType type, const Plan& plan) {
     case kLtF16: return one_of("kColumnsF16", "kGradientColumnsF16", "kUsesF16");
     case kLtBf16: return one_of("kColumnsBf16", "kGradientColumnsBf16", "kUsesBf16");
     case kLtI8: return "kColumnsI8";
-    default: return "kColumnsE4M3";
+    default: return one_of("kColumnsE4M3", "kTurnedColumnsE4M3", "kUsesE5M2");
   }
 }
 const char* turned_kernel(LtType type) {
@@ -115,7 +126,8 @@ const char* turned_kernel(LtType type) {
     case kLtF32: return "kTurnedWeightsF32";
     case kLtF64: return "kTurnedWeightsF64";
     case kLtF16: return "kTurnedWeightsF16";
-    default: return "kTurnedWeightsBf16";
+    case kLtBf16: return "kTurnedWeightsBf16";
+    default: return "kTurnedWeightsE4M3";
   }
 }
 
@@ -157,18 +169,19 @@ bool product_of(const KernelEntry& entry, const StepHead& image, int rows, Produ
   const int groups = plan.groups();
   made->out = groups * plan.columns;
   made->sums = plan.sums;
-  made->row_of_columns = groups * (plan.adds ? plan.columns : plan.whole_terms);
+  const Windows windows = windows_of(plan);
+  made->row_of_columns = windows.row, made->rows_of_columns = windows.rows;
   made->row_of_sums = groups * plan.whole_columns;
-  made->columns_numbers = uint64_t(plan.adds ? plan.terms : plan.rows) * uint64_t(made->row_of_columns);
+  made->columns_numbers = windows.numbers();
   made->turned_numbers = uint64_t(groups) * uint64_t(plan.terms) * uint64_t(plan.columns);
   if (plan.windows >= 0) made->columns = columns_kernel(type, plan);
-  if (plan.uses) made->turned = turned_kernel(type);
+  if (plan.turns_weights) made->turned = turned_kernel(type);
   if (plan.zeros) made->weights = "kWeightSums";
 
   const auto factor = [&](const Factor& f, const Laid& laid, size_t bytes, CopyOfRows* copy) {
-    const void* data = plan.windows == f.operand                      ? made->columns_at
-                       : plan.uses && f.operand == plan.right.operand ? made->weights_at
-                                                                      : of.tensor[f.operand].data;
+    const void* data = plan.windows == f.operand                               ? made->columns_at
+                       : plan.turns_weights && f.operand == plan.right.operand ? made->weights_at
+                                                                               : of.tensor[f.operand].data;
     if (bytes != 0) *copy = laid.copy(type, plan.turned), copy->from = data, copy->to = piece(bytes), data = copy->to;
     LtType own = type;
     type_of(entry.operands[f.operand].element, &own);

@@ -4,7 +4,7 @@
 //   dense_gradient_x                 dx = dy W
 //   conv2d_gradient_x                dx = uses(dy) turned(W), or dy W of single pixels
 //   dense_gradient_w, conv2d's       dw += dy^T x, or dy^T columns(x)
-//   dense_float8_gradient_w          dw += (t_dy t_x) dy^T x, of both turned
+//   dense_float8_gradient_w          dw += (t_dy t_x) dy^T x, of both turned; conv2d's of turned columns(x)
 //   batched_matmul, its gradients    where both operands have the same leading dims, or one of them has none
 //
 // of float32, float64, float16 and bfloat16, of int8 and of float8 with scales of float32. The groups of a convolution
@@ -43,6 +43,7 @@ struct ProductStep {
   CopyOfRows result = {};                   // behind it
   bool sums = false;                        // behind it: the kernel <entry>Sums makes y of the sums at `sums_at`
   int row_of_columns = 0, row_of_sums = 0;  // numbers
+  int rows_of_columns = 0;                  // of turned ones
   uint64_t columns_numbers = 0, turned_numbers = 0;
   std::byte *columns_at = nullptr, *sums_at = nullptr, *weights_at = nullptr;  // in the step's scratch
   int out = 0;                                                                 // columns of y

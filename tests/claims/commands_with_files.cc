@@ -232,6 +232,7 @@ Words CommandsWithFiles::line_without_condition(const std::string& command, cons
     return {"convert", net, "--output", fresh(), "--target", "arm/m4"};
   const std::map<std::string, Words> lines = {
       {"convert --infer-after-allow", {"convert", net, "--output", fresh(), "--rewrite", "mixed_bfloat16"}},
+      {"convert --pad-features", {"convert", net, "--output", fresh()}},
       {"convert --percentile", {"convert", net, "--output", fresh(), "--calibrate", x, "--policy", kStatic}},
       {"convert --range-decay", {"convert", net, "--output", fresh(), "--calibrate", x, "--policy", kStatic}},
       {"tune --infer-after-allow",

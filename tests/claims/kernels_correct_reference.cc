@@ -11,6 +11,7 @@
 #include "tests/claims/kernels_correct_quantizers.h"
 #include "tests/gradient_check.h"
 #include "tests/oracle_rounding.h"
+#include "tests/random_conv.h"
 
 namespace nacre::test {
 namespace {
@@ -77,6 +78,33 @@ void float8_gradient_w(const KernelEntry& entry, Random& random, ReferenceCase& 
   made.inputs[0].dims = {rows, out}, made.inputs[1].dims = {rows, in}, made.inputs[4].dims = {out, in};
 }
 
+// Of dims, in the order of the operands: codes of dy and of w or x, two steps, and what is updated.
+void float8_conv(const KernelEntry& entry, const std::vector<std::vector<int32_t>>& dims, Random& random,
+                 ReferenceCase& made) {
+  for (size_t i = 0; i < dims.size(); ++i) {
+    Array array = make_array(entry.operands[i].element, dims[i]);
+    const bool step = i == 2 || i == 3;
+    for (int64_t e = 0; e < array.elements(); ++e) array.set(e, between(random, step ? 0.001 : -4, step ? 1 : 4));
+    made.inputs.push_back(std::move(array));
+  }
+}
+void float8_conv_gradient_w(const KernelEntry& entry, Random& random, ReferenceCase& made) {
+  const RandomConv conv(random, channels(random, 20));
+  made.words = conv.words;
+  float8_conv(entry, {conv.y_dims, conv.x_dims, {1}, {1}, conv.w_dims}, random, made);
+}
+
+bool gradient_case(const KernelEntry& entry, Random& random, ReferenceCase& made);
+void conv_gradient_x(const KernelEntry& entry, Random& random, ReferenceCase& made) {
+  if (entry.operand_count == 3) {
+    gradient_case(entry, random, made);
+    return;
+  }
+  const RandomConv conv(random, channels(random, 20));
+  made.words = conv.words_x;
+  float8_conv(entry, {conv.y_dims, conv.w_dims, {1}, {1}}, random, made);
+}
+
 void batch_norm(const KernelEntry& entry, Random& random, ReferenceCase& made) {
   const int rows = chance(random, 30) ? pick(random, 120, 300) : pick(random, 1, 20), count = channels(random, 20);
   made.words = {bits(between(random, 0.001, 0.1)), uint32_t(pick(random, 0, 1))};
@@ -134,8 +162,9 @@ constexpr Row kRows[] = {
     {Op::kDenseGradientW, kSums},
     {Op::kDenseFloat8GradientW, kSums, &float8_gradient_w},
     {Op::kBiasGradient, kSums},
-    {Op::kConv2dGradientX, kSums},
+    {Op::kConv2dGradientX, kSums, &conv_gradient_x},
     {Op::kConv2dGradientW, kSums},
+    {Op::kConv2dFloat8GradientW, kSums, &float8_conv_gradient_w},
     {Op::kDepthwiseConv2dGradientX, kExact},
     {Op::kDepthwiseConv2dGradientW, kExact},
     {Op::kAveragePoolGradient, kExact},

@@ -108,6 +108,24 @@ Graph convolutional(int batch) {
   return m.finish(m.step(Op::kDense, "fc", {x, m.parameter("fc.w", {3, 4}, 4), m.parameter("fc.b", {3}, 4)}));
 }
 
+Graph residual(int batch) {
+  Maker m(batch);
+  const auto conv = [&](const std::string& name, ValueId x, int in, int out, int kernel, int stride, int pad) {
+    const int terms = kernel * kernel * in;
+    std::vector<uint32_t> words(8, uint32_t(pad));
+    words[0] = words[1] = uint32_t(stride - 1), words[2] = words[3] = 0;
+    return m.step(Op::kConv2d, name,
+                  {x, m.parameter(name + ".w", {out, kernel, kernel, in}, terms), m.parameter(name + ".b", {out}, 9)},
+                  words);
+  };
+  const ValueId h = m.relu("relu1", conv("conv1", m.input({batch, 7, 7, 3}), 3, 6, 3, 1, 1));
+  const ValueId y = conv("conv3", m.relu("relu2", conv("conv2", h, 6, 10, 3, 2, 1)), 10, 10, 3, 1, 1);
+  ValueId x = m.relu("relu3", m.step(Op::kAdd, "add", {y, conv("shortcut", h, 6, 10, 1, 2, 0)}));
+  x = m.relu("relu4", conv("conv4", x, 10, 16, 1, 1, 0));
+  x = m.step(Op::kMean, "mean", {x}, {6});
+  return m.finish(m.step(Op::kDense, "fc", {x, m.parameter("fc.w", {3, 16}, 16), m.parameter("fc.b", {3}, 4)}));
+}
+
 LabelledRows three_classes(uint64_t seed, int rows, int width) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> noise(0, 0.3f);

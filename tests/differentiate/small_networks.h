@@ -13,6 +13,9 @@ tools::Graph perceptron(int batch = 4);
 // x [batch, 6, 6, 2] -> conv 3x3 4, batch norm, relu -> max pool 2x2 -> conv 3x3 stride 1 pad 1, 4, relu -> mean ->
 // dense 3.
 tools::Graph convolutional(int batch = 2);
+// x [batch, 7, 7, 3] -> conv 3x3 pad 1, 6, relu -> h; conv 3x3 stride 2, 10, relu -> conv 3x3 pad 1, 10; of h conv 1x1
+// stride 2, 10; both added, relu -> conv 1x1, 16, relu -> mean -> dense 3: a block of ResNet-8.
+tools::Graph residual(int batch = 2);
 
 // Rows of numbers of one of three classes, which are easily told apart.
 struct LabelledRows {

@@ -159,7 +159,9 @@ TEST(gpu_advice, there_is_none_where_there_is_nothing_to_say) {
 
 TEST(gpu_advice, names_the_counts_that_tensor_cores_do_not_take) {
   const GpuEstimate half = estimate({.rows = 3, .in = 100, .out = 300, .policy = "mixed_bfloat16"});
-  EXPECT_TRUE(says(half, "300 features are no multiple of 8, as Tensor Cores take bfloat16: pad to 304"));
+  EXPECT_TRUE(says(half,
+                   "300 features are no multiple of 8, as Tensor Cores take bfloat16: pad to 304, or convert with "
+                   "--pad-features"));
   EXPECT_TRUE(says(half, "100 inputs are no multiple of 8, as Tensor Cores take bfloat16: pad to 128"));
   EXPECT_FALSE(says(half, "rows")) << "of an inference rows are free";
   const GpuEstimate trained = estimate({.rows = 3, .in = 104, .out = 304, .policy = "mixed_bfloat16", .trains = true});
@@ -167,6 +169,7 @@ TEST(gpu_advice, names_the_counts_that_tensor_cores_do_not_take) {
   const GpuEstimate eight =
       estimate({.rows = 24, .in = 24, .out = 8, .policy = "float8/16_from_float32", .trains = true});
   EXPECT_TRUE(says(eight, "8 features are no multiple of 16, as Tensor Cores take float8: pad to 16"));
+  EXPECT_FALSE(says(eight, "--pad-features")) << "of networks that infer";
   EXPECT_TRUE(says(eight, "24 rows are no multiple of 16"));
 }
 

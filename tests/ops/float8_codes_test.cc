@@ -1,12 +1,13 @@
-// The codes that a training step in float8 multiplies, and their products: engine/ops/fake_float8.h, dense.h.
+// The codes that a training step in float8 multiplies, and their products: engine/ops/fake_float8.h, dense.h,
+// conv_gradient.h.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
 #include "engine/kernels/training.h"
-#include "tests/cases_random.h"
 #include "tests/one_step.h"
+#include "tests/random_conv.h"
 #include "tests/short_names.h"
 
 namespace nacre::test {
@@ -110,6 +111,92 @@ TEST(float8_codes, gradients_of_inputs_are_a_dense_layer) {
     ASSERT_EQ(made.code, Code::kOk);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(made.outputs[0].real(i), (3 * w.real(i) - 0.5 * w.real(3 + i)) * 0.125);
   }
+}
+
+// Sums of float64 over every product of a convolution: values, magnitudes and numbers of terms.
+struct Sums {
+  std::vector<double> value, magnitude;
+  std::vector<int> terms;
+  explicit Sums(const Array& like) : value(size_t(like.elements())), magnitude(value), terms(value.size()) {}
+  void add(int at, double term) {
+    value[size_t(at)] += term, magnitude[size_t(at)] += std::abs(term), ++terms[size_t(at)];
+  }
+};
+
+// dx and dw + of random convolutions: n sums of exact products, two products of scales, and the rounding of dx.
+TEST(float8_codes, gradients_of_convolutions_are_products_of_codes) {
+  using namespace reference;
+  Random random(5);
+  for (int trial = 0; trial < 40; ++trial) {
+    const RandomConv conv(random);
+    Array dy = make_array(kE5M2, conv.y_dims), x = make_array(kE4M3, conv.x_dims), w = make_array(kE4M3, conv.w_dims),
+          dw = make_array(kF32, conv.w_dims);
+    for (Array* array : {&dy, &x, &w, &dw})
+      for (int64_t i = 0; i < array->elements(); ++i) array->set(i, between(random, -4, 4));
+    const Array t = array_of<double>(kF32, {1}, {between(random, 0.01, 1)}),
+                u = array_of<double>(kF32, {1}, {between(random, 0.01, 1)});
+    const double step = t.real(0) * u.real(0);
+    Sums of_x(x), of_w(w);
+    conv.each_product([&](int at_x, int at_w, int at_y) {
+      of_x.add(at_x, dy.real(at_y) * w.real(at_w));
+      of_w.add(at_w, dy.real(at_y) * x.real(at_x));
+    });
+    const struct {
+      const KernelEntry& entry;
+      double epsilon;
+    } all[] = {{kConv2dGradientXFloat8F32, 0x1p-24},
+               {kConv2dGradientXFloat8F16, 0x1p-11},
+               {kConv2dGradientXFloat8Bf16, 0x1p-8}};
+    for (const auto& [entry, epsilon] : all) {
+      const Execution made = execute(entry, conv.words_x, {dy, w, t, u});
+      ASSERT_EQ(made.code, Code::kOk);
+      EXPECT_FALSE(made.overrun || made.impure);
+      ASSERT_EQ(made.outputs[0].dims, conv.x_dims);
+      for (size_t i = 0; i < of_x.value.size(); ++i) {
+        const double error = (of_x.terms[i] + 2) * of_x.magnitude[i] * step * 0x1p-24;
+        const double tiny = entry.operands[4].element == kF16 ? 0x1p-25 : 0;
+        EXPECT_NEAR(made.outputs[0].real(int64_t(i)), step * of_x.value[i],
+                    error + (std::abs(step * of_x.value[i]) + error) * epsilon + tiny)
+            << "trial " << trial;
+      }
+    }
+    const Execution made = execute(kConv2dFloat8GradientW, conv.words, {dy, x, t, u, dw});
+    ASSERT_EQ(made.code, Code::kOk);
+    EXPECT_FALSE(made.overrun || made.impure);
+    for (size_t i = 0; i < of_w.value.size(); ++i) {
+      const double magnitude = of_w.magnitude[i] * step, before = dw.real(int64_t(i));
+      EXPECT_NEAR(made.updated[0].real(int64_t(i)), before + step * of_w.value[i],
+                  ((of_w.terms[i] + 3) * magnitude + std::abs(before) + magnitude) * 0x1p-24)
+          << "trial " << trial;
+    }
+  }
+}
+
+TEST(float8_codes, gradients_of_convolutions_refuse_what_does_not_belong_together) {
+  using namespace reference;
+  std::vector<uint32_t> words(19);
+  words[16] = words[17] = 3, words[18] = 4;
+  const auto refusal = [](const KernelEntry& entry, const std::vector<uint32_t>& of,
+                          const std::vector<std::vector<int32_t>>& dims) {
+    std::vector<Array> inputs;
+    for (size_t i = 0; i < dims.size(); ++i) inputs.push_back(make_array(entry.operands[i].element, dims[i]));
+    return execute(entry, of, inputs).code;
+  };
+  const KernelEntry& x = kConv2dGradientXFloat8F32;
+  EXPECT_EQ(refusal(x, words, {{1, 3, 3, 6}, {6, 1, 1, 4}, {1}, {1}}), Code::kOk);
+  EXPECT_EQ(refusal(x, words, {{1, 3, 3, 6}, {6, 1, 1, 4}, {6}, {1}}), Code::kShapeScale);
+  EXPECT_EQ(refusal(x, words, {{1, 3, 3, 6}, {6, 1, 1, 4}, {1}, {1, 1}}), Code::kShapeScale);
+  EXPECT_EQ(refusal(x, words, {{1, 3, 3, 6}, {6, 1, 1, 2}, {1}, {1}}), Code::kShapeWeights);
+  EXPECT_EQ(refusal(x, words, {{1, 2, 3, 6}, {6, 1, 1, 4}, {1}, {1}}), Code::kShapeInput);
+  const KernelEntry& w = kConv2dFloat8GradientW;
+  words.resize(16);
+  EXPECT_EQ(refusal(w, words, {{1, 3, 3, 6}, {1, 3, 3, 4}, {1}, {1}, {6, 1, 1, 4}}), Code::kOk);
+  EXPECT_EQ(refusal(w, words, {{1, 3, 3, 6}, {1, 3, 3, 4}, {2}, {1}, {6, 1, 1, 4}}), Code::kShapeScale);
+  EXPECT_EQ(refusal(w, words, {{1, 3, 3, 6}, {1, 3, 3, 4}, {1}, {2}, {6, 1, 1, 4}}), Code::kShapeScale);
+  EXPECT_EQ(refusal(w, words, {{1, 3, 3, 6}, {1, 3, 3, 4}, {1}, {1}, {6, 1, 1, 3}}), Code::kShapeWeights);
+  EXPECT_EQ(refusal(w, words, {{1, 3, 3, 5}, {1, 3, 3, 4}, {1}, {1}, {6, 1, 1, 4}}), Code::kShapeInput);
+  words[8] = 1;
+  EXPECT_EQ(refusal(w, words, {{1, 3, 3, 6}, {1, 3, 3, 4}, {1}, {1}, {6, 1, 1, 4}}), Code::kAttribute);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include "engine/kernels/training.h"
 #include "tests/cases.h"
-#include "tests/cases_random.h"
+#include "tests/random_conv.h"
 #include "tests/run/on_device.h"
 #include "tests/sanitized.h"
 
@@ -80,54 +80,22 @@ Draft draft_of(const KernelEntry& entry, const Case& made, const std::vector<Arr
 // Whether the library must have made it: layers of codes of any size, and gradients of x of one group.
 bool must_be_a_product(const KernelEntry& entry, const std::vector<Array>& inputs, const Array& y) {
   const ElementType x = entry.operands[0].element, w = entry.operands[1].element;
-  if (x == ElementType::kFloat64 || x != w || y.element == ElementType::kFloat64) return false;
+  if (x == ElementType::kFloat64 || y.element == ElementType::kFloat64) return false;
   if (entry.op == Op::kConv2dGradientX) return y.dims[3] == inputs[1].dims[3];
+  if (x != w) return false;
   if (entry.op != Op::kDense) return false;
   return (x == kI8 && y.element != ElementType::kInt16) ||
          (x == ElementType::kFloat8E4M3 && entry.operands[3].element == kF32);
 }
 
-// Of an axis: in, kernel, and the words of stride, dilation and both pads, such that y has at least one position.
-struct Axis {
-  int in, out, kernel;
-  uint32_t stride, dilation, before, after;
-  explicit Axis(Random& random) : kernel(pick(random, 1, 3)) {
-    stride = uint32_t(pick(random, 0, 2)), dilation = uint32_t(pick(random, 0, 2));
-    const int span = (kernel - 1) * int(dilation + 1) + 1;
-    before = uint32_t(pick(random, 0, span - 1)), after = uint32_t(pick(random, 0, span - 1));
-    in = pick(random, std::max(1, span - int(before + after)), 9);
-    out = (in + int(before + after) - span) / int(stride + 1) + 1;
-  }
-};
-
-// dx of a convolution of one group, or of two.
+// dx of a convolution of one group, or of two; of codes with two scales.
 Case gradient_x_case(const KernelEntry& entry, Random& random) {
-  const int batch = pick(random, 1, 3), groups = pick(random, 0, 3) == 0 ? 2 : 1, in_c = groups * pick(random, 1, 5),
-            out_c = groups * pick(random, 1, 5);
-  const Axis h(random), w(random);
+  const RandomConv conv(random);
   Case made;
-  made.words = {h.stride,
-                w.stride,
-                h.dilation,
-                w.dilation,
-                h.before,
-                w.before,
-                h.after,
-                w.after,
-                0,
-                0,
-                0,
-                0,
-                0,
-                uint32_t(groups - 1),
-                0,
-                0,
-                uint32_t(h.in),
-                uint32_t(w.in),
-                uint32_t(in_c)};
-  const ElementType type = entry.operands[0].element;
-  made.inputs = {{.element = type, .dims = {batch, h.out, w.out, out_c}},
-                 {.element = type, .dims = {out_c, h.kernel, w.kernel, in_c / groups}}};
+  made.words = conv.words_x;
+  made.inputs = {{.element = entry.operands[0].element, .dims = conv.y_dims},
+                 {.element = entry.operands[1].element, .dims = conv.w_dims}};
+  for (int i = 2; i < input_count(entry); ++i) made.inputs.push_back({.element = kF32, .dims = {1}});
   return made;
 }
 

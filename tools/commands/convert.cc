@@ -354,6 +354,7 @@ void convert(const ConvertOptions& options) {
   compiling.policies = parse_policy_options(options.policies);
   compiling.rounding = options.rounding;
   compiling.io_types = options.io_types;
+  compiling.pad_features = options.pad_features;
   compiling.fuse = options.fuse;
   compiling.target = target_of(options, options.targets[0]);
   if (!options.rewrite.type.empty()) check_against_rewrite(compiling.policies, "--rewrite " + options.rewrite.type);

@@ -48,6 +48,7 @@ struct ConvertOptions {
   RewriteArguments rewrite;
   CalibrationArguments calibration;
   IoTypes io_types = IoTypes::kSource;
+  bool pad_features = false;
   bool fuse = true;
   TrainingArguments training;  // loss "": an inference model
   uint32_t golden = 0;         // pairs

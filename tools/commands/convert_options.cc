@@ -10,7 +10,6 @@ namespace {
 using C = ConvertOptions;
 using P = PolicyArguments;
 using R = RewriteArguments;
-using S = CalibrationArguments;
 using Files = std::vector<std::string>;
 
 template <class A>
@@ -35,6 +34,13 @@ ActsWhen<C> for_host() {
   return {.when = [](const C& o) { return o.targets == C().targets; },
           .fact = "is of a program for whatever machine runs it",
           .remedy = "leave --target away"};
+}
+
+ActsWhen<C> for_gpus() {
+  const auto is_gpu = [](const std::string& target) { return target.starts_with("cuda/"); };
+  return {.when = [is_gpu](const C& o) { return std::ranges::any_of(o.targets, is_gpu); },
+          .fact = "is about what the Tensor Cores of a GPU take",
+          .remedy = "add --target cuda/sm90"};
 }
 
 std::vector<std::string> machine_names() {
@@ -220,6 +226,11 @@ OptionTable<C> make_step_options() {
            },
        .acts = {shows_steps<C>()},
        .pass = "apply_policy"},
+      {.name = "--pad-features",
+       .value = "",
+       .help = "zeros behind features and channels, to multiples of 8 in 16 bits, of 16 in int8 and float8: for GPUs",
+       .field = [](C& o) { return Flag{&o.pad_features}; },
+       .acts = {infers_only<C>(), writes_model<C>(), for_gpus()}},
       {.name = "--no-fuse",
        .value = "",
        .help = "keep clamps, casts and quantize steps apart: same results",
@@ -306,62 +317,6 @@ OptionTable<R> make_rewrite_options() {
   return table;
 }
 
-const ActsWhen<S> kOfSamples = {.with = {"--calibrate"},
-                                .fact = "is about ranges, and there are no samples to find them in",
-                                .remedy = "add --calibrate DATA"};
-
-bool finds_by(const S& o, const std::string& method) {
-  const auto names_it = [&](const std::string& rule) { return rule.ends_with("=" + method); };
-  return o.method == method || std::ranges::any_of(o.overrides, names_it);
-}
-
-OptionTable<S> make_calibration_options() {
-  return {
-      {.name = "--calibrate",
-       .value = "DATA",
-       .help = "samples for int8/static, float8, gptq, awq: .npz, .npy, or a folder of .npy",
-       .field = [](S& o) { return &o.data; },
-       .text = OptionText::kFile,
-       .input = true,
-       .pass = "calibrate"},
-      {.name = "--range-method",
-       .value = "min_max|moving_average|percentile|mse|entropy",
-       .help = "how ranges are found in them [min_max]",
-       .field =
-           [](S& o) {
-             return choice(o.method,
-                           std::vector<std::string>{"min_max", "moving_average", "percentile", "mse", "entropy"});
-           },
-       .acts = {kOfSamples}},
-      {.name = "--range",
-       .value = "PATTERN=METHOD",
-       .help = "the method for the layers that PATTERN matches",
-       .field = [](S& o) { return &o.overrides; },
-       .acts = {kOfSamples}},
-      {.name = "--percentile",
-       .value = "P",
-       .help = "of --range-method percentile [99.99]",
-       .field = [](S& o) { return &o.options.percentile; },
-       .acts = {kOfSamples,
-                {.when = [](const S& o) { return finds_by(o, "percentile"); },
-                 .fact = "no range is found by percentiles",
-                 .remedy = "add --range-method percentile"}}},
-      {.name = "--range-decay",
-       .value = "D",
-       .help = "of --range-method moving_average [0.999]",
-       .field = [](S& o) { return &o.options.decay; },
-       .acts = {kOfSamples,
-                {.when = [](const S& o) { return finds_by(o, "moving_average"); },
-                 .fact = "no range is found by a moving average",
-                 .remedy = "add --range-method moving_average"}}},
-      {.name = "--cast-samples",
-       .value = "",
-       .help = "change the type of samples, where no number changes by it",
-       .field = [](S& o) { return Flag{&o.samples.cast}; },
-       .acts = {kOfSamples}},
-  };
-}
-
 }  // namespace
 
 const OptionTable<ConvertOptions>& model_options() {
@@ -381,11 +336,6 @@ const OptionTable<ConvertOptions>& step_options() {
 
 const OptionTable<RewriteArguments>& rewrite_options() {
   static const OptionTable<RewriteArguments> table = make_rewrite_options();
-  return table;
-}
-
-const OptionTable<CalibrationArguments>& calibration_options() {
-  static const OptionTable<CalibrationArguments> table = make_calibration_options();
   return table;
 }
 

@@ -18,6 +18,10 @@ std::vector<NamedPass> compile_passes(const CompileOptions& options) {
       {"quantize_static", [&](Graph& graph) { quantize_static(graph, options.calibration); }},
       {"apply_policy",
        [&](Graph& graph) { apply_policy(graph, {.rounding = options.rounding, .io_types = options.io_types}); }},
+      {"pad_features",
+       [&](Graph& graph) {
+         if (options.pad_features) pad_features(graph);
+       }},
   };
   for (NamedPass& pass : target_passes(options)) passes.push_back(std::move(pass));
   return passes;

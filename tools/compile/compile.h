@@ -23,6 +23,7 @@ struct CompileOptions {
   const Calibration* calibration = nullptr;  // of the simplified graph; null: none was measured
   Rounding rounding = Rounding::kDouble;
   IoTypes io_types = IoTypes::kSource;
+  bool pad_features = false;
   bool fuse = true;
   Target target;
 };

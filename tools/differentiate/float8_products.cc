@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/ops/conv.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/fake_float8.h"
 #include "engine/ops/unary.h"
@@ -26,6 +27,7 @@ class MultiplyCodes {
       multiply(node);
       graph_.nodes.push_back(std::move(node));
     }
+    turn_early();
     leave_out_unread();
   }
 
@@ -58,31 +60,38 @@ class MultiplyCodes {
   }
 
   void multiply(Node& node) {
-    const bool is_gradient = node.op != Op::kDense;
-    if (is_gradient && node.op != Op::kDenseGradientX && node.op != Op::kDenseGradientW) return;
-    const ValueId left = source(node.inputs[0], is_gradient), right = source(node.inputs[1], false);
+    constexpr Op kProducts[] = {Op::kDense,  Op::kDenseGradientX,  Op::kDenseGradientW,
+                                Op::kConv2d, Op::kConv2dGradientX, Op::kConv2dGradientW};
+    if (std::ranges::find(kProducts, node.op) == std::end(kProducts)) return;
+    const bool is_layer = node.op == Op::kDense || node.op == Op::kConv2d;
+    const ValueId left = source(node.inputs[0], !is_layer), right = source(node.inputs[1], false);
     if (left == kNone || right == kNone) return;
-    if (node.op == Op::kDenseGradientW) {
-      node.op = Op::kDenseFloat8GradientW;
+    if (node.op == Op::kDenseGradientW || node.op == Op::kConv2dGradientW) {
+      node.op = node.op == Op::kDenseGradientW ? Op::kDenseFloat8GradientW : Op::kConv2dFloat8GradientW;
       node.inputs = {codes(left), codes(right), step(left), step(right), node.inputs[2]};
       return;
     }
     const ElementType type = value(node.outputs[0]).type;
-    const bool fits = is_gradient || (node.inputs.size() <= 3 && is_plain(node));
+    const bool fits = !is_layer || (node.inputs.size() <= 3 && is_plain(node));
     if (!is_real(type) || type != value(node.inputs[0]).type || !fits) return;
-    const ValueId bias = is_gradient || node.inputs.size() < 3 ? kNone : node.inputs[kBias];
+    const ValueId bias = !is_layer || node.inputs.size() < 3 ? kNone : node.inputs[kBias];
     if (bias != kNone && value(bias).type != type) return;
-    node.op = Op::kDense;
-    node.inputs = {codes(left), is_gradient ? transposed(right) : codes(right), bias, step(right), step(left)};
+    if (node.op == Op::kConv2dGradientX) {
+      node.inputs = {codes(left), codes(right), step(right), step(left)};
+      return;
+    }
+    if (node.op == Op::kDenseGradientX) node.op = Op::kDense;
+    node.inputs = {codes(left), is_layer ? codes(right) : transposed(right), bias, step(right), step(left)};
   }
 
   // Nothing but bounds was fused into the product.
   static bool is_plain(const Node& node) {
-    const auto is_zero = [](uint32_t word) { return word == 0; };
-    const std::span<const uint32_t> words = node.words;
-    return words.size() <= Dense::kClamp ||
-           (words[Dense::kClamp] <= Clamp::kBounds &&
-            std::ranges::all_of(words.subspan(std::min<size_t>(words.size(), Dense::kXZero)), is_zero));
+    constexpr int kDense[] = {Dense::kXZero, Dense::kYZero, Dense::kForm, Dense::kBlock},
+                  kConv[] = {Conv2d::kXZero, Conv2d::kYZero, Conv2d::kForm, Conv2d::kBlock};
+    const bool dense = node.op == Op::kDense;
+    const auto word = [&](int at) { return size_t(at) < node.words.size() ? node.words[size_t(at)] : 0; };
+    return word(dense ? int(Dense::kClamp) : int(Conv2d::kClamp)) <= Clamp::kBounds &&
+           std::ranges::all_of(dense ? kDense : kConv, [&](int at) { return word(at) == 0; });
   }
 
   ValueId add(const std::string& name, ElementType type, std::vector<int64_t> dims, bool batched) {
@@ -114,6 +123,18 @@ class MultiplyCodes {
     node.words = {1, 0};
     graph_.nodes.push_back(std::move(node));
     return transposed_[source] = id;
+  }
+
+  // Behind the step that makes the codes: a device writes both in one pass (ports/cuda/turned_codes.h).
+  void turn_early() {
+    const auto maker_of = [&](ValueId id) {
+      return std::ranges::find_if(graph_.nodes,
+                                  [&](const Node& node) { return !node.outputs.empty() && node.outputs[0] == id; });
+    };
+    for (const auto& [source, turned] : transposed_) {
+      const auto codes = maker_of(codes_.at(source)), transpose = maker_of(turned);
+      std::rotate(codes + 1, transpose, transpose + 1);
+    }
   }
 
   ValueId step(ValueId source) {

@@ -81,7 +81,7 @@ class Adviser {
       pad(p.k, "term", to_feature);
       return;
     }
-    pad(p.n, "feature", to_feature);
+    pad(p.n, "feature", to_feature, estimate_.trains ? "" : ", or convert with --pad-features");
     pad(p.k, p.gathers ? "window term" : "input", p.gathers ? to_multiple : to_feature);
     // The gradient of w is a sum over rows; cuBLASLt's int8 kernels take rows by 32.
     if (type == ElementType::kInt8) pad(p.m, "row", {32, false, type});
@@ -94,12 +94,12 @@ class Adviser {
     bool power_of_two;  // below 256
     ElementType type;
   };
-  void pad(int64_t& count, const char* noun, const Count& wanted) {
+  void pad(int64_t& count, const char* noun, const Count& wanted, const char* or_else = "") {
     if (count % wanted.multiple == 0) return;
     const int64_t padded =
         wanted.power_of_two ? padded_features(count, wanted.multiple) : rounded_up(count, wanted.multiple);
-    say(fmt::format("{} {} no multiple of {}, as Tensor Cores take {}: pad to {}", counted(uint64_t(count), noun),
-                    count == 1 ? "is" : "are", wanted.multiple, type_text(wanted.type), padded));
+    say(fmt::format("{} {} no multiple of {}, as Tensor Cores take {}: pad to {}{}", counted(uint64_t(count), noun),
+                    count == 1 ? "is" : "are", wanted.multiple, type_text(wanted.type), padded, or_else));
     count = padded;
   }
 

@@ -61,9 +61,9 @@ std::optional<Product> product_of(const Model& model, const StepRecord& step) {
 
 // Of codes the gradient of x is a dense step of codes of gradients (engine/ops/dense.h).
 bool is_product_gradient(const Model& model, const StepRecord& step) {
-  constexpr Op kGradients[] = {Op::kDenseGradientX,        Op::kDenseGradientW,  Op::kDenseFloat8GradientW,
-                               Op::kConv2dGradientX,       Op::kConv2dGradientW, Op::kBatchedMatmulGradientA,
-                               Op::kBatchedMatmulGradientB};
+  constexpr Op kGradients[] = {Op::kDenseGradientX,         Op::kDenseGradientW,        Op::kDenseFloat8GradientW,
+                               Op::kConv2dGradientX,        Op::kConv2dGradientW,       Op::kConv2dFloat8GradientW,
+                               Op::kBatchedMatmulGradientA, Op::kBatchedMatmulGradientB};
   if (step.op != Op::kDense) return std::ranges::find(kGradients, step.op) != std::end(kGradients);
   const uint32_t x = model.operands(step)[0] & kOperandIdMask;
   return x != kNoOperand && model.tensors()[x].element == ElementType::kFloat8E5M2;
