@@ -204,7 +204,7 @@ def shown(nacre, name, case, policy, forms, table):
         expected = model.predict(given, verbose=0)
     except Exception as problem:  # what Keras itself does not do
         return not_in_keras(policy, problem)
-    tolerance = (BUILT[policy] if policy in BUILT else QUANTIZED[policy][1])(case.roundings)
+    tolerance = max((BUILT[policy] if policy in BUILT else QUANTIZED[policy][1])(case.roundings), case.at_least)
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
         for form in forms if policy == "float32" else ("keras",):

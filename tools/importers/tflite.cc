@@ -26,7 +26,8 @@ size_t count(const flatbuffers::Vector<T>* vector) {
 const Converter* find_converter(BuiltinOperator code) {
   for (const auto& rows : {matmul_converters(), pointwise_converters(), move_converters(), slice_converters(),
                            resize_converters(), space_converters(), transposed_converters(), recurrent_converters(),
-                           variable_converters(), rnn_converters(), repeat_converters(), control_converters()})
+                           variable_converters(), rnn_converters(), repeat_converters(), control_converters(),
+                           whole_converters()})
     for (const Converter& row : rows)
       if (row.code == code) return &row;
   return nullptr;

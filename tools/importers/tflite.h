@@ -233,6 +233,7 @@ std::span<const Converter> recurrent_converters();
 std::span<const Converter> variable_converters();
 std::span<const Converter> rnn_converters();
 std::span<const Converter> repeat_converters();
+std::span<const Converter> whole_converters();
 std::span<const Converter> control_converters();
 
 // tflite_matmul.cc: operands 1 and `slot` of a layer with weights, checked, and how it is quantized by the types of its

@@ -207,12 +207,48 @@ void convert_depthwise(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), options.activation());
 }
 
+// With weights that are computed at run time: y = x w^T + b, x as rows of `in`.
+void convert_product(Importer& importer, Operation& op) {
+  const auto& options = importer.options<FullyConnectedOptions>(op);
+  const ValueId x = importer.real_input(op, kX), w = importer.real_input(op, kW), y = importer.output(op);
+  const std::vector<int64_t> dims = importer.value(x).dims, of_w = importer.value(w).dims;
+  for (const ValueId id : {x, w})
+    if (importer.value(id).quantizer) importer.unsupported(op, "weights of codes that are computed at run time");
+  if (of_w.size() != 2 || dims.empty() || importer.value(x).elements() % of_w[1] != 0)
+    importer.bad(op, "an input of shape " + dims_text(dims) + " for weights of shape " + dims_text(of_w));
+  const auto step = [&](Node node, const char* suffix) {
+    node.outputs = {importer.between(y, suffix)};
+    importer.emit(op, node);
+    return node.outputs[0];
+  };
+  ValueId rows = x;
+  if (dims.size() != 2 || dims[1] != of_w[1]) {
+    rows = importer.between(x, "/rows");
+    importer.emit_reshape(op, x, {importer.value(x).elements() / of_w[1], of_w[1]}, rows);
+  }
+  Node node{.op = Op::kBatchedMatmul, .name = "", .words = {}, .inputs = {rows, w}, .outputs = {}};
+  set_integer(node, "transpose_b", 1);
+  if (importer.has_input(op, kBias)) {
+    const ValueId product = step(std::move(node), "/product");
+    const ValueId bias = importer.real_input(op, kBias);
+    node = {.op = Op::kAdd, .name = "", .words = {}, .inputs = {product, bias}, .outputs = {}};
+  }
+  if (!options.keep_num_dims() || dims.size() == 2)
+    return importer.emit_activated(op, std::move(node), options.activation());
+  const ValueId flat = importer.between(y, "/flat");
+  importer.emit_activated(op, std::move(node), options.activation(), flat);
+  std::vector<int64_t> restored = dims;
+  restored.back() = of_w[0];
+  importer.emit_reshape(op, flat, restored, y);
+}
+
 // x of any rank is [rows, in] to the operator; dense takes the last axis as features, so reshapes stand only where the
 // file's shapes need them. Hybrid layers quantize each of the rows by itself, dense each index of axis 0: they get
 // [rows, in].
 void convert_dense(Importer& importer, Operation& op) {
   const auto& options = importer.options<FullyConnectedOptions>(op);
   if (options.weights_format() != WeightsFormat::DEFAULT) importer.unsupported(op, "shuffled weights");
+  if (!importer.value(importer.input(op, kW)).constant()) return convert_product(importer, op);
   ValueId x = importer.real_input(op, kX);
   const ValueId w_id = matmul_weights(importer, op, 2), b = matmul_bias(importer, op, kBias, x, w_id);
   const std::vector<int64_t> dims = importer.value(x).dims, w = importer.value(w_id).dims;

@@ -32,7 +32,9 @@ void convert_binary(Importer& importer, Operation& op) {
 
 // `activation`: of DIV, which alone has one.
 void emit_function(Importer& importer, Operation& op, Binary::Function function, Activation activation) {
-  const ValueId a = importer.real_input(op, 0), b = importer.real_input(op, 1);
+  const ValueId a = importer.whole_or_real_input(op, 0), b = importer.whole_or_real_input(op, 1);
+  check_pair(importer, op, a, b);
+  if (activation != Activation::NONE) importer.real_input(op, 0);
   Node node{.op = Op::kBinary, .name = "", .words = {}, .inputs = {a, b}, .outputs = {}};
   set_integer(node, "function", int(function));
   importer.emit_activated(op, std::move(node), activation);
@@ -149,11 +151,11 @@ void convert_prelu(Importer& importer, Operation& op) {
 // With one stored number, which changes no shape: a clamp.
 template <BuiltinOperator kCode>
 void convert_extremum(Importer& importer, Operation& op) {
-  ValueId x = importer.real_input(op, 0), bound = importer.real_input(op, 1);
+  ValueId x = importer.whole_or_real_input(op, 0), bound = importer.whole_or_real_input(op, 1);
   if (importer.value(x).constant()) std::swap(x, bound);
   const Value& b = importer.value(bound);
-  const bool maximum = kCode == BuiltinOperator::MAXIMUM;
-  if (!b.constant() || importer.value(x).constant() || b.elements() != 1 ||
+  const bool maximum = kCode == BuiltinOperator::MAXIMUM, real = importer.value(x).type == ElementType::kFloat32;
+  if (!real || !b.constant() || importer.value(x).constant() || b.elements() != 1 ||
       b.dims.size() > importer.value(x).dims.size())
     return emit_function(importer, op, maximum ? Binary::kMaximum : Binary::kMinimum, Activation::NONE);
   const float number = reals(b)[0];
