@@ -70,6 +70,36 @@ void ops_reduce(Call& call) {
   if (call.given("initial")) call.unsupported("an initial value");
   call.outputs = {call.reduce(kFunction, x, axes_or_all(call, call.rank(x)), call.flag("keepdims", false))};
 }
+
+// Conditions: a number is one where it is not 0.
+ValueId condition(const Call& call, size_t i, const char* name) {
+  return call.cast(as_condition(call, operand(call, i, name)));
+}
+ValueId is_set(const Call& call, ValueId x) { return call.compare(Compare::kNotEqual, x, call.number(0)); }
+template <uint32_t kFunction>  // of two: both, one of them
+void ops_logical(Call& call) {
+  call.outputs = {is_set(call, call.binary(kFunction, condition(call, 0, "x1"), condition(call, 1, "x2")))};
+}
+void ops_logical_xor(Call& call) {
+  call.outputs = {call.compare(Compare::kNotEqual, condition(call, 0, "x1"), condition(call, 1, "x2"))};
+}
+void ops_logical_not(Call& call) {
+  call.outputs = {call.compare(Compare::kEqual, condition(call, 0, "x"), call.number(0))};
+}
+template <uint32_t kFunction>  // over axes: all, one of them
+void ops_any(Call& call) {
+  const ValueId x = condition(call, 0, "x");
+  call.outputs = {
+      is_set(call, call.reduce(kFunction, x, axes_or_all(call, call.rank(x)), call.flag("keepdims", false)))};
+}
+
+// One number, whatever x is.
+template <int kNumber>
+void ops_filled_like(Call& call) {
+  const ValueId x = call.cast(only(call)), number = call.number(kNumber);
+  call.outputs = {call.select(call.compare(Compare::kEqual, x, x), number, number)};
+}
+
 void ops_mean(Call& call) {
   const ValueId x = call.cast(only(call));
   call.outputs = {call.mean(x, axes_or_all(call, call.rank(x)), call.flag("keepdims", false))};
@@ -200,6 +230,14 @@ constexpr Converter kFunctionRows[] = {
     {"LessEqual", &ops_compare<Compare::kLessEqual>},
     {"Greater", &ops_compare<Compare::kGreater>},
     {"GreaterEqual", &ops_compare<Compare::kGreaterEqual>},
+    {"LogicalAnd", &ops_logical<Binary::kMinimum>},
+    {"LogicalOr", &ops_logical<Binary::kMaximum>},
+    {"LogicalXor", &ops_logical_xor},
+    {"LogicalNot", &ops_logical_not},
+    {"All", &ops_any<Reduce::kMin>},
+    {"Any", &ops_any<Reduce::kMax>},
+    {"ZerosLike", &ops_filled_like<0>},
+    {"OnesLike", &ops_filled_like<1>},
     {"Mean", &ops_mean},
     {"Sum", &ops_reduce<Reduce::kSum>},
     {"Prod", &ops_reduce<Reduce::kProd>},
