@@ -169,7 +169,8 @@ void compare_with_the_host(const Graph& network, const char* policy, bool produc
 // needed turned in each step, and dy of both where there are 16 rows; x has features that it must be padded for.
 TEST(float8_products, are_the_librarys_on_a_gpu_and_give_the_hosts_bytes) {
   for (const char* policy : kPolicies)
-    for (const bool products : {false, true}) compare_with_the_host(perceptron(16), policy, products, 5, products ? 4 + 3 * 2 : 4);
+    for (const bool products : {false, true})
+      compare_with_the_host(perceptron(16), policy, products, 5, products ? 4 + 3 * 2 : 4);
 }
 
 TEST(float8_products, of_convolutions_are_the_librarys_on_a_gpu_and_give_the_hosts_bytes) {
