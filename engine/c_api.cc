@@ -80,6 +80,7 @@ const void* nacre_program_output(const nacre_program* program, uint32_t index, s
   return bytes.data();
 }
 
+nacre_status nacre_program_start(const nacre_program* program) { return to_c(of(program).start()); }
 nacre_status nacre_program_run(const nacre_program* program) { return to_c(of(program).run()); }
 nacre_status nacre_program_run_rows(const nacre_program* program, uint32_t rows) {
   return to_c(of(program).run_rows(rows));

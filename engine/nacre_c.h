@@ -80,6 +80,8 @@ uint32_t nacre_program_input_count(const nacre_program* program);
 uint32_t nacre_program_output_count(const nacre_program* program);
 void* nacre_program_input(const nacre_program* program, uint32_t index, size_t* size);        /* NULL: no such input */
 const void* nacre_program_output(const nacre_program* program, uint32_t index, size_t* size); /* NULL: no such output */
+/* A stream begins: what survives from run to run becomes zero. */
+nacre_status nacre_program_start(const nacre_program* program);
 nacre_status nacre_program_run(const nacre_program* program);
 nacre_status nacre_program_run_rows(const nacre_program* program,
                                     uint32_t rows); /* the first rows of the compiled batch */

@@ -1,5 +1,7 @@
 #include "engine/run/program.h"
 
+#include <cstring>
+
 #include "engine/run/pass.h"
 #include "engine/run/places.h"
 
@@ -103,6 +105,13 @@ std::span<std::byte> Program::bytes(uint32_t tensor) const {
     return {};  // of another program
   const Location at = locate(*model_, tensor);
   return {region_[at.block - kState] + at.offset, size_t(r.bytes)};
+}
+
+Status Program::start() const {
+  if (!bound()) return {Code::kNotBound, Table::kProgram};
+  const auto bytes = size_t(model_->region_bytes(Region::kStream));
+  if (bytes != 0) std::memset(region_[kStream - kState], 0, bytes);
+  return {};
 }
 
 Status Program::run_rows(uint32_t rows) const {

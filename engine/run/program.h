@@ -24,7 +24,7 @@ enum Block : uint32_t {
   kPrepared = 1,  // what kernels make of constant weights
   kScratch = 2,   // the largest need of a step, for each worker in whole lines of a cache
   kState = 3,     // what training learns; saved
-  kStream = 4,    // what survives from run to run; zero it to reset
+  kStream = 4,    // what survives from run to run: Program::start
   kDerived = 5,
   kStepSums = 6,
   kArena = 7,  // kArena + bank: activations, inputs and outputs
@@ -107,6 +107,9 @@ class Program {
   }
   // Any tensor of the program, wherever it lives; valid between its first and last step.
   std::span<std::byte> bytes(uint32_t tensor) const;
+
+  // A stream begins: what survives from run to run becomes zero, for all programs that share the block.
+  Status start() const;
 
   Status run() const { return run(0, view_.step_count, 0); }
   // The first `rows` rows of the compiled batch.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 
+#include "tests/importers/onnx_builder.h"
 #include "tests/run_tool.h"
 #include "tools/base/json.h"
 #include "tools/files/npy.h"
@@ -116,6 +117,35 @@ TEST_F(run_command, repeat_times_every_run) {
   EXPECT_EQ(json["runs"], 20);
   EXPECT_GE(json["median_us"], 0) << "a coarse clock may see none";
   EXPECT_GE(json["p99_us"], json["median_us"]);
+}
+
+// y = x + what was before: 1, 2, 3, .. of a stream of ones.
+TEST_F(run_command, a_stream_begins_anew_where_it_is_told_and_with_every_repeat) {
+  OnnxBuilder b;
+  b.input("x", {1});
+  b.input("before", {1});
+  b.node("Add", {"x", "before"}, {"y"});
+  b.node("Add", {"x", "before"}, {"after"});
+  b.output("y");
+  b.output("after");
+  write_bytes(directory_ / "n.onnx", b.finish());
+  const std::string model = directory_ / "sum.nacre";
+  const std::string ones = directory_ / "x.npy";
+  write_bytes(ones, npy_bytes(reals({5, 1}, 1)));
+  const ToolRun made = run_tool({"convert", directory_ / "n.onnx", "-o", model, "--state", "before=after"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const auto values = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"run", model, "--input", ones, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ToolRun run = run_tool(arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return Json::parse(run.out)["outputs"][0]["values"].get<std::vector<int>>();
+  };
+  EXPECT_EQ(values({}), (std::vector<int>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(values({"--stream", "2"}), (std::vector<int>{1, 2, 1, 2, 1}));
+  EXPECT_EQ(values({"--stream", "2", "--repeat", "3"}), (std::vector<int>{1, 2, 1, 2, 1}));
+  expect_refusal(run_tool({"run", digits(), "--seed", "7", "--stream", "2"}), 2,
+                 "--stream: the model keeps nothing from run to run");
 }
 
 // The results are the program's on every machine; what a run takes is not.

@@ -24,7 +24,8 @@ int nacre_c_run(const void* bytes, size_t size, void* memory, size_t memory_size
     void* input = nacre_program_input(&program, i, &count);
     memset(input, 3, count);
   }
-  *status = nacre_program_run(&program);
+  *status = nacre_program_start(&program);
+  if (status->code == 0) *status = nacre_program_run(&program);
   if (status->code != 0) return 5;
   size_t count = 0;
   const void* result = nacre_program_output(&program, 0, &count);

@@ -336,7 +336,7 @@ TEST(program, first_entry_that_accepts_runs) {
   EXPECT_EQ(Program::measure(model, 0, {}, &sizes).code, Code::kNoKernel);
 }
 
-TEST(program, stream_survives_runs_and_zeroing_resets_it) {
+TEST(program, a_stream_survives_runs_until_it_is_started_anew) {
   Draft d;
   const uint32_t s = d.global(Region::kStream, ElementType::kFloat32, {4});
   const uint32_t x = d.arena(ElementType::kFloat32, {4}, 0, 0, 0, kNoIndex, kInput);
@@ -360,10 +360,11 @@ TEST(program, stream_survives_runs_and_zeroing_resets_it) {
     EXPECT_EQ(values<float>(program.output(0)),
               (std::vector<float>{1.0f * float(i), 2.0f * float(i), 3.0f * float(i), 4.0f * float(i)}));
   }
-  std::fill(blocks.memory.block[kStream].begin(), blocks.memory.block[kStream].end(), std::byte{0});
+  ASSERT_TRUE(program.start().ok());
   put<float>(program.input(0), {1, 2, 3, 4});
   ASSERT_TRUE(program.run().ok());
   EXPECT_EQ(values<float>(program.output(0)), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(Program().start().code, Code::kNotBound);
   // The output may not be what is updated.
   Draft same = d;
   same.operands[2] = same.operands[1];

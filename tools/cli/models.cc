@@ -80,6 +80,8 @@ void add_run(CLI::App& app) {
   c.writes(c.add_option("--output", o->output, "directory for the outputs, each as NAME.npy")->type_name("DIR"));
   add_number(c, "--repeat", o->repeat, 1, 100'000'000,
              "run every sample N times, to time a program for this machine [1]");
+  add_number(c, "--stream", o->of_stream, 1, UINT64_MAX,
+             "what a model keeps from run to run is zero again after N runs: the next stream begins [all are one]");
   c.writes(c.add_option("--all-tensors", o->all_tensors, "directory for every tensor, as STEP_NAME.npy, and index.json")
                ->type_name("DIR"));
   c.add_flag("--quantize-inputs", o->inputs.quantize,

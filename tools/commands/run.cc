@@ -71,6 +71,12 @@ void write_inputs(const Program& program, const RunInputs& inputs, uint64_t run)
   }
 }
 
+// The first sample of a stream.
+void begin(const BoundProgram& bound, const RunInputs& inputs) {
+  bound.loaded().require(bound.program().start());
+  write_inputs(bound.program(), inputs, 0);
+}
+
 void keep_outputs(const Program& program, const ProgramView& view, uint32_t rows, std::vector<Output>& outputs) {
   for (uint32_t i = 0; i < program.output_count(); ++i) {
     const std::span<const std::byte> output = program.output(i);
@@ -80,24 +86,25 @@ void keep_outputs(const Program& program, const ProgramView& view, uint32_t rows
   }
 }
 
-// Runs every sample `repeat` times; returns how long each run took.
-std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, uint32_t repeat,
+// Runs every sample, one after the other, and all of them `repeat` times; returns how long each run took. A stream
+// begins with the first run and again after each `of_stream` runs.
+std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, const RunOptions& options,
                             std::vector<Output>& outputs) {
   using Clock = std::chrono::steady_clock;
   const Program& program = bound.program();
-  Progress progress("run", inputs.runs * repeat);
+  Progress progress("run", inputs.runs * options.repeat);
   std::vector<double> times;
-  for (uint64_t run = 0; run < inputs.runs; ++run) {
+  for (uint64_t i = 0; i < inputs.runs * options.repeat; ++i) {
+    const uint64_t run = i % inputs.runs;
     const uint32_t rows = run + 1 == inputs.runs ? inputs.last_rows : 0;
-    for (uint32_t again = 0; again < repeat; ++again) {
-      write_inputs(program, inputs, run);  // an input's memory is reused in the run
-      const Clock::time_point start = Clock::now();
-      const Status status = rows == 0 ? program.run() : program.run_rows(rows);
-      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-      bound.loaded().require(status);
-      progress.show(run * repeat + again + 1);
-    }
-    keep_outputs(program, program.view(), rows, outputs);
+    if (run == 0 || (options.of_stream != 0 && run % options.of_stream == 0)) bound.loaded().require(program.start());
+    write_inputs(program, inputs, run);  // an input's memory is reused in the run
+    const Clock::time_point start = Clock::now();
+    const Status status = rows == 0 ? program.run() : program.run_rows(rows);
+    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    bound.loaded().require(status);
+    progress.show(i + 1);
+    if (i == run) keep_outputs(program, program.view(), rows, outputs);
   }
   return times;
 }
@@ -222,6 +229,11 @@ void require_no_input(const CommandFiles& given, const std::string& option, cons
 }
 
 // What nothing would come of is a mistake of whoever asked for it.
+void require_stream(const RunOptions& options, const LoadedModel& model) {
+  if (options.of_stream != 0 && model.model().region_bytes(Region::kStream) == 0)
+    throw Error(kUsage, "--stream", "the model keeps nothing from run to run", "leave it away, or convert --state");
+}
+
 void require_codes(const RunOptions& options, const std::vector<Output>& outputs) {
   const auto coded = [](const Output& output) { return is_code_of_reals(output.type) && output.scales; };
   if (options.dequantize_outputs && std::ranges::none_of(outputs, coded))
@@ -235,6 +247,7 @@ void run(const RunOptions& options, const CommandFiles& given) {
   const uint32_t program = model.infer_program(options.target);
   const bool timed = is_for_host(model, program);
   if (!timed && options.repeat > 1) refuse_timing(model, program);
+  require_stream(options, model);
   BoundProgram bound(model, program, ports_for(model, program, options.kernels), make_threads(options.threads));
   const RunInputs inputs = read_inputs(model, program, options.inputs);
   if (!options.all_tensors.empty() && (inputs.runs > 1 || inputs.last_rows > 0))
@@ -247,14 +260,14 @@ void run(const RunOptions& options, const CommandFiles& given) {
 
   std::vector<Output> outputs = make_outputs(bound, bound.program().view(), program, inputs);
   require_codes(options, outputs);
-  std::vector<double> times = run_all(bound, inputs, options.repeat, outputs);
+  std::vector<double> times = run_all(bound, inputs, options, outputs);
   if (!timed) times.clear();
   std::optional<Profile> steps;
   if (options.profile)
-    steps = profile(bound, std::max(options.repeat, kLeastProfiled), [&] { write_inputs(bound.program(), inputs, 0); });
+    steps = profile(bound, std::max(options.repeat, kLeastProfiled), [&] { begin(bound, inputs); });
   if (options.dequantize_outputs) dequantize(outputs);
   if (tensor_files) {
-    write_inputs(bound.program(), inputs, 0);
+    begin(bound, inputs);
     dump_tensors(bound, program, *tensor_files);
   }
   if (output_files) add_files(options, outputs, *output_files);

@@ -19,8 +19,9 @@ struct RunOptions {
   std::string target;            // of the program, as LoadedModel::find_program takes it
   std::string kernels = "auto";  // kernel_choice.h
   uint32_t threads = 1;
-  bool profile = false;  // times per step, of `repeat` runs of the first sample
-  uint32_t repeat = 1;   // runs of each sample, each timed
+  bool profile = false;    // times per step, of `repeat` runs of the first sample
+  uint32_t repeat = 1;     // runs of each sample, each timed
+  uint64_t of_stream = 0;  // runs of one stream, before the next begins; 0: all
   bool dequantize_outputs = false;
   bool json = false;
 };

@@ -27,7 +27,8 @@ inline constexpr SimplifyOptions kSimplifyToTrain = {.fold_batch_norm = false, .
 void simplify(Graph& graph, const SimplifyOptions& options = {});
 
 // `pairs`: IN=OUT each, an input and an output of the graph. They leave it: IN becomes a value of the stream region,
-// zero at first, that every run leaves as its OUT. Before simplify.
+// zero at first, that every run leaves as its OUT, or as the last rows of it. IN=@position and IN=@mask: an input that
+// the graph counts itself. Before simplify.
 void keep_states(Graph& graph, const std::vector<std::string>& pairs);
 
 // Resolves every layer's policy into types: casts, integer forms of the ops whose values carry quantizers, quantized
