@@ -47,6 +47,26 @@ TEST(onnx_formulas, indices_outside_their_input_are_bad_input) {
   }
 }
 
+// Minors are written out: exact in integers that are small.
+TEST(onnx_formulas, determinants_are_sums_of_minors) {
+  const auto determinants = [](const std::vector<int64_t>& dims, const std::vector<float>& x) {
+    OnnxBuilder b;
+    b.input("x", dims);
+    b.node("Det", {"x"}, {"y"});
+    b.output("y");
+    return computed(b, x);
+  };
+  EXPECT_EQ(determinants({1, 1}, {3}), (std::vector<float>{3}));
+  EXPECT_EQ(determinants({2, 3, 3}, {2, 0, 1, 1, 3, 2, 1, 1, 4, 0, 1, 0, 1, 0, 0, 0, 0, 1}),
+            (std::vector<float>{18, -1}));
+  EXPECT_EQ(determinants({4, 4}, {1, 2, 3, 4, 0, 5, 6, 7, 0, 0, 8, 9, 1, 0, 0, 10}), (std::vector<float>{379}));
+  OnnxBuilder b;
+  b.input("x", {2, 3});
+  b.node("Det", {"x"}, {"y"});
+  b.output("y");
+  EXPECT_TRUE(names(why_not(b, kBadInput), "its input is not square"));
+}
+
 TEST(onnx_formulas, equations_that_do_not_fit_are_bad_input) {
   for (const char* equation : {"ij,jk->il", "ij->ij", "ijk,jk->ik", "ij,kj,->i", "i?,jk->k"}) {
     OnnxBuilder b;

@@ -1,4 +1,5 @@
-// Elementwise operators that are formulas of others: activations, tests for what is no number, means.
+// Operators that are formulas of others: activations, tests for what is no number, means, determinants.
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -183,10 +184,40 @@ void one_hot(Import& import, const Source& source) {
   f.run();
 }
 
+// The determinant of x [.., n, n]. Of the columns S of its last |S| rows it is m(S), s_0 < s_1 < .. the elements of S:
+//
+//   m({}) = 1,   m(S) = sum_k (-1)^k x_r,s_k m(S without s_k),   r = n - |S|
+void det(Import& import, const Source& source) {
+  constexpr int64_t kMostRows = 6;  // 2^n minors are written out
+  const std::vector<int64_t>& dims = source.operand(0)->dims;
+  const int64_t n = dims.size() < 2 ? 0 : dims.back();
+  if (n < 1 || dims[dims.size() - 2] != n) source.malformed("its input is not square");
+  if (n > kMostRows) source.refuse("its matrices have more than 6 rows");
+  Formula f(import, source);
+  const Term x = f.reshape(f.input(0), {product_of(dims, 0, dims.size() - 2), n * n});
+  std::vector<Term> minors(size_t{1} << n);
+  for (unsigned columns = 1; columns < minors.size(); ++columns) {
+    const int64_t row = n - std::popcount(columns);
+    bool subtracted = false;
+    for (int64_t column = 0; column < n; ++column) {
+      if ((columns >> column & 1) == 0) continue;
+      const Term& without = minors[columns & ~(1u << column)];
+      const Term element = f.slice(x, 1, row * n + column, row * n + column + 1);
+      const Term product = without.empty() ? element : f("Mul", {element, without});
+      Term& sum = minors[columns];
+      sum = sum.empty() ? product : f(subtracted ? "Sub" : "Add", {sum, product});
+      subtracted = !subtracted;
+    }
+  }
+  f.give(f.reshape(minors.back(), {dims.begin(), dims.end() - 2}));
+  f.run();
+}
+
 constexpr OperatorImporter kFormulaImporters[] = {
     {"Celu", celu},       {"Mish", mish}, {"Swish", swish}, {"Shrink", shrink},   {"ThresholdedRelu", thresholded_relu},
     {"Sinh", sinh},       {"Cosh", cosh}, {"Tan", tan},     {"IsNaN", is_nan},    {"IsInf", is_inf},
     {"Xor", logical_xor}, {"Mean", mean}, {"Mod", mod},     {"Hardmax", hardmax}, {"OneHot", one_hot},
+    {"Det", det},
 };
 
 }  // namespace
