@@ -166,16 +166,19 @@ void compare_with_the_host(const Graph& network, const char* policy, bool produc
 }
 
 // The features and channels are no multiples of what the library takes. Of the perceptron w of the second layer is
-// needed turned in each step, and dy of both where there are 16 rows; x has features that it must be padded for.
+// needed turned in each step, and dy of both where there are 16 rows; x has features that it must be padded for. With
+// 16-bit values the transpose of w has its memory later, so that it stays a step.
 TEST(float8_products, are_the_librarys_on_a_gpu_and_give_the_hosts_bytes) {
   for (const char* policy : kPolicies)
     for (const bool products : {false, true})
-      compare_with_the_host(perceptron(16), policy, products, 5, products ? 4 + 3 * 2 : 4);
+      compare_with_the_host(perceptron(16), policy, products, 5,
+                            (products ? 3 * 2 : 0) + (std::string(policy).find("mixed") == std::string::npos ? 4 : 0));
 }
 
 TEST(float8_products, of_convolutions_are_the_librarys_on_a_gpu_and_give_the_hosts_bytes) {
   for (const char* policy : kPolicies)
-    for (const bool products : {false, true}) compare_with_the_host(residual(6), policy, products, 14 + 3, 0);
+    for (const bool products : {false, true})
+      compare_with_the_host(residual(6), policy, products, 14 + 3, products ? 4 * 4 : 0);
 }
 
 }  // namespace

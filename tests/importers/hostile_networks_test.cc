@@ -163,7 +163,8 @@ TEST_F(hostile_networks, functions_that_call_themselves_end_in_a_sentence) {
 
 // Branches in branches: as deep as a file may be, and deeper.
 TEST_F(hostile_networks, branches_in_branches_end_in_a_sentence) {
-  for (const auto& [depth, says] : {std::pair(20, "m_node"), {1000, "m_node"}}) {
+  for (const auto& [depth, says] : {std::pair(20, "y (If): its condition: computed at run time (c)"),
+                                    {1000, "graphs in graphs, more than 20 deep"}}) {
     OnnxBuilder b;
     b.input("x", {2});
     b.input("c", {}, {}, TensorProto::BOOL);
