@@ -12,7 +12,7 @@
 #include "engine/ops/select.h"
 #include "engine/ops/unary.h"
 #include "tests/cases_random.h"
-#include "tools/passes/lookup_tables.h"
+#include "tools/passes/curve_points.h"
 #include "tools/passes/quantize_multiplier.h"
 
 namespace nacre::test {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Claim: nvcc compiles every entry of the reference, and the kernels around products, for the device (sm_90; with --long
 # for every target), none of them silently empty; those that matter spill no registers; driver.h
-# and cublaslt.h say what <cuda.h> and <cublasLt.h> say; and a program with the port starts on a machine without CUDA and says so in one sentence.
+# and cublaslt.h say what <cuda.h> and <cublasLt.h> say; the program of bench/cuda.sh links; and a program with the port
+# starts on a machine without CUDA and says so in one sentence.
 #
 # A constexpr function that calls one which is not makes nvcc drop the body of the kernel without a word: so the
 # instructions of each kernel are counted in its PTX.
@@ -20,13 +21,13 @@ targets=90
 build=build/cuda
 log=$build.log
 mkdir -p build
-options=(--buildtype=release -Dtools=false -Dcuda=enabled "-Dgpu_targets=$targets")
+options=(--buildtype=release -Dtools=false -Dcuda=enabled -Dport_tests=true "-Dgpu_targets=$targets")
 known=$([ -f "$build/build.ninja" ] && echo configure || echo setup)
 if ! meson "$known" "$build" "${options[@]}" >"$log" 2>&1; then
   tail -n 5 "$log"
   not_shown "meson setup failed"
 fi
-if ! ninja -C "$build" ports/cuda/cuda_device ports/cuda/libcheck_declarations.a >>"$log" 2>&1; then
+if ! ninja -C "$build" ports/cuda/cuda_device ports/cuda/libcheck_declarations.a tests/cuda_claims >>"$log" 2>&1; then
   grep -nE 'error|FAILED' "$log" | head -n 10
   not_shown "it does not compile; see $log"
 fi
@@ -73,4 +74,4 @@ case "$status $sentence" in
   *) not_shown "cuda_device ended with $status and said: $sentence" ;;
 esac
 if ldd "$build"/ports/cuda/cuda_device | grep -qE 'libcuda|libcudart|libcublas'; then not_shown "cuda_device links CUDA"; fi
-echo "CLAIM cuda_builds shown: $kernels kernels in $modules modules for sm_${targets//,/, sm_}, the least of $least instructions ($smallest), each with stores; none of $(wc -w <<<"$listed") listed kernels spills, $count others do, at most $most bytes; driver.h and cublaslt.h are what <cuda.h> and <cublasLt.h> say; without CUDA: \"$sentence\""
+echo "CLAIM cuda_builds shown: $kernels kernels in $modules modules for sm_${targets//,/, sm_}, the least of $least instructions ($smallest), each with stores; none of $(wc -w <<<"$listed") listed kernels spills, $count others do, at most $most bytes; driver.h and cublaslt.h are what <cuda.h> and <cublasLt.h> say; the program of bench/cuda.sh links; without CUDA: \"$sentence\""

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "tools/graph/graph.h"
+#include "tools/passes/curve_points.h"
 
 namespace nacre::tools {
 
@@ -28,9 +29,8 @@ float (*table_function(const Node& node))(float);
 // saturate(zero_y + round(f(scale_x (q - zero_x)) / scale_y)), in float32, half away from zero.
 LookupTable function_table(float (*f)(float), const Quantizer& x, const Quantizer& y);
 
-// Points of curves on int16 codes (engine/ops/curve.h), those of LiteRT's reference kernels: 2^16 sigmoid(i / 24),
-// i < 256; exp on [-10, 0], then 1 / (1 + x) on [0, 1], each 513 points in units of 2^-15.
-std::vector<int32_t> sigmoid_points();
+// Points of softmax on int16 codes (engine/ops/curve.h), those of LiteRT's reference kernels: exp on [-10, 0], then
+// 1 / (1 + x) on [0, 1], each 513 points in units of 2^-15.
 std::vector<int32_t> softmax_points();
 
 // 513 points of a function of int16 codes, in float32: LiteRT's exp, log and gelu.
