@@ -244,7 +244,8 @@ void decode_kernel(Call& call, const std::string& mode) {
   made->numbers.dims = stored.dims;
   made->quantization = int4 ? Quantization::kInt4Weights : Quantization::kInt8Dynamic;
   made->block = int4 && at.zero ? block_of(mode) : 0;
-  if ((!embedding || reversed) && !int4 && row_codes(call) != RowCodes()) {  // rows are coded otherwise, or not at all
+  // Rows are coded otherwise, or not at all. A layer has one policy, whichever of its calls comes first.
+  if ((!embedding || call.class_name == "ReversibleEmbedding") && !int4 && row_codes(call) != RowCodes()) {
     call.config["dtype"] = "int8/weights_from_" + source_name(call.config);
     made->quantization = Quantization::kInt8Weights;
   }
