@@ -16,6 +16,7 @@ class Case:
     build: Callable[[], keras.Model]
     roundings: int = 8  # between two types, one behind the other, of which the tolerance is made
     at_least: float = 0  # of the tolerance, where the case has a policy of its own
+    not_quantized: str = ""  # why Keras does not compute it with codes
 
 
 CASES: dict[str, Case] = {}
@@ -270,6 +271,7 @@ one("Bidirectional of masked steps", (7,), lambda: L.Embedding(11, 6, mask_zero=
 one("TimeDistributed", (4, 9, 8, 2), lambda: L.TimeDistributed(L.Conv2D(3, 3)),
     lambda: L.TimeDistributed(L.Flatten()),
     lambda: L.TimeDistributed(L.Dense(4)))
+CASES["TimeDistributed"].not_quantized = "its step does not divide by the scale of the kernel, as the layer alone does"
 one("TimeDistributed of a model", (4, 9, 8, 2), lambda: L.TimeDistributed(keras.Sequential(
     [L.Conv2D(3, 3, activation="relu"), L.BatchNormalization(),
         L.GlobalAveragePooling2D()])), lambda: L.LSTM(3), roundings=32)

@@ -194,6 +194,8 @@ def shown(nacre, name, case, policy, forms, table):
         first = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
         table.put(name, column, "-", f"not in Keras {name}, {column}: {first[:80]}")
 
+    if policy in QUANTIZED and case.not_quantized:
+        return not_in_keras(policy, case.not_quantized)
     rng = np.random.default_rng(7)
     try:
         model = built(case, policy, rng)

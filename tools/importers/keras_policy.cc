@@ -27,7 +27,7 @@ std::string source_policy(const Json& config) {
   const std::string name = plain_name(dtype);
   if (dtype.is_object() && text_of(dtype, "class_name").starts_with("Policy"))  // of Keras 2
     return name.empty() || name == "float32" ? "" : Json(name).dump();
-  const bool whole = name.starts_with("int") && name.find("_from_") == name.npos;  // a type, of ids
+  const bool whole = (name.starts_with("int") || name == "bool") && name.find("_from_") == name.npos;  // a type, of ids
   if (dtype.is_null() || name == "float32" || whole) return "";
   return dtype.is_object() || dtype.is_string() ? dtype.dump() : "";
 }
