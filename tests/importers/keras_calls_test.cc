@@ -88,6 +88,16 @@ TEST(import_keras, operations_are_no_layers_of_their_name) {
               std::string::npos);
 }
 
+// In an .h5 file, which does not say the module: keras.ops.reshape has a newshape, the layer a target_shape.
+TEST(import_keras, a_reshape_is_the_functions_where_it_has_its_argument) {
+  const std::string x = argument_of("x", 0);
+  for (const char* config : {R"(, "newshape": [-1, 1, 2])", R"(, "target_shape": [1, 2])"}) {
+    const Graph graph = import_keras_hdf5(legacy_keras(calls({{"Reshape", config, x}}), {}), "m.h5");
+    check(graph);
+    EXPECT_EQ(graph.values[size_t(graph.outputs[0].value)].dims, (std::vector<int64_t>{1, 1, 2})) << config;
+  }
+}
+
 TEST(import_keras, arguments_of_attention_mean_what_their_places_say) {
   const std::string q = argument_of("l0", 0);
   const auto imported = [&](const std::string& arguments) {

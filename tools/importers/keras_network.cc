@@ -96,9 +96,11 @@ std::vector<Importer::Entry> Importer::entries(const Json& layers, const Weights
       entry.config["__input_shape"] = layer.at("build_config").at("input_shape");
     if (layer.contains("inbound_nodes"))
       for (const Json& node : layer.at("inbound_nodes")) entry.nodes.push_back(node);
-    if (entry.module.empty() && find_converter(entry.class_name) == nullptr &&
+    const bool reshapes =
+        entry.class_name == "Reshape" && entry.config.is_object() && entry.config.contains("newshape");
+    if (entry.module.empty() && (reshapes || find_converter(entry.class_name) == nullptr) &&
         find_function(entry.class_name) != nullptr)
-      entry.module = "keras.ops";  // in an .h5 file, which does not say it
+      entry.module = "keras.ops";  // in an .h5 file, which does not say it; the layer has a target_shape
     entry.bytes = bytes_of(entry.config);
     names.emplace_back(entry.name, entry.class_name);
     all.push_back(std::move(entry));
