@@ -1,4 +1,4 @@
-"""Writes litert_operators.json: networks of one operator on int16 or int8 codes, and what LiteRT makes of their inputs.
+"""Writes litert_operators.json: networks of one operator on int16, int8 or uint8 codes, and what LiteRT makes of their inputs.
 
     litert_operators.py [--output FILE]     writes the table (default: beside this script)
     litert_operators.py --check             computes it again and compares with the committed one
@@ -24,6 +24,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from int8_kernels import tensor, written
 
 I8, I16, I32, I64 = s.TensorType.INT8, s.TensorType.INT16, s.TensorType.INT32, s.TensorType.INT64
+U8 = s.TensorType.UINT8
 B = s.BuiltinOperator
 OF_TYPE = {I8: np.int8, I16: np.int16}
 numbers = np.random.default_rng(16)
@@ -127,6 +128,51 @@ def networks():
     }
 
 
+def in_uint8(code, kind, w_zero, w_shape, x_shape, y_shape, shape_of_y=False):
+    """As TensorFlow 1 made it: weights of uint8 with a zero point."""
+    x, _ = codes(x_shape, U8, -5, 131)
+    w_scale = scale(-7)
+    w = numbers.integers(0, 256, w_shape).astype(np.uint8)
+    inputs = [(x, None), (tensor(w_shape, U8, w_scale, w_zero), w)]
+    if shape_of_y:
+        shape = np.array(y_shape, np.int32)
+        return code, kind, [(tensor((4,), I32), shape), inputs[1], inputs[0]], codes(y_shape, U8, 1, 117)[0]
+    b = numbers.integers(-2000, 2000, y_shape[-1]).astype(np.int32)
+    inputs.append((tensor(b.shape, I32, x.quantization.scale[0] * w_scale, 0), b))
+    return code, kind, inputs, codes(y_shape, U8, 1, 117)[0]
+
+
+def windowed(name, **fields):
+    return options(name, strideH=1, strideW=1, padding=s.Padding.SAME, **fields)
+
+
+def on_uint8(code, kind, x_shape, y_shape, *others):
+    x, _ = codes(x_shape, U8, -5, 77)
+    return code, kind, [(x, None), *others], tensor(y_shape, U8, x.quantization.scale, 77)
+
+
+def uint8_networks():
+    dilated = {"dilationHFactor": 2, "dilationWFactor": 1}
+    plain = {"dilationHFactor": 1, "dilationWFactor": 1}
+    depthwise = {"depthMultiplier": 2}
+    pool = {"filterHeight": 2, "filterWidth": 3}
+    conv, rows = windowed("Conv2DOptions", **plain), windowed("DepthwiseConv2DOptions", **plain, **depthwise)
+    pixels = windowed("DepthwiseConv2DOptions", **dilated, **depthwise)
+    size = (tensor((2,), I32), np.array((9, 8), np.int32))
+    linear = options("ResizeBilinearOptions", halfPixelCenters=True)
+    transposed = options("TransposeConvOptions", strideH=2, strideW=2, padding=s.Padding.SAME)
+    return {
+        "conv_uint8": in_uint8(B.CONV_2D, conv, 121, (5, 3, 3, 4), (1, 6, 5, 4), (1, 6, 5, 5)),
+        "conv_uint8_of_zero": in_uint8(B.CONV_2D, conv, 0, (3, 1, 2, 4), (1, 6, 5, 4), (1, 6, 5, 3)),
+        "depthwise_uint8": in_uint8(B.DEPTHWISE_CONV_2D, rows, 140, (1, 3, 2, 6), (1, 6, 5, 3), (1, 6, 5, 6)),
+        "depthwise_uint8_dilated": in_uint8(B.DEPTHWISE_CONV_2D, pixels, 140, (1, 3, 2, 6), (1, 6, 5, 3), (1, 6, 5, 6)),
+        "dense_uint8": in_uint8(B.FULLY_CONNECTED, options("FullyConnectedOptions"), 99, (7, 20), (3, 20), (3, 7)),
+        "transposed_uint8": in_uint8(B.TRANSPOSE_CONV, transposed, 121, (5, 3, 3, 4), (1, 4, 4, 4), (1, 8, 8, 5), True),
+        "average_uint8": on_uint8(B.AVERAGE_POOL_2D, windowed("Pool2DOptions", **pool), (1, 5, 6, 4), (1, 5, 6, 4)),
+        "resize_uint8": on_uint8(B.RESIZE_BILINEAR, linear, (1, 4, 5, 3), (1, 9, 8, 3), size),
+    }
+
+
 def answer(network):
     code, (kind, made), inputs, y = network
     file = written(code, kind, made, inputs, y)
@@ -148,7 +194,9 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, default=beside)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    made = {name: answer(network) for name, network in networks().items()}
+    made = {}
+    for some in (networks, uint8_networks):
+        made |= {name: answer(network) for name, network in some().items()}
     if arguments.check:
         return 0 if made == json.loads(beside.read_text()) else 1
     lines = [f'"{name}": {json.dumps(network)}' for name, network in made.items()]

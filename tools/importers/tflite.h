@@ -10,6 +10,7 @@
 //   tflite_resize.cc    RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
 //   tflite_space.cc     DEPTH_TO_SPACE, SPACE_TO_DEPTH, SPACE_TO_BATCH_ND, BATCH_TO_SPACE_ND
 //   tflite_transposed.cc TRANSPOSE_CONV
+//   tflite_uint8.cc     weights of uint8
 //   tflite_recurrent.cc UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM, SVDF
 //   tflite_rnn.cc       UNIDIRECTIONAL_SEQUENCE_RNN
 //   tflite_variables.cc VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE, CALL_ONCE
@@ -238,9 +239,15 @@ std::span<const Converter> control_converters();
 
 // tflite_matmul.cc: operands 1 and `slot` of a layer with weights, checked, and how it is quantized by the types of its
 // operands.
-ValueId matmul_weights(Importer& importer, const Operation& op, size_t rank);
+ValueId matmul_weights(Importer& importer, const Operation& op, ValueId x, size_t rank);
 ValueId matmul_bias(Importer& importer, const Operation& op, size_t slot, ValueId x, ValueId w);
 void set_matmul_policy(Importer& importer, Operation& op, ValueId x, ValueId w, bool activation_zero);
+
+// tflite_uint8.cc: weights of uint8 as int8, or as int16, which the others make int8 with more of the input: channels
+// of x and w, or rows of the depthwise step's x and of its filter w.
+ValueId uint8_weights(Importer& importer, const Operation& op, ValueId w, bool hybrid);
+void split_channels(Importer& importer, Operation& op, ValueId& x, ValueId& w);
+void split_rows(Importer& importer, Operation& op, ValueId& w, Node& node);
 
 // tflite_pointwise.cc: `function`, a Reduce::Function, over the axes of input 1.
 void reduce_over_axes(Importer& importer, Operation& op, uint32_t function);

@@ -55,14 +55,15 @@ bool is_coded(const Value& v) { return v.quantizer.has_value(); }
 
 }  // namespace
 
-ValueId matmul_weights(Importer& importer, const Operation& op, size_t rank) {
+ValueId matmul_weights(Importer& importer, const Operation& op, ValueId x, size_t rank) {
   const ValueId id = importer.input(op, kW);
   const Value& w = importer.value(id);
   if (!w.constant()) importer.unsupported(op, "weights that are computed at run time");
   if (w.dims.size() != rank) importer.bad(op, "weights of shape " + dims_text(w.dims));
   if (w.type != ElementType::kFloat32) importer.unsupported(op, "weights that are neither float32 nor quantized");
   if (!is_coded(w)) return id;
-  if (w.stored != ElementType::kInt8) importer.unsupported(op, "weights quantized to another type than int8");
+  if (w.stored == ElementType::kUint8) return uint8_weights(importer, op, id, !is_coded(importer.value(x)));
+  if (w.stored != ElementType::kInt8) importer.unsupported(op, "weights quantized to another type than int8 and uint8");
   if (std::any_of(w.quantizer->zero.begin(), w.quantizer->zero.end(), [](int64_t zero) { return zero != 0; }))
     importer.unsupported(op, "weights with a zero point");
   return id;
@@ -162,8 +163,9 @@ bool scales_differ(const Value& w) {
 
 void convert_conv(Importer& importer, Operation& op) {
   const auto& options = importer.options<Conv2DOptions>(op);
-  const ValueId x_id = importer.real_input(op, kX), w_id = matmul_weights(importer, op, 4),
-                b = matmul_bias(importer, op, kBias, x_id, w_id);
+  ValueId x_id = importer.real_input(op, kX), w_id = matmul_weights(importer, op, x_id, 4);
+  const ValueId b = matmul_bias(importer, op, kBias, x_id, w_id);
+  split_channels(importer, op, x_id, w_id);
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
   Node node{.op = Op::kConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
   if (b != kNone) node.inputs.push_back(b);
@@ -191,9 +193,9 @@ ValueId drop_first_axis(Importer& importer, const Operation& op, ValueId id) {
 
 void convert_depthwise(Importer& importer, Operation& op) {
   const auto& options = importer.options<DepthwiseConv2DOptions>(op);
-  const ValueId x_id = importer.real_input(op, kX), file_w = matmul_weights(importer, op, 4),
+  const ValueId x_id = importer.real_input(op, kX), file_w = matmul_weights(importer, op, x_id, 4),
                 b = matmul_bias(importer, op, kBias, x_id, file_w);
-  const ValueId w_id = drop_first_axis(importer, op, file_w);
+  ValueId w_id = drop_first_axis(importer, op, file_w);
   const Value &x = importer.value(x_id), &w = importer.value(w_id);
   Node node{.op = Op::kDepthwiseConv2d, .name = "", .words = {}, .inputs = {x_id, w_id}, .outputs = {}};
   if (b != kNone) node.inputs.push_back(b);
@@ -204,6 +206,7 @@ void convert_depthwise(Importer& importer, Operation& op) {
     importer.bad(op, "a depth multiplier of " + std::to_string(options.depth_multiplier()) + " for " +
                          std::to_string(x.dims[3]) + " channels and weights of shape " + dims_text(w.dims));
   set_matmul_policy(importer, op, x_id, w_id, true);
+  split_rows(importer, op, w_id, node);
   importer.emit_activated(op, std::move(node), options.activation());
 }
 
@@ -250,7 +253,8 @@ void convert_dense(Importer& importer, Operation& op) {
   if (options.weights_format() != WeightsFormat::DEFAULT) importer.unsupported(op, "shuffled weights");
   if (!importer.value(importer.input(op, kW)).constant()) return convert_product(importer, op);
   ValueId x = importer.real_input(op, kX);
-  const ValueId w_id = matmul_weights(importer, op, 2), b = matmul_bias(importer, op, kBias, x, w_id);
+  ValueId w_id = matmul_weights(importer, op, x, 2);
+  const ValueId b = matmul_bias(importer, op, kBias, x, w_id);
   const std::vector<int64_t> dims = importer.value(x).dims, w = importer.value(w_id).dims;
   const int64_t in = w[1], elements = importer.value(x).elements();
   if (in < 1 || dims.empty() || elements % in != 0)
@@ -266,6 +270,7 @@ void convert_dense(Importer& importer, Operation& op) {
     importer.emit_reshape(op, x, {elements / in, in}, rows);
     x = rows;
   }
+  split_channels(importer, op, x, w_id);
   Node node{.op = Op::kDense, .name = "", .words = {}, .inputs = {x, w_id}, .outputs = {}};
   if (b != kNone) node.inputs.push_back(b);
   if (!restores) return importer.emit_activated(op, std::move(node), options.activation());

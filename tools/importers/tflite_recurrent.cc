@@ -259,7 +259,8 @@ ValueId time_weights(Importer& importer, const Operation& op, bool coded) {
 // y = activation(svdf(x features^T)). Of an integer layer LiteRT takes relu to be what codes do whose lowest is 0.
 void convert_svdf(Importer& importer, Operation& op) {
   const auto& options = importer.options<SVDFOptions>(op);
-  const ValueId x_id = importer.real_input(op, kSvdfX), w_id = matmul_weights(importer, op, 2), y = importer.output(op);
+  const ValueId x_id = importer.real_input(op, kSvdfX), w_id = matmul_weights(importer, op, x_id, 2),
+                y = importer.output(op);
   const bool coded = importer.value(x_id).quantizer.has_value();
   const ValueId time_id = time_weights(importer, op, coded);
   const Value x = importer.value(x_id), time = importer.value(time_id);

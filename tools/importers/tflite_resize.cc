@@ -78,7 +78,8 @@ void convert_resize(Importer& importer, Operation& op, TapsOf taps_of) {
 }
 
 void convert_bilinear(Importer& importer, Operation& op) {
-  const bool codes = importer.value(importer.real_input(op, 0)).quantizer.has_value();
+  const std::optional<Quantizer>& q = importer.value(importer.real_input(op, 0)).quantizer;
+  const bool codes = q && q->codes != ElementType::kUint8;
   convert_resize<ResizeBilinearOptions>(importer, op, codes ? &linear_of_codes : &linear_of_reals);
 }
 

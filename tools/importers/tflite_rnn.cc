@@ -15,7 +15,7 @@ class Rnn {
 
   // y [batch, time, width] of x [batch, time, in].
   void run(ValueId x, ValueId y) {
-    const ValueId w = matmul_weights(importer_, op_, 2), r = importer_.input(op_, kRecurrent);
+    const ValueId w = matmul_weights(importer_, op_, x, 2), r = importer_.input(op_, kRecurrent);
     if (importer_.value(x).quantizer || importer_.value(w).quantizer || !importer_.value(r).constant() ||
         importer_.value(r).stored != ElementType::kFloat32)
       importer_.unsupported(op_, "an RNN in other numbers than float32");

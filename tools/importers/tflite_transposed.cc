@@ -46,8 +46,9 @@ TransposedConv read_transposed(Importer& importer, const Operation& op, const Va
 }
 
 void convert_transpose_conv(Importer& importer, Operation& op) {
-  const ValueId x = importer.real_input(op, kImage), w_id = matmul_weights(importer, op, 4),
-                b_id = matmul_bias(importer, op, kTransposedBias, x, w_id), y = importer.output(op);
+  ValueId x = importer.real_input(op, kImage), w_id = matmul_weights(importer, op, x, 4);
+  const ValueId b_id = matmul_bias(importer, op, kTransposedBias, x, w_id), y = importer.output(op);
+  split_channels(importer, op, x, w_id);
   const Value w = importer.value(w_id), image = importer.value(x);
   if (w.quantizer && w.quantizer->scale.size() > 1 && w.quantizer->axis != 0)
     importer.unsupported(op, "weights with scales along another axis than channels");

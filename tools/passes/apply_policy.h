@@ -12,6 +12,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -92,6 +93,8 @@ class PolicyPass {
   ValueId requant(Node& node, const std::vector<double>& multipliers);
   Rounding rounding(const Node& node);
   bool as_litert() const { return options_.rounding == Rounding::kNone; }
+  // Codes that were uint8 in a file of TensorFlow Lite, whose kernels of uint8 are not those of int8 everywhere.
+  bool of_uint8(ValueId id) const { return uint8_.contains(id); }
   // The clamp words of a step on codes, from real bounds: facts of quantizer y.
   void set_clamp_codes(Node& node, Codes y);
 
@@ -143,6 +146,7 @@ class PolicyPass {
   const std::vector<Layer> asked_ = graph_.layers;
   std::vector<Node> steps_;
   std::vector<std::pair<ValueId, ValueId>> output_borders_;   // int8 value, uint8 output
+  std::set<ValueId> uint8_;                                   // of_uint8()
   std::map<ValueId, ValueId> reals_;                          // of codes
   std::map<std::pair<ValueId, ElementType>, ValueId> typed_;  // the same real value in another float type
   std::map<ValueId, ValueId> widened_;  // what casts of the source that lose nothing give: what they read
@@ -164,6 +168,10 @@ struct IntegerForm {
 const IntegerForm* find_integer_form(Op op);
 
 bool converts(Op op);  // only from codes to reals, or back
+
+// apply_policy_uint8.cc: of x that is of_uint8().
+void write_uint8_average(PolicyPass& pass, Node node);
+void write_uint8_resize(PolicyPass& pass, Node node);
 
 // apply_policy_matmul.cc
 bool write_integer_matmul(PolicyPass& pass, Node node, std::string& why);

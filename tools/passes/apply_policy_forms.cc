@@ -289,6 +289,10 @@ bool write_pool(PolicyPass& pass, Node node, std::string& why) {
     why = "its average counts padded positions";
     return false;
   }
+  if (node.op == Op::kAveragePool && pass.of_uint8(node.inputs[0])) {
+    write_uint8_average(pass, std::move(node));
+    return true;
+  }
   pass.set_clamp_codes(node, pass.codes(node.outputs[0]));
   pass.emit(std::move(node));
   return true;
@@ -297,6 +301,10 @@ bool write_pool(PolicyPass& pass, Node node, std::string& why) {
 // resize.h: weights become integers in units of 2^-10, and those of an output sum to less than 2, or the sum of int8
 // products wraps. TFLite's files have such numbers; a cubic whose coefficient is far from -0.75 has not.
 bool write_resize(PolicyPass& pass, Node node, std::string& why) {
+  if (node.inputs.size() > Resize::kRowWeights && pass.of_uint8(node.inputs[0])) {
+    write_uint8_resize(pass, std::move(node));
+    return true;
+  }
   for (size_t slot = Resize::kRowWeights; slot < node.inputs.size(); ++slot) {
     ValueId& id = node.inputs[slot];
     if (id == kNone) continue;

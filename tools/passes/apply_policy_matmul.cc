@@ -2,7 +2,7 @@
 // (kernels/kernel_util.cc, micro/kernels/{conv,depthwise_conv,fully_connected}_common.cc):
 //
 //   conv, depthwise, dense per channel   M_k = double(s_x) double(s_wk) / double(s_y)
-//   dense per tensor                     M   = double(s_x s_w) / double(s_y), the product in float32
+//   dense per tensor                     M   = double(s_x s_w) / double(s_y), the product in float32; of uint8 all
 //   kFloatEven (XNNPACK)                 M_k = s_x s_wk / s_y, in float32
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,8 @@ std::vector<double> accumulator_scales(const PolicyPass& pass, const Node& node,
   const std::vector<float>& w = pass.value(node.inputs[kW]).quantizer->scale;
   const bool wide = pass.codes(node.inputs[kX]).type == ElementType::kInt16;
   const bool once = rounding == Rounding::kSingle && wide;  // LiteRT: in float64
-  const bool single = rounding == Rounding::kFloatEven || (node.op == Op::kDense && w.size() == 1 && !once);
+  const bool single = rounding == Rounding::kFloatEven || (node.op == Op::kDense && w.size() == 1 && !once) ||
+                      pass.of_uint8(node.inputs[kX]);
   std::vector<double> scales;
   for (const float s : w) scales.push_back(single ? double(x * s) : double(x) * double(s));
   return scales;

@@ -168,6 +168,8 @@ void PolicyPass::add_uint8_borders() {
     if (value(id).constant() || !value(id).quantizer || value(id).type != ElementType::kUint8) continue;
     const Quantizer quantizer = shifted_to_int8(*value(id).quantizer);
     const bool input = contains(graph_.inputs, id), output = contains(graph_.outputs, id);
+    const bool of_tflite = graph_.quantize_rounding == Rounding::kHalfAway;
+    if (of_tflite) uint8_.insert(id);
     if (!input && !output) {
       value(id).type = ElementType::kInt8;
       value(id).quantizer = quantizer;
@@ -176,6 +178,7 @@ void PolicyPass::add_uint8_borders() {
     const ValueId codes = like(id, "/int8", ElementType::kInt8);
     value(codes).quantizer = quantizer;
     inside.emplace(id, codes);
+    if (of_tflite) uint8_.insert(codes);
     if (input) requantize(Node(), id, codes);
     else output_borders_.emplace_back(codes, id);
   }
