@@ -1,5 +1,5 @@
-// Operators on int16, int8 and uint8 codes whose arithmetic is LiteRT's own: imported, with its rounding, and run, against the
-// codes that it gave (tests/peers/litert_operators.json).
+// Operators on int16, int8 and uint8 codes whose arithmetic is LiteRT's own: imported, with its rounding, and run,
+// against the codes that it gave (tests/peers/litert_operators.json).
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -6,7 +6,7 @@
 // If all d fit into int8 they are the codes. Else d = a + b (+ c), each in [-127, 127], and b is 0 but for few of the
 // channels: x has these twice, and the sums are the same,
 //
-//   conv2d, dense      sum_i x_i a_i + sum_j x_j b_j        channels of b, from the first to the last, behind those of a
+//   conv2d, dense      sum_i x_i a_i + sum_j x_j b_j        channels of b, first to last, behind those of a
 //   depthwise_conv2d   rows of x and of the filter twice    row 2i of the filter is a, row 2i + 1 is b
 #include <algorithm>
 
