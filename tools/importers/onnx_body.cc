@@ -65,6 +65,13 @@ void set_attribute(::onnx::NodeProto& node, const char* key, int64_t value) {
   attribute.set_i(value);
 }
 
+void set_attribute(::onnx::NodeProto& node, const char* key, const std::vector<int64_t>& values) {
+  ::onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(key);
+  attribute.set_type(::onnx::AttributeProto::INTS);
+  attribute.mutable_ints()->Assign(values.begin(), values.end());
+}
+
 OperandPtr constant_operand(Value value) {
   auto operand = std::make_shared<Operand>();
   operand->name = value.name;

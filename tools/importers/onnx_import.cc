@@ -81,6 +81,7 @@ Value Import::storable(const Operand& x) const {
 }
 
 ValueId Import::plain(const OperandPtr& x) {
+  if (x->rank() > kMaxRank && !x->constant) source_->refuse(x->name + " has more than 6 axes");
   if (x->plain != kNone) return x->plain;
   if (x->sequence) source_->refuse(x->name + " is a sequence of tensors, which no value is");
   if (x->dynamic) source_->refuse(x->name + " is a part of a dynamically quantized layer: it has no value of its own");
@@ -99,6 +100,8 @@ ValueId Import::plain(const OperandPtr& x) {
   }
   return x->plain = transposed(x->channels_last, from_channels_last(x->rank()), x->name + "/nchw");
 }
+
+ValueId Import::row(const OperandPtr& x) { return x->rank() > kMaxRank && x->plain != kNone ? x->plain : plain(x); }
 
 ValueId Import::channels_last(const OperandPtr& x) {
   if (x->rank() < 3) return plain(x);
@@ -254,6 +257,13 @@ void Import::give_channels_last(int index, ValueId id) {
   auto operand = operand_like(value(id));
   for (const int axis : from_channels_last(rank)) operand->dims.push_back(value(id).dims[size_t(axis)]);
   operand->channels_last = id;
+  give(index, std::move(operand));
+}
+
+void Import::give_row(int index, ValueId id, const std::vector<int64_t>& dims) {
+  auto operand = operand_like(value(id));
+  operand->dims = dims;
+  operand->plain = id;
   give(index, std::move(operand));
 }
 

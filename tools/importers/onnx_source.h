@@ -167,6 +167,7 @@ class Body {
   std::map<std::string, int> names_;
 };
 void set_attribute(::onnx::NodeProto& node, const char* key, int64_t value);
+void set_attribute(::onnx::NodeProto& node, const char* key, const std::vector<int64_t>& values);
 OperandPtr constant_operand(Value value);
 
 }  // namespace nacre::tools::onnx_import
