@@ -29,11 +29,10 @@ struct GradientOf {
   }
 };
 
-// p - a / (sqrt(square) + epsilon)
+// What rmsprop and adagrad divide by.
 template <class V>
-[[gnu::always_inline]] inline typename V::F stepped(typename V::F p, typename V::F a, typename V::F root,
-                                                    typename V::F epsilon) {
-  return V::sub(p, V::div(a, V::add(root, epsilon)));
+[[gnu::always_inline]] inline typename V::F divisor_of(typename V::F square, typename V::F epsilon, bool in_root) {
+  return in_root ? V::sqrt(V::add(square, epsilon)) : V::add(V::sqrt(square), epsilon);
 }
 
 template <class P>
@@ -70,7 +69,7 @@ template <bool kDecoupled, class P, class M>
   const GradientOf<V> gradient(*this, report[0], kDecoupled);
   const auto keep = V::set(kDecoupled ? kept<float>(rate[0]) : 1.0f);
   const auto first = V::set(1 - beta1), b2 = V::set(beta2), second = V::set(1 - beta2), least = V::set(epsilon);
-  const auto size = V::set(step_size<float>(rate[0], step[0])), divisor = V::set(root<float>(step[0]));
+  const auto size = V::set(step_size<float>(rate[0], step[0])), corrected = V::set(root<float>(step[0]));
   each_vector<V>(elements, [&](int i, auto lanes) __attribute__((always_inline)) {
     auto p = lanes.load(parameter.data + i);
     if constexpr (kDecoupled) p = V::mul(p, keep);
@@ -79,7 +78,8 @@ template <bool kDecoupled, class P, class M>
     const auto square = V::add(V::mul(b2, lanes.load(v.data + i)), V::mul(V::mul(second, g), g));
     lanes.store(m.data + i, mean);
     lanes.store(v.data + i, square);
-    lanes.store(parameter.data + i, stepped<V>(p, V::mul(size, mean), V::div(V::sqrt(square), divisor), least));
+    const auto root_of_square = V::div(V::sqrt(square), corrected);
+    lanes.store(parameter.data + i, V::sub(p, V::div(V::mul(size, mean), V::add(root_of_square, least))));
   });
 }
 
@@ -93,7 +93,7 @@ template <class P, class M>
     const auto p = lanes.load(parameter.data + i), g = gradient(lanes.load(gradients + i), p);
     const auto square = V::add(V::mul(keep, lanes.load(mean_square.data + i)), V::mul(V::mul(take, g), g));
     lanes.store(mean_square.data + i, square);
-    lanes.store(parameter.data + i, stepped<V>(p, V::mul(r, g), V::sqrt(square), least));
+    lanes.store(parameter.data + i, V::sub(p, V::div(V::mul(r, g), divisor_of<V>(square, least, in_root))));
   });
 }
 
@@ -107,7 +107,7 @@ template <class P, class M>
     const auto p = lanes.load(parameter.data + i), g = gradient(lanes.load(gradients + i), p);
     const auto squares = V::add(lanes.load(sum.data + i), V::mul(g, g));
     lanes.store(sum.data + i, squares);
-    lanes.store(parameter.data + i, stepped<V>(p, V::mul(r, g), V::sqrt(squares), least));
+    lanes.store(parameter.data + i, V::sub(p, V::div(V::mul(r, g), divisor_of<V>(squares, least, in_root))));
   });
 }
 

@@ -13,10 +13,11 @@
 //   adamw     p = (1 - r weight_decay) p, then as adam                                   Loshchilov & Hutter 2019
 //   rmsprop   v = alpha v + (1 - alpha) g^2;   p = p - r g / (sqrt(v) + epsilon)         torch.optim.RMSprop
 //   adagrad   s = s + g^2;   p = p - r g / (sqrt(s) + epsilon)                          torch.optim.Adagrad, lr_decay 0
+//   both, with epsilon_in_root, divide by sqrt(v + epsilon)                             keras.optimizers' form of them
 //
 // Keras is the same but for: adam's epsilon, which it adds before the bias correction (r sqrt(1 - beta2^t) / (1 -
 // beta1^t) m / (sqrt(v) + epsilon)); momentum, where r is inside the sum (u = mu u - r g), so that a schedule acts on
-// what comes after it only; rmsprop and adagrad, sqrt(v + epsilon); adagrad's sum starts at 0.1.
+// what comes after it only; adagrad's sum, which starts at 0.1.
 //
 // t = step + 1: `step` counts what was applied before. Arithmetic is in A = float, or double for double parameters, in
 // the order of torch's loops over one tensor, so that steps from equal state agree to the bit or an ulp. Attributes are
@@ -75,8 +76,14 @@ struct Optimizer {
     return real_within(words, i, 0, kLargestAttribute) && words.real(i) > 0;
   }
 
+  // What rmsprop and adagrad divide by.
+  template <class A>
+  static constexpr A divisor(A square, A epsilon, bool in_root) {
+    return in_root ? std::sqrt(square + epsilon) : std::sqrt(square) + epsilon;
+  }
+
   static constexpr Attribute kClip = {"clip_value", Coding::kReal}, kDecay = {"weight_decay", Coding::kReal},
-                             kEpsilon = {"epsilon", Coding::kReal};
+                             kEpsilon = {"epsilon", Coding::kReal}, kInRoot = {"epsilon_in_root"};
 };
 
 struct Sgd : Optimizer {
@@ -201,9 +208,10 @@ struct Adam : Optimizer {  // and adamw
 
 struct Rmsprop : Optimizer {
   float alpha, epsilon;
+  bool in_root;  // epsilon_in_root
 
   static constexpr Rmsprop from(const Words& words, const Operands& operands) {
-    return {Optimizer::from(words, operands), words.real(kFirst), words.real(kFirst + 1)};
+    return {Optimizer::from(words, operands), words.real(kFirst), words.real(kFirst + 1), words[kFirst + 2] != 0};
   }
 
   template <class A, class P, class M>
@@ -214,24 +222,25 @@ struct Rmsprop : Optimizer {
       const A p = A(parameter.data[i]), g = gradient(gradients[i], report[0], p);
       const A square = keep * A(mean_square.data[i]) + take * g * g;
       mean_square.data[i] = M(square);
-      parameter.data[i] = P(p - A(rate[0]) * g / (std::sqrt(square) + A(epsilon)));
+      parameter.data[i] = P(p - A(rate[0]) * g / divisor(square, A(epsilon), in_root));
     }
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
-    if (!is_share(words, kFirst) || !is_epsilon(words, kFirst + 1)) return Code::kAttribute;
+    if (!is_share(words, kFirst) || !is_epsilon(words, kFirst + 1) || words[kFirst + 2] > 1) return Code::kAttribute;
     return check(words, operands, 0);
   }
 
-  static constexpr Attribute kAttributes[] = {kClip, kDecay, {"alpha", Coding::kReal}, kEpsilon};
+  static constexpr Attribute kAttributes[] = {kClip, kDecay, {"alpha", Coding::kReal}, kEpsilon, kInRoot};
   static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "&parameter", "&mean_square"};
 };
 
 struct Adagrad : Optimizer {
   float epsilon;
+  bool in_root;  // epsilon_in_root
 
   static constexpr Adagrad from(const Words& words, const Operands& operands) {
-    return {Optimizer::from(words, operands), words.real(kFirst)};
+    return {Optimizer::from(words, operands), words.real(kFirst), words[kFirst + 1] != 0};
   }
 
   template <class A, class P, class M>
@@ -240,15 +249,15 @@ struct Adagrad : Optimizer {
     for (int i : independent(elements)) {
       const A p = A(parameter.data[i]), g = gradient(gradients[i], report[0], p), squares = A(sum.data[i]) + g * g;
       sum.data[i] = M(squares);
-      parameter.data[i] = P(p - A(rate[0]) * g / (std::sqrt(squares) + A(epsilon)));
+      parameter.data[i] = P(p - A(rate[0]) * g / divisor(squares, A(epsilon), in_root));
     }
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
-    return is_epsilon(words, kFirst) ? check(words, operands, 0) : Code::kAttribute;
+    return is_epsilon(words, kFirst) && words[kFirst + 1] <= 1 ? check(words, operands, 0) : Code::kAttribute;
   }
 
-  static constexpr Attribute kAttributes[] = {kClip, kDecay, kEpsilon};
+  static constexpr Attribute kAttributes[] = {kClip, kDecay, kEpsilon, kInRoot};
   static constexpr const char* kInputs[] = {"gradient", "report", "learning_rate", "&parameter", "&sum"};
 };
 

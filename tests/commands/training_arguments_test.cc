@@ -69,10 +69,12 @@ TEST(training_arguments, optimizers_have_their_fields) {
   EXPECT_EQ(optimizer("adamw,weight_decay=0.1,decay_all=1").decay_all, 1);
   EXPECT_EQ(optimizer("momentum,momentum=1").momentum, 1);
   EXPECT_EQ(optimizer("rmsprop,alpha=0.9").alpha, 0.9f);
+  EXPECT_EQ(optimizer("rmsprop").epsilon_in_root, 0);
+  EXPECT_EQ(optimizer("adagrad,epsilon_in_root=1").epsilon_in_root, 1);
   for (const char* bad :
        {"", "sdg", "adam,beta1=1", "adam,beta2=1", "adam,beta1=-0.1", "adam,epsilon=0", "adam,beta3=0.5", "adam,",
         "adam,beta1", "adam,beta1=", "adam,beta1=0.9x", "momentum,momentum=1.1", "nesterov,momentum=nan",
-        "rmsprop,alpha=1", "adagrad,epsilon=0", "sgd,momentum=0.9", "adam,weight_decay=-1"})
+        "rmsprop,alpha=1", "adagrad,epsilon=0", "adam,epsilon_in_root=1", "sgd,momentum=0.9", "adam,weight_decay=-1"})
     expect_refusal("--optimizer", [&](auto& a) { a.optimizer = bad; });
 }
 

@@ -132,7 +132,7 @@ TEST(keras_training, loss_and_optimizer_are_said_as_tune_takes_them) {
   EXPECT_EQ(said(compiled_with("AdamW", R"("weight_decay": 0.004)")).optimizer,
             "adamw,beta1=0.9,beta2=0.999,epsilon=1e-07,weight_decay=0.004,decay_all=1");
   EXPECT_EQ(said(compiled_with("RMSprop", R"("rho": 0.95)")).optimizer,
-            "rmsprop,alpha=0.95,epsilon=1e-07,weight_decay=1");
+            "rmsprop,alpha=0.95,epsilon=1e-07,epsilon_in_root=1,weight_decay=1");
   EXPECT_EQ(said(compiled_with("Adam", R"("amsgrad": true)")).optimizer, "");
   EXPECT_EQ(said(compiled_with("Ftrl", "")).optimizer, "");
   for (const auto& [keras, ours] : {std::pair(R"("sparse_categorical_crossentropy")", "softmax_cross_entropy"),

@@ -22,12 +22,14 @@ constexpr const char* kNames[] = {"sgd", "momentum", "nesterov", "adam", "adamw"
 
 struct Hyper {
   float clip, decay, a, b, epsilon, rate;  // a, b: momentum, or the betas, or alpha
+  bool in_root = false;                    // of rmsprop and adagrad
 };
 Hyper hyper_of(Kind kind, std::mt19937_64& random) {
   const auto one_of = [&](std::initializer_list<float> list) { return list.begin()[random() % list.size()]; };
   Hyper h = {one_of({0, 0, 0.5f}),       one_of({0, 0.01f}),        one_of({0, 0.9f, 0.5f}),
              one_of({0.999f, 0.99f, 0}), one_of({1e-8f, 1e-3f, 1}), one_of({1e-3f, 0.1f, 0})};
   if (kind == kRmsprop) h.a = one_of({0.99f, 0.9f});
+  if (kind == kRmsprop || kind == kAdagrad) h.in_root = random() % 2 == 1;
   return h;
 }
 std::vector<uint32_t> words_of(Kind kind, const Hyper& h) {
@@ -37,8 +39,8 @@ std::vector<uint32_t> words_of(Kind kind, const Hyper& h) {
     case kNesterov: return {bits(h.clip), bits(h.decay), bits(h.a)};
     case kAdam:
     case kAdamW: return {bits(h.clip), bits(h.decay), bits(h.a), bits(h.b), bits(h.epsilon)};
-    case kRmsprop: return {bits(h.clip), bits(h.decay), bits(h.a), bits(h.epsilon)};
-    default: return {bits(h.clip), bits(h.decay), bits(h.epsilon)};
+    case kRmsprop: return {bits(h.clip), bits(h.decay), bits(h.a), bits(h.epsilon), h.in_root};
+    default: return {bits(h.clip), bits(h.decay), bits(h.epsilon), h.in_root};
   }
 }
 
@@ -64,6 +66,12 @@ Bounded quotient(Real rate, Bounded x, Bounded square, Real root, Real epsilon, 
   return {update, rate * x.error / size + std::abs(update) * (size_error / size + relative + 4 * u)};
 }
 
+// g / sqrt(square + epsilon) times `rate`: u / 2 of the sum, u each of root, product and quotient.
+Bounded quotient_by_root(Real rate, Bounded g, Bounded square, Real epsilon, Real u) {
+  const Real sum = square.value + epsilon, size = std::sqrt(sum), update = rate * g.value / size;
+  return {update, rate * g.error / size + std::abs(update) * (square.error / (2 * sum) + 4 * u)};
+}
+
 Stepped formula(Kind kind, const Hyper& h, uint32_t step, Real raw, Real factor, Real p, Real m, Real v, Real u) {
   const Real limit = h.clip, decay = kind == kAdamW ? 0 : Real(h.decay), rate = h.rate;
   Real g = raw * factor;
@@ -74,6 +82,10 @@ Stepped formula(Kind kind, const Hyper& h, uint32_t step, Real raw, Real factor,
   const auto squares = [&](Real keep, Real take) {
     const Real next = keep * v + take * grad.value * grad.value;
     return Bounded{next, 4 * u * next + 2 * take * (std::abs(grad.value) + grad.error) * grad.error};
+  };
+  const auto along = [&](Bounded square) {
+    return h.in_root ? quotient_by_root(rate, grad, square, h.epsilon, u)
+                     : quotient(rate, grad, square, 1, h.epsilon, 0, u);
   };
   const Real t = Real(step) + 1, b1 = h.a, b2 = h.b;
   switch (kind) {
@@ -103,9 +115,9 @@ Stepped formula(Kind kind, const Hyper& h, uint32_t step, Real raw, Real factor,
     }
     case kRmsprop:
       made.v = squares(b1, 1 - b1);
-      update = quotient(rate, grad, made.v, 1, h.epsilon, 0, u);
+      update = along(made.v);
       break;
-    default: made.v = squares(1, 1); update = quotient(rate, grad, made.v, 1, h.epsilon, 0, u);
+    default: made.v = squares(1, 1); update = along(made.v);
   }
   made.p.value -= update.value;
   made.p.error += update.error + u * std::abs(made.p.value);
@@ -259,22 +271,25 @@ TEST(optimizers, refuse_attributes_and_shapes) {
                   .operand(m, {4})
                   .run(),
               Code::kAttribute);
-  EXPECT_EQ(Step(&kRmspropF32, {0, 0, bits(1), bits(1e-8)})
-                .operand(g, {4})
-                .operand(report, {4})
-                .operand(rate, {1})
-                .operand(p, {4})
-                .operand(m, {4})
-                .run(),
-            Code::kAttribute);
-  EXPECT_EQ(Step(&kAdagradF32, {0, 0, 0})
-                .operand(g, {4})
-                .operand(report, {4})
-                .operand(rate, {1})
-                .operand(p, {4})
-                .operand(m, {4})
-                .run(),
-            Code::kAttribute);
+  for (const std::vector<uint32_t>& bad :
+       {std::vector<uint32_t>{0, 0, bits(1), bits(1e-8)}, {0, 0, bits(0.9), bits(1e-8), 2}})
+    EXPECT_EQ(Step(&kRmspropF32, bad)
+                  .operand(g, {4})
+                  .operand(report, {4})
+                  .operand(rate, {1})
+                  .operand(p, {4})
+                  .operand(m, {4})
+                  .run(),
+              Code::kAttribute);
+  for (const std::vector<uint32_t>& bad : {std::vector<uint32_t>{0, 0, 0}, {0, 0, bits(1e-8), 2}})
+    EXPECT_EQ(Step(&kAdagradF32, bad)
+                  .operand(g, {4})
+                  .operand(report, {4})
+                  .operand(rate, {1})
+                  .operand(p, {4})
+                  .operand(m, {4})
+                  .run(),
+              Code::kAttribute);
 }
 
 }  // namespace

@@ -126,6 +126,7 @@ OptimizerOptions parse_optimizer(const TrainingArguments& a) {
   if (o.kind == Optimizer::kRmsprop) fields["alpha"] = {&o.alpha, 0, kBelowOne};
   if (adam || o.kind == Optimizer::kRmsprop || o.kind == Optimizer::kAdagrad)
     fields["epsilon"] = {&o.epsilon, kAboveZero, kLargest};
+  if (o.kind == Optimizer::kRmsprop || o.kind == Optimizer::kAdagrad) fields["epsilon_in_root"] = {&o.epsilon_in_root};
   read_fields("--optimizer", named, fields);
   o.no_decay = a.no_decay;
   o.clip_norm = a.clip_norm;

@@ -9,7 +9,8 @@ OptionTable<A> make_table() {
   return {
       {.name = "--optimizer",
        .value = "NAME[,FIELD=X]",
-       .help = fmt::format("{}; such as adamw,weight_decay=0.01 [momentum]", fmt::join(optimizer_names(), ", ")),
+       .help = fmt::format("{}; such as adamw,weight_decay=0.01 or rmsprop,epsilon_in_root=1 (Keras's) [momentum]",
+                           fmt::join(optimizer_names(), ", ")),
        .field = [](A& a) { return &a.optimizer; },
        .empty = true},
       {.name = "--train-layers",

@@ -36,6 +36,7 @@ struct OptimizerOptions {
   float beta1 = 0.9f, beta2 = 0.999f;  // adam, adamw
   float alpha = 0.99f;                 // rmsprop
   float epsilon = 1e-8f;               // adam, adamw, rmsprop, adagrad
+  float epsilon_in_root = 0;           // 1: of rmsprop and adagrad, as Keras has it
   float weight_decay = 0;
   float decay_all = 0;  // 1: biases and what norms hold decay too, as Keras's AdamW has it
   // patterns of layers whose weights do not decay

@@ -180,6 +180,7 @@ void UpdateSteps::optimize(const GradientOf& g, ValueId gradient, const Verdict&
                                                       {"weight_decay", decays ? o.weight_decay : 0}};
   for (const auto& [name, number] : attributes)
     if (has_attribute(node, name)) set_real(node, name, number);
+  if (o.epsilon_in_root != 0 && has_attribute(node, "epsilon_in_root")) set_integer(node, "epsilon_in_root", 1);
 }
 
 void UpdateSteps::statistics(const StatisticsOf& s, const Verdict& verdict) {

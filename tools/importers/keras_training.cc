@@ -138,12 +138,11 @@ void SavedTraining::read_optimizer(const std::string& name, const Json& config) 
   } else if (name == "sgd") {
     text = "sgd";
   } else if (name == "rmsprop") {
-    text = fmt::format("rmsprop,alpha={},epsilon={}", text_of(number(config, "rho", 0.9)),
+    text = fmt::format("rmsprop,alpha={},epsilon={},epsilon_in_root=1", text_of(number(config, "rho", 0.9)),
                        text_of(number(config, "epsilon", 1e-7)));
     moments_ = {{"mean_square", {"rms", "velocity"}}};
-    note("its rmsprop adds epsilon within the root, here it is outside: steps along small gradients differ");
   } else if (name == "adagrad") {
-    text = "adagrad,epsilon=" + text_of(number(config, "epsilon", 1e-7));
+    text = fmt::format("adagrad,epsilon={},epsilon_in_root=1", text_of(number(config, "epsilon", 1e-7)));
     moments_ = {{"square_sum", {"accumulator"}}};
   }
   std::string other;
