@@ -65,7 +65,7 @@ const Case kCases[] = {
        });
      },
      {},
-     "constants computed at import would take 7,200,000,024 bytes, the limit is 268,43"},
+     "constants computed at import would take 7,200,000,024 bytes, the limit is 268,44"},
     {"one constant joined with itself again and again",
      [] {
        return with_constant([](OnnxBuilder& b) {

@@ -305,6 +305,27 @@ TEST(onnx_control, sequences_of_known_length_are_their_parts) {
   EXPECT_EQ(output(run, 3).dims, (Dims{3, 2}));
 }
 
+// Five columns in parts of two, in parts of one and four, and each by itself.
+TEST(onnx_control, a_tensor_becomes_a_sequence_of_its_parts) {
+  const auto last_part = [](const std::vector<int64_t>& sizes, bool of_each, bool keeps) {
+    OnnxBuilder b;
+    b.input("x", {2, 5});
+    b.integers("sizes", of_each ? std::vector<int64_t>{int64_t(sizes.size())} : std::vector<int64_t>{}, sizes);
+    b.integers("last", {}, {-1});
+    b.node("SplitToSequence", {"x", sizes[0] == 0 ? "" : "sizes"}, {"parts"})
+        .integer("axis", 1)
+        .integer("keepdims", keeps);
+    b.node("SequenceAt", {"parts", "last"}, {"y"});
+    b.output("y");
+    const Graph run = run_graph(converted(b), {bytes_of(std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})});
+    return std::pair(output(run).dims, reals(output(run)));
+  };
+  EXPECT_EQ(last_part({2}, false, false), std::pair(Dims{2, 1}, std::vector<float>{4, 9}));
+  EXPECT_EQ(last_part({1, 4}, true, false), std::pair(Dims{2, 4}, std::vector<float>{1, 2, 3, 4, 6, 7, 8, 9}));
+  EXPECT_EQ(last_part({0}, false, true), std::pair(Dims{2, 1}, std::vector<float>{4, 9}));
+  EXPECT_EQ(last_part({0}, false, false), std::pair(Dims{2}, std::vector<float>{4, 9}));
+}
+
 TEST(onnx_control, sequences_are_no_values) {
   OnnxBuilder b;
   b.input("x", {2});

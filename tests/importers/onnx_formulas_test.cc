@@ -154,5 +154,21 @@ TEST(onnx_formulas, sums_before_the_only_element_are_zeros) {
   }
 }
 
+// min(max(x, low), high): the maximum first. Here x_0 is a bound.
+TEST(onnx_formulas, bounds_of_a_clip_may_be_computed) {
+  const auto clipped = [](bool has_high) {
+    OnnxBuilder b;
+    b.input("x", {4});
+    b.integers("first", {}, {0});
+    b.filled("high", {}, -3);
+    b.node("Gather", {"x", "first"}, {"bound"});
+    b.node("Clip", {"x", has_high ? "bound" : "", has_high ? "high" : "bound"}, {"y"});
+    b.output("y");
+    return computed(b, {-1, -4, 2, -2});
+  };
+  EXPECT_EQ(clipped(true), (std::vector<float>{-3, -3, -3, -3}));
+  EXPECT_EQ(clipped(false), (std::vector<float>{-1, -4, -1, -2}));
+}
+
 }  // namespace
 }  // namespace nacre::tools

@@ -261,6 +261,8 @@ bool cast_dynamic(Import& import, const Source& source, ElementType type);
 bool multiply_dynamic(Import& import, const Source& source);
 // onnx_ops_norm.cc: a BatchNormalization in training_mode.
 void normalize_by_batch(Import& import, const Source& source);
+// onnx_ops_formula.cc: a Clip with a bound of run time; true if the node is one.
+bool clip_by_computed(Import& import, const Source& source);
 // onnx_ops_reduce.cc: a ReduceMax over any axes.
 void maximum_over_axes(Import& import, const Source& source);
 // onnx_ops_indexed.cc: Gather, GatherND, ScatterND and ScatterElements by indices of run time.

@@ -213,6 +213,23 @@ void det(Import& import, const Source& source) {
   f.run();
 }
 
+}  // namespace
+
+// y = min(max(x, low), high), where a bound is computed at run time.
+bool clip_by_computed(Import& import, const Source& source) {
+  const auto is_computed = [&](int bound) { return source.given(bound) && !source.operand(bound)->constant; };
+  if (!is_computed(1) && !is_computed(2)) return false;
+  Formula f(import, source);
+  Term y = f.input(0);
+  if (source.given(1)) y = f("Max", {y, f.input(1)});
+  if (source.given(2)) y = f("Min", {y, f.input(2)});
+  f.give(y);
+  f.run();
+  return true;
+}
+
+namespace {
+
 constexpr OperatorImporter kFormulaImporters[] = {
     {"Celu", celu},       {"Mish", mish}, {"Swish", swish}, {"Shrink", shrink},   {"ThresholdedRelu", thresholded_relu},
     {"Sinh", sinh},       {"Cosh", cosh}, {"Tan", tan},     {"IsNaN", is_nan},    {"IsInf", is_inf},

@@ -75,7 +75,7 @@ void relu(Import& import, const Source& source) { give_clamp(import, source, sou
 
 // y = min(max(x, low), high): with low > high it is high. Attributes until opset 10, inputs from 11.
 void clip(Import& import, const Source& source) {
-  need_float32(source, *source.operand(0));
+  if (clip_by_computed(import, source)) return;
   const float low = source.given(1) ? source.constant_real(1, "its minimum") : source.real("min", -kInfinity);
   const float high = source.given(2) ? source.constant_real(2, "its maximum") : source.real("max", kInfinity);
   give_clamp(import, source, source.operand(0), low, high);

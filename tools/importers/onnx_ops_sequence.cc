@@ -44,6 +44,36 @@ ptrdiff_t position(const Source& source, int input, const Parts& parts) {
 void empty(Import& import, const Source&) { give_sequence(import, {}); }
 void construct(Import& import, const Source& source) { give_sequence(import, source.inputs); }
 
+// Input 1 says how large the parts along the axis are: one number for all (the last part may be smaller), one of each.
+// Without it all are 1, and keepdims = 0 drops the axis.
+void split(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  const int64_t axis = source.axis(source.integer("axis", 0), x->rank());
+  const int64_t size = x->dims[size_t(axis)];
+  std::vector<int64_t> sizes = {1};
+  const bool is_given = source.given(1), keeps = is_given || source.integer("keepdims", 1) != 0;
+  bool of_each = false;
+  if (is_given) {
+    const Value& given = source.constant(1, "its sizes");
+    if (!is_integer(given.stored) || given.dims.size() > 1) source.malformed("its sizes are no list of integers");
+    sizes = integers(given);
+    of_each = given.dims.size() == 1;
+  }
+  if (!of_each) {
+    const int64_t part = sizes[0];
+    if (part < 1) source.malformed("its parts have no elements");
+    import.spend(uint64_t(size) * 8);
+    sizes.assign(size_t((size + part - 1) / part), part);
+    if (size % part != 0) sizes.back() = size % part;
+  }
+  Formula f(import, source);
+  std::vector<Term> parts = f.several("Split", {f.input(0), f.list(sizes)}, int(sizes.size()), {{"axis", axis}});
+  if (!keeps)
+    for (Term& part : parts) part = f("Squeeze", {part, f.list({axis})});
+  f.give(f("SequenceConstruct", parts));
+  f.run();
+}
+
 void insert(Import& import, const Source& source) {
   Parts parts = parts_of(source);
   const auto count = int64_t(parts.size());
@@ -86,6 +116,7 @@ void concatenate(Import& import, const Source& source) {
 
 constexpr OperatorImporter kSequenceImporters[] = {
     {"SequenceEmpty", empty},
+    {"SplitToSequence", split},
     {"SequenceConstruct", construct},
     {"SequenceInsert", insert},
     {"SequenceErase", erase},
