@@ -303,6 +303,26 @@ TEST(onnx_quantized, other_float8_is_refused_with_the_remedy) {
   EXPECT_NE(refusal(b).find("--policy float8"), std::string::npos) << refusal(b);
 }
 
+// 0.5 (code - 2) of rows 2 and 0 of a table of codes, which is stored once, as int8.
+TEST(onnx_quantized, rows_of_codes_are_gathered) {
+  for (const int type : {TensorProto::INT8, TensorProto::UINT8})
+    for (const bool has_zero : {true, false}) {
+      OnnxBuilder b;
+      b.input("ids", {2}, {}, TensorProto::INT64);
+      b.codes("w", {3, 2}, {1, 2, 3, 4, 5, 6}, type);
+      add_quantizer(b, "w", 0.5f, 2, type);
+      b.node("Gather", {"w", "ids"}, {"rows"});
+      b.node("DequantizeLinear", {"rows", "w_scale", has_zero ? "w_zero" : ""}, {"y"});
+      b.output("y");
+      const Graph graph = imported(b);
+      EXPECT_EQ(graph.values[size_t(first(graph, Op::kEmbedding).inputs[0])].stored, ElementType::kInt8);
+      const float zero = has_zero ? 2 : 0;
+      const Graph run = run_graph(converted(b), {bytes_of(std::vector<int64_t>{2, 0})});
+      const std::vector<float> expected = {0.5f * (5 - zero), 0.5f * (6 - zero), 0.5f * (1 - zero), 0.5f * (2 - zero)};
+      EXPECT_EQ(reals(output(run)), expected);
+    }
+}
+
 TEST(onnx_quantized, every_flipped_byte_gives_a_graph_or_an_error) {
   flip_every_byte(quantized_convolution(TensorProto::UINT8, 131));
   flip_every_byte(codes_in_and_out(TensorProto::UINT8, 129));

@@ -249,14 +249,15 @@ Graph Import::run(const ::onnx::ModelProto& model) {
   std::unordered_set<std::string> outputs;
   for (const auto& output : model.graph().output()) outputs.insert(output.name());
   if (outputs.empty()) throw Error(kBadInput, graph_.source, "has no outputs");
-  const NodeList order = in_order(model.graph().node()), live = live_nodes(order, outputs, scope.uses);
-  log_order(model.graph().node(), order, live);
+  const NodeList order = in_order(model.graph().node());
+  live_ = live_nodes(order, outputs, scope.uses);
+  log_order(model.graph().node(), order, live_);
   graph_.batch = options_.batch > 0 ? options_.batch : 1;
   read_declared(model.graph());
   read_inputs(scope, model.graph());
   log_unread(scope);
   require_bindings(graph_, graph_.inputs.size(), outputs.size());
-  for (const ::onnx::NodeProto* node : live) read_node(scope, *node);
+  for (const ::onnx::NodeProto* node : live_) read_node(scope, *node);
   for (const auto& output : model.graph().output()) {
     try {
       write_output(scope, output);

@@ -102,6 +102,10 @@ class Import {
   OperandPtr computed(const OperandPtr& x, Value made);  // a constant that an importer computes of the constant x
   SplitParameters split_parameters() const;              // of what was read so far
 
+  // onnx_quantizers.cc: scale and zero point (null if it is omitted) with which a later node reads codes of that name;
+  // of a graph that is no function.
+  std::pair<OperandPtr, OperandPtr> scale_of_codes(const std::string& name);
+
   // What output `index` of the current source node is.
   const std::string& output_name(int index = 0) const { return source_->proto.output(index); }
   bool is_read(int index) const;  // by a node or by an output of the graph around it
@@ -212,6 +216,7 @@ class Import {
   std::vector<OperandPtr> read_;  // constants to be trained that stand in the graph
   std::unordered_map<const ::onnx::TensorProto*, OperandPtr> tensors_;  // of the file; each is read once
   std::set<std::string> noted_;
+  NodeList live_;  // of the file's graph
   std::map<ValueId, ValueId> moved_from_;  // the constant of which transposes and reshapes made a value
   int64_t nodes_ = 0;    // of functions and of graphs in nodes, imported so far
   bool torch_ = false;  // PyTorch wrote the file: its literals are Constant nodes, its parameters are not
@@ -251,6 +256,8 @@ Quantizer read_quantizer(const Source& source, const std::vector<int64_t>& dims,
 void move_quantizers_back(Graph& graph);
 // What chooses or moves elements does so with codes as with reals: true, if the node is imported so.
 bool import_on_codes(Import& import, const Source& source);
+// A Gather from stored codes by indices of run time; true if a later node says what they stand for.
+bool gather_codes(Import& import, const Source& source);
 // The value of codes that an output of the file gives out, if a step can write them; else kNone.
 ValueId codes_value(Import& import, const OperandPtr& codes);
 

@@ -139,6 +139,7 @@ void gather_at_run_time(Import& import, const Source& source) {
   const OperandPtr &x = source.operand(0), &ids = source.operand(1);
   if (x->rank() == 0) source.malformed("its input has no axis");
   need_indices(source, *ids);
+  if (gather_codes(import, source)) return;
   if (x->type != ElementType::kFloat32)
     source.refuse("gathers " + x->name + ", which is no real numbers, by indices that are computed at run time");
   const int axis = source.axis(source.integer("axis", 0), x->rank());

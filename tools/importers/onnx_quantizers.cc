@@ -91,20 +91,14 @@ void move_quantizers_back(Graph& graph) {
   }
 }
 
-bool import_on_codes(Import& import, const Source& source) {
-  const std::string& op = source.proto.op_type();
-  if (!only_moves(source) || !source.given(0)) return false;
-  const OperandPtr& x = source.operand(0);
-  const bool integers = op == "MaxPool" && is_code_type(x->type) && !x->constant && !x->quantized;
-  if (!x->codes() && !integers) return false;
-  // Integers of no known scale mean themselves.
-  const Quantizer q = integers ? Quantizer{.codes = x->type, .scale = {1}, .zero = {0}} : x->quantized->quantizer;
+namespace {
+
+// The node between a DequantizeLinear and a QuantizeLinear of the same scale.
+void expand_on_reals(Import& import, const Source& source, const OperandPtr& scale_of, const OperandPtr& zero_of) {
   Body body(source);
-  const std::string scale =
-      body.take(constant_operand(make_constant(x->name + "/scale", ElementType::kFloat32, {}, q.scale)));
-  const std::string zero = body.take(constant_operand(make_constant(x->name + "/zero", q.codes, {}, q.zero)));
-  std::vector<std::string> inputs = {body.fresh(x->name)};
-  body.node("DequantizeLinear", {body.take(x), scale, zero}, inputs[0]);
+  const std::string scale = body.take(scale_of), zero = body.take(zero_of);
+  std::vector<std::string> inputs = {body.fresh(source.operand(0)->name)};
+  body.node("DequantizeLinear", {body.take(source.operand(0)), scale, zero}, inputs[0]);
   for (int i = 1; i < int(source.inputs.size()); ++i)
     inputs.push_back(source.given(i) ? body.take(source.operand(i)) : "");
   std::vector<std::string> reals, codes;
@@ -112,14 +106,55 @@ bool import_on_codes(Import& import, const Source& source) {
     reals.push_back(source.wants(i) ? body.fresh(source.proto.output(i)) : "");
     codes.push_back(source.wants(i) ? body.fresh(source.proto.output(i)) : "");
   }
-  ::onnx::NodeProto& node = body.node_like(source.proto, op.c_str(), inputs, reals[0]);
+  ::onnx::NodeProto& node = body.node_like(source.proto, source.proto.op_type().c_str(), inputs, reals[0]);
   for (size_t i = 1; i < reals.size(); ++i) node.add_output(reals[i]);
   for (size_t i = 0; i < reals.size(); ++i) {
     if (!reals[i].empty()) body.node("QuantizeLinear", {reals[i], scale, zero}, codes[i]);
     body.give(codes[i]);
   }
   import.expand(source, body);
+}
+
+OperandPtr zero_point(const std::string& name, ElementType codes, const std::vector<int64_t>& zero) {
+  return constant_operand(make_constant(name + "/zero", codes, {}, zero));
+}
+
+}  // namespace
+
+bool import_on_codes(Import& import, const Source& source) {
+  if (!only_moves(source) || !source.given(0)) return false;
+  const OperandPtr& x = source.operand(0);
+  const bool integers = source.proto.op_type() == "MaxPool" && is_code_type(x->type) && !x->constant && !x->quantized;
+  if (!x->codes() && !integers) return false;
+  // Integers of no known scale mean themselves.
+  const Quantizer q = integers ? Quantizer{.codes = x->type, .scale = {1}, .zero = {0}} : x->quantized->quantizer;
+  const OperandPtr scale = constant_operand(make_constant(x->name + "/scale", ElementType::kFloat32, {}, q.scale));
+  expand_on_reals(import, source, scale, zero_point(x->name, q.codes, {q.zero.begin(), q.zero.end()}));
   return true;
+}
+
+// onnxruntime's quantizers write Gather(codes) and DequantizeLinear behind it. The scale is one for all codes, so what
+// is gathered stands for the same numbers.
+bool gather_codes(Import& import, const Source& source) {
+  const OperandPtr& x = source.operand(0);
+  if (!x->constant || !is_code_type(x->type)) return false;
+  auto [scale, zero] = import.scale_of_codes(import.output_name());
+  if (!scale || !scale->constant || scale->constant->elements() != 1) return false;
+  expand_on_reals(import, source, scale, zero ? zero : zero_point(x->name, x->type, {0}));
+  return true;
+}
+
+// Inputs of DequantizeLinear and of QLinear operators: codes, their scale, their zero point.
+std::pair<OperandPtr, OperandPtr> Import::scale_of_codes(const std::string& name) {
+  for (const ::onnx::NodeProto* node : live_) {
+    if (node->op_type() != "DequantizeLinear" && !node->op_type().starts_with("QLinear")) continue;
+    for (int i = 0; i + 1 < node->input_size(); ++i) {
+      if (node->input(i) != name) continue;
+      const bool has_zero = i + 2 < node->input_size() && !node->input(i + 2).empty();
+      return {find(*scope_, node->input(i + 1)), has_zero ? find(*scope_, node->input(i + 2)) : nullptr};
+    }
+  }
+  return {};
 }
 
 ValueId codes_value(Import& import, const OperandPtr& codes) {
