@@ -2,6 +2,7 @@
 
 #include "engine/c_api.h"
 #include "engine/nacre.h"
+#include "engine/run/static_program.h"
 
 namespace {
 
@@ -12,6 +13,17 @@ using nacre::to_c;
 static_assert(sizeof(Model) <= sizeof(nacre_model) && alignof(Model) <= alignof(nacre_model));
 static_assert(sizeof(Program) <= sizeof(nacre_program) && alignof(Program) <= alignof(nacre_program));
 static_assert(std::is_trivially_copyable_v<Model> && std::is_trivially_copyable_v<Program>);
+
+// 10,000 major + 100 minor + patch, of "1.2.3".
+constexpr uint32_t version_number(const char* text) {
+  uint32_t numbers[3] = {};
+  for (uint32_t* number = numbers; *text != 0; ++text) {
+    if (*text == '.') ++number;
+    else *number = 10 * *number + uint32_t(*text - '0');
+  }
+  return 10'000 * numbers[0] + 100 * numbers[1] + numbers[2];
+}
+static_assert(version_number(NACRE_VERSION) == nacre::kLibraryVersion);
 
 // Handles are filled by copying an object's bytes into them, which creates the object (C++20 [intro.object] 10).
 const Model& of(const nacre_model* model) {

@@ -86,6 +86,15 @@ nacre_status nacre_program_run(const nacre_program* program);
 nacre_status nacre_program_run_rows(const nacre_program* program,
                                     uint32_t rows); /* the first rows of the compiled batch */
 
+/* Static programs: bound on a PC and written as C++ by `nacre firmware`, which declares one in NAME.h. Nothing is
+ * opened, measured or bound: write the inputs, run, read the outputs. */
+typedef struct nacre_static_program nacre_static_program;
+
+void* nacre_static_input(const nacre_static_program* program, uint32_t index, size_t* size); /* NULL: no such input */
+const void* nacre_static_output(const nacre_static_program* program, uint32_t index, size_t* size);
+void nacre_static_start(const nacre_static_program* program); /* what survives from run to run becomes zero */
+uint8_t nacre_static_run(const nacre_static_program* program);  /* 0, or a code: nacre_sentence says what it means */
+
 /* ---- Training: engine/train/trainer.h, checkpoint.h ----
  *
  *   const nacre_kernels* sets[] = {nacre_reference_kernels(), nacre_training_kernels()};

@@ -5,7 +5,7 @@
 // own (ports/cuda/device_entries.h) makes a function of the device of each.
 #pragma once
 
-#include "engine/kernels/adapter.h"
+#include "engine/kernels/ready.h"
 #include "engine/kernels/training.h"
 
 namespace nacre::reference {
@@ -21,11 +21,24 @@ using I32 = int32_t;
 using U32 = uint32_t;
 using I64 = int64_t;
 
+constexpr KernelEntry run_by(Kernel function, KernelEntry entry) {
+  entry.run = function;
+  return entry;
+}
+
 }  // namespace nacre::reference
 
 #ifdef NACRE_DEFINE_ENTRIES
 #include NACRE_DEFINE_ENTRIES
 #else
-#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...) \
-  constexpr KernelEntry name = entry<type, &type::__VA_ARGS__, &rule>(Op::op, Rounding::rounding, in_place);
+// Its code is functions of the same name (entry_functions.h).
+#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...)                                      \
+  namespace functions {                                                                                 \
+  Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run_of_words(args); }           \
+  }                                                                                                     \
+  namespace ready {                                                                                     \
+  Code name(const Args& args) { return Ready<type, &type::__VA_ARGS__>::run(args); }                    \
+  }                                                                                                     \
+  constexpr KernelEntry name = ::nacre::reference::run_by(                                              \
+      functions::name, entry<type, &type::__VA_ARGS__, &rule>(Op::op, Rounding::rounding, in_place));
 #endif

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "engine/run/bound_calls.h"
 #include "engine/run/pass.h"
 #include "engine/run/places.h"
 
@@ -126,18 +127,11 @@ Status Program::run(uint32_t first, uint32_t last, uint32_t rows) const {
   if (rows == view_.batch) rows = 0;
   if (rows != 0 && fixed_step_ != 0) return {Code::kRowsUnsupported, Table::kStep, fixed_step_ - 1};
   if (places_ != nullptr) return places_->functions_->run(*this, first, last, rows);
-  const Call* call = calls_;
-  for (uint32_t i = 0; i < last; ++i) {
-    const StepRecord& step = *call->step;
-    const Tensor* guard = step.guard == kNoIndex ? nullptr : call->operands() + step.operand_count;
-    const bool skip = i < first || (guard != nullptr && *static_cast<const uint32_t*>(guard->data) == 0);
-    if (!skip) {
-      const Code code = call->run({*call, model_->words(step), int(rows), scratch_, workers_});
-      if (code != Code::kOk) return {code, Table::kStep, view_.first_step + i};
-    }
-    call = reinterpret_cast<const Call*>(call->operands() + step.operand_count + (guard != nullptr ? 1 : 0));
-  }
-  return {};
+  // Of a step without a number of its own the words are the first of all.
+  const BoundCalls calls = {calls_, model_->words(StepRecord{}).data, scratch_, workers_};
+  uint32_t at = 0;
+  const Code code = calls.run(first, last, rows, &at);
+  return code == Code::kOk ? Status{} : Status{code, Table::kStep, view_.first_step + at};
 }
 
 }  // namespace nacre

@@ -45,6 +45,7 @@ NpyArray numbers(const std::vector<int32_t>& values) {
 // What a command writes into the folder that this option names; "": the option names a file.
 std::string written_name(const std::string& command, const std::string& output) {
   if (command == "run") return output == "--output" ? "probabilities.npy" : "input_pixels.npy";
+  if (command == "firmware") return "model.h";
   return command == "tune" && output == "--checkpoint" ? "slot0.checkpoint" : "";
 }
 
@@ -100,6 +101,7 @@ void CommandsWithFiles::add_examples() {
   };
   for (const char* command : {"inspect", "size", "check", "kernels", "bench"})
     examples_[command] = {{{"MODEL", {a}}}, {}, {}};
+  examples_["firmware"] = {{{"MODEL", {a}}}, {}, {"--output"}};
   examples_["policies"] = {};
   examples_["convert"] = {
       {{"NETWORK", {net}}, {"--policy-file", {file("static.json")}}, {"--calibrate", {file("samples")}}},

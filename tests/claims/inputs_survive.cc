@@ -63,6 +63,7 @@ std::string sample_value(const std::string& command, const CLI::Option& option) 
                                                              {"LOSS[,FIELD=X]", "softmax_cross_entropy"},
                                                              {"NAME[,FIELD=X]", "sgd"},
                                                              {"LAYER,...", "fc"},
+                                                             {"NAME", "fc"},
                                                              {"NAME=BYTES,...", "sram=1M"},
                                                              {"NAME=SIZES", "x=1x4"},
                                                              {"IN=OUT", "x=y"},

@@ -5,6 +5,7 @@
 #include "tools/commands/bench.h"
 #include "tools/commands/check.h"
 #include "tools/commands/convert_options.h"
+#include "tools/commands/firmware.h"
 #include "tools/commands/inspect.h"
 #include "tools/commands/kernels.h"
 #include "tools/commands/run.h"
@@ -149,6 +150,25 @@ void add_kernels(CLI::App& app) {
   c.runs([o] { kernels(*o); });
 }
 
+void add_firmware(CLI::App& app) {
+  auto o = std::make_shared<FirmwareOptions>();
+  Command& c = add_command(app, "firmware", "a model as C++ that is bound already: the smallest image there is");
+  c.footer(
+      "Example:\n  nacre firmware kws.nacre --target arm/m4 -o build/kws --name kws\n"
+      "Writes NAME.h, NAME.cc (tables), NAME_weights.cc, NAME_test.cc (golden pairs) and NAME_main.c. They link "
+      "libnacre.a, and\n"
+      "of it the kernels that the model needs and what runs them: no verifier, no binder, no RAM but the arena.\n"
+      "The image runs this model alone; one that is to be replaced in the field takes a model file (nacre kernels).");
+  add_model(c, o->model);
+  c.writes(
+      c.add_option("-o,--output", o->directory, "directory for the sources")->required()->type_name("DIR"));
+  add_target(c, o->target, "the machine [arm/m4]");
+  c.add_option("--name", o->name, "of the files and their symbols [model]")->check(not_empty())->type_name("NAME");
+  add_number(c, "--golden", o->golden, 1, 1000, "pairs of inputs and outputs that the self-test runs [2]");
+  add_json(c, o->json);
+  c.runs([o, &c] { firmware(*o, c.files()); });
+}
+
 void add_commands(CLI::App& app) {
   add_convert(app);
   add_inspect(app);
@@ -164,6 +184,7 @@ void add_commands(CLI::App& app) {
   add_report(app);
   add_policies(app);
   add_kernels(app);
+  add_firmware(app);
 }
 
 }  // namespace nacre::tools

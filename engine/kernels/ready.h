@@ -1,0 +1,71 @@
+// Kernels whose op is ready: its struct, sizes and attributes as from() makes them of words and shapes, is a constant
+// that the call's `prepared` points at (run/static_program.h), not made anew on the stack at every run. So neither
+// words, records nor from() are in the image. Of methods whose parameters are addresses alone.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "engine/kernels/adapter.h"
+
+namespace nacre::inline NACRE_ISA {
+
+// A parameter that is the address of an operand, or scratch: of the first kind what get() asks of no record.
+template <class P>
+inline constexpr bool kIsAddress = kIsScratch<P> || std::is_pointer_v<P>;
+template <class T>
+inline constexpr bool kIsAddress<Optional<T>> = true;
+template <class T>
+inline constexpr bool kIsAddress<Update<T>> = true;
+template <class T, Layout kLayout>
+inline constexpr bool kIsAddress<Packed<T, kLayout>> = true;
+
+template <class O, auto Method>
+struct Ready;
+
+template <class O, class Base, class Result, class... P, Result (Base::*Method)(P...) const>
+struct Ready<O, Method> {
+  static constexpr bool kPossible = (kIsAddress<P> && ...) && std::is_trivially_copyable_v<O>;
+
+  static Code run(const Args& args) {
+    if constexpr (kPossible) return apply(*static_cast<const O*>(args.call.prepared), args);
+    else return Code::kNoKernel;
+  }
+
+  // What Adapter::run does; both share the code of the method.
+  static Code run_of_words(const Args& args) {
+    if constexpr (kPossible) return apply(O::from(args.words, args.operands()), args);
+    else return Adapter<O, Method>::run(args);
+  }
+
+ private:
+  // A copy, where code may be large: a compiler does not know that int8 outputs are not stored over the constant.
+  [[gnu::noinline]] static Code apply(const O& ready, const Args& args) {
+#ifdef __OPTIMIZE_SIZE__
+    return call(ready, args, std::index_sequence_for<P...>{});
+#else
+    const O op = ready;
+    return call(op, args, std::index_sequence_for<P...>{});
+#endif
+  }
+
+  template <class Q>
+  static Q get(const Args& args, const Operands& o, int i) {
+    if constexpr (kIsScratch<Q>) return Parameter<Q>::get(args);
+    else return Parameter<Q>::get(o, i);
+  }
+
+  template <size_t... I>
+  static Code call(const O& op, const Args& args, std::index_sequence<I...>) {
+    const Operands o = args.operands();
+    const Base& base = op;
+    if constexpr (std::same_as<Result, Code>) {
+      return (base.*Method)(get<P>(args, o, int(I))...);
+    } else {
+      (base.*Method)(get<P>(args, o, int(I))...);
+      return Code::kOk;
+    }
+  }
+};
+
+}  // namespace nacre::inline NACRE_ISA

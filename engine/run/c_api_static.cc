@@ -1,0 +1,26 @@
+// Apart from the rest of the C API: an image of a static program links no more of it.
+#include "engine/nacre_c.h"
+#include "engine/run/static_program.h"
+
+namespace {
+
+std::byte* bytes_of(std::span<const std::span<std::byte>> list, uint32_t index, size_t* size) {
+  const std::span<std::byte> bytes = index < list.size() ? list[index] : std::span<std::byte>();
+  *size = bytes.size();
+  return bytes.data();
+}
+
+}  // namespace
+
+extern "C" {
+
+void* nacre_static_input(const nacre_static_program* program, uint32_t index, size_t* size) {
+  return bytes_of(program->inputs, index, size);
+}
+const void* nacre_static_output(const nacre_static_program* program, uint32_t index, size_t* size) {
+  return bytes_of(program->outputs, index, size);
+}
+void nacre_static_start(const nacre_static_program* program) { nacre::start_stream(*program); }
+uint8_t nacre_static_run(const nacre_static_program* program) { return uint8_t(program->run()); }
+
+}  // extern "C"

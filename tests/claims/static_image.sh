@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Claim static_image: what `nacre firmware` writes is a whole image of a Cortex-M4F that computes what the PC does, small.
+#
+#   each network   outputs of 5 random inputs equal the PC's to the bit; RAM besides the arena at most 64 bytes, stack at
+#                  most 700; KWS: text and rodata, start-up, tables and self-test among them, at most 6,000 bytes
+#                  without weights at -Os
+#   constants      one changed in the source: it does not compile; a bit flipped in the image: the self-test fails
+#   nothing else   no symbol of the verifier, the binder, a shape rule or a FlatBuffer is in the image
+#
+# Needs build/test (tools/test.sh) or NACRE_TOOL, and the firmware packages.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+nacre=${NACRE_TOOL:-build/test/tools/nacre}
+shared=${NACRE_SHARED-../shared}
+work=$PWD/build/static_image
+source=$work/source
+elf=build/m4_static/ports/firmware/static_example.elf
+verdict=shown text=
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+mkdir -p "$work"
+
+fail() { verdict='NOT SHOWN'; text+="[$1] "; }
+build() { ninja -C build/m4_static >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }; }
+run() { ports/firmware/qemu_run.sh mps2-an386 "$elf" >"$work/run.txt"; }
+number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$work/run.txt" | tail -n 1; }
+# Bytes of sections: of flash without weights and golden pairs; of RAM without the stack.
+sections() { arm-none-eabi-size -A "$elf" | awk -v names="$1" '$1 ~ "^\\.(" names ")$" {s += $2} END {print s + 0}'; }
+symbol_bytes() { arm-none-eabi-nm -CS -t d "$elf" | awk -v name="$1" '$NF ~ name {s += $2} END {print s + 0}'; }
+
+# One folder for all networks, so that the build is configured once.
+if [ -d "$shared/models/mlperf_tiny" ]; then
+  networks=(kws_ref_model ad01_int8 pretrainedResnet_quant vww_96_int8 str_ww_ref_model)
+else
+  echo "no shared networks: the image holds the digits sample in int8"
+  networks=(digits)
+fi
+model() {
+  rm -rf "$source"
+  if [ "$1" = digits ]; then
+    "$nacre" convert tools/samples/digits.onnx -o "$work/$1.nacre" --policy int8/static_from_float32 \
+      --calibrate tools/samples/digits_images.npy --cast-samples --output-type int8 >/dev/null 2>&1 ||
+      "$nacre" convert tools/samples/digits.onnx -o "$work/$1.nacre" >/dev/null
+  else
+    "$nacre" convert "$shared/models/mlperf_tiny/$1.tflite" -o "$work/$1.nacre" >/dev/null
+  fi
+  "$nacre" firmware "$work/$1.nacre" --target arm/m4 -o "$source" --golden 5 >"$work/$1.txt"
+}
+
+model "${networks[0]}"
+if [ ! -f build/m4_static/build.ninja ]; then
+  meson setup build/m4_static --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
+    -Dsentences=false -Dfirmware_static="$source" >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; exit 1; }
+fi
+
+for name in "${networks[@]}"; do
+  model "$name"
+  build
+  run || fail "$name: $(grep -v '^model' "$work/run.txt" | tr '\n' ' ')"
+  code=$(sections 'vectors|text|rodata|init_array|ARM.exidx|data') ram=$(($(sections 'data|bss') - $(symbol_bytes '::arena$')))
+  stack=$(number stack)
+  [ "$name" != kws_ref_model ] || [ "$code" -le 6000 ] || fail "$name has more than 6,000 bytes"
+  [ "$ram" -le 64 ] || fail "$name: other RAM"
+  [ "$stack" -le 700 ] || fail "$name: stack"
+  [ "$(number failed)" = 0 ] || fail "$name: outputs"
+  hash=$("$nacre" kernels "$work/$name.nacre" | sed -n 's/.*the model \([0-9a-f]\{32\}\) needs.*/\1/p')
+  grep -q "^model $hash$" "$work/run.txt" || fail "$name prints another hash than the file's"
+  if arm-none-eabi-nm -C "$elf" | grep -E 'shapes|Model::|Verif|Program::(bind|measure)|find_entry|flatbuffers'; then
+    fail "$name links more than kernels"
+  fi
+  text+="$name $code bytes (tables $(symbol_bytes 'k(Calls|Steps|Records|Words|Op[0-9]+|Inputs|Outputs|Blocks)$|model_program$')), other RAM $ram, stack $stack, $(number instructions_run) instructions; "
+done
+
+# ---- One constant at a time, of the last network ----
+# In the source of the tables the compiler notices it: changed SED.
+refusals=0
+changed() {
+  cp "$source/model.cc" "$work/whole"
+  sed -i "$1" "$source/model.cc"
+  ! cmp -s "$work/whole" "$source/model.cc" || fail "$1 changes nothing"
+  if ninja -C build/m4_static >"$work/ninja.log" 2>&1; then fail "$1: not noticed"; fi
+  grep -q 'a constant is not what nacre firmware wrote' "$work/ninja.log" || fail "$1: another error"
+  cp "$work/whole" "$source/model.cc"
+  refusals=$((refusals + 1))
+}
+changed '/kWords\[\] = {/{n;s/\([0-9]*\)u/1\1u/}'
+changed '0,/static_step(\([0-9]*\), \([0-9]*\), \([0-9]*\),/s//static_step(\1, \2, 1\3,/'
+changed '0,/static_record(5, /s//static_record(6, /'
+changed '0,/{\([0-9]*\), \([0-9]*\)})/s//{\1, 1\2})/'
+build
+
+# In the image the self-test: flipped SYMBOL BYTE, a copy with the lowest bit of this byte of a constant turned.
+changes=0 noticed=0
+flipped() {
+  local address bytes section offset value
+  read -r address bytes < <(arm-none-eabi-nm -CS -t d "$elf" | awk -v name="$1" '$NF ~ name {print $1 + 0, $2 + 0; exit}')
+  [ -n "$address" ] && [ "$2" -lt "$bytes" ] || { fail "$1 has no byte $2"; return; }
+  section=.rodata
+  [ "$1" != model_weights ] || section=.model
+  offset=$(arm-none-eabi-readelf -SW "$elf" | sed 's/\[ *//' | awk -v s="$section" '$2 == s {print $4, $5}' |
+    { read -r from at; echo $((address - 0x$from + 0x$at + $2)); })
+  cp "$elf" "$work/flipped.elf"
+  value=$(od -An -tu1 -j "$offset" -N 1 "$elf")
+  # shellcheck disable=SC2059
+  printf "\\x$(printf %x $((value ^ 1)))" | dd of="$work/flipped.elf" bs=1 seek="$offset" conv=notrunc status=none
+  changes=$((changes + 1))
+  if ports/firmware/qemu_run.sh mps2-an386 "$work/flipped.elf" >"$work/flipped.txt" 2>&1; then
+    unnoticed+="$1+$2 "
+  else
+    noticed=$((noticed + 1))
+  fi
+}
+unnoticed=
+export NACRE_QEMU_SECONDS=20
+for byte in 12 20 28; do flipped 'kCalls$' "$byte"; done  # of the first call: places of three operands
+for byte in 3 20; do flipped 'kSteps$' "$byte"; done
+for byte in 0 100; do flipped 'model_weights$' "$byte"; done
+for byte in $(seq 0 4 96); do flipped 'kOp0$' "$byte"; done
+[ "$noticed" -eq "$changes" ] || fail "$noticed of $changes flipped bits noticed"
+
+echo "CLAIM static_image $verdict: ${#networks[@]} networks on a Cortex-M4F, outputs of 5 inputs each equal to the PC's to the bit, text and \
+rodata without weights at -Os: ${text%; }; $refusals of $refusals constants changed in the source refused by the compiler, $noticed of $changes bits flipped \
+in the image noticed by the self-test (not: ${unnoticed:-none})"
+[ "$verdict" = shown ]

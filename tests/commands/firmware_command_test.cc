@@ -1,0 +1,81 @@
+// nacre firmware: the sources of a static program.
+#include <gtest/gtest.h>
+
+#include "tests/run_tool.h"
+#include "tools/base/json.h"
+
+namespace nacre::tools {
+namespace {
+
+class firmware_command : public testing::Test {
+ protected:
+  void convert(const std::vector<std::string>& options = {}) {
+    std::vector<std::string> words = {"convert", project_path("tools/samples/digits.onnx"), "-o", model_};
+    words.insert(words.end(), options.begin(), options.end());
+    const ToolRun run = run_tool(words);
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+  }
+  std::string text_of(const std::string& name) const {
+    const std::vector<uint8_t> bytes = read_bytes(sources_ + "/" + name);
+    return {bytes.begin(), bytes.end()};
+  }
+
+  const TemporaryDirectory directory_;
+  const std::string model_ = directory_ / "digits.nacre", sources_ = directory_ / "sources";
+};
+
+TEST_F(firmware_command, writes_sources_that_name_the_model) {
+  convert();
+  const ToolRun run = run_tool({"firmware", model_, "-o", sources_, "--name", "digits", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  EXPECT_EQ(json["machine"], "arm/m4");
+  EXPECT_EQ(json["files"].size(), 5u);
+  const Json said = Json::parse(run_tool({"size", model_, "--target", "arm/m4", "--json"}).out)["programs"][0];
+  const std::string tables = text_of("digits.cc");
+  EXPECT_TRUE(has(tables, "static_assert(sizeof(Calls) == " + said["blocks"]["calls"].dump() + ");"));
+  EXPECT_TRUE(has(tables, "static_assert(sizeof(void*) == 4"));
+  EXPECT_TRUE(has(text_of("digits.h"), "extern const struct nacre_static_program digits_program;"));
+  EXPECT_TRUE(has(text_of("digits_weights.cc"), "alignas(64) constinit const uint8_t digits_weights["));
+  EXPECT_TRUE(has(text_of("digits_test.cc"), "nacre::close_floats"));
+  EXPECT_EQ(json["ram_bytes"], said["arena"][0]["bytes"].get<uint64_t>() + said["blocks"]["scratch"].get<uint64_t>());
+}
+
+// For the host too, where it is compiled with this machine's compiler and flags of its own.
+TEST_F(firmware_command, the_sources_compile_for_their_machine_and_no_other) {
+  convert();
+  ASSERT_EQ(run_tool({"firmware", model_, "-o", sources_, "--target", "host"}).exit_code, 0);
+  const std::string cpp = " -std=c++20",
+                    flags = " -fsyntax-only -Wall -Wextra -Werror -Wshadow -Wconversion -I" + project_path("") + " ";
+  const auto compile = [&](const std::string& compiler, const std::string& file) {
+    return std::system((compiler + flags + sources_ + "/" + file + " 2>" + (directory_ / "errors")).c_str());
+  };
+  for (const char* file : {"model.cc", "model_weights.cc", "model_test.cc"})
+    EXPECT_EQ(compile("c++" + cpp, file), 0) << file;
+  EXPECT_EQ(compile("cc -std=c11 -pedantic", "model_main.c"), 0);
+  if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0) return;
+  EXPECT_NE(compile("arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb" + cpp, "model.cc"), 0);
+  const std::vector<uint8_t> errors = read_bytes(directory_ / "errors");
+  EXPECT_TRUE(has({errors.begin(), errors.end()}, "these tables are for host"));
+}
+
+TEST_F(firmware_command, refusals_leave_nothing_behind) {
+  const auto refuse = [&](const std::vector<std::string>& options, int code, const std::string& why) {
+    std::vector<std::string> words = {"firmware", model_, "-o", sources_};
+    words.insert(words.end(), options.begin(), options.end());
+    const ToolRun run = run_tool(words);
+    EXPECT_EQ(run.exit_code, code) << run.err;
+    EXPECT_TRUE(has(run.err, why)) << run.err;
+    EXPECT_FALSE(std::filesystem::exists(sources_));
+  };
+  convert();
+  refuse({"--name", "two words"}, 2, "is no identifier of C");
+  refuse({"--name", "9lives"}, 2, "is no identifier of C");
+  refuse({"--target", "arm/m5"}, 2, "'arm/m5' is not one of");
+  refuse({"--golden", "0"}, 2, "--golden");
+  convert({"--train", "softmax_cross_entropy"});
+  refuse({}, 4, "what training learns");
+}
+
+}  // namespace
+}  // namespace nacre::tools

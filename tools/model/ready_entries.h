@@ -1,0 +1,22 @@
+// The reference entries whose op can be ready (engine/kernels/ready.h), and how it is made.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/kernels/kernel.h"
+
+namespace nacre::tools {
+
+struct ReadyEntry {
+  Kernel general;    // KernelEntry::run
+  Kernel ready;      // null: the entry has no ready form
+  const char* name;  // "kConv2dI8Double"
+  const char* type;  // "Conv2d", of namespace nacre: its struct
+  size_t bytes;      // of it
+  void (*make)(void* to, const Words& words, const Operands& operands);
+};
+
+// Of the entry that runs by this kernel, of those of the reference, those of training among them; null: none does.
+const ReadyEntry* find_ready_entry(Kernel general);
+
+}  // namespace nacre::tools
