@@ -89,6 +89,16 @@ TEST(onnx_dynamic, weights_may_have_a_zero_point) {
   OnnxNode(conv.model().mutable_graph()->mutable_node(1)).ints("pads", {0, 1, 0, 0});
   conv.output("y");
   EXPECT_EQ(reals(run_converted<float>(conv, {255, 1, 2})), (std::vector<float>{128.5f, 2.5f, 4874, 2372}));
+  // In two groups of two channels, and of one.
+  for (const int channels : {4, 2}) {
+    std::vector<int> codes = {1, 2, 3, 4, 5, 6, 7, 8};
+    codes.resize(size_t(2 * channels));
+    OnnxBuilder groups = dynamic_layer({1, 2, 1, 2}, "ConvInteger", {channels, 1, 1, 2}, codes, {1}, 1);
+    OnnxNode(groups.model().mutable_graph()->mutable_node(1)).integer("group", 2);
+    groups.output("y");
+    const std::vector<float> wide = {1, 513, 23, 33}, narrow = {1, 13};
+    EXPECT_EQ(reals(run_converted<float>(groups, {255, 1, 2, 3})), channels == 4 ? wide : narrow);
+  }
 }
 
 TEST(onnx_dynamic, one_scale_serves_all_of_x_where_axis_0_is_no_batch) {

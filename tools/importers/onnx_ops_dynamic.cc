@@ -116,20 +116,19 @@ std::vector<float> correction_factors(const Source& source, const Layer& layer) 
 //
 //   sum_k q_k s_j (c_kj - z_j) = sum_k q_k s_j (c_kj - middle) + s_j (middle - z_j) sum_k q_k
 //
-// The first sum is the layer `product`; the last one is a layer whose weights are all 1. Returns its product with
-// the factors.
+// The first sum is the layer `product`; the last one is a layer whose weights are all 1: with one output, or in groups
+// with one for each channel of w. Returns its product with the factors.
 std::string write_correction(Import& import, Body& body, const Source& source, const Layer& layer,
                              const std::vector<float>& factors) {
   const bool convolution = is_convolution(layer);
   std::vector<int64_t> dims = layer.w->dims, shape = {int64_t(factors.size())};
+  bool in_groups = false;
   for (int i = 0; convolution && i < layer.integers->attribute_size(); ++i)
-    if (layer.integers->attribute(i).name() == "group" && layer.integers->attribute(i).i() != 1)
-      source.refuse("its weights have a zero point, and it has groups",
-                    "quantize with weight_type=QInt8, or with extra_options={'WeightSymmetric': True}");
+    in_groups |= layer.integers->attribute(i).name() == "group" && layer.integers->attribute(i).i() != 1;
   if (convolution && factors.size() > 1) shape.resize(dims.size() - 1, 1);
   if (dims.size() < 2 || (!convolution && dims.size() != 2))
     source.refuse("its weights have a zero point, and are no matrix", kRemedy);
-  dims[convolution ? 0 : 1] = 1;
+  if (!in_groups) dims[convolution ? 0 : 1] = 1;
   import.spend(uint64_t(checked_elements(source.place, dims)));
   Layer sums = layer;
   const std::string name = body.fresh(layer.w->name + "/ones");
