@@ -98,13 +98,19 @@ TEST(import_tflite, a_cast_to_the_same_type_is_a_copy) {
   EXPECT_EQ(ops(imported(b.finish({x}, {y}))), (std::vector{Op::kCopy}));
 }
 
-TEST(import_tflite, gathers_along_other_axes_are_refused) {
-  TfliteBuilder b;
-  const int ids =
-      b.tensor({.name = "ids", .type = TensorType::INT32, .shape = {2}, .data = {}, .codes = {}, .signature = {}});
-  const int table = b.floats("table", {2, 2}, {0, 1, 2, 3}), y = b.activation("y", {2, 2});
-  b.op(BuiltinOperator::GATHER, {table, ids}, {y}, CreateGatherOptions(b.fbb(), 1));
-  EXPECT_NE(refusal(b.finish({ids}, {y}), kUnsupported).find("along another axis"), std::string::npos);
+TEST(import_tflite, gathers_along_other_axes_and_in_batches) {
+  const struct {
+    int axis, batches;
+    std::vector<float> y;
+  } kCases[] = {{1, 0, {1, 0, 3, 2}}, {0, 0, {2, 3, 0, 1}}, {1, 1, {1, 2}}};
+  for (const auto& [axis, batches, expected] : kCases) {
+    TfliteBuilder b;
+    const int ids = whole(b, "ids", {2}), table = b.floats("table", {2, 2}, {0, 1, 2, 3});
+    const int y = batches > 0 ? b.activation("y", {2}) : b.activation("y", {2, 2});
+    b.op(BuiltinOperator::GATHER, {table, ids}, {y}, CreateGatherOptions(b.fbb(), axis, batches));
+    const Graph run = run_graph(imported(b.finish({ids}, {y})), {bytes_of(std::vector<int32_t>{1, 0})});
+    EXPECT_EQ(reals(value(run, "y")), expected) << axis << " " << batches;
+  }
 }
 
 TEST(import_tflite, batch_matmul_takes_its_transposes) {

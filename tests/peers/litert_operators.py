@@ -158,7 +158,7 @@ def uint8_networks():
     pool = {"filterHeight": 2, "filterWidth": 3}
     conv, rows = windowed("Conv2DOptions", **plain), windowed("DepthwiseConv2DOptions", **plain, **depthwise)
     pixels = windowed("DepthwiseConv2DOptions", **dilated, **depthwise)
-    size = (tensor((2,), I32), np.array((9, 8), np.int32))
+    size = (tensor((2,), I32), np.array((8, 10), np.int32))
     linear = options("ResizeBilinearOptions", halfPixelCenters=True)
     transposed = options("TransposeConvOptions", strideH=2, strideW=2, padding=s.Padding.SAME)
     return {
@@ -169,7 +169,10 @@ def uint8_networks():
         "dense_uint8": in_uint8(B.FULLY_CONNECTED, options("FullyConnectedOptions"), 99, (7, 20), (3, 20), (3, 7)),
         "transposed_uint8": in_uint8(B.TRANSPOSE_CONV, transposed, 121, (5, 3, 3, 4), (1, 4, 4, 4), (1, 8, 8, 5), True),
         "average_uint8": on_uint8(B.AVERAGE_POOL_2D, windowed("Pool2DOptions", **pool), (1, 5, 6, 4), (1, 5, 6, 4)),
-        "resize_uint8": on_uint8(B.RESIZE_BILINEAR, linear, (1, 4, 5, 3), (1, 9, 8, 3), size),
+        "resize_uint8": on_uint8(B.RESIZE_BILINEAR, linear, (1, 4, 5, 3), (1, 8, 10, 3), size),
+        "concat_uint8": (B.CONCATENATION, options("ConcatenationOptions", axis=1),
+                         [codes((8, 64), U8, -5, 77), codes((8, 64), U8, -6, 128)], codes((8, 128), U8, -5, 90)[0]),
+        "sqrt_int8": (B.SQRT, NONE, [codes((2, 150), I8, -6, -128)], codes((2, 150), I8, -7, -128)[0]),
     }
 
 

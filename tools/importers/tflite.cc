@@ -27,7 +27,8 @@ const Converter* find_converter(BuiltinOperator code) {
   for (const auto& rows : {matmul_converters(), pointwise_converters(), move_converters(), slice_converters(),
                            resize_converters(), space_converters(), transposed_converters(), recurrent_converters(),
                            variable_converters(), rnn_converters(), repeat_converters(), control_converters(),
-                           whole_converters()})
+                           whole_converters(), place_converters(), order_converters(), volume_converters(),
+                           dynamic_converters()})
     for (const Converter& row : rows)
       if (row.code == code) return &row;
   return nullptr;
@@ -211,6 +212,7 @@ void Importer::convert(Operation& op) {
   const size_t steps = graph_.nodes.size();
   const bool gives = !op.outputs.empty();
   const bool noted = gives && (note_rows(*this, op) || fold_shape_arithmetic(*this, op) || fold_integers(*this, op) ||
+                               convert_whole(*this, op) || convert_complex(*this, op) ||
                                (op.code == BuiltinOperator::CUSTOM && convert_list(*this, op)));
   if (!noted) {
     const Converter* converter = find_converter(op.code);
@@ -238,7 +240,8 @@ void Importer::log_change(const Operation& op, size_t steps) {
 // What was inferred must be what the file says, where it says something.
 void Importer::check_outputs(const Operation& op) {
   for (const int id : op.outputs) {
-    if (scope_.handles.contains(id) || (is_list(id) && scope_.rows.contains(id))) continue;
+    if (scope_.handles.contains(id) || scope_.complexes.contains(id)) continue;
+    if (is_list(id) && scope_.rows.contains(id)) continue;
     const ValueId y = scope_.values[size_t(id)];
     const auto rows = scope_.rows.find(id);
     if (y == kNone && rows == scope_.rows.end()) bad(op, "gives out more tensors than it has");

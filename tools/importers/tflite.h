@@ -3,21 +3,25 @@
 //   tflite.cc           the file: checks, order of operators, inputs and outputs, batch
 //   tflite_tensors.cc   tensors become values: types, quantizers, constants
 //   tflite_nodes.cc     operands and nodes, which the converters below use
-//   tflite_matmul.cc    CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, GATHER, EMBEDDING_LOOKUP, pools,
-//                       REDUCE_MAX
+//   tflite_matmul.cc    CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, pools, REDUCE_MAX
 //   tflite_pointwise.cc arithmetic, functions, activations, PRELU, softmaxes, reductions, QUANTIZE, DEQUANTIZE, CAST
 //   tflite_move.cc      RESHAPE and its kin, TRANSPOSE, CONCATENATION, PACK, PAD, SHAPE
 //   tflite_resize.cc    RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
 //   tflite_space.cc     DEPTH_TO_SPACE, SPACE_TO_DEPTH, SPACE_TO_BATCH_ND, BATCH_TO_SPACE_ND
-//   tflite_transposed.cc TRANSPOSE_CONV
+//   tflite_transposed.cc TRANSPOSE_CONV, CONV_3D_TRANSPOSE
 //   tflite_uint8.cc     weights of uint8
 //   tflite_recurrent.cc UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM, SVDF
 //   tflite_rnn.cc       UNIDIRECTIONAL_SEQUENCE_RNN
 //   tflite_variables.cc VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE, CALL_ONCE
 //   tflite_slice.cc     SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK, REVERSE_V2
 //   tflite_repeat.cc    TILE, BROADCAST_TO, GATHER of stored indices, LOGICAL_AND, _OR, _NOT, ONE_HOT, ADD_N
+//   tflite_places.cc    GATHER, GATHER_ND, SCATTER_ND, segments and their kin: rows by their places
+//   tflite_order.cc     TOPK_V2, BUCKETIZE, and integers where the engine has no step of their own
+//   tflite_volume.cc    CONV_3D, LOCAL_RESPONSE_NORMALIZATION
+//   tflite_dynamic.cc   SLICE, STRIDED_SLICE and DYNAMIC_UPDATE_SLICE at places that only a run knows
+//   tflite_spectrum.cc  RFFT2D of one axis, and RESHAPE, REAL, IMAG, COMPLEX_ABS of what it gives
 //   tflite_fold.cc      integers, bools and fillings that are known while reading
-//   tflite_control.cc   WHILE and IF: graphs that are called
+//   tflite_control.cc   WHILE, IF and STABLEHLO_COMPOSITE: graphs that are called
 //   tflite_rows.cc      the lists of a WHILE
 //   tflite_lists.cc     the lists of TensorFlow: FlexTensorListReserve and its kin
 //
@@ -25,6 +29,7 @@
 // QUANTIZE and DEQUANTIZE, which leave real values as they are, become copies; apply_policy makes steps of them.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -65,6 +70,10 @@ struct Argument {  // of a graph that is called, or what it gives
   Rows rows = {};  // where there is no value
 };
 
+struct Complex {
+  ValueId real, imaginary;
+};
+
 // A graph of the file while it is read: the main one, or one that an operator calls.
 struct Scope {
   const SubGraph* graph = nullptr;
@@ -74,6 +83,7 @@ struct Scope {
   std::vector<bool> beside_quantize = {};  // tensors that a QUANTIZE reads or writes
   std::map<int, Rows> rows = {};           // of tensors without a value
   std::map<int, std::string> handles = {}; // tensors that are handles: the variable's name
+  std::map<int, Complex> complexes = {};   // tensors of complex numbers
 };
 
 class Importer {
@@ -100,6 +110,10 @@ class Importer {
   std::optional<Rows> rows_of(const Operation& op, size_t i);             // none of a single number
   void define_rows(const Operation& op, Rows rows);                       // output 0 is these rows
   ValueId cut_rows(Operation& op, const Run& run);
+
+  // Complex numbers, as two values (tflite_spectrum.cc).
+  std::optional<Complex> complex_input(const Operation& op) const;  // input 0
+  void define_complex(const Operation& op, Complex y) { scope_.complexes[op.outputs[0]] = y; }
 
   // tflite_control.cc
   std::vector<Argument> arguments(const Operation& op, size_t first);     // the inputs from there on
@@ -236,6 +250,17 @@ std::span<const Converter> rnn_converters();
 std::span<const Converter> repeat_converters();
 std::span<const Converter> whole_converters();
 std::span<const Converter> control_converters();
+std::span<const Converter> place_converters();
+std::span<const Converter> order_converters();
+std::span<const Converter> volume_converters();
+std::span<const Converter> dynamic_converters();
+
+// tflite_matmul.cc: the window of a step over x [n, h, w, c].
+struct WindowSizes {
+  int64_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+};
+void set_window(Importer& importer, const Operation& op, Node& node, const Value& x, const WindowSizes& s,
+                Padding padding);
 
 // tflite_matmul.cc: operands 1 and `slot` of a layer with weights, checked, and how it is quantized by the types of its
 // operands.
@@ -258,6 +283,16 @@ bool fold_shape_arithmetic(Importer& importer, Operation& op);
 bool fold_integers(Importer& importer, Operation& op);
 bool note_rows(Importer& importer, Operation& op);
 
+// tflite_order.cc: an operator on integers, or on bools, of several steps; false if it is another.
+bool convert_whole(Importer& importer, Operation& op);
+
+// tflite_dynamic.cc: a slice from a place that only a run knows; false if the place is stored.
+bool slice_at_run_time(Importer& importer, Operation& op);
+bool strided_slice_at_run_time(Importer& importer, Operation& op);
+
+// tflite_spectrum.cc: an operator that reads or writes complex numbers; false if it is another.
+bool convert_complex(Importer& importer, Operation& op);
+
 // tflite_rows.cc: rows begin .. begin + size - 1 of `from` behind those of `to`; no rows, of the shape of others.
 void append(Rows& to, const Rows& from, int64_t begin, int64_t size);
 Rows none_like(const Rows& rows);
@@ -267,6 +302,7 @@ bool convert_list(Importer& importer, Operation& op);
 
 // y has the codes of x, though its scale is another: what LiteRT's moves do, where the converter did not see to it.
 void emit_same_codes(Importer& importer, Operation& op, ValueId x, ValueId y);
+ValueId with_output_codes(Importer& importer, Operation& op, ValueId x);  // x, or its codes as those of output 0
 
 // Of a constant along `axis`: taken by stored indices.
 void gather_stored(Importer& importer, Operation& op, int axis);

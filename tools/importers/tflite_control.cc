@@ -1,14 +1,15 @@
 // WHILE and IF: control flow that is known while reading. A loop whose condition depends on what is stored, and on
-// counters, is its body, once per turn; a branch is the graph that its condition takes.
+// counters, is its body, once per turn; a branch is the graph that its condition takes, or of both what a run chooses.
 //
 //   WHILE  while (cond(x..)) x.. = body(x..);   y.. = x..
 //   IF     y.. = c ? then(x..) : else(x..)
+//   STABLEHLO_COMPOSITE  y.. = decomposition(x..)
 //
 // The values of one graph are handed to the other as they are: codes keep their scales. tflite_rows.cc has the lists
 // that a loop fills.
 #include <algorithm>
 
-#include "tools/importers/tflite.h"
+#include "tools/importers/tflite_steps.h"
 
 namespace nacre::tools::tflite {
 namespace {
@@ -52,12 +53,48 @@ void convert_while(Importer& importer, Operation& op) {
   importer.give(op, carried);
 }
 
+// y = c ? a : b of what both graphs give, where only a run knows c.
+void choose(Importer& importer, Operation& op, ValueId c, const IfOptions& options) {
+  const size_t steps = importer.graph().nodes.size();
+  const std::vector<Argument> arguments = importer.arguments(op, 1),
+                              a = importer.call(op, options.then_subgraph_index(), arguments),
+                              b = importer.call(op, options.else_subgraph_index(), arguments);
+  const auto stores = [](const Node& node) { return node.op == Op::kStore; };
+  const std::vector<Node>& nodes = importer.graph().nodes;
+  if (std::any_of(nodes.begin() + std::ptrdiff_t(steps), nodes.end(), stores))
+    importer.unsupported(op, "a choice between two graphs that change variables");
+  if (a.size() != op.outputs.size() || b.size() != a.size())
+    importer.bad(op, "its graphs give other numbers of tensors");
+  Steps s(importer, op);
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].value == kNone || b[i].value == kNone || s.dims(a[i].value) != s.dims(b[i].value))
+      importer.unsupported(op, "a choice between tensors of several shapes");
+    if (s.type(a[i].value) != s.type(b[i].value)) importer.bad(op, "its graphs give several types");
+    const ValueId one = s.reshape(c, std::vector<int64_t>(s.dims(a[i].value).size(), 1));
+    importer.emit(op, {.op = Op::kSelect,
+                       .name = "",
+                       .words = {},
+                       .inputs = {a[i].value, b[i].value, one},
+                       .outputs = {importer.output(op, i)}});
+  }
+}
+
 void convert_if(Importer& importer, Operation& op) {
   const auto& options = importer.options<IfOptions>(op);
+  const ValueId c = importer.input(op, 0);
+  const Value& v = importer.value(c);
+  if (!v.constant() && v.type == ElementType::kBool && v.elements() == 1) return choose(importer, op, c, options);
   const bool taken = is_true(importer, op, {.value = importer.input(op, 0)},
                              "a choice between two graphs that is made only at run time");
   const int graph = taken ? options.then_subgraph_index() : options.else_subgraph_index();
   importer.give(op, importer.call(op, graph, importer.arguments(op, 1)));
+}
+
+// A name for what a graph of the file computes: of a layer, as litert-torch and TensorFlow mark it.
+void convert_composite(Importer& importer, Operation& op) {
+  const auto* options = op.record->builtin_options_2_as<StableHLOCompositeOptions>();
+  if (options == nullptr) importer.bad(op, "has no options of its kind");
+  importer.give(op, importer.call(op, options->decomposition_subgraph_index(), importer.arguments(op, 0)));
 }
 
 }  // namespace
@@ -147,6 +184,7 @@ std::span<const Converter> control_converters() {
   static constexpr Converter kRows[] = {
       {BuiltinOperator::WHILE, &convert_while},
       {BuiltinOperator::IF, &convert_if},
+      {BuiltinOperator::STABLEHLO_COMPOSITE, &convert_composite},
   };
   return kRows;
 }

@@ -1,11 +1,12 @@
-// CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, rows of tables, and the pools (REDUCE_MAX is one), which
-// share the window of the first two. Layouts of the file: filters of conv [out, h, w, in / groups], of depthwise [1, h,
-// w, out] with output channel = input channel * multiplier + m; dense weights [out, in]; activations NHWC.
+// CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL, and the pools (REDUCE_MAX is one), which share the window
+// of the first two. Layouts of the file: filters of conv [out, h, w, in / groups], of depthwise [1, h, w, out] with
+// output channel = input channel * multiplier + m; dense weights [out, in]; activations NHWC.
 #include <algorithm>
 #include <bit>
 
 #include "engine/model/model.h"
 #include "engine/ops/reduce_axes.h"
+#include "engine/ops/unary.h"
 #include "tools/importers/tflite.h"
 
 namespace nacre::tools::tflite {
@@ -36,11 +37,12 @@ void set_axis(Importer& importer, const Operation& op, Node& node, const WindowA
   set_integer(node, a.after_name, int(total - total / 2));
 }
 
-struct Sizes {
-  int64_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
-};
+bool is_coded(const Value& v) { return v.quantizer.has_value(); }
 
-void set_window(Importer& importer, const Operation& op, Node& node, const Value& x, const Sizes& s, Padding padding) {
+}  // namespace
+
+void set_window(Importer& importer, const Operation& op, Node& node, const Value& x, const WindowSizes& s,
+                Padding padding) {
   if (x.dims.size() != 4) importer.bad(op, "its input has " + std::to_string(x.dims.size()) + " axes, not 4");
   if (padding != Padding::SAME && padding != Padding::VALID) importer.bad(op, "padding is neither SAME nor VALID");
   set_axis(importer, op, node,
@@ -50,10 +52,6 @@ void set_window(Importer& importer, const Operation& op, Node& node, const Value
            {"stride_w", "dilation_w", "pad_left", "pad_right", x.dims[2], s.kernel_w, s.stride_w, s.dilation_w},
            padding);
 }
-
-bool is_coded(const Value& v) { return v.quantizer.has_value(); }
-
-}  // namespace
 
 ValueId matmul_weights(Importer& importer, const Operation& op, ValueId x, size_t rank) {
   const ValueId id = importer.input(op, kW);
@@ -293,45 +291,30 @@ void convert_batch_matmul(Importer& importer, Operation& op) {
   importer.emit_activated(op, std::move(node), Activation::NONE);
 }
 
-// Rows of a stored table [entries, ..] by ids of run time.
-void lookup_rows(Importer& importer, Operation& op, ValueId table, ValueId ids) {
-  if (!importer.value(table).constant()) importer.unsupported(op, "rows of what is computed at run time");
-  const ElementType type = importer.value(ids).type;
-  if (type != ElementType::kInt32 && type != ElementType::kInt64) importer.bad(op, "indices that are no integers");
-  if (importer.value(ids).constant()) importer.unsupported(op, "stored rows by stored indices");
-  const std::vector<int64_t> dims = importer.value(table).dims, of_ids = importer.value(ids).dims;
-  if (dims.empty()) importer.bad(op, "a table of shape " + dims_text(dims));
-  ValueId matrix = table;
-  if (dims.size() != 2) {
-    Value v = importer.value(table);
-    if (v.quantizer && v.quantizer->scale.size() > 1)
-      importer.unsupported(op, "a table with several scales that is no matrix");
-    v.dims = {dims[0], v.elements() / dims[0]};
-    v.name += "/rows";
-    matrix = importer.graph().add(std::move(v));
-  }
-  Node node{.op = Op::kEmbedding, .name = "", .words = {}, .inputs = {matrix, ids}, .outputs = {}};
-  if (dims.size() == 2) return importer.emit_activated(op, std::move(node), Activation::NONE);
-  const ValueId rows = importer.between(importer.output(op), "/rows");
-  node.outputs = {rows};
+// The root of the mean of squares, each a step.
+ValueId root_or_square(Importer& importer, Operation& op, ValueId x, Unary::Function function) {
+  const ValueId y = importer.between(x, function == Unary::kSquare ? "/squares" : "/root");
+  Node node{.op = Op::kUnary, .name = "", .words = {}, .inputs = {x}, .outputs = {y}};
+  set_integer(node, "function", int(function));
   importer.emit(op, std::move(node));
-  std::vector<int64_t> shape = of_ids;
-  shape.insert(shape.end(), dims.begin() + 1, dims.end());
-  importer.emit_reshape(op, rows, shape, importer.output(op));
+  return y;
 }
 
-void convert_gather(Importer& importer, Operation& op) {
-  const auto& options = importer.options<GatherOptions>(op);
-  const ValueId table = importer.input(op, 0), ids = importer.input(op, 1);
-  const int axis = importer.axis(op, options.axis(), importer.value(table).dims.size());
-  if (options.batch_dims() == 0 && importer.value(ids).constant()) return gather_stored(importer, op, axis);
-  if (axis != 0 || options.batch_dims() != 0) importer.unsupported(op, "indices along another axis than 0");
-  lookup_rows(importer, op, importer.real_input(op, 0), ids);
-}
-
-void convert_embedding_lookup(Importer& importer, Operation& op) {
-  const ValueId ids = importer.input(op, 0);
-  lookup_rows(importer, op, importer.real_input(op, 1), ids);
+void convert_l2_pool(Importer& importer, Operation& op) {
+  const auto& options = importer.options<Pool2DOptions>(op);
+  if (importer.value(importer.real_input(op, kX)).quantizer) importer.unsupported(op, "a root of codes");
+  const ValueId x = root_or_square(importer, op, importer.real_input(op, kX), Unary::kSquare);
+  Node node{.op = Op::kAveragePool, .name = "", .words = {}, .inputs = {x}, .outputs = {}};
+  set_window(importer, op, node, importer.value(x),
+             {options.filter_h(), options.filter_w(), options.stride_h(), options.stride_w(), 1, 1}, options.padding());
+  set_integer(node, "kernel_h", options.filter_h());
+  set_integer(node, "kernel_w", options.filter_w());
+  node.outputs = {importer.between(x, "/means")};
+  const ValueId means = node.outputs[0];
+  importer.emit(op, std::move(node));
+  const ValueId root = root_or_square(importer, op, means, Unary::kSqrt);
+  importer.emit_activated(op, {.op = Op::kClamp, .name = "", .words = {}, .inputs = {root}, .outputs = {}},
+                          options.activation());
 }
 
 template <Op kOp>
@@ -379,10 +362,9 @@ std::span<const Converter> matmul_converters() {
       {BuiltinOperator::DEPTHWISE_CONV_2D, &convert_depthwise},
       {BuiltinOperator::FULLY_CONNECTED, &convert_dense},
       {BuiltinOperator::BATCH_MATMUL, &convert_batch_matmul},
-      {BuiltinOperator::GATHER, &convert_gather},
-      {BuiltinOperator::EMBEDDING_LOOKUP, &convert_embedding_lookup},
       {BuiltinOperator::AVERAGE_POOL_2D, &convert_pool<Op::kAveragePool>},
       {BuiltinOperator::MAX_POOL_2D, &convert_pool<Op::kMaxPool>},
+      {BuiltinOperator::L2_POOL_2D, &convert_l2_pool},
       {BuiltinOperator::REDUCE_MAX, &convert_reduce_max},
   };
   return kRows;

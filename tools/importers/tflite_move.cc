@@ -141,15 +141,20 @@ Node padded(Importer& importer, const Operation& op, ValueId x) {
   return node;
 }
 
-void convert_pad(Importer& importer, Operation& op) {
-  importer.emit(op, padded(importer, op, importer.real_input(op, 0)));
-}
+void convert_pad(Importer& importer, Operation& op) { importer.emit(op, padded(importer, op, importer.input(op, 0))); }
 
 void convert_padv2(Importer& importer, Operation& op) {
-  Node node = padded(importer, op, importer.real_input(op, 0));
-  const Value& outside = importer.value(importer.real_input(op, 2));
+  Node node = padded(importer, op, importer.input(op, 0));
+  const Value& outside = importer.value(importer.input(op, 2));
   if (!outside.constant() || outside.elements() != 1) importer.unsupported(op, "a filling that is not one constant");
-  set_real(node, "value", reals(outside)[0]);
+  if (outside.type != importer.value(node.inputs[0]).type) importer.bad(op, "a filling of another type than its input");
+  if (outside.type == ElementType::kFloat32) {
+    set_real(node, "value", reals(outside)[0]);
+  } else {
+    const int64_t number = integers(outside)[0];
+    if (number < INT32_MIN || number > INT32_MAX) importer.unsupported(op, "a filling over 2^31");
+    set_integer(node, "value", int(number));
+  }
   importer.emit(op, std::move(node));
 }
 

@@ -116,10 +116,13 @@ bool Importer::compute_constant(const Operation& op, Node& node) {
     return x != kNone && value(x).constant() && !value(x).quantizer && value(x).stored == value(x).type;
   };
   const auto takes_codes = [&](ValueId y) { return value(y).quantizer.has_value(); };
+  const auto writes_result = [&](int id) {
+    return is_result(id) && std::ranges::count(node.outputs, scope_.values[size_t(id)]) > 0;
+  };
   if (is_matmul(node.op) || (options_.train && !whole) || node.inputs.empty() ||
       !std::all_of(node.inputs.begin(), node.inputs.end(), is_plain) ||
       std::any_of(node.outputs.begin(), node.outputs.end(), takes_codes) ||
-      std::any_of(op.outputs.begin(), op.outputs.end(), [&](int id) { return is_result(id); }))
+      std::any_of(op.outputs.begin(), op.outputs.end(), writes_result))
     return false;
   node.name = op.name;
   infer_shapes(graph_, node);

@@ -62,20 +62,20 @@ void convert_comparison(Importer& importer, Operation& op) {
 
 // SELECT takes rows by a list of conditions, if it has fewer axes than the rest. Codes are taken as they are.
 void convert_select(Importer& importer, Operation& op) {
-  const ValueId c = importer.input(op, 0);
+  ValueId c = importer.input(op, 0);
   ValueId a = importer.whole_or_real_input(op, 1), b = importer.whole_or_real_input(op, 2);
   check_pair(importer, op, a, b);
-  const ValueId y = importer.output(op);
-  for (ValueId* id : {&a, &b}) {
-    const std::optional<Quantizer>&from = importer.value(*id).quantizer, &to = importer.value(y).quantizer;
-    if (!from || !to || (from->scale == to->scale && from->zero == to->zero)) continue;
-    const ValueId same = importer.between(y, "/operand");
-    emit_same_codes(importer, op, *id, same);
-    *id = same;
-  }
+  a = with_output_codes(importer, op, a);
+  b = with_output_codes(importer, op, b);
   if (importer.value(c).type != ElementType::kBool) importer.bad(op, "a condition that has no bools");
-  if (op.code == BuiltinOperator::SELECT && importer.value(c).dims.size() != importer.value(a).dims.size())
-    importer.unsupported(op, "a condition of another rank than its operands");
+  if (const std::vector<int64_t>& dims = importer.value(c).dims;
+      op.code == BuiltinOperator::SELECT && dims.size() < importer.value(a).dims.size()) {
+    std::vector<int64_t> rows = dims;
+    rows.resize(importer.value(a).dims.size(), 1);
+    const ValueId wide = importer.between(c, "/rows");
+    importer.emit_reshape(op, c, rows, wide);
+    c = wide;
+  }
   importer.emit_activated(op, {.op = Op::kSelect, .name = "", .words = {}, .inputs = {a, b, c}, .outputs = {}},
                           Activation::NONE);
 }

@@ -114,10 +114,22 @@ void convert_logical_not(Importer& importer, Operation& op) {
   append(importer, op, std::move(node), x, "", importer.output(op));
 }
 
+// Stored codes are those of the output, whatever their own scale says.
+ValueId as_output(Importer& importer, const Operation& op, size_t i) {
+  const ValueId id = importer.input(op, i);
+  const std::optional<Quantizer> to = importer.value(importer.output(op)).quantizer;
+  Value v = importer.value(id);
+  if (!v.constant() || !v.quantizer || !to || v.stored != to->codes) return id;
+  v.quantizer = to;
+  v.name += "/as_output";
+  return importer.graph().add(std::move(v));
+}
+
 // y[.., d, ..] = on where d is the index, else off; d runs along a new axis.
 void convert_one_hot(Importer& importer, Operation& op) {
-  const ValueId ids = importer.whole_or_real_input(op, 0), on = importer.real_input(op, 2),
-                off = importer.real_input(op, 3);
+  const ValueId ids = importer.whole_or_real_input(op, 0), on = as_output(importer, op, 2),
+                off = as_output(importer, op, 3);
+  if (importer.value(on).type != importer.value(off).type) importer.bad(op, "its operands have several types");
   const RepeatDims depth = importer.integers(op, 1);
   if (depth.size() != 1 || depth[0] < 1 || depth[0] > 1 << 20) importer.unsupported(op, "a depth that is no number");
   if (importer.value(ids).type == ElementType::kFloat32) importer.bad(op, "indices that are no integers");
@@ -188,6 +200,15 @@ void emit_same_codes(Importer& importer, Operation& op, ValueId x, ValueId y) {
                 shift = number(importer, name + "/shift", rank, to.scale[0] * float(from.zero[0] - to.zero[0]));
   append(importer, op, step(Op::kMul, {x, factor}), x, "", scaled);
   append(importer, op, step(Op::kAdd, {scaled, shift}), x, "", y);
+}
+
+ValueId with_output_codes(Importer& importer, Operation& op, ValueId x) {
+  const ValueId y = importer.output(op);
+  const std::optional<Quantizer>&from = importer.value(x).quantizer, &to = importer.value(y).quantizer;
+  if (!from || !to || (from->scale == to->scale && from->zero == to->zero)) return x;
+  const ValueId same = importer.between(y, "/operand");
+  emit_same_codes(importer, op, x, same);
+  return same;
 }
 
 // Indices one step apart are one slice, others a slice for each.

@@ -80,6 +80,8 @@ bool note_concatenation(Importer& importer, Operation& op) {
 
 // Rows of x in place of those of the list from i on; i stays inside, as LiteRT keeps it.
 bool note_update(Importer& importer, Operation& op) {
+  if (importer.has_input(op, 2) && !importer.is_empty(op, 2) && !importer.value(importer.input(op, 2)).constant())
+    return false;
   const std::optional<Rows> list = importer.rows_of(op, 0), x = importer.rows_of(op, 1);
   if (!list || !x || !is_same_but_for_rows(list->dims, x->dims) || x->dims[0] > list->dims[0]) return false;
   const std::vector<int64_t> at = importer.integers(op, 2);

@@ -34,6 +34,7 @@ std::vector<Cut> whole(const std::vector<int64_t>& dims) {
 }
 
 void convert_slice(Importer& importer, Operation& op) {
+  if (slice_at_run_time(importer, op)) return;
   const std::vector<int64_t> dims = importer.file_dims(op, 0), begin = importer.integers(op, 1),
                              size = importer.integers(op, 2);
   if (begin.size() != dims.size() || size.size() != dims.size())
@@ -130,6 +131,7 @@ class StridedSliceReader {
 };
 
 void convert_strided_slice(Importer& importer, Operation& op) {
+  if (strided_slice_at_run_time(importer, op)) return;
   const std::vector<int64_t> dims = importer.file_dims(op, 0);
   StridedSlice slice = StridedSliceReader(importer, op).read(dims);
   const ValueId y = importer.output(op);

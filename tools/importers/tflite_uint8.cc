@@ -153,8 +153,8 @@ void split_rows(Importer& importer, Operation& op, ValueId& w_id, Node& node) {
   importer.emit_reshape(op, joined_parts(importer, op, std::vector<ValueId>(size_t(times), runs), 2), dims, twice);
   node.inputs[0] = twice;
   node.inputs[1] = w_id;
-  for (const char* word : {down ? "stride_h" : "stride_w", down ? "pad_top" : "pad_left",
-                           down ? "pad_bottom" : "pad_right"})
+  for (const char* word :
+       {down ? "stride_h" : "stride_w", down ? "pad_top" : "pad_left", down ? "pad_bottom" : "pad_right"})
     set_integer(node, word, get_integer(node, word) * int(times));
 }
 

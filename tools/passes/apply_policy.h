@@ -172,6 +172,7 @@ bool converts(Op op);  // only from codes to reals, or back
 // apply_policy_uint8.cc: of x that is of_uint8().
 void write_uint8_average(PolicyPass& pass, Node node);
 void write_uint8_resize(PolicyPass& pass, Node node);
+ValueId uint8_with_codes(PolicyPass& pass, const Node& reader, ValueId x, const Quantizer& quantizer);  // of a concat
 
 // apply_policy_matmul.cc
 bool write_integer_matmul(PolicyPass& pass, Node node, std::string& why);

@@ -5,6 +5,7 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/resize.h"
+#include "engine/ops/unary.h"
 #include "tools/passes/apply_policy.h"
 #include "tools/passes/lookup_tables.h"
 #include "tools/passes/quantize_multiplier.h"
@@ -97,15 +98,17 @@ bool write_lookup(PolicyPass& pass, Node node, std::string&) {
   return true;
 }
 
-// exp, log, elu and gelu, of which TFLite's kernels make such tables too. Codes of other files are of other arithmetic.
+// exp, log, elu, gelu and sqrt: TFLite's kernels make such tables too. Codes of other files are of other arithmetic.
 bool write_function(PolicyPass& pass, Node node, std::string& why) {
   const auto function = table_function(node);
-  if (function == nullptr || pass.graph().quantize_rounding != Rounding::kHalfAway) {
+  const bool root = node.op == Op::kUnary && get_integer(node, "function") == Unary::kSqrt;
+  if ((function == nullptr && !root) || pass.graph().quantize_rounding != Rounding::kHalfAway) {
     why = "it has no integer form";
     return false;
   }
   const ValueId x = node.inputs[0], y = node.outputs[0];
-  const std::array<int8_t, 256> table = function_table(function, *pass.value(x).quantizer, *pass.value(y).quantizer);
+  const Quantizer &from = *pass.value(x).quantizer, &to = *pass.value(y).quantizer;
+  const std::array<int8_t, 256> table = root ? square_root_table(from, to) : function_table(function, from, to);
   const ValueId data =
       pass.graph().constant(pass.value(y).name + "/table", {256}, std::vector<int8_t>(table.begin(), table.end()));
   pass.emit(make_step(Op::kLookup, node, node.name, {x, data}, {y}));
@@ -348,7 +351,8 @@ bool write_concat(PolicyPass& pass, Node node, std::string& why) {
   const Quantizer to = *y.quantizer;
   for (ValueId& id : node.inputs) {
     pass.as_codes(id);
-    if (pass.codes(id) != pass.codes(node.outputs[0])) id = pass.with_codes(node, id, to);
+    if (pass.codes(id) == pass.codes(node.outputs[0])) continue;
+    id = pass.of_uint8(id) ? uint8_with_codes(pass, node, id, to) : pass.with_codes(node, id, to);
   }
   pass.emit(std::move(node));
   return true;

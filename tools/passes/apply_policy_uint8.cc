@@ -2,6 +2,9 @@
 // the int8 code that the program has.
 #include "tools/passes/apply_policy.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace nacre::tools {
 namespace {
 
@@ -49,7 +52,8 @@ void write_uint8_average(PolicyPass& pass, Node node) {
   shift_codes(pass, near, near.outputs[0], y, false);
 }
 
-// reference/resize_bilinear.h, ResizeBilinear<uint8_t>: of c in float32, and 0.5 more, cut.
+// reference/resize_bilinear.h, ResizeBilinear<uint8_t>: of c in float32, plus 0.5, cut. Its four products are summed
+// in another order: where weights are no multiples of a power of 1/2 a tie may fall to the other side.
 void write_uint8_resize(PolicyPass& pass, Node node) {
   const ValueId y = node.outputs[0];
   const Node near = node;
@@ -59,6 +63,23 @@ void write_uint8_resize(PolicyPass& pass, Node node) {
   const ValueId real = node.outputs[0];
   pass.emit(std::move(node));
   uint8_step(pass, near, Op::kQuantize, real, y);
+}
+
+// reference_ops.h, ConcatenationWithScaling: round(c s_x / s_y - zero_x s_x / s_y) + zero_y in float32, as a table.
+ValueId uint8_with_codes(PolicyPass& pass, const Node& reader, ValueId x, const Quantizer& quantizer) {
+  const Codes from = pass.codes(x);
+  const float inverse = 1 / quantizer.scale[0], scale = from.scale * inverse,
+              bias = -float(from.zero + kMiddle) * scale;
+  std::vector<int8_t> table;
+  for (int c = 0; c < 256; ++c) {
+    const float moved = std::round(float(c) * scale + bias) + float(quantizer.zero[0]);
+    table.push_back(int8_t(std::clamp(moved, -128.0f, 127.0f)));
+  }
+  const ValueId y = pass.like(x, "/with_codes", ElementType::kInt8);
+  pass.value(y).quantizer = quantizer;
+  const ValueId data = pass.graph().constant(pass.value(y).name + "/table", {256}, table);
+  pass.emit(make_step(Op::kLookup, reader, pass.value(y).name, {x, data}, {y}));
+  return y;
 }
 
 }  // namespace nacre::tools

@@ -267,7 +267,8 @@ ValueId PolicyPass::with_codes(const Node& reader, ValueId x, const Quantizer& q
 // int8 form of the op with it, and of wider codes but for dense layers that round once.
 Rounding PolicyPass::rounding(const Node& node) {
   const bool own = asked(node) && policy(node).rounding != uint8_t(Rounding::kNone);
-  const Rounding litert = node.op == Op::kDense ? Rounding::kSingle : Rounding::kDouble;
+  const bool once = node.op == Op::kDense && !of_uint8(node.inputs[0]);
+  const Rounding litert = once ? Rounding::kSingle : Rounding::kDouble;
   const Rounding asked_for = as_litert() ? litert : options_.rounding;
   const Rounding wanted = own ? Rounding(policy(node).rounding) : asked_for;
   const auto rounds = [&](const KernelEntry* entry) { return entry->op == node.op && entry->rounding == wanted; };

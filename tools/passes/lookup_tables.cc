@@ -175,6 +175,14 @@ LookupTable function_table(float (*f)(float), const Quantizer& x, const Quantize
   });
 }
 
+// kernels/elementwise.cc, SqrtEvalQuantized: cut, not rounded.
+LookupTable square_root_table(const Quantizer& x, const Quantizer& y) {
+  return table_of(int(x.zero[0]), [&](int difference) {
+    const float root = difference > 0 ? std::sqrt(x.scale[0] * float(difference)) / y.scale[0] : 0.0f;
+    return saturate_int8(int64_t(root) + y.zero[0]);
+  });
+}
+
 std::vector<int16_t> function_points(float (*f)(float), float x_scale, float y_scale) {
   const float lowest = y_scale * INT16_MIN;
   std::vector<int16_t> points;

@@ -28,6 +28,7 @@ float (*table_function(const Node& node))(float);
 
 // saturate(zero_y + round(f(scale_x (q - zero_x)) / scale_y)), in float32, half away from zero.
 LookupTable function_table(float (*f)(float), const Quantizer& x, const Quantizer& y);
+LookupTable square_root_table(const Quantizer& x, const Quantizer& y);
 
 // Points of softmax on int16 codes (engine/ops/curve.h), those of LiteRT's reference kernels: exp on [-10, 0], then
 // 1 / (1 + x) on [0, 1], each 513 points in units of 2^-15.
