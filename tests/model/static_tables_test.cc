@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/nacre_c.h"
 #include "engine/run/self_test.h"
 #include "tests/model/builder.h"
 #include "tests/refused_with.h"
@@ -54,6 +55,36 @@ TEST(static_tables, outputs_are_those_of_the_bound_program) {
         test::batched(), test::moves(), test::elided_concat(), test::guarded(), test::per_channel(), test::reshaped(),
         test::casts(), test::network_f16(), test::weight_only(), test::dynamic_int8(), test::float8_static()})
     expect_same_outputs(draft);
+}
+
+// y = x + m; m = y: the next run reads what this one left.
+Draft running_sum() {
+  Draft d;
+  const uint32_t memory = d.global(Region::kStream, ElementType::kFloat32, {1, 2});
+  const uint32_t x = d.arena(ElementType::kFloat32, {1, 2}, 0, 0, 0, kNoIndex, kInput);
+  const uint32_t sum = d.arena(ElementType::kFloat32, {1, 2}, 0, 1, 16);
+  const uint32_t y = d.arena(ElementType::kFloat32, {1, 2}, 1, 1, 32, kNoIndex, kOutput);
+  d.step(Op::kAdd, {}, {x, memory}, {sum});
+  d.step(Op::kStore, {}, {sum, test::update(memory)}, {y});
+  d.program(Entry::kInfer, "", {48});
+  return d;
+}
+
+TEST(static_tables, streams_go_on_until_they_begin_again) {
+  expect_same_outputs(running_sum());
+  StaticModel m(running_sum());
+  const BoundTables bound(m.tables);
+  const std::span<float> x(reinterpret_cast<float*>(bound.program().inputs[0].data()), 2);
+  const std::span<const float> y(reinterpret_cast<const float*>(bound.program().outputs[0].data()), 2);
+  for (const float expected : {1.5f, 3.0f}) {
+    x[0] = 1.5f;
+    ASSERT_EQ(bound.program().run(), Code::kOk);
+    EXPECT_EQ(y[0], expected);
+  }
+  start_stream(bound.program());
+  x[0] = 1.5f;
+  ASSERT_EQ(bound.program().run(), Code::kOk);
+  EXPECT_EQ(y[0], 1.5f);
 }
 
 TEST(static_tables, hold_what_the_target_takes) {
@@ -147,6 +178,24 @@ TEST(static_tables, self_test_tells_constants_and_outputs_apart) {
   m.tables.steps.back().rounding = Rounding::kFloatEven;
   EXPECT_GE(self_test(bound.program(), golden, print), 1);
   EXPECT_NE(said.find("constants are not those that the PC wrote\n"), std::string::npos);
+}
+
+TEST(static_tables, c_reads_and_runs_them) {
+  StaticModel m(test::dense_int8());
+  const BoundTables bound(m.tables);
+  const nacre_static_program* const program = &bound.program();
+  const std::vector<GoldenPair> golden = make_golden(m.loaded, 0, 1);
+  size_t size = 1;
+  EXPECT_EQ(nacre_static_input(program, 1, &size), nullptr);
+  EXPECT_EQ(size, 0u);
+  void* const input = nacre_static_input(program, 0, &size);
+  ASSERT_EQ(size, golden[0].inputs.size());
+  std::memcpy(input, golden[0].inputs.data(), size);
+  nacre_static_start(program);
+  ASSERT_EQ(nacre_static_run(program), 0);
+  const void* const output = nacre_static_output(program, 0, &size);
+  ASSERT_EQ(size, golden[0].outputs.size());
+  EXPECT_EQ(std::memcmp(output, golden[0].outputs.data(), size), 0);
 }
 
 TEST(static_tables, floats_are_compared_by_the_largest) {
