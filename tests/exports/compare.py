@@ -1,6 +1,6 @@
 """Files of the makers in Nacre: converted, run, and beside what onnxruntime makes of them.
 
-    compare.py NACRE FOLDER [PATTERN] [--write TABLE]
+    compare.py NACRE FOLDER [PATTERN] [--write TABLE] [--claim NAME]
 
 Right is an output within 1e-4 of the largest value, in half precision 1e-2: 2^-10 each time that something is rounded.
 Integers are equal. A file with open axes is converted with --shape: of each input, in every other file of each symbol.
@@ -18,7 +18,7 @@ import onnx
 from converted import Converted, Refused, distance
 
 TOLERANCE = {"": 1e-4, "open": 1e-4, "half": 1e-2}
-PACKAGES = ("torch", "torchvision", "transformers", "onnxscript", "onnx", "onnxruntime", "numpy")
+PACKAGES = ("torch", "torchvision", "transformers", "timm", "onnxscript", "onnx", "onnxruntime", "numpy")
 
 
 def shapes(model, arrays, by_symbol):
@@ -59,6 +59,7 @@ def main():
     parser.add_argument("nacre")
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("pattern", nargs="?", default="*")
+    parser.add_argument("--claim", default="exports", help="its name in the last line")
     parser.add_argument("--write", metavar="TABLE", type=pathlib.Path, help="writes what it prints to this file too")
     arguments = parser.parse_args()
     lines, refusals, wrong, files, converted = {}, [], [], 0, 0
@@ -88,7 +89,7 @@ def main():
         for name in names:
             table += textwrap.wrap(name, 120, subsequent_indent="    ")
     shown = "shown" if not wrong and files > 0 and converted >= 0.95 * files else "NOT SHOWN"
-    claim = f"CLAIM exports {shown}: {files} files, {converted} converted, {len(wrong)} wrong"
+    claim = f"CLAIM {arguments.claim} {shown}: {files} files, {converted} converted, {len(wrong)} wrong"
     print("\n".join([*table, "", claim]))
     if arguments.write:
         arguments.write.write_text("\n".join([*table, "", claim]) + "\n")

@@ -10,6 +10,7 @@
 # with its CUDA libraries takes 3 GB; PIP_INDEX_URL may name the wheels for CPUs, of 200 MB). Closes with
 #
 #   CLAIM exports shown: N files, M converted, 0 wrong
+#   CLAIM families shown: N files, M converted, 0 wrong
 #   CLAIM sentence_encoder shown: ...
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -31,8 +32,16 @@ fi
 for maker in vision language audio other probes; do
   "$python" "$here/make_$maker.py" "$folder" "$pattern"
 done
-status=0
-"$python" "$here/compare.py" "$nacre" "$folder" "$pattern" ${write:+--write "$here/exports.txt"} || status=1
+"$python" "$here/make_families.py" "$folder/families" "$pattern"
+status=0 seen=
+compared() {  # FOLDER CLAIM: the files there that PATTERN fits, if any
+  compgen -G "$1/$pattern.npz" > /dev/null || return 0
+  seen=yes
+  "$python" "$here/compare.py" "$nacre" "$1" "$pattern" --claim "$2" ${write:+--write "$here/$2.txt"} || status=1
+}
+compared "$folder" exports
+compared "$folder/families" families
+[ -n "$seen" ] || status=1
 if [ "$pattern" = '*' ]; then
   table=$here/sentence_encoder.txt
   "$python" "$here/sentence_encoder.py" "$nacre" "$folder/encoder" ${write:+--write "$table"} || status=1
