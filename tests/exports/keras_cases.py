@@ -408,6 +408,27 @@ on("functions that move", [(4, 6)], lambda x: [
     ops.pad(x, ((0, 0), (1, 2), (0, 1))), ops.tile(x, (1, 2, 1)), ops.repeat(x, 3, 2), ops.swapaxes(x, 1,
     2), *ops.unstack(x, axis=1)],
    "keras.ops")
+on("functions that sum", [(4, 6), (4, 6)], lambda x, y: [
+    ops.einsum("bij,bkj->bik", x, y), ops.einsum("...ij->...j", x), ops.einsum("bij,bij,bij->bi", x, y, x),
+    ops.tensordot(x, y, axes=[[1, 2], [1, 2]]), ops.inner(x, y), ops.outer(x, y), ops.cumsum(x, axis=1),
+    ops.normalize(x, axis=-1), ops.normalize(x, axis=1, order=1), *ops.moments(x, axes=[1], keepdims=True)],
+   "keras.ops")
+on("functions that choose", [(4, 6)], lambda x: [
+    ops.roll(x, 2, axis=1), ops.take(x, [0, -1, 2], axis=2), ops.take(x, 3, axis=1),
+    ops.take(x, ops.argmax(x, 1), axis=1),
+    ops.tril(x), ops.triu(x, 1), ops.moveaxis(x, 1, 2), ops.broadcast_to(x[:, None], (2, 3, 4, 6)), ops.diff(x, axis=1),
+    *ops.top_k(x, 3)],
+   "keras.ops")
+on("functions that are formulas", [(4, 6), (4, 6)], lambda x, y: [
+    ops.log1p(ops.abs(x)), ops.log2(ops.abs(x) + 1), ops.log10(ops.abs(x) + 1), ops.exp2(x), ops.expm1(x), ops.sinh(x),
+    ops.cosh(x), ops.tan(x), ops.round(x * 3), ops.trunc(x * 3), ops.mod(x * 3, y + 3), ops.logaddexp(x, y),
+    ops.hypot(x, y), ops.average(x, axis=1), ops.full_like(x, 2.5), ops.isfinite(x), ops.threshold(x, 0.1, 20.0),
+    ops.divide_no_nan(x, y)],
+   "keras.ops")
+on("functions of images", [(8, 8, 3)], lambda x: [
+    ops.image.resize(x, (5, 12)), ops.image.resize(x, (16, 4), interpolation="nearest"), ops.image.rgb_to_grayscale(x),
+    ops.max_pool(x, 2, 2), ops.average_pool(x, 3, 1, padding="same")],
+   "keras.ops")
 on("functions that compute", [(4, 6), (4, 6)], lambda x, y: [
     (x * 2.0 + 1.0) / 3.0 - y, ops.mean(x, axis=-1), ops.sum(x, axis=1, keepdims=True), ops.max(x, axis=(1,
         2)), ops.min(x, axis=1),

@@ -4,15 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/graph/run_graph.h"
-#include "tests/importers/keras_builder.h"
+#include "tests/importers/keras_graphs.h"
 #include "tests/refused_with.h"
 #include "tools/importers/keras_files.h"
 
 namespace nacre::tools {
 namespace {
-
-using Floats = std::vector<float>;
 
 // x of this shape (without the batch) and layers, of which the one that has variables is d.
 std::string model_of(const std::string& shape, const std::string& layers, const std::string& type = "float32") {
@@ -23,19 +20,6 @@ std::string model_of(const std::string& shape, const std::string& layers, const 
 
 std::string layer(const std::string& class_name, const std::string& config) {
   return R"({"class_name": ")" + class_name + R"(", "config": {)" + config + "}}";
-}
-
-Graph file_graph(const std::string& config, const std::vector<KerasVariable>& variables,
-                 const ImportOptions& options = {}) {
-  Graph graph = import_keras_hdf5(legacy_keras(config, {{"d", variables}}), "m.h5", options);
-  check(graph);
-  return graph;
-}
-
-template <class T>
-Floats outputs_of(const Graph& graph, const std::vector<T>& x) {
-  const Graph ran = run_graph(graph, {bytes_of(x)});
-  return reals(ran.values[size_t(ran.outputs[0].value)]);
 }
 
 Floats counting(size_t count, float first = -2, float step = 0.25f) {
@@ -203,8 +187,7 @@ TEST(keras_layers, a_model_in_a_model_is_read_as_keras_2_wrote_it) {
      "input_layers": [["y", 0, 0]], "output_layers": [["inner", 1, 0]]},
      "inbound_nodes": [[["x", 0, 0, {}]], [["middle", 1, 0, {}]]]}],
     "input_layers": [["x", 0, 0]], "output_layers": [["middle", 2, 0]]}})";
-  const Graph graph =
-      import_keras_hdf5(legacy_keras(config, {{"middle", {{"d/kernel:0", {1, 1}, {3}}}}}), "m.h5");
+  const Graph graph = import_keras_hdf5(legacy_keras(config, {{"middle", {{"d/kernel:0", {1, 1}, {3}}}}}), "m.h5");
   check(graph);
   EXPECT_EQ(outputs_of(graph, Floats{2}), Floats{18});
   EXPECT_EQ(graph.layers[0].source_policy, R"("mixed_float16")");
@@ -225,7 +208,8 @@ std::string coded_as(const std::string& mode, const std::string& activation = ""
                             R"(", "source_name": "float32"}})";
   if (activation.empty()) return dtype;
   return dtype + R"(, "quantization_config": {"class_name": "Int8QuantizationConfig", "config":
-    {"weight_quantizer": null, "activation_quantizer": )" + activation + "}}";
+    {"weight_quantizer": null, "activation_quantizer": )" +
+         activation + "}}";
 }
 
 constexpr char kAbsMax[] = R"({"class_name": "AbsMaxQuantizer", "config": {"value_range": [-127, 127],
@@ -240,11 +224,10 @@ const std::vector<KerasVariable> kInt4Codes = {
 TEST(keras_layers, codes_of_four_bits_need_no_bias) {
   const std::string config =
       model_of("2", layer("Dense", R"("name": "d", "units": 2, "use_bias": false, )" + coded_as("int4/-1")));
-  const Graph graph =
-      import_keras_archive(keras_archive(config, {{"layers/dense/vars/0", {2, 1}, kInt4Codes[0].numbers,
-                                                   KerasVariable::kInt8},
-                                                  {"layers/dense/vars/1", {2}, {2, 4}}}),
-                           "m.keras");
+  const Graph graph = import_keras_archive(
+      keras_archive(config, {{"layers/dense/vars/0", {2, 1}, kInt4Codes[0].numbers, KerasVariable::kInt8},
+                             {"layers/dense/vars/1", {2}, {2, 4}}}),
+      "m.keras");
   check(graph);
   EXPECT_EQ(outputs_of(graph, Floats{1, 2}), (Floats{-4 + 5, 0.75f - 0.5f}));
   EXPECT_NE(graph.layers[0].source_policy.find("int4"), std::string::npos);
@@ -252,8 +235,8 @@ TEST(keras_layers, codes_of_four_bits_need_no_bias) {
 
 // Keras has any kernel as a matrix before it packs it. Where a column of that is no output the layer computes in reals.
 TEST(keras_layers, codes_of_a_turned_kernel_are_what_they_mean) {
-  const std::string einsum = layer(
-      "EinsumDense", R"("name": "d", "equation": "ab,cb->ac", "output_shape": 2, )" + coded_as("int4/-1"));
+  const std::string einsum =
+      layer("EinsumDense", R"("name": "d", "equation": "ab,cb->ac", "output_shape": 2, )" + coded_as("int4/-1"));
   const Graph graph = file_graph(model_of("2", einsum), kInt4Codes);
   EXPECT_EQ(outputs_of(graph, Floats{1, 2}), (Floats{-4 + 1.5f, 2.5f - 0.5f}));
   EXPECT_EQ(graph.layers[0].source_policy, "");
@@ -282,9 +265,9 @@ TEST(keras_layers, rows_are_coded_where_the_file_says_it) {
 TEST(keras_layers, codes_of_attention_are_found_by_their_names) {
   std::vector<KerasVariable> variables;
   for (const std::string name : {"query", "key", "value", "attention_output"})
-    for (const KerasVariable& v : {KerasVariable{"bias", {1, 1}, {0}},
-                                   KerasVariable{"kernel", {1, 1, 1}, {20}, KerasVariable::kInt8},
-                                   KerasVariable{"kernel_scale", {1, 1}, {10}}})
+    for (const KerasVariable& v :
+         {KerasVariable{"bias", {1, 1}, {0}}, KerasVariable{"kernel", {1, 1, 1}, {20}, KerasVariable::kInt8},
+          KerasVariable{"kernel_scale", {1, 1}, {10}}})
       variables.push_back({"d/" + name + "/" + v.path, v.dims, v.numbers, v.type});
   const std::string config = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
     {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [null, 1, 1], "name": "x"},
@@ -302,7 +285,8 @@ TEST(keras_layers, an_embedding_turns_by_its_own_codes) {
     const std::string config = R"({"class_name": "Functional", "config": {"name": "m", "layers": [
       {"class_name": "InputLayer", "name": "x", "config": {"batch_shape": [null, 2], "name": "x"}, "inbound_nodes": []},
       {"class_name": "ReversibleEmbedding", "name": "d", "config": {"name": "d", "input_dim": 3, "output_dim": 2,
-       "tie_weights": false, )" + coded_as(mode, "null") + R"(}, "inbound_nodes": [{"args": [
+       "tie_weights": false, )" +
+                               coded_as(mode, "null") + R"(}, "inbound_nodes": [{"args": [
         {"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}}], "kwargs": {"reverse": true}}]}],
       "input_layers": [["x", 0, 0]], "output_layers": [["d", 0, 0]]}})";
     return outputs_of(file_graph(config, variables), Floats{1, 2});
@@ -312,15 +296,17 @@ TEST(keras_layers, an_embedding_turns_by_its_own_codes) {
                             {"d/reverse_embeddings", {2, 3}, {1, 2, 3, 4, 5, 6}, KerasVariable::kInt8},
                             {"d/reverse_embeddings_scale", {3}, {1, 2, 4}}}),
             (Floats{9, 6, 3.75f}));
-  EXPECT_EQ(scores("int4/2", {{"d/embeddings", {3, 1}, Floats(3, 1), KerasVariable::kInt8},
-                              {"d/embeddings_scale", {3, 1}, {1, 1, 1}},
-                              {"d/embeddings_zero", {3, 1}, {0, 0, 0}, KerasVariable::kInt8},
-                              {"d/g_idx", {2}, {0, 0}},
-                              {"d/reverse_embeddings", {1, 3}, {two_codes(1, 4), two_codes(2, 5), two_codes(-8, 7)},
-                               KerasVariable::kInt8},
-                              {"d/reverse_embeddings_scale", {1, 3}, {1, 2, 4}},
-                              {"d/reverse_embeddings_zero", {1, 3}, {1, 0, 0}}}),
-            (Floats{0 + 6, 4 + 20, -32 + 56}));
+  EXPECT_EQ(
+      scores(
+          "int4/2",
+          {{"d/embeddings", {3, 1}, Floats(3, 1), KerasVariable::kInt8},
+           {"d/embeddings_scale", {3, 1}, {1, 1, 1}},
+           {"d/embeddings_zero", {3, 1}, {0, 0, 0}, KerasVariable::kInt8},
+           {"d/g_idx", {2}, {0, 0}},
+           {"d/reverse_embeddings", {1, 3}, {two_codes(1, 4), two_codes(2, 5), two_codes(-8, 7)}, KerasVariable::kInt8},
+           {"d/reverse_embeddings_scale", {1, 3}, {1, 2, 4}},
+           {"d/reverse_embeddings_zero", {1, 3}, {1, 0, 0}}}),
+      (Floats{0 + 6, 4 + 20, -32 + 56}));
 }
 
 // The range is of what the layer reads, wherever its product reads it.

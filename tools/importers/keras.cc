@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "tools/files/input_file.h"
 #include "tools/graph/batch.h"
@@ -169,6 +171,23 @@ ValueId Importer::add_input(const Entry& entry, const Json& shape) {
   return id;
 }
 
+namespace {
+
+// By their layers. Of one with several outputs, or that is given out twice, the others get a number that no layer has.
+void name_outputs(std::vector<Binding>& outputs) {
+  std::map<std::string, int> numbers;
+  std::set<std::string> taken, layers;
+  for (const Binding& b : outputs) layers.insert(b.name);
+  for (Binding& b : outputs) {
+    std::string name = b.name;
+    while ((name != b.name && layers.contains(name)) || !taken.insert(name).second)
+      name = b.name + "_" + std::to_string(++numbers[b.name]);
+    b.name = std::move(name);
+  }
+}
+
+}  // namespace
+
 Graph Importer::run(const Json& entry, const Weights& weights, const std::string& version) {
   version_ = version;
   try {
@@ -183,10 +202,8 @@ Graph Importer::run(const Json& entry, const Weights& weights, const std::string
   }
   report_problems(name_, problems_);
   if (graph_.outputs.empty()) throw Error(kBadInput, name_, "has no output");
-  std::map<std::string, int> names;
-  for (Binding& b : graph_.outputs) {  // of a layer with several outputs, or one that is given out twice
-    const int k = names[b.name]++;
-    if (k > 0) b.name += "_" + std::to_string(k);
+  name_outputs(graph_.outputs);
+  for (Binding& b : graph_.outputs) {
     const auto read = [&](const Binding& input) { return input.value == b.value; };
     if (!std::any_of(graph_.inputs.begin(), graph_.inputs.end(), read)) continue;
     Value v;

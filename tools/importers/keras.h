@@ -331,6 +331,7 @@ class Importer {
   };
 
   std::vector<Entry> entries(const Json& layers, const Weights& weights);
+  static bool has_functions_argument(const Entry& entry);
   static void number_calls(std::vector<Entry>& all, const Json& outputs);
   void run_calls(Scope& scope, std::vector<Waiting> waiting);
   std::vector<ValueId> functional(const Json& config, std::vector<Entry> entries, std::vector<ValueId> inputs,

@@ -46,8 +46,6 @@ std::vector<int> axes_or_all(const Call& call, int rank) {
 
 namespace {
 
-ValueId real(const Call& call, size_t i, const char* name) { return call.cast(operand(call, i, name)); }
-
 template <uint32_t kFunction>
 void ops_unary(Call& call) {
   call.outputs = {call.unary(kFunction, call.cast(only(call)))};
@@ -288,7 +286,8 @@ constexpr Converter kFunctionRows[] = {
 bool is_function(const std::string& module) { return module.starts_with("keras.src.ops") || module == "keras.ops"; }
 
 const Converter* find_function(const std::string& class_name) {
-  for (const auto& rows : {std::span<const Converter>(kFunctionRows), move_functions()})
+  for (const auto& rows : {std::span<const Converter>(kFunctionRows), formula_functions(), move_functions(),
+                           place_functions(), sum_functions()})
     for (const Converter& row : rows)
       if (class_name == row.class_name) return &row;
   return nullptr;

@@ -11,9 +11,13 @@ namespace nacre::tools::keras {
 const Json* argument(const Call& call, size_t i, const char* name);
 std::vector<ValueId> tensors_at(const Call& call, size_t i, const char* name);  // those in it
 ValueId operand(const Call& call, size_t i, const char* name);                  // a tensor, array or number
+inline ValueId real(const Call& call, size_t i, const char* name) { return call.cast(operand(call, i, name)); }
 inline ValueId only(const Call& call) { return operand(call, 0, "x"); }
 std::vector<int> axes_or_all(const Call& call, int rank);  // of configuration "axis"
 
-std::span<const Converter> move_functions();  // those that compute nothing: keras_function_move.cc
+std::span<const Converter> formula_functions();  // keras_function_formula.cc
+std::span<const Converter> move_functions();     // those that compute nothing: keras_function_move.cc
+std::span<const Converter> place_functions();    // those that say where elements come from: keras_function_place.cc
+std::span<const Converter> sum_functions();      // products and sums: keras_function_sums.cc
 
 }  // namespace nacre::tools::keras

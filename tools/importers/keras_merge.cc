@@ -59,7 +59,6 @@ void convert_binary(Call& call) {
   fold(call, [&](ValueId a, ValueId b) { return call.binary(kFunction, a, b); });
 }
 void convert_average(Call& call) {
-  if (call.config.is_object() && call.config.contains("axis")) call.unsupported("keras.ops.average over axes");
   const size_t count = fold(call, [&](ValueId a, ValueId b) { return call.emit(Op::kAdd, {a, b}); });
   call.outputs = {call.scaled(call.outputs[0], 1 / float(count))};
 }
@@ -99,7 +98,6 @@ ValueId contracted_last(const Call& call, ValueId x, int axis, std::vector<int64
 
 // y [batch, rest of a, rest of b] = sum over one axis of each
 void convert_dot(Call& call) {
-  if (!call.given("axes")) call.unsupported("keras.ops.dot");
   ValueId a = call.input(0), b = call.input(1);
   const std::vector<int64_t> axes = call.integers("axes", 2, -1);
   const int axis_a = call.axis(axes[0], call.rank(a)), axis_b = call.axis(axes[1], call.rank(b));
