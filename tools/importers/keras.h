@@ -207,7 +207,8 @@ std::span<const Converter> contrast_converters();
 std::span<const Converter> encode_converters();
 std::span<const Converter> signal_converters();
 const Converter* find_converter(const std::string& class_name);
-bool is_function(const std::string& module);  // of keras.ops
+bool is_function(const std::string& module);                          // of keras.ops
+bool is_function(const std::string& class_name, const Json& config);  // in an .h5 file, which does not say the module
 const Converter* find_function(const std::string& class_name);
 
 // keras_activation.cc: what `key` of the configuration names: a function, or a layer's configuration.
@@ -248,7 +249,7 @@ void convert_einsum_dense(Call& call);
 // keras_policy.cc: a layer's dtype as Keras writes it, "" where it says nothing but float32; "int8", "int4/128", ..
 std::string source_policy(const Json& config);
 std::string quantization_mode(const Json& config);
-Json quantized(const std::string& mode);  // the dtype of a layer of that mode, over float32
+Json quantized(const std::string& mode);      // the dtype of a layer of that mode, over float32
 std::string source_name(const Json& config);  // of the policy that was quantized: "float32", "mixed_bfloat16", ..
 // How a quantized layer codes the rows of its input, none where it does not.
 //
@@ -331,7 +332,6 @@ class Importer {
   };
 
   std::vector<Entry> entries(const Json& layers, const Weights& weights);
-  static bool has_functions_argument(const Entry& entry);
   static void number_calls(std::vector<Entry>& all, const Json& outputs);
   void run_calls(Scope& scope, std::vector<Waiting> waiting);
   std::vector<ValueId> functional(const Json& config, std::vector<Entry> entries, std::vector<ValueId> inputs,

@@ -285,6 +285,16 @@ constexpr Converter kFunctionRows[] = {
 
 bool is_function(const std::string& module) { return module.starts_with("keras.src.ops") || module == "keras.ops"; }
 
+// Where a layer has the name too, by what that layer is not configured with, or always is.
+bool is_function(const std::string& class_name, const Json& config) {
+  const auto has = [&](const char* name, const char* key) {
+    return class_name == name && config.is_object() && config.contains(key);
+  };
+  const bool no_layer = find_converter(class_name) == nullptr || has("Reshape", "newshape") || has("Average", "axis") ||
+                        (class_name == "Dot" && !has("Dot", "axes"));
+  return no_layer && find_function(class_name) != nullptr;
+}
+
 const Converter* find_function(const std::string& class_name) {
   for (const auto& rows : {std::span<const Converter>(kFunctionRows), formula_functions(), move_functions(),
                            place_functions(), sum_functions()})

@@ -79,14 +79,6 @@ std::vector<Reference> references(const Json& json) {
   return found;
 }
 
-// Of a function of keras.ops whose name a layer has too: what that layer is not configured with, or always is.
-bool Importer::has_functions_argument(const Entry& entry) {
-  const auto has = [&](const char* class_name, const char* key) {
-    return entry.class_name == class_name && entry.config.is_object() && entry.config.contains(key);
-  };
-  return has("Reshape", "newshape") || has("Average", "axis") || (entry.class_name == "Dot" && !has("Dot", "axes"));
-}
-
 std::vector<Importer::Entry> Importer::entries(const Json& layers, const Weights& weights) {
   if (!layers.is_array() || layers.size() > kMostCalls) throw Error(kBadInput, name_, "its list of layers is none");
   std::vector<Entry> all;
@@ -104,9 +96,7 @@ std::vector<Importer::Entry> Importer::entries(const Json& layers, const Weights
       entry.config["__input_shape"] = layer.at("build_config").at("input_shape");
     if (layer.contains("inbound_nodes"))
       for (const Json& node : layer.at("inbound_nodes")) entry.nodes.push_back(node);
-    const bool function = has_functions_argument(entry) || find_converter(entry.class_name) == nullptr;
-    if (entry.module.empty() && function && find_function(entry.class_name) != nullptr)
-      entry.module = "keras.ops";  // in an .h5 file, which does not say it
+    if (entry.module.empty() && is_function(entry.class_name, entry.config)) entry.module = "keras.ops";
     entry.bytes = bytes_of(entry.config);
     names.emplace_back(entry.name, entry.class_name);
     all.push_back(std::move(entry));
