@@ -26,6 +26,28 @@ void copy_rows(const std::string& from, const std::string& to, int64_t rows) {
   write_npy(to, array);
 }
 
+// A field of --optimizer that is set is an attribute of every step that updates a parameter.
+TEST(convert, writes_where_an_optimizer_adds_its_epsilon) {
+  const TemporaryDirectory directory;
+  const std::string model = directory / "m.nacre";
+  for (const char* name : {"rmsprop", "adagrad"})
+    for (const int in_root : {0, 1}) {
+      const ToolRun run = run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", model, "--train",
+                                    "softmax_cross_entropy", "--optimizer",
+                                    std::string(name) + ",epsilon_in_root=" + std::to_string(in_root)});
+      ASSERT_EQ(run.exit_code, 0) << run.err;
+      const Json programs = Json::parse(run_tool({"inspect", model, "--json"}).out)["programs"];
+      int found = 0;
+      for (const Json& program : programs)
+        for (const Json& step : program["steps"])
+          if (step["op"] == name) {
+            EXPECT_EQ(step["attributes"]["epsilon_in_root"], in_root);
+            ++found;
+          }
+      EXPECT_GT(found, 0) << name;
+    }
+}
+
 // In the model that is written, the image that every program takes and the probabilities that it gives have the types
 // in which the policy's first and last layers compute; and what is trained by it learns.
 TEST(convert, trains_with_inputs_and_outputs_in_the_types_of_the_policy) {

@@ -162,7 +162,7 @@ std::string letters(size_t count, char first) {
   return made;
 }
 
-// a [.., k], b [.., k] or, with `back`, [.., k, n]: sums over k.
+// a [.., k] and b [.., k, n], or of inner [.., k]: sums over k. Of a vector b [k] both are one.
 template <bool kInner>
 void ops_dot(Call& call) {
   const ValueId a = operand(call, 0, "x1"), b = operand(call, 1, "x2");
