@@ -10,7 +10,7 @@
 //   depthwise_conv2d   rows of x and of the filter twice    row 2i of the filter is a, row 2i + 1 is b
 #include <algorithm>
 
-#include "tools/importers/tflite.h"
+#include "tools/importers/tflite_steps.h"
 
 namespace nacre::tools::tflite {
 namespace {
@@ -41,19 +41,6 @@ std::vector<int64_t> take_codes(std::vector<int64_t>& rest) {
   return codes;
 }
 
-ValueId emit_part(Importer& importer, Operation& op, Node node, ValueId like, const char* suffix) {
-  const ValueId y = importer.between(like, suffix);
-  node.outputs = {y};
-  importer.emit(op, std::move(node));
-  return y;
-}
-
-ValueId joined_parts(Importer& importer, Operation& op, const std::vector<ValueId>& parts, int axis) {
-  Node node{.op = Op::kConcat, .name = "", .words = {}, .inputs = parts, .outputs = {}};
-  set_integer(node, "axis", axis);
-  return emit_part(importer, op, std::move(node), parts[0], "/twice");
-}
-
 struct Channels {  // first <= c < end, of the last axis
   int64_t first, end;
 };
@@ -65,18 +52,6 @@ Channels channels_of(const std::vector<int64_t>& numbers, int64_t count) {
     if (numbers[i] != 0) of = {std::min(of.first, c), std::max(of.end, c + 1)};
   }
   return of;
-}
-
-ValueId cut_channels(Importer& importer, Operation& op, ValueId x, Channels of) {
-  const std::vector<int64_t> dims = importer.value(x).dims;
-  Node node{.op = Op::kSlice, .name = "", .words = {}, .inputs = {x}, .outputs = {}};
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const bool last = i + 1 == dims.size();
-    set_integer(node, "begin", last ? int(of.first) : 0, int(i));
-    set_integer(node, "size", int(last ? of.end - of.first : dims[i]), int(i));
-    set_integer(node, "step", 1, int(i));
-  }
-  return emit_part(importer, op, std::move(node), x, "/channels");
 }
 
 }  // namespace
@@ -108,9 +83,11 @@ void split_channels(Importer& importer, Operation& op, ValueId& x, ValueId& w_id
   std::vector<int64_t> rest = integers(w);
   std::vector<std::vector<int64_t>> codes(static_cast<size_t>(rows));
   std::vector<ValueId> parts;
+  const int last = int(importer.value(x).dims.size()) - 1;
+  Steps steps(importer, op);
   int64_t channels = 0;
   for (Channels of = {0, count}; of.first < of.end; of = channels_of(rest, count)) {
-    parts.push_back(parts.empty() ? x : cut_channels(importer, op, x, of));
+    parts.push_back(parts.empty() ? x : steps.slice(x, last, of.first, of.end - of.first));
     const std::vector<int64_t> part = take_codes(rest);
     for (int64_t r = 0; r < rows; ++r)
       codes[size_t(r)].insert(codes[size_t(r)].end(), part.begin() + r * count + of.first,
@@ -122,7 +99,7 @@ void split_channels(Importer& importer, Operation& op, ValueId& x, ValueId& w_id
   Value made = with_codes<int8_t>(w, "/parts", all, ElementType::kInt8);
   made.dims.back() = channels;
   w_id = importer.graph().add(std::move(made));
-  x = joined_parts(importer, op, parts, int(importer.value(x).dims.size()) - 1);
+  x = steps.concat(parts, last);
 }
 
 void split_rows(Importer& importer, Operation& op, ValueId& w_id, Node& node) {
@@ -145,12 +122,13 @@ void split_rows(Importer& importer, Operation& op, ValueId& w_id, Node& node) {
   made.dims[down ? 0 : 1] *= times;
   w_id = importer.graph().add(std::move(made));
 
-  const ValueId x = node.inputs[0], runs = importer.between(x, "/runs"), twice = importer.between(x, "/rows");
-  std::vector<int64_t> dims = importer.value(x).dims;
-  if (down) importer.emit_reshape(op, x, {dims[0], dims[1], 1, dims[2] * dims[3]}, runs);
-  else importer.emit_reshape(op, x, {dims[0], dims[1] * dims[2], 1, dims[3]}, runs);
+  Steps steps(importer, op);
+  const ValueId x = node.inputs[0];
+  std::vector<int64_t> dims = steps.dims(x);
+  const ValueId runs = down ? steps.reshape(x, {dims[0], dims[1], 1, dims[2] * dims[3]})
+                            : steps.reshape(x, {dims[0], dims[1] * dims[2], 1, dims[3]});
   dims[down ? 1 : 2] *= times;
-  importer.emit_reshape(op, joined_parts(importer, op, std::vector<ValueId>(size_t(times), runs), 2), dims, twice);
+  const ValueId twice = steps.reshape(steps.concat(std::vector<ValueId>(size_t(times), runs), 2), dims);
   node.inputs[0] = twice;
   node.inputs[1] = w_id;
   for (const char* word :
