@@ -10,6 +10,7 @@
 #   bench/cuda.sh models       of `build` the models alone
 #   bench/cuda.sh times        of `run` the times alone: a table, and one JSON object a line in build/cuda/gpu/times.jsonl.
 #                              torch is timed in turns with Nacre where python3 has it
+#   bench/cuda.sh profile      which kernels take a model's time
 #
 # GPU_TARGETS: architectures [90]. NACRE_TOOL: the nacre that makes the models [built in build/bench]. NACRE_SHARED holds
 # the networks of MLPerf Tiny; without it there are the digits sample and two multilayer perceptrons (cuda_networks.py).
@@ -89,7 +90,8 @@ run() {
     tee -a "$folder/checks.txt" || failed=1
   times "$(($(left) > 60 ? $(left) - 30 : $(left)))" || failed=1
   if command -v compute-sanitizer >/dev/null; then
-    bounded "$(left)" compute-sanitizer --error-exitcode 9 "$program" cuda_equal 1 2 | tail -n 4 || failed=1
+    bounded "$(left)" compute-sanitizer --error-exitcode 9 --report-api-errors no "$program" cuda_equal 1 2 >"$folder/sanitizer.txt" || failed=1
+    { head -n 40; echo ...; tail -n 4; } <"$folder/sanitizer.txt"
   else
     echo "compute-sanitizer is not on this machine"
   fi
@@ -103,6 +105,7 @@ case ${1-all} in
   models) mkdir -p "$folder" && make_models ;;
   run) run ;;
   times) times "$(left)" ;;
-  --help | -h) sed -n '2,20s/^# \{0,1\}//p' "$0" ;;
+  profile) bounded "$(left)" "$program" cuda_profile ${device:+"$device"} "$folder"/{infer,train}*.nacre ;;
+  --help | -h) sed -n '2,21s/^# \{0,1\}//p' "$0" ;;
   *) echo "cuda.sh: $1: unknown; --help says what there is" >&2; exit 2 ;;
 esac

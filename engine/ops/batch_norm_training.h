@@ -52,7 +52,7 @@ struct BatchNormTraining {
       add_columns(rows, count, product,
                   [&](int r, int c) { return A(d[r * channels + c]) * ((A(from[r * channels + c]) - m[c]) * v[c]); });
       for (int c = 0; c < count; ++c) sum[c] /= A(rows), product[c] /= A(rows);
-      for (int r = 0; r < rows; ++r)
+      for (int r : of_team(rows))
         for (int c = 0; c < count; ++c) {
           const A u = (A(from[r * channels + c]) - m[c]) * v[c];
           dx[r * channels + first + c] =
@@ -69,7 +69,7 @@ struct BatchNormTraining {
       A sum[kColumns] = {};
       add_columns(rows, count, sum,
                   [&](int r, int c) { return A(d[r * channels + c]) * (A(from[r * channels + c]) - mean[first + c]); });
-      for (int c = 0; c < count; ++c) dscale.data[first + c] += sum[c] * inverse_deviation[first + c];
+      for (int c = 0; leads() && c < count; ++c) dscale.data[first + c] += sum[c] * inverse_deviation[first + c];
     });
   }
 
@@ -80,8 +80,7 @@ struct BatchNormTraining {
                          Update<float> batches, T* y, A* mean, A* inverse_deviation) const {
     each_columns(channels, [&](int first, int count) {
       const T* from = x + first;
-      A *m = mean + first, *v = inverse_deviation + first;  // v holds the sum of squares until it is inverted
-      for (int c = 0; c < count; ++c) m[c] = v[c] = 0;
+      A m[kColumns] = {}, v[kColumns] = {};  // v holds the sum of squares until it is inverted
       add_columns(rows, count, m, [&](int r, int c) { return A(from[r * channels + c]); });
       for (int c = 0; c < count; ++c) m[c] /= A(rows);
       add_columns(rows, count, v, [&](int r, int c) {
@@ -89,11 +88,13 @@ struct BatchNormTraining {
         return d * d;
       });
       for (int c = 0; c < count; ++c) {
-        mean_sum.data[first + c] += m[c];
-        variance_sum.data[first + c] += v[c] / A(unbiased && rows > 1 ? rows - 1 : rows);
+        const A variance = v[c] / A(unbiased && rows > 1 ? rows - 1 : rows);
         v[c] = 1 / std::sqrt(v[c] / A(rows) + A(epsilon));
+        if (!leads()) continue;
+        mean_sum.data[first + c] += m[c], variance_sum.data[first + c] += variance;
+        mean[first + c] = m[c], inverse_deviation[first + c] = v[c];
       }
-      for (int r = 0; r < rows; ++r)
+      for (int r : of_team(rows))
         for (int c = 0; c < count; ++c)
           y[r * channels + first + c] =
               T((A(from[r * channels + c]) - m[c]) * (v[c] * scale[first + c]) + bias[first + c]);

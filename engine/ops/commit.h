@@ -50,25 +50,23 @@ struct Verdict {
                          uint32_t* apply, uint32_t* amax, A* report, Parts<A> parts = {}) const {
     A* const sums = parts.data + (parts.phase == 0 ? 0 : blocks());  // behind the largest numbers
     if (parts.phase == 1) {
-      for (int b : independent(blocks()))
-        parts.data[b] = largest_magnitude(gradients + b * kVerdictBlock, length_of(b));
+      for (int b : teams(blocks()))
+        if (const A v = largest_magnitude(gradients + b * kVerdictBlock, length_of(b)); leads()) parts.data[b] = v;
     } else if (parts.phase == 2) {
       const A largest = largest_magnitude(parts.data, blocks());
       const A scale = finite(largest) && largest > 0 ? scale_of(largest) : A(0);
-      for (int b : independent(blocks())) {
-        const Sum<A> sum = squares(gradients, b, scale);
-        sums[2 * b] = sum.sum, sums[2 * b + 1] = sum.lost;
-      }
-    } else if (in_order()) {
+      for (int b : teams(blocks()))
+        if (const Sum<A> of = squares(gradients, b, scale); leads()) sums[2 * b] = of.sum, sums[2 * b + 1] = of.lost;
+    } else if (first_team()) {
       const bool whole = parts.phase == 0;
       const auto all = [&](A scale) {
         Sum<A> sum = {0, 0};
-        for (int b = 0; b < blocks(); ++b) {
+        for (int b : of_team(blocks())) {
           const Sum<A> block = whole ? squares(gradients, b, scale) : Sum<A>{sums[2 * b], sums[2 * b + 1]};
           sum.lost += block.lost;
           sum.add(block.sum);
         }
-        return sum.sum;
+        return team_sum(sum.sum);
       };
       const A largest = whole ? largest_magnitude(gradients, elements) : largest_magnitude(parts.data, blocks());
       judge(largest, all, loss, count, loss_scale, apply, amax, report);
@@ -80,9 +78,10 @@ struct Verdict {
   constexpr void judge(A largest, const Squares& squares, const A* loss, const float* count, const float* loss_scale,
                        uint32_t* apply, uint32_t* amax, A* report) const {
     const A n = A(count[0]), s = A(loss_scale[0]);
-    amax[0] = magnitude_bits(to_float(largest));
     const bool counted = n > 0 && finite(n) && s > 0 && finite(s);
     const A norm = counted ? norm_of(squares, largest, s, n) : A(0);
+    if (!leads()) return;
+    amax[0] = magnitude_bits(to_float(largest));
     const A limit = A(clip_norm), factor = (limit > 0 && norm > limit ? limit / norm : A(1)) / s / n;
     apply[0] = counted && finite(norm) && finite(loss[0]) && finite(factor) ? 1 : 0;
     report[0] = apply[0] != 0 ? factor : A(0);
@@ -135,11 +134,11 @@ struct Verdict {
   template <class A>
   static constexpr A largest_magnitude(const A* numbers, int count) {
     Bits<A> largest = 0;
-    for (int i = 0; i < count; ++i) {
+    for (int i : of_team(count)) {
       const Bits<A> bits = magnitude(numbers[i]);
       largest = bits > largest ? bits : largest;
     }
-    return std::bit_cast<A>(largest);
+    return std::bit_cast<A>(team_max(largest));
   }
 
   template <class A>
@@ -162,11 +161,11 @@ struct Verdict {
   constexpr Sum<A> squares(const A* gradients, int block, A scale) const {
     const A* const of = gradients + block * kVerdictBlock;
     Sum<A> sum = {0, 0};
-    for (int i = 0; i < length_of(block); ++i) {
+    for (int i : of_team(length_of(block))) {
       const A v = of[i] * scale;
       sum.add(v * v);
     }
-    return sum;
+    return team_size() == 1 ? sum : Sum<A>{team_sum(sum.sum), team_sum(sum.lost)};
   }
 
   // e, so that 2^-e is a normal number, also of a subnormal or a huge `largest`: the scaled one is within [epsilon, 4).

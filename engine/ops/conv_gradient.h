@@ -281,6 +281,7 @@ struct DepthwiseConv2dGradientW : ConvGradient {
   template <class T>
   constexpr void forward(const T* dy, const T* x, Update<typename Element<T>::Accumulator> dw) const {
     using A = typename Element<T>::Accumulator;
+    if constexpr (kThreads) return by_weight<T, A>(dy, x, dw.data);
     for (int run : independent(runs_of(in_c))) {
       const int first = run * kRun, end = first + length_of_run(in_c, run);
       const T* from = x;
@@ -298,6 +299,24 @@ struct DepthwiseConv2dGradientW : ConvGradient {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     return check_depthwise(words, operands[1], operands[2], operands[0]);
+  }
+
+ private:
+  // One weight at a time, a team's: the terms of each, and their order, are those of forward.
+  template <class T, class A>
+  constexpr void by_weight(const T* dy, const T* x, A* dw) const {
+    const WindowAxis &h = window.h, &w = window.w;
+    for (int e : teams(h.kernel * w.kernel * out_c)) {
+      const int k = e % out_c, i = e / out_c / w.kernel, j = e / out_c % w.kernel;
+      A sum = leads() ? dw[e] : A(0);
+      for (int pixel : of_team(batch * h.out * w.out)) {
+        const int n = pixel / w.out / h.out, p = h.position(pixel / w.out % h.out, i), q = w.position(pixel % w.out, j);
+        if (h.inside(p) && w.inside(q))
+          sum += A(dy[pixel * out_c + k]) * A(x[((n * h.in + p) * w.in + q) * in_c + k / group_out]);
+      }
+      sum = team_sum(sum);
+      if (leads()) dw[e] = sum;
+    }
   }
 };
 

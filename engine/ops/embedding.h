@@ -90,13 +90,14 @@ struct EmbeddingGradient : Embedding {
   constexpr Code forward(const T* dy, const I* ids, Update<typename Element<T>::Accumulator> dtable) const {
     using A = typename Element<T>::Accumulator;
     TRY_CODE(check(ids));
-    each_columns(width, [&](int first, int columns) {
+    for (int run : independent((width - 1) / kColumns + 1)) {
+      const int first = run * kColumns, columns = width - first < kColumns ? width - first : kColumns;
       for (int i = 0; i < count; ++i) {
         const T* d = dy + i * width + first;
         A* sum = dtable.data + row(ids[i]) * width + first;
         for (int j = 0; j < columns; ++j) sum[j] += A(d[j]);
       }
-    });
+    }
     return Code::kOk;
   }
 

@@ -30,11 +30,23 @@ constexpr int length_of_run(int channels, int run) {
 }
 
 // sum[c] += sum_r f(r, c) for `count` columns, at most kColumns. Rows are added in blocks: the error of a sum grows
-// with kBlockRows + rows / kBlockRows, not with rows.
+// with kBlockRows + rows / kBlockRows, not with rows. On a device a team does it, and each of its threads gets the sum.
 inline constexpr int kColumns = kThreads ? 1 : 16, kBlockRows = 128;
 
 template <class A, class F>
 constexpr void add_columns(int rows, int count, A* sum, F f) {
+  if constexpr (kThreads) {
+    const auto share = of_team(rows);
+    auto r = share.begin();
+    A mine = leads() ? sum[0] : A(0);
+    while (r != share.end()) {
+      A part = 0;
+      for (int n = 0; n < kBlockRows && r != share.end(); ++n, ++r) part += f(*r, 0);
+      mine += part;
+    }
+    sum[0] = team_sum(mine);
+    return;
+  }
   for (int r = 0; r < rows;) {
     const int end = rows - r < kBlockRows ? rows : r + kBlockRows;
     A part[kColumns] = {};
@@ -44,10 +56,10 @@ constexpr void add_columns(int rows, int count, A* sum, F f) {
   }
 }
 
-// f(first, count) for the runs of at most kColumns of `columns`, independent of each other.
+// f(first, count) for the runs of at most kColumns of `columns`, each run a team's.
 template <class F>
 constexpr void each_columns(int columns, F f) {
-  for (int run : independent((columns - 1) / kColumns + 1)) {
+  for (int run : teams((columns - 1) / kColumns + 1)) {
     const int first = run * kColumns;
     f(first, columns - first < kColumns ? columns - first : kColumns);
   }

@@ -5,10 +5,20 @@
 //   if (!in_order()) return;        what follows carries something from one iteration to the next: one thread does it
 //   raise(at, v)                    *at = max(*at, v), whichever thread comes first
 //
-// The host has one thread, and both are the plain loop. A port whose threads run one kernel together names a file,
+// Where an iteration is long, a sum over many numbers, it is a team's: threads side by side that wait for each other.
+//
+//   for (int i : teams(n))          as independent(n); all threads of a team run the same iterations
+//   for (int j : of_team(n))        inside of such an iteration: this thread's share
+//   team_sum(v), team_max(v)        over what the threads of the team have, in a fixed order; each gets it. All of them
+//                                   must come by here
+//   leads()                         of one thread in each team: it stores what all of them know
+//   if (first_team())               what one team does
+//
+// The host has one thread, and all are the plain loop. A port whose threads run one kernel together names a file,
 // -DNACRE_THREADS='"ports/cuda/threads.h"', that defines NACRE_THREAD, an initializer of the Thread that runs, and
-// NACRE_RAISE(at, v), an atomic maximum. Every kernel is written so: all that it writes, it writes in loops of the
-// first kind, or behind the second.
+// NACRE_RAISE(at, v), an atomic maximum; and, where teams have more than one thread, NACRE_TEAM and NACRE_IN_TEAM,
+// initializers of Thread for the team and for the thread within it, and NACRE_TEAM_SUM(v) and NACRE_TEAM_MAX(v). Every
+// kernel is written so: all that it writes, it writes in loops of the first kinds, or behind in_order() or leads().
 #pragma once
 
 #include <cstdint>
@@ -26,6 +36,13 @@ struct Thread {
   uint32_t index, count;
 };
 
+#ifndef NACRE_TEAM
+#define NACRE_TEAM NACRE_THREAD
+#define NACRE_IN_TEAM {0, 1}
+#define NACRE_TEAM_SUM(v) (v)
+#define NACRE_TEAM_MAX(v) (v)
+#endif
+
 #ifdef NACRE_THREADS
 
 inline constexpr bool kThreads = true;
@@ -35,7 +52,16 @@ constexpr Thread this_thread() {
   return NACRE_THREAD;
 }
 
-// This thread's share of [0, count): index, index + threads, ... Unsigned: past the last it may be beyond int.
+constexpr Thread this_team() {
+  if (std::is_constant_evaluated()) return {0, 1};
+  return NACRE_TEAM;
+}
+constexpr Thread in_team() {
+  if (std::is_constant_evaluated()) return {0, 1};
+  return NACRE_IN_TEAM;
+}
+
+// The share of [0, count) of one of several: index, index + threads, ... Unsigned: past the last it may be beyond int.
 struct Independent {
   struct Iterator {
     uint32_t i, step;
@@ -47,15 +73,29 @@ struct Independent {
     constexpr bool operator!=(uint32_t end) const { return i < end; }
   };
   uint32_t count;
-  constexpr Iterator begin() const {
-    const Thread thread = this_thread();
-    return {thread.index, thread.count};
-  }
+  Thread thread;
+  constexpr Iterator begin() const { return {thread.index, thread.count}; }
   constexpr uint32_t end() const { return count; }
 };
-constexpr Independent independent(int n) { return {uint32_t(n)}; }
+constexpr Independent independent(int n) { return {uint32_t(n), this_thread()}; }
+constexpr Independent teams(int n) { return {uint32_t(n), this_team()}; }
+constexpr Independent of_team(int n) { return {uint32_t(n), in_team()}; }
 
 constexpr bool in_order() { return this_thread().index == 0; }
+constexpr bool leads() { return in_team().index == 0; }
+constexpr bool first_team() { return this_team().index == 0; }
+constexpr int team_size() { return int(in_team().count); }
+
+template <class A>
+constexpr A team_sum(A v) {
+  if (std::is_constant_evaluated()) return v;
+  return NACRE_TEAM_SUM(v);
+}
+template <class A>
+constexpr A team_max(A v) {
+  if (std::is_constant_evaluated()) return v;
+  return NACRE_TEAM_MAX(v);
+}
 
 constexpr void raise(uint32_t* at, uint32_t v) {
   if (std::is_constant_evaluated()) *at = v > *at ? v : *at;
@@ -81,8 +121,22 @@ struct Independent {
   constexpr int end() const { return count; }
 };
 constexpr Independent independent(int n) { return {n}; }
+constexpr Independent teams(int n) { return {n}; }
+constexpr Independent of_team(int n) { return {n}; }
 
 constexpr bool in_order() { return true; }
+constexpr bool leads() { return true; }
+constexpr bool first_team() { return true; }
+constexpr int team_size() { return 1; }
+
+template <class A>
+constexpr A team_sum(A v) {
+  return v;
+}
+template <class A>
+constexpr A team_max(A v) {
+  return v;
+}
 
 constexpr void raise(uint32_t* at, uint32_t v) { *at = v > *at ? v : *at; }
 
@@ -100,7 +154,13 @@ constexpr void each_independent(int rows, int columns, F f) {
   }
 }
 
-// The same for an array of four axes: f(i, j, k, l, e).
+// The same, each element a team's: f(i, j).
+template <class F>
+constexpr void each_team(int rows, int columns, F f) {
+  for (int at : teams(rows * columns)) f(at / columns, at % columns);
+}
+
+// each_independent for an array of four axes: f(i, j, k, l, e).
 template <class F>
 constexpr void each_independent(int a, int b, int c, int d, F f) {
   if constexpr (kThreads) {

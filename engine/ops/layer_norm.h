@@ -39,11 +39,11 @@ struct LayerNorm {
 
   template <class T, class A = typename Element<T>::Accumulator>
   constexpr void forward(const T* x, Optional<const A> scale, Optional<const A> bias, T* y) const {
-    for (int r : independent(rows)) {
+    for (int r : teams(rows)) {
       const T* from = x + r * width;
       T* to = y + r * width;
       const Moments<A> row = moments<A>(from);
-      for (int j = 0; j < width; ++j) {
+      for (int j : of_team(width)) {
         const A h = row.normalized(A(from[j])), v = scale ? h * scale[j] : h;
         to[j] = T(bias ? v + bias[j] : v);
       }
@@ -52,19 +52,19 @@ struct LayerNorm {
 
   template <class T, class A = typename Element<T>::Accumulator>
   constexpr void gradient_x(const T* x, Optional<const A> scale, const T* dy, T* dx) const {
-    for (int r : independent(rows)) {
+    for (int r : teams(rows)) {
       const T *from = x + r * width, *d = dy + r * width;
       T* to = dx + r * width;
       const Moments<A> row = moments<A>(from);
       const auto g = [&](int j) { return scale ? A(d[j]) * scale[j] : A(d[j]); };
       A sum = 0, projection = 0;
-      for (int j = 0; j < width; ++j) {
+      for (int j : of_team(width)) {
         sum += g(j);
         projection += g(j) * row.normalized(A(from[j]));
       }
-      sum /= A(width);
-      projection /= A(width);
-      for (int j = 0; j < width; ++j)
+      sum = team_sum(sum) / A(width);
+      projection = team_sum(projection) / A(width);
+      for (int j : of_team(width))
         to[j] = T(row.inverse_deviation * (g(j) - sum - row.normalized(A(from[j])) * projection));
     }
   }
@@ -72,18 +72,19 @@ struct LayerNorm {
   template <class T, class A = typename Element<T>::Accumulator>
   constexpr void gradient_scale(const T* x, const T* dy, Update<A> dscale, Parts<A> parts = {}) const {
     if (parts.phase == 1) {
-      for (int r : independent(rows)) {
+      for (int r : teams(rows)) {
         const Moments<A> row = moments<A>(x + r * width);
-        parts.data[2 * r] = row.mean, parts.data[2 * r + 1] = row.inverse_deviation;
+        if (leads()) parts.data[2 * r] = row.mean, parts.data[2 * r + 1] = row.inverse_deviation;
       }
     } else if (parts.phase == 2) {
-      for (int j : independent(width)) {
-        A sum = dscale.data[j];
-        for (int r = 0; r < rows; ++r) {
+      for (int j : teams(width)) {
+        A sum = leads() ? dscale.data[j] : A(0);
+        for (int r : of_team(rows)) {
           const Moments<A> row = {parts.data[2 * r], parts.data[2 * r + 1]};
           sum += A(dy[r * width + j]) * row.normalized(A(x[r * width + j]));
         }
-        dscale.data[j] = sum;
+        sum = team_sum(sum);
+        if (leads()) dscale.data[j] = sum;
       }
     } else if (in_order()) {
       for (int r = 0; r < rows; ++r, x += width, dy += width) {
@@ -145,10 +146,10 @@ struct LayerNorm {
   template <class A, class T>
   constexpr Moments<A> moments(const T* x) const {
     A sum = 0, squares = 0;
-    for (int j = 0; j < width; ++j) sum += A(x[j]);
-    const A mean = sum / A(width);
-    for (int j = 0; j < width; ++j) squares += (A(x[j]) - mean) * (A(x[j]) - mean);
-    return {mean, 1 / std::sqrt(squares / A(width) + A(epsilon))};
+    for (int j : of_team(width)) sum += A(x[j]);
+    const A mean = team_sum(sum) / A(width);
+    for (int j : of_team(width)) squares += (A(x[j]) - mean) * (A(x[j]) - mean);
+    return {mean, 1 / std::sqrt(team_sum(squares) / A(width) + A(epsilon))};
   }
 };
 

@@ -60,7 +60,9 @@ struct CrossEntropy {
     A sum = 0;
     if (!parts.sum(rows, row, &sum)) return Code::kOk;
     int counted = 0;
-    for (int r = 0; r < rows; ++r) counted += skips(y[r]) ? 0 : 1;
+    for (int r : of_team(rows)) counted += skips(y[r]) ? 0 : 1;
+    counted = team_sum(counted);
+    if (!leads()) return Code::kOk;
     loss.data[0] += sum;
     count.data[0] += float(counted);
     return Code::kOk;
@@ -74,7 +76,7 @@ struct CrossEntropy {
                             [&](int k) { return target(A(smoothing), A(share[k])); });
     };
     A sum = 0;
-    if (!parts.sum(rows, row, &sum)) return;
+    if (!parts.sum(rows, row, &sum) || !leads()) return;
     loss.data[0] += sum;
     count.data[0] += float(rows);
   }
@@ -82,7 +84,7 @@ struct CrossEntropy {
   template <class T, class A = typename Element<T>::Accumulator>
   constexpr Code gradient_of_labels(const T* x, const int32_t* y, const float* seed, T* dx) const {
     if (!labels_fit(y)) return Code::kIndex;
-    for (int r : independent(rows)) {
+    for (int r : teams(rows)) {
       const T* from = x + r * classes;
       T* to = dx + r * classes;
       if (skips(y[r])) fill(to);
@@ -95,7 +97,7 @@ struct CrossEntropy {
 
   template <class T, class A = typename Element<T>::Accumulator>
   constexpr void gradient_of_targets(const T* x, const T* t, const float* seed, T* dx) const {
-    for (int r : independent(rows)) {
+    for (int r : teams(rows)) {
       const T* share = t + r * classes;
       const auto q = [&](int k) { return target(A(smoothing), A(share[k])); };
       row_gradient<T, A>(x + r * classes, A(seed[0]), total<T, A>(share), q, dx + r * classes);
@@ -134,9 +136,10 @@ struct CrossEntropy {
 
   constexpr bool skips(int32_t label) const { return ignores && label == ignored; }
   constexpr bool labels_fit(const int32_t* y) const {
-    for (int r = 0; r < rows; ++r)
-      if (!skips(y[r]) && (y[r] < 0 || y[r] >= classes)) return false;
-    return true;
+    int refused = 0;
+    for (int r : of_team(rows))
+      if (!skips(y[r]) && (y[r] < 0 || y[r] >= classes)) refused = 1;
+    return team_max(refused) == 0;
   }
 
   template <class A>
@@ -151,42 +154,43 @@ struct CrossEntropy {
   template <class T, class A>
   constexpr A total(const T* t) const {
     A sum = 0;
-    for (int k = 0; k < classes; ++k) sum += A(t[k]);
-    return (1 - A(smoothing)) * sum + A(smoothing);
+    for (int k : of_team(classes)) sum += A(t[k]);
+    return (1 - A(smoothing)) * team_sum(sum) + A(smoothing);
   }
 
   template <class T, class A>
   constexpr A peak(const T* x) const {
     A peak = A(x[0]);
-    for (int k = 1; k < classes; ++k) peak = A(x[k]) > peak ? A(x[k]) : peak;
-    return peak;
+    for (int k : of_team(classes)) peak = A(x[k]) > peak ? A(x[k]) : peak;
+    return team_max(peak);
   }
   template <class T, class A>
   constexpr A sum_of_exponentials(const T* x, A m) const {
     A sum = 0;
-    for (int k = 0; k < classes; ++k) sum += std::exp(A(x[k]) - m);
-    return sum;
+    for (int k : of_team(classes)) sum += std::exp(A(x[k]) - m);
+    return team_sum(sum);
   }
 
   // T_r log S_r - sum_k q_rk (x_rk - m_r). A class of probability 0 may have a logit of -infinity.
   template <class T, class A, class Q>
   constexpr A row_loss(const T* x, A total, Q q) const {
     const A m = peak<T, A>(x);
-    A sum = total * std::log(sum_of_exponentials<T, A>(x, m));
-    for (int k = 0; k < classes; ++k)
+    const A whole = total * std::log(sum_of_exponentials<T, A>(x, m));
+    A sum = leads() ? whole : A(0);
+    for (int k : of_team(classes))
       if (const A share = q(k); share != 0) sum -= share * (A(x[k]) - m);
-    return sum;
+    return team_sum(sum);
   }
 
   template <class T>
   constexpr void fill(T* dx) const {
-    for (int k = 0; k < classes; ++k) dx[k] = T(0.0f);
+    for (int k : of_team(classes)) dx[k] = T(0.0f);
   }
 
   template <class T, class A, class Q>
   constexpr void row_gradient(const T* x, A seed, A total, Q q, T* dx) const {
     const A m = peak<T, A>(x), sum = sum_of_exponentials<T, A>(x, m);
-    for (int k = 0; k < classes; ++k) dx[k] = T(seed * (total * (std::exp(A(x[k]) - m) / sum) - q(k)));
+    for (int k : of_team(classes)) dx[k] = T(seed * (total * (std::exp(A(x[k]) - m) / sum) - q(k)));
   }
 };
 

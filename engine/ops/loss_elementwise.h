@@ -123,11 +123,11 @@ struct ElementwiseLoss {
   constexpr void add(const T* y, const T* t, Update<A> loss, Update<float> count, Parts<A> parts, F f) const {
     const auto row = [&](int r) {
       A sum = 0;
-      for (int j = 0; j < width; ++j) sum += f(A(y[r * width + j]), A(t[r * width + j]));
-      return sum / A(width);
+      for (int j : of_team(width)) sum += f(A(y[r * width + j]), A(t[r * width + j]));
+      return team_sum(sum) / A(width);
     };
     A all = 0;
-    if (!parts.sum(rows, row, &all)) return;
+    if (!parts.sum(rows, row, &all) || !leads()) return;
     loss.data[0] += all;
     count.data[0] += float(rows);
   }

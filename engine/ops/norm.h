@@ -48,7 +48,8 @@ struct BatchNorm {
       A sum[kColumns] = {};
       add_columns(rows, count, sum,
                   [&](int r, int c) { return A(d[r * channels + c]) * (A(v[r * channels + c]) - mean[first + c]); });
-      for (int c = 0; c < count; ++c) dscale.data[first + c] += sum[c] / std::sqrt(variance[first + c] + A(epsilon));
+      for (int c = 0; leads() && c < count; ++c)
+        dscale.data[first + c] += sum[c] / std::sqrt(variance[first + c] + A(epsilon));
     });
   }
 

@@ -20,16 +20,20 @@ struct Parts {
   A* data = nullptr;
   int phase = 0;
 
-  // sum_i f(i) in the order of i, in two phases. True where *total is it.
+  // sum_i f(i) in the order of i, in two phases. A team makes each f(i). True, for all of one team, where *total is it.
   template <class F>
   constexpr bool sum(int n, F f, A* total) const {
     if (phase == 1) {
-      for (int i : independent(n)) data[i] = f(i);
+      for (int i : teams(n)) {
+        const A part = f(i);
+        if (leads()) data[i] = part;
+      }
       return false;
     }
-    if (!in_order()) return false;
-    *total = 0;
-    for (int i = 0; i < n; ++i) *total += phase == 0 ? f(i) : data[i];
+    if (!first_team()) return false;
+    A mine = 0;
+    for (int i : of_team(n)) mine += phase == 0 ? f(i) : data[i];
+    *total = team_sum(mine);
     return true;
   }
 };
@@ -60,6 +64,29 @@ constexpr int64_t parts_of(Op op, const Operands& operands) {
   const int64_t rows = x.product(0, x.rank - 1);
   if (op == Op::kLayerNormGradientScale) return rows * 2;
   return rows < x[0] ? x[0] : rows;  // of losses of single numbers a row is all behind axis 0
+}
+
+// How many iterations of an op are a team's, at most; 0: none.
+constexpr int64_t teams_of(Op op, const Operands& operands) {
+  const Shape x = operands[0];
+  switch (op) {
+    case Op::kSoftmax:
+    case Op::kSoftmaxGradient:
+    case Op::kLogSoftmax:
+    case Op::kLogSoftmaxGradient: return x.elements();  // of an axis that no operand knows
+    case Op::kLayerNorm:
+    case Op::kLayerNormGradientX:
+    case Op::kSoftmaxCrossEntropyGradient:
+    case Op::kDenseCrossEntropyGradient: return x.product(0, x.rank - 1);
+    case Op::kBatchNormGradientScale:
+    case Op::kBatchNormTraining:
+    case Op::kBatchNormTrainingGradientX:
+    case Op::kBatchNormTrainingGradientScale: return x.last();
+    case Op::kBiasGradient:
+    case Op::kDepthwiseConv2dGradientW: return operands[operands.count - 1].elements();
+    case Op::kLayerNormGradientScale: return parts_of(op, operands) + x.last();
+    default: return phases_of(op) > 1 ? parts_of(op, operands) : 0;
+  }
 }
 
 }  // namespace nacre::inline NACRE_ISA

@@ -48,15 +48,15 @@ struct Softmax {
   constexpr void forward(const T* x, T* y) const {
     using A = typename Element<T>::Accumulator;
     const A b = A(std::bit_cast<float>(beta));
-    const auto step = uint32_t(inner), size = uint32_t(width * inner);  // the index past the last may be beyond int
-    each_independent(outer, inner, [&](int o, int first, int) {
-      const T* from = x + uint32_t(o) * size;
-      T* to = y + uint32_t(o) * size;
-      const auto i = uint32_t(first);
-      A peak = A(from[i]), sum = 0;
-      for (uint32_t j = i; j < size; j += step) peak = A(from[j]) > peak ? A(from[j]) : peak;
-      for (uint32_t j = i; j < size; j += step) sum += std::exp((A(from[j]) - peak) * b);
-      for (uint32_t j = i; j < size; j += step) to[j] = T(std::exp((A(from[j]) - peak) * b) / sum);
+    each_team(outer, inner, [&](int o, int i) {
+      const T* from = x + o * width * inner + i;
+      T* to = y + o * width * inner + i;
+      A peak = A(from[0]), sum = 0;
+      for (int j : of_team(width)) peak = A(from[j * inner]) > peak ? A(from[j * inner]) : peak;
+      peak = team_max(peak);
+      for (int j : of_team(width)) sum += std::exp((A(from[j * inner]) - peak) * b);
+      sum = team_sum(sum);
+      for (int j : of_team(width)) to[j * inner] = T(std::exp((A(from[j * inner]) - peak) * b) / sum);
     });
   }
 
@@ -109,14 +109,14 @@ struct Softmax {
   constexpr void gradient(const T* dy, const T* y, T* dx) const {
     using A = typename Element<T>::Accumulator;
     const A b = A(std::bit_cast<float>(beta));
-    const auto step = uint32_t(inner), size = uint32_t(width * inner);
-    each_independent(outer, inner, [&](int o, int first, int) {
-      const T *d = dy + uint32_t(o) * size, *v = y + uint32_t(o) * size;
-      T* to = dx + uint32_t(o) * size;
-      const auto i = uint32_t(first);
+    each_team(outer, inner, [&](int o, int i) {
+      const int first = o * width * inner + i;
+      const T *d = dy + first, *v = y + first;
+      T* to = dx + first;
       A sum = 0;
-      for (uint32_t j = i; j < size; j += step) sum += A(d[j]) * A(v[j]);
-      for (uint32_t j = i; j < size; j += step) to[j] = T(b * A(v[j]) * (A(d[j]) - sum));
+      for (int j : of_team(width)) sum += A(d[j * inner]) * A(v[j * inner]);
+      sum = team_sum(sum);
+      for (int j : of_team(width)) to[j * inner] = T(b * A(v[j * inner]) * (A(d[j * inner]) - sum));
     });
   }
 

@@ -38,6 +38,9 @@ static_assert(same(kLtEpilogueNone, CUBLASLT_EPILOGUE_DEFAULT) && same(kLtEpilog
 static_assert(same(kLtBatchCount, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) &&
               same(kLtBatchStride, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) &&
               same(kLtMostWorkspace, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) &&
+              same(kLtReductions, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) &&
+              same(kLtReduceNone, CUBLASLT_REDUCTION_SCHEME_NONE) &&
+              same(kLtReduceComputeType, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) &&
               same(kLtLeastAlignmentA, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) &&
               same(kLtLeastAlignmentA + 1, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES) &&
               same(kLtLeastAlignmentA + 2, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES) &&

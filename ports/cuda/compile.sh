@@ -10,6 +10,12 @@ if ! "$@" --fatbin -Xptxas -v --keep --keep-dir "$kept" -o "$fatbin" 2>"$report"
   cat "$report" >&2
   exit 1
 fi
+# Without its list of headers a later build would keep this file when one of them changed.
+if ! [ -s "${fatbin%.fatbin}.d" ]; then
+  rm -f "$fatbin"
+  echo "$fatbin: nvcc wrote no list of headers" >&2
+  exit 1
+fi
 for found in "$kept"/*.ptx; do
   cp "$found" "$ptx"
   break

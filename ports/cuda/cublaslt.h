@@ -63,7 +63,12 @@ enum : LtEnum {  // cublasLtMatmulDescAttributes_t
 };
 enum : LtEnum { kLtEpilogueNone = 1, kLtEpilogueBias = 4 };  // cublasLtEpilogue_t
 enum : LtEnum { kLtBatchCount = 5, kLtBatchStride = 6 };      // cublasLtMatrixLayoutAttribute_t
-enum : LtEnum { kLtMostWorkspace = 1, kLtLeastAlignmentA = 5 };  // cublasLtMatmulPreferenceAttributes_t; B, C, D follow
+enum : LtEnum {  // cublasLtMatmulPreferenceAttributes_t
+  kLtMostWorkspace = 1,
+  kLtReductions = 3,
+  kLtLeastAlignmentA = 5,  // B, C, D follow
+};
+enum : LtEnum { kLtReduceNone = 0, kLtReduceComputeType = 2 };  // cublasLtReductionScheme_t
 
 // name in `CublasLt`, symbol of the library, arguments
 #define NACRE_CUBLASLT_FUNCTIONS(F)                                                                                   \

@@ -18,6 +18,13 @@ int bytes_of(LtType type) {
   }
 }
 
+// The largest power of two, at most 256, that divides the addresses of all matrices of a batch.
+uint32_t alignment_of(const Product& product, const Product::Matrix& matrix) {
+  const int64_t stride = product.batch > 1 ? matrix.stride * bytes_of(matrix.type) : 0;
+  const uintptr_t bits = reinterpret_cast<uintptr_t>(matrix.at) | uintptr_t(stride) | 256;
+  return uint32_t(bits & (~bits + 1));
+}
+
 bool aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % kAligned == 0; }
 
 // The scale type of alpha and beta, and the compute type of the sums.
@@ -84,11 +91,16 @@ bool DescribedProduct::describe(const CublasLt& library, const Product& p, size_
   lay(&d, p.d, p.m, p.n);
   told = told && library.preference_init(&preference, sizeof preference) == kLtSuccess &&
          library.preference_set(&preference, kLtMostWorkspace, &workspace, sizeof workspace) == kLtSuccess;
+  // Parts of a sum are added in the type of the sum, not in that of D, which would round each of them.
+  const uint32_t reductions = kLtReduceNone | kLtReduceComputeType;
+  told = told && library.preference_set(&preference, kLtReductions, &reductions, sizeof reductions) == kLtSuccess;
   // Else the library takes addresses to be multiples of 256.
-  const uint32_t alignment = kAligned;
-  for (LtEnum matrix = 0; matrix < 4; ++matrix)
+  const Product::Matrix* const matrices[] = {&p.a, &p.b, &p.d, &p.d};
+  for (LtEnum matrix = 0; matrix < 4; ++matrix) {
+    const uint32_t alignment = alignment_of(p, *matrices[matrix]);
     told = told &&
            library.preference_set(&preference, kLtLeastAlignmentA + matrix, &alignment, sizeof alignment) == kLtSuccess;
+  }
   return told;
 }
 

@@ -253,10 +253,11 @@ struct WeightSums {
   }
 
   constexpr void sums(const int8_t* w, int32_t* to) const {
-    for (int k : independent(out)) {
+    for (int k : teams(out)) {
       uint32_t sum = 0;
-      for (int i = 0; i < in; ++i) sum += uint32_t(w[k * in + i]);
-      to[k] = int32_t(sum);
+      for (int i : of_team(in)) sum += uint32_t(w[k * in + i]);
+      sum = team_sum(sum);
+      if (leads()) to[k] = int32_t(sum);
     }
   }
 };

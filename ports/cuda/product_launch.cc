@@ -117,7 +117,7 @@ bool Device::launch_weight_sums(const ProductStep& step, const StepHead& image) 
   const StepOperand& w = operands_of(image)[1];
   StepImage<2> made = image_of<2>(image, {w, w});
   made.operand[1].data = step.weights_at;
-  return launch(product_kernel(step.weights), blocks_of(uint64_t(step.out)), &made);
+  return launch(product_kernel(step.weights), blocks_of_teams(uint64_t(step.out)), &made);
 }
 
 bool Device::launch_sums(const ProductStep& step, const char* name, StepHead* image) {

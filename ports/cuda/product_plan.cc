@@ -29,8 +29,14 @@ void plan_scales(const KernelEntry& entry, const Operands& operands, uint32_t cl
   if (operands.has(2)) plan->bias = 2;
 }
 
-// Of y = epilogue(x W^T): without a clamp, a function or a residual the library adds the bias and writes y itself; not
-// the bias of groups or of float64.
+// Whether the library adds a bias to the sums: not one of groups or of float64. For sizes that Tensor Cores do not take
+// it rounds sums to 16 bits before it adds a bias of 16 bits (seen on an H100).
+bool adds_bias(LtType type, int groups, const Plan& plan) {
+  const bool halves = type == kLtF16 || type == kLtBf16;
+  return groups == 1 && type != kLtF64 && (!halves || (plan.terms % 8 == 0 && plan.columns % 8 == 0));
+}
+
+// Of y = epilogue(x W^T): without a clamp, a function or a residual the library adds the bias and writes y itself.
 bool plan_layer(const KernelEntry& entry, const Words& words, const Operands& operands, Plan* plan) {
   const ElementType x = entry.operands[0].element, y = entry.operands[entry.operand_count - 1].element;
   LtType type = kLtF32, other = kLtF32, made = kLtF32;
@@ -55,7 +61,7 @@ bool plan_layer(const KernelEntry& entry, const Words& words, const Operands& op
   }
   plan->left = {0, false, false}, plan->right = {1, true, false};
   plan->take_groups(groups, false);
-  const bool adds = !operands.has(2) || (groups == 1 && type != kLtF64);
+  const bool adds = !operands.has(2) || adds_bias(type, groups, *plan);
   const bool plain = is_real(type) && y == x && entry.operand_count == 4 && clamp == Clamp::kNone && adds;
   plan->sums = !plain;
   plan->zeros = type == kLtI8;

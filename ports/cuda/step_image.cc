@@ -8,9 +8,9 @@
 namespace nacre::cuda {
 namespace {
 
-// Threads take the elements of the last operand, what a step makes or updates; or the parts of its phases.
+// Threads take the elements of the last operand, what a step makes or updates; teams what teams_of says.
 uint32_t blocks_for(Op op, const Operands& operands) {
-  if (phases_of(op) > 1) return blocks_of(uint64_t(parts_of(op, operands)));
+  if (const int64_t teams = teams_of(op, operands); teams > 0) return blocks_of_teams(uint64_t(teams));
   if (operands.count == 0 || !operands.has(operands.count - 1)) return 1;
   return blocks_of(uint64_t(operands[operands.count - 1].elements()));
 }
@@ -20,6 +20,8 @@ uint32_t blocks_for(Op op, const Operands& operands) {
 uint32_t blocks_of(uint64_t elements) {
   return uint32_t(std::clamp<uint64_t>((elements + kBlockThreads - 1) / kBlockThreads, 1, kMostBlocks));
 }
+
+uint32_t blocks_of_teams(uint64_t elements) { return uint32_t(std::clamp<uint64_t>(elements, 1, kMostBlocks)); }
 
 void write_image(const Args& args, int room, uint32_t* failure, StepHead* image) {
   const Operands operands = {args.call.operands(), args.call.step->operand_count, 0};

@@ -45,8 +45,9 @@ NACRE_SHARED constexpr int image_operands(const OperandType* types, int count) {
   return count;
 }
 
-// Blocks of a launch whose threads take so many elements.
+// Blocks of a launch whose threads take so many elements, and of one whose blocks do.
 uint32_t blocks_of(uint64_t elements);
+uint32_t blocks_of_teams(uint64_t elements);
 
 // Writes the image of a step with room for so many operands: what bind knows. `failure` as the device sees it.
 void write_image(const Args& args, int room, uint32_t* failure, StepHead* image);

@@ -224,12 +224,13 @@ struct LtFunctions {
     else return cuda::kLtInvalidValue;
     return cuda::kLtSuccess;
   }
-  // The alignments of A, B, C and D: 256 unless it is told less.
+  // The alignments of A, B, C and D: 256 unless it is told less. An algorithm keeps them.
   static LtStatus preference_init(cuda::LtPreference* preference, size_t) {
     return *preference = {{256, 256, 256, 256}}, cuda::kLtSuccess;
   }
   static LtStatus preference_set(cuda::LtPreference* preference, LtEnum name, const void* value, size_t size) {
     if (name == cuda::kLtMostWorkspace && size == sizeof(size_t)) return cuda::kLtSuccess;
+    if (name == cuda::kLtReductions && size == sizeof(uint32_t)) return cuda::kLtSuccess;
     const LtEnum matrix = name - cuda::kLtLeastAlignmentA;
     if (matrix >= 4 || size != sizeof(uint32_t)) return cuda::kLtInvalidValue;
     preference->data[matrix] = *static_cast<const uint32_t*>(value);
@@ -240,19 +241,19 @@ struct LtFunctions {
                          cuda::LtMatrix*, cuda::LtMatrix* d, cuda::LtPreference* preference, int most,
                          cuda::LtChoice* choices, int* found) {
     *found = 0;
-    for (int matrix = 0; matrix < 4; ++matrix)  // an algorithm for more than the port gives would be wrong
-      if (preference->data[matrix] > 16) return cuda::kLtNotSupported;
     const LtStatus judged = judge(fields<ProductFields>(product), fields<MatrixFields>(a), fields<MatrixFields>(b),
                                   fields<MatrixFields>(d));
     *found = judged == cuda::kLtSuccess && most > 0 ? 1 : 0;
-    if (*found > 0) choices[0] = {};
+    if (*found == 0) return judged;
+    choices[0] = {};
+    std::copy_n(preference->data, 4, choices[0].algorithm.data);
     return judged;
   }
 
   static LtStatus multiply(cuda::LtHandle, cuda::LtProduct* product, const void* alpha, const void* a,
                            cuda::LtMatrix* a_is, const void* b, cuda::LtMatrix* b_is, const void* beta, const void* c,
-                           cuda::LtMatrix*, void* d, cuda::LtMatrix* d_is, const cuda::LtAlgorithm*, void*, size_t,
-                           cuda::Stream stream) {
+                           cuda::LtMatrix*, void* d, cuda::LtMatrix* d_is, const cuda::LtAlgorithm* algorithm, void*,
+                           size_t, cuda::Stream stream) {
     ProductImage image = {fields<ProductFields>(product),   fields<MatrixFields>(a_is),
                           fields<MatrixFields>(b_is),       fields<MatrixFields>(d_is),
                           static_cast<const std::byte*>(a), static_cast<const std::byte*>(b),
@@ -260,6 +261,9 @@ struct LtFunctions {
     const LtStatus judged = judge(image.product, image.a, image.b, image.d);
     if (judged != cuda::kLtSuccess) return judged;
     if (!aligned(a) || !aligned(b) || !aligned(d) || c != d) return cuda::kLtNotSupported;
+    const void* const matrices[] = {a, b, c, d};
+    for (int i = 0; i < 4; ++i)
+      if (reinterpret_cast<uintptr_t>(matrices[i]) % algorithm->data[i] != 0) return cuda::kLtNotSupported;
     const auto factor = [&](const void* at) {
       switch (image.product.scale) {
         case cuda::kLtI32: return float(*static_cast<const int32_t*>(at));

@@ -1,84 +1,46 @@
-// Claims about a real GPU, through the CUDA port; NOT SHOWN, with the port's sentence, where there is none.
+// Claim: each entry of the reference on random cases, and the models given, on a real GPU: integers and codes are those
+// of the host to the bit; floats within the bounds of cuda_tally.h, and how many of them to the bit.
 //
-//   cuda_equal    each entry of the reference on random cases, and the models given: integers and codes are those of
-//                 the host to the bit; floats within the bounds below, and how many of them to the bit
-//   cuda_trains   the training models given: after 200 steps the loss is within 1% of the host's; a step whose input is
-//                 infinite is refused where the host refuses it, and leaves the state as it was but for the loss scale
-//                 and its counters
-//
-//   cuda_equal [cases per entry] [seed] [MODEL..]
-//   cuda_trains MODEL..                                  both with "simulated" first: on the tests' device
-//
-// Each once on the port's own kernels, and once with products by cuBLASLt.
-//
-// Bounds of a float of type T: one unit of T's last place where the exact result lies between two, and 32 2^-24 of the
-// largest magnitude of the tensor: functions of CUDA's mathematics are within 2 ulp, those of the host within 1. With
-// cuBLASLt, which sums in its own order, 1e-5 of it, and behind a product of float8 codes, whose sums have fewer bits
-// on Tensor Cores, 4e-3.
+//   cuda_equal [simulated] [cases per entry] [seed] [MODEL..]            simulated: on the tests' device
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "ports/cuda/product_plan.h"
+#include "tests/cases_random.h"
 #include "tests/claims/claims.h"
 #include "tests/claims/cuda_models.h"
 #include "tests/claims/cuda_steps.h"
+#include "tests/claims/cuda_tally.h"
 
 namespace nacre::test {
 namespace {
 
-constexpr double kOwnShare = 32 * 0x1p-24, kProductShare = 1e-5, kFloat8Share = 4e-3;
-
-struct Tally {
-  uint64_t cases = 0, elements = 0, exact = 0, models = 0, failures = 0, products = 0;
-  double share = kOwnShare;  // of the largest magnitude of a tensor
-
-  bool that(bool holds, const std::string& what) {
-    if (!holds && ++failures <= 30) std::printf("FAIL %s\n", what.c_str());
-    return holds;
-  }
-};
-
-unsigned long long n(uint64_t v) { return v; }
-
-// ---- Bounds ----
-
-double unit_of(ElementType type) {  // 2^-bits of the significand behind its first
-  switch (type) {
-    case ElementType::kFloat64: return 0x1p-52;
-    case ElementType::kFloat32: return 0x1p-23;
-    case ElementType::kFloat16: return 0x1p-10;
-    case ElementType::kBfloat16: return 0x1p-7;
-    case ElementType::kFloat8E4M3: return 0x1p-3;
-    case ElementType::kFloat8E5M2: return 0x1p-2;
-    default: return 0;
-  }
-}
-
-bool within(const Array& got, const Array& want, Tally& tally) {
-  const double unit = unit_of(want.element);
-  const double share = want.element == ElementType::kFloat64 ? tally.share * 0x1p-29 : tally.share;
-  if (unit == 0) {
-    tally.elements += uint64_t(want.elements()), tally.exact += uint64_t(want.elements());
-    return got.bytes == want.bytes;
-  }
-  double largest = 0;
-  for (int64_t i = 0; i < want.elements(); ++i)
-    if (std::isfinite(want.real(i))) largest = std::max(largest, std::abs(want.real(i)));
-  bool all = true;
-  for (int64_t i = 0; i < want.elements(); ++i) {
-    const double a = got.real(i), b = want.real(i);
-    const bool same = a == b || (std::isnan(a) && std::isnan(b));
-    ++tally.elements, tally.exact += same;
-    all &= same || std::abs(a - b) <= unit * std::abs(b) + share * largest;
-  }
-  return all;
-}
-
 // ---- Single kernels ----
+
+// A layer of 16-bit floats rounds to these, also where it then stores float32.
+double least_unit(const KernelEntry& entry) {
+  const bool layer = entry.op == Op::kDense || entry.op == Op::kConv2d;
+  const ElementType x = entry.operands[0].element;
+  return layer && (x == ElementType::kFloat16 || x == ElementType::kBfloat16) ? unit_of(x) : 0;
+}
+
+// Of what cuBLASLt multiplies: how far its sums may be off.
+double product_bound(const KernelEntry& entry, const Step& step, const Execution& host) {
+  std::vector<Array> arrays = step.inputs;
+  arrays.insert(arrays.end(), host.outputs.begin(), host.outputs.end());
+  std::vector<TensorRecord> records;
+  for (const Array& array : arrays) records.push_back(array.present() ? record_of(array) : TensorRecord{});
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < arrays.size(); ++i) tensors.push_back({nullptr, arrays[i].present() ? &records[i] : nullptr});
+  cuda::Plan plan;
+  const Words words = {step.words.data(), int(step.words.size())};
+  if (!cuda::plan_of(entry, words, {tensors.data(), int(tensors.size()), 0}, &plan)) return 0;
+  const double factors = largest_of(arrays[size_t(plan.left.operand)]) * largest_of(arrays[size_t(plan.right.operand)]);
+  return (plan.terms / 8 + 2) * 0x1p-22 * plan.terms * factors;
+}
 
 // As execute(), with every operand in the device's memory.
 Execution execute_on(const Port& port, std::span<std::byte> memory, const KernelEntry& entry, const Step& step,
@@ -126,12 +88,51 @@ void kernels(Tally& tally, cuda::Device& device, int cases, uint64_t seed) {
       const ElementType first = step.inputs.empty() ? ElementType::kNone : step.inputs[0].element;
       const bool float8 = first == ElementType::kFloat8E4M3 || first == ElementType::kFloat8E5M2;
       tally.share = !device.has_products() ? kOwnShare : float8 ? kFloat8Share : kProductShare;
+      tally.besides = device.has_products() ? product_bound(*named[e].entry, step, host) : 0;
+      tally.least_unit = device.has_products() ? least_unit(*named[e].entry) : 0;
       bool holds = gpu.outputs.size() == host.outputs.size() && gpu.updated.size() == host.updated.size();
       for (size_t o = 0; holds && o < host.outputs.size(); ++o) holds = within(gpu.outputs[o], host.outputs[o], tally);
       for (size_t o = 0; holds && o < host.updated.size(); ++o) holds = within(gpu.updated[o], host.updated[o], tally);
-      tally.that(holds, name + ": numbers are the host's");
+      tally.within_bounds(holds, name + ": numbers are the host's");
     }
   }
+  tally.besides = tally.least_unit = 0;
+  device.release(memory);
+}
+
+// Products of 16-bit floats whose sizes fit Tensor Cores, as random cases seldom are.
+void aligned_products(Tally& tally, cuda::Device& device, uint64_t seed) {
+  const std::vector<reference::NamedEntry> named = all_entries();
+  const std::span<std::byte> memory = device.allocate(size_t{16} << 20);
+  Random random(seed);
+  for (size_t e = 0; e < named.size(); ++e) {
+    const std::string name = named[e].name;
+    const ElementType type = named[e].entry->operands[0].element;
+    if (name != "kDenseBf16" && name != "kDenseF16" && name != "kDenseBf16ToF32" && name != "kDenseF16ToF32") continue;
+    for (const int rows : {8, 64, 200})
+      for (const int terms : {64, 512})
+        for (const int columns : {8, 64, 256}) {
+          const auto reals = [&](std::vector<int32_t> dims) {
+            Array made = make_array(type, std::move(dims));
+            for (int64_t i = 0; i < made.elements(); ++i) made.set(i, between(random, -1, 1));
+            return made;
+          };
+          Step step;
+          step.words.assign(size_t(7), 0);
+          step.inputs = {reals({rows, terms}), reals({columns, terms}), reals({columns})};
+          const Execution host = execute(*named[e].entry, step.words, step.inputs);
+          const Execution gpu = execute_on(device.port(), memory, *device.port().set->entries[e], step, host);
+          if (!tally.that(host.code == Code::kOk && gpu.code == Code::kOk, name + ": runs: " + device.sentence()))
+            continue;
+          tally.share = device.has_products() ? kProductShare : kOwnShare;
+          tally.besides = device.has_products() ? product_bound(*named[e].entry, step, host) : 0;
+          tally.least_unit = device.has_products() ? least_unit(*named[e].entry) : 0;
+          tally.within_bounds(within(gpu.outputs[0], host.outputs[0], tally),
+                              name + ": numbers of " + std::to_string(terms) + " terms are the host's");
+          ++tally.cases;
+        }
+  }
+  tally.besides = tally.least_unit = 0;
   device.release(memory);
 }
 
@@ -159,74 +160,11 @@ void infer(Tally& tally, cuda::Device& device, const std::string& path) {
     for (Bound* bound : {&host, &gpu}) bound->fill_inputs(seed);
     if (!tally.that(host.program.run().ok() && gpu.program.run().ok(), path + ": runs: " + device.sentence())) break;
     for (uint32_t o = 0; o < host.program.output_count(); ++o)
-      tally.that(within(array_of(gpu.program, gpu.model, o), array_of(host.program, host.model, o), tally),
-                 path + ": outputs are the host's");
+      tally.within_bounds(within(array_of(gpu.program, gpu.model, o), array_of(host.program, host.model, o), tally),
+                          path + ": outputs are the host's");
   }
   ++tally.models;
   gpu.program.unbind();
-}
-
-void train(Tally& tally, cuda::Device& device, const std::string& path) {
-  constexpr uint32_t kSteps = 200;
-  Block file;
-  if (!tally.that(read_model(path.c_str(), &file), path + ": is read")) return;
-  const Port* const ports[] = {nullptr, &device.port()};
-  Places places(ports);
-  places.keep(1);
-  Bound host, gpu;
-  if (!tally.that(host.train(file, nullptr, nullptr).ok() && gpu.train(file, &places, &device).ok(),
-                  path + ": is bound to host and device: " + device.sentence()))
-    return;
-  Trainer::Report expected, found;
-  for (uint32_t i = 0; i < kSteps; ++i)
-    if (!tally.that(train_step(host, i, false, &expected) && train_step(gpu, i, false, &found),
-                    path + ": takes a step: " + device.sentence()))
-      return;
-  std::printf("%s: loss after %u steps %.6g on the host, %.6g on the device\n", path.c_str(), kSteps,
-              double(expected.loss), double(found.loss));
-  tally.that(std::abs(found.loss - expected.loss) <= 0.01f * std::abs(expected.loss) + 1e-6f,
-             path + ": the loss is within 1% of the host's");
-  // Where the host refuses a step with an infinity (float8 codes hold none: their step is applied), all of the state
-  // but the loss scale and its counters is what it was.
-  const std::vector<std::byte> before(gpu.trainer.state().begin(), gpu.trainer.state().end());
-  if (!tally.that(train_step(host, 0, true, &expected) && train_step(gpu, 0, true, &found),
-                  path + ": takes a step with an infinity"))
-    return;
-  size_t changed = 0;
-  for (size_t i = 0; i < before.size(); ++i) changed += before[i] != gpu.trainer.state()[i];
-  tally.that(found.applied == expected.applied && (found.applied || changed <= 16),
-             path + ": a refused step leaves the state as it was");
-  ++tally.models;
-}
-
-int told(const char* claim, const Tally& tally, bool simulated) {
-  if (tally.failures != 0) {
-    std::printf("CLAIM %s NOT SHOWN: %llu checks failed\n", claim, n(tally.failures));
-    return 1;
-  }
-  std::printf(
-      "CLAIM %s %s: %llu cases of every entry, %llu models, with own kernels and with %llu products by cuBLASLt; %llu "
-      "numbers, %llu of them to the bit\n",
-      claim, simulated ? "NOT SHOWN: no GPU; its checks hold on the simulated device" : "shown", n(tally.cases),
-      n(tally.models), n(tally.products), n(tally.elements), n(tally.exact));
-  return simulated ? 77 : 0;
-}
-
-// Arguments behind "simulated", where that is the first.
-template <class Run>
-int on_gpu(const char* claim, int count, char** arguments, const Run& run) {
-  const bool simulated = count > 1 && std::strcmp(arguments[1], "simulated") == 0;
-  Tally tally;
-  for (const bool products : {false, true}) {
-    Gpu gpu(simulated, products);
-    if (!gpu.open) return std::printf("CLAIM %s NOT SHOWN: %s\n", claim, gpu.device.sentence()), 77;
-    if (!products) std::printf("%s\n", gpu.device.name());
-    if (!tally.that(gpu.device.has_products() == products, "cuBLASLt opens")) break;
-    tally.share = products ? kFloat8Share : kOwnShare;  // of models, which have any products
-    run(tally, gpu.device, count - (simulated ? 1 : 0), arguments + (simulated ? 1 : 0));
-    tally.products += gpu.device.counts().products;
-  }
-  return told(claim, tally, simulated);
 }
 
 }  // namespace
@@ -234,17 +172,11 @@ int on_gpu(const char* claim, int count, char** arguments, const Run& run) {
 
 NACRE_CLAIM(cuda_equal) {
   using namespace nacre;
-  return test::on_gpu(
-      "cuda_equal", count, arguments, [](test::Tally& tally, cuda::Device& device, int n, char** words) {
-        test::kernels(tally, device, n > 1 ? std::atoi(words[1]) : 8, n > 2 ? std::strtoull(words[2], nullptr, 10) : 1);
-        for (int i = 3; i < n; ++i) test::infer(tally, device, words[i]);
-      });
-}
-
-NACRE_CLAIM(cuda_trains) {
-  using namespace nacre;
-  return test::on_gpu("cuda_trains", count, arguments,
+  return test::on_gpu("cuda_equal", count, arguments,
                       [](test::Tally& tally, cuda::Device& device, int n, char** words) {
-                        for (int i = 1; i < n; ++i) test::train(tally, device, words[i]);
+                        const uint64_t seed = n > 2 ? std::strtoull(words[2], nullptr, 10) : 1;
+                        test::kernels(tally, device, n > 1 ? std::atoi(words[1]) : 8, seed);
+                        test::aligned_products(tally, device, seed);
+                        for (int i = 3; i < n; ++i) test::infer(tally, device, words[i]);
                       });
 }

@@ -82,7 +82,7 @@ void Bound::fill_inputs(uint32_t seed) {
     fill_input(program.input(i), model.tensors()[program.view().inputs[i]].element, seed);
 }
 
-bool train_step(Bound& bound, uint32_t seed, bool infinite, Trainer::Report* report) {
+bool train_step(Bound& bound, uint32_t seed, bool infinite, Trainer::Report* report, float nudge) {
   uint32_t feeding = 0;
   if (!bound.model.find(Entry::kGradients, nullptr, &feeding).ok()) return false;
   for (uint32_t i = 0; i < bound.trainer.input_count(); ++i) {
@@ -90,6 +90,12 @@ bool train_step(Bound& bound, uint32_t seed, bool infinite, Trainer::Report* rep
     const ElementType type = bound.model.tensors()[bound.model.program(feeding).inputs[i]].element;
     fill_input(input, type, seed % 8 * 16 + i);
     const float infinity = std::numeric_limits<float>::infinity();
+    for (size_t e = 0; nudge != 0 && type == ElementType::kFloat32 && e < input.size() / sizeof(float); ++e) {
+      float real;
+      std::memcpy(&real, input.data() + e * sizeof real, sizeof real);
+      real *= ((e * 2654435761u + seed) >> 16 & 1) != 0 ? 1 + nudge : 1 - nudge;
+      std::memcpy(input.data() + e * sizeof real, &real, sizeof real);
+    }
     if (infinite && type == ElementType::kFloat32) std::memcpy(input.data(), &infinity, sizeof infinity);
   }
   return bound.trainer.step(0.01f, report).ok();

@@ -76,8 +76,9 @@ struct Bound {
   Status cut(Places* places, cuda::Device* device);
 };
 
-// Accumulates numbers of a seed, or with an infinity among them, and commits.
-bool train_step(Bound& bound, uint32_t seed, bool infinite, Trainer::Report* report);
+// Accumulates numbers of a seed, or with an infinity among them, and commits. Each real number is `nudge` of itself
+// more or less.
+bool train_step(Bound& bound, uint32_t seed, bool infinite, Trainer::Report* report, float nudge = 0);
 
 // One step by hand whose operands lie in the device's memory: inputs are copied there, what follows them is poisoned.
 class StepOnDevice {

@@ -77,11 +77,12 @@ struct CudaTimings::TimedModel {
     Trainer::Report report;
     return bound.trainer.step(kRate, &report).ok() && report.applied;
   }
-  // The first run records its programs. Steps are refused until the loss scale has found its place.
+  // The first run records its programs, and the first step besides brings the state. Steps are refused until the loss
+  // scale has found its place.
   bool warm_up() {
-    for (int attempt = 0; attempt < (training ? 32 : 1); ++attempt)
-      if (run()) return true;
-    return false;
+    int done = 0;
+    for (int attempt = 0; attempt < (training ? 32 : 2) && done < 2; ++attempt) done += run() ? 1 : 0;
+    return done == 2;
   }
 };
 
@@ -182,7 +183,7 @@ bool CudaTimings::add_kernel(const std::string& name, const char* entry, const s
   const auto is = [&](const reference::NamedEntry& e) { return std::strcmp(e.name, entry) == 0; };
   const auto at = std::ranges::find_if(named, is);
   if (at == named.end()) return fail(std::string(entry) + " is no kernel");
-  size_t bytes = work.scratch;
+  size_t bytes = work.scratch + (size_t{1} << 16);  // and the parts of sums
   for (const Array& operand : operands) bytes += (operand.bytes.size() + 512) / 256 * 256;
   const std::span<std::byte> memory = device_.allocate(bytes);
   if (memory.empty()) return fail(name);

@@ -1,0 +1,61 @@
+// Claims about a real GPU, through the CUDA port; NOT SHOWN, with the port's sentence, where there is none. What they
+// have in common: each runs once on the port's own kernels and once with products by cuBLASLt, and counts.
+//
+// Bounds of a float of type T: one unit of T's last place where the exact result lies between two, and 32 2^-24 of the
+// largest magnitude of the tensor: functions of CUDA's mathematics are within 2 ulp, those of the host within 1. With
+// cuBLASLt, which sums in its own order, 1e-5 of it, and behind a product of float8 codes, whose sums have fewer bits
+// on Tensor Cores, 4e-3. A product of k terms is besides within (k / 8 + 2) 2^-22 of k times the largest magnitudes of
+// both factors: a Tensor Core adds eight products and more at a time, and cuts each at the last place of the largest.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "tests/claims/cuda_models.h"
+
+namespace nacre::test {
+
+inline constexpr double kOwnShare = 32 * 0x1p-24, kProductShare = 1e-5, kFloat8Share = 4e-3;
+
+struct Tally {
+  uint64_t cases = 0, elements = 0, exact = 0, models = 0, failures = 0, products = 0;
+  double share = kOwnShare;              // of the largest magnitude of a tensor
+  double besides = 0;                    // how far off a number may be besides
+  double least_unit = 0;                 // where a float32 result was rounded to fewer bits before
+  double beyond = 0;                     // the furthest of what within() judged last, as a multiple of its bound
+  double found = 0, wanted = 0;          // that one
+  std::map<std::string, uint64_t> told;  // how often each sentence failed
+
+  bool that(bool holds, const std::string& what) {
+    if (holds) return true;
+    ++failures;
+    if (++told[what] == 1) std::printf("FAIL %s\n", what.c_str());
+    return false;
+  }
+  bool within_bounds(bool holds, const std::string& what) {
+    const bool first = !told.contains(what);
+    if (that(holds, what)) return true;
+    if (first) std::printf("     %.9g, not %.9g: %.3g times the bound away\n", found, wanted, beyond);
+    return false;
+  }
+  void print_repeated() const {
+    for (const auto& [what, times] : told)
+      if (times > 1) std::printf("FAIL %s: %llu times\n", what.c_str(), static_cast<unsigned long long>(times));
+  }
+};
+
+// 2^-bits of the significand behind its first; 0 of integers.
+double unit_of(ElementType type);
+double largest_of(const Array& array);  // magnitude, of those that are finite
+// Whether all numbers are within the bounds of the tally, which counts them.
+bool within(const Array& got, const Array& want, Tally& tally);
+
+// Runs the claim on both kinds of device, with the arguments behind "simulated" where that is the first, and prints its
+// line. The exit status of the claim.
+using RunOnGpu = std::function<void(Tally&, cuda::Device&, int count, char** arguments)>;
+int on_gpu(const char* claim, int count, char** arguments, const RunOnGpu& run);
+
+}  // namespace nacre::test
