@@ -5,6 +5,7 @@
 #   exact_memory_m4         AD, KWS, IC, VWW: the image prints what `nacre size --target arm/m4` says
 #   firmware_fine_tunes     the image trains the last layers of the digits network and of KWS, is stopped in the middle of a write, goes on
 #   static_image            what `nacre firmware` writes: tests/claims/static_image.sh
+#   targets                 the same on Cortex-M0+ to M55 and RISC-V: tests/claims/targets.sh
 #   no_silent_fallback      second line: the digits sample under every policy runs in the image and gives what the PC gives
 #
 # Without the shared networks the image holds the digits sample, and the numbers that name a network are skipped.
@@ -52,7 +53,10 @@ code_bytes() {
 port_log=$work/port.log
 if ports/firmware/test_port.sh >"$port_log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); tail -n 20 "$port_log"; fi
 
-if tests/claims/static_image.sh; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+# script NAME: of tests/claims, which says its claim itself.
+script() { if "tests/claims/$1.sh"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
+script static_image
+script targets
 
 # ---- no_silent_fallback, in the image ----
 # Integer policies equal the PC to the bit. Of the others a libm's exp and the rounding of -Os may differ in last bits:
