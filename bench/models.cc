@@ -137,7 +137,7 @@ int time_networks(int argc, char** argv) {
   std::vector<std::shared_ptr<Ready>> networks;
   std::vector<const Port*> ports = {nullptr};
   each_vector_tier([&](const VectorTier& tier) {
-    if (tier.runs_here) ports.push_back(tier.port);
+    if (tier.runs_here && !tier.emulated) ports.push_back(tier.port);
   });
   const auto register_network = [&](const std::string& types, const std::string& name, const fs::path& file) {
     for (const Port* port : ports) {

@@ -118,7 +118,7 @@ int time_networks(int argc, char** argv) {
   const fs::path folder = models_folder(argc, argv);
   std::vector<const Port*> ports = {nullptr};
   each_vector_tier([&](const VectorTier& tier) {
-    if (tier.runs_here) ports.push_back(tier.port);
+    if (tier.runs_here && !tier.emulated) ports.push_back(tier.port);
   });
   const auto register_network = [&](const std::string& name, const fs::path& file, tools::Loss loss) {
     for (const char* policy : kPolicies)

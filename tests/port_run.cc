@@ -67,7 +67,7 @@ int run(const char* name, const char* path, int count, char** files) {
 int best() {
   const char* best = "";
   each_vector_tier([&](const VectorTier& tier) {
-    if (tier.runs_here) best = tier.name;
+    if (tier.runs_here && !tier.by_name) best = tier.name;
   });
   return std::printf("%s\n", best), 0;
 }

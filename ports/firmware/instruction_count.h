@@ -1,7 +1,7 @@
 // Instructions executed under QEMU with `-icount shift=N` (qemu_run.sh: N = 0), exactly repeatable.
 //
-// With icount an instruction takes 2^N ns of virtual time, and SysTick counts the 25 MHz processor
-// clock of the MPS2 boards, 40 ns a tick:
+// With icount an instruction takes 2^N ns of virtual time. SysTick counts the processor clock of an Arm board, of the
+// MPS2 boards but AN505 25 MHz, 40 ns a tick:
 //
 //   instructions = ticks * 40 / 2^N
 //
@@ -11,6 +11,8 @@
 //   0   671 088 600           40
 //   5    20 971 518           1.25
 //   10      655 359           0.04
+//
+// A RISC-V has mcycle, in QEMU the nanoseconds themselves: 2^32 of them.
 //
 // This is no cycle count: QEMU has no pipeline and no wait states (and, as of 7.2, no DWT cycle
 // counter). Without icount, or on a board, the ticks are time. start_ticks() and read_ticks()
@@ -23,15 +25,25 @@ namespace nacre::firmware {
 
 constexpr uint32_t kTooManyTicks = UINT32_MAX;
 
+// Of a tick, and in fourths because AN547 has 32 MHz.
+#ifdef __riscv
+constexpr uint32_t kFourthsOfNanosecond = 4;
+#elif defined(NACRE_TICK_FOURTHS)
+constexpr uint32_t kFourthsOfNanosecond = NACRE_TICK_FOURTHS;
+#else
+constexpr uint32_t kFourthsOfNanosecond = 160;
+#endif
+
 // Each start is at the same phase of a tick, so that equal work gives equal ticks.
 void start_ticks();
 
-// Since start_ticks(), or kTooManyTicks after 2^24. One start serves any number of readings.
+// Since start_ticks(), or kTooManyTicks after 2^24 (RISC-V: 2^32). One start serves any number of readings.
 uint32_t read_ticks();
 
-// `ticks` below 2^24: the product fits 32 bits. kTooManyTicks stays as it is.
+// Of SysTick `ticks` are below 2^24, and the product fits 32 bits. kTooManyTicks stays as it is.
 constexpr uint32_t instructions(uint32_t ticks, int icount_shift = 0) {
-  return ticks == kTooManyTicks ? ticks : ticks * 40 >> icount_shift;
+  if (ticks == kTooManyTicks) return ticks;
+  return kFourthsOfNanosecond == 4 ? ticks >> icount_shift : ticks * kFourthsOfNanosecond >> (2 + icount_shift);
 }
 
 }  // namespace nacre::firmware

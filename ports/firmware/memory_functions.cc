@@ -2,8 +2,9 @@
 // (strlen, because gcc 12 makes a call to it out of any loop that looks for a zero byte.)
 //
 // gcc would make these loops into calls to the very functions, hence the pragma; test_port.sh
-// checks the object. Words are read and written unaligned: the M4 does that in hardware for single
-// loads and stores, and `packed` makes gcc avoid the multiple and double ones, which fault.
+// checks the object. From M3 on Arm reads and writes words unaligned in hardware with single loads and
+// stores, and `packed` makes gcc avoid the multiple and double ones, which fault. On M0+ and RISC-V
+// words are moved where all places are aligned.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,19 +13,31 @@
 
 namespace {
 
+#ifdef __ARM_FEATURE_UNALIGNED
 struct [[gnu::packed, gnu::may_alias]] Word {
   uint32_t bits;
 };
+constexpr bool in_words(uintptr_t) { return true; }
+#else
+struct [[gnu::may_alias]] Word {
+  uint32_t bits;
+};
+constexpr bool in_words(uintptr_t places) { return places % sizeof(Word) == 0; }
+#endif
+
+uintptr_t address_of(const uint8_t* place) { return reinterpret_cast<uintptr_t>(place); }
 
 void copy_up(uint8_t* to, const uint8_t* from, size_t count) {
-  for (; count >= 4; count -= 4, to += 4, from += 4)
-    *reinterpret_cast<Word*>(to) = *reinterpret_cast<const Word*>(from);
+  if (in_words(address_of(to) | address_of(from)))
+    for (; count >= 4; count -= 4, to += 4, from += 4)
+      *reinterpret_cast<Word*>(to) = *reinterpret_cast<const Word*>(from);
   for (; count > 0; --count) *to++ = *from++;
 }
 
 void copy_down(uint8_t* to, const uint8_t* from, size_t count) {
-  for (; count >= 4; count -= 4)
-    *reinterpret_cast<Word*>(to + count - 4) = *reinterpret_cast<const Word*>(from + count - 4);
+  if (in_words(address_of(to + count) | address_of(from + count)))
+    for (; count >= 4; count -= 4)
+      *reinterpret_cast<Word*>(to + count - 4) = *reinterpret_cast<const Word*>(from + count - 4);
   for (; count > 0; --count) to[count - 1] = from[count - 1];
 }
 
@@ -48,7 +61,8 @@ void* memmove(void* to, const void* from, size_t count) {
 void* memset(void* to, int value, size_t count) {
   uint8_t* byte = static_cast<uint8_t*>(to);
   const uint32_t bits = 0x01010101u * static_cast<uint8_t>(value);
-  for (; count >= 4; count -= 4, byte += 4) reinterpret_cast<Word*>(byte)->bits = bits;
+  if (in_words(address_of(byte)))
+    for (; count >= 4; count -= 4, byte += 4) reinterpret_cast<Word*>(byte)->bits = bits;
   for (; count > 0; --count) *byte++ = static_cast<uint8_t>(value);
   return to;
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # qemu_run.sh MACHINE IMAGE [ARGUMENT...]: runs a firmware image; the exit status is the program's.
 #
+# MACHINE is a board that qemu-system-arm knows, or rv32imac or rv32imafc: a RISC-V with these instructions and no others.
 # Text goes to stdout: without the chardev QEMU writes semihosting text to stderr. Arguments may not
 # hold blanks, with which semihosting joins them; a comma is doubled because it separates QEMU's
 # options. From the environment:
@@ -16,7 +17,14 @@ for word in "${image##*/}" "$@"; do
   console=$console,arg=$(printf %s "$word" | sed 's/,/,,/g')
 done
 
+case $machine in
+  rv32*f*) board='qemu-system-riscv32 -M virt -bios none -cpu rv32,d=false' ;;
+  rv32*) board='qemu-system-riscv32 -M virt -bios none -cpu rv32,f=false,d=false' ;;
+  *) board="qemu-system-arm -M $machine" ;;
+esac
+
+# shellcheck disable=SC2086
 exec timeout -k 5 "${NACRE_QEMU_SECONDS:-60}" \
-  qemu-system-arm -M "$machine" -display none -monitor none -serial none \
+  $board -display none -monitor none -serial none \
   -icount shift="${NACRE_ICOUNT_SHIFT:-0}" -chardev stdio,id=console,mux=off,signal=off \
   -semihosting-config "$console" -kernel "$image" </dev/null

@@ -21,15 +21,31 @@ constexpr uint32_t kApplicationExit = 0x20026;  // ADP_Stopped_ApplicationExit
 
 uint32_t word(const void* pointer) { return reinterpret_cast<uint32_t>(pointer); }
 
-// Operation in r0, argument or address of the argument block in r1, result in r0. 0xAB is the
-// immediate that M-profile hosts look for. The host reads and writes memory behind the compiler's
-// back: hence the clobber.
+// Operation and argument (or address of the argument block) in the first two registers of a call, result in the first.
+// The host reads and writes memory behind the compiler's back: hence the clobber.
+#ifdef __riscv
+// The three instructions that mark a call, of four bytes each and within a page: RISC-V semihosting, 1.0.
+uint32_t call(Operation operation, const void* argument) {
+  register uint32_t a0 asm("a0") = operation;
+  register const void* a1 asm("a1") = argument;
+  asm volatile(
+      ".option push \n .option norvc \n .balign 16 \n"
+      "slli x0, x0, 0x1f \n ebreak \n srai x0, x0, 7 \n"
+      ".option pop"
+      : "+r"(a0)
+      : "r"(a1)
+      : "memory");
+  return a0;
+}
+#else
+// 0xAB is the immediate that M-profile hosts look for.
 uint32_t call(Operation operation, const void* argument) {
   register uint32_t r0 asm("r0") = operation;
   register const void* r1 asm("r1") = argument;
   asm volatile("bkpt 0xAB" : "+r"(r0) : "r"(r1) : "memory");
   return r0;
 }
+#endif
 
 }  // namespace
 

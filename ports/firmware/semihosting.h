@@ -1,5 +1,5 @@
 // What the host does for an image under QEMU or a debugger: text, exit status, arguments, files.
-// Arm, "Semihosting for AArch32 and AArch64", defines the operations.
+// Arm, "Semihosting for AArch32 and AArch64", defines the operations; RISC-V has the same.
 //
 // An image defines app_main(); startup.cc calls it and passes its value to exit(). Without a host
 // the first call is a fault, and the fault's report another: the core locks up.

@@ -1,6 +1,6 @@
 #include "ports/firmware/stack_use.h"
 
-extern "C" uint32_t nacre_stack_limit[], nacre_stack_top[];  // mps2_an386.ld
+extern "C" uint32_t nacre_stack_limit[], nacre_stack_top[];  // sections.ld
 
 namespace nacre::firmware {
 namespace {
@@ -13,11 +13,15 @@ uint32_t bytes_between(const volatile uint32_t* low, const volatile uint32_t* hi
 
 }  // namespace
 
-// Arm has no red zone: what lies below sp belongs to nobody. Volatile, because gcc would call
+// Neither Arm nor RISC-V has a red zone: what lies below sp belongs to nobody. Volatile, because gcc would call
 // memset, which would paint over its own frame.
 void paint_stack() {
   const volatile uint32_t* sp;
-  asm volatile("mov %0, sp" : "=r"(sp));
+#ifdef __riscv
+  asm volatile("mv %0, sp" : "=r"(sp));
+#else
+  asm volatile("mov %0, sp" : "=r"(sp) : : "lr");  // lr: is saved before, not below what sp is here
+#endif
   for (volatile uint32_t* word = nacre_stack_limit; word < sp; ++word) *word = kPaint;
 }
 

@@ -1,7 +1,10 @@
 // The tiers of fast kernels of all ports.
 #pragma once
 
+#include <cstring>
+
 #include "ports/arm/arm.h"
+#include "ports/cortex_m/cortex_m.h"
 #include "ports/x86/x86.h"
 
 namespace nacre {
@@ -12,7 +15,8 @@ struct VectorTier {
   std::span<const reference::NamedEntry> list;
   int lanes;
   bool runs_here;
-  bool by_name;  // taken only where asked for
+  bool by_name;   // taken only where asked for
+  bool emulated;  // of another machine: here in plain C++, for programs that were made for it
 };
 
 // f(tier) for each, of each port the lowest first: of those that run on a machine, and are not by_name, the last is the
@@ -22,12 +26,15 @@ void each_vector_tier(const F& f) {
   for (uint32_t i = 0; i < uint32_t(x86::Tier::kCount); ++i) {
     const auto tier = x86::Tier(i);
     f(VectorTier{x86::name(tier), &x86::port(tier), x86::list(tier), x86::lanes(tier), x86::runs_here(tier),
-                 x86::by_name(tier)});
+                 x86::by_name(tier), false});
   }
   for (uint32_t i = 0; i < uint32_t(arm::Tier::kCount); ++i) {
     const auto tier = arm::Tier(i);
-    f(VectorTier{arm::name(tier), &arm::port(tier), arm::list(tier), arm::lanes(tier), arm::runs_here(tier), false});
+    f(VectorTier{arm::name(tier), &arm::port(tier), arm::list(tier), arm::lanes(tier), arm::runs_here(tier), false,
+                 false});
   }
+  for (const Port& port : cortex_m::ports())
+    f(VectorTier{std::strchr(port.name, '/') + 1, &port, cortex_m::list(), 4, true, true, true});
 }
 
 }  // namespace nacre

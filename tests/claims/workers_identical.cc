@@ -177,7 +177,7 @@ int claim() {
   }
   Found found;
   int networks = 0, missing = 0, tiers = 0;
-  each_vector_tier([&](const VectorTier& tier) { tiers += tier.runs_here ? 1 : 0; });
+  each_vector_tier([&](const VectorTier& tier) { tiers += tier.runs_here && !tier.emulated ? 1 : 0; });
   std::vector<Network> all(std::begin(kNetworks), std::end(kNetworks));
   all.insert(all.end(), std::begin(kFloat), std::end(kFloat));
   const auto try_file = [&](const Network& network, const std::string& options, BytesOf* bytes_of) {
@@ -189,7 +189,8 @@ int claim() {
     }
     ++networks;
     each_vector_tier([&](const VectorTier& tier) {
-      if (tier.runs_here) try_network(std::string(network.name) + options, file.bytes(), bytes_of, *tier.port, found);
+      if (tier.runs_here && !tier.emulated)
+        try_network(std::string(network.name) + options, file.bytes(), bytes_of, *tier.port, found);
     });
   };
   for (const Network& network : all) try_file(network, "", &outputs_of);
@@ -200,7 +201,7 @@ int claim() {
     const Buffer file(std::as_bytes(std::span(bytes)));
     ++networks;
     each_vector_tier([&](const VectorTier& tier) {
-      if (tier.runs_here) try_network(name, file.bytes(), bytes_of, *tier.port, found);
+      if (tier.runs_here && !tier.emulated) try_network(name, file.bytes(), bytes_of, *tier.port, found);
     });
   };
   for (const EncoderShape& shape : kEncoders) {

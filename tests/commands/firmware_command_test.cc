@@ -59,6 +59,34 @@ TEST_F(firmware_command, the_sources_compile_for_their_machine_and_no_other) {
   EXPECT_TRUE(has({errors.begin(), errors.end()}, "these tables are for host"));
 }
 
+// By those of ports/cortex_m, here in plain C++: the PC gives the same numbers by them as by the reference.
+TEST_F(firmware_command, int8_of_a_model_for_m4_runs_by_the_fast_kernels) {
+  const std::vector<std::string> int8 = {"--policy", "int8/static_from_float32", "--cast-samples", "--calibrate",
+                                         project_path("tools/samples/digits_images.npy")};
+  const auto sources_for = [&](const char* target) {
+    std::vector<std::string> options = int8;
+    options.insert(options.end(), {"--target", target});
+    convert(options);
+    const ToolRun run = run_tool({"firmware", model_, "-o", sources_});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return text_of("model.cc");
+  };
+  const std::string small = sources_for("host");
+  const Json reference = Json::parse(run_tool({"run", model_, "--seed", "3", "--kernels", "reference", "--json"}).out);
+  EXPECT_TRUE(has(small, "nacre::reference::ready::kConv2dI8Double, "));
+  EXPECT_FALSE(has(small, "cortex_m"));
+  const std::string fast = sources_for("arm/m4");
+  EXPECT_TRUE(has(fast, "nacre::cortex_m::ready::kConv2dI8Double, "));
+  EXPECT_TRUE(has(fast, "#include \"ports/cortex_m/entry_functions.h\"\n"));
+  EXPECT_FALSE(has(fast, "nacre::reference::ready::kConv2dI8Double, "));
+  EXPECT_TRUE(has(run_tool({"kernels", model_}).out, "&nacre::cortex_m::kConv2dI8Double,"));
+  EXPECT_EQ(Json::parse(run_tool({"run", model_, "--seed", "3", "--json"}).out)["outputs"], reference["outputs"]);
+  if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0) return;
+  const std::string command = "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fsyntax-only -Wall -Werror -I" +
+                              project_path("") + " " + sources_ + "/model.cc";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
 TEST_F(firmware_command, refusals_leave_nothing_behind) {
   const auto refuse = [&](const std::vector<std::string>& options, int code, const std::string& why) {
     std::vector<std::string> words = {"firmware", model_, "-o", sources_};

@@ -140,7 +140,8 @@ TEST(static_tables, steps_of_one_kind_share_their_op) {
   EXPECT_LE(m.tables.ops.size(), m.tables.calls.size());
   EXPECT_FALSE(m.tables.keeps_records());  // the compiler's alone
   EXPECT_EQ(m.tables.crc, again.tables.crc);
-  for (const StaticTables::BoundStep& call : m.tables.calls) EXPECT_TRUE(call.function.starts_with("ready::kDense"));
+  for (const StaticTables::BoundStep& call : m.tables.calls)
+    EXPECT_TRUE(call.function.starts_with("reference::ready::kDense"));
 }
 
 TEST(static_tables, the_padding_of_an_op_stays_zero) {

@@ -158,6 +158,9 @@ void add_firmware(CLI::App& app) {
       "Writes NAME.h, NAME.cc (tables), NAME_weights.cc, NAME_test.cc (golden pairs) and NAME_main.c. They link "
       "libnacre.a, and\n"
       "of it the kernels that the model needs and what runs them: no verifier, no binder, no RAM but the arena.\n"
+      "int8 of a model that was converted with this --target runs by the fast kernels of libnacre_cortex_m.a, which "
+      "take\n"
+      "scratch memory; of one for the host by the small ones.\n"
       "The image runs this model alone; one that is to be replaced in the field takes a model file (nacre kernels).");
   add_model(c, o->model);
   c.writes(

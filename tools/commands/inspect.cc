@@ -39,7 +39,7 @@ uint32_t drawn_program(const LoadedModel& model, const std::string& target) {
   return model.infer_program(target);
 }
 
-// A target of which only the file knows, such as "arm/m4", has the reference kernels as far as this machine knows.
+// A target of which only the file knows, such as "dsp/c66", has the reference kernels as far as this machine knows.
 std::string kernel_target(const LoadedModel& model, const std::string& target) {
   if (names_kernels(target)) return target;
   if (find_gpu_architecture(target) != nullptr) return "reference";  // whose sources the GPU's are

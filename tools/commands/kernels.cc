@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/kernels/training.h"
+#include "ports/cortex_m/cortex_m.h"
 #include "tools/base/error.h"
 #include "tools/base/print.h"
 #include "tools/commands/kernel_list.h"
@@ -16,7 +17,11 @@
 namespace nacre::tools {
 namespace {
 
-using reference::NamedEntry;
+struct NamedEntry {
+  std::string space;  // "reference": of namespace nacre
+  const char* name;
+  const KernelEntry* entry;
+};
 
 // Whether these entries, in this order, run every program of the model.
 bool suffice(const LoadedModel& model, const std::vector<NamedEntry>& named) {
@@ -31,12 +36,25 @@ bool suffice(const LoadedModel& model, const std::vector<NamedEntry>& named) {
   return true;
 }
 
+// Made with --target arm/m4 or for another whose kernels stand before the reference's.
+bool is_for_cortex_m(const LoadedModel& model) {
+  for (uint32_t i = 0; i < model.model().program_count(); ++i)
+    for (const Port& port : cortex_m::ports())
+      if (model.program_names(i).target == port.name) return true;
+  return false;
+}
+
 // A smallest list: each entry is left out, the last first, unless the model then cannot run. So of two entries that
 // take one step the first stays: the one that bind takes.
 std::vector<NamedEntry> needed_entries(const LoadedModel& model) {
   for (uint32_t i = 0; i < model.model().program_count(); ++i) measure(model, i);  // says what is missing, if anything
-  std::vector<NamedEntry> kept(reference::list().begin(), reference::list().end());
-  kept.insert(kept.end(), reference::training_list().begin(), reference::training_list().end());
+  std::vector<NamedEntry> kept;
+  const auto add = [&kept](const char* space, std::span<const reference::NamedEntry> list) {
+    for (const reference::NamedEntry& named : list) kept.push_back({space, named.name, named.entry});
+  };
+  if (is_for_cortex_m(model)) add("cortex_m", cortex_m::list());
+  add("reference", reference::list());
+  add("reference", reference::training_list());
   // As a KernelSet has them: by op.
   std::ranges::stable_sort(kept, {}, [](const NamedEntry& n) { return n.entry->op; });
   for (size_t i = kept.size(); i-- > 0;) {
@@ -68,18 +86,19 @@ extern const struct nacre_kernels model_kernels;
 
 #if defined(__cplusplus) && defined(NACRE_DEFINE_MODEL_KERNELS)
 #include "engine/kernels/training.h"
-
 )";
 
 std::string header_text(const LoadedModel& model, const std::vector<NamedEntry>& entries) {
   std::string hash;
   for (const uint8_t byte : model.model().header().hash) hash += fmt::format("{:02x}", byte);
   std::string text = fmt::format(kTop, fmt::arg("hash", hash)) + kDeclaration;
+  if (is_for_cortex_m(model)) text += "#include \"ports/cortex_m/cortex_m.h\"\n";
+  text += "\n";
   if (entries.empty()) {
     text += "constinit const nacre_kernels model_kernels = {\"model\", {}};\n";
   } else {
     text += "static constexpr const nacre::KernelEntry* const kModelKernelEntries[] = {\n";
-    for (const NamedEntry& entry : entries) text += fmt::format("    &nacre::reference::{},\n", entry.name);
+    for (const NamedEntry& entry : entries) text += fmt::format("    &nacre::{}::{},\n", entry.space, entry.name);
     text += "};\nconstinit const nacre_kernels model_kernels = {\"model\", kModelKernelEntries};\n";
   }
   return text + "#endif\n\n#endif\n";

@@ -112,7 +112,7 @@ std::vector<double> run_all(const BoundProgram& bound, const RunInputs& inputs, 
 // Whether a program is for the machine that it runs on here: what a run takes says nothing of another.
 bool is_for_host(const LoadedModel& model, uint32_t program) {
   const std::string target = model.program_names(program).target;
-  return target == "host" || is_gpu_target(target) || port_for_target(target) != nullptr;
+  return target == "host" || is_gpu_target(target) || (port_for_target(target) != nullptr && !is_emulated(target));
 }
 
 void refuse_timing(const LoadedModel& model, uint32_t program) {

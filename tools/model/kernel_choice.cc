@@ -148,6 +148,11 @@ const Port* port_for_target(const std::string& target) {
   return tier_of_target(target) != nullptr ? port_for("auto", target) : nullptr;
 }
 
+bool is_emulated(const std::string& target) {
+  const VectorTier* const tier = tier_of_target(target);
+  return tier != nullptr && tier->emulated;
+}
+
 bool target_runs_here(const std::string& target) {
   const VectorTier* const tier = tier_of_target(target);
   if (is_gpu_target(target)) return gpu_is_here() && architecture_of(target) <= gpu_architecture();

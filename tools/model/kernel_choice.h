@@ -40,6 +40,7 @@ std::vector<const KernelSet*> kernels_of_target(const std::string& target);
 // The choice for a program compiled for `target`: where that names a tier, "auto" is that tier, and no other fits.
 const Port* port_for(const std::string& choice, const std::string& target);
 const Port* port_for_target(const std::string& target);  // null where it names no tier
+bool is_emulated(const std::string& target);             // its kernels are another machine's, here in plain C++
 bool target_runs_here(const std::string& target);        // where it names a tier or a GPU: whether they are here
 // Of the targets of a file, where none is asked for: the host, else the first that runs here, of GPUs the newest, else
 // the first. Null: there are none.

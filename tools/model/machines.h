@@ -18,13 +18,21 @@ struct TargetMachine {
   uint32_t model_bytes, program_bytes, trainer_bytes;  // sizeof(Model), sizeof(Program), sizeof(Trainer)
 };
 
-// On machines with pointers of 8 bytes.
+// On machines with pointers of 4 and 8 bytes.
+inline constexpr uint32_t kModel32 = 64, kProgram32 = 124, kTrainer32 = 552;
 inline constexpr uint32_t kModel64 = 120, kProgram64 = 224, kTrainer64 = 984;
 
 inline constexpr TargetMachine kMachines[] = {
     {"host", sizeof(void*), sizeof(Model), sizeof(Program), sizeof(Trainer)},
-    {"arm/m4", 4, 64, 124, 552},
-    {"arm/armv7", 4, 64, 124, 552},
+    {"arm/m4", 4, kModel32, kProgram32, kTrainer32},
+    {"arm/m0plus", 4, kModel32, kProgram32, kTrainer32},
+    {"arm/m3", 4, kModel32, kProgram32, kTrainer32},
+    {"arm/m7", 4, kModel32, kProgram32, kTrainer32},
+    {"arm/m33", 4, kModel32, kProgram32, kTrainer32},
+    {"arm/m55", 4, kModel32, kProgram32, kTrainer32},
+    {"riscv/rv32imac", 4, kModel32, kProgram32, kTrainer32},
+    {"riscv/rv32imafc", 4, kModel32, kProgram32, kTrainer32},
+    {"arm/armv7", 4, kModel32, kProgram32, kTrainer32},
     {"arm/neon", 8, kModel64, kProgram64, kTrainer64},
     {"arm/dotprod", 8, kModel64, kProgram64, kTrainer64},
     {"arm/i8mm", 8, kModel64, kProgram64, kTrainer64},
@@ -44,11 +52,8 @@ inline constexpr TargetMachine kMachines[] = {
     {"cuda/sm120", 8, kModel64, kProgram64, kTrainer64},
 };
 
-#if defined(__arm__)
-static_assert(sizeof(void*) == kMachines[1].pointer_bytes);
-static_assert(sizeof(Model) == kMachines[1].model_bytes);
-static_assert(sizeof(Program) == kMachines[1].program_bytes);
-static_assert(sizeof(Trainer) == kMachines[1].trainer_bytes);
+#if defined(__arm__) || (defined(__riscv) && __riscv_xlen == 32)
+static_assert(sizeof(Model) == kModel32 && sizeof(Program) == kProgram32 && sizeof(Trainer) == kTrainer32);
 #endif
 
 #if defined(__x86_64__) || defined(__aarch64__)

@@ -1,19 +1,19 @@
 #include "tools/model/ready_entries.h"
 
 #include <new>
+#include <span>
 
-// In this order: the second ends with what an entry is in the engine.
+// In this order: the last of the engine ends with what an entry is there.
 #include "engine/kernels/entry_functions.h"
+#include "ports/cortex_m/entry_functions.h"
 //
 #include "engine/kernels/define_entries.h"
 #include "engine/ops/all.h"
 
 #undef NACRE_ENTRY
 
-namespace nacre::reference {
+namespace nacre::tools {
 namespace {
-
-using tools::ReadyEntry;
 
 // In its place, not copied there: what stood in its padding stays.
 template <class O>
@@ -22,29 +22,45 @@ void make(void* to, const Words& words, const Operands& operands) {
 }
 
 template <class O, bool kPossible>
-constexpr ReadyEntry row(Kernel general, Kernel ready, const char* name, const char* type) {
-  if constexpr (kPossible) return {general, ready, name, type, sizeof(O), make<O>};
-  else return {general, nullptr, name, type, 0, nullptr};
+constexpr ReadyEntry row(Kernel general, Kernel ready, const char* space, const char* name, const char* type) {
+  if constexpr (kPossible) return {general, ready, space, name, type, sizeof(O), make<O>};
+  else return {general, nullptr, space, name, type, 0, nullptr};
 }
 
-#define NACRE_ROW(name, type, ...) \
-  row<type, Ready<type, &type::__VA_ARGS__>::kPossible>(functions::name, ready::name, #name, #type)
-
-constexpr ReadyEntry kEntries[] = {
-#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...) NACRE_ROW(name, type, __VA_ARGS__),
-#include "engine/kernels/reference.inc"
-#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...) NACRE_ROW(name, type, __VA_ARGS__),
-#include "engine/kernels/training.inc"
-};
+#define NACRE_ROW(space, prefix, name, type, ...)                                                                    \
+  tools::row<type, Ready<type, &type::__VA_ARGS__>::kPossible>(functions::name, ready::name, space, #name, prefix #type)
 
 }  // namespace
+}  // namespace nacre::tools
+
+namespace nacre::reference {
+namespace {
+constexpr tools::ReadyEntry kEntries[] = {
+#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...) NACRE_ROW("reference", "", name, type, __VA_ARGS__),
+#include "engine/kernels/reference.inc"
+#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...) NACRE_ROW("reference", "", name, type, __VA_ARGS__),
+#include "engine/kernels/training.inc"
+};
+}  // namespace
 }  // namespace nacre::reference
+
+namespace nacre::cortex_m {
+namespace {
+constexpr tools::ReadyEntry kEntries[] = {
+#define NACRE_ENTRY(name, op, rounding, in_place, type, rule, ...) \
+  NACRE_ROW("cortex_m", "cortex_m::", name, type, __VA_ARGS__),
+#include "ports/cortex_m/kernels.inc"
+};
+}  // namespace
+}  // namespace nacre::cortex_m
 
 namespace nacre::tools {
 
 const ReadyEntry* find_ready_entry(Kernel general) {
-  for (const ReadyEntry& entry : reference::kEntries)
-    if (entry.general == general) return &entry;
+  const std::span<const ReadyEntry> lists[] = {reference::kEntries, cortex_m::kEntries};
+  for (const std::span<const ReadyEntry> list : lists)
+    for (const ReadyEntry& entry : list)
+      if (entry.general == general) return &entry;
   return nullptr;
 }
 

@@ -1,4 +1,4 @@
-// The reference entries whose op can be ready (engine/kernels/ready.h), and how it is made.
+// The entries whose op can be ready (engine/kernels/ready.h), of the reference and of Cortex-M, and how it is made.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,17 @@
 namespace nacre::tools {
 
 struct ReadyEntry {
-  Kernel general;    // KernelEntry::run
-  Kernel ready;      // null: the entry has no ready form
-  const char* name;  // "kConv2dI8Double"
-  const char* type;  // "Conv2d", of namespace nacre: its struct
-  size_t bytes;      // of it
+  Kernel general;     // KernelEntry::run
+  Kernel ready;       // null: the entry has no ready form
+  const char* space;  // "reference": of namespace nacre, where functions::name and ready::name are
+  const char* name;   // "kConv2dI8Double"
+  const char* type;   // "Conv2d", of namespace nacre: its struct
+  size_t bytes;       // of it
   void (*make)(void* to, const Words& words, const Operands& operands);
 };
 
-// Of the entry that runs by this kernel, of those of the reference, those of training among them; null: none does.
+// Of the entry that runs by this kernel, of those of the reference, those of training among them, and of Cortex-M;
+// null: none does.
 const ReadyEntry* find_ready_entry(Kernel general);
 
 }  // namespace nacre::tools

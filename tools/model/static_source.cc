@@ -74,14 +74,14 @@ std::string record_pointer(uint32_t record) {
   return record == kNoIndex ? "nullptr" : fmt::format("&kRecords[{}]", record);
 }
 
-// A call with its operands: {{reference::ready::kDenseI8Double, &kSteps[0], op_0}, {{arena + 0, nullptr}, ..}}
+// A call with its operands: {{nacre::reference::ready::kDenseI8Double, &kSteps[0], op_0}, {{arena + 0, nullptr}, ..}}
 std::string call_text(const StaticTables::BoundStep& call) {
   const std::string operands = lines(call.operands, "      ", [](const StaticTables::Operand& o) {
     return fmt::format("{{{}, {}}}", o.place.block == kNoIndex ? "nullptr" : address(o.place),
                        record_pointer(o.record));
   });
   const std::string op = call.op == kNoIndex ? "nullptr" : fmt::format("nacre::static_constant(&kOp{})", call.op);
-  return fmt::format("    {{{{reference::{}, &kSteps[{}], {}}},\n     {{\n{}     }}}},\n", call.function, call.step, op,
+  return fmt::format("    {{{{nacre::{}, &kSteps[{}], {}}},\n     {{\n{}     }}}},\n", call.function, call.step, op,
                      operands);
 }
 
@@ -204,15 +204,22 @@ std::string unchanged(const StaticTables& t, const std::vector<uint32_t>& words)
                      crc);
 }
 
+// Of the kernels that are not the reference's: what declares them and their ops.
+std::string port_includes(const StaticTables& t) {
+  const bool cortex_m =
+      std::ranges::any_of(t.calls, [](const auto& call) { return call.function.starts_with("cortex_m::"); });
+  return cortex_m ? "#include \"ports/cortex_m/entry_functions.h\"\n" : "";
+}
+
 std::string tables(const StaticSource& s) {
   const StaticTables& t = s.tables;
   std::string text = top(s, "The tables");
   text += fmt::format("#include \"{}.h\"\n\n#include \"engine/kernels/entry_functions.h\"\n", s.name) +
-          "#include \"engine/ops/all.h\"\n\n" + assertions(s);
+          "#include \"engine/ops/all.h\"\n" + port_includes(t) + "\n" + assertions(s);
   text += fmt::format("extern \"C\" const uint8_t {0}_weights[{1}];  // {0}_weights.cc\n\nnamespace {{\n\n", s.name,
                       t.weights.bytes().size());
   text += fmt::format("constexpr const uint8_t* weights = {}_weights;\n", s.name);
-  text += "namespace reference = nacre::reference;\n\n" + memory(s);
+  text += "\n" + memory(s);
   const std::vector<uint32_t> words = t.words.empty() ? std::vector<uint32_t>{0} : t.words;
   text += "constexpr uint32_t kWords[] = {\n" +
           lines(words, "    ", [](uint32_t word) { return fmt::format("{}u", word); }) + "};\n";

@@ -120,10 +120,11 @@ class Maker {
   void add(const Call& call, int tensors) {
     const ReadyEntry* const entry = find_ready_entry(call.run);
     if (entry == nullptr)
-      throw Error(kUnsupported, model_.path(), "a step runs by a kernel that is none of the reference's",
+      throw Error(kUnsupported, model_.path(), "a step runs by a kernel that static programs do not know",
                   "convert the network for the target host");
     const bool ready = entry->ready != nullptr;
-    StaticTables::BoundStep bound = {.function = fmt::format("{}::{}", ready ? "ready" : "functions", entry->name),
+    const char* const kind = ready ? "ready" : "functions";
+    StaticTables::BoundStep bound = {.function = fmt::format("{}::{}::{}", entry->space, kind, entry->name),
                                      .run = ready ? entry->ready : entry->general,
                                      .step = 0,
                                      .op = ready ? op(*entry, call) : kNoIndex,

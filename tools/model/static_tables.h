@@ -30,7 +30,7 @@ struct StaticTables {
     uint32_t record;  // kNoIndex: absent
   };
   struct BoundStep {
-    std::string function;  // "functions::kDenseI8Double", of nacre::reference; with an op "ready::kDenseI8Double"
+    std::string function;  // of nacre: "reference::functions::kDenseI8Double", with an op "reference::ready::.."
     Kernel run;
     uint32_t step;
     uint32_t op;                    // kNoIndex: words and records say it at every run

@@ -1,0 +1,17 @@
+// The functions that the entries of cortex_m.h run, and their ops, for constant tables: kernels/entry_functions.h.
+#pragma once
+
+#include "ports/cortex_m/addition.h"
+#include "ports/cortex_m/average.h"
+#include "ports/cortex_m/depthwise.h"
+#include "ports/cortex_m/products.h"
+
+namespace nacre::cortex_m::functions {
+#define NACRE_ENTRY(name, ...) Code name(const Args& args);
+#include "ports/cortex_m/kernels.inc"
+}  // namespace nacre::cortex_m::functions
+
+namespace nacre::cortex_m::ready {
+#define NACRE_ENTRY(name, ...) Code name(const Args& args);
+#include "ports/cortex_m/kernels.inc"
+}  // namespace nacre::cortex_m::ready

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Claim cortex_m_instructions: the int8 networks of MLPerf Tiny, converted for arm/m4, on a Cortex-M4F by the kernels of
+# ports/cortex_m (always -O2; the rest at -Os). Of each:
+#
+#   instructions   of the static program, by QEMU: at most those of TensorFlow Lite Micro with CMSIS-NN
+#   outputs        5 random inputs: equal to the PC's to the bit; TensorFlow's own golden pairs: equal to the bit, run
+#                  from the model file
+#   memory         the image with the model file takes what `nacre size --target arm/m4` says
+#
+# Needs build/test (tools/test.sh) or NACRE_TOOL, the shared networks and the firmware packages.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+nacre=${NACRE_TOOL:-build/test/tools/nacre}
+shared=${NACRE_SHARED-../shared}
+[ -d "$shared/models/mlperf_tiny" ] || { echo "no shared networks: cortex_m_instructions is left out"; exit 77; }
+work=$PWD/build/cortex_m
+folder=build/m4_cortex_m
+verdict=shown goals= text= wrong=
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+mkdir -p "$work"
+
+# Name, file, instructions of TensorFlow Lite Micro with CMSIS-NN, in units of 10^3.
+networks=("KWS kws_ref_model 7700" "IC pretrainedResnet_quant 29860" "VWW vww_96_int8 24100" "AD ad01_int8 583" "str_ww str_ww_ref_model 2227")
+
+fail() { verdict='NOT SHOWN'; wrong+="[$1] "; }
+# build IMAGE OPTION..: one folder for all images, so that the library is compiled once.
+build() {
+  local image=$1
+  shift
+  if [ -f $folder/build.ninja ]; then
+    meson configure $folder "$@"
+  else
+    meson setup $folder --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
+      -Dsentences=false -Dfirmware_libm=true "$@"
+  fi >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; return 1; }
+  ninja -C $folder "ports/firmware/$image.elf" >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
+}
+run() { ports/firmware/qemu_run.sh mps2-an386 "$folder/ports/firmware/$1.elf" "${@:2}" >"$work/run.txt"; }
+number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$work/run.txt" | tail -n 1; }
+millions() { awk -v n="$1" 'BEGIN {printf("%.2f", n / 1e6)}'; }
+code_bytes() {
+  arm-none-eabi-size -A "$folder/ports/firmware/$1.elf" |
+    awk '$1 ~ /^\.(vectors|text|rodata|init_array|ARM\.exidx|data)$/ {s += $2} END {print s + 0}'
+}
+
+for network in "${networks[@]}"; do
+  read -r name file most <<<"$network"
+  model=$work/$file.nacre
+  "$nacre" convert "$shared/models/mlperf_tiny/$file.tflite" -o "$model" --target arm/m4 --strip-names >/dev/null
+  rm -rf "$work/source"
+  "$nacre" firmware "$model" --target arm/m4 -o "$work/source" --golden 5 >"$work/firmware.txt"
+  build static_example -Dfirmware_static="$work/source"
+  run static_example || fail "$name: $(grep -v '^model' "$work/run.txt" | tr '\n' ' ')"
+  count=$(number instructions_run) code=$(code_bytes static_example) stack=$(number stack)
+  [ "$count" -le $((most * 1000)) ] || fail "$name: instructions"
+  goals+="$name $(millions "$count") of $(millions $((most * 1000))) M, "
+
+  "$nacre" kernels "$model" -o "$work/kernels.h" >/dev/null
+  build example -Dfirmware_static= -Dfirmware_model="$model" -Dfirmware_kernels="$work/kernels.h"
+  golden=() pairs=0
+  for input in "$shared/golden/tflite/$file".s*.in0.bin; do
+    golden+=("$input" "$work/out$pairs.bin")
+    pairs=$((pairs + 1))
+  done
+  run example "${golden[@]}" || fail "$name: the model file: $(tail -n 1 "$work/run.txt")"
+  for ((i = 0; i < pairs; i++)); do
+    cmp -s "${golden[2 * i]/.in0./.out0.}" "$work/out$i.bin" || fail "$name: another output than TensorFlow's"
+  done
+  "$nacre" size "$model" --target arm/m4 --json >"$work/size.json"
+  for pair in "calls:$(number calls)" "scratch:$(number scratch)" "bytes:$(number arena)"; do
+    grep -qE "\"${pair%%:*}\": ${pair#*:}(,|\$)" "$work/size.json" || fail "$name: size says another ${pair%%:*}"
+  done
+  text+="$name $code bytes of code and tables, arena $(number arena), scratch $(number scratch), stack $stack, $pairs golden pairs; "
+done
+
+echo "CLAIM cortex_m_instructions $verdict: ${wrong}M4 ${goals%, } with TensorFlow Lite Micro and CMSIS-NN; outputs equal to the bit; ${text%; }"
+[ "$verdict" = shown ]

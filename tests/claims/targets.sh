@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Claim targets: static programs run on every target of ports/firmware/*.ini, under QEMU, and compute what the PC does.
+#
+#   targets.sh           KWS and two policies of the digits sample on two targets: one Arm, one RISC-V
+#   NACRE_LONG=1         the five int8 networks of MLPerf Tiny and every policy on all targets, and each port's own test
+#
+#   each network   outputs of TensorFlow Lite Micro's inputs equal TensorFlow Lite Micro's to the bit (shared/golden/tflite), and
+#                  those of two random inputs the PC's
+#   digits         under each policy the outputs of three inputs are the PC's: int8/static to the bit, others within 1e-5 of the
+#                  largest: libms differ in exp's last bit
+#
+# Needs build/test (tools/test.sh) or NACRE_TOOL, and the firmware packages.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+nacre=${NACRE_TOOL:-build/test/tools/nacre}
+shared=${NACRE_SHARED-../shared}
+long=${NACRE_LONG:-0}
+work=$PWD/build/targets
+source=$work/source
+verdict=shown failures= text=
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+mkdir -p "$work"
+
+targets=(m3 rv32imac) networks=(kws_ref_model) policies=(float32 int8/static_from_float32)
+if [ "$long" = 1 ]; then
+  targets=(m0plus m3 m4 m7 m33 m55 rv32imac rv32imafc)
+  networks+=(ad01_int8 pretrainedResnet_quant vww_96_int8 str_ww_ref_model)
+  policies+=(bfloat16 mixed_float16 mixed_bfloat16 int8_from_float32 int8_from_mixed_bfloat16 int8/weights_from_float32
+    int4_from_float32 int4/32_from_float32 float8_from_float32 float8/current_from_float32 float64)
+fi
+if [ -n "${NACRE_TARGETS-}" ]; then read -ra targets <<<"$NACRE_TARGETS"; fi
+[ -d "$shared/models/mlperf_tiny" ] || { echo "no shared networks: the images hold the digits sample alone"; networks=(); }
+
+fail() { verdict='NOT SHOWN'; failures+="[$1] "; }
+number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$work/run.txt" | tail -n 1; }
+
+# ---- Models, inputs, expected outputs: NAME.nacre, NAME_in.bin, NAME_out.bin ----
+models=()
+for name in "${networks[@]}"; do
+  "$nacre" convert "$shared/models/mlperf_tiny/$name.tflite" -o "$work/$name.nacre" >/dev/null
+  models+=("$name")
+  cp "$shared/golden/tflite/$name.s1.in0.bin" "$work/${name}_in.bin"
+  cp "$shared/golden/tflite/$name.s1.out0.bin" "$work/${name}_out.bin"
+done
+for policy in "${policies[@]}"; do
+  name=digits_${policy//\//_} calibrate=()
+  case $policy in int8/static* | float8_*) calibrate=(--calibrate tools/samples/digits_images.npy --cast-samples) ;; esac
+  "$nacre" convert tools/samples/digits.onnx -o "$work/$name.nacre" --policy "$policy" "${calibrate[@]}" >/dev/null
+  models+=("$name")
+  rm -rf "$work/dump" "$work/host"
+  "$nacre" run "$work/$name.nacre" --seed 1 --all-tensors "$work/dump" >/dev/null
+  tail -c 256 "$work"/dump/input_*.npy >"$work/${name}_in.bin"  # 64 float32
+  "$nacre" run "$work/$name.nacre" --input "pixels=$work/${name}_in.bin" --output "$work/host" >/dev/null
+  tail -c 40 "$work"/host/*.npy >"$work/${name}_out.bin"
+done
+
+# ---- The images ----
+# One build folder and one folder of sources a target: the library is compiled once.
+prepare() {
+  local overlay=()
+  [ "$1" = m4 ] || overlay=(--cross-file "ports/firmware/$1.ini")
+  [ -f "build/targets/$1/build.ninja" ] ||
+    meson setup "build/targets/$1" --cross-file ports/firmware/m4.ini "${overlay[@]}" --cross-file "$work/root.ini" --buildtype=minsize \
+      -Dtools=false -Dfirmware=true -Dwerror=true -Dsentences=false -Dfirmware_libm=true -Dfirmware_static="$source" >"$work/meson.log" 2>&1 ||
+    { tail -n 20 "$work/meson.log" >&2; return 1; }
+}
+# The machine that runs the images of target $1; its name among nacre's targets.
+machine_of() { cat ports/firmware/m4.ini "ports/firmware/$1.ini" | sed -n "s/^machine = '\(.*\)'/\1/p" | tail -n 1; }
+nacre_target() { case $1 in rv32*) echo "riscv/$1" ;; *) echo "arm/$1" ;; esac; }
+
+equal=0 count=0
+# image TARGET MODEL: whether the image computes what the PC does; `count` more outputs, `equal` of them to the bit.
+image() {
+  local elf=build/targets/$1/ports/firmware/static_files.elf bytes
+  "$nacre" firmware "$work/$2.nacre" --target "$(nacre_target "$1")" -o "$source" >/dev/null
+  ninja -C "build/targets/$1" ports/firmware/static_files.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
+  rm -f "$work/found"
+  ports/firmware/qemu_run.sh "$(machine_of "$1")" "$elf" "build/targets/$2_in.bin" build/targets/found >"$work/run.txt" 2>&1 || return 1
+  bytes=$({ cmp -l "$work/$2_out.bin" "$work/found" || true; } | wc -l)
+  count=$((count + 1))
+  if [ "$bytes" -eq 0 ]; then equal=$((equal + 1)); return 0; fi
+  case $2 in digits_int8_static* | [!d]*) return 1 ;; esac  # the self-test has held the others to their bound
+}
+
+printf "[constants]\nroot = '%s'\n" "$PWD" >"$work/root.ini"
+rm -rf "$source"
+"$nacre" firmware "$work/${models[0]}.nacre" --target arm/m4 -o "$source" >/dev/null
+for target in "${targets[@]}"; do
+  if [ "$long" = 1 ] && ! ports/firmware/test_port.sh "$target" >"$work/port.txt" 2>&1; then
+    fail "$target: test_port.sh: $(grep -m 1 FAIL "$work/port.txt")"
+  fi
+  prepare "$target"
+  instructions=
+  for model in "${models[@]}"; do
+    image "$target" "$model" || fail "$target, $model: $(tr '\n' ' ' <"$work/run.txt")"
+    [ "$model" != kws_ref_model ] || instructions=" (KWS $(number instructions_run) instructions)"
+    if [ "$long" = 1 ]; then printf '  %-10s %-36s %12s instructions, stack %s\n' "$target" "$model" "$(number instructions_run)" "$(number stack)"; fi
+  done
+  text+="$target$instructions, "
+done
+
+echo "CLAIM targets $verdict: ${#models[@]} models each on ${#targets[@]} targets, -Os, reference kernels: $text$equal of $count outputs equal to the \
+bit, the others within the bound; integers all${failures:+; failed: $failures}"
+[ "$verdict" = shown ]
