@@ -248,9 +248,9 @@ const Wrong kWrong[] = {
      &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) { op = in = {b.activation("z", {1, INT32_MAX})}; }>},
     {"has no elements", kBadInput,
      &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) { op = in = {b.activation("z", {1, 0})}; }>},
-    {"z: has 7 axes, more than 6, which is not supported", kUnsupported,
+    {"z: has 9 axes, more than 8, which is not supported", kUnsupported,
      &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) {
-       op = in = {b.activation("z", {1, 1, 1, 1, 1, 1, 1})};
+       op = in = {b.activation("z", {1, 1, 1, 1, 1, 1, 1, 1, 1})};
      }>},
     {"1 thing is not supported, of 1 operators:\n    input z: is a variable that lives between runs", kUnsupported,
      &tanh_with<[](TfliteBuilder& b, Ids& op, Ids&, Ids& in, Ids&) {

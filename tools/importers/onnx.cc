@@ -19,7 +19,6 @@
 #include "tools/importers/onnx_heads.h"
 #include "tools/importers/onnx_order.h"
 #include "tools/importers/onnx_tensor.h"
-#include "tools/importers/onnx_wide.h"
 #include "tools/model/model_limits.h"
 
 namespace nacre::tools::onnx_import {
@@ -141,7 +140,7 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   const size_t steps = graph_.nodes.size(), lines = graph_.log.size();
   const std::string key = options_.train ? key_of_computed(source) : "";
   if (!reuse_computed(key)) {
-    if (!evaluate(source, importer != nullptr) && !import_wide(*this, source) && !import_on_codes(*this, source) &&
+    if (!evaluate(source, importer != nullptr) && !import_on_codes(*this, source) &&
         !import_on_narrow_integers(*this, source) && !import_on_whole_numbers(*this, source)) {
       if (importer == nullptr) refuse_at_run_time(source);
       importer->run(*this, source);

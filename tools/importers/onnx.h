@@ -14,7 +14,6 @@
 //   onnx_evaluator.h      operators on constants, computed at import
 //   onnx_order.h          nodes in order
 //   onnx_control.cc       If, Loop and Scan, known at import
-//   onnx_wide.h           operators on more axes than values have
 //   onnx_trees.h          decision trees; onnx_classes.h  labels and scores of classifiers
 //   onnx_ops_<subject>.cc one function per operator; their tables: onnx_importers.h
 //
@@ -70,8 +69,6 @@ class Import {
   // The value of an operand in one of the two layouts; added to the graph on first use.
   ValueId plain(const OperandPtr& operand);
   ValueId channels_last(const OperandPtr& operand);
-  // The same, or of an operand of more than kMaxRank axes, which has neither (onnx_wide.h), its elements as one row.
-  ValueId row(const OperandPtr& operand);
   bool prefers_channels_last(const Operand& operand) const {
     return operand.channels_last != kNone && operand.rank() > 2;
   }
@@ -112,7 +109,6 @@ class Import {
   void give(int index, OperandPtr operand);
   void give_plain(int index, ValueId value);
   void give_channels_last(int index, ValueId value);
-  void give_row(int index, ValueId value, const std::vector<int64_t>& dims);  // of more than kMaxRank axes
   void give_constant(int index, Value value);
   void give_stored(const ::onnx::TensorProto& tensor);  // output 0: a tensor in the node
   OperandPtr operand_of(Value constant) const;          // of the file's types

@@ -45,7 +45,7 @@ std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
       dims.push_back(kOpenSize);
     }
   }
-  if (dims.size() > size_t(kMaxRank)) throw Error(kUnsupported, place, "has more than 6 axes");
+  if (dims.size() > size_t(kMaxRank)) throw Error(kUnsupported, place, "has more than 8 axes");
   if (checked_elements(place, dims) == 0) throw Error(kUnsupported, place, "is empty: it has no elements");
   return dims;
 }
