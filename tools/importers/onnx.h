@@ -154,6 +154,10 @@ class Import {
   void run_body(Scope& scope, Scope& inner, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function,
                 const std::vector<OperandPtr>& inputs);
   bool evaluate(const Source& source, bool imported);  // onnx_evaluator.cc
+  // onnx_ops_dynamic.cc: parts of a dynamically quantized layer that a node which is no part of it reads become values.
+  void read_dynamic(Source& source);
+  OperandPtr value_of_part(const OperandPtr& part);
+  void quantize_dynamically(const OperandPtr& x, const ::onnx::NodeProto& proto);
   // onnx_control.cc
   bool run_control_flow(Scope& scope, const Source& source);
   void run_if(Scope& scope, const Source& source);
@@ -257,9 +261,7 @@ bool gather_codes(Import& import, const Source& source);
 // The value of codes that an output of the file gives out, if a step can write them; else kNone.
 ValueId codes_value(Import& import, const OperandPtr& codes);
 
-// onnx_ops_dynamic.cc. Refuses a node that reads parts of a dynamically quantized layer and is no part of it.
-void check_dynamic(const Source& source);
-// Cast and Mul of its parts: true if the node is such a one.
+// onnx_ops_dynamic.cc. Cast and Mul of parts of a dynamically quantized layer: true if the node is such a one.
 bool cast_dynamic(Import& import, const Source& source, ElementType type);
 bool multiply_dynamic(Import& import, const Source& source);
 // onnx_ops_norm.cc: a BatchNormalization in training_mode.
