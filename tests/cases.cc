@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/ops/binary.h"
+#include "engine/ops/move.h"
 #include "engine/ops/parameters.h"
 #include "engine/ops/reduce_axes.h"
 #include "engine/ops/select.h"
@@ -152,7 +153,7 @@ void add_epilogue(const KernelEntry& entry, Random& random, const Sums& sums, Ca
 
 void dense(const KernelEntry& entry, Random& random, Case& made) {
   const bool many = random.lanes > 0 && chance(random, 6);  // so that fast kernels cut rows and columns
-  const int rank = many ? 2 : pick(random, 1, 6);
+  const int rank = many ? 2 : pick(random, 1, kMaxRank);
   std::vector<int32_t> dims = random_dims(random, rank, 3);
   dims.back() = channels(random, 40);
   const int out = many ? pick(random, 330, 450) : channels(random, 12);
@@ -260,7 +261,7 @@ void pool(const KernelEntry& entry, Random& random, Case& made) {
 
 // Two inputs of dims that are broadcast.
 void add_pair(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 0, 6);
+  const int rank = pick(random, 0, kMaxRank);
   std::vector<int32_t> a = random_dims(random, rank, 4);
   if (rank > 0 && random.lanes > 0) a.back() = channels(random, 4);
   std::vector<int32_t> b = a;
@@ -321,7 +322,7 @@ void select(const KernelEntry& entry, Random& random, Case& made) {
 
 // One input, elementwise.
 void unary(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 0, 6);
+  const int rank = pick(random, 0, kMaxRank);
   if (rank != 4) made.traits |= kRankTrait;
   std::vector<int32_t> dims = random_dims(random, rank, 4);
   if (rank > 0 && random.lanes > 0) dims.back() = channels(random, 4);
@@ -371,7 +372,7 @@ void lookup(const KernelEntry& entry, Random& random, Case& made) {
 }
 
 void softmax(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 1, 6);
+  const int rank = pick(random, 1, kMaxRank);
   std::vector<int32_t> dims = random_dims(random, rank, 3);
   const int axis = coded(entry) ? rank - 1 : pick(random, 0, rank - 1);
   dims[size_t(axis)] = channels(random, 30);
@@ -392,7 +393,7 @@ void softmax(const KernelEntry& entry, Random& random, Case& made) {
 }
 
 void batch_norm(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 1, 6);
+  const int rank = pick(random, 1, kMaxRank);
   std::vector<int32_t> dims = random_dims(random, rank, 5);
   if (random.lanes > 0) dims.back() = channels(random, 5);
   if (rank != 4) made.traits |= kRankTrait;
@@ -415,7 +416,7 @@ std::vector<int32_t> reduced_dims(Random& random, int rank, int most, uint32_t& 
 }
 
 void mean(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 0, 6);
+  const int rank = pick(random, 0, kMaxRank);
   if (rank != 4) made.traits |= kRankTrait;
   made.words = {uint32_t(pick(random, 0, (1 << rank) - 1)), uint32_t(pick(random, 0, 1)), zero_word(entry, random),
                 zero_word(entry, random)};
@@ -425,7 +426,7 @@ void mean(const KernelEntry& entry, Random& random, Case& made) {
 
 // A product of at most 4096 numbers near 1 or near -1.
 void reduce(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 0, 6);
+  const int rank = pick(random, 0, kMaxRank);
   if (rank != 4) made.traits |= kRankTrait;
   made.words = {uint32_t(pick(random, 1, int(Reduce::kLast))), uint32_t(pick(random, 0, (1 << rank) - 1)),
                 uint32_t(pick(random, 0, 1))};
@@ -438,7 +439,7 @@ void reduce(const KernelEntry& entry, Random& random, Case& made) {
 
 // In half of the cases of 16 bits many elements are equal.
 void arg_max(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 1, 6);
+  const int rank = pick(random, 1, kMaxRank);
   if (rank != 4) made.traits |= kRankTrait;
   std::vector<int32_t> dims = random_dims(random, rank, 3);
   const int axis = pick(random, 0, rank - 1);
@@ -457,7 +458,7 @@ void reshape(const KernelEntry& entry, Random& random, Case& made) {
     dims[dims.size() - 2] *= dims.back();
     dims.pop_back();
   }
-  while (dims.size() < 6 && chance(random, 30)) dims.insert(dims.begin(), 1);
+  while (dims.size() < size_t(kMaxRank) && chance(random, 30)) dims.insert(dims.begin(), 1);
   made.words.push_back(uint32_t(dims.size()));
   made.words.insert(made.words.end(), dims.begin(), dims.end());
 }
@@ -471,7 +472,7 @@ void transpose(const KernelEntry& entry, Random& random, Case& made) {
 }
 
 void concat(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 1, 6), axis = pick(random, 0, rank - 1);
+  const int rank = pick(random, 1, kMaxRank), axis = pick(random, 0, rank - 1);
   if (rank != 4) made.traits |= kRankTrait;
   made.words = {uint32_t(axis)};
   std::vector<int32_t> dims = random_dims(random, rank, 4);
@@ -484,30 +485,30 @@ void concat(const KernelEntry& entry, Random& random, Case& made) {
 void pad(const KernelEntry& entry, Random& random, Case& made) {
   unary(entry, random, made);
   const int mode = pick(random, 0, 2);
-  made.words.resize(14);
+  made.words.resize(Pad::kMode + 1);
   for (size_t i = 0; i < made.inputs[0].dims.size(); ++i) {
     const int most = mode == 1 ? made.inputs[0].dims[i] - 1 : 3;
     made.words[i] = uint32_t(pick(random, 0, most));
-    made.words[6 + i] = uint32_t(pick(random, 0, most));
-    if (made.words[i] != made.words[6 + i]) made.traits |= kAsymmetricTrait;
+    made.words[Pad::kAfter + i] = uint32_t(pick(random, 0, most));
+    if (made.words[i] != made.words[Pad::kAfter + i]) made.traits |= kAsymmetricTrait;
   }
-  made.words[12] = is_float(entry.operands[0].element) ? bits(between(random, -3, 3))
+  made.words[Pad::kValue] = is_float(entry.operands[0].element) ? bits(between(random, -3, 3))
                    : is_int16(entry)                   ? uint32_t(pick(random, -32768, 32767))
                    : coded(entry)                      ? uint32_t(pick(random, -128, 127))
                                                        : uint32_t(pick(random, 0, 1));
-  made.words[13] = uint32_t(mode);
+  made.words[Pad::kMode] = uint32_t(mode);
 }
 
 void slice(const KernelEntry& entry, Random& random, Case& made) {
   unary(entry, random, made);
-  made.words.resize(18);
+  made.words.resize(3 * kMaxRank);
   for (size_t i = 0; i < made.inputs[0].dims.size(); ++i) {
     const int dim = made.inputs[0].dims[i], begin = pick(random, 0, dim - 1);
     const int step = pick(random, 1, 3) * (chance(random, 40) ? -1 : 1);
     const int room = step > 0 ? (dim - 1 - begin) / step : begin / -step;
     made.words[i] = uint32_t(begin);
-    made.words[6 + i] = uint32_t(pick(random, 1, room + 1));
-    made.words[12 + i] = uint32_t(step - 1);
+    made.words[Slice::kSize + i] = uint32_t(pick(random, 1, room + 1));
+    made.words[Slice::kStep + i] = uint32_t(step - 1);
   }
 }
 

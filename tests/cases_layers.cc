@@ -19,7 +19,7 @@ void absent_or(Random& random, Case& made, Input given) {
 }  // namespace
 
 void gelu_case(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 0, 6);
+  const int rank = pick(random, 0, kMaxRank);
   if (rank != 4) made.traits |= kRankTrait;
   made.words = {uint32_t(pick(random, 0, 1))};
   std::vector<int32_t> dims = random_dims(random, rank, 4);
@@ -28,7 +28,7 @@ void gelu_case(const KernelEntry& entry, Random& random, Case& made) {
 }
 
 void layer_norm_case(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 1, 6);
+  const int rank = pick(random, 1, kMaxRank);
   std::vector<int32_t> dims = random_dims(random, rank, 3);
   dims.back() = channels(random, 20);
   if (rank != 4) made.traits |= kRankTrait;
@@ -52,7 +52,7 @@ void resize_case(const KernelEntry& entry, Random& random, Case& made) {
 }
 
 void embedding_case(const KernelEntry& entry, Random& random, Case& made) {
-  const int rank = pick(random, 0, 5), entries = pick(random, 1, 9), negative = pick(random, 0, 1);
+  const int rank = pick(random, 0, kMaxRank - 1), entries = pick(random, 1, 9), negative = pick(random, 0, 1);
   if (rank != 2) made.traits |= kRankTrait;
   made.words = {uint32_t(negative)};
   made.inputs = {input(entry, 0, {entries, pick(random, 1, 7)}, 4), input(entry, 1, random_dims(random, rank, 3), 0)};
@@ -80,7 +80,7 @@ void tree_ensemble_case(const KernelEntry& entry, Random& random, Case& made) {
 
 void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made) {
   const bool vectors = random.lanes > 0;
-  const int rank = pick(random, 2, vectors ? 4 : 6), m = pick(random, 1, vectors && chance(random, 40) ? 60 : 5);
+  const int rank = pick(random, 2, vectors ? 4 : kMaxRank), m = pick(random, 1, vectors && chance(random, 40) ? 60 : 5);
   const int n = channels(random, 5), k = vectors ? channels(random, 40) : pick(random, 1, 9);
   std::vector<int32_t> a = random_dims(random, rank - 2, 3), b = a;
   if (chance(random, 60)) {

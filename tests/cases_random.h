@@ -16,7 +16,7 @@ inline uint32_t bits(double v) { return std::bit_cast<uint32_t>(float(v)); }
 
 inline std::vector<int32_t> random_dims(Random& random, int rank, int most) {
   std::vector<int32_t> dims;
-  for (int i = 0; i < rank; ++i) dims.push_back(pick(random, 1, most));
+  for (int i = 0; i < rank; ++i) dims.push_back(pick(random, 1, rank > 6 ? std::min(most, 3) : most));
   return dims;
 }
 

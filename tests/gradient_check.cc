@@ -49,7 +49,7 @@ std::vector<uint32_t> words_of(const Linearized& step, const Gradient& row, int 
   std::vector<Array> operands = step.made.inputs;
   operands.insert(operands.end(), step.outputs.begin(), step.outputs.end());
   const Records records(operands);
-  uint32_t made[32] = {};
+  uint32_t made[4 * kMaxRank] = {};  // as slice_gradient has, the most
   const int count = row.words({step.made.words.data(), int(step.made.words.size())}, records.operands(), input, made);
   return {made, made + count};
 }

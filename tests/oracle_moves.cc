@@ -1,4 +1,5 @@
 // The oracle of the ops that move elements.
+#include "engine/ops/move.h"
 #include "tests/oracle_problem.h"
 
 namespace nacre::test {
@@ -53,30 +54,31 @@ std::vector<Expected> concat(const Problem& p) {
 std::vector<Expected> pad(const Problem& p) {
   const Index& x = p.in[0].dims;
   Index dims;
-  for (size_t i = 0; i < x.size(); ++i) dims.push_back(x[i] + p.word(int(i)) + p.word(6 + int(i)));
+  for (size_t i = 0; i < x.size(); ++i) dims.push_back(x[i] + p.word(int(i)) + p.word(Pad::kAfter + int(i)));
   const ElementType type = p.in[0].element;
   const bool real = type == ElementType::kFloat32 || type == ElementType::kFloat16 || type == ElementType::kBfloat16 ||
                     type == ElementType::kFloat64;
-  const double outside = real ? round_to(type, p.real_word(12)) : double(p.word(12));
+  const double outside = real ? round_to(type, p.real_word(Pad::kValue)) : double(p.word(Pad::kValue));
   return {moved(p, dims, outside, [&](Index index) {
     bool inside = true;
     for (size_t i = 0; i < x.size(); ++i) {
       index[i] -= p.word(int(i));
       inside &= index[i] >= 0 && index[i] < x[i];
-      if (p.word(13) == 2) index[i] = std::clamp(index[i], 0, x[i] - 1);
+      if (p.word(Pad::kMode) == 2) index[i] = std::clamp(index[i], 0, x[i] - 1);
       const int period = std::max(1, 2 * x[i] - 2);  // a mirrored signal repeats: 0 1 2 1 | 0 1 2 1
       const int phase = (index[i] % period + period) % period;
-      if (p.word(13) == 1) index[i] = std::min(phase, period - phase) % std::max(x[i], 1);
+      if (p.word(Pad::kMode) == 1) index[i] = std::min(phase, period - phase) % std::max(x[i], 1);
     }
-    return Source{0, index, p.word(13) == 0 && !inside};
+    return Source{0, index, p.word(Pad::kMode) == 0 && !inside};
   })};
 }
 
 std::vector<Expected> slice(const Problem& p) {
   Index dims;
-  for (size_t i = 0; i < p.in[0].dims.size(); ++i) dims.push_back(p.word(6 + int(i)));
+  for (size_t i = 0; i < p.in[0].dims.size(); ++i) dims.push_back(p.word(Slice::kSize + int(i)));
   return {moved(p, dims, 0, [&](Index index) {
-    for (size_t i = 0; i < index.size(); ++i) index[i] = p.word(int(i)) + index[i] * (p.word(12 + int(i)) + 1);
+    for (size_t i = 0; i < index.size(); ++i)
+      index[i] = p.word(int(i)) + index[i] * (p.word(Slice::kStep + int(i)) + 1);
     return Source{0, index, false};
   })};
 }

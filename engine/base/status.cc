@@ -36,7 +36,7 @@ constexpr const char* kSentences[] = {
 
     "unknown element type",
     "unknown region, or a region where this record must not be",
-    "rank over 6",
+    "rank over 8",
     "a dimension must lie in [1, 2^28], and be 0 beyond the rank",
     "elements or bytes overflow: at most 2^31 - 1 elements",
     "bytes must equal the product of the dims times the element size",

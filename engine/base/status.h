@@ -43,7 +43,7 @@ enum class Code : uint8_t {
   // Tensor records (Table::kTensor; index = tensor id).
   kElementType,      // unknown element type
   kRegion,           // unknown region, or a tensor in a region where it must not be
-  kRank,             // rank over 6
+  kRank,             // rank over 8
   kDim,              // a dimension is not positive, or over the limit, or given beyond the rank
   kOverflow,         // elements or bytes overflow
   kBytes,            // bytes differ from dims x element size

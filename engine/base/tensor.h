@@ -11,7 +11,7 @@
 
 namespace nacre {
 
-inline constexpr int kMaxRank = 6;
+inline constexpr int kMaxRank = 8;
 inline constexpr int kMaxBanks = 8;
 inline constexpr uint32_t kNoIndex = 0xFFFFFFFF;  // "none" wherever an index is optional
 inline constexpr size_t kAlignment = 16;          // of every block the caller gives, and of planned offsets
@@ -83,7 +83,7 @@ struct TensorRecord {  // schema/FORMAT.md, "tensors"
   uint8_t bank;  // arena: bank; weights: segment
   uint16_t flags;
   Layout layout;
-  uint8_t reserved[13];
+  uint8_t reserved[5];
 };
 static_assert(sizeof(TensorRecord) == 80);
 

@@ -25,7 +25,7 @@ struct Program;
 namespace nacre {
 
 inline constexpr char kMagic[4] = {'N', 'A', 'C', 'R'};
-inline constexpr uint16_t kFileVersion = 1;
+inline constexpr uint16_t kFileVersion = 2;
 inline constexpr uint16_t kByteOrderMark = 0x0102;
 inline constexpr uint32_t kKnownFeatures = 0;
 inline constexpr size_t kSegmentAlignment = 64;

@@ -1,6 +1,6 @@
 // Functions of two real numbers, broadcast as in numpy (elementwise.h). One op: the attribute `function` says which.
 //
-//   a, b, y of at most 6 dims                     da = sum_{R_a} dy times              db = sum_{R_b} dy times
+//   a, b, y of at most 8 dims                     da = sum_{R_a} dy times              db = sum_{R_b} dy times
 //
 //   1 div                  a / b                  1 / b                                -a / b^2
 //   2 pow                  a^b                    b a^(b - 1), 0 for b = 0             a^b ln a, 0 for a <= 0

@@ -1,7 +1,7 @@
 // Sums, differences and products of two arrays, broadcast as in numpy: dims are aligned at the last axis, a dim of 1
 // repeats.
 //
-//   a, b, y of at most 6 dims
+//   a, b, y of at most 8 dims
 //
 //   add  y = clamp(a + b)     sub  y = clamp(a - b)     mul  y = clamp(a b)                      float
 //   add  y = a + b            sub  y = a - b            mul  y = a b         modulo 2^bits       int32, int64

@@ -65,7 +65,7 @@ constexpr void each_columns(int columns, F f) {
   }
 }
 
-// Dims as attributes: {rank, dims[6]}, the compiled ones. Returns how many words.
+// Dims as attributes: {rank, dims[8]}, the compiled ones. Returns how many words.
 constexpr int words_of_dims(Shape shape, uint32_t* made) {
   made[0] = uint32_t(shape.rank);
   for (int axis = 0; axis < kMaxRank; ++axis) made[1 + axis] = axis < shape.rank ? uint32_t(shape.dims[axis]) : 0;

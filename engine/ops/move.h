@@ -174,7 +174,7 @@ struct Pad {
   Shape x, y;
   Words words;
 
-  enum Word { kBefore = 0, kAfter = 6, kValue = 12, kMode = 13 };
+  enum Word { kBefore = 0, kAfter = kMaxRank, kValue = 2 * kMaxRank, kMode };
   enum Mode : uint32_t { kConstant = 0, kReflect = 1, kEdge = 2 };
 
   static constexpr Pad from(const Words& words, const Operands& operands) {
@@ -240,7 +240,7 @@ struct Pad {
 struct Slice {
   Walk<1> walk;
 
-  enum Word { kBegin = 0, kSize = 6, kStep = 12 };
+  enum Word { kBegin = 0, kSize = kMaxRank, kStep = 2 * kMaxRank };
 
   static constexpr Slice from(const Words& words, const Operands& operands) {
     return make(words, operands[0], operands[operands.count - 1]);

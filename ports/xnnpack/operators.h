@@ -309,6 +309,7 @@ struct OfTwo : AlwaysExact {
   static Bounds<float> bounds(const Words& words) { return Bounds<float>::from(Clamp::from(words, Sum::kClamp)); }
   static bool accepts(const Words& words, const Operands& operands) {
     return !is_constant(operands, 0) && !is_constant(operands, 1) && bounds(words).fit() &&
+           operands[0].rank <= XNN_MAX_TENSOR_DIMS && operands[1].rank <= XNN_MAX_TENSOR_DIMS &&
            (kBinaryClamps || words[Sum::kClamp] == Clamp::kNone);
   }
   static xnn_status create(const Words& words, const Operands&, xnn_operator_t* made) {

@@ -121,7 +121,7 @@ TEST(check, names_what_does_not_hold) {
       {"two values have this name", [](Graph& g) { g.values[1].name = "x"; }},
       {"two layers have this name", [](Graph& g) { g.layers.push_back(g.layers[0]); }},
       {"has no element type", [](Graph& g) { g.values[0].type = ElementType::kNone; }},
-      {"more than 6 axes", [](Graph& g) { g.values[0].dims = {1, 1, 1, 1, 1, 1, 16}; }},
+      {"more than 8 axes", [](Graph& g) { g.values[0].dims = {1, 1, 1, 1, 1, 1, 1, 1, 16}; }},
       {"outside the limits", [](Graph& g) { g.values[0].dims = {1, 4, 4, -1}; }},
       {"outside the limits", [](Graph& g) { g.values[0].dims = {1, 4, 4, 0}; }},
       {"outside the limits", [](Graph& g) { g.values[0].dims = {1 << 20, 1 << 20, 1 << 20, 1 << 20}; }},

@@ -159,7 +159,7 @@ TEST(text, mistakes_are_named_with_their_line) {
       {"%y = relu(%x)", "line 1: no value is named y"},
       {"value %y int8 []\n%y = relu(%y)", "line 2: unknown op 'relu'"},
       {"value %y int8 []\n%y = clamp(%y) stride_h=2", "line 2: unknown field 'stride_h'"},
-      {"value %y int8 []\n%y = transpose(%y) perm=[1,2,3,4,5,6,7]", "line 2: perm has at most 6 numbers"},
+      {"value %y int8 []\n%y = transpose(%y) perm=[1,2,3,4,5,6,7,8,9]", "line 2: perm has at most 8 numbers"},
       {"value %y int8 []\n%y = clamp(%y) layer=\"l\"", "line 2: no layer is named l"},
       {"log \"a", "line 1: the string has no end"},
       {"log \"a\\x1\"", "line 1: \\x needs two hex digits"},

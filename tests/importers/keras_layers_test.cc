@@ -49,6 +49,14 @@ TEST(keras_layers, a_masked_step_leaves_the_state_as_it_was) {
   EXPECT_EQ(sums(R"("go_backwards": true, "return_sequences": true)"), (Floats{2, 2, 3}));
 }
 
+// x [n, 2, 1, 3, 1, 2, 1, 2] with its last axis first.
+TEST(keras_layers, tensors_have_up_to_8_axes) {
+  const std::string turned = layer("Permute", R"("name": "p", "dims": [7, 1, 2, 3, 4, 5, 6])");
+  const Floats x = counting(24), y = outputs_of(file_graph(model_of("2, 1, 3, 1, 2, 1, 2", turned), {}), x);
+  ASSERT_EQ(y.size(), x.size());
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], x[i % 12 * 2 + i / 12]) << i;
+}
+
 // A layer that does not know masks drops them: then the mean is of all steps.
 TEST(keras_layers, a_mask_goes_as_far_as_layers_hand_it_on) {
   const std::string table = layer("Embedding", R"("name": "d", "input_dim": 3, "output_dim": 1, "mask_zero": true)");

@@ -110,15 +110,15 @@ TEST(onnx_dynamic, one_scale_serves_all_of_x_where_axis_0_is_no_batch) {
   EXPECT_EQ(reals(run_converted<float>(b, {255, 0.25f})), (std::vector<float>{255, 0}));
 }
 
-TEST(onnx_dynamic, its_parts_are_read_by_nothing_else) {
-  for (const std::string part : {"q", "s", "z", "i", "f", "scales"}) {
+TEST(onnx_dynamic, its_sums_are_read_by_nothing_else) {
+  for (const std::string part : {"i", "f", "scales"}) {
     OnnxBuilder b = dynamic_layer({1, 2}, "MatMulInteger", {2, 1}, {1, 2}, {1});
     b.node("Abs", {part}, {"other"});
     b.output("y");
     b.output("other");
     EXPECT_NE(refusal(b).find("dynamically quantized layer"), std::string::npos) << part << ": " << refusal(b);
   }
-  for (const std::string part : {"q", "i", "scales"}) {
+  for (const std::string part : {"i", "scales"}) {
     OnnxBuilder b = dynamic_layer({1, 2}, "MatMulInteger", {2, 1}, {1, 2}, {1});
     b.output(part);
     EXPECT_NE(refusal(b).find("dynamically quantized layer"), std::string::npos) << part << ": " << refusal(b);
@@ -246,6 +246,31 @@ TEST(onnx_dynamic, codes_scale_and_zero_point_are_those_of_the_definition) {
     ASSERT_EQ(scale, expected.scale) << round;
     ASSERT_EQ(zero, expected.zero) << round;
     ASSERT_EQ(std::vector<int>(q.begin(), q.end()), expected.codes) << round;
+  }
+}
+
+// q, s and z as outputs, and x as they give it back; beside them a layer reads its codes.
+TEST(onnx_dynamic, codes_scale_and_zero_point_are_values_of_their_own_too) {
+  OnnxBuilder b = dynamic_layer({2, 3}, "MatMulInteger", {3, 1}, {1, 2, 3}, {1});
+  b.node("DequantizeLinear", {"q", "s", "z"}, {"real"});
+  for (const char* name : {"q", "s", "z", "real", "y"}) b.output(name);
+  const Graph graph = converted(b);
+  EXPECT_EQ(first(graph, Op::kDense).op, Op::kDense);
+  std::mt19937 rng(7);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<float> x(6);
+    for (float& v : x) v = round == 0 ? 0 : float(int(rng() % 2001) - 1000 + round * 20) / 64;
+    const Graph ran = run_graph(graph, {bytes_of(x)});
+    const Expected expected = dynamic_quantize_linear(x);
+    EXPECT_EQ(reals(output(ran, 1)), std::vector<float>{expected.scale}) << round;
+    EXPECT_EQ(integers(output(ran, 2)), std::vector<int64_t>{expected.zero + 128}) << round;
+    std::vector<int64_t> codes;
+    std::vector<float> back;
+    for (const int code : expected.codes)
+      codes.push_back(code + 128), back.push_back(float(code - expected.zero) * expected.scale);
+    EXPECT_EQ(integers(output(ran, 0)), codes) << round;
+    EXPECT_EQ(reals(output(ran, 3)), back) << round;
+    EXPECT_EQ(output(ran, 0).type, ElementType::kUint8);
   }
 }
 

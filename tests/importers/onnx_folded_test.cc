@@ -47,6 +47,27 @@ TEST(onnx_folded, integers_are_computed_as_integers) {
   EXPECT_EQ(folded_pair("Xor", {1, 0}, {1, 1}), (Reals{0, 1}));
 }
 
+TEST(onnx_folded, equal_slices_are_one) {
+  const auto unique = [](bool sorted, bool along, const char* which) {
+    Folded f;
+    f.b.integers("a", {3, 2}, {5, 2, 1, 9, 5, 2});
+    OnnxNode node = f.b.node("Unique", {"a"}, {"values", "places", "inverse", "counts"});
+    node.integer("sorted", sorted);
+    if (along) node.integer("axis", 0);
+    return f.numbers(which);
+  };
+  EXPECT_EQ(unique(true, false, "values"), (Reals{1, 2, 5, 9}));
+  EXPECT_EQ(unique(true, false, "places"), (Reals{2, 1, 0, 3}));
+  EXPECT_EQ(unique(true, false, "inverse"), (Reals{2, 1, 0, 3, 2, 1}));
+  EXPECT_EQ(unique(true, false, "counts"), (Reals{1, 2, 2, 1}));
+  EXPECT_EQ(unique(false, false, "values"), (Reals{5, 2, 1, 9}));
+  EXPECT_EQ(unique(false, false, "inverse"), (Reals{0, 1, 2, 3, 0, 1}));
+  EXPECT_EQ(unique(true, true, "values"), (Reals{1, 9, 5, 2}));
+  EXPECT_EQ(unique(true, true, "inverse"), (Reals{1, 0, 1}));
+  EXPECT_EQ(unique(false, true, "values"), (Reals{5, 2, 1, 9}));
+  EXPECT_EQ(unique(false, true, "counts"), (Reals{2, 1}));
+}
+
 TEST(onnx_folded, narrow_integers_wrap) {
   Folded f;
   f.b.codes("a", {2}, {200, 100}, TensorProto::UINT8);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "engine/ops/binary.h"
 #include "tests/importers/onnx_graphs.h"
 
 namespace nacre::tools {
@@ -117,6 +118,31 @@ TEST(onnx_ml, support_vectors_vote) {
   node.floats("coefficients", {1, 2, 3, 4, 5, 6});  // rows of two classes: [2, 3]
   // s_01 = (1 + 2) x, s_02 = (4 + 3) x - 1, s_12 = (5 + 6) x + 2
   EXPECT_EQ(integers(run_converted<float>(b, {1, -1, -0.1f})), (std::vector<int64_t>{3, 9, 5}));
+}
+
+// Of a kernel of degree 5 one score, sum_v c_v (x v / 2 + 1)^5; 2.5 is no whole degree.
+TEST(onnx_ml, a_polynomial_of_a_whole_degree_is_products) {
+  for (const float degree : {5.0f, 2.5f}) {
+    OnnxBuilder b = learned({3, 1});
+    b.node("SVMRegressor", {"x"}, {"y"})
+        .domain("ai.onnx.ml")
+        .text("kernel_type", "POLY")
+        .floats("kernel_params", {0.5f, 1, degree})
+        .floats("support_vectors", {1, 3})
+        .floats("coefficients", {2, -0.25f})
+        .floats("rho", {0.125f})
+        .integer("n_supports", 2);
+    const Graph graph = converted(b);
+    const auto powers = std::ranges::count_if(graph.nodes, [](const Node& node) {
+      return node.op == Op::kBinary && get_integer(node, "function") == Binary::kPow;
+    });
+    EXPECT_EQ(powers, degree == 5 ? 0 : 1);
+    const std::vector<float> x = {2, 0.5f, 0.25f}, y = reals(run_converted(b, x));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double first = std::pow(x[i] / 2.0 + 1, degree), second = std::pow(1.5 * x[i] + 1, degree);
+      EXPECT_NEAR(y[i], 2 * first - second / 4 + 0.125, 1e-6 * second) << degree;
+    }
+  }
 }
 
 // libsvm, multiclass_probability, in float64.

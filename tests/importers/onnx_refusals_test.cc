@@ -268,5 +268,49 @@ TEST(onnx_refusals, a_resize_with_an_extrapolation_is_not_done_on_codes) {
   EXPECT_NE(refusal(b).find("r_node (Resize)"), std::string::npos);
 }
 
+// ---- Types and opsets
+
+TEST(onnx_refusals, uint64_is_read_as_int64) {
+  OnnxBuilder b(18);
+  b.input("x", {2}, {}, TensorProto::UINT64);
+  b.integers("two", {1}, {2});
+  ::onnx::TensorProto& two = *b.model().mutable_graph()->mutable_initializer(0);
+  two.set_data_type(TensorProto::UINT64);
+  two.clear_int64_data();
+  two.add_uint64_data(2);
+  b.node("Mul", {"x", "two"}, {"y"});
+  b.output("y");
+  const Graph graph = imported(b);
+  EXPECT_EQ(output(graph).type, ElementType::kInt64);
+  EXPECT_EQ(integers(run_converted<int64_t>(b, {3, int64_t{1} << 40})), (Dims{6, int64_t{1} << 41}));
+  two.clear_uint64_data();
+  two.set_raw_data(std::string(7, 0) + "\x80");
+  EXPECT_NE(refusal(b).find("two: has a number of 2^63 or more: uint64 is read as int64"), std::string::npos)
+      << refusal(b);
+}
+
+TEST(onnx_refusals, opsets_before_7_have_what_has_kept_its_form) {
+  OnnxBuilder b(1);
+  b.input("x", {2}, {}, TensorProto::BOOL);
+  b.node("Not", {"x"}, {"y"});
+  b.output("y");
+  EXPECT_EQ(integers(run_converted<uint8_t>(b, {1, 0})), (Dims{0, 1}));
+  OnnxBuilder other(5);
+  other.input("x", {2});
+  other.node("Cast", {"x"}, {"y"}).text("to", "INT64");
+  other.output("y");
+  EXPECT_NE(refusal(other).find("y_node (Cast): opset 5 has it in another form\n"), std::string::npos)
+      << refusal(other);
+}
+
+TEST(onnx_refusals, as_many_boxes_as_there_are_has_no_size) {
+  OnnxBuilder b(18);
+  b.input("boxes", {1, 6, 4});
+  b.input("scores", {1, 1, 6});
+  b.node("NonMaxSuppression", {"boxes", "scores"}, {"y"});
+  b.output("y");
+  EXPECT_NE(refusal(b).find("sizes are fixed before a run"), std::string::npos) << refusal(b);
+}
+
 }  // namespace
 }  // namespace nacre::tools

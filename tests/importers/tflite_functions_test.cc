@@ -2,6 +2,8 @@
 // computes.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "engine/ops/binary.h"
 #include "engine/ops/unary.h"
 #include "tests/graph/run_graph.h"
@@ -28,6 +30,20 @@ TEST(import_tflite_functions, of_one_number_are_one_step) {
     EXPECT_EQ(get_integer(graph.nodes[0], "function"), int(c.function));
     EXPECT_EQ(reals(value(run_graph(graph, {bytes_of(std::vector<float>{c.x})}), "y"))[0], c.y) << c.function;
   }
+}
+
+TEST(import_tflite_functions, an_angle_is_that_of_atan2) {
+  TfliteBuilder b;
+  const int a = b.activation("a", {33, 33}), d = b.activation("d", {33, 33}), y = b.activation("y", {33, 33});
+  b.op(BuiltinOperator::ATAN2, {a, d}, {y});
+  const Graph graph = imported(b.finish({a, d}, {y}));
+  std::vector<float> up, right;
+  const auto part = [](int i) { return i == 0 ? 0 : std::copysign(std::exp2(float(std::abs(i)) - 9), float(i)); };
+  for (int i = 0; i < 33; ++i)
+    for (int j = 0; j < 33; ++j) up.push_back(part(i - 16)), right.push_back(part(j - 16) * 1.375f);
+  const std::vector<float> found = reals(value(run_graph(graph, {bytes_of(up), bytes_of(right)}), "y"));
+  for (size_t i = 0; i < found.size(); ++i)
+    EXPECT_NEAR(found[i], std::atan2(double(up[i]), double(right[i])), 5e-7) << up[i] << ' ' << right[i];
 }
 
 TEST(import_tflite_functions, of_two_tensors_are_broadcast) {

@@ -1,6 +1,7 @@
 // import_tflite on files built in memory: operators that move elements, the batch, names.
 #include <gtest/gtest.h>
 
+#include "tests/graph/run_graph.h"
 #include "tests/importers/tflite_imports.h"
 
 namespace nacre::tools::tflite {
@@ -66,6 +67,21 @@ TEST(import_tflite, transpose_concat_and_pad) {
   const Graph joined = imported(b.finish({x}, {y}));
   EXPECT_EQ(ops(joined), (std::vector{Op::kConcat, Op::kClamp}));
   EXPECT_EQ(get_integer(joined.nodes[0], "axis"), 1);
+}
+
+TEST(import_tflite, tensors_have_up_to_8_axes) {
+  const std::vector<int32_t> dims = {2, 1, 3, 1, 2, 1, 1, 2}, perm = {7, 4, 2, 0, 1, 3, 5, 6},
+                             to = {2, 2, 3, 2, 1, 1, 1, 1};
+  const Graph graph = imported(with_list(BuiltinOperator::TRANSPOSE, dims, to, {8}, perm));
+  EXPECT_EQ(output(graph, graph.nodes[0]).dims, Dims(to.begin(), to.end()));
+  std::vector<float> x(24), y;
+  for (size_t i = 0; i < x.size(); ++i) x[i] = float(i);
+  for (int h = 0; h < 2; ++h)  // axes 7, 4, 2, 0 from the outermost
+    for (int e = 0; e < 2; ++e)
+      for (int c = 0; c < 3; ++c)
+        for (int a = 0; a < 2; ++a) y.push_back(float(((a * 3 + c) * 2 + e) * 2 + h));
+  const Graph ran = run_graph(graph, {bytes_of(x)});
+  EXPECT_EQ(reals(ran.values[size_t(ran.outputs[0].value)]), y);
 }
 
 TEST(import_tflite, padv2_fills_with_a_real_value) {

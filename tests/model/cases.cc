@@ -165,9 +165,9 @@ Draft moves() {
   const uint32_t t = d.arena(kI8, {3, 2}, 1, 3, 32);
   const uint32_t s = d.arena(kI8, {3, 2}, 2, 3, 48);
   const uint32_t y = d.arena(kI8, {6, 2}, 3, 3, 64, kNoIndex, kOutput);
-  d.step(Op::kPad, {1, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 7, 0}, {x}, {p});
+  d.step(Op::kPad, {1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 7, 0}, {x}, {p});
   d.step(Op::kTranspose, {1, 0}, {x}, {t});
-  d.step(Op::kSlice, {3, 0, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, word(-2), 1}, {p}, {s});
+  d.step(Op::kSlice, {3, 0, 0, 0, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 0, 0, word(-2), 1}, {p}, {s});
   d.step(Op::kConcat, {0}, {t, s}, {y});
   d.program(Entry::kInfer, "", {96});
   return d;

@@ -151,9 +151,9 @@ Draft moves_f16() {
   Chain c;
   const uint32_t more = c.weights(kF16, {3, 2});
   c.input(kF16, {2, 3});
-  c.step(Op::kPad, kF16, {4, 4}, {}, {1, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 2});
+  c.step(Op::kPad, kF16, {4, 4}, {}, {1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 2});
   c.step(Op::kTranspose, kF16, {4, 4}, {}, {1, 0});
-  c.step(Op::kSlice, kF16, {3, 2}, {}, {3, 0, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, uint32_t(-2), 1});
+  c.step(Op::kSlice, kF16, {3, 2}, {}, {3, 0, 0, 0, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 0, 0, uint32_t(-2), 1});
   c.step(Op::kConcat, kF16, {6, 2}, {more}, {0});
   c.reshape(kF16, {3, 4});
   c.step(Op::kCopy, kF16, {3, 4});

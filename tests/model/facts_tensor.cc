@@ -19,20 +19,20 @@ void the_records(Facts& f) {
   tensor(18, "element type 0", kH, [](R& r) { r.element = ElementType::kNone; }, Code::kElementType);
   tensor(18, "element type 200", kH, [](R& r) { r.element = ElementType(200); }, Code::kElementType);
   tensor(18, "region 9", kH, [](R& r) { r.region = Region(9); }, Code::kRegion);
-  tensor(21, "rank 7", kH, [](R& r) { r.rank = 7; }, Code::kRank);
+  tensor(21, "rank 9", kH, [](R& r) { r.rank = 9; }, Code::kRank);
   tensor(21, "rank 255", kH, [](R& r) { r.rank = 255; }, Code::kRank);
   tensor(22, "dimension 0", kH, [](R& r) { r.dims[0] = 0; }, Code::kDim);
   tensor(22, "dimension -1", kH, [](R& r) { r.dims[1] = -1; }, Code::kDim);
   tensor(22, "dimension over 2^28", kH, [](R& r) { r.dims[1] = (1 << 28) + 1; }, Code::kDim);
-  tensor(22, "dimension beyond the rank", kH, [](R& r) { r.dims[5] = 1; }, Code::kDim);
+  tensor(22, "dimension beyond the rank", kH, [](R& r) { r.dims[7] = 1; }, Code::kDim);
   tensor(23, "2^31 elements", kH, [](R& r) { r.dims[0] = 8, r.dims[1] = 1 << 28; }, Code::kOverflow);
   tensor(
       23, "2^32 + 4 elements: 4 in 32 bits", kH,
       [](R& r) { r.rank = 3, r.dims[0] = 1 << 16, r.dims[1] = 1 << 16, r.dims[2] = 4; }, Code::kOverflow);
   tensor(
-      23, "2^168 elements", kH,
+      23, "2^224 elements", kH,
       [](R& r) {
-        r.rank = 6;
+        r.rank = kMaxRank;
         for (int32_t& dim : r.dims) dim = 1 << 28;
       },
       Code::kOverflow);
@@ -52,7 +52,7 @@ void the_records(Facts& f) {
   tensor(29, "weights out of order", kW2, [](R& r) { r.offset = 0; }, Code::kOrder);
   tensor(19, "quantizer that does not exist", kH, [](R& r) { r.quantizer = 4; }, Code::kQuantizer);
   tensor(18, "quantizer of other codes", kB1, [](R& r) { r.quantizer = 3; }, Code::kCodes);
-  tensor(0, "reserved bytes of a tensor", kH, [](R& r) { r.reserved[12] = 1; }, Code::kReserved);
+  tensor(0, "reserved bytes of a tensor", kH, [](R& r) { r.reserved[4] = 1; }, Code::kReserved);
   tensor(0, "unknown flag", kH, [](R& r) { r.flags |= 16; }, Code::kFlags);
   tensor(0, "weights marked as batched", kW1, [](R& r) { r.flags |= kBatched; }, Code::kFlags);
   tensor(0, "arena tensor marked as trainable", kH, [](R& r) { r.flags |= kTrainable; }, Code::kFlags);

@@ -96,7 +96,7 @@ int type_of(const ::onnx::GraphProto& graph, const std::string& name) {
 // Types that no value at run time has.
 bool is_stored_only(int type) {
   using Proto = ::onnx::TensorProto;
-  static const std::set<int> kTypes = {Proto::UINT16, Proto::UINT64};
+  static const std::set<int> kTypes = {Proto::UINT16};
   return kTypes.contains(type);
 }
 

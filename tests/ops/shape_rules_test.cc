@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "engine/kernels/reference.h"
+#include "engine/ops/move.h"
 #include "tests/cases.h"
 
 namespace nacre::test {
@@ -142,8 +143,8 @@ TEST(shape_rules, codes_of_16_bits_have_their_range_and_no_zero_point) {
   EXPECT_EQ(add(15), Code::kOk);
   EXPECT_EQ(add(16), Code::kAttribute);
   const auto pad = [](uint32_t value) {
-    std::vector<uint32_t> words(14);
-    words[12] = value;
+    std::vector<uint32_t> words(Pad::kMode + 1);
+    words[Pad::kValue] = value;
     return refused_by(reference::kPadI16, words, {{4}});
   };
   EXPECT_EQ(pad(uint32_t(-32768)), Code::kOk);

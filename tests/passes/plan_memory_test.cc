@@ -187,9 +187,9 @@ output "s" %s
 %a = sigmoid(%x) name="a"
 %b = tanh(%x) name="b"
 %c = concat(%a, %b) axis=1 name="c"
-%r = reshape(%c) rank=2 dims=[2, 4, 0, 0, 0, 0] name="r"
+%r = reshape(%c) rank=2 dims=[2, 4] name="r"
 %y = sigmoid(%r) name="y"
-%s = slice(%c) begin=[0, 6, 0, 0, 0, 0] size=[1, 2, 0, 0, 0, 0] name="s"
+%s = slice(%c) begin=[0, 6] size=[1, 2] name="s"
 )");
   check(graph);
   schedule(graph, {});

@@ -82,6 +82,7 @@ def networks():
     turn = options("ReverseSequenceOptions", seqDim=2, batchDim=0)
     index = options("StridedSliceOptions", beginMask=1, endMask=1, shrinkAxisMask=2)
     hot = options("OneHotOptions", axis=0)
+    angles = (3.0, -0.25, 0.0, 7.0, -2.0, -1e-3, 0.5, 1e4, -6.0)
     return {
         "gather": along(real(4, 3), whole(4, 2, 3), 0, 0, (2, 3, 3)),
         "gather_axis": along(real(2, 4, 3), whole(4, 5), 1, 0, (2, 5, 3)),
@@ -123,6 +124,8 @@ def networks():
             given(real(2, 5, 3)), given(stored(0, -2)), given(stored(0, -1)), stored(1, 1)], (2, 3)),
         "update_at_run_time": one(B.DYNAMIC_UPDATE_SLICE, NONE, [
             given(real(1, 6, 2)), given(real(1, 2, 2)), given(stored(0, 5, 0))], (1, 6, 2)),
+        "angle": one(B.ATAN2, NONE, [
+            given(stored(*angles, kind=F32)), given(stored(*angles[::-1], kind=F32))], (9,)),
         "shift_of_integers": one(B.RIGHT_SHIFT, NONE, [given(stored(9, -9, 4)), stored(1, 1, 2)], (3,), I32),
     }
 

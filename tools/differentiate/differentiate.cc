@@ -332,7 +332,7 @@ class Differentiator {
   std::vector<uint32_t> words_of(const Node& node, const Gradient& row, int input) {
     if (row.words == nullptr) return node.words;
     const NodeOperands operands(graph(), node, rule(node));
-    std::vector<uint32_t> words(32);
+    std::vector<uint32_t> words(4 * kMaxRank);  // as slice_gradient has, the most
     const Operands all = {operands.tensors.data(), int(operands.tensors.size()), 0};
     words.resize(size_t(row.words({node.words.data(), int(node.words.size())}, all, input, words.data())));
     return words;

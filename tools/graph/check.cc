@@ -76,7 +76,7 @@ class Checker {
 
   // Values that nothing uses may be empty: importers keep them until simplify.
   static void dims(const Value& v, const std::string& place, bool used) {
-    if (v.dims.size() > size_t(kMaxRank)) fail(place, "has more than 6 axes");
+    if (v.dims.size() > size_t(kMaxRank)) fail(place, "has more than 8 axes");
     int64_t elements = 1;
     for (const int64_t dim : v.dims)
       if (dim < (used ? 1 : 0) || dim > kDimLimit || (elements *= dim) > kElementLimit)

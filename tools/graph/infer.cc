@@ -30,7 +30,7 @@ TensorRecord record_of(const Graph& graph, const Value& value, bool read) {
   }
   if (!fits && read)
     throw Error(kUnsupported, place_of(graph, value), "shape " + shape_text(value.dims) + " is outside the limits",
-                "at most 6 axes of 1 to 2^28, fewer than 2^31 elements");
+                "at most 8 axes of 1 to 2^28, fewer than 2^31 elements");
   record.rank = uint8_t(fits ? value.dims.size() : 0);
   record.layout = fits ? value.layout : Layout::kRowMajor;
   record.bytes = fits ? bytes_as(value.type, value) : storage_bytes(value.type, 1);

@@ -165,7 +165,7 @@ ValueId Call::clamp(ValueId x, float low, float high) const {
 }
 ValueId Call::reshape(ValueId x, const std::vector<int64_t>& to) const {
   if (dims(x) == to) return x;
-  if (to.size() > size_t(kMaxRank)) unsupported("more than 6 axes");
+  if (to.size() > size_t(kMaxRank)) unsupported("more than 8 axes");
   Node node = step(Op::kReshape, {x});
   set_integer(node, "rank", int(to.size()));
   for (size_t i = 0; i < to.size(); ++i) {
@@ -175,7 +175,7 @@ ValueId Call::reshape(ValueId x, const std::vector<int64_t>& to) const {
   return emit(std::move(node), value(x).type);
 }
 ValueId Call::transpose(ValueId x, const std::vector<int>& perm) const {
-  if (perm.size() > size_t(kMaxRank)) unsupported("more than 6 axes");
+  if (perm.size() > size_t(kMaxRank)) unsupported("more than 8 axes");
   if (std::is_sorted(perm.begin(), perm.end())) return x;
   Node node = step(Op::kTranspose, {x});
   for (size_t i = 0; i < perm.size(); ++i) set_integer(node, "perm", perm[i], int(i));
@@ -286,7 +286,7 @@ void add_numbers(const Call& call, const Json& json, const std::vector<int64_t>&
 ValueId Call::stored(const Json& array) const {
   std::vector<int64_t> of;
   for (const Json* at = &array; at->is_array(); at = &at->at(size_t(0))) {
-    if (at->empty() || of.size() == size_t(kMaxRank)) bad("an array in its arguments is empty or has over 6 axes");
+    if (at->empty() || of.size() == size_t(kMaxRank)) bad("an array in its arguments is empty or has over 8 axes");
     of.push_back(int64_t(at->size()));
   }
   std::vector<float> numbers;

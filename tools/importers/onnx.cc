@@ -19,16 +19,23 @@
 #include "tools/importers/onnx_heads.h"
 #include "tools/importers/onnx_order.h"
 #include "tools/importers/onnx_tensor.h"
-#include "tools/importers/onnx_wide.h"
 #include "tools/model/model_limits.h"
 
 namespace nacre::tools::onnx_import {
 namespace {
 
-constexpr int kOldestOpset = 6, kNewestOpset = 27;  // 27: of ONNX v1.22.0, whose definitions were read
+constexpr int kOldestOpset = 1, kNewestOpset = 27;  // 27: of ONNX v1.22.0, whose definitions were read
 constexpr int kMaxIrVersion = 13;
 constexpr int kMaxNesting = 64;    // of messages: a graph inside an attribute adds three
 constexpr int kMaxCallDepth = 16;  // of functions
+
+// The first opset, of those before 7, in which an operator has the form that is read: others have it from the first on.
+struct FirstForm {
+  const char* op;
+  int opset;
+};
+constexpr FirstForm kFirstForms[] = {{"Cast", 6}, {"Concat", 4}, {"GRU", 3},      {"GlobalLpPool", 2}, {"LpPool", 2},
+                                     {"Pad", 2},  {"Split", 2},  {"Reshape", 5}, {"Tile", 6},         {"Upsample", 7}};
 
 bool is_main_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 std::string canonical(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -120,10 +127,17 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
     if (domain.starts_with("com.microsoft"))
       source.refuse("is an operator of ONNX Runtime: the file was optimized by it",
                     "export again with graph optimization off");
+    if (domain.empty() && node.op_type() == "NonMaxSuppression")
+      source.refuse("finds as many boxes as there are in the data, and sizes are fixed before a run",
+                    "export the network up to its boxes and scores, and choose among them after the run");
     source.refuse(domain.empty() ? "this operator is not supported"
                                  : "operators of the domain " + domain + " are not supported");
   }
   if (function == functions_.end() && opset == scope.opsets.end()) source.malformed("no opset is given for its domain");
+  for (const FirstForm& form : kFirstForms)
+    if (domain.empty() && node.op_type() == form.op && source.opset < form.opset)
+      source.refuse("opset " + std::to_string(source.opset) + " has it in another form",
+                    "export with opset " + std::to_string(form.opset) + " or later");
   for (const std::string& input : node.input()) {
     source.inputs.push_back(input.empty() ? nullptr : find(scope, input));
     if (!input.empty() && source.inputs.back() == nullptr)
@@ -135,13 +149,13 @@ void Import::read_supported(Scope& scope, const ::onnx::NodeProto& node) {
   scope_ = &scope;
   source_ = &source;
   layer_ = kNone;
-  check_dynamic(source);
+  read_dynamic(source);
   check_names(source);
   check_sequences(source);
   const size_t steps = graph_.nodes.size(), lines = graph_.log.size();
   const std::string key = options_.train ? key_of_computed(source) : "";
   if (!reuse_computed(key)) {
-    if (!evaluate(source, importer != nullptr) && !import_wide(*this, source) && !import_on_codes(*this, source) &&
+    if (!evaluate(source, importer != nullptr) && !import_on_codes(*this, source) &&
         !import_on_narrow_integers(*this, source) && !import_on_whole_numbers(*this, source)) {
       if (importer == nullptr) refuse_at_run_time(source);
       importer->run(*this, source);
@@ -209,7 +223,7 @@ void Import::expand(const Source& source, const Body& body) {
 
 // An output needs a value of its own, which a step has written, of the source's type.
 void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
-  const OperandPtr operand = find(scope, output.name());
+  OperandPtr operand = find(scope, output.name());
   if (!operand) throw Error(kBadInput, "output " + output.name(), "nothing writes it");
   if (!operand->known()) return;
   if (output.type().tensor_type().elem_type() == ::onnx::TensorProto::UINT16 && !operand->codes())
@@ -218,8 +232,10 @@ void Import::write_output(Scope& scope, const ::onnx::ValueInfoProto& output) {
   proto.set_name(output.name());
   proto.set_op_type("output");
   const Source source(proto, 0, &scope.attributes);
+  scope_ = &scope;
   source_ = &source;
   layer_ = kNone;
+  if (operand->dynamic) operand = value_of_part(operand);
   const bool last = options_.io_nhwc && operand->rank() == 4;
   const ValueId codes = last ? kNone : codes_value(*this, operand);
   if (codes != kNone) return graph_.outputs.push_back({output.name(), codes, ""});
@@ -296,7 +312,8 @@ const OperatorImporter* find_importer(const std::string& op, const std::string& 
                 qlinear_importers(), dynamic_importers(), constant_importers(), fused_importers(), resize_importers(),
                 transposed_importers(), space_importers(), formula_importers(), norm_importers(), attention_importers(),
                 loss_importers(), place_importers(), sample_importers(), signal_importers(), einsum_importers(),
-                unrolled_importers(), random_importers(), inverse_importers(), gram_importers(), sequence_importers()});
+                unrolled_importers(), random_importers(), inverse_importers(), gram_importers(), sequence_importers(),
+                region_importers()});
   static const Importers kMicrosoft =
       table_of({microsoft_qlinear_importers(), microsoft_dynamic_importers(), microsoft_lstm_importers(),
                 microsoft_block_importers(), microsoft_fused_importers(), microsoft_quantize_importers(),

@@ -14,7 +14,6 @@
 //   onnx_evaluator.h      operators on constants, computed at import
 //   onnx_order.h          nodes in order
 //   onnx_control.cc       If, Loop and Scan, known at import
-//   onnx_wide.h           operators on more axes than values have
 //   onnx_trees.h          decision trees; onnx_classes.h  labels and scores of classifiers
 //   onnx_ops_<subject>.cc one function per operator; their tables: onnx_importers.h
 //
@@ -70,8 +69,6 @@ class Import {
   // The value of an operand in one of the two layouts; added to the graph on first use.
   ValueId plain(const OperandPtr& operand);
   ValueId channels_last(const OperandPtr& operand);
-  // The same, or of an operand of more than kMaxRank axes, which has neither (onnx_wide.h), its elements as one row.
-  ValueId row(const OperandPtr& operand);
   bool prefers_channels_last(const Operand& operand) const {
     return operand.channels_last != kNone && operand.rank() > 2;
   }
@@ -112,7 +109,6 @@ class Import {
   void give(int index, OperandPtr operand);
   void give_plain(int index, ValueId value);
   void give_channels_last(int index, ValueId value);
-  void give_row(int index, ValueId value, const std::vector<int64_t>& dims);  // of more than kMaxRank axes
   void give_constant(int index, Value value);
   void give_stored(const ::onnx::TensorProto& tensor);  // output 0: a tensor in the node
   OperandPtr operand_of(Value constant) const;          // of the file's types
@@ -158,6 +154,10 @@ class Import {
   void run_body(Scope& scope, Scope& inner, const ::onnx::NodeProto& node, const ::onnx::FunctionProto& function,
                 const std::vector<OperandPtr>& inputs);
   bool evaluate(const Source& source, bool imported);  // onnx_evaluator.cc
+  // onnx_ops_dynamic.cc: parts of a dynamically quantized layer that a node which is no part of it reads become values.
+  void read_dynamic(Source& source);
+  OperandPtr value_of_part(const OperandPtr& part);
+  void quantize_dynamically(const OperandPtr& x, const ::onnx::NodeProto& proto);
   // onnx_control.cc
   bool run_control_flow(Scope& scope, const Source& source);
   void run_if(Scope& scope, const Source& source);
@@ -261,9 +261,7 @@ bool gather_codes(Import& import, const Source& source);
 // The value of codes that an output of the file gives out, if a step can write them; else kNone.
 ValueId codes_value(Import& import, const OperandPtr& codes);
 
-// onnx_ops_dynamic.cc. Refuses a node that reads parts of a dynamically quantized layer and is no part of it.
-void check_dynamic(const Source& source);
-// Cast and Mul of its parts: true if the node is such a one.
+// onnx_ops_dynamic.cc. Cast and Mul of parts of a dynamically quantized layer: true if the node is such a one.
 bool cast_dynamic(Import& import, const Source& source, ElementType type);
 bool multiply_dynamic(Import& import, const Source& source);
 // onnx_ops_norm.cc: a BatchNormalization in training_mode.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "tools/importers/onnx_evaluator.h"
 #include "tools/importers/onnx_tensor.h"
@@ -205,7 +206,7 @@ void evaluate_range(const Evaluation& e) {
   e.give(std::move(y));
 }
 
-// ---- Pad, Compress
+// ---- Pad, Compress, Unique
 
 // The index of an axis of `size` that stands at `i` of the padded one; -1: the fill.
 int64_t padded_index(const std::string& mode, int64_t i, int64_t size) {
@@ -256,24 +257,78 @@ void evaluate_pad(const Evaluation& e) {
   e.give(std::move(y));
 }
 
-// The slices along an axis, or the elements, where the condition holds.
+// What an operator goes through: the slices of x along an axis, or its elements.
+struct Slices {
+  explicit Slices(const Evaluation& e)
+      : x(e.input(0)), own(e.source.has("axis") ? x.dims : Dims{int64_t(x.size())}),
+        axis(e.source.has("axis") ? size_t(e.source.axis(e.source.integer("axis", 0), x.rank())) : 0),
+        inner(product({own.begin() + ptrdiff_t(axis) + 1, own.end()})) {}
+
+  int64_t count() const { return own[axis]; }
+  int64_t part_count() const { return count() == 0 ? 0 : int64_t(x.size()) / count(); }  // elements of one
+  int64_t place(int64_t slice, int64_t part) const { return (part / inner * count() + slice) * inner + part % inner; }
+
+  Tensor kept(const Evaluation& e, const Dims& slices) const {
+    Dims dims = own;
+    dims[axis] = int64_t(slices.size());
+    Dims from = e.places(dims);
+    for (int64_t outer = 0; outer < part_count(); outer += inner)
+      for (const int64_t slice : slices)
+        for (int64_t i = 0; i < inner; ++i) from.push_back(place(slice, outer + i));
+    return e.taken(x, dims, from);
+  }
+
+  const Tensor& x;
+  const Dims own;
+  const size_t axis;
+  const int64_t inner;
+};
+
+// The slices where the condition holds.
 void compress(const Evaluation& e) {
-  const Tensor &x = e.input(0), &condition = e.input(1);
+  const Tensor& condition = e.input(1);
   if (!condition.whole || condition.rank() != 1) e.source.malformed("its condition is no list of bools");
-  const bool flat = !e.source.has("axis");
-  const Dims own = flat ? Dims{int64_t(x.size())} : x.dims;
-  const auto axis = flat ? 0 : size_t(e.source.axis(e.source.integer("axis", 0), x.rank()));
-  Dims kept, dims = own;
-  for (size_t i = 0; i < condition.size() && int64_t(i) < own[axis]; ++i)
+  const Slices slices(e);
+  Dims kept;
+  for (size_t i = 0; i < condition.size() && int64_t(i) < slices.count(); ++i)
     if (condition.integers[i] != 0) kept.push_back(int64_t(i));
-  dims[axis] = int64_t(kept.size());
-  Dims from = e.places(dims), strides = strides_of(own);
-  const int64_t stride = strides[axis], inner = product({own.begin() + ptrdiff_t(axis) + 1, own.end()});
-  strides[axis] = 0;
-  int64_t i = 0;
-  each_index(dims, strides,
-             [&](int64_t place) { from.push_back(place + stride * kept[size_t(i++ / inner % int64_t(kept.size()))]); });
-  e.give(e.taken(x, dims, from));
+  e.give(slices.kept(e, kept));
+}
+
+// Slices that are equal are one: the first of each, in lexicographic order or in that of the file, where they stand,
+// which of them each slice is, and how many are.
+void unique(const Evaluation& e) {
+  const Slices slices(e);
+  const int64_t parts = slices.part_count();
+  const auto before = [&](int64_t a, int64_t b) {
+    return slices.x.visit([&](const auto& numbers) {
+      for (int64_t part = 0; part < parts; ++part) {
+        const auto u = numbers[size_t(slices.place(a, part))], v = numbers[size_t(slices.place(b, part))];
+        if (u != v) return u < v;
+      }
+      return false;
+    });
+  };
+  e.spend(slices.x.size() * 32);  // of comparisons
+  std::map<int64_t, Dims, decltype(before)> found(before);
+  for (int64_t i = 0; i < slices.count(); ++i) found[i].push_back(i);
+  std::vector<const Dims*> order;
+  for (const auto& [first, equal] : found) order.push_back(&equal);
+  const auto earlier = [](const Dims* a, const Dims* b) { return a->front() < b->front(); };
+  if (e.source.integer("sorted", 1) == 0) std::ranges::sort(order, earlier);
+  Dims first;
+  for (const Dims* equal : order) first.push_back(equal->front());
+  const auto list = [&](size_t size) { return e.make(ElementType::kInt64, {int64_t(size)}); };
+  Tensor places = list(order.size()), inverse = list(size_t(slices.count())), counts = list(order.size());
+  for (size_t k = 0; k < order.size(); ++k) {
+    places.integers[k] = first[k];
+    counts.integers[k] = int64_t(order[k]->size());
+    for (const int64_t i : *order[k]) inverse.integers[size_t(i)] = int64_t(k);
+  }
+  e.give(slices.kept(e, first));
+  e.give(std::move(places), 1);
+  e.give(std::move(inverse), 2);
+  e.give(std::move(counts), 3);
 }
 
 constexpr Evaluator kMoveEvaluators[] = {
@@ -289,6 +344,7 @@ constexpr Evaluator kMoveEvaluators[] = {
     {"Range", evaluate_range},
     {"Pad", evaluate_pad},
     {"Compress", compress},
+    {"Unique", unique},
 };
 
 }  // namespace

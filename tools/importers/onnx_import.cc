@@ -25,7 +25,7 @@ bool moves_nothing(const std::vector<int64_t>& dims, const std::vector<int>& per
 }  // namespace
 
 void need_float32(const Source& source, const Operand& operand) {
-  if (operand.rank() > kMaxRank) source.refuse(operand.name + " has more than 6 axes");
+  if (operand.rank() > kMaxRank) source.refuse(operand.name + " has more than 8 axes");
   if (operand.type != ElementType::kFloat32)
     source.refuse("arithmetic at run time is done in float32 only (" + operand.name + " is of another type)",
                   "export the network in float32");
@@ -74,14 +74,14 @@ std::vector<int64_t> channels_last_dims(const std::vector<int64_t>& dims) {
 Value Import::storable(const Operand& x) const {
   if (!at_run_time(x.type)) source_->refuse(x.name + " has an element type that no value at run time has");
   if (x.constant->elements() == 0) source_->refuse(x.name + " is empty: it has no elements");
-  if (x.rank() > kMaxRank) source_->refuse(x.name + " has more than 6 axes");
+  if (x.rank() > kMaxRank) source_->refuse(x.name + " has more than 8 axes");
   Value value = *x.constant;
   value.name = x.name;
   return value;
 }
 
 ValueId Import::plain(const OperandPtr& x) {
-  if (x->rank() > kMaxRank && !x->constant) source_->refuse(x->name + " has more than 6 axes");
+  if (x->rank() > kMaxRank && !x->constant) source_->refuse(x->name + " has more than 8 axes");
   if (x->plain != kNone) return x->plain;
   if (x->sequence) source_->refuse(x->name + " is a sequence of tensors, which no value is");
   if (x->dynamic) source_->refuse(x->name + " is a part of a dynamically quantized layer: it has no value of its own");
@@ -100,8 +100,6 @@ ValueId Import::plain(const OperandPtr& x) {
   }
   return x->plain = transposed(x->channels_last, from_channels_last(x->rank()), x->name + "/nchw");
 }
-
-ValueId Import::row(const OperandPtr& x) { return x->rank() > kMaxRank && x->plain != kNone ? x->plain : plain(x); }
 
 ValueId Import::channels_last(const OperandPtr& x) {
   if (x->rank() < 3) return plain(x);
@@ -196,7 +194,7 @@ ValueId Import::concatenation(std::vector<ValueId> parts, int axis, const std::s
 ValueId Import::reshaped(ValueId x, const std::vector<int64_t>& dims, const std::string& name) {
   if (value(x).dims == dims) return x;
   if (dims.size() > size_t(kMaxRank))
-    source_->refuse("gives rank " + std::to_string(dims.size()) + ", at most 6 is supported");
+    source_->refuse("gives rank " + std::to_string(dims.size()) + ", at most 8 is supported");
   Node node = step(Op::kReshape);
   set_integer(node, "rank", int(dims.size()));
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -257,13 +255,6 @@ void Import::give_channels_last(int index, ValueId id) {
   auto operand = operand_like(value(id));
   for (const int axis : from_channels_last(rank)) operand->dims.push_back(value(id).dims[size_t(axis)]);
   operand->channels_last = id;
-  give(index, std::move(operand));
-}
-
-void Import::give_row(int index, ValueId id, const std::vector<int64_t>& dims) {
-  auto operand = operand_like(value(id));
-  operand->dims = dims;
-  operand->plain = id;
   give(index, std::move(operand));
 }
 

@@ -40,6 +40,7 @@ std::span<const OperatorImporter> attention_importers();  // onnx_ops_attention.
 std::span<const OperatorImporter> loss_importers();       // onnx_ops_loss.cc
 std::span<const OperatorImporter> place_importers();      // onnx_ops_places.cc: gathers, scatters by stored indices
 std::span<const OperatorImporter> sample_importers();     // onnx_ops_sample.cc: grids, Col2Im, LpPool, CenterCropPad
+std::span<const OperatorImporter> region_importers();     // onnx_ops_regions.cc: RoiAlign, DeformConv
 std::span<const OperatorImporter> signal_importers();     // onnx_ops_signal.cc: windows, DFT, STFT, sums along axes
 std::span<const OperatorImporter> einsum_importers();     // onnx_ops_einsum.cc
 std::span<const OperatorImporter> random_importers();     // onnx_ops_random.cc

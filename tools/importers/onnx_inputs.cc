@@ -45,7 +45,7 @@ std::vector<int64_t> Import::input_dims(const ::onnx::ValueInfoProto& input) {
       dims.push_back(kOpenSize);
     }
   }
-  if (dims.size() > size_t(kMaxRank)) throw Error(kUnsupported, place, "has more than 6 axes");
+  if (dims.size() > size_t(kMaxRank)) throw Error(kUnsupported, place, "has more than 8 axes");
   if (checked_elements(place, dims) == 0) throw Error(kUnsupported, place, "is empty: it has no elements");
   return dims;
 }
@@ -66,6 +66,7 @@ void Import::read_input(Scope& scope, const ::onnx::ValueInfoProto& input) {
   const bool other_real = is_other_real(v.type), uint16 = data_type == ::onnx::TensorProto::UINT16;
   if ((!at_run_time(v.type) && !other_real) || uint16)  // whose constants alone are widened
     throw Error(kUnsupported, place, "has type " + type_name(data_type), "export the network in float32");
+  if (data_type == ::onnx::TensorProto::UINT64) log(place, "is read as int64: its numbers are below 2^63");
   if (other_real && to_train()) v.type = ElementType::kFloat32;
   auto operand = std::make_shared<Operand>();
   operand->name = v.name = input.name();

@@ -4,12 +4,13 @@
 //   y = Cast(MatMulInteger or ConvInteger(q, w, z_x, z_w)) (s_x s_w)  (+ bias: an Add after it)
 //
 // One dense or conv of x and the codes w, with the policy int8 dynamic. Between the first operator and the last product
-// operands only name their part in it; nothing else may read them. MatMulIntegerToFloat and DynamicQuantizeMatMul are
-// the same in fewer operators.
+// operands only name their part in it. What something else reads of q, s_x and z_x is computed as a value of its own;
+// sums and products of scales may not be read. MatMulIntegerToFloat and DynamicQuantizeMatMul are the same in fewer
+// operators.
 #include <algorithm>
 
-#include "tools/importers/onnx.h"
 #include "tools/importers/onnx_fold.h"
+#include "tools/importers/onnx_formula.h"
 #include "tools/importers/onnx_tensor.h"
 
 namespace nacre::tools::onnx_import {
@@ -34,9 +35,9 @@ void dynamic_quantize_linear(Import& import, const Source& source) {
   const OperandPtr& x = source.operand(0);
   need_float32(source, *x);
   if (x->constant) source.refuse("quantizes a constant at run time", kRemedy);
-  import.give(0, part_of({.part = Dynamic::kCodes, .x = x}, ElementType::kUint8, x->dims));
-  import.give(1, part_of({.part = Dynamic::kScale, .x = x}, ElementType::kFloat32, {}));
-  import.give(2, part_of({.part = Dynamic::kZero, .x = x}, ElementType::kUint8, {}));
+  import.give(0, part_of({.part = Dynamic::kCodes, .x = x, .node = &source.proto}, ElementType::kUint8, x->dims));
+  import.give(1, part_of({.part = Dynamic::kScale, .x = x, .node = &source.proto}, ElementType::kFloat32, {}));
+  import.give(2, part_of({.part = Dynamic::kZero, .x = x, .node = &source.proto}, ElementType::kUint8, {}));
 }
 
 int64_t middle_of(ElementType codes) { return codes == ElementType::kUint8 ? 128 : 0; }
@@ -56,7 +57,7 @@ void integer_matmul(Import& import, const Source& source) {
     source.refuse("its first operand is not what DynamicQuantizeLinear gives", kRemedy);
   check_weights(source, w, w_zero);
   import.give(0,
-              part_of({.part = Dynamic::kSums, .x = q->dynamic->x, .w = w, .w_zero = w_zero, .integers = &source.proto},
+              part_of({.part = Dynamic::kSums, .x = q->dynamic->x, .w = w, .w_zero = w_zero, .node = &source.proto},
                       ElementType::kInt32, {}));
 }
 
@@ -239,12 +240,58 @@ constexpr OperatorImporter kMicrosoftDynamicImporters[] = {
 
 }  // namespace
 
-void check_dynamic(const Source& source) {
-  constexpr const char* kReaders[] = {"Cast", "Mul", "MatMulInteger", "ConvInteger", "MatMulIntegerToFloat"};
-  const auto reads = [&](const char* op) { return source.proto.op_type() == op; };
-  if (std::any_of(std::begin(kReaders), std::end(kReaders), reads)) return;
-  for (const OperandPtr& x : source.inputs)
-    if (x && x->dynamic) source.refuse("reads " + x->name + ", a part of a dynamically quantized layer", kRemedy);
+// With low = min(0, min x) and high = max(0, max x):
+//
+//   s = (high - low) / 255, or 1 where that is 0;   z = round(saturate(-low / s));   q = saturate(round(x / s) + z)
+void Import::quantize_dynamically(const OperandPtr& x, const ::onnx::NodeProto& proto) {
+  Source source(proto, Formula::kOpset, &scope_->attributes);
+  source.inputs = {x};
+  Formula f(*this, source);
+  const auto end = [&](const char* reduce, const char* with_zero) {
+    return f(with_zero, {f(reduce, {f.input(0)}, {{"keepdims", int64_t{0}}}), f.number(0)});
+  };
+  const auto code = [&](const Term& q) { return f("Clip", {q, f.number(0), f.number(255)}); };
+  const auto stored = [&](const Term& q) { return f("Cast", {q}, {{"to", int64_t(::onnx::TensorProto::UINT8)}}); };
+  const Term low = end("ReduceMin", "Min"), range = f("Sub", {end("ReduceMax", "Max"), low});
+  // 255 of run time: division by a constant is a product with its reciprocal, which has another last bit.
+  const Term steps = f("Mul", {f.to_real(f("Equal", {range, range})), f.number(255)}), step = f("Div", {range, steps});
+  const Term scale = f("Where", {f("Equal", {step, f.number(0)}), f.number(1), step});
+  const Term zero = f("Round", {code(f("Neg", {f("Div", {low, scale})}))});
+  f.give(stored(code(f("Add", {f("Round", {f("Div", {f.input(0), scale})}), zero}))));
+  f.give(scale);
+  f.give(stored(zero));
+  f.run();
+}
+
+OperandPtr Import::value_of_part(const OperandPtr& part) {
+  const Dynamic& dynamic = *part->dynamic;
+  if (dynamic.part != Dynamic::kCodes && dynamic.part != Dynamic::kScale && dynamic.part != Dynamic::kZero)
+    source_->refuse("reads " + part->name + ", a part of a dynamically quantized layer", kRemedy);
+  ::onnx::NodeProto proto = *dynamic.node;
+  if (proto.output_size() != 3) source_->malformed("reads what has not the outputs of DynamicQuantizeLinear");
+  for (std::string& name : *proto.mutable_output()) name += "/value";
+  const std::string name = proto.output(int(dynamic.part));
+  if (!find(*scope_, name)) {
+    const Source* const reader = source_;
+    const int layer = layer_;
+    for (const std::string& output : proto.output()) scope_->uses[output] = 1;
+    quantize_dynamically(dynamic.x, proto);
+    source_ = reader;
+    layer_ = layer;
+  }
+  return find(*scope_, name);
+}
+
+void Import::read_dynamic(Source& source) {
+  constexpr const char* kProducts[] = {"MatMulInteger", "ConvInteger", "MatMulIntegerToFloat"};
+  const std::string& op = source.proto.op_type();
+  const auto is_sums = [](const OperandPtr& x) { return is_part(x, Dynamic::kSums) || is_part(x, Dynamic::kScales); };
+  const bool sums = std::ranges::any_of(source.inputs, is_sums);
+  const bool scales = op == "Mul" && std::ranges::any_of(source.inputs, is_stored_scale) &&
+                      std::ranges::any_of(source.inputs, [](const auto& x) { return is_part(x, Dynamic::kScale); });
+  if (std::ranges::count(kProducts, op) > 0 || scales || (sums && (op == "Cast" || op == "Mul"))) return;
+  for (OperandPtr& x : source.inputs)
+    if (x && x->dynamic) x = value_of_part(x);
 }
 
 bool cast_dynamic(Import& import, const Source& source, ElementType type) {
@@ -273,7 +320,7 @@ bool multiply_dynamic(Import& import, const Source& source) {
                .w = a->dynamic->w,
                .w_zero = a->dynamic->w_zero,
                .w_scale = b->dynamic->w_scale,
-               .integers = a->dynamic->integers});
+               .integers = a->dynamic->node});
   return true;
 }
 

@@ -76,7 +76,7 @@ void gather_compared(Import& import, const Source& source, size_t axis) {
   Ints like = x->dims, beside(x->dims.size() + 1, 1);
   like[axis] = indices->dims[axis];
   if (like != indices->dims) source.refuse("its indices, computed at run time, are fewer than its elements");
-  if (x->rank() > 5) source.refuse("its indices are computed at run time, and its input has more than 5 axes");
+  if (x->rank() == kMaxRank) source.refuse("its indices are computed at run time, and its input has 8 axes");
   const int64_t dim = x->dims[axis], next = int64_t(axis) + 1;
   beside[axis + 1] = dim;
   Formula f(import, source);

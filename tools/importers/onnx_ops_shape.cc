@@ -19,9 +19,7 @@ void give_reshaped(Import& import, const Source& source, const OperandPtr& x, co
     source.malformed("changes the number of elements");
   if (dims == x->dims) return import.give(0, x);
   if (x->constant) return import.give_moved(0, x, Move::reshape(dims), reshaped(*x->constant, dims));
-  const std::string& name = import.output_name();
-  if (dims.size() <= size_t(kMaxRank)) return import.give_plain(0, import.reshaped(import.row(x), dims, name));
-  import.give_row(0, import.reshaped(import.row(x), {product(dims.begin(), dims.end())}, name), dims);
+  import.give_plain(0, import.reshaped(import.plain(x), dims, import.output_name()));
 }
 
 // 0 copies a dim (unless allowzero), -1 is what remains.

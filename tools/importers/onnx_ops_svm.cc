@@ -56,6 +56,18 @@ void linear_classifier(Import& import, const Source& source) {
   f.run();
 }
 
+// x^degree: of a small whole degree as products, as libsvm makes it (powi).
+Term power(Formula& f, Term x, float degree) {
+  constexpr float kMostProducts = 16;
+  if (degree != std::floor(degree) || degree < 1 || degree > kMostProducts) return f("Pow", {x, f.number(degree)});
+  Term y;
+  for (int rest = int(degree); rest > 0; rest /= 2) {
+    if (rest % 2 == 1) y = y.empty() ? x : f("Mul", {y, x});
+    if (rest > 1) x = f("Mul", {x, x});
+  }
+  return y;
+}
+
 // What support vectors v see of rows x, [rows, vectors]:
 //
 //   LINEAR  x v      POLY  (gamma x v + c)^degree      SIGMOID  tanh(gamma x v + c)      RBF  exp(-gamma |x - v|^2)
@@ -77,7 +89,7 @@ Term kernel(Formula& f, const Source& source, const OperandPtr& x, const std::ve
   const Term product = linear(f, source, f.value(x), features, vectors, {});
   if (type == "LINEAR") return product;
   const Term affine = f("Add", {f("Mul", {product, gamma}), f.number(parameters[1])});
-  if (type == "POLY") return f("Pow", {affine, f.number(parameters[2])});
+  if (type == "POLY") return power(f, affine, parameters[2]);
   if (type == "SIGMOID") return f("Tanh", {affine});
   source.malformed("kernel_type " + type + " is none");
 }

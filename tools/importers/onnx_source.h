@@ -84,7 +84,7 @@ struct Operand {
     OperandPtr x = nullptr;                       // what is quantized at run time
     OperandPtr w = nullptr, w_zero = nullptr;     // kSums: codes, and their zero point if it is given
     OperandPtr w_scale = nullptr;                 // kScales
-    const ::onnx::NodeProto* integers = nullptr;  // kSums: MatMulInteger or ConvInteger
+    const ::onnx::NodeProto* node = nullptr;      // DynamicQuantizeLinear; of kSums MatMulInteger or ConvInteger
   };
   std::optional<Dynamic> dynamic;
 

@@ -35,7 +35,7 @@ constexpr DataType kDataTypes[] = {
     {"float16", ElementType::kFloat16},
     {"float64", ElementType::kFloat64},
     {"uint32", ElementType::kUint32},
-    {"uint64", ElementType::kNone},
+    {"uint64", ElementType::kInt64},  // numbers below 2^63
     {"complex64", ElementType::kNone},
     {"complex128", ElementType::kNone},
     {"bfloat16", ElementType::kBfloat16},
@@ -77,7 +77,9 @@ std::vector<uint8_t> read_field(const TensorProto& tensor, ElementType type) {
   switch (type) {
     case ElementType::kFloat32: return gather_field<float>(tensor.float_data());
     case ElementType::kFloat64: return gather_field<double>(tensor.double_data());
-    case ElementType::kInt64: return gather_field<int64_t>(tensor.int64_data());
+    case ElementType::kInt64:
+      if (tensor.data_type() == TensorProto::UINT64) return gather_field<int64_t>(tensor.uint64_data());
+      return gather_field<int64_t>(tensor.int64_data());
     case ElementType::kUint32: return gather_field<uint32_t>(tensor.uint64_data());
     case ElementType::kInt32: return gather_field<int32_t>(tensor.int32_data());
     case ElementType::kInt16:
@@ -246,6 +248,12 @@ int64_t checked_elements(const std::string& place, const std::vector<int64_t>& d
 
 namespace {
 
+bool any_negative(const std::vector<uint8_t>& int64s) {
+  for (size_t i = 7; i < int64s.size(); i += 8)
+    if (int64s[i] >= 128) return true;
+  return false;
+}
+
 ElementType type_in_file(const TensorProto& tensor) {
   return tensor.data_type() == TensorProto::UINT16 ? ElementType::kInt16 : element_type(tensor.data_type());
 }
@@ -281,6 +289,8 @@ Value read_tensor(const TensorProto& tensor, const std::string& directory) {
     throw Error(kBadInput, place,
                 "has " + std::to_string(data.size()) + " bytes of data, its shape needs " + std::to_string(bytes));
   if (uint16) data = widened_uint16(data);
+  if (tensor.data_type() == TensorProto::UINT64 && any_negative(data))
+    throw Error(kUnsupported, place, "has a number of 2^63 or more: uint64 is read as int64");
   value.data = std::make_shared<const std::vector<uint8_t>>(std::move(data));
   return value;
 }

@@ -28,7 +28,7 @@ const Converter* find_converter(BuiltinOperator code) {
                            resize_converters(), space_converters(), transposed_converters(), recurrent_converters(),
                            variable_converters(), rnn_converters(), repeat_converters(), control_converters(),
                            whole_converters(), place_converters(), order_converters(), volume_converters(),
-                           dynamic_converters()})
+                           dynamic_converters(), angle_converters()})
     for (const Converter& row : rows)
       if (row.code == code) return &row;
   return nullptr;

@@ -254,6 +254,7 @@ std::span<const Converter> place_converters();
 std::span<const Converter> order_converters();
 std::span<const Converter> volume_converters();
 std::span<const Converter> dynamic_converters();
+std::span<const Converter> angle_converters();
 
 // tflite_matmul.cc: the window of a step over x [n, h, w, c].
 struct WindowSizes {

@@ -36,7 +36,7 @@ std::vector<int64_t> reshape_target(Importer& importer, const Operation& op) {
   if (importer.has_input(op, 1)) return importer.integers(op, 1);
   const auto* shape = importer.options<ReshapeOptions>(op).new_shape();
   if (shape == nullptr) return {};
-  if (shape->size() > size_t(kMaxRank)) importer.unsupported(op, "more than 6 axes");
+  if (shape->size() > size_t(kMaxRank)) importer.unsupported(op, "more than 8 axes");
   return {shape->begin(), shape->end()};
 }
 

@@ -224,7 +224,7 @@ std::vector<ValueId> Importer::in_groups(Operation& op, std::vector<ValueId> par
 }
 
 void Importer::emit_reshape(Operation& op, ValueId x, const std::vector<int64_t>& dims, ValueId y) {
-  if (dims.size() > size_t(kMaxRank)) unsupported(op, "more than 6 axes");
+  if (dims.size() > size_t(kMaxRank)) unsupported(op, "more than 8 axes");
   Node node{.op = Op::kReshape, .name = "", .words = {}, .inputs = {x}, .outputs = {y}};
   set_integer(node, "rank", int(dims.size()));
   for (size_t i = 0; i < dims.size(); ++i) {

@@ -75,7 +75,7 @@ std::vector<int64_t> Importer::dims_of(int index) const {
   std::vector<int64_t> dims;
   if (shape == nullptr) return dims;
   if (shape->size() > size_t(kMaxRank))
-    unsupported(tensor_name(index), "has " + std::to_string(shape->size()) + " axes, more than 6");
+    unsupported(tensor_name(index), "has " + std::to_string(shape->size()) + " axes, more than 8");
   for (const int32_t dim : *shape) {
     // Files say 1 where a size is open, and keep the -1 in shape_signature; some say -1 here too.
     if (dim < -1) bad(tensor_name(index), "has a dimension of " + std::to_string(dim));

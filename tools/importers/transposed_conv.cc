@@ -179,15 +179,11 @@ ValueId append_transposed_conv(Graph& graph, const TransposedConv& c, Node conv,
   if (conv.op == Op::kConv2d) set_integer(conv, "groups", int(c.groups));
   ValueId z = append(std::move(conv), "/phases", y);
   const int64_t n = graph.values[size_t(z)].dims[0], rows = c.h.count(), columns = c.w.count(), s_h = c.h.stride,
-                s_w = c.w.stride, k = c.k, all = c.groups * k;
-  if (c.phases() > 1 && c.groups > 1) {  // a tensor has at most 6 axes: groups behind phases first
-    z = reshaped(z, {n, rows * columns, c.groups, s_h * s_w, k}, "/groups", y, append);
-    z = transposed(z, {0, 1, 3, 2, 4}, "/channels", y, append);
-  }
+                s_w = c.w.stride, k = c.k;
   if (c.phases() > 1) {
-    z = reshaped(z, {n, rows, columns, s_h, s_w, all}, "/depth", y, append);
-    z = transposed(z, {0, 1, 3, 2, 4, 5}, "/space", y, append);
-    z = reshaped(z, {n, rows * s_h, columns * s_w, all}, "/map", y, append);
+    z = reshaped(z, {n, rows, columns, c.groups, s_h, s_w, k}, "/depth", y, append);
+    z = transposed(z, {0, 1, 4, 2, 5, 3, 6}, "/space", y, append);
+    z = reshaped(z, {n, rows * s_h, columns * s_w, c.groups * k}, "/map", y, append);
   }
   const SpacePart part = {{c.h.before - c.h.first() * s_h, c.w.before - c.w.first() * s_w}, {c.h.out, c.w.out}};
   return sliced(graph, z, part, "/crop", y, append);
