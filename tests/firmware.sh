@@ -162,13 +162,14 @@ fine_tunes_digits() {
   fine_tunes "$dir" "$model" 2000 3 1 5
 }
 
-# The last two layers of KWS in float32 behind nine frozen int8 ones, 32 samples, four to a step. There is no labelled speech here:
-# tests/finetune_keywords.cc makes features, the labels are the network's own answers, and the features are then shifted.
+# The last two layers of KWS in float32 behind nine frozen int8 ones, which ports/cortex_m runs; 32 samples, four to a step. There is no
+# labelled speech here: tests/finetune_keywords.cc makes features, the labels are the network's own answers, and the features are then shifted.
 fine_tunes_keywords() {
   local dir=$work/finetune_keywords model=$work/finetune_keywords.nacre
   rm -rf "$dir"
   mkdir -p "$dir"
-  local train=("$shared/models/mlperf_tiny/kws_ref_model.tflite" -o "$model" --train softmax_cross_entropy --train-last 2 --optimizer sgd --batch 1)
+  local train=("$shared/models/mlperf_tiny/kws_ref_model.tflite" -o "$model" --train softmax_cross_entropy --train-last 2 --optimizer sgd --batch 1
+    --target arm/m4)
   "$nacre" convert "${train[@]}" >"$dir/convert.txt"
   "$nacre" size "$model" --train --target arm/m4 | sed 's/^/  /'  # by names: before they are left out
   "$nacre" convert "${train[@]}" --strip-names >"$dir/convert.txt"
