@@ -7,6 +7,7 @@
 #   static_image            what `nacre firmware` writes: tests/claims/static_image.sh
 #   targets                 the same on Cortex-M0+ to M55 and RISC-V: tests/claims/targets.sh
 #   cortex_m_instructions   the int8 networks by the kernels of ports/cortex_m: tests/claims/cortex_m_instructions.sh
+#   integrations            what it writes, in projects of C, make, CMake and Meson: tests/claims/integrations.sh
 #   no_silent_fallback      second line: the digits sample under every policy runs in the image and gives what the PC gives
 #
 # Without the shared networks the image holds the digits sample, and the numbers that name a network are skipped.
@@ -204,6 +205,7 @@ if [ ! -d "$shared/models/mlperf_tiny" ]; then
   cat "$work/digits.txt"
   policies_in_the_image
   fine_tuning
+  script integrations
   echo "$passed passed, $failed failed, 2 skipped"
   exit "$((failed > 0))"
 fi
@@ -268,6 +270,7 @@ $(number instructions_run "$work/fast.txt") at -O2; $floats float instructions, 
 image "$model" -Dsentences=false -Doptimization=s
 policies_in_the_image
 fine_tuning
+script integrations
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
