@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "engine/kernels/training.h"
+#include "ports/cortex_m/cortex_m.h"
 #include "ports/firmware/finetune.h"
 #include "tools/base/error.h"
 #include "tools/files/npy.h"
@@ -28,7 +29,7 @@ int run(char** a) {
   const tools::LoadedModel model(a[1]);
   g_data = tools::read_file(a[2]);
   g_test = tools::read_file(a[3]);
-  const KernelSet* const kernels[] = {&reference::kernels(), &reference::training_kernels()};
+  const KernelSet* const kernels[] = {&cortex_m::kernels(), &reference::kernels(), &reference::training_kernels()};
   Sizes sizes;
   model.require(Trainer::measure(model.model(), nullptr, kernels, &sizes));
   tools::AlignedBytes block;

@@ -7,6 +7,7 @@
 #   static_image            what `nacre firmware` writes: tests/claims/static_image.sh
 #   targets                 the same on Cortex-M0+ to M55 and RISC-V: tests/claims/targets.sh
 #   cortex_m_instructions   the int8 networks by the kernels of ports/cortex_m: tests/claims/cortex_m_instructions.sh
+#   integrations            what it writes, in projects of C, make, CMake and Meson: tests/claims/integrations.sh
 #   no_silent_fallback      second line: the digits sample under every policy runs in the image and gives what the PC gives
 #
 # Without the shared networks the image holds the digits sample, and the numbers that name a network are skipped.
@@ -162,13 +163,14 @@ fine_tunes_digits() {
   fine_tunes "$dir" "$model" 2000 3 1 5
 }
 
-# The last two layers of KWS in float32 behind nine frozen int8 ones, 32 samples, four to a step. There is no labelled speech here:
-# tests/finetune_keywords.cc makes features, the labels are the network's own answers, and the features are then shifted.
+# The last two layers of KWS in float32 behind nine frozen int8 ones, which ports/cortex_m runs; 32 samples, four to a step. There is no
+# labelled speech here: tests/finetune_keywords.cc makes features, the labels are the network's own answers, and the features are then shifted.
 fine_tunes_keywords() {
   local dir=$work/finetune_keywords model=$work/finetune_keywords.nacre
   rm -rf "$dir"
   mkdir -p "$dir"
-  local train=("$shared/models/mlperf_tiny/kws_ref_model.tflite" -o "$model" --train softmax_cross_entropy --train-last 2 --optimizer sgd --batch 1)
+  local train=("$shared/models/mlperf_tiny/kws_ref_model.tflite" -o "$model" --train softmax_cross_entropy --train-last 2 --optimizer sgd --batch 1
+    --target arm/m4)
   "$nacre" convert "${train[@]}" >"$dir/convert.txt"
   "$nacre" size "$model" --train --target arm/m4 | sed 's/^/  /'  # by names: before they are left out
   "$nacre" convert "${train[@]}" --strip-names >"$dir/convert.txt"
@@ -203,6 +205,7 @@ if [ ! -d "$shared/models/mlperf_tiny" ]; then
   cat "$work/digits.txt"
   policies_in_the_image
   fine_tuning
+  script integrations
   echo "$passed passed, $failed failed, 2 skipped"
   exit "$((failed > 0))"
 fi
@@ -267,6 +270,7 @@ $(number instructions_run "$work/fast.txt") at -O2; $floats float instructions, 
 image "$model" -Dsentences=false -Doptimization=s
 policies_in_the_image
 fine_tuning
+script integrations
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -37,16 +37,10 @@ struct Addition {
   void run(const int8_t* a, const int8_t* b, const int32_t* requant, int8_t* y) const {
     const Term term_a = Term::of(requant, left_shift), term_b = Term::of(requant + 2, left_shift);
     const ChannelCodes codes = ChannelCodes::of(requant + 4, y_zero);
-    const bool quick = term_a.quick && term_b.quick && codes.quick();
-    for (int i = 0; i < count; ++i) {
-      const int u = a[i] - a_zero, v = b[i] - b_zero;
-      if (quick) {
-        const int32_t code = codes(term_a(u) + term_b(v));
-        y[i] = clamp.code(code);
-      } else {
-        y[i] = slow(u, v, requant);
-      }
-    }
+    if (!term_a.quick || !term_b.quick || !codes.quick() || !keeps_all(clamp)) return run_others(a, b, requant, y);
+    const int zero_a = a_zero, zero_b = b_zero;
+    for (const int8_t* const end = a + count; a != end;)
+      *y++ = int8_t(saturated_code(codes(term_a(*a++ - zero_a) + term_b(*b++ - zero_b))));
   }
 
  private:
@@ -65,12 +59,15 @@ struct Addition {
     }
   };
 
-  [[gnu::cold, gnu::noinline]] int8_t slow(int u, int v, const int32_t* requant) const {
+  [[gnu::cold, gnu::noinline]] void run_others(const int8_t* a, const int8_t* b, const int32_t* requant,
+                                               int8_t* y) const {
     const auto scaled = [&](int difference, const int32_t* pair) {
       return multiply<Rounding::kDouble>(wrapping_shift_left(difference, left_shift), {pair[0], pair[1]});
     };
-    return to_code<Rounding::kDouble, int8_t>(wrapping_add(scaled(u, requant), scaled(v, requant + 2)), requant + 4,
-                                              y_zero, clamp);
+    for (int i = 0; i < count; ++i) {
+      const int32_t sum = wrapping_add(scaled(a[i] - a_zero, requant), scaled(b[i] - b_zero, requant + 2));
+      y[i] = to_code<Rounding::kDouble, int8_t>(sum, requant + 4, y_zero, clamp);
+    }
   }
 };
 

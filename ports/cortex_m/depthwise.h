@@ -16,8 +16,12 @@
 namespace nacre::cortex_m {
 
 struct Depthwise : DepthwiseConv2d {
+  // A map of one column is one row of as many numbers: rows are what costs.
   static constexpr Depthwise from(const Words& words, const Operands& operands) {
-    return {DepthwiseConv2d::from(words, operands)};
+    Depthwise op = {DepthwiseConv2d::from(words, operands)};
+    const WindowAxis w = op.window.w;
+    if (w.in == 1 && w.out == 1 && w.kernel == 1) op.window.w = op.window.h, op.window.h = w;
+    return op;
   }
   // y may lie on x: a row of x is in the ring before the row of outputs that is written over it. In maps of other sizes
   // and as many numbers a row of y could be longer.
@@ -69,7 +73,7 @@ struct Depthwise : DepthwiseConv2d {
       channel = c, count = op.out_c - c < 4 ? op.out_c - c : 4;
       next = -op.window.h.before;
       all = quick = keeps_all(op.epilogue.clamp);
-      for (int tap = 0; tap < taps(); ++tap) widen(w + tap * op.out_c + c, count, 0, weights() + tap, 1);
+      for (int tap = 0; tap < taps(); ++tap) widen(w + tap * op.out_c + c, count, 0, weights() + tap);
       for (int i = 0; i < count; ++i) {
         codes[i] = ChannelCodes::of(op.epilogue, scale, c + i);
         bias[i] = b != nullptr ? b[c + i] : 0;
@@ -88,22 +92,26 @@ struct Depthwise : DepthwiseConv2d {
     // Of row r, which may be above x.
     int slot(int r) const { return int(uint32_t(r + op.window.h.before) % uint32_t(span(op.window.h))); }
 
+    static Quad* pad(int positions, Quad* to) {
+      for (; positions > 0; --positions) *to++ = {0, 0};
+      return to;
+    }
     void read_row(const int8_t* x, int r, Quad* to) const {
       const WindowAxis& axis = op.window.w;
       if (!op.window.h.inside(r)) {
-        widen_zeros(4 * op.columns(), to, 1);
+        pad(op.columns(), to);
         return;
       }
       const int inside = op.columns() - axis.before < axis.in ? op.columns() - axis.before : axis.in;
-      to = widen_zeros(4 * axis.before, to, 1);
+      to = pad(axis.before, to);
       const int8_t* from = x + r * axis.in * op.in_c + channel;
       if (count == 4) {
         const Pair less = pair_of(-op.x_zero, -op.x_zero);
         for (int v = 0; v < inside; ++v, from += op.in_c) *to++ = widened(load_four(from), less);
       } else {
-        for (int v = 0; v < inside; ++v, from += op.in_c) to = widen(from, count, op.x_zero, to, 1);
+        for (int v = 0; v < inside; ++v, from += op.in_c) widen(from, count, op.x_zero, to++);
       }
-      widen_zeros(4 * (op.columns() - axis.before - inside), to, 1);
+      pad(op.columns() - axis.before - inside, to);
     }
 
     void write_row(int8_t* y) const {
@@ -151,6 +159,10 @@ struct Depthwise : DepthwiseConv2d {
       const uint32_t *row = rows(), *const end = row + op.window.h.kernel;
       while (row != end) {
         const Quad* x = at + *row++;
+        if (dilation == 1) {
+          for (const Quad* const last = w + kernel; w != last;) sums.add(next_quad(x), next_quad(w));
+          continue;
+        }
         for (int j = 0; j < kernel; ++j, x += dilation) sums.add(*x, next_quad(w));
       }
     }

@@ -33,8 +33,9 @@ inline uint32_t load_four(const int8_t* at) {
 }
 // The first 1 to 3 of them, then `rest`.
 inline uint32_t load_some(const int8_t* at, int count, int8_t rest = 0) {
-  uint32_t four = 0;
-  for (int i = 0; i < 4; ++i) four |= uint32_t(uint8_t(i < count ? at[i] : rest)) << 8 * i;
+  uint32_t four = uint32_t(uint8_t(rest)) * 0x01010100 | uint8_t(at[0]);
+  if (count > 1) four = (four & 0xFFFF00FF) | uint32_t(uint8_t(at[1])) << 8;
+  if (count > 2) four = (four & 0xFF00FFFF) | uint32_t(uint8_t(at[2])) << 16;
   return four;
 }
 

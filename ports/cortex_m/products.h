@@ -25,7 +25,7 @@ struct Convolution : Conv2d {
 
   void run(const int8_t* x, const int8_t* w, Optional<const int32_t> b, const int32_t* scale, int8_t* y,
            Scratch<Quad> scratch) const {
-    const ColumnProduct product = {w, b.data, scale, terms(), epilogue};
+    const ColumnProduct product = {w, b.data, scale, terms(), x_zero, epilogue};
     const int rows = pixels();
     for (int first = 0; first < out_c; first += group_out) {
       Position at = {0, 0, 0};
@@ -34,11 +34,11 @@ struct Convolution : Conv2d {
       const int8_t* const from = x + first / group_out * group_in;
       for (; left >= kSharedRows; left -= kSharedRows, to += kSharedRows * out_c) {
         for (int p = 0; p < kSharedRows; ++p, at = next(at)) fill(from, at, scratch.data, p, kSharedRows);
-        product.four_rows(scratch.data, first, first + group_out, to, out_c);
+        four_rows(product, scratch.data, first, first + group_out, to, out_c);
       }
       for (; left > 0; --left, to += out_c, at = next(at)) {
         fill(from, at, scratch.data, 0, 1);
-        product.one_row(scratch.data, first, first + group_out, to);
+        one_row(product, scratch.data, first, first + group_out, to);
       }
     }
   }
@@ -61,39 +61,66 @@ struct Convolution : Conv2d {
     return at;
   }
 
-  // Column p of `step`.
-  void fill(const int8_t* x, const Position& at, Quad* columns, int p, int step) const {
-    Quad* to = columns + p;
+  // Column p of `count`.
+  void fill(const int8_t* x, const Position& at, Quad* columns, int p, int count) const {
+    ColumnWriter column(columns, p, count, terms(), x_zero);
+    const bool whole_rows = group_in == in_c && window.w.dilation == 1;
     if (!gathers()) {
       each_row(x, at, [&](const int8_t* from, int before, int inside, int after) {
-        to = widen_zeros(before * group_in, to, step);
-        if (group_in == in_c && window.w.dilation == 1) {
-          to = widen(from, inside * group_in, x_zero, to, step);
-        } else {
-          for (int j = 0; j < inside; ++j, from += window.w.dilation * in_c)
-            to = widen(from, group_in, x_zero, to, step);
-        }
-        to = widen_zeros(after * group_in, to, step);
+        column.add_padding(before * group_in);
+        if (whole_rows) column.add(from, inside * group_in);
+        else
+          for (int j = 0; j < inside; ++j, from += window.w.dilation * in_c) column.add(from, group_in);
+        column.add_padding(after * group_in);
       });
       return;
     }
-    auto* const codes = reinterpret_cast<int8_t*>(columns + size_t(quads_of(terms())) * size_t(step));
+    auto* const codes = reinterpret_cast<int8_t*>(columns + size_t(quads_of(terms())) * size_t(count));
     int8_t* code = codes;
     each_row(x, at, [&](const int8_t* from, int before, int inside, int after) {
-      std::memset(code, x_zero, size_t(before * group_in));
-      code += before * group_in;
-      for (int j = 0; j < inside; ++j, from += window.w.dilation * in_c)
-        for (int c = 0; c < group_in; ++c) *code++ = from[c];
-      std::memset(code, x_zero, size_t(after * group_in));
-      code += after * group_in;
+      code = repeat(int8_t(x_zero), before * group_in, code);
+      if (whole_rows) code = copy(from, inside * group_in, code);
+      else
+        for (int j = 0; j < inside; ++j, from += window.w.dilation * in_c) code = copy(from, group_in, code);
+      code = repeat(int8_t(x_zero), after * group_in, code);
     });
-    widen(codes, terms(), x_zero, to, step);
+    column.add(codes, terms());
+  }
+
+  // Of few codes: memcpy's and memset's calls would take longer.
+  static int8_t* copy(const int8_t* from, int count, int8_t* to) {
+    for (; count >= 4; count -= 4, from += 4, to += 4) std::memcpy(to, from, 4);
+    for (; count > 0; --count) *to++ = *from++;
+    return to;
+  }
+  static int8_t* repeat(int8_t code, int count, int8_t* to) {
+    for (; count > 0; --count) *to++ = code;
+    return to;
+  }
+
+  static bool is_inside(const WindowAxis& axis, int first) {
+    return first >= 0 && first + (axis.kernel - 1) * axis.dilation < axis.in;
+  }
+  // WindowAxis::taps() without its loops, which each pixel would run.
+  static WindowAxis::Taps taps_of(const WindowAxis& axis, int o) {
+    if (axis.dilation != 1) return axis.taps(o);
+    const int before = -axis.position(o, 0), inside = axis.in + before;
+    const int first = before < 0 ? 0 : before < axis.kernel ? before : axis.kernel;
+    const int end = inside < axis.kernel ? inside : axis.kernel;
+    return {first, end < first ? first : end};
   }
 
   // f(first tap inside x, taps before it, inside, behind) for the rows of the window.
   template <class F>
   void each_row(const int8_t* x, const Position& at, const F& f) const {
-    const WindowAxis::Taps rows = window.h.taps(at.h), columns = window.w.taps(at.v);
+    const int top = window.h.position(at.h, 0), left = window.w.position(at.v, 0);
+    if (is_inside(window.h, top) && is_inside(window.w, left)) {
+      const int8_t* from = x + ((at.n * window.h.in + top) * window.w.in + left) * in_c;
+      const int step = window.h.dilation * window.w.in * in_c;
+      for (int i = window.h.kernel; i > 0; --i, from += step) f(from, 0, window.w.kernel, 0);
+      return;
+    }
+    const WindowAxis::Taps rows = taps_of(window.h, at.h), columns = taps_of(window.w, at.v);
     const int inside = columns.end - columns.first;
     for (int i = 0; i < window.h.kernel; ++i) {
       if (i < rows.first || i >= rows.end || inside == 0) {
@@ -118,15 +145,16 @@ struct FullyConnected : Dense {
 
   void run(const int8_t* x, const int8_t* w, Optional<const int32_t> b, const int32_t* scale, int8_t* y,
            Scratch<Quad> columns) const {
-    const ColumnProduct product = {w, b.data, scale, in, epilogue};
+    const ColumnProduct product = {w, b.data, scale, in, x_zero, epilogue};
     int left = rows;
     for (; left >= kSharedRows; left -= kSharedRows, y += kSharedRows * out) {
-      for (int p = 0; p < kSharedRows; ++p, x += in) widen(x, in, x_zero, columns.data + p, kSharedRows);
-      product.four_rows(columns.data, 0, out, y, out);
+      for (int p = 0; p < kSharedRows; ++p, x += in)
+        ColumnWriter(columns.data, p, kSharedRows, in, x_zero).add(x, in);
+      four_rows(product, columns.data, 0, out, y, out);
     }
     for (; left > 0; --left, x += in, y += out) {
-      widen(x, in, x_zero, columns.data, 1);
-      product.one_row(columns.data, 0, out, y);
+      ColumnWriter(columns.data, 0, 1, in, x_zero).add(x, in);
+      one_row(product, columns.data, 0, out, y);
     }
   }
 };

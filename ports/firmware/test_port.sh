@@ -12,7 +12,7 @@ failures=0
 
 # setting NAME: of the target's cross file, or else of m4.ini, which it changes.
 setting() {
-  cat "ports/firmware/m4.ini" "ports/firmware/$target.ini" | sed -n "s/^$1 = //p" | tail -n 1 | sed "s/', '/ /g" | tr -d "[]'"
+  cat "ports/firmware/m4.ini" "ports/firmware/$target.ini" | sed -n "s/^$1 = \(['[]\)/\1/p" | tail -n 1 | sed "s/', '/ /g" | tr -d "[]'"
 }
 tools=$(setting tools) machine=$(setting machine) cpu=$(setting core)
 code="-std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-unwind-tables

@@ -30,7 +30,7 @@ TEST_F(firmware_command, writes_sources_that_name_the_model) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Json json = Json::parse(run.out);
   EXPECT_EQ(json["machine"], "arm/m4");
-  EXPECT_EQ(json["files"].size(), 5u);
+  EXPECT_EQ(json["files"].size(), 8u);
   const Json said = Json::parse(run_tool({"size", model_, "--target", "arm/m4", "--json"}).out)["programs"][0];
   const std::string tables = text_of("digits.cc");
   EXPECT_TRUE(has(tables, "static_assert(sizeof(Calls) == " + said["blocks"]["calls"].dump() + ");"));
@@ -38,6 +38,8 @@ TEST_F(firmware_command, writes_sources_that_name_the_model) {
   EXPECT_TRUE(has(text_of("digits.h"), "extern const struct nacre_static_program digits_program;"));
   EXPECT_TRUE(has(text_of("digits_weights.cc"), "alignas(64) constinit const uint8_t digits_weights["));
   EXPECT_TRUE(has(text_of("digits_test.cc"), "nacre::close_floats"));
+  EXPECT_TRUE(has(text_of("digits_main.c"), "printf(\"%d failed\\n\", failed);"));
+  EXPECT_TRUE(has(text_of("CMakeLists.txt"), "add_library(digits STATIC digits.cc digits_weights.cc digits_test.cc)"));
   EXPECT_EQ(json["ram_bytes"], said["arena"][0]["bytes"].get<uint64_t>() + said["blocks"]["scratch"].get<uint64_t>());
 }
 

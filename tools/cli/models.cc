@@ -155,12 +155,11 @@ void add_firmware(CLI::App& app) {
   Command& c = add_command(app, "firmware", "a model as C++ that is bound already: the smallest image there is");
   c.footer(
       "Example:\n  nacre firmware kws.nacre --target arm/m4 -o build/kws --name kws\n"
-      "Writes NAME.h, NAME.cc (tables), NAME_weights.cc, NAME_test.cc (golden pairs) and NAME_main.c. They link "
-      "libnacre.a, and\n"
-      "of it the kernels that the model needs and what runs them: no verifier, no binder, no RAM but the arena.\n"
-      "int8 of a model that was converted with this --target runs by the fast kernels of libnacre_cortex_m.a, which "
-      "take\n"
-      "scratch memory; of one for the host by the small ones.\n"
+      "Writes NAME.h, NAME.cc (tables), NAME_weights.cc, NAME_test.cc (golden pairs), NAME_main.c and, for projects\n"
+      "that take them in, CMakeLists.txt, NAME.mk and meson.build (ports/firmware/README.md). They link libnacre.a,\n"
+      "and of it the kernels that the model needs and what runs them: no verifier, no binder, no RAM but the arena.\n"
+      "int8 of a model that was converted with this --target runs by the fast kernels of libnacre_cortex_m.a, which\n"
+      "take scratch memory; of one for the host by the small ones.\n"
       "The image runs this model alone; one that is to be replaced in the field takes a model file (nacre kernels).");
   add_model(c, o->model);
   c.writes(

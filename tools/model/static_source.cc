@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/base/version.h"
+#include "tools/model/static_builds.h"
 
 namespace nacre::tools {
 namespace {
@@ -40,9 +42,9 @@ std::string hash_text(const StaticTables& tables) {
   return text;
 }
 
-std::string top(const StaticSource& s, const std::string& what) {
-  return fmt::format("// {} of the model {} for {}: written by `nacre firmware` {}.\n", what, hash_text(s.tables),
-                     s.machine.name, kVersion);
+std::string top(const StaticSource& s, const std::string& what, const char* comment = "//") {
+  return fmt::format("{} {} of the model {} for {}: written by `nacre firmware` {}.\n", comment, what,
+                     hash_text(s.tables), s.machine.name, kVersion);
 }
 
 // "weights", "stream", "arena", "bank_1"
@@ -302,7 +304,7 @@ static void print_text(const char* text) {{ fputs(text, stdout); }}
 
 int main(void) {{
   const int failed = {0}_self_test(print_text);
-  printf("%d failed\\n", failed);
+  printf("%d failed\n", failed);
   return failed != 0;
 }}
 )",
@@ -312,11 +314,13 @@ int main(void) {{
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> static_source(const StaticSource& source) {
-  return {{source.name + ".h", header(source)},
-          {source.name + ".cc", tables(source)},
-          {source.name + "_weights.cc", weights(source)},
-          {source.name + "_test.cc", test(source)},
-          {source.name + "_main.c", main_program(source)}};
+  std::vector<std::pair<std::string, std::string>> files = {{source.name + ".h", header(source)},
+                                                            {source.name + ".cc", tables(source)},
+                                                            {source.name + "_weights.cc", weights(source)},
+                                                            {source.name + "_test.cc", test(source)},
+                                                            {source.name + "_main.c", main_program(source)}};
+  std::ranges::move(static_builds(source.name, top(source, "The build", "#")), std::back_inserter(files));
+  return files;
 }
 
 }  // namespace nacre::tools

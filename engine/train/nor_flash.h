@@ -1,0 +1,72 @@
+// NorFlash: sectors of a flash that the processor reads by address, as the Storage of checkpoints. The vendor's library
+// programs and erases:
+//
+//   const nacre::NorFlash flash = {.begin = reinterpret_cast<const std::byte*>(0x08060000),
+//                                  .bytes = 64 * 1024, .program_bytes = 8, .erase_bytes = 4096,
+//                                  .program = program_8_bytes, .erase = erase_sector};
+//   Checkpoint checkpoint(flash.storage());   // `flash` outlives it
+//
+// Not here: caches. Where the processor reads flash through one, program and erase discard what it holds of the place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "engine/train/checkpoint.h"
+
+namespace nacre {
+
+struct NorFlash {
+  const std::byte* begin;  // of a sector
+  uint32_t bytes;          // whole sectors, at least two
+  // What is programmed at once, with its error correction: a power of two, at most 256; the sector, which is erased.
+  uint32_t program_bytes, erase_bytes;
+  // Return whether the flash took it. `granule` has program_bytes, at a multiple of 8, in RAM.
+  bool (*program)(uintptr_t address, const void* granule);
+  bool (*erase)(uintptr_t address);
+
+  Storage storage() const {
+    return {.context = const_cast<NorFlash*>(this),
+            .program_bytes = program_bytes,
+            .erase_bytes = erase_bytes,
+            .bytes = bytes,
+            .read = [](void* f, uint64_t at, std::span<std::byte> to) { return of(f).read(at, to); },
+            .program = [](void* f, uint64_t at, std::span<const std::byte> from) { return of(f).write(at, from); },
+            .erase = [](void* f, uint64_t at) { return of(f).clear(at); }};
+  }
+
+ private:
+  static const NorFlash& of(void* context) { return *static_cast<const NorFlash*>(context); }
+
+  bool holds(uint64_t at, size_t size) const { return at <= bytes && size <= bytes - at; }
+  uintptr_t address(uint64_t at) const { return reinterpret_cast<uintptr_t>(begin + at); }
+
+  bool read(uint64_t at, std::span<std::byte> to) const {
+    if (!holds(at, to.size())) return false;
+    if (!to.empty()) std::memcpy(to.data(), begin + at, to.size());
+    return true;
+  }
+
+  // A granule at a time, from a place that is aligned: a parameter of float16 may begin anywhere.
+  bool write(uint64_t at, std::span<const std::byte> from) const {
+    alignas(8) std::byte granule[256];
+    if (!holds(at, from.size()) || program_bytes > sizeof granule || from.size() % program_bytes != 0) return false;
+    for (; !from.empty(); from = from.subspan(program_bytes), at += program_bytes) {
+      std::memcpy(granule, from.data(), program_bytes);
+      if (!program(address(at), granule)) return false;
+    }
+    return true;
+  }
+
+  // A sector that is worn out, or protected, does not become blank.
+  bool clear(uint64_t at) const {
+    if (!holds(at, erase_bytes) || !erase(address(at))) return false;
+    for (uint32_t i = 0; i < erase_bytes; ++i)
+      if (begin[at + i] != std::byte{0xFF}) return false;
+    return true;
+  }
+};
+
+}  // namespace nacre

@@ -1,0 +1,17 @@
+// What builds a static program as part of somebody's project: files that `nacre firmware` writes beside its sources.
+//
+//   CMakeLists.txt   add_subdirectory(DIR) gives the library NAME; find_package(nacre) comes before it
+//   NAME.mk          include DIR/NAME.mk gives $(NAME_objects); NACRE is the folder where nacre was installed
+//   meson.build      subdir('DIR') gives the dependency NAME; nacre is installed, or a subproject
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nacre::tools {
+
+// File names with their text, which begins with the comment `origin`.
+std::vector<std::pair<std::string, std::string>> static_builds(const std::string& name, const std::string& origin);
+
+}  // namespace nacre::tools
