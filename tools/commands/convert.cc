@@ -110,6 +110,13 @@ std::vector<NamedPass> passes(Work& work) {
   return all;
 }
 
+Target target_of(const ConvertOptions& options, const std::string& name) {
+  Target target = {
+      .name = name, .banks = {}, .keep_inputs = options.keep_inputs, .kernels = kernels_of_target(name)};
+  if (!options.banks.empty()) target.banks = parse_bank_list(options.banks);
+  return target;
+}
+
 // Of several targets the rest of a summary is of the first.
 void print_head(const ConvertOptions& options) {
   print(fmt::format("{} -> {}\n", escaped(options.network), escaped(options.model)));
@@ -157,6 +164,7 @@ void print_summary(const ConvertOptions& options, const Graph& graph, const Stat
                     grouped(s.liveness_bound)));
   if (s.banks.size() > 1)
     for (const BankUse& bank : s.banks) print(fmt::format("    {:<7}{} bytes\n", bank.name, grouped(bank.bytes)));
+  print(patches_summary(graph, target_of(options, options.targets[0])));
   if (sizes.bytes[kScratch] > 0) print(fmt::format("  scratch  {} bytes\n", grouped(sizes.bytes[kScratch])));
   if (options.golden > 0) print(fmt::format("  golden   {}\n", counted(options.golden, "pair")));
   print(fmt::format("  file     {} bytes\n", grouped(s.file_bytes)));
@@ -186,6 +194,7 @@ void print_summary_json(const Work& work, const Graph& graph, const Statistics& 
                   {"log", log_json(graph.log)},
                   {"metadata", metadata}};
   if (work.explained.is_object()) summary["rewrite"] = work.explained;
+  if (graph.patches) summary["patches"] = patches_json(graph, work.compiling.target);
   if (work.tried) summary["tune"] = places_json(graph, *work.tried);
   print_json(summary);
 }
@@ -227,12 +236,6 @@ std::vector<uint8_t> choose_places(Work& work, const Graph& graph) {
   return work.tried->places;
 }
 
-Target target_of(const ConvertOptions& options, const std::string& name) {
-  Target target = {
-      .name = name, .banks = {}, .keep_inputs = options.keep_inputs, .kernels = kernels_of_target(name)};
-  if (!options.banks.empty()) target.banks = parse_bank_list(options.banks);
-  return target;
-}
 std::vector<Target> other_targets(const ConvertOptions& options) {
   std::vector<Target> targets;
   for (const std::string& name : std::span(options.targets).subspan(1)) targets.push_back(target_of(options, name));
@@ -318,6 +321,7 @@ void add_metadata(Graph& graph, const ConvertOptions& options) {
   graph.metadata.emplace_back("converter", fmt::format("nacre {}", kVersion));
   graph.metadata.emplace_back("converter_options", options_text(options));
   graph.metadata.emplace_back("source_sha256", sha256(read_file(options.network)));
+  if (graph.patches) graph.metadata.emplace_back("patches", patches_text(*graph.patches));
   std::string fallbacks;
   for (const std::string& line : graph.fallbacks) fallbacks += line + "\n";
   if (!fallbacks.empty()) graph.metadata.emplace_back("fallbacks", fallbacks);
@@ -356,6 +360,7 @@ void convert(const ConvertOptions& options) {
   compiling.io_types = options.io_types;
   compiling.pad_features = options.pad_features;
   compiling.fuse = options.fuse;
+  if (!options.patches.empty()) compiling.patches = parse_patches(options.patches);
   compiling.target = target_of(options, options.targets[0]);
   if (!options.rewrite.type.empty()) check_against_rewrite(compiling.policies, "--rewrite " + options.rewrite.type);
 

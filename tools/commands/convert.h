@@ -50,6 +50,7 @@ struct ConvertOptions {
   IoTypes io_types = IoTypes::kSource;
   bool pad_features = false;
   bool fuse = true;
+  std::string patches;         // parse_patches; "": none
   TrainingArguments training;  // loss "": an inference model
   uint32_t golden = 0;         // pairs
   std::string stop_after;      // a pass; prints the graph instead of writing a model

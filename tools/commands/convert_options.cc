@@ -3,6 +3,7 @@
 #include "tools/commands/training_options.h"
 #include "tools/model/loaded_model.h"
 #include "tools/model/machines.h"
+#include "tools/passes/patches.h"
 
 namespace nacre::tools {
 namespace {
@@ -231,6 +232,14 @@ OptionTable<C> make_step_options() {
        .help = "zeros behind features and channels, to multiples of 8 in 16 bits, of 16 in int8 and float8: for GPUs",
        .field = [](C& o) { return Flag{&o.pad_features}; },
        .acts = {infers_only<C>(), writes_model<C>(), for_gpus()}},
+      {.name = "--patches",
+       .value = "auto|N|NxM[@LAYER]",
+       .help = fmt::format("the first stages in N x M patches, one after another, up to LAYER: less memory, some "
+                           "computed twice; auto: at most {}% of the multiply-accumulates",
+                           kMostExtraPercent),
+       .field = [](C& o) { return &o.patches; },
+       .acts = {infers_only<C>(), shows_steps<C>()},
+       .pass = "cut_patches"},
       {.name = "--no-fuse",
        .value = "",
        .help = "keep clamps, casts and quantize steps apart: same results",

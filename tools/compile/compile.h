@@ -13,6 +13,7 @@
 #include "tools/importers/importer.h"
 #include "tools/model/writer.h"
 #include "tools/passes/passes.h"
+#include "tools/passes/patches.h"
 #include "tools/passes/rewrite.h"
 #include "tools/policies/policy_request.h"
 
@@ -25,6 +26,7 @@ struct CompileOptions {
   IoTypes io_types = IoTypes::kSource;
   bool pad_features = false;
   bool fuse = true;
+  PatchRequest patches;
   Target target;
 };
 

@@ -151,6 +151,17 @@ struct SourceTraining {
   std::map<std::string, std::vector<float>> float8 = {};  // scales and amax histories, by their names in state
 };
 
+// What it takes to compute the first layers patch by patch.
+struct PatchReport {
+  std::string layer;                               // the last of them
+  int rows = 0, columns = 0;                       // of the grid; 0: layer by layer takes fewer bytes
+  int layers = 0;                                  // that are cut
+  uint64_t arena_before = 0;                       // bytes, without patches
+  uint64_t layer_bound = 0;                        // bytes: the most that a step of then reads and writes
+  int64_t extra_macs = 0;                          // multiply-accumulates over those of then
+  uint64_t macs = 0;                               // of then
+};
+
 struct Graph {
   std::string source;  // file name, for errors
   std::vector<Value> values;
@@ -168,6 +179,7 @@ struct Graph {
   uint64_t liveness_bound = 0;                               // bytes; set by plan_memory
   Budget budget;                                             // of constants that importers and passes compute
   std::shared_ptr<const SourceTraining> training = nullptr;  // of graphs imported to be trained; no part of text
+  std::shared_ptr<const PatchReport> patches = nullptr;      // no part of text
 
   ValueId add(Value value);                          // makes the name unique by a suffix if it is taken
   void rename(ValueId id, const std::string& name);  // unless a value has the name: names are not assigned

@@ -70,6 +70,10 @@ void fuse(Graph& graph, const Target& target = {});
 // Only what apply_policy needs: a clamp whose result is coded, into the step before it, whose result is not.
 void fuse_quantized_clamps(Graph& graph);
 
+// The first stages patch by patch: patches.h.
+struct PatchRequest;
+void cut_patches(Graph& graph, const PatchRequest& request, const Target& target);
+
 // Orders the nodes: tries several orders and keeps the one that plan_memory places in the fewest bytes.
 void schedule(Graph& graph, const Target& target);
 

@@ -1,0 +1,54 @@
+// What a part of a step's output needs of its inputs, for steps whose outputs at a pixel read a window of the input
+// around that pixel, and nothing else of it. Rows are axis 1 and columns axis 2 of [n, h, w, c].
+//
+//   output positions [a, b) read   [a stride - before, (b - 1) stride - before + span)
+//   span = (kernel - 1) dilation + 1
+//
+// Of these the ones inside the input are cut out of it; the others are pads of the patch's own step.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+// Rows or columns [first, end).
+struct Span {
+  int first = 0, end = 0;
+
+  int size() const { return end - first; }
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+// How a step reads one axis of an input of `in` rows or columns. `least`: what its kernel needs of them.
+struct Reach {
+  int in = 1, stride = 1, span = 1, before = 0, least = 1;
+};
+
+struct Halo {
+  Span inside;
+  int before = 0, after = 0;  // pads
+};
+
+// Nothing where no position is inside the input, or too few for the kernel.
+std::optional<Halo> halo_of(const Reach& reach, Span output);
+
+// A step that can be computed for a part of its output.
+struct PatchStep {
+  std::array<Reach, 2> reach;  // rows, columns
+  std::vector<bool> cut;       // by input: whether a patch needs a part of it only
+  bool window = false;         // conv, depthwise, pools: pads are attributes
+  uint64_t macs = 0;           // of one pixel
+};
+std::optional<PatchStep> patch_step(const Graph& graph, const Node& node);
+
+// What this part of the output needs of input `i`, along rows (axis 0) or columns (1).
+std::optional<Halo> halo_of(const PatchStep& step, size_t i, int axis, Span output);
+
+// A step's pads for one patch.
+void set_pads(Node& node, const std::array<Halo, 2>& halo);
+
+}  // namespace nacre::tools
