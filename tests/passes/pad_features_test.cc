@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/graph/run_graph.h"
+#include "tests/passes/growing_network.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/passes/passes.h"
 
@@ -14,9 +15,9 @@ namespace nacre::tools {
 namespace {
 
 // Convolutions of any channels, what may stand between them, and dense layers behind.
-class PaddedNetwork {
+class PaddedNetwork : GrowingNetwork {
  public:
-  explicit PaddedNetwork(uint32_t seed) : random_(seed) {}
+  explicit PaddedNetwork(uint32_t seed) : GrowingNetwork(seed) {}
 
   Graph make() {
     graph_.batch = kBatch;
@@ -49,33 +50,6 @@ class PaddedNetwork {
  private:
   static constexpr int kBatch = 2;
 
-  int below(int n) { return int(random_() % uint32_t(n)); }
-  const std::vector<int64_t>& dims() { return graph_.values[size_t(last_)].dims; }
-  ValueId value() {
-    Value v;
-    v.name = "v" + std::to_string(graph_.values.size());
-    return graph_.add(std::move(v));
-  }
-  ValueId constant(const std::vector<int64_t>& shape) {
-    int64_t elements = 1;
-    for (const int64_t dim : shape) elements *= dim;
-    std::vector<float> items(static_cast<size_t>(elements));
-    for (float& item : items) item = float(random_() >> 8) * 0x1p-24f - 0.5f;
-    return graph_.constant("c" + std::to_string(graph_.values.size()), shape, items);
-  }
-  void add(
-      Op op, std::vector<ValueId> inputs, const std::function<void(Node&)>& set = [](Node&) {}) {
-    Node node;
-    node.op = op;
-    node.name = "l" + std::to_string(graph_.layers.size());
-    node.layer = graph_.add_layer({.name = node.name, .source_op = "", .policy = {}});
-    node.inputs = std::move(inputs);
-    node.outputs = {value()};
-    set(node);
-    infer_shapes(graph_, node);
-    last_ = node.outputs[0];
-    graph_.nodes.push_back(std::move(node));
-  }
   void matmul(Op op, const std::vector<int64_t>& w, int64_t out) {
     std::vector<ValueId> inputs = {last_, constant(w)};
     if (below(3) > 0) inputs.push_back(constant({out}));
@@ -115,10 +89,6 @@ class PaddedNetwork {
       default: return matmul(Op::kConv2d, {out, kernel, kernel, channels}, out);
     }
   }
-
-  Graph graph_;
-  std::mt19937 random_;
-  ValueId last_ = kNone;
 };
 
 Graph typed(Graph graph, const std::string& policy) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/graph/run_graph.h"
+#include "tests/passes/growing_network.h"
 #include "tests/refused_with.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/passes/passes.h"
@@ -20,9 +21,9 @@ namespace nacre::tools {
 namespace {
 
 // Stages of an image: convolutions, pools and pads of any window, what stands between them, and a head.
-class StagedNetwork {
+class StagedNetwork : GrowingNetwork {
  public:
-  explicit StagedNetwork(uint32_t seed) : random_(seed) {}
+  explicit StagedNetwork(uint32_t seed) : GrowingNetwork(seed) {}
 
   Graph make(int stages) {
     graph_.batch = 1 + below(4) / 3;
@@ -38,34 +39,6 @@ class StagedNetwork {
   }
 
  private:
-  int below(int n) { return int(random_() % uint32_t(n)); }
-  const std::vector<int64_t>& dims() { return graph_.values[size_t(last_)].dims; }
-  ValueId value() {
-    Value v;
-    v.name = "v" + std::to_string(graph_.values.size());
-    return graph_.add(std::move(v));
-  }
-  ValueId constant(const std::vector<int64_t>& shape) {
-    int64_t elements = 1;
-    for (const int64_t dim : shape) elements *= dim;
-    std::vector<float> items(static_cast<size_t>(elements));
-    for (float& item : items) item = float(random_() >> 8) * 0x1p-24f - 0.5f;
-    return graph_.constant("c" + std::to_string(graph_.values.size()), shape, items);
-  }
-  void add(
-      Op op, std::vector<ValueId> inputs, const std::function<void(Node&)>& set = [](Node&) {}) {
-    Node node;
-    node.op = op;
-    node.name = "l" + std::to_string(graph_.layers.size());
-    node.layer = graph_.add_layer({.name = node.name, .source_op = "", .policy = {}});
-    node.inputs = std::move(inputs);
-    node.outputs = {value()};
-    set(node);
-    infer_shapes(graph_, node);
-    last_ = node.outputs[0];
-    graph_.nodes.push_back(std::move(node));
-  }
-
   struct Axis {
     int kernel, dilation, stride, before, after;
   };
@@ -132,10 +105,6 @@ class StagedNetwork {
       default: return convolve(1 + below(4), h, w, false);
     }
   }
-
-  Graph graph_;
-  std::mt19937 random_;
-  ValueId last_ = kNone;
 };
 
 Graph in_policy(Graph graph, const std::string& policy) {
