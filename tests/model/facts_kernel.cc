@@ -181,9 +181,9 @@ void the_others(Facts& f) {
   Rows two(f, multi_input);
   two.dims(30, "broadcast of 2 over 3", 1, {2, 1}, Code::kShapeInput, 0);
   Rows moved(f, moves);
-  moved.words(33, "transpose of one axis twice", 14, 0, Code::kPermutation, 1);
-  moved.words(33, "transpose of axis 7", 15, 7, Code::kPermutation, 1);
-  moved.words(33, "concat axis beyond the rank", 30, 2, Code::kAttributeAxis, 3);
+  moved.words(33, "transpose of one axis twice", 18, 0, Code::kPermutation, 1);
+  moved.words(33, "transpose of axis 7", 19, 7, Code::kPermutation, 1);
+  moved.words(33, "concat axis beyond the rank", 38, 2, Code::kAttributeAxis, 3);
   moved.words(33, "slice begins beyond the end", 20, 4, Code::kBounds, 2);
   moved.words(33, "slice of more than there is", 28, 5, Code::kBounds, 2);
   moved.words(33, "slice ends before the start", 20, 1, Code::kBounds, 2);
@@ -201,7 +201,7 @@ void the_others(Facts& f) {
   f.draft(33, "reshape to elements that wrap 2^32", reshaped,
           [](Draft& d) { d.words[1] = 1u << 17, d.words[2] = 1u << 15; },
           {Code::kElements, Table::kStep, 0, Stage::kMeasure});
-  f.draft(21, "reshape to rank 7", reshaped, [](Draft& d) { d.words[0] = 7; },
+  f.draft(21, "reshape to rank 9", reshaped, [](Draft& d) { d.words[0] = 9; },
           {Code::kShapeRank, Table::kStep, 0, Stage::kMeasure});
   f.draft(22, "reshape to a dimension 0", reshaped, [](Draft& d) { d.words[2] = 0; },
           {Code::kAttribute, Table::kStep, 0, Stage::kMeasure});
