@@ -149,10 +149,6 @@ def bound(name, model, x, theirs):
     u = 2**-24
     if name == "KMeans":  # a distance is the root of x^2 - 2 x c + c^2: terms of at most 4 x^2, 4 roundings
         return 4 * u * 4 * (x**2).sum(1).max() / (2 * theirs[1].min()) / max(1, theirs[1].max())
-    if "polynomial" in name:  # a sum of n terms c k that cancel: (n + 8) u sum |c k|, 8 being those of k
-        svc = model[-1]
-        k = (svc._gamma * model[:-1].transform(x) @ svc.support_vectors_.T + svc.coef0) ** svc.degree
-        return (k.shape[1] + 8) * u * (np.abs(k) @ np.abs(svc.dual_coef_).T).max() / max(1, np.abs(theirs[1]).max())
     return MOST
 
 

@@ -4,6 +4,7 @@
 // svmregressor.cc.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "tools/importers/onnx_classes.h"
 #include "tools/importers/onnx_trees.h"
@@ -24,6 +25,20 @@ Term linear(Formula& f, const Source& source, const Term& x, int64_t features, c
   std::vector<Term> operands = {x, f.numbers({outputs, features}, w)};
   if (!b.empty()) operands.push_back(f.numbers({outputs}, b));
   return f("Gemm", operands, {{"transB", int64_t{1}}});
+}
+
+// x w^T + b as (x, 1) (w, b)^T: b is added last. Where the products cancel or are small beside b, a sum that begins with
+// b rounds each of them at the size of b.
+Term linear_then_bias(Formula& f, const Source& source, const Term& x, int64_t features, const std::vector<float>& w,
+                      const std::vector<float>& b) {
+  const auto outputs = int64_t(b.size());
+  if (outputs < 1 || outputs * features != int64_t(w.size())) return linear(f, source, x, features, w, b);  // refused
+  std::vector<float> rows;
+  for (int64_t y = 0; y < outputs; ++y) {
+    rows.insert(rows.end(), w.begin() + y * features, w.begin() + (y + 1) * features);
+    rows.push_back(b[size_t(y)]);
+  }
+  return linear(f, source, f("Pad", {x, f.list({0, 0, 0, 1}), f.number(1)}), features + 1, rows, {});
 }
 
 void linear_regressor(Import& import, const Source& source) {
@@ -68,27 +83,55 @@ Term power(Formula& f, Term x, float degree) {
   return y;
 }
 
-// What support vectors v see of rows x, [rows, vectors]:
+// The rows of `numbers`, [rows, columns], or where `columns` its columns, in another order.
+std::vector<float> in_order(const std::vector<float>& numbers, const std::vector<size_t>& order, bool columns) {
+  std::vector<float> y(numbers.size());
+  const size_t other = numbers.size() / order.size();
+  for (size_t i = 0; i < order.size(); ++i)
+    for (size_t j = 0; j < other; ++j)
+      columns ? y[j * order.size() + i] = numbers[j * order.size() + order[i]]
+              : y[i * other + j] = numbers[order[i] * other + j];
+  return y;
+}
+
+// The support vectors of several groups in turn. The coefficients of a group have one sign, and the terms of all of them
+// nearly cancel: one group after the other, the sum would first grow to many times what it ends as, and round there.
+std::vector<size_t> in_turn(const std::vector<size_t>& group, size_t groups) {
+  std::vector<double> of(groups, 0), turn(group.size());
+  for (const size_t g : group) of[g] += 1;
+  std::vector<double> seen(groups, 0);
+  for (size_t i = 0; i < group.size(); ++i) turn[i] = (seen[group[i]]++ + 0.5) / of[group[i]];
+  std::vector<size_t> order(group.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t i, size_t j) { return turn[i] < turn[j]; });
+  return order;
+}
+
+// What the support vectors v in that order see of rows x, [rows, vectors]:
 //
 //   LINEAR  x v      POLY  (gamma x v + c)^degree      SIGMOID  tanh(gamma x v + c)      RBF  exp(-gamma |x - v|^2)
 //
 // The distance is that of differences: x^2 - 2 x v + v^2 loses what it is asked for, where x is near v.
-Term kernel(Formula& f, const Source& source, const OperandPtr& x, const std::vector<float>& vectors) {
+Term kernel(Formula& f, const Source& source, const OperandPtr& x, const std::vector<size_t>& order) {
   const std::string type = source.text("kernel_type", "LINEAR");
-  const int64_t features = x->dims[1], count = int64_t(vectors.size()) / features;
-  if (count < 1 || count * features != int64_t(vectors.size()))
+  const auto features = x->dims[1], count = int64_t(order.size());
+  const std::vector<float> listed = listed_floats(source, "support_vectors");
+  if (count < 1 || count * features != int64_t(listed.size()))
     source.malformed("its support vectors have not as many numbers as its input has features");
+  const std::vector<float> vectors = in_order(listed, order, false);
   std::vector<float> parameters = listed_floats(source, "kernel_params");
   parameters.resize(3, 0);
-  const Term gamma = f.number(parameters[0]);
+  const float gamma = parameters[0], c = parameters[1];
   if (type == "RBF") {
     const Term row = f("Unsqueeze", {f.value(x), f.list({1})});
     const Term apart = f("Sub", {row, f.numbers({1, count, features}, vectors)});
-    return f("Exp", {f("Neg", {f("Mul", {f.reduce("ReduceSumSquare", apart, {2}, false), gamma})})});
+    return f("Exp", {f("Neg", {f("Mul", {f.reduce("ReduceSumSquare", apart, {2}, false), f.number(gamma)})})});
   }
-  const Term product = linear(f, source, f.value(x), features, vectors, {});
-  if (type == "LINEAR") return product;
-  const Term affine = f("Add", {f("Mul", {product, gamma}), f.number(parameters[1])});
+  if (type == "LINEAR") return linear(f, source, f.value(x), features, vectors, {});
+  std::vector<float> scaled(vectors.size());
+  std::transform(vectors.begin(), vectors.end(), scaled.begin(), [gamma](float v) { return gamma * v; });
+  const std::vector<float> constant(size_t(count), c);
+  const Term affine = linear_then_bias(f, source, f.value(x), features, scaled, constant);
   if (type == "POLY") return power(f, affine, parameters[2]);
   if (type == "SIGMOID") return f("Tanh", {affine});
   source.malformed("kernel_type " + type + " is none");
@@ -101,10 +144,13 @@ void svm_regressor(Import& import, const Source& source) {
   if (source.text("post_transform", "NONE") != "NONE") source.refuse("has a post_transform");
   Formula f(import, source);
   const bool vectors = source.integer("n_supports", 0) > 0;
-  const Term seen = vectors ? kernel(f, source, x, listed_floats(source, "support_vectors")) : f.value(x);
   const int64_t count = vectors ? source.integer("n_supports", 0) : x->dims[1];
   if (int64_t(w.size()) != count) source.malformed("its coefficients are not as many as what they weigh");
-  const Term y = linear(f, source, seen, count, w, rho);
+  std::vector<size_t> sign;
+  for (const float c : w) sign.push_back(c > 0);
+  const std::vector<size_t> order = in_turn(sign, 2);
+  const Term seen = vectors ? kernel(f, source, x, order) : f.value(x);
+  const Term y = linear_then_bias(f, source, seen, count, vectors ? in_order(w, order, true) : w, rho);
   const bool one_class = source.integer("one_class", 0) != 0;
   f.give(one_class ? f("Where", {f("Greater", {y, f.number(0)}), f.number(1), f.number(-1)}) : y);
   f.run();
@@ -277,8 +323,11 @@ void svm_classifier(Import& import, const Source& source) {
   const std::vector<float> weights = pair_weights(source, pairs, per_class, coefficients);
   list_names(import, source, classes.names);
   Formula f(import, source);
-  const Term seen = kernel(f, source, x, listed_floats(source, "support_vectors"));
-  const Term scores = linear(f, source, seen, int64_t(weights.size() / pairs.all.size()), weights, rho);
+  std::vector<size_t> group;
+  for (size_t c = 0; c < per_class.size(); ++c) group.insert(group.end(), size_t(per_class[c]), c);
+  const std::vector<size_t> order = in_turn(group, per_class.size());
+  const Term seen = kernel(f, source, x, order);
+  const Term scores = linear_then_bias(f, source, seen, int64_t(order.size()), in_order(weights, order, true), rho);
   f.give(label_of_largest(f, source, classes, vote(f, source, scores, pairs, count)));
   f.give(source.has("prob_a") ? probabilities(f, source, scores, pairs, x->dims[0], count)
                               : given_scores(f, source, scores, count));
