@@ -27,8 +27,8 @@ Term linear(Formula& f, const Source& source, const Term& x, int64_t features, c
   return f("Gemm", operands, {{"transB", int64_t{1}}});
 }
 
-// x w^T + b as (x, 1) (w, b)^T: b is added last. Where the products cancel or are small beside b, a sum that begins with
-// b rounds each of them at the size of b.
+// x w^T + b as (x, 1) (w, b)^T: b is added last. Where the products cancel or are small beside b, a sum that begins
+// with b rounds each of them at the size of b.
 Term linear_then_bias(Formula& f, const Source& source, const Term& x, int64_t features, const std::vector<float>& w,
                       const std::vector<float>& b) {
   const auto outputs = int64_t(b.size());
@@ -94,7 +94,7 @@ std::vector<float> in_order(const std::vector<float>& numbers, const std::vector
   return y;
 }
 
-// The support vectors of several groups in turn. The coefficients of a group have one sign, and the terms of all of them
+// The support vectors of several groups in turn. The coefficients of a group have one sign, and the terms of all groups
 // nearly cancel: one group after the other, the sum would first grow to many times what it ends as, and round there.
 std::vector<size_t> in_turn(const std::vector<size_t>& group, size_t groups) {
   std::vector<double> of(groups, 0), turn(group.size());
@@ -107,18 +107,14 @@ std::vector<size_t> in_turn(const std::vector<size_t>& group, size_t groups) {
   return order;
 }
 
-// What the support vectors v in that order see of rows x, [rows, vectors]:
+// What the support vectors v see of rows x, [rows, vectors]:
 //
-//   LINEAR  x v      POLY  (gamma x v + c)^degree      SIGMOID  tanh(gamma x v + c)      RBF  exp(-gamma |x - v|^2)
+//   POLY  (gamma x v + c)^degree      SIGMOID  tanh(gamma x v + c)      RBF  exp(-gamma |x - v|^2)
 //
 // The distance is that of differences: x^2 - 2 x v + v^2 loses what it is asked for, where x is near v.
-Term kernel(Formula& f, const Source& source, const OperandPtr& x, const std::vector<size_t>& order) {
-  const std::string type = source.text("kernel_type", "LINEAR");
-  const auto features = x->dims[1], count = int64_t(order.size());
-  const std::vector<float> listed = listed_floats(source, "support_vectors");
-  if (count < 1 || count * features != int64_t(listed.size()))
-    source.malformed("its support vectors have not as many numbers as its input has features");
-  const std::vector<float> vectors = in_order(listed, order, false);
+Term kernel(Formula& f, const Source& source, const OperandPtr& x, const std::string& type,
+            const std::vector<float>& vectors) {
+  const int64_t features = x->dims[1], count = int64_t(vectors.size()) / features;
   std::vector<float> parameters = listed_floats(source, "kernel_params");
   parameters.resize(3, 0);
   const float gamma = parameters[0], c = parameters[1];
@@ -127,14 +123,43 @@ Term kernel(Formula& f, const Source& source, const OperandPtr& x, const std::ve
     const Term apart = f("Sub", {row, f.numbers({1, count, features}, vectors)});
     return f("Exp", {f("Neg", {f("Mul", {f.reduce("ReduceSumSquare", apart, {2}, false), f.number(gamma)})})});
   }
-  if (type == "LINEAR") return linear(f, source, f.value(x), features, vectors, {});
   std::vector<float> scaled(vectors.size());
   std::transform(vectors.begin(), vectors.end(), scaled.begin(), [gamma](float v) { return gamma * v; });
-  const std::vector<float> constant(size_t(count), c);
-  const Term affine = linear_then_bias(f, source, f.value(x), features, scaled, constant);
+  const Term affine = linear_then_bias(f, source, f.value(x), features, scaled, std::vector<float>(size_t(count), c));
   if (type == "POLY") return power(f, affine, parameters[2]);
   if (type == "SIGMOID") return f("Tanh", {affine});
   source.malformed("kernel_type " + type + " is none");
+}
+
+// w v;  w [outputs, vectors], v [vectors, features]
+std::vector<float> product(const std::vector<float>& w, const std::vector<float>& v, size_t features) {
+  const size_t vectors = v.size() / features, outputs = w.size() / vectors;
+  std::vector<float> y(outputs * features);
+  for (size_t o = 0; o < outputs; ++o)
+    for (size_t j = 0; j < features; ++j) {
+      double sum = 0;
+      for (size_t i = 0; i < vectors; ++i) sum += double(w[o * vectors + i]) * double(v[i * features + j]);
+      y[o * features + j] = float(sum);
+    }
+  return y;
+}
+
+// w k(x) + rho, k(x) being what the support vectors see, w [outputs, vectors], rho [outputs]; `group` tells of each
+// vector which coefficients it shares a sign with. Of LINEAR, where k(x) = v x, (w v) x + rho: no vector is kept.
+Term weighed_kernel(Import& import, Formula& f, const Source& source, const OperandPtr& x, const std::vector<float>& w,
+                    const std::vector<float>& rho, const std::vector<size_t>& group, size_t groups) {
+  const std::string type = source.text("kernel_type", "LINEAR");
+  const std::vector<float> vectors = listed_floats(source, "support_vectors");
+  const int64_t features = x->dims[1];
+  if (group.empty() || vectors.size() != group.size() * size_t(features))
+    source.malformed("its support vectors have not as many numbers as its input has features");
+  if (type == "LINEAR") {
+    import.spend(uint64_t(w.size()) * uint64_t(features));
+    return linear(f, source, f.value(x), features, product(w, vectors, size_t(features)), rho);
+  }
+  const std::vector<size_t> order = in_turn(group, groups);
+  const Term seen = kernel(f, source, x, type, in_order(vectors, order, false));
+  return linear_then_bias(f, source, seen, int64_t(order.size()), in_order(w, order, true), rho);
 }
 
 void svm_regressor(Import& import, const Source& source) {
@@ -148,9 +173,8 @@ void svm_regressor(Import& import, const Source& source) {
   if (int64_t(w.size()) != count) source.malformed("its coefficients are not as many as what they weigh");
   std::vector<size_t> sign;
   for (const float c : w) sign.push_back(c > 0);
-  const std::vector<size_t> order = in_turn(sign, 2);
-  const Term seen = vectors ? kernel(f, source, x, order) : f.value(x);
-  const Term y = linear_then_bias(f, source, seen, count, vectors ? in_order(w, order, true) : w, rho);
+  const Term y =
+      vectors ? weighed_kernel(import, f, source, x, w, rho, sign, 2) : linear(f, source, f.value(x), count, w, rho);
   const bool one_class = source.integer("one_class", 0) != 0;
   f.give(one_class ? f("Where", {f("Greater", {y, f.number(0)}), f.number(1), f.number(-1)}) : y);
   f.run();
@@ -325,9 +349,7 @@ void svm_classifier(Import& import, const Source& source) {
   Formula f(import, source);
   std::vector<size_t> group;
   for (size_t c = 0; c < per_class.size(); ++c) group.insert(group.end(), size_t(per_class[c]), c);
-  const std::vector<size_t> order = in_turn(group, per_class.size());
-  const Term seen = kernel(f, source, x, order);
-  const Term scores = linear_then_bias(f, source, seen, int64_t(order.size()), in_order(weights, order, true), rho);
+  const Term scores = weighed_kernel(import, f, source, x, weights, rho, group, per_class.size());
   f.give(label_of_largest(f, source, classes, vote(f, source, scores, pairs, count)));
   f.give(source.has("prob_a") ? probabilities(f, source, scores, pairs, x->dims[0], count)
                               : given_scores(f, source, scores, count));
