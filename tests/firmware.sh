@@ -3,8 +3,9 @@
 #
 #   firmware_matches_host   KWS: outputs of 10 random inputs equal the PC's; sizes, stack, instructions
 #   exact_memory_m4         AD, KWS, IC, VWW: the image prints what `nacre size --target arm/m4` says
-#   firmware_fine_tunes     the image trains the last layers of the digits network and of KWS, is stopped in the middle of a write, goes on
+#   firmware_trains         the image trains the last layers of the digits network and of KWS, is stopped in the middle of a write, goes on
 #   static_image            what `nacre firmware` writes: tests/claims/static_image.sh
+#   firmware_power_cuts     such a training is cut off at 100 places: tests/claims/firmware_power_cuts.sh
 #   targets                 the same on Cortex-M0+ to M55 and RISC-V: tests/claims/targets.sh
 #   cortex_m_instructions   the int8 networks by the kernels of ports/cortex_m: tests/claims/cortex_m_instructions.sh
 #   integrations            what it writes, in projects of C, make, CMake and Meson: tests/claims/integrations.sh
@@ -64,6 +65,7 @@ script() {
 script static_image
 script targets
 script cortex_m_instructions
+script firmware_power_cuts
 
 # ---- no_silent_fallback, in the image ----
 # Integer policies equal the PC to the bit. Of the others a libm's exp and the rounding of -Os may differ in last bits:
@@ -101,7 +103,7 @@ policies_in_the_image() {
   claim no_silent_fallback "$verdict" "in the Cortex-M4F image: $count policies of the digits sample ran, $equal equal to the PC to the bit"
 }
 
-# ---- firmware_fine_tunes ----
+# ---- firmware_trains ----
 # fine_tunes FOLDER MODEL LEARNING_RATE EPOCHS MICRO_BATCHES SAVE_EVERY: the image trains MODEL from the files data and test in FOLDER. Then again,
 # but each time that a checkpoint is written the machine is stopped a little later and started with the flash that it left: the state in
 # the end is that of the run that nobody stopped. The PC runs the same loop with the reference kernels: the codes that frozen int8 layers
@@ -192,7 +194,7 @@ fine_tuning() {
     text+="; KWS, shifted features labelled by its own answers, steps of 4: $row; codes of the frozen layers equal for each of \
 $(number samples "$work/finetune_keywords/run.txt") tested and $(number data_samples "$work/finetune_keywords/run.txt") trained samples"
   fi
-  claim firmware_fine_tunes "$verdict" "$text"
+  claim firmware_trains "$verdict" "$text"
 }
 
 networks=(ad01_int8 kws_ref_model pretrainedResnet_quant vww_96_int8)
