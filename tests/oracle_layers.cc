@@ -97,6 +97,64 @@ std::vector<Expected> tree_ensemble(const Problem& p) {
   })};
 }
 
+namespace {
+
+// What two boxes of (y, x, y, x) cover both, of what they cover together.
+Real shared_part(const Problem& p, int64_t i, int64_t j) {
+  Real both = 1, of_i = 1, of_j = 1;
+  for (int64_t axis = 0; axis < 2; ++axis) {
+    const auto [i0, i1] = std::minmax({p.in[0].real(4 * i + axis), p.in[0].real(4 * i + axis + 2)});
+    const auto [j0, j1] = std::minmax({p.in[0].real(4 * j + axis), p.in[0].real(4 * j + axis + 2)});
+    both *= std::max<Real>(0, std::min<Real>(i1, j1) - std::max<Real>(i0, j0));
+    of_i *= Real(i1) - Real(i0), of_j *= Real(j1) - Real(j0);
+  }
+  return of_i > 0 && of_j > 0 ? both / (of_i + of_j - both) : 0;
+}
+
+// What box j of a list, whose first box is `from`, has left of its score beside those that are selected: -infinity
+// where it has left.
+Real left_of(const Problem& p, Real score, int64_t from, int64_t j, const std::vector<int64_t>& selected) {
+  const Real none = -std::numeric_limits<Real>::infinity(), sigma = p.real_word(3), least = p.real_word(2);
+  const auto counts = [&] { return p.word(5) != 0 ? score >= least : score > least; };
+  if (!counts()) return none;
+  for (const int64_t i : selected) {
+    const Real o = shared_part(p, from + i, from + j);
+    if (i == j || (p.word(4) != 0 ? o >= p.real_word(1) : o > p.real_word(1))) return none;
+    if (sigma > 0) score *= std::exp(-o * o / (2 * sigma));
+    if (!counts()) return none;
+  }
+  return score;
+}
+
+}  // namespace
+
+// A turn of soft suppression is 23 roundings of o^2 / (2 sigma), which is at most 2, one of exp and one of the product.
+std::vector<Expected> non_max_suppression(const Problem& p) {
+  const Index& dims = p.in[1].dims;
+  const int64_t n = dims[2], lists = int64_t{dims[0]} * dims[1], rows = lists * p.word(0);
+  std::vector<double> places, kept, tolerances;
+  for (int64_t list = 0; list < lists; ++list) {
+    std::vector<int64_t> selected;
+    for (int64_t turn = 0; turn < p.word(0); ++turn) {
+      Real best = -std::numeric_limits<Real>::infinity();
+      int64_t at = -1;
+      for (int64_t j = 0; j < n; ++j) {
+        const Real s = left_of(p, p.in[1].real(list * n + j), list / dims[1] * n, j, selected);
+        if (s > best) best = s, at = j;
+      }
+      if (at < 0) break;
+      selected.push_back(at);
+      places.push_back(double(list * n + at));
+      kept.push_back(double(best));
+      tolerances.push_back(p.real_word(3) > 0 ? double(25 * p.epsilon() * Real(turn) * std::abs(best)) : 0);
+    }
+  }
+  const auto count = double(places.size());
+  places.resize(size_t(rows), p.word(6)), kept.resize(size_t(rows)), tolerances.resize(size_t(rows));
+  const Index all = {int32_t(rows)};
+  return {{all, places, std::vector<double>(size_t(rows))}, {all, kept, tolerances}, {{1}, {count}, {0}}};
+}
+
 std::vector<Expected> batched_matmul(const Problem& p) {
   const Index &a = p.in[0].dims, &b = p.in[1].dims;
   const bool swap[] = {p.word(0) != 0, p.word(1) != 0};

@@ -2,6 +2,7 @@
 #include "engine/ops/arg_max.h"
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/log_softmax.h"
+#include "engine/ops/non_max_suppression.h"
 #include "engine/ops/norm.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reduce_axes.h"

@@ -25,6 +25,7 @@
 #include "engine/ops/lstm.h"
 #include "engine/ops/move.h"
 #include "engine/ops/move_gradient.h"
+#include "engine/ops/non_max_suppression.h"
 #include "engine/ops/norm.h"
 #include "engine/ops/optimize.h"
 #include "engine/ops/optimize_onnx.h"

@@ -101,6 +101,7 @@ bool has_form(Op op, Form form) {
     case Op::kQuantize:
     case Op::kDequantize: return !real;
     case Op::kArgMax:
+    case Op::kNonMaxSuppression:
     case Op::kCompare:
     case Op::kCast:
     case Op::kDynamicQuantize: return form == kOther;

@@ -10,11 +10,12 @@
 #
 #   compare_tflm.py           TensorFlow Lite Micro's example networks against its runtime and against LiteRT
 #   claims tflite_int16       the 127 int16x8 operators of its seanet set against their golden outputs
+#   detections.py             operators that select boxes against LiteRT
 #   tflite.sh                 Keras networks in five forms against LiteRT
 #
 # --write: what they print is kept in tests/exports/tflite_models.txt and tflite_exports.txt. Closes with
 #
-#   CLAIM tflite_models shown: the claims of the three
+#   CLAIM tflite_models shown: the claims of the first two and the last
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 if [ $# -eq 0 ] || [ "$1" = --help ]; then
@@ -37,6 +38,7 @@ run() {  # shows and keeps what a command prints
 run "$NACRE_EXPORTS_PYTHON" "$here/compare_tflm.py" "$nacre" "$shared/models/tflm"
 echo | tee -a "$all"
 NACRE_SHARED=$shared run sh "$here/../claims/tflite_int16.sh" "$claims"
+run "$NACRE_EXPORTS_PYTHON" "$here/../peers/detections.py" "$nacre" 200
 "$here/tflite.sh" ${write:+--write} "$nacre" "$folder" > "$said" || failed=1
 cat "$said"
 echo >> "$all"

@@ -81,8 +81,10 @@ void TfliteBuilder::op(BuiltinOperator code, const std::vector<int32_t>& inputs,
 }
 
 void TfliteBuilder::custom(const std::string& name, const std::vector<int32_t>& inputs,
-                           const std::vector<int32_t>& outputs) {
-  add(operator_code(BuiltinOperator::CUSTOM, name), inputs, outputs, BuiltinOptions::NONE, 0);
+                           const std::vector<int32_t>& outputs, const std::vector<uint8_t>& options) {
+  operators_.push_back(CreateOperator(fbb_, operator_code(BuiltinOperator::CUSTOM, name), fbb_.CreateVector(inputs),
+                                      fbb_.CreateVector(outputs), BuiltinOptions::NONE, 0,
+                                      options.empty() ? 0 : fbb_.CreateVector(options)));
 }
 
 int TfliteBuilder::variable(const std::string& name) {

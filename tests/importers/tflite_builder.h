@@ -51,7 +51,8 @@ class TfliteBuilder {
           flatbuffers::Offset<Options> options) {
     add(operator_code(code), inputs, outputs, BuiltinOptionsTraits<Options>::enum_value, options.Union());
   }
-  void custom(const std::string& name, const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs);
+  void custom(const std::string& name, const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs,
+              const std::vector<uint8_t>& options = {});
 
   // What `build` adds is a graph of its own, with these ends; the index by which operators call it.
   struct Ends {

@@ -37,6 +37,18 @@ TEST(import_tflite_repeat, a_reversal_keeps_codes_whatever_their_scale) {
   EXPECT_EQ(reals(value(run, "y")), (std::vector<float>{0.25f * (-9 + 1), 0.25f * (7 + 1)}));
 }
 
+// However many values there are before it: their list grows while it is read.
+TEST(import_tflite_repeat, a_sum_of_one_operand_is_that_operand) {
+  for (int more = 0; more < 40; ++more) {
+    TfliteBuilder b;
+    std::vector<int32_t> inputs = {b.activation("x", {1, 2})};
+    for (int i = 0; i < more; ++i) inputs.push_back(b.activation("unused" + std::to_string(i), {1}));
+    const int y = b.activation("y", {1, 2});
+    b.op(BuiltinOperator::ADD_N, {inputs[0]}, {y});
+    EXPECT_EQ(value(imported(b.finish(inputs, {y})), "y").dims, (Dims{1, 2})) << more;
+  }
+}
+
 std::vector<uint8_t> gathered(const std::vector<int32_t>& y_shape, const std::vector<int32_t>& ids_shape,
                               const std::vector<int32_t>& ids, int axis) {
   TfliteBuilder b;

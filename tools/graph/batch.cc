@@ -100,6 +100,7 @@ bool keeps_batch(const Graph& graph, const Node& node, std::string& why) {
     case Op::kMean: why = "takes the mean over the batch"; return (get_integer(node, "axes") & 1) == 0;
     case Op::kReduce: why = "reduces the batch"; return (get_integer(node, "axes") & 1) == 0;
     case Op::kArgMax: why = "searches the batch"; return get_integer(node, "axis") != 0;
+    case Op::kNonMaxSuppression: why = "selects boxes of the whole batch"; return false;
     case Op::kReshape:
       why = "reshapes the batch";
       return value(graph, node.outputs[0]).dims.size() > 0 && value(graph, node.outputs[0]).dims[0] == x.dims[0];

@@ -28,7 +28,7 @@ const Converter* find_converter(BuiltinOperator code) {
                            resize_converters(), space_converters(), transposed_converters(), recurrent_converters(),
                            variable_converters(), rnn_converters(), repeat_converters(), control_converters(),
                            whole_converters(), place_converters(), order_converters(), volume_converters(),
-                           dynamic_converters(), angle_converters()})
+                           dynamic_converters(), angle_converters(), detection_converters()})
     for (const Converter& row : rows)
       if (row.code == code) return &row;
   return nullptr;
@@ -208,12 +208,16 @@ void Importer::read_inputs() {
   }
 }
 
+bool convert_custom(Importer& importer, Operation& op) {
+  return convert_list(importer, op) || convert_detection(importer, op);
+}
+
 void Importer::convert(Operation& op) {
   const size_t steps = graph_.nodes.size();
   const bool gives = !op.outputs.empty();
   const bool noted = gives && (note_rows(*this, op) || fold_shape_arithmetic(*this, op) || fold_integers(*this, op) ||
                                convert_whole(*this, op) || convert_complex(*this, op) ||
-                               (op.code == BuiltinOperator::CUSTOM && convert_list(*this, op)));
+                               (op.code == BuiltinOperator::CUSTOM && convert_custom(*this, op)));
   if (!noted) {
     const Converter* converter = find_converter(op.code);
     if (converter == nullptr) unsupported(op, "an operator that the engine does not have");

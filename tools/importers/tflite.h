@@ -144,7 +144,7 @@ class Importer {
   // The parts, one after the other along an axis, as at most 16: operands of a step are few.
   std::vector<ValueId> in_groups(Operation& op, std::vector<ValueId> parts, int axis, ValueId like);
   // y = x with other dims.
-  void emit_reshape(Operation& op, ValueId x, const std::vector<int64_t>& dims, ValueId y);
+  void emit_reshape(Operation& op, ValueId x, std::vector<int64_t> dims, ValueId y);
   Policy& policy(Operation& op);
 
   template <class T>
@@ -255,6 +255,7 @@ std::span<const Converter> order_converters();
 std::span<const Converter> volume_converters();
 std::span<const Converter> dynamic_converters();
 std::span<const Converter> angle_converters();
+std::span<const Converter> detection_converters();
 
 // tflite_matmul.cc: the window of a step over x [n, h, w, c].
 struct WindowSizes {
@@ -300,6 +301,8 @@ Rows none_like(const Rows& rows);
 bool is_same_but_for_rows(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
 // A custom operator on TensorFlow's lists; false if it is another.
 bool convert_list(Importer& importer, Operation& op);
+// tflite_detection.cc: the custom operator that decodes and selects boxes; false if it is another.
+bool convert_detection(Importer& importer, Operation& op);
 
 // y has the codes of x, though its scale is another: what LiteRT's moves do, where the converter did not see to it.
 void emit_same_codes(Importer& importer, Operation& op, ValueId x, ValueId y);

@@ -153,7 +153,8 @@ void Importer::emit(Operation& op, Node node) {
 
 // A file may declare what no operator gives: codes without a scale, or integers behind arithmetic.
 void Importer::check_types(const Operation& op, const Node& node) {
-  if (node.op == Op::kCast || node.op == Op::kArgMax || node.op == Op::kCompare || node.inputs.empty()) return;
+  const Op other_types[] = {Op::kCast, Op::kArgMax, Op::kCompare, Op::kNonMaxSuppression};
+  if (std::ranges::find(other_types, node.op) != std::end(other_types) || node.inputs.empty()) return;
   const ElementType first = value(node.inputs[0]).type;
   const bool same = find_rule(node.op)->numerics == Numerics::kMove || first == ElementType::kInt32 ||
                     first == ElementType::kInt64 || first == ElementType::kBool;
@@ -223,7 +224,7 @@ std::vector<ValueId> Importer::in_groups(Operation& op, std::vector<ValueId> par
   return parts;
 }
 
-void Importer::emit_reshape(Operation& op, ValueId x, const std::vector<int64_t>& dims, ValueId y) {
+void Importer::emit_reshape(Operation& op, ValueId x, std::vector<int64_t> dims, ValueId y) {
   if (dims.size() > size_t(kMaxRank)) unsupported(op, "more than 8 axes");
   Node node{.op = Op::kReshape, .name = "", .words = {}, .inputs = {x}, .outputs = {y}};
   set_integer(node, "rank", int(dims.size()));

@@ -10,39 +10,18 @@ namespace {
 
 using OrderInts = Steps::Ints;
 
-// The k largest along the last axis, one after the other: the place of the largest, then the same of what is left, with
-// the lowest number where one was taken. Of equals the first that is free.
 void convert_top_k(Importer& importer, Operation& op) {
-  constexpr int64_t kMostOrdered = 256;
   Steps s(importer, op);
   const ValueId x = importer.whole_or_real_input(op, 0);
   const OrderInts dims = s.dims(x), count = importer.integers(op, 1);
   if (dims.empty() || count.size() != 1 || count[0] < 1 || count[0] > dims.back())
     importer.bad(op, "a number of elements below 1, or above the size of its axis");
-  if (count[0] > kMostOrdered) importer.unsupported(op, "more than 256 elements, each of which is some steps");
-  const int axis = int(dims.size()) - 1;
-  OrderInts of_axis(dims.size(), 1);
-  of_axis.back() = dims.back();
-  const bool whole = s.is_whole(x);
-  const int64_t least = s.type(x) == ElementType::kInt64 ? INT64_MIN : INT32_MIN;
-  const ValueId places = s.counted(ElementType::kInt32, of_axis), zero = s.number(x, 0);
-  const ValueId taken = whole ? s.one_like(x, least) : s.number(x, -kInfinity);
-  ValueId left = whole ? x : s(Op::kCopy, {x}, {}, ElementType::kFloat32), free = s.filled(of_axis, 1);
-  std::vector<ValueId> values, indices;
-  for (int64_t i = 0; i < count[0]; ++i) {
-    values.push_back(s.extreme(left, axis, true));
-    const ValueId equal = s.compare(Compare::kEqual, left, values.back());
-    indices.push_back(s.arg_max(s.select(equal, free, zero), axis));
-    if (i + 1 == count[0]) break;
-    const ValueId hit = s.compare(Compare::kEqual, indices.back(), places);
-    left = s.select(hit, taken, left);
-    free = s.select(hit, zero, free);
-  }
-  s.give(s.concat(values, axis));
+  const Ordered y = s.greatest(x, count[0]);
+  s.give(y.values);
   if (op.outputs.size() < 2) return;
   const ElementType type = importer.value(importer.output(op, 1)).type;
   if (type != ElementType::kInt32 && type != ElementType::kInt64) importer.unsupported(op, "indices of another type");
-  s.give(s.cast(s.concat(indices, axis), type), 1);
+  s.give(s.cast(y.places, type), 1);
 }
 
 // How many of the boundaries are not above x.

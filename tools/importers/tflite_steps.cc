@@ -50,6 +50,31 @@ ValueId Steps::folded(ValueId x, int axis, const std::function<ValueId(ValueId, 
   return x;
 }
 
+// The place of the largest, then the same of what is left, with the lowest number where one was taken.
+Ordered Steps::greatest(ValueId x, int64_t count) {
+  constexpr int64_t kMostOrdered = 256;
+  if (count > kMostOrdered) importer_.unsupported(op_, "more than 256 elements, each of which is some steps");
+  const int axis = int(dims(x).size()) - 1;
+  Ints of_axis(dims(x).size(), 1);
+  of_axis.back() = dims(x).back();
+  const bool whole = is_whole(x);
+  const int64_t least = type(x) == ElementType::kInt64 ? INT64_MIN : INT32_MIN;
+  const ValueId counted_axis = counted(ElementType::kInt32, of_axis), zero = number(x, 0);
+  const ValueId taken = whole ? one_like(x, least) : number(x, -kInfinity);
+  ValueId left = whole ? x : (*this)(Op::kCopy, {x}, {}, ElementType::kFloat32), free = filled(of_axis, 1);
+  Ids values, places;
+  for (int64_t i = 0; i < count; ++i) {
+    values.push_back(extreme(left, axis, true));
+    const ValueId equal = compare(Compare::kEqual, left, values.back());
+    places.push_back(arg_max(select(equal, free, zero), axis));
+    if (i + 1 == count) break;
+    const ValueId hit = compare(Compare::kEqual, places.back(), counted_axis);
+    left = select(hit, taken, left);
+    free = select(hit, zero, free);
+  }
+  return {concat(values, axis), concat(places, axis)};
+}
+
 ValueId Steps::reshape(ValueId x, Ints to) {
   if (dims(x) == to) return x;
   const ValueId y = importer_.between(x, "/shape");

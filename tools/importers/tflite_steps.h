@@ -14,6 +14,10 @@
 
 namespace nacre::tools::tflite {
 
+struct Ordered {
+  ValueId values, places;  // places: int32
+};
+
 class Steps {
  public:
   using Ints = std::vector<int64_t>;
@@ -56,6 +60,8 @@ class Steps {
   ValueId take(ValueId x, ValueId ids, int axis);  // by a list of indices
 
   ValueId numbers(const Ints& dims, const std::vector<float>& numbers);
+  // The greatest along the last axis, one after the other, in steps of each; of equals the first.
+  Ordered greatest(ValueId x, int64_t count);
   ValueId number(ValueId beside, float v) { return numbers(Ints(dims(beside).size(), 1), {v}); }
   ValueId integers(ElementType type, const Ints& dims, const Ints& numbers);  // int32, int64, or bools
   ValueId filled(const Ints& dims, float v);

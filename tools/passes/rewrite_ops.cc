@@ -55,6 +55,7 @@ constexpr Row kRows[] = {
     {Op::kStreamLstm, nullptr, "CudnnRNNV3"},
     {Op::kSvdf, nullptr, "BatchMatMulV2"},
     {Op::kTreeEnsemble, nullptr, "SimpleMLInferenceOp"},  // of TensorFlow Decision Forests
+    {Op::kNonMaxSuppression, nullptr, "NonMaxSuppressionV5"},
     {Op::kSoftmax, nullptr, "Softmax"},
     {Op::kLogSoftmax, nullptr, "LogSoftmax"},
     {Op::kSelect, "SELECT", "Select"},

@@ -53,6 +53,8 @@ const Names kNames[] = {
     {"layer_norm", {"LayerNormalization", "LayerNorm"}},
     {"embedding", {"Embedding", "Gather", "GATHER", "EMBEDDING_LOOKUP"}},
     {"tree_ensemble", {"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"}},
+    {"non_max_suppression",
+     {"NonMaxSuppression", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess"}},
     {"lstm", {"LSTM"}},
     {"gru", {"GRU"}},
     {"stream_lstm", {"UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"}},
