@@ -629,6 +629,7 @@ constexpr Row kRows[] = {
     {Op::kStreamLstm, &stream_lstm_case, 0},
     {Op::kSvdf, &svdf_case, 0},
     {Op::kTreeEnsemble, &tree_ensemble_case, kRankTrait},
+    {Op::kSignal, &signal_case, 0},
 };
 
 const Row* find_row(Op op) {

@@ -224,6 +224,7 @@ const std::map<Op, Oracle> kOracles = {
     {Op::kStreamLstm, &stream_lstm},
     {Op::kSvdf, &svdf},
     {Op::kTreeEnsemble, &tree_ensemble},
+    {Op::kSignal, &signal},
     {Op::kRandom, &uniform},
 };
 

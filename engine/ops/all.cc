@@ -55,6 +55,7 @@ constexpr const OpRule* kRules[] = {
     &kStreamLstmRule,
     &kSvdfRule,
     &kTreeEnsembleRule,
+    &kSignalRule,
     // Training.
     &kAccumulateRule,
     &kZerosRule,

@@ -73,6 +73,7 @@ enum class Op : uint16_t {
   kStreamLstm = 130,
   kSvdf = 131,
   kTreeEnsemble = 144,
+  kSignal = 145,
 
   // Backward: steps of the programs `gradients` and `update` only.
   kSumTo = 512,

@@ -63,7 +63,7 @@ constexpr Group kGroups[] = {
      "TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit TensorListStack Unpack"},
     {N, N, C, "ResizeBilinear ScatterNd StatelessWhile While"},
     // what nodes may be besides: names that edits may use
-    {N, N, N, "Cast Cos Dequantize QuantizeV2 RandomUniform Requantize SimpleMLInferenceOp Sin"},
+    {N, N, N, "Cast Cos Dequantize QuantizeV2 RandomUniform Requantize SignalRfft SimpleMLInferenceOp Sin"},
 };
 
 struct NamedEdit {

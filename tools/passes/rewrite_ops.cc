@@ -55,6 +55,7 @@ constexpr Row kRows[] = {
     {Op::kStreamLstm, nullptr, "CudnnRNNV3"},
     {Op::kSvdf, nullptr, "BatchMatMulV2"},
     {Op::kTreeEnsemble, nullptr, "SimpleMLInferenceOp"},  // of TensorFlow Decision Forests
+    {Op::kSignal, nullptr, "SignalRfft"},  // of integers, which no policy touches
     {Op::kSoftmax, nullptr, "Softmax"},
     {Op::kLogSoftmax, nullptr, "LogSoftmax"},
     {Op::kSelect, "SELECT", "Select"},
