@@ -630,6 +630,7 @@ constexpr Row kRows[] = {
     {Op::kSvdf, &svdf_case, 0},
     {Op::kTreeEnsemble, &tree_ensemble_case, kRankTrait},
     {Op::kNonMaxSuppression, &non_max_suppression_case, 0},
+    {Op::kSignal, &signal_case, 0},
 };
 
 const Row* find_row(Op op) {

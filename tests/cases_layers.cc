@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/ops/signal.h"
 #include "tests/cases_random.h"
 #include "tools/passes/quantize_multiplier.h"
 
@@ -87,6 +88,35 @@ void non_max_suppression_case(const KernelEntry& entry, Random& random, Case& ma
   made.inputs = {input(entry, 0, {batch, boxes, 4}, 1), input(entry, 1, {batch, classes, boxes}, 1)};
   const bool soft = made.words[3] != 0;  // whose scores are near each other where they are tiny
   if (!soft && chance(random, 50)) made.inputs[1].fill = Input::kExtremes;
+}
+
+// Of filter banks one channel; ops/signal_test.cc has more.
+void signal_case(const KernelEntry& entry, Random& random, Case& made) {
+  using F = Signal;
+  const auto function = uint32_t(pick(random, F::kHeadroom, F::kLog));
+  std::vector<int32_t> dims = random_dims(random, pick(random, 1, 3), 6);
+  const int size = function == F::kFft ? 8 << pick(random, 0, 2) : 1;
+  made.words = {function, uint32_t(size), uint32_t(pick(random, 0, 31)), uint32_t(pick(random, 0, 40)),
+                uint32_t(pick(random, 0, 1))};
+  if (function == F::kSubtract || function == F::kLog) made.words[F::kFactor] = uint32_t(pick(random, 0, 20000));
+  made.inputs = {input(entry, 0, dims, 0), {}, {}};
+  made.inputs[0].low = chance(random, 50) ? -40000 : INT32_MIN;
+  made.inputs[0].high = chance(random, 50) ? 40000 : INT32_MAX;
+  const auto give = [&](int slot, std::vector<int32_t> shape, double low, double high) {
+    made.inputs[size_t(slot)] = input(entry, slot, shape, 0);
+    made.inputs[size_t(slot)].low = low;
+    made.inputs[size_t(slot)].high = high;
+  };
+  const int n = dims.back();
+  if (function == F::kFft) give(1, {size / 4 * 3}, INT32_MIN, INT32_MAX);
+  if (function == F::kNoise) give(1, {n, 2}, 0, INT32_MAX);
+  if (function == F::kGain) give(1, {F::kGainTable}, INT16_MIN, INT16_MAX);
+  if (function == F::kLog) give(1, {F::kLogTable}, 0, 6000);
+  if (function == F::kNoise || function == F::kSubtract || function == F::kGain) give(2, dims, INT32_MIN, INT32_MAX);
+  if (function != F::kFilterBank) return;
+  give(1, {pick(random, 1, 9), 2}, 0, n - 1);
+  dims.back() = 1;
+  give(2, dims, -1, 33);
 }
 
 void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made) {

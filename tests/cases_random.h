@@ -35,6 +35,7 @@ void gelu_case(const KernelEntry& entry, Random& random, Case& made);
 void layer_norm_case(const KernelEntry& entry, Random& random, Case& made);
 void embedding_case(const KernelEntry& entry, Random& random, Case& made);
 void resize_case(const KernelEntry& entry, Random& random, Case& made);
+void signal_case(const KernelEntry& entry, Random& random, Case& made);
 void tree_ensemble_case(const KernelEntry& entry, Random& random, Case& made);
 void non_max_suppression_case(const KernelEntry& entry, Random& random, Case& made);
 void batched_matmul_case(const KernelEntry& entry, Random& random, Case& made);

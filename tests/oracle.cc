@@ -225,6 +225,7 @@ const std::map<Op, Oracle> kOracles = {
     {Op::kSvdf, &svdf},
     {Op::kTreeEnsemble, &tree_ensemble},
     {Op::kNonMaxSuppression, &non_max_suppression},
+    {Op::kSignal, &signal},
     {Op::kRandom, &uniform},
 };
 

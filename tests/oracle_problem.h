@@ -115,6 +115,7 @@ std::vector<Expected> dynamic_quantize(const Problem& p);
 std::vector<Expected> gated(const Problem& p);
 std::vector<Expected> layer_norm(const Problem& p);
 std::vector<Expected> embedding(const Problem& p);
+std::vector<Expected> signal(const Problem& p);
 std::vector<Expected> tree_ensemble(const Problem& p);
 std::vector<Expected> non_max_suppression(const Problem& p);
 std::vector<Expected> batched_matmul(const Problem& p);

@@ -1,6 +1,7 @@
 #include "engine/base/status.h"
 
 #include <array>
+#include <span>
 
 namespace nacre {
 
@@ -138,6 +139,23 @@ constexpr const char* kSentences[] = {
 };
 static_assert(std::size(kSentences) == size_t(Code::kCodeCount));
 
+constexpr size_t characters_of(std::span<const char* const> sentences) {
+  size_t characters = sentences.size();
+  for (const char* at : sentences)
+    for (; *at != 0; ++at) ++characters;
+  return characters;
+}
+// One behind the other, each with its 0. A pointer to each would be half a kilobyte of an image.
+constexpr auto kText = [] {
+  std::array<char, characters_of(kSentences)> text = {};
+  char* to = text.data();
+  for (const char* at : kSentences) {
+    for (; *at != 0; ++at) *to++ = *at;
+    ++to;
+  }
+  return text;
+}();
+
 constexpr const char* kTables[] = {"",          "file",     "header",     "segment", "root",    "tensor",
                                    "quantizer", "step",     "program",    "layer",   "binding", "memory",
                                    "golden",    "metadata", "checkpoint", "port"};
@@ -145,7 +163,13 @@ static_assert(std::size(kTables) == size_t(Table::kPort) + 1);
 
 }  // namespace
 
-const char* sentence(Code code) { return code < Code::kCodeCount ? kSentences[size_t(code)] : ""; }
+const char* sentence(Code code) {
+  if (code >= Code::kCodeCount) return "";
+  const char* at = kText.data();
+  for (unsigned left = unsigned(code); left > 0; ++at)
+    if (*at == 0) --left;
+  return at;
+}
 const char* table_name(Table table) { return table <= Table::kPort ? kTables[size_t(table)] : ""; }
 
 #else

@@ -6,6 +6,7 @@
 #include "engine/ops/norm.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reduce_axes.h"
+#include "engine/ops/signal.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/tree_ensemble.h"
 

@@ -92,7 +92,11 @@ Status Verifier::check(Model* model) {
   return false;
 }
 
-[[gnu::noinline]] bool Verifier::refuse(Code code, uint64_t needed, uint64_t given) {
+[[gnu::noinline]] bool Verifier::refuse_small(Code code, uint32_t needed, uint32_t given) {
+  return refuse_large(code, needed, given);
+}
+
+[[gnu::noinline]] bool Verifier::refuse_large(Code code, uint64_t needed, uint64_t given) {
   status_.needed = needed;
   status_.given = given;
   return refuse(code);

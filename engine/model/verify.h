@@ -21,7 +21,13 @@ class Verifier {
   // of returning a Status from each.
   void at(Table table, uint32_t index = 0) { status_.table = table, status_.index = index; }
   bool refuse(Code code);
-  bool refuse(Code code, uint64_t needed, uint64_t given);
+  template <class Needed, class Given>
+  bool refuse(Code code, Needed needed, Given given) {
+    if constexpr (sizeof needed <= 4 && sizeof given <= 4) return refuse_small(code, needed, given);
+    else return refuse_large(code, needed, given);
+  }
+  bool refuse_small(Code code, uint32_t needed, uint32_t given);  // a call without the stack, on 32-bit machines
+  bool refuse_large(Code code, uint64_t needed, uint64_t given);
   bool header();
   bool flatbuffer();
   bool counts();

@@ -56,6 +56,7 @@ constexpr const OpRule* kRules[] = {
     &kSvdfRule,
     &kTreeEnsembleRule,
     &kNonMaxSuppressionRule,
+    &kSignalRule,
     // Training.
     &kAccumulateRule,
     &kZerosRule,

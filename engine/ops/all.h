@@ -37,6 +37,7 @@
 #include "engine/ops/reduce_axes.h"
 #include "engine/ops/resize.h"
 #include "engine/ops/select.h"
+#include "engine/ops/signal.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/store.h"
 #include "engine/ops/stream_lstm.h"

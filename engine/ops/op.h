@@ -73,7 +73,8 @@ enum class Op : uint16_t {
   kStreamLstm = 130,
   kSvdf = 131,
   kTreeEnsemble = 144,
-  kNonMaxSuppression = 145,
+  kSignal = 145,
+  kNonMaxSuppression = 146,
 
   // Backward: steps of the programs `gradients` and `update` only.
   kSumTo = 512,

@@ -5,8 +5,7 @@
 // How a column stands in scratch is the instruction set's: columns_pairs.h, columns_helium.h. Both have
 //
 //   ColumnWriter(columns, p, rows, terms, zero)   writes column p of `rows` that stand in one block
-//   four_rows(product, columns, ..)               all channels of a block of kSharedRows
-//   one_row(product, columns, ..)                 and of a block of one
+//   multiply(product, rows, part, y, scratch)     all outputs; four_rows() and one_row() those of a block
 #pragma once
 
 #include "ports/cortex_m/channel_codes.h"
@@ -48,6 +47,11 @@ struct ColumnProduct {
   int8_t other_code(const ChannelCodes& codes, int k, int32_t sum) const {
     return codes.quick() ? epilogue.clamp.code(codes(sum)) : slow_code(epilogue, scale, k, sum);
   }
+};
+
+// Outputs of `rows` rows by channels [first, end); of y the next row is `step` further.
+struct Part {
+  int rows, first, end, step;
 };
 
 }  // namespace nacre::cortex_m

@@ -1,9 +1,12 @@
 // columns.h by Helium (Cortex-M55): codes as they are, 16 products to an instruction (VMLADAVA).
 //
-//   s_pk = b_k - zero_x sum_i w_ki + sum_i x_pi w_ki
+//   s_pk = b'_k + sum_i x_pi w_ki,   b'_k = b_k - zero_x sum_i w_ki
 //
-// A column is int8 [terms / 4, rounded up, 4], one behind the other; padding is the zero point. The sum of a channel's
-// weights is made beside its products, once for four rows.
+// A column is int8 [terms / 4, rounded up, 4], one behind the other; padding is the zero point. So rows of x that lie
+// behind each other are columns already. b' is made once a call: it takes the other half of the columns' bytes.
+//
+// The loops over terms are written out: g++ 12 knows neither loads that move on nor loops with a predicated end (DLSTP,
+// LETP), by which the last 1 to 16 terms cost what 16 do.
 #pragma once
 
 #include <arm_mve.h>
@@ -12,12 +15,7 @@
 
 namespace nacre::cortex_m {
 
-// 16 codes, and `at` behind them: g++ 12 knows no such load and adds 16 by itself.
-inline int8x16_t next_codes(const int8_t*& at) {
-  int8x16_t codes;
-  asm("vldrb.8 %q0, [%1], #16" : "=w"(codes), "+r"(at) : "m"(*reinterpret_cast<const int8_t(*)[16]>(at)));
-  return codes;
-}
+inline constexpr bool kColumnsAreCodes = true;
 
 class ColumnWriter {
  public:
@@ -26,18 +24,29 @@ class ColumnWriter {
 
   void add(const int8_t* x, int count) {
     int8_t* to = to_;
-    for (; count >= 16; count -= 16, x += 16, to += 16) vstrbq_s8(to, vldrbq_s8(x));
-    if (count > 0) {
-      const mve_pred16_t some = vctp8q(uint32_t(count));
-      vstrbq_p_s8(to, vldrbq_z_s8(x, some), some);
-    }
-    to_ = to + count;
+    to_ += count;
+    int8x16_t codes;
+    asm volatile(
+        "wlstp.8 lr, %[count], 2f\n"
+        "1: vldrb.8 %q[codes], [%[x]], #16\n"
+        "vstrb.8 %q[codes], [%[to]], #16\n"
+        "letp lr, 1b\n"
+        "2:"
+        : [codes] "=&w"(codes), [x] "+r"(x), [to] "+r"(to)
+        : [count] "r"(count)
+        : "lr", "memory");
   }
   void add_padding(int count) {
     if (count == 0) return;
     int8_t* to = to_;
-    for (; count > 0; count -= 16, to += 16) vstrbq_p_s8(to, vdupq_n_s8(int8_t(zero_)), vctp8q(uint32_t(count)));
-    to_ = to + count;
+    to_ += count;
+    asm volatile(
+        "dlstp.8 lr, %[count]\n"
+        "1: vstrb.8 %q[codes], [%[to]], #16\n"
+        "letp lr, 1b"
+        : [to] "+r"(to)
+        : [codes] "w"(vdupq_n_s8(int8_t(zero_))), [count] "r"(count)
+        : "lr", "memory");
   }
 
  private:
@@ -45,84 +54,174 @@ class ColumnWriter {
   int zero_;
 };
 
-// Sums, 16 terms a turn: of w alone, and of its products with four rows.
-struct FourDots {
-  int32_t weights = 0, s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+// Codes of four sums of one channel, whose pair is {m, -n}, 1 <= n <= 31: NUMERICS.md eq. 1, double rounding. And of
+// {0, 0}, that of a channel without weights.
+//
+//   u = (2 s m + 2^31) >> 32        VQRDMULH: the inner rounding, ties towards +infinity
+//   v = (u + (u >> 31)) / 2^n       VRSHL, ties towards +infinity: together half away from zero
+//
+// u > -2^31, because m < 2^31.
+struct FourCodes {
+  int32_t multiplier, shift, y_zero;
 
-  // Rows `step` from each other; w: one channel. Returns what follows its weights.
-  [[gnu::always_inline]] const int8_t* add(const int8_t* w, const int8_t* x0, int step, int turns, int rest) {
-    const int8_t *x1 = x0 + step, *x2 = x1 + step, *x3 = x2 + step;
-    for (; turns > 0; --turns) {
-      const int8x16_t v = next_codes(w);
-      weights = vaddvaq_s8(weights, v);
-      s0 = vmladavaq_s8(s0, next_codes(x0), v), s1 = vmladavaq_s8(s1, next_codes(x1), v);
-      s2 = vmladavaq_s8(s2, next_codes(x2), v), s3 = vmladavaq_s8(s3, next_codes(x3), v);
-    }
-    if (rest == 0) return w;
-    const mve_pred16_t some = vctp8q(uint32_t(rest));
-    const int8x16_t v = vldrbq_z_s8(w, some);
-    weights = vaddvaq_s8(weights, v);
-    s0 = vmladavaq_s8(s0, vldrbq_z_s8(x0, some), v), s1 = vmladavaq_s8(s1, vldrbq_z_s8(x1, some), v);
-    s2 = vmladavaq_s8(s2, vldrbq_z_s8(x2, some), v), s3 = vmladavaq_s8(s3, vldrbq_z_s8(x3, some), v);
-    return w + rest;
+  static FourCodes of(const int32_t* pair, int y_zero) { return {pair[0], pair[1], y_zero}; }
+  bool quick() const { return uint32_t(~shift) < 31 || (shift | multiplier) == 0; }
+  int32x4_t operator()(int32x4_t sums) const {
+    const int32x4_t u = vqrdmulhq_n_s32(sums, multiplier);
+    const int32x4_t v = vaddq_n_s32(vrshlq_n_s32(vaddq_s32(u, vshrq_n_s32(u, 31)), shift), y_zero);
+    return vmaxq_s32(vminq_s32(v, vdupq_n_s32(127)), vdupq_n_s32(-128));
   }
 };
 
-// Of y the next row is `step` further. Channels [first, end).
-inline void four_rows(const ColumnProduct& product, const Quad* columns, int first, int end, int8_t* y, int step) {
-  const int terms = product.terms, turns = terms / 16, rest = terms % 16, stride = 4 * quads_of(terms);
-  const int x_zero = product.x_zero, y_zero = product.epilogue.y_zero;
-  const bool all = keeps_all(product.epilogue.clamp), biased = product.b != nullptr;
-  const auto* const x = reinterpret_cast<const int8_t*>(columns);
+inline int32_t sum_of(const int8_t* codes, int count) {
+  int32_t sum = 0;
+  int8x16_t some;
+  asm("dlstp.8 lr, %[count]\n"
+      "1: vldrb.8 %q[some], [%[codes]], #16\n"
+      "vaddva.s8 %[sum], %q[some]\n"
+      "letp lr, 1b"
+      : [some] "=&w"(some), [codes] "+r"(codes), [sum] "+Te"(sum)
+      : [count] "r"(count)
+      : "lr", "memory");
+  return sum;
+}
+
+// b' of channels [first, end), and whether the codes of all of them are quick.
+struct FoldedBiases {
+  const int32_t* of;
+  bool quick;
+
+  static FoldedBiases fold(const ColumnProduct& product, int first, int end, int32_t* to) {
+    FoldedBiases folded = {to, keeps_all(product.epilogue.clamp)};
+    const int8_t* row = product.w + first * product.terms;
+    for (int k = first; k < end; ++k, row += product.terms) {
+      *to++ = wrapping_sub(product.bias(k), product.x_zero * sum_of(row, product.terms));
+      folded.quick = folded.quick && FourCodes::of(product.scale + 2 * product.epilogue.scale_index(k), 0).quick();
+    }
+    return folded;
+  }
+  // Columns of a block, whose bytes are twice theirs, leave space for so many.
+  static constexpr int most(int terms) { return quads_of(terms) * kSharedRows; }
+  static int32_t* behind(Quad* columns, int terms) {
+    return reinterpret_cast<int32_t*>(columns) + quads_of(terms) * kSharedRows;
+  }
+};
+
+// Of four registers: g++ 12 goes by way of the stack.
+[[gnu::always_inline]] inline int32x4_t vector_of(int32_t s0, int32_t s1, int32_t s2, int32_t s3) {
+  int32x4_t sums;
+  asm("vmov %q[sums][2], %q[sums][0], %[s0], %[s2]\n"
+      "vmov %q[sums][3], %q[sums][1], %[s1], %[s3]"
+      : [sums] "=&w"(sums)
+      : [s0] "r"(s0), [s1] "r"(s1), [s2] "r"(s2), [s3] "r"(s3));
+  return sums;
+}
+
+// Products of four rows, `step` from each other, with one channel: 16 terms a turn.
+[[gnu::always_inline]] inline int32x4_t four_dots(const int8_t* w, const int8_t* x0, int step, int terms,
+                                                  int32_t start) {
+  const int8_t *x1 = x0 + step, *x2 = x1 + step, *x3 = x2 + step;
+  int32_t s0 = start, s1 = start, s2 = start, s3 = start;
+  int8x16_t v, x;
+  asm("dlstp.8 lr, %[terms]\n"
+      "1: vldrb.8 %q[v], [%[w]], #16\n"
+      "vldrb.8 %q[x], [%[x0]], #16\n"
+      "vmladava.s8 %[s0], %q[v], %q[x]\n"
+      "vldrb.8 %q[x], [%[x1]], #16\n"
+      "vmladava.s8 %[s1], %q[v], %q[x]\n"
+      "vldrb.8 %q[x], [%[x2]], #16\n"
+      "vmladava.s8 %[s2], %q[v], %q[x]\n"
+      "vldrb.8 %q[x], [%[x3]], #16\n"
+      "vmladava.s8 %[s3], %q[v], %q[x]\n"
+      "letp lr, 1b"
+      : [v] "=&w"(v), [x] "=&w"(x), [w] "+r"(w), [x0] "+r"(x0), [x1] "+r"(x1), [x2] "+r"(x2), [x3] "+r"(x3),
+        [s0] "+Te"(s0), [s1] "+Te"(s1), [s2] "+Te"(s2), [s3] "+Te"(s3)
+      : [terms] "r"(terms)
+      : "lr", "memory");
+  return vector_of(s0, s1, s2, s3);
+}
+
+// Rows of x `stride` from each other, and of y `step`. Channels [first, end).
+inline void four_rows(const ColumnProduct& product, const FoldedBiases& biases, const int8_t* x, int stride, int first,
+                      int end, int8_t* y, int step) {
+  const int terms = product.terms, y_zero = product.epilogue.y_zero;
   const uint32x4_t places = vmulq_n_u32(vidupq_n_u32(0, 1), uint32_t(step));
   const int8_t* row = product.w + first * terms;
-  const int32_t zero = 0, *bias = biased ? product.b + first : &zero;
-  const int32_t* pair = product.scale + 2 * product.epilogue.scale_index(first);
-  const int bias_step = biased ? 1 : 0, pair_step = 2 * product.epilogue.scale_index(1);
-  for (int8_t* const last = y + (end - first); y != last; ++y, bias += bias_step, pair += pair_step) {
-    FourDots dots;
-    row = dots.add(row, x, stride, turns, rest);
-    const int32_t start = wrapping_sub(*bias, x_zero * dots.weights);
-    const int32x4_t products = {dots.s0, dots.s1, dots.s2, dots.s3}, sums = vaddq_n_s32(products, start);
-    const ChannelCodes codes = ChannelCodes::of(pair, y_zero);
-    if (all && codes.quick()) {
-      const int32x4_t u = vqrdmulhq_n_s32(sums, codes.multiplier);
-      const int32x4_t v = vshlq_r_s32(vaddq_n_s32(vaddq_s32(u, vshrq_n_s32(u, 31)), codes.add), -codes.right);
-      vstrbq_scatter_offset_s32(y, places, vmaxq_s32(vminq_s32(v, vdupq_n_s32(127)), vdupq_n_s32(-128)));
-    } else {
-      int32_t all_sums[kSharedRows];
-      vstrwq_s32(all_sums, sums);
-      product.store_others(all_sums, end - int(last - y), y, step);
+  const int32_t *bias = biases.of, *pair = product.scale + 2 * product.epilogue.scale_index(first);
+  const int pair_step = 2 * product.epilogue.scale_index(1);
+  if (!biases.quick) {
+    for (int k = first; k < end; ++k, row += terms) {
+      int32_t sums[kSharedRows];
+      vstrwq_s32(sums, four_dots(row, x, stride, terms, *bias++));
+      product.store_others(sums, k, y++, step);
     }
+    return;
+  }
+  for (int8_t* const last = y + (end - first); y != last; ++y, row += terms, pair += pair_step) {
+    const int32x4_t sums = four_dots(row, x, stride, terms, *bias++);
+    vstrbq_scatter_offset_s32(y, places, FourCodes::of(pair, y_zero)(sums));
   }
 }
 
-// The column is loaded once for the weights of two channels.
-inline void one_row(const ColumnProduct& product, const Quad* columns, int first, int end, int8_t* y) {
+// The codes of a row are loaded once for the weights of two channels.
+inline void one_row(const ColumnProduct& product, const int8_t* x, int first, int end, int8_t* y) {
   const bool all = keeps_all(product.epilogue.clamp);
   const int terms = product.terms, x_zero = product.x_zero;
   const int8_t* row = product.w + first * terms;
-  for (int k = first; k < end; k += 2, row += terms) {
-    const int other = k + 1 < end ? terms : 0;  // the last of an odd number stands beside itself
-    const int8_t* x = reinterpret_cast<const int8_t*>(columns);
+  for (int k = first; k < end; k += 2, row += 2 * terms) {
+    const bool two = k + 1 < end;  // the last of an odd number stands beside itself
+    const int8_t *w0 = row, *w1 = row + (two ? terms : 0), *from = x;
     int32_t s0 = 0, s1 = 0, weights0 = 0, weights1 = 0;
-    const int8_t* w1 = row + other;
-    int left = terms;
-    for (; left >= 16; left -= 16) {
-      const int8x16_t v = next_codes(x), u0 = next_codes(row), u1 = next_codes(w1);
-      s0 = vmladavaq_s8(s0, v, u0), s1 = vmladavaq_s8(s1, v, u1);
-      weights0 = vaddvaq_s8(weights0, u0), weights1 = vaddvaq_s8(weights1, u1);
-    }
-    if (left > 0) {
-      const mve_pred16_t some = vctp8q(uint32_t(left));
-      const int8x16_t v = vldrbq_z_s8(x, some), u0 = vldrbq_z_s8(row, some), u1 = vldrbq_z_s8(w1, some);
-      s0 = vmladavaq_s8(s0, v, u0), s1 = vmladavaq_s8(s1, v, u1);
-      weights0 = vaddvaq_s8(weights0, u0), weights1 = vaddvaq_s8(weights1, u1);
-      row += left;
-    }
+    int8x16_t v, u;
+    asm("dlstp.8 lr, %[terms]\n"
+        "1: vldrb.8 %q[v], [%[x]], #16\n"
+        "vldrb.8 %q[u], [%[w0]], #16\n"
+        "vmladava.s8 %[s0], %q[v], %q[u]\n"
+        "vaddva.s8 %[weights0], %q[u]\n"
+        "vldrb.8 %q[u], [%[w1]], #16\n"
+        "vmladava.s8 %[s1], %q[v], %q[u]\n"
+        "vaddva.s8 %[weights1], %q[u]\n"
+        "letp lr, 1b"
+        : [v] "=&w"(v), [u] "=&w"(u), [x] "+r"(from), [w0] "+r"(w0), [w1] "+r"(w1), [s0] "+Te"(s0), [s1] "+Te"(s1),
+          [weights0] "+Te"(weights0), [weights1] "+Te"(weights1)
+        : [terms] "r"(terms)
+        : "lr", "memory");
     *y++ = product.code(k, all, wrapping_add(wrapping_sub(product.bias(k), x_zero * weights0), s0));
-    if (other == 0) return;
+    if (!two) return;
     *y++ = product.code(k + 1, all, wrapping_add(wrapping_sub(product.bias(k + 1), x_zero * weights1), s1));
+  }
+}
+
+// As many channels at a time as there is space for b' of. The last block takes up rows of the one before it.
+// rows.codes() are rows that are columns as they lie, or nullptr: rows.write_next(columns, p, count) writes one after
+// the other.
+template <class Rows>
+inline void multiply(const ColumnProduct& product, Rows rows, const Part& part, int8_t* y, Quad* scratch) {
+  const int8_t* const codes = rows.codes();
+  const auto* const columns = reinterpret_cast<const int8_t*>(scratch);
+  if (part.rows < kSharedRows) {
+    for (int row = 0; row < part.rows; ++row, y += part.step) {
+      if (codes == nullptr) rows.write_next(scratch, 0, 1);
+      one_row(product, codes == nullptr ? columns : codes + row * rows.stride(), part.first, part.end, y);
+    }
+    return;
+  }
+  const int most = FoldedBiases::most(product.terms), last = part.rows - kSharedRows;
+  const int stride = codes == nullptr ? 4 * quads_of(product.terms) : rows.stride();
+  for (int first = part.first; first < part.end; first += most, y += most) {
+    const int end = part.end - first < most ? part.end : first + most;
+    const auto biases = FoldedBiases::fold(product, first, end, FoldedBiases::behind(scratch, product.terms));
+    if (codes == nullptr) rows.seek(0);
+    for (int row = 0; row < part.rows; row += kSharedRows) {
+      if (row > last) {
+        row = last;
+        if (codes == nullptr) rows.seek(row);
+      }
+      if (codes == nullptr)
+        for (int p = 0; p < kSharedRows; ++p) rows.write_next(scratch, p, kSharedRows);
+      four_rows(product, biases, codes == nullptr ? columns : codes + row * stride, stride, first, end,
+                y + row * part.step, part.step);
+    }
   }
 }
 

@@ -13,6 +13,8 @@
 
 namespace nacre::cortex_m {
 
+inline constexpr bool kColumnsAreCodes = false;
+
 class ColumnWriter {
  public:
   ColumnWriter(Quad* columns, int p, int rows, int, int zero) : to_(columns + p), step_(rows), zero_(zero) {}
@@ -142,6 +144,20 @@ inline void one_row(const ColumnProduct& product, const Quad* column, int first,
     Sums<1> sum = {product.bias(k)};
     sum.add_terms(row, terms, column);
     *y++ = product.code(k, all, sum.of[0]);
+  }
+}
+
+// rows.write_next(columns, p, count) writes the column of a row, one after the other.
+template <class Rows>
+inline void multiply(const ColumnProduct& product, Rows rows, const Part& part, int8_t* y, Quad* scratch) {
+  int left = part.rows;
+  for (; left >= kSharedRows; left -= kSharedRows, y += kSharedRows * part.step) {
+    for (int p = 0; p < kSharedRows; ++p) rows.write_next(scratch, p, kSharedRows);
+    four_rows(product, scratch, part.first, part.end, y, part.step);
+  }
+  for (; left > 0; --left, y += part.step) {
+    rows.write_next(scratch, 0, 1);
+    one_row(product, scratch, part.first, part.end, y);
   }
 }
 

@@ -12,6 +12,9 @@
 #include "engine/kernels/adapter.h"
 #include "engine/ops/conv.h"
 #include "ports/cortex_m/columns.h"
+#if defined(__ARM_FEATURE_MVE)
+#include "ports/cortex_m/depthwise_helium.h"
+#endif
 
 namespace nacre::cortex_m {
 
@@ -30,14 +33,20 @@ struct Depthwise : DepthwiseConv2d {
     return op.group_out == 1 && op.window.w.out <= op.window.w.in;
   }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    const Depthwise op = from(words, operands);
-    const WindowAxis& h = op.window.h;
-    const int positions = h.kernel * op.window.w.kernel + span(h) * op.columns();
+    return from(words, operands).scratch_bytes();
+  }
+  size_t scratch_bytes() const {
+    const WindowAxis& h = window.h;
+    const int positions = h.kernel * window.w.kernel + span(h) * columns();
     return size_t(positions) * sizeof(Quad) + row_table_quads(h) * sizeof(Quad);
   }
 
   void run(const int8_t* x, const int8_t* w, Optional<const int32_t> b, const int32_t* scale, int8_t* y,
            Scratch<Quad> scratch) const {
+#if defined(__ARM_FEATURE_MVE)
+    const auto small = SmallWindows::of(*this, scratch.data, scratch_bytes());
+    if (small.fit(scratch_bytes())) return small.run(x, w, b, scale, y);
+#endif
     Four four = {*this, b.data, scale, scratch.data};
     for (int n = 0; n < batch; ++n, x += window.h.in * window.w.in * in_c, y += window.h.out * window.w.out * out_c)
       for (int c = 0; c < out_c; c += 4) {

@@ -1,7 +1,7 @@
 // int8 conv2d and dense with double rounding: blocks of four pixels or rows, each widened once (columns.h).
 //
 // Scratch: the columns of a block; of a convolution whose channels are no multiple of 4 also the codes of one, gathered
-// before they are widened.
+// before they are widened. The size is the same for each instruction set: programs are bound on a PC.
 #pragma once
 
 #include <cstring>
@@ -18,28 +18,19 @@ struct Convolution : Conv2d {
     return {Conv2d::from(words, operands)};
   }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    const Convolution op = from(words, operands);
-    const size_t columns = op.pixels() >= kSharedRows ? kSharedRows : 1;
-    return columns * column_bytes(op.terms()) + (op.gathers() ? size_t(quads_of(op.terms())) * 4 : 0);
+    return from(words, operands).scratch_bytes();
+  }
+  size_t scratch_bytes() const {
+    const size_t columns = pixels() >= kSharedRows ? kSharedRows : 1;
+    return columns * column_bytes(terms()) + (gathers() ? size_t(quads_of(terms())) * 4 : 0);
   }
 
   void run(const int8_t* x, const int8_t* w, Optional<const int32_t> b, const int32_t* scale, int8_t* y,
            Scratch<Quad> scratch) const {
     const ColumnProduct product = {w, b.data, scale, terms(), x_zero, epilogue};
-    const int rows = pixels();
     for (int first = 0; first < out_c; first += group_out) {
-      Position at = {0, 0, 0};
-      int8_t* to = y + first;
-      int left = rows;
-      const int8_t* const from = x + first / group_out * group_in;
-      for (; left >= kSharedRows; left -= kSharedRows, to += kSharedRows * out_c) {
-        for (int p = 0; p < kSharedRows; ++p, at = next(at)) fill(from, at, scratch.data, p, kSharedRows);
-        four_rows(product, scratch.data, first, first + group_out, to, out_c);
-      }
-      for (; left > 0; --left, to += out_c, at = next(at)) {
-        fill(from, at, scratch.data, 0, 1);
-        one_row(product, scratch.data, first, first + group_out, to);
-      }
+      const Pixels rows = {*this, x + first / group_out * group_in};
+      multiply(product, rows, {pixels(), first, first + group_out, out_c}, y + first, scratch.data);
     }
   }
 
@@ -47,6 +38,31 @@ struct Convolution : Conv2d {
   struct Position {
     int n, h, v;  // of an output
   };
+
+  // What outputs read: the rows of a matrix [pixels, terms].
+  struct Pixels {
+    const Convolution& op;
+    const int8_t* x;  // from the first channel of the group on
+    Position at = {0, 0, 0};
+
+    // Column p of `count`.
+    void write_next(Quad* columns, int p, int count) {
+      op.fill(x, at, columns, p, count);
+      at = op.next(at);
+    }
+    void seek(int row) {
+      const int width = op.window.w.out, height = op.window.h.out;
+      at = {row / (width * height), row / width % height, row % width};
+    }
+    // Where rows are pixels of x, one behind the other.
+    const int8_t* codes() const { return op.is_matrix() ? x : nullptr; }
+    int stride() const { return op.in_c; }
+  };
+
+  static constexpr bool is_point(const WindowAxis& axis) {
+    return axis.kernel == 1 && axis.stride == 1 && axis.before == 0 && axis.in == axis.out;
+  }
+  constexpr bool is_matrix() const { return is_point(window.h) && is_point(window.w); }
 
   constexpr int pixels() const { return batch * window.h.out * window.w.out; }
   constexpr int terms() const { return w_channel; }
@@ -65,7 +81,7 @@ struct Convolution : Conv2d {
   void fill(const int8_t* x, const Position& at, Quad* columns, int p, int count) const {
     ColumnWriter column(columns, p, count, terms(), x_zero);
     const bool whole_rows = group_in == in_c && window.w.dilation == 1;
-    if (!gathers()) {
+    if (kColumnsAreCodes || !gathers()) {
       each_row(x, at, [&](const int8_t* from, int before, int inside, int after) {
         column.add_padding(before * group_in);
         if (whole_rows) column.add(from, inside * group_in);
@@ -139,24 +155,29 @@ struct FullyConnected : Dense {
     return {Dense::from(words, operands)};
   }
   static size_t scratch_bytes(const Words& words, const Operands& operands) {
-    const FullyConnected op = from(words, operands);
-    return (op.rows >= kSharedRows ? kSharedRows : 1) * column_bytes(op.in);
+    return from(words, operands).scratch_bytes();
   }
+  size_t scratch_bytes() const { return (rows >= kSharedRows ? kSharedRows : 1) * column_bytes(in); }
 
   void run(const int8_t* x, const int8_t* w, Optional<const int32_t> b, const int32_t* scale, int8_t* y,
            Scratch<Quad> columns) const {
     const ColumnProduct product = {w, b.data, scale, in, x_zero, epilogue};
-    int left = rows;
-    for (; left >= kSharedRows; left -= kSharedRows, y += kSharedRows * out) {
-      for (int p = 0; p < kSharedRows; ++p, x += in)
-        ColumnWriter(columns.data, p, kSharedRows, in, x_zero).add(x, in);
-      four_rows(product, columns.data, 0, out, y, out);
-    }
-    for (; left > 0; --left, x += in, y += out) {
-      ColumnWriter(columns.data, 0, 1, in, x_zero).add(x, in);
-      one_row(product, columns.data, 0, out, y);
-    }
+    multiply(product, Rows{*this, x, x}, {rows, 0, out, out}, y, columns.data);
   }
+
+ private:
+  struct Rows {
+    const FullyConnected& op;
+    const int8_t *x, *at;
+
+    void write_next(Quad* columns, int p, int count) {
+      ColumnWriter(columns, p, count, op.in, op.x_zero).add(at, op.in);
+      at += op.in;
+    }
+    void seek(int row) { at = x + row * op.in; }
+    const int8_t* codes() const { return x; }
+    int stride() const { return op.in; }
+  };
 };
 
 }  // namespace nacre::cortex_m

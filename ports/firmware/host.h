@@ -20,13 +20,14 @@ inline bool write_all(int file, std::span<const std::byte> bytes) {
   return semihosting::write(file, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}) == bytes.size();
 }
 
-// "name value": the lower 32 bits.
-inline void report(const char* name, uint64_t value) {
+inline void report_word(const char* name, uint32_t value) {
   print(name);
   print(" ");
-  print_unsigned(uint32_t(value));
+  print_unsigned(value);
   print("\n");
 }
+// "name value": the lower 32 bits.
+inline void report(const char* name, auto value) { report_word(name, uint32_t(value)); }
 
 // Both print; the exit status.
 inline int refuse(const Status& status) {

@@ -6,6 +6,9 @@
 #   outputs        5 random inputs: equal to the PC's to the bit; TensorFlow's own golden pairs: equal to the bit, run
 #                  from the model file
 #   memory         the image with the model file takes what `nacre size --target arm/m4` says
+#   kernels        of random sizes, codes and scales: equal to the reference's to the bit, within their scratch
+#
+# And on a Cortex-M55, by Helium: the instructions of the static programs of four networks, and the kernels.
 #
 # Needs build/test (tools/test.sh) or NACRE_TOOL, the shared networks and the firmware packages.
 set -euo pipefail
@@ -14,13 +17,14 @@ nacre=${NACRE_TOOL:-build/test/tools/nacre}
 shared=${NACRE_SHARED-../shared}
 [ -d "$shared/models/mlperf_tiny" ] || { echo "no shared networks: cortex_m_instructions is left out"; exit 77; }
 work=$PWD/build/cortex_m
-folder=build/m4_cortex_m
+core=m4 folder=build/m4_cortex_m
 verdict=shown goals= text= wrong=
 export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
 mkdir -p "$work"
 
 # Name, file, instructions of TensorFlow Lite Micro with CMSIS-NN, in units of 10^3.
 networks=("KWS kws_ref_model 7700" "IC pretrainedResnet_quant 29860" "VWW vww_96_int8 24100" "AD ad01_int8 583" "str_ww str_ww_ref_model 2227")
+helium=("KWS kws_ref_model 1810" "IC pretrainedResnet_quant 4910" "VWW vww_96_int8 6560" "AD ad01_int8 290")
 
 fail() { verdict='NOT SHOWN'; wrong+="[$1] "; }
 # build IMAGE OPTION..: one folder for all images, so that the library is compiled once.
@@ -28,14 +32,14 @@ build() {
   local image=$1
   shift
   if [ -f $folder/build.ninja ]; then
-    meson configure $folder "$@"
+    [ $# -eq 0 ] || meson configure $folder "$@"
   else
-    meson setup $folder --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
+    meson setup $folder --cross-file ports/firmware/m4.ini --cross-file ports/firmware/$core.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
       -Dsentences=false -Dfirmware_libm=true "$@"
   fi >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; return 1; }
   ninja -C $folder "ports/firmware/$image.elf" >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
 }
-run() { ports/firmware/qemu_run.sh mps2-an386 "$folder/ports/firmware/$1.elf" "${@:2}" >"$work/run.txt"; }
+run() { ports/firmware/qemu_run.sh "$machine" "$folder/ports/firmware/$1.elf" "${@:2}" >"$work/run.txt"; }
 number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$work/run.txt" | tail -n 1; }
 millions() { awk -v n="$1" 'BEGIN {printf("%.2f", n / 1e6)}'; }
 code_bytes() {
@@ -43,17 +47,28 @@ code_bytes() {
     awk '$1 ~ /^\.(vectors|text|rodata|init_array|ARM\.exidx|data)$/ {s += $2} END {print s + 0}'
 }
 
+# static_program NAME FILE MOST: converts, builds and runs; sets count.
+static_program() {
+  model=$work/$2.nacre
+  "$nacre" convert "$shared/models/mlperf_tiny/$2.tflite" -o "$model" --target arm/$core --strip-names >/dev/null
+  rm -rf "$work/source"
+  "$nacre" firmware "$model" --target arm/$core -o "$work/source" --golden 5 >"$work/firmware.txt"
+  build static_example -Dfirmware_static="$work/source"
+  run static_example || fail "$1: $(grep -v '^model' "$work/run.txt" | tr '\n' ' ')"
+  count=$(number instructions_run)
+  [ "$count" -le $(($3 * 1000)) ] || fail "$core, $1: instructions"
+  goals+="$1 $(millions "$count") of $(millions $(($3 * 1000))) M, "
+}
+kernels_equal() {
+  build kernels_equal
+  run kernels_equal || fail "$core, kernels: $(tr '\n' ' ' <"$work/run.txt")"
+}
+
+machine=mps2-an386
 for network in "${networks[@]}"; do
   read -r name file most <<<"$network"
-  model=$work/$file.nacre
-  "$nacre" convert "$shared/models/mlperf_tiny/$file.tflite" -o "$model" --target arm/m4 --strip-names >/dev/null
-  rm -rf "$work/source"
-  "$nacre" firmware "$model" --target arm/m4 -o "$work/source" --golden 5 >"$work/firmware.txt"
-  build static_example -Dfirmware_static="$work/source"
-  run static_example || fail "$name: $(grep -v '^model' "$work/run.txt" | tr '\n' ' ')"
-  count=$(number instructions_run) code=$(code_bytes static_example) stack=$(number stack)
-  [ "$count" -le $((most * 1000)) ] || fail "$name: instructions"
-  goals+="$name $(millions "$count") of $(millions $((most * 1000))) M, "
+  static_program "$name" "$file" "$most"
+  code=$(code_bytes static_example) stack=$(number stack)
 
   "$nacre" kernels "$model" -o "$work/kernels.h" >/dev/null
   build example -Dfirmware_static= -Dfirmware_model="$model" -Dfirmware_kernels="$work/kernels.h"
@@ -73,5 +88,15 @@ for network in "${networks[@]}"; do
   text+="$name $code bytes of code and tables, arena $(number arena), scratch $(number scratch), stack $stack, $pairs golden pairs; "
 done
 
-echo "CLAIM cortex_m_instructions $verdict: ${wrong}M4 ${goals%, } with TensorFlow Lite Micro and CMSIS-NN; outputs equal to the bit; ${text%; }"
+kernels_equal
+cases=$(number cases) m4_goals=${goals%, } goals=
+core=m55 folder=build/m55_cortex_m machine=mps3-an547
+for network in "${helium[@]}"; do
+  read -r name file most <<<"$network"
+  static_program "$name" "$file" "$most"
+done
+kernels_equal
+
+echo "CLAIM cortex_m_instructions $verdict: ${wrong}M4 $m4_goals, M55 ${goals%, } with TensorFlow Lite Micro and CMSIS-NN; outputs equal to the bit, and those of \
+$cases random cases of the kernels on each; ${text%; }"
 [ "$verdict" = shown ]

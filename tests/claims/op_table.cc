@@ -95,6 +95,7 @@ bool has_form(Op op, Form form) {
     case Op::kBatchedMatmul: return real || form == kInt8;
     case Op::kStreamLstm: return form != kInt8;
     case Op::kSvdf: return true;
+    case Op::kSignal: return false;
     case Op::kTreeEnsemble: return form == kFloat32 || form == kFloat64;
     case Op::kLookup: return form == kInt8;
     case Op::kRequantize:

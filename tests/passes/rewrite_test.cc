@@ -8,6 +8,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce_axes.h"
 #include "engine/ops/select.h"
+#include "engine/ops/signal.h"
 #include "engine/ops/unary.h"
 #include "tests/passes/rewrite_graphs.h"
 #include "tests/passes/rewrite_peers.h"
@@ -272,6 +273,7 @@ uint32_t functions_of(Op op) {
     case Op::kBinary: return Binary::kLast;
     case Op::kReduce: return Reduce::kLast;
     case Op::kCompare: return Compare::kLast;
+    case Op::kSignal: return Signal::kLog;
     default: throw std::runtime_error("an op with functions that this test does not know");
   }
 }

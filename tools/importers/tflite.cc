@@ -83,7 +83,9 @@ void Importer::enter(const SubGraph& graph) {
   scope_.values.assign(tensors, kNone);
   scope_.written.assign(tensors, false);
   scope_.beside_quantize.assign(tensors, false);
+  scope_.beside_signal.assign(tensors, false);
   find_int32_codes();
+  find_signals();
 }
 
 // What is wrong with an operator is said where it is read.
@@ -216,7 +218,7 @@ void Importer::convert(Operation& op) {
   const size_t steps = graph_.nodes.size();
   const bool gives = !op.outputs.empty();
   const bool noted = gives && (note_rows(*this, op) || fold_shape_arithmetic(*this, op) || fold_integers(*this, op) ||
-                               convert_whole(*this, op) || convert_complex(*this, op) ||
+                               convert_whole(*this, op) || convert_complex(*this, op) || convert_signal(*this, op) ||
                                (op.code == BuiltinOperator::CUSTOM && convert_custom(*this, op)));
   if (!noted) {
     const Converter* converter = find_converter(op.code);
@@ -244,7 +246,7 @@ void Importer::log_change(const Operation& op, size_t steps) {
 // What was inferred must be what the file says, where it says something.
 void Importer::check_outputs(const Operation& op) {
   for (const int id : op.outputs) {
-    if (scope_.handles.contains(id) || scope_.complexes.contains(id)) continue;
+    if (scope_.handles.contains(id) || scope_.complexes.contains(id) || scope_.sums.contains(id)) continue;
     if (is_list(id) && scope_.rows.contains(id)) continue;
     const ValueId y = scope_.values[size_t(id)];
     const auto rows = scope_.rows.find(id);

@@ -20,6 +20,7 @@
 //   tflite_volume.cc    CONV_3D, LOCAL_RESPONSE_NORMALIZATION
 //   tflite_dynamic.cc   SLICE, STRIDED_SLICE and DYNAMIC_UPDATE_SLICE at places that only a run knows
 //   tflite_spectrum.cc  RFFT2D of one axis, and RESHAPE, REAL, IMAG, COMPLEX_ABS of what it gives
+//   tflite_signal.cc    TensorFlow Lite Micro's Signal operators, and what reads their numbers
 //   tflite_fold.cc      integers, bools and fillings that are known while reading
 //   tflite_control.cc   WHILE, IF and STABLEHLO_COMPOSITE: graphs that are called
 //   tflite_rows.cc      the lists of a WHILE
@@ -33,6 +34,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -74,6 +76,12 @@ struct Complex {
   ValueId real, imaginary;
 };
 
+// The sums of a SignalFilterBank, before their roots (tflite_signal.cc): entries [n, 2] as the step reads them.
+struct FilterSums {
+  ValueId energies, entries;
+  int64_t channels;
+};
+
 // A graph of the file while it is read: the main one, or one that an operator calls.
 struct Scope {
   const SubGraph* graph = nullptr;
@@ -84,6 +92,9 @@ struct Scope {
   std::map<int, Rows> rows = {};           // of tensors without a value
   std::map<int, std::string> handles = {}; // tensors that are handles: the variable's name
   std::map<int, Complex> complexes = {};   // tensors of complex numbers
+  std::vector<bool> beside_signal = {};    // tensors that a Signal operator reads or writes
+  std::set<int> signals = {};              // tensors of int16 or uint32 whose values are int32
+  std::map<int, FilterSums> sums = {};     // tensors of uint64
 };
 
 class Importer {
@@ -114,6 +125,14 @@ class Importer {
   // Complex numbers, as two values (tflite_spectrum.cc).
   std::optional<Complex> complex_input(const Operation& op) const;  // input 0
   void define_complex(const Operation& op, Complex y) { scope_.complexes[op.outputs[0]] = y; }
+
+  // Numbers of the audio front end (tflite_signal.cc).
+  void define_signal(const Operation& op, size_t i, ValueId x);  // output i is x, of int32
+  bool is_signal(int tensor) const { return scope_.signals.contains(tensor); }
+  bool is_uint32(int index) const { return tensor(index).type() == TensorType::UINT32; }
+  void define_sums(const Operation& op, const FilterSums& sums) { scope_.sums[op.outputs[0]] = sums; }
+  const FilterSums* filter_sums(const Operation& op) const;          // input 0
+  ValueId stream(const std::string& name, std::vector<int64_t> dims);  // int32, kept from run to run
 
   // tflite_control.cc
   std::vector<Argument> arguments(const Operation& op, size_t first);     // the inputs from there on
@@ -169,6 +188,7 @@ class Importer {
   void check_counts();
   void enter(const SubGraph& graph);
   void find_int32_codes();
+  void find_signals();
   void read_operations();
   Operation read_operation(const Operator& record, size_t index) const;
   BuiltinOperator code_of(const Operator& record) const;
@@ -294,6 +314,10 @@ bool strided_slice_at_run_time(Importer& importer, Operation& op);
 
 // tflite_spectrum.cc: an operator that reads or writes complex numbers; false if it is another.
 bool convert_complex(Importer& importer, Operation& op);
+
+// tflite_signal.cc: a Signal operator, or one that reads or writes such numbers and is not as it looks; false if it is
+// another.
+bool convert_signal(Importer& importer, Operation& op);
 
 // tflite_rows.cc: rows begin .. begin + size - 1 of `from` behind those of `to`; no rows, of the shape of others.
 void append(Rows& to, const Rows& from, int64_t begin, int64_t size);

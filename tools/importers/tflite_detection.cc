@@ -1,10 +1,11 @@
 // Detections: NON_MAX_SUPPRESSION_V4 and _V5, and the custom operator TFLite_Detection_PostProcess, which decodes boxes
 // too (tensorflow/lite/kernels/non_max_suppression.cc, detection_postprocess.cc). How many there are a run knows: what
 // is behind them is 0.
-#include <flatbuffers/flexbuffers.h>
-
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
+#include "tools/importers/flex_map.h"
 #include "tools/importers/tflite_steps.h"
 
 namespace nacre::tools::tflite {
@@ -112,22 +113,23 @@ class PostProcess {
   };
 
   void read_options() {
-    const auto* bytes = op_.record->custom_options();
-    if (bytes == nullptr || !flexbuffers::VerifyBuffer(bytes->data(), bytes->size()))
-      importer_.bad(op_, "its options are damaged");
-    const flexbuffers::Reference root = flexbuffers::GetRoot(bytes->data(), bytes->size());
-    if (!root.IsMap()) importer_.bad(op_, "its options are no map");
-    const flexbuffers::Map map = root.AsMap();
-    most_ = map["max_detections"].AsInt64();
-    each_ = map["max_classes_per_detection"].AsInt64();
-    classes_ = map["num_classes"].AsInt64();
-    regular_ = map["use_regular_nms"].AsBool();
-    const bool says = !map["detections_per_class"].IsNull();
-    of_class_ = says ? map["detections_per_class"].AsInt64() : 100;
-    least_ = map["nms_score_threshold"].AsFloat();
-    overlap_ = map["nms_iou_threshold"].AsFloat();
+    const FlexMap map(*op_.record);
+    const auto whole = [&](const char* name) {
+      const std::optional<int64_t> v = map.find(name);
+      if (!v) importer_.bad(op_, std::string("its options have no number ") + name);
+      return *v;
+    };
+    const auto real = [&](const char* name) { return map.find_real(name).value_or(std::nanf("")); };
+    most_ = whole("max_detections");
+    each_ = whole("max_classes_per_detection");
+    classes_ = whole("num_classes");
+    regular_ = map.find("use_regular_nms").value_or(0) != 0;
+    constexpr int64_t kUnsaid = 100;
+    of_class_ = map.find("detections_per_class").value_or(kUnsaid);
+    least_ = real("nms_score_threshold");
+    overlap_ = real("nms_iou_threshold");
     const char* const names[] = {"y_scale", "x_scale", "h_scale", "w_scale"};
-    std::ranges::transform(names, scale_, [&](const char* name) { return map[name].AsFloat(); });
+    std::ranges::transform(names, scale_, real);
     check_most(importer_, op_, most_, "max_detections");
     check_most(importer_, op_, each_, "max_classes_per_detection");
     if (regular_) check_most(importer_, op_, of_class_, "detections_per_class");

@@ -150,7 +150,8 @@ Value Importer::make_value(int index) const {
   value.type = value.stored = element;
   value.quantizer = make_quantizer(index, element);
   if (value.quantizer) value.type = ElementType::kFloat32;
-  else if (element == ElementType::kInt16) unsupported(place, "has element type INT16 and no scale");
+  else if (element == ElementType::kInt16 && !scope_.beside_signal[size_t(index)])
+    unsupported(place, "has element type INT16 and no scale");
   return value;
 }
 

@@ -64,7 +64,7 @@ constexpr Group kGroups[] = {
     {N, N, C, "ResizeBilinear ScatterNd StatelessWhile While"},
     // what nodes may be besides: names that edits may use
     {N, N, N,
-     "Cast Cos Dequantize NonMaxSuppressionV5 QuantizeV2 RandomUniform Requantize SimpleMLInferenceOp Sin"},
+     "Cast Cos Dequantize NonMaxSuppressionV5 QuantizeV2 RandomUniform Requantize SignalRfft SimpleMLInferenceOp Sin"},
 };
 
 struct NamedEdit {

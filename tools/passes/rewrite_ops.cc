@@ -56,6 +56,7 @@ constexpr Row kRows[] = {
     {Op::kSvdf, nullptr, "BatchMatMulV2"},
     {Op::kTreeEnsemble, nullptr, "SimpleMLInferenceOp"},  // of TensorFlow Decision Forests
     {Op::kNonMaxSuppression, nullptr, "NonMaxSuppressionV5"},
+    {Op::kSignal, nullptr, "SignalRfft"},  // of integers, which no policy touches
     {Op::kSoftmax, nullptr, "Softmax"},
     {Op::kLogSoftmax, nullptr, "LogSoftmax"},
     {Op::kSelect, "SELECT", "Select"},
