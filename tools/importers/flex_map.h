@@ -17,7 +17,9 @@ class FlexMap {
   explicit FlexMap(const Operator& record) : map_(flexbuffers::Map::EmptyMap()) {
     const auto* bytes = record.custom_options();
     std::vector<uint8_t> seen;  // else a vector that many others name is verified as often
-    if (bytes == nullptr || bytes->size() < 3 || !flexbuffers::VerifyBuffer(bytes->data(), bytes->size(), &seen)) return;
+    const bool valid =
+        bytes != nullptr && bytes->size() >= 3 && flexbuffers::VerifyBuffer(bytes->data(), bytes->size(), &seen);
+    if (!valid) return;
     const flexbuffers::Reference root = flexbuffers::GetRoot(bytes->data(), bytes->size());
     if (root.IsMap()) map_ = root.AsMap();
   }
