@@ -13,7 +13,7 @@
 //
 //   s_j <- s_j exp(-o^2 / (2 sigma))
 //
-// A score at or below `least` (with `at_least` only below), -infinity and NaN have no part. What is selected stands list
+// A score at or below `least` (with `at_least` only below), -infinity and NaN have no part. The selected stand list
 // after list without gaps: places (list n + i), kept the scores that it was selected by, count how many; then `empty`
 // and 0.
 #pragma once
