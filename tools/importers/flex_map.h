@@ -14,15 +14,16 @@ namespace nacre::tools::tflite {
 
 class FlexMap {
  public:
+  // A copy is read: in the file a number of 8 bytes may stand at any multiple of 4.
   explicit FlexMap(const Operator& record) : map_(flexbuffers::Map::EmptyMap()) {
-    const auto* bytes = record.custom_options();
+    if (const auto* bytes = record.custom_options()) bytes_.assign(bytes->begin(), bytes->end());
     std::vector<uint8_t> seen;  // else a vector that many others name is verified as often
-    const bool valid =
-        bytes != nullptr && bytes->size() >= 3 && flexbuffers::VerifyBuffer(bytes->data(), bytes->size(), &seen);
-    if (!valid) return;
-    const flexbuffers::Reference root = flexbuffers::GetRoot(bytes->data(), bytes->size());
+    if (bytes_.size() < 3 || !flexbuffers::VerifyBuffer(bytes_.data(), bytes_.size(), &seen)) return;
+    const flexbuffers::Reference root = flexbuffers::GetRoot(bytes_.data(), bytes_.size());
     if (root.IsMap()) map_ = root.AsMap();
   }
+  FlexMap(const FlexMap&) = delete;
+  FlexMap& operator=(const FlexMap&) = delete;
 
   std::optional<int64_t> find(const char* name) const {
     const flexbuffers::Reference v = map_[name];
@@ -34,7 +35,8 @@ class FlexMap {
   }
 
  private:
-  flexbuffers::Map map_;
+  std::vector<uint8_t> bytes_;
+  flexbuffers::Map map_;  // of bytes_
 };
 
 }  // namespace nacre::tools::tflite
