@@ -159,7 +159,7 @@ struct Signal {
   // w_2 f^2 in f = the 10 bits below the highest one, in units of 2^-10 and rounded to the nearest.
   constexpr uint32_t interpolated(uint32_t v, const int32_t* w) const {
     if (v <= 2) return uint32_t(int16_t(w[v]));
-    const int top = std::bit_width(v);
+    const int top = int(std::bit_width(v));
     w += 4 * top - 6;
     const uint32_t f = (top < 11 ? v << (11 - top) : v >> (top - 11)) & 0x3FF;
     uint32_t sum = uint32_t(int32_t(uint32_t(w[2]) * f) >> 5) + (uint32_t(w[1]) << 5);
@@ -173,7 +173,7 @@ struct Signal {
   constexpr uint32_t logarithm(uint32_t v, const int32_t* w) const {
     constexpr uint32_t kHalf = 1u << 15, kLn2 = 45426;  // 2^16 ln 2
     if (v < 2) return 0;
-    const int whole = std::bit_width(v) - 1;
+    const int whole = int(std::bit_width(v)) - 1;
     const uint32_t above = v - (1u << whole), f = whole < 16 ? above << (16 - whole) : above >> (whole - 16);
     const uint32_t segment = f >> 9;
     const uint32_t rise = uint32_t(w[segment + 1]) - uint32_t(w[segment]);
@@ -192,7 +192,7 @@ struct Signal {
       const auto size_of = uint32_t(v < 0 ? -v : v);
       if (size_of > most) most = size_of;
     }
-    const int left = 15 - std::bit_width(most);
+    const int left = 15 - int(std::bit_width(most));
     return left > 0 ? left : 0;
   }
 
@@ -214,7 +214,7 @@ struct Signal {
     if (v == 0) return 0;
     const uint64_t most = v >> 32 == 0 ? UINT16_MAX : UINT32_MAX;
     uint64_t y = 0;
-    for (uint64_t bit = uint64_t{1} << ((std::bit_width(v) - 1) & ~1); bit != 0; bit >>= 2) {
+    for (uint64_t bit = uint64_t{1} << ((int(std::bit_width(v)) - 1) & ~1); bit != 0; bit >>= 2) {
       const bool fits = v >= y + bit;
       if (fits) v -= y + bit;
       y = (y >> 1) + (fits ? bit : 0);
