@@ -13,7 +13,8 @@
 namespace nacre::test {
 namespace {
 
-// Ops whose kernels carry a sum from one iteration to the next: one thread does them. All others share their loops.
+// Ops whose kernels carry a sum, or what is left, from one iteration to the next: one thread does them. All others
+// share their loops.
 const std::set<Op> kInOrder = {Op::kPack,
                                Op::kVerdict,
                                Op::kUpdateScales,
@@ -28,7 +29,8 @@ const std::set<Op> kInOrder = {Op::kPack,
                                Op::kSigmoidCrossEntropy,
                                Op::kSoftmaxCrossEntropy,
                                Op::kDenseCrossEntropy,
-                               Op::kLayerNormGradientScale};
+                               Op::kLayerNormGradientScale,
+                               Op::kNonMaxSuppression};
 
 bool same(const Execution& a, const Execution& b) {
   const auto equal = [](const std::vector<Array>& x, const std::vector<Array>& y) {
