@@ -96,7 +96,7 @@ struct Signal {
     int32_t& last = y->size[x.rank - 1];
     if (function == kHeadroom) last = 1;
     if (function == kFft) {
-      if (size < kLeastSize || size > kMostSize || !std::has_single_bit(size) || size < uint32_t(x.last()))
+      if (size < kLeastSize || size > kMostSize || (size & (size - 1)) != 0 || size < uint32_t(x.last()))
         return Code::kAttribute;
       last = int32_t(size) + 2;
     }
