@@ -31,6 +31,9 @@ typedef struct {
 typedef struct {
   alignas(uint64_t) unsigned char opaque[160 * sizeof(uint64_t)];
 } nacre_trainer;
+typedef struct {
+  alignas(uint64_t) unsigned char opaque[4 * sizeof(uint64_t)];
+} nacre_static_trainer;
 #else
 typedef struct {
   uint64_t opaque[16];
@@ -41,6 +44,9 @@ typedef struct {
 typedef struct {
   uint64_t opaque[160];
 } nacre_trainer;
+typedef struct {
+  uint64_t opaque[4];
+} nacre_static_trainer;
 #endif
 typedef struct nacre_kernels nacre_kernels; /* a kernel set: `nacre kernels` writes one for a model */
 
@@ -92,8 +98,8 @@ typedef struct nacre_static_program nacre_static_program;
 
 void* nacre_static_input(const nacre_static_program* program, uint32_t index, size_t* size); /* NULL: no such input */
 const void* nacre_static_output(const nacre_static_program* program, uint32_t index, size_t* size);
-void nacre_static_start(const nacre_static_program* program); /* what survives from run to run becomes zero */
-uint8_t nacre_static_run(const nacre_static_program* program);  /* 0, or a code: nacre_sentence says what it means */
+void nacre_static_start(const nacre_static_program* program);  /* what survives from run to run becomes zero */
+uint8_t nacre_static_run(const nacre_static_program* program); /* 0, or a code: nacre_sentence says what it means */
 
 /* ---- Training: engine/train/trainer.h, checkpoint.h ----
  *
@@ -178,6 +184,32 @@ nacre_status nacre_checkpoint_look(const nacre_storage* storage,
                                    nacre_checkpoint_report* report); /* what load would take; `report` may be NULL */
 nacre_status nacre_checkpoint_confirm(const nacre_storage* storage);
 nacre_status nacre_checkpoint_revert(const nacre_storage* storage);
+
+/* ---- Training of static programs: engine/train/static_trainer.h ----
+ * `nacre firmware --train` declares NAME_training in NAME.h, and NAME_program, which infers over the same state. Where
+ * a function gives a code, 0 is success, and nacre_sentence says what another one means. Checkpoints are those of the
+ * model file: nacre_checkpoint_look, _confirm and _revert are the same, and either form loads what the other saved. */
+typedef struct nacre_static_training nacre_static_training;
+
+/* Where `trainer` was made before, what it had accumulated is forgotten: nacre_static_trainer_start comes next. */
+void nacre_static_trainer_make(nacre_static_trainer* trainer, const nacre_static_training* training);
+uint8_t nacre_static_trainer_start(nacre_static_trainer* trainer);
+uint8_t nacre_static_trainer_restored(nacre_static_trainer* trainer);
+uint32_t nacre_static_trainer_input_count(const nacre_static_trainer* trainer);
+uint32_t nacre_static_trainer_output_count(const nacre_static_trainer* trainer);
+void* nacre_static_trainer_input(const nacre_static_trainer* trainer, uint32_t index, size_t* size);
+const void* nacre_static_trainer_output(const nacre_static_trainer* trainer, uint32_t index, size_t* size);
+uint8_t nacre_static_trainer_accumulate(nacre_static_trainer* trainer); /* a micro-batch of the compiled size */
+uint8_t nacre_static_trainer_commit(nacre_static_trainer* trainer, float learning_rate, nacre_report* report);
+void nacre_static_trainer_discard(nacre_static_trainer* trainer);
+void* nacre_static_trainer_state(const nacre_static_trainer* trainer, size_t* size);
+
+nacre_status nacre_static_checkpoint_measure(const nacre_static_trainer* trainer, const nacre_storage* storage,
+                                             uint32_t note_bytes, uint64_t* bytes);
+nacre_status nacre_static_checkpoint_save(const nacre_static_trainer* trainer, const nacre_storage* storage,
+                                          int pending, const void* note, size_t note_bytes);
+nacre_status nacre_static_checkpoint_load(nacre_static_trainer* trainer, const nacre_storage* storage,
+                                          nacre_checkpoint_report* report, void* note, size_t note_bytes);
 
 #ifdef __cplusplus
 }

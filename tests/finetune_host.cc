@@ -7,6 +7,7 @@
 
 #include "engine/kernels/training.h"
 #include "ports/cortex_m/cortex_m.h"
+#include "ports/firmware/file_learner.h"
 #include "ports/firmware/finetune.h"
 #include "tools/base/error.h"
 #include "tools/files/npy.h"
@@ -38,24 +39,26 @@ int run(char** a) {
   model.require(Memory::cut(block.bytes(), sizes, &memory));
   Trainer trainer;
   model.require(trainer.bind(model.model(), nullptr, kernels, memory));
-  firmware::FineTune tune = {.read_data = read_data,
-                             .read_test = read_test,
-                             .committed = nullptr,
-                             .trainer = &trainer,
-                             .storage = {},
-                             .learning_rate = float(std::atoi(a[4])) * 1e-6f,
-                             .epochs = uint32_t(std::atoi(a[5])),
-                             .micro_batches = uint32_t(std::atoi(a[6])),
-                             .save_every = 0};
+  firmware::FileLearner learner;
+  learner.take(trainer, model.model());
+  firmware::FineTune<firmware::FileLearner> tune = {.read_data = read_data,
+                                                    .read_test = read_test,
+                                                    .committed = nullptr,
+                                                    .learner = &learner,
+                                                    .storage = {},
+                                                    .learning_rate = float(std::atoi(a[4])) * 1e-6f,
+                                                    .epochs = uint32_t(std::atoi(a[5])),
+                                                    .micro_batches = uint32_t(std::atoi(a[6])),
+                                                    .save_every = 0};
   model.require(trainer.start());
-  firmware::FineTune::Evaluation before, after, trained;
-  model.require(tune.evaluate(model.model(), read_test, &before));
-  model.require(tune.train(model.model()));
-  model.require(tune.evaluate(model.model(), read_test, &after));
+  decltype(tune)::Evaluation before, after, trained;
+  model.require(tune.evaluate(read_test, &before));
+  model.require(tune.train());
+  model.require(tune.evaluate(read_test, &after));
   std::printf("right_before %u\nsamples %u\nright_after %u\nfrozen_crc_test %u\n", before.right, before.samples,
               after.right, after.frozen_crc);
   if (trainer.infer().view().batch == 1) {
-    model.require(tune.evaluate(model.model(), read_data, &trained));
+    model.require(tune.evaluate(read_data, &trained));
     std::printf("right_of_data %u\ndata_samples %u\nfrozen_crc_data %u\n", trained.right, trained.samples,
                 trained.frozen_crc);
   }

@@ -4,6 +4,7 @@
 #   firmware_matches_host   KWS: outputs of 10 random inputs equal the PC's; sizes, stack, instructions
 #   exact_memory_m4         AD, KWS, IC, VWW: the image prints what `nacre size --target arm/m4` says
 #   firmware_trains         the image trains the last layers of the digits network and of KWS, is stopped in the middle of a write, goes on
+#   static_training         the same by static programs: `nacre firmware --train`
 #   static_image            what `nacre firmware` writes: tests/claims/static_image.sh
 #   firmware_power_cuts     such a training is cut off at 100 places: tests/claims/firmware_power_cuts.sh
 #   targets                 the same on Cortex-M0+ to M55 and RISC-V: tests/claims/targets.sh
@@ -49,8 +50,9 @@ elf=build/m4/ports/firmware/example.elf
 run() { ports/firmware/qemu_run.sh mps2-an386 "$elf" "$@"; }
 number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$2" | tail -n 1; }
 # Code and constants without the model: the sections of flash, less the model's own.
-code_bytes() {
-  arm-none-eabi-size -A "$elf" | awk '$1 ~ /^\.(vectors|text|rodata|init_array|ARM\.exidx|data)$/ {s += $2} END {print s + 0}'
+code_bytes() { code_bytes_of "$elf"; }
+code_bytes_of() {
+  arm-none-eabi-size -A "$1" | awk '$1 ~ /^\.(vectors|text|rodata|init_array|ARM\.exidx|data)$/ {s += $2} END {print s + 0}'
 }
 
 port_log=$work/port.log
@@ -114,7 +116,7 @@ policies_in_the_image() {
 # part of lr x (or lr x w, before the last layer) a step's change of a parameter. lr x / (1 - momentum) < 1 here: 2^-20 of the
 # largest number a step.
 fine_tunes() {
-  local dir=$1 model=$2 elf=build/m4/ports/firmware/finetune.elf calls stop status difference numbers most
+  local dir=$1 model=$2 elf=build/m4/ports/firmware/finetune.elf stop status difference numbers most
   result=ok stops=0
   image "$model" -Dsentences=false -Dfirmware_libm=true -Dfirmware_train=true -Dfirmware_memory=139264
   local machine=(ports/firmware/qemu_run.sh mps2-an386 "$elf" "$dir/data")
@@ -155,6 +157,40 @@ stack $(number stack "$dir/run.txt"); text+rodata $(code_bytes); stopped $stops 
 PC's state: ${numbers#* } numbers differ, at most by $difference of the largest (bound $most)"
 }
 
+# static_twin FOLDER MODEL LEARNING_RATE EPOCHS MICRO_BATCHES SAVE_EVERY, behind fine_tunes of the same: the programs of `nacre firmware --train`
+# learn on the same core what the model file learned, to the byte; and they go on from its checkpoint: of a flash that it left where it was
+# stopped. Sets `twin_result` and `twin`.
+static_twin() {
+  local dir=$1 model=$2 source=$work/static_train elf=build/m4_static_train/ports/firmware/static_finetune.elf
+  local how=("$3" "$4" "$5" "$6") run=$1/static.txt
+  twin_result=ok
+  rm -rf "$source"
+  "$nacre" firmware "$model" --train --target arm/m4 -o "$source" --json >"$dir/static.json"
+  if [ ! -f build/m4_static_train/build.ninja ]; then
+    meson setup build/m4_static_train --cross-file ports/firmware/m4.ini --buildtype=minsize -Dtools=false -Dfirmware=true -Dwerror=true \
+      -Dsentences=false -Dfirmware_libm=true -Dfirmware_static="$PWD/$source" >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; return 1; }
+  fi
+  ninja -C build/m4_static_train ports/firmware/static_finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
+  new_flash
+  ports/firmware/qemu_run.sh mps2-an386 "$elf" "$dir/data" "$dir/test" "$dir/flash" "${how[@]}" "$dir/state_static" >"$run" || twin_result=failed
+  cmp -s "$dir/state" "$dir/state_static" || { twin_result=failed; echo "$model: static programs learn another state"; }
+  local name
+  for name in right_before right_after samples steps refused_steps; do
+    [ "$(number "$name" "$run")" = "$(number "$name" "$dir/run.txt")" ] || { twin_result=failed; echo "$model: static programs have another $name"; }
+  done
+  [ "$(number failed "$run")" = 0 ] || twin_result=failed
+  # The file's image learns a part; the static one the rest.
+  new_flash
+  { LD_PRELOAD=$PWD/build/test/tests/libpower_cut.so POWER_CUT_FILES=$dir/flash POWER_CUT_AT=$((calls * 6 / 10)) \
+    ports/firmware/qemu_run.sh mps2-an386 build/m4/ports/firmware/finetune.elf "$dir/data" "$dir/nothing" "$dir/flash" "${how[@]}" || true; } >"$dir/part.txt" 2>&1
+  ports/firmware/qemu_run.sh mps2-an386 "$elf" "$dir/data" "$dir/nothing" "$dir/flash" "${how[@]}" "$dir/state_joined" >"$dir/joined.txt" || twin_result=failed
+  [ "$(number resumed_at "$dir/joined.txt")" -gt 0 ] || { twin_result=failed; echo "$model: static programs did not go on from the file's checkpoint"; }
+  cmp -s "$dir/state" "$dir/state_joined" || { twin_result=failed; echo "$model: static programs that went on have another state"; }
+  twin="text+rodata without weights $(code_bytes_of "$elf") (a model file's $(code_bytes_of build/m4/ports/firmware/finetune.elf)), \
+$(number instructions_step "$run") instructions a step ($(number instructions_step "$dir/run.txt")), stack $(number stack "$run") ($(number stack "$dir/run.txt")), \
+RAM $(sed -n 's/.*"ram_bytes": \([0-9]*\).*/\1/p' "$dir/static.json") ($(number total "$dir/run.txt"))"
+}
+
 # The last two layers with parameters learn inverted digits, from 160 images.
 fine_tunes_digits() {
   local dir=$work/finetune model=$work/finetune.nacre
@@ -163,6 +199,7 @@ fine_tunes_digits() {
   "$nacre" convert tools/samples/digits.onnx -o "$model" --strip-names --train softmax_cross_entropy --train-last 2 --batch 8 >"$dir/convert.txt"
   build/test/tests/finetune_data "$dir" 8 160 90 "$dir/data" "$dir/test"
   fine_tunes "$dir" "$model" 2000 3 1 5
+  static_twin "$dir" "$model" 2000 3 1 5
 }
 
 # The last two layers of KWS in float32 behind nine frozen int8 ones, which ports/cortex_m runs; 32 samples, four to a step. There is no
@@ -179,22 +216,27 @@ fine_tunes_keywords() {
   echo "keyword network: labels are its own answers to random features; trained and tested on the same features shifted, with noise"
   build/test/tests/finetune_keywords "$work/kws_ref_model.nacre" 1 32 48 "$dir/data" "$dir/test" | sed 's/^/  /'
   fine_tunes "$dir" "$model" 10000 2 4 3
+  static_twin "$dir" "$model" 10000 2 4 3
   # What an M4 may have: 128 KiB.
   [ "$(($(number arena "$dir/run.txt") + $(number state "$dir/run.txt")))" -le 131072 ] || result=failed
 }
 
 fine_tuning() {
-  local verdict=ok text
+  local verdict=ok text static_verdict=ok static_text
   fine_tunes_digits
   [ "$result" = ok ] || verdict=failed
-  text="inverted digits, steps of 8: $row"
+  [ "$twin_result" = ok ] || static_verdict=failed
+  text="inverted digits, steps of 8: $row" static_text="digits $twin"
   if [ -d "$shared/models/mlperf_tiny" ]; then
     fine_tunes_keywords
     [ "$result" = ok ] || verdict=failed
+    [ "$twin_result" = ok ] || static_verdict=failed
+    static_text+="; KWS $twin"
     text+="; KWS, shifted features labelled by its own answers, steps of 4: $row; codes of the frozen layers equal for each of \
 $(number samples "$work/finetune_keywords/run.txt") tested and $(number data_samples "$work/finetune_keywords/run.txt") trained samples"
   fi
   claim firmware_trains "$verdict" "$text"
+  claim static_training "$static_verdict" "what the image of a model file learns, static programs learn to the byte, and go on from its checkpoints: $static_text"
 }
 
 networks=(ad01_int8 kws_ref_model pretrainedResnet_quant vww_96_int8)

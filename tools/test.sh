@@ -49,9 +49,9 @@ build() {
 
 failures=0
 total_passed=0 total_failed=0 total_skipped=0
-# run TITLE COMMAND...: shows the output and adds its closing line to the totals.
+# run TITLE COMMAND...: shows the output and its seconds, and adds its closing line to the totals.
 run() {
-  local title=$1 out status=0 p f s
+  local title=$1 out status=0 begun=$SECONDS p f s
   shift
   out=build/${title// /-}.out
   printf '\n== %s\n' "$title"
@@ -61,6 +61,7 @@ run() {
   set -e
   read -r p f s < <(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$out" | tail -n 1) || { p=0 f=1 s=0; }
   [ "$status" -eq 0 ] || [ "$f" -gt 0 ] || f=1
+  echo "$title: $p passed, $f failed, $s skipped in $((SECONDS - begun)) s"
   total_passed=$((total_passed + p)) total_failed=$((total_failed + f)) total_skipped=$((total_skipped + s))
 }
 

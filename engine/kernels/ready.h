@@ -3,6 +3,7 @@
 // words, records nor from() are in the image. Of methods whose parameters are addresses alone.
 #pragma once
 
+#include <concepts>
 #include <type_traits>
 #include <utility>
 
@@ -20,12 +21,21 @@ inline constexpr bool kIsAddress<Update<T>> = true;
 template <class T, Layout kLayout>
 inline constexpr bool kIsAddress<Packed<T, kLayout>> = true;
 
+// An op that keeps where its words, operands or their shapes stand is no constant of its own. (A test compares the size
+// of the others with that on another machine.)
+template <class O>
+inline constexpr bool kPointsElsewhere = requires {
+  requires std::same_as<decltype(O::words), Words>;
+}
+|| requires { requires std::same_as<decltype(O::operands), Operands>; }
+|| requires { requires std::same_as<decltype(O::a), Shape>; };
+
 template <class O, auto Method>
 struct Ready;
 
 template <class O, class Base, class Result, class... P, Result (Base::*Method)(P...) const>
 struct Ready<O, Method> {
-  static constexpr bool kPossible = (kIsAddress<P> && ...) && std::is_trivially_copyable_v<O>;
+  static constexpr bool kPossible = (kIsAddress<P> && ...) && std::is_trivially_copyable_v<O> && !kPointsElsewhere<O>;
 
   static Code run(const Args& args) {
     if constexpr (kPossible) return apply(*static_cast<const O*>(args.call.prepared), args);

@@ -50,7 +50,8 @@ bool close_floats(const std::byte* found, const uint8_t* expected, size_t bytes)
   return true;
 }
 
-int self_test(const StaticProgram& program, GoldenPairs golden, void (*print)(const char* text)) {
+int self_test(const StaticProgram& program, GoldenPairs golden, void (*print)(const char* text),
+              std::span<const StaticProgram* const> others) {
   print("model ");
   print_hash(program, print);
   print("\n");
@@ -60,7 +61,11 @@ int self_test(const StaticProgram& program, GoldenPairs golden, void (*print)(co
     print(text);
     ++failed;
   };
-  require(table_crc(program) == program.crc, "constants are not those that the PC wrote\n");
+  const auto same_constants = [&](const StaticProgram& each) {
+    require(table_crc(each) == each.crc, "constants are not those that the PC wrote\n");
+  };
+  same_constants(program);
+  for (const StaticProgram* other : others) same_constants(*other);
   for (uint32_t i = 0; i < golden.count; ++i) require(run_pair(program, golden), "another output than the PC's\n");
   return failed;
 }

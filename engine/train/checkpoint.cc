@@ -128,26 +128,26 @@ Status Checkpoint::find(Slots* slots) const {
   return {};
 }
 
-Status Checkpoint::measure(const Model& model, const Storage& storage, uint32_t note_bytes, uint64_t* bytes) {
+Status Checkpoint::measure(const StateTable& table, const Storage& storage, uint32_t note_bytes, uint64_t* bytes) {
   *bytes = 0;
   TRY(Checkpoint(storage).check());
-  if (!model.opened()) return {Code::kNotBound, Table::kFile};
+  if (table.hash == nullptr) return {Code::kNotBound, Table::kFile};
   Header h = Header();
   h.program_bytes = storage.program_bytes;
-  h.records = state_records(model);
-  h.state_bytes = model.region_bytes(Region::kState);
+  h.records = state_records(table);
+  h.state_bytes = table.bytes;
   h.note_bytes = note_bytes;
   *bytes = 2 * round_up(h.end(), storage.erase_bytes);
   return {};
 }
 
-Status Checkpoint::save(const Model& model, std::span<const std::byte> state, const Info& info) {
-  if (!model.opened()) return {Code::kNotBound, Table::kFile};
-  const uint64_t state_bytes = model.region_bytes(Region::kState);
+Status Checkpoint::save(const StateTable& table, std::span<const std::byte> state, const Info& info) {
+  if (table.hash == nullptr) return {Code::kNotBound, Table::kFile};
+  const uint64_t state_bytes = table.bytes;
   if (bytes_in(state) < state_bytes) return {Code::kMemorySize, Table::kCheckpoint, 0, state_bytes, bytes_in(state)};
   if (info.note.size() > INT32_MAX) return refuse(Code::kStorageSize, 0, INT32_MAX, info.note.size());
   uint64_t needed = 0;
-  TRY(measure(model, storage_, uint32_t(info.note.size()), &needed));
+  TRY(measure(table, storage_, uint32_t(info.note.size()), &needed));
   if (needed > storage_.bytes) return refuse(Code::kStorageSize, 0, needed, storage_.bytes);
   Slots slots;
   const Status found = find(&slots);
@@ -157,27 +157,27 @@ Status Checkpoint::save(const Model& model, std::span<const std::byte> state, co
   if (slots.newest >= 0) generation = slots.slot[slots.newest].header.generation + 1;
   Header& h = target.header = Header();
   std::memcpy(h.magic, kCheckpointMagic, sizeof h.magic);
-  std::memcpy(&h.model, model.header().hash, sizeof h.model);
+  std::memcpy(&h.model, table.hash, sizeof h.model);
   h.version = kCheckpointVersion;
   h.byte_order = kByteOrderMark;
   h.generation = generation;
   h.flags = info.pending ? kPendingFlag : 0;
-  h.layout = state_layout(model);
+  h.layout = state_layout(table);
   h.state_bytes = state_bytes;
-  h.records = state_records(model);
+  h.records = state_records(table);
   h.note_bytes = uint32_t(info.note.size());
   h.program_bytes = storage_.program_bytes;
-  return write(model, target, state.first(size_t(state_bytes)), info.note);
+  return write(table, target, state.first(size_t(state_bytes)), info.note);
 }
 
 // The order is the protocol: the header is the first to be erased and the last to be programmed.
-Status Checkpoint::write(const Model& model, Slot& slot, std::span<const std::byte> state,
+Status Checkpoint::write(const StateTable& table, Slot& slot, std::span<const std::byte> state,
                          std::span<const std::byte> note) {
   Header& h = slot.header;
   const Status failed = refuse(Code::kStorageFailed, slot.index);
   for (uint64_t at = 0; at < h.end(); at += storage_.erase_bytes)
     if (!storage_.erase(storage_.context, slot.base + at)) return failed;
-  if (!payload(model, slot, state, note) || !flush()) return failed;
+  if (!payload(table, slot, state, note) || !flush()) return failed;
   if (!whole(slot)) return slot.failed ? failed : refuse(Code::kReadBack, slot.index);
   h.crc = h.own_crc();
   if (!put(slot.base, bytes_of(h))) return failed;
@@ -186,22 +186,23 @@ Status Checkpoint::write(const Model& model, Slot& slot, std::span<const std::by
   return std::memcmp(&back, &h, sizeof h) == 0 ? Status{} : refuse(Code::kReadBack, slot.index);
 }
 
-[[gnu::noinline]] bool Checkpoint::payload(const Model& model, Slot& slot, std::span<const std::byte> state,
+[[gnu::noinline]] bool Checkpoint::payload(const StateTable& table, Slot& slot, std::span<const std::byte> state,
                                            std::span<const std::byte> note) {
   Header& h = slot.header;
   std::byte buffer[kBufferBytes];
   Writer writer(storage_, slot.base + h.table(), crc32c(bytes_of(h.generation)), buffer);
-  for (uint32_t id = 0; id < model.tensors().size(); ++id)
-    if (in_state(model, id) && !writer.append(bytes_of(state_row(model, id)))) return false;
+  StateRow row;
+  for (uint32_t i = 0; i < table.count; ++i)
+    if (table.row(table.context, i, &row) && !writer.append(bytes_of(row))) return false;
   if (!writer.pad() || !writer.append(state) || !writer.pad() || !writer.append(note) || !writer.pad()) return false;
   h.payload_crc = writer.crc();
   return true;
 }
 
-// Compares the slot's table with the model's state; where `state` is given, reads what matches into it: what is
+// Compares the slot's table with that of `table`; where `state` is given, reads what matches into it: what is
 // learned, and with `all` the rest. False: the storage could not be read.
-[[gnu::noinline]] bool Checkpoint::match(const Model& model, const Slot& slot, bool all, std::span<std::byte> state,
-                                         Found* found) const {
+[[gnu::noinline]] bool Checkpoint::match(const StateTable& table, const Slot& slot, bool all,
+                                         std::span<std::byte> state, Found* found) const {
   constexpr uint64_t kAtOnce = 4;
   StateRow rows[kAtOnce];
   const Header& h = slot.header;
@@ -209,22 +210,25 @@ Status Checkpoint::write(const Model& model, Slot& slot, std::span<const std::by
     const std::span<StateRow> chunk(rows, size_t(std::min(h.records - first, kAtOnce)));
     if (!read(slot.base + h.table() + first * sizeof(StateRow), std::as_writable_bytes(chunk))) return false;
     for (const StateRow& e : chunk) {
-      uint32_t id = 0;
-      if (e.name == 0 || !find_in_state(model, e, &id)) continue;
-      const TensorRecord& r = model.tensors()[id];
-      const bool own = learned(model, id);
+      uint32_t index = 0;
+      StateRow here;
+      if (e.name == 0 || !find_in_state(table, e, &index, &here)) continue;
+      const uint8_t use = table.use(table.context, index);
+      const bool own = (use & kOwn) != 0;
       ++(own ? found->learned : found->of_update);
-      found->parameters += (r.flags & kTrainable) != 0;
+      found->parameters += (use & kParameter) != 0;
       if (state.empty() || (!own && !all)) continue;
-      if (!read(slot.base + h.state() + e.offset, state.subspan(size_t(r.offset), size_t(r.bytes)))) return false;
+      const std::span<std::byte> to = state.subspan(size_t(here.offset), size_t(here.bytes));
+      if (!read(slot.base + h.state() + e.offset, to)) return false;
     }
   }
   return true;
 }
 
-Status Checkpoint::load(const Model& model, std::span<std::byte> state, Report* report, std::span<std::byte> note) {
-  if (!model.opened()) return {Code::kNotBound, Table::kFile};
-  const uint64_t state_bytes = model.region_bytes(Region::kState);
+Status Checkpoint::load(const StateTable& table, std::span<std::byte> state, Report* report,
+                        std::span<std::byte> note) {
+  if (table.hash == nullptr) return {Code::kNotBound, Table::kFile};
+  const uint64_t state_bytes = table.bytes;
   if (bytes_in(state) < state_bytes) return {Code::kMemorySize, Table::kCheckpoint, 0, state_bytes, bytes_in(state)};
   state = state.first(size_t(state_bytes));
   Slots slots;
@@ -232,22 +236,24 @@ Status Checkpoint::load(const Model& model, std::span<std::byte> state, Report* 
   const Slot& slot = slots.slot[slots.newest];
   const Header& h = slot.header;
   const Status failed = refuse(Code::kStorageFailed, slot.index);
-  const uint32_t records = state_records(model);
+  const uint32_t records = state_records(table);
   Report told = report_of(slot);
-  told.same_model = std::memcmp(&h.model, model.header().hash, sizeof h.model) == 0;
-  told.same_layout = h.layout == state_layout(model) && h.state_bytes == state_bytes && h.records == records;
+  told.same_model = std::memcmp(&h.model, table.hash, sizeof h.model) == 0;
+  told.same_layout = h.layout == state_layout(table) && h.state_bytes == state_bytes && h.records == records;
   if (told.same_layout) {
     if (!read(slot.base + h.state(), state)) return failed;
     told.taken = records;
   } else {
     Found found;
-    if (!match(model, slot, false, {}, &found)) return failed;
+    if (!match(table, slot, false, {}, &found)) return failed;
     if (found.parameters == 0) return refuse(Code::kCheckpointModel, slot.index);
     uint32_t of_update = 0;
-    for (uint32_t id = 0; id < model.tensors().size(); ++id) of_update += in_state(model, id) && !learned(model, id);
+    StateRow row;
+    for (uint32_t i = 0; i < table.count; ++i)
+      of_update += table.row(table.context, i, &row) && (table.use(table.context, i) & kOwn) == 0;
     const bool all = found.of_update >= of_update;
     Found again;
-    if (!match(model, slot, all, state, &again)) return failed;
+    if (!match(table, slot, all, state, &again)) return failed;
     told.taken = std::min(records, found.learned + (all ? found.of_update : 0));
     told.kept = records - told.taken;
   }

@@ -20,6 +20,7 @@
 #include <span>
 
 #include "engine/model/model.h"
+#include "engine/train/state_table.h"
 
 namespace nacre {
 
@@ -68,12 +69,16 @@ class Checkpoint {
   explicit Checkpoint(const Storage& storage) : storage_(storage) {}
 
   // Bytes that a storage with these granules must have for checkpoints of this model with such a note.
-  static Status measure(const Model& model, const Storage& storage, uint32_t note_bytes, uint64_t* bytes);
+  static Status measure(const Model& model, const Storage& storage, uint32_t note_bytes, uint64_t* bytes) {
+    return measure(table_of(model), storage, note_bytes, bytes);
+  }
 
   // `state`: the model's whole state block. Refused: nothing is written. Failed: the newest checkpoint that counts
   // stays; a pending one after it is what the save was to write over, and may be gone.
   Status save(const Model& model, std::span<const std::byte> state) { return save(model, state, Info()); }
-  Status save(const Model& model, std::span<const std::byte> state, const Info& info);
+  Status save(const Model& model, std::span<const std::byte> state, const Info& info) {
+    return save(table_of(model), state, info);
+  }
 
   // The newest whole checkpoint, pending or not. With the model's own layout it is copied. Else tensors that match in
   // name, type and size are taken and the rest keeps what it has, so call Trainer::start() first: what training learns
@@ -81,7 +86,16 @@ class Checkpoint {
   // histories, counters) all or nothing, because an optimizer's halves do not fit together. The state is untouched
   // where this is refused, but for kStorageFailed, when it must be started or loaded again. `note` takes the first
   // bytes of the note that was saved.
-  Status load(const Model& model, std::span<std::byte> state, Report* report = nullptr, std::span<std::byte> note = {});
+  Status load(const Model& model, std::span<std::byte> state, Report* report = nullptr,
+              std::span<std::byte> note = {}) {
+    return load(table_of(model), state, report, note);
+  }
+
+  // The same of a static program's state (train/static_trainer.h).
+  static Status measure(const StateTable& table, const Storage& storage, uint32_t note_bytes, uint64_t* bytes);
+  Status save(const StateTable& table, std::span<const std::byte> state, const Info& info);
+  Status load(const StateTable& table, std::span<std::byte> state, Report* report = nullptr,
+              std::span<std::byte> note = {});
 
   // Which checkpoint load() would take, without a model: what compares it with one is 0.
   Status look(Report* report);
@@ -101,6 +115,8 @@ class Checkpoint {
   struct Found;
   class Writer;
 
+  // Of no model: none. Both are refused by what takes a table.
+  static StateTable table_of(const Model& model) { return model.opened() ? state_table(model) : StateTable(); }
   Status check() const;
   Slot slot(uint32_t index) const;
   bool whole(Slot& slot) const;
@@ -108,9 +124,9 @@ class Checkpoint {
   bool sum(Slot& slot, uint64_t offset, uint64_t bytes, uint32_t* crc) const;
   bool put(uint64_t at, std::span<const std::byte> bytes) const;
   Status find(Slots* slots) const;
-  Status write(const Model& model, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note);
-  bool payload(const Model& model, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note);
-  bool match(const Model& model, const Slot& slot, bool all, std::span<std::byte> state, Found* found) const;
+  Status write(const StateTable& table, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note);
+  bool payload(const StateTable& table, Slot& slot, std::span<const std::byte> state, std::span<const std::byte> note);
+  bool match(const StateTable& table, const Slot& slot, bool all, std::span<std::byte> state, Found* found) const;
   static Report report_of(const Slot& slot);
 
   bool read(uint64_t offset, std::span<std::byte> to) const { return storage_.read(storage_.context, offset, to); }

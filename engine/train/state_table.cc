@@ -21,46 +21,18 @@ uint64_t name_hash(const Model& model, uint32_t id) {
 
 uint32_t elements_of(const TensorRecord& r) { return uint32_t(Shape{r.rank, r.dims, 0}.elements()); }
 
-}  // namespace
+const Model& model_of(const void* context) { return *static_cast<const Model*>(context); }
 
-bool in_state(const Model& model, uint32_t id) {
+bool row_of(const void* context, uint32_t id, StateRow* row) {
+  const Model& model = model_of(context);
   const TensorRecord& r = model.tensors()[id];
-  return r.region == Region::kState && r.alias_of == kNoIndex;
+  if (r.region != Region::kState || r.alias_of != kNoIndex) return false;
+  *row = {name_hash(model, id), r.offset, r.bytes, elements_of(r), r.element, {}};
+  return true;
 }
 
-StateRow state_row(const Model& model, uint32_t id) {
-  const TensorRecord& r = model.tensors()[id];
-  return {name_hash(model, id), r.offset, r.bytes, elements_of(r), r.element, {}};
-}
-
-uint32_t state_records(const Model& model) {
-  uint32_t count = 0;
-  for (uint32_t id = 0; id < model.tensors().size(); ++id) count += in_state(model, id);
-  return count;
-}
-
-uint64_t empty_layout(uint64_t state_bytes) { return fnv1a(bytes_of(state_bytes)); }
-uint64_t add_row(uint64_t layout, const StateRow& row) { return fnv1a(bytes_of(row), layout); }
-
-uint64_t state_layout(const Model& model) {
-  uint64_t layout = empty_layout(model.region_bytes(Region::kState));
-  for (uint32_t id = 0; id < model.tensors().size(); ++id)
-    if (in_state(model, id)) layout = add_row(layout, state_row(model, id));
-  return layout;
-}
-
-bool find_in_state(const Model& model, const StateRow& row, uint32_t* id) {
-  for (*id = 0; *id < model.tensors().size(); ++*id) {
-    const TensorRecord& r = model.tensors()[*id];
-    if (in_state(model, *id) && r.element == row.element && r.bytes == row.bytes && elements_of(r) == row.elements &&
-        name_hash(model, *id) == row.name)
-      return true;
-  }
-  return false;
-}
-
-bool learned(const Model& model, uint32_t id) {
-  if ((model.tensors()[id].flags & kTrainable) != 0) return true;
+// Whether a program other than `update` reads a tensor of the state, or a part of it.
+bool read_by_others(const Model& model, uint32_t id) {
   for (uint32_t p = 0; p < model.program_count(); ++p) {
     const ProgramView view = model.program(p);
     if (view.entry == Entry::kUpdate) continue;
@@ -70,6 +42,49 @@ bool learned(const Model& model, uint32_t id) {
         if (operand == id || (operand < model.tensors().size() && model.tensors()[operand].alias_of == id)) return true;
       }
   }
+  return false;
+}
+
+uint8_t use_of(const void* context, uint32_t id) {
+  const Model& model = model_of(context);
+  if ((model.tensors()[id].flags & kTrainable) != 0) return kOwn | kParameter;
+  return read_by_others(model, id) ? kOwn : 0;
+}
+
+}  // namespace
+
+StateTable state_table(const Model& model) {
+  return {model.header().hash,
+          model.region_bytes(Region::kState),
+          uint32_t(model.tensors().size()),
+          &model,
+          row_of,
+          use_of};
+}
+
+uint32_t state_records(const StateTable& state) {
+  uint32_t count = 0;
+  StateRow row;
+  for (uint32_t i = 0; i < state.count; ++i) count += state.row(state.context, i, &row);
+  return count;
+}
+
+uint64_t empty_layout(uint64_t state_bytes) { return fnv1a(bytes_of(state_bytes)); }
+uint64_t add_row(uint64_t layout, const StateRow& row) { return fnv1a(bytes_of(row), layout); }
+
+uint64_t state_layout(const StateTable& state) {
+  uint64_t layout = empty_layout(state.bytes);
+  StateRow row;
+  for (uint32_t i = 0; i < state.count; ++i)
+    if (state.row(state.context, i, &row)) layout = add_row(layout, row);
+  return layout;
+}
+
+bool find_in_state(const StateTable& state, const StateRow& row, uint32_t* index, StateRow* found) {
+  for (*index = 0; *index < state.count; ++*index)
+    if (state.row(state.context, *index, found) && found->element == row.element && found->bytes == row.bytes &&
+        found->elements == row.elements && found->name == row.name)
+      return true;
   return false;
 }
 

@@ -1,5 +1,5 @@
-// The state block as a table of rows: what a checkpoint says about the tensors in it, and which of a model's they are.
-// Names come from the model file; a tensor without one is found by nothing but the layout of the whole.
+// The state block as a table of rows: what a checkpoint says about the tensors in it, and which of a network's they
+// are. Names come from the model file; a tensor without one is found by nothing but the layout of the whole.
 #pragma once
 
 #include <cstddef>
@@ -29,21 +29,31 @@ std::span<std::byte> writable(T& value) {
   return std::as_writable_bytes(std::span<T, 1>(&value, 1));
 }
 
-// Whether a tensor has a row: those in the state that are no alias.
-bool in_state(const Model& model, uint32_t id);
-StateRow state_row(const Model& model, uint32_t id);
-uint32_t state_records(const Model& model);
+// Whose state it is: a model file, or tables in flash (train/static_trainer.h).
+struct StateTable {
+  const uint8_t* hash;  // of the model file, 16 bytes
+  uint64_t bytes;       // of the state block
+  uint32_t count;       // of indices below, in the order of offsets
+  const void* context;
+  // What stands at an index: false where it is no tensor of the state.
+  bool (*row)(const void* context, uint32_t index, StateRow* row);
+  uint8_t (*use)(const void* context, uint32_t index);  // StateUse, of one that is
+};
+enum StateUse : uint8_t {
+  kOwn = 1,        // more than the optimizer's own: a parameter, or read by a program other than `update`
+  kParameter = 2,  // kTrainable
+};
+
+StateTable state_table(const Model& model);
+
+uint32_t state_records(const StateTable& state);
 
 // All rows in one number: add_row over them, from a hash of the block's size. Equal: two blocks are laid out alike.
 uint64_t empty_layout(uint64_t state_bytes);
 uint64_t add_row(uint64_t layout, const StateRow& row);
-uint64_t state_layout(const Model& model);
+uint64_t state_layout(const StateTable& state);
 
-// The tensor of the state that has this name, type and size.
-bool find_in_state(const Model& model, const StateRow& row, uint32_t* id);
-
-// Whether a tensor of the state is more than the optimizer's own: a parameter, or read by a program other than
-// `update`.
-bool learned(const Model& model, uint32_t id);
+// The tensor of the state that has the name, type and size of `row`: `found` is its own.
+bool find_in_state(const StateTable& state, const StateRow& row, uint32_t* index, StateRow* found);
 
 }  // namespace nacre

@@ -6,6 +6,7 @@
 
 #include "engine/base/bytes.h"
 #include "engine/run/places.h"
+#include "engine/train/step_numbers.h"
 
 namespace nacre {
 namespace {
@@ -162,7 +163,8 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
   state_ = memory.block[kState].first(size_t(model.region_bytes(Region::kState)));
   stream_ = memory.block[kStream].first(size_t(model.region_bytes(Region::kStream)));
   step_ = memory.block[kStepSums].first(size_t(model.region_bytes(Region::kStep)));
-  find_sums();
+  const StepNumbers numbers = step_numbers(model, update().view());
+  count_ = numbers.samples, floor_ = numbers.floor;
   return {};
 }
 
@@ -178,23 +180,6 @@ Status Trainer::bind_all(const uint32_t (&index)[kPrograms], std::span<const Ker
     present_ |= 1u << entry;
   }
   return {};
-}
-
-// Where `update` keeps two numbers that its outputs do not tell: the samples that verdict counts (its third operand),
-// and how often in a row the loss scale was at its floor (the third counter of adjust_loss_scale, its fourth operand).
-void Trainer::find_sums() {
-  count_ = floor_ = kNoIndex;
-  const ProgramView& p = update().view();
-  for (const StepRecord& step : model_->steps().subspan(p.first_step, p.step_count)) {
-    const bool verdict = step.op == Op::kVerdict;
-    const int operand = verdict ? 2 : 3;
-    if ((!verdict && step.op != Op::kAdjustLossScale) || step.operand_count <= operand) continue;
-    const uint32_t id = model_->operands(step)[operand] & kOperandIdMask;
-    if (id >= model_->tensors().size()) continue;
-    const TensorRecord& r = model_->tensors()[id];
-    if (verdict && is(r, ElementType::kFloat32, 4) && r.region == Region::kStep) count_ = id;
-    if (!verdict && is(r, ElementType::kUint32, 12) && r.region == Region::kState) floor_ = id;
-  }
 }
 
 Status Trainer::start() {

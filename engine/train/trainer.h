@@ -108,7 +108,6 @@ class Trainer {
                   const Workers* workers, Places* places, Parts* parts);
   Status bind_all(const uint32_t (&index)[kPrograms], std::span<const KernelSet* const> kernels, const Memory& memory,
                   const Workers* workers, Places* places);
-  void find_sums();
   Status bring_home() const;
   Status begin();
   const Port* holder() const;

@@ -1,5 +1,6 @@
-// Fine-tuning in place, for a firmware and for the PC that checks it: the loop over data, checkpoints and the count of
-// right answers, over three functions that the machine provides.
+// Fine-tuning in place, for firmwares and for the PC that checks them: the loop over data, checkpoints and the count of
+// right answers, over three functions that the machine provides and a learner: of a model file (file_learner.h), or of
+// static programs (static_finetune.cc).
 //
 //   data       micro-batches one after the other, each the bytes of all inputs of the program `gradients` (data, then
 //              labels)
@@ -10,18 +11,25 @@
 
 #include <cstring>
 
-#include "engine/base/crc32c.h"
 #include "engine/nacre.h"
 
 namespace nacre::firmware {
 
+// What a learner has: Trainer's start, restored, input_count, input, accumulate, commit and state; of a checkpoint
+// table(); and of the network that it trains
+//
+//   std::span<std::byte> sample()            where a sample goes
+//   Status infer(uint32_t* frozen_crc)       the CRC-32C goes on over what frozen layers gave for it
+//   std::span<const std::byte> scores()      of the classes
+//   bool codes()                             whether they are int8, or float32
+template <class Learner>
 struct FineTune {
   // Fills `bytes` from byte `offset` of the data (or test) set; false where it ends before.
   bool (*read_data)(uint64_t offset, std::span<std::byte> bytes);
   bool (*read_test)(uint64_t offset, std::span<std::byte> bytes);
   void (*committed)(uint32_t step, const Trainer::Report& report);
 
-  Trainer* trainer;
+  Learner* learner;
   Storage storage;
   float learning_rate;
   uint32_t epochs, micro_batches;  // of a step
@@ -33,52 +41,52 @@ struct FineTune {
 
   uint64_t micro_batch_bytes() const {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < trainer->input_count(); ++i) bytes += trainer->input(i).size();
+    for (uint32_t i = 0; i < learner->input_count(); ++i) bytes += learner->input(i).size();
     return bytes;
   }
 
   // Begins where the newest checkpoint stands, or at the start.
-  Status resume(const Model& model) {
-    TRY(trainer->start());
+  Status resume() {
+    TRY(learner->start());
     Checkpoint checkpoint(storage);
     uint32_t place = 0;
     Checkpoint::Report report;
-    const Status status =
-        checkpoint.load(model, trainer->state(), &report, {reinterpret_cast<std::byte*>(&place), sizeof place});
+    const Status status = checkpoint.load(learner->table(), learner->state(), &report,
+                                          {reinterpret_cast<std::byte*>(&place), sizeof place});
     if (status.code == Code::kNoCheckpoint) return {};
     TRY(status);
     seen = place;
     steps = (seen + micro_batches - 1) / micro_batches;
-    return trainer->restored();
+    return learner->restored();
   }
 
-  Status train(const Model& model) {
+  Status train() {
     const uint64_t bytes = micro_batch_bytes();
     uint32_t per_epoch = 0;
-    while (read_data(per_epoch * bytes, trainer->input(0))) ++per_epoch;
+    while (read_data(per_epoch * bytes, learner->input(0))) ++per_epoch;
     for (const uint32_t all = epochs * per_epoch; seen < all;) {
       for (uint32_t i = 0; i < micro_batches && seen < all; ++i, ++seen) TRY(accumulate(seen % per_epoch * bytes));
       Trainer::Report report;
-      TRY(trainer->commit(learning_rate, &report));
+      TRY(learner->commit(learning_rate, &report));
       ++steps;
       refused += report.applied ? 0 : 1;
       loss = report.loss;
       if (committed != nullptr) committed(steps, report);
-      if (save_every != 0 && (steps % save_every == 0 || seen == all)) TRY(save(model));
+      if (save_every != 0 && (steps % save_every == 0 || seen == all)) TRY(save());
     }
     return {};
   }
 
   Status accumulate(uint64_t offset) {
-    for (uint32_t i = 0; i < trainer->input_count(); offset += trainer->input(i).size(), ++i)
-      if (!read_data(offset, trainer->input(i))) return {Code::kRange, Table::kProgram, i};
-    return trainer->accumulate();
+    for (uint32_t i = 0; i < learner->input_count(); offset += learner->input(i).size(), ++i)
+      if (!read_data(offset, learner->input(i))) return {Code::kRange, Table::kProgram, i};
+    return learner->accumulate();
   }
 
-  Status save(const Model& model) {
+  Status save() {
     Checkpoint checkpoint(storage);
     const auto* place = reinterpret_cast<const std::byte*>(&seen);
-    return checkpoint.save(model, trainer->state(), {.pending = false, .note = {place, sizeof seen}});
+    return checkpoint.save(learner->table(), learner->state(), {.pending = false, .note = {place, sizeof seen}});
   }
 
   struct Evaluation {
@@ -86,54 +94,24 @@ struct FineTune {
     uint32_t frozen_crc = 0;          // CRC-32C of what the frozen layers gave, sample after sample
   };
 
-  Status evaluate(const Model& model, bool (*read)(uint64_t, std::span<std::byte>), Evaluation* found) const {
-    const Program& infer = trainer->infer();
-    const Frozen frozen = frozen_part(model, infer.view());
-    const std::span<std::byte> x = infer.input(0);
-    const size_t rows = infer.view().batch, row = x.size() / rows;
+  Status evaluate(bool (*read)(uint64_t, std::span<std::byte>), Evaluation* found) const {
+    const std::span<std::byte> x = learner->sample();
     *found = {};
-    for (uint64_t offset = 0; read(offset, x.first(row)); offset += row + sizeof(int32_t)) {
+    for (uint64_t offset = 0; read(offset, x); offset += x.size() + sizeof(int32_t)) {
       int32_t label = 0;
-      if (!read(offset + row, {reinterpret_cast<std::byte*>(&label), sizeof label})) break;
-      TRY(infer.run(0, frozen.steps, 1));
-      if (frozen.steps != 0) {
-        const std::span<const std::byte> codes = infer.bytes(frozen.tensor);
-        found->frozen_crc = crc32c(codes.first(codes.size() / rows), found->frozen_crc);
-      }
-      TRY(infer.run(frozen.steps, infer.view().step_count, 1));
-      found->right += int32_t(best(model)) == label ? 1 : 0;
+      if (!read(offset + x.size(), {reinterpret_cast<std::byte*>(&label), sizeof label})) break;
+      TRY(learner->infer(&found->frozen_crc));
+      found->right += int32_t(best()) == label ? 1 : 0;
       ++found->samples;
     }
     return {};
   }
 
  private:
-  // The first steps of a program, none of which reads what is trained, up to the last that gives codes of int8:
-  // `tensor`. Their results are integers, so they are equal on every machine.
-  struct Frozen {
-    uint32_t steps = 0, tensor = kNoIndex;
-  };
-  static Frozen frozen_part(const Model& model, const ProgramView& program) {
-    Frozen found;
-    for (uint32_t i = 0; i < program.step_count; ++i) {
-      const StepRecord& step = model.steps()[program.first_step + i];
-      for (uint32_t k = 0; k < step.operand_count; ++k) {
-        const uint32_t id = model.operands(step)[k] & kOperandIdMask;
-        if (id == kNoOperand) continue;
-        const TensorRecord& r = model.tensors()[id];
-        if (r.region == Region::kState) return found;
-        const bool written = Role(model.operands(step)[k] >> 30) == Role::kOut;
-        if (written && r.element == ElementType::kInt8) found = {.steps = i + 1, .tensor = id};
-      }
-    }
-    return found;
-  }
-
-  size_t best(const Model& model) const {
-    const Program& infer = trainer->infer();
-    const std::span<const std::byte> y = infer.output(0);
-    const bool codes = model.tensors()[infer.view().outputs[0]].element == ElementType::kInt8;
-    const size_t classes = y.size() / infer.view().batch / (codes ? 1 : sizeof(float));
+  size_t best() const {
+    const std::span<const std::byte> y = learner->scores();
+    const bool codes = learner->codes();
+    const size_t classes = y.size() / (codes ? 1 : sizeof(float));
     size_t best = 0;
     for (size_t i = 1; i < classes; ++i) best = score(y, codes, i) > score(y, codes, best) ? i : best;
     return best;

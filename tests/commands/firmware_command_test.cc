@@ -1,8 +1,12 @@
 // nacre firmware: the sources of a static program.
 #include <gtest/gtest.h>
 
+#include <span>
+#include <string>
+
 #include "tests/run_tool.h"
 #include "tools/base/json.h"
+#include "tools/model/ready_entries.h"
 
 namespace nacre::tools {
 namespace {
@@ -89,6 +93,52 @@ TEST_F(firmware_command, int8_of_a_model_for_m4_runs_by_the_fast_kernels) {
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
+// A constant is made by the target's compiler of what this one counted: no op that can be one holds an address.
+TEST_F(firmware_command, ops_that_can_be_ready_have_one_size_on_every_machine) {
+  if (std::system("command -v arm-none-eabi-g++ >/dev/null") != 0) GTEST_SKIP() << "no compiler for Cortex-M";
+  std::string text = "#include \"engine/kernels/entry_functions.h\"\n#include \"engine/ops/all.h\"\n";
+  text += "#include \"ports/cortex_m/entry_functions.h\"\n";
+  size_t types = 0;
+  for (const std::span<const ReadyEntry> list : ready_entries())
+    for (const ReadyEntry& entry : list)
+      if (entry.ready != nullptr)
+        text +=
+            "static_assert(sizeof(nacre::" + std::string(entry.type) + ") == " + std::to_string(entry.bytes) + ");\n",
+            ++types;
+  EXPECT_GT(types, 200u);
+  const std::string source = directory_ / "sizes.cc";
+  write_bytes(source, {text.begin(), text.end()});
+  const std::string command =
+      "arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb -std=c++20 -fsyntax-only -I" + project_path("") + " " + source;
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST_F(firmware_command, of_a_model_that_trains_all_programs_compile) {
+  convert({"--train", "softmax_cross_entropy", "--train-last", "2", "--batch", "4"});
+  const ToolRun run = run_tool({"firmware", model_, "--train", "-o", sources_, "--name", "digits", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  EXPECT_TRUE(json["trains"]);
+  EXPECT_GT(json["state_bytes"], 5000u);
+  const std::string header = text_of("digits.h"), tables = text_of("digits.cc");
+  EXPECT_TRUE(has(header, "extern const struct nacre_static_training digits_training;"));
+  EXPECT_TRUE(has(header, "//   of a micro-batch, input 1 labels: int32 [4], 16 bytes\n")) << header;
+  EXPECT_TRUE(has(header, "#define DIGITS_OUTPUT_0_ELEMENTS 40\n"));
+  for (const char* program : {"digits_gradients = {", "digits_update = {"})
+    EXPECT_TRUE(has(tables, program)) << program;
+  EXPECT_TRUE(has(text_of("digits_test.cc"), "nacre::self_test(digits_training, golden, print)"));
+  for (const std::string& compiler : {std::string("c++"), std::string("arm-none-eabi-g++ -mcpu=cortex-m4 -mthumb")}) {
+    if (std::system(("command -v " + compiler.substr(0, compiler.find(' ')) + " >/dev/null").c_str()) != 0) continue;
+    for (const char* file : {"digits.cc", "digits_weights.cc", "digits_test.cc"}) {
+      if (compiler[0] == 'c' && std::string(file) == "digits.cc") continue;  // its tables are for 32 bits
+      const std::string command = compiler +
+                                  " -std=c++20 -fsyntax-only -Wall -Wextra -Werror -Wshadow -Wconversion -I" +
+                                  project_path("") + " " + sources_ + "/" + file;
+      EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    }
+  }
+}
+
 TEST_F(firmware_command, refusals_leave_nothing_behind) {
   const auto refuse = [&](const std::vector<std::string>& options, int code, const std::string& why) {
     std::vector<std::string> words = {"firmware", model_, "-o", sources_};
@@ -103,6 +153,7 @@ TEST_F(firmware_command, refusals_leave_nothing_behind) {
   refuse({"--name", "9lives"}, 2, "is no identifier of C");
   refuse({"--target", "arm/m5"}, 2, "'arm/m5' is not one of");
   refuse({"--golden", "0"}, 2, "--golden");
+  refuse({"--train"}, 4, "has no program that trains");
   convert({"--train", "softmax_cross_entropy"});
   refuse({}, 4, "what training learns");
 }

@@ -89,10 +89,10 @@ TEST(static_tables, streams_go_on_until_they_begin_again) {
 
 TEST(static_tables, hold_what_the_target_takes) {
   const StaticModel m(test::conv_add_int8());
-  EXPECT_EQ(m.tables.call_bytes, measure(m.loaded, 0, {.pointer_bytes = 4}).bytes[kCalls]);
+  EXPECT_EQ(m.tables.infer().call_bytes, measure(m.loaded, 0, {.pointer_bytes = 4}).bytes[kCalls]);
   EXPECT_EQ(m.tables.scratch_bytes, measure(m.loaded, 0).bytes[kScratch]);
   EXPECT_LT(m.tables.records.size(), m.loaded.model().tensors().size());  // tensors of one shape and type share theirs
-  for (const StaticTables::BoundStep& step : m.tables.calls) EXPECT_FALSE(step.function.empty());
+  for (const StaticTables::BoundStep& step : m.tables.infer().calls) EXPECT_FALSE(step.function.empty());
 }
 
 // The CRC of the tables after `change`.
@@ -103,32 +103,34 @@ uint32_t crc_after(const Draft& draft, const Change& change) {
   return table_crc(BoundTables(m.tables).program());
 }
 
+std::vector<StaticTables::BoundStep>& calls_of(StaticTables& t) { return t.programs.at(Entry::kInfer).calls; }
+
 TEST(static_tables, any_changed_constant_of_the_image_changes_the_crc) {
   size_t general = 0, ready = 0;
   for (const Draft& draft : {test::conv_add_int8(), test::moves(), test::multi_input()}) {
     const StaticModel m(draft);
     const auto expect_other = [&](const auto& change, const char* what, size_t i) {
-      EXPECT_NE(crc_after(draft, change), m.tables.crc) << what << " " << i;
+      EXPECT_NE(crc_after(draft, change), m.tables.infer().crc) << what << " " << i;
     };
-    for (size_t i = 0; i < m.tables.calls.size(); ++i) {
-      const StaticTables::BoundStep& call = m.tables.calls[i];
+    for (size_t i = 0; i < m.tables.infer().calls.size(); ++i) {
+      const StaticTables::BoundStep& call = m.tables.infer().calls[i];
       ++(call.op == kNoIndex ? general : ready);
       const StepRecord& step = m.tables.steps[call.step];
       expect_other([&](StaticTables& t) { t.steps[call.step].rounding = Rounding::kFloatEven; }, "step", i);
       for (uint32_t k = step.first_word; k < step.first_word + step.word_count; ++k)
         expect_other([k](StaticTables& t) { t.words[k] ^= 1; }, "word", k);
       if (call.op != kNoIndex && m.tables.ops.size() > 1)
-        expect_other([&, i](StaticTables& t) { t.calls[i].op = (call.op + 1) % uint32_t(t.ops.size()); }, "op", i);
+        expect_other([&, i](StaticTables& t) { calls_of(t)[i].op = (call.op + 1) % uint32_t(t.ops.size()); }, "op", i);
       for (size_t k = 0; k < call.operands.size(); ++k) {
         const StaticTables::Operand& o = call.operands[k];
         if (o.place.block != kNoIndex)
-          expect_other([i, k](StaticTables& t) { t.calls[i].operands[k].place.offset += 1; }, "operand", i);
+          expect_other([i, k](StaticTables& t) { calls_of(t)[i].operands[k].place.offset += 1; }, "operand", i);
         if (o.record != kNoIndex) expect_other([&](StaticTables& t) { t.records[o.record].dims[0] += 1; }, "record", i);
       }
     }
     expect_other([](StaticTables& t) { t.weights.bytes().back() ^= std::byte{1}; }, "weight", 0);
     expect_other([](StaticTables& t) { t.hash[15] ^= 1; }, "hash", 0);
-    expect_other([](StaticTables& t) { t.outputs[0].bytes -= 1; }, "output", 0);
+    expect_other([](StaticTables& t) { t.programs.at(Entry::kInfer).outputs[0].bytes -= 1; }, "output", 0);
   }
   EXPECT_GT(general, 0u);
   EXPECT_GT(ready, 0u);
@@ -137,10 +139,10 @@ TEST(static_tables, any_changed_constant_of_the_image_changes_the_crc) {
 TEST(static_tables, steps_of_one_kind_share_their_op) {
   const StaticModel m(test::dense_int8());
   const StaticModel again(test::dense_int8());
-  EXPECT_LE(m.tables.ops.size(), m.tables.calls.size());
-  EXPECT_FALSE(m.tables.keeps_records());  // the compiler's alone
-  EXPECT_EQ(m.tables.crc, again.tables.crc);
-  for (const StaticTables::BoundStep& call : m.tables.calls)
+  EXPECT_LE(m.tables.ops.size(), m.tables.infer().calls.size());
+  EXPECT_FALSE(m.tables.infer().keeps_records());  // the compiler's alone
+  EXPECT_EQ(m.tables.infer().crc, again.tables.infer().crc);
+  for (const StaticTables::BoundStep& call : m.tables.infer().calls)
     EXPECT_TRUE(call.function.starts_with("reference::ready::kDense"));
 }
 

@@ -154,7 +154,9 @@ void add_firmware(CLI::App& app) {
   auto o = std::make_shared<FirmwareOptions>();
   Command& c = add_command(app, "firmware", "a model as C++ that is bound already: the smallest image there is");
   c.footer(
-      "Example:\n  nacre firmware kws.nacre --target arm/m4 -o build/kws --name kws\n"
+      "Examples:\n"
+      "  nacre firmware kws.nacre --target arm/m4 -o build/kws --name kws\n"
+      "  nacre firmware tuned.nacre --train -o build/tuned      a model of nacre convert --train: it learns there\n"
       "Writes NAME.h, NAME.cc (tables), NAME_weights.cc, NAME_test.cc (golden pairs), NAME_main.c and, for projects\n"
       "that take them in, CMakeLists.txt, NAME.mk and meson.build (ports/firmware/README.md). They link libnacre.a,\n"
       "and of it the kernels that the model needs and what runs them: no verifier, no binder, no RAM but the arena.\n"
@@ -162,9 +164,10 @@ void add_firmware(CLI::App& app) {
       "take scratch memory; of one for the host by the small ones.\n"
       "The image runs this model alone; one that is to be replaced in the field takes a model file (nacre kernels).");
   add_model(c, o->model);
-  c.writes(
-      c.add_option("-o,--output", o->directory, "directory for the sources")->required()->type_name("DIR"));
+  c.writes(c.add_option("-o,--output", o->directory, "directory for the sources")->required()->type_name("DIR"));
   add_target(c, o->target, "the machine [arm/m4]");
+  c.add_flag("--train", o->train,
+             "also the programs that train, over one state: NAME_training (train/static_trainer.h)");
   c.add_option("--name", o->name, "of the files and their symbols [model]")->check(not_empty())->type_name("NAME");
   add_number(c, "--golden", o->golden, 1, 1000, "pairs of inputs and outputs that the self-test runs [2]");
   add_json(c, o->json);

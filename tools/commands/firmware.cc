@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/print.h"
 #include "tools/files/output_files.h"
 #include "tools/model/golden.h"
+#include "tools/model/kernel_choice.h"
 #include "tools/model/static_source.h"
+#include "tools/tuner/tuner.h"
 
 namespace nacre::tools {
 namespace {
@@ -29,6 +32,33 @@ uint32_t program_for(const LoadedModel& model, const std::string& target) {
   return model.infer_program("host");
 }
 
+StaticTables tables_of(const LoadedModel& model, const FirmwareOptions& options, const TargetMachine& machine) {
+  if (options.train) return static_training_tables(model, options.target, machine);
+  return static_tables(model, program_for(model, options.target), machine);
+}
+
+// Of the program that infers, over the state that training begins with.
+std::vector<GoldenPair> golden_of_training(const LoadedModel& model, uint32_t program, uint32_t count) {
+  const std::string target = model.program_names(program).target;
+  LoadedTrainer owner(model, {port_for_target(target)}, 1, target);
+  const Program& infer = owner.trainer().infer();
+  std::vector<GoldenPair> pairs;
+  for (uint32_t seed = 1; seed <= count; ++seed) {
+    model.require(infer.start());
+    GoldenPair pair = {program, seeded_inputs(model, program, seed), {}, 0};
+    const uint8_t* from = pair.inputs.data();
+    for (uint32_t i = 0; i < infer.input_count(); from += infer.input(i++).size())
+      std::memcpy(infer.input(i).data(), from, infer.input(i).size());
+    model.require(infer.run());
+    for (uint32_t i = 0; i < infer.output_count(); ++i) {
+      const auto* bytes = reinterpret_cast<const uint8_t*>(infer.output(i).data());
+      pair.outputs.insert(pair.outputs.end(), bytes, bytes + infer.output(i).size());
+    }
+    pairs.push_back(std::move(pair));
+  }
+  return pairs;
+}
+
 }  // namespace
 
 void firmware(const FirmwareOptions& options, const CommandFiles& files) {
@@ -37,39 +67,40 @@ void firmware(const FirmwareOptions& options, const CommandFiles& files) {
   if (machine == nullptr)
     throw Error(kUsage, "--target", fmt::format("'{}' is not a machine that nacre knows", options.target));
   const LoadedModel model(options.model);
-  const uint32_t program = program_for(model, options.target);
   model.require(model.model().check_weights());
-  const StaticTables tables = static_tables(model, program, *machine);
+  const StaticTables tables = tables_of(model, options, *machine);
+  const uint32_t infer = tables.infer().index;
   const StaticSource source = {.model = model,
-                               .program = program,
                                .machine = *machine,
                                .tables = tables,
                                .name = options.name,
-                               .golden = make_golden(model, program, options.golden)};
+                               .golden = options.train ? golden_of_training(model, infer, options.golden)
+                                                       : make_golden(model, infer, options.golden)};
   OutputFiles out(options.directory);
   for (const auto& [name, text] : static_source(source)) out.add(name, {text.begin(), text.end()});
   for (const std::string& path : out.paths()) files.require_no_input("--output", path);
   OutputFiles* const all[] = {&out};
   write_together(all);
 
-  uint64_t ram = tables.scratch_bytes;
-  for (size_t block = StaticTables::kStreamBlock; block < tables.block_bytes.size(); ++block)
-    ram += tables.block_bytes[block];
+  const uint64_t state = options.train ? tables.block_bytes[tables.state_block(kState)] : 0;
   if (options.json)
     return print_json({{"model", options.model},
                        {"output", options.directory},
                        {"machine", machine->name},
                        {"files", out.paths()},
+                       {"trains", options.train},
                        {"table_bytes", tables.table_bytes()},
                        {"weight_bytes", tables.block_bytes[StaticTables::kWeightsBlock]},
-                       {"ram_bytes", ram},
+                       {"ram_bytes", tables.ram_bytes()},
+                       {"state_bytes", state},
                        {"golden", options.golden}});
-  print(fmt::format("{} -> {}: a static program for {}\n", escaped(options.model), escaped(options.directory),
-                    machine->name));
+  print(fmt::format("{} -> {}: a static program for {}{}\n", escaped(options.model), escaped(options.directory),
+                    machine->name, options.train ? ", and those that train it" : ""));
   for (const std::string& path : out.paths()) print(fmt::format("  {}\n", escaped(path)));
   print(fmt::format("  flash    tables {}, weights {}\n", grouped(tables.table_bytes()),
                     grouped(tables.block_bytes[StaticTables::kWeightsBlock])));
-  print(fmt::format("  RAM      {}, without the stack\n", grouped(ram)));
+  print(fmt::format("  RAM      {}, without the stack{}\n", grouped(tables.ram_bytes()),
+                    options.train ? fmt::format("; state {}", grouped(state)) : ""));
 }
 
 }  // namespace nacre::tools

@@ -1,7 +1,6 @@
 #include "tools/model/ready_entries.h"
 
 #include <new>
-#include <span>
 
 // In this order: the last of the engine ends with what an entry is there.
 #include "engine/kernels/entry_functions.h"
@@ -27,7 +26,7 @@ constexpr ReadyEntry row(Kernel general, Kernel ready, const char* space, const 
   else return {general, nullptr, space, name, type, 0, nullptr};
 }
 
-#define NACRE_ROW(space, prefix, name, type, ...)                                                                    \
+#define NACRE_ROW(space, prefix, name, type, ...) \
   tools::row<type, Ready<type, &type::__VA_ARGS__>::kPossible>(functions::name, ready::name, space, #name, prefix #type)
 
 }  // namespace
@@ -56,9 +55,10 @@ constexpr tools::ReadyEntry kEntries[] = {
 
 namespace nacre::tools {
 
+std::array<std::span<const ReadyEntry>, 2> ready_entries() { return {reference::kEntries, cortex_m::kEntries}; }
+
 const ReadyEntry* find_ready_entry(Kernel general) {
-  const std::span<const ReadyEntry> lists[] = {reference::kEntries, cortex_m::kEntries};
-  for (const std::span<const ReadyEntry> list : lists)
+  for (const std::span<const ReadyEntry> list : ready_entries())
     for (const ReadyEntry& entry : list)
       if (entry.general == general) return &entry;
   return nullptr;

@@ -1,7 +1,9 @@
 // The entries whose op can be ready (engine/kernels/ready.h), of the reference and of Cortex-M, and how it is made.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <span>
 
 #include "engine/kernels/kernel.h"
 
@@ -16,6 +18,9 @@ struct ReadyEntry {
   size_t bytes;       // of it
   void (*make)(void* to, const Words& words, const Operands& operands);
 };
+
+// Of the reference, those of training among them, and of Cortex-M.
+std::array<std::span<const ReadyEntry>, 2> ready_entries();
 
 // Of the entry that runs by this kernel, of those of the reference, those of training among them, and of Cortex-M;
 // null: none does.

@@ -1,6 +1,6 @@
 // The C++ of a static program: what `nacre firmware` writes of the tables (static_tables.h).
 //
-//   NAME.h            declares NAME_program and NAME_self_test, in C and C++
+//   NAME.h            declares NAME_program, NAME_self_test and, of a training, NAME_training, in C and C++
 //   NAME.cc           the tables, the arena and what else of RAM it takes
 //   NAME_weights.cc   weights, one aligned array
 //   NAME_test.cc      golden pairs, and the self-test that runs them
@@ -21,7 +21,6 @@ namespace nacre::tools {
 
 struct StaticSource {
   const LoadedModel& model;
-  uint32_t program;
   const TargetMachine& machine;
   const StaticTables& tables;
   std::string name;                // an identifier of C: of the files and of the symbols

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <numeric>
 
 #include "engine/run/bound_step.h"
+#include "engine/train/step_numbers.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/model/kernel_choice.h"
@@ -60,30 +63,67 @@ class PlacedWeights {
   std::map<const std::byte*, uint64_t> ranges_, offsets_;
 };
 
+// Programs over the same blocks of memory.
 class Maker {
  public:
-  Maker(const LoadedModel& model, uint32_t index, const TargetMachine& machine)
-      : model_(model), binding_(model, index), view_(model.model().program(index)) {
-    refuse_what_is_not_static();
-    tables_.call_bytes = measure(model, index, {.pointer_bytes = machine.pointer_bytes}).bytes[kCalls];
-    tables_.scratch_bytes = binding_.sizes.bytes[kScratch];
+  Maker(const LoadedModel& model, const TargetMachine& machine) : model_(model), machine_(machine) {
     std::ranges::copy(model.model().header().hash, tables_.hash);
   }
 
+  void bind(Entry entry, uint32_t index) {
+    const HostBinding& binding = bindings_.try_emplace(entry, model_, index).first->second;
+    const uint64_t* bytes = binding.sizes.bytes;
+    if (bytes[kPrepared] != 0)
+      refuse("its weights are made ready when it is bound, and a static program is bound already",
+             "convert the network for the target host");
+    for (uint32_t block = kStream; block < kBlockCount; ++block)
+      if (bytes[block] > UINT32_MAX) refuse("needs more than 4 GB of one memory", "");
+    tables_.scratch_bytes = std::max(tables_.scratch_bytes, bytes[kScratch]);
+    tables_.banks = std::max(tables_.banks, uint32_t(model_.model().program(index).banks.size()));
+    tables_.programs[entry].index = index;
+    tables_.programs[entry].call_bytes =
+        measure(model_, index, {.pointer_bytes = machine_.pointer_bytes}).bytes[kCalls];
+  }
+
+  // Of a program that infers and nothing else.
+  void refuse_state() const {
+    const uint64_t* bytes = bindings_.at(Entry::kInfer).sizes.bytes;
+    if (bytes[kState] != 0 || bytes[kStepSums] != 0)
+      refuse("holds what training learns, and a static program that infers has no state",
+             "write those that train too: --train; or make a network that infers of it: nacre export --network");
+    if (bytes[kDerived] != 0)
+      refuse("its weights are made ready when it is bound, and a static program is bound already",
+             "convert the network without --train, for the target host");
+  }
+
+  void hold_state() {
+    tables_.training.emplace();
+    for (const Block block : {kState, kDerived, kStepSums})
+      learned_bytes_.push_back(model_.model().region_bytes(Region(uint32_t(Region::kState) + block - kState)));
+  }
+
   StaticTables make() && {
-    each_call([&](const Call& call, int tensors) {
-      for (const Tensor& t : std::span(call.operands(), size_t(tensors)))
-        if (t.record != nullptr && t.record->region == Region::kWeights)
-          weights_.add(bytes_at(t.data), t.record->bytes);
-    });
+    for (const auto& [entry, binding] : bindings_)
+      each_call(entry, [&](const Call& call, int tensors) {
+        for (const Tensor& t : std::span(call.operands(), size_t(tensors)))
+          if (t.record != nullptr && t.record->region == Region::kWeights)
+            weights_.add(bytes_at(t.data), t.record->bytes);
+      });
+    if (tables_.training) add_initial_weights();
     weights_.place(tables_.weights);
-    tables_.block_bytes = {tables_.weights.bytes().size(), binding_.sizes.bytes[kStream]};
-    for (uint32_t bank = 0; bank < view_.banks.size(); ++bank)
-      tables_.block_bytes.push_back(binding_.sizes.bytes[kArena + bank]);
-    each_call([&](const Call& call, int tensors) { add(call, tensors); });
-    for (const uint32_t id : view_.inputs) tables_.inputs.push_back(port(id));
-    for (const uint32_t id : view_.outputs) tables_.outputs.push_back(port(id));
-    tables_.crc = table_crc(BoundTables(tables_).program());
+    tables_.block_bytes = {tables_.weights.bytes().size(), most(kStream)};
+    for (uint32_t bank = 0; bank < tables_.banks; ++bank) tables_.block_bytes.push_back(most(kArena + bank));
+    std::ranges::copy(learned_bytes_, std::back_inserter(tables_.block_bytes));
+    for (const auto& [entry, binding] : bindings_) {
+      binding_ = &binding;
+      StaticTables::BoundProgram& program = tables_.programs.at(entry);
+      each_call(entry, [&](const Call& call, int tensors) { program.calls.push_back(bound(call, tensors)); });
+      for (const uint32_t id : binding.program.view().inputs) program.inputs.push_back(port(id));
+      for (const uint32_t id : binding.program.view().outputs) program.outputs.push_back(port(id));
+      if (tables_.training && entry == Entry::kUpdate) describe_training();
+    }
+    const BoundTables here(tables_);
+    for (auto& [entry, program] : tables_.programs) program.crc = table_crc(here.program(entry));
     return std::move(tables_);
   }
 
@@ -91,33 +131,64 @@ class Maker {
   static const std::byte* bytes_at(const void* data) { return static_cast<const std::byte*>(data); }
   const TensorRecord& record(uint32_t id) const { return model_.model().tensors()[id]; }
 
-  void refuse_what_is_not_static() const {
-    const auto refuse = [&](const std::string& fact, const std::string& remedy) {
-      throw Error(kUnsupported, model_.path(), fact, remedy);
-    };
-    const uint64_t* bytes = binding_.sizes.bytes;
-    if (bytes[kState] != 0 || bytes[kStepSums] != 0)
-      refuse("holds what training learns, and a static program has no state",
-             "make a network that infers of it: nacre export --network");
-    if (bytes[kDerived] != 0 || bytes[kPrepared] != 0)
-      refuse("its weights are made ready when it is bound, and a static program is bound already",
-             "convert the network without --train, for the target host");
-    for (uint32_t block = kStream; block < kBlockCount; ++block)
-      if (bytes[block] > UINT32_MAX) refuse("needs more than 4 GB of one memory", "");
+  [[noreturn]] void refuse(const std::string& fact, const std::string& remedy) const {
+    throw Error(kUnsupported, model_.path(), fact, remedy);
+  }
+
+  uint64_t most(uint32_t block) const {
+    uint64_t bytes = 0;
+    for (const auto& [entry, binding] : bindings_) bytes = std::max(bytes, binding.sizes.bytes[block]);
+    return bytes;
   }
 
   // f(call, tensors), in order.
   template <class F>
-  void each_call(const F& f) const {
-    auto* call = reinterpret_cast<const Call*>(binding_.memory.block[kCalls].data());
-    for (uint32_t i = 0; i < view_.step_count; ++i) {
+  void each_call(Entry entry, const F& f) const {
+    const HostBinding& binding = bindings_.at(entry);
+    auto* call = reinterpret_cast<const Call*>(binding.memory.block[kCalls].data());
+    for (uint32_t i = 0; i < binding.program.view().step_count; ++i) {
       const int tensors = call->step->operand_count + (call->step->guard != kNoIndex ? 1 : 0);
       f(*call, tensors);
       call = reinterpret_cast<const Call*>(call->operands() + tensors);
     }
   }
 
-  void add(const Call& call, int tensors) {
+  // f(id), of each tensor of the state that begins with weights.
+  template <class F>
+  void each_initial(const F& f) const {
+    for (uint32_t id = 0; id < model_.model().tensors().size(); ++id) {
+      const TensorRecord& r = record(id);
+      if (r.region == Region::kState && r.alias_of == kNoIndex && r.initial != kNoIndex) f(r);
+    }
+  }
+  void add_initial_weights() {
+    each_initial([&](const TensorRecord& r) { weights_.add(model_.model().weights(r.initial), r.bytes); });
+  }
+
+  // The state as Trainer and Checkpoint know it, of the program `update`.
+  void describe_training() {
+    StaticTables::Training& training = *tables_.training;
+    each_initial([&](const TensorRecord& r) {
+      const uint64_t from = weights_.offset(model_.model().weights(r.initial));
+      training.initial.push_back({uint32_t(r.offset), uint32_t(from), uint32_t(r.bytes)});
+    });
+    const StateTable state = state_table(model_.model());
+    for (uint32_t i = 0; i < state.count; ++i) {
+      StateRow row;
+      if (!state.row(state.context, i, &row)) continue;
+      training.rows.push_back(row);
+      training.uses.push_back(state.use(state.context, i));
+    }
+    const auto place_of = [&](uint32_t id) {
+      return id == kNoIndex ? StaticPlace() : place(binding_->program.bytes(id).data(), record(id));
+    };
+    const StepNumbers numbers = step_numbers(model_.model(), binding_->program.view());
+    training.samples = place_of(numbers.samples);
+    training.floor = place_of(numbers.floor);
+    training.wide = record(binding_->program.view().outputs[2]).element == ElementType::kFloat64;
+  }
+
+  StaticTables::BoundStep bound(const Call& call, int tensors) {
     const ReadyEntry* const entry = find_ready_entry(call.run);
     if (entry == nullptr)
       throw Error(kUnsupported, model_.path(), "a step runs by a kernel that static programs do not know",
@@ -134,7 +205,7 @@ class Maker {
       bound.operands.push_back(
           t.record == nullptr ? StaticTables::Operand{{}, kNoIndex}
                               : StaticTables::Operand{place(t.data, *t.record), ready ? kNoIndex : shared(*t.record)});
-    tables_.calls.push_back(std::move(bound));
+    return bound;
   }
 
   uint32_t op(const ReadyEntry& entry, const Call& call) {
@@ -149,16 +220,20 @@ class Maker {
   }
 
   StaticTables::Port port(uint32_t id) {
-    return {place(binding_.program.bytes(id).data(), record(id)), uint32_t(record(id).bytes), id};
+    return {place(binding_->program.bytes(id).data(), record(id)), uint32_t(record(id).bytes), id};
   }
 
   StaticPlace place(const void* data, const TensorRecord& r) const {
     if (r.region == Region::kWeights) return {StaticTables::kWeightsBlock, uint32_t(weights_.offset(bytes_at(data)))};
-    const TensorRecord& root = r.alias_of == kNoIndex ? r : record(r.alias_of);
-    const uint32_t block = r.region == Region::kStream ? uint32_t{kStream} : kArena + root.bank;
-    const uint32_t table =
-        r.region == Region::kStream ? StaticTables::kStreamBlock : StaticTables::kArenaBlock + root.bank;
-    return {table, uint32_t(bytes_at(data) - binding_.memory.block[block].data())};
+    const Block block = block_of(r);
+    const auto offset = uint32_t(bytes_at(data) - binding_->memory.block[block].data());
+    if (block == kStream) return {StaticTables::kStreamBlock, offset};
+    if (block >= kArena) return {StaticTables::kArenaBlock + (block - kArena), offset};
+    return {tables_.state_block(block), offset};
+  }
+  Block block_of(const TensorRecord& r) const {
+    if (r.region == Region::kArena) return Block(kArena + (r.alias_of == kNoIndex ? r : record(r.alias_of)).bank);
+    return Block(kState + uint32_t(r.region) - uint32_t(Region::kState));
   }
 
   // First and count of the words, without the zeros that missing ones read as; a run that is there already is used
@@ -198,77 +273,57 @@ class Maker {
   }
 
   const LoadedModel& model_;
-  HostBinding binding_;
-  ProgramView view_;
+  const TargetMachine& machine_;
+  std::map<Entry, HostBinding> bindings_;
+  const HostBinding* binding_ = nullptr;  // of the program that is read
+  std::vector<uint64_t> learned_bytes_;   // of state, derived and sums of a step, of a training
   PlacedWeights weights_;
   StaticTables tables_;
 };
 
 }  // namespace
 
-bool StaticTables::keeps_records() const {
+bool StaticTables::BoundProgram::keeps_records() const {
   return std::ranges::any_of(calls, [](const BoundStep& call) { return call.op == kNoIndex; });
 }
 
 uint64_t StaticTables::table_bytes() const {
-  uint64_t bytes = call_bytes + steps.size() * sizeof(StepRecord);
+  uint64_t bytes = steps.size() * sizeof(StepRecord);
   for (const ReadyOp& op : ops) bytes += op.bytes;
-  if (keeps_records()) bytes += records.size() * sizeof(TensorRecord) + words.size() * sizeof(uint32_t);
+  bool keeps_records = false;
+  for (const auto& [entry, program] : programs) {
+    bytes += program.call_bytes;
+    keeps_records |= program.keeps_records();
+  }
+  if (keeps_records) bytes += records.size() * sizeof(TensorRecord) + words.size() * sizeof(uint32_t);
   return bytes;
 }
 
+uint64_t StaticTables::ram_bytes() const {
+  return std::accumulate(block_bytes.begin() + kStreamBlock, block_bytes.end(), scratch_bytes);
+}
+
 StaticTables static_tables(const LoadedModel& model, uint32_t program, const TargetMachine& machine) {
-  return Maker(model, program, machine).make();
+  Maker maker(model, machine);
+  maker.bind(Entry::kInfer, program);
+  maker.refuse_state();
+  return std::move(maker).make();
 }
 
-BoundTables::BoundTables(StaticTables& tables) : tables_(tables), blocks_(tables.block_bytes.size()) {
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    if (i != StaticTables::kWeightsBlock) blocks_[i].resize(size_t(tables.block_bytes[i]));
-    spans_.push_back(i == StaticTables::kWeightsBlock ? tables.weights.bytes() : blocks_[i].bytes());
-    list_.push_back({spans_.back().data(), uint32_t(spans_.back().size())});
-  }
-  scratch_.resize(size_t(tables.scratch_bytes));
-  size_t words = 0;
-  for (const StaticTables::BoundStep& step : tables.calls) words += call_bytes(uint32_t(step.operands.size())) / 8;
-  calls_.resize(words);
-  make_ops();
-  auto* call = reinterpret_cast<Call*>(calls_.data());
-  for (const StaticTables::BoundStep& step : tables.calls) {
-    *call = {step.run, &tables.steps[step.step], step.op == kNoIndex ? nullptr : ops_[step.op].data()};
-    Tensor* tensor = call->operands();
-    for (const StaticTables::Operand& o : step.operands)
-      *tensor++ = {o.place.block == kNoIndex ? nullptr : at(o.place, 0).data(),
-                   o.record == kNoIndex ? nullptr : &tables.records[o.record]};
-    call = reinterpret_cast<Call*>(tensor);
-  }
-  for (const StaticTables::Port& port : tables.inputs) inputs_.push_back(at(port.place, port.bytes));
-  for (const StaticTables::Port& port : tables.outputs) outputs_.push_back(at(port.place, port.bytes));
-  for (size_t i = 0; i < ops_.size(); ++i) list_.push_back({ops_[i].data(), uint32_t(tables.ops[i].bytes)});
-  program_ = {.calls = {reinterpret_cast<const Call*>(calls_.data()), tables.words.data(), scratch_.bytes()},
-              .call_count = uint32_t(tables.calls.size()),
-              .inputs = inputs_,
-              .outputs = outputs_,
-              .stream = spans_[StaticTables::kStreamBlock],
-              .blocks = list_,
-              .first_op = uint32_t(spans_.size()),
-              .hash = {},
-              .crc = tables.crc};
-  std::ranges::copy(tables.hash, program_.hash);
-}
-
-void BoundTables::make_ops() {
-  for (const StaticTables::ReadyOp& op : tables_.ops) {
-    std::vector<Tensor> operands;
-    for (const uint32_t record : op.records)
-      operands.push_back({nullptr, record == kNoIndex ? nullptr : &tables_.records[record]});
-    ops_.emplace_back((op.bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t));
-    op.make(ops_.back().data(), {tables_.words.data() + op.first_word, int(op.word_count)},
-            {operands.data(), int(operands.size()), 0});
-  }
-}
-
-std::span<std::byte> BoundTables::at(const StaticPlace& place, uint64_t bytes) {
-  return spans_[place.block].subspan(place.offset, size_t(bytes));
+StaticTables static_training_tables(const LoadedModel& model, const std::string& target, const TargetMachine& machine) {
+  const auto refuse = [&](const char* fact) {
+    throw Error(kUnsupported, model.path(), fact, "convert the network with --train");
+  };
+  uint32_t update = kNoIndex, index = kNoIndex;
+  if (!model.model().find(Entry::kUpdate, target.c_str(), &update).ok() &&
+      !model.model().find(Entry::kUpdate, nullptr, &update).ok())
+    refuse("has no program that trains");
+  if (!model.model().find_beside(update, Entry::kInfer, &index).ok()) refuse("has no program that infers beside it");
+  Maker maker(model, machine);
+  for (const Entry entry : {Entry::kInfer, Entry::kGradients, Entry::kUpdate, Entry::kDerive})
+    if (model.model().find_beside(update, entry, &index).ok()) maker.bind(entry, index);
+  maker.hold_state();
+  return std::move(maker).make();
 }
 
 }  // namespace nacre::tools

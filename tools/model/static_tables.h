@@ -1,5 +1,5 @@
-// A program bound for a microcontroller, as tables without addresses: what `nacre firmware` writes (static_source.h)
-// and run/static_program.h runs.
+// Programs bound for a microcontroller, as tables without addresses: what `nacre firmware` writes (static_source.h)
+// and run/static_program.h and train/static_trainer.h run. One that infers; with those that train, over one state.
 //
 // The tables are read off what Program::measure and Program::bind made here of the same model: its kernels, its
 // operands, its places in the arena. What no kernel reads (lifetimes, names, quantizers) is left out of the records, so
@@ -7,16 +7,20 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/run/static_program.h"
+#include "engine/train/static_trainer.h"
 #include "tools/model/loaded_model.h"
 #include "tools/model/machines.h"
 
 namespace nacre::tools {
 
-// Block 0: weights, 1: stream, 2 + i: bank i of the arena. kNoIndex: an operand that is absent.
+// Block 0: weights, 1: stream, 2 + i: bank i of the arena; behind them, of a training, state, derived and sums of a
+// step. kNoIndex: an operand that is absent.
 struct StaticPlace {
   uint32_t block = kNoIndex;
   uint32_t offset = 0;
@@ -53,46 +57,90 @@ struct StaticTables {
     StaticPlace place;
     uint32_t bytes, tensor;
   };
+  struct BoundProgram {
+    uint32_t index;  // in the model
+    std::vector<BoundStep> calls;
+    std::vector<Port> inputs, outputs;
+    uint64_t call_bytes = 0;
+    uint32_t crc = 0;
+
+    // Whether a call reads words and records at every run.
+    bool keeps_records() const;
+  };
+  struct Initial {  // of the state
+    uint32_t offset, weights_offset, bytes;
+  };
+  // What train/static_trainer.h asks besides.
+  struct Training {
+    std::vector<Initial> initial;
+    std::vector<StateRow> rows;
+    std::vector<uint8_t> uses;
+    StaticPlace samples, floor;  // absent where `update` has none
+    bool wide = false;
+  };
 
   std::vector<uint32_t> words;
   std::vector<StepRecord> steps;
   std::vector<TensorRecord> records;
   std::vector<ReadyOp> ops;
-  std::vector<BoundStep> calls;
+  std::map<Entry, BoundProgram> programs;
+  std::optional<Training> training;
   std::vector<uint64_t> block_bytes;
+  uint32_t banks = 0;
   AlignedBytes weights;
-  uint64_t scratch_bytes = 0, call_bytes = 0;
-  std::vector<Port> inputs, outputs;
+  uint64_t scratch_bytes = 0;
   uint8_t hash[16] = {};
-  uint32_t crc = 0;
 
+  // Of kState, kDerived or kStepSums, of a training.
+  uint32_t state_block(nacre::Block block) const {
+    return kArenaBlock + banks + (block == kState ? 0 : block - kDerived + 1);
+  }
+  const BoundProgram& infer() const { return programs.at(Entry::kInfer); }
   // What a device keeps of them in flash, without weights: calls, ops, steps; and, of calls without an op, words and
   // records, all of them where there is one such call.
   uint64_t table_bytes() const;
-  bool keeps_records() const;
+  // Of RAM, scratch among it.
+  uint64_t ram_bytes() const;
 };
 
-// Throws where a program of this kind is not to be had: one with state, derived weights or prepared kernels.
+// Of the program that infers, as a program of the model. Throws where it is not to be had: one with state, derived
+// weights or prepared kernels.
 StaticTables static_tables(const LoadedModel& model, uint32_t program, const TargetMachine& machine);
+
+// Of all programs that train, and of the one that infers over their state, of the target that the first `update` is
+// compiled for [`target`, where there is one]. Throws where the model has none of these.
+StaticTables static_training_tables(const LoadedModel& model, const std::string& target, const TargetMachine& machine);
 
 // The same tables with the addresses of this machine: runs here, and says their CRC.
 class BoundTables {
  public:
   explicit BoundTables(StaticTables& tables);
-  const StaticProgram& program() const { return program_; }
+  BoundTables(const BoundTables&) = delete;
+  BoundTables& operator=(const BoundTables&) = delete;
+  const StaticProgram& program(Entry entry = Entry::kInfer) const { return programs_.at(entry).program; }
+  const StaticTraining& training() const { return training_; }
 
  private:
+  struct Bound {
+    std::vector<uint64_t> calls;
+    std::vector<std::span<std::byte>> inputs, outputs;
+    StaticProgram program = {};
+  };
+
   void make_ops();
+  void bind(const StaticTables::BoundProgram& from, Bound& to);
+  void make_training();
   std::span<std::byte> at(const StaticPlace& place, uint64_t bytes);
 
   StaticTables& tables_;
   std::vector<AlignedBytes> blocks_;  // of `weights` the tables' own
   AlignedBytes scratch_;
-  std::vector<uint64_t> calls_;
   std::vector<std::vector<uint64_t>> ops_;
-  std::vector<std::span<std::byte>> inputs_, outputs_, spans_;
+  std::vector<std::span<std::byte>> spans_;
   std::vector<StaticBlock> list_;
-  StaticProgram program_ = {};
+  std::map<Entry, Bound> programs_;
+  std::vector<StaticInitial> initial_;
+  StaticTraining training_ = {};
 };
 
 }  // namespace nacre::tools

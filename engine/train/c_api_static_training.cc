@@ -1,0 +1,90 @@
+// Training of static programs for C (nacre_c.h). Apart from the rest: an image links no more of it.
+#include <cstring>
+#include <type_traits>
+
+#include "engine/train/c_api_checkpoint.h"
+#include "engine/train/static_trainer.h"
+
+namespace {
+
+using nacre::Checkpoint;
+using nacre::give;
+using nacre::no_note;
+using nacre::StaticTrainer;
+using nacre::storage_of;
+using nacre::to_c;
+
+static_assert(sizeof(StaticTrainer) <= sizeof(nacre_static_trainer));
+static_assert(alignof(StaticTrainer) <= alignof(nacre_static_trainer) && std::is_trivially_copyable_v<StaticTrainer>);
+
+const StaticTrainer& of(const nacre_static_trainer* t) {
+  return *static_cast<const StaticTrainer*>(static_cast<const void*>(t->opaque));
+}
+StaticTrainer& of(nacre_static_trainer* t) { return *static_cast<StaticTrainer*>(static_cast<void*>(t->opaque)); }
+
+}  // namespace
+
+extern "C" {
+
+void nacre_static_trainer_make(nacre_static_trainer* trainer, const nacre_static_training* training) {
+  const StaticTrainer object(*training);
+  std::memcpy(trainer->opaque, &object, sizeof object);
+}
+uint8_t nacre_static_trainer_start(nacre_static_trainer* trainer) { return uint8_t(of(trainer).start()); }
+uint8_t nacre_static_trainer_restored(nacre_static_trainer* trainer) { return uint8_t(of(trainer).restored()); }
+
+uint32_t nacre_static_trainer_input_count(const nacre_static_trainer* trainer) { return of(trainer).input_count(); }
+uint32_t nacre_static_trainer_output_count(const nacre_static_trainer* trainer) { return of(trainer).output_count(); }
+
+void* nacre_static_trainer_input(const nacre_static_trainer* trainer, uint32_t index, size_t* size) {
+  const std::span<std::byte> bytes = of(trainer).input(index);
+  *size = bytes.size();
+  return bytes.data();
+}
+const void* nacre_static_trainer_output(const nacre_static_trainer* trainer, uint32_t index, size_t* size) {
+  const std::span<const std::byte> bytes = of(trainer).output(index);
+  *size = bytes.size();
+  return bytes.data();
+}
+
+uint8_t nacre_static_trainer_accumulate(nacre_static_trainer* trainer) { return uint8_t(of(trainer).accumulate()); }
+
+uint8_t nacre_static_trainer_commit(nacre_static_trainer* trainer, float learning_rate, nacre_report* report) {
+  StaticTrainer::Report told;
+  const nacre::Code code = of(trainer).commit(learning_rate, &told);
+  if (code == nacre::Code::kOk && report != nullptr) give(to_c(told), report);
+  return uint8_t(code);
+}
+
+void nacre_static_trainer_discard(nacre_static_trainer* trainer) { of(trainer).discard(); }
+
+void* nacre_static_trainer_state(const nacre_static_trainer* trainer, size_t* size) {
+  const std::span<std::byte> state = of(trainer).state();
+  *size = state.size();
+  return state.data();
+}
+
+nacre_status nacre_static_checkpoint_measure(const nacre_static_trainer* trainer, const nacre_storage* storage,
+                                             uint32_t note_bytes, uint64_t* bytes) {
+  return to_c(Checkpoint::measure(of(trainer).table(), storage_of(storage), note_bytes, bytes));
+}
+
+nacre_status nacre_static_checkpoint_save(const nacre_static_trainer* trainer, const nacre_storage* storage,
+                                          int pending, const void* note, size_t note_bytes) {
+  if (note == nullptr && note_bytes != 0) return no_note();
+  const Checkpoint::Info info = {pending != 0, {static_cast<const std::byte*>(note), note_bytes}};
+  return to_c(Checkpoint(storage_of(storage)).save(of(trainer).table(), of(trainer).state(), info));
+}
+
+nacre_status nacre_static_checkpoint_load(nacre_static_trainer* trainer, const nacre_storage* storage,
+                                          nacre_checkpoint_report* report, void* note, size_t note_bytes) {
+  if (note == nullptr && note_bytes != 0) return no_note();
+  Checkpoint::Report told;
+  const std::span<std::byte> bytes = {static_cast<std::byte*>(note), note_bytes};
+  nacre::Status status = Checkpoint(storage_of(storage)).load(of(trainer).table(), of(trainer).state(), &told, bytes);
+  if (status.ok()) status.code = of(trainer).restored();
+  if (status.ok() && report != nullptr) give(to_c(told), report);
+  return to_c(status);
+}
+
+}  // extern "C"

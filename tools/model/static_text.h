@@ -1,0 +1,44 @@
+// Pieces of the C++ of a static program: lists and the first line of a file. Private to static_source.cc and
+// static_tables_source.cc.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "tools/base/version.h"
+#include "tools/model/static_source.h"
+
+namespace nacre::tools {
+
+// Items on lines of at most 120 columns, each line behind `indent`.
+template <class Items, class F>
+std::string lines(const Items& items, const std::string& indent, const F& text_of) {
+  std::string text, line = indent;
+  for (const auto& item : items) {
+    const std::string next = text_of(item) + ",";
+    if (line.size() > indent.size() && line.size() + next.size() + 1 > 120) {
+      text += line + "\n";
+      line = indent;
+    }
+    line += (line.size() > indent.size() ? " " : "") + next;
+  }
+  return text + line + "\n";
+}
+
+// Of the file that was checked: what self_test prints.
+inline std::string hash_text(const StaticTables& tables) {
+  std::string text;
+  for (const uint8_t byte : tables.hash) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+inline std::string top(const StaticSource& s, const std::string& what, const char* comment = "//") {
+  return fmt::format("{} {} of the model {} for {}: written by `nacre firmware` {}.\n", comment, what,
+                     hash_text(s.tables), s.machine.name, kVersion);
+}
+
+// NAME.cc: the programs' constants, and what they take of RAM.
+std::string static_tables_source(const StaticSource& source);
+
+}  // namespace nacre::tools
