@@ -9,6 +9,7 @@
 #   firmware_power_cuts     such a training is cut off at 100 places: tests/claims/firmware_power_cuts.sh
 #   targets                 the same on Cortex-M0+ to M55 and RISC-V: tests/claims/targets.sh
 #   cortex_m_instructions   the int8 networks by the kernels of ports/cortex_m: tests/claims/cortex_m_instructions.sh
+#   firmware_gates          none of these images has grown by more than 1%: tests/claims/firmware_gates.sh
 #   integrations            what it writes, in projects of C, make, CMake and Meson: tests/claims/integrations.sh
 #   no_silent_fallback      second line: the digits sample under every policy runs in the image and gives what the PC gives
 #
@@ -18,6 +19,8 @@ cd "$(dirname "$0")/.."
 nacre=build/test/tools/nacre
 work=build/firmware
 mkdir -p "$work"
+. tests/claims/firmware_gates.sh
+rm -f "$gates_measured"
 passed=0 failed=0 skipped=0
 shared=${NACRE_SHARED-../shared}
 export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-1800}  # ends what hangs: no bound on speed
@@ -150,6 +153,8 @@ fine_tunes() {
   awk -v d="$difference" -v m="$most" 'BEGIN {exit !(d <= m)}' || result=failed
   [ "$(number right_after "$dir/run.txt")" -gt "$(number right_before "$dir/run.txt")" ] || result=failed
   cat "$dir/run.txt"
+  gate "arm/m4:file_train:$(basename "$model" .nacre)" "$(code_bytes)" "$(number stack "$dir/run.txt")" "$(number total "$dir/run.txt")" \
+    "$(number instructions_step "$dir/run.txt")"
   row="right $(number right_before "$dir/run.txt") -> $(number right_after "$dir/run.txt") of $(number samples "$dir/run.txt") \
 (PC $(number right_before "$dir/host.txt") -> $(number right_after "$dir/host.txt")); $(number steps "$dir/run.txt") steps, $(number instructions_step "$dir/run.txt") instructions each; \
 RAM $(number total "$dir/run.txt"): state $(number state "$dir/run.txt"), step block $(number step_block "$dir/run.txt"), arena $(number arena "$dir/run.txt"), calls $(number calls "$dir/run.txt"); \
@@ -186,6 +191,8 @@ static_twin() {
   ports/firmware/qemu_run.sh mps2-an386 "$elf" "$dir/data" "$dir/nothing" "$dir/flash" "${how[@]}" "$dir/state_joined" >"$dir/joined.txt" || twin_result=failed
   [ "$(number resumed_at "$dir/joined.txt")" -gt 0 ] || { twin_result=failed; echo "$model: static programs did not go on from the file's checkpoint"; }
   cmp -s "$dir/state" "$dir/state_joined" || { twin_result=failed; echo "$model: static programs that went on have another state"; }
+  gate "arm/m4:static_train:$(basename "$model" .nacre)" "$(code_bytes_of "$elf")" "$(number stack "$run")" \
+    "$(sed -n 's/.*"ram_bytes": \([0-9]*\).*/\1/p' "$dir/static.json")" "$(number instructions_step "$run")"
   twin="text+rodata without weights $(code_bytes_of "$elf") (a model file's $(code_bytes_of build/m4/ports/firmware/finetune.elf)), \
 $(number instructions_step "$run") instructions a step ($(number instructions_step "$dir/run.txt")), stack $(number stack "$run") ($(number stack "$dir/run.txt")), \
 RAM $(sed -n 's/.*"ram_bytes": \([0-9]*\).*/\1/p' "$dir/static.json") ($(number total "$dir/run.txt"))"
@@ -308,6 +315,9 @@ image "$model" -Dsentences=false -Doptimization=2
 fast=$(code_bytes)
 run "$work/in1.bin" "$work/fast.bin" >"$work/fast.txt" || verdict=failed
 cmp -s "$work/fast.bin" "$work/out1.bin" || verdict=failed
+gate arm/m4:file:kws_ref_model "$small" "$stack" "$(($(number arena "$work/run.txt") + $(number scratch "$work/run.txt")))" "$instructions_os"
+gate arm/m4:file_sentences:kws_ref_model "$sentences" - - -
+gate arm/m4:file_O2:kws_ref_model "$fast" "$(number stack "$work/fast.txt")" - "$(number instructions_run "$work/fast.txt")"
 claim firmware_matches_host "$verdict" "$equal of 10 outputs equal to the bit; text+rodata without the model, -Os: $small bytes (goal 12000), \
 $sentences with sentences (goal 15500), -O2: $fast; stack $stack (goal 1100); instructions a run: $instructions_os at -Os, \
 $(number instructions_run "$work/fast.txt") at -O2; $floats float instructions, $divisions division helpers"
@@ -315,6 +325,7 @@ image "$model" -Dsentences=false -Doptimization=s
 policies_in_the_image
 fine_tuning
 script integrations
+script firmware_gates
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -47,22 +47,41 @@ build() {
   fi
 }
 
-failures=0
 total_passed=0 total_failed=0 total_skipped=0
-# run TITLE COMMAND...: shows the output and its seconds, and adds its closing line to the totals.
+# counted TITLE STATUS SECONDS: adds the closing line of build/TITLE.out to the totals.
+counted() {
+  local p f s
+  read -r p f s < <(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "build/${1// /-}.out" | tail -n 1) || { p=0 f=1 s=0; }
+  [ "$2" -eq 0 ] || [ "$f" -gt 0 ] || f=1
+  echo "$1: $p passed, $f failed, $s skipped in $3 s"
+  total_passed=$((total_passed + p)) total_failed=$((total_failed + f)) total_skipped=$((total_skipped + s))
+}
+closing='^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'
+# run TITLE COMMAND...: shows the output and counts it.
 run() {
-  local title=$1 out status=0 begun=$SECONDS p f s
+  local title=$1 status=0 begun=$SECONDS
   shift
-  out=build/${title// /-}.out
   printf '\n== %s\n' "$title"
   set +e
-  "$@" 2>&1 | tee "$out" | grep -vE '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'
+  "$@" 2>&1 | tee "build/${title// /-}.out" | grep -vE "$closing"
   status=${PIPESTATUS[0]}
   set -e
-  read -r p f s < <(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$out" | tail -n 1) || { p=0 f=1 s=0; }
-  [ "$status" -eq 0 ] || [ "$f" -gt 0 ] || f=1
-  echo "$title: $p passed, $f failed, $s skipped in $((SECONDS - begun)) s"
-  total_passed=$((total_passed + p)) total_failed=$((total_failed + f)) total_skipped=$((total_skipped + s))
+  counted "$title" "$status" $((SECONDS - begun))
+}
+# aside TITLE COMMAND...: the same in silence, for what runs beside something else; show_aside TITLE shows and counts it.
+aside() {
+  local out=build/${1// /-}.out begun=$SECONDS status=0
+  shift
+  rm -f "$out.status"
+  "$@" >"$out" 2>&1 || status=$?
+  echo "$status $((SECONDS - begun))" >"$out.status"
+}
+show_aside() {
+  local out=build/${1// /-}.out status=1 taken=0
+  printf '\n== %s\n' "$1"
+  grep -vE "$closing" "$out" || true
+  read -r status taken <"$out.status" || true
+  counted "$1" "$status" "$taken"
 }
 
 started=$SECONDS
@@ -84,10 +103,19 @@ if ! $quick; then
   if $long; then cat build/asan/tests/programs.txt
   else grep -E "^[a-z]+ unit |^claims ($claims) " build/asan/tests/programs.txt | grep -v '^commands '; fi >build/asan/chosen.txt
   run "address and undefined behaviour sanitizers" env NACRE_SANITIZED=1 NACRE_TEST_PROGRAMS="$PWD/build/asan/chosen.txt" NACRE_TEST_SECONDS="${NACRE_TEST_SECONDS:-7200}" ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run.sh build/asan
-  run "other tiers" tests/other_tiers.sh build/test
+  # Images run on one processor: what else is emulated goes beside them.
+  set -m  # a group of its own, which Ctrl-C ends as a whole
+  {
+    aside "other tiers" tests/other_tiers.sh build/test
+    aside "arm" tests/arm.sh build/test
+    aside "emulated x86" tests/emulated_x86.sh build/test
+  } &
+  beside=$!
+  set +m
+  trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
   run "firmware" tests/firmware.sh
-  run "arm" tests/arm.sh build/test
-  run "emulated x86" tests/emulated_x86.sh build/test
+  wait "$beside" || true
+  for part in "other tiers" "arm" "emulated x86"; do show_aside "$part"; done
   run "fuzzers" tests/fuzz/run.sh build/asan
 fi
 

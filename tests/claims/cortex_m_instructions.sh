@@ -20,6 +20,7 @@ work=$PWD/build/cortex_m
 core=m4 folder=build/m4_cortex_m
 verdict=shown goals= text= wrong=
 export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+. tests/claims/firmware_gates.sh
 mkdir -p "$work"
 
 # Name, file, instructions of TensorFlow Lite Micro with CMSIS-NN, in units of 10^3.
@@ -56,6 +57,7 @@ static_program() {
   build static_example -Dfirmware_static="$work/source"
   run static_example || fail "$1: $(grep -v '^model' "$work/run.txt" | tr '\n' ' ')"
   count=$(number instructions_run)
+  gate "arm/$core:static_fast:$2" "$(code_bytes static_example)" "$(number stack)" - "$count"
   [ "$count" -le $(($3 * 1000)) ] || fail "$core, $1: instructions"
   goals+="$1 $(millions "$count") of $(millions $(($3 * 1000))) M, "
 }

@@ -17,6 +17,7 @@ source=$work/source
 elf=build/m4_static/ports/firmware/static_example.elf
 verdict=shown text=
 export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+. tests/claims/firmware_gates.sh
 mkdir -p "$work"
 
 fail() { verdict='NOT SHOWN'; text+="[$1] "; }
@@ -56,6 +57,7 @@ for name in "${networks[@]}"; do
   run || fail "$name: $(grep -v '^model' "$work/run.txt" | tr '\n' ' ')"
   code=$(sections 'vectors|text|rodata|init_array|ARM.exidx|data') ram=$(($(sections 'data|bss') - $(symbol_bytes '::arena$')))
   stack=$(number stack)
+  gate "arm/m4:static:$name" "$code" "$stack" "$(sections 'data|bss')" "$(number instructions_run)"
   [ "$name" != kws_ref_model ] || [ "$code" -le 6000 ] || fail "$name has more than 6,000 bytes"
   [ "$ram" -le 64 ] || fail "$name: other RAM"
   [ "$stack" -le 700 ] || fail "$name: stack"

@@ -20,6 +20,7 @@ work=$PWD/build/targets
 source=$work/source
 verdict=shown failures= text=
 export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no bound on speed
+. tests/claims/firmware_gates.sh
 mkdir -p "$work"
 
 targets=(m3 rv32imac) networks=(kws_ref_model) policies=(float32 int8/static_from_float32)
@@ -69,6 +70,13 @@ prepare() {
 machine_of() { cat ports/firmware/m4.ini "ports/firmware/$1.ini" | sed -n "s/^machine = '\(.*\)'/\1/p" | tail -n 1; }
 nacre_target() { case $1 in rv32*) echo "riscv/$1" ;; *) echo "arm/$1" ;; esac; }
 
+# Of an image of target $1, without weights.
+code_bytes() {
+  local size=arm-none-eabi-size
+  case $1 in rv32*) size=riscv64-unknown-elf-size ;; esac
+  $size -A "$2" | awk '$1 ~ /^\.(vectors|text|rodata|init_array|ARM\.exidx|data)$/ {s += $2} END {print s + 0}'
+}
+
 equal=0 count=0
 # image TARGET MODEL: whether the image computes what the PC does; `count` more outputs, `equal` of them to the bit.
 image() {
@@ -79,6 +87,7 @@ image() {
   ports/firmware/qemu_run.sh "$(machine_of "$1")" "$elf" "build/targets/$2_in.bin" build/targets/found >"$work/run.txt" 2>&1 || return 1
   bytes=$({ cmp -l "$work/$2_out.bin" "$work/found" || true; } | wc -l)
   count=$((count + 1))
+  gate "$(nacre_target "$1"):static_files:$2" "$(code_bytes "$1" "$elf")" "$(number stack)" - "$(number instructions_run)"
   if [ "$bytes" -eq 0 ]; then equal=$((equal + 1)); return 0; fi
   case $2 in digits_int8_static* | [!d]*) return 1 ;; esac  # the self-test has held the others to their bound
 }
