@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/print.h"
+#include "tools/evaluate/flash.h"
 #include "tools/evaluate/training_memory.h"
 #include "tools/model/loaded_model.h"
 #include "tools/model/machines.h"
@@ -39,6 +42,19 @@ bool shown(const MeasuredProgram& p, uint32_t block) {
                         : block - kArena < p.view.banks.size();
 }
 
+// Of the program that infers, as `nacre firmware` writes it for the machine, where it can.
+std::optional<StaticFlash> flash_of(const LoadedModel& model, const TargetMachine& machine) {
+  for (uint32_t i = 0; i < model.model().program_count(); ++i) {
+    if (model.model().program(i).entry != Entry::kInfer) continue;
+    try {
+      return static_flash(static_tables(model, i, machine), machine);
+    } catch (const Error&) {  // one that is not static: with state, or with weights made ready
+      return {};
+    }
+  }
+  return {};
+}
+
 void print_text(const LoadedModel& model, const TargetMachine& machine, const std::vector<MeasuredProgram>& programs) {
   for (const MeasuredProgram& p : programs) {
     print(fmt::format("{}: {} for {}, in bytes on {}\n", model.path(), kEntries[size_t(p.view.entry)], p.names.target,
@@ -53,6 +69,11 @@ void print_text(const LoadedModel& model, const TargetMachine& machine, const st
   }
   print(fmt::format("  {:<22} {:>14}   read in place; of it weights {}\n", "file",
                     grouped(model.model().bytes().size()), grouped(model.weight_bytes())));
+  if (const auto flash = flash_of(model, machine))
+    print(
+        fmt::format("  {:<22} {:>14}   of a static program (nacre firmware), -Os: kernels {}, tables {}; weights {}\n",
+                    "flash", grouped(flash->kernels + flash->tables + flash->weights), grouped(flash->kernels),
+                    grouped(flash->tables), grouped(flash->weights)));
 }
 
 void print_as_json(const LoadedModel& model, const TargetMachine& machine,
@@ -73,11 +94,14 @@ void print_as_json(const LoadedModel& model, const TargetMachine& machine,
                     {"program_object", machine.program_bytes},
                     {"total", p.total}});
   }
-  print_json({{"model", model.path()},
-              {"machine", machine.name},
-              {"file_bytes", model.model().bytes().size()},
-              {"weight_bytes", model.weight_bytes()},
-              {"programs", list}});
+  Json json = {{"model", model.path()},
+               {"machine", machine.name},
+               {"file_bytes", model.model().bytes().size()},
+               {"weight_bytes", model.weight_bytes()},
+               {"programs", list}};
+  if (const auto flash = flash_of(model, machine))
+    json["static_flash"] = {{"kernels", flash->kernels}, {"tables", flash->tables}, {"weights", flash->weights}};
+  print_json(json);
 }
 
 struct Line {
