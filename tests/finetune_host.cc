@@ -41,15 +41,16 @@ int run(char** a) {
   model.require(trainer.bind(model.model(), nullptr, kernels, memory));
   firmware::FileLearner learner;
   learner.take(trainer, model.model());
-  firmware::FineTune<firmware::FileLearner> tune = {.read_data = read_data,
-                                                    .read_test = read_test,
-                                                    .committed = nullptr,
-                                                    .learner = &learner,
-                                                    .storage = {},
-                                                    .learning_rate = float(std::atoi(a[4])) * 1e-6f,
-                                                    .epochs = uint32_t(std::atoi(a[5])),
-                                                    .micro_batches = uint32_t(std::atoi(a[6])),
-                                                    .save_every = 0};
+  firmware::FineTune<firmware::FileLearner> tune = {
+      .read_data = read_data,
+      .read_test = read_test,
+      .committed = nullptr,
+      .learner = &learner,
+      .storage = {},
+      .learning_rate = firmware::rate_of_millionths(uint32_t(std::atoi(a[4]))),
+      .epochs = uint32_t(std::atoi(a[5])),
+      .micro_batches = uint32_t(std::atoi(a[6])),
+      .save_every = 0};
   model.require(trainer.start());
   decltype(tune)::Evaluation before, after, trained;
   model.require(tune.evaluate(read_test, &before));

@@ -17,6 +17,7 @@ enum class Quantization : uint8_t {
   kInt4Weights = 4,
   kFloat8 = 5,         // delayed scaling over an amax history
   kFloat8Current = 6,  // scale from the tensor itself
+  kInt8Full = 7,       // kInt8Static, trained in integers
   kCount
 };
 enum class UpdateOrder : uint8_t { kTransformerEngine = 0, kKeras = 1, kCount };

@@ -141,6 +141,23 @@ constexpr const OpRule* kRules[] = {
     &kObserveRangeRule,
     &kFakeFloat8Rule,
     &kFakeFloat8GradientRule,
+    // Of integers alone.
+    &kRoundCodesRule,
+    &kInt8CrossEntropyRule,
+    &kDenseInt8GradientWRule,
+    &kDenseInt8GradientXRule,
+    &kBiasInt8GradientRule,
+    &kConv2dInt8GradientWRule,
+    &kConv2dInt8GradientXRule,
+    &kDepthwiseConv2dInt8GradientWRule,
+    &kDepthwiseConv2dInt8GradientXRule,
+    &kAveragePoolInt8GradientRule,
+    &kMaxPoolInt8GradientRule,
+    &kMaskErrorRule,
+    &kAddErrorsRule,
+    &kSgdCodesRule,
+    &kVerdictCodesRule,
+    &kUpdateErrorRangeRule,
 };
 
 }  // namespace

@@ -138,7 +138,7 @@ struct Conv2dGradientX : ConvGradient {
 
   static constexpr const char* kInputs[] = {"dy", "w", "w_step?", "dy_step?"};
 
- private:
+ protected:
   // f(n, p, q, group, first, count, at) for every run of `count` channels from `first` of a group of pixel (p, q) of
   // image n, which begins at dx[at].
   template <class F>
@@ -150,6 +150,7 @@ struct Conv2dGradientX : ConvGradient {
     });
   }
 
+ private:
   // `count` channels of one pixel and group; w begins at the first of them.
   template <class D, class W, class A>
   constexpr void add_uses(const D* dy, const W* w, int n, int p, int q, int group, int count, A* sum) const {
@@ -227,7 +228,7 @@ struct Conv2dFloat8GradientW : Conv2dGradientW {
 
   static constexpr const char* kInputs[] = {"dy", "x", "dy_step", "x_step", "&dw"};
 
- private:
+ protected:
   // f(pixel of y, pixel of x) for every product that tap (i, j) of the windows is in.
   template <class F>
   constexpr void each_read(int i, int j, F f) const {

@@ -62,26 +62,32 @@ struct Softmax {
 
   template <Rounding kRounding, class Y = int8_t>  // or int16_t
   constexpr void forward_int8(const int8_t* logits, Y* codes) const {
-    constexpr int kBits = 8 * sizeof(Y), kHighest = (1 << (kBits - 1)) - 1;
+    constexpr int kBits = 8 * sizeof(Y), kLowest = -(1 << (kBits - 1));
     for (int o : independent(outer)) {
-      const int8_t* x = logits + o * width;
       Y* y = codes + o * width;
-      int peak = -128;
-      for (int j = 0; j < width; ++j) peak = x[j] > peak ? x[j] : peak;
-      int32_t sum = 0;  // Q12: at most 4095 terms of at most 1
-      for (int j = 0; j < width; ++j)
-        if (x[j] - peak >= diff_min) sum += rounding_shift_right(exponential<kRounding>(x[j] - peak), 12);
-      const int zeros = std::countl_zero(uint32_t(sum));
-      const int32_t reciprocal = reciprocal_of_one_plus(int32_t((uint32_t(sum) << zeros) - (uint32_t{1} << 31)));
-      const int exponent = 12 - zeros + 31 - kBits;
-      for (int j = 0; j < width; ++j) {
-        int32_t code = -kHighest - 1;
-        if (x[j] - peak >= diff_min && exponent <= 31)  // beyond, every y rounds to 0
-          code +=
-              rounding_shift_right(doubling_high_multiply(reciprocal, exponential<kRounding>(x[j] - peak)), exponent);
-        y[j] = Y(code > kHighest ? kHighest : code);
-      }
+      row_int8<kRounding, kBits>(logits + o * width, [y](int j, int32_t share) { y[j] = Y(kLowest + share); });
     }
+  }
+
+  // store(j, round(2^bits y_j), at most 2^bits - 1) of one row of codes. Returns sum_j exp(beta (x_j - m)), Q12.
+  template <Rounding kRounding, int kBits, class Store>
+  constexpr int32_t row_int8(const int8_t* x, Store store) const {
+    constexpr int32_t kHighest = (1 << kBits) - 1;
+    int peak = -128;
+    for (int j = 0; j < width; ++j) peak = x[j] > peak ? x[j] : peak;
+    int32_t sum = 0;  // Q12: at most 4095 terms of at most 1
+    for (int j = 0; j < width; ++j)
+      if (x[j] - peak >= diff_min) sum += rounding_shift_right(exponential<kRounding>(x[j] - peak), 12);
+    const int zeros = std::countl_zero(uint32_t(sum));
+    const int32_t reciprocal = reciprocal_of_one_plus(int32_t((uint32_t(sum) << zeros) - (uint32_t{1} << 31)));
+    const int exponent = 12 - zeros + 31 - kBits;
+    for (int j = 0; j < width; ++j) {
+      int32_t share = 0;
+      if (x[j] - peak >= diff_min && exponent <= 31)  // beyond, every y rounds to 0
+        share = rounding_shift_right(doubling_high_multiply(reciprocal, exponential<kRounding>(x[j] - peak)), exponent);
+      store(j, share > kHighest ? kHighest : share);
+    }
+    return sum;
   }
 
   constexpr void forward_int16(const int16_t* logits, const int32_t* tables, int16_t* codes) const {

@@ -1,7 +1,8 @@
 #include "engine/train/static_trainer.h"
 
 #include <cstring>
-#include <limits>
+
+#include "engine/train/step_numbers.h"
 
 namespace nacre {
 namespace {
@@ -53,12 +54,12 @@ Code StaticTrainer::accumulate() {
 
 // No sample: none of the labels counts.
 bool StaticTrainer::counts_nothing() const {
-  return !immediate() && training_->samples != nullptr && value<float>(training_->samples) == 0;
+  return !immediate() && training_->samples != nullptr && counts_none(training_->samples);
 }
 
 Code StaticTrainer::commit(float learning_rate, Report* report) {
   if (!started_) return Code::kNotBound;
-  if (!(learning_rate >= 0 && learning_rate <= std::numeric_limits<float>::max())) return Code::kLearningRate;
+  if (!is_rate(learning_rate)) return Code::kLearningRate;
   if (accumulated_ == 0 || counts_nothing()) return Code::kNothingAccumulated;
   std::memcpy(training_->update->inputs.back().data(), &learning_rate, sizeof learning_rate);
   const Code run = training_->update->run();
@@ -74,14 +75,12 @@ Code StaticTrainer::commit(float learning_rate, Report* report) {
 // What the outputs of `update` say: whether it was applied, amax, and the report.
 void StaticTrainer::tell(Report* report) {
   const auto& outputs = training_->update->outputs;
-  const auto number = [&](size_t i) {
-    return training_->wide ? float(value<double>(outputs[2].data(), i)) : value<float>(outputs[2].data(), i);
-  };
+  const auto number = [&](size_t i) { return report_number(outputs[2].data(), i, training_->wide); };
   report->applied = value<uint32_t>(outputs[0].data()) != 0;
   report->norm = number(1);
   report->loss = number(2);
   report->loss_scale = number(3);
-  if (training_->samples != nullptr) report->samples = value<float>(training_->samples);
+  if (training_->samples != nullptr) report->samples = sample_count(training_->samples);
   if (training_->floor != nullptr && !report->applied)
     report->overflow_at_floor = value<uint32_t>(training_->floor, 2) != 0;
   refused_in_row_ = report->applied ? 0 : refused_in_row_ + (refused_in_row_ != ~uint32_t{0});

@@ -42,7 +42,7 @@ struct nacre_static_training {
   std::span<const nacre::StateRow> rows;  // of the state, for checkpoints
   std::span<const uint8_t> uses;          // StateUse of each
   // Two numbers of `update` that its outputs do not tell; null where it has none: how many samples the loss counts
-  // (float32), and the counters of the loss scale (3 uint32, the third not 0: it was at its floor).
+  // (float32 or int32), and the counters of the loss scale (3 uint32, the third not 0: it was at its floor).
   const void* samples;
   const void* floor;
   bool wide;  // its report is of float64

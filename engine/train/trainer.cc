@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "engine/base/bytes.h"
 #include "engine/run/places.h"
@@ -40,8 +39,6 @@ T value(std::span<const std::byte> bytes, size_t index = 0) {
 }
 
 bool is(const TensorRecord& r, ElementType element, uint64_t bytes) { return r.element == element && r.bytes == bytes; }
-
-constexpr bool is_rate(float rate) { return rate >= 0 && rate <= std::numeric_limits<float>::max(); }
 
 constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram, uint32_t(entry)}; }
 
@@ -253,7 +250,7 @@ Status Trainer::commit(float learning_rate, Report* report) {
 
 // No sample: no batch, or none of its labels counts.
 bool Trainer::counts_nothing() const {
-  return !immediate() && count_ != kNoIndex && value<float>(update().bytes(count_)) == 0;
+  return !immediate() && count_ != kNoIndex && counts_none(update().bytes(count_).data());
 }
 
 void Trainer::write_rate(float learning_rate) const {
@@ -325,12 +322,12 @@ Status Trainer::run_held(const Port& port, float learning_rate, uint32_t rows) {
 Status Trainer::read_report(Report* report) const {
   const bool wide = model_->tensors()[update().view().outputs[2]].element == ElementType::kFloat64;
   const std::span<const std::byte> numbers = update().output(2);
-  const auto number = [&](size_t i) { return wide ? float(value<double>(numbers, i)) : value<float>(numbers, i); };
+  const auto number = [&](size_t i) { return report_number(numbers.data(), i, wide); };
   report->applied = value<uint32_t>(update().output(0)) != 0;
   report->norm = number(1);
   report->loss = number(2);
   report->loss_scale = number(3);
-  if (count_ != kNoIndex) report->samples = value<float>(update().bytes(count_));
+  if (count_ != kNoIndex) report->samples = sample_count(update().bytes(count_).data());
   if (floor_ == kNoIndex || report->applied) return {};
   TRY(bring_home());  // counters of the loss scale are of the state
   report->overflow_at_floor = value<uint32_t>(update().bytes(floor_), 2) != 0;

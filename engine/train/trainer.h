@@ -127,7 +127,7 @@ class Trainer {
   Program programs_[kPrograms];
   std::span<std::byte> state_, stream_, step_;
   uint32_t present_ = 0;       // bit per Entry
-  uint32_t count_ = kNoIndex;  // tensor: the number of samples, float32
+  uint32_t count_ = kNoIndex;  // tensor: the number of samples, float32 or int32
   uint32_t floor_ = kNoIndex;  // tensor: counters of the loss scale
   uint32_t accumulated_ = 0;   // micro-batches since the last commit
   uint32_t rows_ = 0;          // of the micro-batch, where immediate

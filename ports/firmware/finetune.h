@@ -12,8 +12,14 @@
 #include <cstring>
 
 #include "engine/nacre.h"
+#include "engine/numeric/float_bits.h"
 
 namespace nacre::firmware {
+
+// n 10^-6, without a float instruction: a model that trains codes brings none into the image.
+inline float rate_of_millionths(uint32_t n) {
+  return std::bit_cast<float>(float_of_scaled(divided(scaled_of_integer(n), 1000000)));
+}
 
 // What a learner has: Trainer's start, restored, input_count, input, accumulate, commit and state; of a checkpoint
 // table(); and of the network that it trains
@@ -117,11 +123,12 @@ struct FineTune {
     return best;
   }
 
-  static float score(std::span<const std::byte> y, bool codes, size_t i) {
-    if (codes) return float(int8_t(y[i]));
-    float value;
-    std::memcpy(&value, y.data() + i * sizeof value, sizeof value);
-    return value;
+  // In the order of the scores: of float32 by their bits, whose magnitudes are ordered as they are.
+  static int32_t score(std::span<const std::byte> y, bool codes, size_t i) {
+    if (codes) return int8_t(y[i]);
+    int32_t bits;
+    std::memcpy(&bits, y.data() + i * sizeof bits, sizeof bits);
+    return bits < 0 ? -(bits & INT32_MAX) : bits;
   }
 };
 

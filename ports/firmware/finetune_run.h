@@ -72,7 +72,7 @@ int fine_tune_main(FineTune<Learner>& tune, Learner& learner, Status (*prepare)(
           .committed = report_step,
           .learner = &learner,
           .storage = host_flash(),
-          .learning_rate = float(number(words[4])) * 1e-6f,
+          .learning_rate = rate_of_millionths(number(words[4])),
           .epochs = number(words[5]),
           .micro_batches = at_least_one(words[6]),
           .save_every = at_least_one(words[7])};

@@ -30,7 +30,10 @@ const std::set<Op> kInOrder = {Op::kPack,
                                Op::kSoftmaxCrossEntropy,
                                Op::kDenseCrossEntropy,
                                Op::kLayerNormGradientScale,
-                               Op::kNonMaxSuppression};
+                               Op::kNonMaxSuppression,
+                               Op::kInt8CrossEntropy,
+                               Op::kVerdictCodes,
+                               Op::kUpdateErrorRange};
 
 bool same(const Execution& a, const Execution& b) {
   const auto equal = [](const std::vector<Array>& x, const std::vector<Array>& y) {

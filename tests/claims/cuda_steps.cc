@@ -15,9 +15,84 @@ namespace {
 bool is_real(ElementType type) { return type >= ElementType::kFloat32 && type <= ElementType::kFloat64; }
 
 // Ops that no other claim makes cases of.
+bool is_of_integers(Op op) {
+  return (op >= Op::kConv2dInt8GradientW && op <= Op::kAddErrors) || op == Op::kRoundCodes ||
+         op == Op::kInt8CrossEntropy || op == Op::kDenseInt8GradientW || op == Op::kDenseInt8GradientX ||
+         op == Op::kBiasInt8Gradient || op == Op::kSgdCodes || op == Op::kVerdictCodes || op == Op::kUpdateErrorRange;
+}
+
 bool made_here(Op op) {
   return (op >= Op::kOnnxMomentum && op <= Op::kOnnxAdagrad) || op == Op::kUpdateScales || op == Op::kAdjustLossScale ||
-         op == Op::kCountStep || op == Op::kUpdateRange;
+         op == Op::kCountStep || op == Op::kUpdateRange || is_of_integers(op);
+}
+
+// 3 x 3 taps over 5 x 6 pixels, padded by 1 in front: 5 x 6 outputs where the stride is 1.
+Step integer_conv_step(const KernelEntry& entry, Random& random) {
+  const bool depthwise = entry.op == Op::kDepthwiseConv2dInt8GradientW || entry.op == Op::kDepthwiseConv2dInt8GradientX;
+  const bool of_x = entry.op == Op::kConv2dInt8GradientX || entry.op == Op::kDepthwiseConv2dInt8GradientX;
+  const int batch = pick(random, 1, 3), in = pick(random, 1, 40), times = pick(random, 1, 2),
+            out = depthwise ? in * times : pick(random, 1, 20);
+  const auto array = [&](size_t operand, std::vector<int32_t> dims, double low, double high) {
+    Array made = make_array(entry.operands[operand].element, std::move(dims));
+    for (int64_t i = 0; i < made.elements(); ++i) made.set(i, between(random, low, high));
+    return made;
+  };
+  const std::vector<int32_t> e = {batch, 5, 6, out}, x = {batch, 5, 6, in},
+                             w = depthwise ? std::vector<int32_t>{3, 3, out} : std::vector<int32_t>{out, 3, 3, in};
+  std::vector<uint32_t> words = {0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0};
+  if (!of_x) {
+    words[11] = 7;
+    return {words, {array(0, e, -127, 127), array(1, x, -128, 127), array(2, w, -9, 9)}};
+  }
+  words[8] = 1, words[9] = uint32_t(-128), words[10] = 90;
+  return {words,
+          {array(0, e, -127, 127), array(1, w, -127, 127), array(2, {out}, 0, 900), array(3, x, -128, 127),
+           array(4, {2}, -3, 3), array(5, {2}, 9, 20), array(6, {1}, 0, 9)}};
+}
+
+Step integer_step(const KernelEntry& entry, Random& random) {
+  const int rows = pick(random, 1, 9), in = pick(random, 1, 70), out = pick(random, 2, 40);
+  const auto array = [&](size_t operand, std::vector<int32_t> dims, double low, double high) {
+    Array made = make_array(entry.operands[operand].element, std::move(dims));
+    for (int64_t i = 0; i < made.elements(); ++i) made.set(i, between(random, low, high));
+    return made;
+  };
+  const double most = 1 << 20;
+  switch (entry.op) {
+    case Op::kRoundCodes: return {{uint32_t(pick(random, 0, 31))}, {array(0, {out, in}, -most, most)}};
+    case Op::kInt8CrossEntropy:
+      return {{1 << 30, 22, uint32_t(-60)},
+              {array(0, {rows, out}, -128, 127), array(1, {rows}, 0, out), array(2, {1}, 0, 9), array(3, {1}, 0, 9)}};
+    case Op::kDenseInt8GradientW:
+      return {{5}, {array(0, {rows, out}, -127, 127), array(1, {rows, in}, -128, 127), array(2, {out, in}, -9, 9)}};
+    case Op::kDenseInt8GradientX:
+      return {{uint32_t(-128), 100},
+              {array(0, {rows, out}, -127, 127), array(1, {out, in}, -127, 127), array(2, {out}, 0, 900),
+               array(3, {rows, in}, -128, 127), chance(random, 50) ? Array() : array(4, {2}, -3, 3),
+               array(5, {2}, 9, 20), array(6, {1}, 0, 9)}};
+    case Op::kBiasInt8Gradient: return {{}, {array(0, {rows, out}, -127, 127), array(1, {out}, -9, 9)}};
+    case Op::kMaskError:
+      return {{uint32_t(-9), 90}, {array(0, {rows, in}, -127, 127), array(1, {rows, in}, -128, 127)}};
+    case Op::kAddErrors:
+      return {{1 << 16, 40000},
+              {array(0, {rows, in}, -127, 127), array(1, {rows, in}, -127, 127), array(2, {2}, -3, 3),
+               array(3, {2}, -3, 3), array(4, {2}, 15, 19), array(5, {1}, 0, 9)}};
+    case Op::kAveragePoolInt8Gradient:
+    case Op::kMaxPoolInt8Gradient:
+      return {{1, 2, 0, 0, 0, 0, 0, 0, 1, 2},
+              {array(0, {rows, 2, 3, in}, -127, 127), array(1, {rows, 5, 9, in}, -128, 127)}};
+    case Op::kConv2dInt8GradientW:
+    case Op::kDepthwiseConv2dInt8GradientW:
+    case Op::kConv2dInt8GradientX:
+    case Op::kDepthwiseConv2dInt8GradientX: return integer_conv_step(entry, random);
+    case Op::kSgdCodes:
+      return {{uint32_t(pick(random, 0, 1)) * (out == in ? 1u : 0u)},
+              {array(0, {out, in}, -most, most), array(1, {4}, 0, 1), array(2, {out, 2}, 1, 30),
+               chance(random, 50) ? Array() : array(3, {2}, -3, 3), array(4, {out, in}, -most, most)}};
+    case Op::kVerdictCodes:
+      return {{}, {array(0, {in}, -most, most), array(1, {1}, 0, most), array(2, {1}, 0, 99), array(3, {1}, 0, 1)}};
+    default: return {{}, {array(0, {1}, 0, most), array(1, {2}, -9, 9), Array(), array(3, {2}, -9, 9)}};
+  }
 }
 
 Step step_made_here(const KernelEntry& entry, Random& random) {
@@ -82,6 +157,7 @@ Step random_step(const KernelEntry& entry, std::span<const reference::NamedEntry
     const Case made = random_case(entry, random);
     return {made.words, random_inputs(made, random)};
   }
+  if (is_of_integers(entry.op)) return integer_step(entry, random);
   if (made_here(entry.op)) return step_made_here(entry, random);
   const KernelEntry* like = &entry;
   for (const auto& [name, other] : all)

@@ -284,7 +284,7 @@ TEST(rewrite, every_op_is_one_that_the_lists_know) {
     // int8 tables and packed weights: made by apply_policy and pack_weights, never there before them
     if (rule->op == Op::kLookup || rule->op == Op::kPack) continue;
     if (rule->op >= Op::kSumTo || rule->op == Op::kBatchNormTraining ||
-        (rule->op >= Op::kFakeQuantize && rule->op <= Op::kObserveRange))
+        (rule->op >= Op::kFakeQuantize && rule->op <= Op::kRoundCodes))
       continue;  // made by differentiate, later still
     graph.nodes[0].op = rule->op;
     graph.nodes[0].words.clear();

@@ -17,8 +17,8 @@ static_assert(std::size(kRegions) == size_t(Region::kCount));
 constexpr const char* kRoundings[] = {"none", "double", "single", "float_even", "half_away", "half_even"};
 static_assert(std::size(kRoundings) == size_t(Rounding::kCount));
 
-constexpr const char* kQuantizations[] = {"none", "int8",   "int8/static",   "int8/weights",
-                                          "int4", "float8", "float8/current"};
+constexpr const char* kQuantizations[] = {"none", "int8",   "int8/static",    "int8/weights",
+                                          "int4", "float8", "float8/current", "int8/full"};
 static_assert(std::size(kQuantizations) == size_t(Quantization::kCount));
 
 constexpr const char* kUpdateOrders[] = {"transformer_engine", "keras"};

@@ -74,6 +74,7 @@ std::optional<ProductForm> form_of(const Policy& policy, bool trains) {
   const bool real = policy.compute == kFloat32 || policy.compute == kFloat16 || policy.compute == kBfloat16;
   switch (policy.quantization) {
     case Quantization::kInt8Static:
+    case Quantization::kInt8Full:
     case Quantization::kInt8Dynamic:
       if (trains) break;
       return ProductForm{.type = kInt8, .dynamic = policy.quantization == Quantization::kInt8Dynamic};

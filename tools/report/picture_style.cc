@@ -122,7 +122,8 @@ std::string policy_class(const Policy& policy) {
       if (policy.compute == ElementType::kInt8) return "static";
       return policy.variable == policy.compute ? name_of(policy.compute) : "mixed";
     case Quantization::kInt8Dynamic: return "dynamic";
-    case Quantization::kInt8Static: return "static";
+    case Quantization::kInt8Static:
+    case Quantization::kInt8Full: return "static";
     case Quantization::kInt8Weights: return "weights";
     case Quantization::kInt4Weights: return "int4";
     default: return "float8";
