@@ -1,30 +1,57 @@
-// Data for the fine-tuning image, from the arrays that shift_digits writes: pixels as float32, labels as int32.
+// Data for the fine-tuning image, from the arrays that shift_digits writes: pixels as float32, or as the int8 codes
+// that MODEL's input has, labels as int32.
 //
-//   finetune_data DIR BATCH TRAIN_SAMPLES TEST_SAMPLES DATA TEST     the first so many of each
+//   finetune_data DIR BATCH TRAIN_SAMPLES TEST_SAMPLES DATA TEST [MODEL]     the first so many of each
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "tools/base/error.h"
 #include "tools/files/npy.h"
+#include "tools/model/loaded_model.h"
 
 namespace {
 
 using nacre::tools::NpyArray;
 
+struct Codes {
+  double scale, zero;
+};
+
+// Of the input of a model on int8.
+std::optional<Codes> codes_of(const char* model) {
+  if (model == nullptr) return {};
+  const nacre::tools::LoadedModel loaded(model);
+  const uint32_t input = loaded.model().program(loaded.infer_program()).inputs[0];
+  const auto scales = loaded.scales(input);
+  if (loaded.model().tensors()[input].element != nacre::ElementType::kInt8 || !scales)
+    throw nacre::tools::Error(nacre::tools::kBadInput, model, "its input is not int8",
+                              "convert it with --io-types policy");
+  return Codes{double(scales->scale[0]), double(scales->zero.empty() ? 0 : scales->zero[0])};
+}
+
 struct Set {
+  std::optional<Codes> codes;
   NpyArray images, labels;
   size_t pixels() const { return images.data.size() / size_t(images.dims[0]); }
 
-  explicit Set(const std::string& prefix)
-      : images(nacre::tools::read_npy(prefix + "_images.npy")), labels(nacre::tools::read_npy(prefix + "_labels.npy")) {
-  }
+  Set(const std::string& prefix, std::optional<Codes> coded)
+      : codes(coded), images(nacre::tools::read_npy(prefix + "_images.npy")),
+        labels(nacre::tools::read_npy(prefix + "_labels.npy")) {}
 
   void put_image(std::ofstream& to, size_t i) const {
     for (size_t p = 0; p < pixels(); ++p) {
       const auto value = float(images.data[i * pixels() + p]);
+      if (codes) {
+        const double code = std::round(double(value) / codes->scale) + codes->zero;
+        to.put(char(int8_t(std::clamp(code, -128.0, 127.0))));
+        continue;
+      }
       to.write(reinterpret_cast<const char*>(&value), sizeof value);
     }
   }
@@ -38,7 +65,8 @@ void run(char** a) {
   const std::string folder = a[1];
   const auto batch = size_t(std::atoi(a[2])), train_count = size_t(std::atoi(a[3])),
              test_count = size_t(std::atoi(a[4]));
-  const Set train(folder + "/train"), test(folder + "/test");
+  const std::optional<Codes> codes = codes_of(a[7]);
+  const Set train(folder + "/train", codes), test(folder + "/test", codes);
   std::ofstream data(a[5], std::ios::binary), tested(a[6], std::ios::binary);
   for (size_t first = 0; first + batch <= std::min(train_count, size_t(train.images.dims[0])); first += batch) {
     for (size_t i = first; i < first + batch; ++i) train.put_image(data, i);
@@ -53,8 +81,8 @@ void run(char** a) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 7) {
-    std::fprintf(stderr, "finetune_data DIR BATCH TRAIN_SAMPLES TEST_SAMPLES DATA TEST\n");
+  if (count != 7 && count != 8) {
+    std::fprintf(stderr, "finetune_data DIR BATCH TRAIN_SAMPLES TEST_SAMPLES DATA TEST [MODEL]\n");
     return 2;
   }
   try {

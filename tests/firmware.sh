@@ -7,6 +7,7 @@
 #   static_training         the same by static programs: `nacre firmware --train`
 #   static_image            what `nacre firmware` writes: tests/claims/static_image.sh
 #   firmware_power_cuts     such a training is cut off at 100 places: tests/claims/firmware_power_cuts.sh
+#   quantized_training      training without a float on a Cortex-M3: tests/claims/quantized_training.sh
 #   targets                 the same on Cortex-M0+ to M55 and RISC-V: tests/claims/targets.sh
 #   cortex_m_instructions   the int8 networks by the kernels of ports/cortex_m: tests/claims/cortex_m_instructions.sh
 #   firmware_gates          none of these images has grown by more than 1%: tests/claims/firmware_gates.sh
@@ -71,6 +72,7 @@ script static_image
 script targets
 script cortex_m_instructions
 script firmware_power_cuts
+script quantized_training
 
 # ---- no_silent_fallback, in the image ----
 # Integer policies equal the PC to the bit. Of the others a libm's exp and the rounding of -Os may differ in last bits:

@@ -289,7 +289,9 @@ void fill_moments(Graph& graph, const Calibration& calibration) {
 
 }  // namespace
 
-bool reads_ranges(const Policy& policy) { return policy.quantization == Quantization::kInt8Static; }
+bool reads_ranges(const Policy& policy) {
+  return policy.quantization == Quantization::kInt8Static || policy.quantization == Quantization::kInt8Full;
+}
 bool reads_amaxes(const Policy& policy) { return policy.quantization == Quantization::kFloat8; }
 bool reads_moments(const Policy& policy) { return policy.weight_fit != WeightFit::kNearest; }
 bool reads_samples(const Policy& policy) {

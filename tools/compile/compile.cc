@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tools/calibration/quantize_static.h"
+#include "tools/differentiate/integer_policy.h"
 #include "tools/passes/plan_memory.h"
 
 namespace nacre::tools {
@@ -14,7 +15,11 @@ namespace nacre::tools {
 // after them, so that clamps and casts melt into steps whose types are known.
 std::vector<NamedPass> compile_passes(const CompileOptions& options) {
   std::vector<NamedPass> passes = {
-      {"resolve_policies", [&](Graph& graph) { resolve_policies(graph, options.policies); }},
+      {"resolve_policies",
+       [&](Graph& graph) {
+         resolve_policies(graph, options.policies);
+         run_full_as_static(graph);
+       }},
       {"quantize_static", [&](Graph& graph) { quantize_static(graph, options.calibration); }},
       {"apply_policy",
        [&](Graph& graph) { apply_policy(graph, {.rounding = options.rounding, .io_types = options.io_types}); }},

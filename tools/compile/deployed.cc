@@ -16,6 +16,7 @@
 #include "tools/calibration/static_constants.h"
 #include "tools/compile/export.h"
 #include "tools/differentiate/adapters.h"
+#include "tools/differentiate/integer_policy.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/training_quantizers.h"
 #include "tools/files/npy.h"
@@ -119,6 +120,7 @@ Deployed deploy(Graph simplified, const PolicyRequest& policies, const LoadedMod
   separate_statistics(simplified);
   Graph graph = simplified;
   resolve_policies(graph, policies);
+  run_full_as_static(graph);
   Calibration found = trained_calibration(graph, training, state);
   Deployed deployed;
   take_learned(graph, training, state, deployed);

@@ -14,6 +14,8 @@
 #include "tools/differentiate/derive.h"
 #include "tools/differentiate/float8_biases.h"
 #include "tools/differentiate/float8_products.h"
+#include "tools/differentiate/integer_backward.h"
+#include "tools/differentiate/integer_policy.h"
 #include "tools/differentiate/parameters.h"
 #include "tools/differentiate/rematerialize.h"
 #include "tools/differentiate/trained_channels.h"
@@ -75,18 +77,24 @@ void make_reals_trainable(Graph& graph, Graph& infer, const TrainingOptions& tra
   check(graph);
 }
 
-// `infer` is compiled as the network that is deployed; from then on codes that were made here count as the source's.
-void make_codes_trainable(Graph& graph, Graph& infer, const TrainingOptions& training,
-                          const CompileOptions& compiling) {
+// The network that is deployed in int8; `graph`: the same before apply_policy.
+Graph int8_network(Graph& graph, const TrainedParameters& train, const CompileOptions& compiling) {
   refuse_fits(graph);
-  refuse_shared_codes(graph, training.train);
+  refuse_shared_codes(graph, train);
   simplify(graph);
   quantize_static(graph, compiling.calibration);
-  infer = graph;
+  Graph infer = graph;
   leave_out_dropout(infer);
   apply_policy(infer, {.rounding = compiling.rounding, .io_types = compiling.io_types});
   check(infer);
   if (compiling.fuse) fuse(infer, compiling.target);
+  return infer;
+}
+
+// `infer` is compiled as the network that is deployed; from then on codes that were made here count as the source's.
+void make_codes_trainable(Graph& graph, Graph& infer, const TrainingOptions& training,
+                          const CompileOptions& compiling) {
+  infer = int8_network(graph, training.train, compiling);
   for (Layer& layer : graph.layers)
     if (layer.policy.quantization == Quantization::kInt8Static) layer.asked = false;
   train_codes(graph, infer, training.train);
@@ -181,9 +189,35 @@ PolicyLossScale loss_scale_of(Graph simplified, const PolicyRequest& policies, b
 
 namespace {
 
+// `full`: layers under int8/full, which run as int8/static here.
+TrainingPrograms integer_programs(Graph simplified, const std::vector<int>& full, const TrainingOptions& training,
+                                  const CompileOptions& compiling) {
+  TrainingPrograms made;
+  made.infer = int8_network(simplified, training.train, compiling);
+  IntegerTraining steps = train_in_integers(made.infer, full, training);
+  made.gradients = std::move(steps.gradients);
+  made.update = std::move(steps.update);
+  Graph* const readers[] = {&made.infer, &made.gradients};
+  for (Graph* reader : readers) {
+    for (const int layer : full) reader->layers[size_t(layer)].policy.quantization = Quantization::kInt8Full;
+    check(*reader);
+  }
+  check(made.update);
+  derive(readers, &made.derive);
+  for (Graph* reader : readers) pack_weights(*reader, compiling.target);
+  derive(readers, &made.derive);  // what packs them
+  for (Graph* reader : readers) schedule(*reader, compiling.target);
+  for (Graph* graph : {&made.infer, &made.gradients, &made.update, &made.derive}) {
+    plan_memory(*graph, compiling.target);
+    check(*graph);
+  }
+  return made;
+}
+
 // Of the simplified graph with its policies resolved.
-TrainingPrograms training_programs(Graph simplified, const TrainingOptions& training,
-                                   const CompileOptions& compiling) {
+TrainingPrograms training_programs(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling) {
+  if (const std::vector<int> full = run_full_as_static(simplified); !full.empty())
+    return integer_programs(std::move(simplified), full, training, compiling);
   TrainingPrograms made;
   if (training.codes) make_codes_trainable(simplified, made.infer, training, compiling);
   else make_reals_trainable(simplified, made.infer, training, compiling);

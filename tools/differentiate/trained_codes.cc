@@ -39,8 +39,8 @@ class TrainCodes {
   }
 
   void run(const TrainedParameters& options) {
-    const std::vector<int> layers =
-        layers_to_train(graph_, options, [&](const Node& node) { return step_of(node) != nullptr; }, "int8 codes");
+    const std::vector<int> layers = layers_to_train(
+        graph_, options, [&](const Node& node) { return step_of(node) != nullptr; }, "int8 codes");
     std::set<std::string> frozen;
     const std::vector<Node> nodes = std::move(graph_.nodes);
     find_inner(nodes);
@@ -223,6 +223,29 @@ struct State {
   const LoadedModel& model;
   std::span<const std::byte> bytes;
 
+  // Bits of an int32 master behind its code: of the step that rounds it (policy int8/full). 0 of a float32 master.
+  int bits_of(const TensorRecord* r) const {
+    const auto id = uint32_t(r - model.model().tensors().data());
+    for (const StepRecord& step : model.model().steps())
+      if (step.op == Op::kRoundCodes && (model.model().operands(step)[0] & kOperandIdMask) == id)
+        return model.model().words(step).integer(0);
+    return 0;
+  }
+
+  std::vector<int32_t> codes(const TensorRecord* r) const {
+    std::vector<int32_t> codes(size_t(r->bytes) / sizeof(int32_t));
+    if (r->element == ElementType::kInt32) {
+      std::memcpy(codes.data(), bytes.data() + r->offset, codes.size() * sizeof(int32_t));
+      const int bits = bits_of(r);
+      for (int32_t& code : codes) code = rounding_shift_right(code, bits);
+      return codes;
+    }
+    std::vector<float> x(codes.size());
+    std::memcpy(x.data(), bytes.data() + r->offset, x.size() * sizeof(float));
+    std::ranges::transform(x, codes.begin(), [](float code) { return round_half_away(code); });
+    return codes;
+  }
+
   const TensorRecord* find(const std::string& name) const {
     for (uint32_t id = 0; id < model.model().tensors().size(); ++id)
       if (model.model().tensors()[id].region == Region::kState && model.tensor_name(id) == name)
@@ -251,15 +274,14 @@ int with_codes(Graph& simplified, const LoadedModel& model, std::span<const std:
       throw Error(kBadInput, model.path(),
                   fmt::format("its state tensor {} has another shape than the network's", v.name + kMaster),
                   "name the network that the training model was made of");
-    std::vector<float> x(size_t(r->bytes) / sizeof(float));
-    std::memcpy(x.data(), state.data() + r->offset, x.size() * sizeof(float));
-    std::vector<int32_t> codes;
-    for (const float code : x) codes.push_back(round_half_away(code));
+    const std::vector<int32_t> codes = masters.codes(r);
     if (v.stored == ElementType::kInt32) {
       v.data = bytes_of(codes);
     } else {
       std::vector<uint8_t> narrow;
-      for (const int32_t code : codes) narrow.push_back(uint8_t(uint8_t(clamp_to_int8(code)) ^ (uint8 ? 0x80 : 0)));
+      const int lowest = r->element == ElementType::kInt32 ? -127 : -128;  // as round_codes clips
+      for (const int32_t code : codes)
+        narrow.push_back(uint8_t(uint8_t(std::max(lowest, int(clamp_to_int8(code)))) ^ (uint8 ? 0x80 : 0)));
       v.data = bytes_of(narrow);
     }
     ++taken;

@@ -23,7 +23,7 @@ void add_optimizer(const Model& model, TrainingMemory* m) {
     const auto tensor = [&](uint32_t i) -> const TensorRecord& {
       return model.tensors()[operands[i] & kOperandIdMask];
     };
-    if (sums && step.op == Op::kVerdict) m->gradients = tensor(0).bytes;
+    if (sums && (step.op == Op::kVerdict || step.op == Op::kVerdictCodes)) m->gradients = tensor(0).bytes;
     if (!is_optimizer(step.op)) continue;
     for (uint32_t i = 0; i < step.operand_count; ++i)
       if (Role(operands[i] >> 30) == Role::kUpdate && (tensor(i).flags & kTrainable) == 0)
@@ -44,6 +44,7 @@ uint64_t activations(const Model& model, const ProgramView& view, uint32_t loss)
 
 // Ids of losses and of their gradients alternate.
 bool is_loss(Op op) {
+  if (op == Op::kInt8CrossEntropy) return true;
   return op >= Op::kSoftmaxCrossEntropy && op <= Op::kHuber && (int(op) - int(Op::kSoftmaxCrossEntropy)) % 2 == 0;
 }
 

@@ -106,7 +106,7 @@ const PolicyField kFields[] = {
     {"variable", kTypeWords, [](const Policy& p) { return Json(name_of(p.variable)); }, set_type<&Policy::variable>},
     {"compute", kTypeWords, [](const Policy& p) { return Json(name_of(p.compute)); }, set_type<&Policy::compute>},
     {"output", kTypeWords, [](const Policy& p) { return Json(name_of(p.output)); }, set_type<&Policy::output>},
-    {"quantization", "none, int8, int8/static, int8/weights, int4, float8 or float8/current",
+    {"quantization", "none, int8, int8/static, int8/full, int8/weights, int4, float8 or float8/current",
      [](const Policy& p) { return Json(name_of(p.quantization)); },
      [](Policy& p, const Json& v) { return set_name(v, &p.quantization); }},
     {"block", "0 to 2147483647", [](const Policy& p) { return Json(p.block); },
@@ -242,7 +242,7 @@ void check_policy(const Policy& p, const Place& place) {
   if (p.group_range != GroupRange::kWithZero && fitted)
     place.refuse("Contradiction", "group_range=keras does not go with a weight_fit", "its groups have a code for 0");
   check_fit(p, place);
-  const bool requantizes = p.quantization == Quantization::kInt8Static;
+  const bool requantizes = p.quantization == Quantization::kInt8Static || p.quantization == Quantization::kInt8Full;
   const Rounding rounding = Rounding(p.rounding);
   need(rounding == Rounding::kNone || requantizes, "rounding=double, single or float_even", "int8/static");
   if (rounding == Rounding::kHalfAway || rounding == Rounding::kHalfEven)

@@ -2,7 +2,8 @@
 //
 //   policy := name (";" FIELD "=" VALUE)*
 //   name   := what Keras takes (keras_policy.h)
-//           | "int8/static_from_S" | "int8/weights_from_S" | "float8/H_from_S" | "float8/current_from_S"
+//           | "int8/static_from_S" | "int8/full_from_S" | "int8/weights_from_S"
+//           | "float8/H_from_S" | "float8/current_from_S"
 //           | jmp: "jmp(params=T,compute=T,output=T)" | half | full | f16 | bf16 | f32 | f64
 //           | Axon: "axon(params=T,compute=T,output=T)"       what is not given is float32
 //           | "params=T,compute=T,output=T"                   as jmp; warns where Axon reads something else

@@ -11,9 +11,9 @@ namespace nacre::tools {
 namespace {
 
 constexpr const char* kSources[] = {"float32", "mixed_bfloat16", "mixed_float16", "bfloat16", "float16", "float64"};
-constexpr const char* kModes[] = {"int8",      "int8/static", "int8/weights", "int4",          "int4/32",
-                                  "int4/64",   "int4/128",    "gptq/4/32",    "gptq/4/128",    "gptq/8/128",
-                                  "awq/4/128", "float8",      "float8/16",    "float8/current"};
+constexpr const char* kModes[] = {"int8",       "int8/static", "int8/full", "int8/weights", "int4",
+                                  "int4/32",    "int4/64",     "int4/128",  "gptq/4/32",    "gptq/4/128",
+                                  "gptq/8/128", "awq/4/128",   "float8",    "float8/16",    "float8/current"};
 constexpr const char* kShort[] = {"half", "full", "f16", "bf16", "f32", "f64", "source"};
 
 std::vector<std::string> make_names() {
@@ -61,6 +61,12 @@ constexpr PolicyForm kForms[] = {
     {"extension", "int8/static_from_S",
      "all in int8, scales of activations from calibration (--calibrate); TFLite's full-integer scheme",
      "int8/static_from_float32"},
+    {"extension", "int8/full_from_S",
+     "int8/static that trains in integers too (sgd, softmax cross-entropy, dense layers, convolutions): errors int8, "
+     "masters int32, "
+     "no "
+     "float instruction",
+     "int8/full_from_float32"},
     {"extension", "int8/weights_from_S", "weights in int8 per channel, arithmetic as in S",
      "int8/weights_from_float32"},
     {"TensorFlow", "int16x8",

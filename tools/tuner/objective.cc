@@ -13,10 +13,12 @@ namespace {
 
 bool is_loss(Op op) {
   constexpr Op kLosses[] = {Op::kSoftmaxCrossEntropy, Op::kDenseCrossEntropy, Op::kSigmoidCrossEntropy,
-                            Op::kSquaredError,        Op::kAbsoluteError,     Op::kHuber};
+                            Op::kSquaredError,        Op::kAbsoluteError,     Op::kHuber,
+                            Op::kInt8CrossEntropy};
   return std::ranges::find(kLosses, op) != std::end(kLosses);
 }
-bool is_softmax_loss(Op op) { return op == Op::kSoftmaxCrossEntropy || op == Op::kDenseCrossEntropy; }
+bool has_classes(Op op) { return op == Op::kSoftmaxCrossEntropy || op == Op::kInt8CrossEntropy; }
+bool is_softmax_loss(Op op) { return has_classes(op) || op == Op::kDenseCrossEntropy; }
 bool passes_on(Op op) { return op == Op::kCast || op == Op::kReshape || op == Op::kCopy || op == Op::kDequantize; }
 
 uint32_t gradients_program(const LoadedModel& model, const std::string& target) {
@@ -85,10 +87,11 @@ Objective::Objective(const LoadedModel& model, const std::string& target)
   if (view.entry == Entry::kGradients && !view.outputs.empty()) trained_ = Output{view.outputs[0], view.batch};
   const StepRecord& loss = model.model().steps()[loss_];
   const TensorRecord& logits = model.model().tensors()[operands[0] & kOperandIdMask];
-  if (loss.op == Op::kSoftmaxCrossEntropy) {
+  if (has_classes(loss.op)) {
     const Words words = model.model().words(loss);
     labels_.classes = logits.dims[logits.rank - 1];
-    if (words[CrossEntropy::kIgnore] != 0) labels_.ignored = words.integer(CrossEntropy::kIgnoreIndex);
+    if (loss.op == Op::kSoftmaxCrossEntropy && words[CrossEntropy::kIgnore] != 0)
+      labels_.ignored = words.integer(CrossEntropy::kIgnoreIndex);
   }
   const Op through = is_softmax_loss(loss.op)              ? Op::kSoftmax
                      : loss.op == Op::kSigmoidCrossEntropy ? Op::kSigmoid
@@ -184,8 +187,9 @@ void Objective::judge_classes(const std::vector<double>& y, std::span<const uint
     for (double& v : logits) v = logit(v, true);
   const LossOperands operands(int32_t(label.size()), int32_t(classes));
   const StepRecord& step = model_.model().steps()[loss_];
+  const bool real = step.op == Op::kSoftmaxCrossEntropy;  // the words of int8_cross_entropy are of its codes
   float samples = 0;
-  const Code code = CrossEntropy::from(model_.model().words(step), operands.operands())
+  const Code code = CrossEntropy::from(real ? model_.model().words(step) : Words(), operands.operands())
                         .of_labels<double>(logits.data(), label.data(), {&judged->loss}, {&samples});
   if (code != Code::kOk) throw Error(kBadInput, model_.path(), "a label is out of range");
   judged->samples = double(samples);

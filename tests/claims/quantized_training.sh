@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# Claim quantized_training: a network learns on a Cortex-M3 without a float instruction (policy int8/full), in QEMU.
+#
+#   digits       the last layer of the digits sample, and all six, learn inverted digits in the image: the state in the end is the PC's
+#                to the bit
+#   KWS          the same of the keyword network, whose RAM, with everything that the image has besides its stack, is at most 32 KiB
+#   no float     the images have no soft-float symbol (__aeabi_f*, __aeabi_d*, conversions) and no 64-bit division
+#   beside       the same layer trained in float32 by the same image: bytes, instructions per sample
+#   accuracy     ten seeds on the PC, the last layer and all: within one point of float32 fine-tuning of the same layers (batch norms
+#                as they are) with the same rate and steps
+#
+# Needs build/test (tools/test.sh) or NACRE_TOOL, and the firmware packages.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+tool=$PWD/${NACRE_TOOL:-build/test/tools/nacre}
+[ -z "${NACRE_TOOL-}" ] || tool=$NACRE_TOOL
+tests=$(dirname "$tool")/../tests
+shared=${NACRE_SHARED-../shared}
+work=$PWD/build/quantized_training
+build=build/m3_quantized_training
+elf=$build/ports/firmware/finetune.elf
+seeds=${NACRE_SEEDS:-10}
+export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-900}  # ends what hangs: no bound on speed
+rm -rf "$work"
+mkdir -p "$work/inverted" "$work/usual"
+fail() { echo "CLAIM quantized_training NOT SHOWN: $*"; exit 1; }
+
+samples=tools/samples
+for domain in none inverted; do
+  folder=$work/inverted
+  [ $domain = inverted ] || folder=$work/usual
+  "$(dirname "$tool")/shift_digits" $samples/digits_images.npy $samples/digits_labels.npy $samples/digits_test.npy $domain "$folder"
+done
+full_policy=(--policy int8/full_from_float32 --calibrate "$work/usual/train_images.npy" --cast-samples)
+board=(--target arm/m3 --strip-names)  # of what the image trains
+digits=("$samples/digits.onnx" --train softmax_cross_entropy --optimizer sgd --batch 8)
+
+# image MODEL MEMORY: elf for this model.
+image() {
+  local header=$work/$(basename "$1" .nacre)_kernels.h
+  "$tool" kernels "$1" -o "$header" >/dev/null
+  local options=(-Dfirmware_model="$1" -Dfirmware_kernels="$header" -Dfirmware_memory="$2")
+  if [ -f $build/build.ninja ]; then meson configure $build "${options[@]}"
+  else
+    meson setup $build --cross-file ports/firmware/m4.ini --cross-file ports/firmware/m3.ini --buildtype=minsize -Dtools=false -Dfirmware=true \
+      -Dwerror=true -Dsentences=false -Dfirmware_libm=true -Dfirmware_train=true "${options[@]}"
+  fi >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; exit 1; }
+  ninja -C $build ports/firmware/finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
+}
+number() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$2" | tail -n 1; }
+floats() { arm-none-eabi-nm "$elf" | grep -cE '__aeabi_(f|d|[iu]l?2[fd]|.*divmod)|__[a-z]*[sd]f[0-9]?$|expf|logf|sqrtf' || true; }
+code_bytes() { arm-none-eabi-size -A "$elf" | awk '$1 ~ /^\.(vectors|text|rodata|init_array|ARM\.exidx|data)$/ {s += $2} END {print s + 0}'; }
+
+# trains NAME MEMORY RATE EPOCHS MICRO_BATCHES: of NAME.nacre, NAME.data and NAME.test, in the image and on the PC.
+trains() {
+  local name=$1
+  image "$work/$name.nacre" "$2"
+  head -c 262144 /dev/zero | tr '\0' '\377' >"$work/flash"
+  ports/firmware/qemu_run.sh mps2-an385 "$elf" "$work/$name.data" "$work/$name.test" "$work/flash" "$3" "$4" "$5" 1000000 "$work/$name.state" \
+    >"$work/$name.txt" || { tail -n 5 "$work/$name.txt"; fail "$name: the image"; }
+  "$tests/finetune_host" "$work/$name.nacre" "$work/$name.data" "$work/$name.test" "$3" "$4" "$5" "$work/$name.state_host" >"$work/$name.host"
+}
+# in_integers NAME: what was trained has no float, and the PC's state.
+in_integers() {
+  cmp "$work/$1.state" "$work/$1.state_host" || fail "$1: the PC has another state"
+  [ "$(floats)" -eq 0 ] || { arm-none-eabi-nm "$elf" | grep -E '__aeabi_'; fail "$1: the image has float symbols"; }
+  [ "$(number refused_steps "$work/$1.txt")" -eq 0 ] || fail "$1: a step was refused"
+  [ "$(number right_after "$work/$1.txt")" -gt "$(number right_before "$work/$1.txt")" ] || fail "$1: it learned nothing"
+  [ "$(number right_after "$work/$1.txt")" = "$(number right_after "$work/$1.host")" ] || fail "$1: the PC has other answers"
+}
+ram() { echo $(($(number total "$1") + $(number model_object "$1") + $(number trainer_object "$1"))); }
+row() {  # NAME SAMPLES_A_STEP
+  local f=$work/$1.txt
+  echo "right $(number right_before "$f") -> $(number right_after "$f") of $(number samples "$f"), $(($(number instructions_step "$f") / $2)) instructions a \
+sample, RAM $(ram "$f"), text and constants $(code_bytes)"
+}
+
+# ---- Digits ----
+"$tool" convert "${digits[@]}" "${full_policy[@]}" --train-last 1 --io-types policy "${board[@]}" -o "$work/digits.nacre" >/dev/null
+"$tests/finetune_data" "$work/inverted" 8 400 90 "$work/digits.data" "$work/digits.test" "$work/digits.nacre"
+trains digits 49152 30000 3 1
+in_integers digits
+text="inverted digits on a Cortex-M3, the last layer in integers: $(row digits 8), the PC's state to the bit after $(number steps "$work/digits.txt") steps, 0 float symbols"
+"$tool" convert "${digits[@]}" --train-last 1 "${board[@]}" -o "$work/digits_float.nacre" >/dev/null
+"$tests/finetune_data" "$work/inverted" 8 400 90 "$work/digits_float.data" "$work/digits_float.test"
+trains digits_float 147456 30000 3 1
+[ "$(floats)" -gt 0 ] || fail "the image of float32 has no float symbol: the test sees none"
+text+="; in float32: $(row digits_float 8), $(floats) float symbols"
+"$tool" convert "${digits[@]}" "${full_policy[@]}" --io-types policy "${board[@]}" -o "$work/digits_all.nacre" >/dev/null
+"$tests/finetune_data" "$work/inverted" 8 200 90 "$work/digits_all.data" "$work/digits_all.test" "$work/digits_all.nacre"
+trains digits_all 294912 10000 1 1
+in_integers digits_all
+text+="; all six layers in integers: $(row digits_all 8), the PC's state to the bit after $(number steps "$work/digits_all.txt") steps"
+
+# ---- KWS ----
+if [ -d "$shared/models/mlperf_tiny" ]; then
+  kws=("$shared/models/mlperf_tiny/kws_ref_model.tflite" --train softmax_cross_entropy --optimizer sgd --train-last 1 --batch 1 "${board[@]}")
+  "$tool" convert "${kws[@]}" --policy int8/full_from_float32 -o "$work/kws.nacre" >/dev/null
+  "$tool" convert "$shared/models/mlperf_tiny/kws_ref_model.tflite" -o "$work/kws_ref_model.nacre" >/dev/null
+  "$tests/finetune_keywords" "$work/kws_ref_model.nacre" 1 32 48 "$work/kws.data" "$work/kws.test" >/dev/null
+  trains kws 30720 10000 2 4
+  in_integers kws
+  [ "$(ram "$work/kws.txt")" -le 32768 ] || fail "KWS takes $(ram "$work/kws.txt") bytes"
+  text+="; KWS, steps of 4: $(row kws 4), stack $(number stack "$work/kws.txt"), the PC's state to the bit"
+  "$tool" convert "${kws[@]}" -o "$work/kws_float.nacre" >/dev/null
+  cp "$work/kws.data" "$work/kws_float.data"
+  cp "$work/kws.test" "$work/kws_float.test"
+  trains kws_float 65536 10000 2 4
+  text+="; in float32 behind the same int8 layers: $(row kws_float 4)"
+fi
+
+# ---- Accuracy ----
+right() { "$tool" eval "$1" --data "$work/inverted/test_images.npy" --labels "$work/inverted/test_labels.npy" --cast-inputs --json | sed -n 's/^ *"right": \([0-9]*\),*$/\1/p' | head -n 1; }
+mean() { awk -v r="$1" -v s="$seeds" 'BEGIN {printf("%.2f", 100 * r / (450 * s))}'; }
+# accuracy WHAT EPOCHS RATE OPTION...: of `seeds` trainings in integers and in float32.
+accuracy() {
+  local what=$1 epochs=$2 rate=$3 seed kind full float total_full=0 total_float=0
+  shift 3
+  "$tool" convert "${digits[@]}" "${full_policy[@]}" "$@" -o "$work/full.nacre" >/dev/null
+  "$tool" convert "${digits[@]}" --freeze-batch-norm "$@" -o "$work/float.nacre" >/dev/null 2>&1 ||
+    "$tool" convert "${digits[@]}" "$@" -o "$work/float.nacre" >/dev/null
+  for seed in $(seq 1 "$seeds"); do
+    for kind in full float; do
+      "$tool" tune "$work/$kind.nacre" --data "$work/inverted/train_images.npy" --labels "$work/inverted/train_labels.npy" --cast-samples \
+        --epochs "$epochs" --lr "$rate" --seed "$seed" -o "$work/tuned.nacre" >/dev/null
+      printf -v $kind %d "$(right "$work/tuned.nacre")"
+    done
+    echo "  $what, seed $seed: of 450 inverted digits $full in integers, $float in float32"
+    total_full=$((total_full + full)) total_float=$((total_float + float))
+  done
+  awk -v a="$(mean $total_full)" -v b="$(mean $total_float)" 'BEGIN {exit !(a >= b - 1)}' ||
+    fail "$what: accuracy $(mean $total_full) %, in float32 $(mean $total_float) %"
+  text+="; $seeds seeds on the PC, $what, $epochs epochs at $rate: $(mean $total_full) % of 450 inverted digits, in float32 $(mean $total_float) %"
+}
+accuracy "last layer" 3 0.03 --train-last 1
+accuracy "all layers" 8 0.005
+echo "CLAIM quantized_training shown: $text"

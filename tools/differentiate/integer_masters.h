@@ -1,0 +1,36 @@
+// The masters of parameters that train in integers: NUMERICS.md section 16.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/graph/graph.h"
+
+namespace nacre::tools {
+
+template <class T>
+std::shared_ptr<const std::vector<uint8_t>> as_little_endian(const std::vector<T>& x) {
+  const auto* first = reinterpret_cast<const uint8_t*>(x.data());
+  return std::make_shared<const std::vector<uint8_t>>(first, first + x.size() * sizeof(T));
+}
+
+inline Value named_value(const std::string& name, ElementType type, std::vector<int64_t> dims, Region region) {
+  Value v;
+  v.name = name;
+  v.type = type;
+  v.dims = std::move(dims);
+  v.region = region;
+  return v;
+}
+
+// A matmul on int8 with the weights of a constant: after apply_policy.
+bool runs_in_int8(const Graph& graph, const Node& node);
+
+// Weights and biases of the steps that `trains` names become codes of masters in state, which a step of each rounds.
+// Returns the bits of a master behind its code, by the name of the codes. Throws where steps share a constant.
+std::map<std::string, int> make_masters(Graph& infer, const std::function<bool(const Node&)>& trains, bool biases_only);
+
+}  // namespace nacre::tools

@@ -1,0 +1,44 @@
+#include "tools/differentiate/integer_policy.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "tools/base/error.h"
+
+namespace nacre::tools {
+
+std::vector<int> run_full_as_static(Graph& resolved) {
+  std::vector<int> layers;
+  for (size_t i = 0; i < resolved.layers.size(); ++i) {
+    Policy& policy = resolved.layers[i].policy;
+    if (policy.quantization != Quantization::kInt8Full) continue;
+    policy.quantization = Quantization::kInt8Static;
+    layers.push_back(int(i));
+  }
+  return layers;
+}
+
+void refuse_floats(const TrainingOptions& o) {
+  const OptimizerOptions& by = o.optimizer;
+  const std::pair<const char*, bool> wishes[] = {
+      {"--train with another loss than softmax_cross_entropy", o.loss.kind != Loss::kSoftmaxCrossEntropy},
+      {"label_smoothing", o.loss.label_smoothing != 0},
+      {"ignore_index", o.loss.ignores},
+      {"--optimizer with another one than sgd", by.kind != Optimizer::kSgd},
+      {"weight_decay", by.weight_decay != 0},
+      {"--clip-norm", by.clip_norm != 0},
+      {"--clip-value", by.clip_value != 0},
+      {"--loss-scale", o.loss_scale.kind != LossScale::kNone},
+      {"--update immediate", o.immediate},
+      {"--arena-limit", o.arena_limit != 0},
+      {"--train-codes", o.codes},
+      {"--train-channels", !o.train.channels.empty()},
+      {"--lora", o.adapters.rank > 0}};
+  for (const auto& [wish, given] : wishes)
+    if (given)
+      throw Error(kUnsupported, "int8/full", fmt::format("trains in integers alone, and has no {}", wish),
+                  "leave it away (--optimizer sgd), or train under int8/static");
+}
+
+}  // namespace nacre::tools
