@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <random>
 
 #include "engine/ops/integer_update.h"
 #include "tests/differentiate/code_trainer.h"
 #include "tests/differentiate/small_networks.h"
+#include "tests/project_path.h"
 #include "tools/base/error.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/compile/export.h"
@@ -218,6 +221,38 @@ TEST(integer_training, chooses_layers) {
   EXPECT_EQ(changed, (std::vector<std::string>{"b1", "w1"}));
   CodeTrainer behind_convolutions(compile_training(convolutional(kRows), last, in_full()));
   EXPECT_EQ(names_of_masters(behind_convolutions).size(), 2u);
+}
+
+// Files that other tools quantized; bytes at random, the same sample again and again: its loss falls.
+TEST(integer_training, of_networks_from_files) {
+  const std::string models = tools::shared_path("models/mlperf_tiny/");
+  int networks = 0;
+  for (const char* file : {"kws_ref_model.tflite", "pretrainedResnet_quant.tflite"}) {
+    if (!std::filesystem::exists(models + file)) continue;
+    const std::vector<uint8_t> bytes = compile(load_network(models + file), {}).bytes;
+    CodeTrainer trainer(
+        compile_training(load_network(models + file, {}, {.fold_batch_norm = false}), integers(), in_full()));
+    const LoadedModel model(bytes, "test", "");
+    BoundProgram program(model, model.infer_program());
+    std::mt19937_64 random(3);
+    std::vector<uint8_t> x(program.program().input(0).size());
+    for (uint8_t& v : x) v = uint8_t(random());
+    EXPECT_EQ(trainer.infer(x), program.run(x)) << file;
+    const std::vector<uint8_t> answer = trainer.infer(x);
+    const auto best = std::ranges::max_element(answer, {}, [](uint8_t code) { return int8_t(code); });
+    const auto classes = int32_t(answer.size()), label = (int32_t(best - answer.begin()) + 1) % classes;
+    const std::vector<uint8_t> labels = bytes_of(std::vector<int32_t>{label});
+    std::vector<float> losses;
+    for (int i = 0; i < 40; ++i) losses.push_back(trainer.train(x, labels, 0.002f).loss);
+    EXPECT_LT(losses.back(), 0.5f * losses.front()) << file;
+    const Anatomy a = anatomy(bytes), b = anatomy(trainer.exported());
+    EXPECT_EQ(a.steps, b.steps) << file;
+    EXPECT_EQ(a.weights, b.weights) << file;
+    std::printf("%-30s loss %.3f -> %.3f, %zu masters\n", file, double(losses.front()), double(losses.back()),
+                names_of_masters(trainer).size());
+    ++networks;
+  }
+  if (networks == 0) GTEST_SKIP() << models << " is not there";
 }
 
 void refuses(TrainingOptions options, const std::string& what) {
