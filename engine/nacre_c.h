@@ -116,7 +116,7 @@ typedef struct {
   uint32_t applied;           /* 0: refused; the state is what it was but for the loss scale and its counters */
   uint32_t overflow_at_floor; /* refused at the lowest loss scale */
   uint32_t refused_in_row;    /* this one included */
-  float loss, norm;           /* mean over the samples; 2-norm of the mean gradient before clipping */
+  float loss, norm;           /* mean over the samples; 2-norm of the mean gradient before clipping, 0 of integers */
   float loss_scale, samples;
 } nacre_report;
 

@@ -26,7 +26,7 @@ class Trainer {
     bool applied = false;            // false: refused; the state is what it was but for the loss scale and its counters
     bool overflow_at_floor = false;  // refused at the lowest loss scale: a lower one cannot cure it
     float loss = 0;                  // mean over the samples
-    float norm = 0;                  // 2-norm of the mean gradient, before clipping
+    float norm = 0;                  // 2-norm of the mean gradient, before clipping; 0 of integers (int8/full)
     float loss_scale = 0;            // that the gradients were made with
     float samples = 0;               // counted by the loss
     uint32_t refused_in_row = 0;     // refused steps in a row since start or restored, this one included

@@ -67,6 +67,7 @@ std::vector<Row> rows() {
       {"int8_from_mixed_bfloat16", with(record(kF32, kBf16, Quantization::kInt8Dynamic), reciprocal)},
       {"int8_from_float64", with(record(kF64, kF64, Quantization::kInt8Dynamic), reciprocal)},
       {"int8/static_from_float32", record(kF32, kF32, Quantization::kInt8Static)},
+      {"int8/full_from_float32", record(kF32, kF32, Quantization::kInt8Full)},
       {"int8/weights_from_mixed_float16", record(kF32, kF16, Quantization::kInt8Weights)},
       {"int4_from_bfloat16", with(record(kBf16, kBf16, Quantization::kInt4Weights), reciprocal)},
       {"int4/32_from_float32", with(record(kF32, kF32, Quantization::kInt4Weights), [](Policy& p) { p.block = 32; })},
