@@ -100,7 +100,7 @@ def machine_rows(prefix, folder):
     together = collections.defaultdict(list)
     users = collections.defaultdict(list)
     for name, keys in kernels.items():
-        for key in keys:
+        for key in sorted(keys, key=str):  # the same order in every run
             users[key].append(name)
     for key, names in users.items():
         if used[key] > 1:
