@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "tests/importers/onnx_builder.h"
 #include "tools/evaluate/sample_data.h"
 #include "tools/files/npy.h"
 
@@ -69,6 +70,11 @@ void CommandsWithFiles::make_arrays() {
   write_npy(file("images.npy"), images);
   write_npy(file("samples/pixels.npy"), images);
   write_npy(file("probabilities.npy"), rows_of(images, 1));  // as an output of the network would be called
+  OnnxBuilder rows;  // a row of an image of 8
+  rows.input("x", {1, 8});
+  rows.node("Relu", {"x"}, {"y"});
+  rows.output("y");
+  write_bytes(file("rows.onnx"), rows.finish());
   write_npy(file("labels.npy"), rows_of(read_npy(samples + "digits_labels.npy"), kRows));
   write_npy(file("rows.npy"), numbers({1, 2, 3, 5, 8, 13, 21, 30}));
   const std::string policy = R"({"default": "float32"})", coded = R"({"default": "int8/static_from_float32"})";
@@ -104,8 +110,11 @@ void CommandsWithFiles::add_examples() {
   examples_["firmware"] = {{{"MODEL", {a}}}, {}, {"--output"}};
   examples_["policies"] = {};
   examples_["convert"] = {
-      {{"NETWORK", {net}}, {"--policy-file", {file("static.json")}}, {"--calibrate", {file("samples")}}},
-      {},
+      {{"NETWORK", {net}},
+       {"--policy-file", {file("static.json")}},
+       {"--calibrate", {file("samples")}},
+       {"--front-end", {file("rows.onnx")}}},
+      {"--hop", "4"},
       {"--output"}};
   examples_["run"] = {{{"MODEL", {a}}, {"--input", {"pixels=" + file("probabilities.npy")}}}, {}, {}};
   examples_["compare"] = {{{"A", {a}}, {"B", {b}}, {"--data", {x}}}, {}, {}};

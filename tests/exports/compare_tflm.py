@@ -5,7 +5,8 @@
 Each runs eight times on random numbers, with what it keeps from run to run. int8 and int16 codes are equal to those of
 TensorFlow Lite Micro's reference kernels, and with --rounding litert to those of LiteRT's, where it takes the file;
 real numbers are within 1e-5 of the largest, and those of audio_preprocessor_float, scaled integers, are equal. The
-int8 one also gives the features of two words in golden/tflm_examples.json.
+int8 one also gives the features of two words in golden/tflm_examples.json, and is joined to micro_speech_quantized: the
+scores of a stream, by 1 and by 5 hops, are those of both apart.
 """
 import argparse
 import concurrent.futures
@@ -130,6 +131,33 @@ def words(nacre, folder):
     return far == 0, f"{far} of {sum(map(len, golden.values()))} features of {' and '.join(golden)} differ"
 
 
+def stream(nacre, folder):
+    """(whether both as one model score a track as they do apart, what to say)"""
+    front_end, network = folder / "audio_preprocessor_int8.tflite", folder / "micro_speech_quantized.tflite"
+    track = [np.zeros(160 + 1234, np.int16)]  # the first frame begins with what no run gave
+    for name in ("yes", "noise", "no", "silence"):
+        with wave.open(str(folder / f"{name}_1000ms.wav")) as file:
+            track.append(np.frombuffer(file.readframes(file.getnframes()), "<i2"))
+    track = np.concatenate(track)
+    runs = (len(track) - 160) // 1600 * 5
+    features, scores = (runtime.Interpreter.from_file(str(path), arena_size=ARENA) for path in (front_end, network))
+    window, theirs = np.zeros((49, 40), np.int8), []
+    for run in range(runs):
+        features.set_input(track[320 * run: 320 * run + 480][None], 0)
+        features.invoke()
+        window = np.vstack([window[1:], features.get_output(0).reshape(1, 40)])
+        scores.set_input(window.reshape(1, -1), 0)
+        scores.invoke()
+        theirs.append(scores.get_output(0).ravel())
+    (name, _, _), = inputs_of(front_end)
+    far = 0
+    for hops in (1, 5):
+        given = track[160: 160 + 320 * runs].reshape(-1, 1, 1, 320 * hops)
+        options = ("--front-end", front_end, "--hop", 320, "--hops", hops)
+        far += np.count_nonzero(ours(nacre, network, [name], [given], *options) != np.stack(theirs)[hops - 1::hops])
+    return far == 0, f"behind audio_preprocessor_int8 {far} of {4 * (runs + runs // 5)} int8 codes of a stream"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nacre")
@@ -145,6 +173,9 @@ def main():
             right, text = compared(arguments.nacre, path, numbers)
             if path.stem == "audio_preprocessor_int8":
                 known, told = words(arguments.nacre, arguments.folder)
+                right, text = right and known, f"{text}, {told}"
+            if path.stem == "micro_speech_quantized":
+                known, told = stream(arguments.nacre, arguments.folder)
                 right, text = right and known, f"{text}, {told}"
         except Refused as why:
             right, text = False, f"refused: {why}"

@@ -41,6 +41,7 @@ void add_convert(CLI::App& app) {
       "  nacre convert digits.onnx --rewrite mixed_float16 --explain      what TensorFlow's rewrite would do\n"
       "  nacre convert digits.onnx -o train.nacre --train softmax_cross_entropy --batch 32 --optimizer adam\n"
       "  nacre convert kws.tflite -o kws.nacre --rounding float_even --tune      each step on the faster kernel\n"
+      "  nacre convert words.tflite --front-end features.tflite --hop 320 -o s.nacre      a run takes 320 samples\n"
       "Policies: nacre policies. Passes: " +
       CLI::detail::join(pass_names(), ", "));
   c.reads(c.add_option("NETWORK", o->network, "the network's file")->required()->type_name(""), files_of_network);
@@ -50,6 +51,7 @@ void add_convert(CLI::App& app) {
   add_options(c, step_options(), *o);
   add_options(c, rewrite_options(), o->rewrite);
   add_options(c, calibration_options(), o->calibration);
+  add_options(c, front_end_options(), *o);
   c.add_option("--train", o->training.loss, CLI::detail::join(loss_names(), ", ") + "; makes a model that trains")
       ->check(not_empty())
       ->type_name("LOSS[,FIELD=X]")
@@ -59,6 +61,7 @@ void add_convert(CLI::App& app) {
   add_conditions(c, step_options(), *o);
   add_conditions(c, rewrite_options(), o->rewrite);
   add_conditions(c, calibration_options(), o->calibration);
+  add_conditions(c, front_end_options(), *o);
   add_conditions(c, training_options(), o->training);
   c.not_with(
       {"--policy"}, {"--rewrite"},
@@ -73,6 +76,7 @@ void add_convert(CLI::App& app) {
   add_passes(c, step_options(), *o);
   add_passes(c, rewrite_options(), *o);
   add_passes(c, calibration_options(), *o);
+  add_passes(c, front_end_options(), *o);
   c.runs([o] { convert(*o); });
 }
 

@@ -358,6 +358,7 @@ void convert(const ConvertOptions& options) {
   compiling.policies = parse_policy_options(options.policies);
   compiling.rounding = options.rounding;
   compiling.io_types = options.io_types;
+  compiling.front_end = options.front_end;
   compiling.pad_features = options.pad_features;
   compiling.fuse = options.fuse;
   if (!options.patches.empty()) compiling.patches = parse_patches(options.patches);

@@ -8,6 +8,7 @@
 #include "engine/numeric/rounding.h"
 #include "tools/calibration/calibrate.h"
 #include "tools/commands/training_arguments.h"
+#include "tools/passes/front_end.h"
 #include "tools/passes/passes.h"
 #include "tools/passes/rewrite.h"
 #include "tools/policies/policy_request.h"
@@ -48,6 +49,7 @@ struct ConvertOptions {
   RewriteArguments rewrite;
   CalibrationArguments calibration;
   IoTypes io_types = IoTypes::kSource;
+  FrontEndRequest front_end;
   bool pad_features = false;
   bool fuse = true;
   std::string patches;         // parse_patches; "": none

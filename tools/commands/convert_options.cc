@@ -352,7 +352,7 @@ std::string options_text(const ConvertOptions& o) {
   std::string text = text_of(model_options(), o) + text_of(step_options(), o) + text_of(rewrite_options(), o.rewrite) +
                      text_of(policy_options(), o.policies);
   if (!o.training.loss.empty()) text += " " + training_text(o.training);
-  text += text_of(calibration_options(), o.calibration);
+  text += text_of(calibration_options(), o.calibration) + text_of(front_end_options(), o);
   return text.empty() ? text : text.substr(1);
 }
 

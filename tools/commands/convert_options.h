@@ -14,6 +14,7 @@ const OptionTable<PolicyArguments>& policy_options();
 const OptionTable<ConvertOptions>& step_options();  // which steps the policies become
 const OptionTable<RewriteArguments>& rewrite_options();
 const OptionTable<CalibrationArguments>& calibration_options();
+const OptionTable<ConvertOptions>& front_end_options();
 
 // Those rows of the table, in that order.
 template <class Arguments>

@@ -10,6 +10,19 @@
 #include "tools/passes/plan_memory.h"
 
 namespace nacre::tools {
+namespace {
+
+// Under the policies that its file has; its types are then those that the network's input may have.
+Graph typed_front_end(const CompileOptions& options) {
+  Graph graph = load_network(options.front_end.network);
+  resolve_policies(graph, {});
+  quantize_static(graph, nullptr);
+  apply_policy(graph, {.rounding = options.rounding});
+  check(graph);
+  return graph;
+}
+
+}  // namespace
 
 // The table of contents of the converter. Policies come after simplify, which sees real-valued ops only; fuse comes
 // after them, so that clamps and casts melt into steps whose types are known.
@@ -26,6 +39,10 @@ std::vector<NamedPass> compile_passes(const CompileOptions& options) {
       {"pad_features",
        [&](Graph& graph) {
          if (options.pad_features) pad_features(graph);
+       }},
+      {"join_front_end",
+       [&](Graph& graph) {
+         if (!options.front_end.network.empty()) join_front_end(graph, typed_front_end(options), options.front_end);
        }},
   };
   for (NamedPass& pass : target_passes(options)) passes.push_back(std::move(pass));

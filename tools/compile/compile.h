@@ -12,6 +12,7 @@
 #include "tools/calibration/calibrate.h"
 #include "tools/importers/importer.h"
 #include "tools/model/writer.h"
+#include "tools/passes/front_end.h"
 #include "tools/passes/passes.h"
 #include "tools/passes/patches.h"
 #include "tools/passes/rewrite.h"
@@ -25,6 +26,7 @@ struct CompileOptions {
   Rounding rounding = Rounding::kDouble;
   IoTypes io_types = IoTypes::kSource;
   bool pad_features = false;
+  FrontEndRequest front_end;
   bool fuse = true;
   PatchRequest patches;
   Target target;

@@ -1,0 +1,47 @@
+#include "tools/commands/convert_options.h"
+#include "tools/importers/importer.h"
+
+namespace nacre::tools {
+namespace {
+
+using C = ConvertOptions;
+
+const ActsWhen<C> kOfFrontEnd = {
+    .with = {"--front-end"}, .fact = "is about a front end", .remedy = "add --front-end FILE"};
+
+OptionTable<C> make_front_end_options() {
+  return {
+      {.name = "--front-end",
+       .value = "FILE",
+       .help = "the network that makes features of a frame of samples, what NETWORK reads a window of: one model, that "
+               "keeps the older samples and features; a run takes what is new",
+       .field = [](C& o) { return &o.front_end.network; },
+       .acts = {{.with = {"--hop"}, .fact = "needs to know how far frames are apart", .remedy = "add --hop N"},
+                {.without = {"--train"},
+                 .fact = "is about a model that only infers",
+                 .remedy = "leave it away, or --train"}},
+       .text = OptionText::kHash,
+       .input = true,
+       .files = &files_of_network,
+       .pass = "join_front_end"},
+      {.name = "--hop",
+       .value = "N",
+       .help = "samples, of --front-end: from the start of a frame to the next one's",
+       .field = [](C& o) { return whole(o.front_end.hop, 1, 1 << 20); },
+       .acts = {kOfFrontEnd}},
+      {.name = "--hops",
+       .value = "N",
+       .help = "of --front-end: frames that a run takes before NETWORK reads the window [1]",
+       .field = [](C& o) { return whole(o.front_end.hops, 1, kMostHops); },
+       .acts = {kOfFrontEnd}},
+  };
+}
+
+}  // namespace
+
+const OptionTable<ConvertOptions>& front_end_options() {
+  static const OptionTable<ConvertOptions> table = make_front_end_options();
+  return table;
+}
+
+}  // namespace nacre::tools
