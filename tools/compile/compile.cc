@@ -56,6 +56,7 @@ std::vector<NamedPass> target_passes(const CompileOptions& options) {
          if (options.fuse) fuse(graph, options.target);
        }},
       {"cut_patches", [&](Graph& graph) { cut_patches(graph, options.patches, options.target); }},
+      {"use_convolutions", [&](Graph& graph) { use_convolutions(graph, options.target); }},
       {"pack_weights", [&](Graph& graph) { pack_weights(graph, options.target); }},
       {"schedule", [&](Graph& graph) { schedule(graph, options.target); }},
       {"plan_memory", [&](Graph& graph) { plan_memory(graph, options.target); }},

@@ -74,6 +74,9 @@ void fuse_quantized_clamps(Graph& graph);
 struct PatchRequest;
 void cut_patches(Graph& graph, const PatchRequest& request, const Target& target);
 
+// Depthwise convolutions of one channel as convolutions, where these have the faster kernels. Results stay the same.
+void use_convolutions(Graph& graph, const Target& target);
+
 // Orders the nodes: tries several orders and keeps the one that plan_memory places in the fewest bytes.
 void schedule(Graph& graph, const Target& target);
 
