@@ -11,6 +11,7 @@
 #   targets                 the same on Cortex-M0+ to M55 and RISC-V: tests/claims/targets.sh
 #   cortex_m_instructions   the int8 networks by the kernels of ports/cortex_m: tests/claims/cortex_m_instructions.sh
 #   firmware_gates          none of these images has grown by more than 1%: tests/claims/firmware_gates.sh
+#   micro_speech_stream     words of a stream of audio, front end and network as one: tests/claims/micro_speech_stream.sh
 #   integrations            what it writes, in projects of C, make, CMake and Meson: tests/claims/integrations.sh
 #   no_silent_fallback      second line: the digits sample under every policy runs in the image and gives what the PC gives
 #
@@ -73,6 +74,7 @@ script targets
 script cortex_m_instructions
 script firmware_power_cuts
 script quantized_training
+script micro_speech_stream
 
 # ---- no_silent_fallback, in the image ----
 # Integer policies equal the PC to the bit. Of the others a libm's exp and the rounding of -Os may differ in last bits:
