@@ -46,7 +46,7 @@ output "f" %f
 }
 
 // y = w + w.
-Graph twice(const std::string& dims) {
+Graph doubled_window(const std::string& dims) {
   return parse("graph \"net\" batch=1\nvalue %w float32 " + dims + "\nvalue %y float32 " + dims +
                "\ninput \"w\" %w\noutput \"y\" %y\n%y = add(%w, %w)\n");
 }
@@ -71,7 +71,7 @@ class TypedStream {
   BoundProgram bound_;
 };
 
-Graph joined(Graph network, const Graph& front_end, uint32_t hop, uint32_t hops) {
+Graph joined_stream(Graph network, const Graph& front_end, uint32_t hop, uint32_t hops) {
   join_front_end(network, front_end, {"front", hop, hops});
   check(network);
   return network;
@@ -102,7 +102,7 @@ TEST(join_front_end, a_window_is_the_last_frames_of_the_stream) {
         std::vector<float> samples;
         for (size_t i = 0; i < runs * per_run; ++i) samples.push_back(float(i * 7 % 13) - 5);
         const auto windows = expected_windows(samples, hop, hops);
-        TypedStream stream(joined(twice(dims), two_features(), hop, hops));
+        TypedStream stream(joined_stream(doubled_window(dims), two_features(), hop, hops));
         ASSERT_EQ(windows.size(), runs);
         for (size_t run = 0; run < runs; ++run) {
           const auto first = samples.begin() + ptrdiff_t(run * per_run);
@@ -114,19 +114,20 @@ TEST(join_front_end, a_window_is_the_last_frames_of_the_stream) {
 
 TEST(join_front_end, what_does_not_fit_is_refused) {
   const auto said = [](Graph network, Graph front_end, uint32_t hop, uint32_t hops, int code) {
-    return refused_with([&] { joined(network, front_end, hop, hops); }, code);
+    return refused_with([&] { joined_stream(network, front_end, hop, hops); }, code);
   };
   EXPECT_EQ(
-      said(twice("[1, 7]"), two_features(), 2, 1, kUsage),
+      said(doubled_window("[1, 7]"), two_features(), 2, 1, kUsage),
       "--front-end: the front end gives float32 [1, 2] and the network reads float32 [1, 7]\n    a window is whole "
       "rows of features");
-  EXPECT_EQ(said(twice("[1, 6]"), two_features(), 5, 1, kUsage),
+  EXPECT_EQ(said(doubled_window("[1, 6]"), two_features(), 5, 1, kUsage),
             "--hop 5: is more than the 4 samples of a frame, which would leave some out");
-  EXPECT_EQ(said(twice("[1, 6]"), two_features(), 2, 4, kUsage),
+  EXPECT_EQ(said(doubled_window("[1, 6]"), two_features(), 2, 4, kUsage),
             "--hops 4: is more than the 3 rows that the network reads");
   Graph other = two_features();
   other.outputs.push_back(other.outputs[0]);
-  EXPECT_EQ(said(twice("[1, 6]"), other, 2, 1, kUnsupported), "--front-end: front has 2 outputs\n    features are one");
+  EXPECT_EQ(said(doubled_window("[1, 6]"), other, 2, 1, kUnsupported),
+            "--front-end: front has 2 outputs\n    features are one");
   Graph frames = two_features();
   frames.inputs[0].value = frames.outputs[0].value;
   Graph coded = parse(
@@ -140,34 +141,34 @@ TEST(join_front_end, what_does_not_fit_is_refused) {
 
 // ---- TensorFlow Lite Micro's front end, 30 ms every 20 ms, and its network that reads 49 frames ----
 
-constexpr size_t kFrame = 480, kHop = 320, kFeatures = 40, kRows = 49;
+constexpr size_t kSpeechFrame = 480, kSpeechHop = 320, kSpeechFeatures = 40, kSpeechRows = 49;
 
 std::string speech_file(const char* name) { return shared_path(std::string("models/tflm/") + name); }
 
 // Silence, two words and noise, at a place that is no multiple of the hop, without the files' heads of 44 bytes.
-std::vector<int16_t> speech() {
+std::vector<int16_t> speech_track() {
   std::vector<int16_t> samples(1234);
   for (const char* name : {"yes_1000ms.wav", "noise_1000ms.wav", "no_1000ms.wav", "silence_1000ms.wav"}) {
     const std::vector<uint8_t> file = read_network(speech_file(name));
     for (size_t i = 44; i + 1 < file.size(); i += 2) samples.push_back(int16_t(file[i] | file[i + 1] << 8));
   }
-  samples.resize(samples.size() / (4 * kHop) * 4 * kHop);
+  samples.resize(samples.size() / (4 * kSpeechHop) * 4 * kSpeechHop);
   return samples;
 }
 
-std::vector<uint8_t> part(const std::vector<int16_t>& samples, size_t first, size_t count) {
+std::vector<uint8_t> samples_from(const std::vector<int16_t>& samples, size_t first, size_t count) {
   return bytes_of(std::vector<int16_t>(samples.begin() + ptrdiff_t(first), samples.begin() + ptrdiff_t(first + count)));
 }
 
 TEST(join_front_end, the_ring_holds_the_features_of_whole_frames) {
   if (!std::filesystem::exists(speech_file("audio_preprocessor_int8.tflite"))) GTEST_SKIP() << "no shared networks";
-  const std::vector<int16_t> samples = speech();
-  std::vector<int16_t> padded(kFrame - kHop);
+  const std::vector<int16_t> samples = speech_track();
+  std::vector<int16_t> padded(kSpeechFrame - kSpeechHop);
   padded.insert(padded.end(), samples.begin(), samples.end());
   Streamed front_end(import_network(speech_file("audio_preprocessor_int8.tflite")));
-  std::vector<uint8_t> features(kRows * kFeatures);  // of every frame, behind an empty window
-  for (size_t first = 0; first + kFrame <= padded.size(); first += kHop) {
-    const std::vector<uint8_t> row = front_end.run(part(padded, first, kFrame));
+  std::vector<uint8_t> features(kSpeechRows * kSpeechFeatures);  // of every frame, behind an empty window
+  for (size_t first = 0; first + kSpeechFrame <= padded.size(); first += kSpeechHop) {
+    const std::vector<uint8_t> row = front_end.run(samples_from(padded, first, kSpeechFrame));
     features.insert(features.end(), row.begin(), row.end());
   }
   const Graph window = parse(
@@ -176,17 +177,17 @@ TEST(join_front_end, the_ring_holds_the_features_of_whole_frames) {
   Streamed network(import_network(speech_file("micro_speech_quantized.tflite")));
   for (const uint32_t hops : {1u, 4u}) {
     CompileOptions options;
-    options.front_end = {speech_file("audio_preprocessor_int8.tflite"), kHop, hops};
+    options.front_end = {speech_file("audio_preprocessor_int8.tflite"), kSpeechHop, hops};
     Streamed ring(window, options);
     Streamed stream(import_network(speech_file("micro_speech_quantized.tflite")), options);
     // A ring, the last 160 samples, and the estimate of noise, each at a multiple of 16 bytes.
     EXPECT_EQ(ring.stream_bytes(), 1968u + 320 + 160);
     size_t frame = 0;
-    for (size_t first = 0; first < samples.size(); first += hops * kHop) {
+    for (size_t first = 0; first < samples.size(); first += hops * kSpeechHop) {
       frame += hops;
-      const auto last = features.begin() + ptrdiff_t((kRows + frame) * kFeatures);
-      const std::vector<uint8_t> expected(last - ptrdiff_t(kRows * kFeatures), last);
-      const std::vector<uint8_t> x = part(samples, first, hops * kHop);
+      const auto last = features.begin() + ptrdiff_t((kSpeechRows + frame) * kSpeechFeatures);
+      const std::vector<uint8_t> expected(last - ptrdiff_t(kSpeechRows * kSpeechFeatures), last);
+      const std::vector<uint8_t> x = samples_from(samples, first, hops * kSpeechHop);
       ASSERT_EQ(ring.run(x), expected) << hops << " hops, frame " << frame;
       ASSERT_EQ(stream.run(x), network.run(expected)) << hops << " hops, frame " << frame;
     }
