@@ -5,6 +5,7 @@
 #include "ports/cortex_m/average.h"
 #include "ports/cortex_m/depthwise.h"
 #include "ports/cortex_m/products.h"
+#include "ports/cortex_m/real_products.h"
 
 namespace nacre::cortex_m::functions {
 #define NACRE_ENTRY(name, ...) Code name(const Args& args);

@@ -4,13 +4,14 @@
 
 #include "ports/cortex_m/depthwise.h"
 #include "ports/cortex_m/products.h"
+#include "ports/cortex_m/real_products.h"
 #include "ports/firmware/host.h"
 #include "ports/firmware/print.h"
 
 namespace nacre::firmware {
 namespace {
 
-constexpr int kCases = 400, kMostCodes = 8192, kMostChannels = 48, kGuard = 16;
+constexpr int kCases = 400, kMostCodes = 8192, kMostReals = 2048, kMostChannels = 48, kGuard = 16;
 
 int8_t x[kMostCodes], w[kMostCodes], expected[kMostCodes + kGuard], found[kMostCodes + kGuard];
 int32_t bias[kMostChannels], scale[2 * kMostChannels];
@@ -83,7 +84,16 @@ bool equal(const Kernel& kernel, const Reference& reference, Random& random, int
   return std::memcmp(expected, found, size_t(outputs) + kGuard) == 0;
 }
 
-bool convolution(Random& random) {
+float real_x[kMostReals], real_w[kMostReals], real_y[kMostReals], other_y[kMostReals], real_bias[kMostChannels];
+
+void fill(Random& random, float* to, int count) {
+  for (; count > 0; --count) *to++ = float(int32_t(random.next())) * 0x1p-31f;
+}
+
+int outputs_of(const Conv2d& op) { return op.batch * op.window.h.out * op.window.w.out * op.out_c; }
+
+// Sizes of a convolution whose operands have at most `most` elements; else batch is 0.
+Conv2d random_convolution(Random& random, int most) {
   const int groups = random.upto(3) == 0 ? 2 : 1, group_in = random.between(1, 20);
   const int group_out = random.between(1, kMostChannels / groups);
   Conv2d op = {.batch = random.between(1, 2),
@@ -99,10 +109,33 @@ bool convolution(Random& random) {
   const int most_kernel = random.upto(2) == 0 ? 1 : 3;
   op.window = {random_axis(random, most_kernel), random_axis(random, most_kernel)};
   op.w_channel = op.window.h.kernel * op.window.w.kernel * group_in;
-  const int outputs = op.batch * op.window.h.out * op.window.w.out * op.out_c;
-  if (op.batch * op.window.h.in * op.window.w.in * op.in_c > kMostCodes || outputs > kMostCodes) return true;
-  if (op.w_channel * op.out_c > kMostCodes) return true;
-  return equal(cortex_m::Convolution{op}, op, random, outputs);
+  const int inputs = op.batch * op.window.h.in * op.window.w.in * op.in_c;
+  if (inputs > most || outputs_of(op) > most || op.w_channel * op.out_c > most) op.batch = 0;
+  return op;
+}
+
+bool convolution(Random& random) {
+  const Conv2d op = random_convolution(random, kMostCodes);
+  return op.batch == 0 || equal(cortex_m::Convolution{op}, op, random, outputs_of(op));
+}
+
+// In float32, and the gradient of its weights, which is added to what is there.
+bool real_convolution(Random& random) {
+  Conv2d op = random_convolution(random, kMostReals);
+  if (op.batch == 0) return true;
+  op.epilogue.clamp = {Clamp::kNone, 0, 0};
+  const Optional<const float> b = {random.upto(3) == 0 ? nullptr : real_bias};
+  for (float* const to : {real_x, real_w, real_y}) fill(random, to, kMostReals);
+  fill(random, real_bias, kMostChannels);
+  std::memcpy(other_y, real_y, sizeof other_y);
+  op.forward<float>(real_x, real_w, b, real_y);
+  cortex_m::RealConvolution{op}.run(real_x, real_w, b, other_y);
+  if (std::memcmp(real_y, other_y, sizeof other_y) != 0) return false;
+  std::memcpy(other_y, real_w, sizeof other_y);  // dw
+  const Conv2dGradientW gradient = {{op}};
+  gradient.forward<float>(real_y, real_x, {real_w});
+  cortex_m::RealGradientW{gradient}.run(real_y, real_x, {other_y});
+  return std::memcmp(real_w, other_y, sizeof other_y) == 0;
 }
 
 bool depthwise(Random& random) {
@@ -146,10 +179,13 @@ int app_main() {
     const struct {
       const char* name;
       bool (*equal)(Random&);
-    } kinds[] = {{"convolution", &convolution}, {"depthwise", &depthwise}, {"dense", &dense}};
+    } kinds[] = {{"convolution", &convolution},
+                 {"depthwise", &depthwise},
+                 {"dense", &dense},
+                 {"real_convolution", &real_convolution}};
     for (const auto& kind : kinds)
       if (!kind.equal(random)) report(kind.name, i), ++wrong;
   }
-  report("cases", 3 * kCases);
+  report("cases", 4 * kCases);
   return wrong == 0 ? 0 : 1;
 }
