@@ -47,13 +47,13 @@ void BoundTables::bind(const StaticTables::BoundProgram& from, Bound& to) {
 }
 
 void BoundTables::make_training() {
-  const StaticTables::Training& t = *tables_.training;
+  const StaticTrainingPart& t = *tables_.training;
   const auto program_or_null = [&](Entry entry) {
     const auto found = programs_.find(entry);
     return found == programs_.end() ? nullptr : &found->second.program;
   };
   const auto number = [&](const StaticPlace& place) { return place.block == kNoIndex ? nullptr : at(place, 0).data(); };
-  for (const StaticTables::Initial& part : t.initial)
+  for (const StaticInitialPart& part : t.initial)
     initial_.push_back({part.offset, part.bytes, tables_.weights.bytes().data() + part.weights_offset});
   training_ = {.infer = program_or_null(Entry::kInfer),
                .gradients = program_or_null(Entry::kGradients),

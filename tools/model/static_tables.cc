@@ -167,7 +167,7 @@ class Maker {
 
   // The state as Trainer and Checkpoint know it, of the program `update`.
   void describe_training() {
-    StaticTables::Training& training = *tables_.training;
+    StaticTrainingPart& training = *tables_.training;
     each_initial([&](const TensorRecord& r) {
       const uint64_t from = weights_.offset(model_.model().weights(r.initial));
       training.initial.push_back({uint32_t(r.offset), uint32_t(from), uint32_t(r.bytes)});

@@ -26,6 +26,18 @@ struct StaticPlace {
   uint32_t offset = 0;
 };
 
+struct StaticInitialPart {  // of the state
+  uint32_t offset, weights_offset, bytes;
+};
+// What train/static_trainer.h asks besides.
+struct StaticTrainingPart {
+  std::vector<StaticInitialPart> initial;
+  std::vector<StateRow> rows;
+  std::vector<uint8_t> uses;
+  StaticPlace samples, floor;  // absent where `update` has none
+  bool wide = false;
+};
+
 struct StaticTables {
   static constexpr uint32_t kWeightsBlock = 0, kStreamBlock = 1, kArenaBlock = 2;
 
@@ -67,24 +79,12 @@ struct StaticTables {
     // Whether a call reads words and records at every run.
     bool keeps_records() const;
   };
-  struct Initial {  // of the state
-    uint32_t offset, weights_offset, bytes;
-  };
-  // What train/static_trainer.h asks besides.
-  struct Training {
-    std::vector<Initial> initial;
-    std::vector<StateRow> rows;
-    std::vector<uint8_t> uses;
-    StaticPlace samples, floor;  // absent where `update` has none
-    bool wide = false;
-  };
-
   std::vector<uint32_t> words;
   std::vector<StepRecord> steps;
   std::vector<TensorRecord> records;
   std::vector<ReadyOp> ops;
   std::map<Entry, BoundProgram> programs;
-  std::optional<Training> training;
+  std::optional<StaticTrainingPart> training;
   std::vector<uint64_t> block_bytes;
   uint32_t banks = 0;
   AlignedBytes weights;

@@ -177,12 +177,12 @@ std::string program_text(const StaticSource& s, Entry entry) {
 
 // What of the state begins with weights, and what checkpoints are told of it.
 std::string training_tables(const StaticSource& s) {
-  const StaticTables::Training& t = *s.tables.training;
+  const StaticTrainingPart& t = *s.tables.training;
   std::string text;
   if (!t.initial.empty())
     text += "constexpr nacre::StaticInitial kInitial[] = {\n" +
             lines(t.initial, "    ",
-                  [](const StaticTables::Initial& part) {
+                  [](const StaticInitialPart& part) {
                     return fmt::format("{{{}, {}, weights + {}}}", part.offset, part.bytes, part.weights_offset);
                   }) +
             "};\n";
