@@ -7,11 +7,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/nacre.h"
 #include "tools/base/error.h"
+#include "tools/files/atomic_file.h"
+#include "tools/files/command_files.h"
 #include "tools/files/input_file.h"
 #include "tools/samples/word_recognizer.h"
 
@@ -95,9 +98,14 @@ int listen(char** arguments) {
                     std::to_string(output.size()) + " bytes",
                 "name each, of 16 at most");
 
-  const bool keeps_scores = std::strcmp(arguments[3], "-") != 0;
-  std::FILE* const scores = keeps_scores ? std::fopen(arguments[3], "wb") : nullptr;
-  if (keeps_scores && scores == nullptr) throw Error(nacre::tools::kIo, arguments[3], "cannot be written");
+  std::optional<nacre::tools::AtomicFile> scores;
+  if (std::strcmp(arguments[3], "-") != 0) {
+    nacre::tools::CommandFiles files;
+    files.add_input("MODEL", arguments[1]);
+    files.add_input("SAMPLES", "/dev/stdin");
+    files.add_output("SCORES", arguments[3]);
+    scores.emplace(arguments[3]);
+  }
   const size_t samples_per_run = input.size() / sizeof(int16_t);
   nacre::samples::WordRecognizer recognizer;
   recognizer.start(nacre::samples::hearing_rule(int(samples_per_run * 1000 / kRate)));
@@ -111,14 +119,14 @@ int listen(char** arguments) {
     seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     heard_samples += samples_per_run;
     const std::span<const int8_t> given(reinterpret_cast<const int8_t*>(output.data()), output.size());
-    if (scores != nullptr) std::fwrite(given.data(), 1, given.size(), scores);
+    if (scores) scores->write({reinterpret_cast<const uint8_t*>(output.data()), output.size()});
     const nacre::samples::Heard heard = recognizer.hear(given);
     if (heard.word < 0) continue;
     std::printf("%llu ms %s %d\n", static_cast<unsigned long long>(heard_samples * 1000 / kRate),
                 classes[size_t(heard.word)].c_str(), heard.average);
     std::fflush(stdout);
   }
-  if (scores != nullptr && std::fclose(scores) != 0) throw Error(nacre::tools::kIo, arguments[3], "cannot be written");
+  if (scores) scores->commit();
   std::fprintf(stderr, "%.1f seconds of audio in %.3f seconds, reference kernels; %llu bytes of memory\n",
                double(heard_samples) / kRate, seconds, static_cast<unsigned long long>(sizes.total()));
   return 0;
