@@ -16,7 +16,7 @@ packages_of() {
                 libzip-dev libhdf5-dev zlib1g-dev libssl-dev libre2-dev libpthreadpool-dev ;;
     tests) echo libgtest-dev libbenchmark-dev xz-utils faketime ;;
     firmware) echo gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm \
-                   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc cmake make ;;
+                   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc clang-19 cmake make ;;
     arm) echo g++-aarch64-linux-gnu g++-arm-linux-gnueabihf qemu-user ;;
     fuzz) echo clang-19 libclang-rt-19-dev ;;
     xnnpack) echo libxnnpack-dev libpthreadpool-dev ;;

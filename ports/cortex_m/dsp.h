@@ -48,7 +48,10 @@ inline Quad next_quad(const Quad*& at) {
   return quad;
 }
 
-// *at++ and *at++: in one instruction, which wants its registers in order.
+// *at++ and *at++: in one instruction, which wants its registers in order. clang keeps r7 for frames.
+#ifdef __clang__
+inline void next_quads(const Quad*& at, Quad& first, Quad& second) { first = next_quad(at), second = next_quad(at); }
+#else
 [[gnu::always_inline]] inline void next_quads(const Quad*& at, Quad& first, Quad& second) {
   register Pair a asm("r4");
   register Pair b asm("r5");
@@ -57,6 +60,7 @@ inline Quad next_quad(const Quad*& at) {
   asm("ldmia %4!, {%0, %1, %2, %3}" : "=r"(a), "=r"(b), "=r"(c), "=r"(d), "+r"(at) : "m"(at[0]), "m"(at[1]));
   first = {a, b}, second = {c, d};
 }
+#endif
 
 // Codes 0 and 2 of four, and codes 1 and 3, added to a pair.
 inline Pair add_even(Pair pair, uint32_t four) { return Pair(__sxtab16(int32_t(pair), int32_t(four))); }

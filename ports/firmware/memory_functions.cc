@@ -1,7 +1,7 @@
 // memcpy, memmove, memset, memcmp and strlen: gcc calls them even in a program without a libc.
 // (strlen, because gcc 12 makes a call to it out of any loop that looks for a zero byte.)
 //
-// gcc would make these loops into calls to the very functions, hence the pragma; test_port.sh
+// A compiler would make these loops into calls to the very functions, hence the pragma; test_port.sh
 // checks the object. From M3 on Arm reads and writes words unaligned in hardware with single loads and
 // stores, and `packed` makes gcc avoid the multiple and double ones, which fault. On M0+ and RISC-V
 // words are moved where all places are aligned.
@@ -9,7 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((no_builtin)), apply_to = function)
+#else
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
+#endif
 
 namespace {
 
@@ -41,6 +45,18 @@ void copy_down(uint8_t* to, const uint8_t* from, size_t count) {
   for (; count > 0; --count) to[count - 1] = from[count - 1];
 }
 
+void copy(uint8_t* to, const uint8_t* from, size_t count) {
+  if (to <= from) copy_up(to, from, count);
+  else copy_down(to, from, count);
+}
+
+void fill(uint8_t* byte, size_t count, uint8_t value) {
+  const uint32_t bits = 0x01010101u * value;
+  if (in_words(address_of(byte)))
+    for (; count >= 4; count -= 4, byte += 4) reinterpret_cast<Word*>(byte)->bits = bits;
+  for (; count > 0; --count) *byte++ = value;
+}
+
 }  // namespace
 
 extern "C" {
@@ -51,19 +67,12 @@ void* memcpy(void* __restrict to, const void* __restrict from, size_t count) {
 }
 
 void* memmove(void* to, const void* from, size_t count) {
-  uint8_t* const target = static_cast<uint8_t*>(to);
-  const uint8_t* const source = static_cast<const uint8_t*>(from);
-  if (target <= source) copy_up(target, source, count);
-  else copy_down(target, source, count);
+  copy(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), count);
   return to;
 }
 
 void* memset(void* to, int value, size_t count) {
-  uint8_t* byte = static_cast<uint8_t*>(to);
-  const uint32_t bits = 0x01010101u * static_cast<uint8_t>(value);
-  if (in_words(address_of(byte)))
-    for (; count >= 4; count -= 4, byte += 4) reinterpret_cast<Word*>(byte)->bits = bits;
-  for (; count > 0; --count) *byte++ = static_cast<uint8_t>(value);
+  fill(static_cast<uint8_t*>(to), count, static_cast<uint8_t>(value));
   return to;
 }
 
@@ -81,4 +90,26 @@ size_t strlen(const char* text) {
   return length;
 }
 
+// What clang calls in their place, by Arm's run-time ABI (RTABI32, 4.3.4): the count comes before the value.
+#if defined(__clang__) && defined(__arm__)
+#define NACRE_OF_ALIGNMENT(ALIGNMENT)                                                 \
+  void __aeabi_memcpy##ALIGNMENT(uint8_t* to, const uint8_t* from, size_t count) {    \
+    copy_up(to, from, count);                                                         \
+  }                                                                                   \
+  void __aeabi_memmove##ALIGNMENT(uint8_t* to, const uint8_t* from, size_t count) {   \
+    copy(to, from, count);                                                            \
+  }                                                                                   \
+  void __aeabi_memset##ALIGNMENT(uint8_t* to, size_t count, int value) {              \
+    fill(to, count, static_cast<uint8_t>(value));                                     \
+  }                                                                                   \
+  void __aeabi_memclr##ALIGNMENT(uint8_t* to, size_t count) { fill(to, count, 0); }
+NACRE_OF_ALIGNMENT()
+NACRE_OF_ALIGNMENT(4)
+NACRE_OF_ALIGNMENT(8)
+#endif
+
 }  // extern "C"
+
+#ifdef __clang__
+#pragma clang attribute pop
+#endif

@@ -29,7 +29,7 @@ uint32_t call(Operation operation, const void* argument) {
   register uint32_t a0 asm("a0") = operation;
   register const void* a1 asm("a1") = argument;
   asm volatile(
-      ".option push \n .option norvc \n .balign 16 \n"
+      ".option push \n .balign 16 \n .option norvc \n"
       "slli x0, x0, 0x1f \n ebreak \n srai x0, x0, 7 \n"
       ".option pop"
       : "+r"(a0)

@@ -1,8 +1,10 @@
 #!/bin/sh
 # test_port.sh [TARGET]: builds selftest.cc with the cross compiler alone, runs it under QEMU and judges it. TARGET is
-# that of a cross file in this folder: m4 (the default), m0plus, m3, m7, m33, m55, rv32imac, rv32imafc.
+# that of a cross file in this folder: m4 (the default), m0plus, m3, m7, m33, m55, rv32imac, rv32imafc; m4-clang: by clang.
 set -eu
 target=${1:-m4}
+clang=${target#"${target%-clang}"}
+target=${target%-clang}
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
 work=$(mktemp -d)
@@ -12,13 +14,14 @@ failures=0
 
 # setting NAME: of the target's cross file, or else of m4.ini, which it changes.
 setting() {
-  cat "ports/firmware/m4.ini" "ports/firmware/$target.ini" | sed -n "s/^$1 = \(['[]\)/\1/p" | tail -n 1 | sed "s/', '/ /g" | tr -d "[]'"
+  cat "ports/firmware/m4.ini" "ports/firmware/$target.ini" | sed -n "s/ *#.*//; s/^$1 = \(['[]\)/\1/p" | tail -n 1 | sed "s/', '/ /g" | tr -d "[]'"
 }
-tools=$(setting tools) machine=$(setting machine) cpu=$(setting core)
+tools=$(setting tools) machine=$(setting machine) cpu="$(setting gcc) $(setting core)"
+compiler="${tools}g++ $cpu"
 code="-std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-unwind-tables
   -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections -fno-math-errno
   -ffp-contract=off -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Werror -I."
-link="-nostdlib -T ports/firmware/$(setting linker_script) -L ports/firmware -Wl,--gc-sections -lgcc"
+link="-nostdlib -L ports/firmware -T ports/firmware/$(setting linker_script) -Wl,--gc-sections -lgcc"
 port="startup memory_functions semihosting print stack_use"
 case $target in
   rv32*)
@@ -26,13 +29,20 @@ case $target in
     code="$code -nostdinc++$(ports/firmware/riscv_headers.sh | sed 's/^/ -isystem /' | tr -d '\n')" ;;
   *) port="$port startup_arm instruction_count" ;;
 esac
+if [ -n "$clang" ]; then
+  # shellcheck disable=SC2086
+  folders=$(ports/firmware/gcc_folders.sh $compiler | tr '\n' ' ')
+  compiler="clang++-19 --target=$(setting triple) -fomit-frame-pointer $(setting clang) $(setting core)"
+  code="$code $(echo "$folders" | sed 's/ -L.*//')"
+  link="--ld-path=${tools}ld -Wl,-z,noexecstack $(setting clang_link) -L${folders#* -L} $link"
+fi
 sources=$(for name in $port; do echo "ports/firmware/$name.cc"; done)
 
 # build IMAGE SOURCE [FLAG...]
 build() {
   image=$1 source=$2
   shift 2
-  ${tools}g++ $cpu $code "$@" -DNACRE_MODEL="\"$work/model\"" $sources "$source" \
+  $compiler $code "$@" -DNACRE_MODEL="\"$work/model\"" $sources "$source" \
     ports/firmware/model_image.S $link -o "$image" 2>"$work/errors" && return
   cat "$work/errors"
   return 1
@@ -77,7 +87,7 @@ model_sum=$(od -An -v -tu1 "$work/model" | awk '{
 for level in -O0 -Os -O3 -O2; do
   claim "$level: builds without warnings and links with libgcc only" \
     build "$work/selftest.elf" ports/firmware/selftest.cc $level
-  ${tools}g++ $cpu $code $level -c ports/firmware/memory_functions.cc -o "$work/memory.o"
+  $compiler $code $level -c ports/firmware/memory_functions.cc -o "$work/memory.o"
   undefined=$(${tools}nm -u "$work/memory.o")
   claim "$level: the memory functions call nothing" test -z "$undefined"
   calls=$(${tools}objdump -r "$work/memory.o" | grep -cE ' (mem[a-z]+|strlen)$') || true

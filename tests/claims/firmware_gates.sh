@@ -6,7 +6,7 @@
 #   . tests/claims/firmware_gates.sh; gate ROW CODE STACK RAM INSTRUCTIONS      what these claims call
 #
 # ROW names an image without blanks, as arm/m4:static:kws. CODE: bytes of flash without weights; RAM: of static data and
-# buffers, without the stack. `-` is a number that is not measured. The table is of one compiler: with another one nothing is compared.
+# buffers, without the stack. `-` is a number that is not measured. The table is of three compilers: with others nothing is compared.
 gates_measured=build/firmware_gates.txt
 gate() { mkdir -p build && printf '%s %s %s %s %s\n' "$@" >>$gates_measured; }
 (return 0 2>/dev/null) && return
@@ -14,7 +14,7 @@ gate() { mkdir -p build && printf '%s %s %s %s %s\n' "$@" >>$gates_measured; }
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 table=tests/claims/firmware_gates.txt
-compiler="$(arm-none-eabi-g++ -dumpfullversion), $(riscv64-unknown-elf-g++ -dumpfullversion)"
+compiler="$(arm-none-eabi-g++ -dumpfullversion), $(riscv64-unknown-elf-g++ -dumpfullversion), $(clang++-19 -dumpversion)"
 [ -s "$gates_measured" ] || { echo "nothing was measured: run tests/firmware.sh first" >&2; exit 1; }
 if [ "${1-}" = --write ]; then
   {

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Claim targets: static programs run on every target of ports/firmware/*.ini, under QEMU, and compute what the PC does.
 #
-#   targets.sh           KWS and two policies of the digits sample on two targets: one Arm, one RISC-V
-#   NACRE_LONG=1         the five int8 networks of MLPerf Tiny and every policy on all targets, and each port's own test
+#   targets.sh           KWS and two policies of the digits sample on two targets: one Arm, one RISC-V; and of clang on one
+#   NACRE_LONG=1         the five int8 networks of MLPerf Tiny and every policy on all targets, and each port's own test; KWS and
+#                        the two policies at -O2 and of clang on all of them
+#   NACRE_TARGETS="m4 m4-clang m4-O2"      these: targets, and what differs from g++ at -Os
 #
 #   KWS            once more converted for the target, by the kernels of ports/cortex_m: instructions beside the reference's
 #   each network   outputs of TensorFlow Lite Micro's inputs equal TensorFlow Lite Micro's to the bit (shared/golden/tflite), and
@@ -23,9 +25,11 @@ export NACRE_QEMU_SECONDS=${NACRE_QEMU_SECONDS:-600}  # ends what hangs: no boun
 . tests/claims/firmware_gates.sh
 mkdir -p "$work"
 
-targets=(m3 rv32imac) networks=(kws_ref_model) policies=(float32 int8/static_from_float32)
+targets=(m3 rv32imac m4-clang) networks=(kws_ref_model) policies=(float32 int8/static_from_float32)
+every_form=(kws_ref_model digits_float32 digits_int8_static_from_float32)
 if [ "$long" = 1 ]; then
   targets=(m0plus m3 m4 m7 m33 m55 rv32imac rv32imafc)
+  for target in "${targets[@]}"; do targets+=("$target-O2" "$target-clang"); done
   networks+=(ad01_int8 pretrainedResnet_quant vww_96_int8 str_ww_ref_model)
   policies+=(bfloat16 mixed_float16 mixed_bfloat16 int8_from_float32 int8_from_mixed_bfloat16 int8/weights_from_float32
     int4_from_float32 int4/32_from_float32 float8_from_float32 float8/current_from_float32 float64)
@@ -59,16 +63,21 @@ done
 # ---- The images ----
 # One build folder and one folder of sources a target: the library is compiled once.
 prepare() {
-  local overlay=()
-  [ "$1" = m4 ] || overlay=(--cross-file "ports/firmware/$1.ini")
+  local overlay=(--cross-file "ports/firmware/${1%-*}.ini")
+  case $1 in
+    *-clang) overlay+=(--cross-file ports/firmware/clang.ini) ;;
+    *-O2) overlay+=(-Doptimization=2) ;;
+  esac
   [ -f "build/targets/$1/build.ninja" ] ||
     meson setup "build/targets/$1" --cross-file ports/firmware/m4.ini "${overlay[@]}" --cross-file "$work/root.ini" --buildtype=minsize \
       -Dtools=false -Dfirmware=true -Dwerror=true -Dsentences=false -Dfirmware_libm=true -Dfirmware_static="$source" >"$work/meson.log" 2>&1 ||
     { tail -n 20 "$work/meson.log" >&2; return 1; }
 }
 # The machine that runs the images of target $1; its name among nacre's targets.
-machine_of() { cat ports/firmware/m4.ini "ports/firmware/$1.ini" | sed -n "s/^machine = '\(.*\)'/\1/p" | tail -n 1; }
-nacre_target() { case $1 in rv32*) echo "riscv/$1" ;; *) echo "arm/$1" ;; esac; }
+machine_of() { cat ports/firmware/m4.ini "ports/firmware/${1%-*}.ini" | sed -n "s/^machine = '\(.*\)'/\1/p" | tail -n 1; }
+nacre_target() { case $1 in rv32*) echo "riscv/${1%-*}" ;; *) echo "arm/${1%-*}" ;; esac; }
+# What rows of firmware_gates.txt call it: static_files_clang of m4-clang.
+form_of() { case $1 in *-*) echo "static_files_${1#*-}" ;; *) echo static_files ;; esac; }
 
 # Of an image of target $1, without weights.
 code_bytes() {
@@ -81,13 +90,14 @@ equal=0 count=0
 # image TARGET MODEL: whether the image computes what the PC does; `count` more outputs, `equal` of them to the bit.
 image() {
   local elf=build/targets/$1/ports/firmware/static_files.elf bytes
+  echo 'not built' >"$work/run.txt"
   "$nacre" firmware "$work/$2.nacre" --target "$(nacre_target "$1")" -o "$source" >/dev/null
   ninja -C "build/targets/$1" ports/firmware/static_files.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; return 1; }
   rm -f "$work/found"
   ports/firmware/qemu_run.sh "$(machine_of "$1")" "$elf" "build/targets/$2_in.bin" build/targets/found >"$work/run.txt" 2>&1 || return 1
   bytes=$({ cmp -l "$work/$2_out.bin" "$work/found" || true; } | wc -l)
   count=$((count + 1))
-  gate "$(nacre_target "$1"):static_files:$2" "$(code_bytes "$1" "$elf")" "$(number stack)" - "$(number instructions_run)"
+  gate "$(nacre_target "$1"):$(form_of "$1"):$2" "$(code_bytes "$1" "$elf")" "$(number stack)" - "$(number instructions_run)"
   if [ "$bytes" -eq 0 ]; then equal=$((equal + 1)); return 0; fi
   case $2 in digits_int8_static* | [!d]*) return 1 ;; esac  # the self-test has held the others to their bound
 }
@@ -96,12 +106,13 @@ printf "[constants]\nroot = '%s'\n" "$PWD" >"$work/root.ini"
 rm -rf "$source"
 "$nacre" firmware "$work/${models[0]}.nacre" --target arm/m4 -o "$source" >/dev/null
 for target in "${targets[@]}"; do
-  if [ "$long" = 1 ] && ! ports/firmware/test_port.sh "$target" >"$work/port.txt" 2>&1; then
+  if [ "$long" = 1 ] && [ "$target" = "${target%-O2}" ] && ! ports/firmware/test_port.sh "$target" >"$work/port.txt" 2>&1; then
     fail "$target: test_port.sh: $(grep -m 1 FAIL "$work/port.txt")"
   fi
   prepare "$target"
   instructions=
   for model in "${models[@]}"; do
+    if [ "$target" != "${target%-*}" ] && ! [[ " ${every_form[*]} " == *" $model "* ]]; then continue; fi
     image "$target" "$model" || fail "$target, $model: $(tr '\n' ' ' <"$work/run.txt")"
     [ "$model" != kws_ref_model ] || instructions=" (KWS $(number instructions_run) instructions)"
     if [ "$long" = 1 ]; then printf '  %-10s %-36s %12s instructions, stack %s\n' "$target" "$model" "$(number instructions_run)" "$(number stack)"; fi
@@ -115,6 +126,6 @@ for target in "${targets[@]}"; do
   text+="$target$instructions, "
 done
 
-echo "CLAIM targets $verdict: ${#models[@]} models each on ${#targets[@]} targets, -Os, reference kernels unless said: $text$equal of $count outputs equal to the \
+echo "CLAIM targets $verdict: ${#models[@]} models each on ${#targets[@]} targets, by g++ at -Os and the reference kernels unless said: $text$equal of $count outputs equal to the \
 bit, the others within the bound; integers all${failures:+; failed: $failures}"
 [ "$verdict" = shown ]
