@@ -10,6 +10,7 @@
 #   quantized_training      training without a float on a Cortex-M3: tests/claims/quantized_training.sh
 #   targets                 the same on Cortex-M0+ to M55 and RISC-V: tests/claims/targets.sh
 #   cortex_m_instructions   the int8 networks by the kernels of ports/cortex_m: tests/claims/cortex_m_instructions.sh
+#   patched_image           a network run patch by patch, less memory: tests/claims/patched_image.sh
 #   firmware_gates          none of these images has grown by more than 1%: tests/claims/firmware_gates.sh
 #   micro_speech_stream     words of a stream of audio, front end and network as one: tests/claims/micro_speech_stream.sh
 #   integrations            what it writes, in projects of C, make, CMake and Meson: tests/claims/integrations.sh
@@ -72,6 +73,7 @@ script() {
 script static_image
 script targets
 script cortex_m_instructions
+script patched_image
 script firmware_power_cuts
 script quantized_training
 script micro_speech_stream
