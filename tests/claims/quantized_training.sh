@@ -4,6 +4,7 @@
 #   digits       the last layer of the digits sample, and all six, learn inverted digits in the image: the state in the end is the PC's
 #                to the bit
 #   KWS          the same of the keyword network, whose RAM, with everything that the image has besides its stack, is at most 32 KiB
+#   static       the same last layers as static programs (nacre firmware --train): the same state to the bit, in less flash
 #   no float     the images have no soft-float symbol (__aeabi_f*, __aeabi_d*, conversions) and no 64-bit division
 #   beside       the same layer trained in float32 by the same image: bytes, instructions per sample
 #   accuracy     ten seeds on the PC, the last layer and all: within one point of float32 fine-tuning of the same layers (batch norms
@@ -68,6 +69,25 @@ in_integers() {
   [ "$(number right_after "$work/$1.txt")" -gt "$(number right_before "$work/$1.txt")" ] || fail "$1: it learned nothing"
   [ "$(number right_after "$work/$1.txt")" = "$(number right_after "$work/$1.host")" ] || fail "$1: the PC has other answers"
 }
+# static_twin NAME RATE EPOCHS MICRO_BATCHES, behind trains and in_integers of it: static programs on the same core; sets twin.
+static_twin() {
+  local name=$1 source=$work/static build=build/m3_static_train file=$elf elf=build/m3_static_train/ports/firmware/static_finetune.elf
+  rm -rf "$source"
+  "$tool" firmware "$work/$name.nacre" --train --target arm/m3 -o "$source" --json >"$work/$name.json"
+  [ -f $build/build.ninja ] ||
+    meson setup $build --cross-file ports/firmware/m4.ini --cross-file ports/firmware/m3.ini --buildtype=minsize -Dtools=false -Dfirmware=true \
+      -Dwerror=true -Dsentences=false -Dfirmware_libm=true -Dfirmware_static="$source" >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; exit 1; }
+  ninja -C $build ports/firmware/static_finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
+  head -c 262144 /dev/zero | tr '\0' '\377' >"$work/flash"
+  ports/firmware/qemu_run.sh mps2-an385 "$elf" "$work/$name.data" "$work/$name.test" "$work/flash" "$2" "$3" "$4" 1000000 "$work/$name.state_static" \
+    >"$work/${name}_static.txt" || { tail -n 5 "$work/${name}_static.txt"; fail "$name: the image of static programs"; }
+  cmp "$work/$name.state" "$work/$name.state_static" || fail "$name: static programs have another state"
+  [ "$(floats)" -eq 0 ] || fail "$name: static programs have float symbols"
+  [ "$(number right_after "$work/${name}_static.txt")" = "$(number right_after "$work/$name.txt")" ] || fail "$name: static programs have other answers"
+  twin="static programs the same state, $(code_bytes) bytes of text and constants (a model file's $(elf=$file code_bytes)), RAM \
+$(sed -n 's/.*"ram_bytes": \([0-9]*\).*/\1/p' "$work/$name.json"), $(number instructions_step "$work/${name}_static.txt") instructions a step \
+($(number instructions_step "$work/$name.txt"))"
+}
 ram() { echo $(($(number total "$1") + $(number model_object "$1") + $(number trainer_object "$1"))); }
 row() {  # NAME SAMPLES_A_STEP
   local f=$work/$1.txt
@@ -81,6 +101,8 @@ sample, RAM $(ram "$f"), text and constants $(code_bytes)"
 trains digits 49152 30000 3 1
 in_integers digits
 text="inverted digits on a Cortex-M3, the last layer in integers: $(row digits 8), the PC's state to the bit after $(number steps "$work/digits.txt") steps, 0 float symbols"
+static_twin digits 30000 3 1
+text+="; $twin"
 "$tool" convert "${digits[@]}" --train-last 1 "${board[@]}" -o "$work/digits_float.nacre" >/dev/null
 "$tests/finetune_data" "$work/inverted" 8 400 90 "$work/digits_float.data" "$work/digits_float.test"
 trains digits_float 147456 30000 3 1
@@ -102,6 +124,8 @@ if [ -d "$shared/models/mlperf_tiny" ]; then
   in_integers kws
   [ "$(ram "$work/kws.txt")" -le 32768 ] || fail "KWS takes $(ram "$work/kws.txt") bytes"
   text+="; KWS, steps of 4: $(row kws 4), stack $(number stack "$work/kws.txt"), the PC's state to the bit"
+  static_twin kws 10000 2 4
+  text+="; $twin"
   "$tool" convert "${kws[@]}" -o "$work/kws_float.nacre" >/dev/null
   cp "$work/kws.data" "$work/kws_float.data"
   cp "$work/kws.test" "$work/kws_float.test"
