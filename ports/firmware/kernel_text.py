@@ -1,118 +1,163 @@
 #!/usr/bin/env python3
-"""Bytes of flash that each kernel of a static program links, read off a library's objects: its function and all that it
-calls, as a linker with --gc-sections keeps them.
+"""Bytes of flash that each kernel of a static program links, for every target of microcontrollers: read off the
+library's objects, its function and all that it calls, as a linker with --gc-sections keeps them.
 
-  kernel_text.py BUILD > tools/evaluate/kernel_text_m4.inc
+  kernel_text.py [FOLDER] > tools/evaluate/kernel_text.inc
 
-BUILD: of this library for arm/m4 at -Os (ports/firmware/README.md). Sections are of functions and of constants; those of
-libm and libgcc too. Of a kernel that has a ready form (engine/kernels/ready.h) that is the one which static programs link.
+builds the library in FOLDER (build/kernel_text) for each target at -Os first, some ten minutes. Sections are of
+functions and of constants; those of libm and libgcc too. Of RISC-V, whose linker makes code shorter, they are as long
+as where all of the library is linked. Of a kernel that has a ready form (engine/kernels/ready.h) that is the one which
+static programs link.
 """
 import collections
+import os
 import re
 import subprocess
 import sys
+import tempfile
 
-KEPT = re.compile(r"\.(text|rodata|data|init_array)")
+HERE = os.path.dirname(os.path.abspath(__file__))
+TARGETS = ["m0plus", "m3", "m4", "m7", "m33", "m55", "rv32imac", "rv32imafc"]  # as kTargets of flash.cc has them
+KEPT = re.compile(r"\.(text|s?rodata|s?data|init_array)")
+SECTION = re.compile(r"\s*\[\s*(\d+)\] (\S+)\s+PROGBITS\s+\w+ \w+ (\w+) \w+\s+(\w*)\s+\d+\s+\d+\s+(\d+)")
 WANTED = re.compile(r"^nacre::(?:inline )?((?:reference|cortex_m)::(?:functions|ready)::k\w+)\(")
+LINK_ALL = """SECTIONS {
+  .text 0x80000000 : { *(.text .text.*) }
+  .rodata : { *(.rodata .rodata.* .srodata .srodata.*) }
+  .data 0x80500000 : { *(.data .data.* .sdata .sdata.* .tdata* .tbss*) }
+  .bss : { *(.bss .bss.* .sbss .sbss.* COMMON) }
+}
+"""
 
 
-def read_archive(prefix, archive, sections, defined, calls):
-    """sections: key -> bytes; defined: symbol -> key; calls: key -> symbols or keys."""
-    text = subprocess.run([prefix + "readelf", "-W", "-S", "-s", "-r", archive], capture_output=True, text=True).stdout
-    member, own, names = None, {}, {}
-    local, pending = {}, []
-    at = None
+def said(*command, **more):
+    return subprocess.run(command, capture_output=True, text=True, **more).stdout
 
-    def finish():
-        for key, name in pending:
-            calls[key].add(local.get(name, name))
 
-    for line in text.splitlines():
-        if line.startswith("File: "):
-            finish()
-            member, own, local, pending, at = line, {}, {}, [], None
-        elif m := re.match(r"\s*\[\s*(\d+)\] (\S+)\s+PROGBITS\s+\w+ \w+ (\w+) \w+\s+(\w*)\s+\d+\s+\d+\s+(\d+)", line):
-            number, name, size, flags, align = int(m[1]), m[2], int(m[3], 16), m[4], int(m[5])
-            if "A" in flags and KEPT.match(name):
-                key = (member, number)
-                own[number], names[name] = key, key
-                sections[key] = (size + align - 1) // align * align
-                local[name] = key
-        elif m := re.match(r"Relocation section '\.rela?(\S+)'", line):
-            at = names.get(m[1])
-        elif m := re.match(r"[0-9a-f]{8}\s+[0-9a-f]{8} R_\w+\s+[0-9a-f]{8}\s+(\S+)", line):
-            if at is not None:
-                pending.append((at, m[1]))
-        elif m := re.match(r"\s*\d+: (\w+)\s+\w+\s+(\w+)\s+(\w+)\s+\w+\s+(\d+) (\S+)", line):
-            kind, bind, section, name = m[2], m[3], int(m[4]), m[5]
-            key = own.get(section)
-            if key is None:
+class Library:
+    """The sections of archives, by (member, number of the section)."""
+
+    def __init__(self, prefix):
+        self.prefix = prefix
+        self.sizes, self.names, self.calls = {}, {}, collections.defaultdict(set)
+        self.defined, self.definers = {}, collections.defaultdict(list)  # symbol -> section, and all that have it
+
+    def read(self, archive):
+        member, own, numbers = None, {}, {}
+        local, pending = {}, []
+        at = None
+
+        def finish():
+            for key, name in pending:
+                self.calls[key].add(local.get(name, name))
+
+        for line in said(self.prefix + "readelf", "-W", "-S", "-s", "-r", archive).splitlines():
+            if line.startswith("File: "):
+                finish()
+                member = re.split(r"[/(\[]", line.rstrip(")]"))[-1]
+                own, numbers, local, pending, at = {}, {}, {}, [], None
+            elif m := SECTION.match(line):
+                number, name, size, flags, align = int(m[1]), m[2], int(m[3], 16), m[4], int(m[5])
+                if "A" in flags and KEPT.match(name):
+                    key = (archive, member, number)
+                    own[number], numbers[name] = key, key
+                    self.sizes[key] = (size + align - 1) // align * align
+                    self.names[key] = (member, name)
+                    local[name] = key
+            elif m := re.match(r"Relocation section '\.rela?(\S+)'", line):
+                at = numbers.get(m[1])
+            elif m := re.match(r"[0-9a-f]{8}\s+[0-9a-f]{8} (R_\w+)\s+[0-9a-f]{8}\s+(\S+)", line):
+                # What PCREL_LO12 names is the place of the instruction that it completes.
+                if at is not None and "PCREL_LO12" not in m[1]:
+                    pending.append((at, m[2]))
+            elif m := re.match(r"\s*\d+: (\w+)\s+\w+\s+(\w+)\s+(\w+)\s+\w+\s+(\d+) (\S+)", line):
+                bind, section, name = m[3], int(m[4]), m[5]
+                key = own.get(section)
+                if key is None:
+                    continue
+                if bind == "LOCAL":
+                    local.setdefault(name, key)
+                else:
+                    self.definers[name].append(key)
+        finish()
+
+    def resolve(self):
+        """libgcc has products alone and with quotients; programs that have both link the second alone."""
+        symbols = collections.Counter(key for keys in self.definers.values() for key in keys)
+        self.defined = {name: max(keys, key=lambda key: symbols[key]) for name, keys in self.definers.items()}
+
+    def closure(self, start):
+        seen, stack = set(), [start]
+        while stack:
+            key = stack.pop()
+            if key in seen:
                 continue
-            if bind == "LOCAL":
-                local.setdefault(name, key)
-            else:
-                defined.setdefault(name, key)
-    finish()
+            seen.add(key)
+            for name in self.calls[key]:
+                target = name if isinstance(name, tuple) else self.defined.get(name)
+                if target is not None and target in self.sizes:
+                    stack.append(target)
+        return seen
+
+    def shorten(self, archives, flags):
+        """Sizes after the linker's relaxation, from its map."""
+        with tempfile.TemporaryDirectory() as folder:
+            script, listing = folder + "/all.ld", folder + "/map"
+            with open(script, "w") as file:
+                file.write(LINK_ALL)
+            how = ["-nostdlib", "-T", script, "-Wl,--no-gc-sections", "-Wl,--unresolved-symbols=ignore-all"]
+            subprocess.run([self.prefix + "g++", *flags, *how, "-Wl,--whole-archive", *archives[:2],
+                            "-Wl,--no-whole-archive", *archives[2:], "-Wl,-Map=" + listing,
+                            "-o", folder + "/all.elf"], capture_output=True, check=True)
+            text = open(listing).read()
+        linked = {}
+        for m in re.finditer(r"^ (\.\S+)\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S+)$", text, re.M):
+            linked[re.split(r"[/(\[]", m[3].rstrip(")]"))[-1], m[1]] = int(m[2], 16)
+        for key, name in self.names.items():
+            self.sizes[key] = linked.get(name, self.sizes[key])
 
 
-def closure(start, sections, defined, calls):
-    seen, stack = set(), [start]
-    while stack:
-        key = stack.pop()
-        if key in seen:
-            continue
-        seen.add(key)
-        for name in calls[key]:
-            target = name if isinstance(name, tuple) else defined.get(name)
-            if target is not None and target in sections:
-                stack.append(target)
-    return seen
-
-
-def library_path(prefix, flags, name):
-    return subprocess.run([prefix + "gcc", *flags, "-print-file-name=" + name], capture_output=True, text=True).stdout.strip()
-
-
-def machine_rows(prefix, folder):
-    sections, defined, calls = {}, {}, collections.defaultdict(set)
-    flags = []
-    for line in open(folder + "/build.ninja"):
-        if line.strip().startswith("ARGS = "):
-            flags = [f for f in line.split() if f.startswith("-m")]
-            break
-    for archive in [folder + "/engine/libnacre.a", folder + "/ports/cortex_m/libnacre_cortex_m.a",
-                    library_path(prefix, flags, "libm.a"), library_path(prefix, flags, "libgcc.a")]:
-        read_archive(prefix, archive, sections, defined, calls)
-    plain = subprocess.run([prefix + "c++filt"], input="\n".join(defined), capture_output=True, text=True).stdout.split("\n")
+def target_kernels(target, folder):
+    """Kernel -> its sections, and section -> bytes."""
+    settings = {}
+    for path in ["m4.ini", target + ".ini"]:
+        for line in open(HERE + "/" + path):
+            if m := re.match(r"(tools|core|gcc) = (['\[].*?)\s*(#.*)?$", line):
+                settings[m[1]] = re.findall(r"'([^']*)'", m[2])
+    prefix, flags = settings["tools"][0], settings["gcc"] + settings["core"]
+    if not os.path.exists(folder + "/build.ninja"):
+        overlay = ["--cross-file", f"ports/firmware/{target}.ini"]
+        subprocess.run(["meson", "setup", folder, "--cross-file", "ports/firmware/m4.ini", *overlay,
+                        "--buildtype=minsize", "-Dtools=false", "-Dfirmware=true", "-Dsentences=false"],
+                       stdout=sys.stderr, check=True)
+    archives = ["engine/libnacre.a", "ports/cortex_m/libnacre_cortex_m.a"]
+    subprocess.run(["ninja", "-C", folder, *archives], stdout=sys.stderr, check=True)
+    archives = [folder + "/" + archive for archive in archives]
+    riscv = target.startswith("rv")
+    lines = said(HERE + "/gcc_folders.sh", prefix + "g++", *flags).split("\n")
+    folders = [line[2:] for line in lines if line.startswith("-L")]
+    for name in ["libc.a" if riscv else "libm.a", "libgcc.a"]:
+        archives.append(next(folder + "/" + name for folder in folders if os.path.exists(folder + "/" + name)))
+    library = Library(prefix)
+    for archive in archives:
+        library.read(archive)
+    library.resolve()
+    if riscv:
+        library.shorten(archives, flags)
+    plain = said(prefix + "c++filt", input="\n".join(library.defined)).split("\n")
     kernels = {}
-    for symbol, text in zip(defined, plain):
-        key = defined[symbol]
+    for symbol, text in zip(library.defined, plain):
+        key = library.defined[symbol]
         if text.startswith("nacre::BoundCalls::run("):
-            kernels["run"] = closure(key, sections, defined, calls)
+            kernels["run"] = library.closure(key)
         elif m := WANTED.match(text):
-            if "::ready::" in m[1] and not calls[key]:
+            if "::ready::" in m[1] and not library.calls[key]:
                 continue  # it has no ready form: one that only says so
-            kernels[m[1]] = closure(key, sections, defined, calls)
-    for name in [name for name in kernels if name.replace("::functions::", "::ready::") in kernels and "::functions::" in name]:
-        del kernels[name]
-    used = collections.Counter(key for keys in kernels.values() for key in keys)
-    # Parts that always come together are one.
-    together = collections.defaultdict(list)
-    users = collections.defaultdict(list)
-    for name, keys in kernels.items():
-        for key in sorted(keys, key=str):  # the same order in every run
-            users[key].append(name)
-    for key, names in users.items():
-        if used[key] > 1:
-            together[tuple(sorted(names))].append(key)
-    shared = list(together)
-    number = {key: i for i, names in enumerate(shared) for key in together[names]}
-    rows = []
-    for name in sorted(kernels):
-        keys = kernels[name]
-        own = sum(sections[key] for key in keys if key not in number)
-        rows.append((name, own, sorted({number[key] for key in keys if key in number})))
-    return rows, [sum(sections[key] for key in together[names]) for names in shared]
+            kernels[m[1]] = library.closure(key)
+    for name in [name for name in kernels if "::functions::" in name]:
+        if name.replace("::functions::", "::ready::") in kernels:
+            del kernels[name]
+    return kernels, library.sizes
 
 
 def wrapped(items):
@@ -125,20 +170,56 @@ def wrapped(items):
     return "\n".join(lines + [line])
 
 
-def main():
-    prefix, folder = "arm-none-eabi-", sys.argv[1]
-    compiler = subprocess.run([prefix + "g++", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
-    rows, parts = machine_rows(prefix, folder)
-    print(f"// Written by ports/firmware/kernel_text.py; {prefix}g++ {compiler}, -Os.")
-    print("constexpr uint16_t kParts[] = {  // bytes that more than one kernel links\n" + wrapped([f"{p}," for p in parts]) + "\n};")
-    print("constexpr KernelText kKernels[] = {  // bytes of its own, and which of kParts")
-    for name, own, ids in rows:
-        text = f'{{"{name}", {own}, "{" ".join(map(str, ids))}"}},'
-        if len(text) <= 116:
-            print("    " + text)
+def ranges(numbers):
+    """"1 4-6" of 1, 4, 5, 6."""
+    parts = []
+    for n in numbers:
+        if parts and parts[-1][1] == n - 1:
+            parts[-1][1] = n
         else:
-            head, tail = text.split(', "', 1)
-            print(f'    {head},\n     "{tail}')
+            parts.append([n, n])
+    return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else "build/kernel_text"
+    own = collections.defaultdict(lambda: [0] * len(TARGETS))  # kernel -> bytes that it alone links
+    shared = collections.defaultdict(lambda: [0] * len(TARGETS))  # kernels that all link them -> bytes
+    for t, target in enumerate(TARGETS):
+        kernels, sizes = target_kernels(target, f"{folder}/{target}")
+        users = collections.defaultdict(list)
+        for name, keys in kernels.items():
+            own[name]  # a row of its own, even where it shares all
+            for key in keys:
+                users[key].append(name)
+        for key, names in users.items():
+            if len(names) == 1:
+                own[names[0]][t] += sizes[key]
+            elif sizes[key] > 0:
+                shared[tuple(sorted(names))][t] += sizes[key]
+    groups = sorted(shared)
+    parts = collections.defaultdict(list)
+    for number, names in enumerate(groups):
+        for name in names:
+            parts[name].append(number)
+    compilers = ", ".join(f"{tools}g++ " + said(tools + "g++", "-dumpfullversion").strip()
+                          for tools in ["arm-none-eabi-", "riscv64-unknown-elf-"])
+    listed = lambda numbers: "{" + ", ".join(map(str, numbers)) + "}"
+    print(f"// Written by ports/firmware/kernel_text.py; {compilers}; -Os.\n// Columns: {', '.join(TARGETS)}.")
+    print("constexpr uint16_t kParts[][std::size(kTargets)] = {  // bytes that more than one kernel links\n" +
+          wrapped([listed(shared[names]) + "," for names in groups]) + "\n};")
+    print("constexpr KernelText kKernels[] = {  // bytes of its own, and which of kParts")
+    for name in sorted(own):
+        head, tail = f'    {{"{name}", {listed(own[name])},', f'"{ranges(parts[name])}"}},'
+        if len(head) + len(tail) < 118:
+            print(head, tail)
+        else:
+            lines, left = [], tail
+            while len(left) > 112:
+                cut = left.rindex(" ", 0, 111) + 1
+                lines.append(left[:cut] + '"')
+                left = '"' + left[cut:]
+            print(head + "".join("\n     " + line for line in lines + [left]))
     print("};")
 
 

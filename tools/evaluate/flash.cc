@@ -8,31 +8,40 @@
 namespace nacre::tools {
 namespace {
 
+constexpr std::string_view kTargets[] = {"arm/m0plus", "arm/m3",  "arm/m4",         "arm/m7",
+                                         "arm/m33",    "arm/m55", "riscv/rv32imac", "riscv/rv32imafc"};
+
 struct KernelText {
-  std::string_view name;   // "reference::ready::kDenseI8Double"; "run": what runs the calls
-  uint32_t own;            // bytes that it alone links
-  std::string_view parts;  // indices in kParts, a blank between them
+  std::string_view name;                // "reference::ready::kDenseI8Double"; "run": what runs the calls
+  uint16_t own[std::size(kTargets)];    // bytes that it alone links, for each target
+  std::string_view parts;               // indices in kParts, a blank between them; "4-6": all of these
 };
 
-#include "tools/evaluate/kernel_text_m4.inc"
+#include "tools/evaluate/kernel_text.inc"
+
+std::optional<size_t> column_of(std::string_view target) {
+  const auto* found = std::ranges::find(kTargets, target);
+  return found == std::end(kTargets) ? std::nullopt : std::optional(size_t(found - std::begin(kTargets)));
+}
 
 const KernelText* find_text(std::string_view name) {
   const auto* found = std::ranges::lower_bound(kKernels, name, {}, &KernelText::name);
   return found != std::end(kKernels) && found->name == name ? found : nullptr;
 }
 
-// What a linker keeps of kernels: each part once.
+// What a linker keeps of kernels for the target of a column: each part once.
 class LinkedText {
  public:
+  explicit LinkedText(size_t column) : column_(column) {}
   bool add(std::string_view name) {
     const KernelText* const text = find_text(name);
     if (text == nullptr || !names_.insert(name).second) return text != nullptr;
-    bytes_ += text->own;
+    bytes_ += text->own[column_];
     for (std::string_view left = text->parts; !left.empty();) {
-      size_t part = 0;
-      const char* const end = std::from_chars(left.data(), left.data() + left.size(), part).ptr;
-      if (parts_.insert(part).second) bytes_ += kParts[part];
-      left.remove_prefix(size_t(end - left.data()));
+      const size_t first = take_number(left);
+      const size_t last = left.starts_with('-') ? (left.remove_prefix(1), take_number(left)) : first;
+      for (size_t part = first; part <= last; ++part)
+        if (parts_.insert(part).second) bytes_ += kParts[part][column_];
       if (!left.empty()) left.remove_prefix(1);
     }
     return true;
@@ -40,14 +49,19 @@ class LinkedText {
   uint64_t bytes() const { return bytes_; }
 
  private:
+  static size_t take_number(std::string_view& text) {
+    size_t number = 0;
+    const char* const end = std::from_chars(text.data(), text.data() + text.size(), number).ptr;
+    text.remove_prefix(size_t(end - text.data()));
+    return number;
+  }
+
+  size_t column_;
   std::set<std::string_view> names_;
   std::set<size_t> parts_;
   uint64_t bytes_ = 0;
 };
 
-}  // namespace
-
-namespace {
 
 // What StaticTables::table_bytes leaves out, of 32 bits: a nacre_static_program and the spans of its inputs and outputs
 // each, and the blocks that all share.
@@ -62,8 +76,9 @@ uint64_t program_bytes(const StaticTables& tables) {
 }  // namespace
 
 std::optional<StaticFlash> static_flash(const StaticTables& tables, const TargetMachine& machine) {
-  if (std::string_view(machine.name) != "arm/m4") return {};
-  LinkedText text;
+  const std::optional<size_t> column = column_of(machine.name);
+  if (!column) return {};
+  LinkedText text(*column);
   bool known = text.add("run");
   for (const auto& [entry, program] : tables.programs)
     for (const StaticTables::BoundStep& call : program.calls) known &= text.add(call.function);
@@ -72,8 +87,10 @@ std::optional<StaticFlash> static_flash(const StaticTables& tables, const Target
                      tables.block_bytes[StaticTables::kWeightsBlock]};
 }
 
-std::optional<uint64_t> kernel_text(std::string_view function) {
-  LinkedText text;
+std::optional<uint64_t> kernel_text(std::string_view function, std::string_view target) {
+  const std::optional<size_t> column = column_of(target);
+  if (!column) return {};
+  LinkedText text(*column);
   return text.add(function) ? std::optional(text.bytes()) : std::nullopt;
 }
 

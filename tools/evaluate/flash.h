@@ -1,4 +1,4 @@
-// What a static program takes of flash on a Cortex-M4, before anything is compiled for it: `nacre size`.
+// What a static program takes of flash on a microcontroller, before anything is compiled for it: `nacre size`.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@ struct StaticFlash {
   uint64_t weights = 0;
 };
 
-// Of arm/m4, for which kernel_text_m4.inc says the bytes of each kernel; none of another machine, and where a kernel is
-// not in that table.
+// Of a Cortex-M or a 32-bit RISC-V, for which kernel_text.inc says the bytes of each kernel; none of another machine,
+// and where a kernel is not in that table.
 std::optional<StaticFlash> static_flash(const StaticTables& tables, const TargetMachine& machine);
 
-// Bytes that this kernel, as static tables name it, links by itself; none where kernel_text_m4.inc does not have it.
-std::optional<uint64_t> kernel_text(std::string_view function);
+// Bytes that this kernel, as static tables name it, links by itself for the target; none where kernel_text.inc has no
+// such.
+std::optional<uint64_t> kernel_text(std::string_view function, std::string_view target);
 
 }  // namespace nacre::tools
