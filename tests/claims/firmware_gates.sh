@@ -6,7 +6,9 @@
 #   . tests/claims/firmware_gates.sh; gate ROW CODE STACK RAM INSTRUCTIONS      what these claims call
 #
 # ROW names an image without blanks, as arm/m4:static:kws. CODE: bytes of flash without weights; RAM: of static data and
-# buffers, without the stack. `-` is a number that is not measured. The table is of three compilers: with others nothing is compared.
+# buffers, without the stack. `-` is a number that is not measured. Rows that this build did not measure are not compared: those of
+# NACRE_LONG=1 are there for the next such run.
+# The table is of three compilers: with others nothing is compared.
 gates_measured=build/firmware_gates.txt
 gate() { mkdir -p build && printf '%s %s %s %s %s\n' "$@" >>$gates_measured; }
 (return 0 2>/dev/null) && return
