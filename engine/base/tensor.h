@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/base/isa.h"
 
@@ -69,9 +70,20 @@ enum TensorFlags : uint16_t {
   kOutput = 8,     // read by the caller after run
 };
 
+// A number of bytes, or an offset in them, as a file states it in 64 bits. A machine of 32 bits computes with the low
+// word alone: open() has refused what is over kMaxFileBytes, so that a sum of two does not overflow.
+struct alignas(8) LowWord {
+  uint32_t low, high;
+
+  LowWord() = default;
+  constexpr LowWord(uint64_t value) : low(uint32_t(value)), high(uint32_t(value >> 32)) {}
+  constexpr operator uint32_t() const { return low; }
+};
+using FileBytes = std::conditional_t<sizeof(size_t) == 4, LowWord, uint64_t>;
+
 struct TensorRecord {  // schema/FORMAT.md, "tensors"
-  uint64_t offset;     // bytes; from the start of the region, bank, segment, or of the alias's target
-  uint64_t bytes;
+  FileBytes offset;    // from the start of the region, bank, segment, or of the alias's target
+  FileBytes bytes;
   int32_t dims[kMaxRank];
   uint32_t first_step, last_step;  // arena: steps of its program between which it holds its value
   uint32_t alias_of;               // tensor id or kNoIndex

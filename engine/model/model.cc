@@ -73,7 +73,7 @@ const std::byte* Model::segment(uint32_t index) const {
 
 const std::byte* Model::weights(uint32_t tensor) const {
   const TensorRecord* record = &tensors_[tensor];
-  uint64_t offset = record->offset;
+  size_t offset = record->offset;
   if (record->alias_of != kNoIndex) {
     record = &tensors_[record->alias_of];
     offset += record->offset;
@@ -97,7 +97,7 @@ uint32_t Model::program_count() const { return opened() ? root_->programs()->siz
 ProgramView Model::program(uint32_t index) const {
   if (index >= program_count()) return {};
   const schema::Program& p = *root_->programs()->Get(index);
-  const auto* banks = reinterpret_cast<const uint64_t*>(p.banks()->Data());
+  const auto* banks = reinterpret_cast<const FileBytes*>(p.banks()->Data());
   const auto* inputs = reinterpret_cast<const uint32_t*>(p.inputs()->Data());
   const auto* outputs = reinterpret_cast<const uint32_t*>(p.outputs()->Data());
   return {.entry = Entry(p.entry()),

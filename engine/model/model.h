@@ -57,7 +57,7 @@ struct QuantizerRecord {  // real = scale * (code - zero)
 static_assert(sizeof(QuantizerRecord) == 20);
 
 struct SegmentRecord {
-  uint64_t offset, bytes;  // from the start of the file
+  FileBytes offset, bytes;  // from the start of the file
   uint32_t crc;
   uint32_t reserved;
 };
@@ -88,7 +88,7 @@ struct ProgramView {
   uint16_t changes = 0;  // Model::changes() when it was taken
   uint32_t first_step = 0, step_count = 0, first_tensor = 0, tensor_count = 0, batch = 0;
   std::span<const uint32_t> inputs, outputs;  // tensor ids
-  std::span<const uint64_t> banks;            // bytes of the arena, per bank
+  std::span<const FileBytes> banks;            // bytes of the arena, per bank
 };
 
 class Model {

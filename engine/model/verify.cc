@@ -12,10 +12,6 @@
 namespace nacre {
 namespace {
 
-// Enough for any op and any network that has been seen, small enough that no sum below overflows.
-constexpr uint32_t kMaxPrograms = 64, kMaxWords = 1u << 24, kMaxOperands = 1u << 24;
-constexpr uint32_t kMaxStrings = 1u << 20, kMaxGolden = 1u << 12;
-
 // ---- The schema, as facts about slots ----
 
 constexpr SlotRule scalar(uint8_t bytes) { return {SlotRule::kInline, bytes, bytes}; }
@@ -66,6 +62,53 @@ static_assert(std::size(kLayerSlots) == slot_of(schema::Layer::VT_POLICY) + 1);
 static_assert(std::size(kPairSlots) == slot_of(schema::KeyValue::VT_VALUE) + 1);
 static_assert(std::size(kGoldenSlots) == slot_of(schema::Golden::VT_TOLERANCE) + 1);
 
+// What a byte of a policy may be at most.
+struct PolicyRule {
+  uint8_t at, largest;
+};
+#define NACRE_ENUMERATION(field, Type) {uint8_t(offsetof(Policy, field)), uint8_t(Type::kCount) - 1}
+constexpr PolicyRule kPolicyRules[] = {NACRE_ENUMERATION(variable, ElementType),
+                                       NACRE_ENUMERATION(compute, ElementType),
+                                       NACRE_ENUMERATION(output, ElementType),
+                                       NACRE_ENUMERATION(quantization, Quantization),
+                                       NACRE_ENUMERATION(update_order, UpdateOrder),
+                                       NACRE_ENUMERATION(amax_rule, AmaxRule),
+                                       NACRE_ENUMERATION(scale_form, ScaleForm),
+                                       NACRE_ENUMERATION(loss_scale, LossScale),
+                                       NACRE_ENUMERATION(rounding, Rounding),
+                                       NACRE_ENUMERATION(group_range, GroupRange),
+                                       NACRE_ENUMERATION(operation_rounding, OperationRounding),
+                                       NACRE_ENUMERATION(weight_fit, WeightFit),
+                                       {offsetof(Policy, activation_zero), 1},
+                                       {offsetof(Policy, weight_bits), 8},
+                                       {offsetof(Policy, activation_order), 1}};
+#undef NACRE_ENUMERATION
+
+// How many elements each vector of the root may have: enough for any network that has been seen, small enough that no
+// sum below overflows.
+struct CountRule {
+  Table table;         // kNone: no vector of records
+  uint8_t log2_limit;  // or one of the caller's limits
+};
+constexpr uint8_t kTensorLimit = 254, kStepLimit = 255, kLastRequired = slot_of(schema::Model::VT_LAYERS);
+constexpr CountRule kNoCount = {Table::kNone, 0};
+constexpr CountRule kCounts[] = {{Table::kTensor, kTensorLimit},
+                                 {Table::kQuantizer, kTensorLimit},
+                                 {Table::kStep, kStepLimit},
+                                 {Table::kRoot, 24},  // words
+                                 {Table::kRoot, 24},  // operands
+                                 {Table::kSegment, 2},
+                                 {Table::kProgram, 6},
+                                 {Table::kLayer, 16},
+                                 kNoCount,
+                                 kNoCount,
+                                 kNoCount,
+                                 kNoCount,
+                                 kNoCount,  // tensor_names: as many as tensors
+                                 {Table::kMetadata, 20},
+                                 {Table::kGolden, 12}};
+static_assert(std::size(kCounts) == std::size(kModelSlots) && 1u << 2 == Model::kMaxSegments && 1u << 16 == kMaxLayers);
+
 Code structure(std::span<const std::byte> buffer) {
   Structure s(buffer);
   const uint32_t root = s.root();
@@ -79,8 +122,8 @@ Code structure(std::span<const std::byte> buffer) {
 }  // namespace
 
 Status Verifier::check(Model* model) {
-  const bool holds = header() && flatbuffer() && counts() && segments() && strings() && programs() && quantizers() &&
-                     layers() && golden();
+  const bool holds = header() && flatbuffer() && segments() && strings() && programs() && quantizers() && layers() &&
+                     golden();
   if (!holds) return status_;
   view_.changes_ = model->changes_;
   *model = view_;
@@ -118,7 +161,7 @@ bool Verifier::header() {
   if (h.total_bytes > bytes_.size()) return refuse(Code::kLengthOver, h.total_bytes, bytes_.size());
   if (h.total_bytes < bytes_.size()) return refuse(Code::kLengthUnder, h.total_bytes, bytes_.size());
   if (h.flatbuffer_offset != sizeof(FileHeader) || h.flatbuffer_bytes < 8 || h.flatbuffer_bytes >= 1u << 31 ||
-      !in_range(sizeof(FileHeader), h.flatbuffer_bytes, h.total_bytes))
+      !in_range(sizeof(FileHeader), h.flatbuffer_bytes, bytes_.size()))
     return refuse(Code::kHeaderSize);
   if (!all_zero(h.reserved, sizeof h.reserved)) return refuse(Code::kReserved);
   const size_t end = sizeof(FileHeader) + h.flatbuffer_bytes;
@@ -133,16 +176,9 @@ bool Verifier::flatbuffer() {
   at(Table::kRoot);
   if (whole != Code::kOk) return refuse(whole);
   root_ = schema::GetModel(data);
-
-  const void* required[] = {root_->tensors(),  root_->quantizers(), root_->steps(),    root_->words(),
-                            root_->operands(), root_->segments(),   root_->programs(), root_->layers()};
-  for (uint32_t i = 0; i < std::size(required); ++i) {
-    at(Table::kRoot, i);
-    if (required[i] == nullptr) return refuse(Code::kMissingField);
-  }
-
   view_.bytes_ = bytes_;
   view_.root_ = root_;
+  if (!counts()) return false;
   view_.tensors_ = {reinterpret_cast<const TensorRecord*>(root_->tensors()->Data()), root_->tensors()->size()};
   view_.steps_ = {reinterpret_cast<const StepRecord*>(root_->steps()->Data()), root_->steps()->size()};
   view_.words_ = reinterpret_cast<const uint32_t*>(root_->words()->Data());
@@ -150,50 +186,49 @@ bool Verifier::flatbuffer() {
   return true;
 }
 
+// The root's vectors are there, and none has too many elements; its regions are not too large.
 bool Verifier::counts() {
-  const struct {
-    uint32_t count, limit;
-    Table table;
-    uint32_t index = 0;  // of the field, where the table is the root
-  } rows[] = {{root_->tensors()->size(), limits_.tensors, Table::kTensor},
-              {root_->steps()->size(), limits_.steps, Table::kStep},
-              {root_->quantizers()->size(), limits_.tensors, Table::kQuantizer},
-              {root_->segments()->size(), Model::kMaxSegments, Table::kSegment},
-              {root_->programs()->size(), kMaxPrograms, Table::kProgram},
-              {root_->layers()->size(), kMaxLayers, Table::kLayer},
-              {root_->words()->size(), kMaxWords, Table::kRoot, slot_of(schema::Model::VT_WORDS)},
-              {root_->operands()->size(), kMaxOperands, Table::kRoot, slot_of(schema::Model::VT_OPERANDS)},
-              {size_of(root_->metadata()), kMaxStrings, Table::kMetadata},
-              {size_of(root_->golden()), kMaxGolden, Table::kGolden}};
-  for (const auto& row : rows) {
-    at(row.table, row.index);
-    if (row.count > row.limit) return refuse(Code::kCount, row.limit, row.count);
+  const auto& root = reinterpret_cast<const flatbuffers::Table&>(*root_);
+  for (uint32_t slot = 0; slot < std::size(kCounts); ++slot) {
+    const CountRule& rule = kCounts[slot];
+    if (rule.table == Table::kNone) continue;
+    const auto* vector = root.GetPointer<const flatbuffers::Vector<uint8_t>*>(flatbuffers::voffset_t(4 + 2 * slot));
+    at(Table::kRoot, slot);
+    if (vector == nullptr && slot <= kLastRequired) return refuse(Code::kMissingField);
+    if (rule.table != Table::kRoot) at(rule.table);
+    uint32_t limit = 1u << (rule.log2_limit & 31);
+    if (rule.log2_limit == kTensorLimit) limit = limits_.tensors;
+    if (rule.log2_limit == kStepLimit) limit = limits_.steps;
+    if (size_of(vector) > limit) return refuse(Code::kCount, limit, vector->size());
   }
   at(Table::kProgram);
   if (root_->programs()->size() == 0) return refuse(Code::kMissingField);
   for (uint32_t region = uint32_t(Region::kState); region < uint32_t(Region::kArena); ++region) {
     at(Table::kRoot, region);
-    if (view_.region_bytes(Region(region)) > kMaxRegionBytes) return refuse(Code::kOverflow);
+    if (view_.region_bytes(Region(region)) > kMaxFileBytes) return refuse(Code::kOverflow);
   }
   return true;
 }
 
 bool Verifier::segments() {
   const auto& h = *reinterpret_cast<const FileHeader*>(bytes_.data());
-  uint64_t end = sizeof(FileHeader) + h.flatbuffer_bytes;
+  const size_t total = bytes_.size();
+  size_t end = sizeof(FileHeader) + h.flatbuffer_bytes;
   const uint32_t count = root_->segments()->size();
+  const auto* segments = reinterpret_cast<const SegmentRecord*>(root_->segments()->Data());
   for (uint32_t i = 0; i < count; ++i) {
     at(Table::kSegment, i);
-    const schema::SegmentRecord& s = *root_->segments()->Get(i);
-    if (s.reserved() != 0) return refuse(Code::kReserved);
-    if (s.offset() % kSegmentAlignment != 0) return refuse(Code::kSegmentAlignment);
-    if (s.offset() < end || !in_range(s.offset(), s.bytes(), h.total_bytes))
-      return refuse(Code::kSegmentBounds, h.total_bytes, s.offset());
-    end = s.offset() + s.bytes();
+    const SegmentRecord& s = segments[i];
+    if (s.reserved != 0) return refuse(Code::kReserved);
+    if (s.offset % kSegmentAlignment != 0) return refuse(Code::kSegmentAlignment);
+    if (!computable(s.offset) || !computable(s.bytes)) return refuse(Code::kOverflow);
+    if (s.offset < end || !in_range(s.offset, s.bytes, total))
+      return refuse(Code::kSegmentBounds, total, size_t(s.offset));
+    end = s.offset + s.bytes;
   }
   // Nothing hides behind the last segment but padding.
   at(Table::kSegment, count);
-  return h.total_bytes - end < kSegmentAlignment || refuse(Code::kLengthUnder, end, h.total_bytes);
+  return total - end < kSegmentAlignment || refuse(Code::kLengthUnder, end, total);
 }
 
 bool Verifier::strings() {
@@ -224,14 +259,9 @@ bool Verifier::layers() {
       return refuse(Code::kString);
     const auto& policy = *reinterpret_cast<const Policy*>(layer.policy());
     for (const ElementType type : {policy.variable, policy.compute, policy.output})
-      if (type == ElementType::kNone || type >= ElementType::kCount) return refuse(Code::kPolicy);
-    if (policy.quantization >= Quantization::kCount || policy.update_order >= UpdateOrder::kCount ||
-        policy.amax_rule >= AmaxRule::kCount || policy.scale_form >= ScaleForm::kCount ||
-        policy.loss_scale >= LossScale::kCount || policy.rounding >= uint8_t(Rounding::kCount) ||
-        policy.activation_zero > 1 || policy.group_range >= GroupRange::kCount ||
-        policy.operation_rounding >= OperationRounding::kCount || policy.weight_fit >= WeightFit::kCount ||
-        policy.weight_bits > 8 || policy.activation_order > 1)
-      return refuse(Code::kPolicy);
+      if (type == ElementType::kNone) return refuse(Code::kPolicy);
+    for (const PolicyRule& rule : kPolicyRules)
+      if (reinterpret_cast<const uint8_t*>(&policy)[rule.at] > rule.largest) return refuse(Code::kPolicy);
     // A loss scale is finite and not negative.
     if (std::bit_cast<uint32_t>(policy.loss_scale_value) >= 0x7F800000) return refuse(Code::kPolicy);
     if (!all_zero(policy.reserved, sizeof policy.reserved)) return refuse(Code::kReserved);

@@ -49,7 +49,7 @@ class Verifier {
   bool operand(const ProgramView& p, uint32_t step, uint32_t operand);
   bool uses(const ProgramView& p, uint32_t index);
   bool writes(const ProgramView& p, uint32_t id, uint32_t end);
-  uint64_t written_bytes(const ProgramView& p, uint32_t id, uint32_t end);
+  size_t written_bytes(const ProgramView& p, uint32_t id, uint32_t end);
   bool written(const ProgramView& p, uint32_t id);
   bool layers();
   bool golden();

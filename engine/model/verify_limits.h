@@ -4,11 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/base/tensor.h"
+
 namespace nacre {
 
 // Enough for any network that has been seen, small enough that no sum of the verifier overflows.
 inline constexpr int32_t kMaxDim = 1 << 28;
-inline constexpr uint64_t kMaxRegionBytes = uint64_t{1} << 48;  // of a region or bank: the sum of all is far from 2^64
+// Of a region, a bank, a segment or a tensor, and where one starts: the sum of all is far from 2^64, of two below 2^32.
+inline constexpr uint64_t kMaxFileBytes = sizeof(size_t) == 4 ? uint64_t{INT32_MAX} : uint64_t{1} << 48;
+
+// Whether sums with it do not overflow. One of 64 bits is bounded by what is asked next.
+constexpr bool computable(uint64_t) { return true; }
+constexpr bool computable(const LowWord& bytes) { return bytes.high == 0 && bytes.low <= INT32_MAX; }
 
 template <class V>
 uint32_t size_of(const V* vector) {
@@ -16,7 +23,7 @@ uint32_t size_of(const V* vector) {
 }
 
 // first + count <= limit, without overflow.
-constexpr bool in_range(uint64_t first, uint64_t count, uint64_t limit) {
+constexpr bool in_range(size_t first, size_t count, size_t limit) {
   return count <= limit && first <= limit - count;
 }
 

@@ -60,7 +60,7 @@ bool Verifier::program(uint32_t index, uint32_t first_tensor, uint32_t first_ste
   const uint32_t banks = record.banks()->size();
   if (banks == 0 || banks > uint32_t(kMaxBanks)) return refuse(Code::kBank);
   for (uint32_t i = 0; i < banks; ++i)
-    if (record.banks()->Get(i)->bytes() > kMaxRegionBytes) return refuse(Code::kOverflow, kMaxRegionBytes, i);
+    if (record.banks()->Get(i)->bytes() > kMaxFileBytes) return refuse(Code::kOverflow, kMaxFileBytes, i);
   if (record.batch() == 0 || record.batch() > uint32_t(kMaxDim)) return refuse(Code::kBatch);
 
   const ProgramView p = view_.program(index);
@@ -232,18 +232,18 @@ bool Verifier::writes(const ProgramView& p, uint32_t id, uint32_t end) {
 
 // Bytes of an arena tensor that steps before `end` write, as they write it, its target, or other aliases of that: more
 // than it has where two steps write one byte, fewer where none does.
-uint64_t Verifier::written_bytes(const ProgramView& p, uint32_t id, uint32_t end) {
+size_t Verifier::written_bytes(const ProgramView& p, uint32_t id, uint32_t end) {
   const TensorRecord& r = view_.tensors_[id];
   const uint32_t root = r.alias_of == kNoIndex ? id : r.alias_of;
-  const uint64_t from = root == id ? 0 : r.offset, to = from + r.bytes;
-  uint64_t sum = writes(p, root, end) ? r.bytes : 0;
+  const size_t from = root == id ? 0 : size_t(r.offset), to = from + r.bytes;
+  size_t sum = writes(p, root, end) ? size_t(r.bytes) : 0;
   for (uint32_t other = p.first_tensor + p.tensor_count;
        --other > root && view_.tensors_[other].alias_of != kNoIndex;) {
     const TensorRecord& part = view_.tensors_[other];
     ++effort_;
     if (part.alias_of != root || part.offset >= to || part.offset + part.bytes <= from || !writes(p, other, end))
       continue;
-    sum += std::min(part.offset + part.bytes, to) - std::max(part.offset, from);
+    sum += std::min<size_t>(part.offset + part.bytes, to) - std::max<size_t>(part.offset, from);
   }
   return sum;
 }

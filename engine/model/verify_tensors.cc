@@ -46,6 +46,7 @@ bool Verifier::tensor(uint32_t id) {
   if (r.element == ElementType::kNone || r.element >= ElementType::kCount) return refuse(Code::kElementType);
   if (r.region >= Region::kCount) return refuse(Code::kRegion);
   if (r.rank > kMaxRank) return refuse(Code::kRank);
+  if (!computable(r.offset) || !computable(r.bytes)) return refuse(Code::kOverflow);
   if (!tensor_size(id)) return false;
   if (!all_zero(r.reserved, sizeof r.reserved)) return refuse(Code::kReserved);
   const bool arena = r.region == Region::kArena;
@@ -75,8 +76,8 @@ bool Verifier::place(uint32_t id) {
   } else if (r.bank != 0) {
     return refuse(Code::kBank);
   }
-  const uint64_t limit =
-      r.region == Region::kWeights ? root_->segments()->Get(r.bank)->bytes() : view_.region_bytes(r.region);
+  const size_t limit = r.region == Region::kWeights ? size_t(root_->segments()->Get(r.bank)->bytes())
+                                                   : size_t(view_.region_bytes(r.region));
   return in_range(r.offset, r.bytes, limit) || refuse(Code::kBounds, limit, r.offset);
 }
 

@@ -38,7 +38,7 @@ Fit fit_of(const KernelEntry& entry, const LoadedStep& step) {
   for (int out = 0; out < count; ++out) {
     if (ids[out] >> 30 == uint32_t(Role::kIn)) continue;
     const Location a = locate(step.model, ids[out] & kOperandIdMask);
-    const uint64_t a_bytes = step.tensors[out].record->bytes;
+    const size_t a_bytes = step.tensors[out].record->bytes;
     for (int i = 0; i < count; ++i) {
       const TensorRecord* other = step.tensors[i].record;
       if (i == out || other == nullptr || other->region == Region::kWeights) continue;
@@ -103,7 +103,7 @@ Code LoadedStep::load() {
 
 Location locate(const Model& model, uint32_t id) {
   const TensorRecord* r = &model.tensors()[id];
-  uint64_t offset = r->offset;
+  size_t offset = r->offset;
   if (r->alias_of != kNoIndex) {
     r = &model.tensors()[r->alias_of];
     offset += r->offset;

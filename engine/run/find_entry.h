@@ -49,7 +49,7 @@ struct LoadedStep {
 // Where a tensor lies: its block (Block, program.h) and the offset in it. Aliases lie in their target. Not for weights.
 struct Location {
   uint32_t block;
-  uint64_t offset;
+  size_t offset;
 };
 Location locate(const Model& model, uint32_t tensor);
 

@@ -23,7 +23,7 @@ bool is_whole(const Port& port) {
 uint64_t bytes_for(const KernelEntry& entry, const LoadedStep& step, uint32_t i, const TensorRecord& r) {
   if (i >= step.record.operand_count) return r.bytes;
   const OperandType& type = operand_type(entry, int(i), step.record.operand_count);
-  return packs(r, type) ? PackedWeights::bytes_of(r, type.layout) : r.bytes;
+  return packs(r, type) ? PackedWeights::bytes_of(r, type.layout) : size_t(r.bytes);
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ uint64_t Places::padded(uint32_t place, uint64_t bytes) const {
 }
 
 uint64_t Places::block_bytes(uint32_t block) const {
-  if (block >= kArena) return block - kArena < view_.banks.size() ? view_.banks[block - kArena] : 0;
+  if (block >= kArena) return block - kArena < view_.banks.size() ? size_t(view_.banks[block - kArena]) : 0;
   return model_->region_bytes(Region(uint32_t(Region::kState) + block - kState));
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "engine/base/crc32c.h"
+#include "engine/model/verify_limits.h"
 #include "tests/model/execute.h"
 #include "tests/model/exercise.h"
 #include "tests/model/networks.h"
@@ -36,6 +37,21 @@ TEST(status, every_code_has_a_sentence_of_its_own) {
   }
   EXPECT_STREQ(sentence(Code::kCodeCount), "");
   EXPECT_STREQ(table_name(Table(200)), "");
+}
+
+TEST(low_word, holds_what_a_machine_of_32_bits_can_add_up) {
+  const std::pair<uint64_t, bool> cases[] = {{0, true},          {1, true},          {0x7FFFFFFF, true},
+                                             {0x80000000, false}, {0xFFFFFFFF, false}, {uint64_t{1} << 32, false},
+                                             {~uint64_t{0}, false}};
+  for (const auto& [bytes, holds] : cases) {
+    const LowWord word = bytes;
+    EXPECT_EQ(computable(word), holds) << bytes;
+    EXPECT_EQ(uint32_t(word), uint32_t(bytes)) << bytes;
+    uint64_t stored = 0;
+    static_assert(sizeof word == sizeof stored && alignof(LowWord) == 8);
+    std::memcpy(&stored, &word, sizeof stored);
+    EXPECT_EQ(stored, bytes);
+  }
 }
 
 TEST(model, every_case_opens_and_its_weights_are_good) {
