@@ -3,7 +3,7 @@
 #
 #   firmware_matches_host   KWS: outputs of 10 random inputs equal the PC's; sizes, stack, instructions
 #   exact_memory_m4         AD, KWS, IC, VWW: the image prints what `nacre size --target arm/m4` says
-#   firmware_trains         the image trains the last layers of the digits network and of KWS, is stopped in the middle of a write, goes on
+#   firmware_trains         the image trains the last layers of the digits network, of KWS and of IC, is stopped in the middle of a write, goes on
 #   static_training         the same by static programs: `nacre firmware --train`
 #   static_image            what `nacre firmware` writes: tests/claims/static_image.sh
 #   firmware_power_cuts     such a training is cut off at 100 places: tests/claims/firmware_power_cuts.sh
@@ -115,6 +115,7 @@ policies_in_the_image() {
 }
 
 # ---- firmware_trains ----
+memory=139264 flash_bytes=131072  # RAM and flash for training
 # fine_tunes FOLDER MODEL LEARNING_RATE EPOCHS MICRO_BATCHES SAVE_EVERY: the image trains MODEL from the files data and test in FOLDER. Then again,
 # but each time that a checkpoint is written the machine is stopped a little later and started with the flash that it left: the state in
 # the end is that of the run that nobody stopped. The PC runs the same loop with the reference kernels: the codes that frozen int8 layers
@@ -127,10 +128,10 @@ policies_in_the_image() {
 fine_tunes() {
   local dir=$1 model=$2 elf=build/m4/ports/firmware/finetune.elf stop status difference numbers most
   result=ok stops=0
-  image "$model" -Dsentences=false -Dfirmware_libm=true -Dfirmware_train=true -Dfirmware_memory=139264
+  image "$model" -Dsentences=false -Dfirmware_libm=true -Dfirmware_train=true -Dfirmware_memory=$memory
   local machine=(ports/firmware/qemu_run.sh mps2-an386 "$elf" "$dir/data")
   local how=("$3" "$4" "$5" "$6")
-  new_flash() { head -c 131072 /dev/zero | tr '\0' '\377' >"$dir/flash"; }
+  new_flash() { head -c $flash_bytes /dev/zero | tr '\0' '\377' >"$dir/flash"; }
   new_flash
   # counted VARIABLE=VALUE COMMAND..: with a variable of tests/power_cut.c, which counts QEMU's writes to the flash.
   counted() { LD_PRELOAD=$PWD/build/test/tests/libpower_cut.so POWER_CUT_FILES=$dir/flash env "$@"; }
@@ -216,7 +217,7 @@ fine_tunes_digits() {
 }
 
 # The last two layers of KWS in float32 behind nine frozen int8 ones, which ports/cortex_m runs; 32 samples, four to a step. There is no
-# labelled speech here: tests/finetune_keywords.cc makes features, the labels are the network's own answers, and the features are then shifted.
+# labelled speech here: tests/finetune_samples.cc makes features, the labels are the network's own answers, and the features are then shifted.
 fine_tunes_keywords() {
   local dir=$work/finetune_keywords model=$work/finetune_keywords.nacre
   rm -rf "$dir"
@@ -227,11 +228,25 @@ fine_tunes_keywords() {
   "$nacre" size "$model" --train --target arm/m4 | sed 's/^/  /'  # by names: before they are left out
   "$nacre" convert "${train[@]}" --strip-names >"$dir/convert.txt"
   echo "keyword network: labels are its own answers to random features; trained and tested on the same features shifted, with noise"
-  build/test/tests/finetune_keywords "$work/kws_ref_model.nacre" 1 32 48 "$dir/data" "$dir/test" | sed 's/^/  /'
+  build/test/tests/finetune_samples "$work/kws_ref_model.nacre" 1 32 48 "$dir/data" "$dir/test" | sed 's/^/  /'
   fine_tunes "$dir" "$model" 10000 2 4 3
   static_twin "$dir" "$model" 10000 2 4 3
   # What an M4 may have: 128 KiB.
   [ "$(($(number arena "$dir/run.txt") + $(number state "$dir/run.txt")))" -le 131072 ] || result=failed
+}
+
+# The last block of IC, ResNet-8's third, in float32 behind frozen int8 layers: dense layer and shortcut, and a quarter of the filters of its two
+# 3x3 convolutions. Pictures as features above: drawn, labelled by the network, then shown in another light.
+fine_tunes_pictures() {
+  local dir=$work/finetune_pictures model=$work/finetune_pictures.nacre memory=237568 flash_bytes=262144
+  rm -rf "$dir"
+  mkdir -p "$dir"
+  "$nacre" convert "$shared/models/mlperf_tiny/pretrainedResnet_quant.tflite" -o "$model" --strip-names --train softmax_cross_entropy --train-last 4 \
+    --train-channels '.*conv2d_[67]/.*=0.25' --optimizer sgd --batch 1 --target arm/m4 >"$dir/convert.txt"
+  build/test/tests/finetune_samples "$work/pretrainedResnet_quant.nacre" 1 48 60 "$dir/data" "$dir/test" | sed 's/^/  /'
+  fine_tunes "$dir" "$model" 1000 2 4 4
+  static_twin "$dir" "$model" 1000 2 4 4
+  [ "$(number total "$dir/run.txt")" -le 262144 ] || result=failed
 }
 
 fine_tuning() {
@@ -245,8 +260,15 @@ fine_tuning() {
     [ "$result" = ok ] || verdict=failed
     [ "$twin_result" = ok ] || static_verdict=failed
     static_text+="; KWS $twin"
-    text+="; KWS, shifted features labelled by its own answers, steps of 4: $row; codes of the frozen layers equal for each of \
-$(number samples "$work/finetune_keywords/run.txt") tested and $(number data_samples "$work/finetune_keywords/run.txt") trained samples"
+    local words=$row
+    fine_tunes_pictures
+    [ "$result" = ok ] || verdict=failed
+    [ "$twin_result" = ok ] || static_verdict=failed
+    static_text+="; IC $twin"
+    text+="; KWS, shifted features labelled by its own answers, steps of 4: $words; IC, the last block with a quarter of the filters of its 3x3 convolutions, \
+shifted pictures likewise, steps of 4: $row; codes of the frozen layers equal for each of \
+$(number samples "$work/finetune_keywords/run.txt") tested and $(number data_samples "$work/finetune_keywords/run.txt") trained samples of KWS, \
+$(number samples "$work/finetune_pictures/run.txt") and $(number data_samples "$work/finetune_pictures/run.txt") of IC"
   fi
   claim firmware_trains "$verdict" "$text"
   claim static_training "$static_verdict" "what the image of a model file learns, static programs learn to the byte, and go on from its checkpoints: $static_text"

@@ -1,7 +1,8 @@
-// float32 conv2d and its gradient of weights, for training: a few outputs at a time, whose sums stay in registers of
+// float32 conv2d and its gradients, for training: a few outputs at a time, whose sums stay in registers of
 // the FPU. Each sum is made in the order of the reference, every product and sum rounded: the same numbers to the bit.
 //
 //   conv2d              blocks of 4 output channels, and of 2 pixels where rows of x are pixels of y (1x1)
+//   conv2d_gradient_x   dx_npqc: blocks of 8 channels c, over taps and filters
 //   conv2d_gradient_w   dw_kijc: blocks of 4 filters k and 4 channels c of a tap (i, j), over all pixels
 #pragma once
 
@@ -93,6 +94,39 @@ struct RealConvolution : Conv2d {
       unrolled<kPixels * kFilters>([&](auto i) { s[i] += v[i / kFilters] * f[i % kFilters]; });
     }
     unrolled<kPixels * kFilters>([&](auto i) { sum[i / kFilters][i % kFilters] = s[i]; });
+  }
+};
+
+struct RealGradientX : Conv2dGradientX {
+  static constexpr RealGradientX from(const Words& words, const Operands& operands) {
+    return {Conv2dGradientX::from(words, operands)};
+  }
+
+  void run(const float* dy, const float* w, float* dx) const {
+    for (int n = 0; n < batch; ++n)
+      for (int p = 0; p < window.h.in; ++p)
+        for (int q = 0; q < window.w.in; ++q)
+          for (int k = 0; k < out_c; k += group_out)
+            each_block<8>(0, group_in, [&](int c, auto channels) {
+              float sum[channels.value] = {};
+              each_use(n, p, q, [&](int pixel, int tap) {
+                add<channels.value>(dy + pixel * out_c + k, w + k * w_channel + tap * w_column + c, sum);
+              });
+              for (const float s : sum) *dx++ = s;
+            });
+  }
+
+ private:
+  // sum_c += dy_k w_kc over the filters of a group, one after the other.
+  template <int kChannels>
+  void add(const float* dy, const float* w, float* sum) const {
+    float s[kChannels];
+    unrolled<kChannels>([&](auto c) { s[c] = sum[c]; });
+    for (int k = 0; k < group_out; ++k, w += w_channel) {
+      const float d = *dy++;
+      unrolled<kChannels>([&](auto c) { s[c] += d * w[c]; });
+    }
+    unrolled<kChannels>([&](auto c) { sum[c] = s[c]; });
   }
 };
 

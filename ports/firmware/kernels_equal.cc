@@ -119,7 +119,7 @@ bool convolution(Random& random) {
   return op.batch == 0 || equal(cortex_m::Convolution{op}, op, random, outputs_of(op));
 }
 
-// In float32, and the gradient of its weights, which is added to what is there.
+// In float32, the gradient of its weights, which is added to what is there, and that of its input.
 bool real_convolution(Random& random) {
   Conv2d op = random_convolution(random, kMostReals);
   if (op.batch == 0) return true;
@@ -135,7 +135,12 @@ bool real_convolution(Random& random) {
   const Conv2dGradientW gradient = {{op}};
   gradient.forward<float>(real_y, real_x, {real_w});
   cortex_m::RealGradientW{gradient}.run(real_y, real_x, {other_y});
-  return std::memcmp(real_w, other_y, sizeof other_y) == 0;
+  if (std::memcmp(real_w, other_y, sizeof other_y) != 0) return false;
+  const Conv2dGradientX back = {{op}};
+  std::memcpy(other_y, real_x, sizeof other_y);  // dx
+  back.forward<float>(real_y, real_w, real_x);
+  cortex_m::RealGradientX{back}.run(real_y, real_w, other_y);
+  return std::memcmp(real_x, other_y, sizeof other_y) == 0;
 }
 
 bool depthwise(Random& random) {

@@ -119,7 +119,7 @@ if [ -d "$shared/models/mlperf_tiny" ]; then
   kws=("$shared/models/mlperf_tiny/kws_ref_model.tflite" --train softmax_cross_entropy --optimizer sgd --train-last 1 --batch 1 "${board[@]}")
   "$tool" convert "${kws[@]}" --policy int8/full_from_float32 -o "$work/kws.nacre" >/dev/null
   "$tool" convert "$shared/models/mlperf_tiny/kws_ref_model.tflite" -o "$work/kws_ref_model.nacre" >/dev/null
-  "$tests/finetune_keywords" "$work/kws_ref_model.nacre" 1 32 48 "$work/kws.data" "$work/kws.test" >/dev/null
+  "$tests/finetune_samples" "$work/kws_ref_model.nacre" 1 32 48 "$work/kws.data" "$work/kws.test" >/dev/null
   trains kws 30720 10000 2 4
   in_integers kws
   [ "$(ram "$work/kws.txt")" -le 32768 ] || fail "KWS takes $(ram "$work/kws.txt") bytes"

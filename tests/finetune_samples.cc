@@ -1,9 +1,9 @@
-// Data for the fine-tuning image and the keyword network, for which there is no labelled speech here: smooth random
-// features in the shape of 49 frames of 10 cepstral coefficients. The labels are the network's own answers to them, of
-// as many classes as it gives. What it learns and is tested with is the same features shifted, as another microphone
-// does, and with noise.
+// Data for the fine-tuning image and networks for which there are no labelled samples here: smooth random features in
+// the shape of 49 frames of 10 cepstral coefficients for the keyword network, random pictures of 32 x 32 pixels for the
+// image network. The labels are its own answers to them, of as many classes as it gives. What it learns and is
+// tested with is the same shifted, as another microphone or another light does, and with noise.
 //
-//   finetune_keywords MODEL SEED TRAIN_SAMPLES TEST_SAMPLES DATA TEST     MODEL: the int8 network for inference
+//   finetune_samples MODEL SEED TRAIN_SAMPLES TEST_SAMPLES DATA TEST     MODEL: the int8 network for inference
 //
 // DATA, TEST: samples one after the other, each its bytes and an int32 label. Integers from SplitMix64 alone: the same
 // everywhere.
@@ -30,7 +30,9 @@ constexpr int kNoise = 6;
 constexpr int kMostDraws = 20000;
 constexpr size_t kClasses = 4;  // no class is more than one of so many samples
 
-using Features = std::array<uint8_t, kFrames * kCoefficients>;
+constexpr int kSide = 32, kColours = 3, kShapes = 4;
+
+using Sample = std::vector<uint8_t>;
 
 int between(SplitMix64& random, int lowest, int highest) {
   return lowest + int(random.below(uint64_t(highest - lowest + 1)));
@@ -40,9 +42,9 @@ uint8_t code(int value) { return uint8_t(int8_t(std::clamp(value, -128, 127))); 
 
 // Each coefficient runs in straight lines between knots, about a level of its own; the first, the loudness, is lower,
 // and the higher ones vary less, as those of speech do.
-Features draw(SplitMix64& random) {
+Sample draw_features(SplitMix64& random) {
   const int loudness = between(random, -160, 0), liveliness = between(random, 40, 240);
-  Features x;
+  Sample x(kFrames * kCoefficients);
   for (int c = 0; c < kCoefficients; ++c) {
     const int swing = liveliness / (2 + c), level = c == 0 ? loudness : between(random, -60, 60);
     int knot[kKnots + 1];
@@ -56,11 +58,51 @@ Features draw(SplitMix64& random) {
 }
 
 // Another microphone: what it does to each frequency adds a constant to each cepstral coefficient. And noise.
-Features shifted(const Features& x, SplitMix64& random) {
+Sample shifted_features(const Sample& x, SplitMix64& random) {
   static constexpr int kChannel[kCoefficients] = {40, -40, 40, -40, 30, -30, 20, -20, 10, -10};
-  Features y;
+  Sample y(x.size());
   for (size_t i = 0; i < x.size(); ++i)
     y[i] = code(int8_t(x[i]) + kChannel[i % kCoefficients] + between(random, -kNoise, kNoise));
+  return y;
+}
+
+// A ground that runs from one colour to another, and ellipses of other colours before it.
+Sample draw_picture(SplitMix64& random) {
+  const auto colour = [&] {
+    std::array<int, kColours> c;
+    for (int& level : c) level = between(random, -128, 127);
+    return c;
+  };
+  const auto top = colour(), bottom = colour();
+  Sample x(kSide * kSide * kColours);
+  const auto paint = [&](int i, int j, const std::array<int, kColours>& c) {
+    for (int k = 0; k < kColours; ++k) x[size_t((i * kSide + j) * kColours + k)] = code(c[size_t(k)]);
+  };
+  for (int i = 0; i < kSide; ++i)
+    for (int j = 0; j < kSide; ++j) {
+      std::array<int, kColours> mixed;
+      for (size_t k = 0; k < kColours; ++k) mixed[k] = (top[k] * (kSide - 1 - i) + bottom[k] * i) / (kSide - 1);
+      paint(i, j, mixed);
+    }
+  for (int shape = between(random, 1, kShapes); shape > 0; --shape) {
+    const auto c = colour();
+    const int y = between(random, 6, 25), z = between(random, 6, 25);
+    const int high = between(random, 2, 12), wide = between(random, 2, 12);
+    for (int i = 0; i < kSide; ++i)
+      for (int j = 0; j < kSide; ++j) {
+        const int dy = i - y, dz = j - z;
+        if (dy * dy * wide * wide + dz * dz * high * high <= high * high * wide * wide) paint(i, j, c);
+      }
+  }
+  return x;
+}
+
+// Another light: each colour brighter or darker, and half of the contrast. And noise.
+Sample shifted_picture(const Sample& x, SplitMix64& random) {
+  static constexpr int kLight[kColours] = {50, 0, -50};
+  Sample y(x.size());
+  for (size_t i = 0; i < x.size(); ++i)
+    y[i] = code(int8_t(x[i]) / 2 + kLight[i % kColours] + between(random, -kNoise, kNoise));
   return y;
 }
 
@@ -77,7 +119,7 @@ class Set {
   bool full() const { return kept_ == wanted_; }
 
   // Keeps it unless its class has its share.
-  void offer(const Features& x, int32_t label) {
+  void offer(const Sample& x, int32_t label) {
     size_t& taken = taken_[label];
     if (full() || taken * kClasses >= wanted_) return;
     ++taken, ++kept_;
@@ -103,18 +145,21 @@ void run(char** a) {
   using namespace nacre::tools;
   const LoadedModel model(a[1]);
   BoundProgram network(model, model.infer_program());
-  if (network.program().input(0).size() != sizeof(Features))
-    throw Error(kBadInput, a[1], "its input is not 49 x 10 codes of int8", "give kws_ref_model, converted");
+  const size_t bytes = network.program().input(0).size();
+  const bool features = bytes == kFrames * kCoefficients;
+  if (!features && bytes != kSide * kSide * kColours)
+    throw Error(kBadInput, a[1], "its input is neither 49 x 10 nor 32 x 32 x 3 codes of int8",
+                "give kws_ref_model or pretrainedResnet_quant, converted");
   SplitMix64 random(std::strtoull(a[2], nullptr, 10));
   Set sets[] = {Set(a[5], size_t(std::atoi(a[3]))), Set(a[6], size_t(std::atoi(a[4])))};
   for (int draws = 0; !sets[0].full() || !sets[1].full(); ++draws) {
     if (draws == kMostDraws)
       throw Error(kFailed, a[1], "the network gives nearly all of the drawn inputs the same class",
                   "ask for fewer samples");
-    const Features x = draw(random);
+    const Sample x = features ? draw_features(random) : draw_picture(random);
     const int32_t answer = best(network.run(x));
     const bool tested = sets[0].full() || (draws % 2 == 1 && !sets[1].full());
-    sets[tested].offer(shifted(x, random), answer);
+    sets[tested].offer(features ? shifted_features(x, random) : shifted_picture(x, random), answer);
   }
   for (const Set& set : sets) std::printf("%s\n", set.text().c_str());
 }
@@ -123,13 +168,13 @@ void run(char** a) {
 
 int main(int count, char** arguments) {
   if (count != 7) {
-    std::fprintf(stderr, "finetune_keywords MODEL SEED TRAIN_SAMPLES TEST_SAMPLES DATA TEST\n");
+    std::fprintf(stderr, "finetune_samples MODEL SEED TRAIN_SAMPLES TEST_SAMPLES DATA TEST\n");
     return 2;
   }
   try {
     run(arguments);
   } catch (const nacre::tools::Error& error) {
-    std::fprintf(stderr, "finetune_keywords: %s\n", error.what());
+    std::fprintf(stderr, "finetune_samples: %s\n", error.what());
     return 1;
   }
   return 0;
