@@ -5,6 +5,7 @@
 #                to the bit
 #   KWS          the same of the keyword network, whose RAM, with everything that the image has besides its stack, is at most 32 KiB
 #   static       the same last layers as static programs (nacre firmware --train): the same state to the bit, in less flash
+#                NACRE_LONG=1: those of KWS compiled by clang, too
 #   no float     the images have no soft-float symbol (__aeabi_f*, __aeabi_d*, conversions) and no 64-bit division
 #   beside       the same layer trained in float32 by the same image: bytes, instructions per sample
 #   accuracy     ten seeds on the PC, the last layer and all: within one point of float32 fine-tuning of the same layers (batch norms
@@ -69,14 +70,16 @@ in_integers() {
   [ "$(number right_after "$work/$1.txt")" -gt "$(number right_before "$work/$1.txt")" ] || fail "$1: it learned nothing"
   [ "$(number right_after "$work/$1.txt")" = "$(number right_after "$work/$1.host")" ] || fail "$1: the PC has other answers"
 }
-# static_twin NAME RATE EPOCHS MICRO_BATCHES, behind trains and in_integers of it: static programs on the same core; sets twin.
+# static_twin NAME RATE EPOCHS MICRO_BATCHES [clang], behind trains and in_integers of it: static programs on the same core; sets twin.
 static_twin() {
-  local name=$1 source=$work/static build=build/m3_static_train file=$elf elf=build/m3_static_train/ports/firmware/static_finetune.elf
+  local name=$1 source=$work/static build=build/m3_static_train${5:+_$5} overlay=() file=$elf
+  local elf=$build/ports/firmware/static_finetune.elf
+  [ -z "${5-}" ] || overlay=(--cross-file "ports/firmware/$5.ini")
   rm -rf "$source"
   "$tool" firmware "$work/$name.nacre" --train --target arm/m3 -o "$source" --json >"$work/$name.json"
   [ -f $build/build.ninja ] ||
-    meson setup $build --cross-file ports/firmware/m4.ini --cross-file ports/firmware/m3.ini --buildtype=minsize -Dtools=false -Dfirmware=true \
-      -Dwerror=true -Dsentences=false -Dfirmware_libm=true -Dfirmware_static="$source" >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; exit 1; }
+    meson setup $build --cross-file ports/firmware/m4.ini --cross-file ports/firmware/m3.ini "${overlay[@]}" --buildtype=minsize \
+      -Dtools=false -Dfirmware=true -Dwerror=true -Dsentences=false -Dfirmware_libm=true -Dfirmware_static="$source" >"$work/meson.log" 2>&1 || { tail -n 20 "$work/meson.log" >&2; exit 1; }
   ninja -C $build ports/firmware/static_finetune.elf >"$work/ninja.log" 2>&1 || { tail -n 20 "$work/ninja.log" >&2; exit 1; }
   head -c 262144 /dev/zero | tr '\0' '\377' >"$work/flash"
   ports/firmware/qemu_run.sh mps2-an385 "$elf" "$work/$name.data" "$work/$name.test" "$work/flash" "$2" "$3" "$4" 1000000 "$work/$name.state_static" \
@@ -126,6 +129,10 @@ if [ -d "$shared/models/mlperf_tiny" ]; then
   text+="; KWS, steps of 4: $(row kws 4), stack $(number stack "$work/kws.txt"), the PC's state to the bit"
   static_twin kws 10000 2 4
   text+="; $twin"
+  if [ "${NACRE_LONG:-0}" = 1 ]; then
+    static_twin kws 10000 2 4 clang
+    text+="; compiled by clang $twin"
+  fi
   "$tool" convert "${kws[@]}" -o "$work/kws_float.nacre" >/dev/null
   cp "$work/kws.data" "$work/kws_float.data"
   cp "$work/kws.test" "$work/kws_float.test"
