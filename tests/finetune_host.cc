@@ -1,11 +1,13 @@
 // The fine-tuning image's loop on this machine, for tests/firmware.sh: the same data, the same steps, no checkpoints.
 //
 //   finetune_host MODEL DATA TEST LEARNING_RATE_MILLIONTHS EPOCHS MICRO_BATCHES STATE
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
 #include "engine/kernels/training.h"
+#include "engine/ops/integer_share.h"
 #include "ports/cortex_m/cortex_m.h"
 #include "ports/firmware/file_learner.h"
 #include "ports/firmware/finetune.h"
@@ -24,6 +26,93 @@ bool read_from(const std::vector<uint8_t>& from, uint64_t offset, std::span<std:
 }
 bool read_data(uint64_t offset, std::span<std::byte> bytes) { return read_from(g_data, offset, bytes); }
 bool read_test(uint64_t offset, std::span<std::byte> bytes) { return read_from(g_test, offset, bytes); }
+
+// Under int8/full: of the codes of all parameters that train, those of channels (of a bias each is one) of which a step
+// changed any, and those that it changed.
+class WrittenCodes {
+ public:
+  void take(const nacre::Trainer& trainer, const nacre::Model& model) {
+    trainer_ = &trainer;
+    model_ = &model;
+    for (const nacre::StepRecord& step : model.steps())
+      if (step.op == nacre::Op::kSgdCodes) add(step);
+    count(0);
+  }
+  // The first count, of what the codes are before, is none of a step's.
+  void count(uint64_t of_step) {
+    for (Parameter& p : parameters_) {
+      const std::vector<int32_t> now = codes(p);
+      std::vector<bool> written(size_t(p.at.channels));
+      for (int k = 0; k < p.at.channels && !p.codes.empty(); ++k)
+        for (int i = 0; i < p.at.inner; ++i) {
+          const auto e = size_t(p.at.first(k) + i * p.at.step);
+          changed_ += now[e] == p.codes[e] ? 0 : of_step;
+          written[size_t(k)] = written[size_t(k)] || now[e] != p.codes[e];
+        }
+      written_ += of_step * uint64_t(std::ranges::count(written, true)) * uint64_t(p.at.inner);
+      codes_ += of_step * now.size();
+      p.codes = now;
+    }
+  }
+  void print() const {
+    if (parameters_.empty()) return;
+    std::printf("codes_seen %llu\ncodes_written %llu\ncodes_changed %llu\n", static_cast<unsigned long long>(codes_),
+                static_cast<unsigned long long>(written_), static_cast<unsigned long long>(changed_));
+  }
+
+ private:
+  struct Parameter {
+    uint32_t master, stored;  // stored: kNoIndex where codes are what masters round to
+    int bits;
+    bool int8;
+    nacre::ChannelElements at;
+    std::vector<int32_t> codes;
+  };
+
+  // The step that makes codes of this master.
+  void add(const nacre::StepRecord& sgd) {
+    const uint32_t master = model_->operands(sgd)[4] & nacre::kOperandIdMask;
+    for (const nacre::StepRecord& step : model_->steps()) {
+      const bool rounds = step.op == nacre::Op::kRoundCodes;
+      if (!rounds && step.op != nacre::Op::kWriteCodes) continue;
+      const uint32_t* operands = model_->operands(step);
+      if ((operands[rounds ? 0 : 1] & nacre::kOperandIdMask) != master) continue;
+      const uint32_t code = operands[rounds ? 1 : 2] & nacre::kOperandIdMask;
+      const nacre::TensorRecord& r = model_->tensors()[master];
+      parameters_.push_back({master,
+                             rounds ? nacre::kNoIndex : code,
+                             model_->words(step).integer(0),
+                             model_->tensors()[code].element == nacre::ElementType::kInt8,
+                             nacre::ChannelElements::of({r.rank, r.dims}, model_->words(sgd)[0] != 0),
+                             {}});
+      return;
+    }
+  }
+
+  std::vector<int32_t> codes(const Parameter& p) const {
+    const bool rounds = p.stored == nacre::kNoIndex;
+    const nacre::TensorRecord& r = model_->tensors()[rounds ? p.master : p.stored];
+    const std::byte* from = trainer_->state().data() + r.offset;
+    std::vector<int32_t> all(size_t(p.at.channels) * size_t(p.at.inner));
+    for (size_t i = 0; i < all.size(); ++i) {
+      int32_t wide = 0;
+      if (!rounds && p.int8) wide = int8_t(from[i]);
+      else std::memcpy(&wide, from + i * sizeof wide, sizeof wide);
+      if (rounds)
+        wide = p.int8 ? nacre::code_of_master<int8_t>(wide, p.bits) : nacre::code_of_master<int32_t>(wide, p.bits);
+      all[i] = wide;
+    }
+    return all;
+  }
+
+  const nacre::Trainer* trainer_ = nullptr;
+  const nacre::Model* model_ = nullptr;
+  std::vector<Parameter> parameters_;
+  uint64_t codes_ = 0, written_ = 0, changed_ = 0;
+};
+WrittenCodes g_written;
+
+void committed(uint32_t, const nacre::Trainer::Report&) { g_written.count(1); }
 
 int run(char** a) {
   using namespace nacre;
@@ -44,7 +133,7 @@ int run(char** a) {
   firmware::FineTune<firmware::FileLearner> tune = {
       .read_data = read_data,
       .read_test = read_test,
-      .committed = nullptr,
+      .committed = committed,
       .learner = &learner,
       .storage = {},
       .learning_rate = firmware::rate_of_millionths(uint32_t(std::atoi(a[4]))),
@@ -54,7 +143,9 @@ int run(char** a) {
   model.require(trainer.start());
   decltype(tune)::Evaluation before, after, trained;
   model.require(tune.evaluate(read_test, &before));
+  g_written.take(trainer, model.model());
   model.require(tune.train());
+  g_written.print();
   model.require(tune.evaluate(read_test, &after));
   std::printf("right_before %u\nsamples %u\nright_after %u\nfrozen_crc_test %u\n", before.right, before.samples,
               after.right, after.frozen_crc);

@@ -158,6 +158,8 @@ constexpr const OpRule* kRules[] = {
     &kSgdCodesRule,
     &kVerdictCodesRule,
     &kUpdateErrorRangeRule,
+    &kPendingCodesRule,
+    &kWriteCodesRule,
 };
 
 }  // namespace

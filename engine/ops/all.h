@@ -20,6 +20,7 @@
 #include "engine/ops/gru.h"
 #include "engine/ops/integer_conv_gradient.h"
 #include "engine/ops/integer_gradient.h"
+#include "engine/ops/integer_share.h"
 #include "engine/ops/integer_update.h"
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/log_softmax.h"

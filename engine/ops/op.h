@@ -163,6 +163,8 @@ enum class Op : uint16_t {
   kOnnxAdam = 712,
   kOnnxAdagrad = 713,
   kSgdCodes = 714,
+  kPendingCodes = 715,
+  kWriteCodes = 716,
   kVerdict = 736,
   kUpdateScales = 737,
   kAdjustLossScale = 738,

@@ -157,6 +157,7 @@ void CommandsWithFiles::add_idle_lines() {
   convert("--learned-ranges", {"--train", kLoss, "--learned-ranges"});
   convert("--learned-ranges",
           {"--train", kLoss, "--learned-ranges", "--train-codes", "--policy", kStatic, "--calibrate", x});
+  convert("--train-share", {"--train", kLoss, "--train-share", "dynamic=0.5"});
   convert("--loss-scale-rule", {"--train", kLoss, "--loss-scale-rule", "tf"});
   convert("--seed", {"--train", kLoss, "--seed", "2"});
   for (const char* option : {"--freeze-batch-norm", "--unbiased-variance"})
@@ -175,6 +176,7 @@ void CommandsWithFiles::add_idle_lines() {
   add("--calibrate", {"search", net, "--data", x, "--labels", y, "--calibrate", x, "--policies", "float32,bfloat16"});
   for (const Words& option : {Words{"--optimizer", "adam"},
                               {"--train-last", "1"},
+                              {"--train-share", "dynamic=0.5"},
                               {"--lora", "2"},
                               {"--clip-norm", "1"},
                               {"--seed", "2"},

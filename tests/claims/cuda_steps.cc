@@ -18,7 +18,8 @@ bool is_real(ElementType type) { return type >= ElementType::kFloat32 && type <=
 bool is_of_integers(Op op) {
   return (op >= Op::kConv2dInt8GradientW && op <= Op::kAddErrors) || op == Op::kRoundCodes ||
          op == Op::kInt8CrossEntropy || op == Op::kDenseInt8GradientW || op == Op::kDenseInt8GradientX ||
-         op == Op::kBiasInt8Gradient || op == Op::kSgdCodes || op == Op::kVerdictCodes || op == Op::kUpdateErrorRange;
+         op == Op::kBiasInt8Gradient || (op >= Op::kSgdCodes && op <= Op::kWriteCodes) || op == Op::kVerdictCodes ||
+         op == Op::kUpdateErrorRange;
 }
 
 bool made_here(Op op) {
@@ -89,6 +90,13 @@ Step integer_step(const KernelEntry& entry, Random& random) {
       return {{uint32_t(pick(random, 0, 1)) * (out == in ? 1u : 0u)},
               {array(0, {out, in}, -most, most), array(1, {4}, 0, 1), array(2, {out, 2}, 1, 30),
                chance(random, 50) ? Array() : array(3, {2}, -3, 3), array(4, {out, in}, -most, most)}};
+    case Op::kPendingCodes:
+      return {{uint32_t(pick(random, 0, 20)), 3},
+              {array(0, {out, in}, -most, most), array(1, {out, in}, -127, 127), array(2, {out}, -most, most),
+               array(3, {out}, -9, 9)}};
+    case Op::kWriteCodes:
+      return {{uint32_t(pick(random, 0, 20)), 0, uint32_t(pick(random, 0, out - 1))},
+              {array(0, {out}, 0, 9), array(1, {out, in}, -most, most), array(2, {out, in}, -127, 127)}};
     case Op::kVerdictCodes:
       return {{}, {array(0, {in}, -most, most), array(1, {1}, 0, most), array(2, {1}, 0, 99), array(3, {1}, 0, 1)}};
     default: return {{}, {array(0, {1}, 0, most), array(1, {2}, -9, 9), Array(), array(3, {2}, -9, 9)}};

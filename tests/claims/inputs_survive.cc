@@ -59,6 +59,7 @@ std::string sample_value(const std::string& command, const CLI::Option& option) 
                                                              {"PATTERN", "fc"},
                                                              {"PATTERN=METHOD", "fc=mse"},
                                                              {"PATTERN=SHARE|FIRST:END", "fc=0.5"},
+                                                             {"dynamic=X", "dynamic=0.5"},
                                                              {"LOSS", "softmax_cross_entropy"},
                                                              {"LOSS[,FIELD=X]", "softmax_cross_entropy"},
                                                              {"NAME[,FIELD=X]", "sgd"},

@@ -8,6 +8,8 @@
 #                NACRE_LONG=1: those of KWS compiled by clang, too
 #   no float     the images have no soft-float symbol (__aeabi_f*, __aeabi_d*, conversions) and no 64-bit division
 #   beside       the same layer trained in float32 by the same image: bytes, instructions per sample
+#   a share      the last layer of digits with --train-share dynamic=0.1: of the codes of ten channels a step writes one channel's; the
+#                image's state is the PC's, and ten seeds reach what they reach without, less one point
 #   accuracy     ten seeds on the PC, the last layer and all: within one point of float32 fine-tuning of the same layers (batch norms
 #                as they are) with the same rate and steps
 #
@@ -106,6 +108,17 @@ in_integers digits
 text="inverted digits on a Cortex-M3, the last layer in integers: $(row digits 8), the PC's state to the bit after $(number steps "$work/digits.txt") steps, 0 float symbols"
 static_twin digits 30000 3 1
 text+="; $twin"
+share=(--train-last 1 --train-share dynamic=0.1)
+"$tool" convert "${digits[@]}" "${full_policy[@]}" "${share[@]}" --io-types policy "${board[@]}" -o "$work/digits_share.nacre" >/dev/null
+for part in data test; do cp "$work/digits.$part" "$work/digits_share.$part"; done
+trains digits_share 49152 30000 1 1
+in_integers digits_share
+written() { awk -v w="$(number codes_written "$1")" -v a="$(number codes_seen "$1")" 'BEGIN {printf("%.1f", 100 * w / a)}'; }
+awk -v w="$(written "$work/digits_share.host")" 'BEGIN {exit !(w > 0 && w <= 10)}' || fail "a share of 0.1 writes $(written "$work/digits_share.host") %"
+text+="; with --train-share dynamic=0.1, a third of these steps: $(row digits_share 8), $(written "$work/digits_share.host") % of the codes \
+written in a step ($(written "$work/digits.host") % without)"
+static_twin digits_share 30000 1 1
+text+=", static programs the same state"
 "$tool" convert "${digits[@]}" --train-last 1 "${board[@]}" -o "$work/digits_float.nacre" >/dev/null
 "$tests/finetune_data" "$work/inverted" 8 400 90 "$work/digits_float.data" "$work/digits_float.test"
 trains digits_float 147456 30000 3 1
@@ -141,21 +154,24 @@ if [ -d "$shared/models/mlperf_tiny" ]; then
 fi
 
 # ---- Accuracy ----
+# tuned KIND SEED EPOCHS RATE: right answers after training KIND.nacre.
+tuned() {
+  "$tool" tune "$work/$1.nacre" --data "$work/inverted/train_images.npy" --labels "$work/inverted/train_labels.npy" --cast-samples \
+    --epochs "$3" --lr "$4" --seed "$2" -o "$work/tuned.nacre" >/dev/null
+  right "$work/tuned.nacre"
+}
 right() { "$tool" eval "$1" --data "$work/inverted/test_images.npy" --labels "$work/inverted/test_labels.npy" --cast-inputs --json | sed -n 's/^ *"right": \([0-9]*\),*$/\1/p' | head -n 1; }
 mean() { awk -v r="$1" -v s="$seeds" 'BEGIN {printf("%.2f", 100 * r / (450 * s))}'; }
 # accuracy WHAT EPOCHS RATE OPTION...: of `seeds` trainings in integers and in float32.
 accuracy() {
-  local what=$1 epochs=$2 rate=$3 seed kind full float total_full=0 total_float=0
+  local what=$1 epochs=$2 rate=$3 seed full float total_float=0
+  total_full=0
   shift 3
   "$tool" convert "${digits[@]}" "${full_policy[@]}" "$@" -o "$work/full.nacre" >/dev/null
   "$tool" convert "${digits[@]}" --freeze-batch-norm "$@" -o "$work/float.nacre" >/dev/null 2>&1 ||
     "$tool" convert "${digits[@]}" "$@" -o "$work/float.nacre" >/dev/null
   for seed in $(seq 1 "$seeds"); do
-    for kind in full float; do
-      "$tool" tune "$work/$kind.nacre" --data "$work/inverted/train_images.npy" --labels "$work/inverted/train_labels.npy" --cast-samples \
-        --epochs "$epochs" --lr "$rate" --seed "$seed" -o "$work/tuned.nacre" >/dev/null
-      printf -v $kind %d "$(right "$work/tuned.nacre")"
-    done
+    full=$(tuned full "$seed" "$epochs" "$rate") float=$(tuned float "$seed" "$epochs" "$rate")
     echo "  $what, seed $seed: of 450 inverted digits $full in integers, $float in float32"
     total_full=$((total_full + full)) total_float=$((total_float + float))
   done
@@ -164,5 +180,11 @@ accuracy() {
   text+="; $seeds seeds on the PC, $what, $epochs epochs at $rate: $(mean $total_full) % of 450 inverted digits, in float32 $(mean $total_float) %"
 }
 accuracy "last layer" 3 0.03 --train-last 1
+"$tool" convert "${digits[@]}" "${full_policy[@]}" "${share[@]}" -o "$work/share.nacre" >/dev/null
+total_share=0
+for seed in $(seq 1 "$seeds"); do total_share=$((total_share + $(tuned share "$seed" 3 0.03))); done
+awk -v a="$(mean $total_share)" -v b="$(mean $total_full)" 'BEGIN {exit !(a >= b - 1)}' ||
+  fail "a share of 0.1: accuracy $(mean $total_share) %, without $(mean $total_full) %"
+text+=", with a share of 0.1 $(mean $total_share) %"
 accuracy "all layers" 8 0.005
 echo "CLAIM quantized_training shown: $text"

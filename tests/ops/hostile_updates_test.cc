@@ -23,6 +23,8 @@ std::vector<int32_t> wanted(const KernelEntry& entry, int i, const std::vector<i
   if (op < int(Op::kOnnxMomentum)) return i == 0 || updated ? base : std::vector<int32_t>{i == 1 ? 4 : 1};
   if (entry.op == Op::kSgdCodes)
     return i == 2 ? std::vector<int32_t>{base[0], 2} : i % 2 == 1 ? std::vector<int32_t>{i == 1 ? 4 : 2} : base;
+  if (entry.op == Op::kPendingCodes) return i < 2 ? base : std::vector<int32_t>{base[0]};
+  if (entry.op == Op::kWriteCodes) return i == 0 ? std::vector<int32_t>{base[0]} : base;
   if (op < int(Op::kVerdict)) return i < 2 ? std::vector<int32_t>{} : base;
   switch (entry.op) {
     case Op::kUpdateStatistics: return i == 1 ? std::vector<int32_t>{1} : base;

@@ -254,6 +254,18 @@ TrainedChannels parse_channels(const std::string& text) {
   return channels;
 }
 
+// "dynamic=0.25"; 0 of "". A double: of a float, ceil(0.1f 10) would be 2.
+double parse_share(const std::string& text) {
+  if (text.empty()) return 0;
+  const std::string_view word = "dynamic=", digits = std::string_view(text).substr(std::min(word.size(), text.size()));
+  double share = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [last, error] = std::from_chars(digits.data(), end, share);
+  if (text.starts_with(word) && error == std::errc() && last == end && share > 0 && share <= 1) return share;
+  throw Error(kUsage, "--train-share", fmt::format("'{}' is no dynamic=X with a share X above 0, of at most 1", text),
+              "write dynamic=0.25 for a quarter of each layer's channels");
+}
+
 }  // namespace
 
 std::vector<std::string> loss_names() {
@@ -295,6 +307,7 @@ TrainingOptions parse_training(const TrainingArguments& a, const PolicyLossScale
   for (const auto& [name, clip] : {std::pair("--clip-norm", a.clip_norm), std::pair("--clip-value", a.clip_value)})
     if (!std::isfinite(clip) || clip < 0) throw Error(kUsage, name, fmt::format("{} is no positive number", clip));
   options.codes = a.codes;
+  options.share = parse_share(a.share);
   for (const std::string& channels : a.channels) options.train.channels.push_back(parse_channels(channels));
   if (!a.channels.empty() && (a.codes || a.lora_rank > 0))
     throw Error(kUsage, "--train-channels", fmt::format("cannot go with {}", a.codes ? "--train-codes" : "--lora"),

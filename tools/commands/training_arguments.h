@@ -18,6 +18,7 @@ struct TrainingArguments {
   bool biases_only = false;            // --train-biases
   std::vector<std::string> channels;   // --train-channels, each PATTERN=SHARE or PATTERN=FIRST:END
   bool codes = false;                  // --train-codes
+  std::string share;                   // --train-share: dynamic=X
   int lora_rank = 0;                   // --lora: adapters beside these layers are trained in their place
   float lora_alpha = 16;               // --lora-alpha
   bool frozen_batch_norm = false;      // --freeze-batch-norm

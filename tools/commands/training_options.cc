@@ -39,6 +39,12 @@ OptionTable<A> make_table() {
                "scaled so that --lr of sgd and momentum means what it means in float32; adam and the like count it in "
                "codes",
        .field = [](A& a) { return Flag{&a.codes}; }},
+      {.name = "--train-share",
+       .value = "dynamic=X",
+       .help = "of int8/full: each step moves all masters, and writes the codes of the share X of each layer's "
+               "channels\n"
+               "that have changed the most since they were written; the others add up and wait [dynamic=1]",
+       .field = [](A& a) { return &a.share; }},
       {.name = "--lora",
        .value = "RANK",
        .help = "freeze these layers and train LoRA adapters of this rank beside them",

@@ -218,6 +218,9 @@ TrainingPrograms integer_programs(Graph simplified, const std::vector<int>& full
 TrainingPrograms training_programs(Graph simplified, const TrainingOptions& training, const CompileOptions& compiling) {
   if (const std::vector<int> full = run_full_as_static(simplified); !full.empty())
     return integer_programs(std::move(simplified), full, training, compiling);
+  if (training.share > 0)
+    throw Error(kUsage, "--train-share", "is about layers under int8/full, and no layer has that policy",
+                "add --policy int8/full_from_float32, or leave it away");
   TrainingPrograms made;
   if (training.codes) make_codes_trainable(simplified, made.infer, training, compiling);
   else make_reals_trainable(simplified, made.infer, training, compiling);

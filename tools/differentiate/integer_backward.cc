@@ -52,7 +52,7 @@ class IntegerBackward {
                   "there is nothing to train: no layer with weights under int8/full runs in int8",
                   "give ranges with --calibrate FILE, and such layers the policy int8/full_from_float32");
     bits_ = make_masters(
-        infer_, [&](const Node& node) { return trains(node); }, options_.train.biases_only);
+        infer_, [&](const Node& node) { return trains(node); }, options_);
     made_.gradients = infer_;
     make_sums();
     forward_ = graph().nodes;
@@ -60,7 +60,7 @@ class IntegerBackward {
     const ValueId y = logits();
     errors_[y] = {loss(y)};
     for (size_t i = forward_.size(); i-- > 0;) backward(forward_[i]);
-    made_.update = integer_update(graph(), parameters_, ranges_);
+    made_.update = integer_update(graph(), commit_);
     return std::move(made_);
   }
 
@@ -218,7 +218,7 @@ class IntegerBackward {
     range.initial = as_little_endian(std::vector<int32_t>{kUnknownRange, kUnknownLevel});
     const ValueId made = graph().add(std::move(range));
     const ValueId amax = graph().add(named_value(name + "/amax", ElementType::kUint32, {1}, Region::kStep));
-    ranges_.push_back({value(amax).name, value(made).name, name_of_value(of_error), name_of_value(of_other)});
+    commit_.ranges.push_back({value(amax).name, value(made).name, name_of_value(of_error), name_of_value(of_other)});
     return {made, amax};
   }
 
@@ -241,6 +241,7 @@ class IntegerBackward {
   }
 
   void add_sums(const Node& node, const CodedError& error) {
+    if (writes_shares(options_)) commit_.partial.push_back(partial_layer(graph(), node, bits_, options_));
     const double x_scale = double(value(node.inputs[kX]).quantizer->scale[0]);
     const auto add = [&](ValueId codes, bool last, auto change) {
       const std::string master = value(codes).name + kMaster;
@@ -251,7 +252,7 @@ class IntegerBackward {
                             .channels_last = last};
       for (const double w_scale : weight_scales(node))
         p.change.push_back(std::ldexp(change(w_scale), bits_.at(value(codes).name)));
-      parameters_.push_back(std::move(p));
+      commit_.parameters.push_back(std::move(p));
       return sums_.at(master);
     };
     if (!options_.train.biases_only) {
@@ -371,8 +372,7 @@ class IntegerBackward {
   std::vector<Node> forward_;
   std::vector<bool> needs_;  // by value of the forward pass
   std::map<ValueId, std::vector<CodedError>> errors_;
-  std::vector<IntegerParameter> parameters_;
-  std::vector<ErrorRange> ranges_;  // in the order of the backward pass
+  IntegerCommit commit_;  // ranges in the order of the backward pass
 };
 
 }  // namespace

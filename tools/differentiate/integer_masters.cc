@@ -16,7 +16,7 @@ constexpr int kBiasRoom = 3, kBiasMost = 16;  // a bias may grow to 2^3 of its s
 
 class Masters {
  public:
-  explicit Masters(Graph& infer) : infer_(infer) {}
+  Masters(Graph& infer, bool derived) : infer_(infer), derived_(derived) {}
 
   void make(ValueId id, bool bias) {
     const Value codes = infer_.values[size_t(id)];
@@ -30,16 +30,22 @@ class Masters {
     std::vector<int32_t> initial;
     for (const int64_t code : numbers) initial.push_back(int32_t(code * (int64_t{1} << bits)));
     master.initial = as_little_endian(initial);
-    Node round = make_step(Op::kRoundCodes, Node(), master.name + "/round", {infer_.add(master)}, {id});
+    const ValueId made = infer_.add(master);
+    bits_.emplace(codes.name, bits);
+    if (!derived_) return;
+    Node round = make_step(Op::kRoundCodes, Node(), master.name + "/round", {made}, {id});
     set_integer(round, "bits", bits);
     rounds_.push_back(std::move(round));
-    bits_.emplace(codes.name, bits);
   }
 
   std::map<std::string, int> finish() {
     infer_.nodes.insert(infer_.nodes.begin(), rounds_.begin(), rounds_.end());
-    for (Value& v : infer_.values)
-      if (bits_.contains(v.name)) v.data = nullptr, v.stored = ElementType::kNone;
+    for (Value& v : infer_.values) {
+      if (!bits_.contains(v.name)) continue;
+      if (!derived_) v.region = Region::kState, v.initial = v.data;
+      v.data = nullptr;
+      v.stored = ElementType::kNone;
+    }
     return std::move(bits_);
   }
 
@@ -51,6 +57,7 @@ class Masters {
   }
 
   Graph& infer_;
+  bool derived_;
   std::map<std::string, int> bits_;
   std::vector<Node> rounds_;
 };
@@ -65,12 +72,12 @@ bool runs_in_int8(const Graph& graph, const Node& node) {
 }
 
 std::map<std::string, int> make_masters(Graph& infer, const std::function<bool(const Node&)>& trains,
-                                        bool biases_only) {
-  Masters masters(infer);
+                                        const TrainingOptions& options) {
+  Masters masters(infer, !writes_shares(options));
   for (const Node& node : infer.nodes) {
     if (!trains(node)) continue;
     const ValueId w = node.inputs[kW], b = node.inputs[kBias];
-    if (!biases_only) masters.make(w, false);
+    if (!options.train.biases_only) masters.make(w, false);
     if (b != kNone) masters.make(b, true);
   }
   return masters.finish();

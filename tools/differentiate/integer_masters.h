@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/differentiate/options.h"
 #include "tools/graph/graph.h"
 
 namespace nacre::tools {
@@ -29,8 +30,13 @@ inline Value named_value(const std::string& name, ElementType type, std::vector<
 // A matmul on int8 with the weights of a constant: after apply_policy.
 bool runs_in_int8(const Graph& graph, const Node& node);
 
-// Weights and biases of the steps that `trains` names become codes of masters in state, which a step of each rounds.
-// Returns the bits of a master behind its code, by the name of the codes. Throws where steps share a constant.
-std::map<std::string, int> make_masters(Graph& infer, const std::function<bool(const Node&)>& trains, bool biases_only);
+// Whether a step writes the codes of a share of the channels: then codes are state.
+inline bool writes_shares(const TrainingOptions& options) { return options.share > 0 && options.share < 1; }
+
+// Weights and biases of the steps that `trains` names become codes of masters in state: a step of each rounds them, or
+// they are state too. Returns the bits of a master behind its code, by the name of the codes. Throws where steps share
+// a constant.
+std::map<std::string, int> make_masters(Graph& infer, const std::function<bool(const Node&)>& trains,
+                                        const TrainingOptions& options);
 
 }  // namespace nacre::tools

@@ -1,9 +1,12 @@
 #include "tools/differentiate/integer_update.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tools/differentiate/differentiate.h"
 #include "tools/differentiate/integer_masters.h"
+#include "tools/differentiate/trained_codes.h"
+#include "tools/graph/matmul_operands.h"
 #include "tools/passes/quantize_multiplier.h"
 
 namespace nacre::tools {
@@ -13,14 +16,16 @@ class IntegerUpdate {
  public:
   explicit IntegerUpdate(const Graph& gradients) : from_(gradients) { to_.source = gradients.source; }
 
-  Graph run(const std::vector<IntegerParameter>& parameters, const std::vector<ErrorRange>& ranges) {
+  Graph run(const IntegerCommit& commit) {
     const ValueId gradients = shared(kGradientsName), rate = arena("learning_rate", ElementType::kFloat32, 1);
     const ValueId amax = (apply_ = arena("apply", ElementType::kUint32, 1), arena("amax", ElementType::kUint32, 1)),
                   report = arena("report", ElementType::kFloat32, 4);
     to_.nodes.push_back(make_step(Op::kVerdictCodes, Node(), "verdict",
                                   {gradients, shared(kLossName), shared(kCountName), rate}, {apply_, amax, report}));
-    for (const IntegerParameter& p : parameters) move(p, report);
+    for (const IntegerParameter& p : commit.parameters) move(p, report);
+    for (const PartialLayer& layer : commit.partial) write(layer);
     // From the first layer on: a range is made with those before it in the backward pass as they were in this step.
+    const std::vector<ErrorRange>& ranges = commit.ranges;
     for (size_t i = ranges.size(); i-- > 0;)
       guarded(Op::kUpdateErrorRange, ranges[i].range + "/update",
               {shared(ranges[i].amax), optional(ranges[i].of_error), optional(ranges[i].of_other),
@@ -46,7 +51,31 @@ class IntegerUpdate {
     if (p.channels_last) set_integer(node, "channels_last", 1);
   }
 
-  ValueId arena(const char* name, ElementType type, int64_t elements) {
+  void write(const PartialLayer& layer) {
+    const bool weighs = !layer.weights.master.empty();
+    if (!weighs && layer.bias.master.empty()) return;
+    const StoredCodes &first = weighs ? layer.weights : layer.bias, second = weighs ? layer.bias : StoredCodes();
+    const ValueId codes = shared(first.codes);
+    const std::vector<int64_t>& dims = to_.values[size_t(codes)].dims;
+    const ValueId pending =
+        arena(layer.name + "/pending", ElementType::kUint32, layer.channels_last ? dims.back() : dims.front());
+    Node& count = guarded(Op::kPendingCodes, layer.name + "/pending_codes",
+                          {shared(first.master), codes, optional(second.master), optional(second.codes)});
+    count.outputs = {pending};
+    set_integer(count, "bits", first.bits);
+    set_integer(count, "bias_bits", second.bits);
+    if (layer.channels_last) set_integer(count, "channels_last", 1);
+    for (const StoredCodes* stored : {&layer.weights, &layer.bias}) {
+      if (stored->master.empty()) continue;
+      Node& node = guarded(Op::kWriteCodes, stored->codes + "/write_codes",
+                           {pending, shared(stored->master), shared(stored->codes)});
+      set_integer(node, "bits", stored->bits);
+      set_integer(node, "count", layer.count);
+      if (layer.channels_last && stored == &layer.weights) set_integer(node, "channels_last", 1);
+    }
+  }
+
+  ValueId arena(const std::string& name, ElementType type, int64_t elements) {
     return to_.add(named_value(name, type, {elements}, Region::kArena));
   }
 
@@ -74,9 +103,25 @@ class IntegerUpdate {
 
 }  // namespace
 
-Graph integer_update(const Graph& gradients, const std::vector<IntegerParameter>& parameters,
-                     const std::vector<ErrorRange>& ranges) {
-  return IntegerUpdate(gradients).run(parameters, ranges);
+// count = ceil(share channels), whatever the last bit of that product is.
+PartialLayer partial_layer(const Graph& graph, const Node& node, const std::map<std::string, int>& bits,
+                           const TrainingOptions& options) {
+  const auto stored = [&](size_t slot, bool trains) -> StoredCodes {
+    if (!trains || node.inputs[slot] == kNone) return {};
+    const std::string& name = graph.values[size_t(node.inputs[slot])].name;
+    return {name + kMaster, name, bits.at(name)};
+  };
+  const int64_t channels = graph.values[size_t(node.inputs[kW])].dims[channel_axis(node.op)];
+  const auto count = int64_t(std::ceil(options.share * double(channels) - 1e-9));
+  return {.name = node.name,
+          .weights = stored(kW, !options.train.biases_only),
+          .bias = stored(kBias, true),
+          .count = int(std::clamp(count, int64_t{1}, channels)),
+          .channels_last = node.op == Op::kDepthwiseConv2d};
+}
+
+Graph integer_update(const Graph& gradients, const IntegerCommit& commit) {
+  return IntegerUpdate(gradients).run(commit);
 }
 
 }  // namespace nacre::tools

@@ -89,6 +89,8 @@ struct TrainingOptions {
   QuantizerTraining quantizers;
   AdapterOptions adapters;
   bool codes = false;  // of int8 layers, whose scales stay: trained_codes.h
+  // of int8/full: of a layer's channels, those whose codes a step writes (engine/ops/integer_share.h). 0: not asked for
+  double share = 0;
 };
 
 }  // namespace nacre::tools

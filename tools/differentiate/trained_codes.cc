@@ -223,20 +223,34 @@ struct State {
   const LoadedModel& model;
   std::span<const std::byte> bytes;
 
-  // Bits of an int32 master behind its code: of the step that rounds it (policy int8/full). 0 of a float32 master.
-  int bits_of(const TensorRecord* r) const {
+  // Of an int32 master (policy int8/full) the step that makes its codes: round_codes, or write_codes, whose codes are
+  // state.
+  const StepRecord* writer_of(const TensorRecord* r) const {
     const auto id = uint32_t(r - model.model().tensors().data());
-    for (const StepRecord& step : model.model().steps())
-      if (step.op == Op::kRoundCodes && (model.model().operands(step)[0] & kOperandIdMask) == id)
-        return model.model().words(step).integer(0);
-    return 0;
+    for (const StepRecord& step : model.model().steps()) {
+      if (step.op != Op::kRoundCodes && step.op != Op::kWriteCodes) continue;
+      if ((model.model().operands(step)[step.op == Op::kRoundCodes ? 0 : 1] & kOperandIdMask) == id) return &step;
+    }
+    return nullptr;
+  }
+
+  std::vector<int32_t> stored(uint32_t operand) const {
+    const TensorRecord& r = model.model().tensors()[operand & kOperandIdMask];
+    const std::byte* from = bytes.data() + r.offset;
+    std::vector<int32_t> codes(size_t(r.bytes) / (r.element == ElementType::kInt8 ? 1 : sizeof(int32_t)));
+    if (r.element == ElementType::kInt8)
+      for (size_t i = 0; i < codes.size(); ++i) codes[i] = int8_t(from[i]);
+    else std::memcpy(codes.data(), from, codes.size() * sizeof(int32_t));
+    return codes;
   }
 
   std::vector<int32_t> codes(const TensorRecord* r) const {
     std::vector<int32_t> codes(size_t(r->bytes) / sizeof(int32_t));
     if (r->element == ElementType::kInt32) {
+      const StepRecord* step = writer_of(r);
+      if (step != nullptr && step->op == Op::kWriteCodes) return stored(model.model().operands(*step)[2]);
       std::memcpy(codes.data(), bytes.data() + r->offset, codes.size() * sizeof(int32_t));
-      const int bits = bits_of(r);
+      const int bits = step == nullptr ? 0 : model.model().words(*step).integer(0);
       for (int32_t& code : codes) code = rounding_shift_right(code, bits);
       return codes;
     }

@@ -68,6 +68,10 @@ TrainingMemory training_memory(const LoadedModel& loaded, const TargetMachine& m
     if (r.region == Region::kState && (r.flags & kTrainable) != 0) m.parameters += r.bytes;
   }
   add_optimizer(model, &m);
+  std::set<uint32_t> codes;  // int8/full: beside their masters, in a program for each target
+  for (const StepRecord& step : model.steps())
+    if (step.op == Op::kWriteCodes) codes.insert(model.operands(step)[2] & kOperandIdMask);
+  for (const uint32_t id : codes) m.parameters += model.tensors()[id].bytes;
   m.statistics = model.region_bytes(Region::kState) - m.parameters - m.moments;  // the gaps of alignment with it
   m.sums = model.region_bytes(Region::kStep) - m.gradients;
   uint32_t update = 0;  // those of one target: the machine's where it has some

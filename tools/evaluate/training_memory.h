@@ -8,7 +8,7 @@ namespace nacre::tools {
 
 struct TrainingMemory {
   uint64_t weights = 0;     // constants in the file: frozen parameters, and first values of trained ones
-  uint64_t parameters = 0;  // trained, in state
+  uint64_t parameters = 0;  // trained, in state; of int8/full with --train-share codes too
   uint64_t moments = 0;     // of the optimizer, in state
   uint64_t statistics = 0;  // the rest of state: running statistics, scales, histories, counters
   uint64_t gradients = 0;   // in the step block

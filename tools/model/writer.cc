@@ -70,9 +70,9 @@ class Writer {
         if (v.quantizer && v.quantizer->codes == v.type) set_quantizer(id, v);
       }
     for (const Value& v : graph.values)
-      if (v.region == Region::kDerived && v.quantizer && v.quantizer->codes == v.type &&
-          !derived_quantizers_.contains(v.name))
-        derived_quantizers_.emplace(v.name, add_quantizer(*v.quantizer, v.name));
+      if ((v.region == Region::kDerived || v.region == Region::kState) && v.quantizer && v.quantizer->codes == v.type &&
+          !persistent_quantizers_.contains(v.name))
+        persistent_quantizers_.emplace(v.name, add_quantizer(*v.quantizer, v.name));
     for (const Value& v : graph.values)
       if (v.initial && !initial_.contains(v.name))
         initial_.emplace(v.name, add_weights(v.type, v.dims, *v.initial, v.name));
@@ -154,7 +154,7 @@ class Writer {
         bytes = (bytes + record.bytes + kAlignment - 1) / kAlignment * kAlignment;
       }
       if (v.initial) record.initial = initial_.at(v.name);
-      if (const auto found = derived_quantizers_.find(v.name); found != derived_quantizers_.end())
+      if (const auto found = persistent_quantizers_.find(v.name); found != persistent_quantizers_.end())
         record.quantizer = found->second;
       p->id = add_record(record, v.name);
     }
@@ -310,14 +310,14 @@ class Writer {
   }
 
   const WriteOptions& options_;
-  std::map<std::string, uint32_t> shared_;              // type, dims and bytes of a constant -> tensor id
-  std::map<std::vector<uint32_t>, uint32_t> runs_;      // attributes -> first word
-  std::vector<Ids> ids_;                                // per program
-  std::map<std::string, Persistent> persistent_;        // by name
-  std::vector<std::string> names_in_order_;             // of persistent values, as first met
-  std::map<std::string, uint32_t> initial_;             // of state values: tensor ids
-  std::map<std::string, uint32_t> derived_quantizers_;  // of derived values: what their codes mean
-  std::map<std::string, uint32_t> layer_ids_;           // by name
+  std::map<std::string, uint32_t> shared_;                 // type, dims and bytes of a constant -> tensor id
+  std::map<std::vector<uint32_t>, uint32_t> runs_;         // attributes -> first word
+  std::vector<Ids> ids_;                                   // per program
+  std::map<std::string, Persistent> persistent_;           // by name
+  std::vector<std::string> names_in_order_;                // of persistent values, as first met
+  std::map<std::string, uint32_t> initial_;                // of state values: tensor ids
+  std::map<std::string, uint32_t> persistent_quantizers_;  // of state and derived values: what their codes mean
+  std::map<std::string, uint32_t> layer_ids_;              // by name
   ModelTables tables_;
 };
 
