@@ -5,6 +5,7 @@
 //   Places    binds a program whose steps run on ports           engine/run/places.h
 //   Trainer   trains the model in the caller's memory            engine/train/trainer.h
 //   Checkpoint   saves what it learned                           engine/train/checkpoint.h
+//   ModelSlots   a model file and its successor in a flash       engine/model/model_slots.h
 //   Status    what every call that can refuse returns            engine/base/status.h
 //   reference::kernels()   the kernels that run everywhere   engine/kernels/reference.h; training_kernels(): training.h
 #pragma once
@@ -13,6 +14,7 @@
 #include "engine/kernels/reference.h"
 #include "engine/kernels/training.h"
 #include "engine/model/model.h"
+#include "engine/model/model_slots.h"
 #include "engine/run/places.h"
 #include "engine/run/program.h"
 #include "engine/train/checkpoint.h"

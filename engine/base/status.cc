@@ -123,9 +123,9 @@ constexpr const char* kSentences[] = {
     "this model was compiled with --update immediate: each commit takes exactly one micro-batch",
 
     "program and erase sizes must be powers of two, program at most 256 and at most erase",
-    "the checkpoint does not fit into half of the storage",
+    "what is to be saved does not fit into half of the storage",
     "the storage could not read, program or erase",
-    "what was programmed reads back differently: the checkpoint was not saved, the one before it stays",
+    "what was programmed reads back differently: it was not saved, what was saved before stays",
     "nothing was saved in this storage",
     "neither slot holds a whole checkpoint: save again, or start from the model's own values",
     "the checkpoint is of another model: no parameter has the name, type and size of one of this model's",

@@ -1,0 +1,33 @@
+// Storage: a flash or a file, as the caller knows it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace nacre {
+
+// What the caller knows about a flash, a file, or anything else that keeps bytes (train/checkpoint.h,
+// model/model_slots.h). Every function returns whether it succeeded; what it left behind where it did not is the
+// business of who asked.
+struct Storage {
+  void* context = nullptr;
+  uint32_t program_bytes = 1;  // programmed at once, and once only between two erases: a power of two, at most 256
+  uint32_t erase_bytes = 1;    // erased at once: a power of two, at least program_bytes
+  uint64_t bytes = 0;          // of the storage; each slot has half, rounded down to erase_bytes
+  // What a loss of power left half programmed or erased may read as anything, but should not fail (a flash with error
+  // correction: give any bytes): save is refused while one slot cannot be read and the other holds no checkpoint.
+  bool (*read)(void* context, uint64_t offset, std::span<std::byte> to) = nullptr;
+  // Offset and size are multiples of program_bytes, the bytes are erased. Any number of granules.
+  bool (*program)(void* context, uint64_t offset, std::span<const std::byte> from) = nullptr;
+  // The erase_bytes at `offset`, a multiple of it: all 0xFF afterwards.
+  bool (*erase)(void* context, uint64_t offset) = nullptr;
+  // Returns when all that was programmed is where a loss of power cannot reach it. Null: it always is.
+  bool (*flush)(void* context) = nullptr;
+  // The end, from the start of the slot at `offset`, of the last granule that was programmed since its erase: of a
+  // storage that offers more than it holds, as files do. What a header says is beyond it is never read. Null: a whole
+  // slot.
+  uint64_t (*filled)(void* context, uint64_t offset) = nullptr;
+};
+
+}  // namespace nacre

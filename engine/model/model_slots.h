@@ -1,0 +1,74 @@
+// ModelSlots: two places for a model file in a storage that may lose its power at any moment. A product is given
+// another model in the field beside the one that runs; whatever cuts that short, a whole file is found afterwards.
+//
+//   ModelSlots slots(storage);                        // of NorFlash (train/nor_flash.h): read where it lies
+//   at start     TRY(slots.find(&found)); open {flash.begin + found.offset, found.bytes}, check_weights();
+//                where the model is refused, find(&older, &found) and open that
+//   an update    TRY(slots.begin(found.slot, bytes)); TRY(slots.write(part)) of each part as it arrives;
+//                open and check what lies at slots.offset(), bind and try it; TRY(slots.finish())
+//
+// Each half of the storage is a slot, in whole sectors: a header, and kHeaderBytes behind its start the file. The
+// header is programmed last, when the file has been read back: a file without one was never there. An update that is
+// begun and not finished costs nothing but the slot that was not in use. schema/FORMAT.md, "Slots of models".
+//
+// No heap; 256 bytes in the object, as many on the stack. The storage must have one user at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/base/status.h"
+#include "engine/base/storage.h"
+
+namespace nacre {
+
+class ModelSlots {
+ public:
+  static constexpr uint32_t kHeaderBytes = 256, kNoSlot = 2;
+
+  struct Found {
+    uint32_t slot = kNoSlot;
+    uint32_t sequence = 0;  // counts updates; wraps
+    uint64_t offset = 0;    // of the file in the storage: a multiple of 64
+    uint64_t bytes = 0;
+  };
+
+  // `storage` is copied; its context must outlive the ModelSlots.
+  explicit ModelSlots(const Storage& storage) : storage_(storage) {}
+
+  // The newest slot whose file is as it was written, but `other`'s. kNoCheckpoint: there is none.
+  Status find(Found* found, const Found* other = nullptr) const;
+
+  // Erases the slot beside `keep` for a file of so many bytes. kNoSlot: none is in use. kStorageSize: it does not fit.
+  Status begin(uint32_t keep, uint64_t bytes);
+  uint64_t offset() const { return base(slot_) + kHeaderBytes; }  // of the file that is written
+  // The next bytes of the file, any number. kRange: more than begin was told.
+  Status write(std::span<const std::byte> part);
+  // All bytes are written and read back as they were: from now on find() finds this slot. kLengthUnder: some are
+  // missing; kReadBack: the slot stays as if nothing had been written.
+  Status finish();
+
+ private:
+  struct Header;
+  enum class State : uint8_t { kIdle, kWriting };
+
+  Status refuse(Code code, uint32_t slot, uint64_t needed = 0, uint64_t given = 0) const {
+    return {code, Table::kFile, slot, needed, given};
+  }
+  uint64_t slot_bytes() const;
+  uint64_t base(uint32_t slot) const { return slot * slot_bytes(); }
+  Status check() const;
+  bool header(uint32_t slot, Header* header, bool* failed) const;
+  bool crc_at(uint64_t at, uint64_t bytes, uint32_t* crc) const;
+  bool program_pending();
+  bool flush() const { return storage_.flush == nullptr || storage_.flush(storage_.context); }
+
+  Storage storage_;
+  State state_ = State::kIdle;
+  uint32_t slot_ = 0, sequence_ = 0, crc_ = 0, fill_ = 0;
+  uint64_t bytes_ = 0, written_ = 0;
+  std::byte pending_[kHeaderBytes] = {};  // of the file, not yet a whole granule
+};
+
+}  // namespace nacre
