@@ -34,6 +34,9 @@ typedef struct {
 typedef struct {
   alignas(uint64_t) unsigned char opaque[4 * sizeof(uint64_t)];
 } nacre_static_trainer;
+typedef struct {
+  alignas(uint64_t) unsigned char opaque[56 * sizeof(uint64_t)];
+} nacre_model_slots;
 #else
 typedef struct {
   uint64_t opaque[16];
@@ -47,6 +50,9 @@ typedef struct {
 typedef struct {
   uint64_t opaque[4];
 } nacre_static_trainer;
+typedef struct {
+  uint64_t opaque[56];
+} nacre_model_slots;
 #endif
 typedef struct nacre_kernels nacre_kernels; /* a kernel set: `nacre kernels` writes one for a model */
 
@@ -184,6 +190,29 @@ nacre_status nacre_checkpoint_look(const nacre_storage* storage,
                                    nacre_checkpoint_report* report); /* what load would take; `report` may be NULL */
 nacre_status nacre_checkpoint_confirm(const nacre_storage* storage);
 nacre_status nacre_checkpoint_revert(const nacre_storage* storage);
+
+/* ---- Another model in the field: engine/model/model_slots.h ----
+ * Two places for a model file in a storage, which may lose its power at any moment.
+ *   nacre_model_slots slots; nacre_model_slots_make(&slots, &storage);
+ *   nacre_slot found = {sizeof found}; nacre_model_slots_find(&slots, &found, NULL);     // open it where it lies
+ *   nacre_model_slots_begin(&slots, found.slot, bytes); nacre_model_slots_write(&slots, part, size) ..;
+ *   nacre_model_slots_finish(&slots);                                                    // from now on it is found */
+#define NACRE_NO_SLOT 2u
+typedef struct {
+  uint32_t size; /* set to sizeof(nacre_slot) before the call */
+  uint32_t slot; /* 0, 1 or NACRE_NO_SLOT */
+  uint32_t sequence, reserved;
+  uint64_t offset, bytes; /* of the file in the storage */
+} nacre_slot;
+
+void nacre_model_slots_make(nacre_model_slots* slots, const nacre_storage* storage); /* which outlives it */
+/* The newest slot whose file is whole, but that of `other`, which may be NULL. */
+nacre_status nacre_model_slots_find(const nacre_model_slots* slots, nacre_slot* found, const nacre_slot* other);
+/* Erases the slot beside `keep`. */
+nacre_status nacre_model_slots_begin(nacre_model_slots* slots, uint32_t keep, uint64_t bytes);
+uint64_t nacre_model_slots_offset(const nacre_model_slots* slots); /* of the file that is written */
+nacre_status nacre_model_slots_write(nacre_model_slots* slots, const void* part, size_t size);
+nacre_status nacre_model_slots_finish(nacre_model_slots* slots);
 
 /* ---- Training of static programs: engine/train/static_trainer.h ----
  * `nacre firmware --train` declares NAME_training in NAME.h, and NAME_program, which infers over the same state. Where

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Cortex-M4F image in QEMU against the PC. Needs build/test (tools/test.sh) and the firmware packages. Claims:
 #
-#   firmware_matches_host   KWS: outputs of 10 random inputs equal the PC's; sizes, stack, instructions
+#   firmware_matches_host   KWS: outputs of 10 random inputs equal the PC's; sizes, stack, instructions; dynamic_image says them beside the goals
 #   exact_memory_m4         AD, KWS, IC, VWW: the image prints what `nacre size --target arm/m4` says
 #   firmware_trains         the image trains the last layers of the digits network, of KWS and of IC, is stopped in the middle of a write, goes on
 #   static_training         the same by static programs: `nacre firmware --train`
@@ -368,6 +368,13 @@ gate arm/m4:file_O2:kws_ref_model "$fast" "$(number stack "$work/fast.txt")" - "
 claim firmware_matches_host "$verdict" "$equal of 10 outputs equal to the bit; text+rodata without the model, -Os: $small bytes (goal 12000), \
 $sentences with sentences (goal 15500), $whole with link-time optimisation (stack $(number stack "$work/lto.txt")), -O2: $fast; stack $stack (goal 1100); instructions a run: $instructions_os at -Os, \
 $(number instructions_run "$work/fast.txt") at -O2; $floats float instructions, $divisions division helpers; $words of 5 files with a number beyond 32 bits refused"
+# What is not reached is said so: firmware_gates keeps what is.
+dynamic='partly shown'
+if [ "$small" -le 12500 ] && [ "$sentences" -le 15500 ]; then dynamic=shown; fi
+if [ "$verdict" = ok ] && [ "$stack" -le 1072 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) dynamic='NOT SHOWN'; fi
+echo "CLAIM dynamic_image $dynamic: KWS from a model file, verified and bound on the Cortex-M4F, -Os: text and rodata $small bytes without sentences (goal 12500), \
+$sentences with (goal 15500), $whole without by link-time optimisation; stack $stack (at most 1072); arena and scratch \
+$(($(number arena "$work/run.txt") + $(number scratch "$work/run.txt")))"
 image "$model" -Dsentences=false -Doptimization=s
 policies_in_the_image
 fine_tuning

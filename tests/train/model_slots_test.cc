@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/model/model.h"
+#include "engine/nacre_c.h"
 #include "tests/model/builder.h"
 #include "tests/train/flash.h"
 
@@ -133,6 +134,40 @@ TEST(model_slots, what_does_not_fit_is_refused_before_anything_is_erased) {
   Storage bad = flash.storage();
   bad.program_bytes = 3;
   EXPECT_EQ(ModelSlots(bad).find(&found).code, Code::kStorageGranule);
+}
+
+TEST(model_slots, in_c_they_are_the_same) {
+  Flash flash(8, 512, 16 * 1024);
+  nacre_storage storage = {sizeof storage, 8, 512, 0, flash.bytes().size(), &flash, nullptr, nullptr, nullptr, nullptr};
+  storage.read = [](void* f, uint64_t at, void* to, size_t size) {
+    return int(static_cast<Flash*>(f)->read(at, {static_cast<std::byte*>(to), size}));
+  };
+  storage.program = [](void* f, uint64_t at, const void* from, size_t size) {
+    return int(static_cast<Flash*>(f)->program(at, {static_cast<const std::byte*>(from), size}));
+  };
+  storage.erase = [](void* f, uint64_t at) { return int(static_cast<Flash*>(f)->erase(at)); };
+  nacre_model_slots slots;
+  nacre_model_slots_make(&slots, &storage);
+  nacre_slot found = {sizeof found, 7, 7, 0, 7, 7};
+  EXPECT_EQ(nacre_model_slots_find(&slots, &found, nullptr).code, uint8_t(Code::kNoCheckpoint));
+  EXPECT_EQ(found.slot, NACRE_NO_SLOT);
+  const auto first = file_of(2900, 1), second = file_of(3300, 2);
+  for (const auto* file : {&first, &second}) {
+    ASSERT_EQ(nacre_model_slots_begin(&slots, found.slot, file->size()).code, 0);
+    ASSERT_EQ(nacre_model_slots_write(&slots, file->data(), file->size()).code, 0);
+    EXPECT_EQ(nacre_model_slots_offset(&slots) % 64, 0u);
+    ASSERT_EQ(nacre_model_slots_finish(&slots).code, 0);
+    ASSERT_EQ(nacre_model_slots_find(&slots, &found, nullptr).code, 0);
+    EXPECT_EQ(found.bytes, file->size());
+    EXPECT_EQ(std::memcmp(flash.bytes().data() + found.offset, file->data(), file->size()), 0);
+  }
+  nacre_slot older = {sizeof older, 0, 0, 0, 0, 0};
+  ASSERT_EQ(nacre_model_slots_find(&slots, &older, &found).code, 0);
+  EXPECT_EQ(older.bytes, first.size());
+  ModelSlots same(flash.storage());
+  ModelSlots::Found there;
+  ASSERT_TRUE(same.find(&there).ok());
+  EXPECT_EQ(there.offset, found.offset);
 }
 
 TEST(model_slots, a_model_opens_where_it_lies) {
