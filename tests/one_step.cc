@@ -82,6 +82,12 @@ Execution execute(const KernelEntry& entry, const std::vector<uint32_t>& words, 
   if (result.code != Code::kOk) return result;
   const int outputs = int(entry.operand_count) - (variadic(entry) ? 1 : input_count(entry));
   for (int i = 0; i < outputs; ++i) {
+    int64_t elements = 1;  // of a tensor more than an int counts are refused by open()
+    for (int axis = 0; axis < dims[i].rank; ++axis)
+      if ((elements *= dims[i].size[axis]) > INT32_MAX) {
+        result.code = Code::kOverflow;
+        return result;
+      }
     const ElementType element = entry.operands[entry.operand_count - outputs + i].element;
     result.outputs.push_back(make_array(element, {dims[i].size, dims[i].size + dims[i].rank}));
     const size_t bytes = result.outputs.back().bytes.size();
