@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/base/check_storage.h"
 #include "engine/base/crc32c.h"
 
 namespace nacre {
@@ -10,8 +11,6 @@ namespace {
 
 constexpr char kSlotMagic[4] = {'N', 'C', 'S', 'L'};
 constexpr uint32_t kLeastUnit = 64;  // of a slot's size: a model file's segments start at multiples of it
-
-constexpr bool is_power_of_two(uint32_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
 }  // namespace
 
@@ -31,15 +30,7 @@ uint64_t ModelSlots::slot_bytes() const {
   return storage_.bytes / 2 & ~(unit - 1);
 }
 
-Status ModelSlots::check() const {
-  const uint32_t program = storage_.program_bytes, erase = storage_.erase_bytes;
-  if (!is_power_of_two(program) || program > kHeaderBytes)
-    return refuse(Code::kStorageGranule, 0, kHeaderBytes, program);
-  if (!is_power_of_two(erase) || erase < program) return refuse(Code::kStorageGranule, 1, program, erase);
-  if (storage_.read == nullptr || storage_.program == nullptr || storage_.erase == nullptr)
-    return refuse(Code::kStorageFailed, kNoSlot);
-  return {};
-}
+Status ModelSlots::check() const { return check_storage(storage_, Table::kFile); }
 
 // Whether the slot has a header, of a file that lies in it.
 bool ModelSlots::header(uint32_t slot, Header* h, bool* failed) const {

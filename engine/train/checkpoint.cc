@@ -24,15 +24,7 @@ constexpr Status refuse(Code code, uint32_t slot = 0, uint64_t needed = 0, uint6
   return writer.append(bytes) && writer.pad() && flush();
 }
 
-Status Checkpoint::check() const {
-  const uint32_t program = storage_.program_bytes, erase = storage_.erase_bytes;
-  if (!is_power_of_two(program) || program > kBufferBytes)
-    return refuse(Code::kStorageGranule, 0, kBufferBytes, program);
-  if (!is_power_of_two(erase) || erase < program) return refuse(Code::kStorageGranule, 1, program, erase);
-  if (storage_.read == nullptr || storage_.program == nullptr || storage_.erase == nullptr)
-    return refuse(Code::kStorageFailed);
-  return {};
-}
+Status Checkpoint::check() const { return check_storage(storage_, Table::kCheckpoint); }
 
 Checkpoint::Slot Checkpoint::slot(uint32_t index) const {
   Slot s;

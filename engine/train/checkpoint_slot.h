@@ -6,13 +6,14 @@
 #include <cstring>
 
 #include "engine/base/bytes.h"
+#include "engine/base/check_storage.h"
 #include "engine/base/crc32c.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/state_table.h"
 
 namespace nacre {
 
-inline constexpr size_t kBufferBytes = 256;
+inline constexpr size_t kBufferBytes = kMostProgramBytes;
 inline constexpr char kCheckpointMagic[4] = {'N', 'C', 'K', 'P'}, kMarkMagic[4] = {'N', 'C', 'K', 'C'};
 inline constexpr uint16_t kCheckpointVersion = 1;
 inline constexpr uint32_t kPendingFlag = 1;
@@ -24,7 +25,6 @@ struct Mark {  // what confirm programs
 };
 static_assert(sizeof(Mark) == 16);
 
-constexpr bool is_power_of_two(uint32_t n) { return n != 0 && (n & (n - 1)) == 0; }
 constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
 
 struct Checkpoint::Header {
