@@ -86,7 +86,7 @@ void write_inputs(const tools::LoadedModel& model, Trainer& trainer) {
 Status step(const Ready& ready, Trainer::Report* report) {
   Trainer& trainer = ready.trainer->trainer();
   write_inputs(*ready.model, trainer);
-  TRY(trainer.accumulate());
+  NACRE_TRY(trainer.accumulate());
   return trainer.commit(kRate, report);
 }
 

@@ -10,6 +10,10 @@
 //   reference::kernels()   the kernels that run everywhere   engine/kernels/reference.h; training_kernels(): training.h
 #pragma once
 
+#if !defined(_MSVC_LANG) && __cplusplus < 202002L || defined(_MSVC_LANG) && _MSVC_LANG < 202002L
+#error "Nacre is C++20: compile with -std=c++20 or later (C programs include engine/nacre_c.h)"
+#endif
+
 #include "engine/base/status.h"
 #include "engine/kernels/reference.h"
 #include "engine/kernels/training.h"

@@ -48,9 +48,9 @@ int run(const char* name, const char* path, int count, char** files) {
   size_t bytes = 0;
   if (read(path, g_file, &bytes) == nullptr) return std::printf("no %s\n", path), 1;
   const auto bind = [&]() -> Status {
-    TRY(model.open({g_file, bytes}));
-    TRY(places.measure(model, 0, behind, &sizes));
-    TRY(Memory::cut(g_memory, sizes, &memory, places.alignment()));
+    NACRE_TRY(model.open({g_file, bytes}));
+    NACRE_TRY(places.measure(model, 0, behind, &sizes));
+    NACRE_TRY(Memory::cut(g_memory, sizes, &memory, places.alignment()));
     return places.bind(&program, model, 0, behind, memory);
   };
   if (const Status status = bind(); !status.ok()) return std::printf("%s: code %d\n", path, int(status.code)), 1;

@@ -186,7 +186,7 @@ const char* sentence(Code code);
 const char* table_name(Table table);
 
 // Returns early with whatever was refused.
-#define TRY(expression)                                                              \
+#define NACRE_TRY(expression)                                                        \
   do {                                                                               \
     if (const ::nacre::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)

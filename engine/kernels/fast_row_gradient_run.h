@@ -159,7 +159,7 @@ template <class T>
 template <class T, class I>
 [[gnu::flatten]] Code FastEmbeddingGradient<T, I>::run(const T* dy, const I* ids, Update<float> dtable) const {
   using V = Vector;
-  TRY_CODE(check(ids));
+  NACRE_TRY_CODE(check(ids));
   for (int i = 0; i < count; ++i, dy += width) {
     float* const sum = dtable.data + ptrdiff_t(row(ids[i])) * width;
     each_vector<V>(width, [&](int j, auto n) __attribute__((always_inline)) {

@@ -38,7 +38,7 @@ Status Model::open(std::span<const std::byte> bytes, const Limits& limits) {
   *this = Model();
   changes_ = changes;
   Verifier verifier(bytes, limits);
-  TRY(verifier.check(this));
+  NACRE_TRY(verifier.check(this));
   bytes_ = bytes;
   changes_ = uint16_t(changes + header().crc);
   work_limit_ = limits.work;
@@ -212,7 +212,7 @@ Status Model::check_weights() const {
     for (uint64_t at = 0; at < r.bytes; at += size)
       if (is_nan(r.element, data + at)) return {Code::kNotFinite, Table::kTensor, id};
   }
-  TRY(check_quantizers());
+  NACRE_TRY(check_quantizers());
   return check_multipliers();
 }
 

@@ -2,10 +2,10 @@
 // another model in the field beside the one that runs; whatever cuts that short, a whole file is found afterwards.
 //
 //   ModelSlots slots(storage);                        // of NorFlash (train/nor_flash.h): read where it lies
-//   at start     TRY(slots.find(&found)); open {flash.begin + found.offset, found.bytes}, check_weights();
+//   at start     NACRE_TRY(slots.find(&found)); open {flash.begin + found.offset, found.bytes}, check_weights();
 //                where the model is refused, find(&older, &found) and open that
-//   an update    TRY(slots.begin(found.slot, bytes)); TRY(slots.write(part)) of each part as it arrives;
-//                open and check what lies at slots.offset(), bind and try it; TRY(slots.finish())
+//   an update    NACRE_TRY(slots.begin(found.slot, bytes)); NACRE_TRY(slots.write(part)) of each part as it arrives;
+//                open and check what lies at slots.offset(), bind and try it; NACRE_TRY(slots.finish())
 //
 // Each half of the storage is a slot, in whole sectors: a header, and kHeaderBytes behind its start the file. The
 // header is programmed last, when the file has been read back: a file without one was never there. An update that is

@@ -60,9 +60,9 @@ struct Clip {  // the op clamp
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const ElementType codes = operands.element(0);
-    for (const int word : {kXZero, kYZero}) TRY_CODE(check_zero(words.integer(word), codes));
-    TRY_CODE(check_clamp(words, kClamp, codes));
-    TRY_CODE(check_pairs(operands, 1, 1));
+    for (const int word : {kXZero, kYZero}) NACRE_TRY_CODE(check_zero(words.integer(word), codes));
+    NACRE_TRY_CODE(check_clamp(words, kClamp, codes));
+    NACRE_TRY_CODE(check_pairs(operands, 1, 1));
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
@@ -108,7 +108,7 @@ struct Activation {  // the functions of real numbers
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (!is_finite(words[0])) return Code::kAttribute;
-    TRY_CODE(check_pairs(operands, 1, 2));
+    NACRE_TRY_CODE(check_pairs(operands, 1, 2));
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
@@ -182,7 +182,7 @@ struct ActivationGradient {
   }
   static constexpr Code shapes_clamp(const Words& words, const Operands& operands, Dims* dx) {
     if (words[Clip::kXZero] != 0 || words[Clip::kYZero] != 0) return Code::kAttributeZero;
-    TRY_CODE(check_clamp(words, Clip::kClamp, operands.element(0)));
+    NACRE_TRY_CODE(check_clamp(words, Clip::kClamp, operands.element(0)));
     return shapes({}, operands, dx);
   }
 

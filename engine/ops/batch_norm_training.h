@@ -104,20 +104,20 @@ struct BatchNormTraining {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     if (words[kUnbiased] > 1) return Code::kAttribute;
-    TRY_CODE(BatchNorm::check(words, operands, kScale, kBatches));
+    NACRE_TRY_CODE(BatchNorm::check(words, operands, kScale, kBatches));
     if (!is(operands, kBatches, 1)) return Code::kShapeInput;
     y[kY] = dims_of(operands[kX]);
     y[kMean] = y[kInverseDeviation] = dims_of(operands[kScale]);
     return Code::kOk;
   }
   static constexpr Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
-    TRY_CODE(BatchNorm::check_x(operands));
-    TRY_CODE(BatchNorm::check(words, operands, 2, 5));
+    NACRE_TRY_CODE(BatchNorm::check_x(operands));
+    NACRE_TRY_CODE(BatchNorm::check(words, operands, 2, 5));
     *dx = dims_of(operands[0]);
     return Code::kOk;
   }
   static constexpr Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
-    TRY_CODE(BatchNorm::check_x(operands));
+    NACRE_TRY_CODE(BatchNorm::check_x(operands));
     return BatchNorm::check(words, operands, 2, 5);
   }
 

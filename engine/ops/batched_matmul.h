@@ -83,14 +83,14 @@ struct BatchedMatmul {
     if (words[kTransposeA] > 1 || words[kTransposeB] > 1) return Code::kAttribute;
     const ElementType type = operands.element(kA);
     if (type == ElementType::kInt8 || type == ElementType::kInt16) {
-      for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), type));
-      TRY_CODE(check_pairs(operands, kRequant, 1));
+      for (const int word : {kAZero, kBZero, kYZero}) NACRE_TRY_CODE(check_zero(words.integer(word), type));
+      NACRE_TRY_CODE(check_pairs(operands, kRequant, 1));
     }
     if (a.rank < 2 || b.rank < 2) return Code::kShapeRank;
     const int m = a[a.rank - 2 + words.integer(kTransposeA)], k = a[a.rank - 1 - words.integer(kTransposeA)];
     const int n = b[b.rank - 1 - words.integer(kTransposeB)];
     if (b[b.rank - 2 + words.integer(kTransposeB)] != k) return Code::kShapeInput;
-    TRY_CODE(broadcast_shape(leading(a), leading(b), y));
+    NACRE_TRY_CODE(broadcast_shape(leading(a), leading(b), y));
     int64_t elements = m;
     for (int axis = 0; axis < y->rank && elements <= INT32_MAX; ++axis) elements *= y->size[axis];
     if (elements > INT32_MAX || elements * n > INT32_MAX) return Code::kOverflow;
@@ -182,7 +182,7 @@ struct BatchedMatmulGradient : BatchedMatmul {
 
   static constexpr Code shapes_of(int which, const Words& words, const Operands& operands, Dims* dx) {
     Dims y;
-    TRY_CODE(BatchedMatmul::shapes(words, operands, &y));
+    NACRE_TRY_CODE(BatchedMatmul::shapes(words, operands, &y));
     if (!same(operands[2], {y.rank, y.size, 0})) return Code::kShapeInput;
     *dx = dims_of(operands[which]);
     return Code::kOk;

@@ -196,7 +196,7 @@ struct BinaryGradient {
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     if (words[Binary::kInput] > 1) return Code::kAttribute;
     Dims y;
-    TRY_CODE(Binary::shapes(words, {operands.tensor + 1, operands.count - 1, operands.rows}, &y));
+    NACRE_TRY_CODE(Binary::shapes(words, {operands.tensor + 1, operands.count - 1, operands.rows}, &y));
     const Shape dy = operands[0];
     if (dy.rank != y.rank) return Code::kShapeRank;
     for (int axis = 0; axis < y.rank; ++axis)

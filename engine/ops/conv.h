@@ -149,7 +149,7 @@ struct Conv2d {
     const uint32_t groups = words[kGroups] + 1;
     if (groups == 0 || uint32_t(x[3]) % groups != 0 || uint32_t(w[0]) % groups != 0) return Code::kGroups;
     if (uint32_t(w[3]) != uint32_t(x[3]) / groups) return Code::kShapeWeights;
-    TRY_CODE(EpilogueShapes({w[0], w.product(1, 4), 1, kClamp, kForm}).check(words, operands));
+    NACRE_TRY_CODE(EpilogueShapes({w[0], w.product(1, 4), 1, kClamp, kForm}).check(words, operands));
     return window_shape(words, x, w[1], w[2], w[0], y);
   }
 
@@ -199,7 +199,7 @@ struct Conv2d {
 
   static constexpr Code window_shape(const Words& words, Shape x, int kernel_h, int kernel_w, int out_c, Dims* y) {
     int out_h = 0, out_w = 0;
-    TRY_CODE(Window::sizes(words, kWindow, x, kernel_h, kernel_w, &out_h, &out_w));
+    NACRE_TRY_CODE(Window::sizes(words, kWindow, x, kernel_h, kernel_w, &out_h, &out_w));
     *y = {4, {x[0], out_h, out_w, out_c}};
     return Code::kOk;
   }
@@ -308,7 +308,7 @@ struct DepthwiseConv2d : Conv2d {
     if (x.rank != 4 || w.rank != 3) return Code::kShapeRank;
     if (words[kGroups] != 0) return Code::kGroups;
     if (w[2] % x[3] != 0) return Code::kShapeWeights;
-    TRY_CODE(EpilogueShapes({w[2], w[0] * w[1], 1, kClamp, kForm}).check(words, operands));
+    NACRE_TRY_CODE(EpilogueShapes({w[2], w[0] * w[1], 1, kClamp, kForm}).check(words, operands));
     return window_shape(words, x, w[0], w[1], w[2], y);
   }
   static constexpr Code shapes_fused(const Words& words, const Operands& operands, Dims* y) {

@@ -48,7 +48,7 @@ struct ConvGradient : Conv2d {
 
   // Whether y is what conv2d, or depthwise_conv2d, makes of x and w.
   static constexpr Code check_conv(const Words& words, Shape x, Shape w, Shape y) {
-    TRY_CODE(real_form(words));
+    NACRE_TRY_CODE(real_form(words));
     if (x.rank != 4 || w.rank != 4 || y.rank != 4) return Code::kShapeRank;
     const uint32_t groups = words[kGroups] + 1;
     if (groups == 0 || uint32_t(x[3]) % groups != 0 || uint32_t(w[0]) % groups != 0) return Code::kGroups;
@@ -56,7 +56,7 @@ struct ConvGradient : Conv2d {
     return check_output(words, x, y, {4, {x[0], w[1], w[2], w[0]}});
   }
   static constexpr Code check_depthwise(const Words& words, Shape x, Shape w, Shape y) {
-    TRY_CODE(real_form(words));
+    NACRE_TRY_CODE(real_form(words));
     if (x.rank != 4 || w.rank != 3 || y.rank != 4) return Code::kShapeRank;
     if (words[kGroups] != 0) return Code::kGroups;
     if (w[2] % x[3] != 0) return Code::kShapeWeights;
@@ -93,7 +93,7 @@ struct ConvGradient : Conv2d {
   // made: {batch, kernel_h, kernel_w, out_c}
   static constexpr Code check_output(const Words& words, Shape x, Shape y, const Dims& made) {
     Dims expected;
-    TRY_CODE(window_shape(words, x, made.size[1], made.size[2], made.size[3], &expected));
+    NACRE_TRY_CODE(window_shape(words, x, made.size[1], made.size[2], made.size[3], &expected));
     for (int axis = 0; axis < 4; ++axis)
       if (y[axis] != expected.size[axis]) return Code::kShapeInput;
     return Code::kOk;
@@ -132,7 +132,7 @@ struct Conv2dGradientX : ConvGradient {
     if (y.rank != 4) return Code::kShapeRank;
     if (operands.has(2) != operands.has(3)) return Code::kShapeScale;
     if (operands.has(2) && (!is(operands, 2, 1) || !is(operands, 3, 1))) return Code::kShapeScale;
-    TRY_CODE(x_dims(words, y, dx));
+    NACRE_TRY_CODE(x_dims(words, y, dx));
     return check_conv(words, {4, dx->size, 0}, operands[1], y);
   }
 
@@ -268,7 +268,7 @@ struct DepthwiseConv2dGradientX : ConvGradient {
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
     if (y.rank != 4) return Code::kShapeRank;
-    TRY_CODE(x_dims(words, y, dx));
+    NACRE_TRY_CODE(x_dims(words, y, dx));
     return check_depthwise(words, {4, dx->size, 0}, operands[1], y);
   }
 };

@@ -173,7 +173,7 @@ struct Dense {
     const Shape x = operands[kX], w = operands[kW];
     if (x.rank < 1 || w.rank != 2) return Code::kShapeRank;
     if (w[1] != x.last()) return Code::kShapeWeights;
-    TRY_CODE(EpilogueShapes({w[0], w[1], x.rank - 1, kClamp, kForm}).check(words, operands));
+    NACRE_TRY_CODE(EpilogueShapes({w[0], w[1], x.rank - 1, kClamp, kForm}).check(words, operands));
     y->rank = x.rank;
     for (int i = 0; i + 1 < x.rank; ++i) y->size[i] = x[i];
     y->size[x.rank - 1] = w[0];
@@ -247,7 +247,7 @@ struct DenseGradientX {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0], w = operands[1];
-    TRY_CODE(real_form(words));
+    NACRE_TRY_CODE(real_form(words));
     if (y.rank < 1 || w.rank != 2) return Code::kShapeRank;
     if (w[0] != y.last()) return Code::kShapeWeights;
     if (int64_t{y.product(0, y.rank - 1)} * w[1] > INT32_MAX) return Code::kElements;
@@ -294,7 +294,7 @@ struct DenseGradientW {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     const Shape y = operands[0], x = operands[1], w = operands[2];
-    TRY_CODE(DenseGradientX::real_form(words));
+    NACRE_TRY_CODE(DenseGradientX::real_form(words));
     if (y.rank < 1 || x.rank != y.rank || w.rank != 2) return Code::kShapeRank;
     for (int i = 0; i + 1 < y.rank; ++i)
       if (x[i] != y[i]) return Code::kShapeInput;

@@ -125,14 +125,14 @@ struct Sum {  // add and sub
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const ElementType codes = operands.element(kA);
-    for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), codes));
+    for (const int word : {kAZero, kBZero, kYZero}) NACRE_TRY_CODE(check_zero(words.integer(word), codes));
     // 255 * 2^22 < 2^30: a shifted code and the sum of two of them fit into int32; of int16, 2^15 * 2^15 and the sum of
     // two halves.
     const uint32_t most = codes == ElementType::kInt8 ? 22 : codes == ElementType::kInt16 ? 15 : 0;
     if (words[kLeftShift] > most) return Code::kAttribute;
-    TRY_CODE(check_clamp(words, kClamp, codes));
-    TRY_CODE(check_whole(words, kClamp, codes));
-    TRY_CODE(check_pairs(operands, kRequant, 3));
+    NACRE_TRY_CODE(check_clamp(words, kClamp, codes));
+    NACRE_TRY_CODE(check_whole(words, kClamp, codes));
+    NACRE_TRY_CODE(check_pairs(operands, kRequant, 3));
     return broadcast_shape(operands[kA], operands[kB], y);
   }
 
@@ -199,10 +199,10 @@ struct Product {  // mul
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const ElementType codes = operands.element(kA);
-    for (const int word : {kAZero, kBZero, kYZero}) TRY_CODE(check_zero(words.integer(word), codes));
-    TRY_CODE(check_clamp(words, kClamp, codes));
-    TRY_CODE(check_whole(words, kClamp, codes));
-    TRY_CODE(check_pairs(operands, kRequant, 1));
+    for (const int word : {kAZero, kBZero, kYZero}) NACRE_TRY_CODE(check_zero(words.integer(word), codes));
+    NACRE_TRY_CODE(check_clamp(words, kClamp, codes));
+    NACRE_TRY_CODE(check_whole(words, kClamp, codes));
+    NACRE_TRY_CODE(check_pairs(operands, kRequant, 1));
     return broadcast_shape(operands[kA], operands[kB], y);
   }
 
@@ -258,7 +258,7 @@ struct MulGradient {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* da) {
     const Shape y = operands[0], b = operands[1];
-    TRY_CODE(SumTo::shapes(words, operands, da));
+    NACRE_TRY_CODE(SumTo::shapes(words, operands, da));
     if (words[SumTo::kNegative] != 0) return Code::kAttribute;
     if (b.rank > y.rank) return Code::kShapeRank;
     for (int axis = 0; axis < b.rank; ++axis)

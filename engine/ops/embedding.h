@@ -37,7 +37,7 @@ struct Embedding {
 
   template <class T, class I>
   constexpr Code forward(const T* table, const I* ids, T* y) const {
-    TRY_CODE(check(ids));
+    NACRE_TRY_CODE(check(ids));
     if constexpr (kThreads) {
       each_independent(count, width, [&](int i, int j, int e) { y[e] = table[row(ids[i]) * width + j]; });
     } else {
@@ -89,7 +89,7 @@ struct EmbeddingGradient : Embedding {
   template <class T, class I>
   constexpr Code forward(const T* dy, const I* ids, Update<typename Element<T>::Accumulator> dtable) const {
     using A = typename Element<T>::Accumulator;
-    TRY_CODE(check(ids));
+    NACRE_TRY_CODE(check(ids));
     for (int run : independent((width - 1) / kColumns + 1)) {
       const int first = run * kColumns, columns = width - first < kColumns ? width - first : kColumns;
       for (int i = 0; i < count; ++i) {

@@ -23,12 +23,12 @@ struct EpilogueShapes {
     if (words[form] > (weight_only ? 1u : 0u)) return Code::kAttribute;
     if (operands.has(kBias) && !is(operands, kBias, channels)) return Code::kShapeBias;
     if (!grouped && words[form + 1] != 0) return Code::kAttribute;
-    if (grouped) TRY_CODE(check_groups(words[form + 1], operands));
+    if (grouped) NACRE_TRY_CODE(check_groups(words[form + 1], operands));
     else if (scaled && !scales_fit(operands)) return Code::kShapeScale;
-    TRY_CODE(check_terms(operands, terms));
+    NACRE_TRY_CODE(check_terms(operands, terms));
     const ElementType codes = more ? ElementType::kNone : operands.element(kX);
-    TRY_CODE(check_zero(words.integer(clamp + 3), codes));
-    TRY_CODE(check_zero(words.integer(clamp + 4), codes));
+    NACRE_TRY_CODE(check_zero(words.integer(clamp + 3), codes));
+    NACRE_TRY_CODE(check_zero(words.integer(clamp + 4), codes));
     return check_clamp(words, clamp, codes);
   }
 

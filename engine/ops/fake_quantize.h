@@ -220,7 +220,7 @@ struct FakeQuantizeGradientX {
   constexpr uint64_t work() const { return uint64_t(elements); }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    TRY_CODE(check_fake_quantize_gradient(operands));
+    NACRE_TRY_CODE(check_fake_quantize_gradient(operands));
     if (words[kPerChannel] > 1 || (words[kPerChannel] != 0 && !operands.has(kStep))) return Code::kAttribute;
     if (words[kPerChannel] == 0 ? words[kAxis] != 0 : words[kAxis] >= uint32_t(operands[kDy].rank))
       return Code::kAttributeAxis;
@@ -265,7 +265,7 @@ struct FakeQuantizeGradientRange {
   constexpr uint64_t work() const { return uint64_t(elements); }
 
   static constexpr Code shapes(const Words&, const Operands& operands, Dims*) {
-    TRY_CODE(check_fake_quantize_gradient(operands));
+    NACRE_TRY_CODE(check_fake_quantize_gradient(operands));
     return is(operands, kSum, 2) ? Code::kOk : Code::kShapeScale;
   }
 

@@ -58,12 +58,12 @@ constexpr Code fused_shapes(const Words& words, const Operands& operands, Dims* 
   const Clamp function = Clamp::from(words, O::kClamp);
   const bool residual = operands.has(O::kResidual);
   if (function.kind > Clamp::kBounds) {
-    TRY_CODE(check_function(function));
+    NACRE_TRY_CODE(check_function(function));
     for (int i = 0; i < 3; ++i) plain[O::kClamp + i] = 0;
   } else if (!residual) {
     return Code::kAttribute;
   }
-  TRY_CODE(O::shapes({plain, kCount}, {operands.tensor, O::kResidual, operands.rows}, y));
+  NACRE_TRY_CODE(O::shapes({plain, kCount}, {operands.tensor, O::kResidual, operands.rows}, y));
   if (!residual) return Code::kOk;
   const Shape r = operands[O::kResidual];
   bool fits = r.rank == y->rank;

@@ -87,7 +87,7 @@ constexpr Code dims_of_words(const Words& words, int first, Dims* dims) {
 
 // The dims of x from words at `first`. Where axis 0 of x is that of y, its size is the rows of this run.
 constexpr Code broadcast_source(const Words& words, int first, Shape y, Dims* x) {
-  TRY_CODE(dims_of_words(words, first, x));
+  NACRE_TRY_CODE(dims_of_words(words, first, x));
   if (x->rank > y.rank) return Code::kShapeRank;
   for (int axis = 0; axis < x->rank; ++axis) {
     const int size = y.dims[y.rank - x->rank + axis];

@@ -72,7 +72,7 @@ struct Gru {
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* outputs) {
     const Shape x = operands[kX];
     if (words[0] > 1) return Code::kAttribute;
-    TRY_CODE(check_sequence(operands, kX, kW, 3));
+    NACRE_TRY_CODE(check_sequence(operands, kX, kW, 3));
     const int width = operands[kW][1];
     if (operands.has(kBias) && !is(operands, kBias, 3 * width)) return Code::kShapeBias;
     if (operands.has(kH0) && !is(operands, kH0, x[0], width)) return Code::kShapeInput;
@@ -261,7 +261,7 @@ struct GruGradientW {
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
     const Shape y = operands[kY];
     if (words[0] > 1) return Code::kAttribute;
-    TRY_CODE(check_sequence(operands, kDx, kDw, 3));
+    NACRE_TRY_CODE(check_sequence(operands, kDx, kDw, 3));
     const int64_t width = operands[kDw][1], saved = Gru::saved(words[0] != 0) * width;
     if (saved > INT32_MAX || !is_sequence(y, operands[kDx], int(width))) return Code::kShapeInput;
     if (!is_sequence(operands[kGates], y, int(saved))) return Code::kShapeInput;

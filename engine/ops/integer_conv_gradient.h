@@ -39,7 +39,7 @@ struct ConvInt8Gradient : ConvGradient {
     const Shape e = operands[0];
     for (const int word : {int{kClamp}, kClamp + 1, kClamp + 2, int{kYZero}, int{kForm}, int{kBlock}})
       if (words[word] != 0) return Code::kAttribute;
-    TRY_CODE(check_zero(words.integer(kXZero), ElementType::kInt8));
+    NACRE_TRY_CODE(check_zero(words.integer(kXZero), ElementType::kInt8));
     return e.rank == 4 ? check_terms(operands, e.product(0, 3)) : Code::kShapeRank;
   }
 
@@ -81,7 +81,7 @@ struct Conv2dInt8GradientW : Conv2dFloat8GradientW {
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
-    TRY_CODE(ConvInt8Gradient::check_w(words, operands));
+    NACRE_TRY_CODE(ConvInt8Gradient::check_w(words, operands));
     return check_conv(ConvInt8Gradient::Plain(words).words(), operands[1], operands[2], operands[0]);
   }
 };
@@ -110,7 +110,7 @@ struct DepthwiseConv2dInt8GradientW : Conv2dFloat8GradientW {
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
-    TRY_CODE(ConvInt8Gradient::check_w(words, operands));
+    NACRE_TRY_CODE(ConvInt8Gradient::check_w(words, operands));
     return check_depthwise(ConvInt8Gradient::Plain(words).words(), operands[1], operands[2], operands[0]);
   }
 };
@@ -143,7 +143,7 @@ struct Conv2dInt8GradientX : Conv2dGradientX {
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    TRY_CODE(ConvInt8Gradient::check_x(words, operands, dx));
+    NACRE_TRY_CODE(ConvInt8Gradient::check_x(words, operands, dx));
     return check_conv(ConvInt8Gradient::Plain(words).words(), operands[3], operands[1], operands[0]);
   }
 };
@@ -175,7 +175,7 @@ struct DepthwiseConv2dInt8GradientX : ConvGradient {
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    TRY_CODE(ConvInt8Gradient::check_x(words, operands, dx));
+    NACRE_TRY_CODE(ConvInt8Gradient::check_x(words, operands, dx));
     return check_depthwise(ConvInt8Gradient::Plain(words).words(), operands[3], operands[1], operands[0]);
   }
 };
@@ -205,7 +205,7 @@ struct AveragePoolInt8Gradient : PoolGradient {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Operands x = {operands.tensor + 1, 1, operands.rows};
-    TRY_CODE(check(words, x, operands[0]));
+    NACRE_TRY_CODE(check(words, x, operands[0]));
     *dx = dims_of(x[0]);
     return check_apart(words);
   }
@@ -222,7 +222,7 @@ struct MaxPoolInt8Gradient : MaxPoolGradient {
   constexpr void forward_int8(const int8_t* error, const int8_t* x, int8_t* dx) const { forward(error, x, dx); }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
-    TRY_CODE(MaxPoolGradient::shapes(words, operands, dx));
+    NACRE_TRY_CODE(MaxPoolGradient::shapes(words, operands, dx));
     return check_apart(words);
   }
 };

@@ -159,8 +159,8 @@ struct DenseInt8GradientW : DenseGradientW {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* made) {
     const Shape e = operands[0];
-    TRY_CODE(check_zero(words.integer(0), ElementType::kInt8));
-    TRY_CODE(DenseGradientW::shapes({}, operands, made));
+    NACRE_TRY_CODE(check_zero(words.integer(0), ElementType::kInt8));
+    NACRE_TRY_CODE(DenseGradientW::shapes({}, operands, made));
     return check_terms(operands, e.product(0, e.rank - 1));
   }
 
@@ -193,7 +193,7 @@ struct DenseInt8GradientX : DenseGradientX {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     if (!ErrorCodes::holds(words, 0)) return Code::kAttribute;
-    TRY_CODE(DenseGradientX::shapes({}, operands, dx));
+    NACRE_TRY_CODE(DenseGradientX::shapes({}, operands, dx));
     const Shape x = operands[3];
     if (!is(operands, 2, operands[1][0])) return Code::kShapeScale;
     if (x.rank != dx->rank) return Code::kShapeRank;

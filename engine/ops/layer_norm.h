@@ -96,7 +96,7 @@ struct LayerNorm {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
-    TRY_CODE(check(words, x));
+    NACRE_TRY_CODE(check(words, x));
     for (const int parameter : {1, 2})
       if (operands.has(parameter) && !is(operands, parameter, x.last()))
         return parameter == 1 ? Code::kShapeScale : Code::kShapeBias;
@@ -105,7 +105,7 @@ struct LayerNorm {
   }
   static constexpr Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
     const Shape x = operands[0];
-    TRY_CODE(check(words, x));
+    NACRE_TRY_CODE(check(words, x));
     if (operands.has(1) && !is(operands, 1, x.last())) return Code::kShapeScale;
     if (!same(x, operands[2])) return Code::kShapeInput;
     *dx = dims_of(x);
@@ -113,7 +113,7 @@ struct LayerNorm {
   }
   static constexpr Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
     const Shape x = operands[0];
-    TRY_CODE(check(words, x));
+    NACRE_TRY_CODE(check(words, x));
     if (!same(x, operands[1])) return Code::kShapeInput;
     return is(operands, 2, x.last()) ? Code::kOk : Code::kShapeScale;
   }

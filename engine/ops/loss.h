@@ -105,11 +105,11 @@ struct CrossEntropy {
   }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims*) {
-    TRY_CODE(check(words, operands));
+    NACRE_TRY_CODE(check(words, operands));
     return is(operands, 2, 1) && is(operands, 3, 1) ? Code::kOk : Code::kShapeOutput;
   }
   static constexpr Code shapes_gradient(const Words& words, const Operands& operands, Dims* dx) {
-    TRY_CODE(check(words, operands));
+    NACRE_TRY_CODE(check(words, operands));
     if (!is(operands, 2, 1)) return Code::kShapeInput;
     *dx = dims_of(operands[0]);
     return Code::kOk;

@@ -84,21 +84,21 @@ struct ElementwiseLoss {
   }
 
   static constexpr Code shapes(const Words&, const Operands& operands, Dims*) {
-    TRY_CODE(check(operands));
+    NACRE_TRY_CODE(check(operands));
     return is(operands, 2, 1) && is(operands, 3, 1) ? Code::kOk : Code::kShapeOutput;
   }
   static constexpr Code shapes_gradient(const Words&, const Operands& operands, Dims* dy) {
-    TRY_CODE(check(operands));
+    NACRE_TRY_CODE(check(operands));
     if (!is(operands, 2, 1)) return Code::kShapeInput;
     *dy = dims_of(operands[0]);
     return Code::kOk;
   }
   static constexpr Code shapes_huber(const Words& words, const Operands& operands, Dims* none) {
-    TRY_CODE(check_delta(words));
+    NACRE_TRY_CODE(check_delta(words));
     return shapes(words, operands, none);
   }
   static constexpr Code shapes_huber_gradient(const Words& words, const Operands& operands, Dims* dy) {
-    TRY_CODE(check_delta(words));
+    NACRE_TRY_CODE(check_delta(words));
     return shapes_gradient(words, operands, dy);
   }
 

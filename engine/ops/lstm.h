@@ -66,7 +66,7 @@ struct Lstm {
 
   static constexpr Code shapes(const Words&, const Operands& operands, Dims* outputs) {
     const Shape x = operands[kX];
-    TRY_CODE(check_sequence(operands, kX, kW, 4));
+    NACRE_TRY_CODE(check_sequence(operands, kX, kW, 4));
     const int width = operands[kW][1];
     if (operands.has(kBias) && !is(operands, kBias, 4 * width)) return Code::kShapeBias;
     if (operands.has(kH0) != operands.has(kC0)) return Code::kOperandMissing;
@@ -155,7 +155,7 @@ struct LstmGradient {
 
   static constexpr Code shapes(const Words&, const Operands& operands, Dims* outputs) {
     const Shape gates = operands[kGates], cells = operands[kCells];
-    TRY_CODE(check_sequence(operands, kGates, kW, 4));
+    NACRE_TRY_CODE(check_sequence(operands, kGates, kW, 4));
     const int width = operands[kW][1];
     if (!is_sequence(cells, gates, width) || !same(cells, operands[kDy])) return Code::kShapeInput;
     if (operands.has(kC0) && !is(operands, kC0, gates[0], width)) return Code::kShapeInput;
@@ -228,7 +228,7 @@ struct LstmGradientW {
 
   static constexpr Code shapes(const Words&, const Operands& operands, Dims*) {
     const Shape dx = operands[0], y = operands[1];
-    TRY_CODE(check_sequence(operands, 0, 3, 4));
+    NACRE_TRY_CODE(check_sequence(operands, 0, 3, 4));
     const int width = operands[3][1];
     if (!is_sequence(y, dx, width)) return Code::kShapeInput;
     return !operands.has(2) || is(operands, 2, dx[0], width) ? Code::kOk : Code::kShapeInput;

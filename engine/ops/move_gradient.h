@@ -118,7 +118,7 @@ struct SliceGradient {
     }
     const Tensor x = {nullptr, &record};
     Dims expected;
-    TRY_CODE(Slice::shapes(words, {&x, 1, 0}, &expected));
+    NACRE_TRY_CODE(Slice::shapes(words, {&x, 1, 0}, &expected));
     for (int axis = 0; axis < y.rank; ++axis)
       if (y.dims[axis] != expected.size[axis]) return Code::kShapeInput;
     if (y.rows == 0) return Code::kOk;

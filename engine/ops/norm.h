@@ -56,17 +56,17 @@ struct BatchNorm {
   constexpr uint64_t work() const { return uint64_t(uint32_t(rows)) * uint32_t(channels); }
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
-    TRY_CODE(check(words, operands, 1, 5));
+    NACRE_TRY_CODE(check(words, operands, 1, 5));
     *y = dims_of(operands[0]);
     return Code::kOk;
   }
   static constexpr Code shapes_x(const Words& words, const Operands& operands, Dims* dx) {
-    TRY_CODE(check(words, operands, 1, 3));
+    NACRE_TRY_CODE(check(words, operands, 1, 3));
     *dx = dims_of(operands[0]);
     return Code::kOk;
   }
   static constexpr Code shapes_scale(const Words& words, const Operands& operands, Dims*) {
-    TRY_CODE(check_x(operands));
+    NACRE_TRY_CODE(check_x(operands));
     return check(words, operands, 2, 5);
   }
 

@@ -88,12 +88,12 @@ struct Pool {
     if (x.rank != 4) return Code::kShapeRank;
     if (words[kKernelH] >= kMaxWindow || words[kKernelW] >= kMaxWindow) return Code::kStride;
     if (words[kCountIncludePad] > 1) return Code::kAttribute;
-    TRY_CODE(check_clamp(words, kClamp, operands.element(0)));
+    NACRE_TRY_CODE(check_clamp(words, kClamp, operands.element(0)));
     const int kernel_h = words.integer(kKernelH) + 1, kernel_w = words.integer(kKernelW) + 1;
     int out_h = 0, out_w = 0;
-    TRY_CODE(Window::sizes(words, kWindow, x, kernel_h, kernel_w, &out_h, &out_w));
-    TRY_CODE(check_taps(words, x, kernel_h, kernel_w));
-    if (holds_codes(operands.element(0))) TRY_CODE(check_codes(words, operands.element(0), kernel_h * kernel_w));
+    NACRE_TRY_CODE(Window::sizes(words, kWindow, x, kernel_h, kernel_w, &out_h, &out_w));
+    NACRE_TRY_CODE(check_taps(words, x, kernel_h, kernel_w));
+    if (holds_codes(operands.element(0))) NACRE_TRY_CODE(check_codes(words, operands.element(0), kernel_h * kernel_w));
     *y = {4, {x[0], out_h, out_w, x[3]}};
     return Code::kOk;
   }
@@ -174,7 +174,7 @@ struct PoolGradient : Pool {
     if (words[kClamp] != 0) return Code::kAttribute;
     if (y.rank != 4) return Code::kShapeRank;
     Dims expected;
-    TRY_CODE(Pool::shapes(words, x, &expected));
+    NACRE_TRY_CODE(Pool::shapes(words, x, &expected));
     for (int axis = 0; axis < 4; ++axis)
       if (y[axis] != expected.size[axis]) return Code::kShapeInput;
     return Code::kOk;
@@ -281,7 +281,7 @@ struct MaxPoolGradient : PoolGradient {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Operands x = {operands.tensor + 1, 1, operands.rows};
-    TRY_CODE(check(words, x, operands[0]));
+    NACRE_TRY_CODE(check(words, x, operands[0]));
     *dx = dims_of(x[0]);
     return Code::kOk;
   }

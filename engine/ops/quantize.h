@@ -130,7 +130,7 @@ struct Requantize {
       const int zero = words.integer(word);
       if (wide ? !is_code(zero, ElementType::kInt16) : zero < -128 || zero > 255) return Code::kAttributeZero;
     }
-    TRY_CODE(check_pairs(operands, 1, 1));
+    NACRE_TRY_CODE(check_pairs(operands, 1, 1));
     *y = dims_of(operands[0]);
     return Code::kOk;
   }

@@ -88,8 +88,8 @@ struct Mean {
     const Shape x = operands[0];
     if (words[kAxes] >> x.rank != 0) return Code::kAttributeAxis;
     if (words[kKeepDims] > 1) return Code::kAttribute;
-    for (const int word : {kXZero, kYZero}) TRY_CODE(check_zero(words.integer(word), operands.element(0)));
-    TRY_CODE(check_pairs(operands, 1, 1));
+    for (const int word : {kXZero, kYZero}) NACRE_TRY_CODE(check_zero(words.integer(word), operands.element(0)));
+    NACRE_TRY_CODE(check_pairs(operands, 1, 1));
     int count = 1;
     for (int axis = 0; axis < x.rank; ++axis) {
       const bool reduced = (words[kAxes] >> axis & 1) != 0;
@@ -152,7 +152,7 @@ struct MeanGradient {
   // Axis 0 of x has the rows of this run, unless it is reduced.
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape y = operands[0];
-    TRY_CODE(dims_of_words(words, kRank, dx));
+    NACRE_TRY_CODE(dims_of_words(words, kRank, dx));
     if (words[kAxes] >> dx->rank != 0) return Code::kAttributeAxis;
     if (words[kKeepDims] > 1) return Code::kAttribute;
     int rank = 0;

@@ -117,7 +117,7 @@ struct ReduceGradient {
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* dx) {
     const Shape dy = operands[0], y = operands[2];
     Dims expected = {};
-    TRY_CODE(Reduce::shapes(words, {operands.tensor + 1, 1, operands.rows}, &expected));
+    NACRE_TRY_CODE(Reduce::shapes(words, {operands.tensor + 1, 1, operands.rows}, &expected));
     if (dy.rank != expected.rank || !same(dy, y)) return Code::kShapeInput;
     for (int axis = 0; axis < expected.rank; ++axis)
       if (dy[axis] != expected.size[axis]) return Code::kShapeInput;

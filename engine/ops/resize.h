@@ -50,7 +50,7 @@ struct Resize {
                          Optional<const typename Element<T>::Accumulator> row_weights,
                          Optional<const typename Element<T>::Accumulator> column_weights, T* y) const {
     using A = typename Element<T>::Accumulator;
-    TRY_CODE(check(rows, columns));
+    NACRE_TRY_CODE(check(rows, columns));
     if (!row_weights && !column_weights) return move(x, rows, columns, y);
     each_run([&](int n, int i, int j, int first, int count, int at) {
       A sum[kRun] = {};
@@ -71,7 +71,7 @@ struct Resize {
                                Q* y) const {
     using S = std::conditional_t<sizeof(Q) == 1, int32_t, int64_t>;
     using U = std::make_unsigned_t<S>;  // may wrap
-    TRY_CODE(check(rows, columns));
+    NACRE_TRY_CODE(check(rows, columns));
     if (!row_weights && !column_weights) return move(x, rows, columns, y);
     each_run([&](int n, int i, int j, int first, int count, int at) {
       U sum[kRun] = {};
@@ -95,8 +95,8 @@ struct Resize {
   static constexpr Code shapes(const Words&, const Operands& operands, Dims* y) {
     const Shape x = operands[kX];
     if (x.rank != 4) return Code::kShapeRank;
-    TRY_CODE(check_axis(operands, kFirstRows, x[1]));
-    TRY_CODE(check_axis(operands, kFirstColumns, x[2]));
+    NACRE_TRY_CODE(check_axis(operands, kFirstRows, x[1]));
+    NACRE_TRY_CODE(check_axis(operands, kFirstColumns, x[2]));
     *y = {4, {x[0], operands[kFirstRows][0], operands[kFirstColumns][0], x[3]}};
     return below_limit(*y) ? Code::kOk : Code::kElements;
   }
@@ -196,7 +196,7 @@ struct ResizeGradient : Resize {
                          Optional<const typename Element<T>::Accumulator> row_weights,
                          Optional<const typename Element<T>::Accumulator> column_weights, T* dx) const {
     using A = typename Element<T>::Accumulator;
-    TRY_CODE(check(rows, columns));
+    NACRE_TRY_CODE(check(rows, columns));
     if (decreases(rows, h.out) || decreases(columns, w.out)) return Code::kIndex;
     const int runs = runs_of(channels);
     each_independent(batch, h.in, w.in, runs, [&](int n, int p, int q, int run, int e) {
@@ -220,8 +220,8 @@ struct ResizeGradient : Resize {
     if (dy.rank != 4) return Code::kShapeRank;
     for (const int word : {int{kInH}, int{kInW}})
       if (words[word] < 1 || words[word] > 1u << 28) return Code::kAttribute;
-    TRY_CODE(check_axis(operands, kFirstRows, words.integer(kInH)));
-    TRY_CODE(check_axis(operands, kFirstColumns, words.integer(kInW)));
+    NACRE_TRY_CODE(check_axis(operands, kFirstRows, words.integer(kInH)));
+    NACRE_TRY_CODE(check_axis(operands, kFirstColumns, words.integer(kInW)));
     if (dy[1] != operands[kFirstRows][0] || dy[2] != operands[kFirstColumns][0]) return Code::kShapeInput;
     *dx = {4, {dy[0], words.integer(kInH), words.integer(kInW), dy[3]}};
     return below_limit(*dx) ? Code::kOk : Code::kElements;

@@ -88,7 +88,7 @@ struct Select {
   // The dims of a and b together, and those with c's.
   static constexpr Code shapes(const Words&, const Operands& operands, Dims* y) {
     Dims numbers;
-    TRY_CODE(broadcast_shape(operands[kA], operands[kB], &numbers));
+    NACRE_TRY_CODE(broadcast_shape(operands[kA], operands[kB], &numbers));
     return broadcast_shape(operands[kC], Shape{numbers.rank, numbers.size, 0}, y);
   }
 

@@ -77,7 +77,7 @@ struct Signal {
       const int32_t* const row = x + r * width;
       if (function == kHeadroom) y[r] = headroom(row);
       else if (function == kFft) transform(row, w.data, y + r * made);
-      else TRY_CODE(filtered(row, w.data, uint32_t(a[r]), y + r * made));
+      else NACRE_TRY_CODE(filtered(row, w.data, uint32_t(a[r]), y + r * made));
     }
     return Code::kOk;
   }

@@ -129,8 +129,8 @@ struct Softmax {
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[0];
     if (words[kAxis] >= uint32_t(x.rank)) return Code::kAttributeAxis;
-    if (operands.element(0) == ElementType::kInt8) TRY_CODE(check_int8(words, x));
-    else if (operands.element(0) == ElementType::kInt16) TRY_CODE(check_int16(words, operands));
+    if (operands.element(0) == ElementType::kInt8) NACRE_TRY_CODE(check_int8(words, x));
+    else if (operands.element(0) == ElementType::kInt16) NACRE_TRY_CODE(check_int16(words, operands));
     else if (!is_finite(words[kBeta])) return Code::kAttribute;
     *y = dims_of(x);
     return Code::kOk;

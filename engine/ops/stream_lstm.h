@@ -83,13 +83,13 @@ struct StreamLstm {
 
   static constexpr Code shapes(const Words& words, const Operands& operands, Dims* y) {
     const Shape x = operands[kX];
-    TRY_CODE(check_sequence(operands, kX, kW, 4));
+    NACRE_TRY_CODE(check_sequence(operands, kX, kW, 4));
     const int width = operands[kW][1];
     if (operands.has(kBias) && !is(operands, kBias, 4 * width)) return Code::kShapeBias;
     if (operands.has(kTable) && !is(operands, kTable, Curve::kPoints)) return Code::kShapeWeights;
     for (const int state : {kH, kC})
       if (!is(operands, state, x[0], width)) return Code::kShapeInput;
-    TRY_CODE(operands.element(kX) == ElementType::kInt16 ? check_codes(words, width) : check_reals(words));
+    NACRE_TRY_CODE(operands.element(kX) == ElementType::kInt16 ? check_codes(words, width) : check_reals(words));
     y->push(x[0]);
     y->push(x[1]);
     y->push(width);
@@ -200,8 +200,8 @@ struct StreamLstm {
   static constexpr Code check_codes(const Words& words, int width) {
     if (words[kClip] > uint32_t{INT16_MAX} || words[kCellFraction] < 9 || words[kCellFraction] > 15)
       return Code::kAttribute;
-    TRY_CODE(check_zero(words.integer(kHZero), ElementType::kInt8));
-    TRY_CODE(check_zero(words.integer(kYZero), ElementType::kInt8));
+    NACRE_TRY_CODE(check_zero(words.integer(kHZero), ElementType::kInt8));
+    NACRE_TRY_CODE(check_zero(words.integer(kYZero), ElementType::kInt8));
     return width > 65793 ? Code::kAccumulator : Code::kOk;  // as check_terms
   }
 };

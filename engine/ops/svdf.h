@@ -80,7 +80,7 @@ struct Svdf {
     if (less_one >= uint32_t(w[0]) || w[0] % (words.integer(kRank) + 1) != 0) return Code::kGroups;
     const int units = w[0] / (words.integer(kRank) + 1);
     if (operands.has(kBias) && !is(operands, kBias, units)) return Code::kShapeBias;
-    TRY_CODE(check_codes(words, operands.element(kX), (words.integer(kRank) + 1) * int64_t{w[1]}));
+    NACRE_TRY_CODE(check_codes(words, operands.element(kX), (words.integer(kRank) + 1) * int64_t{w[1]}));
     y->push(x[0]);
     y->push(units);
     return Code::kOk;
@@ -112,8 +112,8 @@ struct Svdf {
         if (words[i] != 0) return Code::kAttribute;
       return Code::kOk;
     }
-    TRY_CODE(check_zero(words.integer(kXZero), type));
-    TRY_CODE(check_zero(words.integer(kYZero), ElementType::kInt8));
+    NACRE_TRY_CODE(check_zero(words.integer(kXZero), type));
+    NACRE_TRY_CODE(check_zero(words.integer(kYZero), ElementType::kInt8));
     return type == ElementType::kInt8 && terms > 65793 ? Code::kAccumulator : Code::kOk;
   }
 };

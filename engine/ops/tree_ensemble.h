@@ -58,8 +58,8 @@ struct TreeEnsemble {
       for (int k = 0; k < targets; ++k) totals.y[k] = totals.aside[k] = 0;
       for (int t = 0; t < trees; ++t) {
         int at = root[t];
-        TRY_CODE(walk(x + r * features, node, threshold, at));
-        TRY_CODE(take(leaf, weight, at, totals));
+        NACRE_TRY_CODE(walk(x + r * features, node, threshold, at));
+        NACRE_TRY_CODE(take(leaf, weight, at, totals));
       }
     }
     return Code::kOk;

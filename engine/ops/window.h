@@ -48,7 +48,7 @@ struct Window {
   // Output sizes of the two axes, from untrusted words. `x` has rank 4.
   static constexpr Code sizes(const Words& words, int first, Shape x, int kernel_h, int kernel_w, int* out_h,
                               int* out_w) {
-    TRY_CODE(size(words, first, x[1], kernel_h, out_h));
+    NACRE_TRY_CODE(size(words, first, x[1], kernel_h, out_h));
     return size(words, first + 1, x[2], kernel_w, out_w);
   }
 

@@ -32,8 +32,8 @@ struct Program::Pass {
 
   Status run(const ProgramView& view) {
     call_sum = prepared_sum = scratch = work = 0;
-    TRY(rules.start(*this, view));
-    for (uint32_t i = view.first_step; i < view.first_step + view.step_count; ++i) TRY(visit(i));
+    NACRE_TRY(rules.start(*this, view));
+    for (uint32_t i = view.first_step; i < view.first_step + view.step_count; ++i) NACRE_TRY(visit(i));
     return {};
   }
 
@@ -94,7 +94,7 @@ template <class Rules>
   if (program >= model.program_count()) return {Code::kNoEntry, Table::kProgram, program};
   const ProgramView view = model.program(program);
   Pass<Rules> pass = {.rules = rules, .model = model, .kernels = kernels, .machine = machine};
-  TRY(pass.run(view));
+  NACRE_TRY(pass.run(view));
   pass.tell(view, sizes);
   return {};
 }

@@ -179,7 +179,7 @@ Code Places::pick(const LoadedStep& step, std::span<const KernelSet* const> kern
 }
 
 Code Places::find(const LoadedStep& step, std::span<const KernelSet* const> kernels, const KernelEntry** found) {
-  TRY_CODE(pick(step, kernels, found, &current_));
+  NACRE_TRY_CODE(pick(step, kernels, found, &current_));
   if (!binding_ && apart(current_)) count(step, **found);
   if (!binding_ && sharing_) tell_shared(step);
   return Code::kOk;
@@ -275,14 +275,14 @@ Code Places::write(Args args, const LoadedStep& step, const KernelEntry& entry, 
   before_ = port;
   take_packed(step, entry, call);
   if (apart(current_)) {
-    TRY_CODE(relocate(step, entry, call));
+    NACRE_TRY_CODE(relocate(step, entry, call));
     const Place& place = places_[current_];
     args.scratch = {place.part + mirror(current_, kBlockCount), size_t(place.scratch)};
   }
   *placed(call) = {
       port, nullptr, args.scratch.data(), args.scratch.size(), segment_, size_t(call_bytes(step.tensor_count()))};
   if (port != nullptr) args.context = port->context;
-  TRY_CODE(prepare_step(entry, args));
+  NACRE_TRY_CODE(prepare_step(entry, args));
   placed(call)->entry = &entry;
   return Code::kOk;
 }

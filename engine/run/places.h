@@ -4,11 +4,11 @@
 //
 //   const Port* const ports[] = {nullptr, &device};               // place 0: the host; place 1: a device
 //   Places places(ports);
-//   TRY(places.measure(model, 0, kernels, &sizes));
-//   TRY(Memory::cut(block, sizes, &memory, places.alignment()));
-//   TRY(places.give(1, device_memory));                           // at least places.bytes(1), aligned as the port asks
-//   TRY(places.bind(&program, model, 0, kernels, memory));
-//   TRY(program.run());
+//   NACRE_TRY(places.measure(model, 0, kernels, &sizes));
+//   NACRE_TRY(Memory::cut(block, sizes, &memory, places.alignment()));
+//   NACRE_TRY(places.give(1, device_memory));                     // at least places.bytes(1), aligned as the port asks
+//   NACRE_TRY(places.bind(&program, model, 0, kernels, memory));
+//   NACRE_TRY(program.run());
 //
 // All blocks of Memory lie on the host, whatever the places are: inputs and outputs are written and read as without
 // ports, and so are state, streams and checkpoints. A port with memory of its own (one with `copy`) has a mirror there

@@ -28,7 +28,7 @@ struct Places::Run {
       const Call* behind = call;
       uint32_t end = first;
       for (; end < last && placed(behind)->segment == placed(call)->segment; ++end) behind = next(behind);
-      TRY(segment(call, first, end));
+      NACRE_TRY(segment(call, first, end));
       call = behind;
       first = end;
     }

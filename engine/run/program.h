@@ -1,9 +1,9 @@
 // Program: one compiled program of a model, bound to kernels and to the caller's memory.
 //
 //   nacre::Sizes sizes;
-//   TRY(nacre::Program::measure(model, index, kernels, &sizes));   // every byte that bind will ask for, exactly
-//   TRY(program.bind(model, index, kernels, memory));                 // `memory` has at least that much
-//   write program.input(0); TRY(program.run()); read program.output(0);
+//   NACRE_TRY(nacre::Program::measure(model, index, kernels, &sizes));   // every byte that bind will ask for, exactly
+//   NACRE_TRY(program.bind(model, index, kernels, memory));           // `memory` has at least that much
+//   write program.input(0); NACRE_TRY(program.run()); read program.output(0);
 //
 // All that can fail, fails in open, measure or bind; run fails only on indices found in data. Nothing is allocated,
 // ever.

@@ -7,7 +7,7 @@
 //
 //   #include "kws.h"                                    // written by nacre firmware --name kws
 //   std::memcpy(kws_program.inputs[0].data(), ...);     // before every run
-//   TRY_CODE(kws_program.run());
+//   NACRE_TRY_CODE(kws_program.run());
 //   read kws_program.outputs[0]
 //
 // The tables are those of one version of this library: they assert it, and the layout of what they hold. Not here:

@@ -101,7 +101,7 @@ bool Checkpoint::whole(Slot& slot) const {
 
 // Both slots as they are. Refuses where there is no checkpoint, and says why.
 Status Checkpoint::find(Slots* slots) const {
-  TRY(check());
+  NACRE_TRY(check());
   Slot* const s = slots->slot;
   for (uint32_t i = 0; i < 2; ++i) {
     s[i] = slot(i);
@@ -122,7 +122,7 @@ Status Checkpoint::find(Slots* slots) const {
 
 Status Checkpoint::measure(const StateTable& table, const Storage& storage, uint32_t note_bytes, uint64_t* bytes) {
   *bytes = 0;
-  TRY(Checkpoint(storage).check());
+  NACRE_TRY(Checkpoint(storage).check());
   if (table.hash == nullptr) return {Code::kNotBound, Table::kFile};
   Header h = Header();
   h.program_bytes = storage.program_bytes;
@@ -139,7 +139,7 @@ Status Checkpoint::save(const StateTable& table, std::span<const std::byte> stat
   if (bytes_in(state) < state_bytes) return {Code::kMemorySize, Table::kCheckpoint, 0, state_bytes, bytes_in(state)};
   if (info.note.size() > INT32_MAX) return refuse(Code::kStorageSize, 0, INT32_MAX, info.note.size());
   uint64_t needed = 0;
-  TRY(measure(table, storage_, uint32_t(info.note.size()), &needed));
+  NACRE_TRY(measure(table, storage_, uint32_t(info.note.size()), &needed));
   if (needed > storage_.bytes) return refuse(Code::kStorageSize, 0, needed, storage_.bytes);
   Slots slots;
   const Status found = find(&slots);
@@ -224,7 +224,7 @@ Status Checkpoint::load(const StateTable& table, std::span<std::byte> state, Rep
   if (bytes_in(state) < state_bytes) return {Code::kMemorySize, Table::kCheckpoint, 0, state_bytes, bytes_in(state)};
   state = state.first(size_t(state_bytes));
   Slots slots;
-  TRY(find(&slots));
+  NACRE_TRY(find(&slots));
   const Slot& slot = slots.slot[slots.newest];
   const Header& h = slot.header;
   const Status failed = refuse(Code::kStorageFailed, slot.index);
@@ -264,14 +264,14 @@ Checkpoint::Report Checkpoint::report_of(const Slot& slot) {
 
 Status Checkpoint::look(Report* report) {
   Slots slots;
-  TRY(find(&slots));
+  NACRE_TRY(find(&slots));
   *report = report_of(slots.slot[slots.newest]);
   return {};
 }
 
 Status Checkpoint::confirm() {
   Slots slots;
-  TRY(find(&slots));
+  NACRE_TRY(find(&slots));
   const Slot& slot = slots.slot[slots.newest];
   const Header& h = slot.header;
   if (slot.counts) return {};
@@ -292,7 +292,7 @@ Status Checkpoint::confirm() {
 
 Status Checkpoint::revert() {
   Slots slots;
-  TRY(find(&slots));
+  NACRE_TRY(find(&slots));
   const Slot& slot = slots.slot[slots.newest];
   if (slot.counts && !slots.slot[1 - slots.newest].valid) return refuse(Code::kNoCheckpoint, 1 - slot.index);
   if (!storage_.erase(storage_.context, slot.base) || !flush()) return refuse(Code::kStorageFailed, slot.index);

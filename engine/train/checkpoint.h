@@ -1,8 +1,8 @@
 // Checkpoint: a model's state block in a storage that may lose its power at any moment.
 //
 //   Checkpoint checkpoint(storage);
-//   TRY(checkpoint.save(model, trainer.state()));
-//   ... TRY(checkpoint.load(model, trainer.state(), &report)); TRY(trainer.restored());
+//   NACRE_TRY(checkpoint.save(model, trainer.state()));
+//   ... NACRE_TRY(checkpoint.load(model, trainer.state(), &report)); NACRE_TRY(trainer.restored());
 //
 // Two slots, written in turn: erase, program the payload, read it back, and only then program the header. Whatever cuts
 // a save short, load() finds a checkpoint from before it or the one saved now, never a mixture. schema/FORMAT.md,

@@ -47,7 +47,7 @@ constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram,
 [[gnu::noinline]] Status check_apart(const Model& model, const char* target, std::span<const KernelSet* const> kernels,
                                      const Memory& memory, const Machine& machine, Places* places) {
   Sizes sizes;
-  TRY(Trainer::measure(model, target, kernels, &sizes, machine, places));
+  NACRE_TRY(Trainer::measure(model, target, kernels, &sizes, machine, places));
   for (uint32_t i = 0; i < kBlockCount; ++i)
     for (uint32_t j = 0; j < i; ++j)
       if (sizes.bytes[i] != 0 && sizes.bytes[j] != 0 && share_bytes(memory.block[i], memory.block[j]))
@@ -61,7 +61,7 @@ constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram,
 Status Trainer::find(const Model& model, const char* target, uint32_t (&index)[kPrograms]) {
   if (!model.opened()) return {Code::kNotBound, Table::kFile};
   uint32_t update;
-  TRY(model.find(Entry::kUpdate, target, &update));
+  NACRE_TRY(model.find(Entry::kUpdate, target, &update));
   for (uint32_t entry = 0; entry < kPrograms; ++entry)
     if (!model.find_beside(update, Entry(entry), &index[entry]).ok()) index[entry] = kNoIndex;
   return check_update(model, update);
@@ -84,9 +84,9 @@ Status Trainer::share(Places* places, Sharing phase) {
 
 Status Trainer::measure(const Model& model, const char* target, std::span<const KernelSet* const> kernels, Sizes* sizes,
                         const Machine& machine, Places* places) {
-  TRY(share(places, Sharing::kMeasure));
+  NACRE_TRY(share(places, Sharing::kMeasure));
   const Status measured = measure_all(model, target, kernels, sizes, machine, places);
-  TRY(share(places, Sharing::kEnd));
+  NACRE_TRY(share(places, Sharing::kEnd));
   return measured;
 }
 
@@ -94,7 +94,7 @@ Status Trainer::measure_all(const Model& model, const char* target, std::span<co
                             Sizes* sizes, const Machine& machine, Places* places) {
   *sizes = Sizes();
   uint32_t index[kPrograms];
-  TRY(find(model, target, index));
+  NACRE_TRY(find(model, target, index));
   if (places != nullptr) places->functions_->sum(*places, true);
   for (uint32_t entry = 0; entry < kPrograms; ++entry) {
     if (index[entry] == kNoIndex) continue;
@@ -126,7 +126,7 @@ struct Trainer::Parts {
   Memory own = memory;
   {
     Sizes sizes;
-    TRY(measure_one(*model_, index, kernels, &sizes, machine_of(workers), places));
+    NACRE_TRY(measure_one(*model_, index, kernels, &sizes, machine_of(workers), places));
     const struct {
       Block block;
       size_t* at;
@@ -150,13 +150,13 @@ Status Trainer::bind(const Model& model, const char* target, std::span<const Ker
   state_ = stream_ = step_ = {};
   for (Program& program : programs_) program.unbind();  // from a model that may be gone
   uint32_t index[kPrograms];
-  TRY(find(model, target, index));
-  TRY(check_apart(model, target, kernels, memory, machine_of(workers), places));
+  NACRE_TRY(find(model, target, index));
+  NACRE_TRY(check_apart(model, target, kernels, memory, machine_of(workers), places));
   model_ = &model;
-  TRY(share(places, Sharing::kBind));
+  NACRE_TRY(share(places, Sharing::kBind));
   const Status bound = bind_all(index, kernels, memory, workers, places);
-  TRY(share(places, Sharing::kEnd));
-  TRY(bound);
+  NACRE_TRY(share(places, Sharing::kEnd));
+  NACRE_TRY(bound);
   state_ = memory.block[kState].first(size_t(model.region_bytes(Region::kState)));
   stream_ = memory.block[kStream].first(size_t(model.region_bytes(Region::kStream)));
   step_ = memory.block[kStepSums].first(size_t(model.region_bytes(Region::kStep)));
@@ -193,7 +193,7 @@ Status Trainer::start() {
 // What a place learned since is the state, where nobody asked for it to be written.
 Status Trainer::restored() {
   if (!update().bound()) return refuse(Code::kNotBound, Entry::kUpdate);
-  TRY(bring_home());
+  NACRE_TRY(bring_home());
   return begin();
 }
 
@@ -242,7 +242,7 @@ Status Trainer::commit(float learning_rate, Report* report) {
   Report told;
   const Status read = run.ok() ? read_report(&told) : run;
   discard();
-  TRY(read);
+  NACRE_TRY(read);
   tell(&told, report);
   // Where each parameter has a verdict of its own, some may have been applied.
   return told.applied || immediate() ? derive() : Status{};
@@ -284,7 +284,7 @@ Status Trainer::step(float learning_rate, Report* report, uint32_t rows) {
   Places* const places = update().places();
   const Port* const port = holder();
   if (port == nullptr || accumulated_ != 0 || !places->functions_->hold(*places, *port).ok()) {
-    TRY(accumulate(rows));
+    NACRE_TRY(accumulate(rows));
     return commit(learning_rate, report);
   }
   Status status = run_held(*port, learning_rate, rows);
@@ -329,7 +329,7 @@ Status Trainer::read_report(Report* report) const {
   report->loss_scale = number(3);
   if (count_ != kNoIndex) report->samples = sample_count(update().bytes(count_).data());
   if (floor_ == kNoIndex || report->applied) return {};
-  TRY(bring_home());  // counters of the loss scale are of the state
+  NACRE_TRY(bring_home());  // counters of the loss scale are of the state
   report->overflow_at_floor = value<uint32_t>(update().bytes(floor_), 2) != 0;
   return {};
 }

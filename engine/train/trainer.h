@@ -1,11 +1,11 @@
 // Trainer: trains a model in the caller's memory. A step is a transaction: everything that it learned commits, or
 // nothing does but the loss scale and its counters.
 //
-//   Sizes sizes; TRY(Trainer::measure(model, "host", kernels, &sizes));  // of all programs together
-//   Memory memory; TRY(Memory::cut(block, sizes, &memory));
-//   Trainer trainer; TRY(trainer.bind(model, "host", kernels, memory)); TRY(trainer.start());
-//   write trainer.input(0), ..; TRY(trainer.accumulate());               // any number of micro-batches
-//   Trainer::Report report; TRY(trainer.commit(learning_rate, &report));
+//   Sizes sizes; NACRE_TRY(Trainer::measure(model, "host", kernels, &sizes));  // of all programs together
+//   Memory memory; NACRE_TRY(Memory::cut(block, sizes, &memory));
+//   Trainer trainer; NACRE_TRY(trainer.bind(model, "host", kernels, memory)); NACRE_TRY(trainer.start());
+//   write trainer.input(0), ..; NACRE_TRY(trainer.accumulate());         // any number of micro-batches
+//   Trainer::Report report; NACRE_TRY(trainer.commit(learning_rate, &report));
 //
 // The programs `gradients`, `update`, `derive` and `infer` of one target share state, stream, derived, step block,
 // arena and scratch. In a model compiled with --update immediate there is no `gradients`: `update` reads the data too,

@@ -42,9 +42,9 @@ constinit Memory g_blocks;
 
 Status prepare() {
   const KernelSet* const kernels[] = {&model_kernels};
-  TRY(g_model.open(model_image()));
-  TRY(Program::measure(g_model, 0, kernels, &g_sizes));
-  TRY(Memory::cut(g_memory, g_sizes, &g_blocks));
+  NACRE_TRY(g_model.open(model_image()));
+  NACRE_TRY(Program::measure(g_model, 0, kernels, &g_sizes));
+  NACRE_TRY(Memory::cut(g_memory, g_sizes, &g_blocks));
   return g_program.bind(g_model, 0, kernels, g_blocks);
 }
 

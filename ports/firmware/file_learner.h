@@ -25,7 +25,7 @@ class FileLearner {
 
   std::span<std::byte> sample() const { return infer().input(0).first(infer().input(0).size() / infer().view().batch); }
   Status infer(uint32_t* frozen_crc) const {
-    TRY(infer().run(0, frozen_steps_, 1));
+    NACRE_TRY(infer().run(0, frozen_steps_, 1));
     if (frozen_steps_ != 0) {
       const std::span<const std::byte> codes = infer().bytes(frozen_tensor_);
       *frozen_crc = crc32c(codes.first(codes.size() / infer().view().batch), *frozen_crc);

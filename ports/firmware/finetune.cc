@@ -21,10 +21,10 @@ constinit FineTune<FileLearner> g_tune = {};
 
 Status prepare(bool* data_are_samples) {
   const KernelSet* const kernels[] = {&model_kernels};
-  TRY(g_model.open(model_image()));
-  TRY(Trainer::measure(g_model, nullptr, kernels, &g_sizes));
-  TRY(Memory::cut(g_memory, g_sizes, &g_blocks));
-  TRY(g_trainer.bind(g_model, nullptr, kernels, g_blocks));
+  NACRE_TRY(g_model.open(model_image()));
+  NACRE_TRY(Trainer::measure(g_model, nullptr, kernels, &g_sizes));
+  NACRE_TRY(Memory::cut(g_memory, g_sizes, &g_blocks));
+  NACRE_TRY(g_trainer.bind(g_model, nullptr, kernels, g_blocks));
   g_learner.take(g_trainer, g_model);
   *data_are_samples = g_trainer.infer().view().batch == 1;
   report("model_object", sizeof g_model);

@@ -53,14 +53,14 @@ struct FineTune {
 
   // Begins where the newest checkpoint stands, or at the start.
   Status resume() {
-    TRY(learner->start());
+    NACRE_TRY(learner->start());
     Checkpoint checkpoint(storage);
     uint32_t place = 0;
     Checkpoint::Report report;
     const Status status = checkpoint.load(learner->table(), learner->state(), &report,
                                           {reinterpret_cast<std::byte*>(&place), sizeof place});
     if (status.code == Code::kNoCheckpoint) return {};
-    TRY(status);
+    NACRE_TRY(status);
     seen = place;
     steps = (seen + micro_batches - 1) / micro_batches;
     return learner->restored();
@@ -71,14 +71,15 @@ struct FineTune {
     uint32_t per_epoch = 0;
     while (read_data(per_epoch * bytes, learner->input(0))) ++per_epoch;
     for (const uint32_t all = epochs * per_epoch; seen < all;) {
-      for (uint32_t i = 0; i < micro_batches && seen < all; ++i, ++seen) TRY(accumulate(seen % per_epoch * bytes));
+      for (uint32_t i = 0; i < micro_batches && seen < all; ++i, ++seen)
+        NACRE_TRY(accumulate(seen % per_epoch * bytes));
       Trainer::Report report;
-      TRY(learner->commit(learning_rate, &report));
+      NACRE_TRY(learner->commit(learning_rate, &report));
       ++steps;
       refused += report.applied ? 0 : 1;
       loss = report.loss;
       if (committed != nullptr) committed(steps, report);
-      if (save_every != 0 && (steps % save_every == 0 || seen == all)) TRY(save());
+      if (save_every != 0 && (steps % save_every == 0 || seen == all)) NACRE_TRY(save());
     }
     return {};
   }
@@ -106,7 +107,7 @@ struct FineTune {
     for (uint64_t offset = 0; read(offset, x); offset += x.size() + sizeof(int32_t)) {
       int32_t label = 0;
       if (!read(offset + x.size(), {reinterpret_cast<std::byte*>(&label), sizeof label})) break;
-      TRY(learner->infer(&found->frozen_crc));
+      NACRE_TRY(learner->infer(&found->frozen_crc));
       found->right += int32_t(best()) == label ? 1 : 0;
       ++found->samples;
     }

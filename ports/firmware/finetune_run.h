@@ -28,7 +28,7 @@ template <class Learner>
 Status report_answers(const FineTune<Learner>& tune, bool (*read)(uint64_t, std::span<std::byte>), const char* right,
                       const char* samples, const char* crc) {
   typename FineTune<Learner>::Evaluation found;
-  TRY(tune.evaluate(read, &found));
+  NACRE_TRY(tune.evaluate(read, &found));
   if (found.samples == 0) return {};
   report(right, found.right);
   report(samples, found.samples);
@@ -39,15 +39,15 @@ Status report_answers(const FineTune<Learner>& tune, bool (*read)(uint64_t, std:
 // The answers before are those of the model in flash: a machine that goes on has given them before.
 template <class Learner>
 Status fine_tune(FineTune<Learner>& tune, bool data_are_samples) {
-  TRY(tune.resume());
+  NACRE_TRY(tune.resume());
   report("resumed_at", tune.seen);
-  if (tune.seen == 0) TRY(report_answers(tune, read_test, "right_before", "samples", "frozen_crc_before"));
+  if (tune.seen == 0) NACRE_TRY(report_answers(tune, read_test, "right_before", "samples", "frozen_crc_before"));
   start_ticks();
-  TRY(tune.train());
+  NACRE_TRY(tune.train());
   const bool tests = read_test(0, tune.learner->sample().first(1));
   if (tests && data_are_samples)
-    TRY(report_answers(tune, read_data, "right_of_data", "data_samples", "frozen_crc_data"));
-  TRY(report_answers(tune, read_test, "right_after", "samples", "frozen_crc_test"));
+    NACRE_TRY(report_answers(tune, read_data, "right_of_data", "data_samples", "frozen_crc_data"));
+  NACRE_TRY(report_answers(tune, read_test, "right_after", "samples", "frozen_crc_test"));
   report("micro_batches", tune.seen);
   report("steps", tune.steps);
   report("refused_steps", tune.refused);

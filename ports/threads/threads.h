@@ -1,7 +1,7 @@
 // A Workers (engine/kernels/kernel.h) on the threads of pthreadpool.
 //
 //   ThreadPool pool(4);
-//   TRY(program.bind(model, 0, kernels, memory, pool.workers()));
+//   NACRE_TRY(program.bind(model, 0, kernels, memory, pool.workers()));
 //
 // The pool allocates when it is made and not again. The thread that runs a program is one of its workers.
 #pragma once

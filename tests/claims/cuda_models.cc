@@ -53,26 +53,26 @@ void fill_input(std::span<std::byte> input, ElementType type, uint32_t seed) {
 }
 
 Status Bound::infer(const Block& file, uint32_t index, Places* places, cuda::Device* device) {
-  TRY(model.open(file.bytes()));
-  TRY(places == nullptr ? Program::measure(model, index, kSets, &sizes)
+  NACRE_TRY(model.open(file.bytes()));
+  NACRE_TRY(places == nullptr ? Program::measure(model, index, kSets, &sizes)
                         : places->measure(model, index, kSets, &sizes));
-  TRY(cut(places, device));
+  NACRE_TRY(cut(places, device));
   return places == nullptr ? program.bind(model, index, kSets, memory)
                            : places->bind(&program, model, index, kSets, memory);
 }
 
 Status Bound::train(const Block& file, Places* places, cuda::Device* device) {
-  TRY(model.open(file.bytes()));
-  TRY(Trainer::measure(model, nullptr, kSets, &sizes, {}, places));
-  TRY(cut(places, device));
-  TRY(trainer.bind(model, nullptr, kSets, memory, nullptr, places));
+  NACRE_TRY(model.open(file.bytes()));
+  NACRE_TRY(Trainer::measure(model, nullptr, kSets, &sizes, {}, places));
+  NACRE_TRY(cut(places, device));
+  NACRE_TRY(trainer.bind(model, nullptr, kSets, memory, nullptr, places));
   return trainer.start();
 }
 
 Status Bound::cut(Places* places, cuda::Device* device) {
   const uint32_t alignment = places == nullptr ? uint32_t(kAlignment) : places->alignment();
   block.emplace(size_t(sizes.total(alignment)));
-  TRY(Memory::cut(block->bytes(), sizes, &memory, alignment));
+  NACRE_TRY(Memory::cut(block->bytes(), sizes, &memory, alignment));
   if (places == nullptr || places->bytes(1) == 0) return {};
   return places->give(1, device->allocate(size_t(places->bytes(1))));
 }

@@ -59,10 +59,10 @@ struct CudaTimings::TimedModel {
   std::span<std::byte> input(uint32_t i) const { return training ? bound.trainer.input(i) : bound.program.input(i); }
   Status bind(cuda::Device& device) {
     uint32_t index = 0;
-    TRY(bound.model.open(file.bytes()));
+    NACRE_TRY(bound.model.open(file.bytes()));
     training = bound.model.find(Entry::kGradients, nullptr, &index).ok();
-    if (!training) TRY(bound.model.find(Entry::kInfer, nullptr, &index));
-    TRY(training ? bound.train(file, &places, &device) : bound.infer(file, index, &places, &device));
+    if (!training) NACRE_TRY(bound.model.find(Entry::kInfer, nullptr, &index));
+    NACRE_TRY(training ? bound.train(file, &places, &device) : bound.infer(file, index, &places, &device));
     const std::span<const uint32_t> ids = bound.model.program(index).inputs;
     for (uint32_t i = 0; i < ids.size(); ++i) {
       fill_input(input(i), bound.model.tensors()[ids[i]].element, i + 1);

@@ -89,7 +89,7 @@ void infer(Tally& tally, const std::string& name, const Buffer& file) {
         std::ranges::fill(on_port.blocks->memory.block[block], std::byte{0});
       const auto needed = size_t(places.bytes(1));
       const auto bind = [&](size_t given) {
-        TRY(places.give(1, port.allocate(given)));
+        NACRE_TRY(places.give(1, port.allocate(given)));
         return places.bind(&program, on_port.model, 0, reference_kernels(), on_port.blocks->memory);
       };
       const Status small = bind(needed - 1);

@@ -38,8 +38,8 @@ struct Bound {
   std::optional<Blocks> blocks;
 
   Status open(std::span<const std::byte> file, uint32_t index = 0, const Limits& limits = {}) {
-    TRY(model.open(file, limits));
-    TRY(Program::measure(model, index, reference_kernels(), &sizes));
+    NACRE_TRY(model.open(file, limits));
+    NACRE_TRY(Program::measure(model, index, reference_kernels(), &sizes));
     blocks.emplace(sizes);
     return program.bind(model, index, reference_kernels(), blocks->memory);
   }

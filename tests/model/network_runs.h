@@ -34,8 +34,8 @@ struct InferenceRun {
   Program program;
 
   Status bind(std::span<const std::byte> file, std::span<const KernelSet* const> kernels) {
-    TRY(model.open(file));
-    TRY(Program::measure(model, 0, kernels, &sizes));
+    NACRE_TRY(model.open(file));
+    NACRE_TRY(Program::measure(model, 0, kernels, &sizes));
     blocks.emplace(sizes);
     return program.bind(model, 0, kernels, blocks->memory);
   }
@@ -44,7 +44,7 @@ struct InferenceRun {
   Status run(uint32_t seed, Bytes* outputs) {
     for (uint32_t i = 0; i < program.input_count(); ++i)
       fill_numbers(program.input(i), model.tensors()[program.view().inputs[i]].element, seed);
-    TRY(program.run());
+    NACRE_TRY(program.run());
     outputs->clear();
     for (uint32_t i = 0; i < program.output_count(); ++i) append(outputs, program.output(i));
     return {};
@@ -63,14 +63,14 @@ struct TrainingSteps {
 
   Status measure(std::span<const std::byte> file, std::span<const KernelSet* const> kernels, Places* places = nullptr,
                  std::byte before = std::byte{0xA5}) {
-    TRY(model.open(file));
-    TRY(model.find(Entry::kGradients, nullptr, &feeding));
-    TRY(Trainer::measure(model, nullptr, kernels, &sizes, {}, places));
+    NACRE_TRY(model.open(file));
+    NACRE_TRY(model.find(Entry::kGradients, nullptr, &feeding));
+    NACRE_TRY(Trainer::measure(model, nullptr, kernels, &sizes, {}, places));
     blocks.emplace(sizes, before);
     return {};
   }
   Status start(std::span<const KernelSet* const> kernels, Places* places = nullptr) {
-    TRY(trainer.bind(model, nullptr, kernels, blocks->memory, nullptr, places));
+    NACRE_TRY(trainer.bind(model, nullptr, kernels, blocks->memory, nullptr, places));
     return trainer.start();
   }
   void write_inputs(int step) {
@@ -88,7 +88,7 @@ struct TrainingSteps {
     return trainer.step(kRate, report);
   }
   Status step(int step, Trainer::Report* report) {
-    for (int batch = 0; batch < kMicroBatches; ++batch) TRY(accumulate(step * kMicroBatches + batch));
+    for (int batch = 0; batch < kMicroBatches; ++batch) NACRE_TRY(accumulate(step * kMicroBatches + batch));
     return trainer.commit(kRate, report);
   }
   Bytes state() const { return {trainer.state().begin(), trainer.state().end()}; }

@@ -125,7 +125,7 @@ Status opened(ElementType type, const std::vector<int32_t>& dims, Layout layout,
   d.program(Entry::kDerive, "host", {0});
   const Buffer file = pack(d);
   Model model;
-  TRY(model.open(file.bytes()));
+  NACRE_TRY(model.open(file.bytes()));
   Sizes sizes;
   return Program::measure(model, 1, reference_kernels(), &sizes);
 }

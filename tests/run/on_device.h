@@ -43,9 +43,9 @@ struct OnDevice {
   ~OnDevice() { program.unbind(); }
 
   Status bind() {
-    TRY(places->measure(model, 0, reference_kernels(), &sizes));
+    NACRE_TRY(places->measure(model, 0, reference_kernels(), &sizes));
     if (!blocks) blocks.emplace(sizes, std::byte{0});
-    if (places->bytes(1) != 0) TRY(places->give(1, device.allocate(size_t(places->bytes(1)))));
+    if (places->bytes(1) != 0) NACRE_TRY(places->give(1, device.allocate(size_t(places->bytes(1)))));
     return places->bind(&program, model, 0, reference_kernels(), blocks->memory);
   }
 };

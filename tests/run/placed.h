@@ -71,9 +71,9 @@ struct Placed {
 
   Status measure(uint32_t index = 0) { return places.measure(model, index, reference_kernels(), &sizes); }
   Status bind(uint32_t index = 0) {
-    TRY(measure(index));
+    NACRE_TRY(measure(index));
     if (!blocks) blocks.emplace(sizes, std::byte{0});
-    if (places.bytes(1) != 0) TRY(places.give(1, fake.allocate(size_t(places.bytes(1)))));
+    if (places.bytes(1) != 0) NACRE_TRY(places.give(1, fake.allocate(size_t(places.bytes(1)))));
     return places.bind(&program, model, index, reference_kernels(), blocks->memory);
   }
 };

@@ -46,7 +46,7 @@ struct TrainedOnDevice {
   }
 
   Status step(const Batch& batch) {
-    TRY(Training::accumulate_into(trainer, batch, 0));
+    NACRE_TRY(Training::accumulate_into(trainer, batch, 0));
     return trainer.commit(0.25f, nullptr);
   }
   std::vector<std::byte> state() const { return {trainer.state().begin(), trainer.state().end()}; }
