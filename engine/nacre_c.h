@@ -172,6 +172,16 @@ void nacre_trainer_discard(nacre_trainer* trainer);      /* forgets what was acc
    model has none, running it is refused. It shares memory with the inputs: with --update immediate not between
    accumulate and commit. */
 const nacre_program* nacre_trainer_infer(const nacre_trainer* trainer);
+/* Between accumulate and commit, for steps whose micro-batches run on several machines (engine/train/step_sums.h): the
+   step block, gradients, loss and all that a step adds up; NULL and 0 where it is not there. Machine m calls
+   nacre_trainer_begin_at(trainer, m), accumulates, sends its block to the others, joins those of all in the order of
+   the micro-batches, copies the result here, says of how many it is, and commits: all have the same state. */
+void* nacre_trainer_gradients(nacre_trainer* trainer, size_t* size);
+nacre_status nacre_trainer_begin_at(nacre_trainer* trainer, uint32_t micro_batch); /* forgets what was accumulated */
+nacre_status nacre_gradients_join(const nacre_model* model, void* into, const void* from, size_t size);
+nacre_status nacre_trainer_merged(nacre_trainer* trainer, uint32_t micro_batches);
+/* The same on one machine, to the byte: each micro-batch is summed from zero and then added. `keep`: as many bytes. */
+nacre_status nacre_trainer_accumulate_apart(nacre_trainer* trainer, void* keep, size_t size, uint32_t rows);
 /* NULL and 0 before start, and where a device does not give it back. */
 void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size);
 

@@ -82,6 +82,21 @@ class Trainer {
   // Forgets what was accumulated.
   void discard();
 
+  // ---- Between accumulate and commit, for steps whose micro-batches run on several machines (train/step_sums.h) ----
+
+  // The step block: gradients, loss, counts, statistics, amaxes. Empty before start, where immediate(), and where a
+  // place keeps it.
+  std::span<std::byte> sums() const;
+  uint32_t micro_batches() const { return accumulated_; }  // that are in it
+  // Forgets what was accumulated; what accumulate takes next is micro-batch `index` of its step, from 0, and draws that
+  // one's random numbers. kOneMicroBatch: immediate(), and index is not 0.
+  Status begin_at(uint32_t index);
+  // sums() was written: it holds what as many micro-batches gave. kNothingAccumulated: 0, or there is no sums().
+  Status merged(uint32_t micro_batches);
+  // As accumulate, but the micro-batch is summed from zero, and then added as one (NUMERICS.md (57)): the bytes of
+  // machines that take one each. `keep`: as many bytes as sums(); kMemorySize: fewer, and nothing happened.
+  Status accumulate_apart(std::span<std::byte> keep, uint32_t rows = 0);
+
   // Bound over the same state: may run between commits, and forgets no gradient. Not bound where the model has no such
   // program. It writes where the inputs are: where immediate(), which reads them in commit, not between accumulate and
   // commit.
@@ -115,6 +130,7 @@ class Trainer {
   void tell(Report* told, Report* report);
   void write_rate(float learning_rate) const;
   bool counts_nothing() const;
+  Status find_counter(uint32_t* tensor) const;
   Status read_report(Report* report) const;
 
   bool ready() const { return started_ && update().bound(); }

@@ -1,0 +1,65 @@
+// What a micro-batch gives to its training step, joined to what those before it gave: NUMERICS.md (57).
+//
+//   for (const SumRun& run : runs) join(run, into, from);
+//
+// A run is a stretch of the step block whose numbers join in one way (train/step_sums.h finds them in a model).
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace nacre {
+
+enum class SumKind : uint8_t {
+  kFloat32,  // a + b: gradients, losses, counts, statistics
+  kFloat64,  // a + b, of parameters in float64
+  kInt32,    // a + b, saturated (int8/full): an end is refused by the verdict
+  kUint32,   // the larger: amaxes as magnitude bits, where infinity and NaN are largest, and the count of micro-batches
+};
+
+struct SumRun {
+  uint64_t first, bytes;  // in the step block
+  SumKind kind;
+};
+
+constexpr uint32_t element_bytes(SumKind kind) { return kind == SumKind::kFloat64 ? 8 : 4; }
+
+// The earlier first: a NaN keeps its bits where both are one.
+constexpr float joined(float a, float b) { return a + b; }
+constexpr double joined(double a, double b) { return a + b; }
+constexpr int32_t joined(int32_t a, int32_t b) {
+  const int64_t sum = int64_t{a} + b;
+  return sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : int32_t(sum);
+}
+constexpr uint32_t joined(uint32_t a, uint32_t b) { return a < b ? b : a; }
+
+// into = into + from, of `bytes` bytes. They start at multiples of the element's size, and share no byte.
+template <class T>
+void join_as(std::byte* into, const std::byte* from, size_t bytes) {
+  for (size_t i = 0; i + sizeof(T) <= bytes; i += sizeof(T)) {
+    T a, b;
+    std::memcpy(&a, into + i, sizeof a);
+    std::memcpy(&b, from + i, sizeof b);
+    a = joined(a, b);
+    std::memcpy(into + i, &a, sizeof a);
+  }
+}
+inline void join(SumKind kind, std::byte* into, const std::byte* from, size_t bytes) {
+  switch (kind) {
+    case SumKind::kFloat32: return join_as<float>(into, from, bytes);
+    case SumKind::kFloat64: return join_as<double>(into, from, bytes);
+    case SumKind::kInt32: return join_as<int32_t>(into, from, bytes);
+    case SumKind::kUint32: return join_as<uint32_t>(into, from, bytes);
+  }
+}
+
+// Of bytes first .. first + bytes of the step block, which `into` and `from` point at, those of a run.
+inline void join(const SumRun& run, uint64_t first, uint64_t bytes, std::byte* into, const std::byte* from) {
+  const uint64_t begin = run.first < first ? first : run.first;
+  const uint64_t run_end = run.first + run.bytes, end = run_end < first + bytes ? run_end : first + bytes;
+  if (begin < end) join(run.kind, into + (begin - first), from + (begin - first), size_t(end - begin));
+}
+
+}  // namespace nacre

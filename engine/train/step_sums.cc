@@ -1,0 +1,129 @@
+#include "engine/train/step_sums.h"
+
+#include <cstring>
+
+#include "engine/run/places.h"
+#include "engine/train/trainer.h"
+
+namespace nacre {
+namespace {
+
+constexpr Status refuse(Code code, Entry entry) { return {code, Table::kProgram, uint32_t(entry)}; }
+
+constexpr SumKind kind_of(ElementType element) {
+  switch (element) {
+    case ElementType::kFloat64: return SumKind::kFloat64;
+    case ElementType::kInt32: return SumKind::kInt32;
+    case ElementType::kUint32: return SumKind::kUint32;
+    default: return SumKind::kFloat32;
+  }
+}
+
+// f(run) of every tensor of the step block that is no part of another, in the order of their offsets.
+template <class F>
+void each_sum(const Model& model, F f) {
+  for (const TensorRecord& r : model.tensors())
+    if (r.region == Region::kStep && r.alias_of == kNoIndex) f(SumRun{r.offset, r.bytes, kind_of(r.element)});
+}
+
+}  // namespace
+
+uint32_t sum_runs(const Model& model, std::span<SumRun> runs) {
+  uint32_t count = 0;
+  SumRun last = {};
+  const auto put = [&] {
+    if (last.bytes == 0) return;
+    if (count < runs.size()) runs[count] = last;
+    ++count;
+  };
+  each_sum(model, [&](const SumRun& run) {
+    if (last.bytes != 0 && last.kind == run.kind && last.first + last.bytes == run.first) {
+      last.bytes += run.bytes;
+      return;
+    }
+    put();
+    last = run;
+  });
+  put();
+  return count;
+}
+
+Status join_sums(const Model& model, std::span<std::byte> into, std::span<const std::byte> from) {
+  const uint64_t bytes = model.region_bytes(Region::kStep);
+  for (const size_t given : {into.size(), from.size()})
+    if (given < bytes) return {Code::kMemorySize, Table::kMemory, kStepSums, bytes, given};
+  each_sum(model, [&](const SumRun& run) { join(run, 0, bytes, into.data(), from.data()); });
+  return {};
+}
+
+std::span<std::byte> Trainer::sums() const {
+  if (!ready() || immediate()) return {};
+  if (const Places* const places = update().places(); places != nullptr)
+    for (const Places::Place& place : places->places_)
+      if (!place.mirror[kStepSums - kState].empty()) return {};
+  return step_;
+}
+
+// The step's count of micro-batches, which dropout draws by: what count_step raises in the program of gradients.
+// kRegion: that program writes something else that the next micro-batch would read, of streams or of the state.
+Status Trainer::find_counter(uint32_t* tensor) const {
+  *tensor = kNoIndex;
+  const ProgramView& view = feeding().view();
+  for (uint32_t i = 0; i < view.step_count; ++i) {
+    const StepRecord& step = model_->steps()[view.first_step + i];
+    const uint32_t* const operands = model_->operands(step);
+    for (uint32_t k = 0; k < step.operand_count; ++k) {
+      const uint32_t id = operands[k] & kOperandIdMask;
+      if (id >= model_->tensors().size()) continue;
+      const Region region = model_->tensors()[id].region;
+      if (step.op == Op::kCountStep && region == Region::kStep) *tensor = id;
+      const bool writes = operands[k] >> 30 != uint32_t(Role::kIn);
+      if (writes && (region == Region::kState || region == Region::kStream))
+        return {Code::kRegion, Table::kTensor, id};
+    }
+  }
+  return {};
+}
+
+Status Trainer::begin_at(uint32_t index) {
+  if (!ready()) return refuse(Code::kNotBound, Entry::kGradients);
+  if (index != 0 && immediate()) return refuse(Code::kOneMicroBatch, Entry::kUpdate);
+  discard();
+  if (index == 0) return {};
+  uint32_t counter;
+  NACRE_TRY(find_counter(&counter));
+  if (counter != kNoIndex)
+    std::memcpy(step_.data() + model_->tensors()[counter].offset, &index, sizeof index);
+  if (Places* const places = update().places(); places != nullptr)
+    places->functions_->changed(*places, kStepSums, false);
+  return {};
+}
+
+Status Trainer::merged(uint32_t micro_batches) {
+  if (micro_batches == 0 || sums().empty()) return refuse(Code::kNothingAccumulated, Entry::kGradients);
+  accumulated_ = micro_batches;
+  return {};
+}
+
+Status Trainer::accumulate_apart(std::span<std::byte> keep, uint32_t rows) {
+  if (accumulated_ == 0) return accumulate(rows);
+  if (immediate()) return refuse(Code::kOneMicroBatch, Entry::kUpdate);
+  const std::span<std::byte> all = sums();
+  if (all.empty()) return refuse(Code::kNotBound, Entry::kGradients);
+  if (keep.size() < all.size()) return {Code::kMemorySize, Table::kMemory, kStepSums, all.size(), keep.size()};
+  std::memcpy(keep.data(), all.data(), all.size());
+  const uint32_t before = accumulated_;
+  NACRE_TRY(begin_at(before));
+  if (const Status status = accumulate(rows); !status.ok()) {
+    if (status.code != Code::kRows && status.code != Code::kRowsUnsupported) return status;
+    std::memcpy(all.data(), keep.data(), all.size());
+    NACRE_TRY(merged(before));
+    return status;
+  }
+  // The earlier first: into `keep`, and back.
+  NACRE_TRY(join_sums(*model_, keep, all));
+  std::memcpy(all.data(), keep.data(), all.size());
+  return merged(before == ~uint32_t{0} ? before : before + 1);
+}
+
+}  // namespace nacre

@@ -1,0 +1,30 @@
+// The step block of a training model as sums that several machines share: each runs its micro-batches, the blocks are
+// joined in the order of the micro-batches, and every machine commits the same block. NUMERICS.md (57).
+//
+//   NACRE_TRY(trainer.begin_at(mine));                        // which micro-batch of the step this machine takes
+//   write trainer.input(0), ..; NACRE_TRY(trainer.accumulate());
+//   ... trainer.sums() of all machines are sent around; block 0 is `all`, then for each of the others in order:
+//   join_sums(model, all, from_another);
+//   copy `all` to trainer.sums(); NACRE_TRY(trainer.merged(count));
+//   NACRE_TRY(trainer.commit(learning_rate, &report));        // on every machine: the same state
+//
+// One machine gives the same bytes with Trainer::accumulate_apart, micro-batch after micro-batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/model/model.h"
+#include "engine/numeric/step_sum.h"
+
+namespace nacre {
+
+// Stretches of the step block that join in one way, in the order of their offsets. Gives how many there are, and writes
+// as many as `runs` takes; what lies between them is padding. At most model.tensors().size().
+uint32_t sum_runs(const Model& model, std::span<SumRun> runs);
+
+// into = into + from, of a whole step block each. kMemorySize: one is smaller than the step block.
+Status join_sums(const Model& model, std::span<std::byte> into, std::span<const std::byte> from);
+
+}  // namespace nacre
