@@ -69,11 +69,12 @@ $hits"
 }
 in_order tools "${tools[@]}"
 in_order tests "${tests[@]}"
-forbid tools '#include "(tests|bench)/' 'tools/ sees no test'
+forbid tools '#include "(tests|bench|python)/' 'tools/ sees no test and no Python'
+forbid python '#include "(tests|bench|ports)/' 'python/ sees the engine and the tools'
+forbid "python $(ls -d tools/*/ | grep -v '/cli/')" '#include <CLI/' 'CLI11 is seen by tools/cli alone'
 hits=$(grep -rnE '#include "ports/' tools --include='*.h' --include='*.cc' | grep -vE '"ports/((cortex_m/(cortex_m|entry_functions)|vector/tiers|threads/threads|xnnpack/xnnpack_port|cuda/cuda_port)\.h|cortex_m/kernels\.inc)"' || true)
 [ -z "$hits" ] || fail "tools/ sees one header of a port, what it offers, and what static programs name of Cortex-M's:
 $hits"
-forbid "$(ls -d tools/*/ | grep -v '/cli/')" '#include <CLI/' 'CLI11 is seen by tools/cli alone'
 forbid "$(ls -d tools/*/ | grep -v '/base/')" 'nlohmann' 'JSON is read and written through tools/base/json.h'
 hits=$(grep -nE '^ *namespace ' -r tests --include='*.h' --include='*.cc' | grep -E 'namespace nacre::[a-z]+' | grep -vE 'namespace (nacre::test|nacre::tools|nacre::inline NACRE_ISA)\b' || true)
 [ -z "$hits" ] || fail "tests are in the one namespace nacre::test:
@@ -81,7 +82,7 @@ $hits"
 
 # ---- Lines and files ----
 
-sources() { git ls-files '*.h' '*.cc' '*.c' '*.inc' 2>/dev/null || find engine tools tests bench ports -name '*.h' -o -name '*.cc' -o -name '*.c' -o -name '*.inc'; }
+sources() { git ls-files '*.h' '*.cc' '*.c' '*.inc' 2>/dev/null || find engine python tools tests bench ports -name '*.h' -o -name '*.cc' -o -name '*.c' -o -name '*.inc'; }
 hits=$(sources | xargs awk -v most=$columns '{n = length($0)} n > most {print FILENAME ":" FNR ": " n " columns"}')
 [ -z "$hits" ] || fail "lines over $columns columns:
 $hits"

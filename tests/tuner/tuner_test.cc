@@ -88,7 +88,7 @@ TEST(tuner, an_epoch_is_saved_before_anybody_hears_of_it) {
     Trained first(bytes, settings(folder / "run"));
     EXPECT_THROW(
         first.tuner.run({.step = {},
-                         .epoch = [](const TunePosition&) { throw Error(kIo, "log.csv", "cannot be written"); },
+                         .epoch = [](const TunePosition&) -> bool { throw Error(kIo, "log.csv", "cannot be written"); },
                          .interrupted = {}}),
         Error);
   }
@@ -241,7 +241,9 @@ TEST(tuner, early_stop_keeps_the_best_epoch) {
   Trained run(training_bytes(), s);
   std::vector<std::vector<std::byte>> states;
   ASSERT_EQ(run.tuner.run(
-                {.step = {}, .epoch = [&](const TunePosition&) { states.push_back(run.state()); }, .interrupted = {}}),
+                {.step = {},
+                 .epoch = [&](const TunePosition&) { return states.push_back(run.state()), true; },
+                 .interrupted = {}}),
             Tuner::End::kEarly);
   const size_t best = *best_epoch(run.tuner.position().epochs);
   EXPECT_EQ(states.size(), best + 6);

@@ -2,9 +2,19 @@
 
 #include <cstdio>
 
+#include "tools/base/caller.h"
+
 namespace nacre::tools {
 
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void print(const std::string& text) {
+  if (Caller* const to = caller()) to->print(text);
+  else std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void note(const std::string& line) {
+  if (Caller* const to = caller()) to->note(line);
+  else std::fprintf(stderr, "%s\n", line.c_str());
+}
 
 std::string printable(std::string text) {
   for (char& c : text)

@@ -1,4 +1,5 @@
-// What commands write to standard output. main() flushes it and reports a failure.
+// What commands write to standard output and, of warnings, to standard error; or to their caller (caller.h). main()
+// flushes it and reports a failure.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 namespace nacre::tools {
 
 void print(const std::string& text);
+void note(const std::string& line);               // a warning, without the end of its line
 std::string printable(std::string text);  // control codes, which a name of a file may hold, as '?'; lines stay lines
 void print_json(const Json& json);        // names that are no UTF-8 are mended, not refused
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tools/base/caller.h"
 #include "tools/base/error.h"
 
 namespace nacre::tools {
@@ -36,7 +37,7 @@ milliseconds patience() {
 }  // namespace
 
 Progress::Progress(const std::string& what, uint64_t total)
-    : what_(what), total_(total), terminal_(isatty(STDERR_FILENO) == 1) {
+    : what_(what), total_(total), terminal_(caller() == nullptr && isatty(STDERR_FILENO) == 1) {
   const milliseconds wait = patience();
   interval_ = std::min(wait, kInterval);
   next_ = steady_clock::now() + wait;
@@ -54,6 +55,10 @@ void Progress::clear() {
 }
 
 void Progress::show(uint64_t done, const std::string& more) {
+  if (Caller* const to = caller()) {
+    to->progress(what_, done, total_);
+    return require_not_interrupted();
+  }
   if (!terminal_) return;
   const auto now = steady_clock::now();
   if (now < next_) return;

@@ -16,6 +16,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // With a caller (caller.h) it is told, and Interrupted is thrown where it says so.
   void show(uint64_t done, const std::string& more = "");  // `more` stands behind the bar
   void clear();  // the line, for another to be printed; what follows shows it again
 

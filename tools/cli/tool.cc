@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "tools/base/error.h"
+#include "tools/base/print.h"
 #include "tools/base/version.h"
 #include "tools/cli/cli.h"
 #include "tools/files/atomic_file.h"
@@ -47,6 +50,21 @@ int refuse_usage(const CLI::App& app, const CLI::ParseError& error) {
   return kUsage;
 }
 
+bool names_files(const std::vector<Command::NamedFiles>& all, const CLI::Option* option) {
+  return std::ranges::find(all, option, &Command::NamedFiles::option) != all.end();
+}
+
+Json option_json(const Command& command, const CLI::Option& option) {
+  const bool flag = option.get_items_expected_max() == 0;
+  return {{"name", option.get_lnames().empty() ? option.get_name() : option.get_lnames()[0]},
+          {"value", flag ? "" : option.get_type_name().empty() ? "VALUE" : option.get_type_name()},
+          {"help", option.get_description()},
+          {"group", option.get_group()},
+          {"many", option.get_items_expected_max() > 1},
+          {"reads", names_files(command.inputs(), &option)},
+          {"writes", names_files(command.outputs(), &option)}};
+}
+
 // What was printed may still be in a buffer: a full disk shows here.
 int flush_output() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return kSuccess;
@@ -55,6 +73,40 @@ int flush_output() {
 }
 
 }  // namespace
+
+void run_command(std::vector<std::string> words) {
+  CLI::App app("", "nacre");
+  app.require_subcommand(1, 1);
+  add_commands(app);
+  std::ranges::reverse(words);  // as CLI11 takes them
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::Success&) {
+    print(app.help());
+  } catch (const CLI::ParseError& error) {
+    const std::vector<CLI::App*> used = app.get_subcommands();
+    throw Error(kUsage, used.empty() ? "nacre" : used.front()->get_name(), words_of(error));
+  }
+}
+
+Json command_table() {
+  CLI::App app("", "nacre");
+  add_commands(app);
+  Json table = Json::array();
+  for (const CLI::App* each : app.get_subcommands(nullptr)) {
+    const auto& command = static_cast<const Command&>(*each);  // add_command makes no other
+    Json arguments = Json::array(), options = Json::array();
+    for (const CLI::Option* option : command.get_options()) {
+      if (option == command.get_help_ptr()) continue;
+      (option->get_positional() ? arguments : options).push_back(option_json(command, *option));
+    }
+    table.push_back({{"name", command.get_name()},
+                     {"help", command.get_description()},
+                     {"arguments", arguments},
+                     {"options", options}});
+  }
+  return table;
+}
 
 int run_tool(int argc, char** argv) {
   remove_temporaries_on_signals();

@@ -1,9 +1,23 @@
-// The command `nacre`, without its main().
+// The whole command line, for main() and for programs that have the tools in their process.
 #pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/base/json.h"
 
 namespace nacre::tools {
 
-// Parses the arguments, runs the command, prints one sentence for what went wrong; the exit code (base/error.h).
 int run_tool(int argc, char** argv);
+
+// One command with its words, {"size", "m.nacre", "--json"}, as one would type them. What it prints goes to the caller
+// of this thread (tools/base/caller.h). Throws Error where the words are no command's or the command fails, and
+// Interrupted.
+void run_command(std::vector<std::string> words);
+
+// Every command: {"name", "help", "arguments": [..], "options": [..]}. An option is {"name": "batch", "value": "N",
+// "help", "reads": true where its value is a file that is read, "writes"}; "value" is "" for a flag. An argument is the
+// same without dashes, and "many" where there may be several.
+Json command_table();
 
 }  // namespace nacre::tools

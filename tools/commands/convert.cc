@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "tools/base/caller.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
@@ -280,6 +281,7 @@ void compile_others(Work& work, const Graph& graph) {
     compiling.target = target;
     work.others.push_back(graph);
     for (const NamedPass& pass : target_passes(compiling)) {
+      require_not_interrupted();
       pass.run(work.others.back());
       check(work.others.back());
     }
@@ -292,8 +294,7 @@ void write_training(const Work& work, Graph& graph) {
   add_metadata(graph, options);
   const PolicyLossScale policies = loss_scale_of(graph, work.compiling.policies, options.training.loss_scale != "auto");
   const TrainingOptions training = parse_training(options.training, policies);
-  if (const std::string note = loss_scale_note(options.training, policies); !note.empty())
-    fmt::print(stderr, "{}\n", note);
+  if (const std::string line = loss_scale_note(options.training, policies); !line.empty()) note(line);
   const TrainingModel made = compile_training(
       graph, training, work.compiling, {.names = !options.strip_names, .golden = {}}, other_targets(options));
   require_arena_limit(made, training);
@@ -303,7 +304,7 @@ void write_training(const Work& work, Graph& graph) {
   for (const Graph* program : {&made.infer, &made.gradients, &made.update, &made.derive}) {
     if (program->nodes.empty()) continue;
     for (const std::string& line : program->log)
-      if (options.verbose || line.starts_with("policy")) fmt::print(stderr, "{}\n", line);
+      if (options.verbose || line.starts_with("policy")) note(line);
     if (options.dump) print(dump(*program));
   }
   for (const TrainingPrograms& other : made.others)
@@ -377,6 +378,7 @@ void convert(const ConvertOptions& options) {
       return write_training(work, graph);
     }
     if (pass.name == for_target) compile_others(work, graph);
+    require_not_interrupted();
     pass.run(graph);
     check(graph);
     if (pass.name == std::string_view("resolve_policies")) emit_policy(work, graph);

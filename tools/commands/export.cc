@@ -8,31 +8,13 @@
 #include "tools/commands/check.h"
 #include "tools/compile/write_back.h"
 #include "tools/evaluate/training_memory.h"
-#include "tools/files/file_storage.h"
+#include "tools/files/atomic_file.h"
 #include "tools/importers/importer.h"
+#include "tools/tuner/saved_state.h"
 #include "tools/tuner/tuned_model.h"
 
 namespace nacre::tools {
 namespace {
-
-// Of another training only where that is wished: tensors that match by chance make a network that nobody trained.
-Checkpoint::Report load(const ExportOptions& o, const LoadedModel& model, Trainer& trainer) {
-  const std::string directory = o.checkpoint + (o.best ? "/best" : "");
-  FileStorage files(directory, FileStorage::Use::kRead);
-  Checkpoint::Report report;
-  if (const Status status = Checkpoint(files.storage(model.model())).load(model.model(), trainer.state(), &report);
-      !status.ok())
-    throw Error(kBadInput, directory, files.problem().empty() ? sentence(status.code) : files.problem(),
-                "name a directory with checkpoints of this model");
-  if (!report.same_model && !o.any_training)
-    throw Error(kBadInput, directory,
-                fmt::format("holds a checkpoint of another training: {} of {} tensors of this model's state are in it",
-                            report.taken, report.taken + report.kept),
-                "name the model that was trained (of nacre tune NETWORK: convert it with the same options), or take "
-                "what matches with --any-training");
-  model.require(trainer.restored());
-  return report;
-}
 
 // The option names the format, so that a file of another is an error before it is written.
 void require_format(const ExportOptions& o) {
@@ -74,7 +56,8 @@ void export_model(const ExportOptions& options) {
     throw Error(kUsage, options.model, "holds no program that trains",
                 "name the model that the checkpoint belongs to: nacre convert NETWORK --train LOSS -o MODEL");
   LoadedTrainer trainer(model);
-  const Checkpoint::Report report = load(options, model, trainer.trainer());
+  const Checkpoint::Report report =
+      load_state(trainer, options.checkpoint + (options.best ? "/best" : ""), options.any_training);
   if (writes_back) return export_file(options, model, trainer, report);
   const std::vector<std::pair<std::string, std::string>> metadata = {{"tuned", "from a checkpoint"}};
   Deployed made;

@@ -89,7 +89,7 @@ void explain(const PoliciesOptions& options) {
     if (options.json) return print_json({{"name", "source"}});
     return print("source\n  the layer stays as the network's file has it\n");
   }
-  for (const std::string& warning : parsed.warnings) fmt::print(stderr, "{}\n", warning);
+  for (const std::string& warning : parsed.warnings) note(warning);
   if (options.json) return print_json({{"name", policy_text(parsed.policy)}, {"record", record_json(parsed.policy)}});
   print(record_text(parsed.policy));
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "tools/base/caller.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/print.h"
@@ -47,18 +48,23 @@ std::string epoch_line(const EpochRecord& e, uint32_t epochs) {
   return line + "\n";
 }
 
+Json epoch_json(const EpochRecord& e) {
+  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+  return {{"epoch", e.epoch},
+          {"steps", e.steps},
+          {"refused", e.refused},
+          {"learning_rate", number(double(e.learning_rate))},
+          {"loss_scale", number(double(e.loss_scale))},
+          {"loss", number(e.train_loss)},
+          {"accuracy", number(e.train_accuracy)},
+          {"validation_loss", number(e.validate_loss)},
+          {"validation_accuracy", number(e.validate_accuracy)}};
+}
+
 std::string clock_text(double seconds) {
   const auto whole = uint64_t(std::max(0.0, std::ceil(seconds)));
   if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
-}
-
-// As ports_for, of the programs that train.
-Ports training_ports(const LoadedModel& model, const TuneOptions& o) {
-  const std::string& choice = o.kernels;
-  const std::string target = model.program_names(model.find_program(Entry::kUpdate, o.target)).target;
-  if (chooses_gpu(choice) && is_gpu_target(target)) return {nullptr, gpu_port(target, choice)};
-  return {port_named(choice)};
 }
 
 class Session {
@@ -67,12 +73,12 @@ class Session {
       : options_(o), model_(model_of(o)), objective_(*model_, o.target), data_(read(o, objective_, notes_)),
         split_(split_rows(data_.rows, o.validate, o.training.seed)),
         settings_(settings_of(o, *model_, objective_, data_, split_)),
-        trainer_(*model_, training_ports(*model_, o), o.threads, o.target),
+        trainer_(*model_, training_ports(*model_, o.kernels, o.target), o.threads, o.target),
         tuner_(trainer_, objective_, data_, split_, settings_),
         files_(o, objective_, data_, split_, settings_, tuner_.steps_per_epoch()) {}
 
   void run() {
-    for (const std::string& note : notes_) fmt::print(stderr, "{}\n", note);
+    for (const std::string& line : notes_) note(line);
     const bool resumed = tuner_.begin(options_.restart);
     if (resumed)
       say(fmt::format("goes on from {}: epoch {}, step {}\n", options_.checkpoint, tuner_.position().epoch + 1,
@@ -81,8 +87,8 @@ class Session {
     const auto start = std::chrono::steady_clock::now();
     const Tuner::End end = train(start);
     if (tuner_.left_out() > 0)
-      fmt::print(stderr, "of every epoch's order the last {} are left out: the model takes whole batches of {} only\n",
-                 counted(tuner_.left_out(), "row"), objective_.batch());
+      note(fmt::format("of every epoch's order the last {} are left out: the model takes whole batches of {} only",
+                       counted(tuner_.left_out(), "row"), objective_.batch()));
     if (end == Tuner::End::kInterrupted) return interrupted();
     finish(end, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
@@ -138,7 +144,7 @@ class Session {
   }
 
   Tuner::End train(std::chrono::steady_clock::time_point start) {
-    const Interrupt interrupt(!options_.checkpoint.empty());
+    const Interrupt interrupt(caller() == nullptr && !options_.checkpoint.empty());
     const uint64_t steps = tuner_.steps_per_epoch(), all = steps * options_.epochs;
     const uint64_t first = tuner_.position().epoch * steps + tuner_.position().step;
     nacre::tools::Progress bar("tune", all);
@@ -146,6 +152,7 @@ class Session {
         {.step =
              [&](const Tuner::Progress& p) {
                const uint64_t done = p.position.epoch * steps + p.position.step;
+               if (caller() != nullptr) return caller()->progress("tune", done, all);  // interrupted when it is saved
                const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
                bar.show(done, fmt::format("epoch {}  loss {:.4g}{}  {:.0f} rows/s  {} left", p.position.epoch + 1,
                                           p.position.judged.mean_loss(), percent(p.position.judged.accuracy()),
@@ -157,14 +164,16 @@ class Session {
                bar.clear();
                say(epoch_line(p.epochs.back(), options_.epochs));
                files_.write(p.epochs);
+               return caller() == nullptr || caller()->epoch(epoch_json(p.epochs.back()).dump());
              },
-         .interrupted = [] { return Interrupt::received() != 0; }});
+         .interrupted = [] { return caller() != nullptr ? caller()->interrupted() : Interrupt::received() != 0; }});
   }
 
   // As a program that was interrupted ends: by the signal.
   void interrupted() const {
     say(fmt::format("stopped in epoch {} after step {}: what was learned is in {}, the same command goes on with it\n",
                     tuner_.position().epoch + 1, tuner_.position().step, options_.checkpoint));
+    if (caller() != nullptr) throw Interrupted();
     std::fflush(stdout);
     end_by_signal(Interrupt::received());
   }
@@ -204,26 +213,16 @@ class Session {
   }
 
   void print_summary(Tuner::End end, size_t kept, double seconds) const {
-    const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
     const std::vector<EpochRecord>& epochs = tuner_.position().epochs;
     Json list = Json::array();
-    for (const EpochRecord& e : epochs)
-      list.push_back({{"epoch", e.epoch},
-                      {"steps", e.steps},
-                      {"refused", e.refused},
-                      {"learning_rate", number(double(e.learning_rate))},
-                      {"loss_scale", number(double(e.loss_scale))},
-                      {"loss", number(e.train_loss)},
-                      {"accuracy", number(e.train_accuracy)},
-                      {"validation_loss", number(e.validate_loss)},
-                      {"validation_accuracy", number(e.validate_accuracy)}});
+    for (const EpochRecord& e : epochs) list.push_back(epoch_json(e));
     print_json({{"model", options_.model},
                 {"output", options_.output},
                 {"rows", split_.train.size()},
                 {"validation_rows", split_.validate.size()},
                 {"batch", settings_.batch},
                 {"steps", tuner_.position().applied},
-                {"stopped_early", end == Tuner::End::kEarly},
+                {"stopped_early", end != Tuner::End::kEpochs},
                 {"kept_epoch", epochs[kept].epoch},
                 {"not_trained", not_trained_of(*model_)},
                 {"seconds", seconds},

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/base/error.h"
+#include "tools/base/print.h"
 #include "tools/commands/schedule_option.h"
 #include "tools/compile/training.h"
 #include "tools/files/npy.h"
@@ -101,8 +102,8 @@ TuneOptions with_source(const TuneOptions& o) {
     if (all && source->batch_norm_momentum > 0) a.batch_norm_momentum = source->batch_norm_momentum;
   }
   if (takes_loss || takes_optimizer)
-    fmt::print(stderr, "training: {} --lr {}: what is not on the command line is what the file was compiled with\n",
-               training_text(a), made.learning_rate);
+    note(fmt::format("training: {} --lr {}: what is not on the command line is what the file was compiled with",
+                     training_text(a), made.learning_rate));
   return made;
 }
 
@@ -150,7 +151,7 @@ std::unique_ptr<LoadedModel> compile_network(const TuneOptions& o, const Calibra
   compiling.target = {.name = conversion.targets[0], .kernels = kernels_of_target(conversion.targets[0])};
   const PolicyLossScale scale = loss_scale_of(graph, policies, o.training.loss_scale != "auto");
   const TrainingOptions training = parse_training(o.training, scale);
-  if (const std::string note = loss_scale_note(o.training, scale); !note.empty()) fmt::print(stderr, "{}\n", note);
+  if (const std::string line = loss_scale_note(o.training, scale); !line.empty()) note(line);
   const auto compile = [&] {
     Graph described = graph;
     add_metadata(described, conversion);

@@ -1,10 +1,11 @@
 #include "tools/compile/compile.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <string_view>
 
+#include "tools/base/caller.h"
+#include "tools/base/print.h"
 #include "tools/calibration/quantize_static.h"
 #include "tools/differentiate/integer_policy.h"
 #include "tools/passes/plan_memory.h"
@@ -65,7 +66,7 @@ std::vector<NamedPass> target_passes(const CompileOptions& options) {
 
 void print_log(const Graph& graph, bool all) {
   for (const std::string& line : graph.log)
-    if (all || line.starts_with("policy") || line.starts_with("training")) std::fprintf(stderr, "%s\n", line.c_str());
+    if (all || line.starts_with("policy") || line.starts_with("training")) note(line);
 }
 
 Json log_json(const std::vector<std::string>& log) {
@@ -102,6 +103,7 @@ bool any_policy(Graph simplified, const PolicyRequest& policies, const std::func
 Compiled compile(Graph simplified, const CompileOptions& options) {
   Compiled result{std::move(simplified), {}};
   for (const NamedPass& pass : compile_passes(options)) {
+    require_not_interrupted();
     pass.run(result.graph);
     check(result.graph);
   }

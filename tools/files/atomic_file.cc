@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "tools/base/caller.h"
 #include "tools/base/error.h"
 #include "tools/files/output_files.h"
 
@@ -77,6 +78,7 @@ void end_by_signal(int signal) {
 }
 
 void remove_temporaries_on_signals() {
+  if (caller() != nullptr) return;  // signals are its own
   static const bool installed = install_handlers();
   static_cast<void>(installed);
 }

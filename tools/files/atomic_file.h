@@ -39,7 +39,8 @@ class AtomicFile {
 };
 
 // From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE remove the temporary files before they end the process. The first
-// AtomicFile does it too; a command that has handlers of its own for a while does it before.
+// AtomicFile does it too, where there is no caller (base/caller.h), whose signals are its own; a command that has
+// handlers of its own for a while does it before.
 void remove_temporaries_on_signals();
 
 // Ends the process by this signal, as if nobody handled it, without temporary files. For signal handlers too.

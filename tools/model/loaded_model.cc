@@ -156,8 +156,8 @@ void LoadedModel::open() {
 void LoadedModel::require(const Status& status) const {
   if (status.ok()) return;
   const std::string where = place(status);
-  throw Error(exit_code_of(status.code), where.empty() ? path_ : path_ + ", " + where, fact_of(status),
-              remedy_.empty() || is_of_network(status.code) ? remedy_of(status.code) : remedy_);
+  throw Refused(exit_code_of(status.code), where.empty() ? path_ : path_ + ", " + where, fact_of(status),
+                remedy_.empty() || is_of_network(status.code) ? remedy_of(status.code) : remedy_, status);
 }
 
 std::string LoadedModel::place(const Status& status) const {

@@ -16,11 +16,20 @@
 #include "engine/run/places.h"
 #include "engine/run/program.h"
 #include "ports/threads/threads.h"
+#include "tools/base/error.h"
 #include "tools/model/gpu.h"
 
 namespace nacre::tools {
 
 class InputFile;
+
+// What the engine refused: an Error that has its Status.
+struct Refused : Error {
+  Refused(ExitCode exit_code, const std::string& place, const std::string& fact, const std::string& remedy,
+          const Status& refusal)
+      : Error(exit_code, place, fact, remedy), status(refusal) {}
+  Status status;
+};
 
 // Bytes at a multiple of 64, as files and memory for programs need them. Zeroed; what nobody touches takes no memory.
 class AlignedBytes {

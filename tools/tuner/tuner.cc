@@ -58,6 +58,12 @@ LoadedTrainer::LoadedTrainer(const LoadedModel& model, Ports ports, uint32_t thr
   model.require(trainer_.start());
 }
 
+Ports training_ports(const LoadedModel& model, const std::string& kernels, const std::string& target) {
+  const std::string found = model.program_names(model.find_program(Entry::kUpdate, target)).target;
+  if (chooses_gpu(kernels) && is_gpu_target(found)) return {nullptr, gpu_port(found, kernels)};
+  return {port_named(kernels)};
+}
+
 std::span<std::byte> LoadedTrainer::state() const {
   const std::span<std::byte> state = trainer_.state();
   if (state.empty() && ported())
@@ -184,7 +190,7 @@ Tuner::End Tuner::run(const Watch& watch) {
     keep();
     save();
     saved = std::chrono::steady_clock::now();
-    if (watch.epoch) watch.epoch(position_);
+    if (watch.epoch && !watch.epoch(position_)) return End::kStopped;
   }
   return settings_.early_stop.stops(position_.epochs) ? End::kEarly : End::kEpochs;
 }

@@ -67,6 +67,9 @@ class LoadedTrainer {
   Trainer trainer_;
 };
 
+// As ports_for, of the programs that train for `target`.
+Ports training_ports(const LoadedModel& model, const std::string& kernels, const std::string& target = "");
+
 class FileStorage;
 
 // What a training makes of its directory of checkpoints: itself, the slots of FileStorage, and those of the best epoch.
@@ -74,7 +77,7 @@ std::vector<std::string> checkpoint_files(const std::string& directory);
 
 class Tuner {
  public:
-  enum class End { kEpochs, kEarly, kInterrupted };
+  enum class End { kEpochs, kEarly, kStopped, kInterrupted };
   struct Progress {
     const TunePosition& position;
     uint32_t steps;  // of an epoch
@@ -82,7 +85,7 @@ class Tuner {
   };
   struct Watch {                                          // both may be empty
     std::function<void(const Progress&)> step = {};       // after every step
-    std::function<void(const TunePosition&)> epoch = {};  // after every epoch, when it is saved
+    std::function<bool(const TunePosition&)> epoch = {};  // after every epoch, when it is saved; false: the last one
     // asked after every micro-batch, and after every one of validation
     std::function<bool()> interrupted = [] { return false; };
   };

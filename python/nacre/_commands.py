@@ -1,0 +1,145 @@
+"""The commands of the tool, in this process: keywords become its options, arrays files for one call."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import _files, _native
+from ._error import Error, Warning
+
+Progress = Callable[[str, int, int], object]
+
+progress: Progress | None = None
+"""Called with what is under way, how much of it is done, and of how much; None: a bar in notebooks, elsewhere nothing."""
+
+
+@functools.cache
+def table() -> dict[str, dict[str, Any]]:
+    """Every command by its name: its options as the command line has them."""
+    return {command["name"]: command for command in json.loads(_native.commands())}
+
+
+@functools.cache
+def options_of(command: str) -> dict[str, dict[str, Any]]:
+    """The options of a command by the keyword that stands for them."""
+    return {keyword_of(option["name"]): option for option in table()[command]["options"]}
+
+
+def keyword_of(option: str) -> str:
+    keyword = option.replace("-", "_")
+    return keyword + "_" if keyword in ("except", "lambda") else keyword
+
+
+def help_of(command: str, without: Sequence[str] = ()) -> str:
+    """The options of a command as the part of a docstring."""
+    lines = [f"Options of `nacre {command}`, by keyword:", ""]
+    for keyword, option in options_of(command).items():
+        if keyword in without or not option["group"]:
+            continue
+        value = f" ({option['value']})" if option["value"] else " (True)"
+        lines.append(f"    {keyword}{value}: {' '.join(option['help'].split())}")
+    return "\n".join(lines) + "\n"
+
+
+def run(
+    command: str,
+    arguments: Sequence[str],
+    options: Mapping[str, object],
+    folder: _files.Folder,
+    *,
+    own: Mapping[str, object] | None = None,
+    without: Sequence[str] = (),
+    epoch: Callable[[str], object] | None = None,
+) -> str:
+    """What the command prints. Its warnings are warnings. `own`: options that the caller's caller cannot give.
+
+    Raises TypeError for an option that the command lacks or that cannot be given (`without` too), and Error.
+    """
+    own = own or {}
+    words = [command, *(path if not path.startswith("-") else os.path.join(".", path) for path in arguments)]
+    for keyword in options:
+        if keyword not in options_of(command) or keyword in without or keyword in own:
+            raise TypeError(_unknown(command, keyword, (*without, *own)))
+    for keyword, value in (*own.items(), *options.items()):
+        words += _words(options_of(command)[keyword], value, folder)
+    show = progress or _notebook_bar()
+    try:
+        printed, notes = _native.run([os.fsencode(word) for word in words], show, epoch)
+    except Error as error:
+        raise error.without(folder.prefix) from None
+    for note in notes:
+        warnings.warn(note.replace(folder.prefix, ""), Warning, stacklevel=_caller_level())
+    return printed.replace(folder.prefix, "")
+
+
+def run_json(
+    command: str,
+    arguments: Sequence[str],
+    options: Mapping[str, object],
+    folder: _files.Folder,
+    *,
+    own: Mapping[str, object] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    made = json.loads(run(command, arguments, options, folder, own={**(own or {}), "json": True}, **more))
+    assert isinstance(made, dict)
+    return made
+
+
+def _words(option: Mapping[str, Any], value: object, folder: _files.Folder) -> list[str]:
+    name = "--" + option["name"]
+    if value is None or value is False:
+        return []
+    if not option["value"]:
+        if value is not True:
+            raise TypeError(f"{keyword_of(option['name'])} is True or False, not {value!r}")
+        return [name]
+    if value is True:
+        raise TypeError(f"{keyword_of(option['name'])} takes a value: {option['value']}")
+    if option["reads"]:
+        return [f"{name}={folder.data(option['name'], value)}"]
+    return [f"{name}={text}" for text in _files.texts_of(value)]
+
+
+def _caller_level() -> int:
+    """The stack level, for warnings.warn, of the first frame outside of this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "nacre":
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _unknown(command: str, keyword: str, without: Sequence[str]) -> str:
+    names = [name for name in options_of(command) if name not in without]
+    near = difflib.get_close_matches(keyword, names, 1)
+    return f"nacre {command} has no option {keyword!r}" + (f": did you mean {near[0]!r}?" if near else "")
+
+
+def _notebook_bar() -> Progress | None:
+    """A line below the cell, in a notebook; elsewhere None."""
+    if "IPython" not in sys.modules:
+        return None
+    import IPython  # type: ignore[import-not-found, unused-ignore]
+
+    shell = IPython.get_ipython()  # type: ignore[no-untyped-call, attr-defined, unused-ignore]
+    if shell is None or type(shell).__name__ != "ZMQInteractiveShell":
+        return None
+    from IPython.display import HTML, display  # type: ignore[import-not-found, unused-ignore]
+
+    handle: list[Any] = []
+
+    def show(what: str, done: int, total: int) -> None:
+        text = HTML(f"{what} <progress value={done} max={total}></progress> {done} of {total}")  # type: ignore[no-untyped-call, unused-ignore]
+        if handle:
+            handle[0].update(text)
+        else:
+            handle.append(display(text, display_id=True))  # type: ignore[no-untyped-call, unused-ignore]
+
+    return show

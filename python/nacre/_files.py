@@ -1,0 +1,113 @@
+"""What a command reads from files, given as Python values: networks, models, arrays, tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from . import _tensors
+
+
+class Folder:
+    """A temporary folder for the files of one call, gone after it. Its path stands in no text that a caller sees."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="nacre-")
+        self._names: set[str] = set()
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._folder.cleanup()
+
+    @property
+    def prefix(self) -> str:
+        return self._folder.name + os.sep
+
+    def path(self, name: str) -> str:
+        """A new file of this name, or, where there is one already, of this name with a number."""
+        name = os.path.basename(name) or "file"
+        stem, dot, end = name.partition(".")
+        count = 1
+        while name in self._names:
+            count += 1
+            name = f"{stem}{count}{dot}{end}"
+        self._names.add(name)
+        return self.prefix + name
+
+    def write(self, name: str, data: bytes) -> str:
+        path = self.path(name)
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    def network(self, network: object) -> str:
+        """The path of a network: a path, the bytes of its file, an onnx.ModelProto or a keras.Model."""
+        if isinstance(network, (str, os.PathLike)):
+            return os.fspath(network)
+        if isinstance(network, (bytes, bytearray, memoryview)):
+            return self.write("network", bytes(network))
+        if hasattr(network, "SerializeToString") and hasattr(network, "graph"):
+            return self.write("network.onnx", network.SerializeToString())
+        keras = sys.modules.get("keras")
+        if keras is not None and isinstance(network, keras.Model):
+            path = self.path("network.keras")
+            network.save(path)
+            return path
+        raise TypeError(
+            f"a network is a path, bytes, an onnx.ModelProto or a keras.Model, not {type(network).__name__}"
+        )
+
+    def data(self, name: str, value: object) -> str:
+        """What an option reads: a path as it is, an array as .npy, a dict of arrays as .npz, else JSON or a text."""
+        if isinstance(value, (str, os.PathLike)):
+            return os.fspath(value)
+        if isinstance(value, (bool, int, float, np.number)):
+            return text_of(value)
+        if isinstance(value, Mapping) and value and all(_tensors.is_array(each) for each in value.values()):
+            path = self.path(name + ".npz")
+            arrays: dict[str, Any] = {str(key): _tensors.numpy_of(each) for key, each in value.items()}
+            np.savez(path, **arrays)
+            return path
+        if isinstance(value, Mapping):
+            return self.write(name + ".json", json.dumps(value).encode())
+        if _tensors.is_array(value) or isinstance(value, (list, tuple)):
+            path = self.path(name + ".npy")
+            np.save(path, np.ascontiguousarray(_tensors.numpy_of(value)), allow_pickle=False)
+            return path
+        raise TypeError(f"{name} is a path, an array or a dict of arrays, not {type(value).__name__}")
+
+
+def text_of(value: object) -> str:
+    """One value of an option, as one would type it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (str, os.PathLike)):
+        path = os.fspath(value)
+        return os.fsdecode(path)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return repr(value)
+    raise TypeError(f"an option takes a text or a number, not {type(value).__name__}")
+
+
+def texts_of(value: object) -> list[str]:
+    """All values of an option: of a list each one, of a dict "KEY=VALUE", where a tuple of sizes is "1x3"."""
+    if isinstance(value, Mapping):
+        return [f"{key}={_sizes(each)}" for key, each in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [text_of(each) for each in value]
+    return [text_of(value)]
+
+
+def _sizes(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return "x".join(text_of(each) for each in value)
+    return text_of(value)

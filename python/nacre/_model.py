@@ -1,0 +1,295 @@
+"""Models: converting, loading, saving, and what is in them."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from . import _commands, _files, _native
+from ._tensors import TensorInfo, tensor_info
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ._keywords import (
+        CompareOptions,
+        ConvertOptions,
+        EvalOptions,
+        FirmwareOptions,
+        InspectOptions,
+        ReportOptions,
+    )
+
+    Network = str | os.PathLike[str] | bytes | bytearray | memoryview | Any
+
+_OF_TEXT = ("dump", "stop_after", "explain")  # of nacre.graph
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of the network's file: its name, its operator there, and its policy."""
+
+    name: str
+    op: str
+    policy: str
+
+
+@dataclass(frozen=True)
+class ProgramInfo:
+    """One compiled program of a model."""
+
+    entry: str
+    """infer, gradients, update or derive."""
+    target: str
+    batch: int
+    """Rows of a run."""
+    steps: int
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+
+
+class Model:
+    """A model file in memory, checked: what nacre.convert makes and nacre.load reads. It never changes.
+
+    Raises nacre.Error where the bytes are no model that this version reads.
+    """
+
+    def __init__(self, data: bytes, name: str = "model.nacre") -> None:
+        self._data = bytes(data)
+        self._name = name
+        self.native = _native.Model(self._data, name)
+        self.conversion: dict[str, Any] = {}
+        """What `nacre convert --json` says of it, where this process made it: targets, fallbacks, log, ..."""
+
+    def __reduce__(self) -> tuple[type[Model], tuple[bytes, str]]:
+        return Model, (self._data, self._name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and self._data == other._data
+
+    def __hash__(self) -> int:
+        return hash(self._data)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def to_bytes(self) -> bytes:
+        """The model file's bytes, as `nacre convert` writes them."""
+        return self._data
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the file whole or not at all. Raises nacre.Error where it cannot be written."""
+        _native.write_file(os.fsencode(path), self._data)
+
+    @cached_property
+    def _about(self) -> dict[str, Any]:
+        made = json.loads(self.native.describe())
+        assert isinstance(made, dict)
+        return made
+
+    @cached_property
+    def programs(self) -> tuple[ProgramInfo, ...]:
+        """All programs, in the order of the file."""
+        return tuple(
+            ProgramInfo(
+                program["entry"],
+                program["target"],
+                program["batch"],
+                program["steps"],
+                tuple(map(tensor_info, program["inputs"])),
+                tuple(map(tensor_info, program["outputs"])),
+            )
+            for program in self._about["programs"]
+        )
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Of the program that infers, for this machine or else the first."""
+        return self.programs[self.native.infer_program("")].inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Of the program that infers, for this machine or else the first."""
+        return self.programs[self.native.infer_program("")].outputs
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What there are programs for."""
+        return tuple(dict.fromkeys(program.target for program in self.programs))
+
+    @property
+    def trains(self) -> bool:
+        """Whether nacre.Trainer takes it: it was converted with train=LOSS."""
+        return any(program.entry == "update" for program in self.programs)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """The network's layers with the policies they were compiled with."""
+        return tuple(Layer(layer["name"], layer["op"], layer["policy"]) for layer in self._about["layers"])
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What it was made of: converter, options, SHA-256 of the network, and what was added."""
+        return dict(self._about["metadata"])
+
+    def size(self, target: str = "host", *, train: bool = False) -> dict[str, Any]:
+        """Every byte that running it takes on a machine, as `nacre size --json`; of train=True what training takes."""
+        return self._json("size", own={"target": target, "train": train})
+
+    def inspect(self, **options: Unpack[InspectOptions]) -> dict[str, Any]:
+        """All that `nacre inspect --json` says: programs, steps with kernels, tensors, layers, costs."""
+        return self._json("inspect", options, without=("steps", "svg"))
+
+    def summary(self, *, steps: bool = False) -> str:
+        """What `nacre inspect` prints: layers, types, policies, costs, memory."""
+        with _files.Folder() as folder:
+            return _commands.run("inspect", [self._file(folder)], {}, folder, own={"steps": steps})
+
+    def picture(self) -> str:
+        """The graph and its memory plan, as SVG."""
+        with _files.Folder() as folder:
+            path = folder.path("picture.svg")
+            _commands.run("inspect", [self._file(folder)], {}, folder, own={"svg": path})
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+
+    def check(self) -> dict[str, Any]:
+        """Verifies structure, weights, plan and golden pairs. Raises nacre.Error where a pair differs."""
+        return self._json("check")
+
+    def compare(self, reference: Model | Network, x: object, **options: Unpack[CompareOptions]) -> dict[str, Any]:
+        """How far each layer and the outputs are from those of a reference, on samples `x`, as `nacre compare --json`.
+
+        reference: a Model, or a model's file, or a network, which is converted as its file has it. x: an array of the
+        only input's shape with samples stacked on axis 0, a dict of one per input, or a file.
+        """
+        with _files.Folder() as folder:
+            first = _model_file(reference, folder)
+            return _commands.run_json(
+                "compare", [first, self._file(folder)], options, folder, own={"data": x}, without=("csv",)
+            )
+
+    def evaluate(self, x: object, y: object, **options: Unpack[EvalOptions]) -> dict[str, Any]:
+        """How good it is on labelled samples, as `nacre eval --json` says of one model: score, bytes, time.
+
+        y: a label per sample, or targets for metric="mse". Raises nacre.Error where they do not fit.
+        """
+        return evaluate([self], x, y, **options)
+
+    def firmware(
+        self, directory: str | os.PathLike[str], **options: Unpack[FirmwareOptions]
+    ) -> dict[str, Any]:
+        """Writes the model as C++ that is bound already, for a microcontroller, as `nacre firmware` does."""
+        return self._json("firmware", options, own={"output": directory})
+
+    def __repr__(self) -> str:
+        policies = list(dict.fromkeys(layer.policy for layer in self.layers))
+        shown = ", ".join(policies[:3]) + (", ..." if len(policies) > 3 else "")
+        trains = ", trains" if self.trains else ""
+        return (
+            f"<nacre.Model {self._name}: {len(self.layers)} layers in {shown}; {', '.join(self.targets)}{trains}; "
+            f"{len(self._data):,} bytes>"
+        )
+
+    def _repr_html_(self) -> str:
+        def rows(entries: Sequence[Sequence[object]]) -> str:
+            return "".join(
+                "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in entry) + "</tr>" for entry in entries
+            )
+
+        tensors = [("input", info) for info in self.inputs] + [("output", info) for info in self.outputs]
+        of_tensors = rows(
+            [
+                (kind, info.name, info.dtype, "x".join(map(str, info.shape)), "" if info.scale is None else info.scale)
+                for kind, info in tensors
+            ]
+        )
+        of_layers = rows([(layer.name, layer.op, layer.policy) for layer in self.layers])
+        return (
+            f"<p><b>{html.escape(self._name)}</b>: {len(self._data):,} bytes; {html.escape(', '.join(self.targets))}</p>"
+            f"<table><tr><th></th><th>name</th><th>type</th><th>shape</th><th>scale</th></tr>{of_tensors}</table>"
+            f"<table><tr><th>layer</th><th>operator</th><th>policy</th></tr>{of_layers}</table>"
+            f"<details><summary>graph and memory</summary>{self.picture()}</details>"
+        )
+
+    def _file(self, folder: _files.Folder) -> str:
+        return folder.write(self._name, self._data)
+
+    def _json(self, command: str, options: Any = None, **more: Any) -> dict[str, Any]:
+        with _files.Folder() as folder:
+            return _commands.run_json(command, [self._file(folder)], options or {}, folder, **more)
+
+
+def load(model: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Model:
+    """A model from its file, or from the bytes of one.
+
+    Raises nacre.Error where it is no model that this version reads, and OSError where the file cannot be read.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        with open(model, "rb") as file:
+            return Model(file.read(), os.path.basename(os.fsdecode(model)))
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return Model(bytes(model))
+    raise TypeError(f"a model is a path or bytes, not {type(model).__name__}")
+
+
+def convert(network: Network, **options: Unpack[ConvertOptions]) -> Model:
+    """Compiles a network into a model, as `nacre convert NETWORK -o MODEL` with the same options.
+
+    network: a path (ONNX, TFLite, Keras, told by content), the bytes of such a file, an onnx.ModelProto or a keras.Model.
+    Options that name files also take arrays, or a dict of arrays by input: calibrate=x. set={"fc.*": "int8"} and
+    shape={"x": (1, 3)} stand for several PATTERN=POLICY and NAME=SIZES.
+
+    Raises nacre.Error where the network or an option is refused, TypeError for an option that there is none of.
+    """
+    with _files.Folder() as folder:
+        source, made = folder.network(network), folder.path("model.nacre")
+        said = _commands.run_json("convert", [source], options, folder, own={"output": made}, without=_OF_TEXT)
+        with open(made, "rb") as file:
+            stem = os.path.splitext(os.path.basename(source))[0]
+            model = Model(file.read(), f"{stem}.nacre")
+    model.conversion = {key: value for key, value in said.items() if key not in ("network", "model")}
+    return model
+
+
+def graph(network: Network, **options: Unpack[ConvertOptions]) -> str:
+    """The graph as text, after the pass stop_after="simplify", or of explain=True what a rewrite does. Writes no model."""
+    with _files.Folder() as folder:
+        return _commands.run("convert", [folder.network(network)], options, folder, without=("json", "output"))
+
+
+def evaluate(
+    models: Sequence[Model | str | os.PathLike[str]], x: object, y: object, **options: Unpack[EvalOptions]
+) -> dict[str, Any]:
+    """Models on labelled samples side by side, as `nacre eval --json`; drops are against the first."""
+    with _files.Folder() as folder:
+        paths = [_model_file(model, folder) for model in models]
+        return _commands.run_json("eval", paths, options, folder, own={"data": x, "labels": y})
+
+
+def report(
+    models: Sequence[Model | str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    **options: Unpack[ReportOptions],
+) -> None:
+    """Models side by side as one HTML page at `output`, as `nacre report`; the first is the reference."""
+    with _files.Folder() as folder:
+        paths = [_model_file(model, folder) for model in models]
+        _commands.run("report", paths, options, folder, own={"output": output})
+
+
+def _model_file(model: object, folder: _files.Folder) -> str:
+    """The path of a model; of a network a file with its model, as the network has it."""
+    if isinstance(model, Model):
+        return model._file(folder)
+    if isinstance(model, (str, os.PathLike)):
+        with open(model, "rb") as file:
+            if file.read(len(_native.MAGIC)) == _native.MAGIC:
+                return os.fspath(model)
+    return convert(model)._file(folder)

@@ -1,0 +1,201 @@
+"""Inputs and outputs of programs, and the arrays that go in and come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native
+
+Array = NDArray[Any]
+
+# Names of ml_dtypes for the types that NumPy lacks; without that package their codes are unsigned integers.
+_SMALL_FLOATS = {
+    "bfloat16": "bfloat16",
+    "float8_e4m3": "float8_e4m3fn",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
+    "float8_e4m3fnuz": "float8_e4m3fnuz",
+    "float8_e5m2fnuz": "float8_e5m2fnuz",
+    "float8_e8m0": "float8_e8m0fnu",
+    "float8_e8m0fnu": "float8_e8m0fnu",
+}
+_PACKED = ("int4", "uint4", "float4_e2m1", "ternary")  # several elements in a byte
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input, an output or a tensor of a training's state.
+
+    real = scale * (code - zero_point) where it holds codes; scale and zero_point are None where it holds numbers.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    """float32, float16, bfloat16, float64, int8, ...: as the file names it."""
+    rows: bool
+    """Whether axis 0 counts rows, of which a run takes as many as the program was compiled for, or fewer."""
+    scale: float | None = None
+    zero_point: int | None = None
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """Of its arrays. bfloat16 and float8 are those of ml_dtypes where that is installed, else uint16 and uint8."""
+        return numpy_dtype(self.dtype)
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    if name in _SMALL_FLOATS:
+        try:
+            import ml_dtypes
+        except ImportError:
+            return np.dtype(np.uint16 if name == "bfloat16" else np.uint8)
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _SMALL_FLOATS[name]))
+        return dtype
+    return np.dtype(np.uint8) if name in _PACKED else np.dtype(name)
+
+
+def tensor_info(entry: Mapping[str, Any]) -> TensorInfo:
+    return TensorInfo(
+        entry["name"], tuple(entry["shape"]), entry["dtype"], entry["rows"], entry["scale"], entry["zero_point"]
+    )
+
+
+def views(get: Callable[[int], Array], infos: Sequence[TensorInfo]) -> Callable[[int], Array]:
+    """`get` with arrays of the type that their elements have."""
+    return lambda i: view(get(i), infos[i])
+
+
+def is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray) or hasattr(value, "__dlpack__") or hasattr(value, "__array__")
+
+
+def numpy_of(value: object) -> Array:
+    """The array itself, or a view of anything with DLPack; of what has neither a new array."""
+    if isinstance(value, np.ndarray):
+        return value
+    if not hasattr(value, "__dlpack__") or isinstance(value, np.generic):
+        return np.asarray(value)
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError):
+        return _native.codes_of(value)  # a type that NumPy lacks
+
+
+def view(array: Array, info: TensorInfo) -> Array:
+    """The same memory, of the type that its elements have."""
+    dtype = info.numpy_dtype
+    return array if array.dtype == dtype else array.view(dtype)
+
+
+def fitted(value: object, info: TensorInfo, lossless_cast: bool = False) -> Array:
+    """`value` as an array of the tensor's type. A list becomes one; an array of another type is refused, but that with
+    `lossless_cast` integers are cast where none changes.
+
+    Raises TypeError.
+    """
+    dtype = info.numpy_dtype
+    if not is_array(value):
+        return np.asarray(value, dtype=dtype)
+    array = numpy_of(value)
+    if array.dtype == dtype:
+        return array
+    if array.dtype.itemsize == dtype.itemsize and array.dtype.kind == "u" and info.dtype in _SMALL_FLOATS:
+        return array.view(dtype)
+    if lossless_cast and array.dtype.kind in "iub" and dtype.kind in "iu":
+        cast = array.astype(dtype)
+        if np.array_equal(cast, array):
+            return cast
+    raise TypeError(f"{info.name} takes {info.dtype}, not {array.dtype}: give x.astype({str(dtype)!r})")
+
+
+def named(values: Sequence[object], infos: Sequence[TensorInfo], what: str) -> list[object]:
+    """One value for each tensor, of a sequence in their order, or of one dict by their names.
+
+    Raises ValueError where one is missing or too many.
+    """
+    if len(values) == 1 and isinstance(values[0], Mapping):
+        given = dict(values[0])
+        missing = [info.name for info in infos if info.name not in given]
+        unknown = [name for name in given if name not in {info.name for info in infos}]
+        if missing or unknown:
+            names = ", ".join(info.name for info in infos)
+            raise ValueError(f"the {what} are {names}: {', '.join(map(str, missing + unknown))} is missing or unknown")
+        return [given[info.name] for info in infos]
+    if len(values) != len(infos):
+        names = ", ".join(info.name for info in infos)
+        raise ValueError(f"{len(values)} arrays for {len(infos)} {what}: {names}")
+    return list(values)
+
+
+def runs_of(arrays: Sequence[Array], infos: Sequence[TensorInfo], batch: int) -> tuple[int, int]:
+    """How many runs the arrays are, and the rows of the last one; 0: all that the program takes.
+
+    Raises ValueError where a shape does not fit, or where two arrays are of different numbers of rows.
+    """
+    counts = []
+    for array, info in zip(arrays, infos):
+        if info.rows and array.shape[1:] == info.shape[1:] and array.ndim == len(info.shape):
+            rows = array.shape[0]
+            counts.append((-(-rows // batch), rows % batch))
+        elif array.shape == info.shape:
+            counts.append((1, 0))
+        elif array.shape[1:] == info.shape and array.ndim == len(info.shape) + 1:
+            counts.append((array.shape[0], 0))
+        else:
+            raise ValueError(f"{info.name} takes {list(info.shape)}, not {list(array.shape)}")
+    if not counts or counts[0][0] == 0:
+        raise ValueError("there are no rows to run on" if counts else "the program has no inputs")
+    if any(count != counts[0] for count in counts):
+        shapes = ", ".join(f"{info.name} {list(array.shape)}" for array, info in zip(arrays, infos))
+        raise ValueError(f"the arrays are of different numbers of rows: {shapes}")
+    return counts[0]
+
+
+@dataclass
+class Runner:
+    """What runs of a program need: its tensors' memory, and a call for each run. Rows 0: as compiled."""
+
+    inputs: Sequence[TensorInfo]
+    outputs: Sequence[TensorInfo]
+    batch: int
+    input: Callable[[int], Array]
+    output: Callable[[int], Array]
+    run: Callable[[int], None]
+
+    def __call__(self, values: Sequence[object]) -> list[Array]:
+        arrays = [fitted(value, info) for value, info in zip(named(values, self.inputs, "inputs"), self.inputs)]
+        runs, last_rows = runs_of(arrays, self.inputs, self.batch)
+        places = [self.input(i) for i in range(len(self.inputs))]
+        results = [self.output(i) for i in range(len(self.outputs))]
+        made: list[list[Array]] = [[] for _ in self.outputs]
+        for run in range(runs):
+            rows = last_rows if run == runs - 1 else 0
+            for place, array, info in zip(places, arrays, self.inputs):
+                write(place, array, info, run, self.batch)
+            self.run(rows)
+            for parts, result, info in zip(made, results, self.outputs):
+                parts.append(np.array(result[:rows] if rows and info.rows else result))
+        return [self._joined(parts, info) for parts, info in zip(made, self.outputs)]
+
+    @staticmethod
+    def _joined(parts: list[Array], info: TensorInfo) -> Array:
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if info.rows else np.stack(parts)
+
+
+def write(place: Array, array: Array, info: TensorInfo, run: int, batch: int) -> None:
+    """What one run reads of an array, into the input's memory."""
+    if info.rows and array.ndim == len(info.shape):
+        rows = array[run * batch : (run + 1) * batch]
+        place[: len(rows)] = rows
+    elif array.ndim == len(info.shape) + 1:
+        place[...] = array[run]
+    else:
+        place[...] = array

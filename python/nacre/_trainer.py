@@ -1,0 +1,221 @@
+"""Training a model step by step."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _commands, _files, _native
+from ._model import Model
+from ._tensors import Array, Runner, fitted, named, runs_of, tensor_info, view, views, write
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ._keywords import ExportOptions
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a training step did."""
+
+    applied: bool
+    """False: the gradients were not finite; nothing changed but the loss scale and its counters."""
+    loss: float
+    """Mean over the samples."""
+    norm: float
+    """2-norm of the mean gradient before clipping; 0 of integers (int8/full)."""
+    loss_scale: float
+    """That the gradients were made with."""
+    samples: float
+    """Counted by the loss."""
+    refused_in_row: int
+    overflow_at_floor: bool
+    """Refused at the lowest loss scale: a lower one cannot cure it."""
+
+
+class Trainer:
+    """The programs that train a model, with memory of their own. A step commits as a whole or not at all.
+
+        trainer = nacre.Trainer(nacre.convert("net.onnx", train="softmax_cross_entropy", optimizer="adam"))
+        trainer.accumulate(x, y)
+        report = trainer.commit(lr=1e-3)
+
+    model: converted with train=LOSS. kernels, threads and target: as of Program. Raises nacre.Error where the model does
+    not train.
+    """
+
+    def __init__(self, model: Model, *, kernels: str = "auto", threads: int = 1, target: str = "") -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"a trainer is of a nacre.Model, not {type(model).__name__}: nacre.convert(..., train=LOSS)")
+        if not 1 <= threads <= 256:
+            raise ValueError(f"threads is {threads}, not from 1 to 256")
+        self.model = model
+        self._native = _native.Trainer(model.native, kernels, threads, target)
+        self._lock = threading.Lock()
+        about = json.loads(self._native.describe())
+        self._label: str = about["label"]
+        self._immediate: bool = about["immediate"]
+        self.batch: int = about["batch"]
+        """Rows of a micro-batch, at most."""
+        self.loss: str = about["loss"]
+        self.target: str = about["target"]
+        self.inputs = tuple(map(tensor_info, about["inputs"]))
+        """Of a micro-batch: data, then labels."""
+        self._data = tuple(info for info in self.inputs if info.name != self._label)
+        self._state = [(tensor_info(entry), entry["tensor"], entry["trainable"]) for entry in about["state"]]
+        inputs, outputs = (tuple(map(tensor_info, about[key])) for key in ("infer_inputs", "infer_outputs"))
+        self._infer = Runner(
+            inputs,
+            outputs,
+            about["infer_batch"],
+            views(self._native.infer_input, inputs),
+            views(self._native.infer_output, outputs),
+            self._native.run_infer,
+        )
+
+    def accumulate(self, x: object, y: object) -> None:
+        """Adds the gradients of these rows. More of them than `batch` are several micro-batches.
+
+        x: an array, or of several inputs a tuple in their order or a dict by name. y: labels or targets; integers of
+        another type are cast where none changes. Raises TypeError and ValueError for other types and shapes, and
+        nacre.Error where a label is out of range: then everything accumulated since the last commit is discarded.
+        """
+        with self._lock:
+            self._accumulate(self._arrays(x, y))
+
+    def commit(self, lr: float) -> StepReport:
+        """One step with what was accumulated. A step that the verdict refuses is no error: report.applied says so.
+
+        Raises nacre.Error where nothing was accumulated, or where lr is negative or not finite: then nothing happened.
+        """
+        with self._lock:
+            return StepReport(**self._native.commit(lr))
+
+    def step(self, x: object, y: object, lr: float) -> StepReport:
+        """accumulate and commit."""
+        with self._lock:
+            arrays = self._arrays(x, y)
+            runs, last_rows = runs_of(arrays, self.inputs, self.batch)
+            if runs > 1:
+                self._accumulate(arrays)
+                return StepReport(**self._native.commit(lr))
+            self._write(arrays, 0)
+            return StepReport(**self._native.step(lr, last_rows))
+
+    def discard(self) -> None:
+        """Forgets what was accumulated."""
+        with self._lock:
+            self._native.discard()
+
+    def start(self) -> None:
+        """Begins again: the state becomes the model's initial values."""
+        with self._lock:
+            self._native.start()
+
+    def infer(self, *arrays: object) -> Any:
+        """The network's outputs with what has been learned; arrays and results as of Program."""
+        with self._lock:
+            made = self._infer(arrays)
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+            return {info.name: array for info, array in zip(self._infer.outputs, made)}
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def state_dict(self) -> dict[str, Array]:
+        """Copies of everything that training has learned, by name: parameters, moments, statistics, counters."""
+        with self._lock:
+            return {info.name: np.array(view(self._native.state_tensor(i), info)) for info, i, _ in self._state}
+
+    def parameters(self) -> dict[str, Array]:
+        """Copies of the trained parameters alone, by name."""
+        with self._lock:
+            return {
+                info.name: np.array(view(self._native.state_tensor(i), info)) for info, i, trains in self._state if trains
+            }
+
+    def load_state_dict(self, state: Mapping[str, object], *, strict: bool = True) -> None:
+        """Takes what state_dict() or parameters() gave, or a part of it with strict=False.
+
+        Raises ValueError where a name is unknown or, of strict, missing, or a shape differs, and TypeError where a type
+        differs: then nothing changes.
+        """
+        known = {info.name: (info, i) for info, i, _ in self._state}
+        unknown = [name for name in state if name not in known]
+        missing = [name for name in known if name not in state] if strict else []
+        if unknown or missing:
+            raise ValueError(f"unknown: {', '.join(unknown) or 'none'}; missing: {', '.join(missing) or 'none'}")
+        arrays = {name: fitted(value, known[name][0]) for name, value in state.items()}
+        for name, array in arrays.items():
+            wanted = known[name][0].shape
+            if array.shape != wanted and array.dtype.itemsize * array.size != 0:
+                raise ValueError(f"{name} has the shape {list(wanted)}, not {list(array.shape)}")
+        with self._lock:
+            for name, array in arrays.items():
+                info, i = known[name]
+                view(self._native.state_tensor(i), info)[...] = array
+            self._native.restored()
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """A checkpoint in this directory, as `nacre tune --checkpoint` and a device write them: two slots in turn, so
+        that a cut of power at any byte leaves the one before. Raises nacre.Error where it cannot be written."""
+        with self._lock:
+            self._native.save(os.fspath(directory))
+
+    def load(self, directory: str | os.PathLike[str], *, any_training: bool = False) -> dict[str, Any]:
+        """The newest checkpoint there, also of `nacre tune`: {"taken": tensors that have its values, "kept": others}.
+
+        any_training: of another training too, what matches in name, type and size. Raises nacre.Error where there is none
+        or it is another training's: then nothing changes.
+        """
+        with self._lock:
+            return self._native.load(os.fspath(directory), any_training)
+
+    def export(self, **options: Unpack[ExportOptions]) -> Model:
+        """What has been learned as a model that infers, as `nacre export` writes it.
+
+        Without options it computes what infer() does, to the bit. network=FILE compiles that network anew, with batch
+        norms folded, adapters merged and any policy. Raises nacre.Error where a weight is not finite.
+        """
+        if not options:
+            with self._lock:
+                return Model(self._native.tuned_model(), self.model.name)
+        with _files.Folder() as folder:
+            made, checkpoint = folder.path("tuned.nacre"), folder.path("checkpoint")
+            self.save(checkpoint)
+            source = folder.write(self.model.name, self.model.to_bytes())
+            given: dict[str, object] = dict(options)
+            if given.get("network") is not None:
+                given["network"] = folder.network(given["network"])
+            own = {"checkpoint": checkpoint, "output": made}
+            _commands.run_json("export", [source], given, folder, own=own, without=("keras", "onnx", "best"))
+            with open(made, "rb") as file:
+                return Model(file.read(), self.model.name)
+
+    def __repr__(self) -> str:
+        return f"<nacre.Trainer of {self.model.name}: {self.loss}, {self.target}, batch {self.batch}>"
+
+    def _arrays(self, x: object, y: object) -> list[Array]:
+        values = x if isinstance(x, tuple) else (x,)
+        of_data = dict(zip((info.name for info in self._data), named(values, self._data, "inputs")))
+        return [
+            fitted(y, info, lossless_cast=True) if info.name == self._label else fitted(of_data[info.name], info)
+            for info in self.inputs
+        ]
+
+    def _write(self, arrays: list[Array], run: int) -> None:
+        for i, (array, info) in enumerate(zip(arrays, self.inputs)):
+            write(view(self._native.input(i), info), array, info, run, self.batch)
+
+    def _accumulate(self, arrays: list[Array]) -> None:
+        runs, last_rows = runs_of(arrays, self.inputs, self.batch)
+        if runs > 1 and self._immediate:
+            raise ValueError(f"this model updates as it goes: give at most {self.batch} rows")
+        for run in range(runs):
+            self._write(arrays, run)
+            self._native.accumulate(last_rows if run == runs - 1 else 0)

@@ -1,0 +1,16 @@
+// nacre._native: the engine and the tools for the Python package beside it, which has the documented interface.
+#include <nanobind/nanobind.h>
+
+#include "python/native/bindings.h"
+#include "python/native/errors.h"
+#include "tools/base/version.h"
+
+NB_MODULE(_native, m) {
+  m.doc() = "The engine and the tools. The documented interface is the package nacre.";
+  m.attr("version") = nacre::tools::kVersion;
+  nacre::python::translate_errors();
+  nacre::python::add_commands(m);
+  nacre::python::add_model(m);
+  nacre::python::add_program(m);
+  nacre::python::add_trainer(m);
+}

@@ -1,0 +1,66 @@
+// A program of a model, bound to kernels and to memory of its own.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include "python/native/bindings.h"
+#include "python/native/errors.h"
+#include "python/native/tensors.h"
+#include "tools/model/kernel_choice.h"
+
+namespace nb = nanobind;
+
+namespace nacre::python {
+namespace {
+
+using tools::BoundProgram, tools::LoadedModel;
+
+Array array_of(nb::handle_t<BoundProgram> self, bool input, uint32_t i) {
+  const auto& bound = nb::cast<const BoundProgram&>(self);
+  const Program& program = bound.program();
+  if (i >= (input ? program.input_count() : program.output_count()))
+    throw nb::index_error(input ? "no such input" : "no such output");
+  const uint32_t tensor = input ? program.view().inputs[i] : program.view().outputs[i];
+  return array_over(program.bytes(tensor), bound.loaded().model().tensors()[tensor], self);
+}
+
+void run(const BoundProgram& bound, uint32_t rows) {
+  const nb::gil_scoped_release unlocked;
+  bound.loaded().require(rows == 0 ? bound.program().run() : bound.program().run_rows(rows));
+}
+
+}  // namespace
+
+void add_program(nb::module_& m) {
+  nb::class_<BoundProgram>(m, "Program", "A program with memory of its own.")
+      .def(
+          "__init__",
+          [](BoundProgram* self, const LoadedModel& model, uint32_t index, const std::string& kernels,
+             uint32_t threads) {
+            const nb::gil_scoped_release unlocked;
+            new (self)
+                BoundProgram(model, index, tools::ports_for(model, index, kernels), tools::make_threads(threads));
+          },
+          nb::arg("model"), nb::arg("index"), nb::arg("kernels"), nb::arg("threads"), nb::keep_alive<1, 2>())
+      .def(
+          "input", [](nb::handle_t<BoundProgram> self, uint32_t i) { return array_of(self, true, i); }, nb::arg("i"),
+          nb::sig("def input(self, i: int) -> numpy.typing.NDArray[typing.Any]"))
+      .def(
+          "output", [](nb::handle_t<BoundProgram> self, uint32_t i) { return array_of(self, false, i); }, nb::arg("i"),
+          nb::sig("def output(self, i: int) -> numpy.typing.NDArray[typing.Any]"))
+      .def("run", &run, nb::arg("rows"), "Runs on what stands in the inputs; of rows 0: the compiled batch.")
+      .def("start", [](const BoundProgram& bound) { bound.loaded().require(bound.program().start()); })
+      .def("kernels", [](const BoundProgram& bound) { return text_of(tools::name_of_ports(bound.ports())); });
+  m.def("codes_of", &codes_of, nb::arg("array"),
+        nb::sig("def codes_of(array: object) -> numpy.typing.NDArray[typing.Any]"),
+        "The same memory as unsigned integers: of types that DLPack has and NumPy lacks.");
+  m.def(
+      "kernel_choices",
+      [] {
+        nb::list names;
+        for (const std::string& name : tools::kernel_choices()) names.append(text_of(name));
+        return names;
+      },
+      nb::sig("def kernel_choices() -> list[str]"));
+}
+
+}  // namespace nacre::python

@@ -1,0 +1,185 @@
+// The training programs of a model, bound to kernels and to memory of their own.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+
+#include "python/native/bindings.h"
+#include "python/native/errors.h"
+#include "python/native/tensors.h"
+#include "tools/tuner/objective.h"
+#include "tools/tuner/saved_state.h"
+#include "tools/tuner/tuned_model.h"
+#include "tools/tuner/tuner.h"
+
+namespace nb = nanobind;
+
+namespace nacre::python {
+namespace {
+
+using tools::Json, tools::LoadedModel, tools::LoadedTrainer;
+
+// With the data's names, which the engine does not know: the objective of the training.
+struct TrainerHandle {
+  TrainerHandle(const LoadedModel& model, const std::string& kernels, uint32_t threads, const std::string& target)
+      : objective(model, target), owner(model, tools::training_ports(model, kernels, target), threads, target) {}
+  tools::Objective objective;
+  LoadedTrainer owner;
+
+  Trainer& trainer() { return owner.trainer(); }
+  const Model& model() const { return owner.loaded().model(); }
+  void require(const Status& status) const { owner.loaded().require(status); }
+};
+
+ProgramView feeding(const TrainerHandle& self) { return self.model().program(self.objective.program()); }
+
+Array input(nb::handle_t<TrainerHandle> handle, uint32_t i) {
+  auto& self = nb::cast<TrainerHandle&>(handle);
+  if (i >= self.trainer().input_count()) throw nb::index_error("no such input");
+  return array_over(self.trainer().input(i), self.model().tensors()[feeding(self).inputs[i]], handle);
+}
+
+Array inference(nb::handle_t<TrainerHandle> handle, bool of_input, uint32_t i) {
+  auto& self = nb::cast<TrainerHandle&>(handle);
+  const Program& infer = self.trainer().infer();
+  if (i >= (of_input ? infer.input_count() : infer.output_count())) throw nb::index_error("no such tensor");
+  const uint32_t tensor = of_input ? infer.view().inputs[i] : infer.view().outputs[i];
+  return array_over(infer.bytes(tensor), self.model().tensors()[tensor], handle);
+}
+
+nb::dict dict_of(const Trainer::Report& report) {
+  nb::dict made;
+  made["applied"] = report.applied;
+  made["overflow_at_floor"] = report.overflow_at_floor;
+  made["loss"] = report.loss;
+  made["norm"] = report.norm;
+  made["loss_scale"] = report.loss_scale;
+  made["samples"] = report.samples;
+  made["refused_in_row"] = report.refused_in_row;
+  return made;
+}
+
+nb::dict commit(TrainerHandle& self, float rate) {
+  Trainer::Report report;
+  {
+    const nb::gil_scoped_release unlocked;
+    self.require(self.trainer().commit(rate, &report));
+  }
+  return dict_of(report);
+}
+
+nb::dict step(TrainerHandle& self, float rate, uint32_t rows) {
+  Trainer::Report report;
+  {
+    const nb::gil_scoped_release unlocked;
+    self.require(self.trainer().step(rate, &report, rows));
+  }
+  return dict_of(report);
+}
+
+// Inputs of a micro-batch and of inference, and the tensors of the state, in the order of the state block.
+Json describe(TrainerHandle& self) {
+  const LoadedModel& model = self.owner.loaded();
+  const ProgramView view = feeding(self), infer = self.trainer().infer().view();
+  const tools::ProgramNames names = model.program_names(self.objective.program());
+  const tools::ProgramNames infer_names = model.program_names(model.infer_program(self.owner.target()));
+  Json inputs = Json::array(), inferred = Json::array(), answers = Json::array(), state = Json::array();
+  for (uint32_t i = 0; i < self.trainer().input_count(); ++i)
+    inputs.push_back(tensor_json(model, view.inputs[i], names.inputs[i], view.batch));
+  for (size_t i = 0; i < infer.inputs.size(); ++i)
+    inferred.push_back(tensor_json(model, infer.inputs[i], infer_names.inputs[i], infer.batch));
+  for (size_t i = 0; i < infer.outputs.size(); ++i)
+    answers.push_back(tensor_json(model, infer.outputs[i], infer_names.outputs[i], infer.batch));
+  for (uint32_t id = 0; id < self.model().tensors().size(); ++id) {
+    const TensorRecord& r = self.model().tensors()[id];
+    if (r.region != Region::kState || r.alias_of != kNoIndex) continue;
+    Json entry = tensor_json(model, id, model.tensor_name(id), 0);
+    entry.update({{"offset", uint64_t(r.offset)}, {"tensor", id}, {"trainable", (r.flags & kTrainable) != 0}});
+    state.push_back(entry);
+  }
+  return {{"target", self.owner.target()},
+          {"batch", view.batch},
+          {"loss", self.objective.loss_name()},
+          {"label", self.objective.labels().sample.name},
+          {"immediate", self.trainer().immediate()},
+          {"inputs", inputs},
+          {"infer_batch", infer.batch},
+          {"infer_inputs", inferred},
+          {"infer_outputs", answers},
+          {"state", state}};
+}
+
+// A tensor of the state, in place: read it, or write it and call restored().
+Array state_tensor(nb::handle_t<TrainerHandle> handle, uint32_t tensor) {
+  auto& self = nb::cast<TrainerHandle&>(handle);
+  const std::span<std::byte> state = self.owner.state();
+  if (tensor >= self.model().tensors().size() || self.model().tensors()[tensor].region != Region::kState)
+    throw nb::index_error("no tensor of the state");
+  const TensorRecord& r = self.model().tensors()[tensor];
+  return array_over(state.subspan(size_t(r.offset), size_t(r.bytes)), r, handle);
+}
+
+nb::dict load(TrainerHandle& self, const std::string& directory, bool any_training) {
+  const Checkpoint::Report report = tools::load_state(self.owner, directory, any_training);
+  nb::dict made;
+  made["taken"] = report.taken;
+  made["kept"] = report.kept;
+  made["same_model"] = report.same_model;
+  return made;
+}
+
+nb::bytes tuned(TrainerHandle& self) {
+  const std::vector<uint8_t> bytes = [&] {
+    const nb::gil_scoped_release unlocked;
+    return tools::tuned_model(self.owner, {{"tuned", "from a checkpoint"}});
+  }();
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+void add_trainer(nb::module_& m) {
+  using Handle = nb::handle_t<TrainerHandle>;
+  nb::class_<TrainerHandle>(m, "Trainer", "The programs that train a model, with memory of their own.")
+      .def(nb::init<const LoadedModel&, const std::string&, uint32_t, const std::string&>(), nb::arg("model"),
+           nb::arg("kernels"), nb::arg("threads"), nb::arg("target"), nb::keep_alive<1, 2>())
+      .def("describe", [](TrainerHandle& self) { return text_of(describe(self).dump()); })
+      .def("input", &input, nb::arg("i"), nb::sig("def input(self, i: int) -> numpy.typing.NDArray[typing.Any]"))
+      .def(
+          "infer_input", [](Handle self, uint32_t i) { return inference(self, true, i); }, nb::arg("i"),
+          nb::sig("def infer_input(self, i: int) -> numpy.typing.NDArray[typing.Any]"))
+      .def(
+          "infer_output", [](Handle self, uint32_t i) { return inference(self, false, i); }, nb::arg("i"),
+          nb::sig("def infer_output(self, i: int) -> numpy.typing.NDArray[typing.Any]"))
+      .def(
+          "accumulate",
+          [](TrainerHandle& self, uint32_t rows) {
+            const nb::gil_scoped_release unlocked;
+            self.require(self.trainer().accumulate(rows));
+          },
+          nb::arg("rows"))
+      .def("commit", &commit, nb::arg("lr"), nb::sig("def commit(self, lr: float) -> dict[str, typing.Any]"))
+      .def("step", &step, nb::arg("lr"), nb::arg("rows"),
+           nb::sig("def step(self, lr: float, rows: int) -> dict[str, typing.Any]"))
+      .def("discard", [](TrainerHandle& self) { self.trainer().discard(); })
+      .def("start", [](TrainerHandle& self) { self.require(self.trainer().start()); })
+      .def(
+          "run_infer",
+          [](TrainerHandle& self, uint32_t rows) {
+            const nb::gil_scoped_release unlocked;
+            const Program& infer = self.trainer().infer();
+            self.require(rows == 0 ? infer.run() : infer.run_rows(rows));
+          },
+          nb::arg("rows"))
+      .def("state_tensor", &state_tensor, nb::arg("tensor"),
+           nb::sig("def state_tensor(self, tensor: int) -> numpy.typing.NDArray[typing.Any]"))
+      .def("restored", [](TrainerHandle& self) { self.require(self.trainer().restored()); })
+      .def(
+          "save", [](TrainerHandle& self, const std::string& directory) { tools::save_state(self.owner, directory); },
+          nb::arg("directory"))
+      .def("load", &load, nb::arg("directory"), nb::arg("any_training"),
+           nb::sig("def load(self, directory: str, any_training: bool) -> dict[str, typing.Any]"))
+      .def("tuned_model", &tuned);
+}
+
+}  // namespace nacre::python

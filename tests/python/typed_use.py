@@ -1,0 +1,94 @@
+"""All of the package's interface, for mypy --strict: every call has the type that is written beside it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import nacre
+from nacre import policies
+
+
+def models(path: str, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Model:
+    model: nacre.Model = nacre.convert(
+        path,
+        policy="int8/static_from_float32",
+        set={"fc.*": "int8_from_float32"},
+        target=["host", "arm/m4"],
+        batch=8,
+        shape={"x": (1, 3)},
+        calibrate=x,
+        keep_inputs=True,
+        range_method="percentile",
+        percentile=99.9,
+    )
+    of_bytes: nacre.Model = nacre.convert(b"network", train="softmax_cross_entropy", optimizer="adam")
+    loaded: nacre.Model = nacre.load(of_bytes.to_bytes())
+    loaded.save("m.nacre")
+    text: str = nacre.graph(path, stop_after="simplify")
+    size: dict[str, Any] = model.size("arm/m4", train=True)
+    facts: list[dict[str, Any]] = [model.inspect(target="x86/avx2"), model.check(), model.evaluate(x, y, metric="top1")]
+    facts += [model.compare(path, x, sort="execution"), nacre.evaluate([model, loaded], x, y), model.conversion, size]
+    facts += [model.firmware("out", target="arm/m4", name="net")]
+    nacre.report([model, loaded], "r.html", data=x, labels=y)
+    info: nacre.TensorInfo = model.inputs[0]
+    shape: tuple[int, ...] = info.shape
+    scale: float | None = model.outputs[0].scale
+    layer: nacre.Layer = model.layers[0]
+    program: nacre.ProgramInfo = model.programs[0]
+    print(text, facts, shape, scale, layer.policy, program.batch, model.metadata["converter"], model.targets, model.trains)
+    print(model.picture(), model.summary(steps=True), model.name, info.numpy_dtype)
+    return model
+
+
+def runs(model: nacre.Model, x: NDArray[np.float32]) -> NDArray[Any]:
+    program = nacre.Program(model, target="host", kernels="reference", threads=2)
+    y: NDArray[Any] = program(x)
+    named: dict[str, NDArray[Any]] = program({"x": x})
+    program.input("x")[...] = x
+    program.run(rows=1)
+    program.start()
+    out: NDArray[Any] = program.output(0)
+    print(named, out, program.kernels, program.info.steps, program.inputs, program.outputs)
+    return y
+
+
+def trains(model: nacre.Model, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Model:
+    trainer = nacre.Trainer(model, kernels="auto", threads=1, target="host")
+    trainer.accumulate(x, y)
+    report: nacre.StepReport = trainer.commit(lr=1e-3)
+    report = trainer.step({"x": x}, y, 1e-3)
+    trainer.discard()
+    trainer.start()
+    state: dict[str, NDArray[Any]] = trainer.state_dict()
+    trainer.load_state_dict(state)
+    trainer.load_state_dict(trainer.parameters(), strict=False)
+    trainer.save("ck")
+    taken: dict[str, Any] = trainer.load("ck", any_training=True)
+    answer: NDArray[Any] = trainer.infer(x)
+    print(report.applied, report.loss, taken, answer, trainer.batch, trainer.loss, trainer.target, trainer.inputs)
+    print(trainer.export(network="net.onnx", policy="float16"))
+    return trainer.export()
+
+
+def whole(path: str, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Tuned:
+    def ended(epoch: dict[str, Any]) -> bool:
+        return bool(epoch["loss"] > 0.1)
+
+    def told(what: str, done: int, total: int) -> None:
+        print(what, done, total)
+
+    nacre.set_progress(told)
+    nacre.set_progress(None)
+    try:
+        tuned: nacre.Tuned = nacre.tune(path, x, y, loss="huber", epochs=2, validate=0.2, lr=0.1, callback=ended)
+    except nacre.Error as error:
+        code: int | None = error.code
+        print(code, error.code_name, error.table, error.index, error.exit_code)
+        raise
+    found: dict[str, Any] = nacre.search(path, x, y, budget=3, policies=["float32", "bfloat16"])
+    fields: dict[str, Any] = policies.resolve("mixed_bfloat16")
+    names: list[str] = policies.names()
+    forms: list[dict[str, Any]] = policies.forms()
+    print(tuned.model, tuned.epochs, tuned.summary, found, fields, names, forms, nacre.version, nacre.Warning)
+    return tuned
