@@ -240,6 +240,8 @@ Words CommandsWithFiles::line_without_condition(const std::string& command, cons
   if (fact.find("training model") != std::string::npos)
     return {"tune", file("train.nacre"), "--data", x, "--labels", y, "--output", fresh()};
   if (fact.find("this is a network's file") != std::string::npos) return {"inspect", net};
+  if (fact.find("about a network, and this is a model") != std::string::npos)
+    return {"report", model, "--output", fresh()};
   if (fact.find("network's import") != std::string::npos) return {"inspect", model};
   if (fact == "is of a program for whatever machine runs it")
     return {"convert", net, "--output", fresh(), "--target", "arm/m4"};

@@ -125,6 +125,18 @@ TEST_F(inspect, writes_the_same_picture_twice) {
   EXPECT_EQ(run_tool({"inspect", digits_, "--svg", directory_ / "none/c.svg"}).exit_code, 5);
 }
 
+TEST_F(inspect, writes_the_same_page_twice_and_beside_a_picture_both_or_none) {
+  const std::string page = directory_ / "page.html", svg = directory_ / "page.svg", again = directory_ / "again.html";
+  ASSERT_EQ(run_tool({"inspect", digits_, "--html", page, "--svg", svg}).exit_code, 0);
+  ASSERT_EQ(run_tool({"inspect", digits_, "--html", again, "--json"}).exit_code, 0);
+  EXPECT_EQ(read_bytes(page), read_bytes(again));
+  write_bytes(svg, {'o', 'l', 'd'});
+  EXPECT_EQ(run_tool({"inspect", digits_, "--svg", svg, "--html", (directory_ / "none") + "/page.html"}).exit_code, 5);
+  EXPECT_EQ(read_bytes(svg), (std::vector<uint8_t>{'o', 'l', 'd'}));
+  EXPECT_EQ(run_tool({"inspect", digits_, "--html", digits_}).exit_code, 2);
+  EXPECT_EQ(run_tool({"inspect", project_path("tools/samples/digits.onnx"), "--html", page}).exit_code, 2);
+}
+
 TEST_F(inspect, stripped_names_and_other_files_are_no_problem) {
   const std::string stripped = directory_ / "stripped.nacre";
   ASSERT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "-o", stripped, "--strip-names"}).exit_code,

@@ -3,58 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
+#include <cmath>
+#include <numeric>
 
+#include "tests/html_page.h"
 #include "tests/run_tool.h"
+#include "tools/base/format.h"
 #include "tools/model/writer.h"
 #include "tools/passes/passes.h"
-#include "tools/report/bar_plot.h"
 #include "tools/report/html.h"
 #include "tools/report/html_report.h"
+#include "tools/report/report_layers.h"
+#include "tools/report/scatter_plot.h"
 
 namespace nacre::tools {
 namespace {
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
-  return n;
-}
-
-// Whether every element that was opened is closed in its order, void elements apart, and every id is there once.
-// Returns what is wrong, "" if nothing is.
-std::string malformed(const std::string& html) {
-  std::vector<std::string> open;
-  for (size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at + 1)) {
-    const size_t end = html.find('>', at);
-    if (end == std::string::npos) return "a tag does not end";
-    const std::string tag = html.substr(at + 1, end - at - 1), name = tag.substr(0, tag.find_first_of(" /", 1));
-    if (tag[0] == '!' || name == "meta" || tag.back() == '/') continue;
-    if (tag[0] != '/') {
-      open.push_back(name);
-    } else {
-      if (open.empty() || open.back() != tag.substr(1)) return "closed but not open: " + tag;
-      open.pop_back();
-    }
-  }
-  if (!open.empty()) return "still open: " + open.back();
-  std::set<std::string> ids;
-  for (size_t at = html.find(" id=\""); at != std::string::npos; at = html.find(" id=\"", at + 1)) {
-    const std::string id = html.substr(at + 5, html.find('"', at + 5) - at - 5);
-    if (!ids.insert(id).second) return "an id is there twice: " + id;
-  }
-  return "";
-}
-
-// Nothing is fetched, nothing runs. Namespaces of SVG are names, not addresses.
-std::string reaches_out(std::string html) {
-  const std::string space = "xmlns=\"http://www.w3.org/2000/svg\"";
-  for (size_t at = html.find(space); at != std::string::npos; at = html.find(space)) html.erase(at, space.size());
-  for (const char* word :
-       {"<script", "http:", "https:", "src=", "href=", "@import", "<link", "<iframe", "onload", "onclick"})
-    if (has(html, word)) return word;
-  return "";
-}
 
 class report : public testing::Test {
  protected:
@@ -84,19 +47,21 @@ class report : public testing::Test {
 
 TEST_F(report, has_the_numbers_that_eval_gives) {
   const std::string html = page({a_, b_}, set_);
-  EXPECT_EQ(malformed(html), "");
+  EXPECT_EQ(malformed_page(html), "");
   EXPECT_EQ(reaches_out(html), "");
-  EXPECT_EQ(count(html, "444 of 450"), 2u);
+  EXPECT_EQ(count_of(html, "444 of 450"), 4u);  // of each model in words and in the table
   EXPECT_TRUE(has(html, "b.nacre against a.nacre"));
-  EXPECT_EQ(count(html, "<svg "), 3u);  // two graphs, one plot of errors
+  EXPECT_EQ(count_of(html, "<svg xmlns"), 3u);  // two graphs, one plot of the models
+  EXPECT_EQ(count_of(html, "class=\"page-matrix\""), 2u);
+  EXPECT_FALSE(has(html, "us a run"));  // times were not asked for
   for (const char* layer : {"conv1", "depthwise", "fc", "softmax"}) EXPECT_TRUE(has(html, layer)) << layer;
   EXPECT_TRUE(has(html, "color-scheme: light dark"));
 }
 
 TEST_F(report, needs_no_data) {
   const std::string html = page({a_});
-  EXPECT_EQ(malformed(html), "");
-  EXPECT_EQ(count(html, "<svg "), 1u);
+  EXPECT_EQ(malformed_page(html), "");
+  EXPECT_EQ(count_of(html, "<svg xmlns"), 1u);
   EXPECT_FALSE(has(html, " against "));
   EXPECT_TRUE(has(html, "None: every step runs as its layer"));
 }
@@ -104,15 +69,44 @@ TEST_F(report, needs_no_data) {
 TEST_F(report, has_the_time_and_the_kernels_of_each_layer_when_asked) {
   EXPECT_FALSE(has(page({a_}), "GMAC/s"));
   const std::string html = page({a_, b_}, {"--profile", "--kernels", "reference"});
-  EXPECT_EQ(malformed(html), "");
+  EXPECT_EQ(malformed_page(html), "");
   EXPECT_EQ(reaches_out(html), "");
-  EXPECT_EQ(count(html, "GMAC/s"), 2u);
-  EXPECT_EQ(count(html, "of roof"), 2u);
+  EXPECT_EQ(count_of(html, "GMAC/s"), 2u);
+  EXPECT_EQ(count_of(html, "of roof"), 2u);
   EXPECT_TRUE(has(html, "with reference kernels on one thread"));
   EXPECT_TRUE(has(html, "reference/conv2d_f32"));
 }
 
-TEST_F(report, the_same_models_give_the_same_page) { EXPECT_EQ(page({a_, b_}), page({a_, b_})); }
+TEST_F(report, the_same_models_give_the_same_page) {
+  EXPECT_EQ(page({a_, b_}), page({a_, b_}));
+  EXPECT_EQ(page({a_, b_}, set_), page({a_, b_}, set_));
+}
+
+TEST_F(report, a_network_is_compiled_under_each_policy_as_convert_does) {
+  const std::string network = project_path("tools/samples/digits.onnx"), c = directory_ / "c.nacre";
+  std::vector<std::string> options = set_;
+  options.insert(options.end(), {"--policies", "float32,int8_from_float32,int8/static_from_float32"});
+  const std::string html = page({network}, options);
+  EXPECT_EQ(malformed_page(html), "");
+  EXPECT_EQ(reaches_out(html), "");
+  EXPECT_EQ(html, page({network}, options));
+  EXPECT_TRUE(has(html, "<h1>digits.onnx under 3 policies</h1>"));
+  ASSERT_EQ(run_tool({"convert", network, "-o", c, "--policy", "int8_from_float32"}).exit_code, 0);
+  EXPECT_TRUE(
+      has(html, "<b>int8</b>: top1 98.67 % (444 of 450), no drop; " + grouped(read_bytes(c).size()) + " bytes"));
+  EXPECT_TRUE(has(html, "<b>int8/static</b>"));
+}
+
+TEST_F(report, refuses_policies_that_make_no_sense) {
+  const std::string network = project_path("tools/samples/digits.onnx");
+  EXPECT_EQ(run_tool({"report", a_, "-o", html_, "--policies", "float32"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"report", network, a_, "-o", html_}).exit_code, 2);
+  EXPECT_EQ(run_tool({"report", network, "-o", html_, "--policies", "float32,float32"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"report", network, "-o", html_, "--policies", "nonsense"}).exit_code, 2);
+  const ToolRun no_samples = run_tool({"report", network, "-o", html_, "--policies", "int8/static_from_float32"});
+  EXPECT_EQ(no_samples.exit_code, 2);
+  EXPECT_TRUE(has(no_samples.err, "reads samples, and there are none")) << no_samples.err;
+}
 
 TEST_F(report, is_written_whole_or_not_at_all) {
   write_bytes(html_, {'o', 'l', 'd'});
@@ -137,17 +131,32 @@ TEST_F(report, refuses_what_makes_no_sense) {
 TEST(html, hostile_texts_stay_text) {
   const std::string hostile = "</td><script>alert('x')</script>&\"\xff\x01";
   Html page(hostile);
-  page.heading(1, hostile);
+  page.heading(2, hostile);
   page.paragraph(hostile);
   page.list({hostile});
   page.table({hostile}, {{hostile}});
   page.open_details(hostile);
-  page.figure(bar_plot({{.name = hostile, .value = hostile, .length = 2, .title = hostile}}), hostile);
+  page.table({hostile, hostile}, {{name_cells({hostile + hostile})[0], {.text = hostile, .bar = 2}}},
+             {.caption = hostile});
+  page.figure(scatter_plot({.label = hostile,
+                            .x_name = hostile,
+                            .y_name = hostile,
+                            .points = {{.name = hostile, .x = 1, .y = 1, .title = hostile}}}),
+              hostile);
+  page.open_section(hostile);
+  page.open_tabs(hostile);
+  page.open_tab(hostile);
+  page.facts({{hostile, hostile}});
+  page.named_list({{hostile, hostile}});
+  page.definitions({{hostile, hostile}});
+  page.close_tab();
+  page.close_tabs();
+  page.close_section();
   page.close_details();
   const std::string html = page.finish();
-  EXPECT_EQ(malformed(html), "");
+  EXPECT_EQ(malformed_page(html), "");
   EXPECT_EQ(reaches_out(html), "");
-  EXPECT_GE(count(html, "&lt;script&gt;"), 8u);
+  EXPECT_GE(count_of(html, "&lt;script&gt;"), 8u);
 }
 
 // An activation of 8 values per row.
@@ -174,17 +183,61 @@ TEST(html_report, lists_fall_backs_and_hostile_names) {
   const LoadedModel model(write_model({&source, 1}), "test", "");
   const ProgramReport program(model, 0);
   const std::string html = html_report({{.program = &program}}, {});
-  EXPECT_EQ(malformed(html), "");
+  EXPECT_EQ(malformed_page(html), "");
   EXPECT_EQ(reaches_out(html), "");
   EXPECT_TRUE(has(html, "<li>&lt;/table&gt; (add): wants float16"));
 }
 
-TEST(bar_plot, bars_are_as_long_as_they_say) {
-  const std::string svg = bar_plot({{"a", "1", 0.5, ""}, {"b", "2", 1, ""}, {"c", "3", -1, ""}, {"d", "4", 7, ""}});
-  EXPECT_EQ(count(svg, "class=\"bar-box\""), 4u);
-  EXPECT_EQ(count(svg, "width=\"560\""), 4u + 2u);  // backgrounds, and the two full bars
-  EXPECT_TRUE(has(svg, "width=\"280\""));
-  EXPECT_TRUE(has(svg, "width=\"0\""));
+TEST(html, short_names_are_as_different_as_the_names) {
+  const std::string front(20, 'a'), end(100, 'z');
+  const std::vector<Cell> cells = name_cells({front + "1" + end, front + "2" + end, "short", "short"});
+  EXPECT_NE(cells[0].text, cells[1].text);
+  EXPECT_LT(cells[0].text.size(), 121u);
+  EXPECT_EQ(cells[0].full, front + "1" + end);
+  EXPECT_EQ(cells[2].text, "short");
+}
+
+TEST(report_layers, bars_tell_29_from_45_decibels) {
+  std::vector<float> a(1000, 1), noise29 = a, noise45 = a;
+  for (size_t i = 0; i < a.size(); ++i) {
+    noise29[i] += float(std::pow(10, -29.0 / 20)) * (i % 2 == 0 ? 1.0f : -1.0f);
+    noise45[i] += float(std::pow(10, -45.0 / 20)) * (i % 2 == 0 ? 1.0f : -1.0f);
+  }
+  Comparison comparison;
+  for (const std::vector<float>* b : {&noise45, &noise29, &a}) {
+    comparison.tensors.push_back({.a = 0, .b = 0, .step = 0, .step_b = 0, .error = {}});
+    comparison.tensors.back().error.add(std::span<const float>(a), std::span<const float>(*b));
+  }
+  EXPECT_EQ(full_bar_decibels(comparison), 60);
+  EXPECT_EQ(worst_first(comparison), (std::vector<size_t>{1, 0}));  // what is equal loses nothing
+  EXPECT_EQ(decibel_text(comparison.tensors[1].error), "29.0 dB");
+  EXPECT_EQ(decibel_text(comparison.tensors[2].error), "equal");
+}
+
+TEST(scatter_plot, the_front_is_what_nothing_beats_in_both) {
+  const ScatterPlot plot = {.x_name = "bytes",
+                            .y_name = "top1",
+                            .points = {{.name = "a", .x = 4, .y = 0.9},
+                                       {.name = "b", .x = 2, .y = 0.9},
+                                       {.name = "c", .x = 1, .y = 0.5},
+                                       {.name = "d", .x = 3, .y = 0.7},
+                                       {.name = "e", .x = 0.5, .y = std::nan("")}}};
+  EXPECT_EQ(pareto_points(plot), (std::vector<bool>{false, true, true, false, false}));
+  const std::string svg = scatter_plot(plot);
+  EXPECT_EQ(count_of(svg, "class=\"scatter-point\""), 2u);
+  EXPECT_EQ(count_of(svg, "class=\"scatter-beaten\""), 2u);
+  EXPECT_EQ(count_of(svg, "nan"), 0u);
+}
+
+TEST(confusion, counts_what_is_taken_for_what) {
+  const ScoredSamples samples = {
+      .samples = 4, .outputs = {0.9, 0.1, 0, 0.2, 0.5, 0.5, 1, 0, 0, std::nan(""), 0, 0}, .inputs = {}};
+  const Confusion c = confusion(parse_metric("top1"), samples, {.classes = {0, 2, 0, 1}, .targets = {}});
+  EXPECT_EQ(c.classes, 3u);
+  EXPECT_EQ(c.at(0, 0), 2u);
+  EXPECT_EQ(c.at(2, 1), 1u);  // of equal outputs the first
+  EXPECT_EQ(std::accumulate(c.counts.begin(), c.counts.end(), uint64_t{0}), 3u);
+  EXPECT_EQ(confusion(parse_metric("mse"), samples, {}).classes, 0u);
 }
 
 }  // namespace

@@ -202,7 +202,7 @@ TEST(picture, shows_every_step_and_every_tensor_once) {
   size_t tensors = 0;
   for (uint32_t i = 0; i < report.view().tensor_count; ++i)
     tensors += report.tensor(report.view().first_tensor + i).alias_of == kNoIndex ? 1 : 0;
-  EXPECT_EQ(count("<rect class=\"tensor\""), tensors + 1);  // and the legend
+  EXPECT_EQ(count("<rect class=\"tensor "), tensors + 1);  // and the legend
 }
 
 TEST(picture, every_policy_has_its_colour_and_its_place_in_the_legend) {
@@ -250,7 +250,7 @@ TEST(picture, pictures_of_one_page_have_arrows_of_their_own) {
   const Graph graph = random_network(3, 4);
   const ProgramSource source = {.graph = &graph};
   const LoadedModel model(write_model({&source, 1}), "test", "");
-  const std::string svg = picture(ProgramReport(model, 0), "test", "tip7");
+  const std::string svg = picture(ProgramReport(model, 0), "test", {.arrow = "tip7"});
   EXPECT_NE(svg.find("<marker id=\"tip7\""), std::string::npos);
   EXPECT_NE(svg.find("url(#tip7)"), std::string::npos);
   EXPECT_EQ(svg.find("url(#arrow)"), std::string::npos);

@@ -129,14 +129,22 @@ void add_search(CLI::App& app) {
 
 void add_report(CLI::App& app) {
   auto o = std::make_shared<ReportOptions>();
-  Command& c = add_command(app, "report", "models side by side as one HTML page that needs nothing else");
+  Command& c = add_command(app, "report", "models side by side, or a network under several policies, as one HTML page");
   c.footer(
       "Examples:\n"
       "  nacre report float.nacre int8.nacre --data x.npy --labels y.npy -o report.html\n"
-      "  nacre report float.nacre int8.nacre --profile -o report.html          with the time of each layer");
-  c.reads(c.add_option("MODEL", o->models, "models, made by nacre convert; the first is the reference")
+      "  nacre report float.nacre int8.nacre --profile -o report.html          with the time of each layer\n"
+      "  nacre report net.onnx --policies float32,int8_from_float32,int8/static_from_float32 --data x.npy --labels "
+      "y.npy "
+      "-o report.html");
+  c.reads(c.add_option("MODEL", o->models, "models, made by nacre convert, the first is the reference; or a network")
               ->required()
               ->type_name("..."));
+  const std::vector<std::string> of_network = {"--policies", "--shape"};
+  c.add_option("--policies", o->policies, "of a network: what to compile it under; the first is the reference")
+      ->delimiter(',')
+      ->type_name("POLICY,...");
+  add_shapes(c, o->shapes);
   add_set(c, o->set, false);
   add_judged_output(c, o->output);
   c.writes(c.add_option("-o,--output", o->html, "the page to write")->required()->type_name("FILE"));
@@ -149,6 +157,8 @@ void add_report(CLI::App& app) {
               {"is about samples, and there are none", "add --data FILE"});
   c.only_with({"--metric", "--judge"}, {"--labels"},
               {"is about a score, and nothing is scored without labels", "add --labels FILE"});
+  c.only_when(of_network, [o] { return o->models.size() == 1 && is_network(o->models.front()); },
+              {"is about a network, and this is a model", "leave it away, or name the network that it was made of"});
   c.runs([o] { report(*o); });
 }
 

@@ -26,6 +26,8 @@ void add_inspect(CLI::App& app) {
       "  nacre inspect kws.nacre --steps --target x86/avx2      and with AVX2\n"
       "  nacre inspect kws.nacre --target cuda/sm90             what it would take on that GPU, and advice\n"
       "  nacre inspect kws.nacre --svg kws.svg                  the graph and its memory plan as a picture\n"
+      "  nacre inspect kws.nacre --html kws.html                the same to zoom and search, with every step's "
+      "weights\n"
       "  nacre inspect net.onnx --shape seq=128                 whether a network would convert; nothing is written\n"
       "Names are shortened to fit the terminal; --json has them whole, with every step, operand and tensor.\n"
       "Of a network (ONNX, TFLite, Keras) the exit code is 0 where it converts, 2 where something in it is not "
@@ -35,6 +37,7 @@ void add_inspect(CLI::App& app) {
   c.get_option("MODEL")->description("model file, made by nacre convert, or a network's file");
   c.add_flag("--steps", o->steps, "also one line per step");
   c.writes(c.add_option("--svg", o->svg, "picture to write")->type_name("FILE"));
+  c.writes(c.add_option("--html", o->html, "page to write: graphs, steps, weights, memory")->type_name("FILE"));
   c.add_option("--target", o->target,
                "whose kernels are named, as x86/avx2 [host]; of several programs, the one to draw; of a GPU, advice")
       ->check(not_empty())
@@ -43,7 +46,7 @@ void add_inspect(CLI::App& app) {
   add_options(c, of_import, o->converting, "Of a network");
   add_json(c, o->json);
   c.not_with({"--steps"}, {"--json"}, {"adds nothing to --json, which holds every step", "leave one of them away"});
-  c.only_when({"--steps", "--svg", "--target"}, [o] { return !is_network(o->model); },
+  c.only_when({"--steps", "--svg", "--html", "--target"}, [o] { return !is_network(o->model); },
               {"is about a model, and this is a network's file", "convert it, and inspect the model"});
   c.only_when(
       names_of(of_import), [o] { return is_network(o->model); },

@@ -13,6 +13,7 @@
 #include "tools/importers/importer.h"
 #include "tools/model/step_kernels.h"
 #include "tools/report/gpu_report.h"
+#include "tools/report/graph_page.h"
 #include "tools/report/picture.h"
 #include "tools/report/report_json.h"
 #include "tools/report/report_text.h"
@@ -47,16 +48,27 @@ std::string kernel_target(const LoadedModel& model, const std::string& target) {
   return "reference";
 }
 
+// Both files or neither.
+void write_pictures(const InspectOptions& options, const LoadedModel& model, const std::string& kernels) {
+  const std::string name = std::filesystem::path(options.model).filename().string();
+  std::string svg, html;
+  std::vector<WholeFile> files;
+  const auto add = [&](const std::string& path, const std::string& text) {
+    files.push_back({path, {reinterpret_cast<const uint8_t*>(text.data()), text.size()}});
+  };
+  if (!options.svg.empty())
+    add(options.svg, svg = picture(ProgramReport(model, drawn_program(model, options.target)), name));
+  if (!options.html.empty()) add(options.html, html = graph_page(model, {.name = name, .kernels = kernels}));
+  if (!files.empty()) write_files_whole(files);
+}
+
 }  // namespace
 
 void inspect(const InspectOptions& options) {
   if (is_network(options.model)) return inspect_network(options);
   const LoadedModel model(options.model);
   const std::string kernels = kernel_target(model, options.target);
-  if (!options.svg.empty()) {
-    const ProgramReport report(model, drawn_program(model, options.target));
-    write_file_whole(options.svg, picture(report, std::filesystem::path(options.model).filename().string()));
-  }
+  write_pictures(options, model, kernels);
   const GpuArchitecture* const gpu = find_gpu_architecture(options.target);
   const std::optional<GpuEstimate> estimate = gpu == nullptr ? std::nullopt : std::optional(estimate_gpu(model, *gpu));
   if (options.json) {
@@ -73,6 +85,7 @@ void inspect(const InspectOptions& options) {
   if (estimate) print("\n" + gpu_text(*estimate, width) + "\n");
   print_model(model);
   if (!options.svg.empty()) print(fmt::format("picture -> {}\n", escaped(options.svg)));
+  if (!options.html.empty()) print(fmt::format("page -> {}\n", escaped(options.html)));
 }
 
 }  // namespace nacre::tools

@@ -9,7 +9,8 @@ namespace nacre::tools {
 
 struct InspectOptions {
   std::string model;
-  std::string svg;     // file for the picture; "": none
+  std::string svg;   // file for the picture; "": none
+  std::string html;  // file for the page; "": none
   // Whose kernels are named, "x86/avx2"; and of the program for the picture; "": the host's. Of a GPU, "cuda/sm90",
   // also what the model would take there, and advice.
   std::string target;

@@ -4,21 +4,33 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "tools/base/error.h"
 #include "tools/base/print.h"
+#include "tools/commands/report_policies.h"
 #include "tools/files/atomic_file.h"
+#include "tools/importers/importer.h"
 #include "tools/model/golden.h"
 #include "tools/model/kernel_choice.h"
 #include "tools/report/html_report.h"
+#include "tools/report/search_table.h"
 
 namespace nacre::tools {
 namespace {
 
+bool of_network(const ReportOptions& options) {
+  return options.models.size() == 1 && is_network(options.models.front());
+}
+
 void check_options(const ReportOptions& options) {
   if (options.html.empty()) throw Error(kUsage, "report", "no page was named", "add -o REPORT.html");
   if (options.models.empty()) throw Error(kUsage, "report", "no model is named", "name one or several model files");
-  if (!options.set.data.empty() && options.set.labels.empty() && options.models.size() == 1)
+  for (const std::string& model : options.models)
+    if (options.models.size() > 1 && is_network(model))
+      throw Error(kUsage, model, "is a network's file, and stands beside other files",
+                  "name it alone, and what to make of it with --policies, or convert it first");
+  if (!options.set.data.empty() && options.set.labels.empty() && options.models.size() == 1 && !of_network(options))
     throw Error(kUsage, "--data", "samples alone say nothing about one model", "add --labels FILE, or a second model");
 }
 
@@ -29,6 +41,19 @@ std::vector<Comparison> compare_all(const std::vector<std::unique_ptr<ProgramRep
   for (size_t i = 1; i < programs.size(); ++i)
     comparisons.push_back(compare_programs(*programs[0], *programs[i], set.data, cast));
   return comparisons;
+}
+
+std::vector<std::unique_ptr<LoadedModel>> load_models(const ReportOptions& options,
+                                                      const std::optional<LabelledSet>& set) {
+  if (of_network(options))
+    return compile_under({.network = options.models.front(),
+                          .shapes = options.shapes,
+                          .policies = options.policies,
+                          .cast_inputs = options.cast_inputs},
+                         set ? set->data : NpzArrays());
+  std::vector<std::unique_ptr<LoadedModel>> models;
+  for (const std::string& path : options.models) models.push_back(std::make_unique<LoadedModel>(path));
+  return models;
 }
 
 constexpr uint64_t kTimedRuns = 30;
@@ -58,31 +83,34 @@ Timed time(const ProgramReport& program, const std::string& kernels) {
 
 void report(const ReportOptions& options) {
   check_options(options);
-  std::vector<std::unique_ptr<LoadedModel>> models;
+  require_directory_of(options.html);
+  std::optional<LabelledSet> set;
+  if (!options.set.data.empty()) set = read_set(options.set);
+  const std::vector<std::unique_ptr<LoadedModel>> models = load_models(options, set);
   std::vector<const LoadedModel*> pointers;
   std::vector<std::unique_ptr<ProgramReport>> programs;
-  for (const std::string& path : options.models) {
-    models.push_back(std::make_unique<LoadedModel>(path));
-    pointers.push_back(models.back().get());
-    programs.push_back(std::make_unique<ProgramReport>(*models.back(), models.back()->infer_program(options.target)));
+  for (const std::unique_ptr<LoadedModel>& model : models) {
+    pointers.push_back(model.get());
+    programs.push_back(std::make_unique<ProgramReport>(*model, model->infer_program(options.target)));
   }
   std::vector<Comparison> comparisons;
   Evaluation evaluation;
   ReportedSet reported;
-  if (!options.set.data.empty()) {
-    const LabelledSet set = read_set(options.set);
-    comparisons = compare_all(programs, set, options.cast_inputs);
-    if (set.labels) {
-      evaluation = evaluate_models(pointers, set,
+  if (set) {
+    comparisons = compare_all(programs, *set, options.cast_inputs);
+    if (set->labels) {
+      evaluation = evaluate_models(pointers, *set,
                                    {.target = options.target, .output = options.output, .cast = options.cast_inputs});
-      reported = {.evaluation = &evaluation, .metric = set.metric, .metric_name = set.metric_name};
+      reported = {.evaluation = &evaluation, .metric = set->metric, .metric_name = set->metric_name};
     }
   }
+  const std::vector<std::string> names = short_names(options.policies);
   std::vector<ReportedModel> reports;
   std::vector<Timed> timed;
   for (size_t i = 0; options.profile && i < programs.size(); ++i) timed.push_back(time(*programs[i], options.kernels));
   for (size_t i = 0; i < programs.size(); ++i) {
     reports.push_back({programs[i].get(), i == 0 || comparisons.empty() ? nullptr : &comparisons[i - 1]});
+    if (of_network(options)) reports.back().name = names[i];
     if (options.profile) reports.back().profile = &timed[i].profile, reports.back().kernels = timed[i].kernels;
   }
   write_file_whole(options.html, html_report(reports, reported));

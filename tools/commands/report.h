@@ -1,4 +1,4 @@
-// nacre report: models side by side as one self-contained HTML page.
+// nacre report: models side by side, or a network under several policies, as one self-contained HTML page.
 #pragma once
 
 #include <string>
@@ -9,7 +9,11 @@
 namespace nacre::tools {
 
 struct ReportOptions {
-  std::vector<std::string> models;  // the first is the reference
+  std::vector<std::string> models;  // the first is the reference; or one network's file
+  // Of a network, the first is the reference.
+  std::vector<std::string> policies = {"float32", "bfloat16", "int8_from_float32", "int8/weights_from_float32",
+                                       "int4/32_from_float32"};
+  std::vector<std::string> shapes;  // of axes that a network leaves open
   SetOptions set;                   // no data: nothing is run; no labels: errors only
   std::string output;               // the output that is judged; "": the only one
   std::string target;

@@ -197,7 +197,9 @@ Evaluation evaluate_models(const std::vector<const LoadedModel*>& models, const 
   for (const LoadedModel* model : models) {
     const Outcome outcome = run_set(*model, set, fitted, evaluation.notes);
     Judgement judgement = judge(*model, choice.target, outcome);
-    judgement.score = score(set.metric, outcome.samples, labels_for(set, outcome.samples));
+    const Labels labels = labels_for(set, outcome.samples);
+    judgement.score = score(set.metric, outcome.samples, labels);
+    judgement.confusion = confusion(set.metric, outcome.samples, labels);
     if (evaluation.models.empty()) reference = outcome.samples;
     const Judgement& first = evaluation.models.empty() ? judgement : evaluation.models.front();
     if (outcome.samples.outputs.size() != reference.outputs.size())

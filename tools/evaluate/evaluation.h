@@ -53,6 +53,7 @@ struct Judgement {  // of one model
   double damage = 0;  // of the outputs, against the first's
   uint64_t file_bytes = 0, weight_bytes = 0, arena_bytes = 0;
   double median_us = 0;
+  Confusion confusion = {};
 };
 
 struct Evaluation {

@@ -110,6 +110,21 @@ size_t position_of(std::span<const double> outputs, size_t label) {
   return position;
 }
 
+Confusion confusion(const Metric& metric, const ScoredSamples& samples, const Labels& labels) {
+  constexpr size_t kMostClasses = 2048;  // the square of it is held in memory
+  const size_t classes = samples.width() == 1 ? 2 : samples.width();
+  if (!metric.counts() || classes > kMostClasses) return {};
+  Confusion confusion = {.classes = classes, .counts = std::vector<uint64_t>(classes * classes)};
+  for (uint64_t n = 0; n < samples.samples; ++n) {
+    const std::span<const double> row = samples.row(n);
+    if (!is_finite(row)) continue;
+    const size_t taken_for =
+        row.size() == 1 ? (row[0] > 0.5 ? 1 : 0) : size_t(std::ranges::max_element(row) - row.begin());
+    ++confusion.counts[size_t(labels.classes[size_t(n)]) * classes + taken_for];
+  }
+  return confusion;
+}
+
 double auc(std::span<const double> scores, std::span<const int64_t> labels) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -52,6 +52,17 @@ struct Score {
 // Labels must have been checked: check_labels.
 Score score(const Metric& metric, const ScoredSamples& samples, const Labels& labels);
 
+// How often a sample of each class was taken for each: of counting metrics, by the largest output (of one output by
+// y > 1/2). Samples whose outputs are not finite are in no cell.
+struct Confusion {
+  size_t classes = 0;            // 0: the metric does not count
+  std::vector<uint64_t> counts;  // [label, taken for], classes x classes
+
+  uint64_t at(size_t label, size_t taken_for) const { return counts[label * classes + taken_for]; }
+};
+
+Confusion confusion(const Metric& metric, const ScoredSamples& samples, const Labels& labels);
+
 // One sentence where labels do not fit the outputs: `place` is the labels' file. Throws Error.
 void check_labels(const Metric& metric, const ScoredSamples& samples, const Labels& labels, const std::string& place);
 

@@ -1,47 +1,64 @@
 #include "tools/report/html.h"
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
 
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "tools/base/table.h"
+#include "tools/report/page_files.h"
 #include "tools/report/svg.h"
 
 namespace nacre::tools {
 namespace {
 
-// Class names start with "page-": pictures bring style sheets of their own, which hold for the whole page.
-constexpr const char* kPageStyle =
-    ":root { color-scheme: light dark; --ink: #1a1a1a; --faint: #666; --line: #ddd; --paper: #fff; --mark: #f5f6f8 }\n"
-    "@media (prefers-color-scheme: dark) {\n"
-    "  :root { --ink: #e8e8e8; --faint: #a0a0a0; --line: #3a3d42; --paper: #17191c; --mark: #22252a } }\n"
-    "body { font: 15px/1.5 Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; color: var(--ink);\n"
-    "  background: var(--paper); max-width: 1200px; margin: 2em auto; padding: 0 1.2em }\n"
-    "h1 { font-size: 1.7em } h2 { font-size: 1.3em; margin-top: 2em; border-bottom: 1px solid var(--line) }\n"
-    "h3 { font-size: 1.05em; margin-top: 1.5em }\n"
-    "table { border-collapse: collapse; font-size: 0.88em; font-variant-numeric: tabular-nums }\n"
-    "th, td { padding: 0.25em 0.8em 0.25em 0; text-align: left; border-bottom: 1px solid var(--line); "
-    "white-space: nowrap }\n"
-    "th { color: var(--faint); font-weight: normal }\n"
-    "tbody tr:hover { background: var(--mark) }\n"
-    ".page-number { text-align: right }\n"
-    ".page-wide { overflow-x: auto }\n"
-    "figure { margin: 1em 0; overflow-x: auto } figcaption { color: var(--faint); font-size: 0.88em }\n"
-    "summary { cursor: pointer; color: var(--faint); margin: 1em 0 }\n";
+constexpr double kBarWidth = 110, kBarHeight = 10;
+
+// 'sha256-...' as a content security policy names a script.
+std::string policy_hash(std::string_view text) {
+  unsigned char digest[EVP_MAX_MD_SIZE] = {}, encoded[2 * EVP_MAX_MD_SIZE] = {};
+  unsigned length = 0;
+  EVP_Digest(text.data(), text.size(), digest, &length, EVP_sha256(), nullptr);
+  const int characters = EVP_EncodeBlock(encoded, digest, int(length));
+  return "'sha256-" + std::string(encoded, encoded + characters) + "'";
+}
+
+std::string bar_html(double share, bool full) {
+  const double width = std::clamp(share, 0.0, 1.0) * kBarWidth;
+  return fmt::format(
+      "<svg class=\"page-bar\" aria-hidden=\"true\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">"
+      "<rect class=\"page-track\" width=\"{0}\" height=\"{1}\" rx=\"2\"/><rect{3} width=\"{2}\" height=\"{1}\" "
+      "rx=\"2\"/></svg>",
+      kBarWidth, kBarHeight, svg_number(width), full ? " class=\"page-full\"" : "");
+}
+
+std::string short_html(const std::string& text, const std::string& full) {
+  if (full.empty() || full == text) return xml_escape(text);
+  return fmt::format("<span aria-hidden=\"true\" title=\"{0}\">{1}</span><span class=\"page-unseen\">{0}</span>",
+                     xml_escape(full), xml_escape(text));
+}
 
 }  // namespace
 
-Html::Html(std::string_view title) {
-  const std::string name = xml_escape(title);
-  text_ = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
-      name, kPageStyle);
-}
+Html::Html(std::string_view title, bool whole_width) : title_(xml_escape(title)), whole_width_(whole_width) {}
 
 void Html::heading(int level, std::string_view text) {
   text_ += fmt::format("<h{0}>{1}</h{0}>\n", level, xml_escape(text));
 }
 
-void Html::paragraph(std::string_view text) { text_ += fmt::format("<p>{}</p>\n", xml_escape(text)); }
+void Html::paragraph(std::string_view text, std::string_view css_class) {
+  text_ += css_class.empty() ? "<p>" : fmt::format("<p class=\"{}\">", css_class);
+  text_ += xml_escape(text) + "</p>\n";
+}
+
+void Html::named_list(const std::vector<std::pair<std::string, std::string>>& items) {
+  text_ += "<ul>\n";
+  for (const auto& [name, words] : items)
+    text_ += fmt::format("<li><b>{}</b>: {}</li>\n", xml_escape(name), xml_escape(words));
+  text_ += "</ul>\n";
+}
 
 void Html::list(const std::vector<std::string>& items) {
   if (items.empty()) return;
@@ -50,32 +67,139 @@ void Html::list(const std::vector<std::string>& items) {
   text_ += "</ul>\n";
 }
 
+void Html::facts(const std::vector<std::pair<std::string, std::string>>& facts) {
+  text_ += "<dl class=\"page-facts\">\n";
+  for (const auto& [name, value] : facts)
+    text_ += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", xml_escape(name), xml_escape(value));
+  text_ += "</dl>\n";
+}
+
+void Html::definitions(const std::vector<std::pair<std::string, std::string>>& terms) {
+  text_ += "<dl>\n";
+  for (const auto& [name, value] : terms)
+    text_ += fmt::format("<dt>{}</dt><dd>{}</dd>\n", xml_escape(name), xml_escape(value));
+  text_ += "</dl>\n";
+}
+
+void Html::open_wide(const std::string& label, bool shown, std::string_view css_class) {
+  const std::string words = xml_escape(label);
+  if (shown) text_ += fmt::format("<p class=\"page-caption\">{}</p>\n", words);
+  text_ += fmt::format(
+      "<div class=\"page-wide\" role=\"region\" aria-label=\"{0}\" tabindex=\"0\">\n<table class=\"{1}\" "
+      "aria-label=\"{0}\">\n",
+      words, css_class);
+}
+
+void Html::row(const CellRow& cells, const TableOptions& options) {
+  text_ += "<tr>";
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const Cell& cell = cells[i];
+    std::string css = cell.style;
+    if (i >= options.numbers_from) css += css.empty() ? "page-number" : " page-number";
+    const std::string_view element = i == 0 ? "th" : "td";
+    text_ += fmt::format("<{}{}{}>", element, i == 0 ? " scope=\"row\"" : "",
+                         css.empty() ? "" : fmt::format(" class=\"{}\"", css));
+    if (cell.bar >= 0) text_ += bar_html(cell.bar, cell.text == "equal");
+    const std::string words = short_html(cell.text, cell.full);
+    if (cell.bar >= 0) text_ += fmt::format("<span class=\"page-bar-text\">{}</span>", words);
+    else text_ += cell.link.empty() ? words : fmt::format("<a href=\"#{}\">{}</a>", cell.link, words);
+    text_ += fmt::format("</{}>", element);
+  }
+  text_ += "</tr>\n";
+}
+
+void Html::table(const std::vector<std::string>& titles, const std::vector<CellRow>& rows,
+                 const TableOptions& options) {
+  const std::string label = options.label.empty() ? "Table: " + titles.front() : options.label;
+  open_wide(options.caption.empty() ? label : options.caption, !options.caption.empty(),
+            options.sorts && rows.size() > 1 ? "page-sorts" : "page-plain");
+  text_ += "<thead>\n<tr>";
+  for (size_t i = 0; i < titles.size(); ++i)
+    text_ += fmt::format("<th scope=\"col\"{}>{}</th>", i >= options.numbers_from ? " class=\"page-number\"" : "",
+                         xml_escape(titles[i]));
+  text_ += "</tr>\n</thead>\n<tbody>\n";
+  for (const CellRow& cells : rows) row(cells, options);
+  text_ += "</tbody>\n";
+  close_wide();
+}
+
 void Html::table(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows,
                  size_t numbers_from) {
-  const auto line = [&](const std::vector<std::string>& cells, const char* element) {
-    text_ += "<tr>";
-    for (size_t i = 0; i < cells.size(); ++i)
-      text_ += fmt::format("<{}{}>{}</{}>", element, i >= numbers_from ? " class=\"page-number\"" : "",
-                           xml_escape(cells[i]), element);
-    text_ += "</tr>\n";
-  };
-  text_ += "<div class=\"page-wide\">\n<table>\n<thead>\n";
-  line(titles, "th");
-  text_ += "</thead>\n<tbody>\n";
-  for (const std::vector<std::string>& row : rows) line(row, "td");
-  text_ += "</tbody>\n</table>\n</div>\n";
+  std::vector<CellRow> cells;
+  for (const std::vector<std::string>& row : rows) {
+    cells.emplace_back();
+    for (const std::string& text : row) cells.back().push_back({.text = text});
+  }
+  table(titles, cells, {.numbers_from = numbers_from});
 }
 
 void Html::figure(std::string_view svg, std::string_view caption) {
   text_ += fmt::format("<figure>\n{}<figcaption>{}</figcaption>\n</figure>\n", svg, xml_escape(caption));
 }
 
+void Html::figure(const LinePlot& plot, std::string_view caption) {
+  std::string texts, places;
+  for (const LineReadout& readout : line_readouts(plot)) {
+    texts += (texts.empty() ? "" : "\n") + readout.text;
+    places += (places.empty() ? "" : " ") + svg_number(readout.place);
+  }
+  text_ += fmt::format("<figure data-readouts=\"{}\" data-places=\"{}\">\n{}<figcaption>{}</figcaption>\n</figure>\n",
+                       xml_escape(texts), places, line_plot(plot), xml_escape(caption));
+}
+
+void Html::open_section(std::string_view title) {
+  const int number = ++sections_;
+  const std::string words = xml_escape(title);
+  contents_ += fmt::format("<li><a href=\"#part{}\">{}</a></li>\n", number, words);
+  text_ += fmt::format(
+      "<section id=\"part{0}\" aria-labelledby=\"part{0}-title\">\n<h2 id=\"part{0}-title\">{1}</h2>\n", number, words);
+}
+
 void Html::open_details(std::string_view summary) {
   text_ += fmt::format("<details>\n<summary>{}</summary>\n", xml_escape(summary));
 }
 
-void Html::close_details() { text_ += "</details>\n"; }
+void Html::open_tabs(std::string_view label) {
+  text_ += fmt::format("<div class=\"page-tabs\" data-label=\"{}\">\n", xml_escape(label));
+}
 
-std::string Html::finish() { return text_ + "</body>\n</html>\n"; }
+void Html::open_tab(std::string_view name, int level) {
+  text_ += fmt::format("<section class=\"page-tab\" aria-label=\"{1}\">\n<h{0} class=\"page-tab-name\">{1}</h{0}>\n",
+                       level, xml_escape(name));
+}
+
+std::string Html::finish() {
+  const std::string script = page_script();
+  const std::string contents =
+      sections_ < 2 ? "" : "<nav aria-label=\"Contents\">\n<ul>\n" + contents_ + "</ul>\n</nav>\n";
+  return fmt::format(
+             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+             "script-src {}; base-uri 'none'; form-action 'none'\">\n"
+             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+             "<title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body{}>\n",
+             policy_hash(script), title_, page_style(), style_, whole_width_ ? " class=\"page-whole\"" : "") +
+         fmt::format(
+             "<a class=\"page-skip\" href=\"#main\">Skip to the content</a>\n<header>\n<h1>{}</h1>\n{}</header>\n"
+             "<main id=\"main\">\n",
+             title_, contents) +
+         text_ + "</main>\n<script>" + script + "</script>\n</body>\n</html>\n";
+}
+
+std::string name_html(const std::string& name, size_t most) { return short_html(shorten(name, most), name); }
+
+std::vector<Cell> name_cells(const std::vector<std::string>& names, size_t most) {
+  const std::set<std::string> different(names.begin(), names.end());
+  size_t longest = 0;
+  for (const std::string& name : names) longest = std::max(longest, characters(name));
+  for (; most < longest; most += most / 2) {
+    std::set<std::string> shown;
+    for (const std::string& name : different) shown.insert(shorten(name, most));
+    if (shown.size() == different.size()) break;
+  }
+  std::vector<Cell> cells;
+  for (const std::string& name : names) cells.push_back({.text = shorten(name, most), .full = name});
+  return cells;
+}
 
 }  // namespace nacre::tools

@@ -1,4 +1,4 @@
-// Models side by side as one HTML page: what they are, what each layer's policy costs, how far they are from the first.
+// Models side by side as one HTML page: what each costs, how good it is, which layers lose most, where the time goes.
 #pragma once
 
 #include <string>
@@ -16,6 +16,7 @@ struct ReportedModel {
   const Comparison* against_first = nullptr;  // null: the first, or nothing was run
   const Profile* profile = nullptr;           // null: it was not timed
   std::string kernels = "";                   // that it was timed with
+  std::string name = "";                      // "": that of its file
 };
 
 struct ReportedSet {  // labels were given
@@ -24,6 +25,7 @@ struct ReportedSet {  // labels were given
   std::string metric_name;
 };
 
+// The same models, set and profiles give the same page: what was not asked to be timed shows no time.
 std::string html_report(const std::vector<ReportedModel>& models, const ReportedSet& set);
 
 }  // namespace nacre::tools

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "tools/report/svg.h"
 
@@ -13,17 +14,6 @@ namespace {
 
 constexpr double kWidth = 860, kHeight = 320, kLeft = 70, kRight = 150, kTop = 16, kBottom = 46;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
-
-// currentColor: the page's ink, in light and in dark. The four colours are Okabe and Ito's, to be told apart by
-// everyone.
-constexpr const char* kLineStyle =
-    "text.line-text { font: 12px Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; fill: currentColor }\n"
-    ".line-end { text-anchor: end }\n.line-mid { text-anchor: middle }\n"
-    ".line-grid { stroke: currentColor; stroke-opacity: 0.14 }\n"
-    ".line-0 { stroke: #0072b2 }\n.line-1 { stroke: #d55e00 }\n.line-2 { stroke: #009e73 }\n.line-3 { stroke: #cc79a7 "
-    "}\n"
-    ".line-curve { fill: none; stroke-width: 1.8; stroke-linejoin: round }\n"
-    ".line-point { fill: none; stroke-width: 5; stroke-linecap: round }\n";
 
 struct Range {
   double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
@@ -51,7 +41,7 @@ struct Range {
 
 class Plotter {
  public:
-  explicit Plotter(const LinePlot& plot) : plot_(plot), svg_(kWidth, kHeight, kLineStyle) {
+  explicit Plotter(const LinePlot& plot) : plot_(plot), svg_(kWidth, kHeight, "", {plot.label, "img"}) {
     for (const Curve& curve : plot.curves)
       for (const auto& [x, y] : curve.points)
         if (std::isfinite(y)) x_.include(x), y_.include(y);
@@ -64,7 +54,19 @@ class Plotter {
   std::string draw() {
     grid();
     for (size_t i = 0; i < plot_.curves.size(); ++i) curve(i);
+    svg_.raw(fmt::format("<path class=\"line-cursor\" visibility=\"hidden\" d=\"M0 {}v{}\"/>", svg_number(kTop),
+                         svg_number(kPlotHeight)));
     return svg_.finish();
+  }
+
+  std::vector<LineReadout> readouts() const {
+    std::map<double, std::string> texts;
+    for (const Curve& c : plot_.curves)
+      for (const auto& [x, y] : c.points)
+        if (std::isfinite(y)) texts[x] += fmt::format("{}{} {}", texts[x].empty() ? "" : ", ", c.name, y_text(y));
+    std::vector<LineReadout> all;
+    for (const auto& [x, text] : texts) all.push_back({fmt::format("{} {:.6g}: {}", plot_.x_name, x, text), across(x)});
+    return all;
   }
 
  private:
@@ -141,5 +143,7 @@ double mark_step(double range, int most) {
 }
 
 std::string line_plot(const LinePlot& plot) { return Plotter(plot).draw(); }
+
+std::vector<LineReadout> line_readouts(const LinePlot& plot) { return Plotter(plot).readouts(); }
 
 }  // namespace nacre::tools

@@ -15,17 +15,13 @@ namespace {
 
 constexpr double kNumbers = 30, kBankGap = 14, kLeastBank = 60;
 
-struct Colour {
-  const char *fill, *stroke;
-};
-
-Colour colour_of(ElementType type) {
+std::string tensor_class(ElementType type) {
   switch (type) {
-    case ElementType::kFloat32: return {"#bcd6f2", "#3f74b5"};
-    case ElementType::kInt8: return {"#bfe3bd", "#3f8a3c"};
+    case ElementType::kFloat32: return "tensor of-reals";
+    case ElementType::kInt8: return "tensor of-int8";
     case ElementType::kInt32:
-    case ElementType::kInt64: return {"#f6dc9c", "#a87a16"};
-    default: return {"#dcd3ee", "#7458ad"};
+    case ElementType::kInt64: return "tensor of-integers";
+    default: return "tensor of-others";
   }
 }
 
@@ -86,12 +82,8 @@ void draw_tensor(Svg& svg, const ProgramReport& report, uint32_t id, const BankP
   const double bottom = last.top + (shares.end ? last.height / 2 : last.height - 1.5);
   const Rectangle r = {bank.at(t.offset), top, std::max(1.0, bank.at(t.offset + t.bytes) - bank.at(t.offset)),
                        bottom - top};
-  const Colour colour = colour_of(t.element);
   svg.open_group(tensor_title(report, id));
-  svg.raw(fmt::format(
-      "<rect class=\"tensor\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" "
-      "stroke=\"{}\" rx=\"2\"/>",
-      svg_number(r.x), svg_number(r.y), svg_number(r.width), svg_number(r.height), colour.fill, colour.stroke));
+  svg.rectangle(r, tensor_class(t.element), 2);
   const std::string bytes = grouped(t.bytes) + " B", shape = short_shape(report, id);
   const double middle = r.x + r.width / 2, centre = r.y + r.height / 2;
   const bool both = r.height >= 28 && text_width(shape) * kSmallFont < r.width - 4;
@@ -126,11 +118,7 @@ void draw_legend(Svg& svg, const ProgramReport& report, double x, double top) {
   for (uint32_t i = 0; i < report.view().tensor_count; ++i)
     types.insert(report.tensor(report.view().first_tensor + i).element);
   for (const ElementType type : types) {
-    const Colour colour = colour_of(type);
-    svg.raw(
-        fmt::format("<rect class=\"tensor\" x=\"{}\" y=\"{}\" width=\"14\" height=\"10\" "
-                    "fill=\"{}\" stroke=\"{}\" rx=\"2\"/>",
-                    svg_number(x), svg_number(top - 35), colour.fill, colour.stroke));
+    svg.rectangle({x, top - 35, 14, 10}, tensor_class(type), 2);
     svg.text(x + 19, top - 26, name_of(type), "words");
     x += 19 + text_width(name_of(type)) * kSmallFont + 16;
   }

@@ -33,7 +33,8 @@ struct Link {
 
 class GraphPicture {
  public:
-  GraphPicture(const ProgramReport& report, const std::string& name) : report_(report), name_(name) {
+  GraphPicture(const ProgramReport& report, const std::string& name, const PictureOptions& options)
+      : report_(report), name_(name), options_(options) {
     collect_links();
     require_size();
     std::vector<LayoutEdge> edges;
@@ -43,7 +44,7 @@ class GraphPicture {
     choose_ports();
   }
 
-  std::string draw(const std::string& arrow);
+  std::string draw();
 
  private:
   int inputs() const { return int(report_.view().inputs.size()); }
@@ -76,6 +77,7 @@ class GraphPicture {
 
   const ProgramReport& report_;
   std::string name_;
+  const PictureOptions& options_;
   std::vector<Link> links_;
   Layout layout_;
   double left_ = 0;
@@ -151,7 +153,7 @@ void GraphPicture::draw_link(Svg& svg, size_t index) const {
   for (const auto& [written, read] : link.tensors) {
     title += (title.empty() ? "" : "\n\n") + tensor_title(report_, written);
     if (read != written)
-      title += fmt::format("\nread as {} {}", report_.loaded().tensor_name(read), report_.shape_text(read));
+      title += fmt::format("\nread as {} {}", shown_name(report_.loaded().tensor_name(read)), report_.shape_text(read));
   }
   double x = link.leaves, y = row_top(layout_.row[size_t(link.from)]) + kBoxHeight;
   std::string data = fmt::format("M{} {}", svg_number(x), svg_number(y));
@@ -171,7 +173,7 @@ void GraphPicture::draw_link(Svg& svg, size_t index) const {
   curve(link.arrives, row_top(row + 1) - 1);
   svg.open_group(title);
   svg.path(data, "hit");
-  svg.path(data, "edge");
+  svg.path(data, "edge", options_.arrow);
   svg.close();
 }
 
@@ -201,7 +203,8 @@ std::string step_title(const ProgramReport& report, const ReportStep& step) {
   std::string title = fmt::format("step {}: {}", step.index, step.op_name);
   if (step.layer != kNoIndex) {
     const ReportLayer& layer = report.layers()[step.layer];
-    title += fmt::format("\nlayer {} ({}), {}", layer.name, layer.source_op, policy_name(layer.policy));
+    title += fmt::format("\nlayer {} ({}), {}", shown_name(layer.name), shown_name(layer.source_op),
+                         policy_name(layer.policy));
   }
   if (step.rounding != Rounding::kNone) title += fmt::format("\nrounding {}", name_of(step.rounding));
   if (const std::string words = report.summary(step); !words.empty()) title += "\n" + words;
@@ -220,19 +223,32 @@ void GraphPicture::draw_step(Svg& svg, const ReportStep& step) const {
   constexpr double kInset = 9;
   const Rectangle r = box(inputs() + int(step.index));
   const double inner = kBoxWidth - 2 * kInset;
-  const std::string layer = step.layer == kNoIndex ? "" : report_.layers()[step.layer].name;
+  const std::string layer = step.layer == kNoIndex ? "" : shown_name(report_.layers()[step.layer].name);
   const std::string work = step.multiply_accumulates > 0 ? short_count(step.multiply_accumulates) + " MAC" : "";
   const std::string number = std::to_string(step.index), words = report_.summary(step);
   const double after_number = text_width(number) * kSmallFont + 7;
-  svg.open_group(step_title(report_, step));
+  const std::string policy = step.layer == kNoIndex ? "" : short_policy(report_.layers()[step.layer].policy);
+  const double policy_width = text_width(policy) * kSmallFont + 8;
+  if (options_.link.empty()) {
+    svg.open_group(step_title(report_, step));
+  } else {
+    const std::string tensor = step.output() == kNoIndex ? "" : shown_name(report_.loaded().tensor_name(step.output()));
+    svg.open_link(options_.link + number, step_title(report_, step),
+                  fmt::format("step {}: {}{}{}", number, step.op_name, layer.empty() ? "" : ", layer " + layer,
+                              policy.empty() ? "" : ", " + policy),
+                  fmt::format("{} {} {} {}", step.op_name, layer, policy, tensor));
+  }
   svg.rectangle(r, box_class(step), 5);
   svg.text(r.x + kInset, r.y + 18, number, "layer");
   svg.text(r.x + kInset + after_number, r.y + 18,
            fit(step.op_name, inner - after_number - text_width(work) * kSmallFont - 6, kOpFont * kBold), "op");
   if (!work.empty()) svg.text(r.x + kBoxWidth - kInset, r.y + 18, work, "work");
   if (!words.empty()) svg.text(r.x + kInset, r.y + 31, fit(words, inner, kSmallFont), "words");
-  svg.text(r.x + kInset, r.y + (words.empty() ? 33 : 43.5), fit(layer, inner, kSmallFont), "layer");
-  svg.close();
+  const double last = r.y + (words.empty() ? 33 : 43.5);
+  svg.text(r.x + kInset, last, fit(layer, inner - policy_width, kSmallFont), "layer");
+  if (!policy.empty()) svg.text(r.x + kBoxWidth - kInset, last, policy, "layer end");
+  if (options_.link.empty()) svg.close();
+  else svg.close_link();
 }
 
 void GraphPicture::draw_binding(Svg& svg, int node, const std::string& name, const std::string& layout, uint32_t tensor,
@@ -241,7 +257,7 @@ void GraphPicture::draw_binding(Svg& svg, int node, const std::string& name, con
   std::string words = layout;
   if (const std::optional<Scales> scales = report_.loaded().scales(tensor))
     words += fmt::format("{}scale {}, zero {}", words.empty() ? "" : ", ", scales->scale[0], scales->zero[0]);
-  svg.open_group(fmt::format("{} {}\n{}", input ? "input" : "output", name, tensor_title(report_, tensor)));
+  svg.open_group(fmt::format("{} {}\n{}", input ? "input" : "output", shown_name(name), tensor_title(report_, tensor)));
   svg.rectangle(r, "box io", kBoxHeight / 2);
   svg.text(r.x + kBoxWidth / 2, r.y + (words.empty() ? 29 : 22),
            fit((input ? "input " : "output ") + name, kBoxWidth - 40, kOpFont * kBold), "op mid");
@@ -285,11 +301,12 @@ std::vector<Band> GraphPicture::bands() const {
   return bands;
 }
 
-std::string GraphPicture::draw(const std::string& arrow) {
+std::string GraphPicture::draw() {
   const double panel_x = left_ + std::max(layout_.width, kLeastGraph) + kPanelGap;
   const double width = panel_x + kMemoryPanelWidth + kMargin, height = row_top(layout_.rows) - kRowGap + kMargin + 12;
-  Svg svg(width, height, picture_style(arrow));
-  svg.raw(arrow_head(arrow));
+  Svg svg(width, height, options_.style ? picture_style() : "",
+          {options_.label.empty() ? name_ : options_.label, options_.link.empty() ? "img" : "group", "picture"});
+  svg.raw(arrow_head(options_.arrow));
   svg.rectangle({0, 0, width, height}, "page");
   draw_header(svg, width);
   draw_memory(svg, report_, bands(), panel_x);
@@ -307,8 +324,8 @@ std::string GraphPicture::draw(const std::string& arrow) {
 
 }  // namespace
 
-std::string picture(const ProgramReport& report, const std::string& name, const std::string& arrow) {
-  return GraphPicture(report, name).draw(arrow);
+std::string picture(const ProgramReport& report, const std::string& name, const PictureOptions& options) {
+  return GraphPicture(report, name, options).draw();
 }
 
 }  // namespace nacre::tools

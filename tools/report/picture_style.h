@@ -14,12 +14,17 @@ namespace nacre::tools {
 inline constexpr double kOpFont = 13, kSmallFont = 10.5;
 inline constexpr double kBold = 1.12;  // bold text is wider than text_width says
 
-// A style sheet and the definition of the arrow head, whose id is `arrow`.
-std::string picture_style(const std::string& arrow);
-std::string arrow_head(const std::string& arrow);
+const char* picture_style();                    // the style sheet of pictures, which holds inside them alone
+std::string arrow_head(const std::string& id);  // the definition of the arrow head
 
 // As many characters as fit into `width` pixels, shortened in the middle.
 std::string fit(const std::string& text, double width, double font_size);
+
+// A name of the file, whose length nothing bounds, as far as pictures and pages show it: shortened in the middle.
+inline constexpr size_t kMostShownName = 200;
+std::string shown_name(const std::string& name);
+
+std::string short_policy(const Policy& policy);  // "int8/static": without "_from_float32"
 
 std::string short_count(uint64_t count);  // "320 k", "2.66 M"
 

@@ -65,13 +65,15 @@ std::string svg_number(double value) {
   return std::fmod(tenths, 10) == 0 ? fmt::format("{:.0f}", tenths / 10) : fmt::format("{:.1f}", tenths / 10);
 }
 
-Svg::Svg(double width, double height, std::string_view style) {
+Svg::Svg(double width, double height, std::string_view style, const SvgLabel& label) {
   const std::string w = svg_number(width), h = svg_number(height);
+  std::string said;
+  if (!label.css_class.empty()) said += fmt::format(" class=\"{}\"", label.css_class);
+  if (!label.text.empty()) said += fmt::format(" role=\"{}\" aria-label=\"{}\"", label.role, xml_escape(label.text));
   text_ = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
-      "{1}\">\n"
-      "<style>\n{2}</style>\n",
-      w, h, style);
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\"{2}>\n", w, h,
+      said);
+  if (!style.empty()) text_ += fmt::format("<style>\n{}</style>\n", style);
 }
 
 void Svg::open_group(std::string_view title, std::string_view css_class) {
@@ -81,11 +83,17 @@ void Svg::open_group(std::string_view title, std::string_view css_class) {
 
 void Svg::close() { text_ += "</g>\n"; }
 
-void Svg::rectangle(const Rectangle& r, std::string_view css_class, double radius, std::string_view fill) {
+void Svg::open_link(std::string_view id, std::string_view title, std::string_view label, std::string_view search) {
+  text_ += fmt::format("<a href=\"#{}\" aria-label=\"{}\" data-search=\"{}\"><title>{}</title>\n", id,
+                       xml_escape(label), xml_escape(search), xml_escape(title));
+}
+
+void Svg::close_link() { text_ += "</a>\n"; }
+
+void Svg::rectangle(const Rectangle& r, std::string_view css_class, double radius) {
   text_ += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", css_class, svg_number(r.x),
                        svg_number(r.y), svg_number(r.width), svg_number(r.height));
   if (radius > 0) text_ += fmt::format(" rx=\"{}\"", svg_number(radius));
-  if (!fill.empty()) text_ += fmt::format(" fill=\"{}\"", fill);
   text_ += "/>\n";
 }
 
@@ -94,8 +102,10 @@ void Svg::line(double x1, double y1, double x2, double y2, std::string_view css_
                        svg_number(y1), svg_number(x2), svg_number(y2));
 }
 
-void Svg::path(std::string_view data, std::string_view css_class) {
-  text_ += fmt::format("<path class=\"{}\" d=\"{}\"/>\n", css_class, data);
+void Svg::path(std::string_view data, std::string_view css_class, std::string_view end_marker) {
+  text_ += fmt::format("<path class=\"{}\" d=\"{}\"", css_class, data);
+  if (!end_marker.empty()) text_ += fmt::format(" marker-end=\"url(#{})\"", end_marker);
+  text_ += "/>\n";
 }
 
 void Svg::text(double x, double y, std::string_view words, std::string_view css_class) {

@@ -14,22 +14,30 @@ std::string xml_escape(std::string_view text);
 // "12.5", "3": a coordinate.
 std::string svg_number(double value);
 
+// What a screen reader says of a picture; `role` "group": of one whose parts can be chosen. `css_class`: of its root.
+struct SvgLabel {
+  std::string_view text = {}, role = "img", css_class = {};
+};
+
 struct Rectangle {
   double x, y, width, height;
 };
 
 class Svg {
  public:
-  // `style` is the text of a <style> element.
-  Svg(double width, double height, std::string_view style);
+  // `style` is the text of a <style> element, "": none.
+  Svg(double width, double height, std::string_view style, const SvgLabel& label = {});
 
   // What is drawn until close() belongs together and shows `title` when pointed at.
   void open_group(std::string_view title, std::string_view css_class = "");
   void close();
+  // The same of what leads to the section with this id; `search`: what it is found by.
+  void open_link(std::string_view id, std::string_view title, std::string_view label, std::string_view search);
+  void close_link();
 
-  void rectangle(const Rectangle& r, std::string_view css_class, double radius = 0, std::string_view fill = "");
+  void rectangle(const Rectangle& r, std::string_view css_class, double radius = 0);
   void line(double x1, double y1, double x2, double y2, std::string_view css_class);
-  void path(std::string_view data, std::string_view css_class);
+  void path(std::string_view data, std::string_view css_class, std::string_view end_marker = "");  // the marker's id
   void text(double x, double y, std::string_view words, std::string_view css_class);
   void raw(std::string_view element);  // a definition: an arrow head
 

@@ -26,7 +26,7 @@ void add_plot(Html& page, LinePlot plot, const std::string& caption) {
   std::erase_if(plot.curves, [](const Curve& c) {
     return std::ranges::none_of(c.points, [](const auto& p) { return std::isfinite(p.second); });
   });
-  if (!plot.curves.empty()) page.figure(line_plot(plot), caption);
+  if (!plot.curves.empty()) page.figure(plot, caption);
 }
 
 void add_table(Html& page, const std::vector<EpochRecord>& epochs) {
@@ -78,22 +78,24 @@ bool EarlyStop::stops(const std::vector<EpochRecord>& epochs) const {
 
 std::string training_html(const TrainingPage& page) {
   Html html(page.title);
-  html.heading(1, page.title);
   for (const std::string& sentence : page.summary) html.paragraph(sentence);
   add_plot(html,
-           {.x_name = "epoch",
+           {.label = "Loss by epoch",
+            .x_name = "epoch",
             .curves = {curve("training", page.epochs, [](const EpochRecord& e) { return e.train_loss; }),
                        curve("validation", page.epochs, [](const EpochRecord& e) { return e.validate_loss; })}},
            "Loss: in training the mean over an epoch's samples while it learned, in validation at the epoch's end");
   add_plot(html,
-           {.x_name = "epoch",
+           {.label = "Accuracy by epoch",
+            .x_name = "epoch",
             .curves = {curve("training", page.epochs, [](const EpochRecord& e) { return e.train_accuracy; }),
                        curve("validation", page.epochs, [](const EpochRecord& e) { return e.validate_accuracy; })},
             .percent = true},
            "Accuracy: share of samples whose largest output is their label's");
   add_plot(
       html,
-      {.x_name = "epoch",
+      {.label = "Learning rate by epoch",
+       .x_name = "epoch",
        .curves = {curve("learning rate", page.epochs, [](const EpochRecord& e) { return double(e.learning_rate); })}},
       "Learning rate of each epoch's last step");
   add_table(html, page.epochs);

@@ -1,0 +1,24 @@
+// A model as one HTML page: the graph of each of its programs with the memory plan beside it, and of every step what it
+// is, what it reads and writes, how its codes are scaled and how its weights are distributed.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "tools/model/loaded_model.h"
+
+namespace nacre::tools {
+
+// Steps of all programs together that a page holds, in the picture and one by one: what bounds its size, with
+// kMostPictureLanes and kMostShownName (picture_style.h). What is left out is counted in the page.
+inline constexpr size_t kMostPageSteps = 2000;
+
+struct GraphPageOptions {
+  std::string name;     // of the model
+  std::string kernels;  // the target whose kernels are named, "": the host's
+};
+
+// The same model gives the same page.
+std::string graph_page(const LoadedModel& model, const GraphPageOptions& options);
+
+}  // namespace nacre::tools

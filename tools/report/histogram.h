@@ -1,0 +1,37 @@
+// How the elements of a constant are distributed: 32 bins of equal width from the least to the largest.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "tools/evaluate/program_report.h"
+
+namespace nacre::tools {
+
+struct Histogram {
+  static constexpr size_t kBins = 32;
+
+  std::array<uint64_t, kBins> counts =
+      {};                             // bin i: [min + i w, min + (i + 1) w), w = (max - min) / 32; max is in the last
+  double min = 0, max = 0, mean = 0;  // of the finite ones
+  uint64_t elements = 0, zeros = 0, not_finite = 0;
+  bool codes = false;  // of integers whose scale the tensor's record does not tell
+};
+
+Histogram histogram_of(std::span<const double> values);
+
+// Of a constant, or of what the file holds for a tensor of the state: as the real numbers that its codes mean, where
+// its record or its step tells them. Nothing of other integers than codes (they are tables), of packed layouts, of one
+// element, and of more than kMostHistogramElements.
+inline constexpr uint64_t kMostHistogramElements = uint64_t{1} << 25;
+std::optional<Histogram> weight_histogram(const ProgramReport& report, uint32_t tensor);
+
+std::string histogram_svg(const Histogram& histogram, const std::string& label);
+
+// "least -0.51, largest 0.62, mean 0.003, 12 of 4,608 are 0"
+std::string histogram_text(const Histogram& histogram);
+
+}  // namespace nacre::tools

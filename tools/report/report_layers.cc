@@ -1,0 +1,226 @@
+#include "tools/report/report_layers.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "tools/base/format.h"
+#include "tools/base/names.h"
+#include "tools/policies/policy_name.h"
+
+namespace nacre::tools {
+
+std::string decibel_text(const ErrorMeasure& e) {
+  if (e.equal()) return "equal";
+  return e.not_finite() > 0 ? "not finite" : fmt::format("{:.1f} dB", e.sqnr_db());
+}
+
+std::string compared_name(const ProgramReport& program, const ComparedTensor& t) {
+  const uint32_t layer = program.steps()[t.step].layer;
+  return layer == kNoIndex ? program.loaded().tensor_name(t.a) : program.layers()[layer].name;
+}
+
+std::vector<size_t> worst_first(const Comparison& comparison) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < comparison.tensors.size(); ++i)
+    if (!comparison.tensors[i].error.equal()) order.push_back(i);
+  std::ranges::stable_sort(order, {}, [&](size_t i) {
+    const ErrorMeasure& e = comparison.tensors[i].error;
+    return e.not_finite() > 0 ? -kInfinity : e.sqnr_db();
+  });
+  return order;
+}
+
+double full_bar_decibels(const Comparison& comparison) {
+  double most = 0;
+  for (const ComparedTensor& t : comparison.tensors)
+    if (!t.error.equal() && t.error.not_finite() == 0 && std::isfinite(t.error.sqnr_db()))
+      most = std::max(most, t.error.sqnr_db());
+  return std::clamp(std::ceil(most / 20) * 20, 40.0, 160.0);
+}
+
+namespace {
+
+void add_outputs(Html& page, const ReportedModel& first, const ReportedModel& model) {
+  std::vector<std::vector<std::string>> rows;
+  for (const ComparedOutput& o : model.against_first->outputs)
+    rows.push_back({first.program->names().outputs[o.a], decibel_text(o.error),
+                    fmt::format("{:.4g}", o.error.largest()), fmt::format("{:.4g}", o.error.relative()),
+                    fmt::format("{:.6f}", o.error.cosine()),
+                    o.rows == 0 ? "-" : fmt::format("{} of {}", o.same_best, o.rows)});
+  page.table({"output", "SQNR", "largest error", "relative", "cosine", "same largest"}, rows);
+}
+
+void add_layer_errors(Html& page, const ReportedModel& first, const ReportedModel& model) {
+  const ProgramReport &a = *first.program, &b = *model.program;
+  const Comparison& comparison = *model.against_first;
+  std::vector<std::string> names;
+  for (const ComparedTensor& t : comparison.tensors) names.push_back(compared_name(a, t));
+  const std::vector<Cell> cells = name_cells(names);
+  std::vector<size_t> order = worst_first(comparison);
+  const size_t different = order.size();
+  for (size_t i = 0; i < comparison.tensors.size(); ++i)
+    if (comparison.tensors[i].error.equal()) order.push_back(i);
+  const double full = full_bar_decibels(comparison);
+  std::vector<CellRow> rows;
+  for (const size_t i : order) {
+    const ComparedTensor& t = comparison.tensors[i];
+    const ErrorMeasure& e = t.error;
+    const uint32_t layer = b.steps()[t.step_b].layer;
+    const double bar = e.equal() ? 1 : e.not_finite() > 0 ? 0 : e.sqnr_db() / full;
+    rows.push_back({cells[i],
+                    {.text = std::to_string(t.step)},
+                    {.text = a.steps()[t.step].op_name},
+                    {.text = layer == kNoIndex ? "-" : policy_name(b.layers()[layer].policy)},
+                    {.text = decibel_text(e), .bar = bar},
+                    {.text = fmt::format("{:.4g}", e.largest())},
+                    {.text = fmt::format("{:.4g}", e.relative())},
+                    {.text = fmt::format("{:.6f}", e.cosine())},
+                    {.text = fmt::format("{:.3f} %", 100 * t.saturated_share())}});
+  }
+  page.table({"layer", "step", "op", "policy", "SQNR", "largest error", "relative", "cosine", "saturated"}, rows,
+             {.numbers_from = 4,
+              .caption = fmt::format("{} against {}: {} of {} results differ, those that lose most first", model.name,
+                                     first.name, different, comparison.tensors.size())});
+  page.paragraph(
+      fmt::format("SQNR = 10 log10(sum a^2 / sum (a - b)^2): a longer bar is a closer result, a full one {:.0f} "
+                  "dB; 6 dB are one bit. Relative: the largest error over the reference's largest magnitude. "
+                  "Saturated: at an end of the type.",
+                  full),
+      "page-note");
+}
+
+}  // namespace
+
+void add_errors(Html& page, const std::vector<ReportedModel>& models) {
+  if (std::ranges::none_of(models, [](const ReportedModel& m) { return m.against_first != nullptr; })) return;
+  page.open_section("Layers that lose most");
+  page.open_tabs("Models compared with the first");
+  for (const ReportedModel& model : models) {
+    if (model.against_first == nullptr) continue;
+    page.open_tab(model.name);
+    page.list(model.against_first->notes);
+    add_outputs(page, models.front(), model);
+    add_layer_errors(page, models.front(), model);
+    page.close_tab();
+  }
+  page.close_tabs();
+  page.close_section();
+}
+
+namespace {
+
+// Over the steps of a layer.
+double sum_of(const ReportLayer& layer, const Profile& profile, double StepProfile::* time) {
+  double us = 0;
+  for (const uint32_t step : layer.steps) us += profile.steps[step].*time;
+  return us;
+}
+
+double sum_of_steps(const Profile& profile) {
+  double us = 0;
+  for (const StepProfile& step : profile.steps) us += step.us;
+  return us;
+}
+
+// Which kernels ran the layer's steps, each once.
+std::string kernels_of(const ReportLayer& layer, const Profile& profile) {
+  std::vector<std::string> names;
+  for (const uint32_t step : layer.steps)
+    if (std::ranges::find(names, profile.steps[step].kernel) == names.end())
+      names.push_back(profile.steps[step].kernel);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Cell share_cell(double us, double whole) {
+  const double share = whole > 0 ? us / whole : 0;
+  return {.text = fmt::format("{:.1f} %", 100 * share), .bar = share};
+}
+
+void add_policy_times(Html& page, const std::vector<ReportedModel>& models) {
+  struct Sum {
+    double us = 0;
+    size_t layers = 0;
+    uint64_t macs = 0;
+  };
+  std::vector<CellRow> rows;
+  for (const ReportedModel& model : models) {
+    if (model.profile == nullptr) continue;
+    std::map<std::string, Sum> policies;
+    for (const ReportLayer& layer : model.program->layers()) {
+      if (layer.steps.empty()) continue;
+      Sum& sum = policies[policy_name(layer.policy)];
+      sum.us += sum_of(layer, *model.profile, &StepProfile::us);
+      sum.macs += layer.multiply_accumulates;
+      ++sum.layers;
+    }
+    for (const auto& [policy, sum] : policies)
+      rows.push_back({{.text = model.name},
+                      {.text = policy},
+                      {.text = std::to_string(sum.layers)},
+                      {.text = grouped(sum.macs)},
+                      {.text = fmt::format("{:.2f}", sum.us)},
+                      share_cell(sum.us, sum_of_steps(*model.profile))});
+  }
+  page.table({"model", "policy", "layers", "multiply-accumulates", "us", "share of its model"}, rows,
+             {.numbers_from = 2, .caption = "Time by policy"});
+}
+
+void add_layer_times(Html& page, const ReportedModel& model) {
+  const Profile& profile = *model.profile;
+  const double sum = sum_of_steps(profile);
+  std::vector<std::string> names;
+  for (const ReportLayer& layer : model.program->layers()) names.push_back(layer.name);
+  const std::vector<Cell> cells = name_cells(names);
+  std::vector<CellRow> rows;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const ReportLayer& layer = model.program->layers()[i];
+    if (layer.steps.empty()) continue;
+    const double us = sum_of(layer, profile, &StepProfile::us), least = sum_of(layer, profile, &StepProfile::least_us),
+                 macs = double(layer.multiply_accumulates);
+    rows.push_back({cells[i],
+                    {.text = layer.source_op},
+                    {.text = policy_name(layer.policy)},
+                    {.text = kernels_of(layer, profile)},
+                    {.text = fmt::format("{:.2f}", us)},
+                    share_cell(us, sum),
+                    {.text = macs > 0 && us > 0 ? fmt::format("{:.1f}", macs / us / 1000) : "-"},
+                    {.text = least > 0 && us > 0 ? fmt::format("{:.0f} %", 100 * least / us) : "-"}});
+  }
+  page.table({"layer", "op", "policy", "kernels", "us", "share", "GMAC/s", "of roof"}, rows,
+             {.numbers_from = 4, .caption = "Time by layer, in the order in which they run"});
+}
+
+}  // namespace
+
+void add_times(Html& page, const std::vector<ReportedModel>& models) {
+  if (std::ranges::none_of(models, [](const ReportedModel& m) { return m.profile != nullptr; })) return;
+  page.open_section("Time");
+  add_policy_times(page, models);
+  page.open_tabs("Models that were timed");
+  for (const ReportedModel& model : models) {
+    if (model.profile == nullptr) continue;
+    const Profile& profile = *model.profile;
+    page.open_tab(model.name);
+    const std::string of_layers =
+        profile.gpu_us > 0
+            ? fmt::format(
+                  "As one graph on the GPU {:.2f} us, by its clock and without copies. Layers by their steps "
+                  "one by one, each with the wait for its launch.",
+                  profile.gpu_us)
+            : "Layers by their steps alone, the clock's own time in each. Roof: what their multiply-accumulates take "
+              "in registers, or reading as many bytes.";
+    page.paragraph(
+        fmt::format("Median of {}: {:.2f} us, with {} kernels on one thread of this machine, inputs from a seed. {}",
+                    counted(profile.runs, "run"), profile.us, model.kernels, of_layers));
+    add_layer_times(page, model);
+    page.close_tab();
+  }
+  page.close_tabs();
+  page.close_section();
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,182 @@
+#include "tools/report/report_overview.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/base/format.h"
+#include "tools/base/table.h"
+#include "tools/model/program_cost.h"
+#include "tools/report/confusion_table.h"
+#include "tools/report/eval_table.h"
+#include "tools/report/picture_style.h"
+#include "tools/report/report_layers.h"
+#include "tools/report/scatter_plot.h"
+
+namespace nacre::tools {
+namespace {
+
+Statistics statistics_of(const ReportedModel& model) {
+  return statistics(model.program->loaded(), model.program->program());
+}
+
+// "66.4 % smaller", "as large"
+std::string size_words(uint64_t bytes, uint64_t first) {
+  if (bytes == first) return "as large";
+  const double change = 100 * (double(bytes) / double(first) - 1);
+  return fmt::format("{:.1f} % {}", std::abs(change), change < 0 ? "smaller" : "larger");
+}
+
+std::string score_words(const Judgement& j, const ReportedSet& set, const Judgement& first) {
+  std::string words = fmt::format("{} {}", set.metric_name, value_text(set.metric, j.score.value));
+  if (set.metric.counts()) words += fmt::format(" ({} of {})", j.score.right, j.score.total);
+  if (&j == &first) return words;
+  const int64_t lost = int64_t(first.score.right) - int64_t(j.score.right);
+  if (!set.metric.counts()) return words + fmt::format(", drop {:.4g}", j.drop);
+  return words + (lost == 0 ? ", no drop" : fmt::format(", {} {}", std::abs(lost), lost > 0 ? "fewer" : "more"));
+}
+
+// The layers that lose most, by name, each once.
+std::string worst_words(const ReportedModel& model, const ReportedModel& first) {
+  constexpr size_t kMost = 3, kShown = 40;
+  std::vector<std::string> parts, names;
+  const Comparison& comparison = *model.against_first;
+  for (const size_t i : worst_first(comparison)) {
+    const std::string name = compared_name(*first.program, comparison.tensors[i]);
+    if (std::ranges::find(names, name) != names.end()) continue;
+    names.push_back(name);
+    parts.push_back(fmt::format("{} ({})", shorten(name, kShown), decibel_text(comparison.tensors[i].error)));
+    if (parts.size() == kMost) break;
+  }
+  if (parts.empty()) return "every layer's result equals the first's";
+  return "loses most in " + fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::vector<std::pair<std::string, std::string>> findings(const std::vector<ReportedModel>& models,
+                                                          const ReportedSet& set) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  const Statistics first = statistics_of(models.front());
+  for (size_t i = 0; i < models.size(); ++i) {
+    const ReportedModel& m = models[i];
+    const Statistics s = statistics_of(m);
+    std::string line;
+    if (set.evaluation != nullptr)
+      line += score_words(set.evaluation->models[i], set, set.evaluation->models.front()) + "; ";
+    line += grouped(s.file_bytes) + " bytes";
+    if (i > 0) line += ", " + size_words(s.file_bytes, first.file_bytes);
+    if (m.profile != nullptr) line += fmt::format("; {:.1f} us a run", m.profile->us);
+    if (m.against_first != nullptr) line += "; " + worst_words(m, models.front());
+    if (const size_t count = fallbacks_of(m.program->loaded()).size(); count > 0)
+      line += fmt::format("; {} in another type than {} policy says", counted(count, "step runs"),
+                          count == 1 ? "its" : "the");
+    lines.emplace_back(m.name, line + ".");
+  }
+  return lines;
+}
+
+void add_points(Html& page, const std::vector<ReportedModel>& models, const ReportedSet& set) {
+  if (set.evaluation == nullptr || models.size() < 2) return;
+  ScatterPlot bytes = {.label = fmt::format("{} over bytes of the file, by model", set.metric_name),
+                       .x_name = "bytes of the file",
+                       .y_name = set.metric_name,
+                       .percent = set.metric.counts(),
+                       .higher_is_better = set.metric.higher_is_better(),
+                       .points = {}};
+  ScatterPlot times = bytes;
+  times.label = fmt::format("{} over the time of a run, by model", set.metric_name);
+  times.x_name = "microseconds of a run";
+  for (size_t i = 0; i < models.size(); ++i) {
+    const Judgement& j = set.evaluation->models[i];
+    const std::string score =
+        fmt::format("{}: {} {}", models[i].name, set.metric_name, value_text(set.metric, j.score.value));
+    bytes.points.push_back({.name = models[i].name,
+                            .x = double(j.file_bytes),
+                            .y = j.score.value,
+                            .title = fmt::format("{}, {} bytes", score, grouped(j.file_bytes))});
+    if (models[i].profile != nullptr)
+      times.points.push_back({.name = models[i].name,
+                              .x = models[i].profile->us,
+                              .y = j.score.value,
+                              .title = fmt::format("{}, {:.1f} us", score, models[i].profile->us)});
+  }
+  page.raw("<div class=\"page-pair\">\n");
+  page.figure(scatter_plot(bytes),
+              "Filled circles, joined by the line: no other model is as small and as good (the Pareto front). Squares: "
+              "another model is at least as good in both");
+  if (!times.points.empty()) page.figure(scatter_plot(times), "The same by the time of a run on this machine");
+  page.raw("</div>\n");
+}
+
+void add_models(Html& page, const std::vector<ReportedModel>& models, const ReportedSet& set) {
+  std::vector<std::string> titles = {"model"};
+  EvalCells evaluated;
+  if (set.evaluation != nullptr) {
+    evaluated = evaluation_cells(*set.evaluation, set.metric, set.metric_name);
+    // Bytes are told below, of models without labels too; times where --profile asks for them.
+    const auto end = std::ranges::find(evaluated.titles, "file bytes") - evaluated.titles.begin();
+    titles.assign(evaluated.titles.begin(), evaluated.titles.begin() + end);
+  }
+  const size_t scores = titles.size();
+  for (const char* title : {"file bytes", "weights", "arena", "steps", "multiply-accumulates", "fall-backs"})
+    titles.emplace_back(title);
+  const bool timed = std::ranges::any_of(models, [](const ReportedModel& m) { return m.profile != nullptr; });
+  if (timed) titles.emplace_back("us a run");
+  std::vector<CellRow> rows;
+  std::vector<std::string> names;
+  for (const ReportedModel& m : models) names.push_back(m.name);
+  const std::vector<Cell> cells = name_cells(names, 48);
+  for (size_t i = 0; i < models.size(); ++i) {
+    const Statistics s = statistics_of(models[i]);
+    CellRow row = {cells[i]};
+    for (size_t c = 1; c < scores; ++c) row.push_back({.text = evaluated.rows[i][c]});
+    for (const uint64_t number : {s.file_bytes, s.weight_bytes, s.arena_bytes, uint64_t(s.steps),
+                                  s.multiply_accumulates, uint64_t(fallbacks_of(models[i].program->loaded()).size())})
+      row.push_back({.text = grouped(number)});
+    if (timed)
+      row.push_back({.text = models[i].profile == nullptr ? "-" : fmt::format("{:.1f}", models[i].profile->us)});
+    rows.push_back(std::move(row));
+  }
+  page.table(titles, rows, {.caption = "The models"});
+}
+
+void add_facts(Html& page, const ReportedModel& model) {
+  const Statistics s = statistics_of(model);
+  page.facts({{"file", grouped(s.file_bytes) + " bytes"},
+              {"weights", grouped(s.weight_bytes) + " bytes"},
+              {"arena", grouped(s.arena_bytes) + " bytes"},
+              {"multiply-accumulates", grouped(s.multiply_accumulates)},
+              {"layers", grouped(s.layers)},
+              {"steps", grouped(s.steps)}});
+}
+
+}  // namespace
+
+void add_overview(Html& page, const std::vector<ReportedModel>& models, const ReportedSet& set) {
+  page.open_section("What stands out");
+  if (models.size() == 1) add_facts(page, models.front());
+  page.named_list(findings(models, set));
+  add_points(page, models, set);
+  if (set.evaluation != nullptr) {
+    page.paragraph(counted(set.evaluation->samples, "sample") + "; drops are against the first model.", "page-note");
+    page.list(set.evaluation->notes);
+  }
+  add_models(page, models, set);
+  page.close_section();
+}
+
+void add_confusions(Html& page, const std::vector<ReportedModel>& models, const ReportedSet& set) {
+  if (set.evaluation == nullptr || set.evaluation->models.front().confusion.classes == 0) return;
+  page.open_section("What is taken for what");
+  page.open_tabs("Confusion matrices by model");
+  for (size_t i = 0; i < models.size(); ++i) {
+    page.open_tab(models[i].name);
+    add_confusion(page, set.evaluation->models[i].confusion, models[i].name);
+    page.close_tab();
+  }
+  page.close_tabs();
+  page.close_section();
+}
+
+}  // namespace nacre::tools

@@ -1,0 +1,17 @@
+// The first screen of a report: what stands out, the models in a table, and as points over bytes and time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/report/html.h"
+#include "tools/report/html_report.h"
+
+namespace nacre::tools {
+
+// Models by their names; every model has one.
+void add_overview(Html& page, const std::vector<ReportedModel>& models, const ReportedSet& set);
+
+void add_confusions(Html& page, const std::vector<ReportedModel>& models, const ReportedSet& set);
+
+}  // namespace nacre::tools

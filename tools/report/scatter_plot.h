@@ -1,0 +1,28 @@
+// Points with names over two axes, as SVG: what models cost beside how good they are. Less of x is better; the points
+// that no other point beats in both are the Pareto front: filled and joined by a line, the others hollow squares.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nacre::tools {
+
+struct ScatterPoint {
+  std::string name;
+  double x = 0, y = 0;     // a point that is not finite is not drawn
+  std::string title = {};  // when pointed at
+};
+
+struct ScatterPlot {
+  std::string label = {};  // of the whole picture
+  std::string x_name, y_name;
+  bool percent = false;  // y is a share, shown in percent
+  bool higher_is_better = true;
+  std::vector<ScatterPoint> points;
+};
+
+std::vector<bool> pareto_points(const ScatterPlot& plot);
+
+std::string scatter_plot(const ScatterPlot& plot);
+
+}  // namespace nacre::tools
