@@ -3,7 +3,7 @@
 #
 #   tools/test.sh [--peers] [--long] [--quick]
 #
-#   --peers   also the comparisons with systems from PyPI (numpy, ml_dtypes, onnx, onnxruntime) in a virtual environment
+#   --peers   also the comparisons with systems from PyPI (numpy, ml_dtypes, onnx, onnxruntime), and the pages in Chromium
 #   --long    also the whole sweeps, which take hours
 #   --quick   only the plain build: no sanitizers, fuzzers, firmware or emulated processors
 #
@@ -24,7 +24,7 @@ for argument in "$@"; do
 done
 groups=(build tools tests)
 $quick || groups+=(firmware arm fuzz)
-! $peers || groups+=(peers)
+! $peers || groups+=(peers browser)
 need_packages "${groups[@]}"
 export NACRE_LONG=$($long && echo 1 || echo 0)
 ! $long || export NACRE_TEST_SECONDS=${NACRE_TEST_SECONDS:-21600}
