@@ -177,6 +177,17 @@ const nacre_program* nacre_trainer_infer(const nacre_trainer* trainer);
    nacre_trainer_begin_at(trainer, m), accumulates, sends its block to the others, joins those of all in the order of
    the micro-batches, copies the result here, says of how many it is, and commits: all have the same state. */
 void* nacre_trainer_gradients(nacre_trainer* trainer, size_t* size);
+typedef struct {
+  uint64_t first, bytes; /* a stretch of the block whose numbers join in one way; 0 bytes: there is no such index */
+  uint32_t kind;         /* 0 float32 and 1 float64, added; 2 int32, added and saturated; 3 uint32, the larger */
+  uint32_t reserved;
+  uint64_t float32_first, float32_bytes; /* of the block: gradients of parameters alone, where they are float32 */
+} nacre_gradient_run;
+/* How many there are. */
+uint32_t nacre_gradient_run_at(const nacre_model* model, uint32_t index, nacre_gradient_run* run);
+float nacre_trainer_loss_scale(const nacre_model* model,
+                               const nacre_trainer* trainer);                      /* of the next step's gradients */
+void nacre_model_hash(const nacre_model* model, uint8_t hash[16]);                 /* of all that the file holds */
 nacre_status nacre_trainer_begin_at(nacre_trainer* trainer, uint32_t micro_batch); /* forgets what was accumulated */
 nacre_status nacre_gradients_join(const nacre_model* model, void* into, const void* from, size_t size);
 nacre_status nacre_trainer_merged(nacre_trainer* trainer, uint32_t micro_batches);

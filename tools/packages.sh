@@ -21,11 +21,12 @@ packages_of() {
     fuzz) echo clang-19 libclang-rt-19-dev ;;
     xnnpack) echo libxnnpack-dev libpthreadpool-dev ;;
     gemm_peers) echo libdnnl-dev libxnnpack-dev libpthreadpool-dev ;;
+    mpi) echo openmpi-bin libopenmpi-dev ;;
     peers) echo python3 python3-venv ca-certificates ;;
     # Ubuntu has Chromium as a snap alone: there NACRE_BROWSER names one, or the pages are not looked at.
     browser) ! grep -qs '^ID=debian' /etc/os-release || echo chromium ;;
     *)
-      echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, xnnpack, gemm_peers, peers or browser" >&2
+      echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, xnnpack, gemm_peers, mpi, peers or browser" >&2
       return 1
       ;;
   esac

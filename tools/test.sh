@@ -22,7 +22,7 @@ for argument in "$@"; do
     *) echo "test.sh: $argument: unknown; --help says what there is" >&2; exit 2 ;;
   esac
 done
-groups=(build tools tests)
+groups=(build tools tests mpi)
 $quick || groups+=(firmware arm fuzz)
 ! $peers || groups+=(peers browser)
 need_packages "${groups[@]}"

@@ -1,4 +1,6 @@
 // Sums of a training step for C (nacre_c.h): a device that trains alone links none of it.
+#include <cstring>
+
 #include "engine/c_api.h"
 #include "engine/nacre.h"
 #include "engine/train/step_sums.h"
@@ -11,6 +13,7 @@ using nacre::Trainer;
 const nacre::Model& of(const nacre_model* model) {
   return *static_cast<const nacre::Model*>(static_cast<const void*>(model->opaque));
 }
+const Trainer& of(const nacre_trainer* t) { return *static_cast<const Trainer*>(static_cast<const void*>(t->opaque)); }
 Trainer& of(nacre_trainer* t) { return *static_cast<Trainer*>(static_cast<void*>(t->opaque)); }
 
 }  // namespace
@@ -21,6 +24,22 @@ void* nacre_trainer_gradients(nacre_trainer* trainer, size_t* size) {
   const std::span<std::byte> sums = of(trainer).sums();
   *size = sums.size();
   return sums.data();
+}
+
+uint32_t nacre_gradient_run_at(const nacre_model* model, uint32_t index, nacre_gradient_run* run) {
+  nacre::SumRun one = {};
+  const uint32_t count = nacre::sum_runs(of(model), {&one, 1}, index);
+  const nacre::SumRun gradients = nacre::gradient_run(of(model));
+  *run = {one.first, one.bytes, uint32_t(one.kind), 0, gradients.first, gradients.bytes};
+  return count;
+}
+
+float nacre_trainer_loss_scale(const nacre_model* model, const nacre_trainer* trainer) {
+  return nacre::loss_scale(of(model), of(trainer).state());
+}
+
+void nacre_model_hash(const nacre_model* model, uint8_t hash[16]) {
+  std::memcpy(hash, of(model).header().hash, sizeof of(model).header().hash);
 }
 
 nacre_status nacre_trainer_begin_at(nacre_trainer* trainer, uint32_t micro_batch) {
@@ -36,8 +55,8 @@ nacre_status nacre_trainer_merged(nacre_trainer* trainer, uint32_t micro_batches
 }
 
 nacre_status nacre_gradients_join(const nacre_model* model, void* into, const void* from, size_t size) {
-  return to_c(nacre::join_sums(of(model), {static_cast<std::byte*>(into), size},
-                               {static_cast<const std::byte*>(from), size}));
+  return to_c(
+      nacre::join_sums(of(model), {static_cast<std::byte*>(into), size}, {static_cast<const std::byte*>(from), size}));
 }
 
 }  // extern "C"

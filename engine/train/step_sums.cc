@@ -26,14 +26,26 @@ void each_sum(const Model& model, F f) {
     if (r.region == Region::kStep && r.alias_of == kNoIndex) f(SumRun{r.offset, r.bytes, kind_of(r.element)});
 }
 
+// What the verdict reads there: gradients, loss, samples, loss scale. Null: another tensor, or no verdict of floats.
+const TensorRecord* judged(const Model& model, uint32_t operand, Region region) {
+  for (const StepRecord& step : model.steps()) {
+    if (step.op != Op::kVerdict || step.operand_count <= operand) continue;
+    const uint32_t id = model.operands(step)[operand] & kOperandIdMask;
+    if (id >= model.tensors().size()) continue;
+    const TensorRecord& r = model.tensors()[id];
+    if (r.region == region && r.alias_of == kNoIndex) return &r;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-uint32_t sum_runs(const Model& model, std::span<SumRun> runs) {
+uint32_t sum_runs(const Model& model, std::span<SumRun> runs, uint32_t from) {
   uint32_t count = 0;
   SumRun last = {};
   const auto put = [&] {
     if (last.bytes == 0) return;
-    if (count < runs.size()) runs[count] = last;
+    if (count >= from && count - from < runs.size()) runs[count - from] = last;
     ++count;
   };
   each_sum(model, [&](const SumRun& run) {
@@ -46,6 +58,20 @@ uint32_t sum_runs(const Model& model, std::span<SumRun> runs) {
   });
   put();
   return count;
+}
+
+SumRun gradient_run(const Model& model) {
+  const TensorRecord* const r = judged(model, 0, Region::kStep);
+  if (r == nullptr || r->element != ElementType::kFloat32) return {0, 0, SumKind::kFloat32};
+  return {r->offset, r->bytes, SumKind::kFloat32};
+}
+
+float loss_scale(const Model& model, std::span<const std::byte> state) {
+  const TensorRecord* const r = judged(model, 3, Region::kState);
+  float scale = 1;
+  if (r != nullptr && r->element == ElementType::kFloat32 && r->offset + sizeof scale <= state.size())
+    std::memcpy(&scale, state.data() + r->offset, sizeof scale);
+  return scale;
 }
 
 Status join_sums(const Model& model, std::span<std::byte> into, std::span<const std::byte> from) {
@@ -78,8 +104,7 @@ Status Trainer::find_counter(uint32_t* tensor) const {
       const Region region = model_->tensors()[id].region;
       if (step.op == Op::kCountStep && region == Region::kStep) *tensor = id;
       const bool writes = operands[k] >> 30 != uint32_t(Role::kIn);
-      if (writes && (region == Region::kState || region == Region::kStream))
-        return {Code::kRegion, Table::kTensor, id};
+      if (writes && (region == Region::kState || region == Region::kStream)) return {Code::kRegion, Table::kTensor, id};
     }
   }
   return {};
@@ -92,8 +117,7 @@ Status Trainer::begin_at(uint32_t index) {
   if (index == 0) return {};
   uint32_t counter;
   NACRE_TRY(find_counter(&counter));
-  if (counter != kNoIndex)
-    std::memcpy(step_.data() + model_->tensors()[counter].offset, &index, sizeof index);
+  if (counter != kNoIndex) std::memcpy(step_.data() + model_->tensors()[counter].offset, &index, sizeof index);
   if (Places* const places = update().places(); places != nullptr)
     places->functions_->changed(*places, kStepSums, false);
   return {};

@@ -21,8 +21,16 @@
 namespace nacre {
 
 // Stretches of the step block that join in one way, in the order of their offsets. Gives how many there are, and writes
-// as many as `runs` takes; what lies between them is padding. At most model.tensors().size().
-uint32_t sum_runs(const Model& model, std::span<SumRun> runs);
+// as many as `runs` takes, beginning with number `from`; what lies between them is padding. At most
+// model.tensors().size().
+uint32_t sum_runs(const Model& model, std::span<SumRun> runs, uint32_t from = 0);
+
+// Of them the part that holds the gradients of parameters and nothing else, where those are float32; else empty. What a
+// transport may send in fewer bits.
+SumRun gradient_run(const Model& model);
+
+// What the gradients of the next step are multiplied by, read from the state; 1 where they are integers.
+float loss_scale(const Model& model, std::span<const std::byte> state);
 
 // into = into + from, of a whole step block each. kMemorySize: one is smaller than the step block.
 Status join_sums(const Model& model, std::span<std::byte> into, std::span<const std::byte> from);

@@ -42,6 +42,8 @@ void add_tune(CLI::App& app) {
       "      --epochs 20 --batch 32 --optimizer adam --lr 0.001 --checkpoint run -o tuned.nacre --html run.html\n"
       "  nacre convert net.onnx --train softmax_cross_entropy --train-last 2 --batch 16 -o train.nacre\n"
       "  nacre tune train.nacre --data train.npz --lr 0.05 --schedule cosine,warmup=50 -o tuned.nacre\n"
+      "  mpirun -n 4 nacre tune net.onnx --mpi --loss L --data train.npz --batch 64 --micro-batch 16 \\\n"
+      "      --checkpoint run -o tuned.nacre\n"
       "Data: .npy, .npz, CSV or IDX, each also with gzip; rows on axis 0. Ctrl-C keeps a checkpoint, and the same "
       "command goes\n"
       "on with it: what it writes in the end is the same as without the stop, to the byte. Exit code 1 where it "
@@ -101,7 +103,12 @@ void add_tune(CLI::App& app) {
   add_target(c, o->target, "of a model for several targets, whose programs train; of a network, what it is made for");
   add_kernel_choice(c, o->kernels);
   add_number(c, "--threads", o->threads, 1, kMostThreads, "threads that share the work of large steps [1]");
+  c.add_flag("--mpi", o->mpi, "share each step's micro-batches among the processes that mpirun started");
+  c.add_option("--compress", o->compress, "of --mpi: gradients in fewer bits between processes [as they are]")
+      ->check(one_of({"bfloat16", "float8"}))
+      ->type_name("bfloat16|float8");
   add_json(c, o->json);
+  c.only_with({"--compress"}, {"--mpi"}, {"is about what processes send each other, and there is one", "add --mpi"});
   c.only_with({"--restart", "--checkpoint-every"}, {"--checkpoint"},
               {"is about checkpoints, and there are none", "add --checkpoint DIR"});
   c.only_with({"--least"}, {"--early-stop"}, {"is about stopping early", "add --early-stop N"});

@@ -14,6 +14,7 @@
 #include "tools/base/format.h"
 #include "tools/base/print.h"
 #include "tools/base/progress.h"
+#include "tools/base/version.h"
 #include "tools/commands/check.h"
 #include "tools/commands/convert.h"
 #include "tools/commands/interrupt.h"
@@ -69,15 +70,16 @@ std::string clock_text(double seconds) {
 
 class Session {
  public:
-  explicit Session(const TuneOptions& o)
-      : options_(o), model_(model_of(o)), objective_(*model_, o.target), data_(read(o, objective_, notes_)),
-        split_(split_rows(data_.rows, o.validate, o.training.seed)),
+  Session(const TuneOptions& o, Ranks* ranks)
+      : options_(o), ranks_(ranks), model_(model_of(o)), objective_(*model_, o.target),
+        data_(read(o, objective_, notes_)), split_(split_rows(data_.rows, o.validate, o.training.seed)),
         settings_(settings_of(o, *model_, objective_, data_, split_)),
         trainer_(*model_, training_ports(*model_, o.kernels, o.target), o.threads, o.target),
-        tuner_(trainer_, objective_, data_, split_, settings_),
+        tuner_(trainer_, objective_, data_, split_, same_settings(), ranks),
         files_(o, objective_, data_, split_, settings_, tuner_.steps_per_epoch()) {}
 
-  void run() {
+  // False: interrupted, and saved.
+  bool run() {
     for (const std::string& line : notes_) note(line);
     const bool resumed = tuner_.begin(options_.restart);
     if (resumed)
@@ -89,11 +91,27 @@ class Session {
     if (tuner_.left_out() > 0)
       note(fmt::format("of every epoch's order the last {} are left out: the model takes whole batches of {} only",
                        counted(tuner_.left_out(), "row"), objective_.batch()));
-    if (end == Tuner::End::kInterrupted) return interrupted();
-    finish(end, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (end == Tuner::End::kInterrupted) {
+      interrupted();
+      return false;
+    }
+    if (first()) finish(end, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    return true;
   }
 
  private:
+  bool first() const { return ranks_ == nullptr || ranks_->first(); }
+
+  // Once all ranks have said that theirs are the same.
+  const TuneSettings& same_settings() const {
+    if (ranks_ == nullptr) return settings_;
+    const Ports ports = training_ports(*model_, options_.kernels, options_.target);
+    ranks_->require_same(fmt::format("library {}\nkernels {}\nepochs {}\ncompress {}\n{}", kVersion,
+                                     name_of_ports(ports), settings_.epochs,
+                                     settings_.compress.empty() ? "none" : settings_.compress, settings_.options));
+    return settings_;
+  }
+
   static std::unique_ptr<LoadedModel> model_of(const TuneOptions& o) {
     if (is_model(o.model)) return std::make_unique<LoadedModel>(o.model);
     if (!o.training.learned_ranges) return compile_network(o);
@@ -163,19 +181,17 @@ class Session {
              [&](const TunePosition& p) {
                bar.clear();
                say(epoch_line(p.epochs.back(), options_.epochs));
-               files_.write(p.epochs);
+               if (this->first()) files_.write(p.epochs);
                return caller() == nullptr || caller()->epoch(epoch_json(p.epochs.back()).dump());
              },
          .interrupted = [] { return caller() != nullptr ? caller()->interrupted() : Interrupt::received() != 0; }});
   }
 
-  // As a program that was interrupted ends: by the signal.
   void interrupted() const {
     say(fmt::format("stopped in epoch {} after step {}: what was learned is in {}, the same command goes on with it\n",
                     tuner_.position().epoch + 1, tuner_.position().step, options_.checkpoint));
     if (caller() != nullptr) throw Interrupted();
     std::fflush(stdout);
-    end_by_signal(Interrupt::received());
   }
 
   // Where every judgement was infinite or no number, no epoch is worth writing.
@@ -302,6 +318,7 @@ class Session {
   }
 
   const TuneOptions& options_;
+  Ranks* ranks_;
   std::vector<std::string> notes_;
   std::unique_ptr<LoadedModel> model_;
   Objective objective_;
@@ -322,10 +339,51 @@ bool is_model(const std::string& path) {
   return std::memcmp(magic, kMagic, sizeof kMagic) == 0;
 }
 
-void tune(const TuneOptions& options) {
+namespace {
+
+// False: interrupted.
+bool run_session(const TuneOptions& options, Ranks* ranks) {
   const TuneOptions complete = with_source(options);
   check_options(complete);
-  Session(complete).run();
+  const bool done = Session(complete, ranks).run();
+  if (ranks != nullptr) ranks->leave();
+  return done;
+}
+
+// What failed on one rank is said by rank 0, and ends all.
+bool train_with_ranks(const TuneOptions& options) {
+  std::unique_ptr<Ranks> ranks = Ranks::start();
+  int code = kFailed;
+  std::string why;
+  bool told = false;
+  try {
+    return run_session(options, ranks.get());
+  } catch (const Error& error) {
+    told = dynamic_cast<const Told*>(&error) != nullptr;
+    why = error.what();
+    code = error.code;
+  } catch (const std::exception& error) {
+    why = fmt::format("memory or a defect of the tool: {}", error.what());
+  }
+  ranks->fail(why, code, told);
+  ranks.reset();
+  std::exit(code);
+}
+
+}  // namespace
+
+void tune(const TuneOptions& options) {
+  if (options.mpi && caller() != nullptr)
+    throw Error(kUnsupported, "--mpi", "is of the command nacre tune alone",
+                "start it with mpirun; programs take ports/mpi/nacre_mpi.h");
+  const uint32_t processes = started_processes();
+  if (!options.mpi && processes > 1)
+    throw Error(kUsage, "tune",
+                fmt::format("was started {} times by mpirun, and each would train by itself", processes),
+                "add --mpi: they share the rows of each step");
+  const bool done = options.mpi ? train_with_ranks(options) : run_session(options, nullptr);
+  // As a program that was interrupted ends: by the signal; of ranks those that had none, by that of Ctrl-C.
+  if (!done) end_by_signal(Interrupt::received() == 0 ? SIGINT : Interrupt::received());
 }
 
 }  // namespace nacre::tools

@@ -35,6 +35,8 @@ struct TuneOptions {
   std::string target;            // of the programs that train; of a network what it is compiled for; "": find_program
   std::string kernels = "auto";  // kernel_choice.h
   uint32_t threads = 1;
+  bool mpi = false;      // one of the processes that mpirun started
+  std::string compress;  // of --mpi: "", bfloat16, float8
   std::string output, csv, html;
   bool json = false;
 };

@@ -72,6 +72,7 @@ std::string decisive_text(const TuneOptions& o, const LoadedModel& model, const 
   text += fmt::format("--early-stop {} --least {}\n--keep {}\n--max-refused {}\n--start-from {}\n",
                       s.early_stop.patience, s.early_stop.least, s.keep_best ? "best" : "last", s.most_refused,
                       o.start_from.empty() ? "nothing" : "a checkpoint");
+  if (!o.compress.empty()) text += fmt::format("--compress {}\n", o.compress);
   if (!is_model(o.model)) text += fmt::format("made with {}\n", options_text(conversion_of(o)));
   text += fmt::format("data {}\nmodel ", hash_of(data));
   for (const uint8_t byte : model.model().header().hash) text += fmt::format("{:02x}", byte);
@@ -183,6 +184,7 @@ TuneSettings settings_of(const TuneOptions& o, const LoadedModel& model, const O
   s.most_refused = o.most_refused;
   s.checkpoint = o.checkpoint;
   s.checkpoint_steps = o.checkpoint_steps;
+  s.compress = o.compress;
   s.options = decisive_text(o, model, data, split, s);
   return s;
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/base/crc32c.h"
 #include "engine/kernels/training.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
@@ -74,9 +75,9 @@ std::span<std::byte> LoadedTrainer::state() const {
 }
 
 Tuner::Tuner(LoadedTrainer& trainer, const Objective& objective, const Dataset& data, const Split& split,
-             TuneSettings settings)
+             TuneSettings settings, Ranks* ranks)
     : owner_(trainer), trainer_(trainer.trainer()), objective_(objective), data_(data), split_(split),
-      settings_(std::move(settings)) {
+      settings_(std::move(settings)), ranks_(ranks) {
   if (settings_.batch == 0) settings_.batch = objective.batch();
   if (trainer_.immediate() && settings_.batch > objective.batch())
     throw Error(kUsage, "--batch",
@@ -85,7 +86,11 @@ Tuner::Tuner(LoadedTrainer& trainer, const Objective& objective, const Dataset& 
                 "give that, or a model without --update immediate");
   const auto rows = uint64_t(split.train.size());
   steps_per_epoch_ = uint32_t((rows + settings_.batch - 1) / settings_.batch);
-  if (settings_.checkpoint.empty()) return;
+  if (ranks_ != nullptr) {
+    check_ranks();
+    ranks_->exchange_sums(model(), settings_.compress);
+  }
+  if (settings_.checkpoint.empty() || !first()) return;
   files_ = std::make_unique<FileStorage>(settings_.checkpoint);
   if (settings_.keep_best) best_files_ = std::make_unique<FileStorage>(settings_.checkpoint + "/best");
 }
@@ -102,25 +107,42 @@ void Tuner::require(const Status& status, const FileStorage* storage, const std:
                       : "name another directory, or begin anew with --restart");
 }
 
-bool Tuner::begin(bool restart) {
-  if (!files_ || restart) return false;
+// What the checkpoint holds, unless there is none; of ranks the first reads it, and all others get it.
+bool Tuner::load(Checkpoint::Report* report, std::vector<std::byte>* note, std::vector<std::byte>* state) {
   Checkpoint checkpoint(files_->storage(model()));
-  Checkpoint::Report report;
-  if (const Status status = checkpoint.look(&report); status.code == Code::kNoCheckpoint) return false;
+  if (const Status status = checkpoint.look(report); status.code == Code::kNoCheckpoint) return false;
   else require(status, files_.get(), settings_.checkpoint);
-  std::vector<std::byte> note(report.note_bytes);
-  // The note first, from a copy of the state: a checkpoint of another training must not leave anything behind.
+  note->resize(report->note_bytes);
+  // From a copy of the state: a checkpoint of another training must not leave anything behind.
   const std::span<std::byte> now = owner_.state();
-  std::vector<std::byte> state(now.begin(), now.end());
-  require(checkpoint.load(model(), state, &report, note), files_.get(), settings_.checkpoint);
-  position_ = position_of(note, settings_.options, settings_.checkpoint);
-  if (!report.same_layout)
-    throw Error(kBadInput, settings_.checkpoint, "its state is laid out for another model",
-                "begin anew with --restart, or name it with --start-from");
-  const bool beyond = position_.epoch > settings_.epochs || (position_.epoch == settings_.epochs && position_.step > 0);
-  if (beyond || position_.step > steps_per_epoch_)
-    throw Error(kBadInput, settings_.checkpoint, "its checkpoint stands beyond the end of this training",
-                "begin anew with --restart");
+  state->assign(now.begin(), now.end());
+  require(checkpoint.load(model(), *state, report, *note), files_.get(), settings_.checkpoint);
+  return true;
+}
+
+bool Tuner::begin(bool restart) {
+  if (settings_.checkpoint.empty() || restart) return false;
+  Checkpoint::Report report;
+  std::vector<std::byte> note, state;
+  bool found = files_ != nullptr && load(&report, &note, &state);
+  if (found) {
+    position_ = position_of(note, settings_.options, settings_.checkpoint);
+    if (!report.same_layout)
+      throw Error(kBadInput, settings_.checkpoint, "its state is laid out for another model",
+                  "begin anew with --restart, or name it with --start-from");
+    const bool beyond =
+        position_.epoch > settings_.epochs || (position_.epoch == settings_.epochs && position_.step > 0);
+    if (beyond || position_.step > steps_per_epoch_)
+      throw Error(kBadInput, settings_.checkpoint, "its checkpoint stands beyond the end of this training",
+                  "begin anew with --restart");
+  }
+  if (ranks_ != nullptr) {
+    ranks_->give_all(&note);
+    ranks_->give_all(&state);
+    found = !state.empty();
+    if (found) position_ = position_of(note, settings_.options, settings_.checkpoint);
+  }
+  if (!found) return false;
   std::ranges::copy(state, owner_.state().begin());
   owner_.loaded().require(trainer_.restored());
   saved_ = true;
@@ -132,9 +154,16 @@ bool Tuner::begin(bool restart) {
 }
 
 Checkpoint::Report Tuner::start_from(const std::string& directory) {
-  FileStorage files(directory, FileStorage::Use::kRead);
   Checkpoint::Report report;
-  require(Checkpoint(files.storage(model())).load(model(), owner_.state(), &report), &files, directory);
+  if (first()) {
+    FileStorage files(directory, FileStorage::Use::kRead);
+    require(Checkpoint(files.storage(model())).load(model(), owner_.state(), &report), &files, directory);
+  }
+  if (ranks_ != nullptr) {
+    std::vector<std::byte> state(owner_.state().begin(), owner_.state().end());
+    ranks_->give_all(&state);
+    std::ranges::copy(state, owner_.state().begin());
+  }
   owner_.loaded().require(trainer_.restored());
   return report;
 }
@@ -150,7 +179,7 @@ void Tuner::save() {
 // Before the epoch itself is saved: a run that is cut off between the two repeats the epoch, and keeps the same state
 // again.
 void Tuner::keep() {
-  if (!settings_.keep_best || best_epoch(position_.epochs) != position_.epochs.size() - 1) return;
+  if (!settings_.keep_best || !first() || best_epoch(position_.epochs) != position_.epochs.size() - 1) return;
   const std::span<const std::byte> state = owner_.state();
   best_.assign(state.begin(), state.end());
   if (!best_files_) return;
@@ -161,7 +190,12 @@ void Tuner::keep() {
 Tuner::End Tuner::run(const Watch& watch) {
   auto saved = std::chrono::steady_clock::now();
   bool stopped = false;
-  const auto stop = [&] { return stopped = stopped || (watch.interrupted && watch.interrupted()); };
+  // Of ranks one may be asked to stop: then all do, behind the step in which they hear of it.
+  const auto stop = [&] {
+    const bool wishes = watch.interrupted && watch.interrupted();
+    wishes_to_stop_ = wishes_to_stop_ || wishes;
+    return stopped = stopped || (ranks_ == nullptr ? wishes : stops_);
+  };
   const auto interrupted = [&] {
     save();
     return End::kInterrupted;
@@ -195,64 +229,6 @@ Tuner::End Tuner::run(const Watch& watch) {
   return settings_.early_stop.stops(position_.epochs) ? End::kEarly : End::kEpochs;
 }
 
-bool Tuner::train_step(const std::vector<int64_t>& order, const Stop& stop) {
-  const size_t first = size_t(position_.step) * settings_.batch, last = std::min(first + settings_.batch, order.size());
-  const Judged before = position_.judged;
-  size_t taken = 0;
-  for (size_t at = first; at < last; at += objective_.batch()) {
-    const size_t rows = std::min(size_t{objective_.batch()}, last - at);
-    if (at > first && stop()) {
-      trainer_.discard();
-      position_.judged = before;
-      return false;
-    }
-    if (micro_batch(std::span(order).subspan(at, rows))) taken += rows;
-    else left_out_ = rows;
-  }
-  if (taken == 0) return true;
-  const float rate = settings_.schedule.at(position_.applied);
-  Trainer::Report report = {};
-  owner_.loaded().require(trainer_.commit(rate, &report));
-  rows_ += taken;
-  ++position_.epoch_steps;
-  position_.learning_rate = rate;
-  position_.loss_scale = report.loss_scale;
-  if (report.applied) {
-    ++position_.applied;
-    position_.refused_in_row = 0;
-    position_.judged.loss += double(report.loss) * double(report.samples);
-    position_.judged.samples += double(report.samples);
-    return true;
-  }
-  position_.judged = before;  // of a refused step nothing counts
-  ++position_.epoch_refused;
-  if (++position_.refused_in_row >= settings_.most_refused) refuse_divergence(report);
-  return true;
-}
-
-bool Tuner::micro_batch(std::span<const int64_t> rows) {
-  const size_t inputs = data_.inputs.size();
-  std::vector<uint8_t> labels;
-  for (size_t i = 0; i <= inputs; ++i) {
-    const std::span<std::byte> input = trainer_.input(uint32_t(i));
-    size_t at = 0;
-    for (const int64_t row : rows) {
-      const std::span<const uint8_t> bytes = i < inputs ? data_.row(i, row) : data_.label(row);
-      std::memcpy(input.data() + at, bytes.data(), bytes.size());
-      at += bytes.size();
-      if (i == inputs) labels.insert(labels.end(), bytes.begin(), bytes.end());
-    }
-  }
-  const Status status = trainer_.accumulate(rows.size() == objective_.batch() ? 0 : uint32_t(rows.size()));
-  if (status.code == Code::kRowsUnsupported) return false;
-  owner_.loaded().require(status);
-  if (!objective_.trained()) return true;
-  const Judged judged = objective_.judge(*objective_.trained(), trainer_.output(0), labels, uint32_t(rows.size()));
-  position_.judged.right += judged.right;
-  position_.judged.answers += judged.answers;
-  return true;
-}
-
 bool Tuner::end_epoch(const Stop& stop) {
   if (position_.epoch_steps == 0)
     throw Error(kBadInput, owner_.loaded().path(),
@@ -266,6 +242,9 @@ bool Tuner::end_epoch(const Stop& stop) {
                         .loss_scale = position_.loss_scale,
                         .train_loss = position_.judged.mean_loss(),
                         .train_accuracy = position_.judged.accuracy()};
+  if (ranks_ != nullptr)
+    ranks_->require_same_number(crc32c(owner_.state()),
+                                fmt::format("after epoch {} the states differ", position_.epoch + 1));
   if (!split_.validate.empty()) {
     const Judged judged = validate(stop);
     if (stop()) return false;

@@ -20,6 +20,7 @@
 #include "tools/tuner/history.h"
 #include "tools/tuner/objective.h"
 #include "tools/tuner/position.h"
+#include "tools/tuner/ranks.h"
 #include "tools/tuner/rows.h"
 
 namespace nacre::tools {
@@ -36,6 +37,7 @@ struct TuneSettings {
   std::string checkpoint = {};    // directory; "": none
   uint32_t checkpoint_steps = 0;  // save after as many steps too; 0: at ends of epochs and every minute
   std::string options = {};       // of position.h: what decides the result
+  std::string compress = {};      // of sums among ranks (ranks.h)
 };
 
 // A Trainer with memory of its own. The model must outlive it. `ports`: by place, whose kernels come before the
@@ -91,7 +93,7 @@ class Tuner {
   };
 
   Tuner(LoadedTrainer& trainer, const Objective& objective, const Dataset& data, const Split& split,
-        TuneSettings settings);
+        TuneSettings settings, Ranks* ranks = nullptr);
   ~Tuner();
 
   // From the initial values, or from the checkpoint where there is one; true if so. `restart`: never.
@@ -115,9 +117,15 @@ class Tuner {
 
  private:
   const Model& model() const { return owner_.loaded().model(); }
+  bool first() const { return ranks_ == nullptr || ranks_->first(); }
+  bool load(Checkpoint::Report* report, std::vector<std::byte>* note, std::vector<std::byte>* state);
   // Both false: stopped before the end, and nothing of it counts.
   bool train_step(const std::vector<int64_t>& order, const Stop& stop);
   bool end_epoch(const Stop& stop);
+  // The micro-batches of a step, one after another, or shared among the ranks; rows that were taken. None: stopped.
+  std::optional<size_t> take_alone(std::span<const int64_t> rows, const Stop& stop);
+  std::optional<size_t> take_with_ranks(std::span<const int64_t> rows);
+  void check_ranks() const;
   bool micro_batch(std::span<const int64_t> rows);  // false: the model takes whole batches only
   void save();
   void keep();
@@ -133,6 +141,10 @@ class Tuner {
   TunePosition position_;
   uint32_t steps_per_epoch_ = 0;
   uint64_t rows_ = 0, left_out_ = 0;
+  Ranks* ranks_;                 // null: this process trains alone
+  bool wishes_to_stop_ = false;  // this rank
+  bool stops_ = false;           // and all of them
+  std::vector<std::byte> keep_;  // of accumulate_apart
   bool saved_ = false;           // there is a checkpoint of this training
   std::vector<std::byte> best_;  // the state after the best epoch
   std::unique_ptr<FileStorage> files_, best_files_;

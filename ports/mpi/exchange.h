@@ -1,0 +1,86 @@
+// The sums of a training step (engine/train/step_sums.h), exchanged among the ranks of an MPI communicator: what one
+// machine gives with Trainer::accumulate_apart, to the byte, on any number of ranks. NUMERICS.md (57).
+//
+//   std::vector<SumRun> runs(sum_runs(model, {})); sum_runs(model, runs);
+//   Exchange exchange(ranks, runs, trainer.sums().size());
+//   for (uint32_t first = 0; first < micro_batches; first += ranks.count()) {   // one round: a micro-batch per rank
+//     const uint32_t mine = first + ranks.rank();
+//     if (mine < micro_batches) { trainer.begin_at(mine); write inputs; trainer.accumulate(); }
+//     exchange.add(mine < micro_batches ? trainer.sums() : std::span<std::byte>());
+//   }
+//   exchange.finish(trainer.sums()); trainer.merged(micro_batches); trainer.commit(rate, &report);
+//
+// The block is cut into a slice for each rank. In a round every rank sends slice r of its block to rank r, which adds
+// what it gets to its slice of the sum, in the order of the ranks; at the end all get all slices. Every number is added
+// by one rank, in the order of the micro-batches: work and data sent do not grow with the number of ranks.
+//
+// Memory: two blocks. With a coding three more, for the errors that it feeds back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/numeric/step_sum.h"
+#include "ports/mpi/compression.h"
+#include "ports/mpi/ranks.h"
+
+namespace nacre::mpi {
+
+class Exchange {
+ public:
+  // `runs`: of the step block of `bytes` bytes. `gradients`: the run of float32 that `coding` makes smaller; where it
+  // is empty nothing is coded. All ranks give the same.
+  Exchange(Ranks& ranks, std::span<const SumRun> runs, uint64_t bytes, Coding coding = Coding::kNone,
+           SumRun gradients = {});
+
+  // One round. `mine`: this rank's block, or empty where it has none. What all ranks said is given back; where one of
+  // them failed (first_failed), nothing was exchanged. `turn`: what to say besides.
+  const std::vector<Turn>& add(std::span<const std::byte> mine, Turn turn = {});
+
+  // The sum of all blocks since the last finish or discard, on every rank; false: there was none.
+  bool finish(std::span<std::byte> all);
+  void discard() { given_ = false; }
+
+  // Of a coding: the loss scale that the gradients of the next step are in, before its first round; and behind commit
+  // whether the step was applied. What a refused step left behind is forgotten with it.
+  void begin_step(float loss_scale);
+  void end_step(bool applied);
+  // Bytes that this rank has sent to others.
+  uint64_t sent_bytes() const { return sent_; }
+
+ private:
+  struct Part {  // of the block, in the memory of one slice
+    uint64_t first = 0, bytes = 0;
+  };
+  struct Slice {
+    Part whole, before, coded, behind;  // before and behind: as they are
+    size_t sent = 0;                    // bytes of it on the way
+  };
+  Slice slice(uint64_t first, uint64_t bytes) const;
+  void pack(const Slice& s, const std::byte* block, uint64_t origin, std::span<float> error, std::byte* to) const;
+  void unpack(const Slice& s, const std::byte* from, std::byte* block, uint64_t origin) const;
+  std::span<const Slice> piece(size_t i) const { return std::span(slices_).subspan(i * count_, count_); }
+  void add_piece(size_t piece, std::span<const std::byte> mine);
+  void finish_piece(size_t piece, std::span<std::byte> all);
+
+  Ranks& ranks_;
+  std::vector<SumRun> runs_;
+  Coding coding_;
+  SumRun gradients_;
+  size_t count_ = 1, rank_ = 0, pieces_ = 0;
+  std::vector<Slice> slices_;     // of each piece, by rank
+  std::vector<std::byte> sum_;    // this rank's slice of each piece, one after another
+  std::vector<size_t> at_;        // where in it a piece begins
+  std::vector<size_t> error_at_;  // and where in sum_error_
+  std::vector<std::byte> out_, in_, decoded_;
+  std::vector<float> error_, next_error_;          // of this rank's blocks
+  std::vector<float> sum_error_, next_sum_error_;  // of its slices of the sum
+  std::vector<Turn> turns_;
+  float unit_ = 1;
+  bool given_ = false;
+  uint64_t sent_ = 0;
+};
+
+}  // namespace nacre::mpi

@@ -1,0 +1,60 @@
+/* Training on several machines for C, and for what calls C: Python passes mpi4py's communicator as its Fortran handle
+ * (comm.py2f()), C gives MPI_Comm_c2f(comm). ports/mpi/exchange.h says what is exchanged and why all ranks then have
+ * the state of one machine.
+ *
+ *   nacre_mpi* ranks = nacre_mpi_open(MPI_Comm_c2f(MPI_COMM_WORLD), &model, &trainer, NULL);
+ *   if (nacre_mpi_problem(ranks)) ..                        // a sentence, the same on all ranks
+ *   for (first = 0; first < micro_batches; first += nacre_mpi_count(ranks)) {
+ *     mine = first + nacre_mpi_rank(ranks);
+ *     if (mine < micro_batches) {
+ *       nacre_trainer_begin_at(&trainer, mine); write the inputs; nacre_trainer_accumulate(&trainer, 0);
+ *     }
+ *     nacre_mpi_add(ranks, mine < micro_batches ? &trainer : NULL);
+ *   }
+ *   nacre_mpi_finish(ranks, &trainer, micro_batches);
+ *   nacre_trainer_commit(&trainer, rate, &report);
+ *   nacre_mpi_end_step(ranks, &model, &trainer, &report);
+ *   nacre_mpi_close(ranks);                                 // before MPI_Finalize
+ *
+ * All functions but _rank, _count, _problem and _sent_bytes are collective: every rank calls them, in one order. */
+#ifndef NACRE_MPI_H
+#define NACRE_MPI_H
+
+#include "engine/nacre_c.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct nacre_mpi nacre_mpi;
+
+typedef struct {
+  uint32_t size;    /* set to sizeof(nacre_mpi_options) */
+  uint32_t coding;  /* of gradients on their way: 0 as they are, 1 bfloat16, 2 float8; with error feedback */
+  const char* same; /* lines that must be the same on all ranks, besides model, library and block; NULL: none */
+} nacre_mpi_options;
+
+/* Never NULL, but where there is no memory. `model` and `trainer`: bound and started. `options` may be NULL. */
+nacre_mpi* nacre_mpi_open(int communicator, const nacre_model* model, nacre_trainer* trainer,
+                          const nacre_mpi_options* options);
+/* What went wrong, on this rank or another; NULL: nothing. Then nothing more is exchanged. */
+const char* nacre_mpi_problem(const nacre_mpi* ranks);
+uint32_t nacre_mpi_rank(const nacre_mpi* ranks);
+uint32_t nacre_mpi_count(const nacre_mpi* ranks);
+
+/* 1: done. 0: nacre_mpi_problem says why not. `trainer` NULL: this rank has no micro-batch in this round. */
+int nacre_mpi_add(nacre_mpi* ranks, nacre_trainer* trainer);
+/* In place of nacre_mpi_add: this rank cannot go on, and all others hear why. */
+int nacre_mpi_fail(nacre_mpi* ranks, const char* why);
+int nacre_mpi_finish(nacre_mpi* ranks, nacre_trainer* trainer, uint32_t micro_batches);
+/* Behind commit; with coding 0 it does nothing. */
+void nacre_mpi_end_step(nacre_mpi* ranks, const nacre_model* model, const nacre_trainer* trainer,
+                        const nacre_report* report);
+uint64_t nacre_mpi_sent_bytes(const nacre_mpi* ranks);
+void nacre_mpi_close(nacre_mpi* ranks);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,81 @@
+// The processes that mpirun started, as nacre sees them: ranks of a communicator that take turns. Collective, all of
+// it: every rank calls the same functions in the same order.
+//
+//   MPI_Init(&argc, &argv);
+//   nacre::mpi::Ranks ranks(MPI_COMM_WORLD);
+//   const std::string why = ranks.require_same("model 3f..\nkernels avx2\n");   // "": all ranks gave the same lines
+//
+// A turn is what every rank says to all others before anything else is exchanged. So a rank on which something failed
+// tells it where the others listen: all of them see it, and none waits for data that will not come. A process that
+// dies is mpirun's business: it ends the others and says which it was.
+#pragma once
+
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nacre::mpi {
+
+struct Turn {
+  uint32_t what = 0;                   // of what is exchanged next: must be the same on all ranks
+  int32_t failed = 0;                  // not 0: this rank cannot go on, `text` says why
+  uint32_t wishes = 0;                 // bits of the caller's, such as to stop
+  uint32_t gives = 0;                  // whether sums follow (exchange.h)
+  uint64_t numbers[6] = {};            // the caller's
+  char text[464] = {};                 // ends with 0
+  void say(const std::string& words);  // cut off where it is longer
+};
+
+class Ranks {
+ public:
+  // Copies the communicator: messages of the caller's own do not meet these.
+  explicit Ranks(MPI_Comm communicator);
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  int rank() const { return rank_; }
+  int count() const { return count_; }
+  MPI_Comm communicator() const { return communicator_; }
+
+  // Called on rank 0 each time another `patience` has passed in a turn, with the ranks that it waits for.
+  using Late = std::function<void(const std::vector<int>& ranks, double seconds)>;
+  void on_late(std::chrono::milliseconds patience, Late late) {
+    patience_ = patience;
+    late_ = std::move(late);
+  }
+
+  // What all ranks say, by rank. Where they are at different places (`what`), each is told as failed.
+  std::vector<Turn> turn(const Turn& mine);
+
+  // Bytes of rank 0, to all. `bytes` has the same size on all ranks.
+  void broadcast(std::span<std::byte> bytes);
+  std::string broadcast_text(const std::string& text);  // of any length, rank 0's
+
+  // Lines "name value". Where those of a rank differ from rank 0's: a sentence that names the first such rank and line,
+  // the same on all ranks; else "".
+  std::string require_same(const std::string& lines);
+
+ private:
+  void wait(MPI_Request* request);
+  void collect(std::vector<Turn>* turns);
+
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  int rank_ = 0, count_ = 1;
+  std::chrono::milliseconds patience_{10'000};
+  Late late_;
+};
+
+// The first that failed; null: none did.
+const Turn* first_failed(std::span<const Turn> turns, int* rank = nullptr);
+
+}  // namespace nacre::mpi

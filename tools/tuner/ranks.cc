@@ -1,0 +1,181 @@
+#include "tools/tuner/ranks.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "tools/base/format.h"
+
+#ifdef NACRE_MPI
+#include "engine/train/step_sums.h"
+#include "ports/mpi/exchange.h"
+#endif
+
+namespace nacre::tools {
+
+uint32_t started_processes() {
+  // Of Open MPI, of MPICH and Intel MPI, of Slurm's srun --mpi=pmix.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"})
+    if (const char* const value = std::getenv(name)) return uint32_t(std::strtoul(value, nullptr, 10));
+  return 0;
+}
+
+#ifdef NACRE_MPI
+
+namespace {
+
+using mpi::Turn;
+
+constexpr uint32_t kRound = 1, kGive = 2, kNumber = 3, kLeave = 4;
+constexpr const char* kSameRemedy =
+    "give all ranks one command, the same files and the same kernels: float sums of other kernels round otherwise, "
+    "--kernels reference is the same on every machine";
+
+// What failed on the ranks, in the words of the first; the same on all.
+[[noreturn]] void throw_told(int code, const std::string& text) { throw Told(ExitCode(code), "mpi", text); }
+
+void require_none_failed(std::span<const Turn> turns) {
+  int rank = 0;
+  if (const Turn* const failed = mpi::first_failed(turns, &rank); failed != nullptr)
+    throw_told(failed->failed, fmt::format("rank {}: {}", rank, failed->text));
+}
+
+}  // namespace
+
+struct Ranks::Parts {
+  mpi::Ranks ranks{MPI_COMM_WORLD};
+  std::unique_ptr<mpi::Exchange> exchange;
+
+  // Throws Told where a rank failed.
+  std::vector<Turn> turn(const Turn& mine) {
+    std::vector<Turn> turns = ranks.turn(mine);
+    require_none_failed(turns);
+    return turns;
+  }
+};
+
+Ranks::Ranks() : parts_(std::make_unique<Parts>()) {}
+
+std::unique_ptr<Ranks> Ranks::start() {
+  if (started_processes() == 0)
+    throw Error(kUsage, "--mpi", "this program was not started by mpirun", "mpirun -n 4 nacre tune --mpi ..");
+  int given = 0;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given) != MPI_SUCCESS)
+    throw Error(kFailed, "--mpi", "MPI does not start");
+  std::unique_ptr<Ranks> ranks(new Ranks());
+  if (!ranks->first())
+    for (std::FILE* file : {stdout, stderr})
+      if (std::freopen("/dev/null", "w", file) == nullptr) throw Error(kIo, "/dev/null", "cannot be written");
+  ranks->parts_->ranks.on_late(std::chrono::seconds(5), [](const std::vector<int>& late, double seconds) {
+    std::string list;
+    for (const int rank : late) list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
+    fmt::print(stderr, "waits for rank {}: {:.0f} s\n", list, seconds);
+  });
+  return ranks;
+}
+
+Ranks::~Ranks() {
+  parts_.reset();
+  MPI_Finalize();
+}
+
+uint32_t Ranks::rank() const { return uint32_t(parts_->ranks.rank()); }
+uint32_t Ranks::count() const { return uint32_t(parts_->ranks.count()); }
+
+void Ranks::require_same(const std::string& lines) {
+  parts_->turn({.what = kGive});  // nobody failed on the way here
+  const std::string why = parts_->ranks.require_same(lines);
+  if (!why.empty()) throw Told(kUsage, "mpi", why, kSameRemedy);
+}
+
+void Ranks::give_all(std::vector<std::byte>* bytes) {
+  const std::vector<Turn> turns = parts_->turn({.what = kGive, .numbers = {bytes->size()}});
+  bytes->resize(size_t(turns[0].numbers[0]));
+  parts_->ranks.broadcast(*bytes);
+}
+
+void Ranks::exchange_sums(const Model& model, const std::string& coding) {
+  std::vector<SumRun> runs(sum_runs(model, {}));
+  sum_runs(model, runs);
+  const auto code = coding == "bfloat16" ? mpi::Coding::kBfloat16
+                    : coding == "float8" ? mpi::Coding::kFloat8
+                                         : mpi::Coding::kNone;
+  const SumRun gradients = gradient_run(model);
+  if (code != mpi::Coding::kNone && gradients.bytes == 0)
+    throw Error(kUnsupported, "--compress", "the gradients of this model are not float32", "leave it away");
+  parts_->exchange =
+      std::make_unique<mpi::Exchange>(parts_->ranks, runs, model.region_bytes(Region::kStep), code, gradients);
+}
+
+Ranks::Said Ranks::add(std::span<const std::byte> block, const Said& mine) {
+  const Turn turn = {
+      .what = kRound, .wishes = mine.stops ? 1u : 0u, .numbers = {mine.right, mine.answers, mine.rows, mine.left_out}};
+  const std::vector<Turn>& turns = parts_->exchange->add(block, turn);
+  require_none_failed(turns);
+  Said all;
+  for (const Turn& t : turns) {
+    all.right += t.numbers[0], all.answers += t.numbers[1], all.rows += t.numbers[2], all.left_out += t.numbers[3];
+    all.stops = all.stops || t.wishes != 0;
+  }
+  return all;
+}
+
+bool Ranks::finish(std::span<std::byte> all) { return parts_->exchange->finish(all); }
+void Ranks::begin_step(float loss_scale) { parts_->exchange->begin_step(loss_scale); }
+void Ranks::end_step(bool applied) { parts_->exchange->end_step(applied); }
+
+void Ranks::require_same_number(uint64_t number, const std::string& what) {
+  const std::vector<Turn> turns = parts_->turn({.what = kNumber, .numbers = {number}});
+  for (size_t rank = 1; rank < turns.size(); ++rank)
+    if (turns[rank].numbers[0] != turns[0].numbers[0])
+      throw Told(kFailed, "mpi", fmt::format("{} on rank {} and on rank 0", what, rank), kSameRemedy);
+}
+
+void Ranks::leave() { parts_->turn({.what = kLeave}); }
+
+void Ranks::fail(const std::string& why, int code, bool told) {
+  std::string words = why;
+  if (!told) {
+    Turn turn = {.what = kRound, .failed = code};
+    turn.say(why);
+    int rank = 0;
+    const std::vector<Turn> turns = parts_->ranks.turn(turn);
+    const Turn* const failed = mpi::first_failed(turns, &rank);
+    words = rank == 0 ? why : fmt::format("rank {}: {}", rank, failed->text);
+  }
+  std::fflush(stdout);
+  if (first()) fmt::print(stderr, "nacre: {}\n", words);
+  MPI_Barrier(parts_->ranks.communicator());  // rank 0 has printed before mpirun sees a process end
+}
+
+#else
+
+struct Ranks::Parts {};
+
+Ranks::Ranks() = default;
+Ranks::~Ranks() = default;
+
+std::unique_ptr<Ranks> Ranks::start() {
+  throw Error(kUnsupported, "--mpi", "this build has no MPI",
+              "install libopenmpi-dev and build anew with -Dmpi=enabled");
+}
+
+uint32_t Ranks::rank() const { return 0; }
+uint32_t Ranks::count() const { return 1; }
+void Ranks::require_same(const std::string&) {}
+void Ranks::give_all(std::vector<std::byte>*) {}
+void Ranks::exchange_sums(const Model&, const std::string&) {}
+Ranks::Said Ranks::add(std::span<const std::byte>, const Said& mine) { return mine; }
+bool Ranks::finish(std::span<std::byte>) { return false; }
+void Ranks::begin_step(float) {}
+void Ranks::end_step(bool) {}
+void Ranks::require_same_number(uint64_t, const std::string&) {}
+void Ranks::leave() {}
+void Ranks::fail(const std::string&, int, bool) {}
+
+#endif
+
+}  // namespace nacre::tools
