@@ -25,8 +25,9 @@ packages_of() {
     peers) echo python3 python3-venv ca-certificates ;;
     # Ubuntu has Chromium as a snap alone: there NACRE_BROWSER names one, or the pages are not looked at.
     browser) ! grep -qs '^ID=debian' /etc/os-release || echo chromium ;;
+    python) echo python3-dev ;;
     *)
-      echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, xnnpack, gemm_peers, mpi, peers or browser" >&2
+      echo "packages: $1: no such group, expected build, tools, tests, firmware, arm, fuzz, xnnpack, gemm_peers, mpi, peers, browser or python" >&2
       return 1
       ;;
   esac

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Prints the path of a Python that has tests/peers/requirements.txt: "$(tools/peers.sh)" compare.py
+# Or another file of requirements, in an environment of its own: "$(tools/peers.sh tests/python/requirements.txt python)"
 #
 # Makes a virtual environment in build/ the first time (about a minute) and again when the requirements change.
 # Only the path goes to stdout. Needs nothing from the caller's environment.
@@ -9,8 +10,8 @@ export PATH  # under env -i bash has a default PATH of its own, which Python mus
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/tools/packages.sh"
 
-requirements=$root/tests/peers/requirements.txt
-venv=$root/build/peers-venv
+requirements=$root/${1-tests/peers/requirements.txt}
+venv=$root/build/${2-peers}-venv
 python=$venv/bin/python
 wanted=$(sha256sum <"$requirements")
 
@@ -20,7 +21,7 @@ ready() { [[ $(cat "$venv/requirements.sha256" 2>/dev/null) == "$wanted" ]] && "
 
 if ! ready; then
   mkdir -p "$root/build"
-  exec 9>"$root/build/peers-venv.lock"
+  exec 9>"$venv.lock"
   flock 9  # tests run in parallel; the second one finds the work done
 fi
 if ! ready; then
@@ -31,7 +32,7 @@ if ! ready; then
   python3 -m venv "$venv" >&2
   if ! "$python" -m pip install --quiet --no-input --disable-pip-version-check --only-binary :all: \
       --requirement "$requirements" >&2; then
-    echo "peers: pip could not install tests/peers/requirements.txt; see its lines above" >&2
+    echo "peers: pip could not install ${requirements#"$root/"}; see its lines above" >&2
     exit 1
   fi
   echo "$wanted" >"$venv/requirements.sha256"

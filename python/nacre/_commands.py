@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -69,14 +70,17 @@ def run(
             raise TypeError(_unknown(command, keyword, (*without, *own)))
     for keyword, value in (*own.items(), *options.items()):
         words += _words(options_of(command)[keyword], value, folder)
-    show = progress or _notebook_bar()
+    bar = None if progress else _notebook_bar()
     try:
-        printed, notes = _native.run([os.fsencode(word) for word in words], show, epoch)
+        printed, notes = _native.run([os.fsencode(word) for word in words], progress or bar, epoch)
     except Error as error:
-        raise error.without(folder.prefix) from None
+        raise error.replaced(folder.without(str(error))) from None
+    finally:
+        if bar:
+            bar.clear()
     for note in notes:
-        warnings.warn(note.replace(folder.prefix, ""), Warning, stacklevel=_caller_level())
-    return printed.replace(folder.prefix, "")
+        warnings.warn(folder.without(note), Warning, stacklevel=_caller_level())
+    return folder.without(printed)
 
 
 def run_json(
@@ -122,24 +126,36 @@ def _unknown(command: str, keyword: str, without: Sequence[str]) -> str:
     return f"nacre {command} has no option {keyword!r}" + (f": did you mean {near[0]!r}?" if near else "")
 
 
-def _notebook_bar() -> Progress | None:
-    """A line below the cell, in a notebook; elsewhere None."""
+class _NotebookBar:
+    """A line below the cell while a call takes more than half a second."""
+
+    def __init__(self) -> None:
+        self._shown: Any = None
+        self._first = time.monotonic() + 0.5
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self._shown is None and time.monotonic() < self._first:
+            return
+        from IPython.display import HTML, display  # type: ignore[import-not-found, unused-ignore]
+
+        line = HTML(f"{what} <progress value={done} max={total}></progress> {done} of {total}")  # type: ignore[no-untyped-call, unused-ignore]
+        if self._shown is None:
+            self._shown = display(line, display_id=True)  # type: ignore[no-untyped-call, unused-ignore]
+        else:
+            self._shown.update(line)
+
+    def clear(self) -> None:
+        if self._shown is not None:
+            from IPython.display import HTML
+
+            self._shown.update(HTML(""))  # type: ignore[no-untyped-call, unused-ignore]
+
+
+def _notebook_bar() -> _NotebookBar | None:
+    """In a notebook, elsewhere None."""
     if "IPython" not in sys.modules:
         return None
     import IPython  # type: ignore[import-not-found, unused-ignore]
 
     shell = IPython.get_ipython()  # type: ignore[no-untyped-call, attr-defined, unused-ignore]
-    if shell is None or type(shell).__name__ != "ZMQInteractiveShell":
-        return None
-    from IPython.display import HTML, display  # type: ignore[import-not-found, unused-ignore]
-
-    handle: list[Any] = []
-
-    def show(what: str, done: int, total: int) -> None:
-        text = HTML(f"{what} <progress value={done} max={total}></progress> {done} of {total}")  # type: ignore[no-untyped-call, unused-ignore]
-        if handle:
-            handle[0].update(text)
-        else:
-            handle.append(display(text, display_id=True))  # type: ignore[no-untyped-call, unused-ignore]
-
-    return show
+    return _NotebookBar() if type(shell).__name__ == "ZMQInteractiveShell" else None

@@ -39,9 +39,9 @@ class Error(Exception):
     def __reduce__(self) -> tuple[type[Error], tuple[object, ...]]:
         return Error, (str(self), self.exit_code, self.code, self.code_name, self.table, self.index)
 
-    def without(self, text: str) -> Error:
-        """The same without a text in its sentence: the folder of temporary files."""
-        return Error(str(self).replace(text, ""), self.exit_code, self.code, self.code_name, self.table, self.index)
+    def replaced(self, sentence: str) -> Error:
+        """The same with another sentence."""
+        return Error(sentence, self.exit_code, self.code, self.code_name, self.table, self.index)
 
 
 class Warning(UserWarning):

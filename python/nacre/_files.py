@@ -16,21 +16,23 @@ from . import _tensors
 
 
 class Folder:
-    """A temporary folder for the files of one call, gone after it. Its path stands in no text that a caller sees."""
+    """A temporary folder for the files of one call, made with the first and gone after it. `without` removes its path
+    from what a caller sees."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="nacre-")
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._names: set[str] = set()
 
     def __enter__(self) -> Folder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
 
-    @property
-    def prefix(self) -> str:
-        return self._folder.name + os.sep
+    def without(self, text: str) -> str:
+        """The text with names of its files alone."""
+        return text if self._folder is None else text.replace(self._folder.name + os.sep, "")
 
     def path(self, name: str) -> str:
         """A new file of this name, or, where there is one already, of this name with a number."""
@@ -41,7 +43,9 @@ class Folder:
             count += 1
             name = f"{stem}{count}{dot}{end}"
         self._names.add(name)
-        return self.prefix + name
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="nacre-")
+        return os.path.join(self._folder.name, name)
 
     def write(self, name: str, data: bytes) -> str:
         path = self.path(name)

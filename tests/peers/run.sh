@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The comparisons with systems from PyPI: tests/peers/run.sh BUILD, with the interpreter of tools/peers.sh in NACRE_PEERS_PYTHON.
+# The comparisons with systems from PyPI, and the Python package: tests/peers/run.sh BUILD, with the interpreter of tools/peers.sh in NACRE_PEERS_PYTHON.
 # Closes with  N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -13,6 +13,7 @@ compare tests/peers/folded_networks.py "$build/tools/nacre"
 compare tests/peers/operators.py "$build/tools/nacre"
 compare tests/peers/ml_operators.py "$build/tools/nacre"
 compare tests/peers/formats.py "$build/tests/formats_dump"
+if tests/claims/python_parity.sh "$build"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 status=0
 NACRE_TOOL=$build/tools/nacre bash tests/claims/report_in_browser.sh || status=$?
 case $status in 0) passed=$((passed + 1)) ;; 77) skipped=1 ;; *) failed=$((failed + 1)) ;; esac

@@ -15,7 +15,8 @@
 
 namespace nacre::tools {
 
-void add_commands(CLI::App& app);  // all of them, in the order of --help
+// All commands, in the order of --help; or of a name, where it is one of them, that one alone.
+void add_commands(CLI::App& app, const std::string& name = "");
 
 // models.cc
 void add_inspect(CLI::App& app);

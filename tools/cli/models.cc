@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "tools/cli/cli.h"
 #include "tools/cli/option_table.h"
@@ -177,22 +179,15 @@ void add_firmware(CLI::App& app) {
   c.runs([o, &c] { firmware(*o, c.files()); });
 }
 
-void add_commands(CLI::App& app) {
-  add_convert(app);
-  add_inspect(app);
-  add_size(app);
-  add_run(app);
-  add_bench(app);
-  add_check(app);
-  add_compare(app);
-  add_eval(app);
-  add_search(app);
-  add_tune(app);
-  add_export(app);
-  add_report(app);
-  add_policies(app);
-  add_kernels(app);
-  add_firmware(app);
+void add_commands(CLI::App& app, const std::string& name) {
+  constexpr std::pair<const char*, void (*)(CLI::App&)> kCommands[] = {
+      {"convert", add_convert},   {"inspect", add_inspect}, {"size", add_size},        {"run", add_run},
+      {"bench", add_bench},       {"check", add_check},     {"compare", add_compare},  {"eval", add_eval},
+      {"search", add_search},     {"tune", add_tune},       {"export", add_export},    {"report", add_report},
+      {"policies", add_policies}, {"kernels", add_kernels}, {"firmware", add_firmware}};
+  const bool one = std::ranges::any_of(kCommands, [&](const auto& command) { return name == command.first; });
+  for (const auto& [each, add] : kCommands)
+    if (!one || name == each) add(app);
 }
 
 }  // namespace nacre::tools

@@ -77,7 +77,7 @@ int flush_output() {
 void run_command(std::vector<std::string> words) {
   CLI::App app("", "nacre");
   app.require_subcommand(1, 1);
-  add_commands(app);
+  add_commands(app, words.empty() ? "" : words[0]);
   std::ranges::reverse(words);  // as CLI11 takes them
   try {
     app.parse(std::move(words));
