@@ -62,7 +62,7 @@ class DeployedSize(keras.callbacks.Callback):  # type: ignore[misc, unused-ignor
         }
         x, y = self.samples
         if x is not None and y is not None:
-            found["deployed_accuracy"] = self.deployed.evaluate(x, y, metric=self.metric)["models"][0]["score"]
+            found["deployed_accuracy"] = self.deployed.evaluate(x, y, metric=self.metric)["models"][0]["value"]
         if logs is not None:
             logs.update(found)
         if not self.quiet:

@@ -131,3 +131,14 @@ def test_int8_networks_run_on_codes(tiny):
     y = program(x)
     assert y.dtype == np.int8 and y.shape == (3, 12)
     assert program.start() is None
+
+
+def test_tensors_of_torch_and_jax_are_read(digits, model, images):
+    torch = pytest.importorskip("torch")
+    wanted = nacre.Program(model)(images[:8])
+    np.testing.assert_array_equal(nacre.Program(model)(torch.from_numpy(images[:8])), wanted)
+    small = nacre.Program(nacre.convert(digits, policy="bfloat16", io_types="policy"))
+    x = torch.from_numpy(images[:1]).to(torch.bfloat16)
+    np.testing.assert_array_equal(small(x), small(x.view(torch.int16).numpy().view(np.uint16)))
+    jax = pytest.importorskip("jax")
+    np.testing.assert_array_equal(nacre.Program(model)(jax.numpy.asarray(images[:8])), wanted)
