@@ -81,7 +81,8 @@ class Trainer:
         )
 
     def accumulate(self, x: object, y: object) -> None:
-        """Adds the gradients of these rows. More of them than `batch` are several micro-batches.
+        """Adds the gradients of these rows. More of them than `batch` are several micro-batches, each summed from zero, as
+        `nacre tune` does.
 
         x: an array, or of several inputs a tuple in their order or a dict by name. y: labels or targets; integers of
         another type are cast where none changes. Raises TypeError and ValueError for other types and shapes, and

@@ -2,7 +2,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <memory>
+#include <cstddef>
+#include <vector>
 
 #include "python/native/bindings.h"
 #include "python/native/errors.h"
@@ -25,6 +26,7 @@ struct TrainerHandle {
       : objective(model, target), owner(model, tools::training_ports(model, kernels, target), threads, target) {}
   tools::Objective objective;
   LoadedTrainer owner;
+  std::vector<std::byte> keep;  // of accumulate_apart
 
   Trainer& trainer() { return owner.trainer(); }
   const Model& model() const { return owner.loaded().model(); }
@@ -45,6 +47,14 @@ Array inference(nb::handle_t<TrainerHandle> handle, bool of_input, uint32_t i) {
   if (i >= (of_input ? infer.input_count() : infer.output_count())) throw nb::index_error("no such tensor");
   const uint32_t tensor = of_input ? infer.view().inputs[i] : infer.view().outputs[i];
   return array_over(infer.bytes(tensor), self.model().tensors()[tensor], handle);
+}
+
+// Each micro-batch summed from zero, as nacre tune and ranks of MPI do.
+void accumulate(TrainerHandle& self, uint32_t rows) {
+  const nb::gil_scoped_release unlocked;
+  Trainer& trainer = self.trainer();
+  if (trainer.micro_batches() > 0 && self.keep.empty()) self.keep.resize(trainer.sums().size());
+  self.require(self.keep.empty() ? trainer.accumulate(rows) : trainer.accumulate_apart(self.keep, rows));
 }
 
 nb::dict dict_of(const Trainer::Report& report) {
@@ -151,13 +161,7 @@ void add_trainer(nb::module_& m) {
       .def(
           "infer_output", [](Handle self, uint32_t i) { return inference(self, false, i); }, nb::arg("i"),
           nb::sig("def infer_output(self, i: int) -> numpy.typing.NDArray[typing.Any]"))
-      .def(
-          "accumulate",
-          [](TrainerHandle& self, uint32_t rows) {
-            const nb::gil_scoped_release unlocked;
-            self.require(self.trainer().accumulate(rows));
-          },
-          nb::arg("rows"))
+      .def("accumulate", &accumulate, nb::arg("rows"))
       .def("commit", &commit, nb::arg("lr"), nb::sig("def commit(self, lr: float) -> dict[str, typing.Any]"))
       .def("step", &step, nb::arg("lr"), nb::arg("rows"),
            nb::sig("def step(self, lr: float, rows: int) -> dict[str, typing.Any]"))
