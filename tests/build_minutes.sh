@@ -41,7 +41,7 @@ test_build() {
   ninja -C build/test
 }
 
-bash "$root/tools/packages.sh" build tools tests firmware arm fuzz peers
+bash "$root/tools/packages.sh" build tools tests firmware arm fuzz peers browser
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 read -r load _ </proc/loadavg
 printf '%s, %d processors of %s, load average %s at the start\n' \

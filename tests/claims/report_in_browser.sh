@@ -42,7 +42,10 @@ for name in deep hostile; do
   make inspect "$work/$name.nacre" --html "$work/inspect_$name.html"
 done
 make convert "$work/hostile.onnx" -o "$work/hostile_int8.nacre" --policy int8_from_float32
-make report "$work/hostile.nacre" "$work/hostile_int8.nacre" --data "$work/hostile.npy" --profile --kernels reference -o "$work/report_hostile.html"
+name='"><img src=x onerror=alert(1)>.nacre'
+cp "$work/hostile_int8.nacre" "$work/$name"
+make inspect "$work/$name" --html "$work/inspect_hostile_file.html"
+make report "$work/hostile.nacre" "$work/$name" --data "$work/hostile.npy" --profile --kernels reference -o "$work/report_hostile.html"
 for name in ad01_int8 kws_ref_model pretrainedResnet_quant str_ww_ref_model vww_96_int8; do
   [ -f "$shared/models/mlperf_tiny/$name.tflite" ] || continue
   make convert "$shared/models/mlperf_tiny/$name.tflite" -o "$work/$name.nacre"

@@ -85,7 +85,7 @@ void Html::open_wide(const std::string& label, bool shown, std::string_view css_
   const std::string words = xml_escape(label);
   if (shown) text_ += fmt::format("<p class=\"page-caption\">{}</p>\n", words);
   text_ += fmt::format(
-      "<div class=\"page-wide\" role=\"region\" aria-label=\"{0}\" tabindex=\"0\">\n<table class=\"{1}\" "
+      "<div class=\"page-wide\" role=\"group\" aria-label=\"{0}\" tabindex=\"0\">\n<table class=\"{1}\" "
       "aria-label=\"{0}\">\n",
       words, css_class);
 }
@@ -94,11 +94,9 @@ void Html::row(const CellRow& cells, const TableOptions& options) {
   text_ += "<tr>";
   for (size_t i = 0; i < cells.size(); ++i) {
     const Cell& cell = cells[i];
-    std::string css = cell.style;
-    if (i >= options.numbers_from) css += css.empty() ? "page-number" : " page-number";
+    const char* const css = i >= options.numbers_from ? " class=\"page-number\"" : "";
     const std::string_view element = i == 0 ? "th" : "td";
-    text_ += fmt::format("<{}{}{}>", element, i == 0 ? " scope=\"row\"" : "",
-                         css.empty() ? "" : fmt::format(" class=\"{}\"", css));
+    text_ += fmt::format("<{}{}{}>", element, i == 0 ? " scope=\"row\"" : "", css);
     if (cell.bar >= 0) text_ += bar_html(cell.bar, cell.text == "equal");
     const std::string words = short_html(cell.text, cell.full);
     if (cell.bar >= 0) text_ += fmt::format("<span class=\"page-bar-text\">{}</span>", words);
@@ -185,8 +183,6 @@ std::string Html::finish() {
              title_, contents) +
          text_ + "</main>\n<script>" + script + "</script>\n</body>\n</html>\n";
 }
-
-std::string name_html(const std::string& name, size_t most) { return short_html(shorten(name, most), name); }
 
 std::vector<Cell> name_cells(const std::vector<std::string>& names, size_t most) {
   const std::set<std::string> different(names.begin(), names.end());

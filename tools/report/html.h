@@ -15,10 +15,9 @@ namespace nacre::tools {
 
 struct Cell {
   std::string text;
-  std::string full = {};   // what `text` is short for; "": it is whole
-  double bar = -1;         // a bar before the text: share of its full length in [0, 1]; below 0: none
-  std::string style = {};  // a class of page.css: "page-good"
-  std::string link = {};   // id of a section
+  std::string full = {};  // what `text` is short for; "": it is whole
+  double bar = -1;        // a bar before the text: share of its full length in [0, 1]; below 0: none
+  std::string link = {};  // id of a section
 };
 using CellRow = std::vector<Cell>;
 
@@ -72,10 +71,6 @@ class Html {
   bool whole_width_;
   int sections_ = 0;
 };
-
-// "<span>" of a name: whole where it has at most `most` characters, else shortened in the middle, with the whole name
-// for pointers and screen readers.
-std::string name_html(const std::string& name, size_t most);
 
 // Short forms that are as different as the names are: shortened in the middle, longer where two would be equal.
 std::vector<Cell> name_cells(const std::vector<std::string>& names, size_t most = 36);

@@ -116,12 +116,15 @@
     root.classList.add('graph-scripted');
     const view = root.querySelector('.graph-view'), svg = view.querySelector('svg'), steps = all('a', svg);
     const width = svg.viewBox.baseVal.width, height = svg.viewBox.baseVal.height;
-    const chosen = make('section', {class: 'graph-chosen', 'aria-live': 'polite', 'aria-label': 'Chosen step'});
+    const chosen = make('section', {class: 'graph-chosen', 'aria-label': 'Chosen step'});
     const hint = make('p', {class: 'page-note'}, 'Choose a step of the graph: its attributes, operands, quantizers and weights stand here.');
     chosen.append(hint);
     const beside = make('div', {class: 'graph-beside'});
     view.before(beside);
     beside.append(view, chosen);
+
+    const told = make('p', {class: 'page-unseen', role: 'status'});  // for who does not see the panel change
+    beside.after(told);
 
     let scale = 1;
     const said = make('output', {'aria-label': 'Zoom'});
@@ -175,6 +178,7 @@
       const copy = section.cloneNode(true);
       for (const element of [copy, ...all('[id]', copy)]) element.removeAttribute('id');
       chosen.replaceChildren(copy);
+      told.textContent = `${copy.querySelector('h4').textContent}: all of it stands beside the graph`;
       chosen.scrollTop = 0;
     };
     for (const link of steps)

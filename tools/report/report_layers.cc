@@ -93,11 +93,40 @@ void add_layer_errors(Html& page, const ReportedModel& first, const ReportedMode
       "page-note");
 }
 
+// SQNR of every layer's result under every model: where several lose in the same layer, it shows.
+void add_errors_side_by_side(Html& page, const std::vector<ReportedModel>& models) {
+  if (models.size() < 3) return;
+  const ReportedModel& first = models.front();
+  std::vector<std::string> titles = {"layer"}, names;
+  std::vector<std::vector<std::string>> columns;
+  std::map<uint32_t, size_t> rows_of;  // by tensor of the first
+  for (const ReportedModel& model : models) {
+    if (model.against_first == nullptr) continue;
+    for (const ComparedTensor& t : model.against_first->tensors)
+      if (rows_of.emplace(t.a, names.size()).second) names.push_back(compared_name(*first.program, t));
+  }
+  for (const ReportedModel& model : models) {
+    if (model.against_first == nullptr) continue;
+    titles.push_back(model.name);
+    columns.emplace_back(names.size(), "-");
+    for (const ComparedTensor& t : model.against_first->tensors)
+      columns.back()[rows_of.at(t.a)] = decibel_text(t.error);
+  }
+  std::vector<CellRow> rows;
+  const std::vector<Cell> cells = name_cells(names);
+  for (size_t i = 0; i < names.size(); ++i) {
+    rows.push_back({cells[i]});
+    for (const std::vector<std::string>& column : columns) rows.back().push_back({.text = column[i]});
+  }
+  page.table(titles, rows, {.caption = fmt::format("SQNR against {} by layer and model", first.name)});
+}
+
 }  // namespace
 
 void add_errors(Html& page, const std::vector<ReportedModel>& models) {
   if (std::ranges::none_of(models, [](const ReportedModel& m) { return m.against_first != nullptr; })) return;
   page.open_section("Layers that lose most");
+  add_errors_side_by_side(page, models);
   page.open_tabs("Models compared with the first");
   for (const ReportedModel& model : models) {
     if (model.against_first == nullptr) continue;
@@ -147,8 +176,8 @@ void add_policy_times(Html& page, const std::vector<ReportedModel>& models) {
     uint64_t macs = 0;
   };
   std::vector<CellRow> rows;
+  std::vector<double> times;  // by row
   for (const ReportedModel& model : models) {
-    if (model.profile == nullptr) continue;
     std::map<std::string, Sum> policies;
     for (const ReportLayer& layer : model.program->layers()) {
       if (layer.steps.empty()) continue;
@@ -157,14 +186,19 @@ void add_policy_times(Html& page, const std::vector<ReportedModel>& models) {
       sum.macs += layer.multiply_accumulates;
       ++sum.layers;
     }
-    for (const auto& [policy, sum] : policies)
+    const double whole = sum_of_steps(*model.profile);
+    for (const auto& [policy, sum] : policies) {
+      times.push_back(sum.us);
       rows.push_back({{.text = model.name},
                       {.text = policy},
                       {.text = std::to_string(sum.layers)},
                       {.text = grouped(sum.macs)},
                       {.text = fmt::format("{:.2f}", sum.us)},
-                      share_cell(sum.us, sum_of_steps(*model.profile))});
+                      {.text = fmt::format("{:.1f} %", whole > 0 ? 100 * sum.us / whole : 0)}});
+    }
   }
+  const double most = times.empty() ? 0 : *std::ranges::max_element(times);
+  for (size_t i = 0; i < rows.size() && most > 0; ++i) rows[i][4].bar = times[i] / most;
   page.table({"model", "policy", "layers", "multiply-accumulates", "us", "share of its model"}, rows,
              {.numbers_from = 2, .caption = "Time by policy"});
 }
@@ -194,15 +228,43 @@ void add_layer_times(Html& page, const ReportedModel& model) {
              {.numbers_from = 4, .caption = "Time by layer, in the order in which they run"});
 }
 
+// By the layers' names in the first model: every model that is timed in a column.
+void add_times_side_by_side(Html& page, const std::vector<ReportedModel>& models) {
+  if (models.size() < 2) return;
+  std::vector<std::string> titles = {"layer"}, names;
+  std::vector<std::map<std::string, double>> columns;
+  for (const ReportLayer& layer : models.front().program->layers())
+    if (std::ranges::find(names, layer.name) == names.end()) names.push_back(layer.name);
+  for (const ReportedModel& model : models) {
+    titles.push_back(model.name);
+    columns.emplace_back();
+    for (const ReportLayer& layer : model.program->layers())
+      if (!layer.steps.empty()) columns.back()[layer.name] += sum_of(layer, *model.profile, &StepProfile::us);
+  }
+  std::vector<CellRow> rows;
+  const std::vector<Cell> cells = name_cells(names);
+  for (size_t i = 0; i < names.size(); ++i) {
+    CellRow row = {cells[i]};
+    bool any = false;
+    for (const auto& column : columns) {
+      const auto found = column.find(names[i]);
+      any = any || found != column.end();
+      row.push_back({.text = found == column.end() ? "-" : fmt::format("{:.2f}", found->second)});
+    }
+    if (any) rows.push_back(std::move(row));
+  }
+  page.table(titles, rows, {.caption = "Microseconds by layer and model"});
+}
+
 }  // namespace
 
 void add_times(Html& page, const std::vector<ReportedModel>& models) {
-  if (std::ranges::none_of(models, [](const ReportedModel& m) { return m.profile != nullptr; })) return;
+  if (std::ranges::any_of(models, [](const ReportedModel& m) { return m.profile == nullptr; })) return;
   page.open_section("Time");
   add_policy_times(page, models);
+  add_times_side_by_side(page, models);
   page.open_tabs("Models that were timed");
   for (const ReportedModel& model : models) {
-    if (model.profile == nullptr) continue;
     const Profile& profile = *model.profile;
     page.open_tab(model.name);
     const std::string of_layers =

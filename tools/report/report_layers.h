@@ -22,6 +22,7 @@ std::vector<size_t> worst_first(const Comparison& comparison);
 double full_bar_decibels(const Comparison& comparison);
 
 void add_errors(Html& page, const std::vector<ReportedModel>& models);
+// Nothing where a model was not timed: all are, or none.
 void add_times(Html& page, const std::vector<ReportedModel>& models);
 
 }  // namespace nacre::tools

@@ -76,36 +76,43 @@ std::vector<std::pair<std::string, std::string>> findings(const std::vector<Repo
   return lines;
 }
 
-void add_points(Html& page, const std::vector<ReportedModel>& models, const ReportedSet& set) {
-  if (set.evaluation == nullptr || models.size() < 2) return;
-  ScatterPlot bytes = {.label = fmt::format("{} over bytes of the file, by model", set.metric_name),
-                       .x_name = "bytes of the file",
-                       .y_name = set.metric_name,
-                       .percent = set.metric.counts(),
-                       .higher_is_better = set.metric.higher_is_better(),
-                       .points = {}};
-  ScatterPlot times = bytes;
-  times.label = fmt::format("{} over the time of a run, by model", set.metric_name);
-  times.x_name = "microseconds of a run";
+struct Plots {
+  ScatterPlot bytes, times;  // no point of times: they were not asked for
+};
+
+Plots plots_of(const std::vector<ReportedModel>& models, const ReportedSet& set) {
+  ScatterPlot plot = {.label = fmt::format("{} over bytes of the file, by model", set.metric_name),
+                      .x_name = "bytes of the file",
+                      .y_name = set.metric_name,
+                      .percent = set.metric.counts(),
+                      .higher_is_better = set.metric.higher_is_better(),
+                      .points = {}};
+  Plots plots = {plot, plot};
+  plots.times.label = fmt::format("{} over the time of a run, by model", set.metric_name);
+  plots.times.x_name = "microseconds of a run";
   for (size_t i = 0; i < models.size(); ++i) {
     const Judgement& j = set.evaluation->models[i];
-    const std::string score =
-        fmt::format("{}: {} {}", models[i].name, set.metric_name, value_text(set.metric, j.score.value));
-    bytes.points.push_back({.name = models[i].name,
-                            .x = double(j.file_bytes),
-                            .y = j.score.value,
-                            .title = fmt::format("{}, {} bytes", score, grouped(j.file_bytes))});
-    if (models[i].profile != nullptr)
-      times.points.push_back({.name = models[i].name,
-                              .x = models[i].profile->us,
-                              .y = j.score.value,
-                              .title = fmt::format("{}, {:.1f} us", score, models[i].profile->us)});
+    const std::string& name = models[i].name;
+    const std::string score = fmt::format("{}: {} {}", name, set.metric_name, value_text(set.metric, j.score.value));
+    plots.bytes.points.push_back({.name = name,
+                                  .x = double(j.file_bytes),
+                                  .y = j.score.value,
+                                  .title = fmt::format("{}, {} bytes", score, grouped(j.file_bytes))});
+    if (models[i].profile == nullptr) continue;
+    const double us = models[i].profile->us;
+    plots.times.points.push_back(
+        {.name = name, .x = us, .y = j.score.value, .title = fmt::format("{}, {:.1f} us", score, us)});
   }
+  return plots;
+}
+
+void add_points(Html& page, const Plots& plots) {
   page.raw("<div class=\"page-pair\">\n");
-  page.figure(scatter_plot(bytes),
+  page.figure(scatter_plot(plots.bytes),
               "Filled circles, joined by the line: no other model is as small and as good (the Pareto front). Squares: "
               "another model is at least as good in both");
-  if (!times.points.empty()) page.figure(scatter_plot(times), "The same by the time of a run on this machine");
+  if (!plots.times.points.empty())
+    page.figure(scatter_plot(plots.times), "The same by the time of a run on this machine");
   page.raw("</div>\n");
 }
 
@@ -123,6 +130,13 @@ void add_models(Html& page, const std::vector<ReportedModel>& models, const Repo
     titles.emplace_back(title);
   const bool timed = std::ranges::any_of(models, [](const ReportedModel& m) { return m.profile != nullptr; });
   if (timed) titles.emplace_back("us a run");
+  std::vector<std::vector<bool>> fronts;  // in words what the plots mark
+  if (set.evaluation != nullptr && models.size() > 1) {
+    const Plots plots = plots_of(models, set);
+    fronts.push_back(pareto_points(plots.bytes));
+    titles.emplace_back("on the front of bytes");
+    if (timed) fronts.push_back(pareto_points(plots.times)), titles.emplace_back("of time");
+  }
   std::vector<CellRow> rows;
   std::vector<std::string> names;
   for (const ReportedModel& m : models) names.push_back(m.name);
@@ -136,6 +150,7 @@ void add_models(Html& page, const std::vector<ReportedModel>& models, const Repo
       row.push_back({.text = grouped(number)});
     if (timed)
       row.push_back({.text = models[i].profile == nullptr ? "-" : fmt::format("{:.1f}", models[i].profile->us)});
+    for (const std::vector<bool>& front : fronts) row.push_back({.text = front[i] ? "yes" : "no"});
     rows.push_back(std::move(row));
   }
   page.table(titles, rows, {.caption = "The models"});
@@ -157,7 +172,7 @@ void add_overview(Html& page, const std::vector<ReportedModel>& models, const Re
   page.open_section("What stands out");
   if (models.size() == 1) add_facts(page, models.front());
   page.named_list(findings(models, set));
-  add_points(page, models, set);
+  if (set.evaluation != nullptr && models.size() > 1) add_points(page, plots_of(models, set));
   if (set.evaluation != nullptr) {
     page.paragraph(counted(set.evaluation->samples, "sample") + "; drops are against the first model.", "page-note");
     page.list(set.evaluation->notes);

@@ -96,12 +96,14 @@ void add_section(Html& page, const StepSections& steps, const ReportStep& step) 
   }
   terms.emplace_back("kernel", step.kernel.empty() ? "none here" : step.kernel);
   if (step.rounding != Rounding::kNone) terms.emplace_back("rounding", name_of(step.rounding));
-  for (const ReportAttribute& attribute : step.attributes)
-    terms.emplace_back(attribute.name, attribute_text(attribute));
   if (step.multiply_accumulates > 0) terms.emplace_back("multiply-accumulates", grouped(step.multiply_accumulates));
   page.definitions(terms);
-  add_operands(page, report, step);
   add_histograms(page, report, step);
+  add_operands(page, report, step);
+  terms.clear();
+  for (const ReportAttribute& attribute : step.attributes)
+    terms.emplace_back(attribute.name, attribute_text(attribute));
+  if (!terms.empty()) page.definitions(terms);
   page.raw("</section>\n");
 }
 
