@@ -25,7 +25,7 @@ class Interrupted {
     const std::string& b = bench_.plain;
     at_counted_calls({"convert", bench_.network, "-o", out_ + "/m.nacre", "--golden", "2"});
     at_counted_calls({"kernels", b, "-o", out_ + "/m.h"});
-    at_counted_calls({"inspect", b, "--svg", out_ + "/m.svg"});
+    at_counted_calls({"inspect", b, "--svg", out_ + "/m.svg", "--html", out_ + "/m.html"});
     at_counted_calls({"run", b, "--seed", "1", "--output", out_ + "/run", "--all-tensors", out_ + "/tensors"});
     at_counted_calls({"run", b, "--seed", "1", "--repeat", "200"});
     at_counted_calls({"check", b});
