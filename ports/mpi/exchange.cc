@@ -10,9 +10,30 @@ constexpr uint64_t kPiece = uint64_t{1} << 26;  // of the block, exchanged at on
 constexpr uint64_t kLine = 64;                  // slices begin at multiples of it
 constexpr uint32_t kAdd = 0xFFFF0002;
 
-struct Counts {
-  std::vector<int> bytes, at;
-  explicit Counts(size_t count) : bytes(count), at(count) {}
+constexpr int kSliceTag = 2;
+
+// Messages among ranks that are under way together.
+class Messages {
+ public:
+  explicit Messages(Ranks& ranks) : ranks_(ranks) {}
+
+  void receive(std::byte* to, size_t bytes, size_t from) {
+    if (bytes > 0) MPI_Irecv(to, int(bytes), MPI_BYTE, int(from), kSliceTag, ranks_.communicator(), next(from));
+  }
+  void send(const std::byte* from, size_t bytes, size_t to) {
+    if (bytes > 0) MPI_Isend(from, int(bytes), MPI_BYTE, int(to), kSliceTag, ranks_.communicator(), next(to));
+  }
+  void wait() { ranks_.wait_all(requests_, peers_); }
+
+ private:
+  MPI_Request* next(size_t peer) {
+    peers_.push_back(int(peer));
+    return &requests_.emplace_back(MPI_REQUEST_NULL);
+  }
+
+  Ranks& ranks_;
+  std::vector<MPI_Request> requests_;
+  std::vector<int> peers_;
 };
 
 }  // namespace
@@ -109,43 +130,46 @@ const std::vector<Turn>& Exchange::add(std::span<const std::byte> mine, Turn tur
 void Exchange::add_piece(size_t i, std::span<const std::byte> mine) {
   const std::span<const Slice> slices = piece(i);
   const uint64_t origin = slices[0].whole.first;
-  Counts out(count_), in(count_);
-  const std::byte* from = mine.empty() ? nullptr : mine.data() + origin;
-  size_t at = 0;
-  for (size_t r = 0; r < count_ && !mine.empty(); ++r) {
+  const Slice& own = slices[rank_];
+  Messages messages(ranks_);
+  std::vector<const std::byte*> got(count_, nullptr);
+  for (size_t r = 0, filled = 0; r < count_; ++r) {
+    if (turns_[r].gives == 0) continue;
+    got[r] = in_.data() + filled;
+    if (r != rank_) messages.receive(in_.data() + filled, own.sent, r);
+    filled += own.sent;
+  }
+  for (size_t r = 0, at = 0; r < count_ && !mine.empty(); ++r) {
     const Slice& s = slices[r];
+    const std::byte* from = mine.data() + s.whole.first;
     if (coding_ != Coding::kNone) {
       const size_t error = size_t(s.coded.first - gradients_.first) / sizeof(float);
       const std::span<float> errors =
           s.coded.bytes == 0 ? std::span<float>() : std::span(next_error_).subspan(error, size_t(s.coded.bytes) / 4);
+      from = out_.data() + at;
       pack(s, mine.data() + origin, origin, errors, out_.data() + at);
-      from = out_.data();
+      at += s.sent;
     }
-    out.bytes[r] = int(s.sent), out.at[r] = int(at);
-    at += s.sent;
-    if (r != rank_) sent_ += s.sent;
+    if (r == rank_) {
+      got[r] = from;
+      continue;
+    }
+    messages.send(from, s.sent, r);
+    sent_ += s.sent;
   }
-  const Slice& own = slices[rank_];
-  size_t filled = 0;
-  for (size_t r = 0; r < count_; ++r)
-    if (turns_[r].gives != 0) {
-      in.bytes[r] = int(own.sent), in.at[r] = int(filled);
-      filled += own.sent;
-    }
-  MPI_Alltoallv(from, out.bytes.data(), out.at.data(), MPI_BYTE, in_.data(), in.bytes.data(), in.at.data(), MPI_BYTE,
-                ranks_.communicator());
+  messages.wait();
   std::byte* const sum = sum_.data() + at_[i];
   bool first = !given_;
   for (size_t r = 0; r < count_; ++r) {
     if (turns_[r].gives == 0 || own.whole.bytes == 0) continue;
-    const std::byte* got = in_.data() + in.at[r];
+    const std::byte* part = got[r];
     if (coding_ != Coding::kNone) {
-      unpack(own, got, decoded_.data(), own.whole.first);
-      got = decoded_.data();
+      unpack(own, part, decoded_.data(), own.whole.first);
+      part = decoded_.data();
     }
-    if (first) std::memcpy(sum, got, size_t(own.whole.bytes));
+    if (first) std::memcpy(sum, part, size_t(own.whole.bytes));
     else
-      for (const SumRun& run : runs_) join(run, own.whole.first, own.whole.bytes, sum, got);
+      for (const SumRun& run : runs_) join(run, own.whole.first, own.whole.bytes, sum, part);
     first = false;
   }
 }
@@ -163,23 +187,25 @@ void Exchange::finish_piece(size_t i, std::span<std::byte> all) {
   const uint64_t origin = slices[0].whole.first;
   const Slice& own = slices[rank_];
   const std::byte* from = sum_.data() + at_[i];
-  std::byte* to = all.data() + origin;
+  std::byte* const to = coding_ == Coding::kNone ? all.data() + origin : in_.data();
   if (coding_ != Coding::kNone) {
     const std::span<float> errors = std::span(next_sum_error_).subspan(error_at_[i], size_t(own.coded.bytes) / 4);
     pack(own, from, own.whole.first, errors, out_.data());
     from = out_.data();
-    to = in_.data();
   }
-  Counts in(count_);
+  Messages messages(ranks_);
+  std::vector<std::byte*> got(count_);
   size_t at = 0;
-  for (size_t r = 0; r < count_; ++r) {
-    in.bytes[r] = int(slices[r].sent), in.at[r] = int(at);
-    at += slices[r].sent;
+  for (size_t r = 0; r < count_; at += slices[r].sent, ++r) {
+    got[r] = to + at;
+    if (r != rank_) messages.receive(got[r], slices[r].sent, r);
   }
-  MPI_Allgatherv(from, int(own.sent), MPI_BYTE, to, in.bytes.data(), in.at.data(), MPI_BYTE, ranks_.communicator());
-  sent_ += own.sent * (count_ - 1);
+  for (size_t r = 0; r < count_; ++r)
+    if (r != rank_) messages.send(from, own.sent, r), sent_ += own.sent;
+  std::memcpy(got[rank_], from, own.sent);
+  messages.wait();
   if (coding_ == Coding::kNone) return;
-  for (size_t r = 0; r < count_; ++r) unpack(slices[r], in_.data() + in.at[r], all.data() + origin, origin);
+  for (size_t r = 0; r < count_; ++r) unpack(slices[r], got[r], all.data() + origin, origin);
 }
 
 }  // namespace nacre::mpi

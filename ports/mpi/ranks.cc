@@ -58,52 +58,49 @@ Ranks::~Ranks() {
   if (finalized == 0) MPI_Comm_free(&communicator_);
 }
 
-void Ranks::wait(MPI_Request* request) {
-  Pause pause;
-  for (int done = 0; done == 0;) {
-    MPI_Test(request, &done, MPI_STATUS_IGNORE);
-    if (done == 0) pause();
-  }
-}
-
-// On rank 0, from the others, in the order in which they come.
-void Ranks::collect(std::vector<Turn>* turns) {
-  std::vector<MPI_Request> requests(size_t(count_ - 1));
-  for (int r = 1; r < count_; ++r)
-    MPI_Irecv(&(*turns)[size_t(r)], int(sizeof(Turn)), MPI_BYTE, r, kTurnTag, communicator_, &requests[size_t(r - 1)]);
+void Ranks::wait_all(std::span<MPI_Request> requests, std::span<const int> peers) {
   std::vector<int> done(requests.size());
   const auto start = std::chrono::steady_clock::now();
   auto next = start + patience_;
   Pause pause;
-  for (size_t left = requests.size(); left > 0;) {
+  const auto open = [](MPI_Request request) { return request != MPI_REQUEST_NULL; };
+  while (std::ranges::any_of(requests, open)) {
     int some = 0;
     MPI_Testsome(int(requests.size()), requests.data(), &some, done.data(), MPI_STATUSES_IGNORE);
-    if (some > 0) {
-      left -= size_t(some);
-      continue;
-    }
+    if (some > 0) continue;
     pause();
     const auto now = std::chrono::steady_clock::now();
     if (now < next) continue;
     next += patience_;
     std::vector<int> late;
     for (size_t i = 0; i < requests.size(); ++i)
-      if (requests[i] != MPI_REQUEST_NULL) late.push_back(int(i) + 1);
-    if (late_) late_(late, std::chrono::duration<double>(now - start).count());
+      if (open(requests[i]) && std::ranges::count(late, peers[i]) == 0) late.push_back(peers[i]);
+    if (late_ && rank_ == 0) late_(late, std::chrono::duration<double>(now - start).count());
   }
+}
+
+// Between rank 0 and the others, in the order in which they come: to `bytes(r)` of rank r, or from there.
+template <class F>
+void Ranks::to_first(size_t size, F bytes, bool back) {
+  std::vector<MPI_Request> requests;
+  std::vector<int> peers;
+  const auto add = [&](int peer, std::byte* at, bool sends) {
+    peers.push_back(peer);
+    MPI_Request* const request = &requests.emplace_back(MPI_REQUEST_NULL);
+    if (sends) MPI_Isend(at, int(size), MPI_BYTE, peer, kTurnTag, communicator_, request);
+    else MPI_Irecv(at, int(size), MPI_BYTE, peer, kTurnTag, communicator_, request);
+  };
+  for (int r = 1; r < count_ && rank_ == 0; ++r) add(r, bytes(size_t(r)), back);
+  if (rank_ != 0) add(0, bytes(size_t(rank_)), !back);
+  wait_all(requests, peers);
 }
 
 std::vector<Turn> Ranks::turn(const Turn& mine) {
   std::vector<Turn> turns(size_t(count_), mine);
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (rank_ == 0) {
-    collect(&turns);
-  } else {
-    MPI_Isend(&mine, int(sizeof mine), MPI_BYTE, 0, kTurnTag, communicator_, &request);
-    wait(&request);
-  }
-  MPI_Ibcast(turns.data(), int(turns.size() * sizeof(Turn)), MPI_BYTE, 0, communicator_, &request);
-  wait(&request);
+  to_first(
+      sizeof(Turn), [&](size_t r) { return reinterpret_cast<std::byte*>(&turns[r]); }, false);
+  to_first(
+      turns.size() * sizeof(Turn), [&](size_t) { return reinterpret_cast<std::byte*>(turns.data()); }, true);
   const bool together =
       std::ranges::all_of(turns, [&](const Turn& turn) { return turn.what == turns[0].what || turn.failed != 0; });
   if (!together && first_failed(turns) == nullptr)
@@ -116,11 +113,9 @@ std::vector<Turn> Ranks::turn(const Turn& mine) {
 
 void Ranks::broadcast(std::span<std::byte> bytes) {
   constexpr size_t kMost = size_t{1} << 28;  // MPI counts in int
-  for (size_t at = 0; at < bytes.size(); at += kMost) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Ibcast(bytes.data() + at, int(std::min(kMost, bytes.size() - at)), MPI_BYTE, 0, communicator_, &request);
-    wait(&request);
-  }
+  for (size_t at = 0; at < bytes.size(); at += kMost)
+    to_first(
+        std::min(kMost, bytes.size() - at), [&](size_t) { return bytes.data() + at; }, true);
 }
 
 std::string Ranks::broadcast_text(const std::string& text) {

@@ -47,7 +47,7 @@ class Ranks {
   int count() const { return count_; }
   MPI_Comm communicator() const { return communicator_; }
 
-  // Called on rank 0 each time another `patience` has passed in a turn, with the ranks that it waits for.
+  // Called on rank 0 each time another `patience` has passed, with the ranks that it waits for.
   using Late = std::function<void(const std::vector<int>& ranks, double seconds)>;
   void on_late(std::chrono::milliseconds patience, Late late) {
     patience_ = patience;
@@ -65,9 +65,12 @@ class Ranks {
   // the same on all ranks; else "".
   std::string require_same(const std::string& lines);
 
+  // Until all requests are done; peers[i]: whose message request i is.
+  void wait_all(std::span<MPI_Request> requests, std::span<const int> peers);
+
  private:
-  void wait(MPI_Request* request);
-  void collect(std::vector<Turn>* turns);
+  template <class F>
+  void to_first(size_t size, F bytes, bool back);
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0, count_ = 1;

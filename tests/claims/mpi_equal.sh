@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# Claim mpi_equal: `nacre tune --mpi` on 1, 2 and 4 ranks writes what one process without MPI writes, to the byte: checkpoint
+# (state, position, sums of losses and right answers), log and model.
+#
+#   networks   ResNet-8 with its batch norms (pretrainedResnet.h5 of the shared data), and a transformer block with dropout; each
+#              step of 4 micro-batches, the last of an epoch not whole
+#   policies   float32, mixed_bfloat16, mixed_float16 with a loss scale that overflows at first, float8
+#   killed     a rank ends by SIGKILL: not 0 is returned, mpirun says which rank, the checkpoint is whole, and 2 ranks that go on
+#              with it end with the bytes of the training that was never cut off
+#   slow       a rank that stands still for 8 s is waited for, and named
+#   refused    ranks with other files, policies, options, kernels or data; too few micro-batches; a file missing on one rank; a log that
+#              rank 0 cannot write in the middle of it
+#   fewer bits --compress: all ranks have one state (nacre tune ends where not), and the loss falls as far as without it, within 5%
+#
+# NACRE_LONG=1: 100 steps instead of 12. NACRE_MPI_EQUAL=1: only the first two.
+set -uo pipefail
+[ -z "${NACRE_SANITIZED-}" ] || { echo "fifty trainings: too long in a sanitized build"; exit 77; }
+command -v mpirun >/dev/null || { echo "no mpirun (tools/packages.sh mpi): mpi_equal is left out"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "CLAIM mpi_equal NOT SHOWN: $*"; exit 1; }
+# Of Open MPI: root, more ranks than cores, and processes of one machine without a network.
+ranks=(mpirun --oversubscribe --mca btl self,vader --mca mpi_yield_when_idle 1)
+[ "$(id -u)" != 0 ] || ranks+=(--allow-run-as-root)
+"${ranks[@]}" -n 1 "$NACRE_TOOL" tune nothing --mpi --data nothing >"$work/try.txt" 2>&1
+! grep -q 'this build has no MPI' "$work/try.txt" || { echo "a build without MPI (-Dmpi): mpi_equal is left out"; exit 77; }
+
+steps=12
+[ "${NACRE_LONG-0}" != 1 ] || steps=100
+policies=(float32 mixed_bfloat16 mixed_float16 float8_from_float32)
+"$NACRE_BUILD/tests/distributed_models" "$work" $((steps * 32 + 11 - 32)) $((steps * 8 + 3 - 8)) 1048576 "${policies[@]}" ||
+  fail "the models"
+resnet=${NACRE_SHARED-}/models/mlperf_tiny/pretrainedResnet.h5
+networks=(transformer)
+if [ -f "$resnet" ]; then networks+=(resnet8); else echo "  no shared networks: ResNet-8 is left out"; fi
+
+# arguments NETWORK POLICY [EPOCHS]: of nacre tune, into `given`.
+arguments() {
+  if [ "$1" = transformer ]; then
+    given=("$work/transformer_$2.nacre" --data "$work/sequences.npy" --labels "$work/sequence_labels.npy" --batch 32 --lr 0.002)
+  else
+    given=("$resnet" --loss softmax_cross_entropy --data "$work/images.npy" --labels "$work/image_labels.npy" --batch 8 --micro-batch 2
+      --optimizer momentum --lr 0.002 --policy "$2")
+    [ "$2" != mixed_float16 ] || given+=(--loss-scale dynamic=1048576,period=10)
+  fi
+  given+=(--epochs "${3-1}" --max-refused 30)
+}
+# train RANKS NAME ARGUMENTS..: 0 ranks is without MPI.
+train() {
+  local count=$1 name=$2 start=()
+  shift 2
+  mkdir -p "$work/$name"
+  [ "$count" = 0 ] || { start=("${ranks[@]}" -n "$count"); set -- "$@" --mpi; }
+  "${start[@]}" "$NACRE_TOOL" tune "$@" --checkpoint "$work/$name/run" --csv "$work/$name/log.csv" -o "$work/$name/tuned.nacre" \
+    >"$work/$name/out.txt" 2>"$work/$name/err.txt"
+}
+sums() { (cd "$work/$1" && sha256sum tuned.nacre log.csv run/slot?.checkpoint); }
+
+equal=0 refused_steps=0
+for network in "${networks[@]}"; do
+  for policy in "${policies[@]}"; do
+    arguments $network $policy
+    train 0 alone "${given[@]}" || { cat "$work/alone/err.txt"; fail "$network in $policy, alone"; }
+    for count in 1 2 4; do
+      train $count shared "${given[@]}" || { cat "$work/shared/err.txt"; fail "$network in $policy on $count ranks"; }
+      [ "$(sums shared)" = "$(sums alone)" ] || fail "$network in $policy: $count ranks give other bytes than one process"
+      equal=$((equal + 1))
+      rm -r "$work/shared"
+    done
+    IFS=, read -r _ done_steps refused _ _ loss _ < <(sed -n 2p "$work/alone/log.csv")
+    echo "  $network in $policy: $done_steps steps, $refused refused, loss $loss: 1, 2 and 4 ranks as one process"
+    [ "$done_steps" = "$steps" ] || fail "$network in $policy: $done_steps steps, not $steps"
+    if [ $policy = mixed_float16 ]; then
+      [ "$refused" -gt 0 ] && [ "$refused" -lt "$steps" ] || fail "$network in mixed_float16: $refused of $steps steps overflowed"
+      refused_steps=$((refused_steps + refused))
+    fi
+    rm -r "$work/alone"
+  done
+done
+# That a comparison of bytes can fail: other micro-batches are another training.
+arguments transformer float32
+train 0 alone "${given[@]}" && train 2 shared "${given[@]}" --seed 2 || fail "two trainings"
+[ "$(sums shared)" != "$(sums alone)" ] || fail "another order of rows gave the same bytes"
+rm -r "$work/shared"
+if [ "${NACRE_MPI_EQUAL-}" = 1 ]; then
+  echo "CLAIM mpi_equal shown in part: $equal trainings of $steps steps on 1, 2 and 4 ranks equal to one process to the byte, $refused_steps steps of mixed_float16 refused"
+  exit 0
+fi
+
+# ---- A rank that dies ----
+
+# rank_of PID: as Open MPI told it.
+rank_of() { tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p'; }
+# process_of RANK DIRECTORY: of the training with this checkpoint.
+process_of() {
+  local pid
+  for pid in $(pgrep -f -- "tune .*$2/run"); do
+    [ "$(rank_of "$pid")" = "$1" ] && [ "$(readlink "/proc/$pid/exe")" = "$(readlink -f "$NACRE_TOOL")" ] && { echo "$pid"; return; }
+  done
+}
+arguments transformer float32 150
+given+=(--checkpoint-every 5)
+# started RANK DIRECTORY: its process, once there is a checkpoint.
+started() {
+  local pid=
+  for _ in $(seq 600); do
+    [ -n "$pid" ] || pid=$(process_of "$1" "$2")
+    [ -n "$pid" ] && [ -s "$2/run/slot1.checkpoint" ] && { echo "$pid"; return 0; }
+    sleep 0.02
+  done
+  return 1
+}
+train 0 whole "${given[@]}" || fail "the training that is never cut off"
+train 4 cut "${given[@]}" &
+mpi=$!
+victim=$(started 2 "$work/cut") || fail "rank 2 was not found"
+kill -9 "$victim"
+wait $mpi
+status=$?
+[ $status != 0 ] || fail "a killed rank, and mpirun returned 0"
+killed=$(grep -m 1 -oE 'rank 2 .*signal 9 \(Killed\)' "$work/cut/err.txt") || { cat "$work/cut/err.txt"; fail "nothing says that rank 2 was killed"; }
+[ ! -e "$work/cut/tuned.nacre" ] || fail "a model was written by a training that was cut off"
+train 2 cut "${given[@]}" || { cat "$work/cut/err.txt"; fail "2 of 4 ranks do not go on"; }
+grep -q '^goes on from' "$work/cut/out.txt" || fail "2 of 4 ranks began anew"
+[ "$(sums cut)" = "$(sums whole)" ] || fail "2 of 4 ranks went on to other bytes"
+echo "  killed: $killed; $(head -n 1 "$work/cut/out.txt" | sed 's/from .*: /from its checkpoint on 2 ranks: /'), to the same bytes"
+
+# ---- A rank that stands still ----
+
+train 2 slow "${given[@]}" &
+mpi=$!
+slow=$(started 1 "$work/slow") || fail "rank 1 was not found"
+kill -STOP "$slow"
+sleep 8
+kill -CONT "$slow"
+wait $mpi || { cat "$work/slow/err.txt"; fail "a rank that stood still ended the training"; }
+grep -q "^waits for rank 1: 5 s" "$work/slow/err.txt" || { cat "$work/slow/err.txt" "$work/slow/out.txt" | tail -n 5; fail "nobody said which rank was waited for"; }
+[ "$(sums slow)" = "$(sums whole)" ] || fail "a slow rank changed the bytes"
+
+# ---- Ranks that do not fit together ----
+
+refused=0
+# refuse WORDS LINE : LINE: the two ranks' commands; one sentence with these words, from rank 0, and nothing written.
+refuse() {
+  local words=$1 status
+  shift
+  rm -rf "$work/none" "$work/none.nacre"
+  "${ranks[@]}" "$@" >"$work/refused.txt" 2>&1
+  status=$?
+  [ $status != 0 ] && [ "$(grep -c '^nacre: ' "$work/refused.txt")" = 1 ] && grep -qF -- "$words" "$work/refused.txt" ||
+    { cat "$work/refused.txt"; fail "not one sentence with '$words'"; }
+  [ ! -e "$work/none.nacre" ] && [ ! -e "$work/none/slot0.checkpoint" ] || fail "'$words', and something was written"
+  refused=$((refused + 1))
+}
+tune_all=("$NACRE_TOOL" tune --mpi --checkpoint "$work/none" -o "$work/none.nacre")
+data=(--data "$work/sequences.npy" --labels "$work/sequence_labels.npy")
+float32=("${tune_all[@]}" "$work/transformer_float32.nacre" --batch 32)
+refuse "rank 1 has 'model " -n 1 "${float32[@]}" "${data[@]}" : -n 1 "${tune_all[@]}" "$work/transformer_mixed_bfloat16.nacre" --batch 32 "${data[@]}"
+refuse "rank 1 has '--lr 0.5'" -n 1 "${float32[@]}" "${data[@]}" : -n 1 "${float32[@]}" "${data[@]}" --lr 0.5
+refuse "rank 1 has 'epochs 3'" -n 1 "${float32[@]}" "${data[@]}" : -n 1 "${float32[@]}" "${data[@]}" --epochs 3
+refuse "rank 1 has 'kernels reference'" -n 1 "${float32[@]}" "${data[@]}" : -n 1 "${float32[@]}" "${data[@]}" --kernels reference
+refuse "rank 1 has 'compress float8'" -n 1 "${float32[@]}" "${data[@]}" : -n 1 "${float32[@]}" "${data[@]}" --compress float8
+head -c -4 "$work/sequence_labels.npy" >"$work/other_labels.npy"
+printf '\3\0\0\0' >>"$work/other_labels.npy"
+cmp -s "$work/other_labels.npy" "$work/sequence_labels.npy" && printf '\1' | dd of="$work/other_labels.npy" bs=1 seek=$(($(stat -c %s "$work/other_labels.npy") - 4)) conv=notrunc status=none
+refuse "rank 1 has 'data " -n 1 "${float32[@]}" "${data[@]}" : -n 1 "${float32[@]}" --data "$work/sequences.npy" --labels "$work/other_labels.npy"
+refuse "too few for 5 ranks" -n 5 "${float32[@]}" "${data[@]}"
+refuse "rank 1: " -n 1 "${float32[@]}" "${data[@]}" : -n 1 "${tune_all[@]}" "$work/no_such_file.nacre" "${data[@]}"
+"$NACRE_TOOL" tune "$work/transformer_float32.nacre" "${data[@]}" --mpi -o "$work/none.nacre" >"$work/refused.txt" 2>&1 && fail "--mpi without mpirun"
+grep -q 'was not started by mpirun' "$work/refused.txt" || fail "--mpi without mpirun is not answered"
+"${ranks[@]}" -n 2 "$NACRE_TOOL" tune "$work/transformer_float32.nacre" "${data[@]}" -o "$work/none.nacre" >"$work/refused.txt" 2>&1 && fail "mpirun without --mpi"
+grep -q 'add --mpi' "$work/refused.txt" && [ ! -e "$work/none.nacre" ] || fail "mpirun without --mpi is not answered"
+timeout 60 "${ranks[@]}" -n 2 "${float32[@]}" "${data[@]}" --csv /dev/full >"$work/refused.txt" 2>&1 && fail "a log on a full disk"
+[ "$(grep -c '^nacre: ' "$work/refused.txt")" = 1 ] && grep -q '^nacre: /dev/full' "$work/refused.txt" || { cat "$work/refused.txt"; fail "a log on a full disk is not answered"; }
+refused=$((refused + 3))
+
+# ---- In fewer bits ----
+
+arguments transformer float32 20
+loss_of() { tail -n 1 "$work/$1/log.csv" | cut -d, -f6; }
+train 4 whole_bits "${given[@]}" || fail "the training that sends all bits"
+whole=$(loss_of whole_bits)
+first=$(sed -n 2p "$work/whole_bits/log.csv" | cut -d, -f6)
+coded=()
+for coding in bfloat16 float8; do
+  train 4 $coding "${given[@]}" --compress $coding || { cat "$work/$coding/err.txt"; fail "--compress $coding"; }
+  loss=$(loss_of $coding)
+  # Within 5% of how far the loss has fallen.
+  awk -v a="$loss" -v b="$whole" -v f="$first" 'BEGIN { d = a > b ? a - b : b - a; exit !(d <= 0.05 * (f - b) && f > b) }' ||
+    fail "--compress $coding ends at the loss $loss, without at $whole, from $first"
+  coded+=("$coding $loss")
+done
+echo "CLAIM mpi_equal shown: $equal trainings of $steps steps (${networks[*]} in ${policies[*]}) on 1, 2 and 4 ranks equal to one process to the byte, $refused_steps steps of mixed_float16 refused; a killed rank ended all with code $status, and 2 of 4 ranks went on to the same bytes; a rank that stood still for 8 s was named and waited for; $refused wrong pairings refused; loss after 20 epochs $whole, compressed: ${coded[*]}"
