@@ -18,14 +18,23 @@ class Program:
 
     model: a Model. target: which of its programs for inference; "" the one for this machine. program: its index in
     model.programs instead. kernels: auto, the fastest here; reference, the same numbers on every machine; or a tier such
-    as avx2. threads: that share the work of large steps.
+    as avx2. threads: that share the work of large steps. quantize_inputs: calls take float32 where an input holds int8 or
+    int16 codes, or a smaller float type. dequantize_outputs: calls give codes of outputs as float32. Both as `nacre run`.
 
     One run at a time: calls of several threads wait for each other. Python's lock is free while a run computes. Raises
     nacre.Error where the model has no such program or this machine cannot run it.
     """
 
     def __init__(
-        self, model: Model, *, target: str = "", program: int | None = None, kernels: str = "auto", threads: int = 1
+        self,
+        model: Model,
+        *,
+        target: str = "",
+        program: int | None = None,
+        kernels: str = "auto",
+        threads: int = 1,
+        quantize_inputs: bool = False,
+        dequantize_outputs: bool = False,
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"a program is of a nacre.Model, not {type(model).__name__}: nacre.load or nacre.convert")
@@ -41,7 +50,18 @@ class Program:
         self._lock = threading.Lock()
         self._input = views(self._native.input, self.inputs)
         self._output = views(self._native.output, self.outputs)
-        self._run_all = Runner(self.inputs, self.outputs, self.info.batch, self._input, self._output, self._native.run)
+        if dequantize_outputs and not any(info.codes for info in self.outputs):
+            raise ValueError("dequantize_outputs: no output of the model is int8 or int16 codes")
+        self._run_all = Runner(
+            self.inputs,
+            self.outputs,
+            self.info.batch,
+            self._input,
+            self._output,
+            self._native.run,
+            quantize_inputs,
+            dequantize_outputs,
+        )
 
     @property
     def info(self) -> ProgramInfo:

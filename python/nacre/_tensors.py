@@ -24,6 +24,7 @@ _SMALL_FLOATS = {
     "float8_e8m0": "float8_e8m0fnu",
     "float8_e8m0fnu": "float8_e8m0fnu",
 }
+_CODES = ("int8", "int16")  # of real numbers, where they have a scale
 _PACKED = ("int4", "uint4", "float4_e2m1", "ternary")  # several elements in a byte
 
 
@@ -42,6 +43,11 @@ class TensorInfo:
     """Whether axis 0 counts rows, of which a run takes as many as the program was compiled for, or fewer."""
     scale: float | None = None
     zero_point: int | None = None
+
+    @property
+    def codes(self) -> bool:
+        """Whether its elements are codes of real numbers."""
+        return self.scale is not None and self.dtype in _CODES
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -93,16 +99,20 @@ def view(array: Array, info: TensorInfo) -> Array:
     return array if array.dtype == dtype else array.view(dtype)
 
 
-def fitted(value: object, info: TensorInfo, lossless_cast: bool = False) -> Array:
+def fitted(value: object, info: TensorInfo, *, lossless_cast: bool = False, quantize: bool = False) -> Array:
     """`value` as an array of the tensor's type. A list becomes one; an array of another type is refused, but that with
-    `lossless_cast` integers are cast where none changes.
+    `lossless_cast` integers are cast where none changes, and with `quantize` float32 becomes codes or is rounded.
 
-    Raises TypeError.
+    Raises TypeError, and nacre.Error for a number that has no code.
     """
     dtype = info.numpy_dtype
+    quantizes = quantize and info.dtype != "float32" and (info.codes or dtype.kind in "fV" or info.dtype == "bfloat16")
     if not is_array(value):
-        return np.asarray(value, dtype=dtype)
+        value = np.asarray(value, dtype=np.float32 if quantizes else dtype)
     array = numpy_of(value)
+    if quantizes and array.dtype == np.float32:
+        made = _native.from_float32(array.tobytes(), info.dtype, info.scale or 1.0, info.zero_point or 0, info.name)
+        return np.frombuffer(made, dtype).reshape(array.shape)
     if array.dtype == dtype:
         return array
     if array.dtype.itemsize == dtype.itemsize and array.dtype.kind == "u" and info.dtype in _SMALL_FLOATS:
@@ -112,6 +122,14 @@ def fitted(value: object, info: TensorInfo, lossless_cast: bool = False) -> Arra
         if np.array_equal(cast, array):
             return cast
     raise TypeError(f"{info.name} takes {info.dtype}, not {array.dtype}: give x.astype({str(dtype)!r})")
+
+
+def real(array: Array, info: TensorInfo) -> Array:
+    """float32 of codes; an array that holds none as it is."""
+    if not info.codes:
+        return array
+    made = _native.to_float32(array.tobytes(), info.dtype, info.scale or 1.0, info.zero_point or 0)
+    return np.frombuffer(made, np.float32).reshape(array.shape).copy()
 
 
 def named(values: Sequence[object], infos: Sequence[TensorInfo], what: str) -> list[object]:
@@ -167,9 +185,14 @@ class Runner:
     input: Callable[[int], Array]
     output: Callable[[int], Array]
     run: Callable[[int], None]
+    quantize_inputs: bool = False
+    dequantize_outputs: bool = False
 
     def __call__(self, values: Sequence[object]) -> list[Array]:
-        arrays = [fitted(value, info) for value, info in zip(named(values, self.inputs, "inputs"), self.inputs)]
+        arrays = [
+            fitted(value, info, quantize=self.quantize_inputs)
+            for value, info in zip(named(values, self.inputs, "inputs"), self.inputs)
+        ]
         runs, last_rows = runs_of(arrays, self.inputs, self.batch)
         places = [self.input(i) for i in range(len(self.inputs))]
         results = [self.output(i) for i in range(len(self.outputs))]
@@ -181,7 +204,8 @@ class Runner:
             self.run(rows)
             for parts, result, info in zip(made, results, self.outputs):
                 parts.append(np.array(result[:rows] if rows and info.rows else result))
-        return [self._joined(parts, info) for parts, info in zip(made, self.outputs)]
+        joined = [self._joined(parts, info) for parts, info in zip(made, self.outputs)]
+        return [real(array, info) for array, info in zip(joined, self.outputs)] if self.dequantize_outputs else joined
 
     @staticmethod
     def _joined(parts: list[Array], info: TensorInfo) -> Array:

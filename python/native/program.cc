@@ -5,6 +5,8 @@
 #include "python/native/bindings.h"
 #include "python/native/errors.h"
 #include "python/native/tensors.h"
+#include "tools/base/names.h"
+#include "tools/files/convert_elements.h"
 #include "tools/model/kernel_choice.h"
 
 namespace nb = nanobind;
@@ -50,6 +52,28 @@ void add_program(nb::module_& m) {
       .def("run", &run, nb::arg("rows"), "Runs on what stands in the inputs; of rows 0: the compiled batch.")
       .def("start", [](const BoundProgram& bound) { bound.loaded().require(bound.program().start()); })
       .def("kernels", [](const BoundProgram& bound) { return text_of(tools::name_of_ports(bound.ports())); });
+  m.def(
+      "from_float32",
+      [](const nb::bytes& x, const std::string& dtype, float scale, int32_t zero, const std::string& name) {
+        const std::span<const uint8_t> numbers(static_cast<const uint8_t*>(x.data()), x.size());
+        const auto type = tools::find_name<ElementType>(dtype).value_or(ElementType::kNone);
+        const std::vector<uint8_t> made = tools::is_code_of_reals(type)
+                                              ? tools::quantize_elements(numbers, type, scale, zero, name)
+                                              : tools::round_elements(numbers, type, name);
+        return nb::bytes(made.data(), made.size());
+      },
+      nb::arg("x"), nb::arg("dtype"), nb::arg("scale"), nb::arg("zero"), nb::arg("name"),
+      "float32 as codes of int8 or int16, or rounded to another float type, as nacre run --quantize-inputs.");
+  m.def(
+      "to_float32",
+      [](const nb::bytes& codes, const std::string& dtype, float scale, int32_t zero) {
+        const std::span<const uint8_t> data(static_cast<const uint8_t*>(codes.data()), codes.size());
+        const auto type = tools::find_name<ElementType>(dtype).value_or(ElementType::kNone);
+        const std::vector<uint8_t> made = tools::dequantize_elements(data, type, scale, zero);
+        return nb::bytes(made.data(), made.size());
+      },
+      nb::arg("codes"), nb::arg("dtype"), nb::arg("scale"), nb::arg("zero"),
+      "Codes of int8 or int16 as float32, as nacre run --dequantize-outputs.");
   m.def("codes_of", &codes_of, nb::arg("array"),
         nb::sig("def codes_of(array: object) -> numpy.typing.NDArray[typing.Any]"),
         "The same memory as unsigned integers: of types that DLPack has and NumPy lacks.");

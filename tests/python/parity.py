@@ -88,6 +88,16 @@ def run_both(model: nacre.Model, made: pathlib.Path, folder: pathlib.Path, kerne
         equal("outputs", (got.shape, got.tobytes()), (expected.shape, expected.tobytes()), f"{place} {entry['name']}")
 
 
+def real_both(model: nacre.Model, made: pathlib.Path, folder: pathlib.Path, place: str) -> None:
+    """Real numbers in and out of a network of codes."""
+    x = 3 * np.random.default_rng(3).standard_normal((4, *model.inputs[0].shape[1:])).astype(np.float32)
+    np.save(folder / "real.npy", x)
+    words = ("--input", f"{model.inputs[0].name}={folder / 'real.npy'}", "--quantize-inputs", "--dequantize-outputs")
+    said = json.loads(tool("run", made, *words, "--output", folder / "out", "--json"))
+    got = nacre.Program(model, quantize_inputs=True, dequantize_outputs=True)(x)
+    equal("outputs", got.tobytes(), np.load(said["outputs"][0]["file"]).tobytes(), f"{place} in real numbers")
+
+
 def sizes_both(model: nacre.Model, made: pathlib.Path, place: str) -> None:
     for machine in ("host", "arm/m4"):
         said = json.loads(tool("size", made, "--target", machine, "--json"))
@@ -110,6 +120,7 @@ def inference(folder: pathlib.Path, shared: pathlib.Path | None) -> None:
         (DIGITS, {**calibrated, "target": ["host", "arm/m4"]}),
         (DIGITS, {"policy": "int4/32_from_float32", "bank": "tcm=8K,sram=512K"}),
         (DIGITS, {"rewrite": "mixed_float16"}),
+        (DIGITS, {**calibrated, "io_types": "policy"}),
     ]
     if shared is not None:
         cases += [(shared / name, {}) for name in (*TINY, *FLOAT)]
@@ -120,6 +131,8 @@ def inference(folder: pathlib.Path, shared: pathlib.Path | None) -> None:
         for kernels in ("auto", "reference") if "target" not in options else ("auto",):
             run_both(model, made, folder, kernels, place)
         sizes_both(model, made, place)
+        if model.inputs[0].codes and model.outputs[0].codes:
+            real_both(model, made, folder, place)
     equal("model files", nacre.convert(DIGITS.read_bytes()).to_bytes(), nacre.convert(DIGITS).to_bytes(), "bytes")
     of_array = nacre.convert(DIGITS, policy=calibrated["policy"], calibrate=images)
     equal("model files", of_array.to_bytes(), nacre.convert(DIGITS, **calibrated).to_bytes(), "calibrated by an array")

@@ -124,6 +124,20 @@ def test_small_floats_are_those_of_ml_dtypes_or_codes(digits, images):
     np.testing.assert_array_equal(y, program(x.view(np.uint16)))
 
 
+def test_real_numbers_become_codes_where_that_is_wished(digits, images, labels):
+    model = nacre.convert(digits, policy="int8/static_from_float32", calibrate=images[:64], io_types="policy")
+    y = nacre.Program(model, quantize_inputs=True, dequantize_outputs=True)(images[:100])
+    assert y.dtype == np.float32 and (y.argmax(1) == labels[:100]).mean() > 0.95 and abs(y.sum(1) - 1).max() < 0.1
+    with pytest.raises(TypeError, match="int8"):
+        nacre.Program(model)(images[:1])
+    with pytest.raises(ValueError, match="dequantize_outputs"):
+        nacre.Program(nacre.convert(digits), dequantize_outputs=True)
+    small = nacre.Program(nacre.convert(digits, policy="bfloat16", io_types="policy"), quantize_inputs=True)
+    assert small(images[:2]).shape == (2, 10)
+    with pytest.raises(nacre.Error):
+        nacre.Program(model, quantize_inputs=True)(np.full((1, 1, 8, 8), np.nan, np.float32))
+
+
 def test_int8_networks_run_on_codes(tiny):
     program = nacre.Program(nacre.load(nacre.convert(tiny / "kws_ref_model.tflite").to_bytes()))
     info = program.inputs[0]

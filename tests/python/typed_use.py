@@ -42,7 +42,7 @@ def models(path: str, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Mod
 
 
 def runs(model: nacre.Model, x: NDArray[np.float32]) -> NDArray[Any]:
-    program = nacre.Program(model, target="host", kernels="reference", threads=2)
+    program = nacre.Program(model, target="host", kernels="reference", threads=2, quantize_inputs=True, dequantize_outputs=True)
     y: NDArray[Any] = program(x)
     named: dict[str, NDArray[Any]] = program({"x": x})
     program.input("x")[...] = x
