@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import _commands, _files, _native
 from ._model import Model
@@ -109,6 +110,36 @@ class Trainer:
                 return StepReport(**self._native.commit(lr))
             self._write(arrays, 0)
             return StepReport(**self._native.step(lr, last_rows))
+
+    def sums(self) -> NDArray[np.uint8]:
+        """What has been accumulated, as the trainer's own memory: the bytes that machines send around between accumulate
+        and commit. Empty where there is none to share: a model that updates as it goes, or one on a GPU.
+
+            trainer.begin_at(rank)                    # which micro-batch of the step this machine takes
+            trainer.accumulate(x, y)
+            blocks = communicator.allgather(trainer.sums().copy())      # of mpi4py
+            for other in blocks[1:]:
+                trainer.join(blocks[0], other)
+            trainer.sums()[:] = blocks[0]
+            trainer.merged(len(blocks))
+            trainer.commit(lr)                        # on every machine: the same state, to the byte
+        """
+        return self._native.sums()
+
+    def begin_at(self, index: int) -> None:
+        """Forgets what was accumulated; what accumulate takes next is micro-batch `index` of its step, from 0."""
+        with self._lock:
+            self._native.begin_at(index)
+
+    def join(self, into: NDArray[np.uint8], other: NDArray[np.uint8]) -> None:
+        """into = into + other, of whole blocks of sums, in the order of the micro-batches. Raises nacre.Error where one is
+        too short, and TypeError where one is no array of uint8 in one piece."""
+        self._native.join(into, other)
+
+    def merged(self, micro_batches: int) -> None:
+        """sums() was written: it holds what so many micro-batches gave."""
+        with self._lock:
+            self._native.merged(micro_batches)
 
     def discard(self) -> None:
         """Forgets what was accumulated."""

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "engine/train/step_sums.h"
 #include "python/native/bindings.h"
 #include "python/native/errors.h"
 #include "python/native/tensors.h"
@@ -55,6 +56,20 @@ void accumulate(TrainerHandle& self, uint32_t rows) {
   Trainer& trainer = self.trainer();
   if (trainer.micro_batches() > 0 && self.keep.empty()) self.keep.resize(trainer.sums().size());
   self.require(self.keep.empty() ? trainer.accumulate(rows) : trainer.accumulate_apart(self.keep, rows));
+}
+
+using Block = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using OtherBlock = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+Array sums(nb::handle_t<TrainerHandle> handle) {
+  const std::span<std::byte> block = nb::cast<TrainerHandle&>(handle).trainer().sums();
+  const size_t shape[] = {block.size()};
+  return Array(block.data(), 1, shape, handle, nullptr, nb::dtype<uint8_t>());
+}
+
+void join(const TrainerHandle& self, const Block& into, const OtherBlock& other) {
+  self.require(join_sums(self.model(), std::as_writable_bytes(std::span(into.data(), into.size())),
+                         std::as_bytes(std::span(other.data(), other.size()))));
 }
 
 nb::dict dict_of(const Trainer::Report& report) {
@@ -165,6 +180,15 @@ void add_trainer(nb::module_& m) {
       .def("commit", &commit, nb::arg("lr"), nb::sig("def commit(self, lr: float) -> dict[str, typing.Any]"))
       .def("step", &step, nb::arg("lr"), nb::arg("rows"),
            nb::sig("def step(self, lr: float, rows: int) -> dict[str, typing.Any]"))
+      .def("sums", &sums, nb::sig("def sums(self) -> numpy.typing.NDArray[numpy.uint8]"))
+      .def(
+          "begin_at", [](TrainerHandle& self, uint32_t i) { self.require(self.trainer().begin_at(i)); }, nb::arg("i"))
+      .def(
+          "merged", [](TrainerHandle& self, uint32_t count) { self.require(self.trainer().merged(count)); },
+          nb::arg("count"))
+      .def("join", &join, nb::arg("into").noconvert(), nb::arg("other").noconvert(),
+           nb::sig("def join(self, into: numpy.typing.NDArray[numpy.uint8], other: "
+                   "numpy.typing.NDArray[numpy.uint8]) -> None"))
       .def("discard", [](TrainerHandle& self) { self.trainer().discard(); })
       .def("start", [](TrainerHandle& self) { self.require(self.trainer().start()); })
       .def(

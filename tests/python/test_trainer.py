@@ -35,6 +35,32 @@ def test_step_is_accumulate_and_commit(training_model, images, labels):
     assert bytes_of(one.state_dict()) == bytes_of(two.state_dict())
 
 
+def test_machines_that_share_a_step_have_the_state_of_one(training_model, images, labels):
+    parts = [slice(0, 16), slice(16, 32), slice(32, 39)]
+    machines = [nacre.Trainer(training_model) for _ in parts]
+    one = nacre.Trainer(training_model)
+    for _ in range(2):
+        for i, (machine, part) in enumerate(zip(machines, parts)):
+            machine.begin_at(i)
+            machine.accumulate(images[part], labels[part])
+        all_sums = machines[0].sums().copy()
+        for machine in machines[1:]:
+            machine.join(all_sums, machine.sums())
+        for machine in machines:
+            machine.sums()[:] = all_sums
+            machine.merged(len(machines))
+            machine.commit(0.01)
+        one.accumulate(images[:39], labels[:39])
+        one.commit(0.01)
+    assert all(bytes_of(machine.state_dict()) == bytes_of(one.state_dict()) for machine in machines)
+    with pytest.raises(nacre.Error):
+        one.join(all_sums, all_sums[:-1].copy())
+    with pytest.raises(TypeError):
+        one.join(all_sums, all_sums[::2])
+    with pytest.raises(nacre.Error):
+        one.merged(0)
+
+
 def test_discard_forgets_and_start_begins_again(training_model, images, labels):
     trainer = nacre.Trainer(training_model)
     first = bytes_of(trainer.state_dict())

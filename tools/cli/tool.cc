@@ -57,7 +57,9 @@ bool names_files(const std::vector<Command::NamedFiles>& all, const CLI::Option*
 Json option_json(const Command& command, const CLI::Option& option) {
   const bool flag = option.get_items_expected_max() == 0;
   return {{"name", option.get_lnames().empty() ? option.get_name() : option.get_lnames()[0]},
-          {"value", flag ? "" : option.get_type_name().empty() ? "VALUE" : option.get_type_name()},
+          {"value", flag                             ? ""
+                    : option.get_type_name().empty() ? "VALUE"
+                                                     : option.get_type_name()},
           {"help", option.get_description()},
           {"group", option.get_group()},
           {"many", option.get_items_expected_max() > 1},
@@ -76,8 +78,9 @@ int flush_output() {
 
 void run_command(std::vector<std::string> words) {
   CLI::App app("", "nacre");
-  app.require_subcommand(1, 1);
-  add_commands(app, words.empty() ? "" : words[0]);
+  if (words.empty()) throw Error(kUsage, "command", "none was given");
+  app.require_subcommand(0, 1);
+  add_commands(app, words[0]);
   std::ranges::reverse(words);  // as CLI11 takes them
   try {
     app.parse(std::move(words));
