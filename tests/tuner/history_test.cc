@@ -150,6 +150,16 @@ TEST(line_plot, shares_stay_between_0_and_100_percent) {
   }
 }
 
+TEST(line_plot, says_at_every_x_what_all_curves_are) {
+  const double none = std::nan("");
+  const std::vector<LineReadout> readouts = line_readouts(
+      {.x_name = "epoch", .curves = {{"training", {{1, 0.5}, {2, 0.25}}}, {"validation", {{2, 0.3}, {3, none}}}}});
+  ASSERT_EQ(readouts.size(), 2u);
+  EXPECT_EQ(readouts[0].text, "epoch 1: training 0.5");
+  EXPECT_EQ(readouts[1].text, "epoch 2: training 0.25, validation 0.3");
+  EXPECT_LT(readouts[0].place, readouts[1].place);
+}
+
 TEST(line_plot, draws_whatever_the_numbers) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const std::vector<std::pair<double, double>>& points : std::vector<std::vector<std::pair<double, double>>>{

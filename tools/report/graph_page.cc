@@ -51,11 +51,11 @@ void add_graph(Html& page, const ProgramReport& report, const std::string& name,
               {.arrow = id + "-arrow", .link = id + "-step", .label = label + " and its memory plan", .style = false}));
   page.raw("</div>\n</div>\n");
   page.paragraph(
-      "A box is a step, coloured by its layer's policy, which it names; a click or Enter tells all about it. Beside "
-      "the "
-      "graph: which bytes of the arena hold what while each step runs. Keys in the graph: + and - zoom, 0 fits the "
-      "width, "
-      "arrows move; Ctrl and the wheel zoom, dragging moves.",
+      "A box is a step, coloured by its layer's policy, which it names; a click or Enter tells all about it, arrow "
+      "keys "
+      "lead from one to the next. Beside the graph: which bytes of the arena hold what while each step runs. Keys: + "
+      "and "
+      "- zoom, 0 fits the width; Ctrl and the wheel zoom, dragging moves.",
       "page-note");
 }
 

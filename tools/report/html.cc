@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kBarWidth = 110, kBarHeight = 10;
 
-// 'sha256-...' as a content security policy names a script.
+// 'sha256-...' as a content security policy names a script or a style sheet.
 std::string policy_hash(std::string_view text) {
   unsigned char digest[EVP_MAX_MD_SIZE] = {}, encoded[2 * EVP_MAX_MD_SIZE] = {};
   unsigned length = 0;
@@ -167,16 +167,16 @@ void Html::open_tab(std::string_view name, int level) {
 }
 
 std::string Html::finish() {
-  const std::string script = page_script();
+  const std::string script = page_script(), style = "\n" + (page_style() + style_);
   const std::string contents =
       sections_ < 2 ? "" : "<nav aria-label=\"Contents\">\n<ul>\n" + contents_ + "</ul>\n</nav>\n";
   return fmt::format(
              "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-             "script-src {}; base-uri 'none'; form-action 'none'\">\n"
+             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src {}; script-src {}; "
+             "base-uri 'none'; form-action 'none'\">\n"
              "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-             "<title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body{}>\n",
-             policy_hash(script), title_, page_style(), style_, whole_width_ ? " class=\"page-whole\"" : "") +
+             "<title>{}</title>\n<style>{}</style>\n</head>\n<body{}>\n",
+             policy_hash(style), policy_hash(script), title_, style, whole_width_ ? " class=\"page-whole\"" : "") +
          fmt::format(
              "<a class=\"page-skip\" href=\"#main\">Skip to the content</a>\n<header>\n<h1>{}</h1>\n{}</header>\n"
              "<main id=\"main\">\n",

@@ -1,6 +1,6 @@
 // An HTML page, element by element: one file, nothing from outside, every text escaped. Light and dark as the reader's
 // system is. Its one script (page.js) adds sorting, tabs and zoom; without it the page is whole. The page's own content
-// security policy lets no other script run and nothing be fetched.
+// security policy lets no other script run, no other style hold and nothing be fetched.
 #pragma once
 
 #include <initializer_list>

@@ -172,6 +172,7 @@
     svg.addEventListener('dragstart', (event) => event.preventDefault());
 
     const choose = (link) => {
+      stop(link);
       for (const other of steps) other.classList.toggle('chosen', other === link);
       const section = document.getElementById(link.getAttribute('href').slice(1));
       if (!section) return;
@@ -181,17 +182,28 @@
       told.textContent = `${copy.querySelector('h4').textContent}: all of it stands beside the graph`;
       chosen.scrollTop = 0;
     };
+    const reveal = (link) => {
+      const box = link.getBoundingClientRect(), frame = view.getBoundingClientRect();
+      view.scrollBy(box.left + box.width / 2 - frame.left - frame.width / 2, box.top + box.height / 2 - frame.top - frame.height / 2);
+    };
+    // One stop of the Tab key for all steps: from there arrow keys lead to the next and the one before.
+    const stop = (link) => steps.forEach((step) => step.setAttribute('tabindex', step === link ? '0' : '-1'));
+    stop(steps[0]);
+    svg.addEventListener('keydown', (event) => {
+      const at = steps.indexOf(document.activeElement);
+      const to = {ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: steps.length - 1}[event.key];
+      if (at < 0 || to === undefined || !steps[to]) return;
+      event.preventDefault();
+      stop(steps[to]);
+      steps[to].focus({preventScroll: true});
+      reveal(steps[to]);
+    });
     for (const link of steps)
       link.addEventListener('click', (event) => {
         event.preventDefault();
         if (!dragged) choose(link);
         dragged = false;
       });
-    const reveal = (link) => {
-      const box = link.getBoundingClientRect(), frame = view.getBoundingClientRect();
-      view.scrollBy(box.left + box.width / 2 - frame.left - frame.width / 2, box.top + box.height / 2 - frame.top - frame.height / 2);
-    };
-
     const label = view.getAttribute('aria-label');
     const input = make('input', {type: 'search', placeholder: 'Search names and ops', 'aria-label': `Search: ${label}`});
     const count = make('output', {'aria-live': 'polite'});
