@@ -10,6 +10,7 @@
 #   slow       a rank that stands still for 8 s is waited for, and named
 #   refused    ranks with other files, policies, options, kernels or data; too few micro-batches; a file missing on one rank; a log that
 #              rank 0 cannot write in the middle of it
+#   from C     ports/mpi/nacre_mpi.h with MPI's Fortran handle (tests/mpi_user.c), 1 to 4 ranks
 #   fewer bits --compress: all ranks have one state (nacre tune ends where not), and the loss falls as far as without it, within 5%
 #
 # NACRE_LONG=1: 100 steps instead of 12. NACRE_MPI_EQUAL=1: only the first two.
@@ -174,6 +175,31 @@ timeout 60 "${ranks[@]}" -n 2 "${float32[@]}" "${data[@]}" --csv /dev/full >"$wo
 [ "$(grep -c '^nacre: ' "$work/refused.txt")" = 1 ] && grep -q '^nacre: /dev/full' "$work/refused.txt" || { cat "$work/refused.txt"; fail "a log on a full disk is not answered"; }
 refused=$((refused + 3))
 
+# ---- From C ----
+
+# as_c RANKS CODING: the different states that all ranks print; 0 ranks: one process without MPI.
+as_c() {
+  if [ "$1" = 0 ]; then "$NACRE_BUILD/tests/mpi_user" "$work/transformer_$3.nacre" 20 "$2" alone
+  else "${ranks[@]}" -n "$1" "$NACRE_BUILD/tests/mpi_user" "$work/transformer_$3.nacre" 20 "$2" 2>"$work/c_err.txt"; fi | grep '^state ' | sort -u
+}
+from_c=0
+for policy in float32 mixed_float16; do
+  alone=$(as_c 0 0 $policy)
+  for count in 1 2 3 4; do
+    [ -n "$alone" ] && [ "$(as_c $count 0 $policy)" = "$alone" ] || { cat "$work/c_err.txt"; fail "from C in $policy, $count ranks give other bytes than one process"; }
+    from_c=$((from_c + 1))
+  done
+done
+sent=()
+for coding in 0 1 2; do
+  [ "$(as_c 4 $coding float32 | wc -l)" = 1 ] || fail "from C with coding $coding the ranks have different states"
+  sent+=("$(sed -n 's/^sent //p' "$work/c_err.txt")")
+done
+[ $((sent[1] * 100)) -lt $((sent[0] * 55)) ] && [ $((sent[2] * 100)) -lt $((sent[0] * 30)) ] || fail "bytes sent: ${sent[*]}"
+"${ranks[@]}" -n 2 "$NACRE_BUILD/tests/mpi_user" "$work/transformer_float32.nacre" 1 0 other >"$work/refused.txt" 2>&1 && fail "from C, other kernels"
+grep -q "rank 1 has 'kernels others' where rank 0 has 'kernels reference'" "$work/refused.txt" || fail "from C, other kernels are not named"
+refused=$((refused + 1))
+
 # ---- In fewer bits ----
 
 arguments transformer float32 20
@@ -190,4 +216,4 @@ for coding in bfloat16 float8; do
     fail "--compress $coding ends at the loss $loss, without at $whole, from $first"
   coded+=("$coding $loss")
 done
-echo "CLAIM mpi_equal shown: $equal trainings of $steps steps (${networks[*]} in ${policies[*]}) on 1, 2 and 4 ranks equal to one process to the byte, $refused_steps steps of mixed_float16 refused; a killed rank ended all with code $status, and 2 of 4 ranks went on to the same bytes; a rank that stood still for 8 s was named and waited for; $refused wrong pairings refused; loss after 20 epochs $whole, compressed: ${coded[*]}"
+echo "CLAIM mpi_equal shown: $equal trainings of $steps steps (${networks[*]} in ${policies[*]}) on 1, 2 and 4 ranks equal to one process to the byte, $refused_steps steps of mixed_float16 refused; a killed rank ended all with code $status, and 2 of 4 ranks went on to the same bytes; a rank that stood still for 8 s was named and waited for; $refused wrong pairings refused; from C $from_c trainings of 20 steps on 1 to 4 ranks equal too; bytes sent by rank 0 of 4: ${sent[0]}, in bfloat16 ${sent[1]}, in float8 ${sent[2]}; loss after 20 epochs $whole, compressed: ${coded[*]}"
