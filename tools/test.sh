@@ -3,7 +3,8 @@
 #
 #   tools/test.sh [--peers] [--long] [--quick]
 #
-#   --peers   also the comparisons with systems from PyPI (numpy, ml_dtypes, onnx, onnxruntime), and the pages in Chromium
+#   --peers   also the comparisons with systems from PyPI (numpy, ml_dtypes, onnx, onnxruntime), the Python package, and
+#             the pages in Chromium
 #   --long    also the whole sweeps, which take hours
 #   --quick   only the plain build: no sanitizers, fuzzers, firmware or emulated processors
 #
@@ -18,7 +19,7 @@ for argument in "$@"; do
     --peers) peers=true ;;
     --long) long=true ;;
     --quick) quick=true ;;
-    --help | -h) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --help | -h) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "test.sh: $argument: unknown; --help says what there is" >&2; exit 2 ;;
   esac
 done

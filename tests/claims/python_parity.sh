@@ -5,7 +5,7 @@
 #
 #   tests/claims/python_parity.sh BUILD        BUILD: of Meson, with tools and tests; the extension is built in it, over its libraries
 #
-# Python's part comes from tests/python/requirements.txt (tools/peers.sh). NACRE_SHARED adds the networks of MLPerf Tiny.
+# Python's part comes from tests/python/requirements.txt (tools/peers.sh). NACRE_SHARED adds trained networks.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=$(realpath "$1")

@@ -2,7 +2,7 @@
 """What the Python package makes beside what the command `nacre` makes of the same: parity.py TOOL
 
 Model files, outputs of runs, sizes, policies, checkpoints and tuned models are equal to the byte. Needs nothing but the
-checkout; NACRE_SHARED adds the networks of MLPerf Tiny. Prints the counts as one JSON object.
+checkout; NACRE_SHARED adds networks of MLPerf Tiny and a stream. Prints the counts as one JSON object.
 """
 
 import collections
@@ -124,6 +124,7 @@ def inference(folder: pathlib.Path, shared: pathlib.Path | None) -> None:
     ]
     if shared is not None:
         cases += [(shared / name, {}) for name in (*TINY, *FLOAT)]
+        cases += [(shared.parent / "silero" / "silero_vad_openvino_16k.onnx", {"state": {"state": "stateN"}})]
         cases += [(shared / TINY[1], {"rounding": "float_even", "batch": 4}), (shared / TINY[2], {"target": "arm/m4"})]
     for network, options in cases:
         place = f"{network.name} {options}"

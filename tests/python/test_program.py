@@ -144,7 +144,18 @@ def test_int8_networks_run_on_codes(tiny):
     x = np.random.default_rng(1).integers(-128, 127, (3, *info.shape[1:]), np.int8)
     y = program(x)
     assert y.dtype == np.int8 and y.shape == (3, 12)
-    assert program.start() is None
+
+
+def test_a_stream_goes_on_until_the_next_begins(tiny):
+    model = nacre.convert(tiny.parent / "silero" / "silero_vad_openvino_16k.onnx", state={"state": "stateN"})
+    x = np.random.default_rng(1).standard_normal((3, 576)).astype(np.float32)
+    program = nacre.Program(model)
+    first, second = program(x), program(x)
+    assert (first != second).any()
+    program.start()
+    assert program(x).tobytes() == first.tobytes()
+    program.start()
+    assert np.concatenate([program(row[None]) for row in x]).tobytes() == first.tobytes()
 
 
 def test_tensors_of_torch_and_jax_are_read(digits, model, images):
