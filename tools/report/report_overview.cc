@@ -169,15 +169,19 @@ void add_facts(Html& page, const ReportedModel& model) {
 }  // namespace
 
 void add_overview(Html& page, const std::vector<ReportedModel>& models, const ReportedSet& set) {
-  page.open_section("What stands out");
-  if (models.size() == 1) add_facts(page, models.front());
-  page.named_list(findings(models, set));
-  if (set.evaluation != nullptr && models.size() > 1) add_points(page, plots_of(models, set));
+  const bool one = models.size() == 1;
+  page.open_section(one ? "The model" : "What stands out");
+  if (one) add_facts(page, models.front());
+  // Of one model only what the facts do not say.
+  if (!one || set.evaluation != nullptr || !fallbacks_of(models.front().program->loaded()).empty())
+    page.named_list(findings(models, set));
+  if (set.evaluation != nullptr && !one) add_points(page, plots_of(models, set));
   if (set.evaluation != nullptr) {
-    page.paragraph(counted(set.evaluation->samples, "sample") + "; drops are against the first model.", "page-note");
+    page.paragraph(counted(set.evaluation->samples, "sample") + (one ? "." : "; drops are against the first model."),
+                   "page-note");
     page.list(set.evaluation->notes);
   }
-  add_models(page, models, set);
+  if (!one) add_models(page, models, set);
   page.close_section();
 }
 
