@@ -102,7 +102,9 @@ TEST_F(report, refuses_policies_that_make_no_sense) {
   EXPECT_EQ(run_tool({"report", a_, "-o", html_, "--policies", "float32"}).exit_code, 2);
   EXPECT_EQ(run_tool({"report", network, a_, "-o", html_}).exit_code, 2);
   EXPECT_EQ(run_tool({"report", network, "-o", html_, "--policies", "float32,float32"}).exit_code, 2);
-  EXPECT_EQ(run_tool({"report", network, "-o", html_, "--policies", "nonsense"}).exit_code, 2);
+  const ToolRun nonsense = run_tool({"report", network, "-o", html_, "--policies", "float32,nonsense"});
+  EXPECT_EQ(nonsense.exit_code, 2);
+  EXPECT_TRUE(has(nonsense.err, "--policies: cannot convert 'nonsense'")) << nonsense.err;
   const ToolRun no_samples = run_tool({"report", network, "-o", html_, "--policies", "int8/static_from_float32"});
   EXPECT_EQ(no_samples.exit_code, 2);
   EXPECT_TRUE(has(no_samples.err, "reads samples, and there are none")) << no_samples.err;

@@ -12,12 +12,15 @@
 #include "tools/evaluate/sample_data.h"
 #include "tools/model/kernel_choice.h"
 #include "tools/model/writer.h"
+#include "tools/policies/policy_language.h"
 #include "tools/policies/policy_request.h"
 
 namespace nacre::tools {
 namespace {
 
-void require_different(const std::vector<std::string>& policies) {
+// Before anything is compiled.
+void check_policies(const std::vector<std::string>& policies) {
+  for (const std::string& policy : policies) parse_policy(policy, {"--policies", kUsage});
   for (auto policy = policies.begin(); policy != policies.end(); ++policy)
     if (std::find(policies.begin(), policy, *policy) != policy)
       throw Error(kUsage, "--policies", fmt::format("names {} twice", *policy), "leave one of them away");
@@ -41,7 +44,7 @@ Calibration calibrate_for(const Graph& graph, const PolicyRequest& request, cons
 }  // namespace
 
 std::vector<std::unique_ptr<LoadedModel>> compile_under(const NetworkUnderPolicies& wanted, const NpzArrays& data) {
-  require_different(wanted.policies);
+  check_policies(wanted.policies);
   const Graph graph = load_network(wanted.network, {.shapes = wanted.shapes});
   std::vector<std::unique_ptr<LoadedModel>> models;
   for (const std::string& policy : wanted.policies) {
