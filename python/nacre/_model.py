@@ -182,9 +182,7 @@ class Model:
         """
         return evaluate([self], x, y, **options)
 
-    def firmware(
-        self, directory: str | os.PathLike[str], **options: Unpack[FirmwareOptions]
-    ) -> dict[str, Any]:
+    def firmware(self, directory: str | os.PathLike[str], **options: Unpack[FirmwareOptions]) -> dict[str, Any]:
         """Writes the model as C++ that is bound already, for a microcontroller, as `nacre firmware` does."""
         return self._json("firmware", options, own={"output": directory})
 

@@ -119,7 +119,9 @@ class Program:
             self._native.start()
 
     def __repr__(self) -> str:
-        return f"<nacre.Program of {self.model.name}: {self.info.target}, batch {self.info.batch}, kernels {self.kernels}>"
+        return (
+            f"<nacre.Program of {self.model.name}: {self.info.target}, batch {self.info.batch}, kernels {self.kernels}>"
+        )
 
 
 def _index(i: int | str, infos: tuple[TensorInfo, ...]) -> int:

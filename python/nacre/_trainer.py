@@ -54,7 +54,9 @@ class Trainer:
 
     def __init__(self, model: Model, *, kernels: str = "auto", threads: int = 1, target: str = "") -> None:
         if not isinstance(model, Model):
-            raise TypeError(f"a trainer is of a nacre.Model, not {type(model).__name__}: nacre.convert(..., train=LOSS)")
+            raise TypeError(
+                f"a trainer is of a nacre.Model, not {type(model).__name__}: nacre.convert(..., train=LOSS)"
+            )
         if not 1 <= threads <= 256:
             raise ValueError(f"threads is {threads}, not from 1 to 256")
         self.model = model
@@ -168,7 +170,9 @@ class Trainer:
         """Copies of the trained parameters alone, by name."""
         with self._lock:
             return {
-                info.name: np.array(view(self._native.state_tensor(i), info)) for info, i, trains in self._state if trains
+                info.name: np.array(view(self._native.state_tensor(i), info))
+                for info, i, trains in self._state
+                if trains
             }
 
     def load_state_dict(self, state: Mapping[str, object], *, strict: bool = True) -> None:

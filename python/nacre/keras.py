@@ -66,4 +66,6 @@ class DeployedSize(keras.callbacks.Callback):  # type: ignore[misc, unused-ignor
         if logs is not None:
             logs.update(found)
         if not self.quiet:
-            print("deployed: " + ", ".join(f"{name.removeprefix('deployed_')} {value}" for name, value in found.items()))
+            print(
+                "deployed: " + ", ".join(f"{name.removeprefix('deployed_')} {value}" for name, value in found.items())
+            )

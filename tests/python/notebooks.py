@@ -23,7 +23,9 @@ def main() -> int:
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         if any(cell.outputs or cell.execution_count for cell in code):
             raise SystemExit(f"notebooks: {path.name} holds outputs: clear them")
-        NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
+        NotebookClient(
+            notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}
+        ).execute()
         if any(output.output_type == "error" for cell in code for output in cell.outputs):
             raise SystemExit(f"notebooks: a cell of {path.name} failed")
         cells += len(code)

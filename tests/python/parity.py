@@ -22,7 +22,13 @@ import nacre
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tools" / "samples"
 DIGITS = SAMPLES / "digits.onnx"
-TINY = ("ad01_int8.tflite", "kws_ref_model.tflite", "pretrainedResnet_quant.tflite", "str_ww_ref_model.tflite", "vww_96_int8.tflite")
+TINY = (
+    "ad01_int8.tflite",
+    "kws_ref_model.tflite",
+    "pretrainedResnet_quant.tflite",
+    "str_ww_ref_model.tflite",
+    "vww_96_int8.tflite",
+)
 FLOAT = ("ad01.h5", "kws_ref_model_float32.tflite")
 counts: collections.Counter[str] = collections.Counter()
 
@@ -64,7 +70,9 @@ def random_input(info: nacre.TensorInfo, rows: int, generator: np.random.Generat
     return generator.standard_normal(shape).astype(dtype)
 
 
-def convert_both(network: pathlib.Path, options: dict[str, object], folder: pathlib.Path) -> tuple[nacre.Model, pathlib.Path]:
+def convert_both(
+    network: pathlib.Path, options: dict[str, object], folder: pathlib.Path
+) -> tuple[nacre.Model, pathlib.Path]:
     made = folder / "tool.nacre"
     tool("convert", network, "-o", made, *words_of(options))
     model = nacre.convert(network, **options)
@@ -144,7 +152,12 @@ def policies() -> None:
     equal("policies", nacre.policies.names(), said["names"], "names")
     examples = [form["example"] for form in said["forms"] if form["example"]]
     for name in dict.fromkeys(said["names"] + examples):
-        equal("policies", nacre.policies.resolve(name), json.loads(tool("policies", name, "--json")).get("record", {}), name)
+        equal(
+            "policies",
+            nacre.policies.resolve(name),
+            json.loads(tool("policies", name, "--json")).get("record", {}),
+            name,
+        )
 
 
 def training(folder: pathlib.Path) -> None:
@@ -153,14 +166,35 @@ def training(folder: pathlib.Path) -> None:
     np.save(folder / "x.npy", x)
     np.save(folder / "y.npy", y)
     data = ("--data", folder / "x.npy", "--labels", folder / "y.npy")
-    for policy, optimizer in itertools.product(("float32", "mixed_float16", "float8_from_float32"), ("adam", "momentum")):
+    for policy, optimizer in itertools.product(
+        ("float32", "mixed_float16", "float8_from_float32"), ("adam", "momentum")
+    ):
         place = f"{policy} {optimizer}"
         options = {"train": "softmax_cross_entropy", "optimizer": optimizer, "policy": policy, "batch": 16}
         model, made = convert_both(DIGITS, options, folder)
-        here, there, saved = (folder / f"{policy.replace('/', '_')}-{optimizer}-{name}" for name in ("package", "tool", "saved"))
+        here, there, saved = (
+            folder / f"{policy.replace('/', '_')}-{optimizer}-{name}" for name in ("package", "tool", "saved")
+        )
         tuned = folder / "tuned.nacre"
-        tool("tune", made, *data, "--no-shuffle", "--epochs", 1, "--batch", 32, "--lr", 0.01, "--checkpoint", there, "-o", tuned)
-        result = nacre.tune(model, folder / "x.npy", folder / "y.npy", no_shuffle=True, epochs=1, batch=32, lr=0.01, checkpoint=here)
+        tool(
+            "tune",
+            made,
+            *data,
+            "--no-shuffle",
+            "--epochs",
+            1,
+            "--batch",
+            32,
+            "--lr",
+            0.01,
+            "--checkpoint",
+            there,
+            "-o",
+            tuned,
+        )
+        result = nacre.tune(
+            model, folder / "x.npy", folder / "y.npy", no_shuffle=True, epochs=1, batch=32, lr=0.01, checkpoint=here
+        )
         for slot in sorted(path.name for path in there.glob("*.checkpoint")):
             equal("checkpoints", (here / slot).read_bytes(), (there / slot).read_bytes(), f"{place} {slot}")
         equal("tuned models", result.model.to_bytes(), tuned.read_bytes(), f"{place} tune -o")
@@ -180,7 +214,9 @@ def training(folder: pathlib.Path) -> None:
         tool("export", made, "--checkpoint", saved, "-o", tuned)
         equal("tuned models", trainer.export().to_bytes(), tuned.read_bytes(), f"{place} export")
         tool("export", made, "--checkpoint", saved, "-o", tuned, "--network", DIGITS)
-        equal("tuned models", trainer.export(network=DIGITS).to_bytes(), tuned.read_bytes(), f"{place} export --network")
+        equal(
+            "tuned models", trainer.export(network=DIGITS).to_bytes(), tuned.read_bytes(), f"{place} export --network"
+        )
 
 
 def bytes_of(state: dict[str, np.ndarray]) -> dict[str, bytes]:

@@ -14,7 +14,12 @@ def test_a_model_survives_saving_and_pickling(model, tmp_path):
     path = tmp_path / "m.nacre"
     model.save(path)
     assert path.read_bytes() == model.to_bytes() and os.listdir(tmp_path) == ["m.nacre"]
-    for again in (nacre.load(path), nacre.load(str(path)), nacre.load(model.to_bytes()), pickle.loads(pickle.dumps(model))):
+    for again in (
+        nacre.load(path),
+        nacre.load(str(path)),
+        nacre.load(model.to_bytes()),
+        pickle.loads(pickle.dumps(model)),
+    ):
         assert again == model and hash(again) == hash(model)
 
 
@@ -56,17 +61,25 @@ def test_options_take_python_values(digits, images):
     assert by_name == nacre.convert(digits, policy="int8/static_from_float32", calibrate=images[:16])
 
 
-@pytest.mark.parametrize("options", [{"polcy": "int8"}, {"json": True}, {"output": "x"}, {"keep_inputs": 3}, {"batch": True}, {"policy": object()}])
+@pytest.mark.parametrize(
+    "options",
+    [{"polcy": "int8"}, {"json": True}, {"output": "x"}, {"keep_inputs": 3}, {"batch": True}, {"policy": object()}],
+)
 def test_wrong_keywords_and_kinds_are_type_errors(digits, options):
     with pytest.raises(TypeError):
         nacre.convert(digits, **options)
 
 
-@pytest.mark.parametrize("options", [{"policy": "int9"}, {"batch": 0}, {"batch": "x"}, {"calibrate": "/nowhere.npy"}, {"golden": 1, "train": "huber"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"policy": "int9"}, {"batch": 0}, {"batch": "x"}, {"calibrate": "/nowhere.npy"}, {"golden": 1, "train": "huber"}],
+)
 def test_what_the_tool_refuses_is_its_sentence(digits, options):
     with pytest.raises(nacre.Error) as refused:
         nacre.convert(digits, **options)
-    assert refused.value.code is None and refused.value.exit_code in (2, 3, 5) and "/tmp/nacre-" not in str(refused.value)
+    assert (
+        refused.value.code is None and refused.value.exit_code in (2, 3, 5) and "/tmp/nacre-" not in str(refused.value)
+    )
 
 
 def test_what_the_engine_refuses_has_code_table_and_index(model):
@@ -83,8 +96,14 @@ def test_what_the_engine_refuses_has_code_table_and_index(model):
 def test_pictures_and_summaries(digits, model):
     assert xml.etree.ElementTree.fromstring(model.picture()).tag.endswith("svg")
     assert "<table>" in model._repr_html_() and "conv1" in model._repr_html_()
-    assert "digits.nacre" in repr(model) and "conv1" in model.summary() and model.inspect()["file_bytes"] == len(model.to_bytes())
-    assert "conv1" in nacre.graph(digits, stop_after="simplify") and "conv1" in nacre.graph(digits, rewrite="mixed_float16", explain=True)
+    assert (
+        "digits.nacre" in repr(model)
+        and "conv1" in model.summary()
+        and model.inspect()["file_bytes"] == len(model.to_bytes())
+    )
+    assert "conv1" in nacre.graph(digits, stop_after="simplify") and "conv1" in nacre.graph(
+        digits, rewrite="mixed_float16", explain=True
+    )
 
 
 def test_compare_and_evaluate(digits, images, labels, tmp_path):
@@ -105,7 +124,9 @@ def test_golden_pairs_are_checked(digits):
 
 
 def test_search_gives_a_map_that_converts(digits, images, labels):
-    found = nacre.search(digits, images[:60], labels[:60], policies="float32,int8_from_float32", budget=20, max_drop=0.1)
+    found = nacre.search(
+        digits, images[:60], labels[:60], policies="float32,int8_from_float32", budget=20, max_drop=0.1
+    )
     small = nacre.convert(digits, policy_file=found["map"])
     assert len(small.to_bytes()) < len(nacre.convert(digits).to_bytes())
     with pytest.raises(nacre.Error) as refused:

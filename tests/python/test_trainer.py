@@ -159,7 +159,9 @@ def test_a_callback_sees_every_epoch_and_ends_the_training(digits, images, label
         seen.append(epoch)
         return len(seen) < 3
 
-    tuned = nacre.tune(digits, images[:128], labels[:128], loss="softmax_cross_entropy", epochs=9, batch=32, lr=0.01, callback=callback)
+    tuned = nacre.tune(
+        digits, images[:128], labels[:128], loss="softmax_cross_entropy", epochs=9, batch=32, lr=0.01, callback=callback
+    )
     assert seen == tuned.epochs and [epoch["epoch"] for epoch in seen] == [1, 2, 3] and tuned.summary["stopped_early"]
     assert tuned.model.evaluate(images[:128], labels[:128])["models"][0]["value"] > 0.9
 
@@ -173,9 +175,17 @@ def test_a_callback_sees_every_epoch_and_ends_the_training(digits, images, label
 def test_an_interrupted_training_goes_on_to_the_same_bytes(digits, images, labels, tmp_path):
     def train(folder, callback=None):
         return nacre.tune(
-            digits, images[:256], labels[:256], loss="softmax_cross_entropy", epochs=6, batch=32, lr=0.01, checkpoint=folder,
-            kernels="reference", callback=callback,
-        )  # fmt: skip
+            digits,
+            images[:256],
+            labels[:256],
+            loss="softmax_cross_entropy",
+            epochs=6,
+            batch=32,
+            lr=0.01,
+            checkpoint=folder,
+            kernels="reference",
+            callback=callback,
+        )
 
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "cut", lambda epoch: _thread.interrupt_main() if epoch["epoch"] == 2 else None)

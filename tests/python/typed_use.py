@@ -36,13 +36,17 @@ def models(path: str, x: NDArray[np.float32], y: NDArray[np.int32]) -> nacre.Mod
     scale: float | None = model.outputs[0].scale
     layer: nacre.Layer = model.layers[0]
     program: nacre.ProgramInfo = model.programs[0]
-    print(text, facts, shape, scale, layer.policy, program.batch, model.metadata["converter"], model.targets, model.trains)
+    print(
+        text, facts, shape, scale, layer.policy, program.batch, model.metadata["converter"], model.targets, model.trains
+    )
     print(model.picture(), model.summary(steps=True), model.name, info.numpy_dtype)
     return model
 
 
 def runs(model: nacre.Model, x: NDArray[np.float32]) -> NDArray[Any]:
-    program = nacre.Program(model, target="host", kernels="reference", threads=2, quantize_inputs=True, dequantize_outputs=True)
+    program = nacre.Program(
+        model, target="host", kernels="reference", threads=2, quantize_inputs=True, dequantize_outputs=True
+    )
     y: NDArray[Any] = program(x)
     named: dict[str, NDArray[Any]] = program({"x": x})
     program.input("x")[...] = x
