@@ -60,20 +60,19 @@ class Model:
     """
 
     def __init__(self, data: bytes, name: str = "model.nacre") -> None:
-        self._data = bytes(data)
         self._name = name
-        self.native = _native.Model(self._data, name)
+        self.native = _native.Model(bytes(data), name)
         self.conversion: dict[str, Any] = {}
         """What `nacre convert --json` says of it, where this process made it: targets, fallbacks, log, ..."""
 
     def __reduce__(self) -> tuple[type[Model], tuple[bytes, str]]:
-        return Model, (self._data, self._name)
+        return Model, (self.to_bytes(), self._name)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Model) and self._data == other._data
+        return isinstance(other, Model) and self.native.same(other.native)
 
     def __hash__(self) -> int:
-        return hash(self._data)
+        return hash((self.native.size(), self.metadata.get("source_sha256"), self.metadata.get("converter_options")))
 
     @property
     def name(self) -> str:
@@ -81,11 +80,11 @@ class Model:
 
     def to_bytes(self) -> bytes:
         """The model file's bytes, as `nacre convert` writes them."""
-        return self._data
+        return self.native.to_bytes()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file whole or not at all. Raises nacre.Error where it cannot be written."""
-        _native.write_file(os.fsencode(path), self._data)
+        self.native.save(os.fsencode(path))
 
     @cached_property
     def _about(self) -> dict[str, Any]:
@@ -192,7 +191,7 @@ class Model:
         trains = ", trains" if self.trains else ""
         return (
             f"<nacre.Model {self._name}: {len(self.layers)} layers in {shown}; {', '.join(self.targets)}{trains}; "
-            f"{len(self._data):,} bytes>"
+            f"{self.native.size():,} bytes>"
         )
 
     def _repr_html_(self) -> str:
@@ -210,14 +209,17 @@ class Model:
         )
         of_layers = rows([(layer.name, layer.op, layer.policy) for layer in self.layers])
         return (
-            f"<p><b>{html.escape(self._name)}</b>: {len(self._data):,} bytes; {html.escape(', '.join(self.targets))}</p>"
+            f"<p><b>{html.escape(self._name)}</b>: {self.native.size():,} bytes; {html.escape(', '.join(self.targets))}</p>"
             f"<table><tr><th></th><th>name</th><th>type</th><th>shape</th><th>scale</th></tr>{of_tensors}</table>"
             f"<table><tr><th>layer</th><th>operator</th><th>policy</th></tr>{of_layers}</table>"
             f"<details><summary>graph and memory</summary>{self.picture()}</details>"
         )
 
     def _file(self, folder: _files.Folder) -> str:
-        return folder.write(self._name, self._data)
+        path = folder.path(self._name)
+        with open(path, "wb") as file:
+            file.write(self.to_bytes())
+        return path
 
     def _json(self, command: str, options: Any = None, **more: Any) -> dict[str, Any]:
         with _files.Folder() as folder:

@@ -2,6 +2,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+
 #include "python/native/bindings.h"
 #include "python/native/errors.h"
 #include "python/native/tensors.h"
@@ -57,19 +59,32 @@ void add_model(nb::module_& m) {
             new (self) LoadedModel(view, name, "");
           },
           nb::arg("data"), nb::arg("name"))
+      .def("to_bytes",
+           [](const LoadedModel& model) {
+             const std::span<const std::byte> bytes = model.model().bytes();
+             return nb::bytes(bytes.data(), bytes.size());
+           })
+      .def("size", [](const LoadedModel& model) { return model.model().bytes().size(); })
+      .def(
+          "same",
+          [](const LoadedModel& a, const LoadedModel& b) {
+            return std::ranges::equal(a.model().bytes(), b.model().bytes());
+          },
+          nb::arg("other"), "Whether the files are equal to the byte.")
+      .def(
+          "save",
+          [](const LoadedModel& model, const nb::bytes& path) {
+            const std::span<const std::byte> bytes = model.model().bytes();
+            tools::write_file_whole(std::string(path.c_str(), path.size()),
+                                    std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+          },
+          nb::arg("path"), "Writes the file whole or not at all.")
       .def("infer_program", &LoadedModel::infer_program, nb::arg("target"),
            "Index of the program that infers for a target; of \"\" the one for this machine.")
       .def(
           "describe", [](const LoadedModel& model) { return text_of(describe(model).dump()); },
           "Programs with inputs and outputs, layers with policies, and metadata, as JSON.");
   m.attr("MAGIC") = nb::bytes(kMagic, sizeof kMagic);
-  m.def(
-      "write_file",
-      [](const nb::bytes& path, const nb::bytes& data) {
-        tools::write_file_whole(std::string(path.c_str(), path.size()),
-                                std::span(static_cast<const uint8_t*>(data.data()), data.size()));
-      },
-      nb::arg("path"), nb::arg("data"), "Writes the file whole or not at all.");
 }
 
 }  // namespace nacre::python
