@@ -1,14 +1,63 @@
 // What the C API's sources share: how results become C's structs.
 #pragma once
 
+#include <cstddef>
 #include <cstring>
+#include <span>
 
 #include "engine/nacre_c.h"
 #include "engine/run/program.h"
 
 namespace nacre {
 
+inline const Model& of(const nacre_model* model) {
+  return *static_cast<const Model*>(static_cast<const void*>(model->opaque));
+}
+
+// The caller's struct is the engine's, member by member.
+static_assert(sizeof(Workers) == sizeof(nacre_workers));
+static_assert(offsetof(Workers, context) == offsetof(nacre_workers, context));
+static_assert(offsetof(Workers, count) == offsetof(nacre_workers, count));
+static_assert(offsetof(Workers, run) == offsetof(nacre_workers, run));
+static_assert(offsetof(Workers, least_work) == offsetof(nacre_workers, least_work));
+inline const Workers* of(const nacre_workers* workers) {
+  return static_cast<const Workers*>(static_cast<const void*>(workers));
+}
+inline bool usable(const nacre_workers* workers) {
+  return workers == nullptr || (workers->run != nullptr && workers->count > 0);
+}
+inline Machine machine_of(const nacre_workers* workers) {
+  return {.workers = workers == nullptr ? 1 : uint32_t(workers->count)};
+}
+inline bool usable(const nacre_kernels* const* kernels, size_t count) {
+  if (kernels == nullptr) return false;
+  for (size_t i = 0; i < count; ++i)
+    if (kernels[i] == nullptr) return false;
+  return true;
+}
+
+template <class T>
+T* bytes_of(std::span<T> bytes, size_t* size) {
+  if (size != nullptr) *size = bytes.size();
+  return bytes.data();
+}
+
 inline nacre_status to_c(const Status& s) { return {uint8_t(s.code), uint8_t(s.table), s.index, s.needed, s.given}; }
+
+// A struct of the caller's that holds its size and something beside it.
+template <class T>
+constexpr bool usable(const T* given) {
+  return given != nullptr && given->size >= 2 * sizeof(uint32_t);
+}
+
+// kArgument of the first argument that does not hold; else a success.
+template <class... Holds>
+constexpr Status arguments(Holds... holds) {
+  uint32_t index = 0;
+  bool all = true;
+  ((all = all && holds, index += all ? 1 : 0), ...);
+  return all ? Status{} : Status{Code::kArgument, Table::kNone, index};
+}
 
 // As much as the caller's struct, of this or an earlier version, has room for; its size stays. Of all structs that
 // start so.

@@ -8,13 +8,20 @@
  *   read nacre_program_output(&program, 0, &n);
  *
  * Handles hold no pointers to themselves' memory but to the bytes and memory given: keep those, and `model`, in place.
- * Pointers must not be NULL but where it is said that they may. No call allocates. A status with code 0 is success;
- * nacre_sentence(code) says what another one means. */
+ * No call allocates. A status with code 0 is success; nacre_sentence(code) says what another one means. A pointer that
+ * is NULL where that is not said to be allowed, and a struct whose `size` was not set, are refused (NACRE_ARGUMENT);
+ * functions that give a pointer or a number then give NULL or 0.
+ *
+ * What must be written before every run: all inputs but those whose nacre_tensor_info.survives is 1, which stay as they
+ * were written until they are written again. Outputs can be read until the next run. */
 #ifndef NACRE_C_H
 #define NACRE_C_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* Grows by one where something is added below; nothing is removed or changed. nacre_c_version() is the library's. */
+#define NACRE_C_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,6 +71,9 @@ typedef struct {
   uint64_t given;
 } nacre_status;
 
+#define NACRE_ARGUMENT ((uint8_t)113) /* nacre::Code::kArgument; `index`: which argument, from 0 */
+#define NACRE_NO_NAME ((uint8_t)114)  /* nacre::Code::kNoName: nothing has this name or index */
+
 typedef struct {
   uint32_t size; /* set to sizeof(nacre_sizes) before the call: structs of later versions grow at the end */
   uint32_t reserved;
@@ -74,6 +84,7 @@ typedef struct {
 } nacre_sizes;
 
 const char* nacre_version(void);          /* of the library, "0.1.0" */
+uint32_t nacre_c_version(void);           /* NACRE_C_VERSION of the header that it was compiled with */
 const char* nacre_sentence(uint8_t code); /* "" where sentences are compiled away */
 const nacre_kernels* nacre_reference_kernels(void);
 
@@ -82,6 +93,89 @@ nacre_status nacre_model_open(nacre_model* model, const void* bytes, size_t size
 /* Reads every weight: checksums, and that none is NaN or infinite. */
 nacre_status nacre_model_check_weights(const nacre_model* model);
 uint32_t nacre_model_program_count(const nacre_model* model);
+/* Weights that lie apart from the file: data of a segment, at a multiple of 64; then programs are bound again. */
+nacre_status nacre_model_attach(nacre_model* model, uint32_t segment, const void* data, size_t size);
+
+/* ---- What is in a model: engine/model/tensor_info.h ----
+ *   nacre_tensor_info audio = {sizeof audio};
+ *   nacre_model_input(&model, "audio", &audio);    // audio.element, audio.dims, audio.scale, audio.zero
+ * Texts and arrays are the model file's own: they stay while its bytes do. Texts end with a 0. */
+#define NACRE_INFER 0u /* entries: kinds of programs */
+#define NACRE_GRADIENTS 1u
+#define NACRE_UPDATE 2u
+#define NACRE_DERIVE 3u
+
+enum {
+  NACRE_FLOAT32 = 1,
+  NACRE_FLOAT16 = 2,
+  NACRE_BFLOAT16 = 3,
+  NACRE_FLOAT64 = 4,
+  NACRE_INT8 = 5,
+  NACRE_UINT8 = 6,
+  NACRE_INT16 = 7,
+  NACRE_INT32 = 8,
+  NACRE_INT64 = 9,
+  NACRE_UINT32 = 10,
+  NACRE_BOOL = 11,
+  NACRE_INT4 = 12 /* two in a byte; others: nacre::ElementType (engine/base/tensor.h) */
+};
+
+typedef struct {
+  uint32_t size; /* set to sizeof(nacre_tensor_info) before the call */
+  uint32_t tensor;
+  uint32_t program, index; /* of an input or output; else 0xFFFFFFFF */
+  uint8_t element;         /* NACRE_FLOAT32 ... */
+  uint8_t rank;
+  uint8_t batched;  /* dims[0] is the batch: nacre_program_run_rows lowers it */
+  uint8_t survives; /* an input that no run overwrites */
+  int32_t dims[8];  /* elements of each axis; 0 beyond the rank */
+  uint32_t axis;    /* of scales and zeros */
+  uint64_t bytes;
+  const char* name; /* "" where names were stripped */
+  const char* axes; /* "NHWC", or "" */
+  /* real = scale * (code - zero). scale 0: no quantizer, or one scale for each index of `axis`, or one that training
+     changes. */
+  float scale;
+  int32_t zero;
+  const float* scales;  /* scale_count of them, or NULL */
+  const int32_t* zeros; /* as many, or NULL: all `zero` */
+  uint32_t scale_count;
+  uint32_t reserved;
+} nacre_tensor_info;
+
+typedef struct {
+  uint32_t size;  /* set to sizeof(nacre_program_info) before the call */
+  uint32_t entry; /* NACRE_INFER ... */
+  uint32_t inputs, outputs, steps, batch;
+  uint32_t first_tensor, tensors; /* ids of its own tensors */
+  const char* target;             /* "host", "x86/avx2" */
+} nacre_program_info;
+
+typedef struct {
+  uint32_t size;     /* set to sizeof(nacre_step_info) before the call */
+  uint32_t operands; /* how many */
+  const char* op;    /* "conv2d" */
+  const char* layer; /* "" where it belongs to none */
+} nacre_step_info;
+
+/* By name: of the first program that infers. NACRE_NO_NAME: there is none. */
+nacre_status nacre_model_input(const nacre_model* model, const char* name, nacre_tensor_info* info);
+nacre_status nacre_model_output(const nacre_model* model, const char* name, nacre_tensor_info* info);
+nacre_status nacre_model_input_at(const nacre_model* model, uint32_t program, uint32_t index, nacre_tensor_info* info);
+nacre_status nacre_model_output_at(const nacre_model* model, uint32_t program, uint32_t index, nacre_tensor_info* info);
+uint32_t nacre_model_tensor_count(const nacre_model* model);
+nacre_status nacre_model_tensor(const nacre_model* model, uint32_t tensor, nacre_tensor_info* info);
+/* `target` may be NULL: the first program of this entry. */
+nacre_status nacre_model_find(const nacre_model* model, uint32_t entry, const char* target, uint32_t* program);
+nacre_status nacre_model_program(const nacre_model* model, uint32_t program, nacre_program_info* info);
+nacre_status nacre_model_step(const nacre_model* model, uint32_t program, uint32_t step, nacre_step_info* info);
+uint32_t nacre_model_metadata_count(const nacre_model* model);
+nacre_status nacre_model_metadata_at(const nacre_model* model, uint32_t index, const char** key, const char** value);
+const char* nacre_model_metadata(const nacre_model* model, const char* key); /* NULL: no such key */
+/* The name of a class, `length` bytes without a 0 behind them; NULL: the model names no such class. */
+const char* nacre_model_label(const nacre_model* model, uint32_t index, size_t* length);
+
+/* ---- Programs ---- */
 
 nacre_status nacre_program_measure(const nacre_model* model, uint32_t program, const nacre_kernels* kernels,
                                    nacre_sizes* sizes);
@@ -97,6 +191,30 @@ nacre_status nacre_program_start(const nacre_program* program);
 nacre_status nacre_program_run(const nacre_program* program);
 nacre_status nacre_program_run_rows(const nacre_program* program,
                                     uint32_t rows); /* the first rows of the compiled batch */
+
+/* With several sets of kernels, the first that takes a step runs it, and with the caller's threads. */
+typedef struct {
+  void* context;
+  int count;
+  /* Returns when task(task_context, i, worker) has been called once for each i in [0, tiles). */
+  void (*run)(void* context, void (*task)(void* task_context, int tile, int worker), void* task_context, int tiles);
+  uint64_t least_work; /* multiply-accumulates below which one worker does all: 200,000 fits threads that spin */
+} nacre_workers;
+
+/* `workers` may be NULL: one thread. They, and the sets, outlive the program. */
+nacre_status nacre_program_measure_with(const nacre_model* model, uint32_t program, const nacre_kernels* const* kernels,
+                                        size_t count, const nacre_workers* workers, nacre_sizes* sizes);
+nacre_status nacre_program_bind_with(nacre_program* program, const nacre_model* model, uint32_t index,
+                                     const nacre_kernels* const* kernels, size_t count, const nacre_workers* workers,
+                                     void* memory, size_t size);
+/* The bytes of any of its tensors, an intermediate one between its first and last step; NULL: no such. */
+const void* nacre_program_tensor(const nacre_program* program, uint32_t tensor, size_t* size);
+uint32_t nacre_program_step_count(const nacre_program* program);
+/* Steps [first, last) alone, of `rows` rows (0: the compiled batch). */
+nacre_status nacre_program_run_steps(const nacre_program* program, uint32_t first, uint32_t last, uint32_t rows);
+/* A profiler: called before each step (ended 0) and behind it (ended 1). */
+typedef void (*nacre_step_hook)(void* context, uint32_t step, int ended);
+nacre_status nacre_program_run_hooked(const nacre_program* program, uint32_t rows, nacre_step_hook hook, void* context);
 
 /* Static programs: bound on a PC and written as C++ by `nacre firmware`, which declares one in NAME.h. Nothing is
  * opened, measured or bound: write the inputs, run, read the outputs. */
@@ -138,6 +256,9 @@ typedef struct {
   int (*program)(void* context, uint64_t offset, const void* from, size_t size);
   int (*erase)(void* context, uint64_t offset); /* erase_bytes, all 0xFF afterwards */
   int (*flush)(void* context);                  /* NULL: what was programmed survives a loss of power at once */
+  /* Since version 2. The end, from the start of the slot at `offset`, of what was programmed since its erase: of a
+     storage that offers more than it holds, as files do. NULL: a whole slot. */
+  uint64_t (*filled)(void* context, uint64_t offset);
 } nacre_storage;
 
 typedef struct {
@@ -158,6 +279,13 @@ nacre_status nacre_trainer_measure(const nacre_model* model, const char* target,
 /* `memory` at a multiple of 16, at least sizes.total bytes. */
 nacre_status nacre_trainer_bind(nacre_trainer* trainer, const nacre_model* model, const char* target,
                                 const nacre_kernels* const* kernels, size_t count, void* memory, size_t size);
+/* With the caller's threads; `workers` may be NULL. */
+nacre_status nacre_trainer_measure_with(const nacre_model* model, const char* target,
+                                        const nacre_kernels* const* kernels, size_t count, const nacre_workers* workers,
+                                        nacre_sizes* sizes);
+nacre_status nacre_trainer_bind_with(nacre_trainer* trainer, const nacre_model* model, const char* target,
+                                     const nacre_kernels* const* kernels, size_t count, const nacre_workers* workers,
+                                     void* memory, size_t size);
 nacre_status nacre_trainer_start(nacre_trainer* trainer);    /* the state becomes the model's initial values */
 nacre_status nacre_trainer_restored(nacre_trainer* trainer); /* the state was written from outside */
 uint32_t nacre_trainer_input_count(const nacre_trainer* trainer);
@@ -195,6 +323,26 @@ nacre_status nacre_trainer_merged(nacre_trainer* trainer, uint32_t micro_batches
 nacre_status nacre_trainer_accumulate_apart(nacre_trainer* trainer, void* keep, size_t size, uint32_t rows);
 /* NULL and 0 before start, and where a device does not give it back. */
 void* nacre_trainer_state(const nacre_trainer* trainer, size_t* size);
+
+/* Learning rates by step (engine/numeric/schedule.h has the formulas): what commit is given. */
+#define NACRE_CONSTANT 0u
+#define NACRE_STEP 1u
+#define NACRE_COSINE 2u
+#define NACRE_LINEAR 3u
+#define NACRE_ONE_CYCLE 4u
+typedef struct {
+  uint32_t size;         /* set to sizeof(nacre_schedule) */
+  uint32_t kind;         /* NACRE_CONSTANT ... */
+  float rate;            /* the highest */
+  uint32_t steps;        /* until its end; of NACRE_STEP between two of them */
+  float gamma;           /* of NACRE_STEP: the factor of each */
+  float end;             /* share of `rate` at the end */
+  uint32_t warmup_steps; /* from rate * warmup_start to rate */
+  float warmup_start;
+  float pct; /* of NACRE_ONE_CYCLE: the share of the steps that rise */
+} nacre_schedule;
+/* NACRE_ARGUMENT: a field out of its range. */
+nacre_status nacre_schedule_rate(const nacre_schedule* schedule, uint32_t step, float* rate);
 
 /* Bytes that a storage with these granules must have. */
 nacre_status nacre_checkpoint_measure(const nacre_model* model, const nacre_storage* storage, uint32_t note_bytes,

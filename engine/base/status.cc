@@ -136,6 +136,9 @@ constexpr const char* kSentences[] = {
     "the port could not begin, finish, copy or fill",
 
     "a tensor that cannot be stored in this layout",
+
+    "a pointer is NULL, or the size of a struct is not set",
+    "nothing has this name or index",
 };
 static_assert(std::size(kSentences) == size_t(Code::kCodeCount));
 

@@ -149,6 +149,10 @@ enum class Code : uint8_t {
   kPortFailed,  // a port could not begin, finish, copy or fill
 
   kLayout,  // a tensor in a layout that it may not have (Table::kTensor)
+
+  // Of C's functions (nacre_c.h; index = position of the argument, from 0) and of questions by name (Table::kNone).
+  kArgument,  // a pointer is NULL, or a struct's `size` is less than 8
+  kNoName,    // nothing has this name or index
   kCodeCount
 };
 

@@ -82,6 +82,8 @@ struct Limits {
   uint64_t work = uint64_t{1} << 50;  // multiply-accumulates of one run
 };
 
+struct TensorInfo;  // model/tensor_info.h
+
 // A program of the model, as plain values and views into the file.
 struct ProgramView {
   Entry entry = Entry::kInfer;
@@ -128,6 +130,24 @@ class Model {
   // The program of this kind for the target that `program` is compiled for.
   Status find_beside(uint32_t program, Entry entry, uint32_t* index) const;
 
+  // What a caller asks about inputs, outputs and any other tensor (model/tensor_info.h): kNoName where there is none.
+  // By name: of the first program that infers.
+  Status input(uint32_t program, uint32_t index, TensorInfo* info) const;
+  Status output(uint32_t program, uint32_t index, TensorInfo* info) const;
+  Status input(const char* name, TensorInfo* info) const;
+  Status output(const char* name, TensorInfo* info) const;
+  Status tensor(uint32_t tensor, TensorInfo* info) const;
+
+  // Texts in the file, that end with a 0; null: no such.
+  const char* target(uint32_t program) const;
+  uint32_t metadata_count() const;
+  const char* metadata_key(uint32_t index) const;
+  const char* metadata_value(uint32_t index) const;
+  const char* metadata(const char* key) const;
+  const char* layer_name(uint32_t step) const;  // of the layer that a step belongs to
+  // Line `index` of the metadata `labels`: the name of class `index`. Empty: no such.
+  std::span<const char> label(uint32_t index) const;
+
   uint64_t work_limit() const { return work_limit_; }
   // The FlatBuffer, for tools that read names, layers and metadata.
   const schema::Model* root() const { return root_; }
@@ -136,6 +156,8 @@ class Model {
   friend class Verifier;
 
   Status find(Entry entry, std::span<const char> target, bool any, uint32_t* index) const;
+  Status described(uint32_t program, uint32_t index, bool output, TensorInfo* info) const;
+  Status named(const char* name, bool output, TensorInfo* info) const;
   const std::byte* segment(uint32_t index) const;
   Status check_quantizers() const;
   Status check_multipliers() const;

@@ -6,7 +6,7 @@ namespace {
 
 std::byte* bytes_of(std::span<const std::span<std::byte>> list, uint32_t index, size_t* size) {
   const std::span<std::byte> bytes = index < list.size() ? list[index] : std::span<std::byte>();
-  *size = bytes.size();
+  if (size != nullptr) *size = bytes.size();
   return bytes.data();
 }
 
@@ -15,12 +15,16 @@ std::byte* bytes_of(std::span<const std::span<std::byte>> list, uint32_t index, 
 extern "C" {
 
 void* nacre_static_input(const nacre_static_program* program, uint32_t index, size_t* size) {
-  return bytes_of(program->inputs, index, size);
+  return program == nullptr ? nullptr : bytes_of(program->inputs, index, size);
 }
 const void* nacre_static_output(const nacre_static_program* program, uint32_t index, size_t* size) {
-  return bytes_of(program->outputs, index, size);
+  return program == nullptr ? nullptr : bytes_of(program->outputs, index, size);
 }
-void nacre_static_start(const nacre_static_program* program) { nacre::start_stream(*program); }
-uint8_t nacre_static_run(const nacre_static_program* program) { return uint8_t(program->run()); }
+void nacre_static_start(const nacre_static_program* program) {
+  if (program != nullptr) nacre::start_stream(*program);
+}
+uint8_t nacre_static_run(const nacre_static_program* program) {
+  return program == nullptr ? NACRE_ARGUMENT : uint8_t(program->run());
+}
 
 }  // extern "C"

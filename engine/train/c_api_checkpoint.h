@@ -23,7 +23,8 @@ inline nacre_status no_note() { return to_c({Code::kNull, Table::kCheckpoint}); 
 // The caller's functions are called through its struct, which outlives the call that this is for.
 inline Storage storage_of(const nacre_storage* s) {
   Storage storage;
-  if (s->size < sizeof *s || s->read == nullptr || s->program == nullptr || s->erase == nullptr)
+  if (s == nullptr || s->size < offsetof(nacre_storage, filled) || s->read == nullptr || s->program == nullptr ||
+      s->erase == nullptr)
     return storage;                                 // refused
   storage.context = const_cast<nacre_storage*>(s);  // of a Storage's functions, which do not write it
   storage.program_bytes = s->program_bytes;
@@ -37,6 +38,8 @@ inline Storage storage_of(const nacre_storage* s) {
   };
   storage.erase = [](void* c, uint64_t offset) { return c_storage(c).erase(c_storage(c).context, offset) != 0; };
   if (s->flush != nullptr) storage.flush = [](void* c) { return c_storage(c).flush(c_storage(c).context) != 0; };
+  if (s->size >= sizeof *s && s->filled != nullptr)
+    storage.filled = [](void* c, uint64_t offset) { return c_storage(c).filled(c_storage(c).context, offset); };
   return storage;
 }
 

@@ -158,6 +158,23 @@ TEST(shorten, keeps_both_ends_and_the_length) {
   EXPECT_EQ(characters(shorten("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc", 10)), 10u);
 }
 
+TEST(shorten, names_that_differ_in_their_middle_stay_different) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 30; ++i)
+    names.push_back("functional_1/block" + std::to_string(i) + "/separable_convolution/depthwise_kernel/BatchNorm");
+  names.push_back("short");
+  names.push_back(names[3]);
+  for (const size_t most : {24u, 32u, 60u}) {
+    const std::vector<std::string> shown = shorten_apart(names, most);
+    for (size_t i = 0; i < names.size(); ++i) {
+      EXPECT_LE(characters(shown[i]), most);
+      for (size_t j = 0; j < i; ++j) EXPECT_EQ(shown[i] == shown[j], names[i] == names[j]) << shown[i];
+    }
+    EXPECT_EQ(shown[30], "short");
+  }
+  EXPECT_EQ(shorten_apart(names, 200), names);
+}
+
 TEST(table, shortens_the_column_with_the_most_to_give) {
   Table table({{"name", Align::kLeft, 10}, {"number", Align::kRight}});
   table.add({std::string(80, 'n'), "12,345"});

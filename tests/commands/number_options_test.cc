@@ -33,7 +33,7 @@ Strings matches(const std::string& text, const std::string& pattern) {
 
 Strings commands() {
   const std::string help = run_tool({"--help"}).out;
-  return matches(help.substr(help.find("Subcommands:")), "^  ([a-z]+)  ");
+  return matches(help, "^  ([a-z]+)  ");
 }
 
 Strings counting_options(const std::string& command) {

@@ -49,7 +49,11 @@ TEST_F(own_words, are_all_that_reaches_a_terminal) {
     std::vector<std::string> arguments;
     const char* said;
   } cases[] = {
-      {with({"--nonsense"}), "--nonsense: this command has no such option or argument"},
+      {with({"--nonsense"}), "--nonsense: this command has no such option or argument\n"},
+      {with({"--polcy=float32"}), "no such option or argument; did you mean --policy?"},
+      {{"conver"}, "nacre: conver: there is no such command; did you mean convert?"},
+      {{"x.onnx", "conver"}, "nacre: x.onnx: there is no such command\n"},
+      {{"--verson"}, "nacre: --verson: there is no such option; did you mean --version?"},
       {with({"--batch", "many"}), "'many' is no whole number from"},
       {with({"--batch", "99999999999999999999"}), "is no whole number from"},
       {with({"--golden", "-1"}), "'-1' is no whole number from 0 to 1000"},

@@ -100,8 +100,9 @@ TEST_F(command_files, no_output_is_standard_output) {
     try {
       files.add_output("-o", output);
     } catch (const Error& error) {
-      return std::string(error.what()) ==
-             output + ": is standard output, where this command prints what it did\n    name a file with -o";
+      return std::string(error.what()) == output +
+                                              ": is standard output, where this command prints what it did\n    name a "
+                                              "file with -o, or - for standard output";
     }
     return false;
   };

@@ -17,8 +17,18 @@ extern "C" int nacre_c_train(const void* bytes, size_t size, void* memory, size_
                              const nacre_storage* storage, int resume, void* state, size_t state_size,
                              nacre_report* report, nacre_status* status);
 
+// The same, compiled against the header of version 1 (tests/abi/version_1).
+extern "C" int nacre_c_run_1(const void* bytes, size_t size, void* memory, size_t memory_size, void* output,
+                             size_t output_size, nacre_status* status);
+extern "C" int nacre_c_train_1(const void* bytes, size_t size, void* memory, size_t memory_size, int steps,
+                               const nacre_storage* storage, int resume, void* state, size_t state_size,
+                               nacre_report* report, nacre_status* status);
+
 namespace nacre::test {
 namespace {
+
+constexpr auto kRuns = {nacre_c_run, nacre_c_run_1};
+constexpr auto kTrains = {nacre_c_train, nacre_c_train_1};
 
 TEST(c_api, gives_the_bytes_of_the_cpp_api) {
   Buffer file = pack(dense_int8());
@@ -27,12 +37,13 @@ TEST(c_api, gives_the_bytes_of_the_cpp_api) {
   std::memset(b.program.input(0).data(), 3, b.program.input(0).size());
   ASSERT_TRUE(b.program.run().ok());
   Buffer memory(4096);
-  std::vector<std::byte> output(b.program.output(0).size());
-  nacre_status status;
-  ASSERT_EQ(nacre_c_run(file.data(), file.size(), memory.data(), memory.size(), output.data(), output.size(), &status),
-            0)
-      << nacre_sentence(status.code);
-  EXPECT_EQ(std::memcmp(output.data(), b.program.output(0).data(), output.size()), 0);
+  for (const auto run : kRuns) {
+    std::vector<std::byte> output(b.program.output(0).size());
+    nacre_status status;
+    ASSERT_EQ(run(file.data(), file.size(), memory.data(), memory.size(), output.data(), output.size(), &status), 0)
+        << nacre_sentence(status.code);
+    EXPECT_EQ(std::memcmp(output.data(), b.program.output(0).data(), output.size()), 0);
+  }
 }
 
 TEST(c_api, passes_refusals_on) {
@@ -130,7 +141,7 @@ struct Bytes {
   static Bytes& of(void* context) { return *static_cast<Bytes*>(context); }
 };
 
-TEST(c_api, trains_saves_and_resumes_as_the_cpp_api_does) {
+void expect_training(decltype(&nacre_c_train) train) {
   Buffer file = pack(training());
   Model model;
   ASSERT_TRUE(model.open(file.bytes()).ok());
@@ -162,8 +173,8 @@ TEST(c_api, trains_saves_and_resumes_as_the_cpp_api_does) {
     nacre_report report;
     std::memset(&report, 0x5A, sizeof report);
     report.size = sizeof report;
-    ASSERT_EQ(nacre_c_train(file.data(), file.size(), memory.data(), memory.size(), 3, &storage, resume, state.data(),
-                            state.size(), &report, &status),
+    ASSERT_EQ(train(file.data(), file.size(), memory.data(), memory.size(), 3, &storage, resume, state.data(),
+                    state.size(), &report, &status),
               0)
         << nacre_sentence(status.code);
     if (!resume) continue;
@@ -187,21 +198,22 @@ TEST(c_api, trains_saves_and_resumes_as_the_cpp_api_does) {
   ASSERT_EQ(nacre_checkpoint_look(&storage, &seen).code, 0);
   EXPECT_EQ(seen.generation, 1u);
   // Refusals.
-  EXPECT_NE(
-      nacre_c_train(file.data(), file.size(), nullptr, memory.size(), 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
+  EXPECT_NE(train(file.data(), file.size(), nullptr, memory.size(), 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
   EXPECT_EQ(Code(status.code), Code::kMemorySize);
   EXPECT_EQ(status.given, 0u);
-  EXPECT_NE(
-      nacre_c_train(file.data(), file.size(), file.data(), file.size(), 1, &storage, 0, nullptr, 0, nullptr, &status),
-      0);
+  EXPECT_NE(train(file.data(), file.size(), file.data(), file.size(), 1, &storage, 0, nullptr, 0, nullptr, &status), 0);
   EXPECT_EQ(Code(status.code), Code::kMemoryOverlap);
   nacre_storage older = storage;
   older.size = offsetof(nacre_storage, flush);
   EXPECT_EQ(Code(nacre_checkpoint_look(&older, &seen).code), Code::kStorageFailed);
-  EXPECT_NE(nacre_c_train(file.data(), file.size(), memory.data(), memory.size() - 16, 1, &storage, 0, nullptr, 0,
-                          nullptr, &status),
-            0);
+  EXPECT_NE(
+      train(file.data(), file.size(), memory.data(), memory.size() - 16, 1, &storage, 0, nullptr, 0, nullptr, &status),
+      0);
   EXPECT_EQ(Code(status.code), Code::kMemorySize);
+}
+
+TEST(c_api, trains_saves_and_resumes_as_the_cpp_api_does) {
+  for (const auto train : kTrains) expect_training(train);
 }
 
 TEST(c_api, what_may_be_null_is_not_written) {

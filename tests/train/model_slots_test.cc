@@ -138,7 +138,8 @@ TEST(model_slots, what_does_not_fit_is_refused_before_anything_is_erased) {
 
 TEST(model_slots, in_c_they_are_the_same) {
   Flash flash(8, 512, 16 * 1024);
-  nacre_storage storage = {sizeof storage, 8, 512, 0, flash.bytes().size(), &flash, nullptr, nullptr, nullptr, nullptr};
+  nacre_storage storage = {sizeof storage, 8,       512,     0,      flash.bytes().size(), &flash, nullptr,
+                           nullptr,        nullptr, nullptr, nullptr};
   storage.read = [](void* f, uint64_t at, void* to, size_t size) {
     return int(static_cast<Flash*>(f)->read(at, {static_cast<std::byte*>(to), size}));
   };

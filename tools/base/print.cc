@@ -6,10 +6,17 @@
 
 namespace nacre::tools {
 
+namespace {
+
+std::FILE* printed_to = nullptr;  // null: standard output
+
+}  // namespace
+
 void print(const std::string& text) {
   if (Caller* const to = caller()) to->print(text);
-  else std::fwrite(text.data(), 1, text.size(), stdout);
+  else std::fwrite(text.data(), 1, text.size(), printed_to == nullptr ? stdout : printed_to);
 }
+void print_to_standard_error() { printed_to = stderr; }
 
 void note(const std::string& line) {
   if (Caller* const to = caller()) to->note(line);

@@ -9,7 +9,8 @@
 namespace nacre::tools {
 
 void print(const std::string& text);
-void note(const std::string& line);               // a warning, without the end of its line
+void note(const std::string& line);       // a warning, without the end of its line
+void print_to_standard_error();           // from now on: standard output takes a file's bytes
 std::string printable(std::string text);  // control codes, which a name of a file may hold, as '?'; lines stay lines
 void print_json(const Json& json);        // names that are no UTF-8 are mended, not refused
 

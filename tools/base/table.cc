@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
 
 namespace nacre::tools {
 namespace {
@@ -37,8 +40,58 @@ std::string shorten(const std::string& text, size_t most) {
   return text.substr(0, position(text, front)) + dots + text.substr(position(text, count - (kept - front)));
 }
 
+namespace {
+
+// What every one of these texts begins with, and ends with, in bytes; the two share none.
+std::pair<size_t, size_t> common_ends(const std::vector<std::string>& texts, const std::vector<size_t>& some) {
+  const std::string& first = texts[some[0]];
+  size_t front = first.size(), shortest = first.size();
+  for (const size_t i : some) {
+    shortest = std::min(shortest, texts[i].size());
+    size_t same = 0;
+    while (same < std::min(front, shortest) && first[same] == texts[i][same]) ++same;
+    front = same;
+  }
+  while (front > 0 && !starts_character(first[front])) --front;
+  size_t back = shortest - front;
+  for (const size_t i : some) {
+    size_t same = 0;
+    while (same < back && first[first.size() - 1 - same] == texts[i][texts[i].size() - 1 - same]) ++same;
+    back = same;
+  }
+  return {front, back};
+}
+
+// `own` bytes from `from` on stay; of what stands before and behind as much as there is room for.
+std::string shorten_around(const std::string& text, size_t from, size_t own, size_t most) {
+  const size_t inner = characters(text.substr(from, own));
+  const size_t rest = most > inner + 2 ? most - inner - 2 : 0, ahead = rest / 2, count = characters(text);
+  const std::string behind = text.substr(position(text, count - std::min(count, rest - ahead)));
+  return shorten(text.substr(0, position(text, ahead)) + "." + text.substr(from, own) + "." + behind, most);
+}
+
+}  // namespace
+
+std::vector<std::string> shorten_apart(const std::vector<std::string>& texts, size_t most) {
+  std::vector<std::string> made;
+  std::map<std::string, std::vector<size_t>> alike;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    made.push_back(shorten(texts[i], most));
+    if (made[i] != texts[i]) alike[made[i]].push_back(i);
+  }
+  for (const auto& [shown, some] : alike) {
+    if (std::ranges::all_of(some, [&](size_t i) { return texts[i] == texts[some[0]]; })) continue;
+    const auto [front, back] = common_ends(texts, some);
+    for (const size_t i : some) {
+      const size_t left = texts[i].size() - front;
+      made[i] = shorten_around(texts[i], front, left - std::min(back, left), most);
+    }
+  }
+  return made;
+}
+
 size_t terminal_width() {
-  constexpr size_t kOfFiles = 140;
+  constexpr size_t kOfFiles = SIZE_MAX;  // nothing is shortened
   winsize size = {};
   return isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
                                                                                                        : kOfFiles;
@@ -75,18 +128,26 @@ std::string Table::text(size_t width) const {
   const std::vector<size_t> w = widths(width);
   size_t total = kGap * (w.size() - 1);
   for (const size_t each : w) total += each;
+  std::vector<std::vector<std::string>> shown = rows_;
+  for (size_t c = 0; c < w.size(); ++c) {
+    std::vector<std::string> cells;
+    for (const std::vector<std::string>& row : rows_) cells.push_back(row.empty() ? "" : row[c]);
+    cells = shorten_apart(cells, w[c]);
+    for (size_t r = 0; r < rows_.size(); ++r)
+      if (!rows_[r].empty()) shown[r][c] = cells[r];
+  }
   std::string text;
   const auto line = [&](const std::vector<std::string>& cells) {
     std::string joined;
     for (size_t c = 0; c < w.size(); ++c)
-      joined += (c == 0 ? "" : std::string(kGap, ' ')) + padded(shorten(cells[c], w[c]), w[c], columns_[c].align);
+      joined += (c == 0 ? "" : std::string(kGap, ' ')) + padded(cells[c], w[c], columns_[c].align);
     joined.erase(joined.find_last_not_of(' ') + 1);
     text += joined + '\n';
   };
   std::vector<std::string> titles;
   for (const Column& column : columns_) titles.push_back(column.title);
   line(titles);
-  for (const std::vector<std::string>& row : rows_) {
+  for (const std::vector<std::string>& row : shown) {
     if (row.empty()) {
       text += std::string(total, '-') + '\n';
     } else {

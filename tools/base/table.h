@@ -39,8 +39,10 @@ size_t characters(const std::string& text);
 // At most `most` characters: "functional_1/act...nv2d/Conv2D1", more of the end than of the front:
 // there names differ.
 std::string shorten(const std::string& text, size_t most);
+// All of them so, and what differed still does, as far as `most` has room for what differs.
+std::vector<std::string> shorten_apart(const std::vector<std::string>& texts, size_t most);
 
-// Of the terminal that standard output is, else 140.
+// Of the terminal that standard output is; else without end: into a file and a pipe names go whole.
 size_t terminal_width();
 
 }  // namespace nacre::tools

@@ -37,6 +37,9 @@ void add_compare(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_search(CLI::App& app);
 void add_report(CLI::App& app);
+// shell.cc
+void add_completions(CLI::App& app);
+void add_man(CLI::App& app);
 
 // Refuses in this tool's own words.
 inline CLI::Validator one_of(const std::vector<std::string>& words) {

@@ -47,11 +47,11 @@ void add_convert(CLI::App& app) {
   c.reads(c.add_option("NETWORK", o->network, "the network's file")->required()->type_name(""), files_of_network);
   c.writes(c.add_option("-o,--output", o->model, "the model file to write")->type_name("MODEL"));
   add_options(c, model_options(), *o);
-  add_options(c, policy_options(), o->policies);
-  add_options(c, step_options(), *o);
-  add_options(c, rewrite_options(), o->rewrite);
-  add_options(c, calibration_options(), o->calibration);
-  add_options(c, front_end_options(), *o);
+  add_options(c, policy_options(), o->policies, "Policies");
+  add_options(c, step_options(), *o, "Steps and memory");
+  add_options(c, rewrite_options(), o->rewrite, "TensorFlow's graph rewrite");
+  add_options(c, calibration_options(), o->calibration, "Calibration");
+  add_options(c, front_end_options(), *o, "A front end that computes features");
   c.add_option("--train", o->training.loss, CLI::detail::join(loss_names(), ", ") + "; makes a model that trains")
       ->check(not_empty())
       ->type_name("LOSS[,FIELD=X]")

@@ -180,14 +180,33 @@ void add_firmware(CLI::App& app) {
 }
 
 void add_commands(CLI::App& app, const std::string& name) {
-  constexpr std::pair<const char*, void (*)(CLI::App&)> kCommands[] = {
-      {"convert", add_convert},   {"inspect", add_inspect}, {"size", add_size},        {"run", add_run},
-      {"bench", add_bench},       {"check", add_check},     {"compare", add_compare},  {"eval", add_eval},
-      {"search", add_search},     {"tune", add_tune},       {"export", add_export},    {"report", add_report},
-      {"policies", add_policies}, {"kernels", add_kernels}, {"firmware", add_firmware}};
-  const bool one = std::ranges::any_of(kCommands, [&](const auto& command) { return name == command.first; });
-  for (const auto& [each, add] : kCommands)
-    if (!one || name == each) add(app);
+  constexpr struct {
+    const char* group;
+    const char* name;
+    void (*add)(CLI::App&);
+  } kCommands[] = {{"Make a model", "convert", add_convert},
+                   {"Make a model", "policies", add_policies},
+                   {"Make a model", "search", add_search},
+                   {"Look at it", "inspect", add_inspect},
+                   {"Look at it", "size", add_size},
+                   {"Look at it", "check", add_check},
+                   {"Look at it", "kernels", add_kernels},
+                   {"Run and judge it", "run", add_run},
+                   {"Run and judge it", "bench", add_bench},
+                   {"Run and judge it", "compare", add_compare},
+                   {"Run and judge it", "eval", add_eval},
+                   {"Run and judge it", "report", add_report},
+                   {"Train it", "tune", add_tune},
+                   {"Train it", "export", add_export},
+                   {"Microcontrollers", "firmware", add_firmware},
+                   {"This tool", "completions", add_completions},
+                   {"This tool", "man", add_man}};
+  const bool one = std::ranges::any_of(kCommands, [&](const auto& command) { return name == command.name; });
+  for (const auto& [group, each, add] : kCommands) {
+    if (one && name != each) continue;
+    add(app);
+    app.get_subcommand(each)->group(group);
+  }
 }
 
 }  // namespace nacre::tools

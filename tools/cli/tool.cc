@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "tools/base/error.h"
+#include "tools/base/nearest.h"
 #include "tools/base/print.h"
-#include "tools/base/version.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/version.h"
 #include "tools/files/atomic_file.h"
 
 namespace nacre::tools {
@@ -24,14 +25,35 @@ constexpr const char* kExitCodes =
     "Every file is written whole or not at all. Each command has its own --help with an example.\n"
     "Environment: NACRE_PROGRESS_MS, how long a line of progress on a terminal waits [500]; 0: every step is shown.";
 
+// What is neither a command nor an option, with the nearest that is.
+std::string words_of_extra(const CLI::App& app, const std::string& extra) {
+  std::vector<std::string> names;
+  const std::vector<CLI::App*> used = app.get_subcommands();
+  const bool option = extra.starts_with('-');
+  if (used.empty() && !option)
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(command->get_name());
+  if (option)
+    for (const CLI::Option* each : (used.empty() ? &app : used.front())->get_options())
+      for (const std::string& name : each->get_lnames()) names.push_back("--" + name);
+  const std::string near = alternatives(nearest_names(extra.substr(0, extra.find('=')), names));
+  const char* const what = !used.empty() ? "this command has no such option or argument"
+                           : option      ? "there is no such option"
+                                         : "there is no such command";
+  return extra + ": " + what + (near.empty() ? "" : "; did you mean " + near + "?");
+}
+
 // What CLI11 found, in this tool's words. Its own start with the option ("--batch: ..."), or end with it (": --batch =
 // x").
-std::string words_of(const CLI::ParseError& error) {
+std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
   const std::string said = error.what();
   const size_t colon = said.find(": ");
   const std::string before = said.substr(0, colon), behind = colon == std::string::npos ? "" : said.substr(colon + 2);
   switch (CLI::ExitCodes(error.get_exit_code())) {
-    case CLI::ExitCodes::ExtrasError: return behind + ": this command has no such option or argument";
+    case CLI::ExitCodes::ExtrasError: {
+      const std::vector<std::string> extras = app.remaining(true);
+      return extras.empty() ? behind + ": this command has no such option or argument" : words_of_extra(app, extras[0]);
+    }
     case CLI::ExitCodes::RequiredError: return before;  // "MODEL is required"
     case CLI::ExitCodes::ConversionError:
       return behind.substr(0, behind.find(" = ")) + ": its value is of another kind than it takes";
@@ -46,7 +68,7 @@ int refuse_usage(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> used = app.get_subcommands();
   const std::string command = used.empty() ? "nacre" : "nacre " + used.front()->get_name();
   fmt::print(stderr, "{}: {}\n    see: {} --help\n", used.empty() ? "nacre" : "nacre: " + used.front()->get_name(),
-             escaped(words_of(error)), command);
+             escaped(words_of(app, error)), command);
   return kUsage;
 }
 
@@ -115,7 +137,7 @@ int run_tool(int argc, char** argv) {
   remove_temporaries_on_signals();
   CLI::App app("Converts neural networks into model files that run in the caller's memory, and runs them.", "nacre");
   app.footer(kExitCodes);
-  app.set_version_flag("--version", fmt::format("nacre {}", kVersion));
+  app.set_version_flag("--version", [] { return version_text(); }, "the version, the build, and what runs here");
   app.require_subcommand(0, 1);
   add_commands(app);
   try {

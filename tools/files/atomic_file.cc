@@ -15,6 +15,7 @@
 
 #include "tools/base/caller.h"
 #include "tools/base/error.h"
+#include "tools/files/input_file.h"
 #include "tools/files/output_files.h"
 
 namespace nacre::tools {
@@ -85,6 +86,10 @@ void remove_temporaries_on_signals() {
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolved(path)) {
   remove_temporaries_on_signals();
+  if (path == kStandardStream) {
+    piped_ = true;
+    return;
+  }
   struct stat status = {};
   const bool exists = stat(target_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail("cannot be written", EISDIR);
@@ -119,6 +124,11 @@ void AtomicFile::open_temporary() {
 }
 
 void AtomicFile::write(std::span<const uint8_t> bytes) {
+  if (piped_) collected_.insert(collected_.end(), bytes.begin(), bytes.end());
+  else write_to_file(bytes);
+}
+
+void AtomicFile::write_to_file(std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -141,6 +151,12 @@ void AtomicFile::flush() {
 }
 
 void AtomicFile::commit() {
+  if (piped_) {
+    file_ = STDOUT_FILENO;
+    write_to_file(collected_);
+    file_ = -1;
+    return;
+  }
   flush();
   if (slot_ < 0) return;
   if (rename(slots[slot_].name, target_.c_str()) != 0) fail("cannot be replaced", errno);
@@ -154,7 +170,7 @@ void AtomicFile::commit() {
 }
 
 void AtomicFile::discard() {
-  if (file_ >= 0) close(file_);
+  if (file_ >= 0 && !piped_) close(file_);
   file_ = -1;
   if (slot_ < 0) return;
   Slot& slot = slots[slot_];
@@ -188,6 +204,7 @@ std::string remedy_of_write(int error) {
 }
 
 void require_directory_of(const std::string& path) {
+  if (path == kStandardStream) return;
   struct stat status = {};
   const bool there = stat(directory_of(resolved(path)).c_str(), &status) == 0;
   if (there && S_ISDIR(status.st_mode)) return;

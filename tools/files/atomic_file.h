@@ -5,13 +5,15 @@
 // The bytes go to a temporary file in the same directory, which commit() flushes to the disk and renames. Until then
 // `path` is untouched; whatever ends this earlier (an exception, a full disk, SIGINT, SIGTERM, SIGHUP) removes the
 // temporary file. A link is followed, an existing file keeps its permissions. A path that is a device or a pipe is
-// written directly: it cannot be replaced. Every failure is an Error(kIo).
+// written directly: it cannot be replaced. "-" is standard output, which is given all bytes by commit(). Every failure
+// is an Error(kIo).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace nacre::tools {
 
@@ -29,6 +31,7 @@ class AtomicFile {
 
  private:
   void open_temporary();
+  void write_to_file(std::span<const uint8_t> bytes);
   [[noreturn]] void fail(const char* what, int error);
   void discard();
 
@@ -36,6 +39,8 @@ class AtomicFile {
   std::string target_;  // links resolved
   int file_ = -1;
   int slot_ = -1;  // of the temporary's name; -1: none, written directly
+  bool piped_ = false;              // to standard output:
+  std::vector<uint8_t> collected_;  // by commit()
 };
 
 // From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE remove the temporary files before they end the process. The first

@@ -8,6 +8,8 @@
 #include <filesystem>
 
 #include "tools/base/error.h"
+#include "tools/base/print.h"
+#include "tools/files/input_file.h"
 
 namespace nacre::tools {
 namespace {
@@ -51,6 +53,13 @@ void CommandFiles::require_other(const File& file, const std::string& path, cons
 }
 
 void CommandFiles::add_input(const std::string& option, const std::string& path) {
+  if (path == kStandardStream) {
+    if (!reads_standard_input_.empty())
+      throw Error(kUsage, option, fmt::format("is standard input, which {} reads", reads_standard_input_),
+                  "name a file with one of them");
+    reads_standard_input_ = option;
+    return;
+  }
   std::error_code error;
   if (!fs::exists(path, error)) return;
   inputs_.push_back(file_of(option, path));
@@ -67,10 +76,20 @@ void CommandFiles::require_not_printed_to(const File& file, const std::string& p
     return;
   if (S_ISCHR(printed.st_mode) && isatty(STDOUT_FILENO) == 0) return;
   throw Error(kUsage, path, "is standard output, where this command prints what it did",
-              fmt::format("name a file with {}", file.option));
+              fmt::format("name a file with {}, or - for standard output", file.option));
 }
 
 void CommandFiles::add_output(const std::string& option, const std::string& path) {
+  if (path == kStandardStream) {
+    if (!writes_standard_output_.empty())
+      throw Error(kUsage, option, fmt::format("is standard output, which {} writes", writes_standard_output_),
+                  "name a file with one of them");
+    if (isatty(STDOUT_FILENO) == 1)
+      throw Error(kUsage, option, "is standard output, and that is a terminal", "name a file, or redirect it");
+    writes_standard_output_ = option;
+    print_to_standard_error();
+    return;
+  }
   require_no_input(option, path);
   const File file = file_of(option, path);
   require_not_printed_to(file, path);

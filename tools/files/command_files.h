@@ -1,7 +1,8 @@
 // The files of one command: what it is given to read, and what it is to write. None of the second is one of the first,
 // and none is written twice. Two paths are one file by device and inode, so through links and other spellings too;
-// where nothing is there yet, by the place that they lead to. Devices and pipes are never overwritten. None is standard
-// output.
+// where nothing is there yet, by the place that they lead to. Devices and pipes are never overwritten. "-" is standard
+// input, which one option reads, or standard output, which one option writes; what the command prints then goes to
+// standard error.
 //
 //   CommandFiles files;
 //   files.add_input("MODEL", "m.nacre");
@@ -40,6 +41,7 @@ class CommandFiles {
   static void require_other(const File& file, const std::string& path, const std::vector<File>& files);
 
   std::vector<File> inputs_, outputs_;
+  std::string reads_standard_input_, writes_standard_output_;  // options; "": none
 };
 
 }  // namespace nacre::tools

@@ -19,7 +19,30 @@ namespace {
 }
 
 void require_file(const std::string& path, mode_t mode) {
-  if (const char* const other = not_a_file(mode); *other != 0) throw Error(kIo, path, other, "name a file");
+  if (const char* const other = not_a_file(mode); *other != 0)
+    throw Error(kIo, path, other, S_ISFIFO(mode) ? "name a file, or - for standard input" : "name a file");
+}
+
+// All of standard input: it can be read once, and a file is opened more than once.
+std::span<const std::byte> standard_input() {
+  static const std::vector<std::byte> all = [] {
+    if (isatty(STDIN_FILENO) == 1)
+      throw Error(kUsage, kStandardStream, "is standard input, and that is a terminal", "name a file, or pipe one in");
+    std::vector<std::byte> bytes;
+    for (size_t end = 0;;) {
+      bytes.resize(std::max(2 * end, size_t{1} << 16));
+      const ssize_t count = read(STDIN_FILENO, bytes.data() + end, bytes.size() - end);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail("standard input", "cannot be read");
+      end += size_t(count);
+      if (end > kMostFileBytes)
+        throw Error(kUnsupported, "standard input", fmt::format("has more than {} bytes", kMostFileBytes));
+      if (count != 0) continue;
+      bytes.resize(end);
+      return bytes;
+    }
+  }();
+  return all;
 }
 
 }  // namespace
@@ -35,6 +58,11 @@ const char* not_a_file(mode_t mode) {
 // Looked at before it is opened, because opening a device may do something, and after, because it may be another by
 // then.
 InputFile::InputFile(const std::string& path) : path_(path) {
+  if (path == kStandardStream) {
+    piped_ = standard_input();
+    size_ = piped_.size();
+    return;
+  }
   struct stat status;
   if (stat(path.c_str(), &status) != 0) fail(path, "cannot be opened");
   require_file(path, status.st_mode);
@@ -47,10 +75,17 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   size_ = uint64_t(status.st_size);
 }
 
-InputFile::~InputFile() { close(file_); }
+InputFile::~InputFile() {
+  if (file_ >= 0) close(file_);
+}
 
 size_t InputFile::read(uint64_t offset, std::span<std::byte> to) const {
   size_t done = 0;
+  if (path_ == kStandardStream) {
+    done = offset < size_ ? std::min(to.size(), size_t(size_ - offset)) : 0;
+    std::copy_n(piped_.begin() + std::ptrdiff_t(offset < size_ ? offset : size_), done, to.begin());
+    return done;
+  }
   while (done < to.size()) {
     const ssize_t count = pread(file_, to.data() + done, to.size() - done, off_t(offset + done));
     if (count < 0 && errno == EINTR) continue;

@@ -1,7 +1,9 @@
 // A file that a user named, to read from: every file that a command reads is opened here.
 //
-// Only regular files are: a folder, a pipe, a socket or a device is refused by name, without waiting for it. Memory is
-// taken for what is read, never for what a file claims to hold.
+// "-" is standard input, which is read whole when it is first asked for, and stays.
+//
+// Else only regular files are: a folder, a pipe, a socket or a device is refused by name, without waiting for it.
+// Memory is taken for what is read, never for what a file claims to hold.
 #pragma once
 
 #include <sys/types.h>
@@ -34,7 +36,10 @@ class InputFile {
   std::string path_;
   int file_ = -1;
   uint64_t size_ = 0;
+  std::span<const std::byte> piped_;  // of standard input
 };
+
+inline constexpr const char* kStandardStream = "-";  // the path of standard input, or output
 
 // All bytes of a file of at most `most_bytes`. Where `begins` says of the first kHeadBytes that what is wanted does not
 // begin so, they are all that is returned: whoever refuses them need not wait for the rest.

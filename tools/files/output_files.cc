@@ -14,6 +14,7 @@
 
 #include "tools/base/error.h"
 #include "tools/files/atomic_file.h"
+#include "tools/files/input_file.h"
 
 namespace nacre::tools {
 namespace {
@@ -134,6 +135,8 @@ HeldSignals::HeldSignals() {
 HeldSignals::~HeldSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
 OutputFiles::OutputFiles(const std::string& directory) : directory_(directory) {
+  if (directory == kStandardStream)
+    throw Error(kUsage, directory, "is standard output, which is no directory", "name a directory");
   while (directory_.size() > 1 && directory_.back() == '/') directory_.pop_back();
   require_way(directory_);
   std::error_code error;

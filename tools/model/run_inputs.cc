@@ -9,6 +9,7 @@
 #include "tools/base/format.h"
 #include "tools/base/names.h"
 #include "tools/files/convert_elements.h"
+#include "tools/files/input_file.h"
 #include "tools/files/npy.h"
 #include "tools/model/golden.h"
 
@@ -81,8 +82,16 @@ std::vector<uint8_t> to_type(const Target& target, const std::string& file, NpyA
   throw Error(kBadInput, file, fact, "give that type, or, where no number changes by it, --cast-inputs");
 }
 
+// By its name; of standard input by how it begins.
+std::string extension_of(const std::string& file) {
+  if (file != kStandardStream) return std::filesystem::path(file).extension().string();
+  std::vector<uint8_t> head(6);
+  head.resize(InputFile(file).read(0, head));
+  return std::string(head.begin(), head.end()) == "\x93NUMPY" ? ".npy" : ".bin";
+}
+
 Samples read_samples(const Target& target, const std::string& file, const InputOptions& options) {
-  const std::string extension = std::filesystem::path(file).extension().string();
+  const std::string extension = extension_of(file);
   const TensorRecord& record = target.record();
   if (extension == ".npy") {
     NpyArray array =

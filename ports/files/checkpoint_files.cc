@@ -1,0 +1,199 @@
+#include "ports/files/checkpoint_files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+namespace nacre {
+
+namespace {
+
+constexpr uint64_t kLeastPlausible = uint64_t{16} << 20;
+
+const char* kind(mode_t mode) {
+  if (S_ISDIR(mode)) return "is a directory";
+  if (S_ISFIFO(mode)) return "is a pipe";
+  return S_ISSOCK(mode) ? "is a socket" : "is a device, which may never end";
+}
+
+}  // namespace
+
+bool CheckpointFiles::refuse(const std::string& place, const std::string& fact, const std::string& remedy) {
+  problem_ = {place, fact, remedy};
+  return false;
+}
+
+bool CheckpointFiles::open(const std::string& directory, Use use) {
+  close();
+  saved_ = heads_ = false;
+  if (open_all(directory, use)) return true;
+  close();
+  return false;
+}
+
+bool CheckpointFiles::open_all(const std::string& directory, Use use) {
+  const bool saves = use == Use::kSave;
+  directory_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory_ < 0 && saves) return refuse(directory, std::strerror(errno), "name a directory for checkpoints");
+  for (int i = 0; i < 2; ++i) {
+    paths_[i] = directory + "/slot" + std::to_string(i) + ".checkpoint";
+    if (!open_slot(i, use)) return false;
+  }
+  if (files_[0] < 0 && files_[1] < 0) {
+    problem_ = {directory, "is no directory with checkpoints", "name one that --checkpoint made", true};
+    return false;
+  }
+  struct stat first, second;
+  if (files_[0] >= 0 && files_[1] >= 0 && fstat(files_[0], &first) == 0 && fstat(files_[1], &second) == 0 &&
+      first.st_dev == second.st_dev && first.st_ino == second.st_ino)
+    return refuse(paths_[1], "is slot0.checkpoint itself", "name another directory, or remove it");
+  for (const int file : files_)
+    if (file >= 0 && flock(file, (saves ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0)
+      return refuse(directory, std::strerror(errno),
+                    "another process trains with these checkpoints: end it, or name another directory");
+  for (int i = 0; saves && i < 2; ++i)
+    if (!require_own(i)) return false;
+  if (saves && fsync(directory_) != 0)
+    return refuse(directory, std::strerror(errno), "the directory must be on a disk that can be synced");
+  return true;
+}
+
+// Without waiting: opening a pipe would, until somebody writes to it.
+bool CheckpointFiles::open_slot(int slot, Use use) {
+  const char* const path = paths_[slot].c_str();
+  struct stat now;
+  if (stat(path, &now) == 0 && !S_ISREG(now.st_mode))
+    return refuse(paths_[slot], kind(now.st_mode), "name another directory, or remove it");
+  const int flags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  if (use == Use::kSave) {
+    files_[slot] = ::open(path, O_RDWR | O_CREAT | O_EXCL | flags, 0666);
+    made_[slot] = files_[slot] >= 0;
+    if (files_[slot] < 0 && errno == EEXIST) files_[slot] = ::open(path, O_RDWR | O_CREAT | flags, 0666);
+  } else {
+    files_[slot] = ::open(path, O_RDONLY | flags);
+  }
+  if (files_[slot] < 0 && use == Use::kSave)
+    return refuse(paths_[slot], std::strerror(errno), "the directory must be writable");
+  if (files_[slot] < 0 && errno != ENOENT) return refuse(paths_[slot], std::strerror(errno), "it must be readable");
+  return true;
+}
+
+// A process that saved nothing may have removed its slots after they were opened here.
+bool CheckpointFiles::require_own(int slot) {
+  struct stat opened, named;
+  const bool both = fstat(files_[slot], &opened) == 0 && stat(paths_[slot].c_str(), &named) == 0;
+  if (both && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return true;
+  return refuse(paths_[slot], "was replaced while it was opened",
+                "try again when no other process trains with these checkpoints");
+}
+
+void CheckpointFiles::close() {
+  for (int i = 0; i < 2; ++i) {
+    // else another process saves there
+    if (made_[i] && !saved_ && flock(files_[i], LOCK_EX | LOCK_NB) == 0) unlink(paths_[i].c_str());
+    made_[i] = false;
+  }
+  for (int* file : {&files_[0], &files_[1], &directory_}) {
+    if (*file >= 0) ::close(*file);
+    *file = -1;
+  }
+}
+
+Storage CheckpointFiles::storage(const Model& model) {
+  Storage storage = {
+      .context = this,
+      .program_bytes = 1,
+      .erase_bytes = 1,
+      .bytes = 2 * kSlotBytes,
+      .read = [](void* c, uint64_t at,
+                 std::span<std::byte> to) { return static_cast<CheckpointFiles*>(c)->read(at, to); },
+      .program = [](void* c, uint64_t at,
+                    std::span<const std::byte> from) { return static_cast<CheckpointFiles*>(c)->program(at, from); },
+      .erase = [](void* c, uint64_t at) { return static_cast<CheckpointFiles*>(c)->erase(at); },
+      .flush = [](void* c) { return static_cast<CheckpointFiles*>(c)->flush(); },
+      .filled = [](void* c, uint64_t at) { return static_cast<CheckpointFiles*>(c)->filled(at); }};
+  uint64_t both_slots = 0;
+  if (Checkpoint::measure(model, storage, 0, &both_slots).ok())
+    plausible_bytes_ = std::max(kLeastPlausible, both_slots);
+  storage.erase_bytes = kEraseBytes;
+  return storage;
+}
+
+bool CheckpointFiles::fail(uint32_t slot, const char* what) {
+  return refuse(paths_[slot], std::string(what) + ": " + std::strerror(errno), "");
+}
+
+// Beyond the end of a file everything is erased, and of a file that is not there.
+bool CheckpointFiles::read(uint64_t offset, std::span<std::byte> to) {
+  const auto slot = uint32_t(offset / kSlotBytes);
+  for (offset %= kSlotBytes; !to.empty();) {
+    const ssize_t count = files_[slot] < 0 ? 0 : pread(files_[slot], to.data(), to.size(), off_t(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail(slot, "cannot be read");
+    if (count == 0) {
+      std::memset(to.data(), 0xFF, to.size());
+      return true;
+    }
+    to = to.subspan(size_t(count));
+    offset += uint64_t(count);
+  }
+  return true;
+}
+
+bool CheckpointFiles::program(uint64_t offset, std::span<const std::byte> from) {
+  const auto slot = uint32_t(offset / kSlotBytes);
+  offset %= kSlotBytes;
+  heads_ = heads_ || offset == 0;
+  const off_t end = lseek(files_[slot], 0, SEEK_END);
+  if (end < 0) return fail(slot, "cannot be written");
+  // What is skipped (the header, until it comes last) is erased, and no hole of zeros.
+  const std::vector<std::byte> gap(uint64_t(end) < offset ? offset - uint64_t(end) : 0, std::byte{0xFF});
+  return write_at(slot, uint64_t(end), gap) && write_at(slot, offset, from);
+}
+
+bool CheckpointFiles::write_at(uint32_t slot, uint64_t offset, std::span<const std::byte> from) {
+  while (!from.empty()) {
+    const ssize_t count = pwrite(files_[slot], from.data(), from.size(), off_t(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return fail(slot, "cannot be written");
+    from = from.subspan(size_t(count));
+    offset += uint64_t(count);
+  }
+  return true;
+}
+
+// Units are erased in order from the start of a slot, so what lies behind this one is of the old checkpoint too.
+bool CheckpointFiles::erase(uint64_t offset) {
+  const auto slot = uint32_t(offset / kSlotBytes);
+  offset %= kSlotBytes;
+  struct stat now;
+  if (fstat(files_[slot], &now) != 0) return fail(slot, "cannot be read");
+  if (uint64_t(now.st_size) <= offset) return true;
+  return ftruncate(files_[slot], off_t(offset)) == 0 || fail(slot, "cannot be cut to length");
+}
+
+// A file's length is what it claims, its blocks are what somebody had to write.
+uint64_t CheckpointFiles::filled(uint64_t offset) const {
+  struct stat now;
+  const int file = files_[offset / kSlotBytes];
+  if (file < 0) return 0;
+  if (fstat(file, &now) != 0) return kSlotBytes;  // reading will say why
+  constexpr uint64_t kBlock = 512;                // of st_blocks, whatever the disk's are
+  return std::min(uint64_t(now.st_size), std::max(plausible_bytes_, uint64_t(now.st_blocks) * kBlock));
+}
+
+bool CheckpointFiles::flush() {
+  for (uint32_t slot = 0; slot < 2; ++slot)
+    if (fsync(files_[slot]) != 0) return fail(slot, "cannot be synced");
+  if (!heads_) return true;
+  saved_ = true;
+  return true;
+}
+
+}  // namespace nacre

@@ -1,0 +1,71 @@
+// CheckpointFiles: the two slots of a checkpoint as two files, slot0.checkpoint and slot1.checkpoint, of one directory:
+// a ready Storage on POSIX systems.
+//
+//   CheckpointFiles files;
+//   if (!files.open(directory, CheckpointFiles::Use::kSave)) return say(files.problem());   // or kRead, to load from
+//   Checkpoint checkpoint(files.storage(model));
+//
+// To save, the directory must be there; to load, nothing is made or need be writable. Slots that were made and into
+// which nothing was saved are removed again. A slot is as long as it needs to be. What flush() has returned for
+// survives a loss of power: files and directory are synced. Two processes must not save to one directory: the second is
+// refused, and so is one that reads meanwhile. Failures inside a save are Status; problem() says more.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/nacre.h"
+
+namespace nacre {
+
+class CheckpointFiles {
+ public:
+  enum class Use { kSave, kRead };
+  struct Problem {
+    std::string place, fact, remedy;  // "run/slot0.checkpoint", "is a pipe", "name another directory, or remove it"
+    bool no_checkpoints = false;      // to load from: there are none
+    std::string sentence() const { return place + ": " + fact + (remedy.empty() ? "" : ": " + remedy); }
+  };
+
+  CheckpointFiles() = default;
+  ~CheckpointFiles() { close(); }
+  CheckpointFiles(const CheckpointFiles&) = delete;
+  CheckpointFiles& operator=(const CheckpointFiles&) = delete;
+
+  bool open(const std::string& directory, Use use);  // false: problem() says why
+  void close();
+
+  // For checkpoints that `model` is to load. A file may claim a length that takes no room on its disk: of such a slot
+  // no more is read than twice what a checkpoint of this model takes, or 16 MiB.
+  Storage storage(const Model& model);
+
+  const Problem& problem() const { return problem_; }  // the last one
+  bool saved() const { return saved_; }                // a whole checkpoint since open()
+
+ private:
+  static constexpr uint64_t kSlotBytes = uint64_t{1} << 40;  // more than any state: a slot's place in the storage
+  static constexpr uint32_t kEraseBytes = 1u << 31;
+
+  bool open_all(const std::string& directory, Use use);
+  bool open_slot(int slot, Use use);
+  bool require_own(int slot);
+  bool read(uint64_t offset, std::span<std::byte> to);
+  bool program(uint64_t offset, std::span<const std::byte> from);
+  bool erase(uint64_t offset);
+  bool flush();
+  uint64_t filled(uint64_t offset) const;
+  bool write_at(uint32_t slot, uint64_t offset, std::span<const std::byte> from);
+  bool fail(uint32_t slot, const char* what);
+  bool refuse(const std::string& place, const std::string& fact, const std::string& remedy);
+
+  std::string paths_[2];
+  int files_[2] = {-1, -1};  // -1: to read from, and not there
+  bool made_[2] = {};        // by this object
+  bool heads_ = false;       // a header was programmed: with the next flush() a checkpoint is there
+  bool saved_ = false;
+  int directory_ = -1;
+  uint64_t plausible_bytes_ = 0;  // of a slot, whatever room it takes
+  Problem problem_;
+};
+
+}  // namespace nacre

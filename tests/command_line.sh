@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# The command line as a shell sees it: "-" is standard input and standard output, completions work in bash (zsh and fish where they
+# are installed), manual pages format without a warning, and what is printed into a file has names whole.
+set -uo pipefail
+tool=$NACRE_TOOL samples=$NACRE_ROOT/tools/samples
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "command_line FAILED: $*"; exit 1; }
+cd "$work" || exit 1
+
+# ---- Standard streams ----
+"$tool" convert "$samples/digits.onnx" -o file.nacre >/dev/null || fail "convert"
+"$tool" convert - -o - <"$samples/digits.onnx" >piped.nacre 2>said || { cat said; fail "convert - -o -"; }
+# Of the same bytes but for the name of the network's file in its metadata.
+[ "$("$tool" run file.nacre --seed 1 --json | grep -vE '"model"|_us"')" = "$("$tool" run - --seed 1 --json <piped.nacre | grep -vE '"model"|_us"')" ] ||
+  fail "a model through pipes gives other outputs"
+[ -s said ] || fail "what convert -o - says is nowhere"
+"$tool" convert - -o - <"$samples/digits.onnx" 2>/dev/null | "$tool" size - >/dev/null || fail "two commands in a pipe"
+"$tool" run file.nacre --input - --cast-inputs <"$samples/digits_images.npy" >/dev/null || fail "run --input -"
+# refused WORDS COMMAND...: ends with 2 and these words.
+refused() {
+  local words=$1 status=0
+  shift
+  "$@" >out 2>err </dev/null || status=$?
+  [ "$status" -eq 2 ] && grep -q -- "$words" err || { cat err; fail "$* ends with $status"; }
+}
+refused 'is standard input, which A reads' "$tool" compare - - --data x.npy
+refused 'is standard output, which is no directory' "$tool" run file.nacre --seed 1 --output -
+"$tool" convert - -o cut.nacre <<<"no network" 2>err && fail "no network is taken"
+[ ! -e cut.nacre ] || fail "no network leaves a file"
+
+# ---- Completions ----
+"$tool" completions bash >completions.bash && bash -n completions.bash || fail "bash completions do not parse"
+# completed WORDS...: what bash offers for the last of the words.
+completed() {
+  bash -c 'source completions.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _nacre; echo "${COMPREPLY[*]}"' bash "$@"
+}
+[ "$(completed nacre conv)" = convert ] || fail "bash completes no command"
+[ "$(completed nacre run x --kernels amx)" = amx ] || fail "bash completes no word of an option"
+[ "$(completed nacre convert --policy-)" = --policy-file ] || fail "bash completes no option"
+touch some.onnx
+[ "$(completed nacre convert some)" = some.onnx ] || fail "bash completes no file"
+shells=bash
+for shell in zsh fish; do
+  "$tool" completions $shell >"completions.$shell" || fail "completions $shell"
+  command -v $shell >/dev/null || continue
+  $shell -n "completions.$shell" || fail "$shell completions do not parse"
+  shells+=" $shell"
+done
+! command -v fish >/dev/null || fish -c 'source completions.fish; complete -C "nacre conv"' | grep -q '^convert' || fail "fish completes no command"
+"$tool" completions tcsh 2>err && fail "tcsh is taken"
+
+# ---- Manual pages ----
+"$tool" man -o man1 >/dev/null || fail "man"
+pages=$(ls man1 | wc -l)
+commands=$("$tool" --help | grep -c '^  [a-z][a-z]*  ')
+[ "$pages" -eq $((commands + 1)) ] || fail "$pages pages for $commands commands"
+if command -v groff >/dev/null; then
+  for page in man1/*.1; do
+    [ -z "$(groff -man -ww -z "$page" 2>&1)" ] || { groff -man -ww -z "$page" 2>&1 | head -n 3; fail "$page has warnings"; }
+  done
+fi
+
+"$tool" --version | head -n 1 | grep -qx 'nacre [0-9.]*' || fail "--version begins otherwise"
+"$tool" --version | grep -q '^kernels  .*auto: ' || fail "--version says no kernels"
+echo "standard streams, completions of $shells, $pages manual pages"
