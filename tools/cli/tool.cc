@@ -110,7 +110,7 @@ void run_command(std::vector<std::string> words) {
     print(app.help());
   } catch (const CLI::ParseError& error) {
     const std::vector<CLI::App*> used = app.get_subcommands();
-    throw Error(kUsage, used.empty() ? "nacre" : used.front()->get_name(), words_of(error));
+    throw Error(kUsage, used.empty() ? "nacre" : used.front()->get_name(), words_of(app, error));
   }
 }
 
