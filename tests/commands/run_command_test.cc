@@ -217,7 +217,7 @@ TEST_F(run_command, refuses_wrong_inputs) {
   expect_refusal(run({"pixels="}), 2, "no file is named");
   expect_refusal(run({directory_ / "x.npy", directory_ / "x.npy"}), 2, "given twice");
   expect_refusal(run({directory_ / "x.bin"}), 3, "holds 255 bytes");
-  expect_refusal(run({directory_ / "x.txt"}), 2, "neither .npy nor .bin");
+  expect_refusal(run({directory_ / "x.txt"}), 2, "neither .npy, .npz nor .bin");
   expect_refusal(run({directory_ / "cut.npy"}), 3, "cut.npy");
   expect_refusal(run({directory_ / "missing.npy"}), 5, "missing.npy");
   expect_refusal(run({directory_ / "missing.bin"}), 5, "missing.bin");

@@ -52,6 +52,7 @@ void add_convert(CLI::App& app) {
   add_options(c, rewrite_options(), o->rewrite, "TensorFlow's graph rewrite");
   add_options(c, calibration_options(), o->calibration, "Calibration");
   add_options(c, front_end_options(), *o, "A front end that computes features");
+  o->training.loss_option = "--train";
   c.add_option("--train", o->training.loss, CLI::detail::join(loss_names(), ", ") + "; makes a model that trains")
       ->check(not_empty())
       ->type_name("LOSS[,FIELD=X]")

@@ -78,7 +78,8 @@ void add_run(CLI::App& app) {
       "A .npy must have the input's type and shape, or samples of it stacked on axis 0, which run one after another;\n"
       "a .bin holds the elements alone, little-endian. Times are of single runs; inputs are copied outside of them.");
   add_model(c, o->model);
-  c.reads(c.add_option("--input", o->inputs.files, "NAME=FILE.npy or NAME=FILE.bin, one per input")
+  c.reads(c.add_option("--input", o->inputs.files,
+                       "NAME=FILE.npy or NAME=FILE.bin, one per input; FILE.npz of arrays by the inputs' names")
               ->allow_extra_args(false)
               ->type_name("NAME=FILE"),
           file_after_equals);
@@ -199,8 +200,8 @@ void add_commands(CLI::App& app, const std::string& name) {
                    {"Train it", "tune", add_tune},
                    {"Train it", "export", add_export},
                    {"Microcontrollers", "firmware", add_firmware},
-                   {"This tool", "completions", add_completions},
-                   {"This tool", "man", add_man}};
+                   {kOfTheTool, "completions", add_completions},
+                   {kOfTheTool, "man", add_man}};
   const bool one = std::ranges::any_of(kCommands, [&](const auto& command) { return name == command.name; });
   for (const auto& [group, each, add] : kCommands) {
     if (one && name != each) continue;

@@ -240,6 +240,23 @@ void require_codes(const RunOptions& options, const std::vector<Output>& outputs
     throw Error(kUsage, "--dequantize-outputs", "no output of the model is int8 or int16 codes", "leave it away");
 }
 
+// What makes results meaningless and is no refusal: said, and the run goes on.
+void warn_of_weights(const LoadedModel& model) {
+  if (const Status status = model.model().check_weights(); !status.ok())
+    note(fmt::format("warning: {}: {}: {}; nacre check says more", model.path(), model.place(status),
+                     sentence(status.code)));
+}
+
+void warn_of_nan(const LoadedModel& model, uint32_t program, const RunInputs& inputs) {
+  const ProgramView view = model.model().program(program);
+  for (uint32_t i = 0; i < view.inputs.size(); ++i) {
+    const ElementType type = model.model().tensors()[view.inputs[i]].element;
+    if (const std::optional<size_t> at = first_not_finite(inputs.data[i], type))
+      note(
+          fmt::format("warning: input {}: element {} is NaN or infinite", model.program_names(program).inputs[i], *at));
+  }
+}
+
 }  // namespace
 
 void run(const RunOptions& options, const CommandFiles& given) {
@@ -248,8 +265,10 @@ void run(const RunOptions& options, const CommandFiles& given) {
   const bool timed = is_for_host(model, program);
   if (!timed && options.repeat > 1) refuse_timing(model, program);
   require_stream(options, model);
+  warn_of_weights(model);
   BoundProgram bound(model, program, ports_for(model, program, options.kernels), make_threads(options.threads));
   const RunInputs inputs = read_inputs(model, program, options.inputs);
+  warn_of_nan(model, program, inputs);
   if (!options.all_tensors.empty() && (inputs.runs > 1 || inputs.last_rows > 0))
     throw Error(kUsage, "--all-tensors",
                 fmt::format("keeps the tensors of one run, but {} samples are given", inputs.rows()),
@@ -263,8 +282,7 @@ void run(const RunOptions& options, const CommandFiles& given) {
   std::vector<double> times = run_all(bound, inputs, options, outputs);
   if (!timed) times.clear();
   std::optional<Profile> steps;
-  if (options.profile)
-    steps = profile(bound, std::max(options.repeat, kLeastProfiled), [&] { begin(bound, inputs); });
+  if (options.profile) steps = profile(bound, std::max(options.repeat, kLeastProfiled), [&] { begin(bound, inputs); });
   if (options.dequantize_outputs) dequantize(outputs);
   if (tensor_files) {
     begin(bound, inputs);

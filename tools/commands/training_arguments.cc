@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "tools/base/error.h"
+#include "tools/base/nearest.h"
 #include "tools/differentiate/loss_step.h"
 #include "tools/passes/plan_memory.h"
 
@@ -94,24 +95,30 @@ int32_t whole_number(const std::string& option, const std::string& text) {
   return value;
 }
 
-LossOptions parse_loss(const std::string& text) {
-  Named named = split("--loss", text);
+[[noreturn]] void refuse_word(const std::string& option, const std::string& word,
+                              const std::vector<std::string>& words) {
+  const std::string near = alternatives(nearest_names(word, words));
+  throw Error(kUsage, option, fmt::format("'{}' is none of {}", word, fmt::join(words, ", ")),
+              near.empty() ? "" : "did you mean " + near + "?");
+}
+
+LossOptions parse_loss(const std::string& option, const std::string& text) {
+  Named named = split(option, text);
   LossOptions loss;
   const auto found = std::ranges::find_if(kLosses, [&](Loss l) { return name_of(l) == named.name; });
-  if (found == std::end(kLosses))
-    throw Error(kUsage, "--loss", fmt::format("'{}' is none of {}", named.name, fmt::join(loss_names(), ", ")));
+  if (found == std::end(kLosses)) refuse_word(option, named.name, loss_names());
   loss.kind = *found;
   if (const auto ignored = named.fields.find("ignore_index");
       ignored != named.fields.end() && labels_are_classes(loss.kind)) {
     loss.ignores = true;
-    loss.ignore_index = whole_number("--loss: ignore_index", ignored->second);
+    loss.ignore_index = whole_number(option + ": ignore_index", ignored->second);
     named.fields.erase(ignored);
   }
   Fields fields;
   if (loss.kind == Loss::kHuber) fields["delta"] = {&loss.delta, kAboveZero, kLargest};
   if (loss.kind == Loss::kSoftmaxCrossEntropy || loss.kind == Loss::kDenseCrossEntropy)
     fields["label_smoothing"] = {&loss.label_smoothing};
-  read_fields("--loss", named, fields);
+  read_fields(option, named, fields);
   return loss;
 }
 
@@ -284,7 +291,7 @@ std::string loss_scale_note(const TrainingArguments& a, const PolicyLossScale& p
 
 TrainingOptions parse_training(const TrainingArguments& a, const PolicyLossScale& policies) {
   TrainingOptions options;
-  options.loss = parse_loss(a.loss);
+  options.loss = parse_loss(a.loss_option, a.loss);
   options.optimizer = parse_optimizer(a);
   refuse_idle(a, options.optimizer);
   options.loss_scale = parse_loss_scale(a, policies);

@@ -12,6 +12,7 @@ namespace nacre::tools {
 struct TrainingArguments {
   // --train or --loss: a name of losses(), with ",label_smoothing=0.1", ",ignore_index=-1", ",delta=1"
   std::string loss;
+  std::string loss_option = "--loss";  // as refusals call it: of nacre convert --train
   std::string optimizer = "momentum";  // "adam", or "adam,beta1=0.9,epsilon=1e-7"
   std::vector<std::string> layers;     // --train-layers, each a pattern
   int last_layers = 0;                 // --train-last

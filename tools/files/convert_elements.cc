@@ -141,6 +141,17 @@ std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType fr
   });
 }
 
+std::optional<size_t> first_not_finite(std::span<const uint8_t> data, ElementType type) {
+  const bool real = type == ElementType::kFloat32 || type == ElementType::kFloat64 || type == ElementType::kFloat16 ||
+                    type == ElementType::kBfloat16;
+  if (!real) return std::nullopt;
+  return with_type(type, "", [&]<class T>(T) -> std::optional<size_t> {
+    for (size_t i = 0; i < data.size() / sizeof(T); ++i)
+      if (!std::isfinite(double(plain(load<T>(&data[i * sizeof(T)]))))) return i;
+    return std::nullopt;
+  });
+}
+
 ElementType numpy_type(ElementType type) {
   switch (type) {
     case ElementType::kBfloat16:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ std::vector<uint8_t> dequantize_elements(std::span<const uint8_t> data, ElementT
 // Number for number. Refuses the first that the type `to` cannot hold exactly, and types that are no plain numbers.
 std::vector<uint8_t> cast_elements(std::span<const uint8_t> data, ElementType from, ElementType to,
                                    const std::string& place);
+
+// The first element that is NaN or infinite; none, and none of integers.
+std::optional<size_t> first_not_finite(std::span<const uint8_t> data, ElementType type);
 
 // The type in which a .npy holds elements of `type`: float32 for bfloat16 and float8, for which numpy has no name; it
 // holds all their numbers.

@@ -46,6 +46,22 @@ bool is_onnx(std::span<const uint8_t> bytes) {
   return graph;
 }
 
+// A ModelProto begins with its ir_version (field 1, a small number), and one of its fields is longer than the file.
+bool is_cut_onnx(std::span<const uint8_t> bytes) {
+  size_t at = 0;
+  uint64_t tag = 0, value = 0;
+  if (!read_varint(bytes, at, tag) || tag != 8 || !read_varint(bytes, at, value) || value > 1000) return false;
+  for (bool fields = false; at < bytes.size(); fields = true) {
+    if (!read_varint(bytes, at, tag)) return fields;
+    if (tag >> 3 == 0 || tag >> 3 > 64 || ((tag & 7) != 0 && (tag & 7) != 2)) return false;
+    if (!read_varint(bytes, at, value)) return fields;
+    if ((tag & 7) == 0) continue;
+    if (value > bytes.size() - at) return true;
+    at += size_t(value);
+  }
+  return false;
+}
+
 // JSON, whose first key may stand on another line. 0x7B is no tag of a ModelProto.
 bool begins_object(std::span<const uint8_t> bytes) {
   size_t at = 0;
@@ -145,6 +161,9 @@ void refuse_format(std::span<const uint8_t> bytes, const std::string& path) {
   if (format == Format::kModel)
     throw Error(kBadInput, path, "is a model file already, for the machine that it was converted for",
                 "give the network that it was made from: ONNX, TFLite or Keras");
+  if (is_cut_onnx(bytes))
+    throw Error(kBadInput, path, "begins as an ONNX file and ends in the middle of a field: it was cut off or damaged",
+                "copy or download it again");
   throw Error(kBadInput, path, bytes.empty() ? "is empty" : "is neither a TFLite nor an ONNX nor a Keras file",
               "formats are told by content: a TFLite file has TFL3 at byte 4");
 }

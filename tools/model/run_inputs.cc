@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/names.h"
+#include "tools/base/nearest.h"
 #include "tools/files/convert_elements.h"
 #include "tools/files/input_file.h"
 #include "tools/files/npy.h"
@@ -66,8 +68,7 @@ std::vector<uint8_t> to_type(const Target& target, const std::string& file, NpyA
   const ElementType wanted = target.record().element;
   const std::optional<Scales> scales = target.model.scales(target.id);
   const bool codes = scales && array.type == ElementType::kFloat32 && is_code_of_reals(wanted);
-  if (options.quantize && codes)
-    return quantize_elements(array.data, wanted, scales->scale[0], scales->zero[0], file);
+  if (options.quantize && codes) return quantize_elements(array.data, wanted, scales->scale[0], scales->zero[0], file);
   if (array.type == wanted) return std::move(array.data);
   const bool small = wanted == ElementType::kFloat16 || wanted == ElementType::kBfloat16;
   if (options.quantize && array.type == ElementType::kFloat32 && (small || wanted == ElementType::kFloat64))
@@ -90,18 +91,23 @@ std::string extension_of(const std::string& file) {
   return std::string(head.begin(), head.end()) == "\x93NUMPY" ? ".npy" : ".bin";
 }
 
+Samples samples_of(const Target& target, const std::string& place, NpyArray array, const InputOptions& options) {
+  Samples samples = split_shape(target, place, array.dims);
+  samples.data = to_type(target, place, std::move(array), options);
+  return samples;
+}
+
 Samples read_samples(const Target& target, const std::string& file, const InputOptions& options) {
   const std::string extension = extension_of(file);
   const TensorRecord& record = target.record();
   if (extension == ".npy") {
     NpyArray array =
         read_npy(file, [&](const std::string&, const NpyArray& header) { split_shape(target, file, header.dims); });
-    Samples samples = split_shape(target, file, array.dims);
-    samples.data = to_type(target, file, std::move(array), options);
-    return samples;
+    return samples_of(target, file, std::move(array), options);
   }
   if (extension != ".bin")
-    throw Error(kUsage, file, "is neither .npy nor .bin", "give an array as .npy, or its bytes alone as .bin");
+    throw Error(kUsage, file, "is neither .npy, .npz nor .bin",
+                "give an array as .npy, arrays by the inputs' names as .npz, or the bytes alone as .bin");
   std::vector<uint8_t> bytes = read_file(file);
   const bool rows = has_rows(record, target.batch);
   const uint64_t unit = rows ? record.bytes / target.batch : record.bytes;
@@ -136,17 +142,43 @@ size_t find_input(const std::vector<std::string>& names, const std::string& argu
               "inputs: " + list_inputs(names));
 }
 
-std::vector<std::string> files_of(const std::vector<std::string>& names, const InputOptions& options) {
-  std::vector<std::string> files(names.size());
+// What is given for an input: a file, or an array of a .npz that has its name.
+struct Given {
+  std::string file;
+  std::optional<NpyArray> array;
+
+  bool none() const { return file.empty(); }
+};
+
+void give(std::vector<Given>& given, size_t input, const std::string& argument, const std::string& name, Given it) {
+  if (!given[input].none()) throw Error(kUsage, "--input " + argument, fmt::format("{} is given twice", name));
+  given[input] = std::move(it);
+}
+
+// FILE.npz alone: its arrays are for the inputs of their names.
+void give_archive(std::vector<Given>& given, const std::vector<std::string>& names, const std::string& file) {
+  for (auto& [name, array] : read_npz(file)) {
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end())
+      throw Error(kUsage, file, fmt::format("holds {}, which is no input of the model", in_quotes(name)),
+                  "inputs: " + list_inputs(names));
+    give(given, size_t(found - names.begin()), file, name, {file + ": " + name, std::move(array)});
+  }
+}
+
+std::vector<Given> given_inputs(const std::vector<std::string>& names, const InputOptions& options) {
+  std::vector<Given> given(names.size());
   for (const std::string& argument : options.files) {
+    if (argument.ends_with(".npz") && argument.find('=') == std::string::npos) {
+      give_archive(given, names, argument);
+      continue;
+    }
     std::string file;
     const size_t input = find_input(names, argument, &file);
-    if (!files[input].empty())
-      throw Error(kUsage, "--input " + argument, fmt::format("{} is given twice", names[input]));
     if (file.empty()) throw Error(kUsage, "--input " + argument, "no file is named", "write NAME=FILE");
-    files[input] = file;
+    give(given, input, argument, names[input], {file, std::nullopt});
   }
-  return files;
+  return given;
 }
 
 }  // namespace
@@ -163,8 +195,8 @@ bool has_rows(const TensorRecord& record, uint32_t batch) {
 RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOptions& options) {
   const ProgramView view = model.model().program(program);
   const std::vector<std::string> names = model.program_names(program).inputs;
-  const std::vector<std::string> files = files_of(names, options);
-  if (options.seed && std::ranges::none_of(files, [](const std::string& file) { return file.empty(); }))
+  std::vector<Given> given = given_inputs(names, options);
+  if (options.seed && std::ranges::none_of(given, &Given::none))
     throw Error(kUsage, "--seed", "is for inputs without a file, and every input has one", "leave it away");
   RunInputs inputs = {.data = {}, .runs = 1, .batch = view.batch, .last_rows = 0};
   const std::vector<uint8_t> seeded =
@@ -173,20 +205,21 @@ RunInputs read_inputs(const LoadedModel& model, uint32_t program, const InputOpt
   for (size_t i = 0, at = 0; i < names.size(); ++i) {
     const Target target = {model, view.inputs[i], names[i], view.batch};
     const auto bytes = size_t(target.record().bytes);
-    if (files[i].empty() && !options.seed)
+    if (given[i].none() && !options.seed)
       throw Error(kUsage, model.path(), fmt::format("nothing is given for an input: {}", target.text()),
                   fmt::format("add --input {}=FILE.npy, or --seed N for random numbers", names[i]));
     Samples samples = {{}, 1, 0};
-    if (files[i].empty()) {
+    if (given[i].none()) {
       samples.data.assign(seeded.begin() + std::ptrdiff_t(at), seeded.begin() + std::ptrdiff_t(at + bytes));
     } else {
-      samples = read_samples(target, files[i], options);
+      samples = given[i].array ? samples_of(target, given[i].file, std::move(*given[i].array), options)
+                               : read_samples(target, given[i].file, options);
     }
     at += bytes;
     if (i > 0 && (samples.runs != inputs.runs || samples.last_rows != inputs.last_rows))
-      throw Error(kBadInput, files[i].empty() ? "--seed" : files[i],
+      throw Error(kBadInput, given[i].none() ? "--seed" : given[i].file,
                   fmt::format("holds another number of samples than {}", first), "give as many for every input");
-    first = files[i].empty() ? "--seed" : files[i];
+    first = given[i].none() ? "--seed" : given[i].file;
     inputs.runs = samples.runs;
     inputs.last_rows = samples.last_rows;
     inputs.data.push_back(std::move(samples.data));

@@ -13,7 +13,8 @@
 namespace nacre::tools {
 
 struct InputOptions {
-  std::vector<std::string> files;  // NAME=FILE.npy, NAME=FILE.bin; NAME= may be left out where there is one input
+  std::vector<std::string> files;  // NAME=FILE.npy, NAME=FILE.bin; NAME= may be left out where there is one
+                                   // input; or FILE.npz with arrays by the inputs' names
   bool quantize = false;           // float32 -> codes, by the input's scale
   bool cast = false;               // number for number; refused where that loses one
   std::optional<uint64_t> seed;    // inputs without a file are drawn from it

@@ -195,6 +195,10 @@ KerasPolicy construct_keras_quantized(const std::string& class_name, const std::
 KerasPolicy parse_keras_policy(const std::string& name, const Place& place) {
   if (!starts_with_mode(name)) return construct_keras_policy(name, place);
   const std::vector<std::string> pair = split(name, "_from_");
+  if (pair.size() == 1 && (name.starts_with("gptq") || name.starts_with("awq")))
+    place.refuse("NotAPair", fmt::format("{} says neither bits and group nor what it quantizes", in_quotes(name)),
+                 fmt::format("write {}/4/128_from_float32: 4 bits, a scale for each 128 weights, of float32",
+                             name.starts_with("gptq") ? "gptq" : "awq"));
   if (pair.size() != 2)
     place.refuse("NotAPair",
                  pair.size() == 1 ? fmt::format("{} names no policy to quantize from", in_quotes(name))

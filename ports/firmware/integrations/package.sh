@@ -18,7 +18,7 @@ for part in base kernels numeric ops run; do
   cp $part/*.h "$folder/src/engine/$part"
 done
 cp kernels/*.inc "$folder/src/engine/kernels"
-cp nacre_c.h "$folder/src/engine"
+cp nacre_c.h nacre_c_training.h "$folder/src/engine"
 sed -n "/^infer_entry_sources = /,/^)/p; /^static_sources = /,/^)/p" meson.build | sed -n "s/^ *'\(.*\)\.cc',/\1/p" |
   while read -r source; do cp "$source.cc" "$folder/src/engine/$source.cpp"; done
 cp "$root"/ports/cortex_m/*.h "$root"/ports/cortex_m/*.inc "$folder/src/ports/cortex_m"
