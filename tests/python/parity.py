@@ -89,7 +89,9 @@ def run_both(model: nacre.Model, made: pathlib.Path, folder: pathlib.Path, kerne
         np.save(folder / f"in{i}.npy", array)
         words += ["--input", f"{name}={folder / f'in{i}.npy'}"]
     said = json.loads(tool("run", made, *words, "--output", folder / "out", "--kernels", kernels, "--json"))
-    outputs = nacre.Program(model, kernels=kernels)(arrays)
+    program = nacre.Program(model, kernels=kernels)
+    equal("kernel choices", program.kernels, said["kernels"], place)
+    outputs = program(arrays)
     for entry in said["outputs"]:
         expected = np.load(entry["file"])
         got = outputs[entry["name"]]

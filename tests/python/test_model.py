@@ -1,5 +1,6 @@
 """Converting, loading, saving, and what a model says of itself."""
 
+import concurrent.futures
 import os
 import pickle
 import xml.etree.ElementTree
@@ -169,3 +170,16 @@ def test_help_names_every_option():
 def test_arrays_of_other_kinds_calibrate(digits, images):
     wanted = nacre.convert(digits, policy="int8/static_from_float32", calibrate=images[:16])
     assert nacre.convert(digits, policy="int8/static_from_float32", calibrate=np.asfortranarray(images[:16])) == wanted
+
+
+def test_threads_convert_at_the_same_time(digits, images):
+    choices = [{"policy": "float32"}, {"policy": "int8_from_float32"}, {"policy": "mixed_bfloat16", "batch": 4}]
+    choices.append({"policy": "int8/static_from_float32", "calibrate": images[:16]})
+    wanted = [nacre.convert(digits, **options) for options in choices]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            made = list(pool.map(lambda options: nacre.convert(digits, **options), choices))
+            assert made == wanted
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:  # one thread's error is not another's
+        results = [pool.submit(nacre.policies.resolve, name) for name in ("int9", "float32") * 20]
+        assert [result.exception() is not None for result in results] == [True, False] * 20
