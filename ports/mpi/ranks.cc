@@ -17,7 +17,7 @@ constexpr uint32_t kSameLines = 0xFFFF0001;
 class Pause {
  public:
   void operator()() {
-    if (++asked_ < 200) {
+    if (++asked_ < 2000) {
       sched_yield();
       return;
     }

@@ -35,7 +35,8 @@ resnet=${NACRE_SHARED-}/models/mlperf_tiny/pretrainedResnet.h5
 networks=(transformer)
 if [ -f "$resnet" ]; then networks+=(resnet8); else echo "  no shared networks: ResNet-8 is left out"; fi
 
-# arguments NETWORK POLICY [EPOCHS]: of nacre tune, into `given`.
+# arguments NETWORK POLICY [EPOCHS [STEPS]]: of nacre tune, into `given`. Checkpoints after so many steps, not after a minute: which slot
+# holds which is compared too.
 arguments() {
   if [ "$1" = transformer ]; then
     given=("$work/transformer_$2.nacre" --data "$work/sequences.npy" --labels "$work/sequence_labels.npy" --batch 32 --lr 0.002)
@@ -44,7 +45,7 @@ arguments() {
       --optimizer momentum --lr 0.002 --policy "$2")
     [ "$2" != mixed_float16 ] || given+=(--loss-scale dynamic=1048576,period=10)
   fi
-  given+=(--epochs "${3-1}" --max-refused 30)
+  given+=(--epochs "${3-1}" --max-refused 30 --checkpoint-every "${4-1000000}")
 }
 # train RANKS NAME ARGUMENTS..: 0 ranks is without MPI.
 train() {
@@ -64,7 +65,7 @@ for network in "${networks[@]}"; do
     train 0 alone "${given[@]}" || { cat "$work/alone/err.txt"; fail "$network in $policy, alone"; }
     for count in 1 2 4; do
       train $count shared "${given[@]}" || { cat "$work/shared/err.txt"; fail "$network in $policy on $count ranks"; }
-      [ "$(sums shared)" = "$(sums alone)" ] || fail "$network in $policy: $count ranks give other bytes than one process"
+      [ "$(sums shared)" = "$(sums alone)" ] || fail "$network in $policy: $count ranks give other bytes than one process: $(diff <(sums shared) <(sums alone) | grep '^>' | cut -c69- | xargs)"
       equal=$((equal + 1))
       rm -r "$work/shared"
     done
@@ -99,8 +100,7 @@ process_of() {
     [ "$(rank_of "$pid")" = "$1" ] && [ "$(readlink "/proc/$pid/exe")" = "$(readlink -f "$NACRE_TOOL")" ] && { echo "$pid"; return; }
   done
 }
-arguments transformer float32 150
-given+=(--checkpoint-every 5)
+arguments transformer float32 150 5
 # started RANK DIRECTORY: its process, once there is a checkpoint.
 started() {
   local pid=
