@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The commands of README.md that train, one after the other as they stand there, with the digits as digits.onnx, x.npy and y.npy:
-# the block after "On a PC", then the first line with nacre export in "The tool". Their files fit each other: the checkpoint that tune
+# The commands of docs/training.md that train, one after the other as they stand there, with the digits as digits.onnx, x.npy and y.npy:
+# the block after "On a PC", then the first line with nacre export in docs/tool.md. Their files fit each other: the checkpoint that tune
 # left is one of the model that convert made, in every tensor, and both networks read the digits.
 set -uo pipefail
 [ -z "${NACRE_SANITIZED-}" ] || { echo "20 epochs: too long in a sanitized build"; exit 77; }
@@ -14,11 +14,11 @@ cp "$samples/digits_labels.npy" "$work/y.npy"
 nacre() { "$NACRE_TOOL" "$@"; }
 
 {
-  awk '/^On a PC/ {on = 1} on && /^    / {print} on && /^The digits sample/ {exit}' "$NACRE_ROOT/README.md"
-  grep -m 1 '^    nacre export' "$NACRE_ROOT/README.md"
+  awk '/^On a PC/ {on = 1} on && /^    / {print} on && /^The digits sample/ {exit}' "$NACRE_ROOT/docs/training.md"
+  grep -m 1 '^    nacre export' "$NACRE_ROOT/docs/tool.md"
 } >"$work/commands"
 [ "$(grep -o '^    nacre [a-z]*' "$work/commands" | tr -d '\n')" = '    nacre tune    nacre convert    nacre size    nacre export' ] ||
-  fail "README.md has other commands than tune, convert, size and export"
+  fail "docs have other commands than tune, convert, size and export"
 cd "$work" || exit 1
 right() { "$NACRE_TOOL" eval "$1" --data x.npy --labels y.npy --cast-inputs --json | sed -n 's/^ *"right": \([0-9]*\).*/\1/p'; }
 of_tune=

@@ -15,8 +15,8 @@
 
 namespace nacre::tools {
 
-// All commands, in the order of --help; or of a name, where it is one of them, that one alone.
 inline constexpr const char* kOfTheTool = "This tool";  // the group of commands that are about the command line
+// All commands, in the order of --help; or of a name, where it is one of them, that one alone.
 void add_commands(CLI::App& app, const std::string& name = "");
 
 // models.cc
