@@ -183,3 +183,11 @@ def test_threads_convert_at_the_same_time(digits, images):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:  # one thread's error is not another's
         results = [pool.submit(nacre.policies.resolve, name) for name in ("int9", "float32") * 20]
         assert [result.exception() is not None for result in results] == [True, False] * 20
+
+
+def test_lists_are_options_that_are_repeated(digits, images, labels):
+    assert nacre.convert(digits, keep=["gelu", "bias"]) == nacre.convert(digits, keep="gelu,bias")
+    some = nacre.convert(digits, policy="int8_from_float32", only=["Conv", "Gemm"])
+    assert some.metadata["converter_options"].count("--only") == 2
+    found = nacre.search(digits, images[:40], labels[:40], policies=["float32", "bfloat16"], budget=5, max_drop=1)
+    assert set(found["map"]["layers"].values()) <= {"float32", "bfloat16"}

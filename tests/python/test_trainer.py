@@ -204,3 +204,24 @@ def test_ctrl_c_ends_long_calls(digits, images, labels):
         with pytest.raises(KeyboardInterrupt):
             work()
         timer.join()
+
+
+def test_a_model_that_updates_as_it_goes_takes_one_micro_batch_a_step(digits, images, labels):
+    model = nacre.convert(digits, train="softmax_cross_entropy", optimizer="sgd", batch=16, update="immediate")
+    trainer, other = nacre.Trainer(model), nacre.Trainer(model)
+    first = bytes_of(trainer.parameters())
+    assert trainer.step(images[:16], labels[:16], 0.01).applied and bytes_of(trainer.parameters()) != first
+    other.accumulate(images[:16], labels[:16])
+    other.commit(0.01)
+    assert bytes_of(trainer.state_dict()) == bytes_of(other.state_dict()) and trainer.sums().size == 0
+    with pytest.raises(ValueError, match="at most 16"):
+        trainer.accumulate(images[:17], labels[:17])
+    assert trainer.export().check()
+
+
+def test_other_losses_take_targets(digits, images):
+    trainer = nacre.Trainer(nacre.convert(digits, train="squared_error", optimizer="sgd", batch=8))
+    targets = np.eye(10, dtype=np.float32)[np.arange(8)]
+    assert trainer.step(images[:8], targets, 0.01).applied
+    with pytest.raises((TypeError, ValueError)):
+        trainer.step(images[:8], np.arange(8), 0.01)
