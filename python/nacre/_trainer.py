@@ -187,14 +187,13 @@ class Trainer:
         if unknown or missing:
             raise ValueError(f"unknown: {', '.join(unknown) or 'none'}; missing: {', '.join(missing) or 'none'}")
         arrays = {name: fitted(value, known[name][0]) for name, value in state.items()}
-        for name, array in arrays.items():
-            wanted = known[name][0].shape
-            if array.shape != wanted and array.dtype.itemsize * array.size != 0:
-                raise ValueError(f"{name} has the shape {list(wanted)}, not {list(array.shape)}")
         with self._lock:
+            places = {name: view(self._native.state_tensor(known[name][1]), known[name][0]) for name in arrays}
             for name, array in arrays.items():
-                info, i = known[name]
-                view(self._native.state_tensor(i), info)[...] = array
+                if array.shape != places[name].shape:
+                    raise ValueError(f"{name} has the shape {list(places[name].shape)}, not {list(array.shape)}")
+            for name, array in arrays.items():
+                places[name][...] = array
             self._native.restored()
 
     def save(self, directory: str | os.PathLike[str]) -> None:
