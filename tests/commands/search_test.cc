@@ -327,11 +327,34 @@ TEST_F(search, limits_that_nothing_meets_write_nothing) {
   EXPECT_FALSE(std::filesystem::exists(map_));
 }
 
-TEST_F(search, an_interrupt_leaves_no_map_and_nothing_half_written) {
+TEST_F(search, an_interrupt_keeps_the_best_map_that_was_measured_and_says_so) {
   const ToolRun run = run_tool(arguments({"--budget", "100000"}), {.interrupt = true});
   EXPECT_EQ(run.signal, SIGINT);
-  EXPECT_NE(run.err.find(" of "), std::string::npos) << "it came while models were measured: " << run.err;
-  EXPECT_EQ(directory_.entries(), 1u);  // the indices
+  EXPECT_NE(run.err.find("of 100000 models: the best of them is in "), std::string::npos) << run.err;
+  ASSERT_TRUE(std::filesystem::exists(map_));
+  EXPECT_EQ(directory_.entries(), 2u) << "the indices, the map";
+  EXPECT_EQ(run_tool({"convert", project_path("tools/samples/digits.onnx"), "--policy-file", map_, "-o",
+                      directory_ / "m.nacre"})
+                .exit_code,
+            0);
+}
+
+TEST(policy_search, ends_where_it_is_stopped_with_what_was_measured) {
+  const SearchProblem problem = {
+      .layers = 4, .policies = 3, .limits = {.max_drop = 1}, .budget = 1000, .stopped = nullptr};
+  int calls = 0;
+  SearchProblem stopped = problem;
+  stopped.stopped = [&] { return calls >= 5; };
+  const SearchResult result = search_policies(stopped, [&](const PolicyChoice& choice) {
+    ++calls;
+    double bytes = 100;
+    for (const int policy : choice) bytes -= policy;
+    return std::optional<Trial>({.bytes = bytes, .metric = 1, .damage = 0, .microseconds = 1});
+  });
+  EXPECT_EQ(result.measurements, 5);
+  EXPECT_EQ(result.rows.size(), 5u);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(*result.best, 0u) << "the smallest of the five";
 }
 
 TEST_F(search, refuses_what_makes_no_sense) {

@@ -1,6 +1,6 @@
-// SIGINT and SIGTERM as a wish, while it lives: what is under way ends, and what was learned is saved, within a second
-// of processor time. The end of that second, or a second signal, ends the process at once: the checkpoint is then the
-// one that was saved last.
+// SIGINT and SIGTERM as a wish, while it lives: what is under way ends, and what there is is kept, within a second
+// of processor time. The end of that second, or a second signal, ends the process at once: a checkpoint is then the one
+// that was saved last.
 #pragma once
 
 #include <signal.h>
@@ -19,7 +19,7 @@ class Interrupt {
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = kSignals[0];
     if (timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer_) != 0)
-      throw Error(kFailed, "tune", "this machine gives no timer of the processor's time");
+      throw Error(kFailed, "Ctrl-C", "this machine gives no timer of the processor's time");
     struct sigaction action = {};
     action.sa_handler = receive;
     for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &action, &before_[i]);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <set>
 
+#include "tools/base/caller.h"
 #include "tools/base/error.h"
 #include "tools/base/format.h"
 #include "tools/base/print.h"
@@ -12,6 +14,7 @@
 #include "tools/base/table.h"
 #include "tools/calibration/calibrate.h"
 #include "tools/calibration/quantize_static.h"
+#include "tools/commands/interrupt.h"
 #include "tools/compile/compile.h"
 #include "tools/evaluate/policy_search.h"
 #include "tools/evaluate/sample_data.h"
@@ -207,7 +210,9 @@ void search(const SearchOptions& options) {
   const SearchProblem problem = {.layers = bench.layer_names().size(),
                                  .policies = options.policies.size(),
                                  .limits = limits_of(options),
-                                 .budget = options.budget};
+                                 .budget = options.budget,
+                                 .stopped = [] { return Interrupt::received() != 0; }};
+  const Interrupt interrupt(caller() == nullptr);
   uint64_t done = 0;
   SearchResult result;
   {
@@ -235,6 +240,14 @@ void search(const SearchOptions& options) {
   } else {
     print_text(options, bench, result, words);
     if (result.best && !options.map.empty()) print(fmt::format("policy map -> {}\n", escaped(options.map)));
+  }
+  if (Interrupt::received() != 0) {
+    note(fmt::format("stopped after {} of {} models: {}", result.measurements, options.budget,
+                     !result.best          ? "none of them meets the limits, and nothing was written"
+                     : options.map.empty() ? "the best of them is shown"
+                                           : "the best of them is in " + escaped(options.map)));
+    std::fflush(stdout);
+    end_by_signal(Interrupt::received());
   }
   if (!result.best)
     throw Error(kFailed, options.network, "no map that was measured meets the limits: " + limits_text(options),

@@ -106,6 +106,14 @@ std::optional<Scales> input_codes(const LoadedModel& model, const std::string& t
   return model.scales(view.inputs[0]);
 }
 
+// As many numbers as a run of `rows` samples gives, for what can be refused before it.
+ScoredSamples outputs_to_come(const LoadedModel& model, const ProgramView& view, size_t output, uint64_t rows) {
+  const TensorRecord& r = model.model().tensors()[view.outputs[output]];
+  size_t width = 1;
+  for (int i = 0; i < r.rank; ++i) width *= size_t(r.dims[i]);
+  return {.samples = rows, .outputs = std::vector<double>(rows * (width / view.batch)), .inputs = {}};
+}
+
 Judgement judge(const LoadedModel& model, const std::string& target, const Outcome& outcome) {
   const Statistics s = statistics(model, model.infer_program(target));
   return {.model = model.path(),
@@ -168,8 +176,10 @@ Outcome run_set(const LoadedModel& model, const LabelledSet& set, const RunChoic
   for (size_t i = 0; i < arrays.size(); ++i)
     arrays[i] = fit_input(model, view.inputs[i], names.inputs[i], std::move(arrays[i]),
                           {.cast = choice.cast, .codes = codes}, notes);
-  SetRunner runner(model, program, stack_inputs(model, program, arrays, false),
-                   find_output(model, names.outputs, choice.output));
+  RunInputs stacked = stack_inputs(model, program, arrays, false);
+  const size_t output = find_output(model, names.outputs, choice.output);
+  if (set.labels) labels_for(set, outputs_to_come(model, view, output, stacked.rows()));
+  SetRunner runner(model, program, std::move(stacked), output);
   Outcome outcome = runner.run(choice.progress);
   outcome.samples.inputs = std::move(inputs);
   return outcome;

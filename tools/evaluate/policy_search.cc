@@ -38,7 +38,10 @@ class Searcher {
   }
 
  private:
-  bool left() const { return result_.measurements < problem_.budget; }
+  bool left() const {
+    const bool stopped = result_.measurements > 0 && problem_.stopped && problem_.stopped();
+    return result_.measurements < problem_.budget && !stopped;
+  }
 
   // Measured once; empty where it is impossible or the budget is spent.
   std::optional<Trial> trial(const PolicyChoice& choice) {

@@ -41,7 +41,8 @@ struct SearchLimits {
 struct SearchProblem {
   size_t layers = 0, policies = 0;
   SearchLimits limits = {};
-  int budget = 200;  // calls of `measure`
+  int budget = 200;                         // calls of `measure`
+  std::function<bool()> stopped = nullptr;  // no more calls: what was measured is the result
 };
 
 struct SearchRow {
