@@ -24,13 +24,15 @@ number() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" "$2" | tail -n 1; }
 
 python=$(tools/peers.sh tests/python/requirements.txt python)
 began=$SECONDS
-# With the options that the build has already: nothing of it is compiled again.
+# With the options that the build has already: nothing of it is compiled again. Meson takes no other Python from meson-python in a
+# build that is there.
 option() {
   meson introspect "$build" --buildoptions |
     "$python" -c 'import json, sys; v = next(o["value"] for o in json.load(sys.stdin) if o["name"] == sys.argv[1]); print(v if isinstance(v, str) else ",".join(v))' "$1"
 }
 "$python" -m pip wheel . --quiet --no-build-isolation --no-deps --wheel-dir "$work/wheel" -Cbuild-dir="$build" -Csetup-args=-Dtests=true \
-  -Csetup-args=-Dx86_tiers="$(option x86_tiers)" -Csetup-args=-Dmpi="$(option mpi)" >"$work/said" 2>&1 || fail "the wheel was not built"
+  -Csetup-args=-Dx86_tiers="$(option x86_tiers)" -Csetup-args=-Dmpi="$(option mpi)" \
+  -Csetup-args=-Dpython_interpreter="$python" >"$work/said" 2>&1 || fail "the wheel was not built"
 built=$((SECONDS - began))
 
 python3 -m venv "$work/clean"
